@@ -1,0 +1,86 @@
+# Gabion's chores. The modules come from go.work, for ./... stops at nested ones.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+ARGS ?=
+FUZZTIME ?= 10s
+PKG ?=
+
+ROOT := $(CURDIR)
+export GOWORK := $(ROOT)/go.work
+
+# MODULES are directories like ./cmd/gabion; PACKAGES are all that they hold, or PKG.
+MODULES = $(shell sed -n 's|^[[:space:]]*\(use[[:space:]]\{1,\}\)\{0,1\}\(\.[^[:space:]]*\).*|\2|p' go.work)
+PACKAGES = $(if $(PKG),$(PKG),$(addsuffix /...,$(MODULES)))
+
+# The race detector needs cgo, and that a C compiler.
+CC_FOUND = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && cc=$$(go env CC) && command -v "$${cc%% *}")
+RACE = $(if $(CC_FOUND),-race,)
+NO_RACE = echo "No C compiler (or cgo is off): the tests run WITHOUT the race detector."
+
+.PHONY: help
+help: ## Say what there is (this)
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
+
+.PHONY: run
+run: ## Build gabion and show it at work: gabion demo (ARGS="..." goes to it)
+	@mkdir -p bin
+	@# Its own go.mod alone decides what is fetched: nobody waits for the tests' dependencies.
+	GOWORK=off go -C cmd/gabion build -o "$(ROOT)/bin/gabion" .
+	@exec ./bin/gabion demo $(ARGS)
+
+.PHONY: test
+test: ## Test all modules with the race detector (PKG=./policy/... for a part)
+	@$(if $(RACE),:,$(NO_RACE))
+	@start=$$SECONDS; \
+	if go test $(RACE) -p 2 -timeout 8m $(PACKAGES); \
+	then echo "PASS: all of $(PACKAGES) in $$((SECONDS-start)) s$(if $(RACE), with the race detector,, WITHOUT the race detector)"; \
+	else echo "FAIL: see above ($$((SECONDS-start)) s)"; exit 1; fi
+
+.PHONY: servers
+servers: ## Install the servers that tests run against, where apt-get may
+	@.ci/servers
+
+.PHONY: check
+check: ## gofmt, go vet, the house's own tests, tidy go.mod files, golangci-lint if there
+	@echo "== gofmt"; \
+	bad=$$(gofmt -l $(MODULES) | sort -u); \
+	if [ -n "$$bad" ]; then echo "$$bad"; echo "FAIL: run gofmt -w on these"; exit 1; fi
+	@echo "== go vet"; go vet $(PACKAGES)
+	@echo "== house"; go test ./internal/house
+	@for dir in $(MODULES); do \
+		echo "== $$dir: go.mod is tidy, and the module builds by itself"; \
+		GOWORK=off go -C $$dir mod tidy -diff || { echo "FAIL: run: GOWORK=off go -C $$dir mod tidy"; exit 1; }; \
+		GOWORK=off go -C $$dir build -o /dev/null ./...; \
+	done
+	@if command -v golangci-lint >/dev/null; then \
+		for dir in $(MODULES); do echo "== $$dir: golangci-lint"; (cd $$dir && golangci-lint run --config "$(ROOT)/.golangci.yml" ./...); done; \
+	else echo "== golangci-lint is not installed: skipped"; fi
+	@echo "PASS: check"
+
+.PHONY: bench
+bench: ## Run the benchmarks: beside gabion's peers if e2e/bench is there (ARGS="-count 10")
+	@if [ -d e2e/bench ]; then what=./e2e/bench/...; else what=./...; fi; \
+	set -x; go test -run '^$$' -bench . -benchmem $(ARGS) $$what
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (10s) each
+	@targets=$$(go test -list '^Fuzz' $(PACKAGES) | awk '/^Fuzz/ {t[n++]=$$1} /^ok/ {for (i=0; i<n; i++) print $$2, t[i]} /^ok|^\?/ {n=0}'); \
+	echo "$$(grep -c . <<<"$$targets" || true) fuzz targets, $(FUZZTIME) each"; \
+	while read -r pkg target; do \
+		[ -n "$$target" ] || continue; \
+		echo "== $$pkg $$target"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg </dev/null; \
+	done <<<"$$targets"
+	@echo "PASS: fuzz"
+
+.PHONY: soak
+soak: ## Run the tests in their long versions (GABION_SOAK=1): up to an hour
+	@$(if $(RACE),:,$(NO_RACE))
+	GABION_SOAK=1 go test $(RACE) -count 1 -p 2 -timeout 60m $(PACKAGES)
+
+.PHONY: clean
+clean: ## Remove what make built
+	rm -rf bin
