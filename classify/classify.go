@@ -1,0 +1,166 @@
+// Package classify is the one place that decides what an error means.
+//
+// [Error] turns the error of one attempt into a [policy.Outcome]: what class of
+// failure it is, whether it may have had an effect, whether it was sent at all.
+// It asks types and sentinels, through errors.Is and errors.As, and never reads
+// an error's text: texts change between releases and between languages.
+//
+// An error can be asked in four ways, and the first that answers wins:
+//
+//  1. It says so itself, with a method Outcome() policy.Outcome anywhere in its
+//     chain. The marks of this package ([Permanent], [Transient], …) are that.
+//  2. A list in [Rules] names it.
+//  3. The standard library's types say it: context, net, syscall, io, crypto,
+//     database/sql, and HTTP/2 stream errors.
+//  4. It is a type of a well-known driver: SQLSTATE, MySQL, SQLite, gRPC.
+//
+// Whatever is left is [policy.Unclassified]: it is not retried, it counts as a
+// failure of the dependency, and it may have had an effect. A catch-all that
+// took it for a network error would retry refusals.
+//
+// What it says is about one attempt that makes one call. Work that calls two
+// things and fails to dial the second must mark that error itself, or it will be
+// taken for work that never left.
+package classify
+
+import (
+	"errors"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Error decides what the error of an attempt means, by the zero [Rules]. A nil
+// error is a success. It is safe for concurrent use.
+func Error(err error) policy.Outcome { return Rules{}.Error(err) }
+
+// Rules adjusts what errors mean for one dependency. The zero Rules is what
+// [Error] uses. Rules are read only, so sharing them is safe.
+//
+// When an error is in several lists, Ignored beats Permanent and Permanent beats
+// Transient: the list that retries less wins. Marks beat all lists.
+type Rules struct {
+	// Ignored are errors, compared with errors.Is, that say nothing about the
+	// dependency.
+	Ignored []error
+
+	// Permanent are errors that are never retried.
+	Permanent []error
+
+	// Transient are errors to retry.
+	Transient []error
+
+	// GRPC are further gRPC codes to retry, such as "RESOURCE_EXHAUSTED" and
+	// "ABORTED". Case does not matter. UNAVAILABLE needs no listing.
+	GRPC []string
+
+	// HostNotFound makes DNS's "no such host" transient, for names that come and
+	// go. Zero means that it is permanent, as a mistyped name is.
+	HostNotFound bool
+}
+
+// teller is an error that knows what it means.
+type teller interface {
+	error
+	Outcome() policy.Outcome
+}
+
+// Error decides what the error of an attempt means. A nil error is a success.
+func (r Rules) Error(err error) policy.Outcome {
+	if err == nil {
+		return policy.Outcome{}
+	}
+	t, ok := errors.AsType[teller](err)
+	if !ok {
+		return r.listed(err)
+	}
+	if m, ok := t.(*mark); ok {
+		return m.outcome(r)
+	}
+	return t.Outcome()
+}
+
+// listed lets the lists of r change the class, and only the class: an error that
+// was never sent stays so.
+func (r Rules) listed(err error) policy.Outcome {
+	o := r.known(err)
+	switch {
+	case isAny(err, r.Ignored):
+		o.Class = policy.Ignored
+	case isAny(err, r.Permanent):
+		o = permanent(o)
+	case isAny(err, r.Transient):
+		o = transient(o)
+	}
+	return o
+}
+
+func isAny(err error, list []error) bool {
+	for _, target := range list {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// known asks everybody who knows a kind of error, and then whether the work was
+// ever sent, which is a question of its own.
+func (r Rules) known(err error) policy.Outcome {
+	o := r.ask(err)
+	if !o.NeverSent && neverSent(err) {
+		o.NeverSent, o.Effect = true, policy.NoEffect
+	}
+	return o
+}
+
+// ask goes from the surest knowledge to the vaguest: a context's end explains
+// the network errors that it causes, a certificate explains a broken handshake.
+func (r Rules) ask(err error) policy.Outcome {
+	if o, ok := ended(err); ok {
+		return o
+	}
+	if o, ok := database(err); ok {
+		return o
+	}
+	if o, ok := certificate(err); ok {
+		return o
+	}
+	if o, ok := malformed(err); ok {
+		return o
+	}
+	if o, ok := stream(err); ok {
+		return o
+	}
+	if o, ok := r.network(err); ok {
+		return o
+	}
+	if o, ok := r.driver(err); ok {
+		return o
+	}
+	return policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}
+}
+
+// transient makes o worth a retry, keeping its class if it already is.
+func transient(o policy.Outcome) policy.Outcome {
+	if !o.Class.Transient() {
+		o.Class = policy.ServerError
+	}
+	o.Once = false
+	return o
+}
+
+// permanent makes o not worth a retry, keeping its class if it already is.
+func permanent(o policy.Outcome) policy.Outcome {
+	if o.Class != policy.Business {
+		o.Class = policy.ClientError
+	}
+	return o
+}
+
+// unsent is an outcome of work that provably never left.
+func unsent(c policy.Class) policy.Outcome { return policy.Outcome{Class: c, NeverSent: true} }
+
+// maybe is an outcome of work that may have had an effect.
+func maybe(c policy.Class) policy.Outcome {
+	return policy.Outcome{Class: c, Effect: policy.UnknownEffect}
+}

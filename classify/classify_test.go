@@ -1,0 +1,318 @@
+package classify
+
+import (
+	"context"
+	"crypto/x509"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+var errOdd = errors.New("odd")
+
+// The outcomes that most tests expect.
+var (
+	success   = policy.Outcome{}
+	sentNet   = maybe(policy.Network)
+	unsentNet = unsent(policy.Network)
+	late      = maybe(policy.TimedOut)
+	refused   = unsent(policy.ClientError)
+	unknown   = maybe(policy.Unclassified)
+	gaveUp    = maybe(policy.Ignored)
+)
+
+func TestErrorByValue(t *testing.T) {
+	tests := []struct {
+		name string
+		err  error
+		want policy.Outcome
+	}{
+		{"nil is a success", nil, success},
+		{"C62 an error that nobody classified is in doubt", errOdd, unknown},
+		{"a text that sounds like a network error is not one", errors.New("connection refused"), unknown},
+		{"a file that is missing is not a network error", &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, unknown},
+
+		{"C65 the caller's cancel says nothing", fmt.Errorf("get: %w", context.Canceled), gaveUp},
+		{"a deadline is in doubt", fmt.Errorf("get: %w", context.DeadlineExceeded), late},
+		{"a connection's deadline is in doubt", os.ErrDeadlineExceeded, late},
+
+		{"reset", &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, sentNet},
+		{"broken pipe", &net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.EPIPE)}, sentNet},
+		{"bare errno", syscall.ECONNABORTED, sentNet},
+		{"host unreachable while sending", &net.OpError{Op: "write", Err: syscall.EHOSTUNREACH}, sentNet},
+		{"network unreachable while dialling", &net.OpError{Op: "dial", Err: syscall.ENETUNREACH}, unsentNet},
+		{"timed out while sending", &net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, late},
+		{"timed out while dialling", &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}, unsent(policy.TimedOut)},
+		{"a dial that the caller cancelled", &net.OpError{Op: "dial", Err: context.Canceled}, unsent(policy.Ignored)},
+		{"a dial that a firewall forbids", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EPERM)}, refused},
+		{"a dial with no file descriptors left", &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}, unsentNet},
+		{"a proxy that could not be reached", &net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, unsentNet},
+		{"closed connection", &net.OpError{Op: "write", Err: net.ErrClosed}, sentNet},
+
+		{"end of file under a URL", &url.Error{Op: "Get", URL: "http://x", Err: io.EOF}, sentNet},
+		{"end of file under a connection", &net.OpError{Op: "read", Err: io.EOF}, sentNet},
+		{"unexpected end of file", fmt.Errorf("decode: %w", io.ErrUnexpectedEOF), sentNet},
+		{"a bare end of file is how readers end", io.EOF, unknown},
+
+		{"no such host", &net.DNSError{Err: "no such host", IsNotFound: true}, refused},
+		{"temporary DNS failure", &net.DNSError{Err: "server misbehaving", IsTemporary: true}, unsentNet},
+		{"DNS timeout", &net.DNSError{Err: "i/o timeout", IsTimeout: true}, unsent(policy.TimedOut)},
+		{"DNS failure of no known kind", &net.DNSError{Err: "cannot unmarshal"}, unsent(policy.Unclassified)},
+		{"no such host under dial and URL", &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}}, refused},
+
+		{"expired certificate", x509.CertificateInvalidError{Reason: x509.Expired}, maybe(policy.ClientError)},
+
+		{"no rows is a valid no", fmt.Errorf("user: %w", sql.ErrNoRows), undone(policy.Business)},
+		{"a finished transaction", sql.ErrTxDone, maybe(policy.ClientError)},
+		{"a bad connection was never used", driver.ErrBadConn, unsentNet},
+		{"a connection given back was never used", sql.ErrConnDone, unsentNet},
+		{"serialization failure", pgError("40001"), undone(policy.ServerError)},
+		{"deadlock", fmt.Errorf("tx: %w", pgError("40P01")), undone(policy.ServerError)},
+		{"shutdown", pgError("57P01"), maybe(policy.ServerError)},
+		{"starting up", pgError("57P03"), unsent(policy.ServerError)},
+		{"too many connections", pgError("53300"), unsent(policy.ServerError)},
+		{"never connected", pgError("08001"), unsentNet},
+		{"connection rejected", pgError("08004"), unsentNet},
+		{"connection failure in doubt", pgError("08006"), sentNet},
+		{"commit in doubt", pgError("08007"), sentNet},
+		{"connection gone", pgError("08003"), sentNet},
+		{"unique violation", pgError("23505"), undone(policy.ClientError)},
+		{"syntax error", pgError("42601"), undone(policy.ClientError)},
+		{"disk full", pgError("53100"), unknown},
+		{"no state at all", pgError(""), unknown},
+		{"pgx says nothing was sent", safe{errOdd, true}, unsent(policy.Unclassified)},
+		{"pgx says nothing was sent before a reset", safe{syscall.ECONNRESET, true}, unsentNet},
+		{"pgx does not say so", safe{syscall.ECONNRESET, false}, sentNet},
+
+		{"the error says so itself", fmt.Errorf("nested: %w", tells{policy.Outcome{Class: policy.ServerError, Stop: true}}), policy.Outcome{Class: policy.ServerError, Stop: true}},
+		{"one of two joined errors is known", errors.Join(errOdd, syscall.ECONNRESET), sentNet},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Error(tt.err); got != tt.want {
+				t.Errorf("Error(%v) = %+v, want %+v", tt.err, got, tt.want)
+			}
+		})
+	}
+}
+
+type pgError string
+
+func (e pgError) Error() string    { return "state " + string(e) }
+func (e pgError) SQLState() string { return string(e) }
+
+type safe struct {
+	error
+	ok bool
+}
+
+func (e safe) Unwrap() error     { return e.error }
+func (e safe) SafeToRetry() bool { return e.ok }
+
+type tells struct{ o policy.Outcome }
+
+func (tells) Error() string             { return "tells" }
+func (e tells) Outcome() policy.Outcome { return e.o }
+
+func TestMarks(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	tests := []struct {
+		name string
+		err  error
+		want policy.Outcome
+	}{
+		{"transient", Transient(errOdd), maybe(policy.ServerError)},
+		{"transient keeps a transient class", Transient(syscall.ECONNRESET), sentNet},
+		{"permanent", Permanent(errOdd), maybe(policy.ClientError)},
+		{"permanent keeps that nothing was sent", Permanent(dial), refused},
+		{"permanent keeps a business no", Permanent(sql.ErrNoRows), undone(policy.Business)},
+		{"business has no effect", Business(errOdd), undone(policy.Business)},
+		{"throttled", Throttled(errOdd, 2*time.Second), policy.Outcome{Class: policy.Throttled, HasAfter: true, After: 2 * time.Second}},
+		{"throttled without a time", Throttled(errOdd, 0), policy.Outcome{Class: policy.Throttled}},
+		{"throttled with a time gone by", Throttled(errOdd, -time.Second), policy.Outcome{Class: policy.Throttled}},
+		{"not sent", NotSent(errOdd), unsentNet},
+		{"not sent and permanent", NotSent(Permanent(errOdd)), refused},
+		{"permanent and not sent", Permanent(NotSent(errOdd)), refused},
+		{"stop keeps the class", DoNotRetry(syscall.ECONNRESET), policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect, Stop: true}},
+		{"C75 transient does not lift a stop", Transient(DoNotRetry(errOdd)), policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect, Stop: true}},
+		{"the outermost mark wins", Transient(fmt.Errorf("x: %w", Permanent(errOdd))), maybe(policy.ServerError)},
+		{"the outermost mark wins, turned round", Permanent(fmt.Errorf("x: %w", Transient(errOdd))), maybe(policy.ClientError)},
+		{"a mark beats what the error says itself", Permanent(tells{maybe(policy.Network)}), maybe(policy.ClientError)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Error(tt.err); got != tt.want {
+				t.Errorf("Error = %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestMarksAreSeenThrough(t *testing.T) {
+	marks := map[string]func(error) error{
+		"Transient": Transient, "Permanent": Permanent, "Business": Business, "NotSent": NotSent, "DoNotRetry": DoNotRetry,
+		"Throttled": func(err error) error { return Throttled(err, time.Second) },
+	}
+	for name, mark := range marks {
+		if mark(nil) != nil {
+			t.Errorf("%s(nil) is not nil", name)
+		}
+		err := mark(errOdd)
+		if !errors.Is(err, errOdd) || err.Error() != errOdd.Error() {
+			t.Errorf("%s hides its error: %v", name, err)
+		}
+		if o := err.(teller).Outcome(); o != Error(err) {
+			t.Errorf("%s: Outcome() = %+v, Error = %+v", name, o, Error(err))
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	errGone := errors.New("gone")
+	grpc := Rules{GRPC: []string{"resource_exhausted", "ABORTED"}}
+	tests := []struct {
+		name  string
+		rules Rules
+		err   error
+		want  policy.Outcome
+	}{
+		{"listed transient", Rules{Transient: []error{errOdd}}, errOdd, maybe(policy.ServerError)},
+		{"listed permanent", Rules{Permanent: []error{syscall.ECONNRESET}}, syscall.ECONNRESET, maybe(policy.ClientError)},
+		{"C62 ignored beats transient", Rules{Transient: []error{errOdd}, Ignored: []error{errOdd}}, errOdd, gaveUp},
+		{"C62 permanent beats transient", Rules{Transient: []error{errOdd}, Permanent: []error{errOdd}}, errOdd, maybe(policy.ClientError)},
+		{"lists leave others alone", Rules{Transient: []error{errGone}}, errOdd, unknown},
+		{"a list does not unlearn that nothing was sent", Rules{Permanent: []error{syscall.ECONNREFUSED}}, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, refused},
+		{"a mark beats a list", Rules{Transient: []error{errOdd}}, Permanent(errOdd), maybe(policy.ClientError)},
+		{"a list is heard below a mark", Rules{Transient: []error{errOdd}}, DoNotRetry(errOdd), policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect, Stop: true}},
+		{"names that come and go", Rules{HostNotFound: true}, &net.DNSError{IsNotFound: true}, unsentNet},
+		{"listed gRPC quota", grpc, status(8), undone(policy.Throttled)},
+		{"listed gRPC abort", grpc, status(10), maybe(policy.ServerError)},
+		{"unlisted gRPC quota", Rules{}, status(8), undone(policy.ClientError)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.rules.Error(tt.err); got != tt.want {
+				t.Errorf("Error = %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// grpcStatus and grpcError have the methods of grpc-go's types.
+type (
+	grpcStatus struct{ code uint32 }
+	grpcError  struct{ s *grpcStatus }
+)
+
+func (s *grpcStatus) Code() uint32           { return s.code }
+func (e *grpcError) Error() string           { return "rpc error" }
+func (e *grpcError) GRPCStatus() *grpcStatus { return e.s }
+
+func status(code uint32) error { return fmt.Errorf("call: %w", &grpcError{&grpcStatus{code}}) }
+
+func TestGRPC(t *testing.T) {
+	want := map[uint32]policy.Outcome{
+		0: unknown, 1: gaveUp, 2: unknown, 4: late, 13: unknown, 14: maybe(policy.ServerError), 15: unknown,
+		10: maybe(policy.ClientError), 99: unknown,
+	}
+	for code := range uint32(17) {
+		w, ok := want[code]
+		if !ok {
+			w = undone(policy.ClientError)
+		}
+		if got := Error(status(code)); got != w {
+			t.Errorf("%s = %+v, want %+v", codes[code].name, got, w)
+		}
+	}
+	for name, err := range map[string]error{
+		"a code of the future": status(99), "no status": &grpcError{}, "nil pointer": (*grpcError)(nil),
+	} {
+		if got := Error(err); got != unknown {
+			t.Errorf("%s = %+v", name, got)
+		}
+	}
+}
+
+type (
+	mysqlType struct {
+		Number   uint16
+		SQLState [5]byte
+	}
+	moderncType struct{ code int }
+	mattnNumber int
+	mattnType   struct{ Code mattnNumber }
+)
+
+func (*mysqlType) Error() string   { return "" }
+func (*moderncType) Error() string { return "" }
+func (e *moderncType) Code() int   { return e.code }
+func (mattnType) Error() string    { return "" }
+func at(s string) (state [5]byte)  { copy(state[:], s); return }
+func localName(s string) string    { return "github.com/gabion-go/gabion/classify." + s }
+func known(t *testing.T, as string, real string) {
+	t.Helper()
+	drivers[localName(as)] = drivers[real]
+	t.Cleanup(func() { delete(drivers, localName(as)) })
+}
+
+// The real types are asked in module e2e; here are types of the same shape.
+func TestDrivers(t *testing.T) {
+	known(t, "mysqlType", "github.com/go-sql-driver/mysql.MySQLError")
+	known(t, "moderncType", "modernc.org/sqlite.Error")
+	known(t, "mattnType", "github.com/mattn/go-sqlite3.Error")
+	again, wrong := undone(policy.ServerError), undone(policy.ClientError)
+	tests := []struct {
+		name string
+		err  error
+		want policy.Outcome
+	}{
+		{"mysql lock wait", &mysqlType{1205, at("HY000")}, again},
+		{"mysql deadlock", fmt.Errorf("tx: %w", &mysqlType{1213, at("40001")}), again},
+		{"mysql too many connections", &mysqlType{1040, at("08004")}, unsent(policy.ServerError)},
+		{"mysql duplicate key", &mysqlType{1062, at("23000")}, wrong},
+		{"mysql something else", &mysqlType{3, at("HY000")}, unknown},
+		{"mysql without a state", &mysqlType{Number: 3}, unknown},
+		{"mysql nil", (*mysqlType)(nil), unknown},
+		{"modernc busy", &moderncType{5}, again},
+		{"modernc busy, extended", errors.Join(errOdd, &moderncType{5 | 2<<8}), again},
+		{"modernc locked", &moderncType{6}, again},
+		{"modernc constraint, extended", &moderncType{19 | 8<<8}, wrong},
+		{"modernc corrupt", &moderncType{11}, unknown},
+		{"mattn busy by value", mattnType{5}, again},
+		{"mattn busy by pointer", &mattnType{5}, again},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Error(tt.err); got != tt.want {
+				t.Errorf("Error = %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestKnownErrorsCostNothing(t *testing.T) {
+	errs := map[string]error{
+		"nil":     nil,
+		"cancel":  context.Canceled,
+		"late":    &url.Error{Op: "Get", Err: context.DeadlineExceeded},
+		"refused": &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}},
+		"state":   fmt.Errorf("tx: %w", pgError("40001")),
+		"marked":  Permanent(errOdd),
+	}
+	for name, err := range errs {
+		if n := testing.AllocsPerRun(100, func() { Error(err) }); n > 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

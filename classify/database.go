@@ -1,0 +1,97 @@
+package classify
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// undone is an outcome of work that the database took back.
+func undone(c policy.Class) policy.Outcome { return policy.Outcome{Class: c} }
+
+// database knows database/sql's own errors and SQLSTATE.
+func database(err error) (policy.Outcome, bool) {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return undone(policy.Business), true
+	case errors.Is(err, sql.ErrTxDone): // committed or rolled back, we can't tell which
+		return maybe(policy.ClientError), true
+	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone):
+		// A driver must not return ErrBadConn if the server might have acted.
+		return unsent(policy.Network), true
+	}
+	s, ok := errors.AsType[interface {
+		error
+		SQLState() string // pgx and lib/pq
+	}](err)
+	if !ok {
+		return policy.Outcome{}, false
+	}
+	return sqlstate(s.SQLState())
+}
+
+// states are the five characters that mean something by themselves.
+var states = map[string]policy.Outcome{
+	"40001": undone(policy.ServerError), // serialization_failure: rolled back
+	"40P01": undone(policy.ServerError), // deadlock_detected: rolled back
+	"57P01": maybe(policy.ServerError),  // admin_shutdown
+	"57P03": unsent(policy.ServerError), // cannot_connect_now: still starting up
+	"53300": unsent(policy.ServerError), // too_many_connections
+	"08001": unsent(policy.Network),     // the client could not connect
+	"08004": unsent(policy.Network),     // the server refused the connection
+	"08000": maybe(policy.Network),      // connection_exception
+	"08003": maybe(policy.Network),      // connection_does_not_exist
+	"08006": maybe(policy.Network),      // connection_failure: in doubt
+	"08007": maybe(policy.Network),      // transaction_resolution_unknown: in doubt
+}
+
+// refusals are the classes, by their first two characters, in which the
+// statement is what is wrong.
+var refusals = map[string]bool{
+	"0A": true, // feature not supported
+	"22": true, // data exception
+	"23": true, // integrity constraint violation
+	"28": true, // invalid authorization
+	"3D": true, // invalid catalog name
+	"3F": true, // invalid schema name
+	"42": true, // syntax error or access rule violation
+	"44": true, // with check option violation
+}
+
+// sqlstate says what an SQLSTATE means, if it is one that we know.
+func sqlstate(state string) (policy.Outcome, bool) {
+	if o, ok := states[state]; ok {
+		return o, true
+	}
+	if len(state) == 5 && refusals[state[:2]] {
+		return undone(policy.ClientError), true
+	}
+	return policy.Outcome{}, false
+}
+
+// mysql says what a MySQL error number means, and where it says nothing, the
+// SQLSTATE that came with it. MySQL gives many numbers one state.
+func mysql(number uint64, state string) (policy.Outcome, bool) {
+	switch number {
+	case 1205: // lock wait timeout: only the statement was rolled back
+		return undone(policy.ServerError), true
+	case 1213: // deadlock: the transaction was rolled back
+		return undone(policy.ServerError), true
+	case 1040: // too many connections
+		return unsent(policy.ServerError), true
+	}
+	return sqlstate(state)
+}
+
+// sqlite says what an SQLite result code means. The low byte is the primary code.
+func sqlite(code int64) (policy.Outcome, bool) {
+	switch code & 0xff {
+	case 5, 6: // BUSY, LOCKED: the statement did nothing
+		return undone(policy.ServerError), true
+	case 19, 20: // CONSTRAINT, MISMATCH
+		return undone(policy.ClientError), true
+	}
+	return policy.Outcome{}, false
+}

@@ -1,0 +1,186 @@
+package classify
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// driver knows errors of drivers that we don't import, by the path and name of
+// their types. It comes last, since reflection is slow.
+func (r Rules) driver(err error) (policy.Outcome, bool) {
+	for err != nil {
+		if o, ok := r.concrete(err); ok {
+			return o, true
+		}
+		switch x := err.(type) {
+		case interface{ Unwrap() error }:
+			err = x.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, e := range x.Unwrap() {
+				if o, ok := r.driver(e); ok {
+					return o, true
+				}
+			}
+			return policy.Outcome{}, false
+		default:
+			return policy.Outcome{}, false
+		}
+	}
+	return policy.Outcome{}, false
+}
+
+// concrete looks at one error, without looking into it.
+func (r Rules) concrete(err error) (policy.Outcome, bool) {
+	v := reflect.ValueOf(err)
+	t := v.Type()
+	if t.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return policy.Outcome{}, false
+		}
+		t = t.Elem()
+	}
+	if read, ok := drivers[t.PkgPath()+"."+t.Name()]; ok {
+		return read(v)
+	}
+	if code, ok := grpcCode(v); ok {
+		return r.grpc(code)
+	}
+	return policy.Outcome{}, false
+}
+
+// drivers are the types that we know, and how to read them.
+var drivers = map[string]func(reflect.Value) (policy.Outcome, bool){
+	"github.com/go-sql-driver/mysql.MySQLError": readMySQL,
+	"modernc.org/sqlite.Error":                  readModernc,
+	"github.com/mattn/go-sqlite3.Error":         readMattn,
+}
+
+// readMySQL reads struct{Number uint16; SQLState [5]byte; …}.
+func readMySQL(v reflect.Value) (policy.Outcome, bool) {
+	number, ok := field(v, "Number")
+	if !ok || !number.CanUint() {
+		return policy.Outcome{}, false
+	}
+	state, _ := field(v, "SQLState")
+	return mysql(number.Uint(), ascii(state))
+}
+
+// readModernc reads the method Code() int.
+func readModernc(v reflect.Value) (policy.Outcome, bool) {
+	code, ok := result(v.MethodByName("Code"))
+	if !ok || !code.CanInt() {
+		return policy.Outcome{}, false
+	}
+	return sqlite(code.Int())
+}
+
+// readMattn reads struct{Code ErrNo; …}.
+func readMattn(v reflect.Value) (policy.Outcome, bool) {
+	code, ok := field(v, "Code")
+	if !ok || !code.CanInt() {
+		return policy.Outcome{}, false
+	}
+	return sqlite(code.Int())
+}
+
+func field(v reflect.Value, name string) (reflect.Value, bool) {
+	v = reflect.Indirect(v)
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}, false
+	}
+	f := v.FieldByName(name)
+	return f, f.IsValid()
+}
+
+// ascii reads an array of bytes.
+func ascii(v reflect.Value) string {
+	if v.Kind() != reflect.Array || v.Type().Elem().Kind() != reflect.Uint8 {
+		return ""
+	}
+	b := make([]byte, v.Len())
+	reflect.Copy(reflect.ValueOf(b), v)
+	return string(b)
+}
+
+// result calls a method that takes nothing and returns one value.
+func result(method reflect.Value) (reflect.Value, bool) {
+	if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+		return reflect.Value{}, false
+	}
+	return method.Call(nil)[0], true
+}
+
+// grpcCode reads err.GRPCStatus().Code(), by which every gRPC library knows its
+// own errors. The names of methods are constants so that the linker can still
+// drop methods that nobody calls.
+func grpcCode(v reflect.Value) (uint64, bool) {
+	status, ok := result(v.MethodByName("GRPCStatus"))
+	if !ok || status.Kind() == reflect.Pointer && status.IsNil() {
+		return 0, false
+	}
+	if status.Kind() == reflect.Interface {
+		status = status.Elem()
+	}
+	if !status.IsValid() {
+		return 0, false
+	}
+	code, ok := result(status.MethodByName("Code"))
+	if !ok || !code.CanUint() {
+		return 0, false
+	}
+	return code.Uint(), true
+}
+
+// A grpcMeaning is what a code means, and its name.
+type grpcMeaning struct {
+	name string
+	policy.Outcome
+}
+
+// codes are gRPC's, in their order. The unclassified ones are failures that
+// nobody promised to be passing.
+var codes = [...]grpcMeaning{
+	0:  {"OK", maybe(policy.Unclassified)}, // an error that says OK says nothing
+	1:  {"CANCELLED", maybe(policy.Ignored)},
+	2:  {"UNKNOWN", maybe(policy.Unclassified)},
+	3:  {"INVALID_ARGUMENT", undone(policy.ClientError)},
+	4:  {"DEADLINE_EXCEEDED", maybe(policy.TimedOut)},
+	5:  {"NOT_FOUND", undone(policy.ClientError)},
+	6:  {"ALREADY_EXISTS", undone(policy.ClientError)},
+	7:  {"PERMISSION_DENIED", undone(policy.ClientError)},
+	8:  {"RESOURCE_EXHAUSTED", undone(policy.ClientError)}, // a quota; passing only where the policy says so
+	9:  {"FAILED_PRECONDITION", undone(policy.ClientError)},
+	10: {"ABORTED", maybe(policy.ClientError)},
+	11: {"OUT_OF_RANGE", undone(policy.ClientError)},
+	12: {"UNIMPLEMENTED", undone(policy.ClientError)},
+	13: {"INTERNAL", maybe(policy.Unclassified)},
+	14: {"UNAVAILABLE", maybe(policy.ServerError)},
+	15: {"DATA_LOSS", maybe(policy.Unclassified)},
+	16: {"UNAUTHENTICATED", undone(policy.ClientError)},
+}
+
+// grpc says what a code means to r.
+func (r Rules) grpc(code uint64) (policy.Outcome, bool) {
+	if code >= uint64(len(codes)) {
+		return policy.Outcome{}, false
+	}
+	m := codes[code]
+	if !r.lists(m.name) {
+		return m.Outcome, true
+	}
+	if m.name == "RESOURCE_EXHAUSTED" {
+		m.Class = policy.Throttled
+	}
+	return transient(m.Outcome), true
+}
+
+func (r Rules) lists(name string) bool {
+	for _, n := range r.GRPC {
+		if strings.EqualFold(n, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,95 @@
+package classify
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// A mark is an error together with what the work knows about it. Its text is the
+// marked error's.
+type mark struct {
+	err   error
+	set   func(*mark, policy.Outcome) policy.Outcome
+	after time.Duration
+}
+
+func (m *mark) Error() string { return m.err.Error() }
+
+func (m *mark) Unwrap() error { return m.err }
+
+// Outcome makes marks tellers, so that the outermost of all tellers wins.
+func (m *mark) Outcome() policy.Outcome { return m.outcome(Rules{}) }
+
+// outcome changes what is known of the marked error by what the mark says. What
+// the mark does not speak of stays: a dial error marked permanent was still
+// never sent.
+func (m *mark) outcome(r Rules) policy.Outcome { return m.set(m, r.Error(m.err)) }
+
+func newMark(err error, set func(*mark, policy.Outcome) policy.Outcome) error {
+	if err == nil {
+		return nil
+	}
+	return &mark{err: err, set: set}
+}
+
+// Transient marks err as worth a retry. Whether it may be retried is still the
+// policy's decision: work that is not declared safe is not repeated. The mark
+// does not lift a [DoNotRetry] below it, or a layer that gave up would be
+// retried by the next one. Like all marks it returns nil for a nil error, keeps
+// the error's text, can be looked through by errors.Is and errors.As, and yields
+// to marks put around it.
+func Transient(err error) error {
+	return newMark(err, func(_ *mark, o policy.Outcome) policy.Outcome { return transient(o) })
+}
+
+// Permanent marks err as not worth a retry: the request is wrong and stays
+// wrong. It is not a failure of the dependency.
+func Permanent(err error) error {
+	return newMark(err, func(_ *mark, o policy.Outcome) policy.Outcome { return permanent(o) })
+}
+
+// Business marks err as a valid "no", such as a declined card: the dependency
+// worked, nothing happened, and asking again gives the same answer.
+func Business(err error) error {
+	return newMark(err, func(_ *mark, o policy.Outcome) policy.Outcome {
+		o.Class, o.Effect = policy.Business, policy.NoEffect
+		return o
+	})
+}
+
+// Throttled marks err as the dependency's request to come back after the given
+// time, which holds its other calls back too. Nothing happened. A time that is
+// not positive means that none was named.
+func Throttled(err error, after time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &mark{err: err, after: after, set: func(m *mark, o policy.Outcome) policy.Outcome {
+		o.Class, o.Effect = policy.Throttled, policy.NoEffect
+		o.HasAfter, o.After = m.after > 0, max(m.after, 0)
+		return o
+	}}
+}
+
+// NotSent marks err as one of work that provably never left, which makes it safe
+// to repeat whatever it is. An error that nobody else classified becomes a
+// network error; a permanent one stays permanent.
+func NotSent(err error) error {
+	return newMark(err, func(_ *mark, o policy.Outcome) policy.Outcome {
+		if o.Class == policy.Unclassified {
+			o.Class = policy.Network
+		}
+		o.NeverSent, o.Effect = true, policy.NoEffect
+		return o
+	})
+}
+
+// DoNotRetry marks err as not to be retried by anybody, whatever its class: a
+// lower layer has tried enough, or the dependency asked for peace.
+func DoNotRetry(err error) error {
+	return newMark(err, func(_ *mark, o policy.Outcome) policy.Outcome {
+		o.Stop = true
+		return o
+	})
+}
