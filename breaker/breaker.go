@@ -1,0 +1,318 @@
+// Package breaker stops calling a dependency that fails or drags.
+//
+// A [Breaker] is a state machine without a clock, a goroutine or a random
+// source: time is an argument, and what falls due while nobody asks is taken at
+// the next question. Each admitted call gets a [Permit] of the generation of its
+// breaker and brings it back with a [Verdict]. Every move begins a new
+// generation, and permits of an old one are silent, so a late, cancelled or
+// hung call can neither close nor open the breaker.
+package breaker
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/window"
+)
+
+// Breaker guards one dependency, or one partition of it. It is made by [New],
+// all its methods are safe for concurrent use, and it must not be copied.
+type Breaker struct {
+	word    atomic.Uint64         // generation and state
+	until   atomic.Int64          // when open or forced open ends; stored before word
+	rules   atomic.Pointer[Rules] // the newest rules decide, whoever started a call
+	refused atomic.Int64          // since the last time that calls were admitted
+	row     atomic.Uint32         // failures in a row; kept only while a rule asks for it
+	reached atomic.Uint32         // the turn of the window in which successes need no look
+
+	win window.Window
+
+	mu      sync.Mutex // taken by moves and all that is not plain closed; guards what follows
+	log     Log
+	seed    uint64
+	side    *side  // what a plain closed breaker does without; nil until needed
+	seq     uint32 // changes logged
+	opens   uint16 // opens since the last close
+	crossed Causes // observe-only: the rules that are broken just now
+}
+
+// side is what only half-open, isolation, ageing and a count window need.
+type side struct {
+	probes   berths
+	outcomes window.Counts // of the probes that came home
+	bad      int64         // those of them that failed or were slow
+	flying   berths        // calls watched for ageing
+	ring     *ring         // the count window
+	held     []uint64      // isolations, by their ids
+	lastID   uint64
+	home     State // where the last release goes
+	homeTill clock.Instant
+}
+
+// Permit says that a call was admitted. It must come back in exactly one Settle;
+// the second of two is silent when it can be told from the first, and counts as
+// a call when it can't, which is in a closed breaker. The zero Permit is none,
+// and settling it does nothing.
+type Permit struct {
+	word   uint64
+	start  clock.Instant
+	serial uint32 // of its berth, 0 for none
+	slot   uint16
+}
+
+// Change tells of a move, or, in observe-only, of a rule that was broken.
+type Change struct {
+	From, To State
+	Cause    Cause         // the first of Exceeded where rules decided
+	Exceeded Causes        // every rule that was broken
+	Counts   window.Counts // what led to it
+	At       clock.Instant // when it was done
+	Due      clock.Instant // when it fell due: earlier than At if nobody asked before
+	Until    clock.Instant // when open or forced open ends; Never for no end
+	Opens    int           // opens since the last close, this one included
+	Seq      uint64        // 1 for the breaker's first change
+}
+
+// Log is told of changes. BreakerMoved is called under the breaker's lock, so
+// the order is that of the moves: it must only append, and must not call the
+// breaker.
+type Log interface{ BreakerMoved(Change) }
+
+// stateBits of a word are its state; what is above them is the generation.
+const stateBits = 3
+
+// never is no turn of a window: its lower half is no slot.
+const never = math.MaxUint32
+
+func stateOf(word uint64) State { return State(word & (1<<stateBits - 1)) }
+
+// New returns a closed breaker with empty counts. Shards is how many ways its
+// counters are divided: about as many as processors, 1 in a simulator. The seed
+// is for the jitter of open times. A nil log is nobody.
+func New(r *Rules, shards int, seed uint64, log Log) *Breaker {
+	b := &Breaker{win: window.Make(r.Window, buckets, shards), seed: seed, log: log}
+	b.rules.Store(r)
+	b.reached.Store(never)
+	b.word.Store(1<<stateBits | uint64(Closed))
+	if r.byCount() {
+		b.aside().ring = newRing(r.windowCalls())
+	}
+	return b
+}
+
+func (b *Breaker) aside() *side {
+	if b.side == nil {
+		b.side = new(side)
+	}
+	return b.side
+}
+
+// Acquire asks to make a call. When ok is false the call must not be made, and
+// retryAfter says when asking again may help; zero means that this is not known.
+func (b *Breaker) Acquire(now clock.Instant, _ uint32) (p Permit, retryAfter time.Duration, ok bool) {
+	word := b.word.Load()
+	switch stateOf(word) {
+	case Closed, ObserveOnly:
+		if !b.rules.Load().ageing() {
+			return Permit{word: word, start: now}, 0, true
+		}
+	case Disabled:
+		return Permit{word: word, start: now}, 0, true
+	case Open, ForcedOpen:
+		if until := clock.Instant(b.until.Load()); now < until {
+			b.refused.Add(1)
+			return Permit{}, left(now, until), false
+		}
+	}
+	return b.enter(now)
+}
+
+// left is zero where no end is known.
+func left(now, until clock.Instant) time.Duration {
+	if until == clock.Never {
+		return 0
+	}
+	return max(until.Sub(now), 0)
+}
+
+// enter is Acquire for everyone who can't be answered without the lock.
+func (b *Breaker) enter(now clock.Instant) (Permit, time.Duration, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.due(now)
+	if s := b.state(); s.refuses() {
+		until := clock.Instant(b.until.Load())
+		if now < until {
+			b.refused.Add(1)
+			return Permit{}, left(now, until), false
+		}
+		b.move(HalfOpen, Change{Cause: CooldownOver, At: now, Due: until})
+	}
+	if b.state() == HalfOpen {
+		return b.probe(now)
+	}
+	return b.admit(now), 0, true
+}
+
+// due takes what nobody took when it fell due.
+func (b *Breaker) due(now clock.Instant) {
+	switch s := b.state(); {
+	case s == HalfOpen && !b.room():
+		b.expire(now)
+	case s.counts() && b.grownSlow(now, b.rules.Load()):
+		b.judge(now, 0)
+	}
+}
+
+func (b *Breaker) admit(now clock.Instant) Permit {
+	p := Permit{word: b.word.Load(), start: now}
+	if stateOf(p.word).counts() && b.rules.Load().ageing() {
+		p.slot, p.serial, _ = b.aside().flying.take(now, maxAgeing)
+	}
+	return p
+}
+
+// Settle brings a permit back. After is the time that the dependency asked for
+// with this answer, or zero: an open that this verdict causes lasts as long at
+// least, within OpenMax.
+func (b *Breaker) Settle(now clock.Instant, shard uint32, p Permit, v Verdict, after time.Duration) {
+	word := b.word.Load()
+	if p.word != word {
+		return
+	}
+	switch stateOf(word) {
+	case HalfOpen:
+		b.probed(now, p, v, after)
+	case Closed, ObserveOnly:
+		r := b.rules.Load()
+		b.record(now, shard, p, r, v, r.slow(now.Sub(p.start)), after)
+	}
+}
+
+// Fail counts one further failure for a call whose permit came back good but
+// whose result broke later, as a response body can. It counts only while the
+// breaker has not moved since.
+func (b *Breaker) Fail(now clock.Instant, shard uint32, p Permit) {
+	if word := b.word.Load(); p.word == word && stateOf(word).counts() {
+		p.serial = 0 // that berth was left with the first verdict
+		b.record(now, shard, p, b.rules.Load(), Bad, false, 0)
+	}
+}
+
+func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v Verdict, slow bool, after time.Duration) {
+	if p.serial != 0 || r.byCount() || r.ageing() {
+		b.recordLocked(now, shard, p, v, slow, after)
+		return
+	}
+	if v == Neutral {
+		return
+	}
+	b.count(now, shard, r, v == Bad, slow)
+	// A quiet success only lowers the rates. Once the minimum was reached within
+	// the newest bucket, they were looked at after every outcome that could raise
+	// them, and an older success leaves only when the window turns.
+	if v == Good && !slow && b.reached.Load() == b.win.Turn() {
+		return
+	}
+	b.look(now, p.word, r, after)
+}
+
+// count adds one outcome to the time window and to the failures in a row.
+func (b *Breaker) count(now clock.Instant, shard uint32, r *Rules, failed, slow bool) {
+	b.win.Add(now, shard, 1, one(failed), one(slow))
+	b.track(r, failed) // after it, so that a row's failures are in the counts that are told
+}
+
+func (b *Breaker) track(r *Rules, failed bool) {
+	switch {
+	case r.Consecutive <= 0:
+	case failed:
+		b.row.Add(1)
+	case b.row.Load() != 0:
+		b.row.Store(0)
+	}
+}
+
+func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Verdict, slow bool, after time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.word.Load() != p.word || p.serial != 0 && !b.side.flying.free(p.slot, p.serial) || v == Neutral {
+		return
+	}
+	if r := b.rules.Load(); r.byCount() {
+		b.track(r, v == Bad)
+		b.side.ring.add(v == Bad, slow)
+	} else {
+		b.count(now, shard, r, v == Bad, slow)
+	}
+	b.judge(now, after)
+}
+
+func (b *Breaker) state() State { return stateOf(b.word.Load()) }
+
+// open moves to Open, from when that was due.
+func (b *Breaker) open(c Change, after time.Duration) {
+	u := chance.U(b.seed, b.word.Load()>>stateBits, 0, chance.OpenTime)
+	c.Until = c.Due.Add(b.rules.Load().openFor(int(b.opens)+1, after, u))
+	b.move(Open, c)
+}
+
+// move is the only place where the state changes. It reports false for a move
+// that the table does not have.
+func (b *Breaker) move(to State, c Change) bool {
+	word := b.word.Load()
+	c.From, c.To = stateOf(word), to
+	if !moves[c.From][to].Has(c.Cause) {
+		return false
+	}
+	switch to {
+	case Open:
+		b.opens = uint16(min(int(b.opens)+1, math.MaxUint16))
+	case Closed, Disabled, ObserveOnly:
+		b.opens = 0
+	}
+	if to != Open { // an open breaker still shows what opened it
+		b.empty(c.At)
+	}
+	if b.side != nil {
+		b.side.strand()
+	}
+	if to.refuses() { // else nobody who comes late may read it
+		b.until.Store(int64(c.Until))
+	}
+	b.word.Store((word>>stateBits+1)<<stateBits | uint64(to))
+	c.Opens = int(b.opens)
+	b.note(c)
+	return true
+}
+
+// empty forgets what the last generation counted.
+func (b *Breaker) empty(now clock.Instant) {
+	b.refused.Store(0)
+	b.row.Store(0)
+	b.reached.Store(never)
+	b.crossed = 0
+	b.win.Reset(now)
+	if b.side != nil && b.side.ring != nil {
+		b.side.ring.clear()
+	}
+}
+
+// strand leaves those who are out to come home to nobody.
+func (s *side) strand() {
+	s.probes.clear()
+	s.flying.clear()
+	s.outcomes, s.bad = window.Counts{}, 0
+}
+
+func (b *Breaker) note(c Change) {
+	b.seq++
+	c.Seq = uint64(b.seq)
+	if b.log != nil {
+		b.log.BreakerMoved(c)
+	}
+}

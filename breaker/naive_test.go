@@ -1,0 +1,382 @@
+package breaker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/window"
+)
+
+// naive is a breaker that keeps every outcome of its life and reckons all anew
+// at each step, in whole numbers. It shares the rules' data with the real one,
+// the table of moves and nothing else.
+type naive struct {
+	r      *Rules
+	state  State
+	gen    int
+	epoch  int   // of the counts
+	rowing int   // of the failures in a row
+	newest int64 // bucket
+
+	history []outcome
+	permits []*pass
+	log     []Change
+
+	until   clock.Instant
+	opens   int
+	refused int64
+	crossed Causes
+	held    int
+	home    State
+	till    clock.Instant
+}
+
+type outcome struct {
+	gen, epoch, rowing int
+	probe              bool
+	bucket             int64
+	failed, slow       bool
+}
+
+type pass struct {
+	gen     int
+	start   clock.Instant
+	watched bool // it has a berth
+	home    bool
+	real    Permit
+}
+
+func (n *naive) bucket(now clock.Instant) int64 {
+	width := (int64(n.r.Window) + 9) / 10
+	b := int64(now) / width
+	if int64(now)%width < 0 {
+		b--
+	}
+	return b
+}
+
+func (n *naive) ageing() bool { return n.r.InFlight && n.r.SlowCall > 0 }
+
+func tally(os []outcome) (c window.Counts) {
+	for _, o := range os {
+		c.Calls++
+		if o.failed {
+			c.Failures++
+		}
+		if o.slow {
+			c.Slow++
+		}
+	}
+	return c
+}
+
+func (n *naive) filter(keep func(outcome) bool) (os []outcome) {
+	for _, o := range n.history {
+		if keep(o) {
+			os = append(os, o)
+		}
+	}
+	return os
+}
+
+func (n *naive) counts(now clock.Instant) window.Counts {
+	if n.state == HalfOpen {
+		return tally(n.filter(func(o outcome) bool { return o.probe && o.gen == n.gen }))
+	}
+	all := n.filter(func(o outcome) bool { return !o.probe && o.epoch == n.epoch })
+	if k := n.r.WindowCalls; k > 0 {
+		return tally(all[max(len(all)-k, 0):])
+	}
+	n.newest = max(n.newest, n.bucket(now))
+	return tally(slices.DeleteFunc(all, func(o outcome) bool { return o.bucket <= n.newest-10 }))
+}
+
+func (n *naive) row() (k int) {
+	for _, o := range n.filter(func(o outcome) bool { return !o.probe && o.rowing == n.rowing }) {
+		if k++; !o.failed {
+			k = 0
+		}
+	}
+	return k
+}
+
+func percent(r float64) int64 { return int64(r*100 + 0.5) }
+
+func (n *naive) rates(c window.Counts) (over Causes) {
+	if p := percent(n.r.FailureRate); p > 0 && c.Failures*100 >= p*c.Calls {
+		over |= only(FailureRate)
+	}
+	if p := percent(n.r.SlowRate); p > 0 && n.r.SlowCall > 0 && c.Slow*100 >= p*c.Calls {
+		over |= only(SlowRate)
+	}
+	return over
+}
+
+func (n *naive) least() int64 {
+	least := int64(max(n.r.MinCalls, 1))
+	if n.r.WindowCalls > 0 {
+		least = min(least, int64(n.r.WindowCalls))
+	}
+	return least
+}
+
+func (n *naive) exceeded(c window.Counts) (over Causes) {
+	if c.Calls >= n.least() {
+		over = n.rates(c)
+	}
+	if n.r.Failures > 0 && c.Failures >= int64(n.r.Failures) {
+		over |= only(Failures)
+	}
+	if n.r.Consecutive > 0 && n.row() >= n.r.Consecutive {
+		over |= only(Consecutive)
+	}
+	return over
+}
+
+func (n *naive) dues(now clock.Instant, age time.Duration) (ds []clock.Instant) {
+	for _, p := range n.permits {
+		if p.gen == n.gen && p.watched && !p.home && p.start.Add(age) <= now {
+			ds = append(ds, p.start.Add(age))
+		}
+	}
+	slices.Sort(ds)
+	return ds
+}
+
+func (n *naive) judge(now clock.Instant, after time.Duration) {
+	c, due := n.counts(now), now
+	over := n.exceeded(c)
+	if over == 0 && n.ageing() {
+		for _, d := range n.dues(now, n.r.SlowCall) {
+			c.Calls, c.Slow = c.Calls+1, c.Slow+1
+			if over = n.exceeded(c); over != 0 {
+				due = d
+				break
+			}
+		}
+	}
+	if n.state == ObserveOnly {
+		fresh := over &^ n.crossed
+		n.crossed = over
+		if fresh != 0 {
+			n.log = append(n.log, Change{From: ObserveOnly, To: ObserveOnly, Cause: fresh.first(), Exceeded: fresh, Counts: c, At: now, Due: due})
+		}
+		return
+	}
+	if over != 0 {
+		n.open(Change{Cause: over.first(), Exceeded: over, Counts: c, At: now, Due: due}, after)
+	}
+}
+
+func (n *naive) open(c Change, after time.Duration) {
+	d := n.r.Open
+	for range n.opens {
+		if n.r.OpenGrowth == 2 && d < 1<<40 {
+			d *= 2
+		}
+	}
+	d = max(d, after)
+	if n.r.OpenMax > 0 {
+		d = min(d, n.r.OpenMax)
+	}
+	c.Until = c.Due.Add(d)
+	n.move(Open, c)
+}
+
+func (n *naive) move(to State, c Change) bool {
+	if !moves[n.state][to].Has(c.Cause) {
+		return false
+	}
+	c.From, c.To = n.state, to
+	n.gen++
+	n.state = to
+	if to != Open {
+		n.epoch++
+		n.rowing++
+		n.refused, n.crossed, n.newest = 0, 0, n.bucket(c.At)
+	}
+	switch to {
+	case Open:
+		n.opens++
+	case HalfOpen, ForcedOpen:
+	default:
+		n.opens = 0
+	}
+	if to.refuses() {
+		n.until = c.Until
+	}
+	c.Opens = n.opens
+	n.log = append(n.log, c)
+	return true
+}
+
+func (n *naive) out() (k int, oldest clock.Instant) {
+	oldest = clock.Never
+	for _, p := range n.permits {
+		if p.gen == n.gen && p.watched && !p.home {
+			k++
+			oldest = min(oldest, p.start)
+		}
+	}
+	return k, oldest
+}
+
+func (n *naive) need() int {
+	switch {
+	case n.r.CloseAfter > 0:
+		return n.r.CloseAfter + max(n.r.ReopenAfter, 1) - 1
+	case n.r.ProbeCalls > 0:
+		return n.r.ProbeCalls
+	}
+	return max(n.r.Probes, 1)
+}
+
+func (n *naive) room(now clock.Instant) bool {
+	out, _ := n.out()
+	return out < max(n.r.Probes, 1) && out+int(n.counts(now).Calls) < max(n.r.Probes, 1, n.need())
+}
+
+func (n *naive) expire(now clock.Instant) {
+	out, oldest := n.out()
+	if out == 0 || n.r.ProbeTimeout <= 0 || oldest.Add(n.r.ProbeTimeout) > now {
+		return
+	}
+	c := Change{Cause: ProbeExpired, Counts: n.counts(now), At: now, Due: oldest.Add(n.r.ProbeTimeout)}
+	if n.r.ExpiryCloses {
+		n.move(Closed, c)
+	} else {
+		n.open(c, 0)
+	}
+}
+
+func (n *naive) due(now clock.Instant) {
+	if n.state == HalfOpen && !n.room(now) {
+		n.expire(now)
+	}
+	if n.state.counts() && n.ageing() && len(n.dues(now, n.r.SlowCall)) > 0 {
+		n.judge(now, 0)
+	}
+}
+
+func (n *naive) acquire(now clock.Instant) (*pass, bool) {
+	if n.state == HalfOpen || n.state.counts() && n.ageing() {
+		n.due(now)
+	}
+	if n.state.refuses() && now >= n.until {
+		n.move(HalfOpen, Change{Cause: CooldownOver, At: now, Due: n.until})
+	}
+	if n.state.refuses() || n.state == HalfOpen && !n.room(now) {
+		n.refused++
+		return nil, false
+	}
+	p := &pass{gen: n.gen, start: now, watched: n.state == HalfOpen || n.state.counts() && n.ageing()}
+	n.permits = append(n.permits, p)
+	return p, true
+}
+
+func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duration) {
+	again := p.home
+	p.home = true
+	if again || p.gen != n.gen || v == Neutral || n.state == Disabled {
+		return
+	}
+	slow := n.r.SlowCall > 0 && now-p.start > clock.Instant(n.r.SlowCall)
+	n.record(now, n.state == HalfOpen, v == Bad, slow)
+	if n.state == HalfOpen {
+		n.decide(now, after)
+	} else {
+		n.judge(now, after)
+	}
+}
+
+func (n *naive) fail(now clock.Instant, p *pass) {
+	if p.gen == n.gen && n.state.counts() {
+		n.record(now, false, true, false)
+		n.judge(now, 0)
+	}
+}
+
+func (n *naive) record(now clock.Instant, probe, failed, slow bool) {
+	if !probe && n.r.WindowCalls <= 0 {
+		n.newest = max(n.newest, n.bucket(now))
+	}
+	n.history = append(n.history, outcome{n.gen, n.epoch, n.rowing, probe, n.newest, failed, slow})
+}
+
+func (n *naive) decide(now clock.Instant, after time.Duration) {
+	all := n.filter(func(o outcome) bool { return o.probe && o.gen == n.gen })
+	c, bad := tally(all), 0
+	for _, o := range all {
+		if o.failed || o.slow {
+			bad++
+		}
+	}
+	var over Causes
+	reopen, done := false, false
+	if n.r.CloseAfter > 0 {
+		reopen = bad >= max(n.r.ReopenAfter, 1)
+		done = reopen || len(all)-bad >= n.r.CloseAfter
+	} else if done = len(all) >= n.need(); done {
+		over = n.rates(c)
+		strict := n.r.FailureRate == 0 && (n.r.Failures > 0 || n.r.Consecutive > 0)
+		reopen = over != 0 || strict && c.Failures > 0
+	}
+	switch change := (Change{Cause: ProbesPassed, Exceeded: over, Counts: c, At: now, Due: now}); {
+	case reopen:
+		change.Cause = ProbeFailed
+		n.open(change, after)
+	case done:
+		n.move(Closed, change)
+	}
+}
+
+func (n *naive) byHand(now clock.Instant, to State, c Cause, until clock.Instant) bool {
+	ok := n.move(to, Change{Cause: c, Counts: n.counts(now), At: now, Due: now, Until: until})
+	if ok {
+		n.held = 0
+	}
+	return ok
+}
+
+func (n *naive) trip(now clock.Instant) {
+	if !n.state.refuses() {
+		n.held = 0
+		n.open(Change{Cause: Forced, Counts: n.counts(now), At: now, Due: now}, 0)
+	}
+}
+
+func (n *naive) isolate(now clock.Instant) {
+	if n.held == 0 {
+		n.home, n.till = Closed, 0
+		if n.state == Disabled || n.state == ObserveOnly || n.state == ForcedOpen {
+			n.home = n.state
+		}
+		if n.state == ForcedOpen {
+			n.till = n.until
+		}
+		n.move(ForcedOpen, Change{Cause: Isolated, Counts: n.counts(now), At: now, Due: now, Until: clock.Never})
+	}
+	n.held++
+}
+
+func (n *naive) release(now clock.Instant) {
+	if n.held--; n.held == 0 {
+		n.move(n.home, Change{Cause: Released, At: now, Due: now, Until: n.till})
+	}
+}
+
+func (n *naive) setRules(now clock.Instant, r *Rules) {
+	old := n.r
+	n.r = r
+	if old.Consecutive <= 0 {
+		n.rowing++
+	}
+	if old.Window != r.Window || max(old.WindowCalls, 0) != max(r.WindowCalls, 0) {
+		n.epoch++
+		n.newest = n.bucket(now)
+	}
+	if n.state == HalfOpen {
+		n.decide(now, 0)
+	}
+}
