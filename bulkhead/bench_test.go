@@ -1,0 +1,85 @@
+package bulkhead_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/gabion-go/gabion/bulkhead"
+)
+
+// Run with: go test -run='^$' -bench=. -count=10 ./bulkhead
+
+func BenchmarkFree(b *testing.B) {
+	for _, fair := range []bool{false, true} {
+		b.Run("fair="+strconv.FormatBool(fair), func(b *testing.B) {
+			h := bulkhead.New(100, 100, fair)
+			b.ReportAllocs()
+			for b.Loop() {
+				s, _ := h.TryAcquire("tenant")
+				h.Release(s)
+			}
+		})
+	}
+}
+
+func BenchmarkFreeParallel(b *testing.B) {
+	for _, fair := range []bool{false, true} {
+		b.Run("fair="+strconv.FormatBool(fair), func(b *testing.B) {
+			h := bulkhead.New(100, 100, fair)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					s, _ := h.TryAcquire("tenant")
+					h.Release(s)
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkRefused(b *testing.B) {
+	h := bulkhead.New(0, 0, false)
+	b.ReportAllocs()
+	for b.Loop() {
+		h.TryAcquire("")
+	}
+}
+
+// One joins, the holder releases, the joiner has the slot.
+func BenchmarkHandOver(b *testing.B) {
+	for _, fair := range []bool{false, true} {
+		b.Run("fair="+strconv.FormatBool(fair), func(b *testing.B) {
+			h := bulkhead.New(1, 10, fair)
+			held, _ := h.TryAcquire("tenant")
+			bell := new(bell)
+			b.ReportAllocs()
+			for b.Loop() {
+				w, _ := h.Join(bell, bulkhead.Normal, "tenant")
+				h.Release(held)
+				held, _ = h.Granted(w)
+			}
+		})
+	}
+}
+
+// The price of a free slot when many tenants wait for it.
+func BenchmarkHandOverTenants(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			h := bulkhead.New(1, n+1, true)
+			held, _ := h.TryAcquire("holder")
+			queue := make([]*bulkhead.Waiter, n)
+			names := make([]string, n)
+			for i := range queue {
+				names[i] = strconv.Itoa(i)
+				queue[i], _ = h.Join(nil, bulkhead.Normal, names[i])
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i = (i + 1) % n {
+				h.Release(held)
+				held, _ = h.Granted(queue[i])
+				queue[i], _ = h.Join(nil, bulkhead.Normal, names[i])
+			}
+		})
+	}
+}

@@ -1,0 +1,111 @@
+package bulkhead_test
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gabion-go/gabion/bulkhead"
+)
+
+// meeting makes two goroutines start together, round after round. A crowd of
+// workers seldom hits a window of a few instructions, and the next one who comes
+// along heals what was lost; two who meet hit it often, and nobody else is there.
+type meeting struct{ here, there atomic.Int64 }
+
+// meet waits until both have come to the round, then a little longer, since
+// nobody knows at which distance the window lies.
+func meet(mine, other *atomic.Int64, round, delay int) {
+	mine.Store(int64(round))
+	for spins := 0; other.Load() < int64(round); spins++ {
+		if spins > 1000 {
+			runtime.Gosched()
+		}
+	}
+	for range delay {
+		other.Load()
+	}
+}
+
+// rounds runs a and b at the same time, then check alone, again and again.
+func rounds(n int, a, b, check func()) {
+	if testing.Short() {
+		n /= 10
+	}
+	var start, end meeting
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for i := 1; i <= n; i++ {
+			meet(&start.there, &start.here, i, i/29%31)
+			b()
+			meet(&end.there, &end.here, i, 0)
+		}
+	}()
+	for i := 1; i <= n; i++ {
+		meet(&start.here, &start.there, i, i%29)
+		a()
+		meet(&end.here, &end.there, i, 0)
+		check() // b cannot begin before a comes to the next round
+	}
+	<-gone
+}
+
+const meetings = 60_000
+
+func TestReleaseThatMeetsAJoinHandsOver(t *testing.T) {
+	for _, fair := range []bool{false, true} {
+		b := bulkhead.New(1, 1, fair)
+		held, _ := b.TryAcquire("a")
+		var stay *bulkhead.Waiter
+		lost := 0
+		rounds(meetings,
+			func() { b.Release(held) },
+			func() { stay, _ = b.Join(nil, bulkhead.Normal, "b") },
+			func() {
+				var ok bool
+				if held, ok = b.Leave(stay); !ok {
+					lost++
+					held, _ = b.TryAcquire("a")
+				}
+			})
+		if lost > 0 {
+			t.Errorf("fair %v: %d joiners missed the slot, and nobody else will hand it over", fair, lost)
+		}
+	}
+}
+
+func TestLastSlotHasOneTaker(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		fair bool
+		join bool
+	}{
+		{"two that try", false, false},
+		{"two that try a fair one", true, false},
+		{"one that tries, one that joins", false, true},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			b := bulkhead.New(1, 0, c.fair)
+			var one, two bulkhead.Slot
+			wrong := 0
+			second := func() { two, _ = b.TryAcquire("b") }
+			if c.join {
+				second = func() {
+					w, _ := b.Join(nil, bulkhead.Normal, "b")
+					two, _ = b.Granted(w)
+				}
+			}
+			rounds(meetings, func() { one, _ = b.TryAcquire("a") }, second, func() {
+				if one.Held() == two.Held() {
+					wrong++
+				}
+				b.Release(one)
+				b.Release(two)
+			})
+			if wrong > 0 {
+				t.Errorf("%d times not exactly one had the slot", wrong)
+			}
+		})
+	}
+}
