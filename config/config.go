@@ -1,0 +1,301 @@
+// Package config reads the one file that configures gabion: library, sidecar,
+// linter and lab.
+//
+// The file is YAML, and strict: every mistake in it is an error, all of them are
+// reported at once, and a file with a mistake changes nothing. Keys are the
+// names of [policy.Policy]'s fields in snake_case. A key that is left out has its
+// default, and the word off switches a rule or a section off.
+//
+//	version: 1
+//	defaults:
+//	  timeout: {call: 10s}
+//	dependencies:
+//	  payments:
+//	    preset: payment
+//	    retry: {attempts: 3}
+//
+// A dependency's policy is laid together from four layers, and the later wins,
+// key by key: the built-in defaults, the file's defaults, the preset, the
+// dependency's own keys. The preset comes after the defaults because who names
+// one for a dependency means this dependency, while defaults mean all of them.
+// A section written with keys is switched on even if an earlier layer switched
+// it off.
+//
+// Values may hold ${VAR}, ${VAR:-default} and ${VAR:?message}; $$ is a dollar.
+// They are expanded after parsing, so a variable can't inject YAML, and what came
+// from one is not printed again unless asked for.
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Version is the version of the file format that this package reads.
+const Version = 1
+
+// maxDependencies bounds what a file may name; each costs state in the program.
+const maxDependencies = 10_000
+
+// File is a file without mistakes. It is not changed once it is made, and safe
+// for concurrent use as long as nobody writes to Policies.
+type File struct {
+	// Name is the file's name, as it was given to Load or Parse.
+	Name string
+
+	// Policies are the policies by the name of the dependency: layers laid
+	// together, defaults not written out.
+	Policies map[string]policy.Policy
+
+	origins map[string]origins
+}
+
+// Option changes how a file is read.
+type Option func(*yamlstrict.Options)
+
+// Lookup makes variables be looked up in f instead of the environment.
+func Lookup(f func(name string) (value string, set bool)) Option {
+	return func(o *yamlstrict.Options) { o.Lookup = f }
+}
+
+// Finding is one mistake: where it is, what is wrong, what to write instead. Its
+// Error shows the line with a caret.
+type Finding = yamlstrict.Finding
+
+// Findings are all mistakes of a file, in the order of their places. It is the
+// type of the error that Parse returns.
+type Findings = yamlstrict.Findings
+
+// Load reads the file at path. The error is of type [Findings] when the file has
+// mistakes, else it says why it could not be read.
+func Load(path string, opts ...Option) (*File, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return Parse(path, data, opts...)
+}
+
+// read stops where Parse would refuse: a path may name something endless.
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, yamlstrict.MaxSize+1))
+}
+
+// Parse reads a file's text; name is for messages. The error is of type
+// [Findings].
+func Parse(name string, data []byte, opts ...Option) (*File, error) {
+	o := readOptions()
+	for _, opt := range opts {
+		opt(&o)
+	}
+	doc, found := yamlstrict.Parse(name, data, o)
+	if len(found) > 0 {
+		return nil, found
+	}
+	r := reader{doc: doc, file: &File{Name: name, Policies: map[string]policy.Policy{}, origins: map[string]origins{}}}
+	r.read()
+	if len(r.found) > 0 {
+		return nil, r.found.Sort()
+	}
+	return r.file, nil
+}
+
+// Names returns the names of the dependencies in alphabetical order.
+func (f *File) Names() []string {
+	names := make([]string, 0, len(f.Policies))
+	for name := range f.Policies {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// document is the shape of a file.
+type document struct {
+	Version      int
+	Defaults     yamlstrict.Node
+	Dependencies map[string]yamlstrict.Node
+}
+
+// dependency is the shape of one entry under dependencies.
+type dependency struct {
+	Preset string
+	policy.Policy
+}
+
+// reader turns a document into a file.
+type reader struct {
+	doc      *yamlstrict.Document
+	file     *File
+	found    yamlstrict.Findings
+	defaults layer
+	shared   policy.Findings // what is wrong with the defaults by themselves
+}
+
+// layer is a policy and where its keys stand.
+type layer struct {
+	policy policy.Policy
+	places map[string]yamlstrict.Place
+}
+
+func (r *reader) read() {
+	var d document
+	places, found := r.doc.Decode(&d)
+	r.found = append(r.found, found...)
+	r.version(d.Version, places)
+	r.readDefaults(d.Defaults)
+	if len(d.Dependencies) > maxDependencies {
+		at := places["dependencies"]
+		r.fail(at, fmt.Sprintf("%d dependencies", len(d.Dependencies)), fmt.Sprintf("a file may have %d", maxDependencies))
+		return
+	}
+	for name, node := range d.Dependencies {
+		r.dependency(name, node)
+	}
+}
+
+func (r *reader) fail(at yamlstrict.Place, reason, proposal string) {
+	r.found = append(r.found, r.doc.Finding(at.Line, at.Col, reason, proposal))
+}
+
+func (r *reader) version(v int, places map[string]yamlstrict.Place) {
+	at, written := places["version"]
+	switch {
+	case !written:
+		r.fail(at, "version is missing", fmt.Sprintf("begin with version: %d", Version))
+	case v != Version && v != 0: // 0 was a finding already
+		r.fail(at, fmt.Sprintf("version %d is not known", v), fmt.Sprintf("write version: %d, or use a newer gabion", Version))
+	}
+}
+
+func (r *reader) readDefaults(node yamlstrict.Node) {
+	if !node.Set() {
+		return
+	}
+	places, found := node.Decode(&r.defaults.policy)
+	r.defaults.places = places
+	r.adopt("defaults", found)
+	r.shared = judge(r.defaults.policy, len(found) > 0)
+	for _, f := range r.shared {
+		r.place("defaults", f, node.Key, places)
+	}
+}
+
+// nameForm keeps names usable as metric labels, in URLs and on command lines.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+func (r *reader) dependency(name string, node yamlstrict.Node) {
+	if !nameForm.MatchString(name) {
+		r.fail(node.Key, fmt.Sprintf("%.60q is not a name", name), "write letters, digits, dots, dashes and underscores, at most 100")
+	}
+	var dep dependency // a first reading finds the mistakes and the preset
+	places, found := node.Decode(&dep)
+	r.adopt(name, found)
+	preset, known := policy.Preset(dep.Preset)
+	if dep.Preset != "" && !known {
+		r.noPreset(name, dep.Preset, places["preset"])
+	}
+	full := dependency{Policy: overlay(r.defaults.policy, preset)}
+	node.Decode(&full) // and a second one lays it over the others
+	for _, f := range judge(full.Policy, len(found) > 0) {
+		if !slices.Contains(r.shared, f) {
+			r.place(name, f, node.Key, places, r.defaults.places)
+		}
+	}
+	r.file.Policies[name] = full.Policy
+	r.file.origins[name] = origins{
+		file: r.file.Name, defaults: r.defaults.places,
+		presetName: dep.Preset, preset: preset, own: places,
+	}
+}
+
+func (r *reader) noPreset(name, preset string, at yamlstrict.Place) {
+	proposal := "use one of " + strings.Join(policy.PresetNames(), ", ")
+	if near := yamlstrict.Nearest(preset, dashless()); near != "" && at.Vars == nil {
+		proposal = "did you mean " + strings.ReplaceAll(near, "_", "-") + "?"
+	}
+	r.fail(at, fmt.Sprintf("%s: preset: %.60q is not known", name, hide(at, preset)), proposal)
+}
+
+// dashless returns the presets spelled as keys are, for Nearest.
+func dashless() []string {
+	names := policy.PresetNames()
+	for i, name := range names {
+		names[i] = strings.ReplaceAll(name, "-", "_")
+	}
+	return names
+}
+
+// adopt takes the findings of a part of the file.
+func (r *reader) adopt(part string, found yamlstrict.Findings) {
+	for _, f := range found {
+		f.Reason = part + ": " + f.Reason
+		r.found = append(r.found, f)
+	}
+}
+
+// judge validates a policy. When the text of some fields could not be read, what
+// the fields are together is not known.
+func judge(p policy.Policy, partly bool) policy.Findings {
+	found, _ := p.Validate().(policy.Findings)
+	if !partly {
+		return found
+	}
+	return slices.DeleteFunc(found, func(f policy.Finding) bool { return f.With != "" })
+}
+
+// place puts a policy's finding where the file says it: at the field, else at the
+// other field of the pair, else at the nearest section, else at the name.
+func (r *reader) place(part string, f policy.Finding, key yamlstrict.Place, layers ...map[string]yamlstrict.Place) {
+	at, other := find(f.Path, layers), find(f.With, layers)
+	value, problem, proposal := f.Value, f.Problem, f.Proposal
+	if at.Vars != nil || other.Vars != nil { // they may be secret
+		value, problem, proposal = at.Text, "contradicts "+f.With, ""
+		if f.With == "" {
+			problem = "expands to what is not possible here"
+		}
+	}
+	for path := f.Path; at.Line == 0 && path != ""; path = parent(path) {
+		if at = other; at.Line == 0 {
+			at, other = find(parent(path), layers), yamlstrict.Place{}
+		}
+	}
+	if at.Line == 0 {
+		at = key
+	}
+	r.fail(at, fmt.Sprintf("%s: %s: %s %s", part, f.Path, value, problem), proposal)
+}
+
+func find(path string, layers []map[string]yamlstrict.Place) yamlstrict.Place {
+	for _, places := range layers {
+		if p, ok := places[path]; ok {
+			return p
+		}
+	}
+	return yamlstrict.Place{}
+}
+
+func parent(path string) string {
+	return path[:max(strings.LastIndexByte(path, '.'), 0)]
+}
+
+// hide returns the text of a value as it stands in the file when it came from a
+// variable.
+func hide(p yamlstrict.Place, value string) string {
+	if p.Vars != nil {
+		return p.Text
+	}
+	return value
+}

@@ -1,0 +1,283 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/policy"
+)
+
+func env(pairs ...string) Option {
+	return Lookup(func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	})
+}
+
+func parse(t *testing.T, text string, opts ...Option) *File {
+	t.Helper()
+	f, err := Parse("gabion.yaml", []byte(text), append([]Option{env()}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// The example says which values are defaults; it must not lie.
+func TestExampleIsTheDefaults(t *testing.T) {
+	f := parse(t, string(Example()))
+	want := policy.Policy{}.Resolved()
+	got := f.Policies["catalogue"].Resolved()
+	got.HTTP.Transient, got.HTTP.Permanent = nil, nil // written as []
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	for _, s := range f.Explain("catalogue") {
+		if s.Source == "default" && unwritten[s.Path] == "" {
+			t.Errorf("the example does not show %s", s.Path)
+		}
+		key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]
+		if !strings.Contains(string(Example()), key+":") {
+			t.Errorf("the example does not name %s", s.Path)
+		}
+	}
+	if !strings.HasPrefix(string(Example()), "# yaml-language-server: $schema=./gabion.schema.json\n") {
+		t.Error("editors don't find the schema")
+	}
+}
+
+func TestLayers(t *testing.T) {
+	f := parse(t, `
+version: 1
+defaults:
+  timeout: {call: 9s, attempt: 3s}
+  bulkhead: off
+  retry: {attempts: 5, immediate: true}
+  hedge: {max: 2, delay: 1s}
+dependencies:
+  plain: {}
+  payments:
+    preset: payment
+    retry: {immediate: false}
+    breaker: {failures: off, consecutive: 4}
+  keyless:
+    bulkhead: {fair: true}
+    hedge: off
+    retry: off
+`)
+	for _, c := range []struct {
+		name      string
+		got, want any
+	}{
+		{"defaults reach a dependency without keys", f.Policies["plain"].Timeout.Call, 9 * time.Second},
+		{"defaults switch sections off", f.Policies["plain"].Bulkhead.Off, true},
+		{"a preset beats the defaults", f.Policies["payments"].Timeout.Call, 15 * time.Second},
+		{"a preset switches its sections on", f.Policies["payments"].Bulkhead, policy.Bulkhead{Limit: 10}},
+		{"what the preset leaves out comes from the defaults", f.Policies["payments"].Hedge.Max, 2},
+		{"an own key beats both, also with false", f.Policies["payments"].Retry.Immediate, false},
+		{"keys of one section come from several layers", f.Policies["payments"].Breaker,
+			policy.Breaker{Window: 10 * time.Second, Failures: policy.Off, Consecutive: 4, Open: 30 * time.Second, CloseAfter: 2}},
+		{"a section with keys is on", f.Policies["keyless"].Bulkhead, policy.Bulkhead{Fair: true}},
+		{"hedge: off", f.Policies["keyless"].Resolved().Hedge.Max, 0},
+		{"retry: off", f.Policies["keyless"].Retry.Attempts, 1},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", c.name, c.got, c.want)
+		}
+	}
+}
+
+func TestExplainNamesSources(t *testing.T) {
+	f := parse(t, `version: 1
+defaults:
+  trust: internal
+  bulkhead: off
+dependencies:
+  payments:
+    preset: payment
+    timeout: {call: "${T}"}
+    retry: {backoff: {kind: equal}}
+    hedge: off
+  other:
+    pace: off
+    rate_limit: {rate: "${R:-5/s}"}
+`, env("T", "12s"))
+	check := func(name, path, value, source string) {
+		t.Helper()
+		for _, s := range f.Explain(name) {
+			if s.Path == path {
+				if s.Value != value || s.Source != source {
+					t.Errorf("%s.%s = %q from %q, want %q from %q", name, path, s.Value, s.Source, value, source)
+				}
+				return
+			}
+		}
+		t.Errorf("%s.%s is not explained", name, path)
+	}
+	check("payments", "trust", "internal", "gabion.yaml:3 (defaults)")
+	check("payments", "timeout.call", "${T}", "gabion.yaml:8, variable T")
+	check("payments", "timeout.attempt", "5s", "preset payment")
+	check("payments", "timeout.margin", "50ms", "default")
+	check("payments", "retry.backoff.kind", "equal", "gabion.yaml:9")
+	check("payments", "retry.backoff.cap", "20s", "preset payment")
+	check("payments", "hedge.max", "off", "gabion.yaml:10")
+	check("payments", "bulkhead.limit", "10", "preset payment")
+	check("payments", "bulkhead.queue", "20", "default")
+	check("payments", "breaker.slow_call", "4s", "default")
+	check("other", "bulkhead", "off", "gabion.yaml:4 (defaults)")
+	check("other", "pace", "off", "gabion.yaml:12")
+	check("other", "rate_limit.rate", "${R:-5/s}", "gabion.yaml:13, variable R")
+	check("other", "rate_limit.max_wait", "until the deadline", "default")
+	if f.Explain("nobody") != nil {
+		t.Error("explains what is not there")
+	}
+}
+
+// What is printed means the same when it is read again.
+func TestYAMLIsReadAgain(t *testing.T) {
+	text := `version: 1
+dependencies:
+  "007": {trust: internal, key: made, http: {transient: [425, 520]}}
+  "off": {breaker: off, bulkhead: off, pace: off, retry: {budget: off}}
+`
+	for _, name := range policy.PresetNames() {
+		text += "  x-" + name + ": {preset: " + name + ", hedge: {max: 1, delay: 300ms}, rate_limit: {rate: 7/m, max_wait: off}}\n"
+	}
+	f := parse(t, text)
+	again := parse(t, f.YAML(false))
+	if !reflect.DeepEqual(f.Names(), again.Names()) {
+		t.Fatalf("names %v became %v", f.Names(), again.Names())
+	}
+	for name, p := range f.Policies {
+		got, want := again.Policies[name].Resolved(), p.Resolved()
+		got.HTTP, want.HTTP = policy.HTTP{}, policy.HTTP{}
+		// what a section that is off holds is not printed
+		if want.Breaker.Off {
+			got.Breaker, want.Breaker = policy.Breaker{}, policy.Breaker{}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\ngot  %+v\nwant %+v\n%s", name, got, want, f.YAML(false, name))
+		}
+	}
+}
+
+func TestVariablesAreNotPrinted(t *testing.T) {
+	text := "version: 1\ndependencies:\n  a:\n    timeout: {call: '${SECRET}'}\n"
+	f := parse(t, text, env("SECRET", "17s"))
+	if out := f.YAML(false); strings.Contains(out, "17s") || !strings.Contains(out, "call: '${SECRET}'") {
+		t.Errorf("printed %s", out)
+	}
+	if out := f.YAML(true); !strings.Contains(out, "call: 17s") {
+		t.Errorf("not revealed: %s", out)
+	}
+	for _, secret := range []string{"hunter2", "17", "1s\nversion: 2", "400000h", "1ms"} {
+		_, err := Parse("f", []byte(text+"  b: {timeout: {call: '${SECRET}', attempt: 2s}}\n"), env("SECRET", secret))
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: %v", secret, err)
+		}
+	}
+}
+
+func TestImpossiblePoliciesAreFoundWhereTheyAreWritten(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"at the field", "version: 1\ndependencies:\n  a:\n    retry: {attempts: 65}\n",
+			"f:4:23: a: retry.attempts: 65 is too large"},
+		{"at the other field of a pair when this one is a default", "version: 1\ndependencies:\n  a:\n    timeout:\n      call: 1m\n      attempt: 30s\n",
+			"f:6:16: a: breaker.window: 10s (the default) is shorter than twice timeout.attempt, 30s"},
+		{"in the defaults, once", "version: 1\ndefaults: {timeout: {call: 2s, attempt: 3s}}\ndependencies: {a: {}, b: {}}\n",
+			"f:2:41: defaults: timeout.attempt: 3s is longer than timeout.call, 2s"},
+		{"where a layer's key meets another's", "version: 1\ndefaults: {timeout: {call: 2s}}\ndependencies:\n  a: {preset: payment, timeout: {attempt: 3s}}\n  b: {timeout: {attempt: 3s}}\n",
+			"f:5:26: b: timeout.attempt: 3s is longer than timeout.call, 2s"},
+		{"at the defaults' key when a preset contradicts it", "version: 1\ndefaults: {breaker: {slow_call: 4s}, timeout: {attempt: 5s, call: 15s}}\ndependencies:\n  a: {preset: database}\n",
+			"f:2:33: a: breaker.slow_call: 4s is not shorter than timeout.attempt, 2s: no call could ever be slow"},
+	} {
+		_, err := Parse("f", []byte(c.text), env())
+		var found Findings
+		if !errors.As(err, &found) || len(found) != 1 || !strings.Contains(err.Error(), c.want+"\n") {
+			t.Errorf("%s: got\n%v\nwant %s", c.name, err, c.want)
+		}
+	}
+}
+
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gabion.yaml")
+	if _, err := Load(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("version: 1\ndependencies: {a: {retry: {backoff: {kind: equal}}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Load(path)
+	if err != nil || f.Policies["a"].Retry.Backoff.Kind != backoff.EqualJitter {
+		t.Errorf("got %+v, %v", f, err)
+	}
+	os.WriteFile(path, []byte("version: 1\n#"+strings.Repeat("x", 2<<20)), 0o600)
+	var found Findings
+	if _, err := Load(path); !errors.As(err, &found) || len(found) != 1 {
+		t.Errorf("a huge file: %v", err)
+	}
+}
+
+// All the mistakes at once, as a user reads them.
+func TestMistakesGolden(t *testing.T) {
+	text, err := os.ReadFile("testdata/mistakes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Parse("mistakes.yaml", text, env("SLOTS", "many"))
+	got := err.Error() + "\n"
+	if *update {
+		os.WriteFile("testdata/mistakes.golden", []byte(got), 0o644)
+	}
+	want, _ := os.ReadFile("testdata/mistakes.golden")
+	if got != string(want) {
+		t.Errorf("got:\n%s", got)
+	}
+	var found Findings
+	if !errors.As(err, &found) || len(found) < 10 {
+		t.Errorf("%d findings", len(found))
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(Example())
+	mistakes, _ := os.ReadFile("testdata/mistakes.yaml")
+	f.Add(mistakes)
+	for _, s := range []string{"", "\xff", "a: &a [*a]", "version: 1\ndependencies: {a: &x {retry: off}, b: *x}", "- 1", "version: 1\n---\n", "\ufeffversion: 1", "? {a: b}\n: c", "version: 1\ndefaults: {timeout: {call: ${A}}}"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := Parse("f", data, env("A", "1s"))
+		if err == nil {
+			for _, p := range file.Policies {
+				if err := p.Validate(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again, err := Parse("again", []byte(file.YAML(true)), env())
+			if err != nil || !reflect.DeepEqual(again.Names(), file.Names()) {
+				t.Fatalf("not read again: %v\n%s", err, file.YAML(true))
+			}
+			return
+		}
+		var found Findings
+		if !errors.As(err, &found) || len(found) == 0 {
+			t.Fatalf("an error that is no finding: %v", err)
+		}
+		for _, f := range found {
+			if f.Line < 1 || f.Col < 1 || f.Reason == "" {
+				t.Fatalf("a finding without a place: %+v", f)
+			}
+		}
+	})
+}

@@ -1,0 +1,61 @@
+package config_test
+
+import (
+	"fmt"
+
+	"github.com/gabion-go/gabion/config"
+)
+
+func ExampleParse() {
+	file, err := config.Parse("gabion.yaml", []byte(`
+version: 1
+dependencies:
+  payments:
+    preset: payment
+    timeout: {call: 20s}
+`))
+	fmt.Println(err)
+	fmt.Println(file.Policies["payments"].Timeout.Call)
+	// Output:
+	// <nil>
+	// 20s
+}
+
+// All mistakes are reported at once, each where it is.
+func ExampleParse_mistakes() {
+	_, err := config.Parse("gabion.yaml", []byte(`version: 1
+dependencies:
+  payments:
+    timeout: {call: 250}
+    retry: {atempts: 3}
+`))
+	fmt.Println(err)
+	// Output:
+	// gabion.yaml:4:21: payments: timeout.call: "250" has no unit
+	//   |     timeout: {call: 250}
+	//   |                     ^ write 250ms or 250s
+	// gabion.yaml:5:13: payments: unknown key "atempts" in retry
+	//   |     retry: {atempts: 3}
+	//   |             ^ did you mean attempts?
+}
+
+func ExampleFile_Explain() {
+	file, _ := config.Parse("gabion.yaml", []byte(`version: 1
+defaults:
+  trust: internal
+dependencies:
+  payments:
+    preset: payment
+    timeout: {call: 20s}
+`))
+	for _, s := range file.Explain("payments")[:6] {
+		fmt.Println(s.Path, s.Value, "from", s.Source)
+	}
+	// Output:
+	// trust internal from gabion.yaml:3 (defaults)
+	// key required from preset payment
+	// safe false from default
+	// timeout.call 20s from gabion.yaml:7
+	// timeout.attempt 5s from preset payment
+	// timeout.margin 50ms from default
+}

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Setting is one effective value of a dependency's policy.
+type Setting struct {
+	Path   string // "retry.attempts"
+	Value  string // as a file spells it; as the file says it, when it holds variables
+	Source string // "default", "preset payment", "gabion.yaml:12", …
+
+	plain string
+}
+
+// Reveal returns the value with variables expanded. It may be a secret.
+func (s Setting) Reveal() string { return s.plain }
+
+// origins is what Explain needs to know of one dependency.
+type origins struct {
+	file       string
+	defaults   map[string]yamlstrict.Place
+	presetName string
+	preset     policy.Policy
+	own        map[string]yamlstrict.Place
+}
+
+// unwritten is what a zero means that no file can say.
+var unwritten = map[string]string{
+	"hedge.delay":         "at once",
+	"rate_limit.max_wait": "until the deadline",
+}
+
+// Explain returns every effective value of a dependency's policy, in the order of
+// the layers that a call goes through, and where each comes from. A section that
+// is off is one setting. It returns nil for a name that the file does not have.
+func (f *File) Explain(name string) []Setting {
+	p, ok := f.Policies[name]
+	if !ok {
+		return nil
+	}
+	sources := f.origins[name].sources()
+	var settings []Setting
+	leaves(reflect.ValueOf(p.Resolved()), "", false, func(path string, v reflect.Value) {
+		settings = append(settings, setting(path, v, sources[path]))
+	})
+	return settings
+}
+
+func setting(path string, v reflect.Value, from source) Setting {
+	s := Setting{Path: path, plain: value(path, v), Source: from.String()}
+	s.Value = s.plain
+	if from.place.Vars != nil {
+		s.Value = from.place.Text
+	}
+	return s
+}
+
+func value(path string, v reflect.Value) string {
+	if v.Kind() == reflect.Bool && !strings.Contains(path, ".") && path != "safe" || path == "retry.budget" {
+		return "off"
+	}
+	if text := spell(v); text != "" {
+		return text
+	}
+	return unwritten[path]
+}
+
+// source is where a value comes from; the zero source is the built-in default.
+type source struct {
+	file, note string
+	place      yamlstrict.Place
+}
+
+func (s source) String() string {
+	switch {
+	case s.place.Line == 0 && s.note == "":
+		return "default"
+	case s.place.Line == 0:
+		return s.note
+	}
+	text := fmt.Sprintf("%s:%d", s.file, s.place.Line)
+	if s.note != "" {
+		text += " (" + s.note + ")"
+	}
+	for _, name := range s.place.Vars {
+		text += ", variable " + name
+	}
+	return text
+}
+
+// sources returns the source of each key that some layer sets.
+func (o origins) sources() map[string]source {
+	all := map[string]source{}
+	o.add(all, o.defaults, "defaults")
+	leaves(reflect.ValueOf(o.preset), "", true, func(path string, v reflect.Value) {
+		if !v.IsZero() {
+			all[path] = source{note: "preset " + o.presetName}
+		}
+	})
+	o.add(all, o.own, "")
+	return all
+}
+
+func (o origins) add(all map[string]source, places map[string]yamlstrict.Place, note string) {
+	for path, place := range places {
+		if !place.Leaf {
+			continue
+		}
+		if target, ok := offTarget[path]; ok {
+			path = target
+		}
+		all[path] = source{file: o.file, note: note, place: place}
+	}
+}
+
+// YAML writes the effective policies of the named dependencies, all when none is
+// named, as a file that means the same. What came from variables stands as the
+// file says it, unless reveal is set.
+func (f *File) YAML(reveal bool, names ...string) string {
+	if len(names) == 0 {
+		names = f.Names()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "version: %d\ndependencies:\n", Version)
+	if len(names) == 0 {
+		b.WriteString("  {}\n")
+	}
+	for _, name := range names {
+		fmt.Fprintf(&b, "  %s:\n", quoteName(name))
+		f.write(&b, name, reveal)
+	}
+	return b.String()
+}
+
+// write writes one dependency, opening sections as their first keys come.
+func (f *File) write(b *strings.Builder, name string, reveal bool) {
+	var open []string
+	for _, s := range f.Explain(name) {
+		if _, none := unwritten[s.Path]; none && s.plain == unwritten[s.Path] {
+			continue // only leaving the key out says it
+		}
+		path := strings.Split(s.Path, ".")
+		sections, key := path[:len(path)-1], path[len(path)-1]
+		for i, section := range sections {
+			if i >= len(open) || open[i] != section {
+				fmt.Fprintf(b, "%s%s:\n", indent(i), section)
+				open = open[:min(i, len(open))]
+				open = append(open, section)
+			}
+		}
+		fmt.Fprintf(b, "%s%s: %s\n", indent(len(sections)), key, scalarText(s, reveal))
+	}
+}
+
+func indent(depth int) string { return strings.Repeat("  ", depth+2) }
+
+func scalarText(s Setting, reveal bool) string {
+	if reveal || s.Value == s.plain {
+		return s.plain
+	}
+	return quoteText(s.Value)
+}
+
+// quoteName quotes names that YAML would take for something else, such as 007.
+func quoteName(name string) string {
+	if strings.Trim(name, "0123456789._-eExX") == "" {
+		return quoteText(name)
+	}
+	switch strings.ToLower(name) {
+	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
+		return quoteText(name)
+	}
+	return name
+}
+
+// quoteText writes a YAML text in single quotes, where only they are special.
+func quoteText(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

@@ -1,0 +1,250 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/policy"
+)
+
+var update = flag.Bool("update", false, "write the generated files instead of comparing")
+
+// The schema is made from the structs and their doc comments, so that editors
+// show what pkg.go.dev shows.
+func TestSchemaIsGenerated(t *testing.T) {
+	g := generator{comments(t, "../policy", "../backoff")}
+	for name, text := range undocumented {
+		g.comments[name] = cmp.Or(g.comments[name], text)
+	}
+	got, err := json.MarshalIndent(g.file(), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, '\n')
+	if *update {
+		if err := os.WriteFile("gabion.schema.json", got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(got, Schema()) {
+		t.Error("gabion.schema.json is not what the structs say: run go generate ./config")
+	}
+}
+
+// undocumented are fields whose meaning stands in their type's comment.
+var undocumented = map[string]string{
+	"backoff.Backoff.Base": "Base is the wait that grows. Left out, it means 100 ms, or cap when that is shorter.",
+	"backoff.Backoff.Cap":  "Cap is the longest wait, jitter included. Left out, it means 30 s, or base when that is longer.",
+}
+
+// object keeps its keys sorted when it is written, which is all that a schema
+// needs.
+type object map[string]any
+
+type generator struct {
+	comments map[string]string // by "policy.Timeout.Call" and "policy.Timeout"
+}
+
+const variables = `\$\{.+\}`
+
+func (g generator) file() object {
+	shared := g.section(reflect.TypeFor[policy.Policy](), reflect.ValueOf(policy.Policy{}.Resolved()))
+	defs := shared["properties"].(object)
+	refs := object{}
+	properties := object{"preset": object{
+		"description": "Preset is the policy to start from.",
+		"anyOf":       []any{object{"enum": policy.PresetNames()}, object{"type": "string", "pattern": variables}},
+	}}
+	for key := range defs {
+		refs[key] = object{"$ref": "#/$defs/" + key}
+		properties[key] = refs[key]
+	}
+	shared["properties"] = refs
+	return object{
+		"$schema":              "https://json-schema.org/draft/2020-12/schema",
+		"title":                "gabion",
+		"description":          "How to call dependencies that fail.",
+		"type":                 "object",
+		"additionalProperties": false,
+		"required":             []string{"version"},
+		"$defs":                defs,
+		"properties": object{
+			"version":  object{"description": "Version of the file's format.", "const": Version},
+			"defaults": shared,
+			"dependencies": object{
+				"description":          "The dependencies by name.",
+				"type":                 "object",
+				"propertyNames":        object{"pattern": nameForm.String()},
+				"additionalProperties": object{"type": "object", "additionalProperties": false, "properties": properties},
+			},
+		},
+	}
+}
+
+// section describes a struct; v is its default.
+func (g generator) section(t reflect.Type, v reflect.Value) object {
+	properties := object{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Name == "Off" {
+			continue
+		}
+		properties[yamlstrict.Snake(f.Name)] = g.field(t, f, v.Field(i))
+	}
+	return object{"type": "object", "description": g.comments[t.String()], "additionalProperties": false, "properties": properties}
+}
+
+func (g generator) field(of reflect.Type, f reflect.StructField, v reflect.Value) object {
+	own := g.comments[of.String()+"."+f.Name]
+	if f.Type.Kind() == reflect.Struct {
+		s := g.section(f.Type, v)
+		if own != "" {
+			s["description"] = own
+		}
+		_, off := f.Type.FieldByName("Off")
+		if sectionOff[f.Type] != nil || off {
+			description := s["description"]
+			delete(s, "description")
+			return object{"description": description, "anyOf": []any{s, object{"const": "off"}}}
+		}
+		return s
+	}
+	s := g.leaf(f.Type)
+	if own == "" {
+		own = g.comments[f.Type.String()]
+	}
+	s["description"] = own
+	if text := spell(v); text != "" && f.Type.Kind() != reflect.Slice {
+		s["default"] = jsonDefault(v, text)
+	}
+	return s
+}
+
+func jsonDefault(v reflect.Value, text string) any {
+	switch {
+	case text == "off":
+		return text
+	case v.Kind() == reflect.Bool:
+		return v.Bool()
+	case v.Type() == reflect.TypeFor[int](), v.Type() == reflect.TypeFor[float64]():
+		return v.Interface()
+	}
+	return text
+}
+
+func (g generator) leaf(t reflect.Type) object {
+	const decimal = `[0-9]+(\.[0-9]+)?`
+	text := func(pattern string) object {
+		return object{"type": "string", "pattern": "^(off|" + pattern + ")$|" + variables}
+	}
+	or := func(first ...any) object {
+		return object{"anyOf": append(first, object{"type": "string", "pattern": variables})}
+	}
+	switch {
+	case words[t] != nil:
+		return or(object{"enum": words[t]})
+	case t == reflect.TypeFor[time.Duration]():
+		return text(`(` + decimal + `(ns|us|µs|ms|s|m|h))+`)
+	case t == reflect.TypeFor[policy.Ratio]():
+		return text(decimal + `%`)
+	case t == reflect.TypeFor[policy.PerSecond]():
+		return text(decimal + `/[smh]`)
+	case t.Kind() == reflect.Int:
+		return or(object{"type": "integer", "minimum": 1}, object{"const": "off"})
+	case t.Kind() == reflect.Float64:
+		return or(object{"type": "number", "minimum": 1}, object{"const": "off"})
+	case t.Kind() == reflect.Bool:
+		return or(object{"type": "boolean"})
+	}
+	return object{"type": "array", "items": or(object{"type": "integer", "minimum": 100, "maximum": 599})}
+}
+
+// comments reads the doc comments of types and fields.
+func comments(t *testing.T, dirs ...string) map[string]string {
+	all := map[string]string{}
+	for _, dir := range dirs {
+		files := token.NewFileSet()
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var parsed []*ast.File
+		for _, e := range entries {
+			if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(files, dir+"/"+e.Name(), nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed = append(parsed, file)
+		}
+		pkg, err := doc.NewFromFiles(files, parsed, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, typ := range pkg.Types {
+			typeComments(all, pkg.Name+"."+typ.Name, typ)
+		}
+	}
+	return all
+}
+
+func typeComments(all map[string]string, name string, typ *doc.Type) {
+	all[name] = oneLine(typ.Doc)
+	for _, spec := range typ.Decl.Specs {
+		s, ok := spec.(*ast.TypeSpec).Type.(*ast.StructType)
+		if !ok {
+			continue
+		}
+		for _, f := range s.Fields.List {
+			for _, id := range f.Names {
+				all[name+"."+id.Name] = oneLine(f.Doc.Text())
+			}
+		}
+	}
+}
+
+// goOnly is what doc comments say to Go programmers, and what it is in a file.
+var goOnly = strings.NewReplacer("Zero means", "Left out, it means", "; zero means", "; left out, it means", "; Off means", "; off means",
+	"[", "", "]", "", "\n", " ")
+
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(goOnly.Replace(text)), " ")
+}
+
+// A small reading of the schema: each key of the example is known to it, and it
+// knows no key that a file can't have.
+func TestSchemaKnowsTheKeysOfAPolicy(t *testing.T) {
+	var s struct {
+		Properties struct {
+			Dependencies struct {
+				AdditionalProperties struct{ Properties map[string]json.RawMessage }
+			}
+		}
+	}
+	if err := json.Unmarshal(Schema(), &s); err != nil {
+		t.Fatal(err)
+	}
+	keys := s.Properties.Dependencies.AdditionalProperties.Properties
+	want := reflect.TypeFor[policy.Policy]().NumField() + 1
+	if len(keys) != want || keys["rate_limit"] == nil || keys["preset"] == nil {
+		t.Errorf("the schema has %d keys for a dependency, want %d", len(keys), want)
+	}
+	if bytes.Contains(Schema(), []byte(`"description": ""`)) {
+		t.Error("a key has no description")
+	}
+}

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// words are the types that a file writes as one of a few words.
+var words = map[reflect.Type][]string{
+	reflect.TypeFor[policy.Trust]():       wordsOf[policy.Trust](),
+	reflect.TypeFor[policy.KeyMode]():     wordsOf[policy.KeyMode](),
+	reflect.TypeFor[policy.BudgetShape](): wordsOf[policy.BudgetShape](),
+	reflect.TypeFor[policy.Per]():         wordsOf[policy.Per](),
+	reflect.TypeFor[backoff.Kind]():       wordsOf[backoff.Kind](),
+}
+
+// wordsOf asks a type for its words: the texts of its values from 0 on.
+func wordsOf[T interface {
+	~uint8
+	encoding.TextMarshaler
+}]() (words []string) {
+	for v := T(0); ; v++ {
+		text, err := v.MarshalText()
+		if err != nil {
+			return words
+		}
+		words = append(words, string(text))
+	}
+}
+
+// readOptions says how the types of a policy are spelled.
+func readOptions() yamlstrict.Options {
+	scalars := map[reflect.Type]yamlstrict.Scalar{
+		reflect.TypeFor[time.Duration]():    {Parse: parseDuration},
+		reflect.TypeFor[policy.Ratio]():     {Parse: parseText(reflect.TypeFor[policy.Ratio](), "")},
+		reflect.TypeFor[policy.PerSecond](): {Parse: parseText(reflect.TypeFor[policy.PerSecond](), "")},
+	}
+	for t, list := range words {
+		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, strings.Join(list, ", "))}
+	}
+	return yamlstrict.Options{Lookup: os.LookupEnv, Scalars: scalars, Off: sectionOff}
+}
+
+// sectionOff says what the word off does to a section that has no field Off.
+// offTarget names the key that it sets, for Explain.
+var (
+	sectionOff = map[reflect.Type]func(reflect.Value){
+		reflect.TypeFor[policy.Retry]():     func(v reflect.Value) { v.FieldByName("Attempts").SetInt(1) },
+		reflect.TypeFor[policy.Hedge]():     func(v reflect.Value) { v.FieldByName("Max").SetInt(policy.Off) },
+		reflect.TypeFor[policy.Throttle]():  func(v reflect.Value) { v.FieldByName("K").SetFloat(policy.Off) },
+		reflect.TypeFor[policy.RateLimit](): func(v reflect.Value) { v.FieldByName("Rate").SetFloat(policy.Off) },
+	}
+	offTarget = map[string]string{
+		"retry": "retry.attempts", "hedge": "hedge.max", "throttle": "throttle.k", "rate_limit": "rate_limit.rate",
+	}
+)
+
+func parseDuration(text string) (any, string, string) {
+	d, err := policy.ParseDuration(text)
+	problem, proposal := explainText(err, "")
+	return d, problem, proposal
+}
+
+// parseText reads a type that reads itself.
+func parseText(t reflect.Type, among string) func(string) (any, string, string) {
+	return func(text string) (any, string, string) {
+		v := reflect.New(t)
+		err := v.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+		problem, proposal := explainText(err, among)
+		return v.Elem().Interface(), problem, proposal
+	}
+}
+
+func explainText(err error, among string) (problem, proposal string) {
+	var as *policy.TextError
+	switch {
+	case err == nil:
+		return "", ""
+	case errors.As(err, &as):
+		return as.Problem, as.Proposal
+	}
+	return "is not known", "use one of " + among
+}
+
+// spell writes one value as a file would. A zero that a file can't say, because
+// its key is then left out, is empty.
+func spell(v reflect.Value) string {
+	if d, ok := v.Interface().(time.Duration); ok {
+		if d == 0 {
+			return ""
+		}
+		return policy.FormatDuration(d)
+	}
+	if v.CanFloat() && v.Float() == 0 || v.CanInt() && v.Int() == 0 { // no such rule
+		return "off"
+	}
+	if text, ok := v.Interface().(encoding.TextMarshaler); ok {
+		b, _ := text.MarshalText()
+		return string(b)
+	}
+	switch v.Kind() {
+	case reflect.Int:
+		return offOr(v.Int() == policy.Off, strconv.FormatInt(v.Int(), 10))
+	case reflect.Float64:
+		return offOr(v.Float() == policy.Off, strconv.FormatFloat(v.Float(), 'f', -1, 64))
+	case reflect.Bool:
+		return strconv.FormatBool(v.Bool())
+	}
+	return spellList(v)
+}
+
+func offOr(off bool, text string) string {
+	if off {
+		return "off"
+	}
+	return text
+}
+
+func spellList(v reflect.Value) string {
+	items := make([]string, v.Len())
+	for i := range items {
+		items[i] = strconv.FormatInt(v.Index(i).Int(), 10)
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+// leaves calls do for each key of a policy, in the order of its fields. A section
+// that is off is one key. all also visits what a section that is off holds.
+func leaves(v reflect.Value, path string, all bool, do func(path string, v reflect.Value)) {
+	off := v.FieldByName("Off")
+	if off.IsValid() && off.Bool() && !all {
+		do(path, off)
+		return
+	}
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if name == "Off" {
+			continue
+		}
+		at := yamlstrict.Snake(name)
+		if path != "" {
+			at = path + "." + at
+		}
+		if f := v.Field(i); f.Kind() == reflect.Struct {
+			leaves(f, at, all, do)
+		} else {
+			do(at, f)
+		}
+	}
+}
+
+// overlay lays what over says on top of p. A section that over says anything
+// about is on.
+func overlay(p, over policy.Policy) policy.Policy {
+	overlayValue(reflect.ValueOf(&p).Elem(), reflect.ValueOf(over))
+	return p
+}
+
+func overlayValue(dst, src reflect.Value) {
+	if src.IsZero() {
+		return
+	}
+	if src.Kind() != reflect.Struct {
+		dst.Set(src)
+		return
+	}
+	if off := dst.FieldByName("Off"); off.IsValid() {
+		off.SetBool(false)
+	}
+	for i := range src.NumField() {
+		overlayValue(dst.Field(i), src.Field(i))
+	}
+}

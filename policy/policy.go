@@ -1,0 +1,359 @@
+// Package policy is where gabion decides.
+//
+// A [Policy] is plain data: what a file holds, what the linter reads, what the
+// lab simulates. A [State] is what one dependency's calls share. A [Call] is the
+// machine that answers, for one call, with one of three verbs: send, wait,
+// return. Nothing here reads a clock, draws a random number, starts a goroutine
+// or knows a context: time and chance are arguments, so that the program, the
+// sidecar and the simulator run this very code.
+package policy
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+)
+
+// Off switches a numeric rule off, where zero would mean its default.
+const Off = -1
+
+// Ratio is a share between 0 and 1. Files write it as a percentage, "50%".
+type Ratio float64
+
+// PerSecond is a rate. Files write it as "10/s".
+type PerSecond float64
+
+// Policy is the rules for calling one dependency, outermost layer first. The
+// zero Policy is sound; [Policy.Resolved] shows what it means. In every field
+// zero means the documented default, [Off] means the rule does not apply, and
+// any other negative number is a mistake that [Policy.Validate] reports.
+//
+// A Policy is a value: copy it freely, share it between dependencies.
+type Policy struct {
+	// Trust says whether the dependency is ours. Deadline and attempt headers go
+	// only to internal dependencies: a vendor does not learn our internals.
+	// Zero means External.
+	Trust Trust
+
+	// Key says whether calls carry an idempotency key. Zero means KeyDeclared.
+	Key KeyMode
+
+	// Safe declares that all work sent to this dependency may be repeated: it
+	// only reads, or repeating it changes nothing. Zero means that nothing is
+	// declared, and only work that carries a key, has a safe method or provably
+	// never left is repeated.
+	Safe bool
+
+	Timeout   Timeout
+	Retry     Retry
+	Hedge     Hedge
+	Pace      Pace
+	Throttle  Throttle
+	Breaker   Breaker
+	Bulkhead  Bulkhead
+	RateLimit RateLimit
+	HTTP      HTTP
+}
+
+// Trust says whose a dependency is.
+type Trust uint8
+
+// Whose a dependency can be.
+const (
+	External Trust = iota // somebody else's: it gets no headers of ours
+	Internal              // ours: deadlines and attempt numbers travel to it
+)
+
+// KeyMode says where the idempotency key of a call comes from.
+type KeyMode uint8
+
+// Where a key can come from.
+const (
+	KeyDeclared KeyMode = iota // only from the caller; calls without one are fine
+	KeyMade                    // made once per call when the caller gave none
+	KeyRequired                // from the caller; a call without one is refused
+)
+
+// Timeout bounds time in two layers. The caller's own deadline counts too: the
+// smallest wins.
+type Timeout struct {
+	// Call is the most time that a whole call may take, waits and retries
+	// included. Zero means 15 s; Off means only the caller's deadline counts.
+	Call time.Duration
+
+	// Attempt is the most time that one attempt may take. Zero means 4 s, or Call
+	// when that is shorter; Off
+	// means only the call's deadline counts.
+	Attempt time.Duration
+
+	// Margin is the least time that must be left for another attempt to be worth
+	// starting. Zero means 50 ms; Off means none.
+	Margin time.Duration
+
+	// HopMargin is what a hop keeps for itself of the time that it passes on.
+	// Zero means 100 ms; Off means none.
+	HopMargin time.Duration
+}
+
+// Retry says how often and when an attempt that failed is made again. Whether it
+// may be is not configured here: it must be transient and safe to repeat.
+type Retry struct {
+	// Attempts is the most tries per call, the first included. Zero means 3; 1
+	// means never retry.
+	Attempts int
+
+	// Backoff is the wait before a retry. Zero means full jitter from 100 ms,
+	// capped at 30 s.
+	Backoff backoff.Backoff
+
+	// Immediate lets the first retry go without a wait when the attempt provably
+	// never left.
+	Immediate bool
+
+	// MaxAfter is the longest Retry-After that a call waits for; a longer one
+	// ends the call at once. Zero means the cap of Backoff.
+	MaxAfter time.Duration
+
+	// Budget bounds what retries and hedges may add to the load.
+	Budget Budget
+}
+
+// Budget bounds the re-sends, retries and hedges together, that a dependency's
+// calls may add to the load in any window.
+type Budget struct {
+	// Off removes the bound. A fleet without one multiplies an outage by its
+	// attempts.
+	Off bool
+
+	// Shape is how the bound is reckoned. Zero means BudgetWindow.
+	Shape BudgetShape
+
+	// Ratio is the share of calls that may be sent again. Zero means 10 %; Off
+	// means that only Floor counts. With BudgetTokens it is the part of a token
+	// that each success earns; zero means 0.1 there too.
+	Ratio Ratio
+
+	// Window is the time over which calls and re-sends are compared. Zero means
+	// 10 s. Unused with BudgetTokens.
+	Window time.Duration
+
+	// Floor is the re-sends allowed whatever the traffic. Zero means 1/s; Off
+	// means none. Unused with BudgetTokens.
+	Floor PerSecond
+
+	// Capacity is the most tokens that BudgetTokens holds, and what it starts
+	// with. Zero means 100.
+	Capacity int
+
+	// Cost is the tokens that one re-send takes with BudgetTokens. Zero means 1.
+	Cost int
+}
+
+// BudgetShape is how a budget is reckoned.
+type BudgetShape uint8
+
+// The shapes of a budget.
+const (
+	BudgetWindow BudgetShape = iota // re-sends ≤ ratio × calls + floor in any window
+	BudgetTokens                    // a bucket of tokens, refilled by successes
+)
+
+// Hedge sends a second attempt while the first is still out. Only work that is
+// safe to repeat is hedged, and each hedge is charged to the retry budget.
+type Hedge struct {
+	// Max is the most hedges per call. Zero means none.
+	Max int
+
+	// Delay is how long the newest attempt may be out before the next goes. Zero
+	// means all at once, unless Percentile is set; Off means that only a failure
+	// brings the next.
+	Delay time.Duration
+
+	// Percentile takes the delay from measured latency, 0.95 meaning that the
+	// slowest twentieth is hedged; Delay is used until enough is measured. Zero
+	// means Delay always.
+	Percentile Ratio
+}
+
+// Pace holds a dependency's calls back when it asked for time, with 429 or
+// Retry-After.
+type Pace struct {
+	// Off ignores the request for everyone but the call that got it.
+	Off bool
+
+	// Max is the longest time that a dependency is held back. Zero means 5 s.
+	Max time.Duration
+}
+
+// Throttle rejects calls locally with the probability
+// max(0, (requests − K·accepts)/(requests + 1)), from Google SRE ch. 21.
+type Throttle struct {
+	// K is how many requests are sent per accepted one before rejecting begins.
+	// Zero means no throttling; 2 is usual.
+	K float64
+
+	// Window is the time over which requests and accepts are counted. Zero means
+	// 2 min.
+	Window time.Duration
+}
+
+// Per says whether a layer wraps each attempt or the whole call.
+type Per uint8
+
+// What a layer can wrap.
+const (
+	PerAttempt Per = iota // asked before every attempt: learns sooner, stops a loop under way
+	PerCall               // asked once, told the last outcome: the order of most textbooks
+)
+
+// Breaker stops calling a dependency that fails or drags. All its rules are
+// OR-ed; a rule trips at its threshold, not above it.
+type Breaker struct {
+	// Off removes the breaker.
+	Off bool
+
+	// Observe counts and reports but never refuses.
+	Observe bool
+
+	// Per says whether each attempt or the whole call is guarded. Zero means
+	// PerAttempt.
+	Per Per
+
+	// Window is the time over which outcomes are counted. Zero means 10 s.
+	Window time.Duration
+
+	// WindowCalls counts the last so many calls instead of a time. Zero means
+	// Window is used.
+	WindowCalls int
+
+	// MinCalls is the least outcomes before a rate is known. Zero means 20, or
+	// WindowCalls when that is smaller.
+	MinCalls int
+
+	// FailureRate opens the breaker when this share failed. Zero means 50 %; Off
+	// means that the rate does not count.
+	FailureRate Ratio
+
+	// SlowCall is the time above which an answer counts as slow. Zero means 80 %
+	// of the attempt timeout; Off means that slowness does not count.
+	SlowCall time.Duration
+
+	// SlowRate opens the breaker when this share was slow. Zero means 80 %.
+	SlowRate Ratio
+
+	// Failures opens the breaker at so many failures in the window, whatever the
+	// rate. Zero means no such rule.
+	Failures int
+
+	// Consecutive opens the breaker at so many failures in a row. Zero means no
+	// such rule.
+	Consecutive int
+
+	// InFlight counts a call as slow as soon as it has been out for longer than
+	// SlowCall, before it comes home.
+	InFlight bool
+
+	// Throttled counts 429 and the like as failures. Zero means that they pace
+	// and do not trip.
+	Throttled bool
+
+	// Open is how long the breaker refuses before it probes. Zero means 30 s.
+	Open time.Duration
+
+	// OpenMax caps Open when it grows. Zero means 5 min, or Open when that is
+	// longer.
+	OpenMax time.Duration
+
+	// OpenGrowth multiplies Open each time a probe re-opens the breaker. Zero
+	// means 2; 1 means no growth.
+	OpenGrowth float64
+
+	// OpenJitter lengthens Open by up to this share of itself. Zero means 10 %;
+	// Off means none.
+	OpenJitter Ratio
+
+	// Probes is how many calls may be out at once while the breaker tries the
+	// dependency. Zero means 3.
+	Probes int
+
+	// ProbeCalls is how many outcomes decide, by the same rates as in closed.
+	// Zero means Probes.
+	ProbeCalls int
+
+	// CloseAfter decides by count instead: so many successes close the breaker.
+	// Zero means that rates decide.
+	CloseAfter int
+
+	// ReopenAfter is how many failures re-open with CloseAfter. Zero means 1.
+	ReopenAfter int
+
+	// ProbeTimeout is when a probe that has not come home counts as failed. Zero
+	// means the attempt timeout, or the call timeout with PerCall.
+	ProbeTimeout time.Duration
+
+	// ProbeExpiryCloses makes an expired probe close the breaker instead of
+	// opening it.
+	ProbeExpiryCloses bool
+
+	// Partitions is the most breakers that this dependency keeps, one for each
+	// partition (host, tenant, endpoint) that calls name; those past it share
+	// one. Zero means 1000; Off means that all calls share one breaker, whatever
+	// they name.
+	Partitions int
+
+	// PartitionIdle is how long an unused partition with a closed breaker is
+	// kept. Zero means 10 min.
+	PartitionIdle time.Duration
+}
+
+// Bulkhead bounds how many attempts are out at once, and how many wait.
+type Bulkhead struct {
+	// Off removes the bound.
+	Off bool
+
+	// Per says whether each attempt or the whole call takes a slot. Zero means
+	// PerAttempt.
+	Per Per
+
+	// Limit is the most attempts out at once. Zero means 100.
+	Limit int
+
+	// Queue is the most calls waiting for a slot. Zero means twice Limit; Off
+	// means that nobody waits.
+	Queue int
+
+	// QueueTimeout is the longest wait for a slot; the deadline bounds it too.
+	// Zero means 1 s; Off means that only the deadline counts.
+	QueueTimeout time.Duration
+
+	// Fair shares slots and queue among the tenants that calls name.
+	Fair bool
+}
+
+// RateLimit bounds how many attempts start per second.
+type RateLimit struct {
+	// Rate is the attempts per second. Zero means no limit.
+	Rate PerSecond
+
+	// Burst is how many may start at once after a pause. Zero means 1.
+	Burst int
+
+	// MaxWait is the longest time to wait for one's turn; the deadline bounds it
+	// too. Zero means that only the deadline does; Off means never wait.
+	MaxWait time.Duration
+}
+
+// HTTP adjusts how answers are read. Every status not named here keeps its
+// meaning: 408, 429, 502, 503 and 504 are transient, 501 and 505 permanent, any
+// other 5xx is retried at most once, and any other 4xx is permanent.
+type HTTP struct {
+	// Transient are further statuses to retry.
+	Transient []int
+
+	// Permanent are statuses that are never retried.
+	Permanent []int
+
+	// ReplayLimit is the most bytes of a request body without GetBody that are
+	// kept so that it can be sent again. Zero means 64 KiB; Off means none.
+	ReplayLimit int
+}

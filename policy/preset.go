@@ -1,0 +1,85 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+)
+
+// presets are whole policies for the usual kinds of dependency (SPEC C8), in the
+// order in which they are shown. What they leave out is the default.
+//
+// A call timeout is long enough for every attempt to run into its own timeout
+// with the longest waits between them; only payment's, which the specification
+// names, is not. Attempt timeouts are at most half of the breaker's window and
+// below the ceilings of SPEC E5 (HTTP 30 s, RPC 10 s, database 5 s).
+var presets = []struct {
+	name   string
+	policy Policy
+}{
+	// Somebody else's HTTP API. Four attempts of 5 s and the longest
+	// waits, 1 + 2 + 4 s, are 27 s.
+	{"external-api", Policy{
+		Timeout: Timeout{Call: 30 * time.Second, Attempt: 5 * time.Second},
+		Retry:   Retry{Attempts: 4, Backoff: backoff.Full(time.Second, 30*time.Second)},
+	}},
+	// A database of ours: short attempts, many of them, because a failover takes
+	// seconds. Six attempts of 2 s and the longest waits, 0.5 + 1 + 2 + 4 + 8 s,
+	// are 27.5 s.
+	{"database", Policy{
+		Timeout: Timeout{Call: 30 * time.Second, Attempt: 2 * time.Second},
+		Retry:   Retry{Attempts: 6, Backoff: backoff.Equal(500*time.Millisecond, 10*time.Second)},
+	}},
+	// Work that nobody waits for. Eleven attempts of 5 s and ten waits of at most
+	// 60 s are 655 s.
+	{"message-queue", Policy{
+		Timeout: Timeout{Call: 11 * time.Minute, Attempt: 5 * time.Second},
+		Retry:   Retry{Attempts: 11, Backoff: backoff.Decorrelated(time.Second, 60*time.Second)},
+	}},
+	// A service of ours: deadlines travel to it. Three attempts of 1 s and the
+	// longest waits, 50 + 100 ms, are 3.15 s.
+	{"internal-rpc", Policy{
+		Trust:   Internal,
+		Timeout: Timeout{Call: 4 * time.Second, Attempt: time.Second},
+		Retry:   Retry{Attempts: 3, Backoff: backoff.Full(50*time.Millisecond, time.Second)},
+	}},
+	// Money. Every call has the caller's key, so every attempt may be repeated,
+	// and nothing is hedged. The timeouts are the specification's: three attempts
+	// fit at full length but for the waits, all four when they fail quickly, as
+	// they mostly do.
+	{"payment", Policy{
+		Key:      KeyRequired,
+		Timeout:  Timeout{Call: 15 * time.Second, Attempt: 5 * time.Second},
+		Retry:    Retry{Attempts: 4, Backoff: backoff.Full(100*time.Millisecond, 20*time.Second)},
+		Breaker:  Breaker{Window: 10 * time.Second, Failures: 5, Open: 30 * time.Second, CloseAfter: 2},
+		Bulkhead: Bulkhead{Limit: 10},
+	}},
+	// What the user hardly misses: two quick tries and few slots. Two attempts of
+	// 1 s and a wait of 100 ms are 2.1 s.
+	{"best-effort", Policy{
+		Timeout:  Timeout{Call: 3 * time.Second, Attempt: time.Second},
+		Retry:    Retry{Attempts: 2},
+		Bulkhead: Bulkhead{Limit: 3},
+	}},
+}
+
+// Preset returns the policy of that name, to be used as it is or changed part by
+// part; false means that there is none. The names are [PresetNames].
+func Preset(name string) (Policy, bool) {
+	for _, p := range presets {
+		if p.name == name {
+			return p.policy, true
+		}
+	}
+	return Policy{}, false
+}
+
+// PresetNames returns the names of all presets, in the order in which to show
+// them.
+func PresetNames() []string {
+	names := make([]string, len(presets))
+	for i, p := range presets {
+		names[i] = p.name
+	}
+	return names
+}

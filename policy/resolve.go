@@ -1,0 +1,190 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+)
+
+// The defaults of the zero policy (SPEC N). Those that depend on other fields
+// are reckoned in Resolved.
+const (
+	defaultCall         = 15 * time.Second
+	defaultAttempt      = 4 * time.Second
+	defaultMargin       = 50 * time.Millisecond
+	defaultHopMargin    = 100 * time.Millisecond
+	defaultAttempts     = 3
+	defaultBase         = 100 * time.Millisecond
+	defaultCap          = 30 * time.Second
+	defaultBudget       = Ratio(0.1)
+	defaultBudgetWindow = 10 * time.Second
+	defaultFloor        = PerSecond(1)
+	defaultCapacity     = 100
+	defaultCost         = 1
+	defaultPace         = 5 * time.Second
+	defaultThrottle     = 2 * time.Minute
+	defaultWindow       = 10 * time.Second
+	defaultMinCalls     = 20
+	defaultFailureRate  = Ratio(0.5)
+	defaultSlowRate     = Ratio(0.8)
+	defaultOpen         = 30 * time.Second
+	defaultOpenMax      = 5 * time.Minute
+	defaultOpenGrowth   = 2
+	defaultOpenJitter   = Ratio(0.1)
+	defaultProbes       = 3
+	defaultPartitions   = 1000
+	defaultIdle         = 10 * time.Minute
+	defaultLimit        = 100
+	defaultQueueTimeout = time.Second
+	defaultReplayLimit  = 64 << 10
+)
+
+// Resolved returns the policy with every default written out. [Off] stays Off,
+// except in fields whose zero already means that there is no such rule: there it
+// becomes zero, so that a machine has one thing to ask. Mistakes are left as
+// they are, for [Policy.Validate] to name. A resolved policy resolved again is
+// itself.
+//
+// Two defaults give way to what is written, so that one short line is enough:
+// the attempt timeout is never longer than the call timeout, and what derives
+// from a timeout that is off derives from the other one.
+func (p Policy) Resolved() Policy {
+	p.Timeout = p.Timeout.resolved()
+	p.Retry = p.Retry.resolved()
+	p.Hedge.Max = noRule(p.Hedge.Max)
+	p.Hedge.Percentile = noRule(p.Hedge.Percentile)
+	p.Pace.Max = or(p.Pace.Max, defaultPace)
+	p.Throttle.K = noRule(p.Throttle.K)
+	p.Throttle.Window = or(p.Throttle.Window, defaultThrottle)
+	p.Breaker = p.Breaker.resolved(p.Timeout)
+	p.Bulkhead = p.Bulkhead.resolved()
+	p.RateLimit.Rate = noRule(p.RateLimit.Rate)
+	p.RateLimit.Burst = or(p.RateLimit.Burst, 1)
+	p.HTTP.ReplayLimit = or(p.HTTP.ReplayLimit, defaultReplayLimit)
+	return p
+}
+
+func (t Timeout) resolved() Timeout {
+	t.Call = or(t.Call, defaultCall)
+	t.Attempt = or(t.Attempt, shorter(defaultAttempt, t.Call))
+	t.Margin = or(t.Margin, defaultMargin)
+	t.HopMargin = or(t.HopMargin, defaultHopMargin)
+	return t
+}
+
+func (r Retry) resolved() Retry {
+	r.Attempts = or(r.Attempts, defaultAttempts)
+	r.Backoff.Base = or(r.Backoff.Base, baseOf(r.Backoff))
+	r.Backoff.Cap = or(r.Backoff.Cap, max(defaultCap, r.Backoff.Base))
+	r.MaxAfter = or(r.MaxAfter, r.Backoff.Cap)
+	r.Budget = r.Budget.resolved()
+	return r
+}
+
+// baseOf lets a short cap shorten the default base.
+func baseOf(b backoff.Backoff) time.Duration { return shorter(defaultBase, b.Cap) }
+
+func (b Budget) resolved() Budget {
+	b.Ratio = or(b.Ratio, defaultBudget)
+	b.Window = or(b.Window, defaultBudgetWindow)
+	b.Floor = or(b.Floor, defaultFloor)
+	b.Capacity = or(b.Capacity, defaultCapacity)
+	b.Cost = or(b.Cost, defaultCost)
+	return b
+}
+
+func (b Breaker) resolved(t Timeout) Breaker {
+	b.Window = or(b.Window, defaultWindow)
+	b.WindowCalls = noRule(b.WindowCalls)
+	b.MinCalls = or(b.MinCalls, b.defaultMinCalls())
+	b.FailureRate = or(b.FailureRate, defaultFailureRate)
+	b.SlowCall = or(b.SlowCall, slowDefault(t))
+	b.SlowRate = or(b.SlowRate, defaultSlowRate)
+	b.Failures = noRule(b.Failures)
+	b.Consecutive = noRule(b.Consecutive)
+	b.Open = or(b.Open, defaultOpen)
+	b.OpenMax = or(b.OpenMax, max(defaultOpenMax, b.Open))
+	b.OpenGrowth = or(b.OpenGrowth, defaultOpenGrowth)
+	b.OpenJitter = or(b.OpenJitter, defaultOpenJitter)
+	b.Probes = or(b.Probes, defaultProbes)
+	b.ProbeCalls = or(b.ProbeCalls, b.Probes)
+	b.CloseAfter = noRule(b.CloseAfter)
+	b.ReopenAfter = or(b.ReopenAfter, 1)
+	b.ProbeTimeout = or(b.ProbeTimeout, b.probeDefault(t))
+	b.Partitions = or(b.Partitions, defaultPartitions)
+	b.PartitionIdle = or(b.PartitionIdle, defaultIdle)
+	return b
+}
+
+func (b Breaker) defaultMinCalls() int {
+	if b.WindowCalls > 0 {
+		return min(defaultMinCalls, b.WindowCalls)
+	}
+	return defaultMinCalls
+}
+
+// slowDefault is 80 % of the attempt timeout, or of the call timeout when that
+// is off. With neither there is nothing to be slow against.
+func slowDefault(t Timeout) time.Duration {
+	limit := firstSet(t.Attempt, t.Call)
+	if limit <= 0 {
+		return Off
+	}
+	return max(limit/5*4+limit%5*4/5, 1) // divided first: 4 × a century overflows
+}
+
+// probeDefault is the time by which a probe must be home, whatever happens to
+// it. When nothing bounds the call the open time does: a probe that is out for
+// longer has told as much as refusing would.
+func (b Breaker) probeDefault(t Timeout) time.Duration {
+	if b.Per == PerCall {
+		return firstSet(t.Call, t.Attempt, b.Open)
+	}
+	return firstSet(t.Attempt, t.Call, b.Open)
+}
+
+func (b Bulkhead) resolved() Bulkhead {
+	b.Limit = or(b.Limit, defaultLimit)
+	b.Queue = or(b.Queue, min(2*b.Limit, maxQueue))
+	b.QueueTimeout = or(b.QueueTimeout, defaultQueueTimeout)
+	return b
+}
+
+type number interface {
+	~int | ~int64 | ~float64
+}
+
+// or returns v, or the default when v is zero.
+func or[T number](v, byDefault T) T {
+	if v == 0 {
+		return byDefault
+	}
+	return v
+}
+
+// noRule turns Off into zero where zero already means that there is no rule.
+func noRule[T number](v T) T {
+	if v == Off {
+		return 0
+	}
+	return v
+}
+
+// shorter returns the shorter of two limits, where a limit that is not positive
+// is none.
+func shorter(d, limit time.Duration) time.Duration {
+	if limit > 0 {
+		return min(d, limit)
+	}
+	return d
+}
+
+// firstSet returns the first positive duration, else the last.
+func firstSet(ds ...time.Duration) time.Duration {
+	for _, d := range ds {
+		if d > 0 {
+			return d
+		}
+	}
+	return ds[len(ds)-1]
+}

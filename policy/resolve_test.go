@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+)
+
+func samePolicy(a, b Policy) bool { return reflect.DeepEqual(a, b) }
+
+// SPEC N, word for word.
+func TestResolvedZeroPolicy(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	want := Policy{
+		Timeout: Timeout{Call: 15 * s, Attempt: 4 * s, Margin: 50 * ms, HopMargin: 100 * ms},
+		Retry: Retry{
+			Attempts: 3, Backoff: backoff.Full(100*ms, 30*s), MaxAfter: 30 * s,
+			Budget: Budget{Ratio: 0.1, Window: 10 * s, Floor: 1, Capacity: 100, Cost: 1},
+		},
+		Pace:     Pace{Max: 5 * s},
+		Throttle: Throttle{Window: 2 * time.Minute},
+		Breaker: Breaker{
+			Window: 10 * s, MinCalls: 20, FailureRate: 0.5, SlowCall: 3200 * ms, SlowRate: 0.8,
+			Open: 30 * s, OpenMax: 5 * time.Minute, OpenGrowth: 2, OpenJitter: 0.1,
+			Probes: 3, ProbeCalls: 3, ReopenAfter: 1, ProbeTimeout: 4 * s,
+			Partitions: 1000, PartitionIdle: 10 * time.Minute,
+		},
+		Bulkhead:  Bulkhead{Limit: 100, Queue: 200, QueueTimeout: s},
+		RateLimit: RateLimit{Burst: 1},
+		HTTP:      HTTP{ReplayLimit: 64 << 10},
+	}
+	if got := (Policy{}).Resolved(); !samePolicy(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestResolvedDerivesDefaults(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	cases := []struct {
+		name string
+		in   Policy
+		got  func(Policy) any
+		want any
+	}{
+		{"an attempt is never longer than the call", Policy{Timeout: Timeout{Call: s}},
+			func(p Policy) any { return p.Timeout.Attempt }, s},
+		{"off calls bound no attempt", Policy{Timeout: Timeout{Call: Off}},
+			func(p Policy) any { return p.Timeout.Attempt }, 4 * s},
+		{"slow is 80 % of the attempt", Policy{Timeout: Timeout{Attempt: 5 * s}},
+			func(p Policy) any { return p.Breaker.SlowCall }, 4 * s},
+		{"slow is 80 % of the call without attempt timeout", Policy{Timeout: Timeout{Attempt: Off}},
+			func(p Policy) any { return p.Breaker.SlowCall }, 12 * s},
+		{"nothing is slow without timeouts", Policy{Timeout: Timeout{Call: Off, Attempt: Off}},
+			func(p Policy) any { return p.Breaker.SlowCall }, time.Duration(Off)},
+		{"a probe has the attempt's time", Policy{Timeout: Timeout{Attempt: 2 * s}},
+			func(p Policy) any { return p.Breaker.ProbeTimeout }, 2 * s},
+		{"a probe per call has the call's time", Policy{Breaker: Breaker{Per: PerCall}},
+			func(p Policy) any { return p.Breaker.ProbeTimeout }, 15 * s},
+		{"a probe without timeouts has the open time", Policy{Timeout: Timeout{Call: Off, Attempt: Off}},
+			func(p Policy) any { return p.Breaker.ProbeTimeout }, 30 * s},
+		{"the queue is twice the limit", Policy{Bulkhead: Bulkhead{Limit: 7}},
+			func(p Policy) any { return p.Bulkhead.Queue }, 14},
+		{"the longest Retry-After is the backoff's cap", Policy{Retry: Retry{Backoff: backoff.Full(s, 9*s)}},
+			func(p Policy) any { return p.Retry.MaxAfter }, 9 * s},
+		{"a short cap shortens the base", Policy{Retry: Retry{Backoff: backoff.Backoff{Cap: 30 * ms}}},
+			func(p Policy) any { return p.Retry.Backoff.Base }, 30 * ms},
+		{"a long base lengthens the cap", Policy{Retry: Retry{Backoff: backoff.Backoff{Base: time.Minute}}},
+			func(p Policy) any { return p.Retry.Backoff.Cap }, time.Minute},
+		{"a small window of calls has a small minimum", Policy{Breaker: Breaker{WindowCalls: 10}},
+			func(p Policy) any { return p.Breaker.MinCalls }, 10},
+		{"a large window of calls has the usual minimum", Policy{Breaker: Breaker{WindowCalls: 100}},
+			func(p Policy) any { return p.Breaker.MinCalls }, 20},
+		{"as many outcomes decide as probe", Policy{Breaker: Breaker{Probes: 8}},
+			func(p Policy) any { return p.Breaker.ProbeCalls }, 8},
+		{"a long open time is its own cap", Policy{Breaker: Breaker{Open: time.Hour}},
+			func(p Policy) any { return p.Breaker.OpenMax }, time.Hour},
+		{"Off stays Off", Policy{Breaker: Breaker{FailureRate: Off}},
+			func(p Policy) any { return p.Breaker.FailureRate }, Ratio(Off)},
+		{"Off is zero where zero is no rule", Policy{Breaker: Breaker{Failures: Off}},
+			func(p Policy) any { return p.Breaker.Failures }, 0},
+		{"mistakes stay mistakes", Policy{Retry: Retry{Attempts: -7}},
+			func(p Policy) any { return p.Retry.Attempts }, -7},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := c.in.Resolved()
+			if got := c.got(r); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+			if again := r.Resolved(); !samePolicy(again, r) {
+				t.Errorf("resolved twice differs:\n%+v\n%+v", r, again)
+			}
+		})
+	}
+}
+
+// A new number in a policy must be thought of here: whatever the zero policy
+// leaves at zero is a rule that does not exist by default.
+func TestResolvedForgetsNoNumber(t *testing.T) {
+	none := map[string]bool{
+		"Retry.Budget.Shape": true, "Retry.Backoff.Kind": true, "Trust": true, "Key": true, // words
+		"Breaker.Per": true, "Bulkhead.Per": true,
+		"Hedge.Max": true, "Hedge.Delay": true, "Hedge.Percentile": true, "Throttle.K": true, // no such rule
+		"Breaker.WindowCalls": true, "Breaker.Failures": true, "Breaker.Consecutive": true, "Breaker.CloseAfter": true,
+		"RateLimit.Rate": true, "RateLimit.MaxWait": true,
+	}
+	var walk func(path string, v reflect.Value)
+	walk = func(path string, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				name := v.Type().Field(i).Name
+				if path != "" {
+					name = path + "." + name
+				}
+				walk(name, v.Field(i))
+			}
+		case reflect.Bool, reflect.Slice:
+		default:
+			if v.IsZero() != none[path] {
+				t.Errorf("%s resolves to %v", path, v)
+			}
+		}
+	}
+	walk("", reflect.ValueOf((Policy{}).Resolved()))
+}

@@ -1,0 +1,384 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+)
+
+// The bounds of what a policy may say. Everything that a program keeps must have
+// a most, and so must everything that it reckons with.
+const (
+	maxDuration  = 365 * 24 * time.Hour // so that products of a duration and a count fit
+	maxCount     = 1 << 20              // calls, outcomes, tokens, partitions, starts at once
+	maxProbes    = 1 << 10              // calls that may hit a sick dependency at once
+	maxSlots     = 1<<21 - 1            // bulkhead.Limit: it shares one word with the queue
+	maxQueue     = 1<<20 - 1            // bulkhead.Queue
+	maxGrowth    = 100                  // beyond it, open_max follows at once
+	maxRate      = PerSecond(1e6)       // an interval of 1 µs: finer, clocks are no judge
+	minRate      = PerSecond(1e-5)      // about one a day: slower, it is no rate
+	maxReplay    = 1 << 30              // bytes kept per call in flight
+	maxBudget    = Ratio(10)            // 1000 %, as in Finagle
+	minBudgetTTL = time.Second          // as in Finagle, both
+	maxBudgetTTL = 60 * time.Second
+	minWindow    = 10 * time.Millisecond
+	maxWindow    = 24 * time.Hour
+)
+
+// Finding is one thing that is wrong with a policy.
+type Finding struct {
+	Path     string // the field, as files spell it: "retry.attempts"
+	With     string // the other field of a pair that can't stand together, else ""
+	Value    string // what the field says, as files spell it
+	Problem  string // why that can't be: "is negative"
+	Proposal string // what to write instead
+}
+
+// Error returns the finding in one line.
+func (f Finding) Error() string {
+	return fmt.Sprintf("%s: %s %s: %s", f.Path, f.Value, f.Problem, f.Proposal)
+}
+
+// Findings are all the things that are wrong with a policy. As an error they
+// have one line each.
+type Findings []Finding
+
+// Error returns one line per finding.
+func (fs Findings) Error() string {
+	lines := make([]string, len(fs))
+	for i, f := range fs {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Validate reports everything about p that is impossible: values out of bounds,
+// [Off] where nothing can be switched off, and fields that contradict each
+// other. The error is of type [Findings]; nil means that the policy can be used.
+// What is merely unwise is the linter's to say.
+//
+// p needs not be resolved. Fields are judged together by what they resolve to,
+// so a default can contradict what is written; the finding then says that it is
+// the default.
+func (p Policy) Validate() error {
+	var c check
+	c.enums(p)
+	c.timeout(p.Timeout)
+	c.retry(p.Retry)
+	c.hedge(p.Hedge)
+	c.duration("pace.max", p.Pace.Max, 1, maxDuration, "write pace: off")
+	c.float("throttle.k", p.Throttle.K, 1, maxGrowth, offMeans0)
+	c.duration("throttle.window", p.Throttle.Window, time.Second, time.Hour, "write throttle: off")
+	c.breakerWindow(p.Breaker)
+	c.breakerOpen(p.Breaker)
+	c.bulkhead(p.Bulkhead)
+	c.rateLimit(p.RateLimit)
+	c.http(p.HTTP)
+	c.pairs(p, p.Resolved())
+	if len(c.found) == 0 {
+		return nil
+	}
+	return c.found
+}
+
+// check gathers findings.
+type check struct{ found Findings }
+
+func (c *check) add(f Finding) { c.found = append(c.found, f) }
+
+// What to write instead of Off. Empty says that Off is fine.
+const (
+	offFine   = ""
+	offMeans0 = "" // Off is fine: Resolved makes it zero
+	offNever  = "leave it out for the default"
+)
+
+func (c *check) enums(p Policy) {
+	c.enum("trust", uint8(p.Trust), len(trustText), strings.Join(trustText, ", "))
+	c.enum("key", uint8(p.Key), len(keyText), strings.Join(keyText, ", "))
+	c.enum("retry.backoff.kind", uint8(p.Retry.Backoff.Kind), int(backoff.Constant)+1,
+		"full, equal, decorrelated, exponential, linear, constant")
+	c.enum("retry.budget.shape", uint8(p.Retry.Budget.Shape), len(shapeText), strings.Join(shapeText, ", "))
+	c.enum("breaker.per", uint8(p.Breaker.Per), len(perText), strings.Join(perText, ", "))
+	c.enum("bulkhead.per", uint8(p.Bulkhead.Per), len(perText), strings.Join(perText, ", "))
+}
+
+func (c *check) timeout(t Timeout) {
+	c.duration("timeout.call", t.Call, 1, maxDuration, offFine)
+	c.duration("timeout.attempt", t.Attempt, 1, maxDuration, offFine)
+	c.duration("timeout.margin", t.Margin, 1, maxDuration, offFine)
+	c.duration("timeout.hop_margin", t.HopMargin, 1, maxDuration, offFine)
+}
+
+func (c *check) retry(r Retry) {
+	c.count("retry.attempts", r.Attempts, 1, maxSends, "write 1 for never retry")
+	c.duration("retry.backoff.base", r.Backoff.Base, 1, maxDuration, "write 1ns for practically no wait")
+	c.duration("retry.backoff.cap", r.Backoff.Cap, 1, maxDuration, "write a longer cap: waits are always bounded")
+	c.duration("retry.max_after", r.MaxAfter, 1, maxDuration, "write the call timeout: no longer wait is possible")
+	c.ratio("retry.budget.ratio", r.Budget.Ratio, maxBudget, offFine)
+	c.duration("retry.budget.window", r.Budget.Window, minBudgetTTL, maxBudgetTTL, "write budget: off")
+	c.rate("retry.budget.floor", r.Budget.Floor, offFine)
+	c.count("retry.budget.capacity", r.Budget.Capacity, 1, maxCount, "write budget: off")
+	c.count("retry.budget.cost", r.Budget.Cost, 1, maxCount, "write budget: off")
+}
+
+func (c *check) hedge(h Hedge) {
+	c.count("hedge.max", h.Max, 1, maxSends-1, offMeans0)
+	c.duration("hedge.delay", h.Delay, 1, maxDuration, offFine)
+	c.ratio("hedge.percentile", h.Percentile, 1, offMeans0)
+	if h.Percentile == 1 {
+		c.add(Finding{"hedge.percentile", "", "100%", "waits for the slowest call ever seen", "write 95%"})
+	}
+}
+
+func (c *check) breakerWindow(b Breaker) {
+	c.duration("breaker.window", b.Window, minWindow, maxWindow, "write breaker: off")
+	c.count("breaker.window_calls", b.WindowCalls, 1, maxCount, offMeans0)
+	c.count("breaker.min_calls", b.MinCalls, 1, maxCount, "write 1 to judge by the first call")
+	c.ratio("breaker.failure_rate", b.FailureRate, 1, offFine)
+	c.duration("breaker.slow_call", b.SlowCall, 1, maxDuration, offFine)
+	c.ratio("breaker.slow_rate", b.SlowRate, 1, "write slow_call: off")
+	c.count("breaker.failures", b.Failures, 1, maxCount, offMeans0)
+	c.count("breaker.consecutive", b.Consecutive, 1, maxCount, offMeans0)
+}
+
+func (c *check) breakerOpen(b Breaker) {
+	c.duration("breaker.open", b.Open, time.Millisecond, maxDuration, "write breaker: off")
+	c.duration("breaker.open_max", b.OpenMax, time.Millisecond, maxDuration, "write the longest open time that you can bear")
+	c.float("breaker.open_growth", b.OpenGrowth, 1, maxGrowth, "write 1 for no growth")
+	c.ratio("breaker.open_jitter", b.OpenJitter, 1, offFine)
+	c.count("breaker.probes", b.Probes, 1, maxProbes, "write 1: without a probe it never closes")
+	c.count("breaker.probe_calls", b.ProbeCalls, 1, maxCount, offNever)
+	c.count("breaker.close_after", b.CloseAfter, 1, maxCount, offMeans0)
+	c.count("breaker.reopen_after", b.ReopenAfter, 1, maxCount, offNever)
+	c.duration("breaker.probe_timeout", b.ProbeTimeout, 1, maxDuration, "write a long one: a hung probe must end")
+	c.count("breaker.partitions", b.Partitions, 1, maxCount, offFine)
+	c.duration("breaker.partition_idle", b.PartitionIdle, time.Second, maxDuration, "write a long one: what is kept is bounded")
+}
+
+func (c *check) bulkhead(b Bulkhead) {
+	c.count("bulkhead.limit", b.Limit, 1, maxSlots, "write bulkhead: off")
+	c.count("bulkhead.queue", b.Queue, 1, maxQueue, offFine)
+	c.duration("bulkhead.queue_timeout", b.QueueTimeout, 1, maxDuration, offFine)
+}
+
+func (c *check) rateLimit(r RateLimit) {
+	c.rate("rate_limit.rate", r.Rate, offMeans0)
+	c.count("rate_limit.burst", r.Burst, 1, maxCount, "write rate_limit: off")
+	c.duration("rate_limit.max_wait", r.MaxWait, 1, maxDuration, offFine)
+}
+
+func (c *check) http(h HTTP) {
+	c.statuses("http.transient", h.Transient)
+	c.statuses("http.permanent", h.Permanent)
+	c.count("http.replay_limit", h.ReplayLimit, 1, maxReplay, offFine)
+	for _, status := range h.Permanent {
+		if slices.Contains(h.Transient, status) {
+			c.add(Finding{"http.permanent", "http.transient", strconv.Itoa(status),
+				"is in http.transient too", "name it in one of the lists"})
+		}
+	}
+}
+
+func (c *check) statuses(path string, list []int) {
+	for _, status := range list {
+		if status < 100 || status > 599 {
+			c.add(Finding{path, "", strconv.Itoa(status), "is no HTTP status", "write one from 100 to 599"})
+		}
+	}
+}
+
+func (c *check) enum(path string, v uint8, known int, words string) {
+	if int(v) >= known {
+		c.add(Finding{path, "", strconv.Itoa(int(v)), "is not known", "use one of " + words})
+	}
+}
+
+func (c *check) duration(path string, d, least, most time.Duration, insteadOfOff string) {
+	bounded(c, path, FormatDuration(d), d, least, most, insteadOfOff, FormatDuration)
+}
+
+func (c *check) count(path string, n, least, most int, insteadOfOff string) {
+	bounded(c, path, formatCount(n), n, least, most, insteadOfOff, formatCount)
+}
+
+// A ratio has no least above zero: the smallest share is still one.
+func (c *check) ratio(path string, r, most Ratio, insteadOfOff string) {
+	bounded(c, path, r.String(), r, 0, most, insteadOfOff, Ratio.String)
+}
+
+func (c *check) rate(path string, r PerSecond, insteadOfOff string) {
+	bounded(c, path, r.String(), r, minRate, maxRate, insteadOfOff, PerSecond.String)
+}
+
+func (c *check) float(path string, f, least, most float64, insteadOfOff string) {
+	bounded(c, path, formatFloat(f), f, least, most, insteadOfOff, formatFloat)
+}
+
+// bounded judges one number: zero is the default and always fine, Off is fine
+// unless there is something to write instead, and the rest has bounds.
+func bounded[T number](c *check, path, value string, v, least, most T, insteadOfOff string, text func(T) string) {
+	switch {
+	case v == 0, v == Off && insteadOfOff == offFine:
+	case v == Off:
+		c.add(Finding{path, "", "off", "is not possible here", insteadOfOff})
+	case v != v:
+		c.add(Finding{path, "", value, "is not a number", "leave it out for the default"})
+	case v < 0:
+		c.add(Finding{path, "", value, "is negative", "leave it out for the default"})
+	case v < least:
+		c.add(Finding{path, "", value, "is too small", "write at least " + text(least)})
+	case v > most:
+		c.add(Finding{path, "", value, "is too large", "write at most " + text(most)})
+	}
+}
+
+// pairs reports fields that can't stand together. p is the policy as written, r
+// what it resolves to; a number that is wrong by itself is not judged again.
+func (c *check) pairs(p, r Policy) {
+	c.attemptInCall(p, r)
+	c.hedgesInCall(p, r)
+	c.sends(p, r)
+	c.waits(p, r)
+	if !r.Breaker.Off {
+		c.windowHoldsAttempts(p, r)
+		c.windowHoldsCalls(r)
+		c.slowInTime(p, r)
+		c.probeInTime(p, r)
+		c.openGrows(p, r)
+	}
+}
+
+func (c *check) attemptInCall(p, r Policy) {
+	attempt, call := r.Timeout.Attempt, r.Timeout.Call
+	if call <= 0 || attempt <= call {
+		return
+	}
+	c.add(Finding{"timeout.attempt", "timeout.call", given(attempt, p.Timeout.Attempt),
+		"is longer than timeout.call, " + given(call, p.Timeout.Call),
+		"write at most " + FormatDuration(call) + ", or a longer call timeout"})
+}
+
+func (c *check) hedgesInCall(p, r Policy) {
+	n, delay, call := r.Hedge.Max, r.Hedge.Delay, r.Timeout.Call
+	if n <= 0 || n > maxSends || delay <= 0 || delay > maxDuration || call <= 0 {
+		return
+	}
+	if last := time.Duration(n) * delay; last > call {
+		c.add(Finding{"hedge.delay", "timeout.call", FormatDuration(delay),
+			fmt.Sprintf("× hedge.max %d = %s is longer than timeout.call, %s", n, FormatDuration(last), given(call, p.Timeout.Call)),
+			"write at most " + FormatDuration(call/time.Duration(n)) + ", or fewer hedges"})
+	}
+}
+
+// sends: each attempt and hedge of a call has one bit in the machine.
+func (c *check) sends(p, r Policy) {
+	attempts, hedges := r.Retry.Attempts, r.Hedge.Max
+	if attempts > maxSends || hedges > maxSends || attempts+hedges <= maxSends {
+		return
+	}
+	c.add(Finding{"retry.attempts", "hedge.max", strconv.Itoa(attempts),
+		fmt.Sprintf("+ hedge.max %d are more than the %d sends that a call may make", hedges, maxSends),
+		fmt.Sprintf("write at most %d, or fewer hedges", maxSends-hedges)})
+}
+
+func (c *check) waits(p, r Policy) {
+	b, budget := r.Retry.Backoff, r.Retry.Budget
+	if b.Base > b.Cap && b.Cap > 0 {
+		c.add(Finding{"retry.backoff.base", "retry.backoff.cap", given(b.Base, p.Retry.Backoff.Base),
+			"is longer than retry.backoff.cap, " + given(b.Cap, p.Retry.Backoff.Cap),
+			"write at most " + FormatDuration(b.Cap) + ", or a longer cap"})
+	}
+	if !budget.Off && budget.Shape == BudgetTokens && budget.Cost > budget.Capacity && budget.Capacity > 0 {
+		c.add(Finding{"retry.budget.cost", "retry.budget.capacity", strconv.Itoa(budget.Cost),
+			fmt.Sprintf("is more than retry.budget.capacity, %d: no retry could ever be paid", budget.Capacity),
+			fmt.Sprintf("write at most %d, or a larger capacity", budget.Capacity)})
+	}
+}
+
+// A window that is shorter than two attempts forgets the first timeout before it
+// hears of the second.
+func (c *check) windowHoldsAttempts(p, r Policy) {
+	window, attempt := r.Breaker.Window, r.Timeout.Attempt
+	if r.Breaker.WindowCalls > 0 || window <= 0 || attempt > maxDuration || window >= 2*attempt {
+		return
+	}
+	c.add(Finding{"breaker.window", "timeout.attempt", given(window, p.Breaker.Window),
+		"is shorter than twice timeout.attempt, " + given(attempt, p.Timeout.Attempt),
+		"write at least " + FormatDuration(2*attempt) + ", or a shorter attempt timeout"})
+}
+
+func (c *check) windowHoldsCalls(r Policy) {
+	b := r.Breaker
+	if b.WindowCalls > 0 {
+		c.atMostWindow("breaker.min_calls", b.MinCalls, b.WindowCalls)
+		c.atMostWindow("breaker.failures", b.Failures, b.WindowCalls)
+		return
+	}
+	// The default minimum is the linter's, written or not: that policy is sound but
+	// for one rule, and what a policy resolves to must not be refused.
+	if b.MinCalls == defaultMinCalls || r.RateLimit.Rate <= 0 || !(r.RateLimit.Rate <= maxRate) {
+		return
+	}
+	most := int(float64(r.RateLimit.Rate)*b.Window.Seconds()) + min(r.RateLimit.Burst, maxCount)
+	if b.Window > 0 && b.MinCalls > most {
+		c.add(Finding{"breaker.min_calls", "rate_limit.rate", strconv.Itoa(b.MinCalls),
+			fmt.Sprintf("is more than the %d calls that rate_limit.rate, %v, lets into breaker.window, %s", most, r.RateLimit.Rate, FormatDuration(b.Window)),
+			fmt.Sprintf("write at most %d, or a longer window", most)})
+	}
+}
+
+func (c *check) atMostWindow(path string, n, window int) {
+	if n > window {
+		c.add(Finding{path, "breaker.window_calls", strconv.Itoa(n),
+			fmt.Sprintf("is more than the window holds, breaker.window_calls %d", window),
+			fmt.Sprintf("write at most %d, or a larger window", window)})
+	}
+}
+
+// slowInTime: what is cut off before it counts as slow is never slow.
+func (c *check) slowInTime(p, r Policy) {
+	name, limit, written := "timeout.attempt", r.Timeout.Attempt, p.Timeout.Attempt
+	if limit <= 0 || r.Breaker.Per == PerCall && r.Timeout.Call > 0 {
+		name, limit, written = "timeout.call", r.Timeout.Call, p.Timeout.Call
+	}
+	if p.Breaker.SlowCall <= 0 || limit <= 0 || r.Breaker.SlowCall < limit {
+		return
+	}
+	c.add(Finding{"breaker.slow_call", name, FormatDuration(r.Breaker.SlowCall),
+		"is not shorter than " + name + ", " + given(limit, written) + ": no call could ever be slow",
+		"write 80 % of that, " + FormatDuration(limit/5*4) + ", or off"})
+}
+
+// probeInTime: a probe that guards a whole call must be able to outlast it.
+func (c *check) probeInTime(p, r Policy) {
+	probe, call := r.Breaker.ProbeTimeout, r.Timeout.Call
+	if r.Breaker.Per != PerCall || probe <= 0 || probe >= call {
+		return
+	}
+	c.add(Finding{"breaker.probe_timeout", "timeout.call", given(probe, p.Breaker.ProbeTimeout),
+		"with per: call is shorter than timeout.call, " + given(call, p.Timeout.Call),
+		"write at least " + FormatDuration(call) + ", or per: attempt"})
+}
+
+func (c *check) openGrows(p, r Policy) {
+	open, most := r.Breaker.Open, r.Breaker.OpenMax
+	if most <= 0 || most >= open {
+		return
+	}
+	c.add(Finding{"breaker.open_max", "breaker.open", FormatDuration(most),
+		"is shorter than breaker.open, " + given(open, p.Breaker.Open),
+		"write at least " + FormatDuration(open) + ", or a shorter open time"})
+}
+
+// given returns d, saying so when nobody wrote it.
+func given(d, written time.Duration) string {
+	if written == 0 {
+		return FormatDuration(d) + " (the default)"
+	}
+	return FormatDuration(d)
+}

@@ -1,0 +1,185 @@
+package policy
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+)
+
+func TestValidateFindsWhatIsImpossible(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	cases := []struct {
+		name   string
+		policy Policy
+		want   string // a line of the error begins and ends like this, … in between
+	}{
+		{"other negatives than Off are mistakes (C95)", Policy{Timeout: Timeout{Call: -2}},
+			"timeout.call: -2ns is negative: leave it out for the default"},
+		{"attempts can't be off", Policy{Retry: Retry{Attempts: Off}},
+			"retry.attempts: off is not possible here: write 1 for never retry"},
+		{"a budget's window can't be off", Policy{Retry: Retry{Budget: Budget{Window: Off}}},
+			"retry.budget.window: off is not possible here: write budget: off"},
+		{"a slow rate can't be off", Policy{Breaker: Breaker{SlowRate: Off}},
+			"breaker.slow_rate: off is not possible here: write slow_call: off"},
+		{"a failure rate is at most 100 %", Policy{Breaker: Breaker{FailureRate: 50}},
+			"breaker.failure_rate: 5000% is too large: write at most 100%"},
+		{"a negative ratio", Policy{Breaker: Breaker{OpenJitter: -0.5}},
+			"breaker.open_jitter: -50% is negative: leave it out for the default"},
+		{"NaN", Policy{Breaker: Breaker{OpenGrowth: math.NaN()}},
+			"breaker.open_growth: NaN is not a number: leave it out for the default"},
+		{"infinite", Policy{RateLimit: RateLimit{Rate: PerSecond(math.Inf(1))}},
+			"rate_limit.rate: +Inf/s is too large: write at most 1000000/s"},
+		{"minus infinity", Policy{Throttle: Throttle{K: math.Inf(-1)}},
+			"throttle.k: -Inf is negative: leave it out for the default"},
+		{"a K below 1 rejects what is accepted", Policy{Throttle: Throttle{K: 0.5}},
+			"throttle.k: 0.5 is too small: write at least 1"},
+		{"an attempt outlives the call (C93)", Policy{Timeout: Timeout{Call: 5 * s, Attempt: 5001 * ms}, Breaker: Breaker{Window: 20 * s}},
+			"timeout.attempt: 5.001s is longer than timeout.call, 5s: write at most 5s, or a longer call timeout"},
+		{"an attempt outlives the default call (C93)", Policy{Timeout: Timeout{Attempt: 20 * s}, Breaker: Breaker{Window: 60 * s}},
+			"timeout.attempt: 20s is longer than timeout.call, 15s (the default): write at most 15s, or a longer call timeout"},
+		{"a window shorter than two attempts (C93)", Policy{Timeout: Timeout{Call: 60 * s, Attempt: 6 * s}},
+			"breaker.window: 10s (the default) is shorter than twice timeout.attempt, 6s: write at least 12s, or a shorter attempt timeout"},
+		{"hedges leave after the call ended (C93)", Policy{Timeout: Timeout{Call: 2 * s}, Hedge: Hedge{Max: 3, Delay: s}},
+			"hedge.delay: 1s × hedge.max 3 = 3s is longer than timeout.call, 2s: write at most 666.666666ms, or fewer hedges"},
+		{"more calls than the window holds (C5)", Policy{Breaker: Breaker{WindowCalls: 10, MinCalls: 100}},
+			"breaker.min_calls: 100 is more than the window holds, breaker.window_calls 10: write at most 10, or a larger window"},
+		{"more failures than the window holds", Policy{Breaker: Breaker{WindowCalls: 10, Failures: 11}},
+			"breaker.failures: 11 is more than the window holds, breaker.window_calls 10: write at most 10, or a larger window"},
+		{"more calls than the rate limit lets in", Policy{Breaker: Breaker{MinCalls: 50}, RateLimit: RateLimit{Rate: 2}},
+			"breaker.min_calls: 50 is more than the 21 calls that rate_limit.rate, 2/s, lets into breaker.window, 10s: write at most 21, or a longer window"},
+		{"more sends than there are bits", Policy{Retry: Retry{Attempts: 60}, Hedge: Hedge{Max: 5, Delay: ms}},
+			"retry.attempts: 60 + hedge.max 5 are more than the 64 sends that a call may make: write at most 59, or fewer hedges"},
+		{"more attempts than there are bits", Policy{Retry: Retry{Attempts: 65}},
+			"retry.attempts: 65 is too large: write at most 64"},
+		{"a call's probe expires before the call", Policy{Breaker: Breaker{Per: PerCall, ProbeTimeout: s}},
+			"breaker.probe_timeout: 1s with per: call is shorter than timeout.call, 15s (the default): write at least 15s, or per: attempt"},
+		{"nothing lasts long enough to be slow", Policy{Breaker: Breaker{SlowCall: 4 * s}},
+			"breaker.slow_call: 4s is not shorter than timeout.attempt, 4s (the default): no call could ever be slow: write 80 % of that, 3.2s, or off"},
+		{"no whole call lasts long enough to be slow", Policy{Breaker: Breaker{Per: PerCall, SlowCall: 15 * s}},
+			"breaker.slow_call: 15s is not shorter than timeout.call, 15s (the default): no call could ever be slow: write 80 % of that, 12s, or off"},
+		{"open time above its cap", Policy{Breaker: Breaker{Open: s, OpenMax: 500 * ms}},
+			"breaker.open_max: 500ms is shorter than breaker.open, 1s: write at least 1s, or a shorter open time"},
+		{"base above its cap", Policy{Retry: Retry{Backoff: backoff.Full(2*s, s)}},
+			"retry.backoff.base: 2s is longer than retry.backoff.cap, 1s: write at most 1s, or a longer cap"},
+		{"a token that can't be paid", Policy{Retry: Retry{Budget: Budget{Shape: BudgetTokens, Capacity: 4, Cost: 5}}},
+			"retry.budget.cost: 5 is more than retry.budget.capacity, 4: no retry could ever be paid: write at most 4, or a larger capacity"},
+		{"budget window below 1 s (C80)", Policy{Retry: Retry{Budget: Budget{Window: 999 * ms}}},
+			"retry.budget.window: 999ms is too small: write at least 1s"},
+		{"budget window above 60 s (C80)", Policy{Retry: Retry{Budget: Budget{Window: 61 * s}}},
+			"retry.budget.window: 1m1s is too large: write at most 1m"},
+		{"budget ratio above 1000 % (C80)", Policy{Retry: Retry{Budget: Budget{Ratio: 10.5}}},
+			"retry.budget.ratio: 1050% is too large: write at most 1000%"},
+		{"negative floor (C80)", Policy{Retry: Retry{Budget: Budget{Floor: -2}}},
+			"retry.budget.floor: -2/s is negative: leave it out for the default"},
+		{"unknown trust", Policy{Trust: 7}, "trust: 7 is not known: use one of external, internal"},
+		{"unknown backoff", Policy{Retry: Retry{Backoff: backoff.Backoff{Kind: 6}}},
+			"retry.backoff.kind: 6 is not known: use one of full, equal, decorrelated, exponential, linear, constant"},
+		{"no such status", Policy{HTTP: HTTP{Transient: []int{99}}},
+			"http.transient: 99 is no HTTP status: write one from 100 to 599"},
+		{"a status in both lists", Policy{HTTP: HTTP{Transient: []int{425}, Permanent: []int{425}}},
+			"http.permanent: 425 is in http.transient too: name it in one of the lists"},
+		{"the slowest ever seen", Policy{Hedge: Hedge{Max: 1, Percentile: 1}},
+			"hedge.percentile: 100% waits for the slowest call ever seen: write 95%"},
+		{"a queue without end", Policy{Bulkhead: Bulkhead{Queue: maxQueue + 1}},
+			"bulkhead.queue: 1048576 is too large: write at most 1048575"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.policy.Validate()
+			var found Findings
+			if !errors.As(err, &found) || len(found) != 1 || found.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestValidateAccepts(t *testing.T) {
+	const s = time.Second
+	cases := map[string]Policy{
+		"the zero policy": {},
+		"a call timeout alone, shorter than default": {Timeout: Timeout{Call: s}},
+		"an attempt as long as the call (C93)":       {Timeout: Timeout{Call: 5 * s, Attempt: 5 * s}},
+		"a window of exactly two attempts (C93)":     {Timeout: Timeout{Attempt: 5 * s}},
+		"any attempt beside a window of calls":       {Timeout: Timeout{Attempt: 9 * s}, Breaker: Breaker{WindowCalls: 100}},
+		"any attempt without a breaker":              {Timeout: Timeout{Attempt: 9 * s}, Breaker: Breaker{Off: true}},
+		"never retry (C80)":                          {Retry: Retry{Budget: Budget{Ratio: Off, Floor: Off}}},
+		"a budget of 1000 % (C80)":                   {Retry: Retry{Budget: Budget{Ratio: 10}}},
+		"a rate limit, and the default minimum":      {RateLimit: RateLimit{Rate: 1}},
+		"64 sends":                                   {Retry: Retry{Attempts: 32}, Hedge: Hedge{Max: 32, Delay: Off}},
+		"no timeouts":                                {Timeout: Timeout{Call: Off, Attempt: Off}},
+		"everything that can be off": {
+			Timeout:   Timeout{Call: Off, Attempt: Off, Margin: Off, HopMargin: Off},
+			Retry:     Retry{Attempts: 1, Budget: Budget{Off: true, Ratio: Off, Floor: Off}},
+			Hedge:     Hedge{Max: Off, Delay: Off, Percentile: Off},
+			Pace:      Pace{Off: true},
+			Throttle:  Throttle{K: Off},
+			Breaker:   Breaker{WindowCalls: Off, FailureRate: Off, SlowCall: Off, Failures: Off, Consecutive: Off, OpenJitter: Off, CloseAfter: Off, Partitions: Off},
+			Bulkhead:  Bulkhead{Queue: Off, QueueTimeout: Off},
+			RateLimit: RateLimit{Rate: Off, MaxWait: Off},
+			HTTP:      HTTP{ReplayLimit: Off},
+		},
+	}
+	for name, p := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := p.Validate(); err != nil {
+				t.Error(err)
+			}
+			if err := p.Resolved().Validate(); err != nil {
+				t.Error("resolved:", err)
+			}
+		})
+	}
+}
+
+func TestValidateJoinsAllFindings(t *testing.T) {
+	p := Policy{
+		Timeout: Timeout{Call: time.Second, Attempt: 2 * time.Second, Margin: -3},
+		Retry:   Retry{Attempts: -7},
+		Breaker: Breaker{FailureRate: 2},
+		HTTP:    HTTP{Permanent: []int{1000}},
+	}
+	err := p.Validate()
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != 5 {
+		t.Errorf("%d findings, want 5:\n%v", len(lines), err)
+	}
+}
+
+// Nothing that a field can hold makes the judge panic, and what it lets through
+// it lets through resolved as well.
+func FuzzValidate(f *testing.F) {
+	f.Add(int64(0), int64(0), 0, 0, 0.0, uint8(0))
+	f.Add(int64(math.MaxInt64), int64(math.MinInt64), math.MaxInt, math.MinInt, math.NaN(), uint8(255))
+	f.Add(int64(-1), int64(1), -1, 1, -1.0, uint8(1))
+	f.Fuzz(func(t *testing.T, a, b int64, m, n int, x float64, e uint8) {
+		d, g := time.Duration(a), time.Duration(b)
+		p := Policy{
+			Trust: Trust(e), Key: KeyMode(e),
+			Timeout:   Timeout{d, g, d, g},
+			Retry:     Retry{m, backoff.Backoff{Kind: backoff.Kind(e), Base: d, Cap: g}, false, d, Budget{false, BudgetShape(e), Ratio(x), g, PerSecond(x), m, n}},
+			Hedge:     Hedge{n, d, Ratio(x)},
+			Pace:      Pace{false, d},
+			Throttle:  Throttle{x, g},
+			Breaker:   Breaker{Per: Per(e), Window: g, WindowCalls: n, MinCalls: m, FailureRate: Ratio(x), SlowCall: d, Failures: m, Open: d, OpenMax: g, OpenGrowth: x, ProbeTimeout: g},
+			Bulkhead:  Bulkhead{Limit: m, Queue: n, QueueTimeout: d},
+			RateLimit: RateLimit{PerSecond(x), n, g},
+			HTTP:      HTTP{[]int{m}, []int{n}, m},
+		}
+		r := p.Resolved()
+		err := p.Validate()
+		if again := r.Resolved(); err == nil && !samePolicy(again, r) {
+			t.Fatalf("resolved twice differs:\n%+v\n%+v", r, again)
+		}
+		if err == nil && r.Validate() != nil {
+			t.Fatalf("valid, but not when resolved: %v\n%+v", r.Validate(), r)
+		}
+		if err != nil && strings.TrimSpace(err.Error()) == "" {
+			t.Fatal("an error without a word")
+		}
+	})
+}
