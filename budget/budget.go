@@ -104,10 +104,22 @@ type Window struct {
 // Make returns an empty budget over span, which is rounded up to a whole
 // microsecond. Deposits are counted in so many shards, as in [window.Make].
 func Make(span time.Duration, shards int) (w Window) {
-	span = (min(max(span, grain), longest) + grain - 1) / grain * grain
-	slice := (span + slices - 2) / (slices - 1)
-	w.sends = window.MakePairs(slice*slices, slices, shards)
+	w.sends = window.MakePairs(sliced(span), slices, shards)
 	return
+}
+
+// sliced returns the time that all slices cover for a budget of that span.
+func sliced(span time.Duration) time.Duration {
+	span = (min(max(span, grain), longest) + grain - 1) / grain * grain
+	return (span + slices - 2) / (slices - 1) * slices
+}
+
+// Resize changes the span and forgets everything. Reservations made before are
+// not refunded any more.
+func (w *Window) Resize(now clock.Instant, span time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sends.Resize(now, sliced(span))
 }
 
 // Span returns the time over which calls and re-sends are compared.

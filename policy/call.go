@@ -1,0 +1,363 @@
+package policy
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/budget"
+	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/clock"
+)
+
+// Verb is what a driver is told to do.
+type Verb uint8
+
+// The three verbs.
+const (
+	Send   Verb = iota + 1 // start an attempt; it ends at its ticket's Deadline
+	Wait                   // there is nothing to start
+	Return                 // answer the caller; whatever is still out is a loser
+)
+
+// Step is the machine's answer to "what now?".
+type Step struct {
+	Verb   Verb
+	Ticket Ticket        // of Send
+	Again  clock.Instant // of Send and Wait: call Next at this time at the latest
+}
+
+func (s *Step) wait(again clock.Instant) { s.Verb, s.Again = Wait, again }
+
+// Ticket is one attempt that is out. It carries what the attempt holds and comes
+// home with it in Settle, so a Call keeps no list of attempts and whatever the
+// policy says by then, what was taken is what is given back.
+type Ticket struct {
+	Deadline clock.Instant // when the attempt must have ended
+	Sent     clock.Instant
+	hold     hold
+	Attempt  uint8 // 1 is the first
+	Hedge    bool
+	last     bool // the attempt ends with the call, not with its own timeout
+}
+
+// Final reports whether the attempt ends with the call rather than with a timeout
+// of its own.
+func (t *Ticket) Final() bool { return t.last }
+
+// hold is what an attempt or a whole call has taken.
+type hold struct {
+	permit breaker.Permit
+	slot   bulkhead.Slot
+}
+
+// Params is what one call brings along.
+type Params struct {
+	Deadline  clock.Instant // the caller's own; zero or clock.Never means none
+	Timeout   time.Duration // in place of the policy's Timeout.Call; zero means the policy's
+	Safe      bool          // declared safe to repeat
+	NoRetry   bool          // one attempt, whatever the policy says
+	NoHedge   bool          // never hedge, whatever the policy says
+	Priority  bulkhead.Priority
+	Shard     uint32 // which shard of the counters; any number
+	Tenant    string // whose call it is, for fair shares
+	Partition string // whose breaker, for partitioned dependencies
+	Waker     bulkhead.Waker
+	Log       *Log // nil means unobserved, which costs nothing
+}
+
+// phase is where a call stands between two verbs.
+type phase uint8
+
+const (
+	entering phase = iota // wants an attempt admitted
+	resting               // waits until wake before it enters
+	queued                // waits for a slot
+	limited               // has its turn at wake, and the slot that it needs
+	away                  // attempts are out, or a hedge is due
+	over                  // returned
+)
+
+// grace is how much longer than its deadline a call waits for work that is out
+// and was told to end, so that a homecoming at the very deadline is seen.
+const grace = time.Millisecond
+
+// Call is the machine: everything decided for one call. Begin makes it ready; a
+// Call may live on its driver's stack and may be used again by another Begin
+// once every ticket came home.
+//
+// A Call is not safe for concurrent use: its driver serialises the verbs. All
+// verbs are total: they may be used at any time in any order.
+type Call struct {
+	state *State
+	rules *Rules
+	lane  *lane
+	keyed *keyedLane
+	log   *Log
+	waker bulkhead.Waker
+
+	waiter    *bulkhead.Waiter
+	tenant    string
+	began     clock.Instant
+	deadline  clock.Instant
+	wake      clock.Instant // end of resting, start of a turn
+	hedgeAt   clock.Instant
+	queueTill clock.Instant
+	turnAt    clock.Instant // the turn of the rate limit that was taken and not used
+	countedAt clock.Instant // when throttle counted it
+	said      clock.Instant // end of the wait that was reported last
+
+	out      uint64 // a bit per attempt that is out
+	open     uint64 // a bit per attempt whose result is still open
+	id       uint64 // number of this call for draws; 0 = not asked for yet
+	whole    hold   // what wraps the whole call
+	pending  bulkhead.Slot
+	reserved budget.Reservation
+	prev     time.Duration // the wait before this one
+	after    time.Duration // when to come back, if known
+	shard    uint32
+
+	phase     phase
+	priority  bulkhead.Priority
+	verdict   breaker.Verdict // of the last attempt, for PerCall
+	heard     bool            // verdict is known
+	sends     uint8
+	tries     uint8
+	hedges    uint8
+	onces     uint8 // retries of outcomes marked Once
+	safe      bool
+	noRetry   bool
+	hedging   bool // hedges are still possible
+	guardedIn bool // the whole call has its breaker permit
+	slotIn    bool // the whole call has its slot
+	charged   bool // reserved holds a reservation
+	counted   bool // throttle has counted the attempt being admitted
+	relooked  bool // the rate limit was asked again with a fresh clock
+	turned    bool // turnAt holds a turn
+	stopped   bool // an attempt brought the mark that stops retries
+	reason    Reason
+	effect    Effect
+	failed    Outcome // the last failure, while a sibling may still succeed
+	failedAt  clock.Instant
+}
+
+// Begin starts a call: it pins the policy and pays into the budget, and takes
+// nothing else.
+func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
+	r := s.rules.Load()
+	*c = Call{
+		state: s, rules: r, log: p.Log, waker: p.Waker, tenant: p.Tenant,
+		began: now, hedgeAt: clock.Never, deadline: clock.Never, said: math.MinInt64,
+		shard: p.Shard, priority: p.Priority,
+		safe: p.Safe || r.Policy.Safe, noRetry: p.NoRetry,
+	}
+	c.lane = &s.lane
+	if p.Partition != "" {
+		c.enterLane(now, p.Partition)
+	}
+	c.hedging = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
+	c.setDeadline(now, p)
+	if r.windowed {
+		s.budget.Deposit(now, c.shard)
+	}
+}
+
+func (c *Call) setDeadline(now clock.Instant, p *Params) {
+	limit := c.rules.Policy.Timeout.Call
+	if p.Timeout > 0 {
+		limit = p.Timeout
+	}
+	if limit > 0 {
+		c.deadline = now.Add(limit)
+	}
+	if p.Deadline != 0 {
+		c.deadline = min(c.deadline, p.Deadline)
+	}
+}
+
+// Next says what to do now. It changes nothing while nothing has changed, so a
+// spurious call is free. It must be called after every Settle and Cancel, after a
+// wake, and when Step.Again has come.
+func (c *Call) Next(now clock.Instant) (s Step) {
+	c.next(now, &s)
+	return s
+}
+
+// next fills in the step. It is passed down by pointer because a step is larger
+// than what returns in registers, and copying it up through five layers cost more
+// than all that they decide.
+func (c *Call) next(now clock.Instant, s *Step) {
+	if now >= c.deadline && c.phase != over {
+		c.expire(now)
+	}
+	switch c.phase {
+	case entering:
+		c.enter(now, s)
+	case over:
+		s.Verb = Return
+	case resting:
+		c.rest(now, s)
+	case queued:
+		c.inQueue(now, s)
+	case limited:
+		c.rateTurn(now, s)
+	case away:
+		c.watch(now, s)
+	}
+}
+
+// rest is Next while the call waits before it enters. A result of the attempt
+// before that is still open holds a slot, which this call must not queue behind.
+func (c *Call) rest(now clock.Instant, s *Step) {
+	switch {
+	case now < c.wake:
+		s.wait(min(c.wake, c.deadline))
+	case c.open != 0:
+		s.wait(now + 1)
+	default:
+		c.phase = entering
+		c.enter(now, s)
+	}
+}
+
+// expire ends the call at its deadline. Work that is out has been told to end and
+// gets a moment to say how it ended.
+func (c *Call) expire(now clock.Instant) {
+	if c.out != 0 && now < c.deadline.Add(grace) {
+		return
+	}
+	if c.phase == queued && c.waiter != nil {
+		c.leaveQueue()
+	}
+	c.end(now, CallTimeout)
+}
+
+// watch is Next while attempts are out, or while a failure waits to be answered
+// by a hedge or a retry.
+func (c *Call) watch(now clock.Instant, s *Step) {
+	for c.hedging && now >= c.hedgeAt && now < c.deadline {
+		if c.hedge(now, s) {
+			return
+		}
+		c.hedging = c.hedging && c.out != 0 // with nothing out, the retry's plan says why not
+	}
+	if c.out == 0 && !(c.hedging && c.hedgeAt < c.deadline) {
+		c.plan(now)
+		c.next(now, s)
+		return
+	}
+	s.wait(c.again(now))
+}
+
+// again is when a call whose work is out must be asked next.
+func (c *Call) again(now clock.Instant) clock.Instant {
+	at := c.deadline
+	if now >= at {
+		at = at.Add(grace)
+	}
+	if c.hedging && c.hedgeAt < c.deadline {
+		at = min(at, c.hedgeAt)
+	}
+	return at
+}
+
+// Cancel ends the call because the caller gave up. What waits is given back now,
+// what is out when it comes home.
+func (c *Call) Cancel(now clock.Instant) {
+	if c.phase == over {
+		return
+	}
+	if c.phase == queued && c.waiter != nil {
+		c.leaveQueue()
+	}
+	c.end(now, Canceled)
+}
+
+// end closes the call: every reservation goes back, and the whole call's hold
+// when nothing is out any more.
+func (c *Call) end(now clock.Instant, why Reason) {
+	c.phase, c.reason = over, why
+	c.refund(now)
+	c.dropPending(now)
+	if why != ThrottledLocally {
+		c.uncount(now)
+	}
+	if why == CallTimeout && c.out != 0 {
+		c.verdict, c.heard = breaker.Bad, true
+	}
+	if why == Canceled {
+		c.heard = false
+	}
+	c.endWhole(now)
+	if c.log != nil {
+		v := c.Verdict()
+		c.log.add(Event{
+			Kind: Returned, At: now, Reason: why, Effect: v.Effect, Attempt: c.sends, Took: now.Sub(c.began),
+		})
+	}
+	if c.out|c.open == 0 {
+		c.leaveLane(now)
+	}
+}
+
+// endWhole gives back what wraps the whole call: the breaker's permit with the
+// last verdict at the end of the call, the slot when the work is really over.
+func (c *Call) endWhole(now clock.Instant) {
+	if c.guardedIn {
+		c.guardedIn = false
+		v := breaker.Neutral
+		if c.heard {
+			v = c.verdict
+		}
+		c.lane.breaker.Load().Settle(now, c.shard, c.whole.permit, v, 0)
+	}
+	if c.slotIn && c.out|c.open == 0 {
+		c.slotIn = false
+		c.state.bulkhead().Release(c.whole.slot)
+	}
+}
+
+// Verdict is how a call ended.
+type Verdict struct {
+	Reason     Reason // None is success
+	Effect     Effect // may it have happened?
+	Attempts   int    // how many were sent
+	RetryAfter time.Duration
+}
+
+// Verdict tells how the call ended, or stands.
+func (c *Call) Verdict() Verdict {
+	effect := c.effect
+	if c.out != 0 {
+		effect = UnknownEffect
+	}
+	return Verdict{Reason: c.reason, Effect: effect, Attempts: int(c.sends), RetryAfter: c.after}
+}
+
+// Deadline returns when the call ends at the latest, or clock.Never.
+func (c *Call) Deadline() clock.Instant { return c.deadline }
+
+// Hedges reports whether the policy may send a hedge for this call, which needs a
+// driver that can run two attempts at once.
+func (c *Call) Hedges() bool { return c.hedging }
+
+// Over reports whether the call has ended: Next says Return from now on.
+func (c *Call) Over() bool { return c.phase == over }
+
+// Resting reports whether the call waits before it makes another attempt. The
+// result of the attempt before is no longer wanted then, and if it is still open
+// it must be released before the next Next.
+func (c *Call) Resting() bool { return c.phase == resting }
+
+// Out returns how many attempts are out.
+func (c *Call) Out() int { return bits.OnesCount64(c.out) }
+
+// draw names this call on first need, so that calls which draw nothing cost
+// nothing.
+func (c *Call) draw() uint64 {
+	if c.id == 0 {
+		c.id = c.state.draws.Add(1)
+	}
+	return c.id
+}

@@ -1,0 +1,391 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/clock"
+)
+
+// enter asks every layer between the retry loop and the work, outermost first:
+// pace, throttle, breaker, bulkhead, rate limit. A layer that says "later" makes
+// the call wait, one that says "no" ends it.
+func (c *Call) enter(now clock.Instant, s *Step) {
+	switch {
+	case c.lane.paced.Load() != 0 && c.pace(now, s):
+	case !c.throttle(now):
+		c.refuse(now, s, ThrottledLocally, 0)
+	case c.rules.bulkhead && !c.slotIn:
+		c.enterSlot(now, s)
+	default:
+		c.turn(now, s)
+	}
+}
+
+// enterSlot takes a slot that is free, or queues. A call that queues holds no
+// permit of the breaker, since a probe would age in the queue and calls of a
+// closed generation would go out through an open breaker: the breaker is asked
+// when the slot is there. But a call that it would refuse anyway does not queue.
+func (c *Call) enterSlot(now clock.Instant, s *Step) {
+	b := c.state.bulkhead()
+	if slot, ok := b.TryAcquire(c.tenant); ok {
+		c.pending = slot
+		c.turn(now, s)
+		return
+	}
+	if after, shut := c.shut(now); shut {
+		c.refuse(now, s, BreakerOpen, after)
+		return
+	}
+	c.queueTill = c.deadline
+	if wait := c.rules.Policy.Bulkhead.QueueTimeout; wait > 0 {
+		c.queueTill = min(now.Add(wait), c.deadline)
+	}
+	w, ok := b.Join(c.waker, c.priority, c.tenant)
+	if !ok {
+		c.refuse(now, s, BulkheadFull, 0)
+		return
+	}
+	c.waiter, c.phase = w, queued
+	c.inQueue(now, s)
+}
+
+// shut asks the breaker whether it would refuse, without taking anything.
+func (c *Call) shut(at clock.Instant) (time.Duration, bool) {
+	if !c.rules.guarded || c.guardedIn {
+		return 0, false
+	}
+	return c.lane.breaker.Load().Shut(at)
+}
+
+// inQueue is Next while the call waits for a slot.
+func (c *Call) inQueue(now clock.Instant, s *Step) {
+	slot, answer := c.state.bulkhead().Granted(c.waiter)
+	switch {
+	case answer == bulkhead.Granted:
+		c.waiter, c.pending = nil, slot
+		c.turn(now, s)
+	case answer == bulkhead.PushedOut:
+		c.waiter = nil
+		c.refuse(now, s, BulkheadFull, 0)
+	case now < c.queueTill:
+		c.wait(now, s, c.queueTill, ForSlot)
+	case c.leaveQueue():
+		c.turn(now, s)
+	default:
+		c.refuse(now, s, QueueTimeout, 0)
+	}
+}
+
+// leaveQueue gives up waiting. A slot that was granted meanwhile is kept as the
+// pending one.
+func (c *Call) leaveQueue() bool {
+	slot, granted := c.state.bulkhead().Leave(c.waiter)
+	c.waiter = nil
+	c.pending = slot
+	return granted
+}
+
+// turn is the last part of the way: with the slot in hand, take a turn of the
+// rate limit and the breaker's permit, and send.
+func (c *Call) turn(now clock.Instant, s *Step) {
+	if c.tries > 0 && c.retriesStopped() {
+		c.refuse(now, s, RetriesOff, c.after)
+		return
+	}
+	if c.rules.rate.Interval > 0 && c.phase != limited && c.rate(now, s) {
+		return
+	}
+	var permit breaker.Permit
+	if c.rules.guarded && !c.guardedIn {
+		p, after, ok := c.lane.breaker.Load().Acquire(now, c.shard)
+		if !ok {
+			c.refuse(now, s, BreakerOpen, after)
+			return
+		}
+		permit = p
+	}
+	c.tries++
+	c.send(now, s, permit, false)
+}
+
+// rateTurn is Next while the call waits for a turn of the rate limit.
+func (c *Call) rateTurn(now clock.Instant, s *Step) {
+	if now < c.wake {
+		s.wait(min(c.wake, c.deadline))
+		return
+	}
+	c.turn(now, s)
+}
+
+// rate takes a turn of the rate limit. A reading of the clock may be old by the
+// time it is used, which makes others' turns look further away than they are, so
+// a refusal is asked for twice, the second time with a fresh clock.
+func (c *Call) rate(now clock.Instant, s *Step) (held bool) {
+	if after, shut := c.shut(now); shut {
+		c.refuse(now, s, BreakerOpen, after)
+		return true
+	}
+	longest := c.deadline.Sub(now)
+	if most := c.rules.Policy.RateLimit.MaxWait; most != 0 {
+		longest = min(longest, on(most))
+	}
+	at, ok := c.state.limiter().Reserve(now, c.rules.rate, longest)
+	switch {
+	case !ok && !c.relooked:
+		c.relooked = true
+		c.dropPending(now)
+		c.wake, c.phase = now+1, resting
+		s.wait(now + 1)
+		return true
+	case !ok:
+		c.refuse(now, s, RateLimited, at.Sub(now))
+		return true
+	}
+	c.turnAt, c.turned = at, true
+	if at > now {
+		c.wake, c.phase = at, limited
+		c.wait(now, s, at, ForRate)
+		return true
+	}
+	return false
+}
+
+// pace waits while the dependency, or this call's partition of it, is held back
+// because it asked for time. Every call draws how much later than that it goes,
+// so that a fleet does not return as one.
+func (c *Call) pace(now clock.Instant, s *Step) bool {
+	until, held := c.lane.heldTill(now)
+	if !held || c.rules.Policy.Pace.Off {
+		return false
+	}
+	hold := until.Sub(now)
+	spread := chance.U(c.draw(), 0, uint64(c.sends), chance.Pacing) * float64(hold/4)
+	at := until.Add(time.Duration(spread))
+	if at.Add(c.margin()) > c.deadline {
+		c.refuse(now, s, Paced, hold)
+		return true
+	}
+	c.wake, c.phase = at, resting
+	c.wait(now, s, at, ForPace)
+	return true
+}
+
+// paced reports whether pace would make an attempt wait.
+func (c *Call) paced(now clock.Instant) bool {
+	_, held := c.lane.heldTill(now)
+	return held && !c.rules.Policy.Pace.Off
+}
+
+func (c *Call) margin() time.Duration { return on(c.rules.Policy.Timeout.Margin) }
+
+// throttle counts the attempt as a request and rejects it with the probability
+// that recent accepts call for.
+func (c *Call) throttle(now clock.Instant) bool {
+	k := c.rules.Policy.Throttle.K
+	if k <= 0 || c.counted {
+		return true
+	}
+	t := c.state.throttle()
+	p := t.Probability(now, k)
+	t.Request(now, c.shard)
+	c.counted, c.countedAt = true, now
+	return p == 0 || chance.U(c.draw(), 0, uint64(c.sends), chance.Throttled) >= p
+}
+
+// uncount takes back the request of an attempt that was not sent for a reason
+// other than throttling: it says nothing about what the dependency accepts.
+func (c *Call) uncount(now clock.Instant) {
+	if c.counted {
+		c.counted = false
+		c.state.throttle().Forget(c.countedAt, now, c.shard)
+	}
+}
+
+// refuse ends the call because a layer said no.
+func (c *Call) refuse(now clock.Instant, s *Step, why Reason, after time.Duration) {
+	if c.log != nil {
+		c.log.add(Event{Kind: AttemptRefused, At: now, Reason: why, Attempt: c.sends + 1, Until: now.Add(after)})
+	}
+	c.after = max(after, 0)
+	c.end(now, why)
+	s.Verb = Return
+}
+
+// wait reports a wait once, when it begins.
+func (c *Call) wait(now clock.Instant, s *Step, until clock.Instant, what string) {
+	c.sayWait(now, until, what)
+	s.wait(min(until, c.deadline))
+}
+
+func (c *Call) sayWait(now, until clock.Instant, what string) {
+	if c.log != nil && c.said != until {
+		c.said = until
+		c.log.add(Event{Kind: Waiting, At: now, Until: until, Wait: what, Attempt: c.sends + 1})
+	}
+}
+
+// send fills in the ticket of an attempt that every layer admitted.
+func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge bool) {
+	c.sends++
+	t := &s.Ticket
+	t.Attempt, t.Hedge, t.Sent, t.Deadline, t.last = c.sends, hedge, now, c.deadline, true
+	if limit := c.rules.Policy.Timeout.Attempt; limit > 0 {
+		if at := now.Add(limit); at < t.Deadline {
+			t.Deadline, t.last = at, false
+		}
+	}
+	c.share(t, permit)
+	c.charged, c.counted, c.relooked, c.turned = false, false, false, false
+	c.phase = away
+	c.out |= 1 << (c.sends - 1)
+	c.hedgeAt = c.nextHedge(now)
+	if c.log != nil {
+		c.log.add(Event{Kind: AttemptSent, At: now, Attempt: c.sends, Hedge: hedge, Until: t.Deadline})
+	}
+	s.Verb, s.Again = Send, c.again(now)
+}
+
+// share puts what was taken where it belongs: with the attempt, or with the call
+// when the layer wraps the whole of it.
+func (c *Call) share(t *Ticket, permit breaker.Permit) {
+	if c.rules.guarded && !c.guardedIn {
+		if c.rules.Policy.Breaker.Per == PerCall {
+			c.whole.permit, c.guardedIn = permit, true
+		} else {
+			t.hold.permit = permit
+		}
+	}
+	if !c.rules.bulkhead || c.slotIn {
+		return
+	}
+	if c.rules.Policy.Bulkhead.Per == PerCall {
+		c.whole.slot, c.slotIn = c.pending, true
+	} else {
+		t.hold.slot = c.pending
+	}
+	c.pending = bulkhead.Slot{}
+}
+
+// dropPending gives back what was taken for an attempt that is not made.
+func (c *Call) dropPending(now clock.Instant) {
+	if c.turned {
+		c.turned = false
+		c.state.limiter().Cancel(now, c.turnAt, c.rules.rate)
+	}
+	if c.pending.Held() {
+		c.state.bulkhead().Release(c.pending)
+		c.pending = bulkhead.Slot{}
+	}
+}
+
+// hedge tries to send one more attempt beside those that are out. It takes what
+// is free now or is not made: it never queues and never probes, and one that was
+// not made is spent, so that nothing loops.
+func (c *Call) hedge(now clock.Instant, s *Step) bool {
+	permit, why := c.admitHedge(now)
+	c.hedges++
+	if why != None {
+		c.hedgeAt = c.nextHedge(now)
+		if c.log != nil {
+			c.log.add(Event{Kind: HedgeSkipped, At: now, Reason: why, Attempt: c.sends})
+		}
+		return false
+	}
+	c.send(now, s, permit, true)
+	return true
+}
+
+// nextHedge says when the next hedge is due after what happened now.
+func (c *Call) nextHedge(now clock.Instant) clock.Instant {
+	if !c.hedging {
+		return clock.Never
+	}
+	if int(c.hedges) >= c.rules.Policy.Hedge.Max {
+		c.hedging = false
+		return clock.Never
+	}
+	delay := c.hedgeDelay(now)
+	if delay < 0 {
+		return clock.Never
+	}
+	return now.Add(delay)
+}
+
+// hedgeSamples is how many latencies must be known before a percentile of them is
+// believed: the 99th needs a hundred to mean anything.
+const hedgeSamples = 100
+
+func (c *Call) hedgeDelay(now clock.Instant) time.Duration {
+	h := c.rules.Policy.Hedge
+	if h.Percentile <= 0 {
+		return h.Delay
+	}
+	if d, n := c.lane.latency.Load().Recent(now, float64(h.Percentile)); n >= hedgeSamples {
+		return d
+	}
+	return h.Delay
+}
+
+// admitHedge asks the layers in the order of what is cheapest to give back.
+func (c *Call) admitHedge(now clock.Instant) (breaker.Permit, Reason) {
+	none := breaker.Permit{}
+	switch {
+	case c.state.retriesOff():
+		return none, RetriesOff
+	case c.paced(now):
+		return none, Paced
+	case !c.throttle(now):
+		c.counted = false // its rejection stays counted
+		return none, ThrottledLocally
+	case !c.withdraw(now):
+		c.uncount(now)
+		return none, BudgetExhausted
+	}
+	permit, why := c.hedgePermit(now)
+	if why != None {
+		c.refund(now)
+		c.uncount(now)
+	}
+	return permit, why
+}
+
+func (c *Call) hedgePermit(now clock.Instant) (breaker.Permit, Reason) {
+	var permit breaker.Permit
+	if c.rules.guarded && !c.guardedIn {
+		b := c.lane.breaker.Load()
+		if s := b.State(); s == breaker.Open || s == breaker.HalfOpen || s == breaker.ForcedOpen {
+			return permit, BreakerOpen // not even asked: asking half-opens
+		}
+		p, _, ok := b.Acquire(now, c.shard)
+		if !ok || p.Probe() {
+			b.Settle(now, c.shard, p, breaker.Neutral, 0)
+			return p, BreakerOpen
+		}
+		permit = p
+	}
+	why := c.hedgeSlot(now)
+	if why != None && c.rules.guarded && !c.guardedIn {
+		c.lane.breaker.Load().Settle(now, c.shard, permit, breaker.Neutral, 0)
+	}
+	return permit, why
+}
+
+func (c *Call) hedgeSlot(now clock.Instant) Reason {
+	if c.rules.bulkhead && !c.slotIn {
+		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
+		if !ok {
+			return BulkheadFull
+		}
+		c.pending = slot
+	}
+	if c.rules.rate.Interval > 0 {
+		if _, ok := c.state.limiter().Reserve(now, c.rules.rate, 0); !ok {
+			c.dropPending(now)
+			return RateLimited
+		}
+	}
+	return None
+}

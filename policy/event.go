@@ -1,0 +1,191 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/clock"
+)
+
+// Kind says what an [Event] reports.
+type Kind uint8
+
+// What is reported. The first group is about one call, in the order in which the
+// call's decisions were made; the second is about the dependency.
+const (
+	AttemptSent    Kind = iota + 1 // an attempt starts
+	AttemptSettled                 // an attempt came home
+	Waiting                        // the call waits: Reason says for what, Wait how long
+	AttemptRefused                 // an attempt was not made: Reason says why
+	HedgeSkipped                   // a hedge was not made: Reason says why
+	Returned                       // the call is over
+	LoserSettled                   // an attempt came home after the call was over
+	BodyFailed                     // a result broke after its verdict, as a body does
+	FellBack                       // the fallback answered in place of the call
+
+	BreakerMoved    // the breaker changed its state
+	BreakerExceeded // an observing breaker would have opened
+	PaceSet         // the dependency asked for time
+	LimitMoved      // the bulkhead has a new limit
+	Reloaded        // a new policy is in force
+	RetriesSwitched // retries were switched off or on again
+	Resent          // something below the policy sent again, unasked: Count times
+	EventsLost      // the queue of events was full: Count are missing
+	ObserverCrashed // an observer panicked; reported once
+	numKinds
+)
+
+var kindText = [numKinds]string{
+	AttemptSent:     "attempt_sent",
+	AttemptSettled:  "attempt_settled",
+	Waiting:         "waiting",
+	AttemptRefused:  "attempt_refused",
+	HedgeSkipped:    "hedge_skipped",
+	Returned:        "returned",
+	LoserSettled:    "loser_settled",
+	BodyFailed:      "body_failed",
+	FellBack:        "fell_back",
+	BreakerMoved:    "breaker_moved",
+	BreakerExceeded: "breaker_exceeded",
+	PaceSet:         "pace_set",
+	LimitMoved:      "limit_moved",
+	Reloaded:        "reloaded",
+	RetriesSwitched: "retries_switched",
+	Resent:          "resent",
+	EventsLost:      "events_lost",
+	ObserverCrashed: "observer_crashed",
+}
+
+// String returns the text that logs and recordings use.
+func (k Kind) String() string {
+	if k > 0 && k < numKinds {
+		return kindText[k]
+	}
+	return "kind(unknown)"
+}
+
+// Kinds returns every Kind.
+func Kinds() []Kind {
+	all := make([]Kind, 0, numKinds-1)
+	for k := AttemptSent; k < numKinds; k++ {
+		all = append(all, k)
+	}
+	return all
+}
+
+// Why a call waits, for [Event.Wait]. The rest of the reasons also serve.
+const (
+	ForBackoff = "backoff"
+	ForSlot    = "slot"
+	ForPace    = "pace"
+	ForRate    = "rate"
+)
+
+// Event is one decision, flat and by value. Which fields mean something depends
+// on Kind; the others are zero.
+type Event struct {
+	Kind      Kind
+	Class     Class  // AttemptSettled, LoserSettled
+	Reason    Reason // why; of AttemptSettled the layer that timed out, if one did
+	Effect    Effect // AttemptSettled, Returned
+	Hedge     bool   // this attempt is a hedge
+	Slow      bool   // it took longer than the slow limit
+	Attempt   uint8  // 1 is the first; of Returned, how many were sent
+	From, To  breaker.State
+	Cause     breaker.Cause
+	At        clock.Instant // when the decision was made
+	Due       clock.Instant // when it was due, if it was taken late
+	Until     clock.Instant // deadline of an attempt, end of a wait or of an open time
+	Took      time.Duration // AttemptSettled: the attempt; Returned: the call
+	Wait      string        // Waiting: for what
+	Partition string        // the partition whose breaker moved, or that the call named
+
+	// What the front door knows: the dependency's name, the operation's, and a
+	// number that the events of one call share.
+	Dependency string
+	Operation  string
+	Call       uint64
+
+	Calls    int64 // BreakerMoved: the counts that caused it
+	Failures int64
+	Slows    int64
+	Count    int64  // LimitMoved: the limit; EventsLost: how many
+	Seq      uint64 // number of an event about the dependency, from 1
+}
+
+// String tells the decision in one line without its times, so that two logs can
+// be compared.
+func (e Event) String() string {
+	var b strings.Builder
+	b.WriteString(e.Kind.String())
+	e.describe(&b)
+	if e.Reason != None {
+		b.WriteString(" " + e.Reason.String())
+	}
+	return b.String()
+}
+
+func (e Event) describe(b *strings.Builder) {
+	switch e.Kind {
+	case AttemptSent:
+		fmt.Fprintf(b, " #%d%s", e.Attempt, hedgeMark(e.Hedge))
+	case AttemptSettled, LoserSettled:
+		fmt.Fprintf(b, " #%d%s %s%s", e.Attempt, hedgeMark(e.Hedge), e.Class, slowMark(e.Slow))
+	case Waiting:
+		fmt.Fprintf(b, " for %s %s", e.Wait, e.Until.Sub(e.At))
+	case Returned:
+		fmt.Fprintf(b, " after %d", e.Attempt)
+	case BreakerMoved, BreakerExceeded:
+		fmt.Fprintf(b, " %s→%s by %s", e.From, e.To, e.Cause)
+	case LimitMoved, EventsLost, Resent:
+		fmt.Fprintf(b, " %d", e.Count)
+	}
+}
+
+func hedgeMark(hedge bool) string {
+	if hedge {
+		return " (hedge)"
+	}
+	return ""
+}
+
+func slowMark(slow bool) string {
+	if slow {
+		return " slow"
+	}
+	return ""
+}
+
+// logSize is twice the most events that three verbs in a row were ever seen to
+// make; a driver drains after each verb, so overflow is a bug and is counted.
+const logSize = 12
+
+// Log collects what a [Call]'s verbs decided until its driver drains it. It
+// belongs to one Call and is not safe for concurrent use.
+type Log struct {
+	n      int
+	lost   int
+	events [logSize]Event
+}
+
+// Drain returns what was said since the last Drain. The slice is valid until the
+// next verb.
+func (l *Log) Drain() []Event {
+	events := l.events[:l.n]
+	l.n = 0
+	return events
+}
+
+// Lost returns how many events did not fit because a driver did not drain.
+func (l *Log) Lost() int { return l.lost }
+
+func (l *Log) add(e Event) {
+	if l.n == len(l.events) {
+		l.lost++
+		return
+	}
+	l.events[l.n] = e
+	l.n++
+}

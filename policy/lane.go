@@ -1,0 +1,185 @@
+package policy
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/latency"
+)
+
+// lane is what is known of one partition of a dependency: a host, a tenant, an
+// endpoint. A dependency without partitions has one.
+type lane struct {
+	breaker atomic.Pointer[breaker.Breaker]
+	latency atomic.Pointer[latency.Sketch]
+	paced   atomic.Int64 // held back until; 0 = never was
+}
+
+// hold extends the time until which the lane is held back, and says whether that
+// was news.
+func (l *lane) hold(now, until clock.Instant) bool {
+	for {
+		old := clock.Instant(l.paced.Load())
+		if old != 0 && old >= until || until <= now {
+			return false
+		}
+		if l.paced.CompareAndSwap(int64(old), int64(until)) {
+			return true
+		}
+	}
+}
+
+// reload gives the breaker its new rules. Whether it only observes is a state of
+// it and not a rule, and is touched only if the policy changed its mind.
+func (l *lane) reload(now clock.Instant, old, r *Rules) {
+	b := l.breaker.Load()
+	if b == nil {
+		return
+	}
+	b.SetRules(now, &r.breaker)
+	was, is := old.Policy.Breaker.Observe, r.Policy.Breaker.Observe
+	switch {
+	case is && !was:
+		b.Observe(now)
+	case was && !is:
+		b.Reset(now)
+	}
+}
+
+// heldTill returns until when the lane is held back, if it is.
+func (l *lane) heldTill(now clock.Instant) (clock.Instant, bool) {
+	until := clock.Instant(l.paced.Load())
+	return until, until != 0 && now < until
+}
+
+// keyedLane is a lane of a partition that calls named.
+type keyedLane struct {
+	lane
+	name  string
+	out   atomic.Int32 // calls in it; never evicted while there are any
+	used  atomic.Int64 // when it was last used
+	spill bool         // the one lane that partitions past the bound share
+}
+
+// Overflow is the name of the partition that all partitions past the bound share.
+const Overflow = "_overflow"
+
+// lanes are the partitions of one dependency, bounded, idle ones evicted.
+type lanes struct {
+	spilled atomic.Int64 // calls that found no lane of their own
+
+	mu     sync.RWMutex // guards byName
+	byName map[string]*keyedLane
+	spill  *keyedLane
+}
+
+// find returns the lane of that name with the call counted in.
+func (ls *lanes) find(name string) *keyedLane {
+	ls.mu.RLock()
+	defer ls.mu.RUnlock()
+	if l := ls.byName[name]; l != nil {
+		l.out.Add(1)
+		return l
+	}
+	return nil
+}
+
+// enter returns the lane of that name, making it if there is room.
+func (ls *lanes) enter(s *State, r *Rules, now clock.Instant, name string) *keyedLane {
+	if l := ls.find(name); l != nil {
+		return l
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.byName[name]
+	if l == nil {
+		l = ls.add(s, r, now, name)
+	}
+	l.out.Add(1)
+	return l
+}
+
+// add makes a lane, or picks the shared one when the bound is reached and none of
+// the others is idle.
+func (ls *lanes) add(s *State, r *Rules, now clock.Instant, name string) *keyedLane {
+	if len(ls.byName) >= r.Policy.Breaker.Partitions && !ls.evict(now, r) {
+		ls.spilled.Add(1)
+		if ls.spill == nil {
+			ls.spill = s.newLane(now, r, Overflow)
+			ls.spill.spill = true
+		}
+		return ls.spill
+	}
+	l := s.newLane(now, r, name)
+	if ls.byName == nil {
+		ls.byName = make(map[string]*keyedLane)
+	}
+	ls.byName[name] = l
+	return l
+}
+
+// evictScan bounds how many lanes one call looks at for an idle one: a full table
+// must not make every call walk a thousand of them.
+const evictScan = 32
+
+// evict removes idle lanes among a few of them. A lane in flight, or whose
+// breaker is not closed, or that is held back, stays: forgetting it would let
+// traffic through to something known to be broken.
+func (ls *lanes) evict(now clock.Instant, r *Rules) bool {
+	seen, room := 0, false
+	for name, l := range ls.byName {
+		if l.idle(now, r) {
+			delete(ls.byName, name)
+			room = true
+		}
+		if seen++; seen == evictScan {
+			break
+		}
+	}
+	return room
+}
+
+func (l *keyedLane) idle(now clock.Instant, r *Rules) bool {
+	if _, held := l.heldTill(now); held || l.out.Load() != 0 {
+		return false
+	}
+	if b := l.breaker.Load(); b != nil && !b.Idle() {
+		return false
+	}
+	return now.Sub(clock.Instant(l.used.Load())) >= r.Policy.Breaker.PartitionIdle
+}
+
+// each calls f for every lane, the shared one last.
+func (ls *lanes) each(f func(*keyedLane)) {
+	ls.mu.RLock()
+	defer ls.mu.RUnlock()
+	for _, l := range ls.byName {
+		f(l)
+	}
+	if ls.spill != nil {
+		f(ls.spill)
+	}
+}
+
+func (c *Call) enterLane(now clock.Instant, name string) {
+	if c.rules.Policy.Breaker.Partitions <= 0 {
+		return
+	}
+	ls := c.state.partitions()
+	if ls == nil {
+		ls = c.state.addLanes()
+	}
+	c.keyed = ls.enter(c.state, c.rules, now, name)
+	c.lane = &c.keyed.lane
+}
+
+func (c *Call) leaveLane(now clock.Instant) {
+	if c.keyed == nil {
+		return
+	}
+	c.keyed.used.Store(int64(now))
+	c.keyed.out.Add(-1)
+	c.keyed = nil
+}

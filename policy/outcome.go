@@ -1,0 +1,124 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/breaker"
+)
+
+// Class says how an attempt ended. Slowness is orthogonal: a success may be slow.
+type Class uint8
+
+// The classes of outcome, in the order success, transient, permanent, neutral.
+const (
+	Success      Class = iota // the work was done
+	Network                   // transient: refused, reset, unreachable, broken off
+	TimedOut                  // transient: no answer in time
+	ServerError               // transient: the server failed or is overloaded
+	Throttled                 // transient: the server asked us to come back later
+	ClientError               // permanent: the request is wrong and stays wrong
+	Business                  // permanent: a valid "no", such as a declined card
+	Unclassified              // nobody said what it means: not retried, a failure to the breaker
+	Ignored                   // the caller gave up: says nothing about the dependency
+	Crashed                   // the work panicked or called runtime.Goexit: says nothing either
+	numClasses
+)
+
+// Transient reports whether trying again may help.
+func (c Class) Transient() bool { return c >= Network && c <= Throttled }
+
+// Effect answers what a payment engineer asks first: may it have happened?
+type Effect uint8
+
+// What may have happened.
+const (
+	NoEffect      Effect = iota // it did not happen
+	UnknownEffect               // it may have happened: sent, and no answer that says otherwise
+)
+
+// Outcome is what a driver reports of one attempt.
+type Outcome struct {
+	Class  Class
+	Effect Effect
+
+	// NeverSent says that the work provably never reached the dependency, which
+	// makes it safe to repeat whatever it is.
+	NeverSent bool
+
+	// Once allows at most one retry of this kind of failure: it may be a bug and
+	// not a blip.
+	Once bool
+
+	// Stop is the dependency's or a lower layer's mark: do not retry.
+	Stop bool
+
+	// Fixed says that the body or stream can't be sent again.
+	Fixed bool
+
+	// HasAfter says that the dependency named a time to come back.
+	HasAfter bool
+
+	// Alone says that After concerns this call and no other, such as a key that is
+	// still being worked on: the dependency is not held back for it.
+	Alone bool
+
+	// Open says that the result lives on after the verdict, as a response body
+	// does: the slot is kept until Call.Release.
+	Open bool
+
+	// After is that time, from now on. Meaningless without HasAfter.
+	After time.Duration
+}
+
+var classText = [numClasses]string{
+	Success:      "success",
+	Network:      "network",
+	TimedOut:     "timeout",
+	ServerError:  "server",
+	Throttled:    "throttled",
+	ClientError:  "client",
+	Business:     "business",
+	Unclassified: "unclassified",
+	Ignored:      "ignored",
+	Crashed:      "crashed",
+}
+
+// String returns the text that metrics and logs use.
+func (c Class) String() string {
+	if c < numClasses {
+		return classText[c]
+	}
+	return "class(unknown)"
+}
+
+// verdicts is the one place where a class of outcome becomes what the breaker
+// hears. Permanent outcomes are answers, so the dependency works (SPEC F5); a
+// throttled attempt paces and does not trip; who gave up or crashed says nothing
+// about the dependency (CONFORMANCE C31, C32).
+var verdicts = [numClasses]breaker.Verdict{
+	Success:      breaker.Good,
+	Network:      breaker.Bad,
+	TimedOut:     breaker.Bad,
+	ServerError:  breaker.Bad,
+	Throttled:    breaker.Neutral,
+	ClientError:  breaker.Good,
+	Business:     breaker.Good,
+	Unclassified: breaker.Bad,
+	Ignored:      breaker.Neutral,
+	Crashed:      breaker.Neutral,
+}
+
+func (r *Rules) verdict(c Class) breaker.Verdict {
+	if c == Throttled && r.Policy.Breaker.Throttled {
+		return breaker.Bad
+	}
+	return verdicts[c]
+}
+
+// String returns "none" or "unknown".
+func (e Effect) String() string {
+	if e == NoEffect {
+		return "none"
+	}
+	return "unknown"
+}

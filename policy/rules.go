@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/budget"
+	"github.com/gabion-go/gabion/ratelimit"
+)
+
+// Rules is a policy made ready to decide by: every default written out, and what
+// the parts need reckoned once. Rules are immutable; many States may share one.
+type Rules struct {
+	Policy Policy // resolved
+
+	breaker  breaker.Rules
+	budget   budget.Rules
+	tokens   budget.BucketRules
+	rate     ratelimit.Rules
+	whole    bool // some layer wraps the whole call
+	guarded  bool // there is a breaker
+	bulkhead bool
+	windowed bool // the budget is a window
+	parts    bool // some layer is on that not every dependency has
+}
+
+// maxSends is how many attempts and hedges one call may make: each has a bit.
+const maxSends = 64
+
+// Compile validates p and makes it ready.
+func Compile(p Policy) (*Rules, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	p = p.Resolved()
+	r := &Rules{Policy: p, guarded: !p.Breaker.Off, bulkhead: !p.Bulkhead.Off}
+	r.breaker = breakerRules(p.Breaker)
+	if !p.Retry.Budget.Off {
+		r.budget, r.tokens = budgetRules(p.Retry.Budget)
+	}
+	if p.RateLimit.Rate > 0 {
+		r.rate = ratelimit.Every(float64(p.RateLimit.Rate), p.RateLimit.Burst)
+	}
+	r.windowed = !p.Retry.Budget.Off && p.Retry.Budget.Shape == BudgetWindow
+	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || p.Throttle.K > 0 ||
+		!p.Retry.Budget.Off && !r.windowed
+	r.whole = r.guarded && p.Breaker.Per == PerCall || r.bulkhead && p.Bulkhead.Per == PerCall
+	return r, nil
+}
+
+// on reads a resolved number: Off is no rule, which the parts write as zero.
+func on[T ~int | ~int64 | ~float64](v T) T { return max(v, 0) }
+
+func breakerRules(b Breaker) breaker.Rules {
+	return breaker.Rules{
+		Window: b.Window, WindowCalls: b.WindowCalls, MinCalls: b.MinCalls,
+		FailureRate: float64(on(b.FailureRate)), SlowRate: float64(on(b.SlowRate)), SlowCall: on(b.SlowCall),
+		Failures: b.Failures, Consecutive: b.Consecutive, InFlight: b.InFlight,
+		Open: b.Open, OpenMax: b.OpenMax, OpenGrowth: b.OpenGrowth, OpenJitter: float64(on(b.OpenJitter)),
+		Probes: b.Probes, ProbeCalls: b.ProbeCalls, CloseAfter: b.CloseAfter, ReopenAfter: b.ReopenAfter,
+		ProbeTimeout: b.ProbeTimeout, ExpiryCloses: b.ProbeExpiryCloses,
+	}
+}
+
+func budgetRules(b Budget) (budget.Rules, budget.BucketRules) {
+	ratio := float64(on(b.Ratio))
+	if b.Shape == BudgetTokens {
+		return budget.Rules{}, budget.NewBucketRules(b.Capacity, b.Cost, ratio)
+	}
+	return budget.NewRules(ratio, float64(on(b.Floor)), b.Window), budget.BucketRules{}
+}

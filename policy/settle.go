@@ -1,0 +1,352 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/clock"
+)
+
+// Settle reports that an attempt came home. Exactly one must come for every Send,
+// also after Return, after a panic and after runtime.Goexit; of several about one
+// ticket only the first counts.
+func (c *Call) Settle(now clock.Instant, t Ticket, o Outcome) {
+	bit := uint64(1) << (t.Attempt - 1)
+	if t.Attempt == 0 || c.out&bit == 0 {
+		return
+	}
+	c.out &^= bit
+	late := layerTimeout(now, &t, &o)
+	loser := c.phase == over && !(c.reason == CallTimeout && now >= c.deadline)
+	c.report(now, &t, &o, loser)
+	c.giveBack(now, &t, &o, bit)
+	c.logHome(now, &t, &o, late, loser)
+	if c.phase == over {
+		c.afterwards(now, &o)
+		return
+	}
+	c.advance(now, o, late)
+}
+
+// layerTimeout turns a failure at or past the attempt's deadline into the timeout
+// of the layer whose deadline it was, unless the dependency really answered.
+// Whatever the work made of its context's end, it was our clock that ended it.
+func layerTimeout(now clock.Instant, t *Ticket, o *Outcome) Reason {
+	switch o.Class {
+	case Network, TimedOut, Unclassified, Ignored:
+	default:
+		return None
+	}
+	if now < t.Deadline {
+		return None
+	}
+	o.Class = TimedOut
+	if !o.NeverSent {
+		o.Effect = UnknownEffect
+	}
+	if t.last {
+		return CallTimeout
+	}
+	return AttemptTimeout
+}
+
+// report tells the parts what the attempt showed of the dependency. The breaker
+// hears it before the slot goes, so that whoever gets the slot sees the verdict.
+// A loser says nothing: it was cut off because a sibling won or the caller left.
+func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
+	verdict := c.rules.verdict(o.Class)
+	if loser || o.NeverSent && !o.Class.Transient() { // such as a certificate that we refuse
+		verdict = breaker.Neutral
+	}
+	if t.hold.permit != (breaker.Permit{}) {
+		c.lane.breaker.Load().Settle(now, c.shard, t.hold.permit, verdict, openHint(o))
+	}
+	if !loser {
+		c.verdict, c.heard = verdict, true
+	}
+	c.tellThrottle(now, t, o, verdict)
+	if o.Class == Success && !loser && c.rules.Policy.Hedge.Percentile > 0 {
+		c.lane.latency.Load().Record(now, c.shard, now.Sub(t.Sent))
+	}
+	if o.Class == Success && !loser && c.rules.Policy.Retry.Budget.Shape == BudgetTokens {
+		if b := c.state.tokens(); b != nil {
+			b.Refill(c.rules.tokens)
+		}
+	}
+	if (o.HasAfter || o.Class == Throttled) && !o.Alone && !loser {
+		c.holdBack(now, o)
+	}
+}
+
+// openHint is how long a failing dependency asked to be left alone.
+func openHint(o *Outcome) time.Duration {
+	if o.HasAfter {
+		return o.After
+	}
+	return 0
+}
+
+// tellThrottle counts an accept for every answer that is not an overload's sign.
+func (c *Call) tellThrottle(now clock.Instant, t *Ticket, o *Outcome, verdict breaker.Verdict) {
+	if c.rules.Policy.Throttle.K <= 0 {
+		return
+	}
+	switch {
+	case o.Class == Throttled || verdict == breaker.Bad:
+	case verdict == breaker.Neutral:
+		c.state.throttle().Forget(t.Sent, now, c.shard)
+	default:
+		c.state.throttle().Accept(t.Sent, now, c.shard)
+	}
+}
+
+// holdBack paces the dependency, or this partition of it, until the time that it
+// asked for. Without a time, a throttled attempt asks for one wait of the backoff.
+func (c *Call) holdBack(now clock.Instant, o *Outcome) {
+	p := c.rules.Policy.Pace
+	if p.Off {
+		return
+	}
+	after := o.After
+	if !o.HasAfter {
+		after = c.rules.Policy.Retry.Backoff.Base
+	}
+	until := now.Add(min(max(after, 0), p.Max))
+	if c.lane.hold(now, until) {
+		c.state.note(Event{Kind: PaceSet, At: now, Until: until, Partition: c.partition()})
+	}
+}
+
+func (c *Call) partition() string {
+	if c.keyed == nil {
+		return ""
+	}
+	return c.keyed.name
+}
+
+// giveBack returns the slot, unless the result lives on; then Release does.
+func (c *Call) giveBack(now clock.Instant, t *Ticket, o *Outcome, bit uint64) {
+	if o.Open {
+		c.open |= bit
+		return
+	}
+	c.state.releaseSlot(t.hold.slot)
+}
+
+func (c *Call) logHome(now clock.Instant, t *Ticket, o *Outcome, late Reason, loser bool) {
+	if c.log == nil {
+		return
+	}
+	kind := AttemptSettled
+	if c.phase == over {
+		kind = LoserSettled
+	}
+	took := now.Sub(t.Sent)
+	limit := c.rules.Policy.Breaker.SlowCall
+	c.log.add(Event{
+		Kind: kind, At: now, Class: o.Class, Reason: late, Effect: o.Effect, Attempt: t.Attempt,
+		Hedge: t.Hedge, Took: took, Slow: limit > 0 && took > limit,
+	})
+}
+
+// afterwards is the end of what was still out when the call returned.
+func (c *Call) afterwards(now clock.Instant, o *Outcome) {
+	if o.Effect == UnknownEffect && o.Class != Success {
+		c.effect = UnknownEffect
+	}
+	if c.out|c.open == 0 {
+		c.endWhole(now)
+		c.leaveLane(now)
+	}
+}
+
+// advance moves the call on after an attempt that was not a loser.
+func (c *Call) advance(now clock.Instant, o Outcome, late Reason) {
+	if o.Class != Success && o.Effect == UnknownEffect {
+		c.effect = UnknownEffect
+	}
+	if o.Class != Success {
+		c.failed, c.failedAt = o, now
+		c.stopped = c.stopped || o.Stop
+		c.after = 0
+	}
+	if o.Class != Success && o.HasAfter {
+		c.after = max(o.After, 0)
+	}
+	switch {
+	case o.Class == Success:
+		c.end(now, None)
+	case late == CallTimeout:
+		c.end(now, CallTimeout)
+	case o.Class == Crashed:
+		c.end(now, WorkCrashed)
+	case o.Class == Ignored:
+		c.end(now, Canceled)
+	case o.Class == Unclassified:
+		c.end(now, UnclassifiedError)
+	case !o.Class.Transient():
+		c.end(now, NotRetryable)
+	default:
+		c.pullHedge(now, &o)
+	}
+}
+
+// pullHedge brings the next hedge forward when an attempt failed, to now or to
+// when the dependency asked for (gRFC A6). With no hedge left, Next plans a retry
+// once nothing is out.
+func (c *Call) pullHedge(now clock.Instant, o *Outcome) {
+	if !c.hedging {
+		return
+	}
+	if o.Stop || c.retriesStopped() {
+		c.hedging = false
+		return
+	}
+	at := now
+	if o.HasAfter {
+		at = now.Add(max(o.After, 0))
+	}
+	c.hedgeAt = min(c.hedgeAt, at)
+	if o.HasAfter {
+		c.hedgeAt = at
+	}
+}
+
+func (c *Call) retriesStopped() bool { return c.noRetry || c.state.retriesOff() }
+
+// plan decides, with nothing out, whether and when the last failure is retried.
+// This is the one place that answers: may this be retried?
+func (c *Call) plan(now clock.Instant) {
+	if why := c.mayRetry(&c.failed); why != None {
+		c.end(now, why)
+		return
+	}
+	wait := c.backoff(&c.failed)
+	at := now.Add(wait)
+	if why := c.fits(now, at, &c.failed); why != None {
+		c.end(now, why)
+		return
+	}
+	if after, shut := c.shut(at); shut {
+		c.after = after
+		c.end(now, BreakerOpen)
+		return
+	}
+	if !c.withdraw(now) {
+		c.end(now, BudgetExhausted)
+		return
+	}
+	if c.failed.Once {
+		c.onces++
+	}
+	c.prev, c.wake, c.phase = wait, at, resting
+	if wait > 0 {
+		c.sayWait(now, at, ForBackoff)
+	}
+}
+
+// mayRetry asks whether the failure may be repeated: transient, and safe.
+func (c *Call) mayRetry(o *Outcome) Reason {
+	switch {
+	case c.stopped:
+		return DoNotRetry
+	case c.retriesStopped():
+		return RetriesOff
+	case int(c.tries) >= c.rules.Policy.Retry.Attempts:
+		return AttemptsExhausted
+	case o.Once && c.onces > 0:
+		return AttemptsExhausted
+	case !c.safe && !o.NeverSent:
+		return NotSafe
+	case o.Fixed:
+		return BodyNotRewindable
+	}
+	return None
+}
+
+// backoff is the wait before the next try. A Retry-After is never shortened, and
+// every call adds its own draw to it, so that a fleet does not return together.
+func (c *Call) backoff(o *Outcome) time.Duration {
+	b := c.rules.Policy.Retry.Backoff
+	if o.HasAfter {
+		u := chance.U(c.draw(), 0, uint64(c.tries), chance.After)
+		return c.after + time.Duration(u*float64(max(b.Base, c.after/5)))
+	}
+	if o.NeverSent && c.rules.Policy.Retry.Immediate && c.tries == 1 {
+		return 0
+	}
+	return b.Delay(int(c.tries)-1, c.prev, chance.U(c.draw(), 0, uint64(c.tries), chance.Backoff))
+}
+
+// fits asks whether a retry at that time is worth making at all.
+func (c *Call) fits(now, at clock.Instant, o *Outcome) Reason {
+	long := o.HasAfter && o.After > c.rules.Policy.Retry.MaxAfter
+	late := at.Add(c.margin()) > c.deadline
+	switch {
+	case long, late && o.HasAfter:
+		return RetryAfterTooLong
+	case late:
+		return DeadlineShort
+	}
+	return None
+}
+
+// withdraw reserves one re-send of the budget.
+func (c *Call) withdraw(now clock.Instant) bool {
+	b := c.rules.Policy.Retry.Budget
+	if b.Off {
+		return true
+	}
+	if b.Shape == BudgetTokens {
+		c.charged = c.state.tokens().TryWithdraw(c.rules.tokens)
+		return c.charged
+	}
+	c.reserved, c.charged = c.state.budget.TryWithdraw(now, c.rules.budget)
+	return c.charged
+}
+
+// refund gives back a reservation that was not spent.
+func (c *Call) refund(now clock.Instant) {
+	if !c.charged {
+		return
+	}
+	c.charged = false
+	if c.rules.Policy.Retry.Budget.Shape == BudgetTokens {
+		c.state.tokens().Refund(c.rules.tokens)
+		return
+	}
+	c.state.budget.Refund(now, c.reserved)
+}
+
+// Release ends a result that outlived its verdict, such as a response body: the
+// slot goes back. If the result broke, which the caller's own cancel does not
+// mean, the breaker hears of one further failure; the verdict stands.
+func (c *Call) Release(now clock.Instant, t Ticket, broke bool) {
+	bit := uint64(1) << (t.Attempt - 1)
+	if t.Attempt == 0 || c.open&bit == 0 {
+		return
+	}
+	c.open &^= bit
+	if broke {
+		c.bodyFailed(now, &t)
+	}
+	c.state.releaseSlot(t.hold.slot)
+	if c.phase == over && c.out|c.open == 0 {
+		c.endWhole(now)
+		c.leaveLane(now)
+	}
+}
+
+func (c *Call) bodyFailed(now clock.Instant, t *Ticket) {
+	permit := t.hold.permit
+	if permit == (breaker.Permit{}) {
+		permit = c.whole.permit
+	}
+	if permit != (breaker.Permit{}) {
+		c.lane.breaker.Load().Fail(now, c.shard, permit)
+	}
+	if c.log != nil {
+		c.log.add(Event{Kind: BodyFailed, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
+	}
+}

@@ -1,0 +1,46 @@
+package policy
+
+import (
+	"runtime"
+	"testing"
+)
+
+// A fleet of a million simulated clients has a million States (SPEC L6, LAB S3).
+func TestAStateIsSmall(t *testing.T) {
+	bare := Policy{Breaker: Breaker{Off: true}, Bulkhead: Bulkhead{Off: true}}
+	guarded := Policy{Bulkhead: Bulkhead{Off: true}}
+	for _, c := range []struct {
+		fact string
+		p    Policy
+		most int
+	}{
+		{"retry and budget take at most 200 bytes", bare, 200},
+		{"a breaker makes it at most 512 bytes", guarded, 512},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			if got := bytesPerState(t, c.p); got > c.most {
+				t.Errorf("a State takes %d bytes", got)
+			} else {
+				t.Logf("a State takes %d bytes", got)
+			}
+		})
+	}
+}
+
+// bytesPerState measures what the allocator hands out, size classes included.
+func bytesPerState(t *testing.T, p Policy) int {
+	r, err := Compile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := make([]*State, 20_000)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range states {
+		states[i] = NewState(0, r, Setup{Seed: uint64(i)})
+	}
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(states)
+	return int(after.TotalAlloc-before.TotalAlloc) / len(states)
+}

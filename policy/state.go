@@ -1,0 +1,344 @@
+package policy
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/budget"
+	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/latency"
+	"github.com/gabion-go/gabion/ratelimit"
+	"github.com/gabion-go/gabion/throttle"
+)
+
+// State is what all calls of one dependency share. It is safe for concurrent use.
+// Parts come into being when a policy first asks for them and keep what they know
+// when the policy changes; rules are handed to them by every call, from the policy
+// that the call began with.
+type State struct {
+	rules  atomic.Pointer[Rules]
+	lane   lane          // of calls that name no partition
+	budget budget.Window // made when a policy first has one
+	more   atomic.Pointer[parts]
+	draws  atomic.Uint64 // number of the last call that drew; starts at the seed
+	shards uint16
+	funded bool        // budget is made; written before the rules that need it
+	off    atomic.Bool // retries are switched off
+}
+
+// parts are what not every dependency has.
+type parts struct {
+	bulkhead *bulkhead.Bulkhead
+	tokens   *budget.Bucket
+	limiter  *ratelimit.Limiter
+	throttle *throttle.Throttle
+	lanes    *lanes
+	box      *outbox
+	kill     *atomic.Bool // retries are switched off for the whole process
+}
+
+// Setup is what a State needs besides its policy.
+type Setup struct {
+	// Shards is over how many cache lines counters are spread; it is rounded up to
+	// a power of two. Zero means 1, which is right where calls don't run at once.
+	Shards int
+
+	// Seed names the stream of this dependency's draws.
+	Seed uint64
+
+	// Events collects what happens to the dependency, for Deliver.
+	Events bool
+
+	// Kill is a switch that turns all retries off while it is true, shared by any
+	// number of States. Nil means none.
+	Kill *atomic.Bool
+}
+
+// NewState makes the shared state of a dependency.
+func NewState(now clock.Instant, r *Rules, setup Setup) *State {
+	s := &State{shards: uint16(min(max(setup.Shards, 1), maxShards))}
+	s.draws.Store(chance.Bits(setup.Seed, 0, 0, 0) | 1)
+	if setup.Events || setup.Kill != nil {
+		p := &parts{kill: setup.Kill}
+		if setup.Events {
+			p.box = new(outbox)
+		}
+		s.more.Store(p)
+	}
+	s.furnish(now, r)
+	s.rules.Store(r)
+	return s
+}
+
+// reloading makes reloads of any State take turns. They are rare, so one lock for
+// all of them is better than eight bytes in each.
+var reloading sync.Mutex
+
+// maxShards bounds the spread of counters; more processors share.
+const maxShards = 256
+
+// Reload puts another policy in force. Calls under way end on the policy that
+// they began with; breakers, budget, bulkhead and all else keep what they know.
+func (s *State) Reload(now clock.Instant, r *Rules) {
+	reloading.Lock()
+	defer reloading.Unlock()
+	s.furnish(now, r)
+	old := s.rules.Swap(r)
+	s.eachLane(func(l *lane, name string) {
+		s.furnishLane(now, l, r, name)
+		l.reload(now, old, r)
+	})
+	s.resize(now, old, r)
+	if l := s.limiterOrNil(); l != nil && old.rate != r.rate {
+		l.Reset() // turns of a slower limit may lie far ahead
+	}
+	s.note(Event{Kind: Reloaded, At: now})
+}
+
+// resize gives the bulkhead its new bounds. Without a bulkhead whoever still
+// queues under the old policy goes.
+func (s *State) resize(now clock.Instant, old, r *Rules) {
+	b := s.bulkhead()
+	if b == nil {
+		return
+	}
+	limit, queue := bulkhead.Off, 0
+	if r.bulkhead {
+		limit, queue = r.Policy.Bulkhead.Limit, on(r.Policy.Bulkhead.Queue)
+		b.SetFair(r.Policy.Bulkhead.Fair)
+	}
+	b.Resize(limit, queue)
+	if old.bulkhead != r.bulkhead || old.Policy.Bulkhead.Limit != r.Policy.Bulkhead.Limit {
+		s.note(Event{Kind: LimitMoved, At: now, Count: int64(limit)})
+	}
+}
+
+// furnish makes the parts that r needs and that are not there yet.
+func (s *State) furnish(now clock.Instant, r *Rules) {
+	old := s.rules.Load()
+	if r.windowed {
+		s.fund(now, r.Policy.Retry.Budget.Window)
+	}
+	if r.parts {
+		s.addParts(r, old)
+	}
+	s.furnishLane(now, &s.lane, r, "")
+}
+
+func (s *State) addParts(r, old *Rules) {
+	p := &r.Policy
+	s.extend(func(next *parts) {
+		if b := p.Bulkhead; r.bulkhead && next.bulkhead == nil {
+			next.bulkhead = bulkhead.New(b.Limit, on(b.Queue), b.Fair)
+		}
+		if b := p.Retry.Budget; !b.Off && b.Shape == BudgetTokens && next.tokens == nil {
+			next.tokens = new(budget.Bucket)
+		}
+		if p.RateLimit.Rate > 0 && next.limiter == nil {
+			next.limiter = new(ratelimit.Limiter)
+		}
+		if p.Throttle.K > 0 && (next.throttle == nil || old.Policy.Throttle.Window != p.Throttle.Window) {
+			t := throttle.Make(p.Throttle.Window, int(s.shards))
+			next.throttle = &t
+		}
+	})
+}
+
+// extend adds parts to those that are there. A State whose rules need none has
+// none.
+func (s *State) extend(f func(*parts)) {
+	for {
+		old := s.more.Load()
+		var before parts
+		if old != nil {
+			before = *old
+		}
+		next := before
+		f(&next)
+		if next == before || s.more.CompareAndSwap(old, &next) {
+			return
+		}
+	}
+}
+
+// fund makes the budget, or gives it another window, which empties it.
+func (s *State) fund(now clock.Instant, span time.Duration) {
+	switch {
+	case !s.funded:
+		s.budget = budget.Make(span, int(s.shards))
+		s.funded = true
+	case s.budget.Span() != span:
+		s.budget.Resize(now, span)
+	}
+}
+
+// addLanes makes the table of partitions when the first call names one.
+func (s *State) addLanes() *lanes {
+	s.extend(func(next *parts) {
+		if next.lanes == nil {
+			next.lanes = new(lanes)
+		}
+	})
+	return s.partitions()
+}
+
+// latencySpan is how far back a percentile of latency looks: long enough for a
+// hundred samples of a quiet dependency, short enough to follow a slow one.
+const latencySpan = time.Minute
+
+// furnishLane gives a lane the parts that r needs.
+func (s *State) furnishLane(now clock.Instant, l *lane, r *Rules, name string) {
+	if r.guarded && l.breaker.Load() == nil {
+		b := breaker.New(&r.breaker, int(s.shards), s.draws.Add(1), s.breakerLog(name))
+		if r.Policy.Breaker.Observe {
+			b.Observe(now)
+		}
+		l.breaker.Store(b)
+	}
+	if r.Policy.Hedge.Percentile > 0 && l.latency.Load() == nil {
+		l.latency.Store(latency.New(latencySpan, int(s.shards)))
+	}
+}
+
+func (s *State) breakerLog(name string) breaker.Log {
+	if box := s.box(); box != nil {
+		return laneLog{box, name}
+	}
+	return nil
+}
+
+func (s *State) newLane(now clock.Instant, r *Rules, name string) *keyedLane {
+	l := &keyedLane{name: name}
+	s.furnishLane(now, &l.lane, r, name)
+	return l
+}
+
+// eachLane calls f for the lane of the dependency and for every partition's.
+func (s *State) eachLane(f func(l *lane, name string)) {
+	f(&s.lane, "")
+	if ls := s.partitions(); ls != nil {
+		ls.each(func(l *keyedLane) { f(&l.lane, l.name) })
+	}
+}
+
+func (s *State) part() *parts { return s.more.Load() }
+
+func (s *State) bulkhead() *bulkhead.Bulkhead {
+	if p := s.part(); p != nil {
+		return p.bulkhead
+	}
+	return nil
+}
+
+func (s *State) limiterOrNil() *ratelimit.Limiter {
+	if p := s.part(); p != nil {
+		return p.limiter
+	}
+	return nil
+}
+
+func (s *State) limiter() *ratelimit.Limiter  { return s.part().limiter }
+func (s *State) throttle() *throttle.Throttle { return s.part().throttle }
+func (s *State) tokens() *budget.Bucket       { return s.part().tokens }
+
+func (s *State) partitions() *lanes {
+	if p := s.part(); p != nil {
+		return p.lanes
+	}
+	return nil
+}
+
+func (s *State) box() *outbox {
+	if p := s.part(); p != nil {
+		return p.box
+	}
+	return nil
+}
+
+func (s *State) releaseSlot(slot bulkhead.Slot) {
+	if slot.Held() {
+		s.bulkhead().Release(slot)
+	}
+}
+
+func (s *State) note(e Event) {
+	if box := s.box(); box != nil {
+		box.add(e)
+	}
+}
+
+// Rules returns the rules in force.
+func (s *State) Rules() *Rules { return s.rules.Load() }
+
+// Pending reports, at the cost of one load, whether Deliver has anything to do.
+func (s *State) Pending() bool {
+	box := s.box()
+	return box != nil && box.pending.Load() > 0
+}
+
+// Deliver hands the events about the dependency that wait to emit, in order. One
+// caller at a time delivers; the others return at once. emit runs outside every
+// lock and must not panic.
+func (s *State) Deliver(emit func(Event)) {
+	if box := s.box(); box != nil {
+		box.deliver(emit)
+	}
+}
+
+// SwitchRetries turns the dependency's retries and hedges on or off, at once and
+// also for calls under way.
+func (s *State) SwitchRetries(now clock.Instant, allowed bool) {
+	if s.off.Swap(!allowed) == allowed {
+		e := Event{Kind: RetriesSwitched, At: now, Reason: RetriesOff}
+		if allowed {
+			e.Reason = None
+		}
+		s.note(e)
+	}
+}
+
+func (s *State) retriesOff() bool {
+	if s.off.Load() {
+		return true
+	}
+	p := s.part()
+	return p != nil && p.kill != nil && p.kill.Load()
+}
+
+// Breaker returns the breaker of that partition, or of the calls that name none,
+// to be moved by hand or looked at. It is nil when there is none.
+func (s *State) Breaker(partition string) *breaker.Breaker {
+	if partition == "" {
+		return s.lane.breaker.Load()
+	}
+	if ls := s.partitions(); ls != nil {
+		if l := ls.find(partition); l != nil {
+			l.out.Add(-1)
+			return l.breaker.Load()
+		}
+	}
+	return nil
+}
+
+// Resent charges the budget with n re-sends that something below made unasked.
+func (s *State) Resent(now clock.Instant, n int) {
+	r := s.rules.Load()
+	for range min(n, maxSends) {
+		s.charge(now, r)
+	}
+	s.note(Event{Kind: Resent, At: now, Count: int64(n)})
+}
+
+func (s *State) charge(now clock.Instant, r *Rules) {
+	switch b := r.Policy.Retry.Budget; {
+	case b.Off:
+	case b.Shape == BudgetTokens:
+		s.tokens().TryWithdraw(r.tokens)
+	default:
+		s.budget.TryWithdraw(now, r.budget)
+	}
+}

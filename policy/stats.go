@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/clock"
+)
+
+// Stats is what a State knows at one moment.
+type Stats struct {
+	Main       LaneStats      // of the calls that name no partition
+	Partitions []LaneStats    // by name; the shared overflow partition is named _overflow
+	Spilled    int64          // calls that had to use the overflow partition
+	Bulkhead   bulkhead.Stats // zero without a bulkhead
+	Budget     BudgetStats
+	RetriesOff bool // retries are switched off, here or for the process
+}
+
+// LaneStats is what is known of one partition.
+type LaneStats struct {
+	Name    string
+	Guarded bool // there is a breaker
+	Breaker breaker.Snapshot
+	Paced   time.Duration // how much longer it is held back
+}
+
+// BudgetStats is how much a dependency may still send again.
+type BudgetStats struct {
+	Off   bool
+	Calls int64 // paid in, in the window; with tokens unused
+	Sent  int64 // re-sends in the window; with tokens unused
+	Level int64 // re-sends allowed right now
+}
+
+// Stats returns a snapshot of every part. Each part is consistent in itself.
+func (s *State) Stats(now clock.Instant) Stats {
+	r := s.rules.Load()
+	st := Stats{Main: s.lane.stats(now, r), Budget: s.budgetStats(now, r), RetriesOff: s.retriesOff()}
+	if b := s.bulkhead(); b != nil && r.bulkhead {
+		st.Bulkhead = b.Stats()
+	}
+	ls := s.partitions()
+	if ls == nil {
+		return st
+	}
+	st.Spilled = ls.spilled.Load()
+	ls.each(func(l *keyedLane) {
+		one := l.stats(now, r)
+		one.Name = l.name
+		st.Partitions = append(st.Partitions, one)
+	})
+	slices.SortFunc(st.Partitions, func(a, b LaneStats) int { return strings.Compare(a.Name, b.Name) })
+	return st
+}
+
+func (l *lane) stats(now clock.Instant, r *Rules) LaneStats {
+	st := LaneStats{Paced: max(clock.Instant(l.paced.Load()).Sub(now), 0)}
+	if l.paced.Load() == 0 {
+		st.Paced = 0
+	}
+	if b := l.breaker.Load(); b != nil && r.guarded {
+		st.Guarded, st.Breaker = true, b.Snapshot(now)
+	}
+	return st
+}
+
+// Quiet reports whether the State could be forgotten without losing more than
+// counts: no breaker is anything but closed, nothing is out or queued, and the
+// dependency is not held back. It is for evicting idle dependencies.
+func (s *State) Quiet(now clock.Instant) bool {
+	quiet := true
+	s.eachLane(func(l *lane, _ string) {
+		b := l.breaker.Load()
+		held := l.paced.Load() != 0 && now < clock.Instant(l.paced.Load())
+		quiet = quiet && !held && (b == nil || b.Idle())
+	})
+	if b := s.bulkhead(); b != nil {
+		st := b.Stats()
+		quiet = quiet && st.InUse == 0 && st.Queued == 0
+	}
+	return quiet
+}
+
+func (s *State) budgetStats(now clock.Instant, r *Rules) BudgetStats {
+	b := r.Policy.Retry.Budget
+	switch {
+	case b.Off:
+		return BudgetStats{Off: true}
+	case b.Shape == BudgetTokens:
+		return BudgetStats{Level: s.tokens().Level(r.tokens) / max(r.tokens.Cost, 1)}
+	}
+	w := &s.budget
+	calls, sent := w.Counts(now, r.budget)
+	return BudgetStats{Calls: calls, Sent: sent, Level: w.Level(now, r.budget)}
+}
