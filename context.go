@@ -1,0 +1,150 @@
+package gabion
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// attemptContext is the context that the work of one attempt sees. It has the
+// attempt's deadline from the start, but no timer: most work finishes without
+// ever asking for Done, and a timer with its cancel tree costs ten times as much
+// as everything else that gabion does. When Done is asked for, a context of the
+// standard library takes over, so that children, causes and AfterFunc behave as
+// everywhere else.
+//
+// It is also what wakes the call when a slot comes free: see wake.
+type attemptContext struct {
+	context.Context // the caller's
+	d               *Dependency
+	key             string
+	deadline        clock.Instant // when the attempt must have ended; Never = no limit of ours
+	cause           policy.Reason // whose deadline that is
+	number          uint8
+	ended           atomic.Bool
+	inner           atomic.Pointer[innerContext]
+	woken           atomic.Pointer[chan struct{}]
+}
+
+type innerContext struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+// Deadline implements context.Context: the earliest of ours and the caller's.
+func (a *attemptContext) Deadline() (time.Time, bool) {
+	theirs, ok := a.Context.Deadline()
+	if a.deadline == clock.Never {
+		return theirs, ok
+	}
+	if ours := a.d.date(a.deadline); !ok || ours.Before(theirs) {
+		return ours, true
+	}
+	return theirs, true
+}
+
+// Done implements context.Context.
+func (a *attemptContext) Done() <-chan struct{} { return a.arm().Done() }
+
+// Err implements context.Context.
+func (a *attemptContext) Err() error {
+	if in := a.inner.Load(); in != nil {
+		return in.Err()
+	}
+	if a.ended.Load() || a.Context.Err() != nil || a.deadline != clock.Never && a.d.now() >= a.deadline {
+		return a.arm().Err() // from now on there is one answer
+	}
+	return nil
+}
+
+// Value implements context.Context. Once armed it asks the armed context, which
+// is how the standard library finds the cause and hangs children into its tree.
+func (a *attemptContext) Value(key any) any {
+	if _, ok := key.(attemptKey); ok {
+		return a
+	}
+	if in := a.inner.Load(); in != nil {
+		return in.Value(key)
+	}
+	return a.Context.Value(key)
+}
+
+// arm makes the context that keeps time, once.
+func (a *attemptContext) arm() *innerContext {
+	if in := a.inner.Load(); in != nil {
+		return in
+	}
+	in := new(innerContext)
+	if a.deadline == clock.Never {
+		in.Context, in.cancel = context.WithCancel(a.Context)
+	} else {
+		in.Context, in.cancel = context.WithDeadlineCause(a.Context, a.d.date(a.deadline), a.cause)
+	}
+	if !a.inner.CompareAndSwap(nil, in) {
+		in.cancel()
+		return a.inner.Load()
+	}
+	if a.ended.Load() { // end may have looked before the swap
+		in.cancel()
+	}
+	return in
+}
+
+// end ends the attempt: whoever still holds its context sees it canceled.
+func (a *attemptContext) end() {
+	a.ended.Store(true)
+	if in := a.inner.Load(); in != nil {
+		in.cancel()
+	}
+}
+
+// Wake implements bulkhead.Waker for the call that this is the first attempt of.
+// It never blocks and takes no lock.
+func (a *attemptContext) Wake() {
+	select {
+	case *a.waking() <- struct{}{}:
+	default:
+	}
+}
+
+// waking returns the channel that Wake sends on, made when either side first
+// needs it.
+func (a *attemptContext) waking() *chan struct{} {
+	if ch := a.woken.Load(); ch != nil {
+		return ch
+	}
+	ch := make(chan struct{}, 1)
+	if a.woken.CompareAndSwap(nil, &ch) {
+		return &ch
+	}
+	return a.woken.Load()
+}
+
+// attemptKey finds the attempt in a context.
+type attemptKey struct{}
+
+func attemptOf(ctx context.Context) (*attemptContext, bool) {
+	a, ok := ctx.Value(attemptKey{}).(*attemptContext)
+	return a, ok
+}
+
+// Key returns the idempotency key of the call that ctx belongs to, the same on
+// every attempt, or "" if it has none.
+func Key(ctx context.Context) string {
+	if a, ok := attemptOf(ctx); ok {
+		return a.key
+	}
+	return ""
+}
+
+// AttemptNumber returns which attempt of its call ctx belongs to: 1 for the
+// first, 0 outside of one.
+func AttemptNumber(ctx context.Context) int {
+	if a, ok := attemptOf(ctx); ok {
+		return int(a.number)
+	}
+	return 0
+}

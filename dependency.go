@@ -1,0 +1,154 @@
+package gabion
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Dependency is something that is called and may fail, with everything that its
+// calls share: breaker, budget, bulkhead, latency. Make one per dependency with
+// [New], keep it, and use it from any number of goroutines.
+type Dependency struct {
+	name  string
+	state *policy.State
+	epoch time.Time // the origin of this dependency's instants
+
+	observer Observer
+	judge    Classifier
+	discard  func(result any)
+	logger   *slog.Logger
+	seed     uint64
+
+	calls     atomic.Uint64 // numbers of observed calls
+	out       atomic.Int64  // calls that somebody waits for or holds open
+	fallbacks atomic.Int64
+	exercised atomic.Uint64 // draws for exercising a fallback
+	crashes   atomic.Int64  // observers that panicked
+	used      atomic.Int64  // when the last call began; kept for Registry's eviction
+	tracked   bool          // used is kept
+
+	timers sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
+}
+
+// New makes a dependency. It panics with every finding if p is invalid, as
+// regexp.MustCompile does, since a policy literal is code; policies that come
+// from a file are checked by package config, and [Parse] returns the findings.
+func New(name string, p policy.Policy, opts ...Option) *Dependency {
+	d, err := Make(name, p, opts...)
+	if err != nil {
+		panic("gabion.New(" + name + "): " + err.Error())
+	}
+	return d
+}
+
+// Make is [New] for policies that are not literals: it returns the findings.
+func Make(name string, p policy.Policy, opts ...Option) (*Dependency, error) {
+	rules, err := policy.Compile(p)
+	if err != nil {
+		return nil, err
+	}
+	return open(name, rules, opts), nil
+}
+
+func open(name string, rules *policy.Rules, opts []Option) *Dependency {
+	d := &Dependency{name: name, epoch: time.Now(), seed: rand.Uint64()}
+	for _, o := range opts {
+		o(d)
+	}
+	d.state = policy.NewState(d.now(), rules, policy.Setup{
+		Shards: 2 * runtime.GOMAXPROCS(0),
+		Seed:   d.seed,
+		Events: d.observer != nil,
+		Kill:   &retriesOff,
+	})
+	return d
+}
+
+// Name returns the name that errors and events carry.
+func (d *Dependency) Name() string { return d.name }
+
+// Policy returns the policy in force with every default written out.
+func (d *Dependency) Policy() policy.Policy { return d.state.Rules().Policy }
+
+// Reload puts another policy in force, or returns every finding and changes
+// nothing. Calls under way end on the policy that they began with; breaker,
+// budget and bulkhead keep what they know.
+func (d *Dependency) Reload(p policy.Policy) error {
+	rules, err := policy.Compile(p)
+	if err != nil {
+		return err
+	}
+	d.state.Reload(d.now(), rules)
+	d.deliver(nil)
+	return nil
+}
+
+// retriesOff is the process-wide kill switch.
+var retriesOff atomic.Bool
+
+// SetRetries switches the retries and hedges of every dependency in the process
+// on or off, at once, calls under way included. It is what one reaches for in an
+// outage; tests use it to get exactly one attempt. They are on at the start.
+func SetRetries(on bool) { retriesOff.Store(!on) }
+
+// SetRetries switches this dependency's retries and hedges on or off, at once.
+func (d *Dependency) SetRetries(on bool) {
+	d.state.SwitchRetries(d.now(), on)
+	d.deliver(nil)
+}
+
+// now reads the monotonic clock, once per boundary.
+func (d *Dependency) now() clock.Instant { return clock.Instant(time.Since(d.epoch)) }
+
+// date is the wall-clock time of an instant.
+func (d *Dependency) date(t clock.Instant) time.Time { return d.epoch.Add(time.Duration(t)) }
+
+// instant is the instant of a wall-clock or monotonic time.
+func (d *Dependency) instant(t time.Time) clock.Instant { return clock.Instant(t.Sub(d.epoch)) }
+
+// outcome reads what an attempt brought home.
+func outcome[T any](d *Dependency, judge Classifier, v T, err error) policy.Outcome {
+	if judge == nil {
+		judge = d.judge
+	}
+	if judge != nil {
+		return judge(v, err)
+	}
+	if err == nil {
+		return policy.Outcome{}
+	}
+	return classify.Error(err)
+}
+
+// timer returns a timer that fires after d, from the pool.
+func (d *Dependency) timer(wait time.Duration) *time.Timer {
+	if t, ok := d.timers.Get().(*time.Timer); ok {
+		t.Reset(wait)
+		return t
+	}
+	return time.NewTimer(wait)
+}
+
+// park puts a timer back. Since Go 1.23 a stopped timer's channel holds nothing.
+func (d *Dependency) park(t *time.Timer) {
+	t.Stop()
+	d.timers.Put(t)
+}
+
+// Resent tells the dependency that something below its policy sent an attempt n
+// more times, as net/http does on reused connections. The re-sends are charged to
+// the retry budget as far as it has any left, and reported.
+func (d *Dependency) Resent(ctx context.Context, n int) {
+	now := d.now()
+	d.state.Resent(now, n)
+	d.deliver(ctx)
+}

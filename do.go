@@ -1,0 +1,348 @@
+package gabion
+
+import (
+	"context"
+	"errors"
+	"unsafe"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Do calls a dependency: it runs work, again if that is right, within the
+// policy's bounds, and returns the result of the last attempt. On failure the
+// error is an [*Error], and the result is whatever the last attempt returned with
+// it.
+//
+// Work is repeated only if its failure is transient and repeating it is safe:
+// declared by the policy or an option, covered by a key, or the attempt provably
+// never left. The context that work sees ends with the attempt; a result that
+// needs it for longer, as a response body does, wants [Open].
+//
+// Do returns when work returns: work must honour its context. If work panics or
+// calls runtime.Goexit, everything it held is given back and the panic goes on.
+func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (T, error) {
+	var zero T
+	if err := admissible(ctx, d, work == nil); err != nil {
+		return zero, err
+	}
+	o := collect(opts)
+	if err := o.settleKey(d); err != nil {
+		return zero, err
+	}
+	if d.state.Rules().Policy.Hedge.Max > 0 {
+		v, _, err := race(ctx, d, &o, work, false)
+		return v, err
+	}
+	v, _, err := serial(ctx, d, &o, work, false)
+	return v, err
+}
+
+// Run is [Do] for work without a result. It never hedges, since two attempts at
+// once could only tell their results apart by value.
+func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, opts ...CallOption) error {
+	if err := admissible(ctx, d, work == nil); err != nil {
+		return err
+	}
+	o := collect(opts)
+	if err := o.settleKey(d); err != nil {
+		return err
+	}
+	o.noHedge = true
+	_, _, err := serial(ctx, d, &o, func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) }, false)
+	return err
+}
+
+// Open is [Do] for results that outlive the call, such as a response body or
+// rows: the attempt that brought the result stays open, with its slot, its
+// timeout and its context, until [Attempt.Close]. The verdict on the attempt was
+// given when work returned. The attempt is nil if none brought a result.
+func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (T, *Attempt, error) {
+	var zero T
+	if err := admissible(ctx, d, work == nil); err != nil {
+		return zero, nil, err
+	}
+	o := collect(opts)
+	if err := o.settleKey(d); err != nil {
+		return zero, nil, err
+	}
+	if d.state.Rules().Policy.Hedge.Max > 0 && !o.noHedge {
+		return race(ctx, d, &o, work, true)
+	}
+	return serial(ctx, d, &o, work, true)
+}
+
+// admissible refuses calls that can't be meant, and touches nothing.
+func admissible(ctx context.Context, d *Dependency, noWork bool) error {
+	switch {
+	case d == nil:
+		return &Error{Dependency: "gabion", Reason: Invalid, Err: errNoDependency}
+	case ctx == nil:
+		return &Error{Dependency: d.name, Reason: Invalid, Err: errNoContext}
+	case noWork:
+		return &Error{Dependency: d.name, Reason: Invalid, Err: errNoWork}
+	}
+	if err := ctx.Err(); err != nil {
+		return &Error{Dependency: d.name, Reason: contextReason(err), Err: context.Cause(ctx)}
+	}
+	return nil
+}
+
+var (
+	errNoDependency = errors.New("the dependency is nil")
+	errNoContext    = errors.New("the context is nil")
+	errNoWork       = errors.New("the function to call is nil")
+	errNoKey        = errors.New("the policy requires an idempotency key: pass gabion.WithKey with one that is stored with the intent")
+)
+
+func contextReason(err error) Reason {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return CallTimeout
+	}
+	return Canceled
+}
+
+// runner drives one call's machine: the part that does not know the result's type.
+type runner struct {
+	call  policy.Call
+	ctx   context.Context // the caller's; a runner lives no longer than the call
+	d     *Dependency
+	o     callOptions
+	first *attemptContext // made at once: it also wakes the call
+	log   *policy.Log
+	id    uint64
+}
+
+func (r *runner) begin(ctx context.Context, d *Dependency, o *callOptions, p *policy.Params) clock.Instant {
+	now := d.now()
+	r.ctx, r.d, r.o = ctx, d, *o
+	if r.o.discard == nil {
+		r.o.discard = d.discard
+	}
+	r.first = &attemptContext{Context: ctx, d: d, key: o.key}
+	p.Waker, p.Shard = r.first, shardOf(r.first)
+	p.Timeout, p.Safe = o.timeout, o.idempotent || o.key != ""
+	p.NoRetry, p.NoHedge = o.noRetry, o.noHedge
+	p.Priority, p.Tenant, p.Partition = o.priority, o.tenant, o.partition
+	if deadline, ok := ctx.Deadline(); ok {
+		p.Deadline = nonzero(d.instant(deadline))
+	}
+	if d.observer != nil {
+		r.log = new(policy.Log)
+		r.id = d.calls.Add(1)
+		p.Log = r.log
+	}
+	if d.tracked {
+		d.used.Store(int64(now))
+		d.out.Add(1)
+	}
+	r.call.Begin(d.state, now, p)
+	return now
+}
+
+// shardOf picks a shard by where the goroutine's memory is: the same goroutine
+// usually gets the same one, and two that run at once different ones.
+func shardOf(a *attemptContext) uint32 {
+	at := uint64(uintptr(unsafe.Pointer(a)))
+	return uint32(at * 0x9e3779b97f4a7c15 >> 32)
+}
+
+// nonzero keeps an instant from meaning "none".
+func nonzero(t clock.Instant) clock.Instant {
+	if t == 0 {
+		return -1
+	}
+	return t
+}
+
+// context makes the context of an attempt.
+func (r *runner) context(t *policy.Ticket) *attemptContext {
+	a := r.first
+	if t.Attempt > 1 {
+		a = &attemptContext{Context: r.ctx, d: r.d, key: r.o.key}
+	}
+	a.number, a.deadline = t.Attempt, t.Deadline
+	a.cause = AttemptTimeout
+	if t.Final() {
+		a.cause = CallTimeout
+	}
+	return a
+}
+
+// canceled reports whether the caller gave up. Its deadline is not a cancel: that
+// is folded into the call's.
+func (r *runner) canceled() bool {
+	err := r.ctx.Err()
+	return err != nil && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// publish tells the observer what the last verb decided.
+func (r *runner) publish() {
+	if r.log == nil {
+		return
+	}
+	for _, e := range r.log.Drain() {
+		r.tell(e)
+	}
+	r.d.deliver(r.ctx)
+}
+
+func (r *runner) tell(e Event) {
+	e.Operation, e.Call, e.Partition = r.o.operation, r.id, r.o.partition
+	r.d.publish(r.ctx, e)
+}
+
+// sleep waits for a wake-up, the caller's end or the time to look again.
+func (r *runner) sleep(now, until clock.Instant) {
+	wait := until.Sub(now)
+	if wait <= 0 {
+		return
+	}
+	done := r.ctx.Done()
+	if r.ctx.Err() != nil {
+		done = nil // its end has been seen: a deadline's leaves a moment for work to come home
+	}
+	timer := r.d.timer(wait)
+	select {
+	case <-timer.C:
+	case <-*r.first.waking():
+	case <-done:
+	}
+	r.d.park(timer)
+}
+
+// pause sleeps, and returns the time it is then.
+func (r *runner) pause(now, until clock.Instant) clock.Instant {
+	r.sleep(now, until)
+	now = r.d.now()
+	if r.canceled() {
+		r.call.Cancel(now)
+		r.publish()
+	}
+	return now
+}
+
+// finish is the end of the call for whoever waits for its dependency to be idle.
+func (r *runner) finish() {
+	if r.d.tracked {
+		r.d.out.Add(-1)
+	}
+}
+
+// failure makes the error that the caller sees, or nil.
+func (r *runner) failure(last error) error {
+	v := r.call.Verdict()
+	if v.Reason == policy.None {
+		return nil
+	}
+	if last == nil && v.Attempts == 0 && r.ctx.Err() != nil {
+		last = context.Cause(r.ctx)
+	}
+	return &Error{
+		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect,
+		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Err: last,
+	}
+}
+
+// serial drives a call that has one attempt out at a time: no lock, no goroutine,
+// and no timer unless the call waits.
+func serial[T any](ctx context.Context, d *Dependency, o *callOptions, work func(context.Context) (T, error), keep bool) (T, *Attempt, error) {
+	var s sending[T]
+	s.work, s.keep = work, keep
+	now := s.begin(ctx, d, o, &policy.Params{})
+	for {
+		step := s.call.Next(now)
+		s.publish()
+		switch step.Verb {
+		case policy.Send:
+			now = s.send(now, &step.Ticket)
+		case policy.Wait:
+			s.supersede(now)
+			now = s.pause(now, step.Again)
+		case policy.Return:
+			return s.answer()
+		}
+	}
+}
+
+// sending is a serial call and what its last attempt brought home.
+type sending[T any] struct {
+	runner
+	work   func(context.Context) (T, error)
+	keep   bool // results outlive the call
+	have   bool // value and err are an attempt's
+	value  T
+	err    error
+	ticket policy.Ticket
+	at     *attemptContext
+}
+
+// send runs one attempt. Its deferred half runs also when work panics or leaves
+// by Goexit: then the attempt settles as crashed and the panic goes on up.
+func (s *sending[T]) send(now clock.Instant, t *policy.Ticket) (after clock.Instant) {
+	s.supersede(now)
+	s.ticket, s.at = *t, s.context(t)
+	crashed := true
+	defer func() {
+		if crashed {
+			s.crash()
+		}
+	}()
+	s.value, s.err = s.work(s.at)
+	s.have = true
+	home := outcome(s.d, s.o.judge, s.value, s.err)
+	crashed = false
+	return s.home(home)
+}
+
+func (s *sending[T]) home(o policy.Outcome) clock.Instant {
+	now := s.d.now()
+	o.Open = s.keep && s.err == nil
+	if !o.Open {
+		s.at.end()
+	}
+	if o.Class != policy.Success && s.canceled() {
+		s.call.Cancel(now)
+	}
+	s.call.Settle(now, s.ticket, o)
+	s.publish()
+	return now
+}
+
+func (s *sending[T]) crash() {
+	now := s.d.now()
+	s.at.end()
+	if s.canceled() {
+		s.call.Cancel(now)
+	}
+	s.call.Settle(now, s.ticket, policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect})
+	s.publish()
+	s.finish()
+}
+
+// supersede lets go of the result of an attempt that is about to be repeated.
+func (s *sending[T]) supersede(now clock.Instant) {
+	if !s.have {
+		return
+	}
+	s.have = false
+	if s.o.discard != nil && s.err == nil {
+		s.o.discard(s.value)
+	}
+	if s.keep && s.err == nil {
+		s.at.end()
+		s.call.Release(now, s.ticket, false)
+	}
+	var zero T
+	s.value = zero
+}
+
+// answer ends the call for its caller.
+func (s *sending[T]) answer() (T, *Attempt, error) {
+	err := s.failure(s.err)
+	if s.keep && s.have && s.err == nil {
+		return s.value, s.opened(s.at, s.ticket), err
+	}
+	s.finish()
+	return s.value, nil, err
+}

@@ -1,0 +1,64 @@
+package gabion
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Fallback is what answers in place of a dependency. Prefer failing: a fallback is
+// a second system that runs only when the first is down, so it is the least tested
+// code of all, it hides the outage from whoever could mend it, and it often calls
+// something that the same outage took along. If it must be, name the reasons that
+// it is for, and set Share so that it is exercised on good days too.
+type Fallback[T any] struct {
+	// On names the reasons that the fallback answers. None means that it never
+	// does. It never answers when the effect is unknown, since what it would do may
+	// have been done.
+	On []Reason
+
+	// Answer makes the result. It gets the error that it answers, which is nil when
+	// it is being exercised.
+	Answer func(context.Context, error) (T, error)
+
+	// Share is the part of calls that the fallback answers although nothing is
+	// wrong, so that it is known to work. Zero means none.
+	Share policy.Ratio
+}
+
+// DoOr is [Do] with a fallback around it. Each use of the fallback is an event and
+// counts in [Stats].
+func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), f Fallback[T], opts ...CallOption) (T, error) {
+	var zero T
+	if err := admissible(ctx, d, work == nil || f.Answer == nil); err != nil {
+		return zero, err
+	}
+	if f.Share > 0 && d.exercise(float64(f.Share)) {
+		d.fellBack(ctx, policy.None)
+		return f.Answer(ctx, nil)
+	}
+	v, err := Do(ctx, d, work, opts...)
+	if err == nil {
+		return v, nil
+	}
+	why := ReasonOf(err)
+	if EffectOf(err) == UnknownEffect || !slices.Contains(f.On, why) {
+		return v, err
+	}
+	d.fellBack(ctx, why)
+	return f.Answer(ctx, err)
+}
+
+// exercise draws whether this call goes to the fallback to keep it in use.
+func (d *Dependency) exercise(share float64) bool {
+	return chance.U(d.seed, d.exercised.Add(1), 0, chance.Exercise) < share
+}
+
+func (d *Dependency) fellBack(ctx context.Context, why Reason) {
+	d.fallbacks.Add(1)
+	if d.observer != nil {
+		d.publish(ctx, Event{Kind: policy.FellBack, At: d.now(), Reason: why})
+	}
+}

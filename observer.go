@@ -1,0 +1,83 @@
+package gabion
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Event is one decision, by value.
+type Event = policy.Event
+
+// Observer is told of every decision about a dependency and its calls. Events of
+// one call come in the order of its decisions, events about the dependency (its
+// breaker moved, it asked for time) in the order in which they happened, both
+// outside every lock and with the context of a call. An observer may use the
+// dependency. It should be quick: the call waits for it. If it panics, the call
+// goes on and the first panic is logged.
+type Observer interface {
+	Observe(context.Context, Event)
+}
+
+// ObserverFunc makes a function an Observer.
+type ObserverFunc func(context.Context, Event)
+
+// Observe calls f.
+func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
+
+// observers tells several.
+type observers []Observer
+
+// Observe tells each in turn.
+func (os observers) Observe(ctx context.Context, e Event) {
+	for _, o := range os {
+		o.Observe(ctx, e)
+	}
+}
+
+func also(have, more Observer) Observer {
+	if have == nil {
+		return more
+	}
+	if all, ok := have.(observers); ok {
+		return append(all[:len(all):len(all)], more)
+	}
+	return observers{have, more}
+}
+
+// publish tells the observer, whatever the observer does.
+func (d *Dependency) publish(ctx context.Context, e Event) {
+	defer d.survive(ctx)
+	e.Dependency = d.name
+	d.observer.Observe(ctx, e)
+}
+
+// survive ends an observer's panic. It is reported once: a log that grows with
+// every event would be one more outage.
+func (d *Dependency) survive(ctx context.Context) {
+	crash := recover()
+	if crash == nil {
+		return
+	}
+	if d.crashes.Add(1) > 1 {
+		return
+	}
+	logger := d.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	logger.LogAttrs(ctx, slog.LevelError, "gabion: observer panicked",
+		slog.String("dependency", d.name), slog.Any("panic", crash))
+}
+
+// deliver hands what happened to the dependency to the observer.
+func (d *Dependency) deliver(ctx context.Context) {
+	if d.observer == nil || !d.state.Pending() {
+		return
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	d.state.Deliver(func(e Event) { d.publish(ctx, e) })
+}

@@ -1,0 +1,161 @@
+package gabion
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Classifier says what the result of an attempt means. It sees the result too,
+// since a 200 may be a failure. It must be quick and safe for concurrent use.
+type Classifier func(result any, err error) policy.Outcome
+
+// CallOption adjusts one call. Options are plain values and may be kept.
+type CallOption struct {
+	set     callField
+	text    string
+	num     int64
+	judge   Classifier
+	discard func(any)
+}
+
+type callField uint8
+
+const (
+	setKey callField = iota + 1
+	setIdempotent
+	setNoRetry
+	setNoHedge
+	setTimeout
+	setPriority
+	setOperation
+	setTenant
+	setPartition
+	setJudge
+	setDiscard
+)
+
+// WithKey gives the call an idempotency key. The key is the same on every
+// attempt, the work finds it with [Key], and it declares that the work is safe to
+// repeat: the dependency must honour it. An empty key is none.
+func WithKey(key string) CallOption { return CallOption{set: setKey, text: key} }
+
+// WithIdempotent declares that this call's work may be repeated without a key.
+func WithIdempotent() CallOption { return CallOption{set: setIdempotent} }
+
+// WithoutRetry makes one attempt, whatever the policy allows.
+func WithoutRetry() CallOption { return CallOption{set: setNoRetry} }
+
+// WithoutHedge never hedges this call.
+func WithoutHedge() CallOption { return CallOption{set: setNoHedge} }
+
+// WithTimeout replaces the policy's call timeout for this call. The caller's own
+// deadline still counts. Zero or less means the policy's.
+func WithTimeout(d time.Duration) CallOption { return CallOption{set: setTimeout, num: int64(d)} }
+
+// Priority says who waits for a slot before whom.
+type Priority = bulkhead.Priority
+
+// The priorities. The zero value is Normal.
+const (
+	Low    = bulkhead.Low
+	Normal = bulkhead.Normal
+	High   = bulkhead.High
+)
+
+// WithPriority places the call in the bulkhead's queue.
+func WithPriority(p Priority) CallOption { return CallOption{set: setPriority, num: int64(p)} }
+
+// WithOperation names what the call does, for events: a route template or a
+// method, never a URL, since names become labels.
+func WithOperation(name string) CallOption { return CallOption{set: setOperation, text: name} }
+
+// WithTenant says for whom the call is made; a fair bulkhead shares its slots
+// among tenants.
+func WithTenant(name string) CallOption { return CallOption{set: setTenant, text: name} }
+
+// WithPartition says which part of the dependency is called, such as a host or an
+// endpoint. Each partition has its own breaker and latency; budget, bulkhead and
+// throttle belong to the dependency.
+func WithPartition(name string) CallOption { return CallOption{set: setPartition, text: name} }
+
+// ClassifyWith reads this call's results in place of the dependency's classifier.
+func ClassifyWith(c Classifier) CallOption { return CallOption{set: setJudge, judge: c} }
+
+// DiscardWith is told of this call's results that no caller will see, in place of
+// the dependency's; see [WithDiscard].
+func DiscardWith(f func(result any)) CallOption { return CallOption{set: setDiscard, discard: f} }
+
+// callOptions is what the options of one call come to.
+type callOptions struct {
+	key, operation, tenant, partition string
+	timeout                           time.Duration
+	priority                          Priority
+	idempotent, noRetry, noHedge      bool
+	judge                             Classifier
+	discard                           func(any)
+}
+
+func collect(opts []CallOption) (c callOptions) {
+	for i := range opts {
+		c.apply(&opts[i])
+	}
+	return c
+}
+
+func (c *callOptions) apply(o *CallOption) {
+	switch o.set {
+	case setKey:
+		c.key = o.text
+	case setIdempotent:
+		c.idempotent = true
+	case setNoRetry:
+		c.noRetry = true
+	case setNoHedge:
+		c.noHedge = true
+	case setTimeout:
+		c.timeout = time.Duration(o.num)
+	case setPriority:
+		c.priority = Priority(o.num)
+	case setOperation:
+		c.operation = o.text
+	case setTenant:
+		c.tenant = o.text
+	case setPartition:
+		c.partition = o.text
+	case setJudge:
+		c.judge = o.judge
+	case setDiscard:
+		c.discard = o.discard
+	}
+}
+
+// Option sets what a dependency has besides its policy: code, and where its
+// randomness comes from.
+type Option func(*Dependency)
+
+// WithObserver sends every event about the dependency and its calls to o. Several
+// WithObserver add up.
+func WithObserver(o Observer) Option {
+	return func(d *Dependency) { d.observer = also(d.observer, o) }
+}
+
+// WithClassify reads the results of all calls that bring no classifier of their
+// own. Without it, package classify reads their errors.
+func WithClassify(c Classifier) Option { return func(d *Dependency) { d.judge = c } }
+
+// WithDiscard is told of every result that no caller will see: of attempts that
+// were retried, and of hedges that lost. It should close what the result holds. It
+// runs under no lock, on the goroutine of the attempt or of the caller.
+func WithDiscard(f func(result any)) Option { return func(d *Dependency) { d.discard = f } }
+
+// WithSeed names the stream of the dependency's random draws, which otherwise is
+// drawn at random. With the same seed and the same order of calls, the same
+// jitter is drawn.
+func WithSeed(seed uint64) Option { return func(d *Dependency) { d.seed = seed } }
+
+// WithLogger is where a dependency reports that an observer of its panicked. Zero
+// means slog.Default.
+func WithLogger(l *slog.Logger) Option { return func(d *Dependency) { d.logger = l } }

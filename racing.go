@@ -1,0 +1,295 @@
+package gabion
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// racing drives a call that may have several attempts out. The first runs on the
+// caller's goroutine; a timer's own goroutine runs a hedge, if one really starts.
+// Whoever holds mu drives the machine; events are queued under it and told
+// outside, so that they stay in order without a user's code under a lock.
+type racing[T any] struct {
+	work func(context.Context) (T, error)
+	keep bool // results outlive the call
+
+	mu     sync.Mutex // guards all below
+	run    runner
+	timer  *time.Timer
+	inside bool // the caller's goroutine is inside work
+	left   bool // the caller has its answer
+	live   []*attemptContext
+	kept   kept[T] // what the attempt that settled last before the end brought
+	crash  *crash
+	said   []Event
+	told   bool // somebody is telling the observer
+}
+
+// kept is what one attempt brought home.
+type kept[T any] struct {
+	have   bool
+	open   bool // it lives on after its verdict
+	value  T
+	err    error
+	ticket policy.Ticket
+	at     *attemptContext
+	crash  *crash // it left without a result, on another goroutine than the caller's
+}
+
+// crash is how work on another goroutine than the caller's left without a result.
+type crash struct {
+	value  any
+	goexit bool
+}
+
+func race[T any](ctx context.Context, d *Dependency, o *callOptions, work func(context.Context) (T, error), keep bool) (T, *Attempt, error) {
+	x := &racing[T]{work: work, keep: keep}
+	x.lock()
+	now := x.run.begin(ctx, d, o, &policy.Params{})
+	defer x.leave()
+	for {
+		step := x.run.call.Next(now)
+		x.inside = step.Verb == policy.Send
+		x.arm(now, step)
+		lost := x.superseded(now, step.Verb)
+		x.unlock()
+		x.discard(&lost)
+		switch step.Verb {
+		case policy.Send:
+			x.send(&step.Ticket, true)
+		case policy.Wait:
+			x.run.sleep(now, step.Again)
+		case policy.Return:
+			return x.answer()
+		}
+		x.lock()
+		now = x.run.d.now()
+		if step.Verb == policy.Wait && x.run.canceled() {
+			x.run.call.Cancel(now)
+		}
+	}
+}
+
+// superseded takes the result that a retry is about to replace: its slot must be
+// free before the retry asks for one.
+func (x *racing[T]) superseded(now clock.Instant, v policy.Verb) (lost kept[T]) {
+	if v != policy.Wait || !x.kept.have || x.run.call.Out() > 0 || !x.run.call.Resting() {
+		return lost
+	}
+	lost = x.kept
+	x.kept = kept[T]{err: lost.err}
+	if lost.open {
+		x.run.call.Release(now, lost.ticket, false)
+		lost.at.end()
+	}
+	return lost
+}
+
+// arm sets the timer for the next hedge while the caller is inside work. While it
+// waits, it keeps the time itself.
+func (x *racing[T]) arm(now clock.Instant, step policy.Step) {
+	if step.Verb != policy.Send || step.Again == clock.Never || !x.run.call.Hedges() {
+		return
+	}
+	x.rearm(max(step.Again.Sub(now), 0))
+}
+
+func (x *racing[T]) rearm(wait time.Duration) {
+	if x.timer == nil {
+		x.timer = time.AfterFunc(wait, x.due)
+		return
+	}
+	x.timer.Reset(wait)
+}
+
+// due runs on the timer's goroutine when a hedge may be due. If the caller is free
+// it drives, and is only woken.
+func (x *racing[T]) due() {
+	x.lock()
+	if x.left || !x.inside {
+		x.unlock()
+		x.run.first.Wake()
+		return
+	}
+	now := x.run.d.now()
+	step := x.run.call.Next(now)
+	if step.Verb != policy.Return && step.Again != clock.Never && x.run.call.Hedges() {
+		x.rearm(step.Again.Sub(now))
+	}
+	x.unlock()
+	if step.Verb == policy.Send {
+		x.send(&step.Ticket, false)
+	}
+}
+
+// send runs one attempt, on the caller's goroutine or on a timer's. A panic or
+// Goexit on a timer's is kept for the caller; on the caller's own it just rises.
+func (x *racing[T]) send(t *policy.Ticket, inline bool) {
+	k := kept[T]{ticket: *t}
+	x.lock()
+	k.at = x.run.context(t)
+	x.live = append(x.live, k.at)
+	if x.left || x.run.call.Over() {
+		k.at.end()
+	}
+	x.unlock()
+	crashed := true
+	defer func() {
+		if !crashed {
+			return
+		}
+		var v any
+		if !inline {
+			v = recover()
+		}
+		x.crashed(&k, v, inline)
+	}()
+	k.value, k.err = x.work(k.at)
+	o := outcome(x.run.d, x.run.o.judge, k.value, k.err)
+	k.have = true
+	crashed = false
+	x.home(&k, o, inline)
+}
+
+// crashed settles an attempt whose work left without a result. On a timer's
+// goroutine the panic would end the process, so it was recovered there and the
+// caller's goroutine panics with the same value.
+func (x *racing[T]) crashed(k *kept[T], v any, inline bool) {
+	if !inline {
+		k.crash = &crash{value: v, goexit: v == nil}
+	}
+	x.home(k, policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}, inline)
+}
+
+// home brings an attempt in. The result settled last before the end is kept; the
+// one that it replaces, and any that comes too late, is discarded.
+func (x *racing[T]) home(k *kept[T], o policy.Outcome, inline bool) {
+	x.lock()
+	now := x.run.d.now()
+	c := &x.run.call
+	if o.Class != policy.Success && x.run.canceled() {
+		c.Cancel(now)
+	}
+	late := c.Over()
+	k.open = x.keep && k.have && k.err == nil && !late
+	o.Open = k.open
+	c.Settle(now, k.ticket, o)
+	lost := *k
+	if !late {
+		lost, x.kept = x.kept, *k
+		x.crash = k.crash // a crash ends the call, so there is no other
+	}
+	if lost.open {
+		c.Release(now, lost.ticket, false)
+	}
+	x.settleOthers(inline)
+	x.unlock()
+	if !k.open {
+		k.at.end()
+	}
+	if lost.at != nil {
+		lost.at.end()
+	}
+	x.discard(&lost)
+	if !inline {
+		x.run.first.Wake()
+	}
+}
+
+// settleOthers ends the siblings of a call that is over; of one that goes on, it
+// sees to it that the machine is asked again.
+func (x *racing[T]) settleOthers(inline bool) {
+	if inline {
+		x.inside = false
+	}
+	if x.run.call.Over() {
+		x.endAll()
+		return
+	}
+	if x.inside {
+		x.rearm(0)
+	}
+}
+
+// endAll ends every attempt's context but that of a result that lives on.
+func (x *racing[T]) endAll() {
+	for _, a := range x.live {
+		if !x.kept.open || a != x.kept.at {
+			a.end()
+		}
+	}
+}
+
+func (x *racing[T]) discard(k *kept[T]) {
+	if k.have && k.err == nil && x.run.o.discard != nil {
+		x.run.o.discard(k.value)
+	}
+}
+
+// leave is the caller's last act, on return, panic and Goexit alike.
+func (x *racing[T]) leave() {
+	x.lock()
+	x.left = true
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	x.endAll()
+	open := x.kept.open
+	x.unlock()
+	if !open {
+		x.run.finish()
+	}
+}
+
+func (x *racing[T]) answer() (T, *Attempt, error) {
+	x.mu.Lock()
+	k, crash := x.kept, x.crash
+	err := x.run.failure(k.err)
+	x.mu.Unlock()
+	if crash != nil && crash.goexit {
+		runtime.Goexit()
+	}
+	if crash != nil {
+		panic(crash.value)
+	}
+	if k.open {
+		return k.value, &Attempt{gate: x, run: &x.run, ctx: k.at, ticket: k.ticket, settled: true}, err
+	}
+	return k.value, nil, err
+}
+
+func (x *racing[T]) lock() { x.mu.Lock() }
+
+// unlock tells the observer what was decided, once the lock is gone. One
+// goroutine tells at a time and takes along what others decide meanwhile, so that
+// the order of telling is that of deciding.
+func (x *racing[T]) unlock() {
+	r := &x.run
+	if r.log == nil {
+		x.mu.Unlock()
+		return
+	}
+	x.said = append(x.said, r.log.Drain()...)
+	if x.told {
+		x.mu.Unlock()
+		return
+	}
+	x.told = true
+	for len(x.said) > 0 {
+		batch := x.said
+		x.said = nil
+		x.mu.Unlock()
+		for _, e := range batch {
+			r.tell(e)
+		}
+		r.d.deliver(r.ctx)
+		x.mu.Lock()
+	}
+	x.told = false
+	x.mu.Unlock()
+}

@@ -1,0 +1,195 @@
+package gabion
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Registry holds the dependencies of a program by name, usually those of one
+// file. It is safe for concurrent use.
+type Registry struct {
+	opts []Option
+
+	mu        sync.RWMutex // guards all below
+	declared  map[string]*Dependency
+	instances map[string]*Dependency // "template/instance"
+	spilled   int64                  // calls of Instance that got the shared one
+}
+
+// The bounds of a Registry's instances. A name that comes from traffic, such as a
+// host, must not be able to fill the memory.
+const (
+	maxInstances = 1000
+	instanceIdle = 10 * time.Minute
+)
+
+// NewRegistry makes a dependency for every policy, or returns every finding. The
+// options apply to each.
+func NewRegistry(policies map[string]policy.Policy, opts ...Option) (*Registry, error) {
+	rules, err := compileAll(policies)
+	if err != nil {
+		return nil, err
+	}
+	r := &Registry{opts: opts, declared: map[string]*Dependency{}, instances: map[string]*Dependency{}}
+	for name, rule := range rules {
+		r.declared[name] = open(name, rule, opts)
+	}
+	return r, nil
+}
+
+// compileAll makes every policy ready, or none.
+func compileAll(policies map[string]policy.Policy) (map[string]*policy.Rules, error) {
+	rules := make(map[string]*policy.Rules, len(policies))
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
+		rule, err := policy.Compile(policies[name])
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		rules[name] = rule
+	}
+	return rules, errors.Join(wrong...)
+}
+
+// Get returns the dependency of that name. An unknown name is an [*Error] with
+// reason UnknownDependency that lists the known ones.
+func (r *Registry) Get(name string) (*Dependency, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if d := r.declared[name]; d != nil {
+		return d, nil
+	}
+	known := slices.Sorted(maps.Keys(r.declared))
+	return nil, &Error{Dependency: name, Reason: UnknownDependency, Err: fmt.Errorf("known are %s", strings.Join(known, ", "))}
+}
+
+// Instance returns a dependency of its own for one instance of a declared one,
+// such as a host that is only known at run time, with the declared one's policy.
+// There are at most 1000 at a time: idle ones whose breaker is closed are
+// forgotten after 10 minutes, and instances past the bound share one. Do not keep
+// what Instance returns for longer than a call.
+func (r *Registry) Instance(name, instance string) (*Dependency, error) {
+	full := name + "/" + instance
+	r.mu.RLock()
+	d := r.instances[full]
+	r.mu.RUnlock()
+	if d != nil {
+		return d, nil
+	}
+	parent, err := r.Get(name)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.instance(parent, full), nil
+}
+
+// instance makes an instance, or picks the shared one when there is no room.
+func (r *Registry) instance(parent *Dependency, full string) *Dependency {
+	if d := r.instances[full]; d != nil {
+		return d
+	}
+	if len(r.instances) >= maxInstances && r.evict() == 0 {
+		full = parent.name + "/" + policy.Overflow
+		r.spilled++
+		if d := r.instances[full]; d != nil {
+			return d
+		}
+	}
+	d := open(full, parent.state.Rules(), append(slices.Clip(r.opts), track))
+	r.instances[full] = d
+	return d
+}
+
+// track keeps what eviction must know of an instance.
+func track(d *Dependency) {
+	d.tracked = true
+	d.used.Store(int64(d.now()))
+}
+
+// evict forgets idle instances and says how many. One that is called right now,
+// or whose breaker is not closed, stays.
+func (r *Registry) evict() (gone int) {
+	for name, d := range r.instances {
+		if d.idle() {
+			delete(r.instances, name)
+			gone++
+		}
+	}
+	return gone
+}
+
+func (d *Dependency) idle() bool {
+	quiet := time.Duration(int64(d.now()) - d.used.Load())
+	return d.out.Load() == 0 && quiet >= instanceIdle && d.state.Quiet(d.now())
+}
+
+// Reload puts the policies of a new file in force, or returns every finding and
+// changes nothing. Dependencies that stay keep all they know, whoever holds one
+// sees its new policy, new names appear, and names that are gone are forgotten
+// here while calls and holders of theirs go on.
+func (r *Registry) Reload(policies map[string]policy.Policy) error {
+	rules, err := compileAll(policies)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	moved := r.swap(rules)
+	r.mu.Unlock()
+	for _, d := range moved {
+		d.deliver(nil)
+	}
+	return nil
+}
+
+func (r *Registry) swap(rules map[string]*policy.Rules) (moved []*Dependency) {
+	maps.DeleteFunc(r.declared, func(name string, _ *Dependency) bool { return rules[name] == nil })
+	for name, rule := range rules {
+		d := r.declared[name]
+		if d == nil {
+			r.declared[name] = open(name, rule, r.opts)
+			continue
+		}
+		d.state.Reload(d.now(), rule)
+		moved = append(moved, d)
+	}
+	for full, d := range r.instances {
+		name, _, _ := strings.Cut(full, "/")
+		if rule := rules[name]; rule != nil {
+			d.state.Reload(d.now(), rule)
+			moved = append(moved, d)
+		} else {
+			delete(r.instances, full)
+		}
+	}
+	return moved
+}
+
+// Names returns the names of the declared dependencies in order.
+func (r *Registry) Names() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.declared))
+}
+
+// Stats returns a snapshot of every dependency and instance, by name.
+func (r *Registry) Stats() []Stats {
+	r.mu.RLock()
+	all := slices.AppendSeq(slices.Collect(maps.Values(r.declared)), maps.Values(r.instances))
+	r.mu.RUnlock()
+	stats := make([]Stats, len(all))
+	for i, d := range all {
+		stats[i] = d.Stats()
+	}
+	slices.SortFunc(stats, func(a, b Stats) int { return strings.Compare(a.Name, b.Name) })
+	return stats
+}

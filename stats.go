@@ -1,0 +1,28 @@
+package gabion
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Stats is what a dependency knows of itself at one moment.
+type Stats struct {
+	Name           string
+	At             time.Time
+	policy.Stats         // breaker, partitions, bulkhead, budget
+	Fallbacks      int64 // answers that a fallback gave
+	ObserverPanics int64 // observers that panicked
+}
+
+// Stats returns a snapshot. What is due by time alone, such as a probe that never
+// came home, is taken first.
+func (d *Dependency) Stats() Stats {
+	now := d.now()
+	s := Stats{
+		Name: d.name, At: d.date(now), Stats: d.state.Stats(now),
+		Fallbacks: d.fallbacks.Load(), ObserverPanics: d.crashes.Load(),
+	}
+	d.deliver(nil)
+	return s
+}
