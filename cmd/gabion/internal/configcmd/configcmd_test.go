@@ -1,0 +1,166 @@
+package configcmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/gabion-go/gabion/config"
+)
+
+const sample = `version: 1
+dependencies:
+  payments:
+    preset: payment
+    timeout: {call: "${CALL:-15s}"}
+    hedge: off
+  users:
+    breaker: off
+`
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gabion.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestExitCodes(t *testing.T) {
+	good, bad := file(t, sample), file(t, "version: 1\ndependencies: {a: {retry: {attempts: 0}}}\n")
+	for _, c := range []struct {
+		args        string
+		code        int
+		out, errOut string // parts of what is written
+	}{
+		{"print -f " + good, 0, "      attempts: 4\n", ""},
+		{"print -f " + good + " --dependency users", 0, "version: 1\ndependencies:\n  users:\n    trust: external\n", ""},
+		{"print -f " + good, 0, "    breaker: off\n", ""},
+		{"print -f " + good, 0, "      call: '${CALL:-15s}'\n", ""},
+		{"print -f " + good + " --reveal", 0, "      call: 15s\n", ""},
+		{"print -f " + good + " --dependency nobody", 2, "", `has no "nobody"; it has payments, users`},
+		{"print -f " + bad, 1, "", `gabion.yaml:2:38: a: retry.attempts: "0" would mean the default`},
+		{"print -f /nowhere/gabion.yaml", 3, "", "no such file"},
+		{"print", 2, "", "usage:"},
+		{"print -x", 2, "", "usage:"},
+		{"print -h", 0, "", "usage:"},
+		{"explain -f " + good + " payments.retry.attempts", 0, "payments.retry.attempts  4      preset payment\n", ""},
+		{"explain payments.hedge -f " + good, 0, "payments.hedge.max         off      " + good + ":6\n", ""},
+		{"explain users.breaker.window -f " + good, 0, "users.breaker  off    " + good + ":8\n", ""},
+		{"explain -f " + good + " payments.zzz", 2, "", `has no "payments.zzz"`},
+		{"explain -f " + good + " a b", 2, "", "usage:"},
+		{"", 2, "", "usage:"},
+		{"help", 0, "usage:", ""},
+		{"zzz", 2, "", `unknown command "zzz"`},
+	} {
+		var out, errOut bytes.Buffer
+		code := Config(strings.Fields(c.args), &out, &errOut)
+		if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(errOut.String(), c.errOut) {
+			t.Errorf("config %s: %d\n%s\n%s", c.args, code, out.String(), errOut.String())
+		}
+		if c.code != 0 && out.Len() > 0 {
+			t.Errorf("config %s: talk on stdout: %s", c.args, out.String())
+		}
+	}
+}
+
+func TestExplainJSON(t *testing.T) {
+	var out, errOut bytes.Buffer
+	if code := Config([]string{"explain", "-f", file(t, sample), "payments.timeout.call", "--json"}, &out, &errOut); code != 0 {
+		t.Fatal(errOut.String())
+	}
+	var got struct {
+		Version  int
+		Settings []line
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Version != 1 || len(got.Settings) != 1 {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if s := got.Settings[0]; s.Value != "${CALL:-15s}" || !strings.HasSuffix(s.Source, "gabion.yaml:5, variable CALL") {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// What a command prints is a file again.
+func TestPrintIsReadAgain(t *testing.T) {
+	var out, errOut bytes.Buffer
+	Config([]string{"print", "-f", file(t, sample)}, &out, &errOut)
+	if _, err := config.Parse("printed", out.Bytes()); err != nil {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestFailureToWriteIsTold(t *testing.T) {
+	var errOut bytes.Buffer
+	if code := Schema(nil, broken{}, &errOut); code != 3 || !strings.Contains(errOut.String(), "no space left") {
+		t.Errorf("%d, %s", code, errOut.String())
+	}
+}
+
+// The schema is one by draft 2020-12, and agrees with the parser on whole files.
+func TestSchema(t *testing.T) {
+	var out, errOut bytes.Buffer
+	if code := Schema(nil, &out, &errOut); code != 0 {
+		t.Fatal(errOut.String())
+	}
+	doc, err := jsonschema.UnmarshalJSON(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("gabion.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("gabion.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []struct {
+		name, text string
+		valid      bool
+	}{
+		{"the example", string(config.Example()), true},
+		{"a sample", sample, true},
+		{"only a version", "version: 1", true},
+		{"no version", "defaults: {}", false},
+		{"another version", "version: 2", false},
+		{"an unknown key", "version: 1\ndefaults: {retries: {}}", false},
+		{"an unknown preset", "version: 1\ndependencies: {a: {preset: b}}", false},
+		{"a preset for all", "version: 1\ndefaults: {preset: payment}", false},
+		{"a bare number for a duration", "version: 1\ndefaults: {timeout: {call: 5}}", false},
+		{"a bare number for a share", "version: 1\ndefaults: {breaker: {failure_rate: 0.5}}", false},
+		{"an unknown word", "version: 1\ndefaults: {trust: us}", false},
+		{"nothing at all for a count", "version: 1\ndefaults: {retry: {attempts: 0}}", false},
+		{"a section that can't be off", "version: 1\ndefaults: {timeout: off}", false},
+		{"a bad name", "version: 1\ndependencies: {'a b': {}}", false},
+		{"everything off", "version: 1\ndefaults: {retry: off, hedge: off, pace: off, throttle: off, breaker: off, bulkhead: off, rate_limit: off}", true},
+	} {
+		var v any
+		if err := yaml.Unmarshal([]byte(f.text), &v); err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(v) // numbers as the validator wants them
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _ = jsonschema.UnmarshalJSON(bytes.NewReader(data))
+		if err := schema.Validate(v); (err == nil) != f.valid {
+			t.Errorf("%s: schema says %v", f.name, err)
+		}
+		if _, err := config.Parse("f", []byte(f.text)); (err == nil) != f.valid {
+			t.Errorf("%s: the parser says %v", f.name, err)
+		}
+	}
+}

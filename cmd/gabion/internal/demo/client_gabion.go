@@ -1,0 +1,54 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/policy"
+)
+
+const gabionName = "gabion"
+
+// newGabion is net/http with gabion under it: one dependency with the policy that
+// the demo prints, and the order's own name as the idempotency key, which makes a
+// POST safe to repeat.
+func newGabion(url string, p policy.Policy, seed uint64) client {
+	base := newTransport()
+	payments := gabion.New("payments", p, gabion.WithSeed(seed))
+	transport := &gabionhttp.Transport{Dependency: payments, Base: base}
+	web := &http.Client{Transport: transport}
+	charge := func(ctx context.Context, o Order) result {
+		req, err := newRequest(ctx, url, o)
+		if err != nil {
+			return result{reason: why(err)}
+		}
+		req.Header.Set(keyHeader, o.ID())
+		resp, err := web.Do(req)
+		defer finish(resp)
+		return gabionVerdict(resp, err) // before the body is closed
+	}
+	return client{
+		name: gabionName, charge: charge, close: base.CloseIdleConnections, hidden: transport.Hidden,
+		says: "http.Client{Transport: &gabionhttp.Transport{Dependency: payments}}, the order as Idempotency-Key, and the policy below",
+	}
+}
+
+// gabionVerdict reads what gabion says beside the answer: why the call ended, and
+// whether it may have happened.
+func gabionVerdict(resp *http.Response, err error) result {
+	r := verdict(resp, err)
+	var told *gabion.Error
+	switch {
+	case errors.As(err, &told):
+		r.reason = told.Reason.String()
+	case !r.ok:
+		if told = gabionhttp.Verdict(resp); told != nil {
+			r.reason = told.Reason.String() + ", " + r.reason
+		}
+	}
+	r.denies = told != nil && told.Effect == gabion.NoEffect
+	return r
+}

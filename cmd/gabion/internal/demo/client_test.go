@@ -1,0 +1,104 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+func builtinPolicy(t *testing.T) policy.Policy {
+	t.Helper()
+	r, _, err := loadRules("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.policy
+}
+
+func TestClientsAgainstOneFault(t *testing.T) {
+	gabion := func(url string) client { return newGabion(url, builtinPolicy(t), 1) }
+	for _, c := range []struct {
+		fact     string
+		build    func(string) client
+		phase    Phase
+		ok       bool
+		reason   string
+		attempts int
+		charged  int
+	}{
+		{"hand-written: one attempt when all is well", newHand, Phase{}, true, "", 1, 1},
+		{"hand-written: five attempts at a 503", newHand, Phase{Kind: Unavailable, Share: 1}, false, "503", 5, 0},
+		{"hand-written: a lost answer is charged five times", newHand, Phase{Kind: Lost, Share: 1}, false, "reset", 5, 5},
+		{"hand-written: a 429 is an answer like any other", newHand, Phase{Kind: RateLimited, Rate: 0.5}, false, "429", 1, 0},
+		{"library: one attempt when all is well", newLibrary, Phase{}, true, "", 1, 1},
+		{"gabion: one attempt when all is well", gabion, Phase{}, true, "", 1, 1},
+		{"gabion: a lost answer is charged once", gabion, Phase{Kind: Lost, Share: 1}, false, "", 0, 1},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			t.Parallel()
+			p := providerWith(t, c.phase)
+			cl := c.build(p.url())
+			defer cl.close()
+			got := cl.charge(context.Background(), Order{Number: 3, Amount: 100})
+			if got.ok != c.ok || c.reason != "" && got.reason != c.reason {
+				t.Errorf("got %+v", got)
+			}
+			if n := len(p.seen()); c.attempts > 0 && n != c.attempts {
+				t.Errorf("%d attempts, want %d", n, c.attempts)
+			}
+			if n := charges(t, p, 3); n != c.charged {
+				t.Errorf("%d charges, want %d", n, c.charged)
+			}
+		})
+	}
+}
+
+func TestGabionAdmitsThatALostChargeMayHaveHappened(t *testing.T) {
+	p := providerWith(t, Phase{Kind: Lost, Share: 1})
+	cl := newGabion(p.url(), builtinPolicy(t), 1)
+	defer cl.close()
+	if got := cl.charge(context.Background(), Order{Number: 1}); got.ok || got.denies || got.reason == "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestGabionSaysThatNothingHappenedWhenNobodyWasThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil { // the port is free, and refuses
+		t.Fatal(err)
+	}
+	cl := newGabion("http://"+l.Addr().String()+"/charges", builtinPolicy(t), 1)
+	defer cl.close()
+	if got := cl.charge(context.Background(), Order{Number: 1}); got.ok || !got.denies {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWhy(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{context.Canceled, "canceled"},
+		{context.DeadlineExceeded, "timeout"},
+		{os.ErrDeadlineExceeded, "timeout"},
+		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, "reset"},
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "refused"},
+		{fmt.Errorf("post: %w", io.EOF), "broken off"},
+		{io.ErrUnexpectedEOF, "broken off"},
+		{os.ErrPermission, "other"},
+	} {
+		if got := why(c.err); got != c.want {
+			t.Errorf("%v: got %s, want %s", c.err, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+// Package demo is gabion's first page: it starts payment providers, breaks them by
+// plan, and drives the same calls through three clients side by side.
+//
+// Nothing in it is mocked: the providers are HTTP servers on loopback, the clients
+// are HTTP clients, the charges stand in ledger files that are read afterwards.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// The ways in which a command ends.
+const (
+	exitOK          = 0
+	exitFindings    = 1 // a file has mistakes
+	exitUsage       = 2 // called wrongly
+	exitFailure     = 3 // something else went wrong
+	exitInterrupted = 130
+)
+
+const (
+	minSeconds     = 5
+	maxSeconds     = 600
+	defaultSeconds = 40
+)
+
+const usage = `usage: gabion demo [--seconds N] [--seed N] [--config FILE] [--json] [--ledgers DIR]
+
+Starts a payment provider for each of three clients, breaks it by plan, drives the
+same calls through all of them and compares. It talks to itself on loopback only.
+
+  --seconds N     how long the run takes, %d to %d (default %d)
+  --seed N        which calls arrive when, and which of them fail (default 1)
+  --config FILE   try your own policy: "payments" in FILE, or its only one
+  --json          print one JSON object on stdout, and nothing else
+  --ledgers DIR   keep the ledgers of the providers in DIR
+`
+
+// request is what the command line asks for.
+type request struct {
+	settings Settings
+	config   string
+	json     bool
+}
+
+// Main runs the demo with the arguments that follow its name, and returns the exit
+// code: 0 for a run, 1 when the file given has findings, 2 for a wrong call, 3 for
+// any other failure, 130 when ctx ended the run early.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	req, err := parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(stdout, usage, minSeconds, maxSeconds, defaultSeconds)
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "gabion demo: %v\n\n", err)
+		fmt.Fprintf(stderr, usage, minSeconds, maxSeconds, defaultSeconds)
+		return exitUsage
+	}
+	rules, code, err := loadRules(req.config)
+	if err != nil {
+		fmt.Fprintf(stderr, "gabion demo: %v\n", err)
+		return code
+	}
+	req.settings.Policy = rules.policy
+	if req.json {
+		return req.asJSON(ctx, stdout, stderr)
+	}
+	return req.asTable(ctx, rules, stdout, stderr)
+}
+
+// parse reads the flags and refuses everything it does not know.
+func parse(args []string) (request, error) {
+	var req request
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.IntVar(&req.settings.Seconds, "seconds", defaultSeconds, "")
+	flags.Uint64Var(&req.settings.Seed, "seed", 1, "")
+	flags.StringVar(&req.config, "config", "", "")
+	flags.BoolVar(&req.json, "json", false, "")
+	flags.StringVar(&req.settings.Ledgers, "ledgers", "", "")
+	if err := flags.Parse(args); err != nil {
+		return req, err
+	}
+	if flags.NArg() > 0 {
+		return req, fmt.Errorf("%q is not a flag; nothing else is expected", flags.Arg(0))
+	}
+	if s := req.settings.Seconds; s < minSeconds || s > maxSeconds {
+		return req, fmt.Errorf("--seconds %d is out of range: %d to %d", s, minSeconds, maxSeconds)
+	}
+	return req, nil
+}
+
+// asJSON prints the report and nothing else. Whoever sits at a terminal sees the
+// live table, on stderr.
+func (req request) asJSON(ctx context.Context, stdout, stderr io.Writer) int {
+	show := func(*stage) {}
+	if scr := screenOf(stderr); scr.live {
+		show = func(st *stage) { st.watch(stderr, scr) }
+	}
+	report, err := run(ctx, req.settings, show)
+	if err != nil {
+		return failed(stderr, err)
+	}
+	out := json.NewEncoder(stdout)
+	out.SetIndent("", "  ")
+	if err := out.Encode(report); err != nil {
+		return failed(stderr, err)
+	}
+	return report.exit()
+}
+
+func (req request) asTable(ctx context.Context, rules rules, stdout, stderr io.Writer) int {
+	scr := screenOf(stdout)
+	report, err := run(ctx, req.settings, func(st *stage) {
+		st.introduce(stdout, rules, scr.paint)
+		st.watch(stdout, scr)
+	})
+	if err != nil {
+		return failed(stderr, err)
+	}
+	report.printTable(stdout, scr.paint)
+	printNext(stdout, req, report, scr.paint)
+	return report.exit()
+}
+
+func failed(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "gabion demo: %v\n", err)
+	return exitFailure
+}
+
+func (r *Report) exit() int {
+	if r.Interrupted {
+		return exitInterrupted
+	}
+	return exitOK
+}
+
+// introduce says what is about to happen.
+func (st *stage) introduce(w io.Writer, rules rules, p paint) {
+	fmt.Fprintln(w, "\n  "+p.bold("gabion demo: one outage, three clients"))
+	fmt.Fprintln(w)
+	for _, line := range wrap(fmt.Sprintf("Each client charges cards at a payment provider of its own, a real HTTP server on this machine: "+
+		"the same %s orders at the same moments, %d a second. A call succeeds when it is done within %.0f s. "+
+		"A provider works on %d charges of %d ms at once, %d/s, and queues up to %d more.",
+		thousands(len(st.orders)), load, inTime.Seconds(), slots, service.Milliseconds(), capacity, waiting), minWidth-4) {
+		fmt.Fprintln(w, "  "+line)
+	}
+	fmt.Fprintln(w, "\n  "+p.bold("The plan")+p.dim(fmt.Sprintf("  (%d s in all, seed %d)", st.settings.Seconds, st.settings.Seed)))
+	for _, phase := range st.plan.Phases {
+		fmt.Fprintf(w, "  %6.1f s  %s%s\n", phase.Start.Seconds(), left(phase.Name, 15), p.dim(phase.says()))
+	}
+	fmt.Fprintln(w, "\n  "+p.bold("The clients"))
+	for _, sd := range st.sides {
+		for i, line := range wrap(sd.client.says, minWidth-17) {
+			name := ""
+			if i == 0 {
+				name = sd.client.name
+			}
+			fmt.Fprintln(w, "  "+left(name, 14)+p.dim(line))
+		}
+	}
+	fmt.Fprintln(w, "\n  "+p.bold("gabion's policy")+p.dim("  ("+rules.from+")"))
+	for line := range strings.Lines(rules.text) {
+		fmt.Fprint(w, "    "+line)
+	}
+	fmt.Fprintln(w)
+}
+
+// printNext says what to try next.
+func printNext(w io.Writer, req request, r *Report, p paint) {
+	if r.Interrupted {
+		return
+	}
+	me := self()
+	fmt.Fprintln(w, "\n  "+p.bold("What to try next"))
+	for _, next := range []struct{ command, says string }{
+		{fmt.Sprintf("%s demo --seed %d", me, req.settings.Seed+1), "other calls fail"},
+		{me + " demo --json", "the figures, for programs"},
+		{me + " demo --config my.yaml", "your own policy: begin with the one printed above"},
+		{me + " help", "what else there is"},
+	} {
+		fmt.Fprintf(w, "    %s %s\n", left(next.command, 38), p.dim(next.says))
+	}
+	if req.settings.Ledgers != "" {
+		fmt.Fprintf(w, "\n  The ledgers are in %s.\n", req.settings.Ledgers)
+	}
+}
+
+// self is how this program was called; go run's own path is of no use to anybody.
+func self() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/gabion"
+	}
+	return os.Args[0]
+}

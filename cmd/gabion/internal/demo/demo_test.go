@@ -1,0 +1,239 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// One short run, looked at from all sides. Nothing here depends on how fast the
+// machine is.
+func TestRunAsJSON(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var stdout, stderr bytes.Buffer
+	code := Main(t.Context(), []string{"--seconds", "5", "--seed", "3", "--json", "--ledgers", dir}, &stdout, &stderr)
+	if code != exitOK || stderr.Len() > 0 {
+		t.Fatalf("exit code %d, stderr: %s", code, &stderr)
+	}
+	var r Report
+	in := json.NewDecoder(&stdout)
+	if err := in.Decode(&r); err != nil {
+		t.Fatal(err)
+	}
+	if in.More() {
+		t.Error("more than one object on stdout")
+	}
+	if r.Seed != 3 || r.Seconds != 5 || r.Interrupted || len(r.Clients) != 3 || len(r.Phases) != len(stages) {
+		t.Fatalf("got %+v", r)
+	}
+	calls := len(Orders(3, NewPlan(5*time.Second).Busy()))
+	for i, name := range []string{"hand-written", "library", "gabion"} {
+		c := r.Clients[i]
+		if c.Name != name || c.Calls != calls {
+			t.Errorf("client %d is %s with %d calls, want %s with %d", i, c.Name, c.Calls, name, calls)
+		}
+		addsUp(t, c)
+		agrees(t, c, dir)
+	}
+	if g := r.Clients[2]; g.DoubleCharges != 0 || g.ChargedAndDenied != 0 {
+		t.Errorf("gabion charged %d orders twice and denied %d charges", g.DoubleCharges, g.ChargedAndDenied)
+	}
+}
+
+// addsUp checks a client's figures against each other.
+func addsUp(t *testing.T, c ClientReport) {
+	t.Helper()
+	ended, calls, good, attempts := c.SucceededInTime+c.SucceededLate, 0, 0, 0
+	for _, n := range c.Reasons {
+		ended += n
+	}
+	for _, p := range c.Phases {
+		calls, good, attempts = calls+p.Calls, good+p.SucceededInTime, attempts+p.Attempts
+	}
+	if ended != c.Calls || calls != c.Calls || good != c.SucceededInTime || attempts != c.Attempts {
+		t.Errorf("%s does not add up: %+v", c.Name, c)
+	}
+	if c.ToldNotCharged > 0 || c.P50 > c.P99 || c.Recovered != (c.RecoveryS >= 0) {
+		t.Errorf("%s contradicts itself: %+v", c.Name, c)
+	}
+}
+
+// agrees counts double charges once more, with other means.
+func agrees(t *testing.T, c ClientReport, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "run-*", c.Name+".ledger"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("ledgers of %s: %v, %v", c.Name, files, err)
+	}
+	ledger, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]int{}
+	doubles, extra := 0, 0
+	for _, name := range regexp.MustCompile(`"order":"order-\d{6}"`).FindAllString(string(ledger), -1) {
+		times[name]++
+	}
+	for _, n := range times {
+		if n > 1 {
+			doubles, extra = doubles+1, extra+n-1
+		}
+	}
+	if len(times) == 0 || doubles != c.DoubleCharges || extra != c.ExtraCharges {
+		t.Errorf("%s: the ledger has %d orders, %d doubles and %d too many; the report says %d and %d", c.Name, len(times), doubles, extra, c.DoubleCharges, c.ExtraCharges)
+	}
+}
+
+func TestRunForPeople(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if code := Main(t.Context(), []string{"--seconds", "5"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
+		t.Fatalf("exit code %d, stderr: %s", code, &stderr)
+	}
+	got := stdout.String()
+	for _, want := range []string{"failure_rate: 90%", "go-retryablehttp", "lost answers", "orders charged twice or more", "Where gabion is behind", "What to try next", "--seed 2"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("nothing says %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "\x1b") {
+		t.Error("a pipe got terminal codes")
+	}
+}
+
+func TestInterruptedRunReportsWhatItSaw(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	code := Main(ctx, []string{"--seconds", "60", "--json"}, &stdout, &stderr)
+	var r Report
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if code != exitInterrupted || !r.Interrupted || r.Clients[0].Calls == 0 || r.Clients[0].Calls != r.Clients[2].Calls {
+		t.Errorf("exit code %d, %+v", code, r)
+	}
+}
+
+func TestJSONHasThePromisedFields(t *testing.T) {
+	text, err := json.Marshal(Report{Clients: []ClientReport{{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"seed", "clients", "name", "calls", "succeeded_in_time", "amplification_during_fault", "double_charges", "p50_ms", "p99_ms", "recovery_s", "retry_tail_s"} {
+		if !bytes.Contains(text, []byte(`"`+field+`":`)) {
+			t.Errorf("no %s in %s", field, text)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		args string
+		ok   bool
+	}{
+		{"nothing is fine", "", true},
+		{"the least", "--seconds 5", true},
+		{"the most", "--seconds 600", true},
+		{"everything", "--seconds=10 --seed=7 --json --config x --ledgers y", true},
+		{"too short", "--seconds 4", false},
+		{"too long", "--seconds 601", false},
+		{"no time", "--seconds 0", false},
+		{"negative", "--seconds -5", false},
+		{"not a number", "--seconds ten", false},
+		{"seeds are not negative", "--seed -1", false},
+		{"unknown flag", "--sceonds 5", false},
+		{"words", "now", false},
+		{"no file", "--config", false},
+	} {
+		if _, err := parse(strings.Fields(c.args)); (err == nil) != c.ok {
+			t.Errorf("%s: got %v", c.fact, err)
+		}
+	}
+	if _, err := parse([]string{"-h"}); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("-h: got %v", err)
+	}
+}
+
+func TestBadFilesStartNothing(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		fact, path, says string
+		code             int
+	}{
+		{"no such file", filepath.Join(dir, "none"), "no such file", exitUsage},
+		{"a folder", dir, "directory", exitUsage},
+		{"a mistake", write("a.yaml", "version: 1\ndependencies:\n  payments: {retry: {atempts: 3}}\n"), "did you mean attempts?", exitFindings},
+		{"an impossible policy", write("b.yaml", "version: 1\ndependencies:\n  payments: {timeout: {call: 1s, attempt: 2s}}\n"), "payments", exitFindings},
+		{"nobody to choose", write("c.yaml", "version: 1\ndependencies: {a: {}, b: {}}\n"), "a, b", exitFindings},
+		{"nobody at all", write("d.yaml", "version: 1\n"), "", exitFindings},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := Main(t.Context(), []string{"--config", c.path}, &stdout, &stderr); code != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.fact, code, c.code)
+		}
+		if stdout.Len() > 0 || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("%s: stdout %q, stderr %q", c.fact, &stdout, &stderr)
+		}
+	}
+}
+
+func TestOwnPolicyIsFoundAndItsDeviationsShown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "my.yaml")
+	if err := os.WriteFile(path, []byte("version: 1\ndependencies:\n  bank: {retry: {attempts: 2}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, code, err := loadRules(path)
+	if err != nil || code != exitOK || got.policy.Retry.Attempts != 2 {
+		t.Fatalf("got %+v, %d, %v", got, code, err)
+	}
+	if !strings.Contains(got.text, "retry.attempts") || strings.Contains(got.text, "retry.backoff") || !strings.HasPrefix(got.from, "bank in ") {
+		t.Errorf("from %s:\n%s", got.from, got.text)
+	}
+}
+
+func TestBuiltinPolicyKeepsACallInTime(t *testing.T) {
+	p := builtinPolicy(t)
+	if p.Timeout.Call > inTime || p.Retry.Budget.Off || p.Breaker.Off || p.Key == 0 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestPictureFitsATerminal(t *testing.T) {
+	st, err := raise(t.TempDir(), Settings{Seconds: 40, Seed: 1, Policy: builtinPolicy(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := st.closeAll(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, s := range []time.Duration{0, 8, 12, 16, 20, 25, 30, 39, 50} {
+		st.start = time.Now().Add(-s * time.Second)
+		for _, line := range st.picture(false) {
+			if n := utf8.RuneCountInString(line); n >= minWidth {
+				t.Errorf("%d columns at %d s: %s", n, s, line)
+			}
+		}
+	}
+}

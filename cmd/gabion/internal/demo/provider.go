@@ -1,0 +1,301 @@
+package demo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gabion-go/gabion/chance"
+)
+
+// keyHeader names the intent of a request, so that repeating it is safe.
+const keyHeader = "Idempotency-Key"
+
+// patience is how long a repeated request waits for the first one with its key.
+const patience = 5 * time.Second
+
+// payment is the body of a request: POST /charges.
+type payment struct {
+	Number int `json:"order"`
+	Amount int `json:"amount"`
+}
+
+// arrival is one request that reached the provider.
+type arrival struct {
+	at      time.Duration
+	order   int
+	attempt int // of its order, from 1
+}
+
+// provider is a payment provider: a real HTTP server on loopback that works on a
+// few charges at once, queues the rest, and writes each charge to its ledger
+// before it answers. What goes wrong with it is the plan's decision, drawn from
+// the seed for each request, so that two providers hit the same attempt of the
+// same order alike.
+//
+// As most servers do, it works off a request once it has read it, whether or not
+// the caller is still there.
+type provider struct {
+	name   string
+	plan   Plan
+	seed   uint64
+	now    func() time.Duration // since the start of the run
+	path   string               // of the ledger
+	ledger *ledger
+	keys   keys
+	bucket bucket
+
+	slots chan struct{} // a token for each charge in work
+	queue chan struct{} // a token for each request in work or waiting
+	quit  chan struct{} // closed when the run is over
+
+	listener net.Listener
+	server   *http.Server
+	served   sync.WaitGroup
+
+	mu       sync.Mutex // guards arrivals, attempts, charges, doubles
+	arrivals []arrival
+	attempts map[int]int // by order
+	charges  map[int]int // by order; only for the live view, the ledger is the truth
+	doubles  int
+}
+
+// startProvider starts a provider whose ledger is in dir.
+func startProvider(dir, name string, plan Plan, seed uint64, now func() time.Duration) (*provider, error) {
+	p := &provider{
+		name: name, plan: plan, seed: seed, now: now,
+		path:     filepath.Join(dir, name+".ledger"),
+		bucket:   bucket{rate: limitOf(plan), burst: limitOf(plan)},
+		slots:    make(chan struct{}, slots),
+		queue:    make(chan struct{}, slots+waiting),
+		quit:     make(chan struct{}),
+		attempts: map[int]int{},
+		charges:  map[int]int{},
+	}
+	var err error
+	if p.ledger, err = newLedger(p.path); err != nil {
+		return nil, err
+	}
+	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, errors.Join(err, p.ledger.close())
+	}
+	p.serve()
+	return p, nil
+}
+
+func (p *provider) serve() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /charges", p.charge)
+	// The plan makes errors by the thousand; they are counted, not logged.
+	p.server = &http.Server{Handler: mux, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
+	p.served.Go(func() { _ = p.server.Serve(p.listener) }) // always ErrServerClosed
+}
+
+// close stops the provider and tells whether its ledger is whole.
+func (p *provider) close() error {
+	close(p.quit)
+	err := p.server.Close()
+	p.served.Wait()
+	p.drain()
+	return errors.Join(err, p.ledger.close())
+}
+
+// drain waits until nobody is at work any more, so that no charge misses the
+// ledger.
+func (p *provider) drain() {
+	for range cap(p.slots) {
+		p.slots <- struct{}{}
+	}
+}
+
+func (p *provider) url() string { return "http://" + p.listener.Addr().String() + "/charges" }
+
+// charge is the handler. First the door, then the work, then the way back.
+func (p *provider) charge(w http.ResponseWriter, r *http.Request) {
+	var pay payment
+	if err := json.NewDecoder(io.LimitReader(r.Body, 4096)).Decode(&pay); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	at := p.now()
+	attempt := p.note(at, pay.Number)
+	phase, index := p.plan.At(at)
+	hit := phase.Share > 0 && p.draw(pay.Number, attempt, drawFault+chance.Purpose(1+index)) < phase.Share
+	switch {
+	case hit && phase.Kind == Unavailable:
+		http.Error(w, "try again", http.StatusServiceUnavailable)
+		return
+	case hit && phase.Kind == Reset:
+		reset(w)
+		return
+	case phase.Kind == RateLimited:
+		if ok, wait := p.bucket.take(at); !ok {
+			w.Header().Set("Retry-After", strconv.Itoa(retryAfter(wait)))
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+			return
+		}
+	}
+	a, replayed := p.answer(r.Header.Get(keyHeader), pay, attempt)
+	if hit && phase.Kind == Lost {
+		reset(w)
+		return
+	}
+	if replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.status)
+	_, _ = io.WriteString(w, a.body) // whoever left does not want it
+}
+
+// answer does the work once for each key, and once for each request without one.
+func (p *provider) answer(key string, pay payment, attempt int) (a answer, replayed bool) {
+	if key == "" {
+		return p.work(key, pay, attempt), false
+	}
+	e, first, err := p.keys.claim(key, orderID(pay.Number))
+	switch {
+	case err != nil:
+		return answer{http.StatusUnprocessableEntity, problem(err.Error())}, false
+	case first:
+		a := p.work(key, pay, attempt)
+		p.keys.finish(key, e, a)
+		return a, false
+	}
+	patient := time.NewTimer(patience)
+	defer patient.Stop()
+	select {
+	case <-e.done:
+		return e.answer, true
+	case <-patient.C:
+		return answer{http.StatusConflict, problem("a request with this idempotency key is in progress")}, false
+	case <-p.quit:
+		return answer{http.StatusServiceUnavailable, problem("closing")}, false
+	}
+}
+
+// work waits for a slot, takes its time and charges the card.
+func (p *provider) work(key string, pay payment, attempt int) answer {
+	select {
+	case p.queue <- struct{}{}:
+		defer func() { <-p.queue }()
+	default:
+		return answer{http.StatusServiceUnavailable, problem("the queue is full")}
+	}
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-p.quit:
+		return answer{http.StatusServiceUnavailable, problem("closing")}
+	}
+	if !pause(p.takes(pay.Number, attempt), p.quit) {
+		return answer{http.StatusServiceUnavailable, problem("closing")}
+	}
+	if err := p.post(key, pay); err != nil {
+		return answer{http.StatusInternalServerError, problem(err.Error())}
+	}
+	return answer{http.StatusCreated, fmt.Sprintf(`{"charged":%q}`, orderID(pay.Number))}
+}
+
+// post writes the charge down.
+func (p *provider) post(key string, pay payment) error {
+	err := p.ledger.add(charge{Time: p.now(), Order: orderID(pay.Number), Key: key, Amount: pay.Amount})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.charges[pay.Number]++
+	if p.charges[pay.Number] == 2 {
+		p.doubles++
+	}
+	return nil
+}
+
+// takes is how long a charge takes: half to one and a half of the mean, longer
+// when the plan says so at the moment it begins.
+func (p *provider) takes(order, attempt int) time.Duration {
+	d := service/2 + time.Duration(p.draw(order, attempt, drawService)*float64(service))
+	if phase, _ := p.plan.At(p.now()); phase.Kind == Slow {
+		return d * time.Duration(phase.Factor)
+	}
+	return d
+}
+
+func (p *provider) draw(order, attempt int, purpose chance.Purpose) float64 {
+	return chance.U(p.seed, uint64(order), uint64(attempt), purpose)
+}
+
+// note counts a request and returns which attempt of its order it is.
+func (p *provider) note(at time.Duration, order int) (attempt int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.attempts[order]++
+	attempt = p.attempts[order]
+	p.arrivals = append(p.arrivals, arrival{at, order, attempt})
+	return attempt
+}
+
+// seen returns what reached the provider so far.
+func (p *provider) seen() []arrival {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]arrival(nil), p.arrivals...)
+}
+
+// sofar returns how many requests came and how many orders were charged twice.
+func (p *provider) sofar() (requests, doubles int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.arrivals), p.doubles
+}
+
+// reset cuts the connection the hard way: the caller sees "connection reset by
+// peer", and can't tell whether the work was done.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // the connection is gone already
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // without it a close is a polite FIN; failing that, a FIN will do
+	}
+	_ = conn.Close()
+}
+
+// problem is an error body.
+func problem(title string) string { return fmt.Sprintf(`{"title":%q}`, title) }
+
+// pause waits for d and reports whether it could: quit ends it.
+func pause(d time.Duration, quit <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-quit:
+	}
+	select {
+	case <-quit:
+		return false
+	default:
+		return true
+	}
+}
+
+// limitOf returns the rate limit of a plan.
+func limitOf(plan Plan) float64 {
+	for _, p := range plan.Phases {
+		if p.Kind == RateLimited {
+			return p.Rate
+		}
+	}
+	return load
+}

@@ -1,0 +1,232 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Settings are what a run is asked for.
+type Settings struct {
+	Seconds int
+	Seed    uint64
+	Policy  policy.Policy
+	Ledgers string // a folder to keep the ledgers in; "" means they are removed
+}
+
+// headstart is the time between building everything and the first arrival.
+const headstart = 100 * time.Millisecond
+
+// homecoming is how long calls may take to notice that the run is over. Whoever
+// takes longer is left behind and reported.
+const homecoming = 3 * time.Second
+
+// record is one finished call.
+type record struct {
+	order Order
+	took  time.Duration // since the moment it was meant to start
+	result
+	open bool // still open when the run was cut
+}
+
+// undecided reports whether the call still had time when the run was cut, so that
+// nobody knows.
+func (r record) undecided() bool { return r.open && r.took < inTime }
+
+// good reports whether the call did what its caller wanted.
+func (r record) good() bool { return r.ok && r.took <= inTime }
+
+// side is one client, its own provider, and what was seen of the two.
+type side struct {
+	client   client
+	provider *provider
+	open     atomic.Int64 // calls that are out
+
+	mu      sync.Mutex // guards records, line
+	records []record
+	line    timeline
+}
+
+// run drives the same orders through three clients and reports; show looks on
+// until the play is over. A context that ends early makes a partial report, not an
+// error.
+func run(ctx context.Context, s Settings, show func(*stage)) (*Report, error) {
+	dir, remove, err := ledgerDir(s.Ledgers)
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	st, err := raise(dir, s)
+	if err != nil {
+		return nil, err
+	}
+	var shown sync.WaitGroup
+	shown.Go(func() { show(st) })
+	st.play(ctx)
+	shown.Wait()
+	return st.strike(ctx)
+}
+
+// stage is everything of one run.
+type stage struct {
+	settings Settings
+	plan     Plan
+	orders   []Order
+	start    time.Time
+	sides    []*side
+	done     chan struct{}   // closed when the play is over
+	cut      time.Duration   // when it was
+	left     int             // calls that did not come home in time
+	late     []time.Duration // by how much each order started after its moment
+}
+
+// now is the time since the start of the run.
+func (st *stage) now() time.Duration { return time.Since(st.start) }
+
+// raise builds providers and clients.
+func raise(dir string, s Settings) (*stage, error) {
+	st := &stage{settings: s, plan: NewPlan(time.Duration(s.Seconds) * time.Second), start: time.Now().Add(headstart), done: make(chan struct{})}
+	st.orders = Orders(s.Seed, st.plan.Busy())
+	builders := []struct {
+		name  string
+		build func(url string) client
+	}{
+		{"hand-written", newHand},
+		{"library", newLibrary},
+		{gabionName, func(url string) client { return newGabion(url, s.Policy, s.Seed) }},
+	}
+	for _, b := range builders {
+		p, err := startProvider(dir, b.name, st.plan, s.Seed, st.now)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("start a provider: %w", err), st.closeAll())
+		}
+		st.sides = append(st.sides, &side{client: b.build(p.url()), provider: p, line: newTimeline(st.plan)})
+	}
+	return st, nil
+}
+
+// play lets the calls arrive and waits for them, at most until the plan's end.
+func (st *stage) play(ctx context.Context) {
+	defer close(st.done)
+	ctx, cancel := context.WithDeadline(ctx, st.start.Add(st.plan.Total))
+	defer cancel()
+	var calls sync.WaitGroup
+	for _, o := range st.orders {
+		if !pause(o.At-st.now(), ctx.Done()) {
+			break
+		}
+		st.late = append(st.late, st.now()-o.At)
+		for _, sd := range st.sides {
+			st.call(ctx, sd, o, &calls)
+		}
+	}
+	st.await(ctx, &calls)
+}
+
+// await waits for the calls that are out.
+func (st *stage) await(ctx context.Context, calls *sync.WaitGroup) {
+	home := make(chan struct{})
+	go func() { calls.Wait(); close(home) }()
+	select {
+	case <-home:
+		st.cut = st.now()
+		return
+	case <-ctx.Done():
+		st.cut = st.now()
+	}
+	late := time.NewTimer(homecoming)
+	defer late.Stop()
+	select {
+	case <-home:
+	case <-late.C:
+		for _, sd := range st.sides {
+			st.left += int(sd.open.Load())
+		}
+	}
+}
+
+// call starts one call of one client.
+func (st *stage) call(ctx context.Context, sd *side, o Order, calls *sync.WaitGroup) {
+	sd.arrive(o)
+	if sd.open.Add(1) > maxOpen {
+		sd.open.Add(-1)
+		sd.settle(record{order: o, took: st.now() - o.At, result: result{reason: "too many open", denies: true}})
+		return
+	}
+	calls.Go(func() {
+		defer sd.open.Add(-1)
+		res := sd.client.charge(ctx, o)
+		cut := !res.ok && ctx.Err() != nil
+		sd.settle(record{order: o, took: st.now() - o.At, result: res, open: cut})
+	})
+}
+
+func (sd *side) arrive(o Order) {
+	sd.mu.Lock()
+	defer sd.mu.Unlock()
+	sd.line.arrive(o.At)
+}
+
+func (sd *side) settle(r record) {
+	sd.mu.Lock()
+	defer sd.mu.Unlock()
+	sd.records = append(sd.records, r)
+	if !r.undecided() {
+		sd.line.settle(r.order.At, r.good())
+	}
+}
+
+// settled returns the calls that are home.
+func (sd *side) settled() []record {
+	sd.mu.Lock()
+	defer sd.mu.Unlock()
+	return append([]record(nil), sd.records...)
+}
+
+// closeAll ends clients and providers.
+func (st *stage) closeAll() error {
+	var err error
+	for _, sd := range st.sides {
+		sd.client.close()
+		err = errors.Join(err, sd.provider.close())
+	}
+	return err
+}
+
+// strike takes everything down and reports what happened, from the ledgers.
+func (st *stage) strike(ctx context.Context) (*Report, error) {
+	if err := st.closeAll(); err != nil {
+		return nil, fmt.Errorf("close the providers: %w", err)
+	}
+	report := st.report(ctx.Err() != nil)
+	for _, sd := range st.sides {
+		charges, err := readLedger(sd.provider.path)
+		if err != nil {
+			return nil, err
+		}
+		seen := evidence{records: sd.settled(), arrivals: sd.provider.seen(), charges: charges, until: min(st.cut, st.plan.Busy())}
+		report.Clients = append(report.Clients, seen.measure(sd.client, st.plan))
+		report.lines = append(report.lines, sd.line.judged(st.cut))
+	}
+	return report, nil
+}
+
+// ledgerDir makes the folder of the ledgers and says how to remove it.
+func ledgerDir(keep string) (dir string, remove func(), err error) {
+	if keep == "" {
+		dir, err = os.MkdirTemp("", "gabion-demo-")
+		return dir, func() { _ = os.RemoveAll(dir) }, err
+	}
+	if err := os.MkdirAll(keep, 0o755); err != nil {
+		return "", nil, err
+	}
+	dir, err = os.MkdirTemp(keep, "run-")
+	return filepath.Clean(dir), func() {}, err
+}

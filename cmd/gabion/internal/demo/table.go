@@ -1,0 +1,268 @@
+package demo
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// lateEnough is how late, in milliseconds, calls may start before the report says
+// that the machine is too busy to compare anything.
+const lateEnough = 50
+
+const (
+	labelWidth  = 36
+	figureWidth = 14
+)
+
+// figure is one row of the final table.
+type figure struct {
+	label string
+	text  func(ClientReport) string
+	value func(ClientReport) float64 // less is better; nil when nobody is best
+}
+
+// figures are the rows, in the order in which people ask.
+var figures = []figure{
+	{"calls", func(c ClientReport) string { return thousands(c.Calls) }, nil},
+	{"succeeded in time", func(c ClientReport) string { return percent(c.share(), c.Calls-c.Undecided) }, func(c ClientReport) float64 { return -c.share() }},
+	{"attempts ÷ calls during the fault", func(c ClientReport) string { return fmt.Sprintf("%.2f", c.Amplification) }, func(c ClientReport) float64 { return c.Amplification }},
+	{"orders charged twice or more", func(c ClientReport) string { return thousands(c.DoubleCharges) }, func(c ClientReport) float64 { return float64(c.DoubleCharges) }},
+	{"charged, but the caller got an error", func(c ClientReport) string { return thousands(c.ChargedNotTold) }, func(c ClientReport) float64 { return float64(c.ChargedNotTold) }},
+	{"p50", func(c ClientReport) string { return duration(c.P50) }, func(c ClientReport) float64 { return c.P50 }},
+	{"p99", func(c ClientReport) string { return duration(c.P99) }, func(c ClientReport) float64 { return c.P99 }},
+	{"goodput back after the fault", recoveryText, recoveryValue},
+	{"retry traffic after the fault", func(c ClientReport) string { return fmt.Sprintf("%.1f s", c.RetryTailS) }, func(c ClientReport) float64 { return c.RetryTailS }},
+}
+
+func recoveryText(c ClientReport) string {
+	if !c.Recovered {
+		return "never"
+	}
+	return fmt.Sprintf("%.1f s", c.RecoveryS)
+}
+
+func recoveryValue(c ClientReport) float64 {
+	if !c.Recovered {
+		return 1e9
+	}
+	return c.RecoveryS
+}
+
+// printTable writes the report for people.
+func (r *Report) printTable(w io.Writer, p paint) {
+	if r.Interrupted {
+		fmt.Fprintln(w, p.amber("\n  Interrupted: this is what was seen until then, and not a comparison."))
+	}
+	fmt.Fprintln(w)
+	for _, line := range chart(r.plan, r.names(), r.lines, p) {
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprintln(w)
+	r.printFigures(w, p)
+	fmt.Fprintln(w)
+	r.printPhases(w, p)
+	r.printNotes(w, p)
+}
+
+func (r *Report) names() []string {
+	names := make([]string, len(r.Clients))
+	for i, c := range r.Clients {
+		names[i] = c.Name
+	}
+	return names
+}
+
+func (r *Report) printFigures(w io.Writer, p paint) {
+	head := left("", labelWidth)
+	for _, name := range r.names() {
+		head += right(name, figureWidth)
+	}
+	fmt.Fprintln(w, "  "+p.bold(head))
+	for _, f := range figures {
+		row := left(f.label, labelWidth)
+		for _, c := range r.Clients {
+			text := right(f.text(c), figureWidth)
+			if r.Interrupted && text == right("never", figureWidth) {
+				text = right("not seen", figureWidth)
+			}
+			if !r.Interrupted && r.best(f, c) {
+				text = p.bold(p.green(text))
+			}
+			row += text
+		}
+		fmt.Fprintln(w, "  "+row)
+	}
+}
+
+// best reports whether nobody does better than c, and somebody does worse.
+func (r *Report) best(f figure, c ClientReport) bool {
+	if f.value == nil {
+		return false
+	}
+	worse := false
+	for _, other := range r.Clients {
+		if f.value(other) < f.value(c) {
+			return false
+		}
+		worse = worse || f.value(other) > f.value(c)
+	}
+	return worse
+}
+
+func (r *Report) printPhases(w io.Writer, p paint) {
+	const cell = 10
+	width := labelWidth - 2*cell + 2
+	group := strings.Repeat(" ", width) + left("  succeeded in time", 3*cell) + "  attempts ÷ calls"
+	head := left("phase", width)
+	for range 2 {
+		for _, name := range r.names() {
+			head += right(fit(strings.ReplaceAll(name, "-", " "), cell-1), cell)
+		}
+	}
+	fmt.Fprintln(w, "  "+p.dim(group))
+	fmt.Fprintln(w, "  "+p.bold(head))
+	for i, phase := range r.Phases {
+		shares, factors := "", ""
+		for _, c := range r.Clients {
+			ph := c.Phases[i]
+			shares += p.grade(ph.share(), right(ph.text(), cell))
+			factors += right(fmt.Sprintf("%.2f", ph.Amplification), cell)
+		}
+		fmt.Fprintln(w, "  "+left(phase.Name, width)+shares+factors)
+	}
+}
+
+// printNotes says what the table can't: what does not add up, where gabion is
+// behind, and how things are counted.
+func (r *Report) printNotes(w io.Writer, p paint) {
+	if list := r.contradictions(); len(list) > 0 {
+		paragraph(w, p.red("Something is wrong:"), list)
+	}
+	if !r.Interrupted {
+		paragraph(w, p.bold("Where gabion is behind:"), r.behind())
+	}
+	counted := []string{
+		fmt.Sprintf("In time is within %.0f s of the moment the call was meant to start. p50 and p99 are over all calls, failed ones too, from that moment.", r.InTimeMS/1000),
+		"Attempts are the requests that reached the provider. Charges are read from its ledger file after the run.",
+		fmt.Sprintf("Goodput is back when the calls that succeed in time, by half-second of arrival, are at %.0f %% of the healthy start or more and stay there.", 100*nearness),
+		"Retry traffic is any request after an order's first; its figure is when the last one came.",
+	}
+	for _, c := range r.Clients {
+		if c.Hidden > 0 {
+			counted = append(counted, fmt.Sprintf("%s of the attempts of %s are net/http's own: it sends a request with a key again when a kept connection breaks.", thousands(int(c.Hidden)), c.Name))
+		}
+	}
+	paragraph(w, p.bold("How it is counted:"), counted)
+}
+
+func paragraph(w io.Writer, title string, items []string) {
+	fmt.Fprintln(w, "\n  "+title)
+	for _, item := range items {
+		for i, line := range wrap(item, minWidth-6) {
+			bullet := "    "
+			if i == 0 {
+				bullet = "  · "
+			}
+			fmt.Fprintln(w, bullet+line)
+		}
+	}
+}
+
+// behind lists what another client does better than gabion, by more than a
+// percentage point or a twentieth.
+func (r *Report) behind() []string {
+	self := slices.IndexFunc(r.Clients, func(c ClientReport) bool { return c.Name == gabionName })
+	if self < 0 {
+		return nil
+	}
+	mine := r.Clients[self]
+	var list []string
+	for _, f := range figures {
+		if best := r.leader(f); f.value != nil && clearlyLess(f.value(best), f.value(mine)) {
+			list = append(list, fmt.Sprintf("%s: %s, against %s (%s).", f.label, f.text(mine), f.text(best), best.Name))
+		}
+	}
+	for i, ph := range mine.Phases {
+		best := r.leaderIn(i)
+		theirs := best.Phases[i]
+		if theirs.share() > ph.share()+0.01 {
+			list = append(list, fmt.Sprintf("%s: %s in time with %.2f attempts a call, against %s with %.2f (%s).", ph.Name,
+				ph.text(), ph.Amplification, theirs.text(), theirs.Amplification, best.Name))
+		}
+	}
+	if len(list) == 0 {
+		return []string{"in nothing that these tables show, in this run."}
+	}
+	return list
+}
+
+// leader is the client that is best in f.
+func (r *Report) leader(f figure) ClientReport {
+	best := r.Clients[0]
+	for _, c := range r.Clients {
+		if f.value != nil && f.value(c) < f.value(best) {
+			best = c
+		}
+	}
+	return best
+}
+
+// leaderIn is the client with the most success in phase i.
+func (r *Report) leaderIn(i int) ClientReport {
+	return slices.MaxFunc(r.Clients, func(a, b ClientReport) int { return cmp.Compare(a.Phases[i].share(), b.Phases[i].share()) })
+}
+
+// clearlyLess keeps noise out of the list.
+func clearlyLess(a, b float64) bool { return b-a > max(0.01, 0.05*abs(b)) || (b < 0 && b-a > 0.01) }
+
+func abs(x float64) float64 { return max(x, -x) }
+
+// contradictions are what no client should ever show.
+func (r *Report) contradictions() []string {
+	var list []string
+	for _, c := range r.Clients {
+		if c.ToldNotCharged > 0 {
+			list = append(list, fmt.Sprintf("%s reported %d orders as charged that are not in the ledger.", c.Name, c.ToldNotCharged))
+		}
+		if c.ChargedAndDenied > 0 {
+			list = append(list, fmt.Sprintf("%s said of %d orders that nothing happened, and they are in the ledger.", c.Name, c.ChargedAndDenied))
+		}
+	}
+	if r.LateP99 > lateEnough {
+		list = append(list, fmt.Sprintf("this machine was busy: one call in a hundred started %s late or more, so that the figures are partly its own.", duration(r.LateP99)))
+	}
+	if r.Left > 0 {
+		list = append(list, fmt.Sprintf("%d calls did not come home within %s of being told to.", r.Left, homecoming))
+	}
+	return list
+}
+
+func (p PhaseReport) text() string { return percent(p.share(), p.Calls-p.Undecided) }
+
+// percent writes a share, unless nothing was counted.
+func percent(share float64, counted int) string {
+	if counted == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*share)
+}
+
+// duration writes milliseconds for people.
+func duration(ms float64) string {
+	if ms < 1000 {
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.2f s", ms/1000)
+}
+
+// thousands writes 12345 as 12,345.
+func thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

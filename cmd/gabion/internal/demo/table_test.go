@@ -1,0 +1,192 @@
+package demo
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// someReport has a hand-written client that leads in one phase and gabion elsewhere.
+func someReport() *Report {
+	phases := func(in1, in2 int, amp float64) []PhaseReport {
+		return []PhaseReport{
+			{Name: "before", Calls: 100, SucceededInTime: in1, Amplification: 1},
+			{Name: "fault", Calls: 100, SucceededInTime: in2, Amplification: amp},
+		}
+	}
+	plan := smallPlan()
+	return &Report{
+		InTimeMS: 2000, plan: plan, lines: []timeline{newTimeline(plan), newTimeline(plan)},
+		Phases: []PhasePlan{{Name: "before"}, {Name: "fault"}},
+		Clients: []ClientReport{
+			{Name: "hand-written", Calls: 200, SucceededInTime: 160, Amplification: 4.5, DoubleCharges: 1234, P50: 30, P99: 5000, RecoveryS: never, Phases: phases(100, 60, 4.5)},
+			{Name: gabionName, Calls: 200, SucceededInTime: 130, Amplification: 1.1, P50: 31, P99: 1999.4, Recovered: true, Phases: phases(100, 30, 1.1)},
+		},
+	}
+}
+
+func text(r *Report, p paint) string {
+	var b bytes.Buffer
+	r.printTable(&b, p)
+	return b.String()
+}
+
+func TestTableSaysWhatIsTrue(t *testing.T) {
+	got := text(someReport(), false)
+	for _, want := range []string{
+		"80.0 %", "65.0 %", "4.50", "1.10", "1,234", "5.00 s", "2.00 s", "never",
+		"succeeded in time: 65.0 %, against 80.0 % (hand-written).",
+		"fault: 30.0 % in time with 1.10 attempts a call, against 60.0 % with 4.50",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the table does not say %q:\n%s", want, got)
+		}
+	}
+	for _, not := range []string{"\x1b", "p50: 31 ms, against", "before: 100", "wrong"} {
+		if strings.Contains(got, not) {
+			t.Errorf("the table says %q:\n%s", not, got)
+		}
+	}
+}
+
+func TestTableFitsATerminal(t *testing.T) {
+	for line := range strings.Lines(text(someReport(), false)) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > minWidth {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+func TestPaintIsOnlyAddedWhenAskedFor(t *testing.T) {
+	if !strings.Contains(text(someReport(), true), "\x1b[1m") {
+		t.Error("no colour at all")
+	}
+}
+
+func TestTableOwnsUpToContradictions(t *testing.T) {
+	r := someReport()
+	r.Clients[1].ChargedAndDenied, r.Clients[0].ToldNotCharged, r.Left, r.LateP99 = 3, 4, 5, 900
+	got := strings.Join(strings.Fields(text(r, false)), " ") // lines are wrapped
+	for _, want := range []string{
+		"gabion said of 3 orders that nothing happened", "hand-written reported 4 orders as charged",
+		"5 calls did not come home", "this machine was busy",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the table does not say %q:\n%s", want, got)
+		}
+	}
+}
+
+func TestPartialTableComparesNothing(t *testing.T) {
+	r := someReport()
+	r.Interrupted = true
+	got := text(r, true)
+	if !strings.Contains(got, "Interrupted") || strings.Contains(got, "is behind") || strings.Contains(got, "never") {
+		t.Errorf("got:\n%s", got)
+	}
+	if r.exit() != exitInterrupted {
+		t.Errorf("exit code %d", r.exit())
+	}
+}
+
+func TestBestIsMarked(t *testing.T) {
+	r := someReport()
+	for _, c := range []struct {
+		label string
+		best  int // -1: nobody
+	}{
+		{"calls", -1}, {"succeeded in time", 0}, {"attempts ÷ calls during the fault", 1},
+		{"orders charged twice or more", 1}, {"charged, but the caller got an error", -1},
+		{"p50", 0}, {"p99", 1}, {"goodput back after the fault", 1}, {"retry traffic after the fault", -1},
+	} {
+		i := slices.IndexFunc(figures, func(f figure) bool { return f.label == c.label })
+		if i < 0 {
+			t.Errorf("no figure %q", c.label)
+			continue
+		}
+		for n := range r.Clients {
+			if got := r.best(figures[i], r.Clients[n]); got != (n == c.best) {
+				t.Errorf("%s: client %d is best: %v", c.label, n, got)
+			}
+		}
+	}
+}
+
+func TestNobodyIsBestWhenAllAreAlike(t *testing.T) {
+	r := someReport()
+	r.Clients[0] = r.Clients[1]
+	for _, f := range figures {
+		if r.best(f, r.Clients[0]) {
+			t.Errorf("%s has a winner", f.label)
+		}
+	}
+}
+
+func TestGabionBehindInNothing(t *testing.T) {
+	r := someReport()
+	r.Clients = r.Clients[1:]
+	if got := r.behind(); len(got) != 1 || !strings.HasPrefix(got[0], "in nothing") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct{ fact, got, want string }{
+		{"thousands", thousands(1234567), "1,234,567"},
+		{"hundreds", thousands(999), "999"},
+		{"nothing", thousands(0), "0"},
+		{"milliseconds", duration(12.4), "12 ms"},
+		{"seconds", duration(1234), "1.23 s"},
+		{"no calls have no share", percent(0, 0), "-"},
+		{"a name that fits", fit("rate limit", 10), "rate limit"},
+		{"its first word", fit("rate limit", 9), "rate"},
+		{"as much as there is room for", fit("rate limit", 2), "ra"},
+		{"no room", fit("rate", -1), ""},
+		{"padding counts runes", right("÷", 3), "  ÷"},
+		{"wrapping", strings.Join(wrap("a bb ccc dddd", 6), "|"), "a bb|ccc|dddd"},
+		{"a long word stays whole", strings.Join(wrap("aaaaaaaa b", 3), "|"), "aaaaaaaa|b"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %q, want %q", c.fact, c.got, c.want)
+		}
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	plan := smallPlan()
+	l := newTimeline(plan)
+	l.arrive(0)
+	l.arrive(0)
+	l.settle(0, true)
+	for _, c := range []struct {
+		fact string
+		line timeline
+		want rune
+	}{
+		{"what is out may still succeed", l.judged(time.Second), '█'},
+		{"until its time is over", l.judged(time.Minute), '▄'},
+	} {
+		if got := c.line.cells[0].bar(); got != c.want {
+			t.Errorf("%s: got %c", c.fact, got)
+		}
+	}
+	if got := l.cells[1].bar(); got != ' ' {
+		t.Errorf("a column without calls is %c", got)
+	}
+	l.arrive(plan.Busy() + time.Hour) // beyond the end: the last column, no panic
+	if got := l.cells[columns-1].bar(); got != '·' {
+		t.Errorf("a column of which nothing is known is %c", got)
+	}
+}
+
+func TestRulerIsAsWideAsTheChart(t *testing.T) {
+	for _, seconds := range []int{5, 40, 600} {
+		row := ruler(NewPlan(time.Duration(seconds) * time.Second))
+		if len(row) != columns || !strings.HasPrefix(row, "healthy ") || !strings.Contains(row, "lost") {
+			t.Errorf("%d s: %d columns: %q", seconds, len(row), row)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+// Command gabion shows, checks and explains what the gabion library does.
+//
+// Exit codes: 0 all is well, 1 findings, 2 called wrongly, 3 any other failure,
+// 130 interrupted.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/demo"
+)
+
+const exitUsage = 2
+
+// command is one thing that gabion can do.
+type command struct {
+	name  string
+	says  string
+	begin func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+}
+
+// commands are all of them, in the order in which help lists them.
+var commands = []command{
+	{"demo", "one outage, three clients: see what gabion does", demo.Main},
+	{"config", "what a configuration file means, and where each value comes from", withoutContext(configcmd.Config)},
+	{"schema", "the JSON Schema of the configuration file", withoutContext(configcmd.Schema)},
+	{"version", "what this binary is made of", version},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() { <-ctx.Done(); stop() }() // a second Ctrl-C ends the program at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run finds the command and runs it.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		help(stderr)
+		return exitUsage
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		help(stdout)
+		return 0
+	case "-v", "-version", "--version":
+		return version(ctx, args[1:], stdout, stderr)
+	}
+	for _, c := range commands {
+		if c.name == args[0] {
+			return c.begin(ctx, args[1:], stdout, stderr)
+		}
+	}
+	fmt.Fprintf(stderr, "gabion: unknown command %q", args[0])
+	if near := nearest(args[0]); near != "" {
+		fmt.Fprintf(stderr, "; did you mean %q?", near)
+	}
+	fmt.Fprint(stderr, "\n\n")
+	help(stderr)
+	return exitUsage
+}
+
+func help(w io.Writer) {
+	fmt.Fprint(w, "gabion calls dependencies that fail.\n\nusage: gabion <command> [flags]\n\n")
+	for _, c := range commands {
+		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.says)
+	}
+	fmt.Fprintf(w, "  %-10s %s\n", "help", "this")
+	fmt.Fprint(w, "\ngabion <command> -h says more.\n")
+}
+
+// withoutContext is for commands that are over before anybody could interrupt
+// them.
+func withoutContext(begin func(args []string, stdout, stderr io.Writer) int) func(context.Context, []string, io.Writer, io.Writer) int {
+	return func(_ context.Context, args []string, stdout, stderr io.Writer) int {
+		return begin(args, stdout, stderr)
+	}
+}
+
+func version(_ context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 {
+		fmt.Fprintf(stderr, "gabion version: %q is not expected\n", args[0])
+		return exitUsage
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		fmt.Fprintln(stdout, "gabion (unknown)", runtime.Version())
+		return 0
+	}
+	fmt.Fprintf(stdout, "gabion %s, %s, %s/%s\n", versionOf(info), info.GoVersion, runtime.GOOS, runtime.GOARCH)
+	return 0
+}
+
+// versionOf is the module's version, or the commit when it was built in a checkout.
+func versionOf(info *debug.BuildInfo) string {
+	text := info.Main.Version
+	if text == "" {
+		text = "(devel)"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && text == "(devel)" {
+			text += " " + s.Value
+		}
+	}
+	return text
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestRun(t *testing.T) {
+	for _, c := range []struct {
+		fact, args     string
+		code           int
+		stdout, stderr string // what they contain
+	}{
+		{"nothing shows help, as a mistake", "", 2, "", "usage: gabion"},
+		{"help lists the commands", "help", 0, "demo", ""},
+		{"--help too", "--help", 0, "schema", ""},
+		{"a slip is corrected", "dmeo", 2, "", `did you mean "demo"?`},
+		{"so is another", "schemas", 2, "", `did you mean "schema"?`},
+		{"nonsense is not", "xyzzy", 2, "", `unknown command "xyzzy"`},
+		{"version", "version", 0, "gabion ", ""},
+		{"--version too", "--version", 0, "gabion ", ""},
+		{"version takes nothing", "version now", 2, "", "now"},
+		{"a flag of demo that does not exist", "demo --fast", 2, "", "-fast"},
+		{"demo out of range", "demo --seconds 1000", 2, "", "5 to 600"},
+		{"demo -h", "demo -h", 0, "--seconds", ""},
+		{"schema", "schema", 0, "$schema", ""},
+		{"config without a verb", "config", 2, "", "usage"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), strings.Fields(c.args), &stdout, &stderr); code != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.fact, code, c.code)
+		}
+		for _, s := range []struct {
+			got  *bytes.Buffer
+			want string
+		}{{&stdout, c.stdout}, {&stderr, c.stderr}} {
+			if s.want == "" && s.got.Len() > 0 || !strings.Contains(s.got.String(), s.want) {
+				t.Errorf("%s: got %q, want %q", c.fact, s.got, s.want)
+			}
+		}
+	}
+	if near := nearest("xyzzy"); near != "" {
+		t.Errorf("xyzzy is near %q", near)
+	}
+}
+
+func TestEdits(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"demo", "demo", 0}, {"demo", "dem", 1}, {"demo", "dmeo", 2}, {"kitten", "sitting", 3}} {
+		if got := edits(c.a, c.b); got != c.want {
+			t.Errorf("%s and %s: got %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
