@@ -1,0 +1,59 @@
+package testservers
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Redis starts a Redis (or Valkey) server for the test and returns its address.
+// args are further options, such as "--appendonly", "yes". Without any, it keeps
+// nothing on disk.
+func Redis(t testing.TB, args ...string) string {
+	t.Helper()
+	return StartRedis(t, args...).Addr
+}
+
+// StartRedis is [Redis] for tests that stop the server or kill it.
+func StartRedis(t testing.TB, args ...string) *Server {
+	t.Helper()
+	program, err := find("redis-server")
+	if err != nil {
+		if program, err = find("valkey-server"); err != nil {
+			absent(t, "redis-server is not installed")
+		}
+	}
+	argv := func(s *Server) []string {
+		return append([]string{
+			program, "--bind", "127.0.0.1", "--port", fmt.Sprint(s.port), "--dir", s.dir,
+			"--daemonize", "no", "--save", "", "--appendonly", "no",
+		}, args...)
+	}
+	return launch(&Server{t: t, dir: t.TempDir(), kind: kind{"redis", argv, redisUp, orderly}})
+}
+
+// redisUp reports whether the server answers and is ours: another test's might
+// have taken the port.
+func redisUp(s *Server) bool {
+	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(time.Second))
+	fmt.Fprintf(conn, "INFO server\r\nPING\r\n")
+	mine := fmt.Sprintf("process_id:%d", s.Pid())
+	found := false
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		switch line := strings.TrimSpace(lines.Text()); {
+		case line == mine:
+			found = true
+		case line == "+PONG", strings.HasPrefix(line, "-"): // an error while it still loads
+			return found && line == "+PONG"
+		}
+	}
+	return false
+}
