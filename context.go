@@ -2,6 +2,7 @@ package gabion
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,10 +25,19 @@ type attemptContext struct {
 	deadline        clock.Instant // when the attempt must have ended; Never = no limit of ours
 	cause           policy.Reason // whose deadline that is
 	number          uint8
-	ended           atomic.Bool
-	inner           atomic.Pointer[innerContext]
+	marks           atomic.Uint32 // ended, ticking
+	arming          sync.Mutex    // guards the writing of inner
+	inner           innerContext
 	woken           atomic.Pointer[chan struct{}]
 }
+
+// What becomes true of an attemptContext and stays so.
+const (
+	ended   = 1 << iota // the attempt is over
+	ticking             // inner is there, and stays as it is
+)
+
+func (a *attemptContext) is(mark uint32) bool { return a.marks.Load()&mark != 0 }
 
 type innerContext struct {
 	context.Context
@@ -36,14 +46,21 @@ type innerContext struct {
 
 // Deadline implements context.Context: the earliest of ours and the caller's.
 func (a *attemptContext) Deadline() (time.Time, bool) {
-	theirs, ok := a.Context.Deadline()
+	if at, ours := a.ownDeadline(); ours {
+		return at, true
+	}
+	return a.Context.Deadline()
+}
+
+// ownDeadline is the attempt's deadline if it comes before the caller's. The
+// caller's own context ends at the caller's, with the caller's cause.
+func (a *attemptContext) ownDeadline() (time.Time, bool) {
 	if a.deadline == clock.Never {
-		return theirs, ok
+		return time.Time{}, false
 	}
-	if ours := a.d.date(a.deadline); !ok || ours.Before(theirs) {
-		return ours, true
-	}
-	return theirs, true
+	at := a.d.date(a.deadline)
+	theirs, ok := a.Context.Deadline()
+	return at, !ok || at.Before(theirs)
 }
 
 // Done implements context.Context.
@@ -51,10 +68,10 @@ func (a *attemptContext) Done() <-chan struct{} { return a.arm().Done() }
 
 // Err implements context.Context.
 func (a *attemptContext) Err() error {
-	if in := a.inner.Load(); in != nil {
-		return in.Err()
+	if a.is(ticking) {
+		return a.inner.Err()
 	}
-	if a.ended.Load() || a.Context.Err() != nil || a.deadline != clock.Never && a.d.now() >= a.deadline {
+	if a.is(ended) || a.Context.Err() != nil || a.deadline != clock.Never && a.d.now() >= a.deadline {
 		return a.arm().Err() // from now on there is one answer
 	}
 	return nil
@@ -66,38 +83,50 @@ func (a *attemptContext) Value(key any) any {
 	if _, ok := key.(attemptKey); ok {
 		return a
 	}
-	if in := a.inner.Load(); in != nil {
-		return in.Value(key)
+	if a.is(ticking) {
+		return a.inner.Value(key)
 	}
 	return a.Context.Value(key)
 }
 
 // arm makes the context that keeps time, once.
 func (a *attemptContext) arm() *innerContext {
-	if in := a.inner.Load(); in != nil {
-		return in
+	if a.is(ticking) {
+		return &a.inner
 	}
-	in := new(innerContext)
-	if a.deadline == clock.Never {
-		in.Context, in.cancel = context.WithCancel(a.Context)
+	var in innerContext
+	if at, ours := a.ownDeadline(); ours && !a.is(ended) {
+		in.Context, in.cancel = context.WithDeadlineCause(a.Context, at, a.cause)
 	} else {
-		in.Context, in.cancel = context.WithDeadlineCause(a.Context, a.d.date(a.deadline), a.cause)
+		in.Context, in.cancel = context.WithCancel(a.Context)
 	}
-	if !a.inner.CompareAndSwap(nil, in) {
-		in.cancel()
-		return a.inner.Load()
-	}
-	if a.ended.Load() { // end may have looked before the swap
+	if !a.keep(in) {
 		in.cancel()
 	}
-	return in
+	if a.is(ended) { // end may have looked before
+		a.inner.cancel()
+	}
+	return &a.inner
+}
+
+// keep makes in the one that keeps time, unless there is one. The contexts are
+// made outside of the lock, since that runs code of the caller's context.
+func (a *attemptContext) keep(in innerContext) bool {
+	a.arming.Lock()
+	defer a.arming.Unlock()
+	if a.is(ticking) {
+		return false
+	}
+	a.inner = in
+	a.marks.Or(ticking)
+	return true
 }
 
 // end ends the attempt: whoever still holds its context sees it canceled.
 func (a *attemptContext) end() {
-	a.ended.Store(true)
-	if in := a.inner.Load(); in != nil {
-		in.cancel()
+	a.marks.Or(ended)
+	if a.is(ticking) {
+		a.inner.cancel()
 	}
 }
 

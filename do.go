@@ -3,6 +3,8 @@ package gabion
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 	"unsafe"
 
 	"github.com/gabion-go/gabion/clock"
@@ -48,10 +50,13 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 	if err := o.settleKey(d); err != nil {
 		return err
 	}
-	o.noHedge = true
+	o.noHedge, o.discard = true, nothing
 	_, _, err := serial(ctx, d, &o, func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) }, false)
 	return err
 }
+
+// nothing is what is to be done with the result of work without one.
+func nothing(any) {}
 
 // Open is [Do] for results that outlive the call, such as a response body or
 // rows: the attempt that brought the result stays open, with its slot, its
@@ -170,10 +175,14 @@ func (r *runner) context(t *policy.Ticket) *attemptContext {
 }
 
 // canceled reports whether the caller gave up. Its deadline is not a cancel: that
-// is folded into the call's.
+// is folded into the call's. But one that it kept to itself, or that passed well
+// before the call's by another clock, is.
 func (r *runner) canceled() bool {
 	err := r.ctx.Err()
-	return err != nil && !errors.Is(err, context.DeadlineExceeded)
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err != nil
+	}
+	return r.call.Deadline().Sub(r.d.now()) > time.Millisecond
 }
 
 // publish tells the observer what the last verb decided.
@@ -235,13 +244,25 @@ func (r *runner) failure(last error) error {
 	if v.Reason == policy.None {
 		return nil
 	}
-	if last == nil && v.Attempts == 0 && r.ctx.Err() != nil {
-		last = context.Cause(r.ctx)
+	if r.ctx.Err() != nil {
+		last = withCause(last, context.Cause(r.ctx))
 	}
 	return &Error{
 		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect,
 		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Err: last,
 	}
+}
+
+// withCause adds why the caller's context ended to the last real error, unless
+// that tells it already.
+func withCause(last, cause error) error {
+	switch {
+	case last == nil:
+		return cause
+	case errors.Is(last, cause) || cause == context.Canceled || cause == context.DeadlineExceeded:
+		return last
+	}
+	return fmt.Errorf("%w (%w)", last, cause)
 }
 
 // serial drives a call that has one attempt out at a time: no lock, no goroutine,
@@ -257,7 +278,7 @@ func serial[T any](ctx context.Context, d *Dependency, o *callOptions, work func
 		case policy.Send:
 			now = s.send(now, &step.Ticket)
 		case policy.Wait:
-			s.supersede(now)
+			s.supersede(now, nil)
 			now = s.pause(now, step.Again)
 		case policy.Return:
 			return s.answer()
@@ -280,7 +301,7 @@ type sending[T any] struct {
 // send runs one attempt. Its deferred half runs also when work panics or leaves
 // by Goexit: then the attempt settles as crashed and the panic goes on up.
 func (s *sending[T]) send(now clock.Instant, t *policy.Ticket) (after clock.Instant) {
-	s.supersede(now)
+	s.supersede(now, t)
 	s.ticket, s.at = *t, s.context(t)
 	crashed := true
 	defer func() {
@@ -309,6 +330,8 @@ func (s *sending[T]) home(o policy.Outcome) clock.Instant {
 	return now
 }
 
+// crash ends the call because a user's code left it: work, while an attempt is
+// out, or Discard, also between two.
 func (s *sending[T]) crash() {
 	now := s.d.now()
 	s.at.end()
@@ -316,25 +339,42 @@ func (s *sending[T]) crash() {
 		s.call.Cancel(now)
 	}
 	s.call.Settle(now, s.ticket, policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect})
+	s.call.Cancel(now) // with nothing out, what was reserved for the retry goes back
 	s.publish()
 	s.finish()
 }
 
-// supersede lets go of the result of an attempt that is about to be repeated.
-func (s *sending[T]) supersede(now clock.Instant) {
+// supersede lets go of the result of an attempt that is about to be repeated. The
+// ticket of the one that repeats it, if it is out already, must come home too if
+// Discard panics.
+func (s *sending[T]) supersede(now clock.Instant, next *policy.Ticket) {
 	if !s.have {
 		return
 	}
 	s.have = false
-	if s.o.discard != nil && s.err == nil {
-		s.o.discard(s.value)
-	}
 	if s.keep && s.err == nil {
 		s.at.end()
 		s.call.Release(now, s.ticket, false)
 	}
-	var zero T
-	s.value = zero
+	if next != nil {
+		s.ticket = *next
+	}
+	var lost T
+	lost, s.value = s.value, lost
+	if s.err == nil && s.o.discard != nil {
+		s.discard(lost)
+	}
+}
+
+func (s *sending[T]) discard(lost T) {
+	crashed := true
+	defer func() {
+		if crashed {
+			s.crash()
+		}
+	}()
+	s.o.discard(lost)
+	crashed = false
 }
 
 // answer ends the call for its caller.

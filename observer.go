@@ -27,23 +27,39 @@ type ObserverFunc func(context.Context, Event)
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
 // observers tells several.
-type observers []Observer
+type observers []watcher
 
-// Observe tells each in turn.
+// Observe tells each in turn. One that panics takes nothing from the others.
 func (os observers) Observe(ctx context.Context, e Event) {
 	for _, o := range os {
-		o.Observe(ctx, e)
+		o.observe(ctx, e)
 	}
 }
 
-func also(have, more Observer) Observer {
-	if have == nil {
-		return more
+// watcher is one of several observers of a dependency.
+type watcher struct {
+	d *Dependency
+	Observer
+}
+
+func (w watcher) observe(ctx context.Context, e Event) {
+	defer w.d.survive(ctx)
+	w.Observe(ctx, e)
+}
+
+// watch adds an observer, if it is one.
+func (d *Dependency) watch(o Observer) {
+	if o == nil {
+		return
 	}
-	if all, ok := have.(observers); ok {
-		return append(all[:len(all):len(all)], more)
+	switch have := d.observer.(type) {
+	case nil:
+		d.observer = o
+	case observers:
+		d.observer = append(have, watcher{d, o})
+	default:
+		d.observer = observers{{d, have}, {d, o}}
 	}
-	return observers{have, more}
 }
 
 // publish tells the observer, whatever the observer does.

@@ -139,7 +139,7 @@ type Option func(*Dependency)
 // WithObserver sends every event about the dependency and its calls to o. Several
 // WithObserver add up.
 func WithObserver(o Observer) Option {
-	return func(d *Dependency) { d.observer = also(d.observer, o) }
+	return func(d *Dependency) { d.watch(o) }
 }
 
 // WithClassify reads the results of all calls that bring no classifier of their

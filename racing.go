@@ -18,16 +18,17 @@ type racing[T any] struct {
 	work func(context.Context) (T, error)
 	keep bool // results outlive the call
 
-	mu     sync.Mutex // guards all below
-	run    runner
-	timer  *time.Timer
-	inside bool // the caller's goroutine is inside work
-	left   bool // the caller has its answer
-	live   []*attemptContext
-	kept   kept[T] // what the attempt that settled last before the end brought
-	crash  *crash
-	said   []Event
-	told   bool // somebody is telling the observer
+	mu       sync.Mutex // guards all below
+	run      runner
+	timer    *time.Timer
+	inside   bool // the caller's goroutine is inside work
+	left     bool // the caller is gone
+	answered bool // with an answer; else work panicked on its goroutine
+	live     []*attemptContext
+	kept     kept[T] // what the attempt that settled last before the end brought
+	crash    *crash
+	said     []Event
+	told     bool // somebody is telling the observer
 }
 
 // kept is what one attempt brought home.
@@ -195,10 +196,29 @@ func (x *racing[T]) home(k *kept[T], o policy.Outcome, inline bool) {
 	if lost.at != nil {
 		lost.at.end()
 	}
-	x.discard(&lost)
-	if !inline {
-		x.run.first.Wake()
+	if inline {
+		x.discard(&lost)
+		return
 	}
+	defer x.run.first.Wake()
+	defer x.keepCrash()
+	x.discard(&lost)
+}
+
+// keepCrash ends a panic of Discard on a timer's goroutine, where it would end the
+// process, and keeps it for the caller if it is still there.
+func (x *racing[T]) keepCrash() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	x.lock()
+	if x.crash == nil {
+		x.crash = &crash{value: v}
+	}
+	x.run.call.Cancel(x.run.d.now())
+	x.endAll()
+	x.unlock()
 }
 
 // settleOthers ends the siblings of a call that is over; of one that goes on, it
@@ -238,12 +258,23 @@ func (x *racing[T]) leave() {
 	if x.timer != nil {
 		x.timer.Stop()
 	}
+	if !x.run.call.Over() { // Discard panicked between two attempts
+		x.run.call.Cancel(x.run.d.now())
+	}
+	var lost kept[T]
+	if !x.answered { // work panics here: nobody gets what a hedge may have brought
+		lost, x.kept = x.kept, kept[T]{}
+	}
+	if lost.open {
+		x.run.call.Release(x.run.d.now(), lost.ticket, false)
+	}
 	x.endAll()
 	open := x.kept.open
 	x.unlock()
 	if !open {
 		x.run.finish()
 	}
+	x.discard(&lost)
 }
 
 func (x *racing[T]) answer() (T, *Attempt, error) {
@@ -257,6 +288,7 @@ func (x *racing[T]) answer() (T, *Attempt, error) {
 	if crash != nil {
 		panic(crash.value)
 	}
+	x.answered = true
 	if k.open {
 		return k.value, &Attempt{gate: x, run: &x.run, ctx: k.at, ticket: k.ticket, settled: true}, err
 	}

@@ -19,9 +19,15 @@ type Registry struct {
 
 	mu        sync.RWMutex // guards all below
 	declared  map[string]*Dependency
-	instances map[string]*Dependency // "template/instance"
-	spilled   int64                  // calls of Instance that got the shared one
+	instances map[instanceOf]*Dependency
+	spilled   int64 // calls of Instance that got the shared one
 }
+
+// instanceOf names an instance. The two names are kept apart, since either may
+// contain the slash that joins them in the dependency's own name.
+type instanceOf struct{ declared, instance string }
+
+func (i instanceOf) String() string { return i.declared + "/" + i.instance }
 
 // The bounds of a Registry's instances. A name that comes from traffic, such as a
 // host, must not be able to fill the memory.
@@ -37,7 +43,7 @@ func NewRegistry(policies map[string]policy.Policy, opts ...Option) (*Registry, 
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{opts: opts, declared: map[string]*Dependency{}, instances: map[string]*Dependency{}}
+	r := &Registry{opts: opts, declared: map[string]*Dependency{}, instances: map[instanceOf]*Dependency{}}
 	for name, rule := range rules {
 		r.declared[name] = open(name, rule, opts)
 	}
@@ -77,9 +83,9 @@ func (r *Registry) Get(name string) (*Dependency, error) {
 // forgotten after 10 minutes, and instances past the bound share one. Do not keep
 // what Instance returns for longer than a call.
 func (r *Registry) Instance(name, instance string) (*Dependency, error) {
-	full := name + "/" + instance
+	which := instanceOf{name, instance}
 	r.mu.RLock()
-	d := r.instances[full]
+	d := r.instances[which]
 	r.mu.RUnlock()
 	if d != nil {
 		return d, nil
@@ -90,23 +96,23 @@ func (r *Registry) Instance(name, instance string) (*Dependency, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.instance(parent, full), nil
+	return r.instance(parent, which), nil
 }
 
 // instance makes an instance, or picks the shared one when there is no room.
-func (r *Registry) instance(parent *Dependency, full string) *Dependency {
-	if d := r.instances[full]; d != nil {
+func (r *Registry) instance(parent *Dependency, which instanceOf) *Dependency {
+	if d := r.instances[which]; d != nil {
 		return d
 	}
 	if len(r.instances) >= maxInstances && r.evict() == 0 {
-		full = parent.name + "/" + policy.Overflow
+		which.instance = policy.Overflow
 		r.spilled++
-		if d := r.instances[full]; d != nil {
+		if d := r.instances[which]; d != nil {
 			return d
 		}
 	}
-	d := open(full, parent.state.Rules(), append(slices.Clip(r.opts), track))
-	r.instances[full] = d
+	d := open(which.String(), parent.state.Rules(), append(slices.Clip(r.opts), track))
+	r.instances[which] = d
 	return d
 }
 
@@ -116,13 +122,21 @@ func track(d *Dependency) {
 	d.used.Store(int64(d.now()))
 }
 
-// evict forgets idle instances and says how many. One that is called right now,
-// or whose breaker is not closed, stays.
+// evictScan bounds how many instances one call looks at for idle ones: when there
+// is no room, not every call for one more must walk all of them.
+const evictScan = 32
+
+// evict forgets idle instances among a few, and says how many. One that is called
+// right now, or whose breaker is not closed, stays.
 func (r *Registry) evict() (gone int) {
-	for name, d := range r.instances {
+	seen := 0
+	for which, d := range r.instances {
 		if d.idle() {
-			delete(r.instances, name)
+			delete(r.instances, which)
 			gone++
+		}
+		if seen++; seen == evictScan {
+			break
 		}
 	}
 	return gone
@@ -162,13 +176,12 @@ func (r *Registry) swap(rules map[string]*policy.Rules) (moved []*Dependency) {
 		d.state.Reload(d.now(), rule)
 		moved = append(moved, d)
 	}
-	for full, d := range r.instances {
-		name, _, _ := strings.Cut(full, "/")
-		if rule := rules[name]; rule != nil {
+	for which, d := range r.instances {
+		if rule := rules[which.declared]; rule != nil {
 			d.state.Reload(d.now(), rule)
 			moved = append(moved, d)
 		} else {
-			delete(r.instances, full)
+			delete(r.instances, which)
 		}
 	}
 	return moved

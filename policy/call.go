@@ -117,6 +117,7 @@ type Call struct {
 	prev     time.Duration // the wait before this one
 	after    time.Duration // when to come back, if known
 	shard    uint32
+	epoch    uint32 // of the State when reserved was made
 
 	phase     phase
 	priority  bulkhead.Priority
@@ -310,7 +311,7 @@ func (c *Call) endWhole(now clock.Instant) {
 		if c.heard {
 			v = c.verdict
 		}
-		c.lane.breaker.Load().Settle(now, c.shard, c.whole.permit, v, 0)
+		c.lane.breaker.Load().Settle(now, c.shard, c.whole.permit, v, c.after)
 	}
 	if c.slotIn && c.out|c.open == 0 {
 		c.slotIn = false

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -72,6 +74,8 @@ type lanes struct {
 
 	mu     sync.RWMutex // guards byName
 	byName map[string]*keyedLane
+	ring   []*keyedLane // the same, for the hand that looks for idle ones
+	hand   int
 	spill  *keyedLane
 }
 
@@ -117,6 +121,7 @@ func (ls *lanes) add(s *State, r *Rules, now clock.Instant, name string) *keyedL
 		ls.byName = make(map[string]*keyedLane)
 	}
 	ls.byName[name] = l
+	ls.ring = append(ls.ring, l)
 	return l
 }
 
@@ -124,17 +129,24 @@ func (ls *lanes) add(s *State, r *Rules, now clock.Instant, name string) *keyedL
 // must not make every call walk a thousand of them.
 const evictScan = 32
 
-// evict removes idle lanes among a few of them. A lane in flight, or whose
+// evict removes idle lanes among the next few, going round as a clock's hand does,
+// so that the same script evicts the same lanes twice. A lane in flight, or whose
 // breaker is not closed, or that is held back, stays: forgetting it would let
 // traffic through to something known to be broken.
-func (ls *lanes) evict(now clock.Instant, r *Rules) bool {
-	seen, room := 0, false
-	for name, l := range ls.byName {
-		if l.idle(now, r) {
-			delete(ls.byName, name)
-			room = true
+func (ls *lanes) evict(now clock.Instant, r *Rules) (room bool) {
+	for range min(evictScan, len(ls.ring)) {
+		ls.hand %= len(ls.ring)
+		l := ls.ring[ls.hand]
+		if !l.idle(now, r) {
+			ls.hand++
+			continue
 		}
-		if seen++; seen == evictScan {
+		room = true
+		delete(ls.byName, l.name)
+		last := len(ls.ring) - 1
+		ls.ring[ls.hand] = ls.ring[last]
+		ls.ring[last] = nil
+		if ls.ring = ls.ring[:last]; last == 0 {
 			break
 		}
 	}
@@ -151,12 +163,13 @@ func (l *keyedLane) idle(now clock.Instant, r *Rules) bool {
 	return now.Sub(clock.Instant(l.used.Load())) >= r.Policy.Breaker.PartitionIdle
 }
 
-// each calls f for every lane, the shared one last.
+// each calls f for every lane in the order of their names, so that the same
+// script runs the same way twice; the shared one comes last.
 func (ls *lanes) each(f func(*keyedLane)) {
 	ls.mu.RLock()
 	defer ls.mu.RUnlock()
-	for _, l := range ls.byName {
-		f(l)
+	for _, name := range slices.Sorted(maps.Keys(ls.byName)) {
+		f(ls.byName[name])
 	}
 	if ls.spill != nil {
 		f(ls.spill)

@@ -82,8 +82,7 @@ type Timeout struct {
 	Call time.Duration
 
 	// Attempt is the most time that one attempt may take. Zero means 4 s, or Call
-	// when that is shorter; Off
-	// means only the call's deadline counts.
+	// when that is shorter; Off means only the call's deadline counts.
 	Attempt time.Duration
 
 	// Margin is the least time that must be left for another attempt to be worth
@@ -235,7 +234,8 @@ type Breaker struct {
 	FailureRate Ratio
 
 	// SlowCall is the time above which an answer counts as slow. Zero means 80 %
-	// of the attempt timeout; Off means that slowness does not count.
+	// of the attempt timeout, or of the call timeout with PerCall; Off means that
+	// slowness does not count.
 	SlowCall time.Duration
 
 	// SlowRate opens the breaker when this share was slow. Zero means 80 %.

@@ -98,7 +98,7 @@ func (b Breaker) resolved(t Timeout) Breaker {
 	b.WindowCalls = noRule(b.WindowCalls)
 	b.MinCalls = or(b.MinCalls, b.defaultMinCalls())
 	b.FailureRate = or(b.FailureRate, defaultFailureRate)
-	b.SlowCall = or(b.SlowCall, slowDefault(t))
+	b.SlowCall = or(b.SlowCall, b.slowDefault(t))
 	b.SlowRate = or(b.SlowRate, defaultSlowRate)
 	b.Failures = noRule(b.Failures)
 	b.Consecutive = noRule(b.Consecutive)
@@ -123,10 +123,13 @@ func (b Breaker) defaultMinCalls() int {
 	return defaultMinCalls
 }
 
-// slowDefault is 80 % of the attempt timeout, or of the call timeout when that
-// is off. With neither there is nothing to be slow against.
-func slowDefault(t Timeout) time.Duration {
+// slowDefault is 80 % of the timeout of what the breaker wraps: the attempt's, or
+// the call's. With neither there is nothing to be slow against.
+func (b Breaker) slowDefault(t Timeout) time.Duration {
 	limit := firstSet(t.Attempt, t.Call)
+	if b.Per == PerCall {
+		limit = firstSet(t.Call, t.Attempt)
+	}
 	if limit <= 0 {
 		return Off
 	}

@@ -302,6 +302,7 @@ func (c *Call) withdraw(now clock.Instant) bool {
 		c.charged = c.state.tokens().TryWithdraw(c.rules.tokens)
 		return c.charged
 	}
+	c.epoch = c.state.epoch()
 	c.reserved, c.charged = c.state.budget.TryWithdraw(now, c.rules.budget)
 	return c.charged
 }
@@ -316,7 +317,9 @@ func (c *Call) refund(now clock.Instant) {
 		c.state.tokens().Refund(c.rules.tokens)
 		return
 	}
-	c.state.budget.Refund(now, c.reserved)
+	if c.epoch == c.state.epoch() {
+		c.state.budget.Refund(now, c.reserved)
+	}
 }
 
 // Release ends a result that outlived its verdict, such as a response body: the

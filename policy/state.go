@@ -26,9 +26,16 @@ type State struct {
 	more   atomic.Pointer[parts]
 	draws  atomic.Uint64 // number of the last call that drew; starts at the seed
 	shards uint16
-	funded bool        // budget is made; written before the rules that need it
-	off    atomic.Bool // retries are switched off
+	funded bool          // budget is made; written before the rules that need it
+	flags  atomic.Uint32 // retriesAreOff, and above it how often the budget was emptied by a reload
 }
+
+// retriesAreOff is the bit of State.flags that switches retries off; nextEpoch is
+// what the rest of it counts in.
+const (
+	retriesAreOff = 1
+	nextEpoch     = 2
+)
 
 // parts are what not every dependency has.
 type parts struct {
@@ -173,6 +180,7 @@ func (s *State) fund(now clock.Instant, span time.Duration) {
 		s.funded = true
 	case s.budget.Span() != span:
 		s.budget.Resize(now, span)
+		s.flags.Add(nextEpoch) // reservations of before are not refunded into it
 	}
 }
 
@@ -243,7 +251,13 @@ func (s *State) limiterOrNil() *ratelimit.Limiter {
 
 func (s *State) limiter() *ratelimit.Limiter  { return s.part().limiter }
 func (s *State) throttle() *throttle.Throttle { return s.part().throttle }
-func (s *State) tokens() *budget.Bucket       { return s.part().tokens }
+
+func (s *State) tokens() *budget.Bucket {
+	if p := s.part(); p != nil {
+		return p.tokens
+	}
+	return nil
+}
 
 func (s *State) partitions() *lanes {
 	if p := s.part(); p != nil {
@@ -292,17 +306,23 @@ func (s *State) Deliver(emit func(Event)) {
 // SwitchRetries turns the dependency's retries and hedges on or off, at once and
 // also for calls under way.
 func (s *State) SwitchRetries(now clock.Instant, allowed bool) {
-	if s.off.Swap(!allowed) == allowed {
-		e := Event{Kind: RetriesSwitched, At: now, Reason: RetriesOff}
-		if allowed {
-			e.Reason = None
-		}
+	var before uint32
+	e := Event{Kind: RetriesSwitched, At: now}
+	if allowed {
+		before = s.flags.And(^uint32(retriesAreOff))
+	} else {
+		before, e.Reason = s.flags.Or(retriesAreOff), RetriesOff
+	}
+	if (before&retriesAreOff == 0) != allowed {
 		s.note(e)
 	}
 }
 
+// epoch says between which reloads that emptied the budget this is.
+func (s *State) epoch() uint32 { return s.flags.Load() / nextEpoch }
+
 func (s *State) retriesOff() bool {
-	if s.off.Load() {
+	if s.flags.Load()&retriesAreOff != 0 {
 		return true
 	}
 	p := s.part()

@@ -1,0 +1,394 @@
+package gabion_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/policy"
+)
+
+func begin(t *testing.T, d *gabion.Dependency, opts ...gabion.CallOption) *gabion.Attempt {
+	t.Helper()
+	a, err := gabion.Begin(t.Context(), d, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func counts(d *gabion.Dependency) (calls, failures int64) {
+	c := d.Stats().Main.Breaker.Counts
+	return c.Calls, c.Failures
+}
+
+// Only the first word about an attempt counts, in any order and number of verbs.
+func TestAnAttemptByHandSettlesAndClosesOnce(t *testing.T) {
+	cases := []struct {
+		name            string
+		do              func(*gabion.Attempt)
+		calls, failures int64
+	}{
+		{"success", func(a *gabion.Attempt) { a.Settle(nil); a.Close(nil) }, 1, 0},
+		{"failure", func(a *gabion.Attempt) { a.Settle(errDown); a.Close(nil) }, 1, 1},
+		{"a declined card is an answer", func(a *gabion.Attempt) {
+			a.SettleOutcome(policy.Outcome{Class: policy.Business}, errPermanent)
+			a.Close(nil)
+		}, 1, 0},
+		{"settled twice", func(a *gabion.Attempt) { a.Settle(nil); a.Settle(errDown); a.Close(nil) }, 1, 0},
+		{"closed twice", func(a *gabion.Attempt) { a.Settle(nil); a.Close(nil); a.Close(errDown) }, 1, 0},
+		{"closed and never settled", func(a *gabion.Attempt) { a.Close(nil) }, 0, 0},
+		{"closed with an error and never settled", func(a *gabion.Attempt) { a.Close(errDown) }, 0, 0},
+		{"settled after the close", func(a *gabion.Attempt) { a.Close(nil); a.Settle(errDown); a.Close(errDown) }, 0, 0},
+		{"broke after its verdict", func(a *gabion.Attempt) { a.Settle(nil); a.Close(errDown) }, 2, 1},
+		{"broke, and closed twice", func(a *gabion.Attempt) { a.Settle(nil); a.Close(errDown); a.Close(errDown) }, 2, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, _ := watched(policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}})
+				a := begin(t, d)
+				if d.Stats().Bulkhead.InUse != 1 {
+					t.Error("it holds no slot")
+				}
+				c.do(a)
+				if calls, failures := counts(d); calls != c.calls || failures != c.failures {
+					t.Errorf("the breaker counted %d calls and %d failures, want %d and %d", calls, failures, c.calls, c.failures)
+				}
+				nothingHeld(t, d)
+				if a.Context().Err() != context.Canceled {
+					t.Errorf("its context says %v", a.Context().Err())
+				}
+				begin(t, d).Close(nil) // there is room again
+			})
+		})
+	}
+}
+
+// What Settle says is what Do would have said.
+func TestSettleReturnsWhatDoWould(t *testing.T) {
+	for _, err := range []error{nil, errDown, errPermanent, errUnsaid} {
+		synctest.Test(t, func(t *testing.T) {
+			d, _ := watched(policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 1}})
+			want := d.Run(t.Context(), fails(err), gabion.WithoutRetry())
+			a := begin(t, d)
+			got := a.Settle(err)
+			a.Close(nil)
+			if fmt.Sprint(got) != fmt.Sprint(want) || errors.Is(got, errDown) != (err == errDown) {
+				t.Errorf("Settle says %v, Do says %v", got, want)
+			}
+		})
+	}
+}
+
+func TestAnAttemptsCancelAndDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(policy.Policy{Timeout: policy.Timeout{Call: 2 * time.Second, Attempt: time.Second}})
+		ctx, cancel := context.WithCancel(t.Context())
+		a, err := gabion.Begin(ctx, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		wantReason(t, a.Settle(a.Context().Err()), gabion.Canceled)
+		a.Close(errDown) // because the caller gave up
+		if calls, failures := counts(d); calls != 0 || failures != 0 {
+			t.Errorf("the caller's cancel was counted: %d, %d", calls, failures)
+		}
+
+		a = begin(t, d)
+		<-a.Context().Done()
+		err = a.Settle(a.Context().Err())
+		if gabion.EffectOf(err) != gabion.UnknownEffect || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after its deadline it says %v", err)
+		}
+		a.Close(nil)
+		if _, failures := counts(d); failures != 1 {
+			t.Errorf("%d failures", failures)
+		}
+		nothingHeld(t, d)
+	})
+}
+
+// Begin waits for its slot as Do does.
+func TestBeginWaitsForItsSlotAndCanBeRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, Queue: 1}})
+		first := begin(t, d)
+		var second *gabion.Attempt
+		var wg sync.WaitGroup
+		wg.Go(func() { second = begin(t, d) })
+		synctest.Wait()
+		_, err := gabion.Begin(t.Context(), d)
+		wantReason(t, err, gabion.BulkheadFull)
+		first.Close(nil)
+		wg.Wait()
+		start := time.Now()
+		_, err = gabion.Begin(t.Context(), d)
+		wantReason(t, err, gabion.QueueTimeout)
+		wantElapsed(t, start, time.Second)
+		second.Close(nil)
+		nothingHeld(t, d)
+		ctx, cancel := context.WithCancel(t.Context())
+		first = begin(t, d)
+		time.AfterFunc(time.Millisecond, cancel)
+		_, err = gabion.Begin(ctx, d)
+		wantReason(t, err, gabion.Canceled)
+		first.Close(nil)
+		nothingHeld(t, d)
+	})
+}
+
+func TestAnAttemptIsSafeForConcurrentUse(t *testing.T) {
+	d, _ := watched(policy.Policy{Breaker: policy.Breaker{MinCalls: 1 << 20}})
+	for range 200 {
+		a := begin(t, d)
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				if i%2 == 0 {
+					a.Settle(errDown)
+				}
+				a.Context().Err()
+				a.Close(errDown)
+			})
+		}
+		wg.Wait()
+	}
+	gabiontest.NothingHeld(t, d)
+}
+
+// E1: with Open the attempt lives until Close, its deadline included, though the
+// verdict was given when work returned.
+func TestOpenLivesUntilClose(t *testing.T) {
+	for _, hedges := range []int{0, 1} {
+		t.Run(fmt.Sprintf("hedge=%d", hedges), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, _ := watched(policy.Policy{
+					Timeout: policy.Timeout{Call: 2 * time.Second, Attempt: time.Second}, Safe: true,
+					Hedge:    policy.Hedge{Max: hedges, Delay: 500 * time.Millisecond},
+					Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off},
+				})
+				var inner context.Context
+				v, a, err := gabion.Open(t.Context(), d, func(ctx context.Context) (string, error) { inner = ctx; return "body", nil })
+				if v != "body" || err != nil || a == nil || a.Context() != inner {
+					t.Fatal(v, a, err)
+				}
+				if calls, failures := counts(d); calls != 1 || failures != 0 {
+					t.Errorf("the verdict is %d calls, %d failures", calls, failures)
+				}
+				if d.Stats().Bulkhead.InUse != 1 || inner.Err() != nil {
+					t.Errorf("the attempt is gone: %+v, %v", d.Stats().Bulkhead, inner.Err())
+				}
+				wantReason(t, d.Run(t.Context(), works), gabion.BulkheadFull)
+				time.Sleep(time.Second)
+				if inner.Err() != context.DeadlineExceeded || context.Cause(inner) != error(gabion.AttemptTimeout) {
+					t.Errorf("after its timeout: %v, %v", inner.Err(), context.Cause(inner))
+				}
+				a.Close(inner.Err())
+				if calls, failures := counts(d); calls != 2 || failures != 1 {
+					t.Errorf("after a body that broke: %d calls, %d failures", calls, failures)
+				}
+				nothingHeld(t, d)
+			})
+		})
+	}
+}
+
+func TestOpenGivesNoAttemptWithoutAResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, hedges := range []int{0, 1} {
+			d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: hedges, Delay: time.Second}})
+			_, a, err := gabion.Open(t.Context(), d, withResult(fails(errDown)))
+			if a != nil || err == nil {
+				t.Errorf("%v, %v", a, err)
+			}
+			nothingHeld(t, d)
+		}
+	})
+}
+
+// An open result holds the only slot. The retry must not wait for it.
+func TestOpenRetriesWithOneSlot(t *testing.T) {
+	for _, hedges := range []int{0, 1} {
+		for _, wait := range []time.Duration{time.Nanosecond, time.Second} {
+			t.Run(fmt.Sprintf("hedge=%d/%s", hedges, wait), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var gone atomic.Int64
+					d, _ := watched(policy.Policy{
+						Safe: true, Retry: policy.Retry{Backoff: every(wait)},
+						Bulkhead: policy.Bulkhead{Limit: 1, Queue: 1, QueueTimeout: policy.Off},
+						Hedge:    policy.Hedge{Max: hedges, Delay: policy.Off},
+					}, gabion.WithClassify(func(v any, err error) policy.Outcome {
+						if v == 503 {
+							return policy.Outcome{Class: policy.ServerError}
+						}
+						return policy.Outcome{}
+					}), gabion.WithDiscard(func(v any) { gone.Add(1) }))
+					n := 0
+					v, a, err := gabion.Open(t.Context(), d, func(context.Context) (int, error) {
+						if n++; n < 3 {
+							return 503, nil
+						}
+						return 200, nil
+					})
+					if v != 200 || err != nil || a == nil {
+						t.Fatal(v, a, err)
+					}
+					if gone.Load() != 2 || d.Stats().Bulkhead.InUse != 1 {
+						t.Errorf("%d results discarded, %d slots in use", gone.Load(), d.Stats().Bulkhead.InUse)
+					}
+					a.Close(nil)
+					nothingHeld(t, d)
+
+					v, a, err = gabion.Open(t.Context(), d, func(context.Context) (int, error) { return 503, nil })
+					if v != 503 || err == nil || a == nil || a.Context().Err() != nil {
+						t.Fatalf("the last result is the caller's also on failure: %v, %v, %v", v, a, err)
+					}
+					a.Close(nil)
+					nothingHeld(t, d)
+				})
+			})
+		}
+	}
+}
+
+// A hedge that wins an Open stays open, and the loser's result is discarded.
+func TestOpenWithAHedgeThatWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gone atomic.Int64
+		d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}},
+			gabion.WithDiscard(func(v any) { gone.Add(int64(v.(int))) }))
+		v, a, err := gabion.Open(t.Context(), d, func(ctx context.Context) (int, error) {
+			n := gabion.AttemptNumber(ctx)
+			if n == 1 {
+				time.Sleep(time.Second) // deaf, and it brings a result after all
+			}
+			return n, nil
+		})
+		if v != 2 || err != nil || a.Context().Err() != nil || gone.Load() != 1 {
+			t.Errorf("%d, %v, its context says %v, discarded %d", v, err, a.Context().Err(), gone.Load())
+		}
+		if d.Stats().Bulkhead.InUse != 1 {
+			t.Errorf("%+v", d.Stats().Bulkhead)
+		}
+		a.Close(nil)
+		nothingHeld(t, d)
+	})
+}
+
+// Discard gets each result that nobody sees exactly once; a call's own goes before
+// the dependency's.
+func TestResultsOfRetriedAttemptsAreDiscardedOnce(t *testing.T) {
+	bad := gabion.WithClassify(func(v any, _ error) policy.Outcome {
+		if v.(int) < 3 {
+			return policy.Outcome{Class: policy.ServerError}
+		}
+		return policy.Outcome{}
+	})
+	for _, own := range []bool{false, true} {
+		for _, hedges := range []int{0, 1} {
+			synctest.Test(t, func(t *testing.T) {
+				var theDependencys, theCalls []any
+				d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}}, bad,
+					gabion.WithDiscard(func(v any) { theDependencys = append(theDependencys, v) }))
+				opts := []gabion.CallOption{}
+				got, other := &theDependencys, &theCalls
+				if own {
+					opts = append(opts, gabion.DiscardWith(func(v any) { theCalls = append(theCalls, v) }))
+					got, other = other, got
+				}
+				v, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) { return gabion.AttemptNumber(ctx), nil }, opts...)
+				if v != 3 || err != nil || fmt.Sprint(*got) != "[1 2]" || len(*other) != 0 {
+					t.Errorf("own=%v: got %d, %v, discarded %v and %v", own, v, err, *got, *other)
+				}
+			})
+		}
+	}
+}
+
+// Discard is the user's code too: a panic in it goes to the caller, and nothing
+// that the call held is lost.
+func TestAPanickingDiscardLosesNothing(t *testing.T) {
+	unsent := gabion.WithClassify(func(any, error) policy.Outcome {
+		return policy.Outcome{Class: policy.Network, NeverSent: true}
+	})
+	for _, immediate := range []bool{false, true} {
+		for _, hedges := range []int{0, 1} {
+			for verb, call := range verbs {
+				t.Run(fmt.Sprintf("%s/hedge=%d/immediate=%v", verb, hedges, immediate), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						d, _ := watched(policy.Policy{
+							Safe: true, Retry: policy.Retry{Immediate: immediate}, Breaker: eager(time.Second),
+							Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}, Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off},
+						}, unsent, gabion.WithDiscard(func(any) { panic("boom") }))
+						b, _ := d.Breaker("")
+						b.ObserveOnly()
+						got := panicOf(func() { call(t.Context(), d, works) })
+						if (got == "boom") == (verb == "Run") { // Run has no results
+							t.Errorf("it panicked with %v", got)
+						}
+						nothingHeld(t, d)
+						if s := d.Stats().Budget; verb != "Run" && !immediate && hedges == 0 && s.Sent != 0 {
+							t.Errorf("budget %+v: a retry that was not made is charged", s)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestAPanickingDiscardOfALoserDoesNotEndTheProcess(t *testing.T) {
+	for _, hedgeLoses := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}},
+				gabion.WithDiscard(func(any) { panic("boom") }))
+			panicOf(func() {
+				gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+					n := gabion.AttemptNumber(ctx)
+					if (n == 2) == hedgeLoses {
+						time.Sleep(time.Second)
+					} else {
+						time.Sleep(100 * time.Millisecond)
+					}
+					return n, nil
+				})
+			})
+			time.Sleep(10 * time.Second)
+			nothingHeld(t, d)
+		})
+	}
+}
+
+// C37: a thousand calls when the open time ends, one place: one call goes out.
+func TestOneProbeOfAThousandCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, rec := watched(policy.Policy{Breaker: eager(time.Second), Bulkhead: policy.Bulkhead{Off: true}})
+		d.Run(t.Context(), fails(errDown))
+		time.Sleep(time.Second)
+		var refused atomic.Int64
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				if errors.Is(d.Run(t.Context(), lasts(time.Millisecond, nil)), gabion.BreakerOpen) {
+					refused.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		rec.WantAttempts(t, 2)
+		if refused.Load() != 999 {
+			t.Errorf("%d were refused", refused.Load())
+		}
+		wantState(t, d, breaker.Closed)
+	})
+}

@@ -1,0 +1,86 @@
+package gabion_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// SPEC B6, DESIGN §5: who, why, may it have happened, and the real error inside.
+func TestErrorTexts(t *testing.T) {
+	cases := []struct {
+		err  gabion.Error
+		want string
+	}{
+		{gabion.Error{Dependency: "db", Reason: gabion.BreakerOpen, RetryAfter: 1500 * time.Millisecond}, "db: breaker_open, nothing sent, retry after 1.5s"},
+		{gabion.Error{Dependency: "db", Reason: gabion.NotSafe, Attempts: 1, Effect: gabion.UnknownEffect, Err: io.ErrUnexpectedEOF}, "db: not_safe after 1 attempt, may have happened: unexpected EOF"},
+		{gabion.Error{Dependency: "db", Reason: gabion.AttemptsExhausted, Attempts: 3, Err: io.EOF}, "db: attempts_exhausted after 3 attempts: EOF"},
+		{gabion.Error{Dependency: "db", Reason: gabion.UnknownDependency, Err: errors.New("known are a, b")}, "db: unknown_dependency: known are a, b"},
+		{gabion.Error{Dependency: "db", Reason: gabion.Invalid, Err: errors.New("no")}, "db: invalid: no"},
+		{gabion.Error{Dependency: "db", Reason: gabion.Paced, RetryAfter: time.Nanosecond}, "db: paced, nothing sent, retry after 0s"},
+	}
+	for _, c := range cases {
+		if got := c.err.Error(); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// Each Reason is its own sentinel, and context errors stay visible.
+func TestErrorsAreFound(t *testing.T) {
+	for _, r := range policy.Reasons() {
+		err := fmt.Errorf("wrapped: %w", &gabion.Error{Dependency: "db", Reason: r, Err: io.EOF})
+		for _, other := range policy.Reasons() {
+			if errors.Is(err, other) != (r == other) {
+				t.Errorf("errors.Is(%s, %s)", r, other)
+			}
+		}
+		timeout := r == gabion.CallTimeout || r == gabion.AttemptTimeout
+		if errors.Is(err, context.DeadlineExceeded) != timeout || errors.Is(err, context.Canceled) != (r == gabion.Canceled) {
+			t.Errorf("%s: the context's error is wrong", r)
+		}
+		var net net.Error
+		var theTimeout interface{ Timeout() bool }
+		if errors.As(err, &net) || !errors.As(err, &theTimeout) || theTimeout.Timeout() != timeout {
+			t.Errorf("%s: Timeout is wrong", r)
+		}
+		if !errors.Is(err, io.EOF) || gabion.ReasonOf(err) != r {
+			t.Errorf("%s: the real error is lost, or its reason", r)
+		}
+	}
+}
+
+func TestReasonAndEffectOfAnyError(t *testing.T) {
+	inner := &gabion.Error{Reason: gabion.BreakerOpen, Effect: gabion.NoEffect}
+	cases := []struct {
+		err    error
+		reason gabion.Reason
+		effect gabion.Effect
+	}{
+		{nil, policy.None, gabion.NoEffect},
+		{io.EOF, policy.None, gabion.UnknownEffect},
+		{inner, gabion.BreakerOpen, gabion.NoEffect},
+		{&gabion.Error{Reason: gabion.DoNotRetry, Effect: gabion.UnknownEffect, Err: inner}, gabion.DoNotRetry, gabion.UnknownEffect},
+		{errors.Join(io.EOF, inner), gabion.BreakerOpen, gabion.NoEffect},
+		{uncomparable{}, policy.None, gabion.UnknownEffect},
+	}
+	for _, c := range cases {
+		if r, e := gabion.ReasonOf(c.err), gabion.EffectOf(c.err); r != c.reason || e != c.effect {
+			t.Errorf("%v: %s, %s; want %s, %s", c.err, r, e, c.reason, c.effect)
+		}
+	}
+	if errors.Is(inner, uncomparable{}) {
+		t.Error("an error is another that can't be compared")
+	}
+}
+
+type uncomparable struct{ _ []int }
+
+func (uncomparable) Error() string { return "uncomparable" }

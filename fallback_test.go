@@ -1,0 +1,92 @@
+package gabion_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// G7: a fallback answers the reasons that it names, never while an effect is
+// unknown, and each answer is counted.
+func TestFallbackAnswersOnlyWhatItNames(t *testing.T) {
+	noEffect := classify.Throttled(errors.New("busy"), 0)
+	cases := []struct {
+		name  string
+		on    []gabion.Reason
+		work  error
+		opts  []gabion.CallOption
+		falls bool
+	}{
+		{"named, and nothing happened", []gabion.Reason{gabion.AttemptsExhausted}, noEffect, nil, true},
+		{"named, but it may have happened", []gabion.Reason{gabion.AttemptsExhausted}, errDown, nil, false},
+		{"not named", []gabion.Reason{gabion.BreakerOpen}, noEffect, nil, false},
+		{"nothing named", nil, noEffect, nil, false},
+		{"success", []gabion.Reason{gabion.AttemptsExhausted, policy.None}, nil, nil, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, rec := watched(policy.Policy{Safe: true, Pace: policy.Pace{Off: true}})
+				var got error
+				f := gabion.Fallback[int]{On: c.on, Answer: func(ctx context.Context, err error) (int, error) { got = err; return 42, nil }}
+				v, err := gabion.DoOr(t.Context(), d, withResult(fails(c.work)), f, c.opts...)
+				if fell := v == 42 && err == nil; fell != c.falls || fell != (got != nil) {
+					t.Fatalf("%d, %v, the fallback got %v", v, err, got)
+				}
+				want := 0
+				if c.falls {
+					want = 1
+					wantReason(t, got, gabion.AttemptsExhausted)
+				} else if c.work != nil && !errors.Is(err, c.work) {
+					t.Errorf("the real error is lost: %v", err)
+				}
+				if n := count(rec, kind(policy.FellBack)); n != want || d.Stats().Fallbacks != int64(want) {
+					t.Errorf("%d events, %d counted, want %d", n, d.Stats().Fallbacks, want)
+				}
+			})
+		})
+	}
+}
+
+func TestFallbackAnswersAnOpenBreakerAndMayFailItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(policy.Policy{Breaker: eager(time.Minute)})
+		d.Run(t.Context(), fails(errDown))
+		f := gabion.Fallback[int]{On: []gabion.Reason{gabion.BreakerOpen}, Answer: func(context.Context, error) (int, error) { return 7, errPermanent }}
+		if v, err := gabion.DoOr(t.Context(), d, withResult(works), f); v != 7 || err != errPermanent {
+			t.Errorf("%d, %v", v, err)
+		}
+	})
+}
+
+// Share exercises the fallback on good days.
+func TestFallbackShareIsExercised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, share := range []policy.Ratio{0, 0.1, 1} {
+			d, _ := watched(policy.Policy{})
+			f := gabion.Fallback[int]{Share: share, Answer: func(_ context.Context, err error) (int, error) {
+				if err != nil {
+					t.Errorf("exercised with %v", err)
+				}
+				return 2, nil
+			}}
+			var answered [3]int
+			for range 2000 {
+				v, _ := gabion.DoOr(t.Context(), d, withResult(works), f)
+				answered[v]++
+			}
+			if got, want := answered[2], int(2000*share); got < want*8/10 || got > want*12/10 {
+				t.Errorf("share %v: %d of 2000 went to the fallback", share, got)
+			}
+			if d.Stats().Fallbacks != int64(answered[2]) {
+				t.Errorf("%d counted, %d made", d.Stats().Fallbacks, answered[2])
+			}
+		}
+	})
+}

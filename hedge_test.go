@@ -1,0 +1,175 @@
+package gabion_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// hedged is a policy of one try and so many hedges that nothing else stops.
+func hedged(most int, delay time.Duration) policy.Policy {
+	return policy.Policy{
+		Safe: true, Hedge: policy.Hedge{Max: most, Delay: delay}, Pace: policy.Pace{Off: true},
+		Retry: policy.Retry{Attempts: 1, Budget: free}, Breaker: policy.Breaker{Off: true},
+	}
+}
+
+func TestHedgesGoWhenTheyAreDue(t *testing.T) {
+	ms := func(n ...int) (all []time.Duration) {
+		for _, n := range n {
+			all = append(all, time.Duration(n)*time.Millisecond)
+		}
+		return all
+	}
+	hang := gabiontest.Step{Takes: 3 * time.Second}
+	quickly := gabiontest.Step{Takes: 100 * time.Millisecond, Err: errDown}
+	pushed := gabiontest.Step{Takes: 100 * time.Millisecond, Err: classify.Throttled(errors.New("busy"), 200*time.Millisecond)}
+	stop := gabiontest.Step{Takes: 100 * time.Millisecond, Err: classify.DoNotRetry(errDown)}
+	fatal := gabiontest.Step{Takes: 100 * time.Millisecond, Err: errPermanent}
+	cases := []struct {
+		name  string
+		most  int
+		delay time.Duration
+		steps []gabiontest.Step
+		sent  []time.Duration
+	}{
+		{"C104 one after the other", 3, 500 * time.Millisecond, []gabiontest.Step{hang}, ms(0, 500, 1000, 1500)},
+		{"C105 a failure brings the next, and the delay starts anew", 2, 500 * time.Millisecond, []gabiontest.Step{quickly, hang}, ms(0, 100, 600)},
+		{"C105 a fatal failure ends it", 2, 500 * time.Millisecond, []gabiontest.Step{fatal, hang}, ms(0)},
+		{"C107 no delay: all at once", 3, 0, []gabiontest.Step{hang}, ms(0, 0, 0, 0)},
+		{"C107 no delay ever: only failures bring the next", 3, policy.Off, []gabiontest.Step{quickly, quickly, hang}, ms(0, 100, 200)},
+		{"C108 pushback says when", 2, 500 * time.Millisecond, []gabiontest.Step{pushed, hang}, ms(0, 300, 800)},
+		{"C108 pushback that says never", 2, 500 * time.Millisecond, []gabiontest.Step{stop, hang}, ms(0)},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, _ := watched(hedged(c.most, c.delay))
+				s := gabiontest.NewScript(c.steps...)
+				start := time.Now()
+				gabion.Do(t.Context(), d, s.Call)
+				var sent []time.Duration
+				for _, a := range s.Seen() {
+					sent = append(sent, a.At.Sub(start))
+				}
+				if fmt.Sprint(sent) != fmt.Sprint(c.sent) {
+					t.Errorf("sent at %v, want %v", sent, c.sent)
+				}
+				nothingHeld(t, d)
+			})
+		})
+	}
+}
+
+// C109: when all fail, the error is that of the one which completed last.
+func TestWhenAllHedgesFailTheLastOneSpeaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(hedged(2, 10*time.Millisecond))
+		takes := []time.Duration{0, 100, 200, 50}
+		_, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+			n := gabion.AttemptNumber(ctx)
+			time.Sleep(takes[n] * time.Millisecond)
+			return 0, classify.Transient(fmt.Errorf("attempt %d", n))
+		})
+		if e := asError(t, err); e.Attempts != 3 || e.Err.Error() != "attempt 2" {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// C109: the caller's cancel ends them all.
+func TestTheCallersCancelEndsAllHedges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := hedged(3, 10*time.Millisecond)
+		p.Breaker = policy.Breaker{MinCalls: 1}
+		d, _ := watched(p)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		start := time.Now()
+		var ended sync.WaitGroup
+		_, err := gabion.Do(ctx, d, func(ctx context.Context) (int, error) {
+			ended.Add(1)
+			defer ended.Done()
+			return 0, hangs(ctx)
+		})
+		ended.Wait()
+		wantElapsed(t, start, 100*time.Millisecond)
+		wantReason(t, err, gabion.Canceled)
+		synctest.Wait()
+		if calls, failures := counts(d); calls != 0 || failures != 0 {
+			t.Errorf("the breaker counted %d, %d", calls, failures)
+		}
+		nothingHeld(t, d)
+	})
+}
+
+// T16: a call is answered when it is decided, not at its deadline, whoever decides
+// it.
+func TestTrapT16_ACallIsAnsweredWhenItIsDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(hedged(1, 10*time.Millisecond))
+		start := time.Now()
+		_, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+			if gabion.AttemptNumber(ctx) == 2 {
+				return 0, errPermanent
+			}
+			return 0, hangs(ctx)
+		})
+		wantElapsed(t, start, 10*time.Millisecond)
+		wantReason(t, err, gabion.NotRetryable)
+		if !errors.Is(err, errPermanent) {
+			t.Error(err)
+		}
+	})
+}
+
+// C98 [core]: Do returns when deaf work does. A failure is the layer's timeout; a
+// success that comes late is a success.
+func TestDeafWorkIsWaitedFor(t *testing.T) {
+	for _, hedges := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			d, _ := watched(policy.Policy{Timeout: policy.Timeout{Call: time.Second, Attempt: time.Second}, Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}})
+			start := time.Now()
+			_, err := gabion.Do(t.Context(), d, gabiontest.NewScript(gabiontest.Step{Takes: 5 * time.Second, Deaf: true, Err: errUnsaid}).Call)
+			wantElapsed(t, start, 5*time.Second)
+			wantReason(t, err, gabion.CallTimeout)
+			if !errors.Is(err, errUnsaid) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			got, err := gabion.Do(t.Context(), d, gabiontest.NewScript(gabiontest.Step{Takes: 5 * time.Second, Deaf: true}).Call)
+			if got != 1 || err != nil {
+				t.Errorf("a late success: %d, %v", got, err)
+			}
+			nothingHeld(t, d)
+		})
+	}
+}
+
+// With the same seed the same jitter is drawn.
+func TestTheSameSeedDrawsTheSameJitter(t *testing.T) {
+	waits := func(seed uint64) (took []time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			d := gabion.New("db", policy.Policy{Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Backoff: backoff.Full(100*time.Millisecond, time.Second)}}, gabion.WithSeed(seed))
+			for range 5 {
+				start := time.Now()
+				d.Run(t.Context(), fails(errDown))
+				took = append(took, time.Since(start))
+			}
+		})
+		return took
+	}
+	one, again, other := fmt.Sprint(waits(1)), fmt.Sprint(waits(1)), fmt.Sprint(waits(2))
+	if one != again || one == other {
+		t.Errorf("seed 1: %s and %s, seed 2: %s", one, again, other)
+	}
+}

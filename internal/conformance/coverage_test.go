@@ -1,0 +1,260 @@
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// cover says where a case of CONFORMANCE.md is tested, or why it is not.
+type cover struct {
+	id   int
+	fact string
+	in   string // the packages whose tests cite it, "here" being this one
+	out  string // why it is left out, wholly or for now
+}
+
+const (
+	adaptive  = "the learned limit is a later step"
+	endpoints = "balancing over endpoints is not offered"
+	profile   = "a compatibility profile of another system"
+	grpcToo   = "belongs to gabiongrpc; the machine's part is C108"
+)
+
+var coverage = []cover{
+	{1, "a failure rate below and at the threshold", "here breaker", ""},
+	{2, "rates are evaluated on successes", "here breaker", ""},
+	{3, "below the minimum a rate is unknown", "here breaker", ""},
+	{4, "a window of calls forgets the oldest", "here breaker", ""},
+	{5, "a window smaller than its minimum is refused", "policy breaker", ""},
+	{6, "threshold 100 %", "here breaker", ""},
+	{7, "exactly at the threshold", "here breaker", ""},
+	{8, "idle for longer than the window", "here breaker window", ""},
+	{9, "slices of a window read every two seconds", "", profile},
+	{10, "expiry at the age of the window", "window", ""},
+	{11, "the clock jumps", "breaker window budget", ""},
+	{12, "buckets add up to totals", "window", ""},
+	{13, "many cross the threshold together", "breaker", ""},
+	{14, "slow calls trip", "here breaker", ""},
+	{15, "slow is strictly longer", "here breaker", ""},
+	{16, "two rates at once, one transition", "here breaker", ""},
+	{17, "calls in flight age into slow ones", "breaker", ""},
+	{18, "open refuses, then half-opens", "here breaker", ""},
+	{19, "admitted at exactly the open deadline", "here breaker", ""},
+	{20, "open times grow and are reset", "here breaker", ""},
+	{21, "late failure while open", "here breaker", ""},
+	{22, "late success while open", "here breaker", ""},
+	{23, "a refusal tells the time to come back", "here breaker", ""},
+	{24, "huge open times saturate", "here breaker", ""},
+	{25, "rejections are not in the window", "here breaker", ""},
+	{26, "two in a row shut, with doubling times", "", profile},
+	{27, "four probes at once", "here breaker", ""},
+	{28, "the probes' verdict by rate", "here breaker", ""},
+	{29, "slow probes", "here breaker", ""},
+	{30, "a probe that says nothing", "here breaker", ""},
+	{31, "a cancelled probe is neutral", "here breaker", ""},
+	{32, "panic and Goexit are neutral", "here breaker", ""},
+	{33, "a probe that never settles", "here breaker", ""},
+	{34, "a verdict leaves those in flight stale", "here breaker", ""},
+	{35, "success three of four", "here breaker", ""},
+	{36, "admitted in closed, finished in half-open", "here breaker", ""},
+	{37, "a thousand at the end of the open time, one probe", "here breaker", ""},
+	{38, "waiting for the probes' verdict", "", "optional: callers that wait out a probe are not offered; they are refused with the time to come back"},
+	{39, "forced open", "here breaker", ""},
+	{40, "forced open with an end", "here breaker", ""},
+	{41, "disabled", "here breaker", ""},
+	{42, "observe-only", "here breaker", ""},
+	{43, "closed to half-open by hand is refused; reset", "here breaker", ""},
+	{44, "two isolations", "here breaker", ""},
+	{45, "observers that are slow or panic", "breaker .", ""},
+	{46, "a saved half-open breaker is restored as open", "", "optional: state is not persisted"},
+	{47, "two hosts never share a breaker", "here", ""},
+	{48, "three in a row", "here breaker", ""},
+	{49, "ejection times of endpoints", "", endpoints},
+	{50, "outliers by success rate", "", endpoints},
+	{51, "all endpoints bad", "", endpoints},
+	{52, "three attempts, two waits", "here", ""},
+	{53, "no wait that does not fit the deadline", "here", ""},
+	{54, "exponential, linear, constant", "here backoff", ""},
+	{55, "waits under a cap", "backoff", ""},
+	{56, "waits never overflow", "backoff", ""},
+	{57, "full and equal jitter", "here backoff", ""},
+	{58, "decorrelated jitter", "backoff", ""},
+	{59, "jitter of ± 25 %", "", profile},
+	{60, "gRPC's ranges of backoff", "", profile},
+	{61, "Envoy's ranges of backoff", "", profile},
+	{62, "unclassified and ignored errors", "here classify", ""},
+	{63, "discarded bodies are drained and closed", "gabionhttp", ""},
+	{64, "cancel during the wait", "here", ""},
+	{65, "the caller's cancel, an attempt's timeout", "here classify", ""},
+	{66, "unsafe work is repeated only if never sent", "here classify", ""},
+	{67, "a body that can't be sent again", "here gabionhttp", ""},
+	{68, "nothing is sent once the caller has its answer", "here", ""},
+	{69, "every re-send is charged", "here", ""},
+	{70, "the attempt header", "", "headers belong to gabionhttp and gabiongrpc"},
+	{71, "Retry-After", "here gabionhttp", ""},
+	{72, "AWS's header", "", profile},
+	{73, "gRPC's pushback", "", grpcToo},
+	{74, "gRPC's service config", "", grpcToo},
+	{75, "overloaded, don't retry", "here classify gabionhttp", ""},
+	{76, "a budget's reserve", "budget", ""},
+	{77, "a budget's ratio", "budget", ""},
+	{78, "a budget forgets", "budget", ""},
+	{79, "a budget's floor", "budget", ""},
+	{80, "a budget's bounds", "here budget policy", ""},
+	{81, "stacked layers pay in once", "budget", ""},
+	{82, "a share of what is active", "", profile},
+	{83, "a thousand simultaneous failures", "here budget", ""},
+	{84, "which answers move gRPC's tokens", "", profile},
+	{85, "AWS's quota", "budget", ""},
+	{86, "AWS's quota of 2026", "budget", ""},
+	{87, "every mode refills", "here budget", ""},
+	{88, "a refusal returns at once", "here", ""},
+	{89, "the probability of throttling", "here throttle", ""},
+	{90, "what counts as a request", "here throttle", ""},
+	{91, "Finagle's accept rate", "", profile},
+	{92, "Envoy's admission control", "", profile},
+	{93, "timeouts that contradict each other", "policy", ""},
+	{94, "the earlier deadline wins; a cancel is a cancel", "here", ""},
+	{95, "zero, off and negative times", "here policy", ""},
+	{96, "the time that is passed on decreases", "gabionhttp", ""},
+	{97, "rejecting expired requests at a bounded rate", "", profile},
+	{98, "deaf work", "here", "the option to abandon it is not offered"},
+	{99, "capacity two, queue one", "here bulkhead", ""},
+	{100, "cancelled waiters", "here bulkhead", ""},
+	{101, "everything gives its slot back", "here bulkhead", ""},
+	{102, "shrinking and growing", "here bulkhead", ""},
+	{103, "local refusals are no failures", "here", ""},
+	{104, "hedges in flight", "here", ""},
+	{105, "failures bring hedges forward", "here", ""},
+	{106, "losers", "here", ""},
+	{107, "delay zero and off", "here", ""},
+	{108, "pushback", "here", ""},
+	{109, "all fail", "here", ""},
+	{110, "what is never hedged", "here", ""},
+	{111, "gradient limits", "", adaptive},
+	{112, "no growth without need", "", adaptive},
+	{113, "recovery after a step load", "", adaptive},
+	{114, "stuck at the minimum", "", adaptive},
+	{115, "retry outside the breaker", "here", ""},
+	{116, "five layers of three attempts", "here", ""},
+	{117, "reload", "here", ""},
+	{118, "chaos", "", "faults by chance are not offered yet"},
+	{119, "same seed, same log", "here", "sidecar and lab follow"},
+	{120, "partitions are bounded", "here", ""},
+	{121, "kill switch", "here", ""},
+}
+
+// TestEveryCaseIsTestedOrLeftOutWithAReason holds the list to the tests: a
+// package that is said to test a case must cite it.
+func TestEveryCaseIsTestedOrLeftOutWithAReason(t *testing.T) {
+	for i, c := range coverage {
+		if c.id != i+1 || i >= 121 {
+			t.Fatalf("the list has C%d in place %d", c.id, i+1)
+		}
+		if c.in == "" && c.out == "" {
+			t.Errorf("C%d is neither tested nor left out", c.id)
+		}
+		for _, dir := range strings.Fields(c.in) {
+			if !cites(t, dir, c.id) {
+				t.Errorf("C%d: no test of %s cites it", c.id, dir)
+			}
+		}
+	}
+	if len(coverage) != 121 {
+		t.Errorf("%d cases, want 121", len(coverage))
+	}
+	checkPage(t)
+}
+
+// texts are the tests of a package, read once.
+var texts = map[string]string{}
+
+func cites(t *testing.T, dir string, id int) bool {
+	t.Helper()
+	if _, read := texts[dir]; !read {
+		texts[dir] = testsOf(t, dir)
+	}
+	return regexp.MustCompile(fmt.Sprintf(`(^|[^.\w])C%d\b|_C%[1]d_`, id)).MatchString(texts[dir])
+}
+
+func testsOf(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join("..", "..", dir)
+	if dir == "here" {
+		path = "."
+	}
+	files, err := filepath.Glob(filepath.Join(path, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		if dir == "here" && f == "coverage_test.go" {
+			continue
+		}
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// page is docs/conformance.md.
+func page() string {
+	var b strings.Builder
+	b.WriteString(`# Conformance
+
+Systems that call others well agree on most cases, and their bug trackers tell of
+the rest. This is the list of cases that gabion is held to, and where. Those marked
+*machine and front door* are scripts in ` + "`internal/conformance`" + `: they run on the
+machine in virtual time and through ` + "`gabion.Do`" + `, and both must log the same
+decisions, which ` + "`internal/conformance/testdata/decisions.txt`" + ` holds. Another
+package in the list has tests of its own that name the case.
+
+This page is written by ` + "`go test ./internal/conformance -update`" + ` and checked by the
+ordinary tests.
+
+| case | what | where |
+|---|---|---|
+`)
+	for _, c := range coverage {
+		fmt.Fprintf(&b, "| C%d | %s | %s |\n", c.id, c.fact, c.where())
+	}
+	return b.String()
+}
+
+func (c cover) where() string {
+	var where []string
+	for _, dir := range strings.Fields(c.in) {
+		switch dir {
+		case "here":
+			where = append(where, "machine and front door")
+		case ".":
+			where = append(where, "`gabion`")
+		default:
+			where = append(where, "`"+dir+"`")
+		}
+	}
+	if c.out != "" {
+		where = append(where, "left out: "+c.out)
+	}
+	return strings.Join(where, ", ")
+}
+
+func checkPage(t *testing.T) {
+	t.Helper()
+	const path = "../../docs/conformance.md"
+	if *update {
+		write(t, path, page())
+		return
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != page() {
+		t.Errorf("docs/conformance.md is not up to date (%v): run go test ./internal/conformance -update", err)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package gabion_test
+
+const raceEnabled = true

@@ -1,0 +1,230 @@
+package gabion_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/policy"
+)
+
+func registry(t *testing.T, policies map[string]policy.Policy, opts ...gabion.Option) *gabion.Registry {
+	t.Helper()
+	r, err := gabion.NewRegistry(policies, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func get(t *testing.T, r *gabion.Registry, name string) *gabion.Dependency {
+	t.Helper()
+	d, err := r.Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func instance(t *testing.T, r *gabion.Registry, name, of string) *gabion.Dependency {
+	t.Helper()
+	d, err := r.Instance(name, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestRegistryKnowsItsNames(t *testing.T) {
+	r := registry(t, map[string]policy.Policy{"b": {}, "a": {}})
+	if get(t, r, "a") != get(t, r, "a") || get(t, r, "a") == get(t, r, "b") || get(t, r, "b").Name() != "b" {
+		t.Error("a name is a dependency")
+	}
+	if got := fmt.Sprint(r.Names()); got != "[a b]" {
+		t.Errorf("names: %s", got)
+	}
+	for _, ask := range []func() (*gabion.Dependency, error){
+		func() (*gabion.Dependency, error) { return r.Get("c") },
+		func() (*gabion.Dependency, error) { return r.Instance("c", "host") },
+	} {
+		d, err := ask()
+		if d != nil || !errors.Is(err, gabion.UnknownDependency) || err.Error() != "c: unknown_dependency: known are a, b" {
+			t.Errorf("an unknown name: %v, %v", d, err)
+		}
+	}
+	if s := r.Stats(); len(s) != 2 || s[0].Name != "a" || s[1].Name != "b" {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func TestRegistryRefusesWithEveryFinding(t *testing.T) {
+	bad := map[string]policy.Policy{"a": {Retry: policy.Retry{Attempts: -3}}, "b": {Bulkhead: policy.Bulkhead{Limit: -7}}, "c": {}}
+	if _, err := gabion.NewRegistry(bad); !names(err, "a: ", "retry.attempts", "b: ", "bulkhead.limit") {
+		t.Errorf("NewRegistry: %v", err)
+	}
+	r := registry(t, map[string]policy.Policy{"a": {Retry: policy.Retry{Attempts: 5}}})
+	instance(t, r, "a", "host")
+	if err := r.Reload(bad); !names(err, "a: ", "retry.attempts", "b: ", "bulkhead.limit") {
+		t.Errorf("Reload: %v", err)
+	}
+	if got := fmt.Sprint(r.Names()); got != "[a]" || get(t, r, "a").Policy().Retry.Attempts != 5 || len(r.Stats()) != 2 {
+		t.Errorf("a refused file changed something: %s", got)
+	}
+}
+
+func names(err error, parts ...string) bool {
+	return err != nil && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(err.Error(), p) })
+}
+
+// C117: Reload keeps what is known, whoever holds a dependency sees its policy.
+func TestRegistryReloadKeepsState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := policy.Policy{Breaker: eager(time.Hour)}
+		for _, name := range []string{"a", "team/a"} {
+			r := registry(t, map[string]policy.Policy{name: broken, "gone": {}})
+			a, host, gone := get(t, r, name), instance(t, r, name, "host"), get(t, r, "gone")
+			goneHost := instance(t, r, "gone", "host")
+			a.Run(t.Context(), fails(errDown))
+			host.Run(t.Context(), fails(errDown))
+			changed := broken
+			changed.Retry.Attempts = 9
+			if err := r.Reload(map[string]policy.Policy{name: changed, "new": {}}); err != nil {
+				t.Fatal(err)
+			}
+			if get(t, r, name) != a || instance(t, r, name, "host") != host {
+				t.Errorf("%s: Reload replaced a dependency that stays", name)
+			}
+			for _, d := range []*gabion.Dependency{a, host} {
+				wantState(t, d, breaker.Open)
+				if d.Policy().Retry.Attempts != 9 {
+					t.Errorf("%s has the old policy", d.Name())
+				}
+			}
+			get(t, r, "new")
+			if _, err := r.Get("gone"); !errors.Is(err, gabion.UnknownDependency) {
+				t.Errorf("gone: %v", err)
+			}
+			if _, err := r.Instance("gone", "host"); !errors.Is(err, gabion.UnknownDependency) {
+				t.Errorf("an instance of what is gone: %v", err)
+			}
+			for _, d := range []*gabion.Dependency{gone, goneHost} {
+				if err := d.Run(t.Context(), works); err != nil {
+					t.Errorf("a holder of what is gone can't go on: %v", err)
+				}
+			}
+		}
+	})
+}
+
+// Names that look like an instance's don't get mixed up.
+func TestRegistryTellsNamesWithSlashesApart(t *testing.T) {
+	r := registry(t, map[string]policy.Policy{"a": {Retry: policy.Retry{Attempts: 2}}, "a/b": {Retry: policy.Retry{Attempts: 3}}})
+	one, other := instance(t, r, "a", "b/c"), instance(t, r, "a/b", "c")
+	if one == other || one.Policy().Retry.Attempts != 2 || other.Policy().Retry.Attempts != 3 {
+		t.Error("two instances of two dependencies are one")
+	}
+}
+
+// C120: instances are bounded. Those past the bound share one; idle ones make room,
+// but never one in flight or with a breaker that is not closed.
+func TestRegistryInstancesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := registry(t, map[string]policy.Policy{"a": {Breaker: eager(24 * time.Hour), Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off}}})
+		broken, flying := instance(t, r, "a", "broken"), instance(t, r, "a", "flying")
+		broken.Run(t.Context(), fails(errDown))
+		release := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() { flying.Run(t.Context(), func(context.Context) error { <-release; return nil }) })
+		_, open, err := gabion.Open(t.Context(), instance(t, r, "a", "open"), withResult(works))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2000 {
+			instance(t, r, "a", fmt.Sprint("host", i))
+		}
+		if n := len(r.Stats()); n > 1002 {
+			t.Errorf("%d dependencies are kept", n)
+		}
+		x, y := instance(t, r, "a", "x"), instance(t, r, "a", "y")
+		if x != y || x == get(t, r, "a") || x.Name() != "a/"+policy.Overflow {
+			t.Errorf("past the bound: %s and %s", x.Name(), y.Name())
+		}
+		if instance(t, r, "a", "host7") != instance(t, r, "a", "host7") {
+			t.Error("one that has its own lost it")
+		}
+		time.Sleep(11 * time.Minute)
+		fresh := instance(t, r, "a", "z")
+		if fresh.Name() != "a/z" {
+			t.Errorf("after a pause z is %s", fresh.Name())
+		}
+		for _, d := range []*gabion.Dependency{broken, flying} {
+			if _, of, _ := strings.Cut(d.Name(), "/"); instance(t, r, "a", of) != d {
+				t.Errorf("%s was forgotten", d.Name())
+			}
+		}
+		if !slices.ContainsFunc(r.Stats(), func(s gabion.Stats) bool { return s.Name == "a/open" }) {
+			t.Error("one with an open result was forgotten")
+		}
+		close(release)
+		wg.Wait()
+		open.Close(nil)
+	})
+}
+
+func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
+	policies := map[string]policy.Policy{"a": {}, "b": {}}
+	r := registry(t, policies)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				if d, err := r.Instance("a", fmt.Sprint(i%50)); err == nil {
+					d.Run(t.Context(), works)
+				}
+				switch (g + i) % 20 {
+				case 0:
+					r.Reload(policies)
+				case 1:
+					r.Stats()
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// J7: a snapshot tells what a dependency is at.
+func TestStatsTellWhatADependencyIsAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(policy.Policy{Safe: true, Breaker: policy.Breaker{Window: time.Minute}, Bulkhead: policy.Bulkhead{Limit: 2, Queue: 5}})
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { d.Run(t.Context(), lasts(500*time.Millisecond, nil)) })
+		}
+		synctest.Wait()
+		s := d.Stats()
+		if s.Name != "db" || !s.At.Equal(time.Now()) || s.Bulkhead.InUse != 2 || s.Bulkhead.Queued != 1 || s.Bulkhead.Limit != 2 {
+			t.Errorf("%+v", s)
+		}
+		wg.Wait()
+		n := 0
+		d.Run(t.Context(), func(context.Context) error {
+			if n++; n == 1 {
+				return errDown
+			}
+			return nil
+		})
+		s = d.Stats()
+		if s.Budget.Calls != 4 || s.Budget.Sent != 1 || s.Main.Breaker.Counts.Calls != 5 || s.Main.Breaker.Counts.Failures != 1 || !s.Main.Guarded {
+			t.Errorf("%+v", s)
+		}
+	})
+}
