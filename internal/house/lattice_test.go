@@ -1,0 +1,287 @@
+package house
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A floor is a level of the house: imports go down, never up or sideways.
+type floor int
+
+const (
+	ground   floor = iota + 1 // pure: one mechanism each
+	first                     // decides
+	second                    // reads policy, never touches the network
+	door                      // the front door: the only goroutines, timers and contexts
+	third                     // adapters on the standard library
+	fourth                    // puts adapters together
+	basement                  // internal: reachable only where a room says so
+)
+
+// A room is a package's place in the house.
+type room struct {
+	floor floor
+	also  []string // what it may import beyond its floor's rule
+}
+
+// plan is the house. A new package is placed here before anything else, and an
+// entry in also needs a reason beside it.
+var plan = map[string]room{
+	"clock":     {floor: ground},
+	"chance":    {floor: ground},
+	"window":    {floor: ground},
+	"backoff":   {floor: ground},
+	"breaker":   {floor: ground},
+	"budget":    {floor: ground},
+	"bulkhead":  {floor: ground},
+	"ratelimit": {floor: ground},
+	"throttle":  {floor: ground},
+	"latency":   {floor: ground},
+
+	"policy": {floor: first},
+
+	"classify":        {floor: second},
+	"config":          {floor: second, also: []string{"internal/yamlstrict"}}, // policies are written in YAML
+	"lint":            {floor: second, also: []string{"config"}},              // findings point at lines of a file
+	"lab":             {floor: second, also: []string{"config"}},              // simulates the file that production runs
+	"deadletter":      {floor: second},
+	"idempotency":     {floor: second},
+	"idempotencytest": {floor: second, also: []string{"idempotency"}}, // its conformance suite
+
+	".": {floor: door, also: []string{"classify"}}, // the one classifier is part of Do
+
+	"gabionhttp": {floor: third},
+	"gabionsql":  {floor: third},
+	"gabionslog": {floor: third},
+	"gabiontest": {floor: third},
+	"record":     {floor: third},
+	"dashboard":  {floor: third},
+
+	"proxy": {floor: fourth},
+
+	"internal/house":       {floor: basement},
+	"internal/testservers": {floor: basement},
+	"internal/yamlstrict":  {floor: basement},
+	"internal/conformance": {floor: basement, also: []string{"policy", "classify", "breaker", "bulkhead", "clock", "chance"}}, // plays scripts on the machine
+}
+
+// groundShared is what ground-floor packages may import of each other: the
+// representations of time, chance and counting.
+var groundShared = []string{"clock", "chance", "window"}
+
+// allows reports whether the package in dir from may import the one in dir to.
+func allows(from, to string) bool {
+	a, b := plan[from], plan[to]
+	if slices.Contains(a.also, to) {
+		return true
+	}
+	switch a.floor {
+	case ground:
+		return slices.Contains(groundShared, to)
+	case first, second, third, fourth:
+		return b.floor < a.floor
+	case door:
+		return b.floor <= first
+	}
+	return false
+}
+
+// lattice checks the imports of what users get; tests may look anywhere, for
+// they compare floors with each other.
+func lattice(t *tree) (found []string) {
+	for _, p := range t.packs {
+		if strings.HasPrefix(p.dir+"/", "examples/") {
+			continue // programs: they stand on top of the house
+		}
+		if _, placed := plan[p.dir]; !placed {
+			found = append(found, t.at(p.files[0].ast.Package, "package %s has no floor", p.dir))
+			continue
+		}
+		for _, file := range p.code() {
+			found = append(found, importsUp(t, p.dir, file)...)
+		}
+	}
+	return found
+}
+
+func importsUp(t *tree, dir string, file source) (found []string) {
+	for _, spec := range file.ast.Imports {
+		to, mine := ours(imported(spec))
+		if mine && !allows(dir, to) {
+			found = append(found, t.at(spec.Pos(), "%s may not import %s", dir, to))
+		}
+	}
+	return found
+}
+
+func TestImportsGoDown(t *testing.T) {
+	keep(t, overCode(lattice), `Imports go from higher floors to lower ones; ground-floor packages share clock, chance and window alone.
+The plan of the house is the table in internal/house/lattice_test.go: place a new package there, and move what two packages
+need to a floor below both instead of widening a rule.`)
+
+	prove(t, overCode(lattice), []specimen{
+		{"imports that go down are fine", map[string]string{
+			"breaker/a.go":         "package breaker\nimport _ \"github.com/gabion-go/gabion/window\"",
+			"policy/a.go":          "package policy\nimport _ \"github.com/gabion-go/gabion/breaker\"",
+			"gabion.go":            "package gabion\nimport _ \"github.com/gabion-go/gabion/policy\"\nimport _ \"github.com/gabion-go/gabion/classify\"",
+			"gabionhttp/a.go":      "package gabionhttp\nimport _ \"github.com/gabion-go/gabion\"",
+			"config/a.go":          "package config\nimport _ \"github.com/gabion-go/gabion/internal/yamlstrict\"",
+			"proxy/a.go":           "package proxy\nimport _ \"github.com/gabion-go/gabion/gabionhttp\"",
+			"examples/shop/a.go":   "package main\nimport _ \"github.com/gabion-go/gabion/proxy\"",
+			"lab/a_test.go":        "package lab\nimport _ \"github.com/gabion-go/gabion\"",
+			"cmd/gabion/go.mod":    "module github.com/gabion-go/gabion/cmd/gabion",
+			"cmd/gabion/main.go":   "package main\nimport _ \"github.com/gabion-go/gabion/proxy\"",
+			"clock/testdata/no.go": "package nothing\nimport _ \"github.com/gabion-go/gabion/proxy\"",
+		}, nil},
+		{"ground imports ground", map[string]string{
+			"breaker/a.go": "package breaker\n\nimport _ \"github.com/gabion-go/gabion/budget\"",
+		}, []string{"breaker/a.go:3: breaker may not import budget"}},
+		{"policy imports the front door", map[string]string{
+			"policy/a.go": "package policy\nimport _ \"github.com/gabion-go/gabion\"",
+		}, []string{"policy may not import ."}},
+		{"the lab imports the front door", map[string]string{
+			"lab/a.go": "package lab\nimport _ \"github.com/gabion-go/gabion\"",
+		}, []string{"lab may not import ."}},
+		{"the front door imports a reader of policy", map[string]string{
+			"gabion.go": "package gabion\nimport _ \"github.com/gabion-go/gabion/config\"",
+		}, []string{". may not import config"}},
+		{"siblings import siblings", map[string]string{
+			"gabionsql/a.go":  "package gabionsql\nimport _ \"github.com/gabion-go/gabion/gabionhttp\"",
+			"deadletter/a.go": "package deadletter\nimport _ \"github.com/gabion-go/gabion/idempotency\"",
+		}, []string{"deadletter may not import idempotency", "gabionsql may not import gabionhttp"}},
+		{"an adapter imports the proxy", map[string]string{
+			"gabionhttp/a.go": "package gabionhttp\nimport _ \"github.com/gabion-go/gabion/proxy\"",
+		}, []string{"gabionhttp may not import proxy"}},
+		{"tests' servers in what users get", map[string]string{
+			"proxy/a.go": "package proxy\nimport _ \"github.com/gabion-go/gabion/internal/testservers\"",
+		}, []string{"proxy may not import internal/testservers"}},
+		{"a package that nobody placed", map[string]string{
+			"util/a.go": "package util",
+		}, []string{"util/a.go:1: package util has no floor"}},
+	})
+}
+
+// dependencies checks that using gabion costs nobody a dependency: the standard
+// library, and one YAML parser behind one package.
+func dependencies(fsys fs.FS) (found []string, err error) {
+	t, err := parse(fsys)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range t.packs {
+		for _, file := range p.files {
+			found = append(found, importsOut(t, p.dir, file)...)
+		}
+	}
+	mod, err := fs.ReadFile(fsys, "go.mod")
+	if err != nil {
+		return nil, err
+	}
+	if all := required(string(mod)); len(all) > 1 {
+		found = append(found, "go.mod: more than one required module: "+strings.Join(all, ", "))
+	}
+	return found, nil
+}
+
+func importsOut(t *tree, dir string, file source) (found []string) {
+	for _, spec := range file.ast.Imports {
+		name := imported(spec)
+		if thirdParty(name) && dir != "internal/yamlstrict" {
+			found = append(found, t.at(spec.Pos(), "%s imports %s", dir, name))
+		}
+	}
+	return found
+}
+
+// required returns the modules that a go.mod requires, directly or not.
+func required(mod string) (all []string) {
+	block := false
+	for line := range strings.Lines(mod) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || strings.HasPrefix(words[0], "//"):
+		case block && words[0] == ")":
+			block = false
+		case block:
+			all = append(all, words[0])
+		case words[0] == "require" && len(words) > 1 && words[1] == "(":
+			block = true
+		case words[0] == "require" && len(words) > 1:
+			all = append(all, words[1])
+		}
+	}
+	return all
+}
+
+func TestGabionCostsNoDependency(t *testing.T) {
+	keep(t, dependencies, `The root module stands on the standard library. internal/yamlstrict alone imports a YAML parser, the one required module.
+Whatever needs another library is a module of its own under contrib/, cmd/ or e2e/.`)
+
+	prove(t, dependencies, []specimen{
+		{"one YAML parser behind one package is fine", map[string]string{
+			"go.mod":                   "module m\n\nrequire example.com/yaml v1.0.0\n",
+			"internal/yamlstrict/a.go": "package yamlstrict\nimport _ \"example.com/yaml\"",
+			"clock/a.go":               "package clock\nimport _ \"net/http\"",
+		}, nil},
+		{"a parser anywhere else, tests included", map[string]string{
+			"go.mod":           "module m\n\nrequire example.com/yaml v1.0.0\n",
+			"config/a_test.go": "package config\n\nimport _ \"example.com/yaml\"",
+		}, []string{"config/a_test.go:3: config imports example.com/yaml"}},
+		{"a second module, even an indirect one", map[string]string{
+			"go.mod": "module m\n\nrequire example.com/yaml v1.0.0\n\nrequire (\n\t// why\n\texample.com/b v1.0.0 // indirect\n)\n",
+		}, []string{"go.mod: more than one required module: example.com/yaml, example.com/b"}},
+	})
+}
+
+// workspace checks that no module hides from make, which takes its list from
+// go.work, and that each finds its sibling before anything is tagged.
+func workspace(fsys fs.FS) (found []string, err error) {
+	work, err := fs.ReadFile(fsys, "go.work")
+	if err != nil {
+		return nil, err
+	}
+	used := strings.Fields(string(work))
+	err = walk(fsys, func(name string) error {
+		if path.Base(name) != "go.mod" {
+			return nil
+		}
+		dir := path.Dir(name)
+		if dir != "." && !slices.Contains(used, "./"+dir) {
+			found = append(found, "go.work: module "+dir+" is not listed")
+		}
+		mod, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(required(string(mod)), modulePath) && !strings.Contains(string(mod), modulePath+" => ../") {
+			found = append(found, name+": requires "+modulePath+" without a replace")
+		}
+		return nil
+	})
+	return found, err
+}
+
+func TestEveryModuleIsInTheWorkspace(t *testing.T) {
+	keep(t, workspace, `./... stops at nested modules, so make builds, vets and tests what go.work lists: go work use ./the/module.
+A nested module carries "replace `+modulePath+` => ../.." until the release drops it.`)
+
+	prove(t, workspace, []specimen{
+		{"listed and replaced is fine", map[string]string{
+			"go.work":    "use (\n\t.\n\t./e2e\n)\n",
+			"go.mod":     "module " + modulePath,
+			"e2e/go.mod": "module e\nrequire " + modulePath + " v0.0.0\nreplace " + modulePath + " => ../\n",
+		}, nil},
+		{"a module that make does not see", map[string]string{
+			"go.work":           "use (\n\t.\n)\n",
+			"contrib/x/go.mod":  "module x\n",
+			"x/testdata/go.mod": "module y\n",
+		}, []string{"go.work: module contrib/x is not listed"}},
+		{"a module that asks the network for its sibling", map[string]string{
+			"go.work":    "use ./e2e\n",
+			"e2e/go.mod": "module e\nrequire " + modulePath + " v0.0.0\n",
+		}, []string{"e2e/go.mod: requires " + modulePath + " without a replace"}},
+	})
+}
