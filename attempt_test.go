@@ -81,6 +81,9 @@ func TestSettleReturnsWhatDoWould(t *testing.T) {
 			want := d.Run(t.Context(), fails(err), gabion.WithoutRetry())
 			a := begin(t, d)
 			got := a.Settle(err)
+			if again := a.Settle(err); again != nil {
+				t.Errorf("a second Settle says %v", again)
+			}
 			a.Close(nil)
 			if fmt.Sprint(got) != fmt.Sprint(want) || errors.Is(got, errDown) != (err == errDown) {
 				t.Errorf("Settle says %v, Do says %v", got, want)
@@ -285,6 +288,39 @@ func TestOpenWithAHedgeThatWins(t *testing.T) {
 	})
 }
 
+// A result that failed by what it says is open until a sibling does better.
+func TestOpenGivesBackAFailureThatAHedgeReplaces(t *testing.T) {
+	for _, hedgeFails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var gone atomic.Int64
+			d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}},
+				gabion.WithDiscard(func(v any) { gone.Add(int64(v.(int))) }),
+				gabion.WithClassify(func(v any, _ error) policy.Outcome {
+					if v == 503 {
+						return policy.Outcome{Class: policy.ServerError}
+					}
+					return policy.Outcome{}
+				}))
+			v, a, err := gabion.Open(t.Context(), d, func(ctx context.Context) (int, error) {
+				if (gabion.AttemptNumber(ctx) == 2) == hedgeFails {
+					time.Sleep(50 * time.Millisecond)
+					return 503, nil
+				}
+				time.Sleep(100 * time.Millisecond)
+				return 200, nil
+			})
+			if v != 200 || err != nil || gone.Load() != 503 {
+				t.Errorf("%d, %v, discarded %d", v, err, gone.Load())
+			}
+			if s := d.Stats().Bulkhead; s.InUse != 1 {
+				t.Errorf("%d slots in use for one open result", s.InUse)
+			}
+			a.Close(nil)
+			nothingHeld(t, d)
+		})
+	}
+}
+
 // Discard gets each result that nobody sees exactly once; a call's own goes before
 // the dependency's.
 func TestResultsOfRetriedAttemptsAreDiscardedOnce(t *testing.T) {
@@ -326,7 +362,7 @@ func TestAPanickingDiscardLosesNothing(t *testing.T) {
 			for verb, call := range verbs {
 				t.Run(fmt.Sprintf("%s/hedge=%d/immediate=%v", verb, hedges, immediate), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						d, _ := watched(policy.Policy{
+						d, rec := watched(policy.Policy{
 							Safe: true, Retry: policy.Retry{Immediate: immediate}, Breaker: eager(time.Second),
 							Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}, Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off},
 						}, unsent, gabion.WithDiscard(func(any) { panic("boom") }))
@@ -337,6 +373,9 @@ func TestAPanickingDiscardLosesNothing(t *testing.T) {
 							t.Errorf("it panicked with %v", got)
 						}
 						nothingHeld(t, d)
+						if n := count(rec, kind(policy.Returned)); n != 1 {
+							t.Errorf("the end of the call was reported %d times", n)
+						}
 						if s := d.Stats().Budget; verb != "Run" && !immediate && hedges == 0 && s.Sent != 0 {
 							t.Errorf("budget %+v: a retry that was not made is charged", s)
 						}
@@ -391,4 +430,37 @@ func TestOneProbeOfAThousandCalls(t *testing.T) {
 		}
 		wantState(t, d, breaker.Closed)
 	})
+}
+
+// C63: what is discarded can still be drained, which needs its attempt's context;
+// after that the context ends.
+func TestDiscardComesBeforeTheEndOfTheContext(t *testing.T) {
+	for _, hedges := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			discarded := 0
+			d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}},
+				gabion.WithClassify(func(v any, _ error) policy.Outcome { return policy.Outcome{Class: policy.ServerError} }),
+				gabion.WithDiscard(func(v any) {
+					discarded++
+					if err := v.(context.Context).Err(); err != nil {
+						t.Errorf("hedges=%d: discarded when its context says %v", hedges, err)
+					}
+				}))
+			var all []context.Context
+			_, a, _ := gabion.Open(t.Context(), d, func(ctx context.Context) (context.Context, error) {
+				all = append(all, ctx)
+				return ctx, nil
+			})
+			for i, ctx := range all[:len(all)-1] {
+				if ctx.Err() != context.Canceled {
+					t.Errorf("hedges=%d: attempt %d of %d lives on", hedges, i+1, len(all))
+				}
+			}
+			if discarded != len(all)-1 || discarded < 2 {
+				t.Errorf("%d discarded of %d", discarded, len(all))
+			}
+			a.Close(nil)
+			nothingHeld(t, d)
+		})
+	}
 }

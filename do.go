@@ -242,7 +242,7 @@ func (r *runner) finish() {
 func (r *runner) failure(last error) error {
 	v := r.call.Verdict()
 	if v.Reason == policy.None {
-		return nil
+		return last // nil, unless a classifier called an error a success
 	}
 	if r.ctx.Err() != nil {
 		last = withCause(last, context.Cause(r.ctx))
@@ -352,8 +352,8 @@ func (s *sending[T]) supersede(now clock.Instant, next *policy.Ticket) {
 		return
 	}
 	s.have = false
+	defer s.at.end() // after Discard: draining a body needs its context
 	if s.keep && s.err == nil {
-		s.at.end()
 		s.call.Release(now, s.ticket, false)
 	}
 	if next != nil {

@@ -45,6 +45,7 @@ func TestHedgesGoWhenTheyAreDue(t *testing.T) {
 	}{
 		{"C104 one after the other", 3, 500 * time.Millisecond, []gabiontest.Step{hang}, ms(0, 500, 1000, 1500)},
 		{"C105 a failure brings the next, and the delay starts anew", 2, 500 * time.Millisecond, []gabiontest.Step{quickly, hang}, ms(0, 100, 600)},
+		{"C105 a hedge's failure brings the next", 3, 500 * time.Millisecond, []gabiontest.Step{hang, quickly, hang}, ms(0, 500, 600, 1100)},
 		{"C105 a fatal failure ends it", 2, 500 * time.Millisecond, []gabiontest.Step{fatal, hang}, ms(0)},
 		{"C107 no delay: all at once", 3, 0, []gabiontest.Step{hang}, ms(0, 0, 0, 0)},
 		{"C107 no delay ever: only failures bring the next", 3, policy.Off, []gabiontest.Step{quickly, quickly, hang}, ms(0, 100, 200)},

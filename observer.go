@@ -79,6 +79,7 @@ func (d *Dependency) survive(ctx context.Context) {
 	if d.crashes.Add(1) > 1 {
 		return
 	}
+	d.state.Note(Event{Kind: policy.ObserverCrashed, At: d.now()})
 	logger := d.logger
 	if logger == nil {
 		logger = slog.Default()

@@ -86,7 +86,6 @@ func (x *racing[T]) superseded(now clock.Instant, v policy.Verb) (lost kept[T]) 
 	x.kept = kept[T]{err: lost.err}
 	if lost.open {
 		x.run.call.Release(now, lost.ticket, false)
-		lost.at.end()
 	}
 	return lost
 }
@@ -193,9 +192,6 @@ func (x *racing[T]) home(k *kept[T], o policy.Outcome, inline bool) {
 	if !k.open {
 		k.at.end()
 	}
-	if lost.at != nil {
-		lost.at.end()
-	}
 	if inline {
 		x.discard(&lost)
 		return
@@ -245,7 +241,11 @@ func (x *racing[T]) endAll() {
 	}
 }
 
+// discard ends what nobody wants, after Discard: draining a body needs its context.
 func (x *racing[T]) discard(k *kept[T]) {
+	if k.at != nil {
+		defer k.at.end()
+	}
 	if k.have && k.err == nil && x.run.o.discard != nil {
 		x.run.o.discard(k.value)
 	}

@@ -137,13 +137,18 @@ func TestRegistryTellsNamesWithSlashesApart(t *testing.T) {
 // but never one in flight or with a breaker that is not closed.
 func TestRegistryInstancesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := registry(t, map[string]policy.Policy{"a": {Breaker: eager(24 * time.Hour), Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off}}})
+		r := registry(t, map[string]policy.Policy{"a": {Breaker: eager(24 * time.Hour), Bulkhead: policy.Bulkhead{Off: true}, Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off}}})
 		broken, flying := instance(t, r, "a", "broken"), instance(t, r, "a", "flying")
 		broken.Run(t.Context(), fails(errDown))
 		release := make(chan struct{})
 		var wg sync.WaitGroup
 		wg.Go(func() { flying.Run(t.Context(), func(context.Context) error { <-release; return nil }) })
-		_, open, err := gabion.Open(t.Context(), instance(t, r, "a", "open"), withResult(works))
+		held := instance(t, r, "a", "open")
+		if twice, err := gabion.Begin(t.Context(), held); err == nil {
+			twice.Close(nil)
+			twice.Close(nil)
+		}
+		_, open, err := gabion.Open(t.Context(), held, withResult(works))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,6 +169,9 @@ func TestRegistryInstancesAreBounded(t *testing.T) {
 		fresh := instance(t, r, "a", "z")
 		if fresh.Name() != "a/z" {
 			t.Errorf("after a pause z is %s", fresh.Name())
+		}
+		for i := range 1000 { // of those that are idle not one is left
+			instance(t, r, "a", fmt.Sprint("new", i))
 		}
 		for _, d := range []*gabion.Dependency{broken, flying} {
 			if _, of, _ := strings.Cut(d.Name(), "/"); instance(t, r, "a", of) != d {

@@ -291,6 +291,18 @@ func TestTrapT5_CancelIsNeverTheDependencysFault(t *testing.T) {
 	}
 }
 
+// T5: work that gave up by itself says nothing about the dependency either.
+func TestTrapT5_WorkThatGivesUpIsNeutral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, rec := watched(policy.Policy{Safe: true, Breaker: eager(time.Second)})
+		wantReason(t, d.Run(t.Context(), fails(context.Canceled)), gabion.Canceled)
+		rec.WantAttempts(t, 1)
+		if calls, _ := counts(d); calls != 0 {
+			t.Errorf("it was counted: %d", calls)
+		}
+	})
+}
+
 // T5 (C30, C31): a cancelled probe frees its place and decides nothing.
 func TestTrapT5_CanceledProbeIsNeutral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

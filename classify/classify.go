@@ -2,8 +2,9 @@
 //
 // [Error] turns the error of one attempt into a [policy.Outcome]: what class of
 // failure it is, whether it may have had an effect, whether it was sent at all.
-// It asks types and sentinels, through errors.Is and errors.As, and never reads
-// an error's text: texts change between releases and between languages.
+// It asks types and sentinels, as errors.Is and errors.As do but in one walk for
+// all of them, and never reads an error's text: texts change between releases and
+// between languages.
 //
 // An error can be asked in four ways, and the first that answers wins:
 //
@@ -31,7 +32,9 @@ import (
 
 // Error decides what the error of an attempt means, by the zero [Rules]. A nil
 // error is a success. It is safe for concurrent use.
-func Error(err error) policy.Outcome { return Rules{}.Error(err) }
+func Error(err error) policy.Outcome { return standard.decide(err, maxErrors) }
+
+var standard Rules
 
 // Rules adjusts what errors mean for one dependency. The zero Rules is what
 // [Error] uses. Rules are read only, so sharing them is safe.
@@ -58,31 +61,36 @@ type Rules struct {
 	HostNotFound bool
 }
 
-// teller is an error that knows what it means.
-type teller interface {
-	error
-	Outcome() policy.Outcome
-}
-
 // Error decides what the error of an attempt means. A nil error is a success.
-func (r Rules) Error(err error) policy.Outcome {
+func (r Rules) Error(err error) policy.Outcome { return r.decide(err, maxErrors) }
+
+// decide looks at no more than left errors.
+func (r *Rules) decide(err error, left int) policy.Outcome {
 	if err == nil {
 		return policy.Outcome{}
 	}
-	t, ok := errors.AsType[teller](err)
+	if m, ok := err.(*mark); ok {
+		return m.outcome(r, left)
+	}
+	f := facts{left: left}
+	t, ok := f.walk(err)
 	if !ok {
-		return r.listed(err)
+		return r.listed(&f, err)
 	}
 	if m, ok := t.(*mark); ok {
-		return m.outcome(r)
+		return m.outcome(r, f.left)
 	}
 	return t.Outcome()
 }
 
 // listed lets the lists of r change the class, and only the class: an error that
-// was never sent stays so.
-func (r Rules) listed(err error) policy.Outcome {
-	o := r.known(err)
+// was never sent stays so. Lists of errors.Is are no match for a tree without an
+// end.
+func (r *Rules) listed(f *facts, err error) policy.Outcome {
+	o := r.known(f, err)
+	if f.left <= 0 {
+		return o
+	}
 	switch {
 	case isAny(err, r.Ignored):
 		o.Class = policy.Ignored
@@ -105,9 +113,12 @@ func isAny(err error, list []error) bool {
 
 // known asks everybody who knows a kind of error, and then whether the work was
 // ever sent, which is a question of its own.
-func (r Rules) known(err error) policy.Outcome {
-	o := r.ask(err)
-	if !o.NeverSent && neverSent(err) {
+func (r *Rules) known(f *facts, err error) policy.Outcome {
+	if f.seen == 0 {
+		return maybe(policy.Unclassified)
+	}
+	o := r.ask(f, err)
+	if !o.NeverSent && f.neverSent() {
 		o.NeverSent, o.Effect = true, policy.NoEffect
 	}
 	return o
@@ -115,29 +126,31 @@ func (r Rules) known(err error) policy.Outcome {
 
 // ask goes from the surest knowledge to the vaguest: a context's end explains
 // the network errors that it causes, a certificate explains a broken handshake.
-func (r Rules) ask(err error) policy.Outcome {
-	if o, ok := ended(err); ok {
+func (r *Rules) ask(f *facts, err error) policy.Outcome {
+	if o, ok := f.patience(); ok {
 		return o
 	}
-	if o, ok := database(err); ok {
+	if o, ok := f.database(); ok {
 		return o
 	}
-	if o, ok := certificate(err); ok {
+	if o, ok := f.certificate(); ok {
 		return o
 	}
-	if o, ok := malformed(err); ok {
+	if o, ok := f.malformed(); ok {
 		return o
 	}
-	if o, ok := stream(err); ok {
+	if o, ok := f.reset(); ok {
 		return o
 	}
-	if o, ok := r.network(err); ok {
+	if o, ok := f.network(r); ok {
 		return o
 	}
-	if o, ok := r.driver(err); ok {
-		return o
+	if f.has(foreign) && f.left > 0 {
+		if o, ok := r.driver(err); ok {
+			return o
+		}
 	}
-	return policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}
+	return maybe(policy.Unclassified)
 }
 
 // transient makes o worth a retry, keeping its class if it already is.

@@ -1,35 +1,23 @@
 package classify
 
-import (
-	"database/sql"
-	"database/sql/driver"
-	"errors"
-
-	"github.com/gabion-go/gabion/policy"
-)
+import "github.com/gabion-go/gabion/policy"
 
 // undone is an outcome of work that the database took back.
 func undone(c policy.Class) policy.Outcome { return policy.Outcome{Class: c} }
 
 // database knows database/sql's own errors and SQLSTATE.
-func database(err error) (policy.Outcome, bool) {
+func (f *facts) database() (policy.Outcome, bool) {
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case f.has(noRows):
 		return undone(policy.Business), true
-	case errors.Is(err, sql.ErrTxDone): // committed or rolled back, we can't tell which
+	case f.has(txDone): // committed or rolled back, we can't tell which
 		return maybe(policy.ClientError), true
-	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone):
-		// A driver must not return ErrBadConn if the server might have acted.
+	case f.has(unused): // a driver must not return ErrBadConn if the server might have acted
 		return unsent(policy.Network), true
+	case f.has(hasState):
+		return sqlstate(f.state.SQLState())
 	}
-	s, ok := errors.AsType[interface {
-		error
-		SQLState() string // pgx and lib/pq
-	}](err)
-	if !ok {
-		return policy.Outcome{}, false
-	}
-	return sqlstate(s.SQLState())
+	return policy.Outcome{}, false
 }
 
 // states are the five characters that mean something by themselves.

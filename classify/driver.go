@@ -8,8 +8,9 @@ import (
 )
 
 // driver knows errors of drivers that we don't import, by the path and name of
-// their types. It comes last, since reflection is slow.
-func (r Rules) driver(err error) (policy.Outcome, bool) {
+// their types. It comes last, since reflection is slow, and only where the walk
+// has seen one of them. The first that means something counts.
+func (r *Rules) driver(err error) (policy.Outcome, bool) {
 	for err != nil {
 		if o, ok := r.concrete(err); ok {
 			return o, true
@@ -32,22 +33,37 @@ func (r Rules) driver(err error) (policy.Outcome, bool) {
 }
 
 // concrete looks at one error, without looking into it.
-func (r Rules) concrete(err error) (policy.Outcome, bool) {
-	v := reflect.ValueOf(err)
-	t := v.Type()
-	if t.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return policy.Outcome{}, false
-		}
-		t = t.Elem()
+func (r *Rules) concrete(err error) (policy.Outcome, bool) {
+	if traitsOf(err).facts&foreign == 0 {
+		return policy.Outcome{}, false
 	}
-	if read, ok := drivers[t.PkgPath()+"."+t.Name()]; ok {
+	v := reflect.ValueOf(err)
+	if v.Kind() == reflect.Pointer && v.IsNil() {
+		return policy.Outcome{}, false
+	}
+	if read, ok := drivers[fullName(v.Type())]; ok {
 		return read(v)
 	}
 	if code, ok := grpcCode(v); ok {
 		return r.grpc(code)
 	}
 	return policy.Outcome{}, false
+}
+
+// isForeign reports whether concrete has something to read in errors of a type.
+func isForeign(t reflect.Type) bool {
+	if _, ok := drivers[fullName(t)]; ok {
+		return true
+	}
+	_, ok := t.MethodByName("GRPCStatus")
+	return ok
+}
+
+func fullName(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.PkgPath() + "." + t.Name()
 }
 
 // drivers are the types that we know, and how to read them.
@@ -162,7 +178,7 @@ var codes = [...]grpcMeaning{
 }
 
 // grpc says what a code means to r.
-func (r Rules) grpc(code uint64) (policy.Outcome, bool) {
+func (r *Rules) grpc(code uint64) (policy.Outcome, bool) {
 	if code >= uint64(len(codes)) {
 		return policy.Outcome{}, false
 	}
@@ -176,7 +192,7 @@ func (r Rules) grpc(code uint64) (policy.Outcome, bool) {
 	return transient(m.Outcome), true
 }
 
-func (r Rules) lists(name string) bool {
+func (r *Rules) lists(name string) bool {
 	for _, n := range r.GRPC {
 		if strings.EqualFold(n, name) {
 			return true

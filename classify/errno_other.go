@@ -4,6 +4,10 @@ package classify
 
 import "github.com/gabion-go/gabion/policy"
 
-// errno knows nothing where errors have no numbers of their own; dial errors,
-// timeouts and broken-off connections are known without.
-func errno(error) (policy.Class, bool) { return 0, false }
+// number stands for nothing where errors have no numbers of their own; dial
+// errors, timeouts and broken-off connections are known without.
+type number uint
+
+func (number) Error() string { return "error number" }
+
+var errnos map[number]policy.Class

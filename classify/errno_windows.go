@@ -1,11 +1,13 @@
 package classify
 
 import (
-	"errors"
 	"syscall"
 
 	"github.com/gabion-go/gabion/policy"
 )
+
+// number is an error that the system knows by a number.
+type number = syscall.Errno
 
 // errnos are the numbers that mean trouble on the way. Sockets report Winsock's
 // own, of which package syscall names few; the portable names stand for numbers
@@ -43,13 +45,4 @@ var errnos = map[syscall.Errno]policy.Class{
 	syscall.EADDRNOTAVAIL: policy.Network,
 	syscall.ENOTCONN:      policy.Network,
 	syscall.ETIMEDOUT:     policy.TimedOut,
-}
-
-func errno(err error) (policy.Class, bool) {
-	n, ok := errors.AsType[syscall.Errno](err)
-	if !ok {
-		return 0, false
-	}
-	c, ok := errnos[n]
-	return c, ok
 }

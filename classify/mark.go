@@ -19,12 +19,12 @@ func (m *mark) Error() string { return m.err.Error() }
 func (m *mark) Unwrap() error { return m.err }
 
 // Outcome makes marks tellers, so that the outermost of all tellers wins.
-func (m *mark) Outcome() policy.Outcome { return m.outcome(Rules{}) }
+func (m *mark) Outcome() policy.Outcome { return m.outcome(&standard, maxErrors) }
 
 // outcome changes what is known of the marked error by what the mark says. What
 // the mark does not speak of stays: a dial error marked permanent was still
 // never sent.
-func (m *mark) outcome(r Rules) policy.Outcome { return m.set(m, r.Error(m.err)) }
+func (m *mark) outcome(r *Rules, left int) policy.Outcome { return m.set(m, r.decide(m.err, left-1)) }
 
 func newMark(err error, set func(*mark, policy.Outcome) policy.Outcome) error {
 	if err == nil {

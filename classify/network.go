@@ -1,79 +1,65 @@
 package classify
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"io"
-	"io/fs"
 	"net"
-	"net/url"
-	"os"
 	"reflect"
 
 	"github.com/gabion-go/gabion/policy"
 )
 
-// ended knows errors that say whose patience ended. An attempt that ran into its
-// deadline may have been carried out all the same.
-func ended(err error) (policy.Outcome, bool) {
+// patience knows errors that say whose patience ended. An attempt that ran into
+// its deadline may have been carried out all the same.
+func (f *facts) patience() (policy.Outcome, bool) {
 	switch {
-	case errors.Is(err, context.Canceled):
+	case f.has(canceled):
 		return maybe(policy.Ignored), true
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+	case f.has(expired):
 		return maybe(policy.TimedOut), true
 	}
 	return policy.Outcome{}, false
 }
 
-// certificate knows what stays wrong until somebody changes a configuration.
-// tls.CertificateVerificationError is made by the client's handshake alone, so
-// nothing was sent; the errors of x509 could come from anywhere.
-func certificate(err error) (policy.Outcome, bool) {
+// certificate knows what stays wrong until somebody changes a configuration. The
+// errors of a handshake mean that nothing was sent; those of x509 could come from
+// anywhere.
+func (f *facts) certificate() (policy.Outcome, bool) {
 	switch {
-	case is[*tls.CertificateVerificationError](err), is[tls.RecordHeaderError](err), is[*tls.ECHRejectionError](err):
+	case f.has(handshake):
 		return unsent(policy.ClientError), true
-	case is[x509.UnknownAuthorityError](err), is[x509.HostnameError](err), is[x509.CertificateInvalidError](err),
-		is[x509.SystemRootsError](err), is[x509.ConstraintViolationError](err),
-		is[x509.UnhandledCriticalExtension](err), is[x509.InsecureAlgorithmError](err):
+	case f.has(mistrusted):
 		return maybe(policy.ClientError), true
 	}
 	return policy.Outcome{}, false
 }
 
 // malformed knows addresses that can't be called.
-func malformed(err error) (policy.Outcome, bool) {
-	if u, ok := errors.AsType[*url.Error](err); ok && u.Op == "parse" {
-		return unsent(policy.ClientError), true
-	}
-	if is[*net.AddrError](err) || is[*net.ParseError](err) || is[net.UnknownNetworkError](err) ||
-		is[net.InvalidAddrError](err) || is[url.EscapeError](err) || is[url.InvalidHostError](err) {
+func (f *facts) malformed() (policy.Outcome, bool) {
+	if f.has(badAddress) || f.has(hasURL) && f.url.Op == "parse" {
 		return unsent(policy.ClientError), true
 	}
 	return policy.Outcome{}, false
 }
 
 // network knows the errors of names, dialling and connections.
-func (r Rules) network(err error) (policy.Outcome, bool) {
-	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		return unsent(r.lookup(dns)), true
+func (f *facts) network(r *Rules) (policy.Outcome, bool) {
+	if f.has(hasDNS) {
+		return unsent(r.lookup(f.dns)), true
 	}
-	if c, ok := errno(err); ok {
+	if c, ok := errnos[f.number]; ok && f.has(hasNumber) {
 		return maybe(c), true
 	}
-	if o, ok := alert(err); ok {
+	if o, ok := f.alert(); ok {
 		return o, true
 	}
-	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
+	if f.has(hasNet) && f.net.Timeout() {
 		return maybe(policy.TimedOut), true
 	}
 	switch {
-	case dialed(err) && errors.Is(err, fs.ErrPermission): // a local firewall or socket mode
+	case f.dialed() && f.has(denied): // a local firewall or socket mode
 		return unsent(policy.ClientError), true
-	case dialed(err): // the rest: out of ports, out of files, a socket that is not there yet
+	case f.dialed(): // the rest: out of ports, out of files, a socket that is not there yet
 		return unsent(policy.Network), true
-	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrUnexpectedEOF), brokenOff(err):
+	case f.has(cutOff), f.brokenOff():
 		return maybe(policy.Network), true
 	}
 	return policy.Outcome{}, false
@@ -81,7 +67,7 @@ func (r Rules) network(err error) (policy.Outcome, bool) {
 
 // lookup says what a failed name lookup is. "No such host" comes first, since it
 // is an answer and the others are the lack of one.
-func (r Rules) lookup(dns *net.DNSError) policy.Class {
+func (r *Rules) lookup(dns *net.DNSError) policy.Class {
 	switch {
 	case dns.IsNotFound && r.HostNotFound:
 		return policy.Network
@@ -95,30 +81,20 @@ func (r Rules) lookup(dns *net.DNSError) policy.Class {
 	return policy.Unclassified
 }
 
-// brokenOff reports whether err is an io.EOF that a connection came to. A bare
+// brokenOff reports whether there is an io.EOF that a connection came to. A bare
 // io.EOF is how readers end well, and says nothing.
-func brokenOff(err error) bool {
-	return errors.Is(err, io.EOF) && (is[*url.Error](err) || is[*net.OpError](err))
-}
+func (f *facts) brokenOff() bool { return f.has(ended) && f.has(hasURL|hasOp) }
 
 // neverSent reports whether the work provably never left: it failed while
 // dialling, or its driver says so.
-func neverSent(err error) bool {
-	if dialed(err) || is[*net.DNSError](err) {
-		return true
-	}
-	s, ok := errors.AsType[interface {
-		error
-		SafeToRetry() bool // pgx's promise that nothing was sent to the server
-	}](err)
-	return ok && s.SafeToRetry()
+func (f *facts) neverSent() bool {
+	return f.dialed() || f.has(hasDNS) || f.has(hasSafe) && f.safe.SafeToRetry()
 }
 
-// dialed reports whether err came from making a connection, to the dependency or
+// dialed reports whether the error came from making a connection, to the dependency or
 // to a proxy before it.
-func dialed(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect")
+func (f *facts) dialed() bool {
+	return f.has(hasOp) && (f.op.Op == "dial" || f.op.Op == "proxyconnect" || f.op.Op == "socks connect")
 }
 
 // passing are the TLS alerts that need not come again (RFC 8446, section 6). All
@@ -132,12 +108,11 @@ var passing = [256]bool{
 
 // alert knows TLS alerts. Their type is unexported, yet it is a number, and the
 // error around it says that it is one.
-func alert(err error) (policy.Outcome, bool) {
-	op, ok := errors.AsType[*net.OpError](err)
-	if !ok || op.Op != "remote error" && op.Op != "local error" {
+func (f *facts) alert() (policy.Outcome, bool) {
+	if !f.has(hasOp) || f.op.Op != "remote error" && f.op.Op != "local error" {
 		return policy.Outcome{}, false
 	}
-	v := reflect.ValueOf(op.Err)
+	v := reflect.ValueOf(f.op.Err)
 	if v.Kind() != reflect.Uint8 {
 		return policy.Outcome{}, false
 	}
@@ -145,9 +120,4 @@ func alert(err error) (policy.Outcome, bool) {
 		return maybe(policy.Network), true
 	}
 	return maybe(policy.ClientError), true
-}
-
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
 }

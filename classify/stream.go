@@ -1,10 +1,6 @@
 package classify
 
-import (
-	"errors"
-
-	"github.com/gabion-go/gabion/policy"
-)
+import "github.com/gabion-go/gabion/policy"
 
 // streamError has the fields of x/net/http2.StreamError. The error of net/http's
 // own HTTP/2 is unexported, but its As method fills any struct that looks like
@@ -34,12 +30,11 @@ var resets = map[uint32]policy.Outcome{
 	0xd: unsent(policy.ClientError), // HTTP_1_1_REQUIRED
 }
 
-// stream knows HTTP/2 streams that were reset.
-func stream(err error) (policy.Outcome, bool) {
-	s, ok := errors.AsType[streamError](err)
-	if !ok {
+// reset knows HTTP/2 streams that were reset.
+func (f *facts) reset() (policy.Outcome, bool) {
+	if !f.has(hasStream) {
 		return policy.Outcome{}, false
 	}
-	o, ok := resets[s.Code]
+	o, ok := resets[f.stream.Code]
 	return o, ok
 }

@@ -279,6 +279,9 @@ func (s *State) releaseSlot(slot bulkhead.Slot) {
 	}
 }
 
+// Note adds an event about the dependency to those that wait for Deliver.
+func (s *State) Note(e Event) { s.note(e) }
+
 func (s *State) note(e Event) {
 	if box := s.box(); box != nil {
 		box.add(e)

@@ -1,0 +1,218 @@
+// Command report runs the benchmarks of package bench and writes what came out as
+// docs/performance.md. Nothing in that file is written by hand.
+//
+//	go run ./report                       # all of it, as make bench does
+//	go run ./report -quick -out /tmp/p.md # to see whether it works
+//	go run ./report -from ../../bin/bench.txt
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/e2e/bench"
+)
+
+var (
+	headline  = flag.Int("headline", 10, "rounds of the rows that matter most")
+	rest      = flag.Int("rest", 6, "rounds of the others")
+	benchtime = flag.Duration("benchtime", 150*time.Millisecond, "time of each measurement")
+	quick     = flag.Bool("quick", false, "one round of a millisecond each: does it work?")
+	out       = flag.String("out", "../../docs/performance.md", "the file to write")
+	readme    = flag.String("readme", "../../README.md", "the file whose marked block is written too, if it has one")
+	raw       = flag.String("raw", "../../bin/bench.txt", "where to keep what go test printed, for benchstat")
+	from      = flag.String("from", "", "write the report from such a file, and measure nothing")
+)
+
+func main() {
+	flag.Parse()
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	command := "make bench"
+	if flag.NFlag() > 0 {
+		command = "go run ./report " + strings.Join(os.Args[1:], " ")
+	}
+	if *quick {
+		*headline, *rest, *benchtime, *readme = 1, 1, time.Millisecond, ""
+	}
+	text, err := measured(command)
+	if err != nil {
+		return err
+	}
+	r, err := read(text)
+	if err != nil {
+		return err
+	}
+	m, err := machineOf(text)
+	if err != nil {
+		return err
+	}
+	page := render(r, m)
+	if _, err := parse(page); err != nil {
+		return fmt.Errorf("the report can't be read back: %w", err)
+	}
+	if err := os.WriteFile(*out, []byte(page), 0o644); err != nil { //nolint:gosec // documentation is for everybody
+		return err
+	}
+	return intoReadme(page)
+}
+
+// measured returns what the benchmarks printed, with what is to be said about the
+// run in front.
+func measured(command string) ([]byte, error) {
+	if *from != "" {
+		return os.ReadFile(*from)
+	}
+	dir, err := os.MkdirTemp("", "gabion-bench")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "bench.test")
+	if said, err := alone("go", "test", "-c", "-o", program, ".").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, said)
+	}
+	about, err := describe(command)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	text, err := rounds(program)
+	if err != nil {
+		return nil, err
+	}
+	about += fmt.Sprintf("took: %s\n\n", time.Since(start).Round(time.Second))
+	text = append([]byte(about), text...)
+	if err := os.MkdirAll(filepath.Dir(*raw), 0o755); err != nil { //nolint:gosec // as make's bin
+		return nil, err
+	}
+	return text, os.WriteFile(*raw, text, 0o644) //nolint:gosec // no secrets
+}
+
+// alone makes a command that sees this module's go.mod and no workspace, whose
+// other modules could ask for other versions.
+func alone(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	return cmd
+}
+
+// rounds runs everything once per round. Several short rounds see more of a
+// machine's moods than one long one.
+func rounds(program string) ([]byte, error) {
+	var all bytes.Buffer
+	most := max(*headline, *rest)
+	for i := range most {
+		start := time.Now()
+		cmd := exec.Command(program, "-test.run", "^$", "-test.bench", pattern(i), "-test.benchtime", benchtime.String(), "-test.timeout", "10m")
+		cmd.Stderr = os.Stderr
+		text, err := cmd.Output()
+		all.Write(text)
+		if err != nil {
+			return nil, fmt.Errorf("%w\n%s", err, text)
+		}
+		fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", i+1, most, time.Since(start).Round(time.Second))
+	}
+	return all.Bytes(), nil
+}
+
+// pattern names what round i measures.
+func pattern(i int) string {
+	var names []string
+	for _, c := range bench.Contests() {
+		if c.Headline && i < *headline || !c.Headline && i < *rest {
+			names = append(names, regexp.QuoteMeta(c.Name))
+		}
+	}
+	contests := "^BenchmarkContest$/^(" + strings.Join(names, "|") + ")$"
+	if i < *rest {
+		return "^Benchmark(Contest|Holdings)$/^(" + strings.Join(append(names, holdings()...), "|") + ")$"
+	}
+	return contests
+}
+
+func holdings() (names []string) {
+	for _, h := range bench.Holdings() {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// machine is what is said about the run.
+type machine struct {
+	command, took, load   string
+	os, arch, goVersion   string
+	benchtime             string
+	procs, headline, rest int
+	modules               []string
+}
+
+// describe writes what machineOf reads, in the key: value lines that benchmark
+// files begin with.
+func describe(command string) (string, error) {
+	var b strings.Builder
+	say := func(key string, v any) { fmt.Fprintf(&b, "%s: %v\n", key, v) }
+	say("command", command)
+	say("procs", runtime.GOMAXPROCS(0))
+	say("go", runtime.Version())
+	say("rounds", fmt.Sprintf("%d %d %s", *headline, *rest, *benchtime))
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		if f := strings.Fields(string(load)); len(f) > 3 {
+			say("load", strings.Join(f[:3], " "))
+		}
+	}
+	list, err := alone("go", "list", "-m", "-f", "{{if not (or .Main .Indirect .Replace)}}{{.Path}} {{.Version}}{{end}}", "all").Output()
+	if err != nil {
+		return "", err
+	}
+	for i, line := range strings.Fields(strings.ReplaceAll(strings.TrimSpace(string(list)), " ", "@")) {
+		say(fmt.Sprintf("module%d", i+1), strings.ReplaceAll(line, "@", " "))
+	}
+	return b.String(), nil
+}
+
+func machineOf(text []byte) (m machine, err error) {
+	for line := range strings.Lines(string(text)) {
+		key, v, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok {
+			continue
+		}
+		switch {
+		case key == "command":
+			m.command = v
+		case key == "took":
+			m.took = v
+		case key == "load":
+			m.load = v
+		case key == "goos":
+			m.os = v
+		case key == "goarch":
+			m.arch = v
+		case key == "go":
+			m.goVersion = v
+		case key == "procs":
+			_, err = fmt.Sscan(v, &m.procs)
+		case key == "rounds":
+			_, err = fmt.Sscan(v, &m.headline, &m.rest, &m.benchtime)
+		case strings.HasPrefix(key, "module"):
+			m.modules = append(m.modules, v)
+		}
+		if err != nil {
+			return m, fmt.Errorf("%q: %w", line, err)
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gabion-go/gabion/e2e/bench"
+)
+
+// page is docs/performance.md while it is written.
+type page struct {
+	strings.Builder
+	r *results
+}
+
+func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+func (p *page) table(head []string, left int) {
+	p.line("| %s |", strings.Join(head, " | "))
+	rule := strings.Repeat("|---", left) + strings.Repeat("|--:", len(head)-left)
+	p.line("%s|", rule)
+}
+
+func (p *page) cells(cells ...string) { p.line("| %s |", strings.Join(cells, " | ")) }
+
+// render writes the whole file.
+func render(r *results, m machine) string {
+	p := &page{r: r}
+	p.line("# Performance")
+	p.line("")
+	p.line("<!-- Written by `make bench`, never by hand. A test compares this file with itself and with README.md. -->")
+	p.line("")
+	p.line("Gabion beside its peers, in one run, on one machine. Judge by the ratios: the nanoseconds are this machine's.")
+	p.line("")
+	p.headline()
+	p.method(m)
+	p.targets()
+	for _, c := range bench.Contests() {
+		p.contest(c)
+	}
+	p.memory()
+	p.machine(m)
+	return p.String()
+}
+
+// The marks round the rows that README shows too.
+const (
+	openMark  = "<!-- bench -->"
+	closeMark = "<!-- /bench -->"
+)
+
+// headline is the table that README shows.
+func (p *page) headline() {
+	p.line("%s", openMark)
+	p.table([]string{"Nanoseconds and allocations a call", "gabion", "failsafe-go", "leanest by hand", "usual by hand", "context.WithTimeout alone"}, 1)
+	stack := func(title, contest, mode, floor string) {
+		p.cells(title, p.brief(contest, "gabion", mode), p.brief(contest, "failsafe-go", mode), p.brief(contest, "hand-leanest", mode),
+			p.brief(contest, "hand-usual", mode), p.brief("floor", floor, mode))
+	}
+	stack("timeout, retry, breaker, bulkhead; Done not asked for", "stack", "single", "context.WithTimeout")
+	stack("the same on every processor at once", "stack", "parallel", "context.WithTimeout")
+	stack("Done asked for", "stack-done", "single", "context.WithTimeout+Done")
+	p.cells("HTTP over loopback, 16 in flight", p.brief("http", "gabion", "16"), p.brief("http", "failsafehttp", "16"), "–",
+		p.brief("http", "hand-usual", "16"), p.brief("http", "bare+WithTimeout", "16"))
+	p.line("%s", closeMark)
+	p.line("")
+}
+
+// brief is "170 ns, 1".
+func (p *page) brief(contest, entry, mode string) string {
+	ns, ok := p.r.median(contest, entry, mode, "ns/op")
+	if !ok {
+		return "–"
+	}
+	allocs, _ := p.r.median(contest, entry, mode, "allocs/op")
+	return number(ns) + " ns, " + number(allocs)
+}
+
+func (p *page) method(m machine) {
+	p.line("## How it is measured")
+	p.line("")
+	p.line("`%s`, which took %s. The rounds go through all benchmarks in turn, so that what changes on the machine meanwhile "+
+		"meets everybody: %d rounds for the rows that matter most, %d for the others, %s each.", m.command, m.took, m.headline, m.rest, m.benchtime)
+	p.line("")
+	p.line("%s", bench.Settings)
+	p.line("")
+	p.line("Every call's result is compared with what the work returned just then, and each run's number of executions with its number of calls. " +
+		"Figures are medians. ± is the 95 %% confidence interval of the median, as benchstat gives it. *Parallel* is wall time per call with one " +
+		"goroutine on each processor, so half of single is perfect on two. Closures that a library asks for are made once, outside of what is " +
+		"measured, unless they must hold the call's own context. A name in *italics* does less than the task asks for, and is not the one to beat.")
+	p.line("")
+	p.line("In what is called Do, gabion is whole: no part of it is left out for the benchmark, and it does more than its peers: %s", bench.Extra)
+	p.line("")
+}
+
+func (p *page) targets() {
+	p.line("## Targets")
+	p.line("")
+	if read, ok := minus(ns("floor", "monotonic-read", "single"), ns("floor", "function-call", "single"))(p.r); ok {
+		p.line("Those in nanoseconds were set on a machine that reads its monotonic clock in 21 ns. In this run that took %s ns. Nothing is converted.", number(read))
+		p.line("")
+	}
+	p.table([]string{"", "What", "Measured", "Target", ""}, 2)
+	for _, t := range targets() {
+		measured, verdict := t.verdict(p.r)
+		p.cells(t.id, t.text, measured, t.limit(), verdict)
+	}
+	p.line("")
+}
+
+// columns of a contest's table beside the modes.
+var extras = []struct{ unit, head string }{{"cpu-ns/op", "cpu ns"}, {"goroutines", "goroutines"}}
+
+func (p *page) contest(c *bench.Contest) {
+	p.line("## %s", c.Title)
+	p.line("")
+	p.line("%s", c.About)
+	p.line("")
+	modes := c.Measured()
+	head := []string{c.Title}
+	for _, m := range modes {
+		head = append(head, "ns "+m, "±", "× gabion")
+	}
+	for _, x := range p.extras(c) {
+		head = append(head, x.head+" "+modes[len(modes)-1])
+	}
+	p.table(append(head, "B", "allocs", "note"), 1)
+	us := ours(c)
+	for _, e := range c.Entries {
+		p.entry(c, e, us, modes)
+	}
+	p.line("")
+	if us != "" {
+		p.summary(c, us, modes)
+	}
+}
+
+func (p *page) extras(c *bench.Contest) (found []struct{ unit, head string }) {
+	for _, x := range extras {
+		for _, e := range c.Entries {
+			modes := c.Measured()
+			if p.r.sample(c.Name, e.Name, modes[len(modes)-1], x.unit) != nil {
+				found = append(found, x)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// ours is the entry that others are compared with.
+func ours(c *bench.Contest) string {
+	for _, e := range c.Entries {
+		if e.Kind == bench.Gabion {
+			return e.Name
+		}
+	}
+	return ""
+}
+
+func (p *page) entry(c *bench.Contest, e bench.Entry, us string, modes []string) {
+	name := e.Name
+	switch {
+	case e.Kind == bench.Gabion:
+		name = "**" + name + "**"
+	case e.Weaker:
+		name = "*" + name + "*"
+	}
+	cells := []string{name}
+	for _, m := range modes {
+		ns, ok := p.r.median(c.Name, e.Name, m, "ns/op")
+		own, known := p.r.median(c.Name, us, m, "ns/op")
+		switch {
+		case !ok:
+			cells = append(cells, "–", "–", "–")
+		case !known:
+			cells = append(cells, number(ns), p.r.spread(c.Name, e.Name, m), "–")
+		default:
+			cells = append(cells, number(ns), p.r.spread(c.Name, e.Name, m), times(ns/own))
+		}
+	}
+	last := modes[len(modes)-1]
+	for _, x := range p.extras(c) {
+		cells = append(cells, p.one(c.Name, e.Name, last, x.unit))
+	}
+	p.cells(append(cells, p.one(c.Name, e.Name, modes[0], "B/op"), p.one(c.Name, e.Name, modes[0], "allocs/op"), e.Note)...)
+}
+
+func (p *page) one(contest, entry, mode, unit string) string {
+	v, ok := p.r.median(contest, entry, mode, unit)
+	if !ok {
+		return "–"
+	}
+	return number(v)
+}
+
+// summary says who is the best peer and how far the floor is.
+func (p *page) summary(c *bench.Contest, us string, modes []string) {
+	for _, m := range modes {
+		own, ok := p.r.median(c.Name, us, m, "ns/op")
+		if !ok {
+			continue
+		}
+		var said []string
+		if best, ns := p.best(c, m); best != "" {
+			_, how := p.r.differ(c.Name, us, best, m)
+			said = append(said, fmt.Sprintf("the best peer, %s, takes %s of gabion's time (%s)", best, times(ns/own), how))
+		}
+		if floor, ok := p.floor(c, m); ok {
+			said = append(said, fmt.Sprintf("gabion takes %s of the floor, %s", times(own/floor), c.Floor))
+		}
+		if len(said) > 0 {
+			p.line("* %s: %s.", m, strings.Join(said, "; "))
+		}
+	}
+	p.line("")
+}
+
+// floor is the time of what nobody gets below: an entry of the contest itself, or
+// one of the floors.
+func (p *page) floor(c *bench.Contest, mode string) (float64, bool) {
+	if ns, ok := p.r.median(c.Name, c.Floor, mode, "ns/op"); ok {
+		return ns, ok
+	}
+	return p.r.median("floor", c.Floor, mode, "ns/op")
+}
+
+// best is the fastest peer that does the task, hand-written ones included.
+func (p *page) best(c *bench.Contest, mode string) (name string, least float64) {
+	for _, e := range c.Entries {
+		if e.Kind != bench.Peer && e.Kind != bench.Hand || e.Weaker {
+			continue
+		}
+		if ns, ok := p.r.median(c.Name, e.Name, mode, "ns/op"); ok && (name == "" || ns < least) {
+			name, least = e.Name, ns
+		}
+	}
+	return name, least
+}
+
+func (p *page) memory() {
+	p.line("## Memory")
+	p.line("")
+	p.line("In use after two collections, names and maps included. Counters are spread over shards by the number of processors, and so is what they take.")
+	p.line("")
+	p.table([]string{"Memory", "bytes each", "measured with"}, 1)
+	for _, h := range bench.Holdings() {
+		p.cells(h.Title, p.one("Holdings", h.Name, "", "B/each"), fmt.Sprint(h.Count))
+	}
+	p.line("")
+}
+
+func (p *page) machine(m machine) {
+	p.line("## Machine and versions")
+	p.line("")
+	p.line("* %s, %d processors, %s/%s, %s", p.r.cpu, m.procs, m.os, m.arch, m.goVersion)
+	if m.load != "" {
+		p.line("* load average before the run: %s", m.load)
+	}
+	p.line("* command: `%s`", m.command)
+	for _, v := range m.modules {
+		p.line("* %s", v)
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gabion-go/gabion/e2e/bench"
+)
+
+// sample is what a run of two rounds might print, with every row that there is.
+func sample() string {
+	var b strings.Builder
+	b.WriteString("command: make bench\nprocs: 2\ngo: go1.26\nrounds: 10 6 100ms\nload: 0.00 0.00 0.00\nmodule1: example.com/peer v1.2.3\ntook: 9m0s\n\n")
+	b.WriteString("goos: linux\ngoarch: amd64\npkg: github.com/gabion-go/gabion/e2e/bench\ncpu: Some CPU\n")
+	for _, ns := range []string{"170", "171"} {
+		for _, c := range bench.Contests() {
+			for _, e := range c.Entries {
+				for _, m := range c.Measured() {
+					b.WriteString("BenchmarkContest/" + c.Name + "/" + e.Name + "/" + m + "-2 \t 100 \t " + ns + " ns/op\t 64 B/op\t 1 allocs/op\n")
+				}
+			}
+		}
+		b.WriteString("BenchmarkHoldings/partition-2 \t 1 \t 1000 B/each\n")
+	}
+	return b.String()
+}
+
+func page1(t *testing.T) string {
+	t.Helper()
+	r, err := read([]byte(sample()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := machineOf([]byte(sample()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return render(r, m)
+}
+
+func TestAReportCanBeReadBack(t *testing.T) {
+	text := page1(t)
+	sheets, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(sheets), 3+len(bench.Contests()); got != want { // headline, targets, memory
+		t.Errorf("%d tables, want %d", got, want)
+	}
+	for _, s := range sheets[2 : len(sheets)-1] {
+		for _, row := range s.rows {
+			if row[1] != "170" { // medians are one of the values or between them
+				t.Errorf("%s, %s: %s", s.title, row[0], row[1])
+			}
+		}
+	}
+	for _, want := range []string{"Some CPU, 2 processors, linux/amd64, go1.26", "example.com/peer v1.2.3", "`make bench`, which took 9m0s"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+}
+
+func TestAReportThatWasChangedIsFound(t *testing.T) {
+	text := page1(t)
+	for _, c := range []struct{ fact, old, new string }{
+		{"a verdict is turned round", "| ≤ 1 | met |", "| ≤ 1 | **not met** |"},
+		{"a figure is no figure", "| 64 | 1 |", "| few | 1 |"},
+		{"a cell is gone", "| 64 | 1 |", "| 64 |"},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			changed := strings.Replace(text, c.old, c.new, 1)
+			if changed == text {
+				t.Fatalf("nothing to change: %q", c.old)
+			}
+			if strings.Contains(c.old, "met |") { // make the figures differ, since equal ones may round
+				changed = strings.Replace(changed, "| 1 | ≤ 1 | **not met** |", "| 0 | ≤ 1 | **not met** |", 1)
+			}
+			if _, err := parse(changed); err == nil {
+				t.Error("it was not found")
+			}
+		})
+	}
+}
+
+func TestTargetsAreJudgedHonestly(t *testing.T) {
+	is := func(v float64) func(*results) (float64, bool) {
+		return func(*results) (float64, bool) { return v, true }
+	}
+	for _, c := range []struct {
+		fact string
+		t    target
+		want string
+	}{
+		{"at the most", target{measure: is(5), most: true, bound: 5}, yes},
+		{"below the most", target{measure: is(4), most: true, bound: 5}, yes},
+		{"above the most", target{measure: is(6), most: true, bound: 5}, no},
+		{"at the least", target{measure: is(5), bound: 5}, yes},
+		{"above the least", target{measure: is(6), bound: 5}, yes},
+		{"below the least", target{measure: is(4), bound: 5}, no},
+		{"never measured", target{measure: missing, bound: 5}, "not measured"},
+	} {
+		if _, got := c.t.verdict(nil); got != c.want {
+			t.Errorf("%s: %s, want %s", c.fact, got, c.want)
+		}
+	}
+}
+
+const root = "../../../"
+
+func performance(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(root + "docs/performance.md")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("there is no docs/performance.md: make bench writes it")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestPerformanceIsAReport(t *testing.T) {
+	text := performance(t)
+	sheets, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(sheets), 3+len(bench.Contests()); got != want {
+		t.Errorf("%d tables, want %d: run make bench", got, want)
+	}
+	if !strings.Contains(text, "* command: `make bench`\n") {
+		t.Error("it was not made by make bench")
+	}
+}
+
+// README shows no figure that docs/performance.md has not.
+func TestREADMEsFiguresAreTheReports(t *testing.T) {
+	readme, err := os.ReadFile(filepath.FromSlash(root + "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, marked := block(string(readme))
+	if !marked {
+		t.Skip("README.md has no block for figures")
+	}
+	if want, _ := block(performance(t)); inside != want {
+		t.Errorf("README.md says\n%s\nand docs/performance.md\n%s", inside, want)
+	}
+}

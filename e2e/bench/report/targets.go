@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gabion-go/gabion/e2e/bench"
+)
+
+// target is one promise about speed, with its number.
+type target struct {
+	id, text string
+	measure  func(*results) (float64, bool)
+	unit     string
+	most     bool    // the bound is the most; otherwise the least
+	bound    float64 // of the measure
+}
+
+const (
+	yes = "met"
+	no  = "**not met**"
+)
+
+func (t target) verdict(r *results) (measured, verdict string) {
+	v, ok := t.measure(r)
+	switch {
+	case !ok:
+		return "–", "not measured"
+	case t.most == (v <= t.bound) || v == t.bound:
+		return t.format(v), yes
+	}
+	return t.format(v), no
+}
+
+func (t target) format(v float64) string {
+	switch t.unit {
+	case "×":
+		return times(v)
+	case "":
+		return number(v)
+	}
+	return number(v) + " " + t.unit
+}
+
+func (t target) limit() string {
+	if t.most {
+		return "≤ " + t.format(t.bound)
+	}
+	return "≥ " + t.format(t.bound)
+}
+
+// ns is a row's median time, of what is gabion's unless said otherwise.
+func ns(contest, entry, mode string) func(*results) (float64, bool) {
+	return value(contest, entry, mode, "ns/op")
+}
+
+func value(contest, entry, mode, unit string) func(*results) (float64, bool) {
+	return func(r *results) (float64, bool) { return r.median(contest, entry, mode, unit) }
+}
+
+func ratio(over, under func(*results) (float64, bool)) func(*results) (float64, bool) {
+	return func(r *results) (float64, bool) {
+		a, ok := over(r)
+		b, also := under(r)
+		return a / b, ok && also && b != 0
+	}
+}
+
+func minus(a, b func(*results) (float64, bool)) func(*results) (float64, bool) {
+	return func(r *results) (float64, bool) {
+		x, ok := a(r)
+		y, also := b(r)
+		return x - y, ok && also
+	}
+}
+
+// worst is the largest of several measures.
+func worst(all ...func(*results) (float64, bool)) func(*results) (float64, bool) {
+	return func(r *results) (most float64, ok bool) {
+		for i, f := range all {
+			v, known := f(r)
+			if !known {
+				return 0, false
+			}
+			if i == 0 || v > most {
+				most = v
+			}
+		}
+		return most, true
+	}
+}
+
+func missing(*results) (float64, bool) { return 0, false }
+
+func targets() []target {
+	one, two := "single", "parallel"
+	atMost := func(id, text, unit string, bound float64, m func(*results) (float64, bool)) target {
+		return target{id, text, m, unit, true, bound}
+	}
+	atLeast := func(id, text string, bound float64, m func(*results) (float64, bool)) target {
+		return target{id, text, m, "×", false, bound}
+	}
+	all := []target{
+		atMost("L1", "full stack, Done not asked for", "ns", 170, ns("stack", "gabion", one)),
+		atMost("L1", "the same, allocations", "", 1, value("stack", "gabion", one, "allocs/op")),
+		atMost("L1", "full stack, Done asked for, against context.WithTimeout + Done", "×", 1.25,
+			ratio(ns("stack-done", "gabion", one), ns("floor", "context.WithTimeout+Done", one))),
+		atMost("L1", "the same, allocations", "", 6, value("stack-done", "gabion", one, "allocs/op")),
+		atLeast("L1", "faster than failsafe-go's stack, single", 5, ratio(ns("stack", "failsafe-go", one), ns("stack", "gabion", one))),
+		atLeast("L1", "the same, parallel", 5, ratio(ns("stack", "failsafe-go", two), ns("stack", "gabion", two))),
+		atLeast("L1", "faster than the leanest hand-written stack, single", 1, ratio(ns("stack", "hand-leanest", one), ns("stack", "gabion", one))),
+		atLeast("L1", "the same, parallel", 1, ratio(ns("stack", "hand-leanest", two), ns("stack", "gabion", two))),
+		atLeast("L1", "the same with Done asked for, single", 1, ratio(ns("stack-done", "hand-leanest", one), ns("stack-done", "gabion", one))),
+		atLeast("L1", "the same with Done asked for, parallel", 1, ratio(ns("stack-done", "hand-leanest", two), ns("stack-done", "gabion", two))),
+		atMost("L2", "breaker closed, package breaker", "ns", 45, ns("breaker-closed", "gabion", one)),
+		atMost("L2", "breaker closed with slow-call rate, package breaker", "ns", 70, ns("breaker-slow", "gabion", one)),
+		atMost("L2", "both, allocations", "", 0,
+			worst(value("breaker-closed", "gabion", one, "allocs/op"), value("breaker-slow", "gabion", one, "allocs/op"))),
+		atMost("L2", "breaker closed, parallel against single", "×", 1, ratio(ns("breaker-closed", "gabion", two), ns("breaker-closed", "gabion", one))),
+		atMost("L2", "breaker open, refusal, package breaker", "ns", 30, ns("breaker-open", "gabion", one)),
+		atMost("L3", "retry, first try, from the parts", "ns", 10, ns("retry-first", "gabion-parts", one)),
+		atMost("L3", "retry, first try, through Do", "ns", 10, ns("retry-first", "gabion", one)),
+		atMost("L3", "retry, two failures, from the parts", "ns", 60, ns("retry-two", "gabion-parts", one)),
+		atMost("L3", "retry, two failures, through Do", "ns", 60, ns("retry-two", "gabion", one)),
+		atMost("L3", "retry, two failures, allocations, from the parts", "", 0, value("retry-two", "gabion-parts", one, "allocs/op")),
+		atMost("L3", "full stack, two failures", "ns", 300, ns("stack-two", "gabion", one)),
+		atMost("L3", "bulkhead, package bulkhead", "ns", 16, ns("bulkhead", "gabion", one)),
+		atMost("L3", "rate limiter, package ratelimit", "ns", 30, ns("rate-limit", "gabion", one)),
+		atMost("L3", "throttle, package throttle", "ns", 50, ns("throttle", "gabion", one)),
+		atMost("L3", "adaptive limiter (not built)", "ns", 70, missing),
+		atMost("L3", "hedge armed, primary wins", "ns", 300, ns("hedge", "gabion", one)),
+		atMost("L4", "HTTP with the full stack, 16 in flight, against bare + context.WithTimeout", "×", 1.05,
+			ratio(ns("http", "gabion", "16"), ns("http", "bare+WithTimeout", "16"))),
+		atMost("L4", "the same, allocations more, one in flight", "", 5,
+			minus(value("http", "gabion", "1", "allocs/op"), value("http", "bare+WithTimeout", "1", "allocs/op"))),
+		atMost("L4", "the same, goroutines started", "", 0, value("http-stub", "gabion", one, "goroutines")),
+		atMost("Observer", "full stack, observed: allocations more", "", 2,
+			minus(value("stack", "gabion-observed", one, "allocs/op"), value("stack", "gabion", one, "allocs/op"))),
+		atMost("Observer", "full stack, observed: time more", "ns", 200, minus(ns("stack", "gabion-observed", one), ns("stack", "gabion", one))),
+		atMost("Memory", fmt.Sprintf("%d keyed breakers, default policy, MiB", bench.Keyed), "MiB", 100, keyedMiB),
+	}
+	return append(all, scaling()...)
+}
+
+func keyedMiB(r *results) (float64, bool) {
+	each, ok := r.median("Holdings", "partition", "", "B/each")
+	return each * bench.Keyed / (1 << 20), ok
+}
+
+// scaling: a second processor must not make a call dearer.
+func scaling() (all []target) {
+	for _, c := range []struct{ contest, entry, text string }{
+		{"stack", "gabion", "full stack"}, {"stack-done", "gabion", "full stack, Done asked for"},
+		{"stack-two", "gabion", "full stack, two failures"}, {"breaker-slow", "gabion", "breaker with slow-call rate"},
+		{"breaker-open", "gabion", "breaker open"}, {"retry-first", "gabion", "retry, first try"},
+		{"bulkhead", "gabion", "bulkhead"}, {"rate-limit", "gabion", "rate limiter"}, {"throttle", "gabion", "throttle"},
+		{"timeout", "gabion", "timeout"}, {"hedge", "gabion", "hedge"},
+	} {
+		all = append(all, target{
+			"Scaling", c.text + ", parallel against single",
+			ratio(ns(c.contest, c.entry, "parallel"), ns(c.contest, c.entry, "single")), "×", true, 1,
+		})
+	}
+	return all
+}

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/policy"
+	"github.com/stripe/stripe-go/v85"
+)
+
+// bank is a payment provider that keeps its word about Idempotency-Key and whose
+// network does not: after four charges of ten the connection is reset before the
+// answer, and one request of ten is refused with 503 before anything happens.
+type bank struct {
+	mu       sync.Mutex
+	charges  map[string]int // by order
+	done     map[string]bool
+	requests int
+	lost     int
+}
+
+func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	order, key := r.FormValue("metadata[order]"), r.Header.Get("Idempotency-Key")
+	b.mu.Lock()
+	b.requests++
+	replayed := key != "" && b.done[key]
+	busy := !replayed && rand.IntN(10) == 0
+	if !replayed && !busy {
+		b.charges[order]++
+		b.done[key] = true
+	}
+	lose := !busy && rand.IntN(10) < 4
+	if lose {
+		b.lost++
+	}
+	b.mu.Unlock()
+	switch {
+	case lose:
+		reset(w)
+	case busy:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		io.WriteString(w, `{"error":{"type":"api_error","message":"busy"}}`)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		if replayed {
+			w.Header().Set("Idempotent-Replayed", "true")
+		}
+		fmt.Fprintf(w, `{"id":"pi_%s","object":"payment_intent","status":"succeeded"}`, order)
+	}
+}
+
+// reset hangs up rudely: the client sees "connection reset by peer".
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	conn.Close()
+}
+
+// stripeOver is stripe-go over a dependency: its transport is ours, its own retries
+// are off.
+func stripeOver(d *gabion.Dependency, url string) (*stripe.Client, *gabionhttp.Transport) {
+	transport := &gabionhttp.Transport{Dependency: d}
+	backends := stripe.NewBackendsWithConfig(&stripe.BackendConfig{
+		URL:               stripe.String(url),
+		HTTPClient:        &http.Client{Transport: transport},
+		MaxNetworkRetries: stripe.Int64(0),
+		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull},
+	})
+	return stripe.NewClient("sk_test_local", stripe.WithBackends(backends)), transport
+}
+
+// stripe-go under gabion, with a network that loses answers: every order is paid
+// once, and none twice.
+func TestStripeChargesNobodyTwice(t *testing.T) {
+	b := &bank{charges: map[string]int{}, done: map[string]bool{}}
+	s := httptest.NewServer(b)
+	defer s.Close()
+	var events gabiontest.Recorder
+	payments := gabion.New("payments", policy.Policy{
+		Key: policy.KeyRequired, // a charge without a key is refused before it leaves
+		Retry: policy.Retry{
+			Attempts: 8,
+			Backoff:  backoff.Full(time.Millisecond, 10*time.Millisecond),
+			Budget:   policy.Budget{Off: true}, // four of ten answers are lost: no budget is meant for that
+		},
+		Breaker: policy.Breaker{Off: true},
+	}, gabion.WithObserver(&events))
+	bank, transport := stripeOver(payments, s.URL)
+
+	const orders = 200
+	var paid, failed int
+	for i := range orders {
+		order := fmt.Sprint("order-", i)
+		params := &stripe.PaymentIntentCreateParams{Amount: stripe.Int64(500), Currency: stripe.String("eur")}
+		params.AddMetadata("order", order)
+		params.SetIdempotencyKey(order)
+		intent, err := bank.V1PaymentIntents.Create(t.Context(), params)
+		switch {
+		case err == nil && intent.ID == "pi_"+order:
+			paid++
+		case gabion.EffectOf(err) == gabion.UnknownEffect:
+			failed++ // and says so
+		default:
+			t.Errorf("%s: %v", order, err)
+		}
+	}
+	for order, n := range b.charges {
+		if n != 1 {
+			t.Errorf("%s was charged %d times", order, n)
+		}
+	}
+	if len(b.charges) < paid || b.lost < orders/10 || paid < orders*9/10 {
+		t.Errorf("%d charges for %d paid orders, %d answers lost", len(b.charges), paid, b.lost)
+	}
+	// Every request that arrived is an attempt that gabion knows of, or a hidden
+	// re-send of net/http's that it counted.
+	if known := events.Load().Attempts + int(transport.Hidden()); b.requests != known {
+		t.Errorf("%d requests arrived, gabion knows of %d", b.requests, known)
+	}
+	t.Logf("%d orders, %d paid, %d in doubt, %d requests, %d answers lost, %d hidden re-sends",
+		orders, paid, failed, b.requests, b.lost, transport.Hidden())
+	gabiontest.NothingHeld(t, payments)
+}
+
+// What stripe-go makes of an answer is what it makes without gabion: a declined card
+// is an answer and is asked for once.
+func TestStripeSeesADeclinedCard(t *testing.T) {
+	n := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n++
+		w.WriteHeader(http.StatusPaymentRequired)
+		io.WriteString(w, `{"error":{"type":"card_error","code":"card_declined","message":"no"}}`)
+	}))
+	defer s.Close()
+	bank, _ := stripeOver(gabion.New("payments", policy.Policy{}), s.URL)
+	_, err := bank.V1PaymentIntents.Create(t.Context(), &stripe.PaymentIntentCreateParams{Amount: stripe.Int64(500), Currency: stripe.String("eur")})
+	var declined *stripe.Error
+	if !errors.As(err, &declined) || declined.Code != stripe.ErrorCodeCardDeclined || n != 1 {
+		t.Errorf("%d requests, %v", n, err)
+	}
+}

@@ -1,0 +1,318 @@
+package gabionhttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// defaultReplay is the most bytes of a body without GetBody that are kept.
+const defaultReplay = 64 << 10
+
+var (
+	errBodyOver  = errors.New("gabionhttp: request body read after its attempt was over")
+	errBodyFixed = errors.New("gabionhttp: request body can't be sent again")
+	errBodyLong  = errors.New("gabionhttp: request body is longer than its ContentLength")
+)
+
+// A body is the body of one call's request, handed out once per attempt. The
+// zero body is that of a request without one.
+//
+// Three kinds of body can be sent again: none at all; one with GetBody; and one
+// that is no longer than the limit. Of the last kind, a body of known length is
+// read before the first attempt. One of unknown length may be a live stream, and
+// reading ahead would hold it up, so it is copied while it is sent and can be
+// sent again once its end was seen within the limit, or if nobody has read any of
+// it. Never more than the limit is kept.
+//
+// The original is closed exactly once, at the latest by close.
+type body struct {
+	get   func() (io.ReadCloser, error) // nil if the caller gave none
+	limit int
+
+	mu     sync.Mutex // guards all below; not held while the original is read
+	orig   io.ReadCloser
+	out    *original // the attempt that has the original, if any
+	begun  bool      // somebody has read of the original
+	closed bool      // the original
+	ended  bool      // the original came to its end, so that kept is all of it
+	over   bool      // the original need not be kept, or is longer than the limit
+	kept   []byte
+	broke  bool // the caller's reader or GetBody failed
+}
+
+// replayLimit returns the bytes that p allows to keep.
+func replayLimit(p policy.HTTP) int {
+	switch {
+	case p.ReplayLimit == 0:
+		return defaultReplay
+	case p.ReplayLimit < 0:
+		return 0
+	}
+	return p.ReplayLimit
+}
+
+// hold takes over req's body, without changing req. A short body of known length
+// is read now; the error is its reader's, and the body is closed then.
+//
+// The caller may give up while its own reader keeps us waiting: closing the body is
+// what frees whoever reads it.
+func (b *body) hold(req *http.Request, limit int) error {
+	if req.Body == nil || req.Body == http.NoBody {
+		return nil
+	}
+	b.orig, b.get, b.limit = req.Body, req.GetBody, limit
+	b.over = b.get != nil || req.ContentLength > int64(limit)
+	if b.over || req.ContentLength <= 0 {
+		return nil
+	}
+	stop := context.AfterFunc(req.Context(), func() { b.close() })
+	err := b.readNow(req.ContentLength)
+	if !stop() && err != nil {
+		err = context.Cause(req.Context())
+	}
+	b.close()
+	return err
+}
+
+// readNow keeps all of a body of n bytes. A shorter one is kept as it is, for
+// net/http to complain of; a longer one must be noticed here, since net/http
+// would never see the rest.
+func (b *body) readNow(n int64) error {
+	b.begun, b.ended = true, true
+	b.kept = make([]byte, n)
+	m, err := io.ReadFull(b.orig, b.kept)
+	switch b.kept = b.kept[:m]; err {
+	case nil:
+		return b.endsHere()
+	case io.EOF, io.ErrUnexpectedEOF:
+		return nil
+	}
+	return err
+}
+
+func (b *body) endsHere() error {
+	n, err := io.ReadFull(b.orig, make([]byte, 1))
+	switch {
+	case n > 0:
+		return errBodyLong
+	case err == io.EOF:
+		return nil
+	}
+	return err
+}
+
+// attach gives req, which must be the attempt's own copy, a body of its own.
+// GetBody stays set where the body can be sent again: net/http needs it to repeat
+// what provably never left. It also repeats keyed requests on connections that
+// died idle, which flight counts.
+func (b *body) attach(req *http.Request) error {
+	if b.orig == nil {
+		return nil
+	}
+	rc, err := b.next()
+	if err != nil {
+		return err
+	}
+	req.Body, req.GetBody = rc, nil
+	if b.repeatable() {
+		req.GetBody = b.next
+	}
+	return nil
+}
+
+// next returns a body for one attempt, or errBodyFixed.
+func (b *body) next() (io.ReadCloser, error) {
+	if rc, err := b.mine(); rc != nil || err != nil {
+		return rc, err
+	}
+	rc, err := b.get() // not under the lock: it is the caller's code
+	if err != nil {
+		b.fail()
+		return nil, err
+	}
+	return &fresh{ReadCloser: rc, b: b}, nil
+}
+
+// mine returns a body without asking the caller for another copy, which is what it
+// wants if it returns neither body nor error.
+func (b *body) mine() (io.ReadCloser, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	used := b.begun || b.closed
+	switch {
+	case b.ended:
+		return io.NopCloser(&replay{b.kept}), nil
+	case b.get != nil && (b.out != nil || used):
+		return nil, nil
+	case used:
+		return nil, errBodyFixed
+	}
+	// An attempt that has not read yet, and may still try, comes too late now.
+	b.out = &original{b}
+	return b.out, nil
+}
+
+// fresh is a copy that the caller's GetBody gave.
+type fresh struct {
+	io.ReadCloser
+	b      *body
+	closed atomic.Bool
+}
+
+// Read notes when the copy fails by itself, and not because it was closed.
+func (f *fresh) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && !f.closed.Load() {
+		f.b.fail()
+	}
+	return n, err
+}
+
+// Close frees whoever reads.
+func (f *fresh) Close() error {
+	f.closed.Store(true)
+	return f.ReadCloser.Close()
+}
+
+// fail remembers that the caller's reader failed, or its GetBody.
+func (b *body) fail() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broke = true
+}
+
+// broken reports whether the caller's reader failed, so that what came of the
+// attempt says nothing about the dependency.
+func (b *body) broken() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.broke
+}
+
+// repeatable reports whether the body can be sent again whatever becomes of the
+// attempt that has it. A hedge needs that.
+func (b *body) repeatable() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.orig == nil || b.get != nil || b.ended
+}
+
+// fixed reports whether the body can't be sent again now, after an attempt.
+func (b *body) fixed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.orig != nil && b.get == nil && !b.ended && (b.begun || b.closed)
+}
+
+// close closes the original if nobody has. The call is over.
+func (b *body) close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closeLocked()
+}
+
+func (b *body) closeLocked() error {
+	if b.orig == nil || b.closed {
+		return nil
+	}
+	b.closed = true
+	return b.orig.Close()
+}
+
+// An original hands the caller's own reader to one attempt, copying what goes
+// by. An attempt that closes it unread leaves it for the next.
+type original struct{ b *body }
+
+func (o *original) Read(p []byte) (int, error) {
+	if err := o.begin(); err != nil {
+		return 0, err
+	}
+	n, err := o.b.orig.Read(p)
+	o.keep(p[:n], err)
+	return n, err
+}
+
+// begin marks the original as used, before the first byte is asked for: a reader
+// that is blocked must be freed by Close.
+func (o *original) begin() error {
+	o.b.mu.Lock()
+	defer o.b.mu.Unlock()
+	if o.b.out != o || o.b.closed {
+		return errBodyOver
+	}
+	o.b.begun = true
+	return nil
+}
+
+// keep remembers what was read, unless that is needless or too much, in which
+// case all of it is forgotten. A reader that fails because its attempt closed it
+// did not fail by itself.
+func (o *original) keep(p []byte, err error) {
+	b := o.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broke = b.broke || err != nil && err != io.EOF && !b.closed
+	if b.over || len(b.kept)+len(p) > b.limit {
+		b.over, b.kept = true, nil
+		return
+	}
+	b.kept = append(b.kept, p...)
+	b.ended = b.ended || err == io.EOF
+}
+
+func (o *original) Close() error {
+	o.b.mu.Lock()
+	defer o.b.mu.Unlock()
+	if o.b.out != o {
+		return nil
+	}
+	o.b.out = nil
+	if !o.b.begun {
+		return nil
+	}
+	return o.b.closeLocked()
+}
+
+// A replay reads what was kept. Attempts share the bytes, which nobody changes.
+type replay struct{ rest []byte }
+
+func (r *replay) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// What a response that nobody wants may cost, so that its connection can serve
+// the next attempt. Past either, a new connection is cheaper.
+const (
+	drainBytes = 64 << 10
+	drainTime  = 50 * time.Millisecond
+)
+
+// discard reads the rest of an abandoned attempt's response, if that is little
+// and comes at once, and closes it.
+func discard(resp *http.Response) {
+	if resp == nil || resp.Body == nil {
+		return
+	}
+	defer resp.Body.Close()
+	if resp.Body == http.NoBody || resp.ContentLength > drainBytes {
+		return
+	}
+	// Closing is what frees a reader; the timer costs no goroutine until it fires.
+	timer := time.AfterFunc(drainTime, func() { resp.Body.Close() })
+	defer timer.Stop()
+	// One byte more than the limit would be needed to see the end of a body that
+	// is just as long, unless its length is known, when the end comes with it.
+	io.Copy(io.Discard, io.LimitReader(resp.Body, drainBytes))
+}

@@ -1,0 +1,206 @@
+package gabionhttp
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// The headers in which the time that is left travels, as a span and not as a
+// date, because clocks differ.
+const (
+	HeaderDeadline     = "X-Request-Deadline-Ms"          // whole milliseconds; what gabion reads and writes unless told otherwise
+	HeaderEnvoyTimeout = "X-Envoy-Expected-Rq-Timeout-Ms" // whole milliseconds, from Envoy
+	HeaderGRPCTimeout  = "Grpc-Timeout"                   // up to eight digits and a unit, from gRPC over HTTP/2
+)
+
+var ownHeader = []string{HeaderDeadline}
+
+// TimeLeft reads the time that the caller has left from the named headers; with
+// no names, from [HeaderDeadline]. All but [HeaderGRPCTimeout] hold whole
+// milliseconds. Where several are there, the least counts. A value that does not
+// follow the grammar is as good as absent; bad counts those.
+func TimeLeft(h http.Header, names ...string) (left time.Duration, ok bool, bad int) {
+	left = math.MaxInt64
+	for _, name := range orOwn(names) {
+		name = http.CanonicalHeaderKey(name)
+		values := h[name]
+		if len(values) == 0 {
+			continue
+		}
+		d, good := parseLeft(name, values[0])
+		if !good {
+			bad++
+			continue
+		}
+		left, ok = min(left, d), true
+	}
+	if !ok {
+		return 0, false, bad
+	}
+	return left, true, bad
+}
+
+// SetTimeLeft writes the time that is left into the named headers of a request;
+// with no names, into [HeaderDeadline]. Time is rounded down to whole units, so
+// nobody downstream has more of it than we. When less than a millisecond is left
+// it writes nothing, removes what is there, and reports false: such a request
+// must not be sent.
+func SetTimeLeft(h http.Header, left time.Duration, names ...string) bool {
+	enough := left >= time.Millisecond
+	for _, name := range orOwn(names) {
+		name = http.CanonicalHeaderKey(name)
+		switch {
+		case !enough:
+			delete(h, name)
+		case name == HeaderGRPCTimeout:
+			h[name] = []string{formatGRPC(left)}
+		default:
+			h[name] = []string{strconv.FormatInt(left.Milliseconds(), 10)}
+		}
+	}
+	return enough
+}
+
+func orOwn(names []string) []string {
+	if len(names) == 0 {
+		return ownHeader
+	}
+	return names
+}
+
+func parseLeft(name, value string) (time.Duration, bool) {
+	if name == HeaderGRPCTimeout {
+		return parseGRPC(value)
+	}
+	n, ok := digits(value)
+	return times(n, time.Millisecond), ok
+}
+
+// NextHop returns the time to pass on: what a hop may use of its own, or what it
+// was given less a margin, whichever is less. Own that is not positive means no
+// bound of one's own. The result is always less than left, by a millisecond at
+// least, since that is what headers can tell; it is 0 when nothing is left, and
+// then the request must not be sent.
+func NextHop(own, left, margin time.Duration) time.Duration {
+	rest := left - max(margin, time.Millisecond)
+	if rest > left { // an absurdly negative left wrapped round
+		return 0
+	}
+	if own > 0 {
+		rest = min(rest, own)
+	}
+	return max(rest, 0)
+}
+
+// units are gRPC's, finest first (PROTOCOL-HTTP2 of the gRPC specification).
+var units = [...]struct {
+	sign byte
+	time.Duration
+}{
+	{'n', time.Nanosecond}, {'u', time.Microsecond}, {'m', time.Millisecond},
+	{'S', time.Second}, {'M', time.Minute}, {'H', time.Hour},
+}
+
+// maxGRPC is the largest of gRPC's eight digits.
+const maxGRPC = 99_999_999
+
+func parseGRPC(s string) (time.Duration, bool) {
+	if len(s) < 2 || len(s) > 9 {
+		return 0, false
+	}
+	n, ok := digits(s[:len(s)-1])
+	if !ok {
+		return 0, false
+	}
+	for _, u := range units {
+		if u.sign == s[len(s)-1] {
+			return times(n, u.Duration), true
+		}
+	}
+	return 0, false
+}
+
+// formatGRPC writes d in the finest unit in which it fits, rounded down. Hours
+// always fit.
+func formatGRPC(d time.Duration) string {
+	d = max(d, 0)
+	last := units[len(units)-1]
+	for _, u := range units {
+		if d/u.Duration <= maxGRPC {
+			last = u
+			break
+		}
+	}
+	return strconv.FormatInt(int64(d/last.Duration), 10) + string(last.sign)
+}
+
+// Deadline is server middleware that honours the caller's deadline: it hands the
+// time that is left to Next in the request's context, and refuses requests that
+// have too little of it, before any work is done for an answer that nobody waits
+// for. A refusal is 504 with "X-Should-Retry: false".
+//
+// It passes the ResponseWriter on untouched, so streaming, flushing and hijacking
+// work as without it. The context ends when Next returns. The fields must not
+// change once requests are served; ServeHTTP, Saved and Malformed are safe for
+// concurrent use.
+type Deadline struct {
+	// Next does the work.
+	Next http.Handler
+
+	// Margin is the least time that must be left for work to be worth starting.
+	// Zero means any.
+	Margin time.Duration
+
+	// Max bounds the time of every request, also of those that bring no deadline.
+	// Zero means no bound.
+	Max time.Duration
+
+	// Headers are the headers to read. Nil means [HeaderDeadline] alone.
+	Headers []string
+
+	saved     atomic.Int64
+	malformed atomic.Int64
+}
+
+// errDeadline is the cause with which the context that Next sees ends.
+var errDeadline = fmt.Errorf("gabionhttp: the request's deadline is over: %w", context.DeadlineExceeded)
+
+// ServeHTTP implements [http.Handler].
+func (d *Deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	left, ok, bad := TimeLeft(r.Header, d.Headers...)
+	if bad > 0 {
+		d.malformed.Add(int64(bad))
+	}
+	if ok && (left <= 0 || left < d.Margin) {
+		d.saved.Add(1)
+		refuse(w)
+		return
+	}
+	if d.Max > 0 && (!ok || left > d.Max) {
+		left, ok = d.Max, true
+	}
+	if !ok {
+		d.Next.ServeHTTP(w, r)
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), left, errDeadline)
+	defer cancel()
+	d.Next.ServeHTTP(w, r.WithContext(ctx))
+}
+
+func refuse(w http.ResponseWriter) {
+	w.Header().Set(headerShouldRetry, "false")
+	http.Error(w, "deadline exceeded before work began", http.StatusGatewayTimeout)
+}
+
+// Saved returns how many requests were refused because their time was over: work
+// that was not done in vain.
+func (d *Deadline) Saved() int64 { return d.saved.Load() }
+
+// Malformed returns how many deadline headers could not be read and were ignored.
+func (d *Deadline) Malformed() int64 { return d.malformed.Load() }

@@ -1,0 +1,56 @@
+package gabionhttp
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/gabion-go/gabion"
+)
+
+// answers are the statuses of calls that ended for a reason: 504 where time ran
+// out, 429 where somebody asked for time or a rate is kept, so that callers slow
+// down and open no breaker, and 500 where the fault is ours. All others, which say
+// that a dependency can't serve now, are 503.
+var answers = map[gabion.Reason]int{
+	gabion.AttemptTimeout:    http.StatusGatewayTimeout,
+	gabion.CallTimeout:       http.StatusGatewayTimeout,
+	gabion.DeadlineShort:     http.StatusGatewayTimeout,
+	gabion.RateLimited:       http.StatusTooManyRequests,
+	gabion.Paced:             http.StatusTooManyRequests,
+	gabion.NotRetryable:      http.StatusBadGateway,
+	gabion.UnclassifiedError: http.StatusBadGateway,
+	gabion.NotSafe:           http.StatusBadGateway,
+	gabion.BodyNotRewindable: http.StatusBadGateway,
+	gabion.WorkCrashed:       http.StatusInternalServerError,
+	gabion.KeyMissing:        http.StatusInternalServerError,
+	gabion.UnknownDependency: http.StatusInternalServerError,
+	gabion.Invalid:           http.StatusInternalServerError,
+}
+
+// Error answers a request whose work ended with err, so that retrying stops where
+// it was done. For a [*gabion.Error] that is the status that its reason calls for,
+// Retry-After where it is known, and "X-Should-Retry: false", the mark that stops
+// retries in every layer above: three layers of three attempts are 27 requests
+// without it and 3 with it. The body is the reason's name alone, since errors tell
+// of internals. Any other error is a plain 500.
+//
+// Like [http.Error] it does not end the request: the handler should return.
+func Error(w http.ResponseWriter, err error) {
+	var e *gabion.Error
+	if !errors.As(err, &e) || e == nil {
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		return
+	}
+	status, ok := answers[e.Reason]
+	if !ok {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set(headerShouldRetry, "false")
+	if e.RetryAfter > 0 {
+		// Rounded up: nobody may come back too early.
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	http.Error(w, e.Reason.String(), status)
+}

@@ -1,0 +1,89 @@
+package gabionhttp_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/policy"
+)
+
+func ExampleRetryAfter() {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	fmt.Println(gabionhttp.RetryAfter(http.Header{"Retry-After": {"120"}}, now))
+	fmt.Println(gabionhttp.RetryAfter(http.Header{"Retry-After": {"Sat, 21 Nov 2026 12:00:05 GMT"}}, now))
+	fmt.Println(gabionhttp.RetryAfter(http.Header{"Retry-After": {"soon"}}, now))
+	// Output:
+	// 2m0s true
+	// 5s true
+	// 0s false
+}
+
+func ExampleDeadline() {
+	work := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Println("working") })
+	server := &gabionhttp.Deadline{Next: work, Margin: 20 * time.Millisecond}
+
+	for _, left := range []string{"500", "5"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set(gabionhttp.HeaderDeadline, left)
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		fmt.Println(w.Code)
+	}
+	fmt.Println("saved", server.Saved())
+	// Output:
+	// working
+	// 200
+	// 504
+	// saved 1
+}
+
+func ExampleNextHop() {
+	outgoing := http.Header{}
+	left := gabionhttp.NextHop(time.Second, 300*time.Millisecond, 100*time.Millisecond)
+	fmt.Println(gabionhttp.SetTimeLeft(outgoing, left), outgoing)
+	// Output: true map[X-Request-Deadline-Ms:[200]]
+}
+
+func ExampleTransport() {
+	n := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n++; n == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintf(w, "attempt %d", n)
+	}))
+	defer server.Close()
+
+	payments := gabion.New("payments", policy.Policy{})
+	client := &http.Client{Transport: &gabionhttp.Transport{Dependency: payments}}
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	fmt.Println(resp.StatusCode, string(text))
+	// Output: 200 attempt 2
+}
+
+func ExampleError() {
+	bank := gabion.New("bank", policy.Policy{Key: policy.KeyRequired})
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		err := bank.Run(r.Context(), func(ctx context.Context) error { return nil })
+		if err != nil {
+			gabionhttp.Error(w, err)
+		}
+	}
+	w := httptest.NewRecorder()
+	handler(w, httptest.NewRequest("POST", "/charge", nil))
+	fmt.Println(w.Code, w.Header().Get("X-Should-Retry"), w.Body)
+	// Output: 500 false key_missing
+}

@@ -1,0 +1,233 @@
+package gabionhttp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// once allows one attempt, so that whatever arrives twice was sent by net/http.
+func once() policy.Policy {
+	return with(eager(), func(p *policy.Policy) { p.Retry.Attempts = 1; p.Retry.Budget.Off = false })
+}
+
+// net/http sends a request again when a reused connection dies before the answer.
+// With a key it would do so for a POST too, once per idle connection: gabion keeps
+// it from that (ADR 4). What has no body can't be kept from it; that is counted,
+// reported and charged. What is not safe is never sent twice.
+func TestHiddenResends(t *testing.T) {
+	tests := []struct {
+		name    string
+		method  string
+		key     string
+		arrived int   // of the second call's requests
+		hidden  int64 // re-sends
+		ok      bool
+	}{
+		{"GET is sent again by net/http", "GET", "", 2, 1, true},
+		{"a keyed POST is left to the policy", "POST", "k-1", 1, 0, false},
+		{"a keyed PUT is left to the policy", "PUT", "k-1", 1, 0, false},
+		{"POST without a key is never sent again once it was written", "POST", "", 1, 0, false},
+		{"PATCH without a key neither", "PATCH", "", 1, 0, false},
+		{"PUT is not net/http's to repeat", "PUT", "", 1, 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newFickle(t, "ad", "a")
+			var events gabiontest.Recorder
+			c, d := client(t, once(), base(t, nil), gabion.WithObserver(&events))
+			warm, err := c.Get(s.url())
+			if err != nil {
+				t.Fatal(err)
+			}
+			read(t, warm)
+			before := d.Stats().Budget.Sent
+
+			req := request(t, tt.method, s.url(), map[bool]string{true: "charge"}[tt.method != "GET"])
+			if tt.key != "" {
+				req.Header.Set(gabionhttp.HeaderKey, tt.key)
+			}
+			resp, err := c.Do(req)
+			if (err == nil) != tt.ok {
+				t.Fatalf("error %v", err)
+			}
+			if err == nil {
+				read(t, resp)
+			} else if e, ok := errors.AsType[*gabion.Error](err); !ok || e.Effect != gabion.UnknownEffect {
+				t.Errorf("the request arrived, but the error says %v", err)
+			}
+			got := s.arrived()[1:]
+			if len(got) != tt.arrived {
+				t.Errorf("arrived: %v, want %d", got, tt.arrived)
+			}
+			for _, r := range got {
+				if r != got[0] || r.key != tt.key {
+					t.Errorf("re-sent %v as %v", got[0], r)
+				}
+			}
+			tr := c.Transport.(*gabionhttp.Transport)
+			if tr.Hidden() != tt.hidden {
+				t.Errorf("hidden = %d, want %d", tr.Hidden(), tt.hidden)
+			}
+			if charged := d.Stats().Budget.Sent - before; charged != tt.hidden {
+				t.Errorf("budget charged with %d, want %d", charged, tt.hidden)
+			}
+			if n := count(events.Events(), policy.Resent); n != int(tt.hidden) {
+				t.Errorf("%d resent events, want %d", n, tt.hidden)
+			}
+		})
+	}
+}
+
+func count(events []gabion.Event, k policy.Kind) (n int) {
+	for _, e := range events {
+		if e.Kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+// A POST with a body that gabion could repeat gets no GetBody that lets net/http
+// do it: without a key net/http does not, with one it is counted.
+func TestHiddenResendsOfAStreamWithAKey(t *testing.T) {
+	s := newFickle(t, "ad", "a")
+	c, _ := client(t, once(), base(t, nil))
+	warm, err := c.Get(s.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read(t, warm)
+	req := request(t, "POST", s.url(), "")
+	req.Body, req.ContentLength = io.NopCloser(strings.NewReader("charge")), -1
+	req.Header.Set(gabionhttp.HeaderKey, "k")
+	_, err = c.Do(req)
+	if len(s.arrived()) != 2 || !errors.Is(err, gabion.AttemptsExhausted) {
+		t.Errorf("arrived %v, error %v", s.arrived(), err)
+	}
+}
+
+// net/http wrote the request on a dead connection and then could not dial another:
+// its error is the dial's, yet the first request may have been carried out.
+func TestADialErrorAfterAHiddenSendIsInDoubt(t *testing.T) {
+	s := newFickle(t, "agd")
+	c, _ := client(t, once(), base(t, nil))
+	warm, err := c.Get(s.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read(t, warm)
+	req := request(t, "GET", s.url(), "")
+	_, err = c.Do(req)
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Skipf("the system reports %v and not a refused dial", err)
+	}
+	if len(s.arrived()) != 2 || gabion.EffectOf(err) != gabion.UnknownEffect {
+		t.Errorf("arrived %v, and the error says %v", s.arrived(), err)
+	}
+}
+
+// What never left may be repeated whatever it is, and nothing happened (C66).
+func TestNeverSentIsProved(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never speaks
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mute.Close() })
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()        // nobody listens there now
+	over := t.Context() // net/http lets a dial that nobody waits for run on
+	hang := func(context.Context, string, string) (net.Conn, error) { <-over.Done(); return nil, over.Err() }
+	tests := []struct {
+		name string
+		url  string
+		base *http.Transport
+	}{
+		{"nobody listens", "http://" + free.Addr().String(), &http.Transport{}},
+		{"the TLS handshake takes too long", "https://" + mute.Addr().String(), &http.Transport{TLSHandshakeTimeout: 10 * time.Millisecond}},
+		{"the TLS handshake for HTTP/2 takes too long", "https://" + mute.Addr().String(), &http.Transport{TLSHandshakeTimeout: 10 * time.Millisecond, ForceAttemptHTTP2: true}},
+		{"the attempt ends while dialling", "http://x", &http.Transport{DialContext: hang}},
+		{"the attempt ends in the TLS handshake", "https://" + mute.Addr().String(), &http.Transport{ForceAttemptHTTP2: true}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var events gabiontest.Recorder
+			p := with(eager(), func(p *policy.Policy) { p.Timeout.Attempt = 50 * time.Millisecond })
+			c, d := client(t, p, tt.base, gabion.WithObserver(&events))
+			_, err := c.Do(request(t, "POST", tt.url, "charge"))
+			events.WantAttempts(t, 3)
+			gabiontest.WantReason(t, err, gabion.AttemptsExhausted)
+			if gabion.EffectOf(err) != gabion.NoEffect {
+				t.Errorf("nothing was sent, but the error says %v", err)
+			}
+			gabiontest.NothingHeld(t, d)
+		})
+	}
+}
+
+// Once the headers went out nothing is proved, on either protocol.
+func TestSentWithoutAnAnswerIsInDoubt(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, http.HandlerFunc) *site{"HTTP/1": serve, "HTTP/2": serveH2} {
+		for how, h := range map[string]http.HandlerFunc{
+			"hung": func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				<-r.Context().Done()
+			},
+			"aborted": func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
+		} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				t.Parallel()
+				s := start(t, h)
+				p := with(eager(), func(p *policy.Policy) { p.Timeout.Attempt = 100 * time.Millisecond })
+				c, _ := client(t, p, base(t, s))
+				_, err := c.Do(request(t, "POST", s.URL, "charge"))
+				if n := s.requests.Load(); n != 1 || gabion.EffectOf(err) != gabion.UnknownEffect {
+					t.Errorf("%d requests, %v", n, err)
+				}
+				if how == "hung" && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("not a deadline: %v", err)
+				}
+				if reason := gabion.ReasonOf(err); reason != gabion.NotSafe && reason != gabion.UnclassifiedError {
+					t.Errorf("ended with %v", err)
+				}
+			})
+		}
+	}
+}
+
+// The trace that counts is shared among attempts; the caller's own still works.
+func TestTheCallersTraceStillWorks(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {})
+	c, _ := client(t, once(), base(t, s))
+	for range 3 {
+		var seen []string
+		req := request(t, "GET", s.URL, "")
+		req = req.WithContext(traced(req.Context(), &seen))
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read(t, resp)
+		if !slices.Equal(seen, []string{"get", "got", "wrote"}) {
+			t.Errorf("the caller's trace saw %v", seen)
+		}
+	}
+	if n := c.Transport.(*gabionhttp.Transport).Hidden(); n != 0 {
+		t.Errorf("hidden = %d", n)
+	}
+}

@@ -1,0 +1,127 @@
+package gabionhttp
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// deliver hands an answer to the caller, with the attempt that brought it open
+// until its body is done.
+func (c *exchange) deliver(resp *http.Response, attempt *gabion.Attempt, err error) *http.Response {
+	b := &c.answer
+	b.call, b.body, b.attempt = c, resp.Body, attempt
+	b.why, _ = err.(*gabion.Error)
+	resp.Request = c.req
+	if b.why != nil {
+		mark(resp, b.why.Reason)
+	}
+	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
+		resp.Body = &upgradedBody{b, rw}
+		return resp
+	}
+	if resp.Body == nil || resp.Body == http.NoBody {
+		b.body = http.NoBody
+		b.end(nil)
+		if b.why == nil {
+			resp.Body = http.NoBody
+			return resp
+		}
+	}
+	resp.Body = b
+	return resp
+}
+
+// mark tells the layers above that retrying was done here, should the answer be
+// passed on to them (C75, C116). A 4xx needs no mark.
+func mark(resp *http.Response, why policy.Reason) {
+	if why == policy.NotRetryable {
+		return
+	}
+	if resp.Header == nil {
+		resp.Header = make(http.Header)
+	}
+	resp.Header.Set(headerShouldRetry, "false")
+}
+
+// responseBody keeps its attempt open while it is read. It ends the attempt when
+// it is closed, read to its end, or broken, whichever comes first.
+type responseBody struct {
+	call    *exchange
+	body    io.ReadCloser
+	attempt *gabion.Attempt
+	why     *gabion.Error
+	closed  atomic.Bool
+	done    atomic.Bool
+}
+
+func (b *responseBody) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF || b.closed.Load(): // closing is no failure, also under a reader's feet
+		b.end(nil)
+		return n, err
+	}
+	err = b.explain(err)
+	b.end(err)
+	return n, err
+}
+
+// explain says which layer's time was up, if that is why the body broke.
+func (b *responseBody) explain(err error) error {
+	why, ok := context.Cause(b.attempt.Context()).(policy.Reason)
+	if !ok {
+		return err
+	}
+	return &gabion.Error{
+		Dependency: b.call.t.Dependency.Name(), Reason: why, Effect: gabion.UnknownEffect,
+		Attempts: gabion.AttemptNumber(b.attempt.Context()), Err: timedOut(err),
+	}
+}
+
+// Close lets the connection go before the slot: whoever gets the slot may use it.
+func (b *responseBody) Close() error {
+	b.closed.Store(true)
+	err := b.body.Close()
+	b.end(nil)
+	return err
+}
+
+func (b *responseBody) end(broke error) {
+	if b.done.Swap(true) {
+		return
+	}
+	b.attempt.Close(broke)
+	b.call.body.close()
+}
+
+func (b *responseBody) verdict() *gabion.Error { return b.why }
+
+// Verdict returns what gabion thought of an answer that it gave back although it
+// was a failure: why the call ended, after how many attempts. It is nil for a
+// success, and for an answer that did not come from a [Transport]. Ask before the
+// body is replaced by a wrapper; http.Client does that when its Timeout is set.
+func Verdict(resp *http.Response) *gabion.Error {
+	if resp == nil {
+		return nil
+	}
+	if b, ok := resp.Body.(interface{ verdict() *gabion.Error }); ok {
+		return b.verdict()
+	}
+	return nil
+}
+
+// upgradedBody is the body of 101 Switching Protocols, which can be written to.
+type upgradedBody struct {
+	*responseBody
+	rw io.ReadWriteCloser
+}
+
+// Write sends to the other side of an upgraded connection.
+func (b *upgradedBody) Write(p []byte) (int, error) { return b.rw.Write(p) }

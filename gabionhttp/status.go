@@ -1,0 +1,185 @@
+package gabionhttp
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// headerShouldRetry with the value "false" stops retries in every layer above the
+// one that wrote it.
+const headerShouldRetry = "X-Should-Retry"
+
+// meanings are the statuses that don't mean what their hundreds mean. What may
+// have happened is known only where the server says that it did not begin.
+var meanings = map[int]policy.Outcome{
+	http.StatusRequestTimeout:          {Class: policy.TimedOut, Effect: policy.UnknownEffect},
+	http.StatusTooManyRequests:         {Class: policy.Throttled},
+	http.StatusNotImplemented:          {Class: policy.ClientError, Effect: policy.UnknownEffect},
+	http.StatusBadGateway:              {Class: policy.ServerError, Effect: policy.UnknownEffect},
+	http.StatusServiceUnavailable:      {Class: policy.ServerError, Effect: policy.UnknownEffect},
+	http.StatusGatewayTimeout:          {Class: policy.TimedOut, Effect: policy.UnknownEffect},
+	http.StatusHTTPVersionNotSupported: {Class: policy.ClientError, Effect: policy.UnknownEffect},
+}
+
+// byHundred is what all other statuses mean. A 500 may be a bug and not a blip,
+// so it is tried once more and no more.
+var byHundred = [...]policy.Outcome{
+	1: {}, 2: {}, 3: {},
+	4: {Class: policy.ClientError},
+	5: {Class: policy.ServerError, Effect: policy.UnknownEffect, Once: true},
+}
+
+// outcomeOf says what a response means: by its status, unless the policy says
+// otherwise, and by the hints that servers give about retrying.
+func outcomeOf(resp *http.Response, p policy.HTTP, now time.Time) policy.Outcome {
+	o := listed(resp.StatusCode, p, hinted(resp, byStatus(resp.StatusCode)))
+	if o.Class == policy.Success {
+		return o
+	}
+	o.Stop = stops(resp)
+	if asksForTime(resp) {
+		after, ok := RetryAfter(resp.Header, now)
+		o.HasAfter, o.After = ok && after > 0, after // "0" names no time: our own back-off then
+	}
+	return o
+}
+
+func byStatus(code int) policy.Outcome {
+	if o, ok := meanings[code]; ok {
+		return o
+	}
+	if h := code / 100; h >= 1 && h < len(byHundred) {
+		return byHundred[h]
+	}
+	return policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}
+}
+
+// hinted corrects o by what the server says of its own failure.
+func hinted(resp *http.Response, o policy.Outcome) policy.Outcome {
+	switch {
+	case inProgress(resp):
+		// The first attempt with this key is still running: come back later.
+		// That is between this key and the server, and holds nobody else back.
+		return policy.Outcome{Class: policy.Throttled, Effect: policy.UnknownEffect, Alone: true}
+	case o.Class != policy.Success && says(resp.Header, "Stripe-Should-Retry", "true"):
+		return retryable(o)
+	}
+	return o
+}
+
+// listed lets the policy have the last word on a status. A status in both lists
+// is permanent: the list that retries less wins.
+func listed(code int, p policy.HTTP, o policy.Outcome) policy.Outcome {
+	no, yes := slices.Contains(p.Permanent, code), slices.Contains(p.Transient, code)
+	if (no || yes) && code < 400 {
+		o.Effect = policy.UnknownEffect // a failure dressed as a success
+	}
+	switch {
+	case no:
+		o.Class = policy.ClientError
+	case yes:
+		return retryable(o)
+	}
+	return o
+}
+
+func retryable(o policy.Outcome) policy.Outcome {
+	if !o.Class.Transient() {
+		o.Class = policy.ServerError
+	}
+	o.Once = false
+	return o
+}
+
+// stops reports whether the server, or a layer before it, said not to retry. A
+// stored 5xx is replayed for ever: asking again only gets the same bytes.
+func stops(resp *http.Response) bool {
+	h := resp.Header
+	return says(h, headerShouldRetry, "false") ||
+		says(h, "Stripe-Should-Retry", "false") ||
+		h.Get("X-Envoy-Overloaded") != "" ||
+		resp.StatusCode >= 500 && says(h, "Idempotent-Replayed", "true")
+}
+
+// asksForTime reports whether a Retry-After is to be obeyed. RFC 9110 defines it
+// for 503 and redirects, RFC 6585 for 429; idempotency servers send it with 409.
+func asksForTime(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return true
+	}
+	return inProgress(resp)
+}
+
+// inProgress reports whether a 409 says that an idempotent request is still being
+// worked on. Every other conflict stays one, so it takes both the key that we
+// sent and the server's word that waiting helps.
+func inProgress(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusConflict && resp.Request != nil &&
+		keyed(resp.Request.Header) && resp.Header.Get("Retry-After") != ""
+}
+
+// keyed reports whether a request carries an idempotency key, by the two names
+// that net/http knows too.
+func keyed(h http.Header) bool {
+	return h.Get("Idempotency-Key") != "" || h.Get("X-Idempotency-Key") != ""
+}
+
+func says(h http.Header, name, value string) bool {
+	return strings.EqualFold(strings.TrimSpace(h.Get(name)), value)
+}
+
+// outcomeOfError says what a RoundTripper's error means. It knows three things
+// that classify can't: that an io.EOF here is a connection that ended, that
+// net/http has a sentinel for a server without TLS, and, where net/http has only
+// a text, whether the request could be sent at all.
+func outcomeOfError(req *http.Request, err error) policy.Outcome {
+	o := classify.Error(err)
+	if o.Class != policy.Unclassified {
+		return o
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}
+	case errors.Is(err, http.ErrSchemeMismatch), unsendable(req):
+		return policy.Outcome{Class: policy.ClientError, NeverSent: true}
+	}
+	return o
+}
+
+// unsendable reports whether net/http refuses to send req, whatever the server.
+func unsendable(req *http.Request) bool {
+	u := req.URL
+	return u == nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		req.Header == nil || !token(req.Method) && req.Method != "" || !wellFormed(req.Header) || !wellFormed(req.Trailer)
+}
+
+// wellFormed reports whether every name is a token and no value has a control
+// character but the tab (RFC 9110, section 5).
+func wellFormed(h http.Header) bool {
+	for name, values := range h {
+		if !token(name) || slices.ContainsFunc(values, controls) {
+			return false
+		}
+	}
+	return true
+}
+
+func controls(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// token reports whether s is one by RFC 9110, section 5.6.2.
+func token(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		letter := r|0x20 >= 'a' && r|0x20 <= 'z' && r < 0x80
+		return !letter && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}

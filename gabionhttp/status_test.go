@@ -1,0 +1,209 @@
+package gabionhttp
+
+import (
+	"context"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+var (
+	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+// header makes a header of alternating names and values.
+func header(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i < len(pairs); i += 2 {
+		h.Add(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+func TestRetryAfter(t *testing.T) {
+	tests := []struct {
+		name, value string
+		want        time.Duration
+		ok          bool
+	}{
+		{"C71 seconds", "2", 2 * time.Second, true},
+		{"zero seconds", "0", 0, true},
+		{"space around", " 7\t", 7 * time.Second, true},
+		{"leading zeros", "0000000000000000000000012", 12 * time.Second, true},
+		{"more seconds than a duration holds", "9223372037", math.MaxInt64, true},
+		{"more digits than a number holds", strings.Repeat("9", 400), math.MaxInt64, true},
+		{"C71 a date five seconds ahead", "Sat, 21 Nov 2026 12:00:05 GMT", 5 * time.Second, true},
+		{"a date as in RFC 850", "Saturday, 21-Nov-26 12:00:05 GMT", 5 * time.Second, true},
+		{"a date as C writes it", "Sat Nov 21 12:00:05 2026", 5 * time.Second, true},
+		{"a date in the far future", "Fri, 31 Dec 9999 23:59:59 GMT", math.MaxInt64, true},
+		{"C71 a date gone by", "Sat, 21 Nov 2026 11:59:59 GMT", 0, false},
+		{"a date that is now", "Sat, 21 Nov 2026 12:00:00 GMT", 0, false},
+		{"C71 garbage", "soon", 0, false},
+		{"negative", "-1", 0, false},
+		{"signed", "+1", 0, false},
+		{"fractional", "1.5", 0, false},
+		{"a list", "1, 2", 0, false},
+		{"a unit", "10s", 0, false},
+		{"digits of another script", "１", 0, false},
+		{"empty", "", 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := RetryAfter(header("Retry-After", tt.value), noon)
+			if got != tt.want || ok != tt.ok {
+				t.Errorf("RetryAfter(%q) = %v, %v, want %v, %v", tt.value, got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+	if _, ok := RetryAfter(http.Header{}, noon); ok {
+		t.Error("a missing header says something")
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, s := range []string{"2", "-1", "1.5", "99999999999999999999", "Sat, 21 Nov 2026 12:00:05 GMT"} {
+		f.Add(s, noon.Unix())
+	}
+	f.Fuzz(func(t *testing.T, s string, now int64) {
+		d, ok := RetryAfter(header("Retry-After", s), time.Unix(now, 0))
+		if d < 0 || !ok && d != 0 {
+			t.Errorf("RetryAfter(%q) = %v, %v", s, d, ok)
+		}
+		if ok && d%time.Second != 0 && d != math.MaxInt64 {
+			t.Errorf("RetryAfter(%q) = %v, which no header says", s, d)
+		}
+	})
+}
+
+func TestStatuses(t *testing.T) {
+	server := policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect}
+	once := server
+	once.Once = true
+	wrong := policy.Outcome{Class: policy.ClientError}
+	want := map[int]policy.Outcome{
+		408: {Class: policy.TimedOut, Effect: policy.UnknownEffect},
+		429: {Class: policy.Throttled},
+		501: {Class: policy.ClientError, Effect: policy.UnknownEffect},
+		502: server,
+		503: server,
+		504: {Class: policy.TimedOut, Effect: policy.UnknownEffect},
+		505: {Class: policy.ClientError, Effect: policy.UnknownEffect},
+	}
+	for code := 100; code < 600; code++ {
+		w, ok := want[code]
+		switch {
+		case ok:
+		case code < 400:
+			w = policy.Outcome{}
+		case code < 500:
+			w = wrong
+		default:
+			w = once
+		}
+		if got := outcomeOf(&http.Response{StatusCode: code}, policy.HTTP{}, noon); got != w {
+			t.Errorf("%d = %+v, want %+v", code, got, w)
+		}
+	}
+	for _, code := range []int{0, 42, 600, 999} {
+		if got := outcomeOf(&http.Response{StatusCode: code}, policy.HTTP{}, noon); got.Class != policy.Unclassified {
+			t.Errorf("%d = %+v", code, got)
+		}
+	}
+}
+
+func TestHints(t *testing.T) {
+	keyed := &http.Request{Header: header("Idempotency-Key", "k")}
+	in2s := []string{"Retry-After", "2"}
+	with := func(o policy.Outcome, change func(*policy.Outcome)) policy.Outcome { change(&o); return o }
+	wrong := policy.Outcome{Class: policy.ClientError}
+	server := policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect}
+	once := with(server, func(o *policy.Outcome) { o.Once = true })
+	wait := func(o *policy.Outcome) { o.HasAfter, o.After = true, 2*time.Second }
+	stop := func(o *policy.Outcome) { o.Stop = true }
+	tests := []struct {
+		name   string
+		code   int
+		req    *http.Request
+		header []string
+		rules  policy.HTTP
+		want   policy.Outcome
+	}{
+		{"429 with a time", 429, nil, in2s, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled}, wait)},
+		{"503 with a time", 503, nil, in2s, policy.HTTP{}, with(server, wait)},
+		{"503 with no time to wait", 503, nil, []string{"Retry-After", "0"}, policy.HTTP{}, server},
+		{"502 with a time does not mean it", 502, nil, in2s, policy.HTTP{}, server},
+		{"409 is a conflict", 409, nil, in2s, policy.HTTP{}, wrong},
+		{"409 for no key of ours is a conflict", 409, &http.Request{}, in2s, policy.HTTP{}, wrong},
+		{"409 for a key is a conflict", 409, keyed, nil, policy.HTTP{}, wrong},
+		{"409 for a key that is being worked on", 409, keyed, in2s, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled, Effect: policy.UnknownEffect, Alone: true}, wait)},
+		{"C75 the server says no", 503, nil, []string{"X-Should-Retry", "False"}, policy.HTTP{}, with(server, stop)},
+		{"C75 Stripe says no", 500, nil, []string{"Stripe-Should-Retry", "false"}, policy.HTTP{}, with(once, stop)},
+		{"C75 Envoy is overloaded", 503, nil, []string{"x-envoy-overloaded", "true"}, policy.HTTP{}, with(server, stop)},
+		{"Stripe says yes", 409, nil, []string{"Stripe-Should-Retry", "true"}, policy.HTTP{}, policy.Outcome{Class: policy.ServerError}},
+		{"Stripe says yes to a 500 more than once", 500, nil, []string{"Stripe-Should-Retry", "true"}, policy.HTTP{}, server},
+		{"Stripe's yes beats no success", 200, nil, []string{"Stripe-Should-Retry", "true"}, policy.HTTP{}, policy.Outcome{}},
+		{"a replayed 500 stays one", 500, nil, []string{"Idempotent-Replayed", "true"}, policy.HTTP{}, with(once, stop)},
+		{"a replayed 400 is just a 400", 400, nil, []string{"Idempotent-Replayed", "true"}, policy.HTTP{}, wrong},
+		{"a success needs no hints", 200, nil, []string{"X-Should-Retry", "false"}, policy.HTTP{}, policy.Outcome{}},
+		{"listed transient", 404, nil, nil, policy.HTTP{Transient: []int{404}}, policy.Outcome{Class: policy.ServerError}},
+		{"listed transient lifts once", 500, nil, nil, policy.HTTP{Transient: []int{500}}, server},
+		{"listed transient keeps a class", 429, nil, nil, policy.HTTP{Transient: []int{429}}, policy.Outcome{Class: policy.Throttled}},
+		{"a success listed transient", 202, nil, nil, policy.HTTP{Transient: []int{202}}, server},
+		{"listed permanent", 503, nil, nil, policy.HTTP{Permanent: []int{503}}, policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}},
+		{"C62 permanent beats transient", 503, nil, nil, policy.HTTP{Permanent: []int{503}, Transient: []int{503}}, policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}},
+		{"the policy beats Stripe", 409, nil, []string{"Stripe-Should-Retry", "true"}, policy.HTTP{Permanent: []int{409}}, wrong},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resp := &http.Response{StatusCode: tt.code, Request: tt.req, Header: header(tt.header...)}
+			if got := outcomeOf(resp, tt.rules, noon); got != tt.want {
+				t.Errorf("outcomeOf = %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestOutcomesCostNothing(t *testing.T) {
+	resp := &http.Response{StatusCode: 200, Header: header("Content-Type", "text/plain")}
+	if n := testing.AllocsPerRun(100, func() { outcomeOf(resp, policy.HTTP{}, noon) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestOutcomeOfError(t *testing.T) {
+	good, _ := http.NewRequest("GET", "http://x", nil)
+	odd, _ := http.NewRequest("GET", "gopher://x", nil)
+	hostless, _ := http.NewRequest("GET", "/path", nil)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	_, mismatch := http.Get("https" + strings.TrimPrefix(plain.URL, "http"))
+	_, unsupported := http.DefaultTransport.RoundTrip(odd)
+	_, noHost := http.DefaultTransport.RoundTrip(hostless)
+	tests := []struct {
+		name string
+		req  *http.Request
+		err  error
+		want policy.Outcome
+	}{
+		{"a connection that ended", good, io.EOF, policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}},
+		{"a server without TLS", good, mismatch, policy.Outcome{Class: policy.ClientError, NeverSent: true}},
+		{"an unsupported protocol", odd, unsupported, policy.Outcome{Class: policy.ClientError, NeverSent: true}},
+		{"no host", hostless, noHost, policy.Outcome{Class: policy.ClientError, NeverSent: true}},
+		{"a deadline", good, context.DeadlineExceeded, policy.Outcome{Class: policy.TimedOut, Effect: policy.UnknownEffect}},
+		{"a file error is nothing that we know", good, os.ErrNotExist, policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := outcomeOfError(tt.req, tt.err); got != tt.want {
+				t.Errorf("outcome of %v = %+v, want %+v", tt.err, got, tt.want)
+			}
+		})
+	}
+}

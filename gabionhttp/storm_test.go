@@ -1,0 +1,128 @@
+package gabionhttp_test
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// The storm: 200 calls a second, and for ten seconds the dependency answers 503 to
+// 80 % of them.
+const (
+	stormRate  = 200
+	stormLasts = 10 * time.Second
+	stormTail  = 2 * time.Second // the calls go on, and all is well again
+	waitCap    = time.Second
+	oneAttempt = 250 * time.Millisecond
+)
+
+// storm is one run: what came in at the dependency, and from how many calls.
+type storm struct {
+	calls, requests     atomic.Int64
+	inStorm, stormCalls atomic.Int64
+	last                atomic.Int64 // when the last retry arrived, after the start
+}
+
+// TestStormStaysWithinTheBudget is SPEC D3 over real HTTP: whatever the attempts,
+// the dependency sees at most 110 % of the calls and the floor of one retry a
+// second, and retries end soon after the fault does. It runs for twelve seconds,
+// with nothing but the budget to hold the load, and once with every default.
+func TestStormStaysWithinTheBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes twelve seconds")
+	}
+	bare := func(attempts int) policy.Policy {
+		return policy.Policy{
+			Timeout:  policy.Timeout{Call: 15 * time.Second, Attempt: oneAttempt},
+			Retry:    policy.Retry{Attempts: attempts, Backoff: backoff.Full(50*time.Millisecond, waitCap)},
+			Breaker:  policy.Breaker{Off: true},
+			Bulkhead: policy.Bulkhead{Off: true},
+		}
+	}
+	runs := []struct {
+		name   string
+		policy policy.Policy
+		storm  storm
+	}{
+		{name: "attempts 3", policy: bare(3)},
+		{name: "attempts 8", policy: bare(8)},
+		{name: "defaults", policy: policy.Policy{}},
+	}
+	var all sync.WaitGroup
+	for i := range runs {
+		all.Go(func() { runs[i].storm.rage(t, runs[i].policy) })
+	}
+	all.Wait()
+	for i := range runs {
+		r := &runs[i].storm
+		calls, requests := r.calls.Load(), r.requests.Load()
+		t.Logf("%s: %d calls, %d requests (%.3f×); in the storm %d calls, %d requests (%.3f×); last retry %v after the fault",
+			runs[i].name, calls, requests, float64(requests)/float64(calls), r.stormCalls.Load(), r.inStorm.Load(),
+			float64(r.inStorm.Load())/float64(r.stormCalls.Load()), time.Duration(r.last.Load())-stormLasts)
+		// The floor of 1/s counts for the window of 10 s and for as long as it took (D1).
+		floor := int64((10*time.Second + stormLasts + stormTail) / time.Second)
+		if most := calls*110/100 + floor; requests > most {
+			t.Errorf("%s: %d requests for %d calls, want at most %d", runs[i].name, requests, calls, most)
+		}
+	}
+	for i := range runs[:2] {
+		// A retry waits for the longest back-off at most and is sent then; a busy
+		// machine gets a quarter of a second.
+		if late := time.Duration(runs[i].storm.last.Load()) - stormLasts; late > waitCap+oneAttempt+250*time.Millisecond {
+			t.Errorf("%s: a retry came %v after the fault had ended", runs[i].name, late)
+		}
+	}
+	three, eight := float64(runs[0].storm.requests.Load()), float64(runs[1].storm.requests.Load())
+	if diff := (eight - three) / three; diff > 0.02 || diff < -0.02 {
+		t.Errorf("attempts 8 sent %.1f %% more than attempts 3", 100*diff)
+	}
+}
+
+func (s *storm) rage(t *testing.T, p policy.Policy) {
+	p.Trust = policy.Internal // so that retries say that they are
+	begin := time.Now()
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		at := time.Since(begin)
+		s.requests.Add(1)
+		if r.Header.Get("X-Request-Attempt") != "1" {
+			s.last.Store(max(s.last.Load(), int64(at)))
+		}
+		if at >= stormLasts {
+			return
+		}
+		s.inStorm.Add(1)
+		if rand.Float64() < 0.8 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	c, _ := client(t, p, base(t, server))
+	var calls sync.WaitGroup
+	tick := time.NewTicker(time.Second / stormRate)
+	defer tick.Stop()
+	for now := range tick.C {
+		at := now.Sub(begin)
+		if at >= stormLasts+stormTail {
+			break
+		}
+		s.calls.Add(1)
+		if at < stormLasts {
+			s.stormCalls.Add(1)
+		}
+		calls.Go(func() {
+			resp, err := c.Get(server.URL)
+			if err != nil {
+				return // refused or failed: only what arrives counts
+			}
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		})
+	}
+	calls.Wait()
+}

@@ -1,0 +1,305 @@
+package gabionhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// The headers that a Transport writes besides [HeaderDeadline].
+const (
+	HeaderKey     = "Idempotency-Key"   // the call's key, the same on every attempt
+	HeaderAttempt = "X-Request-Attempt" // 1 for the first; only to internal dependencies
+)
+
+// Transport is an http.RoundTripper that sends every request through a
+// dependency's policy. It works under any client or SDK that lets its transport be
+// set; turn that client's own retries off, or both layers multiply.
+//
+// A request is repeated if its failure is transient and repeating it is safe: GET,
+// HEAD, OPTIONS, TRACE, PUT and DELETE are; other methods only with an
+// idempotency key, or when the attempt provably never left. What an answer means
+// is decided by its status (policy.HTTP adjusts that), Retry-After is obeyed on 429
+// and 503, and marks that say not to retry are honoured.
+//
+// When attempts are used up and the last brought an answer, RoundTrip returns that
+// answer, readable, without an error; [Verdict] tells what gabion thought of it. The
+// attempt's timeout, slot and context last until its body is closed or read to its
+// end, so the body must be closed, as always.
+//
+// A Transport is safe for concurrent use. Its fields must not change after its
+// first use.
+type Transport struct {
+	// Dependency is who is called. It must not be nil.
+	Dependency *gabion.Dependency
+
+	// Base sends the requests. Nil means http.DefaultTransport.
+	Base http.RoundTripper
+
+	// Partition names whose breaker a request concerns. Nil means the URL's host,
+	// so that two hosts behind one Transport never share a breaker.
+	Partition func(*http.Request) string
+
+	// Operation names what a request does, for events; a route template, not a
+	// path. Nil means the method.
+	Operation func(*http.Request) string
+
+	hidden atomic.Int64
+}
+
+// Hidden returns how many times net/http sent a request again behind the policy's
+// back, because a reused connection died before the answer began. These re-sends
+// are charged to the retry budget, so that they slow down the retries that can be
+// held back.
+func (t *Transport) Hidden() int64 { return t.hidden.Load() }
+
+// CloseIdleConnections closes those of Base.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+// RoundTrip implements http.RoundTripper. It never changes req.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.Dependency == nil {
+		closeBody(req)
+		return nil, errors.New("gabionhttp: Transport has no Dependency")
+	}
+	c := exchange{t: t, req: req}
+	c.learn(t.Dependency.Policy())
+	done := false
+	defer func() {
+		if !done { // also when somebody's function panicked
+			c.body.close()
+		}
+	}()
+	if err := c.body.hold(req, replayLimit(c.rules)); err != nil {
+		return nil, err
+	}
+	var opts [7]gabion.CallOption
+	f, attempt, err := gabion.Open(req.Context(), t.Dependency, c.send, opts[:c.options(&opts)]...)
+	if attempt == nil {
+		return nil, c.failed(err)
+	}
+	done = true
+	return c.deliver(f.resp, attempt, err), nil
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}
+
+// exchange is one call of a Transport.
+type exchange struct {
+	t      *Transport
+	req    *http.Request // the caller's
+	rules  policy.HTTP
+	margin time.Duration
+	ours   bool // the dependency is internal
+	body   body
+	status atomic.Int32 // of the last attempt's answer, or 0
+
+	// The first attempt and the answer's body are part of their exchange, since
+	// most calls have one of each.
+	begun  atomic.Bool
+	first  flight
+	answer responseBody
+}
+
+func (c *exchange) learn(p policy.Policy) {
+	c.rules, c.margin, c.ours = p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal
+}
+
+// safeMethods can be repeated by what they mean (RFC 9110, 9.2.2).
+var safeMethods = map[string]bool{
+	"": true, http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodTrace: true,
+	http.MethodPut: true, http.MethodDelete: true,
+}
+
+// options fills opts and returns how many there are.
+func (c *exchange) options(opts *[7]gabion.CallOption) int {
+	opts[0], opts[1] = gabion.ClassifyWith(judge), gabion.DiscardWith(drop)
+	opts[2], opts[3] = gabion.WithPartition(c.partition()), gabion.WithOperation(c.operation())
+	opts[4] = gabion.WithKey(c.key())
+	n := 5
+	if safeMethods[c.req.Method] {
+		opts[n] = gabion.WithIdempotent()
+		n++
+	}
+	if !c.body.repeatable() {
+		opts[n] = gabion.WithoutHedge()
+		n++
+	}
+	return n
+}
+
+// key is the caller's key: in the request, or in the call of gabion's around it.
+// The latter is for the one effect that the call is about, so reading does not
+// take it.
+func (c *exchange) key() string {
+	for _, name := range []string{HeaderKey, "X-Idempotency-Key"} {
+		if key := c.req.Header.Get(name); key != "" {
+			return key
+		}
+	}
+	switch c.req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return ""
+	}
+	return gabion.Key(c.req.Context())
+}
+
+func (c *exchange) partition() string {
+	if c.t.Partition != nil {
+		return c.t.Partition(c.req)
+	}
+	if c.req.URL == nil {
+		return ""
+	}
+	return c.req.URL.Host
+}
+
+func (c *exchange) operation() string {
+	switch {
+	case c.t.Operation != nil:
+		return c.t.Operation(c.req)
+	case c.req.Method == "":
+		return http.MethodGet
+	}
+	return c.req.Method
+}
+
+// send is one attempt.
+func (c *exchange) send(ctx context.Context) (*flight, error) {
+	f := c.flight()
+	ctx = f.follow(ctx)
+	f.out = *c.req.WithContext(ctx) // the copy that this makes stays on the stack
+	out := &f.out
+	if err := c.address(ctx, out); err != nil {
+		return f, err
+	}
+	if err := c.body.attach(out); err != nil {
+		return f, classify.NotSent(err)
+	}
+	f.guard(out)
+	resp, err := c.t.base().RoundTrip(out)
+	f.land(err)
+	if err != nil {
+		c.status.Store(0)
+		return f, timedOut(err)
+	}
+	if resp.Request == nil {
+		resp.Request = out
+	}
+	c.status.Store(int32(resp.StatusCode))
+	f.resp = resp
+	return f, nil
+}
+
+// timedOut makes a deadline of gabion's, which net/http reports by its cause, the
+// deadline error that callers ask for.
+func timedOut(err error) error {
+	if why, ok := err.(policy.Reason); ok {
+		return fmt.Errorf("%w (%w)", context.DeadlineExceeded, why)
+	}
+	return err
+}
+
+// errNoTime says that a hop has no time to pass on. It is permanent, since another
+// attempt has no more, and says nothing about the dependency.
+var errNoTime = classify.Permanent(classify.NotSent(
+	fmt.Errorf("gabionhttp: no time is left for the next hop: %w", context.DeadlineExceeded)))
+
+// address writes the headers of one attempt on a copy of the caller's.
+func (c *exchange) address(ctx context.Context, out *http.Request) error {
+	key := gabion.Key(ctx)
+	add := key != "" && !keyed(out.Header)
+	if !add && !c.ours {
+		return nil
+	}
+	out.Header = out.Header.Clone()
+	if out.Header == nil {
+		out.Header = make(http.Header)
+	}
+	if add {
+		out.Header.Set(HeaderKey, key)
+	}
+	if !c.ours {
+		return nil
+	}
+	out.Header.Set(HeaderAttempt, strconv.Itoa(gabion.AttemptNumber(ctx)))
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	if !SetTimeLeft(out.Header, NextHop(0, time.Until(deadline), c.margin)) {
+		return errNoTime
+	}
+	return nil
+}
+
+// judge says what an attempt brought, and whether its request could be sent again.
+func judge(result any, err error) policy.Outcome {
+	f, _ := result.(*flight)
+	if f == nil {
+		return classify.Error(err)
+	}
+	var o policy.Outcome
+	if err == nil {
+		o = outcomeOf(f.resp, f.of.rules, time.Now())
+	} else {
+		o = f.outcome(err)
+	}
+	o.Fixed = o.Class != policy.Success && f.of.body.fixed()
+	return o
+}
+
+func drop(result any) {
+	if f, _ := result.(*flight); f != nil {
+		discard(f.resp)
+	}
+}
+
+// failed adds the last answer's status to the error of a call whose last attempt
+// brought one: the answer is gone, drained before the retry that was then not made.
+func (c *exchange) failed(err error) error {
+	var e *gabion.Error
+	code := int(c.status.Load())
+	if code == 0 || !errors.As(err, &e) {
+		return err
+	}
+	status := &StatusError{Code: code}
+	if e.Err == nil {
+		e.Err = status
+	} else { // why the wait for the retry ended
+		e.Err = fmt.Errorf("%w (%w)", status, e.Err)
+	}
+	return err
+}
+
+// StatusError is the failure of an answer that is no longer there.
+type StatusError struct{ Code int }
+
+// Outcome is what the answer meant.
+func (e *StatusError) Outcome() policy.Outcome { return byStatus(e.Code) }
+
+// Error reads "503 Service Unavailable".
+func (e *StatusError) Error() string { return fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code)) }

@@ -1,0 +1,31 @@
+package gabionslog_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/gabionslog"
+	"github.com/gabion-go/gabion/policy"
+)
+
+func ExampleObserver() {
+	lines := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTimes}))
+	d := gabion.New("bank", policy.Policy{}, gabion.WithObserver(gabionslog.Observer{Logger: lines}))
+	d.Run(context.Background(), func(context.Context) error {
+		return classify.Transient(errors.New("connection reset"))
+	}, gabion.WithOperation("charge"))
+	// Output:
+	// level=INFO msg="gabion: returned" dependency=bank operation=charge reason=not_safe call=1 attempts=1 effect=unknown
+}
+
+// withoutTimes keeps the example the same every time.
+func withoutTimes(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey || a.Key == "took" {
+		return slog.Attr{}
+	}
+	return a
+}

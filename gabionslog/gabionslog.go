@@ -1,0 +1,132 @@
+// Package gabionslog writes gabion's events as log lines.
+package gabionslog
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Observer logs events with the context of the call, so that a handler may add a
+// trace. The zero Observer logs to slog.Default what an operator wants to know:
+// what happened to a dependency, and calls that failed. It is safe for concurrent
+// use if its Logger is.
+type Observer struct {
+	// Logger is where to. Nil means slog.Default.
+	Logger *slog.Logger
+
+	// Attempts also logs every attempt, wait and success, at debug level. At a
+	// thousand calls a second that is three thousand lines a second.
+	Attempts bool
+}
+
+// levels says how much each kind of event matters. Kinds that are not named are
+// logged at debug level, and only if Attempts is set.
+var levels = map[policy.Kind]slog.Level{
+	policy.BreakerMoved:    slog.LevelWarn,
+	policy.BreakerExceeded: slog.LevelWarn,
+	policy.RetriesSwitched: slog.LevelWarn,
+	policy.EventsLost:      slog.LevelWarn,
+	policy.ObserverCrashed: slog.LevelError,
+	policy.PaceSet:         slog.LevelInfo,
+	policy.LimitMoved:      slog.LevelInfo,
+	policy.Reloaded:        slog.LevelInfo,
+	policy.FellBack:        slog.LevelInfo,
+	policy.BodyFailed:      slog.LevelInfo,
+}
+
+// Observe implements gabion.Observer.
+func (o Observer) Observe(ctx context.Context, e gabion.Event) {
+	level, ok := levels[e.Kind]
+	if e.Kind == policy.Returned && e.Reason != policy.None && e.Reason != policy.Canceled {
+		level, ok = slog.LevelInfo, true
+	}
+	if !ok && !o.Attempts {
+		return
+	}
+	if !ok {
+		level = slog.LevelDebug
+	}
+	logger := o.Logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	if !logger.Enabled(ctx, level) {
+		return
+	}
+	logger.LogAttrs(ctx, level, "gabion: "+e.Kind.String(), attrs(&e)...)
+}
+
+// attrs are the fields of e that mean something.
+func attrs(e *gabion.Event) []slog.Attr {
+	as := append(make([]slog.Attr, 0, 12), slog.String("dependency", e.Dependency))
+	text := func(key, value string) {
+		if value != "" {
+			as = append(as, slog.String(key, value))
+		}
+	}
+	text("operation", e.Operation)
+	text("partition", e.Partition)
+	if e.Reason != policy.None {
+		text("reason", e.Reason.String())
+	}
+	if e.Call != 0 {
+		as = append(as, slog.Uint64("call", e.Call))
+	}
+	if e.Seq != 0 {
+		as = append(as, slog.Uint64("seq", e.Seq))
+	}
+	return append(as, particulars(e)...)
+}
+
+func particulars(e *gabion.Event) []slog.Attr {
+	switch e.Kind {
+	case policy.AttemptSent:
+		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.Duration("within", until(e))}
+	case policy.AttemptSettled, policy.LoserSettled:
+		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.String("class", e.Class.String()),
+			slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took), slog.Bool("slow", e.Slow)}
+	case policy.BodyFailed:
+		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.Duration("took", e.Took)}
+	case policy.Waiting:
+		return []slog.Attr{attempt(e), slog.String("for", e.Wait), slog.Duration("wait", until(e))}
+	case policy.AttemptRefused:
+		return []slog.Attr{attempt(e), slog.Duration("retry_after", until(e))}
+	case policy.HedgeSkipped:
+		return []slog.Attr{attempt(e)}
+	case policy.Returned:
+		return []slog.Attr{slog.Int("attempts", int(e.Attempt)), slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took)}
+	case policy.BreakerMoved, policy.BreakerExceeded:
+		return []slog.Attr{slog.String("from", e.From.String()), slog.String("to", e.To.String()),
+			slog.String("cause", e.Cause.String()), slog.Int64("calls", e.Calls), slog.Int64("failures", e.Failures),
+			slog.Int64("slow", e.Slows), slog.Duration("for", until(e)), slog.Duration("late", late(e))}
+	case policy.RetriesSwitched:
+		return []slog.Attr{slog.Bool("on", e.Reason == policy.None)}
+	case policy.PaceSet:
+		return []slog.Attr{slog.Duration("for", until(e))}
+	case policy.LimitMoved, policy.EventsLost, policy.Resent:
+		return []slog.Attr{slog.Int64("count", e.Count)}
+	}
+	return nil
+}
+
+func attempt(e *gabion.Event) slog.Attr { return slog.Int("attempt", int(e.Attempt)) }
+
+// late is by how much a move was taken later than it was due.
+func late(e *gabion.Event) time.Duration {
+	if e.Due == 0 || e.At <= e.Due {
+		return 0
+	}
+	return e.At.Sub(e.Due)
+}
+
+// until is how long from the event to what it names: a deadline, the end of a wait.
+func until(e *gabion.Event) time.Duration {
+	if e.Until <= e.At {
+		return 0
+	}
+	return e.Until.Sub(e.At)
+}

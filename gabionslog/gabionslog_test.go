@@ -1,0 +1,167 @@
+package gabionslog_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/gabionslog"
+	"github.com/gabion-go/gabion/policy"
+)
+
+const second = clock.Instant(time.Second)
+
+// golden has an event of each kind, with the fields that mean something for it,
+// and the line that it becomes.
+var golden = []struct {
+	event gabion.Event
+	line  string
+	quiet bool // only with Attempts
+}{
+	{gabion.Event{Kind: policy.AttemptSent, Attempt: 2, Hedge: true, At: second, Until: 5 * second},
+		"level=DEBUG msg=\"gabion: attempt_sent\" attempt=2 hedge=true within=4s", true},
+	{gabion.Event{Kind: policy.AttemptSettled, Attempt: 1, Class: policy.TimedOut, Reason: gabion.AttemptTimeout, Effect: gabion.UnknownEffect, Took: 4 * time.Second, Slow: true},
+		"level=DEBUG msg=\"gabion: attempt_settled\" reason=attempt_timeout attempt=1 hedge=false class=timeout effect=unknown took=4s slow=true", true},
+	{gabion.Event{Kind: policy.LoserSettled, Attempt: 3, Hedge: true, Class: policy.Ignored, Took: time.Second},
+		"level=DEBUG msg=\"gabion: loser_settled\" attempt=3 hedge=true class=ignored effect=none took=1s slow=false", true},
+	{gabion.Event{Kind: policy.Waiting, Attempt: 2, Wait: policy.ForBackoff, At: second, Until: 3 * second},
+		"level=DEBUG msg=\"gabion: waiting\" attempt=2 for=backoff wait=2s", true},
+	{gabion.Event{Kind: policy.AttemptRefused, Attempt: 1, Reason: gabion.BreakerOpen, At: second, Until: 31 * second},
+		"level=DEBUG msg=\"gabion: attempt_refused\" reason=breaker_open attempt=1 retry_after=30s", true},
+	{gabion.Event{Kind: policy.HedgeSkipped, Attempt: 1, Reason: gabion.BudgetExhausted},
+		"level=DEBUG msg=\"gabion: hedge_skipped\" reason=budget_exhausted attempt=1", true},
+	{gabion.Event{Kind: policy.Returned, Attempt: 1, Took: time.Millisecond},
+		"level=DEBUG msg=\"gabion: returned\" attempts=1 effect=none took=1ms", true},
+	{gabion.Event{Kind: policy.Returned, Attempt: 1, Reason: gabion.Canceled, Effect: gabion.UnknownEffect},
+		"level=DEBUG msg=\"gabion: returned\" reason=canceled attempts=1 effect=unknown took=0s", true},
+	{gabion.Event{Kind: policy.Returned, Attempt: 3, Reason: gabion.AttemptsExhausted, Effect: gabion.UnknownEffect, Took: time.Second},
+		"level=INFO msg=\"gabion: returned\" reason=attempts_exhausted attempts=3 effect=unknown took=1s", false},
+	{gabion.Event{Kind: policy.BodyFailed, Attempt: 1, Hedge: true, Took: time.Second},
+		"level=INFO msg=\"gabion: body_failed\" attempt=1 hedge=true took=1s", false},
+	{gabion.Event{Kind: policy.FellBack, Reason: gabion.BreakerOpen},
+		"level=INFO msg=\"gabion: fell_back\" reason=breaker_open", false},
+	{gabion.Event{Kind: policy.BreakerMoved, From: breaker.Closed, To: breaker.Open, Calls: 20, Failures: 11, Slows: 2, At: 3 * second, Due: 2 * second, Until: 33 * second},
+		"level=WARN msg=\"gabion: breaker_moved\" from=closed to=open cause=" + breaker.Cause(0).String() + " calls=20 failures=11 slow=2 for=30s late=1s", false},
+	{gabion.Event{Kind: policy.BreakerExceeded, From: breaker.ObserveOnly, To: breaker.ObserveOnly, Calls: 20, Failures: 11},
+		"level=WARN msg=\"gabion: breaker_exceeded\" from=" + breaker.ObserveOnly.String() + " to=" + breaker.ObserveOnly.String() + " cause=" + breaker.Cause(0).String() + " calls=20 failures=11 slow=0 for=0s late=0s", false},
+	{gabion.Event{Kind: policy.PaceSet, At: second, Until: 6 * second}, "level=INFO msg=\"gabion: pace_set\" for=5s", false},
+	{gabion.Event{Kind: policy.LimitMoved, Count: 50}, "level=INFO msg=\"gabion: limit_moved\" count=50", false},
+	{gabion.Event{Kind: policy.Reloaded}, "level=INFO msg=\"gabion: reloaded\"", false},
+	{gabion.Event{Kind: policy.RetriesSwitched, Reason: gabion.RetriesOff}, "level=WARN msg=\"gabion: retries_switched\" reason=retries_off on=false", false},
+	{gabion.Event{Kind: policy.RetriesSwitched}, "level=WARN msg=\"gabion: retries_switched\" on=true", false},
+	{gabion.Event{Kind: policy.Resent, Count: 2}, "level=DEBUG msg=\"gabion: resent\" count=2", true},
+	{gabion.Event{Kind: policy.EventsLost, Count: 7}, "level=WARN msg=\"gabion: events_lost\" count=7", false},
+	{gabion.Event{Kind: policy.ObserverCrashed}, "level=ERROR msg=\"gabion: observer_crashed\"", false},
+}
+
+// logger writes lines without their time.
+func logger(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+func line(o gabionslog.Observer, e gabion.Event) string {
+	var b bytes.Buffer
+	o.Logger = logger(&b, slog.LevelDebug)
+	o.Observe(context.Background(), e)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func TestEachKindHasItsLine(t *testing.T) {
+	covered := map[policy.Kind]bool{}
+	for _, c := range golden {
+		covered[c.event.Kind] = true
+		e := c.event
+		e.Dependency, e.Operation, e.Partition, e.Call, e.Seq = "db", "charge", "eu", 7, 9
+		level, rest, _ := strings.Cut(c.line, " msg=")
+		kind, particulars, _ := strings.Cut(rest, "\" ")
+		kind = strings.TrimSuffix(kind, "\"") + "\""
+		reason := ""
+		if r, more, ok := strings.Cut(particulars, " "); strings.HasPrefix(r, "reason=") {
+			reason = r + " "
+			particulars = ""
+			if ok {
+				particulars = more
+			}
+		}
+		want := strings.TrimSpace(level + " msg=" + kind + " dependency=db operation=charge partition=eu " + reason + "call=7 seq=9 " + particulars)
+		if got := line(gabionslog.Observer{Attempts: true}, e); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if got := line(gabionslog.Observer{}, e); (got == "") != c.quiet || got != "" && got != want {
+			t.Errorf("%s without Attempts: %q", e.Kind, got)
+		}
+	}
+	for _, k := range policy.Kinds() {
+		if !covered[k] {
+			t.Errorf("%s has no line", k)
+		}
+	}
+}
+
+func TestNamesThatAreNotGivenAreLeftOut(t *testing.T) {
+	if got := line(gabionslog.Observer{}, gabion.Event{Kind: policy.Reloaded, Dependency: "db"}); got != `level=INFO msg="gabion: reloaded" dependency=db` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// What is not logged costs no allocation.
+func TestDisabledLevelsCostNothing(t *testing.T) {
+	quiet := gabionslog.Observer{Logger: logger(io.Discard, slog.LevelError+1), Attempts: true}
+	zero := gabionslog.Observer{Logger: logger(io.Discard, slog.LevelDebug)}
+	for _, c := range golden {
+		if n := testing.AllocsPerRun(100, func() { quiet.Observe(context.Background(), c.event) }); n != 0 {
+			t.Errorf("%s at a disabled level: %.0f allocations", c.event.Kind, n)
+		}
+		if !c.quiet {
+			continue
+		}
+		if n := testing.AllocsPerRun(100, func() { zero.Observe(context.Background(), c.event) }); n != 0 {
+			t.Errorf("%s without Attempts: %.0f allocations", c.event.Kind, n)
+		}
+	}
+}
+
+// The context of the call reaches the handler, so that it may add a trace.
+func TestTheHandlerSeesTheCallsContext(t *testing.T) {
+	type key struct{}
+	h := &contextual{Handler: slog.NewTextHandler(io.Discard, nil)}
+	ctx := context.WithValue(context.Background(), key{}, 1)
+	gabionslog.Observer{Logger: slog.New(h)}.Observe(ctx, gabion.Event{Kind: policy.Reloaded})
+	if h.ctx == nil || h.ctx.Value(key{}) != 1 {
+		t.Error("the handler got another context")
+	}
+}
+
+type contextual struct {
+	slog.Handler
+	ctx context.Context
+}
+
+func (c *contextual) Handle(ctx context.Context, r slog.Record) error {
+	c.ctx = ctx
+	return nil
+}
+
+// The zero Observer logs to slog.Default.
+func TestZeroObserverUsesTheDefaultLogger(t *testing.T) {
+	var b bytes.Buffer
+	old := slog.Default()
+	defer slog.SetDefault(old)
+	slog.SetDefault(logger(&b, slog.LevelInfo))
+	gabionslog.Observer{}.Observe(context.Background(), gabion.Event{Kind: policy.Reloaded, Dependency: "db"})
+	if !strings.Contains(b.String(), "gabion: reloaded") {
+		t.Errorf("it logged %q", &b)
+	}
+}

@@ -1,0 +1,38 @@
+package gabiontest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// A dependency that fails twice and then works, and what it has seen.
+func ExampleNewScript() {
+	bank := gabiontest.NewScript(append(
+		gabiontest.Fails(2, classify.Transient(errors.New("down"))),
+		gabiontest.Step{},
+	)...)
+	d := gabion.New("bank", policy.Policy{Retry: policy.Retry{Backoff: backoff.Full(1, 1)}})
+	err := d.Run(context.Background(), bank.Run, gabion.WithKey("order-7"))
+	fmt.Println(err, bank.Attempts(), bank.Seen()[2].Key)
+	// Output: <nil> 3 order-7
+}
+
+func ExampleRecorder() {
+	seen := new(gabiontest.Recorder)
+	d := gabion.New("bank", policy.Policy{}, gabion.WithObserver(seen))
+	d.Run(context.Background(), gabiontest.NewScript().Run)
+	for _, line := range seen.Decisions() {
+		fmt.Println(line)
+	}
+	// Output:
+	// attempt_sent #1
+	// attempt_settled #1 success
+	// returned after 1
+}

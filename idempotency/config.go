@@ -1,0 +1,186 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// A Scope says on whose behalf a request is made: a tenant, an account, a
+// principal. Keys of different scopes never meet. It is asked after authentication,
+// which belongs outside the Handler. An empty scope refuses the request.
+type Scope func(*http.Request) string
+
+// Global is the Scope of a service whose callers all may see each other's answers.
+func Global(*http.Request) string { return "*" }
+
+// Config is how a [Handler] works. The zero value is sound: a key is required for
+// POST and PATCH, and the guarantee is Hold.
+type Config struct {
+	// Guarantee says what may happen to a lost run. Zero means Hold.
+	Guarantee Guarantee
+
+	// Methods are those that take a key; others pass through. Nil means POST and
+	// PATCH.
+	Methods []string
+
+	// Headers are the request headers that may hold the key. Nil means
+	// Idempotency-Key alone. Two that differ are refused.
+	Headers []string
+
+	// Optional lets requests without a key pass through, unprotected.
+	Optional bool
+
+	// Secret keys the fingerprints. All processes on one store need the same, and a
+	// change makes every retry of an earlier request a mismatch. Empty lets whoever
+	// reads the store test guesses of bodies.
+	Secret []byte
+
+	// FingerprintHeaders are request headers that belong to the request's meaning,
+	// such as an API version.
+	FingerprintHeaders []string
+
+	// Canonical returns the form of a body in which honest retries are equal. Nil
+	// means as received. See CanonicalJSON and CanonicalMultipart.
+	Canonical func(r *http.Request, body []byte) []byte
+
+	// Lease is how long a run may be silent before it counts as lost. Zero means
+	// 30 s. It is extended every third of it while the handler runs.
+	Lease time.Duration
+
+	// MaxExecution is how long a run may take. Then its context is cancelled and its
+	// lease runs out, so that a handler that hangs holds no key for ever. Zero means
+	// 5 min.
+	MaxExecution time.Duration
+
+	// Retention is how long an answer is replayed. It must be longer than clients
+	// retry. Zero means 24 h.
+	Retention time.Duration
+
+	// RejectExpired refuses keys that are UUIDs of version 7 older than Retention,
+	// instead of running them as new.
+	RejectExpired bool
+
+	// Wait is how long a duplicate waits for the first run's answer before it is told
+	// that it is in progress. Zero means not at all.
+	Wait time.Duration
+
+	// WaitersPerKey and Waiters bound the duplicates that wait. Zero means 64 for a
+	// key and 1024 together; the next are answered at once.
+	WaitersPerKey, Waiters int
+
+	// MaxRequestBody is the largest request body, in bytes. Zero means 1 MiB.
+	MaxRequestBody int64
+
+	// MaxResponseBody is the largest response body that is kept. A longer one is sent
+	// in full and not kept: retries are told so, and nothing is run again. Zero means
+	// 1 MiB. The store may have a lower bound.
+	MaxResponseBody int
+
+	// KeepHeaders are further response headers to keep. Cookies, credentials, dates
+	// and what belongs to the connection are never kept.
+	KeepHeaders []string
+
+	// MismatchStatus answers a key that was used for another request: 422 (zero), 400
+	// or 409.
+	MismatchStatus int
+
+	// StoreTimeout bounds a claim. Zero means 2 s. Results get 5 s.
+	StoreTimeout time.Duration
+
+	// FailOpen runs the handler unprotected when the store does not answer. For work
+	// where twice is better than not at all.
+	FailOpen bool
+
+	// Recover finds out what a lost run under Hold did, for a client that asks again.
+	// It runs at most once at a time for a key and must only look. See Finding.
+	Recover func(context.Context, Record) (Finding, error)
+
+	// Observer is told what happens. Nil means nobody.
+	Observer Observer
+
+	// Docs is where problem types are described, for clients' developers. The kind of
+	// problem is appended as a fragment. Empty means this project's page.
+	Docs string
+}
+
+// A Finding is what Recover found out: the run had no effect (the zero Finding with
+// Nothing set), it was Done with a result, or neither, and it stays unknown.
+type Finding struct {
+	Nothing bool
+	Done    bool
+	Result  Result
+}
+
+const defaultDocs = "https://github.com/gabion-go/gabion/blob/main/docs/idempotency.md"
+
+// Validate returns everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var all []error
+	for _, d := range []struct {
+		name string
+		time.Duration
+	}{{"lease", c.Lease}, {"max execution", c.MaxExecution}, {"retention", c.Retention}, {"wait", c.Wait}, {"store timeout", c.StoreTimeout}} {
+		if d.Duration < 0 {
+			all = append(all, fmt.Errorf("%s: %v is negative", d.name, d.Duration))
+		}
+	}
+	if c.MaxRequestBody < 0 || c.MaxResponseBody < 0 || c.Waiters < 0 || c.WaitersPerKey < 0 {
+		all = append(all, errors.New("a bound is negative"))
+	}
+	if c.Guarantee > Tx {
+		all = append(all, fmt.Errorf("guarantee: there is no %d", c.Guarantee))
+	}
+	if c.Guarantee == Tx && c.FailOpen {
+		all = append(all, errors.New("fail open: without the database there is no transaction to work in"))
+	}
+	switch c.MismatchStatus {
+	case 0, http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:
+	default:
+		all = append(all, fmt.Errorf("mismatch status: %d is not 400, 409 or 422", c.MismatchStatus))
+	}
+	for _, name := range c.KeepHeaders {
+		if forbidden(http.CanonicalHeaderKey(name)) {
+			all = append(all, fmt.Errorf("keep headers: %s is never kept", name))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// resolved writes the defaults out. Its Header names are canonical.
+func (c Config) resolved() Config {
+	c.Lease = or(c.Lease, 30*time.Second)
+	c.MaxExecution = or(c.MaxExecution, 5*time.Minute)
+	c.Retention = or(c.Retention, 24*time.Hour)
+	c.StoreTimeout = or(c.StoreTimeout, 2*time.Second)
+	c.WaitersPerKey, c.Waiters = or(c.WaitersPerKey, 64), or(c.Waiters, 1024)
+	c.MaxRequestBody, c.MaxResponseBody = or(c.MaxRequestBody, 1<<20), or(c.MaxResponseBody, 1<<20)
+	c.MismatchStatus = or(c.MismatchStatus, http.StatusUnprocessableEntity)
+	c.Docs = or(c.Docs, defaultDocs)
+	if c.Methods == nil {
+		c.Methods = []string{http.MethodPost, http.MethodPatch}
+	}
+	if c.Headers == nil {
+		c.Headers = []string{HeaderKey}
+	}
+	c.Headers, c.FingerprintHeaders = canonicalNames(c.Headers), canonicalNames(c.FingerprintHeaders)
+	return c
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+func canonicalNames(names []string) []string {
+	canonical := make([]string, len(names))
+	for i, name := range names {
+		canonical[i] = http.CanonicalHeaderKey(name)
+	}
+	return canonical
+}

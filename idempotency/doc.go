@@ -1,0 +1,21 @@
+// Package idempotency makes a repeated request harmless: whoever sends the same
+// key again gets the first answer again, and the work is not done twice.
+//
+// A [Handler] wraps an http.Handler. It claims the request's key in a [Store]
+// before the work begins, keeps the claim alive while it runs, and stores the
+// response before the client sees it. What may happen when a process dies in
+// between is declared for each route, as a [Guarantee]:
+//
+//	Tx         effects and record commit in one SQL transaction: exactly once
+//	Hold       an execution that was lost is never repeated: at most once
+//	Reexecute  an execution that was lost is repeated: at least once
+//
+// A record is a small state machine ([Record.Begin] and [Record.Apply]) in which
+// time is an argument. A store only reads a record, asks the machine and writes
+// the result under a compare-and-set, so that all stores decide alike; package
+// idempotencytest is the suite that holds them to it.
+//
+// Three things never happen: two live claims of one key, a change by a holder
+// whose claim was taken over, and a completed operation that becomes runnable
+// again before its record expires.
+package idempotency

@@ -1,0 +1,230 @@
+package idempotency
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"hash"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// fingerprintVersion changes when anything below does: a record of an older
+// version then reads as a mismatch, which is safe.
+const fingerprintVersion = 1
+
+// A fingerprinter tells requests apart. It uses an HMAC because a plain hash of a
+// body with few possible values can be guessed from a leaked store.
+type fingerprinter struct {
+	secret    []byte
+	headers   []string // that belong to the request's meaning, in canonical form
+	canonical func(r *http.Request, body []byte) []byte
+	pool      sync.Pool // of *keyedHash: setting the key is half the cost
+}
+
+type keyedHash struct {
+	hash.Hash
+	room []byte // what is hashed at once, and the sum
+}
+
+func (f *fingerprinter) get() *keyedHash {
+	if h, ok := f.pool.Get().(*keyedHash); ok {
+		return h
+	}
+	return &keyedHash{Hash: hmac.New(sha256.New, f.secret), room: make([]byte, 0, 256)}
+}
+
+// of returns the fingerprint of a request: method, path, query, media type, the
+// chosen headers and body. Host, credentials, cookies and tracing are left out, as
+// they differ between honest retries.
+func (f *fingerprinter) of(r *http.Request, body []byte) (sum [32]byte) {
+	if f.canonical != nil {
+		body = f.canonical(r, body)
+	}
+	h := f.get()
+	b := append(h.room[:0], fingerprintVersion)
+	b = appendBytes(b, r.Method)
+	b = appendBytes(b, r.URL.EscapedPath())
+	b = appendBytes(b, canonicalQuery(r.URL.RawQuery))
+	b = appendBytes(b, mediaType(r.Header))
+	for _, name := range f.headers {
+		values := r.Header[name]
+		b = binary.AppendUvarint(b, uint64(len(values)))
+		for _, v := range values {
+			b = appendBytes(b, v)
+		}
+	}
+	h.Reset()
+	h.Write(b)
+	h.Write(body) // the last: needs no length
+	h.room = h.Sum(b[:0])
+	copy(sum[:], h.room)
+	f.pool.Put(h)
+	return sum
+}
+
+// canonicalQuery sorts by name; values of one name keep their order. What can't be
+// parsed is taken as it is.
+func canonicalQuery(raw string) string {
+	if raw == "" {
+		return ""
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return raw
+	}
+	return values.Encode()
+}
+
+// mediaType leaves parameters out: a multipart boundary is new in every retry.
+func mediaType(h http.Header) string {
+	if len(h["Content-Type"]) == 0 {
+		return ""
+	}
+	t, _, _ := strings.Cut(h["Content-Type"][0], ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+// CanonicalJSON is for [Config].Canonical. JSON that differs in white space, in how
+// strings are escaped or in the order of members is the same request. Numbers are
+// compared as written (RFC 8785 would take large integers for equal that are not).
+// What is not JSON, and JSON that readers understand differently (a name twice,
+// broken Unicode), is compared byte for byte.
+func CanonicalJSON(r *http.Request, body []byte) []byte {
+	if t := mediaType(r.Header); t != "application/json" && !strings.HasSuffix(t, "+json") {
+		return body
+	}
+	if !utf8.Valid(body) || bytes.ContainsRune(body, utf8.RuneError) {
+		return body
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	out, ok := appendValue(make([]byte, 0, len(body)), d, 0)
+	if _, err := d.Token(); !ok || err != io.EOF {
+		return body
+	}
+	return out
+}
+
+// maxDepth bounds the recursion; deeper JSON is compared byte for byte.
+const maxDepth = 200
+
+func appendValue(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
+	token, err := d.Token()
+	if err != nil || depth == maxDepth {
+		return b, false
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		if t == '{' {
+			return appendObject(b, d, depth)
+		}
+		return appendArray(b, d, depth)
+	case string:
+		return appendString(b, t)
+	case json.Number:
+		return append(b, t...), true
+	}
+	word, err := json.Marshal(token)
+	return append(b, word...), err == nil
+}
+
+// appendString refuses what was half a surrogate pair: the decoder makes all of
+// those the same character.
+func appendString(b []byte, s string) ([]byte, bool) {
+	word, err := json.Marshal(s)
+	return append(b, word...), err == nil && !strings.ContainsRune(s, utf8.RuneError)
+}
+
+func appendArray(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
+	b = append(b, '[')
+	for ok := true; d.More(); {
+		if b, ok = appendValue(b, d, depth+1); !ok {
+			return b, false
+		}
+		b = append(b, ',')
+	}
+	_, err := d.Token()
+	return append(b, ']'), err == nil
+}
+
+func appendObject(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
+	type member struct {
+		name string
+		text []byte
+	}
+	var members []member
+	for d.More() {
+		name, ok := appendValue(nil, d, depth+1)
+		if !ok {
+			return b, false
+		}
+		text, ok := appendValue(nil, d, depth+1)
+		if !ok {
+			return b, false
+		}
+		members = append(members, member{string(name), text})
+	}
+	if _, err := d.Token(); err != nil {
+		return b, false
+	}
+	slices.SortFunc(members, func(x, y member) int { return strings.Compare(x.name, y.name) })
+	b = append(b, '{')
+	for i, m := range members {
+		if i > 0 && m.name == members[i-1].name {
+			return b, false
+		}
+		b = append(append(append(append(b, m.name...), ':'), m.text...), ',')
+	}
+	return append(b, '}'), true
+}
+
+// CanonicalMultipart is for [Config].Canonical. Multipart bodies that differ only
+// in their boundary are the same request.
+func CanonicalMultipart(r *http.Request, body []byte) []byte {
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || !strings.HasPrefix(kind, "multipart/") || params["boundary"] == "" {
+		return body
+	}
+	parts := multipart.NewReader(bytes.NewReader(body), params["boundary"])
+	var out []byte
+	for {
+		part, err := parts.NextRawPart()
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			return body
+		}
+		content, err := io.ReadAll(part)
+		if err != nil {
+			return body
+		}
+		out = appendHeader(out, http.Header(part.Header))
+		out = appendBytes(out, content)
+	}
+}
+
+func appendHeader(b []byte, h http.Header) []byte {
+	var lines []string
+	for name, values := range h {
+		for _, v := range values {
+			lines = append(lines, name+": "+v)
+		}
+	}
+	slices.Sort(lines)
+	b = binary.AppendUvarint(b, uint64(len(lines)))
+	for _, line := range lines {
+		b = appendBytes(b, line)
+	}
+	return b
+}

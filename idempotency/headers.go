@@ -1,0 +1,142 @@
+package idempotency
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Headers of the HTTP surface.
+const (
+	HeaderKey      = "Idempotency-Key"     // the request's key, echoed in the response
+	HeaderReplayed = "Idempotent-Replayed" // "true" on a stored response
+	HeaderStatus   = "Idempotency-Status"  // "ignored": the method takes no key; "not-recorded": a retry may not find this response
+	headerTrailer  = "Trailer"
+)
+
+var (
+	yes         = []string{"true"}
+	ignored     = []string{"ignored"}
+	notRecorded = []string{"not-recorded"}
+)
+
+// kept are the headers that belong to the stored answer and not to the moment, the
+// connection or the caller it was given to.
+var kept = headerSet("Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition",
+	"Content-Location", "Location", "ETag", "Last-Modified", "Link", "Vary", "Cache-Control")
+
+// never are not kept, whatever the configuration says.
+var never = headerSet("Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
+	"Set-Cookie", "Set-Cookie2", "WWW-Authenticate", "Authorization", "Authentication-Info", "Date", "Server-Timing",
+	"Traceparent", "Tracestate", "X-Request-Id", "X-Correlation-Id", "Request-Id", "Retry-After",
+	HeaderKey, HeaderReplayed, HeaderStatus)
+
+// neverPrefix are families of headers that are not kept.
+var neverPrefix = []string{"Proxy-", "Access-Control-", "Ratelimit", "X-Ratelimit-", http.TrailerPrefix}
+
+func headerSet(names ...string) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range names {
+		set[http.CanonicalHeaderKey(name)] = true
+	}
+	return set
+}
+
+func forbidden(name string) bool {
+	if never[name] {
+		return true
+	}
+	for _, prefix := range neverPrefix {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// named reports whether a Connection header names the other: it is for the next
+// hop alone (RFC 9110, section 7.6.1).
+func named(h http.Header, name string) bool {
+	for _, line := range h["Connection"] {
+		for word := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(word), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// keptFields returns the lines of h that are stored. Lines are neither split nor
+// joined.
+func keptFields(h http.Header, extra map[string]bool) []Field {
+	n := 0
+	for name, values := range h {
+		if kept[name] || extra[name] {
+			n += len(values)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	fields := make([]Field, 0, n)
+	for name, values := range h {
+		if !kept[name] && !extra[name] || forbidden(name) || named(h, name) {
+			continue
+		}
+		for _, v := range values {
+			fields = append(fields, Field{name, v})
+		}
+	}
+	return sorted(fields)
+}
+
+// trailerFields returns the trailers that the handler set: those it declared in
+// sent, the headers as they were sent, and those it marked with a prefix.
+func trailerFields(sent, now http.Header) (fields []Field) {
+	for _, line := range sent[headerTrailer] {
+		for word := range strings.SplitSeq(line, ",") {
+			name := http.CanonicalHeaderKey(strings.TrimSpace(word))
+			fields = appendTrailer(fields, name, now[name])
+		}
+	}
+	for name, values := range now {
+		if bare, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+			fields = appendTrailer(fields, http.CanonicalHeaderKey(bare), values)
+		}
+	}
+	return sorted(fields)
+}
+
+func appendTrailer(fields []Field, name string, values []string) []Field {
+	if forbidden(name) {
+		return fields
+	}
+	for _, v := range values {
+		fields = append(fields, Field{name, v})
+	}
+	return fields
+}
+
+// sorted sorts by name and keeps the lines of a name in order, so that a result
+// that is stored twice is the same. There are few: insertion is fine.
+func sorted(fields []Field) []Field {
+	for i := range fields {
+		for j := i; j > 0 && fields[j].Name < fields[j-1].Name; j-- {
+			fields[j], fields[j-1] = fields[j-1], fields[j]
+		}
+	}
+	return fields
+}
+
+// put writes stored lines into h, in place of what is there.
+func put(h http.Header, fields []Field) {
+	values := make([]string, len(fields))
+	for i := 0; i < len(fields); {
+		j := i
+		for ; j < len(fields) && fields[j].Name == fields[i].Name; j++ {
+			values[j] = fields[j].Value
+		}
+		h[fields[i].Name] = values[i:j:j]
+		i = j
+	}
+}

@@ -1,0 +1,193 @@
+package idempotency
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+)
+
+const (
+	memoryShards     = 16        // enough that locks are rarely contended
+	memoryRecords    = 1 << 18   // default bound on records: some 100 MB of small ones
+	memoryBytes      = 256 << 20 // default bound on kept bodies
+	memorySweepEvery = 32        // claims of new keys between two looks at a shard
+	memorySweepLook  = 128       // records looked at: four times what was added, so that sweeping keeps up
+)
+
+// A MemoryStore keeps records in this process's memory: for tests, and for a
+// single process whose restart may forget. It sweeps itself as it is used. Safe for
+// concurrent use; make one with [NewMemoryStore].
+type MemoryStore struct {
+	origin  time.Time
+	records int64
+	bytes   int64
+	live    atomic.Int64 // records
+	kept    atomic.Int64 // bytes of results and points
+	shards  [memoryShards]memoryShard
+}
+
+type memoryShard struct {
+	mu      sync.Mutex // guards all below
+	records map[ID]*Record
+	added   int
+	_       [64]byte // a cache line of its own
+}
+
+// NewMemoryStore returns a store for so many records with so many bytes of bodies
+// together. Zero means 262,144 records and 256 MiB. A full store refuses new keys
+// with [ErrFull]; it never drops a record that has not expired.
+func NewMemoryStore(records int, bytes int64) *MemoryStore {
+	if records == 0 {
+		records = memoryRecords
+	}
+	if bytes == 0 {
+		bytes = memoryBytes
+	}
+	s := &MemoryStore{origin: time.Now(), records: int64(records), bytes: bytes}
+	for i := range s.shards {
+		s.shards[i].records = map[ID]*Record{}
+	}
+	return s
+}
+
+// now is the wall clock as it was when the store was made plus what the monotonic
+// clock has counted since: setting the machine's clock ends no lease.
+func (s *MemoryStore) now() clock.Instant {
+	return clock.Instant(s.origin.UnixNano()).Add(time.Since(s.origin))
+}
+
+func (s *MemoryStore) shard(id ID) *memoryShard { return &s.shards[id[0]%memoryShards] }
+
+var noRecord Record
+
+// Begin implements [Store].
+func (s *MemoryStore) Begin(_ context.Context, c Claim) (Answer, error) {
+	h, now := s.shard(c.ID), s.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old, there := h.records[c.ID]
+	if !there {
+		if !s.room(h, now) {
+			return Answer{}, ErrFull
+		}
+		old = &noRecord
+	}
+	a, changed := old.Begin(c, now)
+	if changed {
+		s.put(h, c.ID, old, a.Record)
+	}
+	return a, nil
+}
+
+// room makes room for one more record, if there can be.
+func (s *MemoryStore) room(h *memoryShard, now clock.Instant) bool {
+	if h.added++; h.added%memorySweepEvery == 0 {
+		s.sweepShard(h, now, memorySweepLook)
+	}
+	if s.live.Load() >= s.records {
+		s.sweepShard(h, now, len(h.records))
+	}
+	return s.live.Load() < s.records
+}
+
+// put stores a record in place of old. Records are never changed in place:
+// readers hold their slices.
+func (s *MemoryStore) put(h *memoryShard, id ID, old *Record, next Record) {
+	if old == &noRecord {
+		s.live.Add(1)
+	}
+	s.kept.Add(next.size() - old.size())
+	h.records[id] = &next
+}
+
+func (s *MemoryStore) drop(h *memoryShard, id ID, old *Record) {
+	s.live.Add(-1)
+	s.kept.Add(-old.size())
+	delete(h.records, id)
+}
+
+func (r *Record) size() int64 {
+	n := len(r.Result.Body)
+	for _, p := range r.Points {
+		n += len(p.Data)
+	}
+	return int64(n)
+}
+
+// Apply implements [Store]. It returns [ErrTooLarge] when the bodies together
+// would be more than the store keeps.
+func (s *MemoryStore) Apply(_ context.Context, ref Ref, c Change) error {
+	h, now := s.shard(ref.ID), s.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old, there := h.records[ref.ID]
+	if !there {
+		return ErrLeaseLost
+	}
+	next, changed, err := old.Apply(ref, c, now)
+	if err != nil || !changed {
+		return err
+	}
+	if more := next.size() - old.size(); more > 0 && s.kept.Load()+more > s.bytes {
+		return ErrTooLarge
+	}
+	s.put(h, ref.ID, old, next)
+	return nil
+}
+
+// Get implements [Store].
+func (s *MemoryStore) Get(_ context.Context, id ID) (Record, error) {
+	h := s.shard(id)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.records[id]; r != nil {
+		return *r, nil
+	}
+	return Record{}, nil
+}
+
+// Sweep implements [Store]. It looks at up to limit records, whether due or not,
+// from a place that differs each time.
+func (s *MemoryStore) Sweep(_ context.Context, limit int) (n int, err error) {
+	now := s.now()
+	for i := range s.shards {
+		h := &s.shards[i]
+		h.mu.Lock()
+		look := min(limit, len(h.records))
+		n += s.sweepShard(h, now, look)
+		h.mu.Unlock()
+		if limit -= look; limit <= 0 {
+			break
+		}
+	}
+	return n, nil
+}
+
+// sweepShard looks at so many records. A map is read from a random place on.
+func (s *MemoryStore) sweepShard(h *memoryShard, now clock.Instant, look int) (n int) {
+	for id, old := range h.records {
+		if look--; look < 0 {
+			break
+		}
+		next, changed := old.Sweep(now)
+		switch {
+		case !changed:
+			continue
+		case next.State == Absent:
+			s.drop(h, id, old)
+		default:
+			s.put(h, id, old, next)
+		}
+		n++
+	}
+	return n
+}
+
+// Len returns how many records there are, expired ones included.
+func (s *MemoryStore) Len() int { return int(s.live.Load()) }
+
+// Caps implements [Store].
+func (s *MemoryStore) Caps() Caps { return Caps{ServerClock: true} }

@@ -1,0 +1,318 @@
+package idempotency
+
+import (
+	"bufio"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+var errWroteLate = errors.New("idempotency: the response was written to after the handler returned")
+
+// A recorder is the ResponseWriter that the handler sees. It holds the response
+// back until it is stored, so that nobody sees an answer that a retry would not
+// get. It lets go early when the handler flushes or the body is too big to keep;
+// inside a transaction it never does.
+//
+// It has no Unwrap: whoever got through to the ResponseWriter below could answer
+// past the record.
+type recorder struct {
+	w     http.ResponseWriter
+	limit int          // most bytes of body to keep
+	held  bool         // nothing is sent before COMMIT
+	early func(Result) // stores the result of a response that can't be kept, before it is sent
+	note  func(Signal) // tells the observer
+
+	mu       sync.Mutex // guards all below against handlers that write after they returned
+	status   int        // zero until the header is written
+	header   http.Header
+	body     []byte
+	sent     bool // the header and body so far are on their way
+	omitted  bool // the body is not kept
+	stored   bool // early was called
+	hijacked bool
+	closed   bool // the handler has returned
+	burst    bool // a held body outgrew every bound: the run must be rolled back
+	pending  []Signal
+}
+
+// heldBodies is how many times the limit a response may hold before COMMIT, when it
+// is too big to be kept and must not be sent yet.
+const heldBodies = 16
+
+// unlock tells the observer outside the lock.
+func (c *recorder) unlock() {
+	pending := c.pending
+	c.pending = nil
+	c.mu.Unlock()
+	for _, s := range pending {
+		c.note(s)
+	}
+}
+
+// Header implements [http.ResponseWriter].
+func (c *recorder) Header() http.Header { return c.w.Header() }
+
+// WriteHeader implements [http.ResponseWriter]. Informational responses pass.
+func (c *recorder) WriteHeader(status int) {
+	if c.noteHeader(status) {
+		c.giveUp()
+		c.mu.Lock()
+		c.send()
+		c.unlock()
+	}
+}
+
+// noteHeader reports whether the connection is about to become something else.
+func (c *recorder) noteHeader(status int) (switching bool) {
+	c.mu.Lock()
+	defer c.unlock()
+	switch {
+	case c.closed:
+		c.pending = append(c.pending, WrittenLate)
+	case c.status != 0 || c.hijacked:
+	case status >= 100 && status < 200 && status != http.StatusSwitchingProtocols:
+		if !c.held {
+			c.w.WriteHeader(status)
+		}
+	default:
+		c.writeHeader(status)
+		return status == http.StatusSwitchingProtocols
+	}
+	return false
+}
+
+// writeHeader notes the header as it is now: what the handler changes later is not
+// part of it, as in net/http.
+func (c *recorder) writeHeader(status int) {
+	c.status = status
+	c.header = c.w.Header().Clone()
+	if c.header == nil {
+		c.header = http.Header{}
+	}
+}
+
+// Write implements [http.ResponseWriter]. While the response is recorded it does
+// not fail when the client is gone: the record shall be whole.
+func (c *recorder) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.unlock()
+	switch {
+	case c.hijacked:
+		return 0, http.ErrHijacked
+	case c.closed:
+		c.pending = append(c.pending, WrittenLate)
+		return 0, errWroteLate
+	case c.status == 0:
+		c.writeHeader(http.StatusOK)
+	}
+	if !bodyAllowed(c.status) {
+		return 0, http.ErrBodyNotAllowed
+	}
+	if len(c.body) == 0 && len(p) > 0 && !c.omitted {
+		c.sniff(p)
+	}
+	if !c.omitted && len(c.body)+len(p) > c.limit {
+		c.overflow()
+	}
+	if c.held && len(c.body)+len(p) > heldBodies*c.limit {
+		c.burst = true
+		return 0, ErrTooLarge
+	}
+	if !c.omitted || c.held {
+		c.body = append(c.body, p...)
+	}
+	if !c.sent {
+		return len(p), nil
+	}
+	n, err := c.w.Write(p)
+	if c.omitted {
+		return n, err
+	}
+	return len(p), nil
+}
+
+// overflow stops keeping the body: what there is goes out.
+func (c *recorder) overflow() {
+	c.omitted = true
+	c.pending = append(c.pending, BodyDropped)
+	if !c.held {
+		c.send()
+		c.body = nil
+	}
+}
+
+// sniff sets the type that net/http would send, so that the replay has the same.
+func (c *recorder) sniff(p []byte) {
+	_, set := c.header["Content-Type"]
+	if !set && c.header.Get("Content-Encoding") == "" && !c.sent {
+		c.header["Content-Type"] = []string{http.DetectContentType(p)}
+	}
+}
+
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// send lets go of what is held back.
+func (c *recorder) send() {
+	if c.sent || c.hijacked {
+		return
+	}
+	c.sent = true
+	live := c.w.Header()
+	clear(live)
+	maps.Copy(live, c.header)
+	c.w.WriteHeader(c.status)
+	if len(c.body) > 0 {
+		c.w.Write(c.body)
+	}
+}
+
+// giveUp stores that the work was done and its response is not kept.
+func (c *recorder) giveUp() {
+	c.mu.Lock()
+	status, first := c.status, !c.stored && c.early != nil
+	c.omitted, c.stored = true, c.stored || first
+	c.pending = append(c.pending, BodyDropped)
+	c.unlock()
+	if first {
+		c.early(Result{Status: status, Omitted: true})
+	}
+}
+
+// Flush implements [http.Flusher].
+func (c *recorder) Flush() { _ = c.FlushError() }
+
+// FlushError sends what there is, except inside a transaction. An event stream has
+// no end that could be kept: it counts as done from the first flush on.
+func (c *recorder) FlushError() error {
+	endless, err := c.beforeFlush()
+	if err != nil || c.held {
+		return err
+	}
+	if endless {
+		c.giveUp()
+	}
+	c.mu.Lock()
+	defer c.unlock()
+	c.send()
+	if c.omitted {
+		c.body = nil
+	}
+	return http.NewResponseController(c.w).Flush()
+}
+
+func (c *recorder) beforeFlush() (endless bool, err error) {
+	c.mu.Lock()
+	defer c.unlock()
+	switch {
+	case c.closed:
+		return false, errWroteLate
+	case c.hijacked:
+		return false, http.ErrHijacked
+	case c.held:
+		c.pending = append(c.pending, FlushHeld)
+		return false, nil
+	case c.status == 0:
+		c.writeHeader(http.StatusOK)
+	}
+	return !c.stored && strings.HasPrefix(c.header.Get("Content-Type"), "text/event-stream"), nil
+}
+
+// Hijack implements [http.Hijacker]. From then on the work counts as done.
+func (c *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := c.hijack()
+	if err == nil {
+		c.giveUp()
+	}
+	return conn, rw, err
+}
+
+func (c *recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c.mu.Lock()
+	defer c.unlock()
+	if c.closed || c.hijacked || c.held {
+		return nil, nil, http.ErrNotSupported
+	}
+	conn, rw, err := http.NewResponseController(c.w).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.status == 0 {
+		c.status, c.header = http.StatusSwitchingProtocols, http.Header{}
+	}
+	c.hijacked = true
+	return conn, rw, nil
+}
+
+// SetReadDeadline, SetWriteDeadline and EnableFullDuplex are for
+// [http.ResponseController], which would find them by Unwrap otherwise.
+
+// SetReadDeadline passes the deadline on.
+func (c *recorder) SetReadDeadline(t time.Time) error {
+	return http.NewResponseController(c.w).SetReadDeadline(t)
+}
+
+// SetWriteDeadline passes the deadline on.
+func (c *recorder) SetWriteDeadline(t time.Time) error {
+	return http.NewResponseController(c.w).SetWriteDeadline(t)
+}
+
+// EnableFullDuplex passes the wish on.
+func (c *recorder) EnableFullDuplex() error {
+	return http.NewResponseController(c.w).EnableFullDuplex()
+}
+
+// close ends recording: the handler has returned.
+func (c *recorder) close(normally bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if normally && c.status == 0 && !c.hijacked {
+		c.writeHeader(http.StatusOK)
+	}
+}
+
+// result returns what is to be kept. Only after close.
+func (c *recorder) result(extra map[string]bool) Result {
+	r := Result{Status: c.status, Header: keptFields(c.header, extra), Body: c.body, Omitted: c.omitted}
+	r.Trailer = trailerFields(c.header, c.w.Header())
+	if r.Omitted {
+		r.Body = nil
+	}
+	return r
+}
+
+// finish sends what is still held back. Only after close.
+func (c *recorder) finish(trailer []Field) {
+	if c.sent || c.hijacked {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(trailer) > 0 {
+		declare(c.header, trailer)
+	}
+	c.send()
+	put(c.w.Header(), trailer)
+}
+
+// declare names trailers up front, so that net/http leaves room for them.
+func declare(h http.Header, trailer []Field) {
+	delete(h, headerTrailer)
+	for i, f := range trailer {
+		if i == 0 || f.Name != trailer[i-1].Name {
+			h[headerTrailer] = append(h[headerTrailer], f.Name)
+		}
+	}
+	for name := range h {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			delete(h, name)
+		}
+	}
+}

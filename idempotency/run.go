@@ -1,0 +1,120 @@
+package idempotency
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A run is one execution of the handler. It is the context that the handler sees,
+// so that what belongs to the run costs nothing to find.
+type run struct {
+	context.Context
+	cancel   context.CancelCauseFunc
+	store    Store // nil inside a transaction, which needs no recovery points
+	ref      Ref
+	noEffect atomic.Bool
+	commit   atomic.Bool // CommitError was called
+
+	mu     sync.Mutex // guards points
+	points []Point
+}
+
+type runKey struct{}
+
+// Value implements [context.Context].
+func (x *run) Value(key any) any {
+	if key == (runKey{}) {
+		return x
+	}
+	return x.Context.Value(key)
+}
+
+func runOf(ctx context.Context) *run {
+	x, _ := ctx.Value(runKey{}).(*run)
+	return x
+}
+
+// Token returns the fencing token of the run that ctx belongs to. Of two runs for
+// one key the later has the larger token: hand it to what is written to, and let
+// that refuse a token smaller than one it has seen. Zero means that ctx belongs to
+// no run.
+func Token(ctx context.Context) int64 {
+	if x := runOf(ctx); x != nil {
+		return x.ref.Token
+	}
+	return 0
+}
+
+// DeriveKey returns an idempotency key for a call that the run makes to somebody
+// else: the same in every run for the request's key, another for each step, each
+// key and each scope. It is 64 hex digits. It is empty when ctx belongs to no run,
+// for then there is nothing that a retry would have in common.
+func DeriveKey(ctx context.Context, step string) string {
+	if x := runOf(ctx); x != nil {
+		return x.ref.ID.derive(step)
+	}
+	return ""
+}
+
+// NoEffect declares that the run has had no effect so far and will have none: a
+// limiter or breaker refused, a connection was never made. When the response then
+// asks to come back later or is a 5xx, or the handler panics, the next request for
+// the key runs anew, also under [Hold].
+func NoEffect(ctx context.Context) {
+	if x := runOf(ctx); x != nil {
+		x.noEffect.Store(true)
+	}
+}
+
+// CommitError asks, under [Tx], to commit the run's effects though the response is
+// a 4xx. Without it they are rolled back and the response alone is kept.
+func CommitError(ctx context.Context) {
+	if x := runOf(ctx); x != nil {
+		x.commit.Store(true)
+	}
+}
+
+// Phase runs a part of the work once over all runs for a key, as far as can be
+// known: what fn returns is stored as a recovery point, and a later run gets it
+// without running fn. When a run is lost between the end of fn and the point, fn
+// runs again; so calls to others inside fn belong under DeriveKey(ctx, name).
+//
+// A point is kept until the work is done; a record has room for 32 of them with
+// 64 KiB together. An error of fn is returned and not stored. After an error of the
+// store fn has run and the work should stop: it has lost its lease, or will. Under
+// Tx and outside of a run Phase just runs fn.
+func Phase(ctx context.Context, name string, fn func(context.Context) ([]byte, error)) ([]byte, error) {
+	x := runOf(ctx)
+	if x == nil || x.store == nil {
+		return fn(ctx)
+	}
+	if data, found := x.point(name); found {
+		return data, nil
+	}
+	data, err := fn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := Point{Name: name, Data: slices.Clone(data)}
+	if err := x.store.Apply(ctx, x.ref, Change{Event: Save, Point: p}); err != nil {
+		return data, fmt.Errorf("idempotency: phase %s ran and its recovery point was not stored: %w", name, err)
+	}
+	x.mu.Lock()
+	x.points = append(x.points, p)
+	x.mu.Unlock()
+	return data, nil
+}
+
+func (x *run) point(name string) ([]byte, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range x.points {
+		if p.Name == name {
+			return slices.Clone(p.Data), true
+		}
+	}
+	return nil, false
+}

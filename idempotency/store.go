@@ -1,0 +1,84 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+)
+
+// A Store keeps records. What becomes of one is not its business: it reads the
+// record, asks [Record.Begin], [Record.Apply] or [Record.Sweep] with its own
+// clock's time, and writes the answer only if nobody changed the record meanwhile.
+// Package idempotencytest checks all that.
+//
+// All methods are safe for concurrent use. An error other than those below means
+// that the store did not answer: the change may have been made or not. Begin may be
+// repeated with the same claim, Apply with the same change.
+type Store interface {
+	// Begin decides a claim, as one step for each ID.
+	Begin(ctx context.Context, c Claim) (Answer, error)
+
+	// Apply makes a change by the run that holds the record. It returns
+	// ErrLeaseLost, and changes nothing, when another has it or nobody.
+	Apply(ctx context.Context, ref Ref, c Change) error
+
+	// Get returns the record as it is stored, Absent if there is none.
+	Get(ctx context.Context, id ID) (Record, error)
+
+	// Sweep looks at up to limit records that are due, deletes the expired and
+	// marks the lost, and returns how many it changed.
+	Sweep(ctx context.Context, limit int) (int, error)
+
+	// Caps says what the store can do. It never changes.
+	Caps() Caps
+}
+
+// Caps is what a store can do.
+type Caps struct {
+	Durable     bool // what it acknowledged survives a crash of the machine
+	ServerClock bool // moments are those of one clock, whatever the callers' say
+	MaxValue    int  // most bytes of a body that it keeps; zero means no bound of its own
+}
+
+// Why a store or the machine refuses.
+var (
+	// ErrLeaseLost: the run no longer holds the record, and nothing was changed.
+	ErrLeaseLost = errors.New("idempotency: the lease was lost")
+
+	// ErrFull: there is no room for another record.
+	ErrFull = errors.New("idempotency: the store is full")
+
+	// ErrTooLarge: the record would be larger than the store keeps.
+	ErrTooLarge = errors.New("idempotency: too large to keep")
+
+	// ErrUnreadable: there is a record, written by a newer version or damaged. The
+	// work must not be run.
+	ErrUnreadable = errors.New("idempotency: the record can't be read")
+
+	// ErrCommitUnknown: the answer to COMMIT was lost. The next claim of the key
+	// finds out.
+	ErrCommitUnknown = errors.New("idempotency: it is unknown whether the transaction was committed")
+)
+
+// A Verdict says what to make of a run inside a transaction.
+type Verdict uint8
+
+const (
+	CommitResult Verdict = iota + 1 // commit the effects together with the result
+	KeepResult                      // roll the effects back and keep the result
+	Forget                          // roll everything back: the next request runs again
+)
+
+// A TxStore can commit the work's effects together with the record.
+type TxStore interface {
+	Store
+
+	// Tx claims the key inside a transaction, runs the work with a context from
+	// which it gets the transaction, and ends both as the verdict says. Decision
+	// Run means that it ran. It repeats run when the database asks for it, and
+	// rolls back when run fails or panics. It returns ErrCommitUnknown when the
+	// answer to COMMIT was lost; after any other error nothing has happened.
+	Tx(ctx context.Context, c Claim, run Work) (Answer, error)
+}
+
+// Work is what a TxStore runs in a transaction: its record has token and attempt.
+type Work func(context.Context, Record) (Result, Verdict, error)

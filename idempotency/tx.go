@@ -1,0 +1,87 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"time"
+)
+
+// serveTx serves a request whose effects and record commit together. Nothing is
+// sent before.
+func (h *Handler) serveTx(w http.ResponseWriter, r *http.Request, in input) {
+	t := &txServe{h: h, w: w, r: r, in: in, before: w.Header().Clone()}
+	a, begun, err := t.ask()
+	h.tell(r.Context(), Notice{Signal: Began, ID: in.claim.ID, Decision: a.Decision, State: a.Record.State, Took: time.Since(begun), Err: err})
+	if err == nil && a.Decision == InProgress && h.config.Wait > 0 {
+		a, _, err = h.wait(r.Context(), in.claim.ID, a, t.ask)
+	}
+	if err == nil && a.Decision == Run {
+		t.rec.finish(t.rec.result(h.keep).Trailer)
+		h.waiting.wake(in.claim.ID)
+		return
+	}
+	t.restore()
+	switch {
+	case err == nil:
+		h.answer(w, r, in.claim.ID, a)
+	case errors.Is(err, ErrCommitUnknown):
+		h.tell(r.Context(), Notice{Signal: OutcomeLost, ID: in.claim.ID, Err: err})
+		h.refuse(w, r, in.claim.ID, refusal{problem: OutcomeIsUnknown, status: http.StatusServiceUnavailable, retryAfter: time.Second, err: err})
+	case errors.Is(err, ErrUnreadable):
+		h.refuse(w, r, in.claim.ID, refusal{problem: RecordUnreadable, err: err})
+	default:
+		h.refuse(w, r, in.claim.ID, refusal{problem: StoreUnavailable, retryAfter: time.Second, err: err})
+	}
+}
+
+// A txServe is a request being served in a transaction, perhaps more than once.
+type txServe struct {
+	h      *Handler
+	w      http.ResponseWriter
+	r      *http.Request
+	in     input
+	before http.Header // the response's header before the handler wrote to it
+	rec    *recorder   // of the last run
+}
+
+func (t *txServe) ask() (Answer, time.Time, error) {
+	begun := time.Now()
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(t.r.Context()), t.h.config.MaxExecution, errOverran)
+	defer cancel()
+	a, err := t.h.tx.Tx(ctx, t.in.claim, t.run)
+	return a, begun, err
+}
+
+func (t *txServe) restore() {
+	clear(t.w.Header())
+	maps.Copy(t.w.Header(), t.before)
+}
+
+func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, error) {
+	t.restore()
+	x := &run{ref: Ref{t.in.claim.ID, record.Token}}
+	x.Context, x.cancel = context.WithCancelCause(ctx)
+	defer x.cancel(nil)
+	rec := &recorder{w: t.w, limit: t.h.limit, held: true, note: func(s Signal) {
+		t.h.tell(ctx, Notice{Signal: s, ID: x.ref.ID})
+	}}
+	t.rec = rec
+	returned := false
+	defer func() { rec.close(returned) }()
+	t.h.next.ServeHTTP(rec, t.in.request(t.r, x))
+	returned = true
+	rec.close(true)
+	if rec.burst {
+		return Result{}, Forget, ErrTooLarge
+	}
+	if err := context.Cause(ctx); err != nil {
+		return Result{}, Forget, err
+	}
+	res := rec.result(t.h.keep)
+	if len(rec.header["Set-Cookie"]) > 0 {
+		rec.note(CookieDropped)
+	}
+	return res, mannerOf(res.Status, rec.header).verdict(res.Status, x.commit.Load()), nil
+}

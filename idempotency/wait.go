@@ -1,0 +1,109 @@
+package idempotency
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A waitingRoom holds duplicates until the first run has ended. Runs of this
+// process wake them; of others' ends they learn by asking.
+type waitingRoom struct {
+	perKey, max int
+
+	mu    sync.Mutex // guards all below
+	count int
+	rooms map[ID]*room
+}
+
+type room struct {
+	count int
+	ended chan struct{} // closed when a run here has ended
+}
+
+// enter returns a channel that is closed when a run of the key ends, or nil when
+// too many wait already.
+func (w *waitingRoom) enter(id ID) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.rooms == nil {
+		w.rooms = map[ID]*room{}
+	}
+	r := w.rooms[id]
+	if r == nil {
+		r = &room{ended: make(chan struct{})}
+	}
+	if w.count >= w.max || r.count >= w.perKey {
+		return nil
+	}
+	w.rooms[id] = r
+	w.count++
+	r.count++
+	return r.ended
+}
+
+// next returns the channel for the next end, for somebody who stays in the room.
+func (w *waitingRoom) next(id ID) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rooms[id].ended
+}
+
+func (w *waitingRoom) leave(id ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.rooms[id]
+	w.count--
+	if r.count--; r.count == 0 {
+		delete(w.rooms, id)
+	}
+}
+
+// wake tells those who wait for the key to ask again.
+func (w *waitingRoom) wake(id ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r := w.rooms[id]; r != nil {
+		close(r.ended)
+		r.ended = make(chan struct{})
+	}
+}
+
+// Those who wait ask the store again after these times, doubling: a run of another
+// process does not wake them.
+const (
+	firstAsk = 20 * time.Millisecond
+	lastAsk  = 250 * time.Millisecond
+)
+
+// wait asks again until the first run has ended, for as long as the configuration
+// and the client allow. It returns the last answer.
+func (h *Handler) wait(ctx context.Context, id ID, a Answer, ask func() (Answer, time.Time, error)) (Answer, time.Time, error) {
+	ended := h.waiting.enter(id)
+	if ended == nil {
+		h.tell(ctx, Notice{Signal: WaitersExceeded, ID: id})
+		return a, time.Time{}, nil
+	}
+	defer h.waiting.leave(id)
+	ctx, cancel := context.WithTimeout(ctx, h.config.Wait)
+	defer cancel()
+	pause := firstAsk
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		// Asked after entering: a run that ended before that wakes nobody.
+		a, begun, err := ask()
+		if err != nil || a.Decision != InProgress {
+			return a, begun, err
+		}
+		select {
+		case <-ctx.Done():
+			return a, begun, nil
+		case <-ended:
+			ended = h.waiting.next(id)
+		case <-timer.C:
+			pause = min(2*pause, lastAsk)
+		}
+		timer.Reset(pause)
+	}
+}

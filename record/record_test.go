@@ -1,0 +1,217 @@
+package record_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/record"
+)
+
+// full is an event of that kind with every field set, whether it means anything or
+// not.
+func full(k policy.Kind) gabion.Event {
+	return gabion.Event{
+		Kind: k, Class: policy.TimedOut, Reason: gabion.AttemptTimeout, Effect: gabion.UnknownEffect, Hedge: true, Slow: true,
+		Attempt: 3, From: breaker.Closed, To: breaker.Open, At: -5, Due: -7, Until: 1 << 50, Took: time.Second,
+		Wait: policy.ForSlot, Partition: "eu\n\"€\u2028", Dependency: "db", Operation: "charge", Call: 1<<64 - 1,
+		Calls: 20, Failures: 11, Slows: 3, Count: -1, Seq: 9,
+	}
+}
+
+func lines(t *testing.T, r io.Reader) (all []record.Line) {
+	t.Helper()
+	for l, err := range record.Read(r) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func TestEveryKindIsReadAsItWasWritten(t *testing.T) {
+	var b bytes.Buffer
+	w := record.NewWriter(&b)
+	var want []record.Line
+	for _, k := range policy.Kinds() {
+		for _, e := range []gabion.Event{full(k), {Kind: k}} {
+			w.Observe(context.Background(), e)
+			want = append(want, record.LineOf(e))
+		}
+	}
+	if w.Err() != nil {
+		t.Fatal(w.Err())
+	}
+	if n := strings.Count(b.String(), "\n"); n != len(want) {
+		t.Errorf("%d lines for %d events", n, len(want))
+	}
+	got := lines(t, &b)
+	if len(got) != len(want) {
+		t.Fatalf("%d of %d lines were read", len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("read  %+v\nwrote %+v", got[i], want[i])
+		}
+	}
+}
+
+// What is common to all kinds is always written; texts only where they mean
+// something.
+func TestALineTellsWhatItsKindMeans(t *testing.T) {
+	for _, k := range policy.Kinds() {
+		l := record.LineOf(full(k))
+		if l.Kind != k.String() || l.At != -5 || l.Dependency != "db" || l.Operation != "charge" || l.Call != 1<<64-1 || l.Seq != 9 ||
+			l.Attempt != 3 || !l.Hedge || !l.Slow || l.Took != time.Second || l.Until != 1<<50 || l.Due != -7 || l.Count != -1 ||
+			l.Reason != "attempt_timeout" || l.Wait != "slot" || l.Calls != 20 || l.Failures != 11 || l.Slows != 3 {
+			t.Errorf("%s lost something: %+v", k, l)
+		}
+		home, moved := k == policy.AttemptSettled || k == policy.LoserSettled, k == policy.BreakerMoved || k == policy.BreakerExceeded
+		if (l.Class == "timeout") != home || (l.Effect == "unknown") != (home || k == policy.Returned) || (l.From == "closed" && l.To == "open") != moved {
+			t.Errorf("%s: %+v", k, l)
+		}
+	}
+}
+
+func TestABadLineNamesItsNumber(t *testing.T) {
+	good := `{"at":1,"kind":"returned"}` + "\n"
+	cases := map[string]struct {
+		text string
+		read int
+		want string
+	}{
+		"no JSON":              {good + good + "what?\n" + good, 2, "line 3: "},
+		"cut off":              {good + `{"at":1,"ki`, 1, "line 2: "},
+		"an empty line":        {good + "\n" + good, 1, "line 2: "},
+		"another object":       {good + `{"at":1}`, 1, "line 2: no kind"},
+		"null":                 {"null\n", 0, "line 1: no kind"},
+		"another type":         {good + `{"kind":"returned","attempt":"x"}`, 1, "line 2: "},
+		"two on a line":        {`{"kind":"returned"} {"kind":"returned"}`, 0, "line 1: "},
+		"a line without end":   {good + `{"kind":"` + strings.Repeat("x", 2<<20), 1, "line 2: "},
+		"fine":                 {good + good, 2, ""},
+		"nothing":              {"", 0, ""},
+		"no newline at last":   {strings.TrimSpace(good), 1, ""},
+		"fields of the future": {`{"kind":"returned","soon":1}`, 1, ""},
+	}
+	for name, c := range cases {
+		read, failure := 0, error(nil)
+		for _, err := range record.Read(strings.NewReader(c.text)) {
+			if failure != nil {
+				t.Fatalf("%s: it goes on after an error", name)
+			}
+			if err != nil {
+				failure = err
+				continue
+			}
+			read++
+		}
+		if read != c.read || (failure == nil) != (c.want == "") || failure != nil && !strings.HasPrefix(failure.Error(), c.want) {
+			t.Errorf("%s: %d lines, then %v; want %d, then %q", name, read, failure, c.read, c.want)
+		}
+	}
+}
+
+func TestAReaderThatFailsIsReported(t *testing.T) {
+	gone := errors.New("gone")
+	broken := io.MultiReader(strings.NewReader("{\"kind\":\"returned\"}\n"), failing{gone})
+	var last error
+	for _, err := range record.Read(broken) {
+		last = err
+	}
+	if !errors.Is(last, gone) {
+		t.Errorf("got %v", last)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error)  { return 0, f.err }
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestReadingMayStopEarly(t *testing.T) {
+	for range record.Read(strings.NewReader(strings.Repeat("{\"kind\":\"returned\"}\n", 3))) {
+		break
+	}
+}
+
+// After the first failure nothing more is written, so that there are no holes.
+func TestAWriterStopsAtTheFirstFailure(t *testing.T) {
+	gone := errors.New("gone")
+	w := record.NewWriter(failing{gone})
+	w.Observe(context.Background(), full(policy.Returned))
+	if w.Err() != gone {
+		t.Errorf("Err is %v", w.Err())
+	}
+	flaky := &third{}
+	w = record.NewWriter(flaky)
+	for range 5 {
+		w.Observe(context.Background(), full(policy.Returned))
+	}
+	if w.Err() == nil || flaky.n != 3 {
+		t.Errorf("%d writes, %v", flaky.n, w.Err())
+	}
+}
+
+// third fails its third write only.
+type third struct{ n int }
+
+func (f *third) Write(p []byte) (int, error) {
+	if f.n++; f.n == 3 {
+		return 0, io.ErrShortWrite
+	}
+	return len(p), nil
+}
+
+func TestAWriterIsSafeForConcurrentUse(t *testing.T) {
+	var b bytes.Buffer
+	w := record.NewWriter(&b)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				w.Observe(context.Background(), full(policy.AttemptSent))
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(lines(t, &b)); n != 800 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// Whatever is read is written again as something that reads the same.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"at":1,"kind":"returned","took":5}` + "\n" + `{"kind":"x"}`))
+	f.Add([]byte("null\n"))
+	f.Add([]byte(`{"kind":"\ud800","at":-1}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		n := 0
+		for l, err := range record.Read(bytes.NewReader(text)) {
+			n++
+			if err != nil {
+				if want := fmt.Sprintf("line %d: ", n); !strings.HasPrefix(err.Error(), want) {
+					t.Fatalf("%v does not begin with %q", err, want)
+				}
+				continue
+			}
+			again, err := json.Marshal(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if back := lines(t, bytes.NewReader(again)); len(back) != 1 || back[0] != l {
+				t.Fatalf("%+v became %+v", l, back)
+			}
+		}
+	})
+}
