@@ -61,9 +61,8 @@ check: ## gofmt, go vet, the house's own tests, tidy go.mod files, golangci-lint
 	@echo "PASS: check"
 
 .PHONY: bench
-bench: ## Run the benchmarks: beside gabion's peers if e2e/bench is there (ARGS="-count 10")
-	@if [ -d e2e/bench ]; then what=./e2e/bench/...; else what=./...; fi; \
-	set -x; go test -run '^$$' -bench . -benchmem $(ARGS) $$what
+bench: ## Run gabion beside its peers and write docs/performance.md, in under 10 minutes (ARGS="-quick" to see it work)
+	@cd e2e/bench && go run ./report $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s) each
