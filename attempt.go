@@ -29,8 +29,9 @@ type gate interface {
 
 // alone is the gate of a machine whose only attempt is held by hand.
 type alone struct {
-	mu  sync.Mutex
-	run runner
+	mu      sync.Mutex
+	run     runner
+	attempt Attempt
 }
 
 func (g *alone) lock() { g.mu.Lock() }
@@ -65,20 +66,20 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	if err := admissible(ctx, d, false); err != nil {
 		return nil, err
 	}
-	o := collect(opts)
-	if err := o.settleKey(d); err != nil {
-		return nil, err
-	}
-	o.noRetry = true
 	g := new(alone)
 	r := &g.run
-	now := r.begin(ctx, d, &o, &policy.Params{})
+	if err := r.prepare(ctx, d, opts); err != nil {
+		return nil, err
+	}
+	r.o.NoRetry = true
+	now := r.begin()
 	for {
 		step := r.call.Next(now)
 		r.publish()
 		switch step.Verb {
 		case policy.Send:
-			return &Attempt{gate: g, run: r, ticket: step.Ticket, ctx: r.context(&step.Ticket)}, nil
+			g.attempt = Attempt{gate: g, run: r, ticket: step.Ticket, ctx: r.context(&step.Ticket)}
+			return &g.attempt, nil
 		case policy.Wait:
 			now = r.pause(now, step.Again)
 		case policy.Return:
@@ -91,7 +92,8 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 // opened hands an attempt whose verdict is given to the caller.
 func (r *runner) opened(at *attemptContext, t policy.Ticket) *Attempt {
 	g := &alone{run: *r}
-	return &Attempt{gate: g, run: &g.run, ctx: at, ticket: t, settled: true}
+	g.attempt = Attempt{gate: g, run: &g.run, ctx: at, ticket: t, settled: true}
+	return &g.attempt
 }
 
 // Context is what the attempt's work must use. It ends with the attempt.

@@ -28,17 +28,16 @@ func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T
 	if err := admissible(ctx, d, work == nil); err != nil {
 		return zero, err
 	}
-	o := collect(opts)
-	if err := o.settleKey(d); err != nil {
-		return zero, err
-	}
-	if d.state.Rules().Policy.Hedge.Max > 0 {
-		v, _, err := race(ctx, d, &o, work, false)
+	if d.hedges() {
+		v, _, err := race(ctx, d, opts, work, false)
 		return v, err
 	}
-	v, _, err := serial(ctx, d, &o, work, false)
+	v, _, err := serial(ctx, d, opts, work, false)
 	return v, err
 }
+
+// hedges reports whether some call of d's may need the racing driver.
+func (d *Dependency) hedges() bool { return d.state.Rules().Policy.Hedge.Max > 0 }
 
 // Run is [Do] for work without a result. It never hedges, since two attempts at
 // once could only tell their results apart by value.
@@ -46,17 +45,15 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 	if err := admissible(ctx, d, work == nil); err != nil {
 		return err
 	}
-	o := collect(opts)
-	if err := o.settleKey(d); err != nil {
+	var s sending[struct{}]
+	s.work = func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) }
+	if err := s.prepare(ctx, d, opts); err != nil {
 		return err
 	}
-	o.noHedge, o.discard = true, nothing
-	_, _, err := serial(ctx, d, &o, func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) }, false)
+	s.o.NoHedge, s.o.discard = true, nil
+	_, _, err := s.drive()
 	return err
 }
-
-// nothing is what is to be done with the result of work without one.
-func nothing(any) {}
 
 // Open is [Do] for results that outlive the call, such as a response body or
 // rows: the attempt that brought the result stays open, with its slot, its
@@ -67,14 +64,10 @@ func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	if err := admissible(ctx, d, work == nil); err != nil {
 		return zero, nil, err
 	}
-	o := collect(opts)
-	if err := o.settleKey(d); err != nil {
-		return zero, nil, err
+	if d.hedges() {
+		return race(ctx, d, opts, work, true)
 	}
-	if d.state.Rules().Policy.Hedge.Max > 0 && !o.noHedge {
-		return race(ctx, d, &o, work, true)
-	}
-	return serial(ctx, d, &o, work, true)
+	return serial(ctx, d, opts, work, true)
 }
 
 // admissible refuses calls that can't be meant, and touches nothing.
@@ -113,27 +106,30 @@ type runner struct {
 	ctx   context.Context // the caller's; a runner lives no longer than the call
 	d     *Dependency
 	o     callOptions
-	first *attemptContext // made at once: it also wakes the call
+	first *attemptContext // also wakes the call, so one that waits has it before it sends
 	log   *policy.Log
 	id    uint64
 }
 
-func (r *runner) begin(ctx context.Context, d *Dependency, o *callOptions, p *policy.Params) clock.Instant {
+// prepare reads the options. The dependency is not touched yet.
+func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) error {
+	r.ctx, r.d = ctx, d
+	r.o.discard = d.discard
+	r.o.collect(opts)
+	return r.o.settleKey(d)
+}
+
+// begin starts the call.
+func (r *runner) begin() clock.Instant {
+	d, p := r.d, &r.o.Params
 	now := d.now()
-	r.ctx, r.d, r.o = ctx, d, *o
-	if r.o.discard == nil {
-		r.o.discard = d.discard
-	}
-	r.first = &attemptContext{Context: ctx, d: d, key: o.key}
-	p.Waker, p.Shard = r.first, shardOf(r.first)
-	p.Timeout, p.Safe = o.timeout, o.idempotent || o.key != ""
-	p.NoRetry, p.NoHedge = o.noRetry, o.noHedge
-	p.Priority, p.Tenant, p.Partition = o.priority, o.tenant, o.partition
-	if deadline, ok := ctx.Deadline(); ok {
+	p.Shard = shardOf(r)
+	p.Safe = p.Safe || r.o.key != ""
+	if deadline, ok := r.ctx.Deadline(); ok {
 		p.Deadline = nonzero(d.instant(deadline))
 	}
 	if d.observer != nil {
-		r.log = new(policy.Log)
+		r.log = d.log()
 		r.id = d.calls.Add(1)
 		p.Log = r.log
 	}
@@ -145,10 +141,25 @@ func (r *runner) begin(ctx context.Context, d *Dependency, o *callOptions, p *po
 	return now
 }
 
-// shardOf picks a shard by where the goroutine's memory is: the same goroutine
-// usually gets the same one, and two that run at once different ones.
-func shardOf(a *attemptContext) uint32 {
-	at := uint64(uintptr(unsafe.Pointer(a)))
+// wakeable gives the call what wakes it, when it waits for the first time, and
+// reports whether this was it.
+func (r *runner) wakeable() bool {
+	if r.o.Waker != nil {
+		return false
+	}
+	if r.first == nil {
+		r.first = &attemptContext{Context: r.ctx, d: r.d, key: r.o.key}
+	}
+	r.o.Waker = r.first
+	r.call.SetWaker(r.first)
+	return true
+}
+
+// shardOf picks a shard by where the call's memory is: the same goroutine usually
+// gets the same one, and two that run at once different ones.
+func shardOf(r *runner) uint32 {
+	const page = 13 // the least that two goroutines' memory is apart, as a power of two
+	at := uint64(uintptr(unsafe.Pointer(r))) >> page
 	return uint32(at * 0x9e3779b97f4a7c15 >> 32)
 }
 
@@ -163,8 +174,11 @@ func nonzero(t clock.Instant) clock.Instant {
 // context makes the context of an attempt.
 func (r *runner) context(t *policy.Ticket) *attemptContext {
 	a := r.first
-	if t.Attempt > 1 {
+	if a == nil || t.Attempt > 1 {
 		a = &attemptContext{Context: r.ctx, d: r.d, key: r.o.key}
+	}
+	if r.first == nil {
+		r.first = a
 	}
 	a.number, a.deadline = t.Attempt, t.Deadline
 	a.cause = AttemptTimeout
@@ -197,7 +211,7 @@ func (r *runner) publish() {
 }
 
 func (r *runner) tell(e Event) {
-	e.Operation, e.Call, e.Partition = r.o.operation, r.id, r.o.partition
+	e.Operation, e.Call, e.Partition = r.o.operation, r.id, r.o.Partition
 	r.d.publish(r.ctx, e)
 }
 
@@ -220,8 +234,12 @@ func (r *runner) sleep(now, until clock.Instant) {
 	r.d.park(timer)
 }
 
-// pause sleeps, and returns the time it is then.
+// pause sleeps, and returns the time it is then. A call that could not be woken
+// is asked again first: it may have wanted to queue.
 func (r *runner) pause(now, until clock.Instant) clock.Instant {
+	if r.wakeable() {
+		return now
+	}
 	r.sleep(now, until)
 	now = r.d.now()
 	if r.canceled() {
@@ -267,19 +285,26 @@ func withCause(last, cause error) error {
 
 // serial drives a call that has one attempt out at a time: no lock, no goroutine,
 // and no timer unless the call waits.
-func serial[T any](ctx context.Context, d *Dependency, o *callOptions, work func(context.Context) (T, error), keep bool) (T, *Attempt, error) {
+func serial[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (T, *Attempt, error) {
 	var s sending[T]
 	s.work, s.keep = work, keep
-	now := s.begin(ctx, d, o, &policy.Params{})
+	if err := s.prepare(ctx, d, opts); err != nil {
+		return s.value, nil, err
+	}
+	return s.drive()
+}
+
+func (s *sending[T]) drive() (T, *Attempt, error) {
+	now := s.begin()
 	for {
-		step := s.call.Next(now)
+		s.call.NextInto(now, &s.step)
 		s.publish()
-		switch step.Verb {
+		switch s.step.Verb {
 		case policy.Send:
-			now = s.send(now, &step.Ticket)
+			now = s.send(now)
 		case policy.Wait:
 			s.supersede(now, nil)
-			now = s.pause(now, step.Again)
+			now = s.pause(now, s.step.Again)
 		case policy.Return:
 			return s.answer()
 		}
@@ -294,15 +319,17 @@ type sending[T any] struct {
 	have   bool // value and err are an attempt's
 	value  T
 	err    error
-	ticket policy.Ticket
+	step   policy.Step
+	ticket policy.Ticket // of the attempt that is out, or was last
 	at     *attemptContext
 }
 
 // send runs one attempt. Its deferred half runs also when work panics or leaves
 // by Goexit: then the attempt settles as crashed and the panic goes on up.
-func (s *sending[T]) send(now clock.Instant, t *policy.Ticket) (after clock.Instant) {
-	s.supersede(now, t)
-	s.ticket, s.at = *t, s.context(t)
+func (s *sending[T]) send(now clock.Instant) (after clock.Instant) {
+	s.supersede(now, &s.step.Ticket)
+	s.ticket = s.step.Ticket
+	s.at = s.context(&s.ticket)
 	crashed := true
 	defer func() {
 		if crashed {
@@ -342,6 +369,7 @@ func (s *sending[T]) crash() {
 	s.call.Cancel(now) // with nothing out, what was reserved for the retry goes back
 	s.publish()
 	s.finish()
+	s.d.putLog(s.log)
 }
 
 // supersede lets go of the result of an attempt that is about to be repeated. The
@@ -384,5 +412,6 @@ func (s *sending[T]) answer() (T, *Attempt, error) {
 		return s.value, s.opened(s.at, s.ticket), err
 	}
 	s.finish()
+	s.d.putLog(s.log)
 	return s.value, nil, err
 }

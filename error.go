@@ -151,7 +151,5 @@ func EffectOf(err error) Effect {
 
 // asError finds the outermost *Error in err.
 func asError(err error) (*Error, bool) {
-	var e *Error
-	ok := errors.As(err, &e)
-	return e, ok
+	return errors.AsType[*Error](err)
 }

@@ -35,7 +35,7 @@ func NewKey() string {
 // idempotent need none.
 func (c *callOptions) settleKey(d *Dependency) error {
 	mode := d.state.Rules().Policy.Key
-	if mode == policy.KeyDeclared || c.key != "" || c.idempotent {
+	if mode == policy.KeyDeclared || c.key != "" || c.Safe {
 		return nil
 	}
 	if mode == policy.KeyMade {

@@ -62,6 +62,22 @@ func (d *Dependency) watch(o Observer) {
 	}
 }
 
+// log returns an empty log for one call.
+func (d *Dependency) log() *policy.Log {
+	if l, ok := d.logs.Get().(*policy.Log); ok {
+		return l
+	}
+	return new(policy.Log)
+}
+
+// putLog takes back the log of a call that will say nothing more.
+func (d *Dependency) putLog(l *policy.Log) {
+	if l != nil {
+		l.Drain()
+		d.logs.Put(l)
+	}
+}
+
 // publish tells the observer, whatever the observer does.
 func (d *Dependency) publish(ctx context.Context, e Event) {
 	defer d.survive(ctx)

@@ -90,19 +90,16 @@ func DiscardWith(f func(result any)) CallOption { return CallOption{set: setDisc
 
 // callOptions is what the options of one call come to.
 type callOptions struct {
-	key, operation, tenant, partition string
-	timeout                           time.Duration
-	priority                          Priority
-	idempotent, noRetry, noHedge      bool
-	judge                             Classifier
-	discard                           func(any)
+	policy.Params
+	key, operation string
+	judge          Classifier
+	discard        func(any)
 }
 
-func collect(opts []CallOption) (c callOptions) {
+func (c *callOptions) collect(opts []CallOption) {
 	for i := range opts {
 		c.apply(&opts[i])
 	}
-	return c
 }
 
 func (c *callOptions) apply(o *CallOption) {
@@ -110,21 +107,21 @@ func (c *callOptions) apply(o *CallOption) {
 	case setKey:
 		c.key = o.text
 	case setIdempotent:
-		c.idempotent = true
+		c.Safe = true
 	case setNoRetry:
-		c.noRetry = true
+		c.NoRetry = true
 	case setNoHedge:
-		c.noHedge = true
+		c.NoHedge = true
 	case setTimeout:
-		c.timeout = time.Duration(o.num)
+		c.Timeout = time.Duration(o.num)
 	case setPriority:
-		c.priority = Priority(o.num)
+		c.Priority = Priority(o.num)
 	case setOperation:
 		c.operation = o.text
 	case setTenant:
-		c.tenant = o.text
+		c.Tenant = o.text
 	case setPartition:
-		c.partition = o.text
+		c.Partition = o.text
 	case setJudge:
 		c.judge = o.judge
 	case setDiscard:

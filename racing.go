@@ -48,10 +48,14 @@ type crash struct {
 	goexit bool
 }
 
-func race[T any](ctx context.Context, d *Dependency, o *callOptions, work func(context.Context) (T, error), keep bool) (T, *Attempt, error) {
+func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (T, *Attempt, error) {
 	x := &racing[T]{work: work, keep: keep}
+	if err := x.run.prepare(ctx, d, opts); err != nil {
+		return x.kept.value, nil, err
+	}
 	x.lock()
-	now := x.run.begin(ctx, d, o, &policy.Params{})
+	now := x.run.begin()
+	x.run.wakeable()
 	defer x.leave()
 	for {
 		step := x.run.call.Next(now)

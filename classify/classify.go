@@ -69,35 +69,35 @@ func (r *Rules) decide(err error, left int) policy.Outcome {
 	if err == nil {
 		return policy.Outcome{}
 	}
-	if m, ok := err.(*mark); ok {
+	if m, ok := err.(*mark); ok { // the walk would say the same
 		return m.outcome(r, left)
 	}
 	f := facts{left: left}
-	t, ok := f.walk(err)
+	told, ok := f.walk(err)
 	if !ok {
 		return r.listed(&f, err)
 	}
-	if m, ok := t.(*mark); ok {
+	if m, ok := told.(*mark); ok {
 		return m.outcome(r, f.left)
 	}
-	return t.Outcome()
+	return told.Outcome()
 }
 
 // listed lets the lists of r change the class, and only the class: an error that
-// was never sent stays so. Lists of errors.Is are no match for a tree without an
-// end.
+// was never sent stays so. A tree without an end is not compared with lists, since
+// errors.Is would not come back from it.
 func (r *Rules) listed(f *facts, err error) policy.Outcome {
-	o := r.known(f, err)
-	if f.left <= 0 {
-		return o
+	if f.left <= 0 || len(r.Ignored)+len(r.Permanent)+len(r.Transient) == 0 {
+		return r.known(f, err)
 	}
+	o := r.known(f, err)
 	switch {
 	case isAny(err, r.Ignored):
 		o.Class = policy.Ignored
 	case isAny(err, r.Permanent):
-		o = permanent(o)
+		permanent(&o)
 	case isAny(err, r.Transient):
-		o = transient(o)
+		transient(&o)
 	}
 	return o
 }
@@ -119,7 +119,7 @@ func (r *Rules) known(f *facts, err error) policy.Outcome {
 	}
 	o := r.ask(f, err)
 	if !o.NeverSent && f.neverSent() {
-		o.NeverSent, o.Effect = true, policy.NoEffect
+		return unsent(o.Class)
 	}
 	return o
 }
@@ -154,26 +154,40 @@ func (r *Rules) ask(f *facts, err error) policy.Outcome {
 }
 
 // transient makes o worth a retry, keeping its class if it already is.
-func transient(o policy.Outcome) policy.Outcome {
+func transient(o *policy.Outcome) {
 	if !o.Class.Transient() {
 		o.Class = policy.ServerError
 	}
 	o.Once = false
-	return o
 }
 
 // permanent makes o not worth a retry, keeping its class if it already is.
-func permanent(o policy.Outcome) policy.Outcome {
+func permanent(o *policy.Outcome) {
 	if o.Class != policy.Business {
 		o.Class = policy.ClientError
 	}
-	return o
 }
 
-// unsent is an outcome of work that provably never left.
-func unsent(c policy.Class) policy.Outcome { return policy.Outcome{Class: c, NeverSent: true} }
+// The outcomes that knowledge leads to are kept ready, by class, and copied whole:
+// one that is put together field by field has to wait for its fields at each copy.
+var (
+	doubtful  = byClass(policy.Outcome{Effect: policy.UnknownEffect})
+	neverLeft = byClass(policy.Outcome{NeverSent: true})
+	takenBack = byClass(policy.Outcome{})
+)
+
+func byClass(o policy.Outcome) (all [policy.Crashed + 1]policy.Outcome) {
+	for i := range all {
+		all[i], all[i].Class = o, policy.Class(i)
+	}
+	return all
+}
 
 // maybe is an outcome of work that may have had an effect.
-func maybe(c policy.Class) policy.Outcome {
-	return policy.Outcome{Class: c, Effect: policy.UnknownEffect}
-}
+func maybe(c policy.Class) policy.Outcome { return doubtful[c] }
+
+// unsent is an outcome of work that provably never left.
+func unsent(c policy.Class) policy.Outcome { return neverLeft[c] }
+
+// undone is an outcome of work that the other side took back.
+func undone(c policy.Class) policy.Outcome { return takenBack[c] }

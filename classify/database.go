@@ -2,9 +2,6 @@ package classify
 
 import "github.com/gabion-go/gabion/policy"
 
-// undone is an outcome of work that the database took back.
-func undone(c policy.Class) policy.Outcome { return policy.Outcome{Class: c} }
-
 // database knows database/sql's own errors and SQLSTATE.
 func (f *facts) database() (policy.Outcome, bool) {
 	switch {

@@ -189,7 +189,8 @@ func (r *Rules) grpc(code uint64) (policy.Outcome, bool) {
 	if m.name == "RESOURCE_EXHAUSTED" {
 		m.Class = policy.Throttled
 	}
-	return transient(m.Outcome), true
+	transient(&m.Outcome)
+	return m.Outcome, true
 }
 
 func (r *Rules) lists(name string) bool {

@@ -10,9 +10,22 @@ import (
 // marked error's.
 type mark struct {
 	err   error
-	set   func(*mark, policy.Outcome) policy.Outcome
+	says  saying
 	after time.Duration
 }
+
+// A saying is what a mark says. It is a number and no function, which could keep
+// the outcome that it changes: outcomes would be allocated.
+type saying uint8
+
+const (
+	isTransient saying = iota
+	isPermanent
+	isBusiness
+	isThrottled
+	isNotSent
+	isFinal
+)
 
 func (m *mark) Error() string { return m.err.Error() }
 
@@ -24,13 +37,38 @@ func (m *mark) Outcome() policy.Outcome { return m.outcome(&standard, maxErrors)
 // outcome changes what is known of the marked error by what the mark says. What
 // the mark does not speak of stays: a dial error marked permanent was still
 // never sent.
-func (m *mark) outcome(r *Rules, left int) policy.Outcome { return m.set(m, r.decide(m.err, left-1)) }
+func (m *mark) outcome(r *Rules, left int) (o policy.Outcome) {
+	o = r.decide(m.err, left-1)
+	switch m.says {
+	case isTransient:
+		transient(&o)
+	case isPermanent:
+		permanent(&o)
+	case isBusiness:
+		o.Class, o.Effect = policy.Business, policy.NoEffect
+	case isThrottled:
+		o.Class, o.Effect = policy.Throttled, policy.NoEffect
+		o.HasAfter, o.After = m.after > 0, max(m.after, 0)
+	case isNotSent:
+		notSent(&o)
+	case isFinal:
+		o.Stop = true
+	}
+	return o
+}
 
-func newMark(err error, set func(*mark, policy.Outcome) policy.Outcome) error {
+func notSent(o *policy.Outcome) {
+	if o.Class == policy.Unclassified {
+		o.Class = policy.Network
+	}
+	o.NeverSent, o.Effect = true, policy.NoEffect
+}
+
+func newMark(err error, says saying) error {
 	if err == nil {
 		return nil
 	}
-	return &mark{err: err, set: set}
+	return &mark{err: err, says: says}
 }
 
 // Transient marks err as worth a retry. Whether it may be retried is still the
@@ -39,24 +77,15 @@ func newMark(err error, set func(*mark, policy.Outcome) policy.Outcome) error {
 // retried by the next one. Like all marks it returns nil for a nil error, keeps
 // the error's text, can be looked through by errors.Is and errors.As, and yields
 // to marks put around it.
-func Transient(err error) error {
-	return newMark(err, func(_ *mark, o policy.Outcome) policy.Outcome { return transient(o) })
-}
+func Transient(err error) error { return newMark(err, isTransient) }
 
 // Permanent marks err as not worth a retry: the request is wrong and stays
 // wrong. It is not a failure of the dependency.
-func Permanent(err error) error {
-	return newMark(err, func(_ *mark, o policy.Outcome) policy.Outcome { return permanent(o) })
-}
+func Permanent(err error) error { return newMark(err, isPermanent) }
 
 // Business marks err as a valid "no", such as a declined card: the dependency
 // worked, nothing happened, and asking again gives the same answer.
-func Business(err error) error {
-	return newMark(err, func(_ *mark, o policy.Outcome) policy.Outcome {
-		o.Class, o.Effect = policy.Business, policy.NoEffect
-		return o
-	})
-}
+func Business(err error) error { return newMark(err, isBusiness) }
 
 // Throttled marks err as the dependency's request to come back after the given
 // time, which holds its other calls back too. Nothing happened. A time that is
@@ -65,31 +94,14 @@ func Throttled(err error, after time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &mark{err: err, after: after, set: func(m *mark, o policy.Outcome) policy.Outcome {
-		o.Class, o.Effect = policy.Throttled, policy.NoEffect
-		o.HasAfter, o.After = m.after > 0, max(m.after, 0)
-		return o
-	}}
+	return &mark{err: err, says: isThrottled, after: after}
 }
 
 // NotSent marks err as one of work that provably never left, which makes it safe
 // to repeat whatever it is. An error that nobody else classified becomes a
 // network error; a permanent one stays permanent.
-func NotSent(err error) error {
-	return newMark(err, func(_ *mark, o policy.Outcome) policy.Outcome {
-		if o.Class == policy.Unclassified {
-			o.Class = policy.Network
-		}
-		o.NeverSent, o.Effect = true, policy.NoEffect
-		return o
-	})
-}
+func NotSent(err error) error { return newMark(err, isNotSent) }
 
 // DoNotRetry marks err as not to be retried by anybody, whatever its class: a
 // lower layer has tried enough, or the dependency asked for peace.
-func DoNotRetry(err error) error {
-	return newMark(err, func(_ *mark, o policy.Outcome) policy.Outcome {
-		o.Stop = true
-		return o
-	})
-}
+func DoNotRetry(err error) error { return newMark(err, isFinal) }

@@ -185,6 +185,14 @@ func (c *Call) Next(now clock.Instant) (s Step) {
 	return s
 }
 
+// NextInto is Next for a driver that keeps one step and uses it again.
+func (c *Call) NextInto(now clock.Instant, s *Step) { c.next(now, s) }
+
+// SetWaker gives the call what wakes it, for drivers that make one only when the
+// call waits. A call that must queue and has none answers Wait until now: it is to
+// be given one and asked again at once.
+func (c *Call) SetWaker(w bulkhead.Waker) { c.waker = w }
+
 // next fills in the step. It is passed down by pointer because a step is larger
 // than what returns in registers, and copying it up through five layers cost more
 // than all that they decide.

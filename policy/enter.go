@@ -39,6 +39,10 @@ func (c *Call) enterSlot(now clock.Instant, s *Step) {
 		c.refuse(now, s, BreakerOpen, after)
 		return
 	}
+	if c.waker == nil {
+		s.wait(now)
+		return
+	}
 	c.queueTill = c.deadline
 	if wait := c.rules.Policy.Bulkhead.QueueTimeout; wait > 0 {
 		c.queueTill = min(now.Add(wait), c.deadline)
@@ -231,7 +235,7 @@ func (c *Call) sayWait(now, until clock.Instant, what string) {
 func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge bool) {
 	c.sends++
 	t := &s.Ticket
-	t.Attempt, t.Hedge, t.Sent, t.Deadline, t.last = c.sends, hedge, now, c.deadline, true
+	*t = Ticket{Attempt: c.sends, Hedge: hedge, Sent: now, Deadline: c.deadline, last: true}
 	if limit := c.rules.Policy.Timeout.Attempt; limit > 0 {
 		if at := now.Add(limit); at < t.Deadline {
 			t.Deadline, t.last = at, false

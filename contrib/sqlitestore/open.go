@@ -1,0 +1,36 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/gabion-go/gabion/idempotency/sqlstore"
+)
+
+// pragmas make a commit survive a power cut (WAL with synchronous=FULL), let
+// readers and the one writer work side by side, and make writers wait for each
+// other for up to five seconds instead of failing.
+const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)"
+
+// Open opens the database file, creating it and the table of records if they are
+// missing. The program's own tables may be in the same file: effects in them commit
+// together with their record. The caller closes the database.
+func Open(ctx context.Context, file, table string) (*sql.DB, *sqlstore.Store, error) {
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+pragmas)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sqlitestore: open %s: %w", file, err)
+	}
+	store, err := sqlstore.New(db, sqlstore.SQLite, table)
+	if err == nil {
+		err = store.Migrate(ctx)
+	}
+	if err != nil {
+		db.Close()
+		return nil, nil, fmt.Errorf("sqlitestore: open %s: %w", file, err)
+	}
+	return db, store, nil
+}

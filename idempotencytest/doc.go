@@ -1,0 +1,9 @@
+// Package idempotencytest is the conformance suite for stores of idempotency
+// records: what package idempotency promises rests on every store deciding alike.
+//
+//	func TestStore(t *testing.T) {
+//		idempotencytest.Run(t, func(t testing.TB) idempotency.Store { return open(t) })
+//	}
+//
+// Letters and numbers in the tests' names are those of docs/idempotency.md.
+package idempotencytest

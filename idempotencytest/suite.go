@@ -1,0 +1,184 @@
+package idempotencytest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// Times of the suite. A lease that shall live is long; one that shall end is short,
+// and the suite waits for it. Inside a synctest bubble no time passes.
+const (
+	long  = time.Hour
+	short = 60 * time.Millisecond
+)
+
+// Run checks a store. open returns a store that may be shared with earlier tests: the
+// suite uses keys of its own.
+func Run(t *testing.T, open func(testing.TB) idempotency.Store) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { c.run(&bench{T: t, store: open(t)}) })
+	}
+}
+
+var cases = []struct {
+	name string
+	run  func(*bench)
+}{
+	{"1 a new key runs, and again is in progress", newKey},
+	{"2 a completed key is replayed byte for byte", replays},
+	{"6 7 another request is a mismatch, running or done", mismatches},
+	{"17 scopes never meet", scopes},
+	{"a claim that was repeated by its owner is granted once", repeatedClaim},
+	{"a change that was repeated is made once", repeatedChange},
+	{"a released key runs again with the next attempt", released},
+	{"an extended lease lives on", extended},
+	{"36 reexecute takes a lost run over, and the first can change nothing", takenOver},
+	{"36 hold never repeats a lost run", heldForEver},
+	{"hold and reexecute: the stricter word counts", stricter},
+	{"recovery points outlive a takeover", points},
+	{"an unknown outcome is resolved by whoever finds out", resolved},
+	{"recover is claimed by one at a time", recovered},
+	{"42 those who are refused change nothing", refusedChangeNothing},
+	{"43 one of many wins an expired key", expiredOnce},
+	{"43 an expired key runs as new with a larger token", expired},
+	{"45 sweeping deletes what expired and nothing else", swept},
+	{"5.2 sweeping marks lost runs", sweptLost},
+	{"3 one of many wins a new key", racers},
+	{"a large body comes back whole", largeBody},
+	{"a cancelled context changes nothing afterwards", cancelled},
+	{"B the history of many holders is sound", func(b *bench) { soundHistory(b, b.store) }},
+}
+
+// A bench is a test with a store.
+type bench struct {
+	*testing.T
+	store idempotency.Store
+	n     int
+}
+
+// claim returns a claim of a key that no other test uses.
+func (b *bench) claim(g idempotency.Guarantee, lease time.Duration) idempotency.Claim {
+	b.n++
+	return idempotency.Claim{
+		ID:          idempotency.IDOf(b.Name(), fmt.Sprint(b.n, time.Now().UnixNano())),
+		Fingerprint: [32]byte{1}, Owner: owner(), Guarantee: g, Lease: lease, Retention: long,
+	}
+}
+
+var owners struct {
+	sync.Mutex
+	n byte
+	m byte
+}
+
+// owner returns another owner each time.
+func owner() (o [16]byte) {
+	owners.Lock()
+	defer owners.Unlock()
+	if owners.n++; owners.n == 0 {
+		owners.m++
+	}
+	o[0], o[1], o[2] = 1, owners.m, owners.n
+	return o
+}
+
+func again(c idempotency.Claim) idempotency.Claim {
+	c.Owner = owner()
+	return c
+}
+
+func (b *bench) begin(c idempotency.Claim) idempotency.Answer {
+	b.Helper()
+	a, err := b.store.Begin(context.Background(), c)
+	if err != nil {
+		b.Fatalf("begin: %v", err)
+	}
+	return a
+}
+
+// want begins and expects a decision.
+func (b *bench) want(c idempotency.Claim, d idempotency.Decision) idempotency.Answer {
+	b.Helper()
+	a := b.begin(c)
+	if a.Decision != d {
+		b.Fatalf("begin: %v, want %v (record: %v)", a.Decision, d, a.Record.State)
+	}
+	return a
+}
+
+func ref(c idempotency.Claim, a idempotency.Answer) idempotency.Ref {
+	return idempotency.Ref{ID: c.ID, Token: a.Record.Token}
+}
+
+func (b *bench) apply(r idempotency.Ref, c idempotency.Change) {
+	b.Helper()
+	if err := b.store.Apply(context.Background(), r, c); err != nil {
+		b.Fatalf("%v: %v", c.Event, err)
+	}
+}
+
+// refused expects that a change by r is refused as by one who lost the lease, and
+// changes nothing.
+func (b *bench) refused(r idempotency.Ref, changes ...idempotency.Change) {
+	b.Helper()
+	before := b.bytes(r.ID)
+	for _, c := range changes {
+		if err := b.store.Apply(context.Background(), r, c); !errors.Is(err, idempotency.ErrLeaseLost) {
+			b.Errorf("%v: %v, want ErrLeaseLost", c.Event, err)
+		}
+	}
+	if !bytes.Equal(before, b.bytes(r.ID)) {
+		b.Error("a refused change changed the record")
+	}
+}
+
+func (b *bench) get(id idempotency.ID) idempotency.Record {
+	b.Helper()
+	r, err := b.store.Get(context.Background(), id)
+	if err != nil {
+		b.Fatalf("get: %v", err)
+	}
+	return r
+}
+
+func (b *bench) bytes(id idempotency.ID) []byte {
+	b.Helper()
+	text, err := b.get(id).MarshalBinary()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return text
+}
+
+// pass waits until a short time is over.
+func (b *bench) pass() {
+	timer := time.NewTimer(2 * short)
+	defer timer.Stop()
+	<-timer.C
+}
+
+func result(body string) idempotency.Result {
+	return idempotency.Result{
+		Status: 201, Body: []byte(body),
+		Header:  []idempotency.Field{{Name: "Location", Value: "/1"}, {Name: "Vary", Value: "A, B"}, {Name: "Vary", Value: "C"}},
+		Trailer: []idempotency.Field{{Name: "Checksum", Value: "\"x\""}},
+	}
+}
+
+func complete(body string) idempotency.Change {
+	return idempotency.Change{Event: idempotency.Complete, Result: result(body)}
+}
+
+var (
+	extend  = idempotency.Change{Event: idempotency.Extend, Lease: long}
+	release = idempotency.Change{Event: idempotency.Release}
+	abandon = idempotency.Change{Event: idempotency.Abandon}
+	save    = idempotency.Change{Event: idempotency.Save, Point: idempotency.Point{Name: "p", Data: []byte("q")}}
+)

@@ -1,0 +1,97 @@
+package idempotencytest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+func TestMemoryStore(t *testing.T) {
+	Run(t, func(testing.TB) idempotency.Store { return idempotency.NewMemoryStore(0, 0) })
+}
+
+// The same in a bubble, where leases end exactly.
+func TestMemoryStoreInVirtualTime(t *testing.T) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.run(&bench{T: t, store: idempotency.NewMemoryStore(0, 0)})
+			})
+		})
+	}
+}
+
+// careless is a store with a flaw: it reads, gives way and writes without looking
+// whether somebody else wrote, or it does not look at the token.
+type careless struct {
+	idempotency.Store
+	mu      sync.Mutex
+	records map[idempotency.ID]idempotency.Record
+	token   bool // ignores tokens
+}
+
+func (s *careless) load(id idempotency.ID) idempotency.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records[id]
+}
+
+func (s *careless) save(id idempotency.ID, r idempotency.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records[id] = r
+}
+
+func now() clock.Instant { return clock.Instant(time.Now().UnixNano()) }
+
+func giveWay() { <-time.After(20 * time.Microsecond) }
+
+func (s *careless) Begin(_ context.Context, c idempotency.Claim) (idempotency.Answer, error) {
+	r := s.load(c.ID)
+	a, changed := r.Begin(c, now())
+	if changed {
+		if !s.token {
+			giveWay()
+		}
+		s.save(c.ID, a.Record)
+	}
+	return a, nil
+}
+
+func (s *careless) Apply(_ context.Context, ref idempotency.Ref, c idempotency.Change) error {
+	r := s.load(ref.ID)
+	if s.token {
+		ref.Token = r.Token
+	}
+	next, changed, err := r.Apply(ref, c, now())
+	if changed {
+		if !s.token {
+			giveWay()
+		}
+		s.save(ref.ID, next)
+	}
+	return err
+}
+
+// The check of histories is itself checked: stores that are wrong are found.
+func TestFlawedStoresAreFound(t *testing.T) {
+	for name, token := range map[string]bool{"without compare-and-set": false, "without tokens": true} {
+		t.Run(name, func(t *testing.T) {
+			for n := range 50 {
+				store := &careless{records: map[idempotency.ID]idempotency.Record{}, token: token}
+				for _, g := range []idempotency.Guarantee{idempotency.Hold, idempotency.Reexecute} {
+					if err := sound(record(store, name, g, 8, 60), g); err != nil {
+						t.Logf("found in history %d: %v", n, err)
+						return
+					}
+				}
+			}
+			t.Error("50 histories of a flawed store were all sound")
+		})
+	}
+}
