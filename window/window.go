@@ -96,6 +96,12 @@ func widthOf(span time.Duration, buckets int) int64 {
 // the Add that moved the window to a new bucket, the first one included: a
 // moment to look at sums that nobody needs to know sooner.
 func (w *Window) Add(now clock.Instant, shard uint32, calls, failures, slow uint32) (turned bool) {
+	turned, _ = w.count(now, shard, calls, failures, slow)
+	return
+}
+
+// count is Add, and reports whether others were at the same cell.
+func (w *Window) count(now clock.Instant, shard uint32, calls, failures, slow uint32) (turned, met bool) {
 	if int64(now) >= w.end.Load() {
 		turned = w.turn(now)
 	}
@@ -105,11 +111,11 @@ func (w *Window) Add(now clock.Instant, shard uint32, calls, failures, slow uint
 		at = w.settled()
 		how = w.add(at, w.cell(at, shard), calls, failures)
 	}
-	if slow > 0 && how == landed && w.step == 2 {
+	if slow > 0 && how != full && w.step == 2 {
 		// When the bucket is gone by now, so is the call: nothing is lost.
 		w.add(at, w.cell(at, shard)+1, slow, 0)
 	}
-	return turned
+	return turned, how == pushed
 }
 
 // A landing is what became of something added to a cell.
@@ -117,13 +123,20 @@ type landing uint8
 
 const (
 	landed landing = iota
+	pushed         // it landed, but others got in between again and again
 	full           // it would overflow, and was ignored
 	gone           // the cell no longer belongs to the bucket
 )
 
+// crowded is how often others get in between one Add and its cell where there
+// really are many. Once may be bad luck: an adder that the scheduler stopped
+// between reading and writing finds that it was overtaken, however quiet the
+// window. But then it is running, and the next time takes a few nanoseconds.
+const crowded = 2
+
 func (w *Window) add(at place, cell int, first, second uint32) landing {
 	c := &w.cells[cell]
-	for {
+	for lost := 0; ; lost++ {
 		old := word(c.Load())
 		if old.tag() != at.tag() {
 			return gone
@@ -133,6 +146,9 @@ func (w *Window) add(at place, cell int, first, second uint32) landing {
 			return full
 		}
 		if c.CompareAndSwap(uint64(old), uint64(sum)) {
+			if lost >= crowded {
+				return pushed
+			}
 			return landed
 		}
 	}
@@ -190,27 +206,28 @@ func (w *Window) SumOf(now clock.Instant, newest int) (c Counts) {
 	if int64(now) >= w.end.Load() {
 		w.turn(now)
 	}
-	at := place(w.cur.Load())
-	for age := range min(newest, int(w.n)) {
-		w.sum(at.back(age, int(w.n)), &c)
-	}
+	w.sum(place(w.cur.Load()), 0, min(newest, int(w.n)), &c)
 	return c
 }
 
-// sum adds up one bucket. A cell of another tag was recycled, and what it held
-// is forgotten. Slow is read first because it is written last: a reader never
-// sees more slow calls than calls.
-func (w *Window) sum(at place, c *Counts) {
+// sum adds up the buckets from one age to another, counted back from the newest.
+// A cell of another tag was recycled, and what it held is forgotten. Slow is read
+// first because it is written last: a reader never sees more slow calls than
+// calls.
+func (w *Window) sum(newest place, from, to int, c *Counts) {
 	for shard := range uint32(w.mask) + 1 {
-		cell := w.cell(at, shard)
-		if w.step == 2 {
-			if slow := word(w.cells[cell+1].Load()); slow.tag() == at.tag() {
-				c.Slow += slow.first()
+		for age := from; age < to; age++ {
+			at := newest.back(age, int(w.n))
+			cell := w.cell(at, shard)
+			if w.step == 2 {
+				if slow := word(w.cells[cell+1].Load()); slow.tag() == at.tag() {
+					c.Slow += slow.first()
+				}
 			}
-		}
-		if both := word(w.cells[cell].Load()); both.tag() == at.tag() {
-			c.Calls += both.first()
-			c.Failures += both.second()
+			if both := word(w.cells[cell].Load()); both.tag() == at.tag() {
+				c.Calls += both.first()
+				c.Failures += both.second()
+			}
 		}
 	}
 }

@@ -1,0 +1,114 @@
+package sqlstore
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A Dialect is what databases disagree about. Use [Postgres] or [SQLite].
+type Dialect struct {
+	name   string
+	blob   string // the type of bytes
+	now    string // the clock: nanoseconds since 1970
+	lock   string // first statement of a transaction; ? is the key, where there is one
+	tryKey bool   // lock returns whether it got the key; otherwise it waits for the database
+	number bool   // placeholders are $1, $2, …
+}
+
+var (
+	// Postgres is PostgreSQL 11 and later, at isolation level READ COMMITTED or higher.
+	// Transactions take an advisory lock that ends with them, which is safe behind a
+	// pooler and costs a needless 409 if two keys' hashes collide.
+	Postgres = Dialect{
+		name: "postgres", blob: "bytea", number: true, tryKey: true,
+		now:  "(floor(extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000)",
+		lock: "SELECT pg_try_advisory_xact_lock(?)",
+	}
+
+	// SQLite is SQLite 3.42 and later. Open it with WAL, synchronous=FULL and a busy
+	// timeout. A transaction takes the database's one write lock first, so that it
+	// never has to turn a read into a write.
+	SQLite = Dialect{
+		name: "sqlite", blob: "blob",
+		now:  "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000000)",
+		lock: "UPDATE {table} SET rev = rev WHERE id = x''",
+	}
+)
+
+var tableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*)?$`)
+
+// columns are all but id, in the order in which they are read and written. Times
+// are nanoseconds since 1970, payload is the record's own form and says nothing
+// about the columns before it.
+const columns = "rev, version, state, guarantee, token, attempt, fingerprint, owner, lease_until, created, finished, expires, retention, due, payload"
+
+const schema = `CREATE TABLE IF NOT EXISTS {table} (
+	id {blob} PRIMARY KEY,
+	rev bigint NOT NULL,
+	version integer NOT NULL,
+	state integer NOT NULL,
+	guarantee integer NOT NULL,
+	token bigint NOT NULL,
+	attempt integer NOT NULL,
+	fingerprint {blob} NOT NULL,
+	owner {blob} NOT NULL,
+	lease_until bigint NOT NULL,
+	created bigint NOT NULL,
+	finished bigint NOT NULL,
+	expires bigint NOT NULL,
+	retention bigint NOT NULL,
+	due bigint NOT NULL,
+	payload {blob}
+)`
+
+const index = `CREATE INDEX IF NOT EXISTS {index} ON {table} (due)`
+
+// Statements. The first claim of a key is one round trip: machine and statement
+// agree on what a new record is, and the suite checks it.
+const (
+	insertNew = `INSERT INTO {table} (id, ` + columns + `)
+		SELECT ?, 1, ?, 1, ?, n / 1000, 1, ?, ?, n + ?, n, 0, 0, ?, n + ?, NULL FROM (SELECT {now} AS n) AS clock WHERE true
+		ON CONFLICT (id) DO NOTHING RETURNING created`
+	selectOne = `SELECT {now}, ` + columns + ` FROM {table} WHERE id = ?`
+	selectNow = `SELECT {now}`
+	insertOne = `INSERT INTO {table} (id, ` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+	updateOne = `UPDATE {table} SET rev = ?, version = ?, state = ?, guarantee = ?, token = ?, attempt = ?, fingerprint = ?, owner = ?,
+		lease_until = ?, created = ?, finished = ?, expires = ?, retention = ?, due = ?, payload = ? WHERE id = ? AND rev = ?`
+	deleteOne = `DELETE FROM {table} WHERE id = ? AND rev = ?`
+	selectDue = `SELECT id FROM {table} WHERE due <= {now} ORDER BY due LIMIT ?`
+)
+
+// A prepared Dialect has its statements written out for one table.
+type statements struct {
+	schema, index, insertNew, selectOne, selectNow, insertOne, updateOne, deleteOne, selectDue, lock string
+}
+
+func (d Dialect) statements(table string) (statements, error) {
+	if d.name == "" || !tableName.MatchString(table) {
+		return statements{}, fmt.Errorf("sqlstore: no dialect, or %q is no table name", table)
+	}
+	name := strings.ReplaceAll(table, ".", "_") + "_due"
+	fill := strings.NewReplacer("{table}", table, "{index}", name, "{blob}", d.blob, "{now}", d.now)
+	write := func(text string) string { return d.bind(fill.Replace(text)) }
+	return statements{
+		write(schema), write(index), write(insertNew), write(selectOne), write(selectNow), write(insertOne),
+		write(updateOne), write(deleteOne), write(selectDue), write(d.lock),
+	}, nil
+}
+
+// bind numbers the placeholders. No statement has a question mark that is none.
+func (d Dialect) bind(text string) string {
+	if !d.number {
+		return text
+	}
+	var b strings.Builder
+	for n, part := range strings.Split(text, "?") {
+		if n > 0 {
+			b.WriteString("$" + strconv.Itoa(n))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}

@@ -1,0 +1,12 @@
+// Package sqlstore keeps idempotency records in PostgreSQL or SQLite, through
+// database/sql and whatever driver the program uses.
+//
+// It is an idempotency.TxStore: work whose effects are in the same database commits
+// together with its record, and then happens exactly once. Use [Store.Do] around a
+// function, guarantee tx of idempotency.Handler around an http.Handler (which gets
+// the transaction from [From]), or [Store.BeginTx] and [Store.CompleteTx] in a
+// transaction of one's own.
+//
+// Moments are those of the database's clock, so the clocks of processes need not
+// agree.
+package sqlstore

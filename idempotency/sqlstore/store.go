@@ -1,0 +1,256 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// recordVersion is written beside each record; a record with a larger one was
+// written by a newer program.
+const recordVersion = 1
+
+// A Store keeps records in one table. Make one with [New]. Safe for concurrent use.
+type Store struct {
+	db      *sql.DB
+	dialect Dialect
+	sql     statements
+}
+
+var _ idempotency.TxStore = (*Store)(nil)
+
+// New returns a store in the given table, which [Store.Migrate] creates. The error
+// is about the dialect or the table's name.
+func New(db *sql.DB, d Dialect, table string) (*Store, error) {
+	s, err := d.statements(table)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{db: db, dialect: d, sql: s}, nil
+}
+
+// Migrate creates table and index if they are missing.
+func (s *Store) Migrate(ctx context.Context) error {
+	for _, text := range []string{s.sql.schema, s.sql.index} {
+		if _, err := s.db.ExecContext(ctx, text); err != nil {
+			return fmt.Errorf("sqlstore: migrate: %w", err)
+		}
+	}
+	return nil
+}
+
+// Caps implements [idempotency.Store]. Whether the database syncs its log is its
+// configuration's business.
+func (s *Store) Caps() idempotency.Caps { return idempotency.Caps{Durable: true, ServerClock: true} }
+
+// A queryer is a database or a transaction.
+type queryer interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+	QueryRowContext(context.Context, string, ...any) *sql.Row
+}
+
+// A row is a record as it was read: rev is zero if there is none.
+type row struct {
+	rev    int64
+	now    clock.Instant
+	record idempotency.Record
+}
+
+// casTries bounds how often a record is read anew because somebody changed it
+// meanwhile. Each time somebody else got ahead, so contention passes.
+const casTries = 32
+
+var errContended = errors.New("sqlstore: the record changed too often")
+
+// Begin implements [idempotency.Store].
+func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Answer, error) {
+	if a, granted, err := s.beginNew(ctx, c); granted || err != nil {
+		return a, err
+	}
+	for range casTries {
+		old, err := s.load(ctx, s.db, c.ID)
+		if err != nil {
+			return idempotency.Answer{}, err
+		}
+		a, changed := old.record.Begin(c, old.now)
+		if !changed {
+			return a, nil
+		}
+		if written, err := s.write(ctx, s.db, c.ID, old, a.Record); err != nil || written {
+			return a, err
+		}
+	}
+	return idempotency.Answer{}, errContended
+}
+
+// beginNew claims a key that has no record.
+func (s *Store) beginNew(ctx context.Context, c idempotency.Claim) (a idempotency.Answer, granted bool, err error) {
+	due := c.Lease
+	if c.Guarantee == idempotency.Reexecute {
+		due += c.Retention
+	}
+	var created int64
+	err = s.db.QueryRowContext(ctx, s.sql.insertNew, c.ID[:], recordVersion, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
+		int64(c.Lease), int64(c.Retention), int64(due)).Scan(&created)
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, false, nil
+	}
+	if err != nil {
+		return a, false, fmt.Errorf("sqlstore: begin: %w", err)
+	}
+	var none idempotency.Record
+	a, _ = none.Begin(c, clock.Instant(created))
+	return a, true, nil
+}
+
+// Apply implements [idempotency.Store].
+func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Change) error {
+	for range casTries {
+		old, err := s.load(ctx, s.db, ref.ID)
+		if err != nil {
+			return err
+		}
+		next, changed, err := old.record.Apply(ref, c, old.now)
+		if err != nil || !changed {
+			return err
+		}
+		if written, err := s.write(ctx, s.db, ref.ID, old, next); err != nil || written {
+			return err
+		}
+	}
+	return errContended
+}
+
+// Get implements [idempotency.Store].
+func (s *Store) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
+	r, err := s.load(ctx, s.db, id)
+	return r.record, err
+}
+
+// Sweep implements [idempotency.Store].
+func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
+	ids, err := s.due(ctx, limit)
+	for _, id := range ids {
+		if err != nil {
+			break
+		}
+		var swept bool
+		if swept, err = s.sweep(ctx, id); swept {
+			n++
+		}
+	}
+	return n, err
+}
+
+func (s *Store) due(ctx context.Context, limit int) (ids []idempotency.ID, err error) {
+	rows, err := s.db.QueryContext(ctx, s.sql.selectDue, limit)
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: sweep: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var b []byte
+		var id idempotency.ID
+		if err := rows.Scan(&b); err != nil {
+			return nil, fmt.Errorf("sqlstore: sweep: %w", err)
+		}
+		copy(id[:], b)
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// sweep looks at one record. If it changed since, the next sweep will see.
+func (s *Store) sweep(ctx context.Context, id idempotency.ID) (bool, error) {
+	old, err := s.load(ctx, s.db, id)
+	if errors.Is(err, idempotency.ErrUnreadable) {
+		return false, nil // a newer program's business
+	}
+	if err != nil || old.rev == 0 {
+		return false, err
+	}
+	next, changed := old.record.Sweep(old.now)
+	switch {
+	case !changed:
+		return false, nil
+	case next.State != idempotency.Absent:
+		return s.write(ctx, s.db, id, old, next)
+	}
+	return one(s.db.ExecContext(ctx, s.sql.deleteOne, id[:], old.rev))
+}
+
+// load reads a record and the time. Without a record it asks for the time alone.
+func (s *Store) load(ctx context.Context, q queryer, id idempotency.ID) (row, error) {
+	var x row
+	var version, state, guarantee int
+	var lease, created, finished, expires, retention, due int64
+	var fingerprint, owner, payload []byte
+	r := &x.record
+	err := q.QueryRowContext(ctx, s.sql.selectOne, id[:]).Scan(&x.now, &x.rev, &version, &state, &guarantee, &r.Token, &r.Attempt,
+		&fingerprint, &owner, &lease, &created, &finished, &expires, &retention, &due, &payload)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = q.QueryRowContext(ctx, s.sql.selectNow).Scan(&x.now)
+	}
+	if err != nil || x.rev == 0 {
+		return x, wrap("load", err)
+	}
+	if version > recordVersion {
+		return x, fmt.Errorf("sqlstore: %w: it is of version %d", idempotency.ErrUnreadable, version)
+	}
+	if err := readPayload(r, payload); err != nil {
+		return x, err
+	}
+	r.State, r.Guarantee = idempotency.State(state), idempotency.Guarantee(guarantee)
+	copy(r.Fingerprint[:], fingerprint)
+	copy(r.Owner[:], owner)
+	r.LeaseUntil, r.Created = clock.Instant(lease), clock.Instant(created)
+	r.Finished, r.Expires, r.Retention = clock.Instant(finished), clock.Instant(expires), time.Duration(retention)
+	return x, nil
+}
+
+// readPayload reads result and points; the rest is in columns. Token and attempt
+// are there already.
+func readPayload(r *idempotency.Record, payload []byte) error {
+	if payload == nil {
+		return nil
+	}
+	token, attempt := r.Token, r.Attempt
+	err := r.UnmarshalBinary(payload)
+	r.Token, r.Attempt = token, attempt
+	return err
+}
+
+// write stores a record in place of what was read, and reports whether that was
+// still there.
+func (s *Store) write(ctx context.Context, q queryer, id idempotency.ID, old row, r idempotency.Record) (bool, error) {
+	payload, err := r.MarshalBinary()
+	if err != nil {
+		return false, err
+	}
+	values := []any{old.rev + 1, recordVersion, int(r.State), int(r.Guarantee), r.Token, r.Attempt, r.Fingerprint[:], r.Owner[:],
+		int64(r.LeaseUntil), int64(r.Created), int64(r.Finished), int64(r.Expires), int64(r.Retention), int64(r.Due()), payload}
+	if old.rev == 0 {
+		return one(q.ExecContext(ctx, s.sql.insertOne, append([]any{id[:]}, values...)...))
+	}
+	return one(q.ExecContext(ctx, s.sql.updateOne, append(values, id[:], old.rev)...))
+}
+
+func one(res sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, wrap("write", err)
+	}
+	n, err := res.RowsAffected()
+	return n == 1, wrap("write", err)
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("sqlstore: %s: %w", what, err)
+}

@@ -1,0 +1,199 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// An Entry is a claim inside a transaction. Nothing of it is in the table before
+// [Store.CompleteTx].
+type Entry struct {
+	idempotency.Answer
+	id  idempotency.ID
+	old row
+}
+
+type txKey struct{}
+
+// From returns the transaction that the work of ctx runs in, nil if there is none.
+// It must be neither committed nor rolled back.
+func From(ctx context.Context) *sql.Tx {
+	tx, _ := ctx.Value(txKey{}).(*sql.Tx)
+	return tx
+}
+
+// ErrConflict says that another transaction finished the same key first. The
+// transaction must be rolled back; the next claim gets the other's result.
+var ErrConflict = errors.New("sqlstore: another transaction finished the key first")
+
+// BeginTx claims a key as the first statement of a transaction of one's own.
+// Decision Run means: do the work, then CompleteTx, then commit; whatever else, roll
+// back. InProgress means that another transaction has the key.
+func (s *Store) BeginTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim) (Entry, error) {
+	got, err := s.lock(ctx, tx, c.ID)
+	if err != nil {
+		return Entry{}, wrap("lock", err)
+	}
+	if !got {
+		return Entry{Answer: idempotency.Answer{Decision: idempotency.InProgress}, id: c.ID}, nil
+	}
+	old, err := s.load(ctx, tx, c.ID)
+	if err != nil {
+		return Entry{}, err
+	}
+	c.Recover = false // what was lost outside of transactions is found out there
+	a, _ := old.record.Begin(c, old.now)
+	return Entry{a, c.ID, old}, nil
+}
+
+func (s *Store) lock(ctx context.Context, tx *sql.Tx, id idempotency.ID) (got bool, err error) {
+	if !s.dialect.tryKey {
+		_, err = tx.ExecContext(ctx, s.sql.lock)
+		return err == nil, err
+	}
+	err = tx.QueryRowContext(ctx, s.sql.lock, int64(binary.BigEndian.Uint64(id[:]))).Scan(&got)
+	return got, err
+}
+
+// CompleteTx stores the result in the transaction in which the key was claimed. It
+// returns ErrConflict when another's result is there.
+func (s *Store) CompleteTx(ctx context.Context, tx *sql.Tx, e Entry, res idempotency.Result) error {
+	now := e.old
+	if err := tx.QueryRowContext(ctx, s.sql.selectNow).Scan(&now.now); err != nil {
+		return wrap("complete", err)
+	}
+	ref := idempotency.Ref{ID: e.id, Token: e.Record.Token}
+	done, _, err := e.Record.Apply(ref, idempotency.Change{Event: idempotency.Complete, Result: res}, now.now)
+	if err != nil {
+		return err
+	}
+	written, err := s.write(ctx, tx, e.id, e.old, done)
+	if err == nil && !written {
+		err = ErrConflict
+	}
+	return err
+}
+
+// txTries is how often work runs whose transaction the database asked to repeat.
+const txTries = 3
+
+// Do runs work in a transaction with its record: its effects happen exactly once
+// for a key. If the answer's decision is Run, work ran and was committed; if it is
+// Replay, the record has the earlier result. An error of work rolls back. work may
+// run up to three times, when the database reports a serialization failure or a
+// deadlock, and only its last run counts.
+func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.Context, *sql.Tx) (idempotency.Result, error)) (idempotency.Answer, error) {
+	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Verdict, error) {
+		res, err := work(ctx, From(ctx))
+		return res, idempotency.CommitResult, err
+	})
+}
+
+// Tx implements [idempotency.TxStore].
+func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
+	for n := 1; ; n++ {
+		a, err := s.once(ctx, c, run)
+		if n == txTries || !repeatable(err) {
+			return a, err
+		}
+	}
+}
+
+func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return idempotency.Answer{}, wrap("begin", err)
+	}
+	defer tx.Rollback() // does nothing after a commit; also when run panics
+	e, err := s.BeginTx(ctx, tx, c)
+	if err != nil || e.Decision != idempotency.Run {
+		return e.Answer, err
+	}
+	res, verdict, err := run(context.WithValue(ctx, txKey{}, tx), e.Record)
+	if err != nil {
+		return idempotency.Answer{}, err
+	}
+	switch verdict {
+	case idempotency.CommitResult:
+		err = s.commit(ctx, tx, e, res)
+	case idempotency.KeepResult:
+		if err = tx.Rollback(); err == nil {
+			err = s.keep(ctx, c, res)
+		}
+	default:
+		err = tx.Rollback()
+	}
+	e.Record.Result = res
+	return e.Answer, err
+}
+
+// keep stores a result whose effects were rolled back.
+func (s *Store) keep(ctx context.Context, c idempotency.Claim, res idempotency.Result) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return wrap("begin", err)
+	}
+	defer tx.Rollback()
+	e, err := s.BeginTx(ctx, tx, c)
+	if err != nil {
+		return err
+	}
+	if e.Decision != idempotency.Run {
+		return ErrConflict
+	}
+	return s.commit(ctx, tx, e, res)
+}
+
+func (s *Store) commit(ctx context.Context, tx *sql.Tx, e Entry, res idempotency.Result) error {
+	if err := s.CompleteTx(ctx, tx, e, res); err != nil {
+		return err
+	}
+	err := tx.Commit()
+	if err == nil || answered(err) {
+		return wrap("commit", err)
+	}
+	return fmt.Errorf("sqlstore: commit: %w: %w", idempotency.ErrCommitUnknown, err)
+}
+
+// sqlState is what PostgreSQL drivers' errors have.
+type sqlState interface{ SQLState() string }
+
+// code is what SQLite drivers' errors have.
+type code interface{ Code() int }
+
+// answered reports whether an error of COMMIT is the database's own word, after
+// which nothing was committed. Class 08 is about the connection, and 40003 is the
+// database saying that it does not know.
+func answered(err error) bool {
+	var state sqlState
+	if errors.As(err, &state) {
+		s := state.SQLState()
+		return len(s) == 5 && s[:2] != "08" && s != "40003"
+	}
+	var c code
+	return errors.As(err, &c)
+}
+
+// sqliteBusy is SQLITE_BUSY: the write lock was not to be had.
+const sqliteBusy = 5
+
+func repeatable(err error) bool {
+	if err == nil || errors.Is(err, idempotency.ErrCommitUnknown) {
+		return false
+	}
+	if errors.Is(err, ErrConflict) {
+		return true // to find the other's result
+	}
+	var state sqlState
+	if errors.As(err, &state) {
+		s := state.SQLState()
+		return s == "40001" || s == "40P01"
+	}
+	var c code
+	return errors.As(err, &c) && c.Code()&0xff == sqliteBusy
+}
