@@ -36,6 +36,7 @@ type Dependency struct {
 	used      atomic.Int64  // when the last call began; kept for Registry's eviction
 	tracked   bool          // used is kept
 
+	racers sync.Pool // of *racing[T], for whatever T was called last
 	logs   sync.Pool // of *policy.Log
 	timers sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
 }

@@ -74,3 +74,14 @@ func BenchmarkDoSuccess(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkDoHedgeArmed(b *testing.B) {
+	d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}})
+	work := func(context.Context) (int, error) { return 7, nil }
+	b.ReportAllocs()
+	for b.Loop() {
+		if v, err := gabion.Do(b.Context(), d, work); v != 7 || err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -18,17 +18,19 @@ type racing[T any] struct {
 	work func(context.Context) (T, error)
 	keep bool // results outlive the call
 
-	mu       sync.Mutex // guards all below
-	run      runner
-	timer    *time.Timer
-	inside   bool // the caller's goroutine is inside work
-	left     bool // the caller is gone
-	answered bool // with an answer; else work panicked on its goroutine
-	live     []*attemptContext
-	kept     kept[T] // what the attempt that settled last before the end brought
-	crash    *crash
-	said     []Event
-	told     bool // somebody is telling the observer
+	mu     sync.Mutex // guards all below
+	run    runner
+	step   policy.Step // the caller's
+	timer  *time.Timer // its goroutine runs due
+	armed  int         // how often the timer was set in this call
+	inside bool        // the caller's goroutine is inside work
+	left   bool        // the caller is gone
+	live   []*attemptContext
+	lives  [2]*attemptContext // what live begins with
+	kept   kept[T]            // what the attempt that settled last before the end brought
+	crash  *crash
+	said   []Event
+	told   bool // somebody is telling the observer
 }
 
 // kept is what one attempt brought home.
@@ -49,41 +51,72 @@ type crash struct {
 }
 
 func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (T, *Attempt, error) {
-	x := &racing[T]{work: work, keep: keep}
+	x := racer[T](d)
+	x.work, x.keep = work, keep
 	if err := x.run.prepare(ctx, d, opts); err != nil {
 		return x.kept.value, nil, err
 	}
 	x.lock()
 	now := x.run.begin()
 	x.run.wakeable()
-	defer x.leave()
-	for {
-		step := x.run.call.Next(now)
-		x.inside = step.Verb == policy.Send
-		x.arm(now, step)
-		lost := x.superseded(now, step.Verb)
-		x.unlock()
-		x.discard(&lost)
-		switch step.Verb {
-		case policy.Send:
-			x.send(&step.Ticket, true)
-		case policy.Wait:
-			x.run.sleep(now, step.Again)
-		case policy.Return:
-			return x.answer()
+	answered := false
+	defer func() {
+		if !answered { // by now x may serve another call
+			x.abandon()
 		}
-		x.lock()
-		now = x.run.d.now()
-		if step.Verb == policy.Wait && x.run.canceled() {
-			x.run.call.Cancel(now)
+	}()
+	for {
+		x.run.call.NextInto(now, &x.step)
+		switch x.step.Verb {
+		case policy.Send:
+			x.arm(now)
+			now = x.send(&x.step.Ticket, true)
+		case policy.Wait:
+			lost := x.superseded(now)
+			again := x.step.Again
+			x.unlock()
+			x.discard(&lost)
+			x.run.sleep(now, again)
+			x.lock()
+			if now = x.run.d.now(); x.run.canceled() {
+				x.run.call.Cancel(now)
+			}
+		case policy.Return:
+			answered = true
+			return x.answer()
 		}
 	}
 }
 
+// racer returns one that a call before is done with, or a new one. A timer that
+// is there already costs a third of a new one.
+func racer[T any](d *Dependency) *racing[T] {
+	x, ok := d.racers.Get().(*racing[T])
+	if !ok {
+		x = new(racing[T])
+	}
+	x.live = x.lives[:0]
+	return x
+}
+
+// reusable reports whether nothing of this call can come back to it: only the
+// caller's goroutine was ever here, and the timer, armed once at the most, will
+// not fire.
+func (x *racing[T]) reusable(stopped bool) bool {
+	return x.armed <= 1 && stopped && !x.kept.open && x.run.log == nil && x.run.call.Verdict().Attempts <= 1
+}
+
+// reuse hands the racer to the next call.
+func (x *racing[T]) reuse() {
+	d, timer := x.run.d, x.timer
+	*x = racing[T]{timer: timer}
+	d.racers.Put(x)
+}
+
 // superseded takes the result that a retry is about to replace: its slot must be
 // free before the retry asks for one.
-func (x *racing[T]) superseded(now clock.Instant, v policy.Verb) (lost kept[T]) {
-	if v != policy.Wait || !x.kept.have || x.run.call.Out() > 0 || !x.run.call.Resting() {
+func (x *racing[T]) superseded(now clock.Instant) (lost kept[T]) {
+	if !x.kept.have || x.run.call.Out() > 0 || !x.run.call.Resting() {
 		return lost
 	}
 	lost = x.kept
@@ -96,14 +129,14 @@ func (x *racing[T]) superseded(now clock.Instant, v policy.Verb) (lost kept[T]) 
 
 // arm sets the timer for the next hedge while the caller is inside work. While it
 // waits, it keeps the time itself.
-func (x *racing[T]) arm(now clock.Instant, step policy.Step) {
-	if step.Verb != policy.Send || step.Again == clock.Never || !x.run.call.Hedges() {
-		return
+func (x *racing[T]) arm(now clock.Instant) {
+	if x.step.Again != clock.Never && x.run.call.Hedges() {
+		x.rearm(max(x.step.Again.Sub(now), 0))
 	}
-	x.rearm(max(step.Again.Sub(now), 0))
 }
 
 func (x *racing[T]) rearm(wait time.Duration) {
+	x.armed++
 	if x.timer == nil {
 		x.timer = time.AfterFunc(wait, x.due)
 		return
@@ -125,19 +158,21 @@ func (x *racing[T]) due() {
 	if step.Verb != policy.Return && step.Again != clock.Never && x.run.call.Hedges() {
 		x.rearm(step.Again.Sub(now))
 	}
-	x.unlock()
-	if step.Verb == policy.Send {
-		x.send(&step.Ticket, false)
+	if step.Verb != policy.Send {
+		x.unlock()
+		return
 	}
+	x.send(&step.Ticket, false)
+	x.unlock()
 }
 
-// send runs one attempt, on the caller's goroutine or on a timer's. A panic or
-// Goexit on a timer's is kept for the caller; on the caller's own it just rises.
-func (x *racing[T]) send(t *policy.Ticket, inline bool) {
-	k := kept[T]{ticket: *t}
-	x.lock()
-	k.at = x.run.context(t)
+// send runs one attempt, on the caller's goroutine or on a timer's. It is called
+// with the lock and returns with it, and gives it up in between. A panic or Goexit
+// on a timer's goroutine is kept for the caller; on the caller's own it just rises.
+func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
+	k := kept[T]{ticket: *t, at: x.run.context(t)}
 	x.live = append(x.live, k.at)
+	x.inside = x.inside || inline
 	if x.left || x.run.call.Over() {
 		k.at.end()
 	}
@@ -157,7 +192,7 @@ func (x *racing[T]) send(t *policy.Ticket, inline bool) {
 	o := outcome(x.run.d, x.run.o.judge, k.value, k.err)
 	k.have = true
 	crashed = false
-	x.home(&k, o, inline)
+	return x.home(&k, o, inline)
 }
 
 // crashed settles an attempt whose work left without a result. On a timer's
@@ -168,11 +203,15 @@ func (x *racing[T]) crashed(k *kept[T], v any, inline bool) {
 		k.crash = &crash{value: v, goexit: v == nil}
 	}
 	x.home(k, policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}, inline)
+	if inline || k.crash.goexit {
+		x.unlock() // nobody is left on this goroutine to do it
+	}
 }
 
-// home brings an attempt in. The result settled last before the end is kept; the
-// one that it replaces, and any that comes too late, is discarded.
-func (x *racing[T]) home(k *kept[T], o policy.Outcome, inline bool) {
+// home brings an attempt in and returns with the lock. The result settled last
+// before the end is kept; the one that it replaces, and any that comes too late,
+// is discarded.
+func (x *racing[T]) home(k *kept[T], o policy.Outcome, inline bool) clock.Instant {
 	x.lock()
 	now := x.run.d.now()
 	c := &x.run.call
@@ -192,17 +231,28 @@ func (x *racing[T]) home(k *kept[T], o policy.Outcome, inline bool) {
 		c.Release(now, lost.ticket, false)
 	}
 	x.settleOthers(inline)
-	x.unlock()
 	if !k.open {
 		k.at.end()
 	}
-	if inline {
-		x.discard(&lost)
-		return
+	if !inline {
+		x.run.first.Wake()
 	}
-	defer x.run.first.Wake()
-	defer x.keepCrash()
-	x.discard(&lost)
+	if lost.at == nil && x.run.log == nil {
+		return now
+	}
+	x.unlock()
+	x.discardSafely(&lost, inline)
+	x.lock()
+	return now
+}
+
+// discardSafely ends a panic of Discard on a timer's goroutine, where it would end
+// the process.
+func (x *racing[T]) discardSafely(lost *kept[T], inline bool) {
+	if !inline {
+		defer x.keepCrash()
+	}
+	x.discard(lost)
 }
 
 // keepCrash ends a panic of Discard on a timer's goroutine, where it would end the
@@ -219,6 +269,7 @@ func (x *racing[T]) keepCrash() {
 	x.run.call.Cancel(x.run.d.now())
 	x.endAll()
 	x.unlock()
+	x.run.first.Wake()
 }
 
 // settleOthers ends the siblings of a call that is over; of one that goes on, it
@@ -255,8 +306,34 @@ func (x *racing[T]) discard(k *kept[T]) {
 	}
 }
 
-// leave is the caller's last act, on return, panic and Goexit alike.
-func (x *racing[T]) leave() {
+// answer is the caller's last act. It is called with the lock.
+func (x *racing[T]) answer() (T, *Attempt, error) {
+	k, crash := x.kept, x.crash
+	err := x.run.failure(k.err)
+	x.left = true
+	stopped := x.armed == 0 || x.timer.Stop()
+	x.endAll()
+	reusable := x.reusable(stopped)
+	x.unlock()
+	if !k.open {
+		x.run.finish()
+	}
+	switch {
+	case crash != nil && crash.goexit:
+		runtime.Goexit()
+	case crash != nil:
+		panic(crash.value)
+	case k.open:
+		return k.value, &Attempt{gate: x, run: &x.run, ctx: k.at, ticket: k.ticket, settled: true}, err
+	case reusable:
+		x.reuse()
+	}
+	return k.value, nil, err
+}
+
+// abandon is the caller's last act when a user's code left its goroutine: work, or
+// Discard. Nobody gets what a hedge may have brought.
+func (x *racing[T]) abandon() {
 	x.lock()
 	x.left = true
 	if x.timer != nil {
@@ -266,37 +343,14 @@ func (x *racing[T]) leave() {
 		x.run.call.Cancel(x.run.d.now())
 	}
 	var lost kept[T]
-	if !x.answered { // work panics here: nobody gets what a hedge may have brought
-		lost, x.kept = x.kept, kept[T]{}
-	}
+	lost, x.kept = x.kept, lost
 	if lost.open {
 		x.run.call.Release(x.run.d.now(), lost.ticket, false)
 	}
 	x.endAll()
-	open := x.kept.open
 	x.unlock()
-	if !open {
-		x.run.finish()
-	}
+	x.run.finish()
 	x.discard(&lost)
-}
-
-func (x *racing[T]) answer() (T, *Attempt, error) {
-	x.mu.Lock()
-	k, crash := x.kept, x.crash
-	err := x.run.failure(k.err)
-	x.mu.Unlock()
-	if crash != nil && crash.goexit {
-		runtime.Goexit()
-	}
-	if crash != nil {
-		panic(crash.value)
-	}
-	x.answered = true
-	if k.open {
-		return k.value, &Attempt{gate: x, run: &x.run, ctx: k.at, ticket: k.ticket, settled: true}, err
-	}
-	return k.value, nil, err
 }
 
 func (x *racing[T]) lock() { x.mu.Lock() }

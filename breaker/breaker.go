@@ -10,6 +10,7 @@ package breaker
 
 import (
 	"math"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,23 +26,24 @@ type Breaker struct {
 	word    atomic.Uint64         // generation and state
 	until   atomic.Int64          // when open or forced open ends; stored before word
 	rules   atomic.Pointer[Rules] // the newest rules decide, whoever started a call
-	refused atomic.Int64          // since the last time that calls were admitted
 	row     atomic.Uint32         // failures in a row; kept only while a rule asks for it
 	reached atomic.Uint32         // the turn of the window in which successes need no look
 
-	win window.Window
+	win window.Elastic
 
 	mu      sync.Mutex // taken by moves and all that is not plain closed; guards what follows
 	log     Log
 	seed    uint64
-	side    *side  // what a plain closed breaker does without; nil until needed
+	side    *side  // what a plain closed breaker does without; nil until needed, and then for ever
 	seq     uint32 // changes logged
 	opens   uint16 // opens since the last close
-	crossed Causes // observe-only: the rules that are broken just now
+	crossed uint8  // observe-only: the rules that are broken just now, as Causes
+	spread  uint8  // the most shards, as a power of two
 }
 
-// side is what only half-open, isolation, ageing and a count window need.
+// side is what only refusing, half-open, isolation, ageing and a count window need.
 type side struct {
+	refused  refusals // since calls were last admitted; needs no lock, and is there before the first is refused
 	probes   berths
 	outcomes window.Counts // of the probes that came home
 	bad      int64         // those of them that failed or were slow
@@ -90,11 +92,14 @@ const never = math.MaxUint32
 
 func stateOf(word uint64) State { return State(word & (1<<stateBits - 1)) }
 
-// New returns a closed breaker with empty counts. Shards is how many ways its
-// counters are divided: about as many as processors, 1 in a simulator. The seed
-// is for the jitter of open times. A nil log is nobody.
+// New returns a closed breaker with empty counts. Shards is in how many ways its
+// counters are divided at most (256, rounded up to a power of two): about as many
+// as processors, 1 in a simulator. They begin as one, and are divided when calls
+// that end at the same time are seen to get into each other's way. The seed is for
+// the jitter of open times. A nil log is nobody.
 func New(r *Rules, shards int, seed uint64, log Log) *Breaker {
-	b := &Breaker{win: window.Make(r.Window, buckets, shards), seed: seed, log: log}
+	b := &Breaker{win: window.MakeElastic(r.Window, buckets), seed: seed, log: log}
+	b.spread = uint8(bits.Len(uint(min(max(shards, 1), maxShards) - 1)))
 	b.rules.Store(r)
 	b.reached.Store(never)
 	b.word.Store(1<<stateBits | uint64(Closed))
@@ -113,7 +118,7 @@ func (b *Breaker) aside() *side {
 
 // Acquire asks to make a call. When ok is false the call must not be made, and
 // retryAfter says when asking again may help; zero means that this is not known.
-func (b *Breaker) Acquire(now clock.Instant, _ uint32) (p Permit, retryAfter time.Duration, ok bool) {
+func (b *Breaker) Acquire(now clock.Instant, shard uint32) (p Permit, retryAfter time.Duration, ok bool) {
 	word := b.word.Load()
 	switch stateOf(word) {
 	case Closed, ObserveOnly:
@@ -124,12 +129,18 @@ func (b *Breaker) Acquire(now clock.Instant, _ uint32) (p Permit, retryAfter tim
 		return Permit{word: word, start: now}, 0, true
 	case Open, ForcedOpen:
 		if until := clock.Instant(b.until.Load()); now < until {
-			b.refused.Add(1)
+			b.refuse(shard)
 			return Permit{}, left(now, until), false
 		}
 	}
-	return b.enter(now)
+	return b.enter(now, shard)
 }
+
+func (b *Breaker) shards() int { return 1 << b.spread }
+
+// refuse counts a refusal. Nothing refuses before its first move, which made the
+// side.
+func (b *Breaker) refuse(shard uint32) { b.side.refused.add(shard, b.shards()) }
 
 // left is zero where no end is known.
 func left(now, until clock.Instant) time.Duration {
@@ -140,20 +151,20 @@ func left(now, until clock.Instant) time.Duration {
 }
 
 // enter is Acquire for everyone who can't be answered without the lock.
-func (b *Breaker) enter(now clock.Instant) (Permit, time.Duration, bool) {
+func (b *Breaker) enter(now clock.Instant, shard uint32) (Permit, time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.due(now)
 	if s := b.state(); s.refuses() {
 		until := clock.Instant(b.until.Load())
 		if now < until {
-			b.refused.Add(1)
+			b.refuse(shard)
 			return Permit{}, left(now, until), false
 		}
 		b.move(HalfOpen, Change{Cause: CooldownOver, At: now, Due: until})
 	}
 	if b.state() == HalfOpen {
-		return b.probe(now)
+		return b.probe(now, shard)
 	}
 	return b.admit(now), 0, true
 }
@@ -223,7 +234,9 @@ func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v 
 
 // count adds one outcome to the time window and to the failures in a row.
 func (b *Breaker) count(now clock.Instant, shard uint32, r *Rules, failed, slow bool) {
-	b.win.Add(now, shard, 1, one(failed), one(slow))
+	if b.win.Add(now, shard, 1, one(failed), one(slow)) {
+		b.win.Grow(b.shards())
+	}
 	b.track(r, failed) // after it, so that a row's failures are in the counts that are told
 }
 
@@ -278,6 +291,9 @@ func (b *Breaker) move(to State, c Change) bool {
 	if to != Open { // an open breaker still shows what opened it
 		b.empty(c.At)
 	}
+	if to.refuses() {
+		b.aside()
+	}
 	if b.side != nil {
 		b.side.strand()
 	}
@@ -292,12 +308,15 @@ func (b *Breaker) move(to State, c Change) bool {
 
 // empty forgets what the last generation counted.
 func (b *Breaker) empty(now clock.Instant) {
-	b.refused.Store(0)
 	b.row.Store(0)
 	b.reached.Store(never)
 	b.crossed = 0
 	b.win.Reset(now)
-	if b.side != nil && b.side.ring != nil {
+	if b.side == nil {
+		return
+	}
+	b.side.refused.clear()
+	if b.side.ring != nil {
 		b.side.ring.clear()
 	}
 }

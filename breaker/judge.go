@@ -51,8 +51,8 @@ func (b *Breaker) judge(now clock.Instant, after time.Duration) {
 // cross notes the rules that were kept a moment ago and are broken now. While
 // one is broken, reached stays behind: each success may be what mends it.
 func (b *Breaker) cross(c Change) {
-	fresh := c.Exceeded &^ b.crossed
-	b.crossed = c.Exceeded
+	fresh := c.Exceeded &^ Causes(b.crossed)
+	b.crossed = uint8(c.Exceeded)
 	if fresh != 0 {
 		b.reached.Store(never)
 		c.From, c.To = ObserveOnly, ObserveOnly

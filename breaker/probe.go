@@ -15,10 +15,10 @@ func (b *Breaker) room() bool {
 }
 
 // probe is Acquire in half-open.
-func (b *Breaker) probe(now clock.Instant) (p Permit, retryAfter time.Duration, ok bool) {
+func (b *Breaker) probe(now clock.Instant, shard uint32) (p Permit, retryAfter time.Duration, ok bool) {
 	r, s := b.rules.Load(), b.aside()
 	if !b.room() {
-		b.refused.Add(1)
+		b.refuse(shard)
 		if r.ProbeTimeout > 0 {
 			retryAfter = left(now, s.probes.oldest().Add(r.ProbeTimeout))
 		}

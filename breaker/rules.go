@@ -13,6 +13,7 @@ const (
 	maxWindowCalls = 1 << 20 // 256 KiB of bits
 	maxProbes      = 1024    // 16 KiB; more is no longer a probe but traffic
 	maxAgeing      = 128     // calls watched in flight; those past it count when they come home
+	maxShards      = 256     // more processors share
 	maxIsolations  = 1024    // handles out at once; those past it are zero and hold nothing
 )
 

@@ -35,7 +35,6 @@ func (b *Breaker) Snapshot(now clock.Instant) Snapshot {
 	s := Snapshot{
 		State:       b.state(),
 		Counts:      b.counts(now),
-		Refused:     b.refused.Load(),
 		Opens:       int(b.opens),
 		FailureRate: -1,
 		SlowRate:    -1,
@@ -44,6 +43,7 @@ func (b *Breaker) Snapshot(now clock.Instant) Snapshot {
 		s.Until = clock.Instant(b.until.Load())
 	}
 	if b.side != nil {
+		s.Refused = b.side.refused.sum()
 		s.Probes, s.InFlight = b.side.probes.out, b.side.flying.out
 	}
 	if c := s.Counts; s.State != HalfOpen && c.Calls >= b.rules.Load().minCalls() {

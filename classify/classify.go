@@ -32,7 +32,10 @@ import (
 
 // Error decides what the error of an attempt means, by the zero [Rules]. A nil
 // error is a success. It is safe for concurrent use.
-func Error(err error) policy.Outcome { return standard.decide(err, maxErrors) }
+func Error(err error) (o policy.Outcome) {
+	standard.decide(err, maxErrors, &o)
+	return o
+}
 
 var standard Rules
 
@@ -62,44 +65,50 @@ type Rules struct {
 }
 
 // Error decides what the error of an attempt means. A nil error is a success.
-func (r Rules) Error(err error) policy.Outcome { return r.decide(err, maxErrors) }
+func (r Rules) Error(err error) (o policy.Outcome) {
+	r.decide(err, maxErrors, &o)
+	return o
+}
 
-// decide looks at no more than left errors.
-func (r *Rules) decide(err error, left int) policy.Outcome {
+// decide puts into o, which is zero, what err means. It looks at no more than
+// left errors. Outcomes are filled in place, since each copy of one that was just
+// written costs more than looking at an error.
+func (r *Rules) decide(err error, left int, o *policy.Outcome) {
 	if err == nil {
-		return policy.Outcome{}
+		return
 	}
-	if m, ok := err.(*mark); ok { // the walk would say the same
-		return m.outcome(r, left)
+	if m, ok := err.(*mark); ok { // the walk would come to the same
+		m.outcome(r, left, o)
+		return
 	}
 	f := facts{left: left}
 	told, ok := f.walk(err)
 	if !ok {
-		return r.listed(&f, err)
+		r.listed(&f, err, o)
+		return
 	}
 	if m, ok := told.(*mark); ok {
-		return m.outcome(r, f.left)
+		m.outcome(r, f.left, o)
+		return
 	}
-	return told.Outcome()
+	*o = told.Outcome()
 }
 
 // listed lets the lists of r change the class, and only the class: an error that
 // was never sent stays so. A tree without an end is not compared with lists, since
 // errors.Is would not come back from it.
-func (r *Rules) listed(f *facts, err error) policy.Outcome {
-	if f.left <= 0 || len(r.Ignored)+len(r.Permanent)+len(r.Transient) == 0 {
-		return r.known(f, err)
-	}
-	o := r.known(f, err)
+func (r *Rules) listed(f *facts, err error, o *policy.Outcome) {
+	m := r.known(f, err)
+	o.Class, o.Effect, o.NeverSent = m.class, m.effect, m.neverSent
 	switch {
+	case f.left <= 0:
 	case isAny(err, r.Ignored):
 		o.Class = policy.Ignored
 	case isAny(err, r.Permanent):
-		permanent(&o)
+		o.Class = permanent(o.Class)
 	case isAny(err, r.Transient):
-		transient(&o)
+		o.Class = transient(o.Class)
 	}
-	return o
 }
 
 func isAny(err error, list []error) bool {
@@ -113,81 +122,74 @@ func isAny(err error, list []error) bool {
 
 // known asks everybody who knows a kind of error, and then whether the work was
 // ever sent, which is a question of its own.
-func (r *Rules) known(f *facts, err error) policy.Outcome {
+func (r *Rules) known(f *facts, err error) meaning {
 	if f.seen == 0 {
-		return maybe(policy.Unclassified)
+		return inDoubt(policy.Unclassified)
 	}
-	o := r.ask(f, err)
-	if !o.NeverSent && f.neverSent() {
-		return unsent(o.Class)
+	m := r.ask(f, err)
+	if !m.neverSent && f.neverSent() {
+		return neverLeft(m.class)
 	}
-	return o
+	return m
 }
 
 // ask goes from the surest knowledge to the vaguest: a context's end explains
 // the network errors that it causes, a certificate explains a broken handshake.
-func (r *Rules) ask(f *facts, err error) policy.Outcome {
-	if o, ok := f.patience(); ok {
-		return o
+func (r *Rules) ask(f *facts, err error) meaning {
+	if m, ok := f.patience(); ok {
+		return m
 	}
-	if o, ok := f.database(); ok {
-		return o
+	if m, ok := f.database(); ok {
+		return m
 	}
-	if o, ok := f.certificate(); ok {
-		return o
+	if m, ok := f.certificate(); ok {
+		return m
 	}
-	if o, ok := f.malformed(); ok {
-		return o
+	if m, ok := f.malformed(); ok {
+		return m
 	}
-	if o, ok := f.reset(); ok {
-		return o
+	if m, ok := f.reset(); ok {
+		return m
 	}
-	if o, ok := f.network(r); ok {
-		return o
+	if m, ok := f.network(r); ok {
+		return m
 	}
 	if f.has(foreign) && f.left > 0 {
-		if o, ok := r.driver(err); ok {
-			return o
+		if m, ok := r.driver(err); ok {
+			return m
 		}
 	}
-	return maybe(policy.Unclassified)
+	return inDoubt(policy.Unclassified)
 }
 
-// transient makes o worth a retry, keeping its class if it already is.
-func transient(o *policy.Outcome) {
-	if !o.Class.Transient() {
-		o.Class = policy.ServerError
+// transient is c made worth a retry. It keeps a class that already is.
+func transient(c policy.Class) policy.Class {
+	if c.Transient() {
+		return c
 	}
-	o.Once = false
+	return policy.ServerError
 }
 
-// permanent makes o not worth a retry, keeping its class if it already is.
-func permanent(o *policy.Outcome) {
-	if o.Class != policy.Business {
-		o.Class = policy.ClientError
+// permanent is c made not worth a retry. It keeps a valid "no".
+func permanent(c policy.Class) policy.Class {
+	if c == policy.Business {
+		return c
 	}
+	return policy.ClientError
 }
 
-// The outcomes that knowledge leads to are kept ready, by class, and copied whole:
-// one that is put together field by field has to wait for its fields at each copy.
-var (
-	doubtful  = byClass(policy.Outcome{Effect: policy.UnknownEffect})
-	neverLeft = byClass(policy.Outcome{NeverSent: true})
-	takenBack = byClass(policy.Outcome{})
-)
-
-func byClass(o policy.Outcome) (all [policy.Crashed + 1]policy.Outcome) {
-	for i := range all {
-		all[i], all[i].Class = o, policy.Class(i)
-	}
-	return all
+// A meaning is the part of an outcome that an error's kind can say.
+type meaning struct {
+	class     policy.Class
+	effect    policy.Effect
+	neverSent bool
 }
 
-// maybe is an outcome of work that may have had an effect.
-func maybe(c policy.Class) policy.Outcome { return doubtful[c] }
+// inDoubt is said of work that may have had an effect.
+func inDoubt(c policy.Class) meaning { return meaning{class: c, effect: policy.UnknownEffect} }
 
-// unsent is an outcome of work that provably never left.
-func unsent(c policy.Class) policy.Outcome { return neverLeft[c] }
+// neverLeft is said of work that provably never left.
+func neverLeft(c policy.Class) meaning { return meaning{class: c, neverSent: true} }
 
-// undone is an outcome of work that the other side took back.
-func undone(c policy.Class) policy.Outcome { return takenBack[c] }
+// takenBack is said of work that the other side refused or undid.
+func takenBack(c policy.Class) meaning { return meaning{class: c} }

@@ -10,7 +10,7 @@ import (
 // driver knows errors of drivers that we don't import, by the path and name of
 // their types. It comes last, since reflection is slow, and only where the walk
 // has seen one of them. The first that means something counts.
-func (r *Rules) driver(err error) (policy.Outcome, bool) {
+func (r *Rules) driver(err error) (meaning, bool) {
 	for err != nil {
 		if o, ok := r.concrete(err); ok {
 			return o, true
@@ -24,22 +24,22 @@ func (r *Rules) driver(err error) (policy.Outcome, bool) {
 					return o, true
 				}
 			}
-			return policy.Outcome{}, false
+			return meaning{}, false
 		default:
-			return policy.Outcome{}, false
+			return meaning{}, false
 		}
 	}
-	return policy.Outcome{}, false
+	return meaning{}, false
 }
 
 // concrete looks at one error, without looking into it.
-func (r *Rules) concrete(err error) (policy.Outcome, bool) {
+func (r *Rules) concrete(err error) (meaning, bool) {
 	if traitsOf(err).facts&foreign == 0 {
-		return policy.Outcome{}, false
+		return meaning{}, false
 	}
 	v := reflect.ValueOf(err)
 	if v.Kind() == reflect.Pointer && v.IsNil() {
-		return policy.Outcome{}, false
+		return meaning{}, false
 	}
 	if read, ok := drivers[fullName(v.Type())]; ok {
 		return read(v)
@@ -47,7 +47,7 @@ func (r *Rules) concrete(err error) (policy.Outcome, bool) {
 	if code, ok := grpcCode(v); ok {
 		return r.grpc(code)
 	}
-	return policy.Outcome{}, false
+	return meaning{}, false
 }
 
 // isForeign reports whether concrete has something to read in errors of a type.
@@ -67,36 +67,36 @@ func fullName(t reflect.Type) string {
 }
 
 // drivers are the types that we know, and how to read them.
-var drivers = map[string]func(reflect.Value) (policy.Outcome, bool){
+var drivers = map[string]func(reflect.Value) (meaning, bool){
 	"github.com/go-sql-driver/mysql.MySQLError": readMySQL,
 	"modernc.org/sqlite.Error":                  readModernc,
 	"github.com/mattn/go-sqlite3.Error":         readMattn,
 }
 
 // readMySQL reads struct{Number uint16; SQLState [5]byte; …}.
-func readMySQL(v reflect.Value) (policy.Outcome, bool) {
+func readMySQL(v reflect.Value) (meaning, bool) {
 	number, ok := field(v, "Number")
 	if !ok || !number.CanUint() {
-		return policy.Outcome{}, false
+		return meaning{}, false
 	}
 	state, _ := field(v, "SQLState")
 	return mysql(number.Uint(), ascii(state))
 }
 
 // readModernc reads the method Code() int.
-func readModernc(v reflect.Value) (policy.Outcome, bool) {
+func readModernc(v reflect.Value) (meaning, bool) {
 	code, ok := result(v.MethodByName("Code"))
 	if !ok || !code.CanInt() {
-		return policy.Outcome{}, false
+		return meaning{}, false
 	}
 	return sqlite(code.Int())
 }
 
 // readMattn reads struct{Code ErrNo; …}.
-func readMattn(v reflect.Value) (policy.Outcome, bool) {
+func readMattn(v reflect.Value) (meaning, bool) {
 	code, ok := field(v, "Code")
 	if !ok || !code.CanInt() {
-		return policy.Outcome{}, false
+		return meaning{}, false
 	}
 	return sqlite(code.Int())
 }
@@ -152,45 +152,45 @@ func grpcCode(v reflect.Value) (uint64, bool) {
 // A grpcMeaning is what a code means, and its name.
 type grpcMeaning struct {
 	name string
-	policy.Outcome
+	meaning
 }
 
 // codes are gRPC's, in their order. The unclassified ones are failures that
 // nobody promised to be passing.
 var codes = [...]grpcMeaning{
-	0:  {"OK", maybe(policy.Unclassified)}, // an error that says OK says nothing
-	1:  {"CANCELLED", maybe(policy.Ignored)},
-	2:  {"UNKNOWN", maybe(policy.Unclassified)},
-	3:  {"INVALID_ARGUMENT", undone(policy.ClientError)},
-	4:  {"DEADLINE_EXCEEDED", maybe(policy.TimedOut)},
-	5:  {"NOT_FOUND", undone(policy.ClientError)},
-	6:  {"ALREADY_EXISTS", undone(policy.ClientError)},
-	7:  {"PERMISSION_DENIED", undone(policy.ClientError)},
-	8:  {"RESOURCE_EXHAUSTED", undone(policy.ClientError)}, // a quota; passing only where the policy says so
-	9:  {"FAILED_PRECONDITION", undone(policy.ClientError)},
-	10: {"ABORTED", maybe(policy.ClientError)},
-	11: {"OUT_OF_RANGE", undone(policy.ClientError)},
-	12: {"UNIMPLEMENTED", undone(policy.ClientError)},
-	13: {"INTERNAL", maybe(policy.Unclassified)},
-	14: {"UNAVAILABLE", maybe(policy.ServerError)},
-	15: {"DATA_LOSS", maybe(policy.Unclassified)},
-	16: {"UNAUTHENTICATED", undone(policy.ClientError)},
+	0:  {"OK", inDoubt(policy.Unclassified)}, // an error that says OK says nothing
+	1:  {"CANCELLED", inDoubt(policy.Ignored)},
+	2:  {"UNKNOWN", inDoubt(policy.Unclassified)},
+	3:  {"INVALID_ARGUMENT", takenBack(policy.ClientError)},
+	4:  {"DEADLINE_EXCEEDED", inDoubt(policy.TimedOut)},
+	5:  {"NOT_FOUND", takenBack(policy.ClientError)},
+	6:  {"ALREADY_EXISTS", takenBack(policy.ClientError)},
+	7:  {"PERMISSION_DENIED", takenBack(policy.ClientError)},
+	8:  {"RESOURCE_EXHAUSTED", takenBack(policy.ClientError)}, // a quota; passing only where the policy says so
+	9:  {"FAILED_PRECONDITION", takenBack(policy.ClientError)},
+	10: {"ABORTED", inDoubt(policy.ClientError)},
+	11: {"OUT_OF_RANGE", takenBack(policy.ClientError)},
+	12: {"UNIMPLEMENTED", takenBack(policy.ClientError)},
+	13: {"INTERNAL", inDoubt(policy.Unclassified)},
+	14: {"UNAVAILABLE", inDoubt(policy.ServerError)},
+	15: {"DATA_LOSS", inDoubt(policy.Unclassified)},
+	16: {"UNAUTHENTICATED", takenBack(policy.ClientError)},
 }
 
 // grpc says what a code means to r.
-func (r *Rules) grpc(code uint64) (policy.Outcome, bool) {
+func (r *Rules) grpc(code uint64) (meaning, bool) {
 	if code >= uint64(len(codes)) {
-		return policy.Outcome{}, false
+		return meaning{}, false
 	}
 	m := codes[code]
 	if !r.lists(m.name) {
-		return m.Outcome, true
+		return m.meaning, true
 	}
 	if m.name == "RESOURCE_EXHAUSTED" {
-		m.Class = policy.Throttled
+		m.class = policy.Throttled
 	}
-	transient(&m.Outcome)
-	return m.Outcome, true
+	m.class = transient(m.class)
+	return m.meaning, true
 }
 
 func (r *Rules) lists(name string) bool {

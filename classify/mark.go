@@ -14,8 +14,8 @@ type mark struct {
 	after time.Duration
 }
 
-// A saying is what a mark says. It is a number and no function, which could keep
-// the outcome that it changes: outcomes would be allocated.
+// A saying is what a mark says. It is a number and no function, since a function
+// could keep the outcome that it changes, and outcomes would be allocated.
 type saying uint8
 
 const (
@@ -32,36 +32,34 @@ func (m *mark) Error() string { return m.err.Error() }
 func (m *mark) Unwrap() error { return m.err }
 
 // Outcome makes marks tellers, so that the outermost of all tellers wins.
-func (m *mark) Outcome() policy.Outcome { return m.outcome(&standard, maxErrors) }
+func (m *mark) Outcome() (o policy.Outcome) {
+	m.outcome(&standard, maxErrors, &o)
+	return o
+}
 
 // outcome changes what is known of the marked error by what the mark says. What
 // the mark does not speak of stays: a dial error marked permanent was still
 // never sent.
-func (m *mark) outcome(r *Rules, left int) (o policy.Outcome) {
-	o = r.decide(m.err, left-1)
+func (m *mark) outcome(r *Rules, left int, o *policy.Outcome) {
+	r.decide(m.err, left-1, o)
 	switch m.says {
 	case isTransient:
-		transient(&o)
+		o.Class, o.Once = transient(o.Class), false
 	case isPermanent:
-		permanent(&o)
+		o.Class = permanent(o.Class)
 	case isBusiness:
 		o.Class, o.Effect = policy.Business, policy.NoEffect
 	case isThrottled:
 		o.Class, o.Effect = policy.Throttled, policy.NoEffect
 		o.HasAfter, o.After = m.after > 0, max(m.after, 0)
 	case isNotSent:
-		notSent(&o)
+		o.NeverSent, o.Effect = true, policy.NoEffect
+		if o.Class == policy.Unclassified {
+			o.Class = policy.Network
+		}
 	case isFinal:
 		o.Stop = true
 	}
-	return o
-}
-
-func notSent(o *policy.Outcome) {
-	if o.Class == policy.Unclassified {
-		o.Class = policy.Network
-	}
-	o.NeverSent, o.Effect = true, policy.NoEffect
 }
 
 func newMark(err error, says saying) error {

@@ -9,60 +9,60 @@ import (
 
 // patience knows errors that say whose patience ended. An attempt that ran into
 // its deadline may have been carried out all the same.
-func (f *facts) patience() (policy.Outcome, bool) {
+func (f *facts) patience() (meaning, bool) {
 	switch {
 	case f.has(canceled):
-		return maybe(policy.Ignored), true
+		return inDoubt(policy.Ignored), true
 	case f.has(expired):
-		return maybe(policy.TimedOut), true
+		return inDoubt(policy.TimedOut), true
 	}
-	return policy.Outcome{}, false
+	return meaning{}, false
 }
 
 // certificate knows what stays wrong until somebody changes a configuration. The
 // errors of a handshake mean that nothing was sent; those of x509 could come from
 // anywhere.
-func (f *facts) certificate() (policy.Outcome, bool) {
+func (f *facts) certificate() (meaning, bool) {
 	switch {
 	case f.has(handshake):
-		return unsent(policy.ClientError), true
+		return neverLeft(policy.ClientError), true
 	case f.has(mistrusted):
-		return maybe(policy.ClientError), true
+		return inDoubt(policy.ClientError), true
 	}
-	return policy.Outcome{}, false
+	return meaning{}, false
 }
 
 // malformed knows addresses that can't be called.
-func (f *facts) malformed() (policy.Outcome, bool) {
+func (f *facts) malformed() (meaning, bool) {
 	if f.has(badAddress) || f.has(hasURL) && f.url.Op == "parse" {
-		return unsent(policy.ClientError), true
+		return neverLeft(policy.ClientError), true
 	}
-	return policy.Outcome{}, false
+	return meaning{}, false
 }
 
 // network knows the errors of names, dialling and connections.
-func (f *facts) network(r *Rules) (policy.Outcome, bool) {
+func (f *facts) network(r *Rules) (meaning, bool) {
 	if f.has(hasDNS) {
-		return unsent(r.lookup(f.dns)), true
+		return neverLeft(r.lookup(f.dns)), true
 	}
 	if c, ok := errnos[f.number]; ok && f.has(hasNumber) {
-		return maybe(c), true
+		return inDoubt(c), true
 	}
 	if o, ok := f.alert(); ok {
 		return o, true
 	}
 	if f.has(hasNet) && f.net.Timeout() {
-		return maybe(policy.TimedOut), true
+		return inDoubt(policy.TimedOut), true
 	}
 	switch {
 	case f.dialed() && f.has(denied): // a local firewall or socket mode
-		return unsent(policy.ClientError), true
+		return neverLeft(policy.ClientError), true
 	case f.dialed(): // the rest: out of ports, out of files, a socket that is not there yet
-		return unsent(policy.Network), true
+		return neverLeft(policy.Network), true
 	case f.has(cutOff), f.brokenOff():
-		return maybe(policy.Network), true
+		return inDoubt(policy.Network), true
 	}
-	return policy.Outcome{}, false
+	return meaning{}, false
 }
 
 // lookup says what a failed name lookup is. "No such host" comes first, since it
@@ -108,16 +108,16 @@ var passing = [256]bool{
 
 // alert knows TLS alerts. Their type is unexported, yet it is a number, and the
 // error around it says that it is one.
-func (f *facts) alert() (policy.Outcome, bool) {
+func (f *facts) alert() (meaning, bool) {
 	if !f.has(hasOp) || f.op.Op != "remote error" && f.op.Op != "local error" {
-		return policy.Outcome{}, false
+		return meaning{}, false
 	}
 	v := reflect.ValueOf(f.op.Err)
 	if v.Kind() != reflect.Uint8 {
-		return policy.Outcome{}, false
+		return meaning{}, false
 	}
 	if passing[v.Uint()] {
-		return maybe(policy.Network), true
+		return inDoubt(policy.Network), true
 	}
-	return maybe(policy.ClientError), true
+	return inDoubt(policy.ClientError), true
 }

@@ -19,21 +19,21 @@ func (e streamError) Error() string { return "http2 stream error" }
 
 // resets says what the error codes of RFC 9113, section 7, mean. Codes not named
 // here are violations of the protocol: nobody knows what would help.
-var resets = map[uint32]policy.Outcome{
-	0x0: maybe(policy.Network),      // NO_ERROR: ended early
-	0x2: maybe(policy.ServerError),  // INTERNAL_ERROR
-	0x5: maybe(policy.Network),      // STREAM_CLOSED
-	0x7: unsent(policy.Network),     // REFUSED_STREAM: "prior to any processing having occurred", section 8.7
-	0x8: maybe(policy.Network),      // CANCEL
-	0xb: maybe(policy.Throttled),    // ENHANCE_YOUR_CALM
-	0xc: unsent(policy.ClientError), // INADEQUATE_SECURITY
-	0xd: unsent(policy.ClientError), // HTTP_1_1_REQUIRED
+var resets = map[uint32]meaning{
+	0x0: inDoubt(policy.Network),       // NO_ERROR: ended early
+	0x2: inDoubt(policy.ServerError),   // INTERNAL_ERROR
+	0x5: inDoubt(policy.Network),       // STREAM_CLOSED
+	0x7: neverLeft(policy.Network),     // REFUSED_STREAM: "prior to any processing having occurred", section 8.7
+	0x8: inDoubt(policy.Network),       // CANCEL
+	0xb: inDoubt(policy.Throttled),     // ENHANCE_YOUR_CALM
+	0xc: neverLeft(policy.ClientError), // INADEQUATE_SECURITY
+	0xd: neverLeft(policy.ClientError), // HTTP_1_1_REQUIRED
 }
 
 // reset knows HTTP/2 streams that were reset.
-func (f *facts) reset() (policy.Outcome, bool) {
+func (f *facts) reset() (meaning, bool) {
 	if !f.has(hasStream) {
-		return policy.Outcome{}, false
+		return meaning{}, false
 	}
 	o, ok := resets[f.stream.Code]
 	return o, ok

@@ -215,19 +215,25 @@ func (w *Window) SumOf(now clock.Instant, newest int) (c Counts) {
 // first because it is written last: a reader never sees more slow calls than
 // calls.
 func (w *Window) sum(newest place, from, to int, c *Counts) {
+	n, step := int(w.n), int(w.step)
+	first := newest.back(from, n)
 	for shard := range uint32(w.mask) + 1 {
-		for age := from; age < to; age++ {
-			at := newest.back(age, int(w.n))
-			cell := w.cell(at, shard)
-			if w.step == 2 {
-				if slow := word(w.cells[cell+1].Load()); slow.tag() == at.tag() {
+		row := w.cells[int(shard)*int(w.lines)*8:][:n*step]
+		tag, i := first.tag(), first.slot()*step
+		for range to - from {
+			if step == 2 {
+				if slow := word(row[i+1].Load()); slow.tag() == tag {
 					c.Slow += slow.first()
 				}
 			}
-			if both := word(w.cells[cell].Load()); both.tag() == at.tag() {
+			if both := word(row[i].Load()); both.tag() == tag {
 				c.Calls += both.first()
 				c.Failures += both.second()
 			}
+			if i -= step; i < 0 {
+				i += n * step
+			}
+			tag--
 		}
 	}
 }

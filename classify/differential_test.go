@@ -1,0 +1,308 @@
+package classify
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// isLike is an error whose Is method knows some sentinels.
+type isLike struct {
+	error
+	likes []error
+}
+
+func (e isLike) Is(target error) bool { return slices.Contains(e.likes, target) }
+func (e isLike) Unwrap() error        { return e.error }
+
+// asLike is an error whose As method fills every target that its inner error fits.
+type asLike struct{ hidden, inner error }
+
+func (asLike) Error() string   { return "as" }
+func (e asLike) Unwrap() error { return e.inner }
+func (e asLike) As(to any) bool {
+	v, h := reflect.ValueOf(to).Elem(), reflect.ValueOf(e.hidden)
+	if e.hidden == nil || !h.Type().AssignableTo(v.Type()) {
+		return false
+	}
+	v.Set(h)
+	return true
+}
+
+// streamLike has net/http's way to show a stream error.
+type streamLike struct{ code uint32 }
+
+func (streamLike) Error() string { return "stream" }
+func (e streamLike) As(to any) bool {
+	s, ok := to.(*streamError)
+	if ok {
+		s.Code = e.code
+	}
+	return ok
+}
+
+// joinLike joins errors and may hold nils, and is not comparable.
+type joinLike []error
+
+func (joinLike) Error() string     { return "join" }
+func (j joinLike) Unwrap() []error { return j }
+
+// bothLike has an Is and an As, joins, and has a network error's methods.
+type bothLike struct {
+	joinLike
+	isLike bool
+	late   bool
+}
+
+func (bothLike) Error() string          { return "both" }
+func (b bothLike) Is(target error) bool { return b.isLike && target == io.EOF }
+func (b bothLike) Timeout() bool        { return b.late }
+func (bothLike) Temporary() bool        { return false }
+
+type sqliteLike struct{ Code int }
+
+func (*sqliteLike) Error() string { return "sqlite" }
+
+// A source of choices: bytes of a fuzzer, or of a generator.
+type choices []byte
+
+func (c *choices) pick(n int) int {
+	if len(*c) == 0 {
+		return 0
+	}
+	b := int((*c)[0])
+	*c = (*c)[1:]
+	return b % n
+}
+
+var (
+	ops   = []string{"dial", "read", "proxyconnect", "socks connect", "remote error", "local error", "parse", "Get"}
+	state = []string{"40001", "08001", "08006", "23505", "53100", "", "57P03"}
+	flat  = []error{
+		errOdd, io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded,
+		sql.ErrNoRows, sql.ErrTxDone, sql.ErrConnDone, driver.ErrBadConn, net.ErrClosed, fs.ErrPermission, fs.ErrNotExist,
+		&tls.CertificateVerificationError{Err: errOdd}, &tls.CertificateVerificationError{Err: x509.HostnameError{}},
+		tls.RecordHeaderError{}, &tls.RecordHeaderError{}, &tls.ECHRejectionError{}, tls.AlertError(80),
+		x509.UnknownAuthorityError{}, &x509.UnknownAuthorityError{}, x509.HostnameError{}, x509.CertificateInvalidError{},
+		x509.SystemRootsError{Err: io.EOF}, x509.ConstraintViolationError{}, x509.UnhandledCriticalExtension{}, x509.InsecureAlgorithmError(1),
+		&net.AddrError{}, &net.ParseError{}, net.UnknownNetworkError("x"), net.InvalidAddrError("x"), url.EscapeError("x"), url.InvalidHostError("x"),
+		(*net.AddrError)(nil), (*net.ParseError)(nil), (*grpcError)(nil), &grpcError{}, (*sqliteLike)(nil), joinLike(nil), joinLike{nil, nil},
+	}
+)
+
+// leaf is an error that wraps nothing, of all kinds that are known.
+func (c *choices) leaf() error {
+	switch c.pick(12) {
+	case 0:
+		return syscall.Errno(c.pick(140))
+	case 1:
+		return pgError(state[c.pick(len(state))])
+	case 2:
+		return streamLike{uint32(c.pick(15))}
+	case 3:
+		return &grpcError{&grpcStatus{uint32(c.pick(19))}}
+	case 4:
+		return &sqliteLike{c.pick(22)}
+	case 5:
+		return tells{policy.Outcome{Class: policy.Class(c.pick(10)), Stop: c.pick(2) == 0, Once: c.pick(2) == 0}}
+	case 6:
+		return &net.DNSError{IsNotFound: c.pick(2) == 1, IsTimeout: c.pick(2) == 1, IsTemporary: c.pick(2) == 1}
+	}
+	return flat[c.pick(len(flat))]
+}
+
+// tree is an error around others.
+func (c *choices) tree(depth int) error {
+	if depth == 0 {
+		return c.leaf()
+	}
+	down := func() error { return c.tree(depth - 1) }
+	switch c.pick(26) {
+	case 0:
+		return fmt.Errorf("wrapped: %w", down())
+	case 1:
+		return fmt.Errorf("two: %w %w", down(), down())
+	case 2:
+		return errors.Join(down(), down(), down())
+	case 3:
+		return &url.Error{Op: ops[c.pick(len(ops))], Err: down()}
+	case 4, 5:
+		return &net.OpError{Op: ops[c.pick(len(ops))], Err: down()}
+	case 6:
+		return os.NewSyscallError("connect", down())
+	case 7:
+		return &fs.PathError{Err: down()}
+	case 8:
+		return isLike{down(), []error{sentinels[c.pick(len(sentinels))].err, sentinels[c.pick(len(sentinels))].err}}
+	case 9, 10:
+		return asLike{down(), down()}
+	case 11:
+		return asLike{nil, down()}
+	case 12:
+		return joinLike{nil, down(), down()}
+	case 13:
+		return bothLike{joinLike{down(), down()}, c.pick(2) == 0, c.pick(2) == 0}
+	case 14:
+		return safe{down(), c.pick(2) == 0}
+	case 15:
+		return Transient(down())
+	case 16:
+		return Permanent(down())
+	case 17:
+		return Business(down())
+	case 18:
+		return Throttled(down(), time.Duration(c.pick(3)-1))
+	case 19:
+		return NotSent(down())
+	case 20:
+		return DoNotRetry(down())
+	case 21:
+		return &net.DNSError{UnwrapErr: down(), IsTimeout: c.pick(2) == 0}
+	}
+	return c.leaf()
+}
+
+func (c *choices) rules() Rules {
+	list := func() (l []error) {
+		for range c.pick(5) - 2 {
+			l = append(l, c.leaf())
+		}
+		return l
+	}
+	r := Rules{Ignored: list(), Permanent: list(), Transient: list(), HostNotFound: c.pick(2) == 1}
+	if c.pick(2) == 1 {
+		r.GRPC = []string{"aborted", "RESOURCE_EXHAUSTED"}
+	}
+	return r
+}
+
+// outcomeOr makes a panic comparable: a tree that old questions choke on must
+// still be choked on.
+func outcomeOr(f func() policy.Outcome) (o policy.Outcome, panicked bool) {
+	defer func() { panicked = recover() != nil }()
+	return f(), false
+}
+
+func sameAsNaive(t *testing.T, c choices) policy.Outcome {
+	t.Helper()
+	r := c.rules()
+	err := c.tree(1 + c.pick(5))
+	got, gotPanic := outcomeOr(func() policy.Outcome { return r.Error(err) })
+	want, wantPanic := outcomeOr(func() policy.Outcome { return naive(r).Error(err) })
+	if got != want || gotPanic != wantPanic {
+		t.Fatalf("%#v of rules %+v\n got %+v, panic %v\nwant %+v, panic %v", err, r, got, gotPanic, want, wantPanic)
+	}
+	if got, _ := outcomeOr(func() policy.Outcome { return Error(err) }); got != naiveError(err) {
+		t.Fatalf("%#v\n got %+v\nwant %+v", err, got, naiveError(err))
+	}
+	return want
+}
+
+func naiveError(err error) policy.Outcome {
+	o, _ := outcomeOr(func() policy.Outcome { return naive{}.Error(err) })
+	return o
+}
+
+func TestOneWalkSaysWhatManyQuestionsSay(t *testing.T) {
+	known(t, "sqliteLike", "github.com/mattn/go-sqlite3.Error")
+	learned.Delete(reflect.TypeFor[*sqliteLike]()) // whoever came first learned it as a stranger
+	random := rand.New(rand.NewPCG(1, 2))
+	met := map[policy.Outcome]int{}
+	n := 60_000
+	if testing.Short() {
+		n = 5_000
+	}
+	for range n {
+		c := make(choices, 300)
+		for i := range c {
+			c[i] = byte(random.Uint32())
+		}
+		met[sameAsNaive(t, c)]++
+	}
+	if len(met) < 40 {
+		t.Errorf("only %d different outcomes: the trees say too little", len(met))
+	}
+}
+
+func TestEveryKindAloneAndUnderADial(t *testing.T) {
+	kinds := slices.Clone(flat)
+	for n := range 256 {
+		kinds = append(kinds, syscall.Errno(n))
+	}
+	for _, kind := range kinds {
+		for _, err := range []error{kind, &net.OpError{Op: "dial", Err: kind}, &url.Error{Op: "Get", Err: kind}, Transient(kind)} {
+			if got, want := Error(err), naiveError(err); got != want {
+				t.Errorf("%#v\n got %+v\nwant %+v", err, got, want)
+			}
+		}
+	}
+}
+
+func FuzzOneWalk(f *testing.F) {
+	f.Add([]byte("abcdefghijklmnopqrstuvwxyz"))
+	f.Add([]byte{0, 0, 0, 0, 0, 4, 9, 1, 4, 0, 0, 111})
+	f.Fuzz(func(t *testing.T, b []byte) { sameAsNaive(t, b) })
+}
+
+// ring is an error that contains itself, once or many times.
+type ring struct{ of []error }
+
+func (*ring) Error() string     { return "ring" }
+func (r *ring) Unwrap() []error { return r.of }
+
+func TestAnErrorThatContainsItselfIsStillAnswered(t *testing.T) {
+	once, twice, marked := &ring{}, &ring{}, &ring{}
+	once.of = []error{syscall.ECONNRESET, once}
+	twice.of = []error{errOdd, twice, twice, &grpcError{&grpcStatus{14}}}
+	marked.of = []error{Permanent(marked)}
+	tests := []struct {
+		name string
+		err  error
+		want policy.Outcome
+	}{
+		{"what it says before it begins again counts", once, sentNet},
+		{"it branches", twice, unknown},
+		{"it goes through a mark", marked, maybe(policy.ClientError)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := (Rules{Ignored: []error{io.EOF}}).Error(tt.err); got != tt.want {
+				t.Errorf("Error = %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAFailureThatIsRetriedAtOnceCostsNothing(t *testing.T) {
+	errs := map[string]error{
+		"plain":       errOdd,
+		"transient":   Transient(errOdd),
+		"marked deep": DoNotRetry(fmt.Errorf("call: %w", Transient(errOdd))),
+		"late":        context.DeadlineExceeded,
+		"joined":      errors.Join(errOdd, io.EOF),
+		"dns":         &net.DNSError{IsNotFound: true},
+	}
+	rules := Rules{Transient: []error{io.EOF}}
+	for name, err := range errs {
+		if n := testing.AllocsPerRun(100, func() { Error(err); rules.Error(err) }); n > 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

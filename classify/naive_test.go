@@ -1,0 +1,335 @@
+package classify
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"reflect"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// naive is Rules as it reads best: each question is asked of the whole tree by
+// errors.Is and errors.As, one after the other, until one has an answer. Rules
+// must say the same.
+type naive Rules
+
+func (m meaning) outcome() policy.Outcome {
+	return policy.Outcome{Class: m.class, Effect: m.effect, NeverSent: m.neverSent}
+}
+
+func maybe(c policy.Class) policy.Outcome  { return inDoubt(c).outcome() }
+func unsent(c policy.Class) policy.Outcome { return neverLeft(c).outcome() }
+func undone(c policy.Class) policy.Outcome { return takenBack(c).outcome() }
+
+// naive changes the meaning of the marked error as the mark's documentation says.
+func (m *mark) naive(r naive) policy.Outcome {
+	o := r.Error(m.err)
+	switch {
+	case m.says == isTransient && !o.Class.Transient():
+		o.Class, o.Once = policy.ServerError, false
+	case m.says == isTransient:
+		o.Once = false
+	case m.says == isPermanent && o.Class != policy.Business:
+		o.Class = policy.ClientError
+	case m.says == isBusiness:
+		o.Class, o.Effect = policy.Business, policy.NoEffect
+	case m.says == isThrottled:
+		o.Class, o.Effect, o.HasAfter, o.After = policy.Throttled, policy.NoEffect, m.after > 0, max(m.after, 0)
+	case m.says == isNotSent && o.Class == policy.Unclassified:
+		o.Class, o.NeverSent, o.Effect = policy.Network, true, policy.NoEffect
+	case m.says == isNotSent:
+		o.NeverSent, o.Effect = true, policy.NoEffect
+	case m.says == isFinal:
+		o.Stop = true
+	}
+	return o
+}
+
+// Error decides what the error of an attempt means. A nil error is a success.
+func (r naive) Error(err error) policy.Outcome {
+	if err == nil {
+		return policy.Outcome{}
+	}
+	t, ok := errors.AsType[teller](err)
+	if !ok {
+		return r.listed(err)
+	}
+	if m, ok := t.(*mark); ok {
+		return m.naive(r)
+	}
+	return t.Outcome()
+}
+
+// listed lets the lists of r change the class, and only the class: an error that
+// was never sent stays so.
+func (r naive) listed(err error) policy.Outcome {
+	o := r.known(err)
+	switch {
+	case naiveIsAny(err, r.Ignored):
+		o.Class = policy.Ignored
+	case naiveIsAny(err, r.Permanent):
+		o.Class = permanent(o.Class)
+	case naiveIsAny(err, r.Transient):
+		o.Class, o.Once = transient(o.Class), false
+	}
+	return o
+}
+
+func naiveIsAny(err error, list []error) bool {
+	for _, target := range list {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// known asks everybody who knows a kind of error, and then whether the work was
+// ever sent, which is a question of its own.
+func (r naive) known(err error) policy.Outcome {
+	o := r.ask(err)
+	if !o.NeverSent && naiveNeverSent(err) {
+		o.NeverSent, o.Effect = true, policy.NoEffect
+	}
+	return o
+}
+
+// ask goes from the surest knowledge to the vaguest: a context's end explains
+// the network errors that it causes, a certificate explains a broken handshake.
+func (r naive) ask(err error) policy.Outcome {
+	if o, ok := naiveEnded(err); ok {
+		return o
+	}
+	if o, ok := naiveDatabase(err); ok {
+		return o
+	}
+	if o, ok := naiveCertificate(err); ok {
+		return o
+	}
+	if o, ok := naiveMalformed(err); ok {
+		return o
+	}
+	if o, ok := naiveStream(err); ok {
+		return o
+	}
+	if o, ok := r.network(err); ok {
+		return o
+	}
+	if o, ok := r.driver(err); ok {
+		return o
+	}
+	return policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}
+}
+
+// database knows database/sql's own errors and SQLSTATE.
+func naiveDatabase(err error) (policy.Outcome, bool) {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return undone(policy.Business), true
+	case errors.Is(err, sql.ErrTxDone): // committed or rolled back, we can't tell which
+		return maybe(policy.ClientError), true
+	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone):
+		// A driver must not return ErrBadConn if the server might have acted.
+		return unsent(policy.Network), true
+	}
+	s, ok := errors.AsType[interface {
+		error
+		SQLState() string // pgx and lib/pq
+	}](err)
+	if !ok {
+		return policy.Outcome{}, false
+	}
+	m, ok := sqlstate(s.SQLState())
+	return m.outcome(), ok
+}
+
+// ended knows errors that say whose patience ended. An attempt that ran into its
+// deadline may have been carried out all the same.
+func naiveEnded(err error) (policy.Outcome, bool) {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return maybe(policy.Ignored), true
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return maybe(policy.TimedOut), true
+	}
+	return policy.Outcome{}, false
+}
+
+// certificate knows what stays wrong until somebody changes a configuration.
+// tls.CertificateVerificationError is made by the client's handshake alone, so
+// nothing was sent; the errors of x509 could come from anywhere.
+func naiveCertificate(err error) (policy.Outcome, bool) {
+	switch {
+	case naiveIs[*tls.CertificateVerificationError](err), naiveIs[tls.RecordHeaderError](err), naiveIs[*tls.ECHRejectionError](err):
+		return unsent(policy.ClientError), true
+	case naiveIs[x509.UnknownAuthorityError](err), naiveIs[x509.HostnameError](err), naiveIs[x509.CertificateInvalidError](err),
+		naiveIs[x509.SystemRootsError](err), naiveIs[x509.ConstraintViolationError](err),
+		naiveIs[x509.UnhandledCriticalExtension](err), naiveIs[x509.InsecureAlgorithmError](err):
+		return maybe(policy.ClientError), true
+	}
+	return policy.Outcome{}, false
+}
+
+// malformed knows addresses that can't be called.
+func naiveMalformed(err error) (policy.Outcome, bool) {
+	if u, ok := errors.AsType[*url.Error](err); ok && u.Op == "parse" {
+		return unsent(policy.ClientError), true
+	}
+	if naiveIs[*net.AddrError](err) || naiveIs[*net.ParseError](err) || naiveIs[net.UnknownNetworkError](err) ||
+		naiveIs[net.InvalidAddrError](err) || naiveIs[url.EscapeError](err) || naiveIs[url.InvalidHostError](err) {
+		return unsent(policy.ClientError), true
+	}
+	return policy.Outcome{}, false
+}
+
+// network knows the errors of names, dialling and connections.
+func (r naive) network(err error) (policy.Outcome, bool) {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return unsent(r.lookup(dns)), true
+	}
+	if c, ok := r.errno(err); ok {
+		return maybe(c), true
+	}
+	if o, ok := naiveAlert(err); ok {
+		return o, true
+	}
+	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
+		return maybe(policy.TimedOut), true
+	}
+	switch {
+	case naiveDialed(err) && errors.Is(err, fs.ErrPermission): // a local firewall or socket mode
+		return unsent(policy.ClientError), true
+	case naiveDialed(err): // the rest: out of ports, out of files, a socket that is not there yet
+		return unsent(policy.Network), true
+	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrUnexpectedEOF), naiveBrokenOff(err):
+		return maybe(policy.Network), true
+	}
+	return policy.Outcome{}, false
+}
+
+// brokenOff reports whether err is an io.EOF that a connection came to. A bare
+// io.EOF is how readers end well, and says nothing.
+func naiveBrokenOff(err error) bool {
+	return errors.Is(err, io.EOF) && (naiveIs[*url.Error](err) || naiveIs[*net.OpError](err))
+}
+
+// neverSent reports whether the work provably never left: it failed while
+// dialling, or its driver says so.
+func naiveNeverSent(err error) bool {
+	if naiveDialed(err) || naiveIs[*net.DNSError](err) {
+		return true
+	}
+	s, ok := errors.AsType[interface {
+		error
+		SafeToRetry() bool // pgx's promise that nothing was sent to the server
+	}](err)
+	return ok && s.SafeToRetry()
+}
+
+// dialed reports whether err came from making a connection, to the dependency or
+// to a proxy before it.
+func naiveDialed(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect")
+}
+
+// alert knows TLS alerts. Their type is unexported, yet it is a number, and the
+// error around it says that it is one.
+func naiveAlert(err error) (policy.Outcome, bool) {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Op != "remote error" && op.Op != "local error" {
+		return policy.Outcome{}, false
+	}
+	v := reflect.ValueOf(op.Err)
+	if v.Kind() != reflect.Uint8 {
+		return policy.Outcome{}, false
+	}
+	if passing[v.Uint()] {
+		return maybe(policy.Network), true
+	}
+	return maybe(policy.ClientError), true
+}
+
+func naiveIs[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// stream knows HTTP/2 streams that were reset.
+func naiveStream(err error) (policy.Outcome, bool) {
+	s, ok := errors.AsType[streamError](err)
+	if !ok {
+		return policy.Outcome{}, false
+	}
+	m, ok := resets[s.Code]
+	return m.outcome(), ok
+}
+
+// driver knows errors of drivers that we don't import, by the path and name of
+// their types. It comes last, since reflection is slow.
+func (r naive) driver(err error) (policy.Outcome, bool) {
+	for err != nil {
+		if o, ok := r.concrete(err); ok {
+			return o, true
+		}
+		switch x := err.(type) {
+		case interface{ Unwrap() error }:
+			err = x.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, e := range x.Unwrap() {
+				if o, ok := r.driver(e); ok {
+					return o, true
+				}
+			}
+			return policy.Outcome{}, false
+		default:
+			return policy.Outcome{}, false
+		}
+	}
+	return policy.Outcome{}, false
+}
+
+// concrete looks at one error, without looking into it.
+func (r naive) concrete(err error) (policy.Outcome, bool) {
+	v := reflect.ValueOf(err)
+	t := v.Type()
+	if t.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return policy.Outcome{}, false
+		}
+		t = t.Elem()
+	}
+	if read, ok := drivers[t.PkgPath()+"."+t.Name()]; ok {
+		m, ok := read(v)
+		return m.outcome(), ok
+	}
+	if code, ok := grpcCode(v); ok {
+		return r.grpc(code)
+	}
+	return policy.Outcome{}, false
+}
+
+func (r naive) errno(err error) (policy.Class, bool) {
+	n, ok := errors.AsType[number](err)
+	if !ok {
+		return 0, false
+	}
+	c, ok := errnos[n]
+	return c, ok
+}
+
+func (r naive) lookup(dns *net.DNSError) policy.Class { return (*Rules)(&r).lookup(dns) }
+
+func (r naive) grpc(code uint64) (policy.Outcome, bool) {
+	m, ok := (*Rules)(&r).grpc(code)
+	return m.outcome(), ok
+}

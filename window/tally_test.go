@@ -1,0 +1,218 @@
+package window
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/gabion-go/gabion/clock"
+)
+
+// C12: what is kept of closed buckets never differs from what they hold, whatever
+// is added, taken back or skipped in between.
+func FuzzTally(f *testing.F) {
+	f.Add([]byte{1, 4, 2, 0, 9, 1, 8, 40, 2, 3, 200, 4, 1, 7, 5, 0, 0})
+	f.Fuzz(func(t *testing.T, script []byte) { tallyDuel(t, script) })
+}
+
+func tallyDuel(t *testing.T, script []byte) {
+	const buckets, width = 5, 10
+	shards := uint32(1)
+	if len(script) > 0 && script[0]&1 == 1 {
+		shards = 4
+	}
+	w := MakeTally(buckets*width, buckets, int(shards))
+	m := &naive{n: buckets, all: map[[2]int64]Counts{}}
+	now := clock.Instant(-35)
+	for ; len(script) >= 3; script = script[3:] {
+		op, arg, by := script[0], script[1], clock.Instant(int8(script[2]))
+		if by == 127 {
+			by = clock.Instant(365 * 24 * time.Hour)
+		}
+		now += by / 4
+		idx := w.win.Bucket(now)
+		shard, calls, failures := uint32(arg)%shards, uint32(arg>>2&3), uint32(arg>>4&1)
+		if op%4 == 0 {
+			at := now - clock.Instant(arg)
+			got, want := w.Take(at, now, shard, calls, failures), m.take(w.win.Bucket(at), idx, shard, shards, calls, failures)
+			if got != want {
+				t.Fatalf("take of %d at %d: %v, want %v", at, now, got, want)
+			}
+		} else {
+			w.Add(now, shard, calls, failures, 1)
+			m.add(idx, shard, calls, failures, 0)
+		}
+		if op%8 > 1 { // not after each, or nothing would ever be late
+			if got, want := w.Sum(now), m.sum(idx, buckets); got != want {
+				t.Fatalf("sum at %d: %+v, want %+v", now, got, want)
+			}
+		}
+	}
+}
+
+// C12: a window that grows goes on as if it had not.
+func FuzzElastic(f *testing.F) {
+	f.Add([]byte{3, 4, 2, 0, 9, 1, 8, 40, 2, 3, 200, 4, 1, 7, 5, 0, 0})
+	f.Fuzz(func(t *testing.T, script []byte) { elasticDuel(t, script) })
+}
+
+func elasticDuel(t *testing.T, script []byte) {
+	const buckets, width = 5, 10
+	grow := 0
+	if len(script) > 0 {
+		grow = int(script[0])
+	}
+	w, still := MakeElastic(buckets*width, buckets), MakeElastic(buckets*width, buckets)
+	m := &naive{n: buckets, all: map[[2]int64]Counts{}}
+	now := clock.Instant(-35)
+	for i := 0; len(script) >= 3; i, script = i+1, script[3:] {
+		if i == grow {
+			w.Grow(4)
+		}
+		op, arg, by := script[0], script[1], clock.Instant(int8(script[2]))
+		now += by / 4
+		idx := w.home.Bucket(now)
+		calls, failures, slow := uint32(arg>>2&3), uint32(arg>>4&1), uint32(arg>>5&1)
+		switch op % 16 {
+		case 0:
+			w.Reset(now)
+			still.Reset(now)
+			m.reset(idx)
+		case 1:
+			w.Resize(now, buckets*width)
+			still.Resize(now, buckets*width)
+			m.reset(idx)
+		default:
+			before, stillBefore := w.Turn(), still.Turn()
+			w.Add(now, uint32(arg), calls, failures, slow)
+			still.Add(now, uint32(arg), calls, failures, slow)
+			m.add(idx, 0, calls, failures, slow)
+			if (before != w.Turn()) != (stillBefore != still.Turn()) {
+				t.Fatalf("at %d: one turned, the other did not", now)
+			}
+		}
+		if op>>4%4 > 0 {
+			if got, want := w.Sum(now), m.sum(idx, buckets); got != want || still.Sum(now) != want {
+				t.Fatalf("sum at %d: %+v and %+v, want %+v", now, got, still.Sum(now), want)
+			}
+		}
+	}
+}
+
+func TestTallyAndElasticAgreeWithNaive(t *testing.T) {
+	script, x := make([]byte, 300), uint64(1)
+	for range 3000 {
+		for i := range script {
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+			script[i] = byte(x)
+		}
+		tallyDuel(t, script)
+		script[0] %= 100 // of as many verbs
+		elasticDuel(t, script)
+	}
+}
+
+// meet lets two goroutines start together.
+func meet(mine, other *atomic.Int64, round, delay int64) {
+	mine.Store(round)
+	for other.Load() < round {
+		yield()
+	}
+	for range delay {
+		other.Load()
+	}
+}
+
+// C12: who was overtaken by a turn is in the next sum all the same.
+func TestAddOvertakenByATurnIsNotMissed(t *testing.T) {
+	const width, rounds = 10, 20_000
+	w := MakeTally(10*width, 10, 2)
+	var here, there, home atomic.Int64
+	go func() {
+		for i := range int64(rounds) {
+			meet(&there, &here, i+1, i/29%31)
+			w.Add(clock.Instant(i*width+width-1), 1, 1, 0, 0)
+			home.Store(i + 1)
+		}
+	}()
+	missed := 0
+	for i := range int64(rounds) {
+		end := clock.Instant((i + 1) * width)
+		w.Add(end-width, 0, 1, 0, 0)
+		meet(&here, &there, i+1, i%29)
+		w.Add(end, 0, 1, 0, 0)
+		w.Sum(end)
+		for home.Load() <= i {
+			yield()
+		}
+		if w.Sum(end) != w.win.Sum(end) {
+			missed++
+		}
+	}
+	if missed > 0 {
+		t.Errorf("%d of %d times something was missing", missed, rounds)
+	}
+}
+
+// The same for who was overtaken by a growth.
+func TestAddOvertakenByAGrowthIsNotMissed(t *testing.T) {
+	const width, rounds = 10, 20_000
+	var here, there, home atomic.Int64
+	windows := make([]Elastic, rounds)
+	for i := range windows {
+		windows[i] = MakeElastic(10*width, 10)
+	}
+	go func() {
+		for i := range int64(rounds) {
+			meet(&there, &here, i+1, i/29%31)
+			windows[i].Add(2, 1, 1, 1, 1)
+			home.Store(i + 1)
+		}
+	}()
+	missed := 0
+	for i := range int64(rounds) {
+		w := &windows[i]
+		w.Add(1, 0, 1, 1, 1)
+		meet(&here, &there, i+1, i%29)
+		w.Grow(2)
+		w.Add(width, 0, 1, 1, 1) // turns, so that home is closed
+		w.Sum(width)
+		for home.Load() <= i {
+			yield()
+		}
+		if w.Sum(width) != (Counts{3, 3, 3}) {
+			missed++
+		}
+	}
+	if missed > 0 {
+		t.Errorf("%d of %d times something was missing", missed, rounds)
+	}
+}
+
+func TestElasticGrowsWhereAddersMeet(t *testing.T) {
+	w := MakeElastic(10*time.Second, 10)
+	if w.Add(0, 0, 1, 0, 0) {
+		t.Error("one alone is crowded")
+	}
+	w.Grow(1)
+	if w.Grown() {
+		t.Error("grown to one shard")
+	}
+	w.Grow(6)
+	w.Grow(100)
+	if got := len(w.wide.Load().win.cells); got != 8*24 {
+		t.Errorf("%d cells, want those of eight shards", got)
+	}
+}
+
+func TestElasticIsSmall(t *testing.T) {
+	if got := unsafe.Sizeof(Elastic{}); got > 64 {
+		t.Errorf("header of %d bytes, want at most 64", got)
+	}
+}
+
+func yield() { runtime.Gosched() }
