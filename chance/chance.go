@@ -32,7 +32,7 @@ func U(seed, call, try uint64, p Purpose) float64 {
 // Bits returns the 64 bits that [U] is made of.
 func Bits(seed, call, try uint64, p Purpose) uint64 {
 	x := scramble(seed + 0x9e3779b97f4a7c15*(call+1))
-	return scramble(x ^ (try<<8 | uint64(p)) + 0xd1b54a32d192ed03)
+	return scramble(x ^ (try*0xbf58476d1ce4e5b9 + uint64(p)*0xd1b54a32d192ed03))
 }
 
 // scramble is the finaliser of SplitMix64.

@@ -81,10 +81,23 @@ func (r *Rules) decide(err error, left int, o *policy.Outcome) {
 		m.outcome(r, left, o)
 		return
 	}
+	if m, ok := traitsOf(err).alone(err); ok && left > 0 {
+		r.listed(m, err, o)
+		return
+	}
+	r.search(err, left, o)
+}
+
+// search decides of an error that has to be looked into.
+func (r *Rules) search(err error, left int, o *policy.Outcome) {
 	f := facts{left: left}
 	told, ok := f.walk(err)
-	if !ok {
-		r.listed(&f, err, o)
+	if !ok && f.left > 0 {
+		r.listed(r.known(&f, err), err, o)
+		return
+	}
+	if !ok { // errors.Is would not come back from a tree without an end
+		r.known(&f, err).fill(o)
 		return
 	}
 	if m, ok := told.(*mark); ok {
@@ -94,14 +107,11 @@ func (r *Rules) decide(err error, left int, o *policy.Outcome) {
 	*o = told.Outcome()
 }
 
-// listed lets the lists of r change the class, and only the class: an error that
-// was never sent stays so. A tree without an end is not compared with lists, since
-// errors.Is would not come back from it.
-func (r *Rules) listed(f *facts, err error, o *policy.Outcome) {
-	m := r.known(f, err)
-	o.Class, o.Effect, o.NeverSent = m.class, m.effect, m.neverSent
+// listed lets the lists of r change the class that m says, and only the class: an
+// error that was never sent stays so.
+func (r *Rules) listed(m meaning, err error, o *policy.Outcome) {
+	m.fill(o)
 	switch {
-	case f.left <= 0:
 	case isAny(err, r.Ignored):
 		o.Class = policy.Ignored
 	case isAny(err, r.Permanent):
@@ -133,25 +143,9 @@ func (r *Rules) known(f *facts, err error) meaning {
 	return m
 }
 
-// ask goes from the surest knowledge to the vaguest: a context's end explains
-// the network errors that it causes, a certificate explains a broken handshake.
+// ask goes from the surest knowledge to the vaguest.
 func (r *Rules) ask(f *facts, err error) meaning {
-	if m, ok := f.patience(); ok {
-		return m
-	}
-	if m, ok := f.database(); ok {
-		return m
-	}
-	if m, ok := f.certificate(); ok {
-		return m
-	}
-	if m, ok := f.malformed(); ok {
-		return m
-	}
-	if m, ok := f.reset(); ok {
-		return m
-	}
-	if m, ok := f.network(r); ok {
+	if m, ok := f.standard(r); ok {
 		return m
 	}
 	if f.has(foreign) && f.left > 0 {
@@ -160,6 +154,28 @@ func (r *Rules) ask(f *facts, err error) meaning {
 		}
 	}
 	return inDoubt(policy.Unclassified)
+}
+
+// standard is what the standard library's errors and SQLSTATE say: a context's end
+// explains the network errors that it causes, a certificate explains a broken
+// handshake.
+func (f *facts) standard(r *Rules) (meaning, bool) {
+	if m, ok := f.patience(); ok {
+		return m, true
+	}
+	if m, ok := f.database(); ok {
+		return m, true
+	}
+	if m, ok := f.certificate(); ok {
+		return m, true
+	}
+	if m, ok := f.malformed(); ok {
+		return m, true
+	}
+	if m, ok := f.reset(); ok {
+		return m, true
+	}
+	return f.network(r)
 }
 
 // transient is c made worth a retry. It keeps a class that already is.
@@ -183,6 +199,10 @@ type meaning struct {
 	class     policy.Class
 	effect    policy.Effect
 	neverSent bool
+}
+
+func (m meaning) fill(o *policy.Outcome) {
+	o.Class, o.Effect, o.NeverSent = m.class, m.effect, m.neverSent
 }
 
 // inDoubt is said of work that may have had an effect.

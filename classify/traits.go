@@ -14,6 +14,8 @@ import (
 	"os"
 	"reflect"
 	"sync"
+
+	"github.com/gabion-go/gabion/policy"
 )
 
 // traits are what can be said of all errors of a type.
@@ -22,6 +24,21 @@ type traits struct {
 	ways   ways
 	values []sentinel // those of this type
 	asked  []sentinel // those that the type's Is method might know
+	means  []meaning  // what values mean alone, of types that wrap nothing
+}
+
+// alone is the meaning of err by itself. Only errors that lead nowhere and say
+// nothing but by their value have one; most failures are such.
+func (t *traits) alone(err error) (meaning, bool) {
+	if t.ways != 0 {
+		return meaning{}, false
+	}
+	for i := range t.means {
+		if err == t.values[i].err {
+			return t.means[i], true
+		}
+	}
+	return inDoubt(policy.Unclassified), t.facts == 0
 }
 
 // ways are the methods by which an error leads to others.
@@ -39,6 +56,14 @@ const (
 type sentinel struct {
 	err  error
 	fact fact
+}
+
+func (s sentinel) meaning() meaning {
+	f := facts{seen: s.fact}
+	if m, ok := f.standard(new(Rules)); ok {
+		return m
+	}
+	return inDoubt(policy.Unclassified)
 }
 
 var permission = sentinel{fs.ErrPermission, denied}
@@ -103,10 +128,14 @@ var waysByMethod = map[reflect.Type]ways{
 var (
 	numberType = reflect.TypeFor[number]()
 
-	// plain is the type of what errors.New returns, the commonest leaf of all: it
-	// needs no lookup.
-	plain       = reflect.TypeOf(errors.New(""))
-	plainTraits = learn(plain)
+	// The commonest types of all need no lookup, which is most of what a walk costs.
+	plain         = reflect.TypeOf(errors.New(""))
+	plainTraits   = learn(plain)
+	lateTraits    = learn(reflect.TypeOf(context.DeadlineExceeded))
+	urlTraits     = learn(reflect.TypeFor[*url.Error]())
+	opTraits      = learn(reflect.TypeFor[*net.OpError]())
+	syscallTraits = learn(reflect.TypeFor[*os.SyscallError]())
+	numberTraits  = learn(numberType)
 
 	// learned holds the traits of every other type that came by, by reflect.Type.
 	// It is bounded by the program's own types.
@@ -114,10 +143,27 @@ var (
 )
 
 func traitsOf(err error) *traits {
+	switch err.(type) {
+	case *url.Error:
+		return urlTraits
+	case *net.OpError:
+		return opTraits
+	case *os.SyscallError:
+		return syscallTraits
+	case number:
+		return numberTraits
+	}
+	if err == context.DeadlineExceeded {
+		return lateTraits
+	}
 	typ := reflect.TypeOf(err)
 	if typ == plain {
 		return plainTraits
 	}
+	return lookUp(typ)
+}
+
+func lookUp(typ reflect.Type) *traits {
 	if t, ok := learned.Load(typ); ok {
 		return t.(*traits)
 	}
@@ -145,6 +191,7 @@ func learn(typ reflect.Type) *traits {
 	for _, s := range sentinels {
 		if reflect.TypeOf(s.err) == typ {
 			t.values = append(t.values, s)
+			t.means = append(t.means, s.meaning())
 		}
 	}
 	t.asked = sentinels

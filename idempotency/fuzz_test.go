@@ -1,0 +1,250 @@
+package idempotency
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+)
+
+func FuzzParseKey(f *testing.F) { // L
+	for _, seed := range []string{"abc", `"abc"`, `"a\"b"`, `"a\\b"`, `"a\b"`, `"abc`, "", `""`, `"`, `a"b`, `"a";x=1`, "a b", "é", strings.Repeat("k", 256)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		key, err := ParseKey(value)
+		if err != nil {
+			if key != "" || len(value) > 8 && strings.Contains(err.Error(), value) {
+				t.Fatalf("%q: %q, %v", value, key, err)
+			}
+			return
+		}
+		if key == "" || len(key) > MaxKey {
+			t.Fatalf("%q is the key %q", value, key)
+		}
+		for _, c := range []byte(key) {
+			if c <= ' ' || c > '~' {
+				t.Fatalf("%q is the key %q", value, key)
+			}
+		}
+		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
+		if again, err := ParseKey(quoted); err != nil || again != key {
+			t.Fatalf("%q quoted is %q, %v", key, again, err)
+		}
+	})
+}
+
+func FuzzRecordCodec(f *testing.F) { // L
+	whole := Record{State: Done, Guarantee: Reexecute, Token: 7, Attempt: 2, LeaseUntil: -8, Expires: clock.Never, Retention: time.Hour,
+		Points: []Point{{"p", []byte("q")}}, Result: Result{Status: 201, Header: []Field{{"A", "b"}}, Body: []byte("body"), Omitted: true}}
+	for _, r := range []Record{{}, whole} {
+		b, _ := r.MarshalBinary()
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r, again Record
+		if r.UnmarshalBinary(b) != nil {
+			return
+		}
+		out, err := r.MarshalBinary()
+		if err != nil || again.UnmarshalBinary(out) != nil || !reflect.DeepEqual(r, again) {
+			t.Fatalf("%+v, then %+v (%v)", r, again, err)
+		}
+	})
+}
+
+func TestDamagedRecordsAreRefused(t *testing.T) {
+	whole, _ := Record{State: Done, Result: Result{Status: 200, Body: []byte("body")}}.MarshalBinary()
+	for i := range whole {
+		var r Record
+		if err := r.UnmarshalBinary(whole[:i]); err == nil {
+			t.Fatalf("%d bytes of %d were read", i, len(whole))
+		}
+		flipped := bytes.Clone(whole)
+		flipped[i] ^= 4
+		if err := r.UnmarshalBinary(flipped); err == nil {
+			t.Fatalf("a flipped bit in byte %d was not noticed", i)
+		}
+	}
+	newer := bytes.Clone(whole)
+	newer[0] = 2
+	var r Record
+	if err := r.UnmarshalBinary(newer); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("a newer version: %v", err)
+	}
+}
+
+// What happened to a key, as one who only reads the history would say.
+type history []happened
+
+type happened struct {
+	at    clock.Instant
+	event Event // begin, Extend, …
+	who   int64 // token: granted, or of the holder
+	lease time.Duration
+	body  string
+	g     Guarantee
+}
+
+const modelRetention = 1000
+
+// what recomputes the record from the whole history: the state, the token that
+// holds it and the end of its lease.
+func (h history) what(now clock.Instant) (s State, token int64, until clock.Instant, g Guarantee, body string) {
+	var ends clock.Instant
+	for _, e := range h {
+		switch e.event {
+		case begin:
+			s, token, until, g = Running, e.who, e.at+clock.Instant(e.lease), e.g
+		case Extend:
+			until = e.at + clock.Instant(e.lease)
+		case Complete:
+			s, body = Done, e.body
+		case Release:
+			s = Retryable
+		case Abandon:
+			s = Unknown
+		}
+		ends = e.at + modelRetention
+	}
+	switch {
+	case s != Running && s != Absent && now >= ends:
+		s = Absent
+	case s == Running && now >= until && g == Reexecute && now >= until+modelRetention:
+		s = Absent
+	}
+	return s, token, until, g, body
+}
+
+// Any sequence of claims, changes and passing time by several owners: the machine
+// says what the naive history says, no two tokens are live, and what is done stays.
+func FuzzMachine(f *testing.F) {
+	f.Add([]byte{0, 1, 10, 0, 3, 0, 1, 30, 0, 0, 3, 200, 3, 0})
+	f.Add([]byte{4, 0, 200, 0, 0, 0, 12, 1, 99, 1, 5, 0, 0})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		var r Record
+		var h history
+		var held []int64 // every token ever granted
+		now := clock.Instant(-500)
+		for ; len(script) >= 2; script = script[2:] {
+			op, arg := script[0]%8, script[1]
+			now += clock.Instant(script[0] / 8 * 7)
+			state, token, until, g, body := h.what(now)
+			if op < 3 {
+				c := Claim{Owner: [16]byte{1, arg, byte(len(h))}, Guarantee: Guarantee(arg % 2), Lease: time.Duration(arg), Retention: modelRetention}
+				a, changed := r.Begin(c, now)
+				if want := wantDecision(state, now >= until, g, c.Guarantee); a.Decision != want {
+					t.Fatalf("at %d: %v, want %v of %v\n%+v", now, a.Decision, want, state, h)
+				}
+				switch a.Decision {
+				case Run:
+					if len(held) > 0 && a.Record.Token <= held[len(held)-1] {
+						t.Fatalf("token %d after %v", a.Record.Token, held)
+					}
+					held = append(held, a.Record.Token)
+					h = append(h, happened{at: now, event: begin, who: a.Record.Token, lease: c.Lease, g: c.Guarantee})
+				case OutcomeUnknown:
+					if state == Running {
+						h = append(h, happened{at: now, event: Abandon})
+					}
+				case Replay:
+					if string(a.Record.Result.Body) != body {
+						t.Fatalf("replayed %q, want %q", a.Record.Result.Body, body)
+					}
+				}
+				if changed {
+					r = a.Record
+				}
+				continue
+			}
+			if op == 7 {
+				next, changed := r.Sweep(now)
+				lost := state == Running && now >= until && g != Reexecute
+				if gone := state == Absent && r.State != Absent; changed != (lost || gone) {
+					t.Fatalf("swept: %v, lost %v, gone %v", changed, lost, gone)
+				}
+				if lost {
+					h = append(h, happened{at: now, event: Abandon})
+				} else if changed {
+					next.Token = r.Token // the test has no clock that a token could come from
+				}
+				r = next
+				continue
+			}
+			if len(held) == 0 {
+				continue
+			}
+			who := held[int(arg)%len(held)]
+			change := Change{Event: [...]Event{3: Extend, 4: Complete, 5: Release, 6: Abandon}[op], Lease: time.Duration(arg), Result: Result{Body: fmt.Append(nil, who)}}
+			next, changed, err := r.Apply(Ref{Token: who}, change, now)
+			live := state == Running && who == token
+			if changed != live {
+				t.Fatalf("at %d %v by %d: changed %v (%v), the holder is %d of %v", now, change.Event, who, changed, err, token, state)
+			}
+			if changed {
+				h = append(h, happened{at: now, event: change.Event, who: who, lease: change.Lease, body: string(change.Result.Body)})
+			}
+			r = next
+		}
+	})
+}
+
+func wantDecision(s State, over bool, had, asks Guarantee) Decision {
+	switch {
+	case s == Absent, s == Retryable:
+		return Run
+	case s == Done:
+		return Replay
+	case s == Unknown:
+		return OutcomeUnknown
+	case !over:
+		return InProgress
+	case had == Reexecute && asks == Reexecute:
+		return Run
+	}
+	return OutcomeUnknown
+}
+
+// Every situation and event has at most one line, and every line is reachable.
+func TestTableIsAFunction(t *testing.T) {
+	seen := map[[2]int]bool{}
+	for _, m := range moves {
+		at := [2]int{int(m.from), int(m.on)}
+		if seen[at] {
+			t.Errorf("two lines for situation %d and %v", m.from, m.on)
+		}
+		seen[at] = true
+	}
+	for from := range situations {
+		for _, on := range []Event{begin, beginRecover} {
+			if table[from][on] == nil {
+				t.Errorf("situation %d has no answer to %v", from, on)
+			}
+		}
+	}
+	for _, m := range moves {
+		if m.from == done && m.to != Done {
+			t.Errorf("done becomes %v on %v", m.to, m.on)
+		}
+	}
+}
+
+func FuzzCanonicalJSON(f *testing.F) { // L
+	f.Add([]byte(`{"a":[1,2.0,null],"b":"\u00e9"}`))
+	f.Add([]byte(`{"a":1,"a":2}`))
+	r := &http.Request{Header: http.Header{"Content-Type": {"application/json"}}}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		once := CanonicalJSON(r, body)
+		if len(once) == 0 && len(body) > 0 {
+			t.Fatalf("%q became nothing", body)
+		}
+		if !bytes.Equal(CanonicalJSON(r, body), once) {
+			t.Fatalf("%q has two forms", body)
+		}
+	})
+}

@@ -1,0 +1,487 @@
+package idempotency
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSurface(t *testing.T) {
+	const uuid7 = "0196f5a2-5b1e-7c3d-9a4f-1d2e3f405162" // made in May 2025
+	two := post("a", "x")
+	two.Header.Add(HeaderKey, "a")
+	large := post("k", strings.Repeat("x", 33))
+	chunked := post("k", "")
+	chunked.Body, chunked.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat("x", 33))), -1
+	torn := post("k", "x")
+	torn.ContentLength = 2
+	for _, c := range []struct {
+		name    string
+		config  Config
+		request *http.Request
+		status  int
+		problem Problem
+	}{
+		{"11 missing", Config{}, post("", "x"), 400, Missing},
+		{"14 two lines", Config{}, two, 400, Malformed},
+		{"14 empty", Config{}, post("", "x", HeaderKey, ""), 400, Malformed},
+		{"14 256 bytes", Config{}, post(strings.Repeat("k", 256), "x"), 400, Malformed},
+		{"14 control byte", Config{}, post("a\x01b", "x"), 400, Malformed},
+		{"14 not ASCII", Config{}, post("clé", "x"), 400, Malformed},
+		{"14 unbalanced quote", Config{}, post(`"abc`, "x"), 400, Malformed},
+		{"14 joined by a proxy", Config{}, post(`abc, abc`, "x"), 400, Malformed},
+		{"14 aliases that differ", Config{Headers: []string{HeaderKey, "x-key"}}, post("a", "x", "X-Key", "b"), 400, Malformed},
+		{"44 an old UUID", Config{RejectExpired: true}, post(uuid7, "x"), 400, KeyExpired},
+		{"body over the limit", Config{MaxRequestBody: 32}, large, 413, BodyTooLarge},
+		{"body of unknown length over the limit", Config{MaxRequestBody: 32}, chunked, 413, BodyTooLarge},
+		{"body that ends early", Config{}, torn, 400, Unread},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, c.config, answer(200, "done"))
+			r.wantProblem(r.send(c.request), c.status, c.problem)
+			r.wantRuns(0)
+			if n := r.store.begun.Load(); n != 0 {
+				t.Errorf("the store was called %d times", n)
+			}
+		})
+	}
+}
+
+func TestAccepted(t *testing.T) {
+	alias := Config{Headers: []string{HeaderKey, "X-Key"}}
+	for _, c := range []struct {
+		name          string
+		config        Config
+		first, second *http.Request
+	}{
+		{"2 the same again", Config{}, post("k", "x"), post("k", "x")},
+		{"13 quoted and bare", Config{}, post(`"abc"`, "x"), post(`abc`, "x")},
+		{"15 255 bytes", Config{}, post(strings.Repeat("k", 255), "x"), post(strings.Repeat("k", 255), "x")},
+		{"aliases that agree", alias, post("a", "x", "X-Key", `"a"`), post("", "x", "X-Key", "a")},
+		{"no body", Config{}, post("k", ""), post("k", "")},
+		{"tracing differs", Config{}, post("k", "x", "Traceparent", "1"), post("k", "x", "Traceparent", "2", "Cookie", "c")},
+		{"9 members in another order", Config{Canonical: CanonicalJSON},
+			post("k", `{"a":1,"b":[true,"\u0041"]}`, "Content-Type", "application/json"),
+			post("k", ` {"b": [true, "A"], "a":1}`, "Content-Type", "application/json; charset=utf-8")},
+		{"10 another boundary", Config{Canonical: CanonicalMultipart}, form("one"), form("two")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, c.config, answer(201, "done"))
+			first := r.send(c.first)
+			r.wantReplay(first, r.send(c.second))
+			r.wantRuns(1)
+			if first.Code != 201 || first.Header().Get(HeaderKey) == "" {
+				t.Errorf("first: %d %v", first.Code, first.Header())
+			}
+		})
+	}
+}
+
+func form(boundary string) *http.Request {
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	w.SetBoundary(boundary)
+	w.WriteField("amount", "12")
+	w.Close()
+	return post("k", body.String(), "Content-Type", w.FormDataContentType())
+}
+
+func TestMismatch(t *testing.T) { // 6, 8, 9, 10
+	put, path, query := post("k", "x"), post("k", "x"), post("k", "x")
+	put.Method = http.MethodPatch
+	path.URL.Path = "/refunds"
+	query.URL.RawQuery = "a=2"
+	for _, c := range []struct {
+		name          string
+		config        Config
+		first, second *http.Request
+	}{
+		{"6 other body", Config{}, post("k", "x"), post("k", "y")},
+		{"8 other method", Config{}, post("k", "x"), put},
+		{"8 other path", Config{}, post("k", "x"), path},
+		{"8 other query", Config{}, post("k", "x"), query},
+		{"other media type", Config{}, post("k", "x"), post("k", "x", "Content-Type", "text/plain")},
+		{"other API version", Config{FingerprintHeaders: []string{"api-version"}}, post("k", "x", "Api-Version", "1"), post("k", "x", "Api-Version", "2")},
+		{"9 members in another order, raw", Config{}, post("k", `{"a":1,"b":2}`), post("k", `{"b":2,"a":1}`)},
+		{"9 a name twice is not canonical", Config{Canonical: CanonicalJSON},
+			post("k", `{"a":1,"a":2}`, "Content-Type", "application/json"), post("k", `{"a":2}`, "Content-Type", "application/json")},
+		{"9 large integers differ", Config{Canonical: CanonicalJSON},
+			post("k", `9007199254740993`, "Content-Type", "application/json"), post("k", `9007199254740992`, "Content-Type", "application/json")},
+		{"10 another boundary, raw", Config{}, form("one"), form("two")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, c.config, answer(201, "done"))
+			r.send(c.first)
+			before, _ := r.record("k").MarshalBinary()
+			r.wantProblem(r.send(c.second), 422, Mismatched)
+			r.wantRuns(1)
+			if after, _ := r.record("k").MarshalBinary(); !bytes.Equal(before, after) {
+				t.Error("42 a mismatch changed the record")
+			}
+		})
+	}
+}
+
+func TestPassesThrough(t *testing.T) {
+	for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} { // 16
+		r := newRig(t, Config{}, answer(200, ""))
+		req := httptest.NewRequest(method, "/", nil)
+		req.Header.Set(HeaderKey, "k")
+		if got := r.send(req).Header().Get(HeaderStatus); got != "ignored" {
+			t.Errorf("%s: status %q", method, got)
+		}
+		r.send(req)
+		r.wantRuns(2)
+	}
+	r := newRig(t, Config{Optional: true}, answer(200, "")) // 12
+	r.send(post("", "x"))
+	r.send(post("", "x"))
+	r.wantRuns(2)
+	if n := r.store.begun.Load(); n != 0 {
+		t.Errorf("the store was called %d times", n)
+	}
+}
+
+func TestTenantsNeverMeet(t *testing.T) { // 17
+	r := newRig(t, Config{}, func(w http.ResponseWriter, req *http.Request) { io.WriteString(w, req.Header.Get("Tenant")) })
+	a, b := r.send(post("k", "x", "Tenant", "a")), r.send(post("k", "other", "Tenant", "b"))
+	if a.Body.String() != "a" || b.Body.String() != "b" || b.Header().Get(HeaderReplayed) != "" {
+		t.Errorf("a got %q, b got %q", a.Body, b.Body)
+	}
+	r.wantRuns(2)
+}
+
+func TestConstruction(t *testing.T) { // 18
+	store, next := NewMemoryStore(0, 0), http.NotFoundHandler()
+	for name, make := range map[string]func() (*Handler, error){
+		"no scope":           func() (*Handler, error) { return New(nil, store, next, Config{}) },
+		"no store":           func() (*Handler, error) { return New(Global, nil, next, Config{}) },
+		"no next":            func() (*Handler, error) { return New(Global, store, nil, Config{}) },
+		"tx without a store": func() (*Handler, error) { return New(Global, store, next, Config{Guarantee: Tx}) },
+		"a negative lease":   func() (*Handler, error) { return New(Global, store, next, Config{Lease: -1}) },
+		"an odd status":      func() (*Handler, error) { return New(Global, store, next, Config{MismatchStatus: 200}) },
+		"a cookie to keep":   func() (*Handler, error) { return New(Global, store, next, Config{KeepHeaders: []string{"set-cookie"}}) },
+	} {
+		if h, err := make(); err == nil || h != nil {
+			t.Errorf("%s: %v, %v", name, h, err)
+		}
+	}
+	h, _ := New(func(*http.Request) string { return "" }, store, next, Config{})
+	r := &rig{T: t, h: h}
+	r.wantProblem(r.send(post("k", "x")), 500, NoScope)
+}
+
+func TestRevokedCallerGetsNoReplay(t *testing.T) { // 19: the order of layers
+	r := newRig(t, Config{}, answer(200, "secret"))
+	allowed := true
+	guarded := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !allowed {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		r.h.ServeHTTP(w, req)
+	})
+	guarded.ServeHTTP(httptest.NewRecorder(), post("k", "x"))
+	allowed = false
+	w := httptest.NewRecorder()
+	guarded.ServeHTTP(w, post("k", "x"))
+	if w.Code != 401 || w.Body.Len() > 0 {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+func TestWhatIsReplayed(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write([]byte("hello"))
+	z.Close()
+	for _, c := range []struct {
+		name string
+		work http.HandlerFunc
+		want map[string]string // of the replay; empty means absent
+	}{
+		{"20 201 with Location", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/1")
+			answer(201, "{}")(w, nil)
+		}, map[string]string{"Location": "/1"}},
+		{"21 204 has no content type", answer(204, ""), map[string]string{"Content-Type": ""}},
+		{"22 400", answer(400, "bad"), nil},
+		{"22 404", answer(404, ""), nil},
+		{"22 409", answer(409, "conflict"), map[string]string{"Retry-After": ""}},
+		{"22 422", answer(422, "no"), nil},
+		{"27 writes nothing", func(http.ResponseWriter, *http.Request) {}, nil},
+		{"28 what belongs to the moment", func(w http.ResponseWriter, _ *http.Request) {
+			for _, name := range []string{"Set-Cookie", "Date", "X-Request-Id", "Access-Control-Allow-Origin", "Etag", "Vary", "Custom", "Language"} {
+				w.Header().Set(name, "x")
+			}
+			w.Header().Set("Connection", "close, Vary")
+		}, map[string]string{"Set-Cookie": "", "Date": "", "X-Request-Id": "", "Access-Control-Allow-Origin": "", "Vary": "", "Custom": "", "Etag": "x", "Language": "x", "Connection": ""}},
+		{"29 gzip", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Write(packed.Bytes())
+		}, map[string]string{"Content-Encoding": "gzip"}},
+		{"the type that was guessed", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
+			map[string]string{"Content-Type": "text/html; charset=utf-8"}},
+		{"headers set after the first byte are not part of it", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(200)
+			w.Header().Set("ETag", "late")
+		}, map[string]string{"Etag": ""}},
+		{"24 a 500 under hold", answer(500, "oops"), nil},
+		{"23 a 429 under hold", answer(429, "later"), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, Config{KeepHeaders: []string{"Language"}}, c.work)
+			first := r.send(post("k", "x"))
+			second := r.send(post("k", "x"))
+			r.wantReplay(first, second)
+			r.wantRuns(1)
+			for name, want := range c.want {
+				if got := second.Header().Get(name); got != want {
+					t.Errorf("%s: %q, want %q", name, got, want)
+				}
+			}
+			if first.Header().Get("Set-Cookie") != "" && r.seen.count(CookieDropped) != 1 {
+				t.Error("a dropped cookie was not told")
+			}
+		})
+	}
+}
+
+// Values of several lines stay several lines.
+func TestLinesAreNotJoined(t *testing.T) {
+	r := newRig(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Vary"] = []string{"A, B", "C"}
+		w.WriteHeader(200)
+	})
+	r.send(post("k", "x"))
+	if got := r.send(post("k", "x")).Header()["Vary"]; len(got) != 2 || got[0] != "A, B" || got[1] != "C" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	noEffect := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			NoEffect(r.Context())
+			w.WriteHeader(status)
+		}
+	}
+	later := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(503)
+	}
+	for _, c := range []struct {
+		name      string
+		guarantee Guarantee
+		work      http.HandlerFunc
+		runs      int64 // after two requests
+		state     State
+	}{
+		{"23 429, reexecute", Reexecute, answer(429, ""), 2, Retryable},
+		{"23 429, hold", Hold, answer(429, ""), 1, Done},
+		{"23 429 without effect, hold", Hold, noEffect(429), 2, Retryable},
+		{"408, reexecute", Reexecute, answer(408, ""), 2, Retryable},
+		{"24 500, hold", Hold, answer(500, ""), 1, Done},
+		{"24 500, reexecute", Reexecute, answer(500, ""), 2, Retryable},
+		{"25 500 without effect, hold", Hold, noEffect(500), 2, Retryable},
+		{"503 with Retry-After, hold", Hold, later, 1, Done},
+		{"503 with Retry-After, reexecute", Reexecute, later, 2, Retryable},
+		{"200 without effect, hold", Hold, noEffect(200), 1, Done},
+		{"404, reexecute", Reexecute, answer(404, ""), 1, Done},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, Config{Guarantee: c.guarantee}, c.work)
+			first := r.send(post("k", "x"))
+			if second := r.send(post("k", "x")); first.Code != second.Code {
+				t.Errorf("first %d, second %d", first.Code, second.Code)
+			}
+			r.wantRuns(c.runs)
+			if got := r.record("k").State; got != c.state {
+				t.Errorf("the record is %v, want %v", got, c.state)
+			}
+		})
+	}
+}
+
+func TestPanic(t *testing.T) { // 26
+	for _, c := range []struct {
+		guarantee Guarantee
+		noEffect  bool
+		runs      int64
+		state     State
+	}{{Hold, false, 1, Unknown}, {Hold, true, 2, Retryable}, {Reexecute, false, 1, Running}} {
+		r := newRig(t, Config{Guarantee: c.guarantee}, nil)
+		r.work = func(_ http.ResponseWriter, req *http.Request) {
+			if c.noEffect {
+				NoEffect(req.Context())
+			}
+			panic("boom")
+		}
+		if c.guarantee == Reexecute {
+			c.runs, c.state = 2, Retryable
+		}
+		for range 2 {
+			func() {
+				defer func() {
+					if p := recover(); p != nil && p != "boom" {
+						t.Errorf("panic %v", p)
+					}
+				}()
+				w := r.send(post("k", "x"))
+				r.wantProblem(w, 409, OutcomeIsUnknown)
+			}()
+		}
+		r.wantRuns(c.runs)
+		if got := r.record("k").State; got != c.state {
+			t.Errorf("%v: the record is %v, want %v", c.guarantee, got, c.state)
+		}
+	}
+}
+
+func TestBodyAtTheLimit(t *testing.T) { // 31
+	for _, size := range []int{64, 65, 640} {
+		r := newRig(t, Config{MaxResponseBody: 64}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/1")
+			for range size {
+				w.Write([]byte("x"))
+			}
+		})
+		first := r.send(post("k", "x"))
+		if first.Body.Len() != size {
+			t.Errorf("the client got %d bytes of %d", first.Body.Len(), size)
+		}
+		second := r.send(post("k", "x"))
+		if size == 64 {
+			r.wantReplay(first, second)
+		} else {
+			r.wantProblem(second, 409, NotRetained)
+			if b := second.Body.String(); !strings.Contains(b, `"original_status":200`) || !strings.Contains(b, `"location":"/1"`) {
+				t.Errorf("problem: %s", b)
+			}
+		}
+		r.wantRuns(1)
+	}
+}
+
+// What the store finds too large is done all the same.
+func TestStoreKeepsLess(t *testing.T) {
+	r := newRig(t, Config{}, answer(200, "0123456789"))
+	r.store.maxValue = 5
+	if got := r.send(post("k", "x")).Body.String(); got != "0123456789" {
+		t.Errorf("the client got %q", got)
+	}
+	r.wantProblem(r.send(post("k", "x")), 409, NotRetained)
+	r.wantRuns(1)
+}
+
+func TestStoreDownAtBegin(t *testing.T) { // 40
+	r := newRig(t, Config{}, answer(200, "done"))
+	r.store.fail(&r.store.begin, errDown)
+	r.wantProblem(r.send(post("k", "x")), 503, StoreUnavailable)
+	r.wantRuns(0)
+
+	for _, err := range []error{ErrFull, errDown} {
+		r = newRig(t, Config{FailOpen: true}, answer(200, "done"))
+		r.store.fail(&r.store.begin, err)
+		if w := r.send(post("k", "x")); w.Code != 200 || w.Header().Get(HeaderStatus) != "not-recorded" {
+			t.Errorf("fail open: %d %v", w.Code, w.Header())
+		}
+		if r.seen.count(FailedOpen) != 1 {
+			t.Error("failing open was not told")
+		}
+	}
+	// There is a record: it may be of work that was done.
+	r = newRig(t, Config{FailOpen: true}, answer(200, "done"))
+	r.store.fail(&r.store.begin, ErrUnreadable)
+	r.wantProblem(r.send(post("k", "x")), 503, RecordUnreadable)
+	r.wantRuns(0)
+}
+
+func TestLogsHoldNoSecrets(t *testing.T) { // 50
+	var text bytes.Buffer
+	r := newRig(t, Config{}, answer(500, "secretbody"))
+	log := LogTo(newLog(&text))
+	r.send(post("secretkey", "secretbody"))
+	r.send(post("secretkey", "other"))
+	r.store.fail(&r.store.begin, errDown)
+	r.send(post("secretkey", "secretbody"))
+	for _, n := range r.seen.all {
+		log.Observe(context.Background(), n)
+	}
+	id := IDOf("t/", "secretkey").String()
+	if s := text.String(); strings.Contains(s, "secret") || strings.Count(s, id) < 5 {
+		t.Errorf("log:\n%s", s)
+	}
+}
+
+func TestContextOfARun(t *testing.T) { // 64
+	keys := map[string]bool{}
+	tokens := []int64{}
+	r := newRig(t, Config{Guarantee: Reexecute}, func(w http.ResponseWriter, req *http.Request) {
+		ctx, cancel := context.WithTimeout(req.Context(), time.Second) // from below, too
+		defer cancel()
+		tokens = append(tokens, Token(ctx))
+		for _, step := range []string{"capture", "refund"} {
+			key := DeriveKey(ctx, step)
+			if again := DeriveKey(ctx, step); again != key || len(key) != 64 || strings.Contains(key, "k") {
+				t.Errorf("keys %q and %q", key, again)
+			}
+			keys[req.Header.Get("Tenant")+key] = true
+			keys[key] = true
+		}
+		w.WriteHeader(503)
+	})
+	for range 2 {
+		r.send(post("k", "x", "Tenant", "a"))
+	}
+	r.send(post("k", "x", "Tenant", "b"))
+	if len(keys) != 8 { // four keys, each with and without its tenant
+		t.Errorf("%d keys: %v", len(keys), keys)
+	}
+	if len(tokens) != 3 || tokens[0] >= tokens[1] {
+		t.Errorf("tokens %v", tokens)
+	}
+	if Token(t.Context()) != 0 || DeriveKey(t.Context(), "x") != "" {
+		t.Error("there is no run here")
+	}
+}
+
+func TestPhases(t *testing.T) {
+	charged, mailed := 0, 0
+	r := newRig(t, Config{Guarantee: Reexecute}, func(w http.ResponseWriter, req *http.Request) {
+		id, err := Phase(req.Context(), "charge", func(context.Context) ([]byte, error) { charged++; return []byte("ch_1"), nil })
+		if err != nil || string(id) != "ch_1" {
+			t.Errorf("phase: %q, %v", id, err)
+		}
+		_, err = Phase(req.Context(), "mail", func(context.Context) ([]byte, error) {
+			mailed++
+			if mailed == 1 {
+				return nil, errDown
+			}
+			return nil, nil
+		})
+		if err != nil {
+			w.WriteHeader(503)
+		}
+	})
+	r.send(post("k", "x"))
+	if got := r.send(post("k", "x")).Code; got != 200 || charged != 1 || mailed != 2 {
+		t.Errorf("%d: charged %d times, mailed %d times", got, charged, mailed)
+	}
+	// A run whose point is not stored must stop.
+	r = newRig(t, Config{}, func(w http.ResponseWriter, req *http.Request) {
+		r.store.fail(&r.store.apply, errDown)
+		if _, err := Phase(req.Context(), "p", func(context.Context) ([]byte, error) { return nil, nil }); err == nil {
+			t.Error("the lost point was not told")
+		}
+		r.store.fail(&r.store.apply, nil)
+	})
+	r.send(post("k", "x"))
+}

@@ -1,0 +1,217 @@
+package idempotency
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A deafStore does what it is told and does not say so.
+type deafStore struct {
+	Store
+	deaf atomic.Pointer[error]
+}
+
+func (s *deafStore) Begin(ctx context.Context, c Claim) (Answer, error) {
+	a, err := s.Store.Begin(ctx, c)
+	if e := s.deaf.Load(); e != nil {
+		return Answer{}, *e
+	}
+	return a, err
+}
+
+// Streams need real connections.
+func (r *rig) serve() (call func() *http.Response) {
+	server := httptest.NewServer(r.h)
+	r.Cleanup(server.Close)
+	return func() *http.Response {
+		r.Helper()
+		req, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, server.URL, strings.NewReader("x"))
+		req.Header.Set(HeaderKey, "k")
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.Cleanup(func() { resp.Body.Close() })
+		return resp
+	}
+}
+
+func TestFlushedChunks(t *testing.T) { // 32
+	next := make(chan struct{})
+	r := newRig(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		for _, part := range []string{"one ", "two ", "three"} {
+			io.WriteString(w, part)
+			http.NewResponseController(w).Flush()
+			<-next
+		}
+	})
+	call := r.serve()
+	resp := call()
+	for _, part := range []string{"one ", "two ", "three"} {
+		buf := make([]byte, len(part))
+		if _, err := io.ReadFull(resp.Body, buf); err != nil || string(buf) != part {
+			t.Fatalf("%q, %v", buf, err)
+		}
+		next <- struct{}{}
+	}
+	io.Copy(io.Discard, resp.Body)
+	second := call()
+	body, _ := io.ReadAll(second.Body)
+	if string(body) != "one two three" || second.Header.Get(HeaderReplayed) != "true" {
+		t.Errorf("replay %q %v", body, second.Header)
+	}
+	r.wantRuns(1)
+}
+
+func TestEndlessResponses(t *testing.T) { // 33
+	for name, work := range map[string]http.HandlerFunc{
+		"hijack": func(w http.ResponseWriter, _ *http.Request) {
+			conn, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			rw.WriteString("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+			rw.Flush()
+			conn.Close()
+		},
+		"event stream": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, "hi")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done() // it follows the client
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{}, work)
+			call := r.serve()
+			resp := call()
+			buf := make([]byte, 2)
+			if _, err := io.ReadFull(resp.Body, buf); err != nil || string(buf) != "hi" {
+				t.Fatalf("%q, %v", buf, err)
+			}
+			again := call()
+			body, _ := io.ReadAll(again.Body)
+			if again.StatusCode != 409 || !strings.Contains(string(body), string(NotRetained)) {
+				t.Errorf("%d %s", again.StatusCode, body)
+			}
+			resp.Body.Close()
+			r.wantRuns(1)
+		})
+	}
+}
+
+func TestTrailers(t *testing.T) { // 30
+	for name, work := range map[string]http.HandlerFunc{
+		"declared": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "Checksum")
+			io.WriteString(w, "body")
+			w.Header().Set("Checksum", "c")
+		},
+		"by prefix": func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "body")
+			w.Header().Set(http.TrailerPrefix+"Checksum", "c")
+		},
+		"flushed": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "Checksum")
+			io.WriteString(w, "body")
+			w.(http.Flusher).Flush()
+			w.Header().Set("Checksum", "c")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{}, work)
+			call := r.serve()
+			for n := range 2 {
+				resp := call()
+				body, _ := io.ReadAll(resp.Body)
+				if string(body) != "body" || resp.Trailer.Get("Checksum") != "c" || resp.Header.Get("Checksum") != "" {
+					t.Errorf("response %d: %q, trailer %v, header %v", n, body, resp.Trailer, resp.Header)
+				}
+			}
+			r.wantRuns(1)
+		})
+	}
+}
+
+func TestWritesAfterReturn(t *testing.T) {
+	var late http.ResponseWriter
+	r := newRig(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		late = w
+		io.WriteString(w, "done")
+	})
+	first := r.send(post("k", "x"))
+	if _, err := io.WriteString(late, "late"); !errors.Is(err, errWroteLate) {
+		t.Errorf("late write: %v", err)
+	}
+	late.WriteHeader(500)
+	late.(http.Flusher).Flush()
+	if _, _, err := late.(http.Hijacker).Hijack(); err == nil {
+		t.Error("late hijack")
+	}
+	r.wantReplay(first, r.send(post("k", "x")))
+	if r.seen.count(WrittenLate) != 2 {
+		t.Error("late writes were not told")
+	}
+}
+
+// The record is whole although the client went while it was written.
+func TestClientGoesWhileItReads(t *testing.T) { // 34
+	broken := make(chan struct{})
+	r := newRig(t, Config{}, nil)
+	r.work = func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "first ")
+		w.(http.Flusher).Flush()
+		<-broken
+		for range 100 {
+			if _, err := io.WriteString(w, strings.Repeat("x", 1000)); err != nil {
+				t.Errorf("a write failed: %v", err)
+				return
+			}
+		}
+	}
+	server := httptest.NewServer(r.h)
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader("x"))
+	req.Header.Set(HeaderKey, "k")
+	resp, err := server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bufio.NewReader(resp.Body).ReadByte()
+	cancel()
+	resp.Body.Close()
+	close(broken)
+	for range 200 {
+		if r.seen.count(Ended) == 1 {
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	if got := len(r.record("k").Result.Body); got != 100_006 {
+		t.Errorf("the record has %d bytes", got)
+	}
+	r.wantRuns(1)
+}
+
+func TestInformationalResponsesPass(t *testing.T) {
+	r := newRig(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a.css>")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(201)
+	})
+	if resp := r.serve()(); resp.StatusCode != 201 {
+		t.Errorf("%d", resp.StatusCode)
+	}
+	if got := r.record("k").Result.Status; got != 201 {
+		t.Errorf("stored %d", got)
+	}
+}
