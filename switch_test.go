@@ -2,8 +2,6 @@ package gabion_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,19 +11,6 @@ import (
 	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/policy"
 )
-
-func ExampleDependency_Breaker() {
-	payments := gabion.New("payments", policy.Policy{})
-	hand, _ := payments.Breaker("")
-	hand.ForceOpen(time.Hour) // an operator keeps everybody off for an hour
-	err := payments.Run(context.Background(), func(context.Context) error { return nil })
-	fmt.Println(errors.Is(err, gabion.BreakerOpen))
-	hand.Reset()
-	fmt.Println(payments.Run(context.Background(), func(context.Context) error { return nil }))
-	// Output:
-	// true
-	// <nil>
-}
 
 func TestTheHandOnABreaker(t *testing.T) {
 	ok := func(d *gabion.Dependency) error {
