@@ -10,22 +10,23 @@ import (
 // An execution is a run with what the Handler needs to end it.
 type execution struct {
 	run
-	h    *Handler
-	rec  recorder
-	beat *heartbeat
+	h      *Handler
+	client context.Context // the request's, which ends when the client goes
+	rec    recorder
+	beat   heartbeat
+	body   replayedBody
 }
 
 // run runs the handler under its claim.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record Record, begun time.Time) {
-	x := &execution{h: h}
+	x := &execution{h: h, client: r.Context()}
 	// The work goes on when its client goes: half of it would help nobody, and the
 	// client will ask again.
 	x.Context, x.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer x.cancel(nil)
 	x.store, x.ref, x.points = h.store, Ref{in.claim.ID, record.Token}, record.Points
-	x.rec = recorder{w: w, limit: h.limit, note: x.note}
-	x.rec.early = func(res Result) { x.keepEarly(r.Context(), res) }
-	x.beat = h.beat(&x.run, begun)
+	x.rec.w, x.rec.limit, x.rec.host = w, h.limit, x
+	x.beat.start(h, &x.run, begun)
 	returned := false
 	defer func() {
 		x.rec.close(returned)
@@ -34,7 +35,7 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record R
 		}
 		h.waiting.wake(in.claim.ID)
 	}()
-	h.next.ServeHTTP(&x.rec, in.request(r, &x.run))
+	h.next.ServeHTTP(&x.rec, in.request(&x.run, r, &x.body))
 	returned = true
 	x.rec.close(true)
 	x.end(r)
@@ -44,12 +45,12 @@ func (x *execution) note(s Signal) { x.h.tell(x, Notice{Signal: s, ID: x.ref.ID}
 
 // keepEarly stores that the work is done while its response is still under way:
 // it can't be kept. From then on there is no lease, and the work is the client's.
-func (x *execution) keepEarly(client context.Context, res Result) {
+func (x *execution) keepEarly(res Result) {
 	x.beat.stop()
 	if err := x.apply(Change{Event: Complete, Result: res}); err != nil {
 		x.failed(err, Change{Event: Complete, Result: res})
 	}
-	context.AfterFunc(client, func() { x.cancel(context.Cause(client)) })
+	context.AfterFunc(x.client, func() { x.cancel(context.Cause(x.client)) })
 }
 
 // end ends a run whose handler returned.
@@ -156,7 +157,7 @@ func (x *execution) apply(c Change) error { return x.h.apply(x, x.ref, c) }
 // apply makes a change. A body that is too large for the store is left out: what
 // was done stays done.
 func (h *Handler) apply(ctx context.Context, ref Ref, c Change) error {
-	bound := newBounded(context.WithoutCancel(ctx), time.Now().Add(resultTimeout))
+	bound := newBounded(ctx, time.Now().Add(resultTimeout))
 	defer bound.stop()
 	err := h.store.Apply(bound, ref, c)
 	if errors.Is(err, ErrTooLarge) && len(c.Result.Body) > 0 {

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"reflect"
 	"strings"
@@ -126,72 +127,85 @@ func (h history) what(now clock.Instant) (s State, token int64, until clock.Inst
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{0, 1, 10, 0, 3, 0, 1, 30, 0, 0, 3, 200, 3, 0})
 	f.Add([]byte{4, 0, 200, 0, 0, 0, 12, 1, 99, 1, 5, 0, 0})
-	f.Fuzz(func(t *testing.T, script []byte) {
-		var r Record
-		var h history
-		var held []int64 // every token ever granted
-		now := clock.Instant(-500)
-		for ; len(script) >= 2; script = script[2:] {
-			op, arg := script[0]%8, script[1]
-			now += clock.Instant(script[0] / 8 * 7)
-			state, token, until, g, body := h.what(now)
-			if op < 3 {
-				c := Claim{Owner: [16]byte{1, arg, byte(len(h))}, Guarantee: Guarantee(arg % 2), Lease: time.Duration(arg), Retention: modelRetention}
-				a, changed := r.Begin(c, now)
-				if want := wantDecision(state, now >= until, g, c.Guarantee); a.Decision != want {
-					t.Fatalf("at %d: %v, want %v of %v\n%+v", now, a.Decision, want, state, h)
-				}
-				switch a.Decision {
-				case Run:
-					if len(held) > 0 && a.Record.Token <= held[len(held)-1] {
-						t.Fatalf("token %d after %v", a.Record.Token, held)
-					}
-					held = append(held, a.Record.Token)
-					h = append(h, happened{at: now, event: begin, who: a.Record.Token, lease: c.Lease, g: c.Guarantee})
-				case OutcomeUnknown:
-					if state == Running {
-						h = append(h, happened{at: now, event: Abandon})
-					}
-				case Replay:
-					if string(a.Record.Result.Body) != body {
-						t.Fatalf("replayed %q, want %q", a.Record.Result.Body, body)
-					}
-				}
-				if changed {
-					r = a.Record
-				}
-				continue
+	f.Fuzz(follow)
+}
+
+func TestMachineFollowsHistories(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		script := make([]byte, 60)
+		for i := range script {
+			script[i] = byte(random.Uint32())
+		}
+		follow(t, script)
+	}
+}
+
+func follow(t *testing.T, script []byte) {
+	var r Record
+	var h history
+	var held []int64 // every token ever granted
+	now := clock.Instant(-500)
+	for ; len(script) >= 2; script = script[2:] {
+		op, arg := script[0]%8, script[1]
+		now += clock.Instant(script[0] / 8 * 7)
+		state, token, until, g, body := h.what(now)
+		if op < 3 {
+			c := Claim{Owner: [16]byte{1, arg, byte(len(h))}, Guarantee: Guarantee(arg % 2), Lease: time.Duration(arg), Retention: modelRetention}
+			a, changed := r.Begin(c, now)
+			if want := wantDecision(state, now >= until, g, c.Guarantee); a.Decision != want {
+				t.Fatalf("at %d: %v, want %v of %v\n%+v", now, a.Decision, want, state, h)
 			}
-			if op == 7 {
-				next, changed := r.Sweep(now)
-				lost := state == Running && now >= until && g != Reexecute
-				if gone := state == Absent && r.State != Absent; changed != (lost || gone) {
-					t.Fatalf("swept: %v, lost %v, gone %v", changed, lost, gone)
+			switch a.Decision {
+			case Run:
+				if len(held) > 0 && a.Record.Token <= held[len(held)-1] {
+					t.Fatalf("token %d after %v", a.Record.Token, held)
 				}
-				if lost {
+				held = append(held, a.Record.Token)
+				h = append(h, happened{at: now, event: begin, who: a.Record.Token, lease: c.Lease, g: c.Guarantee})
+			case OutcomeUnknown:
+				if state == Running {
 					h = append(h, happened{at: now, event: Abandon})
-				} else if changed {
-					next.Token = r.Token // the test has no clock that a token could come from
 				}
-				r = next
-				continue
-			}
-			if len(held) == 0 {
-				continue
-			}
-			who := held[int(arg)%len(held)]
-			change := Change{Event: [...]Event{3: Extend, 4: Complete, 5: Release, 6: Abandon}[op], Lease: time.Duration(arg), Result: Result{Body: fmt.Append(nil, who)}}
-			next, changed, err := r.Apply(Ref{Token: who}, change, now)
-			live := state == Running && who == token
-			if changed != live {
-				t.Fatalf("at %d %v by %d: changed %v (%v), the holder is %d of %v", now, change.Event, who, changed, err, token, state)
+			case Replay:
+				if string(a.Record.Result.Body) != body {
+					t.Fatalf("replayed %q, want %q", a.Record.Result.Body, body)
+				}
 			}
 			if changed {
-				h = append(h, happened{at: now, event: change.Event, who: who, lease: change.Lease, body: string(change.Result.Body)})
+				r = a.Record
+			}
+			continue
+		}
+		if op == 7 {
+			next, changed := r.Sweep(now)
+			lost := state == Running && now >= until && g != Reexecute
+			if gone := state == Absent && r.State != Absent; changed != (lost || gone) {
+				t.Fatalf("swept: %v, lost %v, gone %v", changed, lost, gone)
+			}
+			if lost {
+				h = append(h, happened{at: now, event: Abandon})
+			} else if changed {
+				next.Token = r.Token // the test has no clock that a token could come from
 			}
 			r = next
+			continue
 		}
-	})
+		if len(held) == 0 {
+			continue
+		}
+		who := held[int(arg)%len(held)]
+		change := Change{Event: [...]Event{3: Extend, 4: Complete, 5: Release, 6: Abandon}[op], Lease: time.Duration(arg), Result: Result{Body: fmt.Append(nil, who)}}
+		next, changed, err := r.Apply(Ref{Token: who}, change, now)
+		live := state == Running && who == token
+		if changed != live {
+			t.Fatalf("at %d %v by %d: changed %v (%v), the holder is %d of %v", now, change.Event, who, changed, err, token, state)
+		}
+		if changed {
+			h = append(h, happened{at: now, event: change.Event, who: who, lease: change.Lease, body: string(change.Result.Body)})
+		}
+		r = next
+	}
 }
 
 func wantDecision(s State, over bool, had, asks Guarantee) Decision {

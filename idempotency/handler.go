@@ -133,7 +133,7 @@ const claimTries = 3
 // before.
 func (h *Handler) claim(ctx context.Context, c Claim) (a Answer, begun time.Time, err error) {
 	begun = time.Now()
-	bound := newBounded(context.WithoutCancel(ctx), begun.Add(h.config.StoreTimeout))
+	bound := newBounded(ctx, begun.Add(h.config.StoreTimeout))
 	defer bound.stop()
 	pause := 10 * time.Millisecond
 	for n := 1; ; n++ {
@@ -175,7 +175,7 @@ func (h *Handler) unanswered(w http.ResponseWriter, r *http.Request, in input, e
 	if h.config.FailOpen {
 		h.tell(r.Context(), Notice{Signal: FailedOpen, ID: in.claim.ID, Err: err})
 		w.Header()[HeaderStatus] = notRecorded
-		h.next.ServeHTTP(w, in.request(r, r.Context()))
+		h.next.ServeHTTP(w, in.request(r.Context(), r, new(replayedBody)))
 		return
 	}
 	h.refuse(w, r, in.claim.ID, refusal{problem: StoreUnavailable, retryAfter: time.Second, err: err})

@@ -120,11 +120,10 @@ type replayedBody struct{ bytes.Reader }
 func (*replayedBody) Close() error { return nil }
 
 // request returns the request for the handler, with its body to be read again.
-func (in *input) request(r *http.Request, ctx context.Context) *http.Request {
+func (in *input) request(ctx context.Context, r *http.Request, body *replayedBody) *http.Request {
 	r = r.WithContext(ctx)
 	r.Body, r.ContentLength = http.NoBody, int64(len(in.body))
 	if len(in.body) > 0 {
-		body := new(replayedBody)
 		body.Reset(in.body)
 		r.Body = body
 		r.TransferEncoding = nil

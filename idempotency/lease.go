@@ -36,12 +36,12 @@ type heartbeat struct {
 	fenced  bool // the run was cancelled
 }
 
-func (h *Handler) beat(x *run, begun time.Time) *heartbeat {
-	b := &heartbeat{h: h, x: x, until: begun.Add(h.config.Lease), last: begun.Add(h.config.MaxExecution)}
+func (b *heartbeat) start(h *Handler, x *run, begun time.Time) {
+	b.h, b.x = h, x
+	b.until, b.last = begun.Add(h.config.Lease), begun.Add(h.config.MaxExecution)
 	b.mu.Lock()
 	b.timer = time.AfterFunc(b.pause(begun), b.fire)
 	b.mu.Unlock()
-	return b
 }
 
 // pause returns how long to wait for the next beat. The caller holds mu.
@@ -67,7 +67,7 @@ func (b *heartbeat) fire() {
 		return
 	}
 	edge := b.until.Add(-b.margin())
-	ctx := newBounded(context.WithoutCancel(b.x), edge)
+	ctx := newBounded(b.x, edge)
 	err := b.h.store.Apply(ctx, b.x.ref, Change{Event: Extend, Lease: b.h.config.Lease})
 	ctx.stop()
 	if b.isStopped() {
@@ -130,36 +130,37 @@ func (b *heartbeat) stop() (fenced bool) {
 	return fenced
 }
 
-// A bounded context ends at a moment. Unlike that of context.WithDeadline it arms a
-// timer only when somebody asks to be told, which a store in memory never does.
+// A bounded context has the values of another and ends at a moment, whenever that
+// other ends. Unlike that of context.WithDeadline it arms a timer only when somebody
+// asks to be told, which a store in memory never does.
 type bounded struct {
-	context.Context
+	values context.Context
 	end    time.Time
 	mu     sync.Mutex // guards armed and cancel
 	armed  context.Context
 	cancel context.CancelFunc
 }
 
-func newBounded(parent context.Context, end time.Time) *bounded {
-	return &bounded{Context: parent, end: end}
+func newBounded(values context.Context, end time.Time) *bounded {
+	return &bounded{values: values, end: end}
 }
 
 func (c *bounded) arm() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.armed == nil {
-		c.armed, c.cancel = context.WithDeadline(c.Context, c.end)
+		c.armed, c.cancel = context.WithDeadline(context.WithoutCancel(c.values), c.end)
 	}
 	return c.armed
 }
 
 // Deadline implements [context.Context].
 func (c *bounded) Deadline() (time.Time, bool) {
-	if end, ok := c.Context.Deadline(); ok && end.Before(c.end) {
-		return end, true
-	}
 	return c.end, true
 }
+
+// Value implements [context.Context].
+func (c *bounded) Value(key any) any { return c.values.Value(key) }
 
 // Done implements [context.Context].
 func (c *bounded) Done() <-chan struct{} { return c.arm().Done() }

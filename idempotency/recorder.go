@@ -13,6 +13,12 @@ import (
 
 var errWroteLate = errors.New("idempotency: the response was written to after the handler returned")
 
+// A host is whom a recorder works for. It is called outside the recorder's lock.
+type host interface {
+	note(Signal)
+	keepEarly(Result) // stores the result of a response that can't be kept, before it is sent
+}
+
 // A recorder is the ResponseWriter that the handler sees. It holds the response
 // back until it is stored, so that nobody sees an answer that a retry would not
 // get. It lets go early when the handler flushes or the body is too big to keep;
@@ -22,10 +28,9 @@ var errWroteLate = errors.New("idempotency: the response was written to after th
 // past the record.
 type recorder struct {
 	w     http.ResponseWriter
-	limit int          // most bytes of body to keep
-	held  bool         // nothing is sent before COMMIT
-	early func(Result) // stores the result of a response that can't be kept, before it is sent
-	note  func(Signal) // tells the observer
+	limit int  // most bytes of body to keep
+	held  bool // nothing is sent before COMMIT
+	host  host
 
 	mu       sync.Mutex // guards all below against handlers that write after they returned
 	status   int        // zero until the header is written
@@ -50,7 +55,7 @@ func (c *recorder) unlock() {
 	c.pending = nil
 	c.mu.Unlock()
 	for _, s := range pending {
-		c.note(s)
+		c.host.note(s)
 	}
 }
 
@@ -176,12 +181,12 @@ func (c *recorder) send() {
 // giveUp stores that the work was done and its response is not kept.
 func (c *recorder) giveUp() {
 	c.mu.Lock()
-	status, first := c.status, !c.stored && c.early != nil
+	status, first := c.status, !c.stored && !c.held
 	c.omitted, c.stored = true, c.stored || first
 	c.pending = append(c.pending, BodyDropped)
 	c.unlock()
 	if first {
-		c.early(Result{Status: status, Omitted: true})
+		c.host.keepEarly(Result{Status: status, Omitted: true})
 	}
 }
 

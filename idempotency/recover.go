@@ -11,7 +11,8 @@ func (h *Handler) findOut(ctx context.Context, id ID, lost Record) {
 	x := &run{store: h.store, ref: Ref{id, lost.Token}, points: lost.Points}
 	x.Context, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer x.cancel(nil)
-	beat := h.beat(x, time.Now())
+	var beat heartbeat
+	beat.start(h, x, time.Now())
 	change := Change{Event: Abandon}
 	defer func() { // also when Recover panics
 		beat.stop()

@@ -64,13 +64,11 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 	x := &run{ref: Ref{t.in.claim.ID, record.Token}}
 	x.Context, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
-	rec := &recorder{w: t.w, limit: t.h.limit, held: true, note: func(s Signal) {
-		t.h.tell(ctx, Notice{Signal: s, ID: x.ref.ID})
-	}}
+	rec := &recorder{w: t.w, limit: t.h.limit, held: true, host: t}
 	t.rec = rec
 	returned := false
 	defer func() { rec.close(returned) }()
-	t.h.next.ServeHTTP(rec, t.in.request(t.r, x))
+	t.h.next.ServeHTTP(rec, t.in.request(x, t.r, new(replayedBody)))
 	returned = true
 	rec.close(true)
 	if rec.burst {
@@ -81,7 +79,14 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 	}
 	res := rec.result(t.h.keep)
 	if len(rec.header["Set-Cookie"]) > 0 {
-		rec.note(CookieDropped)
+		t.note(CookieDropped)
 	}
 	return res, mannerOf(res.Status, rec.header).verdict(res.Status, x.commit.Load()), nil
 }
+
+func (t *txServe) note(s Signal) {
+	t.h.tell(t.r.Context(), Notice{Signal: s, ID: t.in.claim.ID})
+}
+
+// keepEarly is never called: inside a transaction nothing is sent early.
+func (t *txServe) keepEarly(Result) {}

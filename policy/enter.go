@@ -168,7 +168,7 @@ func (c *Call) pace(now clock.Instant, s *Step) bool {
 	hold := until.Sub(now)
 	spread := chance.U(c.draw(), 0, uint64(c.sends), chance.Pacing) * float64(hold/4)
 	at := until.Add(time.Duration(spread))
-	if at.Add(c.margin()) > c.deadline {
+	if at.Add(c.margin(now)) > c.deadline {
 		c.refuse(now, s, Paced, hold)
 		return true
 	}
@@ -183,7 +183,19 @@ func (c *Call) paced(now clock.Instant) bool {
 	return held && !c.rules.Policy.Pace.Off
 }
 
-func (c *Call) margin() time.Duration { return on(c.rules.Policy.Timeout.Margin) }
+// margin is the least time that must be left for an attempt to be worth starting:
+// the configured one, or what the policy's percentile of attempts takes.
+func (c *Call) margin(now clock.Instant) time.Duration {
+	t := &c.rules.Policy.Timeout
+	least := on(t.Margin)
+	if t.Fit <= 0 {
+		return least
+	}
+	if d, n := c.lane.latency.Load().Recent(now, float64(t.Fit)); n >= enoughSamples {
+		return max(least, d)
+	}
+	return least
+}
 
 // throttle counts the attempt as a request and rejects it with the probability
 // that recent accepts call for.
@@ -318,16 +330,16 @@ func (c *Call) nextHedge(now clock.Instant) clock.Instant {
 	return now.Add(delay)
 }
 
-// hedgeSamples is how many latencies must be known before a percentile of them is
+// enoughSamples is how many latencies must be known before a percentile of them is
 // believed: the 99th needs a hundred to mean anything.
-const hedgeSamples = 100
+const enoughSamples = 100
 
 func (c *Call) hedgeDelay(now clock.Instant) time.Duration {
 	h := c.rules.Policy.Hedge
 	if h.Percentile <= 0 {
 		return h.Delay
 	}
-	if d, n := c.lane.latency.Load().Recent(now, float64(h.Percentile)); n >= hedgeSamples {
+	if d, n := c.lane.latency.Load().Recent(now, float64(h.Percentile)); n >= enoughSamples {
 		return d
 	}
 	return h.Delay

@@ -89,6 +89,11 @@ type Timeout struct {
 	// starting. Zero means 50 ms; Off means none.
 	Margin time.Duration
 
+	// Fit raises Margin to this percentile of measured latency, 0.5 meaning that
+	// no attempt is started in less time than half of them take. It counts once a
+	// hundred latencies are known. Zero means Margin alone.
+	Fit Ratio
+
 	// HopMargin is what a hop keeps for itself of the time that it passes on.
 	// Zero means 100 ms; Off means none.
 	HopMargin time.Duration

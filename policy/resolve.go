@@ -53,6 +53,7 @@ func (p Policy) Resolved() Policy {
 	p.Retry = p.Retry.resolved()
 	p.Hedge.Max = noRule(p.Hedge.Max)
 	p.Hedge.Percentile = noRule(p.Hedge.Percentile)
+	p.Timeout.Fit = noRule(p.Timeout.Fit)
 	p.Pace.Max = or(p.Pace.Max, defaultPace)
 	p.Throttle.K = noRule(p.Throttle.K)
 	p.Throttle.Window = or(p.Throttle.Window, defaultThrottle)

@@ -104,7 +104,7 @@ func TestResolvedForgetsNoNumber(t *testing.T) {
 		"Breaker.Per": true, "Bulkhead.Per": true,
 		"Hedge.Max": true, "Hedge.Delay": true, "Hedge.Percentile": true, "Throttle.K": true, // no such rule
 		"Breaker.WindowCalls": true, "Breaker.Failures": true, "Breaker.Consecutive": true, "Breaker.CloseAfter": true,
-		"RateLimit.Rate": true, "RateLimit.MaxWait": true,
+		"RateLimit.Rate": true, "RateLimit.MaxWait": true, "Timeout.Fit": true,
 	}
 	var walk func(path string, v reflect.Value)
 	walk = func(path string, v reflect.Value) {

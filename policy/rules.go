@@ -19,6 +19,7 @@ type Rules struct {
 	guarded  bool // there is a breaker
 	bulkhead bool
 	windowed bool // the budget is a window
+	measured bool // latencies are kept
 	parts    bool // some layer is on that not every dependency has
 }
 
@@ -39,6 +40,7 @@ func Compile(p Policy) (*Rules, error) {
 	if p.RateLimit.Rate > 0 {
 		r.rate = ratelimit.Every(float64(p.RateLimit.Rate), p.RateLimit.Burst)
 	}
+	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
 	r.windowed = !p.Retry.Budget.Off && p.Retry.Budget.Shape == BudgetWindow
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || p.Throttle.K > 0 ||
 		!p.Retry.Budget.Off && !r.windowed

@@ -66,7 +66,7 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 		c.verdict, c.heard = verdict, true
 	}
 	c.tellThrottle(now, t, o, verdict)
-	if o.Class == Success && !loser && c.rules.Policy.Hedge.Percentile > 0 {
+	if o.Class == Success && !loser && c.rules.measured {
 		c.lane.latency.Load().Record(now, c.shard, now.Sub(t.Sent))
 	}
 	if o.Class == Success && !loser && c.rules.Policy.Retry.Budget.Shape == BudgetTokens {
@@ -282,7 +282,7 @@ func (c *Call) backoff(o *Outcome) time.Duration {
 // fits asks whether a retry at that time is worth making at all.
 func (c *Call) fits(now, at clock.Instant, o *Outcome) Reason {
 	long := o.HasAfter && o.After > c.rules.Policy.Retry.MaxAfter
-	late := at.Add(c.margin()) > c.deadline
+	late := at.Add(c.margin(now)) > c.deadline
 	switch {
 	case long, late && o.HasAfter:
 		return RetryAfterTooLong

@@ -207,7 +207,7 @@ func (s *State) furnishLane(now clock.Instant, l *lane, r *Rules, name string) {
 		}
 		l.breaker.Store(b)
 	}
-	if r.Policy.Hedge.Percentile > 0 && l.latency.Load() == nil {
+	if r.measured && l.latency.Load() == nil {
 		l.latency.Store(latency.New(latencySpan, int(s.shards)))
 	}
 }

@@ -111,6 +111,10 @@ func (c *check) timeout(t Timeout) {
 	c.duration("timeout.call", t.Call, 1, maxDuration, offFine)
 	c.duration("timeout.attempt", t.Attempt, 1, maxDuration, offFine)
 	c.duration("timeout.margin", t.Margin, 1, maxDuration, offFine)
+	c.ratio("timeout.fit", t.Fit, 1, offMeans0)
+	if t.Fit == 1 {
+		c.add(Finding{"timeout.fit", "", "100%", "asks for the slowest call ever seen", "write 50%"})
+	}
 	c.duration("timeout.hop_margin", t.HopMargin, 1, maxDuration, offFine)
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gabion-go/gabion/idempotency"
 )
@@ -166,21 +167,27 @@ type sqlState interface{ SQLState() string }
 // code is what SQLite drivers' errors have.
 type code interface{ Code() int }
 
-// answered reports whether an error of COMMIT is the database's own word, after
-// which nothing was committed. Class 08 is about the connection, and 40003 is the
-// database saying that it does not know.
+// answered reports whether an error of COMMIT is the database's own word that
+// nothing was committed. It is not when the connection (class 08), the server
+// (57, 58) or the database itself (XX) broke down meanwhile, nor with 40003, by
+// which the database says that it does not know; nor with any error of SQLite but
+// a lock or a constraint, for its commit may have reached the disk in part.
 func answered(err error) bool {
 	var state sqlState
 	if errors.As(err, &state) {
 		s := state.SQLState()
-		return len(s) == 5 && s[:2] != "08" && s != "40003"
+		return len(s) == 5 && s != "40003" && !slices.Contains([]string{"08", "57", "58", "XX"}, s[:2])
 	}
 	var c code
-	return errors.As(err, &c)
+	return errors.As(err, &c) && slices.Contains([]int{sqliteBusy, sqliteLocked, sqliteConstraint}, c.Code()&0xff)
 }
 
-// sqliteBusy is SQLITE_BUSY: the write lock was not to be had.
-const sqliteBusy = 5
+// Primary result codes of SQLite.
+const (
+	sqliteBusy       = 5 // the write lock was not to be had
+	sqliteLocked     = 6
+	sqliteConstraint = 19
+)
 
 func repeatable(err error) bool {
 	if err == nil || errors.Is(err, idempotency.ErrCommitUnknown) {
