@@ -81,7 +81,7 @@ func (r *Rules) decide(err error, left int, o *policy.Outcome) {
 		m.outcome(r, left, o)
 		return
 	}
-	if m, ok := traitsOf(err).alone(err); ok && left > 0 {
+	if m, ok := traitsOf(err).alone(err); ok {
 		r.listed(m, err, o)
 		return
 	}
