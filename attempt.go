@@ -101,7 +101,8 @@ func (a *Attempt) Context() context.Context { return a.ctx }
 
 // Settle gives the verdict: what err means is read by the dependency's
 // classifier, nil being success. The attempt stays open until Close. It returns
-// what Do would have returned. Only the first Settle counts; later ones return nil.
+// what Do would have returned. Only the first verdict counts; a later one is only
+// answered, so that an error is never lost to an attempt that was closed meanwhile.
 func (a *Attempt) Settle(err error) error {
 	o := policy.Outcome{}
 	switch {
@@ -120,7 +121,10 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 	a.gate.lock()
 	defer a.gate.unlock()
 	if a.settled {
-		return nil
+		if err == nil {
+			return nil
+		}
+		return a.run.failure(err)
 	}
 	a.settled = true
 	r := a.run

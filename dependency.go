@@ -2,6 +2,7 @@ package gabion
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
@@ -55,16 +56,23 @@ func New(name string, p policy.Policy, opts ...Option) *Dependency {
 // Make is [New] for policies that are not literals: it returns the findings.
 func Make(name string, p policy.Policy, opts ...Option) (*Dependency, error) {
 	rules, err := policy.Compile(p)
+	if name == "" {
+		err = errors.Join(errNoName, err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return open(name, rules, opts), nil
 }
 
+var errNoName = errors.New("the name is empty: errors and events would not say who was called")
+
 func open(name string, rules *policy.Rules, opts []Option) *Dependency {
 	d := &Dependency{name: name, epoch: time.Now(), seed: rand.Uint64()}
 	for _, o := range opts {
-		o(d)
+		if o != nil {
+			o(d)
+		}
 	}
 	d.state = policy.NewState(d.now(), rules, policy.Setup{
 		Shards: 2 * runtime.GOMAXPROCS(0),

@@ -73,7 +73,7 @@ func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 // admissible refuses calls that can't be meant, and touches nothing.
 func admissible(ctx context.Context, d *Dependency, noWork bool) error {
 	switch {
-	case d == nil:
+	case d == nil || d.state == nil:
 		return &Error{Dependency: "gabion", Reason: Invalid, Err: errNoDependency}
 	case ctx == nil:
 		return &Error{Dependency: d.name, Reason: Invalid, Err: errNoContext}
@@ -87,7 +87,7 @@ func admissible(ctx context.Context, d *Dependency, noWork bool) error {
 }
 
 var (
-	errNoDependency = errors.New("the dependency is nil")
+	errNoDependency = errors.New("the dependency is nil, or not made by New")
 	errNoContext    = errors.New("the context is nil")
 	errNoWork       = errors.New("the function to call is nil")
 	errNoKey        = errors.New("the policy requires an idempotency key: pass gabion.WithKey with one that is stored with the intent")
@@ -138,6 +138,7 @@ func (r *runner) begin() clock.Instant {
 		d.out.Add(1)
 	}
 	r.call.Begin(d.state, now, p)
+	p.Partition = r.call.Partition() // what events say: bounded, unlike what callers say
 	return now
 }
 

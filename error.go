@@ -116,6 +116,8 @@ func (e *Error) Outcome() policy.Outcome {
 		o.Class = policy.Ignored
 	case e.Reason == KeyMissing || e.Reason == UnknownDependency || e.Reason == Invalid:
 		o.Class = policy.ClientError
+	case e.Reason.Local() && e.Attempts == 0:
+		o.Class = policy.Rejected
 	case e.Timeout():
 		o.Class = policy.TimedOut
 	case e.Err != nil:

@@ -2,6 +2,7 @@ package gabion
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/gabion-go/gabion/chance"
@@ -34,6 +35,9 @@ func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	var zero T
 	if err := admissible(ctx, d, work == nil || f.Answer == nil); err != nil {
 		return zero, err
+	}
+	if !(f.Share >= 0 && f.Share <= 1) {
+		return zero, &Error{Dependency: d.name, Reason: Invalid, Err: fmt.Errorf("the fallback's share of %v is not between 0 and 1", float64(f.Share))}
 	}
 	if f.Share > 0 && d.exercise(float64(f.Share)) {
 		d.fellBack(ctx, policy.None)

@@ -67,7 +67,7 @@ func TestCallsThatCantBeMeantTouchNothing(t *testing.T) {
 		}{
 			{name: "nil function", ctx: t.Context(), reason: gabion.Invalid, text: "db: invalid: the function to call is nil"},
 			{name: "nil context", work: works, reason: gabion.Invalid, text: "db: invalid: the context is nil"},
-			{name: "nil dependency", ctx: t.Context(), work: works, none: true, reason: gabion.Invalid, text: "gabion: invalid: the dependency is nil"},
+			{name: "nil dependency", ctx: t.Context(), work: works, none: true, reason: gabion.Invalid, text: "gabion: invalid: the dependency is nil, or not made by New"},
 			{name: "canceled", ctx: canceled, work: works, reason: gabion.Canceled, is: errTired, text: "db: canceled, nothing sent: the caller is tired"},
 			{name: "expired", ctx: expired, work: works, reason: gabion.CallTimeout, is: context.DeadlineExceeded, text: "db: call_timeout, nothing sent: context deadline exceeded"},
 		}
@@ -226,7 +226,7 @@ func TestOptionsOfACall(t *testing.T) {
 		{"WithIdempotent", policy.Policy{}, []gabion.CallOption{gabion.WithIdempotent()}, gabiontest.Step{Err: errDown}, 3, gabion.AttemptsExhausted},
 		{"WithKey", policy.Policy{}, []gabion.CallOption{gabion.WithKey("k")}, gabiontest.Step{Err: errDown}, 3, gabion.AttemptsExhausted},
 		{"WithKey, empty", policy.Policy{}, []gabion.CallOption{gabion.WithKey("")}, gabiontest.Step{Err: errDown}, 1, gabion.NotSafe},
-		{"WithoutRetry", policy.Policy{Safe: true}, []gabion.CallOption{gabion.WithoutRetry()}, gabiontest.Step{Err: errDown}, 1, gabion.RetriesOff},
+		{"WithoutRetry", policy.Policy{Safe: true}, []gabion.CallOption{gabion.WithoutRetry()}, gabiontest.Step{Err: errDown}, 1, gabion.AttemptsExhausted},
 		{"WithTimeout", policy.Policy{Safe: true}, []gabion.CallOption{gabion.WithTimeout(time.Second)}, gabiontest.Step{Hang: true}, 1, gabion.CallTimeout},
 		{"WithTimeout, longer", policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Second, Attempt: time.Second}}, []gabion.CallOption{gabion.WithTimeout(time.Minute)}, gabiontest.Step{Hang: true}, 3, gabion.AttemptsExhausted},
 		{"WithTimeout, zero is the policy's", policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Second, Attempt: time.Second}}, []gabion.CallOption{gabion.WithTimeout(0)}, gabiontest.Step{Hang: true}, 1, gabion.CallTimeout},
@@ -605,7 +605,7 @@ func TestAnInnerCallsEndIsReadByTheOuter(t *testing.T) {
 	}{
 		{"canceled", &gabion.Error{Reason: gabion.Canceled}, policy.Ignored},
 		{"timeout", &gabion.Error{Reason: gabion.CallTimeout, Effect: gabion.UnknownEffect}, policy.TimedOut},
-		{"refused", &gabion.Error{Reason: gabion.BreakerOpen, RetryAfter: time.Second}, policy.ServerError},
+		{"refused", &gabion.Error{Reason: gabion.BreakerOpen, RetryAfter: time.Second}, policy.Rejected},
 		{"a declined card stays one", &gabion.Error{Reason: gabion.NotRetryable, Err: classify.Business(errors.New("no"))}, policy.Business},
 		{"ours to mend", &gabion.Error{Reason: gabion.KeyMissing}, policy.ClientError},
 	}

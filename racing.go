@@ -373,13 +373,27 @@ func (x *racing[T]) unlock() {
 	for len(x.said) > 0 {
 		batch := x.said
 		x.said = nil
-		x.mu.Unlock()
-		for _, e := range batch {
-			r.tell(e)
-		}
-		r.d.deliver(r.ctx)
-		x.mu.Lock()
+		x.tell(batch)
 	}
 	x.told = false
 	x.mu.Unlock()
+}
+
+// tell is called with the lock, tells without it and takes it again. An observer
+// that leaves by runtime.Goexit leaves the telling to the next.
+func (x *racing[T]) tell(batch []Event) {
+	x.mu.Unlock()
+	done := false
+	defer func() {
+		x.mu.Lock()
+		if !done {
+			x.told = false
+			x.mu.Unlock()
+		}
+	}()
+	for _, e := range batch {
+		x.run.tell(e)
+	}
+	x.run.d.deliver(x.run.ctx)
+	done = true
 }

@@ -73,14 +73,14 @@ func (r *Registry) Get(name string) (*Dependency, error) {
 	if d := r.declared[name]; d != nil {
 		return d, nil
 	}
-	known := slices.Sorted(maps.Keys(r.declared))
-	return nil, &Error{Dependency: name, Reason: UnknownDependency, Err: fmt.Errorf("known are %s", strings.Join(known, ", "))}
+	return nil, r.unknown(name)
 }
 
 // Instance returns a dependency of its own for one instance of a declared one,
 // such as a host that is only known at run time, with the declared one's policy.
-// There are at most 1000 at a time: idle ones whose breaker is closed are
-// forgotten after 10 minutes, and instances past the bound share one. Do not keep
+// There are at most 1000 at a time: when there is no room, those that were idle for
+// 10 minutes and whose breaker is closed are forgotten, and instances past the
+// bound share one. Do not keep
 // what Instance returns for longer than a call.
 func (r *Registry) Instance(name, instance string) (*Dependency, error) {
 	which := instanceOf{name, instance}
@@ -90,13 +90,30 @@ func (r *Registry) Instance(name, instance string) (*Dependency, error) {
 	if d != nil {
 		return d, nil
 	}
-	parent, err := r.Get(name)
-	if err != nil {
-		return nil, err
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	parent := r.declared[name]
+	if parent == nil {
+		return nil, r.unknown(name)
+	}
 	return r.instance(parent, which), nil
+}
+
+// unknown is the error for a name that nobody declared.
+func (r *Registry) unknown(name string) error {
+	err := errors.New("none is declared")
+	if len(r.declared) > 0 {
+		err = fmt.Errorf("known are %s", strings.Join(slices.Sorted(maps.Keys(r.declared)), ", "))
+	}
+	return &Error{Dependency: name, Reason: UnknownDependency, Err: err}
+}
+
+// Spilled returns how often Instance had no room and answered with the instance
+// that all shared.
+func (r *Registry) Spilled() int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.spilled
 }
 
 // instance makes an instance, or picks the shared one when there is no room.

@@ -9,7 +9,8 @@ import (
 )
 
 // Breaker is a hand on one of a dependency's breakers, for operators and tests.
-// Every move is an event. It is safe for concurrent use.
+// Every move is an event. It is safe for concurrent use. The zero Breaker holds
+// nothing, and its moves do nothing.
 type Breaker struct {
 	d *Dependency
 	b *breaker.Breaker
@@ -26,6 +27,9 @@ func (d *Dependency) Breaker(partition string) (Breaker, bool) {
 // ForceOpen refuses every call for that long, whatever the dependency does; then
 // the breaker probes. Zero or less means until Reset.
 func (b Breaker) ForceOpen(lasts time.Duration) {
+	if b.b == nil {
+		return
+	}
 	until := clock.Never
 	now := b.d.now()
 	if lasts > 0 {
@@ -51,6 +55,9 @@ func (b Breaker) Reset() { b.move((*breaker.Breaker).Reset) }
 // HalfOpen lets an open breaker probe now. It is an error in any other state:
 // a breaker that is closed has nothing to probe for.
 func (b Breaker) HalfOpen() error {
+	if b.b == nil {
+		return breaker.ErrNotOpen
+	}
 	err := b.b.TryHalfOpen(b.d.now())
 	b.d.deliver(nil)
 	return err
@@ -59,6 +66,9 @@ func (b Breaker) HalfOpen() error {
 // Isolate refuses every call until release is called. Several isolations hold
 // independently; releasing twice is harmless.
 func (b Breaker) Isolate() (release func()) {
+	if b.b == nil {
+		return func() {}
+	}
 	i := b.b.Isolate(b.d.now())
 	b.d.deliver(nil)
 	var released atomic.Bool
@@ -72,6 +82,9 @@ func (b Breaker) Isolate() (release func()) {
 }
 
 func (b Breaker) move(f func(*breaker.Breaker, clock.Instant)) {
+	if b.b == nil {
+		return
+	}
 	f(b.b, b.d.now())
 	b.d.deliver(nil)
 }

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,17 +41,22 @@ func BenchmarkClosed(b *testing.B) {
 }
 
 func BenchmarkFailure(b *testing.B) {
-	r := benchRules()
-	r.FailureRate = 1
-	br := New(r, 1, 1, nil)
-	for range 20 {
-		p, _, _ := br.Acquire(0, 0)
-		br.Settle(0, 0, p, Good, 0)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		p, _, _ := br.Acquire(5, 0)
-		br.Settle(6, 0, p, Bad, 0)
+	for _, shards := range []int{1, 4, 32} {
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			r := benchRules()
+			r.FailureRate = 1
+			br := New(r, shards, 1, nil)
+			br.win.Grow(shards)
+			for range 20 {
+				p, _, _ := br.Acquire(0, 0)
+				br.Settle(0, 0, p, Good, 0)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				p, _, _ := br.Acquire(5, 0)
+				br.Settle(6, 0, p, Bad, 0)
+			}
+		})
 	}
 }
 
@@ -78,5 +84,22 @@ func BenchmarkOpenRefusal(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		br.Acquire(5, 0)
+	}
+}
+
+func BenchmarkOpenRefusalParallel(b *testing.B) {
+	for _, shards := range []int{1, 8} {
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			br := New(benchRules(), shards, 1, nil)
+			br.Trip(0)
+			var next atomic.Uint32
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				shard := next.Add(1)
+				for pb.Next() {
+					br.Acquire(5, shard)
+				}
+			})
+		})
 	}
 }

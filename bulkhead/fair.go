@@ -99,12 +99,16 @@ func (b *Bulkhead) settle(t *tenant) {
 	}
 }
 
-// rank puts t where it now belongs.
+// rank puts t where it now belongs. Everyone has no place in the crowd.
 func (b *Bulkhead) rank(t *tenant) {
 	for c := range b.turns {
-		b.turns[c].place(t, t.lines[c].head != nil)
+		if in := t.lines[c].head != nil; in || t.at[c] != 0 {
+			b.turns[c].place(t, in)
+		}
 	}
-	b.crowd.place(t, t.waiting > 0 && t != &b.everyone)
+	if t != &b.everyone {
+		b.crowd.place(t, t.waiting > 0)
+	}
 }
 
 // pushOut makes room in a full queue for a joiner of a tenant that has fewer

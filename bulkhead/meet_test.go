@@ -1,6 +1,7 @@
 package bulkhead_test
 
 import (
+	"os"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -28,10 +29,8 @@ func meet(mine, other *atomic.Int64, round, delay int) {
 }
 
 // rounds runs a and b at the same time, then check alone, again and again.
-func rounds(n int, a, b, check func()) {
-	if testing.Short() {
-		n /= 10
-	}
+func rounds(a, b, check func()) {
+	n := meetings()
 	var start, end meeting
 	gone := make(chan struct{})
 	go func() {
@@ -51,7 +50,15 @@ func rounds(n int, a, b, check func()) {
 	<-gone
 }
 
-const meetings = 60_000
+// meetings is how often two meet. Each of the mistakes that were tried goes wrong
+// in one of a hundred meetings or more, and under the race detector in one of two;
+// GABION_SOAK=1 looks for rarer ones.
+func meetings() int {
+	if os.Getenv("GABION_SOAK") != "" {
+		return 200_000
+	}
+	return 2000
+}
 
 func TestReleaseThatMeetsAJoinHandsOver(t *testing.T) {
 	for _, fair := range []bool{false, true} {
@@ -59,7 +66,7 @@ func TestReleaseThatMeetsAJoinHandsOver(t *testing.T) {
 		held, _ := b.TryAcquire("a")
 		var stay *bulkhead.Waiter
 		lost := 0
-		rounds(meetings,
+		rounds(
 			func() { b.Release(held) },
 			func() { stay, _ = b.Join(nil, bulkhead.Normal, "b") },
 			func() {
@@ -96,7 +103,7 @@ func TestLastSlotHasOneTaker(t *testing.T) {
 					two, _ = b.Granted(w)
 				}
 			}
-			rounds(meetings, func() { one, _ = b.TryAcquire("a") }, second, func() {
+			rounds(func() { one, _ = b.TryAcquire("a") }, second, func() {
 				if one.Held() == two.Held() {
 					wrong++
 				}

@@ -149,7 +149,7 @@ func formatGRPC(d time.Duration) string {
 // change once requests are served; ServeHTTP, Saved and Malformed are safe for
 // concurrent use.
 type Deadline struct {
-	// Next does the work.
+	// Next does the work. Nil means http.DefaultServeMux, as in [http.Server].
 	Next http.Handler
 
 	// Margin is the least time that must be left for work to be worth starting.
@@ -185,12 +185,19 @@ func (d *Deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		left, ok = d.Max, true
 	}
 	if !ok {
-		d.Next.ServeHTTP(w, r)
+		d.next().ServeHTTP(w, r)
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), left, errDeadline)
 	defer cancel()
-	d.Next.ServeHTTP(w, r.WithContext(ctx))
+	d.next().ServeHTTP(w, r.WithContext(ctx))
+}
+
+func (d *Deadline) next() http.Handler {
+	if d.Next == nil {
+		return http.DefaultServeMux
+	}
+	return d.Next
 }
 
 func refuse(w http.ResponseWriter) {

@@ -2,9 +2,9 @@ package gabionhttp
 
 import (
 	"errors"
-	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/gabion-go/gabion"
 )
@@ -49,8 +49,9 @@ func Error(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set(headerShouldRetry, "false")
 	if e.RetryAfter > 0 {
-		// Rounded up: nobody may come back too early.
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+		// Rounded up: nobody may come back too early. In whole numbers, since the
+		// longest duration has more seconds than a 32-bit int holds.
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter-1)/time.Second)+1, 10))
 	}
 	http.Error(w, e.Reason.String(), status)
 }

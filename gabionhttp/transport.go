@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,11 @@ type Transport struct {
 	// path. Nil means the method.
 	Operation func(*http.Request) string
 
+	// Headers are the headers in which the time that is left travels to an internal
+	// dependency, as [SetTimeLeft] writes them. Nil means [HeaderDeadline] alone.
+	// None of them reaches an external dependency.
+	Headers []string
+
 	hidden atomic.Int64
 }
 
@@ -90,7 +96,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}()
 	if err := c.body.hold(req, replayLimit(c.rules)); err != nil {
-		return nil, err
+		return nil, c.unread(err)
 	}
 	var opts [7]gabion.CallOption
 	f, attempt, err := gabion.Open(req.Context(), t.Dependency, c.send, opts[:c.options(&opts)]...)
@@ -126,6 +132,16 @@ type exchange struct {
 
 func (c *exchange) learn(p policy.Policy) {
 	c.rules, c.margin, c.ours = p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal
+}
+
+// unread is how a call ends whose body could not be had before anything was sent:
+// the caller's reader failed, or the caller gave up while it kept us waiting.
+func (c *exchange) unread(err error) error {
+	why := gabion.Canceled
+	if c.req.Context().Err() == context.DeadlineExceeded {
+		why = gabion.CallTimeout
+	}
+	return &gabion.Error{Dependency: c.t.Dependency.Name(), Reason: why, Effect: gabion.NoEffect, Err: err}
 }
 
 // safeMethods can be repeated by what they mean (RFC 9110, 9.2.2).
@@ -228,17 +244,20 @@ func timedOut(err error) error {
 var errNoTime = classify.Permanent(classify.NotSent(
 	fmt.Errorf("gabionhttp: no time is left for the next hop: %w", context.DeadlineExceeded)))
 
-// address writes the headers of one attempt on a copy of the caller's.
+// address writes the headers of one attempt on a copy of the caller's. What an
+// earlier hop wrote there was for us and goes no further: vendors would learn our
+// internals, and others would be told of time that is spent.
 func (c *exchange) address(ctx context.Context, out *http.Request) error {
 	key := gabion.Key(ctx)
 	add := key != "" && !keyed(out.Header)
-	if !add && !c.ours {
+	if !add && !c.ours && !c.t.marked(out.Header) {
 		return nil
 	}
 	out.Header = out.Header.Clone()
 	if out.Header == nil {
 		out.Header = make(http.Header)
 	}
+	c.t.unmark(out.Header)
 	if add {
 		out.Header.Set(HeaderKey, key)
 	}
@@ -250,10 +269,24 @@ func (c *exchange) address(ctx context.Context, out *http.Request) error {
 	if !ok {
 		return nil
 	}
-	if !SetTimeLeft(out.Header, NextHop(0, time.Until(deadline), c.margin)) {
+	if !SetTimeLeft(out.Header, NextHop(0, time.Until(deadline), c.margin), c.t.Headers...) {
 		return errNoTime
 	}
 	return nil
+}
+
+// marked reports whether h has headers that only hops of ours may see.
+func (t *Transport) marked(h http.Header) bool {
+	has := func(name string) bool { return h[http.CanonicalHeaderKey(name)] != nil }
+	return has(HeaderDeadline) || has(HeaderAttempt) || slices.ContainsFunc(t.Headers, has)
+}
+
+func (t *Transport) unmark(h http.Header) {
+	h.Del(HeaderDeadline)
+	h.Del(HeaderAttempt)
+	for _, name := range t.Headers {
+		h.Del(name)
+	}
 }
 
 // judge says what an attempt brought, and whether its request could be sent again.

@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -92,7 +93,7 @@ type happened struct {
 	g     Guarantee
 }
 
-const modelRetention = 1000
+const modelRetention = 210 // of sevens, as time is, so that things happen at the very end
 
 // what recomputes the record from the whole history: the state, the token that
 // holds it and the end of its lease.
@@ -261,4 +262,24 @@ func FuzzCanonicalJSON(f *testing.F) { // L
 			t.Fatalf("%q has two forms", body)
 		}
 	})
+}
+
+// Records share slices with their readers: a change makes new ones.
+func TestChangesLeaveOldRecordsAlone(t *testing.T) {
+	r := Record{State: Running, Token: 1, LeaseUntil: 10, Points: make([]Point, 1, 8)}
+	a, _, err := r.Apply(Ref{Token: 1}, Change{Event: Save, Point: Point{Name: "a"}}, 0)
+	b, _, _ := r.Apply(Ref{Token: 1}, Change{Event: Save, Point: Point{Name: "b"}}, 0)
+	if err != nil || len(r.Points) != 1 || a.Points[1].Name != "a" || b.Points[1].Name != "b" {
+		t.Errorf("%v %v %v (%v)", r.Points, a.Points, b.Points, err)
+	}
+	for n := range 40 {
+		next, _, err := r.Apply(Ref{Token: 1}, Change{Event: Save, Point: Point{Name: fmt.Sprint(n)}}, 0)
+		if full := n >= maxPoints-1; full != errors.Is(err, ErrTooLarge) {
+			t.Fatalf("point %d: %v", n+1, err)
+		}
+		r = next
+	}
+	if _, _, err := r.Apply(Ref{Token: 1}, Change{Event: sweep}, 0); err == nil {
+		t.Error("sweep is no change")
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -484,4 +485,45 @@ func TestPhases(t *testing.T) {
 		r.store.fail(&r.store.apply, nil)
 	})
 	r.send(post("k", "x"))
+}
+
+func TestGoexitIsAPanic(t *testing.T) { // 26
+	r := newRig(t, Config{}, func(http.ResponseWriter, *http.Request) { runtime.Goexit() })
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.send(post("k", "x"))
+	}()
+	<-done
+	r.wantProblem(r.send(post("k", "x")), 409, OutcomeIsUnknown)
+	r.wantRuns(1)
+}
+
+func TestFullStore(t *testing.T) {
+	r := newRig(t, Config{}, answer(200, ""))
+	r.store.fail(&r.store.begin, ErrFull)
+	r.wantProblem(r.send(post("k", "x")), 503, StoreUnavailable)
+	r.wantRuns(0)
+	if n := r.store.begun.Load(); n != 1 {
+		t.Errorf("a store that said no was asked %d times", n)
+	}
+}
+
+func TestMismatchStatus(t *testing.T) {
+	r := newRig(t, Config{MismatchStatus: 409}, answer(200, ""))
+	r.send(post("k", "x"))
+	r.wantProblem(r.send(post("k", "y")), 409, Mismatched)
+}
+
+type angry struct{}
+
+func (angry) Observe(context.Context, Notice) { panic("observer") }
+
+func TestObserverThatPanics(t *testing.T) {
+	h, err := New(Global, NewMemoryStore(0, 0), answer(200, "done"), Config{Observer: angry{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{T: t, h: h}
+	r.wantReplay(r.send(post("k", "x")), r.send(post("k", "x")))
 }

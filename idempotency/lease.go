@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/chance"
-	"github.com/gabion-go/gabion/clock"
 )
 
 // Why the context of a run ends before its handler does (see [context.Cause]).
@@ -176,6 +175,3 @@ func (c *bounded) stop() {
 		c.cancel()
 	}
 }
-
-// instant is a wall clock's time as records have it.
-func instant(t time.Time) clock.Instant { return clock.Instant(t.UnixNano()) }

@@ -14,7 +14,7 @@ const (
 	memoryRecords    = 1 << 18   // default bound on records: some 100 MB of small ones
 	memoryBytes      = 256 << 20 // default bound on kept bodies
 	memorySweepEvery = 32        // claims of new keys between two looks at a shard
-	memorySweepLook  = 128       // records looked at: four times what was added, so that sweeping keeps up
+	memorySweepLook  = 64        // records looked at: twice what was added, so that at most half of a busy store is expired
 )
 
 // A MemoryStore keeps records in this process's memory: for tests, and for a
@@ -77,7 +77,7 @@ func (s *MemoryStore) Begin(_ context.Context, c Claim) (Answer, error) {
 	}
 	a, changed := old.Begin(c, now)
 	if changed {
-		s.put(h, c.ID, old, a.Record)
+		s.put(h, c.ID, old, &a.Record)
 	}
 	return a, nil
 }
@@ -93,14 +93,18 @@ func (s *MemoryStore) room(h *memoryShard, now clock.Instant) bool {
 	return s.live.Load() < s.records
 }
 
-// put stores a record in place of old. Records are never changed in place:
-// readers hold their slices.
-func (s *MemoryStore) put(h *memoryShard, id ID, old *Record, next Record) {
-	if old == &noRecord {
-		s.live.Add(1)
-	}
+// put stores a record in place of old. Readers have copies, whose slices the
+// machine never changes.
+func (s *MemoryStore) put(h *memoryShard, id ID, old *Record, next *Record) {
 	s.kept.Add(next.size() - old.size())
-	h.records[id] = &next
+	if old != &noRecord {
+		*old = *next
+		return
+	}
+	s.live.Add(1)
+	kept := new(Record)
+	*kept = *next
+	h.records[id] = kept
 }
 
 func (s *MemoryStore) drop(h *memoryShard, id ID, old *Record) {
@@ -134,7 +138,7 @@ func (s *MemoryStore) Apply(_ context.Context, ref Ref, c Change) error {
 	if more := next.size() - old.size(); more > 0 && s.kept.Load()+more > s.bytes {
 		return ErrTooLarge
 	}
-	s.put(h, ref.ID, old, next)
+	s.put(h, ref.ID, old, &next)
 	return nil
 }
 
@@ -179,7 +183,7 @@ func (s *MemoryStore) sweepShard(h *memoryShard, now clock.Instant, look int) (n
 		case next.State == Absent:
 			s.drop(h, id, old)
 		default:
-			s.put(h, id, old, next)
+			s.put(h, id, old, &next)
 		}
 		n++
 	}

@@ -95,7 +95,7 @@ func (c *recorder) noteHeader(status int) (switching bool) {
 // part of it, as in net/http.
 func (c *recorder) writeHeader(status int) {
 	c.status = status
-	c.header = c.w.Header().Clone()
+	c.header = maps.Clone(c.w.Header()) // Set, Add and Del leave a line's old values alone
 	if c.header == nil {
 		c.header = http.Header{}
 	}
@@ -169,13 +169,28 @@ func (c *recorder) send() {
 		return
 	}
 	c.sent = true
-	live := c.w.Header()
-	clear(live)
-	maps.Copy(live, c.header)
+	if live := c.w.Header(); !same(live, c.header) {
+		clear(live)
+		maps.Copy(live, c.header)
+	}
 	c.w.WriteHeader(c.status)
 	if len(c.body) > 0 {
 		c.w.Write(c.body)
 	}
+}
+
+// same reports whether two headers share all their lines: nothing was changed since
+// one was copied from the other.
+func same(a, b http.Header) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, x := range a {
+		if y := b[name]; len(x) != len(y) || len(x) > 0 && &x[0] != &y[0] {
+			return false
+		}
+	}
+	return true
 }
 
 // giveUp stores that the work was done and its response is not kept.

@@ -245,8 +245,8 @@ func (c *Call) expire(now clock.Instant) {
 // watch is Next while attempts are out, or while a failure waits to be answered
 // by a hedge or a retry.
 func (c *Call) watch(now clock.Instant, s *Step) {
-	for c.hedging && now >= c.hedgeAt && now < c.deadline {
-		if c.hedge(now, s) {
+	for said := false; c.hedging && now >= c.hedgeAt && now < c.deadline; said = true {
+		if c.hedge(now, s, !said) { // hedges without a delay may all be skipped here: one event says so
 			return
 		}
 		c.hedging = c.hedging && c.out != 0 // with nothing out, the retry's plan says why not
@@ -343,6 +343,10 @@ func (c *Call) Verdict() Verdict {
 	}
 	return Verdict{Reason: c.reason, Effect: effect, Attempts: int(c.sends), RetryAfter: c.after}
 }
+
+// Partition returns the name of the partition that the call counts in: the one
+// that it named, Overflow, or "" where there are none.
+func (c *Call) Partition() string { return c.partition() }
 
 // Deadline returns when the call ends at the latest, or clock.Never.
 func (c *Call) Deadline() clock.Instant { return c.deadline }

@@ -99,6 +99,10 @@ func (c *Call) turn(now clock.Instant, s *Step) {
 		c.refuse(now, s, RetriesOff, c.after)
 		return
 	}
+	if now != c.began && now.Add(c.margin(now)) > c.deadline { // a first attempt that did not wait may try
+		c.refuse(now, s, DeadlineShort, 0)
+		return
+	}
 	if c.rules.rate.Interval > 0 && c.phase != limited && c.rate(now, s) {
 		return
 	}
@@ -168,6 +172,11 @@ func (c *Call) pace(now clock.Instant, s *Step) bool {
 	hold := until.Sub(now)
 	spread := chance.U(c.draw(), 0, uint64(c.sends), chance.Pacing) * float64(hold/4)
 	at := until.Add(time.Duration(spread))
+	if _, shut := c.shut(at); shut { // no sleep into an open breaker
+		after, _ := c.shut(now)
+		c.refuse(now, s, BreakerOpen, after)
+		return true
+	}
 	if at.Add(c.margin(now)) > c.deadline {
 		c.refuse(now, s, Paced, hold)
 		return true
@@ -300,12 +309,12 @@ func (c *Call) dropPending(now clock.Instant) {
 // hedge tries to send one more attempt beside those that are out. It takes what
 // is free now or is not made: it never queues and never probes, and one that was
 // not made is spent, so that nothing loops.
-func (c *Call) hedge(now clock.Instant, s *Step) bool {
+func (c *Call) hedge(now clock.Instant, s *Step, say bool) bool {
 	permit, why := c.admitHedge(now)
 	c.hedges++
 	if why != None {
 		c.hedgeAt = c.nextHedge(now)
-		if c.log != nil {
+		if c.log != nil && say {
 			c.log.add(Event{Kind: HedgeSkipped, At: now, Reason: why, Attempt: c.sends})
 		}
 		return false
@@ -341,6 +350,9 @@ func (c *Call) hedgeDelay(now clock.Instant) time.Duration {
 	}
 	if d, n := c.lane.latency.Load().Recent(now, float64(h.Percentile)); n >= enoughSamples {
 		return d
+	}
+	if h.Delay == 0 {
+		return Off // not known yet, and nothing configured in its place
 	}
 	return h.Delay
 }

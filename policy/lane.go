@@ -43,9 +43,9 @@ func (l *lane) reload(now clock.Instant, old, r *Rules) {
 	b.SetRules(now, &r.breaker)
 	was, is := old.Policy.Breaker.Observe, r.Policy.Breaker.Observe
 	switch {
-	case is && !was:
+	case is && !was && b.State() != breaker.ForcedOpen && b.State() != breaker.Disabled: // a hand's word stands
 		b.Observe(now)
-	case was && !is:
+	case was && !is && b.State() == breaker.ObserveOnly:
 		b.Reset(now)
 	}
 }
@@ -90,6 +90,16 @@ func (ls *lanes) find(name string) *keyedLane {
 	return nil
 }
 
+// peek returns the lane of that name, the shared one by its own name.
+func (ls *lanes) peek(name string) *keyedLane {
+	ls.mu.RLock()
+	defer ls.mu.RUnlock()
+	if name == Overflow {
+		return ls.spill
+	}
+	return ls.byName[name]
+}
+
 // enter returns the lane of that name, making it if there is room.
 func (ls *lanes) enter(s *State, r *Rules, now clock.Instant, name string) *keyedLane {
 	if l := ls.find(name); l != nil {
@@ -111,12 +121,12 @@ func (ls *lanes) add(s *State, r *Rules, now clock.Instant, name string) *keyedL
 	if len(ls.byName) >= r.Policy.Breaker.Partitions && !ls.evict(now, r) {
 		ls.spilled.Add(1)
 		if ls.spill == nil {
-			ls.spill = s.newLane(now, r, Overflow)
+			ls.spill = s.newLane(now, Overflow)
 			ls.spill.spill = true
 		}
 		return ls.spill
 	}
-	l := s.newLane(now, r, name)
+	l := s.newLane(now, name)
 	if ls.byName == nil {
 		ls.byName = make(map[string]*keyedLane)
 	}
@@ -186,6 +196,7 @@ func (c *Call) enterLane(now clock.Instant, name string) {
 	}
 	c.keyed = ls.enter(c.state, c.rules, now, name)
 	c.lane = &c.keyed.lane
+	c.state.furnishLane(now, c.lane, c.rules, c.keyed.name) // it may be older than the policy
 }
 
 func (c *Call) leaveLane(now clock.Instant) {

@@ -44,15 +44,28 @@ func (o *outbox) deliver(emit func(Event)) {
 	if o.pending.Load() == 0 || !o.enter() {
 		return
 	}
+	done := false
+	defer func() {
+		if !done { // emit left by runtime.Goexit: the next deliverer goes on
+			o.leave()
+		}
+	}()
 	for {
 		batch, ok := o.take()
 		if !ok {
+			done = true
 			return
 		}
 		for _, e := range batch {
 			emit(e)
 		}
 	}
+}
+
+func (o *outbox) leave() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.busy = false
 }
 
 func (o *outbox) enter() bool {

@@ -20,6 +20,7 @@ const (
 	Business                  // permanent: a valid "no", such as a declined card
 	Unclassified              // nobody said what it means: not retried, a failure to the breaker
 	Ignored                   // the caller gave up: says nothing about the dependency
+	Rejected                  // a layer of gabion's below refused it unasked: says nothing of what this layer calls
 	Crashed                   // the work panicked or called runtime.Goexit: says nothing either
 	numClasses
 )
@@ -80,6 +81,7 @@ var classText = [numClasses]string{
 	Business:     "business",
 	Unclassified: "unclassified",
 	Ignored:      "ignored",
+	Rejected:     "rejected",
 	Crashed:      "crashed",
 }
 
@@ -105,6 +107,7 @@ var verdicts = [numClasses]breaker.Verdict{
 	Business:     breaker.Good,
 	Unclassified: breaker.Bad,
 	Ignored:      breaker.Neutral,
+	Rejected:     breaker.Neutral,
 	Crashed:      breaker.Neutral,
 }
 

@@ -174,8 +174,9 @@ type Hedge struct {
 	Delay time.Duration
 
 	// Percentile takes the delay from measured latency, 0.95 meaning that the
-	// slowest twentieth is hedged; Delay is used until enough is measured. Zero
-	// means Delay always.
+	// slowest twentieth is hedged. Until a hundred latencies are known Delay is
+	// used, and without one only a failure brings the next. Zero means Delay
+	// always.
 	Percentile Ratio
 }
 
@@ -306,8 +307,8 @@ type Breaker struct {
 	// they name.
 	Partitions int
 
-	// PartitionIdle is how long an unused partition with a closed breaker is
-	// kept. Zero means 10 min.
+	// PartitionIdle is how long a partition with a closed breaker must be unused
+	// before another may take its place. Zero means 10 min.
 	PartitionIdle time.Duration
 }
 

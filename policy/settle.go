@@ -16,6 +16,9 @@ func (c *Call) Settle(now clock.Instant, t Ticket, o Outcome) {
 	if t.Attempt == 0 || c.out&bit == 0 {
 		return
 	}
+	if o.Class >= numClasses {
+		o.Class, o.Effect = Unclassified, UnknownEffect
+	}
 	c.out &^= bit
 	late := layerTimeout(now, &t, &o)
 	loser := c.phase == over && !(c.reason == CallTimeout && now >= c.deadline)
@@ -56,11 +59,14 @@ func layerTimeout(now clock.Instant, t *Ticket, o *Outcome) Reason {
 // A loser says nothing: it was cut off because a sibling won or the caller left.
 func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	verdict := c.rules.verdict(o.Class)
+	if c.hurried(now, t, o) {
+		verdict = breaker.Neutral
+	}
 	if loser || o.NeverSent && !o.Class.Transient() { // such as a certificate that we refuse
 		verdict = breaker.Neutral
 	}
 	if t.hold.permit != (breaker.Permit{}) {
-		c.lane.breaker.Load().Settle(now, c.shard, t.hold.permit, verdict, openHint(o))
+		c.lane.breaker.Load().Settle(now, c.shard, t.hold.permit, verdict, c.openHint(o))
 	}
 	if !loser {
 		c.verdict, c.heard = verdict, true
@@ -79,10 +85,18 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	}
 }
 
-// openHint is how long a failing dependency asked to be left alone.
-func openHint(o *Outcome) time.Duration {
+// hurried reports whether the attempt timed out because the call had no time to
+// give it. That says nothing about the dependency, or a few callers in a hurry
+// could close it to everybody.
+func (c *Call) hurried(now clock.Instant, t *Ticket, o *Outcome) bool {
+	return o.Class == TimedOut && t.last && now >= t.Deadline && t.Deadline.Sub(t.Sent) < on(c.rules.Policy.Timeout.Margin)
+}
+
+// openHint is how long a failing dependency asked to be left alone, within what
+// the policy would wait for: one answer must not close a dependency for hours.
+func (c *Call) openHint(o *Outcome) time.Duration {
 	if o.HasAfter {
-		return o.After
+		return min(o.After, c.rules.Policy.Retry.MaxAfter)
 	}
 	return 0
 }
@@ -185,6 +199,8 @@ func (c *Call) advance(now clock.Instant, o Outcome, late Reason) {
 		c.end(now, Canceled)
 	case o.Class == Unclassified:
 		c.end(now, UnclassifiedError)
+	case o.Class == Rejected:
+		c.end(now, DoNotRetry)
 	case !o.Class.Transient():
 		c.end(now, NotRetryable)
 	default:
@@ -228,8 +244,8 @@ func (c *Call) plan(now clock.Instant) {
 		c.end(now, why)
 		return
 	}
-	if after, shut := c.shut(at); shut {
-		c.after = after
+	if _, shut := c.shut(at); shut {
+		c.after, _ = c.shut(now)
 		c.end(now, BreakerOpen)
 		return
 	}
@@ -251,8 +267,10 @@ func (c *Call) mayRetry(o *Outcome) Reason {
 	switch {
 	case c.stopped:
 		return DoNotRetry
-	case c.retriesStopped():
+	case c.state.retriesOff():
 		return RetriesOff
+	case c.noRetry:
+		return AttemptsExhausted
 	case int(c.tries) >= c.rules.Policy.Retry.Attempts:
 		return AttemptsExhausted
 	case o.Once && c.onces > 0:

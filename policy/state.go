@@ -205,11 +205,20 @@ func (s *State) furnishLane(now clock.Instant, l *lane, r *Rules, name string) {
 		if r.Policy.Breaker.Observe {
 			b.Observe(now)
 		}
-		l.breaker.Store(b)
+		l.breaker.CompareAndSwap(nil, b)
 	}
 	if r.measured && l.latency.Load() == nil {
-		l.latency.Store(latency.New(latencySpan, int(s.shards)))
+		l.latency.Store(latency.New(latencySpan, s.sketchShards(name)))
 	}
+}
+
+// sketchShards is one for a partition: sketches take kilobytes a shard, and there
+// may be thousands of partitions.
+func (s *State) sketchShards(name string) int {
+	if name != "" {
+		return 1
+	}
+	return int(s.shards)
 }
 
 func (s *State) breakerLog(name string) breaker.Log {
@@ -219,9 +228,9 @@ func (s *State) breakerLog(name string) breaker.Log {
 	return nil
 }
 
-func (s *State) newLane(now clock.Instant, r *Rules, name string) *keyedLane {
+func (s *State) newLane(now clock.Instant, name string) *keyedLane {
 	l := &keyedLane{name: name}
-	s.furnishLane(now, &l.lane, r, name)
+	s.furnishLane(now, &l.lane, s.rules.Load(), name) // a reload that is under way comes for older lanes
 	return l
 }
 
@@ -335,12 +344,14 @@ func (s *State) retriesOff() bool {
 // Breaker returns the breaker of that partition, or of the calls that name none,
 // to be moved by hand or looked at. It is nil when there is none.
 func (s *State) Breaker(partition string) *breaker.Breaker {
+	if !s.rules.Load().guarded {
+		return nil
+	}
 	if partition == "" {
 		return s.lane.breaker.Load()
 	}
 	if ls := s.partitions(); ls != nil {
-		if l := ls.find(partition); l != nil {
-			l.out.Add(-1)
+		if l := ls.peek(partition); l != nil {
 			return l.breaker.Load()
 		}
 	}

@@ -70,7 +70,7 @@ func (w *Window) follow(other *Window) {
 		}
 	}
 	w.width.Store(other.width.Load())
-	
+	w.cur.Store(uint32(at))
 	w.end.Store(other.end.Load())
 }
 

@@ -94,9 +94,9 @@ func (t *Tally) advance(now clock.Instant) {
 
 // newest returns what the bucket at that place holds, and the prior's newest.
 func (t *Tally) newest(at place) (c Counts) {
-	t.win.sum(at, 0, 1, &c)
+	t.win.newest(at, &c)
 	if t.prior != nil {
-		t.prior.sum(place(t.prior.Turn()), 0, 1, &c)
+		t.prior.newest(place(t.prior.Turn()), &c)
 	}
 	return c
 }

@@ -238,6 +238,23 @@ func (w *Window) sum(newest place, from, to int, c *Counts) {
 	}
 }
 
+// newest adds up the newest bucket only: one cell of each shard.
+func (w *Window) newest(at place, c *Counts) {
+	first, stride := at.slot()*int(w.step), int(w.lines)*8
+	for range int(w.mask) + 1 {
+		if w.step == 2 {
+			if slow := word(w.cells[first+1].Load()); slow.tag() == at.tag() {
+				c.Slow += slow.first()
+			}
+		}
+		if both := word(w.cells[first].Load()); both.tag() == at.tag() {
+			c.Calls += both.first()
+			c.Failures += both.second()
+		}
+		first += stride
+	}
+}
+
 // Reset forgets everything, and takes now as the newest time even if it is
 // earlier than what was seen. An Add at the same moment counts before or after.
 func (w *Window) Reset(now clock.Instant) {

@@ -51,6 +51,8 @@ var plan = map[string]room{
 	"idempotency":     {floor: second},
 	"idempotencytest": {floor: second, also: []string{"idempotency"}}, // its conformance suite
 
+	"idempotency/sqlstore": {floor: second, also: []string{"idempotency"}}, // one of its stores, apart so that others don't link database/sql
+
 	".": {floor: door, also: []string{"classify"}}, // the one classifier is part of Do
 
 	"gabionhttp": {floor: third},

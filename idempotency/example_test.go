@@ -1,0 +1,57 @@
+package idempotency_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// A client that heard no answer asks again with the same key. The card is charged
+// once.
+func Example() {
+	tenant := func(r *http.Request) string { return r.Header.Get("Tenant") } // who was authenticated
+	charge := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println("charging")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, "ch_1")
+	})
+	h, err := idempotency.New(tenant, idempotency.NewMemoryStore(0, 0), charge, idempotency.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, amount := range []string{"12 EUR", "12 EUR", "99 EUR"} {
+		r := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader(amount))
+		r.Header.Set("Tenant", "acme")
+		r.Header.Set("Idempotency-Key", `"order-77"`)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		fmt.Println(amount, w.Code, "replayed:", w.Header().Get("Idempotent-Replayed") == "true")
+	}
+	// Output:
+	// charging
+	// 12 EUR 201 replayed: false
+	// 12 EUR 201 replayed: true
+	// 99 EUR 422 replayed: false
+}
+
+// A store asks the record what becomes of a claim, with its own clock's time.
+func ExampleRecord_Begin() {
+	claim := idempotency.Claim{ID: idempotency.IDOf("acme", "order-77"), Owner: [16]byte{1}, Lease: 30, Retention: 1000}
+	var none idempotency.Record
+	first, _ := none.Begin(claim, 100)
+	claim.Owner = [16]byte{2}
+	early, _ := first.Record.Begin(claim, 129)
+	late, _ := first.Record.Begin(claim, 130)
+	fmt.Println(first.Decision, early.Decision, late.Decision)
+	// Output: run in_progress outcome_unknown
+}
+
+// Two tenants with one key have two records, and stores see neither.
+func ExampleIDOf() {
+	fmt.Println(idempotency.IDOf("acme", "order-77"), idempotency.IDOf("zeta", "order-77"))
+	// Output: ac32b461 8cafc484
+}
