@@ -527,3 +527,12 @@ func TestObserverThatPanics(t *testing.T) {
 	r := &rig{T: t, h: h}
 	r.wantReplay(r.send(post("k", "x")), r.send(post("k", "x")))
 }
+
+func TestAmbiguousJSONStaysAsItIs(t *testing.T) { // 9
+	r := post("k", "", "Content-Type", "application/vnd.api+json")
+	for _, body := range []string{`{"a":1,"a":2}`, `{"a":"\ud800"}`, "{\"a\":\"\xff\"}", `{"a":1} {}`, `{"a":`, strings.Repeat("[", 300) + strings.Repeat("]", 300)} {
+		if got := string(CanonicalJSON(r, []byte(body))); got != body {
+			t.Errorf("%q became %q", body, got)
+		}
+	}
+}

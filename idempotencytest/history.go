@@ -33,7 +33,7 @@ const tinyLease = 200 * time.Microsecond
 // soundHistory lets many holders fight for few keys and checks what they saw.
 func soundHistory(t testing.TB, store idempotency.Store) {
 	t.Helper()
-	const keys, holders, steps = 8, 8, 60
+	const keys, holders, steps = 12, 6, 40
 	for k := range keys {
 		g := idempotency.Guarantee(k % 2)
 		if err := sound(record(store, fmt.Sprint(t.Name(), k, time.Now().UnixNano()), g, holders, steps), g); err != nil {
@@ -74,11 +74,14 @@ type holder struct {
 }
 
 func (h *holder) step() {
+	if rand.IntN(4) == 0 {
+		pause(time.Duration(rand.Int64N(int64(2 * tinyLease)))) // long enough to lose a lease
+	}
 	if h.token == 0 || rand.IntN(8) == 0 {
 		h.begin()
 		return
 	}
-	switch rand.IntN(12) {
+	switch rand.IntN(20) {
 	case 0:
 		h.change(complete(fmt.Sprint(h.token)))
 	case 1, 2:
@@ -88,6 +91,12 @@ func (h *holder) step() {
 	default:
 		h.change(idempotency.Change{Event: idempotency.Extend, Lease: tinyLease})
 	}
+}
+
+func pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
 }
 
 func (h *holder) begin() {

@@ -158,11 +158,7 @@ func (b *bench) bytes(id idempotency.ID) []byte {
 }
 
 // pass waits until a short time is over.
-func (b *bench) pass() {
-	timer := time.NewTimer(2 * short)
-	defer timer.Stop()
-	<-timer.C
-}
+func (b *bench) pass() { pause(2 * short) }
 
 func result(body string) idempotency.Result {
 	return idempotency.Result{

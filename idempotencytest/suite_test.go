@@ -2,6 +2,7 @@ package idempotencytest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -49,7 +50,7 @@ func (s *careless) save(id idempotency.ID, r idempotency.Record) {
 
 func now() clock.Instant { return clock.Instant(time.Now().UnixNano()) }
 
-func giveWay() { <-time.After(20 * time.Microsecond) }
+func giveWay() { pause(20 * time.Microsecond) }
 
 func (s *careless) Begin(_ context.Context, c idempotency.Claim) (idempotency.Answer, error) {
 	r := s.load(c.ID)
@@ -85,7 +86,7 @@ func TestFlawedStoresAreFound(t *testing.T) {
 			for n := range 50 {
 				store := &careless{records: map[idempotency.ID]idempotency.Record{}, token: token}
 				for _, g := range []idempotency.Guarantee{idempotency.Hold, idempotency.Reexecute} {
-					if err := sound(record(store, name, g, 8, 60), g); err != nil {
+					if err := sound(record(store, fmt.Sprint(name, g), g, 6, 40), g); err != nil {
 						t.Logf("found in history %d: %v", n, err)
 						return
 					}
