@@ -136,11 +136,11 @@ func (b *Breaker) Acquire(now clock.Instant, shard uint32) (p Permit, retryAfter
 	return b.enter(now, shard)
 }
 
-func (b *Breaker) shards() int { return 1 << b.spread }
-
 // refuse counts a refusal. Nothing refuses before its first move, which made the
 // side.
-func (b *Breaker) refuse(shard uint32) { b.side.refused.add(shard, b.shards()) }
+func (b *Breaker) refuse(shard uint32) {
+	b.side.refused.add(shard, 1<<b.spread)
+}
 
 // left is zero where no end is known.
 func left(now, until clock.Instant) time.Duration {
@@ -235,7 +235,7 @@ func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v 
 // count adds one outcome to the time window and to the failures in a row.
 func (b *Breaker) count(now clock.Instant, shard uint32, r *Rules, failed, slow bool) {
 	if b.win.Add(now, shard, 1, one(failed), one(slow)) {
-		b.win.Grow(b.shards())
+		b.win.Grow(1 << b.spread)
 	}
 	b.track(r, failed) // after it, so that a row's failures are in the counts that are told
 }

@@ -51,8 +51,7 @@ func TestRefusalsAreCountedWhileTheCounterIsDivided(t *testing.T) {
 		wg.Go(func() {
 			for k := range each {
 				if b.Acquire(1, i); i == 0 && k == each/2 {
-					more := make([]refusal, callers)
-					b.side.refused.more.CompareAndSwap(nil, &more)
+					b.side.refused.divide(callers)
 				}
 			}
 		})

@@ -30,6 +30,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,7 +79,7 @@ type Findings = yamlstrict.Findings
 func Load(path string, opts ...Option) (*File, error) {
 	data, err := read(path)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err // it names the file
 	}
 	return Parse(path, data, opts...)
 }
@@ -187,7 +188,7 @@ func (r *reader) readDefaults(node yamlstrict.Node) {
 	places, found := node.Decode(&r.defaults.policy)
 	r.defaults.places = places
 	r.adopt("defaults", found)
-	r.shared = judge(r.defaults.policy, len(found) > 0)
+	r.shared = judge(r.defaults.policy, places)
 	for _, f := range r.shared {
 		r.place("defaults", f, node.Key, places)
 	}
@@ -209,7 +210,8 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 	}
 	full := dependency{Policy: overlay(r.defaults.policy, preset)}
 	node.Decode(&full) // and a second one lays it over the others
-	for _, f := range judge(full.Policy, len(found) > 0) {
+	between := presetLayer(preset, known || dep.Preset == "" && !places["preset"].Wrong)
+	for _, f := range judge(full.Policy, places, between, r.defaults.places) {
 		if !slices.Contains(r.shared, f) {
 			r.place(name, f, node.Key, places, r.defaults.places)
 		}
@@ -246,14 +248,41 @@ func (r *reader) adopt(part string, found yamlstrict.Findings) {
 	}
 }
 
-// judge validates a policy. When the text of some fields could not be read, what
-// the fields are together is not known.
-func judge(p policy.Policy, partly bool) policy.Findings {
+// judge validates a policy. What a pair is together is not known when one of the
+// two could not be read; the other findings do not hide it.
+func judge(p policy.Policy, layers ...map[string]yamlstrict.Place) policy.Findings {
 	found, _ := p.Validate().(policy.Findings)
-	if !partly {
-		return found
+	return slices.DeleteFunc(found, func(f policy.Finding) bool {
+		return f.With != "" && (unread(f.Path, layers) || unread(f.With, layers))
+	})
+}
+
+// unread reports whether the uppermost layer that has something to say about a
+// field, or about a section around it, has a mistake there.
+func unread(path string, layers []map[string]yamlstrict.Place) bool {
+	for _, places := range layers {
+		if p, written := places[path]; written {
+			return p.Wrong
+		}
+		for at := parent(path); at != ""; at = parent(at) {
+			if places[at].Wrong {
+				return true
+			}
+		}
 	}
-	return slices.DeleteFunc(found, func(f policy.Finding) bool { return f.With != "" })
+	return false
+}
+
+// presetLayer returns what a preset has something to say about. When nobody knows
+// which one is meant that may be everything, and nobody knows what.
+func presetLayer(p policy.Policy, known bool) map[string]yamlstrict.Place {
+	places := map[string]yamlstrict.Place{}
+	leaves(reflect.ValueOf(p), "", true, func(path string, v reflect.Value) {
+		if !known || !v.IsZero() {
+			places[path] = yamlstrict.Place{Wrong: !known}
+		}
+	})
+	return places
 }
 
 // place puts a policy's finding where the file says it: at the field, else at the

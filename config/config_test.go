@@ -209,9 +209,64 @@ func TestImpossiblePoliciesAreFoundWhereTheyAreWritten(t *testing.T) {
 	}
 }
 
+// A mistake hides only the contradictions that hang on it.
+func TestMistakesHideNoOthers(t *testing.T) {
+	const long = "timeout.attempt: 2s is longer than timeout.call, 1s"
+	for _, c := range []struct {
+		fact, defaults, keys string
+		want                 []string // the reasons, in order, each a part
+	}{
+		{"a misspelled key elsewhere", "{}", "{tust: internal, timeout: {call: 1s, attempt: 2s}}",
+			[]string{`unknown key "tust"`, long}},
+		{"a misspelled key in the section", "{}", "{timeout: {call: 1s, attempt: 2s, margn: 1s}}",
+			[]string{long, `unknown key "margn"`}},
+		{"a value elsewhere that is wrong", "{}", "{timeout: {call: 1s, attempt: 2s}, retry: {attempts: x}}",
+			[]string{long, "retry.attempts"}},
+		{"the field itself is wrong", "{}", "{timeout: {call: 3s, attempt: 2}, breaker: {window: 5s}}",
+			[]string{`"2" has no unit`}},
+		{"the other field is wrong", "{timeout: {call: 1s}}", "{timeout: {call: 9, attempt: 2s}}",
+			[]string{`"9" has no unit`}},
+		{"the other field is misspelled", "{}", "{timeout: {atempt: 1s}, breaker: {window: 5s}}",
+			[]string{`unknown key "atempt"`}},
+		{"the other field is misspelled, and there", "{}", "{timeout: {attempt: 3s, atempt: 1s}, breaker: {window: 5s}}",
+			[]string{`unknown key "atempt"`, "breaker.window: 5s is shorter than twice timeout.attempt, 3s"}},
+		{"the other section is misspelled", "{}", "{timeot: {attempt: 1s}, breaker: {window: 5s}}",
+			[]string{`unknown key "timeot"`}},
+		{"the other section is wrong", "{}", "{timeout: 1s, breaker: {window: 5s}}",
+			[]string{"timeout wants keys"}},
+		{"the other field is there twice", "{}", "{timeout: {attempt: 3s, attempt: 1s}, breaker: {window: 5s}}",
+			[]string{"is there twice"}},
+		{"the other field is wrong in the defaults", "{timeout: {attempt: 1}}", "{breaker: {window: 5s}}",
+			[]string{`"1" has no unit`}},
+		{"it is wrong in the defaults and said again", "{timeout: {attempt: 1}}", "{timeout: {attempt: 3s}, breaker: {window: 5s}}",
+			[]string{`"1" has no unit`, "breaker.window: 5s"}},
+		{"it is wrong in the defaults and said by the preset", "{timeout: {attempt: 1}}", "{preset: payment, breaker: {window: 5s}}",
+			[]string{`"1" has no unit`, "breaker.window: 5s"}},
+		{"the preset that may have said it is misspelled", "{}", "{preset: databse, breaker: {window: 5s}}",
+			[]string{`"databse" is not known`}},
+		{"the preset is no word", "{}", "{preset: [database], breaker: {window: 5s}}",
+			[]string{"preset wants one value"}},
+		{"a misspelled preset hides nothing that is written", "{}", "{preset: databse, timeout: {call: 1s, attempt: 2s}}",
+			[]string{`"databse" is not known`, long}},
+		{"a typo in the defaults hides nothing there", "{tust: internal, timeout: {call: 1s, attempt: 2s}}", "{}",
+			[]string{`unknown key "tust"`, "defaults: " + long}},
+	} {
+		_, err := Parse("f", []byte("version: 1\ndefaults: "+c.defaults+"\ndependencies:\n  a: "+c.keys+"\n"), env())
+		var found Findings
+		errors.As(err, &found)
+		ok := len(found) == len(c.want)
+		for i := 0; ok && i < len(found); i++ {
+			ok = strings.Contains(found[i].Reason, c.want[i])
+		}
+		if !ok {
+			t.Errorf("%s: want %q, got\n%v", c.fact, c.want, err)
+		}
+	}
+}
+
 func TestLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gabion.yaml")
-	if _, err := Load(path); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Load(path); !errors.Is(err, os.ErrNotExist) || strings.HasPrefix(err.Error(), "config:") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("version: 1\ndependencies: {a: {retry: {backoff: {kind: equal}}}}\n"), 0o600); err != nil {

@@ -91,7 +91,10 @@ func TestHeadersOfAnEarlierHopGoNoFurther(t *testing.T) {
 // stays as it was.
 func TestHeadersAreTakenFromACopy(t *testing.T) {
 	var arrived http.Header
-	rt := roundTripper(func(req *http.Request) (*http.Response, error) { arrived = req.Header; return answer(req, 200, ""), nil })
+	rt := roundTripper(func(req *http.Request) (*http.Response, error) {
+		arrived = req.Header
+		return answer(req, 200, ""), nil
+	})
 	for name, p := range map[string]policy.Policy{"external": eager(), "internal without a deadline": withInternal(endless())} {
 		c, _ := client(t, p, rt)
 		req := request(t, "GET", "http://shop", "")
@@ -125,7 +128,10 @@ func TestTransportWritesTheHeadersThatAreNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var arrived http.Header
-				rt := roundTripper(func(req *http.Request) (*http.Response, error) { arrived = req.Header; return answer(req, 200, ""), nil })
+				rt := roundTripper(func(req *http.Request) (*http.Response, error) {
+					arrived = req.Header
+					return answer(req, 200, ""), nil
+				})
 				tr := &gabionhttp.Transport{Dependency: gabion.New("shop", withInternal(endless())), Base: rt, Headers: tt.names}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

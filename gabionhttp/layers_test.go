@@ -189,11 +189,13 @@ func TestExternalDependenciesGetNoHeadersOfOurs(t *testing.T) {
 func TestNoTimeForTheNextHopIsNotTheDependencysFault(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {})
 	p := withInternal(eager())
-	p.Timeout.Attempt = 50 * time.Millisecond // less than the hop margin of 100 ms
+	p.Timeout.Attempt, p.Timeout.HopMargin = 4*time.Second, 3*time.Second
 	p.Breaker.Off, p.Breaker.Consecutive = false, 1
 	c, _ := client(t, p, base(t, s))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // less than the hop margin
+	defer cancel()
 	for range 2 {
-		_, err := c.Get(s.URL)
+		_, err := c.Do(request(t, "GET", s.URL, "").WithContext(ctx))
 		if !errors.Is(err, gabion.NotRetryable) || !errors.Is(err, context.DeadlineExceeded) || gabion.EffectOf(err) != gabion.NoEffect {
 			t.Errorf("ended with %v", err)
 		}

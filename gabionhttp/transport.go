@@ -139,7 +139,7 @@ func (c *exchange) learn(p policy.Policy) {
 func (c *exchange) unread(err error) error {
 	why := gabion.Canceled
 	if c.req.Context().Err() == context.DeadlineExceeded {
-		_ = why
+		why = gabion.CallTimeout
 	}
 	return &gabion.Error{Dependency: c.t.Dependency.Name(), Reason: why, Effect: gabion.NoEffect, Err: err}
 }

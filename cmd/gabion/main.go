@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
@@ -47,11 +48,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		help(stderr)
 		return exitUsage
 	}
-	switch args[0] {
-	case "help", "-h", "-help", "--help":
+	switch {
+	case asksHelp(args[0]):
+		if len(args) > 1 && !asksHelp(args[1]) { // help demo is demo -h
+			return run(ctx, append(slices.Clone(args[1:]), "-h"), stdout, stderr)
+		}
 		help(stdout)
 		return 0
-	case "-v", "-version", "--version":
+	case slices.Contains([]string{"-v", "-version", "--version"}, args[0]):
 		return version(ctx, args[1:], stdout, stderr)
 	}
 	for _, c := range commands {
@@ -68,12 +72,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
+func asksHelp(word string) bool {
+	return slices.Contains([]string{"help", "-h", "-help", "--help"}, word)
+}
+
 func help(w io.Writer) {
 	fmt.Fprint(w, "gabion calls dependencies that fail.\n\nusage: gabion <command> [flags]\n\n")
 	for _, c := range commands {
 		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.says)
 	}
-	fmt.Fprintf(w, "  %-10s %s\n", "help", "this")
+	fmt.Fprintf(w, "  %-10s %s\n", "help", "this, or more on a command")
 	fmt.Fprint(w, "\ngabion <command> -h says more.\n")
 }
 
@@ -86,6 +94,10 @@ func withoutContext(begin func(args []string, stdout, stderr io.Writer) int) fun
 }
 
 func version(_ context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && asksHelp(args[0]) {
+		fmt.Fprint(stdout, "usage: gabion version\n\nprints what this binary is made of\n")
+		return 0
+	}
 	if len(args) > 0 {
 		fmt.Fprintf(stderr, "gabion version: %q is not expected\n", args[0])
 		return exitUsage

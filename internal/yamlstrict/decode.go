@@ -15,6 +15,7 @@ type Place struct {
 	Text      string   // the value as it stands there, variables not expanded
 	Vars      []string // the variables that it takes its value from
 	Leaf      bool     // a value, not a section
+	Wrong     bool     // a mistake is there: what it would say is not known
 }
 
 // Scalar reads one type from text.
@@ -47,7 +48,8 @@ func (n Node) Set() bool { return n.node != nil }
 var nodeType = reflect.TypeFor[Node]()
 
 // Decode reads the node into the struct that into points to, and returns where
-// each key stands, by its path. What the node does not mention stays as it was,
+// each key stands, by its path; a key that is misspelled stands for the one that
+// it is like. What the node does not mention stays as it was,
 // so values can be laid over others. All mistakes are returned.
 func (n Node) Decode(into any) (map[string]Place, Findings) {
 	d := decoder{doc: n.doc, places: map[string]Place{}, root: reflect.TypeOf(into).Elem()}
@@ -79,6 +81,10 @@ func (d *decoder) fail(n *yaml.Node, path, problem, proposal string) {
 		problem = path + " " + problem
 	}
 	d.found = append(d.found, d.doc.Finding(n.Line, n.Column, problem, proposal))
+	if p, ok := d.places[path]; ok {
+		p.Wrong = true
+		d.places[path] = p
+	}
 }
 
 // value reads n into v, whatever that is.
@@ -212,6 +218,7 @@ func (d *decoder) unknown(key *yaml.Node, path string, fields []field) {
 	proposal := "keys: " + strings.Join(words, ", ")
 	if near := Nearest(key.Value, words); near != "" {
 		proposal = "did you mean " + near + "?"
+		d.meant(key, join(path, near))
 	} else if section := whereIs(key.Value, d.root, ""); section != "" {
 		proposal = "it belongs under " + section
 	} else if key.Value == "off" {
@@ -222,6 +229,13 @@ func (d *decoder) unknown(key *yaml.Node, path string, fields []field) {
 		in = "in " + path
 	}
 	d.fail(key, "", "unknown key "+clipped(key.Value)+" "+in, proposal)
+}
+
+// meant notes that a misspelled key stands for one that is nowhere else, so far.
+func (d *decoder) meant(key *yaml.Node, path string) {
+	if _, written := d.places[path]; !written {
+		d.places[path] = Place{Line: key.Line, Col: key.Column, Wrong: true}
+	}
 }
 
 func (d *decoder) list(v reflect.Value, n *yaml.Node, path string, depth int) {

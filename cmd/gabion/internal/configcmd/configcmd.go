@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // The exit codes of every gabion command.
@@ -22,6 +23,11 @@ const (
 	exitUsage    = 2 // the command was called wrongly
 	exitFailure  = 3 // something else went wrong
 )
+
+const schemaUsage = `usage: gabion schema
+
+prints the JSON Schema of gabion's file, for editors
+`
 
 const usage = `usage: gabion config print   -f FILE [--dependency NAME] [--reveal]
        gabion config explain -f FILE [NAME[.PATH]] [--json] [--reveal]
@@ -37,50 +43,50 @@ the file writes them, unless --reveal is given.
 func Schema(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("gabion schema", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: gabion schema\n\nprints the JSON Schema of gabion's file, for editors")
-	}
-	words, code := parse(flags, args)
+	words, code := parse(flags, args, schemaUsage, stdout)
 	if code >= 0 {
 		return code
 	}
 	if len(words) > 0 {
-		flags.Usage()
-		return exitUsage
+		return wrongly(stderr, fmt.Sprintf("gabion schema: %q is not expected", words[0]), schemaUsage)
 	}
 	return written(stdout.Write(config.Schema()))(stderr)
 }
 
 // Config prints or explains the effective policies of a file.
 func Config(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 {
-		switch args[0] {
-		case "print":
-			return printFile(args[1:], stdout, stderr)
-		case "explain":
-			return explain(args[1:], stdout, stderr)
-		case "-h", "-help", "--help", "help":
-			fmt.Fprint(stdout, usage)
-			return exitOK
-		}
-		fmt.Fprintf(stderr, "gabion config: unknown command %q\n\n", args[0])
+	if len(args) == 0 {
+		return wrongly(stderr, "gabion config: say what to do: print or explain", usage)
 	}
-	fmt.Fprint(stderr, usage)
+	switch args[0] {
+	case "print":
+		return printFile(args[1:], stdout, stderr)
+	case "explain":
+		return explain(args[1:], stdout, stderr)
+	case "-h", "-help", "--help", "help":
+		fmt.Fprint(stdout, usage)
+		return exitOK
+	}
+	return wrongly(stderr, fmt.Sprintf("gabion config: unknown command %q", args[0]), usage)
+}
+
+// wrongly says what is wrong with a command line, and then how it should look.
+func wrongly(stderr io.Writer, problem, usage string) int {
+	fmt.Fprintf(stderr, "%s\n\n%s", problem, usage)
 	return exitUsage
 }
 
 // request is what both commands are asked.
 type request struct {
-	flags  *flag.FlagSet
-	path   string
-	reveal bool
-	stderr io.Writer
+	flags          *flag.FlagSet
+	path           string
+	reveal         bool
+	stdout, stderr io.Writer
 }
 
-func newRequest(name string, stderr io.Writer) *request {
-	r := &request{flags: flag.NewFlagSet(name, flag.ContinueOnError), stderr: stderr}
+func newRequest(name string, stdout, stderr io.Writer) *request {
+	r := &request{flags: flag.NewFlagSet(name, flag.ContinueOnError), stdout: stdout, stderr: stderr}
 	r.flags.SetOutput(stderr)
-	r.flags.Usage = func() { fmt.Fprint(stderr, usage) }
 	r.flags.StringVar(&r.path, "f", "", "the file, - for standard input")
 	r.flags.BoolVar(&r.reveal, "reveal", false, "show what variables hold")
 	return r
@@ -88,13 +94,12 @@ func newRequest(name string, stderr io.Writer) *request {
 
 // open reads the flags and the file. A code of 0 or more ends the command.
 func (r *request) open(args []string, most int) (f *config.File, words []string, code int) {
-	words, code = parse(r.flags, args)
+	words, code = parse(r.flags, args, usage, r.stdout)
 	if code >= 0 {
 		return nil, nil, code
 	}
-	if r.path == "" || len(words) > most {
-		fmt.Fprint(r.stderr, usage)
-		return nil, nil, exitUsage
+	if problem := r.problem(words, most); problem != "" {
+		return nil, nil, wrongly(r.stderr, r.flags.Name()+": "+problem, usage)
 	}
 	f, err := load(r.path)
 	var found config.Findings
@@ -109,6 +114,19 @@ func (r *request) open(args []string, most int) (f *config.File, words []string,
 	return f, words, -1
 }
 
+// problem says what is missing of a request, or too much.
+func (r *request) problem(words []string, most int) string {
+	switch {
+	case r.path == "" && len(words) > 0:
+		return fmt.Sprintf("no file is named: -f FILE is missing; if %q is the file, write -f %s", words[0], words[0])
+	case r.path == "":
+		return "no file is named: -f FILE is missing"
+	case len(words) > most:
+		return fmt.Sprintf("%q is not expected", words[most])
+	}
+	return ""
+}
+
 func load(path string) (*config.File, error) {
 	if path != "-" {
 		return config.Load(path)
@@ -120,14 +138,17 @@ func load(path string) (*config.File, error) {
 	return config.Parse("stdin", data)
 }
 
-// parse takes flags before, between and after words. A code of 0 or more ends the
-// command.
-func parse(flags *flag.FlagSet, args []string) (words []string, code int) {
+// parse takes flags before, between and after words. Help that was asked for goes
+// to stdout. A code of 0 or more ends the command.
+func parse(flags *flag.FlagSet, args []string, usage string, stdout io.Writer) (words []string, code int) {
+	flags.Usage = func() {}
 	for {
 		switch err := flags.Parse(args); {
 		case errors.Is(err, flag.ErrHelp):
+			fmt.Fprint(stdout, usage)
 			return nil, exitOK
 		case err != nil:
+			fmt.Fprint(flags.Output(), "\n"+usage)
 			return nil, exitUsage
 		}
 		if flags.NArg() == 0 {
@@ -138,7 +159,7 @@ func parse(flags *flag.FlagSet, args []string) (words []string, code int) {
 }
 
 func printFile(args []string, stdout, stderr io.Writer) int {
-	r := newRequest("gabion config print", stderr)
+	r := newRequest("gabion config print", stdout, stderr)
 	name := r.flags.String("dependency", "", "print this one only")
 	f, _, code := r.open(args, 0)
 	if code >= 0 {
@@ -155,7 +176,7 @@ func printFile(args []string, stdout, stderr io.Writer) int {
 }
 
 func explain(args []string, stdout, stderr io.Writer) int {
-	r := newRequest("gabion config explain", stderr)
+	r := newRequest("gabion config explain", stdout, stderr)
 	asJSON := r.flags.Bool("json", false, "write JSON")
 	f, words, code := r.open(args, 1)
 	if code >= 0 {
@@ -171,15 +192,24 @@ func explain(args []string, stdout, stderr io.Writer) int {
 			return nobody(f, words[0], stderr)
 		}
 	}
+	notes := notesOn(f, lines)
 	if *asJSON {
-		return writeJSON(f.Name, lines, stdout, stderr)
+		return writeJSON(f.Name, lines, notes, stdout, stderr)
 	}
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SETTING\tVALUE\tSOURCE")
 	for _, l := range lines {
 		fmt.Fprintf(table, "%s.%s\t%s\t%s\n", l.Dependency, l.Path, l.Value, l.Source)
 	}
-	return written(0, table.Flush())(stderr)
+	if err := table.Flush(); err != nil {
+		return written(0, err)(stderr)
+	}
+	for _, n := range notes {
+		if code := written(fmt.Fprintf(stdout, "note: %s: %s\n", n.Dependency, n.Text))(stderr); code != exitOK {
+			return code
+		}
+	}
+	return exitOK
 }
 
 // line is one setting of one dependency. Its keys are part of the JSON's version.
@@ -200,6 +230,34 @@ func linesOf(f *config.File, name string, reveal bool) (lines []line) {
 	return lines
 }
 
+// note is what follows from the settings of one dependency and stands in none of
+// them. Its keys are part of the JSON's version.
+type note struct {
+	Dependency string `json:"dependency"`
+	Text       string `json:"text"`
+}
+
+const nothingSafe = "nothing is declared safe: only what provably never left is retried, " +
+	"unless a call brings a key, is declared idempotent or has a safe HTTP method"
+
+// notesOn returns the notes on what lines show: that attempts are allowed and
+// nothing says that they may be made.
+func notesOn(f *config.File, lines []line) []note {
+	notes := []note{}
+	for _, name := range f.Names() {
+		p := f.Policies[name].Resolved()
+		undeclared := !p.Safe && p.Key == policy.KeyDeclared && p.Retry.Attempts > 1
+		if undeclared && slices.ContainsFunc(lines, func(l line) bool { return l.Dependency == name && aboutRetries(l.Path) }) {
+			notes = append(notes, note{name, nothingSafe})
+		}
+	}
+	return notes
+}
+
+func aboutRetries(path string) bool {
+	return path == "safe" || path == "key" || strings.HasPrefix(path, "retry.")
+}
+
 // under keeps what a word names: a dependency, a section or a key. A key of a
 // section that is off is answered by the section.
 func under(lines []line, word string) []line {
@@ -210,7 +268,7 @@ func under(lines []line, word string) []line {
 	})
 }
 
-func writeJSON(file string, lines []line, stdout, stderr io.Writer) int {
+func writeJSON(file string, lines []line, notes []note, stdout, stderr io.Writer) int {
 	out := json.NewEncoder(stdout)
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
@@ -221,7 +279,8 @@ func writeJSON(file string, lines []line, stdout, stderr io.Writer) int {
 		Version  int    `json:"version"`
 		File     string `json:"file"`
 		Settings []line `json:"settings"`
-	}{1, file, lines}))(stderr)
+		Notes    []note `json:"notes"`
+	}{1, file, lines, notes}))(stderr)
 }
 
 func nobody(f *config.File, name string, stderr io.Writer) int {

@@ -48,16 +48,20 @@ func TestExitCodes(t *testing.T) {
 		{"print -f " + good + " --reveal", 0, "      call: 15s\n", ""},
 		{"print -f " + good + " --dependency nobody", 2, "", `has no "nobody"; it has payments, users`},
 		{"print -f " + bad, 1, "", `gabion.yaml:2:38: a: retry.attempts: "0" would mean the default`},
-		{"print -f /nowhere/gabion.yaml", 3, "", "no such file"},
-		{"print", 2, "", "usage:"},
-		{"print -x", 2, "", "usage:"},
-		{"print -h", 0, "", "usage:"},
+		{"print -f /nowhere/gabion.yaml", 3, "", "gabion config: open /nowhere/gabion.yaml: no such file"},
+		{"print", 2, "", "gabion config print: no file is named: -f FILE is missing\n\nusage:"},
+		{"print -x", 2, "", "-x\n\nusage:"},
+		{"print -h", 0, "usage:", ""},
+		{"explain -h", 0, "usage:", ""},
+		{"explain", 2, "", "gabion config explain: no file is named: -f FILE is missing\n\nusage:"},
+		{"explain my.yaml", 2, "", `if "my.yaml" is the file, write -f my.yaml` + "\n\nusage:"},
+		{"print users -f " + good, 2, "", `gabion config print: "users" is not expected` + "\n\nusage:"},
 		{"explain -f " + good + " payments.retry.attempts", 0, "payments.retry.attempts  4      preset payment\n", ""},
 		{"explain payments.hedge -f " + good, 0, "payments.hedge.max         off      " + good + ":6\n", ""},
 		{"explain users.breaker.window -f " + good, 0, "users.breaker  off    " + good + ":8\n", ""},
 		{"explain -f " + good + " payments.zzz", 2, "", `has no "payments.zzz"`},
-		{"explain -f " + good + " a b", 2, "", "usage:"},
-		{"", 2, "", "usage:"},
+		{"explain -f " + good + " a b", 2, "", `"b" is not expected` + "\n\nusage:"},
+		{"", 2, "", "gabion config: say what to do: print or explain\n\nusage:"},
 		{"help", 0, "usage:", ""},
 		{"zzz", 2, "", `unknown command "zzz"`},
 	} {
@@ -68,6 +72,45 @@ func TestExitCodes(t *testing.T) {
 		}
 		if c.code != 0 && out.Len() > 0 {
 			t.Errorf("config %s: talk on stdout: %s", c.args, out.String())
+		}
+	}
+}
+
+// B10: attempts that nothing allows are said to be so.
+func TestExplainNotesWhatIsNotDeclaredSafe(t *testing.T) {
+	path := file(t, `version: 1
+dependencies:
+  keyed: {key: made}
+  once: {retry: off}
+  plain: {}
+  required: {preset: payment}
+  safe: {safe: true}
+`)
+	for _, c := range []struct {
+		fact, word string
+		noted      bool
+	}{
+		{"the whole file", "", true},
+		{"a dependency without a word on it", "plain", true},
+		{"its attempts", "plain.retry.attempts", true},
+		{"the declaration itself", "plain.safe", true},
+		{"what has nothing to do with it", "plain.bulkhead", false},
+		{"keys are made", "keyed", false},
+		{"keys are required", "required", false},
+		{"declared safe", "safe", false},
+		{"nothing is retried anyway", "once", false},
+	} {
+		var table, asJSON, errOut bytes.Buffer
+		args := strings.Fields("explain -f " + path + " " + c.word)
+		Config(args, &table, &errOut)
+		Config(append(args, "--json"), &asJSON, &errOut)
+		const want = "note: plain: nothing is declared safe: only what provably never left is retried, unless a call brings a key"
+		if n := strings.Count(table.String(), "note:"); (n == 1) != c.noted || n > 1 || strings.Contains(table.String(), "\n"+want) != c.noted {
+			t.Errorf("%s:\n%s", c.fact, table.String())
+		}
+		var got struct{ Notes []note }
+		if err := json.Unmarshal(asJSON.Bytes(), &got); err != nil || got.Notes == nil || (len(got.Notes) == 1) != c.noted {
+			t.Errorf("%s: %v, %+v\n%s%s", c.fact, err, got, asJSON.String(), errOut.String())
 		}
 	}
 }

@@ -6,11 +6,16 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 )
 
 // lateEnough is how late, in milliseconds, calls may start before the report says
 // that the machine is too busy to compare anything.
 const lateEnough = 50
+
+// judgeable is the shortest run, in seconds, whose figures are more than chance
+// and its own edges.
+const judgeable = 20
 
 const (
 	labelWidth  = 36
@@ -56,6 +61,9 @@ func (r *Report) printTable(w io.Writer, p paint) {
 	if r.Interrupted {
 		fmt.Fprintln(w, p.amber("\n  Interrupted: this is what was seen until then, and not a comparison."))
 	}
+	if r.Seconds < judgeable {
+		fmt.Fprintln(w, p.amber("\n  "+r.tooShort()))
+	}
 	fmt.Fprintln(w)
 	for _, line := range chart(r.plan, r.names(), r.lines, p) {
 		fmt.Fprintln(w, line)
@@ -65,6 +73,15 @@ func (r *Report) printTable(w io.Writer, p paint) {
 	fmt.Fprintln(w)
 	r.printPhases(w, p)
 	r.printNotes(w, p)
+}
+
+// tooShort says so, with the whole seconds that every phase stays below.
+func (r *Report) tooShort() string {
+	var longest time.Duration
+	for _, phase := range r.plan.Phases {
+		longest = max(longest, phase.End-phase.Start)
+	}
+	return fmt.Sprintf("too short to judge: phases last under %d s; use --seconds %d", int(longest.Seconds())+1, defaultSeconds)
 }
 
 func (r *Report) names() []string {

@@ -19,7 +19,7 @@ func someReport() *Report {
 	}
 	plan := smallPlan()
 	return &Report{
-		InTimeMS: 2000, plan: plan, lines: []timeline{newTimeline(plan), newTimeline(plan)},
+		Seconds: defaultSeconds, InTimeMS: 2000, plan: plan, lines: []timeline{newTimeline(plan), newTimeline(plan)},
 		Phases: []PhasePlan{{Name: "before"}, {Name: "fault"}},
 		Clients: []ClientReport{
 			{Name: "hand-written", Calls: 200, SucceededInTime: 160, Amplification: 4.5, DoubleCharges: 1234, P50: 30, P99: 5000, RecoveryS: never, Phases: phases(100, 60, 4.5)},
@@ -63,6 +63,24 @@ func TestTableFitsATerminal(t *testing.T) {
 func TestPaintIsOnlyAddedWhenAskedFor(t *testing.T) {
 	if !strings.Contains(text(someReport(), true), "\x1b[1m") {
 		t.Error("no colour at all")
+	}
+}
+
+func TestTableSaysThatARunIsTooShort(t *testing.T) {
+	for _, c := range []struct {
+		seconds int
+		want    string // empty: it is long enough
+	}{
+		{5, "under 2 s"}, {10, "under 3 s"}, {19, "under 6 s"}, {20, ""}, {40, ""},
+	} {
+		r := someReport()
+		r.Seconds, r.plan = c.seconds, NewPlan(time.Duration(c.seconds)*time.Second)
+		r.lines = []timeline{newTimeline(r.plan), newTimeline(r.plan)}
+		got := text(r, false)
+		want := "\n  too short to judge: phases last " + c.want + "; use --seconds 40\n"
+		if strings.Contains(got, "too short") != (c.want != "") || c.want != "" && !strings.Contains(got, want) {
+			t.Errorf("%d s: want %q in\n%s", c.seconds, want, got)
+		}
 	}
 }
 

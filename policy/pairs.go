@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// pairs reports fields that can't stand together. p is the policy as written, r
+// what it resolves to; a number that is wrong by itself is not judged again.
+func (c *check) pairs(p, r Policy) {
+	c.attemptInCall(p, r)
+	c.hopInTime(p, r)
+	c.hedgesInCall(p, r)
+	c.sends(p, r)
+	c.waits(p, r)
+	if !r.Breaker.Off {
+		c.windowHoldsAttempts(p, r)
+		c.windowHoldsCalls(r)
+		c.slowInTime(p, r)
+		c.probeInTime(p, r)
+		c.openGrows(p, r)
+	}
+}
+
+func (c *check) attemptInCall(p, r Policy) {
+	attempt, call := r.Timeout.Attempt, r.Timeout.Call
+	if call <= 0 || attempt <= call {
+		return
+	}
+	c.add(Finding{"timeout.attempt", "timeout.call", given(attempt, p.Timeout.Attempt),
+		"is longer than timeout.call, " + given(call, p.Timeout.Call),
+		"write at most " + FormatDuration(call) + ", or a longer call timeout"})
+}
+
+// hopInTime: what an internal dependency is told is the time left less the hop
+// margin, and a request that leaves it none is not sent.
+func (c *check) hopInTime(p, r Policy) {
+	name, limit, written := "timeout.attempt", r.Timeout.Attempt, p.Timeout.Attempt
+	if call := r.Timeout.Call; call > 0 && (limit <= 0 || call < limit || call == limit && written == 0) {
+		name, limit, written = "timeout.call", call, p.Timeout.Call
+	}
+	margin := r.Timeout.HopMargin
+	if r.Trust != Internal || limit <= 0 || margin > maxDuration || limit > margin {
+		return
+	}
+	c.add(Finding{name, "timeout.hop_margin", given(limit, written),
+		"with trust: internal is not longer than timeout.hop_margin, " + given(margin, p.Timeout.HopMargin) + ": nothing could be sent",
+		"write at least " + FormatDuration(2*margin) + ", or a shorter hop margin"})
+}
+
+func (c *check) hedgesInCall(p, r Policy) {
+	n, delay, call := r.Hedge.Max, r.Hedge.Delay, r.Timeout.Call
+	if n <= 0 || n > maxSends || delay <= 0 || delay > maxDuration || call <= 0 {
+		return
+	}
+	if last := time.Duration(n) * delay; last > call {
+		c.add(Finding{"hedge.delay", "timeout.call", FormatDuration(delay),
+			fmt.Sprintf("× hedge.max %d = %s is longer than timeout.call, %s", n, FormatDuration(last), given(call, p.Timeout.Call)),
+			"write at most " + FormatDuration(call/time.Duration(n)) + ", or fewer hedges"})
+	}
+}
+
+// sends: each attempt and hedge of a call has one bit in the machine.
+func (c *check) sends(p, r Policy) {
+	attempts, hedges := r.Retry.Attempts, r.Hedge.Max
+	if attempts > maxSends || hedges > maxSends || attempts+hedges <= maxSends {
+		return
+	}
+	c.add(Finding{"retry.attempts", "hedge.max", strconv.Itoa(attempts),
+		fmt.Sprintf("+ hedge.max %d are more than the %d sends that a call may make", hedges, maxSends),
+		fmt.Sprintf("write at most %d, or fewer hedges", maxSends-hedges)})
+}
+
+func (c *check) waits(p, r Policy) {
+	b, budget := r.Retry.Backoff, r.Retry.Budget
+	if b.Base > b.Cap && b.Cap > 0 {
+		c.add(Finding{"retry.backoff.base", "retry.backoff.cap", given(b.Base, p.Retry.Backoff.Base),
+			"is longer than retry.backoff.cap, " + given(b.Cap, p.Retry.Backoff.Cap),
+			"write at most " + FormatDuration(b.Cap) + ", or a longer cap"})
+	}
+	if !budget.Off && budget.Shape == BudgetTokens && budget.Cost > budget.Capacity && budget.Capacity > 0 {
+		c.add(Finding{"retry.budget.cost", "retry.budget.capacity", strconv.Itoa(budget.Cost),
+			fmt.Sprintf("is more than retry.budget.capacity, %d: no retry could ever be paid", budget.Capacity),
+			fmt.Sprintf("write at most %d, or a larger capacity", budget.Capacity)})
+	}
+}
+
+// A window that is shorter than two attempts forgets the first timeout before it
+// hears of the second.
+func (c *check) windowHoldsAttempts(p, r Policy) {
+	window, attempt := r.Breaker.Window, r.Timeout.Attempt
+	if r.Breaker.WindowCalls > 0 || window <= 0 || attempt > maxDuration || window >= 2*attempt {
+		return
+	}
+	c.add(Finding{"breaker.window", "timeout.attempt", given(window, p.Breaker.Window),
+		"is shorter than twice timeout.attempt, " + given(attempt, p.Timeout.Attempt),
+		"write at least " + FormatDuration(2*attempt) + ", or a shorter attempt timeout"})
+}
+
+func (c *check) windowHoldsCalls(r Policy) {
+	b := r.Breaker
+	if b.WindowCalls > 0 {
+		c.atMostWindow("breaker.min_calls", b.MinCalls, b.WindowCalls)
+		c.atMostWindow("breaker.failures", b.Failures, b.WindowCalls)
+		return
+	}
+	// The default minimum is the linter's, written or not: that policy is sound but
+	// for one rule, and what a policy resolves to must not be refused.
+	if b.MinCalls == defaultMinCalls || r.RateLimit.Rate <= 0 || !(r.RateLimit.Rate <= maxRate) {
+		return
+	}
+	most := int(float64(r.RateLimit.Rate)*b.Window.Seconds()) + min(r.RateLimit.Burst, maxCount)
+	if b.Window > 0 && b.MinCalls > most {
+		c.add(Finding{"breaker.min_calls", "rate_limit.rate", strconv.Itoa(b.MinCalls),
+			fmt.Sprintf("is more than the %d calls that rate_limit.rate, %v, lets into breaker.window, %s", most, r.RateLimit.Rate, FormatDuration(b.Window)),
+			fmt.Sprintf("write at most %d, or a longer window", most)})
+	}
+}
+
+func (c *check) atMostWindow(path string, n, window int) {
+	if n > window {
+		c.add(Finding{path, "breaker.window_calls", strconv.Itoa(n),
+			fmt.Sprintf("is more than the window holds, breaker.window_calls %d", window),
+			fmt.Sprintf("write at most %d, or a larger window", window)})
+	}
+}
+
+// slowInTime: what is cut off before it counts as slow is never slow.
+func (c *check) slowInTime(p, r Policy) {
+	name, limit, written := "timeout.attempt", r.Timeout.Attempt, p.Timeout.Attempt
+	if limit <= 0 || r.Breaker.Per == PerCall && r.Timeout.Call > 0 {
+		name, limit, written = "timeout.call", r.Timeout.Call, p.Timeout.Call
+	}
+	if p.Breaker.SlowCall <= 0 || limit <= 0 || r.Breaker.SlowCall < limit {
+		return
+	}
+	c.add(Finding{"breaker.slow_call", name, FormatDuration(r.Breaker.SlowCall),
+		"is not shorter than " + name + ", " + given(limit, written) + ": no call could ever be slow",
+		"write 80 % of that, " + FormatDuration(limit/5*4) + ", or off"})
+}
+
+// probeInTime: a probe that guards a whole call must be able to outlast it.
+func (c *check) probeInTime(p, r Policy) {
+	probe, call := r.Breaker.ProbeTimeout, r.Timeout.Call
+	if r.Breaker.Per != PerCall || probe <= 0 || probe >= call {
+		return
+	}
+	c.add(Finding{"breaker.probe_timeout", "timeout.call", given(probe, p.Breaker.ProbeTimeout),
+		"with per: call is shorter than timeout.call, " + given(call, p.Timeout.Call),
+		"write at least " + FormatDuration(call) + ", or per: attempt"})
+}
+
+func (c *check) openGrows(p, r Policy) {
+	open, most := r.Breaker.Open, r.Breaker.OpenMax
+	if most <= 0 || most >= open {
+		return
+	}
+	c.add(Finding{"breaker.open_max", "breaker.open", FormatDuration(most),
+		"is shorter than breaker.open, " + given(open, p.Breaker.Open),
+		"write at least " + FormatDuration(open) + ", or a shorter open time"})
+}
+
+// given returns d, saying so when nobody wrote it.
+func given(d, written time.Duration) string {
+	if written == 0 {
+		return FormatDuration(d) + " (the default)"
+	}
+	return FormatDuration(d)
+}
