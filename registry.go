@@ -56,6 +56,9 @@ func compileAll(policies map[string]policy.Policy) (map[string]*policy.Rules, er
 	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
 		rule, err := policy.Compile(policies[name])
+		if name == "" {
+			err = errors.Join(errNoName, err)
+		}
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %w", name, err))
 			continue

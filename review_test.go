@@ -90,6 +90,7 @@ func TestPartitionsOfATimeWithoutABreakerGetOne(t *testing.T) {
 		reload(t, d, policy.Policy{Breaker: policy.Breaker{Consecutive: 1}})
 		for i := range 50 {
 			name := fmt.Sprint(i)
+			handOn(t, d, name) // at once, not only when it is next called
 			d.Run(t.Context(), fails(errDown), gabion.WithPartition(name))
 			if got := partition(t, d, name).Breaker.State; got != breaker.Open {
 				t.Errorf("the breaker of %s is %s", name, got)

@@ -292,7 +292,7 @@ func (c *Call) end(now clock.Instant, why Reason) {
 	if why != ThrottledLocally {
 		c.uncount(now)
 	}
-	if why == CallTimeout && c.out != 0 {
+	if why == CallTimeout && c.out != 0 && c.deadline.Sub(c.began) >= c.due() {
 		c.verdict, c.heard = breaker.Bad, true
 	}
 	if why == Canceled {

@@ -89,7 +89,20 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 // give it. That says nothing about the dependency, or a few callers in a hurry
 // could close it to everybody.
 func (c *Call) hurried(now clock.Instant, t *Ticket, o *Outcome) bool {
-	return o.Class == TimedOut && t.last && now >= t.Deadline && t.Deadline.Sub(t.Sent) < on(c.rules.Policy.Timeout.Margin)
+	return o.Class == TimedOut && t.last && now >= t.Deadline && t.Deadline.Sub(t.Sent) < c.due()
+}
+
+// due is the least time that an attempt must be given to be judged by it: the
+// margin, unless the policy itself is faster.
+func (c *Call) due() time.Duration {
+	p := &c.rules.Policy.Timeout
+	due := on(p.Margin)
+	for _, limit := range [...]time.Duration{p.Attempt, p.Call} {
+		if limit > 0 {
+			due = min(due, limit)
+		}
+	}
+	return due
 }
 
 // openHint is how long a failing dependency asked to be left alone, within what
