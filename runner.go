@@ -1,0 +1,196 @@
+package gabion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// runner drives one call's machine: the part that does not know the result's type.
+type runner struct {
+	call  policy.Call
+	ctx   context.Context // the caller's; a runner lives no longer than the call
+	d     *Dependency
+	o     callOptions
+	first *attemptContext // also wakes the call, so one that waits has it before it sends
+	log   *policy.Log
+	id    uint64
+}
+
+// prepare reads the options. The dependency is not touched yet.
+func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) error {
+	r.ctx, r.d = ctx, d
+	r.o.discard = d.discard
+	r.o.collect(opts)
+	return r.o.settleKey(d)
+}
+
+// begin starts the call.
+func (r *runner) begin() clock.Instant {
+	d, p := r.d, &r.o.Params
+	now := d.now()
+	p.Shard = shardOf(r)
+	p.Safe = p.Safe || r.o.key != ""
+	if deadline, ok := r.ctx.Deadline(); ok {
+		p.Deadline = nonzero(d.instant(deadline))
+	}
+	if d.observer != nil {
+		r.log = d.log()
+		r.id = d.calls.Add(1)
+		p.Log = r.log
+	}
+	if d.tracked {
+		d.used.Store(int64(now))
+		d.out.Add(1)
+	}
+	r.call.Begin(d.state, now, p)
+	p.Partition = r.call.Partition() // what events say: bounded, unlike what callers say
+	return now
+}
+
+// wakeable gives the call what wakes it, when it waits for the first time, and
+// reports whether this was it.
+func (r *runner) wakeable() bool {
+	if r.o.Waker != nil {
+		return false
+	}
+	if r.first == nil {
+		r.first = &attemptContext{Context: r.ctx, d: r.d, key: r.o.key}
+	}
+	r.o.Waker = r.first
+	r.call.SetWaker(r.first)
+	return true
+}
+
+// shardOf picks a shard by where the call's memory is: the same goroutine usually
+// gets the same one, and two that run at once different ones.
+func shardOf(r *runner) uint32 {
+	const page = 13 // the least that two goroutines' memory is apart, as a power of two
+	at := uint64(uintptr(unsafe.Pointer(r))) >> page
+	return uint32(at * 0x9e3779b97f4a7c15 >> 32)
+}
+
+// nonzero keeps an instant from meaning "none".
+func nonzero(t clock.Instant) clock.Instant {
+	if t == 0 {
+		return -1
+	}
+	return t
+}
+
+// context makes the context of an attempt.
+func (r *runner) context(t *policy.Ticket) *attemptContext {
+	a := r.first
+	if a == nil || t.Attempt > 1 {
+		a = &attemptContext{Context: r.ctx, d: r.d, key: r.o.key}
+	}
+	if r.first == nil {
+		r.first = a
+	}
+	a.number, a.deadline = t.Attempt, t.Deadline
+	a.cause = AttemptTimeout
+	if t.Final() {
+		a.cause = CallTimeout
+	}
+	return a
+}
+
+// canceled reports whether the caller gave up. Its deadline is not a cancel: that
+// is folded into the call's. But one that it kept to itself, or that passed well
+// before the call's by another clock, is.
+func (r *runner) canceled() bool {
+	err := r.ctx.Err()
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err != nil
+	}
+	return r.call.Deadline().Sub(r.d.now()) > time.Millisecond
+}
+
+// publish tells the observer what the last verb decided.
+func (r *runner) publish() {
+	if r.log == nil {
+		return
+	}
+	for _, e := range r.log.Drain() {
+		r.tell(e)
+	}
+	r.d.deliver(r.ctx)
+}
+
+func (r *runner) tell(e Event) {
+	e.Operation, e.Call, e.Partition = r.o.operation, r.id, r.o.Partition
+	r.d.publish(r.ctx, e)
+}
+
+// sleep waits for a wake-up, the caller's end or the time to look again.
+func (r *runner) sleep(now, until clock.Instant) {
+	wait := until.Sub(now)
+	if wait <= 0 {
+		return
+	}
+	done := r.ctx.Done()
+	if r.ctx.Err() != nil {
+		done = nil // its end has been seen: a deadline's leaves a moment for work to come home
+	}
+	timer := r.d.timer(wait)
+	select {
+	case <-timer.C:
+	case <-*r.first.waking():
+	case <-done:
+	}
+	r.d.park(timer)
+}
+
+// pause sleeps, and returns the time it is then. A call that could not be woken
+// is asked again first: it may have wanted to queue.
+func (r *runner) pause(now, until clock.Instant) clock.Instant {
+	if r.wakeable() {
+		return now
+	}
+	r.sleep(now, until)
+	now = r.d.now()
+	if r.canceled() {
+		r.call.Cancel(now)
+		r.publish()
+	}
+	return now
+}
+
+// finish is the end of the call for whoever waits for its dependency to be idle.
+func (r *runner) finish() {
+	if r.d.tracked {
+		r.d.out.Add(-1)
+	}
+}
+
+// failure makes the error that the caller sees, or nil.
+func (r *runner) failure(last error) error {
+	v := r.call.Verdict()
+	if v.Reason == policy.None {
+		return last // nil, unless a classifier called an error a success
+	}
+	if r.ctx.Err() != nil {
+		last = withCause(last, context.Cause(r.ctx))
+	}
+	return &Error{
+		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect,
+		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Err: last,
+	}
+}
+
+// withCause adds why the caller's context ended to the last real error, unless
+// that tells it already.
+func withCause(last, cause error) error {
+	switch {
+	case last == nil:
+		return cause
+	case errors.Is(last, cause) || cause == context.Canceled || cause == context.DeadlineExceeded:
+		return last
+	}
+	return fmt.Errorf("%w (%w)", last, cause)
+}
