@@ -162,6 +162,9 @@ func TestRegistryInstancesAreBounded(t *testing.T) {
 		if x != y || x == get(t, r, "a") || x.Name() != "a/"+policy.Overflow {
 			t.Errorf("past the bound: %s and %s", x.Name(), y.Name())
 		}
+		if n := r.Spilled(); n < 1000 {
+			t.Errorf("%d calls shared the overflow, want the thousand that found no room", n)
+		}
 		if instance(t, r, "a", "host7") != instance(t, r, "a", "host7") {
 			t.Error("one that has its own lost it")
 		}

@@ -51,6 +51,3 @@ func (t Instant) Sub(u Instant) time.Duration {
 
 // Before reports whether t is earlier than u.
 func (t Instant) Before(u Instant) bool { return t < u }
-
-// Earlier returns the earlier of two moments.
-func Earlier(t, u Instant) Instant { return min(t, u) }

@@ -140,7 +140,6 @@ type Call struct {
 	reason    Reason
 	effect    Effect
 	failed    Outcome // the last failure, while a sibling may still succeed
-	failedAt  clock.Instant
 }
 
 // Begin starts a call: it pins the policy and pays into the budget, and takes

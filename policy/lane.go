@@ -59,10 +59,9 @@ func (l *lane) heldTill(now clock.Instant) (clock.Instant, bool) {
 // keyedLane is a lane of a partition that calls named.
 type keyedLane struct {
 	lane
-	name  string
-	out   atomic.Int32 // calls in it; never evicted while there are any
-	used  atomic.Int64 // when it was last used
-	spill bool         // the one lane that partitions past the bound share
+	name string
+	out  atomic.Int32 // calls in it; never evicted while there are any
+	used atomic.Int64 // when it was last used
 }
 
 // Overflow is the name of the partition that all partitions past the bound share.
@@ -76,7 +75,7 @@ type lanes struct {
 	byName map[string]*keyedLane
 	ring   []*keyedLane // the same, for the hand that looks for idle ones
 	hand   int
-	spill  *keyedLane
+	spill  *keyedLane // the one that partitions past the bound share
 }
 
 // find returns the lane of that name with the call counted in.
@@ -122,7 +121,6 @@ func (ls *lanes) add(s *State, r *Rules, now clock.Instant, name string) *keyedL
 		ls.spilled.Add(1)
 		if ls.spill == nil {
 			ls.spill = s.newLane(now, Overflow)
-			ls.spill.spill = true
 		}
 		return ls.spill
 	}

@@ -15,7 +15,6 @@ type Rules struct {
 	budget   budget.Rules
 	tokens   budget.BucketRules
 	rate     ratelimit.Rules
-	whole    bool // some layer wraps the whole call
 	guarded  bool // there is a breaker
 	bulkhead bool
 	windowed bool // the budget is a window
@@ -44,7 +43,6 @@ func Compile(p Policy) (*Rules, error) {
 	r.windowed = !p.Retry.Budget.Off && p.Retry.Budget.Shape == BudgetWindow
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || p.Throttle.K > 0 ||
 		!p.Retry.Budget.Off && !r.windowed
-	r.whole = r.guarded && p.Breaker.Per == PerCall || r.bulkhead && p.Bulkhead.Per == PerCall
 	return r, nil
 }
 

@@ -194,7 +194,7 @@ func (c *Call) advance(now clock.Instant, o Outcome, late Reason) {
 		c.effect = UnknownEffect
 	}
 	if o.Class != Success {
-		c.failed, c.failedAt = o, now
+		c.failed = o
 		c.stopped = c.stopped || o.Stop
 		c.after = 0
 	}

@@ -100,7 +100,7 @@ func (s *State) Reload(now clock.Instant, r *Rules) {
 		l.reload(now, old, r)
 	})
 	s.resize(now, old, r)
-	if l := s.limiterOrNil(); l != nil && old.rate != r.rate {
+	if l := s.limiter(); l != nil && old.rate != r.rate {
 		l.Reset() // turns of a slower limit may lie far ahead
 	}
 	s.note(Event{Kind: Reloaded, At: now})
@@ -251,14 +251,12 @@ func (s *State) bulkhead() *bulkhead.Bulkhead {
 	return nil
 }
 
-func (s *State) limiterOrNil() *ratelimit.Limiter {
+func (s *State) limiter() *ratelimit.Limiter {
 	if p := s.part(); p != nil {
 		return p.limiter
 	}
 	return nil
 }
-
-func (s *State) limiter() *ratelimit.Limiter  { return s.part().limiter }
 func (s *State) throttle() *throttle.Throttle { return s.part().throttle }
 
 func (s *State) tokens() *budget.Bucket {
