@@ -26,6 +26,7 @@ const (
 	FlushHeld       Signal = "flush_held"         // a handler flushed before COMMIT: it is sent afterwards
 	RecoverFailed   Signal = "recover_fail"       // Recover failed
 	WaitersExceeded Signal = "waiters_full"       // a duplicate could not wait
+	StoreUnsafe     Signal = "store_unsafe"       // when a Handler is made: Err is one of the store's Warnings
 )
 
 // A Notice is something that happened. It holds neither key nor body: ID's text is
@@ -58,7 +59,7 @@ type logger struct{ log *slog.Logger }
 
 var trouble = map[Signal]bool{
 	LeaseLost: true, ExtendFailed: true, CompleteFailed: true, OutcomeLost: true, Overran: true,
-	FailedOpen: true, WrittenLate: true, RecoverFailed: true, CookieDropped: true, WaitersExceeded: true,
+	FailedOpen: true, StoreUnsafe: true, WrittenLate: true, RecoverFailed: true, CookieDropped: true, WaitersExceeded: true,
 }
 
 // Observe implements Observer.
@@ -88,10 +89,13 @@ func (l logger) Observe(ctx context.Context, n Notice) {
 
 // tell publishes a notice.
 func (h *Handler) tell(ctx context.Context, n Notice) {
-	if h.config.Observer == nil {
-		return
+	if h.config.Observer != nil {
+		h.tellTo(ctx, h.config.Observer, n)
 	}
+}
+
+func (h *Handler) tellTo(ctx context.Context, to Observer, n Notice) {
 	defer func() { _ = recover() }()
 	n.Guarantee = h.config.Guarantee
-	h.config.Observer.Observe(ctx, n)
+	to.Observe(ctx, n)
 }

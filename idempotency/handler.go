@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -58,7 +59,20 @@ func New(scope Scope, store Store, next http.Handler, config Config) (*Handler, 
 	h.prints = fingerprinter{secret: config.Secret, headers: config.FingerprintHeaders, canonical: config.Canonical}
 	h.waiting.perKey, h.waiting.max = config.WaitersPerKey, config.Waiters
 	rand.Read(h.nonce[:]) // never fails (crypto/rand)
+	h.warn()
 	return h, nil
+}
+
+// warn tells what weakens the store, in the default log if nobody observes: a
+// service whose keys don't survive a power cut must not learn it from one.
+func (h *Handler) warn() {
+	to := h.config.Observer
+	if to == nil {
+		to = LogTo(slog.Default())
+	}
+	for _, w := range h.store.Caps().Warnings {
+		h.tellTo(context.Background(), to, Notice{Signal: StoreUnsafe, Err: errors.New(w)})
+	}
 }
 
 // ServeHTTP implements [http.Handler].

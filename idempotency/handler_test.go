@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
+	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -536,3 +537,30 @@ func TestAmbiguousJSONStaysAsItIs(t *testing.T) { // 9
 		}
 	}
 }
+
+// A durable guarantee on settings that are not is said when the handler is made,
+// in the log if nobody observes.
+func TestUnsafeStoreIsToldAtTheStart(t *testing.T) {
+	store := warned{NewMemoryStore(0, 0)}
+	var heard notices
+	if _, err := New(Global, store, answer(200, "done"), Config{Observer: &heard}); err != nil {
+		t.Fatal(err)
+	}
+	if n := heard.all; len(n) != 1 || n[0].Signal != StoreUnsafe || n[0].Err.Error() != "fsync is off" {
+		t.Errorf("told %+v", n)
+	}
+	var text bytes.Buffer
+	old := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
+	defer slog.SetDefault(old)
+	if _, err := New(Global, store, answer(200, "done"), Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "level=WARN") || !strings.Contains(text.String(), "fsync is off") {
+		t.Errorf("logged %q", text.String())
+	}
+}
+
+type warned struct{ *MemoryStore }
+
+func (warned) Caps() Caps { return Caps{Warnings: []string{"fsync is off"}} }

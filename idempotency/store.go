@@ -37,6 +37,11 @@ type Caps struct {
 	Durable     bool // what it acknowledged survives a crash of the machine
 	ServerClock bool // moments are those of one clock, whatever the callers' say
 	MaxValue    int  // most bytes of a body that it keeps; zero means no bound of its own
+
+	// Warnings say which settings of the server weaken what is kept there, as they
+	// were when the store was opened: each a sentence with its remedy. A Handler
+	// tells them when it is made.
+	Warnings []string
 }
 
 // Why a store or the machine refuses.
