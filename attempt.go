@@ -12,7 +12,8 @@ import (
 // the breaker, its timeout. It comes from [Begin] or [Open] and must be closed. It
 // is safe for concurrent use.
 type Attempt struct {
-	ctx  *attemptContext
+	ctx  context.Context // at, as work sees it
+	at   *attemptContext
 	gate gate // held round every verb of the machine, and round the fields below
 
 	run     *runner
@@ -78,7 +79,8 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 		r.publish()
 		switch step.Verb {
 		case policy.Send:
-			g.attempt = Attempt{gate: g, run: r, ticket: step.Ticket, ctx: r.context(&step.Ticket)}
+			g.attempt = Attempt{gate: g, run: r, ticket: step.Ticket}
+			g.attempt.at, g.attempt.ctx = r.context(&step.Ticket)
 			return &g.attempt, nil
 		case policy.Wait:
 			now = r.pause(now, step.Again)
@@ -90,9 +92,9 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 }
 
 // opened hands an attempt whose verdict is given to the caller.
-func (r *runner) opened(at *attemptContext, t policy.Ticket) *Attempt {
+func (r *runner) opened(at *attemptContext, seen context.Context, t policy.Ticket) *Attempt {
 	g := &alone{run: *r}
-	g.attempt = Attempt{gate: g, run: &g.run, ctx: at, ticket: t, settled: true}
+	g.attempt = Attempt{gate: g, run: &g.run, ctx: seen, at: at, ticket: t, settled: true}
 	return &g.attempt
 }
 
@@ -161,6 +163,6 @@ func (a *Attempt) Close(err error) {
 	} else {
 		r.call.Release(now, a.ticket, err != nil && !r.canceled())
 	}
-	a.ctx.end()
+	a.at.end()
 	r.finish()
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/policy"
@@ -17,18 +18,22 @@ import (
 // standard library takes over, so that children, causes and AfterFunc behave as
 // everywhere else.
 //
-// It is also what wakes the call when a slot comes free: see wake.
+// It is the one allocation of a call that nothing goes wrong with, and fills a
+// cache line.
 type attemptContext struct {
 	context.Context // the caller's
 	d               *Dependency
-	key             string
 	deadline        clock.Instant // when the attempt must have ended; Never = no limit of ours
+	marks           atomic.Uint32 // ended, ticking
 	cause           policy.Reason // whose deadline that is
 	number          uint8
-	marks           atomic.Uint32 // ended, ticking
-	arming          sync.Mutex    // guards the writing of inner
-	inner           innerContext
-	woken           atomic.Pointer[chan struct{}]
+	inner           innerContext // written under arming, once
+}
+
+// keyedContext is the context of an attempt whose call has a key.
+type keyedContext struct {
+	attemptContext
+	key string
 }
 
 // What becomes true of an attemptContext and stays so.
@@ -36,6 +41,13 @@ const (
 	ended   = 1 << iota // the attempt is over
 	ticking             // inner is there, and stays as it is
 )
+
+// arming guards the writing of inner. One lock for all would be fought for, and
+// one in each context would make it larger than a cache line.
+var arming [64]struct {
+	sync.Mutex
+	_ [56]byte
+}
 
 func (a *attemptContext) is(mark uint32) bool { return a.marks.Load()&mark != 0 }
 
@@ -80,8 +92,11 @@ func (a *attemptContext) Err() error {
 // Value implements context.Context. Once armed it asks the armed context, which
 // is how the standard library finds the cause and hangs children into its tree.
 func (a *attemptContext) Value(key any) any {
-	if _, ok := key.(attemptKey); ok {
+	switch key.(type) {
+	case attemptKey:
 		return a
+	case callKey:
+		return nil // not that of a call around this one
 	}
 	if a.is(ticking) {
 		return a.inner.Value(key)
@@ -112,8 +127,9 @@ func (a *attemptContext) arm() *innerContext {
 // keep makes in the one that keeps time, unless there is one. The contexts are
 // made outside of the lock, since that runs code of the caller's context.
 func (a *attemptContext) keep(in innerContext) bool {
-	a.arming.Lock()
-	defer a.arming.Unlock()
+	lock := &arming[uintptr(unsafe.Pointer(a))/unsafe.Sizeof(*a)%uintptr(len(arming))]
+	lock.Lock()
+	defer lock.Unlock()
 	if a.is(ticking) {
 		return false
 	}
@@ -124,36 +140,27 @@ func (a *attemptContext) keep(in innerContext) bool {
 
 // end ends the attempt: whoever still holds its context sees it canceled.
 func (a *attemptContext) end() {
-	a.marks.Or(ended)
-	if a.is(ticking) {
+	if a.marks.CompareAndSwap(0, ended) {
+		return
+	}
+	if a.marks.Or(ended)&ticking != 0 {
 		a.inner.cancel()
 	}
 }
 
-// Wake implements bulkhead.Waker for the call that this is the first attempt of.
-// It never blocks and takes no lock.
-func (a *attemptContext) Wake() {
-	select {
-	case *a.waking() <- struct{}{}:
-	default:
+// Value implements context.Context.
+func (k *keyedContext) Value(key any) any {
+	if _, ok := key.(callKey); ok {
+		return k // a string would be allocated anew
 	}
-}
-
-// waking returns the channel that Wake sends on, made when either side first
-// needs it.
-func (a *attemptContext) waking() *chan struct{} {
-	if ch := a.woken.Load(); ch != nil {
-		return ch
-	}
-	ch := make(chan struct{}, 1)
-	if a.woken.CompareAndSwap(nil, &ch) {
-		return &ch
-	}
-	return a.woken.Load()
+	return k.attemptContext.Value(key)
 }
 
 // attemptKey finds the attempt in a context.
 type attemptKey struct{}
+
+// callKey finds it if its call has an idempotency key.
+type callKey struct{}
 
 func attemptOf(ctx context.Context) (*attemptContext, bool) {
 	a, ok := ctx.Value(attemptKey{}).(*attemptContext)
@@ -163,8 +170,8 @@ func attemptOf(ctx context.Context) (*attemptContext, bool) {
 // Key returns the idempotency key of the call that ctx belongs to, the same on
 // every attempt, or "" if it has none.
 func Key(ctx context.Context) string {
-	if a, ok := attemptOf(ctx); ok {
-		return a.key
+	if k, ok := ctx.Value(callKey{}).(*keyedContext); ok {
+		return k.key
 	}
 	return ""
 }

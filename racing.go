@@ -18,6 +18,8 @@ type racing[T any] struct {
 	work func(context.Context) (T, error)
 	keep bool // results outlive the call
 
+	waker waker
+
 	mu     sync.Mutex // guards all below
 	run    runner
 	step   policy.Step // the caller's
@@ -41,7 +43,8 @@ type kept[T any] struct {
 	err    error
 	ticket policy.Ticket
 	at     *attemptContext
-	crash  *crash // it left without a result, on another goroutine than the caller's
+	seen   context.Context // at, as work sees it
+	crash  *crash          // it left without a result, on another goroutine than the caller's
 }
 
 // crash is how work on another goroutine than the caller's left without a result.
@@ -58,7 +61,7 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 	}
 	x.lock()
 	now := x.run.begin()
-	x.run.wakeable()
+	x.run.wakeBy(x.waker)
 	answered := false
 	defer func() {
 		if !answered { // by now x may serve another call
@@ -93,7 +96,7 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 func racer[T any](d *Dependency) *racing[T] {
 	x, ok := d.racers.Get().(*racing[T])
 	if !ok {
-		x = new(racing[T])
+		x = &racing[T]{waker: make(waker, 1)}
 	}
 	x.live = x.lives[:0]
 	return x
@@ -106,10 +109,11 @@ func (x *racing[T]) reusable(stopped bool) bool {
 	return x.armed <= 1 && stopped && !x.kept.open && x.run.log == nil && x.run.call.Verdict().Attempts <= 1
 }
 
-// reuse hands the racer to the next call.
+// reuse hands the racer to the next call. A wake-up that was not heard goes with
+// it: it makes that call look once more.
 func (x *racing[T]) reuse() {
-	d, timer := x.run.d, x.timer
-	*x = racing[T]{timer: timer}
+	d, timer, waker := x.run.d, x.timer, x.waker
+	*x = racing[T]{timer: timer, waker: waker}
 	d.racers.Put(x)
 }
 
@@ -150,7 +154,7 @@ func (x *racing[T]) due() {
 	x.lock()
 	if x.left || !x.inside {
 		x.unlock()
-		x.run.first.Wake()
+		x.run.waker.Wake()
 		return
 	}
 	now := x.run.d.now()
@@ -170,7 +174,8 @@ func (x *racing[T]) due() {
 // with the lock and returns with it, and gives it up in between. A panic or Goexit
 // on a timer's goroutine is kept for the caller; on the caller's own it just rises.
 func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
-	k := kept[T]{ticket: *t, at: x.run.context(t)}
+	at, seen := x.run.context(t)
+	k := kept[T]{ticket: *t, at: at, seen: seen}
 	x.live = append(x.live, k.at)
 	x.inside = x.inside || inline
 	if x.left || x.run.call.Over() {
@@ -188,7 +193,7 @@ func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
 		}
 		x.crashed(&k, v, inline)
 	}()
-	k.value, k.err = x.work(k.at)
+	k.value, k.err = x.work(seen)
 	o := outcome(x.run.d, x.run.o.judge, k.value, k.err)
 	k.have = true
 	crashed = false
@@ -235,7 +240,7 @@ func (x *racing[T]) home(k *kept[T], o policy.Outcome, inline bool) clock.Instan
 		k.at.end()
 	}
 	if !inline {
-		x.run.first.Wake()
+		x.run.waker.Wake()
 	}
 	if lost.at == nil && x.run.log == nil {
 		return now
@@ -269,7 +274,7 @@ func (x *racing[T]) keepCrash() {
 	x.run.call.Cancel(x.run.d.now())
 	x.endAll()
 	x.unlock()
-	x.run.first.Wake()
+	x.run.waker.Wake()
 }
 
 // settleOthers ends the siblings of a call that is over; of one that goes on, it
@@ -324,7 +329,7 @@ func (x *racing[T]) answer() (T, *Attempt, error) {
 	case crash != nil:
 		panic(crash.value)
 	case k.open:
-		return k.value, &Attempt{gate: x, run: &x.run, ctx: k.at, ticket: k.ticket, settled: true}, err
+		return k.value, &Attempt{gate: x, run: &x.run, ctx: k.seen, at: k.at, ticket: k.ticket, settled: true}, err
 	case reusable:
 		x.reuse()
 	}

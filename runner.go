@@ -17,7 +17,7 @@ type runner struct {
 	ctx   context.Context // the caller's; a runner lives no longer than the call
 	d     *Dependency
 	o     callOptions
-	first *attemptContext // also wakes the call, so one that waits has it before it sends
+	waker waker
 	log   *policy.Log
 	id    uint64
 }
@@ -53,18 +53,31 @@ func (r *runner) begin() clock.Instant {
 	return now
 }
 
+// waker wakes a call that waits. It never blocks and takes no lock; a nil one
+// wakes nobody.
+type waker chan struct{}
+
+// Wake implements bulkhead.Waker.
+func (w waker) Wake() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
+
 // wakeable gives the call what wakes it, when it waits for the first time, and
 // reports whether this was it.
 func (r *runner) wakeable() bool {
-	if r.o.Waker != nil {
+	if r.waker != nil {
 		return false
 	}
-	if r.first == nil {
-		r.first = &attemptContext{Context: r.ctx, d: r.d, key: r.o.key}
-	}
-	r.o.Waker = r.first
-	r.call.SetWaker(r.first)
+	r.wakeBy(make(waker, 1))
 	return true
+}
+
+func (r *runner) wakeBy(w waker) {
+	r.waker = w
+	r.call.SetWaker(w)
 }
 
 // shardOf picks a shard by where the call's memory is: the same goroutine usually
@@ -83,21 +96,24 @@ func nonzero(t clock.Instant) clock.Instant {
 	return t
 }
 
-// context makes the context of an attempt.
-func (r *runner) context(t *policy.Ticket) *attemptContext {
-	a := r.first
-	if a == nil || t.Attempt > 1 {
-		a = &attemptContext{Context: r.ctx, d: r.d, key: r.o.key}
+// context makes the context of an attempt: as the runner holds it, and as work
+// sees it.
+func (r *runner) context(t *policy.Ticket) (*attemptContext, context.Context) {
+	var a *attemptContext
+	var seen context.Context
+	if r.o.key == "" {
+		a = new(attemptContext)
+		seen = a
+	} else {
+		k := &keyedContext{key: r.o.key}
+		a, seen = &k.attemptContext, k
 	}
-	if r.first == nil {
-		r.first = a
-	}
-	a.number, a.deadline = t.Attempt, t.Deadline
+	a.Context, a.d, a.deadline, a.number = r.ctx, r.d, t.Deadline, t.Attempt
 	a.cause = AttemptTimeout
 	if t.Final() {
 		a.cause = CallTimeout
 	}
-	return a
+	return a, seen
 }
 
 // canceled reports whether the caller gave up. Its deadline is not a cancel: that
@@ -113,9 +129,12 @@ func (r *runner) canceled() bool {
 
 // publish tells the observer what the last verb decided.
 func (r *runner) publish() {
-	if r.log == nil {
-		return
+	if r.log != nil {
+		r.tellAll()
 	}
+}
+
+func (r *runner) tellAll() {
 	for _, e := range r.log.Drain() {
 		r.tell(e)
 	}
@@ -140,7 +159,7 @@ func (r *runner) sleep(now, until clock.Instant) {
 	timer := r.d.timer(wait)
 	select {
 	case <-timer.C:
-	case <-*r.first.waking():
+	case <-r.waker:
 	case <-done:
 	}
 	r.d.park(timer)

@@ -27,7 +27,9 @@ func (s *sending[T]) drive() (T, *Attempt, error) {
 		case policy.Send:
 			now = s.send(now)
 		case policy.Wait:
-			s.supersede(now, nil)
+			if s.have {
+				s.supersede(now)
+			}
 			now = s.pause(now, s.step.Again)
 		case policy.Return:
 			return s.answer()
@@ -38,45 +40,57 @@ func (s *sending[T]) drive() (T, *Attempt, error) {
 // sending is a serial call and what its last attempt brought home.
 type sending[T any] struct {
 	runner
-	work   func(context.Context) (T, error)
-	keep   bool // results outlive the call
-	have   bool // value and err are an attempt's
-	value  T
-	err    error
-	step   policy.Step
-	ticket policy.Ticket // of the attempt that is out, or was last
-	at     *attemptContext
+	work  func(context.Context) (T, error)
+	keep  bool // results outlive the call
+	have  bool // value and err are an attempt's
+	value T
+	err   error
+	step  policy.Step // its ticket is of the attempt that is out, or was last
+	at    *attemptContext
+	seen  context.Context // at, as work sees it
+	home  policy.Outcome
 }
 
 // send runs one attempt. Its deferred half runs also when work panics or leaves
 // by Goexit: then the attempt settles as crashed and the panic goes on up.
 func (s *sending[T]) send(now clock.Instant) (after clock.Instant) {
-	s.supersede(now, &s.step.Ticket)
-	s.ticket = s.step.Ticket
-	s.at = s.context(&s.ticket)
+	if s.have {
+		s.supersede(now)
+	}
+	s.at, s.seen = s.context(&s.step.Ticket)
 	crashed := true
 	defer func() {
 		if crashed {
 			s.crash()
 		}
 	}()
-	s.value, s.err = s.work(s.at)
+	s.value, s.err = s.work(s.seen)
 	s.have = true
-	home := outcome(s.d, s.o.judge, s.value, s.err)
+	s.judged()
 	crashed = false
-	return s.home(home)
+	return s.settle()
 }
 
-func (s *sending[T]) home(o policy.Outcome) clock.Instant {
+// judged reads what the attempt brought home. It is written in place, as what is
+// settled is read in place: copies of what was just written in parts wait for it.
+func (s *sending[T]) judged() {
+	if s.err == nil && s.o.judge == nil && s.d.judge == nil {
+		s.home = policy.Outcome{}
+		return
+	}
+	s.home = outcome(s.d, s.o.judge, s.value, s.err)
+}
+
+func (s *sending[T]) settle() clock.Instant {
 	now := s.d.now()
-	o.Open = s.keep && s.err == nil
-	if !o.Open {
+	s.home.Open = s.keep && s.err == nil
+	if !s.home.Open {
 		s.at.end()
 	}
-	if o.Class != policy.Success && s.canceled() {
+	if s.home.Class != policy.Success && s.canceled() {
 		s.call.Cancel(now)
 	}
-	s.call.Settle(now, s.ticket, o)
+	s.call.SettleFrom(now, &s.step.Ticket, &s.home)
 	s.publish()
 	return now
 }
@@ -89,27 +103,21 @@ func (s *sending[T]) crash() {
 	if s.canceled() {
 		s.call.Cancel(now)
 	}
-	s.call.Settle(now, s.ticket, policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect})
+	s.call.Settle(now, s.step.Ticket, policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect})
 	s.call.Cancel(now) // with nothing out, what was reserved for the retry goes back
 	s.publish()
 	s.finish()
 	s.d.putLog(s.log)
 }
 
-// supersede lets go of the result of an attempt that is about to be repeated. The
-// ticket of the one that repeats it, if it is out already, must come home too if
-// Discard panics.
-func (s *sending[T]) supersede(now clock.Instant, next *policy.Ticket) {
-	if !s.have {
-		return
-	}
+// supersede lets go of the result of an attempt that is about to be repeated. One
+// that is open is released before the step has the next ticket: while a result is
+// open, the machine says Wait.
+func (s *sending[T]) supersede(now clock.Instant) {
 	s.have = false
 	defer s.at.end() // after Discard: draining a body needs its context
-	if s.keep && s.err == nil {
-		s.call.Release(now, s.ticket, false)
-	}
-	if next != nil {
-		s.ticket = *next
+	if s.keep && s.err == nil && s.step.Verb == policy.Wait {
+		s.call.Release(now, s.step.Ticket, false)
 	}
 	var lost T
 	lost, s.value = s.value, lost
@@ -133,7 +141,7 @@ func (s *sending[T]) discard(lost T) {
 func (s *sending[T]) answer() (T, *Attempt, error) {
 	err := s.failure(s.err)
 	if s.keep && s.have && s.err == nil {
-		return s.value, s.opened(s.at, s.ticket), err
+		return s.value, s.opened(s.at, s.seen, s.step.Ticket), err
 	}
 	s.finish()
 	s.d.putLog(s.log)

@@ -286,9 +286,13 @@ func (c *Call) Cancel(now clock.Instant) {
 // when nothing is out any more.
 func (c *Call) end(now clock.Instant, why Reason) {
 	c.phase, c.reason = over, why
-	c.refund(now)
-	c.dropPending(now)
-	if why != ThrottledLocally {
+	if c.charged {
+		c.refund(now)
+	}
+	if c.turned || c.pending.Held() {
+		c.dropPending(now)
+	}
+	if c.counted && why != ThrottledLocally {
 		c.uncount(now)
 	}
 	if why == CallTimeout && c.out != 0 && c.deadline.Sub(c.began) >= c.due() {
@@ -297,14 +301,16 @@ func (c *Call) end(now clock.Instant, why Reason) {
 	if why == Canceled {
 		c.heard = false
 	}
-	c.endWhole(now)
+	if c.guardedIn || c.slotIn {
+		c.endWhole(now)
+	}
 	if c.log != nil {
 		v := c.Verdict()
 		c.log.add(Event{
 			Kind: Returned, At: now, Reason: why, Effect: v.Effect, Attempt: c.sends, Took: now.Sub(c.began),
 		})
 	}
-	if c.out|c.open == 0 {
+	if c.keyed != nil && c.out|c.open == 0 {
 		c.leaveLane(now)
 	}
 }

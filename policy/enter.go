@@ -15,7 +15,7 @@ import (
 func (c *Call) enter(now clock.Instant, s *Step) {
 	switch {
 	case c.lane.paced.Load() != 0 && c.pace(now, s):
-	case !c.throttle(now):
+	case c.rules.throttled && !c.throttle(now):
 		c.refuse(now, s, ThrottledLocally, 0)
 	case c.rules.bulkhead && !c.slotIn:
 		c.enterSlot(now, s)
@@ -209,12 +209,11 @@ func (c *Call) margin(now clock.Instant) time.Duration {
 // throttle counts the attempt as a request and rejects it with the probability
 // that recent accepts call for.
 func (c *Call) throttle(now clock.Instant) bool {
-	k := c.rules.Policy.Throttle.K
-	if k <= 0 || c.counted {
+	if c.counted {
 		return true
 	}
 	t := c.state.throttle()
-	p := t.Probability(now, k)
+	p := t.Probability(now, c.rules.Policy.Throttle.K)
 	t.Request(now, c.shard)
 	c.counted, c.countedAt = true, now
 	return p == 0 || chance.U(c.draw(), 0, uint64(c.sends), chance.Throttled) >= p
@@ -256,7 +255,8 @@ func (c *Call) sayWait(now, until clock.Instant, what string) {
 func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge bool) {
 	c.sends++
 	t := &s.Ticket
-	*t = Ticket{Attempt: c.sends, Hedge: hedge, Sent: now, Deadline: c.deadline, last: true}
+	t.Attempt, t.Hedge, t.Sent, t.Deadline, t.last = c.sends, hedge, now, c.deadline, true
+	t.hold = hold{}
 	if limit := c.rules.Policy.Timeout.Attempt; limit > 0 {
 		if at := now.Add(limit); at < t.Deadline {
 			t.Deadline, t.last = at, false
@@ -266,7 +266,9 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	c.charged, c.counted, c.relooked, c.turned = false, false, false, false
 	c.phase = away
 	c.out |= 1 << (c.sends - 1)
-	c.hedgeAt = c.nextHedge(now)
+	if c.hedging {
+		c.hedgeAt = c.nextHedge(now)
+	}
 	if c.log != nil {
 		c.log.add(Event{Kind: AttemptSent, At: now, Attempt: c.sends, Hedge: hedge, Until: t.Deadline})
 	}

@@ -24,11 +24,9 @@ func (c *Call) hedge(now clock.Instant, s *Step, say bool) bool {
 	return true
 }
 
-// nextHedge says when the next hedge is due after what happened now.
+// nextHedge says when the next hedge is due after what happened now, if there may
+// still be one.
 func (c *Call) nextHedge(now clock.Instant) clock.Instant {
-	if !c.hedging {
-		return clock.Never
-	}
 	if int(c.hedges) >= c.rules.Policy.Hedge.Max {
 		c.hedging = false
 		return clock.Never
@@ -66,7 +64,7 @@ func (c *Call) admitHedge(now clock.Instant) (breaker.Permit, Reason) {
 		return none, RetriesOff
 	case c.paced(now):
 		return none, Paced
-	case !c.throttle(now):
+	case c.rules.throttled && !c.throttle(now):
 		c.counted = false // its rejection stays counted
 		return none, ThrottledLocally
 	case !c.withdraw(now):

@@ -11,15 +11,16 @@ import (
 type Rules struct {
 	Policy Policy // resolved
 
-	breaker  breaker.Rules
-	budget   budget.Rules
-	tokens   budget.BucketRules
-	rate     ratelimit.Rules
-	guarded  bool // there is a breaker
-	bulkhead bool
-	windowed bool // the budget is a window
-	measured bool // latencies are kept
-	parts    bool // some layer is on that not every dependency has
+	breaker   breaker.Rules
+	budget    budget.Rules
+	tokens    budget.BucketRules
+	rate      ratelimit.Rules
+	guarded   bool // there is a breaker
+	bulkhead  bool
+	windowed  bool // the budget is a window
+	measured  bool // latencies are kept
+	throttled bool
+	parts     bool // some layer is on that not every dependency has
 }
 
 // maxSends is how many attempts and hedges one call may make: each has a bit.
@@ -41,7 +42,8 @@ func Compile(p Policy) (*Rules, error) {
 	}
 	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
 	r.windowed = !p.Retry.Budget.Off && p.Retry.Budget.Shape == BudgetWindow
-	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || p.Throttle.K > 0 ||
+	r.throttled = p.Throttle.K > 0
+	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled ||
 		!p.Retry.Budget.Off && !r.windowed
 	return r, nil
 }

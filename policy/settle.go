@@ -11,7 +11,11 @@ import (
 // Settle reports that an attempt came home. Exactly one must come for every Send,
 // also after Return, after a panic and after runtime.Goexit; of several about one
 // ticket only the first counts.
-func (c *Call) Settle(now clock.Instant, t Ticket, o Outcome) {
+func (c *Call) Settle(now clock.Instant, t Ticket, o Outcome) { c.SettleFrom(now, &t, &o) }
+
+// SettleFrom is Settle for a driver that keeps ticket and outcome. The ticket is
+// only read; the outcome is then as the machine understood it.
+func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *Outcome) {
 	bit := uint64(1) << (t.Attempt - 1)
 	if t.Attempt == 0 || c.out&bit == 0 {
 		return
@@ -20,13 +24,15 @@ func (c *Call) Settle(now clock.Instant, t Ticket, o Outcome) {
 		o.Class, o.Effect = Unclassified, UnknownEffect
 	}
 	c.out &^= bit
-	late := layerTimeout(now, &t, &o)
+	late := layerTimeout(now, t, o)
 	loser := c.phase == over && !(c.reason == CallTimeout && now >= c.deadline)
-	c.report(now, &t, &o, loser)
-	c.giveBack(now, &t, &o, bit)
-	c.logHome(now, &t, &o, late, loser)
+	c.report(now, t, o, loser)
+	c.giveBack(t, o, bit)
+	if c.log != nil {
+		c.logHome(now, t, o, late, loser)
+	}
 	if c.phase == over {
-		c.afterwards(now, &o)
+		c.afterwards(now, o)
 		return
 	}
 	c.advance(now, o, late)
@@ -59,7 +65,7 @@ func layerTimeout(now clock.Instant, t *Ticket, o *Outcome) Reason {
 // A loser says nothing: it was cut off because a sibling won or the caller left.
 func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	verdict := c.rules.verdict(o.Class)
-	if c.hurried(now, t, o) {
+	if o.Class == TimedOut && c.hurried(now, t) {
 		verdict = breaker.Neutral
 	}
 	if loser || o.NeverSent && !o.Class.Transient() { // such as a certificate that we refuse
@@ -71,7 +77,9 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	if !loser {
 		c.verdict, c.heard = verdict, true
 	}
-	c.tellThrottle(now, t, o, verdict)
+	if c.rules.throttled {
+		c.tellThrottle(now, t, o, verdict)
+	}
 	if o.Class == Success && !loser && c.rules.measured {
 		c.lane.latency.Load().Record(now, c.shard, now.Sub(t.Sent))
 	}
@@ -85,11 +93,11 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	}
 }
 
-// hurried reports whether the attempt timed out because the call had no time to
+// hurried reports whether an attempt timed out because the call had no time to
 // give it. That says nothing about the dependency, or a few callers in a hurry
 // could close it to everybody.
-func (c *Call) hurried(now clock.Instant, t *Ticket, o *Outcome) bool {
-	return o.Class == TimedOut && t.last && now >= t.Deadline && t.Deadline.Sub(t.Sent) < c.due()
+func (c *Call) hurried(now clock.Instant, t *Ticket) bool {
+	return t.last && now >= t.Deadline && t.Deadline.Sub(t.Sent) < c.due()
 }
 
 // due is the least time that an attempt must be given to be judged by it: the
@@ -116,9 +124,6 @@ func (c *Call) openHint(o *Outcome) time.Duration {
 
 // tellThrottle counts an accept for every answer that is not an overload's sign.
 func (c *Call) tellThrottle(now clock.Instant, t *Ticket, o *Outcome, verdict breaker.Verdict) {
-	if c.rules.Policy.Throttle.K <= 0 {
-		return
-	}
 	switch {
 	case o.Class == Throttled || verdict == breaker.Bad:
 	case verdict == breaker.Neutral:
@@ -153,18 +158,17 @@ func (c *Call) partition() string {
 }
 
 // giveBack returns the slot, unless the result lives on; then Release does.
-func (c *Call) giveBack(now clock.Instant, t *Ticket, o *Outcome, bit uint64) {
+func (c *Call) giveBack(t *Ticket, o *Outcome, bit uint64) {
 	if o.Open {
 		c.open |= bit
 		return
 	}
-	c.state.releaseSlot(t.hold.slot)
+	if t.hold.slot.Held() {
+		c.state.bulkhead().Release(t.hold.slot)
+	}
 }
 
 func (c *Call) logHome(now clock.Instant, t *Ticket, o *Outcome, late Reason, loser bool) {
-	if c.log == nil {
-		return
-	}
 	kind := AttemptSettled
 	if c.phase == over {
 		kind = LoserSettled
@@ -189,21 +193,21 @@ func (c *Call) afterwards(now clock.Instant, o *Outcome) {
 }
 
 // advance moves the call on after an attempt that was not a loser.
-func (c *Call) advance(now clock.Instant, o Outcome, late Reason) {
-	if o.Class != Success && o.Effect == UnknownEffect {
+func (c *Call) advance(now clock.Instant, o *Outcome, late Reason) {
+	if o.Class == Success {
+		c.end(now, None)
+		return
+	}
+	if o.Effect == UnknownEffect {
 		c.effect = UnknownEffect
 	}
-	if o.Class != Success {
-		c.failed = o
-		c.stopped = c.stopped || o.Stop
-		c.after = 0
-	}
-	if o.Class != Success && o.HasAfter {
+	c.failed = *o
+	c.stopped = c.stopped || o.Stop
+	c.after = 0
+	if o.HasAfter {
 		c.after = max(o.After, 0)
 	}
 	switch {
-	case o.Class == Success:
-		c.end(now, None)
 	case late == CallTimeout:
 		c.end(now, CallTimeout)
 	case o.Class == Crashed:
@@ -217,7 +221,7 @@ func (c *Call) advance(now clock.Instant, o Outcome, late Reason) {
 	case !o.Class.Transient():
 		c.end(now, NotRetryable)
 	default:
-		c.pullHedge(now, &o)
+		c.pullHedge(now, o)
 	}
 }
 
