@@ -2,10 +2,9 @@ package gabion
 
 import (
 	"context"
-	"sync"
+	"runtime"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/policy"
@@ -24,10 +23,10 @@ type attemptContext struct {
 	context.Context // the caller's
 	d               *Dependency
 	deadline        clock.Instant // when the attempt must have ended; Never = no limit of ours
-	marks           atomic.Uint32 // ended, ticking
+	marks           atomic.Uint32
 	cause           policy.Reason // whose deadline that is
 	number          uint8
-	inner           innerContext // written under arming, once
+	inner           innerContext // written once, by whoever set arming
 }
 
 // keyedContext is the context of an attempt whose call has a key.
@@ -39,15 +38,9 @@ type keyedContext struct {
 // What becomes true of an attemptContext and stays so.
 const (
 	ended   = 1 << iota // the attempt is over
+	arming              // inner is being written, by whoever set this
 	ticking             // inner is there, and stays as it is
 )
-
-// arming guards the writing of inner. One lock for all would be fought for, and
-// one in each context would make it larger than a cache line.
-var arming [64]struct {
-	sync.Mutex
-	_ [56]byte
-}
 
 func (a *attemptContext) is(mark uint32) bool { return a.marks.Load()&mark != 0 }
 
@@ -125,12 +118,13 @@ func (a *attemptContext) arm() *innerContext {
 }
 
 // keep makes in the one that keeps time, unless there is one. The contexts are
-// made outside of the lock, since that runs code of the caller's context.
+// made before, since that runs code of the caller's context: between the two marks
+// are two stores, and nobody waits long for the second.
 func (a *attemptContext) keep(in innerContext) bool {
-	lock := &arming[uintptr(unsafe.Pointer(a))/unsafe.Sizeof(*a)%uintptr(len(arming))]
-	lock.Lock()
-	defer lock.Unlock()
-	if a.is(ticking) {
+	if a.marks.Or(arming)&arming != 0 {
+		for !a.is(ticking) {
+			runtime.Gosched()
+		}
 		return false
 	}
 	a.inner = in
@@ -140,7 +134,7 @@ func (a *attemptContext) keep(in innerContext) bool {
 
 // end ends the attempt: whoever still holds its context sees it canceled.
 func (a *attemptContext) end() {
-	if a.marks.CompareAndSwap(0, ended) {
+	if a.marks.Load() == 0 && a.marks.CompareAndSwap(0, ended) {
 		return
 	}
 	if a.marks.Or(ended)&ticking != 0 {

@@ -38,6 +38,10 @@ func (c *callOptions) settleKey(d *Dependency) error {
 	if mode == policy.KeyDeclared || c.key != "" || c.Safe {
 		return nil
 	}
+	return c.needKey(d, mode)
+}
+
+func (c *callOptions) needKey(d *Dependency, mode policy.KeyMode) error {
 	if mode == policy.KeyMade {
 		c.key = NewKey()
 		return nil

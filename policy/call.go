@@ -145,14 +145,14 @@ type Call struct {
 // Begin starts a call: it pins the policy and pays into the budget, and takes
 // nothing else.
 func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
-	r := s.rules.Load()
-	*c = Call{
-		state: s, rules: r, log: p.Log, waker: p.Waker, tenant: p.Tenant,
-		began: now, hedgeAt: clock.Never, deadline: clock.Never, said: math.MinInt64,
-		shard: p.Shard, priority: p.Priority,
-		safe: p.Safe || r.Policy.Safe, noRetry: p.NoRetry,
+	if c.state != nil { // it was used before
+		*c = Call{}
 	}
-	c.lane = &s.lane
+	r := s.rules.Load()
+	c.state, c.rules, c.lane, c.log, c.waker, c.tenant = s, r, &s.lane, p.Log, p.Waker, p.Tenant
+	c.began, c.hedgeAt, c.deadline, c.said = now, clock.Never, clock.Never, math.MinInt64
+	c.shard, c.priority = p.Shard, p.Priority
+	c.safe, c.noRetry = p.Safe || r.Policy.Safe, p.NoRetry
 	if p.Partition != "" {
 		c.enterLane(now, p.Partition)
 	}
