@@ -125,18 +125,21 @@ func (d *Dependency) date(t clock.Instant) time.Time { return d.epoch.Add(time.D
 // instant is the instant of a wall-clock or monotonic time.
 func (d *Dependency) instant(t time.Time) clock.Instant { return clock.Instant(t.Sub(d.epoch)) }
 
-// outcome reads what an attempt brought home.
-func outcome[T any](d *Dependency, judge Classifier, v T, err error) policy.Outcome {
-	if judge == nil {
-		judge = d.judge
+// judge reads what an attempt brought home. It writes in place, for the machine
+// reads in place: a copy of what was just written in parts waits for the parts.
+func judge[T any](r *runner, v T, err error, o *policy.Outcome) {
+	by := r.o.judge
+	if by == nil {
+		by = r.d.judge
 	}
-	if judge != nil {
-		return judge(v, err)
+	switch {
+	case by != nil:
+		*o = by(v, err)
+	case err == nil:
+		*o = policy.Outcome{}
+	default:
+		*o = classify.Error(err)
 	}
-	if err == nil {
-		return policy.Outcome{}
-	}
-	return classify.Error(err)
 }
 
 // timer returns a timer that fires after d, from the pool.

@@ -29,7 +29,9 @@ type racing[T any] struct {
 	left   bool        // the caller is gone
 	live   []*attemptContext
 	lives  [2]*attemptContext // what live begins with
-	kept   kept[T]            // what the attempt that settled last before the end brought
+	kept   *kept[T]           // what the attempt that settled last before the end brought; nil once nobody wants it
+	err    error              // that attempt's
+	own    [2]kept[T]         // for the caller's own attempts, which take turns with the one kept
 	crash  *crash
 	said   []Event
 	told   bool // somebody is telling the observer
@@ -44,7 +46,8 @@ type kept[T any] struct {
 	ticket policy.Ticket
 	at     *attemptContext
 	seen   context.Context // at, as work sees it
-	crash  *crash          // it left without a result, on another goroutine than the caller's
+	home   policy.Outcome
+	crash  *crash // it left without a result, on another goroutine than the caller's
 }
 
 // crash is how work on another goroutine than the caller's left without a result.
@@ -57,7 +60,8 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 	x := racer[T](d)
 	x.work, x.keep = work, keep
 	if err := x.run.prepare(ctx, d, opts); err != nil {
-		return x.kept.value, nil, err
+		var zero T
+		return zero, nil, err
 	}
 	x.lock()
 	now := x.run.begin()
@@ -78,7 +82,7 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 			lost := x.superseded(now)
 			again := x.step.Again
 			x.unlock()
-			x.discard(&lost)
+			x.discard(lost)
 			x.run.sleep(now, again)
 			x.lock()
 			if now = x.run.d.now(); x.run.canceled() {
@@ -106,25 +110,26 @@ func racer[T any](d *Dependency) *racing[T] {
 // caller's goroutine was ever here, and the timer, armed once at the most, will
 // not fire.
 func (x *racing[T]) reusable(stopped bool) bool {
-	return x.armed <= 1 && stopped && !x.kept.open && x.run.log == nil && x.run.call.Verdict().Attempts <= 1
+	return x.armed <= 1 && stopped && (x.kept == nil || !x.kept.open) && x.run.log == nil && x.run.call.Verdict().Attempts <= 1
 }
 
 // reuse hands the racer to the next call. A wake-up that was not heard goes with
 // it: it makes that call look once more.
 func (x *racing[T]) reuse() {
 	d, timer, waker := x.run.d, x.timer, x.waker
-	*x = racing[T]{timer: timer, waker: waker}
+	*x = racing[T]{}
+	x.timer, x.waker = timer, waker
 	d.racers.Put(x)
 }
 
 // superseded takes the result that a retry is about to replace: its slot must be
 // free before the retry asks for one.
-func (x *racing[T]) superseded(now clock.Instant) (lost kept[T]) {
-	if !x.kept.have || x.run.call.Out() > 0 || !x.run.call.Resting() {
-		return lost
+func (x *racing[T]) superseded(now clock.Instant) *kept[T] {
+	lost := x.kept
+	if lost == nil || !lost.have || x.run.call.Out() > 0 || !x.run.call.Resting() {
+		return nil
 	}
-	lost = x.kept
-	x.kept = kept[T]{err: lost.err}
+	x.kept = nil
 	if lost.open {
 		x.run.call.Release(now, lost.ticket, false)
 	}
@@ -174,8 +179,9 @@ func (x *racing[T]) due() {
 // with the lock and returns with it, and gives it up in between. A panic or Goexit
 // on a timer's goroutine is kept for the caller; on the caller's own it just rises.
 func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
-	at, seen := x.run.context(t)
-	k := kept[T]{ticket: *t, at: at, seen: seen}
+	k := x.next(inline)
+	k.ticket = *t
+	k.at, k.seen = x.run.context(t)
 	x.live = append(x.live, k.at)
 	x.inside = x.inside || inline
 	if x.left || x.run.call.Over() {
@@ -191,13 +197,27 @@ func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
 		if !inline {
 			v = recover()
 		}
-		x.crashed(&k, v, inline)
+		x.crashed(k, v, inline)
 	}()
-	k.value, k.err = x.work(seen)
-	o := outcome(x.run.d, x.run.o.judge, k.value, k.err)
+	k.value, k.err = x.work(k.seen)
+	judge(&x.run, k.value, k.err, &k.home)
 	k.have = true
 	crashed = false
-	return x.home(&k, o, inline)
+	return x.home(k, inline)
+}
+
+// next returns where an attempt brings what it has. The caller's own attempts
+// follow one another, so that two places are enough for them.
+func (x *racing[T]) next(inline bool) *kept[T] {
+	switch {
+	case !inline:
+		return new(kept[T])
+	case x.kept == &x.own[0]:
+		x.own[1] = kept[T]{}
+		return &x.own[1]
+	}
+	x.own[0] = kept[T]{}
+	return &x.own[0]
 }
 
 // crashed settles an attempt whose work left without a result. On a timer's
@@ -207,7 +227,8 @@ func (x *racing[T]) crashed(k *kept[T], v any, inline bool) {
 	if !inline {
 		k.crash = &crash{value: v, goexit: v == nil}
 	}
-	x.home(k, policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}, inline)
+	k.home = policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}
+	x.home(k, inline)
 	if inline || k.crash.goexit {
 		x.unlock() // nobody is left on this goroutine to do it
 	}
@@ -216,23 +237,23 @@ func (x *racing[T]) crashed(k *kept[T], v any, inline bool) {
 // home brings an attempt in and returns with the lock. The result settled last
 // before the end is kept; the one that it replaces, and any that comes too late,
 // is discarded.
-func (x *racing[T]) home(k *kept[T], o policy.Outcome, inline bool) clock.Instant {
+func (x *racing[T]) home(k *kept[T], inline bool) clock.Instant {
 	x.lock()
 	now := x.run.d.now()
 	c := &x.run.call
-	if o.Class != policy.Success && x.run.canceled() {
+	if k.home.Class != policy.Success && x.run.canceled() {
 		c.Cancel(now)
 	}
 	late := c.Over()
 	k.open = x.keep && k.have && k.err == nil && !late
-	o.Open = k.open
-	c.Settle(now, k.ticket, o)
-	lost := *k
+	k.home.Open = k.open
+	c.SettleFrom(now, &k.ticket, &k.home)
+	lost := k
 	if !late {
-		lost, x.kept = x.kept, *k
+		lost, x.kept, x.err = x.kept, k, k.err
 		x.crash = k.crash // a crash ends the call, so there is no other
 	}
-	if lost.open {
+	if lost != nil && lost.open {
 		c.Release(now, lost.ticket, false)
 	}
 	x.settleOthers(inline)
@@ -242,11 +263,15 @@ func (x *racing[T]) home(k *kept[T], o policy.Outcome, inline bool) clock.Instan
 	if !inline {
 		x.run.waker.Wake()
 	}
-	if lost.at == nil && x.run.log == nil {
+	if lost == nil && x.run.log == nil {
 		return now
 	}
+	if lost != nil && !inline { // the caller may need the place while this is discarded
+		copied := *lost
+		lost = &copied
+	}
 	x.unlock()
-	x.discardSafely(&lost, inline)
+	x.discardSafely(lost, inline)
 	x.lock()
 	return now
 }
@@ -295,7 +320,7 @@ func (x *racing[T]) settleOthers(inline bool) {
 // endAll ends every attempt's context but that of a result that lives on.
 func (x *racing[T]) endAll() {
 	for _, a := range x.live {
-		if !x.kept.open || a != x.kept.at {
+		if x.kept == nil || !x.kept.open || a != x.kept.at {
 			a.end()
 		}
 	}
@@ -303,9 +328,10 @@ func (x *racing[T]) endAll() {
 
 // discard ends what nobody wants, after Discard: draining a body needs its context.
 func (x *racing[T]) discard(k *kept[T]) {
-	if k.at != nil {
-		defer k.at.end()
+	if k == nil {
+		return
 	}
+	defer k.at.end()
 	if k.have && k.err == nil && x.run.o.discard != nil {
 		x.run.o.discard(k.value)
 	}
@@ -313,12 +339,16 @@ func (x *racing[T]) discard(k *kept[T]) {
 
 // answer is the caller's last act. It is called with the lock.
 func (x *racing[T]) answer() (T, *Attempt, error) {
-	k, crash := x.kept, x.crash
-	err := x.run.failure(k.err)
+	crash := x.crash
+	err := x.run.failure(x.err)
 	x.left = true
 	stopped := x.armed == 0 || x.timer.Stop()
 	x.endAll()
 	reusable := x.reusable(stopped)
+	var k kept[T]
+	if x.kept != nil {
+		k.open, k.value = x.kept.open, x.kept.value
+	}
 	x.unlock()
 	if !k.open {
 		x.run.finish()
@@ -329,7 +359,7 @@ func (x *racing[T]) answer() (T, *Attempt, error) {
 	case crash != nil:
 		panic(crash.value)
 	case k.open:
-		return k.value, &Attempt{gate: x, run: &x.run, ctx: k.seen, at: k.at, ticket: k.ticket, settled: true}, err
+		return k.value, &Attempt{gate: x, run: &x.run, ctx: x.kept.seen, at: x.kept.at, ticket: x.kept.ticket, settled: true}, err
 	case reusable:
 		x.reuse()
 	}
@@ -347,15 +377,15 @@ func (x *racing[T]) abandon() {
 	if !x.run.call.Over() { // Discard panicked between two attempts
 		x.run.call.Cancel(x.run.d.now())
 	}
-	var lost kept[T]
-	lost, x.kept = x.kept, lost
-	if lost.open {
+	lost := x.kept
+	x.kept = nil
+	if lost != nil && lost.open {
 		x.run.call.Release(x.run.d.now(), lost.ticket, false)
 	}
 	x.endAll()
 	x.unlock()
 	x.run.finish()
-	x.discard(&lost)
+	x.discard(lost)
 }
 
 func (x *racing[T]) lock() { x.mu.Lock() }

@@ -66,19 +66,9 @@ func (s *sending[T]) send(now clock.Instant) (after clock.Instant) {
 	}()
 	s.value, s.err = s.work(s.seen)
 	s.have = true
-	s.judged()
+	judge(&s.runner, s.value, s.err, &s.home)
 	crashed = false
 	return s.settle()
-}
-
-// judged reads what the attempt brought home. It is written in place, as what is
-// settled is read in place: copies of what was just written in parts wait for it.
-func (s *sending[T]) judged() {
-	if s.err == nil && s.o.judge == nil && s.d.judge == nil {
-		s.home = policy.Outcome{}
-		return
-	}
-	s.home = outcome(s.d, s.o.judge, s.value, s.err)
 }
 
 func (s *sending[T]) settle() clock.Instant {
