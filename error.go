@@ -96,7 +96,7 @@ func (e *Error) Is(target error) bool {
 	case error(e.Reason):
 		return true
 	case context.DeadlineExceeded:
-		return e.Timeout()
+		return e.Timeout() || errors.Is(e.Err, AttemptTimeout) || errors.Is(e.Err, CallTimeout) // net/http tells the cause only
 	case context.Canceled:
 		return e.Reason == Canceled
 	}

@@ -84,3 +84,16 @@ func TestReasonAndEffectOfAnyError(t *testing.T) {
 type uncomparable struct{ _ []int }
 
 func (uncomparable) Error() string { return "uncomparable" }
+
+// net/http reports a context's cause and not its error.
+func TestADeadlineThatALibraryTellsByItsCauseIsOne(t *testing.T) {
+	for _, cause := range []gabion.Reason{gabion.AttemptTimeout, gabion.CallTimeout} {
+		err := error(&gabion.Error{Dependency: "d", Reason: gabion.AttemptsExhausted, Err: fmt.Errorf("Get: %w", cause)})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v is no deadline", err)
+		}
+	}
+	if err := error(&gabion.Error{Reason: gabion.AttemptsExhausted, Err: errors.New("no")}); errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v is a deadline", err)
+	}
+}
