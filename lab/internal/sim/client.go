@@ -1,0 +1,404 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/lab/internal/draw"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// fleet is a Fleet at work.
+type fleet struct {
+	*Fleet
+	plan   plan
+	from   source
+	picks  draw.Stream
+	thinks draw.Stream
+	made   uint64   // calls so far
+	spent  []uint32 // calls of each client's session
+	group  int      // clients to a state
+	trace  int
+}
+
+func newFleet(s *sim, i int) fleet {
+	f := &s.world.Fleets[i]
+	f2 := fleet{Fleet: f, group: max(f.Shared, 1)}
+	f2.from = source{load: f.Load, even: f.Even, draws: draw.New(s.seed, forArrivals, uint64(i))}
+	f2.picks = draw.New(s.seed, forClients, uint64(i))
+	f2.thinks = draw.New(s.seed, forThinking, uint64(i))
+	if f.Session > 0 {
+		f2.spent = make([]uint32, f.Clients)
+	}
+	f2.plan = s.plan(&f.Plan, i, (f.Clients+f2.group-1)/f2.group)
+	return f2
+}
+
+func (s *sim) startFleet(i int) {
+	f := &s.fleets[i]
+	switch f.Loop {
+	case Open, Trace:
+		s.nextArrival(i)
+	case Closed:
+		for c := range f.Clients {
+			at := s.now
+			if f.Spread > 0 {
+				at = at.Add(time.Duration(float64(f.thinks.U() * float64(f.Spread))))
+			}
+			s.at(at, evClient, uint32(c), uint32(i))
+		}
+	}
+}
+
+func (s *sim) nextArrival(i int) {
+	f := &s.fleets[i]
+	if f.Loop == Trace {
+		if f.trace < len(f.At) && f.At[f.trace] < s.world.Duration {
+			s.at(clock.Instant(f.At[f.trace]), evArrival, uint32(i), 0)
+			f.trace++
+		}
+		return
+	}
+	if at, ok := f.from.next(s.world.Duration); ok {
+		s.at(at, evArrival, uint32(i), 0)
+	}
+}
+
+// arrival is a call of an open fleet, by one of its clients.
+func (s *sim) arrival(i int) {
+	f := &s.fleets[i]
+	s.nextArrival(i)
+	s.request(i, uint32(f.picks.N(max(f.Clients, 1))))
+}
+
+// client is the next call of a client of a closed fleet.
+func (s *sim) client(i int, who uint32) {
+	if s.now < s.end {
+		s.request(i, who)
+	}
+}
+
+// request starts one piece of work of a client.
+func (s *sim) request(i int, who uint32) {
+	f := &s.fleets[i]
+	f.made++
+	if f.spent != nil {
+		s.renew(f, who)
+	}
+	j := s.newJob(&f.plan)
+	j.fleet, j.client, j.instance = int32(i), who, int(who)/f.group
+	j.id = uint64(i+1)<<40 | f.made
+	s.rec.offered(s, i)
+	s.runJob(j)
+}
+
+// renew replaces a client whose session is over.
+func (s *sim) renew(f *fleet, who uint32) {
+	if f.spent[who]++; int(f.spent[who]) <= f.Session {
+		return
+	}
+	f.spent[who] = 1
+	for _, e := range f.plan.edges {
+		s.edges[e].states[int(who)/f.group] = nil
+	}
+}
+
+// job is a plan that is being carried out: by a client, or by a replica for an
+// attempt that it works on.
+type job struct {
+	self, gen uint32
+	plan      *plan
+	id        uint64
+	began     clock.Instant
+	deadline  clock.Instant
+	fleet     int32 // -1 for a replica's
+	client    uint32
+	instance  int
+	attempt   uint32 // a replica's
+	agen      uint32
+	step      int
+	pending   int
+	good, bad int
+	failed    bool
+	late      bool // the deadline has passed
+}
+
+func (s *sim) newJob(p *plan) *job {
+	i, gen, j := s.jobs.take()
+	*j = job{self: i, gen: gen, plan: p, began: s.now, deadline: clock.Never, fleet: -1}
+	if p.Deadline > 0 {
+		j.deadline = s.now.Add(p.Deadline)
+		s.at(j.deadline, evJob, i, gen)
+	}
+	return j
+}
+
+// runJob begins the next step, or ends the job.
+func (s *sim) runJob(j *job) {
+	for j.step < len(j.plan.Steps) && !j.failed {
+		step := &j.plan.Steps[j.step]
+		if step.Chance > 0 && step.Chance < 1 {
+			d := draw.New(s.seed, forPlans, j.id*31+uint64(j.step))
+			if !d.Yes(step.Chance) {
+				j.step++
+				continue
+			}
+		}
+		n := max(step.Fan, 1)
+		j.pending, j.good, j.bad = n, 0, 0
+		self, gen, at := j.self, j.gen, j.step
+		for k := range n {
+			if s.jobs.get(self, gen) == nil || j.step != at {
+				return // it ended, or went on, while its calls were being made
+			}
+			s.startCall(j, j.plan.edges[at], uint64(k))
+		}
+		return
+	}
+	s.endJob(j)
+}
+
+// called is told of every call's end.
+func (s *sim) called(j *job, ok bool) {
+	if j.pending == 0 {
+		return // the step was decided before
+	}
+	if ok {
+		j.good++
+	} else {
+		j.bad++
+	}
+	step := &j.plan.Steps[j.step]
+	n := max(step.Fan, 1)
+	need := step.Quorum
+	if need <= 0 {
+		need = n
+	}
+	switch {
+	case j.good >= need:
+	case j.bad > n-need:
+		j.failed = true
+	default:
+		return
+	}
+	j.pending = 0
+	j.step++
+	s.runJob(j)
+}
+
+func (s *sim) jobDeadline(j *job) {
+	j.late = true // its calls have the same deadline, and end it
+}
+
+func (s *sim) endJob(j *job) {
+	ok := !j.failed
+	if j.fleet >= 0 {
+		f := &s.fleets[j.fleet]
+		s.rec.answered(s, j, ok)
+		if f.Loop == Closed {
+			s.at(s.now.Add(f.Think.Draw(&f.thinks)), evClient, j.client, uint32(j.fleet))
+		}
+		s.jobs.put(j.self)
+		return
+	}
+	a := s.attempts.get(j.attempt, j.agen)
+	s.jobs.put(j.self)
+	if a != nil { // else its replica has restarted
+		s.finished(a, ok)
+	}
+}
+
+// call is one call of a dependency: the machine, and what the world needs to know.
+type call struct {
+	machine   policy.Call
+	step      policy.Step
+	sim       *sim
+	self, gen uint32
+	edge      int
+	job, jgen uint32
+	id        uint64
+	began     clock.Instant
+	deadline  clock.Instant
+	out       []uint32 // attempts that the caller waits for
+	refs      int      // attempts that still know it
+	sent      int
+	effects   int  // how often the work was done
+	over, ok  bool // the caller has its answer
+}
+
+// Wake implements bulkhead.Waker.
+func (c *call) Wake() { c.sim.at(c.sim.now, evWake, c.self, c.gen) }
+
+func (s *sim) startCall(j *job, e int, k uint64) {
+	i, gen, c := s.calls.take()
+	out := c.out[:0]
+	machine := c.machine
+	*c = call{sim: s, self: i, gen: gen, edge: e, job: j.self, jgen: j.gen, began: s.now, deadline: j.deadline, out: out}
+	c.machine = machine // Begin clears what it must
+	c.id = j.id*0x9e3779b97f4a7c15 + uint64(j.step)<<16 + k + 1
+	ed := &s.edges[e]
+	p := policy.Params{Safe: !ed.Unsafe || ed.Keyed, Waker: c, Priority: ed.Priority}
+	if j.deadline != clock.Never {
+		p.Deadline = j.deadline
+	}
+	c.machine.Begin(s.state(e, j.instance), s.now, &p)
+	ed.n.Calls++
+	s.step(c)
+}
+
+// step asks the machine what to do, and does it.
+func (s *sim) step(c *call) {
+	if c.over {
+		return
+	}
+	c.machine.NextInto(s.now, &c.step)
+	switch c.step.Verb {
+	case policy.Send:
+		s.send(c, &c.step.Ticket)
+		if c.machine.Hedges() && c.step.Again != clock.Never {
+			s.at(c.step.Again, evWake, c.self, c.gen)
+		}
+	case policy.Wait:
+		if c.step.Again != clock.Never && (len(c.out) == 0 || c.machine.Hedges()) {
+			s.at(c.step.Again, evWake, c.self, c.gen)
+		}
+	case policy.Return:
+		s.returned(c)
+	}
+}
+
+// stage is where an attempt is.
+type stage uint8
+
+const (
+	outward stage = iota // on its way
+	waiting              // in a queue
+	working              // being worked on
+	homeward
+)
+
+// attempt is one attempt, on its way, in a queue, being worked on, or coming home.
+type attempt struct {
+	self, gen uint32
+	call      uint32
+	edge      int
+	service   int
+	replica   int
+	ticket    policy.Ticket
+	draws     draw.Stream
+	try       int
+	out       bool // the caller waits for it
+	there     bool // it is at its replica, or on its way
+	stage     stage
+	sent      clock.Instant
+	came      clock.Instant // at the replica
+	started   clock.Instant
+	expires   clock.Instant // as the replica understands it
+	work      time.Duration
+	answer    answer
+	after     time.Duration
+	priority  int8
+	next      uint32 // in a queue
+}
+
+func (s *sim) send(c *call, t *policy.Ticket) {
+	e := &s.edges[c.edge]
+	i, gen, a := s.attempts.take()
+	*a = attempt{self: i, gen: gen, call: c.self, edge: c.edge, service: e.To, ticket: *t, out: true, there: true, sent: s.now}
+	c.sent++
+	a.try = c.sent
+	a.priority = int8(e.Priority)
+	a.draws = draw.New(s.seed, forNetwork, c.id<<6+uint64(c.sent))
+	c.out = append(c.out, i)
+	c.refs++
+	a.expires = clock.Never
+	if e.Deadline {
+		a.expires = t.Deadline
+	}
+	s.rec.attempted(s, e, a)
+	if a.draws.Yes(e.Loss) {
+		a.there = false
+	} else {
+		s.at(s.now.Add(e.Network.Draw(&a.draws)), evArrive, i, gen)
+	}
+	if t.Deadline != clock.Never {
+		s.at(t.Deadline, evDeadline, i, gen)
+	}
+}
+
+// home is an answer that reaches the caller.
+func (s *sim) home(a *attempt) {
+	a.there = false
+	if a.out {
+		o := a.answer.outcome(a.after)
+		s.settle(a, &o)
+		return
+	}
+	s.release(a)
+}
+
+func (s *sim) timeout(a *attempt) {
+	if a.out {
+		s.settle(a, &policy.Outcome{Class: policy.TimedOut, Effect: policy.UnknownEffect})
+	}
+}
+
+// settle tells the machine how an attempt ended, and asks what now.
+func (s *sim) settle(a *attempt, o *policy.Outcome) {
+	c := s.calls.at(a.call)
+	s.rec.settled(s, a, o)
+	s.comeHome(c, a, o)
+	self, gen := c.self, c.gen
+	s.release(a)
+	if c = s.calls.get(self, gen); c != nil {
+		s.step(c)
+	}
+}
+
+// comeHome ends the caller's interest in an attempt.
+func (s *sim) comeHome(c *call, a *attempt, o *policy.Outcome) {
+	a.out = false
+	for i, other := range c.out {
+		if other == a.self {
+			c.out = append(c.out[:i], c.out[i+1:]...)
+			break
+		}
+	}
+	c.machine.SettleFrom(s.now, &a.ticket, o)
+}
+
+// returned is the end of a call for its caller. Attempts that are still out are
+// told to end, and come home at once as those of a caller who stopped waiting.
+func (s *sim) returned(c *call) {
+	v := c.machine.Verdict()
+	c.over, c.ok = true, v.Reason == policy.None
+	for len(c.out) > 0 {
+		a := s.attempts.at(c.out[0])
+		s.comeHome(c, a, &policy.Outcome{Class: policy.Ignored, Effect: policy.UnknownEffect})
+		c.refs++ // c must outlive this
+		s.release(a)
+		c.refs--
+	}
+	s.rec.returned(s, c, &v)
+	ok, job, jgen := c.ok, c.job, c.jgen
+	if c.refs == 0 {
+		s.calls.put(c.self)
+	}
+	if j := s.jobs.get(job, jgen); j != nil {
+		s.called(j, ok)
+	}
+}
+
+// release frees an attempt that neither caller nor replica knows any more, and its
+// call with the last one.
+func (s *sim) release(a *attempt) {
+	if a.out || a.there {
+		return
+	}
+	c := s.calls.at(a.call)
+	s.attempts.put(a.self)
+	if c.refs--; c.refs == 0 && c.over {
+		s.rec.forgotten(s, c)
+		s.calls.put(c.self)
+	}
+}

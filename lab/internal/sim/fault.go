@@ -1,0 +1,237 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/lab/internal/draw"
+)
+
+// activeFault is a Fault that has begun and not ended.
+type activeFault struct {
+	*Fault
+	index int
+	since clock.Instant
+}
+
+// fault begins (gen 0) or ends (gen 1) a fault.
+func (s *sim) fault(i int, gen uint32) {
+	f := &s.world.Faults[i]
+	if gen == 1 {
+		s.endFault(i, f)
+		return
+	}
+	s.rec.faulted(s, f)
+	s.at(s.now.Add(f.For), evFault, uint32(i), 1)
+	if until := f.until(s.world); f.Period > 0 && s.now.Add(f.Period) <= until {
+		s.at(s.now.Add(f.Period), evFault, uint32(i), 0)
+	}
+	switch f.Kind {
+	case ClientRestart:
+		s.restartClients(f.Fleet)
+	case Reload:
+		s.reload(f)
+	case Restart:
+		s.restart(&s.services[f.Service], f)
+		fallthrough
+	default:
+		v := &s.services[f.Service]
+		v.active = append(v.active, activeFault{f, i, s.now})
+	}
+}
+
+func (f *Fault) until(w *World) clock.Instant {
+	if f.Until > 0 {
+		return clock.Instant(f.Until)
+	}
+	return clock.Instant(w.Duration)
+}
+
+func (s *sim) endFault(i int, f *Fault) {
+	if f.Kind == ClientRestart || f.Kind == Reload {
+		return
+	}
+	v := &s.services[f.Service]
+	v.active = slices.DeleteFunc(v.active, func(a activeFault) bool { return a.index == i })
+	if f.Kind == Restart && f.Ramp > 0 {
+		for r := range v.replicas {
+			if f.hits(r) {
+				v.replicas[r].cold, v.replicas[r].warm = s.now, s.now.Add(f.Ramp)
+			}
+		}
+	}
+}
+
+// hits reports whether the fault is at that replica.
+func (f *Fault) hits(replica int) bool { return f.Replicas == 0 || replica < f.Replicas }
+
+// size is how much of its full size a fault has now.
+func (a *activeFault) size(now clock.Instant) float64 {
+	if a.Ramp <= 0 || a.Kind == Restart {
+		return 1
+	}
+	begun, left := now.Sub(a.since), a.since.Add(a.For).Sub(now)
+	return min(float64(begun)/float64(a.Ramp), float64(left)/float64(a.Ramp), 1)
+}
+
+// strikes reports whether a fault that is for a share of requests is for this one.
+func (s *sim) strikes(f *activeFault, a *attempt) bool {
+	if !f.hits(a.replica) {
+		return false
+	}
+	size := f.size(s.now)
+	share := f.Share
+	if share <= 0 {
+		share = 1
+	}
+	if share*size >= 1 {
+		return true
+	}
+	d := draw.New(s.seed, forFaults, uint64(f.index)<<56^(s.calls.at(a.call).id<<6+uint64(a.try)))
+	return d.Yes(float64(share * size))
+}
+
+// troubles says what faults make of a request before there is any work.
+func (s *sim) troubles(v *service, a *attempt) (ans answer, after time.Duration, silent bool) {
+	for i := range v.active {
+		f := &v.active[i]
+		switch f.Kind {
+		case Refuse, Restart:
+			if s.strikes(f, a) {
+				return refused, 0, false
+			}
+		case BlackHole:
+			if s.strikes(f, a) {
+				return answered, 0, true
+			}
+		case Reset:
+			if s.strikes(f, a) {
+				return broken, 0, false
+			}
+		case Errors:
+			if !f.Late && f.Status != 500 && s.strikes(f, a) {
+				return f.refusal(), f.After, false
+			}
+		case RateLimit:
+			if ok, after := s.limit(v, &f.Limit, a); !ok {
+				return throttled, after, false
+			}
+		case Skew:
+			if a.expires != clock.Never {
+				a.expires = a.expires.Add(-f.Add)
+			}
+		}
+	}
+	return answered, 0, false
+}
+
+func (f *Fault) refusal() answer {
+	if f.Status == 429 {
+		return throttled
+	}
+	return busy
+}
+
+// slowness says what faults make of the time that work takes.
+func (s *sim) slowness(v *service, a *attempt) (factor float64, more time.Duration) {
+	factor = 1
+	for i := range v.active {
+		f := &v.active[i]
+		switch f.Kind {
+		case BrownOut:
+			if f.hits(a.replica) {
+				left := 1 - float64((1-f.Factor)*f.size(s.now))
+				factor = float64(factor / max(left, 0.001))
+			}
+		case Slow:
+			if s.strikes(f, a) {
+				factor = float64(factor * max(f.Factor, 1))
+				more += f.Add
+			}
+		}
+	}
+	return factor, more
+}
+
+// failure is how an attempt fails after its work.
+type failure struct {
+	answer answer
+	after  time.Duration
+	late   bool // the effect is there nevertheless
+	lost   bool // the answer does not arrive
+}
+
+func (s *sim) fails(v *service, a *attempt) (f failure) {
+	for i := range v.active {
+		at := &v.active[i]
+		switch at.Kind {
+		case Errors:
+			if (at.Late || at.Status == 500) && s.strikes(at, a) {
+				f.answer, f.after, f.late = at.kind(), at.After, at.Late
+			}
+		case LostAnswers:
+			f.lost = f.lost || s.strikes(at, a)
+		}
+	}
+	return f
+}
+
+func (f *Fault) kind() answer {
+	if f.Status == 500 || f.Status == 0 {
+		return failed
+	}
+	return f.refusal()
+}
+
+// restart loses everything that is under way at the replicas.
+func (s *sim) restart(v *service, f *Fault) {
+	for i := range v.replicas {
+		r := &v.replicas[i]
+		if !f.hits(i) {
+			continue
+		}
+		r.busy, r.waiting = 0, queue{}
+	}
+	var lost []*attempt
+	s.attempts.each(func(a *attempt) {
+		if a.service == v.index && (a.stage == waiting || a.stage == working) && a.there && f.hits(a.replica) {
+			lost = append(lost, a)
+		}
+	})
+	for _, a := range lost {
+		v.n.Lost++
+		s.attempts.slot(a.self).gen++ // what was scheduled for it is stale
+		a.gen = s.attempts.slot(a.self).gen
+		s.rearm(a)
+		s.reply(a, broken, 0)
+	}
+}
+
+// rearm gives an attempt its deadline again, under its new generation.
+func (s *sim) rearm(a *attempt) {
+	if a.out && a.ticket.Deadline != clock.Never {
+		s.at(a.ticket.Deadline, evDeadline, a.self, a.gen)
+	}
+}
+
+// restartClients makes every client of a fleet begin anew: nothing is known any
+// more. Calls under way go on.
+func (s *sim) restartClients(i int) {
+	f := &s.fleets[i]
+	for _, e := range f.plan.edges {
+		clear(s.edges[e].states)
+	}
+}
+
+// reload gives the clients of a fleet other rules, as a new file does.
+func (s *sim) reload(f *Fault) {
+	for _, e := range s.fleets[f.Fleet].plan.edges {
+		s.edges[e].rules = f.Rules
+		for _, st := range s.edges[e].states {
+			if st != nil {
+				st.Reload(s.now, f.Rules)
+			}
+		}
+	}
+}

@@ -1,0 +1,333 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Tries is how many tries are told apart; later ones count with the last.
+const Tries = 6
+
+// Counts is what happened on one edge.
+type Counts struct {
+	Calls    int64 // of the dependency
+	Attempts int64
+	ByTry    [Tries]int64
+	Good     int64                   // calls that succeeded
+	Ended    map[policy.Reason]int64 // calls by why they ended; None is success
+	Hedges   int64
+	HedgeWon int64
+	Local    int64 // calls that ended without an attempt
+}
+
+// Work is what happened at one service.
+type Work struct {
+	Received    int64
+	Refused     int64 // before any work
+	Full        int64 // of these, because the queue was
+	Silent      int64 // swallowed by a black hole
+	Queued      int64
+	Dropped     int64 // by CoDel
+	Expired     int64 // out of the queue, since their caller's time was over
+	Lost        int64 // in a restart
+	LostAnswers int64
+	Effects     int64         // pieces of work done
+	Duplicates  int64         // of these, done before for the same call
+	Replays     int64         // answered again without work
+	Useful      time.Duration // work whose answer somebody waited for
+	Wasted      time.Duration // work for callers who had gone
+	RefuseWork  time.Duration
+}
+
+// spent counts a piece of work: useful if the caller still waits for its answer.
+func (w *Work) spent(s *sim, a *attempt, c *call) {
+	t := s.now.Sub(a.started)
+	if a.out && !c.over {
+		w.Useful += t
+	} else {
+		w.Wasted += t
+	}
+}
+
+// Bin is a piece of a series: what happened in it.
+type Bin struct {
+	Offered  int64 // pieces of work begun by clients
+	Good     int64 // that ended well, in time
+	Late     int64 // that ended well, too late
+	Bad      int64
+	Local    int64   // attempts that gabion refused, by whatever layer
+	Latency  Hist    // of what ended, failures included
+	Attempts []int64 // for each service
+	ByTry    [Tries]int64
+	Useful   []int64 // nanoseconds of work done, for each service
+	Queue    []int64 // who waits when the bin ends, for each service
+	Open     []int64 // breakers that refuse when the bin ends, of those looked at, for each edge
+	Looked   []int64
+	Budget   []int64 // re-sends that the budgets looked at allow, for each edge
+}
+
+// recorder collects what happens.
+type recorder struct {
+	width  time.Duration
+	bins   []Bin
+	fleets []FleetCounts
+	edges  []Counts
+	work   []Work
+	faults []Window
+	events uint64
+	begun  int64 // jobs of clients
+	ended  int64
+	area   float64 // requests under way, over time: for Little's law
+	under  int64
+	moved  clock.Instant
+	stay   float64 // sum of the times that requests stayed
+}
+
+// FleetCounts is what a fleet's clients saw after the warm-up.
+type FleetCounts struct {
+	Offered, Good, Late, Bad int64
+	Latency                  Hist
+	GoodLatency              Hist
+	Ghosts                   int64 // calls that failed for the client and were done nevertheless
+}
+
+// Window is a time in which something is wrong.
+type Window struct {
+	From, To time.Duration
+	Kind     Kind
+}
+
+func (r *recorder) begin(s *sim) {
+	r.width = s.world.Bin
+	if r.width <= 0 {
+		r.width = time.Second
+	}
+	r.fleets = make([]FleetCounts, len(s.fleets))
+	r.edges = make([]Counts, len(s.edges))
+	r.work = make([]Work, len(s.services))
+	for i := range s.edges {
+		s.edges[i].n = &r.edges[i]
+		r.edges[i].Ended = map[policy.Reason]int64{}
+	}
+	for i := range s.services {
+		s.services[i].n = &r.work[i]
+	}
+}
+
+// here returns the bin of now.
+func (r *recorder) here(s *sim) *Bin {
+	i := int(time.Duration(s.now) / r.width)
+	for len(r.bins) <= i {
+		r.bins = append(r.bins, Bin{
+			Attempts: make([]int64, len(s.services)), Useful: make([]int64, len(s.services)), Queue: make([]int64, len(s.services)),
+			Open: make([]int64, len(s.edges)), Looked: make([]int64, len(s.edges)), Budget: make([]int64, len(s.edges)),
+		})
+	}
+	return &r.bins[i]
+}
+
+func (r *recorder) counts(s *sim) bool { return s.now >= clock.Instant(s.world.Warmup) }
+
+// move keeps the area under the number of requests under way.
+func (r *recorder) move(s *sim, by int64) {
+	r.area += float64(float64(r.under) * float64(s.now.Sub(r.moved)))
+	r.moved = s.now
+	r.under += by
+}
+
+func (r *recorder) offered(s *sim, fleet int) {
+	r.begun++
+	r.move(s, 1)
+	r.here(s).Offered++
+	if r.counts(s) {
+		r.fleets[fleet].Offered++
+	}
+}
+
+func (r *recorder) answered(s *sim, j *job, ok bool) {
+	r.ended++
+	r.move(s, -1)
+	took := s.now.Sub(j.began)
+	r.stay += float64(took)
+	b := r.here(s)
+	b.Latency.Add(took)
+	f := &r.fleets[j.fleet]
+	late := s.now > j.deadline
+	if j.began >= clock.Instant(s.world.Warmup) {
+		f.Latency.Add(took)
+		switch {
+		case ok && late:
+			f.Late++
+		case ok:
+			f.Good++
+			f.GoodLatency.Add(took)
+		default:
+			f.Bad++
+		}
+	}
+	switch {
+	case ok && late:
+		b.Late++
+	case ok:
+		b.Good++
+	default:
+		b.Bad++
+	}
+}
+
+func (r *recorder) attempted(s *sim, e *edge, a *attempt) {
+	try := min(a.try, Tries) - 1
+	e.n.Attempts++
+	e.n.ByTry[try]++
+	if a.ticket.Hedge {
+		e.n.Hedges++
+	}
+	b := r.here(s)
+	b.Attempts[a.service]++
+	b.ByTry[try]++
+}
+
+func (r *recorder) settled(s *sim, a *attempt, o *policy.Outcome) {
+	if a.ticket.Hedge && o.Class == policy.Success {
+		s.edges[a.edge].n.HedgeWon++
+	}
+}
+
+func (r *recorder) returned(s *sim, c *call, v *policy.Verdict) {
+	n := s.edges[c.edge].n
+	n.Ended[v.Reason]++
+	if c.ok {
+		n.Good++
+	}
+	if c.sent == 0 {
+		n.Local++
+		r.here(s).Local++
+	}
+}
+
+// forgotten is the end of a call that nobody knows any more.
+func (r *recorder) forgotten(s *sim, c *call) {
+	if c.effects > 0 && !c.ok {
+		if caller := s.edges[c.edge].caller; caller >= 0 {
+			r.fleets[caller].Ghosts++
+		}
+	}
+}
+
+func (r *recorder) faulted(s *sim, f *Fault) {
+	r.faults = append(r.faults, Window{time.Duration(s.now), time.Duration(s.now) + f.For, f.Kind})
+}
+
+// look is how many instances of a caller are looked at in each bin.
+const look = 64
+
+// bin ends a bin: what can only be seen by looking is looked at.
+func (s *sim) bin() {
+	r := &s.rec
+	s.now-- // it belongs to the bin that ends
+	b := r.here(s)
+	for i := range s.services {
+		for k := range s.services[i].replicas {
+			b.Queue[i] += int64(s.services[i].replicas[k].waiting.n)
+		}
+	}
+	for i := range s.edges {
+		s.lookAt(b, i)
+	}
+	s.now++
+	if s.queue.Len() > 0 {
+		s.at(s.now.Add(r.width), evBin, 0, 0)
+	}
+}
+
+func (s *sim) lookAt(b *Bin, i int) {
+	for k, seen := 0, 0; k < len(s.edges[i].states) && seen < look; k++ {
+		st := s.edges[i].states[k]
+		if st == nil {
+			continue
+		}
+		seen++
+		b.Looked[i]++
+		if br := st.Breaker(""); br != nil {
+			if state := br.State(); state == breaker.Open || state == breaker.ForcedOpen {
+				b.Open[i]++
+			}
+		}
+		b.Budget[i] += st.Stats(s.now).Budget.Level
+	}
+}
+
+// Result is what a run leaves behind.
+type Result struct {
+	Seed     uint64
+	Hash     uint64 // of every event, in order
+	Events   uint64
+	Ended    time.Duration // the time of the last event
+	Width    time.Duration
+	Bins     []Bin
+	Fleets   []FleetCounts
+	Edges    []Counts
+	Services []Work
+	Faults   []Window
+	Under    int64    // what clients still waited for at the end
+	Broken   []string // invariants that did not hold; always empty
+}
+
+func (s *sim) result() *Result {
+	r := &s.rec
+	r.move(s, 0)
+	return &Result{
+		Seed: s.seed, Hash: s.hash, Events: r.events, Ended: time.Duration(s.now), Width: r.width,
+		Bins: r.bins, Fleets: r.fleets, Edges: r.edges, Services: r.work, Faults: r.faults,
+		Under: r.under, Broken: s.audit(),
+	}
+}
+
+// audit checks what must be true of every run: that nothing was lost or made up,
+// and Little's law, by which the area under the requests under way is the sum of
+// the times that they stayed.
+func (s *sim) audit() (broken []string) {
+	r := &s.rec
+	say := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
+	var live, stay int64
+	s.jobs.each(func(j *job) {
+		if j.fleet >= 0 {
+			live++
+			stay += int64(s.now.Sub(j.began))
+		}
+	})
+	if r.begun != r.ended+live || r.under != live {
+		say("clients began %d and ended %d, with %d under way and %d counted", r.begun, r.ended, live, r.under)
+	}
+	if sum := r.stay + float64(stay); math.Abs(r.area-sum) > 1e-6*max(sum, 1) {
+		say("Little: an area of %.6g, and stays of %.6g", r.area, sum)
+	}
+	calls := make([]int64, len(s.edges))
+	s.calls.each(func(c *call) {
+		if !c.over {
+			calls[c.edge]++
+		}
+	})
+	for i := range r.edges {
+		n := &r.edges[i]
+		ended, tries := int64(0), int64(0)
+		for _, k := range n.Ended {
+			ended += k
+		}
+		for _, k := range n.ByTry {
+			tries += k
+		}
+		if n.Calls != ended+calls[i] {
+			say("edge %d: %d calls, %d ended, %d under way", i, n.Calls, ended, calls[i])
+		}
+		if tries != n.Attempts {
+			say("edge %d: %d attempts, %d by try", i, n.Attempts, tries)
+		}
+	}
+	return broken
+}

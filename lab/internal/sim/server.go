@@ -1,0 +1,363 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/lab/internal/draw"
+	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/ratelimit"
+)
+
+// answer is what a service says, or what becomes of asking it.
+type answer uint8
+
+// The answers.
+const (
+	answered  answer = iota
+	refused          // no connection: nothing was sent
+	broken           // the connection broke after the request was sent
+	busy             // 503: there was no room, and no work was done
+	failed           // 500: the work failed
+	throttled        // 429
+	expired          // 504: the caller's time was over, and no work was done
+	badBelow         // 502: a service below failed
+	stopBelow        // the same, and it says not to retry
+	numAnswers
+)
+
+// outcome is what a driver makes of an answer: what gabionhttp makes of the status,
+// and package classify of the error.
+func (a answer) outcome(after time.Duration) policy.Outcome {
+	o := policy.Outcome{Effect: policy.UnknownEffect}
+	switch a {
+	case answered:
+		return policy.Outcome{}
+	case refused:
+		o = policy.Outcome{Class: policy.Network, NeverSent: true}
+	case broken:
+		o.Class = policy.Network
+	case busy, failed, expired, badBelow:
+		o.Class = policy.ServerError
+	case stopBelow:
+		o.Class, o.Stop = policy.ServerError, true
+	case throttled:
+		o.Class = policy.Throttled
+	}
+	if after > 0 && (a == busy || a == throttled) {
+		o.HasAfter, o.After = true, after
+	}
+	return o
+}
+
+// service is a Service at work.
+type service struct {
+	*Service
+	index    int
+	replicas []replica
+	plan     plan
+	balance  draw.Stream
+	turn     int
+	active   []activeFault
+	limits   []ratelimit.Limiter // one, or one for each caller
+	n        *Work
+}
+
+// replica is one instance.
+type replica struct {
+	busy    int // requests being worked on
+	waiting queue
+	warm    clock.Instant // until when work is slow after a restart
+	cold    clock.Instant // when that began
+}
+
+func newService(s *sim, i int) service {
+	v := service{Service: &s.world.Services[i], index: i, balance: draw.New(s.seed, forBalance, uint64(i))}
+	v.replicas = make([]replica, v.count())
+	return v
+}
+
+func (v *Service) count() int { return max(v.Replicas, 1) }
+
+// choose picks the replica for an attempt.
+func (v *service) choose() int {
+	n := len(v.replicas)
+	if n == 1 {
+		return 0
+	}
+	switch v.Balance {
+	case RoundRobin:
+		v.turn = (v.turn + 1) % n
+		return v.turn
+	case TwoChoices:
+		a, b := v.balance.N(n), v.balance.N(n)
+		if v.replicas[b].load() < v.replicas[a].load() {
+			return b
+		}
+		return a
+	case LeastBusy:
+		least := v.balance.N(n)
+		for i := range v.replicas {
+			if v.replicas[i].load() < v.replicas[least].load() {
+				least = i
+			}
+		}
+		return least
+	}
+	return v.balance.N(n)
+}
+
+func (r *replica) load() int { return r.busy + r.waiting.n }
+
+// arrive is an attempt that reaches the service.
+func (s *sim) arrive(a *attempt) {
+	v := &s.services[a.service]
+	a.came = s.now
+	a.replica = v.choose()
+	v.n.Received++
+	if ans, after, silent := s.troubles(v, a); silent {
+		v.n.Silent++
+		s.vanish(a)
+		return
+	} else if ans != answered {
+		v.n.Refused++
+		s.reply(a, ans, after)
+		return
+	}
+	if !s.admit(v, a) {
+		v.n.Refused++
+		return
+	}
+	r := &v.replicas[a.replica]
+	switch {
+	case v.Workers == 0 || r.busy < v.Workers:
+		s.start(v, r, a)
+	case r.waiting.n < v.Queue:
+		r.waiting.push(s, v, a)
+		v.n.Queued++
+	default:
+		v.n.Refused++
+		v.n.Full++
+		s.refuseBusy(v, r, a)
+	}
+}
+
+// refuseBusy answers that there is no room. A refusal costs its share of the work,
+// which somebody must do in between: it makes the next work of the replica longer.
+func (s *sim) refuseBusy(v *service, r *replica, a *attempt) {
+	if v.RefuseCost > 0 {
+		d := draw.New(s.seed, forService, s.calls.at(a.call).id<<6+uint64(a.try))
+		cost := time.Duration(float64(v.RefuseCost * float64(v.Time.Draw(&d))))
+		v.n.RefuseWork += cost
+		r.waiting.debt += cost
+	}
+	s.reply(a, busy, 0)
+}
+
+// admit asks the service's own rate limit.
+func (s *sim) admit(v *service, a *attempt) bool {
+	ok, after := s.limit(v, &v.Limit, a)
+	if !ok {
+		s.reply(a, throttled, after)
+	}
+	return ok
+}
+
+// limit takes one turn of a limit.
+func (s *sim) limit(v *service, l *Limit, a *attempt) (ok bool, after time.Duration) {
+	if l.Rate <= 0 {
+		return true, 0
+	}
+	who := 0
+	if l.PerCaller {
+		who = int(s.jobs.at(s.calls.at(a.call).job).client)
+	}
+	for len(v.limits) <= who {
+		v.limits = append(v.limits, make([]ratelimit.Limiter, len(v.limits)+1)...)
+	}
+	at, ok := v.limits[who].Reserve(s.now, ratelimit.Every(l.Rate, l.Burst), 0)
+	if ok {
+		return true, 0
+	}
+	if l.Honest {
+		return false, at.Sub(s.now)
+	}
+	return false, l.After
+}
+
+// start begins the work for an attempt.
+func (s *sim) start(v *service, r *replica, a *attempt) {
+	r.busy++
+	a.stage, a.started = working, s.now
+	c := s.calls.at(a.call)
+	if v.Honours && s.edges[a.edge].Keyed && c.effects > 0 {
+		a.work = 0 // the answer is known
+	} else {
+		a.work = s.workTime(v, r, a, c)
+	}
+	a.work += r.waiting.debt
+	r.waiting.debt = 0
+	s.at(s.now.Add(a.work), evDone, a.self, a.gen)
+}
+
+func (s *sim) workTime(v *service, r *replica, a *attempt, c *call) time.Duration {
+	name := c.id << 6
+	if !v.ByCall {
+		name += uint64(a.try)
+	}
+	d := draw.New(s.seed, forService, name)
+	t := float64(v.Time.Draw(&d))
+	if v.Crowd > 0 {
+		t = float64(t * (1 + float64(v.Crowd*float64(r.busy))))
+	}
+	factor, more := s.slowness(v, a)
+	t = float64(t*factor) + float64(more)
+	if s.now < r.warm && r.cold < r.warm { // three times as long at first
+		left := float64(r.warm.Sub(s.now)) / float64(r.warm.Sub(r.cold))
+		t = float64(t * (1 + float64(2*left)))
+	}
+	return time.Duration(t + 0.5)
+}
+
+// done is the end of a replica's own work for an attempt.
+func (s *sim) done(a *attempt) {
+	v := &s.services[a.service]
+	a.answer = answered
+	if len(v.plan.Steps) == 0 {
+		s.finished(a, true)
+		return
+	}
+	j := s.newJob(&v.plan)
+	j.instance, j.attempt, j.agen = a.replica, a.self, a.gen
+	j.id = s.calls.at(a.call).id*0x9e3779b97f4a7c15 + uint64(a.try)
+	j.deadline = min(j.deadline, a.expires)
+	s.runJob(j)
+}
+
+// finished is the end of an attempt at its replica, whatever is below.
+func (s *sim) finished(a *attempt, ok bool) {
+	v := &s.services[a.service]
+	c := s.calls.at(a.call)
+	r := &v.replicas[a.replica]
+	v.n.spent(s, a, c)
+	r.busy--
+	fails := s.fails(v, a)
+	switch {
+	case !ok && v.Marks:
+		a.answer = stopBelow
+	case !ok:
+		a.answer = badBelow
+	case fails.late:
+		s.effect(v, c, a)
+		a.answer, a.after = fails.answer, fails.after
+	case fails.answer != answered:
+		a.answer, a.after = fails.answer, fails.after
+	default:
+		s.effect(v, c, a)
+	}
+	if fails.lost {
+		v.n.LostAnswers++
+		a.answer = broken
+	}
+	s.reply(a, a.answer, a.after)
+	s.serveNext(v, r)
+}
+
+// effect is the work that was done: once for a call, if all is well.
+func (s *sim) effect(v *service, c *call, a *attempt) {
+	if v.Honours && s.edges[a.edge].Keyed && c.effects > 0 {
+		v.n.Replays++
+		return
+	}
+	c.effects++
+	v.n.Effects++
+	if c.effects > 1 {
+		v.n.Duplicates++
+	}
+}
+
+// serveNext takes the next one who waits.
+func (s *sim) serveNext(v *service, r *replica) {
+	for r.waiting.n > 0 && (v.Workers == 0 || r.busy < v.Workers) {
+		a, drop := r.waiting.pop(s, v)
+		switch {
+		case a == nil:
+			return
+		case drop:
+			v.n.Dropped++
+			s.reply(a, busy, 0)
+		case v.DropExpired && s.now >= a.expires:
+			v.n.Expired++
+			s.reply(a, expired, 0)
+		default:
+			s.start(v, r, a)
+		}
+	}
+}
+
+// reply sends an answer home.
+func (s *sim) reply(a *attempt, ans answer, after time.Duration) {
+	a.answer, a.after, a.stage = ans, after, homeward
+	e := &s.edges[a.edge]
+	if a.draws.Yes(e.Loss) {
+		s.vanish(a)
+		return
+	}
+	s.at(s.now.Add(e.Network.Draw(&a.draws)), evHome, a.self, a.gen)
+}
+
+// vanish is an attempt of which the caller hears nothing.
+func (s *sim) vanish(a *attempt) {
+	a.there = false
+	s.release(a)
+}
+
+// queue is who waits at a replica: a list through the attempts, one for each
+// priority.
+type queue struct {
+	lists [3]struct{ first, last uint32 } // slots plus one; 0 is nobody
+	n     int
+	debt  time.Duration // work that refusals cost and nobody has done yet
+
+	// CoDel's state, by the names of RFC 8289.
+	firstAbove clock.Instant
+	dropNext   clock.Instant
+	count      int
+	dropping   bool
+}
+
+func (q *queue) push(s *sim, v *service, a *attempt) {
+	l := &q.lists[0]
+	if v.Discipline == ByPriority {
+		l = &q.lists[1-int(a.priority)]
+	}
+	q.n++
+	a.next, a.stage = 0, waiting
+	switch {
+	case l.first == 0:
+		l.first, l.last = a.self+1, a.self+1
+	case v.Discipline == LIFO:
+		a.next = l.first
+		l.first = a.self + 1
+	default:
+		s.attempts.at(l.last - 1).next = a.self + 1
+		l.last = a.self + 1
+	}
+}
+
+func (q *queue) pop(s *sim, v *service) (a *attempt, drop bool) {
+	for i := range q.lists {
+		l := &q.lists[i]
+		if l.first == 0 {
+			continue
+		}
+		a = s.attempts.at(l.first - 1)
+		l.first = a.next
+		if l.first == 0 {
+			l.last = 0
+		}
+		q.n--
+		return a, v.Discipline == CoDel && q.codel(s, v, a)
+	}
+	return nil, false
+}

@@ -1,0 +1,246 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/lab/internal/draw"
+	"github.com/gabion-go/gabion/lab/internal/engine"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Purposes of draws. Their numbers are part of what a seed means.
+const (
+	forArrivals draw.Purpose = iota + 1
+	forClients
+	forThinking
+	forNetwork
+	forService
+	forBalance
+	forFaults
+	forPolicy
+	forPlans
+)
+
+// sim is one run.
+type sim struct {
+	world *World
+	seed  uint64
+	now   clock.Instant
+	end   clock.Instant // of the load
+	queue engine.Queue[event]
+	hash  uint64
+
+	fleets   []fleet
+	services []service
+	edges    []edge
+	rec      recorder
+
+	calls    pool[call]
+	attempts pool[attempt]
+	jobs     pool[job]
+}
+
+// event says what happens and to whom. The tag is the generation of a pool's slot
+// above the kind, so that what is stale is noticed.
+type event struct{ who, tag uint32 }
+
+// The kinds of events.
+const (
+	evArrival  uint32 = iota + 1 // a fleet's next call
+	evClient                     // a client of a closed fleet makes its next call
+	evWake                       // a call wants to be asked
+	evArrive                     // an attempt reaches its replica
+	evDone                       // a replica has done the work
+	evHome                       // an answer reaches the caller
+	evDeadline                   // an attempt's time is over
+	evJob                        // a job's deadline
+	evFault                      // a fault begins, changes or ends
+	evBin                        // a bin of the series ends
+	kinds
+)
+
+const kindBits = 8
+
+func (s *sim) at(t clock.Instant, kind, who, gen uint32) {
+	s.queue.Push(t, event{who, gen<<kindBits | kind})
+}
+
+// Run runs the world once.
+func Run(w *World, seed uint64) *Result {
+	s := &sim{world: w, seed: seed, end: clock.Instant(w.Duration)}
+	s.build()
+	stop := s.end.Add(w.Drain)
+	if w.Drain <= 0 {
+		stop = clock.Never
+	}
+	for {
+		e, ok := s.queue.Pop()
+		if !ok || e.At > stop {
+			break
+		}
+		s.now = e.At
+		s.hash = (s.hash ^ uint64(e.At) ^ uint64(e.What.who)<<32 ^ uint64(e.What.tag)) * 0x9fb21c651e98df25
+		s.hash ^= s.hash >> 29
+		s.rec.events++
+		s.handle(e.What)
+	}
+	return s.result()
+}
+
+func (s *sim) handle(e event) {
+	gen := e.tag >> kindBits
+	switch e.tag & (1<<kindBits - 1) {
+	case evArrival:
+		s.arrival(int(e.who))
+	case evClient:
+		s.client(int(gen), e.who)
+	case evWake:
+		if c := s.calls.get(e.who, gen); c != nil {
+			s.step(c)
+		}
+	case evArrive:
+		s.arrive(s.attempts.at(e.who))
+	case evDone:
+		if a := s.attempts.get(e.who, gen); a != nil {
+			s.done(a)
+		}
+	case evHome:
+		s.home(s.attempts.at(e.who))
+	case evDeadline:
+		if a := s.attempts.get(e.who, gen); a != nil {
+			s.timeout(a)
+		}
+	case evJob:
+		if j := s.jobs.get(e.who, gen); j != nil {
+			s.jobDeadline(j)
+		}
+	case evFault:
+		s.fault(int(e.who), gen)
+	case evBin:
+		s.bin()
+	}
+}
+
+// build makes everything that the world names.
+func (s *sim) build() {
+	w := s.world
+	for i := range w.Services {
+		s.services = append(s.services, newService(s, i))
+	}
+	for i := range w.Fleets {
+		s.fleets = append(s.fleets, newFleet(s, i))
+	}
+	for i := range w.Services { // callers before callees would not know their edges
+		s.services[i].plan = s.plan(&w.Services[i].Plan, -1-i, s.services[i].count())
+	}
+	s.rec.begin(s)
+	for i := range s.fleets {
+		s.startFleet(i)
+	}
+	for i := range w.Faults {
+		s.at(clock.Instant(w.Faults[i].At), evFault, uint32(i), 0)
+	}
+	s.at(clock.Instant(s.rec.width), evBin, 0, 0)
+}
+
+// plan is a Plan whose edges have their states.
+type plan struct {
+	*Plan
+	edges []int // of each step, into sim.edges
+}
+
+// edge is one Edge in use: who calls, and what each of its instances knows.
+type edge struct {
+	*Edge
+	caller int // a fleet, or -1 minus a service
+	states []*policy.State
+	rules  *policy.Rules
+	n      *Counts
+}
+
+func (s *sim) plan(p *Plan, caller, instances int) plan {
+	made := plan{Plan: p}
+	for i := range p.Steps {
+		e := &p.Steps[i].Edge
+		made.edges = append(made.edges, len(s.edges))
+		s.edges = append(s.edges, edge{Edge: e, caller: caller, rules: e.Rules, states: make([]*policy.State, instances)})
+	}
+	return made
+}
+
+// state returns what an instance of a caller knows of a callee. It is made when it
+// is first needed: of a million clients some never call.
+func (s *sim) state(edge, instance int) *policy.State {
+	e := &s.edges[edge]
+	if e.states[instance] == nil {
+		seed := draw.New(s.seed, forPolicy, uint64(edge)<<40|uint64(instance))
+		e.states[instance] = policy.NewState(s.now, e.rules, policy.Setup{Seed: seed.Bits()})
+	}
+	return e.states[instance]
+}
+
+// pool keeps what is used again and again, by slots. A slot's generation changes
+// when it is freed.
+type pool[T any] struct {
+	chunks [][]slot[T]
+	free   []uint32
+	n      uint32
+}
+
+type slot[T any] struct {
+	gen  uint32
+	live bool
+	it   T
+}
+
+const chunkBits = 8
+
+func (p *pool[T]) slot(i uint32) *slot[T] { return &p.chunks[i>>chunkBits][i&(1<<chunkBits-1)] }
+
+// take returns a slot that nobody uses. What it held before is still there.
+func (p *pool[T]) take() (uint32, uint32, *T) {
+	var i uint32
+	if n := len(p.free); n > 0 {
+		i, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		i = p.n
+		p.n++
+		if int(i>>chunkBits) == len(p.chunks) {
+			p.chunks = append(p.chunks, make([]slot[T], 1<<chunkBits))
+		}
+	}
+	s := p.slot(i)
+	s.live = true
+	return i, s.gen, &s.it
+}
+
+func (p *pool[T]) at(i uint32) *T { return &p.slot(i).it }
+
+// get returns what is in a slot if it is still of that generation.
+func (p *pool[T]) get(i, gen uint32) *T {
+	if s := p.slot(i); s.live && s.gen == gen {
+		return &s.it
+	}
+	return nil
+}
+
+func (p *pool[T]) put(i uint32) {
+	s := p.slot(i)
+	s.gen = (s.gen + 1) & (math.MaxUint32 >> kindBits)
+	s.live = false
+	p.free = append(p.free, i)
+}
+
+// each calls f for everything in use.
+func (p *pool[T]) each(f func(*T)) {
+	for i := range p.n {
+		if s := p.slot(i); s.live {
+			f(&s.it)
+		}
+	}
+}
+
+// since is how long ago t was.
+func (s *sim) since(t clock.Instant) time.Duration { return s.now.Sub(t) }

@@ -1,0 +1,169 @@
+// Package sim runs a world of clients, services and faults in virtual time.
+//
+// Every decision about a call is made by package policy, by the code and the rules
+// that production runs; this package only says what the world does. One [World]
+// and one seed give one run, the same on every machine, event by event.
+package sim
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/lab/internal/draw"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// World is everything that a run needs besides its seed. It is only read, so that
+// replications may share one.
+type World struct {
+	Duration time.Duration // how long load is offered
+	Warmup   time.Duration // of it, what does not count
+	Drain    time.Duration // after it, how long what is still under way may take
+	Bin      time.Duration // of the series; zero means a second
+	Fleets   []Fleet
+	Services []Service
+	Faults   []Fault
+}
+
+// Loop says when a client makes its next call.
+type Loop uint8
+
+// The loops.
+const (
+	Open   Loop = iota // whatever became of the ones before: as the load says
+	Closed             // when the one before has ended, after thinking
+	Trace              // at recorded times
+)
+
+// Fleet is clients that are alike.
+type Fleet struct {
+	Name    string
+	Clients int
+	Loop    Loop
+	Load    Load            // Open: calls a second of the whole fleet, over time
+	Even    bool            // Open: at equal distances instead of as a Poisson process
+	Think   draw.Dist       // Closed: between an answer and the next call
+	Spread  time.Duration   // Closed: over how long the clients start
+	At      []time.Duration // Trace: when calls are made
+	Session int             // calls after which a client is replaced by a new one that knows nothing; 0 means never
+	Shared  int             // how many clients share one policy's state, as behind a sidecar; 0 means 1
+	Plan    Plan
+}
+
+// Plan is what is called to do one piece of work: one step after another. A step
+// that fails ends it.
+type Plan struct {
+	Steps    []Step
+	Deadline time.Duration // of the whole; 0 means none but the policies'
+}
+
+// Step is calls that are made at once.
+type Step struct {
+	Edge   Edge
+	Fan    int     // how many; 0 means 1
+	Quorum int     // of these, how many must succeed; 0 means all
+	Chance float64 // that the step is taken; 0 means always
+}
+
+// Edge is who is called, and by which policy.
+type Edge struct {
+	To       int // the service
+	Rules    *policy.Rules
+	Network  draw.Dist // one way
+	Loss     float64   // share of messages that are lost, each way
+	Unsafe   bool      // may not be repeated: neither idempotent nor with a key
+	Keyed    bool      // carries an idempotency key, which a service may honour
+	Deadline bool      // the caller's deadline travels along
+	Priority bulkhead.Priority
+}
+
+// Balance says which replica gets an attempt.
+type Balance uint8
+
+// The balances.
+const (
+	Random Balance = iota
+	RoundRobin
+	TwoChoices // the less busy of two random ones
+	LeastBusy
+)
+
+// Discipline says who of those who wait is served next.
+type Discipline uint8
+
+// The disciplines.
+const (
+	FIFO Discipline = iota
+	LIFO
+	CoDel      // first in, first out, and those who waited too long are dropped (Nichols and Jacobson, 2012)
+	ByPriority // higher first, first in first out within one
+)
+
+// Service answers calls.
+type Service struct {
+	Name        string
+	Replicas    int // 0 means 1
+	Balance     Balance
+	Workers     int // of each replica; 0 means that nobody ever waits
+	Discipline  Discipline
+	Queue       int           // who may wait at a replica; the next is refused
+	Target      time.Duration // CoDel: how long waiting is fine; 0 means 5 ms
+	Interval    time.Duration // CoDel: for how long more is tolerated; 0 means 100 ms
+	DropExpired bool          // does no work for callers whose deadline has passed
+	Time        draw.Dist     // of the work itself
+	ByCall      bool          // what takes long for one attempt does so for all of its call
+	Crowd       float64       // how much longer work takes for each request under way, itself included: 0.01 is 1 %
+	RefuseCost  float64       // what a refusal costs, as a share of the work
+	Honours     bool          // idempotency keys: an answered call is answered again without work
+	Marks       bool          // says "do not retry" when a service below failed
+	Limit       Limit
+	Plan        Plan // what it calls in turn, after its own work and while its worker waits
+}
+
+// Limit is a rate limit at a service.
+type Limit struct {
+	Rate      float64       // requests a second of the whole service; 0 means none
+	Burst     int           // at once; less than 1 means 1
+	After     time.Duration // the Retry-After of a refusal; 0 means that it names none
+	Honest    bool          // names when there will be room instead
+	PerCaller bool          // each client has the whole rate
+}
+
+// Kind says what a fault does.
+type Kind uint8
+
+// The kinds of fault.
+const (
+	Refuse        Kind = iota // connections are refused: nothing was sent
+	BlackHole                 // nothing ever answers
+	Reset                     // connections break when the request has arrived
+	BrownOut                  // capacity is Factor of what it was
+	Slow                      // work takes Factor times as long, and Add longer
+	Errors                    // a share of requests fails with Status
+	LostAnswers               // a share of answers is lost when the work is done
+	RateLimit                 // Limit is in force
+	Restart                   // what is under way is lost; nobody answers for For, then work is slow at first
+	ClientRestart             // clients begin anew, all at once
+	Skew                      // clocks of the service are off by Add
+	Reload                    // a fleet's policy is replaced by Rules
+)
+
+// Fault is something that goes wrong for a while.
+type Fault struct {
+	Kind     Kind
+	Service  int // for faults of services
+	Fleet    int // for faults of fleets
+	At, For  time.Duration
+	Ramp     time.Duration // over which it grows to its full size, and falls again
+	Period   time.Duration // it comes again; 0 means once
+	Until    time.Duration // the last time of a period; 0 means the end of the load
+	Replicas int           // how many of them; 0 means all
+	Share    float64       // of requests; 0 means all
+	Factor   float64
+	Add      time.Duration
+	Status   int           // Errors: 500 is a failure of the work, 503 a refusal before it, 429 throttling
+	After    time.Duration // Errors: its Retry-After
+	Late     bool          // Errors: the work was done and only then failed
+	Limit    Limit
+	Rules    *policy.Rules
+}
