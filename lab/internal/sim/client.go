@@ -210,17 +210,20 @@ func (s *sim) endJob(j *job) {
 
 // call is one call of a dependency: the machine, and what the world needs to know.
 type call struct {
-	machine   policy.Call
-	step      policy.Step
-	sim       *sim
+	machine policy.Call // cleared by its Begin
+	step    policy.Step
+	out     []uint32 // attempts that the caller waits for
+	sim     *sim
+	facts
+}
+
+// facts are what a call begins with as nothing.
+type facts struct {
 	self, gen uint32
 	edge      int
 	job, jgen uint32
 	id        uint64
-	began     clock.Instant
-	deadline  clock.Instant
-	out       []uint32 // attempts that the caller waits for
-	refs      int      // attempts that still know it
+	refs      int // attempts that still know it
 	sent      int
 	effects   int  // how often the work was done
 	over, ok  bool // the caller has its answer
@@ -231,10 +234,8 @@ func (c *call) Wake() { c.sim.at(c.sim.now, evWake, c.self, c.gen) }
 
 func (s *sim) startCall(j *job, e int, k uint64) {
 	i, gen, c := s.calls.take()
-	out := c.out[:0]
-	machine := c.machine
-	*c = call{sim: s, self: i, gen: gen, edge: e, job: j.self, jgen: j.gen, began: s.now, deadline: j.deadline, out: out}
-	c.machine = machine // Begin clears what it must
+	c.sim, c.out = s, c.out[:0]
+	c.facts = facts{self: i, gen: gen, edge: e, job: j.self, jgen: j.gen}
 	c.id = j.id*0x9e3779b97f4a7c15 + uint64(j.step)<<16 + k + 1
 	ed := &s.edges[e]
 	p := policy.Params{Safe: !ed.Unsafe || ed.Keyed, Waker: c, Priority: ed.Priority}
