@@ -1,0 +1,80 @@
+package redisstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testservers"
+)
+
+// D: what a server acknowledged that syncs each write is there after a kill. (That
+// the disk has it, not just the system, is the server's word.)
+func TestRecordsSurviveAKill(t *testing.T) {
+	server := testservers.StartRedis(t, durable...)
+	direct := &rig{TB: t, client: dial(t, server.Addr)}
+	direct.Store = open(t, direct.client)
+	total := 0
+	for cycle := range size(5, 50) {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+		s := open(t, client)
+		var mu sync.Mutex
+		acknowledged := map[idempotency.Ref]idempotency.State{}
+		var all sync.WaitGroup
+		for w := range 16 {
+			all.Go(func() {
+				for n := 0; ; n++ {
+					c := claimOf(fmt.Sprint(cycle, w, n))
+					a, err := s.Begin(t.Context(), c)
+					if err != nil {
+						return
+					}
+					ref, state := idempotency.Ref{ID: c.ID, Token: a.Record.Token}, idempotency.Running
+					if err = s.Apply(t.Context(), ref, completed("x")); err == nil {
+						state = idempotency.Done
+					}
+					mu.Lock()
+					acknowledged[ref] = state
+					mu.Unlock()
+					if err != nil {
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(20*time.Millisecond + rand.N(100*time.Millisecond))
+		server.Kill()
+		all.Wait()
+		client.Close()
+		server.Restart()
+		for ref, state := range acknowledged {
+			got := direct.get(ref.ID)
+			if got.Token != ref.Token || got.State != state && got.State != idempotency.Done {
+				t.Errorf("cycle %d: %v by %d was acknowledged, and now it is %v by %d", cycle, state, ref.Token, got.State, got.Token)
+			}
+		}
+		total += len(acknowledged)
+	}
+	t.Logf("%d acknowledged runs", total)
+	if total < 100 {
+		t.Errorf("%d acknowledged runs prove little", total)
+	}
+}
+
+// What the warning says is true.
+func TestAServerWithoutAFileForgets(t *testing.T) {
+	server := testservers.StartRedis(t)
+	r := &rig{TB: t, client: dial(t, server.Addr)}
+	r.Store = open(t, r.client)
+	wantWarnings(t, r.Caps(), false, noFile)
+	ref := r.begin(claimOf("k"), idempotency.Run)
+	server.Restart()
+	if got := r.get(ref.ID).State; got != idempotency.Absent {
+		t.Errorf("a record is %v after a restart", got)
+	}
+}
