@@ -29,17 +29,19 @@ type Dependency struct {
 	logger   *slog.Logger
 	seed     uint64
 
-	calls     atomic.Uint64 // numbers of observed calls
-	out       atomic.Int64  // calls that somebody waits for or holds open
-	fallbacks atomic.Int64
-	exercised atomic.Uint64 // draws for exercising a fallback
-	crashes   atomic.Int64  // observers that panicked
-	used      atomic.Int64  // when the last call began; kept for Registry's eviction
-	tracked   bool          // used is kept
+	tracked bool // used and out are kept
 
 	racers sync.Pool // of *racing[T], for whatever T was called last
 	logs   sync.Pool // of *policy.Log
 	timers sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
+
+	_         [64]byte      // calls read what is above and write what is below: not on one cache line
+	calls     atomic.Uint64 // numbers of observed calls
+	out       atomic.Int64  // calls that somebody waits for or holds open
+	used      atomic.Int64  // when the last call began; kept for Registry's eviction
+	fallbacks atomic.Int64
+	exercised atomic.Uint64 // draws for exercising a fallback
+	crashes   atomic.Int64  // observers that panicked
 }
 
 // New makes a dependency. It panics with every finding if p is invalid, as

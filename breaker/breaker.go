@@ -87,7 +87,7 @@ type Log interface{ BreakerMoved(Change) }
 // stateBits of a word are its state; what is above them is the generation.
 const stateBits = 3
 
-// never is no turn of a window: its lower half is no slot.
+// never is no turn of a window: its lower half is no cell.
 const never = math.MaxUint32
 
 func stateOf(word uint64) State { return State(word & (1<<stateBits - 1)) }

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,39 @@ func BenchmarkDepositParallel(b *testing.B) {
 			w.Deposit(now, shard)
 		}
 	})
+}
+
+// What a call that fails twice asks of its budget, 10 000 calls in the window.
+func BenchmarkTwoFailures(b *testing.B) {
+	for _, shards := range []int{1, 2, 8, 32} {
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			b.ReportAllocs()
+			w := Make(10*time.Second, shards)
+			r := NewRules(10, 100, 10*time.Second)
+			for now := clock.Instant(0); b.Loop(); now += ms {
+				twoFailures(&w, now, r, 0)
+			}
+		})
+	}
+}
+
+func BenchmarkTwoFailuresParallel(b *testing.B) {
+	b.ReportAllocs()
+	w := Make(10*time.Second, runtime.GOMAXPROCS(0))
+	r := NewRules(10, 100, 10*time.Second)
+	var shards atomic.Uint32
+	b.RunParallel(func(pb *testing.PB) {
+		shard := shards.Add(1)
+		for now := clock.Instant(0); pb.Next(); now += ms {
+			twoFailures(&w, now, r, shard)
+		}
+	})
+}
+
+func twoFailures(w *Window, now clock.Instant, r Rules, shard uint32) {
+	w.Deposit(now, shard)
+	w.TryWithdraw(now, r)
+	w.TryWithdraw(now, r)
 }
 
 func BenchmarkTryWithdrawAndRefund(b *testing.B) {

@@ -69,11 +69,10 @@ func (r Rules) allowed(calls int64) int64 {
 	high, low := bits.Mul64(uint64(max(r.RatioPPM, 0)), uint64(calls))
 	floor := min(max(r.FloorMilli, 0), math.MaxInt64/1000) * 1000
 	low, carry := bits.Add64(low, uint64(floor), 0)
-	if high += carry; high >= million {
-		return most
+	if high += carry; high > 0 {
+		return most // 2^64 millionths are far more than that
 	}
-	sum, _ := bits.Div64(high, low, million)
-	return int64(min(sum, most))
+	return int64(min(low/million, most))
 }
 
 // share returns how many re-sends so many calls pay for at most.
@@ -98,13 +97,13 @@ func (r Rules) share(calls int64) int64 {
 type Window struct {
 	mu    sync.Mutex    // makes asking and taking one step; guards last
 	last  clock.Instant // when the newest re-send was granted, if any is counted
-	sends window.Window // deposits count as its calls, re-sends as its failures
+	sends window.Tally  // deposits count as its calls, re-sends as its failures
 }
 
 // Make returns an empty budget over span, which is rounded up to a whole
 // microsecond. Deposits are counted in so many shards, as in [window.Make].
 func Make(span time.Duration, shards int) (w Window) {
-	w.sends = window.MakePairs(sliced(span), slices, shards)
+	w.sends = window.MakeTally(sliced(span), slices, shards)
 	return
 }
 
@@ -144,25 +143,34 @@ func (w *Window) Deposit(now clock.Instant, shard uint32) {
 // TryWithdraw grants one re-send if the rules allow one more.
 func (w *Window) TryWithdraw(now clock.Instant, r Rules) (Reservation, bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	ok := w.withdraw(now, r)
+	w.mu.Unlock()
+	if !ok {
+		return Reservation{}, false
+	}
+	return Reservation{now, true}, true
+}
+
+// withdraw is TryWithdraw with w.mu held.
+func (w *Window) withdraw(now clock.Instant, r Rules) bool {
 	sent := w.sum(now, r)
 	if sent.Failures >= r.allowed(sent.Calls) {
-		return Reservation{}, false
+		return false
 	}
 	if sent.Failures == 0 || now > w.last {
 		w.last = now
 	}
 	w.sends.Add(now, 0, 0, 1, 0)
-	return Reservation{now, true}, true
+	return true
 }
 
 // Refund gives back a re-send that was not made, and reports whether it did. It
-// does nothing once the slice in which the re-send was granted is forgotten:
-// then nobody is charged for it any more.
+// does nothing once a whole span has passed since the grant: by then the re-send
+// may be forgotten, and another of its slice would be given back instead.
 func (w *Window) Refund(now clock.Instant, r Reservation) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return r.held && w.sends.Take(r.at, now, 0, 0, 1)
+	return r.held && now.Sub(r.at) < w.Span() && w.sends.Take(r.at, now, 0, 0, 1)
 }
 
 // Level returns how many re-sends the rules allow at now.

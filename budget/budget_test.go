@@ -135,6 +135,61 @@ func TestRefund(t *testing.T) {
 	})
 }
 
+// What older slices hold is added up once a slice; it must follow what changes
+// in them all the same.
+func TestOlderSlicesAreNotTakenForSettled(t *testing.T) {
+	r := NewRules(0.5, 0, 7*time.Second)
+	for _, shards := range []int{1, 2, 8} {
+		w := Make(7*time.Second, shards) // slices of a second
+		deposit(&w, 0, 4)
+		res, _ := w.TryWithdraw(0, r)
+		if got := w.Level(s, r); got != 1 {
+			t.Errorf("%d shards: level %d a slice later, want 1", shards, got)
+		}
+		if !w.Refund(s, res) || w.Level(s, r) != 2 {
+			t.Errorf("%d shards: level %d after a refund to an older slice, want 2", shards, w.Level(s, r))
+		}
+		deposit(&w, s, 2)
+		if got := withdraw(&w, s, r); got != 3 {
+			t.Errorf("%d shards: %d granted, want 3", shards, got)
+		}
+		if got := w.Level(8*s-1, r); got != 0 {
+			t.Errorf("%d shards: level %d with all spent, want 0", shards, got)
+		}
+		w.Resize(s, 14*time.Second)
+		deposit(&w, s, 2)
+		if got := w.Level(s, r); got != 1 {
+			t.Errorf("%d shards: level %d after a resize and two calls, want 1", shards, got)
+		}
+	}
+}
+
+// A deposit that has ended is seen by whoever asks next, also one that was
+// overtaken by the turn of a slice.
+func TestNoDepositIsMissedWhileSlicesTurn(t *testing.T) {
+	const callers, each = 4, 1500
+	for range 20 {
+		w := Make(7*time.Second, callers)
+		var tick, begun, ended atomic.Int64
+		var all sync.WaitGroup
+		for g := range uint32(callers) {
+			all.Go(func() {
+				for range each { // six slices in all, so that none is forgotten
+					begun.Add(1)
+					w.Deposit(clock.Instant(tick.Add(1))*6*s/(callers*each+1), g)
+					least := ended.Add(1)
+					calls, _ := w.Counts(0, Rules{})
+					if most := begun.Load(); calls < least || calls > most {
+						t.Errorf("%d calls, want at least %d and at most %d", calls, least, most)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
 func TestNewRules(t *testing.T) {
 	for _, c := range []struct {
 		ratio, floor float64

@@ -85,7 +85,7 @@ func floorDiv(a, b int64) int64 {
 
 // play runs a script, two bytes a step, against a Window and its history.
 func play(t *testing.T, span uint16, ratio, floor uint8, script []byte) {
-	w := Make(time.Duration(span%9+7)*grain, 2)
+	w := Make(time.Duration(span%9+7)*grain, 1+int(span/9)%4)
 	h := &history{
 		span: int64(w.Span()), slice: int64(w.sends.Span()) / slices,
 		rules: Rules{int64(ratio) * 20_000, int64(floor) * 100},
@@ -148,6 +148,8 @@ func (h *history) judge(t *testing.T, now int64, granted bool) {
 
 func FuzzWindowKeepsItsPromise(f *testing.F) {
 	f.Add(uint16(0), uint8(50), uint8(10), []byte{0, 3, 0, 3, 255, 3, 100, 0, 9, 7})
+	// A refund a span after its grant, when another of the same slice is counted.
+	f.Add(uint16(97), uint8(2), uint8(20), []byte("0C0C\xa30\x8f0\xa60\xe800000\xa50x0\xe800?"))
 	f.Fuzz(play)
 }
 

@@ -63,10 +63,13 @@ func (t *Throttle) Forget(at, now clock.Instant, shard uint32) bool {
 // dependency accepts one of k requests, and always below 1, so that some get
 // through to find out. A negative k counts as 0; one that is NaN rejects nothing.
 func (t *Throttle) Probability(now clock.Instant, k float64) float64 {
+	if k < 0 {
+		k = 0
+	}
 	sum := t.sent.Sum(now)
 	// The conversion of the product keeps it from being fused with the
 	// subtraction, so that all machines reject alike.
-	over := float64(sum.Calls) - float64(max(k, 0)*float64(sum.Failures))
+	over := float64(sum.Calls) - float64(k*float64(sum.Failures))
 	if !(over > 0) {
 		return 0
 	}

@@ -17,12 +17,12 @@ type Elastic struct {
 	home Window
 	// wide is where everything is added once it is there. What home holds by then
 	// stays there until it is forgotten, and is added up with the rest.
-	wide atomic.Pointer[Tally]
+	wide atomic.Pointer[wide]
 }
 
 // MakeElastic returns an empty window with one shard, laid out as by [Make].
 func MakeElastic(span time.Duration, buckets int) (e Elastic) {
-	e.home.lay(span, buckets, 1, 2)
+	e.home.lay(span, buckets, 1, 2, 0)
 	return
 }
 
@@ -33,9 +33,9 @@ func (e *Elastic) Add(now clock.Instant, shard uint32, calls, failures, slow uin
 		t.Add(now, shard, calls, failures, slow)
 		return false
 	}
-	_, crowded = e.home.count(now, 0, calls, failures, slow)
+	crowded = e.home.count(now, 0, calls, failures, slow)&meeting != 0
 	if t := e.wide.Load(); t != nil {
-		t.late.Add(1) // it has grown, and may have read home already
+		t.wasLate() // it has grown, and may have read home already
 	}
 	return crowded
 }
@@ -50,10 +50,9 @@ func (e *Elastic) Grow(shards int) {
 	if shards < 2 || e.wide.Load() != nil {
 		return
 	}
-	t := &Tally{prior: h}
-	t.win.lay(0, int(h.n), shards, int(h.step))
+	t := &wide{prior: h}
+	t.lay(0, int(h.n), shards, int(h.step))
 	t.win.follow(h)
-	t.stamp.Store(unknown)
 	e.wide.Store(t)
 }
 
@@ -104,4 +103,53 @@ func (e *Elastic) Resize(now clock.Instant, span time.Duration) {
 	if t := e.wide.Load(); t != nil {
 		t.win.Resize(now, span)
 	}
+}
+
+// wide is a Tally that keeps what its prior's closed buckets hold along with its
+// own.
+type wide struct {
+	Tally
+	prior *Window       // what was counted in before
+	prev  atomic.Uint32 // the prior's turn in what is kept, since that may move on its own
+}
+
+// Sum is [Tally.Sum] over both.
+func (t *wide) Sum(now clock.Instant) Counts {
+	t.advance(now)
+	k, at, prev := t.kept(), t.win.Turn(), t.prior.Turn()
+	key := k.key(at)
+	c := t.win.newest(place(at)).plus(t.prior.newest(place(prev)))
+	if t.prev.Load() != prev { // asked before and after, as the stamp is: it changes while that is unknown
+		return t.keep()
+	}
+	if closed, ok := k.read(key); ok && t.prev.Load() == prev && t.win.Turn() == at {
+		return c.plus(closed)
+	}
+	return t.keep()
+}
+
+// advance moves both to the newest time that either has seen.
+func (t *wide) advance(now clock.Instant) {
+	if int64(now) >= t.win.end.Load() {
+		t.win.turn(now)
+	}
+	if end := t.prior.end.Load(); end > t.win.end.Load() {
+		t.win.turn(clock.Instant(end - 1))
+	}
+}
+
+// keep is [Tally.keep] over both.
+func (t *wide) keep() Counts {
+	t.win.mu.Lock()
+	defer t.win.mu.Unlock()
+	if end := t.win.end.Load(); end > t.prior.end.Load() {
+		t.prior.turn(clock.Instant(end - 1))
+	}
+	k, at, prev := t.kept(), t.win.Turn(), t.prior.Turn()
+	if key := k.key(at); k[stamp].Load() != key || t.prev.Load() != prev {
+		k[stamp].Store(unknown)
+		t.prev.Store(prev)
+		k.write(key, t.win.closed(place(at)).plus(t.prior.closed(place(prev))))
+	}
+	return t.win.newest(place(at)).plus(t.prior.newest(place(prev))).plus(k.sums())
 }

@@ -56,22 +56,27 @@ type Window struct {
 // Failures count as well.
 type Counts struct{ Calls, Failures, Slow int64 }
 
+func (c Counts) plus(d Counts) Counts {
+	return Counts{c.Calls + d.Calls, c.Failures + d.Failures, c.Slow + d.Slow}
+}
+
 // Make returns an empty window of span in so many buckets (1 to 255). Shards, at
 // most 256, is rounded up to a power of two: as many as there are processors in
 // a program, 1 in a simulator.
 func Make(span time.Duration, buckets, shards int) (w Window) {
-	w.lay(span, buckets, shards, 2)
+	w.lay(span, buckets, shards, 2, 0)
 	return
 }
 
 // MakePairs is [Make] for a window of calls and failures only, in half the
 // memory. Slow calls added to it are ignored.
 func MakePairs(span time.Duration, buckets, shards int) (w Window) {
-	w.lay(span, buckets, shards, 1)
+	w.lay(span, buckets, shards, 1, 0)
 	return
 }
 
-func (w *Window) lay(span time.Duration, buckets, shards, step int) {
+// lay makes an empty window, and room for so many words behind its cells.
+func (w *Window) lay(span time.Duration, buckets, shards, step, behind int) {
 	buckets = min(max(buckets, 1), maxBuckets)
 	shards = 1 << bits.Len(uint(min(max(shards, 1), maxShards)-1))
 	w.n, w.mask, w.step = uint8(buckets), uint8(shards-1), uint8(step)
@@ -80,7 +85,7 @@ func (w *Window) lay(span time.Duration, buckets, shards, step int) {
 		w.lines = uint8((words + 7) / 8)
 		words = shards * int(w.lines) * 8
 	}
-	w.cells = make([]atomic.Uint64, words)
+	w.cells = make([]atomic.Uint64, words+behind)
 	w.width.Store(widthOf(span, buckets))
 	w.end.Store(math.MinInt64)
 }
@@ -96,26 +101,65 @@ func widthOf(span time.Duration, buckets int) int64 {
 // the Add that moved the window to a new bucket, the first one included: a
 // moment to look at sums that nobody needs to know sooner.
 func (w *Window) Add(now clock.Instant, shard uint32, calls, failures, slow uint32) (turned bool) {
-	turned, _ = w.count(now, shard, calls, failures, slow)
-	return
+	return w.count(now, shard, calls, failures, slow)&turning != 0
 }
 
-// count is Add, and reports whether others were at the same cell.
-func (w *Window) count(now clock.Instant, shard uint32, calls, failures, slow uint32) (turned, met bool) {
-	if int64(now) >= w.end.Load() {
-		turned = w.turn(now)
+// An event is what else happened to an Add, as a set.
+type event uint8
+
+const (
+	turning event = 1 << iota // it moved the window
+	meeting                   // others were at the same cell
+	late                      // its bucket was no longer the newest when it ended
+)
+
+// count is Add, and says more. What nearly every Add is comes first: a call of
+// the newest bucket that nobody gets in between.
+func (w *Window) count(now clock.Instant, shard uint32, calls, failures, slow uint32) event {
+	if int64(now) < w.end.Load() && slow == 0 {
+		at := place(w.cur.Load())
+		c := &w.cells[w.cell(at, shard)]
+		old := word(c.Load())
+		sum, fits := old.plus(calls, failures)
+		if fits && old.tag() == at.tag() {
+			if c.CompareAndSwap(uint64(old), uint64(sum)) {
+				return w.lateFor(at)
+			}
+			return w.countAny(now, shard, calls, failures, slow, 1)
+		}
+	}
+	return w.countAny(now, shard, calls, failures, slow, 0)
+}
+
+// countAny is count whatever happens, after others got in between so often.
+func (w *Window) countAny(now clock.Instant, shard uint32, calls, failures, slow uint32, lost int) (e event) {
+	if int64(now) >= w.end.Load() && w.turn(now) {
+		e = turning
 	}
 	at := place(w.cur.Load())
-	how := w.add(at, w.cell(at, shard), calls, failures)
+	how := w.add(at, w.cell(at, shard), calls, failures, lost)
 	for how == gone {
 		at = w.settled()
-		how = w.add(at, w.cell(at, shard), calls, failures)
+		how = w.add(at, w.cell(at, shard), calls, failures, lost)
 	}
 	if slow > 0 && how != full && w.step == 2 {
 		// When the bucket is gone by now, so is the call: nothing is lost.
-		w.add(at, w.cell(at, shard)+1, slow, 0)
+		w.add(at, w.cell(at, shard)+1, slow, 0, 0)
 	}
-	return turned, how == pushed
+	if how == pushed {
+		e |= meeting
+	}
+	return e | w.lateFor(at)
+}
+
+// lateFor is asked after all was added to the bucket at that place. Who is not
+// late was done before the bucket was closed, so a sum of closed buckets that
+// somebody keeps holds it.
+func (w *Window) lateFor(at place) event {
+	if place(w.cur.Load()) != at {
+		return late
+	}
+	return 0
 }
 
 // A landing is what became of something added to a cell.
@@ -134,9 +178,9 @@ const (
 // window. But then it is running, and the next time takes a few nanoseconds.
 const crowded = 2
 
-func (w *Window) add(at place, cell int, first, second uint32) landing {
+func (w *Window) add(at place, cell int, first, second uint32, lost int) landing {
 	c := &w.cells[cell]
-	for lost := 0; ; lost++ {
+	for ; ; lost++ {
 		old := word(c.Load())
 		if old.tag() != at.tag() {
 			return gone
@@ -173,7 +217,7 @@ func (w *Window) Take(at, now clock.Instant, shard uint32, calls, failures uint3
 	if at > last || age >= int64(w.n) {
 		return false
 	}
-	then := place(w.cur.Load()).back(int(age), int(w.n))
+	then := place(w.cur.Load()).back(int(age), int(w.step), w.row())
 	for i := range uint32(w.mask) + 1 {
 		if w.take(then, w.cell(then, shard+i), calls, failures) {
 			return true
@@ -202,57 +246,59 @@ func (w *Window) Sum(now clock.Instant) Counts { return w.SumOf(now, int(w.n)) }
 
 // SumOf is [Window.Sum] over the newest buckets only. The newest one is partly
 // past.
-func (w *Window) SumOf(now clock.Instant, newest int) (c Counts) {
+func (w *Window) SumOf(now clock.Instant, newest int) Counts {
 	if int64(now) >= w.end.Load() {
 		w.turn(now)
 	}
-	w.sum(place(w.cur.Load()), 0, min(newest, int(w.n)), &c)
-	return c
+	return w.sum(place(w.cur.Load()), 0, min(newest, int(w.n)))
 }
 
 // sum adds up the buckets from one age to another, counted back from the newest.
 // A cell of another tag was recycled, and what it held is forgotten. Slow is read
 // first because it is written last: a reader never sees more slow calls than
 // calls.
-func (w *Window) sum(newest place, from, to int, c *Counts) {
-	n, step := int(w.n), int(w.step)
-	first := newest.back(from, n)
+func (w *Window) sum(newest place, from, to int) Counts {
+	step, length := int(w.step), w.row()
+	first := newest.back(from, step, length)
+	var calls, failures, slow int64
 	for shard := range uint32(w.mask) + 1 {
-		row := w.cells[int(shard)*int(w.lines)*8:][:n*step]
-		tag, i := first.tag(), first.slot()*step
+		row := w.cells[int(shard)*int(w.lines)*8:][:length]
+		tag, i := first.tag(), first.cell()
 		for range to - from {
 			if step == 2 {
-				if slow := word(row[i+1].Load()); slow.tag() == tag {
-					c.Slow += slow.first()
-				}
+				slow += word(row[i+1].Load()).slowOf(tag)
 			}
 			if both := word(row[i].Load()); both.tag() == tag {
-				c.Calls += both.first()
-				c.Failures += both.second()
+				calls += both.first()
+				failures += both.second()
 			}
 			if i -= step; i < 0 {
-				i += n * step
+				i += length
 			}
 			tag--
 		}
 	}
+	return Counts{calls, failures, slow}
 }
 
-// newest adds up the newest bucket only: one cell of each shard.
-func (w *Window) newest(at place, c *Counts) {
-	first, stride := at.slot()*int(w.step), int(w.lines)*8
+// closed adds up all buckets but the newest.
+func (w *Window) closed(newest place) Counts { return w.sum(newest, 1, int(w.n)) }
+
+// newest adds up the newest bucket only: one cell of each shard, and one of slow
+// calls.
+func (w *Window) newest(at place) (c Counts) {
+	cell, stride := at.cell(), int(w.lines)*8
 	for range int(w.mask) + 1 {
 		if w.step == 2 {
-			if slow := word(w.cells[first+1].Load()); slow.tag() == at.tag() {
-				c.Slow += slow.first()
-			}
+			c.Slow += word(w.cells[cell+1].Load()).slowOf(at.tag())
 		}
-		if both := word(w.cells[first].Load()); both.tag() == at.tag() {
+		if both := word(w.cells[cell].Load()); both.tag() == at.tag() {
 			c.Calls += both.first()
 			c.Failures += both.second()
 		}
-		first += stride
+		cell += stride
 	}
+	return c
 }
 
 // Reset forgets everything, and takes now as the newest time even if it is
@@ -312,7 +358,7 @@ func (w *Window) turnLocked(now clock.Instant) bool {
 func (w *Window) move(now clock.Instant, buckets int) {
 	at := place(w.cur.Load())
 	for range buckets {
-		at = at.next(int(w.n))
+		at = at.next(int(w.step), w.row())
 		for shard := range uint32(w.mask) + 1 {
 			first := w.cell(at, shard)
 			for cell := first; cell < first+int(w.step); cell++ {
@@ -326,8 +372,11 @@ func (w *Window) move(now clock.Instant, buckets int) {
 }
 
 func (w *Window) cell(at place, shard uint32) int {
-	return int(shard&uint32(w.mask))*int(w.lines)*8 + at.slot()*int(w.step)
+	return int(shard&uint32(w.mask))*int(w.lines)*8 + at.cell()
 }
+
+// row returns how many cells the buckets of one shard take.
+func (w *Window) row() int { return int(w.n) * int(w.step) }
 
 // floorMod is never negative, so that -8 has a place in a bucket too.
 func floorMod(a, n int64) int64 {

@@ -161,7 +161,7 @@ func TestLateAdderFindsItsBucketGone(t *testing.T) {
 		w.Add(0, 0, 1, 0, 0)
 		at := place(w.cur.Load())
 		overtake(&w)
-		if got := w.add(at, w.cell(at, 0), 1, 0); got != gone {
+		if got := w.add(at, w.cell(at, 0), 1, 0, 0); got != gone {
 			t.Errorf("overtaken %s: %v, want gone", name, got)
 		}
 		if w.take(at, w.cell(at, 0), 0, 0) {
@@ -170,6 +170,51 @@ func TestLateAdderFindsItsBucketGone(t *testing.T) {
 		if w.settled() != place(w.cur.Load()) {
 			t.Errorf("overtaken %s: settled elsewhere", name)
 		}
+	}
+}
+
+// An Add that finds a turn half done, cells first, waits for the rest of it.
+func TestAddWaitsForATurn(t *testing.T) {
+	w := Make(10*time.Second, 10, 1)
+	w.Add(0, 0, 1, 0, 0)
+	before := w.cur.Load()
+	w.mu.Lock()
+	w.move(10*second, 10)
+	turned, end := w.cur.Swap(before), w.end.Swap(int64(second)) // as an adder on another processor still sees them
+	added := make(chan bool)
+	go func() { added <- w.Add(1, 0, 1, 0, 0) }()
+	recycled := w.cells[place(before).cell()].Load()
+	for range 10_000 {
+		yield()
+		if w.cells[place(before).cell()].Load() != recycled {
+			t.Fatal("a call landed in a bucket that is not its own")
+		}
+	}
+	w.cur.Store(turned)
+	w.end.Store(end)
+	w.mu.Unlock()
+	if <-added {
+		t.Error("it says that it turned the window")
+	}
+	if got := w.SumOf(10*second, 1); got != (Counts{Calls: 1}) {
+		t.Errorf("newest bucket: %+v, want the call", got)
+	}
+}
+
+// Both ways of adding agree on what is late, turned and crowded.
+func TestCountTellsWhatElseHappened(t *testing.T) {
+	w := Make(10*time.Second, 10, 1)
+	for i, c := range []struct {
+		at   clock.Instant
+		slow uint32
+		want event
+	}{{0, 0, turning}, {1, 0, 0}, {1, 1, 0}, {second, 1, turning}, {0, 0, 0}} {
+		if got := w.count(c.at, 0, 1, 0, c.slow); got != c.want {
+			t.Errorf("add %d: %b, want %b", i, got, c.want)
+		}
+	}
+	if w.countAny(second, 0, 1, 0, 0, crowded) != meeting || w.countAny(second, 0, 1, 0, 0, crowded-1) != 0 {
+		t.Error("who was overtaken so often met others, who was less often did not")
 	}
 }
 
