@@ -328,7 +328,7 @@ func swept(b *bench) {
 	}
 	b.pass()
 	a := b.want(again(back), idempotency.Run) // claimed again before the sweeper came
-	b.sweep() // where the store itself forgets what expired, there is nothing to do
+	b.sweep()                                 // where the store itself forgets what expired, there is nothing to do
 	if s := b.get(goes.ID).State; s != idempotency.Absent {
 		b.Errorf("an expired record is %v after a sweep", s)
 	}

@@ -1,0 +1,40 @@
+package natsstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/idempotencytest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	idempotencytest.Run(t, func(t testing.TB) idempotency.Store { return mustOpen(t, js, Options{}) })
+}
+
+// Clients whose clocks differ by an hour, or that share nothing but the bucket, are
+// the same to the store.
+func TestConformanceOfClientsWithOtherClocks(t *testing.T) {
+	t.Parallel()
+	url := serve(t, settings{Lazy: true}).ClientURL()
+	var all mixed
+	for _, off := range []time.Duration{0, -time.Hour, time.Hour} {
+		s, err := open(t.Context(), connect(t, url), Options{Bucket: "records"}, skewed(off))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.stores = append(all.stores, s)
+	}
+	idempotencytest.Run(t, func(testing.TB) idempotency.Store { return &all })
+}
+
+// skewed is the clocks of a machine whose time is off.
+func skewed(off time.Duration) func() reading {
+	right := monotonic()
+	return func() reading {
+		r := right()
+		return reading{r.mono + off, r.wall + off}
+	}
+}
