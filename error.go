@@ -38,6 +38,7 @@ const (
 	Paced             = policy.Paced
 	WorkCrashed       = policy.WorkCrashed
 	KeyMissing        = policy.KeyMissing
+	OutcomeUnknown    = policy.OutcomeUnknown
 	UnknownDependency = policy.UnknownDependency
 	Invalid           = policy.Invalid
 )

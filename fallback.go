@@ -3,6 +3,7 @@ package gabion
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 
 	"github.com/gabion-go/gabion/chance"
@@ -21,16 +22,22 @@ type Fallback[T any] struct {
 	On []Reason
 
 	// Answer makes the result. It gets the error that it answers, which is nil when
-	// it is being exercised.
+	// it is being exercised. If the call has an idempotency key, [Key] returns another
+	// one here, derived from it: somebody else's answer is a thing of its own, and a
+	// call that is run again finds it by the same key.
 	Answer func(context.Context, error) (T, error)
 
 	// Share is the part of calls that the fallback answers although nothing is
-	// wrong, so that it is known to work. Zero means none.
+	// wrong, so that it is known to work. Zero means none. Of calls with a key it
+	// always takes the same, so that one that is run again goes where it went.
 	Share policy.Ratio
 }
 
 // DoOr is [Do] with a fallback around it. Each use of the fallback is an event and
 // counts in [Stats].
+//
+// The effect that keeps a fallback from answering is that of this call. An operation
+// that an earlier run may have sent ([KeyFor] says so) belongs into Do.
 func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), f Fallback[T], opts ...CallOption) (T, error) {
 	var zero T
 	if err := admissible(ctx, d, work == nil || f.Answer == nil); err != nil {
@@ -39,9 +46,13 @@ func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	if !(f.Share >= 0 && f.Share <= 1) {
 		return zero, &Error{Dependency: d.name, Reason: Invalid, Err: fmt.Errorf("the fallback's share of %v is not between 0 and 1", float64(f.Share))}
 	}
-	if f.Share > 0 && d.exercise(float64(f.Share)) {
+	key, err := keyOf(ctx, d, opts)
+	if err != nil {
+		return zero, err
+	}
+	if f.Share > 0 && d.exercise(float64(f.Share), key) {
 		d.fellBack(ctx, policy.None)
-		return f.Answer(ctx, nil)
+		return f.Answer(forFallback(ctx, key), nil)
 	}
 	v, err := Do(ctx, d, work, opts...)
 	if err == nil {
@@ -52,12 +63,28 @@ func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 		return v, err
 	}
 	d.fellBack(ctx, why)
-	return f.Answer(ctx, err)
+	return f.Answer(forFallback(ctx, key), err)
 }
 
-// exercise draws whether this call goes to the fallback to keep it in use.
-func (d *Dependency) exercise(share float64) bool {
+// exercise draws whether this call goes to the fallback to keep it in use. The draw
+// of a call with a key is the key's own, in every process.
+func (d *Dependency) exercise(share float64, key string) bool {
+	if key != "" {
+		h := fnv.New64a()
+		h.Write([]byte(key))
+		return chance.U(0, h.Sum64(), 0, chance.Exercise) < share
+	}
 	return chance.U(d.seed, d.exercised.Add(1), 0, chance.Exercise) < share
+}
+
+// keyOf is the key that the caller gave this call, or the call around it. One that
+// can't be meant goes to nobody.
+func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (string, error) {
+	var c callOptions
+	if c.collect(opts); c.key != "" {
+		return c.key, c.checkKey(d)
+	}
+	return Key(ctx), nil
 }
 
 func (d *Dependency) fellBack(ctx context.Context, why Reason) {

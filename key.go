@@ -1,9 +1,13 @@
 package gabion
 
 import (
+	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion/policy"
@@ -31,20 +35,154 @@ func NewKey() string {
 	return string(text[:])
 }
 
-// settleKey gives the call the key that the policy asks for. Calls declared
-// idempotent need none.
+// DeriveKey returns the idempotency key of one step of an operation, such as the
+// capture that follows an authorisation: the same whenever it is derived again,
+// another for each step, parent and tenant. It is 64 hex digits, and an HMAC-SHA-256,
+// so that neither tenant nor parent travels on. Within a run of package
+// idempotency's Handler, that package's DeriveKey returns the same for the scope and
+// key of the request.
+//
+// Parent is the key or the lasting name of the operation, such as an order number; it
+// need not have the form of a key. Nothing that changes from one attempt to the next
+// belongs in parent or step: no time, no token, no attempt number. Tenant may be empty
+// where there is one alone. From an empty parent nothing is derived: the result is "",
+// which is no key.
+func DeriveKey(tenant, parent, step string) string {
+	if parent == "" {
+		return ""
+	}
+	if bare, ok := parseKey(parent); ok {
+		parent = bare // one key, quoted or not
+	}
+	// The tenant's length goes first: tenant "a" with "bc" is not "ab" with "c".
+	name := binary.AppendUvarint(nil, uint64(len(tenant)))
+	name = append(name, tenant...)
+	name = append(name, 0)
+	id := sha256.Sum256(append(name, parent...))
+	mac := hmac.New(sha256.New, id[:])
+	mac.Write([]byte("gabion derived key 1\x00" + step))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// settleKey gives the call the key that the policy asks for, and refuses one that
+// can't be meant. Calls declared idempotent need none.
 func (c *callOptions) settleKey(d *Dependency) error {
 	mode := d.state.Rules().Policy.Key
-	if mode == policy.KeyDeclared || c.key != "" || c.Safe {
+	if c.key == "" && (mode == policy.KeyDeclared || c.Safe) {
 		return nil
 	}
 	return c.needKey(d, mode)
 }
 
 func (c *callOptions) needKey(d *Dependency, mode policy.KeyMode) error {
-	if mode == policy.KeyMade {
+	if c.key == "" && mode != policy.KeyMade {
+		return &Error{Dependency: d.name, Reason: KeyMissing, Err: errNoKey}
+	}
+	if c.key == "" {
 		c.key = NewKey()
+	}
+	return c.checkKey(d)
+}
+
+func (c *callOptions) checkKey(d *Dependency) error {
+	if _, ok := parseKey(c.key); !ok {
+		return &Error{Dependency: d.name, Reason: Invalid, Err: KeyMalformed}
+	}
+	p := &d.state.Rules().Policy
+	if c.retention <= 0 || c.Safe || p.Safe {
 		return nil
 	}
-	return &Error{Dependency: d.name, Reason: KeyMissing, Err: errNoKey}
+	made, ok := c.keyTime()
+	if !ok {
+		return nil
+	}
+	left := time.Until(made.Add(useful(c.retention)))
+	if left <= 0 {
+		// An earlier run may have sent it, and the dependency may have forgotten.
+		return &Error{Dependency: d.name, Reason: OutcomeUnknown, Effect: UnknownEffect, Err: KeyExpired}
+	}
+	call := c.Timeout
+	if call <= 0 {
+		call = p.Timeout.Call
+	}
+	if call <= 0 || left < call {
+		c.Timeout = left // no retry comes later either
+	}
+	return nil
+}
+
+// useful is how much of a retention a client relies on: nine tenths, since clocks
+// differ, and what is on its way arrives later.
+func useful(retention time.Duration) time.Duration { return retention - retention/10 }
+
+// keyTime is when the key was made, as far as that is known.
+func (c *callOptions) keyTime() (time.Time, bool) {
+	if c.madeAt != 0 {
+		return time.UnixMilli(c.madeAt), true
+	}
+	key, _ := parseKey(c.key)
+	return uuidTime(key)
+}
+
+// uuidTime returns the time that a UUID of version 7 carries.
+func uuidTime(key string) (time.Time, bool) {
+	if len(key) != 36 || key[8] != '-' || key[13] != '-' || key[14] != '7' || key[18] != '-' || key[23] != '-' {
+		return time.Time{}, false
+	}
+	b, err := hex.DecodeString(strings.ReplaceAll(key, "-", ""))
+	if err != nil || len(b) != 16 {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b) >> 16)), true
+}
+
+// maxKey is the most characters that providers and package idempotency accept.
+const maxKey = 255
+
+// parseKey returns the bare characters of a key: as written, or out of the one
+// quoted string that the IETF draft asks for (RFC 8941, section 3.3.3). Package
+// idempotency reads the other end of the wire by the same rules; a test compares.
+func parseKey(key string) (string, bool) {
+	ok := true
+	if strings.Contains(key, `"`) {
+		key, ok = unquoteKey(key)
+	}
+	if !ok || key == "" || len(key) > maxKey {
+		return "", false
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			return "", false
+		}
+	}
+	return key, true
+}
+
+func unquoteKey(s string) (string, bool) {
+	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
+		return "", false
+	}
+	var b strings.Builder
+	for rest := s[1 : len(s)-1]; rest != ""; rest = rest[1:] {
+		switch {
+		case rest[0] == '"':
+			return "", false
+		case rest[0] == '\\':
+			if rest = rest[1:]; rest == "" || rest[0] != '"' && rest[0] != '\\' {
+				return "", false
+			}
+		}
+		b.WriteByte(rest[0])
+	}
+	return b.String(), true
+}
+
+// forFallback is ctx for what answers in place of a call with this key. It does a
+// different thing at a different place, so it has a key of its own: derived, for a
+// run that comes back must find the same one.
+func forFallback(ctx context.Context, key string) context.Context {
+	if key == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, callKey{}, &keyedContext{key: DeriveKey("", key, "gabion fallback")})
 }

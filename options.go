@@ -25,6 +25,8 @@ type callField uint8
 
 const (
 	setKey callField = iota + 1
+	setKeyMadeAt
+	setKeyRetention
 	setIdempotent
 	setNoRetry
 	setNoHedge
@@ -39,8 +41,30 @@ const (
 
 // WithKey gives the call an idempotency key. The key is the same on every
 // attempt, the work finds it with [Key], and it declares that the work is safe to
-// repeat: the dependency must honour it. An empty key is none.
+// repeat: the dependency must honour it, and where the policy hedges, also for two
+// attempts at once. The key is used as it is. An empty key is none; one that is not 1
+// to 255 visible ASCII characters, bare or as one quoted string, ends the call before
+// anything is sent, with [KeyMalformed].
 func WithKey(key string) CallOption { return CallOption{set: setKey, text: key} }
+
+// WithKeyRetention says for how long the dependency remembers a key. An operation
+// whose key is older than nine tenths of that is not sent: it might be carried out
+// again. Such a call ends with [OutcomeUnknown], [KeyExpired] in it, and one that gets
+// there under way ends then. Zero or less means that nothing is known and every key
+// is sent. It needs to know the key's age: see [WithKeyMadeAt].
+func WithKeyRetention(d time.Duration) CallOption {
+	return CallOption{set: setKeyRetention, num: int64(d)}
+}
+
+// WithKeyMadeAt says when the key was made, or first sent, for [WithKeyRetention].
+// Keys of [NewKey] and other UUIDs of version 7 carry that time; this is for others,
+// and for UUIDs that are older than their use as a key. A zero time says nothing.
+func WithKeyMadeAt(t time.Time) CallOption {
+	if t.IsZero() {
+		return CallOption{set: setKeyMadeAt}
+	}
+	return CallOption{set: setKeyMadeAt, num: t.UnixMilli()}
+}
 
 // WithIdempotent declares that this call's work may be repeated without a key.
 func WithIdempotent() CallOption { return CallOption{set: setIdempotent} }
@@ -92,6 +116,8 @@ func DiscardWith(f func(result any)) CallOption { return CallOption{set: setDisc
 type callOptions struct {
 	policy.Params
 	key, operation string
+	madeAt         int64 // of the key, in milliseconds since 1970; 0 = what the key says
+	retention      time.Duration
 	judge          Classifier
 	discard        func(any)
 }
@@ -106,6 +132,10 @@ func (c *callOptions) apply(o *CallOption) {
 	switch o.set {
 	case setKey:
 		c.key = o.text
+	case setKeyMadeAt:
+		c.madeAt = o.num
+	case setKeyRetention:
+		c.retention = time.Duration(o.num)
 	case setIdempotent:
 		c.Safe = true
 	case setNoRetry:

@@ -121,6 +121,9 @@ func saturated(high, low uint64) time.Duration {
 // so that a product of integers loses nothing; floats would round the longest
 // waits up, past the end of an int64.
 func part(d time.Duration, u float64) time.Duration {
+	if d == 0 {
+		return 0
+	}
 	const largest = 1<<53 - 1
 	draw := uint64(largest) // also for NaN, which is neither below 1 nor above
 	if u < 1 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/gabionhttp"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/stripe/stripe-go/v85"
 )
@@ -76,11 +78,17 @@ func reset(w http.ResponseWriter) {
 // stripeOver is stripe-go over a dependency: its transport is ours, its own retries
 // are off.
 func stripeOver(d *gabion.Dependency, url string) (*stripe.Client, *gabionhttp.Transport) {
+	return stripeWith(d, url, stripe.Int64(0))
+}
+
+// stripeWith is stripe-go over a dependency with so many retries of its own; nil is
+// as many as it makes unless told.
+func stripeWith(d *gabion.Dependency, url string, retries *int64) (*stripe.Client, *gabionhttp.Transport) {
 	transport := &gabionhttp.Transport{Dependency: d}
 	backends := stripe.NewBackendsWithConfig(&stripe.BackendConfig{
 		URL:               stripe.String(url),
 		HTTPClient:        &http.Client{Transport: transport},
-		MaxNetworkRetries: stripe.Int64(0),
+		MaxNetworkRetries: retries,
 		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull},
 	})
 	return stripe.NewClient("sk_test_local", stripe.WithBackends(backends)), transport
@@ -136,6 +144,118 @@ func TestStripeChargesNobodyTwice(t *testing.T) {
 	}
 	t.Logf("%d orders, %d paid, %d in doubt, %d requests, %d answers lost, %d hidden re-sends",
 		orders, paid, failed, b.requests, b.lost, transport.Hidden())
+	gabiontest.NothingHeld(t, payments)
+}
+
+// keeper is a payment provider whose keys are kept by idempotency.Handler. Before it
+// lies a network that resets connections, some before the request got through and
+// more after it was carried out; and one charge in ten is refused before it begins.
+type keeper struct {
+	keys http.Handler
+
+	mu      sync.Mutex
+	charges map[string]int // by order
+	lost    int            // answers
+}
+
+func newKeeper(t *testing.T) *keeper {
+	k := &keeper{charges: map[string]int{}}
+	account := func(r *http.Request) string { return r.Header.Get("Authorization") }
+	h, err := idempotency.New(account, idempotency.NewMemoryStore(0, 0), http.HandlerFunc(k.charge), idempotency.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.keys = h
+	return k
+}
+
+func (k *keeper) charge(w http.ResponseWriter, r *http.Request) {
+	if rand.IntN(10) == 0 {
+		idempotency.NoEffect(r.Context())
+		w.WriteHeader(http.StatusServiceUnavailable)
+		io.WriteString(w, `{"error":{"type":"api_error","message":"busy"}}`)
+		return
+	}
+	order := r.FormValue("metadata[order]")
+	k.mu.Lock()
+	k.charges[order]++
+	k.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"id":"pi_%s","object":"payment_intent","status":"succeeded"}`, order)
+}
+
+func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	fate := rand.IntN(10)
+	if fate < 2 {
+		reset(w)
+		return
+	}
+	answer := httptest.NewRecorder()
+	k.keys.ServeHTTP(answer, r)
+	if fate < 5 {
+		k.mu.Lock()
+		k.lost++
+		k.mu.Unlock()
+		reset(w)
+		return
+	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	w.Write(answer.Body.Bytes())
+}
+
+// stripe-go as it comes, with its own two retries over gabion's, and with keys of its
+// own for every other order: both layers send again and again, and nobody is charged
+// twice.
+func TestStripeWithItsOwnRetriesChargesNobodyTwice(t *testing.T) {
+	k := newKeeper(t)
+	s := httptest.NewServer(k)
+	defer s.Close()
+	var events gabiontest.Recorder
+	payments := gabion.New("payments", policy.Policy{
+		Key: policy.KeyRequired,
+		Retry: policy.Retry{
+			Attempts: 2, // few, so that stripe-go's retries are needed too
+			Backoff:  backoff.Full(time.Millisecond, 10*time.Millisecond),
+			Budget:   policy.Budget{Off: true}, // half of the network is broken: no budget is meant for that
+		},
+		Breaker: policy.Breaker{Off: true},
+	}, gabion.WithObserver(&events))
+	bank, _ := stripeWith(payments, s.URL, nil)
+
+	const orders = 100
+	var paid [orders]bool
+	var pay sync.WaitGroup
+	for i := range orders {
+		pay.Go(func() {
+			order := fmt.Sprint("order-", i)
+			params := &stripe.PaymentIntentCreateParams{Amount: stripe.Int64(500), Currency: stripe.String("eur")}
+			params.AddMetadata("order", order)
+			if i%2 == 0 {
+				params.SetIdempotencyKey(order)
+			}
+			intent, err := bank.V1PaymentIntents.Create(t.Context(), params)
+			if paid[i] = err == nil; paid[i] && intent.ID != "pi_"+order {
+				t.Errorf("%s was answered with %s", order, intent.ID)
+			}
+		})
+	}
+	pay.Wait()
+	n := 0
+	for i := range orders {
+		order := fmt.Sprint("order-", i)
+		if c := k.charges[order]; c > 1 || paid[i] && c != 1 {
+			t.Errorf("%s was charged %d times, paid %v", order, c, paid[i])
+		}
+		if paid[i] {
+			n++
+		}
+	}
+	load := events.Load()
+	if n < orders*8/10 || k.lost < orders/10 || load.Calls <= orders || load.Attempts <= load.Calls {
+		t.Errorf("%d of %d paid, %d answers lost, %d calls by stripe-go, %d attempts by gabion", n, orders, k.lost, load.Calls, load.Attempts)
+	}
+	t.Logf("%d of %d paid, %d answers lost, %d calls by stripe-go, %d attempts by gabion", n, orders, k.lost, load.Calls, load.Attempts)
 	gabiontest.NothingHeld(t, payments)
 }
 

@@ -89,7 +89,11 @@ func TestBadRequestsAreRefusedCleanly(t *testing.T) {
 			if err == nil || resp != nil || body.closed.Load() != 1 {
 				t.Errorf("%v, %v, body closed %d times", resp, err, body.closed.Load())
 			}
-			if e, ok := errors.AsType[*gabion.Error](err); ok && (e.Reason != gabion.NotRetryable || e.Effect != gabion.NoEffect) {
+			want := gabion.NotRetryable
+			if errors.Is(err, gabion.KeyMalformed) {
+				want = gabion.Invalid
+			}
+			if e, ok := errors.AsType[*gabion.Error](err); ok && (e.Reason != want || e.Effect != gabion.NoEffect) {
 				t.Errorf("ended with %v", err)
 			}
 		})

@@ -25,6 +25,7 @@ var answers = map[gabion.Reason]int{
 	gabion.BodyNotRewindable: http.StatusBadGateway,
 	gabion.WorkCrashed:       http.StatusInternalServerError,
 	gabion.KeyMissing:        http.StatusInternalServerError,
+	gabion.OutcomeUnknown:    http.StatusBadGateway,
 	gabion.UnknownDependency: http.StatusInternalServerError,
 	gabion.Invalid:           http.StatusInternalServerError,
 }

@@ -2,14 +2,17 @@ package gabionhttp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -72,6 +75,39 @@ func ExampleTransport() {
 	text, _ := io.ReadAll(resp.Body)
 	fmt.Println(resp.StatusCode, string(text))
 	// Output: 200 attempt 2
+}
+
+// The key of one order is used for another: a bug, told from every other refusal.
+func ExampleKeyError() {
+	charge := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "charged") })
+	keys, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), charge, idempotency.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := httptest.NewServer(keys)
+	defer server.Close()
+
+	payments := gabion.New("payments", policy.Policy{})
+	client := &http.Client{Transport: &gabionhttp.Transport{Dependency: payments, KeyRetention: 24 * time.Hour}}
+	for _, amount := range []string{"12 EUR", "99 EUR"} {
+		req, _ := http.NewRequest("POST", server.URL, strings.NewReader(amount))
+		req.Header.Set(gabionhttp.HeaderKey, "order-7")
+		resp, err := client.Do(req)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(amount, resp.StatusCode)
+		if v := gabionhttp.Verdict(resp); v != nil {
+			fmt.Println(v, errors.Is(v, gabion.KeyReused))
+		}
+		resp.Body.Close()
+	}
+	// Output:
+	// 12 EUR 200
+	// 99 EUR 422
+	// payments: not_retryable after 1 attempt, may have happened: 422 Unprocessable Entity: the idempotency key was used for a different request true
 }
 
 func ExampleError() {

@@ -8,7 +8,9 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -18,6 +20,8 @@ type flight struct {
 	of     *exchange
 	out    http.Request // what is sent: a copy of the caller's
 	resp   *http.Response
+	said   *KeyError // what the answer says of the key; nil if nothing
+	unread bool      // the answer broke off before that was known
 	tracer *tracer
 	seen   sights
 }
@@ -89,7 +93,7 @@ var errBroke = classify.Transient(errors.New("gabionhttp: the connection broke a
 // send again: nobody else could know that.
 func (f *flight) guard(out *http.Request) {
 	again := out.GetBody
-	if again == nil || !keyed(out.Header) {
+	if again == nil || !replayable(out.Header) {
 		return
 	}
 	out.GetBody = func() (io.ReadCloser, error) {
@@ -113,6 +117,19 @@ func (f *flight) land(err error) {
 		f.of.t.hidden.Add(int64(wrote - 1))
 		f.of.t.Dependency.Resent(f.of.req.Context(), int(wrote-1))
 	}
+}
+
+// answered says what an attempt's answer means.
+func (f *flight) answered(now time.Time) policy.Outcome {
+	var said gabion.KeyProblem
+	if f.said != nil {
+		said = f.said.Problem
+	}
+	o := outcomeOf(f.resp, said, f.of.rules, now)
+	if f.unread {
+		o.Effect = policy.UnknownEffect
+	}
+	return o
 }
 
 // outcome says what an attempt's error means.

@@ -27,7 +27,7 @@ func once() policy.Policy {
 // net/http sends a request again when a reused connection dies before the answer.
 // With a key it would do so for a POST too, once per idle connection: gabion keeps
 // it from that (ADR 4). What has no body can't be kept from it; that is counted,
-// reported and charged. What is not safe is never sent twice.
+// reported and charged. What is not safe is never sent twice (case 67).
 func TestHiddenResends(t *testing.T) {
 	tests := []struct {
 		name    string

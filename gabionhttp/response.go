@@ -12,13 +12,16 @@ import (
 
 // deliver hands an answer to the caller, with the attempt that brought it open
 // until its body is done.
-func (c *exchange) deliver(resp *http.Response, attempt *gabion.Attempt, err error) *http.Response {
-	b := &c.answer
+func (c *exchange) deliver(f *flight, attempt *gabion.Attempt, err error) *http.Response {
+	b, resp := &c.answer, f.resp
 	b.call, b.body, b.attempt = c, resp.Body, attempt
 	b.why, _ = err.(*gabion.Error)
 	resp.Request = c.req
 	if b.why != nil {
 		mark(resp, b.why.Reason)
+		if f.said != nil {
+			b.why.Err = because(f.said, b.why.Err)
+		}
 	}
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
 		resp.Body = &upgradedBody{b, rw}
@@ -104,9 +107,10 @@ func (b *responseBody) end(broke error) {
 func (b *responseBody) verdict() *gabion.Error { return b.why }
 
 // Verdict returns what gabion thought of an answer that it gave back although it
-// was a failure: why the call ended, after how many attempts. It is nil for a
-// success, and for an answer that did not come from a [Transport]. Ask before the
-// body is replaced by a wrapper; http.Client does that when its Timeout is set.
+// was a failure: why the call ended, after how many attempts, and, as a [*KeyError]
+// in it, what the server said of the idempotency key. It is nil for a success, and
+// for an answer that did not come from a [Transport]. Ask before the body is replaced
+// by a wrapper; http.Client does that when its Timeout is set.
 func Verdict(resp *http.Response) *gabion.Error {
 	if resp == nil {
 		return nil

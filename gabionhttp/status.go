@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -36,15 +37,29 @@ var byHundred = [...]policy.Outcome{
 	5: {Class: policy.ServerError, Effect: policy.UnknownEffect, Once: true},
 }
 
-// outcomeOf says what a response means: by its status, unless the policy says
-// otherwise, and by the hints that servers give about retrying.
-func outcomeOf(resp *http.Response, p policy.HTTP, now time.Time) policy.Outcome {
-	o := listed(resp.StatusCode, p, hinted(resp, byStatus(resp.StatusCode)))
+// outcomeOf says what a response means: by what it says of the request's key, by
+// its status, unless the policy says otherwise, and by the hints that servers give
+// about retrying.
+func outcomeOf(resp *http.Response, said gabion.KeyProblem, p policy.HTTP, now time.Time) policy.Outcome {
+	if said != 0 && said != gabion.KeyInFlight {
+		return said.Outcome() // whatever the status: the same key gets the same answer
+	}
+	waits := said == gabion.KeyInFlight || inProgress(resp)
+	o := byStatus(resp.StatusCode)
+	switch {
+	case waits:
+		// Come back later. That is between this key and the server, and holds
+		// nobody else back.
+		o = gabion.KeyInFlight.Outcome()
+	default:
+		o = hinted(resp, o)
+	}
+	o = listed(resp.StatusCode, p, o)
 	if o.Class == policy.Success {
 		return o
 	}
-	o.Stop = stops(resp)
-	if asksForTime(resp) {
+	o.Stop = stops(resp) || waits && replayed(resp)
+	if waits || asksForTime(resp) {
 		after, ok := RetryAfter(resp.Header, now)
 		o.HasAfter, o.After = ok && after > 0, after // "0" names no time: our own back-off then
 	}
@@ -63,12 +78,10 @@ func byStatus(code int) policy.Outcome {
 
 // hinted corrects o by what the server says of its own failure.
 func hinted(resp *http.Response, o policy.Outcome) policy.Outcome {
-	switch {
-	case inProgress(resp):
-		// The first attempt with this key is still running: come back later.
-		// That is between this key and the server, and holds nobody else back.
-		return policy.Outcome{Class: policy.Throttled, Effect: policy.UnknownEffect, Alone: true}
-	case o.Class != policy.Success && says(resp.Header, "Stripe-Should-Retry", "true"):
+	if conflicts(resp) {
+		o.Effect = policy.UnknownEffect // some servers mean that the first request is still running
+	}
+	if o.Class != policy.Success && says(resp.Header, "Stripe-Should-Retry", "true") {
 		return retryable(o)
 	}
 	return o
@@ -105,31 +118,27 @@ func stops(resp *http.Response) bool {
 	return says(h, headerShouldRetry, "false") ||
 		says(h, "Stripe-Should-Retry", "false") ||
 		h.Get("X-Envoy-Overloaded") != "" ||
-		resp.StatusCode >= 500 && says(h, "Idempotent-Replayed", "true")
+		resp.StatusCode >= 500 && replayed(resp)
 }
+
+func replayed(resp *http.Response) bool { return says(resp.Header, "Idempotent-Replayed", "true") }
 
 // asksForTime reports whether a Retry-After is to be obeyed. RFC 9110 defines it
 // for 503 and redirects, RFC 6585 for 429; idempotency servers send it with 409.
 func asksForTime(resp *http.Response) bool {
-	switch resp.StatusCode {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return true
-	}
-	return inProgress(resp)
+	return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable
 }
 
 // inProgress reports whether a 409 says that an idempotent request is still being
 // worked on. Every other conflict stays one, so it takes both the key that we
 // sent and the server's word that waiting helps.
 func inProgress(resp *http.Response) bool {
-	return resp.StatusCode == http.StatusConflict && resp.Request != nil &&
-		keyed(resp.Request.Header) && resp.Header.Get("Retry-After") != ""
+	return conflicts(resp) && resp.Header.Get("Retry-After") != ""
 }
 
-// keyed reports whether a request carries an idempotency key, by the two names
-// that net/http knows too.
-func keyed(h http.Header) bool {
-	return h.Get("Idempotency-Key") != "" || h.Get("X-Idempotency-Key") != ""
+// conflicts reports whether a keyed request met a 409.
+func conflicts(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusConflict && resp.Request != nil && keyed(resp.Request.Header)
 }
 
 func says(h http.Header, name, value string) bool {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -107,12 +108,12 @@ func TestStatuses(t *testing.T) {
 		default:
 			w = once
 		}
-		if got := outcomeOf(&http.Response{StatusCode: code}, policy.HTTP{}, noon); got != w {
+		if got := outcomeOf(&http.Response{StatusCode: code}, 0, policy.HTTP{}, noon); got != w {
 			t.Errorf("%d = %+v, want %+v", code, got, w)
 		}
 	}
 	for _, code := range []int{0, 42, 600, 999} {
-		if got := outcomeOf(&http.Response{StatusCode: code}, policy.HTTP{}, noon); got.Class != policy.Unclassified {
+		if got := outcomeOf(&http.Response{StatusCode: code}, 0, policy.HTTP{}, noon); got.Class != policy.Unclassified {
 			t.Errorf("%d = %+v", code, got)
 		}
 	}
@@ -123,6 +124,8 @@ func TestHints(t *testing.T) {
 	in2s := []string{"Retry-After", "2"}
 	with := func(o policy.Outcome, change func(*policy.Outcome)) policy.Outcome { change(&o); return o }
 	wrong := policy.Outcome{Class: policy.ClientError}
+	unsure := policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}
+	alone := policy.Outcome{Class: policy.Throttled, Effect: policy.UnknownEffect, Alone: true}
 	server := policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect}
 	once := with(server, func(o *policy.Outcome) { o.Once = true })
 	wait := func(o *policy.Outcome) { o.HasAfter, o.After = true, 2*time.Second }
@@ -132,38 +135,49 @@ func TestHints(t *testing.T) {
 		code   int
 		req    *http.Request
 		header []string
+		said   gabion.KeyProblem
 		rules  policy.HTTP
 		want   policy.Outcome
 	}{
-		{"429 with a time", 429, nil, in2s, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled}, wait)},
-		{"503 with a time", 503, nil, in2s, policy.HTTP{}, with(server, wait)},
-		{"503 with no time to wait", 503, nil, []string{"Retry-After", "0"}, policy.HTTP{}, server},
-		{"502 with a time does not mean it", 502, nil, in2s, policy.HTTP{}, server},
-		{"409 is a conflict", 409, nil, in2s, policy.HTTP{}, wrong},
-		{"409 for no key of ours is a conflict", 409, &http.Request{}, in2s, policy.HTTP{}, wrong},
-		{"409 for a key is a conflict", 409, keyed, nil, policy.HTTP{}, wrong},
-		{"409 for a key that is being worked on", 409, keyed, in2s, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled, Effect: policy.UnknownEffect, Alone: true}, wait)},
-		{"C75 the server says no", 503, nil, []string{"X-Should-Retry", "False"}, policy.HTTP{}, with(server, stop)},
-		{"C75 Stripe says no", 500, nil, []string{"Stripe-Should-Retry", "false"}, policy.HTTP{}, with(once, stop)},
-		{"C75 Envoy is overloaded", 503, nil, []string{"x-envoy-overloaded", "true"}, policy.HTTP{}, with(server, stop)},
-		{"Stripe says yes", 409, nil, []string{"Stripe-Should-Retry", "true"}, policy.HTTP{}, policy.Outcome{Class: policy.ServerError}},
-		{"Stripe says yes to a 500 more than once", 500, nil, []string{"Stripe-Should-Retry", "true"}, policy.HTTP{}, server},
-		{"Stripe's yes beats no success", 200, nil, []string{"Stripe-Should-Retry", "true"}, policy.HTTP{}, policy.Outcome{}},
-		{"a replayed 500 stays one", 500, nil, []string{"Idempotent-Replayed", "true"}, policy.HTTP{}, with(once, stop)},
-		{"a replayed 400 is just a 400", 400, nil, []string{"Idempotent-Replayed", "true"}, policy.HTTP{}, wrong},
-		{"a success needs no hints", 200, nil, []string{"X-Should-Retry", "false"}, policy.HTTP{}, policy.Outcome{}},
-		{"listed transient", 404, nil, nil, policy.HTTP{Transient: []int{404}}, policy.Outcome{Class: policy.ServerError}},
-		{"listed transient lifts once", 500, nil, nil, policy.HTTP{Transient: []int{500}}, server},
-		{"listed transient keeps a class", 429, nil, nil, policy.HTTP{Transient: []int{429}}, policy.Outcome{Class: policy.Throttled}},
-		{"a success listed transient", 202, nil, nil, policy.HTTP{Transient: []int{202}}, server},
-		{"listed permanent", 503, nil, nil, policy.HTTP{Permanent: []int{503}}, policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}},
-		{"C62 permanent beats transient", 503, nil, nil, policy.HTTP{Permanent: []int{503}, Transient: []int{503}}, policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}},
-		{"the policy beats Stripe", 409, nil, []string{"Stripe-Should-Retry", "true"}, policy.HTTP{Permanent: []int{409}}, wrong},
+		{"429 with a time", 429, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled}, wait)},
+		{"503 with a time", 503, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
+		{"503 with no time to wait", 503, nil, []string{"Retry-After", "0"}, 0, policy.HTTP{}, server},
+		{"502 with a time does not mean it", 502, nil, in2s, 0, policy.HTTP{}, server},
+		{"409 is a conflict", 409, nil, in2s, 0, policy.HTTP{}, wrong},
+		{"409 for no key of ours is a conflict", 409, &http.Request{}, in2s, 0, policy.HTTP{}, wrong},
+		{"409 for a key is a conflict, and in doubt", 409, keyed, nil, 0, policy.HTTP{}, unsure},
+		{"409 for a key that is being worked on", 409, keyed, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled, Effect: policy.UnknownEffect, Alone: true}, wait)},
+		{"C75 the server says no", 503, nil, []string{"X-Should-Retry", "False"}, 0, policy.HTTP{}, with(server, stop)},
+		{"C75 Stripe says no", 500, nil, []string{"Stripe-Should-Retry", "false"}, 0, policy.HTTP{}, with(once, stop)},
+		{"C75 Envoy is overloaded", 503, nil, []string{"x-envoy-overloaded", "true"}, 0, policy.HTTP{}, with(server, stop)},
+		{"Stripe says yes", 409, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Outcome{Class: policy.ServerError}},
+		{"Stripe says yes to a 500 more than once", 500, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, server},
+		{"Stripe's yes beats no success", 200, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Outcome{}},
+		{"a replayed 500 stays one", 500, nil, []string{"Idempotent-Replayed", "true"}, 0, policy.HTTP{}, with(once, stop)},
+		{"a replayed 400 is just a 400", 400, nil, []string{"Idempotent-Replayed", "true"}, 0, policy.HTTP{}, wrong},
+		{"a success needs no hints", 200, nil, []string{"X-Should-Retry", "false"}, 0, policy.HTTP{}, policy.Outcome{}},
+		{"listed transient", 404, nil, nil, 0, policy.HTTP{Transient: []int{404}}, policy.Outcome{Class: policy.ServerError}},
+		{"listed transient lifts once", 500, nil, nil, 0, policy.HTTP{Transient: []int{500}}, server},
+		{"listed transient keeps a class", 429, nil, nil, 0, policy.HTTP{Transient: []int{429}}, policy.Outcome{Class: policy.Throttled}},
+		{"a success listed transient", 202, nil, nil, 0, policy.HTTP{Transient: []int{202}}, server},
+		{"listed permanent", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}}, policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}},
+		{"C62 permanent beats transient", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}, Transient: []int{503}}, policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}},
+		{"59 the outcome is unknown", 409, keyed, in2s, gabion.OutcomeLost, policy.HTTP{}, unsure},
+		{"59 the answer was not kept", 409, keyed, in2s, gabion.AnswerNotKept, policy.HTTP{}, unsure},
+		{"60 the key was reused", 422, keyed, nil, gabion.KeyReused, policy.HTTP{}, unsure},
+		{"60 whatever status says so, and whatever the policy makes of it", 409, keyed, in2s, gabion.KeyReused, policy.HTTP{Transient: []int{409}}, unsure},
+		{"60 the server can't read the key", 400, keyed, nil, gabion.KeyMalformed, policy.HTTP{}, wrong},
+		{"58 in progress with no time", 409, keyed, nil, gabion.KeyInFlight, policy.HTTP{}, alone},
+		{"58 in progress with a time", 409, keyed, in2s, gabion.KeyInFlight, policy.HTTP{}, with(alone, wait)},
+		{"58 in progress, and the policy does not wait for 409", 409, keyed, nil, gabion.KeyInFlight, policy.HTTP{Permanent: []int{409}}, with(alone, func(o *policy.Outcome) { o.Class = policy.ClientError })},
+		{"61 in progress, and replayed: it would be for ever", 409, keyed, []string{"Idempotent-Replayed", "true"}, gabion.KeyInFlight, policy.HTTP{}, with(alone, stop)},
+		{"62 a 500 that is not replayed", 500, keyed, []string{"Idempotent-Replayed", "false"}, 0, policy.HTTP{}, once},
+		{"the policy beats Stripe", 409, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{Permanent: []int{409}}, wrong},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			resp := &http.Response{StatusCode: tt.code, Request: tt.req, Header: header(tt.header...)}
-			if got := outcomeOf(resp, tt.rules, noon); got != tt.want {
+			if got := outcomeOf(resp, tt.said, tt.rules, noon); got != tt.want {
 				t.Errorf("outcomeOf = %+v, want %+v", got, tt.want)
 			}
 		})
@@ -172,7 +186,7 @@ func TestHints(t *testing.T) {
 
 func TestOutcomesCostNothing(t *testing.T) {
 	resp := &http.Response{StatusCode: 200, Header: header("Content-Type", "text/plain")}
-	if n := testing.AllocsPerRun(100, func() { outcomeOf(resp, policy.HTTP{}, noon) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { outcomeOf(resp, 0, policy.HTTP{}, noon) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -58,6 +58,23 @@ type Transport struct {
 	// None of them reaches an external dependency.
 	Headers []string
 
+	// KeyRetention is for how long the server remembers an idempotency key, as it
+	// declares. A keyed request of an unsafe method whose key is older than nine
+	// tenths of that is not sent; see [gabion.WithKeyRetention]. Zero means that
+	// nothing is known and every key is sent.
+	KeyRetention time.Duration
+
+	// KeyMadeAt says when a request's key was made, or first sent. Nil, and a zero
+	// time, mean what the key itself says, if it is a UUID of version 7.
+	KeyMadeAt func(*http.Request) time.Time
+
+	// HedgeKeyed lets keyed requests of unsafe methods be hedged, where the policy
+	// hedges. It declares that the server can tell two requests with one key that
+	// arrive at once: one does the work, and the other waits for the same answer or
+	// gets a 409 that says so. Zero means that such requests are not hedged, unless
+	// the policy says Safe.
+	HedgeKeyed bool
+
 	hidden atomic.Int64
 }
 
@@ -89,6 +106,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c := exchange{t: t, req: req}
 	c.learn(t.Dependency.Policy())
+	if err := c.learnKey(); err != nil {
+		closeBody(req)
+		return nil, &gabion.Error{Dependency: t.Dependency.Name(), Reason: gabion.Invalid, Err: err}
+	}
 	done := false
 	defer func() {
 		if !done { // also when somebody's function panicked
@@ -98,13 +119,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := c.body.hold(req, replayLimit(c.rules)); err != nil {
 		return nil, c.unread(err)
 	}
-	var opts [7]gabion.CallOption
+	var opts [maxOptions]gabion.CallOption
 	f, attempt, err := gabion.Open(req.Context(), t.Dependency, c.send, opts[:c.options(&opts)]...)
 	if attempt == nil {
 		return nil, c.failed(err)
 	}
 	done = true
-	return c.deliver(f.resp, attempt, err), nil
+	return c.deliver(f, attempt, err), nil
 }
 
 func closeBody(req *http.Request) {
@@ -115,13 +136,16 @@ func closeBody(req *http.Request) {
 
 // exchange is one call of a Transport.
 type exchange struct {
-	t      *Transport
-	req    *http.Request // the caller's
-	rules  policy.HTTP
-	margin time.Duration
-	ours   bool // the dependency is internal
-	body   body
-	status atomic.Int32 // of the last attempt's answer, or 0
+	t       *Transport
+	req     *http.Request // the caller's
+	rules   policy.HTTP
+	margin  time.Duration
+	ours    bool   // the dependency is internal
+	safe    bool   // the policy says so of everything
+	key     string // the caller's
+	strayed bool   // a redirect led to another host than the key's
+	body    body
+	status  atomic.Int32 // of the last attempt's answer, or 0
 
 	// The first attempt and the answer's body are part of their exchange, since
 	// most calls have one of each.
@@ -131,7 +155,7 @@ type exchange struct {
 }
 
 func (c *exchange) learn(p policy.Policy) {
-	c.rules, c.margin, c.ours = p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal
+	c.rules, c.margin, c.ours, c.safe = p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
 }
 
 // unread is how a call ends whose body could not be had before anything was sent:
@@ -150,37 +174,36 @@ var safeMethods = map[string]bool{
 	http.MethodPut: true, http.MethodDelete: true,
 }
 
+// maxOptions is how many options a call of a Transport can have.
+const maxOptions = 9
+
 // options fills opts and returns how many there are.
-func (c *exchange) options(opts *[7]gabion.CallOption) int {
+func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	opts[0], opts[1] = gabion.ClassifyWith(judge), gabion.DiscardWith(drop)
 	opts[2], opts[3] = gabion.WithPartition(c.partition()), gabion.WithOperation(c.operation())
-	opts[4] = gabion.WithKey(c.key())
+	opts[4] = gabion.WithKey(c.key)
 	n := 5
-	if safeMethods[c.req.Method] {
-		opts[n] = gabion.WithIdempotent()
-		n++
+	add := func(o gabion.CallOption) { opts[n] = o; n++ }
+	safe := safeMethods[c.req.Method]
+	if safe || c.declared() {
+		add(gabion.WithIdempotent())
 	}
-	if !c.body.repeatable() {
-		opts[n] = gabion.WithoutHedge()
-		n++
+	if !c.body.repeatable() || !safe && !c.safe && !c.t.HedgeKeyed {
+		add(gabion.WithoutHedge())
+	}
+	if c.t.KeyRetention > 0 {
+		add(gabion.WithKeyRetention(c.t.KeyRetention))
+		if c.t.KeyMadeAt != nil {
+			add(gabion.WithKeyMadeAt(c.t.KeyMadeAt(c.req)))
+		}
 	}
 	return n
 }
 
-// key is the caller's key: in the request, or in the call of gabion's around it.
-// The latter is for the one effect that the call is about, so reading does not
-// take it.
-func (c *exchange) key() string {
-	for _, name := range []string{HeaderKey, "X-Idempotency-Key"} {
-		if key := c.req.Header.Get(name); key != "" {
-			return key
-		}
-	}
-	switch c.req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return ""
-	}
-	return gabion.Key(c.req.Context())
+// declared reports whether the caller says as net/http has it that the request may
+// be repeated: by the name of a key without a value.
+func (c *exchange) declared() bool {
+	return !c.strayed && c.key == "" && replayable(c.req.Header)
 }
 
 func (c *exchange) partition() string {
@@ -227,6 +250,7 @@ func (c *exchange) send(ctx context.Context) (*flight, error) {
 	}
 	c.status.Store(int32(resp.StatusCode))
 	f.resp = resp
+	f.peek(resp)
 	return f, nil
 }
 
@@ -249,8 +273,8 @@ var errNoTime = classify.Permanent(classify.NotSent(
 // internals, and others would be told of time that is spent.
 func (c *exchange) address(ctx context.Context, out *http.Request) error {
 	key := gabion.Key(ctx)
-	add := key != "" && !keyed(out.Header)
-	if !add && !c.ours && !c.t.marked(out.Header) {
+	add := key != "" && (c.strayed || !keyed(out.Header))
+	if !add && !c.strayed && !c.ours && !c.t.marked(out.Header) {
 		return nil
 	}
 	out.Header = out.Header.Clone()
@@ -258,6 +282,11 @@ func (c *exchange) address(ctx context.Context, out *http.Request) error {
 		out.Header = make(http.Header)
 	}
 	c.t.unmark(out.Header)
+	if c.strayed {
+		for _, name := range keyHeaders {
+			delete(out.Header, name)
+		}
+	}
 	if add {
 		out.Header.Set(HeaderKey, key)
 	}
@@ -297,7 +326,7 @@ func judge(result any, err error) policy.Outcome {
 	}
 	var o policy.Outcome
 	if err == nil {
-		o = outcomeOf(f.resp, f.of.rules, time.Now())
+		o = f.answered(time.Now())
 	} else {
 		o = f.outcome(err)
 	}
@@ -319,13 +348,16 @@ func (c *exchange) failed(err error) error {
 	if code == 0 || !errors.As(err, &e) {
 		return err
 	}
-	status := &StatusError{Code: code}
-	if e.Err == nil {
-		e.Err = status
-	} else { // why the wait for the retry ended
-		e.Err = fmt.Errorf("%w (%w)", status, e.Err)
-	}
+	e.Err = because(&StatusError{Code: code}, e.Err) // the latter is why the wait for the retry ended
 	return err
+}
+
+// because adds what ended the call, if anything did, to what the answer was.
+func because(answer, end error) error {
+	if end == nil {
+		return answer
+	}
+	return fmt.Errorf("%w (%w)", answer, end)
 }
 
 // StatusError is the failure of an answer that is no longer there.

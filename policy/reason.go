@@ -30,6 +30,7 @@ const (
 	Paced                    // refused: the dependency asked for time
 	WorkCrashed              // the work panicked or called runtime.Goexit
 	KeyMissing               // refused: the policy requires an idempotency key
+	OutcomeUnknown           // refused: the key may be forgotten, and what an earlier run did is not known
 	UnknownDependency        // nobody of that name
 	Invalid                  // the call itself is malformed, such as a nil function
 	numReasons
@@ -58,6 +59,7 @@ var reasonText = [numReasons]string{
 	Paced:             "paced",
 	WorkCrashed:       "work_crashed",
 	KeyMissing:        "key_missing",
+	OutcomeUnknown:    "outcome_unknown",
 	UnknownDependency: "unknown_dependency",
 	Invalid:           "invalid",
 }
@@ -76,7 +78,7 @@ func (r Reason) Error() string { return r.String() }
 // Local reports whether gabion refused without asking the dependency.
 func (r Reason) Local() bool {
 	switch r {
-	case BreakerOpen, BulkheadFull, QueueTimeout, ThrottledLocally, RateLimited, Paced, KeyMissing, UnknownDependency, Invalid:
+	case BreakerOpen, BulkheadFull, QueueTimeout, ThrottledLocally, RateLimited, Paced, KeyMissing, OutcomeUnknown, UnknownDependency, Invalid:
 		return true
 	}
 	return false
