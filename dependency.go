@@ -91,6 +91,10 @@ func (d *Dependency) Name() string { return d.name }
 // Policy returns the policy in force with every default written out.
 func (d *Dependency) Policy() policy.Policy { return d.state.Rules().Policy }
 
+// Rules returns the rules in force: the policy, made ready to decide by. They are
+// shared and never change, so that asking for them copies nothing.
+func (d *Dependency) Rules() *policy.Rules { return d.state.Rules() }
+
 // Reload puts another policy in force, or returns every finding and changes
 // nothing. Calls under way end on the policy that they began with; breaker,
 // budget and bulkhead keep what they know.

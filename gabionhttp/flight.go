@@ -120,7 +120,7 @@ func (f *flight) land(err error) {
 }
 
 // answered says what an attempt's answer means.
-func (f *flight) answered(now time.Time) policy.Outcome {
+func (f *flight) answered(now func() time.Time) policy.Outcome {
 	var said gabion.KeyProblem
 	if f.said != nil {
 		said = f.said.Problem

@@ -99,7 +99,7 @@ func TestPeekLeavesTheBodyAsItWas(t *testing.T) {
 			if f.resp.Body.Close(); body.closed != 1 {
 				t.Errorf("%s: closed %d times", tt.name, body.closed)
 			}
-			if f.unread && f.answered(noon).Effect != policy.UnknownEffect {
+			if f.unread && f.answered(atNoon).Effect != policy.UnknownEffect {
 				t.Errorf("%s: nothing is known, and the effect is none", tt.name)
 			}
 		}

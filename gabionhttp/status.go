@@ -40,7 +40,7 @@ var byHundred = [...]policy.Outcome{
 // outcomeOf says what a response means: by what it says of the request's key, by
 // its status, unless the policy says otherwise, and by the hints that servers give
 // about retrying.
-func outcomeOf(resp *http.Response, said gabion.KeyProblem, p policy.HTTP, now time.Time) policy.Outcome {
+func outcomeOf(resp *http.Response, said gabion.KeyProblem, p policy.HTTP, now func() time.Time) policy.Outcome {
 	if said != 0 && said != gabion.KeyInFlight {
 		return said.Outcome() // whatever the status: the same key gets the same answer
 	}
@@ -60,7 +60,7 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p policy.HTTP, now t
 	}
 	o.Stop = stops(resp) || waits && replayed(resp)
 	if waits || asksForTime(resp) {
-		after, ok := RetryAfter(resp.Header, now)
+		after, ok := RetryAfter(resp.Header, now())
 		o.HasAfter, o.After = ok && after > 0, after // "0" names no time: our own back-off then
 	}
 	return o

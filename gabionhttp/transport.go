@@ -105,7 +105,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New("gabionhttp: Transport has no Dependency")
 	}
 	c := exchange{t: t, req: req}
-	c.learn(t.Dependency.Policy())
+	c.learn(&t.Dependency.Rules().Policy)
 	if err := c.learnKey(); err != nil {
 		closeBody(req)
 		return nil, &gabion.Error{Dependency: t.Dependency.Name(), Reason: gabion.Invalid, Err: err}
@@ -154,7 +154,7 @@ type exchange struct {
 	answer responseBody
 }
 
-func (c *exchange) learn(p policy.Policy) {
+func (c *exchange) learn(p *policy.Policy) {
 	c.rules, c.margin, c.ours, c.safe = p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
 }
 
@@ -306,8 +306,8 @@ func (c *exchange) address(ctx context.Context, out *http.Request) error {
 
 // marked reports whether h has headers that only hops of ours may see.
 func (t *Transport) marked(h http.Header) bool {
-	has := func(name string) bool { return h[http.CanonicalHeaderKey(name)] != nil }
-	return has(HeaderDeadline) || has(HeaderAttempt) || slices.ContainsFunc(t.Headers, has)
+	return h[HeaderDeadline] != nil || h[HeaderAttempt] != nil || // both are written as they are looked up
+		slices.ContainsFunc(t.Headers, func(name string) bool { return h[http.CanonicalHeaderKey(name)] != nil })
 }
 
 func (t *Transport) unmark(h http.Header) {
@@ -326,7 +326,7 @@ func judge(result any, err error) policy.Outcome {
 	}
 	var o policy.Outcome
 	if err == nil {
-		o = f.answered(time.Now())
+		o = f.answered(time.Now)
 	} else {
 		o = f.outcome(err)
 	}
