@@ -118,20 +118,9 @@ const defaultDocs = "https://github.com/gabion-go/gabion/blob/main/docs/idempote
 
 // Validate returns everything that is wrong with the configuration.
 func (c Config) Validate() error {
-	var all []error
-	for _, d := range []struct {
-		name string
-		time.Duration
-	}{{"lease", c.Lease}, {"max execution", c.MaxExecution}, {"retention", c.Retention}, {"wait", c.Wait}, {"store timeout", c.StoreTimeout}} {
-		if d.Duration < 0 {
-			all = append(all, fmt.Errorf("%s: %v is negative", d.name, d.Duration))
-		}
-	}
-	if c.MaxRequestBody < 0 || c.MaxResponseBody < 0 || c.Waiters < 0 || c.WaitersPerKey < 0 {
+	all := []error{c.terms().Validate()}
+	if c.MaxRequestBody < 0 || c.MaxResponseBody < 0 {
 		all = append(all, errors.New("a bound is negative"))
-	}
-	if c.Guarantee > Tx {
-		all = append(all, fmt.Errorf("guarantee: there is no %d", c.Guarantee))
 	}
 	if c.Guarantee == Tx && c.FailOpen {
 		all = append(all, errors.New("fail open: without the database there is no transaction to work in"))
@@ -149,13 +138,19 @@ func (c Config) Validate() error {
 	return errors.Join(all...)
 }
 
+// terms returns what concerns the record and not HTTP.
+func (c Config) terms() RunnerConfig {
+	return RunnerConfig{
+		Guarantee: c.Guarantee, Lease: c.Lease, MaxExecution: c.MaxExecution, Retention: c.Retention, Wait: c.Wait,
+		WaitersPerKey: c.WaitersPerKey, Waiters: c.Waiters, StoreTimeout: c.StoreTimeout, Recover: c.Recover, Observer: c.Observer,
+	}
+}
+
 // resolved writes the defaults out. Its Header names are canonical.
 func (c Config) resolved() Config {
-	c.Lease = or(c.Lease, 30*time.Second)
-	c.MaxExecution = or(c.MaxExecution, 5*time.Minute)
-	c.Retention = or(c.Retention, 24*time.Hour)
-	c.StoreTimeout = or(c.StoreTimeout, 2*time.Second)
-	c.WaitersPerKey, c.Waiters = or(c.WaitersPerKey, 64), or(c.Waiters, 1024)
+	terms := c.terms().resolved()
+	c.Lease, c.MaxExecution, c.Retention = terms.Lease, terms.MaxExecution, terms.Retention
+	c.StoreTimeout, c.WaitersPerKey, c.Waiters = terms.StoreTimeout, terms.WaitersPerKey, terms.Waiters
 	c.MaxRequestBody, c.MaxResponseBody = or(c.MaxRequestBody, 1<<20), or(c.MaxResponseBody, 1<<20)
 	c.MismatchStatus = or(c.MismatchStatus, http.StatusUnprocessableEntity)
 	c.Docs = or(c.Docs, defaultDocs)

@@ -10,6 +10,9 @@
 //	Hold       an execution that was lost is never repeated: at most once
 //	Reexecute  an execution that was lost is repeated: at least once
 //
+// A [Runner] is the same for work that does not come by HTTP: package
+// idempotency/inbox is one for messages.
+//
 // A record is a small state machine ([Record.Begin] and [Record.Apply]) in which
 // time is an argument. A store only reads a record, asks the machine and writes
 // the result under a compare-and-set, so that all stores decide alike; package

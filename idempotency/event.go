@@ -88,14 +88,14 @@ func (l logger) Observe(ctx context.Context, n Notice) {
 }
 
 // tell publishes a notice.
-func (h *Handler) tell(ctx context.Context, n Notice) {
-	if h.config.Observer != nil {
-		h.tellTo(ctx, h.config.Observer, n)
+func (c *core) tell(ctx context.Context, n Notice) {
+	if c.terms.Observer != nil {
+		c.tellTo(ctx, c.terms.Observer, n)
 	}
 }
 
-func (h *Handler) tellTo(ctx context.Context, to Observer, n Notice) {
+func (c *core) tellTo(ctx context.Context, to Observer, n Notice) {
 	defer func() { _ = recover() }()
-	n.Guarantee = h.config.Guarantee
+	n.Guarantee = c.terms.Guarantee
 	to.Observe(ctx, n)
 }

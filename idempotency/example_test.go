@@ -1,6 +1,7 @@
 package idempotency_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -54,4 +55,25 @@ func ExampleRecord_Begin() {
 func ExampleIDOf() {
 	fmt.Println(idempotency.IDOf("acme", "order-77"), idempotency.IDOf("zeta", "order-77"))
 	// Output: ac32b461 8cafc484
+}
+
+// A job that is started twice is done once, and its result kept.
+func ExampleRunner_Do() {
+	r, err := idempotency.NewRunner(idempotency.NewMemoryStore(0, 0), idempotency.RunnerConfig{Guarantee: idempotency.Reexecute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	id, fingerprint := idempotency.IDOf("invoices", "2026-11"), idempotency.Fingerprint(nil, []byte("November"))
+	for range 2 {
+		a, err := r.Do(context.Background(), id, fingerprint, func(context.Context) (idempotency.Result, idempotency.Manner) {
+			fmt.Println("writing invoices")
+			return idempotency.Result{Body: []byte("17 invoices")}, idempotency.Succeeded
+		})
+		fmt.Println(a.Decision, string(a.Record.Result.Body), err)
+	}
+	// Output:
+	// writing invoices
+	// run 17 invoices <nil>
+	// replay 17 invoices <nil>
 }

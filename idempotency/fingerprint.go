@@ -72,6 +72,19 @@ func (f *fingerprinter) of(r *http.Request, body []byte) (sum [32]byte) {
 	return sum
 }
 
+// Fingerprint returns a fingerprint of work that does not come by HTTP: of its parts
+// in their order. The secret is that of [Config].Secret.
+func Fingerprint(secret []byte, parts ...[]byte) (sum [32]byte) {
+	h := hmac.New(sha256.New, secret)
+	var length [binary.MaxVarintLen64]byte
+	for _, p := range parts {
+		h.Write(binary.AppendUvarint(length[:0], uint64(len(p))))
+		h.Write(p)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
 // canonicalQuery sorts by name; values of one name keep their order. What can't be
 // parsed is taken as it is.
 func canonicalQuery(raw string) string {

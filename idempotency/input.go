@@ -38,10 +38,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (in input, no *re
 	}
 	h.echo(w, r)
 	in.found = true
-	in.claim = Claim{
-		ID: IDOf(scope, key), Fingerprint: h.prints.of(r, in.body), Owner: h.owner(), Guarantee: h.config.Guarantee,
-		Lease: h.config.Lease, Retention: h.config.Retention, Recover: h.config.Recover != nil,
-	}
+	in.claim = h.claimOf(IDOf(scope, key), h.prints.of(r, in.body))
 	return in, nil
 }
 

@@ -23,7 +23,7 @@ var (
 // When it can't be extended in time, the run is cancelled a margin before others
 // may think it lost.
 type heartbeat struct {
-	h     *Handler
+	c     *core
 	x     *run
 	until time.Time // what we know of the lease's end
 	last  time.Time // when the run must be over
@@ -35,9 +35,9 @@ type heartbeat struct {
 	fenced  bool // the run was cancelled
 }
 
-func (b *heartbeat) start(h *Handler, x *run, begun time.Time) {
-	b.h, b.x = h, x
-	b.until, b.last = begun.Add(h.config.Lease), begun.Add(h.config.MaxExecution)
+func (b *heartbeat) start(c *core, x *run, begun time.Time) {
+	b.c, b.x = c, x
+	b.until, b.last = begun.Add(c.terms.Lease), begun.Add(c.terms.MaxExecution)
 	b.mu.Lock()
 	b.timer = time.AfterFunc(b.pause(begun), b.fire)
 	b.mu.Unlock()
@@ -45,7 +45,7 @@ func (b *heartbeat) start(h *Handler, x *run, begun time.Time) {
 
 // pause returns how long to wait for the next beat. The caller holds mu.
 func (b *heartbeat) pause(now time.Time) time.Duration {
-	third := b.h.config.Lease / 3
+	third := b.c.terms.Lease / 3
 	b.beats++
 	u := chance.U(uint64(b.x.ref.Token), b.beats, 0, chance.Backoff)
 	spread := time.Duration(float64(third/5) * u)
@@ -54,7 +54,7 @@ func (b *heartbeat) pause(now time.Time) time.Duration {
 
 // margin is how long before the end of its lease a run fences itself: what its
 // handler needs to notice.
-func (b *heartbeat) margin() time.Duration { return min(2*time.Second, b.h.config.Lease/10) }
+func (b *heartbeat) margin() time.Duration { return min(2*time.Second, b.c.terms.Lease/10) }
 
 func (b *heartbeat) fire() {
 	now := time.Now()
@@ -67,21 +67,21 @@ func (b *heartbeat) fire() {
 	}
 	edge := b.until.Add(-b.margin())
 	ctx := newBounded(b.x, edge)
-	err := b.h.store.Apply(ctx, b.x.ref, Change{Event: Extend, Lease: b.h.config.Lease})
+	err := b.c.store.Apply(ctx, b.x.ref, Change{Event: Extend, Lease: b.c.terms.Lease})
 	ctx.stop()
 	if b.isStopped() {
 		return // the run ended meanwhile: whatever the answer, it is of no interest
 	}
 	switch {
 	case err == nil:
-		b.until = now.Add(b.h.config.Lease)
+		b.until = now.Add(b.c.terms.Lease)
 		b.again(false)
 	case errors.Is(err, ErrLeaseLost):
 		b.fence(ErrLeaseLost, LeaseLost)
 	case !time.Now().Before(edge):
 		b.fence(errFenced, LeaseLost)
 	default:
-		b.h.tell(b.x, Notice{Signal: ExtendFailed, ID: b.x.ref.ID, Err: err})
+		b.c.tell(b.x, Notice{Signal: ExtendFailed, ID: b.x.ref.ID, Err: err})
 		b.again(true)
 	}
 }
@@ -110,7 +110,7 @@ func (b *heartbeat) fence(why error, signal Signal) {
 		return
 	}
 	b.x.cancel(why)
-	b.h.tell(b.x, Notice{Signal: signal, ID: b.x.ref.ID, Err: why})
+	b.c.tell(b.x, Notice{Signal: signal, ID: b.x.ref.ID, Err: why})
 }
 
 func (b *heartbeat) isStopped() bool {

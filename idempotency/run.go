@@ -15,6 +15,7 @@ type run struct {
 	cancel   context.CancelCauseFunc
 	store    Store // nil inside a transaction, which needs no recovery points
 	ref      Ref
+	attempt  int
 	noEffect atomic.Bool
 	commit   atomic.Bool // CommitError was called
 
@@ -44,6 +45,16 @@ func runOf(ctx context.Context) *run {
 func Token(ctx context.Context) int64 {
 	if x := runOf(ctx); x != nil {
 		return x.ref.Token
+	}
+	return 0
+}
+
+// Attempt returns how many runs for the key are on record, that of ctx included.
+// What Tx rolled back left no trace and does not count. Zero means that ctx belongs
+// to no run.
+func Attempt(ctx context.Context) int {
+	if x := runOf(ctx); x != nil {
+		return x.attempt
 	}
 	return 0
 }

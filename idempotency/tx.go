@@ -61,7 +61,7 @@ func (t *txServe) restore() {
 
 func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, error) {
 	t.restore()
-	x := &run{ref: Ref{t.in.claim.ID, record.Token}}
+	x := &run{ref: Ref{t.in.claim.ID, record.Token}, attempt: record.Attempt}
 	x.Context, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
 	rec := &recorder{w: t.w, limit: t.h.limit, held: true, host: t}
@@ -81,7 +81,7 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 	if len(rec.header["Set-Cookie"]) > 0 {
 		t.note(CookieDropped)
 	}
-	return res, mannerOf(res.Status, rec.header).verdict(res.Status, x.commit.Load()), nil
+	return res, mannerOf(res.Status, rec.header).verdict(x.commit.Load()), nil
 }
 
 func (t *txServe) note(s Signal) {

@@ -12,44 +12,52 @@ const (
 	leaves                  // nothing: another holds the record, or will when the lease is over
 )
 
-// A manner is how the handler ended.
-type manner uint8
+// A Manner is how work ended. What it means for the record depends on the
+// [Guarantee].
+type Manner uint8
 
 const (
-	final    manner = iota // 2xx, 3xx, and 4xx that will be the same next time
-	backOff                // 408, 425, 429, and 503 with Retry-After: come back later
-	broken                 // other 5xx
-	panicked               // or runtime.Goexit
-	fenced                 // its context was cancelled because the lease was lost
+	Succeeded Manner = iota // its effects stand: the result is kept
+	Rejected                // it would end like this next time too: the result is kept, under Tx without effects
+	Later                   // it asks to come back: kept under Hold unless NoEffect, else the next request runs
+	Failed                  // it broke and has an answer that says so: as Later
+	Lost                    // it broke and has no answer: under Hold nobody knows what it did, unless NoEffect; else the next request runs
+	fenced                  // its context was cancelled because the lease was lost
 	manners
 )
 
-func mannerOf(status int, h http.Header) manner {
+// mannerOf says how a handler ended by its answer. A panic and runtime.Goexit are
+// Lost.
+func mannerOf(status int, h http.Header) Manner {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return backOff
+		return Later
 	case http.StatusServiceUnavailable:
 		if h.Get("Retry-After") != "" {
-			return backOff
+			return Later
 		}
 	}
-	if status >= 500 {
-		return broken
+	switch {
+	case status >= 500:
+		return Failed
+	case status >= 400:
+		return Rejected
 	}
-	return final
+	return Succeeded
 }
 
 // endings says what a manner means under Hold and Reexecute, and under Hold when
 // the handler said that nothing was done ([NoEffect]).
 var endings = [manners]struct{ hold, holdNoEffect, reexecute ending }{
-	final:    {completes, completes, completes},
-	backOff:  {completes, releases, releases},
-	broken:   {completes, releases, releases},
-	panicked: {abandons, releases, releases},
-	fenced:   {abandons, releases, leaves},
+	Succeeded: {completes, completes, completes},
+	Rejected:  {completes, completes, completes},
+	Later:     {completes, releases, releases},
+	Failed:    {completes, releases, releases},
+	Lost:      {abandons, releases, releases},
+	fenced:    {abandons, releases, leaves},
 }
 
-func (m manner) ending(g Guarantee, noEffect bool) ending {
+func (m Manner) ending(g Guarantee, noEffect bool) ending {
 	switch {
 	case g == Reexecute:
 		return endings[m].reexecute
@@ -62,12 +70,12 @@ func (m manner) ending(g Guarantee, noEffect bool) ending {
 // verdict is the same for Tx: what was rolled back had no effect for certain. An
 // error that will be the same next time is kept without the effects, unless the
 // handler asked for them ([CommitError]).
-func (m manner) verdict(status int, commitError bool) Verdict {
+func (m Manner) verdict(commitError bool) Verdict {
 	switch {
-	case m != final:
-		return Forget
-	case status < 400 || commitError:
+	case m == Succeeded, m == Rejected && commitError:
 		return CommitResult
+	case m == Rejected:
+		return KeepResult
 	}
-	return KeepResult
+	return Forget
 }

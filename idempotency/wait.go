@@ -78,14 +78,14 @@ const (
 
 // wait asks again until the first run has ended, for as long as the configuration
 // and the client allow. It returns the last answer.
-func (h *Handler) wait(ctx context.Context, id ID, a Answer, ask func() (Answer, time.Time, error)) (Answer, time.Time, error) {
-	ended := h.waiting.enter(id)
+func (c *core) wait(ctx context.Context, id ID, a Answer, ask func() (Answer, time.Time, error)) (Answer, time.Time, error) {
+	ended := c.waiting.enter(id)
 	if ended == nil {
-		h.tell(ctx, Notice{Signal: WaitersExceeded, ID: id})
+		c.tell(ctx, Notice{Signal: WaitersExceeded, ID: id})
 		return a, time.Time{}, nil
 	}
-	defer h.waiting.leave(id)
-	ctx, cancel := context.WithTimeout(ctx, h.config.Wait)
+	defer c.waiting.leave(id)
+	ctx, cancel := context.WithTimeout(ctx, c.terms.Wait)
 	defer cancel()
 	pause := firstAsk
 	timer := time.NewTimer(pause)
@@ -100,7 +100,7 @@ func (h *Handler) wait(ctx context.Context, id ID, a Answer, ask func() (Answer,
 		case <-ctx.Done():
 			return a, begun, nil
 		case <-ended:
-			ended = h.waiting.next(id)
+			ended = c.waiting.next(id)
 		case <-timer.C:
 			pause = min(2*pause, lastAsk)
 		}

@@ -46,12 +46,22 @@ var plan = map[string]room{
 	"classify":        {floor: second},
 	"config":          {floor: second, also: []string{"internal/yamlstrict"}}, // policies are written in YAML
 	"lint":            {floor: second, also: []string{"config"}},              // findings point at lines of a file
-	"lab":             {floor: second, also: []string{"config"}},              // simulates the file that production runs
 	"deadletter":      {floor: second},
 	"idempotency":     {floor: second},
 	"idempotencytest": {floor: second, also: []string{"idempotency"}}, // its conformance suite
 
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency"}}, // one of its stores, apart so that others don't link database/sql
+	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}}, // its adapter for consumers, apart because it is no part of HTTP
+
+	"lab":                   {floor: second, also: []string{"config", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report"}}, // simulates the file that production runs
+	"lab/internal/engine":   {floor: second},
+	"lab/internal/draw":     {floor: second},
+	"lab/internal/stat":     {floor: second},
+	"lab/internal/sim":      {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw"}},                                                    // the world in which policies are tried
+	"lab/internal/scenario": {floor: second, also: []string{"config", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat"}}, // a world in a file, and what it came to
+	"lab/internal/report":   {floor: second, also: []string{"lab/internal/scenario", "lab/internal/sim", "lab/internal/stat"}},                              // shows it
+	"lab/anchor":            {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat"}},           // published results, reproduced
+	"lab/labtest":           {floor: second, also: []string{"lab", "config"}},                                                                               // asserts on runs in users' tests
 
 	".": {floor: door, also: []string{"classify"}}, // the one classifier is part of Do
 

@@ -1,0 +1,96 @@
+package grpcidem
+
+import (
+	"context"
+	"fmt"
+
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// typeField is where a record has the type of the response.
+const typeField = "type"
+
+// record returns what is kept of an answer: the response as a protocol buffer with
+// the name of its type, or the whole status, details included.
+func record(response any, err error) (idempotency.Result, idempotency.Manner, error) {
+	if err != nil {
+		s, ok := status.FromError(err)
+		if !ok {
+			s = status.FromContextError(err) // as the server does
+		}
+		body, failed := proto.Marshal(s.Proto())
+		return idempotency.Result{Status: int(s.Code()), Body: body}, mannerOf(s.Code()), failed
+	}
+	m, ok := response.(proto.Message)
+	if !ok {
+		return idempotency.Result{}, idempotency.Succeeded, fmt.Errorf("grpcidem: %T is no protocol buffer", response)
+	}
+	name := string(m.ProtoReflect().Descriptor().FullName())
+	body, failed := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	return idempotency.Result{Header: []idempotency.Field{{Name: typeField, Value: name}}, Body: body}, idempotency.Succeeded, failed
+}
+
+// mannerOf says what a code says of the call: whether it would be the same next
+// time, asks to come back, or is a failure of the server.
+func mannerOf(c codes.Code) idempotency.Manner {
+	switch c {
+	case codes.OK:
+		return idempotency.Succeeded
+	case codes.ResourceExhausted, codes.Unavailable, codes.Aborted:
+		return idempotency.Later
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unknown, codes.Internal, codes.DataLoss:
+		return idempotency.Failed
+	}
+	return idempotency.Rejected
+}
+
+// replay returns a stored answer.
+func replay(ctx context.Context, res idempotency.Result) (any, error) {
+	if res.Omitted {
+		return nil, refuse(NotRetained)
+	}
+	if res.Status != int(codes.OK) {
+		var s spb.Status
+		if proto.Unmarshal(res.Body, &s) != nil {
+			return nil, refuse(RecordUnreadable)
+		}
+		mark(ctx)
+		return nil, status.FromProto(&s).Err()
+	}
+	response, err := restore(res)
+	if err != nil {
+		return nil, refuse(RecordUnreadable)
+	}
+	mark(ctx)
+	return response, nil
+}
+
+func restore(res idempotency.Result) (proto.Message, error) {
+	var name protoreflect.FullName
+	for _, f := range res.Header {
+		if f.Name == typeField {
+			name = protoreflect.FullName(f.Value)
+		}
+	}
+	t, err := protoregistry.GlobalTypes.FindMessageByName(name)
+	if err != nil {
+		return nil, err
+	}
+	m := t.New().Interface()
+	return m, proto.Unmarshal(res.Body, m)
+}
+
+// mark says in the header that the answer is a stored one. It fails only when the
+// client has gone.
+func mark(ctx context.Context) {
+	grpc.SetHeader(ctx, metadata.Pairs(MetadataReplayed, "true"))
+}

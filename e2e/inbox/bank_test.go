@@ -1,0 +1,239 @@
+package inbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/contrib/sqlitestore"
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/idempotency/sqlstore"
+)
+
+// A bank books messages in a database that has the inbox too. Bookings are the
+// witness: a line for each effect.
+type bank struct {
+	db *sql.DB
+	in *inbox.Inbox
+}
+
+func openBank(ctx context.Context, dir string, o inbox.Options) (*bank, error) {
+	db, store, err := sqlitestore.Open(ctx, filepath.Join(dir, "bank.db"), "inbox")
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range []string{
+		"CREATE TABLE IF NOT EXISTS bookings (message text, amount integer)",
+		"CREATE TABLE IF NOT EXISTS balance (sum integer)",
+		"INSERT INTO balance SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM balance)",
+	} {
+		if _, err := db.ExecContext(ctx, text); err != nil {
+			db.Close()
+			return nil, err
+		}
+	}
+	o.Guarantee, o.Backoff = idempotency.Tx, backoff.Const(50*time.Millisecond)
+	in, err := inbox.New("bank", store, o)
+	return &bank{db, in}, err
+}
+
+func testBank(t *testing.T, o inbox.Options) *bank {
+	t.Helper()
+	k, err := openBank(t.Context(), t.TempDir(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.db.Close() })
+	return k
+}
+
+// An execer is a database or a transaction.
+type execer interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+}
+
+func book(ctx context.Context, in execer, m jetstream.Msg) error {
+	n, err := amount(m)
+	if err != nil {
+		return err
+	}
+	if _, err := in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", m.Headers().Get(jetstream.MsgIDHeader), n); err != nil {
+		return err
+	}
+	_, err = in.ExecContext(ctx, "UPDATE balance SET sum = sum + ?", n)
+	return err
+}
+
+func (k *bank) handle(ctx context.Context, m jetstream.Msg, and func() error) inbox.Disposition {
+	return k.in.Handle(ctx, message(m), func(ctx context.Context) error {
+		return errors.Join(book(ctx, sqlstore.From(ctx), m), and())
+	})
+}
+
+func (k *bank) number(t *testing.T, query string) (n int) {
+	t.Helper()
+	if err := k.db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (k *bank) wantBalance(t *testing.T, sum, bookings int) {
+	t.Helper()
+	if s, n := k.number(t, "SELECT sum FROM balance"), k.number(t, "SELECT count(*) FROM bookings"); s != sum || n != bookings {
+		t.Errorf("balance %d after %d bookings, want %d after %d", s, n, sum, bookings)
+	}
+}
+
+func want(t *testing.T, d inbox.Disposition, v inbox.Verb, why inbox.Reason) {
+	t.Helper()
+	if d.Verb != v || d.Reason != why {
+		t.Errorf("%v because %s (%v), want %v because %s", d.Verb, d.Reason, d.Err, v, why)
+	}
+}
+
+func fine() error { return nil }
+
+func (b *broker) wantNext(within time.Duration, delivery int) jetstream.Msg {
+	b.Helper()
+	m := b.next(within)
+	if m == nil {
+		b.Fatalf("no delivery within %v", within)
+	}
+	if got := deliveries(m); got != delivery {
+		b.Errorf("delivery %d, want %d", got, delivery)
+	}
+	return m
+}
+
+func (b *broker) wantNothing(within time.Duration) {
+	b.Helper()
+	if m := b.next(within); m != nil {
+		b.Errorf("delivered: %s, delivery %d", m.Data(), deliveries(m))
+	}
+}
+
+func TestRedeliveryAfterCommitIsAckedWithoutEffect(t *testing.T) { // 70
+	b, k := startBroker(t, time.Second), testBank(t, inbox.Options{})
+	b.publish("m1", "12")
+	want(t, k.handle(t.Context(), b.wantNext(5*time.Second, 1), fine), inbox.Ack, inbox.Done) // and the acknowledgement is lost
+	m := b.wantNext(5*time.Second, 2)
+	d := k.handle(t.Context(), m, fine)
+	want(t, d, inbox.Ack, inbox.Duplicate)
+	b.settle(m, d)
+	b.wantNothing(1500 * time.Millisecond)
+	k.wantBalance(t, 12, 1)
+}
+
+func TestRedeliveryAfterAnErrorRunsAgain(t *testing.T) { // 71
+	b, k := startBroker(t, 10*time.Second), testBank(t, inbox.Options{MaxAttempts: 3})
+	b.publish("m1", "12")
+	m := b.wantNext(5*time.Second, 1)
+	d := k.handle(t.Context(), m, func() error { return errors.New("no") })
+	want(t, d, inbox.Retry, inbox.Failed)
+	b.settle(m, d)
+	k.wantBalance(t, 0, 0)
+	m = b.wantNext(5*time.Second, 2)
+	d = k.handle(t.Context(), m, fine)
+	want(t, d, inbox.Ack, inbox.Done)
+	b.settle(m, d)
+	b.wantNothing(500 * time.Millisecond)
+	k.wantBalance(t, 12, 1)
+
+	b.publish("m2", "99") // and what fails three times is a dead letter
+	for n := 1; n <= 3; n++ {
+		m = b.wantNext(5*time.Second, n)
+		b.settle(m, k.handle(t.Context(), m, func() error { panic("no") }))
+	}
+	b.wantNothing(500 * time.Millisecond)
+	k.wantBalance(t, 12, 1)
+	b.wantLetter("99", inbox.AttemptsExhausted)
+}
+
+func (b *broker) wantLetter(payload string, why inbox.Reason) {
+	b.Helper()
+	s, err := b.js.Stream(b.Context(), stream)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := s.GetLastMsgForSubject(b.Context(), letters)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if string(m.Data) != payload || m.Header.Get("Reason") != string(why) || b.count(letters) != 1 {
+		b.Errorf("%d dead letters, the last: %s because %s, want %s because %s", b.count(letters), m.Data, m.Header.Get("Reason"), payload, why)
+	}
+}
+
+func TestDuplicateWhileRunningIsDelayed(t *testing.T) { // 72
+	b := startBroker(t, 300*time.Millisecond)
+	in, err := inbox.New("bank", idempotency.NewMemoryStore(0, 0), inbox.Options{Guarantee: idempotency.Reexecute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.publish("m1", "12")
+	runs, seen, ended := 0, make(chan struct{}), make(chan inbox.Disposition, 1)
+	work := func(context.Context) error {
+		runs++
+		<-seen
+		return nil
+	}
+	first := b.wantNext(5*time.Second, 1)
+	silent := message(first)
+	silent.Extend = nil // so that it is delivered again
+	var all sync.WaitGroup
+	all.Go(func() { ended <- in.Handle(t.Context(), silent, work) })
+	m := b.wantNext(5*time.Second, 2)
+	d := in.Handle(t.Context(), message(m), work)
+	want(t, d, inbox.Retry, inbox.InProgress)
+	delayed := time.Now()
+	b.settle(m, d)
+	close(seen)
+	want(t, <-ended, inbox.Ack, inbox.Done) // and this acknowledgement is lost
+	m = b.wantNext(10*time.Second, 3)
+	if early := d.After - time.Since(delayed); d.After < time.Second || early > 50*time.Millisecond {
+		t.Errorf("delivered %v before the delay of %v was over", early, d.After)
+	}
+	want(t, in.Handle(t.Context(), message(m), work), inbox.Ack, inbox.Duplicate)
+	all.Wait()
+	if runs != 1 {
+		t.Errorf("%d runs", runs)
+	}
+}
+
+func TestSameIDOtherPayloadIsADeadLetter(t *testing.T) { // 73
+	b, k := startBroker(t, 10*time.Second), testBank(t, inbox.Options{})
+	for _, payload := range []string{"12", "99"} {
+		b.publish("m1", payload)
+		m := b.wantNext(5*time.Second, 1)
+		b.settle(m, k.handle(t.Context(), m, fine))
+		time.Sleep(2 * dedup) // or the broker would drop the second
+	}
+	b.wantNothing(500 * time.Millisecond)
+	k.wantBalance(t, 12, 1)
+	b.wantLetter("99", inbox.Mismatch)
+}
+
+func TestSlowWorkIsDeliveredOnce(t *testing.T) {
+	b := startBroker(t, slowAckWait)
+	k := testBank(t, inbox.Options{Visibility: slowAckWait})
+	b.publish("m1", "12")
+	m := b.wantNext(5*time.Second, 1)
+	var all sync.WaitGroup
+	all.Go(func() {
+		d := k.handle(t.Context(), m, func() error { time.Sleep(slowWork); return nil })
+		want(t, d, inbox.Ack, inbox.Done)
+		b.settle(m, d)
+	})
+	b.wantNothing(slowWork + slowAckWait)
+	all.Wait()
+	k.wantBalance(t, 12, 1)
+}

@@ -1,0 +1,215 @@
+package idempotency
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// A core claims keys, keeps the claims alive and brings the ends of runs to the
+// store. [Handler] and [Runner] are what they add to it.
+type core struct {
+	terms   RunnerConfig // resolved
+	store   Store
+	tx      TxStore // the same store, with Tx
+	waiting waitingRoom
+	later   atomic.Int64 // goroutines that bring an end to the store after its answer was sent
+	nonce   [8]byte
+	claims  atomic.Uint64
+}
+
+// init sets the core up with terms that are valid, and returns what is wrong with
+// the store.
+func (c *core) init(store Store, terms RunnerConfig) error {
+	if store == nil {
+		return errors.New("the store is missing")
+	}
+	c.terms, c.store = terms.resolved(), store
+	if terms.Guarantee == Tx {
+		c.tx, _ = store.(TxStore)
+		if c.tx == nil {
+			return errors.New("guarantee tx: the store has no transactions")
+		}
+	}
+	c.waiting.perKey, c.waiting.max = c.terms.WaitersPerKey, c.terms.Waiters
+	rand.Read(c.nonce[:]) // never fails (crypto/rand)
+	return nil
+}
+
+// warn tells what weakens the store, in the default log if nobody observes: a
+// service whose keys don't survive a power cut must not learn it from one.
+func (c *core) warn() {
+	to := c.terms.Observer
+	if to == nil {
+		to = LogTo(slog.Default())
+	}
+	for _, w := range c.store.Caps().Warnings {
+		c.tellTo(context.Background(), to, Notice{Signal: StoreUnsafe, Err: errors.New(w)})
+	}
+}
+
+// claimOf returns a claim of a key.
+func (c *core) claimOf(id ID, fingerprint [32]byte) Claim {
+	return Claim{
+		ID: id, Fingerprint: fingerprint, Owner: c.owner(), Guarantee: c.terms.Guarantee,
+		Lease: c.terms.Lease, Retention: c.terms.Retention, Recover: c.terms.Recover != nil,
+	}
+}
+
+// owner returns a nonce for a claim: unique across processes by its random half,
+// within one by its counter.
+func (c *core) owner() (o [16]byte) {
+	copy(o[:], c.nonce[:])
+	binary.BigEndian.PutUint64(o[8:], c.claims.Add(1))
+	return o
+}
+
+// ask claims a key outside of transactions: it waits for another run and finds out
+// about a lost one, as configured. It returns when the claim began.
+func (c *core) ask(ctx context.Context, claim Claim) (Answer, time.Time, error) {
+	a, begun, err := c.begin(ctx, claim)
+	if err == nil && a.Decision == InProgress && c.terms.Wait > 0 {
+		a, begun, err = c.wait(ctx, claim.ID, a, func() (Answer, time.Time, error) { return c.claim(ctx, claim) })
+	}
+	if err == nil && a.Decision == Recover {
+		c.findOut(ctx, claim.ID, a.Record)
+		claim.Recover, claim.Owner = false, c.owner()
+		a, begun, err = c.begin(ctx, claim)
+	}
+	if err != nil && !refused(err) {
+		c.disown(ctx, claim)
+	}
+	return a, begun, err
+}
+
+// begin claims, and tells.
+func (c *core) begin(ctx context.Context, claim Claim) (Answer, time.Time, error) {
+	a, begun, err := c.claim(ctx, claim)
+	if c.terms.Observer == nil {
+		return a, begun, err
+	}
+	c.tell(ctx, Notice{Signal: Began, ID: claim.ID, Decision: a.Decision, State: a.Record.State, Attempt: a.Record.Attempt, Took: time.Since(begun), Err: err})
+	if a.Decision == OutcomeUnknown {
+		c.tell(ctx, Notice{Signal: OutcomeLost, ID: claim.ID, State: Unknown, Attempt: a.Record.Attempt})
+	}
+	return a, begun, err
+}
+
+// claimTries is how often a claim without an answer is repeated: with the same
+// owner that is safe, and a claim that was granted unheard would block the key.
+const claimTries = 3
+
+// claim asks the store. It does not end when the client goes, so that no claim is
+// granted of which nobody hears. It returns when it began: the lease did not begin
+// before.
+func (c *core) claim(ctx context.Context, claim Claim) (a Answer, begun time.Time, err error) {
+	begun = time.Now()
+	bound := newBounded(ctx, begun.Add(c.terms.StoreTimeout))
+	defer bound.stop()
+	pause := 10 * time.Millisecond
+	for n := 1; ; n++ {
+		a, err = c.store.Begin(bound, claim)
+		if err == nil || refused(err) || n == claimTries || !sleep(bound, pause) {
+			return a, begun, err
+		}
+		pause *= 4
+	}
+}
+
+// refused reports whether the store answered, and said no.
+func refused(err error) bool {
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrUnreadable) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrLeaseLost)
+}
+
+// sleep waits and reports whether ctx still lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// resultTimeout bounds the storing of a result. It does not depend on the client.
+const resultTimeout = 5 * time.Second
+
+// apply makes a change. A body that is too large for the store is left out: what
+// was done stays done.
+func (c *core) apply(ctx context.Context, ref Ref, change Change) error {
+	bound := newBounded(ctx, time.Now().Add(resultTimeout))
+	defer bound.stop()
+	err := c.store.Apply(bound, ref, change)
+	if errors.Is(err, ErrTooLarge) && len(change.Result.Body) > 0 {
+		c.tell(ctx, Notice{Signal: BodyDropped, ID: ref.ID})
+		change.Result.Body, change.Result.Omitted = nil, true
+		err = c.store.Apply(bound, ref, change)
+	}
+	return err
+}
+
+// Bounds of what is brought to the store after its response.
+const (
+	maxLater   = 256 // goroutines: more would only press a store that is down
+	laterTries = 5
+)
+
+// bring tries a change again, five times until the lease is about over.
+func (c *core) bring(ctx context.Context, ref Ref, change Change) {
+	c.afterwards(func() {
+		pause := c.terms.Lease / 64
+		var err error
+		for range laterTries {
+			sleep(ctx, pause) // 2+4+8+16+32 of 64 parts
+			pause *= 2
+			if err = c.apply(ctx, ref, change); err == nil || errors.Is(err, ErrLeaseLost) {
+				break
+			}
+		}
+		if err != nil {
+			c.tell(ctx, Notice{Signal: CompleteFailed, ID: ref.ID, Final: true, Err: err})
+		}
+		c.waiting.wake(ref.ID)
+	}, func() { c.tell(ctx, Notice{Signal: CompleteFailed, ID: ref.ID, Final: true, Err: errTooMany}) })
+}
+
+var errTooMany = errors.New("idempotency: too many results wait for the store")
+
+// disown gives a claim back that may have been granted unheard: nothing ran under
+// it, and without this the key would be blocked, under Hold for ever.
+func (c *core) disown(ctx context.Context, claim Claim) {
+	ctx = context.WithoutCancel(ctx)
+	c.afterwards(func() {
+		pause := c.terms.Lease / 64
+		for range laterTries {
+			sleep(ctx, pause)
+			pause *= 2
+			a, _, err := c.claim(ctx, claim)
+			if err == nil && a.Decision == Run {
+				err = c.apply(ctx, Ref{claim.ID, a.Record.Token}, Change{Event: Release})
+			}
+			if err == nil || refused(err) {
+				return
+			}
+		}
+	}, func() {})
+}
+
+// afterwards runs work in a goroutine, or instead when there are too many.
+func (c *core) afterwards(work, instead func()) {
+	if c.later.Add(1) > maxLater {
+		c.later.Add(-1)
+		instead()
+		return
+	}
+	go func() {
+		defer c.later.Add(-1)
+		work()
+	}()
+}

@@ -1,0 +1,147 @@
+package inbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// Handle runs the work of a message unless it was done before, and returns what to
+// tell the broker. Tell it after Handle has returned: by then all that Ack promises
+// is committed.
+//
+// The work may use idempotency.Token, Attempt, DeriveKey, NoEffect and Phase, and
+// under Tx the transaction that its store hands out. Its context ends with ctx, when
+// the lease is lost, when MaxExecution has passed, and when the message could not be
+// kept from others. A panic of it is an error ([PanicError]).
+func (in *Inbox) Handle(ctx context.Context, m Message, work func(context.Context) error) Disposition {
+	switch {
+	case m.ID == "":
+		return Disposition{Verb: DeadLetter, Reason: NoID}
+	case ctx.Err() != nil:
+		return Disposition{Reason: Stopped, Err: context.Cause(ctx)}
+	}
+	h := handling{in: in, m: m, id: idempotency.IDOf(in.scope, m.ID), caller: ctx, alive: ctx, work: work}
+	if m.Extend != nil {
+		var stop func()
+		h.alive, stop = KeepVisible(ctx, Visibility{Timeout: in.options.Visibility, Max: in.options.MaxExecution}, m.Extend)
+		defer stop()
+	}
+	a, err := in.runner.Do(ctx, h.id, idempotency.Fingerprint(in.options.Secret, m.Payload), h.run)
+	return h.dispose(a, err)
+}
+
+// A handling is a message while it is handled.
+type handling struct {
+	in     *Inbox
+	m      Message
+	id     idempotency.ID
+	caller context.Context
+	alive  context.Context // ends with the caller's, and when the message is not kept
+	work   func(context.Context) error
+
+	ran     bool
+	attempt int
+	err     error // of the work
+}
+
+// run runs the work. What it did when it failed is not known, whence Lost.
+func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Manner) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.alive, func() { cancel(context.Cause(h.alive)) })()
+	h.ran, h.attempt = true, idempotency.Attempt(ctx)
+	h.err = guarded(ctx, h.work)
+	if h.err != nil {
+		return idempotency.Result{}, idempotency.Lost
+	}
+	return idempotency.Result{}, idempotency.Succeeded
+}
+
+func guarded(ctx context.Context, work func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return work(ctx)
+}
+
+func (h *handling) dispose(a idempotency.Answer, err error) Disposition {
+	if err != nil {
+		return h.unanswered(err)
+	}
+	switch a.Decision {
+	case idempotency.Run:
+		return h.ended(a.Record.State)
+	case idempotency.Replay:
+		return Disposition{Verb: Ack, Reason: Duplicate, Attempt: a.Record.Attempt}
+	case idempotency.InProgress:
+		return Disposition{Reason: InProgress, After: min(max(a.Left, time.Second), 5*time.Second)}
+	case idempotency.Mismatch:
+		return Disposition{Verb: DeadLetter, Reason: Mismatch}
+	}
+	return Disposition{Verb: DeadLetter, Reason: OutcomeUnknown, Attempt: a.Record.Attempt}
+}
+
+// unanswered decides when the store did not take the end of the work, or not even
+// its beginning. Nothing of that is on record, so nothing is acknowledged.
+func (h *handling) unanswered(err error) Disposition {
+	switch {
+	case errors.Is(err, idempotency.ErrCommitUnknown):
+		return h.retry(CommitUnknown, err)
+	case errors.Is(err, idempotency.ErrUnreadable):
+		return h.retry(RecordUnreadable, err)
+	case !h.ran:
+		return h.retry(StoreUnavailable, err)
+	case h.in.options.Guarantee != idempotency.Tx:
+		return h.retry(NotRecorded, errors.Join(err, h.err))
+	case h.err == nil:
+		h.err = err // the database refused to commit: that can be the message's fault
+	}
+	return h.failed()
+}
+
+// ended decides by what the work's end made of the record.
+func (h *handling) ended(s idempotency.State) Disposition {
+	switch s {
+	case idempotency.Done:
+		return Disposition{Verb: Ack, Reason: Done, Attempt: h.attempt}
+	case idempotency.Unknown:
+		return Disposition{Verb: DeadLetter, Reason: OutcomeUnknown, Attempt: h.attempt, Err: h.err}
+	}
+	return h.failed()
+}
+
+// failed decides after an error of the work that left no effect, or may be repeated
+// nevertheless.
+func (h *handling) failed() Disposition {
+	if h.in.options.Guarantee == idempotency.Tx {
+		h.attempt = max(h.attempt, h.m.Delivery)
+	}
+	d := Disposition{Verb: DeadLetter, Attempt: h.attempt, Err: h.err}
+	var p permanent
+	switch most := h.in.options.MaxAttempts; {
+	case errors.As(h.err, &p):
+		d.Reason = PermanentError
+	case h.caller.Err() != nil:
+		d = h.retry(Stopped, h.err) // not the message's fault
+	case most > 0 && h.attempt >= most:
+		d.Reason = AttemptsExhausted
+	default:
+		d = h.retry(Failed, h.err)
+	}
+	return d
+}
+
+// retry asks for another delivery: the later, the more there were.
+func (h *handling) retry(why Reason, err error) Disposition {
+	n := max(h.attempt, h.m.Delivery, 1)
+	u := chance.U(binary.BigEndian.Uint64(h.id[:]), uint64(n), 0, chance.Backoff)
+	return Disposition{Reason: why, After: h.in.options.Backoff.Delay(n-1, 0, u), Attempt: h.attempt, Err: err}
+}

@@ -1,0 +1,194 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// Options is how an [Inbox] works. The zero value is sound.
+type Options struct {
+	// Guarantee says what may happen to work that was lost. Zero means Hold. Under
+	// Hold an error of the work is a dead letter, unless it called
+	// idempotency.NoEffect: so consumers mostly want Tx, or Reexecute with work that
+	// may be repeated.
+	Guarantee idempotency.Guarantee
+
+	// Lease is how long a run may be silent before it counts as lost. Zero means
+	// 30 s. It is extended while the work runs.
+	Lease time.Duration
+
+	// MaxExecution is how long the work may take. Then its context is cancelled and
+	// the message is no longer kept from others. Zero means 5 min.
+	MaxExecution time.Duration
+
+	// Retention is how long the id of a message that is done is known. Zero means as
+	// long as BrokerRetention and DeadLetterRetention together, or 30 days if they
+	// are zero too.
+	Retention time.Duration
+
+	// BrokerRetention is how long the broker may deliver a message again, and
+	// DeadLetterRetention how long it may come back from the dead letters after that.
+	// New refuses a Retention that is shorter than both together. Zero means not to
+	// check.
+	BrokerRetention, DeadLetterRetention time.Duration
+
+	// MaxAttempts is how often the work may fail before the message is a dead letter.
+	// Zero means 10; negative means for ever. The record counts, except under Tx,
+	// where a rollback leaves nothing to count on: there it is Message.Delivery.
+	MaxAttempts int
+
+	// Backoff says how long to wait after a failure, by the number of failures. The
+	// zero value means equal jitter from 1 s to 5 min.
+	Backoff backoff.Backoff
+
+	// Visibility is how long the broker keeps a message from others unless it is
+	// extended (ack wait, visibility timeout). It is needed for messages that have an
+	// Extend function: these are extended every third of it. Zero means 30 s.
+	Visibility time.Duration
+
+	// StoreTimeout bounds a claim. Zero means 2 s.
+	StoreTimeout time.Duration
+
+	// Secret keys the fingerprints of payloads. All consumers of the group need the
+	// same. Empty lets whoever reads the store test guesses of payloads.
+	Secret []byte
+
+	// Recover finds out what lost work under Hold did. See idempotency.Config.
+	Recover func(context.Context, idempotency.Record) (idempotency.Finding, error)
+
+	// Observer is told what becomes of records. Nil means nobody.
+	Observer idempotency.Observer
+}
+
+const defaultRetention = 30 * 24 * time.Hour
+
+// Validate returns everything that is wrong with the options.
+func (o Options) Validate() error {
+	all := []error{o.runner().Validate()}
+	for _, d := range []struct {
+		name string
+		time.Duration
+	}{
+		{"broker retention", o.BrokerRetention}, {"dead letter retention", o.DeadLetterRetention},
+		{"visibility", o.Visibility},
+	} {
+		if d.Duration < 0 {
+			all = append(all, fmt.Errorf("%s: %v is negative", d.name, d.Duration))
+		}
+	}
+	if r := o.resolved(); r.Retention < o.BrokerRetention+o.DeadLetterRetention {
+		all = append(all, fmt.Errorf("retention: after %v a message is forgotten that may come again until %v: %v in the broker and %v in the dead letters",
+			r.Retention, o.BrokerRetention+o.DeadLetterRetention, o.BrokerRetention, o.DeadLetterRetention))
+	}
+	return errors.Join(all...)
+}
+
+func (o Options) resolved() Options {
+	o.Lease = or(o.Lease, 30*time.Second)
+	o.MaxExecution = or(o.MaxExecution, 5*time.Minute)
+	o.Retention = or(o.Retention, or(o.BrokerRetention+o.DeadLetterRetention, defaultRetention))
+	o.MaxAttempts = or(o.MaxAttempts, 10)
+	o.Backoff = or(o.Backoff, backoff.Equal(time.Second, 5*time.Minute))
+	o.Visibility = or(o.Visibility, 30*time.Second)
+	return o
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+func (o Options) runner() idempotency.RunnerConfig {
+	return idempotency.RunnerConfig{
+		Guarantee: o.Guarantee, Lease: o.Lease, MaxExecution: o.MaxExecution, Retention: o.Retention,
+		StoreTimeout: o.StoreTimeout, Recover: o.Recover, Observer: o.Observer,
+	}
+}
+
+// An Inbox handles the messages of one consumer group. Make one with [New]. Safe
+// for concurrent use.
+type Inbox struct {
+	scope   string
+	options Options
+	runner  *idempotency.Runner
+}
+
+// New returns an Inbox. The group names the consumers that share the work: each
+// group handles each message once. It returns everything that is wrong with its
+// arguments.
+func New(group string, store idempotency.Store, o Options) (*Inbox, error) {
+	err := o.Validate()
+	if group == "" {
+		err = errors.Join(err, errors.New("the group is missing: say which consumers share the messages"))
+	}
+	in := &Inbox{scope: scopeOf(group), options: o.resolved()}
+	if err == nil {
+		in.runner, err = idempotency.NewRunner(store, in.options.runner())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("inbox: %w", err)
+	}
+	return in, nil
+}
+
+// scopeOf keeps groups apart from the scopes of requests in the same store.
+func scopeOf(group string) string { return "inbox\x00" + group }
+
+// IDOf returns the ID of a message's record, for those who look it up or resolve it.
+func IDOf(group, message string) idempotency.ID { return idempotency.IDOf(scopeOf(group), message) }
+
+// A Message is what the broker delivered.
+type Message struct {
+	// ID is the sender's name for the message, the same in every delivery: the row
+	// of an outbox, an event's id. Never the broker's own number for a delivery.
+	ID string
+
+	// Payload is what the message says. A message with the ID of another and a
+	// different payload is a dead letter.
+	Payload []byte
+
+	// Delivery is how often the broker has delivered the message, this time
+	// included. Zero means that it does not say. See Options.MaxAttempts.
+	Delivery int
+
+	// Extend tells the broker that the message is still worked on, and keeps it from
+	// others for another Options.Visibility. Nil means that the broker has no such
+	// thing. It must return when its context ends.
+	Extend func(context.Context) error
+}
+
+// A PanicError is the error of work that panicked.
+type PanicError struct {
+	Value any
+	Stack []byte // of the goroutine, as debug.Stack has it
+}
+
+// Error implements error.
+func (e *PanicError) Error() string { return fmt.Sprintf("inbox: the work panicked: %v", e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// Permanent marks an error of the work that will be the same next time: the message
+// is a dead letter at once. Nil stays nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanent{err}
+}
