@@ -28,7 +28,7 @@ type Store interface {
 	// marks the lost, and returns how many it changed.
 	Sweep(ctx context.Context, limit int) (int, error)
 
-	// Caps says what the store can do. It never changes.
+	// Caps says what the store can do. It does not change while the store is in use.
 	Caps() Caps
 }
 

@@ -18,7 +18,8 @@ const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=sy
 
 // Open opens the database file, creating it and the table of records if they are
 // missing. The program's own tables may be in the same file: effects in them commit
-// together with their record. The caller closes the database.
+// together with their record. The caller closes the database. SQLite has one writer at
+// a time: a transaction of work keeps all other claims of the file waiting.
 func Open(ctx context.Context, file, table string) (*sql.DB, *sqlstore.Store, error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+pragmas)
 	if err != nil {

@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -15,6 +17,8 @@ type Dialect struct {
 	lock   string // first statement of a transaction; ? is the key, where there is one
 	tryKey bool   // lock returns whether it got the key; otherwise it waits for the database
 	number bool   // placeholders are $1, $2, …
+	group  bool   // one writer at a time, and a commit costs a sync: changes share them
+	check  func(context.Context, *sql.Conn, string) (flaws, error)
 }
 
 var (
@@ -24,14 +28,15 @@ var (
 	Postgres = Dialect{
 		name: "postgres", blob: "bytea", number: true, tryKey: true,
 		now:  "(floor(extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000)",
-		lock: "SELECT pg_try_advisory_xact_lock(?)",
+		lock: "SELECT pg_try_advisory_xact_lock(?)", check: checkPostgres,
 	}
 
 	// SQLite is SQLite 3.42 and later. Open it with WAL, synchronous=FULL and a busy
 	// timeout. A transaction takes the database's one write lock first, so that it
-	// never has to turn a read into a write.
+	// never has to turn a read into a write. Claims and changes that come together
+	// share a transaction, and its sync.
 	SQLite = Dialect{
-		name: "sqlite", blob: "blob",
+		name: "sqlite", blob: "blob", group: true, check: checkSQLite,
 		now:  "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000000)",
 		lock: "UPDATE {table} SET rev = rev WHERE id = x''",
 	}
@@ -66,7 +71,8 @@ const schema = `CREATE TABLE IF NOT EXISTS {table} (
 const index = `CREATE INDEX IF NOT EXISTS {index} ON {table} (due)`
 
 // Statements. The first claim of a key is one round trip: machine and statement
-// agree on what a new record is, and the suite checks it.
+// agree on what a new record is, and the suite checks it. The compare-and-set is on
+// the token too: a record that was deleted and made anew counts from 1 again.
 const (
 	insertNew = `INSERT INTO {table} (id, ` + columns + `)
 		SELECT ?, 1, ?, 1, ?, n / 1000, 1, ?, ?, n + ?, n, 0, 0, ?, n + ?, NULL FROM (SELECT {now} AS n) AS clock WHERE true
@@ -75,9 +81,9 @@ const (
 	selectNow = `SELECT {now}`
 	insertOne = `INSERT INTO {table} (id, ` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	updateOne = `UPDATE {table} SET rev = ?, version = ?, state = ?, guarantee = ?, token = ?, attempt = ?, fingerprint = ?, owner = ?,
-		lease_until = ?, created = ?, finished = ?, expires = ?, retention = ?, due = ?, payload = ? WHERE id = ? AND rev = ?`
-	deleteOne = `DELETE FROM {table} WHERE id = ? AND rev = ?`
-	selectDue = `SELECT id FROM {table} WHERE due <= {now} ORDER BY due LIMIT ?`
+		lease_until = ?, created = ?, finished = ?, expires = ?, retention = ?, due = ?, payload = ? WHERE id = ? AND rev = ? AND token = ?`
+	deleteOne = `DELETE FROM {table} WHERE id = ? AND rev = ? AND token = ?`
+	selectDue = `SELECT id FROM {table} WHERE due <= {now} AND version <= ? ORDER BY due LIMIT ?`
 )
 
 // A prepared Dialect has its statements written out for one table.

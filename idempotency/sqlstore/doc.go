@@ -7,6 +7,15 @@
 // the transaction from [From]), or [Store.BeginTx] and [Store.CompleteTx] in a
 // transaction of one's own.
 //
+// A handler tells the errors of its transaction with [Failed], so that it is run again
+// where the database asks for that. (contrib/pgxstore, on the same table, sees them
+// without being told.)
+//
+// On SQLite claims and changes that come together share a commit and its sync.
+//
+// [Store.Check], which [Store.Migrate] ends with, looks whether the database is set to
+// keep what it acknowledges.
+//
 // Moments are those of the database's clock, so the clocks of processes need not
 // agree.
 package sqlstore

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion/clock"
@@ -19,39 +20,53 @@ const recordVersion = 1
 type Store struct {
 	db      *sql.DB
 	dialect Dialect
+	table   string
 	sql     statements
+	group   *group // nil where each change is a transaction of its own
+	caps    atomic.Pointer[idempotency.Caps]
 }
 
 var _ idempotency.TxStore = (*Store)(nil)
 
-// New returns a store in the given table, which [Store.Migrate] creates. The error
-// is about the dialect or the table's name.
+// New returns a store in the given table, which [Store.Migrate] creates. It does not
+// ask the database anything. The error is about the dialect or the table's name.
 func New(db *sql.DB, d Dialect, table string) (*Store, error) {
-	s, err := d.statements(table)
+	texts, err := d.statements(table)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db, dialect: d, sql: s}, nil
+	s := &Store{db: db, dialect: d, table: table, sql: texts}
+	if d.group {
+		s.group = newGroup(db, texts)
+	}
+	s.caps.Store(unchecked)
+	return s, nil
 }
 
-// Migrate creates table and index if they are missing.
+// Migrate creates table and index if they are missing, and then is [Store.Check].
 func (s *Store) Migrate(ctx context.Context) error {
 	for _, text := range []string{s.sql.schema, s.sql.index} {
 		if _, err := s.db.ExecContext(ctx, text); err != nil {
 			return fmt.Errorf("sqlstore: migrate: %w", err)
 		}
 	}
-	return nil
+	return s.Check(ctx)
 }
-
-// Caps implements [idempotency.Store]. Whether the database syncs its log is its
-// configuration's business.
-func (s *Store) Caps() idempotency.Caps { return idempotency.Caps{Durable: true, ServerClock: true} }
 
 // A queryer is a database or a transaction.
 type queryer interface {
 	ExecContext(context.Context, string, ...any) (sql.Result, error)
+	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
 	QueryRowContext(context.Context, string, ...any) *sql.Row
+}
+
+// change makes a change, alone or together with others'. Nothing that do assigns may
+// be read after an error: do may still be under way.
+func (s *Store) change(ctx context.Context, do func(context.Context, queryer) error) error {
+	if s.group != nil {
+		return s.group.do(ctx, do)
+	}
+	return do(ctx, s.db)
 }
 
 // A row is a record as it was read: rev is zero if there is none.
@@ -69,11 +84,23 @@ var errContended = errors.New("sqlstore: the record changed too often")
 
 // Begin implements [idempotency.Store].
 func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Answer, error) {
-	if a, granted, err := s.beginNew(ctx, c); granted || err != nil {
+	got := new(idempotency.Answer)
+	err := s.change(ctx, func(ctx context.Context, q queryer) (err error) {
+		*got, err = s.begin(ctx, q, c)
+		return err
+	})
+	if err != nil {
+		return idempotency.Answer{}, err
+	}
+	return *got, nil
+}
+
+func (s *Store) begin(ctx context.Context, q queryer, c idempotency.Claim) (idempotency.Answer, error) {
+	if a, granted, err := s.beginNew(ctx, q, c); granted || err != nil {
 		return a, err
 	}
 	for range casTries {
-		old, err := s.load(ctx, s.db, c.ID)
+		old, err := s.load(ctx, q, c.ID)
 		if err != nil {
 			return idempotency.Answer{}, err
 		}
@@ -81,7 +108,7 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Ans
 		if !changed {
 			return a, nil
 		}
-		if written, err := s.write(ctx, s.db, c.ID, old, a.Record); err != nil || written {
+		if written, err := s.write(ctx, q, c.ID, old, a.Record); err != nil || written {
 			return a, err
 		}
 	}
@@ -89,13 +116,13 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Ans
 }
 
 // beginNew claims a key that has no record.
-func (s *Store) beginNew(ctx context.Context, c idempotency.Claim) (a idempotency.Answer, granted bool, err error) {
+func (s *Store) beginNew(ctx context.Context, q queryer, c idempotency.Claim) (a idempotency.Answer, granted bool, err error) {
 	due := c.Lease
 	if c.Guarantee == idempotency.Reexecute {
 		due += c.Retention
 	}
 	var created int64
-	err = s.db.QueryRowContext(ctx, s.sql.insertNew, c.ID[:], recordVersion, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
+	err = q.QueryRowContext(ctx, s.sql.insertNew, c.ID[:], recordVersion, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
 		int64(c.Lease), int64(c.Retention), int64(due)).Scan(&created)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, false, nil
@@ -110,8 +137,12 @@ func (s *Store) beginNew(ctx context.Context, c idempotency.Claim) (a idempotenc
 
 // Apply implements [idempotency.Store].
 func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Change) error {
+	return s.change(ctx, func(ctx context.Context, q queryer) error { return s.apply(ctx, q, ref, c) })
+}
+
+func (s *Store) apply(ctx context.Context, q queryer, ref idempotency.Ref, c idempotency.Change) error {
 	for range casTries {
-		old, err := s.load(ctx, s.db, ref.ID)
+		old, err := s.load(ctx, q, ref.ID)
 		if err != nil {
 			return err
 		}
@@ -119,7 +150,7 @@ func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 		if err != nil || !changed {
 			return err
 		}
-		if written, err := s.write(ctx, s.db, ref.ID, old, next); err != nil || written {
+		if written, err := s.write(ctx, q, ref.ID, old, next); err != nil || written {
 			return err
 		}
 	}
@@ -133,22 +164,34 @@ func (s *Store) Get(ctx context.Context, id idempotency.ID) (idempotency.Record,
 }
 
 // Sweep implements [idempotency.Store].
-func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
-	ids, err := s.due(ctx, limit)
+func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
+	n := new(int)
+	err := s.change(ctx, func(ctx context.Context, q queryer) (err error) {
+		*n, err = s.sweepDue(ctx, q, limit)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return *n, nil
+}
+
+func (s *Store) sweepDue(ctx context.Context, q queryer, limit int) (n int, err error) {
+	ids, err := s.due(ctx, q, limit)
 	for _, id := range ids {
 		if err != nil {
 			break
 		}
 		var swept bool
-		if swept, err = s.sweep(ctx, id); swept {
+		if swept, err = s.sweep(ctx, q, id); swept {
 			n++
 		}
 	}
 	return n, err
 }
 
-func (s *Store) due(ctx context.Context, limit int) (ids []idempotency.ID, err error) {
-	rows, err := s.db.QueryContext(ctx, s.sql.selectDue, limit)
+func (s *Store) due(ctx context.Context, q queryer, limit int) (ids []idempotency.ID, err error) {
+	rows, err := q.QueryContext(ctx, s.sql.selectDue, recordVersion, limit)
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: sweep: %w", err)
 	}
@@ -166,10 +209,10 @@ func (s *Store) due(ctx context.Context, limit int) (ids []idempotency.ID, err e
 }
 
 // sweep looks at one record. If it changed since, the next sweep will see.
-func (s *Store) sweep(ctx context.Context, id idempotency.ID) (bool, error) {
-	old, err := s.load(ctx, s.db, id)
+func (s *Store) sweep(ctx context.Context, q queryer, id idempotency.ID) (bool, error) {
+	old, err := s.load(ctx, q, id)
 	if errors.Is(err, idempotency.ErrUnreadable) {
-		return false, nil // a newer program's business
+		return false, nil // whoever can read it will see to it
 	}
 	if err != nil || old.rev == 0 {
 		return false, err
@@ -179,9 +222,9 @@ func (s *Store) sweep(ctx context.Context, id idempotency.ID) (bool, error) {
 	case !changed:
 		return false, nil
 	case next.State != idempotency.Absent:
-		return s.write(ctx, s.db, id, old, next)
+		return s.write(ctx, q, id, old, next)
 	}
-	return one(s.db.ExecContext(ctx, s.sql.deleteOne, id[:], old.rev))
+	return one(q.ExecContext(ctx, s.sql.deleteOne, id[:], old.rev, old.record.Token))
 }
 
 // load reads a record and the time. Without a record it asks for the time alone.
@@ -237,7 +280,7 @@ func (s *Store) write(ctx context.Context, q queryer, id idempotency.ID, old row
 	if old.rev == 0 {
 		return one(q.ExecContext(ctx, s.sql.insertOne, append([]any{id[:]}, values...)...))
 	}
-	return one(q.ExecContext(ctx, s.sql.updateOne, append(values, id[:], old.rev)...))
+	return one(q.ExecContext(ctx, s.sql.updateOne, append(values, id[:], old.rev, old.record.Token)...))
 }
 
 func one(res sql.Result, err error) (bool, error) {

@@ -19,13 +19,34 @@ type Entry struct {
 	old row
 }
 
-type txKey struct{}
+type workKey struct{}
+
+// A work is what the context of a run carries. It belongs to the run's goroutine, as
+// its transaction does.
+type work struct {
+	tx     *sql.Tx
+	group  *group // which waits until it ends, nil if none does
+	failed error  // what Failed was told
+}
 
 // From returns the transaction that the work of ctx runs in, nil if there is none.
 // It must be neither committed nor rolled back.
 func From(ctx context.Context) *sql.Tx {
-	tx, _ := ctx.Value(txKey{}).(*sql.Tx)
-	return tx
+	if w, _ := ctx.Value(workKey{}).(*work); w != nil {
+		return w.tx
+	}
+	return nil
+}
+
+// Failed tells the store of an error of the transaction that the work of ctx runs in.
+// An http.Handler should call it before it answers with an error of its own: if the
+// database asked for the transaction again (serialization failure, deadlock), that
+// answer is dropped and the handler runs anew, up to three times together. Other
+// errors change nothing. Work that returns its error to [Store.Do] need not call it.
+func Failed(ctx context.Context, err error) {
+	if w, _ := ctx.Value(workKey{}).(*work); w != nil && repeatable(err) {
+		w.failed = err
+	}
 }
 
 // ErrConflict says that another transaction finished the same key first. The
@@ -97,15 +118,25 @@ func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.C
 
 // Tx implements [idempotency.TxStore].
 func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
+	if s.group != nil {
+		leave, err := s.group.enter(ctx)
+		if err != nil {
+			return idempotency.Answer{}, err
+		}
+		defer leave()
+	}
 	for n := 1; ; n++ {
-		a, err := s.once(ctx, c, run)
+		a, err := s.once(ctx, c, run, n == txTries)
+		if s.group != nil {
+			s.group.check(err)
+		}
 		if n == txTries || !repeatable(err) {
 			return a, err
 		}
 	}
 }
 
-func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
+func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.Work, last bool) (idempotency.Answer, error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return idempotency.Answer{}, wrap("begin", err)
@@ -115,19 +146,25 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	if err != nil || e.Decision != idempotency.Run {
 		return e.Answer, err
 	}
-	res, verdict, err := run(context.WithValue(ctx, txKey{}, tx), e.Record)
+	w := &work{tx: tx, group: s.group}
+	res, verdict, err := run(context.WithValue(ctx, workKey{}, w), e.Record)
+	if err == nil && w.failed != nil && (verdict == idempotency.KeepResult || verdict == idempotency.Forget && !last) {
+		err = w.failed // an answer that comes of it is neither kept nor, while there are tries left, sent
+	}
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
 	switch verdict {
 	case idempotency.CommitResult:
-		err = s.commit(ctx, tx, e, res)
+		if err = s.commit(ctx, tx, e, res); w.failed != nil && aborted(err) {
+			err = w.failed
+		}
 	case idempotency.KeepResult:
 		if err = tx.Rollback(); err == nil {
 			err = s.keep(ctx, c, res)
 		}
 	default:
-		err = tx.Rollback()
+		tx.Rollback() // if it can't be said, the end of the connection says it
 	}
 	e.Record.Result = res
 	return e.Answer, err
@@ -186,8 +223,15 @@ func answered(err error) bool {
 const (
 	sqliteBusy       = 5 // the write lock was not to be had
 	sqliteLocked     = 6
+	sqliteIO         = 10
 	sqliteConstraint = 19
 )
+
+// aborted reports whether an earlier statement's error ended the transaction.
+func aborted(err error) bool {
+	var state sqlState
+	return errors.As(err, &state) && state.SQLState() == "25P02"
+}
 
 func repeatable(err error) bool {
 	if err == nil || errors.Is(err, idempotency.ErrCommitUnknown) {

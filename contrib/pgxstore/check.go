@@ -1,0 +1,46 @@
+package pgxstore
+
+import (
+	"context"
+
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// unchecked is what a store claims of which nothing is known.
+var unchecked = &idempotency.Caps{ServerClock: true, Warnings: []string{
+	"whether PostgreSQL keeps what it acknowledged was not looked at: call Migrate or Check before the store is used",
+}}
+
+// Caps implements [idempotency.Store]. Durable is false, with a warning, until
+// [Store.Check] or [Store.Migrate] has looked at the database.
+func (s *Store) Caps() idempotency.Caps { return *s.caps.Load() }
+
+// Check reads the database's settings, from which [Store.Caps] then says whether
+// records survive a crash of its machine. Call it, or Migrate, before the store is
+// given to a Handler. It sees the settings of one connection: what a program sets on
+// others it has to set on all.
+func (s *Store) Check(ctx context.Context) error {
+	var commit, fsync, pages string
+	var kind *string
+	if err := s.pool.QueryRow(ctx, s.sql.settings).Scan(&commit, &fsync, &pages, &kind); err != nil {
+		return wrap("check", err)
+	}
+	if kind == nil {
+		return wrap("check", errNoTable)
+	}
+	var flaws []string
+	if commit == "off" {
+		flaws = append(flaws, "synchronous_commit is off, so that PostgreSQL acknowledges what a crash may undo: turn it on for the role or database of the records")
+	}
+	if fsync == "off" {
+		flaws = append(flaws, "fsync is off, so that a power cut may destroy the whole database: turn it on in postgresql.conf")
+	}
+	if pages == "off" {
+		flaws = append(flaws, "full_page_writes is off, so that a power cut may leave half-written pages: turn it on in postgresql.conf")
+	}
+	if *kind != "p" {
+		flaws = append(flaws, "the table is unlogged or temporary, so that a crash empties it: ALTER TABLE … SET LOGGED")
+	}
+	s.caps.Store(&idempotency.Caps{Durable: len(flaws) == 0, ServerClock: true, Warnings: flaws})
+	return nil
+}

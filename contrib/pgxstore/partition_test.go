@@ -1,0 +1,236 @@
+package pgxstore
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testservers"
+)
+
+// through returns a pool whose connections go through a proxy of their own.
+func through(t testing.TB, dsn, addr string, conns int32) (*pgxpool.Pool, *proxy) {
+	t.Helper()
+	p := newProxy(t, addr)
+	return connect(t, strings.Replace(dsn, addr, p.addr(), 1), conns), p
+}
+
+// 46: the connection breaks when COMMIT was sent. Nobody can tell the two cases apart
+// but the database, whom the retry asks.
+func TestAnswersAreLost(t *testing.T) {
+	noLeaks(t)
+	server := testservers.StartPostgres(t)
+	witness := connect(t, server.DSN, 4)
+	for _, c := range []struct {
+		name    string
+		fault   fault
+		effects int // after the first request
+		replays bool
+	}{
+		{"before the server saw it", before, 0, false},
+		{"after the server committed", after, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := witness.Exec(t.Context(), "DROP TABLE IF EXISTS records"); err != nil {
+				t.Fatal(err)
+			}
+			pool, p := through(t, server.DSN, server.Addr, 1)
+			s := newShop(t, witness, open(t, pool, "records"))
+			s.work = status(201)
+			if w := s.post("warm", "x"); w.Code != 201 { // statements are prepared: what follows the work is COMMIT
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+			s.exec("DELETE FROM effects")
+			s.runs.Store(0)
+			s.work = func(w http.ResponseWriter, r *http.Request) {
+				p.set(c.fault, true, 0)
+				status(201)(w, r)
+			}
+			w := s.post("k", "x")
+			if w.Code != 503 || !strings.Contains(w.Body.String(), "outcome-unknown") || w.Header().Get("Retry-After") == "" || w.Header().Get("Location") != "" {
+				t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+			}
+			if n := p.heal(); n != 1 {
+				t.Errorf("%d faults, want 1", n)
+			}
+			s.wantEffects(c.effects)
+			s.work = status(201)
+			if w := s.post("k", "x"); w.Code != 201 || w.Body.String() != "body" || replayed(w) != c.replays {
+				t.Errorf("the retry: %d %s, replayed: %v", w.Code, w.Body, replayed(w))
+			}
+			s.wantEffects(1)
+			if s.runs.Load() == 1 != c.replays {
+				t.Errorf("%d runs", s.runs.Load())
+			}
+		})
+	}
+	t.Run("a claim's or a change's answer", func(t *testing.T) { repeatUnheard(t, server) })
+}
+
+// A claim whose answer was lost is the caller's own when he asks again.
+func repeatUnheard(t *testing.T, server *testservers.Server) {
+	pool, p := through(t, server.DSN, server.Addr, 1)
+	store := open(t, pool, "records")
+	begin(t, store, hold("warm"), idempotency.Run)
+	for _, f := range []fault{before, after} {
+		key := fmt.Sprint("k", f)
+		p.set(f, true, 0)
+		if a, err := store.Begin(t.Context(), hold(key)); err == nil {
+			t.Fatalf("%v without an answer", a.Decision)
+		}
+		a := begin(t, store, hold(key), idempotency.Run)
+		ref := idempotency.Ref{ID: hold(key).ID, Token: a.Record.Token}
+		p.set(f, true, 0)
+		if err := store.Apply(t.Context(), ref, complete); err == nil {
+			t.Fatal("a change without an answer")
+		}
+		if err := store.Apply(t.Context(), ref, complete); err != nil {
+			t.Errorf("a change that was repeated: %v", err)
+		}
+		begin(t, store, hold(key), idempotency.Replay)
+	}
+}
+
+// H: the network between service and database fails, in every way and for up to two
+// leases, while clients ask again and again. An effect is counted by its own table:
+// under hold it is written directly, for it is somebody else's database there.
+func TestPartitions(t *testing.T) {
+	noLeaks(t)
+	episodes := 24
+	if os.Getenv("GABION_SOAK") == "1" {
+		episodes = 100
+	}
+	server := testservers.StartPostgres(t, "max_connections=200")
+	witness := connect(t, server.DSN, 16)
+	open(t, witness, "records")
+	if _, err := witness.Exec(t.Context(), "CREATE TABLE effects (key text)"); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var hits atomic.Int64
+	room := make(chan struct{}, 8)
+	for n := range episodes {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			e := episode{T: t, key: fmt.Sprint("k", n), fault: fault(1 + n/2%5), guarantee: [...]idempotency.Guarantee{idempotency.Tx, idempotency.Hold}[n%2], witness: witness, hits: &hits}
+			e.pool, e.proxy = through(t, server.DSN, server.Addr, 4)
+			e.run()
+		})
+	}
+	all.Wait()
+	if n := hits.Load(); n < int64(episodes) {
+		t.Errorf("%d faults in %d episodes: nothing was tested", n, episodes)
+	}
+}
+
+const episodeLease = 300 * time.Millisecond
+
+type episode struct {
+	*testing.T
+	key       string
+	fault     fault
+	guarantee idempotency.Guarantee
+	witness   *pgxpool.Pool
+	pool      *pgxpool.Pool
+	proxy     *proxy
+	hits      *atomic.Int64
+	h         http.Handler
+
+	mu     sync.Mutex // guards bodies
+	bodies map[string]bool
+}
+
+func (e *episode) run() {
+	store, err := New(e.pool, "records")
+	if err != nil {
+		e.Error(err)
+		return
+	}
+	e.bodies = map[string]bool{}
+	e.h, err = idempotency.New(idempotency.Global, store, http.HandlerFunc(e.serve), idempotency.Config{
+		Guarantee: e.guarantee, Lease: episodeLease, MaxExecution: 2 * time.Second, StoreTimeout: episodeLease, Observer: quiet{},
+	})
+	if err != nil {
+		e.Error(err)
+		return
+	}
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for range 6 {
+				time.Sleep(rand.N(episodeLease))
+				e.ask()
+			}
+		})
+	}
+	time.Sleep(rand.N(episodeLease / 2))
+	e.proxy.set(e.fault, rand.IntN(2) == 0, rand.N(episodeLease))
+	time.Sleep(rand.N(2 * episodeLease))
+	e.hits.Add(int64(e.proxy.heal()))
+	all.Wait()
+	e.settle()
+}
+
+func (e *episode) serve(w http.ResponseWriter, r *http.Request) {
+	if tx := From(r.Context()); tx != nil {
+		if _, err := tx.Exec(r.Context(), "INSERT INTO effects VALUES ($1)", e.key); err != nil {
+			http.Error(w, "no effect", 500)
+			return
+		}
+	} else if _, err := e.witness.Exec(context.Background(), "INSERT INTO effects VALUES ($1)", e.key); err != nil {
+		e.Errorf("the witness: %v", err)
+	}
+	time.Sleep(rand.N(episodeLease / 10))
+	w.WriteHeader(201)
+	fmt.Fprintf(w, "%d", idempotency.Token(r.Context()))
+}
+
+func (e *episode) ask() *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	e.h.ServeHTTP(w, request(e.key, "x"))
+	if w.Code == 201 {
+		body, _ := io.ReadAll(w.Result().Body)
+		e.mu.Lock()
+		e.bodies[string(body)] = true
+		e.mu.Unlock()
+	}
+	return w
+}
+
+// settle asks until there is a last word, and compares it with the witness.
+func (e *episode) settle() {
+	var w *httptest.ResponseRecorder
+	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(episodeLease / 4) {
+		w = e.ask()
+		if w.Code == 201 || strings.Contains(w.Body.String(), "outcome-unknown") && w.Code == 409 || time.Now().After(limit) {
+			break
+		}
+	}
+	var effects int
+	if err := e.witness.QueryRow(context.Background(), "SELECT count(*) FROM effects WHERE key = $1", e.key).Scan(&effects); err != nil {
+		e.Error(err)
+	}
+	what := fmt.Sprintf("%s: %v, fault %d: %d %s", e.key, e.guarantee, e.fault, w.Code, w.Body)
+	switch {
+	case w.Code != 201 && (e.guarantee == idempotency.Tx || w.Code != 409): // I6
+		e.Errorf("%s: no last word", what)
+	case effects > 1, w.Code == 201 && effects != 1: // I1
+		e.Errorf("%s: %d effects", what, effects)
+	case len(e.bodies) > 1: // I3
+		e.Errorf("%s: bodies %v", what, e.bodies)
+	}
+	e.Logf("%s: %d effects", what, effects)
+}

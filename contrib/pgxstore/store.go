@@ -1,0 +1,241 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// A Store keeps records in one table. Make one with [New]. Safe for concurrent use.
+type Store struct {
+	pool *pgxpool.Pool
+	sql  statements
+	held held
+	caps atomic.Pointer[idempotency.Caps]
+}
+
+var _ idempotency.TxStore = (*Store)(nil)
+
+// New returns a store in the given table, which [Store.Migrate] creates. It does not
+// ask the database anything. The error is about the table's name.
+func New(pool *pgxpool.Pool, table string) (*Store, error) {
+	texts, err := write(table)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{pool: pool, sql: texts}
+	s.caps.Store(unchecked)
+	return s, nil
+}
+
+// Migrate creates table and index if they are missing, and then is [Store.Check].
+func (s *Store) Migrate(ctx context.Context) error {
+	for _, text := range []string{s.sql.schema, s.sql.index} {
+		if _, err := s.pool.Exec(ctx, text); err != nil {
+			return wrap("migrate", err)
+		}
+	}
+	return s.Check(ctx)
+}
+
+// casTries bounds how often a record is read anew because somebody changed it
+// meanwhile. Each time somebody else got ahead, so contention passes.
+const casTries = 32
+
+var errContended = errors.New("pgxstore: the record changed too often")
+
+// Begin implements [idempotency.Store].
+func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Answer, error) {
+	for range casTries {
+		a, done, err := s.begin(ctx, c)
+		if done || err != nil && !conflict(err) {
+			return a, err
+		}
+	}
+	return idempotency.Answer{}, errContended
+}
+
+// begin is not done when somebody else changed the record meanwhile.
+func (s *Store) begin(ctx context.Context, c idempotency.Claim) (a idempotency.Answer, done bool, err error) {
+	old, granted, err := s.claim(ctx, c)
+	switch {
+	case err != nil:
+		return a, false, err
+	case granted:
+		s.held.put(c.ID, old)
+		return idempotency.Answer{Decision: idempotency.Run, Record: old.record}, true, nil
+	case old.rev == 0:
+		return a, false, nil // another's claim was faster, and is there to be seen now
+	}
+	a, changed := old.record.Begin(c, old.now)
+	if !changed {
+		return a, true, nil
+	}
+	done, err = s.write(ctx, c.ID, old, a.Record, 0)
+	return a, done, err
+}
+
+// claim claims a key that has no record, or returns the record.
+func (s *Store) claim(ctx context.Context, c idempotency.Claim) (x row, granted bool, err error) {
+	due := c.Lease
+	if c.Guarantee == idempotency.Reexecute {
+		due += c.Retention
+	}
+	var created pgtype.Int8
+	sent := time.Now()
+	err = x.scan(s.pool.QueryRow(ctx, s.sql.claim, c.ID[:], recordVersion, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
+		int64(c.Lease), int64(c.Retention), int64(due)), &created)
+	x.sent = sent
+	if err != nil || !created.Valid {
+		return x, false, wrap("begin", err)
+	}
+	var none idempotency.Record
+	a, _ := none.Begin(c, clock.Instant(created.Int64))
+	x.rev, x.record = 1, a.Record
+	return x, true, nil
+}
+
+// Apply implements [idempotency.Store].
+func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Change) error {
+	if made, err := s.applyHeld(ctx, ref, c); made || err != nil {
+		return err
+	}
+	for range casTries {
+		old, err := s.load(ctx, s.pool, ref.ID)
+		if err != nil {
+			return err
+		}
+		next, changed, err := old.record.Apply(ref, c, old.now)
+		if err != nil || !changed {
+			return err
+		}
+		made, err := s.write(ctx, ref.ID, old, next, 0)
+		if made || err != nil && !conflict(err) {
+			return err
+		}
+	}
+	return errContended
+}
+
+// applyHeld makes a change to a record as it was left here, without reading it again:
+// the compare-and-set says whether it still is that record. It is not made, and
+// nothing happened, when that or the lease is in doubt.
+func (s *Store) applyHeld(ctx context.Context, ref idempotency.Ref, c idempotency.Change) (made bool, err error) {
+	old, found := s.held.take(ref)
+	now := old.now.Add(time.Since(old.sent)) // no earlier than the database's
+	if !found || c.Event == idempotency.Save || now >= old.record.LeaseUntil {
+		return false, nil
+	}
+	next, changed, err := old.record.Apply(ref, c, now)
+	if err != nil || !changed {
+		return false, nil // the record itself shall say so
+	}
+	made, err = s.write(ctx, ref.ID, old, next, now)
+	if conflict(err) {
+		return false, nil
+	}
+	return made, err
+}
+
+// write stores a record in place of what was read, and reports whether that was still
+// there. Moments that the change moved from at, unless that is zero, are moved to the
+// database's time of writing.
+func (s *Store) write(ctx context.Context, id idempotency.ID, old row, next idempotency.Record, at clock.Instant) (bool, error) {
+	args, err := values(id, old, next, at)
+	if err != nil {
+		return false, err
+	}
+	var lease int64
+	err = s.pool.QueryRow(ctx, s.sql.update, args...).Scan(&lease)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, wrap("write", err)
+	}
+	if next.State == idempotency.Running {
+		next.LeaseUntil = clock.Instant(lease)
+		s.held.put(id, row{rev: old.rev + 1, now: old.now, sent: old.sent, record: next})
+	}
+	return true, nil
+}
+
+// Get implements [idempotency.Store].
+func (s *Store) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
+	r, err := s.load(ctx, s.pool, id)
+	return r.record, err
+}
+
+// Sweep implements [idempotency.Store]. It takes two round trips.
+func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
+	changes, err := s.sweepable(ctx, limit)
+	if err != nil || changes.Len() == 0 {
+		return 0, err
+	}
+	results := s.pool.SendBatch(ctx, changes)
+	for range changes.Len() {
+		tag, err := results.Exec()
+		if err != nil {
+			break // Close has it
+		}
+		n += int(tag.RowsAffected())
+	}
+	switch err = results.Close(); {
+	case conflict(err):
+		return 0, nil // all of it was undone: somebody else is at it
+	case err != nil:
+		return 0, wrap("sweep", err)
+	}
+	return n, nil
+}
+
+// sweepable returns the changes to what is due.
+func (s *Store) sweepable(ctx context.Context, limit int) (*pgx.Batch, error) {
+	rows, err := s.pool.Query(ctx, s.sql.due, recordVersion, limit)
+	if err != nil {
+		return nil, wrap("sweep", err)
+	}
+	defer rows.Close()
+	changes := new(pgx.Batch)
+	for rows.Next() {
+		var b []byte
+		var old row
+		err := old.scan(rows, &b)
+		if errors.Is(err, idempotency.ErrUnreadable) {
+			continue // whoever can read it will see to it
+		}
+		if err != nil {
+			return nil, wrap("sweep", err)
+		}
+		id := idempotency.ID(b)
+		next, changed := old.record.Sweep(old.now)
+		switch {
+		case !changed:
+		case next.State == idempotency.Absent:
+			changes.Queue(s.sql.remove, id[:], old.rev, old.record.Token)
+		default:
+			values, err := values(id, old, next, 0)
+			if err != nil {
+				return nil, err
+			}
+			changes.Queue(s.sql.update, values...)
+		}
+	}
+	return changes, wrap("sweep", rows.Err())
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pgxstore: %s: %w", what, err)
+}

@@ -1,0 +1,288 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// An Entry is a claim inside a transaction. Nothing of it is in the table before
+// [Store.CompleteTx].
+type Entry struct {
+	idempotency.Answer
+	id  idempotency.ID
+	old row
+}
+
+type workKey struct{}
+
+// From returns the transaction that the work of ctx runs in, nil if there is none. It
+// is the store's to commit and to roll back: those two methods of it return
+// [ErrNotYours]. Like any pgx.Tx it is for one goroutine at a time, and it ends with
+// the work.
+func From(ctx context.Context) pgx.Tx {
+	if w, _ := ctx.Value(workKey{}).(*workTx); w != nil {
+		return w
+	}
+	return nil
+}
+
+// Why a transaction is not what the store needs.
+var (
+	// ErrConflict says that another transaction finished the same key first. The
+	// transaction must be rolled back; the next claim gets the other's result.
+	ErrConflict = errors.New("pgxstore: another transaction finished the key first")
+
+	// ErrNotYours says that work tried to end the transaction that it was given.
+	ErrNotYours = errors.New("pgxstore: the store ends this transaction, according to how its work ends")
+
+	errNoTable = errors.New("there is no such table: call Migrate")
+)
+
+// BeginTx claims a key as the first statement of a transaction of one's own.
+// Decision Run means: do the work, then CompleteTx, then commit; whatever else, roll
+// back. InProgress means that another transaction has the key.
+func (s *Store) BeginTx(ctx context.Context, tx pgx.Tx, c idempotency.Claim) (Entry, error) {
+	e, _, err := s.enter(ctx, new(pgx.Batch), tx.SendBatch, c)
+	return e, err
+}
+
+// start begins a transaction and claims a key in it.
+func (s *Store) start(ctx context.Context, conn *pgx.Conn, c idempotency.Claim) (Entry, pgx.Tx, error) {
+	b := new(pgx.Batch)
+	b.BeginTx(pgx.TxOptions{})
+	return s.enter(ctx, b, conn.SendBatch, c)
+}
+
+// enter sends the statements that claim a key, after those in b. The record is read
+// after its lock was taken, by a statement of its own: under READ COMMITTED it sees
+// what the lock's last holder committed.
+func (s *Store) enter(ctx context.Context, b *pgx.Batch, send func(context.Context, *pgx.Batch) pgx.BatchResults, c idempotency.Claim) (Entry, pgx.Tx, error) {
+	e := Entry{id: c.ID}
+	got := false
+	b.Queue(tryLock, lockOf(c.ID)).QueryRow(func(r pgx.Row) error { return r.Scan(&got) })
+	b.Queue(s.sql.load, c.ID[:]).QueryRow(func(r pgx.Row) error { return e.old.scan(r) })
+	e.old.sent = time.Now()
+	results := send(ctx, b)
+	tx := results.Tx()
+	if err := results.Close(); err != nil {
+		return e, tx, wrap("claim", err)
+	}
+	if !got {
+		e.Answer = idempotency.Answer{Decision: idempotency.InProgress}
+		return e, tx, nil
+	}
+	c.Recover = false // what was lost outside of transactions is found out there
+	e.Answer, _ = e.old.record.Begin(c, e.old.now)
+	return e, tx, nil
+}
+
+// completion returns the statement that stores the result.
+func (s *Store) completion(e Entry, res idempotency.Result) (text string, args []any, err error) {
+	at := e.old.now.Add(time.Since(e.old.sent))
+	ref := idempotency.Ref{ID: e.id, Token: e.Record.Token}
+	done, _, err := e.Record.Apply(ref, idempotency.Change{Event: idempotency.Complete, Result: res}, at)
+	if err != nil {
+		return "", nil, err
+	}
+	args, err = values(e.id, e.old, done, at)
+	if e.old.rev == 0 {
+		return s.sql.insert, args, err
+	}
+	return s.sql.update, args, err
+}
+
+// CompleteTx stores the result in the transaction in which the key was claimed. It
+// returns ErrConflict when another's result is there.
+func (s *Store) CompleteTx(ctx context.Context, tx pgx.Tx, e Entry, res idempotency.Result) error {
+	text, args, err := s.completion(e, res)
+	if err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, text, args...)
+	if err == nil && tag.RowsAffected() != 1 {
+		return ErrConflict
+	}
+	return wrap("complete", taken(err))
+}
+
+// taken makes ErrConflict of a record that was there before ours.
+func taken(err error) error {
+	if stateOf(err) == "23505" {
+		return fmt.Errorf("%w: %w", ErrConflict, err)
+	}
+	return err
+}
+
+// txTries is how often work runs whose transaction the database asked to repeat.
+const txTries = 3
+
+// Do runs work in a transaction with its record: its effects happen exactly once
+// for a key. If the answer's decision is Run, work ran and was committed; if it is
+// Replay, the record has the earlier result. An error of work rolls back. work may
+// run up to three times, when the database reports a serialization failure or a
+// deadlock, and only its last run counts.
+func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.Context, pgx.Tx) (idempotency.Result, error)) (idempotency.Answer, error) {
+	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Verdict, error) {
+		res, err := work(ctx, From(ctx))
+		return res, idempotency.CommitResult, err
+	})
+}
+
+// Tx implements [idempotency.TxStore]. Work whose transaction the database ended with a
+// serialization failure or a deadlock is repeated also when it made an answer of that
+// error and did not return it.
+func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
+	for n := 1; ; n++ {
+		a, err := s.once(ctx, c, run, n == txTries)
+		if n == txTries || !repeatable(err) {
+			return a, err
+		}
+	}
+}
+
+func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.Work, last bool) (idempotency.Answer, error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return idempotency.Answer{}, wrap("begin", err)
+	}
+	defer conn.Release() // closes a connection that is still in a transaction
+	e, tx, err := s.start(ctx, conn.Conn(), c)
+	defer rollback(ctx, tx) // also when run panics; does nothing after a commit
+	if err != nil || e.Decision != idempotency.Run {
+		return e.Answer, err
+	}
+	w := &workTx{Tx: tx}
+	res, verdict, err := w.run(ctx, run, e.Record)
+	if err != nil {
+		return idempotency.Answer{}, err
+	}
+	if lost := w.lost(); lost != nil && (verdict == idempotency.KeepResult || verdict == idempotency.Forget && !last) {
+		return idempotency.Answer{}, lost // an answer that comes of it is neither kept nor, while there are tries left, sent
+	}
+	switch verdict {
+	case idempotency.CommitResult:
+		if err = s.commit(ctx, tx, e, res); stateOf(err) == inFailedTransaction && w.failed != nil {
+			err = w.failed
+		}
+	case idempotency.KeepResult:
+		if err = tx.Rollback(ctx); err == nil {
+			err = s.keep(ctx, conn.Conn(), c, res)
+		}
+	default:
+		rollback(ctx, tx) // if it can't be said, the end of the connection says it
+	}
+	e.Record.Result = res
+	return e.Answer, err
+}
+
+// keep stores a result whose effects were rolled back.
+func (s *Store) keep(ctx context.Context, conn *pgx.Conn, c idempotency.Claim, res idempotency.Result) error {
+	e, tx, err := s.start(ctx, conn, c)
+	defer rollback(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if e.Decision != idempotency.Run {
+		return ErrConflict
+	}
+	return s.commit(ctx, tx, e, res)
+}
+
+// endTimeout bounds a rollback whose caller has gone. If it is too short the connection
+// is closed, which rolls back too.
+const endTimeout = 5 * time.Second
+
+// rollback ends a transaction that was not committed.
+func rollback(ctx context.Context, tx pgx.Tx) {
+	if tx == nil || tx.Conn() == nil || tx.Conn().PgConn().TxStatus() == idle {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	tx.Rollback(ctx)
+}
+
+// commit stores the result and commits. A new record goes along with COMMIT in one
+// round trip: if it can't be inserted, the database skips the COMMIT. A record that was
+// there has to be looked at in between, for an update of nothing is no error.
+func (s *Store) commit(ctx context.Context, tx pgx.Tx, e Entry, res idempotency.Result) error {
+	if e.old.rev != 0 {
+		if err := s.CompleteTx(ctx, tx, e, res); err != nil {
+			return err
+		}
+		return outcome(tx.Commit(ctx))
+	}
+	text, args, err := s.completion(e, res)
+	if err != nil {
+		return err
+	}
+	b := new(pgx.Batch)
+	b.Queue(text, args...)
+	var end pgconn.CommandTag
+	b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
+		end = tag
+		return nil
+	})
+	err = tx.SendBatch(ctx, b).Close()
+	if err == nil && end.String() == "ROLLBACK" {
+		err = pgx.ErrTxCommitRollback
+	}
+	return outcome(taken(err))
+}
+
+// outcome says what became of a COMMIT.
+func outcome(err error) error {
+	if err == nil || answered(err) {
+		return wrap("commit", err)
+	}
+	return fmt.Errorf("pgxstore: commit: %w: %w", idempotency.ErrCommitUnknown, err)
+}
+
+// answered reports whether an error of COMMIT means that nothing was committed: the
+// database says so, or nothing was sent. It does not when the connection (class 08),
+// the server (57, 58) or the database itself (XX) broke down meanwhile, nor with 40003,
+// by which the database says that it does not know.
+func answered(err error) bool {
+	if errors.Is(err, pgx.ErrTxCommitRollback) || pgconn.SafeToRetry(err) {
+		return true
+	}
+	state := stateOf(err)
+	return len(state) == 5 && state != "40003" && !slices.Contains([]string{"08", "57", "58", "XX"}, state[:2])
+}
+
+const (
+	idle   = 'I' // states of a connection (ReadyForQuery)
+	failed = 'E'
+
+	inFailedTransaction = "25P02"
+)
+
+// stateOf returns the SQLSTATE of the database's answer, empty if it is none.
+func stateOf(err error) string {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) {
+		return answer.Code
+	}
+	return ""
+}
+
+// conflict reports whether the database asks to try again.
+func conflict(err error) bool {
+	state := stateOf(err)
+	return state == "40001" || state == "40P01"
+}
+
+func repeatable(err error) bool {
+	if errors.Is(err, idempotency.ErrCommitUnknown) {
+		return false
+	}
+	return errors.Is(err, ErrConflict) || conflict(err)
+}

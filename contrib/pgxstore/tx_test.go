@@ -1,0 +1,552 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testservers"
+)
+
+func TestTx(t *testing.T) {
+	noLeaks(t)
+	pool := connect(t, testservers.Postgres(t), 20)
+	for _, c := range []struct {
+		name string
+		run  func(*shop)
+	}{
+		{"24 what a response means for effects and record", responses},
+		{"26 a panic rolls back", panics},
+		{"48 nothing is seen before COMMIT", heldBack},
+		{"3 concurrent duplicates have one effect", duplicates},
+		{"7 a duplicate is told at once that the first runs", inProgress},
+		{"an expired record gives way to a new run", expiredRecord},
+		{"a transaction of one's own", ownTransaction},
+		{"a snapshot taken too early ends in a conflict", earlySnapshot},
+		{"a claim outside of transactions wins, and the effects go", claimMeanwhile},
+		{"work cannot end its transaction, nor outlive it", endings},
+		{"rows that work left open roll back", openRows},
+		{"what a savepoint caught is the work's own business", savepoint},
+		{"a context that ends rolls back", cancelled},
+		{"47 every form of 40001 is repeated", everyForm},
+		{"47 three runs are enough", threeRuns},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := pool.Exec(t.Context(), "DROP TABLE IF EXISTS records"); err != nil {
+				t.Fatal(err)
+			}
+			c.run(newShop(t, pool, open(t, pool, "records")))
+		})
+	}
+}
+
+func responses(s *shop) {
+	for _, c := range []struct {
+		name          string
+		work          http.HandlerFunc
+		status        int // of the first request
+		effects, runs int // after two requests
+		again         int // status of the second request
+	}{
+		{"2xx commits", status(201), 201, 1, 1, 201},
+		{"500 rolls back and runs again", status(500), 500, 0, 2, 500},
+		{"429 rolls back and runs again", status(429), 429, 0, 2, 429},
+		{"4xx rolls back and is kept", status(422), 422, 0, 1, 422},
+		{"4xx commits when asked", func(w http.ResponseWriter, r *http.Request) {
+			idempotency.CommitError(r.Context())
+			status(402)(w, r)
+		}, 402, 1, 1, 402},
+		{"a body that is not kept commits", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Repeat("x", 5000))
+		}, 200, 1, 1, 409},
+		{"an error of the database that went unnoticed", func(w http.ResponseWriter, r *http.Request) {
+			From(r.Context()).Exec(r.Context(), "SELECT 1/0")
+			status(201)(w, r)
+		}, 503, 0, 2, 503},
+	} {
+		s.work = c.work
+		s.runs.Store(0)
+		s.exec("DELETE FROM effects")
+		key := strings.ReplaceAll(c.name, " ", "-")
+		first, second := s.post(key, "x"), s.post(key, "x")
+		if first.Code != c.status || second.Code != c.again {
+			s.Errorf("%s: %d, then %d: %s", c.name, first.Code, second.Code, second.Body)
+		}
+		if replayed(second) != (c.runs == 1 && c.again == c.status) {
+			s.Errorf("%s: replayed: %v", c.name, replayed(second))
+		}
+		s.wantEffects(c.effects)
+		s.wantRuns(int64(c.runs))
+		if got := s.post(key, "other").Code; c.effects == 1 && got != 422 { // 6
+			s.Errorf("%s: another request got %d", c.name, got)
+		}
+	}
+}
+
+func panics(s *shop) {
+	s.work = func(http.ResponseWriter, *http.Request) { panic("boom") }
+	func() {
+		defer func() {
+			if p := recover(); p != "boom" {
+				s.Errorf("panic %v", p)
+			}
+		}()
+		s.post("k", "x")
+	}()
+	s.wantEffects(0)
+	s.work = status(200)
+	if got := s.post("k", "x").Code; got != 200 {
+		s.Errorf("%d", got)
+	}
+	s.wantEffects(1)
+}
+
+// The witness is another connection: when the response leaves, it must see the effect.
+func heldBack(s *shop) {
+	w := &late{ResponseRecorder: httptest.NewRecorder(), leaves: func() { s.wantEffects(1) }}
+	s.work = func(inner http.ResponseWriter, r *http.Request) {
+		status(201)(inner, r)
+		inner.(http.Flusher).Flush()
+		if w.left {
+			s.Error("the response left before COMMIT")
+		}
+	}
+	s.h.ServeHTTP(w, request("k", "x"))
+	if !w.left || w.Code != 201 || w.Body.String() != "body" {
+		s.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+// A late response calls leaves before its first byte.
+type late struct {
+	*httptest.ResponseRecorder
+	left   bool
+	leaves func()
+}
+
+func (w *late) WriteHeader(status int) {
+	w.left = true
+	w.leaves()
+	w.ResponseRecorder.WriteHeader(status)
+}
+
+func duplicates(s *shop) {
+	s.work = status(201)
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			if w := s.post("k", "x"); w.Code != 201 || w.Body.String() != "body" {
+				s.Errorf("%d %s", w.Code, w.Body)
+			}
+		})
+	}
+	all.Wait()
+	s.wantEffects(1)
+	s.wantRuns(1)
+}
+
+func inProgress(s *shop) {
+	a, err := s.store.Do(s.Context(), claimOf("k"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
+		other := claimOf("k")
+		other.Fingerprint[0]++ // there is no row yet to tell that it is another request
+		a, err := s.store.Tx(ctx, other, nil)
+		if err != nil || a.Decision != idempotency.InProgress {
+			s.Errorf("%v, %v", a.Decision, err)
+		}
+		return idempotency.Result{}, add(ctx, tx)
+	})
+	if err != nil || a.Decision != idempotency.Run {
+		s.Errorf("%v, %v", a.Decision, err)
+	}
+	s.wantEffects(1)
+}
+
+func expiredRecord(s *shop) {
+	for n, end := range []string{"released", "expired", "replayed"} {
+		a, err := s.store.Do(s.Context(), claimOf("k"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
+			return idempotency.Result{Body: []byte(end)}, add(ctx, tx)
+		})
+		if want := [...]string{"released", "expired", "expired"}[n]; err != nil || string(a.Record.Result.Body) != want {
+			s.Errorf("%s: %v %q, %v", end, a.Decision, a.Record.Result.Body, err)
+		}
+		if n == 0 {
+			s.exec("UPDATE records SET expires = 1")
+		}
+	}
+	s.wantEffects(2)
+	s.exec("DELETE FROM records")
+	ref := idempotency.Ref{ID: claimOf("k").ID, Token: begin(s.T, s.store, hold("k"), idempotency.Run).Record.Token}
+	if err := s.store.Apply(s.Context(), ref, idempotency.Change{Event: idempotency.Release}); err != nil {
+		s.Fatal(err)
+	}
+	a, err := s.store.Do(s.Context(), claimOf("k"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
+		return idempotency.Result{}, add(ctx, tx)
+	})
+	if err != nil || a.Record.Attempt != 2 || a.Record.Token <= ref.Token {
+		s.Errorf("after a release: %+v, %v", a.Record, err)
+	}
+	s.wantEffects(3)
+}
+
+func ownTransaction(s *shop) {
+	for n, end := range []func(pgx.Tx, context.Context) error{pgx.Tx.Rollback, pgx.Tx.Commit, pgx.Tx.Rollback} {
+		tx, err := s.witness.Begin(s.Context())
+		if err != nil {
+			s.Fatal(err)
+		}
+		e, err := s.store.BeginTx(s.Context(), tx, claimOf("k"))
+		if want := [...]idempotency.Decision{idempotency.Run, idempotency.Run, idempotency.Replay}[n]; err != nil || e.Decision != want {
+			s.Fatalf("transaction %d: %v, %v", n, e.Decision, err)
+		}
+		if e.Decision == idempotency.Run {
+			add(s.Context(), tx)
+			if err := s.store.CompleteTx(s.Context(), tx, e, idempotency.Result{Body: []byte("ok")}); err != nil {
+				s.Fatal(err)
+			}
+		}
+		if err := end(tx, s.Context()); err != nil {
+			s.Fatal(err)
+		}
+	}
+	s.wantEffects(1)
+}
+
+// The primary key is the backstop: a transaction that sees the past finds no record.
+func earlySnapshot(s *shop) {
+	done := func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
+		return idempotency.Result{Body: []byte("first")}, add(ctx, tx)
+	}
+	for _, begun := range []string{"", "UPDATE records SET expires = 1"} { // inserted, and updated
+		tx, err := s.witness.BeginTx(s.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		if err == nil {
+			_, err = tx.Exec(s.Context(), "SELECT 1")
+		}
+		if err != nil {
+			s.Fatal(err)
+		}
+		if a, err := s.store.Do(s.Context(), claimOf("k"), done); err != nil || a.Decision != idempotency.Run {
+			s.Fatalf("%v, %v", a.Decision, err)
+		}
+		e, err := s.store.BeginTx(s.Context(), tx, claimOf("k"))
+		if err != nil || e.Decision != idempotency.Run {
+			s.Fatalf("%v, %v", e.Decision, err)
+		}
+		add(s.Context(), tx)
+		if err := s.store.CompleteTx(s.Context(), tx, e, idempotency.Result{Body: []byte("second")}); !repeatable(err) {
+			s.Errorf("%v", err)
+		}
+		tx.Rollback(s.Context())
+		if a, err := s.store.Do(s.Context(), claimOf("k"), done); err != nil || a.Decision != idempotency.Replay || string(a.Record.Result.Body) != "first" {
+			s.Errorf("%v, %v", a.Decision, err)
+		}
+		if begun == "" {
+			s.exec("UPDATE records SET expires = 1")
+		}
+	}
+	s.wantEffects(2)
+}
+
+// Such a claim takes no lock: only the primary key stands between it and a COMMIT that
+// is on its way together with the record.
+func claimMeanwhile(s *shop) {
+	runs := 0
+	a, err := s.store.Do(s.Context(), claimOf("k"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
+		runs++
+		other := hold("k")
+		other.Owner[0]++
+		begin(s.T, s.store, other, idempotency.Run)
+		return idempotency.Result{}, add(ctx, tx)
+	})
+	if err != nil || a.Decision != idempotency.InProgress || runs != 1 {
+		s.Errorf("%d runs: %v, %v", runs, a.Decision, err)
+	}
+	s.wantEffects(0)
+}
+
+func endings(s *shop) {
+	var outlived []pgx.Tx
+	var result pgx.Tx
+	a, err := s.store.Do(s.Context(), claimOf("k"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
+		if err := tx.Commit(ctx); !errors.Is(err, ErrNotYours) {
+			s.Errorf("commit: %v", err)
+		}
+		if err := tx.Rollback(ctx); !errors.Is(err, ErrNotYours) {
+			s.Errorf("rollback: %v", err)
+		}
+		nested, err := tx.Begin(ctx)
+		if err != nil {
+			return idempotency.Result{}, err
+		}
+		if err := errors.Join(add(ctx, nested), nested.Commit(ctx)); err != nil {
+			s.Errorf("a savepoint: %v", err)
+		}
+		result, _ = tx.Begin(ctx)
+		outlived = append(outlived, tx, result)
+		return idempotency.Result{}, nil
+	})
+	if err != nil || a.Decision != idempotency.Run {
+		s.Errorf("%v, %v", a.Decision, err)
+	}
+	for _, tx := range outlived {
+		var n int
+		_, queried := tx.Query(s.Context(), "SELECT 1")
+		for what, err := range map[string]error{
+			"exec": add(s.Context(), tx), "row": tx.QueryRow(s.Context(), "SELECT 1").Scan(&n), "query": queried,
+			"batch": tx.SendBatch(s.Context(), new(pgx.Batch)).Close(),
+		} {
+			if !errors.Is(err, pgx.ErrTxClosed) {
+				s.Errorf("%s after the end: %v", what, err)
+			}
+		}
+	}
+	if From(s.Context()) != nil {
+		s.Error("a transaction outside of work")
+	}
+	s.wantEffects(1)
+}
+
+func openRows(s *shop) {
+	_, err := s.store.Do(s.Context(), claimOf("k"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
+		add(ctx, tx)
+		tx.Query(ctx, "SELECT generate_series(1, 100000)")
+		return idempotency.Result{}, nil
+	})
+	if err == nil || errors.Is(err, idempotency.ErrCommitUnknown) {
+		s.Errorf("%v", err)
+	}
+	s.wantEffects(0)
+}
+
+func savepoint(s *shop) {
+	runs := 0
+	a, err := s.store.Tx(s.Context(), claimOf("savepoint"), func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Verdict, error) {
+		runs++
+		nested, err := From(ctx).Begin(ctx)
+		if err != nil {
+			return idempotency.Result{}, 0, err
+		}
+		_, err = nested.Exec(ctx, raise)
+		if stateOf(err) != "40001" {
+			s.Errorf("%v", err)
+		}
+		return idempotency.Result{Status: 422}, idempotency.KeepResult, nested.Rollback(ctx)
+	})
+	if err != nil || a.Decision != idempotency.Run || runs != 1 {
+		s.Errorf("%d runs: %v, %v", runs, a.Decision, err)
+	}
+}
+
+// raise is what a serialization failure looks like.
+const raise = `DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$`
+
+func cancelled(s *shop) {
+	ctx, cancel := context.WithCancel(s.Context())
+	_, err := s.store.Do(ctx, claimOf("k"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
+		err := add(ctx, tx)
+		cancel()
+		return idempotency.Result{}, err
+	})
+	if !errors.Is(err, context.Canceled) {
+		s.Errorf("%v", err)
+	}
+	s.wantEffects(0)
+}
+
+// Every way in which work can hear that its transaction has to be repeated, and what it
+// may then make of it.
+func everyForm(s *shop) {
+	for name, fail := range map[string]func(context.Context, pgx.Tx) error{
+		"exec": func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, raise); return err },
+		"row":  func(ctx context.Context, tx pgx.Tx) error { return tx.QueryRow(ctx, "SELECT again()").Scan(nil) },
+		"copy": func(ctx context.Context, tx pgx.Tx) error { return copyInto(ctx, tx) },
+		"rows": func(ctx context.Context, tx pgx.Tx) error { return drain(tx.Query(ctx, "SELECT again()")) },
+		"close": func(ctx context.Context, tx pgx.Tx) error {
+			rows, _ := tx.Query(ctx, "SELECT again()")
+			rows.Close()
+			return rows.Err()
+		},
+		"batch": func(ctx context.Context, tx pgx.Tx) error {
+			b := new(pgx.Batch)
+			b.Queue("SELECT again()")
+			return tx.SendBatch(ctx, b).Close()
+		},
+		"nested": func(ctx context.Context, tx pgx.Tx) error {
+			nested, err := tx.Begin(ctx)
+			if err == nil {
+				_, err = nested.Exec(ctx, raise)
+			}
+			return err
+		},
+	} {
+		for _, answer := range []int{500, 409, 201} { // forgotten, kept, committed
+			s.Run(fmt.Sprint(name, answer), func(t *testing.T) {
+				s.exec("CREATE OR REPLACE FUNCTION again() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$")
+				s.exec("CREATE TABLE IF NOT EXISTS refuses (n int CHECK (again() > n))")
+				s.exec("DELETE FROM effects")
+				s.runs.Store(0)
+				s.work = func(w http.ResponseWriter, r *http.Request) {
+					if s.runs.Load() < 3 {
+						if err := fail(r.Context(), From(r.Context())); stateOf(err) != "40001" {
+							t.Errorf("%v", err)
+						}
+						w.Header().Set("Leak", "yes")
+						http.Error(w, "leak", answer)
+						return
+					}
+					status(201)(w, r)
+				}
+				key := fmt.Sprint(name, answer)
+				if w := s.post(key, "x"); w.Code != 201 || w.Body.String() != "body" || w.Header().Get("Leak") != "" {
+					t.Errorf("%d %q %v", w.Code, w.Body, w.Header())
+				}
+				s.wantRuns(3)
+				s.wantEffects(1)
+				if w := s.post(key, "x"); !replayed(w) || w.Code != 201 {
+					t.Errorf("again: %d %q", w.Code, w.Body)
+				}
+			})
+		}
+	}
+}
+
+func drain(rows pgx.Rows, err error) error {
+	for rows.Next() {
+	}
+	return rows.Err()
+}
+
+func copyInto(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"refuses"}, []string{"n"}, pgx.CopyFromRows([][]any{{1}}))
+	return err
+}
+
+func threeRuns(s *shop) {
+	s.work = func(w http.ResponseWriter, r *http.Request) {
+		From(r.Context()).Exec(r.Context(), raise)
+		status(500)(w, r)
+	}
+	if w := s.post("k", "x"); w.Code != 500 || w.Body.String() != "body" {
+		s.Errorf("%d %q", w.Code, w.Body)
+	}
+	s.wantRuns(3)
+	s.wantEffects(0)
+	var answer *pgconn.PgError
+	_, err := s.store.Do(s.Context(), claimOf("d"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
+		tx.Exec(ctx, raise)
+		return idempotency.Result{}, nil
+	})
+	if !errors.As(err, &answer) || answer.Code != "40001" {
+		s.Errorf("%v", err)
+	}
+}
+
+// 47 for real: two transactions that can't both be, and the database says so at an
+// UPDATE (repeatable read), at COMMIT or before (serializable), or as a deadlock.
+func TestConflictingTransactions(t *testing.T) {
+	dsn := testservers.Postgres(t)
+	for _, c := range []struct {
+		level, left, right string
+	}{
+		{"repeatable read", "UPDATE accounts SET n = n + 1 WHERE id = 1", "UPDATE accounts SET n = n + 1 WHERE id = 1"},
+		{"serializable", "INSERT INTO accounts SELECT 10, sum(n) FROM accounts", "INSERT INTO accounts SELECT 11, sum(n) FROM accounts"},
+		{"read committed", "UPDATE accounts SET n = n + 1 WHERE id = 2", "UPDATE accounts SET n = n + 1 WHERE id = 1"},
+	} {
+		t.Run(c.level, func(t *testing.T) {
+			pool := connect(t, dsn, 8, "default_transaction_isolation", c.level, "deadlock_timeout", "10ms")
+			if _, err := pool.Exec(t.Context(), "DROP TABLE IF EXISTS records, accounts; CREATE TABLE accounts (id int, n int); INSERT INTO accounts VALUES (1, 0), (2, 0)"); err != nil {
+				t.Fatal(err)
+			}
+			s := newShop(t, pool, open(t, pool, "records"))
+			var both sync.WaitGroup // have begun: only then do they conflict
+			both.Add(2)
+			var once [2]sync.Once
+			s.work = func(w http.ResponseWriter, r *http.Request) {
+				side, text := 0, c.left
+				if r.Header.Get("Idempotency-Key") == "right" {
+					side, text = 1, c.right
+				}
+				tx := From(r.Context())
+				_, err := tx.Exec(r.Context(), "SELECT sum(n) FROM accounts")
+				if err == nil && c.level == "read committed" { // each takes the row that the other wants
+					_, err = tx.Exec(r.Context(), fmt.Sprintf("UPDATE accounts SET n = n + 1 WHERE id = %d", side+1))
+				}
+				once[side].Do(func() { both.Done(); both.Wait() })
+				if err == nil {
+					_, err = tx.Exec(r.Context(), text)
+				}
+				if err != nil {
+					w.Header().Set("Leak", "yes")
+					http.Error(w, err.Error(), 500)
+					return
+				}
+				status(201)(w, r)
+			}
+			var all sync.WaitGroup
+			for _, key := range []string{"left", "right"} {
+				all.Go(func() {
+					if w := s.post(key, "x"); w.Code != 201 || w.Body.String() != "body" || w.Header().Get("Leak") != "" {
+						t.Errorf("%s: %d %q %v", key, w.Code, w.Body, w.Header())
+					}
+				})
+			}
+			all.Wait()
+			s.wantEffects(2)
+			if n := s.runs.Load(); n < 3 {
+				t.Errorf("%d runs: they did not conflict", n)
+			}
+		})
+	}
+}
+
+// 37: PostgreSQL dies between the effect and COMMIT, and takes all sessions along.
+func TestBackendIsKilled(t *testing.T) {
+	pool := connect(t, testservers.Postgres(t), 4)
+	s := newShop(t, pool, open(t, pool, "records"))
+	first := checkpointer(pool)
+	s.work = func(w http.ResponseWriter, r *http.Request) {
+		if s.runs.Load() == 1 {
+			if err := syscall.Kill(int(From(r.Context()).Conn().PgConn().PID()), syscall.SIGKILL); err != nil {
+				t.Skipf("the server's process can't be killed: %v", err)
+			}
+			From(r.Context()).Exec(r.Context(), "SELECT pg_sleep(60)") // until the server notices
+		}
+		status(201)(w, r)
+	}
+	if w := s.post("k", "x"); w.Code != 503 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for range 3000 { // it ends all its processes and recovers from its log
+		if now := checkpointer(pool); now != 0 && now != first {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.wantEffects(0)
+	if w := s.post("k", "x"); w.Code != 201 || replayed(w) {
+		t.Errorf("the retry: %d %s", w.Code, w.Body)
+	}
+	s.wantEffects(1)
+	if w := s.post("k", "x"); w.Code != 201 || !replayed(w) {
+		t.Errorf("the third: %d %s", w.Code, w.Body)
+	}
+}
+
+// checkpointer returns the id of a process that lives as long as the others do, zero
+// while there is none.
+func checkpointer(pool *pgxpool.Pool) (pid int) {
+	pool.QueryRow(context.Background(), "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'").Scan(&pid)
+	return pid
+}
