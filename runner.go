@@ -189,9 +189,16 @@ func (r *runner) finish() {
 
 // failure makes the error that the caller sees, or nil.
 func (r *runner) failure(last error) error {
-	v := r.call.Verdict()
-	if v.Reason == policy.None {
+	if r.call.Succeeded() {
 		return last // nil, unless a classifier called an error a success
+	}
+	return r.failed(last)
+}
+
+func (r *runner) failed(last error) error {
+	v := r.call.Verdict()
+	if v.Reason == policy.None { // it has not ended
+		return last
 	}
 	if r.ctx.Err() != nil {
 		last = withCause(last, context.Cause(r.ctx))

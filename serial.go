@@ -25,7 +25,9 @@ func (s *sending[T]) drive() (T, *Attempt, error) {
 		s.publish()
 		switch s.step.Verb {
 		case policy.Send:
-			now = s.send(now)
+			if now = s.send(now); s.call.Over() {
+				return s.answer()
+			}
 		case policy.Wait:
 			if s.have {
 				s.supersede(now)

@@ -363,6 +363,9 @@ func (c *Call) Hedges() bool { return c.hedging }
 // Over reports whether the call has ended: Next says Return from now on.
 func (c *Call) Over() bool { return c.phase == over }
 
+// Succeeded reports whether the call has ended well.
+func (c *Call) Succeeded() bool { return c.phase == over && c.reason == None }
+
 // Resting reports whether the call waits before it makes another attempt. The
 // result of the attempt before is no longer wanted then, and if it is still open
 // it must be released before the next Next.
