@@ -20,10 +20,17 @@ func Ln(x float64) float64 {
 	}
 	z := (m - 1) / (m + 1) // |z| < 0.1716, and ln m = 2 artanh z
 	w := float64(z * z)
-	s := 0.0
-	for k := 21; k >= 1; k -= 2 {
-		s = float64(s*w) + 1/float64(k)
-	}
+	s := 1.0 / 21 // written out: a loop would divide each time
+	s = float64(s*w) + 1.0/19
+	s = float64(s*w) + 1.0/17
+	s = float64(s*w) + 1.0/15
+	s = float64(s*w) + 1.0/13
+	s = float64(s*w) + 1.0/11
+	s = float64(s*w) + 1.0/9
+	s = float64(s*w) + 1.0/7
+	s = float64(s*w) + 1.0/5
+	s = float64(s*w) + 1.0/3
+	s = float64(s*w) + 1
 	ln := float64(2 * float64(z*s))
 	return float64(float64(e)*ln2High) + (ln + float64(float64(e)*ln2Low))
 }
