@@ -62,8 +62,17 @@ check: ## gofmt, go vet, the house's own tests, tidy go.mod files, golangci-lint
 	@echo "PASS: check"
 
 .PHONY: bench
-bench: ## Run gabion beside its peers and write docs/performance.md, in under 10 minutes (ARGS="-quick" to see it work)
+bench: ## Run gabion beside its peers and write docs/performance.md and docs/stores.md, in some 10 minutes (ARGS="-quick" to see it work)
 	@cd e2e/bench && go run ./report $(ARGS)
+	@cd e2e/stores && go run ./report $(ARGS)
+
+.PHONY: example
+example: ## Add amounts exactly once while the server is killed (DATABASE_URL=... for PostgreSQL too)
+	@cd examples/balance && go run . $(ARGS)
+
+.PHONY: lab-verify
+lab-verify: ## Reproduce published results in the lab and compare, in under a minute
+	@cd cmd/gabion && GOWORK=off go run . lab verify
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s) each

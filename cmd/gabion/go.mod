@@ -4,9 +4,12 @@ go 1.26.0
 
 require (
 	github.com/gabion-go/gabion v0.0.0
+	github.com/gabion-go/gabion/contrib/boltstore v0.0.0
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	golang.org/x/term v0.47.0
 )
+
+require go.etcd.io/bbolt v1.5.0 // indirect
 
 require (
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
@@ -16,4 +19,7 @@ require (
 	golang.org/x/text v0.14.0 // indirect
 )
 
-replace github.com/gabion-go/gabion => ../..
+replace (
+	github.com/gabion-go/gabion => ../..
+	github.com/gabion-go/gabion/contrib/boltstore => ../../contrib/boltstore
+)

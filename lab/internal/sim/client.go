@@ -53,8 +53,8 @@ func (s *sim) startFleet(i int) {
 func (s *sim) nextArrival(i int) {
 	f := &s.fleets[i]
 	if f.Loop == Trace {
-		if f.trace < len(f.At) && f.At[f.trace] < s.world.Duration {
-			s.at(clock.Instant(f.At[f.trace]), evArrival, uint32(i), 0)
+		if at, ok := f.recorded(f.trace); ok && at < s.world.Duration {
+			s.at(clock.Instant(at), evArrival, uint32(i), 0)
 			f.trace++
 		}
 		return
@@ -87,19 +87,22 @@ func (s *sim) request(i int, who uint32) {
 	}
 	j := s.newJob(&f.plan)
 	j.fleet, j.client, j.instance = int32(i), who, int(who)/f.group
-	j.id = uint64(i+1)<<40 | f.made
+	j.id = jobID(i, f.made)
 	s.rec.offered(s, i)
 	s.runJob(j)
 }
 
-// renew replaces a client whose session is over.
+// renew replaces a client whose session is over. What it shares with others stays.
 func (s *sim) renew(f *fleet, who uint32) {
 	if f.spent[who]++; int(f.spent[who]) <= f.Session {
 		return
 	}
 	f.spent[who] = 1
+	if f.group > 1 {
+		return
+	}
 	for _, e := range f.plan.edges {
-		s.edges[e].states[int(who)/f.group] = nil
+		s.edges[e].forget(int(who) / f.group)
 	}
 }
 
@@ -120,17 +123,23 @@ type job struct {
 	pending   int
 	good, bad int
 	failed    bool
-	late      bool // the deadline has passed
 }
 
 func (s *sim) newJob(p *plan) *job {
 	i, gen, j := s.jobs.take()
 	*j = job{self: i, gen: gen, plan: p, began: s.now, deadline: clock.Never, fleet: -1}
 	if p.Deadline > 0 {
-		j.deadline = s.now.Add(p.Deadline)
-		s.at(j.deadline, evJob, i, gen)
+		j.deadline = s.now.Add(p.Deadline) // its calls have it too, and end it
 	}
 	return j
+}
+
+// who is which of the fleet's clients or of the service's replicas does the job.
+func (j *job) who() int {
+	if j.fleet >= 0 {
+		return int(j.client)
+	}
+	return j.instance
 }
 
 // runJob begins the next step, or ends the job.
@@ -158,9 +167,9 @@ func (s *sim) runJob(j *job) {
 	s.endJob(j)
 }
 
-// called is told of every call's end.
-func (s *sim) called(j *job, ok bool) {
-	if j.pending == 0 {
+// called is told of every call's end, and of which step it was a call.
+func (s *sim) called(j *job, step int, ok bool) {
+	if j.pending == 0 || j.step != step {
 		return // the step was decided before
 	}
 	if ok {
@@ -168,9 +177,8 @@ func (s *sim) called(j *job, ok bool) {
 	} else {
 		j.bad++
 	}
-	step := &j.plan.Steps[j.step]
-	n := max(step.Fan, 1)
-	need := step.Quorum
+	n := max(j.plan.Steps[step].Fan, 1)
+	need := j.plan.Steps[step].Quorum
 	if need <= 0 {
 		need = n
 	}
@@ -186,17 +194,13 @@ func (s *sim) called(j *job, ok bool) {
 	s.runJob(j)
 }
 
-func (s *sim) jobDeadline(j *job) {
-	j.late = true // its calls have the same deadline, and end it
-}
-
 func (s *sim) endJob(j *job) {
 	ok := !j.failed
 	if j.fleet >= 0 {
 		f := &s.fleets[j.fleet]
 		s.rec.answered(s, j, ok)
 		if f.Loop == Closed {
-			s.at(s.now.Add(f.Think.Draw(&f.thinks)), evClient, j.client, uint32(j.fleet))
+			s.at(s.now.Add(s.pause(f, j)), evClient, j.client, uint32(j.fleet))
 		}
 		s.jobs.put(j.self)
 		return
@@ -206,6 +210,18 @@ func (s *sim) endJob(j *job) {
 	if a != nil { // else its replica has restarted
 		s.finished(a, ok)
 	}
+}
+
+// breath is how long a client of a closed fleet waits at least after a call that
+// was refused in the instant in which it was made: time would stand still otherwise.
+const breath = time.Millisecond
+
+func (s *sim) pause(f *fleet, j *job) time.Duration {
+	pause := f.Think.Draw(&f.thinks)
+	if s.now == j.began {
+		pause = max(pause, breath)
+	}
+	return pause
 }
 
 // call is one call of a dependency: the machine, and what the world needs to know.
@@ -222,11 +238,15 @@ type facts struct {
 	self, gen uint32
 	edge      int
 	job, jgen uint32
+	step      int // of the job
+	who       int // which of its caller's clients or replicas
 	id        uint64
 	refs      int // attempts that still know it
 	sent      int
-	effects   int  // how often the work was done
-	over, ok  bool // the caller has its answer
+	effects   int         // how often the work was done
+	over, ok  bool        // the caller has its answer
+	log       *policy.Log // nil unless its client is watched
+	tape      *Recorded   // nil unless its attempts were recorded
 }
 
 // Wake implements bulkhead.Waker.
@@ -235,14 +255,23 @@ func (c *call) Wake() { c.sim.at(c.sim.now, evWake, c.self, c.gen) }
 func (s *sim) startCall(j *job, e int, k uint64) {
 	i, gen, c := s.calls.take()
 	c.sim, c.out = s, c.out[:0]
-	c.facts = facts{self: i, gen: gen, edge: e, job: j.self, jgen: j.gen}
-	c.id = j.id*0x9e3779b97f4a7c15 + uint64(j.step)<<16 + k + 1
+	c.facts = facts{self: i, gen: gen, edge: e, job: j.self, jgen: j.gen, step: j.step, who: j.who()}
+	c.id = callID(j.id, j.step, k)
 	ed := &s.edges[e]
 	p := policy.Params{Safe: !ed.Unsafe || ed.Keyed, Waker: c, Priority: ed.Priority}
 	if j.deadline != clock.Never {
 		p.Deadline = j.deadline
 	}
-	c.machine.Begin(s.state(e, j.instance), s.now, &p)
+	if c.tape = s.recorded(j); c.tape != nil {
+		p = c.tape.Params
+		p.Waker, p.Log = c, nil
+	}
+	st := s.state(e, j.instance)
+	if s.watch != nil && j.fleet >= 0 && int(j.fleet) == s.watch.Fleet && j.client == s.watch.Client {
+		c.log = new(policy.Log)
+		p.Log = c.log
+	}
+	c.machine.Begin(st, s.now, &p)
 	ed.n.Calls++
 	s.step(c)
 }
@@ -253,6 +282,9 @@ func (s *sim) step(c *call) {
 		return
 	}
 	c.machine.NextInto(s.now, &c.step)
+	if c.log != nil {
+		s.tell(c)
+	}
 	switch c.step.Verb {
 	case policy.Send:
 		s.send(c, &c.step.Ticket)
@@ -309,7 +341,7 @@ func (s *sim) send(c *call, t *policy.Ticket) {
 	c.sent++
 	a.try = c.sent
 	a.priority = int8(e.Priority)
-	a.draws = draw.New(s.seed, forNetwork, c.id<<6+uint64(c.sent))
+	a.draws = draw.New(s.seed, forNetwork, attemptID(c.id, c.sent))
 	c.out = append(c.out, i)
 	c.refs++
 	a.expires = clock.Never
@@ -317,9 +349,13 @@ func (s *sim) send(c *call, t *policy.Ticket) {
 		a.expires = t.Deadline
 	}
 	s.rec.attempted(s, e, a)
-	if a.draws.Yes(e.Loss) {
+	switch {
+	case c.tape != nil:
+		s.play(c, a)
+	case a.draws.Yes(e.Loss):
+		e.n.Astray++
 		a.there = false
-	} else {
+	default:
 		s.at(s.now.Add(e.Network.Draw(&a.draws)), evArrive, i, gen)
 	}
 	if t.Deadline != clock.Never {
@@ -331,7 +367,7 @@ func (s *sim) send(c *call, t *policy.Ticket) {
 func (s *sim) home(a *attempt) {
 	a.there = false
 	if a.out {
-		o := a.answer.outcome(a.after)
+		o := s.brought(a)
 		s.settle(a, &o)
 		return
 	}
@@ -366,6 +402,9 @@ func (s *sim) comeHome(c *call, a *attempt, o *policy.Outcome) {
 		}
 	}
 	c.machine.SettleFrom(s.now, &a.ticket, o)
+	if c.log != nil {
+		s.tell(c)
+	}
 }
 
 // returned is the end of a call for its caller. Attempts that are still out are
@@ -381,12 +420,12 @@ func (s *sim) returned(c *call) {
 		c.refs--
 	}
 	s.rec.returned(s, c, &v)
-	ok, job, jgen := c.ok, c.job, c.jgen
+	ok, job, jgen, step := c.ok, c.job, c.jgen, c.facts.step
 	if c.refs == 0 {
-		s.calls.put(c.self)
+		s.forget(c)
 	}
 	if j := s.jobs.get(job, jgen); j != nil {
-		s.called(j, ok)
+		s.called(j, step, ok)
 	}
 }
 
@@ -399,7 +438,12 @@ func (s *sim) release(a *attempt) {
 	c := s.calls.at(a.call)
 	s.attempts.put(a.self)
 	if c.refs--; c.refs == 0 && c.over {
-		s.rec.forgotten(s, c)
-		s.calls.put(c.self)
+		s.forget(c)
 	}
+}
+
+// forget frees a call that nobody knows any more.
+func (s *sim) forget(c *call) {
+	s.rec.forgotten(s, c)
+	s.calls.put(c.self)
 }

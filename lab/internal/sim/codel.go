@@ -31,11 +31,12 @@ func (q *queue) codel(s *sim, v *service, a *attempt) bool {
 	}
 	if !q.dropping {
 		q.dropping = true
-		if s.now.Sub(q.dropNext) < interval && q.count > 2 { // it was dropping a moment ago
-			q.count -= 2
-		} else {
-			q.count = 1
+		needed := q.count - q.lastCount // what it took the last time
+		q.count = 1
+		if needed > 1 && s.now.Sub(q.dropNext) < 16*interval {
+			q.count = needed
 		}
+		q.lastCount = q.count
 		q.dropNext = s.now.Add(control(interval, q.count))
 		return true
 	}

@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/clock"
-	"github.com/gabion-go/gabion/lab/internal/draw"
 )
 
 // activeFault is a Fault that has begun and not ended.
 type activeFault struct {
 	*Fault
-	index int
-	since clock.Instant
+	index  int
+	since  clock.Instant
+	limits *limiters
 }
 
 // fault begins (gen 0) or ends (gen 1) a fault.
@@ -23,9 +23,9 @@ func (s *sim) fault(i int, gen uint32) {
 		return
 	}
 	s.rec.faulted(s, f)
-	s.at(s.now.Add(f.For), evFault, uint32(i), 1)
+	s.atFault(s.now.Add(f.For), i, 1)
 	if until := f.until(s.world); f.Period > 0 && s.now.Add(f.Period) <= until {
-		s.at(s.now.Add(f.Period), evFault, uint32(i), 0)
+		s.atFault(s.now.Add(f.Period), i, 0)
 	}
 	switch f.Kind {
 	case ClientRestart:
@@ -37,8 +37,13 @@ func (s *sim) fault(i int, gen uint32) {
 		fallthrough
 	default:
 		v := &s.services[f.Service]
-		v.active = append(v.active, activeFault{f, i, s.now})
+		v.active = append(v.active, activeFault{Fault: f, index: i, since: s.now, limits: new(limiters)})
 	}
+}
+
+func (s *sim) atFault(at clock.Instant, i int, gen uint32) {
+	s.troubled++
+	s.at(at, evFault, uint32(i), gen)
 }
 
 func (f *Fault) until(w *World) clock.Instant {
@@ -85,11 +90,7 @@ func (s *sim) strikes(f *activeFault, a *attempt) bool {
 	if share <= 0 {
 		share = 1
 	}
-	if share*size >= 1 {
-		return true
-	}
-	d := draw.New(s.seed, forFaults, uint64(f.index)<<56^(s.calls.at(a.call).id<<6+uint64(a.try)))
-	return d.Yes(float64(share * size))
+	return struck(s.seed, f.index, s.calls.at(a.call).id, a.try, float64(share*size))
 }
 
 // troubles says what faults make of a request before there is any work.
@@ -114,7 +115,7 @@ func (s *sim) troubles(v *service, a *attempt) (ans answer, after time.Duration,
 				return f.refusal(), f.After, false
 			}
 		case RateLimit:
-			if ok, after := s.limit(v, &f.Limit, a); !ok {
+			if ok, after := s.limit(f.limits, &f.Limit, a); !ok {
 				return throttled, after, false
 			}
 		case Skew:
@@ -178,20 +179,25 @@ func (s *sim) fails(v *service, a *attempt) (f failure) {
 }
 
 func (f *Fault) kind() answer {
-	if f.Status == 500 || f.Status == 0 {
+	if f.Status == 500 {
 		return failed
 	}
 	return f.refusal()
 }
 
-// restart loses everything that is under way at the replicas.
+// restart loses everything that is under way at the replicas, and all that they
+// know of the services below.
 func (s *sim) restart(v *service, f *Fault) {
 	for i := range v.replicas {
 		r := &v.replicas[i]
 		if !f.hits(i) {
 			continue
 		}
-		r.busy, r.waiting = 0, queue{}
+		v.move(s.now, r, -r.busy)
+		r.waiting = queue{}
+		for _, e := range v.plan.edges {
+			s.edges[e].forget(i)
+		}
 	}
 	var lost []*attempt
 	s.attempts.each(func(a *attempt) {
@@ -201,10 +207,29 @@ func (s *sim) restart(v *service, f *Fault) {
 	})
 	for _, a := range lost {
 		v.n.Lost++
+		if a.stage == working {
+			v.n.Wasted += s.now.Sub(a.started)
+		}
 		s.attempts.slot(a.self).gen++ // what was scheduled for it is stale
 		a.gen = s.attempts.slot(a.self).gen
 		s.rearm(a)
 		s.reply(a, broken, 0)
+	}
+	s.orphans()
+}
+
+// orphans ends the calls that lost replicas had made.
+func (s *sim) orphans() {
+	var lost []*call
+	s.calls.each(func(c *call) {
+		j := s.jobs.get(c.job, c.jgen)
+		if !c.over && j != nil && j.fleet < 0 && s.attempts.get(j.attempt, j.agen) == nil {
+			lost = append(lost, c)
+		}
+	})
+	for _, c := range lost {
+		c.machine.Cancel(s.now)
+		s.step(c)
 	}
 }
 
@@ -220,18 +245,13 @@ func (s *sim) rearm(a *attempt) {
 func (s *sim) restartClients(i int) {
 	f := &s.fleets[i]
 	for _, e := range f.plan.edges {
-		clear(s.edges[e].states)
+		s.edges[e].forgetAll()
 	}
 }
 
 // reload gives the clients of a fleet other rules, as a new file does.
 func (s *sim) reload(f *Fault) {
 	for _, e := range s.fleets[f.Fleet].plan.edges {
-		s.edges[e].rules = f.Rules
-		for _, st := range s.edges[e].states {
-			if st != nil {
-				st.Reload(s.now, f.Rules)
-			}
-		}
+		s.edges[e].reload(s.now, f.Rules)
 	}
 }

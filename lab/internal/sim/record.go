@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/gabion-go/gabion/breaker"
@@ -20,6 +18,7 @@ type Counts struct {
 	ByTry    [Tries]int64
 	Good     int64                   // calls that succeeded
 	Ended    map[policy.Reason]int64 // calls by why they ended; None is success
+	Astray   int64                   // attempts that were lost on their way to the service
 	Hedges   int64
 	HedgeWon int64
 	Local    int64 // calls that ended without an attempt
@@ -36,6 +35,7 @@ type Work struct {
 	Expired     int64 // out of the queue, since their caller's time was over
 	Lost        int64 // in a restart
 	LostAnswers int64
+	Failed      int64         // work that came to nothing
 	Effects     int64         // pieces of work done
 	Duplicates  int64         // of these, done before for the same call
 	Replays     int64         // answered again without work
@@ -49,6 +49,7 @@ func (w *Work) spent(s *sim, a *attempt, c *call) {
 	t := s.now.Sub(a.started)
 	if a.out && !c.over {
 		w.Useful += t
+		s.rec.here(s).Useful[a.service] += int64(t)
 	} else {
 		w.Wasted += t
 	}
@@ -64,7 +65,7 @@ type Bin struct {
 	Latency  Hist    // of what ended, failures included
 	Attempts []int64 // for each service
 	ByTry    [Tries]int64
-	Useful   []int64 // nanoseconds of work done, for each service
+	Useful   []int64 // nanoseconds of work that ended and whose answer somebody waited for, for each service
 	Queue    []int64 // who waits when the bin ends, for each service
 	Open     []int64 // breakers that refuse when the bin ends, of those looked at, for each edge
 	Looked   []int64
@@ -75,9 +76,8 @@ type Bin struct {
 type recorder struct {
 	width  time.Duration
 	bins   []Bin
-	fleets []FleetCounts
-	edges  []Counts
-	work   []Work
+	phases []Phase // one more than there are cuts
+	phase  int     // the one that now is in
 	faults []Window
 	events uint64
 	begun  int64 // jobs of clients
@@ -96,6 +96,14 @@ type FleetCounts struct {
 	Ghosts                   int64 // calls that failed for the client and were done nevertheless
 }
 
+// Phase is what happened between two cuts. What fleets saw counts to the phase in
+// which the work began, all else to that in which it happened.
+type Phase struct {
+	Fleets   []FleetCounts
+	Edges    []Counts
+	Services []Work
+}
+
 // Window is a time in which something is wrong.
 type Window struct {
 	From, To time.Duration
@@ -107,16 +115,44 @@ func (r *recorder) begin(s *sim) {
 	if r.width <= 0 {
 		r.width = time.Second
 	}
-	r.fleets = make([]FleetCounts, len(s.fleets))
-	r.edges = make([]Counts, len(s.edges))
-	r.work = make([]Work, len(s.services))
+	r.phases = make([]Phase, len(s.world.Cuts)+1)
+	for i := range r.phases {
+		r.phases[i] = newPhase(s)
+	}
+	for i, at := range s.world.Cuts {
+		s.at(clock.Instant(at), evCut, uint32(i+1), 0)
+	}
+	r.enter(s, 0)
+}
+
+func newPhase(s *sim) Phase {
+	p := Phase{
+		Fleets: make([]FleetCounts, len(s.fleets)), Edges: make([]Counts, len(s.edges)), Services: make([]Work, len(s.services)),
+	}
+	for i := range p.Edges {
+		p.Edges[i].Ended = map[policy.Reason]int64{}
+	}
+	return p
+}
+
+// enter makes what happens count to a phase.
+func (r *recorder) enter(s *sim, phase int) {
+	r.phase = phase
 	for i := range s.edges {
-		s.edges[i].n = &r.edges[i]
-		r.edges[i].Ended = map[policy.Reason]int64{}
+		s.edges[i].n = &r.phases[phase].Edges[i]
 	}
 	for i := range s.services {
-		s.services[i].n = &r.work[i]
+		s.services[i].n = &r.phases[phase].Services[i]
 	}
+}
+
+// of returns the phase in which something began.
+func (r *recorder) of(s *sim, began clock.Instant) *Phase {
+	i := r.phase
+	for i > 0 && began < clock.Instant(s.world.Cuts[i-1]) {
+		i--
+	}
+	return &r.phases[i]
 }
 
 // here returns the bin of now.
@@ -145,7 +181,7 @@ func (r *recorder) offered(s *sim, fleet int) {
 	r.move(s, 1)
 	r.here(s).Offered++
 	if r.counts(s) {
-		r.fleets[fleet].Offered++
+		r.phases[r.phase].Fleets[fleet].Offered++
 	}
 }
 
@@ -156,9 +192,9 @@ func (r *recorder) answered(s *sim, j *job, ok bool) {
 	r.stay += float64(took)
 	b := r.here(s)
 	b.Latency.Add(took)
-	f := &r.fleets[j.fleet]
 	late := s.now > j.deadline
 	if j.began >= clock.Instant(s.world.Warmup) {
+		f := &r.of(s, j.began).Fleets[j.fleet]
 		f.Latency.Add(took)
 		switch {
 		case ok && late:
@@ -214,7 +250,7 @@ func (r *recorder) returned(s *sim, c *call, v *policy.Verdict) {
 func (r *recorder) forgotten(s *sim, c *call) {
 	if c.effects > 0 && !c.ok {
 		if caller := s.edges[c.edge].caller; caller >= 0 {
-			r.fleets[caller].Ghosts++
+			r.phases[r.phase].Fleets[caller].Ghosts++
 		}
 	}
 }
@@ -240,8 +276,10 @@ func (s *sim) bin() {
 		s.lookAt(b, i)
 	}
 	s.now++
-	if s.queue.Len() > 0 {
+	if s.now < s.end || s.queue.Len() > s.troubled {
 		s.at(s.now.Add(r.width), evBin, 0, 0)
+	} else {
+		s.over = true // faults alone change nothing any more, however long they last
 	}
 }
 
@@ -273,6 +311,7 @@ type Result struct {
 	Fleets   []FleetCounts
 	Edges    []Counts
 	Services []Work
+	Phases   []Phase // what Fleets, Edges and Services are the sums of
 	Faults   []Window
 	Under    int64    // what clients still waited for at the end
 	Broken   []string // invariants that did not hold; always empty
@@ -281,53 +320,54 @@ type Result struct {
 func (s *sim) result() *Result {
 	r := &s.rec
 	r.move(s, 0)
+	all := r.phases[0]
+	if len(r.phases) > 1 {
+		all = newPhase(s)
+		for i := range r.phases {
+			all.Add(&r.phases[i])
+		}
+	}
 	return &Result{
 		Seed: s.seed, Hash: s.hash, Events: r.events, Ended: time.Duration(s.now), Width: r.width,
-		Bins: r.bins, Fleets: r.fleets, Edges: r.edges, Services: r.work, Faults: r.faults,
-		Under: r.under, Broken: s.audit(),
+		Bins: r.bins, Fleets: all.Fleets, Edges: all.Edges, Services: all.Services, Phases: r.phases, Faults: r.faults,
+		Under: r.under, Broken: s.audit(&all),
 	}
 }
 
-// audit checks what must be true of every run: that nothing was lost or made up,
-// and Little's law, by which the area under the requests under way is the sum of
-// the times that they stayed.
-func (s *sim) audit() (broken []string) {
-	r := &s.rec
-	say := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
-	var live, stay int64
-	s.jobs.each(func(j *job) {
-		if j.fleet >= 0 {
-			live++
-			stay += int64(s.now.Sub(j.began))
-		}
-	})
-	if r.begun != r.ended+live || r.under != live {
-		say("clients began %d and ended %d, with %d under way and %d counted", r.begun, r.ended, live, r.under)
+// Add adds what happened in another phase of the same world.
+func (p *Phase) Add(o *Phase) {
+	for i := range o.Fleets {
+		p.Fleets[i].add(&o.Fleets[i])
 	}
-	if sum := r.stay + float64(stay); math.Abs(r.area-sum) > 1e-6*max(sum, 1) {
-		say("Little: an area of %.6g, and stays of %.6g", r.area, sum)
+	for i := range o.Edges {
+		p.Edges[i].add(&o.Edges[i])
 	}
-	calls := make([]int64, len(s.edges))
-	s.calls.each(func(c *call) {
-		if !c.over {
-			calls[c.edge]++
-		}
-	})
-	for i := range r.edges {
-		n := &r.edges[i]
-		ended, tries := int64(0), int64(0)
-		for _, k := range n.Ended {
-			ended += k
-		}
-		for _, k := range n.ByTry {
-			tries += k
-		}
-		if n.Calls != ended+calls[i] {
-			say("edge %d: %d calls, %d ended, %d under way", i, n.Calls, ended, calls[i])
-		}
-		if tries != n.Attempts {
-			say("edge %d: %d attempts, %d by try", i, n.Attempts, tries)
-		}
+	for i := range o.Services {
+		p.Services[i].add(&o.Services[i])
 	}
-	return broken
+}
+
+func (f *FleetCounts) add(o *FleetCounts) {
+	f.Offered, f.Good, f.Late, f.Bad, f.Ghosts = f.Offered+o.Offered, f.Good+o.Good, f.Late+o.Late, f.Bad+o.Bad, f.Ghosts+o.Ghosts
+	f.Latency.Merge(&o.Latency)
+	f.GoodLatency.Merge(&o.GoodLatency)
+}
+
+func (n *Counts) add(o *Counts) {
+	n.Calls, n.Attempts, n.Good = n.Calls+o.Calls, n.Attempts+o.Attempts, n.Good+o.Good
+	n.Hedges, n.HedgeWon, n.Local, n.Astray = n.Hedges+o.Hedges, n.HedgeWon+o.HedgeWon, n.Local+o.Local, n.Astray+o.Astray
+	for i, k := range o.ByTry {
+		n.ByTry[i] += k
+	}
+	for reason, k := range o.Ended {
+		n.Ended[reason] += k
+	}
+}
+
+func (w *Work) add(o *Work) {
+	w.Received, w.Refused, w.Full, w.Silent = w.Received+o.Received, w.Refused+o.Refused, w.Full+o.Full, w.Silent+o.Silent
+	w.Queued, w.Dropped, w.Expired, w.Lost = w.Queued+o.Queued, w.Dropped+o.Dropped, w.Expired+o.Expired, w.Lost+o.Lost
+	w.LostAnswers, w.Failed = w.LostAnswers+o.LostAnswers, w.Failed+o.Failed
+	w.Effects, w.Duplicates = w.Effects+o.Effects, w.Duplicates+o.Duplicates
+	w.Replays, w.Useful, w.Wasted, w.RefuseWork = w.Replays+o.Replays, w.Useful+o.Useful, w.Wasted+o.Wasted, w.RefuseWork+o.RefuseWork
 }

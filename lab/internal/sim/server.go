@@ -37,12 +37,16 @@ func (a answer) outcome(after time.Duration) policy.Outcome {
 		o = policy.Outcome{Class: policy.Network, NeverSent: true}
 	case broken:
 		o.Class = policy.Network
-	case busy, failed, expired, badBelow:
+	case failed:
+		o.Class, o.Once = policy.ServerError, true // a 500 may be a bug and not a blip
+	case busy, badBelow:
 		o.Class = policy.ServerError
+	case expired:
+		o.Class = policy.TimedOut
 	case stopBelow:
 		o.Class, o.Stop = policy.ServerError, true
 	case throttled:
-		o.Class = policy.Throttled
+		o = policy.Outcome{Class: policy.Throttled}
 	}
 	if after > 0 && (a == busy || a == throttled) {
 		o.HasAfter, o.After = true, after
@@ -59,7 +63,10 @@ type service struct {
 	balance  draw.Stream
 	turn     int
 	active   []activeFault
-	limits   []ratelimit.Limiter // one, or one for each caller
+	limits   *limiters
+	under    int           // requests being worked on, at all replicas
+	worked   time.Duration // how long they were, all together, until moved
+	moved    clock.Instant
 	n        *Work
 }
 
@@ -72,7 +79,7 @@ type replica struct {
 }
 
 func newService(s *sim, i int) service {
-	v := service{Service: &s.world.Services[i], index: i, balance: draw.New(s.seed, forBalance, uint64(i))}
+	v := service{Service: &s.world.Services[i], index: i, balance: draw.New(s.seed, forBalance, uint64(i)), limits: new(limiters)}
 	v.replicas = make([]replica, v.count())
 	return v
 }
@@ -130,6 +137,9 @@ func (s *sim) arrive(a *attempt) {
 	}
 	r := &v.replicas[a.replica]
 	switch {
+	case v.DropExpired && s.now >= a.expires:
+		v.n.Expired++
+		s.reply(a, expired, 0)
 	case v.Workers == 0 || r.busy < v.Workers:
 		s.start(v, r, a)
 	case r.waiting.n < v.Queue:
@@ -146,7 +156,7 @@ func (s *sim) arrive(a *attempt) {
 // which somebody must do in between: it makes the next work of the replica longer.
 func (s *sim) refuseBusy(v *service, r *replica, a *attempt) {
 	if v.RefuseCost > 0 {
-		d := draw.New(s.seed, forService, s.calls.at(a.call).id<<6+uint64(a.try))
+		d := draw.New(s.seed, forService, attemptID(s.calls.at(a.call).id, a.try))
 		cost := time.Duration(float64(v.RefuseCost * float64(v.Time.Draw(&d))))
 		v.n.RefuseWork += cost
 		r.waiting.debt += cost
@@ -156,26 +166,40 @@ func (s *sim) refuseBusy(v *service, r *replica, a *attempt) {
 
 // admit asks the service's own rate limit.
 func (s *sim) admit(v *service, a *attempt) bool {
-	ok, after := s.limit(v, &v.Limit, a)
+	ok, after := s.limit(v.limits, &v.Limit, a)
 	if !ok {
 		s.reply(a, throttled, after)
 	}
 	return ok
 }
 
+// limiters are a limit at work: one, or one for each caller.
+type limiters struct {
+	one  ratelimit.Limiter
+	each map[[2]int]*ratelimit.Limiter // by who calls, and which of them
+}
+
+func (l *limiters) of(caller, who int) *ratelimit.Limiter {
+	if l.each == nil {
+		l.each = map[[2]int]*ratelimit.Limiter{}
+	}
+	name := [2]int{caller, who}
+	if l.each[name] == nil {
+		l.each[name] = new(ratelimit.Limiter)
+	}
+	return l.each[name]
+}
+
 // limit takes one turn of a limit.
-func (s *sim) limit(v *service, l *Limit, a *attempt) (ok bool, after time.Duration) {
+func (s *sim) limit(limits *limiters, l *Limit, a *attempt) (ok bool, after time.Duration) {
 	if l.Rate <= 0 {
 		return true, 0
 	}
-	who := 0
+	turns := &limits.one
 	if l.PerCaller {
-		who = int(s.jobs.at(s.calls.at(a.call).job).client)
+		turns = limits.of(s.edges[a.edge].caller, s.calls.at(a.call).who)
 	}
-	for len(v.limits) <= who {
-		v.limits = append(v.limits, make([]ratelimit.Limiter, len(v.limits)+1)...)
-	}
-	at, ok := v.limits[who].Reserve(s.now, ratelimit.Every(l.Rate, l.Burst), 0)
+	at, ok := turns.Reserve(s.now, ratelimit.Every(l.Rate, l.Burst), 0)
 	if ok {
 		return true, 0
 	}
@@ -187,7 +211,7 @@ func (s *sim) limit(v *service, l *Limit, a *attempt) (ok bool, after time.Durat
 
 // start begins the work for an attempt.
 func (s *sim) start(v *service, r *replica, a *attempt) {
-	r.busy++
+	v.move(s.now, r, 1)
 	a.stage, a.started = working, s.now
 	c := s.calls.at(a.call)
 	if v.Honours && s.edges[a.edge].Keyed && c.effects > 0 {
@@ -201,12 +225,7 @@ func (s *sim) start(v *service, r *replica, a *attempt) {
 }
 
 func (s *sim) workTime(v *service, r *replica, a *attempt, c *call) time.Duration {
-	name := c.id << 6
-	if !v.ByCall {
-		name += uint64(a.try)
-	}
-	d := draw.New(s.seed, forService, name)
-	t := float64(v.Time.Draw(&d))
+	t := float64(v.takes(s.seed, c.id, a.try))
 	if v.Crowd > 0 {
 		t = float64(t * (1 + float64(v.Crowd*float64(r.busy))))
 	}
@@ -240,17 +259,20 @@ func (s *sim) finished(a *attempt, ok bool) {
 	c := s.calls.at(a.call)
 	r := &v.replicas[a.replica]
 	v.n.spent(s, a, c)
-	r.busy--
+	v.move(s.now, r, -1)
 	fails := s.fails(v, a)
 	switch {
 	case !ok && v.Marks:
+		v.n.Failed++
 		a.answer = stopBelow
 	case !ok:
+		v.n.Failed++
 		a.answer = badBelow
 	case fails.late:
 		s.effect(v, c, a)
 		a.answer, a.after = fails.answer, fails.after
 	case fails.answer != answered:
+		v.n.Failed++
 		a.answer, a.after = fails.answer, fails.after
 	default:
 		s.effect(v, c, a)
@@ -261,6 +283,14 @@ func (s *sim) finished(a *attempt, ok bool) {
 	}
 	s.reply(a, a.answer, a.after)
 	s.serveNext(v, r)
+}
+
+// move changes how many requests a replica works on, and keeps for how long.
+func (v *service) move(now clock.Instant, r *replica, by int) {
+	v.worked += time.Duration(v.under) * now.Sub(v.moved)
+	v.moved = now
+	r.busy += by
+	v.under += by
 }
 
 // effect is the work that was done: once for a call, if all is well.
@@ -323,6 +353,7 @@ type queue struct {
 	firstAbove clock.Instant
 	dropNext   clock.Instant
 	count      int
+	lastCount  int
 	dropping   bool
 }
 

@@ -36,6 +36,10 @@ type sim struct {
 	services []service
 	edges    []edge
 	rec      recorder
+	watch    *Watch
+	over     bool
+	troubled int // faults that will begin or end
+	many     int // from so many instances on, blank states change hands
 
 	calls    pool[call]
 	attempts pool[attempt]
@@ -55,9 +59,9 @@ const (
 	evDone                       // a replica has done the work
 	evHome                       // an answer reaches the caller
 	evDeadline                   // an attempt's time is over
-	evJob                        // a job's deadline
 	evFault                      // a fault begins, changes or ends
 	evBin                        // a bin of the series ends
+	evCut                        // a phase begins
 	kinds
 )
 
@@ -68,14 +72,26 @@ func (s *sim) at(t clock.Instant, kind, who, gen uint32) {
 }
 
 // Run runs the world once.
-func Run(w *World, seed uint64) *Result {
-	s := &sim{world: w, seed: seed, end: clock.Instant(w.Duration)}
+func Run(w *World, seed uint64) *Result { return RunWatched(w, seed, nil) }
+
+// RunWatched is Run with one client watched, which changes nothing that happens.
+func RunWatched(w *World, seed uint64, watch *Watch) *Result {
+	s := newSim(w, seed, watch)
+	s.run()
+	return s.result()
+}
+
+func newSim(w *World, seed uint64, watch *Watch) *sim {
+	return &sim{world: w, seed: seed, end: clock.Instant(w.Duration), watch: watch, many: many}
+}
+
+func (s *sim) run() {
 	s.build()
-	stop := s.end.Add(w.Drain)
-	if w.Drain <= 0 {
+	stop := s.end.Add(s.world.Drain)
+	if s.world.Drain <= 0 {
 		stop = clock.Never
 	}
-	for {
+	for !s.over {
 		e, ok := s.queue.Pop()
 		if !ok || e.At > stop {
 			break
@@ -86,7 +102,6 @@ func Run(w *World, seed uint64) *Result {
 		s.rec.events++
 		s.handle(e.What)
 	}
-	return s.result()
 }
 
 func (s *sim) handle(e event) {
@@ -112,14 +127,13 @@ func (s *sim) handle(e event) {
 		if a := s.attempts.get(e.who, gen); a != nil {
 			s.timeout(a)
 		}
-	case evJob:
-		if j := s.jobs.get(e.who, gen); j != nil {
-			s.jobDeadline(j)
-		}
 	case evFault:
+		s.troubled--
 		s.fault(int(e.who), gen)
 	case evBin:
 		s.bin()
+	case evCut:
+		s.rec.enter(s, int(e.who))
 	}
 }
 
@@ -140,7 +154,7 @@ func (s *sim) build() {
 		s.startFleet(i)
 	}
 	for i := range w.Faults {
-		s.at(clock.Instant(w.Faults[i].At), evFault, uint32(i), 0)
+		s.atFault(clock.Instant(w.Faults[i].At), i, 0)
 	}
 	s.at(clock.Instant(s.rec.width), evBin, 0, 0)
 }
@@ -151,34 +165,16 @@ type plan struct {
 	edges []int // of each step, into sim.edges
 }
 
-// edge is one Edge in use: who calls, and what each of its instances knows.
-type edge struct {
-	*Edge
-	caller int // a fleet, or -1 minus a service
-	states []*policy.State
-	rules  *policy.Rules
-	n      *Counts
-}
-
 func (s *sim) plan(p *Plan, caller, instances int) plan {
 	made := plan{Plan: p}
 	for i := range p.Steps {
 		e := &p.Steps[i].Edge
 		made.edges = append(made.edges, len(s.edges))
-		s.edges = append(s.edges, edge{Edge: e, caller: caller, rules: e.Rules, states: make([]*policy.State, instances)})
+		s.edges = append(s.edges, edge{
+			Edge: e, caller: caller, rules: e.Rules, states: make([]*policy.State, instances), blank: newBlanks(e.Rules, instances, s.many),
+		})
 	}
 	return made
-}
-
-// state returns what an instance of a caller knows of a callee. It is made when it
-// is first needed: of a million clients some never call.
-func (s *sim) state(edge, instance int) *policy.State {
-	e := &s.edges[edge]
-	if e.states[instance] == nil {
-		seed := draw.New(s.seed, forPolicy, uint64(edge)<<40|uint64(instance))
-		e.states[instance] = policy.NewState(s.now, e.rules, policy.Setup{Seed: seed.Bits()})
-	}
-	return e.states[instance]
 }
 
 // pool keeps what is used again and again, by slots. A slot's generation changes

@@ -16,10 +16,11 @@ import (
 // World is everything that a run needs besides its seed. It is only read, so that
 // replications may share one.
 type World struct {
-	Duration time.Duration // how long load is offered
-	Warmup   time.Duration // of it, what does not count
-	Drain    time.Duration // after it, how long what is still under way may take
-	Bin      time.Duration // of the series; zero means a second
+	Duration time.Duration   // how long load is offered
+	Warmup   time.Duration   // of it, what does not count
+	Drain    time.Duration   // after it, how long what is still under way may take
+	Bin      time.Duration   // of the series; zero means a second
+	Cuts     []time.Duration // where a run is cut into phases, rising and positive
 	Fleets   []Fleet
 	Services []Service
 	Faults   []Fault
@@ -45,6 +46,7 @@ type Fleet struct {
 	Think   draw.Dist       // Closed: between an answer and the next call
 	Spread  time.Duration   // Closed: over how long the clients start
 	At      []time.Duration // Trace: when calls are made
+	Calls   []Recorded      // Trace, in place of At: calls whose attempts were recorded too, by one step of one edge
 	Session int             // calls after which a client is replaced by a new one that knows nothing; 0 means never
 	Shared  int             // how many clients share one policy's state, as behind a sidecar; 0 means 1
 	Plan    Plan

@@ -1,0 +1,421 @@
+// Package labcmd is what gabion lab run, list, show and explain do.
+package labcmd
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/lab"
+	"golang.org/x/term"
+)
+
+// The exit codes of every gabion command.
+const (
+	exitOK          = 0
+	exitFindings    = 1 // a file has mistakes, or an assertion does not hold
+	exitUsage       = 2 // the command was called wrongly
+	exitFailure     = 3 // something else went wrong
+	exitInterrupted = 130
+)
+
+// RunUsage is the help of gabion lab run.
+const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE|none|naive|off] [--as NAME=DEPENDENCY]
+                      [--seed N] [--replications N] [--workers N] [--map] [--json] [--report FILE.html]
+
+Runs a scenario in virtual time, many times over, and says what the runs came to.
+SCENARIO is a name that gabion lab list shows, a file, or - for standard input.
+
+  --config FILE      go by the policies of this file instead of the scenario's, by name
+  --against WHAT     compare with another file, with none (callers that only call),
+                     with naive (three tries at once), or with nothing: off
+  --as NAME=DEP      the scenario's policy NAME is the dependency DEP of the files
+  --seed N           what all randomness comes from
+  --replications N   how many runs
+  --workers N        how many of them at once; it changes nothing but the time
+  --map              look also where runs stay down, over load and trigger
+  --json             print one JSON object on stdout, and nothing else
+  --report FILE      write the report as one HTML page
+
+The exit code is 1 when a file has mistakes or an assertion does not hold. One that
+is unresolved has not failed: more replications would tell.
+`
+
+// ExplainUsage is the help of gabion lab explain.
+const ExplainUsage = `usage: gabion lab explain SCENARIO [--config FILE] [--as NAME=DEPENDENCY] [--seed N]
+                          [--fleet NAME] [--client N] [--from DURATION] [--to DURATION]
+
+Runs a scenario once, and writes down each decision about the calls of one client,
+from ten seconds before the trouble until ten seconds after it.
+`
+
+// ListUsage is the help of gabion lab list.
+const ListUsage = `usage: gabion lab list
+
+names the scenarios that come with gabion
+`
+
+// ShowUsage is the help of gabion lab show.
+const ShowUsage = `usage: gabion lab show SCENARIO
+       gabion lab show --schema
+
+prints a scenario's file, to read or to start from; or the JSON Schema of such files
+`
+
+// request is what the command line asks for.
+type request struct {
+	flags          *flag.FlagSet
+	usage          string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	config, against string
+	as              renames
+	options         lab.Options
+}
+
+// renames collects --as flags.
+type renames map[string]string
+
+func (r renames) String() string { return "" }
+
+func (r renames) Set(text string) error {
+	name, dependency, ok := strings.Cut(text, "=")
+	if !ok || name == "" || dependency == "" {
+		return errors.New("write --as NAME=DEPENDENCY")
+	}
+	r[name] = dependency
+	return nil
+}
+
+func newRequest(name, usage string, stdout, stderr io.Writer) *request {
+	r := &request{flags: flag.NewFlagSet("gabion lab "+name, flag.ContinueOnError), usage: usage, stdin: os.Stdin, stdout: stdout, stderr: stderr, as: renames{}}
+	r.flags.SetOutput(stderr)
+	return r
+}
+
+func (r *request) policies() {
+	r.flags.StringVar(&r.config, "config", "", "")
+	r.flags.Var(r.as, "as", "")
+	r.flags.Uint64Var(&r.options.Seed, "seed", 0, "")
+}
+
+// parse takes flags before, between and after words, and wants so many words. A
+// code of 0 or more ends the command.
+func (r *request) parse(args []string, want int) (words []string, code int) {
+	r.flags.Usage = func() {}
+	for {
+		switch err := r.flags.Parse(args); {
+		case errors.Is(err, flag.ErrHelp):
+			fmt.Fprint(r.stdout, r.usage)
+			return nil, exitOK
+		case err != nil:
+			fmt.Fprint(r.stderr, "\n"+r.usage)
+			return nil, exitUsage
+		}
+		if r.flags.NArg() == 0 {
+			break
+		}
+		words, args = append(words, r.flags.Arg(0)), r.flags.Args()[1:]
+	}
+	switch {
+	case len(words) > want:
+		return nil, r.wrongly(fmt.Sprintf("%q is not expected", words[want]))
+	case len(words) < want:
+		return nil, r.wrongly("no scenario is named; gabion lab list shows them")
+	}
+	return words, -1
+}
+
+// wrongly says what is wrong with a command line, and then how it should look.
+func (r *request) wrongly(problem string) int {
+	fmt.Fprintf(r.stderr, "%s: %s\n\n%s", r.flags.Name(), problem, r.usage)
+	return exitUsage
+}
+
+// failed says what went wrong.
+func (r *request) failed(err error) int {
+	var mistakes lab.Findings
+	var wrong config.Findings
+	switch {
+	case errors.As(err, &mistakes), errors.As(err, &wrong):
+		fmt.Fprintln(r.stderr, err)
+		return exitFindings
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintf(r.stderr, "%s: interrupted\n", r.flags.Name())
+		return exitInterrupted
+	}
+	fmt.Fprintf(r.stderr, "%s: %v\n", r.flags.Name(), strings.TrimPrefix(err.Error(), "lab: "))
+	return exitFailure
+}
+
+// load reads a scenario.
+func (r *request) load(name string) (*lab.Scenario, error) {
+	if name != "-" {
+		return lab.Load(name)
+	}
+	text, err := io.ReadAll(io.LimitReader(r.stdin, 2<<20)) // Parse refuses more than half of it
+	if err != nil {
+		return nil, err
+	}
+	return lab.Parse("stdin", text)
+}
+
+// loadPolicies reads the files that the flags name.
+func (r *request) loadPolicies() (err error) {
+	r.options.As = r.as
+	if r.config != "" {
+		if r.options.Config, err = config.Load(r.config); err != nil {
+			return err
+		}
+	}
+	switch r.against {
+	case "":
+	case "off":
+		r.options.Alone = true
+	case lab.None, lab.Naive:
+		r.options.Rival = r.against
+	default:
+		r.options.Against, err = config.Load(r.against)
+	}
+	return err
+}
+
+// Run runs a scenario.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	r := newRequest("run", RunUsage, stdout, stderr)
+	r.policies()
+	r.flags.StringVar(&r.against, "against", "", "")
+	r.flags.IntVar(&r.options.Replications, "replications", 0, "")
+	r.flags.IntVar(&r.options.Workers, "workers", 0, "")
+	r.flags.BoolVar(&r.options.Map, "map", false, "")
+	asJSON := r.flags.Bool("json", false, "")
+	page := r.flags.String("report", "", "")
+	words, code := r.parse(args, 1)
+	if code >= 0 {
+		return code
+	}
+	if r.options.Replications < 0 || r.options.Workers < 0 {
+		return r.wrongly("replications and workers are not negative")
+	}
+	r.options.Command = command(args)
+	report, code := r.run(ctx, words[0])
+	if code >= 0 {
+		return code
+	}
+	if err := r.write(report, *asJSON, *page); err != nil {
+		return r.failed(err)
+	}
+	if report.Failed() {
+		return exitFindings
+	}
+	return exitOK
+}
+
+// command is what reproduces a run: the words that were given, without those that
+// change nothing.
+func command(args []string) string {
+	words := []string{"gabion", "lab", "run"}
+	for i := 0; i < len(args); i++ {
+		name, _, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		switch {
+		case strings.HasPrefix(args[i], "-") && (name == "workers" || name == "report"):
+			if !joined {
+				i++
+			}
+		case strings.HasPrefix(args[i], "-") && name == "json":
+		default:
+			words = append(words, quote(args[i]))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// quote makes a shell take a word as one.
+func quote(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:@") == "" && word != "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// run reads what the command line names and runs it.
+func (r *request) run(ctx context.Context, name string) (*lab.Report, int) {
+	s, err := r.load(name)
+	if err != nil {
+		return nil, r.unknown(name, err)
+	}
+	if err := r.loadPolicies(); err != nil {
+		return nil, r.failed(err)
+	}
+	if f, ok := r.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		r.options.Progress = func(done, all int) {
+			fmt.Fprintf(r.stderr, "\r%d of %d runs", done, all)
+			if done == all {
+				fmt.Fprint(r.stderr, "\r\x1b[K")
+			}
+		}
+	}
+	report, err := s.Run(ctx, r.options)
+	if err != nil {
+		return nil, r.failed(err)
+	}
+	return report, -1
+}
+
+// unknown is the exit code for a scenario that can't be read: a name that nobody
+// knows is a wrong call.
+func (r *request) unknown(name string, err error) int {
+	var path *fs.PathError
+	if code := r.failed(err); code != exitFailure || errors.As(err, &path) || name == "-" {
+		return code
+	}
+	return exitUsage
+}
+
+// write writes the report where it was asked for.
+func (r *request) write(report *lab.Report, asJSON bool, page string) error {
+	if page != "" {
+		if err := writeFile(page, report.HTML); err != nil {
+			return err
+		}
+		fmt.Fprintf(r.stderr, "report written to %s\n", page)
+	}
+	if asJSON {
+		return report.WriteJSON(r.stdout)
+	}
+	width, color := 80, false
+	if f, ok := r.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
+			width = w
+		}
+	}
+	return report.Terminal(r.stdout, width, color)
+}
+
+// writeFile writes a file as a whole or not at all.
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".gabion-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already when all went well
+	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// List names the scenarios.
+func List(_ context.Context, args []string, stdout, stderr io.Writer) int {
+	r := newRequest("list", ListUsage, stdout, stderr)
+	if _, code := r.parse(args, 0); code >= 0 {
+		return code
+	}
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	for _, name := range lab.Names() {
+		s, err := lab.Load(name)
+		if err != nil {
+			return r.failed(err)
+		}
+		fmt.Fprintf(table, "%s\t%s\n", name, s.Title())
+	}
+	if err := table.Flush(); err != nil {
+		return r.failed(err)
+	}
+	return exitOK
+}
+
+// Show prints a scenario's file.
+func Show(_ context.Context, args []string, stdout, stderr io.Writer) int {
+	r := newRequest("show", ShowUsage, stdout, stderr)
+	schema := r.flags.Bool("schema", false, "")
+	want := 1
+	for _, a := range args {
+		if strings.TrimLeft(a, "-") == "schema" {
+			want = 0
+		}
+	}
+	words, code := r.parse(args, want)
+	if code >= 0 {
+		return code
+	}
+	text := lab.Schema()
+	if !*schema {
+		s, err := r.load(words[0])
+		if err != nil {
+			return r.unknown(words[0], err)
+		}
+		text = []byte(s.Text())
+	}
+	if _, err := stdout.Write(text); err != nil {
+		return r.failed(err)
+	}
+	return exitOK
+}
+
+// Explain writes down the decisions about one client's calls.
+func Explain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	r := newRequest("explain", ExplainUsage, stdout, stderr)
+	r.policies()
+	r.flags.StringVar(&r.options.Watch, "fleet", "", "")
+	r.flags.IntVar(&r.options.Client, "client", 0, "")
+	from, to := r.flags.Duration("from", -1, ""), r.flags.Duration("to", -1, "")
+	words, code := r.parse(args, 1)
+	if code >= 0 {
+		return code
+	}
+	r.options.Alone, r.options.Replications = true, 1
+	if r.options.Watch == "" {
+		s, err := r.load(words[0])
+		if err != nil {
+			return r.unknown(words[0], err)
+		}
+		r.options.Watch = s.Fleets()[0]
+	}
+	report, code := r.run(ctx, words[0])
+	if code >= 0 {
+		return code
+	}
+	begin, end := report.Trouble()
+	if begin == end { // nothing goes wrong: then from the beginning
+		begin, end = 10, 20
+	}
+	begin, end = begin-10, end+10
+	if *from >= 0 {
+		begin = from.Seconds()
+	}
+	if *to >= 0 {
+		end = to.Seconds()
+	}
+	return r.lines(report, begin, end)
+}
+
+// lines writes a timeline.
+func (r *request) lines(report *lab.Report, begin, end float64) int {
+	table := tabwriter.NewWriter(r.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SECONDS\tCALL\tEDGE\tDECISION\tKNOWN AFTERWARDS")
+	shown := 0
+	for _, l := range report.Timeline() {
+		if l.Seconds >= begin && l.Seconds <= end {
+			fmt.Fprintf(table, "%.3f\t%d\t%s\t%s\t%s\n", l.Seconds, l.Call, l.Edge, l.Text, l.Knows)
+			shown++
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return r.failed(err)
+	}
+	if shown == 0 {
+		fmt.Fprintln(r.stderr, "this client makes no call in that time; try --client, --from and --to")
+	}
+	return exitOK
+}

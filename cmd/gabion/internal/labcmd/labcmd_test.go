@@ -1,0 +1,183 @@
+package labcmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gabion-go/gabion/lab"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+)
+
+const small = `version: 1
+title: small
+duration: 30s
+bin: 5s
+drain: 5s
+replications: 3
+clients:
+  shop: {count: 4, rate: 40/s, calls: [{to: db}]}
+services:
+  db: {workers: 4, queue: 10, time: exp 20ms}
+policies:
+  db: {safe: true}
+faults:
+  - {kind: errors, service: db, at: 10s, for: 10s, share: 50%}
+assert:
+  - amplification(db) <= 1.9 during faults
+`
+
+// file writes a file for a test and returns its path.
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestExitCodes(t *testing.T) {
+	good := file(t, "good.yaml", small)
+	bad := file(t, "bad.yaml", strings.Replace(small, "30s", "30", 1))
+	fails := file(t, "fails.yaml", strings.Replace(small, "<= 1.9", "<= 0.5", 1))
+	policies := file(t, "gabion.yaml", "version: 1\ndependencies:\n  db: {retry: off}\n  payments: {safe: true}\n")
+	wrong := file(t, "wrong.yaml", "version: 1\ndependencies:\n  db: {retry: on}\n")
+	type main = func(context.Context, []string, io.Writer, io.Writer) int
+	for _, c := range []struct {
+		fact           string
+		do             main
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		{"a run that holds", Run, []string{good}, 0, "amplification(db) <= 1.9", ""},
+		{"an assertion that does not", Run, []string{fails}, 1, "amplification(db) <= 0.5", ""},
+		{"a scenario with a mistake", Run, []string{bad}, 1, "", "has no unit"},
+		{"no scenario", Run, nil, 2, "", "no scenario is named"},
+		{"two scenarios", Run, []string{good, bad}, 2, "", "is not expected"},
+		{"a name that is misspelled", Run, []string{"eror-storm"}, 2, "", "did you mean error-storm?"},
+		{"a file that is not there", Run, []string{"./nothing.yaml"}, 3, "", "nothing.yaml"},
+		{"a flag that does not exist", Run, []string{good, "--fast"}, 2, "", "usage: gabion lab run"},
+		{"help", Run, []string{"-h"}, 0, "usage: gabion lab run", ""},
+		{"against nothing known", Run, []string{good, "--against", "./nothing.yaml"}, 3, "", "nothing.yaml"},
+		{"against none", Run, []string{good, "--against", "none"}, 0, "B against A", ""},
+		{"policies of a file", Run, []string{good, "--config", policies}, 0, "small", ""},
+		{"policies by another name", Run, []string{good, "--config", policies, "--as", "db=payments"}, 0, "small", ""},
+		{"a dependency that the file does not have", Run, []string{good, "--config", policies, "--as", "db=payment"}, 3, "", `no dependency "payment"`},
+		{"a file of policies with a mistake", Run, []string{good, "--config", wrong}, 1, "", "wrong.yaml:3"},
+		{"a name for nothing", Run, []string{good, "--as", "db"}, 2, "", "NAME=DEPENDENCY"},
+		{"a map", Run, []string{good, "--map", "--replications", "2"}, 0, "small", ""},
+		{"fewer than no replications", Run, []string{good, "--replications", "-1"}, 2, "", "not negative"},
+		{"a list", List, nil, 0, "error-storm", ""},
+		{"a list of something", List, []string{"all"}, 2, "", "is not expected"},
+		{"a scenario to read", Show, []string{"flap"}, 0, "kind: down", ""},
+		{"the schema", Show, []string{"--schema"}, 0, "$schema", ""},
+		{"a timeline", Explain, []string{good}, 0, "attempt_sent #1", ""},
+		{"a timeline of nobody", Explain, []string{good, "--fleet", "shopp"}, 3, "", "did you mean shop?"},
+		{"a timeline of a time without calls", Explain, []string{good, "--from", "29.999s", "--to", "30s"}, 0, "DECISION", "try --client"},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := c.do(t.Context(), c.args, &stdout, &stderr); code != c.code {
+				t.Errorf("exit code %d, want %d; stderr %s", code, c.code, &stderr)
+			}
+			for _, s := range []struct {
+				got  *bytes.Buffer
+				want string
+			}{{&stdout, c.stdout}, {&stderr, c.stderr}} {
+				if s.want == "" && s.got.Len() > 0 || !strings.Contains(s.got.String(), s.want) {
+					t.Errorf("got %.300q, want %q", s.got, s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestAnInterruptedRunSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	if code := Run(ctx, []string{file(t, "x.yaml", small)}, &stdout, &stderr); code != exitInterrupted || stdout.Len() > 0 {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, &stdout, &stderr)
+	}
+}
+
+func TestJSONIsAllOfStdout(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "report.html")
+	var stdout, stderr bytes.Buffer
+	if code := Run(t.Context(), []string{file(t, "x.yaml", small), "--json", "--report", page, "--seed", "7"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	var study struct {
+		Version int
+		Seed    uint64
+		Command string
+		Sides   []struct{ Asserts []struct{ Holds string } }
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &study); err != nil {
+		t.Fatal(err)
+	}
+	if study.Version != 1 || study.Seed != 7 || study.Sides[0].Asserts[0].Holds != "yes" {
+		t.Errorf("%+v", study)
+	}
+	if strings.Contains(study.Command, "report") || strings.Contains(study.Command, "json") || !strings.Contains(study.Command, "--seed 7") {
+		t.Errorf("what reproduces it is %q", study.Command)
+	}
+	html, err := os.ReadFile(page)
+	if err != nil || !bytes.HasPrefix(html, []byte("<!")) {
+		t.Errorf("the page begins with %.40q, %v", html, err)
+	}
+}
+
+func TestStandardInputIsAScenario(t *testing.T) {
+	r := newRequest("run", RunUsage, io.Discard, io.Discard)
+	r.stdin = strings.NewReader(small)
+	s, err := r.load("-")
+	if err != nil || s.Title() != "small" || s.Name() != "stdin" {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// The schema accepts every scenario that comes with gabion, and refuses slips.
+func TestTheSchemaAcceptsTheLibrary(t *testing.T) {
+	c := jsonschema.NewCompiler()
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(lab.Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.AddResource("scenario.json", parsed); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("scenario.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate := func(text string) error {
+		var v any
+		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(v)
+	}
+	for _, name := range lab.Names() {
+		s, err := lab.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(s.Text()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, c := range [][2]string{{"count: 4", "count: four"}, {"kind: errors", "kind: error"}, {"duration: 30s", "duraton: 30s"}, {"share: 50%", "share: 0.5"}, {"safe: true", "saef: true"}} {
+		if validate(strings.Replace(small, c[0], c[1], 1)) == nil {
+			t.Errorf("%s is accepted", c[1])
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/term"
+
+	"github.com/gabion-go/gabion/lab/anchor"
+)
+
+const (
+	exitFindings    = 1
+	exitFailure     = 3
+	exitInterrupted = 130
+)
+
+const labVerifyUsage = `usage: gabion lab verify [--json]
+
+reproduces published results about retries, queues and load, and compares:
+exit code 1 if one is off by more than its tolerance
+`
+
+// labVerify runs every anchor and says which don't hold.
+func labVerify(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags, asJSON := labFlags("gabion lab verify", stderr)
+	words, code := labParse(flags, args, labVerifyUsage, stdout, stderr)
+	if code >= 0 {
+		return code
+	}
+	if len(words) > 0 {
+		fmt.Fprintf(stderr, "gabion lab verify: %q is not expected\n\n%s", words[0], labVerifyUsage)
+		return exitUsage
+	}
+	cases, err := anchor.Verify(ctx, verifyProgress(stderr))
+	if err != nil {
+		return labFailed(ctx, err, stderr)
+	}
+	if code, err = tellCases(stdout, cases, *asJSON); err != nil {
+		return labFailed(ctx, err, stderr)
+	}
+	return code
+}
+
+// tellCases writes the cases and returns the exit code that they mean.
+func tellCases(w io.Writer, cases []anchor.Case, asJSON bool) (code int, err error) {
+	if failing(cases) > 0 {
+		code = exitFindings
+	}
+	if asJSON {
+		return code, writeCases(w, cases)
+	}
+	return code, writeVerdicts(w, cases)
+}
+
+// verifyProgress draws one line over itself where somebody watches, and is nil
+// elsewhere.
+func verifyProgress(w io.Writer) func(done, of int, name string) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return func(done, of int, name string) {
+		const wipe = "\r\x1b[K"
+		fmt.Fprintf(f, "%s%d of %d: %.60s", wipe, done+1, of, name)
+		if done+1 == of {
+			fmt.Fprint(f, wipe)
+		}
+	}
+}
+
+func failing(cases []anchor.Case) (n int) {
+	for _, c := range cases {
+		if !c.Pass {
+			n++
+		}
+	}
+	return n
+}
+
+func writeVerdicts(w io.Writer, cases []anchor.Case) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "anchor\tmeasured\texpected\ttolerance\tverdict")
+	for _, c := range cases {
+		verdict := "pass"
+		if !c.Pass {
+			verdict = "FAIL"
+		}
+		bound := ""
+		if c.Bound != "" {
+			bound = string(c.Bound) + " "
+		}
+		fmt.Fprintf(table, "%s\t%.5g\t%s%.5g\t%.3g\t%s\n", c.Name, c.Measured, bound, c.Expected, c.Tolerance, verdict)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	n := failing(cases)
+	if n == 0 {
+		_, err := fmt.Fprintf(w, "\nall %d hold\n", len(cases))
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d of %d don't hold\n", n, len(cases))
+	return err
+}
+
+// writeCases writes cases, or bare figures, as JSON.
+func writeCases[T anchor.Case | anchor.Figure](w io.Writer, cases []T) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		Cases []T `json:"cases"`
+	}{cases})
+}
+
+const labAnchorUsage = `usage: gabion lab anchor NAME [--set KEY=VALUE]... [--json]
+       gabion lab anchor NAME -h
+
+runs one published experiment at settings of your choice and says what came out
+`
+
+// labAnchor runs one anchor.
+func labAnchor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags, asJSON := labFlags("gabion lab anchor", stderr)
+	set := settings{}
+	flags.Var(set, "set", "KEY=VALUE, once for each setting")
+	words, code := labParse(flags, args, labAnchorHelp(args), stdout, stderr)
+	switch {
+	case code >= 0:
+		return code
+	case len(words) != 1:
+		fmt.Fprintf(stderr, "gabion lab anchor: name one anchor\n\n%s", labAnchorHelp(nil))
+		return exitUsage
+	}
+	figures, err := anchor.Run(ctx, words[0], set)
+	if err != nil {
+		return labFailed(ctx, err, stderr)
+	}
+	if *asJSON {
+		err = writeCases(stdout, figures)
+	} else {
+		err = writeFigures(stdout, figures)
+	}
+	if err != nil {
+		return labFailed(ctx, err, stderr)
+	}
+	return 0
+}
+
+func writeFigures(w io.Writer, figures []anchor.Figure) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range figures {
+		fmt.Fprintf(table, "%s\t%.6g\n", f.Name, f.Measured)
+	}
+	return table.Flush()
+}
+
+// labAnchorHelp lists the anchors, or the settings of the one that is named.
+func labAnchorHelp(args []string) string {
+	var text strings.Builder
+	fmt.Fprint(&text, labAnchorUsage, "\n")
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	all := anchor.Anchors()
+	for _, a := range all {
+		for _, word := range args {
+			if word == a.Name {
+				fmt.Fprintf(&text, "%s: %s\n\n", a.Name, a.Says)
+				for _, s := range a.Settings {
+					fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Key, s.Default, s.Says)
+				}
+				table.Flush()
+				return text.String()
+			}
+		}
+	}
+	for _, a := range all {
+		fmt.Fprintf(table, "  %s\t%s\n", a.Name, a.Says)
+	}
+	table.Flush()
+	return text.String()
+}
+
+// settings collects KEY=VALUE.
+type settings map[string]string
+
+func (s settings) String() string { return "" }
+
+func (s settings) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok || key == "" {
+		return errors.New("want KEY=VALUE")
+	}
+	if _, twice := s[key]; twice {
+		return fmt.Errorf("%s is set twice", key)
+	}
+	s[key] = value
+	return nil
+}
+
+func labFlags(name string, stderr io.Writer) (*flag.FlagSet, *bool) {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	return flags, flags.Bool("json", false, "write JSON")
+}
+
+// labParse reads flags before and after the words. A code of 0 or more ends the
+// command.
+func labParse(flags *flag.FlagSet, args []string, usage string, stdout, stderr io.Writer) (words []string, code int) {
+	flags.Usage = func() {}
+	for {
+		err := flags.Parse(args)
+		switch {
+		case errors.Is(err, flag.ErrHelp):
+			fmt.Fprint(stdout, usage)
+			return nil, 0
+		case err != nil: // said already
+			fmt.Fprint(stderr, "\n", usage)
+			return nil, exitUsage
+		case flags.NArg() == 0:
+			return words, -1
+		}
+		words = append(words, flags.Arg(0))
+		args = flags.Args()[1:]
+	}
+}
+
+// labFailed says what went wrong and returns the exit code for it.
+func labFailed(ctx context.Context, err error, stderr io.Writer) int {
+	var wrong *anchor.SettingError
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "gabion lab: interrupted")
+		return exitInterrupted
+	case errors.As(err, &wrong):
+		fmt.Fprintln(stderr, "gabion lab:", err)
+		return exitUsage
+	}
+	fmt.Fprintln(stderr, "gabion lab:", err)
+	return exitFailure
+}

@@ -1,0 +1,83 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gabion-go/gabion/lab/internal/scenario"
+)
+
+// compare is the two sides in the same weather.
+func (s *sheet) compare() *node {
+	if len(s.Sides) < 2 || len(s.Diffs) == 0 {
+		return nil
+	}
+	n := tally3(s.Diffs)
+	note := fmt.Sprintf("Both sides had the same arrivals, service times and faults, run by run, so that the differences of pairs say more than two means. "+
+		"Of %s, B is worse in %d, better in %d, and unresolved in %d: there the interval of the difference holds zero, and more runs might tell, or there is nothing to tell.",
+		counted(n[0]+n[1]+n[2], "metric"), n[0], n[1], n[2])
+	main := s.headline()
+	var rest []*scenario.Diff
+	for i := range s.Diffs {
+		if d := &s.Diffs[i]; !dull(d) && !slices.Contains(main, d) {
+			rest = append(rest, d)
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b *scenario.Diff) int { return cmp.Compare(order(a), order(b)) })
+	parts := []*node{words("p", "note", note)}
+	if len(main) > 0 {
+		parts = append(parts, s.differences("w", main))
+	}
+	if len(rest) > 0 {
+		parts = append(parts, el("details").add(words("summary", "", "All other metrics"), s.differences("u", rest)))
+	}
+	return section("compare", "B against A", append(parts, s.settings())...)
+}
+
+func (s *sheet) differences(id string, diffs []*scenario.Diff) *node {
+	head := el("tr").add(words("th", "", "Metric"), words("th", "", "when"), words("th", "n", "A"), words("th", "n", "B"), words("th", "n", "B − A"), words("th", "whisker", "less or more, in pairs"), words("th", "", "B is"))
+	body := el("tbody")
+	for i, d := range diffs {
+		a, b, delta := s.both(d)
+		body.add(el("tr").add(words("th", "", metricName(&scenario.Metric{Key: d.Key, Of: d.Of, Name: d.Name})), words("td", "", strings.ToLower(tileTime(d.Phase))),
+			numbers(a, ""), numbers(b, ""), numbers(delta, between(d.Delta, d.Unit, change)),
+			el("td", "class", "whisker").add(whisker(d, id+strconv.Itoa(i))), el("td").add(words("span", "verdict "+d.Verdict, d.Verdict))))
+	}
+	return scroll("Paired differences", el("table", "class", "diffs").add(el("thead").add(head), body))
+}
+
+// whisker draws the interval of a difference around nothing.
+func whisker(d *scenario.Diff, id string) *node {
+	far := 0.0
+	for _, x := range [...]float64{d.Delta.Low, d.Delta.High, d.Delta.Value} {
+		if !math.IsInf(x, 0) && !math.IsNaN(x) {
+			far = max(far, math.Abs(x))
+		}
+	}
+	out := picture(id, "Difference in "+d.Name, "From "+change(d.Delta.Low, d.Unit)+" to "+change(d.Delta.High, d.Unit)+".", 16)
+	out.attr = append(out.attr, "class", "whisk "+d.Verdict)
+	out.add(el("line", "class", "zero", "x1", "50%", "x2", "50%", "y1", "0", "y2", "16"))
+	if far == 0 || math.IsNaN(d.Delta.Value) {
+		return out
+	}
+	at := func(x float64) string { return percentage(0.5 + float64(0.46*max(min(x/far, 1), -1))) }
+	return out.add(el("line", "class", "range", "x1", at(d.Delta.Low), "x2", at(d.Delta.High), "y1", "8", "y2", "8"),
+		el("circle", "cx", at(d.Delta.Value), "cy", "8", "r", "3.5"))
+}
+
+// settings is what differs between the sides' policies.
+func (s *sheet) settings() *node {
+	if len(s.Settings) == 0 {
+		return nil
+	}
+	body := el("tbody")
+	for _, d := range s.Settings {
+		body.add(el("tr").add(words("td", "", d.Policy), el("td").add(words("code", "", d.Path)), el("td").add(words("code", "", d.A)), el("td").add(words("code", "", d.B))))
+	}
+	head := el("tr").add(words("th", "", "Dependency"), words("th", "", "setting"), words("th", "", "A"), words("th", "", "B"))
+	return el("div", "class", "apart").add(words("h3", "", "What differs in the policies"), scroll("Settings that differ", el("table", "class", "settings").add(el("thead").add(head), body)))
+}

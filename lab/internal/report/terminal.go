@@ -1,0 +1,381 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gabion-go/gabion/lab/internal/scenario"
+)
+
+// Options say what a terminal can do.
+type Options struct {
+	Width int  // in columns; zero means 80, and fewer than 40 means 40
+	Color bool // leave it out where there is no terminal, or where NO_COLOR is set
+}
+
+// lines is how many a screen has.
+const lines = 40
+
+// Terminal writes what fits on one screen of 40 lines. It returns what w returned.
+func Terminal(w io.Writer, s *scenario.Study, o Options) error {
+	t := screen{sheet: newSheet(s), width: 80, color: o.Color}
+	if o.Width > 0 {
+		t.width = max(o.Width, 40)
+	}
+	for t.limit = 5; t.limit > 0; t.limit-- {
+		t.show()
+		if bytes.Count(t.w.Bytes(), []byte("\n")) <= lines {
+			break
+		}
+	}
+	_, err := w.Write(t.w.Bytes())
+	return err
+}
+
+func (t *screen) show() {
+	t.w.Reset()
+	t.head()
+	t.table()
+	t.sparks()
+	t.verdicts()
+	t.outcome()
+	t.differences()
+	t.again()
+}
+
+// screen is a terminal that is written to. What doesn't fit is cut, since a line
+// that wraps makes a table unreadable.
+type screen struct {
+	*sheet
+	w     bytes.Buffer
+	width int
+	limit int // of assertions and of differences
+	color bool
+}
+
+// The colours, as ANSI has them.
+const (
+	bold  = "1"
+	faint = "2"
+	red   = "31"
+	green = "32"
+	amber = "33"
+)
+
+func (t *screen) paint(code, s string) string {
+	if !t.color || code == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// line writes pieces of a line, each a colour and a text, and cuts what is too
+// much.
+func (t *screen) line(pieces ...string) {
+	room := t.width
+	var out strings.Builder
+	for i := 0; i+1 < len(pieces); i += 2 {
+		s := cut(pieces[i+1], room)
+		room -= utf8.RuneCountInString(s)
+		out.WriteString(t.paint(pieces[i], s))
+	}
+	t.w.WriteString(strings.TrimRight(out.String(), " ") + "\n")
+}
+
+// oneLine puts what somebody wrote on one line that a terminal obeys in nothing.
+func oneLine(s string) string { return strings.Join(strings.Fields(printable(s)), " ") }
+
+// cut shortens s to a width.
+func cut(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	if width <= 0 {
+		return ""
+	}
+	return string([]rune(s)[:width-1]) + "…"
+}
+
+func left(s string, width int) string {
+	s = cut(s, width)
+	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
+}
+
+func right(s string, width int) string {
+	s = cut(s, width)
+	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))) + s
+}
+
+func (t *screen) head() {
+	facts := fmt.Sprintf("%s × %s · seed %d", counted(t.Replications, "run"), span(t.Duration), t.Seed)
+	name := cut(oneLine(title(t.Study)), max(t.width-utf8.RuneCountInString(facts)-2, t.width/2))
+	t.line(bold, name, "", strings.Repeat(" ", max(2, t.width-utf8.RuneCountInString(name)-utf8.RuneCountInString(facts))), faint, facts)
+	const several = 2 // marks; a flap has dozens
+	last := ""
+	shown := 0
+	for _, m := range t.Marks {
+		if text := oneLine(m.Text); text != last && shown < several {
+			t.line(red, fmt.Sprintf("%s to %s  %s", moment(clock(m.From)), moment(clock(m.To)), text))
+			last = text
+			shown++
+		}
+	}
+	if len(t.Sides) > 1 {
+		t.line(bold, "A", "", " "+oneLine(t.Sides[0].Name)+"   against   ", bold, "B", "", " "+oneLine(t.Sides[1].Name))
+	}
+	for i := range t.Sides {
+		for _, broken := range t.Sides[i].Broken {
+			t.line(red, "The simulation contradicts itself: "+oneLine(broken))
+			break
+		}
+	}
+	t.line()
+}
+
+// tableKeys are the metrics that the screen has room for.
+var tableKeys = [...]string{"goodput", "amplification", "p99"}
+
+const (
+	nameWidth   = 16
+	letterWidth = 3
+)
+
+// table has a row for each metric and side, and a column for each phase.
+func (t *screen) table() {
+	if len(t.Sides[0].Phases) == 0 {
+		return
+	}
+	phases := t.Sides[0].Phases
+	column := min((t.width-nameWidth-letterWidth)/len(phases), 20)
+	head := strings.Repeat(" ", nameWidth+letterWidth)
+	for _, ph := range phases {
+		head += right(ph.Name, column)
+	}
+	t.line(faint, head)
+	for _, key := range tableKeys {
+		for i := range t.Sides {
+			row, name := "", ""
+			for _, ph := range phases {
+				m := t.pick(i, ph.Name, key)
+				if m != nil {
+					name = key
+				}
+				row += right(cut(cell(m, column-1), column-1), column)
+			}
+			if name != "" {
+				t.row(i, name, row)
+			}
+		}
+	}
+	for i := range t.Sides {
+		row := ""
+		for k := range phases {
+			var ended []scenario.Ending
+			if k < len(t.Sides[i].Phases) {
+				ended = t.Sides[i].Phases[k].Ended
+			}
+			row += right(cut(mainFailure(ended), column-1), column)
+		}
+		t.row(i, "fails mostly by", row)
+	}
+	t.line()
+}
+
+func (t *screen) row(i int, name, row string) {
+	if i > 0 {
+		name = ""
+	}
+	if len(t.Sides) == 1 {
+		t.line("", left(name, nameWidth+letterWidth), "", row)
+		return
+	}
+	t.line("", left(name, nameWidth), faint, left(letter(i), letterWidth), "", row)
+}
+
+// cell has the interval too where it fits.
+func cell(m *scenario.Metric, width int) string {
+	if m == nil {
+		return none
+	}
+	v := value(m)
+	if m.Modes != nil {
+		return v
+	}
+	e := m.Mean
+	e.Low = max(e.Low, 0)
+	ends := strings.Replace(between(e, m.Unit, bounds), " to ", "–", 1)
+	if with := v + " (" + ends + ")"; ends != "" && !math.IsInf(m.Mean.Low, -1) && utf8.RuneCountInString(with) <= width {
+		return with
+	}
+	return v
+}
+
+// bounds writes the end of an interval whose unit is said before it.
+func bounds(x float64, unit string) string {
+	s, _, _ := strings.Cut(measure(x, unit), " %")
+	return s
+}
+
+func mainFailure(list []scenario.Ending) string {
+	if f := failed(list); len(f) > 0 {
+		return percent(f[0].Share) + " " + oneLine(f[0].Reason)
+	}
+	return none
+}
+
+var blocksOf8 = []rune(" ▁▂▃▄▅▆▇█")
+
+// sparks are the load and what came of it, on one scale, and what it cost, on
+// another: both sides have the same.
+func (t *screen) sparks() {
+	const label, figures = 11, 13
+	columns := min(t.width-label-figures, 60)
+	p := &plot{end: t.end, width: t.bin}
+	calls := t.top(func(r *scenario.Series) []float64 { return slices.Concat(r.Offered.Mid, r.Goodput.Mid) })
+	attempts := t.top(func(r *scenario.Series) []float64 { return r.Attempts.Mid })
+	for i := range t.Sides {
+		r := &t.Sides[i].Series
+		for _, row := range []struct {
+			name string
+			ys   []float64
+			top  float64
+			code string
+		}{{"offered", r.Offered.Mid, calls, faint}, {"goodput", r.Goodput.Mid, calls, green}, {"attempts", r.Attempts.Mid, attempts, amber}} {
+			if i > 0 && row.name == "offered" {
+				continue // by the same clients
+			}
+			name := row.name
+			if len(t.Sides) > 1 && name != "offered" {
+				name += " " + letter(i)
+			}
+			t.line("", left(name, label), row.code, spark(p.bins(row.ys), columns, row.top), faint, right(figure(highest(row.ys))+"/s max", figures))
+		}
+	}
+	marks := []rune(strings.Repeat("·", columns))
+	for _, f := range t.shades {
+		from, to := p.edges(f)
+		for k := int(from / wide * float64(columns)); k < columns && float64(k)*wide/float64(columns) < to; k++ {
+			marks[k] = '━'
+		}
+	}
+	t.line("", left("", label), red, string(marks), faint, right(moment(t.end), figures))
+	t.line()
+}
+
+// spark draws a series with as many columns.
+func spark(ys []float64, columns int, top float64) string {
+	out := make([]rune, columns)
+	for k := range out {
+		from, to := k*len(ys)/columns, max((k+1)*len(ys)/columns, k*len(ys)/columns+1)
+		y := 0.0
+		if from < len(ys) {
+			y = thin(ys[from:min(to, len(ys))], to-from, plus, true)[0]
+		}
+		level := 0
+		if y > 0 && top > 0 {
+			level = min(max(int(float64(y/top*8)+0.5), 1), 8)
+		}
+		out[k] = blocksOf8[level]
+	}
+	return string(out)
+}
+
+// verdicts are the assertions, those that fail first.
+func (t *screen) verdicts() {
+	list := t.Sides[0].Asserts
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.rank(a), t.rank(b)) })
+	for _, k := range order[:min(len(order), t.limit)] {
+		pieces := []string{"", left(oneLine(list[k].Text), max(min(t.width-14*len(t.Sides), 48), 12))}
+		for i := range t.Sides {
+			if k < len(t.Sides[i].Asserts) {
+				v := t.Sides[i].Asserts[k]
+				sign, code := mark(v.Holds)
+				pieces = append(pieces, code, " "+sign+" ", "", left(measure(v.Measured.Value, v.Unit), 11))
+			}
+		}
+		t.line(pieces...)
+	}
+	if n := len(order) - t.limit; n > 0 {
+		t.line(faint, fmt.Sprintf("and %d more: %s", n, tallyText(list)))
+	}
+	if len(list) > 0 {
+		t.line()
+	}
+}
+
+// rank puts what fails anywhere first, and what holds everywhere last.
+func (t *screen) rank(k int) int {
+	rank := 2
+	for i := range t.Sides {
+		if k < len(t.Sides[i].Asserts) {
+			switch t.Sides[i].Asserts[k].Holds {
+			case scenario.No:
+				rank = 0
+			case scenario.Unsure:
+				rank = min(rank, 1)
+			}
+		}
+	}
+	return rank
+}
+
+func mark(h scenario.Holds) (sign, code string) {
+	switch h {
+	case scenario.Yes:
+		return "✓", green
+	case scenario.No:
+		return "✗", red
+	}
+	return "?", amber
+}
+
+// outcome is how runs end, and what hurt.
+func (t *screen) outcome() {
+	for i := range t.Sides {
+		side := &t.Sides[i]
+		if t.During[1] > t.During[0] {
+			t.line("", left(t.whose(i)+"stays down", nameWidth+letterWidth), "", fmt.Sprintf("%s of runs (%s; %s)", percent(side.Stuck.Value), interval(side.Stuck, scenario.Share), stuckText(side)))
+		}
+		if m := side.Modes; m != nil {
+			t.line("", left("  two ways", nameWidth+letterWidth), "", fmt.Sprintf("goodput after it %s in %s of runs, else %s", percent(m.High), percent(m.ShareOfHigh), percent(m.Low)))
+		}
+		if len(side.Worst) > 0 {
+			t.line("", left(t.whose(i)+"hurt most", nameWidth+letterWidth), "", percent(side.Worst[0].Share)+" "+oneLine(causeText(side.Worst[0])))
+		}
+	}
+	t.line()
+}
+
+// differences are those that people ask for first, and how many there are in all.
+func (t *screen) differences() {
+	if len(t.Sides) < 2 || len(t.Diffs) == 0 {
+		return
+	}
+	room := max(min(t.width-56, 24), 8)
+	t.line(faint, left("B against A", room)+right("A", 17)+right("B", 17)+right("B − A", 10))
+	list := t.headline()
+	for _, d := range list[:min(len(list), t.limit)] {
+		a, b, delta := t.both(d)
+		code := map[string]string{worse: red, better: green}[d.Verdict]
+		t.line("", left(oneLine(termName(d)), room)+right(a, 17)+right(b, 17)+right(delta, 10), code, "  "+oneLine(d.Verdict))
+	}
+	n := tally3(t.Diffs)
+	t.line(faint, fmt.Sprintf("of %s, B is worse in %d, better in %d, and unresolved in %d", counted(n[0]+n[1]+n[2], "metric"), n[0], n[1], n[2]))
+	t.line()
+}
+
+// again is how to see this once more: never cut, for it is there to be copied.
+func (t *screen) again() {
+	t.w.WriteString(t.paint(faint, "again: ") + oneLine(t.Command) + "\n")
+	t.line(faint, "events "+cut(oneLine(t.Hash), 32))
+}

@@ -1,0 +1,468 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/lab/internal/sim"
+)
+
+// item is an entry of a list or of a table, and where its keys stand.
+type item struct {
+	r      *reader
+	what   string // for findings
+	places map[string]yamlstrict.Place
+	first  yamlstrict.Place
+}
+
+// decode reads a node into a struct.
+func (r *reader) decode(what string, node yamlstrict.Node, into any) item {
+	places, found := node.Decode(into)
+	for _, f := range found {
+		f.Reason = what + ": " + f.Reason
+		r.found = append(r.found, f)
+	}
+	it := item{r: r, what: what, places: places, first: node.Key}
+	all := make([]yamlstrict.Place, 0, len(places))
+	for _, p := range places {
+		all = append(all, p)
+	}
+	if len(all) > 0 && it.inList() {
+		it.first = slices.MinFunc(all, func(a, b yamlstrict.Place) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+		})
+	}
+	return it
+}
+
+// inList reports whether the node is one of a list, whose place is not its own.
+func (it item) inList() bool { return strings.Contains(it.what, " ") }
+
+// fail says what is wrong at a key, or where the entry begins.
+func (it item) fail(key, reason, proposal string) {
+	at, written := it.places[key]
+	if at.Wrong {
+		return // said already
+	}
+	if !written {
+		at = it.first
+	}
+	it.r.fail(at, it.what+": "+reason, proposal)
+}
+
+func (it item) has(key string) bool { _, ok := it.places[key]; return ok }
+
+// need says that a key is missing.
+func (it item) need(key, proposal string) {
+	if !it.has(key) {
+		it.fail(key, key+" is missing", proposal)
+	}
+}
+
+// never says that keys mean nothing here.
+func (it item) never(why string, keys ...string) {
+	for _, key := range keys {
+		if it.has(key) {
+			it.fail(key, key+" means nothing "+why, "remove it")
+		}
+	}
+}
+
+func (r *reader) service(v *namedService, node yamlstrict.Node) {
+	it := r.decode(v.name, node, &v.service)
+	if v.Workers == 0 {
+		it.never("without workers", "queue", "order", "refuse_cost")
+	}
+	if v.Order != orderWord(sim.CoDel) {
+		it.never("unless the order is codel", "target", "interval")
+	}
+	if v.Order != 0 && v.Queue == 0 {
+		it.fail("order", "order means nothing without a queue", "write queue: 100 as well")
+	}
+	if v.Replicas < 2 {
+		it.never("with one replica", "balance")
+	}
+	it.limit(&v.Limit)
+	v.calls = r.edges(it, v.Calls)
+	if len(v.Calls) == 0 {
+		it.never("without calls", "deadline", "stops_retries")
+	}
+}
+
+func (it item) limit(l *limit) {
+	if !it.has("limit") {
+		return
+	}
+	if l.Rate == 0 {
+		it.fail("limit", "limit.rate is missing", "write limit: {rate: 100/s}")
+	}
+	if l.Exact && l.RetryAfter > 0 {
+		it.fail("limit.retry_after", "retry_after contradicts exact", "remove one")
+	}
+}
+
+// edges reads the calls of a service or a fleet.
+func (r *reader) edges(of item, nodes []yamlstrict.Node) (edges []namedEdge) {
+	if len(nodes) > maxParts {
+		of.fail("calls", fmt.Sprintf("%d calls", len(nodes)), fmt.Sprintf("%d are the most", maxParts))
+		return nil
+	}
+	for i, node := range nodes {
+		var e namedEdge
+		it := r.decode(fmt.Sprintf("%s: call %d", of.what, i+1), node, &e.edge)
+		it.need("to", "name the service that is called")
+		e.to = r.serviceNamed(it, "to", e.To)
+		if e.Policy == "" {
+			e.Policy = e.To
+		}
+		if e.Quorum > max(e.Fan, 1) {
+			it.fail("quorum", fmt.Sprintf("quorum %d is more than the fan of %d", e.Quorum, max(e.Fan, 1)), "write at most as many")
+		}
+		if e.Fan > 1000 {
+			it.fail("fan", "fan is more than a thousand", "write less")
+		}
+		edges = append(edges, e)
+	}
+	return edges
+}
+
+// serviceNamed returns the index of a service, or -1.
+func (r *reader) serviceNamed(it item, key, name string) int {
+	names := make([]string, len(r.file.services))
+	for i, s := range r.file.services {
+		names[i] = s.name
+	}
+	i := slices.Index(names, name)
+	if i < 0 && it.has(key) {
+		it.fail(key, fmt.Sprintf("there is no service %.60q", name), suggest(name, names))
+	}
+	return i
+}
+
+func suggest(name string, names []string) string {
+	if near := yamlstrict.Nearest(name, names); near != "" {
+		return "did you mean " + near + "?"
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "there is " + strings.Join(names[:min(len(names), 10)], ", ")
+}
+
+func (r *reader) fleet(name string, node yamlstrict.Node) {
+	f := namedFleet{name: name}
+	it := r.decode(name, node, &f.fleet)
+	it.need("count", "write how many clients there are, such as count: 100")
+	it.need("calls", "write calls: [{to: …}]")
+	f.calls = r.edges(it, f.Calls)
+	if len(f.Calls) == 0 && it.has("calls") {
+		it.fail("calls", "nothing is called", "write calls: [{to: …}]")
+	}
+	switch sim.Loop(f.Loop) {
+	case sim.Open:
+		it.need("rate", "write how much the fleet does, such as rate: 100/s")
+		it.never("in an open loop", "think", "spread", "trace")
+	case sim.Closed:
+		it.need("think", "write how long clients wait between calls, such as think: exp 1s")
+		it.never("in a closed loop", "rate", "load", "daily", "even", "trace")
+	case sim.Trace:
+		it.need("trace", "write when calls are made, such as trace: [0s, 10ms]")
+		it.never("in a trace", "rate", "load", "daily", "even", "think", "spread")
+	}
+	if !slices.IsSorted(f.Trace) {
+		it.fail("trace", "trace does not rise", "write times in their order")
+	}
+	if it.has("daily") && f.Daily.Swing == 0 {
+		it.fail("daily", "daily.swing is missing", "write daily: {swing: 50%}")
+	}
+	if period := time.Duration(f.Daily.Period); period > 0 && period < time.Minute {
+		it.fail("daily.period", "period is shorter than a minute", "write more, or a spike with every")
+	}
+	r.steps(it, &f)
+	r.file.fleets = append(r.file.fleets, f)
+}
+
+// steps reads the load, whose changes come one after the other.
+func (r *reader) steps(of item, f *namedFleet) {
+	if len(f.Load) > 1000 {
+		of.fail("load", "load has more than a thousand changes", "write less")
+		return
+	}
+	free := time.Duration(0)
+	for i, node := range f.Load {
+		var s loadStep
+		it := r.decode(fmt.Sprintf("%s: load %d", of.what, i+1), node, &s)
+		it.need("at", "write when it begins")
+		if it.has("rate") == it.has("times") {
+			it.fail("times", "wants either rate or times", "write rate: 200/s, or times: 2")
+		}
+		r.again(it, time.Duration(s.At), time.Duration(s.For), time.Duration(s.Every), time.Duration(s.Until))
+		lasts := max(time.Duration(s.For), time.Duration(s.Ramp))
+		switch {
+		case time.Duration(s.At) < free:
+			it.fail("at", fmt.Sprintf("it begins before %s, when the change above it is over", free), "write it later")
+		case s.For > 0 && 2*s.Ramp > s.For:
+			it.fail("ramp", "rising and falling take longer than it lasts", "write less")
+		case time.Duration(s.At)+lasts > r.file.duration && r.file.duration > 0:
+			it.fail("at", "it ends after the load", "write it earlier, or make the duration longer")
+		}
+		free = time.Duration(s.At) + lasts
+		if s.Every > 0 {
+			free = s.last(r.file.duration) + lasts
+		}
+		f.steps = append(f.steps, s)
+	}
+}
+
+// again checks what comes again.
+func (r *reader) again(it item, at, lasts, every, until time.Duration) {
+	switch {
+	case every == 0:
+		it.never("without every", "until")
+	case lasts == 0:
+		it.fail("every", "every means nothing without for", "write how long it lasts")
+	case every <= lasts:
+		it.fail("every", fmt.Sprintf("it comes again after %s, before it is over", every), "write a longer every, or a shorter for")
+	case until > 0 && until < at:
+		it.fail("until", "it may last come before it first does", "write it later")
+	case until > r.file.duration:
+		it.fail("until", "it may come after the load has ended", "write it earlier")
+	case r.file.duration/every > 10_000:
+		it.fail("every", "it comes more than ten thousand times", "write a longer every")
+	}
+}
+
+// last returns when a change begins for the last time.
+func (s *loadStep) last(end time.Duration) time.Duration {
+	return lastOf(time.Duration(s.At), time.Duration(s.For), time.Duration(s.Every), time.Duration(s.Until), end)
+}
+
+func lastOf(at, lasts, every, until, end time.Duration) time.Duration {
+	if every == 0 {
+		return at
+	}
+	if until == 0 {
+		until = end - lasts
+	}
+	return at + max(until-at, 0)/every*every
+}
+
+// keysOf says which keys a kind of fault has besides at and for, in the order of
+// kinds; those with an exclamation mark it needs.
+var keysOf = [...]string{
+	"service! replicas share ramp every until",
+	"service! replicas share ramp every until",
+	"service! replicas share ramp every until",
+	"service! replicas ramp every until factor!",
+	"service! replicas share ramp every until factor add",
+	"service! replicas share ramp every until status retry_after after_work",
+	"service! replicas share ramp every until",
+	"service! every until limit!",
+	"service! replicas ramp every until",
+	"clients! every until",
+	"service! every until add!",
+	"clients! every until policy!",
+}
+
+func (r *reader) fault(node yamlstrict.Node) {
+	var f namedFault
+	it := r.decode(fmt.Sprintf("fault %d", len(r.file.faults)+1), node, &f.fault)
+	it.need("kind", "write one of "+strings.Join(kinds, ", "))
+	it.need("at", "write when it begins")
+	if f.Kind == 0 {
+		r.file.faults = append(r.file.faults, f)
+		return
+	}
+	f.kind = sim.Kind(f.Kind - 1)
+	lasts := f.kind != sim.ClientRestart && f.kind != sim.Reload
+	if lasts {
+		it.need("for", "write how long it lasts")
+	} else if f.For > 0 {
+		it.never("for what happens at once", "for")
+	}
+	it.fits(kinds[f.kind], strings.Fields(keysOf[f.kind]))
+	f.service, f.fleet = r.serviceNamed(it, "service", f.Service), r.fleetNamed(it, f.Clients)
+	r.sizes(it, &f)
+	if lasts {
+		r.again(it, time.Duration(f.At), time.Duration(f.For), time.Duration(f.Every), time.Duration(f.Until))
+	}
+	if end := time.Duration(f.At) + time.Duration(f.For); end > r.file.duration && r.file.duration > 0 {
+		it.fail("at", fmt.Sprintf("it ends at %s, after the load", end), "write it earlier, or make the duration longer")
+	}
+	r.file.faults = append(r.file.faults, f)
+}
+
+// fits checks that a fault has the keys of its kind and no others.
+func (it item) fits(kind string, keys []string) {
+	allowed := []string{"kind", "at", "for"}
+	for _, key := range keys {
+		key, needed := strings.CutSuffix(key, "!")
+		allowed = append(allowed, key)
+		if needed {
+			it.need(key, kind+" needs it")
+		}
+	}
+	for _, key := range []string{"ramp", "every", "until", "service", "clients", "replicas", "share", "factor", "add", "status", "retry_after", "after_work", "limit", "policy"} {
+		if !slices.Contains(allowed, key) {
+			it.never("for "+kind, key)
+		}
+	}
+}
+
+// sizes checks how large a fault is.
+func (r *reader) sizes(it item, f *namedFault) {
+	if f.service >= 0 && f.service < len(r.file.services) && it.has("service") {
+		if has := max(r.file.services[f.service].Replicas, 1); f.Replicas > has {
+			it.fail("replicas", fmt.Sprintf("%s has %d replicas, not %d", f.Service, has, f.Replicas), "write at most as many")
+		}
+	}
+	it.limit(&f.Limit)
+	status := []whole{0, 429, 500, 503}
+	switch {
+	case !slices.Contains(status, f.Status):
+		it.fail("status", fmt.Sprintf("status %d is not known", f.Status), "write 429, 500 or 503")
+	case f.Status == 500 && f.RetryAfter > 0:
+		it.fail("retry_after", "a 500 names no time to come again", "write status: 503, or remove it")
+	case f.kind == sim.BrownOut && f.Factor >= 1:
+		it.fail("factor", "a brown-out leaves less than all", "write one below 1, such as 0.5")
+	case f.kind == sim.Slow && !it.has("factor") && !it.has("add"):
+		it.fail("factor", "it says not how slow", "write factor: 3, or add: 100ms")
+	case f.kind == sim.Slow && it.has("factor") && f.Factor <= 1:
+		it.fail("factor", "slow work takes longer than before", "write one above 1, such as 3")
+	case f.kind != sim.Restart && 2*f.Ramp > f.For && f.For > 0:
+		it.fail("ramp", "growing and falling take longer than it lasts", "write at most half of for")
+	}
+}
+
+func (r *reader) fleetNamed(it item, name string) int {
+	names := make([]string, len(r.file.fleets))
+	for i, f := range r.file.fleets {
+		names[i] = f.name
+	}
+	i := slices.Index(names, name)
+	if i < 0 && it.has("clients") {
+		it.fail("clients", fmt.Sprintf("there are no clients %.60q", name), suggest(name, names))
+	}
+	return i
+}
+
+// acyclic refuses services that call each other in a circle.
+func (r *reader) acyclic(nodes map[string]yamlstrict.Node) {
+	const (
+		fresh = iota
+		open
+		done
+	)
+	state := make([]int, len(r.file.services))
+	var visit func(i int) bool
+	visit = func(i int) bool {
+		state[i] = open
+		for _, e := range r.file.services[i].calls {
+			if e.to < 0 || state[e.to] == done {
+				continue
+			}
+			if state[e.to] == open || !visit(e.to) {
+				return false
+			}
+		}
+		state[i] = done
+		r.file.order = append(r.file.order, i)
+		return true
+	}
+	for i := range r.file.services {
+		if state[i] == fresh && !visit(i) {
+			s := r.file.services[i]
+			r.fail(nodes[s.name].Key, s.name+" calls itself in the end", "remove a call of the circle")
+			return
+		}
+	}
+	slices.Reverse(r.file.order)
+}
+
+func (r *reader) grid(m *mapping) {
+	g := &r.file.grid
+	g.replications = int(m.Replications)
+	if g.replications == 0 {
+		g.replications = 10
+	}
+	for _, p := range m.Load {
+		g.loads = append(g.loads, float64(p))
+	}
+	for _, p := range m.Trigger {
+		g.triggers = append(g.triggers, float64(p))
+	}
+	at := r.places["map"]
+	switch {
+	case at.Line > 0 && (len(g.loads) == 0 || len(g.triggers) == 0) && !r.places["map.load"].Wrong && !r.places["map.trigger"].Wrong:
+		r.fail(at, "map wants load and trigger", "write map: {load: [50%, 100%], trigger: [100%, 200%]}")
+	case len(g.loads)*len(g.triggers) > maxCells:
+		r.fail(at, fmt.Sprintf("a map of %d cells", len(g.loads)*len(g.triggers)), fmt.Sprintf("%d are the most", maxCells))
+	case !slices.IsSorted(g.loads) || !slices.IsSorted(g.triggers):
+		r.fail(at, "the values of a map do not rise", "write them in their order")
+	}
+}
+
+// bounds refuses what would not end while somebody waits.
+func (r *reader) bounds() {
+	work, visits := 0.0, 0.0
+	for _, f := range r.file.fleets {
+		work += f.mostWork(r.file.duration)
+		for _, v := range r.file.visits(f.calls) {
+			visits += v
+		}
+	}
+	if work > maxWork {
+		r.fail(r.places["clients"], fmt.Sprintf("up to %.2g pieces of work are too many for a run", work), fmt.Sprintf("%.0g are the most: fewer clients, a lower rate, or a shorter duration", maxWork))
+	}
+	if visits > maxVisits {
+		r.fail(r.places["services"], fmt.Sprintf("one piece of work makes %.3g requests", visits), fmt.Sprintf("%d are the most: a smaller fan, or fewer layers", maxVisits))
+	}
+}
+
+// mostWork is how many pieces of work a fleet may begin.
+func (f *namedFleet) mostWork(duration time.Duration) float64 {
+	switch sim.Loop(f.Loop) {
+	case sim.Closed:
+		think := max(f.Think.Mean(), time.Nanosecond)
+		return float64(f.Count) * (1 + float64(duration)/float64(think))
+	case sim.Trace:
+		return float64(len(f.Trace))
+	}
+	most := float64(f.Rate)
+	for _, s := range f.steps {
+		most = max(most, f.rateOf(&s))
+	}
+	return 2 * most * duration.Seconds()
+}
+
+// rateOf is the rate of a change.
+func (f *namedFleet) rateOf(s *loadStep) float64 {
+	if s.Times > 0 {
+		return float64(s.Times) * float64(f.Rate)
+	}
+	return float64(s.Rate)
+}
+
+// visits returns how often each service is asked for one piece of work, if nothing
+// is tried again.
+func (f *File) visits(calls []namedEdge) []float64 {
+	all := make([]float64, len(f.services))
+	add := func(calls []namedEdge, times float64) {
+		for _, e := range calls {
+			n := times * float64(max(e.Fan, 1))
+			if e.Chance > 0 {
+				n *= float64(e.Chance)
+			}
+			all[e.to] += n
+		}
+	}
+	add(calls, 1)
+	for _, i := range f.order {
+		add(f.services[i].calls, all[i])
+	}
+	return all
+}

@@ -1,0 +1,640 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gabion-go/gabion/lab/internal/sim"
+	"github.com/gabion-go/gabion/lab/internal/stat"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// seriesRuns is how many runs the bands of series are made of: more would make them
+// no smoother, and cost memory.
+const seriesRuns = 200
+
+// summary is what is kept of one run.
+type summary struct {
+	seed, hash, events uint64
+	stuck              bool
+	tail               float64     // goodput at the end, as a share of what was offered; NaN is unknown
+	values             [][]float64 // by phase, all first, then by metric
+	ended              []map[policy.Reason]float64
+	bins               [][]float32 // by channel, then bin; nil for those beyond the first
+	broken             []string
+}
+
+// phaseNames returns the phases of a file and where they begin and end. The first
+// is all of them.
+func (f *File) phaseNames() (names []string, bounds [][2]time.Duration) {
+	names, bounds = []string{"all"}, [][2]time.Duration{{f.warmup, f.duration}}
+	from, to := f.trouble()
+	if from == to {
+		return names, bounds
+	}
+	for _, p := range []struct {
+		name     string
+		from, to time.Duration
+	}{{"before", f.warmup, from}, {"during", max(from, f.warmup), to}, {"after", to, f.duration}} {
+		if p.to > p.from {
+			names, bounds = append(names, p.name), append(bounds, [2]time.Duration{p.from, p.to})
+		}
+	}
+	return names, bounds
+}
+
+// summarize reduces a run to what is kept of it.
+func (f *File) summarize(w *world, r *sim.Result, series bool) summary {
+	s := summary{seed: r.Seed, hash: r.Hash, events: r.Events, broken: r.Broken}
+	counted := r.Phases
+	if f.warmup > 0 {
+		counted = counted[1:]
+	}
+	all := counted[0]
+	if len(counted) > 1 {
+		all = w.empty()
+		for i := range counted {
+			all.Add(&counted[i])
+		}
+	}
+	defs := f.defs()
+	s.take(f, w, &all, defs)
+	if names, _ := f.phaseNames(); len(names) > 1 {
+		for i := range counted {
+			s.take(f, w, &counted[i], defs)
+		}
+	}
+	v := f.look(w, r)
+	s.tail, s.stuck = v.tail, v.stuck
+	s.values[0] = append(s.values[0], v.recovery, v.retryTail, v.peak, b2f(v.stuck))
+	if series {
+		s.bins = f.channels(w, r)
+	}
+	return s
+}
+
+func b2f(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// empty is a phase in which nothing has happened.
+func (w *world) empty() sim.Phase {
+	p := sim.Phase{
+		Fleets: make([]sim.FleetCounts, len(w.Fleets)), Edges: make([]sim.Counts, len(w.edges)), Services: make([]sim.Work, len(w.Services)),
+	}
+	for i := range p.Edges {
+		p.Edges[i].Ended = map[policy.Reason]int64{}
+	}
+	return p
+}
+
+// take measures one phase.
+func (s *summary) take(f *File, w *world, p *sim.Phase, defs []def) {
+	m := &measured{Phase: p, file: f, world: w}
+	m.fleet = mergeFleets(p.Fleets)
+	values := make([]float64, len(defs), len(defs)+len(ofRun))
+	for i, d := range defs {
+		values[i] = d.measure(m)
+	}
+	s.values = append(s.values, values)
+	ended, calls := map[policy.Reason]float64{}, int64(0)
+	for i, e := range w.edges {
+		if e.fleet < 0 {
+			continue
+		}
+		for reason, n := range p.Edges[i].Ended {
+			ended[reason] += float64(n) // whole numbers: no order matters
+			calls += n
+		}
+	}
+	for reason := range ended {
+		ended[reason] /= float64(calls)
+	}
+	s.ended = append(s.ended, ended)
+}
+
+func mergeFleets(fleets []sim.FleetCounts) sim.FleetCounts {
+	if len(fleets) == 1 {
+		return fleets[0]
+	}
+	p, all := sim.Phase{Fleets: make([]sim.FleetCounts, 1)}, sim.Phase{}
+	for i := range fleets {
+		all.Fleets = fleets[i : i+1]
+		p.Add(&all)
+	}
+	return p.Fleets[0]
+}
+
+// verdicts are what is seen in the bins of a run only.
+type verdicts struct {
+	recovery, retryTail, peak, tail float64
+	stuck                           bool
+}
+
+// look finds out how a run recovers.
+func (f *File) look(w *world, r *sim.Result) (v verdicts) {
+	from, to := w.from, w.to
+	ended := func(b *sim.Bin) int64 { return b.Good + b.Late + b.Bad }
+	before := sums(r, w.Warmup, from)
+	base, extra := 1.0, 0.0
+	if n := ended(&before); n > 0 {
+		base = float64(before.Good) / float64(n)
+		extra = retries(&before)
+	}
+	if base < 0.5 { // it was down before: coming back to that is no recovery
+		base, extra = 1, 0
+	}
+	last := int(w.Duration / r.Width)
+	first := int((to + r.Width - 1) / r.Width)
+	begin := to + (w.Duration-to)/4*3
+	end := sums(r, begin, w.Duration)
+	v.tail = math.NaN()
+	if last-first >= 4 && end.Offered > 0 {
+		v.tail = float64(end.Good) / float64(end.Offered)
+		v.stuck = v.tail < 0.5
+	}
+	v.recovery, v.retryTail, v.peak = math.NaN(), math.NaN(), math.NaN()
+	if from == to || first >= last {
+		return v
+	}
+	v.recovery = f.until(w, r, first, last, func(b *sim.Bin) bool {
+		n := ended(b)
+		return n == 0 && b.Offered > 0 || n > 0 && float64(b.Good)/float64(n) < 0.99*base-noise(n)
+	})
+	v.retryTail = f.until(w, r, first, last, func(b *sim.Bin) bool {
+		return retries(b) > 0.02+extra+noise(b.ByTry[0])
+	})
+	v.peak = peak(r, &before, max(int((from-w.Warmup)/r.Width), 1), first, last)
+	return v
+}
+
+// noise is how far a share near to one may be off in n observations, if nothing is
+// wrong: four standard deviations.
+func noise(n int64) float64 { return 4 * math.Sqrt(0.0099/float64(max(n, 1))) }
+
+// until returns how many seconds after the trouble a bin was last wrong: none if
+// none is, and for ever if the last one is.
+func (f *File) until(w *world, r *sim.Result, first, last int, wrong func(b *sim.Bin) bool) float64 {
+	for i := min(last, len(r.Bins)) - 1; i >= first; i-- {
+		switch {
+		case !wrong(&r.Bins[i]):
+		case i == last-1:
+			return math.Inf(1)
+		default:
+			return (time.Duration(i+1)*r.Width - w.to).Seconds()
+		}
+	}
+	return 0
+}
+
+// retries is how many tries were later ones, for each first one.
+func retries(b *sim.Bin) float64 {
+	later := int64(0)
+	for _, n := range b.ByTry[1:] {
+		later += n
+	}
+	if b.ByTry[0] == 0 {
+		return float64(min(later, 1))
+	}
+	return float64(later) / float64(b.ByTry[0])
+}
+
+// peak is the busiest bin afterwards, to the usual one before.
+func peak(r *sim.Result, before *sim.Bin, bins, first, last int) float64 {
+	usual, most := total(before)/float64(bins), 0.0
+	for i := first; i < min(last, len(r.Bins)); i++ {
+		most = max(most, total(&r.Bins[i]))
+	}
+	if usual == 0 {
+		return math.NaN()
+	}
+	return most / usual
+}
+
+func total(b *sim.Bin) float64 {
+	n := int64(0)
+	for _, k := range b.ByTry {
+		n += k
+	}
+	return float64(n)
+}
+
+// sums adds the bins that lie within.
+func sums(r *sim.Result, from, to time.Duration) (all sim.Bin) {
+	for i := int((from + r.Width - 1) / r.Width); i < min(int(to/r.Width), len(r.Bins)); i++ {
+		b := &r.Bins[i]
+		all.Offered, all.Good, all.Late, all.Bad = all.Offered+b.Offered, all.Good+b.Good, all.Late+b.Late, all.Bad+b.Bad
+		for k, n := range b.ByTry {
+			all.ByTry[k] += n
+		}
+	}
+	return all
+}
+
+// The channels of a series, in their order; services and edges follow.
+const (
+	chOffered = iota
+	chGood
+	chLate
+	chBad
+	chRefused
+	chAttempts
+	chP50
+	chP90
+	chP99
+	chTry
+	fixed = chTry + Tries
+)
+
+// Of each service and of each edge.
+const (
+	chServiceAttempts = iota
+	chUseful
+	chQueue
+	perService
+)
+const (
+	chOpen = iota
+	chBudget
+	perEdge
+)
+
+// channels are the series of a run, in rates and shares.
+func (f *File) channels(w *world, r *sim.Result) [][]float32 {
+	n := f.binCount()
+	made := make([][]float32, fixed+perService*len(w.Services)+perEdge*len(w.edges))
+	for i := range made {
+		made[i] = make([]float32, n)
+	}
+	width := r.Width.Seconds()
+	for i := range min(n, len(r.Bins)) {
+		b := &r.Bins[i]
+		put := func(channel int, x float64) { made[channel][i] = float32(x) }
+		put(chOffered, float64(b.Offered)/width)
+		put(chGood, float64(b.Good)/width)
+		put(chLate, float64(b.Late)/width)
+		put(chBad, float64(b.Bad)/width)
+		put(chRefused, float64(b.Local)/width)
+		put(chAttempts, total(b)/width)
+		put(chP50, b.Latency.Quantile(0.5).Seconds())
+		put(chP90, b.Latency.Quantile(0.9).Seconds())
+		put(chP99, b.Latency.Quantile(0.99).Seconds())
+		for k, x := range b.ByTry {
+			put(chTry+k, float64(x)/width)
+		}
+		for k := range w.Services {
+			at := fixed + perService*k
+			put(at+chServiceAttempts, float64(b.Attempts[k])/width)
+			if workers := w.workers(k); workers > 0 {
+				put(at+chUseful, float64(b.Useful[k])/(float64(r.Width)*float64(workers)))
+			}
+			put(at+chQueue, float64(b.Queue[k]))
+		}
+		for k := range w.edges {
+			at := fixed + perService*len(w.Services) + perEdge*k
+			put(at+chOpen, float64(b.Open[k])/float64(max(b.Looked[k], 1)))
+			put(at+chBudget, float64(b.Budget[k])/float64(max(b.Looked[k], 1)))
+		}
+	}
+	return made
+}
+
+// workers is how many a service has in all; 0 means any number.
+func (w *world) workers(service int) int {
+	return w.Services[service].Workers * max(w.Services[service].Replicas, 1)
+}
+
+// binCount is how many bins the load lasts.
+func (f *File) binCount() int { return int((f.duration + f.bin - 1) / f.bin) }
+
+// band reduces a channel of all runs.
+func (rs *runs) band(channel int) Band {
+	kept := rs.runs[:min(len(rs.runs), seriesRuns)]
+	n := len(kept[0].bins[channel])
+	b := Band{Mid: make([]float64, n), Low: make([]float64, n), High: make([]float64, n)}
+	xs := make([]float64, len(kept))
+	for i := range n {
+		for k := range kept {
+			xs[k] = float64(kept[k].bins[channel][i])
+		}
+		slices.Sort(xs)
+		at := func(p float64) float64 { return round6(xs[int(p*float64(len(xs)-1)+0.5)]) }
+		b.Mid[i], b.Low[i], b.High[i] = at(0.5), at(0.05), at(0.95)
+	}
+	return b
+}
+
+func (f *File) series(rs *runs) Series {
+	s := Series{
+		Offered: rs.band(chOffered), Goodput: rs.band(chGood), Late: rs.band(chLate), Bad: rs.band(chBad), Refused: rs.band(chRefused),
+		Attempts: rs.band(chAttempts), P50: rs.band(chP50), P90: rs.band(chP90), P99: rs.band(chP99),
+	}
+	for k := range Tries {
+		s.ByTry = append(s.ByTry, rs.band(chTry+k))
+	}
+	for k := range f.services {
+		at := fixed + perService*k
+		s.Services = append(s.Services, ServiceSeries{
+			Name: f.services[k].name, Attempts: rs.band(at + chServiceAttempts), Useful: rs.band(at + chUseful), Queue: rs.band(at + chQueue),
+			Capacity: f.capacity(rs.world, k),
+		})
+	}
+	for k, e := range rs.world.edges {
+		at := fixed + perService*len(f.services) + perEdge*k
+		s.Edges = append(s.Edges, EdgeSeries{
+			Caller: f.caller(e), Service: f.services[e.to].name, Policy: e.policy, Open: rs.band(at + chOpen), Budget: rs.band(at + chBudget),
+		})
+	}
+	return s
+}
+
+func (f *File) caller(e worldEdge) string {
+	if e.fleet >= 0 {
+		return f.fleets[e.fleet].name
+	}
+	return f.services[e.service].name
+}
+
+// study puts together what the runs of all sides came to.
+func (f *File) study(o *Options, sides []*runs) *Study {
+	s := &Study{
+		Version: StudyVersion, Name: f.Name, Title: f.Title, Story: f.Story, Text: f.Text, Seed: o.Seed, Replications: o.Replications,
+		Duration: seconds(f.duration), Warmup: seconds(f.warmup), Bin: seconds(f.bin), Marks: f.marks(), Assumptions: assumptions,
+		Command: o.Command, Diffs: []Diff{}, Settings: []SettingDiff{},
+	}
+	from, to := f.trouble()
+	s.During = [2]float64{seconds(from), seconds(to)}
+	means := f.means()
+	for _, rs := range sides {
+		rs.world.means = means
+	}
+	s.Capacity, s.Bottleneck = f.pathCapacity(sides[0].world)
+	hash := uint64(14695981039346656037)
+	for _, rs := range sides {
+		side := f.side(rs)
+		for i := range side.Runs {
+			s.Events += rs.runs[i].events
+			hash = (hash ^ rs.runs[i].hash) * 1099511628211
+		}
+		s.Sides = append(s.Sides, side)
+	}
+	s.Hash = fmt.Sprintf("%016x", hash)
+	if len(s.Sides) == 2 {
+		s.Diffs = diffs(&s.Sides[0], &s.Sides[1])
+		s.Settings = settingDiffs(s.Sides[0].Policies, s.Sides[1].Policies)
+	}
+	return s
+}
+
+// side reduces the runs of one side.
+func (f *File) side(rs *runs) Side {
+	side := Side{Name: rs.name, Config: rs.world.hash, Policies: rs.world.policies, Broken: []string{}, Asserts: []Verdict{}}
+	stuck, known := 0, 0
+	var tails []float64
+	for i := range rs.runs {
+		r := &rs.runs[i]
+		side.Runs = append(side.Runs, Run{Seed: r.seed, Hash: fmt.Sprintf("%016x", r.hash), Events: r.events, Stuck: r.stuck})
+		side.Broken = append(side.Broken, r.broken...)
+		if !math.IsNaN(r.tail) {
+			known++
+			stuck += int(b2f(r.stuck))
+			tails = append(tails, r.tail)
+		}
+	}
+	side.Stuck = estimate(stat.Share(stuck, known))
+	side.Modes = twoModes(tails, 0.2)
+	side.Series = f.series(rs)
+	defs := f.defs()
+	side.Metrics = rs.metrics(slices.Concat(defs, ofRun), 0)
+	names, bounds := f.phaseNames()
+	for k, name := range names {
+		if k == 0 && len(names) > 1 {
+			continue
+		}
+		side.Phases = append(side.Phases, Phase{
+			Name: name, From: seconds(bounds[k][0]), To: seconds(bounds[k][1]), Metrics: rs.metrics(defs, k), Ended: rs.endings(k),
+		})
+	}
+	for i := range f.asserts {
+		side.Asserts = append(side.Asserts, f.judge(rs, &f.asserts[i], names))
+	}
+	side.Worst = f.worst(rs, &side)
+	return side
+}
+
+// values returns a metric of all runs.
+func (rs *runs) values(phase, metric int) []float64 {
+	xs := make([]float64, len(rs.runs))
+	for i := range rs.runs {
+		xs[i] = rs.runs[i].values[phase][metric]
+	}
+	return xs
+}
+
+func (rs *runs) metrics(defs []def, phase int) (all []Metric) {
+	for i, d := range defs {
+		xs := rs.values(phase, i)
+		known := slices.DeleteFunc(slices.Clone(xs), math.IsNaN)
+		m := Metric{Key: d.key, Of: d.of, Name: d.name, Unit: d.unit, More: d.more, Mean: estimate(middle(d.key, known))}
+		if d.key == "stuck" {
+			m.Mean = estimate(stat.Share(int(sum(known)), len(known)))
+		} else {
+			m.Modes = twoModes(known, 0.2*math.Abs(m.Mean.Value))
+		}
+		for _, x := range xs {
+			m.Values = append(m.Values, Number(round6(x)))
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func sum(xs []float64) (s float64) {
+	for _, x := range xs {
+		s += x
+	}
+	return s
+}
+
+// twoModes looks for two heaps of runs.
+func twoModes(xs []float64, worth float64) *TwoModes {
+	for _, x := range xs {
+		if math.IsInf(x, 0) {
+			return nil
+		}
+	}
+	m := stat.Heaps(xs, worth)
+	if !m.Two {
+		return nil
+	}
+	return &TwoModes{round6(m.Low), round6(m.High), round6(m.ShareOfHigh)}
+}
+
+// endings are why calls of clients ended, on average over runs.
+func (rs *runs) endings(phase int) (all []Ending) {
+	for _, reason := range append([]policy.Reason{policy.None}, policy.Reasons()...) {
+		share := 0.0
+		for i := range rs.runs {
+			share += rs.runs[i].ended[phase][reason]
+		}
+		if share /= float64(len(rs.runs)); share > 0 && !slices.ContainsFunc(all, func(e Ending) bool { return e.Reason == word(reason) }) {
+			all = append(all, Ending{word(reason), reason.Local(), round6(share)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Ending) int { return cmp.Compare(b.Share, a.Share) })
+	return all
+}
+
+func word(r policy.Reason) string {
+	if r == policy.None {
+		return "ok"
+	}
+	return r.String()
+}
+
+// judge says whether an assertion holds.
+func (f *File) judge(rs *runs, a *assertion, names []string) Verdict {
+	defs := slices.Concat(f.defs(), ofRun)
+	metric := slices.IndexFunc(defs, func(d def) bool { return d.key == a.key && d.of == a.of })
+	phase := max(slices.Index(names, a.phase), 0)
+	return a.judge(rs.values(phase, metric))
+}
+
+// worst says what cost clients answers, and services work.
+func (f *File) worst(rs *runs, side *Side) []Cause {
+	var all []Cause
+	mean := func(key, of string) float64 {
+		for _, m := range side.Metrics {
+			if m.Key == key && m.Of == of {
+				return m.Mean.Value
+			}
+		}
+		return 0
+	}
+	for _, e := range rs.endings(0) {
+		switch {
+		case e.Reason == "ok":
+		case e.Local:
+			all = append(all, Cause{"refused without an attempt: " + e.Reason, "", e.Share})
+		default:
+			all = append(all, Cause{"failed: " + e.Reason, "", e.Share})
+		}
+	}
+	all = append(all, Cause{"answered too late", "", mean("late", "")})
+	for _, s := range f.services {
+		all = append(all,
+			Cause{"work of " + s.name + " for callers who had gone", s.name, mean("wasted", s.name)},
+			Cause{"requests at " + s.name + " beyond those needed", s.name, mean("amplification", s.name) - 1})
+	}
+	all = slices.DeleteFunc(all, func(c Cause) bool { return !(c.Share >= 0.001) })
+	slices.SortStableFunc(all, func(a, b Cause) int { return cmp.Compare(b.Share, a.Share) })
+	all = all[:min(len(all), 6)]
+	for i := range all {
+		all[i].Share = round6(all[i].Share)
+	}
+	return slices.Clip(append([]Cause{}, all...))
+}
+
+// worth is the least difference that counts, by unit.
+var worth = map[string]float64{Share: 0.0005, Ratio: 0.005, Seconds: 0.0005, Count: 0.5}
+
+// diffs compares two sides, metric by metric.
+func diffs(a, b *Side) []Diff {
+	all := pairs("all", a.Metrics, b.Metrics)
+	for i := range a.Phases {
+		if len(a.Phases) > 1 {
+			all = append(all, pairs(a.Phases[i].Name, a.Phases[i].Metrics, b.Phases[i].Metrics)...)
+		}
+	}
+	return all
+}
+
+func pairs(phase string, a, b []Metric) (all []Diff) {
+	for i := range a {
+		x, y := finite(a[i].Values, b[i].Values)
+		delta, verdict := stat.Paired(x, y, a[i].More, worth[a[i].Unit])
+		all = append(all, Diff{
+			Key: a[i].Key, Of: a[i].Of, Name: a[i].Name, Phase: phase, Unit: a[i].Unit, A: a[i].Mean, B: b[i].Mean,
+			Delta: estimate(delta), Verdict: verdict.String(),
+		})
+	}
+	return all
+}
+
+// finite returns the pairs of which both are numbers.
+func finite(a, b []Number) (x, y []float64) {
+	for i := range a {
+		p, q := float64(a[i]), float64(b[i])
+		if !math.IsNaN(p-q) && !math.IsInf(p-q, 0) {
+			x, y = append(x, p), append(y, q)
+		}
+	}
+	return x, y
+}
+
+// settingDiffs are the settings that differ between the sides.
+func settingDiffs(a, b []Policy) []SettingDiff {
+	all := []SettingDiff{}
+	for i := range min(len(a), len(b)) {
+		var paths []string
+		values := func(p Policy) map[string]string {
+			m := map[string]string{}
+			for _, s := range p.Settings {
+				m[s.Path] = s.Value
+				if !slices.Contains(paths, s.Path) {
+					paths = append(paths, s.Path)
+				}
+			}
+			return m
+		}
+		x, y := values(a[i]), values(b[i])
+		for _, path := range paths {
+			if x[path] != y[path] {
+				all = append(all, SettingDiff{a[i].Name, path, x[path], y[path]})
+			}
+		}
+	}
+	return all
+}
+
+// chart makes the map of its cells.
+func (f *File) chart(all []*cells) *Map {
+	loads, triggers, n := f.gridOf()
+	m := &Map{Loads: loads, Triggers: triggers, Replications: n}
+	sides := [2][][]Cell{}
+	for _, c := range all {
+		of := &sides[c.side]
+		if *of == nil {
+			*of = make([][]Cell, len(triggers))
+			for i := range *of {
+				(*of)[i] = make([]Cell, len(loads))
+			}
+		}
+		stuck, known, goodput := 0, 0, 0.0
+		for i, tail := range c.tails {
+			if !math.IsNaN(tail) {
+				known++
+				stuck += int(b2f(c.stuck[i]))
+				goodput += tail
+			}
+		}
+		(*of)[c.row][c.column] = Cell{estimate(stat.Share(stuck, known)), round6(goodput / float64(max(known, 1)))}
+	}
+	m.Cells, m.Against = sides[0], sides[1]
+	return m
+}
+
+// assumptions are what every study should say.
+var assumptions = []string{
+	"Callers are as fast as they have to be: no scheduler, garbage collector, TLS or kernel queue of theirs is modelled.",
+	"Service times are drawn, not reckoned: a request's cost depends on its content only as far as the scenario says.",
+	"Networks delay and lose messages independently of each other and of load.",
+	"Load balancers know their replicas and notice nothing of a fault.",
+	"Work that nobody waits for any more is done to its end, unless the service drops what has expired.",
+}

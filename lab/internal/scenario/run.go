@@ -1,0 +1,240 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/gabion-go/gabion/lab/internal/sim"
+)
+
+// Options say how a scenario is run. The zero Options run it as the file says.
+type Options struct {
+	Policies Policies  // of the first side
+	Against  *Policies // of the second; nil means what the file says
+	Alone    bool      // no second side, whatever the file says
+
+	Seed         uint64 // 0 means the file's
+	Replications int    // 0 means the file's
+	Workers      int    // how many runs at once; 0 means GOMAXPROCS
+	Map          bool   // look also where runs stay down
+	Watch        string // of this fleet, one client's calls are told; empty means none
+	WatchClient  int    // which
+	Command      string // what reproduces this
+
+	// Progress is told how many runs of how many are done. It is called from one
+	// goroutine at a time.
+	Progress func(done, all int)
+}
+
+// maxReplications bounds what is kept; no question needs more.
+const maxReplications = 100_000
+
+// Run runs the scenario and returns what the runs came to. The error is that a
+// policy is missing or wrong, or that ctx is over.
+func (f *File) Run(ctx context.Context, o Options) (*Study, error) {
+	o = f.complete(o)
+	if o.Replications > maxReplications {
+		return nil, fmt.Errorf("%d replications are more than %d", o.Replications, maxReplications)
+	}
+	sides, err := f.sides(&o)
+	if err != nil {
+		return nil, err
+	}
+	jobs := f.jobs(&o, sides)
+	grids, err := f.mapJobs(&o, sides)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range grids {
+		jobs = append(jobs, g.jobs...)
+	}
+	if err := runAll(ctx, jobs, &o); err != nil {
+		return nil, err
+	}
+	study := f.study(&o, sides)
+	if len(grids) > 0 {
+		study.Map = f.chart(grids)
+	}
+	if o.Watch != "" {
+		if study.Timeline, err = f.watch(&o, sides[0]); err != nil {
+			return nil, err
+		}
+	}
+	return study, nil
+}
+
+// complete fills in what the file says.
+func (f *File) complete(o Options) Options {
+	if o.Seed == 0 {
+		o.Seed = f.Seed
+	}
+	if o.Replications == 0 {
+		o.Replications = f.Replications
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Against == nil && !o.Alone {
+		o.Against = f.usualRival()
+	}
+	if o.Command == "" {
+		o.Command = fmt.Sprintf("gabion lab run %s --seed %d --replications %d", f.Name, o.Seed, o.Replications)
+	}
+	return o
+}
+
+// usualRival is what the file wants to be compared with.
+func (f *File) usualRival() *Policies {
+	switch {
+	case f.rival != "":
+		return &Policies{Name: f.rival, Rival: f.rival}
+	case len(f.against.Policies) > 0:
+		return &Policies{Name: "the scenario's against", File: f.against}
+	}
+	return nil
+}
+
+// runs are the replications of one side.
+type runs struct {
+	name  string
+	world *world
+	runs  []summary // in the order of seeds
+}
+
+func (f *File) sides(o *Options) (sides []*runs, err error) {
+	of := []*Policies{&o.Policies}
+	if o.Against != nil {
+		of = append(of, o.Against)
+	}
+	for _, p := range of {
+		w, err := f.world(p, asItIs)
+		if err != nil {
+			return nil, err
+		}
+		sides = append(sides, &runs{name: p.title(f), world: w, runs: make([]summary, o.Replications)})
+	}
+	return sides, nil
+}
+
+// title is what a side is called.
+func (p *Policies) title(f *File) string {
+	switch {
+	case p.Name != "":
+		return p.Name
+	case p.Rival != "":
+		return p.Rival
+	case p.File != nil:
+		return p.File.Name
+	}
+	return f.Name
+}
+
+// job is one run.
+type job struct {
+	world *world
+	seed  uint64
+	keep  func(r *sim.Result)
+}
+
+// jobs are the runs of all sides, those of one seed beside each other.
+func (f *File) jobs(o *Options, sides []*runs) (jobs []job) {
+	for i := range o.Replications {
+		seed := f.seedOf(o.Seed, i)
+		for _, side := range sides {
+			jobs = append(jobs, job{side.world, seed, func(r *sim.Result) {
+				side.runs[i] = f.summarize(side.world, r, i < seriesRuns)
+			}})
+		}
+	}
+	return jobs
+}
+
+// runAll runs jobs on a number of workers. Each job keeps what it came to in a place
+// of its own, so that the order of ends means nothing.
+func runAll(ctx context.Context, jobs []job, o *Options) error {
+	var mu sync.Mutex // guards next and done, and orders calls of Progress
+	next, done := 0, 0
+	take := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next == len(jobs) || ctx.Err() != nil {
+			return 0, false
+		}
+		next++
+		return next - 1, true
+	}
+	var group sync.WaitGroup
+	for range min(o.Workers, len(jobs)) {
+		group.Go(func() {
+			for {
+				i, ok := take()
+				if !ok {
+					return
+				}
+				jobs[i].keep(sim.Run(&jobs[i].world.World, jobs[i].seed))
+				mu.Lock()
+				if done++; o.Progress != nil {
+					o.Progress(done, len(jobs))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return context.Cause(ctx)
+}
+
+// cells are the runs of one cell of a map.
+type cells struct {
+	side, row, column int
+	tails             []float64 // goodput at the end, by replication; -1 is unknown
+	stuck             []bool
+	jobs              []job
+}
+
+// The map of a file that says nothing of one.
+var (
+	usualLoads    = []float64{0.5, 0.75, 1, 1.25, 1.5}
+	usualTriggers = []float64{0.25, 0.5, 1, 2}
+)
+
+// mapJobs makes the runs of a map.
+func (f *File) mapJobs(o *Options, sides []*runs) (all []*cells, err error) {
+	if !o.Map {
+		return nil, nil
+	}
+	if from, to := f.trouble(); from == to {
+		return nil, fmt.Errorf("%s has no trouble to map: add a fault or a spike", f.Name)
+	}
+	loads, triggers, n := f.gridOf()
+	of := []*Policies{&o.Policies, o.Against}[:len(sides)]
+	for side, p := range of {
+		for row, trigger := range triggers {
+			for column, load := range loads {
+				w, err := f.world(p, scale{load, trigger})
+				if err != nil {
+					return nil, err
+				}
+				c := &cells{side: side, row: row, column: column, tails: make([]float64, n), stuck: make([]bool, n)}
+				for i := range n {
+					c.jobs = append(c.jobs, job{w, f.seedOf(o.Seed, i), func(r *sim.Result) {
+						s := f.summarize(w, r, false)
+						c.tails[i], c.stuck[i] = s.tail, s.stuck
+					}})
+				}
+				all = append(all, c)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (f *File) gridOf() (loads, triggers []float64, replications int) {
+	loads, triggers = f.grid.loads, f.grid.triggers
+	if len(loads) == 0 {
+		loads, triggers = usualLoads, usualTriggers
+	}
+	return loads, triggers, f.grid.replications
+}

@@ -1,0 +1,161 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+)
+
+var update = flag.Bool("update", false, "write the generated files instead of comparing")
+
+// object keeps its keys sorted when it is written.
+type object map[string]any
+
+// The schema is made of the structs and their doc comments.
+func TestSchemaIsGenerated(t *testing.T) {
+	got, err := json.MarshalIndent(schemaOf(t), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, '\n')
+	if *update {
+		if err := os.WriteFile("scenario.schema.json", got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(got, Schema()) {
+		t.Error("scenario.schema.json is not what the structs say: go generate ./lab/internal/scenario")
+	}
+	if bytes.Contains(got, []byte(`"description": ""`)) {
+		t.Error("a key has no description")
+	}
+}
+
+func schemaOf(t *testing.T) object {
+	g := generator{docs: comments(t)}
+	s := g.section(reflect.TypeFor[document]())
+	s["$schema"], s["title"] = "https://json-schema.org/draft/2020-12/schema", "gabion lab scenario"
+	s["description"] = "A world in a file: clients, services, load, and what goes wrong when."
+	s["required"] = []string{"version", "title", "duration", "clients", "services"}
+	p := s["properties"].(object)
+	p["version"] = object{"description": g.docs["document.Version"], "const": Version}
+	list := func(key string, item object) { p[key].(object)["items"] = item }
+	table := func(key string, item object) {
+		p[key].(object)["additionalProperties"] = item
+		p[key].(object)["propertyNames"] = object{"pattern": nameForm.String()}
+	}
+	list("faults", g.section(reflect.TypeFor[fault]()))
+	list("assert", object{"type": "string"})
+	calls := object{"type": "array", "description": g.docs["fleet.Calls"], "items": g.section(reflect.TypeFor[edge]())}
+	fleets, services := g.section(reflect.TypeFor[fleet]()), g.section(reflect.TypeFor[service]())
+	fleets["properties"].(object)["load"].(object)["items"] = g.section(reflect.TypeFor[loadStep]())
+	fleets["properties"].(object)["calls"], services["properties"].(object)["calls"] = calls, calls
+	table("clients", fleets)
+	table("services", services)
+	dependencies, defs := policySchema(t)
+	s["$defs"] = defs
+	dependencies["description"] = g.docs["document.Policies"]
+	p["policies"] = dependencies
+	p["against"] = object{"description": g.docs["document.Against"], "anyOf": []any{object{"enum": []string{"none", "naive"}}, dependencies}}
+	return s
+}
+
+// policySchema takes the dependencies out of the schema of the production file.
+func policySchema(t *testing.T) (dependencies object, defs any) {
+	var whole struct {
+		Defs       any `json:"$defs"`
+		Properties struct{ Dependencies object }
+	}
+	if err := json.Unmarshal(config.Schema(), &whole); err != nil {
+		t.Fatal(err)
+	}
+	return whole.Properties.Dependencies, whole.Defs
+}
+
+type generator struct{ docs map[string]string }
+
+func (g generator) section(t reflect.Type) object {
+	p := object{}
+	for _, f := range reflect.VisibleFields(t) {
+		leaf := g.leaf(f.Type)
+		if text := g.docs[t.Name()+"."+f.Name]; text != "" {
+			leaf["description"] = text
+		}
+		p[yamlstrict.Snake(f.Name)] = leaf
+	}
+	return object{"type": "object", "additionalProperties": false, "properties": p}
+}
+
+func (g generator) leaf(t reflect.Type) object {
+	if s, ok := spellings()[t]; ok && s.Words != nil {
+		return object{"enum": s.Words}
+	}
+	switch t {
+	case reflect.TypeFor[whole]():
+		return object{"type": "integer", "minimum": 1}
+	case reflect.TypeFor[factor]():
+		return object{"type": "number", "exclusiveMinimum": 0}
+	case reflect.TypeFor[span](), reflect.TypeFor[instant]():
+		return object{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`}
+	case reflect.TypeFor[share](), reflect.TypeFor[percent]():
+		return object{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?%$`}
+	case reflect.TypeFor[rate]():
+		return object{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?/[smh]$`}
+	case reflect.TypeFor[dist](), reflect.TypeFor[window]():
+		return object{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Int:
+		return object{"type": "integer"}
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Slice:
+		if t.Elem() == reflect.TypeFor[yamlstrict.Node]() {
+			return object{"type": "array"}
+		}
+		return object{"type": "array", "items": g.leaf(t.Elem())}
+	case reflect.Map:
+		return object{"type": "object"}
+	}
+	if t == reflect.TypeFor[yamlstrict.Node]() {
+		return object{}
+	}
+	return g.section(t)
+}
+
+// comments reads the doc comments of the fields of the file's structs.
+func comments(t *testing.T) map[string]string {
+	f, err := parser.ParseFile(token.NewFileSet(), "file.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := map[string]string{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		if s, ok := spec.Type.(*ast.StructType); ok {
+			for _, field := range s.Fields.List {
+				for _, name := range field.Names {
+					docs[spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+				}
+			}
+		}
+		return true
+	})
+	return docs
+}

@@ -1,0 +1,493 @@
+package scenario
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/lab/internal/draw"
+	"github.com/gabion-go/gabion/lab/internal/sim"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Policies says by which policies a side of a study goes.
+type Policies struct {
+	// Name is for people. Empty means what the others say.
+	Name string
+
+	// File replaces the scenario's policies, by name. Nil means that none is
+	// replaced.
+	File *config.File
+
+	// As names other dependencies of File for policies of the scenario: payments
+	// for db makes the scenario's db go by the policy of payments.
+	As map[string]string
+
+	// Rival is none, for callers that only call, within the call's timeout; or
+	// naive, for callers that try three times at once.
+	Rival string
+}
+
+// world is a scenario made ready to run, for one side.
+type world struct {
+	sim.World
+	edges    []worldEdge
+	visits   [][]float64     // by fleet, then service: requests for one piece of work
+	means    []time.Duration // of each service's work; only a study needs them
+	from, to time.Duration   // the time of trouble
+	policies []Policy        // in the order in which edges name them
+	hash     string
+}
+
+// worldEdge is an edge in the order in which a run counts them.
+type worldEdge struct {
+	fleet   int // the caller, or -1
+	service int // the caller, or -1
+	to      int
+	policy  string
+}
+
+// scale changes a scenario for a map: both are 1 without one.
+type scale struct{ load, trigger float64 }
+
+var asItIs = scale{1, 1}
+
+// world lowers the file for one side.
+func (f *File) world(p *Policies, by scale) (*world, error) {
+	l := lowering{file: f, side: p, by: by, rules: map[string]*policy.Rules{}}
+	w := &world{}
+	w.Duration, w.Warmup, w.Drain, w.Bin = f.duration, f.warmup, f.drain, f.bin
+	for i := range f.services {
+		w.Services = append(w.Services, l.service(&f.services[i]))
+	}
+	for i := range f.fleets {
+		w.Fleets = append(w.Fleets, l.fleet(&f.fleets[i]))
+		w.visits = append(w.visits, f.visits(f.fleets[i].calls))
+		w.join(f.fleets[i].calls, i, -1)
+	}
+	for i := range f.services {
+		w.join(f.services[i].calls, -1, i)
+	}
+	for i := range f.faults {
+		w.Faults = append(w.Faults, l.fault(&f.faults[i]))
+	}
+	w.Cuts = f.cuts(by)
+	w.from, w.to = f.troubleAt(by)
+	w.policies = l.used
+	w.hash = l.hash()
+	return w, l.err
+}
+
+func (w *world) join(calls []namedEdge, fleet, service int) {
+	for _, e := range calls {
+		w.edges = append(w.edges, worldEdge{fleet, service, e.to, e.Policy})
+	}
+}
+
+// cuts are where phases begin, besides the first.
+func (f *File) cuts(by scale) (cuts []time.Duration) {
+	from, to := f.troubleAt(by)
+	for _, at := range []time.Duration{f.warmup, from, to} {
+		if at > 0 && at < f.duration && (len(cuts) == 0 || at > cuts[len(cuts)-1]) {
+			cuts = append(cuts, at)
+		}
+	}
+	return cuts
+}
+
+// trouble is from the first fault or spike to the end of the last; equal when there
+// is none.
+func (f *File) trouble() (from, to time.Duration) { return f.troubleAt(asItIs) }
+
+func (f *File) troubleAt(by scale) (from, to time.Duration) {
+	if f.during.to > 0 {
+		longer := float64(float64(f.during.to-f.during.from) * by.trigger)
+		return f.during.from, min(f.during.from+time.Duration(longer), f.duration)
+	}
+	from = f.duration
+	add := func(at, end time.Duration) { from, to = min(from, at), max(to, min(end, f.duration)) }
+	for i := range f.faults {
+		x := &f.faults[i]
+		lasts := by.length(&x.fault)
+		add(time.Duration(x.At), lastOf(time.Duration(x.At), lasts, time.Duration(x.Every), time.Duration(x.Until), f.duration)+lasts)
+	}
+	for _, c := range f.fleets {
+		for _, s := range c.steps {
+			if s.For > 0 {
+				add(time.Duration(s.At), s.last(f.duration)+time.Duration(s.For))
+			}
+		}
+	}
+	if to == 0 {
+		return f.duration, f.duration
+	}
+	return from, max(to, from)
+}
+
+// length is how long a fault lasts on a map.
+func (by scale) length(x *fault) time.Duration {
+	lasts := time.Duration(float64(float64(x.For) * by.trigger))
+	if x.Every > 0 {
+		lasts = min(lasts, time.Duration(x.Every)-1)
+	}
+	return lasts
+}
+
+// lowering turns what a file says into a world.
+type lowering struct {
+	file  *File
+	side  *Policies
+	by    scale
+	rules map[string]*policy.Rules
+	used  []Policy
+	err   error
+}
+
+// rulesOf returns what a named policy says on this side.
+func (l *lowering) rulesOf(name string) *policy.Rules {
+	if r, ok := l.rules[name]; ok {
+		return r
+	}
+	p, from, called := l.policy(name)
+	p, changed := rival(p, l.side.Rival)
+	r, err := policy.Compile(p)
+	if err != nil && l.err == nil {
+		l.err = fmt.Errorf("%s: policy %s: %w", l.file.Name, name, err)
+	}
+	l.rules[name] = r
+	used := Policy{Name: name, Source: l.file.Name, Settings: []Setting{}}
+	if from != nil {
+		used.Source = from.Name
+		for _, s := range from.Explain(called) {
+			used.Settings = append(used.Settings, Setting{s.Path, s.Value, s.Source})
+		}
+	}
+	if changed {
+		used.Source = l.side.Rival
+		used.Settings = settingsOf(p)
+	}
+	l.used = append(l.used, used)
+	return r
+}
+
+// policy returns the policy of a name, the file that it is from, and its name there.
+func (l *lowering) policy(name string) (p policy.Policy, from *config.File, called string) {
+	called = name
+	if as, ok := l.side.As[name]; ok {
+		called = as
+	}
+	if f := l.side.File; f != nil {
+		if p, ok := f.Policies[called]; ok {
+			return p, f, called
+		}
+		if called != name && l.err == nil {
+			l.err = fmt.Errorf("%s has no dependency %q", f.Name, called)
+		}
+	}
+	if p, ok := l.file.policies.Policies[name]; ok {
+		return p, l.file.policies, name
+	}
+	if l.err == nil {
+		l.err = fmt.Errorf("nothing says by which policy %q is called: add it to %s under policies, or name a dependency of a file for it", name, l.file.Name)
+	}
+	return policy.Policy{}, nil, name
+}
+
+// settingsOf spells a policy by the reader's own means.
+func settingsOf(p policy.Policy) (settings []Setting) {
+	f := &config.File{Name: "built in", Policies: map[string]policy.Policy{"x": p}}
+	for _, s := range f.Explain("x") {
+		settings = append(settings, Setting{s.Path, s.Value, "built in"})
+	}
+	return settings
+}
+
+// rival makes of a policy what callers without one do, in the same time.
+func rival(p policy.Policy, which string) (policy.Policy, bool) {
+	bare := policy.Policy{
+		Trust: p.Trust, Key: p.Key, Safe: p.Safe,
+		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: policy.Off, Margin: policy.Off},
+		Retry:    policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}},
+		Pace:     policy.Pace{Off: true},
+		Breaker:  policy.Breaker{Off: true},
+		Bulkhead: policy.Bulkhead{Off: true},
+	}
+	switch which {
+	case "none":
+		return bare, true
+	case "naive":
+		bare.Timeout.Attempt = p.Timeout.Attempt
+		bare.Retry.Attempts, bare.Retry.Backoff = 3, backoff.Const(time.Millisecond)
+		return bare, true
+	}
+	return p, false
+}
+
+// hash names the policies in force, secrets included but not shown.
+func (l *lowering) hash() string {
+	var b strings.Builder
+	for _, p := range l.used {
+		if r := l.rules[p.Name]; r != nil {
+			fmt.Fprintf(&b, "%s %+v\n", p.Name, r.Policy)
+		}
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return hex.EncodeToString(sum[:6])
+}
+
+func (l *lowering) fleet(f *namedFleet) sim.Fleet {
+	made := sim.Fleet{
+		Name: f.name, Clients: int(f.Count), Loop: sim.Loop(f.Loop), Even: f.Even, Think: f.Think.Dist, Spread: time.Duration(f.Spread),
+		Session: int(f.Session), Shared: int(f.Shared), Plan: sim.Plan{Steps: l.steps(f.calls), Deadline: time.Duration(f.Deadline)},
+	}
+	for _, at := range f.Trace {
+		made.At = append(made.At, time.Duration(at))
+	}
+	switch made.Loop {
+	case sim.Open:
+		made.Load = f.load(l.file.duration, l.by)
+	case sim.Closed:
+		made.Clients = max(int(float64(float64(made.Clients)*l.by.load)+0.5), 1)
+	}
+	return made
+}
+
+func (l *lowering) steps(calls []namedEdge) (steps []sim.Step) {
+	for _, e := range calls {
+		steps = append(steps, sim.Step{
+			Fan: int(e.Fan), Quorum: int(e.Quorum), Chance: float64(e.Chance),
+			Edge: sim.Edge{
+				To: e.to, Rules: l.rulesOf(e.Policy), Network: e.Network.Dist, Loss: float64(e.Loss), Unsafe: e.Unsafe, Keyed: e.Keyed,
+				Deadline: e.Propagate, Priority: e.priority(),
+			},
+		})
+	}
+	return steps
+}
+
+func (l *lowering) service(s *namedService) sim.Service {
+	return sim.Service{
+		Name: s.name, Replicas: int(s.Replicas), Balance: sim.Balance(s.Balance), Workers: int(s.Workers),
+		Discipline: sim.Discipline(s.Order), Queue: int(s.Queue), Target: time.Duration(s.Target), Interval: time.Duration(s.Interval),
+		DropExpired: s.DropExpired, Time: s.Time.Dist, ByCall: s.ByCall, Crowd: float64(s.Crowd), RefuseCost: float64(s.RefuseCost),
+		Honours: s.HonoursKeys, Marks: s.StopsRetries, Limit: s.Limit.lower(),
+		Plan: sim.Plan{Steps: l.steps(s.calls), Deadline: time.Duration(s.Deadline)},
+	}
+}
+
+func (l *limit) lower() sim.Limit {
+	return sim.Limit{Rate: float64(l.Rate), Burst: int(l.Burst), After: time.Duration(l.RetryAfter), Honest: l.Exact, PerCaller: l.PerCaller}
+}
+
+func (l *lowering) fault(f *namedFault) sim.Fault {
+	made := sim.Fault{
+		Kind: f.kind, Service: max(f.service, 0), Fleet: max(f.fleet, 0), At: time.Duration(f.At), For: l.by.length(&f.fault), Ramp: time.Duration(f.Ramp),
+		Period: time.Duration(f.Every), Until: time.Duration(f.Until), Replicas: int(f.Replicas), Share: float64(f.Share), Factor: float64(f.Factor),
+		Add: time.Duration(f.Add), Status: f.status(), After: time.Duration(f.RetryAfter), Late: f.AfterWork, Limit: f.Limit.lower(),
+	}
+	if made.Period > 0 && made.Until == 0 {
+		made.Until = l.file.duration - made.For
+	}
+	if f.kind == sim.Reload {
+		made.Rules = l.rulesOf(f.Policy)
+	}
+	return made
+}
+
+func (f *namedFault) status() int {
+	switch {
+	case f.Status > 0:
+		return int(f.Status)
+	case f.AfterWork:
+		return 500
+	}
+	return 503
+}
+
+// load is the rate of a fleet over time.
+func (f *namedFleet) load(end time.Duration, by scale) sim.Load {
+	now := float64(f.Rate)
+	load := sim.Load{{At: 0, PerSecond: now}}
+	put := func(at time.Duration, r float64) { load = append(load, sim.Rate{At: at, PerSecond: r}) }
+	for i := range f.steps {
+		s := &f.steps[i]
+		to, ramp := f.rateOf(s), time.Duration(s.Ramp)
+		if s.For > 0 {
+			to = max(now+float64((to-now)*by.trigger), 0)
+		}
+		last := s.last(end)
+		for at := time.Duration(s.At); at <= last; at += max(time.Duration(s.Every), 1) {
+			put(at, now)
+			put(at+ramp, to)
+			if s.For > 0 {
+				put(at+time.Duration(s.For)-ramp, to)
+				put(at+time.Duration(s.For), now)
+			}
+			if s.Every == 0 {
+				break
+			}
+		}
+		if s.For == 0 {
+			now = to
+		}
+	}
+	for i := range load {
+		load[i].PerSecond = float64(load[i].PerSecond * by.load)
+	}
+	if f.Daily.Swing > 0 {
+		return f.Daily.over(load, end)
+	}
+	return load
+}
+
+// perPeriod is into how many lines a period of a daily load is cut.
+const perPeriod = 48
+
+// over lays the rise and fall over a load.
+func (d *daily) over(load sim.Load, end time.Duration) (made sim.Load) {
+	period := time.Duration(d.Period)
+	if period == 0 {
+		period = 24 * time.Hour
+	}
+	peak := time.Duration(d.Peak)
+	if peak == 0 {
+		peak = period / 4
+	}
+	times := func(at time.Duration) float64 {
+		turn := float64((at-peak)%period) / float64(period)
+		return 1 + float64(float64(d.Swing)*cosine(turn))
+	}
+	for i, p := range load {
+		made = append(made, sim.Rate{At: p.At, PerSecond: float64(p.PerSecond * times(p.At))})
+		next, rate := end, p.PerSecond
+		if i+1 < len(load) {
+			next, rate = load[i+1].At, load[i+1].PerSecond
+		}
+		step := period / perPeriod
+		for at := p.At/step*step + step; at < next; at += step {
+			along := float64(at-p.At) / float64(next-p.At)
+			here := p.PerSecond + float64(along*(rate-p.PerSecond))
+			made = append(made, sim.Rate{At: at, PerSecond: float64(here * times(at))})
+		}
+	}
+	return made
+}
+
+// cosine returns the cosine of so many turns, within 0.002 and the same on every
+// machine (Bhaskara I, about 600).
+func cosine(turns float64) float64 {
+	turns -= math.Floor(turns)
+	if turns > 0.5 {
+		turns = 1 - turns
+	}
+	half := false
+	if turns > 0.25 {
+		turns, half = 0.5-turns, true
+	}
+	x := float64(2 * turns) // of half a turn, 0 to a half
+	c := (1 - float64(4*float64(x*x))) / (1 + float64(x*x))
+	if half {
+		return -c
+	}
+	return c
+}
+
+// seed returns the seed of a replication.
+func (f *File) seedOf(seed uint64, replication int) uint64 {
+	s := draw.New(seed, forReplications, uint64(replication))
+	return s.Bits()
+}
+
+// forReplications is the purpose of the draws that seeds are made of; the world's
+// own purposes are small numbers.
+const forReplications draw.Purpose = 1 << 32
+
+// marks are what goes wrong, for people.
+func (f *File) marks() (marks []Mark) {
+	for i := range f.faults {
+		x := &f.faults[i]
+		of := x.Service + x.Clients
+		last := lastOf(time.Duration(x.At), time.Duration(x.For), time.Duration(x.Every), time.Duration(x.Until), f.duration)
+		for at := time.Duration(x.At); at <= last && len(marks) < 1000; at += max(time.Duration(x.Every), 1) {
+			marks = append(marks, Mark{seconds(at), seconds(at + time.Duration(x.For)), kinds[x.kind], of, x.text(of)})
+			if x.Every == 0 {
+				break
+			}
+		}
+	}
+	for _, c := range f.fleets {
+		for i := range c.steps {
+			s := &c.steps[i]
+			last := s.last(f.duration)
+			for at := time.Duration(s.At); s.For > 0 && at <= last && len(marks) < 1000; at += max(time.Duration(s.Every), 1) {
+				marks = append(marks, Mark{seconds(at), seconds(at + time.Duration(s.For)), "load", c.name, fmt.Sprintf("%s begin %.6g/s", c.name, c.rateOf(s))})
+				if s.Every == 0 {
+					break
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(marks, func(a, b Mark) int {
+		switch {
+		case a.From < b.From:
+			return -1
+		case a.From > b.From:
+			return 1
+		}
+		return 0
+	})
+	return marks
+}
+
+// text says what a fault is.
+func (f *namedFault) text(of string) string {
+	some := ""
+	if f.Replicas > 0 {
+		some = fmt.Sprintf(", %d of its replicas", f.Replicas)
+	}
+	part := ""
+	if f.Share > 0 {
+		part = fmt.Sprintf("%.6g%% of ", 100*float64(f.Share))
+	}
+	switch f.kind {
+	case sim.Refuse:
+		return part + of + " refuses connections" + some
+	case sim.BlackHole:
+		return part + of + " never answers" + some
+	case sim.Reset:
+		return part + of + " breaks connections" + some
+	case sim.BrownOut:
+		return fmt.Sprintf("%s has %.6g%% of its capacity%s", of, 100*float64(f.Factor), some)
+	case sim.Slow:
+		return part + of + " is slow" + f.slowness() + some
+	case sim.Errors:
+		return fmt.Sprintf("%s%s answers %d%s", part, of, f.status(), some)
+	case sim.LostAnswers:
+		return part + "answers of " + of + " are lost" + some
+	case sim.RateLimit:
+		return fmt.Sprintf("%s lets %.6g/s through", of, float64(f.Limit.Rate))
+	case sim.Restart:
+		return of + " restarts" + some
+	case sim.ClientRestart:
+		return of + " restart"
+	case sim.Skew:
+		return fmt.Sprintf("clocks of %s are %s ahead", of, policy.FormatDuration(time.Duration(f.Add)))
+	}
+	return of + " get the policy " + f.Policy
+}
+
+func (f *namedFault) slowness() (text string) {
+	if f.Factor > 0 {
+		text = fmt.Sprintf(", %.6g times", float64(f.Factor))
+	}
+	if f.Add > 0 {
+		text += ", by " + policy.FormatDuration(time.Duration(f.Add))
+	}
+	return text
+}

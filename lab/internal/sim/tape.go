@@ -1,0 +1,63 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Recorded is a call that was recorded with what its attempts took and brought.
+// Only the decisions about it are made anew: its service is not asked.
+type Recorded struct {
+	At      time.Duration
+	Params  policy.Params // what it brought along; the run has its own Waker and Log
+	Answers []Answer      // of each attempt in turn; the ones that are missing never came
+}
+
+// Answer is what an attempt took, until it was home, and brought.
+type Answer struct {
+	Took    time.Duration
+	Never   bool // it did not come
+	Outcome policy.Outcome
+}
+
+// recorded returns when the n-th call of a trace is made.
+func (f *fleet) recorded(n int) (at time.Duration, ok bool) {
+	switch {
+	case n < len(f.Calls):
+		return f.Calls[n].At, true
+	case n < len(f.At):
+		return f.At[n], true
+	}
+	return 0, false
+}
+
+// recorded returns what was recorded of the call that a job makes, or nil.
+func (s *sim) recorded(j *job) *Recorded {
+	if j.fleet < 0 || s.fleets[j.fleet].Calls == nil {
+		return nil
+	}
+	return &s.fleets[j.fleet].Calls[j.id&(1<<fleetShift-1)-1]
+}
+
+// play sends an attempt of a recorded call, which comes home as it did then.
+func (s *sim) play(c *call, a *attempt) {
+	if a.try > len(c.tape.Answers) || c.tape.Answers[a.try-1].Never {
+		a.there = false
+		return
+	}
+	s.at(s.now.Add(c.tape.Answers[a.try-1].Took), evHome, a.self, a.gen)
+}
+
+// brought is what the driver makes of an attempt that came home.
+func (s *sim) brought(a *attempt) policy.Outcome {
+	c := s.calls.at(a.call)
+	o := a.answer.outcome(a.after)
+	if c.tape != nil {
+		o = c.tape.Answers[a.try-1].Outcome
+	}
+	if c.log != nil && s.watch.Heard != nil {
+		s.watch.Heard(c.id, c.edge, a.try, s.now.Sub(a.sent), o)
+	}
+	return o
+}

@@ -1,0 +1,47 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Watch names a client whose decisions are told, one by one.
+type Watch struct {
+	Fleet  int
+	Client uint32
+
+	// Tell is told what was decided about a call, in order. Calls are numbered by
+	// the run, edges as in Result.Edges.
+	Tell func(call uint64, edge int, e policy.Event)
+
+	// Knows, unless nil, is told after each decision what it was made from.
+	Knows func(call uint64, edge int, st policy.Stats)
+
+	// Heard, unless nil, is told what each attempt took and brought that was still
+	// waited for when it came home. Of those that ran out of time it hears nothing.
+	Heard func(call uint64, edge, try int, took time.Duration, o policy.Outcome)
+}
+
+// watches reports whether an instance of a caller is, or knows what is known of,
+// the client that is watched.
+func (s *sim) watches(caller, instance int) bool {
+	w := s.watch
+	return w != nil && caller == w.Fleet && int(w.Client)/s.fleets[caller].group == instance
+}
+
+// tell passes on what the machine and the parts that it shares said.
+func (s *sim) tell(c *call) {
+	for _, e := range c.log.Drain() {
+		s.watch.Tell(c.id, c.edge, e)
+	}
+	j := s.jobs.get(c.job, c.jgen)
+	if j == nil {
+		return
+	}
+	st := s.state(c.edge, j.instance)
+	st.Deliver(func(e policy.Event) { s.watch.Tell(c.id, c.edge, e) })
+	if s.watch.Knows != nil {
+		s.watch.Knows(c.id, c.edge, st.Stats(s.now))
+	}
+}
