@@ -143,7 +143,7 @@ var coverage = []cover{
 	{116, "five layers of three attempts", "here", ""},
 	{117, "reload", "here", ""},
 	{118, "chaos", "", "faults by chance are not offered yet"},
-	{119, "same seed, same log", "here", "sidecar and lab follow"},
+	{119, "same seed, same log", "here lab/internal/bridge", "the sidecar follows"},
 	{120, "partitions are bounded", "here", ""},
 	{121, "kill switch", "here", ""},
 }
