@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/lab/internal/sim"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // def is a metric that is taken of each run and phase.
@@ -18,7 +17,6 @@ type def struct {
 // measured is one phase of one run.
 type measured struct {
 	*sim.Phase
-	file  *File
 	world *world
 	fleet sim.FleetCounts // of all fleets
 }
@@ -168,14 +166,4 @@ func (m *measured) tries(service int) float64 {
 		}
 	}
 	return div(sent, first)
-}
-
-// local reports whether a call that ended for that reason was refused by gabion, as
-// far as the reason tells.
-func local(r policy.Reason) bool {
-	switch r {
-	case policy.BreakerOpen, policy.BulkheadFull, policy.ThrottledLocally, policy.RateLimited, policy.Paced, policy.DeadlineShort:
-		return true
-	}
-	return false
 }

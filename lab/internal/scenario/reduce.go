@@ -61,10 +61,10 @@ func (f *File) summarize(w *world, r *sim.Result, series bool) summary {
 		}
 	}
 	defs := f.defs()
-	s.take(f, w, &all, defs)
+	s.take(w, &all, defs)
 	if names, _ := f.phaseNames(); len(names) > 1 {
 		for i := range counted {
-			s.take(f, w, &counted[i], defs)
+			s.take(w, &counted[i], defs)
 		}
 	}
 	v := f.look(w, r)
@@ -95,8 +95,8 @@ func (w *world) empty() sim.Phase {
 }
 
 // take measures one phase.
-func (s *summary) take(f *File, w *world, p *sim.Phase, defs []def) {
-	m := &measured{Phase: p, file: f, world: w}
+func (s *summary) take(w *world, p *sim.Phase, defs []def) {
+	m := &measured{Phase: p, world: w}
 	m.fleet = mergeFleets(p.Fleets)
 	values := make([]float64, len(defs), len(defs)+len(ofRun))
 	for i, d := range defs {
@@ -129,236 +129,6 @@ func mergeFleets(fleets []sim.FleetCounts) sim.FleetCounts {
 		p.Add(&all)
 	}
 	return p.Fleets[0]
-}
-
-// verdicts are what is seen in the bins of a run only.
-type verdicts struct {
-	recovery, retryTail, peak, tail float64
-	stuck                           bool
-}
-
-// look finds out how a run recovers.
-func (f *File) look(w *world, r *sim.Result) (v verdicts) {
-	from, to := w.from, w.to
-	ended := func(b *sim.Bin) int64 { return b.Good + b.Late + b.Bad }
-	before := sums(r, w.Warmup, from)
-	base, extra := 1.0, 0.0
-	if n := ended(&before); n > 0 {
-		base = float64(before.Good) / float64(n)
-		extra = retries(&before)
-	}
-	if base < 0.5 { // it was down before: coming back to that is no recovery
-		base, extra = 1, 0
-	}
-	last := int(w.Duration / r.Width)
-	first := int((to + r.Width - 1) / r.Width)
-	begin := to + (w.Duration-to)/4*3
-	end := sums(r, begin, w.Duration)
-	v.tail = math.NaN()
-	if last-first >= 4 && end.Offered > 0 {
-		v.tail = float64(end.Good) / float64(end.Offered)
-		v.stuck = v.tail < 0.5
-	}
-	v.recovery, v.retryTail, v.peak = math.NaN(), math.NaN(), math.NaN()
-	if from == to || first >= last {
-		return v
-	}
-	v.recovery = f.until(w, r, first, last, func(b *sim.Bin) bool {
-		n := ended(b)
-		return n == 0 && b.Offered > 0 || n > 0 && float64(b.Good)/float64(n) < 0.99*base-noise(n)
-	})
-	v.retryTail = f.until(w, r, first, last, func(b *sim.Bin) bool {
-		return retries(b) > 0.02+extra+noise(b.ByTry[0])
-	})
-	v.peak = peak(r, &before, max(int((from-w.Warmup)/r.Width), 1), first, last)
-	return v
-}
-
-// noise is how far a share near to one may be off in n observations, if nothing is
-// wrong: four standard deviations.
-func noise(n int64) float64 { return 4 * math.Sqrt(0.0099/float64(max(n, 1))) }
-
-// until returns how many seconds after the trouble a bin was last wrong: none if
-// none is, and for ever if the last one is.
-func (f *File) until(w *world, r *sim.Result, first, last int, wrong func(b *sim.Bin) bool) float64 {
-	for i := min(last, len(r.Bins)) - 1; i >= first; i-- {
-		switch {
-		case !wrong(&r.Bins[i]):
-		case i == last-1:
-			return math.Inf(1)
-		default:
-			return (time.Duration(i+1)*r.Width - w.to).Seconds()
-		}
-	}
-	return 0
-}
-
-// retries is how many tries were later ones, for each first one.
-func retries(b *sim.Bin) float64 {
-	later := int64(0)
-	for _, n := range b.ByTry[1:] {
-		later += n
-	}
-	if b.ByTry[0] == 0 {
-		return float64(min(later, 1))
-	}
-	return float64(later) / float64(b.ByTry[0])
-}
-
-// peak is the busiest bin afterwards, to the usual one before.
-func peak(r *sim.Result, before *sim.Bin, bins, first, last int) float64 {
-	usual, most := total(before)/float64(bins), 0.0
-	for i := first; i < min(last, len(r.Bins)); i++ {
-		most = max(most, total(&r.Bins[i]))
-	}
-	if usual == 0 {
-		return math.NaN()
-	}
-	return most / usual
-}
-
-func total(b *sim.Bin) float64 {
-	n := int64(0)
-	for _, k := range b.ByTry {
-		n += k
-	}
-	return float64(n)
-}
-
-// sums adds the bins that lie within.
-func sums(r *sim.Result, from, to time.Duration) (all sim.Bin) {
-	for i := int((from + r.Width - 1) / r.Width); i < min(int(to/r.Width), len(r.Bins)); i++ {
-		b := &r.Bins[i]
-		all.Offered, all.Good, all.Late, all.Bad = all.Offered+b.Offered, all.Good+b.Good, all.Late+b.Late, all.Bad+b.Bad
-		for k, n := range b.ByTry {
-			all.ByTry[k] += n
-		}
-	}
-	return all
-}
-
-// The channels of a series, in their order; services and edges follow.
-const (
-	chOffered = iota
-	chGood
-	chLate
-	chBad
-	chRefused
-	chAttempts
-	chP50
-	chP90
-	chP99
-	chTry
-	fixed = chTry + Tries
-)
-
-// Of each service and of each edge.
-const (
-	chServiceAttempts = iota
-	chUseful
-	chQueue
-	perService
-)
-const (
-	chOpen = iota
-	chBudget
-	perEdge
-)
-
-// channels are the series of a run, in rates and shares.
-func (f *File) channels(w *world, r *sim.Result) [][]float32 {
-	n := f.binCount()
-	made := make([][]float32, fixed+perService*len(w.Services)+perEdge*len(w.edges))
-	for i := range made {
-		made[i] = make([]float32, n)
-	}
-	width := r.Width.Seconds()
-	for i := range min(n, len(r.Bins)) {
-		b := &r.Bins[i]
-		put := func(channel int, x float64) { made[channel][i] = float32(x) }
-		put(chOffered, float64(b.Offered)/width)
-		put(chGood, float64(b.Good)/width)
-		put(chLate, float64(b.Late)/width)
-		put(chBad, float64(b.Bad)/width)
-		put(chRefused, float64(b.Local)/width)
-		put(chAttempts, total(b)/width)
-		put(chP50, b.Latency.Quantile(0.5).Seconds())
-		put(chP90, b.Latency.Quantile(0.9).Seconds())
-		put(chP99, b.Latency.Quantile(0.99).Seconds())
-		for k, x := range b.ByTry {
-			put(chTry+k, float64(x)/width)
-		}
-		for k := range w.Services {
-			at := fixed + perService*k
-			put(at+chServiceAttempts, float64(b.Attempts[k])/width)
-			if workers := w.workers(k); workers > 0 {
-				put(at+chUseful, float64(b.Useful[k])/(float64(r.Width)*float64(workers)))
-			}
-			put(at+chQueue, float64(b.Queue[k]))
-		}
-		for k := range w.edges {
-			at := fixed + perService*len(w.Services) + perEdge*k
-			put(at+chOpen, float64(b.Open[k])/float64(max(b.Looked[k], 1)))
-			put(at+chBudget, float64(b.Budget[k])/float64(max(b.Looked[k], 1)))
-		}
-	}
-	return made
-}
-
-// workers is how many a service has in all; 0 means any number.
-func (w *world) workers(service int) int {
-	return w.Services[service].Workers * max(w.Services[service].Replicas, 1)
-}
-
-// binCount is how many bins the load lasts.
-func (f *File) binCount() int { return int((f.duration + f.bin - 1) / f.bin) }
-
-// band reduces a channel of all runs.
-func (rs *runs) band(channel int) Band {
-	kept := rs.runs[:min(len(rs.runs), seriesRuns)]
-	n := len(kept[0].bins[channel])
-	b := Band{Mid: make([]float64, n), Low: make([]float64, n), High: make([]float64, n)}
-	xs := make([]float64, len(kept))
-	for i := range n {
-		for k := range kept {
-			xs[k] = float64(kept[k].bins[channel][i])
-		}
-		slices.Sort(xs)
-		at := func(p float64) float64 { return round6(xs[int(p*float64(len(xs)-1)+0.5)]) }
-		b.Mid[i], b.Low[i], b.High[i] = at(0.5), at(0.05), at(0.95)
-	}
-	return b
-}
-
-func (f *File) series(rs *runs) Series {
-	s := Series{
-		Offered: rs.band(chOffered), Goodput: rs.band(chGood), Late: rs.band(chLate), Bad: rs.band(chBad), Refused: rs.band(chRefused),
-		Attempts: rs.band(chAttempts), P50: rs.band(chP50), P90: rs.band(chP90), P99: rs.band(chP99),
-	}
-	for k := range Tries {
-		s.ByTry = append(s.ByTry, rs.band(chTry+k))
-	}
-	for k := range f.services {
-		at := fixed + perService*k
-		s.Services = append(s.Services, ServiceSeries{
-			Name: f.services[k].name, Attempts: rs.band(at + chServiceAttempts), Useful: rs.band(at + chUseful), Queue: rs.band(at + chQueue),
-			Capacity: f.capacity(rs.world, k),
-		})
-	}
-	for k, e := range rs.world.edges {
-		at := fixed + perService*len(f.services) + perEdge*k
-		s.Edges = append(s.Edges, EdgeSeries{
-			Caller: f.caller(e), Service: f.services[e.to].name, Policy: e.policy, Open: rs.band(at + chOpen), Budget: rs.band(at + chBudget),
-		})
-	}
-	return s
-}
-
-func (f *File) caller(e worldEdge) string {
-	if e.fleet >= 0 {
-		return f.fleets[e.fleet].name
-	}
-	return f.services[e.service].name
 }
 
 // study puts together what the runs of all sides came to.
@@ -539,68 +309,6 @@ func (f *File) worst(rs *runs, side *Side) []Cause {
 		all[i].Share = round6(all[i].Share)
 	}
 	return slices.Clip(append([]Cause{}, all...))
-}
-
-// worth is the least difference that counts, by unit.
-var worth = map[string]float64{Share: 0.0005, Ratio: 0.005, Seconds: 0.0005, Count: 0.5}
-
-// diffs compares two sides, metric by metric.
-func diffs(a, b *Side) []Diff {
-	all := pairs("all", a.Metrics, b.Metrics)
-	for i := range a.Phases {
-		if len(a.Phases) > 1 {
-			all = append(all, pairs(a.Phases[i].Name, a.Phases[i].Metrics, b.Phases[i].Metrics)...)
-		}
-	}
-	return all
-}
-
-func pairs(phase string, a, b []Metric) (all []Diff) {
-	for i := range a {
-		x, y := finite(a[i].Values, b[i].Values)
-		delta, verdict := stat.Paired(x, y, a[i].More, worth[a[i].Unit])
-		all = append(all, Diff{
-			Key: a[i].Key, Of: a[i].Of, Name: a[i].Name, Phase: phase, Unit: a[i].Unit, A: a[i].Mean, B: b[i].Mean,
-			Delta: estimate(delta), Verdict: verdict.String(),
-		})
-	}
-	return all
-}
-
-// finite returns the pairs of which both are numbers.
-func finite(a, b []Number) (x, y []float64) {
-	for i := range a {
-		p, q := float64(a[i]), float64(b[i])
-		if !math.IsNaN(p-q) && !math.IsInf(p-q, 0) {
-			x, y = append(x, p), append(y, q)
-		}
-	}
-	return x, y
-}
-
-// settingDiffs are the settings that differ between the sides.
-func settingDiffs(a, b []Policy) []SettingDiff {
-	all := []SettingDiff{}
-	for i := range min(len(a), len(b)) {
-		var paths []string
-		values := func(p Policy) map[string]string {
-			m := map[string]string{}
-			for _, s := range p.Settings {
-				m[s.Path] = s.Value
-				if !slices.Contains(paths, s.Path) {
-					paths = append(paths, s.Path)
-				}
-			}
-			return m
-		}
-		x, y := values(a[i]), values(b[i])
-		for _, path := range paths {
-			if x[path] != y[path] {
-				all = append(all, SettingDiff{a[i].Name, path, x[path], y[path]})
-			}
-		}
-	}
-	return all
 }
 
 // chart makes the map of its cells.

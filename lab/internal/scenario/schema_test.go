@@ -138,7 +138,7 @@ func (g generator) leaf(t reflect.Type) object {
 
 // comments reads the doc comments of the fields of the file's structs.
 func comments(t *testing.T) map[string]string {
-	f, err := parser.ParseFile(token.NewFileSet(), "file.go", nil, parser.ParseComments)
+	f, err := parser.ParseFile(token.NewFileSet(), "shape.go", nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}

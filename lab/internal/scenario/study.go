@@ -119,7 +119,7 @@ type Metric struct {
 	Unit   string    `json:"unit"`
 	More   bool      `json:"more_is_better"`
 	Mean   Estimate  `json:"mean"`   // of runs; of recovery and its like, the median
-	Values []Number  `json:"values"` // in the order of seeds; null is never
+	Values []Number  `json:"values"` // in the order of seeds; null is never, or unknown
 	Modes  *TwoModes `json:"modes,omitempty"`
 }
 

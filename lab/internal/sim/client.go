@@ -322,6 +322,7 @@ type attempt struct {
 	try       int
 	out       bool // the caller waits for it
 	there     bool // it is at its replica, or on its way
+	armed     bool // its deadline is scheduled
 	stage     stage
 	sent      clock.Instant
 	came      clock.Instant // at the replica
@@ -355,11 +356,27 @@ func (s *sim) send(c *call, t *policy.Ticket) {
 	case a.draws.Yes(e.Loss):
 		e.n.Astray++
 		a.there = false
+		s.arm(a)
 	default:
-		s.at(s.now.Add(e.Network.Draw(&a.draws)), evArrive, i, gen)
+		s.next(a, s.now.Add(e.Network.Draw(&a.draws)), evArrive)
 	}
-	if t.Deadline != clock.Never {
-		s.at(t.Deadline, evDeadline, i, gen)
+}
+
+// next schedules what happens to an attempt next. Its deadline is scheduled only when
+// it comes before that, or nobody knows what comes: most answers are in time, and to
+// find that out took one event of five.
+func (s *sim) next(a *attempt, at clock.Instant, kind uint32) {
+	if at >= a.ticket.Deadline {
+		s.arm(a)
+	}
+	s.at(at, kind, a.self, a.gen)
+}
+
+// arm schedules the deadline of an attempt that the caller waits for.
+func (s *sim) arm(a *attempt) {
+	if !a.armed && a.out && a.ticket.Deadline != clock.Never {
+		a.armed = true
+		s.at(a.ticket.Deadline, evDeadline, a.self, a.gen)
 	}
 }
 

@@ -212,7 +212,7 @@ func (s *sim) restart(v *service, f *Fault) {
 		}
 		s.attempts.slot(a.self).gen++ // what was scheduled for it is stale
 		a.gen = s.attempts.slot(a.self).gen
-		s.rearm(a)
+		a.armed = false
 		s.reply(a, broken, 0)
 	}
 	s.orphans()
@@ -230,13 +230,6 @@ func (s *sim) orphans() {
 	for _, c := range lost {
 		c.machine.Cancel(s.now)
 		s.step(c)
-	}
-}
-
-// rearm gives an attempt its deadline again, under its new generation.
-func (s *sim) rearm(a *attempt) {
-	if a.out && a.ticket.Deadline != clock.Never {
-		s.at(a.ticket.Deadline, evDeadline, a.self, a.gen)
 	}
 }
 

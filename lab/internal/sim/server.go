@@ -144,6 +144,7 @@ func (s *sim) arrive(a *attempt) {
 		s.start(v, r, a)
 	case r.waiting.n < v.Queue:
 		r.waiting.push(s, v, a)
+		s.arm(a)
 		v.n.Queued++
 	default:
 		v.n.Refused++
@@ -221,7 +222,7 @@ func (s *sim) start(v *service, r *replica, a *attempt) {
 	}
 	a.work += r.waiting.debt
 	r.waiting.debt = 0
-	s.at(s.now.Add(a.work), evDone, a.self, a.gen)
+	s.next(a, s.now.Add(a.work), evDone)
 }
 
 func (s *sim) workTime(v *service, r *replica, a *attempt, c *call) time.Duration {
@@ -246,6 +247,7 @@ func (s *sim) done(a *attempt) {
 		s.finished(a, true)
 		return
 	}
+	s.arm(a)
 	j := s.newJob(&v.plan)
 	j.instance, j.attempt, j.agen = a.replica, a.self, a.gen
 	j.id = s.calls.at(a.call).id*0x9e3779b97f4a7c15 + uint64(a.try)
@@ -333,12 +335,13 @@ func (s *sim) reply(a *attempt, ans answer, after time.Duration) {
 		s.vanish(a)
 		return
 	}
-	s.at(s.now.Add(e.Network.Draw(&a.draws)), evHome, a.self, a.gen)
+	s.next(a, s.now.Add(e.Network.Draw(&a.draws)), evHome)
 }
 
 // vanish is an attempt of which the caller hears nothing.
 func (s *sim) vanish(a *attempt) {
 	a.there = false
+	s.arm(a)
 	s.release(a)
 }
 

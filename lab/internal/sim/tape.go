@@ -44,9 +44,10 @@ func (s *sim) recorded(j *job) *Recorded {
 func (s *sim) play(c *call, a *attempt) {
 	if a.try > len(c.tape.Answers) || c.tape.Answers[a.try-1].Never {
 		a.there = false
+		s.arm(a)
 		return
 	}
-	s.at(s.now.Add(c.tape.Answers[a.try-1].Took), evHome, a.self, a.gen)
+	s.next(a, s.now.Add(c.tape.Answers[a.try-1].Took), evHome)
 }
 
 // brought is what the driver makes of an attempt that came home.

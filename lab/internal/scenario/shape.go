@@ -1,0 +1,334 @@
+package scenario
+
+import "github.com/gabion-go/gabion/internal/yamlstrict"
+
+// document is the shape of a file.
+type document struct {
+	// Version of the file's format.
+	Version int
+
+	// Title is one line for lists.
+	Title string
+
+	// Story says what happens, and what to look at.
+	Story string
+
+	// Seed is what all randomness comes from. Left out, it means 1.
+	Seed whole
+
+	// Replications is how often the world is run, each time with other draws. Left
+	// out, it means 20.
+	Replications whole
+
+	// Duration is how long load is offered.
+	Duration span
+
+	// Warmup is how much of it does not count.
+	Warmup span
+
+	// Drain is how long what is under way at the end may take. Left out, it means
+	// 30s.
+	Drain span
+
+	// Bin is the width of a bin of the series. Left out, it means a second, or a
+	// six-hundredth of the duration when that is longer.
+	Bin span
+
+	// During is what counts as the time of trouble, such as 2m..3m. Left out, it
+	// reaches from the first fault or spike to the end of the last.
+	During window
+
+	// Policies are by the name of the dependency, in the syntax of the production
+	// file's dependencies. A production file replaces them by name.
+	Policies yamlstrict.Node
+
+	// Against is what to compare with: none, which only calls; naive, which tries
+	// three times at once; or policies.
+	Against yamlstrict.Node
+
+	// Clients are the fleets by name.
+	Clients map[string]yamlstrict.Node
+
+	// Services are by name.
+	Services map[string]yamlstrict.Node
+
+	// Faults are what goes wrong, and when.
+	Faults []yamlstrict.Node
+
+	// Assert is what must hold, such as amplification(db) <= 1.2 during faults.
+	Assert []yamlstrict.Node
+
+	// Map is what a vulnerability map looks at.
+	Map mapping
+}
+
+// mapping is the grid of a vulnerability map.
+type mapping struct {
+	// Load is in multiples of the scenario's load.
+	Load []percent
+
+	// Trigger is in multiples of how long the faults last, and of the height of
+	// spikes.
+	Trigger []percent
+
+	// Replications is how many runs each cell gets. Left out, it means 10.
+	Replications whole
+}
+
+// fleet is clients that are alike.
+type fleet struct {
+	// Count is how many there are.
+	Count whole
+
+	// Loop says when a client makes its next call: open, as the load says; closed,
+	// after the one before has ended; trace, at the times that the trace says. Left
+	// out, it means open.
+	Loop loopWord
+
+	// Rate is the pieces of work that the fleet begins, such as 100/s.
+	Rate rate
+
+	// Load is how the rate changes.
+	Load []yamlstrict.Node
+
+	// Daily makes the rate rise and fall.
+	Daily daily
+
+	// Even makes calls come at equal distances. Left out, they are a Poisson
+	// process.
+	Even bool
+
+	// Trace is when calls are made, for the loop trace.
+	Trace []instant
+
+	// Think is how long a client of a closed loop waits between calls.
+	Think dist
+
+	// Spread is over how long the clients of a closed loop start.
+	Spread span
+
+	// Session is after how many calls a client is replaced by one that knows
+	// nothing. Left out, it means never.
+	Session whole
+
+	// Shared is how many clients share what is known of a dependency, as behind a
+	// sidecar.
+	Shared whole
+
+	// Deadline is when an answer is too late to be of use.
+	Deadline span
+
+	// Calls are made one after the other for each piece of work.
+	Calls []yamlstrict.Node
+}
+
+// daily is a rate that rises and falls as a sine does.
+type daily struct {
+	// Period is how long rising and falling take. Left out, it means 24h.
+	Period span
+
+	// Swing is how far the rate goes above and below, as a share of it.
+	Swing share
+
+	// Peak is when it is highest. Left out, it means a quarter of the period.
+	Peak instant
+}
+
+// loadStep is a change of the rate.
+type loadStep struct {
+	// At is when it begins.
+	At instant
+
+	// Rate is the new rate.
+	Rate rate
+
+	// Times is the new rate, as a multiple of the fleet's.
+	Times factor
+
+	// Ramp is how long the change takes.
+	Ramp span
+
+	// For is how long it lasts: a spike. Left out, it stays.
+	For span
+
+	// Every makes a spike come again.
+	Every span
+
+	// Until is the last time that it may come. Left out, it means the end.
+	Until span
+}
+
+// edge is who is called, and how.
+type edge struct {
+	// To is the service.
+	To string
+
+	// Policy is the name of the dependency whose policy is used. Left out, it is
+	// that of the service.
+	Policy string
+
+	// Fan is how many calls are made at once. Left out, it means 1.
+	Fan whole
+
+	// Quorum is how many of them must succeed. Left out, it means all.
+	Quorum whole
+
+	// Chance is how often the call is made at all. Left out, it means always.
+	Chance share
+
+	// Network is how long a message takes, one way.
+	Network dist
+
+	// Loss is the share of messages that are lost, each way.
+	Loss share
+
+	// Unsafe is for calls that may not be repeated.
+	Unsafe bool
+
+	// Keyed is for calls with an idempotency key, which makes them safe.
+	Keyed bool
+
+	// Propagate sends the deadline along.
+	Propagate bool
+
+	// Priority is low, normal or high.
+	Priority urgentWord
+}
+
+// service answers calls.
+type service struct {
+	// Replicas is how many instances there are. Left out, it means 1.
+	Replicas whole
+
+	// Balance says which replica gets an attempt: random, round_robin, two_choices
+	// or least_busy. Left out, it means random.
+	Balance balanceWord
+
+	// Workers is how many requests a replica works on at once. Left out, it means
+	// that nobody ever waits.
+	Workers whole
+
+	// Queue is how many may wait at a replica; the next is refused. Left out, it
+	// means none.
+	Queue whole
+
+	// Order says who is served next: fifo, lifo, codel or priority. Left out, it
+	// means fifo.
+	Order orderWord
+
+	// Target is how long waiting is fine, for codel. Left out, it means 5ms.
+	Target span
+
+	// Interval is for how long more is tolerated, for codel. Left out, it means
+	// 100ms.
+	Interval span
+
+	// DropExpired does no work for callers whose deadline has passed, as far as
+	// deadlines are propagated.
+	DropExpired bool
+
+	// Time is how long the work itself takes.
+	Time dist
+
+	// ByCall makes what is slow for one attempt slow for all attempts of its call.
+	ByCall bool
+
+	// Crowd is how much longer work takes for each request under way.
+	Crowd percent
+
+	// RefuseCost is what refusing costs, as a share of the work.
+	RefuseCost percent
+
+	// HonoursKeys answers a call that was answered before without doing the work
+	// again.
+	HonoursKeys bool
+
+	// StopsRetries says "do not retry" to callers when a service below has failed.
+	StopsRetries bool
+
+	// Limit is its rate limit.
+	Limit limit
+
+	// Deadline bounds the calls that it makes in turn.
+	Deadline span
+
+	// Calls are made in turn, after its own work, while the worker waits.
+	Calls []yamlstrict.Node
+}
+
+// limit is a rate limit of a service.
+type limit struct {
+	// Rate is the requests that are let through.
+	Rate rate
+
+	// Burst is how many may come at once. Left out, it means 1.
+	Burst whole
+
+	// RetryAfter is what a refusal says of when to come again. Left out, it says
+	// nothing.
+	RetryAfter span
+
+	// Exact says when there will be room instead.
+	Exact bool
+
+	// PerCaller gives each client the whole rate.
+	PerCaller bool
+}
+
+// fault is something that goes wrong for a while.
+type fault struct {
+	// Kind is what goes wrong: down, black_hole, reset, brown_out, slow, errors,
+	// lost_answers, rate_limit, restart, restart_clients, clock_skew or reload.
+	Kind kindWord
+
+	// At is when it begins.
+	At instant
+
+	// For is how long it lasts.
+	For span
+
+	// Ramp is how long it takes to grow to its full size, and to fall again; of a
+	// restart, how long work is slow afterwards.
+	Ramp span
+
+	// Every makes it come again: down with every flaps.
+	Every span
+
+	// Until is the last time that it may come. Left out, it means the end.
+	Until span
+
+	// Service is where it is.
+	Service string
+
+	// Clients is the fleet, for restart_clients and reload.
+	Clients string
+
+	// Replicas is how many of them have it. Left out, it means all.
+	Replicas whole
+
+	// Share is how many requests meet it. Left out, it means all.
+	Share share
+
+	// Factor is the capacity that a brown_out leaves, or how many times longer slow
+	// work takes.
+	Factor factor
+
+	// Add is how much longer slow work takes, or how far clocks are off.
+	Add span
+
+	// Status is what errors answer: 429, 500 or 503. Left out, it means 503, or 500
+	// with after_work.
+	Status whole
+
+	// RetryAfter is what errors say of when to come again.
+	RetryAfter span
+
+	// AfterWork makes errors come when the work was done.
+	AfterWork bool
+
+	// Limit is the rate limit of a rate_limit.
+	Limit limit
+
+	// Policy is the name of the policy that a reload changes to.
+	Policy string
+}
