@@ -109,7 +109,7 @@ func left(s string, width int) string {
 
 func right(s string, width int) string {
 	s = cut(s, width)
-	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))) + s
+	return strings.Repeat(" ", max(1, width-utf8.RuneCountInString(s))) + s
 }
 
 func (t *screen) head() {
