@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // A sink is a ResponseWriter that costs nothing, so that the middleware's own cost
@@ -67,6 +68,17 @@ func BenchmarkWithout(b *testing.B) {
 
 func BenchmarkNewKey(b *testing.B) {
 	h, c := benchHandler(b, Config{}), newClient()
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		c.send(h, strconv.Itoa(n))
+	}
+}
+
+// With a store that forgets as fast as it learns.
+func BenchmarkNewKeySteady(b *testing.B) {
+	h, c := benchHandler(b, Config{Retention: 50 * time.Millisecond}), newClient()
 	n := 0
 	b.ReportAllocs()
 	for b.Loop() {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -95,7 +97,10 @@ type Config struct {
 	FailOpen bool
 
 	// Recover finds out what a lost run under Hold did, for a client that asks again.
-	// It runs at most once at a time for a key and must only look. See Finding.
+	// It runs at most once at a time for a key and must only look. See Finding. A lost
+	// run may still be at work, after a pause or cut off from the store: that it had no
+	// effect so far does not mean that it will have none, so answer Nothing only when it
+	// can have none any more. Otherwise the work is done twice.
 	Recover func(context.Context, Record) (Finding, error)
 
 	// Observer is told what happens. Nil means nobody.
@@ -124,6 +129,9 @@ func (c Config) Validate() error {
 	}
 	if c.Guarantee == Tx && c.FailOpen {
 		all = append(all, errors.New("fail open: without the database there is no transaction to work in"))
+	}
+	if c.Methods != nil && (len(c.Methods) == 0 || slices.ContainsFunc(c.Methods, func(m string) bool { return m == "" || m != strings.ToUpper(m) })) {
+		all = append(all, fmt.Errorf("methods: %q leaves requests unprotected: names are in upper case, and there is one at least", c.Methods))
 	}
 	switch c.MismatchStatus {
 	case 0, http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:

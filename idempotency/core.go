@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,6 +18,7 @@ type core struct {
 	store   Store
 	tx      TxStore // the same store, with Tx
 	waiting waitingRoom
+	beats   sync.Pool    // of *heartbeat; per core, since a timer belongs to its synctest bubble
 	later   atomic.Int64 // goroutines that bring an end to the store after its answer was sent
 	nonce   [8]byte
 	claims  atomic.Uint64
@@ -76,7 +78,7 @@ func (c *core) ask(ctx context.Context, claim Claim) (Answer, time.Time, error) 
 		a, begun, err = c.wait(ctx, claim.ID, a, func() (Answer, time.Time, error) { return c.claim(ctx, claim) })
 	}
 	if err == nil && a.Decision == Recover {
-		c.findOut(ctx, claim.ID, a.Record)
+		c.findOut(ctx, claim.ID, a.Record, begun)
 		claim.Recover, claim.Owner = false, c.owner()
 		a, begun, err = c.begin(ctx, claim)
 	}
@@ -143,12 +145,16 @@ const resultTimeout = 5 * time.Second
 // apply makes a change. A body that is too large for the store is left out: what
 // was done stays done.
 func (c *core) apply(ctx context.Context, ref Ref, change Change) error {
-	bound := newBounded(ctx, time.Now().Add(resultTimeout))
+	bound := newLimited(ctx, resultTimeout)
 	defer bound.stop()
 	err := c.store.Apply(bound, ref, change)
-	if errors.Is(err, ErrTooLarge) && len(change.Result.Body) > 0 {
+	if errors.Is(err, ErrTooLarge) && change.Event == Complete {
 		c.tell(ctx, Notice{Signal: BodyDropped, ID: ref.ID})
 		change.Result.Body, change.Result.Omitted = nil, true
+		err = c.store.Apply(bound, ref, change)
+	}
+	if errors.Is(err, ErrTooLarge) && change.Event == Complete { // it is the headers
+		change.Result = Result{Status: change.Result.Status, Omitted: true}
 		err = c.store.Apply(bound, ref, change)
 	}
 	return err
@@ -160,13 +166,13 @@ const (
 	laterTries = 5
 )
 
-// bring tries a change again, five times until the lease is about over.
+// bring tries a change again, five times in about half a lease: so much is left of it.
 func (c *core) bring(ctx context.Context, ref Ref, change Change) {
 	c.afterwards(func() {
 		pause := c.terms.Lease / 64
 		var err error
 		for range laterTries {
-			sleep(ctx, pause) // 2+4+8+16+32 of 64 parts
+			sleep(ctx, pause) // 1+2+4+8+16 of 64 parts
 			pause *= 2
 			if err = c.apply(ctx, ref, change); err == nil || errors.Is(err, ErrLeaseLost) {
 				break
@@ -179,26 +185,60 @@ func (c *core) bring(ctx context.Context, ref Ref, change Change) {
 	}, func() { c.tell(ctx, Notice{Signal: CompleteFailed, ID: ref.ID, Final: true, Err: errTooMany}) })
 }
 
-var errTooMany = errors.New("idempotency: too many results wait for the store")
+var errTooMany = errors.New("idempotency: too much waits to be brought to the store")
 
 // disown gives a claim back that may have been granted unheard: nothing ran under
 // it, and without this the key would be blocked, under Hold for ever.
 func (c *core) disown(ctx context.Context, claim Claim) {
 	ctx = context.WithoutCancel(ctx)
+	failed := func(err error) {
+		c.tell(ctx, Notice{Signal: CompleteFailed, ID: claim.ID, Final: true, Err: err})
+	}
 	c.afterwards(func() {
 		pause := c.terms.Lease / 64
+		var err error
 		for range laterTries {
 			sleep(ctx, pause)
 			pause *= 2
-			a, _, err := c.claim(ctx, claim)
-			if err == nil && a.Decision == Run {
-				err = c.apply(ctx, Ref{claim.ID, a.Record.Token}, Change{Event: Release})
-			}
-			if err == nil || refused(err) {
+			if err = c.giveBack(ctx, claim); err == nil || refused(err) {
 				return
 			}
 		}
-	}, func() {})
+		failed(err)
+	}, func() { failed(errTooMany) })
+}
+
+// giveBack repeats a claim to learn what it was granted, and undoes that.
+func (c *core) giveBack(ctx context.Context, claim Claim) error {
+	a, _, err := c.claim(ctx, claim)
+	if err != nil {
+		return err
+	}
+	ref := Ref{claim.ID, a.Record.Token}
+	switch a.Decision {
+	case Run:
+		return c.apply(ctx, ref, Change{Event: Release})
+	case Recover:
+		return c.apply(ctx, ref, Change{Event: Abandon})
+	}
+	return nil
+}
+
+var errNoClaim = errors.New("idempotency: the store did not decide a claim in time")
+
+// within runs work in a transaction. It bounds the claim, until work begins, and the
+// whole.
+func (c *core) within(ctx context.Context, claim Claim, work Work) (Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.terms.MaxExecution, errOverran)
+	defer cancel()
+	ctx, late := context.WithCancelCause(ctx)
+	defer late(nil)
+	timer := time.AfterFunc(c.terms.StoreTimeout, func() { late(errNoClaim) })
+	defer timer.Stop()
+	return c.tx.Tx(ctx, claim, func(ctx context.Context, record Record) (Result, Verdict, error) {
+		timer.Stop()
+		return work(ctx, record)
+	})
 }
 
 // afterwards runs work in a goroutine, or instead when there are too many.

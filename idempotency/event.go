@@ -27,10 +27,12 @@ const (
 	RecoverFailed   Signal = "recover_fail"       // Recover failed
 	WaitersExceeded Signal = "waiters_full"       // a duplicate could not wait
 	StoreUnsafe     Signal = "store_unsafe"       // when a Handler is made: Err is one of the store's Warnings
+	Swept           Signal = "sweep"              // a round of Sweep ended: Records were changed
+	SweepFailed     Signal = "sweep_fail"         // a round of Sweep ended early: Records were changed before; it is tried again
 )
 
 // A Notice is something that happened. It holds neither key nor body: ID's text is
-// the beginning of a hash.
+// the beginning of a hash. That of a sweep is about no key and no guarantee.
 type Notice struct {
 	Signal    Signal
 	ID        ID
@@ -40,6 +42,7 @@ type Notice struct {
 	Problem   Problem
 	Attempt   int
 	Bytes     int
+	Records   int
 	Took      time.Duration
 	Final     bool
 	Err       error
@@ -68,7 +71,12 @@ func (l logger) Observe(ctx context.Context, n Notice) {
 	if trouble[n.Signal] || n.Err != nil {
 		level = slog.LevelWarn
 	}
-	attrs := []slog.Attr{slog.String("key_hash", n.ID.String()), slog.String("guarantee", n.Guarantee.String())}
+	var attrs []slog.Attr
+	if n.Signal == Swept || n.Signal == SweepFailed {
+		attrs = append(attrs, slog.Int("records", n.Records), slog.Duration("took", n.Took))
+	} else {
+		attrs = append(attrs, slog.String("key_hash", n.ID.String()), slog.String("guarantee", n.Guarantee.String()))
+	}
 	if n.Decision != 0 {
 		attrs = append(attrs, slog.String("decision", n.Decision.String()))
 	}

@@ -3,9 +3,11 @@ package idempotency_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 
 	"github.com/gabion-go/gabion/idempotency"
 )
@@ -76,4 +78,17 @@ func ExampleRunner_Do() {
 	// writing invoices
 	// run 17 invoices <nil>
 	// replay 17 invoices <nil>
+}
+
+// A service sweeps for as long as it lives.
+func ExampleSweep() {
+	store := idempotency.NewMemoryStore(0, 0)
+	ctx, stop := context.WithCancel(context.Background())
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() {
+		idempotency.Sweep(ctx, store, idempotency.SweepConfig{Observer: idempotency.LogTo(slog.Default())})
+	})
+	// ... serve ...
+	stop()
+	sweeping.Wait() // before the store is closed
 }

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
 // An execution is a run under a lease, with what is needed to end it.
 type execution struct {
 	run
-	core *core
-	beat heartbeat
+	life   lifeline
+	core   *core
+	beat   atomic.Pointer[heartbeat] // nil once it was stopped
+	fenced atomic.Bool               // it had ended the run
 }
 
 // start makes x the run of a claim that was granted, and starts its heartbeat. The
@@ -19,9 +22,19 @@ type execution struct {
 // will ask again.
 func (x *execution) start(ctx context.Context, c *core, id ID, record Record, begun time.Time) {
 	x.core = c
-	x.Context, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	x.life.Context = context.WithoutCancel(ctx)
+	x.Context = &x.life
 	x.store, x.ref, x.attempt, x.points = c.store, Ref{id, record.Token}, record.Attempt, record.Points
-	x.beat.start(c, &x.run, begun)
+	x.beat.Store(c.startBeat(x, begun))
+}
+
+// stop ends the heartbeat and reports whether it had ended the run. It may be called
+// again.
+func (x *execution) stop() (fenced bool) {
+	if b := x.beat.Swap(nil); b != nil && b.stop() {
+		x.fenced.Store(true)
+	}
+	return x.fenced.Load()
 }
 
 func (x *execution) note(s Signal) { x.core.tell(x, Notice{Signal: s, ID: x.ref.ID}) }
@@ -67,19 +80,23 @@ type exchange struct {
 	client context.Context // the request's, which ends when the client goes
 	rec    recorder
 	body   replayedBody
+	before lines // the response's, under Hold, until the handler wrote to it
 }
 
 // run runs the handler under its claim.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record Record, begun time.Time) {
 	x := &exchange{h: h, client: r.Context()}
 	x.rec.w, x.rec.limit, x.rec.host = w, h.limit, x
+	if h.config.Guarantee == Hold {
+		x.before = linesOf(w.Header())
+	}
 	x.start(r.Context(), &h.core, in.claim.ID, record, begun)
-	defer x.cancel(nil)
+	defer x.life.end(nil)
 	returned := false
 	defer func() {
 		x.rec.close(returned)
 		if !returned { // a panic or Goexit goes on up
-			x.beat.stop()
+			x.stop()
 			if !x.rec.stored {
 				x.lost()
 			}
@@ -95,23 +112,23 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record R
 // keepEarly stores that the work is done while its response is still under way:
 // it can't be kept. From then on there is no lease, and the work is the client's.
 func (x *exchange) keepEarly(res Result) {
-	x.beat.stop()
+	x.stop()
 	c := Change{Event: Complete, Result: res}
 	if err := x.core.apply(x, x.ref, c); err != nil {
 		x.failed(err, c)
 	}
-	context.AfterFunc(x.client, func() { x.cancel(context.Cause(x.client)) })
+	context.AfterFunc(x.client, func() { x.life.end(context.Cause(x.client)) })
 }
 
 // end ends a run whose handler returned.
 func (x *exchange) end(r *http.Request) {
-	wasFenced := x.beat.stop()
+	wasFenced := x.stop()
 	if x.rec.stored {
 		x.rec.finish(nil)
 		return
 	}
 	res := x.rec.result(x.h.keep)
-	if len(x.rec.header["Set-Cookie"]) > 0 {
+	if len(x.rec.header.get("Set-Cookie")) > 0 {
 		x.note(CookieDropped)
 	}
 	how := mannerOf(res.Status, x.rec.header)
@@ -126,7 +143,7 @@ func (x *exchange) end(r *http.Request) {
 		x.rec.finish(res.Trailer)
 	case abandons:
 		x.settle(Change{Event: Abandon})
-		x.unknown(r, res)
+		x.unknown(r)
 	case leaves:
 		x.rec.finish(res.Trailer)
 	}
@@ -138,23 +155,20 @@ func (x *exchange) complete(r *http.Request, res Result) {
 	if errors.Is(err, ErrLeaseLost) && x.h.config.Guarantee == Hold {
 		// Somebody was told that the outcome is unknown and may have settled it
 		// otherwise: this answer would contradict that.
-		x.unknown(r, res)
+		x.unknown(r)
 		return
 	}
 	if err != nil && !x.rec.sent {
-		x.rec.header[HeaderStatus] = notRecorded
+		x.rec.header.set(HeaderStatus, notRecorded)
 	}
 	x.rec.finish(res.Trailer)
 }
 
 // unknown answers that the outcome is unknown, unless the response is on its way.
-func (x *exchange) unknown(r *http.Request, res Result) {
+func (x *exchange) unknown(r *http.Request) {
 	if x.rec.sent || x.rec.hijacked {
 		return
 	}
-	head := x.rec.w.Header()
-	for _, f := range res.Header {
-		delete(head, f.Name)
-	}
+	x.before.restore(x.rec.w.Header()) // what the handler said, the body's length included, is of another answer
 	x.h.refuse(x.rec.w, r, x.ref.ID, refusal{problem: OutcomeIsUnknown})
 }

@@ -53,7 +53,7 @@ func (f *fingerprinter) of(r *http.Request, body []byte) (sum [32]byte) {
 	h := f.get()
 	b := append(h.room[:0], fingerprintVersion)
 	b = appendBytes(b, r.Method)
-	b = appendBytes(b, r.URL.EscapedPath())
+	b = appendBytes(b, pathOf(r))
 	b = appendBytes(b, canonicalQuery(r.URL.RawQuery))
 	b = appendBytes(b, mediaType(r.Header))
 	for _, name := range f.headers {
@@ -70,6 +70,16 @@ func (f *fingerprinter) of(r *http.Request, body []byte) (sum [32]byte) {
 	copy(sum[:], h.room)
 	f.pool.Put(h)
 	return sum
+}
+
+// pathOf returns the path, and the one that the client sent if that is another: what
+// was stripped of it on the way here tells routes apart that share a store.
+func pathOf(r *http.Request) string {
+	path := r.URL.EscapedPath()
+	if sent, _, _ := strings.Cut(r.RequestURI, "?"); strings.HasPrefix(sent, "/") && sent != path {
+		return path + "\x00" + sent
+	}
+	return path
 }
 
 // Fingerprint returns a fingerprint of work that does not come by HTTP: of its parts

@@ -3,15 +3,18 @@ package idempotency
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
 // A Handler makes another handler idempotent: see the package comment. It belongs
 // inside authentication, so that a caller whose access was taken away gets no
 // stored answers, and outside the limits of the route, whose refusals call
-// [NoEffect]. Make one with [New]. Safe for concurrent use.
+// [NoEffect]. Make one with [New], in tests with testing/synctest inside the bubble:
+// it keeps timers. Safe for concurrent use.
 type Handler struct {
 	core
 	config Config
@@ -119,9 +122,10 @@ func (h *Handler) replay(w http.ResponseWriter, r *http.Request, id ID, res Resu
 	put(head, res.Header)
 	head[HeaderReplayed] = yes
 	if len(res.Trailer) > 0 {
-		declare(head, res.Trailer)
+		maps.DeleteFunc(head, func(name string, _ []string) bool { return strings.HasPrefix(name, http.TrailerPrefix) })
+		head[headerTrailer] = namesOf(res.Trailer)
 	}
-	w.WriteHeader(res.Status)
+	w.WriteHeader(or(res.Status, http.StatusOK)) // whoever found out may know of none
 	if len(res.Body) > 0 {
 		w.Write(res.Body)
 	}

@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -53,11 +54,77 @@ func forbidden(name string) bool {
 	return false
 }
 
+// lines are a header as it was at some moment. There are few: a search is fine, and
+// a map would cost more than all else that a response does.
+type lines []line
+
+type line struct {
+	name   string
+	values []string
+}
+
+// linesOf returns the header as it is now. Set, Add and Del leave a line's old values
+// alone, so it stays what it is.
+func linesOf(h http.Header) lines {
+	all := make(lines, 0, len(h)+1) // with room for a type, which net/http would add too
+	for name, values := range h {
+		all = append(all, line{name, values})
+	}
+	return all
+}
+
+func (l lines) get(name string) []string {
+	for i := range l {
+		if l[i].name == name {
+			return l[i].values
+		}
+	}
+	return nil
+}
+
+// has reports whether there is such a line, even an empty one.
+func (l lines) has(name string) bool {
+	return slices.ContainsFunc(l, func(one line) bool { return one.name == name })
+}
+
+func (l *lines) set(name string, values []string) {
+	l.drop(func(other string) bool { return other == name })
+	*l = append(*l, line{name, values})
+}
+
+func (l *lines) drop(which func(name string) bool) {
+	*l = slices.DeleteFunc(*l, func(one line) bool { return which(one.name) })
+}
+
+// restore makes live what the lines say. Most often it is: nothing was changed.
+func (l lines) restore(live http.Header) {
+	same := len(l) == len(live)
+	for _, one := range l {
+		now, there := live[one.name]
+		same = same && there && len(now) == len(one.values) && (len(now) == 0 || &now[0] == &one.values[0])
+	}
+	if same {
+		return
+	}
+	clear(live)
+	for _, one := range l {
+		live[one.name] = one.values
+	}
+}
+
+// first returns the first of a header's values, or nothing.
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
 // named reports whether a Connection header names the other: it is for the next
 // hop alone (RFC 9110, section 7.6.1).
-func named(h http.Header, name string) bool {
-	for _, line := range h["Connection"] {
-		for word := range strings.SplitSeq(line, ",") {
+func named(h lines, name string) bool {
+	for _, text := range h.get("Connection") {
+		for word := range strings.SplitSeq(text, ",") {
 			if strings.EqualFold(strings.TrimSpace(word), name) {
 				return true
 			}
@@ -68,23 +135,13 @@ func named(h http.Header, name string) bool {
 
 // keptFields returns the lines of h that are stored. Lines are neither split nor
 // joined.
-func keptFields(h http.Header, extra map[string]bool) []Field {
-	n := 0
-	for name, values := range h {
-		if kept[name] || extra[name] {
-			n += len(values)
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	fields := make([]Field, 0, n)
-	for name, values := range h {
-		if !kept[name] && !extra[name] || forbidden(name) || named(h, name) {
+func keptFields(h lines, extra map[string]bool) (fields []Field) {
+	for _, one := range h {
+		if !kept[one.name] && !extra[one.name] || forbidden(one.name) || named(h, one.name) {
 			continue
 		}
-		for _, v := range values {
-			fields = append(fields, Field{name, v})
+		for _, v := range one.values {
+			fields = append(fields, Field{one.name, v})
 		}
 	}
 	return sorted(fields)
@@ -92,9 +149,9 @@ func keptFields(h http.Header, extra map[string]bool) []Field {
 
 // trailerFields returns the trailers that the handler set: those it declared in
 // sent, the headers as they were sent, and those it marked with a prefix.
-func trailerFields(sent, now http.Header) (fields []Field) {
-	for _, line := range sent[headerTrailer] {
-		for word := range strings.SplitSeq(line, ",") {
+func trailerFields(sent lines, now http.Header) (fields []Field) {
+	for _, text := range sent.get(headerTrailer) {
+		for word := range strings.SplitSeq(text, ",") {
 			name := http.CanonicalHeaderKey(strings.TrimSpace(word))
 			fields = appendTrailer(fields, name, now[name])
 		}

@@ -17,14 +17,14 @@ var (
 
 // A heartbeat extends a run's lease every third of it, give or take a tenth so that
 // runs that began together spread out. It is one timer, which costs a short handler
-// next to nothing.
+// next to nothing, as it is used again by later runs.
 //
 // It trusts no more than it knows: the lease began before the claim was sent.
 // When it can't be extended in time, the run is cancelled a margin before others
 // may think it lost.
 type heartbeat struct {
 	c     *core
-	x     *run
+	x     *execution
 	until time.Time // what we know of the lease's end
 	last  time.Time // when the run must be over
 
@@ -35,12 +35,21 @@ type heartbeat struct {
 	fenced  bool // the run was cancelled
 }
 
-func (b *heartbeat) start(c *core, x *run, begun time.Time) {
-	b.c, b.x = c, x
-	b.until, b.last = begun.Add(c.terms.Lease), begun.Add(c.terms.MaxExecution)
+func (c *core) startBeat(x *execution, begun time.Time) *heartbeat {
+	b, _ := c.beats.Get().(*heartbeat)
+	if b == nil {
+		b = &heartbeat{c: c}
+	}
+	b.x, b.until, b.last = x, begun.Add(c.terms.Lease), begun.Add(c.terms.MaxExecution)
 	b.mu.Lock()
-	b.timer = time.AfterFunc(b.pause(begun), b.fire)
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	b.beats, b.stopped = 0, false
+	if pause := b.pause(begun) - time.Since(begun); b.timer == nil { // the claim may have taken long
+		b.timer = time.AfterFunc(pause, b.fire)
+	} else {
+		b.timer.Reset(pause)
+	}
+	return b
 }
 
 // pause returns how long to wait for the next beat. The caller holds mu.
@@ -66,7 +75,7 @@ func (b *heartbeat) fire() {
 		return
 	}
 	edge := b.until.Add(-b.margin())
-	ctx := newBounded(b.x, edge)
+	ctx := newBounded(&b.x.run, edge)
 	err := b.c.store.Apply(ctx, b.x.ref, Change{Event: Extend, Lease: b.c.terms.Lease})
 	ctx.stop()
 	if b.isStopped() {
@@ -81,7 +90,7 @@ func (b *heartbeat) fire() {
 	case !time.Now().Before(edge):
 		b.fence(errFenced, LeaseLost)
 	default:
-		b.c.tell(b.x, Notice{Signal: ExtendFailed, ID: b.x.ref.ID, Err: err})
+		b.c.tell(&b.x.run, Notice{Signal: ExtendFailed, ID: b.x.ref.ID, Err: err})
 		b.again(true)
 	}
 }
@@ -109,8 +118,8 @@ func (b *heartbeat) fence(why error, signal Signal) {
 	if stopped {
 		return
 	}
-	b.x.cancel(why)
-	b.c.tell(b.x, Notice{Signal: signal, ID: b.x.ref.ID, Err: why})
+	b.x.life.end(why)
+	b.c.tell(&b.x.run, Notice{Signal: signal, ID: b.x.ref.ID, Err: why})
 }
 
 func (b *heartbeat) isStopped() bool {
@@ -119,23 +128,96 @@ func (b *heartbeat) isStopped() bool {
 	return b.stopped
 }
 
-// stop ends the beats and reports whether the run had been cancelled.
+// stop ends the beats and reports whether the run had been cancelled. The heartbeat
+// is not to be used any more: if it never beat it is another run's from now on.
 func (b *heartbeat) stop() (fenced bool) {
 	b.mu.Lock()
 	b.stopped = true
 	fenced = b.fenced
+	first := b.beats == 1
 	b.mu.Unlock()
-	b.timer.Stop()
+	if b.timer.Stop() && first {
+		b.x = nil
+		b.c.beats.Put(b)
+	}
 	return fenced
 }
 
-// A bounded context has the values of another and ends at a moment, whenever that
-// other ends. Unlike that of context.WithDeadline it arms a timer only when somebody
-// asks to be told, which a store in memory never does.
+// A lifeline is the context of a run under a lease: it has the values of its client's
+// context, and ends with the run or its lease. What ends it is made when somebody asks
+// for Done, and then is the standard library's, so that causes, children and AfterFunc
+// behave as everywhere else.
+type lifeline struct {
+	context.Context // the values; it never ends
+
+	mu     sync.Mutex // guards all below
+	armed  context.Context
+	cancel context.CancelCauseFunc
+	over   bool
+	cause  error
+}
+
+func (l *lifeline) arm() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.armed == nil {
+		l.armed, l.cancel = context.WithCancelCause(l.Context)
+		if l.over {
+			l.cancel(l.cause)
+		}
+	}
+	return l.armed
+}
+
+// untouched reports whether the context lives and nobody asked for its end.
+func (l *lifeline) untouched() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.armed == nil && !l.over
+}
+
+// end ends the context; the first cause counts.
+func (l *lifeline) end(cause error) {
+	l.mu.Lock()
+	if !l.over {
+		l.over, l.cause = true, cause
+	}
+	cancel := l.cancel
+	l.mu.Unlock()
+	if cancel != nil {
+		cancel(cause)
+	}
+}
+
+// Done implements [context.Context].
+func (l *lifeline) Done() <-chan struct{} { return l.arm().Done() }
+
+// Err implements [context.Context].
+func (l *lifeline) Err() error {
+	if l.untouched() {
+		return nil
+	}
+	return l.arm().Err()
+}
+
+// Value implements [context.Context]. Once the end was asked for, or came, the
+// standard library finds its cause here.
+func (l *lifeline) Value(key any) any {
+	if l.untouched() {
+		return l.Context.Value(key)
+	}
+	return l.arm().Value(key)
+}
+
+// A bounded context has the values of another and ends at a moment, or a time after
+// somebody first wants to know, whenever that other ends. Unlike that of
+// context.WithDeadline it reads no clock and arms no timer until then, which a store
+// in memory never does.
 type bounded struct {
 	values context.Context
+	limit  time.Duration // from the first question, unless end is set
+	mu     sync.Mutex    // guards all below
 	end    time.Time
-	mu     sync.Mutex // guards armed and cancel
 	armed  context.Context
 	cancel context.CancelFunc
 }
@@ -144,18 +226,32 @@ func newBounded(values context.Context, end time.Time) *bounded {
 	return &bounded{values: values, end: end}
 }
 
+func newLimited(values context.Context, limit time.Duration) *bounded {
+	return &bounded{values: values, limit: limit}
+}
+
 func (c *bounded) arm() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.armed == nil {
-		c.armed, c.cancel = context.WithDeadline(context.WithoutCancel(c.values), c.end)
+		c.armed, c.cancel = context.WithDeadline(context.WithoutCancel(c.values), c.ending())
 	}
 	return c.armed
 }
 
+// ending returns when the context ends. The caller holds mu.
+func (c *bounded) ending() time.Time {
+	if c.end.IsZero() {
+		c.end = time.Now().Add(c.limit)
+	}
+	return c.end
+}
+
 // Deadline implements [context.Context].
 func (c *bounded) Deadline() (time.Time, bool) {
-	return c.end, true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ending(), true
 }
 
 // Value implements [context.Context].

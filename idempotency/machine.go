@@ -123,8 +123,13 @@ func (r *Record) Begin(c Claim, now clock.Instant) (a Answer, changed bool) {
 	if at != absent && r.Fingerprint != c.Fingerprint {
 		return Answer{Decision: Mismatch, Record: *r}, false
 	}
-	if at == running && r.Owner == c.Owner && c.Owner != [16]byte{} {
-		return Answer{Decision: Run, Record: *r}, false // the claim's first answer was lost on its way
+	if at == running && c.Owner != [16]byte{} { // the claim's first answer was lost on its way
+		switch r.Owner {
+		case c.Owner:
+			return Answer{Decision: Run, Record: *r}, false
+		case finder(c.Owner):
+			return Answer{Decision: Recover, Record: *r}, false
+		}
 	}
 	if at == lapsedRepeat && c.Guarantee != Reexecute {
 		at = lapsed // the route was declared anew: the stricter word counts
@@ -166,10 +171,20 @@ func (r *Record) claimed(c Claim, now clock.Instant, at situation) Record {
 // that one is lost too, the outcome is as unknown as before.
 func (r *Record) recovering(c Claim, now clock.Instant) Record {
 	next := *r
-	next.State, next.Guarantee, next.Owner = Running, Hold, c.Owner
+	next.State, next.Guarantee, next.Owner = Running, Hold, finder(c.Owner)
 	next.Token, next.LeaseUntil = nextToken(r.Token, now), now.Add(c.Lease)
 	next.Finished, next.Expires = 0, 0
 	return next
+}
+
+// finder is the owner of a record while the claim's maker finds out. It differs from
+// the claim's, so that the claim, when it is repeated, is not taken for one that was
+// told to do the work.
+func finder(owner [16]byte) [16]byte {
+	if owner != [16]byte{} {
+		owner[0] ^= 0x80
+	}
+	return owner
 }
 
 // nextToken returns a token that is larger than any earlier one of the key. The

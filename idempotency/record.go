@@ -106,8 +106,8 @@ type Claim struct {
 	Fingerprint [32]byte
 	Owner       [16]byte // unique for each claim; repeating a claim with the same owner is safe
 	Guarantee   Guarantee
-	Lease       time.Duration // until the run counts as lost unless extended
-	Retention   time.Duration // of the record once the run ends
+	Lease       time.Duration // until the run counts as lost unless extended; positive
+	Retention   time.Duration // of the record once the run ends; positive, or the key runs again at once
 	Recover     bool          // if the outcome is unknown, claim the right to find out
 }
 

@@ -3,7 +3,7 @@ package idempotency
 import (
 	"bufio"
 	"errors"
-	"maps"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -34,7 +34,7 @@ type recorder struct {
 
 	mu       sync.Mutex // guards all below against handlers that write after they returned
 	status   int        // zero until the header is written
-	header   http.Header
+	header   lines
 	body     []byte
 	sent     bool // the header and body so far are on their way
 	omitted  bool // the body is not kept
@@ -84,6 +84,8 @@ func (c *recorder) noteHeader(status int) (switching bool) {
 		if !c.held {
 			c.w.WriteHeader(status)
 		}
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("idempotency: invalid status code %d", status)) // as net/http does, while the handler runs
 	default:
 		c.writeHeader(status)
 		return status == http.StatusSwitchingProtocols
@@ -94,11 +96,7 @@ func (c *recorder) noteHeader(status int) (switching bool) {
 // writeHeader notes the header as it is now: what the handler changes later is not
 // part of it, as in net/http.
 func (c *recorder) writeHeader(status int) {
-	c.status = status
-	c.header = maps.Clone(c.w.Header()) // Set, Add and Del leave a line's old values alone
-	if c.header == nil {
-		c.header = http.Header{}
-	}
+	c.status, c.header = status, linesOf(c.w.Header())
 }
 
 // Write implements [http.ResponseWriter]. While the response is recorded it does
@@ -153,9 +151,8 @@ func (c *recorder) overflow() {
 
 // sniff sets the type that net/http would send, so that the replay has the same.
 func (c *recorder) sniff(p []byte) {
-	_, set := c.header["Content-Type"]
-	if !set && c.header.Get("Content-Encoding") == "" && !c.sent {
-		c.header["Content-Type"] = []string{http.DetectContentType(p)}
+	if !c.header.has("Content-Type") && first(c.header.get("Content-Encoding")) == "" && !c.sent {
+		c.header.set("Content-Type", []string{http.DetectContentType(p)})
 	}
 }
 
@@ -169,28 +166,11 @@ func (c *recorder) send() {
 		return
 	}
 	c.sent = true
-	if live := c.w.Header(); !same(live, c.header) {
-		clear(live)
-		maps.Copy(live, c.header)
-	}
+	c.header.restore(c.w.Header())
 	c.w.WriteHeader(c.status)
 	if len(c.body) > 0 {
 		c.w.Write(c.body)
 	}
-}
-
-// same reports whether two headers share all their lines: nothing was changed since
-// one was copied from the other.
-func same(a, b http.Header) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, x := range a {
-		if y := b[name]; len(x) != len(y) || len(x) > 0 && &x[0] != &y[0] {
-			return false
-		}
-	}
-	return true
 }
 
 // giveUp stores that the work was done and its response is not kept.
@@ -241,7 +221,7 @@ func (c *recorder) beforeFlush() (endless bool, err error) {
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
 	}
-	return !c.stored && strings.HasPrefix(c.header.Get("Content-Type"), "text/event-stream"), nil
+	return !c.stored && strings.HasPrefix(first(c.header.get("Content-Type")), "text/event-stream"), nil
 }
 
 // Hijack implements [http.Hijacker]. From then on the work counts as done.
@@ -264,7 +244,7 @@ func (c *recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	if c.status == 0 {
-		c.status, c.header = http.StatusSwitchingProtocols, http.Header{}
+		c.status = http.StatusSwitchingProtocols
 	}
 	c.hijacked = true
 	return conn, rw, nil
@@ -316,23 +296,24 @@ func (c *recorder) finish(trailer []Field) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(trailer) > 0 {
-		declare(c.header, trailer)
+		c.header.declare(trailer)
 	}
 	c.send()
 	put(c.w.Header(), trailer)
 }
 
 // declare names trailers up front, so that net/http leaves room for them.
-func declare(h http.Header, trailer []Field) {
-	delete(h, headerTrailer)
-	for i, f := range trailer {
-		if i == 0 || f.Name != trailer[i-1].Name {
-			h[headerTrailer] = append(h[headerTrailer], f.Name)
+func (l *lines) declare(trailer []Field) {
+	l.drop(func(name string) bool { return strings.HasPrefix(name, http.TrailerPrefix) })
+	l.set(headerTrailer, namesOf(trailer))
+}
+
+// namesOf returns each name once.
+func namesOf(fields []Field) (names []string) {
+	for i, f := range fields {
+		if i == 0 || f.Name != fields[i-1].Name {
+			names = append(names, f.Name)
 		}
 	}
-	for name := range h {
-		if strings.HasPrefix(name, http.TrailerPrefix) {
-			delete(h, name)
-		}
-	}
+	return names
 }

@@ -6,21 +6,19 @@ import (
 )
 
 // findOut asks the application what a lost run did, and settles the record with
-// what it says.
-func (c *core) findOut(ctx context.Context, id ID, lost Record) {
-	x := &run{store: c.store, ref: Ref{id, lost.Token}, attempt: lost.Attempt, points: lost.Points}
-	x.Context, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	defer x.cancel(nil)
-	var beat heartbeat
-	beat.start(c, x, time.Now())
+// what it says. The claim of the right to find out began at begun.
+func (c *core) findOut(ctx context.Context, id ID, lost Record, begun time.Time) {
+	var x execution
+	x.start(ctx, c, id, lost, begun)
+	defer x.life.end(nil)
 	change := Change{Event: Abandon}
 	defer func() { // also when Recover panics
-		beat.stop()
+		x.stop()
 		if err := c.apply(ctx, x.ref, change); err != nil {
 			c.tell(ctx, Notice{Signal: RecoverFailed, ID: id, Err: err})
 		}
 	}()
-	found, err := c.terms.Recover(x, lost)
+	found, err := c.terms.Recover(&x.run, lost)
 	switch {
 	case err != nil:
 		c.tell(ctx, Notice{Signal: RecoverFailed, ID: id, Err: err})

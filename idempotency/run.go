@@ -12,7 +12,6 @@ import (
 // so that what belongs to the run costs nothing to find.
 type run struct {
 	context.Context
-	cancel   context.CancelCauseFunc
 	store    Store // nil inside a transaction, which needs no recovery points
 	ref      Ref
 	attempt  int

@@ -9,7 +9,8 @@ import (
 
 // A Runner is what a [Handler] is made of, for work that does not come by HTTP: it
 // claims keys, runs work under them, keeps the claims alive and stores the results.
-// Make one with [NewRunner]. Safe for concurrent use.
+// Make one with [NewRunner], in tests with testing/synctest inside the bubble: it keeps
+// timers. Safe for concurrent use.
 type Runner struct{ core }
 
 // RunnerConfig is how a [Runner] works. Its fields mean what those of [Config] mean
@@ -102,18 +103,18 @@ func (r *Runner) Do(ctx context.Context, id ID, fingerprint [32]byte, work func(
 func (r *Runner) do(ctx context.Context, a Answer, id ID, begun time.Time, work func(context.Context) (Result, Manner)) (Answer, error) {
 	var x execution
 	x.start(ctx, &r.core, id, a.Record, begun)
-	defer x.cancel(nil)
+	defer x.life.end(nil)
 	returned := false
 	defer func() {
 		if !returned { // a panic or Goexit goes on up
-			x.beat.stop()
+			x.stop()
 			x.lost()
 		}
 		r.waiting.wake(id)
 	}()
 	res, how := work(&x.run)
 	returned = true
-	if x.beat.stop() && how != Succeeded {
+	if x.stop() && how != Succeeded {
 		how = fenced
 	}
 	var err error
@@ -138,9 +139,7 @@ func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Contex
 	var kept bool
 	ask := func() (Answer, time.Time, error) {
 		begun := time.Now()
-		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), r.terms.MaxExecution, errOverran)
-		defer cancel()
-		a, err := r.tx.Tx(ctx, claim, func(ctx context.Context, record Record) (Result, Verdict, error) {
+		a, err := r.within(ctx, claim, func(ctx context.Context, record Record) (Result, Verdict, error) {
 			res, verdict, err := runTx(ctx, Ref{claim.ID, record.Token}, record.Attempt, work)
 			kept = verdict != Forget
 			return res, verdict, err
@@ -171,8 +170,9 @@ func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Contex
 // it says: the database may have cut it short.
 func runTx(ctx context.Context, ref Ref, attempt int, work func(context.Context) (Result, Manner)) (Result, Verdict, error) {
 	x := &run{ref: ref, attempt: attempt}
-	x.Context, x.cancel = context.WithCancelCause(ctx)
-	defer x.cancel(nil)
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x.Context = within
 	res, how := work(x)
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, Forget, err

@@ -34,9 +34,16 @@ type Store interface {
 
 // Caps is what a store can do.
 type Caps struct {
-	Durable     bool // what it acknowledged survives a crash of the machine
-	ServerClock bool // moments are those of one clock, whatever the callers' say
-	MaxValue    int  // most bytes of a body that it keeps; zero means no bound of its own
+	Durable bool // what it acknowledged survives a crash of the machine
+
+	// ServerClock: moments are those of one clock, whatever the callers' say: that of one
+	// machine, or of the one that leads. Where it follows the wall clock, setting it
+	// forward ends leases and retentions early: a claim may take a run that lives for
+	// lost, and a key whose record is gone runs again. Setting it back makes them last
+	// longer by as much.
+	ServerClock bool
+
+	MaxValue int // most bytes of a body that it keeps; zero means no bound of its own
 
 	// Warnings say which settings of the server weaken what is kept there, as they
 	// were when the store was opened: each a sentence with its remedy. A Handler

@@ -48,9 +48,7 @@ type txServe struct {
 
 func (t *txServe) ask() (Answer, time.Time, error) {
 	begun := time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(t.r.Context()), t.h.config.MaxExecution, errOverran)
-	defer cancel()
-	a, err := t.h.tx.Tx(ctx, t.in.claim, t.run)
+	a, err := t.h.within(t.r.Context(), t.in.claim, t.run)
 	return a, begun, err
 }
 
@@ -62,8 +60,9 @@ func (t *txServe) restore() {
 func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, error) {
 	t.restore()
 	x := &run{ref: Ref{t.in.claim.ID, record.Token}, attempt: record.Attempt}
-	x.Context, x.cancel = context.WithCancelCause(ctx)
-	defer x.cancel(nil)
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x.Context = within
 	rec := &recorder{w: t.w, limit: t.h.limit, held: true, host: t}
 	t.rec = rec
 	returned := false
@@ -78,7 +77,7 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 		return Result{}, Forget, err
 	}
 	res := rec.result(t.h.keep)
-	if len(rec.header["Set-Cookie"]) > 0 {
+	if len(rec.header.get("Set-Cookie")) > 0 {
 		t.note(CookieDropped)
 	}
 	return res, mannerOf(res.Status, rec.header).verdict(x.commit.Load()), nil

@@ -28,12 +28,12 @@ const (
 
 // mannerOf says how a handler ended by its answer. A panic and runtime.Goexit are
 // Lost.
-func mannerOf(status int, h http.Header) Manner {
+func mannerOf(status int, h lines) Manner {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return Later
 	case http.StatusServiceUnavailable:
-		if h.Get("Retry-After") != "" {
+		if first(h.get("Retry-After")) != "" {
 			return Later
 		}
 	}

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -10,6 +11,8 @@ import (
 // process wake them; of others' ends they learn by asking.
 type waitingRoom struct {
 	perKey, max int
+
+	anybody atomic.Bool // whether count is not zero; written under mu
 
 	mu    sync.Mutex // guards all below
 	count int
@@ -38,6 +41,7 @@ func (w *waitingRoom) enter(id ID) <-chan struct{} {
 	}
 	w.rooms[id] = r
 	w.count++
+	w.anybody.Store(true)
 	r.count++
 	return r.ended
 }
@@ -54,13 +58,18 @@ func (w *waitingRoom) leave(id ID) {
 	defer w.mu.Unlock()
 	r := w.rooms[id]
 	w.count--
+	w.anybody.Store(w.count > 0)
 	if r.count--; r.count == 0 {
 		delete(w.rooms, id)
 	}
 }
 
-// wake tells those who wait for the key to ask again.
+// wake tells those who wait for the key to ask again. Whoever enters meanwhile asks
+// the store afterwards, and finds that the run has ended.
 func (w *waitingRoom) wake(id ID) {
+	if !w.anybody.Load() {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r := w.rooms[id]; r != nil {
@@ -93,7 +102,7 @@ func (c *core) wait(ctx context.Context, id ID, a Answer, ask func() (Answer, ti
 	for {
 		// Asked after entering: a run that ended before that wakes nobody.
 		a, begun, err := ask()
-		if err != nil || a.Decision != InProgress {
+		if err != nil || a.Decision != InProgress || ctx.Err() != nil {
 			return a, begun, err
 		}
 		select {

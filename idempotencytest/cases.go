@@ -210,9 +210,13 @@ func recovered(b *bench) {
 	lost := b.want(c, idempotency.Run)
 	b.pass()
 	c.Recover, c.Lease = true, long
-	a := b.want(again(c), idempotency.Recover)
+	c = again(c)
+	a := b.want(c, idempotency.Recover)
 	if a.Record.Token <= lost.Record.Token || a.Record.Attempt != 1 {
 		b.Errorf("recovering: %+v", a.Record)
+	}
+	if repeated := b.want(c, idempotency.Recover); repeated.Record.Token != a.Record.Token { // its answer was lost
+		b.Errorf("repeated: %+v", repeated.Record)
 	}
 	b.want(again(c), idempotency.InProgress)
 	b.refused(ref(c, lost), complete("zombie"))

@@ -43,6 +43,8 @@ var (
 	// ErrNotYours says that work tried to end the transaction that it was given.
 	ErrNotYours = errors.New("pgxstore: the store ends this transaction, according to how its work ends")
 
+	errNoRetention = errors.New("pgxstore: a claim without a retention would be forgotten as soon as it is done")
+
 	errNoTable = errors.New("there is no such table: call Migrate")
 )
 
@@ -66,6 +68,9 @@ func (s *Store) start(ctx context.Context, conn *pgx.Conn, c idempotency.Claim) 
 // what the lock's last holder committed.
 func (s *Store) enter(ctx context.Context, b *pgx.Batch, send func(context.Context, *pgx.Batch) pgx.BatchResults, c idempotency.Claim) (Entry, pgx.Tx, error) {
 	e := Entry{id: c.ID}
+	if c.Retention <= 0 {
+		return e, nil, errNoRetention
+	}
 	got := false
 	b.Queue(tryLock, lockOf(c.ID)).QueryRow(func(r pgx.Row) error { return r.Scan(&got) })
 	b.Queue(s.sql.load, c.ID[:]).QueryRow(func(r pgx.Row) error { return e.old.scan(r) })
@@ -225,7 +230,11 @@ func (s *Store) commit(ctx context.Context, tx pgx.Tx, e Entry, res idempotency.
 		return err
 	}
 	b := new(pgx.Batch)
-	b.Queue(text, args...)
+	stored := false
+	b.Queue(text, args...).Exec(func(pgconn.CommandTag) error {
+		stored = true
+		return nil
+	})
 	var end pgconn.CommandTag
 	b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
 		end = tag
@@ -235,7 +244,10 @@ func (s *Store) commit(ctx context.Context, tx pgx.Tx, e Entry, res idempotency.
 	if err == nil && end.String() == "ROLLBACK" {
 		err = pgx.ErrTxCommitRollback
 	}
-	return outcome(taken(err))
+	if !stored { // else what was there before is the work's business, and fails the COMMIT
+		err = taken(err)
+	}
+	return outcome(err)
 }
 
 // outcome says what became of a COMMIT.

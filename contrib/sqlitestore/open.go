@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/url"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // also the driver "sqlite"
 
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 )
@@ -25,7 +25,7 @@ func Open(ctx context.Context, file, table string) (*sql.DB, *sqlstore.Store, er
 	if err != nil {
 		return nil, nil, fmt.Errorf("sqlitestore: open %s: %w", file, err)
 	}
-	store, err := sqlstore.New(db, sqlstore.SQLite, table)
+	store, err := sqlstore.New(db, sqlstore.SQLite.WithGuard(guard), table)
 	if err == nil {
 		err = store.Migrate(ctx)
 	}
@@ -34,4 +34,22 @@ func Open(ctx context.Context, file, table string) (*sql.DB, *sqlstore.Store, er
 		return nil, nil, fmt.Errorf("sqlitestore: open %s: %w", file, err)
 	}
 	return db, store, nil
+}
+
+func guard(conn any, refuse func() bool) error {
+	c, ok := conn.(sqlite.HookRegisterer)
+	if !ok {
+		return fmt.Errorf("sqlitestore: %T has no hooks", conn)
+	}
+	if refuse == nil {
+		c.RegisterCommitHook(nil)
+		return nil
+	}
+	c.RegisterCommitHook(func() int32 {
+		if refuse() {
+			return 1
+		}
+		return 0
+	})
+	return nil
 }

@@ -19,6 +19,7 @@ type Dialect struct {
 	number bool   // placeholders are $1, $2, …
 	group  bool   // one writer at a time, and a commit costs a sync: changes share them
 	check  func(context.Context, *sql.Conn, string) (flaws, error)
+	guard  func(conn any, refuse func() bool) error
 }
 
 var (
@@ -34,13 +35,24 @@ var (
 	// SQLite is SQLite 3.42 and later. Open it with WAL, synchronous=FULL and a busy
 	// timeout. A transaction takes the database's one write lock first, so that it
 	// never has to turn a read into a write. Claims and changes that come together
-	// share a transaction, and its sync.
+	// share a transaction, and its sync. For work in transactions it needs
+	// [Dialect.WithGuard], which contrib/sqlitestore has.
 	SQLite = Dialect{
 		name: "sqlite", blob: "blob", group: true, check: checkSQLite,
 		now:  "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000000)",
 		lock: "UPDATE {table} SET rev = rev WHERE id = x''",
 	}
 )
+
+// WithGuard returns the dialect for a driver that can refuse commits. SQLite ends a
+// transaction by itself after some errors, such as a statement that was interrupted or
+// OR ROLLBACK, and then commits each further statement of the work at once, so that a
+// rollback would not undo them. guard makes a connection of the driver refuse to commit
+// while refuse returns true; nil takes that back.
+func (d Dialect) WithGuard(guard func(conn any, refuse func() bool) error) Dialect {
+	d.guard = guard
+	return d
+}
 
 var tableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*)?$`)
 

@@ -17,5 +17,8 @@
 // keep what it acknowledges.
 //
 // Moments are those of the database's clock, so the clocks of processes need not
-// agree.
+// agree. It is a wall clock: the server's, and on SQLite that of the program's own
+// machine. Setting it forward ends leases and retentions early: a run that lives may be
+// taken for lost, and a key whose record has expired runs again. Setting it back makes
+// them last longer by as much.
 package sqlstore

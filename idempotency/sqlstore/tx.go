@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gabion-go/gabion/idempotency"
 )
@@ -30,7 +31,7 @@ type work struct {
 }
 
 // From returns the transaction that the work of ctx runs in, nil if there is none.
-// It must be neither committed nor rolled back.
+// It must be neither committed nor rolled back: see [Store.Tx].
 func From(ctx context.Context) *sql.Tx {
 	if w, _ := ctx.Value(workKey{}).(*work); w != nil {
 		return w.tx
@@ -53,10 +54,15 @@ func Failed(ctx context.Context, err error) {
 // transaction must be rolled back; the next claim gets the other's result.
 var ErrConflict = errors.New("sqlstore: another transaction finished the key first")
 
+var errNoRetention = errors.New("sqlstore: a claim without a retention would be forgotten as soon as it is done")
+
 // BeginTx claims a key as the first statement of a transaction of one's own.
 // Decision Run means: do the work, then CompleteTx, then commit; whatever else, roll
 // back. InProgress means that another transaction has the key.
 func (s *Store) BeginTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim) (Entry, error) {
+	if c.Retention <= 0 {
+		return Entry{}, errNoRetention
+	}
 	got, err := s.lock(ctx, tx, c.ID)
 	if err != nil {
 		return Entry{}, wrap("lock", err)
@@ -117,6 +123,11 @@ func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.C
 }
 
 // Tx implements [idempotency.TxStore].
+//
+// Work that commits its transaction itself gets nothing but an error where the driver
+// can refuse that (see [Dialect.WithGuard]). database/sql has no means to refuse it on
+// PostgreSQL: there the effects are committed without the record, the caller gets an
+// error, and the next claim of the key runs the work again. contrib/pgxstore refuses it.
 func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
 	if s.group != nil {
 		leave, err := s.group.enter(ctx)
@@ -137,7 +148,12 @@ func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wor
 }
 
 func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.Work, last bool) (idempotency.Answer, error) {
-	tx, err := s.db.BeginTx(ctx, nil)
+	from, leave, err := s.guarded(ctx)
+	if err != nil {
+		return idempotency.Answer{}, wrap("begin", err)
+	}
+	defer leave()
+	tx, err := from.BeginTx(ctx, nil)
 	if err != nil {
 		return idempotency.Answer{}, wrap("begin", err)
 	}
@@ -156,12 +172,12 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	switch verdict {
 	case idempotency.CommitResult:
-		if err = s.commit(ctx, tx, e, res); w.failed != nil && aborted(err) {
+		if err = s.commit(ctx, from, tx, e, res); w.failed != nil && aborted(err) {
 			err = w.failed
 		}
 	case idempotency.KeepResult:
 		if err = tx.Rollback(); err == nil {
-			err = s.keep(ctx, c, res)
+			err = s.keep(ctx, from, c, res)
 		}
 	default:
 		tx.Rollback() // if it can't be said, the end of the connection says it
@@ -170,9 +186,41 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	return e.Answer, err
 }
 
+// A guarded is where transactions of work begin: the database, or a connection that
+// commits nothing before the store does.
+type guarded struct {
+	beginner
+	refuses atomic.Bool
+}
+
+type beginner interface {
+	BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
+}
+
+func (s *Store) guarded(ctx context.Context) (g *guarded, leave func(), err error) {
+	if s.dialect.guard == nil {
+		return &guarded{beginner: s.db}, func() {}, nil
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	g = &guarded{beginner: conn}
+	g.refuses.Store(true)
+	if err := conn.Raw(func(c any) error { return s.dialect.guard(c, g.refuses.Load) }); err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return g, func() {
+		g.refuses.Store(false)
+		conn.Raw(func(c any) error { return s.dialect.guard(c, nil) })
+		conn.Close()
+	}, nil
+}
+
 // keep stores a result whose effects were rolled back.
-func (s *Store) keep(ctx context.Context, c idempotency.Claim, res idempotency.Result) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+func (s *Store) keep(ctx context.Context, from *guarded, c idempotency.Claim, res idempotency.Result) error {
+	tx, err := from.BeginTx(ctx, nil)
 	if err != nil {
 		return wrap("begin", err)
 	}
@@ -184,13 +232,14 @@ func (s *Store) keep(ctx context.Context, c idempotency.Claim, res idempotency.R
 	if e.Decision != idempotency.Run {
 		return ErrConflict
 	}
-	return s.commit(ctx, tx, e, res)
+	return s.commit(ctx, from, tx, e, res)
 }
 
-func (s *Store) commit(ctx context.Context, tx *sql.Tx, e Entry, res idempotency.Result) error {
+func (s *Store) commit(ctx context.Context, from *guarded, tx *sql.Tx, e Entry, res idempotency.Result) error {
 	if err := s.CompleteTx(ctx, tx, e, res); err != nil {
 		return err
 	}
+	from.refuses.Store(false)
 	err := tx.Commit()
 	if err == nil || answered(err) {
 		return wrap("commit", err)

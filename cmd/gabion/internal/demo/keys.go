@@ -1,60 +1,61 @@
 package demo
 
 import (
-	"errors"
-	"sync"
+	"context"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/gabion-go/gabion/contrib/boltstore"
+	"github.com/gabion-go/gabion/idempotency"
 )
 
-// errKeyReused says that a key came back with another order.
-var errKeyReused = errors.New("the idempotency key belongs to another order")
+// patience is how long a repeated request waits for the first one with its key.
+const patience = 5 * time.Second
 
-// answer is what the provider says to a request.
-type answer struct {
-	status int
-	body   string
-}
-
-// keys is the provider's memory of idempotency keys: in flight, or done with the
-// answer given. It lives as long as the run and holds at most one entry an order.
-// Safe for concurrent use.
+// keys are the provider's records of idempotency keys, in a file that is synced
+// before a charge begins and before it is answered, as those of a real one would be.
 type keys struct {
-	mu      sync.Mutex // guards entries
-	entries map[string]*entry
+	store   *boltstore.Store
+	handler http.Handler
 }
 
-type entry struct {
-	order string
-	done  chan struct{} // closed when answer is there
-	answer
+// openKeys makes work be done once for each key, and once for each request without
+// one.
+func openKeys(dir, name string, work http.HandlerFunc) (*keys, error) {
+	store, err := boltstore.Open(filepath.Join(dir, name+".keys"), boltstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	// The providers have one customer each. What the plan breaks is counted, not logged.
+	h, err := idempotency.New(idempotency.Global, store, work, idempotency.Config{
+		Optional: true, Wait: patience, Observer: idempotency.LogTo(slog.New(slog.DiscardHandler)),
+	})
+	if err != nil {
+		store.Close()
+		return nil, err
+	}
+	return &keys{store, h}, nil
 }
 
-// claim returns the entry of key, and whether the caller is the first and has to
-// do the work and finish it.
-func (k *keys) claim(key, order string) (e *entry, first bool, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if e, known := k.entries[key]; known {
-		if e.order != order {
-			return nil, false, errKeyReused
-		}
-		return e, false, nil
-	}
-	if k.entries == nil {
-		k.entries = map[string]*entry{}
-	}
-	e = &entry{order: order, done: make(chan struct{})}
-	k.entries[key] = e
-	return e, true, nil
+// A visit is what the work knows of its request beside what is in it.
+type visit struct {
+	pay     payment
+	attempt int
 }
 
-// finish keeps the answer for those who ask again. An answer that stands for no
-// work is not kept: whoever asks again is first again.
-func (k *keys) finish(key string, e *entry, a answer) {
-	k.mu.Lock()
-	if a.status >= 500 {
-		delete(k.entries, key)
-	}
-	k.mu.Unlock()
-	e.answer = a
-	close(e.done)
+type visitKey struct{}
+
+func (v visit) in(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 }
+
+func visitOf(ctx context.Context) visit { return ctx.Value(visitKey{}).(visit) }
+
+// nowhere is where a lost answer is written to.
+type nowhere http.Header
+
+func (n nowhere) Header() http.Header       { return http.Header(n) }
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (nowhere) WriteHeader(int)             {}

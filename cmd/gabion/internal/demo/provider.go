@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,13 +15,11 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/idempotency"
 )
 
 // keyHeader names the intent of a request, so that repeating it is safe.
 const keyHeader = "Idempotency-Key"
-
-// patience is how long a repeated request waits for the first one with its key.
-const patience = 5 * time.Second
 
 // payment is the body of a request: POST /charges.
 type payment struct {
@@ -50,12 +49,13 @@ type provider struct {
 	now    func() time.Duration // since the start of the run
 	path   string               // of the ledger
 	ledger *ledger
-	keys   keys
+	keys   *keys
 	bucket bucket
 
 	slots chan struct{} // a token for each charge in work
 	queue chan struct{} // a token for each request in work or waiting
 	quit  chan struct{} // closed when the run is over
+	busy  sync.RWMutex  // held for reading by each request; for writing once no more may come
 
 	listener net.Listener
 	server   *http.Server
@@ -84,8 +84,11 @@ func startProvider(dir, name string, plan Plan, seed uint64, now func() time.Dur
 	if p.ledger, err = newLedger(p.path); err != nil {
 		return nil, err
 	}
-	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if p.keys, err = openKeys(dir, name, p.work); err != nil {
 		return nil, errors.Join(err, p.ledger.close())
+	}
+	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, errors.Join(err, p.keys.store.Close(), p.ledger.close())
 	}
 	p.serve()
 	return p, nil
@@ -99,29 +102,31 @@ func (p *provider) serve() {
 	p.served.Go(func() { _ = p.server.Serve(p.listener) }) // always ErrServerClosed
 }
 
-// close stops the provider and tells whether its ledger is whole.
+// close stops the provider and tells whether its books are whole. It waits until
+// nobody is at work any more, so that no charge misses the ledger.
 func (p *provider) close() error {
 	close(p.quit)
 	err := p.server.Close()
 	p.served.Wait()
-	p.drain()
-	return errors.Join(err, p.ledger.close())
-}
-
-// drain waits until nobody is at work any more, so that no charge misses the
-// ledger.
-func (p *provider) drain() {
-	for range cap(p.slots) {
-		p.slots <- struct{}{}
-	}
+	p.busy.Lock() // for good
+	return errors.Join(err, p.keys.store.Close(), p.ledger.close())
 }
 
 func (p *provider) url() string { return "http://" + p.listener.Addr().String() + "/charges" }
 
 // charge is the handler. First the door, then the work, then the way back.
 func (p *provider) charge(w http.ResponseWriter, r *http.Request) {
+	if !p.busy.TryRLock() {
+		http.Error(w, "closing", http.StatusServiceUnavailable)
+		return
+	}
+	defer p.busy.RUnlock()
 	var pay payment
-	if err := json.NewDecoder(io.LimitReader(r.Body, 4096)).Decode(&pay); err != nil {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 4096))
+	if err == nil {
+		err = json.Unmarshal(body, &pay)
+	}
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -143,66 +148,53 @@ func (p *provider) charge(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	a, replayed := p.answer(r.Header.Get(keyHeader), pay, attempt)
+	r = visit{pay, attempt}.in(r)
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	if hit && phase.Kind == Lost {
+		p.keys.handler.ServeHTTP(nowhere(http.Header{}), r)
 		reset(w)
 		return
 	}
-	if replayed {
-		w.Header().Set("Idempotent-Replayed", "true")
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(a.status)
-	_, _ = io.WriteString(w, a.body) // whoever left does not want it
+	p.keys.handler.ServeHTTP(w, r)
 }
 
-// answer does the work once for each key, and once for each request without one.
-func (p *provider) answer(key string, pay payment, attempt int) (a answer, replayed bool) {
-	if key == "" {
-		return p.work(key, pay, attempt), false
+// work waits for a slot, takes its time and charges the card. What it refuses had no
+// effect, so the same key may be tried again.
+func (p *provider) work(w http.ResponseWriter, r *http.Request) {
+	v := visitOf(r.Context())
+	refuse := func(why string) {
+		idempotency.NoEffect(r.Context())
+		answer(w, http.StatusServiceUnavailable, problem(why))
 	}
-	e, first, err := p.keys.claim(key, orderID(pay.Number))
-	switch {
-	case err != nil:
-		return answer{http.StatusUnprocessableEntity, problem(err.Error())}, false
-	case first:
-		a := p.work(key, pay, attempt)
-		p.keys.finish(key, e, a)
-		return a, false
-	}
-	patient := time.NewTimer(patience)
-	defer patient.Stop()
-	select {
-	case <-e.done:
-		return e.answer, true
-	case <-patient.C:
-		return answer{http.StatusConflict, problem("a request with this idempotency key is in progress")}, false
-	case <-p.quit:
-		return answer{http.StatusServiceUnavailable, problem("closing")}, false
-	}
-}
-
-// work waits for a slot, takes its time and charges the card.
-func (p *provider) work(key string, pay payment, attempt int) answer {
 	select {
 	case p.queue <- struct{}{}:
 		defer func() { <-p.queue }()
 	default:
-		return answer{http.StatusServiceUnavailable, problem("the queue is full")}
+		refuse("the queue is full")
+		return
 	}
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-p.quit:
-		return answer{http.StatusServiceUnavailable, problem("closing")}
+		refuse("closing")
+		return
 	}
-	if !pause(p.takes(pay.Number, attempt), p.quit) {
-		return answer{http.StatusServiceUnavailable, problem("closing")}
+	if !pause(p.takes(v.pay.Number, v.attempt), p.quit) {
+		refuse("closing")
+		return
 	}
-	if err := p.post(key, pay); err != nil {
-		return answer{http.StatusInternalServerError, problem(err.Error())}
+	if err := p.post(r.Header.Get(keyHeader), v.pay); err != nil {
+		answer(w, http.StatusInternalServerError, problem(err.Error()))
+		return
 	}
-	return answer{http.StatusCreated, fmt.Sprintf(`{"charged":%q}`, orderID(pay.Number))}
+	answer(w, http.StatusCreated, fmt.Sprintf(`{"charged":%q}`, orderID(v.pay.Number)))
+}
+
+func answer(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body) // whoever left does not want it
 }
 
 // post writes the charge down.

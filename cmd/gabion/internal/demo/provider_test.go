@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gabion-go/gabion/idempotency"
 )
 
 // providerWith starts a provider that stays in one phase.
@@ -209,14 +212,34 @@ func TestKeyOfAnotherOrderIsRefused(t *testing.T) {
 }
 
 func TestKeyOfWorkThatWasNotDoneIsFree(t *testing.T) {
-	var k keys
-	e, first, _ := k.claim("k", "one")
-	if !first {
-		t.Fatal("nobody was before")
+	p := providerWith(t, Phase{Kind: Healthy})
+	for range cap(p.queue) {
+		p.queue <- struct{}{}
 	}
-	k.finish("k", e, answer{status: 503})
-	if _, first, _ := k.claim("k", "one"); !first {
-		t.Error("a failure to do the work was kept as its answer")
+	for range 2 {
+		if resp, err := post(t, p, 1, "k"); err != nil || resp.StatusCode != 503 || resp.Header.Get("Idempotent-Replayed") != "" {
+			t.Errorf("got %v, %v", resp, err)
+		}
+	}
+	for range cap(p.queue) {
+		<-p.queue
+	}
+	if resp, err := post(t, p, 1, "k"); err != nil || resp.StatusCode != 201 {
+		t.Errorf("got %v, %v", resp, err)
+	}
+}
+
+func TestKeysAreOnDisk(t *testing.T) {
+	p := providerWith(t, Phase{Kind: Healthy})
+	if _, err := post(t, p, 1, "k"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.keys.store.Get(t.Context(), idempotency.IDOf(idempotency.Global(nil), "k"))
+	if err != nil || r.State != idempotency.Done || !p.keys.store.Caps().Durable {
+		t.Errorf("the record is %v, %v", r.State, err)
+	}
+	if _, err := os.Stat(strings.TrimSuffix(p.path, ".ledger") + ".keys"); err != nil {
+		t.Error(err)
 	}
 }
 

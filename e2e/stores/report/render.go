@@ -1,0 +1,250 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gabion-go/gabion/e2e/stores"
+)
+
+const (
+	yes  = "met"
+	no   = "**not met**"
+	none = "not measured"
+)
+
+// page is docs/stores.md while it is written.
+type page struct{ strings.Builder }
+
+func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+func (p *page) cells(cells ...string) { p.line("| %s |", strings.Join(cells, " | ")) }
+
+// table begins a table whose first columns are text.
+func (p *page) table(left int, head ...string) {
+	p.cells(head...)
+	p.line("%s|", strings.Repeat("|---", left)+strings.Repeat("|--:", len(head)-left))
+}
+
+func render(f stores.Figures) string {
+	p := new(page)
+	p.line("# Stores")
+	p.line("")
+	p.line("<!-- Written by `make bench`, never by hand. A test reads it back. -->")
+	p.line("")
+	p.line("What a durable claim and its completion cost, with a body of 1 KiB that can't be compressed, asked for by %d goroutines at once. "+
+		"Judge by the ratios: the rest is this machine's and its disk's. What the stores promise is in [idempotency.md](idempotency.md).", stores.Workers)
+	p.line("")
+	p.pairs(f)
+	p.targets(f)
+	p.method(f)
+	return strings.TrimRight(p.String(), "\n") + "\n"
+}
+
+// twins say what a store is compared with.
+var twins = map[string]string{
+	stores.Bolt: stores.Log, stores.SQLite: stores.Log, stores.PostgresStore: stores.PostgresBare,
+	stores.RedisStore: stores.RedisBare, stores.NATSStore: stores.NATSBare,
+}
+
+func (p *page) pairs(f stores.Figures) {
+	p.line("## Pairs")
+	p.line("")
+	p.table(1, "", "pairs/s", "p50 ms", "p99 ms", "bytes on disk", "of its floor")
+	for _, row := range f.Pairs {
+		if row.Missing != "" {
+			p.cells(row.Name, none, "–", "–", "–", "–")
+			continue
+		}
+		r := median(row)
+		share := "–"
+		if v, ok := ratio(f, row.Name); ok {
+			share = fmt.Sprintf("%.2f× %s", v, twins[row.Name])
+		}
+		p.cells(row.Name, number(r.Pairs), decimals(r.P50), decimals(r.P99), number(row.Bytes), share)
+	}
+	p.line("")
+	for _, row := range f.Pairs {
+		if row.Missing != "" {
+			p.line("%s was not measured: %s.", row.Name, row.Missing)
+			p.line("")
+		}
+	}
+}
+
+// median returns the median of each figure over the rounds.
+func median(row stores.Row) stores.Round {
+	of := func(get func(stores.Round) float64) float64 {
+		var all []float64
+		for _, r := range row.Rounds {
+			all = append(all, get(r))
+		}
+		return middle(all)
+	}
+	return stores.Round{
+		Pairs: of(func(r stores.Round) float64 { return r.Pairs }),
+		P50:   of(func(r stores.Round) float64 { return r.P50 }),
+		P99:   of(func(r stores.Round) float64 { return r.P99 }),
+	}
+}
+
+func middle(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
+
+// ratio compares a store with its twin, round by round, and returns the median.
+func ratio(f stores.Figures, name string) (float64, bool) {
+	store, twin := rowOf(f, name), rowOf(f, twins[name])
+	if store == nil || twin == nil || len(store.Rounds) == 0 || len(store.Rounds) != len(twin.Rounds) {
+		return 0, false
+	}
+	var all []float64
+	for i := range store.Rounds {
+		all = append(all, store.Rounds[i].Pairs/twin.Rounds[i].Pairs)
+	}
+	return middle(all), true
+}
+
+func rowOf(f stores.Figures, name string) *stores.Row {
+	for i := range f.Pairs {
+		if f.Pairs[i].Name == name {
+			return &f.Pairs[i]
+		}
+	}
+	return nil
+}
+
+func costOf(f stores.Figures, name string) *stores.Cost {
+	for i := range f.Middleware {
+		if f.Middleware[i].Name == name {
+			return &f.Middleware[i]
+		}
+	}
+	return nil
+}
+
+// A target is a bound and how to find what it bounds.
+type target struct {
+	what  string
+	least bool // the bound is a lower one
+	bound float64
+	unit  string
+	get   func(stores.Figures) (float64, bool)
+}
+
+func targets() []target {
+	share := func(what, name string, bound float64) target {
+		return target{what, true, bound, "×", func(f stores.Figures) (float64, bool) { return ratio(f, name) }}
+	}
+	micros := func(what, name string, bound float64) target {
+		return target{what, false, bound, " µs", func(f stores.Figures) (float64, bool) {
+			c := costOf(f, name)
+			return costed(c, func() float64 { return c.Least() / 1000 })
+		}}
+	}
+	many := func(what string, bound float64, unit string, get func(*stores.Crowd) float64) target {
+		return target{what, false, bound, unit, func(f stores.Figures) (float64, bool) {
+			if f.Many == nil {
+				return 0, false
+			}
+			v := get(f.Many)
+			return v, v > 0
+		}}
+	}
+	return []target{
+		share("boltstore, of an append log", stores.Bolt, 0.35),
+		share("the same, what we would like", stores.Bolt, 0.5),
+		share("sqlitestore, of an append log", stores.SQLite, 0.25),
+		share("pgxstore, of bare statements", stores.PostgresStore, 0.7),
+		share("redisstore, of bare scripts", stores.RedisStore, 0.7),
+		micros("middleware, new key", stores.NewKey, 3),
+		micros("middleware, "+stores.SameKey, stores.SameKey, 3),
+		{"middleware, new key: allocations", false, 25, "", func(f stores.Figures) (float64, bool) {
+			c := costOf(f, stores.NewKey)
+			return costed(c, func() float64 { return c.Allocations })
+		}},
+		micros("middleware, replay", stores.Replay, 2),
+		many("boltstore with many records, p99 of a claim during a sweep against before", 2, "×", func(c *stores.Crowd) float64 { return c.SweptP99 / max(c.P99, 1e-9) }),
+	}
+}
+
+func costed(c *stores.Cost, get func() float64) (float64, bool) {
+	if c == nil || len(c.Nanoseconds) == 0 {
+		return 0, false
+	}
+	return get(), true
+}
+
+func (t target) cells(f stores.Figures) []string {
+	sign := "≤ "
+	if t.least {
+		sign = "≥ "
+	}
+	bound := sign + decimals(t.bound) + t.unit
+	v, ok := t.get(f)
+	if !ok {
+		return []string{t.what, "–", bound, none}
+	}
+	verdict := no
+	if t.least && v >= t.bound || !t.least && v <= t.bound {
+		verdict = yes
+	}
+	return []string{t.what, decimals(v) + t.unit, bound, verdict}
+}
+
+func (p *page) targets(f stores.Figures) {
+	p.line("## Targets")
+	p.line("")
+	p.table(1, "", "measured", "target", "")
+	for _, t := range targets() {
+		p.cells(t.cells(f)...)
+	}
+	p.line("")
+	if c := f.Many; c != nil {
+		p.line("The file of many records held %d, of which %d had expired, without bodies; writing them took %s s, the file has %s MiB, and the process "+
+			"has %s MiB more of its own memory with it than without. A claim's p99 was %s ms before the sweep and %s ms during it; the sweep went through %s records a second.",
+			c.Records, c.Expired, decimals(c.Fill), number(c.FileMiB), number(c.RSSMiB), decimals(c.P99), decimals(c.SweptP99), number(c.Swept))
+		p.line("")
+	}
+}
+
+func (p *page) method(f stores.Figures) {
+	p.line("## How it is measured")
+	p.line("")
+	p.line("`%s`, which took %s. Rounds go through all contestants in turn, %d of %s each; figures are medians of rounds, and a ratio is the median of the rounds' ratios. "+
+		"The first fifth of a contestant's time in the first round is not counted.", f.Command, f.Took, f.Rounds, f.Each)
+	p.line("")
+	p.line("The append log writes 128 bytes for a claim and 1,152 for a completion to one file, with one sync for all who wait. Bare statements, scripts and buckets " +
+		"do the claim and the completion as one would by hand, each guarded, on a server of their own with the same settings. PostgreSQL has `fsync` and `synchronous_commit` on " +
+		"and 64 connections, Redis `appendfsync always`, the NATS server runs in the same process with `sync_interval: always`. A store that does not call itself durable is not measured. " +
+		"Bytes on disk are what the files grew by for each pair; PostgreSQL's are table and index, without its log.")
+	p.line("")
+	p.line("The middleware's cost is that of a request with the Handler less that of the same request without, one goroutine, records in memory, the least of seven rounds. " +
+		"With new keys the store forgets as fast as it learns, and the sweeping is part of the cost.")
+	p.line("")
+	p.line("%s, %d processors, %s, %s; load %s when it began. A sync of 1 KiB that was appended takes %s ms (median).", f.CPU, f.Processors, f.System, f.Go, f.Load, decimals(f.Sync))
+	if all := slices.Concat(f.Servers, f.Modules); len(all) > 0 {
+		p.line("")
+		p.line("%s.", strings.Join(all, ", "))
+	}
+}
+
+// number is without decimals, from ten on.
+func number(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
+
+// decimals has three digits that count.
+func decimals(v float64) string {
+	switch {
+	case v >= 100 || v == float64(int64(v)):
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}

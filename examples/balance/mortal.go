@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// childEnv makes this program a server: its address, a blank and its database.
+const childEnv = "GABION_BALANCE_SERVER"
+
+// serveIfChild does not return in a server.
+func serveIfChild() {
+	addr, where, child := strings.Cut(os.Getenv(childEnv), " ")
+	if !child {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "server:", serve(where, addr))
+	os.Exit(1)
+}
+
+// A server lives for so long, give or take. Starting takes about as long.
+const (
+	shortLife = 20 * time.Millisecond
+	longLife  = 150 * time.Millisecond
+)
+
+// A mortal is a server that is killed and started again until it is stopped.
+type mortal struct {
+	addr, where string
+	draw        *rand.Rand
+	quit        chan struct{}
+	lives       sync.WaitGroup
+	kills       int   // read after lives
+	err         error // read after lives
+}
+
+func startMortal(where string, draw *rand.Rand) (*mortal, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // to find a free port
+	if err != nil {
+		return nil, err
+	}
+	m := &mortal{addr: l.Addr().String(), where: where, draw: draw, quit: make(chan struct{})}
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	m.lives.Go(m.live)
+	return m, nil
+}
+
+func (m *mortal) url() string { return "http://" + m.addr + "/balance" }
+
+// stop ends the server and returns how often it was killed before.
+func (m *mortal) stop() (kills int, err error) {
+	close(m.quit)
+	m.lives.Wait()
+	return m.kills, m.err
+}
+
+func (m *mortal) live() {
+	for {
+		stopped, err := m.once(shortLife + time.Duration(m.draw.Int64N(int64(longLife-shortLife))))
+		if stopped || err != nil {
+			m.err = err
+			return
+		}
+		m.kills++
+	}
+}
+
+// once is one life. What is killed has no chance to do anything about it.
+func (m *mortal) once(life time.Duration) (stopped bool, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return false, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childEnv+"="+m.addr+" "+m.where)
+	cmd.Stderr = os.Stderr
+	alive, err := cmd.StdinPipe() // it ends with us
+	if err != nil {
+		return false, err
+	}
+	defer alive.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return false, err
+	}
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	_, notReady := bufio.NewReader(out).ReadString('\n')
+	if notReady == nil {
+		select {
+		case <-time.After(life):
+		case <-m.quit:
+			stopped = true
+		}
+	}
+	err = cmd.Process.Kill()
+	cmd.Wait() // it was killed: there is nothing else to say
+	if notReady != nil {
+		err = errors.New("the server does not start")
+	}
+	return stopped, err
+}
+
+// listen waits for the port: the one who was killed may not have let go of it.
+func listen(addr string) (l net.Listener, err error) {
+	for range 100 {
+		if l, err = net.Listen("tcp", addr); err == nil {
+			return l, nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return nil, err
+}
