@@ -16,7 +16,7 @@ const (
 	Ended           Signal = "end"                // a run ended: see State; Took is the store's time
 	LeaseLost       Signal = "lease_lost"         // another has the record, or it counts as lost
 	ExtendFailed    Signal = "extend_fail"        // a heartbeat got no answer
-	CompleteFailed  Signal = "complete_fail"      // a result was not stored; it is tried again unless Final
+	CompleteFailed  Signal = "complete_fail"      // an end was not stored, or a claim not given back; it is tried again unless Final
 	OutcomeLost     Signal = "unknown"            // nobody knows what a run did
 	Overran         Signal = "abandoned"          // a handler took longer than MaxExecution and was cancelled
 	FailedOpen      Signal = "fail_open"          // a request ran unprotected

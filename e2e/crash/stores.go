@@ -79,24 +79,41 @@ func inFile(_ testing.TB, dir string) string { return filepath.Join(dir, "store.
 var sqliteCommits atomic.Pointer[func()]
 
 func init() {
-	sqlite.RegisterConnectionHook(func(c sqlite.ExecQuerierContext, _ string) error {
-		h, ok := c.(sqlite.HookRegisterer)
-		if !ok {
-			return errors.New("the driver has no commit hook")
-		}
-		h.RegisterCommitHook(func() int32 {
-			if f := sqliteCommits.Load(); f != nil {
-				(*f)()
-			}
-			return 0
-		})
-		return nil
-	})
+	sqlite.RegisterConnectionHook(func(c sqlite.ExecQuerierContext, _ string) error { return watch(c, nil) })
 }
 
+// watch sets the hook that calls sqliteCommits. A connection has one, so it is the
+// store's guard as well.
+func watch(conn any, refuse func() bool) error {
+	h, ok := conn.(sqlite.HookRegisterer)
+	if !ok {
+		return errors.New("the driver has no commit hook")
+	}
+	h.RegisterCommitHook(func() int32 {
+		if refuse != nil && refuse() {
+			return 1
+		}
+		if f := sqliteCommits.Load(); f != nil {
+			(*f)()
+		}
+		return 0
+	})
+	return nil
+}
+
+// openSQLite opens the database as sqlitestore does, and on it a store with a guard of
+// ours, for that of sqlitestore would take the hook away.
 func openSQLite(ctx context.Context, where string, inCommit func()) (*opened, error) {
-	db, store, err := sqlitestore.Open(ctx, where, "records")
+	db, _, err := sqlitestore.Open(ctx, where, "records")
 	if err != nil {
+		return nil, err
+	}
+	store, err := sqlstore.New(db, sqlstore.SQLite.WithGuard(watch), "records")
+	if err == nil {
+		err = store.Check(ctx)
+	}
+	if err != nil {
+		db.Close()
 		return nil, err
 	}
 	sqliteCommits.Store(&inCommit)

@@ -1,0 +1,99 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/internal/testservers"
+)
+
+// SQLite ends a transaction by itself after some errors, and would then commit each
+// further statement of the work at once. Work may end it too.
+func TestWorkWhoseTransactionHasEnded(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(context.Context, *sql.Tx) error
+	}{
+		{"a statement was interrupted", func(ctx context.Context, tx *sql.Tx) error {
+			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			_, err := tx.ExecContext(ctx, "INSERT INTO noise WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c WHERE x < 50000000) SELECT x FROM c")
+			return err
+		}},
+		{"OR ROLLBACK", func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, "INSERT OR ROLLBACK INTO taken VALUES (1)")
+			return err
+		}},
+		{"the work commits", func(_ context.Context, tx *sql.Tx) error { return tx.Commit() }},
+		{"the work says COMMIT", func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, "COMMIT")
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db, store := openSQLite(t)
+			s := newShop(t, db, store)
+			s.exec("CREATE TABLE noise (n integer)")
+			s.exec("CREATE TABLE taken (n integer PRIMARY KEY)")
+			s.exec("INSERT INTO taken VALUES (1)")
+			for answer, sent := range map[int]int{201: 503, 422: 503, 500: 500} {
+				s.work = func(w http.ResponseWriter, r *http.Request) {
+					tx := sqlstore.From(r.Context())
+					if err := c.end(r.Context(), tx); err == nil {
+						t.Error("the transaction has not ended")
+					}
+					tx.ExecContext(r.Context(), "INSERT INTO effects VALUES (2)")
+					status(answer)(w, r)
+				}
+				if got := s.post(strconv.Itoa(answer), "x").Code; got != sent {
+					t.Errorf("the work answered %d, its client got %d", answer, got)
+				}
+				s.wantEffects(0)
+				s.exec("INSERT INTO noise VALUES (1)") // the connection commits again
+			}
+			s.work = status(201)
+			if got := s.post("after", "x").Code; got != 201 {
+				t.Errorf("afterwards: %d", got)
+			}
+			s.wantEffects(1)
+		})
+	}
+}
+
+// A record that expires as it is written would let the work run at each call.
+func TestClaimWithoutRetentionIsRefused(t *testing.T) {
+	check := func(db *sql.DB, store *sqlstore.Store) func(*testing.T) {
+		return func(t *testing.T) {
+			s := newShop(t, db, store)
+			c := claim("k")
+			c.Retention = 0
+			for range 2 {
+				a, err := store.Do(t.Context(), c, func(ctx context.Context, tx *sql.Tx) (idempotency.Result, error) {
+					_, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES (1)")
+					return idempotency.Result{Status: 201}, err
+				})
+				if err == nil {
+					t.Errorf("%v", a.Decision)
+				}
+			}
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			if e, err := store.BeginTx(t.Context(), tx, c); err == nil {
+				t.Errorf("in a transaction of one's own: %v", e.Decision)
+			}
+			tx.Rollback()
+			s.wantEffects(0)
+		}
+	}
+	t.Run("sqlite", check(openSQLite(t)))
+	t.Run("postgres", check(openPostgres(t, testservers.Postgres(t))))
+}
