@@ -46,10 +46,10 @@ func TestAReportCanBeReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := len(sheets), 3+len(bench.Contests()); got != want { // headline, targets, memory
+	if got, want := len(sheets), 4+len(bench.Contests()); got != want { // headline, targets, memory, processors
 		t.Errorf("%d tables, want %d", got, want)
 	}
-	for _, s := range sheets[2 : len(sheets)-1] {
+	for _, s := range sheets[2 : len(sheets)-2] {
 		for _, row := range s.rows {
 			if row[1] != "170" { // medians are one of the values or between them
 				t.Errorf("%s, %s: %s", s.title, row[0], row[1])
@@ -125,7 +125,7 @@ func TestPerformanceIsAReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := len(sheets), 3+len(bench.Contests()); got != want {
+	if got, want := len(sheets), 4+len(bench.Contests()); got != want {
 		t.Errorf("%d tables, want %d: run make bench", got, want)
 	}
 	if !strings.Contains(text, "* command: `make bench`\n") {
