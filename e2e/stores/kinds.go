@@ -142,7 +142,7 @@ func redisServer(t testing.TB) (*redis.Client, func() int64) {
 	t.Helper()
 	dir := t.TempDir()
 	addr := testservers.Redis(t, "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0", "--dir", dir)
-	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: Workers, ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: Workers, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	info, err := client.InfoMap(t.Context(), "server").Result()
 	if err != nil {
@@ -176,7 +176,7 @@ var (
 func makeRedisBare(t testing.TB) contestant {
 	client, size := redisServer(t)
 	pair := func(ctx context.Context, id idempotency.ID, body []byte) error {
-		key := fmt.Sprintf("gabion:idempotency:%x", id)
+		key := fmt.Sprintf("gabion:idempotency:%x", id[:]) // its String is short
 		first, second := plainValues(id, body)
 		if _, err := bareClaim.Run(ctx, client, []string{key}, first, 3_660_000).Slice(); err != nil {
 			return err
@@ -238,7 +238,7 @@ func makeNATSBare(t testing.TB) contestant {
 		t.Fatal(err)
 	}
 	pair := func(ctx context.Context, id idempotency.ID, body []byte) error {
-		key := fmt.Sprintf("%x", id)
+		key := fmt.Sprintf("%x", id[:])
 		first, second := plainValues(id, body)
 		rev, err := kv.Create(ctx, key, first)
 		if err == nil {
