@@ -1,0 +1,101 @@
+package gabion
+
+import (
+	"runtime"
+)
+
+// answer is the caller's last act. It is called with the lock.
+func (x *racing[T]) answer() (T, *Attempt, error) {
+	crash := x.crash
+	err := x.run.failure(x.err)
+	x.left = true
+	stopped := x.armed == 0 || x.timer.Stop()
+	x.endAll()
+	reusable := x.reusable(stopped)
+	var k kept[T]
+	if x.kept != nil {
+		k.open, k.value = x.kept.open, x.kept.value
+	}
+	x.unlock()
+	if !k.open {
+		x.run.finish()
+	}
+	switch {
+	case crash != nil && crash.goexit:
+		runtime.Goexit()
+	case crash != nil:
+		panic(crash.value)
+	case k.open:
+		return k.value, &Attempt{gate: x, run: &x.run, ctx: x.kept.seen, at: x.kept.at, ticket: x.kept.ticket, settled: true}, err
+	case reusable:
+		x.reuse()
+	}
+	return k.value, nil, err
+}
+
+// abandon is the caller's last act when a user's code left its goroutine: work, or
+// Discard. Nobody gets what a hedge may have brought.
+func (x *racing[T]) abandon() {
+	x.lock()
+	x.left = true
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	if !x.run.call.Over() { // Discard panicked between two attempts
+		x.run.call.Cancel(x.run.d.now())
+	}
+	lost := x.kept
+	x.kept = nil
+	if lost != nil && lost.open {
+		x.run.call.Release(x.run.d.now(), lost.ticket, false)
+	}
+	x.endAll()
+	x.unlock()
+	x.run.finish()
+	x.discard(lost)
+}
+
+func (x *racing[T]) lock() { x.mu.Lock() }
+
+// unlock tells the observer what was decided, once the lock is gone. One
+// goroutine tells at a time and takes along what others decide meanwhile, so that
+// the order of telling is that of deciding.
+func (x *racing[T]) unlock() {
+	r := &x.run
+	if r.log == nil {
+		x.mu.Unlock()
+		return
+	}
+	x.said = append(x.said, r.log.Drain()...)
+	if x.told {
+		x.mu.Unlock()
+		return
+	}
+	x.told = true
+	for len(x.said) > 0 {
+		batch := x.said
+		x.said = nil
+		x.tell(batch)
+	}
+	x.told = false
+	x.mu.Unlock()
+}
+
+// tell is called with the lock, tells without it and takes it again. An observer
+// that leaves by runtime.Goexit leaves the telling to the next.
+func (x *racing[T]) tell(batch []Event) {
+	x.mu.Unlock()
+	done := false
+	defer func() {
+		x.mu.Lock()
+		if !done {
+			x.told = false
+			x.mu.Unlock()
+		}
+	}()
+	for _, e := range batch {
+		x.run.tell(e)
+	}
+	x.run.d.deliver(x.run.ctx)
+	done = true
+}
