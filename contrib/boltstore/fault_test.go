@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 const childLimit = "BOLTSTORE_TEST_LIMIT"
@@ -30,7 +32,7 @@ func straceOrSkip(t *testing.T) string {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Skip("no strace, with which calls are watched and faults are injected")
+		testservers.Missing(t, "strace, which watches calls and makes them fail, is not installed")
 	}
 	if out, err := exec.Command(strace, "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("strace may not trace here: %s", out)

@@ -18,6 +18,7 @@ import (
 	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotencytest"
+	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 func openStore(t testing.TB, file string) *Store {
@@ -550,11 +551,11 @@ func TestCaps(t *testing.T) {
 	}
 	const memory = "/dev/shm"
 	if _, err := os.Stat(memory); err != nil || runtime.GOOS != "linux" {
-		t.Skip("no tmpfs at " + memory)
+		testservers.Missing(t, "there is no tmpfs at %s", memory)
 	}
 	dir, err := os.MkdirTemp(memory, "boltstore")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
 	s = openStore(t, filepath.Join(dir, "records"))

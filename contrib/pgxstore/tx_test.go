@@ -519,7 +519,7 @@ func TestBackendIsKilled(t *testing.T) {
 	s.work = func(w http.ResponseWriter, r *http.Request) {
 		if s.runs.Load() == 1 {
 			if err := syscall.Kill(int(From(r.Context()).Conn().PgConn().PID()), syscall.SIGKILL); err != nil {
-				t.Skipf("the server's process can't be killed: %v", err)
+				testservers.Missing(t, "the right to kill the server's process: %v", err)
 			}
 			From(r.Context()).Exec(r.Context(), "SELECT pg_sleep(60)") // until the server notices
 		}

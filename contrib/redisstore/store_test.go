@@ -225,10 +225,11 @@ func TestRoundTrips(t *testing.T) {
 		r.trips.Store(0)
 		began := time.Now()
 		step.do()
-		if time.Since(began) > time.Second/2 {
-			t.Skip("the machine is so busy that what was heard from the server is too old to be used")
+		most := step.want
+		if time.Since(began) > time.Second/2 { // what was heard from the server is too old by then, and it is asked
+			most++
 		}
-		if got := r.trips.Load(); got != step.want {
+		if got := r.trips.Load(); got < step.want || got > most {
 			t.Errorf("%s: %d round trips, want %d", step.name, got, step.want)
 		}
 	}

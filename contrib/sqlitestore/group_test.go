@@ -21,6 +21,7 @@ import (
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 // commits counts the commits of this process and can refuse them.
@@ -232,7 +233,7 @@ func TestFailedSyncEndsAllWriting(t *testing.T) {
 	}
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Skip("strace is not installed")
+		testservers.Missing(t, "strace, which makes syncs fail, is not installed")
 	}
 	failures := 0
 	for n := 8; n < 12 || n < 20 && failures == 0; n++ { // opening takes some, and strace counts for each thread

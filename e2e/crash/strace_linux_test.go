@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 // F, on the real system calls: the nth fsync or fdatasync of a SQLite server fails
@@ -18,7 +20,7 @@ func TestFailedSystemCalls(t *testing.T) {
 	t.Parallel()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Skip("strace is not installed")
+		testservers.Missing(t, "strace, which makes calls fail, is not installed")
 	}
 	if out, err := exec.Command(strace, "-qq", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("strace may not trace here: %v %s", err, out)

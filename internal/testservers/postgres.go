@@ -27,11 +27,11 @@ func StartPostgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	bin, err := postgresBin()
 	if err != nil {
-		absent(t, "%v", err)
+		Missing(t, "%v", err)
 	}
 	who, err := unprivileged("postgres", "nobody")
 	if err != nil {
-		absent(t, "PostgreSQL refuses to run as root: %v", err)
+		Missing(t, "PostgreSQL refuses to run as root: %v", err)
 	}
 	s := &Server{t: t, dir: ownedDir(t, who), owner: who}
 	s.kind = kind{"postgres", postgresArgv(filepath.Join(bin, "postgres"), settings), postgresUp, syscall.SIGINT} // SIGINT: disconnects clients

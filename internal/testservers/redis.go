@@ -23,7 +23,7 @@ func StartRedis(t testing.TB, args ...string) *Server {
 	program, err := find("redis-server")
 	if err != nil {
 		if program, err = find("valkey-server"); err != nil {
-			absent(t, "redis-server is not installed")
+			Missing(t, "redis-server is not installed")
 		}
 	}
 	argv := func(s *Server) []string {

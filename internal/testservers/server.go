@@ -227,9 +227,9 @@ func (s *Server) tail() string {
 	return "\n\t" + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n\t")
 }
 
-// absent skips the test because a server is missing, or fails it where servers
-// are required.
-func absent(t testing.TB, format string, args ...any) {
+// Missing skips the test because a program that it needs is not installed, a server
+// or a tool, and says which; it fails the test where they are required.
+func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	why := fmt.Sprintf(format, args...)
 	if os.Getenv(requireEnv) == "1" {

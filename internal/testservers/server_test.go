@@ -185,7 +185,7 @@ func TestMissingServerSkipsUnlessServersAreRequired(t *testing.T) {
 
 func TestServerThatEndsAtOnceFailsWithItsLog(t *testing.T) {
 	if _, err := find("redis-server"); err != nil {
-		absent(t, "%v", err)
+		Missing(t, "%v", err)
 	}
 	w := testify(t, func(t testing.TB) { Redis(t, "--no-such-option", "yes") })
 	if !strings.Contains(w.failed, "it ended") || !strings.Contains(w.failed, "no-such-option") {
