@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gabion-go/gabion/config"
 )
 
 const small = `version: 1
@@ -111,5 +113,37 @@ func TestARivalThatIsNone(t *testing.T) {
 	}
 	if _, err := s.Run(t.Context(), Options{Rival: "nobody"}); err == nil {
 		t.Error("nobody is a rival")
+	}
+}
+
+// A file of which nothing is used must not look like one that was tried.
+func TestAFileThatNobodyCallsByIsRefused(t *testing.T) {
+	s, err := Parse("small.yaml", []byte(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := config.Parse("gabion.yaml", []byte("version: 1\ndependencies:\n  payments: {}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Run(t.Context(), Options{Config: file, Alone: true})
+	if err == nil || !strings.Contains(err.Error(), "gabion.yaml has none of the dependencies that small.yaml calls (db)") {
+		t.Errorf("it says %v", err)
+	}
+	if _, err = s.Run(t.Context(), Options{Config: file, Alone: true, As: map[string]string{"db": "payments"}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// What docs/lab.md shows as a scenario is one.
+func TestTheDocumentedScenarioIsOne(t *testing.T) {
+	text, err := os.ReadFile("../docs/lab.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "```yaml\n")
+	block, _, _ := strings.Cut(after, "```")
+	if _, err := Parse("docs/lab.md", []byte(block)); err != nil || block == "" {
+		t.Errorf("%v\n%s", err, block)
 	}
 }

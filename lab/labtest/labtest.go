@@ -130,9 +130,6 @@ func (c *Case) used(report *lab.Report, file *config.File) error {
 			return fmt.Errorf("nothing in %s is called by the policy %q: its own are %s", c.Scenario, name, strings.Join(all, ", "))
 		}
 	}
-	if len(own) == 0 {
-		return fmt.Errorf("%s calls by the policies %s, and %s has none of them: name some with As", c.Scenario, strings.Join(all, ", "), file.Name)
-	}
 	return nil
 }
 

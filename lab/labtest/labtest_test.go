@@ -123,8 +123,8 @@ func TestCasesThatCannotBeRun(t *testing.T) {
 		{Case{Scenario: "testdata/missing.yaml"}, "missing.yaml"},
 		{Case{Scenario: storm, Config: "testdata/missing.yaml"}, "missing.yaml"},
 		{Case{Scenario: storm, Config: "testdata/storm.yaml"}, "testdata/storm.yaml"},
-		{Case{Scenario: storm, Config: "testdata/gabion.yaml"}, "testdata/storm.yaml calls by the policies db, and testdata/gabion.yaml has none of them: name some with As"},
-		{Case{Scenario: storm, Policies: map[string]policy.Policy{"bd": {}}}, `nothing in testdata/storm.yaml is called by the policy "bd": its own are db`},
+		{Case{Scenario: storm, Config: "testdata/gabion.yaml"}, "testdata/gabion.yaml has none of the dependencies that testdata/storm.yaml calls (db)"},
+		{Case{Scenario: storm, Policies: map[string]policy.Policy{"bd": {}}}, "Case.Policies has none of the dependencies that testdata/storm.yaml calls (db)"},
 		{Case{Scenario: storm, Policies: map[string]policy.Policy{"db": {Retry: policy.Retry{Attempts: -7}}}}, "attempts"},
 		{Case{Scenario: storm, Policies: map[string]policy.Policy{"db": {}}, Config: "testdata/gabion.yaml"}, "only one of them can be meant"},
 	} {

@@ -79,7 +79,21 @@ func (f *File) world(p *Policies, by scale) (*world, error) {
 	w.from, w.to = f.troubleAt(by)
 	w.policies = l.used
 	w.hash = l.hash()
+	if l.err == nil && p.File != nil && !l.given {
+		l.err = l.notGiven()
+	}
 	return w, l.err
+}
+
+// notGiven says that the side's file was given for nothing: the scenario's own policies
+// must not pass for those of production.
+func (l *lowering) notGiven() error {
+	names := make([]string, len(l.used))
+	for i, u := range l.used {
+		names[i] = u.Name
+	}
+	return fmt.Errorf("%s has none of the dependencies that %s calls (%s): name the one that is meant, such as --as %s=NAME",
+		l.side.File.Name, l.file.Name, strings.Join(names, ", "), names[0])
 }
 
 func (w *world) join(calls []namedEdge, fleet, service int) {
@@ -144,6 +158,7 @@ type lowering struct {
 	by    scale
 	rules map[string]*policy.Rules
 	used  []Policy
+	given bool // some policy is of the side's file
 	err   error
 }
 
@@ -182,6 +197,7 @@ func (l *lowering) policy(name string) (p policy.Policy, from *config.File, call
 	}
 	if f := l.side.File; f != nil {
 		if p, ok := f.Policies[called]; ok {
+			l.given = true
 			return p, f, called
 		}
 		if called != name && l.err == nil {
