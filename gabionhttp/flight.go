@@ -3,6 +3,7 @@ package gabionhttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -145,6 +146,29 @@ func (f *flight) outcome(err error) policy.Outcome {
 		o.Class = policy.Ignored // the caller's reader failed, and not the dependency
 	}
 	return o
+}
+
+// timedOut makes a deadline of gabion's, which net/http reports by its cause, the
+// deadline error that callers ask for. ctx is the attempt's.
+func timedOut(ctx context.Context, err error) error {
+	if anothers(ctx, err) {
+		return classify.Transient(fmt.Errorf("gabionhttp: the connection was given up with another request: %v", err))
+	}
+	if why, ok := err.(policy.Reason); ok {
+		return fmt.Errorf("%w (%w)", context.DeadlineExceeded, why)
+	}
+	return err
+}
+
+// anothers reports whether err tells the end of another request's context. A request
+// that ends while its answer arrives takes the connection along, which net/http may
+// have lent to the next request by then; that one is told why the first one ended.
+func anothers(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	_, ours := err.(policy.Reason)
+	return ours || errors.Is(err, context.Canceled)
 }
 
 // unsent reports whether the request provably never left: net/http looked for a

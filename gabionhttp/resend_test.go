@@ -9,8 +9,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -233,5 +235,78 @@ func TestTheCallersTraceStillWorks(t *testing.T) {
 	}
 	if n := c.Transport.(*gabionhttp.Transport).Hidden(); n != 0 {
 		t.Errorf("hidden = %d", n)
+	}
+}
+
+// A request that ends while its answer arrives takes the connection along, which
+// net/http may have lent to the next one by then. The next one's caller gave up
+// nothing, and no time of its is up: its connection broke.
+func TestAnothersEndIsABrokenConnection(t *testing.T) {
+	for _, why := range []error{context.Canceled, policy.AttemptTimeout} {
+		tests := []struct {
+			method string
+			sent   int32
+			ok     bool
+		}{
+			{"GET", 2, true},
+			{"PUT", 2, true},
+			{"POST", 1, false},
+		}
+		for _, tt := range tests {
+			t.Run(why.Error()+", "+tt.method, func(t *testing.T) {
+				var sent atomic.Int32
+				c, _ := client(t, eager(), roundTripper(func(req *http.Request) (*http.Response, error) {
+					if sent.Add(1) == 1 {
+						return nil, why
+					}
+					return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
+				}))
+				resp, err := c.Do(request(t, tt.method, "http://shop.test/", ""))
+				if sent.Load() != tt.sent || (err == nil) != tt.ok {
+					t.Fatalf("%d attempts, %v", sent.Load(), err)
+				}
+				if err == nil {
+					read(t, resp)
+					return
+				}
+				var e *gabion.Error
+				if !errors.As(err, &e) || e.Reason != gabion.NotSafe || e.Effect != gabion.UnknownEffect {
+					t.Errorf("%v", err)
+				}
+				if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%v: nobody canceled this call, and no time was up", err)
+				}
+			})
+		}
+	}
+}
+
+func TestAnothersEndBreaksABody(t *testing.T) {
+	c, _ := client(t, eager(), roundTripper(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(iotest.ErrReader(context.Canceled)), Request: req}, nil
+	}))
+	resp, err := c.Do(request(t, "GET", "http://shop.test/", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadAll(resp.Body); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("the body broke with %v", err)
+	}
+}
+
+// What a call's own end brings stays what it is.
+func TestTheCallersOwnEndStaysACancellation(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c, _ := client(t, eager(), roundTripper(func(req *http.Request) (*http.Response, error) {
+		cancel()
+		<-req.Context().Done()
+		return nil, context.Cause(req.Context())
+	}))
+	req, _ := http.NewRequestWithContext(ctx, "GET", "http://shop.test/", nil)
+	_, err := c.Do(req)
+	var e *gabion.Error
+	if !errors.As(err, &e) || e.Reason != gabion.Canceled || e.Attempts != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }

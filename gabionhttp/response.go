@@ -78,13 +78,14 @@ func (b *responseBody) Read(p []byte) (int, error) {
 
 // explain says which layer's time was up, if that is why the body broke.
 func (b *responseBody) explain(err error) error {
-	why, ok := context.Cause(b.attempt.Context()).(policy.Reason)
+	ctx := b.attempt.Context()
+	why, ok := context.Cause(ctx).(policy.Reason)
 	if !ok {
-		return err
+		return timedOut(ctx, err)
 	}
 	return &gabion.Error{
 		Dependency: b.call.t.Dependency.Name(), Reason: why, Effect: gabion.UnknownEffect,
-		Attempts: gabion.AttemptNumber(b.attempt.Context()), Err: timedOut(err),
+		Attempts: gabion.AttemptNumber(ctx), Err: timedOut(ctx, err),
 	}
 }
 

@@ -145,7 +145,7 @@ type exchange struct {
 	key     string // the caller's
 	strayed bool   // a redirect led to another host than the key's
 	body    body
-	status  atomic.Int32 // of the last attempt's answer, or 0
+	status  atomic.Int32 // of the last attempt's answer, if that was a failure
 
 	// The first attempt and the answer's body are part of their exchange, since
 	// most calls have one of each.
@@ -243,24 +243,14 @@ func (c *exchange) send(ctx context.Context) (*flight, error) {
 	f.land(err)
 	if err != nil {
 		c.status.Store(0)
-		return f, timedOut(err)
+		return f, timedOut(ctx, err)
 	}
 	if resp.Request == nil {
 		resp.Request = out
 	}
-	c.status.Store(int32(resp.StatusCode))
 	f.resp = resp
 	f.peek(resp)
 	return f, nil
-}
-
-// timedOut makes a deadline of gabion's, which net/http reports by its cause, the
-// deadline error that callers ask for.
-func timedOut(err error) error {
-	if why, ok := err.(policy.Reason); ok {
-		return fmt.Errorf("%w (%w)", context.DeadlineExceeded, why)
-	}
-	return err
 }
 
 // errNoTime says that a hop has no time to pass on. It is permanent, since another
@@ -330,7 +320,12 @@ func judge(result any, err error) policy.Outcome {
 	} else {
 		o = f.outcome(err)
 	}
-	o.Fixed = o.Class != policy.Success && f.of.body.fixed()
+	if o.Class != policy.Success {
+		o.Fixed = f.of.body.fixed()
+		if f.resp != nil {
+			f.of.status.Store(int32(f.resp.StatusCode))
+		}
+	}
 	return o
 }
 
