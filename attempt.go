@@ -3,6 +3,7 @@ package gabion
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/policy"
@@ -12,41 +13,47 @@ import (
 // the breaker, its timeout. It comes from [Begin] or [Open] and must be closed. It
 // is safe for concurrent use.
 type Attempt struct {
-	ctx  context.Context // at, as work sees it
-	at   *attemptContext
-	gate gate // held round every verb of the machine, and round the fields below
+	ctx    context.Context // at, as work sees it
+	at     *attemptContext
+	gate   gate        // held round every verb of the machine, and round settled; gone once closed, if well
+	closed atomic.Bool // by whoever set it, who then gives back
 
-	run     *runner
-	ticket  policy.Ticket
 	settled bool
-	closed  bool
+	well    bool // the call succeeded before the attempt was handed out; never changes
 }
 
 // gate serialises the verbs of a machine and tells what they decided.
 type gate interface {
 	lock()
 	unlock()
+	machine() (*runner, *policy.Ticket)
+	retire() // nobody will ask it for anything any more
 }
 
 // alone is the gate of a machine whose only attempt is held by hand.
 type alone struct {
-	mu      sync.Mutex
-	run     runner
-	attempt Attempt
+	mu     sync.Mutex
+	run    runner
+	ticket policy.Ticket
 }
+
+func (g *alone) machine() (*runner, *policy.Ticket) { return &g.run, &g.ticket }
 
 func (g *alone) lock() { g.mu.Lock() }
 
-// unlock tells the observer once the lock is gone: no code of a user's runs under
-// it.
-func (g *alone) unlock() {
-	r := &g.run
+func (g *alone) unlock() { g.run.tellAfter(&g.mu) }
+
+func (g *alone) retire() {}
+
+// tellAfter unlocks, and then tells the observer: no code of a user's runs under a
+// lock.
+func (r *runner) tellAfter(mu *sync.Mutex) {
 	if r.log == nil {
-		g.mu.Unlock()
+		mu.Unlock()
 		return
 	}
 	said := append([]Event(nil), r.log.Drain()...)
-	g.mu.Unlock()
+	mu.Unlock()
 	for _, e := range said {
 		r.tell(e)
 	}
@@ -79,9 +86,10 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 		r.publish()
 		switch step.Verb {
 		case policy.Send:
-			g.attempt = Attempt{gate: g, run: r, ticket: step.Ticket}
-			g.attempt.at, g.attempt.ctx = r.context(&step.Ticket)
-			return &g.attempt, nil
+			g.ticket = step.Ticket
+			a := &Attempt{gate: g}
+			a.at, a.ctx = r.context(&g.ticket)
+			return a, nil
 		case policy.Wait:
 			now = r.pause(now, step.Again)
 		case policy.Return:
@@ -89,13 +97,6 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 			return nil, r.failure(nil)
 		}
 	}
-}
-
-// opened hands an attempt whose verdict is given to the caller.
-func (r *runner) opened(at *attemptContext, seen context.Context, t policy.Ticket) *Attempt {
-	g := &alone{run: *r}
-	g.attempt = Attempt{gate: g, run: &g.run, ctx: seen, at: at, ticket: t, settled: true}
-	return &g.attempt
 }
 
 // Context is what the attempt's work must use. It ends with the attempt.
@@ -106,12 +107,16 @@ func (a *Attempt) Context() context.Context { return a.ctx }
 // what Do would have returned. Only the first verdict counts; a later one is only
 // answered, so that an error is never lost to an attempt that was closed meanwhile.
 func (a *Attempt) Settle(err error) error {
+	if a.well {
+		return err
+	}
+	r, _ := a.gate.machine()
 	o := policy.Outcome{}
 	switch {
-	case a.run.o.judge != nil:
-		o = a.run.o.judge(nil, err)
-	case a.run.d.judge != nil:
-		o = a.run.d.judge(nil, err)
+	case r.o.judge != nil:
+		o = r.o.judge(nil, err)
+	case r.d.judge != nil:
+		o = r.d.judge(nil, err)
 	case err != nil:
 		o = classify.Error(err)
 	}
@@ -120,22 +125,25 @@ func (a *Attempt) Settle(err error) error {
 
 // SettleOutcome is Settle for callers who know what the outcome means.
 func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
+	if a.well {
+		return err
+	}
 	a.gate.lock()
 	defer a.gate.unlock()
+	r, t := a.gate.machine()
 	if a.settled {
 		if err == nil {
 			return nil
 		}
-		return a.run.failure(err)
+		return r.failure(err)
 	}
 	a.settled = true
-	r := a.run
 	now := r.d.now()
 	if o.Class != policy.Success && r.canceled() {
 		r.call.Cancel(now)
 	}
 	o.Open = true
-	r.call.Settle(now, a.ticket, o)
+	r.call.Settle(now, *t, o)
 	for r.call.Next(now).Verb != policy.Return { // nothing is retried, so this is the end
 		now = now.Add(1)
 	}
@@ -148,20 +156,27 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 // what was never settled says nothing about the dependency. Closing twice is
 // harmless.
 func (a *Attempt) Close(err error) {
-	a.gate.lock()
-	defer a.gate.unlock()
-	if a.closed {
+	if a.closed.Swap(true) {
 		return
 	}
-	a.closed = true
-	r := a.run
+	a.giveBack(err)
+	if a.well {
+		a.gate.retire()
+		a.gate = nil
+	}
+}
+
+func (a *Attempt) giveBack(err error) {
+	a.gate.lock()
+	defer a.gate.unlock()
+	r, t := a.gate.machine()
 	now := r.d.now()
 	if !a.settled {
 		a.settled = true
 		r.call.Cancel(now)
-		r.call.Settle(now, a.ticket, policy.Outcome{Class: policy.Ignored, Effect: policy.UnknownEffect})
+		r.call.Settle(now, *t, policy.Outcome{Class: policy.Ignored, Effect: policy.UnknownEffect})
 	} else {
-		r.call.Release(now, a.ticket, err != nil && !r.canceled())
+		r.call.Release(now, *t, err != nil && !r.canceled())
 	}
 	a.at.end()
 	r.finish()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -463,4 +464,40 @@ func TestDiscardComesBeforeTheEndOfTheContext(t *testing.T) {
 			nothingHeld(t, d)
 		})
 	}
+}
+
+// The memory of a call that ended well serves the next one.
+func TestAClosedAttemptTouchesNothingOfTheNextCall(t *testing.T) {
+	var events gabiontest.Recorder
+	d := gabion.New("shop", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 4}}, gabion.WithObserver(&events))
+	open := func() *gabion.Attempt {
+		t.Helper()
+		_, a, err := gabion.Open(t.Context(), d, func(context.Context) (int, error) { return 1, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	var old []*gabion.Attempt
+	for range 100 {
+		a := open()
+		a.Close(nil)
+		old = append(old, a)
+	}
+	last := open()
+	before := len(events.Events())
+	for _, a := range old {
+		a.Close(errors.New("the body broke"))
+		if err := a.Settle(io.EOF); err != io.EOF {
+			t.Errorf("settling what was closed gave %v", err)
+		}
+		if a.Context().Err() == nil {
+			t.Error("the context of a closed attempt lives")
+		}
+	}
+	if n := d.Stats().Bulkhead.InUse; n != 1 || last.Context().Err() != nil || len(events.Events()) != before {
+		t.Errorf("%d slots in use, %v, %d events more", n, last.Context().Err(), len(events.Events())-before)
+	}
+	last.Close(nil)
+	gabiontest.NothingHeld(t, d)
 }

@@ -31,7 +31,7 @@ type Dependency struct {
 
 	tracked bool // used and out are kept
 
-	racers sync.Pool // of *racing[T], for whatever T was called last
+	spares sync.Pool // of *racing[T] or *opening[T], for whatever T was called last
 	logs   sync.Pool // of *policy.Log
 	timers sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
 

@@ -26,8 +26,7 @@ func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T
 		v, _, err := race(ctx, d, opts, work, false)
 		return v, err
 	}
-	v, _, err := serial(ctx, d, opts, work, false)
-	return v, err
+	return serial(ctx, d, opts, work)
 }
 
 // hedges reports whether some call of d's may need the racing driver.
@@ -40,12 +39,11 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 		return err
 	}
 	var s sending[struct{}]
-	s.work = func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) }
 	if err := s.prepare(ctx, d, opts); err != nil {
 		return err
 	}
 	s.o.NoHedge, s.o.discard = true, nil
-	_, _, err := s.drive()
+	_, err := s.drive(func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) })
 	return err
 }
 
@@ -61,7 +59,7 @@ func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	if d.hedges() {
 		return race(ctx, d, opts, work, true)
 	}
-	return serial(ctx, d, opts, work, true)
+	return serialOpen(ctx, d, opts, work)
 }
 
 // admissible refuses calls that can't be meant, and touches nothing.

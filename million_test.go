@@ -26,7 +26,7 @@ func TestAMillionCallsLeaveNothingBehind(t *testing.T) {
 	quick := backoff.Full(20*time.Microsecond, 200*time.Microsecond)
 	p := policy.Policy{
 		Timeout: policy.Timeout{Call: 50 * time.Millisecond, Attempt: 2 * time.Millisecond, Margin: policy.Off},
-		Retry:   policy.Retry{Attempts: 4, Backoff: quick, Budget: policy.Budget{Ratio: 0.5, Window: time.Second}},
+		Retry:   policy.Retry{Attempts: 4, Backoff: quick, Budget: policy.Budget{Ratio: 0.1, Window: time.Second}},
 		Hedge:   policy.Hedge{Max: 1, Delay: 300 * time.Microsecond},
 		Breaker: policy.Breaker{
 			Window: time.Second, FailureRate: 0.5, Open: time.Millisecond, OpenMax: time.Millisecond,

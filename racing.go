@@ -97,7 +97,7 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 // racer returns one that a call before is done with, or a new one. A timer that
 // is there already costs a third of a new one.
 func racer[T any](d *Dependency) *racing[T] {
-	x, ok := d.racers.Get().(*racing[T])
+	x, ok := d.spares.Get().(*racing[T])
 	if !ok {
 		x = &racing[T]{waker: make(waker, 1)}
 	}
@@ -118,7 +118,7 @@ func (x *racing[T]) reuse() {
 	d, timer, waker := x.run.d, x.timer, x.waker
 	*x = racing[T]{}
 	x.timer, x.waker = timer, waker
-	d.racers.Put(x)
+	d.spares.Put(x)
 }
 
 // superseded takes the result that a retry is about to replace: its slot must be

@@ -2,6 +2,8 @@ package gabion
 
 import (
 	"runtime"
+
+	"github.com/gabion-go/gabion/policy"
 )
 
 // answer is the caller's last act. It is called with the lock.
@@ -26,7 +28,7 @@ func (x *racing[T]) answer() (T, *Attempt, error) {
 	case crash != nil:
 		panic(crash.value)
 	case k.open:
-		return k.value, &Attempt{gate: x, run: &x.run, ctx: x.kept.seen, at: x.kept.at, ticket: x.kept.ticket, settled: true}, err
+		return k.value, &Attempt{gate: x, ctx: x.kept.seen, at: x.kept.at, settled: true, well: err == nil}, err
 	case reusable:
 		x.reuse()
 	}
@@ -54,6 +56,10 @@ func (x *racing[T]) abandon() {
 	x.run.finish()
 	x.discard(lost)
 }
+
+func (x *racing[T]) machine() (*runner, *policy.Ticket) { return &x.run, &x.kept.ticket }
+
+func (x *racing[T]) retire() {} // losers may still be out
 
 func (x *racing[T]) lock() { x.mu.Lock() }
 

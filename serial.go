@@ -9,23 +9,22 @@ import (
 
 // serial drives a call that has one attempt out at a time: no lock, no goroutine,
 // and no timer unless the call waits.
-func serial[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (T, *Attempt, error) {
+func serial[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (T, error) {
 	var s sending[T]
-	s.work, s.keep = work, keep
 	if err := s.prepare(ctx, d, opts); err != nil {
-		return s.value, nil, err
+		return s.value, err
 	}
-	return s.drive()
+	return s.drive(work)
 }
 
-func (s *sending[T]) drive() (T, *Attempt, error) {
+func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 	now := s.begin()
 	for {
 		s.call.NextInto(now, &s.step)
 		s.publish()
 		switch s.step.Verb {
 		case policy.Send:
-			if now = s.send(now); s.call.Over() {
+			if now = s.send(now, work); s.call.Over() {
 				return s.answer()
 			}
 		case policy.Wait:
@@ -42,7 +41,6 @@ func (s *sending[T]) drive() (T, *Attempt, error) {
 // sending is a serial call and what its last attempt brought home.
 type sending[T any] struct {
 	runner
-	work  func(context.Context) (T, error)
 	keep  bool // results outlive the call
 	have  bool // value and err are an attempt's
 	value T
@@ -55,7 +53,7 @@ type sending[T any] struct {
 
 // send runs one attempt. Its deferred half runs also when work panics or leaves
 // by Goexit: then the attempt settles as crashed and the panic goes on up.
-func (s *sending[T]) send(now clock.Instant) (after clock.Instant) {
+func (s *sending[T]) send(now clock.Instant, work func(context.Context) (T, error)) (after clock.Instant) {
 	if s.have {
 		s.supersede(now)
 	}
@@ -66,7 +64,7 @@ func (s *sending[T]) send(now clock.Instant) (after clock.Instant) {
 			s.crash()
 		}
 	}()
-	s.value, s.err = s.work(s.seen)
+	s.value, s.err = work(s.seen)
 	s.have = true
 	judge(&s.runner, s.value, s.err, &s.home)
 	crashed = false
@@ -129,13 +127,15 @@ func (s *sending[T]) discard(lost T) {
 	crashed = false
 }
 
+// open reports whether the result of an ended call lives on.
+func (s *sending[T]) open() bool { return s.keep && s.have && s.err == nil }
+
 // answer ends the call for its caller.
-func (s *sending[T]) answer() (T, *Attempt, error) {
+func (s *sending[T]) answer() (T, error) {
 	err := s.failure(s.err)
-	if s.keep && s.have && s.err == nil {
-		return s.value, s.opened(s.at, s.seen, s.step.Ticket), err
+	if !s.open() {
+		s.finish()
+		s.d.putLog(s.log)
 	}
-	s.finish()
-	s.d.putLog(s.log)
-	return s.value, nil, err
+	return s.value, err
 }

@@ -14,13 +14,13 @@ func BenchmarkOutcome(b *testing.B) {
 	b.Run("200", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			outcomeOf(ok, 0, policy.HTTP{}, atNoon)
+			outcomeOf(ok, 0, new(policy.HTTP), atNoon)
 		}
 	})
 	b.Run("503", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			outcomeOf(busy, 0, policy.HTTP{}, atNoon)
+			outcomeOf(busy, 0, new(policy.HTTP), atNoon)
 		}
 	})
 }

@@ -21,7 +21,7 @@ var (
 	errBodyLong  = errors.New("gabionhttp: request body is longer than its ContentLength")
 )
 
-// A body is the body of one call's request, handed out once per attempt. The
+// A body is the body of one call's request, handed out once per attempt. A nil or
 // zero body is that of a request without one.
 //
 // Three kinds of body can be sent again: none at all; one with GetBody; and one
@@ -48,7 +48,7 @@ type body struct {
 }
 
 // replayLimit returns the bytes that p allows to keep.
-func replayLimit(p policy.HTTP) int {
+func replayLimit(p *policy.HTTP) int {
 	switch {
 	case p.ReplayLimit == 0:
 		return defaultReplay
@@ -64,7 +64,7 @@ func replayLimit(p policy.HTTP) int {
 // The caller may give up while its own reader keeps us waiting: closing the body is
 // what frees whoever reads it.
 func (b *body) hold(req *http.Request, limit int) error {
-	if req.Body == nil || req.Body == http.NoBody {
+	if !hasBody(req) {
 		return nil
 	}
 	b.orig, b.get, b.limit = req.Body, req.GetBody, limit
@@ -80,6 +80,8 @@ func (b *body) hold(req *http.Request, limit int) error {
 	b.close()
 	return err
 }
+
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
 // readNow keeps all of a body of n bytes. A shorter one is kept as it is, for
 // net/http to complain of; a longer one must be noticed here, since net/http
@@ -113,7 +115,7 @@ func (b *body) endsHere() error {
 // what provably never left. It also repeats keyed requests on connections that
 // died idle, which flight counts.
 func (b *body) attach(req *http.Request) error {
-	if b.orig == nil {
+	if b == nil || b.orig == nil {
 		return nil
 	}
 	rc, err := b.next()
@@ -191,6 +193,9 @@ func (b *body) fail() {
 // broken reports whether the caller's reader failed, so that what came of the
 // attempt says nothing about the dependency.
 func (b *body) broken() bool {
+	if b == nil {
+		return false
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.broke
@@ -199,6 +204,9 @@ func (b *body) broken() bool {
 // repeatable reports whether the body can be sent again whatever becomes of the
 // attempt that has it. A hedge needs that.
 func (b *body) repeatable() bool {
+	if b == nil {
+		return true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.orig == nil || b.get != nil || b.ended
@@ -206,6 +214,9 @@ func (b *body) repeatable() bool {
 
 // fixed reports whether the body can't be sent again now, after an attempt.
 func (b *body) fixed() bool {
+	if b == nil {
+		return false
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.orig != nil && b.get == nil && !b.ended && (b.begun || b.closed)
@@ -213,6 +224,9 @@ func (b *body) fixed() bool {
 
 // close closes the original if nobody has. The call is over.
 func (b *body) close() error {
+	if b == nil {
+		return nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.closeLocked()

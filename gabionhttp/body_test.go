@@ -254,7 +254,7 @@ func TestBodiesOverRealConnections(t *testing.T) {
 
 func TestReplayLimit(t *testing.T) {
 	for field, want := range map[int]int{0: 64 << 10, policy.Off: 0, 7: 7} {
-		if got := replayLimit(policy.HTTP{ReplayLimit: field}); got != want {
+		if got := replayLimit(&policy.HTTP{ReplayLimit: field}); got != want {
 			t.Errorf("replayLimit(%d) = %d, want %d", field, got, want)
 		}
 	}

@@ -255,7 +255,7 @@ func TestRefusalStopsRetries(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if o := outcomeOf(resp, 0, policy.HTTP{}, atNoon); !o.Stop || resp.StatusCode != 504 {
+	if o := outcomeOf(resp, 0, new(policy.HTTP), atNoon); !o.Stop || resp.StatusCode != 504 {
 		t.Errorf("%d means %+v", resp.StatusCode, o)
 	}
 }

@@ -40,7 +40,7 @@ var byHundred = [...]policy.Outcome{
 // outcomeOf says what a response means: by what it says of the request's key, by
 // its status, unless the policy says otherwise, and by the hints that servers give
 // about retrying.
-func outcomeOf(resp *http.Response, said gabion.KeyProblem, p policy.HTTP, now func() time.Time) policy.Outcome {
+func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now func() time.Time) policy.Outcome {
 	if said != 0 && said != gabion.KeyInFlight {
 		return said.Outcome() // whatever the status: the same key gets the same answer
 	}
@@ -89,7 +89,7 @@ func hinted(resp *http.Response, o policy.Outcome) policy.Outcome {
 
 // listed lets the policy have the last word on a status. A status in both lists
 // is permanent: the list that retries less wins.
-func listed(code int, p policy.HTTP, o policy.Outcome) policy.Outcome {
+func listed(code int, p *policy.HTTP, o policy.Outcome) policy.Outcome {
 	no, yes := slices.Contains(p.Permanent, code), slices.Contains(p.Transient, code)
 	if (no || yes) && code < 400 {
 		o.Effect = policy.UnknownEffect // a failure dressed as a success

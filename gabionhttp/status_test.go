@@ -110,12 +110,12 @@ func TestStatuses(t *testing.T) {
 		default:
 			w = once
 		}
-		if got := outcomeOf(&http.Response{StatusCode: code}, 0, policy.HTTP{}, atNoon); got != w {
+		if got := outcomeOf(&http.Response{StatusCode: code}, 0, new(policy.HTTP), atNoon); got != w {
 			t.Errorf("%d = %+v, want %+v", code, got, w)
 		}
 	}
 	for _, code := range []int{0, 42, 600, 999} {
-		if got := outcomeOf(&http.Response{StatusCode: code}, 0, policy.HTTP{}, atNoon); got.Class != policy.Unclassified {
+		if got := outcomeOf(&http.Response{StatusCode: code}, 0, new(policy.HTTP), atNoon); got.Class != policy.Unclassified {
 			t.Errorf("%d = %+v", code, got)
 		}
 	}
@@ -179,7 +179,7 @@ func TestHints(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			resp := &http.Response{StatusCode: tt.code, Request: tt.req, Header: header(tt.header...)}
-			if got := outcomeOf(resp, tt.said, tt.rules, atNoon); got != tt.want {
+			if got := outcomeOf(resp, tt.said, &tt.rules, atNoon); got != tt.want {
 				t.Errorf("outcomeOf = %+v, want %+v", got, tt.want)
 			}
 		})
@@ -188,7 +188,7 @@ func TestHints(t *testing.T) {
 
 func TestOutcomesCostNothing(t *testing.T) {
 	resp := &http.Response{StatusCode: 200, Header: header("Content-Type", "text/plain")}
-	if n := testing.AllocsPerRun(100, func() { outcomeOf(resp, 0, policy.HTTP{}, atNoon) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { outcomeOf(resp, 0, new(policy.HTTP), atNoon) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -116,8 +116,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			c.body.close()
 		}
 	}()
-	if err := c.body.hold(req, replayLimit(c.rules)); err != nil {
-		return nil, c.unread(err)
+	if hasBody(req) {
+		c.body = new(body)
+		if err := c.body.hold(req, replayLimit(c.rules)); err != nil {
+			return nil, c.unread(err)
+		}
 	}
 	var opts [maxOptions]gabion.CallOption
 	f, attempt, err := gabion.Open(req.Context(), t.Dependency, c.send, opts[:c.options(&opts)]...)
@@ -138,13 +141,13 @@ func closeBody(req *http.Request) {
 type exchange struct {
 	t       *Transport
 	req     *http.Request // the caller's
-	rules   policy.HTTP
+	rules   *policy.HTTP  // never changes
 	margin  time.Duration
-	ours    bool   // the dependency is internal
-	safe    bool   // the policy says so of everything
-	key     string // the caller's
-	strayed bool   // a redirect led to another host than the key's
-	body    body
+	ours    bool         // the dependency is internal
+	safe    bool         // the policy says so of everything
+	key     string       // the caller's
+	strayed bool         // a redirect led to another host than the key's
+	body    *body        // nil means none
 	status  atomic.Int32 // of the last attempt's answer, if that was a failure
 
 	// The first attempt and the answer's body are part of their exchange, since
@@ -155,7 +158,7 @@ type exchange struct {
 }
 
 func (c *exchange) learn(p *policy.Policy) {
-	c.rules, c.margin, c.ours, c.safe = p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
+	c.rules, c.margin, c.ours, c.safe = &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
 }
 
 // unread is how a call ends whose body could not be had before anything was sent:
