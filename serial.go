@@ -105,13 +105,16 @@ func (s *sending[T]) crash() {
 // open, the machine says Wait.
 func (s *sending[T]) supersede(now clock.Instant) {
 	s.have = false
-	defer s.at.end() // after Discard: draining a body needs its context
-	if s.keep && s.err == nil && s.step.Verb == policy.Wait {
-		s.call.Release(now, s.step.Ticket, false)
-	}
 	var lost T
 	lost, s.value = s.value, lost
-	if s.err == nil && s.o.discard != nil {
+	if s.err != nil { // its context has ended
+		return
+	}
+	defer s.at.end() // after Discard: draining a body needs its context
+	if s.keep && s.step.Verb == policy.Wait {
+		s.call.Release(now, s.step.Ticket, false)
+	}
+	if s.o.discard != nil {
 		s.discard(lost)
 	}
 }
