@@ -87,6 +87,7 @@ type Worker struct {
 	fails   int // of these fail
 	listens bool
 	late    bool // keeps what was read from being optimized away
+	line    *[8]*byte
 	_       [128]byte
 }
 

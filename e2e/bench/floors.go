@@ -42,6 +42,9 @@ func floors() []*Contest {
 				var mu sync.Mutex
 				return func(*Worker) func() { return func() { mu.Lock(); mu.Unlock() } } //nolint:staticcheck // empty on purpose
 			}),
+			floor("allocation-64", "a cache line with pointers in it, which the collector must look at", func(*Run) func(*Worker) func() {
+				return func(w *Worker) func() { return func() { w.line = new([8]*byte) } }
+			}),
 			floor("timer-reset-stop", "of a timer that is used again", func(*Run) func(*Worker) func() {
 				return func(*Worker) func() {
 					t := time.NewTimer(time.Hour)

@@ -99,14 +99,15 @@ func (p *page) targets() {
 	p.line("")
 	if read, ok := minus(ns("floor", "monotonic-read", "single"), ns("floor", "function-call", "single"))(p.r); ok {
 		p.line("Those in nanoseconds were set on a machine that reads its monotonic clock in %v ns and on which the harness takes %v ns. In this run a reading "+
-			"took %s ns. The verdict is on what was measured. *Adjusted* takes off what the clock and the harness take more here than there, and nothing else.",
+			"took %s ns. The verdict is on what was measured. *Adjusted* takes off what the clock and the harness take more here than there, and nothing else. "+
+			"*Primitives* is what remains if gabion's own code took no time at all: the readings of the clock, atomic operations, locks, allocations and timers that the promises need, at what each takes in this run. A target below it can't be met on this machine.",
 			referenceRead, referenceCall, number(read))
 		p.line("")
 	}
-	p.table([]string{"", "What", "Measured", "Target", "", "Adjusted"}, 2)
+	p.table([]string{"", "What", "Measured", "Target", "", "Adjusted", "Primitives"}, 2)
 	for _, t := range targets() {
 		measured, verdict := t.verdict(p.r)
-		p.cells(t.id, t.text, measured, t.limit(), verdict, t.adjusted(p.r))
+		p.cells(t.id, t.text, measured, t.limit(), verdict, t.adjusted(p.r), t.primitives(p.r))
 	}
 	p.line("")
 }

@@ -147,3 +147,33 @@ func TestREADMEsFiguresAreTheReports(t *testing.T) {
 		t.Errorf("README.md says\n%s\nand docs/performance.md\n%s", inside, want)
 	}
 }
+
+func TestPrimitivesAreWhatEachTakesByItself(t *testing.T) {
+	r := &results{values: map[row]map[string][]float64{}}
+	for floor, ns := range map[string]float64{
+		"function-call": 5, "monotonic-read": 35, "atomic-add": 9, "mutex": 15, "allocation-64": 25, "timer-reset-stop": 105,
+	} {
+		r.values[row{"floor", floor, "single"}] = map[string][]float64{"ns/op": {ns}}
+	}
+	for _, c := range []struct {
+		fact string
+		unit string
+		n    needs
+		want string
+	}{
+		{"the harness once, and of each what it takes above that", "ns", needs{reads: 1}, "35 ns"},
+		{"one of everything", "ns", needs{1, 1, 1, 1, 1}, "169 ns"},
+		{"the full stack", "ns", wholeStack(1), "105 ns"}, // 5 + 2*30 + 5*4 + 20
+		{"two failures", "ns", wholeStack(3), "257 ns"},   // 5 + 4*30 + 13*4 + 2*10 + 3*20
+		{"nothing is known to be needed", "ns", needs{}, ""},
+		{"a ratio has none", "×", needs{reads: 1}, ""},
+	} {
+		if got := (target{unit: c.unit, needs: c.n}).primitives(r); got != c.want {
+			t.Errorf("%s: %q, want %q", c.fact, got, c.want)
+		}
+	}
+	delete(r.values, row{"floor", "mutex", "single"})
+	if got := (target{unit: "ns", needs: needs{reads: 1}}).primitives(r); got != "" {
+		t.Errorf("without one of the floors: %q", got)
+	}
+}

@@ -13,7 +13,42 @@ type target struct {
 	unit     string
 	most     bool    // the bound is the most; otherwise the least
 	bound    float64 // of the measure
-	reads    int     // of the clock, in what is measured; of times only
+	needs    needs   // what a call of what is measured can't do without; of times only
+}
+
+// needs are the primitives that a call can't do without, whoever writes it, as its
+// promises are worded: a reading of the clock for each boundary that is timed, an
+// atomic operation for each word that is shared with other calls, an allocation for
+// each value that outlives the call's frame.
+type needs struct {
+	reads   int // of the monotonic clock
+	atomics int
+	locks   int // taken and given back
+	allocs  int // of a cache line with pointers
+	timers  int // armed and stopped
+}
+
+// primitives is what the needs alone take on this machine, harness included, each
+// measured by itself in the same run.
+func (t target) primitives(r *results) string {
+	if t.unit != "ns" || t.needs == (needs{}) {
+		return ""
+	}
+	sum, ok := r.median("floor", "function-call", "single", "ns/op")
+	for _, part := range []struct {
+		floor string
+		n     int
+	}{
+		{"monotonic-read", t.needs.reads}, {"atomic-add", t.needs.atomics}, {"mutex", t.needs.locks},
+		{"allocation-64", t.needs.allocs}, {"timer-reset-stop", t.needs.timers},
+	} {
+		each, known := minus(ns("floor", part.floor, "single"), ns("floor", "function-call", "single"))(r)
+		sum, ok = sum+float64(part.n)*each, ok && known
+	}
+	if !ok {
+		return ""
+	}
+	return number(sum) + " ns"
 }
 
 // What the floors take on the machine that the targets were set on.
@@ -30,7 +65,7 @@ func (t target) adjusted(r *results) string {
 	if t.unit != "ns" || !ok || !known || !also || t.id == "Observer" {
 		return ""
 	}
-	return number(v-(harness-referenceCall)-float64(t.reads)*(read-referenceRead)) + " ns"
+	return number(v-(harness-referenceCall)-float64(t.needs.reads)*(read-referenceRead)) + " ns"
 }
 
 const (
@@ -107,21 +142,29 @@ func worst(all ...func(*results) (float64, bool)) func(*results) (float64, bool)
 	}
 }
 
+// wholeStack is what a call of the full stack needs: the clock when it begins and
+// when each attempt ends, a deposit into the budget; for each attempt a context
+// that may outlive it and must end, a slot taken and given back, and a count in the
+// breaker's window; for each retry one step that asks the budget and takes from it.
+func wholeStack(attempts int) needs {
+	return needs{reads: 1 + attempts, atomics: 1 + 4*attempts, locks: attempts - 1, allocs: attempts}
+}
+
 func missing(*results) (float64, bool) { return 0, false }
 
 func targets() []target {
 	one, two := "single", "parallel"
 	atMost := func(id, text, unit string, bound float64, m func(*results) (float64, bool)) target {
-		return target{id, text, m, unit, true, bound, 0}
+		return target{id, text, m, unit, true, bound, needs{}}
 	}
 	atLeast := func(id, text string, bound float64, m func(*results) (float64, bool)) target {
-		return target{id, text, m, "×", false, bound, 0}
+		return target{id, text, m, "×", false, bound, needs{}}
 	}
-	timed := func(id, text string, reads int, bound float64, m func(*results) (float64, bool)) target {
-		return target{id, text, m, "ns", true, bound, reads}
+	timed := func(id, text string, needs needs, bound float64, m func(*results) (float64, bool)) target {
+		return target{id, text, m, "ns", true, bound, needs}
 	}
 	all := []target{
-		timed("L1", "full stack, Done not asked for", 2, 170, ns("stack", "gabion", one)),
+		timed("L1", "full stack, Done not asked for", wholeStack(1), 170, ns("stack", "gabion", one)),
 		atMost("L1", "the same, allocations", "", 1, value("stack", "gabion", one, "allocs/op")),
 		atMost("L1", "full stack, Done asked for, against context.WithTimeout + Done", "×", 1.25,
 			ratio(ns("stack-done", "gabion", one), ns("floor", "context.WithTimeout+Done", one))),
@@ -132,21 +175,21 @@ func targets() []target {
 		atLeast("L1", "the same, parallel", 1, ratio(ns("stack", "hand-leanest", two), ns("stack", "gabion", two))),
 		atLeast("L1", "the same with Done asked for, single", 1, ratio(ns("stack-done", "hand-leanest", one), ns("stack-done", "gabion", one))),
 		atLeast("L1", "the same with Done asked for, parallel", 1, ratio(ns("stack-done", "hand-leanest", two), ns("stack-done", "gabion", two))),
-		timed("L2", "breaker closed, package breaker", 1, 45, ns("breaker-closed", "gabion", one)),
-		timed("L2", "breaker closed with slow-call rate, package breaker", 2, 70, ns("breaker-slow", "gabion", one)),
+		timed("L2", "breaker closed, package breaker", needs{reads: 1, atomics: 1}, 45, ns("breaker-closed", "gabion", one)),
+		timed("L2", "breaker closed with slow-call rate, package breaker", needs{reads: 2, atomics: 1}, 70, ns("breaker-slow", "gabion", one)),
 		atMost("L2", "both, allocations", "", 0,
 			worst(value("breaker-closed", "gabion", one, "allocs/op"), value("breaker-slow", "gabion", one, "allocs/op"))),
 		atMost("L2", "breaker closed, parallel against single", "×", 1, ratio(ns("breaker-closed", "gabion", two), ns("breaker-closed", "gabion", one))),
-		timed("L2", "breaker open, refusal, package breaker", 1, 30, ns("breaker-open", "gabion", one)),
-		timed("L3", "retry, first try, from the parts", 0, 10, ns("retry-first", "gabion-parts", one)),
-		timed("L3", "retry, two failures, from the parts", 0, 60, ns("retry-two", "gabion-parts", one)),
+		timed("L2", "breaker open, refusal, package breaker", needs{reads: 1}, 30, ns("breaker-open", "gabion", one)),
+		timed("L3", "retry, first try, from the parts", needs{}, 10, ns("retry-first", "gabion-parts", one)),
+		timed("L3", "retry, two failures, from the parts", needs{atomics: 3}, 60, ns("retry-two", "gabion-parts", one)),
 		atMost("L3", "retry, two failures, allocations, from the parts", "", 0, value("retry-two", "gabion-parts", one, "allocs/op")),
-		timed("L3", "full stack, two failures", 4, 300, ns("stack-two", "gabion", one)),
-		timed("L3", "bulkhead, package bulkhead", 0, 16, ns("bulkhead", "gabion", one)),
-		timed("L3", "rate limiter, package ratelimit", 1, 30, ns("rate-limit", "gabion", one)),
-		timed("L3", "throttle, package throttle", 1, 50, ns("throttle", "gabion", one)),
-		timed("L3", "adaptive limiter (not built)", 1, 70, missing),
-		timed("L3", "hedge armed, primary wins", 2, 300, ns("hedge", "gabion", one)),
+		timed("L3", "full stack, two failures", wholeStack(3), 300, ns("stack-two", "gabion", one)),
+		timed("L3", "bulkhead, package bulkhead", needs{atomics: 2}, 16, ns("bulkhead", "gabion", one)),
+		timed("L3", "rate limiter, package ratelimit", needs{reads: 1, atomics: 1}, 30, ns("rate-limit", "gabion", one)),
+		timed("L3", "throttle, package throttle", needs{reads: 1, atomics: 2}, 50, ns("throttle", "gabion", one)),
+		timed("L3", "adaptive limiter (not built)", needs{reads: 1}, 70, missing),
+		timed("L3", "hedge armed, primary wins", needs{reads: 2, atomics: 2, locks: 2, allocs: 1, timers: 1}, 300, ns("hedge", "gabion", one)),
 		atMost("L4", "HTTP with the full stack, 16 in flight, against bare + context.WithTimeout", "×", 1.05,
 			ratio(ns("http", "gabion", "16"), ns("http", "bare+WithTimeout", "16"))),
 		atMost("L4", "the same, allocations more, one in flight", "", 5,
@@ -176,7 +219,7 @@ func scaling() (all []target) {
 	} {
 		all = append(all, target{
 			"Scaling", c.text + ", parallel against single",
-			ratio(ns(c.contest, c.entry, "parallel"), ns(c.contest, c.entry, "single")), "×", true, 1, 0,
+			ratio(ns(c.contest, c.entry, "parallel"), ns(c.contest, c.entry, "single")), "×", true, 1, needs{},
 		})
 	}
 	return all
