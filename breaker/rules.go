@@ -46,7 +46,9 @@ type Rules struct {
 
 	// Open is how long an open breaker refuses. It grows by the factor OpenGrowth
 	// with each open that no close separates from the last, is lengthened by a
-	// random share of itself up to OpenJitter, and never exceeds OpenMax.
+	// random share of itself up to OpenJitter, and never exceeds OpenMax. Growth
+	// leaves room for the jitter below OpenMax, or a fleet whose breakers have all
+	// grown up to it would come back as one.
 	Open, OpenMax          time.Duration
 	OpenGrowth, OpenJitter float64
 
@@ -145,14 +147,14 @@ func (r *Rules) openFor(nth int, after time.Duration, u float64) time.Duration {
 	if r.OpenMax > 0 {
 		limit = float64(r.OpenMax)
 	}
-	d := float64(max(r.Open, 0))
-	for i := 1; i < nth && r.OpenGrowth > 1 && d > 0 && d < limit; i++ {
-		d = float64(d * r.OpenGrowth)
+	jitter := max(r.OpenJitter, 0)
+	first := float64(max(r.Open, 0))
+	grown := max(first, float64(limit/(1+jitter)))
+	d := first
+	for i := 1; i < nth && r.OpenGrowth > 1 && d > 0 && d < grown; i++ {
+		d = min(float64(d*r.OpenGrowth), grown)
 	}
-	d = max(d, float64(after))
-	if r.OpenJitter > 0 {
-		d = float64(d * (1 + float64(r.OpenJitter*u)))
-	}
+	d = float64(max(d, float64(after)) * (1 + float64(jitter*u)))
 	if d = min(d, limit); d >= math.MaxInt64 {
 		return math.MaxInt64
 	}
