@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -34,22 +35,76 @@ func eager() policy.Policy {
 // with returns p, changed.
 func with(p policy.Policy, change func(*policy.Policy)) policy.Policy { change(&p); return p }
 
+// bubble is t.Run with a time of its own.
+func bubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
 // site is a real server that counts its connections.
 type site struct {
 	*httptest.Server
 	conns, requests atomic.Int32
+	dial            func(context.Context, string, string) (net.Conn, error) // nil: of the machine's network
 }
 
-func serve(t testing.TB, h http.HandlerFunc) *site {
-	return start(t, h, (*httptest.Server).Start)
-}
+func serve(t testing.TB, h http.HandlerFunc) *site { return start(t, h, (*site).Start) }
 
 // serveH2 is serve with TLS and HTTP/2.
-func serveH2(t testing.TB, h http.HandlerFunc) *site {
-	return start(t, h, func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
+func serveH2(t testing.TB, h http.HandlerFunc) *site { return start(t, h, (*site).startH2) }
+
+// servePiped is serve for a bubble: its connections are pipes, so that time passes
+// only while everybody waits for it.
+func servePiped(t testing.TB, h http.HandlerFunc) *site {
+	return start(t, h, func(s *site) { s.pipe(); s.Start() })
 }
 
-func start(t testing.TB, h http.HandlerFunc, begin func(*httptest.Server)) *site {
+// servePipedH2 is serveH2 for a bubble.
+func servePipedH2(t testing.TB, h http.HandlerFunc) *site {
+	return start(t, h, func(s *site) { s.pipe(); s.startH2() })
+}
+
+func (s *site) startH2() { s.EnableHTTP2 = true; s.StartTLS() }
+
+func (s *site) pipe() {
+	p := &pipes{Listener: s.Listener, conns: make(chan net.Conn), closed: make(chan struct{})}
+	s.Listener, s.dial = p, p.dial
+	p.Listener.Close() // it lends its address only
+}
+
+// pipes is a listener that is reached by its dial.
+type pipes struct {
+	net.Listener
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept waits for a dial.
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept and dial.
+func (p *pipes) Close() error { p.once.Do(func() { close(p.closed) }); return nil }
+
+func start(t testing.TB, h http.HandlerFunc, begin func(*site)) *site {
 	s := new(site)
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
@@ -60,7 +115,7 @@ func start(t testing.TB, h http.HandlerFunc, begin func(*httptest.Server)) *site
 			s.conns.Add(1)
 		}
 	}
-	begin(s.Server)
+	begin(s)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -70,6 +125,9 @@ func base(t testing.TB, s *site) *http.Transport {
 	tr := &http.Transport{MaxIdleConnsPerHost: 100}
 	if s != nil && s.TLS != nil {
 		tr = s.Client().Transport.(*http.Transport).Clone()
+	}
+	if s != nil && s.dial != nil {
+		tr.DialContext = s.dial
 	}
 	t.Cleanup(tr.CloseIdleConnections)
 	return tr

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -147,31 +148,30 @@ func TestADialErrorAfterAHiddenSendIsInDoubt(t *testing.T) {
 
 // What never left may be repeated whatever it is, and nothing happened (C66).
 func TestNeverSentIsProved(t *testing.T) {
-	mute, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never speaks
-	if err != nil {
-		t.Fatal(err)
+	// net/http lets a dial that nobody waits for run on, until the test is over.
+	hang := func(over context.Context) (net.Conn, error) { <-over.Done(); return nil, over.Err() }
+	mute := func(over context.Context) (net.Conn, error) { // nobody speaks at the other end
+		c, _ := net.Pipe()
+		context.AfterFunc(over, func() { c.Close() })
+		return c, nil
 	}
-	t.Cleanup(func() { mute.Close() })
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free.Close()        // nobody listens there now
-	over := t.Context() // net/http lets a dial that nobody waits for run on
-	hang := func(context.Context, string, string) (net.Conn, error) { <-over.Done(); return nil, over.Err() }
 	tests := []struct {
 		name string
 		url  string
+		dial func(over context.Context) (net.Conn, error)
 		base *http.Transport
 	}{
-		{"nobody listens", "http://" + free.Addr().String(), &http.Transport{}},
-		{"the TLS handshake takes too long", "https://" + mute.Addr().String(), &http.Transport{TLSHandshakeTimeout: 10 * time.Millisecond}},
-		{"the TLS handshake for HTTP/2 takes too long", "https://" + mute.Addr().String(), &http.Transport{TLSHandshakeTimeout: 10 * time.Millisecond, ForceAttemptHTTP2: true}},
-		{"the attempt ends while dialling", "http://x", &http.Transport{DialContext: hang}},
-		{"the attempt ends in the TLS handshake", "https://" + mute.Addr().String(), &http.Transport{ForceAttemptHTTP2: true}},
+		{"nobody listens", "http://" + deserted(t), nil, &http.Transport{}},
+		{"the TLS handshake takes too long", "https://x", mute, &http.Transport{TLSHandshakeTimeout: 10 * time.Millisecond}},
+		{"the TLS handshake for HTTP/2 takes too long", "https://x", mute, &http.Transport{TLSHandshakeTimeout: 10 * time.Millisecond, ForceAttemptHTTP2: true}},
+		{"the attempt ends while dialling", "http://x", hang, &http.Transport{}},
+		{"the attempt ends in the TLS handshake", "https://x", mute, &http.Transport{ForceAttemptHTTP2: true}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		bubble(t, tt.name, func(t *testing.T) {
+			if over := t.Context(); tt.dial != nil {
+				tt.base.DialContext = func(context.Context, string, string) (net.Conn, error) { return tt.dial(over) }
+			}
 			var events gabiontest.Recorder
 			p := with(eager(), func(p *policy.Policy) { p.Timeout.Attempt = 50 * time.Millisecond })
 			c, d := client(t, p, tt.base, gabion.WithObserver(&events))
@@ -186,9 +186,60 @@ func TestNeverSentIsProved(t *testing.T) {
 	}
 }
 
+// An attempt whose time is up before its request is handed on sends nothing either,
+// though net/http then looks for no connection. Here the observer takes that long; a
+// busy machine may too.
+func TestTooLateToBeSentIsProved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events gabiontest.Recorder
+		slow := observer(func(e gabion.Event) {
+			if e.Kind == policy.AttemptSent {
+				time.Sleep(time.Second)
+			}
+		})
+		p := with(eager(), func(p *policy.Policy) { p.Timeout.Attempt = 50 * time.Millisecond })
+		s := servePiped(t, func(http.ResponseWriter, *http.Request) {})
+		c, d := client(t, p, base(t, s), gabion.WithObserver(&events), gabion.WithObserver(slow))
+		body := &watchedBody{Reader: strings.NewReader("charge")}
+		req := request(t, "POST", s.URL, "")
+		req.Body, req.ContentLength = body, -1
+		_, err := c.Do(req)
+		events.WantAttempts(t, 3)
+		gabiontest.WantReason(t, err, gabion.AttemptsExhausted)
+		if gabion.EffectOf(err) != gabion.NoEffect || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("nothing was sent, but the error says %v", err)
+		}
+		if body.closed.Load() != 1 || s.requests.Load() != 0 {
+			t.Errorf("%d requests, the body was closed %d times", s.requests.Load(), body.closed.Load())
+		}
+		gabiontest.NothingHeld(t, d)
+	})
+}
+
+type observer func(gabion.Event)
+
+// Observe implements gabion.Observer.
+func (o observer) Observe(_ context.Context, e gabion.Event) { o(e) }
+
+// deserted returns an address where nobody listens, nor can while the test runs: it
+// is that of the caller's end of a connection.
+func deserted(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.LocalAddr().String()
+}
+
 // Once the headers went out nothing is proved, on either protocol.
 func TestSentWithoutAnAnswerIsInDoubt(t *testing.T) {
-	for name, start := range map[string]func(testing.TB, http.HandlerFunc) *site{"HTTP/1": serve, "HTTP/2": serveH2} {
+	for name, start := range map[string]func(testing.TB, http.HandlerFunc) *site{"HTTP/1": servePiped, "HTTP/2": servePipedH2} {
 		for how, h := range map[string]http.HandlerFunc{
 			"hung": func(w http.ResponseWriter, r *http.Request) {
 				io.Copy(io.Discard, r.Body)
@@ -196,8 +247,7 @@ func TestSentWithoutAnAnswerIsInDoubt(t *testing.T) {
 			},
 			"aborted": func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
 		} {
-			t.Run(name+" "+how, func(t *testing.T) {
-				t.Parallel()
+			bubble(t, name+" "+how, func(t *testing.T) {
 				s := start(t, h)
 				p := with(eager(), func(p *policy.Policy) { p.Timeout.Attempt = 100 * time.Millisecond })
 				c, _ := client(t, p, base(t, s))

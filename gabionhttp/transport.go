@@ -241,6 +241,11 @@ func (c *exchange) send(ctx context.Context) (*flight, error) {
 	if err := c.body.attach(out); err != nil {
 		return f, classify.NotSent(err)
 	}
+	if ctx.Err() != nil { // net/http would not even look for a connection, which is what proves it elsewhere
+		closeBody(out)
+		c.status.Store(0)
+		return f, classify.NotSent(timedOut(ctx, context.Cause(ctx)))
+	}
 	f.guard(out)
 	resp, err := c.t.base().RoundTrip(out)
 	f.land(err)

@@ -238,10 +238,9 @@ func TestBodiesThatFail(t *testing.T) {
 			return drain(r)
 		}, 0, nil},
 	}
-	for proto, start := range map[string]func(testing.TB, http.HandlerFunc) *site{"HTTP/1": serve, "HTTP/2": serveH2} {
+	for proto, start := range map[string]func(testing.TB, http.HandlerFunc) *site{"HTTP/1": servePiped, "HTTP/2": servePipedH2} {
 		for _, tt := range tests {
-			t.Run(proto+" "+tt.name, func(t *testing.T) {
-				t.Parallel()
+			bubble(t, proto+" "+tt.name, func(t *testing.T) {
 				s := start(t, tt.serve)
 				p := with(eager(), func(p *policy.Policy) { p.Breaker.Off, p.Timeout.Attempt = false, 100*time.Millisecond })
 				c, d := client(t, p, base(t, s))
