@@ -237,12 +237,28 @@ func TestNoLeaksFailsWhenAGoroutineIsLeft(t *testing.T) {
 		wantSaid(t, judge(func(j *judged) {
 			gabiontest.NoLeaks(j)
 			wg.Go(func() { <-release })
-		}), "at the end")
+		}), "1 goroutines were started")
 		close(release)
 		wg.Wait()
 		wantSaid(t, judge(func(j *judged) {
 			gabiontest.NoLeaks(j)
 			wg.Go(func() { time.Sleep(time.Second) }) // needs a moment
 		}), "")
+	})
+}
+
+// A goroutine that is there at the start and ends, as that of the test before may,
+// makes no room for one that is left.
+func TestNoLeaksSeesAGoroutineInThePlaceOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end, release := make(chan struct{}), make(chan struct{})
+		go func() { <-end }()
+		wantSaid(t, judge(func(j *judged) {
+			gabiontest.NoLeaks(j)
+			close(end)
+			synctest.Wait()
+			go func() { <-release }()
+		}), "1 goroutines were started")
+		close(release)
 	})
 }
