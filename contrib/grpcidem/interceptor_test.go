@@ -179,29 +179,33 @@ func TestConcurrentDuplicates(t *testing.T) {
 
 // A client that goes does not stop the method, and finds the answer when it is back.
 func TestClientGoes(t *testing.T) {
-	for name, leave := range map[string]func(context.Context) (context.Context, context.CancelFunc){
-		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, 50*time.Millisecond)
+	for name, leave := range map[string]func(ctx context.Context, begun <-chan struct{}, patience time.Duration) (context.Context, context.CancelFunc){
+		"deadline": func(ctx context.Context, _ <-chan struct{}, patience time.Duration) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, patience)
 		},
-		"cancel": func(ctx context.Context) (context.Context, context.CancelFunc) {
+		"cancel": func(ctx context.Context, begun <-chan struct{}, _ time.Duration) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
-			time.AfterFunc(50*time.Millisecond, cancel)
+			go func() { <-begun; cancel() }()
 			return ctx, cancel
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, Options{})
-			gone, ended := make(chan struct{}), make(chan error, 1)
+			s := start(t, Options{}, keepsContext)
+			begun, gone, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			s.work = func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				close(begun)
 				<-gone
-				time.Sleep(50 * time.Millisecond) // for the server to hear of it
+				<-clients(ctx).Done()
 				ended <- ctx.Err()
 				return pays(ctx, r)
 			}
-			ctx, cancel := leave(t.Context())
-			defer cancel()
-			if a := s.sendTo(ctx, unaryCall, order("x"), MetadataKey, "k"); a.status.Code() == codes.OK {
-				t.Error("the client did not go")
+			// A call that ends before its method begins leaves nothing to be stopped.
+			for patience := 50 * time.Millisecond; !closed(begun); patience *= 2 {
+				ctx, cancel := leave(t.Context(), begun, patience)
+				if a := s.sendTo(ctx, unaryCall, order("x"), MetadataKey, "k"); a.status.Code() == codes.OK && !a.replayed() {
+					t.Error("the client did not go")
+				}
+				cancel()
 			}
 			close(gone)
 			if err := <-ended; err != nil {
@@ -218,6 +222,27 @@ func TestClientGoes(t *testing.T) {
 			}
 			s.wantRuns(1)
 		})
+	}
+}
+
+// clientsContext is the key of the context that ends when the client goes.
+type clientsContext struct{}
+
+// keepsContext is an outer interceptor that keeps that context.
+func keepsContext(ctx context.Context, r any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	return next(context.WithValue(ctx, clientsContext{}, ctx), r)
+}
+
+func clients(ctx context.Context) context.Context {
+	return ctx.Value(clientsContext{}).(context.Context)
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

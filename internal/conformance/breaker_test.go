@@ -181,7 +181,7 @@ func halfOpenCases() []Case {
 			Calls:  []Call{call(0, down(1500*ms)), call(1, down(ms)), call(1200*ms, ok(s)), call(3*s, ok(ms))}},
 		{ID: "F3", Fact: "a call that waits for its slot holds no probe",
 			Policy: with(probing(policy.Breaker{Probes: 1}), func(p *policy.Policy) {
-				p.Bulkhead, p.Timeout = policy.Bulkhead{Limit: 1, QueueTimeout: policy.Off}, policy.Timeout{Call: 30 * s, Attempt: 3 * s}
+				p.Bulkhead, p.Timeout = policy.Bulkhead{Limit: 1, QueueTimeout: policy.Off}, policy.Timeout{Call: 30 * s, Attempt: 3500 * ms}
 			}),
 			Calls: []Call{call(0, ok(3*s)), call(1500*ms, ok(ms)), call(1501*ms, ok(ms))},
 			Hands: []Hand{move(10*ms, (*breaker.Breaker).Trip)}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "write testdata/decisions.txt and docs/conformance.md anew")
@@ -54,6 +55,27 @@ func TestTheOriginOfTimeDecidesNothing(t *testing.T) {
 		}
 		if err := same(here.Log, there.Log); err != nil {
 			t.Errorf("%s: %v", c.name(), err)
+		}
+	}
+}
+
+// TestNoCaseDependsOnTheOrderInAnInstant runs the cases of few calls in other orders:
+// a live program takes what happens in one instant in any.
+func TestNoCaseDependsOnTheOrderInAnInstant(t *testing.T) {
+	for _, c := range Cases() {
+		first := World{}.Run(&c).Log
+		if len(first) > 60 {
+			continue // crowds, whose members are alike
+		}
+		for order := range uint64(10) {
+			w := World{Orders: map[time.Duration]uint64{}}
+			for _, line := range first {
+				w.Orders[line.At] = order + 1
+			}
+			if err := same(first, w.Run(&c).Log); err != nil {
+				t.Errorf("%s: in another order %v", c.name(), err)
+				break
+			}
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // One short run, looked at from all sides. Nothing here depends on how fast the
-// machine is.
+// machine is: one that is too busy starts fewer calls, and the report says so.
 func TestRunAsJSON(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -37,9 +37,10 @@ func TestRunAsJSON(t *testing.T) {
 		t.Fatalf("got %+v", r)
 	}
 	calls := len(Orders(3, NewPlan(5*time.Second).Busy()))
+	busy := r.LateP99 > lateEnough || r.Left > 0
 	for i, name := range []string{"hand-written", "library", "gabion"} {
 		c := r.Clients[i]
-		if c.Name != name || c.Calls != calls {
+		if c.Name != name || c.Calls > calls || c.Calls < calls && !busy {
 			t.Errorf("client %d is %s with %d calls, want %s with %d", i, c.Name, c.Calls, name, calls)
 		}
 		addsUp(t, c)
@@ -89,7 +90,7 @@ func agrees(t *testing.T, c ClientReport, dir string) {
 			doubles, extra = doubles+1, extra+n-1
 		}
 	}
-	if len(times) == 0 || doubles != c.DoubleCharges || extra != c.ExtraCharges {
+	if doubles != c.DoubleCharges || extra != c.ExtraCharges {
 		t.Errorf("%s: the ledger has %d orders, %d doubles and %d too many; the report says %d and %d", c.Name, len(times), doubles, extra, c.DoubleCharges, c.ExtraCharges)
 	}
 }
@@ -113,16 +114,29 @@ func TestRunForPeople(t *testing.T) {
 
 func TestInterruptedRunReportsWhatItSaw(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { defer cancel(); charged(ctx, dir) }()
 	var stdout, stderr bytes.Buffer
-	code := Main(ctx, []string{"--seconds", "60", "--json"}, &stdout, &stderr)
+	code := Main(ctx, []string{"--seconds", "60", "--json", "--ledgers", dir}, &stdout, &stderr)
 	var r Report
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if code != exitInterrupted || !r.Interrupted || r.Clients[0].Calls == 0 || r.Clients[0].Calls != r.Clients[2].Calls {
+	if code != exitInterrupted || !r.Interrupted || r.Clients[0].Calls == 0 || r.Clients[0].Calls != r.Clients[2].Calls && r.Left == 0 {
 		t.Errorf("exit code %d, %+v", code, r)
+	}
+}
+
+// charged returns when something is in a ledger, or ctx ends.
+func charged(ctx context.Context, dir string) {
+	for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		files, _ := filepath.Glob(filepath.Join(dir, "run-*", "*.ledger"))
+		for _, name := range files {
+			if f, err := os.Stat(name); err == nil && f.Size() > 0 {
+				return
+			}
+		}
 	}
 }
 
