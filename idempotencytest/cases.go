@@ -3,7 +3,6 @@ package idempotencytest
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -293,13 +292,12 @@ func racers(b *bench) {
 func expiredOnce(b *bench) {
 	var all []idempotency.Claim
 	for range 10 {
-		c := b.claim(idempotency.Reexecute, short)
-		c.Retention = short
-		a := b.want(c, idempotency.Run)
-		if rand.IntN(2) == 0 {
-			b.apply(ref(c, a), complete("x"))
-		}
-		all = append(all, c)
+		lost, done := b.claim(idempotency.Reexecute, short), b.claim(idempotency.Reexecute, long)
+		lost.Retention, done.Retention = short, short
+		b.want(lost, idempotency.Run)
+		a := b.want(done, idempotency.Run)
+		b.apply(ref(done, a), complete("x"))
+		all = append(all, lost, done)
 	}
 	b.pass()
 	for _, c := range all {

@@ -5,5 +5,7 @@
 //		idempotencytest.Run(t, func(t testing.TB) idempotency.Store { return open(t) })
 //	}
 //
+// [RunTx] is for stores that commit effects as well.
+//
 // Letters and numbers in the tests' names are those of docs/idempotency.md.
 package idempotencytest

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,12 +13,29 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testproxy"
 )
 
 const (
 	partLease = 250 * time.Millisecond
 	partCall  = 200 * time.Millisecond // how long a process waits for the store
 )
+
+// What a network does to what passes it.
+var (
+	whole = testproxy.Fault{}
+	cut   = testproxy.Fault{Down: true}
+	mute  = testproxy.Fault{Requests: testproxy.Hold} // nothing reaches the server; it does later
+	deaf  = testproxy.Fault{Replies: testproxy.Hold}  // nothing comes back from the server; it does later
+	reset = testproxy.Fault{Replies: testproxy.Break} // the server gets what was sent, and instead of its answer the connection breaks
+)
+
+func newProxy(t testing.TB, url string) *testproxy.Proxy {
+	t.Helper()
+	return testproxy.New(t, strings.TrimPrefix(url, scheme))
+}
+
+const scheme = "nats://"
 
 // A witness knows what really happened.
 type witness struct {
@@ -94,7 +112,7 @@ func TestPartitions(t *testing.T) {
 	slots := make(chan struct{}, 10)
 	var all sync.WaitGroup
 	for n := range episodes {
-		fault, g := []fault{cut, mute, deaf, reset}[n%4], idempotency.Guarantee(n/4%2)
+		fault, g := []testproxy.Fault{cut, mute, deaf, reset}[n%4], idempotency.Guarantee(n/4%2)
 		buffer := []int{-1, 8 << 20}[n/8%2] // what nats.go keeps for reconnects
 		all.Go(func() {
 			slots <- struct{}{}
@@ -105,7 +123,7 @@ func TestPartitions(t *testing.T) {
 	all.Wait()
 }
 
-func episode(t *testing.T, url string, direct *Store, f fault, g idempotency.Guarantee, buffer int) {
+func episode(t *testing.T, url string, direct *Store, f testproxy.Fault, g idempotency.Guarantee, buffer int) {
 	p := newProxy(t, url)
 	seen := &witness{effects: map[int64]int{}, acked: map[int64]bool{}, bodies: map[string]bool{}}
 	c := idempotency.Claim{ID: idempotency.IDOf("episode", t.Name()), Guarantee: g, Lease: partLease, Retention: time.Hour}
@@ -114,7 +132,7 @@ func episode(t *testing.T, url string, direct *Store, f fault, g idempotency.Gua
 	for n := range 4 {
 		s := direct // one of them is on the server's side
 		if n > 0 {
-			s = mustOpen(t, connect(t, p.url(), nats.ReconnectBufSize(buffer), nats.Timeout(time.Second)), Options{})
+			s = mustOpen(t, connect(t, scheme+p.Addr, nats.ReconnectBufSize(buffer), nats.Timeout(time.Second)), Options{})
 		}
 		processes = append(processes, process{store: s, seen: seen, claim: c})
 	}
@@ -129,9 +147,9 @@ func episode(t *testing.T, url string, direct *Store, f fault, g idempotency.Gua
 	}
 	for range 2 {
 		<-time.After(rand.N(partLease / 2))
-		p.set(f)
+		p.Set(f)
 		<-time.After(rand.N(2 * partLease))
-		p.set(none)
+		p.Set(whole)
 	}
 	all.Wait()
 	<-time.After(partLease + time.Second)
@@ -187,9 +205,9 @@ func (w *witness) check(t *testing.T, g idempotency.Guarantee, a idempotency.Ans
 
 // late lets one call time out while nothing reaches the server, and returns what
 // lets its publish arrive.
-func late(t *testing.T, p *proxy, call func(context.Context) error) {
+func late(t *testing.T, p *testproxy.Proxy, call func(context.Context) error) {
 	t.Helper()
-	p.set(mute)
+	p.Set(mute)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := call(ctx); err == nil {
@@ -199,9 +217,9 @@ func late(t *testing.T, p *proxy, call func(context.Context) error) {
 
 // settle waits until what was held back has been dealt with by the server: what is
 // asked afterwards on the same connection is answered after it.
-func settle(t *testing.T, p *proxy, s *Store) {
+func settle(t *testing.T, p *testproxy.Proxy, s *Store) {
 	t.Helper()
-	p.set(none)
+	p.Set(whole)
 	if _, err := s.stream.Info(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +228,7 @@ func settle(t *testing.T, p *proxy, s *Store) {
 func TestPublishesThatArriveLate(t *testing.T) {
 	url := serve(t, settings{Lazy: true}).ClientURL()
 	p := newProxy(t, url)
-	far, near := mustOpen(t, connect(t, p.url()), Options{}), mustOpen(t, connect(t, url), Options{})
+	far, near := mustOpen(t, connect(t, scheme+p.Addr), Options{}), mustOpen(t, connect(t, url), Options{})
 	body := func(s *Store, c idempotency.Claim) string {
 		c.Owner[14]++
 		return string(want(t, s, c, idempotency.Replay).Record.Result.Body)
@@ -240,7 +258,7 @@ func TestPublishesThatArriveLate(t *testing.T) {
 		a := want(t, far, c, idempotency.Run)
 		ref := idempotency.Ref{ID: c.ID, Token: a.Record.Token}
 		late(t, p, func(ctx context.Context) error { return far.Apply(ctx, ref, done("far")) })
-		<-time.After(150 * time.Millisecond)
+		pass(t, near, 150*time.Millisecond) // far's clock may be ahead of near's
 		c.Owner[15]++
 		apply(t, near, c, want(t, near, c, idempotency.Run), done("near"))
 		settle(t, p, far)
@@ -271,10 +289,10 @@ func TestPublishesThatArriveLate(t *testing.T) {
 func TestNothingIsKeptForReconnects(t *testing.T) {
 	url := serve(t, settings{Lazy: true}).ClientURL()
 	p := newProxy(t, url)
-	js := connect(t, p.url(), nats.ReconnectBufSize(8<<20))
+	js := connect(t, scheme+p.Addr, nats.ReconnectBufSize(8<<20))
 	far, near := mustOpen(t, js, Options{}), mustOpen(t, connect(t, url), Options{})
 	c := claimOf("k", idempotency.Hold, time.Minute)
-	p.set(cut)
+	p.Set(cut)
 	for limit := time.Now().Add(10 * time.Second); js.Conn().IsConnected(); <-time.After(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("still connected")
@@ -283,7 +301,7 @@ func TestNothingIsKeptForReconnects(t *testing.T) {
 	if _, err := far.Begin(t.Context(), c); !errors.Is(err, nats.ErrDisconnected) {
 		t.Errorf("%v", err)
 	}
-	p.set(none)
+	p.Set(whole)
 	for limit := time.Now().Add(10 * time.Second); !js.Conn().IsConnected(); <-time.After(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("not connected")

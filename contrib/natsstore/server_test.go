@@ -291,6 +291,21 @@ func want(t testing.TB, s *Store, c idempotency.Claim, d idempotency.Decision) i
 	return a
 }
 
+// pass waits until d is over by the judgement of s, which gives others what it does not
+// know of the time.
+func pass(t testing.TB, s *Store, d time.Duration) {
+	t.Helper()
+	now := func() moment {
+		m, err := s.now(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for end := now().late.Add(d); now().early < end; <-time.After(time.Millisecond) {
+	}
+}
+
 func apply(t testing.TB, s *Store, c idempotency.Claim, a idempotency.Answer, ch idempotency.Change) {
 	t.Helper()
 	if err := s.Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: a.Record.Token}, ch); err != nil {

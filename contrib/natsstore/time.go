@@ -83,18 +83,29 @@ func info(stream jetstream.Stream) func(context.Context) (time.Time, error) {
 	}
 }
 
+// start asks for the first time. A slow answer is as good as none while another is
+// quicker.
 func (c *serverClock) start(ctx context.Context) error {
-	for n := range firstAsks {
+	var slow error
+	known := false
+	for range firstAsks {
 		s, err := c.sample(ctx)
-		if err != nil {
+		switch {
+		case errors.Is(err, errSlow):
+			slow = err
+		case err != nil:
 			return err
+		case !known || s.took < c.last.took:
+			c.last, known = s, true
 		}
-		if n == 0 || s.took < c.last.took {
-			c.last = s
-		}
+	}
+	if !known {
+		return slow
 	}
 	return nil
 }
+
+var errSlow = errors.New("too long to know the time by it")
 
 func (c *serverClock) sample(ctx context.Context) (sample, error) {
 	sent := c.read()
@@ -105,7 +116,7 @@ func (c *serverClock) sample(ctx context.Context) (sample, error) {
 	}
 	s := sample{back, back.mono - sent.mono, clock.Instant(t.UnixNano())}
 	if s.took > slowest {
-		return s, fmt.Errorf("read the server's clock: the answer took %v, too long to know the time by it", s.took)
+		return s, fmt.Errorf("read the server's clock: the answer took %v, %w", s.took, errSlow)
 	}
 	return s, nil
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,28 +37,14 @@ func connectTo(t testing.TB, config *pgxpool.Config) *pgxpool.Pool {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if n := pool.Stat().AcquiredConns(); n != 0 && !t.Failed() {
-			t.Errorf("%d connections were not given back", n)
+		for limit := time.Now().Add(30 * time.Second); pool.Stat().AcquiredConns() != 0 && !t.Failed(); time.Sleep(time.Millisecond) {
+			if time.Now().After(limit) { // a broken one is closed on a goroutine of the pool's
+				t.Errorf("%d connections were not given back", pool.Stat().AcquiredConns())
+			}
 		}
 		pool.Close()
 	})
 	return pool
-}
-
-// noLeaks fails the test when goroutines are left. It is called first, so that it looks
-// last.
-func noLeaks(t testing.TB) {
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() {
-		for range 200 {
-			if runtime.NumGoroutine() <= before {
-				return
-			}
-			time.Sleep(10 * time.Millisecond) // connections end on their own time
-		}
-		buf := make([]byte, 1<<16)
-		t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
-	})
 }
 
 func open(t testing.TB, pool *pgxpool.Pool, table string) *Store {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 // A record that expires as it is written would let the work run at each call.
 func TestClaimWithoutRetentionIsRefused(t *testing.T) {
-	noLeaks(t)
+	gabiontest.NoLeaks(t)
 	pool := connect(t, testservers.Postgres(t), 4)
 	s := newShop(t, pool, open(t, pool, "records"))
 	c := claimOf("k")
@@ -38,7 +39,7 @@ func TestClaimWithoutRetentionIsRefused(t *testing.T) {
 // COMMIT checks what was deferred. That a row of the work's was there before is not a
 // conflict about the record: nobody asks for the work again.
 func TestDeferredViolationIsTheWorksError(t *testing.T) {
-	noLeaks(t)
+	gabiontest.NoLeaks(t)
 	pool := connect(t, testservers.Postgres(t), 4)
 	s := newShop(t, pool, open(t, pool, "records"))
 	s.exec("CREATE TABLE orders (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
+	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/idempotencytest"
@@ -22,7 +23,7 @@ import (
 // The suite: at the isolation levels that differ, over the protocol that needs least of
 // a pooler, and without what the store remembers.
 func TestConformance(t *testing.T) {
-	noLeaks(t)
+	gabiontest.NoLeaks(t)
 	dsn := testservers.Postgres(t)
 	for _, c := range []struct {
 		name, level string

@@ -8,12 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 // A cutAfter loses the reply of the command after the next n.
 type cutAfter struct {
-	l *link
+	p *testproxy.Proxy
 	n int
 }
 
@@ -26,7 +27,7 @@ func (h *cutAfter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 func (h *cutAfter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if h.n == 0 {
-			h.l.set(cut)
+			h.p.Set(cut)
 		}
 		h.n--
 		return next(ctx, cmd)
@@ -39,8 +40,8 @@ func TestLostRecoverReply(t *testing.T) {
 	addr := testservers.Redis(t)
 	for name, retries := range map[string]int{"go-redis repeats it": 3, "the caller repeats it": -1} {
 		t.Run(name, func(t *testing.T) {
-			l := newLink(t, addr, 0)
-			s := via(t, l, retries, time.Minute)
+			p := testproxy.New(t, addr)
+			s := via(t, p, retries, time.Minute)
 			c := claimOf("recover " + name)
 			c.Recover = true
 			a, err := s.Begin(t.Context(), c)
@@ -51,11 +52,11 @@ func TestLostRecoverReply(t *testing.T) {
 				t.Fatal(err)
 			}
 			c = other(c)
-			s.client.(*redis.Client).AddHook(&cutAfter{l: l, n: 1})
+			s.client.(*redis.Client).AddHook(&cutAfter{p: p, n: 1})
 			if a, err = s.Begin(t.Context(), c); (err != nil) != (retries < 0) {
 				t.Errorf("%v, %v", a.Decision, err)
 			}
-			if l.cuts.Load() != 1 {
+			if p.Struck() != 1 {
 				t.Error("no reply was lost, so this proves nothing")
 			}
 			if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/internal/testservers"
@@ -74,8 +75,11 @@ func together(t *testing.T, store *sqlstore.Store, prefix string, keys int) (ans
 				answers[n], errs[n] = store.Begin(t.Context(), hold(fmt.Sprint(prefix, n)))
 			})
 		}
-		for queuing() < keys {
-			time.Sleep(time.Millisecond)
+		for limit := time.Now().Add(time.Minute); queuing() < keys; time.Sleep(time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Errorf("%d wait for the write lock, want %d", queuing(), keys)
+				break
+			}
 		}
 	})
 	all.Wait()
@@ -173,7 +177,7 @@ func TestWorkDoesNotWaitForItself(t *testing.T) {
 }
 
 func TestNothingStaysBehind(t *testing.T) {
-	before := runtime.NumGoroutine()
+	gabiontest.NoLeaks(t)
 	db, store, err := Open(t.Context(), filepath.Join(t.TempDir(), "db"), "records")
 	if err != nil {
 		t.Fatal(err)
@@ -183,13 +187,6 @@ func TestNothingStaysBehind(t *testing.T) {
 	if _, err := store.Begin(t.Context(), hold("k")); err == nil {
 		t.Error("a claim in a closed database")
 	}
-	for range 500 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond) // database/sql's own end when they end
-	}
-	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
 func TestQueueIsBounded(t *testing.T) {

@@ -9,14 +9,44 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/idempotencytest"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
+
+func TestEffects(t *testing.T) {
+	effects := func(t testing.TB, db *sql.DB, store *sqlstore.Store) idempotencytest.Effects {
+		if _, err := db.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS effects (n integer)"); err != nil {
+			t.Fatal(err)
+		}
+		return idempotencytest.Effects{
+			Store: store,
+			Add: func(ctx context.Context) error {
+				_, err := sqlstore.From(ctx).ExecContext(ctx, "INSERT INTO effects VALUES (1)")
+				return err
+			},
+			Count: func(ctx context.Context) (n int, err error) {
+				err = db.QueryRowContext(ctx, "SELECT count(*) FROM effects").Scan(&n)
+				return n, err
+			},
+		}
+	}
+	t.Run("sqlite", func(t *testing.T) {
+		idempotencytest.RunTx(t, func(t testing.TB) idempotencytest.Effects {
+			db, store := openSQLite(t)
+			return effects(t, db, store)
+		})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		db, store := openPostgres(t, testservers.Postgres(t))
+		shared := effects(t, db, store)
+		idempotencytest.RunTx(t, func(testing.TB) idempotencytest.Effects { return shared })
+	})
+}
 
 // A shop is a database with effects to count, and a handler in guarantee tx.
 type shop struct {
@@ -34,10 +64,6 @@ func TestTx(t *testing.T) {
 		name string
 		run  func(*shop)
 	}{
-		{"24 what a response means for effects and record", responses},
-		{"26 a panic rolls back", panics},
-		{"48 nothing is seen before COMMIT", heldBack},
-		{"3 concurrent duplicates have one effect", duplicates},
 		{"47 the closure is run again", closureAgain},
 		{"a transaction of one's own", ownTransaction},
 		{"newer records are left alone", newerRecords},
@@ -109,100 +135,6 @@ func status(n int) http.HandlerFunc {
 		w.WriteHeader(n)
 		io.WriteString(w, "body")
 	}
-}
-
-func responses(s *shop) {
-	for _, c := range []struct {
-		name          string
-		work          http.HandlerFunc
-		status        int // of the first request
-		effects, runs int // after two requests
-		again         int // status of the second request
-	}{
-		{"2xx commits", status(201), 201, 1, 1, 201},
-		{"24 500 rolls back and runs again", status(500), 500, 0, 2, 500},
-		{"429 rolls back and runs again", status(429), 429, 0, 2, 429},
-		{"4xx rolls back and is kept", status(422), 422, 0, 1, 422},
-		{"4xx commits when asked", func(w http.ResponseWriter, r *http.Request) {
-			idempotency.CommitError(r.Context())
-			status(402)(w, r)
-		}, 402, 1, 1, 402},
-		{"a body that is not kept commits", func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, strings.Repeat("x", 5000))
-		}, 200, 1, 1, 409},
-		{"a body beyond all bounds rolls back", func(w http.ResponseWriter, _ *http.Request) {
-			for range 20 {
-				io.WriteString(w, strings.Repeat("x", 1000))
-			}
-		}, 503, 0, 2, 503},
-	} {
-		s.work, s.runs = c.work, 0
-		key := strings.ReplaceAll(c.name, " ", "-")
-		s.exec("DELETE FROM effects")
-		first, second := s.post(key, "x"), s.post(key, "x")
-		if first.Code != c.status || second.Code != c.again {
-			s.Errorf("%s: %d, then %d: %s", c.name, first.Code, second.Code, second.Body)
-		}
-		if replayed := second.Header().Get("Idempotent-Replayed") == "true"; replayed != (c.runs == 1 && c.again == c.status) {
-			s.Errorf("%s: replayed: %v", c.name, replayed)
-		}
-		s.wantEffects(c.effects)
-		if s.runs != c.runs {
-			s.Errorf("%s: ran %d times, want %d", c.name, s.runs, c.runs)
-		}
-		if got := s.post(key, "other").Code; c.effects == 1 && got != 422 { // 6
-			s.Errorf("%s: another request got %d", c.name, got)
-		}
-	}
-}
-
-func panics(s *shop) {
-	s.work = func(http.ResponseWriter, *http.Request) { panic("boom") }
-	func() {
-		defer func() {
-			if p := recover(); p != "boom" {
-				s.Errorf("panic %v", p)
-			}
-		}()
-		s.post("k", "x")
-	}()
-	s.wantEffects(0)
-	s.work = status(200)
-	if got := s.post("k", "x").Code; got != 200 {
-		s.Errorf("%d", got)
-	}
-	s.wantEffects(1)
-}
-
-func heldBack(s *shop) {
-	w := httptest.NewRecorder()
-	s.work = func(inner http.ResponseWriter, r *http.Request) {
-		status(201)(inner, r)
-		inner.(http.Flusher).Flush()
-		if w.Body.Len() > 0 || w.Flushed {
-			s.Error("the response left before COMMIT")
-		}
-	}
-	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x"))
-	r.Header.Set("Idempotency-Key", "k")
-	s.h.ServeHTTP(w, r)
-	if w.Code != 201 || w.Body.String() != "body" {
-		s.Errorf("%d %q", w.Code, w.Body)
-	}
-}
-
-func duplicates(s *shop) {
-	s.work = status(201)
-	var all sync.WaitGroup
-	for range 16 {
-		all.Go(func() {
-			if w := s.post("k", "x"); w.Code != 201 || w.Body.String() != "body" {
-				s.Errorf("%d %s", w.Code, w.Body)
-			}
-		})
-	}
-	all.Wait()
-	s.wantEffects(1)
 }
 
 // serialization is the error by which a database asks for the transaction again.

@@ -133,9 +133,9 @@ func (d *deathRow) dieAt(at point, together int) {
 		d.settle(d.server, died[i].request, 0)
 	})
 	d.died = append(d.died, died...)
-	if slices.ContainsFunc(died, func(x death) bool { return x.answer.undecided() }) {
+	if i := slices.IndexFunc(died, func(x death) bool { return x.answer.undecided() }); i >= 0 {
 		d.verify(d.T)
-		d.Fatalf("%v: a key is stuck", at)
+		d.Fatalf("%v: a key is stuck: %s", at, died[i].answer.said())
 	}
 }
 

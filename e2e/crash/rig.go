@@ -180,8 +180,9 @@ func (r *rig) lost(q request) {
 }
 
 // settleLimit is when a key that is still in progress counts as stuck: far more than
-// I6 allows.
-const settleLimit = 10 * time.Second
+// I6 allows, which is checked for every answer, and than a store takes to answer
+// where many rigs share a processor.
+const settleLimit = time.Minute
 
 // settle asks, again and again, until the key is not in progress. Should that be a
 // run, its work takes so long.

@@ -76,6 +76,7 @@ var plan = map[string]room{
 	"proxy": {floor: fourth},
 
 	"internal/house":       {floor: basement},
+	"internal/testproxy":   {floor: basement},
 	"internal/testservers": {floor: basement},
 	"internal/yamlstrict":  {floor: basement},
 	"internal/conformance": {floor: basement, also: []string{"policy", "classify", "breaker", "bulkhead", "clock", "chance"}}, // plays scripts on the machine
