@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"reflect"
@@ -92,6 +93,35 @@ func TestPublishedResults(t *testing.T) {
 		if !c.Pass {
 			t.Errorf("%s is %v, want %s %v ± %v", c.Name, c.Measured, c.Bound, c.Expected, c.Tolerance)
 		}
+	}
+}
+
+func TestTheDocumentsSayHowManyResultsAreCompared(t *testing.T) {
+	n := 0
+	for _, c := range checks() {
+		n += len(c.wants)
+	}
+	text, err := os.ReadFile("../../docs/lab.md")
+	if want := fmt.Sprintf("compares %d of them", n); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("docs/lab.md does not say that it %s: %v", want, err)
+	}
+}
+
+// A hedge that is never sent does no harm, and must not pass for one that is bounded.
+func TestChecksOfHedgesNeedHedges(t *testing.T) {
+	var list []check
+	for _, c := range tailChecks {
+		if c.anchor == "hedge-load" {
+			c.settings = strings.Replace(c.settings, "seconds=100", "seconds=2 hedge=1h", 1)
+			list = append(list, c)
+		}
+	}
+	cases, err := verify(t.Context(), list, nil)
+	if err != nil || len(list) != 2 {
+		t.Fatal(len(list), err)
+	}
+	if cases[0].Pass || cases[1].Pass && cases[2].Pass {
+		t.Errorf("without hedges they hold: %+v", cases)
 	}
 }
 

@@ -59,6 +59,7 @@ func TestDistributions(t *testing.T) {
 		{"log-normal by its quantiles", LogNormal(20*time.Millisecond, 300*time.Millisecond), 39.37, 20, 300, 0.06},
 		{"Pareto", Pareto(10*time.Millisecond, 3), 15, 12.6, 46.4, 0.04},
 		{"half and half", Mixture(Part{1, Constant(0)}, Part{1, Constant(10 * time.Millisecond)}), 5, math.NaN(), 10, 0.02},
+		{"three parts", Mixture(Part{50, Constant(2 * time.Millisecond)}, Part{30, Constant(10 * time.Millisecond)}, Part{20, Constant(20 * time.Millisecond)}), 8, math.NaN(), 20, 0.01},
 		{"shifted", Exponential(10 * time.Millisecond).Plus(5 * time.Millisecond), 15, 11.931, 51.05, 0.03},
 		{"quantiles", Quantiles(Point{0, time.Millisecond}, Point{0.98, 10 * time.Millisecond}, Point{0.9968, 70 * time.Millisecond}, Point{0.99999, 1800 * time.Millisecond}), 6.57, 5.59, 20.87, 0.06},
 	} {

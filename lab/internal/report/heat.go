@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/gabion-go/gabion/lab/internal/scenario"
@@ -66,7 +67,10 @@ func heatPlace(m *scenario.Map, c int) (x, w float64) {
 
 func heatCell(m *scenario.Map, cell *scenario.Cell, r, c int, y float64) []*node {
 	x, w := heatPlace(m, c)
-	p := cell.Stuck.Value
+	p, text := cell.Stuck.Value, none
+	if !math.IsNaN(p) {
+		text = strconv.FormatFloat(100*p, 'f', 0, 64) + " %"
+	}
 	class, ink := "cell", "celltext"
 	if m.Loads[c] == 1 && m.Triggers[r] == 1 {
 		class = "cell here"
@@ -78,9 +82,17 @@ func heatCell(m *scenario.Map, cell *scenario.Cell, r, c int, y float64) []*node
 		ink = "celltext half"
 	}
 	box := el("rect", "class", class, "x", percentage(x/100), "y", coordinate(y+1), "width", percentage((w-0.4)/100), "height", strconv.Itoa(cellHeight-2), "rx", "3",
-		"fill-opacity", strconv.FormatFloat(0.05+float64(0.95*max(min(p, 1), 0)), 'f', 3, 64))
-	box.add(words("title", "", fmt.Sprintf("load %s, trigger %s: stays down with %s; goodput after it %s", times(m.Loads[c]), times(m.Triggers[r]), stuckCell(cell), percent(cell.Goodput))))
-	return []*node{box, place(percentage((x+w/2)/100), y+cellHeight/2+4, "0", "middle", ink, strconv.FormatFloat(100*p, 'f', 0, 64)+" %")}
+		"fill-opacity", strconv.FormatFloat(opacity(p), 'f', 3, 64))
+	box.add(words("title", "", fmt.Sprintf("load %s, trigger %s: stays down with %s; goodput after it %s", times(m.Loads[c]), times(m.Triggers[r]), stuckCell(cell), percent(float64(cell.Goodput)))))
+	return []*node{box, place(percentage((x+w/2)/100), y+cellHeight/2+4, "0", "middle", ink, text)}
+}
+
+// opacity is that of a probability; one that is unknown has no colour.
+func opacity(p float64) float64 {
+	if math.IsNaN(p) {
+		return 0
+	}
+	return 0.05 + float64(0.95*max(min(p, 1), 0))
 }
 
 func stuckCell(c *scenario.Cell) string {

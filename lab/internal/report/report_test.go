@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/xml"
@@ -466,3 +467,45 @@ func TestHeatMapKeepsItsOrientation(t *testing.T) {
 }
 
 func share(k int) scenario.Estimate { return scenario.Estimate{Interval: stat.Share(k, 10)} }
+
+// A cell of which nothing is known says so.
+func TestAMapOfWhatIsUnknown(t *testing.T) {
+	m := &scenario.Map{Loads: []float64{1}, Triggers: []float64{4}, Replications: 3}
+	cells := [][]scenario.Cell{{{Stuck: scenario.Estimate{Interval: stat.Share(0, 0)}, Goodput: scenario.Number(math.NaN())}}}
+	var out strings.Builder
+	w := bufio.NewWriter(&out)
+	newSheet(&scenario.Study{Sides: make([]scenario.Side, 1)}).heat(m, cells, 0).write(w)
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "NaN") || !strings.Contains(text, "goodput after it –") || !strings.Contains(text, ">–<") {
+		t.Errorf("it says %s", text)
+	}
+}
+
+// What is worse is red, and what is better green.
+func TestVerdictsHaveTheirColours(t *testing.T) {
+	for verdict, want := range map[string]string{worse: "\x1b[31m  worse\x1b[0m", better: "\x1b[32m  better\x1b[0m"} {
+		s := pair()
+		for i := range s.Diffs {
+			s.Diffs[i].Verdict = verdict
+		}
+		var out bytes.Buffer
+		if err := Terminal(&out, s, Options{Width: 120, Color: true}); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s is not %q (%v)", verdict, want, err)
+		}
+	}
+}
+
+// The verdict on a small difference is not cut off.
+func TestVerdictsFitTheScreen(t *testing.T) {
+	s := pair()
+	same := scenario.Estimate{Interval: stat.Interval{Value: 0.763, Low: 0.76, High: 0.77}}
+	s.Diffs = []scenario.Diff{{
+		Key: "goodput", Name: "answered in time", Phase: "during", Unit: scenario.Share, A: same, B: same,
+		Delta: scenario.Estimate{Interval: stat.Interval{Value: -0.000136, Low: -0.001, High: 0.001}}, Verdict: "unresolved",
+	}}
+	if text := terminal(t, s, Options{Width: 80}); !strings.Contains(text, "−0.0136 pt  unresolved\n") {
+		t.Error(text)
+	}
+}

@@ -361,13 +361,13 @@ func (t *screen) differences() {
 	if len(t.Sides) < 2 || len(t.Diffs) == 0 {
 		return
 	}
-	room := max(min(t.width-56, 24), 8)
-	t.line(faint, left("B against A", room)+right("A", 17)+right("B", 17)+right("B − A", 10))
+	room := max(min(t.width-58, 24), 8) // the rest is two values of 17, a difference of 12 and a verdict of 12
+	t.line(faint, left("B against A", room)+right("A", 17)+right("B", 17)+right("B − A", 12))
 	list := t.headline()
 	for _, d := range list[:min(len(list), t.limit)] {
 		a, b, delta := t.both(d)
 		code := map[string]string{worse: red, better: green}[d.Verdict]
-		t.line("", left(oneLine(termName(d)), room)+right(a, 17)+right(b, 17)+right(delta, 10), code, "  "+oneLine(d.Verdict))
+		t.line("", left(oneLine(termName(d)), room)+right(a, 17)+right(b, 17)+right(delta, 12), code, "  "+oneLine(d.Verdict))
 	}
 	n := tally3(t.Diffs)
 	t.line(faint, fmt.Sprintf("of %s, B is worse in %d, better in %d, and unresolved in %d", counted(n[0]+n[1]+n[2], "metric"), n[0], n[1], n[2]))

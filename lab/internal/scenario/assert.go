@@ -261,11 +261,14 @@ func (a *assertion) judge(values []float64) Verdict {
 
 // middle is the mean of runs, or the median where some are infinite by nature.
 func middle(key string, values []float64) stat.Interval {
-	if key == "recovery" || key == "retry_tail" {
+	if byMedian(key) {
 		return stat.Median(values)
 	}
 	return stat.Mean(values)
 }
+
+// byMedian reports whether some values of a metric are infinite by nature.
+func byMedian(key string) bool { return key == "recovery" || key == "retry_tail" }
 
 func (a *assertion) holds(i stat.Interval) Holds {
 	x := a.value

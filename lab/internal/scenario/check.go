@@ -173,6 +173,9 @@ func (r *reader) fleet(name string, node yamlstrict.Node) {
 		it.need("trace", "write when calls are made, such as trace: [0s, 10ms]")
 		it.never("in a trace", "rate", "load", "daily", "even", "think", "spread")
 	}
+	if f.Shared > 1 {
+		it.never("for clients that share what they know", "session")
+	}
 	if !slices.IsSorted(f.Trace) {
 		it.fail("trace", "trace does not rise", "write times in their order")
 	}

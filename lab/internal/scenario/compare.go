@@ -23,8 +23,12 @@ func diffs(a, b *Side) []Diff {
 
 func pairs(phase string, a, b []Metric) (all []Diff) {
 	for i := range a {
-		x, y := finite(a[i].Values, b[i].Values)
-		delta, verdict := stat.Paired(x, y, a[i].More, worth[a[i].Unit])
+		x, y := known(a[i].Values, b[i].Values)
+		compare := stat.Paired
+		if byMedian(a[i].Key) {
+			compare = stat.PairedMedian
+		}
+		delta, verdict := compare(x, y, a[i].More, worth[a[i].Unit])
 		all = append(all, Diff{
 			Key: a[i].Key, Of: a[i].Of, Name: a[i].Name, Phase: phase, Unit: a[i].Unit, A: a[i].Mean, B: b[i].Mean,
 			Delta: estimate(delta), Verdict: verdict.String(),
@@ -33,11 +37,10 @@ func pairs(phase string, a, b []Metric) (all []Diff) {
 	return all
 }
 
-// finite returns the pairs of which both are numbers.
-func finite(a, b []Number) (x, y []float64) {
+// known returns the pairs of which both are known; what never came is.
+func known(a, b []Number) (x, y []float64) {
 	for i := range a {
-		p, q := float64(a[i]), float64(b[i])
-		if !math.IsNaN(p-q) && !math.IsInf(p-q, 0) {
+		if p, q := float64(a[i]), float64(b[i]); !math.IsNaN(p) && !math.IsNaN(q) {
 			x, y = append(x, p), append(y, q)
 		}
 	}

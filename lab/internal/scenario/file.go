@@ -163,6 +163,7 @@ func (r *reader) read() {
 		return // assertions name what may have gone missing
 	}
 	r.bounds()
+	r.effects(&d)
 	r.many("assert", len(d.Assert))
 	r.words.know(r.file)
 	for _, node := range d.Assert {

@@ -107,6 +107,16 @@ func TestImpossibleValuesAreRefusedWithTheirPlace(t *testing.T) {
 		{"a map of one axis", "assert:", "map: {load: [100%]}\nassert:", "12:1", "map wants load and trigger"},
 		{"loads that fall", "rate: 50/s", "rate: 50/s, load: [{at: 20s, rate: 1/s}, {at: 10s, rate: 1/s}]", "5:67", "it begins before 20s"},
 		{"a load of two minds", "rate: 50/s", "rate: 50/s, load: [{at: 20s, rate: 1/s, times: 2}]", "5:68", "either rate or times"},
+		{"a service that nobody calls", service, service + "\n  cache: {time: 1ms}", "8:3", "nobody calls cache"},
+		{"services that only call each other", service, service + "\n  a: {calls: [{to: b}]}\n  b: {time: 1ms}", "8:3", "nobody calls a"},
+		{"expired work that nobody can know of", "queue: 10", "queue: 10, drop_expired: true", "7:45", "no call of it sends its deadline along"},
+		{"keys that nobody sends", "queue: 10", "queue: 10, honours_keys: true", "7:45", "no call of it has a key"},
+		{"a skew that nobody notices", fault, "{kind: clock_skew, service: db, at: 20s, for: 10s, add: 1s}", "11:12", "clock_skew means nothing while no call of db"},
+		{"a crowd of work that takes no time", service, "{workers: 4, crowd: 1%}", "7:27", "crowd means nothing for work that takes no time"},
+		{"no time that is slow", service + "\npolicies:\n  db: {safe: true}\nfaults:\n  - " + fault, "{workers: 4}\npolicies:\n  db: {safe: true}\nfaults:\n  - {kind: slow, service: db, at: 20s, for: 10s, factor: 3}", "11:12", "slow means nothing for db"},
+		{"a policy that nothing goes by", "  db: {safe: true}", "  db: {safe: true}\n  bd: {safe: true}", "10:3", "did you mean db?"},
+		{"a rival's policy that nothing goes by", "assert:", "against:\n  bd: {safe: true}\nassert:", "13:3", `against: nothing goes by the policy "bd"`},
+		{"sessions of clients that share", "rate: 50/s", "rate: 50/s, session: 3, shared: 5", "5:42", "session means nothing for clients that share"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			_, err := Parse("x.yaml", []byte(with(t, c.old, c.new)))
@@ -199,8 +209,18 @@ func TestDailyLoadsKeepTheirMean(t *testing.T) {
 	}
 }
 
+func TestADailyLoadIsHighestAtAQuarterUnlessItSays(t *testing.T) {
+	f := namedFleet{fleet: fleet{Rate: 100, Daily: daily{Period: span(time.Hour), Swing: 0.5}}}
+	for _, p := range f.load(time.Hour, asItIs) {
+		if p.PerSecond > 149.9 && (p.At < 14*time.Minute || p.At > 16*time.Minute) {
+			t.Errorf("%.1f/s at %s", p.PerSecond, p.At)
+		}
+	}
+}
+
 func TestAPolicyThatNobodyNamesIsAnError(t *testing.T) {
-	f, err := Parse("x", []byte(with(t, "to: db", "to: db, policy: other")))
+	text := strings.Replace(with(t, "to: db", "to: db, policy: other"), "policies:\n  db: {safe: true}\n", "", 1)
+	f, err := Parse("x", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

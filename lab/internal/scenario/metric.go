@@ -25,8 +25,8 @@ type measured struct {
 func (f *File) defs() []def {
 	all := []def{
 		{"goodput", "", "answered in time", Share, true, func(m *measured) float64 { return div(m.fleet.Good, m.fleet.Offered) }},
-		{"late", "", "answered too late", Share, false, func(m *measured) float64 { return div(m.fleet.Late, m.fleet.Offered) }},
-		{"failed", "", "failed", Share, false, func(m *measured) float64 { return div(m.fleet.Bad, m.fleet.Offered) }},
+		{"failed", "", "failed", Share, false, func(m *measured) float64 { return div(m.fleet.Bad+m.fleet.Unfinished, m.fleet.Offered) }},
+		{"unfinished", "", "no answer when the run ended", Share, false, func(m *measured) float64 { return div(m.fleet.Unfinished, m.fleet.Offered) }},
 		{"refused", "", "refused without an attempt", Share, false, (*measured).refused},
 		{"amplification", "", "requests for each that is needed", Ratio, false, (*measured).mostAmplified},
 		{"wasted", "", "work for callers who had gone", Share, false, (*measured).wasted},
@@ -87,8 +87,10 @@ func div(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
+// quantile is unknown of so few calls that none of them is beyond it: of ten, the
+// longest is no p99.
 func quantile(f *sim.FleetCounts, p float64) float64 {
-	if f.Latency.N() == 0 {
+	if beyond := float64(f.Latency.N()) * (1 - p); beyond < 1-1e-9 {
 		return math.NaN()
 	}
 	return f.Latency.Quantile(p).Seconds()

@@ -41,18 +41,27 @@ func (f *File) look(w *world, r *sim.Result) (v verdicts) {
 	}
 	v.recovery = f.until(w, r, first, last, func(b *sim.Bin) bool {
 		n := ended(b)
-		return n == 0 && b.Offered > 0 || n > 0 && float64(b.Good)/float64(n) < 0.99*base-noise(n)
+		return n == 0 && b.Offered > 0 || n > 0 && float64(b.Good)/float64(n) < 0.99*base-noise(base*(1-base), n)
 	})
+	if !math.IsInf(v.recovery, 1) { // what ends may end well, and yet less of it than begins
+		rest := sums(r, max(begin, to+time.Duration(v.recovery*1e9)), w.Duration)
+		if float64(rest.Good) < float64(rest.Offered)*(0.99*base-noise(2, rest.Offered)) {
+			v.recovery = math.Inf(1)
+		}
+	}
 	v.retryTail = f.until(w, r, first, last, func(b *sim.Bin) bool {
-		return retries(b) > 0.02+extra+noise(b.ByTry[0])
+		return retries(b) > 0.02+extra+noise(extra, b.ByTry[0])
 	})
 	v.peak = peak(r, &before, max(int((from-w.Warmup)/r.Width), 1), first, last)
 	return v
 }
 
-// noise is how far a share near to one may be off in n observations, if nothing is
-// wrong: four standard deviations.
-func noise(n int64) float64 { return 4 * math.Sqrt(0.0099/float64(max(n, 1))) }
+// noise is how far the mean of n observations of that variance may be off, if
+// nothing is wrong: four standard deviations. A share of nearly all or nothing is
+// taken for one of a hundredth, for what was seen of it may be luck.
+func noise(variance float64, n int64) float64 {
+	return 4 * math.Sqrt(max(variance, 0.0099)/float64(max(n, 1)))
+}
 
 // until returns how many seconds after the trouble a bin was last wrong: none if
 // none is, and for ever if the last one is.
@@ -69,14 +78,15 @@ func (f *File) until(w *world, r *sim.Result, first, last int, wrong func(b *sim
 	return 0
 }
 
-// retries is how many tries were later ones, for each first one.
+// retries is how many tries were later ones, for each first one. Hedges are none:
+// they go on for as long as there is load.
 func retries(b *sim.Bin) float64 {
-	later := int64(0)
+	later := -b.Hedges
 	for _, n := range b.ByTry[1:] {
 		later += n
 	}
 	if b.ByTry[0] == 0 {
-		return float64(min(later, 1))
+		return float64(max(min(later, 1), 0))
 	}
 	return float64(later) / float64(b.ByTry[0])
 }
@@ -106,6 +116,7 @@ func sums(r *sim.Result, from, to time.Duration) (all sim.Bin) {
 	for i := int((from + r.Width - 1) / r.Width); i < min(int(to/r.Width), len(r.Bins)); i++ {
 		b := &r.Bins[i]
 		all.Offered, all.Good, all.Late, all.Bad = all.Offered+b.Offered, all.Good+b.Good, all.Late+b.Late, all.Bad+b.Bad
+		all.Hedges += b.Hedges
 		for k, n := range b.ByTry {
 			all.ByTry[k] += n
 		}

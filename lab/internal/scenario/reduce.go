@@ -38,7 +38,7 @@ func (f *File) phaseNames() (names []string, bounds [][2]time.Duration) {
 	for _, p := range []struct {
 		name     string
 		from, to time.Duration
-	}{{"before", f.warmup, from}, {"during", max(from, f.warmup), to}, {"after", to, f.duration}} {
+	}{{"before", f.warmup, from}, {"during", max(from, f.warmup), to}, {"after", max(to, f.warmup), f.duration}} {
 		if p.to > p.from {
 			names, bounds = append(names, p.name), append(bounds, [2]time.Duration{p.from, p.to})
 		}
@@ -296,7 +296,7 @@ func (f *File) worst(rs *runs, side *Side) []Cause {
 			all = append(all, Cause{"failed: " + e.Reason, "", e.Share})
 		}
 	}
-	all = append(all, Cause{"answered too late", "", mean("late", "")})
+	all = append(all, Cause{"not answered when the run ended", "", mean("unfinished", "")})
 	for _, s := range f.services {
 		all = append(all,
 			Cause{"work of " + s.name + " for callers who had gone", s.name, mean("wasted", s.name)},
@@ -332,7 +332,7 @@ func (f *File) chart(all []*cells) *Map {
 				goodput += tail
 			}
 		}
-		(*of)[c.row][c.column] = Cell{estimate(stat.Share(stuck, known)), round6(goodput / float64(max(known, 1)))}
+		(*of)[c.row][c.column] = Cell{estimate(stat.Share(stuck, known)), Number(round6(goodput / float64(known)))}
 	}
 	m.Cells, m.Against = sides[0], sides[1]
 	return m

@@ -2,8 +2,10 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/gabion-go/gabion/lab/internal/sim"
@@ -77,7 +79,7 @@ func (f *File) complete(o Options) Options {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	if o.Against == nil && !o.Alone {
-		o.Against = f.usualRival()
+		o.Against = f.usualRival(&o.Policies)
 	}
 	if o.Command == "" {
 		o.Command = fmt.Sprintf("gabion lab run %s --seed %d --replications %d", f.Name, o.Seed, o.Replications)
@@ -85,11 +87,12 @@ func (f *File) complete(o Options) Options {
 	return o
 }
 
-// usualRival is what the file wants to be compared with.
-func (f *File) usualRival() *Policies {
+// usualRival is what the file wants to be compared with: a word is about the same
+// timeouts as the first side has.
+func (f *File) usualRival(of *Policies) *Policies {
 	switch {
 	case f.rival != "":
-		return &Policies{Name: f.rival, Rival: f.rival}
+		return &Policies{Name: f.rival, Rival: f.rival, File: of.File, As: of.As}
 	case len(f.against.Policies) > 0:
 		return &Policies{Name: "the scenario's against", File: f.against}
 	}
@@ -107,6 +110,9 @@ func (f *File) sides(o *Options) (sides []*runs, err error) {
 	of := []*Policies{&o.Policies}
 	if o.Against != nil {
 		of = append(of, o.Against)
+	}
+	if !slices.ContainsFunc(of, func(p *Policies) bool { return p.File != nil || len(p.As) == 0 }) {
+		return nil, errors.New("other names are for dependencies of a file, and no file is given")
 	}
 	for _, p := range of {
 		w, err := f.world(p, asItIs)
@@ -209,6 +215,9 @@ func (f *File) mapJobs(o *Options, sides []*runs) (all []*cells, err error) {
 		return nil, fmt.Errorf("%s has no trouble to map: add a fault or a spike", f.Name)
 	}
 	loads, triggers, n := f.gridOf()
+	if !slices.ContainsFunc(f.fleets, func(c namedFleet) bool { return sim.Loop(c.Loop) != sim.Trace }) {
+		return nil, fmt.Errorf("%s has no load to map: all its calls are from traces", f.Name)
+	}
 	of := []*Policies{&o.Policies, o.Against}[:len(sides)]
 	for side, p := range of {
 		for row, trigger := range triggers {

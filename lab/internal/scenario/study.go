@@ -237,7 +237,7 @@ type Map struct {
 // Cell is one point of a map.
 type Cell struct {
 	Stuck   Estimate `json:"stuck"`
-	Goodput float64  `json:"goodput"` // after the trigger, on average
+	Goodput Number   `json:"goodput"` // after the trigger, on average; null is unknown
 }
 
 // TimelineLine is one decision about one client's calls.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gabion-go/gabion/config"
 )
@@ -166,6 +167,30 @@ func TestAMapIsWorseWhereTheLoadIsMore(t *testing.T) {
 	cells := s.Map.Cells[0]
 	if cells[0].Stuck.Value != 0 || cells[1].Stuck.Value < cells[0].Stuck.Value || cells[0].Goodput < 0.95 || cells[1].Goodput > cells[0].Goodput {
 		t.Errorf("at half the load %+v, at all of it %+v", cells[0], cells[1])
+	}
+}
+
+// A trigger is how long faults last: nothing works in the last quarter of what is
+// after it, if it lasts four times as long and is not over by then.
+func TestATriggerOfAMapIsHowLongFaultsLast(t *testing.T) {
+	text := strings.NewReplacer("at: 20s, for: 10s", "at: 10s, for: 10s, status: 500",
+		"assert:", "map: {load: [100%], trigger: [50%, 100%, 400%], replications: 2}\nduring: 10s..12s\nassert:").Replace(small)
+	f, err := Parse("x", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, trigger := range []float64{0.5, 1, 4} {
+		w, err := f.world(&Policies{}, scale{1, trigger})
+		if want := time.Duration(trigger * 1e10); err != nil || w.Faults[0].For != want {
+			t.Errorf("cell %d: the fault lasts %s, want %s (%v)", i, w.Faults[0].For, want, err)
+		}
+	}
+	s, err := f.Run(t.Context(), Options{Map: true, Replications: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Map.Cells; c[1][0].Stuck.Value != 0 || c[2][0].Stuck.Value != 1 {
+		t.Errorf("stuck %+v", c)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +84,20 @@ func (f *File) world(p *Policies, by scale) (*world, error) {
 	if l.err == nil && p.File != nil && !l.given {
 		l.err = l.notGiven()
 	}
+	if l.err == nil {
+		l.err = l.renamed()
+	}
 	return w, l.err
+}
+
+// renamed refuses another name for a policy by which nothing goes.
+func (l *lowering) renamed() error {
+	for _, name := range slices.Sorted(maps.Keys(l.side.As)) {
+		if _, ok := l.rules[name]; !ok {
+			return fmt.Errorf("nothing in %s goes by the policy %q: %s", l.file.Name, name, suggest(name, slices.Sorted(maps.Keys(l.rules))))
+		}
+	}
+	return nil
 }
 
 // notGiven says that the side's file was given for nothing: the scenario's own policies

@@ -14,8 +14,9 @@ type fleet struct {
 	plan   plan
 	from   source
 	picks  draw.Stream
-	thinks draw.Stream
-	made   uint64   // calls so far
+	starts draw.Stream
+	made   uint64   // pieces of work so far
+	own    []uint32 // Closed: of these, how many each client began
 	spent  []uint32 // calls of each client's session
 	group  int      // clients to a state
 	trace  int
@@ -26,7 +27,10 @@ func newFleet(s *sim, i int) fleet {
 	f2 := fleet{Fleet: f, group: max(f.Shared, 1)}
 	f2.from = source{load: f.Load, even: f.Even, draws: draw.New(s.seed, forArrivals, uint64(i))}
 	f2.picks = draw.New(s.seed, forClients, uint64(i))
-	f2.thinks = draw.New(s.seed, forThinking, uint64(i))
+	f2.starts = draw.New(s.seed, forThinking, uint64(i))
+	if f.Loop == Closed {
+		f2.own = make([]uint32, f.Clients)
+	}
 	if f.Session > 0 {
 		f2.spent = make([]uint32, f.Clients)
 	}
@@ -43,7 +47,7 @@ func (s *sim) startFleet(i int) {
 		for c := range f.Clients {
 			at := s.now
 			if f.Spread > 0 {
-				at = at.Add(time.Duration(float64(f.thinks.U() * float64(f.Spread))))
+				at = at.Add(time.Duration(float64(f.starts.U() * float64(f.Spread))))
 			}
 			s.at(at, evClient, uint32(c), uint32(i))
 		}
@@ -81,15 +85,26 @@ func (s *sim) client(i int, who uint32) {
 // request starts one piece of work of a client.
 func (s *sim) request(i int, who uint32) {
 	f := &s.fleets[i]
-	f.made++
 	if f.spent != nil {
 		s.renew(f, who)
 	}
 	j := s.newJob(&f.plan)
 	j.fleet, j.client, j.instance = int32(i), who, int(who)/f.group
-	j.id = jobID(i, f.made)
+	j.id = f.name(i, who)
 	s.rec.offered(s, i)
 	s.runJob(j)
+}
+
+// name names the next piece of work in the draws that are made for it: in an open
+// loop by its place among all, in a closed one by its client's, for there the others
+// come sooner or later as their policies have it.
+func (f *fleet) name(i int, who uint32) uint64 {
+	f.made++
+	if f.own == nil {
+		return jobID(i, f.made)
+	}
+	f.own[who]++
+	return ownID(i, who, f.own[who])
 }
 
 // renew replaces a client whose session is over. What it shares with others stays.

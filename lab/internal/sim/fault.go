@@ -210,8 +210,7 @@ func (s *sim) restart(v *service, f *Fault) {
 		if a.stage == working {
 			v.n.Wasted += s.now.Sub(a.started)
 		}
-		s.attempts.slot(a.self).gen++ // what was scheduled for it is stale
-		a.gen = s.attempts.slot(a.self).gen
+		a.gen = s.attempts.renew(a.self)
 		a.armed = false
 		s.reply(a, broken, 0)
 	}

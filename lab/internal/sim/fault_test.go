@@ -82,6 +82,12 @@ func TestSharesOfRequests(t *testing.T) {
 	}
 }
 
+// Two faults strike independently of each other: half of the half that one leaves.
+func TestFaultsStrikeOnTheirOwn(t *testing.T) {
+	w := steady(tries(t, 1), 100, 300*time.Second, Service{}, always(Fault{Kind: Refuse, Share: 0.5}), always(Fault{Kind: Errors, Status: 503, Share: 0.5}))
+	near(t, "good", good(play(t, w), 0), 0.25, 0.03)
+}
+
 func TestBrownOutsHalveWhatASaturatedServiceDoes(t *testing.T) {
 	v := Service{Workers: 10, Queue: 100, Time: draw.Constant(10 * ms)}
 	w := steady(tries(t, 1), 2000, 20*time.Second, v, Fault{Kind: BrownOut, Factor: 0.5, At: 10 * time.Second, For: time.Hour})

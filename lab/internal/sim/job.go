@@ -118,7 +118,8 @@ func (s *sim) endJob(j *job) {
 const breath = time.Millisecond
 
 func (s *sim) pause(f *fleet, j *job) time.Duration {
-	pause := f.Think.Draw(&f.thinks)
+	draws := draw.New(s.seed, forThinking, j.id)
+	pause := f.Think.Draw(&draws)
 	if s.now == j.began {
 		pause = max(pause, breath)
 	}

@@ -322,6 +322,27 @@ func TestWhoSharesABudget(t *testing.T) {
 	is(t, "attempts of clients that live for one call", n.Attempts, 3*n.Calls)
 }
 
+// A client of five calls learns from three of them that it should not call, and is
+// replaced by one that does not know.
+func TestASessionIsSoManyCalls(t *testing.T) {
+	r := tries(t, 1, func(p *policy.Policy) { p.Breaker = policy.Breaker{Consecutive: 3, Open: time.Hour} })
+	w := steady(r, 0, time.Minute, Service{}, Fault{Kind: Errors, Status: 503, For: time.Hour})
+	w.Fleets[0] = Fleet{Clients: 1, Load: Steady(10), Even: true, Session: 5, Plan: w.Fleets[0].Plan}
+	n := play(t, w).Edges[0]
+	near(t, "attempts", float64(n.Attempts), 3./5*float64(n.Calls), 0.01)
+}
+
+// What nobody has answered when the run ends was not answered fast.
+func TestWhatIsUnfinishedCounts(t *testing.T) {
+	w := steady(tries(t, 1), 10, 100*time.Second, Service{Time: draw.Constant(10 * ms)}, Fault{Kind: BlackHole, Share: 0.5, For: time.Hour})
+	w.Warmup, w.Fleets[0].Even = 10*time.Second, true
+	f := play(t, w).Fleets[0]
+	is(t, "offered", f.Good+f.Bad+f.Unfinished, f.Offered)
+	near(t, "unfinished", float64(f.Unfinished), 450, 0.1)
+	is(t, "latencies", f.Latency.N(), f.Offered)
+	near(t, "the longest", f.Latency.Max().Seconds(), 90, 0.03)
+}
+
 // The response time law: N clients who think for Z and wait for R make N/(Z+R).
 func TestClosedLoop(t *testing.T) {
 	w := steady(tries(t, 1), 0, 1000*time.Second, Service{Time: draw.Exponential(100 * ms)})

@@ -65,6 +65,7 @@ type Bin struct {
 	Latency  Hist    // of what ended, failures included
 	Attempts []int64 // for each service
 	ByTry    [Tries]int64
+	Hedges   int64   // of these, to be faster and not because something failed
 	Useful   []int64 // nanoseconds of work that ended and whose answer somebody waited for, for each service
 	Queue    []int64 // who waits when the bin ends, for each service
 	Open     []int64 // breakers that refuse when the bin ends, of those looked at, for each edge
@@ -91,7 +92,8 @@ type recorder struct {
 // FleetCounts is what a fleet's clients saw after the warm-up.
 type FleetCounts struct {
 	Offered, Good, Late, Bad int64
-	Latency                  Hist
+	Unfinished               int64 // work that still had no answer when the run ended
+	Latency                  Hist  // how long all of it took; of what is unfinished, how long it had taken
 	GoodLatency              Hist
 	Ghosts                   int64 // calls that failed for the client and were done nevertheless
 }
@@ -216,6 +218,19 @@ func (r *recorder) answered(s *sim, j *job, ok bool) {
 	}
 }
 
+// unfinished counts the work that nobody has answered. To leave it out would be to
+// say the better of a run the longer its clients have to wait.
+func (r *recorder) unfinished(s *sim) {
+	end := max(s.now, s.end)
+	s.jobs.each(func(j *job) {
+		if j.fleet >= 0 && j.began >= clock.Instant(s.world.Warmup) {
+			f := &r.of(s, j.began).Fleets[j.fleet]
+			f.Unfinished++
+			f.Latency.Add(end.Sub(j.began))
+		}
+	})
+}
+
 func (r *recorder) attempted(s *sim, e *edge, a *attempt) {
 	try := min(a.try, Tries) - 1
 	e.n.Attempts++
@@ -224,6 +239,9 @@ func (r *recorder) attempted(s *sim, e *edge, a *attempt) {
 		e.n.Hedges++
 	}
 	b := r.here(s)
+	if a.ticket.Hedge {
+		b.Hedges++
+	}
 	b.Attempts[a.service]++
 	b.ByTry[try]++
 }
@@ -320,6 +338,7 @@ type Result struct {
 func (s *sim) result() *Result {
 	r := &s.rec
 	r.move(s, 0)
+	r.unfinished(s)
 	all := r.phases[0]
 	if len(r.phases) > 1 {
 		all = newPhase(s)
@@ -349,6 +368,7 @@ func (p *Phase) Add(o *Phase) {
 
 func (f *FleetCounts) add(o *FleetCounts) {
 	f.Offered, f.Good, f.Late, f.Bad, f.Ghosts = f.Offered+o.Offered, f.Good+o.Good, f.Late+o.Late, f.Bad+o.Bad, f.Ghosts+o.Ghosts
+	f.Unfinished += o.Unfinished
 	f.Latency.Merge(&o.Latency)
 	f.GoodLatency.Merge(&o.GoodLatency)
 }

@@ -60,7 +60,6 @@ type service struct {
 	index    int
 	replicas []replica
 	plan     plan
-	balance  draw.Stream
 	turn     int
 	active   []activeFault
 	limits   *limiters
@@ -79,31 +78,32 @@ type replica struct {
 }
 
 func newService(s *sim, i int) service {
-	v := service{Service: &s.world.Services[i], index: i, balance: draw.New(s.seed, forBalance, uint64(i)), limits: new(limiters)}
+	v := service{Service: &s.world.Services[i], index: i, limits: new(limiters)}
 	v.replicas = make([]replica, v.count())
 	return v
 }
 
 func (v *Service) count() int { return max(v.Replicas, 1) }
 
-// choose picks the replica for an attempt.
-func (v *service) choose() int {
+// choose picks the replica for an attempt, by draws of its own.
+func (s *sim) choose(v *service, a *attempt) int {
 	n := len(v.replicas)
 	if n == 1 {
 		return 0
 	}
+	draws := draw.New(s.seed, forBalance, attemptID(s.calls.at(a.call).id, a.try))
 	switch v.Balance {
 	case RoundRobin:
 		v.turn = (v.turn + 1) % n
 		return v.turn
 	case TwoChoices:
-		a, b := v.balance.N(n), v.balance.N(n)
+		a, b := draws.N(n), draws.N(n)
 		if v.replicas[b].load() < v.replicas[a].load() {
 			return b
 		}
 		return a
 	case LeastBusy:
-		least := v.balance.N(n)
+		least := draws.N(n)
 		for i := range v.replicas {
 			if v.replicas[i].load() < v.replicas[least].load() {
 				least = i
@@ -111,7 +111,7 @@ func (v *service) choose() int {
 		}
 		return least
 	}
-	return v.balance.N(n)
+	return draws.N(n)
 }
 
 func (r *replica) load() int { return r.busy + r.waiting.n }
@@ -120,7 +120,7 @@ func (r *replica) load() int { return r.busy + r.waiting.n }
 func (s *sim) arrive(a *attempt) {
 	v := &s.services[a.service]
 	a.came = s.now
-	a.replica = v.choose()
+	a.replica = s.choose(v, a)
 	v.n.Received++
 	if ans, after, silent := s.troubles(v, a); silent {
 		v.n.Silent++

@@ -223,10 +223,16 @@ func (p *pool[T]) get(i, gen uint32) *T {
 }
 
 func (p *pool[T]) put(i uint32) {
+	p.renew(i)
+	p.slot(i).live = false
+	p.free = append(p.free, i)
+}
+
+// renew makes stale what was scheduled for a slot, and returns its new generation.
+func (p *pool[T]) renew(i uint32) uint32 {
 	s := p.slot(i)
 	s.gen = (s.gen + 1) & (math.MaxUint32 >> kindBits)
-	s.live = false
-	p.free = append(p.free, i)
+	return s.gen
 }
 
 // each calls f for everything in use.

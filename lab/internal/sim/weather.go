@@ -62,6 +62,13 @@ const fleetShift = 40
 
 func jobID(fleet int, made uint64) uint64 { return uint64(fleet+1)<<fleetShift | made }
 
+// ownID is the name of a client's n-th job where each client's are counted for
+// themselves. It may be any number: that two are alike is as good as impossible.
+func ownID(fleet int, client, n uint32) uint64 {
+	d := draw.New(uint64(fleet), forClients, uint64(client)<<32|uint64(n))
+	return d.Bits()
+}
+
 func callID(job uint64, step int, k uint64) uint64 {
 	return job*0x9e3779b97f4a7c15 + uint64(step)<<16 + k + 1
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -56,5 +57,51 @@ func TestWeatherIsWhatARunMeets(t *testing.T) {
 	})
 	if ended != len(began) || struckOnes == 0 {
 		t.Errorf("%d calls ended of %d, %d attempts struck", ended, len(began), struckOnes)
+	}
+}
+
+// first returns what the first tries of a client's calls took, by the place of the
+// call among those of its client.
+func first(t testing.TB, w *World, client uint32) (took []time.Duration) {
+	t.Helper()
+	RunWatched(w, 5, &Watch{
+		Client: client,
+		Tell:   func(uint64, int, policy.Event) {},
+		Heard: func(_ uint64, _, try int, d time.Duration, _ policy.Outcome) {
+			if try == 1 {
+				took = append(took, d)
+			}
+		},
+	})
+	return took
+}
+
+// Two policies are compared in the same weather: what one of them does more of must
+// not shift what the other calls meet.
+func TestRetriesShiftNobodysWeather(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		edit func(w *World)
+	}{
+		{"open, at random replicas", func(w *World) {
+			w.Services[0].Replicas = 2
+			w.Faults = append(w.Faults, always(Fault{Kind: Slow, Factor: 100, Replicas: 1}))
+		}},
+		{"closed", func(w *World) {
+			w.Fleets[0].Loop, w.Fleets[0].Think = Closed, draw.Exponential(20*ms)
+		}},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			world := func(n int) *World {
+				w := steady(tries(t, n), 100, 20*time.Second, Service{Time: draw.Exponential(10 * ms)}, always(Fault{Kind: Errors, Status: 500, Share: 0.4}))
+				w.Fleets[0].Clients = 4
+				c.edit(w)
+				return w
+			}
+			once, thrice := first(t, world(1), 2), first(t, world(3), 2)
+			if n := min(len(once), len(thrice)); n < 100 || !slices.Equal(once[:n], thrice[:n]) {
+				t.Errorf("of %d and %d calls the first tries took something else:\n%v\n%v", len(once), len(thrice), once[:10], thrice[:10])
+			}
+		})
 	}
 }

@@ -94,14 +94,27 @@ const (
 func (v Verdict) String() string { return [...]string{"unresolved", "better", "worse"}[v] }
 
 // Paired compares two things in the same weather: b[i] and a[i] are of one seed.
-// It returns the difference b − a and whether b is better, where more is better or
-// less is. Differences below worth count as none whatever they prove.
+// It returns the mean of the differences b − a and whether b is better, where more is
+// better or less is. Differences below worth count as none whatever they prove.
 func Paired(a, b []float64, moreIsBetter bool, worth float64) (Interval, Verdict) {
+	return paired(a, b, Mean, moreIsBetter, worth)
+}
+
+// PairedMedian is Paired by the median of the differences, for observations of which
+// some are infinite by nature: what never came is farther off than what came late,
+// and two that never came are alike.
+func PairedMedian(a, b []float64, moreIsBetter bool, worth float64) (Interval, Verdict) {
+	return paired(a, b, Median, moreIsBetter, worth)
+}
+
+func paired(a, b []float64, middle func([]float64) Interval, moreIsBetter bool, worth float64) (Interval, Verdict) {
 	ds := make([]float64, min(len(a), len(b)))
 	for i := range ds {
-		ds[i] = b[i] - a[i]
+		if a[i] != b[i] { // the difference of two infinities is no number
+			ds[i] = b[i] - a[i]
+		}
 	}
-	d := Mean(ds)
+	d := middle(ds)
 	switch {
 	case len(ds) < 2 || d.Contains(0) || math.Abs(d.Value) < worth:
 		return d, Unresolved
@@ -134,19 +147,20 @@ func Quantile(xs []float64, p float64) Interval {
 }
 
 // binomialBelow returns the largest k for which P(X < k) is at most alpha, X being
-// binomial with n and p.
+// binomial with n and p. Terms are reckoned as logarithms: of a thousand and more
+// observations that of none is too small to be a number.
 func binomialBelow(n int, p, alpha float64) int {
 	if p <= 0 || p >= 1 {
 		return 0
 	}
-	ratio := p / (1 - p)
-	term := math.Pow(1-p, float64(n)) // of X = 0
+	odds := math.Log(p / (1 - p))
+	term := float64(n) * math.Log1p(-p) // of X = 0
 	sum := 0.0
-	for k := 0; k < n; k++ {
-		if sum += term; sum > alpha {
+	for k := range n {
+		if sum += math.Exp(term); sum > alpha {
 			return k
 		}
-		term *= float64(n-k) / float64(k+1) * ratio
+		term += math.Log(float64(n-k)/float64(k+1)) + odds
 	}
 	return n
 }

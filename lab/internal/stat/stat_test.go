@@ -2,6 +2,7 @@ package stat
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gabion-go/gabion/lab/internal/draw"
@@ -103,6 +104,46 @@ func TestHeaps(t *testing.T) {
 	}
 	if m := Heaps(make([]float64, 60), 0); m.Two {
 		t.Errorf("one value is two heaps: %+v", m)
+	}
+}
+
+// What never came must not be left out: it would make whoever fails most look best.
+func TestAPairOfWhichOneNeverCameCounts(t *testing.T) {
+	never := math.Inf(1)
+	a, b := make([]float64, 20), slices.Repeat([]float64{never}, 20)
+	for i := range a {
+		a[i] = 38 + float64(i%4)
+	}
+	b[3], b[9], b[14] = 0, 0, 10
+	if d, v := PairedMedian(a, b, false, 0); v != Worse || !math.IsInf(d.Value, 1) {
+		t.Errorf("what mostly never comes is %v: %+v", v, d)
+	}
+	if d, v := PairedMedian(b, a, false, 0); v != Better || !math.IsInf(d.Value, -1) {
+		t.Errorf("and the other way round %v: %+v", v, d)
+	}
+	if d, v := PairedMedian([]float64{never, never, never}, []float64{never, never, never}, false, 0); v != Unresolved || d.Value != 0 {
+		t.Errorf("two that never come are %v: %+v", v, d)
+	}
+}
+
+// Of many observations the interval is narrow, and around the value.
+func TestIntervalsOfMany(t *testing.T) {
+	s := draw.New(4, 1, 1)
+	for _, n := range []int{100, 1000, 1100, 5000, 50_000} {
+		xs := make([]float64, n)
+		for i := range xs {
+			xs[i] = s.U()
+		}
+		for _, p := range []float64{0.01, 0.5, 0.99} {
+			i := Quantile(xs, p)
+			far := 4 * math.Sqrt(p*(1-p)/float64(n))
+			if n*int(100*min(p, 1-p)) < 1000 {
+				continue // too few for an end on both sides
+			}
+			if !(i.Low <= i.Value && i.Value <= i.High && i.Low >= p-far && i.High <= p+far && i.Low < i.High) {
+				t.Errorf("quantile %g of %d: %+v", p, n, i)
+			}
+		}
 	}
 }
 

@@ -47,6 +47,7 @@ func TestExitCodes(t *testing.T) {
 	good := file(t, "good.yaml", small)
 	bad := file(t, "bad.yaml", strings.Replace(small, "30s", "30", 1))
 	fails := file(t, "fails.yaml", strings.Replace(small, "<= 1.9", "<= 0.5", 1))
+	busy := file(t, "busy.yaml", strings.NewReplacer("count: 4, rate: 40/s", "count: 1, rate: 400/s", "at: 10s, for: 10s", "at: 20s, for: 1s").Replace(small))
 	policies := file(t, "gabion.yaml", "version: 1\ndependencies:\n  db: {retry: off}\n  payments: {safe: true}\n")
 	wrong := file(t, "wrong.yaml", "version: 1\ndependencies:\n  db: {retry: on}\n")
 	type main = func(context.Context, []string, io.Writer, io.Writer) int
@@ -71,6 +72,8 @@ func TestExitCodes(t *testing.T) {
 		{"policies of a file", Run, []string{good, "--config", policies}, 0, "small", ""},
 		{"policies by another name", Run, []string{good, "--config", policies, "--as", "db=payments"}, 0, "small", ""},
 		{"a dependency that the file does not have", Run, []string{good, "--config", policies, "--as", "db=payment"}, 3, "", `no dependency "payment"`},
+		{"another name for what nothing goes by", Run, []string{good, "--config", policies, "--as", "bd=payments"}, 3, "", "did you mean db?"},
+		{"another name without a file", Run, []string{good, "--as", "db=payments"}, 3, "", "no file is given"},
 		{"a file of policies with a mistake", Run, []string{good, "--config", wrong}, 1, "", "wrong.yaml:3"},
 		{"a name for nothing", Run, []string{good, "--as", "db"}, 2, "", "NAME=DEPENDENCY"},
 		{"a map", Run, []string{good, "--map", "--replications", "2"}, 0, "small", ""},
@@ -80,6 +83,7 @@ func TestExitCodes(t *testing.T) {
 		{"a scenario to read", Show, []string{"flap"}, 0, "kind: down", ""},
 		{"the schema", Show, []string{"--schema"}, 0, "$schema", ""},
 		{"a timeline", Explain, []string{good}, 0, "attempt_sent #1", ""},
+		{"a timeline of a busy client, whose first decisions are many", Explain, []string{busy}, 0, "shop → db", ""},
 		{"a timeline of nobody", Explain, []string{good, "--fleet", "shopp"}, 3, "", "did you mean shop?"},
 		{"a timeline of a time without calls", Explain, []string{good, "--from", "29.999s", "--to", "30s"}, 0, "DECISION", "try --client"},
 	} {

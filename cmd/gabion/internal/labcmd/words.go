@@ -110,7 +110,7 @@ func (r *request) lines(report *lab.Report, begin, end float64) int {
 		return r.failed(err)
 	}
 	if shown == 0 {
-		fmt.Fprintln(r.stderr, "this client makes no call in that time; try --client, --from and --to")
+		fmt.Fprintln(r.stderr, "no decision about this client is known of that time: it makes no call then, or has made too many before; try --client, --from and --to")
 	}
 	return exitOK
 }

@@ -1,0 +1,106 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/lab/internal/sim"
+)
+
+// effects refuses what can be read and would change nothing: whoever wrote it would
+// believe that it was tried. It is for a document that has no other mistakes.
+func (r *reader) effects(d *document) {
+	asked := make([]float64, len(r.file.services))
+	for _, c := range r.file.fleets {
+		for i, n := range r.file.visits(c.calls) {
+			asked[i] += n
+		}
+	}
+	for i := range r.file.services {
+		v := &r.file.services[i]
+		it := r.decode(v.name, d.Services[v.name], new(service))
+		if asked[i] == 0 {
+			r.fail(it.first, "nobody calls "+v.name, "add it to the calls of a fleet or of a service, or remove it")
+			continue
+		}
+		r.served(it, i)
+	}
+	for i, node := range d.Faults {
+		r.strikes(r.decode(fmt.Sprintf("fault %d", i+1), node, new(fault)), &r.file.faults[i])
+	}
+	r.unused("policies", d.Policies)
+	if r.file.rival == "" {
+		r.unused("against", d.Against)
+	}
+}
+
+// served checks what a service does for the calls that are made of it.
+func (r *reader) served(it item, service int) {
+	v := &r.file.services[service]
+	calls := r.callsTo(service)
+	if v.DropExpired && !slices.ContainsFunc(calls, func(e namedEdge) bool { return e.Propagate }) {
+		it.fail("drop_expired", "drop_expired means nothing while no call of it sends its deadline along", "write propagate: true at a call")
+	}
+	if v.HonoursKeys && !slices.ContainsFunc(calls, func(e namedEdge) bool { return e.Keyed }) {
+		it.fail("honours_keys", "honours_keys means nothing while no call of it has a key", "write keyed: true at a call")
+	}
+	if v.Time.text == "" {
+		it.never("for work that takes no time", "by_call", "crowd", "refuse_cost")
+	}
+}
+
+// strikes checks that a fault does something to the service that it is at.
+func (r *reader) strikes(it item, f *namedFault) {
+	if f.service < 0 {
+		return
+	}
+	v := &r.file.services[f.service]
+	switch {
+	case f.kind == sim.Skew && !slices.ContainsFunc(r.callsTo(f.service), func(e namedEdge) bool { return e.Propagate }):
+		it.fail("kind", "clock_skew means nothing while no call of "+v.name+" sends its deadline along", "write propagate: true at a call")
+	case v.Time.text == "" && (f.kind == sim.BrownOut || f.kind == sim.Slow && f.Add == 0):
+		it.fail("kind", kinds[f.kind]+" means nothing for "+v.name+", whose work takes no time", "write how long its work takes")
+	}
+}
+
+// callsTo returns all calls of a service.
+func (r *reader) callsTo(service int) (calls []namedEdge) {
+	for _, e := range r.allCalls() {
+		if e.to == service {
+			calls = append(calls, e)
+		}
+	}
+	return calls
+}
+
+func (r *reader) allCalls() (calls []namedEdge) {
+	for _, c := range r.file.fleets {
+		calls = append(calls, c.calls...)
+	}
+	for _, v := range r.file.services {
+		calls = append(calls, v.calls...)
+	}
+	return calls
+}
+
+// unused refuses policies by which nothing goes: a name that is misspelled would
+// leave another one in force.
+func (r *reader) unused(section string, node yamlstrict.Node) {
+	used := map[string]bool{}
+	for _, e := range r.allCalls() {
+		used[e.Policy] = true
+	}
+	for _, f := range r.file.faults {
+		used[f.Policy] = true
+	}
+	var named map[string]yamlstrict.Node
+	node.Decode(&named) // the reader of policies has said what is wrong with it
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if !used[name] {
+			names := slices.Sorted(maps.Keys(used))
+			r.fail(named[name].Key, fmt.Sprintf("%s: nothing goes by the policy %.60q", section, name), suggest(name, slices.DeleteFunc(names, func(s string) bool { return s == "" })))
+		}
+	}
+}
