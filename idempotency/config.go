@@ -45,7 +45,8 @@ type Config struct {
 	FingerprintHeaders []string
 
 	// Canonical returns the form of a body in which honest retries are equal. Nil
-	// means as received. See CanonicalJSON and CanonicalMultipart.
+	// means as received. See CanonicalJSON and CanonicalMultipart. It is not asked
+	// about streamed bodies.
 	Canonical func(r *http.Request, body []byte) []byte
 
 	// Lease is how long a run may be silent before it counts as lost. Zero means
@@ -73,8 +74,21 @@ type Config struct {
 	// key and 1024 together; the next are answered at once.
 	WaitersPerKey, Waiters int
 
-	// MaxRequestBody is the largest request body, in bytes. Zero means 1 MiB.
+	// MaxRequestBody is the largest request body that is read before the claim, in
+	// bytes. Zero means 1 MiB. Larger ones are refused, unless MaxStreamedBody allows
+	// them.
 	MaxRequestBody int64
+
+	// MaxStreamedBody is the largest request body with a Content-Digest (RFC 9530, of
+	// sha-256 or sha-512), in bytes. Zero means that the header is not looked at.
+	//
+	// A body over MaxRequestBody is claimed on the word of its digest, and the handler
+	// reads it as it comes, within MaxExecution. Its end is held back until the whole is
+	// verified; [ErrDigest] takes its place when it is not what the digest says. What a
+	// handler makes of a body that was not verified is never kept as a success: under
+	// Hold the outcome is unknown, otherwise the next request runs. What a handler that
+	// succeeds leaves unread is read for it. A smaller body is verified before the claim.
+	MaxStreamedBody int64
 
 	// MaxResponseBody is the largest response body that is kept. A longer one is sent
 	// in full and not kept: retries are told so, and nothing is run again. Zero means
@@ -124,8 +138,11 @@ const defaultDocs = "https://github.com/gabion-go/gabion/blob/main/docs/idempote
 // Validate returns everything that is wrong with the configuration.
 func (c Config) Validate() error {
 	all := []error{c.terms().Validate()}
-	if c.MaxRequestBody < 0 || c.MaxResponseBody < 0 {
+	if c.MaxRequestBody < 0 || c.MaxStreamedBody < 0 || c.MaxResponseBody < 0 {
 		all = append(all, errors.New("a bound is negative"))
+	}
+	if most := c.resolved().MaxRequestBody; c.MaxStreamedBody > 0 && c.MaxStreamedBody < most {
+		all = append(all, fmt.Errorf("max streamed body: %d is less than what is read before the claim, %d", c.MaxStreamedBody, most))
 	}
 	if c.Guarantee == Tx && c.FailOpen {
 		all = append(all, errors.New("fail open: without the database there is no transaction to work in"))

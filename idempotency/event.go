@@ -22,6 +22,7 @@ const (
 	FailedOpen      Signal = "fail_open"          // a request ran unprotected
 	CookieDropped   Signal = "dropped_set_cookie" // a response set a cookie, which is not kept
 	BodyDropped     Signal = "body_omitted"       // a response was too big or streamed, and is not kept
+	BodyFailed      Signal = "body_fail"          // a streamed request body was not what its Content-Digest says, or did not come whole
 	WrittenLate     Signal = "written_late"       // a handler wrote to the response after it returned
 	FlushHeld       Signal = "flush_held"         // a handler flushed before COMMIT: it is sent afterwards
 	RecoverFailed   Signal = "recover_fail"       // Recover failed

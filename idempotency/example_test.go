@@ -2,7 +2,11 @@ package idempotency_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -39,6 +43,46 @@ func Example() {
 	// 12 EUR 201 replayed: false
 	// 12 EUR 201 replayed: true
 	// 99 EUR 422 replayed: false
+}
+
+// A large body is read as it comes. One that was altered on its way has no end: the
+// handler drops what it read, and the retry is taken.
+func Example_streamedBody() {
+	var stored []string
+	upload := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		part, err := io.ReadAll(r.Body)
+		if err != nil {
+			fmt.Println("altered:", errors.Is(err, idempotency.ErrDigest))
+			idempotency.NoEffect(r.Context())
+			http.Error(w, "the upload failed", http.StatusBadRequest)
+			return
+		}
+		stored = append(stored, string(part))
+		w.WriteHeader(http.StatusCreated)
+	})
+	h, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), upload,
+		idempotency.Config{MaxRequestBody: 16, MaxStreamedBody: 1 << 30})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	const body = "a body that is larger than 16 bytes"
+	sum := sha256.Sum256([]byte(body))
+	for _, sent := range []string{strings.ToUpper(body), body, body} {
+		r := httptest.NewRequest(http.MethodPost, "/files", strings.NewReader(sent))
+		r.Header.Set("Idempotency-Key", "file-7")
+		r.Header.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		fmt.Println(w.Code, "replayed:", w.Header().Get("Idempotent-Replayed") == "true")
+	}
+	fmt.Println(len(stored), "stored")
+	// Output:
+	// altered: true
+	// 400 replayed: false
+	// 201 replayed: false
+	// 201 replayed: true
+	// 1 stored
 }
 
 // A store asks the record what becomes of a claim, with its own clock's time.

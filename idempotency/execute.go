@@ -80,18 +80,22 @@ type exchange struct {
 	client context.Context // the request's, which ends when the client goes
 	rec    recorder
 	body   replayedBody
-	before lines // the response's, under Hold, until the handler wrote to it
+	before lines // the response's, where another answer may take its place, until the handler wrote to it
 }
 
 // run runs the handler under its claim.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record Record, begun time.Time) {
 	x := &exchange{h: h, client: r.Context()}
 	x.rec.w, x.rec.limit, x.rec.host = w, h.limit, x
-	if h.config.Guarantee == Hold {
+	if h.config.Guarantee == Hold || in.stream != nil {
 		x.before = linesOf(w.Header())
 	}
+	x.stream = in.stream
 	x.start(r.Context(), &h.core, in.claim.ID, record, begun)
 	defer x.life.end(nil)
+	if in.stream != nil {
+		defer in.stream.endWith(&x.life, w)()
+	}
 	returned := false
 	defer func() {
 		x.rec.close(returned)
@@ -110,10 +114,14 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record R
 }
 
 // keepEarly stores that the work is done while its response is still under way:
-// it can't be kept. From then on there is no lease, and the work is the client's.
+// it can't be kept. From then on there is no lease, and the work is the client's. What
+// is done with a body that was not verified yet is unknown.
 func (x *exchange) keepEarly(res Result) {
 	x.stop()
 	c := Change{Event: Complete, Result: res}
+	if !x.verified() {
+		c = Change{Event: Abandon}
+	}
 	if err := x.core.apply(x, x.ref, c); err != nil {
 		x.failed(err, c)
 	}
@@ -122,6 +130,7 @@ func (x *exchange) keepEarly(res Result) {
 
 // end ends a run whose handler returned.
 func (x *exchange) end(r *http.Request) {
+	fault := x.fault() // before the heartbeat stops: reading the rest may take its time
 	wasFenced := x.stop()
 	if x.rec.stored {
 		x.rec.finish(nil)
@@ -135,18 +144,36 @@ func (x *exchange) end(r *http.Request) {
 	if wasFenced && res.Status >= 300 {
 		how = fenced // what it answered may be the cancellation's doing
 	}
+	if fault != nil {
+		how = how.unverified()
+	}
 	switch how.ending(x.h.config.Guarantee, x.noEffect.Load()) {
 	case completes:
 		x.complete(r, res)
 	case releases:
 		x.settle(Change{Event: Release})
+		if how == Lost {
+			x.refuse(r, faultOf(fault))
+			return
+		}
 		x.rec.finish(res.Trailer)
 	case abandons:
 		x.settle(Change{Event: Abandon})
+		if how == Lost {
+			x.note(OutcomeLost)
+		}
 		x.unknown(r)
 	case leaves:
 		x.rec.finish(res.Trailer)
 	}
+}
+
+// fault returns what is wrong with a streamed body, which is read no further.
+func (x *exchange) fault() error {
+	if x.stream == nil || x.rec.stored {
+		return nil
+	}
+	return x.h.finish(x, x.ref.ID, x.stream, mannerOf(x.rec.status, x.rec.header) == Succeeded)
 }
 
 // complete stores the result, then sends it.
@@ -164,11 +191,14 @@ func (x *exchange) complete(r *http.Request, res Result) {
 	x.rec.finish(res.Trailer)
 }
 
-// unknown answers that the outcome is unknown, unless the response is on its way.
-func (x *exchange) unknown(r *http.Request) {
+// unknown answers that the outcome is unknown.
+func (x *exchange) unknown(r *http.Request) { x.refuse(r, refusal{problem: OutcomeIsUnknown}) }
+
+// refuse answers in the handler's place, unless the response is on its way.
+func (x *exchange) refuse(r *http.Request, no refusal) {
 	if x.rec.sent || x.rec.hijacked {
 		return
 	}
 	x.before.restore(x.rec.w.Header()) // what the handler said, the body's length included, is of another answer
-	x.h.refuse(x.rec.w, r, x.ref.ID, refusal{problem: OutcomeIsUnknown})
+	x.h.refuse(x.rec.w, r, x.ref.ID, no)
 }

@@ -20,7 +20,10 @@ import (
 
 // fingerprintVersion changes when anything below does: a record of an older
 // version then reads as a mismatch, which is safe.
-const fingerprintVersion = 1
+const (
+	fingerprintVersion = 1
+	digestVersion      = 0x80 | fingerprintVersion // of a body's digest: never equal to that of a body
+)
 
 // A fingerprinter tells requests apart. It uses an HMAC because a plain hash of a
 // body with few possible values can be guessed from a leaked store.
@@ -46,12 +49,22 @@ func (f *fingerprinter) get() *keyedHash {
 // of returns the fingerprint of a request: method, path, query, media type, the
 // chosen headers and body. Host, credentials, cookies and tracing are left out, as
 // they differ between honest retries.
-func (f *fingerprinter) of(r *http.Request, body []byte) (sum [32]byte) {
+func (f *fingerprinter) of(r *http.Request, body []byte) [32]byte {
 	if f.canonical != nil {
 		body = f.canonical(r, body)
 	}
+	return f.sum(r, fingerprintVersion, body)
+}
+
+// ofDigest returns the fingerprint of a request whose body is not here yet: the same,
+// with its digest in the place of the body.
+func (f *fingerprinter) ofDigest(r *http.Request, d digest) [32]byte {
+	return f.sum(r, digestVersion, d.print())
+}
+
+func (f *fingerprinter) sum(r *http.Request, version byte, body []byte) (sum [32]byte) {
 	h := f.get()
-	b := append(h.room[:0], fingerprintVersion)
+	b := append(h.room[:0], version)
 	b = appendBytes(b, r.Method)
 	b = appendBytes(b, pathOf(r))
 	b = appendBytes(b, canonicalQuery(r.URL.RawQuery))

@@ -11,9 +11,10 @@ import (
 
 // An input is what a request says to the Handler.
 type input struct {
-	found bool // there is a key
-	claim Claim
-	body  []byte
+	found  bool // there is a key
+	claim  Claim
+	body   []byte
+	stream *streamedBody // the body, when it is too large to be read before the claim
 }
 
 // read reads key, scope and body. Nothing is stored until all are sound.
@@ -33,12 +34,20 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (in input, no *re
 	if scope == "" {
 		return in, &refusal{problem: NoScope}
 	}
-	if in.body, no = h.readBody(r); no != nil {
+	said, no := h.digest(r)
+	if no != nil {
+		return in, no
+	}
+	if in.body, in.stream, no = h.readBody(r, said); no != nil {
 		return in, no
 	}
 	h.echo(w, r)
 	in.found = true
-	in.claim = h.claimOf(IDOf(scope, key), h.prints.of(r, in.body))
+	if in.stream != nil {
+		in.claim = h.claimOf(IDOf(scope, key), h.prints.ofDigest(r, said))
+	} else {
+		in.claim = h.claimOf(IDOf(scope, key), h.prints.of(r, in.body))
+	}
 	return in, nil
 }
 
@@ -82,22 +91,48 @@ func (h *Handler) expired(key string) bool {
 	return ok && time.Since(made) > h.config.Retention
 }
 
-func (h *Handler) readBody(r *http.Request) ([]byte, *refusal) {
-	most := h.config.MaxRequestBody
-	switch {
-	case r.ContentLength > most:
-		return nil, &refusal{problem: BodyTooLarge}
-	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0:
-		return nil, nil
+// digest reads what the request says of its body, where that counts.
+func (h *Handler) digest(r *http.Request) (d digest, no *refusal) {
+	if h.config.MaxStreamedBody == 0 {
+		return d, nil
 	}
-	body, err := readAll(r.Body, r.ContentLength, most)
+	d, err := parseDigest(r.Header[headerDigest])
+	if err != nil {
+		return d, &refusal{problem: DigestMalformed, err: err}
+	}
+	return d, nil
+}
+
+// readBody reads the body and verifies it. A larger one whose digest is said is left to
+// be streamed.
+func (h *Handler) readBody(r *http.Request, said digest) ([]byte, *streamedBody, *refusal) {
+	most := h.config.MaxRequestBody
+	var body []byte
+	var err error
+	switch {
+	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0:
+	case r.ContentLength > most:
+		return h.streamBody(nil, r, said)
+	default:
+		body, err = readAll(r.Body, r.ContentLength, most)
+	}
 	switch {
 	case err != nil:
-		return nil, &refusal{problem: Unread, err: err}
+		return nil, nil, &refusal{problem: Unread, err: err}
 	case int64(len(body)) > most:
-		return nil, &refusal{problem: BodyTooLarge}
+		return h.streamBody(body, r, said)
+	case said.known() && !said.of(body):
+		return nil, nil, &refusal{problem: DigestMismatched, err: ErrDigest}
 	}
-	return body, nil
+	return body, nil, nil
+}
+
+// streamBody leaves a body to be streamed, of which some was read to learn its length.
+func (h *Handler) streamBody(read []byte, r *http.Request, said digest) ([]byte, *streamedBody, *refusal) {
+	if !said.known() || r.ContentLength > h.config.MaxStreamedBody {
+		return nil, nil, &refusal{problem: BodyTooLarge}
+	}
+	return nil, newStreamed(read, r, said, h.config.MaxStreamedBody), nil
 }
 
 // readAll reads up to one byte more than most.
@@ -116,9 +151,14 @@ type replayedBody struct{ bytes.Reader }
 // Close implements [io.Closer].
 func (*replayedBody) Close() error { return nil }
 
-// request returns the request for the handler, with its body to be read again.
+// request returns the request for the handler, with its body to be read again, or for
+// the first time if it is streamed.
 func (in *input) request(ctx context.Context, r *http.Request, body *replayedBody) *http.Request {
 	r = r.WithContext(ctx)
+	if in.stream != nil {
+		r.Body = in.stream
+		return r
+	}
 	r.Body, r.ContentLength = http.NoBody, int64(len(in.body))
 	if len(in.body) > 0 {
 		body.Reset(in.body)

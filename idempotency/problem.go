@@ -18,6 +18,8 @@ const (
 	KeyExpired       Problem = "key-expired"           // 400: the key is older than answers are kept
 	Unread           Problem = "body-unread"           // 400: the request's body ended early
 	BodyTooLarge     Problem = "body-too-large"        // 413: the request's body is over the limit
+	DigestMalformed  Problem = "digest-malformed"      // 400: the Content-Digest can't be read
+	DigestMismatched Problem = "digest-mismatch"       // 400: the request's body is not what its Content-Digest says
 	Mismatched       Problem = "mismatch"              // 422: the key belongs to another request
 	StillRunning     Problem = "in-progress"           // 409 with Retry-After: the first run has not ended
 	NotRetained      Problem = "response-not-retained" // 409: it was done, its response is not kept
@@ -37,6 +39,8 @@ var problems = map[Problem]struct {
 	KeyExpired:       {400, "The idempotency key is older than answers are kept"},
 	Unread:           {400, "The request's body could not be read"},
 	BodyTooLarge:     {413, "The request's body is too large"},
+	DigestMalformed:  {400, "The Content-Digest header can't be read"},
+	DigestMismatched: {400, "The request's body is not what its Content-Digest says"},
 	Mismatched:       {422, "The idempotency key was used for a different request"},
 	StillRunning:     {409, "A request with this idempotency key is in progress"},
 	NotRetained:      {409, "The request was carried out and its response was not kept"},

@@ -28,14 +28,14 @@ type host interface {
 // past the record.
 type recorder struct {
 	w     http.ResponseWriter
-	limit int  // most bytes of body to keep
-	held  bool // nothing is sent before COMMIT
+	limit int // most bytes of body to keep
 	host  host
 
-	mu       sync.Mutex // guards all below against handlers that write after they returned
+	mu       sync.Mutex // guards all below but held against handlers that write after they returned
 	status   int        // zero until the header is written
 	header   lines
 	body     []byte
+	held     bool // nothing is sent before COMMIT; never changes
 	sent     bool // the header and body so far are on their way
 	omitted  bool // the body is not kept
 	stored   bool // early was called

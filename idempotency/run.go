@@ -16,7 +16,8 @@ type run struct {
 	ref      Ref
 	attempt  int
 	noEffect atomic.Bool
-	commit   atomic.Bool // CommitError was called
+	commit   atomic.Bool   // CommitError was called
+	stream   *streamedBody // of the request; nil unless it is streamed
 
 	mu     sync.Mutex // guards points
 	points []Point
@@ -93,9 +94,11 @@ func CommitError(ctx context.Context) {
 // runs again; so calls to others inside fn belong under DeriveKey(ctx, name).
 //
 // A point is kept until the work is done; a record has room for 32 of them with
-// 64 KiB together. An error of fn is returned and not stored. After an error of the
-// store fn has run and the work should stop: it has lost its lease, or will. Under
-// Tx and outside of a run Phase just runs fn.
+// 64 KiB together. While a streamed body ([Config].MaxStreamedBody) was not read to its
+// end, fn runs and no point is stored: the next run might get another body. An error of
+// fn is returned and not stored. After an error of the store fn has run and the work
+// should stop: it has lost its lease, or will. Under Tx and outside of a run Phase just
+// runs fn.
 func Phase(ctx context.Context, name string, fn func(context.Context) ([]byte, error)) ([]byte, error) {
 	x := runOf(ctx)
 	if x == nil || x.store == nil {
@@ -105,8 +108,11 @@ func Phase(ctx context.Context, name string, fn func(context.Context) ([]byte, e
 		return data, nil
 	}
 	data, err := fn(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case !x.verified():
+		return data, nil
 	}
 	p := Point{Name: name, Data: slices.Clone(data)}
 	if err := x.store.Apply(ctx, x.ref, Change{Event: Save, Point: p}); err != nil {
@@ -117,6 +123,10 @@ func Phase(ctx context.Context, name string, fn func(context.Context) ([]byte, e
 	x.mu.Unlock()
 	return data, nil
 }
+
+// verified reports whether the request's body is what its client said it would be. One
+// that was read before the claim is.
+func (x *run) verified() bool { return x.stream == nil || x.stream.verified.Load() }
 
 func (x *run) point(name string) ([]byte, bool) {
 	x.mu.Lock()

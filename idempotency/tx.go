@@ -18,7 +18,7 @@ func (h *Handler) serveTx(w http.ResponseWriter, r *http.Request, in input) {
 		a, _, err = h.wait(r.Context(), in.claim.ID, a, t.ask)
 	}
 	if err == nil && a.Decision == Run {
-		t.rec.finish(t.rec.result(h.keep).Trailer)
+		t.respond()
 		h.waiting.wake(in.claim.ID)
 		return
 	}
@@ -44,6 +44,17 @@ type txServe struct {
 	in     input
 	before http.Header // the response's header before the handler wrote to it
 	rec    *recorder   // of the last run
+	fault  error       // of its body, when it succeeded and was rolled back for that
+}
+
+// respond answers what was decided to be the answer.
+func (t *txServe) respond() {
+	if t.fault != nil {
+		t.restore()
+		t.h.refuse(t.w, t.r, t.in.claim.ID, faultOf(t.fault))
+		return
+	}
+	t.rec.finish(t.rec.result(t.h.keep).Trailer)
 }
 
 func (t *txServe) ask() (Answer, time.Time, error) {
@@ -59,10 +70,16 @@ func (t *txServe) restore() {
 
 func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, error) {
 	t.restore()
-	x := &run{ref: Ref{t.in.claim.ID, record.Token}, attempt: record.Attempt}
+	x := &run{ref: Ref{t.in.claim.ID, record.Token}, attempt: record.Attempt, stream: t.in.stream}
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x.Context = within
+	if x.stream != nil {
+		if !x.stream.open() {
+			return Result{}, Forget, errReread // the client repeats what the database wants repeated
+		}
+		defer x.stream.endWith(ctx, t.w)()
+	}
 	rec := &recorder{w: t.w, limit: t.h.limit, held: true, host: t}
 	t.rec = rec
 	returned := false
@@ -73,6 +90,7 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 	if rec.burst {
 		return Result{}, Forget, ErrTooLarge
 	}
+	how := t.manner(ctx, x)
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, Forget, err
 	}
@@ -80,7 +98,23 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 	if len(rec.header.get("Set-Cookie")) > 0 {
 		t.note(CookieDropped)
 	}
-	return res, mannerOf(res.Status, rec.header).verdict(x.commit.Load()), nil
+	return res, how.verdict(x.commit.Load()), nil
+}
+
+// manner says how the run ended, its body included.
+func (t *txServe) manner(ctx context.Context, x *run) Manner {
+	how := mannerOf(t.rec.status, t.rec.header)
+	if x.stream == nil {
+		return how
+	}
+	fault := t.h.finish(ctx, x.ref.ID, x.stream, how.verdict(x.commit.Load()) == CommitResult)
+	if fault == nil {
+		return how
+	}
+	if how == Succeeded {
+		t.fault = fault
+	}
+	return how.unverified()
 }
 
 func (t *txServe) note(s Signal) {

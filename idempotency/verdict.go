@@ -57,6 +57,19 @@ var endings = [manners]struct{ hold, holdNoEffect, reexecute ending }{
 	fenced:    {abandons, releases, leaves},
 }
 
+// unverified says what a manner comes to when the request's body was not verified:
+// nothing that comes of such a body is kept as a success, or as an error that the body
+// will meet again.
+func (m Manner) unverified() Manner {
+	switch m {
+	case Succeeded:
+		return Lost
+	case Rejected:
+		return Failed
+	}
+	return m
+}
+
 func (m Manner) ending(g Guarantee, noEffect bool) ending {
 	switch {
 	case g == Reexecute:
