@@ -172,7 +172,7 @@ func TestNobodySleepsForPaceIntoAnOpenBreaker(t *testing.T) {
 		err := d.Run(t.Context(), works)
 		wantReason(t, err, gabion.BreakerOpen)
 		wantElapsed(t, start, 0)
-		if got := asError(t, err).RetryAfter; got != 30*time.Second {
+		if got := asError(t, err).RetryAfter; got != 15*time.Second {
 			t.Errorf("RetryAfter is %s", got)
 		}
 	})
@@ -592,7 +592,7 @@ func TestOneAnswerClosesADependencyNoLongerThanMaxAfter(t *testing.T) {
 		d := gabion.New("db", policy.Policy{
 			Retry:   policy.Retry{MaxAfter: 10 * time.Second},
 			Pace:    policy.Pace{Off: true},
-			Breaker: policy.Breaker{Consecutive: 1, Open: time.Second, OpenJitter: policy.Off},
+			Breaker: policy.Breaker{Consecutive: 1, Open: time.Second, OpenMax: time.Hour, OpenJitter: policy.Off},
 		})
 		d.Run(t.Context(), works, gabion.ClassifyWith(func(any, error) policy.Outcome {
 			return policy.Outcome{Class: policy.ServerError, HasAfter: true, After: math.MaxInt64}

@@ -263,11 +263,11 @@ type Breaker struct {
 	// and do not trip.
 	Throttled bool
 
-	// Open is how long the breaker refuses before it probes. Zero means 30 s.
+	// Open is how long the breaker refuses before it probes. Zero means 15 s.
 	Open time.Duration
 
-	// OpenMax caps Open when it grows. Zero means 5 min, or Open when that is
-	// longer.
+	// OpenMax caps Open when it grows, or when an answer asked for more time: so long
+	// may calls be refused after the dependency is back. Zero means twice Open.
 	OpenMax time.Duration
 
 	// OpenGrowth multiplies Open each time a probe re-opens the breaker. Zero

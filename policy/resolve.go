@@ -27,8 +27,7 @@ const (
 	defaultMinCalls     = 20
 	defaultFailureRate  = Ratio(0.5)
 	defaultSlowRate     = Ratio(0.8)
-	defaultOpen         = 30 * time.Second
-	defaultOpenMax      = 5 * time.Minute
+	defaultOpen         = 15 * time.Second
 	defaultOpenGrowth   = 2
 	defaultOpenJitter   = Ratio(0.1)
 	defaultProbes       = 3
@@ -104,7 +103,7 @@ func (b Breaker) resolved(t Timeout) Breaker {
 	b.Failures = noRule(b.Failures)
 	b.Consecutive = noRule(b.Consecutive)
 	b.Open = or(b.Open, defaultOpen)
-	b.OpenMax = or(b.OpenMax, max(defaultOpenMax, b.Open))
+	b.OpenMax = or(b.OpenMax, max(b.Open, 2*min(b.Open, maxDuration/2)))
 	b.OpenGrowth = or(b.OpenGrowth, defaultOpenGrowth)
 	b.OpenJitter = or(b.OpenJitter, defaultOpenJitter)
 	b.Probes = or(b.Probes, defaultProbes)

@@ -101,7 +101,7 @@ func TestWhatIsNotSettledFails(t *testing.T) {
 }
 
 func TestRecoveryIsMeasuredFromTheEndOfTheTrouble(t *testing.T) {
-	f := try(func(t testing.TB) { Run(t, Case{Scenario: storm}).Recovery(t, time.Second) }) // breakers are open for half a minute
+	f := try(func(t testing.TB) { Run(t, Case{Scenario: storm}).Recovery(t, time.Second) }) // breakers are open for longer
 	if len(f.said) != 1 || !strings.Contains(f.said[0], "recovery is ") || !strings.Contains(f.said[0], "want at most 1\n") {
 		t.Errorf("%q", f.said)
 	}
