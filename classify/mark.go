@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/gabion-go/gabion/policy"
@@ -11,6 +12,8 @@ import (
 type mark struct {
 	err   error
 	says  saying
+	alone bool    // err means the same whenever it is asked: inner
+	inner meaning // of err by itself
 	after time.Duration
 }
 
@@ -41,7 +44,11 @@ func (m *mark) Outcome() (o policy.Outcome) {
 // the mark does not speak of stays: a dial error marked permanent was still
 // never sent.
 func (m *mark) outcome(r *Rules, left int, o *policy.Outcome) {
-	r.decide(m.err, left-1, o)
+	if m.alone {
+		r.listed(m.inner, m.err, o)
+	} else {
+		r.decide(m.err, left-1, o)
+	}
 	switch m.says {
 	case isTransient:
 		o.Class, o.Once = transient(o.Class), false
@@ -62,11 +69,16 @@ func (m *mark) outcome(r *Rules, left int, o *policy.Outcome) {
 	}
 }
 
+// newMark asks the commonest errors at once: most marks are made once and met often.
 func newMark(err error, says saying) error {
 	if err == nil {
 		return nil
 	}
-	return &mark{err: err, says: says}
+	m := &mark{err: err, says: says}
+	if reflect.TypeOf(err) == plain {
+		m.inner, m.alone = plainTraits.alone(err)
+	}
+	return m
 }
 
 // Transient marks err as worth a retry. Whether it may be retried is still the
