@@ -44,6 +44,8 @@ var txCases = []struct {
 	{"26 a panic rolls back", panics},
 	{"48 nothing is seen before COMMIT", heldBack},
 	{"3 concurrent duplicates have one effect", duplicates},
+	{"only a verified body has an effect", largeBodies},
+	{"concurrent duplicates with large bodies have one effect", largeDuplicates},
 }
 
 // A txBench is a test with a Handler whose work has one effect, and answers.
@@ -68,7 +70,7 @@ func newTxBench(t testing.TB, e Effects) *txBench {
 	own := fmt.Sprint(t.Name(), time.Now().UnixNano())
 	var err error
 	b.handler, err = idempotency.New(func(*http.Request) string { return own }, e.Store, http.HandlerFunc(b.serve),
-		idempotency.Config{Guarantee: idempotency.Tx, Wait: 20 * time.Second, MaxResponseBody: 1000, Observer: quiet{}})
+		idempotency.Config{Guarantee: idempotency.Tx, Wait: 20 * time.Second, MaxRequestBody: maxRead, MaxStreamedBody: maxStreamed, MaxResponseBody: 1000, Observer: quiet{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,10 +134,12 @@ func (j *judged) Errorf(string, ...any) {
 // Every case finds the flaws that are its own, and only a flaw fails it.
 func TestFlawedTransactionsAreFound(t *testing.T) {
 	flaws := map[string][]flaw{
-		"24 what a response means for effects and record": {keepsAll, keepsEffect, losesRecord, autocommits},
-		"26 a panic rolls back":                           {autocommits},
-		"48 nothing is seen before COMMIT":                {postpones},
-		"3 concurrent duplicates have one effect":         {losesRecord, interleaves},
+		"24 what a response means for effects and record":         {keepsAll, keepsEffect, losesRecord, autocommits},
+		"26 a panic rolls back":                                   {autocommits},
+		"48 nothing is seen before COMMIT":                        {postpones},
+		"3 concurrent duplicates have one effect":                 {losesRecord, interleaves},
+		"only a verified body has an effect":                      {keepsAll, keepsEffect, losesRecord, autocommits},
+		"concurrent duplicates with large bodies have one effect": {losesRecord, interleaves},
 	}
 	for _, c := range txCases {
 		for _, f := range append(flaws[c.name], none) {

@@ -84,16 +84,25 @@ func newShop(t *testing.T, witness *pgxpool.Pool, store *Store) *shop {
 	s := &shop{T: t, store: store, witness: witness}
 	s.exec("DROP TABLE IF EXISTS effects")
 	s.exec("CREATE TABLE effects (key text)")
+	s.h = s.handler(store, 0)
+	return s
+}
+
+// handler returns one whose runs may take so long, by default minutes.
+func (s *shop) handler(store idempotency.TxStore, most time.Duration) http.Handler {
+	s.Helper()
 	h, err := idempotency.New(idempotency.Global, store, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.runs.Add(1)
 		From(r.Context()).Exec(r.Context(), "INSERT INTO effects VALUES ($1)", r.Header.Get("Idempotency-Key"))
 		s.work(w, r)
-	}), idempotency.Config{Guarantee: idempotency.Tx, Wait: 20 * time.Second, MaxResponseBody: 1000, Observer: quiet{}})
+	}), idempotency.Config{
+		Guarantee: idempotency.Tx, Wait: 20 * time.Second, MaxExecution: most, Observer: quiet{},
+		MaxRequestBody: 1 << 10, MaxStreamedBody: 1 << 20, MaxResponseBody: 1000,
+	})
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
-	s.h = h
-	return s
+	return h
 }
 
 func (s *shop) exec(text string) {

@@ -98,7 +98,9 @@ func newShop(t *testing.T, db *sql.DB, store *sqlstore.Store) *shop {
 		s.runs++
 		sqlstore.From(r.Context()).ExecContext(r.Context(), "INSERT INTO effects VALUES (1)")
 		s.work(w, r)
-	}), idempotency.Config{Guarantee: idempotency.Tx, Wait: 20 * time.Second, MaxResponseBody: 1000})
+	}), idempotency.Config{
+		Guarantee: idempotency.Tx, Wait: 20 * time.Second, MaxRequestBody: 1 << 10, MaxStreamedBody: 1 << 20, MaxResponseBody: 1000,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
