@@ -154,7 +154,7 @@ func (r *Rules) openFor(nth int, after time.Duration, u float64) time.Duration {
 	for i := 1; i < nth && r.OpenGrowth > 1 && d > 0 && d < grown; i++ {
 		d = min(float64(d*r.OpenGrowth), grown)
 	}
-	d = float64(max(d, float64(after)) * (1 + float64(jitter*u)))
+	d = float64(max(d, min(float64(after), grown)) * (1 + float64(jitter*u)))
 	if d = min(d, limit); d >= math.MaxInt64 {
 		return math.MaxInt64
 	}

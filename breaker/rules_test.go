@@ -28,7 +28,7 @@ func TestOpenTimesSpreadAlsoAtTheirCap(t *testing.T) {
 		{"one close to its cap is not shortened", rules(15*s, 16*s), 3, 0, 15 * s, 16 * s},
 		{"without a cap it just grows", rules(16*s, 0), 3, 0, 64 * s, 80 * s},
 		{"an answer's time is lengthened too", rules(16*s, 40*s), 1, 20 * s, 20 * s, 25 * s},
-		{"and capped", rules(16*s, 40*s), 1, time.Hour, 40 * s, 40 * s},
+		{"up to where growth stops, so that a fleet which was told one time spreads", rules(16*s, 40*s), 1, time.Hour, 32 * s, 40 * s},
 	} {
 		least, longest := c.r.openFor(c.nth, c.after, 0), c.r.openFor(c.nth, c.after, almost)
 		if least != c.least || longest > c.longest || longest < c.longest-time.Microsecond {
