@@ -164,7 +164,8 @@ func timedOut(ctx context.Context, err error) error {
 // that ends while its answer arrives takes the connection along, which net/http may
 // have lent to the next request by then; that one is told why the first one ended.
 func anothers(ctx context.Context, err error) bool {
-	if ctx.Err() != nil {
+	var below *gabion.Error
+	if ctx.Err() != nil || errors.As(err, &below) {
 		return false
 	}
 	_, ours := err.(policy.Reason)

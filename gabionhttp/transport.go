@@ -251,6 +251,9 @@ func (c *exchange) send(ctx context.Context) (*flight, error) {
 	f.land(err)
 	if err != nil {
 		c.status.Store(0)
+		if c.body.broken() {
+			return f, err
+		}
 		return f, timedOut(ctx, err)
 	}
 	if resp.Request == nil {
