@@ -73,10 +73,7 @@ func (a *attemptContext) Done() <-chan struct{} { return a.arm().Done() }
 
 // Err implements context.Context.
 func (a *attemptContext) Err() error {
-	if a.is(ticking) {
-		return a.inner.Err()
-	}
-	if a.is(ended) || a.Context.Err() != nil || a.deadline != clock.Never && a.d.now() >= a.deadline {
+	if a.is(ticking|ended) || a.Context.Err() != nil || a.deadline != clock.Never && a.d.now() >= a.deadline {
 		return a.arm().Err() // from now on there is one answer
 	}
 	return nil
@@ -99,7 +96,10 @@ func (a *attemptContext) Value(key any) any {
 
 // arm makes the context that keeps time, once.
 func (a *attemptContext) arm() *innerContext {
-	if a.is(ticking) {
+	if marks := a.marks.Load(); marks&ticking != 0 {
+		if marks&ended != 0 { // whoever armed it may only be about to
+			a.inner.cancel()
+		}
 		return &a.inner
 	}
 	var in innerContext

@@ -26,6 +26,7 @@ func serialOpen[T any](ctx context.Context, d *Dependency, opts []CallOption, wo
 		var zero T
 		return zero, nil, err
 	}
+	g.o.NoHedge = true // a reload may have come since the driver was chosen
 	v, err := g.drive(work)
 	if !g.open() {
 		g.retire()

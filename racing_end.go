@@ -8,7 +8,11 @@ import (
 
 // answer is the caller's last act. It is called with the lock.
 func (x *racing[T]) answer() (T, *Attempt, error) {
-	crash := x.crash
+	if crash := x.crash; crash != nil {
+		x.unlock()
+		x.abandon() // also what a hedge brought besides
+		crash.rise()
+	}
 	err := x.run.failure(x.err)
 	x.left = true
 	stopped := x.armed == 0 || x.timer.Stop()
@@ -23,16 +27,20 @@ func (x *racing[T]) answer() (T, *Attempt, error) {
 		x.run.finish()
 	}
 	switch {
-	case crash != nil && crash.goexit:
-		runtime.Goexit()
-	case crash != nil:
-		panic(crash.value)
 	case k.open:
 		return k.value, &Attempt{gate: x, ctx: x.kept.seen, at: x.kept.at, settled: true, well: err == nil}, err
 	case reusable:
 		x.reuse()
 	}
 	return k.value, nil, err
+}
+
+// rise makes the caller's goroutine leave as the other one did.
+func (c *crash) rise() {
+	if c.goexit {
+		runtime.Goexit()
+	}
+	panic(c.value)
 }
 
 // abandon is the caller's last act when a user's code left its goroutine: work, or

@@ -14,6 +14,7 @@ func serial[T any](ctx context.Context, d *Dependency, opts []CallOption, work f
 	if err := s.prepare(ctx, d, opts); err != nil {
 		return s.value, err
 	}
+	s.o.NoHedge = true // a reload may have come since the driver was chosen
 	return s.drive(work)
 }
 
