@@ -98,15 +98,18 @@ func breakerOnly(slow time.Duration) policy.Policy {
 // doEntry is an entry that calls Do with a policy.
 func doEntry(name string, p policy.Policy, opts []gabion.Option, note string) Entry {
 	return Entry{Name: name, Kind: Gabion, Note: note, Start: func(*Run) func(*Worker) func() bool {
-		d := gabion.New("bench", p, opts...)
-		return func(w *Worker) func() bool {
-			ctx, work := context.Background(), w.Work
-			return func() bool {
-				v, err := gabion.Do(ctx, d, work)
-				return w.Right(v, err)
-			}
-		}
+		return doCalls(gabion.New("bench", p, opts...))
 	}}
+}
+
+func doCalls(d *gabion.Dependency) func(*Worker) func() bool {
+	return func(w *Worker) func() bool {
+		ctx, work := context.Background(), w.Work
+		return func() bool {
+			v, err := gabion.Do(ctx, d, work)
+			return w.Right(v, err)
+		}
+	}
 }
 
 func closedPermit(*Run) func(*Worker) func() bool {
