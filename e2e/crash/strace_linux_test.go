@@ -23,7 +23,7 @@ func TestFailedSystemCalls(t *testing.T) {
 		testservers.Missing(t, "strace, which makes calls fail, is not installed")
 	}
 	if out, err := exec.Command(strace, "-qq", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
-		t.Skipf("strace may not trace here: %v %s", err, out)
+		testservers.Missing(t, "strace may not trace here: %v %s", err, out)
 	}
 	l := &load{rig: newRig(t, storeNamed("sqlite"), "", 300*time.Millisecond)}
 	lives, failed := soak(10, 600), 0

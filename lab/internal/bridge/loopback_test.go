@@ -38,9 +38,6 @@ type tolerance struct{ goodput, amplification, p50, p99 float64 }
 // 503 for a while: twenty clients through gabionhttp against a server on the
 // loopback device, and the same in the lab with the same luck.
 func TestTheLabAgreesWithRealTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds of real time")
-	}
 	runs, within := []string{"protected"}, tolerance{0.1, 0.1, 0.5, 0.5} // other tests want the processor too
 	lasts, from, until := 8*time.Second, 2*time.Second, 5*time.Second
 	if os.Getenv("GABION_SOAK") != "" {
