@@ -75,6 +75,9 @@ func (b *Breaker) expire(now clock.Instant) {
 	b.open(change, 0)
 }
 
+// Held reports whether p is a permit at all: the zero Permit is none.
+func (p Permit) Held() bool { return p.word != 0 }
+
 // Probe reports whether the permit is one of the few that a half-open breaker
 // grants.
 func (p Permit) Probe() bool { return stateOf(p.word) == HalfOpen }

@@ -119,28 +119,39 @@ type Call struct {
 	shard    uint32
 	epoch    uint32 // of the State when reserved was made
 
-	phase     phase
-	priority  bulkhead.Priority
-	verdict   breaker.Verdict // of the last attempt, for PerCall
-	heard     bool            // verdict is known
-	sends     uint8
-	tries     uint8
-	hedges    uint8
-	onces     uint8 // retries of outcomes marked Once
-	safe      bool
-	noRetry   bool
-	hedging   bool // hedges are still possible
-	guardedIn bool // the whole call has its breaker permit
-	slotIn    bool // the whole call has its slot
-	charged   bool // reserved holds a reservation
-	counted   bool // throttle has counted the attempt being admitted
-	relooked  bool // the rate limit was asked again with a fresh clock
-	turned    bool // turnAt holds a turn
-	stopped   bool // an attempt brought the mark that stops retries
-	reason    Reason
-	effect    Effect
-	failed    Outcome // the last failure, while a sibling may still succeed
+	phase    phase
+	priority bulkhead.Priority
+	verdict  breaker.Verdict // of the last attempt, for PerCall
+	heard    bool            // verdict is known
+	has      things
+	sends    uint8
+	tries    uint8
+	hedges   uint8
+	onces    uint8 // retries of outcomes marked Once
+	safe     bool
+	noRetry  bool
+	hedging  bool // hedges are still possible
+	stopped  bool // an attempt brought the mark that stops retries
+	reason   Reason
+	effect   Effect
+	failed   Outcome // the last failure, while a sibling may still succeed
 }
+
+// things are what a call has at the moment, as a set: one look at it tells that
+// there is nothing to give back.
+type things uint8
+
+const (
+	wholePermit things = 1 << iota // whole.permit: the breaker wraps the whole call
+	wholeSlot                      // whole.slot: the bulkhead does
+	charge                         // reserved, of the budget
+	turn                           // turnAt, of the rate limit
+	request                        // the throttle has counted the attempt that is being admitted
+	relook                         // the rate limit was asked again with a fresh clock
+)
+
+// ofAttempt are those that an attempt takes along when it is sent.
+const ofAttempt = charge | turn | request | relook
 
 // Begin starts a call: it pins the policy and pays into the budget, and takes
 // nothing else.
@@ -150,7 +161,7 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	}
 	r := s.rules.Load()
 	c.state, c.rules, c.lane, c.log, c.waker, c.tenant = s, r, &s.lane, p.Log, p.Waker, p.Tenant
-	c.began, c.hedgeAt, c.deadline, c.said = now, clock.Never, clock.Never, math.MinInt64
+	c.began, c.deadline, c.said = now, clock.Never, math.MinInt64
 	c.shard, c.priority = p.Shard, p.Priority
 	c.safe, c.noRetry = p.Safe || r.Policy.Safe, p.NoRetry
 	if p.Partition != "" {
@@ -286,23 +297,14 @@ func (c *Call) Cancel(now clock.Instant) {
 // when nothing is out any more.
 func (c *Call) end(now clock.Instant, why Reason) {
 	c.phase, c.reason = over, why
-	if c.charged {
-		c.refund(now)
-	}
-	if c.turned || c.pending.Held() {
-		c.dropPending(now)
-	}
-	if c.counted && why != ThrottledLocally {
-		c.uncount(now)
-	}
-	if why == CallTimeout && c.out != 0 && c.deadline.Sub(c.began) >= c.due() {
+	switch {
+	case why == CallTimeout && c.out != 0 && c.deadline.Sub(c.began) >= c.due():
 		c.verdict, c.heard = breaker.Bad, true
-	}
-	if why == Canceled {
+	case why == Canceled:
 		c.heard = false
 	}
-	if c.guardedIn || c.slotIn {
-		c.endWhole(now)
+	if c.has != 0 || c.pending.Held() {
+		c.letGo(now, why)
 	}
 	if c.log != nil {
 		v := c.Verdict()
@@ -315,19 +317,30 @@ func (c *Call) end(now clock.Instant, why Reason) {
 	}
 }
 
+// letGo gives back what the call has of others. A request that the throttle itself
+// turned away stays counted.
+func (c *Call) letGo(now clock.Instant, why Reason) {
+	c.refund(now)
+	c.dropPending(now)
+	if why != ThrottledLocally {
+		c.uncount(now)
+	}
+	c.endWhole(now)
+}
+
 // endWhole gives back what wraps the whole call: the breaker's permit with the
 // last verdict at the end of the call, the slot when the work is really over.
 func (c *Call) endWhole(now clock.Instant) {
-	if c.guardedIn {
-		c.guardedIn = false
+	if c.has&wholePermit != 0 {
+		c.has &^= wholePermit
 		v := breaker.Neutral
 		if c.heard {
 			v = c.verdict
 		}
 		c.lane.breaker.Load().Settle(now, c.shard, c.whole.permit, v, c.after)
 	}
-	if c.slotIn && c.out|c.open == 0 {
-		c.slotIn = false
+	if c.has&wholeSlot != 0 && c.out|c.open == 0 {
+		c.has &^= wholeSlot
 		c.state.bulkhead().Release(c.whole.slot)
 	}
 }

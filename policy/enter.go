@@ -13,28 +13,29 @@ import (
 // pace, throttle, breaker, bulkhead, rate limit. A layer that says "later" makes
 // the call wait, one that says "no" ends it.
 func (c *Call) enter(now clock.Instant, s *Step) {
-	switch {
-	case c.lane.paced.Load() != 0 && c.pace(now, s):
-	case c.rules.throttled && !c.throttle(now):
-		c.refuse(now, s, ThrottledLocally, 0)
-	case c.rules.bulkhead && !c.slotIn:
-		c.enterSlot(now, s)
-	default:
-		c.turn(now, s)
-	}
-}
-
-// enterSlot takes a slot that is free, or queues. A call that queues holds no
-// permit of the breaker, since a probe would age in the queue and calls of a
-// closed generation would go out through an open breaker: the breaker is asked
-// when the slot is there. But a call that it would refuse anyway does not queue.
-func (c *Call) enterSlot(now clock.Instant, s *Step) {
-	b := c.state.bulkhead()
-	if slot, ok := b.TryAcquire(c.tenant); ok {
-		c.pending = slot
-		c.turn(now, s)
+	if c.lane.paced.Load() != 0 && c.pace(now, s) {
 		return
 	}
+	if c.rules.throttled && !c.throttle(now) {
+		c.refuse(now, s, ThrottledLocally, 0)
+		return
+	}
+	if c.rules.bulkhead && c.has&wholeSlot == 0 {
+		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
+		if !ok {
+			c.queue(now, s)
+			return
+		}
+		c.pending = slot
+	}
+	c.depart(now, s)
+}
+
+// queue waits for a slot. A call that queues holds no permit of the breaker, since a
+// probe would age in the queue and calls of a closed generation would go out
+// through an open breaker: the breaker is asked when the slot is there. But a call
+// that it would refuse anyway does not queue.
+func (c *Call) queue(now clock.Instant, s *Step) {
 	if after, shut := c.shut(now); shut {
 		c.refuse(now, s, BreakerOpen, after)
 		return
@@ -47,7 +48,7 @@ func (c *Call) enterSlot(now clock.Instant, s *Step) {
 	if wait := c.rules.Policy.Bulkhead.QueueTimeout; wait > 0 {
 		c.queueTill = min(now.Add(wait), c.deadline)
 	}
-	w, ok := b.Join(c.waker, c.priority, c.tenant)
+	w, ok := c.state.bulkhead().Join(c.waker, c.priority, c.tenant)
 	if !ok {
 		c.refuse(now, s, BulkheadFull, 0)
 		return
@@ -58,7 +59,7 @@ func (c *Call) enterSlot(now clock.Instant, s *Step) {
 
 // shut asks the breaker whether it would refuse, without taking anything.
 func (c *Call) shut(at clock.Instant) (time.Duration, bool) {
-	if !c.rules.guarded || c.guardedIn {
+	if !c.guards() {
 		return 0, false
 	}
 	return c.lane.breaker.Load().Shut(at)
@@ -70,14 +71,14 @@ func (c *Call) inQueue(now clock.Instant, s *Step) {
 	switch {
 	case answer == bulkhead.Granted:
 		c.waiter, c.pending = nil, slot
-		c.turn(now, s)
+		c.depart(now, s)
 	case answer == bulkhead.PushedOut:
 		c.waiter = nil
 		c.refuse(now, s, BulkheadFull, 0)
 	case now < c.queueTill:
 		c.wait(now, s, c.queueTill, ForSlot)
 	case c.leaveQueue():
-		c.turn(now, s)
+		c.depart(now, s)
 	default:
 		c.refuse(now, s, QueueTimeout, 0)
 	}
@@ -92,9 +93,12 @@ func (c *Call) leaveQueue() bool {
 	return granted
 }
 
-// turn is the last part of the way: with the slot in hand, take a turn of the
+// guards reports whether an attempt needs a permit of the breaker.
+func (c *Call) guards() bool { return c.rules.guarded && c.has&wholePermit == 0 }
+
+// depart is the last part of the way: with the slot in hand, take a turn of the
 // rate limit and the breaker's permit, and send.
-func (c *Call) turn(now clock.Instant, s *Step) {
+func (c *Call) depart(now clock.Instant, s *Step) {
 	if c.tries > 0 && c.retriesStopped() {
 		c.refuse(now, s, RetriesOff, c.after)
 		return
@@ -107,7 +111,7 @@ func (c *Call) turn(now clock.Instant, s *Step) {
 		return
 	}
 	var permit breaker.Permit
-	if c.rules.guarded && !c.guardedIn {
+	if c.guards() {
 		p, after, ok := c.lane.breaker.Load().Acquire(now, c.shard)
 		if !ok {
 			c.refuse(now, s, BreakerOpen, after)
@@ -125,7 +129,7 @@ func (c *Call) rateTurn(now clock.Instant, s *Step) {
 		s.wait(min(c.wake, c.deadline))
 		return
 	}
-	c.turn(now, s)
+	c.depart(now, s)
 }
 
 // rate takes a turn of the rate limit. A reading of the clock may be old by the
@@ -142,8 +146,8 @@ func (c *Call) rate(now clock.Instant, s *Step) (held bool) {
 	}
 	at, ok := c.state.limiter().Reserve(now, c.rules.rate, longest)
 	switch {
-	case !ok && !c.relooked:
-		c.relooked = true
+	case !ok && c.has&relook == 0:
+		c.has |= relook
 		c.dropPending(now)
 		c.wake, c.phase = now+1, resting
 		s.wait(now + 1)
@@ -152,7 +156,8 @@ func (c *Call) rate(now clock.Instant, s *Step) (held bool) {
 		c.refuse(now, s, RateLimited, at.Sub(now))
 		return true
 	}
-	c.turnAt, c.turned = at, true
+	c.turnAt = at
+	c.has |= turn
 	if at > now {
 		c.wake, c.phase = at, limited
 		c.wait(now, s, at, ForRate)
@@ -209,21 +214,22 @@ func (c *Call) margin(now clock.Instant) time.Duration {
 // throttle counts the attempt as a request and rejects it with the probability
 // that recent accepts call for.
 func (c *Call) throttle(now clock.Instant) bool {
-	if c.counted {
+	if c.has&request != 0 {
 		return true
 	}
 	t := c.state.throttle()
 	p := t.Probability(now, c.rules.Policy.Throttle.K)
 	t.Request(now, c.shard)
-	c.counted, c.countedAt = true, now
+	c.has |= request
+	c.countedAt = now
 	return p == 0 || chance.U(c.draw(), 0, uint64(c.sends), chance.Throttled) >= p
 }
 
 // uncount takes back the request of an attempt that was not sent for a reason
 // other than throttling: it says nothing about what the dependency accepts.
 func (c *Call) uncount(now clock.Instant) {
-	if c.counted {
-		c.counted = false
+	if c.has&request != 0 {
+		c.has &^= request
 		c.state.throttle().Forget(c.countedAt, now, c.shard)
 	}
 }
@@ -256,14 +262,17 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	c.sends++
 	t := &s.Ticket
 	t.Attempt, t.Hedge, t.Sent, t.Deadline, t.last = c.sends, hedge, now, c.deadline, true
-	t.hold = hold{}
+	t.hold = hold{permit, c.pending}
+	c.pending = bulkhead.Slot{}
+	if c.rules.wraps {
+		c.wrap(&t.hold)
+	}
 	if limit := c.rules.Policy.Timeout.Attempt; limit > 0 {
 		if at := now.Add(limit); at < t.Deadline {
 			t.Deadline, t.last = at, false
 		}
 	}
-	c.share(t, permit)
-	c.charged, c.counted, c.relooked, c.turned = false, false, false, false
+	c.has &^= ofAttempt
 	c.phase = away
 	c.out |= 1 << (c.sends - 1)
 	if c.hedging {
@@ -275,31 +284,23 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	s.Verb, s.Again = Send, c.again(now)
 }
 
-// share puts what was taken where it belongs: with the attempt, or with the call
-// when the layer wraps the whole of it.
-func (c *Call) share(t *Ticket, permit breaker.Permit) {
-	if c.rules.guarded && !c.guardedIn {
-		if c.rules.Policy.Breaker.Per == PerCall {
-			c.whole.permit, c.guardedIn = permit, true
-		} else {
-			t.hold.permit = permit
-		}
+// wrap moves what its first attempt took for the whole call from the attempt to the
+// call.
+func (c *Call) wrap(h *hold) {
+	if c.guards() && c.rules.Policy.Breaker.Per == PerCall {
+		c.has |= wholePermit
+		c.whole.permit, h.permit = h.permit, breaker.Permit{}
 	}
-	if !c.rules.bulkhead || c.slotIn {
-		return
+	if c.rules.bulkhead && c.has&wholeSlot == 0 && c.rules.Policy.Bulkhead.Per == PerCall {
+		c.has |= wholeSlot
+		c.whole.slot, h.slot = h.slot, bulkhead.Slot{}
 	}
-	if c.rules.Policy.Bulkhead.Per == PerCall {
-		c.whole.slot, c.slotIn = c.pending, true
-	} else {
-		t.hold.slot = c.pending
-	}
-	c.pending = bulkhead.Slot{}
 }
 
 // dropPending gives back what was taken for an attempt that is not made.
 func (c *Call) dropPending(now clock.Instant) {
-	if c.turned {
-		c.turned = false
+	if c.has&turn != 0 {
+		c.has &^= turn
 		c.state.limiter().Cancel(now, c.turnAt, c.rules.rate)
 	}
 	if c.pending.Held() {

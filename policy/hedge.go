@@ -65,7 +65,7 @@ func (c *Call) admitHedge(now clock.Instant) (breaker.Permit, Reason) {
 	case c.paced(now):
 		return none, Paced
 	case c.rules.throttled && !c.throttle(now):
-		c.counted = false // its rejection stays counted
+		c.has &^= request // its rejection stays counted
 		return none, ThrottledLocally
 	case !c.withdraw(now):
 		c.uncount(now)
@@ -81,7 +81,7 @@ func (c *Call) admitHedge(now clock.Instant) (breaker.Permit, Reason) {
 
 func (c *Call) hedgePermit(now clock.Instant) (breaker.Permit, Reason) {
 	var permit breaker.Permit
-	if c.rules.guarded && !c.guardedIn {
+	if c.guards() {
 		b := c.lane.breaker.Load()
 		if s := b.State(); s == breaker.Open || s == breaker.HalfOpen || s == breaker.ForcedOpen {
 			return permit, BreakerOpen // not even asked: asking half-opens
@@ -94,14 +94,14 @@ func (c *Call) hedgePermit(now clock.Instant) (breaker.Permit, Reason) {
 		permit = p
 	}
 	why := c.hedgeSlot(now)
-	if why != None && c.rules.guarded && !c.guardedIn {
+	if why != None && c.guards() {
 		c.lane.breaker.Load().Settle(now, c.shard, permit, breaker.Neutral, 0)
 	}
 	return permit, why
 }
 
 func (c *Call) hedgeSlot(now clock.Instant) Reason {
-	if c.rules.bulkhead && !c.slotIn {
+	if c.rules.bulkhead && c.has&wholeSlot == 0 {
 		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
 		if !ok {
 			return BulkheadFull

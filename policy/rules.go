@@ -19,7 +19,9 @@ type Rules struct {
 	bulkhead  bool
 	windowed  bool // the budget is a window
 	measured  bool // latencies are kept
+	learns    bool // some part wants to know of successes besides the breaker
 	throttled bool
+	wraps     bool // some layer wraps the whole call and not each attempt
 	parts     bool // some layer is on that not every dependency has
 }
 
@@ -41,8 +43,10 @@ func Compile(p Policy) (*Rules, error) {
 		r.rate = ratelimit.Every(float64(p.RateLimit.Rate), p.RateLimit.Burst)
 	}
 	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
+	r.learns = r.measured || p.Retry.Budget.Shape == BudgetTokens
 	r.windowed = !p.Retry.Budget.Off && p.Retry.Budget.Shape == BudgetWindow
 	r.throttled = p.Throttle.K > 0
+	r.wraps = r.guarded && p.Breaker.Per == PerCall || r.bulkhead && p.Bulkhead.Per == PerCall
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled ||
 		!p.Retry.Budget.Off && !r.windowed
 	return r, nil

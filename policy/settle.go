@@ -20,10 +20,14 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *Outcome) {
 	if t.Attempt == 0 || c.out&bit == 0 {
 		return
 	}
+	c.out &^= bit
+	if o.Class == Success && !o.NeverSent && c.phase != over {
+		c.succeed(now, t, o, bit)
+		return
+	}
 	if o.Class >= numClasses {
 		o.Class, o.Effect = Unclassified, UnknownEffect
 	}
-	c.out &^= bit
 	late := layerTimeout(now, t, o)
 	loser := c.phase == over && !(c.reason == CallTimeout && now >= c.deadline)
 	c.report(now, t, o, loser)
@@ -36,6 +40,40 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *Outcome) {
 		return
 	}
 	c.advance(now, o, late)
+}
+
+// succeed ends the call well. Nearly every attempt comes home like this.
+func (c *Call) succeed(now clock.Instant, t *Ticket, o *Outcome, bit uint64) {
+	c.verdict, c.heard = breaker.Good, true
+	if t.hold.permit.Held() {
+		c.lane.breaker.Load().Settle(now, c.shard, t.hold.permit, breaker.Good, c.openHint(o))
+	}
+	if c.rules.throttled {
+		c.state.throttle().Accept(t.Sent, now, c.shard)
+	}
+	if c.rules.learns {
+		c.learn(now, t)
+	}
+	if o.HasAfter && !o.Alone {
+		c.holdBack(now, o)
+	}
+	c.giveBack(t, o, bit)
+	if c.log != nil {
+		c.logHome(now, t, o, None, false)
+	}
+	c.end(now, None)
+}
+
+// learn tells the parts that want to know of successes.
+func (c *Call) learn(now clock.Instant, t *Ticket) {
+	if c.rules.measured {
+		c.lane.latency.Load().Record(now, c.shard, now.Sub(t.Sent))
+	}
+	if c.rules.Policy.Retry.Budget.Shape == BudgetTokens {
+		if b := c.state.tokens(); b != nil {
+			b.Refill(c.rules.tokens)
+		}
+	}
 }
 
 // layerTimeout turns a failure at or past the attempt's deadline into the timeout
@@ -71,7 +109,7 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	if loser || o.NeverSent && !o.Class.Transient() { // such as a certificate that we refuse
 		verdict = breaker.Neutral
 	}
-	if t.hold.permit != (breaker.Permit{}) {
+	if t.hold.permit.Held() {
 		c.lane.breaker.Load().Settle(now, c.shard, t.hold.permit, verdict, c.openHint(o))
 	}
 	if !loser {
@@ -80,13 +118,8 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	if c.rules.throttled {
 		c.tellThrottle(now, t, o, verdict)
 	}
-	if o.Class == Success && !loser && c.rules.measured {
-		c.lane.latency.Load().Record(now, c.shard, now.Sub(t.Sent))
-	}
-	if o.Class == Success && !loser && c.rules.Policy.Retry.Budget.Shape == BudgetTokens {
-		if b := c.state.tokens(); b != nil {
-			b.Refill(c.rules.tokens)
-		}
+	if o.Class == Success && !loser && c.rules.learns {
+		c.learn(now, t)
 	}
 	if (o.HasAfter || o.Class == Throttled) && !o.Alone && !loser {
 		c.holdBack(now, o)
@@ -194,7 +227,7 @@ func (c *Call) afterwards(now clock.Instant, o *Outcome) {
 
 // advance moves the call on after an attempt that was not a loser.
 func (c *Call) advance(now clock.Instant, o *Outcome, late Reason) {
-	if o.Class == Success {
+	if o.Class == Success { // of one that was never sent
 		c.end(now, None)
 		return
 	}
@@ -329,25 +362,29 @@ func (c *Call) fits(now, at clock.Instant, o *Outcome) Reason {
 
 // withdraw reserves one re-send of the budget.
 func (c *Call) withdraw(now clock.Instant) bool {
-	b := c.rules.Policy.Retry.Budget
+	b := &c.rules.Policy.Retry.Budget
 	if b.Off {
 		return true
 	}
+	var ok bool
 	if b.Shape == BudgetTokens {
-		c.charged = c.state.tokens().TryWithdraw(c.rules.tokens)
-		return c.charged
+		ok = c.state.tokens().TryWithdraw(c.rules.tokens)
+	} else {
+		c.epoch = c.state.epoch()
+		c.reserved, ok = c.state.budget.TryWithdraw(now, c.rules.budget)
 	}
-	c.epoch = c.state.epoch()
-	c.reserved, c.charged = c.state.budget.TryWithdraw(now, c.rules.budget)
-	return c.charged
+	if ok {
+		c.has |= charge
+	}
+	return ok
 }
 
 // refund gives back a reservation that was not spent.
 func (c *Call) refund(now clock.Instant) {
-	if !c.charged {
+	if c.has&charge == 0 {
 		return
 	}
-	c.charged = false
+	c.has &^= charge
 	if c.rules.Policy.Retry.Budget.Shape == BudgetTokens {
 		c.state.tokens().Refund(c.rules.tokens)
 		return
@@ -378,10 +415,10 @@ func (c *Call) Release(now clock.Instant, t Ticket, broke bool) {
 
 func (c *Call) bodyFailed(now clock.Instant, t *Ticket) {
 	permit := t.hold.permit
-	if permit == (breaker.Permit{}) {
+	if !permit.Held() {
 		permit = c.whole.permit
 	}
-	if permit != (breaker.Permit{}) {
+	if permit.Held() {
 		c.lane.breaker.Load().Fail(now, c.shard, permit)
 	}
 	if c.log != nil {
