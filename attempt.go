@@ -81,22 +81,38 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	}
 	r.o.NoRetry = true
 	now := r.begin()
+	handed := false
+	defer func() {
+		if !handed {
+			g.abandon()
+		}
+	}()
 	for {
 		step := r.call.Next(now)
+		g.ticket = step.Ticket
 		r.publish()
 		switch step.Verb {
 		case policy.Send:
-			g.ticket = step.Ticket
 			a := &Attempt{gate: g}
 			a.at, a.ctx = r.context(&g.ticket)
+			handed = true
 			return a, nil
 		case policy.Wait:
 			now = r.pause(now, step.Again)
 		case policy.Return:
-			r.finish()
 			return nil, r.failure(nil)
 		}
 	}
+}
+
+// abandon ends a call that hands out no attempt: it was refused, or an observer left
+// by runtime.Goexit.
+func (g *alone) abandon() {
+	defer g.run.finish()
+	now := g.run.d.now()
+	g.run.call.Cancel(now)
+	g.run.call.Settle(now, g.ticket, policy.Outcome{Class: policy.Ignored})
+	g.run.publish()
 }
 
 // Context is what the attempt's work must use. It ends with the attempt.

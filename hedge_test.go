@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,55 @@ func hedged(most int, delay time.Duration) policy.Policy {
 	return policy.Policy{
 		Safe: true, Hedge: policy.Hedge{Max: most, Delay: delay}, Pace: policy.Pace{Off: true},
 		Retry: policy.Retry{Attempts: 1, Budget: free}, Breaker: policy.Breaker{Off: true},
+	}
+}
+
+// The timer of a call is left set for the calls after it. Whatever it was set for, a
+// hedge goes when it is due, and none goes because the timer rings.
+func TestHedgesGoWhenTheyAreDueAfterOtherCalls(t *testing.T) {
+	type call struct {
+		at, takes, delay time.Duration // the delay is put in force before it
+		hedged           time.Duration // after it began; 0 = not at all
+	}
+	ms := time.Millisecond
+	cases := []struct {
+		name  string
+		calls []call
+	}{
+		{"the timer rings in the middle of the second", []call{{0, 100 * ms, 500 * ms, 0}, {300 * ms, 900 * ms, 500 * ms, 500 * ms}}},
+		{"it rings in the middle of one that is quick", []call{{0, 100 * ms, 500 * ms, 0}, {300 * ms, 400 * ms, 500 * ms, 0}}},
+		{"it rang between the two", []call{{0, 100 * ms, 500 * ms, 0}, {700 * ms, 900 * ms, 500 * ms, 500 * ms}}},
+		{"it rings as the second is due", []call{{0, 100 * ms, 500 * ms, 0}, {200 * ms, 400 * ms, 300 * ms, 300 * ms}}},
+		{"it would ring too late", []call{{0, 100 * ms, 500 * ms, 0}, {200 * ms, 900 * ms, 100 * ms, 100 * ms}}},
+		{"it would ring too late, and the call is quick", []call{{0, 100 * ms, 500 * ms, 0}, {200 * ms, 90 * ms, 100 * ms, 0}, {450 * ms, 900 * ms, 500 * ms, 500 * ms}}},
+		{"three times", []call{{0, 10 * ms, 50 * ms, 0}, {20 * ms, 40 * ms, 50 * ms, 0}, {65 * ms, 40 * ms, 50 * ms, 0}, {110 * ms, 60 * ms, 50 * ms, 50 * ms}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := gabion.New("db", hedged(1, time.Second))
+				start := time.Now()
+				for i, call := range c.calls {
+					if err := d.Reload(hedged(1, call.delay)); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(call.at - time.Since(start))
+					var hedge atomic.Int64
+					gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+						if gabion.AttemptNumber(ctx) > 1 {
+							hedge.Store(int64(time.Since(start) - call.at))
+						}
+						time.Sleep(call.takes)
+						return 1, nil
+					})
+					if got := time.Duration(hedge.Load()); got != call.hedged {
+						t.Errorf("call %d: hedged after %v, want %v", i, got, call.hedged)
+					}
+				}
+				time.Sleep(time.Minute)
+				gabiontest.NothingHeld(t, d)
+			})
+		})
 	}
 }
 

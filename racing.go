@@ -14,26 +14,32 @@ import (
 // Whoever holds mu drives the machine; events are queued under it and told
 // outside, so that they stay in order without a user's code under a lock.
 type racing[T any] struct {
+	waker waker
+
+	mu    sync.Mutex    // guards all below
+	timer *time.Timer   // its goroutine runs due
+	rings clock.Instant // when it does; Never = it is not set
+	round[T]
+}
+
+// round is one call of a racer.
+type round[T any] struct {
 	work func(context.Context) (T, error)
 	keep bool // results outlive the call
 
-	waker waker
-
-	mu     sync.Mutex // guards all below
-	run    runner
-	step   policy.Step // the caller's
-	timer  *time.Timer // its goroutine runs due
-	armed  int         // how often the timer was set in this call
-	inside bool        // the caller's goroutine is inside work
-	left   bool        // the caller is gone
-	live   []*attemptContext
-	lives  [2]*attemptContext // what live begins with
-	kept   *kept[T]           // what the attempt that settled last before the end brought; nil once nobody wants it
-	err    error              // that attempt's
-	own    [2]kept[T]         // for the caller's own attempts, which take turns with the one kept
-	crash  *crash
-	said   []Event
-	told   bool // somebody is telling the observer
+	run     runner
+	step    policy.Step   // the caller's
+	hedgeAt clock.Instant // when the next hedge may be due; Never = no more
+	inside  bool          // the caller's goroutine is inside work
+	left    bool          // the caller is gone
+	live    []*attemptContext
+	lives   [2]*attemptContext // what live begins with
+	kept    *kept[T]           // what the attempt that settled last before the end brought; nil once nobody wants it
+	err     error              // that attempt's
+	own     [2]kept[T]         // for the caller's own attempts, which take turns with the one kept
+	crash   *crash
+	said    []Event
+	told    bool // somebody is telling the observer
 }
 
 // kept is what one attempt brought home.
@@ -67,7 +73,7 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 	x.run.wakeBy(x.waker)
 	answered := false
 	defer func() {
-		if !answered { // by now x may serve another call
+		if !answered { // else x may serve another call by now
 			x.abandon()
 		}
 	}()
@@ -75,7 +81,7 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 		x.run.call.NextInto(now, &x.step)
 		switch x.step.Verb {
 		case policy.Send:
-			x.arm(now)
+			x.arm(now, x.step.Again)
 			now = x.send(&x.step.Ticket, true)
 		case policy.Wait:
 			lost := x.superseded(now)
@@ -88,37 +94,26 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 				x.run.call.Cancel(now)
 			}
 		case policy.Return:
-			answered = true
-			return x.answer()
+			return x.answer(&answered)
 		}
 	}
 }
 
-// racer returns one that a call before is done with, or a new one. A timer that
-// is there already costs a third of a new one.
+// racer returns one that a call before is done with, or a new one.
 func racer[T any](d *Dependency) *racing[T] {
 	x, ok := d.spares.Get().(*racing[T])
 	if !ok {
-		x = &racing[T]{waker: make(waker, 1)}
+		x = &racing[T]{waker: make(waker, 1), rings: clock.Never}
 	}
 	x.live = x.lives[:0]
 	return x
 }
 
-// reusable reports whether nothing of this call can come back to it: only the
-// caller's goroutine was ever here, and the timer, armed once at the most, will
-// not fire.
-func (x *racing[T]) reusable(stopped bool) bool {
-	return x.armed <= 1 && stopped && (x.kept == nil || !x.kept.open) && x.run.log == nil && x.run.call.Verdict().Attempts <= 1
-}
-
-// reuse hands the racer to the next call. A wake-up that was not heard goes with
-// it: it makes that call look once more.
-func (x *racing[T]) reuse() {
-	d, timer, waker := x.run.d, x.timer, x.waker
-	*x = racing[T]{}
-	x.timer, x.waker = timer, waker
-	d.spares.Put(x)
+// reusable reports whether only the caller's goroutine ever held something of this
+// call, and it went well. The timer may still ring, in another call or in none: it
+// only looks.
+func (x *racing[T]) reusable() bool {
+	return x.run.call.Succeeded() && !x.kept.open && x.run.log == nil && x.run.call.Verdict().Attempts <= 1
 }
 
 // superseded takes the result that a retry is about to replace: its slot must be
@@ -135,16 +130,25 @@ func (x *racing[T]) superseded(now clock.Instant) *kept[T] {
 	return lost
 }
 
-// arm sets the timer for the next hedge while the caller is inside work. While it
-// waits, it keeps the time itself.
-func (x *racing[T]) arm(now clock.Instant) {
-	if x.step.Again != clock.Never && x.run.call.Hedges() {
-		x.rearm(max(x.step.Again.Sub(now), 0))
+// arm sees to it that due runs when the next hedge may be due, while the caller is
+// inside work. While the caller waits, it keeps the time itself.
+func (x *racing[T]) arm(now, again clock.Instant) {
+	x.hedgeAt = clock.Never
+	if again != clock.Never && x.run.call.Hedges() {
+		x.hedgeAt = again
+		x.ring(now)
 	}
 }
 
-func (x *racing[T]) rearm(wait time.Duration) {
-	x.armed++
+// ring sets the timer, unless it rings before that anyway. So it is not stopped when
+// a call ends, and most calls find it set by one before: to set and stop a timer
+// takes as long as the rest of a call that needs no hedge.
+func (x *racing[T]) ring(now clock.Instant) {
+	if x.rings <= x.hedgeAt {
+		return
+	}
+	x.rings = x.hedgeAt
+	wait := max(x.hedgeAt.Sub(now), 0)
 	if x.timer == nil {
 		x.timer = time.AfterFunc(wait, x.due)
 		return
@@ -152,20 +156,21 @@ func (x *racing[T]) rearm(wait time.Duration) {
 	x.timer.Reset(wait)
 }
 
-// due runs on the timer's goroutine when a hedge may be due. If the caller is free
-// it drives, and is only woken.
+// due runs on the timer's goroutine when a hedge may be due, or would have been in a
+// call before. A caller that is not inside work keeps the time itself.
 func (x *racing[T]) due() {
 	x.lock()
-	if x.left || !x.inside {
+	x.rings = clock.Never
+	if x.left || !x.inside || x.hedgeAt == clock.Never {
 		x.unlock()
-		x.run.waker.Wake()
 		return
 	}
 	now := x.run.d.now()
-	step := x.run.call.Next(now)
-	if step.Verb != policy.Return && step.Again != clock.Never && x.run.call.Hedges() {
-		x.rearm(step.Again.Sub(now))
+	step := x.run.call.Next(now) // too early changes nothing, and says when
+	if step.Verb == policy.Return {
+		step.Again = clock.Never
 	}
+	x.arm(now, step.Again)
 	if step.Verb != policy.Send {
 		x.unlock()
 		return
@@ -186,7 +191,6 @@ func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
 	if x.left || x.run.call.Over() {
 		k.at.end()
 	}
-	x.unlock()
 	crashed := true
 	defer func() {
 		if !crashed {
@@ -198,6 +202,7 @@ func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
 		}
 		x.crashed(k, v, inline)
 	}()
+	x.unlock()
 	k.value, k.err = x.work(k.seen)
 	judge(&x.run, k.value, k.err, &k.home)
 	k.have = true
@@ -255,7 +260,7 @@ func (x *racing[T]) home(k *kept[T], inline bool) clock.Instant {
 	if lost != nil && lost.open {
 		c.Release(now, lost.ticket, false)
 	}
-	x.settleOthers(inline)
+	x.settleOthers(now, inline)
 	if !k.open {
 		k.at.end()
 	}
@@ -303,7 +308,7 @@ func (x *racing[T]) keepCrash() {
 
 // settleOthers ends the siblings of a call that is over; of one that goes on, it
 // sees to it that the machine is asked again.
-func (x *racing[T]) settleOthers(inline bool) {
+func (x *racing[T]) settleOthers(now clock.Instant, inline bool) {
 	if inline {
 		x.inside = false
 	}
@@ -312,7 +317,8 @@ func (x *racing[T]) settleOthers(inline bool) {
 		return
 	}
 	if x.inside {
-		x.rearm(0)
+		x.hedgeAt = now
+		x.ring(now)
 	}
 }
 

@@ -6,33 +6,53 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// answer is the caller's last act. It is called with the lock.
-func (x *racing[T]) answer() (T, *Attempt, error) {
+// answer is the caller's last act. It is called with the lock. Until it says that it
+// has answered, an observer may leave by runtime.Goexit, and the call is abandoned.
+func (x *racing[T]) answer(answered *bool) (v T, _ *Attempt, err error) {
 	if crash := x.crash; crash != nil {
 		x.unlock()
-		x.abandon() // also what a hedge brought besides
 		crash.rise()
 	}
-	err := x.run.failure(x.err)
-	x.left = true
-	stopped := x.armed == 0 || x.timer.Stop()
 	x.endAll()
-	reusable := x.reusable(stopped)
-	var k kept[T]
+	err = x.err
 	if x.kept != nil {
-		k.open, k.value = x.kept.open, x.kept.value
+		v = x.kept.value
 	}
-	x.unlock()
-	if !k.open {
+	if x.reusable() {
+		*answered = true
 		x.run.finish()
-	}
-	switch {
-	case k.open:
-		return k.value, &Attempt{gate: x, ctx: x.kept.seen, at: x.kept.at, settled: true, well: err == nil}, err
-	case reusable:
 		x.reuse()
+		return v, nil, err
 	}
-	return k.value, nil, err
+	x.stop()
+	well, verdict := x.run.call.Succeeded(), x.run.call.Verdict()
+	x.unlock()
+	if !well {
+		err = x.run.failed(verdict, err)
+	}
+	*answered = true
+	if x.kept != nil && x.kept.open {
+		return v, &Attempt{gate: x, ctx: x.kept.seen, at: x.kept.at, settled: true, well: err == nil}, err
+	}
+	x.run.finish()
+	return v, nil, err
+}
+
+// reuse unlocks the racer and hands it to the next call. A wake-up that was not heard
+// goes with it: it makes that call look once more.
+func (x *racing[T]) reuse() {
+	d := x.run.d
+	x.round = round[T]{}
+	x.mu.Unlock()
+	d.spares.Put(x)
+}
+
+// stop is for a call that nobody drives any more.
+func (x *racing[T]) stop() {
+	x.left = true
+	if x.timer != nil {
+		x.timer.Stop()
+	}
 }
 
 // rise makes the caller's goroutine leave as the other one did.
@@ -43,14 +63,11 @@ func (c *crash) rise() {
 	panic(c.value)
 }
 
-// abandon is the caller's last act when a user's code left its goroutine: work, or
-// Discard. Nobody gets what a hedge may have brought.
+// abandon is the caller's last act when a user's code left its goroutine: work,
+// Discard, an observer. Nobody gets what a hedge may have brought.
 func (x *racing[T]) abandon() {
 	x.lock()
-	x.left = true
-	if x.timer != nil {
-		x.timer.Stop()
-	}
+	x.stop()
 	if !x.run.call.Over() { // Discard panicked between two attempts
 		x.run.call.Cancel(x.run.d.now())
 	}
@@ -60,9 +77,9 @@ func (x *racing[T]) abandon() {
 		x.run.call.Release(x.run.d.now(), lost.ticket, false)
 	}
 	x.endAll()
+	defer x.discard(lost)
+	defer x.run.finish()
 	x.unlock()
-	x.run.finish()
-	x.discard(lost)
 }
 
 func (x *racing[T]) machine() (*runner, *policy.Ticket) { return &x.run, &x.kept.ticket }

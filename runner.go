@@ -49,7 +49,9 @@ func (r *runner) begin() clock.Instant {
 		d.out.Add(1)
 	}
 	r.call.Begin(d.state, now, p)
-	p.Partition = r.call.Partition() // what events say: bounded, unlike what callers say
+	if r.log != nil { // events say the partition that it is: bounded, unlike what callers say
+		p.Partition = r.call.Partition()
+	}
 	return now
 }
 
@@ -192,11 +194,10 @@ func (r *runner) failure(last error) error {
 	if r.call.Succeeded() {
 		return last // nil, unless a classifier called an error a success
 	}
-	return r.failed(last)
+	return r.failed(r.call.Verdict(), last)
 }
 
-func (r *runner) failed(last error) error {
-	v := r.call.Verdict()
+func (r *runner) failed(v policy.Verdict, last error) error {
 	if v.Reason == policy.None { // it has not ended
 		return last
 	}

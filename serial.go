@@ -20,6 +20,7 @@ func serial[T any](ctx context.Context, d *Dependency, opts []CallOption, work f
 
 func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 	now := s.begin()
+	defer s.leave()
 	for {
 		s.call.NextInto(now, &s.step)
 		s.publish()
@@ -42,33 +43,26 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 // sending is a serial call and what its last attempt brought home.
 type sending[T any] struct {
 	runner
-	keep  bool // results outlive the call
-	have  bool // value and err are an attempt's
-	value T
-	err   error
-	step  policy.Step // its ticket is of the attempt that is out, or was last
-	at    *attemptContext
-	seen  context.Context // at, as work sees it
-	home  policy.Outcome
+	keep     bool // results outlive the call
+	have     bool // value and err are an attempt's
+	answered bool // the caller has what it called for
+	value    T
+	err      error
+	step     policy.Step // its ticket is of the attempt that is out, or was last
+	at       *attemptContext
+	seen     context.Context // at, as work sees it
+	home     policy.Outcome
 }
 
-// send runs one attempt. Its deferred half runs also when work panics or leaves
-// by Goexit: then the attempt settles as crashed and the panic goes on up.
+// send runs one attempt.
 func (s *sending[T]) send(now clock.Instant, work func(context.Context) (T, error)) (after clock.Instant) {
 	if s.have {
 		s.supersede(now)
 	}
 	s.at, s.seen = s.context(&s.step.Ticket)
-	crashed := true
-	defer func() {
-		if crashed {
-			s.crash()
-		}
-	}()
 	s.value, s.err = work(s.seen)
 	s.have = true
 	judge(&s.runner, s.value, s.err, &s.home)
-	crashed = false
 	return s.settle()
 }
 
@@ -86,49 +80,29 @@ func (s *sending[T]) settle() clock.Instant {
 	return now
 }
 
-// crash ends the call because a user's code left it: work, while an attempt is
-// out, or Discard, also between two.
-func (s *sending[T]) crash() {
-	now := s.d.now()
-	s.at.end()
-	if s.canceled() {
-		s.call.Cancel(now)
-	}
-	s.call.Settle(now, s.step.Ticket, policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect})
-	s.call.Cancel(now) // with nothing out, what was reserved for the retry goes back
-	s.publish()
-	s.finish()
-	s.d.putLog(s.log)
-}
-
 // supersede lets go of the result of an attempt that is about to be repeated. One
 // that is open is released before the step has the next ticket: while a result is
 // open, the machine says Wait.
 func (s *sending[T]) supersede(now clock.Instant) {
-	s.have = false
-	var lost T
-	lost, s.value = s.value, lost
-	if s.err != nil { // its context has ended
-		return
-	}
-	defer s.at.end() // after Discard: draining a body needs its context
-	if s.keep && s.step.Verb == policy.Wait {
+	if s.keep && s.err == nil && s.step.Verb == policy.Wait {
 		s.call.Release(now, s.step.Ticket, false)
 	}
-	if s.o.discard != nil {
-		s.discard(lost)
-	}
+	s.lose()
 }
 
-func (s *sending[T]) discard(lost T) {
-	crashed := true
-	defer func() {
-		if crashed {
-			s.crash()
-		}
-	}()
-	s.o.discard(lost)
-	crashed = false
+// lose discards a result that nobody will see. Its context ends after that:
+// draining a body needs it.
+func (s *sending[T]) lose() {
+	var lost T
+	lost, s.value = s.value, lost
+	had := s.have && s.err == nil
+	if s.have = false; !had {
+		return
+	}
+	if s.o.discard != nil {
+		s.o.discard(lost)
+	}
+	s.at.end()
 }
 
 // open reports whether the result of an ended call lives on.
@@ -141,5 +115,37 @@ func (s *sending[T]) answer() (T, error) {
 		s.finish()
 		s.d.putLog(s.log)
 	}
+	s.answered = true
 	return s.value, err
+}
+
+// leave ends a call that a user's code left by a panic or by Goexit: work, a
+// classifier, Discard, an observer. What left goes on up; nothing stays behind.
+func (s *sending[T]) leave() {
+	if !s.answered {
+		s.crash()
+	}
+}
+
+func (s *sending[T]) crash() {
+	defer s.crashed()
+	now := s.d.now()
+	if s.canceled() {
+		s.call.Cancel(now)
+	}
+	s.call.Settle(now, s.step.Ticket, policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect})
+	s.call.Cancel(now) // with nothing out, what was reserved for the retry goes back
+	s.call.Release(now, s.step.Ticket, false)
+	s.publish()
+}
+
+// crashed is the last of a call that somebody left, and also comes to its end if that
+// happens again.
+func (s *sending[T]) crashed() {
+	defer s.d.putLog(s.log)
+	defer s.finish()
+	if s.at != nil {
+		defer s.at.end()
+	}
+	s.lose()
 }
