@@ -2,9 +2,11 @@ package policy
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gabion-go/gabion/breaker"
 	"github.com/gabion-go/gabion/clock"
@@ -60,8 +62,34 @@ func (l *lane) heldTill(now clock.Instant) (clock.Instant, bool) {
 type keyedLane struct {
 	lane
 	name string
-	out  atomic.Int32 // calls in it; never evicted while there are any
+	out  atomic.Int32 // calls in it; below zero once it is evicted
 	used atomic.Int64 // when it was last used
+}
+
+// evicted is added to the calls in a lane that is to be evicted; there are never so
+// many calls.
+const evicted = math.MinInt32 / 2
+
+// enter counts one more call in, unless the lane is evicted.
+func (l *keyedLane) enter() bool {
+	if l.out.Add(1) > 0 {
+		return true
+	}
+	l.out.Add(-1)
+	return false
+}
+
+// claim evicts the lane if nobody is in it and it is idle. It looks only when nobody
+// can come in any more.
+func (l *keyedLane) claim(now clock.Instant, r *Rules) bool {
+	if !l.out.CompareAndSwap(0, evicted) {
+		return false
+	}
+	if !l.idle(now, r) {
+		l.out.Add(-evicted)
+		return false
+	}
+	return true
 }
 
 // Overflow is the name of the partition that all partitions past the bound share.
@@ -71,6 +99,10 @@ const Overflow = "_overflow"
 type lanes struct {
 	spilled atomic.Int64 // calls that found no lane of their own
 
+	// spots are where most calls find their lane without the lock, whose word all
+	// processors would fight for. Each is of one of the names that share it.
+	spots [64]atomic.Pointer[keyedLane]
+
 	mu     sync.RWMutex // guards byName
 	byName map[string]*keyedLane
 	ring   []*keyedLane // the same, for the hand that looks for idle ones
@@ -78,15 +110,44 @@ type lanes struct {
 	spill  *keyedLane // the one that partitions past the bound share
 }
 
+// spot is where the lane of that name may be found.
+func (ls *lanes) spot(name string) *atomic.Pointer[keyedLane] {
+	const odd = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
+	h := uint64(len(name))
+	for ; len(name) >= 8; name = name[8:] {
+		h = (h ^ eight(name)) * odd
+		h ^= h >> 32
+	}
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * odd
+	}
+	return &ls.spots[h>>32%uint64(len(ls.spots))]
+}
+
+// eight is the first eight letters, in one load where the processor can.
+func eight(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
 // find returns the lane of that name with the call counted in.
-func (ls *lanes) find(name string) *keyedLane {
-	ls.mu.RLock()
-	defer ls.mu.RUnlock()
-	if l := ls.byName[name]; l != nil {
-		l.out.Add(1)
+func (ls *lanes) find(now clock.Instant, name string) *keyedLane {
+	spot := ls.spot(name)
+	if l := spot.Load(); l != nil && l.name == name && l.enter() {
 		return l
 	}
-	return nil
+	ls.mu.RLock()
+	defer ls.mu.RUnlock()
+	l := ls.byName[name]
+	if l == nil {
+		return nil
+	}
+	l.out.Add(1)
+	if old := spot.Load(); old == nil || now.Sub(clock.Instant(old.used.Load())) > time.Second { // busy ones don't take turns
+		spot.Store(l)
+	}
+	return l
 }
 
 // peek returns the lane of that name, the shared one by its own name.
@@ -101,7 +162,7 @@ func (ls *lanes) peek(name string) *keyedLane {
 
 // enter returns the lane of that name, making it if there is room.
 func (ls *lanes) enter(s *State, r *Rules, now clock.Instant, name string) *keyedLane {
-	if l := ls.find(name); l != nil {
+	if l := ls.find(now, name); l != nil {
 		return l
 	}
 	ls.mu.Lock()
@@ -145,12 +206,13 @@ func (ls *lanes) evict(now clock.Instant, r *Rules) (room bool) {
 	for range min(evictScan, len(ls.ring)) {
 		ls.hand %= len(ls.ring)
 		l := ls.ring[ls.hand]
-		if !l.idle(now, r) {
+		if !l.claim(now, r) {
 			ls.hand++
 			continue
 		}
 		room = true
 		delete(ls.byName, l.name)
+		ls.spot(l.name).CompareAndSwap(l, nil)
 		last := len(ls.ring) - 1
 		ls.ring[ls.hand] = ls.ring[last]
 		ls.ring[last] = nil
@@ -162,7 +224,7 @@ func (ls *lanes) evict(now clock.Instant, r *Rules) (room bool) {
 }
 
 func (l *keyedLane) idle(now clock.Instant, r *Rules) bool {
-	if _, held := l.heldTill(now); held || l.out.Load() != 0 {
+	if _, held := l.heldTill(now); held {
 		return false
 	}
 	if b := l.breaker.Load(); b != nil && !b.Idle() {

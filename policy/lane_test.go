@@ -4,7 +4,9 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gabion-go/gabion/clock"
 )
@@ -82,4 +84,104 @@ func TestBusyPartitionCountsEveryCall(t *testing.T) {
 	if got := s.Breaker("busy").Snapshot(1).Counts.Calls; got != callers*each {
 		t.Errorf("%d calls, want %d", got, callers*each)
 	}
+}
+
+// Lanes come and go while they are found without the lock: one with callers stays, so
+// that all of them meet the same breaker.
+func TestNoLaneIsEvictedUnderItsCallers(t *testing.T) {
+	for name, step := range map[string]time.Duration{
+		"any may be evicted": time.Second, "most were used too lately": 50 * time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) { crowd(t, clock.Instant(step)) })
+	}
+}
+
+func crowd(t *testing.T, step clock.Instant) {
+	const callers, each, names = 8, 4000, 6
+	r, err := Compile(Policy{Breaker: Breaker{Partitions: 3, PartitionIdle: time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewState(0, r, Setup{Shards: 2 * callers, Seed: 1})
+	var clocked, own, shared atomic.Int64
+	var wg sync.WaitGroup
+	for shard := range callers {
+		wg.Go(func() {
+			for i := range each {
+				now := clock.Instant(clocked.Add(int64(step)))
+				var c Call
+				c.Begin(s, now, &Params{Partition: strconv.Itoa((i*(shard+1) + i/7) % names), Shard: uint32(shard)})
+				l := c.keyed
+				if s.partitions().peek(c.Partition()) != l {
+					t.Errorf("%s: evicted under its caller", l.name)
+				}
+				if l.name == Overflow {
+					shared.Add(1)
+				} else {
+					own.Add(1)
+				}
+				c.Cancel(now)
+			}
+		})
+	}
+	wg.Wait()
+	if own.Load() == 0 || shared.Load() == 0 {
+		t.Errorf("%d calls in lanes of their own, %d in the shared one: nothing was tested", own.Load(), shared.Load())
+	}
+	for _, l := range s.partitions().ring {
+		if out := l.out.Load(); out != 0 {
+			t.Errorf("%s: %d calls are in it at the end", l.name, out)
+		}
+	}
+}
+
+// A lane that is found by its spot is the one in the map, and an evicted one is not
+// found again, also where names share a spot.
+func TestSpotsTellWhatTheMapTells(t *testing.T) {
+	s := keyedState(t, 1, 200)
+	names := make([]string, 300)
+	for i := range names {
+		names[i] = "host-" + strconv.Itoa(i) + ".internal:443"
+	}
+	idle := clock.Instant(s.Rules().Policy.Breaker.PartitionIdle)
+	for round := range 3 { // more than fit, so that each round evicts
+		now := clock.Instant(round) * 2 * idle
+		for i := range names {
+			name := names[(i+100*round)%len(names)]
+			callOnce(s, name, now, 0)
+			ls := s.partitions()
+			if l := ls.spot(name).Load(); l != nil && ls.byName[l.name] != l {
+				t.Fatalf("round %d, call %d: the spot has an evicted lane", round, i)
+			}
+		}
+		found := 0
+		for _, l := range s.partitions().ring {
+			if got := s.partitions().find(now, l.name); got != l {
+				t.Fatalf("%s is not found", l.name)
+			}
+			l.out.Add(-1)
+			if s.partitions().spot(l.name).Load() == l {
+				found++
+			}
+		}
+		if found < 48 {
+			t.Errorf("round %d: %d of %d lanes are in 64 spots", round, found, len(s.partitions().ring))
+		}
+	}
+}
+
+// Go: go test -run xxx -bench Partition -cpu 1,2 ./policy
+func BenchmarkPartition(b *testing.B) {
+	r, err := Compile(Policy{Breaker: Breaker{Partitions: 100}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := NewState(0, r, Setup{Shards: 4, Seed: 1})
+	callOnce(s, "host.internal:443", 0, 0)
+	ls := s.partitions()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			ls.find(1, "host.internal:443").out.Add(-1)
+		}
+	})
 }
