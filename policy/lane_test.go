@@ -97,7 +97,7 @@ func TestNoLaneIsEvictedUnderItsCallers(t *testing.T) {
 }
 
 func crowd(t *testing.T, step clock.Instant) {
-	const callers, each, names = 8, 4000, 6
+	const callers, each, names = 8, 20_000, 6
 	r, err := Compile(Policy{Breaker: Breaker{Partitions: 3, PartitionIdle: time.Second}})
 	if err != nil {
 		t.Fatal(err)
