@@ -217,9 +217,7 @@ func (c *Call) throttle(now clock.Instant) bool {
 	if c.has&request != 0 {
 		return true
 	}
-	t := c.state.throttle()
-	p := t.Probability(now, c.rules.Policy.Throttle.K)
-	t.Request(now, c.shard)
+	p := c.state.throttle().Admit(now, c.shard, c.rules.Policy.Throttle.K)
 	c.has |= request
 	c.countedAt = now
 	return p == 0 || chance.U(c.draw(), 0, uint64(c.sends), chance.Throttled) >= p

@@ -16,8 +16,7 @@ func BenchmarkCall(b *testing.B) {
 			b.ReportAllocs()
 			throttle := Make(2*time.Minute, shards)
 			for now := clock.Instant(0); b.Loop(); now += 100 {
-				throttle.Request(now, 0)
-				throttle.Probability(now, 2)
+				throttle.Admit(now, 0, 2)
 				throttle.Accept(now, now, 0)
 			}
 		})
@@ -31,8 +30,7 @@ func BenchmarkCallParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		shard := shards.Add(1)
 		for now := clock.Instant(0); pb.Next(); now += 100 {
-			throttle.Request(now, shard)
-			throttle.Probability(now, 2)
+			throttle.Admit(now, shard, 2)
 			throttle.Accept(now, now, shard)
 		}
 	})

@@ -6,6 +6,7 @@
 package throttle
 
 import (
+	"math"
 	"time"
 
 	"github.com/gabion-go/gabion/clock"
@@ -21,18 +22,19 @@ const buckets = 12
 // since, so an idle Throttle rejects nothing.
 //
 // To read twelve buckets of every shard for each request would cost more than to
-// count it. So they are kept in a [window.Tally], which reads the newest only.
+// count it. So they are kept in a [window.Headroom]: as long as the dependency
+// accepts enough, a request looks at what its own shard has counted and no more.
 //
 // A Throttle is made by [Make]; the zero Throttle can't be used. All methods are
 // safe for concurrent use. It must not be copied after first use.
 type Throttle struct {
-	sent window.Tally // requests are its calls, accepts its failures
+	sent window.Headroom // requests are its calls, accepts its failures
 }
 
 // Make returns an empty throttle over the last window of time, rounded up to
 // twelve whole buckets and counted in so many shards, as in [window.Make].
 func Make(span time.Duration, shards int) (t Throttle) {
-	t.sent = window.MakeTally(span, buckets, shards)
+	t.sent = window.MakeHeadroom(span, buckets, shards)
 	return
 }
 
@@ -40,7 +42,7 @@ func Make(span time.Duration, shards int) (t Throttle) {
 // otherwise rejecting would look like recovery. Callers that run on different
 // processors should pass different shards.
 func (t *Throttle) Request(now clock.Instant, shard uint32) {
-	t.sent.Add(now, shard, 1, 0, 0)
+	t.sent.Add(now, shard, 1, 0)
 }
 
 // Accept counts the request of the time at as accepted by the dependency: it did
@@ -48,7 +50,7 @@ func (t *Throttle) Request(now clock.Instant, shard uint32) {
 // the request is a window old, and so forgotten, its accept is not counted.
 func (t *Throttle) Accept(at, now clock.Instant, shard uint32) {
 	if now.Sub(at) < t.sent.Span() {
-		t.sent.Add(now, shard, 0, 1, 0)
+		t.sent.Add(now, shard, 0, 1)
 	}
 }
 
@@ -58,15 +60,36 @@ func (t *Throttle) Forget(at, now clock.Instant, shard uint32) bool {
 	return t.sent.Take(at, now, shard, 1, 0)
 }
 
+// Admit counts a request as [Throttle.Request] does, and returns the probability
+// with which to reject it, which is the [Throttle.Probability] just before.
+func (t *Throttle) Admit(now clock.Instant, shard uint32, k float64) float64 {
+	k = max(k, 0)
+	key := math.Float64bits(k)
+	if t.sent.Spend(now, shard, key) {
+		return 0
+	}
+	turn := t.sent.Turn()
+	sum := t.sent.Sum(now)
+	p := probability(sum, k)
+	if p == 0 {
+		// The least accepts there can be until the window turns, so the most
+		// requests that are all let through.
+		t.sent.Allow(turn, key, float64(k*float64(sum.Failures)))
+	}
+	t.sent.Add(now, shard, 1, 0)
+	return p
+}
+
 // Probability returns the share of requests to reject locally at now,
 // max(0, (requests − k·accepts)/(requests + 1)). It is 0 as long as the
 // dependency accepts one of k requests, and always below 1, so that some get
 // through to find out. A negative k counts as 0; one that is NaN rejects nothing.
+// [Throttle.Admit] is the quicker way to ask for a request about to be sent.
 func (t *Throttle) Probability(now clock.Instant, k float64) float64 {
-	if k < 0 {
-		k = 0
-	}
-	sum := t.sent.Sum(now)
+	return probability(t.sent.Sum(now), max(k, 0))
+}
+
+func probability(sum window.Counts, k float64) float64 {
 	// The conversion of the product keeps it from being fused with the
 	// subtraction, so that all machines reject alike.
 	over := float64(sum.Calls) - float64(k*float64(sum.Failures))

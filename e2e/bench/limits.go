@@ -238,8 +238,7 @@ func throttlePart(name string, again bool, note string) Entry {
 			work := w.Plain
 			return func() bool {
 				sent := instant(epoch)
-				p := t.Probability(sent, throttleK)
-				t.Request(sent, w.ID)
+				p := t.Admit(sent, w.ID, throttleK)
 				if p > 0 && chance.U(uint64(w.ID), uint64(w.Ran), 0, chance.Throttled) < p {
 					return false
 				}
