@@ -1,7 +1,9 @@
 package bulkhead_test
 
 import (
+	"fmt"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gabion-go/gabion/bulkhead"
@@ -12,10 +14,10 @@ import (
 func BenchmarkFree(b *testing.B) {
 	for _, fair := range []bool{false, true} {
 		b.Run("fair="+strconv.FormatBool(fair), func(b *testing.B) {
-			h := bulkhead.New(100, 100, fair)
+			h := bulkhead.New(100, 100, fair, 1)
 			b.ReportAllocs()
 			for b.Loop() {
-				s, _ := h.TryAcquire("tenant")
+				s, _ := h.TryAcquire(0, "tenant")
 				h.Release(s)
 			}
 		})
@@ -25,23 +27,47 @@ func BenchmarkFree(b *testing.B) {
 func BenchmarkFreeParallel(b *testing.B) {
 	for _, fair := range []bool{false, true} {
 		b.Run("fair="+strconv.FormatBool(fair), func(b *testing.B) {
-			h := bulkhead.New(100, 100, fair)
+			h := bulkhead.New(100, 100, fair, shards)
 			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					s, _ := h.TryAcquire("tenant")
-					h.Release(s)
-				}
-			})
+			parallel(b, h)
 		})
 	}
 }
 
+// What shelves cost where they are of little use: some or all of 64 slots are
+// taken by others.
+func BenchmarkNearlyFullParallel(b *testing.B) {
+	for _, taken := range []int{60, 62, 63, 64} {
+		for _, shards := range []int{1, shards} {
+			b.Run(fmt.Sprintf("taken=%d/shards=%d", taken, shards), func(b *testing.B) {
+				h := bulkhead.New(64, 64, false, shards)
+				for range taken {
+					h.TryAcquire(0, "")
+				}
+				parallel(b, h)
+			})
+		}
+	}
+}
+
+const shards = 4
+
+func parallel(b *testing.B, h *bulkhead.Bulkhead) {
+	var callers atomic.Uint32
+	b.RunParallel(func(pb *testing.PB) {
+		shard := callers.Add(1)
+		for pb.Next() {
+			s, _ := h.TryAcquire(shard, "tenant")
+			h.Release(s)
+		}
+	})
+}
+
 func BenchmarkRefused(b *testing.B) {
-	h := bulkhead.New(0, 0, false)
+	h := bulkhead.New(0, 0, false, 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		h.TryAcquire("")
+		h.TryAcquire(0, "")
 	}
 }
 
@@ -49,8 +75,8 @@ func BenchmarkRefused(b *testing.B) {
 func BenchmarkHandOver(b *testing.B) {
 	for _, fair := range []bool{false, true} {
 		b.Run("fair="+strconv.FormatBool(fair), func(b *testing.B) {
-			h := bulkhead.New(1, 10, fair)
-			held, _ := h.TryAcquire("tenant")
+			h := bulkhead.New(1, 10, fair, 1)
+			held, _ := h.TryAcquire(0, "tenant")
 			bell := new(bell)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -66,8 +92,8 @@ func BenchmarkHandOver(b *testing.B) {
 func BenchmarkHandOverTenants(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			h := bulkhead.New(1, n+1, true)
-			held, _ := h.TryAcquire("holder")
+			h := bulkhead.New(1, n+1, true, 1)
+			held, _ := h.TryAcquire(0, "holder")
 			queue := make([]*bulkhead.Waiter, n)
 			names := make([]string, n)
 			for i := range queue {

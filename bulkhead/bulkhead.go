@@ -14,6 +14,22 @@
 // All the state that decides is one atomic word. One rule keeps wake-ups from
 // getting lost: change the word; then, if anybody is queued, hand over what is
 // free, under the lock; then wake, outside the lock.
+//
+// Calls that lose races for the word's cache line get shelves: lines of their own
+// that keep slots given back. A slot on a shelf counts as used in the word, so the
+// word may think that too many are out and never too few. What keeps the limit, the
+// order and the wake-ups exact is one more rule: shelves are opened under the lock
+// only, while nobody waits, fairness is off and no more are used than the limit;
+// and who takes the lock, for whatever, first shuts them and takes back what is
+// on them. A shelf gives and keeps slots only while it is open, which is in the
+// same word as what it keeps. So
+//
+//   - a slot is taken from a shelf, or left on one, only at a moment when nobody
+//     waits;
+//   - whoever queues, or changes limit or fairness, finds all free slots in the
+//     word, and whatever is given back afterwards comes to the word, too;
+//   - somebody is refused only by a word without room that says that the shelves
+//     are shut, or under the lock.
 package bulkhead
 
 import (
@@ -38,10 +54,10 @@ type Waker interface{ Wake() }
 
 // Slot is the right to be out, handed around by value. The zero Slot is none.
 // A Slot goes back once, to the bulkhead that gave it.
-type Slot struct{ tenant *tenant }
+type Slot struct{ from *source }
 
 // Held reports whether s is a slot at all.
-func (s Slot) Held() bool { return s.tenant != nil }
+func (s Slot) Held() bool { return s.from != nil }
 
 // Stats is what a bulkhead looks like at one moment.
 type Stats struct {
@@ -54,11 +70,18 @@ type Stats struct {
 // Bulkhead bounds concurrency. Make one with [New] and do not copy it. All its
 // verbs may be used by several goroutines at once, at any time, in any order.
 type Bulkhead struct {
-	_    [56]byte // the word has a cache line to itself: every call writes it
-	word atomic.Uint64
-	_    [56]byte
+	_     [56]byte // the word's cache line: every call writes the word, or reads it while there are shelves
+	word  atomic.Uint64
+	rack  atomic.Pointer[rack] // the shelves while they are open, else nil
+	races atomic.Int32         // how many more races for the word are lost until there are shelves
+	_     [44]byte
 
+	shards   int        // never changes
 	mu       sync.Mutex // guards all below, all tenants, and each Waiter in the queue
+	fair     bool
+	last     *rack // the shelves that were open last
+	divided  int   // the limit that those were made for
+	patience int32 // what races starts from
 	queueMax int
 	seq      uint64              // stays so far: the order of arrival
 	everyone tenant              // whoever came while not fair; its held is not counted
@@ -83,9 +106,16 @@ type Bulkhead struct {
 //     most pushes out that one's newest.
 //
 // Being fair costs a lock for every slot. A bulkhead that is not fair ignores
-// tenants and takes its lock only when somebody waits.
-func New(limit, queue int, fair bool) *Bulkhead {
-	b := &Bulkhead{tenants: make(map[string]*tenant)}
+// tenants and takes its lock only when somebody waits, or to get back slots that
+// are kept for other shards.
+//
+// Shards is for how many calls at once, at most 256, there should be a cache
+// line of their own when they get into each other's way; it is rounded down to a
+// power of two, and to a quarter of the limit. Below two means one for all. It
+// changes the price and nothing else.
+func New(limit, queue int, fair bool, shards int) *Bulkhead {
+	b := &Bulkhead{tenants: make(map[string]*tenant), shards: shards, patience: minRaces}
+	b.races.Store(b.patience)
 	for c := range b.turns {
 		b.turns[c] = ranking{id: c, less: turnBefore(c)}
 	}
@@ -96,21 +126,22 @@ func New(limit, queue int, fair bool) *Bulkhead {
 }
 
 // TryAcquire takes a slot if one is free and nobody waits for it. It never
-// overtakes a waiter. Tenant matters only to a fair bulkhead.
-func (b *Bulkhead) TryAcquire(tenant string) (Slot, bool) {
+// overtakes a waiter. Shard is any number; calls that run at the same time should
+// have different ones. Tenant matters only to a fair bulkhead.
+func (b *Bulkhead) TryAcquire(shard uint32, tenant string) (Slot, bool) {
 	w := word(b.word.Load())
 	if w.easy() && b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed)) {
-		return Slot{&b.everyone}, true
+		return Slot{&b.everyone.source}, true
 	}
-	return b.tryHarder(tenant)
+	return b.tryHarder(shard, tenant)
 }
 
 // Release gives a slot back, and hands it to the next who waits. The zero Slot
 // releases nothing. Release panics when it notices that more slots come back
 // than went out.
 func (b *Bulkhead) Release(s Slot) {
-	if s.tenant != &b.everyone {
-		b.releaseFair(s.tenant)
+	if s.from != &b.everyone.source {
+		b.releaseTo(s.from)
 	} else if w := word(b.word.Add(^uint64(0))); !w.quiet() { // minus oneUsed
 		b.released(w)
 	}
@@ -121,7 +152,7 @@ func (b *Bulkhead) Release(s Slot) {
 // from anybody: those out stay out, those queued stay queued, and nobody new
 // comes in until the numbers have fallen below the new limits.
 func (b *Bulkhead) Resize(limit, queue int) {
-	b.mu.Lock()
+	b.lock()
 	b.queueMax = min(max(queue, 0), maxQueued)
 	for {
 		w := word(b.word.Load())
@@ -137,51 +168,85 @@ func (b *Bulkhead) Resize(limit, queue int) {
 // go before tenants that hold a slot, and are not pushed out; when it is
 // switched off, everybody queues in the order of arrival again.
 func (b *Bulkhead) SetFair(fair bool) {
-	b.mu.Lock()
+	b.lock()
 	defer b.mu.Unlock()
-	switch was := word(b.word.Load()).fair(); {
+	switch was := b.fair; {
 	case fair && !was:
-		b.word.Or(uint64(fairBit))
+		b.fair = true
+		b.word.Or(uint64(detourBit))
 	case was && !fair:
-		b.word.And(^uint64(fairBit))
+		b.fair = false
+		b.word.And(^uint64(detourBit))
 		b.merge()
 	}
 }
 
-// Stats returns the numbers of one moment.
+// Stats returns the numbers of one moment. It takes the lock.
 func (b *Bulkhead) Stats() Stats {
-	b.mu.Lock()
+	b.lock()
 	defer b.mu.Unlock()
 	w := word(b.word.Load())
 	return Stats{InUse: w.used(), Queued: w.queued(), Limit: w.limit(), QueueLimit: b.queueMax}
 }
 
-// tryHarder is TryAcquire where another changed the word, or fairness counts.
-func (b *Bulkhead) tryHarder(tenant string) (Slot, bool) {
+// tryHarder is TryAcquire where another changed the word, there are shelves, or
+// fairness counts.
+func (b *Bulkhead) tryHarder(shard uint32, tenant string) (Slot, bool) {
 	w := word(b.word.Load())
 	switch {
+	case w.detour():
+		if r := b.rack.Load(); r != nil {
+			return b.tryShelf(*r, shard)
+		}
+		return b.tryFair(tenant)
 	case !w.open():
 		return Slot{}, false
-	case w.fair():
-		return b.tryFair(tenant)
 	}
+	b.lostRace()
 	// Fairness may be switched on before the word is changed. Then the slot is
 	// one of those that were taken before.
 	if !b.take() {
 		return Slot{}, false
 	}
-	return Slot{&b.everyone}, true
+	return Slot{&b.everyone.source}, true
 }
 
-// take is TryAcquire of the word alone.
+// take takes a slot from the word. If the word has none while there are shelves,
+// it gets back what is on them.
 func (b *Bulkhead) take() bool {
+	w, ok := b.takeFromWord()
+	if ok || !w.detour() {
+		return ok
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.giveUp(false)
+	_, ok = b.takeFromWord()
+	return ok
+}
+
+// takeFromWord takes a slot from the word, or returns the word that has none.
+func (b *Bulkhead) takeFromWord() (word, bool) {
 	for {
 		w := word(b.word.Load())
 		if !w.open() {
-			return false
+			return w, false
 		}
 		if b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed)) {
-			return true
+			return w, true
+		}
+	}
+}
+
+// releaseTo is Release of a slot that did not come from the word.
+func (b *Bulkhead) releaseTo(s *source) {
+	switch {
+	case s == nil:
+	case s.tenant != nil:
+		b.releaseFair(s.tenant)
+	case !s.shelf.put():
+		if w := word(b.word.Add(^uint64(0))); !w.quiet() { // minus oneUsed
+			b.released(w)
 		}
 	}
 }
@@ -193,7 +258,7 @@ func (b *Bulkhead) released(w word) {
 		panic(overdrawn)
 	}
 	if w.queued() > 0 && w.room() {
-		b.mu.Lock()
+		b.lock()
 		b.serve()
 	}
 }

@@ -9,6 +9,7 @@ import (
 // tenant is what one tenant holds and who waits in its name. A slot points to
 // it, so an entry lives as long as it holds or waits, and no longer.
 type tenant struct {
+	source  source // of its slots
 	name    string
 	held    int // slots in use
 	waiting int
@@ -24,22 +25,19 @@ const maxSpares = 128
 
 // tryFair is TryAcquire of a fair bulkhead: what each tenant holds is counted.
 func (b *Bulkhead) tryFair(name string) (Slot, bool) {
-	b.mu.Lock()
+	b.lock()
 	defer b.mu.Unlock()
-	if !b.take() {
+	if _, ok := b.takeFromWord(); !ok {
 		return Slot{}, false
 	}
 	t := b.tenant(name)
 	b.hold(t)
-	return Slot{t}, true
+	return Slot{&t.source}, true
 }
 
-// releaseFair is Release of a slot that belongs to a tenant, or to nobody.
+// releaseFair is Release of a slot that belongs to a tenant.
 func (b *Bulkhead) releaseFair(t *tenant) {
-	if t == nil {
-		return
-	}
-	b.mu.Lock()
+	b.lock()
 	if t.held == 0 {
 		b.mu.Unlock()
 		panic(overdrawn)
@@ -53,7 +51,7 @@ func (b *Bulkhead) releaseFair(t *tenant) {
 // tenant returns the entry that somebody new counts for. The caller gives it
 // something to hold or to wait for.
 func (b *Bulkhead) tenant(name string) *tenant {
-	if !word(b.word.Load()).fair() {
+	if !b.fair {
 		return &b.everyone
 	}
 	t := b.tenants[name]
@@ -69,7 +67,9 @@ func (b *Bulkhead) tenant(name string) *tenant {
 func (b *Bulkhead) entry() *tenant {
 	t := b.spare
 	if t == nil {
-		return new(tenant)
+		t = new(tenant)
+		t.source.tenant = t
+		return t
 	}
 	b.spare, t.next = t.next, nil
 	b.spares--
@@ -114,7 +114,7 @@ func (b *Bulkhead) rank(t *tenant) {
 // pushOut makes room in a full queue for a joiner of a tenant that has fewer
 // waiting than another. Nobody is pushed out by a lower class than his own.
 func (b *Bulkhead) pushOut(name string, class int, told *chain) bool {
-	if !word(b.word.Load()).fair() || b.crowd.Len() == 0 {
+	if !b.fair || b.crowd.Len() == 0 {
 		return false
 	}
 	waiting := 0

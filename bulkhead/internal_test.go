@@ -34,9 +34,9 @@ func TestWakeIsCalledOutsideTheLock(t *testing.T) {
 		{"Join that pushes out", true, func(b *Bulkhead, _ Slot, _ *Waiter) { b.Join(nil, Normal, "b") }},
 	} {
 		t.Run(fmt.Sprintf("%s fair=%v", c.verb, c.fair), func(t *testing.T) {
-			b := New(1, 1, c.fair)
+			b := New(1, 1, c.fair, 1)
 			p := &prober{b: b}
-			held, _ := b.TryAcquire("x")
+			held, _ := b.TryAcquire(0, "x")
 			w, _ := b.Join(p, Normal, "a")
 			c.do(b, held, w)
 			if p.rung != 1 || p.locked {
@@ -45,7 +45,7 @@ func TestWakeIsCalledOutsideTheLock(t *testing.T) {
 		})
 	}
 	t.Run("Join that is granted at once", func(t *testing.T) {
-		p := &prober{b: New(1, 1, false)}
+		p := &prober{b: New(1, 1, false, 1)}
 		p.b.Join(p, Normal, "")
 		if p.rung != 1 || p.locked {
 			t.Errorf("woken %d times, locked %v", p.rung, p.locked)
@@ -57,8 +57,8 @@ func TestWakeIsCalledOutsideTheLock(t *testing.T) {
 // in between: a joiner who comes now must not be told that the queue is full,
 // since the slot is free for the one in it.
 func TestJoinPassesOnWhatAReleaseHasNotYet(t *testing.T) {
-	b := New(1, 1, false)
-	b.TryAcquire("")
+	b := New(1, 1, false, 1)
+	b.TryAcquire(0, "")
 	first, _ := b.Join(nil, Normal, "")
 	b.word.Add(^uint64(0)) // Release, up to its pass
 	second, ok := b.Join(nil, Normal, "")
@@ -77,32 +77,35 @@ func TestJoinPassesOnWhatAReleaseHasNotYet(t *testing.T) {
 // wait.
 func TestNobodyBargesBetweenReleaseAndItsPass(t *testing.T) {
 	for _, fair := range []bool{false, true} {
-		b := New(1, 1, fair)
-		b.TryAcquire("a")
+		b := New(1, 1, fair, 1)
+		b.TryAcquire(0, "a")
 		b.Join(nil, Normal, "a")
 		b.word.Add(^uint64(0)) // Release, up to its pass
-		if _, ok := b.TryAcquire("b"); ok {
+		if _, ok := b.TryAcquire(0, "b"); ok {
 			t.Errorf("fair %v: overtaken", fair)
 		}
 	}
 }
 
 func TestSizes(t *testing.T) {
-	if n := unsafe.Sizeof(Slot{}); n > 16 {
+	if n := unsafe.Sizeof(Slot{}); n > 8 {
 		t.Errorf("a Slot has %d bytes", n)
 	}
 	if n := unsafe.Sizeof(Waiter{}); n > 64 {
 		t.Errorf("a Waiter has %d bytes", n)
+	}
+	if n := unsafe.Sizeof(shelf{}); n != 128 {
+		t.Errorf("a shelf has %d bytes", n)
 	}
 }
 
 // Tenants are named by calls, perhaps by strangers: the table must not grow with
 // the names.
 func TestTenantsVanish(t *testing.T) {
-	b := New(1, 0, true)
+	b := New(1, 0, true, 1)
 	for i := range 10_000 {
-		s, _ := b.TryAcquire(fmt.Sprint(i))
-		b.TryAcquire(fmt.Sprint(-i))
+		s, _ := b.TryAcquire(0, fmt.Sprint(i))
+		b.TryAcquire(0, fmt.Sprint(-i))
 		b.Join(nil, Normal, fmt.Sprint(-i))
 		b.Release(s)
 	}
@@ -112,7 +115,7 @@ func TestTenantsVanish(t *testing.T) {
 	b.Resize(10*maxSpares, 0)
 	var held []Slot
 	for i := range 10 * maxSpares {
-		s, _ := b.TryAcquire(fmt.Sprint(i))
+		s, _ := b.TryAcquire(0, fmt.Sprint(i))
 		held = append(held, s)
 	}
 	for _, s := range held {
@@ -124,8 +127,8 @@ func TestTenantsVanish(t *testing.T) {
 }
 
 func TestWord(t *testing.T) {
-	full := word(0).withLimit(maxLimit) | fairBit | oneQueued*maxQueued | maxLimit
-	if full.limit() != maxLimit || full.queued() != maxQueued || full.used() != maxLimit || !full.fair() || full.overdrawn() {
+	full := word(0).withLimit(maxLimit) | detourBit | oneQueued*maxQueued | maxLimit
+	if full.limit() != maxLimit || full.queued() != maxQueued || full.used() != maxLimit || !full.detour() || full.overdrawn() {
 		t.Errorf("%x: fields run into each other", full)
 	}
 	if w := full.withLimit(0); w.limit() != 0 || w|word(maxLimit)<<limitShift != full {
@@ -141,12 +144,91 @@ func TestWord(t *testing.T) {
 		{"full", word(0).withLimit(2) + 2, false, false, true},
 		{"over after a shrink", word(0).withLimit(2) + 3, false, false, true},
 		{"somebody waits", word(0).withLimit(2) + 1 + oneQueued, false, false, false},
-		{"fair", word(0).withLimit(2) + 1 | fairBit, true, false, false},
-		{"fair and somebody waits", (word(0).withLimit(2) + 1 + oneQueued) | fairBit, false, false, false},
+		{"fair, or there are shelves", word(0).withLimit(2) + 1 | detourBit, true, false, false},
+		{"detour and somebody waits", (word(0).withLimit(2) + 1 + oneQueued) | detourBit, false, false, false},
 		{"overdrawn", word(0).withLimit(2) - 1, false, false, false},
 	} {
 		if c.w.open() != c.open || c.w.easy() != c.easy || c.w.quiet() != c.quietOnBack {
 			t.Errorf("%s: open %v, easy %v, quiet %v", c.fact, c.w.open(), c.w.easy(), c.w.quiet())
+		}
+	}
+}
+
+// Shelves come after lost races, and later each time they were not worth it.
+func TestShelvesComeWithLostRaces(t *testing.T) {
+	for _, shards := range []int{0, 1, 2} {
+		b := New(8, 0, false, shards)
+		for range 10 * maxRaces {
+			b.lostRace()
+		}
+		if open := b.Shelves() > 0; open != (shards > 1) {
+			t.Errorf("%d shards: shelves %v", shards, open)
+		}
+	}
+	b := New(8, 0, false, 2)
+	for _, c := range []struct{ served, races int }{
+		{0, minRaces},
+		{worthwhile - 1, 2 * minRaces},
+		{worthwhile, 4 * minRaces},
+		{0, minRaces},
+		{0, 2 * minRaces},
+	} {
+		for range c.races {
+			if b.Shelves() > 0 {
+				t.Fatalf("shelves after fewer than %d lost races", c.races)
+			}
+			b.lostRace()
+		}
+		if b.Shelves() == 0 {
+			t.Fatalf("no shelves after %d lost races", c.races)
+		}
+		for range c.served {
+			s, _ := b.TryAcquire(0, "")
+			b.Release(s)
+		}
+		var all []Slot
+		for range 9 { // one is refused
+			s, _ := b.TryAcquire(0, "")
+			all = append(all, s)
+		}
+		for _, s := range all {
+			b.Release(s)
+		}
+	}
+	for range 20 {
+		b.OpenShelves()
+		b.giveUp(true)
+	}
+	if b.patience != maxRaces {
+		t.Errorf("%d lost races, at most %d", b.patience, maxRaces)
+	}
+}
+
+func TestShelvesThatAreEmptyTooOftenAreGivenUp(t *testing.T) {
+	for _, c := range []struct {
+		fact                 string
+		served, missed, want int
+	}{
+		{"hardly looked at", 0, minMissed - 1, 2},
+		{"always empty", 0, minMissed, 0},
+		{"empty as often as not", minMissed, minMissed, 2},
+	} {
+		b := New(1000, 0, false, 2)
+		b.OpenShelves()
+		for range c.served {
+			s, _ := b.TryAcquire(0, "")
+			b.Release(s)
+		}
+		misses := c.missed
+		if c.served > 0 {
+			misses-- // the first of those served
+			b.TryAcquire(0, "")
+		}
+		for range misses {
+			b.TryAcquire(0, "")
+		}
+		if got := b.Shelves(); got != c.want {
+			t.Errorf("%s: %d shelves, want %d", c.fact, got, c.want)
 		}
 	}
 }

@@ -67,7 +67,7 @@ type Waiter struct {
 // must come, or a slot may get lost.
 func (b *Bulkhead) Join(w Waker, p Priority, tenant string) (*Waiter, bool) {
 	var told chain
-	b.mu.Lock()
+	b.lock()
 	me := b.join(w, p, tenant, &told)
 	b.mu.Unlock()
 	told.wake()
@@ -96,7 +96,7 @@ func (b *Bulkhead) Leave(w *Waiter) (Slot, bool) {
 	if w == nil {
 		return Slot{}, false
 	}
-	b.mu.Lock()
+	b.lock()
 	if Answer(w.state.Load()) != Waiting {
 		b.mu.Unlock()
 		return w.collect()
@@ -109,7 +109,7 @@ func (b *Bulkhead) Leave(w *Waiter) (Slot, bool) {
 // collect takes the slot out of a granted stay, once.
 func (w *Waiter) collect() (Slot, bool) {
 	if w.state.CompareAndSwap(uint32(Granted), uint32(Gone)) {
-		return Slot{w.tenant}, true
+		return Slot{&w.tenant.source}, true
 	}
 	return Slot{}, false
 }
@@ -117,7 +117,7 @@ func (w *Waiter) collect() (Slot, bool) {
 // join is Join under the lock. It returns nil when the queue is full.
 func (b *Bulkhead) join(w Waker, p Priority, name string, told *chain) *Waiter {
 	b.pass(told) // a release may be between its word and its pass
-	free := b.take()
+	_, free := b.takeFromWord()
 	if !free && b.queued() >= b.queueMax && !b.pushOut(name, p.class(), told) {
 		return nil
 	}

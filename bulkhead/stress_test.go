@@ -19,66 +19,78 @@ import (
 // forgotten; so half of the runs have none. Waiters that give up hide lost
 // wake-ups as timeouts; so in half of the runs all wait for ever.
 func TestNoWakeUpIsLostAndTheLimitHolds(t *testing.T) {
-	for _, fair := range []bool{false, true} {
-		for _, resizing := range []bool{false, true} {
-			for _, leaving := range []bool{false, true} {
-				t.Run(fmt.Sprintf("fair=%v resizing=%v leaving=%v", fair, resizing, leaving), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { stress(t, fair, resizing, leaving) })
-				})
-			}
+	for i := range 16 {
+		c := crew{fair: i&1 != 0, resizing: i&2 != 0, leaving: i&4 != 0}
+		if i&8 == 0 {
+			c.slots, c.workers, c.shards = 2, 8, 1
+		} else {
+			c.slots, c.workers, c.shards = 8, 16, 2 // enough slots for shelves, and too few for all
 		}
+		t.Run(fmt.Sprintf("shards=%d fair=%v resizing=%v leaving=%v", c.shards, c.fair, c.resizing, c.leaving), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { c.stress(t) })
+		})
 	}
 }
 
-const (
-	workers = 8
-	slots   = 2
-)
+const workers = 8
 
 // crew is what the workers of one run share.
 type crew struct {
+	slots, workers, shards  int
+	fair, resizing, leaving bool
+
 	b       *bulkhead.Bulkhead
-	leaving bool
 	inUse   atomic.Int32
 	most    atomic.Int32
 	through atomic.Int32
+	shelved atomic.Int32 // how often shelves were seen open
 }
 
-func stress(t *testing.T, fair, resizing, leaving bool) {
+func (c *crew) stress(t *testing.T) {
 	calls := 5000
 	if testing.Short() {
 		calls = 1000
 	}
-	c := &crew{b: bulkhead.New(slots, workers, fair), leaving: leaving}
+	c.b = bulkhead.New(c.slots, c.workers, c.fair, c.shards)
 	var work, others sync.WaitGroup
 	var done atomic.Bool
-	for n := range workers {
+	for n := range c.workers {
 		work.Go(func() { c.work(uint64(n), calls) })
 	}
-	if resizing {
+	if c.resizing {
 		others.Go(func() { c.resize(&done) })
 	}
 	work.Wait()
 	done.Store(true)
 	others.Wait()
-	if most := c.most.Load(); most > slots {
-		t.Errorf("%d in use at once, limit %d", most, slots)
+	if most := c.most.Load(); int(most) > c.slots {
+		t.Errorf("%d in use at once, limit %d", most, c.slots)
 	}
-	if !leaving && c.through.Load() != int32(workers*calls) {
-		t.Errorf("%d of %d came through", c.through.Load(), workers*calls)
+	if !c.leaving && c.through.Load() != int32(c.workers*calls) {
+		t.Errorf("%d of %d came through", c.through.Load(), c.workers*calls)
 	}
 	if s := c.b.Stats(); s.InUse != 0 || s.Queued != 0 {
 		t.Errorf("left behind: %+v", s)
 	}
+	if c.shards > 1 && !c.fair && !c.resizing && c.shelved.Load() == 0 {
+		t.Error("there never were shelves")
+	}
 }
 
-// resize moves between one slot and all; it ends with all.
+// resize moves between one slot and all; it ends with all. Where there are
+// shelves it switches fairness, too.
 func (c *crew) resize(done *atomic.Bool) {
 	for i := 0; !done.Load(); i++ {
-		c.b.Resize(1+i%slots, workers)
-		runtime.Gosched()
+		c.b.Resize(1+i%c.slots, c.workers)
+		if c.shards > 1 && i%3 == 0 {
+			c.b.SetFair(i%2 == 0)
+			c.b.SetFair(c.fair)
+		}
+		for range i % 50 { // or there are hardly any shelves
+			runtime.Gosched()
+		}
 	}
-	c.b.Resize(slots, workers)
+	c.b.Resize(c.slots, c.workers)
 }
 
 func (c *crew) work(n uint64, calls int) {
@@ -86,7 +98,13 @@ func (c *crew) work(n uint64, calls int) {
 	tenant := string(rune('a' + n%3))
 	for i := range uint64(calls) {
 		x := chance.Bits(n, i, 0, chance.Backoff)
-		slot, ok := c.b.TryAcquire(tenant)
+		if x>>24%4 == 0 {
+			c.b.OpenShelves()
+			if c.b.Shelves() > 0 {
+				c.shelved.Add(1)
+			}
+		}
+		slot, ok := c.b.TryAcquire(uint32(x>>32), tenant)
 		if !ok {
 			slot, ok = c.queue(bell, tenant, x)
 		}
@@ -135,7 +153,7 @@ func (c *crew) use(x uint64) {
 // fairness goes on and off: nothing hangs, nothing is lost.
 func TestPushingOutAndSwitchingUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := bulkhead.New(1, 2, true)
+		b := bulkhead.New(1, 2, true, 1)
 		var work sync.WaitGroup
 		var through, out atomic.Int32
 		for n := range workers {

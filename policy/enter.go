@@ -21,7 +21,7 @@ func (c *Call) enter(now clock.Instant, s *Step) {
 		return
 	}
 	if c.rules.bulkhead && c.has&wholeSlot == 0 {
-		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
+		slot, ok := c.state.bulkhead().TryAcquire(c.shard, c.tenant)
 		if !ok {
 			c.queue(now, s)
 			return

@@ -102,7 +102,7 @@ func (c *Call) hedgePermit(now clock.Instant) (breaker.Permit, Reason) {
 
 func (c *Call) hedgeSlot(now clock.Instant) Reason {
 	if c.rules.bulkhead && c.has&wholeSlot == 0 {
-		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
+		slot, ok := c.state.bulkhead().TryAcquire(c.shard, c.tenant)
 		if !ok {
 			return BulkheadFull
 		}

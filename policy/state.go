@@ -140,7 +140,7 @@ func (s *State) addParts(r, old *Rules) {
 	p := &r.Policy
 	s.extend(func(next *parts) {
 		if b := p.Bulkhead; r.bulkhead && next.bulkhead == nil {
-			next.bulkhead = bulkhead.New(b.Limit, on(b.Queue), b.Fair)
+			next.bulkhead = bulkhead.New(b.Limit, on(b.Queue), b.Fair, int(s.shards))
 		}
 		if b := p.Retry.Budget; !b.Off && b.Shape == BudgetTokens && next.tokens == nil {
 			next.tokens = new(budget.Bucket)

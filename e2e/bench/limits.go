@@ -72,11 +72,11 @@ func bulkheadOnly() policy.Policy {
 }
 
 func bulkheadPart(*Run) func(*Worker) func() bool {
-	b := bulkhead.New(slots, 2*slots, false)
+	b := bulkhead.New(slots, 2*slots, false, shards())
 	return func(w *Worker) func() bool {
 		work := w.Plain
 		return func() bool {
-			s, ok := b.TryAcquire("")
+			s, ok := b.TryAcquire(w.ID, "")
 			if !ok {
 				return false
 			}
