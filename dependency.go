@@ -77,7 +77,7 @@ func open(name string, rules *policy.Rules, opts []Option) *Dependency {
 		}
 	}
 	d.state = policy.NewState(d.now(), rules, policy.Setup{
-		Shards: 2 * runtime.GOMAXPROCS(0),
+		Shards: 4 * runtime.GOMAXPROCS(0),
 		Seed:   d.seed,
 		Events: d.observer != nil,
 		Kill:   &retriesOff,

@@ -34,7 +34,7 @@ func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) 
 func (r *runner) begin() clock.Instant {
 	d, p := r.d, &r.o.Params
 	now := d.now()
-	p.Shard = shardOf(r)
+	p.Shard = shardOf(r, now)
 	p.Safe = p.Safe || r.o.key != ""
 	if deadline, ok := r.ctx.Deadline(); ok {
 		p.Deadline = nonzero(d.instant(deadline))
@@ -83,11 +83,15 @@ func (r *runner) wakeBy(w waker) {
 }
 
 // shardOf picks a shard by where the call's memory is: the same goroutine usually
-// gets the same one, and two that run at once different ones.
-func shardOf(r *runner) uint32 {
-	const page = 13 // the least that two goroutines' memory is apart, as a power of two
-	at := uint64(uintptr(unsafe.Pointer(r))) >> page
-	return uint32(at * 0x9e3779b97f4a7c15 >> 32)
+// gets the same one, and two that run at once different ones. Two that get the same
+// one, and so get into each other's way, get others a millisecond later.
+func shardOf(r *runner, now clock.Instant) uint32 {
+	const page = 13  // the least that two goroutines' memory is apart, as a power of two
+	const while = 20 // how long a goroutine keeps its shard, as a power of two of nanoseconds
+	at := uint64(uintptr(unsafe.Pointer(r)))>>page ^ uint64(now)>>while<<32
+	at *= 0x9e3779b97f4a7c15
+	at ^= at >> 32
+	return uint32(at * 0xd6e8feb86659fd93 >> 32)
 }
 
 // nonzero keeps an instant from meaning "none".

@@ -72,7 +72,7 @@ var sparedBudget = policy.Budget{Ratio: 3}
 func instant(epoch time.Time) clock.Instant { return clock.Instant(time.Since(epoch)) }
 
 // shards is over how many cache lines a Dependency spreads its counters.
-func shards() int { return 2 * runtime.GOMAXPROCS(0) }
+func shards() int { return 4 * runtime.GOMAXPROCS(0) }
 
 func gobreakerOf(rate float64, bucket time.Duration) *gobreaker.CircuitBreaker[int] {
 	return gobreaker.NewCircuitBreaker[int](gobreaker.Settings{
