@@ -336,7 +336,7 @@ func (c *Call) mayRetry(o *Outcome) Reason {
 // backoff is the wait before the next try. A Retry-After is never shortened, and
 // every call adds its own draw to it, so that a fleet does not return together.
 func (c *Call) backoff(o *Outcome) time.Duration {
-	b := c.rules.Policy.Retry.Backoff
+	b := &c.rules.Policy.Retry.Backoff
 	if o.HasAfter {
 		u := chance.U(c.draw(), 0, uint64(c.tries), chance.After)
 		return c.after + time.Duration(u*float64(max(b.Base, c.after/5)))
@@ -344,7 +344,11 @@ func (c *Call) backoff(o *Outcome) time.Duration {
 	if o.NeverSent && c.rules.Policy.Retry.Immediate && c.tries == 1 {
 		return 0
 	}
-	return b.Delay(int(c.tries)-1, c.prev, chance.U(c.draw(), 0, uint64(c.tries), chance.Backoff))
+	var u float64
+	if b.Jittered() && b.Cap > 1 { // of a nanosecond there is nothing to draw
+		u = chance.U(c.draw(), 0, uint64(c.tries), chance.Backoff)
+	}
+	return b.Delay(int(c.tries)-1, c.prev, u)
 }
 
 // fits asks whether a retry at that time is worth making at all.

@@ -258,34 +258,37 @@ func (p *page) memory() {
 func (p *page) processors(m machine) {
 	call, ok1 := p.r.median("stack", "gabion", "single", "ns/op")
 	both, ok2 := p.r.median("stack", "gabion", "parallel", "ns/op")
-	word, ok3 := p.r.median("bulkhead", "gabion", "parallel", "ns/op")
+	add, ok3 := p.r.median("floor", "atomic-add", "parallel", "ns/op")
 	if !ok1 || !ok2 || !ok3 || m.procs != 2 {
 		return
 	}
+	word := 2 * add
+	dear := max(2*both-call, 0) / meeting(2)
 	p.line("## More processors")
 	p.line("")
-	p.line("Reckoned, not measured: this machine has two. What a call of the full stack writes that others write too is one word, the bulkhead's, twice: an exact " +
-		"limit is one number. All else is divided into shards (budget, throttle, and the breaker once it is crowded) or only read (policy, breaker state), and a " +
-		"context is the call's own.")
+	p.line("Reckoned, not measured: this machine has two. In a call of the full stack nothing is written that all other calls write, too. Budget, throttle, and, " +
+		"once calls get into each other's way, breaker and bulkhead are divided into four shards for each processor, all else is only read (policy, breaker " +
+		"state), and a context is the call's own. Calls meet where two goroutines have one shard, for a millisecond at a time, and in the runtime's memory.")
 	p.line("")
-	p.line("The model: a cache line is had by one processor at a time, so calls of one dependency that do nothing else follow each other at the pace of that "+
-		"word. Two processors that fight for it take %s ns for both writes of a call (row bulkhead, parallel); beyond one socket a line takes about twice as long "+
-		"to move, and nothing is gained from queueing. So a call takes max(%s ns / processors, the word's time) of wall time. Two goroutines on one shard, which "+
-		"happens to about four in ten with twice as many shards as processors, are as slow as one counter that two fight for; that is in the measured row.",
-		number(word), number(call))
+	p.line("The model: a call meets each of the others with a probability of one in the number of shards, so (n-1)/4n of them on n processors, and each meeting "+
+		"costs the same. On two processors a call takes %s ns of a processor's time instead of %s, so a meeting costs %s ns, with all else that is dearer on two "+
+		"laid to its charge. Beyond one socket a cache line takes about twice as long to move.", number(2*both), number(call), number(dear))
 	p.line("")
-	p.table([]string{"Processors", "calls/s, one socket", "calls/s, two sockets", "calls/s without a bulkhead", "share of the word's time with work of 1 ms"}, 0)
+	p.line("A bulkhead is divided into as many parts as there are shards, but each is to find four slots: one with a limit below 8 stays one word. Calls that do "+
+		"nothing else then follow each other at its pace, twice what a fought-for atomic-add takes, %s ns; with calls of a millisecond it is idle almost always.", number(word))
+	p.line("")
+	p.table([]string{"Processors", "calls/s, one socket", "calls/s, two sockets", "calls/s, a limit below 8", "share of the word's time with work of 1 ms"}, 0)
 	p.cells("1", rate(call), "–", rate(call), "–")
 	p.cells("2 (measured)", rate(both), "–", "–", share(2, word))
 	for _, n := range []int{8, 16, 32, 64} {
-		alone := call / float64(n)
-		p.cells(fmt.Sprint(n), rate(max(alone, word)), rate(max(alone, 2*word)), rate(alone), share(n, word))
+		here, there := (call+dear*meeting(n))/float64(n), (call+2*dear*meeting(n))/float64(n)
+		p.cells(fmt.Sprint(n), rate(here), rate(there), rate(max(here, word)), share(n, word))
 	}
 	p.line("")
-	p.line("A service that needs more empty calls a second than the second column has for one dependency can switch its bulkhead off or make two of it. With real " +
-		"work, whose calls last a millisecond, the word is idle almost always (last column).")
-	p.line("")
 }
+
+// meeting is how many of the calls on other processors are of one call's shard.
+func meeting(procs int) float64 { return float64(procs-1) / float64(4*procs) }
 
 // rate is how many a second there are of what takes so long.
 func rate(ns float64) string { return fmt.Sprintf("%.1f M", 1e3/ns) }
