@@ -44,6 +44,7 @@ func BenchmarkTwoFailures(b *testing.B) {
 	}
 }
 
+// Time goes on so slowly that no goroutine falls back by a slice.
 func BenchmarkTwoFailuresParallel(b *testing.B) {
 	b.ReportAllocs()
 	w := Make(10*time.Second, runtime.GOMAXPROCS(0))
@@ -51,7 +52,7 @@ func BenchmarkTwoFailuresParallel(b *testing.B) {
 	var shards atomic.Uint32
 	b.RunParallel(func(pb *testing.PB) {
 		shard := shards.Add(1)
-		for now := clock.Instant(0); pb.Next(); now += ms {
+		for now := clock.Instant(0); pb.Next(); now += 100 {
 			twoFailures(&w, now, r, shard)
 		}
 	})
@@ -59,8 +60,8 @@ func BenchmarkTwoFailuresParallel(b *testing.B) {
 
 func twoFailures(w *Window, now clock.Instant, r Rules, shard uint32) {
 	w.Deposit(now, shard)
-	w.TryWithdraw(now, r)
-	w.TryWithdraw(now, r)
+	w.TryWithdraw(now, shard, r)
+	w.TryWithdraw(now, shard, r)
 }
 
 func BenchmarkTryWithdrawAndRefund(b *testing.B) {
@@ -68,7 +69,7 @@ func BenchmarkTryWithdrawAndRefund(b *testing.B) {
 	w := Make(10*time.Second, 1)
 	r := NewRules(0.1, 1, 10*time.Second)
 	for now := clock.Instant(0); b.Loop(); now += 100 {
-		res, _ := w.TryWithdraw(now, r)
+		res, _ := w.TryWithdraw(now, 0, r)
 		w.Refund(now, res)
 	}
 }
@@ -77,8 +78,21 @@ func BenchmarkTryWithdrawRefused(b *testing.B) {
 	b.ReportAllocs()
 	w := Make(10*time.Second, 1)
 	for now := clock.Instant(0); b.Loop(); now += 100 {
-		w.TryWithdraw(now, Rules{})
+		w.TryWithdraw(now, 0, Rules{})
 	}
+}
+
+// An outage: everybody asks and nobody is granted anything.
+func BenchmarkTryWithdrawRefusedParallel(b *testing.B) {
+	b.ReportAllocs()
+	w := Make(10*time.Second, 2*runtime.GOMAXPROCS(0))
+	var shards atomic.Uint32
+	b.RunParallel(func(pb *testing.PB) {
+		shard := shards.Add(1)
+		for now := clock.Instant(0); pb.Next(); now += 100 {
+			w.TryWithdraw(now, shard, Rules{})
+		}
+	})
 }
 
 func BenchmarkBucket(b *testing.B) {

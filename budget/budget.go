@@ -14,6 +14,7 @@ import (
 	"math"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion/clock"
@@ -91,19 +92,20 @@ func (r Rules) share(calls int64) int64 {
 // in one moment is there again exactly one span later.
 //
 // A Window is made by [Make]; the zero Window can't be used. With one shard it
-// takes 136 bytes, of which 64 are behind a pointer. All methods are safe for
-// concurrent use. It must not be copied after first use. Time that goes backward
-// is taken as the newest time seen.
+// takes 136 bytes, of which 64 are behind a pointer, and with more of them 200 and
+// 128 for each. All methods are safe for concurrent use. It must not be copied
+// after first use. Time that goes backward is taken as the newest time seen.
 type Window struct {
-	mu    sync.Mutex    // makes asking and taking one step; guards last
-	last  clock.Instant // when the newest re-send was granted, if any is counted
-	sends window.Tally  // deposits count as its calls, re-sends as its failures
+	mu    sync.Mutex   // makes asking and taking one step, where no credit does; guards last
+	last  atomic.Int64 // when the newest re-send was granted but for credits that are out, if any is counted
+	sends window.Tally // deposits count as its calls, re-sends as its failures
 }
 
 // Make returns an empty budget over span, which is rounded up to a whole
-// microsecond. Deposits are counted in so many shards, as in [window.Make].
+// microsecond. Calls and re-sends are spread over so many shards, as in
+// [window.Make].
 func Make(span time.Duration, shards int) (w Window) {
-	w.sends = window.MakeTally(sliced(span), slices, shards)
+	w.sends = window.MakeTallyBeside(sliced(span), slices, shards)
 	return
 }
 
@@ -140,10 +142,24 @@ func (w *Window) Deposit(now clock.Instant, shard uint32) {
 	w.sends.Add(now, shard, 1, 0, 0)
 }
 
-// TryWithdraw grants one re-send if the rules allow one more.
-func (w *Window) TryWithdraw(now clock.Instant, r Rules) (Reservation, bool) {
+// TryWithdraw grants one re-send if the rules allow one more. Callers that run on
+// different processors should pass different shards: then most grants take no
+// lock and write to nothing that they share. Refusals take none either, but for
+// the first of many.
+func (w *Window) TryWithdraw(now clock.Instant, shard uint32, r Rules) (Reservation, bool) {
+	if w.sends.Shards() > 1 {
+		if w.spend(now, shard, r) || w.withdraw(now, shard, r) {
+			return Reservation{now, true}, true
+		}
+		return Reservation{}, false
+	}
 	w.mu.Lock()
-	ok := w.withdraw(now, r)
+	sent := w.sum(now, r)
+	ok := sent.Failures < r.allowed(sent.Calls)
+	if ok {
+		w.granted(now, sent.Failures)
+		w.sends.Add(now, 0, 0, 1, 0)
+	}
 	w.mu.Unlock()
 	if !ok {
 		return Reservation{}, false
@@ -151,17 +167,12 @@ func (w *Window) TryWithdraw(now clock.Instant, r Rules) (Reservation, bool) {
 	return Reservation{now, true}, true
 }
 
-// withdraw is TryWithdraw with w.mu held.
-func (w *Window) withdraw(now clock.Instant, r Rules) bool {
-	sent := w.sum(now, r)
-	if sent.Failures >= r.allowed(sent.Calls) {
-		return false
+// granted notes that a re-send is granted after so many that are counted. w.mu is
+// held.
+func (w *Window) granted(now clock.Instant, resends int64) {
+	if resends == 0 || int64(now) > w.last.Load() {
+		w.last.Store(int64(now))
 	}
-	if sent.Failures == 0 || now > w.last {
-		w.last = now
-	}
-	w.sends.Add(now, 0, 0, 1, 0)
-	return true
 }
 
 // Refund gives back a re-send that was not made, and reports whether it did. It
@@ -183,6 +194,7 @@ func (w *Window) Level(now clock.Instant, r Rules) int64 {
 func (w *Window) Counts(now clock.Instant, r Rules) (calls, resends int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.callIn(now)
 	sent := w.sum(now, r)
 	return sent.Calls, sent.Failures
 }
@@ -190,12 +202,13 @@ func (w *Window) Counts(now clock.Instant, r Rules) (calls, resends int64) {
 // sum returns what counts at now. w.mu is held.
 func (w *Window) sum(now clock.Instant, r Rules) window.Counts {
 	sent := w.sends.Sum(now)
-	if sent.Failures == 0 || now.Sub(w.last) < w.Span() {
+	last := clock.Instant(w.last.Load())
+	if sent.Failures == 0 || now.Sub(last) < w.Span() {
 		return sent
 	}
 	// The whole span passed without a grant. Calls made after the last one paid
 	// for nothing yet; those before it go on paying for what they paid.
-	after := w.sends.SumOf(now, int(w.sends.Bucket(now)-w.sends.Bucket(w.last)))
+	after := w.sends.SumOf(now, int(w.sends.Bucket(now)-w.sends.Bucket(last)))
 	paid := r.share(sent.Calls - after.Calls)
 	if floored := sent.Failures - paid; floored > 0 {
 		sent.Failures -= w.forget(now, floored)

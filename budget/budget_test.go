@@ -27,7 +27,7 @@ func deposit(w *Window, now clock.Instant, calls int) {
 // withdraw asks until it is refused, and returns how often it was not.
 func withdraw(w *Window, now clock.Instant, r Rules) (granted int) {
 	for granted < 50_000 { // more than any test wants
-		if _, ok := w.TryWithdraw(now, r); !ok {
+		if _, ok := w.TryWithdraw(now, uint32(granted), r); !ok {
 			break
 		}
 		granted++
@@ -95,7 +95,7 @@ func TestCallsPayForAWholeSpan(t *testing.T) {
 	for start := clock.Instant(0); start < s; start += 7 * ms {
 		w := Make(time.Second, 1)
 		deposit(&w, start, 2)
-		if _, ok := w.TryWithdraw(start+900*ms, r); !ok {
+		if _, ok := w.TryWithdraw(start+900*ms, 0, r); !ok {
 			t.Fatalf("calls at %d pay for nothing 0.9 s later", start)
 		}
 	}
@@ -105,30 +105,30 @@ func TestRefund(t *testing.T) {
 	r := NewRules(0, 1, time.Second)
 	t.Run("brings the re-send back", func(t *testing.T) {
 		w := Make(time.Second, 1)
-		res, _ := w.TryWithdraw(0, r)
+		res, _ := w.TryWithdraw(0, 0, r)
 		if !w.Refund(500*ms, res) || w.Level(500*ms, r) != 1 {
 			t.Error("not back")
 		}
 	})
 	t.Run("does nothing when the slice is forgotten", func(t *testing.T) {
 		w := Make(time.Second, 1)
-		res, _ := w.TryWithdraw(0, r)
-		w.TryWithdraw(1200*ms, r)
+		res, _ := w.TryWithdraw(0, 0, r)
+		w.TryWithdraw(1200*ms, 0, r)
 		if w.Refund(1200*ms, res) || w.Level(1200*ms, r) != 0 {
 			t.Error("paid by another's re-send")
 		}
 	})
 	t.Run("does nothing when all was forgotten at once", func(t *testing.T) {
 		w := Make(time.Second, 1)
-		res, _ := w.TryWithdraw(0, r)
-		w.TryWithdraw(s, r)
+		res, _ := w.TryWithdraw(0, 0, r)
+		w.TryWithdraw(s, 0, r)
 		if w.Refund(s, res) || w.Level(s, r) != 0 {
 			t.Error("paid by another's re-send")
 		}
 	})
 	t.Run("of no reservation does nothing", func(t *testing.T) {
 		w := Make(time.Second, 1)
-		w.TryWithdraw(0, r)
+		w.TryWithdraw(0, 0, r)
 		if w.Refund(0, Reservation{}) || w.Level(0, r) != 0 {
 			t.Error("refunded")
 		}
@@ -142,7 +142,7 @@ func TestOlderSlicesAreNotTakenForSettled(t *testing.T) {
 	for _, shards := range []int{1, 2, 8} {
 		w := Make(7*time.Second, shards) // slices of a second
 		deposit(&w, 0, 4)
-		res, _ := w.TryWithdraw(0, r)
+		res, _ := w.TryWithdraw(0, 0, r)
 		if got := w.Level(s, r); got != 1 {
 			t.Errorf("%d shards: level %d a slice later, want 1", shards, got)
 		}
@@ -243,7 +243,7 @@ func TestSimultaneousFailuresShareOneBudget(t *testing.T) {
 			w.Deposit(s, i)
 			deposited.Done()
 			deposited.Wait()
-			if _, ok := w.TryWithdraw(s, r); ok {
+			if _, ok := w.TryWithdraw(s, i, r); ok {
 				granted.Add(1)
 			}
 		})
@@ -267,7 +267,7 @@ func TestGoroutinesConserveTheBudget(t *testing.T) {
 			for i := range calls / 4 {
 				now := clock.Instant(tick.Add(100))
 				w.Deposit(now, g)
-				res, ok := w.TryWithdraw(now, r)
+				res, ok := w.TryWithdraw(now, g, r)
 				if !ok {
 					continue
 				}
@@ -299,7 +299,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		now += 50 * ms
 		w.Deposit(now, 1)
-		res, _ := w.TryWithdraw(now, r)
+		res, _ := w.TryWithdraw(now, 1, r)
 		w.Refund(now, res)
 		b.TryWithdraw(NewBucketRules(100, 1, 0.1))
 	}); n != 0 {

@@ -13,11 +13,11 @@ func ExampleWindow() {
 	for range 20 {
 		w.Deposit(0, 0)
 	}
-	first, ok := w.TryWithdraw(0, rules)
+	first, ok := w.TryWithdraw(0, 0, rules)
 	fmt.Println(ok, w.Level(0, rules))
-	_, ok = w.TryWithdraw(0, rules)
+	_, ok = w.TryWithdraw(0, 0, rules)
 	fmt.Println(ok, w.Level(0, rules))
-	_, ok = w.TryWithdraw(0, rules)
+	_, ok = w.TryWithdraw(0, 0, rules)
 	fmt.Println(ok)
 	w.Refund(0, first)
 	fmt.Println(w.Level(0, rules))

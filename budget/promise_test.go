@@ -90,6 +90,9 @@ func play(t *testing.T, span uint16, ratio, floor uint8, script []byte) {
 		span: int64(w.Span()), slice: int64(w.sends.Span()) / slices,
 		rules: Rules{int64(ratio) * 20_000, int64(floor) * 100},
 	}
+	if span&128 != 0 {
+		h.rules.FloorMilli *= 40 // so much that credits are given out
+	}
 	now := int64(-30_000)
 	for i := 0; i+1 < min(len(script), 800); i += 2 {
 		now += int64(script[i]) * int64(script[i]) / 16
@@ -99,7 +102,7 @@ func play(t *testing.T, span uint16, ratio, floor uint8, script []byte) {
 			w.Deposit(at, uint32(script[i+1]))
 			h.calls = append(h.calls, now)
 		case verb < 7:
-			token, ok := w.TryWithdraw(at, h.rules)
+			token, ok := w.TryWithdraw(at, uint32(script[i+1]>>3), h.rules)
 			h.counted(now) // the question forgets, in the model too
 			h.judge(t, now, ok)
 			if ok {
@@ -112,6 +115,9 @@ func play(t *testing.T, span uint16, ratio, floor uint8, script []byte) {
 				// It may be refused, but never at another's expense.
 				r.refunded = w.Refund(at, r.token)
 			}
+		}
+		if script[i+1]&64 != 0 {
+			continue // asking takes back what credits are out
 		}
 		calls, resends := w.Counts(at, h.rules)
 		if wantCalls, want := h.counted(now); calls != wantCalls || resends != want {

@@ -125,7 +125,8 @@ func crowd(t *testing.T, step clock.Instant) {
 		})
 	}
 	wg.Wait()
-	if own.Load() == 0 || shared.Load() == 0 {
+	lately := step < clock.Instant(time.Second) // then lanes are not always there to be evicted
+	if own.Load() == 0 || lately && shared.Load() == 0 {
 		t.Errorf("%d calls in lanes of their own, %d in the shared one: nothing was tested", own.Load(), shared.Load())
 	}
 	for _, l := range s.partitions().ring {

@@ -375,7 +375,7 @@ func (c *Call) withdraw(now clock.Instant) bool {
 		ok = c.state.tokens().TryWithdraw(c.rules.tokens)
 	} else {
 		c.epoch = c.state.epoch()
-		c.reserved, ok = c.state.budget.TryWithdraw(now, c.rules.budget)
+		c.reserved, ok = c.state.budget.TryWithdraw(now, c.shard, c.rules.budget)
 	}
 	if ok {
 		c.has |= charge

@@ -371,6 +371,6 @@ func (s *State) charge(now clock.Instant, r *Rules) {
 	case b.Shape == BudgetTokens:
 		s.tokens().TryWithdraw(r.tokens)
 	default:
-		s.budget.TryWithdraw(now, r.budget)
+		s.budget.TryWithdraw(now, 0, r.budget)
 	}
 }
