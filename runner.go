@@ -25,7 +25,9 @@ type runner struct {
 // prepare reads the options. The dependency is not touched yet.
 func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) error {
 	r.ctx, r.d = ctx, d
-	r.o.discard = d.discard
+	if d.discard != nil {
+		r.o.discard = d.discard
+	}
 	r.o.collect(opts)
 	return r.o.settleKey(d)
 }

@@ -50,7 +50,7 @@ type sending[T any] struct {
 	err      error
 	step     policy.Step // its ticket is of the attempt that is out, or was last
 	at       *attemptContext
-	seen     context.Context // at, as work sees it
+	seen     context.Context // at, as work sees it; only where results outlive the call
 	home     policy.Outcome
 }
 
@@ -59,8 +59,12 @@ func (s *sending[T]) send(now clock.Instant, work func(context.Context) (T, erro
 	if s.have {
 		s.supersede(now)
 	}
-	s.at, s.seen = s.context(&s.step.Ticket)
-	s.value, s.err = work(s.seen)
+	at, seen := s.context(&s.step.Ticket)
+	s.at = at
+	if s.keep {
+		s.seen = seen
+	}
+	s.value, s.err = work(seen)
 	s.have = true
 	judge(&s.runner, s.value, s.err, &s.home)
 	return s.settle()

@@ -160,7 +160,10 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 		*c = Call{}
 	}
 	r := s.rules.Load()
-	c.state, c.rules, c.lane, c.log, c.waker, c.tenant = s, r, &s.lane, p.Log, p.Waker, p.Tenant
+	c.state, c.rules, c.lane = s, r, &s.lane
+	if p.Log != nil || p.Waker != nil || p.Tenant != "" { // what is nil already need not be written
+		c.log, c.waker, c.tenant = p.Log, p.Waker, p.Tenant
+	}
 	c.began, c.deadline, c.said = now, clock.Never, math.MinInt64
 	c.shard, c.priority = p.Shard, p.Priority
 	c.safe, c.noRetry = p.Safe || r.Policy.Safe, p.NoRetry
