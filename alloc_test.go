@@ -62,10 +62,15 @@ func TestAllocationsOfARefusal(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	d := gabion.New("db", policy.Policy{Breaker: eager(time.Hour)})
-	d.Run(t.Context(), fails(errDown))
-	work := func(context.Context) (int, error) { return 1, nil }
-	if got := testing.AllocsPerRun(500, func() { gabion.Do(t.Context(), d, work) }); got > 1 {
-		t.Errorf("%.0f allocations", got)
+	for name, p := range map[string]policy.Policy{
+		"serial": {Breaker: eager(time.Hour)},
+		"hedged": {Breaker: eager(time.Hour), Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}},
+	} {
+		d := gabion.New("db", p)
+		d.Run(t.Context(), fails(errDown), gabion.WithoutRetry())
+		work := func(context.Context) (int, error) { return 1, nil }
+		if got := testing.AllocsPerRun(500, func() { gabion.Do(t.Context(), d, work) }); got > 1 {
+			t.Errorf("%s: %.0f allocations", name, got)
+		}
 	}
 }

@@ -15,7 +15,8 @@ type Event = policy.Event
 // breaker moved, it asked for time) in the order in which they happened, both
 // outside every lock and with the context of a call. An observer may use the
 // dependency. It should be quick: the call waits for it. If it panics, the call
-// goes on and the first panic is logged.
+// goes on and the first panic is logged. If it leaves by runtime.Goexit, as t.FailNow
+// does, the call ends there, and what was to be told next may not be.
 type Observer interface {
 	Observe(context.Context, Event)
 }

@@ -16,7 +16,7 @@ import (
 type racing[T any] struct {
 	waker waker
 
-	mu    sync.Mutex    // guards all below
+	mu    sync.Mutex    // guards what follows, from begin on
 	timer *time.Timer   // its goroutine runs due
 	rings clock.Instant // when it does; Never = it is not set
 	round[T]
@@ -27,19 +27,19 @@ type round[T any] struct {
 	work func(context.Context) (T, error)
 	keep bool // results outlive the call
 
-	run     runner
-	step    policy.Step   // the caller's
-	hedgeAt clock.Instant // when the next hedge may be due; Never = no more
-	inside  bool          // the caller's goroutine is inside work
-	left    bool          // the caller is gone
-	live    []*attemptContext
-	lives   [2]*attemptContext // what live begins with
-	kept    *kept[T]           // what the attempt that settled last before the end brought; nil once nobody wants it
-	err     error              // that attempt's
-	own     [2]kept[T]         // for the caller's own attempts, which take turns with the one kept
-	crash   *crash
-	said    []Event
-	told    bool // somebody is telling the observer
+	run    runner
+	step   policy.Step   // the caller's
+	askAt  clock.Instant // when to ask the machine for a hedge, while the caller is inside work; Never = no more
+	inside bool          // the caller's goroutine is inside work
+	left   bool          // the caller is gone
+	live   []*attemptContext
+	lives  [2]*attemptContext // what live begins with
+	kept   *kept[T]           // what the attempt that settled last before the end brought; nil once nobody wants it
+	err    error              // that attempt's
+	own    [2]kept[T]         // for the caller's own attempts, which take turns with the one kept
+	crash  *crash
+	said   []Event
+	told   bool // somebody is telling the observer
 }
 
 // kept is what one attempt brought home.
@@ -84,13 +84,11 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 			x.arm(now, x.step.Again)
 			now = x.send(&x.step.Ticket, true)
 		case policy.Wait:
-			lost := x.superseded(now)
-			again := x.step.Again
-			x.unlock()
-			x.discard(lost)
-			x.run.sleep(now, again)
+			x.letGo(x.superseded(now), true)
+			x.run.sleep(now, x.step.Again)
+			canceled := x.run.canceled()
 			x.lock()
-			if now = x.run.d.now(); x.run.canceled() {
+			if now = x.run.d.now(); canceled {
 				x.run.call.Cancel(now)
 			}
 		case policy.Return:
@@ -110,10 +108,10 @@ func racer[T any](d *Dependency) *racing[T] {
 }
 
 // reusable reports whether only the caller's goroutine ever held something of this
-// call, and it went well. The timer may still ring, in another call or in none: it
-// only looks.
+// call. The timer may still ring, in another call or in none: it knows of none, and
+// asks what is due by then.
 func (x *racing[T]) reusable() bool {
-	return x.run.call.Succeeded() && !x.kept.open && x.run.log == nil && x.run.call.Verdict().Attempts <= 1
+	return (x.kept == nil || !x.kept.open) && x.run.log == nil && x.run.call.Verdict().Attempts <= 1
 }
 
 // superseded takes the result that a retry is about to replace: its slot must be
@@ -133,9 +131,9 @@ func (x *racing[T]) superseded(now clock.Instant) *kept[T] {
 // arm sees to it that due runs when the next hedge may be due, while the caller is
 // inside work. While the caller waits, it keeps the time itself.
 func (x *racing[T]) arm(now, again clock.Instant) {
-	x.hedgeAt = clock.Never
+	x.askAt = clock.Never
 	if again != clock.Never && x.run.call.Hedges() {
-		x.hedgeAt = again
+		x.askAt = again
 		x.ring(now)
 	}
 }
@@ -144,11 +142,11 @@ func (x *racing[T]) arm(now, again clock.Instant) {
 // a call ends, and most calls find it set by one before: to set and stop a timer
 // takes as long as the rest of a call that needs no hedge.
 func (x *racing[T]) ring(now clock.Instant) {
-	if x.rings <= x.hedgeAt {
+	if x.rings <= x.askAt {
 		return
 	}
-	x.rings = x.hedgeAt
-	wait := max(x.hedgeAt.Sub(now), 0)
+	x.rings = x.askAt
+	wait := max(x.askAt.Sub(now), 0)
 	if x.timer == nil {
 		x.timer = time.AfterFunc(wait, x.due)
 		return
@@ -161,7 +159,7 @@ func (x *racing[T]) ring(now clock.Instant) {
 func (x *racing[T]) due() {
 	x.lock()
 	x.rings = clock.Never
-	if x.left || !x.inside || x.hedgeAt == clock.Never {
+	if x.left || !x.inside || x.askAt == clock.Never {
 		x.unlock()
 		return
 	}
@@ -191,6 +189,7 @@ func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
 	if x.left || x.run.call.Over() {
 		k.at.end()
 	}
+	k.home = policy.Outcome{Class: policy.Ignored} // of work that never began
 	crashed := true
 	defer func() {
 		if !crashed {
@@ -203,11 +202,14 @@ func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
 		x.crashed(k, v, inline)
 	}()
 	x.unlock()
+	k.home = policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}
 	k.value, k.err = x.work(k.seen)
-	judge(&x.run, k.value, k.err, &k.home)
-	k.have = true
+	var o policy.Outcome
+	judge(&x.run, k.value, k.err, &o)
+	canceled := o.Class != policy.Success && x.run.canceled()
+	k.have, k.home = true, o
 	crashed = false
-	return x.home(k, inline)
+	return x.home(k, inline, canceled)
 }
 
 // next returns where an attempt brings what it has. The caller's own attempts
@@ -231,8 +233,7 @@ func (x *racing[T]) crashed(k *kept[T], v any, inline bool) {
 	if !inline {
 		k.crash = &crash{value: v, goexit: v == nil}
 	}
-	k.home = policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}
-	x.home(k, inline)
+	x.home(k, inline, x.run.gone())
 	if inline || k.crash.goexit {
 		x.unlock() // nobody is left on this goroutine to do it
 	}
@@ -240,12 +241,12 @@ func (x *racing[T]) crashed(k *kept[T], v any, inline bool) {
 
 // home brings an attempt in and returns with the lock. The result settled last
 // before the end is kept; the one that it replaces, and any that comes too late,
-// is discarded.
-func (x *racing[T]) home(k *kept[T], inline bool) clock.Instant {
+// is discarded. Canceled says that the caller gave up meanwhile.
+func (x *racing[T]) home(k *kept[T], inline, canceled bool) clock.Instant {
 	x.lock()
 	now := x.run.d.now()
 	c := &x.run.call
-	if k.home.Class != policy.Success && x.run.canceled() {
+	if canceled {
 		c.Cancel(now)
 	}
 	late := c.Over()
@@ -274,10 +275,16 @@ func (x *racing[T]) home(k *kept[T], inline bool) clock.Instant {
 		copied := *lost
 		lost = &copied
 	}
-	x.unlock()
-	x.discardSafely(lost, inline)
+	x.letGo(lost, inline)
 	x.lock()
 	return now
+}
+
+// letGo unlocks, and discards what nobody wants, also if an observer leaves when it
+// is told.
+func (x *racing[T]) letGo(lost *kept[T], inline bool) {
+	defer x.discardSafely(lost, inline)
+	x.unlock()
 }
 
 // discardSafely ends a panic of Discard on a timer's goroutine, where it would end
@@ -317,7 +324,7 @@ func (x *racing[T]) settleOthers(now clock.Instant, inline bool) {
 		return
 	}
 	if x.inside {
-		x.hedgeAt = now
+		x.askAt = now
 		x.ring(now)
 	}
 }

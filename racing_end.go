@@ -18,14 +18,16 @@ func (x *racing[T]) answer(answered *bool) (v T, _ *Attempt, err error) {
 	if x.kept != nil {
 		v = x.kept.value
 	}
-	if x.reusable() {
+	spare, well, verdict := x.reusable(), x.run.call.Succeeded(), x.run.call.Verdict()
+	if spare && well {
 		*answered = true
 		x.run.finish()
 		x.reuse()
 		return v, nil, err
 	}
-	x.stop()
-	well, verdict := x.run.call.Succeeded(), x.run.call.Verdict()
+	if !spare {
+		x.stop()
+	}
 	x.unlock()
 	if !well {
 		err = x.run.failed(verdict, err)
@@ -35,6 +37,10 @@ func (x *racing[T]) answer(answered *bool) (v T, _ *Attempt, err error) {
 		return v, &Attempt{gate: x, ctx: x.kept.seen, at: x.kept.at, settled: true, well: err == nil}, err
 	}
 	x.run.finish()
+	if spare {
+		x.lock()
+		x.reuse()
+	}
 	return v, nil, err
 }
 

@@ -29,6 +29,9 @@ func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) 
 		r.o.discard = d.discard
 	}
 	r.o.collect(opts)
+	if deadline, ok := ctx.Deadline(); ok {
+		r.o.Deadline = nonzero(d.instant(deadline))
+	}
 	return r.o.settleKey(d)
 }
 
@@ -38,9 +41,6 @@ func (r *runner) begin() clock.Instant {
 	now := d.now()
 	p.Shard = shardOf(r, now)
 	p.Safe = p.Safe || r.o.key != ""
-	if deadline, ok := r.ctx.Deadline(); ok {
-		p.Deadline = nonzero(d.instant(deadline))
-	}
 	if d.observer != nil {
 		r.log = d.log()
 		r.id = d.calls.Add(1)
@@ -133,6 +133,13 @@ func (r *runner) canceled() bool {
 		return err != nil
 	}
 	return r.call.Deadline().Sub(r.d.now()) > time.Millisecond
+}
+
+// gone is canceled for calls that a user's code has left already: another panic, of
+// the caller's own context, must not keep them from giving back.
+func (r *runner) gone() (gone bool) {
+	defer func() { _ = recover() }()
+	return r.canceled()
 }
 
 // publish tells the observer what the last verb decided.

@@ -133,11 +133,18 @@ func (s *sending[T]) leave() {
 
 func (s *sending[T]) crash() {
 	defer s.crashed()
+	o := policy.Outcome{Class: policy.Ignored} // of work that never began
+	if s.at != nil && s.at.number == s.step.Ticket.Attempt {
+		o = policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}
+	}
+	if s.at != nil && !s.open() {
+		s.at.end()
+	}
 	now := s.d.now()
-	if s.canceled() {
+	if s.gone() {
 		s.call.Cancel(now)
 	}
-	s.call.Settle(now, s.step.Ticket, policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect})
+	s.call.Settle(now, s.step.Ticket, o)
 	s.call.Cancel(now) // with nothing out, what was reserved for the retry goes back
 	s.call.Release(now, s.step.Ticket, false)
 	s.publish()
