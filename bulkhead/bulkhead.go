@@ -11,8 +11,8 @@
 // stays is its owner's business: [Bulkhead.Leave] ends the stay at any time. So
 // a queue timeout, a deadline and a cancelled caller are the same thing here.
 //
-// All the state that decides is one atomic word. One rule keeps wake-ups from
-// getting lost: change the word; then, if anybody is queued, hand over what is
+// While few calls come at once, all the state that decides is one atomic word. One
+// rule keeps wake-ups from getting lost: change the word; then, if anybody is queued, hand over what is
 // free, under the lock; then wake, outside the lock.
 //
 // Calls that lose races for the word's cache line get shelves: lines of their own
@@ -28,8 +28,8 @@
 //     waits;
 //   - whoever queues, or changes limit or fairness, finds all free slots in the
 //     word, and whatever is given back afterwards comes to the word, too;
-//   - somebody is refused only by a word without room that says that the shelves
-//     are shut, or under the lock.
+//   - somebody is refused only because others wait, by a word without room that
+//     says that the shelves are shut, or under the lock.
 package bulkhead
 
 import (
@@ -116,6 +116,7 @@ type Bulkhead struct {
 func New(limit, queue int, fair bool, shards int) *Bulkhead {
 	b := &Bulkhead{tenants: make(map[string]*tenant), shards: shards, patience: minRaces}
 	b.races.Store(b.patience)
+	b.everyone.source.tenant = &b.everyone
 	for c := range b.turns {
 		b.turns[c] = ranking{id: c, less: turnBefore(c)}
 	}
@@ -238,7 +239,7 @@ func (b *Bulkhead) takeFromWord() (word, bool) {
 	}
 }
 
-// releaseTo is Release of a slot that did not come from the word.
+// releaseTo is Release of a slot of a shelf or a tenant.
 func (b *Bulkhead) releaseTo(s *source) {
 	switch {
 	case s == nil:

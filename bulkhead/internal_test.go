@@ -206,29 +206,59 @@ func TestShelvesComeWithLostRaces(t *testing.T) {
 
 func TestShelvesThatAreEmptyTooOftenAreGivenUp(t *testing.T) {
 	for _, c := range []struct {
-		fact                 string
-		served, missed, want int
+		fact               string
+		one, burst, bursts int // calls one by one before, and then so many at once, again and again
+		want               int
 	}{
-		{"hardly looked at", 0, minMissed - 1, 2},
-		{"always empty", 0, minMissed, 0},
-		{"empty as often as not", minMissed, minMissed, 2},
+		{"never empty but at first", 0, 20, 100, 2},
+		{"nothing has come home yet", 0, 90, 1, 2},
+		{"empty oftener than not", 0, 90, 3, 0},
+		{"less often than not", 0, 45, 40, 2},
+		{"oftener than not, though not before", 10_000, 90, 3, 0},
+		{"served so often that the count is where it was", 1<<servedBits - 1, 45, 40, 2},
 	} {
-		b := New(1000, 0, false, 2)
+		b := New(100, 0, false, 2) // two shelves of 25
 		b.OpenShelves()
-		for range c.served {
+		for range c.one {
 			s, _ := b.TryAcquire(0, "")
 			b.Release(s)
 		}
-		misses := c.missed
-		if c.served > 0 {
-			misses-- // the first of those served
-			b.TryAcquire(0, "")
-		}
-		for range misses {
-			b.TryAcquire(0, "")
+		for range c.bursts {
+			var out []Slot
+			for range c.burst {
+				s, _ := b.TryAcquire(0, "")
+				out = append(out, s)
+			}
+			for _, s := range out {
+				b.Release(s)
+			}
 		}
 		if got := b.Shelves(); got != c.want {
 			t.Errorf("%s: %d shelves, want %d", c.fact, got, c.want)
 		}
+	}
+}
+
+// What was of no use comes back later each time, and soon once it was of use, whoever
+// ends it.
+func TestPatienceIsForgottenOnceShelvesWereOfUse(t *testing.T) {
+	b := New(100, 0, false, 2)
+	for want := int32(2 * minRaces); want <= maxRaces; want *= 2 {
+		b.OpenShelves()
+		b.mu.Lock()
+		b.giveUp(false)
+		b.mu.Unlock()
+		if b.patience != want {
+			t.Fatalf("patience %d, want %d", b.patience, want)
+		}
+	}
+	b.OpenShelves()
+	for range worthwhile + 1 {
+		s, _ := b.TryAcquire(0, "")
+		b.Release(s)
+	}
+	b.Stats()
+	if b.patience != minRaces || b.races.Load() != minRaces {
+		t.Errorf("patience %d, races %d, after shelves that served %d calls", b.patience, b.races.Load(), worthwhile)
 	}
 }

@@ -3,13 +3,14 @@ package bulkhead
 import (
 	"math/bits"
 	"sync/atomic"
+	"unsafe"
 )
 
 // source is where a slot comes from and goes back to: what a tenant holds, or a
 // shelf.
 type source struct {
 	tenant *tenant // nil for a shelf
-	shelf  *shelf
+	shelf  *shelf  // nil for a tenant
 }
 
 // shelf keeps free slots for the calls of one shard, on a cache line that calls of
@@ -18,10 +19,11 @@ type source struct {
 type shelf struct {
 	source
 	most   stock // how many free slots it keeps, in units of oneFree
-	_      [40]byte
+	_      [56 - 2*unsafe.Sizeof(uintptr(0))]byte
 	stock  atomic.Uint64
 	missed atomic.Uint32 // how many calls found it empty since it was opened
-	_      [52]byte
+	looked atomic.Uint32 // how many it had served when that was looked at last
+	_      [48]byte
 }
 
 // stock is the state of a shelf: how many calls it has served since it was
@@ -33,6 +35,7 @@ const (
 	freeShift   = limitBits
 	openShift   = freeShift + limitBits
 	servedShift = openShift + 1
+	servedBits  = 64 - servedShift
 
 	oneOut    stock = 1
 	oneFree   stock = 1 << freeShift
@@ -80,16 +83,24 @@ func (s *shelf) put() bool {
 }
 
 // lend counts a slot that was taken from the word as one of the shelf. Now and
-// then it looks whether the shelf is empty too often, and reports that.
+// then it looks whether the shelf was empty oftener than it has served since the
+// last look, and reports that. As long as none of what it lent has come home, it
+// could not serve.
 func (s *shelf) lend() (poor bool) {
 	now := stock(s.stock.Add(uint64(oneOut)))
 	missed := s.missed.Add(1)
-	return missed%minMissed == 0 && now.served() < int(missed)
+	if missed%minMissed != 0 {
+		return false
+	}
+	served := uint32(now.served())
+	since := (served - s.looked.Swap(served)) % (1 << servedBits) // it wraps round
+	return missed > minMissed && int(missed) > now.out() && since < minMissed
 }
 
 // open lets slots go back to the shelf.
 func (s *shelf) open() {
 	s.missed.Store(0)
+	s.looked.Store(0)
 	s.stock.Or(uint64(openBit))
 }
 
@@ -153,6 +164,9 @@ func (b *Bulkhead) collect() (served int) {
 	if w.overdrawn() { // a slot came back twice: to the word and, by others, to a shelf
 		b.word.Add(uint64(maxUsed + 1 - w.used()))
 	}
+	if served >= worthwhile {
+		b.patience = minRaces
+	}
 	b.races.Store(b.patience)
 	return served
 }
@@ -163,12 +177,11 @@ func (b *Bulkhead) giveUp(poor bool) {
 	if b.rack.Load() == nil {
 		return
 	}
-	if served := b.collect(); served >= worthwhile && !poor {
-		b.patience = minRaces
-	} else {
-		b.patience = min(2*b.patience, maxRaces)
+	before := b.patience
+	if served := b.collect(); served < worthwhile || poor {
+		b.patience = min(2*before, maxRaces)
+		b.races.Store(b.patience)
 	}
-	b.races.Store(b.patience)
 }
 
 // lostRace counts that another call was faster at the word.

@@ -71,10 +71,10 @@ func (t *Throttle) Admit(now clock.Instant, shard uint32, k float64) float64 {
 	turn := t.sent.Turn()
 	sum := t.sent.Sum(now)
 	p := probability(sum, k)
-	if p == 0 {
-		// The least accepts there can be until the window turns, so the most
-		// requests that are all let through.
-		t.sent.Allow(turn, key, float64(k*float64(sum.Failures)))
+	// The least accepts there can be until the window turns, so the most requests
+	// that are all let through.
+	if most := float64(k * float64(sum.Failures)); p == 0 && t.sent.Worthwhile(most-float64(sum.Calls)) {
+		t.sent.Allow(turn, key, most)
 	}
 	t.sent.Add(now, shard, 1, 0)
 	return p

@@ -22,12 +22,15 @@ import (
 // A Headroom is made by [MakeHeadroom]; the zero Headroom can't be used. All
 // methods are safe for concurrent use. It must not be copied after first use.
 type Headroom struct {
-	Tally
+	tally
 	grant  atomic.Uint64 // an even serial above the turn it is for, and spendable; 0 for none
 	key    atomic.Uint64 // what it was asked for
 	serial uint32        // of the last grant; guarded by the window's lock
 	limits []atomic.Uint64
 }
+
+// tally is embedded under this name so that nobody adds past [Headroom.Add].
+type tally = Tally
 
 // spendable is the bit of a grant that it has once it may be spent from.
 const spendable = 1 << 32
@@ -38,7 +41,8 @@ const spendable = 1 << 32
 const leastShare = 16
 
 // MakeHeadroom returns an empty tally, laid out as by [MakePairs], that allows
-// nothing yet.
+// nothing yet, and nothing ever where a sum reads a single cache line anyway: with
+// one shard and up to eight buckets.
 func MakeHeadroom(span time.Duration, buckets, shards int) (h Headroom) {
 	h.lay(span, buckets, shards, 1)
 	h.limits = make([]atomic.Uint64, int(h.win.mask)+1)
@@ -107,12 +111,12 @@ func (h *Headroom) check(shard uint32, e event) {
 // allowed. Nor is anything while the last allowance stands, or where shares would
 // be too small to be of use.
 func (h *Headroom) Allow(turn uint32, key uint64, calls float64) {
-	if g := h.grant.Load(); g != 0 && uint32(g) == turn || !h.win.mu.TryLock() {
+	k := h.kept()
+	if g := h.grant.Load(); k == nil || g != 0 && uint32(g) == turn || !h.win.mu.TryLock() {
 		return // who holds the lock is about to allow, or to turn
 	}
 	defer h.win.mu.Unlock()
-	k := h.kept()
-	if k == nil || h.win.Turn() != turn {
+	if h.win.Turn() != turn {
 		return
 	}
 	at, known := place(turn), k.key(turn)
@@ -164,6 +168,11 @@ func (h *Headroom) open(at place, known, share uint64) {
 // newestOf returns the calls in the newest bucket of one shard.
 func (h *Headroom) newestOf(at place, shard int) uint64 {
 	return uint64(word(h.win.cells[h.win.cell(at, uint32(shard))].Load()).first())
+}
+
+// Worthwhile reports whether so many calls more are enough to be shared out.
+func (h *Headroom) Worthwhile(calls float64) bool {
+	return calls >= float64(leastShare*len(h.limits))
 }
 
 // Turn returns a number that changes with the window, as [Window.Turn] does.
