@@ -143,9 +143,9 @@ func (w *Window) Deposit(now clock.Instant, shard uint32) {
 }
 
 // TryWithdraw grants one re-send if the rules allow one more. Callers that run on
-// different processors should pass different shards: then most grants take no
-// lock and write to nothing that they share. Refusals take none either, but for
-// the first of many.
+// different processors should pass different shards: then, where eight for each
+// shard are left, most grants take no lock and write to nothing that they share.
+// Refusals take none either, but for the first of many.
 func (w *Window) TryWithdraw(now clock.Instant, shard uint32, r Rules) (Reservation, bool) {
 	if w.sends.Shards() > 1 {
 		if w.spend(now, shard, r) || w.withdraw(now, shard, r) {

@@ -153,18 +153,23 @@ func (w *Window) batch(left int64) int64 {
 // slice is that of turn and now lies in it. w.mu is held, the shard has none, and
 // what others have is valid.
 func (w *Window) issue(turn uint32, now clock.Instant, shard uint32, r Rules, n int64) bool {
+	good, first := w.sends.Common(), !w.out()
+	if first { // before they are counted: a look must not take them for spent
+		good[issues].Add(1)
+	}
 	from, until, ok := w.sends.AddIn(turn, now, 0, 0, uint32(n))
 	if !ok {
+		if first {
+			good[issues].Add(1)
+		}
 		return false
 	}
-	good := w.sends.Common()
-	if !w.out() {
+	if first {
 		good[goodTurn].Store(uint64(turn))
 		good[goodFrom].Store(uint64(from))
 		good[goodUntil].Store(uint64(until))
 		good[goodRatio].Store(uint64(r.RatioPPM))
 		good[goodFloor].Store(uint64(r.FloorMilli))
-		good[issues].Add(1)
 	}
 	mine := &w.sends.Beside(shard)[0]
 	old := credits(mine.Load())
@@ -192,8 +197,11 @@ func (w *Window) callIn(now clock.Instant) bool {
 	good := w.sends.Common()
 	from, until := clock.Instant(good[goodFrom].Load()), clock.Instant(good[goodUntil].Load())
 	w.last.Store(max(w.last.Load(), int64(from.Add(time.Duration(into-1)))))
-	if rest > 0 {
-		w.sends.Take(until-1, now, 0, 0, uint32(rest)) // if they are not forgotten yet
+	if now.Sub(until) < w.sends.Span() { // else they are forgotten
+		// A refund of a re-send that was counted in the next slice may have taken one.
+		for rest > 0 && !w.sends.Take(until-1, now, 0, 0, uint32(rest)) {
+			rest--
+		}
 	}
 	good[issues].Add(1)
 	return true

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -310,5 +311,50 @@ func TestLinesOfShardsAreCacheLines(t *testing.T) {
 				t.Errorf("%d shards: line %d lies at %d", shards, i, at%64)
 			}
 		}
+	}
+}
+
+// A re-send that was counted in the next slice is refunded from its own, and takes an
+// unspent credit's place there: calling in takes what is left of them.
+func TestCreditsThatARefundTookAreNotMissed(t *testing.T) {
+	w := Make(7*time.Second, 4)
+	r := Rules{0, 2_000_000}
+	first, _ := w.TryWithdraw(0, 1, r)
+	w.mu.Lock()
+	w.sends.Add(clock.Instant(time.Second), 0, 0, 1, 0) // decided in the slice before
+	w.mu.Unlock()
+	second := Reservation{clock.Instant(time.Second - 1), true}
+	if !w.Refund(clock.Instant(time.Second), first) || !w.Refund(clock.Instant(time.Second), second) {
+		t.Fatal("not refunded")
+	}
+	if got := w.Level(clock.Instant(time.Second), r); got != 1999 {
+		t.Errorf("level %d, want all but the one in the next slice", got)
+	}
+}
+
+// While a batch is handed out, what is counted of it is not spent: a look that comes
+// in between must not refuse for it.
+func TestALookInTheMiddleOfAnIssueRefusesNobody(t *testing.T) {
+	few := Rules{0, 50_000}
+	for range 150_000 {
+		w := Make(7*time.Second, 4)
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if seen := w.look(0); seen.refuses(few) && seen.sent.Failures > 1 {
+					t.Errorf("%+v refuses, and one re-send was granted", seen)
+					return
+				}
+			}
+		})
+		w.TryWithdraw(0, 1, generous)
+		close(stop)
+		wg.Wait()
 	}
 }
