@@ -336,7 +336,7 @@ func TestCreditsThatARefundTookAreNotMissed(t *testing.T) {
 // in between must not refuse for it.
 func TestALookInTheMiddleOfAnIssueRefusesNobody(t *testing.T) {
 	few := Rules{0, 50_000}
-	for range 150_000 {
+	for range 60_000 {
 		w := Make(7*time.Second, 4)
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
