@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/clock"
+)
+
+func (c *Call) retriesStopped() bool { return c.noRetry || c.state.retriesOff() }
+
+// plan decides, with nothing out, whether and when the last failure is retried.
+// This is the one place that answers: may this be retried?
+func (c *Call) plan(now clock.Instant) {
+	if why := c.mayRetry(&c.failed); why != None {
+		c.end(now, why)
+		return
+	}
+	wait := c.backoff(&c.failed)
+	at := now.Add(wait)
+	if why := c.fits(now, at, &c.failed); why != None {
+		c.end(now, why)
+		return
+	}
+	if _, shut := c.shut(at); shut {
+		c.after, _ = c.shut(now)
+		c.end(now, BreakerOpen)
+		return
+	}
+	if !c.withdraw(now) {
+		c.end(now, BudgetExhausted)
+		return
+	}
+	if c.failed.Once {
+		c.onces++
+	}
+	c.prev, c.wake, c.phase = wait, at, resting
+	if wait > 0 {
+		c.sayWait(now, at, ForBackoff)
+	}
+}
+
+// mayRetry asks whether the failure may be repeated: transient, and safe.
+func (c *Call) mayRetry(o *Outcome) Reason {
+	switch {
+	case c.stopped:
+		return DoNotRetry
+	case c.state.retriesOff():
+		return RetriesOff
+	case c.noRetry:
+		return AttemptsExhausted
+	case int(c.tries) >= c.rules.Policy.Retry.Attempts:
+		return AttemptsExhausted
+	case o.Once && c.onces > 0:
+		return AttemptsExhausted
+	case !c.safe && !o.NeverSent:
+		return NotSafe
+	case o.Fixed:
+		return BodyNotRewindable
+	}
+	return None
+}
+
+// backoff is the wait before the next try. A Retry-After is never shortened, and
+// every call adds its own draw to it, so that a fleet does not return together.
+func (c *Call) backoff(o *Outcome) time.Duration {
+	b := &c.rules.Policy.Retry.Backoff
+	if o.HasAfter {
+		u := chance.U(c.draw(), 0, uint64(c.tries), chance.After)
+		return c.after + time.Duration(u*float64(max(b.Base, c.after/5)))
+	}
+	if o.NeverSent && c.rules.Policy.Retry.Immediate && c.tries == 1 {
+		return 0
+	}
+	var u float64
+	if b.Jittered() && b.Cap > 1 { // of a nanosecond there is nothing to draw
+		u = chance.U(c.draw(), 0, uint64(c.tries), chance.Backoff)
+	}
+	return b.Delay(int(c.tries)-1, c.prev, u)
+}
+
+// fits asks whether a retry at that time is worth making at all.
+func (c *Call) fits(now, at clock.Instant, o *Outcome) Reason {
+	long := o.HasAfter && o.After > c.rules.Policy.Retry.MaxAfter
+	late := at.Add(c.margin(now)) > c.deadline
+	switch {
+	case long, late && o.HasAfter:
+		return RetryAfterTooLong
+	case late:
+		return DeadlineShort
+	}
+	return None
+}
+
+// withdraw reserves one re-send of the budget.
+func (c *Call) withdraw(now clock.Instant) bool {
+	b := &c.rules.Policy.Retry.Budget
+	if b.Off {
+		return true
+	}
+	var ok bool
+	if b.Shape == BudgetTokens {
+		ok = c.state.tokens().TryWithdraw(c.rules.tokens)
+	} else {
+		c.epoch = c.state.epoch()
+		c.reserved, ok = c.state.budget.TryWithdraw(now, c.shard, c.rules.budget)
+	}
+	if ok {
+		c.has |= charge
+	}
+	return ok
+}
+
+// refund gives back a reservation that was not spent.
+func (c *Call) refund(now clock.Instant) {
+	if c.has&charge == 0 {
+		return
+	}
+	c.has &^= charge
+	if c.rules.Policy.Retry.Budget.Shape == BudgetTokens {
+		c.state.tokens().Refund(c.rules.tokens)
+		return
+	}
+	if c.epoch == c.state.epoch() {
+		c.state.budget.Refund(now, c.reserved)
+	}
+}
