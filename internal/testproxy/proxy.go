@@ -32,7 +32,7 @@ type Fault struct {
 	Replies  Effect        // to the client
 	Most     time.Duration // most by which Delay delays: how long is drawn each time
 	Once     bool          // it strikes bytes once, and the network works again
-	Down     bool          // all connections break, and new ones at once
+	Down     bool          // all connections break, and new ones at once, maybe while they are dialed
 }
 
 // A Proxy stands between clients and a server. Its methods may be called from

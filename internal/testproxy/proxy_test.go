@@ -62,9 +62,14 @@ func (r *rig) dial() net.Conn {
 	if err != nil {
 		r.Fatal(err)
 	}
+	r.own(c)
+	return c
+}
+
+// own bounds a connection in time, and closes it after the test.
+func (r *rig) own(c net.Conn) {
 	c.SetDeadline(time.Now().Add(patience))
 	r.Cleanup(func() { c.Close() })
-	return c
 }
 
 func (r *rig) send(c net.Conn, text string) {
@@ -133,6 +138,21 @@ func (r *rig) wantNothing(c net.Conn) {
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		r.Errorf("%d bytes, %v; want an end", n, err)
 	}
+}
+
+// wantUnreachable fails the test unless a new connection breaks: while it is
+// dialed, or soon after.
+func (r *rig) wantUnreachable() {
+	r.Helper()
+	c, err := net.Dial("tcp", r.proxy.Addr)
+	if errors.Is(err, syscall.ECONNRESET) {
+		return
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.own(c)
+	r.wantBroken(c)
 }
 
 func (r *rig) wantSaw(want string) {
@@ -361,7 +381,7 @@ func TestDown(t *testing.T) {
 	r.proxy.Set(Fault{Down: true})
 	r.wantBroken(c)
 	r.wantSaw("w")
-	r.wantNothing(r.dial())
+	r.wantUnreachable()
 	r.wantSaw("")
 	r.proxy.Set(Fault{})
 	r.warm()
