@@ -18,6 +18,11 @@ import (
 // Dependency is something that is called and may fail, with everything that its
 // calls share: breaker, budget, bulkhead, latency. Make one per dependency with
 // [New], keep it, and use it from any number of goroutines.
+//
+// In tests with testing/synctest make it inside the bubble, as one makes an
+// http.Transport there: it has timers and channels, and a time that begins with it.
+// Calls from a bubble on one made outside are refused as [Invalid]; one that is taken
+// out of its bubble is not noticed, and the runtime panics once its timers are used.
 type Dependency struct {
 	name  string
 	state *policy.State

@@ -82,6 +82,7 @@ var (
 	errNoDependency = errors.New("the dependency is nil, or not made by New")
 	errNoContext    = errors.New("the context is nil")
 	errNoWork       = errors.New("the function to call is nil")
+	errElsewhere    = errors.New("the dependency was made outside of this synctest bubble: make it inside, for its time and its timers are not the bubble's")
 	errNoKey        = errors.New("the policy requires an idempotency key: pass gabion.WithKey with one that is stored with the intent")
 )
 

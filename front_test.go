@@ -617,3 +617,41 @@ func TestAnInnerCallsEndIsReadByTheOuter(t *testing.T) {
 		}
 	}
 }
+
+func TestADependencyBelongsToItsBubble(t *testing.T) {
+	refused := func(t *testing.T, d *gabion.Dependency) {
+		t.Helper()
+		ran := 0
+		work := func(context.Context) (int, error) { ran++; return 0, nil }
+		for verb, call := range map[string]func() error{
+			"Do":    func() error { _, err := gabion.Do(t.Context(), d, work); return err },
+			"Run":   func() error { return d.Run(t.Context(), func(context.Context) error { ran++; return nil }) },
+			"Open":  func() error { _, _, err := gabion.Open(t.Context(), d, work); return err },
+			"Begin": func() error { _, err := gabion.Begin(t.Context(), d); return err },
+		} {
+			if err := call(); gabion.ReasonOf(err) != gabion.Invalid || !strings.Contains(err.Error(), "bubble") {
+				t.Errorf("%s: %v", verb, err)
+			}
+		}
+		if s := d.Stats(); ran != 0 || s.Bulkhead.InUse != 0 {
+			t.Errorf("the work ran %d times, and %d slots are taken", ran, s.Bulkhead.InUse)
+		}
+	}
+	hedged := policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1}}
+	for name, p := range map[string]policy.Policy{"serial": {}, "hedged": hedged} {
+		d := gabion.New("db", p)
+		t.Run(name+", made outside, called inside", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { refused(t, d) })
+		})
+		t.Run(name+", made late in one bubble, called early in the next", func(t *testing.T) {
+			var d *gabion.Dependency
+			synctest.Test(t, func(*testing.T) { time.Sleep(time.Second); d = gabion.New("db", p) })
+			synctest.Test(t, func(t *testing.T) { refused(t, d) })
+		})
+		t.Run(name+", made outside, called outside after all that", func(t *testing.T) {
+			if err := d.Run(t.Context(), works); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -20,11 +20,15 @@ type runner struct {
 	waker waker
 	log   *policy.Log
 	id    uint64
+	began clock.Instant
 }
 
-// prepare reads the options. The dependency is not touched yet.
+// prepare reads the clock and the options. The dependency is not touched yet.
 func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) error {
-	r.ctx, r.d = ctx, d
+	r.ctx, r.d, r.began = ctx, d, d.now()
+	if r.began < 0 { // only from bubble to bubble does time go back
+		return &Error{Dependency: d.name, Reason: Invalid, Err: errElsewhere}
+	}
 	if d.discard != nil {
 		r.o.discard = d.discard
 	}
@@ -37,8 +41,7 @@ func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) 
 
 // begin starts the call.
 func (r *runner) begin() clock.Instant {
-	d, p := r.d, &r.o.Params
-	now := d.now()
+	d, p, now := r.d, &r.o.Params, r.began
 	p.Shard = shardOf(r, now)
 	p.Safe = p.Safe || r.o.key != ""
 	if d.observer != nil {
