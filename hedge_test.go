@@ -83,7 +83,6 @@ func TestHedgesGoWhenTheyAreDue(t *testing.T) {
 	}
 	hang := gabiontest.Step{Takes: 3 * time.Second}
 	quickly := gabiontest.Step{Takes: 100 * time.Millisecond, Err: errDown}
-	pushed := gabiontest.Step{Takes: 100 * time.Millisecond, Err: classify.Throttled(errors.New("busy"), 200*time.Millisecond)}
 	stop := gabiontest.Step{Takes: 100 * time.Millisecond, Err: classify.DoNotRetry(errDown)}
 	fatal := gabiontest.Step{Takes: 100 * time.Millisecond, Err: errPermanent}
 	cases := []struct {
@@ -99,7 +98,6 @@ func TestHedgesGoWhenTheyAreDue(t *testing.T) {
 		{"C105 a fatal failure ends it", 2, 500 * time.Millisecond, []gabiontest.Step{fatal, hang}, ms(0)},
 		{"C107 no delay: all at once", 3, 0, []gabiontest.Step{hang}, ms(0, 0, 0, 0)},
 		{"C107 no delay ever: only failures bring the next", 3, policy.Off, []gabiontest.Step{quickly, quickly, hang}, ms(0, 100, 200)},
-		{"C108 pushback says when", 2, 500 * time.Millisecond, []gabiontest.Step{pushed, hang}, ms(0, 300, 800)},
 		{"C108 pushback that says never", 2, 500 * time.Millisecond, []gabiontest.Step{stop, hang}, ms(0)},
 	}
 	for _, c := range cases {
@@ -119,6 +117,33 @@ func TestHedgesGoWhenTheyAreDue(t *testing.T) {
 				nothingHeld(t, d)
 			})
 		})
+	}
+}
+
+// C108, C3: pushback says when at the earliest, and every client adds its own draw.
+func TestAHedgeComesNotBeforeThePushback(t *testing.T) {
+	drawn := map[time.Duration]bool{}
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			d, _ := watched(hedged(2, 500*time.Millisecond), gabion.WithSeed(seed))
+			s := gabiontest.NewScript(
+				gabiontest.Step{Takes: 100 * time.Millisecond, Err: classify.Throttled(errors.New("busy"), 200*time.Millisecond)},
+				gabiontest.Step{Takes: 3 * time.Second})
+			start := time.Now()
+			gabion.Do(t.Context(), d, s.Call)
+			seen := s.Seen()
+			if len(seen) != 3 {
+				t.Fatalf("%d attempts", len(seen))
+			}
+			first, second := seen[1].At.Sub(start), seen[2].At.Sub(start)
+			if most := 300*time.Millisecond + d.Policy().Retry.Backoff.Base; first < 300*time.Millisecond || first > most || second-first != 500*time.Millisecond {
+				t.Errorf("hedges went at %s and %s, want the first between 300ms and %s, and the second 500ms later", first, second, most)
+			}
+			drawn[first] = true
+		})
+	}
+	if len(drawn) < 15 {
+		t.Errorf("20 clients came back at %d moments", len(drawn))
 	}
 }
 

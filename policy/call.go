@@ -127,7 +127,7 @@ type Call struct {
 	sends    uint8
 	tries    uint8
 	hedges   uint8
-	onces    uint8 // retries of outcomes marked Once
+	onces    uint8 // outcomes marked Once
 	safe     bool
 	noRetry  bool
 	hedging  bool // hedges are still possible
@@ -382,10 +382,10 @@ func (c *Call) Over() bool { return c.phase == over }
 // Succeeded reports whether the call has ended well.
 func (c *Call) Succeeded() bool { return c.phase == over && c.reason == None }
 
-// Resting reports whether the call waits before it makes another attempt. The
-// result of the attempt before is no longer wanted then, and if it is still open
-// it must be released before the next Next.
-func (c *Call) Resting() bool { return c.phase == resting }
+// Resting reports whether the call waits with nothing out before it makes another
+// attempt. The result of the attempt before is no longer wanted then, and if it is
+// still open it must be released before the next Next.
+func (c *Call) Resting() bool { return c.phase == resting || c.phase == away && c.out == 0 }
 
 // Out returns how many attempts are out.
 func (c *Call) Out() int { return bits.OnesCount64(c.out) }

@@ -14,9 +14,10 @@ func (c *Call) hedge(now clock.Instant, s *Step, say bool) bool {
 	permit, why := c.admitHedge(now)
 	c.hedges++
 	if why != None {
+		c.refund(now)
 		c.hedgeAt = c.nextHedge(now)
-		if c.log != nil && say {
-			c.log.add(Event{Kind: HedgeSkipped, At: now, Reason: why, Attempt: c.sends})
+		if say {
+			c.skipHedge(now, why)
 		}
 		return false
 	}
@@ -36,6 +37,53 @@ func (c *Call) nextHedge(now clock.Instant) clock.Instant {
 		return clock.Never
 	}
 	return now.Add(delay)
+}
+
+// pullHedge brings the next hedge forward when an attempt failed, to now or to
+// when the dependency asked for (gRFC A6). With no hedge left, Next plans a retry
+// once nothing is out.
+func (c *Call) pullHedge(now clock.Instant, o *Outcome) {
+	switch {
+	case !c.hedging:
+	case o.Stop || c.onces > 1 || c.retriesStopped():
+		c.hedging = false
+	case o.HasAfter:
+		c.putHedgeOff(now, o)
+	default:
+		c.hedgeAt = min(c.hedgeAt, now)
+	}
+}
+
+// putHedgeOff lets the next hedge wait as long as a retry would, or gives it up.
+func (c *Call) putHedgeOff(now clock.Instant, o *Outcome) {
+	c.hedgeAt = now.Add(c.backoff(o))
+	if why := c.mayPutOff(now, o); why != None {
+		c.hedging = false
+		c.skipHedge(now, why)
+	} else if c.out == 0 {
+		c.sayWait(now, c.hedgeAt, ForBackoff)
+	}
+}
+
+// mayPutOff asks what a retry's plan asks. With nothing else out the wait is a sleep:
+// not into an open breaker, and with the re-send reserved before it.
+func (c *Call) mayPutOff(now clock.Instant, o *Outcome) Reason {
+	if why := c.fits(now, c.hedgeAt, o); why != None || c.out != 0 {
+		return why
+	}
+	if _, shut := c.shut(c.hedgeAt); shut {
+		return BreakerOpen
+	}
+	if !c.withdraw(now) {
+		return BudgetExhausted
+	}
+	return None
+}
+
+func (c *Call) skipHedge(now clock.Instant, why Reason) {
+	if c.log != nil {
+		c.log.add(Event{Kind: HedgeSkipped, At: now, Reason: why, Attempt: c.sends})
+	}
 }
 
 // enoughSamples is how many latencies must be known before a percentile of them is
@@ -62,18 +110,19 @@ func (c *Call) admitHedge(now clock.Instant) (breaker.Permit, Reason) {
 	switch {
 	case c.state.retriesOff():
 		return none, RetriesOff
+	case now.Add(c.margin(now)) > c.deadline:
+		return none, DeadlineShort
 	case c.paced(now):
 		return none, Paced
 	case c.rules.throttled && !c.throttle(now):
 		c.has &^= request // its rejection stays counted
 		return none, ThrottledLocally
-	case !c.withdraw(now):
+	case c.has&charge == 0 && !c.withdraw(now):
 		c.uncount(now)
 		return none, BudgetExhausted
 	}
 	permit, why := c.hedgePermit(now)
 	if why != None {
-		c.refund(now)
 		c.uncount(now)
 	}
 	return permit, why

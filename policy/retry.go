@@ -31,9 +31,6 @@ func (c *Call) plan(now clock.Instant) {
 		c.end(now, BudgetExhausted)
 		return
 	}
-	if c.failed.Once {
-		c.onces++
-	}
 	c.prev, c.wake, c.phase = wait, at, resting
 	if wait > 0 {
 		c.sayWait(now, at, ForBackoff)
@@ -51,7 +48,7 @@ func (c *Call) mayRetry(o *Outcome) Reason {
 		return AttemptsExhausted
 	case int(c.tries) >= c.rules.Policy.Retry.Attempts:
 		return AttemptsExhausted
-	case o.Once && c.onces > 0:
+	case c.onces > 1: // a bug, then, and not a blip
 		return AttemptsExhausted
 	case !c.safe && !o.NeverSent:
 		return NotSafe

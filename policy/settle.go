@@ -234,6 +234,9 @@ func (c *Call) advance(now clock.Instant, o *Outcome, late Reason) {
 		c.effect = UnknownEffect
 	}
 	c.failed = *o
+	if o.Once {
+		c.onces++
+	}
 	c.stopped = c.stopped || o.Stop
 	c.after = 0
 	if o.HasAfter {
@@ -254,27 +257,6 @@ func (c *Call) advance(now clock.Instant, o *Outcome, late Reason) {
 		c.end(now, NotRetryable)
 	default:
 		c.pullHedge(now, o)
-	}
-}
-
-// pullHedge brings the next hedge forward when an attempt failed, to now or to
-// when the dependency asked for (gRFC A6). With no hedge left, Next plans a retry
-// once nothing is out.
-func (c *Call) pullHedge(now clock.Instant, o *Outcome) {
-	if !c.hedging {
-		return
-	}
-	if o.Stop || c.retriesStopped() {
-		c.hedging = false
-		return
-	}
-	at := now
-	if o.HasAfter {
-		at = now.Add(max(o.After, 0))
-	}
-	c.hedgeAt = min(c.hedgeAt, at)
-	if o.HasAfter {
-		c.hedgeAt = at
 	}
 }
 

@@ -158,6 +158,17 @@ func returned(want map[policy.Reason]int) func(Log) error {
 	}
 }
 
+// endedAt asks for the moment at which the last call ended.
+func endedAt(want time.Duration) func(Log) error {
+	return func(l Log) error {
+		ends := l.Of(policy.Returned)
+		if len(ends) == 0 || ends[len(ends)-1].At != want {
+			return fmt.Errorf("ended at other times than %s: %v", want, ends)
+		}
+		return nil
+	}
+}
+
 func all(checks ...func(Log) error) func(Log) error {
 	return func(l Log) error {
 		var wrong []error

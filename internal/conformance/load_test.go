@@ -86,6 +86,8 @@ func hedgeCases() []Case {
 	}
 	stop := &told{policy.Outcome{Class: policy.ServerError, Stop: true}}
 	push := &told{policy.Outcome{Class: policy.ServerError, HasAfter: true, After: 300 * ms}}
+	soon := &told{policy.Outcome{Class: policy.ServerError, HasAfter: true, After: 50 * ms}}
+	bug := &told{policy.Outcome{Class: policy.ServerError, Once: true}}
 	return []Case{
 		{ID: "C104", Fact: "delay 500 ms, four attempts: one more in flight every 500 ms",
 			Policy: hedged(3, 500*ms), Calls: []Call{call(0, ok(1700*ms), ok(3*s), ok(3*s), ok(3*s))}},
@@ -129,12 +131,50 @@ func hedgeCases() []Case {
 		{ID: "C107", Fact: "delay 0: all at once", Policy: hedged(2, 0), Calls: []Call{call(0, ok(300*ms), ok(200*ms), ok(100*ms))}},
 		{ID: "C107", Fact: "delay off: only a failure brings the next",
 			Policy: hedged(1, policy.Off), Calls: []Call{call(0, ok(2*s)), call(3*s, down(ms), ok(ms))}},
-		{ID: "C108", Fact: "pushback: the next hedge at that time",
-			Policy: with(hedged(2, 500*ms), func(p *policy.Policy) { p.Pace = noPace }), Calls: []Call{call(0, ends(100*ms, push), ok(2*s), ok(ms))}},
+		{ID: "C108", Fact: "pushback: the next hedge not before that time, and then the delay again",
+			Policy: with(hedged(2, 500*ms), func(p *policy.Policy) { p.Pace, p.Retry.Backoff = noPace, every(ms) }), Calls: []Call{call(0, ends(100*ms, push), ok(2*s), ok(ms))}},
 		{ID: "C108", Fact: "negative pushback: no more hedges, those in flight continue",
 			Policy: hedged(3, 500*ms), Calls: []Call{call(0, ok(2*s), ends(100*ms, stop), ok(ms))}},
 		{ID: "C108", Fact: "negative pushback: no retry either, whatever the sibling says",
 			Policy: with(hedged(2, 500*ms), func(p *policy.Policy) { p.Retry.Attempts = 3 }), Calls: []Call{call(0, down(s), ends(100*ms, stop), ok(ms))}},
+		{ID: "C71 G5", Fact: "a Retry-After longer than the policy's ends the call at once, hedges left or not",
+			Policy: with(hedged(1, 500*ms), func(p *policy.Policy) { p.Pace, p.Retry.Attempts, p.Retry.MaxAfter = noPace, 2, 200*ms }),
+			Calls:  []Call{call(0, ends(100*ms, push), ok(ms))}, Check: all(endedAt(100*ms), returned(map[policy.Reason]int{policy.RetryAfterTooLong: 1}))},
+		{ID: "C71 G5", Fact: "nor is a Retry-After waited for that leaves a hedge no time",
+			Policy: with(hedged(1, 200*ms), func(p *policy.Policy) {
+				p.Pace, p.Timeout = noPace, policy.Timeout{Call: 420 * ms, Attempt: policy.Off}
+			}),
+			Calls: []Call{call(0, ends(100*ms, push), ok(ms))}, Check: endedAt(100 * ms)},
+		{ID: "C88 G5", Fact: "a hedge that the budget refuses is not slept for",
+			Policy: with(hedged(1, 500*ms), func(p *policy.Policy) {
+				p.Pace, p.Retry.Attempts, p.Retry.Budget = noPace, 2, policy.Budget{Ratio: policy.Off, Floor: policy.Off}
+			}),
+			Calls: []Call{call(0, ends(100*ms, push), ok(ms))}, Check: all(endedAt(100*ms), returned(map[policy.Reason]int{policy.BudgetExhausted: 1}))},
+		{ID: "D1 G5", Fact: "a hedge that waits for a pushback has its re-send already, and gives it back when the caller leaves",
+			Policy: with(hedged(1, 500*ms), func(p *policy.Policy) {
+				p.Pace, p.Retry.Backoff, p.Retry.Budget = noPace, every(ms), policy.Budget{Ratio: policy.Off, Floor: 0.1}
+			}),
+			Calls: []Call{canceled(300*ms, call(0, ends(100*ms, push))), call(s, ends(100*ms, push), ok(ms)), call(1200*ms, ends(ms, soon), ok(ms))}},
+		{ID: "D1 G5", Fact: "of two pushbacks one re-send is reserved",
+			Policy: with(hedged(2, 70*ms), func(p *policy.Policy) {
+				p.Pace, p.Retry.Backoff, p.Retry.Budget = noPace, every(ms), policy.Budget{Ratio: policy.Off, Floor: 0.3}
+			}),
+			Calls: []Call{call(0, ends(100*ms, push), ends(100*ms, push), ok(ms)), call(2*s, ends(ms, push), ok(ms))},
+			Check: all(counts(policy.AttemptSent, 5), returned(map[policy.Reason]int{policy.None: 2}))},
+		{ID: "F6 G5", Fact: "a hedge does not sleep into an open breaker",
+			Policy: with(sibling(hedged(1, 500*ms)), func(p *policy.Policy) { p.Pace, p.Retry.Attempts = noPace, 2 }),
+			Calls:  []Call{call(0, ends(100*ms, push), ok(ms))}, Check: all(endedAt(100*ms), returned(map[policy.Reason]int{policy.BreakerOpen: 1}))},
+		{ID: "E1 G5", Fact: "a failed result that is open has no slot while its hedge waits for a pushback",
+			Policy: with(hedged(1, 500*ms), func(p *policy.Policy) {
+				p.Pace, p.Retry.Backoff, p.Bulkhead = noPace, every(ms), policy.Bulkhead{Limit: 1, Queue: policy.Off}
+			}),
+			Calls: []Call{held(s, false, call(0, Work{Takes: ms, Means: &push.o}, ok(ms))), call(100*ms, ok(ms))}, Check: returned(map[policy.Reason]int{policy.None: 2})},
+		{ID: "B3 G5", Fact: "what may be a bug is sent again once, by a hedge or by a retry",
+			Policy: with(hedged(3, 500*ms), func(p *policy.Policy) { p.Retry.Attempts = 3 }),
+			Calls:  []Call{call(0, ends(ms, bug))}, Check: all(counts(policy.AttemptSent, 2), returned(map[policy.Reason]int{policy.AttemptsExhausted: 1}))},
+		{ID: "SPEC.C4 G5", Fact: "a hedge that could not finish is not made",
+			Policy: with(hedged(1, 980*ms), func(p *policy.Policy) { p.Timeout = policy.Timeout{Call: s, Attempt: policy.Off} }),
+			Calls:  []Call{call(0, hangs())}, Check: all(counts(policy.AttemptSent, 1), counts(policy.HedgeSkipped, 1))},
 		{ID: "C109", Fact: "all fail: the last to come home is the error",
 			Policy: hedged(1, 500*ms), Calls: []Call{call(0, ends(s, errDown), down(700*ms))}},
 		{ID: "C109", Fact: "the caller's cancel ends all",
