@@ -9,9 +9,11 @@ import (
 
 // RetryAfter reads how long, from now on, a response asks to be left alone, in
 // either form of RFC 9110, section 10.2.3: whole seconds or a date, in any of the
-// three formats that HTTP knows. More seconds than a [time.Duration] holds are
-// its maximum. It reports false for a header that is missing or garbage and for a
-// date that has passed, which say nothing about how long to wait.
+// three formats that HTTP knows. A date is reckoned from the response's own Date,
+// so that it does not matter how far apart the two clocks are, and from now where
+// there is none. More seconds than a [time.Duration] holds are its maximum. It
+// reports false for a header that is missing or garbage and for a date that has
+// passed, which say nothing about how long to wait.
 func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	value := strings.Trim(h.Get("Retry-After"), " \t")
 	if n, ok := digits(value); ok {
@@ -20,6 +22,9 @@ func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	at, err := http.ParseTime(value)
 	if err != nil {
 		return 0, false
+	}
+	if served, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = served
 	}
 	d := at.Sub(now)
 	return max(d, 0), d > 0

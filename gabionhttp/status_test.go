@@ -70,6 +70,31 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// C3: "never earlier than it says" means by the clock of who says it.
+func TestADateIsReckonedByTheServersClock(t *testing.T) {
+	const date = "Sat, 21 Nov 2026 12:00:05 GMT"
+	tests := []struct {
+		name, served string
+		now          time.Time
+		want         time.Duration
+		ok           bool
+	}{
+		{"our clock is an hour ahead", "Sat, 21 Nov 2026 12:00:00 GMT", noon.Add(time.Hour), 5 * time.Second, true},
+		{"our clock is an hour behind", "Sat, 21 Nov 2026 12:00:00 GMT", noon.Add(-time.Hour), 5 * time.Second, true},
+		{"passed by the server's clock alone", "Sat, 21 Nov 2026 12:00:06 GMT", noon, 0, false},
+		{"the server's date is garbage", "noon", noon, 5 * time.Second, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := header("Retry-After", date)
+			h.Set("Date", tt.served)
+			if got, ok := RetryAfter(h, tt.now); got != tt.want || ok != tt.ok {
+				t.Errorf("%v, %v, want %v, %v", got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
 func FuzzRetryAfter(f *testing.F) {
 	for _, s := range []string{"2", "-1", "1.5", "99999999999999999999", "Sat, 21 Nov 2026 12:00:05 GMT"} {
 		f.Add(s, noon.Unix())
