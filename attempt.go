@@ -144,18 +144,26 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 	if a.well {
 		return err
 	}
+	r, _ := a.gate.machine()
+	verdict, first := a.settle(o, o.Class != policy.Success && r.canceled())
+	if !first && err == nil {
+		return nil
+	}
+	return r.failed(verdict, err)
+}
+
+// settle gives the first verdict. Canceled says that the caller gave up: its context
+// is not asked under the lock, since it may be of a user's making.
+func (a *Attempt) settle(o policy.Outcome, canceled bool) (v policy.Verdict, first bool) {
 	a.gate.lock()
 	defer a.gate.unlock()
 	r, t := a.gate.machine()
 	if a.settled {
-		if err == nil {
-			return nil
-		}
-		return r.failure(err)
+		return r.call.Verdict(), false
 	}
 	a.settled = true
 	now := r.d.now()
-	if o.Class != policy.Success && r.canceled() {
+	if canceled {
 		r.call.Cancel(now)
 	}
 	o.Open = true
@@ -163,7 +171,7 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 	for r.call.Next(now).Verb != policy.Return { // nothing is retried, so this is the end
 		now = now.Add(1)
 	}
-	return r.failure(err)
+	return r.call.Verdict(), true
 }
 
 // Close ends the attempt: slot, timeout and context go. If err is not nil the
@@ -183,16 +191,17 @@ func (a *Attempt) Close(err error) {
 }
 
 func (a *Attempt) giveBack(err error) {
+	r, t := a.gate.machine()
+	broke := err != nil && !r.canceled()
 	a.gate.lock()
 	defer a.gate.unlock()
-	r, t := a.gate.machine()
 	now := r.d.now()
 	if !a.settled {
 		a.settled = true
 		r.call.Cancel(now)
 		r.call.Settle(now, *t, policy.Outcome{Class: policy.Ignored, Effect: policy.UnknownEffect})
 	} else {
-		r.call.Release(now, *t, err != nil && !r.canceled())
+		r.call.Release(now, *t, broke)
 	}
 	a.at.end()
 	r.finish()

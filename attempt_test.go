@@ -501,3 +501,48 @@ func TestAClosedAttemptTouchesNothingOfTheNextCall(t *testing.T) {
 	last.Close(nil)
 	gabiontest.NothingHeld(t, d)
 }
+
+// meddling is a context of a user's making, which uses the attempt when it is asked.
+type meddling struct {
+	context.Context
+	ask func()
+}
+
+func (m *meddling) Err() error {
+	if ask := m.ask; ask != nil {
+		m.ask = nil
+		ask()
+	}
+	return m.Context.Err()
+}
+
+// F7: nothing that a user wrote runs under a lock, a context neither.
+func TestTheCallersContextIsAskedUnderNoLock(t *testing.T) {
+	verbs := map[string]func(*gabion.Attempt){
+		"settle": func(a *gabion.Attempt) { a.Settle(errDown) },
+		"close":  func(a *gabion.Attempt) { a.Settle(nil); a.Close(errDown) },
+	}
+	for name, verb := range verbs {
+		t.Run(name, func(t *testing.T) {
+			ctx := &meddling{Context: t.Context()}
+			a, err := gabion.Begin(ctx, gabion.New("db", policy.Policy{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close(nil)
+			ctx.ask = func() {
+				done := make(chan struct{})
+				go func() { defer close(done); a.Settle(nil) }()
+				select {
+				case <-done:
+				case <-time.After(5 * time.Second):
+					t.Error("the attempt is locked while the context is asked")
+				}
+			}
+			verb(a)
+			if ctx.ask != nil {
+				t.Error("the context was not asked, so this shows nothing")
+			}
+		})
+	}
+}
