@@ -655,3 +655,41 @@ func TestADependencyBelongsToItsBubble(t *testing.T) {
 		})
 	}
 }
+
+// rpcStatus and rpcError have the methods of grpc-go's types.
+type (
+	rpcStatus struct{ code uint32 }
+	rpcError  struct{ s *rpcStatus }
+)
+
+func (s *rpcStatus) Code() uint32          { return s.code }
+func (e *rpcError) Error() string          { return "rpc error" }
+func (e *rpcError) GRPCStatus() *rpcStatus { return e.s }
+
+// B8: gRPC's DEADLINE_EXCEEDED is worth a retry only where it was the attempt's own
+// deadline. A server that says so early had another one, and perhaps always has.
+func TestOnlyTheAttemptsOwnDeadlineIsRetried(t *testing.T) {
+	late := &rpcError{&rpcStatus{4}}
+	cases := []struct {
+		name     string
+		takes    time.Duration
+		attempts int
+		reason   gabion.Reason
+	}{
+		{"a deadline of the server's", time.Millisecond, 1, gabion.UnclassifiedError},
+		{"the attempt's own", time.Second, 3, gabion.AttemptsExhausted},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, rec := watched(policy.Policy{Safe: true, Timeout: policy.Timeout{Attempt: time.Second}, Retry: policy.Retry{Budget: free}})
+				err := d.Run(t.Context(), func(context.Context) error { time.Sleep(c.takes); return late })
+				wantReason(t, err, c.reason)
+				rec.WantAttempts(t, c.attempts)
+				if f := d.Stats().Main.Breaker.Counts.Failures; f != int64(c.attempts) {
+					t.Errorf("the breaker counted %d failures of %d", f, c.attempts)
+				}
+			})
+		})
+	}
+}

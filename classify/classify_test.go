@@ -223,7 +223,7 @@ func status(code uint32) error { return fmt.Errorf("call: %w", &grpcError{&grpcS
 
 func TestGRPC(t *testing.T) {
 	want := map[uint32]policy.Outcome{
-		0: unknown, 1: gaveUp, 2: unknown, 4: late, 13: unknown, 14: maybe(policy.ServerError), 15: unknown,
+		0: unknown, 1: gaveUp, 2: unknown, 4: unknown, 13: unknown, 14: maybe(policy.ServerError), 15: unknown,
 		10: maybe(policy.ClientError), 99: unknown,
 	}
 	for code := range uint32(17) {

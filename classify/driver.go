@@ -162,7 +162,7 @@ var codes = [...]grpcMeaning{
 	1:  {"CANCELLED", inDoubt(policy.Ignored)},
 	2:  {"UNKNOWN", inDoubt(policy.Unclassified)},
 	3:  {"INVALID_ARGUMENT", takenBack(policy.ClientError)},
-	4:  {"DEADLINE_EXCEEDED", inDoubt(policy.TimedOut)},
+	4:  {"DEADLINE_EXCEEDED", inDoubt(policy.Unclassified)}, // whose deadline? The attempt's own is known by the clock
 	5:  {"NOT_FOUND", takenBack(policy.ClientError)},
 	6:  {"ALREADY_EXISTS", takenBack(policy.ClientError)},
 	7:  {"PERMISSION_DENIED", takenBack(policy.ClientError)},
