@@ -8,17 +8,20 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/gabion-go/gabion/policy"
 )
 
 // Registry holds the dependencies of a program by name, usually those of one
-// file. It is safe for concurrent use.
+// file. Make one with [NewRegistry]; the zero Registry knows no name and can't be
+// reloaded. It is safe for concurrent use.
 type Registry struct {
 	opts []Option
 
 	mu        sync.RWMutex // guards all below
 	declared  map[string]*Dependency
+	gone      map[string]weak.Pointer[Dependency] // declared once, and perhaps still held by somebody
 	instances map[instanceOf]*Dependency
 	spilled   int64 // calls of Instance that got the shared one
 }
@@ -43,7 +46,10 @@ func NewRegistry(policies map[string]policy.Policy, opts ...Option) (*Registry, 
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{opts: opts, declared: map[string]*Dependency{}, instances: map[instanceOf]*Dependency{}}
+	r := &Registry{
+		opts: opts, declared: map[string]*Dependency{},
+		gone: map[string]weak.Pointer[Dependency]{}, instances: map[instanceOf]*Dependency{},
+	}
 	for name, rule := range rules {
 		r.declared[name] = open(name, rule, opts)
 	}
@@ -169,8 +175,10 @@ func (d *Dependency) idle() bool {
 
 // Reload puts the policies of a new file in force, or returns every finding and
 // changes nothing. Dependencies that stay keep all they know, whoever holds one
-// sees its new policy, new names appear, and names that are gone are forgotten
-// here while calls and holders of theirs go on.
+// sees its new policy, and new names appear. Names that are gone are forgotten here,
+// while calls and holders of theirs go on with the policy that they had; when such a
+// name comes back while its dependency is held, it is that one again. No error tells
+// that a name is gone: compare [Registry.Names] if the file is not to drop any.
 func (r *Registry) Reload(policies map[string]policy.Policy) error {
 	rules, err := compileAll(policies)
 	if err != nil {
@@ -186,13 +194,18 @@ func (r *Registry) Reload(policies map[string]policy.Policy) error {
 }
 
 func (r *Registry) swap(rules map[string]*policy.Rules) (moved []*Dependency) {
-	maps.DeleteFunc(r.declared, func(name string, _ *Dependency) bool { return rules[name] == nil })
+	r.forget(rules)
 	for name, rule := range rules {
 		d := r.declared[name]
+		if d == nil {
+			d = r.gone[name].Value()
+			delete(r.gone, name)
+		}
 		if d == nil {
 			r.declared[name] = open(name, rule, r.opts)
 			continue
 		}
+		r.declared[name] = d
 		d.state.Reload(d.now(), rule)
 		moved = append(moved, d)
 	}
@@ -205,6 +218,18 @@ func (r *Registry) swap(rules map[string]*policy.Rules) (moved []*Dependency) {
 		}
 	}
 	return moved
+}
+
+// forget takes the names out that rules don't have. Who holds a dependency of theirs
+// keeps it, and it must be the same one if its name comes back.
+func (r *Registry) forget(rules map[string]*policy.Rules) {
+	maps.DeleteFunc(r.gone, func(_ string, d weak.Pointer[Dependency]) bool { return d.Value() == nil })
+	for name, d := range r.declared {
+		if rules[name] == nil {
+			r.gone[name] = weak.Make(d)
+			delete(r.declared, name)
+		}
+	}
 }
 
 // Names returns the names of the declared dependencies in order.

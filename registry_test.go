@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -122,6 +123,57 @@ func TestRegistryReloadKeepsState(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A name that a file lost for a while, by a slip of the pen, is the one dependency
+// that it was: two would share neither breaker nor budget, and its holders would never
+// see a policy again.
+func TestRegistryNameThatComesBackIsTheOneThatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := policy.Policy{Breaker: eager(time.Hour)}
+		r := registry(t, map[string]policy.Policy{"a": p})
+		a := get(t, r, "a")
+		a.Run(t.Context(), fails(errDown))
+		for range 2 {
+			if err := r.Reload(map[string]policy.Policy{"mistyped": p}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Get("a"); !errors.Is(err, gabion.UnknownDependency) {
+				t.Errorf("gone: %v", err)
+			}
+		}
+		p.Retry.Attempts = 9
+		if err := r.Reload(map[string]policy.Policy{"a": p}); err != nil {
+			t.Fatal(err)
+		}
+		if get(t, r, "a") != a || a.Policy().Retry.Attempts != 9 {
+			t.Errorf("a came back as another: its holder has %d attempts, want 9", a.Policy().Retry.Attempts)
+		}
+		wantState(t, get(t, r, "a"), breaker.Open)
+		if got := len(r.Stats()); got != 1 {
+			t.Errorf("%d dependencies, want 1", got)
+		}
+	})
+}
+
+// What is gone and held by nobody is not kept for the day on which it may come back.
+func TestRegistryKeepsNothingOfWhatIsGone(t *testing.T) {
+	r := registry(t, map[string]policy.Policy{"a": {}, "gone": {}})
+	collected := make(chan struct{})
+	runtime.AddCleanup(get(t, r, "gone"), func(c chan struct{}) { close(c) }, collected)
+	if err := r.Reload(map[string]policy.Policy{"a": {}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // the cleanup runs on a goroutine of its own, some time after a collection
+		runtime.GC()
+		select {
+		case <-collected:
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
+	t.Error("it is still kept")
 }
 
 // Names that look like an instance's don't get mixed up.
