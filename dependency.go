@@ -49,9 +49,12 @@ type Dependency struct {
 	crashes   atomic.Int64  // observers that panicked
 }
 
-// New makes a dependency. It panics with every finding if p is invalid, as
-// regexp.MustCompile does, since a policy literal is code; policies that come
-// from a file are checked by package config, and [Parse] returns the findings.
+// New makes a dependency. It panics with every finding if p is invalid or name is
+// empty, as regexp.MustCompile does, since a policy literal is code; policies that
+// come from a file are checked by package config, and [Make] returns the findings.
+//
+// The name is what errors and events say, and becomes a label of metrics. It is not
+// looked up: two dependencies of one name share nothing, neither breaker nor budget.
 func New(name string, p policy.Policy, opts ...Option) *Dependency {
 	d, err := Make(name, p, opts...)
 	if err != nil {
@@ -60,7 +63,8 @@ func New(name string, p policy.Policy, opts ...Option) *Dependency {
 	return d
 }
 
-// Make is [New] for policies that are not literals: it returns the findings.
+// Make is [New] for policies that are not literals: instead of panicking it returns
+// what is wrong, in which errors.As finds the policy's [policy.Findings].
 func Make(name string, p policy.Policy, opts ...Option) (*Dependency, error) {
 	rules, err := policy.Compile(p)
 	if name == "" {

@@ -83,7 +83,8 @@ var (
 	errNoContext    = errors.New("the context is nil")
 	errNoWork       = errors.New("the function to call is nil")
 	errElsewhere    = errors.New("the dependency was made outside of this synctest bubble: make it inside, for its time and its timers are not the bubble's")
-	errNoKey        = errors.New("the policy requires an idempotency key: pass gabion.WithKey with one that is stored with the intent")
+	errNoAnswer     = errors.New("the fallback's Answer is nil")
+	errNoKey        = errors.New("the policy requires an idempotency key: pass one that is stored with the intent, with gabion.WithKey or as the header Idempotency-Key")
 )
 
 func contextReason(err error) Reason {

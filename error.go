@@ -60,7 +60,7 @@ type Error struct {
 	Effect     Effect        // may it have happened?
 	Attempts   int           // how many attempts were sent
 	RetryAfter time.Duration // when to come back, from now; zero means not known
-	Err        error         // the last real error; nil if nothing was sent, or the result itself was the failure
+	Err        error         // the last real error, or what is wrong with the call itself; nil if the result was the failure, and for most refusals
 }
 
 // Error reads "payments: attempts_exhausted after 3 attempts, may have happened: connection refused".

@@ -21,8 +21,8 @@ type Fallback[T any] struct {
 	// have been done.
 	On []Reason
 
-	// Answer makes the result. It gets the error that it answers, which is nil when
-	// it is being exercised. If the call has an idempotency key, [Key] returns another
+	// Answer makes the result; it must not be nil, also where On is empty. It gets the
+	// error that it answers, which is nil when it is being exercised. If the call has an idempotency key, [Key] returns another
 	// one here, derived from it: somebody else's answer is a thing of its own, and a
 	// call that is run again finds it by the same key.
 	Answer func(context.Context, error) (T, error)
@@ -40,11 +40,11 @@ type Fallback[T any] struct {
 // that an earlier run may have sent ([KeyFor] says so) belongs into Do.
 func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), f Fallback[T], opts ...CallOption) (T, error) {
 	var zero T
-	if err := admissible(ctx, d, work == nil || f.Answer == nil); err != nil {
+	if err := admissible(ctx, d, work == nil); err != nil {
 		return zero, err
 	}
-	if !(f.Share >= 0 && f.Share <= 1) {
-		return zero, &Error{Dependency: d.name, Reason: Invalid, Err: fmt.Errorf("the fallback's share of %v is not between 0 and 1", float64(f.Share))}
+	if err := f.problem(); err != nil {
+		return zero, &Error{Dependency: d.name, Reason: Invalid, Err: err}
 	}
 	key, err := keyOf(ctx, d, opts)
 	if err != nil {
@@ -64,6 +64,17 @@ func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	}
 	d.fellBack(ctx, why)
 	return f.Answer(forFallback(ctx, key), err)
+}
+
+// problem says why the fallback can't be meant.
+func (f *Fallback[T]) problem() error {
+	switch {
+	case f.Answer == nil:
+		return errNoAnswer
+	case !(f.Share >= 0 && f.Share <= 1):
+		return fmt.Errorf("the fallback's share of %v is not between 0 and 1", float64(f.Share))
+	}
+	return nil
 }
 
 // exercise draws whether this call goes to the fallback to keep it in use. The draw

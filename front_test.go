@@ -165,6 +165,11 @@ func TestTheKeyIsTheSameOnAllAttempts(t *testing.T) {
 			if gabion.ReasonOf(err) != gabion.KeyMissing || n != 0 || gabion.EffectOf(err) != gabion.NoEffect {
 				t.Errorf("%s: %v after %d attempts", verb, err, n)
 			}
+			for _, how := range []string{"gabion.WithKey", "the header Idempotency-Key"} { // it is read under HTTP clients too
+				if !strings.Contains(err.Error(), how) {
+					t.Errorf("%s: %v: does not say %s", verb, err, how)
+				}
+			}
 		}
 	})
 	t.Run("two calls", func(t *testing.T) {

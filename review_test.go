@@ -534,6 +534,10 @@ func TestMistakesInCodeAreClearErrors(t *testing.T) {
 			_, err := gabion.DoOr(ctx, d, work, gabion.Fallback[int]{Answer: answer})
 			return err
 		}), noDependency},
+		{"fallback without an answer", func() error {
+			_, err := gabion.DoOr(ctx, gabion.New("db", policy.Policy{}), work, gabion.Fallback[int]{})
+			return err
+		}(), "db: invalid: the fallback's Answer is nil"},
 		{"share of 5", share(5), "db: invalid: the fallback's share of 5 is not between 0 and 1"},
 		{"share below 0", share(-0.5), "db: invalid: the fallback's share of -0.5 is not between 0 and 1"},
 		{"share of NaN", share(policy.Ratio(math.NaN())), "db: invalid: the fallback's share of NaN is not between 0 and 1"},
