@@ -264,6 +264,51 @@ func TestMistakesHideNoOthers(t *testing.T) {
 	}
 }
 
+// Off is proposed only where it is possible.
+func TestProposalsToWriteOffArePossible(t *testing.T) {
+	proposed := 0
+	try := func(path, value string) Findings {
+		keys := strings.Split(path, ".")
+		text := "version: 1\ndependencies: {a: {" + strings.Join(keys, ": {") + ": " + value + strings.Repeat("}", len(keys)) + "}\n"
+		_, err := Parse("f", []byte(text), env())
+		var found Findings
+		errors.As(err, &found)
+		return found
+	}
+	leaves(reflect.ValueOf(policy.Policy{}), "", true, func(path string, _ reflect.Value) {
+		for _, value := range []string{"0", "0s", "0%", "0/s", "-1", "-1s", "[0]"} {
+			for _, f := range try(path, value) {
+				if !strings.Contains(f.Proposal, "write off") {
+					continue
+				}
+				proposed++
+				if again := try(path, "off"); again != nil {
+					t.Errorf("%s: %s is told to %s, and then: %v", path, value, f.Proposal, again)
+				}
+			}
+		}
+	})
+	if proposed == 0 {
+		t.Error("off is proposed nowhere")
+	}
+	for text, want := range map[string]string{
+		"retry: {attempts: -3}":       "leave the key out for the default, or write 1 for never retry",
+		"bulkhead: {limit: 0}":        "leave the key out for the default, or write bulkhead: off",
+		"breaker: {probe_calls: 0}":   "leave the key out for the default",
+		"breaker: {failure_rate: 0%}": "leave the key out, or write off",
+	} {
+		_, err := Parse("f", []byte("version: 1\ndependencies: {a: {"+text+"}}\n"), env())
+		var found Findings
+		if errors.As(err, &found); len(found) != 1 || found[0].Proposal != want {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	_, err := Parse("f", []byte("version: 0\n"), env())
+	if err == nil || !strings.Contains(err.Error(), "^ write version: 1") {
+		t.Errorf("version 0: %v", err)
+	}
+}
+
 func TestLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gabion.yaml")
 	if _, err := Load(path); !errors.Is(err, os.ErrNotExist) || strings.HasPrefix(err.Error(), "config:") {

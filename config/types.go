@@ -3,10 +3,12 @@ package config
 import (
 	"encoding"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
@@ -47,8 +49,36 @@ func readOptions() yamlstrict.Options {
 	for t, list := range words {
 		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, strings.Join(list, ", "))}
 	}
-	return yamlstrict.Options{Lookup: os.LookupEnv, Scalars: scalars, Off: sectionOff}
+	instead := func(path string) string { return withoutOff()[path] }
+	return yamlstrict.Options{Lookup: os.LookupEnv, Scalars: scalars, Off: sectionOff, Instead: instead}
 }
+
+// withoutOff returns what to write, by path, where off is no value. Validate knows: it
+// is asked about a policy in which everything is off.
+var withoutOff = sync.OnceValue(func() map[string]string {
+	var p policy.Policy
+	instead := map[string]string{"version": fmt.Sprintf("write version: %d", Version)}
+	leaves(reflect.ValueOf(&p).Elem(), "", true, func(path string, v reflect.Value) {
+		switch {
+		case v.CanInt():
+			v.SetInt(policy.Off)
+		case v.CanFloat():
+			v.SetFloat(policy.Off)
+		case v.Kind() == reflect.Slice:
+			instead[path] = "leave it out of the list"
+		}
+	})
+	found, _ := p.Validate().(policy.Findings)
+	for _, f := range found {
+		if f.With == "" {
+			instead[f.Path] = "leave the key out for the default"
+		}
+		if f.With == "" && strings.HasPrefix(f.Proposal, "write ") {
+			instead[f.Path] += ", or " + f.Proposal
+		}
+	}
+	return instead
+})
 
 // sectionOff says what the word off does to a section that has no field Off.
 // offTarget names the key that it sets, for Explain.

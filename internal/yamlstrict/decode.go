@@ -1,6 +1,7 @@
 package yamlstrict
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -33,6 +34,7 @@ type Options struct {
 	Lookup  func(name string) (string, bool)     // variables; nil means that none is set
 	Scalars map[reflect.Type]Scalar              // types with a spelling of their own
 	Off     map[reflect.Type]func(reflect.Value) // what "off" does to a section; a field Off is set without
+	Instead func(path string) string             // the proposal where off is no value; "" where it is one. May be nil
 }
 
 // Node is a part of a file that is decoded later.
@@ -281,8 +283,17 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node, path string, s Scalar) {
 		if near := Nearest(text, s.Words); near != "" {
 			proposal = "did you mean " + near + "?"
 		}
-		d.fail(n, path, clipped(text)+" "+problem, proposal)
+		d.fail(n, path, clipped(text)+" "+problem, d.possible(path, proposal))
 	}
+}
+
+// possible returns a proposal that does not lead to the next mistake: who reads a
+// number can't know where off is one.
+func (d *decoder) possible(path, proposal string) string {
+	if d.doc.options.Instead == nil || !strings.HasSuffix(proposal, "or write off") {
+		return proposal
+	}
+	return cmp.Or(d.doc.options.Instead(path), proposal)
 }
 
 func wordsOf(s Scalar) string {

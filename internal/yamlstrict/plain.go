@@ -57,10 +57,12 @@ func parseFloat(s string) (any, string, string) {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
-	case err != nil || strings.Trim(s, "0123456789.") != "":
+	case err != nil || strings.Trim(strings.TrimPrefix(s, "-"), "0123456789.") != "":
 		return nil, "is not a number", "write one such as 1.5"
 	case f == 0:
 		return nil, zeroProblem, zeroProposal
+	case f < 0:
+		return nil, "is negative", zeroProposal
 	}
 	return f, "", ""
 }

@@ -38,6 +38,7 @@ var testOptions = Options{
 		}
 		return d, "", ""
 	}}},
+	Instead: func(path string) string { return map[string]string{"limits.max": "write at least 1"}[path] },
 }
 
 func read(text string) (s sample, places map[string]Place, found Findings) {
@@ -102,7 +103,10 @@ func TestRefuses(t *testing.T) {
 		{"zero", "version: 0", `f:1:10: version: "0" would mean the default|^ leave the key out, or write off`},
 		{"octal", "version: 010", `f:1:10: version: "010" is not a whole number|^ write digits`},
 		{"hexadecimal", "version: 0x10", `f:1:10: version: "0x10" is not a whole number|`},
+		{"zero where off is not possible", "limits: {max: 0}", `f:1:15: limits.max: "0" would mean the default|^ write at least 1`},
 		{"a negative number", "version: -1", `f:1:10: version: "-1" is negative|`},
+		{"a negative number where off is not possible", "limits: {max: -1}", `f:1:15: limits.max: "-1" is negative|^ write at least 1`},
+		{"a negative fraction", "limits: {growth: -1.5}", `f:1:18: limits.growth: "-1.5" is negative|^ leave the key out, or write off`},
 		{"not a number", "limits: {growth: .nan}", `f:1:18: limits.growth: ".nan" is not a number|`},
 		{"yes", "limits: {inner: {http: yes}}", `f:1:24: limits.inner.http: "yes" is not true or false|^ write true`},
 		{"a list for a value", "name: [a]", "f:1:7: name wants one value, not a list|"},
