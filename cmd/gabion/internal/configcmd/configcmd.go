@@ -283,9 +283,26 @@ func writeJSON(file string, lines []line, notes []note, stdout, stderr io.Writer
 	}{1, file, lines, notes}))(stderr)
 }
 
-func nobody(f *config.File, name string, stderr io.Writer) int {
-	fmt.Fprintf(stderr, "gabion config: %s has no %q; it has %s\n", f.Name, name, strings.Join(f.Names(), ", "))
+// nobody says that a word names nothing: no dependency, or no key of the one that it
+// begins with.
+func nobody(f *config.File, word string, stderr io.Writer) int {
+	who, what, has := f.Name, word, f.Names()
+	for _, name := range f.Names() {
+		if path, ok := strings.CutPrefix(word, name+"."); ok {
+			who, what, has = name, path, sectionsOf(f, name)
+		}
+	}
+	fmt.Fprintf(stderr, "gabion config: %s has no %q; it has %s\n", who, what, strings.Join(has, ", "))
 	return exitUsage
+}
+
+// sectionsOf returns the keys of a dependency, in the order in which they are shown.
+func sectionsOf(f *config.File, name string) (keys []string) {
+	for _, s := range f.Explain(name) {
+		key, _, _ := strings.Cut(s.Path, ".")
+		keys = append(keys, key)
+	}
+	return slices.Compact(keys)
 }
 
 // written turns the outcome of a write into an exit code.
