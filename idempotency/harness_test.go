@@ -20,6 +20,7 @@ type rig struct {
 	runs  atomic.Int64
 	work  http.HandlerFunc
 	seen  notices
+	wire  *wire // nil: the Handler is called
 }
 
 type notices struct {
@@ -117,7 +118,20 @@ func post(key, body string, header ...string) *http.Request {
 	return r
 }
 
+// over makes send take a wire.
+func (r *rig) over(protocol string) *rig {
+	r.Helper()
+	if protocol != "" {
+		r.wire = serveOver(r.T, protocol, r.h)
+	}
+	return r
+}
+
 func (r *rig) send(req *http.Request) *httptest.ResponseRecorder {
+	if r.wire != nil {
+		r.Helper()
+		return r.wire.do(r.wire.request(req))
+	}
 	w := httptest.NewRecorder()
 	r.h.ServeHTTP(w, req)
 	return w

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,15 +25,13 @@ func (s *deafStore) Begin(ctx context.Context, c Claim) (Answer, error) {
 	return a, err
 }
 
-// Streams need real connections.
-func (r *rig) serve() (call func() *http.Response) {
-	server := httptest.NewServer(r.h)
-	r.Cleanup(server.Close)
+// serve returns what sends the same request again and again. Streams need real
+// connections.
+func (r *rig) serve(protocol string) (call func() *http.Response) {
+	r.over(protocol)
 	return func() *http.Response {
 		r.Helper()
-		req, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, server.URL, strings.NewReader("x"))
-		req.Header.Set(HeaderKey, "k")
-		resp, err := server.Client().Do(req)
+		resp, err := r.wire.client.Do(r.wire.request(post("k", "x")))
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -43,7 +40,9 @@ func (r *rig) serve() (call func() *http.Response) {
 	}
 }
 
-func TestFlushedChunks(t *testing.T) { // 32
+func TestFlushedChunks(t *testing.T) { overWires(t, flushedChunks) } // 32
+
+func flushedChunks(t *testing.T, wire string) {
 	next := make(chan struct{})
 	r := newRig(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		for _, part := range []string{"one ", "two ", "three"} {
@@ -52,7 +51,7 @@ func TestFlushedChunks(t *testing.T) { // 32
 			<-next
 		}
 	})
-	call := r.serve()
+	call := r.serve(wire)
 	resp := call()
 	for _, part := range []string{"one ", "two ", "three"} {
 		buf := make([]byte, len(part))
@@ -70,7 +69,9 @@ func TestFlushedChunks(t *testing.T) { // 32
 	r.wantRuns(1)
 }
 
-func TestEndlessResponses(t *testing.T) { // 33
+func TestEndlessResponses(t *testing.T) { overWires(t, endlessResponses) } // 33
+
+func endlessResponses(t *testing.T, wire string) {
 	for name, work := range map[string]http.HandlerFunc{
 		"hijack": func(w http.ResponseWriter, _ *http.Request) {
 			conn, rw, err := http.NewResponseController(w).Hijack()
@@ -89,8 +90,11 @@ func TestEndlessResponses(t *testing.T) { // 33
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "hijack" && wire != http1 {
+				t.Skip("a stream of HTTP/2 can't be hijacked")
+			}
 			r := newRig(t, Config{}, work)
-			call := r.serve()
+			call := r.serve(wire)
 			resp := call()
 			buf := make([]byte, 2)
 			if _, err := io.ReadFull(resp.Body, buf); err != nil || string(buf) != "hi" {
@@ -107,7 +111,9 @@ func TestEndlessResponses(t *testing.T) { // 33
 	}
 }
 
-func TestTrailers(t *testing.T) { // 30
+func TestTrailers(t *testing.T) { overWires(t, trailers) } // 30
+
+func trailers(t *testing.T, wire string) {
 	for name, work := range map[string]http.HandlerFunc{
 		"declared": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Trailer", "Checksum")
@@ -127,7 +133,7 @@ func TestTrailers(t *testing.T) { // 30
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{}, work)
-			call := r.serve()
+			call := r.serve(wire)
 			for n := range 2 {
 				resp := call()
 				body, _ := io.ReadAll(resp.Body)
@@ -161,8 +167,11 @@ func TestWritesAfterReturn(t *testing.T) {
 	}
 }
 
-// The record is whole although the client went while it was written.
-func TestClientGoesWhileItReads(t *testing.T) { // 34
+// The record is whole although the client went while it was written: the handler is not
+// told.
+func TestClientGoesWhileItReads(t *testing.T) { overWires(t, clientGoesWhileItReads) } // 34
+
+func clientGoesWhileItReads(t *testing.T, wire string) {
 	broken := make(chan struct{})
 	r := newRig(t, Config{}, nil)
 	r.work = func(w http.ResponseWriter, _ *http.Request) {
@@ -176,12 +185,9 @@ func TestClientGoesWhileItReads(t *testing.T) { // 34
 			}
 		}
 	}
-	server := httptest.NewServer(r.h)
-	t.Cleanup(server.Close)
+	r.over(wire)
 	ctx, cancel := context.WithCancel(t.Context())
-	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader("x"))
-	req.Header.Set(HeaderKey, "k")
-	resp, err := server.Client().Do(req)
+	resp, err := r.wire.client.Do(r.wire.request(post("k", "x")).WithContext(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,20 +195,22 @@ func TestClientGoesWhileItReads(t *testing.T) { // 34
 	cancel()
 	resp.Body.Close()
 	close(broken)
-	server.Close() // once the handler is through
+	r.wire.Close() // once the handler is through
 	if got := len(r.record("k").Result.Body); got != 100_006 {
 		t.Errorf("the record has %d bytes", got)
 	}
 	r.wantRuns(1)
 }
 
-func TestInformationalResponsesPass(t *testing.T) {
+func TestInformationalResponsesPass(t *testing.T) { overWires(t, informationalResponsesPass) }
+
+func informationalResponsesPass(t *testing.T, wire string) {
 	r := newRig(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</a.css>")
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(201)
 	})
-	if resp := r.serve()(); resp.StatusCode != 201 {
+	if resp := r.serve(wire)(); resp.StatusCode != 201 {
 		t.Errorf("%d", resp.StatusCode)
 	}
 	if got := r.record("k").Result.Status; got != 201 {
