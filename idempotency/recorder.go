@@ -189,7 +189,8 @@ func (c *recorder) giveUp() {
 func (c *recorder) Flush() { _ = c.FlushError() }
 
 // FlushError sends what there is, except inside a transaction. An event stream has
-// no end that could be kept: it counts as done from the first flush on.
+// no end that could be kept: it counts as done from the first flush on. Like Write it
+// does not fail when the client is gone, while the response is recorded.
 func (c *recorder) FlushError() error {
 	endless, err := c.beforeFlush()
 	if err != nil || c.held {
@@ -204,7 +205,11 @@ func (c *recorder) FlushError() error {
 	if c.omitted {
 		c.body = nil
 	}
-	return http.NewResponseController(c.w).Flush()
+	err = http.NewResponseController(c.w).Flush()
+	if c.omitted || errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
 }
 
 func (c *recorder) beforeFlush() (endless bool, err error) {

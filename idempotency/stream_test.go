@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -183,6 +184,10 @@ func clientGoesWhileItReads(t *testing.T, wire string) {
 				t.Errorf("a write failed: %v", err)
 				return
 			}
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Errorf("a flush failed: %v", err)
+				return
+			}
 		}
 	}
 	r.over(wire)
@@ -200,6 +205,36 @@ func clientGoesWhileItReads(t *testing.T, wire string) {
 		t.Errorf("the record has %d bytes", got)
 	}
 	r.wantRuns(1)
+}
+
+// A badFlusher is a connection that can't flush, and says why.
+type badFlusher struct {
+	http.ResponseWriter
+	err error
+}
+
+func (w badFlusher) FlushError() error { return w.err }
+
+// While the response is recorded a handler is not told that its client is gone.
+func TestFlushesThatFail(t *testing.T) {
+	gone := errors.New("gone")
+	for _, c := range []struct {
+		name       string
+		body       string
+		below, err error
+	}{
+		{"recorded", "kept", gone, nil},
+		{"too long to be kept", "not kept", gone, gone},
+		{"the server can't", "kept", http.ErrNotSupported, http.ErrNotSupported},
+	} {
+		r := newRig(t, Config{MaxResponseBody: 4}, func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, c.body)
+			if err := http.NewResponseController(w).Flush(); err != c.err {
+				t.Errorf("%s: %v, want %v", c.name, err, c.err)
+			}
+		})
+		r.h.ServeHTTP(badFlusher{httptest.NewRecorder(), c.below}, post("k", "x"))
+	}
 }
 
 func TestInformationalResponsesPass(t *testing.T) { overWires(t, informationalResponsesPass) }
