@@ -1,7 +1,6 @@
 package idempotency
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -10,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -46,11 +45,10 @@ func sum512(body string) string {
 // An uploads is a Handler of large bodies behind a real server.
 type uploads struct {
 	*rig
-	shelf  *txShelf // under Tx
-	server *httptest.Server
+	shelf *txShelf // under Tx
 }
 
-func newUploads(t *testing.T, config Config, work http.HandlerFunc) *uploads {
+func newUploads(t *testing.T, protocol string, config Config, work http.HandlerFunc) *uploads {
 	t.Helper()
 	u := &uploads{rig: &rig{T: t, store: &faulty{Store: NewMemoryStore(0, 0)}, work: work}}
 	config.MaxRequestBody, config.MaxStreamedBody, config.Observer = readWhole, streamed, &u.seen
@@ -67,37 +65,19 @@ func newUploads(t *testing.T, config Config, work http.HandlerFunc) *uploads {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.server = httptest.NewServer(u.h)
-	t.Cleanup(u.server.Close)
+	u.over(protocol)
 	return u
 }
 
 // put makes a request; further strings are pairs of header names and values. It
-// returns status 0 when the connection broke.
+// returns status 0 when no answer came.
 func (u *uploads) put(chunked bool, body string, header ...string) *httptest.ResponseRecorder {
 	u.Helper()
-	var from io.Reader = strings.NewReader(body)
+	req := post("k", body, header...)
 	if chunked {
-		from = io.MultiReader(from) // whose length nobody knows
+		req.Body, req.ContentLength = io.NopCloser(unknownLength(body)), -1
 	}
-	req, err := http.NewRequestWithContext(u.Context(), http.MethodPost, u.server.URL, from)
-	if err != nil {
-		u.Fatal(err)
-	}
-	req.GetBody = nil // the transport is not to send it again
-	req.Header.Set(HeaderKey, "k")
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
-	resp, err := u.server.Client().Do(req)
-	if err != nil {
-		return &httptest.ResponseRecorder{Body: new(bytes.Buffer), HeaderMap: http.Header{}}
-	}
-	defer resp.Body.Close()
-	w := httptest.NewRecorder()
-	w.Code, w.HeaderMap = resp.StatusCode, resp.Header
-	w.Body.ReadFrom(resp.Body)
-	return w
+	return u.send(req)
 }
 
 func (u *uploads) state() State {
@@ -137,7 +117,9 @@ func looks(w http.ResponseWriter, r *http.Request) {
 }
 
 // What becomes of a key whose body is streamed, and what an honest retry gets.
-func TestStreamedBodies(t *testing.T) {
+func TestStreamedBodies(t *testing.T) { overWires(t, streamedBodies) }
+
+func streamedBodies(t *testing.T, wire string) {
 	careless := func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.Header().Set("Location", "/1")
@@ -199,7 +181,7 @@ func TestStreamedBodies(t *testing.T) {
 	} {
 		for _, chunked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, chunked %v", c.name, chunked), func(t *testing.T) {
-				u := newUploads(t, Config{Guarantee: c.guarantee}, c.work)
+				u := newUploads(t, wire, Config{Guarantee: c.guarantee}, c.work)
 				first := u.put(chunked, c.body, headerDigest, sum256(large))
 				if first.Code != c.status || !strings.Contains(first.Body.String(), c.says) {
 					t.Errorf("first %d %q", first.Code, first.Body)
@@ -228,7 +210,9 @@ func TestStreamedBodies(t *testing.T) {
 }
 
 // What is refused before the claim. Nothing is stored.
-func TestDigestSurface(t *testing.T) {
+func TestDigestSurface(t *testing.T) { overWires(t, digestSurface) }
+
+func digestSurface(t *testing.T, wire string) {
 	for _, c := range []struct {
 		name    string
 		body    string
@@ -249,7 +233,7 @@ func TestDigestSurface(t *testing.T) {
 		{"over the bound of streams", strings.Repeat("x", streamed+1), []string{sum256("")}, 413, BodyTooLarge},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			u := newUploads(t, Config{}, answer(200, "done"))
+			u := newUploads(t, wire, Config{}, answer(200, "done"))
 			var header []string
 			for _, line := range c.digest {
 				header = append(header, headerDigest, line)
@@ -273,7 +257,9 @@ func TestDigestIsNotLookedAtUnlessStreamed(t *testing.T) {
 }
 
 // Whether a retry is the same request.
-func TestDigestAndFingerprint(t *testing.T) {
+func TestDigestAndFingerprint(t *testing.T) { overWires(t, digestAndFingerprint) }
+
+func digestAndFingerprint(t *testing.T, wire string) {
 	for _, c := range []struct {
 		name          string
 		first, second []string // body, digest
@@ -292,7 +278,7 @@ func TestDigestAndFingerprint(t *testing.T) {
 		{"large, another body on the word of the same digest: trusted at claim", []string{large, sum256(large)}, []string{altered, sum256(large)}, 201},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			u := newUploads(t, Config{}, stores(answer(500, "")))
+			u := newUploads(t, wire, Config{}, stores(answer(500, "")))
 			send := func(r []string) *httptest.ResponseRecorder {
 				if len(r) == 1 {
 					return u.put(false, r[0])
@@ -342,9 +328,11 @@ func TestFingerprintsOfDigestsAndBodiesNeverMeet(t *testing.T) {
 
 // While the first runs: another digest is a mismatch at once, the same is in progress,
 // and one that waits gets the answer. None has to send its body.
-func TestDuplicatesOfAStreamedBody(t *testing.T) {
+func TestDuplicatesOfAStreamedBody(t *testing.T) { overWires(t, duplicatesOfAStreamedBody) }
+
+func duplicatesOfAStreamedBody(t *testing.T, wire string) {
 	reading, proceed := make(chan struct{}), make(chan struct{})
-	u := newUploads(t, Config{Wait: time.Minute, WaitersPerKey: 1}, func(w http.ResponseWriter, r *http.Request) {
+	u := newUploads(t, wire, Config{Wait: time.Minute, WaitersPerKey: 1}, func(w http.ResponseWriter, r *http.Request) {
 		close(reading)
 		<-proceed
 		stores(nil)(w, r)
@@ -381,56 +369,53 @@ func (s tellsBegin) Begin(ctx context.Context, c Claim) (Answer, error) {
 }
 
 // headOnly announces a body, sends none, and returns the answer. Of less than 256 KiB
-// net/http would read the rest before it answers.
+// net/http would read the rest before it answers, over HTTP/1.1.
 func (u *uploads) headOnly(digest string) *httptest.ResponseRecorder {
 	u.Helper()
-	conn, in := u.dial(digest, streamed)
-	defer conn.Close()
-	resp, err := http.ReadResponse(in, nil)
-	if err != nil {
-		u.Fatal(err)
-	}
-	w := httptest.NewRecorder()
-	w.Code, w.HeaderMap = resp.StatusCode, resp.Header
-	w.Body.ReadFrom(resp.Body)
-	return w
+	body, sends := io.Pipe()
+	defer sends.Close()
+	return u.send(u.announced(body, streamed, digest))
 }
 
-// dial sends the head of a request.
-func (u *uploads) dial(digest string, length int, header ...string) (net.Conn, *bufio.Reader) {
-	u.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(u.server.URL, "http://"))
-	if err != nil {
-		u.Fatal(err)
-	}
-	conn.SetDeadline(time.Now().Add(time.Minute))
-	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: h\r\n%s: k\r\n%s: %s\r\nContent-Length: %d\r\n%s\r\n", HeaderKey, headerDigest, digest, length, strings.Join(header, ""))
-	return conn, bufio.NewReader(conn)
+// announced is a request for a body that comes as it is sent. Its Close frees whoever
+// reads it.
+func (u *uploads) announced(body io.ReadCloser, length int64, digest string) *http.Request {
+	r := post("k", "", headerDigest, digest)
+	r.Body, r.ContentLength = body, length
+	return r
 }
 
 // The client is asked for its body when the handler reads it, and not for a replay.
-func TestExpectContinue(t *testing.T) {
-	u := newUploads(t, Config{}, stores(nil))
-	for _, want := range []string{"HTTP/1.1 100 Continue", "HTTP/1.1 201 Created"} {
-		conn, in := u.dial(sum256(large), len(large), "Expect: 100-continue\r\n")
-		line, _, err := in.ReadLine()
-		if err != nil || string(line) != want {
-			t.Fatalf("%q, %v, want %q", line, err, want)
+func TestExpectContinue(t *testing.T) { overWires(t, expectContinue) }
+
+func expectContinue(t *testing.T, wire string) {
+	u := newUploads(t, wire, Config{}, stores(nil))
+	u.wire.client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
+	for n := range 2 {
+		var asked, read bool
+		body := readerFunc(func(p []byte) (int, error) { read = true; return 0, io.EOF })
+		r := u.announced(io.NopCloser(io.MultiReader(strings.NewReader(large), body)), int64(len(large)), sum256(large))
+		r.Header.Set("Expect", "100-continue")
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { asked = true }})
+		if w := u.wire.do(u.wire.request(r).WithContext(ctx)); w.Code != 201 {
+			t.Errorf("%d %s", w.Code, w.Body)
 		}
-		if strings.Contains(want, "100") {
-			in.ReadLine()
-			io.WriteString(conn, large)
-			if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 201 {
-				t.Fatalf("%v, %v", resp, err)
-			}
+		if first := n == 0; asked != first || read != first {
+			t.Errorf("request %d: asked for the body %v, which was read %v", n, asked, read)
 		}
-		conn.Close()
 	}
 	u.wantRuns(1)
 }
 
-// A body that does not come whole is not taken for whole.
-func TestStreamsThatBreakOff(t *testing.T) {
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A body that does not come whole is not taken for whole: the connection ends, or the
+// stream is reset.
+func TestStreamsThatBreakOff(t *testing.T) { overWires(t, streamsThatBreakOff) }
+
+func streamsThatBreakOff(t *testing.T, wire string) {
 	for _, c := range []struct {
 		guarantee Guarantee
 		work      func(errs chan<- error) http.HandlerFunc
@@ -444,14 +429,15 @@ func TestStreamsThatBreakOff(t *testing.T) {
 		{Tx, readsThen(400), Absent},
 	} {
 		errs := make(chan error, 2)
-		u := newUploads(t, Config{Guarantee: c.guarantee}, c.work(errs))
-		conn, _ := u.dial(sum256(large), len(large))
-		io.WriteString(conn, large[:30<<10])
-		conn.Close()
+		u := newUploads(t, wire, Config{Guarantee: c.guarantee}, c.work(errs))
+		part := io.MultiReader(strings.NewReader(large[:30<<10]), iotest.ErrReader(errors.New("broken off")))
+		if w := u.send(u.announced(io.NopCloser(part), int64(len(large)), sum256(large))); w.Code != 0 {
+			t.Errorf("%v: an answer %d", c.guarantee, w.Code)
+		}
 		if err := <-errs; err == nil || err == io.EOF || errors.Is(err, ErrDigest) {
 			t.Errorf("the handler read %v", err)
 		}
-		u.server.Close() // waits for its handlers
+		u.wire.Close()
 		if got := u.state(); got != c.state {
 			t.Errorf("%v: the record is %v, want %v", c.guarantee, got, c.state)
 		}
@@ -470,11 +456,13 @@ func readsThen(status int) func(chan<- error) http.HandlerFunc {
 }
 
 // A body of unknown length that is larger than may be streamed.
-func TestStreamOverTheBound(t *testing.T) {
+func TestStreamOverTheBound(t *testing.T) { overWires(t, streamOverTheBound) }
+
+func streamOverTheBound(t *testing.T, wire string) {
 	for _, size := range []int{streamed, streamed + 1} {
 		body := strings.Repeat("x", size)
 		errs := make(chan error, 1)
-		u := newUploads(t, Config{Guarantee: Reexecute}, readsThen(201)(errs))
+		u := newUploads(t, wire, Config{Guarantee: Reexecute}, readsThen(201)(errs))
 		w := u.put(true, body, headerDigest, sum256(body))
 		var tooLarge *http.MaxBytesError
 		err := <-errs
@@ -495,22 +483,23 @@ func TestStreamOverTheBound(t *testing.T) {
 }
 
 // A client that sends nothing more does not hold its key for ever.
-func TestClientThatStalls(t *testing.T) {
+func TestClientThatStalls(t *testing.T) { overWires(t, clientThatStalls) }
+
+func clientThatStalls(t *testing.T, wire string) {
 	for _, c := range []struct {
 		guarantee Guarantee
 		work      http.HandlerFunc
 	}{{Hold, stores(answer(500, ""))}, {Reexecute, stores(answer(500, ""))}, {Tx, stores(answer(500, ""))}, {Hold, looks}} {
-		u := newUploads(t, Config{Guarantee: c.guarantee, MaxExecution: 50 * time.Millisecond}, c.work)
-		conn, in := u.dial(sum256(large), len(large))
-		io.WriteString(conn, large[:10<<10])
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil || resp.StatusCode < 400 {
-			t.Errorf("%v: %v, %v", c.guarantee, resp, err)
+		u := newUploads(t, wire, Config{Guarantee: c.guarantee, MaxExecution: 50 * time.Millisecond}, c.work)
+		body, sends := io.Pipe()
+		go io.WriteString(sends, large[:10<<10])
+		if w := u.send(u.announced(body, int64(len(large)), sum256(large))); w.Code < 400 {
+			t.Errorf("%v: %d %s", c.guarantee, w.Code, w.Body)
 		}
 		if got := u.state(); got == Done {
 			t.Errorf("%v: the record is %v", c.guarantee, got)
 		}
-		conn.Close()
+		sends.Close()
 	}
 }
 
@@ -551,10 +540,12 @@ func TestDeadlineOfAStreamStaysInItsRequest(t *testing.T) {
 }
 
 // What a handler that has returned left behind reads nothing more.
-func TestReadsAfterReturn(t *testing.T) {
+func TestReadsAfterReturn(t *testing.T) { overWires(t, readsAfterReturn) }
+
+func readsAfterReturn(t *testing.T, wire string) {
 	for _, g := range []Guarantee{Hold, Tx} {
 		late := make(chan io.Reader, 1)
-		u := newUploads(t, Config{Guarantee: g}, func(w http.ResponseWriter, r *http.Request) {
+		u := newUploads(t, wire, Config{Guarantee: g}, func(w http.ResponseWriter, r *http.Request) {
 			io.ReadFull(r.Body, make([]byte, 10))
 			late <- r.Body
 			w.WriteHeader(201)
@@ -569,9 +560,11 @@ func TestReadsAfterReturn(t *testing.T) {
 }
 
 // Closing the body does not keep the rest of it from being verified.
-func TestHandlerThatClosesTheBody(t *testing.T) {
+func TestHandlerThatClosesTheBody(t *testing.T) { overWires(t, handlerThatClosesTheBody) }
+
+func handlerThatClosesTheBody(t *testing.T, wire string) {
 	for body, want := range map[string]int{large: 201, altered: 409} {
-		u := newUploads(t, Config{}, func(w http.ResponseWriter, r *http.Request) {
+		u := newUploads(t, wire, Config{}, func(w http.ResponseWriter, r *http.Request) {
 			r.Body.Close()
 			if _, err := r.Body.Read(make([]byte, 1)); err != http.ErrBodyReadAfterClose {
 				t.Errorf("read %v", err)
@@ -585,9 +578,11 @@ func TestHandlerThatClosesTheBody(t *testing.T) {
 }
 
 // What a phase made of a body that was not verified is not kept for the next run.
-func TestPhasesOfAStreamedBody(t *testing.T) {
+func TestPhasesOfAStreamedBody(t *testing.T) { overWires(t, phasesOfAStreamedBody) }
+
+func phasesOfAStreamedBody(t *testing.T, wire string) {
 	var phases atomic.Int64
-	u := newUploads(t, Config{Guarantee: Reexecute}, func(w http.ResponseWriter, r *http.Request) {
+	u := newUploads(t, wire, Config{Guarantee: Reexecute}, func(w http.ResponseWriter, r *http.Request) {
 		var failed error
 		Phase(r.Context(), "early", func(context.Context) ([]byte, error) { phases.Add(1); return nil, nil })
 		Phase(r.Context(), "read", func(context.Context) ([]byte, error) {
@@ -611,12 +606,14 @@ func TestPhasesOfAStreamedBody(t *testing.T) {
 }
 
 // An event stream that begins before the body was verified is not done.
-func TestEarlyEndBeforeTheBodyIsVerified(t *testing.T) {
+func TestEarlyEndBeforeTheBodyIsVerified(t *testing.T) { overWires(t, earlyEndBeforeTheBodyIsVerified) }
+
+func earlyEndBeforeTheBodyIsVerified(t *testing.T, wire string) {
 	for _, c := range []struct {
 		reads bool
 		state State
 	}{{false, Unknown}, {true, Done}} {
-		u := newUploads(t, Config{}, func(w http.ResponseWriter, r *http.Request) {
+		u := newUploads(t, wire, Config{}, func(w http.ResponseWriter, r *http.Request) {
 			if c.reads {
 				io.Copy(io.Discard, r.Body)
 			}
@@ -674,9 +671,11 @@ func TestTransactionThatIsRepeated(t *testing.T) {
 	}
 }
 
-func TestFailOpenStillVerifies(t *testing.T) {
+func TestFailOpenStillVerifies(t *testing.T) { overWires(t, failOpenStillVerifies) }
+
+func failOpenStillVerifies(t *testing.T, wire string) {
 	errs := make(chan error, 1)
-	u := newUploads(t, Config{FailOpen: true}, readsThen(400)(errs))
+	u := newUploads(t, wire, Config{FailOpen: true}, readsThen(400)(errs))
 	u.store.fail(&u.store.begin, ErrFull)
 	w := u.put(false, altered, headerDigest, sum256(large))
 	if err := <-errs; !errors.Is(err, ErrDigest) || w.Code != 400 || w.Header().Get(HeaderStatus) != "not-recorded" {
