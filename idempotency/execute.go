@@ -133,6 +133,9 @@ func (x *exchange) end(r *http.Request) {
 	fault := x.fault() // before the heartbeat stops: reading the rest may take its time
 	wasFenced := x.stop()
 	if x.rec.stored {
+		if fault != nil {
+			x.refuse(r, faultOf(fault))
+		}
 		x.rec.finish(nil)
 		return
 	}
@@ -168,12 +171,17 @@ func (x *exchange) end(r *http.Request) {
 	}
 }
 
-// fault returns what is wrong with a streamed body, which is read no further.
+// fault returns what is wrong with a streamed body, which is read no further. Once the
+// run's end is stored that counts only if somebody met it.
 func (x *exchange) fault() error {
-	if x.stream == nil || x.rec.stored {
+	if x.stream == nil {
 		return nil
 	}
-	return x.h.finish(x, x.ref.ID, x.stream, mannerOf(x.rec.status, x.rec.header) == Succeeded)
+	err := x.h.finish(x, x.ref.ID, x.stream, !x.rec.stored && mannerOf(x.rec.status, x.rec.header) == Succeeded)
+	if x.rec.stored && err == errUnread {
+		return nil
+	}
+	return err
 }
 
 // complete stores the result, then sends it.
@@ -194,10 +202,16 @@ func (x *exchange) complete(r *http.Request, res Result) {
 // unknown answers that the outcome is unknown.
 func (x *exchange) unknown(r *http.Request) { x.refuse(r, refusal{problem: OutcomeIsUnknown}) }
 
-// refuse answers in the handler's place, unless the response is on its way.
+// refuse answers in the handler's place. An answer that is on its way is broken off, as
+// net/http does when it is told to abort: a client that has read a success so far gets
+// an error when it reads on. The record is made by then.
 func (x *exchange) refuse(r *http.Request, no refusal) {
-	if x.rec.sent || x.rec.hijacked {
-		return
+	switch {
+	case x.rec.hijacked:
+		return // the handler has the connection
+	case x.rec.sent:
+		x.core.tell(x, Notice{Signal: BrokenOff, ID: x.ref.ID, Problem: no.problem, Err: no.err})
+		panic(http.ErrAbortHandler)
 	}
 	x.before.restore(x.rec.w.Header()) // what the handler said, the body's length included, is of another answer
 	x.h.refuse(x.rec.w, r, x.ref.ID, no)

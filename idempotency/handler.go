@@ -50,7 +50,9 @@ func New(scope Scope, store Store, next http.Handler, config Config) (*Handler, 
 	return h, nil
 }
 
-// ServeHTTP implements [http.Handler].
+// ServeHTTP implements [http.Handler]. It panics with [http.ErrAbortHandler], as net/http
+// has it, when a response that is on its way turns out not to stand, and goes on with a
+// panic of the handler's.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !slices.Contains(h.config.Methods, r.Method) {
 		if _, found, _ := h.key(r); found {

@@ -13,10 +13,12 @@ import (
 
 var errWroteLate = errors.New("idempotency: the response was written to after the handler returned")
 
-// A host is whom a recorder works for. It is called outside the recorder's lock.
+// A host is whom a recorder works for. All but verified is called outside the recorder's
+// lock.
 type host interface {
 	note(Signal)
 	keepEarly(Result) // stores the result of a response that can't be kept, before it is sent
+	verified() bool   // the request's body is what its client said
 }
 
 // A recorder is the ResponseWriter that the handler sees. It holds the response
@@ -144,7 +146,7 @@ func (c *recorder) overflow() {
 	c.omitted = true
 	c.pending = append(c.pending, BodyDropped)
 	if !c.held {
-		c.send()
+		c.sendEarly()
 		c.body = nil
 	}
 }
@@ -171,6 +173,16 @@ func (c *recorder) send() {
 	if len(c.body) > 0 {
 		c.w.Write(c.body)
 	}
+}
+
+// sendEarly lets go of it before the end. Until the request's body is verified no length
+// is said: a client of HTTP/1.1 that has so much takes the answer for whole, although it
+// is broken off afterwards.
+func (c *recorder) sendEarly() {
+	if !c.sent && !c.host.verified() {
+		c.header.drop(func(name string) bool { return name == "Content-Length" })
+	}
+	c.send()
 }
 
 // giveUp stores that the work was done and its response is not kept.
@@ -201,7 +213,7 @@ func (c *recorder) FlushError() error {
 	}
 	c.mu.Lock()
 	defer c.unlock()
-	c.send()
+	c.sendEarly()
 	if c.omitted {
 		c.body = nil
 	}

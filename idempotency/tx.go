@@ -121,5 +121,8 @@ func (t *txServe) note(s Signal) {
 	t.h.tell(t.r.Context(), Notice{Signal: s, ID: t.in.claim.ID})
 }
 
+// verified is not asked: inside a transaction nothing is sent early.
+func (t *txServe) verified() bool { return true }
+
 // keepEarly is never called: inside a transaction nothing is sent early.
 func (t *txServe) keepEarly(Result) {}

@@ -95,17 +95,25 @@ func (w *wire) request(r *http.Request) *http.Request {
 // do sends a request and returns the whole answer. Its status is 0 when none came.
 func (w *wire) do(req *http.Request) *httptest.ResponseRecorder {
 	w.Helper()
-	got := &httptest.ResponseRecorder{Body: new(bytes.Buffer), HeaderMap: http.Header{}}
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return got
-	}
-	defer resp.Body.Close()
-	got.Code, got.HeaderMap = resp.StatusCode, resp.Header
-	if _, err := got.Body.ReadFrom(resp.Body); err != nil {
+	got, err := w.fetch(req)
+	if err != nil && got.Code != 0 {
 		w.Errorf("the answer broke off: %v", err)
 	}
 	return got
+}
+
+// fetch sends a request and returns what came of an answer, and why it did not come
+// whole.
+func (w *wire) fetch(req *http.Request) (*httptest.ResponseRecorder, error) {
+	got := &httptest.ResponseRecorder{Body: new(bytes.Buffer), HeaderMap: http.Header{}}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return got, err
+	}
+	defer resp.Body.Close()
+	got.Code, got.HeaderMap = resp.StatusCode, resp.Header
+	_, err = got.Body.ReadFrom(resp.Body)
+	return got, err
 }
 
 // unknownLength returns a reader of whose length a client knows nothing.
