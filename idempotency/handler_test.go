@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -93,6 +94,29 @@ func accepted(t *testing.T, wire string) {
 				t.Errorf("first: %d %v", first.Code, first.Header())
 			}
 		})
+	}
+}
+
+// A body whose length somebody left as it was when it unpacked it is read to its end,
+// within the bound. One that is shorter ended early.
+func TestLengthThatIsNotTheBodys(t *testing.T) {
+	for _, c := range []struct {
+		said   int64
+		body   string
+		status int
+	}{{2, "unpacked", 200}, {8, "unpacked", 200}, {9, "unpacked", 400}, {2, "0123456789abcdef", 200}, {2, "0123456789abcdef0", 413}, {-1, "0123456789abcdef", 200}, {-1, "0123456789abcdef0", 413}} {
+		for way, wrap := range map[string]func(io.Reader) io.Reader{"as it is": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "end with the bytes": iotest.DataErrReader} {
+			r := newRig(t, Config{MaxRequestBody: 16}, func(w http.ResponseWriter, r *http.Request) {
+				if body, err := io.ReadAll(r.Body); string(body) != c.body || err != nil || r.ContentLength != int64(len(c.body)) {
+					t.Errorf("%d %q %s: the handler got %q of %d, %v", c.said, c.body, way, body, r.ContentLength, err)
+				}
+			})
+			req := post("k", "")
+			req.Body, req.ContentLength = io.NopCloser(wrap(strings.NewReader(c.body))), c.said
+			if w := r.send(req); w.Code != c.status {
+				t.Errorf("%d %q %s: %d %s", c.said, c.body, way, w.Code, w.Body)
+			}
+		}
 	}
 }
 

@@ -135,14 +135,31 @@ func (h *Handler) streamBody(read []byte, r *http.Request, said digest) ([]byte,
 	return nil, newStreamed(read, r, said, h.config.MaxStreamedBody), nil
 }
 
-// readAll reads up to one byte more than most.
+// readAll reads up to one byte more than most. The end itself is read too, also where it
+// is known where it must be: over HTTP/2 it brings the trailers, and whoever unpacked the
+// body on the way here may have left the length as it was.
 func readAll(from io.Reader, length, most int64) ([]byte, error) {
+	room := length + 1
 	if length < 0 {
-		return io.ReadAll(io.LimitReader(from, most+1))
+		room = bytes.MinRead
 	}
-	body := make([]byte, length)
-	_, err := io.ReadFull(from, body)
-	return body, err
+	body := make([]byte, 0, room)
+	for {
+		n, err := from.Read(body[len(body):min(int64(cap(body)), most+1)])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF && int64(len(body)) < length:
+			return nil, io.ErrUnexpectedEOF
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, err
+		case int64(len(body)) > most:
+			return body, nil
+		case len(body) == cap(body):
+			body = append(body, 0)[:len(body)]
+		}
+	}
 }
 
 // A replayedBody is a request body that was read before.
