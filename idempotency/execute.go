@@ -136,7 +136,7 @@ func (x *exchange) end(r *http.Request) {
 		if fault != nil {
 			x.refuse(r, faultOf(fault))
 		}
-		x.rec.finish(nil)
+		x.rec.finish()
 		return
 	}
 	res := x.rec.result(x.h.keep)
@@ -159,7 +159,7 @@ func (x *exchange) end(r *http.Request) {
 			x.refuse(r, faultOf(fault))
 			return
 		}
-		x.rec.finish(res.Trailer)
+		x.rec.finish()
 	case abandons:
 		x.settle(Change{Event: Abandon})
 		if how == Lost {
@@ -167,7 +167,7 @@ func (x *exchange) end(r *http.Request) {
 		}
 		x.unknown(r)
 	case leaves:
-		x.rec.finish(res.Trailer)
+		x.rec.finish()
 	}
 }
 
@@ -196,7 +196,7 @@ func (x *exchange) complete(r *http.Request, res Result) {
 	if err != nil && !x.rec.sent {
 		x.rec.header.set(HeaderStatus, notRecorded)
 	}
-	x.rec.finish(res.Trailer)
+	x.rec.finish()
 }
 
 // unknown answers that the outcome is unknown.

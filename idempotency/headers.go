@@ -165,9 +165,6 @@ func trailerFields(sent lines, now http.Header) (fields []Field) {
 }
 
 func appendTrailer(fields []Field, name string, values []string) []Field {
-	if forbidden(name) {
-		return fields
-	}
 	for _, v := range values {
 		fields = append(fields, Field{name, v})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -298,20 +299,21 @@ func (c *recorder) close(normally bool) {
 // result returns what is to be kept. Only after close.
 func (c *recorder) result(extra map[string]bool) Result {
 	r := Result{Status: c.status, Header: keptFields(c.header, extra), Body: c.body, Omitted: c.omitted}
-	r.Trailer = trailerFields(c.header, c.w.Header())
+	r.Trailer = slices.DeleteFunc(trailerFields(c.header, c.w.Header()), func(f Field) bool { return forbidden(f.Name) })
 	if r.Omitted {
 		r.Body = nil
 	}
 	return r
 }
 
-// finish sends what is still held back. Only after close.
-func (c *recorder) finish(trailer []Field) {
+// finish sends what is still held back, and all trailers. Only after close.
+func (c *recorder) finish() {
 	if c.sent || c.hijacked {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	trailer := trailerFields(c.header, c.w.Header())
 	if len(trailer) > 0 {
 		c.header.declare(trailer)
 	}

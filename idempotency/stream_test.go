@@ -147,6 +147,47 @@ func trailers(t *testing.T, wire string) {
 	}
 }
 
+// What is not kept of the trailers still reaches the first client.
+func TestTrailersOfTheMoment(t *testing.T) { overWires(t, trailersOfTheMoment) }
+
+func trailersOfTheMoment(t *testing.T, wire string) {
+	for name, c := range map[string]struct {
+		work http.HandlerFunc
+		kept string
+	}{
+		"beside one that is kept": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "Checksum, Server-Timing")
+			io.WriteString(w, "body")
+			w.Header().Set("Checksum", "c")
+			w.Header().Set("Server-Timing", "db;dur=5")
+		}, "c"},
+		"alone": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "Server-Timing")
+			io.WriteString(w, "body")
+			w.Header().Set("Server-Timing", "db;dur=5")
+		}, ""},
+		"by prefix": {func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "body")
+			w.Header().Set(http.TrailerPrefix+"Server-Timing", "db;dur=5")
+		}, ""},
+	} {
+		for _, g := range []Guarantee{Hold, Tx} {
+			u := newUploads(t, wire, Config{Guarantee: g}, c.work)
+			for n, timing := range []string{"db;dur=5", ""} {
+				resp, err := u.wire.client.Do(u.wire.request(post("k", "x")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if got := resp.Trailer; err != nil || string(body) != "body" || got.Get("Checksum") != c.kept || got.Get("Server-Timing") != timing {
+					t.Errorf("%s, %v, answer %d: %q, trailer %v, %v", name, g, n, body, got, err)
+				}
+			}
+		}
+	}
+}
+
 func TestWritesAfterReturn(t *testing.T) {
 	var late http.ResponseWriter
 	r := newRig(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {

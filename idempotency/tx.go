@@ -54,7 +54,7 @@ func (t *txServe) respond() {
 		t.h.refuse(t.w, t.r, t.in.claim.ID, faultOf(t.fault))
 		return
 	}
-	t.rec.finish(t.rec.result(t.h.keep).Trailer)
+	t.rec.finish()
 }
 
 func (t *txServe) ask() (Answer, time.Time, error) {
