@@ -150,6 +150,12 @@ func (c Config) Validate() error {
 	if c.Methods != nil && (len(c.Methods) == 0 || slices.ContainsFunc(c.Methods, func(m string) bool { return m == "" || m != strings.ToUpper(m) })) {
 		all = append(all, fmt.Errorf("methods: %q leaves requests unprotected: names are in upper case, and there is one at least", c.Methods))
 	}
+	if c.Headers != nil && (len(c.Headers) == 0 || slices.ContainsFunc(c.Headers, unnamed)) {
+		all = append(all, fmt.Errorf("headers: %q leaves requests unprotected: no key comes in them", c.Headers))
+	}
+	if slices.Contains(canonicalNames(c.FingerprintHeaders), "Host") {
+		all = append(all, errors.New("fingerprint headers: net/http keeps Host apart from them: tell hosts apart by the scope"))
+	}
 	switch c.MismatchStatus {
 	case 0, http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:
 	default:
@@ -161,6 +167,11 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(all...)
+}
+
+// unnamed reports whether no header can have that name (RFC 9110, section 5.1).
+func unnamed(name string) bool {
+	return name == "" || strings.ContainsAny(name, " \t\"(),/:;<=>?@[\\]{}")
 }
 
 // terms returns what concerns the record and not HTTP.

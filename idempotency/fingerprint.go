@@ -89,10 +89,25 @@ func (f *fingerprinter) sum(r *http.Request, version byte, body []byte) (sum [32
 // was stripped of it on the way here tells routes apart that share a store.
 func pathOf(r *http.Request) string {
 	path := r.URL.EscapedPath()
-	if sent, _, _ := strings.Cut(r.RequestURI, "?"); strings.HasPrefix(sent, "/") && sent != path {
+	if sent := sentPath(r.RequestURI); sent != "" && sent != path {
 		return path + "\x00" + sent
 	}
 	return path
+}
+
+// sentPath returns the path of a request's target, which may be a whole URL (RFC 9112,
+// section 3.2.2).
+func sentPath(target string) string {
+	target, _, _ = strings.Cut(target, "?")
+	if strings.HasPrefix(target, "/") {
+		return target
+	}
+	_, rest, _ := strings.Cut(target, "://")
+	_, path, found := strings.Cut(rest, "/")
+	if !found {
+		return ""
+	}
+	return "/" + path
 }
 
 // Fingerprint returns a fingerprint of work that does not come by HTTP: of its parts

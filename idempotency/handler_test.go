@@ -208,6 +208,17 @@ func TestConstruction(t *testing.T) { // 18
 		"a negative lease":   func() (*Handler, error) { return New(Global, store, next, Config{Lease: -1}) },
 		"an odd status":      func() (*Handler, error) { return New(Global, store, next, Config{MismatchStatus: 200}) },
 		"a cookie to keep":   func() (*Handler, error) { return New(Global, store, next, Config{KeepHeaders: []string{"set-cookie"}}) },
+		"an age to keep":     func() (*Handler, error) { return New(Global, store, next, Config{KeepHeaders: []string{"age"}}) },
+		"no header at all":   func() (*Handler, error) { return New(Global, store, next, Config{Headers: []string{}, Optional: true}) },
+		"a header unnamed": func() (*Handler, error) {
+			return New(Global, store, next, Config{Headers: []string{""}, Optional: true})
+		},
+		"no such header": func() (*Handler, error) {
+			return New(Global, store, next, Config{Headers: []string{"Idempotency Key"}})
+		},
+		"the host": func() (*Handler, error) {
+			return New(Global, store, next, Config{FingerprintHeaders: []string{"Api-Version", "host"}})
+		},
 	} {
 		if h, err := make(); err == nil || h != nil {
 			t.Errorf("%s: %v, %v", name, h, err)

@@ -26,7 +26,7 @@ var kept = headerSet("Content-Type", "Content-Encoding", "Content-Language", "Co
 	"Content-Location", "Location", "ETag", "Last-Modified", "Link", "Vary", "Cache-Control")
 
 // never are not kept, whatever the configuration says.
-var never = headerSet("Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
+var never = headerSet("Age", "Alt-Svc", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
 	"Set-Cookie", "Set-Cookie2", "WWW-Authenticate", "Authorization", "Authentication-Info", "Date", "Server-Timing",
 	"Traceparent", "Tracestate", "X-Request-Id", "X-Correlation-Id", "Request-Id", "Retry-After",
 	HeaderKey, HeaderReplayed, HeaderStatus)
@@ -182,7 +182,8 @@ func sorted(fields []Field) []Field {
 	return fields
 }
 
-// put writes stored lines into h, in place of what is there.
+// put writes stored lines into h, in place of what is there. Those of one name are side by
+// side, unless somebody else than a recorder made the result.
 func put(h http.Header, fields []Field) {
 	values := make([]string, len(fields))
 	for i := 0; i < len(fields); {
@@ -190,7 +191,12 @@ func put(h http.Header, fields []Field) {
 		for ; j < len(fields) && fields[j].Name == fields[i].Name; j++ {
 			values[j] = fields[j].Value
 		}
-		h[fields[i].Name] = values[i:j:j]
+		name := fields[i].Name
+		if slices.ContainsFunc(fields[:i], func(f Field) bool { return f.Name == name }) {
+			h[name] = append(h[name], values[i:j]...)
+		} else {
+			h[name] = values[i:j:j]
+		}
 		i = j
 	}
 }

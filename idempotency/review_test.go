@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -309,6 +310,18 @@ func TestFindingWithoutAStatusIsReplayedAs200(t *testing.T) {
 	r.wantRuns(1)
 }
 
+// Whoever found out may list a header's lines apart from each other.
+func TestFindingWithLinesInAnyOrder(t *testing.T) {
+	r := newRig(t, Config{Recover: func(context.Context, Record) (Finding, error) {
+		return Finding{Done: true, Result: Result{Status: 201, Header: []Field{{"Link", "a"}, {"Location", "/1"}, {"Link", "b"}, {"Vary", "x"}, {"Link", "c"}}}}, nil
+	}}, func(http.ResponseWriter, *http.Request) { panic("lost") })
+	r.attempt(post("k", "x"))
+	w := r.send(post("k", "x"))
+	if got := w.Header(); !slices.Equal(got["Link"], []string{"a", "b", "c"}) || got.Get("Location") != "/1" || got.Get("Vary") != "x" {
+		t.Errorf("%d %v", w.Code, got)
+	}
+}
+
 // As in net/http, where it panics in the handler and not in a replay.
 func TestInvalidStatusIsNotStored(t *testing.T) {
 	for _, status := range []int{-1, 42, 99, 1000} {
@@ -390,7 +403,10 @@ func TestStrippedPathIsAnotherRequest(t *testing.T) {
 		path   string
 		status int
 		body   string
-	}{{"/charges/7", 200, "/charges"}, {"/refunds/7", 422, ""}, {"/charges/7", 200, "/charges"}} {
+	}{
+		{"/charges/7", 200, "/charges"}, {"/refunds/7", 422, ""}, {"/charges/7", 200, "/charges"},
+		{"http://h/charges/7", 200, "/charges"}, {"http://h/refunds/7", 422, ""}, {"http://h/refunds/7?a=/charges/7", 422, ""},
+	} {
 		r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader("x"))
 		r.Header.Set(HeaderKey, "k")
 		w := httptest.NewRecorder()
