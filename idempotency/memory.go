@@ -12,7 +12,7 @@ import (
 const (
 	memoryShards     = 16        // enough that locks are rarely contended
 	memoryRecords    = 1 << 18   // default bound on records: some 100 MB of small ones
-	memoryBytes      = 256 << 20 // default bound on kept bodies
+	memoryBytes      = 256 << 20 // default bound on kept bodies and headers
 	memorySweepEvery = 32        // claims of new keys between two looks at a shard
 	memorySweepLook  = 64        // records looked at: twice what was added, so that at most half of a busy store is expired
 )
@@ -36,8 +36,8 @@ type memoryShard struct {
 	_       [64]byte // a cache line of its own
 }
 
-// NewMemoryStore returns a store for so many records with so many bytes of bodies
-// together. Zero means 262,144 records and 256 MiB. A full store refuses new keys
+// NewMemoryStore returns a store for so many records with so many bytes of bodies and
+// headers together. Zero means 262,144 records and 256 MiB. A full store refuses new keys
 // with [ErrFull]; it never drops a record that has not expired.
 func NewMemoryStore(records int, bytes int64) *MemoryStore {
 	if records == 0 {
@@ -114,14 +114,21 @@ func (s *MemoryStore) drop(h *memoryShard, id ID, old *Record) {
 }
 
 func (r *Record) size() int64 {
-	n := len(r.Result.Body)
+	n := len(r.Result.Body) + sizeOf(r.Result.Header) + sizeOf(r.Result.Trailer)
 	for _, p := range r.Points {
 		n += len(p.Data)
 	}
 	return int64(n)
 }
 
-// Apply implements [Store]. It returns [ErrTooLarge] when the bodies together
+func sizeOf(fields []Field) (n int) {
+	for i := range fields {
+		n += len(fields[i].Name) + len(fields[i].Value)
+	}
+	return n
+}
+
+// Apply implements [Store]. It returns [ErrTooLarge] when bodies and headers together
 // would be more than the store keeps.
 func (s *MemoryStore) Apply(_ context.Context, ref Ref, c Change) error {
 	h, now := s.shard(ref.ID), s.now()

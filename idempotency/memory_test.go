@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,30 @@ func TestFullMemoryRefusesAndForgetsNothing(t *testing.T) {
 			t.Errorf("room for %d after 50 expired; %d records", made, s.Len())
 		}
 	})
+}
+
+// Headers are what a caller can make long too: a Location that repeats its query.
+func TestMemoryBoundsHeaders(t *testing.T) {
+	s := NewMemoryStore(0, 100)
+	line := func(size int) []Field { return []Field{{"N", strings.Repeat("x", size-1)}} }
+	for n, c := range []struct {
+		result Result
+		err    error
+	}{
+		{Result{Header: line(30), Trailer: line(30), Body: make([]byte, 30)}, nil},
+		{Result{Header: line(11)}, ErrTooLarge},
+		{Result{Trailer: line(11)}, ErrTooLarge},
+		{Result{Header: line(10)}, nil},
+		{Result{Status: 201, Omitted: true}, nil},
+	} {
+		a, err := s.Begin(t.Context(), claimOf(n, time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Apply(t.Context(), Ref{claimOf(n, 0).ID, a.Record.Token}, Change{Event: Complete, Result: c.result}); !errors.Is(err, c.err) {
+			t.Errorf("result %d: %v", n, err)
+		}
+	}
 }
 
 func TestMemoryBoundsBodies(t *testing.T) {
