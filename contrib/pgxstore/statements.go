@@ -53,9 +53,13 @@ const (
 
 	// insert and update store a record. Those moments whose bit is set in $17 count
 	// from the database's clock: see values.
-	insert = `INSERT INTO {table} (id, {columns}) SELECT {values} FROM (SELECT {now} AS n) AS clock`
-	update = `UPDATE {table} SET (id, {columns}) = (SELECT {values} FROM (SELECT {now} AS n) AS clock)
-		WHERE id = $1::bytea AND rev = $2::bigint AND token = $18::bigint RETURNING lease_until`
+	//
+	// insert and updateTx store it only in the transaction that began when it was claimed:
+	// if the work has ended that, and perhaps begun another, its effects may be undone.
+	insert   = `INSERT INTO {table} (id, {columns}) SELECT {values} FROM (SELECT {now} AS n) AS clock WHERE now() = $18::timestamptz`
+	updateTx = update + ` AND now() = $19::timestamptz`
+	update   = `UPDATE {table} SET (id, {columns}) = (SELECT {values} FROM (SELECT {now} AS n) AS clock)
+		WHERE id = $1::bytea AND rev = $2::bigint AND token = $18::bigint`
 	stored = `$1::bytea, $2::bigint + 1, $3::integer, $4::integer, $5::integer, $6::bigint, $7::integer, $8::bytea, $9::bytea,
 		$10::bigint + clock.n * ($17::integer & 1), $11::bigint, $12::bigint + clock.n * (($17::integer >> 1) & 1),
 		$13::bigint + clock.n * (($17::integer >> 2) & 1), $14::bigint, $15::bigint + clock.n * (($17::integer >> 3) & 1), $16::bytea`
@@ -67,7 +71,7 @@ const (
 	due = `SELECT id, {now}, rev, version, state, guarantee, token, attempt, fingerprint, owner, lease_until, created, finished, expires, retention, due,
 		CASE WHEN state = 1 THEN payload END FROM {table} WHERE due <= {now} AND version <= $1::integer ORDER BY due, id LIMIT $2::integer`
 
-	tryLock = `SELECT pg_try_advisory_xact_lock($1::bigint)`
+	tryLock = `SELECT pg_try_advisory_xact_lock($1::bigint), now()`
 
 	settings = `SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),
 		(SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass('{table}'))`
@@ -75,7 +79,7 @@ const (
 
 // statements are written out for one table.
 type statements struct {
-	schema, index, claim, load, insert, update, remove, due, settings string
+	schema, index, claim, load, insert, updateTx, update, remove, due, settings string
 }
 
 func write(table string) (statements, error) {
@@ -85,6 +89,6 @@ func write(table string) (statements, error) {
 	name := strings.ReplaceAll(table, ".", "_") + "_due"
 	fill := strings.NewReplacer("{table}", table, "{index}", name, "{columns}", columns, "{now}", now, "{values}", stored).Replace
 	return statements{
-		fill(schema), fill(index), fill(claim), fill(load), fill(insert), fill(update), fill(remove), fill(due), fill(settings),
+		fill(schema), fill(index), fill(claim), fill(load), fill(insert), fill(updateTx), fill(update + " RETURNING lease_until"), fill(remove), fill(due), fill(settings),
 	}, nil
 }

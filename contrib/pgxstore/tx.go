@@ -17,8 +17,9 @@ import (
 // [Store.CompleteTx].
 type Entry struct {
 	idempotency.Answer
-	id  idempotency.ID
-	old row
+	id    idempotency.ID
+	old   row
+	begun time.Time // when the transaction began, by which it is known again
 }
 
 type workKey struct{}
@@ -40,8 +41,12 @@ var (
 	// transaction must be rolled back; the next claim gets the other's result.
 	ErrConflict = errors.New("pgxstore: another transaction finished the key first")
 
-	// ErrNotYours says that work tried to end the transaction that it was given.
+	// ErrNotYours says that work tried to end the transaction that it was given. Where it
+	// did, by COMMIT or ROLLBACK in a text or past the transaction on its connection,
+	// nothing is recorded, and the error is an idempotency.ErrCommitUnknown too.
 	ErrNotYours = errors.New("pgxstore: the store ends this transaction, according to how its work ends")
+
+	errEnded = fmt.Errorf("%w: the work did, and %w", ErrNotYours, idempotency.ErrCommitUnknown)
 
 	errNoRetention = errors.New("pgxstore: a claim without a retention would be forgotten as soon as it is done")
 
@@ -72,7 +77,7 @@ func (s *Store) enter(ctx context.Context, b *pgx.Batch, send func(context.Conte
 		return e, nil, errNoRetention
 	}
 	got := false
-	b.Queue(tryLock, lockOf(c.ID)).QueryRow(func(r pgx.Row) error { return r.Scan(&got) })
+	b.Queue(tryLock, lockOf(c.ID)).QueryRow(func(r pgx.Row) error { return r.Scan(&got, &e.begun) })
 	b.Queue(s.sql.load, c.ID[:]).QueryRow(func(r pgx.Row) error { return e.old.scan(r) })
 	e.old.sent = time.Now()
 	results := send(ctx, b)
@@ -98,10 +103,11 @@ func (s *Store) completion(e Entry, res idempotency.Result) (text string, args [
 		return "", nil, err
 	}
 	args, err = values(e.id, e.old, done, at)
+	args = append(args, e.begun)
 	if e.old.rev == 0 {
 		return s.sql.insert, args, err
 	}
-	return s.sql.update, args, err
+	return s.sql.updateTx, args, err
 }
 
 // CompleteTx stores the result in the transaction in which the key was claimed. It
@@ -166,6 +172,9 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	w := &workTx{Tx: tx}
 	res, verdict, err := w.run(ctx, run, e.Record)
+	if tx.Conn().PgConn().TxStatus() == idle {
+		return idempotency.Answer{}, errors.Join(errEnded, err)
+	}
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
@@ -231,8 +240,11 @@ func (s *Store) commit(ctx context.Context, tx pgx.Tx, e Entry, res idempotency.
 	}
 	b := new(pgx.Batch)
 	stored := false
-	b.Queue(text, args...).Exec(func(pgconn.CommandTag) error {
+	b.Queue(text, args...).Exec(func(tag pgconn.CommandTag) error {
 		stored = true
+		if tag.RowsAffected() == 0 {
+			return errEnded
+		}
 		return nil
 	})
 	var end pgconn.CommandTag
@@ -252,7 +264,7 @@ func (s *Store) commit(ctx context.Context, tx pgx.Tx, e Entry, res idempotency.
 
 // outcome says what became of a COMMIT.
 func outcome(err error) error {
-	if err == nil || answered(err) {
+	if err == nil || answered(err) || errors.Is(err, errEnded) {
 		return wrap("commit", err)
 	}
 	return fmt.Errorf("pgxstore: commit: %w: %w", idempotency.ErrCommitUnknown, err)

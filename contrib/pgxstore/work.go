@@ -20,6 +20,17 @@ type workTx struct {
 	over   bool
 }
 
+// Failed tells the store of an error that the work of ctx met where the store can't hear
+// it: on the connection itself (tx.Conn()), or with large objects. If the database asked
+// for the transaction again by it (serialization failure, deadlock), what work makes of it
+// is dropped and work runs anew, up to three times together. Other errors change nothing,
+// and the methods of the transaction need no such help.
+func Failed(ctx context.Context, err error) {
+	if w, _ := ctx.Value(workKey{}).(*workTx); w != nil {
+		w.note(err)
+	}
+}
+
 // ended refuses everything.
 var ended = func() pgx.Tx {
 	b := new(pgx.Batch)
