@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +64,38 @@ func TestWorkWhoseTransactionHasEnded(t *testing.T) {
 			}
 			s.wantEffects(1)
 		})
+	}
+}
+
+// PostgreSQL does as the text says. What it rolled back is not recorded as done.
+func TestWorkThatEndsItsTransactionOnPostgres(t *testing.T) {
+	db, store := openPostgres(t, testservers.Postgres(t))
+	s := newShop(t, db, store)
+	for _, end := range []string{"ROLLBACK", "ROLLBACK AND CHAIN", "COMMIT", "COMMIT AND CHAIN"} {
+		for _, before := range []string{"no record", "an expired record"} {
+			s.exec("DELETE FROM records")
+			s.work = status(201)
+			if before != "no record" {
+				s.post("k", "x")
+				s.exec("UPDATE records SET expires = 1")
+			}
+			s.exec("DELETE FROM effects")
+			s.runs = 0
+			s.work = func(w http.ResponseWriter, r *http.Request) {
+				sqlstore.From(r.Context()).ExecContext(r.Context(), end)
+				status(201)(w, r)
+			}
+			if w := s.post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), string(idempotency.OutcomeIsUnknown)) || s.runs != 1 {
+				t.Errorf("%s, %s: %d %s after %d runs", end, before, w.Code, w.Body, s.runs)
+			}
+			if strings.HasPrefix(end, "ROLLBACK") {
+				s.wantEffects(0)
+			}
+			s.work = status(201)
+			if w := s.post("k", "x"); w.Code != 201 || w.Header().Get("Idempotent-Replayed") != "" {
+				t.Errorf("%s, %s: then %d %s", end, before, w.Code, w.Body)
+			}
+		}
 	}
 }
 

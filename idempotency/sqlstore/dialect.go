@@ -14,6 +14,7 @@ type Dialect struct {
 	name   string
 	blob   string // the type of bytes
 	now    string // the clock: nanoseconds since 1970
+	begun  string // by which a transaction is known again: when it began
 	lock   string // first statement of a transaction; ? is the key, where there is one
 	tryKey bool   // lock returns whether it got the key; otherwise it waits for the database
 	number bool   // placeholders are $1, $2, …
@@ -28,8 +29,9 @@ var (
 	// pooler and costs a needless 409 if two keys' hashes collide.
 	Postgres = Dialect{
 		name: "postgres", blob: "bytea", number: true, tryKey: true,
-		now:  "(floor(extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000)",
-		lock: "SELECT pg_try_advisory_xact_lock(?)", check: checkPostgres,
+		now:   "(floor(extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000)",
+		begun: "(extract(epoch from now()) * 1000000)::bigint",
+		lock:  "SELECT pg_try_advisory_xact_lock(?), {begun}", check: checkPostgres,
 	}
 
 	// SQLite is SQLite 3.42 and later. Open it with WAL, synchronous=FULL and a busy
@@ -39,8 +41,9 @@ var (
 	// [Dialect.WithGuard], which contrib/sqlitestore has.
 	SQLite = Dialect{
 		name: "sqlite", blob: "blob", group: true, check: checkSQLite,
-		now:  "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000000)",
-		lock: "UPDATE {table} SET rev = rev WHERE id = x''",
+		now:   "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000000)",
+		begun: "0", // the guard refuses to end a transaction
+		lock:  "UPDATE {table} SET rev = rev WHERE id = x''",
 	}
 )
 
@@ -91,6 +94,7 @@ const (
 		ON CONFLICT (id) DO NOTHING RETURNING created`
 	selectOne = `SELECT {now}, ` + columns + ` FROM {table} WHERE id = ?`
 	selectNow = `SELECT {now}`
+	selectTx  = `SELECT {now}, {begun}`
 	insertOne = `INSERT INTO {table} (id, ` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	updateOne = `UPDATE {table} SET rev = ?, version = ?, state = ?, guarantee = ?, token = ?, attempt = ?, fingerprint = ?, owner = ?,
 		lease_until = ?, created = ?, finished = ?, expires = ?, retention = ?, due = ?, payload = ? WHERE id = ? AND rev = ? AND token = ?`
@@ -100,7 +104,7 @@ const (
 
 // A prepared Dialect has its statements written out for one table.
 type statements struct {
-	schema, index, insertNew, selectOne, selectNow, insertOne, updateOne, deleteOne, selectDue, lock string
+	schema, index, insertNew, selectOne, selectNow, selectTx, insertOne, updateOne, deleteOne, selectDue, lock string
 }
 
 func (d Dialect) statements(table string) (statements, error) {
@@ -108,10 +112,10 @@ func (d Dialect) statements(table string) (statements, error) {
 		return statements{}, fmt.Errorf("sqlstore: no dialect, or %q is no table name", table)
 	}
 	name := strings.ReplaceAll(table, ".", "_") + "_due"
-	fill := strings.NewReplacer("{table}", table, "{index}", name, "{blob}", d.blob, "{now}", d.now)
+	fill := strings.NewReplacer("{table}", table, "{index}", name, "{blob}", d.blob, "{now}", d.now, "{begun}", d.begun)
 	write := func(text string) string { return d.bind(fill.Replace(text)) }
 	return statements{
-		write(schema), write(index), write(insertNew), write(selectOne), write(selectNow), write(insertOne),
+		write(schema), write(index), write(insertNew), write(selectOne), write(selectNow), write(selectTx), write(insertOne),
 		write(updateOne), write(deleteOne), write(selectDue), write(d.lock),
 	}, nil
 }

@@ -16,8 +16,9 @@ import (
 // [Store.CompleteTx].
 type Entry struct {
 	idempotency.Answer
-	id  idempotency.ID
-	old row
+	id    idempotency.ID
+	old   row
+	begun int64 // by which the transaction is known again
 }
 
 type workKey struct{}
@@ -54,6 +55,9 @@ func Failed(ctx context.Context, err error) {
 // transaction must be rolled back; the next claim gets the other's result.
 var ErrConflict = errors.New("sqlstore: another transaction finished the key first")
 
+// errEnded says that the transaction is not the one in which the key was claimed.
+var errEnded = fmt.Errorf("sqlstore: the work ended the transaction that it was given, and %w", idempotency.ErrCommitUnknown)
+
 var errNoRetention = errors.New("sqlstore: a claim without a retention would be forgotten as soon as it is done")
 
 // BeginTx claims a key as the first statement of a transaction of one's own.
@@ -63,7 +67,7 @@ func (s *Store) BeginTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim) (E
 	if c.Retention <= 0 {
 		return Entry{}, errNoRetention
 	}
-	got, err := s.lock(ctx, tx, c.ID)
+	got, begun, err := s.lock(ctx, tx, c.ID)
 	if err != nil {
 		return Entry{}, wrap("lock", err)
 	}
@@ -76,24 +80,27 @@ func (s *Store) BeginTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim) (E
 	}
 	c.Recover = false // what was lost outside of transactions is found out there
 	a, _ := old.record.Begin(c, old.now)
-	return Entry{a, c.ID, old}, nil
+	return Entry{a, c.ID, old, begun}, nil
 }
 
-func (s *Store) lock(ctx context.Context, tx *sql.Tx, id idempotency.ID) (got bool, err error) {
+func (s *Store) lock(ctx context.Context, tx *sql.Tx, id idempotency.ID) (got bool, begun int64, err error) {
 	if !s.dialect.tryKey {
 		_, err = tx.ExecContext(ctx, s.sql.lock)
-		return err == nil, err
+		return err == nil, 0, err
 	}
-	err = tx.QueryRowContext(ctx, s.sql.lock, int64(binary.BigEndian.Uint64(id[:]))).Scan(&got)
-	return got, err
+	err = tx.QueryRowContext(ctx, s.sql.lock, int64(binary.BigEndian.Uint64(id[:]))).Scan(&got, &begun)
+	return got, begun, err
 }
 
 // CompleteTx stores the result in the transaction in which the key was claimed. It
 // returns ErrConflict when another's result is there.
 func (s *Store) CompleteTx(ctx context.Context, tx *sql.Tx, e Entry, res idempotency.Result) error {
-	now := e.old
-	if err := tx.QueryRowContext(ctx, s.sql.selectNow).Scan(&now.now); err != nil {
+	now, begun := e.old, int64(0)
+	if err := tx.QueryRowContext(ctx, s.sql.selectTx).Scan(&now.now, &begun); err != nil {
 		return wrap("complete", err)
+	}
+	if begun != e.begun {
+		return errEnded
 	}
 	ref := idempotency.Ref{ID: e.id, Token: e.Record.Token}
 	done, _, err := e.Record.Apply(ref, idempotency.Change{Event: idempotency.Complete, Result: res}, now.now)
@@ -124,10 +131,11 @@ func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.C
 
 // Tx implements [idempotency.TxStore].
 //
-// Work that commits its transaction itself gets nothing but an error where the driver
-// can refuse that (see [Dialect.WithGuard]). database/sql has no means to refuse it on
-// PostgreSQL: there the effects are committed without the record, the caller gets an
-// error, and the next claim of the key runs the work again. contrib/pgxstore refuses it.
+// Work that ends its transaction itself gets nothing but an error where the driver can
+// refuse that (see [Dialect.WithGuard]). database/sql has no means to refuse it on
+// PostgreSQL: after a COMMIT the effects are there without the record, the caller gets an
+// error, and the next claim of the key runs the work again. contrib/pgxstore refuses it,
+// but for texts.
 func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
 	if s.group != nil {
 		leave, err := s.group.enter(ctx)
