@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -109,6 +110,29 @@ func TestRunForPeople(t *testing.T) {
 	}
 	if strings.Contains(got, "\x1b") {
 		t.Error("a pipe got terminal codes")
+	}
+}
+
+// Calls that did not come home in time come home while the report is made.
+func TestCallsMayComeHomeLate(t *testing.T) {
+	t.Parallel()
+	st, err := raise(t.TempDir(), Settings{Seconds: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var late sync.WaitGroup
+	for _, sd := range st.sides {
+		late.Go(func() {
+			for range 100 { // not told when the report is done: that would order the two
+				sd.settle(record{order: st.orders[0], took: time.Minute})
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	report, err := st.strike(t.Context())
+	late.Wait()
+	if err != nil || len(report.lines) != len(st.sides) {
+		t.Errorf("%+v, %v", report, err)
 	}
 }
 

@@ -34,9 +34,7 @@ func (st *stage) samples() []sample {
 func (sd *side) sample(now time.Duration) sample {
 	s := sample{name: sd.client.name, open: int(sd.open.Load())}
 	s.requests, s.doubles = sd.provider.sofar()
-	sd.mu.Lock()
-	s.line = sd.line.judged(now)
-	sd.mu.Unlock()
+	s.line = sd.judged(now)
 	for _, c := range s.line.cells {
 		s.arrived, s.judged, s.good = s.arrived+c.arrived, s.judged+c.settled, s.good+c.good
 	}

@@ -190,6 +190,13 @@ func (sd *side) settled() []record {
 	return append([]record(nil), sd.records...)
 }
 
+// judged returns the timeline as it stands at now.
+func (sd *side) judged(now time.Duration) timeline {
+	sd.mu.Lock()
+	defer sd.mu.Unlock()
+	return sd.line.judged(now)
+}
+
 // closeAll ends clients and providers.
 func (st *stage) closeAll() error {
 	var err error
@@ -213,7 +220,7 @@ func (st *stage) strike(ctx context.Context) (*Report, error) {
 		}
 		seen := evidence{records: sd.settled(), arrivals: sd.provider.seen(), charges: charges, until: min(st.cut, st.plan.Busy())}
 		report.Clients = append(report.Clients, seen.measure(sd.client, st.plan))
-		report.lines = append(report.lines, sd.line.judged(st.cut))
+		report.lines = append(report.lines, sd.judged(st.cut))
 	}
 	return report, nil
 }
