@@ -138,9 +138,8 @@ const defaultDocs = "https://github.com/gabion-go/gabion/blob/main/docs/idempote
 // Validate returns everything that is wrong with the configuration.
 func (c Config) Validate() error {
 	all := []error{c.terms().Validate()}
-	if c.MaxRequestBody < 0 || c.MaxStreamedBody < 0 || c.MaxResponseBody < 0 {
-		all = append(all, errors.New("a bound is negative"))
-	}
+	all = append(all, negative("max request body", c.MaxRequestBody), negative("max streamed body", c.MaxStreamedBody),
+		negative("max response body", int64(c.MaxResponseBody)))
 	if most := c.resolved().MaxRequestBody; c.MaxStreamedBody > 0 && c.MaxStreamedBody < most {
 		all = append(all, fmt.Errorf("max streamed body: %d is less than what is read before the claim, %d", c.MaxStreamedBody, most))
 	}
@@ -172,6 +171,13 @@ func (c Config) Validate() error {
 // unnamed reports whether no header can have that name (RFC 9110, section 5.1).
 func unnamed(name string) bool {
 	return name == "" || strings.ContainsAny(name, " \t\"(),/:;<=>?@[\\]{}")
+}
+
+func negative(name string, bound int64) error {
+	if bound < 0 {
+		return fmt.Errorf("%s: %d is negative", name, bound)
+	}
+	return nil
 }
 
 // terms returns what concerns the record and not HTTP.

@@ -229,6 +229,16 @@ func TestConstruction(t *testing.T) { // 18
 	r.wantProblem(r.send(post("k", "x")), 500, NoScope)
 }
 
+func TestNegativeBoundsAreNamed(t *testing.T) {
+	err := Config{MaxRequestBody: -1, MaxStreamedBody: -2, MaxResponseBody: -3, Waiters: -4, WaitersPerKey: -5}.Validate()
+	for _, want := range []string{"max request body: -1 is negative", "max streamed body: -2 is negative",
+		"max response body: -3 is negative", "waiters: -4 is negative", "waiters per key: -5 is negative"} {
+		if err == nil || !strings.Contains(err.Error(), want+"\n") && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
 func TestRevokedCallerGetsNoReplay(t *testing.T) { // 19: the order of layers
 	r := newRig(t, Config{}, answer(200, "secret"))
 	allowed := true

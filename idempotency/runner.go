@@ -44,9 +44,7 @@ func (c RunnerConfig) Validate() error {
 			all = append(all, fmt.Errorf("%s: %v is negative", d.name, d.Duration))
 		}
 	}
-	if c.Waiters < 0 || c.WaitersPerKey < 0 {
-		all = append(all, errors.New("a bound of waiters is negative"))
-	}
+	all = append(all, negative("waiters per key", int64(c.WaitersPerKey)), negative("waiters", int64(c.Waiters)))
 	if c.Guarantee > Tx {
 		all = append(all, fmt.Errorf("guarantee: there is no %d", c.Guarantee))
 	}
