@@ -37,6 +37,10 @@ var answers = map[gabion.Reason]int{
 // without it and 3 with it. The body is the reason's name alone, since errors tell
 // of internals. Any other error is a plain 500.
 //
+// The statuses are in docs/http.md. A permanent failure of the dependency is a 502:
+// a "no" that is meant for this service's caller, such as a declined card, the handler
+// should answer by itself.
+//
 // Like [http.Error] it does not end the request: the handler should return.
 func Error(w http.ResponseWriter, err error) {
 	var e *gabion.Error

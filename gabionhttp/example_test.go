@@ -46,6 +46,41 @@ func ExampleDeadline() {
 	// saved 1
 }
 
+// Within an idempotency.Handler work goes on when its client goes, so the context has no
+// deadline of the client's. Work that should stop with its client's time reads the header.
+func ExampleTimeLeft() {
+	charge := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		_, inherited := ctx.Deadline()
+		if left, ok, _ := gabionhttp.TimeLeft(r.Header); ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, left)
+			defer cancel()
+		}
+		_, bounded := ctx.Deadline()
+		fmt.Println("inherited:", inherited, "bounded:", bounded)
+	})
+	keys, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), charge, idempotency.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := &gabionhttp.Deadline{Next: keys} // outside: what is doomed claims no key
+
+	for _, left := range []string{"0", "500"} {
+		r := httptest.NewRequest("POST", "/charges", strings.NewReader("12 EUR"))
+		r.Header.Set(gabionhttp.HeaderKey, "order-7")
+		r.Header.Set(gabionhttp.HeaderDeadline, left)
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// 504
+	// inherited: false bounded: true
+	// 200
+}
+
 func ExampleNextHop() {
 	outgoing := http.Header{}
 	left := gabionhttp.NextHop(time.Second, 300*time.Millisecond, 100*time.Millisecond)

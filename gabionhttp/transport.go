@@ -45,8 +45,9 @@ type Transport struct {
 	// Base sends the requests. Nil means http.DefaultTransport.
 	Base http.RoundTripper
 
-	// Partition names whose breaker a request concerns. Nil means the URL's host,
-	// so that two hosts behind one Transport never share a breaker.
+	// Partition names whose breaker a request concerns. Nil means the URL's host, with
+	// its port if the URL names one, so that two hosts behind one Transport never share
+	// a breaker. [gabion.Dependency.Breaker] wants the same name.
 	Partition func(*http.Request) string
 
 	// Operation names what a request does, for events; a route template, not a

@@ -85,6 +85,46 @@ func Example_streamedBody() {
 	// 1 stored
 }
 
+// A handler that calls others gives each call a key derived from its request's. A run
+// that repeats a lost one asks with the same, and finds what that did.
+func ExampleDeriveKey() {
+	ledger := map[string]bool{} // of a payment provider, which honours keys
+	lost := true
+	charge := func(key string) error {
+		ledger[key] = true
+		if lost {
+			lost = false
+			return io.ErrUnexpectedEOF // charged, but the answer is lost
+		}
+		return nil
+	}
+	order := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := charge(idempotency.DeriveKey(r.Context(), "charge")); err != nil {
+			http.Error(w, "try again", http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	h, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), order, idempotency.Config{Guarantee: idempotency.Reexecute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 3 {
+		r := httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("a book"))
+		r.Header.Set("Idempotency-Key", "order-77")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		fmt.Println(w.Code, "replayed:", w.Header().Get("Idempotent-Replayed") == "true")
+	}
+	fmt.Println(len(ledger), "charge")
+	// Output:
+	// 503 replayed: false
+	// 201 replayed: false
+	// 201 replayed: true
+	// 1 charge
+}
+
 // A store asks the record what becomes of a claim, with its own clock's time.
 func ExampleRecord_Begin() {
 	claim := idempotency.Claim{ID: idempotency.IDOf("acme", "order-77"), Owner: [16]byte{1}, Lease: 30, Retention: 1000}

@@ -13,8 +13,17 @@ import (
 // A Handler makes another handler idempotent: see the package comment. It belongs
 // inside authentication, so that a caller whose access was taken away gets no
 // stored answers, and outside the limits of the route, whose refusals call
-// [NoEffect]. Make one with [New], in tests with testing/synctest inside the bubble:
-// it keeps timers. Safe for concurrent use.
+// [NoEffect].
+//
+// The context that the handler sees has the request's values, but neither its end nor
+// its deadline: work goes on when its client goes, for half of it would help nobody. It
+// ends when the lease is lost, after MaxExecution, and when the handler returns. So
+// gabionhttp.Deadline belongs outside, where it refuses before a key is claimed; under
+// [Hold] a refusal from inside would be kept as the answer. Work that should stop with
+// its caller's time reads gabionhttp.TimeLeft.
+//
+// Make one with [New], in tests with testing/synctest inside the bubble: it keeps
+// timers. Safe for concurrent use.
 type Handler struct {
 	core
 	config Config
