@@ -13,6 +13,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -150,6 +151,38 @@ func ExampleNewRegistry() {
 	// Output:
 	// [bank stock] 10
 	// bnak: unknown_dependency: known are bank, stock
+}
+
+// A service reads its file when it starts, and again when it is told to. A file with
+// mistakes changes nothing.
+func ExampleRegistry_Reload() {
+	read := func(text string) (*config.File, error) { // config.Load, where there is a file
+		return config.Parse("gabion.yaml", []byte("version: 1\ndependencies:\n"+text))
+	}
+	file, err := read("  stock: {timeout: {call: 2s}}")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	deps, err := gabion.NewRegistry(file.Policies)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stock, _ := deps.Get("stock") // ask once, and keep it
+
+	for _, text := range []string{"  stock: {timeout: {call: 5s}}", "  stock: {timeout: {call: 5}}"} {
+		file, err := read(text)
+		if err == nil {
+			err = deps.Reload(file.Policies)
+		}
+		fmt.Println(stock.Policy().Timeout.Call, err)
+	}
+	// Output:
+	// 5s <nil>
+	// 5s gabion.yaml:3:27: stock: timeout.call: "5" has no unit
+	//   |   stock: {timeout: {call: 5}}
+	//   |                           ^ write 5ms or 5s
 }
 
 // A fallback names the reasons that it answers, and never answers while the effect

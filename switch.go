@@ -17,8 +17,9 @@ type Breaker struct {
 }
 
 // Breaker returns the breaker of that partition, or with "" of the calls that name
-// none. It reports false if there is none: the policy has no breaker, or the
-// partition was never called or is forgotten.
+// none; calls through package gabionhttp name their host. To move one is to move no
+// other. It reports false if there is none: the policy has no breaker, or the partition
+// was never called or is forgotten. [Dependency.Stats] has the names.
 func (d *Dependency) Breaker(partition string) (Breaker, bool) {
 	b := d.state.Breaker(partition)
 	return Breaker{d, b}, b != nil

@@ -12,8 +12,9 @@ import (
 
 // Observer logs events with the context of the call, so that a handler may add a
 // trace. The zero Observer logs to slog.Default what an operator wants to know:
-// what happened to a dependency, and calls that failed. It is safe for concurrent
-// use if its Logger is.
+// what happened to a dependency, and calls that failed. Events have reasons and not
+// errors, which may tell secrets: those are the caller's to log. It is safe for
+// concurrent use if its Logger is.
 type Observer struct {
 	// Logger is where to. Nil means slog.Default.
 	Logger *slog.Logger

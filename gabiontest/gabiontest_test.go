@@ -17,6 +17,19 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
+// What the package's comment shows.
+func TestLostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := new(gabiontest.Recorder)
+		bank := gabion.New("bank", policy.Policy{}, gabion.WithObserver(seen))
+		script := gabiontest.NewScript(gabiontest.Step{Hang: true}, gabiontest.Step{})
+		err := bank.Run(t.Context(), script.Run, gabion.WithKey("order-7"))
+		gabiontest.WantReason(t, err, policy.None)
+		seen.WantAttempts(t, 2)
+		gabiontest.NothingHeld(t, bank)
+	})
+}
+
 var errDown = classify.Transient(errors.New("down"))
 
 // judged is a testing.TB that keeps what it is told, to see assertions fail.

@@ -3,7 +3,22 @@
 //
 // Use it inside testing/synctest: then waits take no time, and a test that says
 // "the second retry comes after at most 200 ms" is exact. Make the dependency
-// inside the bubble.
+// inside the bubble:
+//
+//	func TestLostAnswer(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			seen := new(gabiontest.Recorder)
+//			bank := gabion.New("bank", policy.Policy{}, gabion.WithObserver(seen))
+//			script := gabiontest.NewScript(gabiontest.Step{Hang: true}, gabiontest.Step{})
+//			err := bank.Run(t.Context(), script.Run, gabion.WithKey("order-7"))
+//			gabiontest.WantReason(t, err, policy.None)
+//			seen.WantAttempts(t, 2)
+//			gabiontest.NothingHeld(t, bank)
+//		})
+//	}
+//
+// For HTTP give gabionhttp.Transport a Base of your own: what is not local to the
+// bubble, as a socket is, keeps its clock from moving.
 package gabiontest
 
 import (

@@ -7,5 +7,5 @@
 //
 // [RunTx] is for stores that commit effects as well.
 //
-// Letters and numbers in the tests' names are those of docs/idempotency.md.
+// Letters and numbers in the tests' names only tell the cases apart.
 package idempotencytest

@@ -6,7 +6,7 @@
 // to is a [Report]: numbers with intervals, assertions with verdicts, pictures.
 //
 //	s, err := lab.Load("error-storm")
-//	report, err := s.Run(ctx, lab.Options{Config: file})
+//	report, err := s.Run(ctx, lab.Options{Config: file, As: map[string]string{"db": "payments"}})
 //	report.Terminal(os.Stdout, 80, false)
 //
 // The same scenario, policies and seed give the same report, byte by byte, on every

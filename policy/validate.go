@@ -59,7 +59,7 @@ func (fs Findings) Error() string {
 // Validate reports everything about p that is impossible: values out of bounds,
 // [Off] where nothing can be switched off, and fields that contradict each
 // other. The error is of type [Findings]; nil means that the policy can be used.
-// What is merely unwise is the linter's to say.
+// What is merely unwise is none of its business.
 //
 // p needs not be resolved. Fields are judged together by what they resolve to,
 // so a default can contradict what is written; the finding then says that it is

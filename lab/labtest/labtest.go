@@ -1,6 +1,10 @@
 // Package labtest asserts in a go test how a policy does in an outage.
 //
-//	storm := labtest.Run(t, labtest.Case{Scenario: "error-storm", Config: "gabion.yaml"})
+//	storm := labtest.Run(t, labtest.Case{
+//		Scenario: "error-storm",
+//		Config:   "gabion.yaml",
+//		As:       map[string]string{"db": "payments"}, // the scenario calls a db, the file has payments
+//	})
 //	storm.Amplification(t, 1.2)
 //	storm.Recovery(t, 30*time.Second)
 //
