@@ -140,7 +140,7 @@ func (c *Call) rate(now clock.Instant, s *Step) (held bool) {
 		c.refuse(now, s, BreakerOpen, after)
 		return true
 	}
-	longest := c.deadline.Sub(now)
+	longest := c.deadline.Sub(now.Add(c.margin(now))) // a turn that is due now needs none
 	if most := c.rules.Policy.RateLimit.MaxWait; most != 0 {
 		longest = min(longest, on(most))
 	}
