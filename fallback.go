@@ -92,10 +92,13 @@ func (d *Dependency) exercise(share float64, key string) bool {
 // can't be meant goes to nobody.
 func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (string, error) {
 	var c callOptions
-	if c.collect(opts); c.key != "" {
-		return c.key, c.checkKey(d)
+	if c.collect(opts); c.key == "" {
+		return Key(ctx), nil
 	}
-	return Key(ctx), nil
+	if err := c.checkKey(d); err != nil {
+		return "", d.turnAway(ctx, c.operation, err)
+	}
+	return c.key, nil
 }
 
 func (d *Dependency) fellBack(ctx context.Context, why Reason) {

@@ -216,6 +216,39 @@ func TestKeysAreUUIDsOfVersion7(t *testing.T) {
 	})
 }
 
+// J1: what is refused for its key is in the stream of events like every refusal, or
+// nobody who watches a dependency learns that its callers get nothing.
+func TestRefusalsForAKeyAreEvents(t *testing.T) {
+	old := []gabion.CallOption{gabion.WithKey("k"), gabion.WithKeyRetention(time.Hour), gabion.WithKeyMadeAt(time.Now().Add(-time.Hour))}
+	cases := map[string]struct {
+		mode   policy.KeyMode
+		opts   []gabion.CallOption
+		reason gabion.Reason
+	}{
+		"missing":   {policy.KeyRequired, nil, gabion.KeyMissing},
+		"too old":   {policy.KeyDeclared, old, gabion.OutcomeUnknown},
+		"malformed": {policy.KeyDeclared, []gabion.CallOption{gabion.WithKey("a key")}, gabion.Invalid},
+	}
+	for name, c := range cases {
+		for verb, call := range verbs {
+			for _, hedges := range []int{0, 1} {
+				d, rec := watched(policy.Policy{Key: c.mode, Hedge: policy.Hedge{Max: hedges, Delay: time.Second}})
+				err := call(t.Context(), d, works, append(c.opts, gabion.WithOperation("charge"))...)
+				wantReason(t, err, c.reason)
+				want := []string{"attempt_refused " + c.reason.String(), "returned after 0 " + c.reason.String()}
+				if got := rec.Decisions(); !slices.Equal(got, want) {
+					t.Errorf("%s, %s: %q, want %q", name, verb, got, want)
+				}
+				for _, e := range rec.Events() {
+					if e.Operation != "charge" || e.Call == 0 || e.Dependency != "db" || e.Kind == policy.Returned && e.Effect != gabion.EffectOf(err) {
+						t.Errorf("%s, %s: %+v", name, verb, e)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Every option of a call, one by one.
 func TestOptionsOfACall(t *testing.T) {
 	hedging := policy.Policy{Hedge: policy.Hedge{Max: 1, Delay: time.Millisecond}, Retry: policy.Retry{Attempts: 1, Budget: free}}

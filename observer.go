@@ -86,6 +86,17 @@ func (d *Dependency) publish(ctx context.Context, e Event) {
 	d.observer.Observe(ctx, e)
 }
 
+// turnAway tells the observer of a call that ended with err before it began.
+func (d *Dependency) turnAway(ctx context.Context, operation string, err error) error {
+	if d.observer == nil {
+		return err
+	}
+	now, id, why := d.now(), d.calls.Add(1), ReasonOf(err)
+	d.publish(ctx, Event{Kind: policy.AttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: operation, Call: id})
+	d.publish(ctx, Event{Kind: policy.Returned, At: now, Reason: why, Effect: EffectOf(err), Operation: operation, Call: id})
+	return err
+}
+
 // survive ends an observer's panic. It is reported once: a log that grows with
 // every event would be one more outage.
 func (d *Dependency) survive(ctx context.Context) {

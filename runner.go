@@ -36,7 +36,10 @@ func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) 
 	if deadline, ok := ctx.Deadline(); ok {
 		r.o.Deadline = nonzero(d.instant(deadline))
 	}
-	return r.o.settleKey(d)
+	if err := r.o.settleKey(d); err != nil {
+		return d.turnAway(ctx, r.o.operation, err)
+	}
+	return nil
 }
 
 // begin starts the call.
