@@ -23,7 +23,7 @@ const (
 	Hold      Effect = "hold"            // they stay in the proxy until the next Set, whose fault they meet
 	Lose      Effect = "lose"            // they vanish, and all that follow on this connection in this direction
 	Break     Effect = "break"           // they vanish, and the connection breaks
-	PassBreak Effect = "pass, and break" // they go through, and the connection breaks for their sender
+	PassBreak Effect = "pass, and break" // they go through, and the connection breaks for their sender, who gets no more
 )
 
 // A Fault is what is wrong with a network. The zero Fault is a network that works.
@@ -229,8 +229,11 @@ func (p *Proxy) next(c *conn, way direction) (effect Effect, most time.Duration,
 		return Pass, 0, nil
 	}
 	p.struck++
-	if effect == Lose {
+	switch {
+	case effect == Lose:
 		c.lost[way] = true
+	case effect == PassBreak && way == toServer:
+		c.lost[toClient] = true // or the answer might be quicker than the break
 	}
 	if f.Once {
 		p.fault = Fault{}
