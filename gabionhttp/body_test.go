@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -297,31 +296,4 @@ func TestDiscardDoesNotWait(t *testing.T) {
 			t.Error("not closed")
 		}
 	})
-}
-
-// T1: abandoned responses give their connections back.
-func TestDiscardKeepsConnections(t *testing.T) {
-	var conns atomic.Int32
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		w.(http.Flusher).Flush() // so that the length is unknown
-		w.Write(make([]byte, 10_000))
-	}))
-	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			conns.Add(1)
-		}
-	}
-	server.Start()
-	defer server.Close()
-	for range 50 {
-		resp, err := server.Client().Get(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		discard(resp)
-	}
-	if n := conns.Load(); n != 1 {
-		t.Errorf("%d connections for 50 requests", n)
-	}
 }

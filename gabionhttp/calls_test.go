@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/gabionhttp"
 	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/policy"
@@ -63,7 +64,7 @@ func TestRefusalsAreNotRetried(t *testing.T) {
 }
 
 func TestBadRequestsAreRefusedCleanly(t *testing.T) {
-	d := gabion.New("shop", with(eager(), func(p *policy.Policy) { p.Breaker = policy.Breaker{Consecutive: 1} }))
+	d := gabion.New("shop", with(eager(), func(p *policy.Policy) { p.Breaker.Off, p.Breaker.Consecutive = false, 1 }))
 	good := &gabionhttp.Transport{Dependency: d, Base: &http.Transport{}}
 	tests := []struct {
 		name   string
@@ -108,7 +109,7 @@ func TestABrokenRequestBodyIsNotTheDependencysFault(t *testing.T) {
 	fail := func() (io.ReadCloser, error) { return nil, errDisk }
 	for name, get := range map[string]func() (io.ReadCloser, error){"stream": nil, "with GetBody": fail} {
 		t.Run(name, func(t *testing.T) {
-			p := with(eager(), func(p *policy.Policy) { p.Breaker = policy.Breaker{Consecutive: 1} })
+			p := with(eager(), func(p *policy.Policy) { p.Breaker.Off, p.Breaker.Consecutive = false, 1 })
 			c, d := client(t, p, base(t, s))
 			req := request(t, "PUT", s.URL, "")
 			req.Body, req.GetBody, req.ContentLength = broken(), get, -1
@@ -297,8 +298,9 @@ func TestC47_HostsHaveBreakersOfTheirOwn(t *testing.T) {
 func TestTheRealFailureIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c, _ := client(t, policy.Policy{}, roundTripper(func(req *http.Request) (*http.Response, error) {
-			time.AfterFunc(0, cancel)
+		p := with(eager(), func(p *policy.Policy) { p.Retry.Backoff = backoff.Const(time.Second) })
+		c, _ := client(t, p, roundTripper(func(req *http.Request) (*http.Response, error) {
+			time.AfterFunc(time.Millisecond, cancel) // in the wait: time passes only there
 			return answer(req, 503, ""), nil
 		}))
 		_, err := c.Do(request(t, "GET", "http://shop", "").WithContext(ctx))

@@ -275,7 +275,7 @@ func TestDeadlineOverRealHops(t *testing.T) {
 		mu.Unlock()
 		at, _ := r.Context().Deadline()
 		req, _ := http.NewRequestWithContext(r.Context(), "GET", server.URL, nil)
-		if !SetTimeLeft(req.Header, NextHop(10*time.Second, time.Until(at), 2*time.Second)) {
+		if !SetTimeLeft(req.Header, NextHop(100*time.Second, time.Until(at), 20*time.Second)) {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
@@ -287,13 +287,13 @@ func TestDeadlineOverRealHops(t *testing.T) {
 	server = httptest.NewServer(d)
 	defer server.Close()
 	req, _ := http.NewRequest("GET", server.URL, nil)
-	req.Header.Set(HeaderDeadline, "60000")
+	req.Header.Set(HeaderDeadline, "600000")
 	resp, err := server.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	// 60 s, at most 10 s, then two seconds less for each hop.
+	// 600 s, at most 100 s, then 20 s less for each hop.
 	if resp.StatusCode != http.StatusNoContent || worked.Load() != 6 {
 		t.Errorf("%d after %d hops: %v", resp.StatusCode, worked.Load(), seen)
 	}

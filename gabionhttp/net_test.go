@@ -21,14 +21,16 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// eager is a policy that retries at once and has nothing else in the way.
+// eager is a policy that retries at once and has nothing else in the way, nor is it
+// in a hurry: tests with real connections count what a busy machine may hold up.
 func eager() policy.Policy {
 	return policy.Policy{
+		Timeout: policy.Timeout{Call: 2 * time.Minute, Attempt: time.Minute},
 		Retry: policy.Retry{
 			Backoff: backoff.Full(time.Millisecond, 2*time.Millisecond),
 			Budget:  policy.Budget{Off: true},
 		},
-		Breaker: policy.Breaker{Off: true},
+		Breaker: policy.Breaker{Off: true, Window: 2 * time.Minute},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -254,6 +255,7 @@ func TestBodiesThatFail(t *testing.T) {
 					t.Errorf("the body ended with %v, want %v", err, tt.want)
 				}
 				resp.Body.Close()
+				synctest.Wait() // whoever else closes it is done too
 				counts := d.Stats().Partitions[0].Breaker.Counts
 				if counts.Failures != tt.fails || counts.Calls != 1+tt.fails {
 					t.Errorf("%d failures of %d outcomes, want %d: %v", counts.Failures, counts.Calls, tt.fails, err)
@@ -267,16 +269,18 @@ func TestBodiesThatFail(t *testing.T) {
 func drain(resp *http.Response) error { _, err := io.Copy(io.Discard, resp.Body); return err }
 
 func TestClientTimeoutStillWorks(t *testing.T) {
-	s := serve(t, stall)
-	c, d := client(t, eager(), base(t, s))
-	c.Timeout = 50 * time.Millisecond
-	resp, err := c.Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := drain(resp); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the body ended with %v", err)
-	}
-	resp.Body.Close()
-	gabiontest.NothingHeld(t, d)
+	synctest.Test(t, func(t *testing.T) {
+		s := servePiped(t, stall)
+		c, d := client(t, eager(), base(t, s))
+		c.Timeout = 50 * time.Millisecond
+		resp, err := c.Get(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := drain(resp); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the body ended with %v", err)
+		}
+		resp.Body.Close()
+		gabiontest.NothingHeld(t, d)
+	})
 }
