@@ -94,10 +94,11 @@ func (r Rules) share(calls int64) int64 {
 // A Window is made by [Make]; the zero Window can't be used. With one shard it
 // takes 136 bytes, of which 64 are behind a pointer, and with more of them 200 and
 // 128 for each. All methods are safe for concurrent use. It must not be copied
-// after first use. Time that goes backward is taken as the newest time seen.
+// after first use. Time that goes backward is taken as the newest time seen, to
+// within a slice: as the moment when the newest one began.
 type Window struct {
 	mu    sync.Mutex   // makes asking and taking one step, where no credit does; guards last
-	last  atomic.Int64 // when the newest re-send was granted but for credits that are out, if any is counted
+	last  atomic.Int64 // when the newest re-send was granted but for credits that are out
 	sends window.Tally // deposits count as its calls, re-sends as its failures
 }
 
@@ -106,6 +107,7 @@ type Window struct {
 // [window.Make].
 func Make(span time.Duration, shards int) (w Window) {
 	w.sends = window.MakeTallyBeside(sliced(span), slices, shards)
+	w.last.Store(math.MinInt64)
 	return
 }
 
@@ -120,7 +122,9 @@ func sliced(span time.Duration) time.Duration {
 func (w *Window) Resize(now clock.Instant, span time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.callIn(now)
 	w.sends.Resize(now, sliced(span))
+	w.last.Store(math.MinInt64)
 }
 
 // Span returns the time over which calls and re-sends are compared.
@@ -148,16 +152,17 @@ func (w *Window) Deposit(now clock.Instant, shard uint32) {
 // Refusals take none either, but for the first of many.
 func (w *Window) TryWithdraw(now clock.Instant, shard uint32, r Rules) (Reservation, bool) {
 	if w.sends.Shards() > 1 {
-		if w.spend(now, shard, r) || w.withdraw(now, shard, r) {
-			return Reservation{now, true}, true
+		if at, ok := w.spend(now, shard, r); ok {
+			return Reservation{at, true}, true
 		}
-		return Reservation{}, false
+		return w.withdraw(now, shard, r)
 	}
 	w.mu.Lock()
+	now = w.moment(now)
 	sent := w.sum(now, r)
 	ok := sent.Failures < r.allowed(sent.Calls)
 	if ok {
-		w.granted(now, sent.Failures)
+		w.granted(now)
 		w.sends.Add(now, 0, 0, 1, 0)
 	}
 	w.mu.Unlock()
@@ -167,17 +172,23 @@ func (w *Window) TryWithdraw(now clock.Instant, shard uint32, r Rules) (Reservat
 	return Reservation{now, true}, true
 }
 
-// granted notes that a re-send is granted after so many that are counted. w.mu is
-// held.
-func (w *Window) granted(now clock.Instant, resends int64) {
-	if resends == 0 || int64(now) > w.last.Load() {
-		w.last.Store(int64(now))
-	}
+// moment returns now, or when the newest slice began if that is later. Who was
+// stopped after it read the clock must not date a re-send back, or what the floor
+// paid for would be forgotten too early.
+func (w *Window) moment(now clock.Instant) clock.Instant { return max(now, w.sends.Begin()) }
+
+// granted notes that a re-send is granted. w.mu is held.
+func (w *Window) granted(now clock.Instant) {
+	w.last.Store(max(w.last.Load(), int64(now)))
 }
 
 // Refund gives back a re-send that was not made, and reports whether it did. It
 // does nothing once a whole span has passed since the grant: by then the re-send
 // may be forgotten, and another of its slice would be given back instead.
+//
+// A re-send that was granted while its slice ended may be counted in the next one,
+// and is given back in its own all the same. So when that is forgotten, one re-send
+// too many may be counted for the length of a slice, and never one too few.
 func (w *Window) Refund(now clock.Instant, r Reservation) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,6 +205,7 @@ func (w *Window) Level(now clock.Instant, r Rules) int64 {
 func (w *Window) Counts(now clock.Instant, r Rules) (calls, resends int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now = w.moment(now)
 	w.callIn(now)
 	sent := w.sum(now, r)
 	return sent.Calls, sent.Failures

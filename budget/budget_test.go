@@ -81,6 +81,31 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// A caller that was stopped after it read the clock asks at a time that is over. What
+// it is granted is of now, and remembered as such.
+func TestAnOlderTimeIsWhenTheNewestSliceBegan(t *testing.T) {
+	r := Rules{0, 5_000}
+	for _, shards := range []int{1, 4} {
+		w := Make(7*time.Second, shards) // slices of a second
+		w.Deposit(1999*ms, 0)
+		first, ok := w.TryWithdraw(-s, 0, r)
+		if got := withdraw(&w, -s, r); !ok || got != 4 {
+			t.Fatalf("%d shards: %d granted, want 5", shards, got+1)
+		}
+		for _, at := range []clock.Instant{-s, 6 * s, 8*s - 1} {
+			if got := withdraw(&w, at, r); got != 0 {
+				t.Errorf("%d shards: %d granted at %d, within a span", shards, got, at)
+			}
+		}
+		if !w.Refund(7*s, first) || w.Level(7*s, r) != 1 {
+			t.Errorf("%d shards: not refunded", shards)
+		}
+		if got := withdraw(&w, 8*s, r); got != 5 {
+			t.Errorf("%d shards: %d granted a span later, want 5", shards, got)
+		}
+	}
+}
+
 func TestNoMoreIsGrantedThanASliceCanCount(t *testing.T) {
 	w := Make(time.Second, 1)
 	w.sends.Add(0, 0, 0, most-1, 0)

@@ -70,28 +70,29 @@ const (
 
 // withdraw grants a re-send where spend did not, and leaves credits to the shard
 // if much is left.
-func (w *Window) withdraw(now clock.Instant, shard uint32, r Rules) bool {
+func (w *Window) withdraw(now clock.Instant, shard uint32, r Rules) (Reservation, bool) {
 	seen := w.look(now)
 	if seen.refuses(r) {
-		return false
+		return Reservation{}, false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.spend(now, shard, r) { // it came while this caller waited
-		return true
+	if at, ok := w.spend(now, shard, r); ok { // it came while this caller waited
+		return Reservation{at, true}, true
 	}
+	now = w.moment(now)
 	turn := w.sends.Turn()
 	sent := w.compared(turn, now, r, &seen)
 	left := r.allowed(sent.Calls) - sent.Failures
 	if left <= 0 {
-		return false
+		return Reservation{}, false
 	}
-	w.granted(now, sent.Failures)
+	w.granted(now)
 	if n := w.batch(left); n == 1 || !w.issue(turn, now, shard, r, n) {
 		w.sends.Add(now, 0, 0, 1, 0)
 	}
 	w.sends.Common()[grants].Add(1)
-	return true
+	return Reservation{now, true}, true
 }
 
 // compared returns what these rules compare at now, in the slice of that turn.
@@ -110,17 +111,20 @@ func (w *Window) compared(turn uint32, now clock.Instant, r Rules, seen *look) w
 	return sent
 }
 
-// spend grants a re-send by a credit of that shard, if there is one.
-func (w *Window) spend(now clock.Instant, shard uint32, r Rules) bool {
+// spend grants a re-send by a credit of that shard, if there is one, and returns the
+// time that it is of.
+func (w *Window) spend(now clock.Instant, shard uint32, r Rules) (at clock.Instant, ok bool) {
 	mine, good := &w.sends.Beside(shard)[0], w.sends.Common()
 	for {
 		old := credits(mine.Load())
 		if old.rest() == 0 || !valid(good, w.sends.Turn(), now, r) {
-			return false
+			return 0, false
 		}
-		next := old.with(max(old.into(), into(good, now)), old.rest()-1)
+		from := clock.Instant(good[goodFrom].Load())
+		at = max(now, from)
+		next := old.with(max(old.into(), into(from, at)), old.rest()-1)
 		if mine.CompareAndSwap(uint64(old), uint64(next)) {
-			return true
+			return at, true
 		}
 	}
 }
@@ -132,12 +136,8 @@ func valid(good *window.Line, turn uint32, now clock.Instant, r Rules) bool {
 		uint64(r.RatioPPM) == good[goodRatio].Load() && uint64(r.FloorMilli) == good[goodFloor].Load()
 }
 
-// into returns how far into the slice of what is out now is, counted from 1, or 1
-// if now is before it.
-func into(good *window.Line, now clock.Instant) int64 {
-	from := clock.Instant(good[goodFrom].Load())
-	return int64(max(now, from)-from) + 1
-}
+// into returns how far into the slice that begins at from a time is, counted from 1.
+func into(from, at clock.Instant) int64 { return int64(at-from) + 1 }
 
 // batch returns how many re-sends to count at once of so many that are left: few
 // enough that a quarter of them would do for all shards.
@@ -173,7 +173,7 @@ func (w *Window) issue(turn uint32, now clock.Instant, shard uint32, r Rules, n 
 	}
 	mine := &w.sends.Beside(shard)[0]
 	old := credits(mine.Load())
-	mine.Store(uint64((old + batchUnit).with(max(old.into(), into(good, now)), n-1)))
+	mine.Store(uint64((old + batchUnit).with(max(old.into(), into(from, now)), n-1)))
 	return true
 }
 
@@ -220,6 +220,7 @@ type look struct {
 // so these are no fewer than they were at that time: a look that finds all spent
 // is right about it.
 func (w *Window) look(now clock.Instant) (l look) {
+	now = w.moment(now)
 	all, last := w.sends.Common(), clock.Instant(w.last.Load())
 	issued := all[issues].Load()
 	l.grants, l.turn = all[grants].Load(), w.sends.Turn()

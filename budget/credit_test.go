@@ -175,13 +175,13 @@ func TestCredits(t *testing.T) {
 		},
 		"die with their slice also when nobody asked in the next": func(t *testing.T, w *Window) {
 			w.Deposit(s, 1)
-			if w.spend(0, 1, generous) {
+			if _, ok := w.spend(0, 1, generous); ok {
 				t.Error("spent when the slice was over")
 			}
 		},
 		"die with other rules": func(t *testing.T, w *Window) {
 			other := Rules{0, 1_999_000}
-			if w.spend(0, 1, other) {
+			if _, ok := w.spend(0, 1, other); ok {
 				t.Fatal("spent under other rules")
 			}
 			w.TryWithdraw(0, 2, other)
@@ -191,7 +191,7 @@ func TestCredits(t *testing.T) {
 		},
 		"die with a resize": func(t *testing.T, w *Window) {
 			w.Resize(0, 7*time.Second)
-			if w.spend(0, 1, generous) || w.Level(0, generous) != 2000 {
+			if _, ok := w.spend(0, 1, generous); ok || w.Level(0, generous) != 2000 {
 				t.Error("spent after a resize")
 			}
 		},

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,13 @@ func (t *Tally) lineOf(i int) *Line {
 
 // Turn returns a number that changes with the window, as [Window.Turn] does.
 func (t *Tally) Turn() uint32 { return t.win.Turn() }
+
+// Begin returns when the newest bucket begins, and the earliest instant there is
+// before anything was added.
+func (t *Tally) Begin() clock.Instant {
+	width := t.win.width.Load()
+	return clock.Instant(max(t.win.end.Load(), math.MinInt64+width) - width)
+}
 
 // AddIn counts calls and failures at now if the newest bucket is still that of
 // turn, now lies in it and all fits in, and returns when that bucket begins and

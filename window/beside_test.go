@@ -1,6 +1,7 @@
 package window
 
 import (
+	"math"
 	"testing"
 
 	"github.com/gabion-go/gabion/clock"
@@ -38,6 +39,30 @@ func TestAddInCountsOnlyInTheBucketMeant(t *testing.T) {
 		}
 		if got := w.Sum(15); got != want {
 			t.Errorf("%s: %+v, want %+v", c.fact, got, want)
+		}
+	}
+}
+
+func TestBegin(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		adds []clock.Instant
+		want clock.Instant
+	}{
+		{"is when the newest bucket begins", []clock.Instant{15}, 10},
+		{"also at its first instant", []clock.Instant{10}, 10},
+		{"also before the origin", []clock.Instant{-1}, -10},
+		{"is where time is that goes backward", []clock.Instant{35, 5}, 30},
+		{"is the earliest instant before anything was added", nil, math.MinInt64},
+		{"is no earlier than that", []clock.Instant{math.MinInt64 + 1}, math.MinInt64},
+		{"is an instant also at the end of time", []clock.Instant{clock.Never - 1}, clock.Never - 10},
+	} {
+		w := MakeTallyBeside(40, 4, 2)
+		for _, now := range c.adds {
+			w.Add(now, 0, 1, 0, 0)
+		}
+		if got := w.Begin(); got != c.want {
+			t.Errorf("%s: %d, want %d", c.fact, got, c.want)
 		}
 	}
 }
