@@ -18,7 +18,7 @@ type core struct {
 	store   Store
 	tx      TxStore // the same store, with Tx
 	waiting waitingRoom
-	beats   sync.Pool    // of *heartbeat; per core, since a timer belongs to its synctest bubble
+	beats   sync.Pool    // of *heartbeat
 	later   atomic.Int64 // goroutines that bring an end to the store after its answer was sent
 	nonce   [8]byte
 	claims  atomic.Uint64

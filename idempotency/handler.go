@@ -22,8 +22,13 @@ import (
 // [Hold] a refusal from inside would be kept as the answer. Work that should stop with
 // its caller's time reads gabionhttp.TimeLeft.
 //
-// Make one with [New], in tests with testing/synctest inside the bubble: it keeps
-// timers. Safe for concurrent use.
+// Make one with [New]. Safe for concurrent use.
+//
+// In tests with testing/synctest, make it and its store inside the bubble. One that was
+// made elsewhere works there, but its store has the records of all bubbles, whose clocks
+// differ by decades: to one that runs at the same time a lease of this one may look long
+// over, and the runtime ends the program when a run ends for which a duplicate in another
+// bubble waits.
 type Handler struct {
 	core
 	config Config

@@ -9,8 +9,8 @@ import (
 
 // A Runner is what a [Handler] is made of, for work that does not come by HTTP: it
 // claims keys, runs work under them, keeps the claims alive and stores the results.
-// Make one with [NewRunner], in tests with testing/synctest inside the bubble: it keeps
-// timers. Safe for concurrent use.
+// Make one with [NewRunner], in tests with testing/synctest inside the bubble, with its
+// store: see [Handler]. Safe for concurrent use.
 type Runner struct{ core }
 
 // RunnerConfig is how a [Runner] works. Its fields mean what those of [Config] mean
