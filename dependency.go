@@ -21,8 +21,9 @@ import (
 //
 // In tests with testing/synctest make it inside the bubble, as one makes an
 // http.Transport there: it has timers and channels, and a time that begins with it.
-// Calls from a bubble on one made outside are refused as [Invalid]; one that is taken
-// out of its bubble is not noticed, and the runtime panics once its timers are used.
+// Calls from a bubble on one made outside are refused as [Invalid]. One that is taken
+// out of its bubble is not noticed: the runtime ends the program when it meets a timer
+// of the bubble's.
 type Dependency struct {
 	name  string
 	state *policy.State

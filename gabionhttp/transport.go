@@ -38,6 +38,9 @@ const (
 //
 // A Transport is safe for concurrent use. Its fields must not change after its
 // first use.
+//
+// In tests with testing/synctest make it inside the bubble, with its Dependency and a
+// Base of its own: connections belong to the bubble that opened them, too.
 type Transport struct {
 	// Dependency is who is called. It must not be nil.
 	Dependency *gabion.Dependency
