@@ -214,7 +214,7 @@ func TestNoAttemptStartsAfterAWaitThatLeftLessThanTheMargin(t *testing.T) {
 	}{
 		{"slot, 49 ms left", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}}, 951 * time.Millisecond, 0, gabion.DeadlineShort},
 		{"slot, 50 ms left", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}}, 950 * time.Millisecond, 0, policy.None},
-		{"rate, 49 ms left", policy.Policy{RateLimit: policy.RateLimit{Rate: 1}}, 0, 49 * time.Millisecond, gabion.DeadlineShort},
+		{"rate, 49 ms left: not waited for", policy.Policy{RateLimit: policy.RateLimit{Rate: 1}}, 0, 49 * time.Millisecond, gabion.RateLimited},
 		{"rate, 50 ms left", policy.Policy{RateLimit: policy.RateLimit{Rate: 1}}, 0, 50 * time.Millisecond, policy.None},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
