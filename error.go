@@ -117,7 +117,7 @@ func (e *Error) Outcome() policy.Outcome {
 		o.Class = policy.Ignored
 	case e.Reason == KeyMissing || e.Reason == UnknownDependency || e.Reason == Invalid:
 		o.Class = policy.ClientError
-	case e.Reason.Local() && e.Attempts == 0:
+	case e.Attempts == 0 && (e.Reason.Local() || e.Reason == DeadlineShort):
 		o.Class = policy.Rejected
 	case e.Timeout():
 		o.Class = policy.TimedOut

@@ -646,6 +646,8 @@ func TestAnInnerCallsEndIsReadByTheOuter(t *testing.T) {
 		{"refused", &gabion.Error{Reason: gabion.BreakerOpen, RetryAfter: time.Second}, policy.Rejected},
 		{"a declined card stays one", &gabion.Error{Reason: gabion.NotRetryable, Err: classify.Business(errors.New("no"))}, policy.Business},
 		{"ours to mend", &gabion.Error{Reason: gabion.KeyMissing}, policy.ClientError},
+		{"no time left after a queue", &gabion.Error{Reason: gabion.DeadlineShort}, policy.Rejected},
+		{"no time left for a retry", &gabion.Error{Reason: gabion.DeadlineShort, Attempts: 1, Err: errDown}, policy.ServerError},
 	}
 	for _, c := range cases {
 		o := classify.Error(fmt.Errorf("wrapped: %w", c.err))
@@ -690,6 +692,41 @@ func TestADependencyBelongsToItsBubble(t *testing.T) {
 			if err := d.Run(t.Context(), works); err != nil {
 				t.Error(err)
 			}
+		})
+	}
+}
+
+// C103: what a layer below refuses says nothing of what this layer calls. Its breaker
+// does not hear of it, and nobody is held back until that one may be asked again.
+func TestARefusalBelowConcernsNobodyElse(t *testing.T) {
+	full := policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}}
+	cases := map[string]struct {
+		inner  policy.Policy
+		spoil  func(context.Context, *gabion.Dependency)
+		reason gabion.Reason
+	}{
+		"open": {policy.Policy{}, func(_ context.Context, d *gabion.Dependency) { b, _ := d.Breaker(""); b.Trip() }, gabion.BreakerOpen},
+		"paced": {policy.Policy{}, func(ctx context.Context, d *gabion.Dependency) {
+			d.Run(ctx, fails(classify.Throttled(errDown, time.Minute)))
+		}, gabion.Paced},
+		"queued in vain": {full, func(ctx context.Context, d *gabion.Dependency) { go d.Run(ctx, lasts(480*time.Millisecond, nil)) }, gabion.DeadlineShort},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner, outer := gabion.New("inner", c.inner), gabion.New("outer", policy.Policy{})
+				c.spoil(t.Context(), inner)
+				synctest.Wait()
+				err := outer.Run(t.Context(), func(ctx context.Context) error {
+					return inner.Run(ctx, works, gabion.WithTimeout(500*time.Millisecond))
+				})
+				if !errors.Is(err, c.reason) || gabion.ReasonOf(err) != gabion.DoNotRetry || asError(t, err).RetryAfter != asError(t, errors.Unwrap(err)).RetryAfter {
+					t.Errorf("it ended with %v", err)
+				}
+				if s := outer.Stats().Main; s.Paced != 0 || s.Breaker.Counts.Failures != 0 {
+					t.Errorf("the outer dependency is held back for %s and counted %d failures", s.Paced, s.Breaker.Counts.Failures)
+				}
+			})
 		})
 	}
 }

@@ -120,7 +120,7 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	if o.Class == Success && !loser && c.rules.learns {
 		c.learn(now, t)
 	}
-	if (o.HasAfter || o.Class == Throttled) && !o.Alone && !loser {
+	if (o.HasAfter || o.Class == Throttled) && !o.Alone && o.Class != Rejected && !loser {
 		c.holdBack(now, o)
 	}
 }
