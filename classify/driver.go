@@ -71,6 +71,25 @@ var drivers = map[string]func(reflect.Value) (meaning, bool){
 	"github.com/go-sql-driver/mysql.MySQLError": readMySQL,
 	"modernc.org/sqlite.Error":                  readModernc,
 	"github.com/mattn/go-sqlite3.Error":         readMattn,
+
+	// HTTP/2: of net/http up to Go 1.26 and from then on, and of the package for itself.
+	"net/http.http2GoAwayError":           readGoAway,
+	"net/http/internal/http2.GoAwayError": readGoAway,
+	"golang.org/x/net/http2.GoAwayError":  readGoAway,
+}
+
+// readGoAway reads struct{LastStreamID uint32; ErrCode uint32; DebugData string}: a
+// connection that ended after its server had said that it would. Of which stream the
+// error is it does not say, so the request is in doubt.
+func readGoAway(v reflect.Value) (meaning, bool) {
+	code, ok := field(v, "ErrCode")
+	if !ok || !code.CanUint() {
+		return meaning{}, false
+	}
+	if code.Uint() == enhanceYourCalm {
+		return inDoubt(policy.Throttled), true
+	}
+	return inDoubt(policy.Network), true
 }
 
 // readMySQL reads struct{Number uint16; SQLState [5]byte; …}.

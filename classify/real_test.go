@@ -233,6 +233,12 @@ func TestHTTP2(t *testing.T) {
 		c.Write(frame(7, 0, 0, 0, 0, 0, 0, 0, 0, 2)) // above the last id, INTERNAL_ERROR
 		c.Close()
 	}
+	goneAfter := func(last, code byte) func(net.Conn, uint32) {
+		return func(c net.Conn, _ uint32) {
+			c.Write(frame(7, 0, 0, 0, 0, last, 0, 0, 0, code))
+			c.Close()
+		}
+	}
 	oneWay := func() io.Reader { return struct{ io.Reader }{strings.NewReader("x")} }
 	tests := []struct {
 		name     string
@@ -249,6 +255,10 @@ func TestHTTP2(t *testing.T) {
 		{"a server that wants HTTP/1.1", nil, reset(13), 1, refused},
 		{"a flow control error is nothing that we know", nil, reset(3), 1, unknown},
 		{"C66 a GOAWAY comes as a text", oneWay(), goAway, 1, unknown},
+		{"a connection that ends after a GOAWAY is in doubt", nil, goneAfter(1, 0), 1, sentNet},
+		{"a GOAWAY that came with an error", nil, goneAfter(1, 2), 1, sentNet},
+		{"a GOAWAY that wants calm", nil, goneAfter(1, 11), 1, maybe(policy.Throttled)},
+		{"C66 a GOAWAY to the first request of a connection comes as a text", nil, goneAfter(0, 2), 1, unknown},
 		{"a connection that ends is in doubt", nil, func(c net.Conn, _ uint32) { c.Close() }, 1, sentNet},
 	}
 	for _, tt := range tests {

@@ -6,9 +6,10 @@ import "github.com/gabion-go/gabion/policy"
 // own HTTP/2 is unexported, but its As method fills any struct that looks like
 // this one (go.dev/issue/53896).
 //
-// It is all that Go tells of HTTP/2 in a type. A GOAWAY that cut a request off,
-// and a REFUSED_STREAM whose body net/http could not send again, come as texts,
-// so they stay unclassified and in doubt.
+// It is all that Go tells of HTTP/2 streams in a type. A GOAWAY to the first request of a
+// connection, and a REFUSED_STREAM whose body net/http could not send again, come as
+// texts, so they stay unclassified and in doubt. A connection that ends after a GOAWAY
+// is known by its type's name: see drivers.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -16,6 +17,8 @@ type streamError struct {
 }
 
 func (e streamError) Error() string { return "http2 stream error" }
+
+const enhanceYourCalm = 0xb
 
 // resets says what the error codes of RFC 9113, section 7, mean. Codes not named
 // here are violations of the protocol: nobody knows what would help.
@@ -25,9 +28,10 @@ var resets = map[uint32]meaning{
 	0x5: inDoubt(policy.Network),       // STREAM_CLOSED
 	0x7: neverLeft(policy.Network),     // REFUSED_STREAM: "prior to any processing having occurred", section 8.7
 	0x8: inDoubt(policy.Network),       // CANCEL
-	0xb: inDoubt(policy.Throttled),     // ENHANCE_YOUR_CALM
 	0xc: neverLeft(policy.ClientError), // INADEQUATE_SECURITY
 	0xd: neverLeft(policy.ClientError), // HTTP_1_1_REQUIRED
+
+	enhanceYourCalm: inDoubt(policy.Throttled),
 }
 
 // reset knows HTTP/2 streams that were reset.
