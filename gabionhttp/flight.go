@@ -86,7 +86,7 @@ func (f *flight) follow(ctx context.Context) context.Context {
 
 // errBroke stands for the failure that net/http wanted to hide by sending a keyed
 // request again. What it was is not told; the request was written.
-var errBroke = classify.Transient(errors.New("gabionhttp: the connection broke after the request was written"))
+var errBroke = classify.Transient(errors.New("gabionhttp: the request was written and the connection broke, or HTTP/2 refused it"))
 
 // guard keeps net/http from sending a keyed request again on its own. It takes the
 // key for leave to do so whenever a reused connection breaks, once for every idle
