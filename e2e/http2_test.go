@@ -237,7 +237,7 @@ func TestHTTP2(t *testing.T) {
 			get.name: retried, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
 
 		// This proves nothing, and net/http sends the request again all the same
-		// (go.dev/issue/42777). Nobody can keep it from that without taking the proven
+		// (go.dev/issue/47635). Nobody can keep it from that without taking the proven
 		// ones from it too: see "What is not guaranteed" in docs/http.md.
 		{"a violation of the protocol, says the server", script{ok, rstStream(http2.ErrCodeProtocol)}, map[string]end{
 			get.name: again, put.name: again, post.name: again, bare.name: again, keyed.name: retried, oneWay.name: doubt(gabion.UnclassifiedError)}},
