@@ -165,7 +165,9 @@ func TestDeadlineHeaderOverHTTP2(t *testing.T) {
 			time.Sleep(time.Second)
 			w.WriteHeader(http.StatusServiceUnavailable)
 		})
-		p := withInternal(with(eager(), func(p *policy.Policy) { p.Retry.Attempts, p.Timeout.Attempt, p.Timeout.HopMargin = 2, policy.Off, 100*time.Millisecond }))
+		p := withInternal(with(eager(), func(p *policy.Policy) {
+			p.Retry.Attempts, p.Timeout.Attempt, p.Timeout.HopMargin = 2, policy.Off, 100*time.Millisecond
+		}))
 		c, _ := client(t, p, base(t, s))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
