@@ -25,7 +25,7 @@ type rig struct {
 	settings settings
 	calm     bool // nothing will be broken
 	seed     uint64
-	client   *http.Client
+	clients  [2]*http.Client // one speaks HTTP/1.1, the other HTTP/2
 	began    time.Time
 
 	mu        sync.Mutex // guards all below
@@ -43,13 +43,19 @@ func newRig(t testing.TB, kind *storeKind, dir string, lease time.Duration) *rig
 		dir = inMemory(t)
 	}
 	seed := seedOf(t)
-	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: 5 * time.Second}
-	t.Cleanup(transport.CloseIdleConnections)
 	return &rig{
-		kind: kind, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), client: &http.Client{Transport: transport}, began: time.Now(),
+		kind: kind, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), began: time.Now(),
+		clients:   [2]*http.Client{newClient(t, (*http.Protocols).SetHTTP1), newClient(t, (*http.Protocols).SetUnencryptedHTTP2)},
 		settings:  settings{Store: kind.name, Where: kind.start(t, dir), Witness: filepath.Join(dir, "witness"), Lease: lease},
 		histories: map[string]*History{},
 	}
+}
+
+func newClient(t testing.TB, speak func(*http.Protocols, bool)) *http.Client {
+	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: 5 * time.Second, Protocols: new(http.Protocols)}
+	speak(transport.Protocols, true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
 }
 
 // seedOf returns the test's seed and shows it when the test fails.
@@ -137,7 +143,7 @@ func (r *rig) send(ctx context.Context, to *process, q request, a *Answer) error
 		req.Header.Set(headerCrowd, strconv.Itoa(q.order.crowd))
 		req.Header.Set(headerWork, q.order.work.String())
 	}
-	res, err := r.client.Do(req)
+	res, err := r.clients[r.draw(1)].Do(req)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,10 @@ func serve(c settings) error {
 		os.Exit(1)
 	}()
 	fmt.Println(l.Addr())
-	return http.Serve(l, h)
+	both := new(http.Protocols)
+	both.SetHTTP1(true)
+	both.SetUnencryptedHTTP2(true)
+	return (&http.Server{Handler: h, Protocols: both}).Serve(l)
 }
 
 // A server charges.
