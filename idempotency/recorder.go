@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,9 +31,10 @@ type host interface {
 // It has no Unwrap: whoever got through to the ResponseWriter below could answer
 // past the record.
 type recorder struct {
-	w     http.ResponseWriter
-	limit int // most bytes of body to keep
-	host  host
+	w      http.ResponseWriter
+	limit  int // most bytes of body to keep
+	host   host
+	closed atomic.Bool // the handler has returned
 
 	mu       sync.Mutex // guards all below but held against handlers that write after they returned
 	status   int        // zero until the header is written
@@ -43,7 +45,6 @@ type recorder struct {
 	omitted  bool // the body is not kept
 	stored   bool // early was called
 	hijacked bool
-	closed   bool // the handler has returned
 	burst    bool // a held body outgrew every bound: the run must be rolled back
 	pending  []Signal
 }
@@ -62,8 +63,14 @@ func (c *recorder) unlock() {
 	}
 }
 
-// Header implements [http.ResponseWriter].
-func (c *recorder) Header() http.Header { return c.w.Header() }
+// Header implements [http.ResponseWriter]. Who comes late gets one that is nobody's: over
+// HTTP/2 there is none any more, and to ask for it is a panic.
+func (c *recorder) Header() http.Header {
+	if c.closed.Load() {
+		return http.Header{}
+	}
+	return c.w.Header()
+}
 
 // WriteHeader implements [http.ResponseWriter]. Informational responses pass.
 func (c *recorder) WriteHeader(status int) {
@@ -80,7 +87,7 @@ func (c *recorder) noteHeader(status int) (switching bool) {
 	c.mu.Lock()
 	defer c.unlock()
 	switch {
-	case c.closed:
+	case c.closed.Load():
 		c.pending = append(c.pending, WrittenLate)
 	case c.status != 0 || c.hijacked:
 	case status >= 100 && status < 200 && status != http.StatusSwitchingProtocols:
@@ -110,7 +117,7 @@ func (c *recorder) Write(p []byte) (int, error) {
 	switch {
 	case c.hijacked:
 		return 0, http.ErrHijacked
-	case c.closed:
+	case c.closed.Load():
 		c.pending = append(c.pending, WrittenLate)
 		return 0, errWroteLate
 	case c.status == 0:
@@ -229,7 +236,7 @@ func (c *recorder) beforeFlush() (endless bool, err error) {
 	c.mu.Lock()
 	defer c.unlock()
 	switch {
-	case c.closed:
+	case c.closed.Load():
 		return false, errWroteLate
 	case c.hijacked:
 		return false, http.ErrHijacked
@@ -254,7 +261,7 @@ func (c *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 func (c *recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.unlock()
-	if c.closed || c.hijacked || c.held {
+	if c.closed.Load() || c.hijacked || c.held {
 		return nil, nil, http.ErrNotSupported
 	}
 	conn, rw, err := http.NewResponseController(c.w).Hijack()
@@ -271,13 +278,20 @@ func (c *recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
 // SetReadDeadline, SetWriteDeadline and EnableFullDuplex are for
 // [http.ResponseController], which would find them by Unwrap otherwise.
 
-// SetReadDeadline passes the deadline on.
+// SetReadDeadline passes the deadline on, while there is a stream or it is the request's
+// connection.
 func (c *recorder) SetReadDeadline(t time.Time) error {
+	if c.closed.Load() {
+		return errWroteLate
+	}
 	return http.NewResponseController(c.w).SetReadDeadline(t)
 }
 
-// SetWriteDeadline passes the deadline on.
+// SetWriteDeadline does the same.
 func (c *recorder) SetWriteDeadline(t time.Time) error {
+	if c.closed.Load() {
+		return errWroteLate
+	}
 	return http.NewResponseController(c.w).SetWriteDeadline(t)
 }
 
@@ -290,7 +304,7 @@ func (c *recorder) EnableFullDuplex() error {
 func (c *recorder) close(normally bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = true
+	c.closed.Store(true)
 	if normally && c.status == 0 && !c.hijacked {
 		c.writeHeader(http.StatusOK)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // A deafStore does what it is told and does not say so.
@@ -188,13 +189,22 @@ func trailersOfTheMoment(t *testing.T, wire string) {
 	}
 }
 
-func TestWritesAfterReturn(t *testing.T) {
-	var late http.ResponseWriter
+// What a handler left behind answers nobody, and harms neither the process (net/http
+// panics over HTTP/2) nor the connection's next request.
+func TestWritesAfterReturn(t *testing.T) { overAll(t, writesAfterReturn) }
+
+func writesAfterReturn(t *testing.T, wire string) {
+	handed := make(chan http.ResponseWriter, 1)
 	r := newRig(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
-		late = w
+		handed <- w
 		io.WriteString(w, "done")
-	})
+	}).over(wire)
 	first := r.send(post("k", "x"))
+	if r.wire != nil {
+		r.wire.Close()
+	}
+	late := <-handed
+	late.Header().Set("X-Late", "1")
 	if _, err := io.WriteString(late, "late"); !errors.Is(err, errWroteLate) {
 		t.Errorf("late write: %v", err)
 	}
@@ -203,6 +213,13 @@ func TestWritesAfterReturn(t *testing.T) {
 	if _, _, err := late.(http.Hijacker).Hijack(); err == nil {
 		t.Error("late hijack")
 	}
+	c := http.NewResponseController(late)
+	for _, err := range []error{c.SetReadDeadline(time.Now()), c.SetWriteDeadline(time.Now())} {
+		if !errors.Is(err, errWroteLate) {
+			t.Errorf("late deadline: %v", err)
+		}
+	}
+	r.wire = nil
 	r.wantReplay(first, r.send(post("k", "x")))
 	if r.seen.count(WrittenLate) != 2 {
 		t.Error("late writes were not told")
