@@ -36,7 +36,7 @@ func (c *Call) enter(now clock.Instant, s *Step) {
 // through an open breaker: the breaker is asked when the slot is there. But a call
 // that it would refuse anyway does not queue.
 func (c *Call) queue(now clock.Instant, s *Step) {
-	if after, shut := c.shut(now); shut {
+	if after, shut := c.turnedAway(now); shut {
 		c.refuse(now, s, BreakerOpen, after)
 		return
 	}
@@ -63,6 +63,21 @@ func (c *Call) shut(at clock.Instant) (time.Duration, bool) {
 		return 0, false
 	}
 	return c.lane.breaker.Load().Shut(at)
+}
+
+// turnedAway asks the breaker whether it refuses right now, as a half-open one does
+// with all its probes out. What is taken to find out goes back at once.
+func (c *Call) turnedAway(now clock.Instant) (after time.Duration, refused bool) {
+	if !c.guards() {
+		return 0, false
+	}
+	b := c.lane.breaker.Load()
+	if b.State() != breaker.HalfOpen {
+		return b.Shut(now)
+	}
+	p, after, ok := b.Acquire(now, c.shard)
+	b.Settle(now, c.shard, p, breaker.Neutral, 0)
+	return after, !ok
 }
 
 // inQueue is Next while the call waits for a slot.

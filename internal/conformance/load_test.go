@@ -71,6 +71,23 @@ func bulkheadCases() []Case {
 			Calls:  []Call{canceled(500*ms, held(s, true, call(0, ok(10*ms)))), call(2*s, ok(ms))}},
 		{ID: "E1 SPEC.C5", Fact: "a failed result that is open gives its slot back before the retry asks for one",
 			Policy: again(policy.Bulkhead{Limit: 1, Queue: policy.Off}), Calls: []Call{held(s, false, call(0, Work{Takes: ms, Means: bad}, ok(ms))), call(500*ms, ok(ms))}},
+		{ID: "F3 G1", Fact: "with all probes out nobody queues: the rest is refused at once, with the time to come back",
+			Policy: with(slots(policy.Bulkhead{Limit: 1}), func(p *policy.Policy) {
+				p.Breaker = policy.Breaker{Consecutive: 1, Open: s, OpenJitter: policy.Off, Probes: 1, ProbeTimeout: 4 * s}
+			}),
+			Calls: []Call{call(0, down(ms)), call(2*s, ok(3*s)), call(2500*ms, ok(ms))},
+			Check: all(returned(map[policy.Reason]int{policy.AttemptsExhausted: 1, policy.None: 1, policy.BreakerOpen: 1}), func(l Log) error {
+				refused := l.Of(policy.AttemptRefused)
+				if len(refused) != 1 || refused[0].At != 2500*ms || refused[0].Event.Until.Sub(refused[0].Event.At) != 3500*ms {
+					return fmt.Errorf("refused: %v", refused)
+				}
+				return nil
+			})},
+		{ID: "F3 G1", Fact: "who queues beside a probe that may still go takes no probe's place",
+			Policy: with(slots(policy.Bulkhead{Limit: 1}), func(p *policy.Policy) {
+				p.Breaker = policy.Breaker{Consecutive: 1, Open: s, OpenJitter: policy.Off, Probes: 2, ProbeTimeout: 4 * s}
+			}),
+			Calls: []Call{call(0, down(ms)), call(2*s, ok(300*ms)), call(2100*ms, ok(ms))}, Check: returned(map[policy.Reason]int{policy.AttemptsExhausted: 1, policy.None: 2})},
 		{ID: "G1", Fact: "a retry waits for its slot like any other",
 			Policy: again(forever), Calls: []Call{call(0, down(ms), ok(ms)), call(900*ms, ok(s))}},
 		{ID: "G1", Fact: "a wait without end is reported too",
