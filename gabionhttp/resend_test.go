@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"runtime"
 	"slices"
 	"strings"
@@ -235,6 +236,41 @@ func deserted(t *testing.T) string {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c.LocalAddr().String()
+}
+
+// A server that goes away closes connections on which nothing was asked yet. net/http
+// says so in a text alone, and to some callers even where it repeats the request itself.
+func TestAConnectionThatIsClosedBeforeItIsUsedIsABrokenOne(t *testing.T) {
+	tests := []struct {
+		name   string
+		method string
+		key    string
+		sent   int
+	}{
+		{"a safe method is repeated", "GET", "", 3},
+		{"so is what has a key", "POST", "order-7", 3},
+		{"what has none is not", "POST", "", 1},
+	}
+	for _, tt := range tests {
+		bubble(t, tt.name, func(t *testing.T) {
+			dead := func(context.Context, string, string) (net.Conn, error) {
+				here, there := net.Pipe()
+				return here, there.Close()
+			}
+			var events gabiontest.Recorder
+			c, d := client(t, eager(), &http.Transport{DialContext: dead}, gabion.WithObserver(&events))
+			// It is seen before the request is written.
+			late := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { time.Sleep(time.Second) }}
+			req := keyedPost(t, "http://shop", tt.key, "charge")
+			req.Method = tt.method
+			_, err := c.Do(req.WithContext(httptrace.WithClientTrace(t.Context(), late)))
+			events.WantAttempts(t, tt.sent)
+			if err == nil || !strings.Contains(err.Error(), "closed idle") || gabion.EffectOf(err) != gabion.UnknownEffect {
+				t.Errorf("ended with %v", err)
+			}
+			gabiontest.NothingHeld(t, d)
+		})
+	}
 }
 
 // Once the headers went out nothing is proved, on either protocol.

@@ -145,23 +145,28 @@ func says(h http.Header, name, value string) bool {
 	return strings.EqualFold(strings.TrimSpace(h.Get(name)), value)
 }
 
-// outcomeOfError says what a RoundTripper's error means. It knows three things
-// that classify can't: that an io.EOF here is a connection that ended, that
-// net/http has a sentinel for a server without TLS, and, where net/http has only
-// a text, whether the request could be sent at all.
+// outcomeOfError says what a RoundTripper's error means. It knows four things
+// that classify can't: that an io.EOF here is a connection that ended, by which
+// text net/http tells the same, that it has a sentinel for a server without TLS,
+// and, where it has only a text, whether the request could be sent at all.
 func outcomeOfError(req *http.Request, err error) policy.Outcome {
 	o := classify.Error(err)
 	if o.Class != policy.Unclassified {
 		return o
 	}
 	switch {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), strings.HasSuffix(err.Error(), closedIdle):
 		return policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}
 	case errors.Is(err, http.ErrSchemeMismatch), unsendable(req):
 		return policy.Outcome{Class: policy.ClientError, NeverSent: true}
 	}
 	return o
 }
+
+// closedIdle is what net/http says when the server closed a connection before it saw
+// that something was asked there, be it a new one (go.dev/issue/19943). No type and no
+// sentinel tells it, and every server that goes away does it.
+const closedIdle = "http: server closed idle connection"
 
 // unsendable reports whether net/http refuses to send req, whatever the server.
 func unsendable(req *http.Request) bool {
