@@ -1,6 +1,7 @@
 package window
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,6 +37,7 @@ func TestHeadroomIsWithdrawn(t *testing.T) {
 		{"by what lands in a closed bucket", func(h *Headroom) { h.check(1, late) }, false},
 		{"not by failures", func(h *Headroom) { h.Add(0, 1, 0, 1000) }, true},
 		{"not by a refused allowance of another key", func(h *Headroom) { h.Allow(h.Turn(), 8, 1000) }, true},
+		{"by a turn only until it is made anew", func(h *Headroom) { h.Sum(10); h.Allow(h.Turn(), 7, 100) }, true},
 	} {
 		h := granted(t)
 		c.do(h)
@@ -58,6 +60,40 @@ func TestHeadroomIsNotAllowed(t *testing.T) {
 		allow(&h, h.Turn())
 		if h.Spend(clock.Instant(h.win.end.Load()-1), 0, 7) {
 			t.Errorf("%s it is", name)
+		}
+	}
+}
+
+// However much is allowed, a bucket takes no more than it can count.
+func TestHeadroomEndsWithItsBucket(t *testing.T) {
+	for _, calls := range []float64{1e12, math.Inf(1)} {
+		h := MakeHeadroom(120, 12, 4)
+		h.Add(0, 1, counterMax-1, 0)
+		h.Allow(h.Turn(), 7, calls)
+		if !h.Spend(0, 1, 7) || h.Spend(0, 1, 7) {
+			t.Errorf("%v allowed: want one call more, and no other", calls)
+		}
+		if got := h.Sum(0).Calls; got != counterMax {
+			t.Errorf("%v allowed: %d calls", calls, got)
+		}
+	}
+}
+
+// With few buckets and one shard nothing is kept, and a sum is as quick.
+func TestHeadroomIsForSeveralCacheLines(t *testing.T) {
+	h := MakeHeadroom(80, 8, 1)
+	h.Add(0, 0, 0, 1)
+	if h.Allow(h.Turn(), 7, 100); h.Spend(0, 0, 7) {
+		t.Error("calls were allowed")
+	}
+	for shards := 1; shards <= 8; shards *= 2 {
+		h, tally := MakeHeadroom(120, 12, shards), MakeTally(120, 12, shards)
+		if got, want := len(h.win.cells), len(tally.win.cells); got != want {
+			t.Errorf("%d shards: %d words, a tally has %d", shards, got, want)
+		}
+		least := float64(shards * leastShare)
+		if !h.Worthwhile(least) || h.Worthwhile(least-0.5) {
+			t.Errorf("%d shards: worth it are not %v calls", shards, least)
 		}
 	}
 }

@@ -76,10 +76,14 @@ var plan = map[string]room{
 	"proxy": {floor: fourth},
 
 	"internal/house":       {floor: basement},
+	"internal/interleave":  {floor: basement},
 	"internal/testproxy":   {floor: basement},
 	"internal/testservers": {floor: basement},
 	"internal/yamlstrict":  {floor: basement},
 	"internal/conformance": {floor: basement, also: []string{"policy", "classify", "breaker", "bulkhead", "clock", "chance"}}, // plays scripts on the machine
+
+	"internal/interleave/atomic": {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync/atomic, and steps
+	"internal/interleave/sync":   {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync, and steps
 }
 
 // groundShared is what ground-floor packages may import of each other: the
