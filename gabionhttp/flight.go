@@ -141,6 +141,11 @@ func (f *flight) outcome(err error) policy.Outcome {
 		o.NeverSent, o.Effect = true, policy.NoEffect
 	case o.NeverSent && f.repeated():
 		o.NeverSent, o.Effect = false, policy.UnknownEffect
+	case o.Class == policy.Unclassified && f.seen.wrote.Load() > 0:
+		// The request was fit to be sent, and then its connection or stream ended. Most of
+		// what net/http says of that over HTTP/2 has no type: "client connection force
+		// closed" when another stream's write failed, "client connection lost".
+		o.Class = policy.Network
 	}
 	if f.of.body.broken() {
 		o.Class = policy.Ignored // the caller's reader failed, and not the dependency

@@ -324,6 +324,39 @@ func TestTheCallersTraceStillWorks(t *testing.T) {
 	}
 }
 
+// What has no type is a broken connection if the request's headers were written, and
+// otherwise nothing that we know: it may be a refusal to send it.
+func TestErrorsWithoutATypeAfterTheRequestWasWritten(t *testing.T) {
+	for _, tt := range []struct {
+		method string
+		wrote  bool
+		sent   int
+		reason gabion.Reason
+	}{
+		{"GET", true, 3, gabion.AttemptsExhausted},
+		{"PUT", true, 3, gabion.AttemptsExhausted},
+		{"POST", true, 1, gabion.NotSafe},
+		{"GET", false, 1, gabion.UnclassifiedError},
+		{"POST", false, 1, gabion.UnclassifiedError},
+	} {
+		sent := 0
+		c, _ := client(t, eager(), roundTripper(func(req *http.Request) (*http.Response, error) {
+			sent++
+			trace := httptrace.ContextClientTrace(req.Context())
+			trace.GetConn("shop.test")
+			trace.GotConn(httptrace.GotConnInfo{})
+			if tt.wrote {
+				trace.WroteHeaders()
+			}
+			return nil, errors.New("http2: client connection lost")
+		}))
+		_, err := c.Do(request(t, tt.method, "http://shop.test/", ""))
+		if sent != tt.sent || gabion.ReasonOf(err) != tt.reason || gabion.EffectOf(err) != gabion.UnknownEffect {
+			t.Errorf("%s, written %v: sent %d times, %v", tt.method, tt.wrote, sent, err)
+		}
+	}
+}
+
 // A request that ends while its answer arrives takes the connection along, which
 // net/http may have lent to the next one by then. The next one's caller gave up
 // nothing, and no time of its is up: its connection broke.
