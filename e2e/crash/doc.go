@@ -6,8 +6,8 @@
 // of the stores in the table of stores.go. Effects are written to a witness that
 // no server reads: a file that is only appended to or, under guarantee tx, a
 // table in the same database. The client asks over HTTP/1.1 or HTTP/2, as it is drawn,
-// and keeps a log of the answers it got. From
-// these two alone [History.Check] computes the invariants I1 to I7:
+// and keeps a log of the answers it got. From these two alone [History.Check] computes
+// the invariants I1 to I7:
 //
 //	I1  effects of a key: tx and hold at most one, and one if it was answered 2xx;
 //	    reexecute no more than runs, and one if nothing was broken
