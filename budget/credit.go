@@ -29,9 +29,9 @@ import (
 // word as the credits: so calling in finds it, and nothing is forgotten too early.
 
 // credits is the first word of a shard's line: the number of the batch, how many
-// nanoseconds into its slice the newest credit was granted, counted from 1, and
-// how many are left. The number makes the word of one batch differ from that of
-// another: a caller would have to sleep between two instructions while its shard
+// nanoseconds into its slice the newest credit was spent, counted from 1 and 0 if none
+// was, and how many are left. The number makes the word of one batch differ from that
+// of another: a caller would have to sleep between two instructions while its shard
 // gets 2^18 batches, and find the same nanosecond and the same rest, to take
 // one for the other.
 type credits uint64
@@ -172,8 +172,7 @@ func (w *Window) issue(turn uint32, now clock.Instant, shard uint32, r Rules, n 
 		good[goodFloor].Store(uint64(r.FloorMilli))
 	}
 	mine := &w.sends.Beside(shard)[0]
-	old := credits(mine.Load())
-	mine.Store(uint64((old + batchUnit).with(max(old.into(), into(from, now)), n-1)))
+	mine.Store(mine.Load() + batchUnit + uint64(n-1))
 	return true
 }
 

@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -156,6 +155,12 @@ func TestCredits(t *testing.T) {
 				t.Error("refused")
 			}
 		},
+		"are spent by one who waited for the lock while they came": func(t *testing.T, w *Window) {
+			_, ok := w.withdraw(1, 1, generous)
+			if _, resends := w.Counts(1, generous); !ok || resends != 2 {
+				t.Errorf("granted %v, %d re-sends", ok, resends)
+			}
+		},
 		"are of one shard": func(t *testing.T, w *Window) {
 			w.TryWithdraw(1, 2, generous)
 			if rest(w, 1) != largest-1 || rest(w, 2) != largest-1 {
@@ -177,6 +182,21 @@ func TestCredits(t *testing.T) {
 			w.Deposit(s, 1)
 			if _, ok := w.spend(0, 1, generous); ok {
 				t.Error("spent when the slice was over")
+			}
+		},
+		"are not good from the end of their slice on": func(t *testing.T, w *Window) {
+			if _, ok := w.spend(s, 1, generous); ok {
+				t.Error("spent in the next slice, which nobody has seen")
+			}
+		},
+		"die with another ratio": func(t *testing.T, w *Window) {
+			other := Rules{1, generous.FloorMilli}
+			if _, ok := w.spend(0, 1, other); ok {
+				t.Error("spent under other rules")
+			}
+			w.TryWithdraw(0, 1, other)
+			if _, ok := w.spend(0, 1, other); !ok {
+				t.Error("not spent under the rules that they are for")
 			}
 		},
 		"die with other rules": func(t *testing.T, w *Window) {
@@ -212,16 +232,44 @@ func TestCredits(t *testing.T) {
 				w.TryWithdraw(0, 1, generous)
 			}
 			w.Deposit(s, 0)
-			if got := w.Level(7*s+500*ms-1, generous); got != 0 {
-				t.Errorf("%d are back too early", got)
+			backAt(t, w, generous, 7*s+500*ms)
+		},
+		"are no grants when they are called in for somebody who is refused": func(t *testing.T, w *Window) {
+			if _, ok := w.TryWithdraw(3*s, 2, floor(1)); ok {
+				t.Error("granted")
 			}
-			if got := w.Level(7*s+500*ms, generous); got != 2000 {
-				t.Errorf("%d are back a span later, want 2000", got)
+			if got := w.Level(7*s-1, generous); got != 1999 {
+				t.Errorf("level %d before a span is over, want 1999", got)
+			}
+			if got := w.Level(7*s, generous); got != 2000 {
+				t.Errorf("level %d a span later, want 2000", got)
 			}
 		},
 	} {
 		t.Run(fact, func(t *testing.T) { check(t, lent(t, generous, largest-1)) })
 	}
+}
+
+// backAt fails unless the whole floor is back at that time, and nothing before.
+func backAt(t *testing.T, w *Window, r Rules, at clock.Instant) {
+	t.Helper()
+	if got := w.Level(at-1, r); got != 0 {
+		t.Errorf("%d are back too early", got)
+	}
+	if got, want := w.Level(at, r), r.FloorMilli/1000; got != want {
+		t.Errorf("%d are back a span later, want %d", got, want)
+	}
+}
+
+// A grant that is no credit, while some are out, is the newest all the same.
+func TestWhatIsGrantedBesideCreditsIsRemembered(t *testing.T) {
+	r := floor(33)
+	w := lent(t, r, 1)
+	w.TryWithdraw(500*ms, 1, r)
+	for range 31 {
+		w.TryWithdraw(800*ms, 2, r)
+	}
+	backAt(t, w, r, 7*s+800*ms)
 }
 
 // Refusals of an outage take no lock: a thousand callers don't queue to be told no.
@@ -329,32 +377,5 @@ func TestCreditsThatARefundTookAreNotMissed(t *testing.T) {
 	}
 	if got := w.Level(clock.Instant(time.Second), r); got != 1999 {
 		t.Errorf("level %d, want all but the one in the next slice", got)
-	}
-}
-
-// While a batch is handed out, what is counted of it is not spent: a look that comes
-// in between must not refuse for it.
-func TestALookInTheMiddleOfAnIssueRefusesNobody(t *testing.T) {
-	few := Rules{0, 50_000}
-	for range 60_000 {
-		w := Make(7*time.Second, 4)
-		stop := make(chan struct{})
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if seen := w.look(0); seen.refuses(few) && seen.sent.Failures > 1 {
-					t.Errorf("%+v refuses, and one re-send was granted", seen)
-					return
-				}
-			}
-		})
-		w.TryWithdraw(0, 1, generous)
-		close(stop)
-		wg.Wait()
 	}
 }
