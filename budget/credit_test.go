@@ -286,16 +286,22 @@ func TestRefusalsTakeNoLock(t *testing.T) {
 	}
 }
 
-// A look that says too little is left must not hide what time gave back.
+// A look that says too little is left must not hide what time gave back, also to one
+// whose clock is behind.
 func TestALookRefusesNothingThatMayBeForgotten(t *testing.T) {
-	w := Make(7*time.Second, 4)
-	r := Rules{0, 2000}
-	withdraw(&w, 0, r)
-	if _, ok := w.TryWithdraw(7*s-1, 0, r); ok {
-		t.Error("granted before the span was over")
-	}
-	if _, ok := w.TryWithdraw(7*s, 0, r); !ok {
-		t.Error("refused when the span was over")
+	for _, shards := range []int{1, 4} {
+		w := Make(7*time.Second, shards)
+		r := floor(2)
+		withdraw(&w, 0, r)
+		if _, ok := w.TryWithdraw(7*s-1, 0, r); ok {
+			t.Errorf("%d shards: granted before the span was over", shards)
+		}
+		w.Deposit(7*s, 0)
+		for _, at := range []clock.Instant{7*s - 1, 7 * s} {
+			if _, ok := w.TryWithdraw(at, 0, r); !ok {
+				t.Errorf("%d shards: refused at %d, when the span was over", shards, at)
+			}
+		}
 	}
 }
 
