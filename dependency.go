@@ -74,12 +74,12 @@ func Make(name string, p policy.Policy, opts ...Option) (*Dependency, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(name, rules, opts), nil
+	return open(name, rules, opts, nil), nil
 }
 
 var errNoName = errors.New("the name is empty: errors and events would not say who was called")
 
-func open(name string, rules *policy.Rules, opts []Option) *Dependency {
+func open(name string, rules *policy.Rules, opts []Option, parent *policy.State) *Dependency {
 	d := &Dependency{name: name, epoch: time.Now(), seed: rand.Uint64()}
 	for _, o := range opts {
 		if o != nil {
@@ -91,6 +91,7 @@ func open(name string, rules *policy.Rules, opts []Option) *Dependency {
 		Seed:   d.seed,
 		Events: d.observer != nil,
 		Kill:   &retriesOff,
+		Parent: parent,
 	})
 	return d
 }
@@ -126,7 +127,8 @@ var retriesOff atomic.Bool
 // outage; tests use it to get exactly one attempt. They are on at the start.
 func SetRetries(on bool) { retriesOff.Store(!on) }
 
-// SetRetries switches this dependency's retries and hedges on or off, at once.
+// SetRetries switches this dependency's retries and hedges on or off, at once, and
+// with it those of the instances that a [Registry] made of it.
 func (d *Dependency) SetRetries(on bool) {
 	d.state.SwitchRetries(d.now(), on)
 	d.deliver(nil)

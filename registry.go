@@ -51,7 +51,7 @@ func NewRegistry(policies map[string]policy.Policy, opts ...Option) (*Registry, 
 		gone: map[string]weak.Pointer[Dependency]{}, instances: map[instanceOf]*Dependency{},
 	}
 	for name, rule := range rules {
-		r.declared[name] = open(name, rule, opts)
+		r.declared[name] = open(name, rule, opts, nil)
 	}
 	return r, nil
 }
@@ -137,7 +137,7 @@ func (r *Registry) instance(parent *Dependency, which instanceOf) *Dependency {
 			return d
 		}
 	}
-	d := open(which.String(), parent.state.Rules(), append(slices.Clip(r.opts), track))
+	d := open(which.String(), parent.state.Rules(), append(slices.Clip(r.opts), track), parent.state)
 	r.instances[which] = d
 	return d
 }
@@ -202,7 +202,7 @@ func (r *Registry) swap(rules map[string]*policy.Rules) (moved []*Dependency) {
 			delete(r.gone, name)
 		}
 		if d == nil {
-			r.declared[name] = open(name, rule, r.opts)
+			r.declared[name] = open(name, rule, r.opts, nil)
 			continue
 		}
 		r.declared[name] = d

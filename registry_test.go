@@ -291,3 +291,36 @@ func TestStatsTellWhatADependencyIsAt(t *testing.T) {
 		}
 	})
 }
+
+// C7: the hand that switches off the retries of a declared dependency means its
+// instances too, those that are there and those that come.
+func TestRegistrySwitchesRetriesOfInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := gabion.NewRegistry(map[string]policy.Policy{"db": {Safe: true}, "other": {Safe: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(name, instance string, reason gabion.Reason) {
+			t.Helper()
+			d, err := r.Instance(name, instance)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantReason(t, d.Run(t.Context(), fails(errDown)), reason)
+			if off := d.Stats().RetriesOff; off != (reason == gabion.RetriesOff) {
+				t.Errorf("%s %s: Stats say %v", name, instance, off)
+			}
+		}
+		want("db", "there", gabion.AttemptsExhausted)
+		db, err := r.Get("db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		db.SetRetries(false)
+		want("db", "there", gabion.RetriesOff)
+		want("db", "new", gabion.RetriesOff)
+		want("other", "there", gabion.AttemptsExhausted)
+		db.SetRetries(true)
+		want("db", "there", gabion.AttemptsExhausted)
+	})
+}

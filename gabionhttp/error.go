@@ -49,7 +49,10 @@ func Error(w http.ResponseWriter, err error) {
 		return
 	}
 	status, ok := answers[e.Reason]
-	if !ok {
+	switch {
+	case errors.Is(e, errNoTime):
+		status = http.StatusGatewayTimeout
+	case !ok:
 		status = http.StatusServiceUnavailable
 	}
 	w.Header().Set(headerShouldRetry, "false")

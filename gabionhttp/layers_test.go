@@ -199,6 +199,10 @@ func TestNoTimeForTheNextHopIsNotTheDependencysFault(t *testing.T) {
 		if !errors.Is(err, gabion.NotRetryable) || !errors.Is(err, context.DeadlineExceeded) || gabion.EffectOf(err) != gabion.NoEffect {
 			t.Errorf("ended with %v", err)
 		}
+		w := httptest.NewRecorder()
+		if gabionhttp.Error(w, err); w.Code != http.StatusGatewayTimeout {
+			t.Errorf("answered %d: it is time that ran out", w.Code)
+		}
 	}
 	if n := s.requests.Load(); n != 0 {
 		t.Errorf("%d requests were sent", n)

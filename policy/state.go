@@ -46,6 +46,7 @@ type parts struct {
 	lanes    *lanes
 	box      *outbox
 	kill     *atomic.Bool // retries are switched off for the whole process
+	parent   *State       // its retries are this one\'s
 }
 
 // Setup is what a State needs besides its policy.
@@ -63,14 +64,18 @@ type Setup struct {
 	// Kill is a switch that turns all retries off while it is true, shared by any
 	// number of States. Nil means none.
 	Kill *atomic.Bool
+
+	// Parent is a State whose retries, once switched off, switch off this one's too.
+	// Nil means none.
+	Parent *State
 }
 
 // NewState makes the shared state of a dependency.
 func NewState(now clock.Instant, r *Rules, setup Setup) *State {
 	s := &State{shards: uint16(min(max(setup.Shards, 1), maxShards))}
 	s.draws.Store(chance.Bits(setup.Seed, 0, 0, 0) | 1)
-	if setup.Events || setup.Kill != nil {
-		p := &parts{kill: setup.Kill}
+	if setup.Events || setup.Kill != nil || setup.Parent != nil {
+		p := &parts{kill: setup.Kill, parent: setup.Parent}
 		if setup.Events {
 			p.box = new(outbox)
 		}
@@ -336,7 +341,10 @@ func (s *State) retriesOff() bool {
 		return true
 	}
 	p := s.part()
-	return p != nil && p.kill != nil && p.kill.Load()
+	if p == nil {
+		return false
+	}
+	return p.kill != nil && p.kill.Load() || p.parent != nil && p.parent.retriesOff()
 }
 
 // Breaker returns the breaker of that partition, or of the calls that name none,
