@@ -40,7 +40,7 @@ func (r *refusals) add(shard uint32, shards int) {
 		r.divide(shards)
 	}
 	more := *r.more.Load()
-	more[int(shard)%len(more)].n.Add(1)
+	more[shard%uint32(len(more))].n.Add(1)
 }
 
 func (r *refusals) divide(shards int) {

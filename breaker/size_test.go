@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -62,6 +63,20 @@ func TestRefusalsAreCountedWhileTheCounterIsDivided(t *testing.T) {
 	}
 	if b.Reset(2); b.Snapshot(2).Refused != 0 {
 		t.Error("a closed breaker shows refusals")
+	}
+}
+
+// Shards are picked by hashes, which use all 32 bits.
+func TestRefusalsAreCountedForEveryShard(t *testing.T) {
+	b := New(&Rules{Open: time.Hour}, 8, 0, nil)
+	b.Trip(0)
+	b.side.refused.divide(8)
+	shards := []uint32{0, 7, 8, math.MaxInt32, math.MaxInt32 + 1, math.MaxInt32 + 2, math.MaxUint32}
+	for _, shard := range shards {
+		b.Acquire(1, shard)
+	}
+	if got := b.Snapshot(1).Refused; got != int64(len(shards)) {
+		t.Errorf("%d refused, want %d", got, len(shards))
 	}
 }
 
