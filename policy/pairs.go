@@ -110,8 +110,8 @@ func (c *check) windowHoldsCalls(r Policy) {
 	if b.MinCalls == defaultMinCalls || r.RateLimit.Rate <= 0 || !(r.RateLimit.Rate <= maxRate) {
 		return
 	}
-	most := int(float64(r.RateLimit.Rate)*b.Window.Seconds()) + min(r.RateLimit.Burst, maxCount)
-	if b.Window > 0 && b.MinCalls > most {
+	most := int64(float64(r.RateLimit.Rate)*b.Window.Seconds()) + int64(min(r.RateLimit.Burst, maxCount))
+	if b.Window > 0 && int64(b.MinCalls) > most {
 		c.add(Finding{"breaker.min_calls", "rate_limit.rate", strconv.Itoa(b.MinCalls),
 			fmt.Sprintf("is more than the %d calls that rate_limit.rate, %v, lets into breaker.window, %s", most, r.RateLimit.Rate, FormatDuration(b.Window)),
 			fmt.Sprintf("write at most %d, or a longer window", most)})
