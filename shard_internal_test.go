@@ -3,6 +3,7 @@ package gabion
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/gabion-go/gabion/clock"
 )
@@ -10,16 +11,17 @@ import (
 // Calls on different pages that have one shard part: of 64 milliseconds they share
 // about one in eight, where there are eight shards. Within one a call keeps its shard.
 func TestCallsOfOneShardPart(t *testing.T) {
-	const shards, moments = 8, 64
-	runners := make([]runner, 600)
+	const shards, moments, pages, page = 8, 64, 30, 1 << 13
+	const apart = int(page/unsafe.Sizeof(runner{})) + 1 // so many are more than a page
+	runners := make([]runner, pages*apart)
 	shard := func(r *runner, at time.Duration) uint32 { return shardOf(r, clock.Instant(at)) % shards }
 	met := 0
-	for i := 0; i < len(runners); i += 20 { // a page apart
+	for i := 0; i < len(runners); i += apart {
 		a := &runners[i]
 		if shard(a, 0) != shard(a, time.Millisecond) {
 			t.Fatal("another shard within a millisecond")
 		}
-		for j := i + 20; j < len(runners); j += 20 {
+		for j := i + apart; j < len(runners); j += apart {
 			b := &runners[j]
 			if shard(a, 0) != shard(b, 0) {
 				continue

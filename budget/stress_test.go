@@ -74,7 +74,7 @@ func (k *worker) act(at clock.Instant, r Rules, dice uint64) {
 	case 0, 1, 2, 3, 4:
 		k.deposit(at)
 	case 5, 6:
-		k.refund(at, int(dice>>8)%8)
+		k.refund(at, int(dice>>8%8))
 	case 7:
 		if dice>>8%8 == 0 {
 			k.w.Level(at, r)
@@ -150,7 +150,7 @@ func TestTheCrowdKeepsThePromise(t *testing.T) {
 			dice := chance.Bits(seed, uint64(k.id), uint64(i), 0)
 			pace := int64(100) << (2 * (seed % 3))
 			at := clock.Instant(now.Add(int64(dice>>32) % pace))
-			k.act(at, reloads[int(at)>>18%len(reloads)], dice)
+			k.act(at, reloads[int(at>>18)%len(reloads)], dice)
 		})
 		if grants, wrong := check(&w, log); wrong != nil || grants < 100 {
 			t.Errorf("%d grants: %v", grants, wrong)
@@ -168,7 +168,7 @@ func TestNothingIsLostInTheCrowd(t *testing.T) {
 		at := clock.Instant(round) * s / 5
 		log = append(log, crowd(&w, &ticks, 120, func(k *worker, i int) {
 			dice := chance.Bits(uint64(round), uint64(k.id), uint64(i), 1)
-			k.act(at, reloads[(round/4+int(dice>>20)%16/15)%len(reloads)], dice)
+			k.act(at, reloads[(round/4+int(dice>>20%16/15))%len(reloads)], dice)
 		})...)
 		calls, resends := int64(0), int64(0)
 		for _, d := range log {

@@ -78,13 +78,13 @@ func pair(ctx context.Context, s *Store, n int64) error {
 func barePair(ctx context.Context, s *Store, n int64) error {
 	key := s.key(idempotency.IDOf("bare", fmt.Sprint(n)))
 	running := make([]byte, 84)
-	got, err := scriptClaim.Run(ctx, s.client, []string{key}, running, 1, 1<<40).Slice()
+	got, err := scriptClaim.Run(ctx, s.client, []string{key}, running, 1, int64(1<<40)).Slice()
 	if err != nil {
 		return err
 	}
 	at := got[0].(int64)
 	old := head(at+1, at) + string(running)
-	return scriptSwap.Run(ctx, s.client, []string{key}, old, old+string(kibibyte.Result.Body), 1<<42, 0, math.MaxInt32<<22).Err()
+	return scriptSwap.Run(ctx, s.client, []string{key}, old, old+string(kibibyte.Result.Body), int64(1<<42), 0, int64(math.MaxInt32<<22)).Err()
 }
 
 // inParallel runs work from 64 goroutines and reports how many times a second, and
