@@ -78,7 +78,7 @@ func (r *Rules) lookup(dns *net.DNSError) policy.Class {
 	case dns.IsTemporary:
 		return policy.Network
 	}
-	return policy.Unclassified
+	return vague
 }
 
 // brokenOff reports whether there is an io.EOF that a connection came to. A bare
