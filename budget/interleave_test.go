@@ -122,10 +122,11 @@ func TestInterleavedWindow(t *testing.T) {
 			r:      floor(18),
 		},
 		{
-			fact: "credits that are issued, and other rules that allow less",
-			one:  func(_ *scene, me *worker) { me.withdraw(0, floor(18)); me.withdraw(0, floor(18)) },
-			two:  func(_ *scene, me *worker) { me.withdraw(0, floor(2)); me.withdraw(0, floor(2)) },
-			r:    floor(18),
+			fact:   "credits that are issued, and other rules that allow less",
+			before: func(_ *testing.T, s *scene) { s.workers[1].withdraw(0, floor(18)); s.Level(0, floor(18)) },
+			one:    func(_ *scene, me *worker) { me.withdraw(0, floor(18)); me.withdraw(0, floor(18)) },
+			two:    func(_ *scene, me *worker) { me.withdraw(0, floor(3)); me.withdraw(0, floor(3)) },
+			r:      floor(18),
 		},
 		{
 			fact:   "credits that are called in and issued anew for other rules",

@@ -263,6 +263,23 @@ func TestReleasingTooMuchPanicsAndBreaksNothing(t *testing.T) {
 	}
 }
 
+func TestReleasingToAnotherBulkheadPanicsAndBreaksNothing(t *testing.T) {
+	one, other := bulkhead.New(8, 0, false, 2), bulkhead.New(8, 0, false, 2)
+	s, _ := one.TryAcquire(0, "")
+	func() {
+		defer func() {
+			if r := recover(); r != "bulkhead: more slots released than acquired" {
+				t.Errorf("panics with %v", r)
+			}
+		}()
+		other.Release(s)
+	}()
+	if got := other.Stats().InUse; got != 0 {
+		t.Errorf("%d in use", got)
+	}
+	one.Release(s)
+}
+
 func TestAllocations(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		b := bulkhead.New(1, 10, fair, 1)

@@ -207,17 +207,18 @@ func TestShelvesComeWithLostRaces(t *testing.T) {
 func TestShelvesThatAreEmptyTooOftenAreGivenUp(t *testing.T) {
 	for _, c := range []struct {
 		fact               string
+		limit              int
 		one, burst, bursts int // calls one by one before, and then so many at once, again and again
 		want               int
 	}{
-		{"never empty but at first", 0, 20, 100, 2},
-		{"nothing has come home yet", 0, 90, 1, 2},
-		{"empty oftener than not", 0, 90, 3, 0},
-		{"less often than not", 0, 45, 40, 2},
-		{"oftener than not, though not before", 10_000, 90, 3, 0},
-		{"served so often that the count is where it was", 1<<servedBits - 1, 45, 40, 2},
+		{"never empty but at first", 100, 0, 20, 100, 2},
+		{"nothing has come home yet", 400, 0, 150, 1, 2},
+		{"empty oftener than not", 100, 0, 90, 3, 0},
+		{"less often than not", 100, 0, 45, 40, 2},
+		{"oftener than not, though not before", 100, 10_000, 90, 3, 0},
+		{"served so often that the count is where it was", 100, 1<<servedBits - 1, 45, 40, 2},
 	} {
-		b := New(100, 0, false, 2) // two shelves of 25
+		b := New(c.limit, 0, false, 2) // two shelves of a quarter each
 		b.OpenShelves()
 		for range c.one {
 			s, _ := b.TryAcquire(0, "")
@@ -236,6 +237,75 @@ func TestShelvesThatAreEmptyTooOftenAreGivenUp(t *testing.T) {
 		if got := b.Shelves(); got != c.want {
 			t.Errorf("%s: %d shelves, want %d", c.fact, got, c.want)
 		}
+		patience := int32(minRaces)
+		if c.want == 0 { // however much they had served
+			patience *= 2
+		}
+		if b.patience != patience || b.races.Load() != patience {
+			t.Errorf("%s: patience %d, races %d, want %d", c.fact, b.patience, b.races.Load(), patience)
+		}
+	}
+}
+
+// Half of the limit is for those whose shelf is empty, and shards have shelves of
+// their own.
+func TestHalfOfTheLimitFitsOnShelves(t *testing.T) {
+	for _, c := range []struct{ limit, shards, shelves int }{{8, 2, 2}, {100, 4, 4}, {1000, 256, 128}} {
+		b := New(c.limit, 0, false, c.shards)
+		b.OpenShelves()
+		var out []Slot
+		used := map[*shelf]bool{}
+		for n := range c.limit {
+			s, _ := b.TryAcquire(uint32(n), "")
+			out, used[s.from.shelf] = append(out, s), true
+		}
+		if len(used) != c.shelves {
+			t.Errorf("limit %d: %d shards use %d shelves, want %d", c.limit, c.shards, len(used), c.shelves)
+		}
+		for _, s := range out {
+			b.Release(s)
+		}
+		kept := word(b.word.Load()).used()
+		if most := c.limit / 2; kept > most || kept <= most-len(used) {
+			t.Errorf("limit %d: shelves keep %d slots, want about %d", c.limit, kept, most)
+		}
+	}
+}
+
+// Shelves that could not open are tried again, and those that open have no past.
+func TestShelvesThatOpenBeginAnew(t *testing.T) {
+	b := New(4, 0, false, 2)
+	var out []Slot
+	for _, c := range []struct {
+		fact string
+		do   func()
+		want int
+	}{
+		{"there are too few slots", func() {}, 0},
+		{"nothing is free", func() {
+			b.Resize(8, 0)
+			for range 8 {
+				s, _ := b.TryAcquire(0, "")
+				out = append(out, s)
+			}
+		}, 0},
+		{"something is free", func() { b.Release(out[0]) }, 2},
+	} {
+		c.do()
+		for range minRaces {
+			b.lostRace()
+		}
+		if got := b.Shelves(); got != c.want {
+			t.Fatalf("%d shelves where %s, want %d", got, c.fact, c.want)
+		}
+	}
+	first := &(*b.last)[0]
+	first.missed.Store(99)
+	first.looked.Store(99)
+	b.Stats()
+	b.OpenShelves()
+	if m, l := first.missed.Load(), first.looked.Load(); m != 0 || l != 0 {
+		t.Errorf("opened anew with %d missed, and looked at %d", m, l)
 	}
 }
 
@@ -251,6 +321,11 @@ func TestPatienceIsForgottenOnceShelvesWereOfUse(t *testing.T) {
 		if b.patience != want {
 			t.Fatalf("patience %d, want %d", b.patience, want)
 		}
+	}
+	b.OpenShelves()
+	b.Stats() // which ends shelves that were of no use yet
+	if b.patience != maxRaces {
+		t.Errorf("patience %d after a look at the numbers, want %d", b.patience, maxRaces)
 	}
 	b.OpenShelves()
 	for range worthwhile + 1 {

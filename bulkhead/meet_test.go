@@ -52,12 +52,12 @@ func rounds(a, b, check func()) {
 
 // meetings is how often two meet. Each of the mistakes that were tried goes wrong
 // in one of a hundred meetings or more, and under the race detector in one of two;
-// GABION_SOAK=1 looks for rarer ones.
+// GABION_SOAK=1 looks for rarer ones. TestInterleavedShelves does not depend on luck.
 func meetings() int {
 	if os.Getenv("GABION_SOAK") != "" {
 		return 200_000
 	}
-	return 2000
+	return 500
 }
 
 func TestReleaseThatMeetsAJoinHandsOver(t *testing.T) {

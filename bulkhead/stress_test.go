@@ -47,9 +47,9 @@ type crew struct {
 }
 
 func (c *crew) stress(t *testing.T) {
-	calls := 5000
+	calls := 1500
 	if testing.Short() {
-		calls = 1000
+		calls = 500
 	}
 	c.b = bulkhead.New(c.slots, c.workers, c.fair, c.shards)
 	var work, others sync.WaitGroup

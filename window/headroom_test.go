@@ -101,9 +101,9 @@ func TestHeadroomIsForSeveralCacheLines(t *testing.T) {
 // All that lands while a grant is being made is in it or withdraws it.
 func TestNobodySpendsMoreThanWasAllowed(t *testing.T) {
 	const callers, allowed = 4, 100
-	rounds := 3000
+	rounds := 800
 	if testing.Short() {
-		rounds = 300
+		rounds = 200
 	}
 	for range rounds {
 		h := MakeHeadroom(120, 12, callers)

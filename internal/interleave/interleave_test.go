@@ -12,7 +12,7 @@ import (
 )
 
 // stepped are the packages with scenes: tests that are named TestInterleaved.
-var stepped = []string{"window", "throttle", "budget"}
+var stepped = []string{"window", "throttle", "budget", "bulkhead"}
 
 // standIns are imported in place of packages of the standard library.
 var standIns = strings.NewReplacer(
