@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -37,6 +38,10 @@ type tolerance struct{ goodput, amplification, p50, p99 float64 }
 // TestTheLabAgreesWithRealTime runs an outage in which four answers in five are
 // 503 for a while: twenty clients through gabionhttp against a server on the
 // loopback device, and the same in the lab with the same luck.
+//
+// What runs in real time is also late by what the machine is late, which is measured
+// beside it: a machine that was too late to be judged by is asked again, and in the end
+// not at all. TestTheLabAgreesWithTheClients always judges.
 func TestTheLabAgreesWithRealTime(t *testing.T) {
 	runs, within := []string{"protected"}, tolerance{0.1, 0.1, 0.5, 0.5} // other tests want the processor too
 	lasts, from, until := 8*time.Second, 2*time.Second, 5*time.Second
@@ -44,17 +49,54 @@ func TestTheLabAgreesWithRealTime(t *testing.T) {
 		runs, within = []string{"protected", "naive", "hedged"}, tolerance{0.05, 0.05, 0.15, 0.15}
 		lasts, from, until = 30*time.Second, 8*time.Second, 20*time.Second
 	}
-	table := "policy | measure | lab | real time | deviation\n"
+	table := header
 	for _, name := range runs {
-		w := smallOutage(t, name, lasts, from, until)
-		real, network := inRealTime(t, w, policies[name], 1)
-		w.Fleets[0].Plan.Steps[0].Edge.Network = draw.Constant(network)
-		lab := simulated(t, w, 1)
-		table += compare(t, name, &lab, &real, &within)
-		t.Logf("%s: one way through the stack takes %s", name, network)
+		for try := 1; ; try++ {
+			w := smallOutage(t, name, lasts, from, until)
+			real, network, late := inRealTime(t, w, policies[name], 1)
+			w.Fleets[0].Plan.Steps[0].Edge.Network = draw.Constant(network)
+			lab := simulated(t, w, 1)
+			rows, wrong := compare(name, &lab, &real, &within)
+			t.Logf("%s: one way through the stack takes %s; the machine was %s", name, network, late)
+			if late.tooMuch() && len(wrong) > 0 {
+				if try < 3 {
+					continue
+				}
+				t.Skipf("not judged: in %d runs this machine was too late, the last time %s, and then %s", try, late, wrong)
+			}
+			for _, text := range wrong {
+				t.Error(text)
+			}
+			table += rows
+			break
+		}
 	}
 	t.Log("\n" + table)
 }
+
+// TestTheLabAgreesWithTheClients is the same where no machine is late: in a bubble and
+// without a network.
+func TestTheLabAgreesWithTheClients(t *testing.T) {
+	table := header
+	for name := range policies {
+		w := smallOutage(t, name, 8*time.Second, 2*time.Second, 5*time.Second)
+		lab := simulated(t, w, 1)
+		var real outcome
+		synctest.Test(t, func(t *testing.T) {
+			handler := newServer(w, 1)
+			real = handler.replay(clients(w, policies[name], 1, direct{handler}), "http://server")
+			time.Sleep(time.Minute) // who works on for nobody comes to an end
+		})
+		rows, wrong := compare(name, &lab, &real, &tolerance{0.001, 0.001, 0.02, 0.02})
+		for _, text := range wrong {
+			t.Error(text)
+		}
+		table += rows
+	}
+	t.Log("\n" + table)
+}
+
+const header = "policy | measure | lab | real time | deviation\n"
 
 // steady is a breaker that asks again at a steady rate. With open times that grow, a
 // probe that comes a millisecond later can cost a client the rest of the outage, and
@@ -114,10 +156,8 @@ func simulated(t testing.TB, w *sim.World, seed uint64) outcome {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// compare fails the test where the lab is off by too much, and returns the rows of
-// the table.
-func compare(t *testing.T, name string, lab, real *outcome, within *tolerance) string {
-	t.Helper()
+// compare returns the rows of the table, and where the lab is off by too much.
+func compare(name string, lab, real *outcome, within *tolerance) (table string, wrong []string) {
 	var rows strings.Builder
 	for _, m := range []struct {
 		what             string
@@ -130,11 +170,11 @@ func compare(t *testing.T, name string, lab, real *outcome, within *tolerance) s
 	} {
 		off := m.lab/m.real - 1
 		if !(math.Abs(off) <= m.allow) { // a NaN is off too
-			t.Errorf("%s: %s is %.4g in the lab and %.4g in real time, off by %.1f %%, more than %.0f %%", name, m.what, m.lab, m.real, 100*off, 100*m.allow)
+			wrong = append(wrong, fmt.Sprintf("%s: %s is %.4g in the lab and %.4g in real time, off by %.1f %%, more than %.1f %%", name, m.what, m.lab, m.real, 100*off, 100*m.allow))
 		}
 		fmt.Fprintf(&rows, "%s | %s | %.3f | %.3f | %+.1f %%\n", name, m.what, m.lab, m.real, 100*off)
 	}
-	return rows.String()
+	return rows.String(), wrong
 }
 
 // headerCall carries the name of a call, so that the server has the lab's luck.
@@ -149,6 +189,10 @@ type server struct {
 	busy    int
 	waiting []chan struct{}
 	tries   map[string]int
+}
+
+func newServer(w *sim.World, seed uint64) *server {
+	return &server{weather: sim.Weather{World: w, Seed: seed}, tries: map[string]int{}}
 }
 
 // ServeHTTP implements http.Handler.
@@ -219,52 +263,127 @@ func (s *server) leave() {
 }
 
 // inRealTime runs the world on the loopback device. It also says how long one way
-// through client and server takes there, which the lab has to be told.
-func inRealTime(t *testing.T, w *sim.World, p policy.Policy, seed uint64) (outcome, time.Duration) {
+// through client and server takes there, which the lab has to be told, and how late
+// the machine was.
+func inRealTime(t *testing.T, w *sim.World, p policy.Policy, seed uint64) (outcome, time.Duration, lateness) {
 	t.Helper()
 	gabiontest.NoLeaks(t)
-	weather := sim.Weather{World: w, Seed: seed}
-	handler := &server{weather: weather, tries: map[string]int{}}
+	handler := newServer(w, seed)
 	listening := httptest.NewServer(handler)
 	defer listening.Close()
 	base := &http.Transport{MaxIdleConnsPerHost: 200}
 	defer base.CloseIdleConnections()
+	all := clients(w, p, seed, base)
+	network := oneWay(t, listening.URL, base)
+	stop := watch()
+	o := handler.replay(all, listening.URL)
+	return o, network, stop()
+}
 
-	clients := make([]*gabionhttp.Transport, w.Fleets[0].Clients)
-	var sent attempts
-	for i := range clients {
-		d := gabion.New("server", p, gabion.WithSeed(weather.PolicySeed(0, i)), gabion.WithObserver(&sent))
-		clients[i] = &gabionhttp.Transport{
+// A client is one of the world's, and counts its attempts.
+type client struct {
+	*gabionhttp.Transport
+	sent attempts
+}
+
+func clients(w *sim.World, p policy.Policy, seed uint64, base http.RoundTripper) []*client {
+	all := make([]*client, w.Fleets[0].Clients)
+	for i := range all {
+		c := new(client)
+		d := gabion.New("server", p, gabion.WithSeed(sim.Weather{World: w, Seed: seed}.PolicySeed(0, i)), gabion.WithObserver(&c.sent))
+		c.Transport = &gabionhttp.Transport{
 			Dependency: d, Base: base,
 			Partition: func(*http.Request) string { return "" }, // a second breaker would draw the luck of the next call
 		}
+		all[i] = c
 	}
-	network := oneWay(t, listening.URL, base)
+	return all
+}
 
-	calls := weather.Arrivals(0)
+// replay makes the world's calls.
+func (s *server) replay(clients []*client, url string) outcome {
+	calls := s.weather.Arrivals(0)
 	took := make([]time.Duration, len(calls))
-	var good atomic.Int64
+	var good, sent atomic.Int64
 	var all sync.WaitGroup
 	start := time.Now()
-	handler.start.Store(&start)
+	s.start.Store(&start)
 	for i, c := range calls {
 		due := start.Add(c.At)
 		time.Sleep(time.Until(due))
 		all.Go(func() {
-			if get(clients[c.Client], listening.URL, c.Call) {
+			if get(clients[c.Client], url, c.Call) {
 				good.Add(1)
 			}
 			took[i] = time.Since(due)
 		})
 	}
 	all.Wait()
+	for _, c := range clients {
+		sent.Add(c.sent.n.Load())
+	}
 	slices.Sort(took)
 	return outcome{
-		goodput:       float64(good.Load()) / w.Duration.Seconds(),
-		amplification: float64(sent.n.Load()) / float64(len(calls)),
+		goodput:       float64(good.Load()) / s.weather.World.Duration.Seconds(),
+		amplification: float64(sent.Load()) / float64(len(calls)),
 		p50:           milliseconds(took[len(took)/2]),
 		p99:           milliseconds(took[len(took)*99/100]),
-	}, network
+	}
+}
+
+// direct is a network without one. Who gives up leaves, and the server works on.
+type direct struct{ http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := make(chan *http.Response, 1)
+	go func() {
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r.Clone(context.Background()))
+		answer <- w.Result()
+	}()
+	select {
+	case resp := <-answer:
+		return resp, nil
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
+	}
+}
+
+// lateness is by how much a goroutine that only sleeps woke too late.
+type lateness struct{ most, usual time.Duration } // usual: one time in ten it was more
+
+// tooMuch reports whether times that were measured meanwhile are the machine's. The
+// clients wait 500 ms for an answer that takes 20.
+func (l lateness) tooMuch() bool {
+	return l.most > 100*time.Millisecond || l.usual > 5*time.Millisecond
+}
+
+// String implements fmt.Stringer.
+func (l lateness) String() string {
+	return fmt.Sprintf("up to %s late, and one time in ten more than %s", l.most, l.usual)
+}
+
+// watch measures until it is told to stop.
+func watch() (stop func() lateness) {
+	const every = 5 * time.Millisecond
+	quit, told := make(chan struct{}), make(chan lateness)
+	go func() {
+		var late []time.Duration
+		for {
+			due := time.Now().Add(every)
+			time.Sleep(every)
+			late = append(late, time.Since(due))
+			select {
+			case <-quit:
+				slices.Sort(late)
+				told <- lateness{late[len(late)-1], late[len(late)*9/10]}
+				return
+			default:
+			}
+		}
+	}()
+	return func() lateness { close(quit); return <-told }
 }
 
 // get reports whether the answer was good.
@@ -290,7 +409,8 @@ const ping = 20 * time.Millisecond
 // must be new when the outage begins.
 func oneWay(t *testing.T, url string, base http.RoundTripper) time.Duration {
 	t.Helper()
-	by := &gabionhttp.Transport{Dependency: gabion.New("ping", policy.Policy{}), Base: base}
+	patient := policy.Policy{Timeout: policy.Timeout{Call: time.Minute, Attempt: time.Minute}, Breaker: policy.Breaker{Off: true}}
+	by := &gabionhttp.Transport{Dependency: gabion.New("ping", patient), Base: base}
 	took := make([]time.Duration, 101)
 	var all sync.WaitGroup
 	start := time.Now()
