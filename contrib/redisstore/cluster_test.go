@@ -22,7 +22,7 @@ func cluster(t testing.TB, args ...string) *redis.ClusterClient {
 	var nodes []*redis.Client
 	var addrs []string
 	for n := range masters {
-		bus := freePort(t)
+		bus := testservers.FreePorts(t, 1)[0]
 		addr := testservers.Redis(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus)}, args...)...)
 		node := dial(t, addr)
 		if err := node.ClusterAddSlotsRange(t.Context(), n*slots/masters, (n+1)*slots/masters-1).Err(); err != nil {
@@ -42,16 +42,6 @@ func cluster(t testing.TB, args ...string) *redis.ClusterClient {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { client.Close() })
 	return client
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // agree waits until a node knows the others and who has which slots.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -33,6 +34,8 @@ const (
 	tailBytes  = 4 << 10                // of the log, shown when something failed
 	attempts   = 5                      // another process may take the port first
 	retryPause = 100 * time.Millisecond // for what a killed server left behind
+
+	firstPort, lastPort = 20_000, 30_000 // Linux gives ports from 32768, others from 49152
 )
 
 // errSilent says that a server runs and does not answer.
@@ -86,22 +89,28 @@ func launch(s *Server) *Server {
 	return nil
 }
 
-func (s *Server) listenSomewhere() (err error) {
-	if s.port, err = freePort(); err != nil {
-		return err
-	}
+func (s *Server) listenSomewhere() error {
+	s.port = FreePorts(s.t, 1)[0]
 	s.Addr = fmt.Sprintf("127.0.0.1:%d", s.port)
 	return s.start()
 }
 
-// freePort asks the system for a port that nobody uses now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// FreePorts returns loopback ports where nobody listens now. They are not among those
+// that the common systems give to whoever dials or listens on any port, so that a server
+// that is down for a while finds its own free again.
+func FreePorts(t testing.TB, n int) (ports []int) {
+	t.Helper()
+	for tries := 0; len(ports) < n; tries++ {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			defer l.Close() // and until then it is not drawn again
+			ports = append(ports, port)
+		} else if tries > 100 {
+			t.Fatalf("testservers: no free port: %v", err)
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return ports
 }
 
 // start starts the process and waits until it answers.

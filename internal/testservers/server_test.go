@@ -193,6 +193,18 @@ func TestServerThatEndsAtOnceFailsWithItsLog(t *testing.T) {
 	}
 }
 
+func TestFreePortsAreSeveral(t *testing.T) {
+	seen := map[int]bool{}
+	for _, port := range FreePorts(t, 100) {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil || seen[port] {
+			t.Fatalf("port %d, seen before: %v, %v", port, seen[port], err)
+		}
+		defer l.Close()
+		seen[port] = true
+	}
+}
+
 func TestFindTakesTheHighestVersion(t *testing.T) {
 	dir := t.TempDir()
 	for _, version := range []string{"13", "15", "14"} {
