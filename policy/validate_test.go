@@ -123,8 +123,8 @@ func TestValidateAccepts(t *testing.T) {
 		"a budget of 1000 % (C80)":                   {Retry: Retry{Budget: Budget{Ratio: 10}}},
 		"a rate limit, and the default minimum":      {RateLimit: RateLimit{Rate: 1}},
 		"a minimum that the fastest limit lets in":   {Breaker: Breaker{Window: 24 * time.Hour, MinCalls: 50}, RateLimit: RateLimit{Rate: 1e6}},
-		"64 sends":                                   {Retry: Retry{Attempts: 32}, Hedge: Hedge{Max: 32, Delay: Off}},
-		"no timeouts":                                {Timeout: Timeout{Call: Off, Attempt: Off}},
+		"64 sends":    {Retry: Retry{Attempts: 32}, Hedge: Hedge{Max: 32, Delay: Off}},
+		"no timeouts": {Timeout: Timeout{Call: Off, Attempt: Off}},
 		"everything that can be off": {
 			Timeout:   Timeout{Call: Off, Attempt: Off, Margin: Off, HopMargin: Off},
 			Retry:     Retry{Attempts: 1, Budget: Budget{Off: true, Ratio: Off, Floor: Off}},
