@@ -28,14 +28,10 @@ import (
 
 const attempt = 60 * time.Millisecond
 
-// impatient returns a dependency whose attempts end after a moment, and whose calls
-// have one.
-func impatient() *gabion.Dependency { return within(attempt) }
-
 // within returns a dependency whose calls have one attempt, which ends by then.
 func within(limit time.Duration) *gabion.Dependency {
 	return gabion.New("slow", policy.Policy{
-		Timeout: policy.Timeout{Call: 10 * time.Second, Attempt: limit},
+		Timeout: policy.Timeout{Call: 2 * time.Minute, Attempt: limit},
 		Retry:   policy.Retry{Attempts: 1},
 		Breaker: policy.Breaker{Off: true},
 	})
@@ -45,15 +41,20 @@ func within(limit time.Duration) *gabion.Dependency {
 // checks what the call says.
 func timesOut(t *testing.T, work func(context.Context) error) {
 	t.Helper()
+	timesOutAfter(t, attempt, work)
+}
+
+func timesOutAfter(t *testing.T, limit time.Duration, work func(context.Context) error) {
+	t.Helper()
 	t.Run("the attempt", func(t *testing.T) {
 		gabiontest.NoLeaks(t)
 		began := time.Now()
-		err := impatient().Run(context.Background(), work)
+		err := within(limit).Run(context.Background(), work)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the call says %v", err)
 		}
-		if took := time.Since(began); took < attempt || took > 5*time.Second {
-			t.Errorf("the attempt of %v took %v", attempt, took)
+		if took := time.Since(began); took < limit || took > limit+20*time.Second {
+			t.Errorf("the attempt of %v took %v", limit, took)
 		}
 	})
 }
@@ -76,7 +77,7 @@ func TestAGroupEndsWithTheAttempt(t *testing.T) {
 
 func TestAGroupsFailureLeavesTheAttemptAlone(t *testing.T) {
 	failed := errors.New("a member failed")
-	err := impatient().Run(context.Background(), func(ctx context.Context) error {
+	err := within(time.Minute).Run(context.Background(), func(ctx context.Context) error {
 		group, inside := errgroup.WithContext(ctx)
 		group.Go(func() error { return failed })
 		group.Go(func() error { <-inside.Done(); return inside.Err() })
@@ -129,7 +130,7 @@ func TestABodyEndsWithItsAttemptUnlessItIsHeldOpen(t *testing.T) {
 		}
 		return http.DefaultClient.Do(request)
 	}
-	response, err := gabion.Do(context.Background(), within(10*time.Second), get)
+	response, err := gabion.Do(context.Background(), within(time.Minute), get)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestABodyEndsWithItsAttemptUnlessItIsHeldOpen(t *testing.T) {
 	}
 	response.Body.Close()
 
-	response, open, err := gabion.Open(context.Background(), within(10*time.Second), get)
+	response, open, err := gabion.Open(context.Background(), within(time.Minute), get)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func TestATransactionIsRolledBackWithItsAttempt(t *testing.T) {
 			return err
 		}
 		<-ctx.Done()
-		for n := 0; n < 4000 && db.Stats().InUse > 0; n++ { // database/sql rolls back on a goroutine of its own
+		for n := 0; n < 20_000 && db.Stats().InUse > 0; n++ { // database/sql rolls back on a goroutine of its own
 			time.Sleep(time.Millisecond)
 		}
 		if err := tx.Commit(); !errors.Is(err, sql.ErrTxDone) {
@@ -227,7 +228,7 @@ func TestARemoteProcedureEndsWithTheAttemptAndIsToldWhenThatIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := &patient{left: make(chan time.Duration, 1), done: make(chan error, 1)}
+	service := &patient{left: make(chan time.Duration, 10), done: make(chan error, 10)}
 	server := grpc.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, service)
 	go server.Serve(listener)
@@ -242,29 +243,39 @@ func TestARemoteProcedureEndsWithTheAttemptAndIsToldWhenThatIs(t *testing.T) {
 	if _, err := client.List(t.Context(), &grpc_health_v1.HealthListRequest{}, grpc.WaitForReady(true)); status.Code(err) != codes.Unimplemented {
 		t.Fatal(err)
 	}
-	timesOut(t, func(ctx context.Context) error {
-		_, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-		if status.Code(err) != codes.DeadlineExceeded {
-			t.Errorf("grpc says %v", err)
-		}
-		if left := <-service.left; left <= 0 || left > attempt {
-			t.Errorf("the server was told of %v", left)
-		}
-		<-service.done
-		return context.DeadlineExceeded
-	})
+	told := false // in time: a busy machine may not get as far in a short attempt
+	for limit := attempt; !told && limit < 20*time.Second; limit *= 4 {
+		timesOutAfter(t, limit, func(ctx context.Context) error {
+			_, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+			if status.Code(err) != codes.DeadlineExceeded {
+				t.Errorf("grpc says %v", err)
+			}
+			select {
+			case left := <-service.left:
+				if told = left > 0; left > limit {
+					t.Errorf("the server was told of %v, and the attempt has %v", left, limit)
+				}
+				<-service.done
+			case <-time.After(limit):
+			}
+			return context.DeadlineExceeded
+		})
+	}
+	if !told {
+		t.Error("the server was never told in time")
+	}
 }
 
 // A parent that is not of the standard library costs a goroutine for every child,
 // unless the library knows how to ask it.
 func TestAThousandChildrenStartNoGoroutine(t *testing.T) {
-	err := impatient().Run(context.Background(), func(ctx context.Context) error {
+	err := within(time.Minute).Run(context.Background(), func(ctx context.Context) error {
 		before := runtime.NumGoroutine()
 		for range 1000 {
 			_, cancel := context.WithCancel(ctx)
 			defer cancel()
 		}
-		if more := runtime.NumGoroutine() - before; more > 0 {
+		if more := runtime.NumGoroutine() - before; more > 100 { // a few may be of something else
 			t.Errorf("%d goroutines for a thousand children", more)
 		}
 		return nil
