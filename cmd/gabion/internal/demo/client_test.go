@@ -8,7 +8,9 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -42,18 +44,20 @@ func TestClientsAgainstOneFault(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			t.Parallel()
-			p := providerWith(t, c.phase)
-			cl := c.build(p.url())
-			defer cl.close()
-			got := cl.charge(context.Background(), Order{Number: 3, Amount: 100})
-			if got.ok != c.ok || c.reason != "" && got.reason != c.reason {
-				t.Errorf("got %+v", got)
-			}
-			if n := len(p.seen()); c.attempts > 0 && n != c.attempts {
-				t.Errorf("%d attempts, want %d", n, c.attempts)
-			}
-			if n := charges(t, p, 3); n != c.charged {
-				t.Errorf("%d charges, want %d", n, c.charged)
+			for try := 1; ; try++ {
+				p := providerWith(t, c.phase)
+				cl := c.build(p.url())
+				begun := time.Now()
+				got := cl.charge(context.Background(), Order{Number: 3, Amount: 100})
+				took := time.Since(begun)
+				cl.close()
+				attempts, charged := len(p.seen()), charges(t, p, 3)
+				if got.ok == c.ok && (c.reason == "" || got.reason == c.reason) && (c.attempts == 0 || attempts == c.attempts) && charged == c.charged {
+					return
+				}
+				if took < handTimeout+time.Duration(c.attempts)*handWait || try == 10 { // else an attempt's time was up: so slow is the machine
+					t.Fatalf("after %v and %d attempts: %+v and %d charges", took, attempts, got, charged)
+				}
 			}
 		})
 	}
@@ -69,14 +73,8 @@ func TestGabionAdmitsThatALostChargeMayHaveHappened(t *testing.T) {
 }
 
 func TestGabionSaysThatNothingHappenedWhenNobodyWasThere(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil { // the port is free, and refuses
-		t.Fatal(err)
-	}
-	cl := newGabion("http://"+l.Addr().String()+"/charges", builtinPolicy(t), 1)
+	url := fmt.Sprintf("http://127.0.0.1:%d/charges", testservers.FreePorts(t, 1)[0])
+	cl := newGabion(url, builtinPolicy(t), 1)
 	defer cl.close()
 	if got := cl.charge(context.Background(), Order{Number: 1}); got.ok || !got.denies {
 		t.Errorf("got %+v", got)

@@ -37,7 +37,7 @@ func providerWith(t *testing.T, phase Phase) *provider {
 // post charges an order and returns what came of it.
 func post(t *testing.T, p *provider, order int, key string) (*http.Response, error) {
 	t.Helper()
-	transport := newTransport()
+	transport := new(http.Transport)
 	defer transport.CloseIdleConnections()
 	req, err := newRequest(context.Background(), p.url(), Order{Number: order, Amount: 100})
 	if err != nil {
@@ -268,7 +268,7 @@ func TestWorkGoesOnWhenTheCallerLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := make(chan error)
-	go func() { _, err := newTransport().RoundTrip(req); gone <- err }()
+	go func() { _, err := new(http.Transport).RoundTrip(req); gone <- err }()
 	await(func() bool { return len(p.queue) == 1 }) // it waits for a slot
 	leave()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
