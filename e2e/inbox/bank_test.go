@@ -102,16 +102,25 @@ func want(t *testing.T, d inbox.Disposition, v inbox.Verb, why inbox.Reason) {
 
 func fine() error { return nil }
 
-func (b *broker) wantNext(within time.Duration, delivery int) jetstream.Msg {
+func (b *broker) wantNext(delivery int) (m jetstream.Msg) {
 	b.Helper()
-	m := b.next(within)
-	if m == nil {
-		b.Fatalf("no delivery within %v", within)
+	for end := time.Now().Add(patience); m == nil; m = b.next(2 * time.Second) {
+		if time.Now().After(end) {
+			b.Fatalf("no delivery within %v", patience)
+		}
 	}
 	if got := deliveries(m); got != delivery {
 		b.Errorf("delivery %d, want %d", got, delivery)
 	}
 	return m
+}
+
+// again has a message delivered again at once.
+func (b *broker) again(m jetstream.Msg) {
+	b.Helper()
+	if err := m.Nak(); err != nil {
+		b.Fatal(err)
+	}
 }
 
 func (b *broker) wantNothing(within time.Duration) {
@@ -122,26 +131,30 @@ func (b *broker) wantNothing(within time.Duration) {
 }
 
 func TestRedeliveryAfterCommitIsAckedWithoutEffect(t *testing.T) { // 70
-	b, k := startBroker(t, time.Second), testBank(t, inbox.Options{})
+	t.Parallel() // the tests mostly wait
+	b, k := startBroker(t, patience), testBank(t, inbox.Options{})
 	b.publish("m1", "12")
-	want(t, k.handle(t.Context(), b.wantNext(5*time.Second, 1), fine), inbox.Ack, inbox.Done) // and the acknowledgement is lost
-	m := b.wantNext(5*time.Second, 2)
+	m := b.wantNext(1)
+	want(t, k.handle(t.Context(), m, fine), inbox.Ack, inbox.Done)
+	b.again(m) // as if the acknowledgement had been lost
+	m = b.wantNext(2)
 	d := k.handle(t.Context(), m, fine)
 	want(t, d, inbox.Ack, inbox.Duplicate)
 	b.settle(m, d)
-	b.wantNothing(1500 * time.Millisecond)
+	b.wantNothing(500 * time.Millisecond)
 	k.wantBalance(t, 12, 1)
 }
 
 func TestRedeliveryAfterAnErrorRunsAgain(t *testing.T) { // 71
-	b, k := startBroker(t, 10*time.Second), testBank(t, inbox.Options{MaxAttempts: 3})
+	t.Parallel()
+	b, k := startBroker(t, patience), testBank(t, inbox.Options{MaxAttempts: 3})
 	b.publish("m1", "12")
-	m := b.wantNext(5*time.Second, 1)
+	m := b.wantNext(1)
 	d := k.handle(t.Context(), m, func() error { return errors.New("no") })
 	want(t, d, inbox.Retry, inbox.Failed)
 	b.settle(m, d)
 	k.wantBalance(t, 0, 0)
-	m = b.wantNext(5*time.Second, 2)
+	m = b.wantNext(2)
 	d = k.handle(t.Context(), m, fine)
 	want(t, d, inbox.Ack, inbox.Done)
 	b.settle(m, d)
@@ -150,7 +163,7 @@ func TestRedeliveryAfterAnErrorRunsAgain(t *testing.T) { // 71
 
 	b.publish("m2", "99") // and what fails three times is a dead letter
 	for n := 1; n <= 3; n++ {
-		m = b.wantNext(5*time.Second, n)
+		m = b.wantNext(n)
 		b.settle(m, k.handle(t.Context(), m, func() error { panic("no") }))
 	}
 	b.wantNothing(500 * time.Millisecond)
@@ -174,7 +187,8 @@ func (b *broker) wantLetter(payload string, why inbox.Reason) {
 }
 
 func TestDuplicateWhileRunningIsDelayed(t *testing.T) { // 72
-	b := startBroker(t, 300*time.Millisecond)
+	t.Parallel()
+	b := startBroker(t, patience)
 	in, err := inbox.New("bank", idempotency.NewMemoryStore(0, 0), inbox.Options{Guarantee: idempotency.Reexecute})
 	if err != nil {
 		t.Fatal(err)
@@ -186,19 +200,20 @@ func TestDuplicateWhileRunningIsDelayed(t *testing.T) { // 72
 		<-seen
 		return nil
 	}
-	first := b.wantNext(5*time.Second, 1)
+	first := b.wantNext(1)
 	silent := message(first)
-	silent.Extend = nil // so that it is delivered again
+	silent.Extend = nil // the broker has it back
 	var all sync.WaitGroup
 	all.Go(func() { ended <- in.Handle(t.Context(), silent, work) })
-	m := b.wantNext(5*time.Second, 2)
+	b.again(first)
+	m := b.wantNext(2)
 	d := in.Handle(t.Context(), message(m), work)
 	want(t, d, inbox.Retry, inbox.InProgress)
 	delayed := time.Now()
 	b.settle(m, d)
 	close(seen)
 	want(t, <-ended, inbox.Ack, inbox.Done) // and this acknowledgement is lost
-	m = b.wantNext(10*time.Second, 3)
+	m = b.wantNext(3)
 	if early := d.After - time.Since(delayed); d.After < time.Second || early > 50*time.Millisecond {
 		t.Errorf("delivered %v before the delay of %v was over", early, d.After)
 	}
@@ -210,10 +225,11 @@ func TestDuplicateWhileRunningIsDelayed(t *testing.T) { // 72
 }
 
 func TestSameIDOtherPayloadIsADeadLetter(t *testing.T) { // 73
-	b, k := startBroker(t, 10*time.Second), testBank(t, inbox.Options{})
+	t.Parallel()
+	b, k := startBroker(t, patience), testBank(t, inbox.Options{})
 	for _, payload := range []string{"12", "99"} {
 		b.publish("m1", payload)
-		m := b.wantNext(5*time.Second, 1)
+		m := b.wantNext(1)
 		b.settle(m, k.handle(t.Context(), m, fine))
 		time.Sleep(2 * dedup) // or the broker would drop the second
 	}
@@ -223,17 +239,24 @@ func TestSameIDOtherPayloadIsADeadLetter(t *testing.T) { // 73
 }
 
 func TestSlowWorkIsDeliveredOnce(t *testing.T) {
-	b := startBroker(t, slowAckWait)
-	k := testBank(t, inbox.Options{Visibility: slowAckWait})
-	b.publish("m1", "12")
-	m := b.wantNext(5*time.Second, 1)
-	var all sync.WaitGroup
-	all.Go(func() {
-		d := k.handle(t.Context(), m, func() error { time.Sleep(slowWork); return nil })
-		want(t, d, inbox.Ack, inbox.Done)
-		b.settle(m, d)
-	})
-	b.wantNothing(slowWork + slowAckWait)
-	all.Wait()
-	k.wantBalance(t, 12, 1)
+	t.Parallel()
+	var again jetstream.Msg
+	for s := range slownesses {
+		b, k := startBroker(t, s.ackWait), testBank(t, inbox.Options{Visibility: s.ackWait})
+		b.publish("m1", "12")
+		m := b.wantNext(1)
+		var all sync.WaitGroup
+		all.Go(func() {
+			d := k.handle(t.Context(), m, func() error { time.Sleep(s.work); return nil })
+			want(t, d, inbox.Ack, inbox.Done)
+			b.settle(m, d)
+		})
+		again = b.next(s.work + s.ackWait)
+		all.Wait()
+		k.wantBalance(t, 12, 1)
+		if again == nil {
+			return
+		}
+	}
+	t.Errorf("delivered again: %s, delivery %d", again.Data(), deliveries(again))
 }

@@ -178,6 +178,7 @@ type rig struct {
 
 func newRig(t *testing.T, rows int) *rig {
 	t.Helper()
+	t.Parallel()
 	r := &rig{broker: startBroker(t, rigAckWait), dir: t.TempDir()}
 	var err error
 	if r.shop, err = openOutbox(t.Context(), r.dir); err != nil {
@@ -284,7 +285,7 @@ func (r *rig) drain(role string) {
 		info, err := got.Info(r.Context())
 		return err == nil && info.NumPending == 0 && info.NumAckPending == 0
 	}
-	for end := time.Now().Add(time.Minute); !empty(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !empty(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.Errorf("the broker still has messages: %s", &c.trouble)
 			break
