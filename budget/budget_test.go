@@ -55,6 +55,7 @@ func TestWindow(t *testing.T) {
 		"calls of every span pay once":             {time.Second, 1, 0, []step{{0, 100, 100}, {s, 100, 100}, {2 * s, 100, 100}, {3 * s, 100, 100}}},
 		"what calls paid for outlives the floor":   {time.Second, 0.5, 3, []step{{0, 10, 8}, {s, 10, 8}, {2 * s, 10, 8}}},
 		"parts of a re-send pay once too":          {time.Second, 0.5, 0.5, []step{{0, 1, 1}, {s, 0, 0}, {2 * s, 0, 0}}},
+		"also a thousandth of one":                 {time.Second, 0.001, 0.999, []step{{0, 1, 1}, {s, 0, 0}, {2 * s, 0, 0}}},
 		"C78 a deposit, 3 s later refused":         {time.Second, 1, 0, []step{{7 * ms, 1, 1}, {3*s + 7*ms, 0, 0}}},
 		"C79 5/s without traffic is five":          {time.Second, 0.2, 5, []step{{0, 0, 5}, {999 * ms, 0, 0}}},
 		"the floor is back after exactly one span": {time.Second, 0.2, 5, []step{{0, 0, 5}, {s - 1, 0, 0}, {s, 0, 5}, {2*s - 1, 0, 0}, {2 * s, 0, 5}}},
@@ -231,6 +232,9 @@ func TestNewRules(t *testing.T) {
 		if got := NewRules(c.ratio, c.floor, c.window); got != c.want {
 			t.Errorf("%+v: got %+v", c, got)
 		}
+	}
+	if got := (Rules{-1, -1}).allowed(1 << 40); got != 0 {
+		t.Errorf("negative rules allow %d", got)
 	}
 	for _, r := range []Rules{{math.MaxInt64, math.MaxInt64}, {3 << 43, 0}, {million * million, 0}, {0, math.MaxInt64}} {
 		if got := r.allowed(1 << 40); got != most {

@@ -154,6 +154,18 @@ func TestWord(t *testing.T) {
 	}
 }
 
+// Who finds that another was faster at the word counts it.
+func TestATryThatLostIsCounted(t *testing.T) {
+	b := New(8, 0, false, 2)
+	for range minRaces {
+		s, _ := b.tryHarder(0, "")
+		b.Release(s)
+	}
+	if b.Shelves() == 0 {
+		t.Errorf("no shelves after %d lost races", minRaces)
+	}
+}
+
 // Shelves come after lost races, and later each time they were not worth it.
 func TestShelvesComeWithLostRaces(t *testing.T) {
 	for _, shards := range []int{0, 1, 2} {
