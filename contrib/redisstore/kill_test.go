@@ -20,7 +20,7 @@ func TestRecordsSurviveAKill(t *testing.T) {
 	direct.Store = open(t, direct.client)
 	total := 0
 	for cycle := range size(5, 50) {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+		client := dialWith(t, redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
 		s := open(t, client)
 		var mu sync.Mutex
 		acknowledged := map[idempotency.Ref]idempotency.State{}
@@ -53,7 +53,6 @@ func TestRecordsSurviveAKill(t *testing.T) {
 		<-enough
 		server.Kill()
 		all.Wait()
-		client.Close()
 		server.Restart()
 		for ref, state := range acknowledged {
 			got := direct.get(ref.ID)
