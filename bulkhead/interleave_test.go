@@ -67,7 +67,7 @@ func (h *house) try(shard uint32) bool {
 	}
 	h.got(s)
 	for _, w := range h.stays[:g.queued] {
-		if Answer(w.state.Load()) == Waiting {
+		if w != nil && Answer(w.state.Load()) == Waiting {
 			h.wrong = fmt.Errorf("somebody who waits was overtaken")
 		}
 	}
@@ -107,6 +107,18 @@ func (h *house) join() {
 	h.stays = append(h.stays, w)
 }
 
+// quit ends the stay that began last.
+func (h *house) quit() {
+	last := len(h.stays) - 1
+	w := h.stays[last]
+	h.stays[last] = nil
+	if s, ok := h.b.Leave(w); ok {
+		h.got(s)
+	} else {
+		h.may(-1)
+	}
+}
+
 func (h *house) resize(limit int) {
 	h.limit, h.least = max(h.limit, limit), min(h.least, limit) // what is out stays out
 	for _, g := range h.trying {
@@ -123,7 +135,7 @@ func (h *house) settled() error {
 		switch s, a := h.b.Granted(w); {
 		case a == Granted:
 			h.got(s)
-		case h.out < limit:
+		case a == Waiting && h.out < limit:
 			return fmt.Errorf("somebody waits with %d of %d out", h.out, limit)
 		}
 	}
@@ -152,7 +164,7 @@ func (h *house) settled() error {
 func TestInterleavedShelves(t *testing.T) {
 	type verbs []func(h *house)
 	release, leave := (*house).release, (*house).leave
-	join := (*house).join
+	join, quit := (*house).join, (*house).quit
 	try := func(shard uint32) func(h *house) { return func(h *house) { h.try(shard) } }
 	resize := func(limit int) func(h *house) { return func(h *house) { h.resize(limit) } }
 	fair := func(h *house) { h.b.SetFair(true) }
@@ -162,42 +174,51 @@ func TestInterleavedShelves(t *testing.T) {
 	poor := (*house).impoverish
 	race := func(h *house) { h.b.races.Store(1) }
 	for _, c := range []struct {
-		fact     string
-		before   verbs
-		one, two verbs
+		fact    string
+		before  verbs
+		threads []verbs
 	}{
-		{"a release, and one that joins", nil, verbs{release}, verbs{join}},
-		{"a release to a shelf, and two that join", verbs{release}, verbs{release, try(0)}, verbs{join, join}},
-		{"two that try for what is on a shelf", verbs{release}, verbs{try(0)}, verbs{try(1)}},
-		{"two that try for the same shelf", verbs{release, release}, verbs{try(0), try(0)}, verbs{try(0)}},
-		{"two that try, and one slot is in the word", verbs{release, release, release}, verbs{try(0)}, verbs{try(1), release}},
-		{"one that tries, and one that joins", verbs{release}, verbs{try(0)}, verbs{join}},
-		{"two that give back to a shelf with room for one", verbs{release}, verbs{release}, verbs{release}},
-		{"slots on two shelves, one that tries, and a refusal", verbs{release, release, try(1), release}, verbs{try(0), try(0)}, verbs{try(1)}},
-		{"one that tries, and a shrink", verbs{release}, verbs{try(0)}, verbs{resize(7), try(1)}},
-		{"one that tries, and growth", verbs{release}, verbs{try(0)}, verbs{resize(16), open, try(1)}},
-		{"a release, and growth", nil, verbs{release, try(0)}, verbs{resize(16), open}},
-		{"one that tries, and fairness", verbs{release}, verbs{try(0)}, verbs{fair, try(1), unfair}},
-		{"a release, and fairness", nil, verbs{release, try(0)}, verbs{fair, unfair}},
-		{"a release, and shelves that open", verbs{look}, verbs{release, try(1)}, verbs{open}},
-		{"a release, and shelves that open where all is out", verbs{look}, verbs{release, try(0)}, verbs{open, join}},
-		{"shelves that open, and one that joins", verbs{release, look}, verbs{open, try(0)}, verbs{join, release}},
-		{"shelves that open, and one that tries", verbs{release, look}, verbs{open, try(0)}, verbs{try(1), release}},
-		{"shelves that open, and a shrink", verbs{release, look}, verbs{open, try(0)}, verbs{resize(7), try(1)}},
-		{"a release, and a look at the numbers", nil, verbs{release, try(0)}, verbs{look}},
-		{"two that look", verbs{release}, verbs{look, try(0)}, verbs{look}},
-		{"one that joins, and one that gives back and tries", nil, verbs{join}, verbs{release, try(0)}},
-		{"one that joins, and the last in the word", verbs{release, release, release}, verbs{join}, verbs{try(1), try(1)}},
-		{"two that leave, and one that tries", nil, verbs{leave}, verbs{leave, try(1)}},
-		{"one that leaves, and one that joins", nil, verbs{leave}, verbs{join}},
-		{"one that leaves, and a look at the numbers", verbs{release}, verbs{leave, try(0)}, verbs{look}},
-		{"one that leaves, and shelves that open", verbs{look}, verbs{leave, try(1)}, verbs{open}},
-		{"one that leaves, and a shrink", verbs{release, release}, verbs{leave, try(0)}, verbs{resize(7)}},
-		{"a shelf that is too poor, and one that tries", verbs{leave, leave, poor}, verbs{try(0)}, verbs{try(1), release}},
-		{"a shelf that is too poor, and one that joins", verbs{leave, poor}, verbs{try(0)}, verbs{join, join}},
-		{"two that find a shelf too poor", verbs{leave, leave, release, try(1), poor}, verbs{try(0)}, verbs{look, try(0)}},
-		{"a lost race that opens shelves, and one that joins", verbs{look, leave, leave, race}, verbs{try(0)}, verbs{try(1), join}},
-		{"a lost race that opens shelves, and one that leaves", verbs{look, leave, leave, race}, verbs{try(0), try(1)}, verbs{leave, try(1)}},
+		{"a release, and one that joins", nil, []verbs{{release}, {join}}},
+		{"a release to a shelf, and two that join", verbs{release}, []verbs{{release, try(0)}, {join, join}}},
+		{"two that try for what is on a shelf", verbs{release}, []verbs{{try(0)}, {try(1)}}},
+		{"two that try for the same shelf", verbs{release, release}, []verbs{{try(0), try(0)}, {try(0)}}},
+		{"two that try, and one slot is in the word", verbs{release, release, release}, []verbs{{try(0)}, {try(1), release}}},
+		{"one that tries, and one that joins", verbs{release}, []verbs{{try(0)}, {join}}},
+		{"two that give back to a shelf with room for one", verbs{release}, []verbs{{release}, {release}}},
+		{"slots on two shelves, one that tries, and a refusal", verbs{release, release, try(1), release}, []verbs{{try(0), try(0)}, {try(1)}}},
+		{"one that tries, and a shrink", verbs{release}, []verbs{{try(0)}, {resize(7), try(1)}}},
+		{"one that tries, and growth", verbs{release}, []verbs{{try(0)}, {resize(16), open, try(1)}}},
+		{"a release, and growth", nil, []verbs{{release, try(0)}, {resize(16), open}}},
+		{"one that tries, and fairness", verbs{release}, []verbs{{try(0)}, {fair, try(1), unfair}}},
+		{"a release, and fairness", nil, []verbs{{release, try(0)}, {fair, unfair}}},
+		{"a release, and shelves that open", verbs{look}, []verbs{{release, try(1)}, {open}}},
+		{"a release, and shelves that open where all is out", verbs{look}, []verbs{{release, try(0)}, {open, join}}},
+		{"shelves that open, and one that joins", verbs{release, look}, []verbs{{open, try(0)}, {join, release}}},
+		{"shelves that open, and one that tries", verbs{release, look}, []verbs{{open, try(0)}, {try(1), release}}},
+		{"shelves that open, and a shrink", verbs{release, look}, []verbs{{open, try(0)}, {resize(7), try(1)}}},
+		{"a release, and a look at the numbers", nil, []verbs{{release, try(0)}, {look}}},
+		{"two that look", verbs{release}, []verbs{{look, try(0)}, {look}}},
+		{"one that joins, and one that gives back and tries", nil, []verbs{{join}, {release, try(0)}}},
+		{"one that joins, and the last in the word", verbs{release, release, release}, []verbs{{join}, {try(1), try(1)}}},
+		{"two that leave, and one that joins", nil, []verbs{{leave}, {leave}, {join}}},
+		{"one that gives up waiting, and a release", verbs{join}, []verbs{{quit}, {release}}},
+		{"one that gives up waiting, one that leaves, and one that joins", verbs{join}, []verbs{{quit}, {leave}, {join}}},
+		{"growth, and one that leaves while two wait", verbs{join, join}, []verbs{{resize(10)}, {leave}}},
+		{"a shrink, and one that leaves while one waits", verbs{join}, []verbs{{resize(7)}, {leave}}},
+		{"a fair one's release, and one that joins", verbs{release, fair, try(0)}, []verbs{{release}, {join}}},
+		{"a fair one's release, one that leaves, and one that joins", verbs{release, fair, try(0)}, []verbs{{release}, {leave}, {join}}},
+		{"a fair one's release, and one that gives up waiting", verbs{release, fair, try(0), join}, []verbs{{release}, {quit}}},
+		{"two that try for a fair one's last", verbs{release, fair}, []verbs{{try(0)}, {try(1)}}},
+		{"two that leave, and one that tries", nil, []verbs{{leave}, {leave, try(1)}}},
+		{"one that leaves, and one that joins", nil, []verbs{{leave}, {join}}},
+		{"one that leaves, and a look at the numbers", verbs{release}, []verbs{{leave, try(0)}, {look}}},
+		{"one that leaves, and shelves that open", verbs{look}, []verbs{{leave, try(1)}, {open}}},
+		{"one that leaves, and a shrink", verbs{release, release}, []verbs{{leave, try(0)}, {resize(7)}}},
+		{"a shelf that is too poor, and one that tries", verbs{leave, leave, poor}, []verbs{{try(0)}, {try(1), release}}},
+		{"a shelf that is too poor, and one that joins", verbs{leave, poor}, []verbs{{try(0)}, {join, join}}},
+		{"two that find a shelf too poor", verbs{leave, leave, release, try(1), poor}, []verbs{{try(0)}, {look, try(0)}}},
+		{"a lost race that opens shelves, and one that joins", verbs{look, leave, leave, race}, []verbs{{try(0)}, {try(1), join}}},
+		{"a lost race that opens shelves, and one that leaves", verbs{look, leave, leave, race}, []verbs{{try(0), try(1)}, {leave, try(1)}}},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			interleave.Explore(t, 3, func() ([]func(), func() error) {
@@ -210,7 +231,11 @@ func TestInterleavedShelves(t *testing.T) {
 					}
 				}
 				do(c.before)()
-				return []func(){do(c.one), do(c.two)}, h.settled
+				var threads []func()
+				for _, v := range c.threads {
+					threads = append(threads, do(v))
+				}
+				return threads, h.settled
 			})
 		})
 	}
