@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -61,7 +62,8 @@ func ok(c *h2conn, stream uint32) {
 // each, and then answer.
 type http2Server struct {
 	net.Listener
-	url string
+	url   string
+	wrote chan struct{} // the client knows that it wrote a request's headers
 
 	mu      sync.Mutex // guards all below
 	scripts []script
@@ -86,7 +88,7 @@ func serveHTTP2(t testing.TB, overTLS bool, scripts ...script) (*http2Server, *h
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http2Server{Listener: l, scripts: scripts, url: "http://" + l.Addr().String()}
+	s := &http2Server{Listener: l, scripts: scripts, url: "http://" + l.Addr().String(), wrote: make(chan struct{}, 100)}
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	if overTLS {
 		lent := httptest.NewUnstartedServer(nil) // its certificate
@@ -175,8 +177,13 @@ func (c *h2conn) begin(f *http2.MetaHeadersFrame) {
 	}
 }
 
-// came plays the next act for a request that is whole.
+// came plays the next act for a request that is whole. The client's trace tells it of
+// the headers a moment after they left: an act before that would go uncounted.
 func (c *h2conn) came(stream uint32) {
+	select {
+	case <-c.server.wrote:
+	case <-time.After(20 * time.Second):
+	}
 	c.server.mu.Lock()
 	c.server.arrived = append(c.server.arrived, *c.open[stream])
 	c.server.mu.Unlock()
@@ -257,7 +264,8 @@ func TestHTTP2(t *testing.T) {
 					transport := &gabionhttp.Transport{Dependency: d, Base: base}
 					client := &http.Client{Transport: transport}
 					call := func(method, key string, body io.Reader) error {
-						req, err := http.NewRequestWithContext(t.Context(), method, s.url, body)
+						ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteHeaders: func() { s.wrote <- struct{}{} }})
+						req, err := http.NewRequestWithContext(ctx, method, s.url, body)
 						if err != nil {
 							t.Fatal(err)
 						}
