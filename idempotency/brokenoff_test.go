@@ -20,7 +20,9 @@ func early(status int, header ...string) http.HandlerFunc {
 		w.WriteHeader(status)
 		io.WriteString(w, "early ")
 		out.Flush()
-		io.Copy(io.Discard, r.Body)
+		if status < 300 || r.ProtoMajor == 1 { // net/http's client of HTTP/2 sends no more of the body to who answers with an error
+			io.Copy(io.Discard, r.Body)
+		}
 		io.WriteString(w, "late")
 	}
 }

@@ -80,7 +80,7 @@ func endlessResponses(t *testing.T, wire string) {
 			if err != nil {
 				return
 			}
-			rw.WriteString("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+			rw.WriteString("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
 			rw.Flush()
 			conn.Close()
 		},
