@@ -11,23 +11,29 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
-	idempotencytest.Run(t, func(t testing.TB) idempotency.Store { return mustOpen(t, js, Options{}) })
+	idempotencytest.Run(t, func(t testing.TB) idempotency.Store {
+		return precise(t, func() *Store { return mustOpen(t, js, Options{}) })
+	})
 }
 
 // Clients whose clocks differ by an hour, or that share nothing but the bucket, are
 // the same to the store.
 func TestConformanceOfClientsWithOtherClocks(t *testing.T) {
 	t.Parallel()
-	url := serve(t, settings{Lazy: true}).ClientURL()
-	var all mixed
-	for _, off := range []time.Duration{0, -time.Hour, time.Hour} {
-		s, err := open(t.Context(), connect(t, url), Options{Bucket: "records"}, skewed(off))
-		if err != nil {
-			t.Fatal(err)
+	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
+	idempotencytest.Run(t, func(t testing.TB) idempotency.Store {
+		var all mixed
+		for _, off := range []time.Duration{0, -time.Hour, time.Hour} {
+			all.stores = append(all.stores, precise(t, func() *Store {
+				s, err := open(t.Context(), js, Options{Bucket: "records"}, skewed(off))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}))
 		}
-		all.stores = append(all.stores, s)
-	}
-	idempotencytest.Run(t, func(testing.TB) idempotency.Store { return &all })
+		return &all
+	})
 }
 
 // skewed is the clocks of a machine whose time is off.

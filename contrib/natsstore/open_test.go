@@ -210,11 +210,11 @@ func TestKeepers(t *testing.T) {
 // A store keeps nothing running.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	url := serve(t, settings{Lazy: true}).ClientURL()
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		t.Errorf("consumers are left: %+v, %v", names.State, err)
 	}
 	nc.Close()
-	for limit := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
+	for limit := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
 		left := stacks("nats-io/nats.go", "natsstore.(*")
 		if len(left) == 0 {
 			break

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -18,10 +17,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 // soak asks for the larger sizes.
 var soak = os.Getenv("GABION_SOAK") == "1"
+
+// patience is how long a test waits for what a machine that works would bring.
+const patience = time.Minute
 
 // settings is what the tests vary of a server.
 type settings struct {
@@ -66,7 +69,7 @@ func (s settings) start() (*server.Server, error) {
 		return nil, err
 	}
 	n.Start()
-	if !n.ReadyForConnections(15 * time.Second) {
+	if !n.ReadyForConnections(patience) {
 		return nil, fmt.Errorf("server %s is not ready", s.Name)
 	}
 	if s.System {
@@ -103,14 +106,14 @@ func serve(t testing.TB, s settings) *server.Server {
 func connect(t testing.TB, url string, more ...nats.Option) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(url, append([]nats.Option{
-		nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond),
+		nats.Timeout(patience), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the tests break connections: nothing to print
 	}, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +130,21 @@ func mustOpen(t testing.TB, js jetstream.JetStream, o Options) *Store {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// precise opens a store until it knows the time well, for tests that let a lease end
+// and are as exact about that.
+func precise(t testing.TB, open func() *Store) *Store {
+	t.Helper()
+	for limit := time.Now().Add(patience); ; {
+		s := open()
+		if s.clock.last.took < 20*time.Millisecond {
+			return s
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the machine is too busy: to ask for the time takes %v", s.clock.last.took)
+		}
+	}
 }
 
 // A clusterNode is a server in a process of its own, which can be killed.
@@ -207,26 +225,12 @@ func (n *clusterNode) kill() {
 	n.cmd = nil
 }
 
-// freePorts asks the system for ports that nobody uses now.
-func freePorts(t testing.TB, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
-}
-
 // cluster starts three servers and returns them with their URLs.
 func cluster(t testing.TB, lazy bool) (nodes []*clusterNode, urls string) {
 	t.Helper()
 	var err error
 	for range 5 { // another process may take a port first
-		ports := freePorts(t, 6)
+		ports := testservers.FreePorts(t, 6)
 		if nodes, urls, err = tryCluster(t, lazy, ports[:3], ports[3:]); err == nil {
 			return nodes, urls
 		}
@@ -260,8 +264,8 @@ func tryCluster(t testing.TB, lazy bool, routes, ports []int) (nodes []*clusterN
 func eventually(t testing.TB, js jetstream.JetStream, o Options) *Store {
 	t.Helper()
 	var err error
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	for limit := time.Now().Add(2 * patience); time.Now().Before(limit); {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		var s *Store
 		s, err = Open(ctx, js, o)
 		cancel()

@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 func TestRetentionBeyondTheBucketsTTLIsRefused(t *testing.T) {
@@ -45,18 +47,28 @@ func TestBucketForgetsAfterRetentionOnly(t *testing.T) {
 	t.Parallel()
 	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{TTL: 4500 * time.Millisecond})
-	lost := claimOf("lost", idempotency.Hold, 100*time.Millisecond)
-	kept := claimOf("kept", idempotency.Hold, 100*time.Millisecond)
-	lost.Retention, kept.Retention = 3*time.Second, 3*time.Second
-	want(t, s, lost, idempotency.Run)
-	apply(t, s, kept, want(t, s, kept, idempotency.Run), done("x"))
-	<-time.After(time.Second)
-	kept.Owner[15]++
-	want(t, s, kept, idempotency.Replay)
-	if r, err := s.Get(t.Context(), lost.ID); err != nil || r.State != idempotency.Running {
-		t.Errorf("%v, %v", r.State, err)
+	var lost idempotency.Claim
+	for n := 0; ; n++ {
+		lost = claimOf(fmt.Sprint("lost", n), idempotency.Hold, 100*time.Millisecond)
+		kept := claimOf(fmt.Sprint("kept", n), idempotency.Hold, 100*time.Millisecond)
+		lost.Retention, kept.Retention = 3*time.Second, 3*time.Second
+		begun := time.Now()
+		want(t, s, lost, idempotency.Run)
+		apply(t, s, kept, want(t, s, kept, idempotency.Run), done("x"))
+		<-time.After(time.Second)
+		kept.Owner[15]++
+		a, err1 := s.Begin(t.Context(), kept)
+		r, err2 := s.Get(t.Context(), lost.ID)
+		if took := time.Since(begun); took > 3*time.Second && n < 10 {
+			t.Logf("took %v: too busy to see what is kept for as long", took)
+			continue
+		}
+		if a.Decision != idempotency.Replay || r.State != idempotency.Running || err1 != nil || err2 != nil {
+			t.Errorf("%v and %v: %v, %v", a.Decision, r.State, err1, err2)
+		}
+		break
 	}
-	for limit := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
+	for limit := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
 		r, err := s.Get(t.Context(), lost.ID)
 		if err != nil || time.Now().After(limit) {
 			t.Fatalf("%v, %v", r.State, err)
@@ -226,11 +238,12 @@ func TestSweepComesAround(t *testing.T) {
 	if total != records {
 		t.Errorf("swept %d", total)
 	}
-	lost := claimOf("lost", idempotency.Hold, time.Second)
-	want(t, s, lost, idempotency.Run)
+	want(t, s, claimOf("alive", idempotency.Hold, time.Hour), idempotency.Run)
 	if n, err := s.Sweep(t.Context(), 10); n != 0 || err != nil {
 		t.Errorf("swept %d that were not due: %v", n, err)
 	}
+	lost := claimOf("lost", idempotency.Hold, time.Millisecond)
+	want(t, s, lost, idempotency.Run)
 	pass(t, s, lost.Lease)
 	if n, err := s.Sweep(t.Context(), 10); n != 1 || err != nil {
 		t.Errorf("swept %d: %v", n, err)
@@ -272,7 +285,7 @@ func TestSweepGoesOnBehindWhatItCannotRead(t *testing.T) {
 }
 
 func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
-	dir, port := t.TempDir(), freePorts(t, 1)[0]
+	dir, port := t.TempDir(), testservers.FreePorts(t, 1)[0]
 	n := &clusterNode{set: settings{Name: "one", Dir: dir, Port: port}}
 	t.Cleanup(n.kill)
 	n.start(t)
@@ -282,11 +295,13 @@ func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 	apply(t, s, kept, want(t, s, kept, idempotency.Run), done("body"))
 	a := want(t, s, running, idempotency.Run)
 	n.kill()
-	if _, err := s.Begin(t.Context(), claimOf("down", idempotency.Hold, time.Minute)); err == nil {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := s.Begin(ctx, claimOf("down", idempotency.Hold, time.Minute)); err == nil {
 		t.Error("a server that is down granted a claim")
 	}
 	n.start(t)
-	for limit := time.Now().Add(20 * time.Second); !js.Conn().IsConnected(); <-time.After(10 * time.Millisecond) {
+	for limit := time.Now().Add(patience); !js.Conn().IsConnected(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("no connection")
 		}

@@ -321,7 +321,7 @@ func TestCaps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 500 { // the server reloads on its own time
+	for range 3000 { // the server reloads on its own time
 		if err := store.Check(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -417,7 +417,9 @@ func TestConflictingTransactions(t *testing.T) {
 			var both sync.WaitGroup // have begun: only then do they conflict
 			both.Add(2)
 			var once [2]sync.Once
+			var again sync.Once
 			done := [2]chan struct{}{make(chan struct{}), make(chan struct{})} // answered
+			lost := make(chan struct{})                                        // by the right one
 			s.work = func(w http.ResponseWriter, r *http.Request) {
 				side, text := 0, c.left
 				if r.Header.Get("Idempotency-Key") == "right" {
@@ -425,10 +427,14 @@ func TestConflictingTransactions(t *testing.T) {
 				}
 				first := false
 				once[side].Do(func() { first = true })
-				if !first { // who lost lets the other one end, or they meet again
+				// Who lost lets the other one end, or they meet again. Where both lost, left is first.
+				if !first && side == 1 {
+					again.Do(func() { close(lost) })
+					<-done[0]
+				} else if !first {
 					select {
-					case <-done[1-side]:
-					case <-time.After(time.Second): // it lost too
+					case <-done[1]:
+					case <-lost:
 					}
 				}
 				tx := From(r.Context())

@@ -3,16 +3,29 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
+
+	"modernc.org/sqlite"
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
+
+// onBegun is what SQL's begun() does: a statement says that it is under way.
+var onBegun atomic.Pointer[context.CancelFunc]
+
+func init() {
+	sqlite.MustRegisterScalarFunction("begun", 0, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
+		(*onBegun.Load())()
+		return int64(1), nil
+	})
+}
 
 // SQLite ends a transaction by itself after some errors, and would then commit each
 // further statement of the work at once. Work may end it too.
@@ -22,9 +35,10 @@ func TestWorkWhoseTransactionHasEnded(t *testing.T) {
 		end  func(context.Context, *sql.Tx) error
 	}{
 		{"a statement was interrupted", func(ctx context.Context, tx *sql.Tx) error {
-			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			_, err := tx.ExecContext(ctx, "INSERT INTO noise WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c WHERE x < 50000000) SELECT x FROM c")
+			onBegun.Store(&cancel)
+			_, err := tx.ExecContext(ctx, "INSERT INTO noise WITH RECURSIVE c(x) AS (SELECT begun() UNION ALL SELECT x+1 FROM c WHERE x < 50000000) SELECT x FROM c")
 			return err
 		}},
 		{"OR ROLLBACK", func(ctx context.Context, tx *sql.Tx) error {
