@@ -91,9 +91,10 @@ func (y *tally) until(t *testing.T, more int64) {
 // check reads all that was acknowledged, by a client that remembers nothing.
 func (y *tally) check(t *testing.T, s *Store) {
 	t.Helper()
+	one := &mixed{stores: []*Store{s}}
 	for key, c := range y.done {
 		c.Owner[15]++
-		a, err := s.Begin(t.Context(), c)
+		a, err := one.Begin(t.Context(), c)
 		if err != nil || a.Decision != idempotency.Replay || string(a.Record.Result.Body) != key {
 			t.Errorf("I4: %s was completed, and now: %v %q, %v", key, a.Decision, a.Record.Result.Body, err)
 		}

@@ -148,10 +148,15 @@ func TestNoLeaseEndsEarly(t *testing.T) {
 			return at, err
 		}
 		var err error
-		if s.clock.last, err = s.clock.sample(t.Context()); err != nil {
-			t.Fatal(err)
+		for limit := time.Now().Add(patience); ; { // a busy machine may be too slow at first
+			s.clock.last, err = s.clock.sample(t.Context())
+			if err == nil {
+				return s
+			}
+			if !errors.Is(err, errSlow) || time.Now().After(limit) {
+				t.Fatal(err)
+			}
 		}
-		return s
 	}
 	stores := map[string]*Store{"question": lagging(lag, 0), "answer": lagging(0, lag)}
 	for holder, a := range stores {
