@@ -75,15 +75,8 @@ lab-verify: ## Reproduce published results in the lab and compare, in under a mi
 	@cd cmd/gabion && GOWORK=off go run . lab verify
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (10s) each
-	@targets=$$(go test -list '^Fuzz' $(PACKAGES) | awk '/^Fuzz/ {t[n++]=$$1} /^ok/ {for (i=0; i<n; i++) print $$2, t[i]} /^ok|^\?/ {n=0}'); \
-	echo "$$(grep -c . <<<"$$targets" || true) fuzz targets, $(FUZZTIME) each"; \
-	while read -r pkg target; do \
-		[ -n "$$target" ] || continue; \
-		echo "== $$pkg $$target"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg </dev/null; \
-	done <<<"$$targets"
-	@echo "PASS: fuzz"
+fuzz: ## Run every fuzz target for FUZZTIME (10s) each, and count their executions
+	@.ci/fuzz $(FUZZTIME) $(PACKAGES)
 
 .PHONY: soak
 soak: ## Run the tests in their long versions (GABION_SOAK=1): up to an hour

@@ -205,12 +205,13 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 	places, found := node.Decode(&dep)
 	r.adopt(name, found)
 	preset, known := policy.Preset(dep.Preset)
-	if dep.Preset != "" && !known {
-		r.noPreset(name, dep.Preset, places["preset"])
+	at, written := places["preset"]
+	if written && !known && !at.Wrong {
+		r.noPreset(name, dep.Preset, at)
 	}
 	full := dependency{Policy: overlay(r.defaults.policy, preset)}
 	node.Decode(&full) // and a second one lays it over the others
-	between := presetLayer(preset, known || dep.Preset == "" && !places["preset"].Wrong)
+	between := presetLayer(preset, known || !written)
 	for _, f := range judge(full.Policy, places, between, r.defaults.places) {
 		if !slices.Contains(r.shared, f) {
 			r.place(name, f, node.Key, places, r.defaults.places)
@@ -223,7 +224,17 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 	}
 }
 
+// noPreset says that a preset is not known. An empty one was meant to be one: to go
+// on without would drop what it requires.
 func (r *reader) noPreset(name, preset string, at yamlstrict.Place) {
+	if preset == "" {
+		proposal := "leave the key out for no preset"
+		if at.Vars != nil {
+			proposal = "set " + strings.Join(at.Vars, ", ") + ", or " + proposal
+		}
+		r.fail(at, fmt.Sprintf("%s: preset: %.60q is empty", name, hide(at, preset)), proposal)
+		return
+	}
 	proposal := "use one of " + strings.Join(policy.PresetNames(), ", ")
 	if near := yamlstrict.Nearest(preset, dashless()); near != "" && at.Vars == nil {
 		proposal = "did you mean " + strings.ReplaceAll(near, "_", "-") + "?"

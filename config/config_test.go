@@ -264,6 +264,62 @@ func TestMistakesHideNoOthers(t *testing.T) {
 	}
 }
 
+// A preset that is named by an empty variable would be dropped without a word, and
+// with it key: required.
+func TestAnEmptyPresetIsAMistake(t *testing.T) {
+	for _, c := range []struct {
+		fact, preset string
+		vars         []string
+		want         []string // reason and proposal; none: it is fine
+	}{
+		{"a variable that is empty", `"${PRESET}"`, []string{"PRESET", ""}, []string{`preset: "${PRESET}" is empty`, "set PRESET, or leave the key out for no preset"}},
+		{"a default that is empty", `"${PRESET:-}"`, nil, []string{`preset: "${PRESET:-}" is empty`, "set PRESET, or leave the key out for no preset"}},
+		{"blanks", `"${PRESET}"`, []string{"PRESET", " "}, []string{`preset: "${PRESET}" is not known`, "use one of"}},
+		{"a variable that is not set", `"${PRESET}"`, nil, []string{"needs the variable PRESET, which is not set", "set it"}},
+		{"no word at all", `""`, nil, []string{`preset: "" is empty`, "leave the key out for no preset"}},
+		{"a variable that names one", `"${PRESET}"`, []string{"PRESET", "payment"}, nil},
+	} {
+		f, err := Parse("f", []byte("version: 1\ndependencies: {a: {preset: "+c.preset+", breaker: {window: 5s}}}\n"), env(c.vars...))
+		var found Findings
+		errors.As(err, &found)
+		switch {
+		case c.want == nil && (err == nil || !strings.Contains(err.Error(), "breaker.window")): // the preset's attempt is 5s
+			t.Errorf("%s: %+v, %v", c.fact, f, err)
+		case c.want != nil && (len(found) != 1 || !strings.Contains(found[0].Reason, c.want[0]) || !strings.Contains(found[0].Proposal, c.want[1])):
+			t.Errorf("%s: got\n%v\nwant %q", c.fact, err, c.want)
+		}
+	}
+	for _, key := range []string{"trust", "key", "retry: {backoff: {kind", "timeout: {call", "retry: {attempts", "safe"} {
+		text := "version: 1\ndependencies: {a: {" + key + `: "${EMPTY}"` + strings.Repeat("}", strings.Count(key, "{")) + "}}\n"
+		if f, err := Parse("f", []byte(text), env("EMPTY", "")); err == nil {
+			t.Errorf("%s takes an empty variable: %+v", key, f.Policies["a"])
+		}
+	}
+}
+
+// What a user means by false, and by another form of a key's name.
+func TestWordsForOff(t *testing.T) {
+	for text, want := range map[string]string{
+		"retry: false":                   "write retry: off",
+		"breaker: no":                    "write breaker: off",
+		"retry: {budget: none}":          "write budget: off",
+		"hedge: disabled":                "write hedge: off",
+		"retry: {attempts: false}":       "leave the key out for the default, or write 1 for never retry",
+		"breaker: {failures: never}":     "leave the key out, or write off",
+		"timeout: {call: none}":          "leave the key out, or write off",
+		"bulkhead: {limit: false}":       "leave the key out for the default, or write bulkhead: off",
+		"retires: {attempts: 2}":         "did you mean retry?",
+		"retries: off":                   "did you mean retry?",
+		"retry: {budget: {ratio: 500%}}": "write at most 100%, usually 10%, or budget: off",
+	} {
+		_, err := Parse("f", []byte("version: 1\ndependencies: {a: {"+text+"}}\n"), env("R", "500"))
+		var found Findings
+		if errors.As(err, &found); len(found) != 1 || found[0].Proposal != want {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // Off is proposed only where it is possible.
 func TestProposalsToWriteOffArePossible(t *testing.T) {
 	proposed := 0

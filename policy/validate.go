@@ -22,7 +22,7 @@ const (
 	maxRate      = PerSecond(1e6)       // an interval of 1 µs: finer, clocks are no judge
 	minRate      = PerSecond(1e-5)      // about one a day: slower, it is no rate
 	maxReplay    = 1 << 30              // bytes kept per call in flight
-	maxBudget    = Ratio(10)            // 1000 %, as in Finagle
+	maxBudget    = Ratio(1)             // 100 %: one re-send for each call already doubles the load
 	minBudgetTTL = time.Second          // as in Finagle, both
 	maxBudgetTTL = 60 * time.Second
 	minWindow    = 10 * time.Millisecond
@@ -123,7 +123,12 @@ func (c *check) retry(r Retry) {
 	c.duration("retry.backoff.base", r.Backoff.Base, 1, maxDuration, "write 1ns for practically no wait")
 	c.duration("retry.backoff.cap", r.Backoff.Cap, 1, maxDuration, "write a longer cap: waits are always bounded")
 	c.duration("retry.max_after", r.MaxAfter, 1, maxDuration, "write the call timeout: no longer wait is possible")
-	c.ratio("retry.budget.ratio", r.Budget.Ratio, maxBudget, offFine)
+	if ratio := r.Budget.Ratio; ratio > maxBudget {
+		c.add(Finding{"retry.budget.ratio", "", ratio.String(), "allows more than one re-send for each call, which bounds nothing",
+			"write at most " + maxBudget.String() + ", usually 10%, or budget: off"})
+	} else {
+		c.ratio("retry.budget.ratio", ratio, maxBudget, offFine)
+	}
 	c.duration("retry.budget.window", r.Budget.Window, minBudgetTTL, maxBudgetTTL, "write budget: off")
 	c.rate("retry.budget.floor", r.Budget.Floor, offFine)
 	c.count("retry.budget.capacity", r.Budget.Capacity, 1, maxCount, "write budget: off")

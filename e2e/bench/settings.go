@@ -66,7 +66,7 @@ func guarded() policy.Breaker {
 // of 10 % put up with.
 const sparedFailRate = 1
 
-var sparedBudget = policy.Budget{Ratio: 3}
+var sparedBudget = policy.Budget{Floor: 1e6}
 
 // instant reads the clock as a Dependency does.
 func instant(epoch time.Time) clock.Instant { return clock.Instant(time.Since(epoch)) }

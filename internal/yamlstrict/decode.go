@@ -163,6 +163,8 @@ func (d *decoder) switchOff(v reflect.Value, n *yaml.Node, path string) {
 	set, ok := d.doc.options.Off[v.Type()]
 	keys := keysOf(fieldsOf(v.Type()))
 	switch {
+	case saysNo(n.Value) && (ok || field.IsValid()):
+		d.fail(n, path, "wants keys, not "+quoted(n), "write "+path[strings.LastIndexByte(path, '.')+1:]+": off")
 	case n.Value != "off":
 		d.fail(n, path, "wants keys, not "+quoted(n), "keys: "+keys)
 	case ok:
@@ -172,6 +174,11 @@ func (d *decoder) switchOff(v reflect.Value, n *yaml.Node, path string) {
 	default:
 		d.fail(n, path, "can't be off as a whole", "keys: "+keys)
 	}
+}
+
+// saysNo reports whether a word is one that people write for off.
+func saysNo(word string) bool {
+	return slices.Contains([]string{"false", "no", "none", "never", "disabled"}, strings.ToLower(word))
 }
 
 // table reads a mapping with names of the user's.
@@ -280,6 +287,9 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node, path string, s Scalar) {
 	case vars != nil:
 		d.fail(n, path, clipped(n.Value)+" expands to what "+problem, "look at "+strings.Join(vars, ", ")+"; its value is not shown here")
 	default:
+		if saysNo(text) && v.Kind() != reflect.Bool && s.Words == nil {
+			proposal = "leave the key out, or write off"
+		}
 		if near := Nearest(text, s.Words); near != "" {
 			proposal = "did you mean " + near + "?"
 		}

@@ -26,21 +26,38 @@ func Nearest(s string, words []string) string {
 	if len(s) > 64 {
 		return ""
 	}
-	s = Snake(strings.ReplaceAll(s, "-", "_"))
+	forms := singulars(Snake(strings.ReplaceAll(s, "-", "_")))
 	best, least := "", 3
-	for _, w := range words {
-		if d := distance(s, w); d < least && d <= 1+len(w)/5 {
-			best, least = w, d
+	for _, form := range forms {
+		for _, w := range words {
+			if d := distance(form, w); d < least && d <= 1+len(w)/5 {
+				best, least = w, d
+			}
 		}
 	}
-	if best == "" && len(s) >= 4 { // call_timeout for call, rate for failure_rate
+	for _, form := range forms { // call_timeout for call, rate for failure_rate
 		for _, w := range words {
-			if strings.Contains(w, s) || len(w) >= 4 && strings.Contains(s, w) {
-				return w
+			if best == "" && len(form) >= 4 && (strings.Contains(w, form) || len(w) >= 4 && strings.Contains(form, w)) {
+				best = w
 			}
 		}
 	}
 	return best
+}
+
+// singulars returns s and what it may be the plural of: keys are singular.
+func singulars(s string) []string {
+	forms := []string{s}
+	if stem, ok := strings.CutSuffix(s, "ies"); ok && len(stem) > 1 {
+		return append(forms, stem+"y")
+	}
+	if stem, ok := strings.CutSuffix(s, "s"); ok && len(stem) > 3 {
+		forms = append(forms, stem)
+	}
+	if stem, ok := strings.CutSuffix(s, "es"); ok && len(stem) > 3 {
+		forms = append(forms, stem)
+	}
+	return forms
 }
 
 // distance is the number of letters to insert, delete, replace or swap with

@@ -114,6 +114,10 @@ func TestRefuses(t *testing.T) {
 		{"a value for a list", "limits: {codes: 4}", `f:1:17: limits.codes wants a list, not "4"|^ write [4]`},
 		{"a list for a section", "limits: [a]", "f:1:9: limits wants keys, not a list|"},
 		{"a word for a section", "limits: on", `f:1:9: limits wants keys, not "on"|^ keys: max, max_after`},
+		{"false for a section", "limits: false", `f:1:9: limits wants keys, not "false"|^ write limits: off`},
+		{"no for a section in another", "limits: {inner: no}", `f:1:17: limits.inner wants keys, not "no"|^ keys: http`},
+		{"none for a number", "limits: {growth: none}", `f:1:18: limits.growth: "none" is not a number|^ leave the key out, or write off`},
+		{"false for a duration", "limits: {max_after: false}", `f:1:21: limits.max_after: "false" is not a duration|^ leave the key out, or write off`},
 		{"off where there is no off", "plain: off", "f:1:8: plain can't be off as a whole|^ keys: rate"},
 		{"a tag", "name: !!str 5", "f:1:7: name has a tag, !!str|^ write the value alone"},
 		{"a merge key", "limits: &l {max: 1}\nplain: {<<: *l}", "f:2:9: plain has a merge key|"},
@@ -210,6 +214,18 @@ func TestSnake(t *testing.T) {
 	} {
 		if got := Snake(name); got != want {
 			t.Errorf("%s is %s", name, got)
+		}
+	}
+}
+
+func TestNearestForgivesPluralsAndSlips(t *testing.T) {
+	keys := []string{"timeout", "retry", "hedge", "pace", "throttle", "breaker", "bulkhead", "rate_limit", "http", "trust", "safe", "key"}
+	for typed, want := range map[string]string{
+		"retires": "retry", "retries": "retry", "retrys": "retry", "rety": "retry", "hedges": "hedge", "timeouts": "timeout",
+		"breakers": "breaker", "keys": "key", "rates": "rate_limit", "tires": "", "https": "http",
+	} {
+		if got := Nearest(typed, keys); got != want {
+			t.Errorf("%s is taken for %q, want %q", typed, got, want)
 		}
 	}
 }
