@@ -27,7 +27,12 @@ var meanings = map[int]policy.Outcome{
 	http.StatusServiceUnavailable:      {Class: policy.ServerError, Effect: policy.UnknownEffect},
 	http.StatusGatewayTimeout:          {Class: policy.TimedOut, Effect: policy.UnknownEffect},
 	http.StatusHTTPVersionNotSupported: {Class: policy.ClientError, Effect: policy.UnknownEffect},
+	statusOverloaded:                   {Class: policy.ServerError, Effect: policy.UnknownEffect},
 }
+
+// statusOverloaded is what model providers answer when all of their service is too
+// busy. It is not registered, and says nothing of what was done.
+const statusOverloaded = 529
 
 // byHundred is what all other statuses mean. A 500 may be a bug and not a blip,
 // so it is tried once more and no more.
@@ -59,9 +64,8 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 		return o
 	}
 	o.Stop = stops(resp) || waits && replayed(resp)
-	if waits || asksForTime(resp) {
-		after, ok := RetryAfter(resp.Header, now())
-		o.HasAfter, o.After = ok && after > 0, after // "0" names no time: our own back-off then
+	if waits || o.Class.Transient() {
+		o.After, o.HasAfter = waitFor(resp.Header, now)
 	}
 	return o
 }
@@ -122,12 +126,6 @@ func stops(resp *http.Response) bool {
 }
 
 func replayed(resp *http.Response) bool { return says(resp.Header, "Idempotent-Replayed", "true") }
-
-// asksForTime reports whether a Retry-After is to be obeyed. RFC 9110 defines it
-// for 503 and redirects, RFC 6585 for 429; idempotency servers send it with 409.
-func asksForTime(resp *http.Response) bool {
-	return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable
-}
 
 // inProgress reports whether a 409 says that an idempotent request is still being
 // worked on. Every other conflict stays one, so it takes both the key that we

@@ -95,6 +95,41 @@ func TestADateIsReckonedByTheServersClock(t *testing.T) {
 	}
 }
 
+// C3, C72: milliseconds are the same time said more exactly.
+func TestTheExactTimeCounts(t *testing.T) {
+	tests := []struct {
+		name   string
+		header []string
+		want   time.Duration
+	}{
+		{"milliseconds alone", []string{"Retry-After-Ms", "350"}, 350 * time.Millisecond},
+		{"OpenAI's, with the seconds that it rounds up to", []string{"Retry-After-Ms", "350", "Retry-After", "1"}, 350 * time.Millisecond},
+		{"exactly whole seconds", []string{"Retry-After-Ms", "2000", "Retry-After", "2"}, 2 * time.Second},
+		{"seconds that were rounded down", []string{"Retry-After-Ms", "2400", "Retry-After", "2"}, 2400 * time.Millisecond},
+		{"seconds that are more than rounding", []string{"Retry-After-Ms", "100", "Retry-After", "60"}, time.Minute},
+		{"C72 AWS's", []string{"X-Amz-Retry-After", "1500"}, 1500 * time.Millisecond},
+		{"Azure's", []string{"X-Ms-Retry-After-Ms", "20"}, 20 * time.Millisecond},
+		{"the longest of several", []string{"X-Ms-Retry-After-Ms", "20", "Retry-After-Ms", "30", "Retry-After-Ms", "10"}, 30 * time.Millisecond},
+		{"a fraction is rounded up", []string{"Retry-After-Ms", "12.25"}, 13 * time.Millisecond},
+		{"a fraction of nothing", []string{"Retry-After-Ms", "12.0"}, 12 * time.Millisecond},
+		{"C72 zero", []string{"Retry-After-Ms", "0"}, 0},
+		{"zero with seconds", []string{"Retry-After-Ms", "0", "Retry-After", "3"}, 3 * time.Second},
+		{"C72 garbage", []string{"Retry-After-Ms", "invalid"}, 0},
+		{"C72 negative", []string{"Retry-After-Ms", "-100"}, 0},
+		{"garbage after the point", []string{"Retry-After-Ms", "1.x"}, 0},
+		{"garbage with seconds", []string{"Retry-After-Ms", "soon", "Retry-After", "3"}, 3 * time.Second},
+		{"more than a duration holds", []string{"Retry-After-Ms", strings.Repeat("9", 30) + ".9"}, math.MaxInt64},
+		{"nothing", nil, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, ok := waitFor(header(tt.header...), atNoon); got != tt.want || ok != (tt.want > 0) {
+				t.Errorf("%v, %v, want %v", got, ok, tt.want)
+			}
+		})
+	}
+}
+
 func FuzzRetryAfter(f *testing.F) {
 	for _, s := range []string{"2", "-1", "1.5", "99999999999999999999", "Sat, 21 Nov 2026 12:00:05 GMT"} {
 		f.Add(s, noon.Unix())
@@ -123,6 +158,7 @@ func TestStatuses(t *testing.T) {
 		503: server,
 		504: {Class: policy.TimedOut, Effect: policy.UnknownEffect},
 		505: {Class: policy.ClientError, Effect: policy.UnknownEffect},
+		529: server, // overloaded: not a bug, so that it may be tried more than once
 	}
 	for code := 100; code < 600; code++ {
 		w, ok := want[code]
@@ -169,7 +205,13 @@ func TestHints(t *testing.T) {
 		{"429 with a time", 429, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled}, wait)},
 		{"503 with a time", 503, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
 		{"503 with no time to wait", 503, nil, []string{"Retry-After", "0"}, 0, policy.HTTP{}, server},
-		{"502 with a time does not mean it", 502, nil, in2s, 0, policy.HTTP{}, server},
+		{"C3 502 with a time", 502, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
+		{"C3 500 with a time", 500, nil, in2s, 0, policy.HTTP{}, with(once, wait)},
+		{"C3 529 with a time", 529, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
+		{"C3 408 with a time", 408, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.TimedOut, Effect: policy.UnknownEffect}, wait)},
+		{"C3 a status that the policy makes transient, with a time", 404, nil, in2s, 0, policy.HTTP{Transient: []int{404}}, with(policy.Outcome{Class: policy.ServerError}, wait)},
+		{"what is not retried needs no time", 404, nil, in2s, 0, policy.HTTP{}, wrong},
+		{"C3 a time in milliseconds", 503, nil, []string{"Retry-After-Ms", "2000"}, 0, policy.HTTP{}, with(server, wait)},
 		{"409 is a conflict", 409, nil, in2s, 0, policy.HTTP{}, wrong},
 		{"409 for no key of ours is a conflict", 409, &http.Request{}, in2s, 0, policy.HTTP{}, wrong},
 		{"409 for a key is a conflict, and in doubt", 409, keyed, nil, 0, policy.HTTP{}, unsure},
