@@ -124,7 +124,7 @@ func (e *Error) Outcome() policy.Outcome {
 	case e.Err != nil:
 		o = classify.Error(e.Err)
 	}
-	o.Effect, o.Stop, o.NeverSent = e.Effect, true, false
+	o.Effect, o.Stop, o.NeverSent, o.Undone = e.Effect, true, false, false
 	if e.RetryAfter > 0 {
 		o.HasAfter, o.After = true, e.RetryAfter
 	}

@@ -145,9 +145,11 @@ func TestMarks(t *testing.T) {
 		{"permanent keeps that nothing was sent", Permanent(dial), refused},
 		{"permanent keeps a business no", Permanent(sql.ErrNoRows), undone(policy.Business)},
 		{"business has no effect", Business(errOdd), undone(policy.Business)},
-		{"throttled", Throttled(errOdd, 2*time.Second), policy.Outcome{Class: policy.Throttled, HasAfter: true, After: 2 * time.Second}},
-		{"throttled without a time", Throttled(errOdd, 0), policy.Outcome{Class: policy.Throttled}},
-		{"throttled with a time gone by", Throttled(errOdd, -time.Second), policy.Outcome{Class: policy.Throttled}},
+		{"throttled", Throttled(errOdd, 2*time.Second), policy.Outcome{Class: policy.Throttled, Undone: true, HasAfter: true, After: 2 * time.Second}},
+		{"throttled without a time", Throttled(errOdd, 0), policy.Outcome{Class: policy.Throttled, Undone: true}},
+		{"throttled with a time gone by", Throttled(errOdd, -time.Second), policy.Outcome{Class: policy.Throttled, Undone: true}},
+		{"contention", Contention(errOdd), policy.Outcome{Class: policy.Contention, Undone: true}},
+		{"transient keeps contention", Transient(Contention(errOdd)), policy.Outcome{Class: policy.Contention, Undone: true}},
 		{"not sent", NotSent(errOdd), unsentNet},
 		{"not sent and permanent", NotSent(Permanent(errOdd)), refused},
 		{"permanent and not sent", Permanent(NotSent(errOdd)), refused},
@@ -168,7 +170,7 @@ func TestMarks(t *testing.T) {
 
 func TestMarksAreSeenThrough(t *testing.T) {
 	marks := map[string]func(error) error{
-		"Transient": Transient, "Permanent": Permanent, "Business": Business, "NotSent": NotSent, "DoNotRetry": DoNotRetry,
+		"Transient": Transient, "Permanent": Permanent, "Business": Business, "NotSent": NotSent, "Contention": Contention, "DoNotRetry": DoNotRetry,
 		"Throttled": func(err error) error { return Throttled(err, time.Second) },
 	}
 	for name, mark := range marks {

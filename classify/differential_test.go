@@ -173,6 +173,8 @@ func (c *choices) tree(depth int) error {
 		return NotSent(down())
 	case 20:
 		return DoNotRetry(down())
+	case 22:
+		return Contention(down())
 	case 21:
 		return &net.DNSError{UnwrapErr: down(), IsTimeout: c.pick(2) == 0}
 	}

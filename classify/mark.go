@@ -28,6 +28,7 @@ const (
 	isThrottled
 	isNotSent
 	isFinal
+	isContention
 )
 
 func (m *mark) Error() string { return m.err.Error() }
@@ -59,6 +60,9 @@ func (m *mark) outcome(r *Rules, left int, o *policy.Outcome) {
 	case isThrottled:
 		o.Class, o.Effect = policy.Throttled, policy.NoEffect
 		o.HasAfter, o.After = m.after > 0, max(m.after, 0)
+		o.Undone = true
+	case isContention:
+		o.Class, o.Effect, o.Undone, o.Once = policy.Contention, policy.NoEffect, true, false
 	case isNotSent:
 		o.NeverSent, o.Effect = true, policy.NoEffect
 		if o.Class == policy.Unclassified {
@@ -98,14 +102,20 @@ func Permanent(err error) error { return newMark(err, isPermanent) }
 func Business(err error) error { return newMark(err, isBusiness) }
 
 // Throttled marks err as the dependency's request to come back after the given
-// time, which holds its other calls back too. Nothing happened. A time that is
-// not positive means that none was named.
+// time, which holds its other calls back too. Nothing happened, so the work is safe
+// to repeat whatever it is. A time that is not positive means that none was named.
 func Throttled(err error, after time.Duration) error {
 	if err == nil {
 		return nil
 	}
 	return &mark{err: err, says: isThrottled, after: after}
 }
+
+// Contention marks err as a conflict with another call that works at the same
+// data, such as a transaction that the database rolled back: the dependency works,
+// nothing of this work happened, and it may succeed a moment later. It is repeated
+// soon, even where nothing declares it safe, and is no failure of the dependency.
+func Contention(err error) error { return newMark(err, isContention) }
 
 // NotSent marks err as one of work that provably never left, which makes it safe
 // to repeat whatever it is. An error that nobody else classified becomes a

@@ -44,6 +44,9 @@ func (m *mark) naive(r naive) policy.Outcome {
 		o.Class, o.Effect = policy.Business, policy.NoEffect
 	case m.says == isThrottled:
 		o.Class, o.Effect, o.HasAfter, o.After = policy.Throttled, policy.NoEffect, m.after > 0, max(m.after, 0)
+		o.Undone = true
+	case m.says == isContention:
+		o.Class, o.Effect, o.Undone, o.Once = policy.Contention, policy.NoEffect, true, false
 	case m.says == isNotSent && o.Class == policy.Unclassified:
 		o.Class, o.NeverSent, o.Effect = policy.Network, true, policy.NoEffect
 	case m.says == isNotSent:

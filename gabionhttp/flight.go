@@ -130,6 +130,9 @@ func (f *flight) answered(now func() time.Time) policy.Outcome {
 	if f.unread {
 		o.Effect = policy.UnknownEffect
 	}
+	if f.seen.wrote.Load() > 1 && o.Class != policy.Success { // the answer speaks of the last sending only
+		o.Effect, o.Undone = policy.UnknownEffect, false
+	}
 	return o
 }
 

@@ -21,7 +21,7 @@ const headerShouldRetry = "X-Should-Retry"
 // have happened is known only where the server says that it did not begin.
 var meanings = map[int]policy.Outcome{
 	http.StatusRequestTimeout:          {Class: policy.TimedOut, Effect: policy.UnknownEffect},
-	http.StatusTooManyRequests:         {Class: policy.Throttled},
+	http.StatusTooManyRequests:         {Class: policy.Throttled, Undone: true},
 	http.StatusNotImplemented:          {Class: policy.ClientError, Effect: policy.UnknownEffect},
 	http.StatusBadGateway:              {Class: policy.ServerError, Effect: policy.UnknownEffect},
 	http.StatusServiceUnavailable:      {Class: policy.ServerError, Effect: policy.UnknownEffect},

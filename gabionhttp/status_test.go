@@ -152,7 +152,7 @@ func TestStatuses(t *testing.T) {
 	wrong := policy.Outcome{Class: policy.ClientError}
 	want := map[int]policy.Outcome{
 		408: {Class: policy.TimedOut, Effect: policy.UnknownEffect},
-		429: {Class: policy.Throttled},
+		429: {Class: policy.Throttled, Undone: true},
 		501: {Class: policy.ClientError, Effect: policy.UnknownEffect},
 		502: server,
 		503: server,
@@ -202,7 +202,7 @@ func TestHints(t *testing.T) {
 		rules  policy.HTTP
 		want   policy.Outcome
 	}{
-		{"429 with a time", 429, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled}, wait)},
+		{"429 with a time", 429, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled, Undone: true}, wait)},
 		{"503 with a time", 503, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
 		{"503 with no time to wait", 503, nil, []string{"Retry-After", "0"}, 0, policy.HTTP{}, server},
 		{"C3 502 with a time", 502, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
@@ -227,7 +227,7 @@ func TestHints(t *testing.T) {
 		{"a success needs no hints", 200, nil, []string{"X-Should-Retry", "false"}, 0, policy.HTTP{}, policy.Outcome{}},
 		{"listed transient", 404, nil, nil, 0, policy.HTTP{Transient: []int{404}}, policy.Outcome{Class: policy.ServerError}},
 		{"listed transient lifts once", 500, nil, nil, 0, policy.HTTP{Transient: []int{500}}, server},
-		{"listed transient keeps a class", 429, nil, nil, 0, policy.HTTP{Transient: []int{429}}, policy.Outcome{Class: policy.Throttled}},
+		{"listed transient keeps a class", 429, nil, nil, 0, policy.HTTP{Transient: []int{429}}, policy.Outcome{Class: policy.Throttled, Undone: true}},
 		{"a success listed transient", 202, nil, nil, 0, policy.HTTP{Transient: []int{202}}, server},
 		{"listed permanent", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}}, policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}},
 		{"C62 permanent beats transient", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}, Transient: []int{503}}, policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}},

@@ -208,6 +208,55 @@ func TestTrapT6_RetryAfterIsObeyed(t *testing.T) {
 	}
 }
 
+// SPEC B5: a 429 says that the request was not begun, which makes a POST without a key
+// safe to repeat. A 503 does not say so.
+func TestIssue10_APostThatWasTurnedAwayIsRetried(t *testing.T) {
+	tests := []struct {
+		name   string
+		status int
+		after  string
+		sent   int
+		least  time.Duration
+		reason policy.Reason
+	}{
+		{"429 is sent again", 429, "", 2, 0, policy.None},
+		{"429 is sent again when its time has come", 429, "2", 2, 2 * time.Second, policy.None},
+		{"503 may have been carried out", 503, "2", 1, 0, policy.NotSafe},
+	}
+	for _, tt := range tests {
+		bubble(t, tt.name, func(t *testing.T) {
+			n := 0
+			rt := roundTripper(func(req *http.Request) (*http.Response, error) {
+				if n++; n == 1 {
+					return answer(req, tt.status, "busy", "Retry-After", tt.after), nil
+				}
+				return answer(req, 200, ""), nil
+			})
+			c, _ := client(t, policy.Policy{}, rt)
+			start := time.Now()
+			resp, err := c.Do(request(t, "POST", "http://shop", "charge"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if n != tt.sent || time.Since(start) < tt.least {
+				t.Errorf("%d requests after %v", n, time.Since(start))
+			}
+			if v := gabionhttp.Verdict(resp); gabion.ReasonOf(errOf(v)) != tt.reason {
+				t.Errorf("the call ended with %v, want %v", v, tt.reason)
+			}
+		})
+	}
+}
+
+// errOf is v as an error, nil if v is nil.
+func errOf(v *gabion.Error) error {
+	if v == nil {
+		return nil
+	}
+	return v
+}
+
 func TestTrapT6_AnOpenBreakerIsNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

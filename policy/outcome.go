@@ -16,6 +16,7 @@ const (
 	TimedOut                  // transient: no answer in time
 	ServerError               // transient: the server failed or is overloaded
 	Throttled                 // transient: the server asked us to come back later
+	Contention                // transient: the dependency works, and undid this work because of another call's
 	ClientError               // permanent: the request is wrong and stays wrong
 	Business                  // permanent: a valid "no", such as a declined card
 	Unclassified              // nobody said what it means: not retried, a failure to the breaker
@@ -26,7 +27,7 @@ const (
 )
 
 // Transient reports whether trying again may help.
-func (c Class) Transient() bool { return c >= Network && c <= Throttled }
+func (c Class) Transient() bool { return c >= Network && c <= Contention }
 
 // Effect answers what a payment engineer asks first: may it have happened?
 type Effect uint8
@@ -45,6 +46,12 @@ type Outcome struct {
 	// NeverSent says that the work provably never reached the dependency, which
 	// makes it safe to repeat whatever it is.
 	NeverSent bool
+
+	// Undone says that the dependency did nothing: it refused before it began, as
+	// with 429, or undid all of it, as with a transaction that it rolled back. It
+	// makes work safe to repeat, as NeverSent does. It is never implied by the zero
+	// Effect, which a classifier that knows nothing of effects leaves.
+	Undone bool
 
 	// Once allows at most one retry of this kind of failure: it may be a bug and
 	// not a blip.
@@ -77,6 +84,7 @@ var classText = [numClasses]string{
 	TimedOut:     "timeout",
 	ServerError:  "server",
 	Throttled:    "throttled",
+	Contention:   "contention",
 	ClientError:  "client",
 	Business:     "business",
 	Unclassified: "unclassified",
@@ -95,7 +103,8 @@ func (c Class) String() string {
 
 // verdicts is the one place where a class of outcome becomes what the breaker
 // hears. Permanent outcomes are answers, so the dependency works (SPEC F5); a
-// throttled attempt paces and does not trip; who gave up or crashed says nothing
+// throttled attempt paces and does not trip; a conflict with another call is an
+// answer of a dependency that works; who gave up or crashed says nothing
 // about the dependency (CONFORMANCE C31, C32).
 var verdicts = [numClasses]breaker.Verdict{
 	Success:      breaker.Good,
@@ -103,6 +112,7 @@ var verdicts = [numClasses]breaker.Verdict{
 	TimedOut:     breaker.Bad,
 	ServerError:  breaker.Bad,
 	Throttled:    breaker.Neutral,
+	Contention:   breaker.Good,
 	ClientError:  breaker.Good,
 	Business:     breaker.Good,
 	Unclassified: breaker.Bad,

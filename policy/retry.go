@@ -50,7 +50,7 @@ func (c *Call) mayRetry(o *Outcome) Reason {
 		return AttemptsExhausted
 	case c.onces > 1: // a bug, then, and not a blip
 		return AttemptsExhausted
-	case !c.safe && !o.NeverSent:
+	case !c.safe && !o.NeverSent && !o.Undone:
 		return NotSafe
 	case o.Fixed:
 		return BodyNotRewindable

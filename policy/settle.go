@@ -87,7 +87,7 @@ func layerTimeout(now clock.Instant, t *Ticket, o *Outcome) Reason {
 	if now < t.Deadline {
 		return None
 	}
-	o.Class = TimedOut
+	o.Class, o.Undone = TimedOut, false
 	if !o.NeverSent {
 		o.Effect = UnknownEffect
 	}

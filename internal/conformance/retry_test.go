@@ -19,6 +19,10 @@ func retryCases() []Case {
 		return Case{ID: "C54", Fact: "waits of " + k.String() + " from 1 s",
 			Policy: retrying(4, backoff.Backoff{Kind: k, Base: s}), Calls: []Call{call(0, ends(0, errDown))}}
 	}
+	undone := &told{policy.Outcome{Class: policy.Throttled, Undone: true}}
+	conflict := &told{policy.Outcome{Class: policy.Contention, Undone: true}}
+	undoneLate := &told{policy.Outcome{Class: policy.Network, Undone: true}}
+	unknowing := &told{policy.Outcome{Class: policy.Throttled}}
 	return []Case{
 		{ID: "C52 SPEC.C1", Fact: "three attempts, always failing: three calls, two waits",
 			Policy: retrying(3, every(s)), Calls: []Call{call(0, down(10*ms))}},
@@ -50,6 +54,14 @@ func retryCases() []Case {
 			Policy: retrying(2, every(s)), Calls: []Call{call(0, hangs(), ok(10*ms)), unsafe(call(10*s, hangs()))}},
 		{ID: "C66 B5 B10", Fact: "unsafe work is retried only if it was never sent",
 			Policy: retrying(3, every(s)), Calls: []Call{unsafe(call(0, ends(10*ms, errDial), down(20*ms)))}},
+		{ID: "C66 B5", Fact: "unsafe work is retried if the dependency did nothing",
+			Policy: with(retrying(3, every(s)), func(p *policy.Policy) { p.Pace = noPace }),
+			Calls:  []Call{unsafe(call(0, ends(10*ms, undone), ends(10*ms, conflict), ok(10*ms)))}, Check: counts(policy.AttemptSent, 3)},
+		{ID: "C66 B5", Fact: "an outcome that says nothing of effects does not make unsafe work safe",
+			Policy: retrying(3, every(s)), Calls: []Call{unsafe(call(0, ends(10*ms, unknowing), ok(10*ms)))}, Check: counts(policy.AttemptSent, 1)},
+		{ID: "C66 B6", Fact: "what timed out is in doubt, whatever it says was undone",
+			Policy: with(retrying(3, every(s)), func(p *policy.Policy) { p.Timeout.Attempt = s }),
+			Calls:  []Call{unsafe(call(0, ends(s, undoneLate), ok(10*ms)))}, Check: counts(policy.AttemptSent, 1)},
 		{ID: "C66", Fact: "a policy may declare all work safe",
 			Policy: with(retrying(2, every(s)), func(p *policy.Policy) { p.Safe = true }),
 			Calls:  []Call{unsafe(call(0, down(10*ms)))}},
