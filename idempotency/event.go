@@ -23,6 +23,7 @@ const (
 	CookieDropped   Signal = "dropped_set_cookie" // a response set a cookie, which is not kept
 	BodyDropped     Signal = "body_omitted"       // a response was too big or streamed, and is not kept
 	BodyFailed      Signal = "body_fail"          // a streamed request body was not what its Content-Digest says, or did not come whole
+	AnswerBroke     Signal = "answer_broke"       // a handler wrote less than the Content-Length that it declared: nothing of that is kept
 	BrokenOff       Signal = "broken_off"         // an answer that was on its way was ended abnormally: see Problem, which would have taken its place
 	WrittenLate     Signal = "written_late"       // a handler wrote to the response after it returned
 	FlushHeld       Signal = "flush_held"         // a handler flushed before COMMIT: it is sent afterwards
@@ -64,7 +65,7 @@ type logger struct{ log *slog.Logger }
 
 var trouble = map[Signal]bool{
 	LeaseLost: true, ExtendFailed: true, CompleteFailed: true, OutcomeLost: true, Overran: true,
-	FailedOpen: true, StoreUnsafe: true, BrokenOff: true, WrittenLate: true, RecoverFailed: true, CookieDropped: true, WaitersExceeded: true,
+	FailedOpen: true, StoreUnsafe: true, AnswerBroke: true, BrokenOff: true, WrittenLate: true, RecoverFailed: true, CookieDropped: true, WaitersExceeded: true,
 }
 
 // Observe implements Observer.

@@ -86,7 +86,7 @@ type exchange struct {
 // run runs the handler under its claim.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record Record, begun time.Time) {
 	x := &exchange{h: h, client: r.Context()}
-	x.rec.w, x.rec.limit, x.rec.host = w, h.limit, x
+	x.rec.w, x.rec.limit, x.rec.host, x.rec.head = w, h.limit, x, r.Method == http.MethodHead
 	if h.config.Guarantee == Hold || in.stream != nil {
 		x.before = linesOf(w.Header())
 	}
@@ -101,6 +101,7 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record R
 		x.rec.close(returned)
 		if !returned { // a panic or Goexit goes on up
 			x.stop()
+			x.rec.retract(x.before)
 			if !x.rec.stored {
 				x.lost()
 			}
@@ -150,16 +151,24 @@ func (x *exchange) end(r *http.Request) {
 	if fault != nil {
 		how = how.unverified()
 	}
+	broken := x.rec.short()
+	if broken {
+		how = how.broken()
+		x.note(AnswerBroke)
+	}
 	switch how.ending(x.h.config.Guarantee, x.noEffect.Load()) {
 	case completes:
 		x.complete(r, res)
 	case releases:
 		x.settle(Change{Event: Release})
-		if how == Lost {
+		switch {
+		case fault != nil && how == Lost:
 			x.refuse(r, faultOf(fault))
-			return
+		case broken && (x.before != nil || x.rec.sent):
+			x.refuse(r, refusal{problem: BrokenAnswer})
+		default:
+			x.rec.finish() // half an answer as it is, with the length that it has not
 		}
-		x.rec.finish()
 	case abandons:
 		x.settle(Change{Event: Abandon})
 		if how == Lost {

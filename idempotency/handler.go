@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,6 +38,8 @@ type Handler struct {
 	prints fingerprinter
 	keep   map[string]bool // further headers to keep
 	limit  int             // most bytes of a body to keep
+
+	consumed sync.Once // tells of bodies that were read before
 }
 
 // New returns a Handler around next. The scope is mandatory: without it one
@@ -141,6 +144,7 @@ func (h *Handler) replay(w http.ResponseWriter, r *http.Request, id ID, res Resu
 		maps.DeleteFunc(head, func(name string, _ []string) bool { return strings.HasPrefix(name, http.TrailerPrefix) })
 		head[headerTrailer] = namesOf(res.Trailer)
 	}
+	sayLength(head, r, res)
 	w.WriteHeader(or(res.Status, http.StatusOK)) // whoever found out may know of none
 	if len(res.Body) > 0 {
 		w.Write(res.Body)

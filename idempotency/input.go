@@ -117,10 +117,14 @@ func (h *Handler) readBody(r *http.Request, said digest) ([]byte, *streamedBody,
 		body, err = readAll(r.Body, r.ContentLength, most)
 	}
 	switch {
+	case err == errShort && (len(body) == 0 || formRead(r)):
+		return nil, nil, &refusal{problem: BodyConsumed, err: errConsumed}
 	case err != nil:
 		return nil, nil, &refusal{problem: Unread, err: err}
 	case int64(len(body)) > most:
 		return h.streamBody(body, r, said)
+	case consumed(r, body):
+		return nil, nil, &refusal{problem: BodyConsumed, err: errConsumed}
 	case said.known() && !said.of(body):
 		return nil, nil, &refusal{problem: DigestMismatched, err: ErrDigest}
 	}
@@ -132,8 +136,15 @@ func (h *Handler) streamBody(read []byte, r *http.Request, said digest) ([]byte,
 	if !said.known() || r.ContentLength > h.config.MaxStreamedBody {
 		return nil, nil, &refusal{problem: BodyTooLarge}
 	}
+	if formRead(r) {
+		return nil, nil, &refusal{problem: BodyConsumed, err: errConsumed}
+	}
 	return nil, newStreamed(read, r, said, h.config.MaxStreamedBody), nil
 }
+
+// errShort ends a body that is shorter than its length, and did not break off: that
+// the server tells with errors of its own.
+var errShort = errors.New("idempotency: the request's body is shorter than its length")
 
 // readAll reads up to one byte more than most. The end itself is read too, also where it
 // is known where it must be: over HTTP/2 it brings the trailers, and whoever unpacked the
@@ -149,7 +160,7 @@ func readAll(from io.Reader, length, most int64) ([]byte, error) {
 		body = body[:len(body)+n]
 		switch {
 		case err == io.EOF && int64(len(body)) < length:
-			return nil, io.ErrUnexpectedEOF
+			return body, errShort
 		case err == io.EOF:
 			return body, nil
 		case err != nil:

@@ -18,11 +18,13 @@ const (
 	KeyExpired       Problem = "key-expired"           // 400: the key is older than answers are kept
 	Unread           Problem = "body-unread"           // 400: the request's body ended early
 	BodyTooLarge     Problem = "body-too-large"        // 413: the request's body is over the limit
+	BodyConsumed     Problem = "body-consumed"         // 500: somebody read the request's body before the Handler
 	DigestMalformed  Problem = "digest-malformed"      // 400: the Content-Digest can't be read
 	DigestMismatched Problem = "digest-mismatch"       // 400: the request's body is not what its Content-Digest says
 	Mismatched       Problem = "mismatch"              // 422: the key belongs to another request
 	StillRunning     Problem = "in-progress"           // 409 with Retry-After: the first run has not ended
 	NotRetained      Problem = "response-not-retained" // 409: it was done, its response is not kept
+	BrokenAnswer     Problem = "answer-broken"         // 500: the answer broke off, and the next request runs
 	OutcomeIsUnknown Problem = "outcome-unknown"       // 409: it may have been done; 503 with Retry-After: ask again
 	StoreUnavailable Problem = "store-unavailable"     // 503 with Retry-After: nothing was done
 	RecordUnreadable Problem = "record-unreadable"     // 503: there is a record that this version can't read
@@ -39,11 +41,13 @@ var problems = map[Problem]struct {
 	KeyExpired:       {400, "The idempotency key is older than answers are kept"},
 	Unread:           {400, "The request's body could not be read"},
 	BodyTooLarge:     {413, "The request's body is too large"},
+	BodyConsumed:     {500, "The request's body was read before its idempotency key was checked"},
 	DigestMalformed:  {400, "The Content-Digest header can't be read"},
 	DigestMismatched: {400, "The request's body is not what its Content-Digest says"},
 	Mismatched:       {422, "The idempotency key was used for a different request"},
 	StillRunning:     {409, "A request with this idempotency key is in progress"},
 	NotRetained:      {409, "The request was carried out and its response was not kept"},
+	BrokenAnswer:     {500, "The answer broke off before its end and is not kept"},
 	OutcomeIsUnknown: {409, "It is unknown whether the request was carried out"},
 	StoreUnavailable: {503, "Idempotency keys can't be checked"},
 	RecordUnreadable: {503, "The record of this idempotency key can't be read"},
@@ -87,6 +91,9 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, id ID, no refus
 	}
 	w.WriteHeader(status)
 	w.Write(text)
+	if no.problem == BodyConsumed {
+		h.tellConsumed(r.Context(), id)
+	}
 	h.tell(r.Context(), Notice{Signal: Refused, ID: id, Problem: no.problem, Err: no.err})
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,17 +35,20 @@ type recorder struct {
 	w      http.ResponseWriter
 	limit  int // most bytes of body to keep
 	host   host
+	head   bool        // the request is for the header alone: a body is counted and not kept
 	closed atomic.Bool // the handler has returned
 
 	mu       sync.Mutex // guards all below but held against handlers that write after they returned
 	status   int        // zero until the header is written
 	header   lines
+	count    lengthCount
 	body     []byte
 	held     bool // nothing is sent before COMMIT; never changes
 	sent     bool // the header and body so far are on their way
 	omitted  bool // the body is not kept
 	stored   bool // early was called
 	hijacked bool
+	gone     bool // the client is: a write to it failed, and the handler was told
 	burst    bool // a held body outgrew every bound: the run must be rolled back
 	pending  []Signal
 }
@@ -107,10 +111,12 @@ func (c *recorder) noteHeader(status int) (switching bool) {
 // part of it, as in net/http.
 func (c *recorder) writeHeader(status int) {
 	c.status, c.header = status, linesOf(c.w.Header())
+	c.count.declare(c.header)
 }
 
 // Write implements [http.ResponseWriter]. While the response is recorded it does
-// not fail when the client is gone: the record shall be whole.
+// not fail when the client is gone: the record shall be whole. Like net/http's it takes no
+// more than the Content-Length that was declared.
 func (c *recorder) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.unlock()
@@ -126,8 +132,14 @@ func (c *recorder) Write(p []byte) (int, error) {
 	if !bodyAllowed(c.status) {
 		return 0, http.ErrBodyNotAllowed
 	}
-	if len(c.body) == 0 && len(p) > 0 && !c.omitted {
+	if c.count.wrote == 0 && len(p) > 0 {
 		c.sniff(p)
+	}
+	if !c.count.add(len(p)) {
+		return 0, http.ErrContentLength
+	}
+	if c.head {
+		return len(p), nil
 	}
 	if !c.omitted && len(c.body)+len(p) > c.limit {
 		c.overflow()
@@ -144,6 +156,7 @@ func (c *recorder) Write(p []byte) (int, error) {
 	}
 	n, err := c.w.Write(p)
 	if c.omitted {
+		c.gone = c.gone || err != nil
 		return n, err
 	}
 	return len(p), nil
@@ -188,7 +201,7 @@ func (c *recorder) send() {
 // is broken off afterwards.
 func (c *recorder) sendEarly() {
 	if !c.sent && !c.host.verified() {
-		c.header.drop(func(name string) bool { return name == "Content-Length" })
+		c.header.drop(func(name string) bool { return name == headerLength })
 	}
 	c.send()
 }
@@ -308,11 +321,15 @@ func (c *recorder) close(normally bool) {
 	if normally && c.status == 0 && !c.hijacked {
 		c.writeHeader(http.StatusOK)
 	}
+	if c.head && !c.count.declared && c.count.wrote > 0 && !c.sent {
+		c.header.set(headerLength, []string{strconv.FormatInt(c.count.wrote, 10)})
+		c.count.declare(c.header)
+	}
 }
 
 // result returns what is to be kept. Only after close.
 func (c *recorder) result(extra map[string]bool) Result {
-	r := Result{Status: c.status, Header: keptFields(c.header, extra), Body: c.body, Omitted: c.omitted}
+	r := Result{Status: c.status, Header: sorted(append(keptFields(c.header, extra), c.headLength()...)), Body: c.body, Omitted: c.omitted}
 	r.Trailer = slices.DeleteFunc(trailerFields(c.header, c.w.Header()), func(f Field) bool { return forbidden(f.Name) })
 	if r.Omitted {
 		r.Body = nil

@@ -45,6 +45,7 @@ type txServe struct {
 	before http.Header // the response's header before the handler wrote to it
 	rec    *recorder   // of the last run
 	fault  error       // of its body, when it succeeded and was rolled back for that
+	broken bool        // it wrote half an answer, and was rolled back for that
 }
 
 // respond answers what was decided to be the answer.
@@ -52,6 +53,11 @@ func (t *txServe) respond() {
 	if t.fault != nil {
 		t.restore()
 		t.h.refuse(t.w, t.r, t.in.claim.ID, faultOf(t.fault))
+		return
+	}
+	if t.broken {
+		t.restore()
+		t.h.refuse(t.w, t.r, t.in.claim.ID, refusal{problem: BrokenAnswer})
 		return
 	}
 	t.rec.finish()
@@ -80,10 +86,15 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 		}
 		defer x.stream.endWith(ctx, t.w)()
 	}
-	rec := &recorder{w: t.w, limit: t.h.limit, held: true, host: t}
+	rec := &recorder{w: t.w, limit: t.h.limit, held: true, host: t, head: t.r.Method == http.MethodHead}
 	t.rec = rec
 	returned := false
-	defer func() { rec.close(returned) }()
+	defer func() {
+		rec.close(returned)
+		if !returned {
+			t.restore()
+		}
+	}()
 	t.h.next.ServeHTTP(rec, t.in.request(x, t.r, new(replayedBody)))
 	returned = true
 	rec.close(true)
@@ -104,6 +115,10 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 // manner says how the run ended, its body included.
 func (t *txServe) manner(ctx context.Context, x *run) Manner {
 	how := mannerOf(t.rec.status, t.rec.header)
+	if t.broken = t.rec.short(); t.broken {
+		how = how.broken()
+		t.note(AnswerBroke)
+	}
 	if x.stream == nil {
 		return how
 	}

@@ -70,6 +70,15 @@ func (m Manner) unverified() Manner {
 	return m
 }
 
+// broken says what a manner comes to when the handler wrote less than the length that it
+// declared: as little as can be told of work that panicked, whatever its status was.
+func (m Manner) broken() Manner {
+	if m == fenced {
+		return m
+	}
+	return Lost
+}
+
 func (m Manner) ending(g Guarantee, noEffect bool) ending {
 	switch {
 	case g == Reexecute:
