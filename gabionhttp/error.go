@@ -34,7 +34,9 @@ var answers = map[gabion.Reason]int{
 // it was done. For a [*gabion.Error] that is the status that its reason calls for,
 // Retry-After where it is known, and "X-Should-Retry: false", the mark that stops
 // retries in every layer above: three layers of three attempts are 27 requests
-// without it and 3 with it. The body is the reason's name alone, since errors tell
+// without it and 3 with it. It is written where the call was repeated in vain, with
+// [HeaderGaveUp] beside it, where nothing was sent, and where repeating can't help; not
+// where one attempt was all that there was to be. The body is the reason's name alone, since errors tell
 // of internals. Any other error is a plain 500.
 //
 // The statuses are in docs/http.md. A permanent failure of the dependency is a 502:
@@ -55,7 +57,7 @@ func Error(w http.ResponseWriter, err error) {
 	case !ok:
 		status = http.StatusServiceUnavailable
 	}
-	w.Header().Set(headerShouldRetry, "false")
+	markError(w.Header(), e)
 	if e.RetryAfter > 0 {
 		// Rounded up: nobody may come back too early. In whole numbers, since the
 		// longest duration has more seconds than a 32-bit int holds.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // C75, C116: three layers of three attempts are three requests at the bottom, and
@@ -81,7 +82,10 @@ func TestC116_StackedTransportsDoNotMultiply(t *testing.T) {
 }
 
 func TestErrorAnswersAsTheReasonCallsFor(t *testing.T) {
-	why := func(r gabion.Reason) *gabion.Error { return &gabion.Error{Dependency: "vault", Reason: r} }
+	sent := func(n int, r gabion.Reason) *gabion.Error {
+		return &gabion.Error{Dependency: "vault", Reason: r, Attempts: n}
+	}
+	why := func(r gabion.Reason) *gabion.Error { return sent(0, r) }
 	late := why(gabion.BreakerOpen)
 	late.RetryAfter = 1500 * time.Millisecond
 	tests := []struct {
@@ -100,7 +104,17 @@ func TestErrorAnswersAsTheReasonCallsFor(t *testing.T) {
 		{why(gabion.RateLimited), 429, "false", "", "rate_limited\n"},
 		{why(gabion.NotRetryable), 502, "false", "", "not_retryable\n"},
 		{why(gabion.KeyMissing), 500, "false", "", "key_missing\n"},
-		{fmt.Errorf("charge: %w", why(gabion.NotSafe)), 502, "false", "", "not_safe\n"},
+		{sent(3, gabion.AttemptsExhausted), 503, "false", "", "attempts_exhausted\n"},
+		{sent(2, gabion.BudgetExhausted), 503, "false", "", "budget_exhausted\n"},
+		{sent(1, gabion.NotRetryable), 502, "false", "", "not_retryable\n"},
+		{sent(1, gabion.DoNotRetry), 503, "false", "", "do_not_retry\n"},
+		{sent(1, gabion.BreakerOpen), 503, "false", "", "breaker_open\n"},
+		{sent(1, gabion.AttemptsExhausted), 503, "", "", "attempts_exhausted\n"},
+		{sent(1, gabion.BudgetExhausted), 503, "", "", "budget_exhausted\n"},
+		{sent(1, gabion.BodyNotRewindable), 502, "", "", "body_not_rewindable\n"},
+		{sent(1, gabion.RetriesOff), 503, "", "", "retries_off\n"},
+		{sent(1, gabion.CallTimeout), 504, "", "", "call_timeout\n"},
+		{fmt.Errorf("charge: %w", sent(1, gabion.NotSafe)), 502, "", "", "not_safe\n"},
 		{errors.New("secret"), 500, "", "", "Internal Server Error\n"},
 		{(*gabion.Error)(nil), 500, "", "", "Internal Server Error\n"},
 	}
@@ -108,9 +122,79 @@ func TestErrorAnswersAsTheReasonCallsFor(t *testing.T) {
 		w := httptest.NewRecorder()
 		gabionhttp.Error(w, tt.err)
 		h := w.Header()
-		if w.Code != tt.status || h.Get("X-Should-Retry") != tt.mark || h.Get("Retry-After") != tt.after || w.Body.String() != tt.body {
+		if w.Code != tt.status || h.Get("X-Should-Retry") != tt.mark || h.Get("Retry-After") != tt.after || w.Body.String() != tt.body ||
+			(h.Get(gabionhttp.HeaderGaveUp) != "") != repeated(tt.err) {
 			t.Errorf("%#v: %d %v %q", tt.err, w.Code, h, w.Body.String())
 		}
+	}
+}
+
+func repeated(err error) bool {
+	e, _ := errors.AsType[*gabion.Error](err)
+	return e != nil && e.Attempts > 1
+}
+
+// An answer is marked if gabion repeated the request and gave up. What it sent once,
+// whoever is above may know how to repeat: openai-go and anthropic-sdk-go take the mark
+// as a server's word and stop.
+func TestIssue10_OnlyWhatWasRepeatedIsMarked(t *testing.T) {
+	tests := []struct {
+		name   string
+		policy policy.Policy
+		method string
+		body   string
+		status []int
+		mark   string
+	}{
+		{"a GET that failed three times", eager(), "GET", "", []int{503}, "attempts_exhausted; attempts=3"},
+		{"a 500 that failed twice", eager(), "GET", "", []int{500}, "attempts_exhausted; attempts=2"},
+		{"a 429 three times", eager(), "GET", "", []int{429}, "attempts_exhausted; attempts=3"},
+		{"no budget for a third", with(eager(), func(p *policy.Policy) {
+			p.Retry.Budget = policy.Budget{Ratio: 0.000001, Floor: 0.1, Window: 10 * time.Second}
+		}), "GET", "", []int{503}, "budget_exhausted; attempts=2"},
+		{"the time to come back is too long, the second time", with(eager(), func(p *policy.Policy) { p.Retry.MaxAfter = time.Second }), "GET", "", []int{503, 508}, "retry_after_too_long; attempts=2"},
+		{"the time to come back is too long at once", with(eager(), func(p *policy.Policy) { p.Retry.MaxAfter = time.Second }), "GET", "", []int{508}, ""},
+		{"a POST is not gabion's to repeat", eager(), "POST", "charge", []int{503}, ""},
+		{"a policy of one attempt", with(eager(), func(p *policy.Policy) { p.Retry.Attempts = 1 }), "GET", "", []int{503}, ""},
+		{"a permanent failure", eager(), "GET", "", []int{404}, ""},
+		{"a permanent failure after a retry", eager(), "GET", "", []int{503, 404}, ""},
+		{"a success after a retry", eager(), "GET", "", []int{503, 200}, ""},
+	}
+	for _, tt := range tests {
+		bubble(t, tt.name, func(t *testing.T) {
+			n := 0
+			c, _ := client(t, tt.policy, roundTripper(func(req *http.Request) (*http.Response, error) {
+				status := tt.status[min(n, len(tt.status)-1)]
+				n++
+				if status == 508 {
+					return answer(req, 503, "", "Retry-After", "3600"), nil
+				}
+				return answer(req, status, ""), nil
+			}))
+			resp, err := c.Do(request(t, tt.method, "http://shop", tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			stop := map[bool]string{true: "false"}[tt.mark != ""]
+			if h := resp.Header; h.Get(gabionhttp.HeaderGaveUp) != tt.mark || h.Get("X-Should-Retry") != stop {
+				t.Errorf("after %d requests: %v", n, h)
+			}
+		})
+	}
+}
+
+func TestIssue10_RetriesThatAreOffAreNotMarked(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) })
+	c, d := client(t, eager(), base(t, s))
+	d.SetRetries(false)
+	resp, err := c.Do(request(t, "GET", s.URL, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if h := resp.Header; h.Get(gabionhttp.HeaderGaveUp)+h.Get("X-Should-Retry") != "" {
+		t.Errorf("marked: %v", h)
 	}
 }
 

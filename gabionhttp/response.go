@@ -18,7 +18,7 @@ func (c *exchange) deliver(f *flight, attempt *gabion.Attempt, err error) *http.
 	b.why, _ = err.(*gabion.Error)
 	resp.Request = c.req
 	if b.why != nil {
-		mark(resp, b.why.Reason)
+		mark(resp, b.why)
 		if f.said != nil {
 			b.why.Err = because(f.said, b.why.Err)
 		}
@@ -37,18 +37,6 @@ func (c *exchange) deliver(f *flight, attempt *gabion.Attempt, err error) *http.
 	}
 	resp.Body = b
 	return resp
-}
-
-// mark tells the layers above that retrying was done here, should the answer be
-// passed on to them (C75, C116). A 4xx needs no mark.
-func mark(resp *http.Response, why policy.Reason) {
-	if why == policy.NotRetryable {
-		return
-	}
-	if resp.Header == nil {
-		resp.Header = make(http.Header)
-	}
-	resp.Header.Set(headerShouldRetry, "false")
 }
 
 // responseBody keeps its attempt open while it is read. It ends the attempt when

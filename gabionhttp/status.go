@@ -13,10 +13,6 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// headerShouldRetry with the value "false" stops retries in every layer above the
-// one that wrote it.
-const headerShouldRetry = "X-Should-Retry"
-
 // meanings are the statuses that don't mean what their hundreds mean. What may
 // have happened is known only where the server says that it did not begin.
 var meanings = map[int]policy.Outcome{

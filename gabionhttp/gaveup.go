@@ -1,0 +1,57 @@
+package gabionhttp
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/gabion-go/gabion"
+)
+
+// HeaderGaveUp is written on an answer that gabion repeated and gave up on, beside
+// X-Should-Retry: why, and after how many attempts, as in
+// "attempts_exhausted; attempts=3".
+const HeaderGaveUp = "Gabion-Gave-Up"
+
+// headerShouldRetry with the value "false" stops retries in every layer above the
+// one that wrote it.
+const headerShouldRetry = "X-Should-Retry"
+
+// mark tells the layers above, SDKs among them, that retrying was done here, should
+// the answer be passed on to them (C75, C116). What was sent once is not marked,
+// whatever the reason: whoever is above may know that repeating it is safe. Nor is
+// what asking again doesn't change, such as a 404 after a 503: nobody does.
+func mark(resp *http.Response, why *gabion.Error) {
+	if why.Attempts < 2 || why.Reason == gabion.NotRetryable {
+		return
+	}
+	if resp.Header == nil {
+		resp.Header = make(http.Header)
+	}
+	gaveUp(resp.Header, why)
+}
+
+func gaveUp(h http.Header, why *gabion.Error) {
+	h.Set(headerShouldRetry, "false")
+	h.Set(HeaderGaveUp, why.Reason.String()+"; attempts="+strconv.Itoa(why.Attempts))
+}
+
+// leftToOthers are the reasons for which a call ends after one attempt without a
+// word on whether another would help: its retrying was never done here.
+var leftToOthers = map[gabion.Reason]bool{
+	gabion.NotSafe: true, gabion.BodyNotRewindable: true, gabion.RetriesOff: true,
+	gabion.AttemptsExhausted: true, gabion.BudgetExhausted: true,
+	gabion.DeadlineShort: true, gabion.RetryAfterTooLong: true,
+	gabion.AttemptTimeout: true, gabion.CallTimeout: true,
+}
+
+// markError is mark for an answer of this server's own, made of why. What was refused
+// unsent is a server shedding load, or a mistake that stays one; and what the
+// dependency called permanent, or not to be retried, the new status no longer says.
+func markError(h http.Header, why *gabion.Error) {
+	switch {
+	case why.Attempts > 1:
+		gaveUp(h, why)
+	case why.Attempts == 0 || !leftToOthers[why.Reason]:
+		h.Set(headerShouldRetry, "false")
+	}
+}
