@@ -102,6 +102,10 @@ func (d *Dependency) Name() string { return d.name }
 // Policy returns the policy in force with every default written out.
 func (d *Dependency) Policy() policy.Policy { return d.state.Rules().Policy }
 
+// Classifier returns what [WithClassify] was given, nil if nothing: drivers such as
+// gabionhttp, whose calls bring a classifier of their own, ask it first.
+func (d *Dependency) Classifier() Classifier { return d.judge }
+
 // Rules returns the rules in force: the policy, made ready to decide by. They are
 // shared and never change, so that asking for them copies nothing.
 func (d *Dependency) Rules() *policy.Rules { return d.state.Rules() }

@@ -2,6 +2,7 @@ package gabionhttp_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -110,6 +111,80 @@ func ExampleTransport() {
 	text, _ := io.ReadAll(resp.Body)
 	fmt.Println(resp.StatusCode, string(text))
 	// Output: 200 attempt 2
+}
+
+// DynamoDB throttles with a 400, and tells it from a wrong request by a type in the
+// body, which the caller still reads in full.
+func ExampleClassifyWith() {
+	n := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n++; n == 1 {
+			w.WriteHeader(http.StatusBadRequest)
+			io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException"}`)
+			return
+		}
+		fmt.Fprintf(w, "attempt %d", n)
+	}))
+	defer server.Close()
+
+	throttled := func(result any, err error) policy.Outcome {
+		resp, ok := result.(*http.Response)
+		if !ok || resp.StatusCode != http.StatusBadRequest {
+			return policy.Outcome{} // undecided: as without a classifier
+		}
+		var failure struct {
+			Type string `json:"__type"`
+		}
+		json.NewDecoder(resp.Body).Decode(&failure)
+		if strings.HasSuffix(failure.Type, "#ThrottlingException") {
+			return policy.Outcome{Class: policy.Throttled}
+		}
+		return policy.Outcome{}
+	}
+	// For one request; gabion.WithClassify(throttled) is for all of a dependency's.
+	ctx := gabionhttp.ClassifyWith(context.Background(), throttled)
+	req, _ := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+
+	table := gabion.New("table", policy.Policy{})
+	client := &http.Client{Transport: &gabionhttp.Transport{Dependency: table}}
+	resp, err := client.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	fmt.Println(resp.StatusCode, string(text))
+	// Output: 200 attempt 2
+}
+
+// An SDK that makes an error of its own of every failed answer hides gabion's verdict,
+// and how many attempts a success took. Both are in the LastVerdict.
+func ExampleWithVerdict() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+
+	model := gabion.New("model", policy.Policy{})
+	client := &http.Client{Transport: &gabionhttp.Transport{Dependency: model}}
+	complete := func(ctx context.Context) error { // the SDK
+		req, _ := http.NewRequestWithContext(ctx, "POST", server.URL, strings.NewReader("hello"))
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		return errors.New(resp.Status)
+	}
+
+	var v gabionhttp.LastVerdict
+	err := complete(gabionhttp.WithVerdict(context.Background(), &v))
+	fmt.Println(err)
+	fmt.Println(v.Reason(), "after", v.Attempts(), "attempt")
+	// Output:
+	// 503 Service Unavailable
+	// not_safe after 1 attempt
 }
 
 // The key of one order is used for another: a bug, told from every other refusal.

@@ -23,6 +23,7 @@ func (c *exchange) deliver(f *flight, attempt *gabion.Attempt, err error) *http.
 			b.why.Err = because(f.said, b.why.Err)
 		}
 	}
+	c.tell(b.why, gabion.AttemptNumber(attempt.Context()), resp.StatusCode)
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
 		resp.Body = &upgradedBody{b, rw}
 		return resp

@@ -112,7 +112,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.learn(&t.Dependency.Rules().Policy)
 	if err := c.learnKey(); err != nil {
 		closeBody(req)
-		return nil, &gabion.Error{Dependency: t.Dependency.Name(), Reason: gabion.Invalid, Err: err}
+		why := &gabion.Error{Dependency: t.Dependency.Name(), Reason: gabion.Invalid, Err: err}
+		c.tell(why, 0, 0)
+		return nil, why
 	}
 	done := false
 	defer func() {
@@ -172,7 +174,9 @@ func (c *exchange) unread(err error) error {
 	if c.req.Context().Err() == context.DeadlineExceeded {
 		why = gabion.CallTimeout
 	}
-	return &gabion.Error{Dependency: c.t.Dependency.Name(), Reason: why, Effect: gabion.NoEffect, Err: err}
+	e := &gabion.Error{Dependency: c.t.Dependency.Name(), Reason: why, Effect: gabion.NoEffect, Err: err}
+	c.tell(e, 0, 0)
+	return e
 }
 
 // safeMethods can be repeated by what they mean (RFC 9110, 9.2.2).
@@ -182,7 +186,7 @@ var safeMethods = map[string]bool{
 }
 
 // maxOptions is how many options a call of a Transport can have.
-const maxOptions = 9
+const maxOptions = 10
 
 // options fills opts and returns how many there are.
 func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
@@ -197,6 +201,9 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	}
 	if !c.body.repeatable() || !safe && !c.safe && !c.t.HedgeKeyed {
 		add(gabion.WithoutHedge())
+	}
+	if repeatedAbove(c.req.Header) {
+		add(gabion.WithoutRetry())
 	}
 	if c.t.KeyRetention > 0 {
 		add(gabion.WithKeyRetention(c.t.KeyRetention))
@@ -335,6 +342,7 @@ func judge(result any, err error) policy.Outcome {
 	} else {
 		o = f.outcome(err)
 	}
+	o = f.decided(o, err)
 	if o.Class != policy.Success {
 		o.Fixed = f.of.body.fixed()
 		if f.resp != nil {
@@ -353,12 +361,17 @@ func drop(result any) {
 // failed adds the last answer's status to the error of a call whose last attempt
 // brought one: the answer is gone, drained before the retry that was then not made.
 func (c *exchange) failed(err error) error {
-	var e *gabion.Error
-	code := int(c.status.Load())
-	if code == 0 || !errors.As(err, &e) {
+	e, ok := errors.AsType[*gabion.Error](err)
+	if !ok {
 		return err
 	}
-	e.Err = because(&StatusError{Code: code}, e.Err) // the latter is why the wait for the retry ended
+	if code := int(c.status.Load()); code != 0 {
+		e.Err = because(&StatusError{Code: code}, e.Err) // the latter is why the wait for the retry ended
+	}
+	if e.Attempts > 1 && e.Err != nil {
+		e.Err = retried{e.Err}
+	}
+	c.tell(e, 0, 0)
 	return err
 }
 
@@ -373,8 +386,14 @@ func because(answer, end error) error {
 // StatusError is the failure of an answer that is no longer there.
 type StatusError struct{ Code int }
 
-// Outcome is what the answer meant.
-func (e *StatusError) Outcome() policy.Outcome { return byStatus(e.Code) }
+// Outcome is what the answer meant. A success that somebody called a failure is one of
+// which the status says nothing.
+func (e *StatusError) Outcome() policy.Outcome {
+	if o := byStatus(e.Code); o.Class != policy.Success {
+		return o
+	}
+	return policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect}
+}
 
 // Error reads "503 Service Unavailable".
 func (e *StatusError) Error() string { return fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code)) }

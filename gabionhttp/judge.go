@@ -1,0 +1,226 @@
+package gabionhttp
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// ClassifyWith returns a context whose requests are read by by in place of the
+// dependency's classifier ([gabion.WithClassify]); the rules are the same.
+//
+// A classifier is asked about every answer and every failure of a [Transport]. For an
+// answer its result is the [*http.Response] and its error is nil; for a failure its
+// result is nil. The zero Outcome and the class Unclassified decide nothing: the
+// status, the policy's lists and the type of the error then decide, as without it.
+// What it does decide counts more than the policy's lists, and these facts are kept
+// all the same: the marks that stop retries, a Retry-After where it says that the
+// failure is transient, what an answer says of the idempotency key, and whether a
+// request was sent.
+//
+// It may read the answer's body, and has the first 8 KiB of it; whoever gets the
+// answer still reads all of it. It sees the bytes as they came, which are packed if the
+// request asked for a Content-Encoding by itself. A body of unknown length may be a
+// stream that has nothing to say for hours: of that, it has what comes within 100 ms.
+// What it does not read costs nothing. It must not change the answer, nor keep it.
+//
+// An answer that it calls a failure is retried like any other; when the attempts are
+// used up, RoundTrip returns that answer, without an error.
+func ClassifyWith(ctx context.Context, by gabion.Classifier) context.Context {
+	return context.WithValue(ctx, classifierKey{}, by)
+}
+
+type classifierKey struct{}
+
+// classifier is who is asked before the status is.
+func (c *exchange) classifier() gabion.Classifier {
+	if by, _ := c.req.Context().Value(classifierKey{}).(gabion.Classifier); by != nil {
+		return by
+	}
+	return c.t.Dependency.Classifier()
+}
+
+// decided is o unless the classifier says otherwise.
+func (f *flight) decided(o policy.Outcome, err error) policy.Outcome {
+	by := f.of.classifier()
+	if by == nil || o.Class == policy.Ignored || f.said != nil && f.said.Problem != gabion.KeyInFlight {
+		return o
+	}
+	var said policy.Outcome
+	if err == nil {
+		said = f.show(by)
+	} else {
+		said = by(nil, err)
+	}
+	switch {
+	case said.Class == policy.Success || said.Class == policy.Unclassified:
+		return o
+	case err != nil:
+		if said.NeverSent = o.NeverSent; o.NeverSent {
+			said.Effect = policy.NoEffect
+		}
+		return said
+	}
+	said.NeverSent = false
+	said.Stop = said.Stop || stops(f.resp)
+	if said.Class.Transient() && !said.HasAfter {
+		said.After, said.HasAfter = waitFor(f.resp.Header, time.Now)
+	}
+	return said
+}
+
+// show asks by about the answer.
+func (f *flight) show(by gabion.Classifier) policy.Outcome {
+	seen := *f.resp
+	body := f.resp.Body
+	if _, upgraded := body.(io.Writer); upgraded || body == nil || body == http.NoBody {
+		seen.Body = http.NoBody
+		return by(&seen, nil)
+	}
+	g := &glimpse{f: f, body: body}
+	if f.resp.ContentLength < 0 {
+		g.until = time.Now().Add(glimpseTime)
+	}
+	defer g.end()
+	seen.Body = g
+	return by(&seen, nil)
+}
+
+// glimpseTime is how long a classifier may wait for the beginning of a body of unknown
+// length. A stream's first event may be hours away.
+const glimpseTime = 100 * time.Millisecond
+
+// glimpse is a body as a classifier sees it. The first Read puts a body in its place
+// that keeps what was read.
+type glimpse struct {
+	f     *flight
+	body  io.ReadCloser
+	until time.Time // zero means that the body's length is known
+	kept  *keptBody
+	at    int
+}
+
+// Read reads of the first 8 KiB what is there.
+func (g *glimpse) Read(b []byte) (int, error) {
+	if g.kept == nil {
+		g.kept = &keptBody{body: g.body}
+		g.kept.come.L = &g.kept.mu
+		g.f.resp.Body = g.kept
+		if !g.until.IsZero() {
+			g.kept.filling = true
+			go g.kept.fill()
+		}
+	}
+	n, err := g.kept.look(b, g.at, g.until)
+	g.at += n
+	return n, err
+}
+
+// Close does nothing: the body is not the classifier's to close.
+func (g *glimpse) Close() error { return nil }
+
+func (g *glimpse) end() {
+	if g.kept != nil {
+		g.kept.mu.Lock()
+		defer g.kept.mu.Unlock()
+		g.kept.enough = true
+	}
+}
+
+// keptBody is a body whose beginning was looked at before it is read.
+type keptBody struct {
+	body io.ReadCloser
+
+	mu      sync.Mutex
+	come    sync.Cond    // something was read, or filling ended
+	head    bytes.Buffer // read and not yet handed on
+	err     error        // with which the head ends
+	filling bool         // a goroutine reads the beginning
+	enough  bool         // it is to stop: the classifier has seen what it wanted
+}
+
+// look copies what was read from off on, and reads more if there is none.
+func (k *keptBody) look(b []byte, off int, until time.Time) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !until.IsZero() {
+		k.await(off, until)
+	} else if off == k.head.Len() && off < peekLimit && k.err == nil {
+		k.keep(b[:min(len(b), peekLimit-off)])
+	}
+	n := copy(b, k.head.Bytes()[off:])
+	switch {
+	case n > 0 || len(b) == 0:
+		return n, nil
+	case k.err != nil:
+		return 0, k.err
+	}
+	return 0, io.EOF
+}
+
+// await waits until more than off bytes are there, or there is no more.
+func (k *keptBody) await(off int, until time.Time) {
+	timer := time.AfterFunc(time.Until(until), func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.come.Broadcast()
+	})
+	defer timer.Stop()
+	for k.filling && k.head.Len() <= off && time.Now().Before(until) {
+		k.come.Wait()
+	}
+}
+
+// keep reads once into b and keeps what came.
+func (k *keptBody) keep(b []byte) {
+	n, err := k.body.Read(b)
+	k.head.Write(b[:n])
+	k.err = err
+}
+
+// fill reads the beginning of a body, until there is enough of it. It ends when the
+// body does or is closed.
+func (k *keptBody) fill() {
+	b := make([]byte, peekLimit)
+	for {
+		n, err := k.body.Read(b)
+		k.mu.Lock()
+		k.head.Write(b[:n])
+		k.err = err
+		b = b[n:]
+		k.filling = err == nil && len(b) > 0 && !k.enough
+		more := k.filling
+		k.come.Broadcast()
+		k.mu.Unlock()
+		if !more {
+			return
+		}
+	}
+}
+
+// Read hands on what was read before, and then the rest.
+func (k *keptBody) Read(b []byte) (int, error) {
+	k.mu.Lock()
+	for k.filling && k.head.Len() == 0 {
+		k.come.Wait()
+	}
+	defer k.mu.Unlock()
+	switch {
+	case k.head.Len() > 0:
+		return k.head.Read(b)
+	case k.err != nil:
+		return 0, k.err
+	}
+	k.mu.Unlock() // nobody else reads any more, and Close must not wait for this
+	defer k.mu.Lock()
+	return k.body.Read(b)
+}
+
+// Close closes the body itself, which ends whoever reads it.
+func (k *keptBody) Close() error { return k.body.Close() }
