@@ -60,18 +60,37 @@ type Error struct {
 	Effect     Effect        // may it have happened?
 	Attempts   int           // how many attempts were sent
 	RetryAfter time.Duration // when to come back, from now; zero means not known
+	Cause      string        // BreakerOpen: the cause of it, as breaker.Cause says it; empty where it is not known
+	Numbers    *Numbers      // what the reason is about; nil where it has no numbers
 	Err        error         // the last real error, or what is wrong with the call itself; nil if the result was the failure, and for most refusals
 }
 
+// Numbers are what a reason is about, as they were when the call ended.
+type Numbers = policy.Numbers
+
 // Error reads "payments: attempts_exhausted after 3 attempts, may have happened: connection refused".
+// The numbers of a reason stand behind it, "db: queue_timeout (limit 10, 4 queued, waited 1s), nothing sent".
+// Printed with %+v, an error also says what to do and where to read more.
 func (e *Error) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", e.Dependency, e.Reason)
+	b := e.head()
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+// head is the error's text without the last real error's.
+func (e *Error) head() *strings.Builder {
+	b := new(strings.Builder)
+	fmt.Fprintf(b, "%s: %s", e.Dependency, e.Reason)
+	if about := e.about(); about != "" {
+		b.WriteString(" (" + about + ")")
+	}
 	switch {
 	case e.Attempts == 1:
 		b.WriteString(" after 1 attempt")
 	case e.Attempts > 1:
-		fmt.Fprintf(&b, " after %d attempts", e.Attempts)
+		fmt.Fprintf(b, " after %d attempts", e.Attempts)
 	case e.Reason != UnknownDependency && e.Reason != Invalid:
 		b.WriteString(", nothing sent")
 	}
@@ -79,12 +98,9 @@ func (e *Error) Error() string {
 		b.WriteString(", may have happened")
 	}
 	if e.RetryAfter > 0 {
-		fmt.Fprintf(&b, ", retry after %s", e.RetryAfter.Round(time.Millisecond))
+		fmt.Fprintf(b, ", retry after %s", e.RetryAfter.Round(time.Millisecond))
 	}
-	if e.Err != nil {
-		b.WriteString(": " + e.Err.Error())
-	}
-	return b.String()
+	return b
 }
 
 // Unwrap returns the last real error.

@@ -225,7 +225,7 @@ func (r *runner) failed(v policy.Verdict, last error) error {
 	}
 	return &Error{
 		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect,
-		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Err: last,
+		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Cause: v.Cause, Numbers: v.Numbers, Err: last,
 	}
 }
 

@@ -43,7 +43,8 @@ type Breaker struct {
 
 // side is what only refusing, half-open, isolation, ageing and a count window need.
 type side struct {
-	refused  refusals // since calls were last admitted; needs no lock, and is there before the first is refused
+	why      atomic.Uint32 // the Cause of the last move to a state that refuses; stored before word
+	refused  refusals      // since calls were last admitted; needs no lock, and is there before the first is refused
 	probes   berths
 	outcomes window.Counts // of the probes that came home
 	bad      int64         // those of them that failed or were slow
@@ -292,7 +293,7 @@ func (b *Breaker) move(to State, c Change) bool {
 		b.empty(c.At)
 	}
 	if to.refuses() {
-		b.aside()
+		b.aside().why.Store(uint32(c.Cause))
 	}
 	if b.side != nil {
 		b.side.strand()
@@ -304,6 +305,15 @@ func (b *Breaker) move(to State, c Change) bool {
 	c.Opens = int(b.opens)
 	b.note(c)
 	return true
+}
+
+// OpenedBy returns why the breaker last began to refuse. It takes no lock, and means
+// something only to a caller that was refused.
+func (b *Breaker) OpenedBy() Cause {
+	if b.side == nil {
+		return numCauses
+	}
+	return Cause(b.side.why.Load())
 }
 
 // empty forgets what the last generation counted.

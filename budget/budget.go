@@ -201,6 +201,9 @@ func (w *Window) Level(now clock.Instant, r Rules) int64 {
 	return max(r.allowed(calls)-resends, 0)
 }
 
+// Allows returns how many re-sends the rules allow beside so many calls.
+func (r Rules) Allows(calls int64) int64 { return r.allowed(calls) }
+
 // Counts returns the calls and the re-sends that these rules compare at now.
 func (w *Window) Counts(now clock.Instant, r Rules) (calls, resends int64) {
 	w.mu.Lock()

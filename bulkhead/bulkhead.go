@@ -190,6 +190,12 @@ func (b *Bulkhead) Stats() Stats {
 	return Stats{InUse: w.used(), Queued: w.queued(), Limit: w.limit(), QueueLimit: b.queueMax}
 }
 
+// Crowd returns the most slots in use and how many wait for one. It takes no lock.
+func (b *Bulkhead) Crowd() (limit, queued int) {
+	w := word(b.word.Load())
+	return w.limit(), w.queued()
+}
+
 // tryHarder is TryAcquire where another changed the word, there are shelves, or
 // fairness counts.
 func (b *Bulkhead) tryHarder(shard uint32, tenant string) (Slot, bool) {

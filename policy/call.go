@@ -134,7 +134,9 @@ type Call struct {
 	stopped  bool // an attempt brought the mark that stops retries
 	reason   Reason
 	effect   Effect
-	failed   Outcome // the last failure, while a sibling may still succeed
+	cause    breaker.Cause // BreakerOpen: what opened it
+	failed   Outcome       // the last failure, while a sibling may still succeed
+	numbers  *Numbers      // of the end, where it has some
 }
 
 // things are what a call has at the moment, as a set: one look at it tells that
@@ -305,6 +307,8 @@ func (c *Call) end(now clock.Instant, why Reason) {
 		c.verdict, c.heard = breaker.Bad, true
 	case why == Canceled:
 		c.heard = false
+	case why == BreakerOpen:
+		c.cause = c.lane.breaker.Load().OpenedBy()
 	}
 	if c.has != 0 || c.pending.Held() {
 		c.letGo(now, why)
@@ -354,6 +358,8 @@ type Verdict struct {
 	Effect     Effect // may it have happened?
 	Attempts   int    // how many were sent
 	RetryAfter time.Duration
+	Cause      string   // BreakerOpen: what opened it, as breaker.Cause says it
+	Numbers    *Numbers // nil where the reason has none
 }
 
 // Verdict tells how the call ended, or stands.
@@ -362,7 +368,11 @@ func (c *Call) Verdict() Verdict {
 	if c.out != 0 {
 		effect = UnknownEffect
 	}
-	return Verdict{Reason: c.reason, Effect: effect, Attempts: int(c.sends), RetryAfter: c.after}
+	v := Verdict{Reason: c.reason, Effect: effect, Attempts: int(c.sends), RetryAfter: c.after, Numbers: c.numbers}
+	if c.reason == BreakerOpen {
+		v.Cause = c.cause.String()
+	}
+	return v
 }
 
 // Partition returns the name of the partition that the call counts in: the one

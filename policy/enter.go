@@ -50,6 +50,7 @@ func (c *Call) queue(now clock.Instant, s *Step) {
 	}
 	w, ok := c.state.bulkhead().Join(c.waker, c.priority, c.tenant)
 	if !ok {
+		c.crowded(0)
 		c.refuse(now, s, BulkheadFull, 0)
 		return
 	}
@@ -89,12 +90,14 @@ func (c *Call) inQueue(now clock.Instant, s *Step) {
 		c.depart(now, s)
 	case answer == bulkhead.PushedOut:
 		c.waiter = nil
+		c.crowded(0)
 		c.refuse(now, s, BulkheadFull, 0)
 	case now < c.queueTill:
 		c.wait(now, s, c.queueTill, ForSlot)
 	case c.leaveQueue():
 		c.depart(now, s)
 	default:
+		c.crowded(now.Sub(c.queueTill) + c.rules.Policy.Bulkhead.QueueTimeout)
 		c.refuse(now, s, QueueTimeout, 0)
 	}
 }
@@ -119,6 +122,7 @@ func (c *Call) depart(now clock.Instant, s *Step) {
 		return
 	}
 	if now != c.began && now.Add(c.margin(now)) > c.deadline { // a first attempt that did not wait may try
+		c.shortOf(now, 0)
 		c.refuse(now, s, DeadlineShort, 0)
 		return
 	}

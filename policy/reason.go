@@ -1,8 +1,8 @@
 package policy
 
 // Reason says why a call ended, or an attempt was not made. The set is small and
-// closed, and its texts are the same everywhere: metric label, log value, anchor
-// in docs/reasons.md. A Reason is an error, as syscall.Errno is, so that the
+// closed, and its texts are the same everywhere: in logs, in recordings, as anchors in
+// docs/reasons.md. A Reason is an error, as syscall.Errno is, so that the
 // constants are the sentinels: errors.Is(err, gabion.BreakerOpen).
 type Reason uint8
 
@@ -64,7 +64,7 @@ var reasonText = [numReasons]string{
 	Invalid:           "invalid",
 }
 
-// String returns the text that metrics, logs and docs use.
+// String returns the text that logs and docs use.
 func (r Reason) String() string {
 	if r < numReasons {
 		return reasonText[r]

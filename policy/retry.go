@@ -19,6 +19,9 @@ func (c *Call) plan(now clock.Instant) {
 	wait := c.backoff(&c.failed)
 	at := now.Add(wait)
 	if why := c.fits(now, at, &c.failed); why != None {
+		if why == DeadlineShort {
+			c.shortOf(now, wait)
+		}
 		c.end(now, why)
 		return
 	}
@@ -28,6 +31,7 @@ func (c *Call) plan(now clock.Instant) {
 		return
 	}
 	if !c.withdraw(now) {
+		c.spent(now)
 		c.end(now, BudgetExhausted)
 		return
 	}

@@ -1,0 +1,102 @@
+package gabion
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// reasonsPage is where each reason has its heading.
+const reasonsPage = "https://github.com/gabion-go/gabion/blob/main/docs/reasons.md"
+
+// advice is what the reader of an error can do, by its reason. Each section of
+// docs/reasons.md ends with it.
+var advice = [...]string{
+	policy.None:       "nothing: the call succeeded",
+	NotRetryable:      "mend the request: the same one gets the same answer",
+	UnclassifiedError: "say what the error means where you know it: classify.Transient, Permanent or Business, or with WithClassify",
+	NotSafe:           "give the call a key (WithKey), declare the work safe (WithIdempotent), or live with one attempt",
+	AttemptsExhausted: "look at the last error; more attempts rarely help where these did not",
+	BudgetExhausted:   "find out why so many calls fail; do not raise the budget during an outage",
+	DeadlineShort:     "give the call more time, or each attempt less, or wait less between them",
+	RetryAfterTooLong: "come back after RetryAfter, from a queue or a job; or raise retry.max_after and the deadline",
+	DoNotRetry:        "do not retry it here either; the last error says who asked for that",
+	RetriesOff:        "find out who switched retries off, and why, before SetRetries(true)",
+	BodyNotRewindable: "give the request a GetBody, or a body that can seek, or raise http.replay_limit",
+	AttemptTimeout:    "find out why attempts are slow, or raise timeout.attempt",
+	CallTimeout:       "find out what the time went to; raise timeout.call, or the caller's own deadline",
+	Canceled:          "nothing: the caller did not want the answer any more",
+	BreakerOpen:       "mend the dependency; the breaker closes by itself once its probes succeed. Until then, use a fallback (DoOr)",
+	BulkheadFull:      "look for slow calls and for results that are never closed; else raise bulkhead.limit, or send less",
+	QueueTimeout:      "look for slow calls and for results that are never closed; else raise bulkhead.limit or bulkhead.queue_timeout",
+	ThrottledLocally:  "send less: the dependency refuses more than it accepts",
+	RateLimited:       "send less, come back after RetryAfter, or raise rate_limit.rate if the dependency allows it",
+	Paced:             "come back after RetryAfter: the dependency asked for that time",
+	WorkCrashed:       "mend the work: it panicked or ended its goroutine",
+	KeyMissing:        "make one key for each intent, store it with the intent, and pass it with WithKey",
+	OutcomeUnknown:    "ask the dependency what it did, by something other than the key, before you make a new one",
+	UnknownDependency: "name it in the configuration, or mend the name: the error says which are known",
+	Invalid:           "mend the call: the error says what is wrong with it",
+}
+
+// about names the numbers behind the reason.
+func (e *Error) about() string {
+	n := e.Numbers
+	switch {
+	case e.Reason == BreakerOpen:
+		return e.Cause
+	case n == nil:
+	case e.Reason == QueueTimeout:
+		return fmt.Sprintf("limit %d, %d queued, waited %s", n.Limit, n.Queued, short(n.Waited))
+	case e.Reason == BulkheadFull:
+		return fmt.Sprintf("limit %d, %d queued", n.Limit, n.Queued)
+	case e.Reason == DeadlineShort:
+		return fmt.Sprintf("%s left, %s needed", short(n.Left), short(n.Need))
+	case e.Reason == BudgetExhausted:
+		return fmt.Sprintf("%d calls, %d re-sends, %d allowed", n.Calls, n.Resends, n.Allowed)
+	}
+	return ""
+}
+
+// short rounds what people read.
+func short(d time.Duration) time.Duration {
+	if d >= time.Millisecond {
+		return d.Round(time.Millisecond)
+	}
+	return d
+}
+
+// Format prints the long form for %+v: one thing to a line, with what to do and
+// where to read more. Every other verb prints what it prints of any error.
+func (e *Error) Format(f fmt.State, verb rune) {
+	type plain Error // without methods, lest fmt call this again
+	switch {
+	case verb == 'v' && f.Flag('+'):
+		fmt.Fprint(f, e.long())
+	case verb == 'v' && f.Flag('#'):
+		fmt.Fprint(f, strings.Replace(fmt.Sprintf("%#v", (*plain)(e)), "gabion.plain", "gabion.Error", 1))
+	case strings.ContainsRune("vsqxX", verb):
+		fmt.Fprintf(f, fmt.FormatString(f, verb), e.Error())
+	default:
+		fmt.Fprintf(f, fmt.FormatString(f, verb), (*plain)(e))
+	}
+}
+
+func (e *Error) long() string {
+	b := e.head()
+	if e.Effect == NoEffect {
+		b.WriteString("\n  effect: none, it has not happened")
+	} else {
+		b.WriteString("\n  effect: unknown, it may have happened")
+	}
+	if e.Err != nil {
+		fmt.Fprintf(b, "\n  error: %s", strings.ReplaceAll(fmt.Sprintf("%+v", e.Err), "\n", "\n  "))
+	}
+	if int(e.Reason) < len(advice) {
+		fmt.Fprintf(b, "\n  what to do: %s", advice[e.Reason])
+	}
+	fmt.Fprintf(b, "\n  more: %s#%s", reasonsPage, e.Reason)
+	return b.String()
+}

@@ -1,0 +1,46 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+)
+
+// Numbers are what a call's end is about, as they were when it was decided. Which
+// of them mean something depends on the reason; the others are zero.
+type Numbers struct {
+	// BulkheadFull and QueueTimeout.
+	Limit  int           // slots
+	Queued int           // calls that wait for one
+	Waited time.Duration // QueueTimeout: how long this one did
+
+	// DeadlineShort.
+	Left time.Duration // until the call's deadline
+	Need time.Duration // the wait before the attempt and the least time for it
+
+	// BudgetExhausted, in the budget's window; with tokens unused.
+	Calls   int64 // calls that paid in
+	Resends int64 // retries and hedges sent
+	Allowed int64 // retries and hedges that so many calls allow
+}
+
+// shortOf notes that the deadline is too near for an attempt after a wait.
+func (c *Call) shortOf(now clock.Instant, wait time.Duration) {
+	c.numbers = &Numbers{Left: c.deadline.Sub(now), Need: wait + c.margin(now)}
+}
+
+// spent notes that the budget has nothing left.
+func (c *Call) spent(now clock.Instant) {
+	b := &c.rules.Policy.Retry.Budget
+	if b.Off || b.Shape == BudgetTokens {
+		return
+	}
+	calls, resends := c.state.budget.Counts(now, c.rules.budget)
+	c.numbers = &Numbers{Calls: calls, Resends: resends, Allowed: c.rules.budget.Allows(calls)}
+}
+
+// crowded notes that the slots are taken.
+func (c *Call) crowded(waited time.Duration) {
+	limit, queued := c.state.bulkhead().Crowd()
+	c.numbers = &Numbers{Limit: limit, Queued: queued, Waited: waited}
+}
