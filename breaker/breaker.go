@@ -50,6 +50,7 @@ type side struct {
 	bad      int64         // those of them that failed or were slow
 	flying   berths        // calls watched for ageing
 	ring     *ring         // the count window
+	added    uint64        // outcomes in count windows of before
 	held     []uint64      // isolations, by their ids
 	lastID   uint64
 	home     State // where the last release goes
@@ -105,7 +106,7 @@ func New(r *Rules, shards int, seed uint64, log Log) *Breaker {
 	b.reached.Store(never)
 	b.word.Store(1<<stateBits | uint64(Closed))
 	if r.byCount() {
-		b.aside().ring = newRing(r.windowCalls())
+		b.aside().ring = newRing(r.windowCalls(), 0)
 	}
 	return b
 }
@@ -205,19 +206,9 @@ func (b *Breaker) Settle(now clock.Instant, shard uint32, p Permit, v Verdict, a
 	}
 }
 
-// Fail counts one further failure for a call whose permit came back good but
-// whose result broke later, as a response body can. It counts only while the
-// breaker has not moved since.
-func (b *Breaker) Fail(now clock.Instant, shard uint32, p Permit) {
-	if word := b.word.Load(); p.word == word && stateOf(word).counts() {
-		p.serial = 0 // that berth was left with the first verdict
-		b.record(now, shard, p, b.rules.Load(), Bad, false, 0)
-	}
-}
-
 func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v Verdict, slow bool, after time.Duration) {
 	if p.serial != 0 || r.byCount() || r.ageing() {
-		b.recordLocked(now, shard, p, v, slow, after)
+		b.recordLocked(now, shard, p, v, slow, false, after)
 		return
 	}
 	if v == Neutral {
@@ -235,10 +226,14 @@ func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v 
 
 // count adds one outcome to the time window and to the failures in a row.
 func (b *Breaker) count(now clock.Instant, shard uint32, r *Rules, failed, slow bool) {
+	b.add(now, shard, failed, slow)
+	b.track(r, failed) // after it, so that a row's failures are in the counts that are told
+}
+
+func (b *Breaker) add(now clock.Instant, shard uint32, failed, slow bool) {
 	if b.win.Add(now, shard, 1, one(failed), one(slow)) {
 		b.win.Grow(1 << b.spread)
 	}
-	b.track(r, failed) // after it, so that a row's failures are in the counts that are told
 }
 
 func (b *Breaker) track(r *Rules, failed bool) {
@@ -251,19 +246,25 @@ func (b *Breaker) track(r *Rules, failed bool) {
 	}
 }
 
-func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Verdict, slow bool, after time.Duration) {
+// recordLocked is record under the lock. With open the outcome is good for now, and
+// says where it was counted.
+func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Verdict, slow, open bool, after time.Duration) (rc Receipt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.word.Load() != p.word || p.serial != 0 && !b.side.flying.free(p.slot, p.serial) || v == Neutral {
-		return
+		return Receipt{}
 	}
-	if r := b.rules.Load(); r.byCount() {
+	r := b.rules.Load()
+	if !open {
 		b.track(r, v == Bad)
-		b.side.ring.add(v == Bad, slow)
+	}
+	if r.byCount() {
+		rc = receipt(b.side.ring.add(v == Bad, slow), inRing, slow)
 	} else {
-		b.count(now, shard, r, v == Bad, slow)
+		rc = b.tally(now, shard, v == Bad, slow)
 	}
 	b.judge(now, after)
+	return rc
 }
 
 func (b *Breaker) state() State { return stateOf(b.word.Load()) }

@@ -77,8 +77,8 @@ func TestChangesFormAChain(t *testing.T) {
 				now := clock.Instant(clk.Add(1))
 				p, _, ok := b.Acquire(now, i)
 				if ok && (k+i)%17 != 0 {
-					b.Settle(now+1, i, p, Verdict((k*i+k>>3)%3), 0)
-					b.Fail(now+2, i, p)
+					rc := b.SettleOpen(now+1, i, p, Verdict((k*i+k>>3)%3), 0)
+					b.Fail(now+2, i, p, rc)
 				}
 				switch k % 199 {
 				case 3:
@@ -257,7 +257,7 @@ func TestIsolationsAreBounded(t *testing.T) {
 func TestZeroPermitSaysNothing(t *testing.T) {
 	b := New(&Rules{Window: 1, Consecutive: 1}, 1, 1, nil)
 	b.Settle(0, 0, Permit{}, Bad, 0)
-	b.Fail(0, 0, Permit{})
+	b.Fail(0, 0, Permit{}, Receipt{})
 	if s := b.Snapshot(0); s.State != Closed || s.Counts.Calls != 0 {
 		t.Errorf("%+v", s)
 	}

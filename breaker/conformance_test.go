@@ -117,10 +117,25 @@ var cases = []struct {
 	{"a berth taken over is its new owner's", probing(1), "trip +5s a:1 1:I a:2 1:I no 1:S is=half_open 2:S is=closed"},
 	{"a stale permit does not pollute a later closed window", timed(2, 0.5), "a:x F*2 +5s S is=closed x:F calls=0 x:fail calls=0 is=closed"},
 	{"half-open twice is two generations", probing(2), "trip +5s a:x a:y x:F trip +5s y:F calls=0 out=0 S*2 is=closed"},
-	{"a broken body counts once more", timed(3, 0.5), "S a:x x:S x:fail calls=3 failures=1 x:fail is=open"},
-	{"a broken body of a probe says nothing", probing(2), "trip +5s a:x x:S x:fail is=half_open calls=1"},
 	{"a failed probe re-opens where only a row is counted", consecutive(5), "F*5 is=open +5s F is=open +5s S is=closed"},
 	{"failures that don't count don't re-open", Rules{Window: 1, SlowCall: 1, SlowRate: 1, MinCalls: 1}, "trip F is=closed"},
+
+	// Results that live on after their verdict
+	{"a broken body turns its success into a failure", timed(3, 0.5), "S*2 a:x x:open calls=3 failures=0 x:fail calls=3 failures=1 is=closed"},
+	{"answers that are all cut open it", timed(4, 0.5), "a:1 a:2 a:3 a:4 1:open 2:open 3:open 1:fail 2:fail 3:fail is=closed 4:open is=open of=4/3/0"},
+	{"one failure of a slow answer is still slow", timed(9, 0.5).with(slowly), "a:x x:open5s calls=1 slow=1 x:fail calls=1 failures=1 slow=1 +9s slow=1"},
+	{"it fails when it breaks, and not when it began", timed(9, 0.5), "a:x x:open +9s x:fail calls=1 +3s calls=1 failures=1 +7s calls=0"},
+	{"a success that the window forgot is a failure by itself", timed(9, 0.5), "a:x x:open +1h S x:fail calls=2 failures=1"},
+	{"a neutral verdict counts when its body breaks", timed(9, 0.5), "a:x x:I x:fail calls=1 failures=1"},
+	{"in a count window it keeps its place", last(3, 3, 0.9), "a:x x:open S x:fail calls=2 failures=1 S*2 failures=0"},
+	{"a count window that forgot it gets another", last(2, 2, 0.9), "a:x x:open S*2 x:fail calls=2 failures=1"},
+	{"a broken body of a probe is a failed probe", probing(2), "trip +5s a:x a:y x:open x:fail is=half_open calls=1 failures=1 y:S is=open"},
+	{"a probe's body that breaks once the breaker moved says nothing", probing(1), "trip +5s a:x x:open is=closed x:fail calls=0 is=closed"},
+	{"a slow probe is bad once", strict(3, 2).with(slowly), "trip +5s a:x x:open5s x:fail is=half_open F is=open"},
+	{"a body of before a reset says nothing", timed(1, 0.5), "a:x x:open reset x:fail calls=0 is=closed"},
+	{"answers that are all cut are failures in a row", consecutive(3), "a:1 1:open a:2 2:open 1:fail a:3 3:open 2:fail is=closed 3:fail is=open cause=consecutive"},
+	{"a body that comes whole ends the row", consecutive(3), "F*2 a:x x:open x:whole F*2 is=closed F is=open"},
+	{"a stream that goes on does not end the row", consecutive(3), "F*2 a:x x:open F is=open"},
 
 	// E. Special states
 	{"C39: forced open knows no time", timed(1, 0.5), "a:x force no=0s +1000h no until=never x:F calls=0 is=forced_open moves=1 cause=forced"},

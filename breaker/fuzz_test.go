@@ -80,18 +80,29 @@ func duel(t *testing.T, first byte, script []byte) {
 			if ok {
 				p.real = permit
 			}
-		case op < 220 && len(n.permits) > 0:
+		case op < 200 && len(n.permits) > 0:
 			p := pick()
 			if p.home && !p.watched && p.gen == n.gen {
 				continue // nobody can tell
 			}
 			v, after := Verdict(arg%3), time.Duration(op%3*20)
-			b.Settle(now, uint32(arg), p.real, v, after)
-			n.settle(now, p, v, after)
+			open := op%2 == 0 && !p.home
+			if open {
+				p.receipt = b.SettleOpen(now, uint32(arg), p.real, v, after)
+			} else {
+				b.Settle(now, uint32(arg), p.real, v, after)
+			}
+			n.settle(now, p, v, after, open)
 		case op < 224 && len(n.permits) > 0:
 			p := pick()
-			b.Fail(now, 0, p.real)
-			n.fail(now, p)
+			if p.open > 0 && arg%4 == 0 {
+				b.Whole(p.real)
+				n.whole(p)
+			} else {
+				b.Fail(now, 0, p.real, p.receipt)
+				n.fail(now, p)
+			}
+			p.open, p.receipt = 0, Receipt{}
 		case op < 228:
 			r := fuzzRules[arg%len(fuzzRules)]
 			b.SetRules(now, r)

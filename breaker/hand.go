@@ -30,9 +30,13 @@ func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
 }
 
 func (b *Breaker) countAnew(r *Rules) {
+	if b.side != nil && b.side.ring != nil {
+		b.side.added = b.side.ring.seq
+	}
 	switch {
 	case r.byCount():
-		b.aside().ring = newRing(r.windowCalls())
+		s := b.aside()
+		s.ring = newRing(r.windowCalls(), s.added)
 	case b.side != nil:
 		b.side.ring = nil
 	}

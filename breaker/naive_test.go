@@ -20,6 +20,7 @@ type naive struct {
 	newest int64 // bucket
 
 	history []outcome
+	rows    []rowed // of the outcomes that are final, in their order
 	permits []*pass
 	log     []Change
 
@@ -33,10 +34,15 @@ type naive struct {
 }
 
 type outcome struct {
-	gen, epoch, rowing int
-	probe              bool
-	bucket             int64
-	failed, slow       bool
+	gen, epoch   int
+	probe        bool
+	bucket       int64
+	failed, slow bool
+}
+
+type rowed struct {
+	rowing int
+	failed bool
 }
 
 type pass struct {
@@ -44,7 +50,9 @@ type pass struct {
 	start   clock.Instant
 	watched bool // it has a berth
 	home    bool
+	open    int // the number of its success, if its result lives on
 	real    Permit
+	receipt Receipt
 }
 
 func (n *naive) bucket(now clock.Instant) int64 {
@@ -93,8 +101,8 @@ func (n *naive) counts(now clock.Instant) window.Counts {
 }
 
 func (n *naive) row() (k int) {
-	for _, o := range n.filter(func(o outcome) bool { return !o.probe && o.rowing == n.rowing }) {
-		if k++; !o.failed {
+	for _, r := range n.rows {
+		if k++; !r.failed || r.rowing != n.rowing {
 			k = 0
 		}
 	}
@@ -275,7 +283,7 @@ func (n *naive) acquire(now clock.Instant) (*pass, bool) {
 	return p, true
 }
 
-func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duration) {
+func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duration, open bool) {
 	again := p.home
 	p.home = true
 	if again || p.gen != n.gen || v == Neutral || n.state == Disabled {
@@ -283,6 +291,11 @@ func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duratio
 	}
 	slow := n.r.SlowCall > 0 && now-p.start > clock.Instant(n.r.SlowCall)
 	n.record(now, n.state == HalfOpen, v == Bad, slow)
+	if open && v == Good {
+		p.open = len(n.history)
+	} else {
+		n.rows = append(n.rows, rowed{n.rowing, v == Bad})
+	}
 	if n.state == HalfOpen {
 		n.decide(now, after)
 	} else {
@@ -290,18 +303,72 @@ func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duratio
 	}
 }
 
-func (n *naive) fail(now clock.Instant, p *pass) {
+func (n *naive) whole(p *pass) {
 	if p.gen == n.gen && n.state.counts() {
-		n.record(now, false, true, false)
-		n.judge(now, 0)
+		n.rows = append(n.rows, rowed{n.rowing, false})
 	}
+}
+
+func (n *naive) fail(now clock.Instant, p *pass) {
+	var was *outcome
+	if p.open > 0 {
+		was = &n.history[p.open-1]
+	}
+	switch {
+	case p.gen != n.gen:
+		return
+	case n.state == HalfOpen && was != nil:
+		was.failed = true
+		n.decide(now, 0)
+		return
+	case !n.state.counts():
+		return
+	}
+	n.rows = append(n.rows, rowed{n.rowing, true})
+	n.turn(now, was)
+	n.judge(now, 0)
+}
+
+// turn makes a success a failure: of now in a time window, where it was in a count
+// window, and one by itself where the window has forgotten it.
+func (n *naive) turn(now clock.Instant, was *outcome) {
+	if was == nil || was.epoch != n.epoch {
+		n.record(now, false, true, false)
+		return
+	}
+	if k := n.r.WindowCalls; k > 0 {
+		if n.after(was) < k {
+			was.failed = true
+		} else {
+			n.record(now, false, true, false)
+		}
+		return
+	}
+	n.newest = max(n.newest, n.bucket(now))
+	slow := was.slow
+	if was.bucket <= n.newest-10 {
+		slow = false
+	} else {
+		was.epoch = -1
+	}
+	n.record(now, false, true, slow)
+}
+
+// after returns how many outcomes of the window came later.
+func (n *naive) after(was *outcome) (k int) {
+	for i := len(n.history) - 1; &n.history[i] != was; i-- {
+		if o := n.history[i]; !o.probe && o.epoch == n.epoch {
+			k++
+		}
+	}
+	return k
 }
 
 func (n *naive) record(now clock.Instant, probe, failed, slow bool) {
 	if !probe && n.r.WindowCalls <= 0 {
 		n.newest = max(n.newest, n.bucket(now))
 	}
-	n.history = append(n.history, outcome{n.gen, n.epoch, n.rowing, probe, n.newest, failed, slow})
+	n.history = append(n.history, outcome{n.gen, n.epoch, probe, n.newest, failed, slow})
 }
 
 func (n *naive) decide(now clock.Instant, after time.Duration) {

@@ -31,11 +31,11 @@ func (b *Breaker) probe(now clock.Instant, shard uint32) (p Permit, retryAfter t
 
 // probed is Settle in half-open. A neutral probe only frees its place. One that
 // is late but was not found expired still counts.
-func (b *Breaker) probed(now clock.Instant, p Permit, v Verdict, after time.Duration) {
+func (b *Breaker) probed(now clock.Instant, p Permit, v Verdict, after time.Duration) Receipt {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.word.Load() != p.word || !b.side.probes.free(p.slot, p.serial) || v == Neutral {
-		return
+		return Receipt{}
 	}
 	s, slow := b.side, b.rules.Load().slow(now.Sub(p.start))
 	s.outcomes.Calls++
@@ -43,6 +43,7 @@ func (b *Breaker) probed(now clock.Instant, p Permit, v Verdict, after time.Dura
 	s.outcomes.Slow += int64(one(slow))
 	s.bad += int64(one(v == Bad || slow))
 	b.decide(now, after)
+	return receipt(0, ofProbe, slow)
 }
 
 // decide ends half-open when enough probes came home.

@@ -8,12 +8,17 @@ type ring struct {
 	n    int
 	next int // where the next outcome goes; the oldest once the ring is full
 	sum  window.Counts
+	seq  uint64 // number of the newest outcome; never goes back
 }
 
-func newRing(n int) *ring { return &ring{bits: make([]uint64, (n+31)/32), n: n} }
+// newRing returns an empty ring for n outcomes whose numbers follow that of the last.
+func newRing(n int, last uint64) *ring {
+	return &ring{bits: make([]uint64, (n+31)/32), n: n, seq: last}
+}
 
-// add counts an outcome, and forgets the oldest when there is no more room.
-func (r *ring) add(failed, slow bool) {
+// add counts an outcome, forgets the oldest when there is no more room, and returns
+// the outcome's number.
+func (r *ring) add(failed, slow bool) uint64 {
 	word, shift := &r.bits[r.next/32], r.next%32*2
 	if r.sum.Calls == int64(r.n) {
 		old := *word >> shift
@@ -29,6 +34,21 @@ func (r *ring) add(failed, slow bool) {
 	if r.next++; r.next == r.n {
 		r.next = 0
 	}
+	r.seq++
+	return r.seq
+}
+
+// fail turns the outcome of that number, a success, into a failure. It reports false
+// when the ring has forgotten it.
+func (r *ring) fail(seq uint64) bool {
+	age := r.seq - seq // 0 is the newest
+	if age >= uint64(r.sum.Calls) {
+		return false
+	}
+	at := (r.next - 1 - int(age) + 2*r.n) % r.n
+	r.bits[at/32] |= 1 << (at % 32 * 2)
+	r.sum.Failures++
+	return true
 }
 
 func (r *ring) clear() { r.next, r.sum = 0, window.Counts{} }

@@ -14,7 +14,8 @@ import (
 //
 //	+5s -1h         time passes, or jumps back
 //	S F I           a call that is good, bad, neutral; S5s took 5 s; F*3 three; F@9s asked for 9 s
-//	a:x x:S x:F5s   call x is admitted; it comes home; x:fail fails once more
+//	a:x x:S x:F5s   call x is admitted; it comes home
+//	x:open x:open5s x:fail x:whole   its result lives on; it breaks after all; it comes whole
 //	no no=20s       a call is refused; and told to come back in 20 s
 //	is=open …=…     what the snapshot or the newest change says
 //	reset trip disable observe force force=2h half half! iso:x rel:x   by hand; half! is refused
@@ -24,6 +25,7 @@ type rig struct {
 	now     clock.Instant
 	log     changes
 	permits map[string]Permit
+	open    map[string]Receipt
 	held    map[string]Isolation
 }
 
@@ -33,7 +35,7 @@ func (c *changes) BreakerMoved(m Change) { *c = append(*c, m) }
 
 func play(t *testing.T, r Rules, script string) *rig {
 	t.Helper()
-	g := &rig{t: t, now: -7, permits: map[string]Permit{}, held: map[string]Isolation{}}
+	g := &rig{t: t, now: -7, permits: map[string]Permit{}, open: map[string]Receipt{}, held: map[string]Isolation{}}
 	g.b = New(&r, 1, 1, &g.log)
 	g.more(script)
 	return g
@@ -79,11 +81,26 @@ func (g *rig) named(who, what string) error {
 	case "rel":
 		g.b.Release(g.now, g.held[what])
 	default:
-		if what == "fail" {
-			g.b.Fail(g.now, 0, g.permits[who])
-			return nil
+		return g.ofCall(who, what)
+	}
+	return nil
+}
+
+func (g *rig) ofCall(who, what string) error {
+	p := g.permits[who]
+	took, open := strings.CutPrefix(what, "open")
+	switch {
+	case what == "fail":
+		g.b.Fail(g.now, 0, p, g.open[who])
+	case what == "whole":
+		g.b.Whole(p)
+	case open:
+		if d, err := time.ParseDuration(took); err == nil {
+			p.start = g.now.Add(-d)
 		}
-		return g.settle(g.permits[who], what)
+		g.open[who] = g.b.SettleOpen(g.now, 0, p, Good, 0)
+	default:
+		return g.settle(p, what)
 	}
 	return nil
 }

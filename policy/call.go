@@ -121,6 +121,7 @@ type Call struct {
 
 	phase    phase
 	priority bulkhead.Priority
+	told     breaker.Receipt // of the success whose result lives on
 	verdict  breaker.Verdict // of the last attempt, for PerCall
 	heard    bool            // verdict is known
 	has      things
@@ -344,7 +345,7 @@ func (c *Call) endWhole(now clock.Instant) {
 		if c.heard {
 			v = c.verdict
 		}
-		c.lane.breaker.Load().Settle(now, c.shard, c.whole.permit, v, c.after)
+		c.hear(now, c.whole.permit, v, c.after, c.open != 0)
 	}
 	if c.has&wholeSlot != 0 && c.out|c.open == 0 {
 		c.has &^= wholeSlot

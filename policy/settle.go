@@ -45,7 +45,7 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *Outcome) {
 func (c *Call) succeed(now clock.Instant, t *Ticket, o *Outcome, bit uint64) {
 	c.verdict, c.heard = breaker.Good, true
 	if t.hold.permit.Held() {
-		c.lane.breaker.Load().Settle(now, c.shard, t.hold.permit, breaker.Good, c.openHint(o))
+		c.hear(now, t.hold.permit, breaker.Good, c.openHint(o), o.Open)
 	}
 	if c.rules.throttled {
 		c.state.throttle().Accept(t.Sent, now, c.shard)
@@ -61,6 +61,17 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *Outcome, bit uint64) {
 		c.logHome(now, t, o, None, false)
 	}
 	c.end(now, None)
+}
+
+// hear gives a permit back with its verdict. A result that lives on may break after
+// it, and what the breaker counted is then known by its receipt.
+func (c *Call) hear(now clock.Instant, p breaker.Permit, v breaker.Verdict, after time.Duration, open bool) {
+	b := c.lane.breaker.Load()
+	if open {
+		c.told = b.SettleOpen(now, c.shard, p, v, after)
+		return
+	}
+	b.Settle(now, c.shard, p, v, after)
 }
 
 // learn tells the parts that want to know of successes.
@@ -109,7 +120,7 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 		verdict = breaker.Neutral
 	}
 	if t.hold.permit.Held() {
-		c.lane.breaker.Load().Settle(now, c.shard, t.hold.permit, verdict, c.openHint(o))
+		c.hear(now, t.hold.permit, verdict, c.openHint(o), o.Open)
 	}
 	if !loser {
 		c.verdict, c.heard = verdict, true
@@ -262,16 +273,15 @@ func (c *Call) advance(now clock.Instant, o *Outcome, late Reason) {
 
 // Release ends a result that outlived its verdict, such as a response body: the
 // slot goes back. If the result broke, which the caller's own cancel does not
-// mean, the breaker hears of one further failure; the verdict stands.
+// mean, the attempt is one failure to the breaker: a success that it heard of is
+// turned, and a failure stays the one that it was. The call's own verdict stands.
 func (c *Call) Release(now clock.Instant, t Ticket, broke bool) {
 	bit := uint64(1) << (t.Attempt - 1)
 	if t.Attempt == 0 || c.open&bit == 0 {
 		return
 	}
 	c.open &^= bit
-	if broke {
-		c.bodyFailed(now, &t)
-	}
+	c.ended(now, &t, broke)
 	c.state.releaseSlot(t.hold.slot)
 	if c.phase == over && c.out|c.open == 0 {
 		c.endWhole(now)
@@ -279,15 +289,21 @@ func (c *Call) Release(now clock.Instant, t Ticket, broke bool) {
 	}
 }
 
-func (c *Call) bodyFailed(now clock.Instant, t *Ticket) {
+// ended tells the breaker what became of a result that lived on.
+func (c *Call) ended(now clock.Instant, t *Ticket, broke bool) {
 	permit := t.hold.permit
 	if !permit.Held() {
 		permit = c.whole.permit
 	}
-	if permit.Held() {
-		c.lane.breaker.Load().Fail(now, c.shard, permit)
+	if permit.Held() && c.heard {
+		switch b := c.lane.breaker.Load(); {
+		case broke && c.verdict != breaker.Bad:
+			b.Fail(now, c.shard, permit, c.told)
+		case !broke && c.verdict == breaker.Good:
+			b.Whole(permit)
+		}
 	}
-	if c.log != nil {
+	if broke && c.log != nil {
 		c.log.add(Event{Kind: BodyFailed, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
 	}
 }

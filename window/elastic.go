@@ -81,6 +81,37 @@ func (e *Elastic) Sum(now clock.Instant) Counts {
 	return e.home.Sum(now)
 }
 
+// A Place names the bucket in which something was counted.
+type Place uint64
+
+// inWide is the bit of a Place that is not of the first shard; below it is a turn.
+const inWide Place = 1 << 32
+
+// Place returns that of the newest bucket.
+func (e *Elastic) Place() Place {
+	if t := e.wide.Load(); t != nil {
+		return inWide | Place(t.win.Turn())
+	}
+	return Place(e.home.Turn())
+}
+
+// Take takes back one call that did not fail, and was slow or not, from the bucket in
+// which it was counted. It reports false, and changes nothing, when that is forgotten
+// or does not hold one. Pass the shard that was added to; others are tried after it.
+func (e *Elastic) Take(at Place, now clock.Instant, shard uint32, slow bool) bool {
+	t, w := e.wide.Load(), &e.home
+	if t != nil && at&inWide != 0 {
+		w = &t.win
+	}
+	if !w.takeCall(place(uint32(at)), now, shard, slow) {
+		return false
+	}
+	if t != nil {
+		t.wasLate() // the sum that is kept of closed buckets may hold it
+	}
+	return true
+}
+
 // Turn returns a number that changes with the window, as [Window.Turn] does.
 func (e *Elastic) Turn() uint32 {
 	if t := e.wide.Load(); t != nil {
