@@ -50,6 +50,8 @@ var (
 
 	errNoRetention = errors.New("pgxstore: a claim without a retention would be forgotten as soon as it is done")
 
+	errClosed = errors.New("the connection was lost before COMMIT was sent")
+
 	errNoTable = errors.New("there is no such table: call Migrate")
 )
 
@@ -228,6 +230,12 @@ func rollback(ctx context.Context, tx pgx.Tx) {
 // round trip: if it can't be inserted, the database skips the COMMIT. A record that was
 // there has to be looked at in between, for an update of nothing is no error.
 func (s *Store) commit(ctx context.Context, tx pgx.Tx, e Entry, res idempotency.Result) error {
+	if err := ctx.Err(); err != nil {
+		return wrap("commit", err) // nothing is sent
+	}
+	if tx.Conn().IsClosed() {
+		return wrap("commit", errClosed)
+	}
 	if e.old.rev != 0 {
 		if err := s.CompleteTx(ctx, tx, e, res); err != nil {
 			return err
@@ -270,16 +278,18 @@ func outcome(err error) error {
 	return fmt.Errorf("pgxstore: commit: %w: %w", idempotency.ErrCommitUnknown, err)
 }
 
-// answered reports whether an error of COMMIT means that nothing was committed: the
-// database says so, or nothing was sent. It does not when the connection (class 08),
-// the server (57, 58) or the database itself (XX) broke down meanwhile, nor with 40003,
-// by which the database says that it does not know.
+// answered reports whether an error of COMMIT is the database's own word that nothing was
+// committed. It is not when the connection (class 08), the server (53, 57, 58) or the
+// database itself (XX) broke down meanwhile, nor with 40003, by which the database says
+// that it does not know. What the client says of itself does not count: once a connection
+// has broken, pgx reports "conn closed" for the rest of a batch, and pgconn.SafeToRetry
+// holds for that, although all of the batch was sent.
 func answered(err error) bool {
-	if errors.Is(err, pgx.ErrTxCommitRollback) || pgconn.SafeToRetry(err) {
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
 		return true
 	}
 	state := stateOf(err)
-	return len(state) == 5 && state != "40003" && !slices.Contains([]string{"08", "57", "58", "XX"}, state[:2])
+	return len(state) == 5 && state != "40003" && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:2])
 }
 
 const (

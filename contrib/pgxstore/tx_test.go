@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -481,7 +481,7 @@ func TestBackendIsKilled(t *testing.T) {
 	first := checkpointer(pool)
 	s.work = func(w http.ResponseWriter, r *http.Request) {
 		if s.runs.Load() == 1 {
-			if err := syscall.Kill(int(From(r.Context()).Conn().PgConn().PID()), syscall.SIGKILL); err != nil {
+			if err := kill(int(From(r.Context()).Conn().PgConn().PID())); err != nil {
 				testservers.Missing(t, "the right to kill the server's process: %v", err)
 			}
 			From(r.Context()).Exec(r.Context(), "SELECT pg_sleep(60)") // until the server notices
@@ -505,6 +505,15 @@ func TestBackendIsKilled(t *testing.T) {
 	if w := s.post("k", "x"); w.Code != 201 || !replayed(w) {
 		t.Errorf("the third: %d %s", w.Code, w.Body)
 	}
+}
+
+// kill ends a process without a goodbye, on every system.
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
 }
 
 // checkpointer returns the id of a process that lives as long as the others do, zero

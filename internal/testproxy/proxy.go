@@ -7,6 +7,7 @@
 package testproxy
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -31,6 +32,7 @@ type Fault struct {
 	Requests Effect        // to the server
 	Replies  Effect        // to the client
 	Most     time.Duration // most by which Delay delays: how long is drawn each time
+	Match    string        // only bytes that contain this text are struck, if it is not empty
 	Once     bool          // it strikes bytes once, and the network works again
 	Down     bool          // all connections break, and new ones at once, maybe while they are dialed
 }
@@ -157,7 +159,7 @@ func (p *Proxy) carry(c *conn, way direction) {
 		if err != nil {
 			return
 		}
-		effect := p.strike(c, way)
+		effect := p.strike(c, way, b[:n])
 		switch effect {
 		case Lose:
 			continue
@@ -196,9 +198,9 @@ func reset(side net.Conn) {
 
 // strike returns what becomes of the next bytes, once those that are late or held
 // back may go on.
-func (p *Proxy) strike(c *conn, way direction) Effect {
+func (p *Proxy) strike(c *conn, way direction, b []byte) Effect {
 	for {
-		effect, most, changed := p.next(c, way)
+		effect, most, changed := p.next(c, way, b)
 		switch effect {
 		case Hold:
 			<-changed
@@ -214,7 +216,7 @@ func (p *Proxy) strike(c *conn, way direction) Effect {
 }
 
 // next returns what the fault does to the next bytes, and what ends a hold.
-func (p *Proxy) next(c *conn, way direction) (effect Effect, most time.Duration, changed <-chan struct{}) {
+func (p *Proxy) next(c *conn, way direction, b []byte) (effect Effect, most time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.fault
@@ -225,7 +227,7 @@ func (p *Proxy) next(c *conn, way direction) (effect Effect, most time.Duration,
 	switch {
 	case c.lost[way]:
 		return Lose, 0, nil
-	case effect == Pass:
+	case effect == Pass, !bytes.Contains(b, []byte(f.Match)):
 		return Pass, 0, nil
 	}
 	p.struck++
