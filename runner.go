@@ -175,7 +175,10 @@ func (r *runner) sleep(now, until clock.Instant) {
 	}
 	done := r.ctx.Done()
 	if r.ctx.Err() != nil {
-		done = nil // its end has been seen: a deadline's leaves a moment for work to come home
+		if r.canceled() { // since the last look: nothing is worth waiting for
+			return
+		}
+		done = nil // its deadline passed, which leaves a moment for work to come home
 	}
 	timer := r.d.timer(wait)
 	select {
@@ -220,13 +223,35 @@ func (r *runner) failed(v policy.Verdict, last error) error {
 	if v.Reason == policy.None { // it has not ended
 		return last
 	}
-	if r.ctx.Err() != nil {
+	if r.ended(v.Reason) {
 		last = withCause(last, context.Cause(r.ctx))
 	}
 	return &Error{
 		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect,
 		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Cause: v.Cause, Numbers: v.Numbers, Err: last,
 	}
+}
+
+// patience is how long the end of a call waits for the end of the caller's context,
+// once its deadline has passed.
+const patience = 10 * time.Millisecond
+
+// ended reports whether the caller's context has ended. Where its deadline ended the
+// call, its own timer may ring a moment after ours, and only then does it tell why.
+func (r *runner) ended(why Reason) bool {
+	if r.ctx.Err() != nil {
+		return true
+	}
+	if why != CallTimeout || r.o.Deadline == 0 || r.call.Deadline() != r.o.Deadline {
+		return false
+	}
+	timer := r.d.timer(patience)
+	select {
+	case <-timer.C:
+	case <-r.ctx.Done():
+	}
+	r.d.park(timer)
+	return r.ctx.Err() != nil
 }
 
 // withCause adds why the caller's context ended to the last real error, unless
