@@ -99,8 +99,9 @@ func open(name string, rules *policy.Rules, opts []Option, parent *policy.State)
 // Name returns the name that errors and events carry.
 func (d *Dependency) Name() string { return d.name }
 
-// Policy returns the policy in force with every default written out.
-func (d *Dependency) Policy() policy.Policy { return d.state.Rules().Policy }
+// Policy returns the policy in force with every default written out. It is the
+// caller's own: changing it changes nothing here.
+func (d *Dependency) Policy() policy.Policy { return d.state.Rules().Policy.Clone() }
 
 // Classifier returns what [WithClassify] was given, nil if nothing: drivers such as
 // gabionhttp, whose calls bring a classifier of their own, ask it first.

@@ -18,13 +18,20 @@ import (
 // Do returns when work returns: work must honour its context. If work panics or
 // calls runtime.Goexit, everything it held is given back and the panic goes on.
 func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (T, error) {
-	var zero T
 	if err := admissible(ctx, d, work == nil); err != nil {
+		var zero T
 		return zero, err
 	}
+	v, _, err := call(ctx, d, opts, work)
+	return v, err
+}
+
+// call picks the driver. Had says that v is a result that work returned without an
+// error, also where the call failed because a classifier took it for a failure.
+func call[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
 	if d.hedges() {
-		v, _, err := race(ctx, d, opts, work, false)
-		return v, err
+		v, had, _, err = race(ctx, d, opts, work, false)
+		return v, had, err
 	}
 	return serial(ctx, d, opts, work)
 }
@@ -57,7 +64,8 @@ func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 		return zero, nil, err
 	}
 	if d.hedges() {
-		return race(ctx, d, opts, work, true)
+		v, _, a, err := race(ctx, d, opts, work, true)
+		return v, a, err
 	}
 	return serialOpen(ctx, d, opts, work)
 }

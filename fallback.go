@@ -46,7 +46,7 @@ func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	if err := f.problem(); err != nil {
 		return zero, &Error{Dependency: d.name, Reason: Invalid, Err: err}
 	}
-	key, err := keyOf(ctx, d, opts)
+	key, discard, err := keyOf(ctx, d, opts)
 	if err != nil {
 		return zero, err
 	}
@@ -54,13 +54,16 @@ func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 		d.fellBack(ctx, policy.None)
 		return f.Answer(forFallback(ctx, key), nil)
 	}
-	v, err := Do(ctx, d, work, opts...)
+	v, had, err := call(ctx, d, opts, work)
 	if err == nil {
 		return v, nil
 	}
 	why := ReasonOf(err)
 	if EffectOf(err) == UnknownEffect || !slices.Contains(f.On, why) {
 		return v, err
+	}
+	if had && discard != nil { // the fallback's answer takes its place
+		discard(v)
 	}
 	d.fellBack(ctx, why)
 	return f.Answer(forFallback(ctx, key), err)
@@ -88,17 +91,17 @@ func (d *Dependency) exercise(share float64, key string) bool {
 	return chance.U(d.seed, d.exercised.Add(1), 0, chance.Exercise) < share
 }
 
-// keyOf is the key that the caller gave this call, or the call around it. One that
-// can't be meant goes to nobody.
-func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (string, error) {
-	var c callOptions
+// keyOf is the key that the caller gave this call, or the call around it, and what
+// is told of its results that nobody sees. A key that can't be meant goes to nobody.
+func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (key string, discard func(any), err error) {
+	c := callOptions{discard: d.discard}
 	if c.collect(opts); c.key == "" {
-		return Key(ctx), nil
+		return Key(ctx), c.discard, nil
 	}
 	if err := c.checkKey(d); err != nil {
-		return "", d.turnAway(ctx, c.operation, err)
+		return "", nil, d.turnAway(ctx, c.operation, err)
 	}
-	return c.key, nil
+	return c.key, c.discard, nil
 }
 
 func (d *Dependency) fellBack(ctx context.Context, why Reason) {

@@ -90,3 +90,56 @@ func TestFallbackShareIsExercised(t *testing.T) {
 		}
 	})
 }
+
+// A result that the fallback's answer takes the place of is seen by nobody, so it is
+// discarded like those of earlier attempts.
+func TestFallbackDiscardsTheResultThatItTakesThePlaceOf(t *testing.T) {
+	busy := func(v any, err error) policy.Outcome {
+		if err != nil {
+			return classify.Error(err)
+		}
+		return policy.Outcome{Class: policy.ServerError} // a 200 that is a failure, and did nothing
+	}
+	cases := map[string]struct {
+		hedges    int
+		on        []gabion.Reason
+		fails     bool
+		made, won int
+	}{
+		"it answers":                {on: []gabion.Reason{gabion.AttemptsExhausted}, made: 3},
+		"it answers a hedged call":  {hedges: 1, on: []gabion.Reason{gabion.AttemptsExhausted}, made: 3},
+		"it answers another reason": {on: []gabion.Reason{gabion.BreakerOpen}, made: 3, won: 1},
+		"there is no result":        {on: []gabion.Reason{gabion.AttemptsExhausted}, fails: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, _ := watched(policy.Policy{
+					Safe: true, Hedge: policy.Hedge{Max: c.hedges, Delay: time.Hour}, Timeout: policy.Timeout{Call: 2 * time.Hour},
+				}, gabion.WithClassify(busy))
+				made, lost := 0, map[any]int{}
+				work := func(context.Context) (int, error) {
+					if c.fails {
+						return 0, classify.Throttled(errDown, 0)
+					}
+					made++
+					return made, nil
+				}
+				f := gabion.Fallback[int]{On: c.on, Answer: func(context.Context, error) (int, error) { return -1, nil }}
+				v, _ := gabion.DoOr(t.Context(), d, work, f, gabion.DiscardWith(func(v any) { lost[v]++ }))
+				won := 0
+				if v > 0 {
+					won = 1
+				}
+				if made < c.made || won != c.won || len(lost) != made-won {
+					t.Errorf("%d results were made, %d handed out, discarded are %v", made, won, lost)
+				}
+				for v, n := range lost {
+					if n != 1 {
+						t.Errorf("%v was discarded %d times", v, n)
+					}
+				}
+			})
+		})
+	}
+}

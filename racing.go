@@ -61,12 +61,13 @@ type crash struct {
 	goexit bool
 }
 
-func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (T, *Attempt, error) {
+// race drives a call. Had says that work returned the result that comes with the
+// error as a good one, which whoever does not hand it on must discard.
+func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (v T, had bool, a *Attempt, err error) {
 	x := racer[T](d)
 	x.work, x.keep = work, keep
 	if err := x.run.prepare(ctx, d, opts); err != nil {
-		var zero T
-		return zero, nil, err
+		return v, false, nil, err
 	}
 	x.lock()
 	now := x.run.begin()

@@ -8,7 +8,7 @@ import (
 
 // answer is the caller's last act. It is called with the lock. Until it says that it
 // has answered, an observer may leave by runtime.Goexit, and the call is abandoned.
-func (x *racing[T]) answer(answered *bool) (v T, _ *Attempt, err error) {
+func (x *racing[T]) answer(answered *bool) (v T, had bool, _ *Attempt, err error) {
 	if crash := x.crash; crash != nil {
 		x.unlock()
 		crash.rise()
@@ -16,14 +16,14 @@ func (x *racing[T]) answer(answered *bool) (v T, _ *Attempt, err error) {
 	x.endAll()
 	err = x.err
 	if x.kept != nil {
-		v = x.kept.value
+		v, had = x.kept.value, x.kept.have && err == nil
 	}
 	spare, well, verdict := x.reusable(), x.run.call.Succeeded(), x.run.call.Verdict()
 	if spare && well {
 		*answered = true
 		x.run.finish()
 		x.reuse()
-		return v, nil, err
+		return v, had, nil, err
 	}
 	if !spare {
 		x.stop()
@@ -34,14 +34,14 @@ func (x *racing[T]) answer(answered *bool) (v T, _ *Attempt, err error) {
 	}
 	*answered = true
 	if x.kept != nil && x.kept.open {
-		return v, &Attempt{gate: x, ctx: x.kept.seen, at: x.kept.at, settled: true, well: err == nil}, err
+		return v, had, &Attempt{gate: x, ctx: x.kept.seen, at: x.kept.at, settled: true, well: err == nil}, err
 	}
 	x.run.finish()
 	if spare {
 		x.lock()
 		x.reuse()
 	}
-	return v, nil, err
+	return v, had, nil, err
 }
 
 // reuse unlocks the racer and hands it to the next call. A wake-up that was not heard

@@ -9,13 +9,14 @@ import (
 
 // serial drives a call that has one attempt out at a time: no lock, no goroutine,
 // and no timer unless the call waits.
-func serial[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (T, error) {
+func serial[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
 	var s sending[T]
 	if err := s.prepare(ctx, d, opts); err != nil {
-		return s.value, err
+		return s.value, false, err
 	}
 	s.o.NoHedge = true // a reload may have come since the driver was chosen
-	return s.drive(work)
+	v, err = s.drive(work)
+	return v, s.have && s.err == nil, err
 }
 
 func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {

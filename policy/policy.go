@@ -9,6 +9,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
@@ -28,7 +29,8 @@ type PerSecond float64
 // zero means the documented default, [Off] means the rule does not apply, and
 // any other negative number is a mistake that [Policy.Validate] reports.
 //
-// A Policy is a value: copy it freely, share it between dependencies.
+// A Policy is a value: copy it freely, share it between dependencies. Copies share
+// the lists of HTTP; [Policy.Clone] makes one that shares nothing.
 type Policy struct {
 	// Trust says whether the dependency is ours. Deadline and attempt headers go
 	// only to internal dependencies: a vendor does not learn our internals.
@@ -53,6 +55,13 @@ type Policy struct {
 	Bulkhead  Bulkhead
 	RateLimit RateLimit
 	HTTP      HTTP
+}
+
+// Clone returns a copy that shares nothing with p.
+func (p Policy) Clone() Policy {
+	p.HTTP.Transient = slices.Clone(p.HTTP.Transient)
+	p.HTTP.Permanent = slices.Clone(p.HTTP.Permanent)
+	return p
 }
 
 // Trust says whose a dependency is.

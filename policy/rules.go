@@ -28,12 +28,13 @@ type Rules struct {
 // maxSends is how many attempts and hedges one call may make: each has a bit.
 const maxSends = 64
 
-// Compile validates p and makes it ready.
+// Compile validates p and makes it ready. Nothing of p's is kept: the caller may
+// change its lists afterwards.
 func Compile(p Policy) (*Rules, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	p = p.Resolved()
+	p = p.Resolved().Clone()
 	r := &Rules{Policy: p, guarded: !p.Breaker.Off, bulkhead: !p.Bulkhead.Off}
 	r.breaker = breakerRules(p.Breaker)
 	if !p.Retry.Budget.Off {
