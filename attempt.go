@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -93,6 +94,7 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 		r.publish()
 		switch step.Verb {
 		case policy.Send:
+			r.start(now, &g.ticket)
 			a := &Attempt{gate: g}
 			a.at, a.ctx = r.context(&g.ticket)
 			handed = true
@@ -127,6 +129,7 @@ func (a *Attempt) Settle(err error) error {
 		return err
 	}
 	r, _ := a.gate.machine()
+	now := r.d.now()
 	o := policy.Outcome{}
 	switch {
 	case r.o.judge != nil:
@@ -136,7 +139,7 @@ func (a *Attempt) Settle(err error) error {
 	case err != nil:
 		o = classify.Error(err)
 	}
-	return a.SettleOutcome(o, err)
+	return a.settleAt(now, o, err)
 }
 
 // SettleOutcome is Settle for callers who know what the outcome means.
@@ -145,7 +148,12 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 		return err
 	}
 	r, _ := a.gate.machine()
-	verdict, first := a.settle(o, o.Class != policy.Success && r.canceled())
+	return a.settleAt(r.d.now(), o, err)
+}
+
+func (a *Attempt) settleAt(now clock.Instant, o policy.Outcome, err error) error {
+	r, _ := a.gate.machine()
+	verdict, first := a.settle(now, o, o.Class != policy.Success && r.canceled())
 	if !first && err == nil {
 		return nil
 	}
@@ -154,7 +162,7 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 
 // settle gives the first verdict. Canceled says that the caller gave up: its context
 // is not asked under the lock, since it may be of a user's making.
-func (a *Attempt) settle(o policy.Outcome, canceled bool) (v policy.Verdict, first bool) {
+func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v policy.Verdict, first bool) {
 	a.gate.lock()
 	defer a.gate.unlock()
 	r, t := a.gate.machine()
@@ -162,7 +170,6 @@ func (a *Attempt) settle(o policy.Outcome, canceled bool) (v policy.Verdict, fir
 		return r.call.Verdict(), false
 	}
 	a.settled = true
-	now := r.d.now()
 	if canceled {
 		r.call.Cancel(now)
 	}

@@ -86,7 +86,7 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 			now = x.send(&x.step.Ticket, true)
 		case policy.Wait:
 			x.letGo(x.superseded(now), true)
-			x.run.sleep(now, x.step.Again)
+			x.run.sleep(x.step.Again)
 			canceled := x.run.canceled()
 			x.lock()
 			if now = x.run.d.now(); canceled {
@@ -202,15 +202,36 @@ func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
 		}
 		x.crashed(k, v, inline)
 	}()
-	x.unlock()
+	x.depart(k)
 	k.home = policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}
 	k.value, k.err = x.work(k.seen)
+	now := x.run.d.now() // what a classifier takes is not the dependency's
 	var o policy.Outcome
 	judge(&x.run, k.value, k.err, &o)
 	canceled := o.Class != policy.Success && x.run.canceled()
 	k.have, k.home = true, o
 	crashed = false
-	return x.home(k, inline, canceled)
+	return x.home(now, k, inline, canceled)
+}
+
+// depart unlocks for the work. What observers take before it is not the dependency's,
+// nor does a hedge become due meanwhile.
+func (x *racing[T]) depart(k *kept[T]) {
+	if x.run.log == nil {
+		x.unlock()
+		return
+	}
+	x.askAt = clock.Never
+	x.unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := x.run.d.now()
+	again := x.run.call.Start(now, &k.ticket)
+	k.at.deadline = k.ticket.Deadline
+	if k.ticket.Final() {
+		k.at.cause = CallTimeout
+	}
+	x.arm(now, again)
 }
 
 // next returns where an attempt brings what it has. The caller's own attempts
@@ -234,7 +255,7 @@ func (x *racing[T]) crashed(k *kept[T], v any, inline bool) {
 	if !inline {
 		k.crash = &crash{value: v, goexit: v == nil}
 	}
-	x.home(k, inline, x.run.gone())
+	x.home(x.run.d.now(), k, inline, x.run.gone())
 	if inline || k.crash.goexit {
 		x.unlock() // nobody is left on this goroutine to do it
 	}
@@ -243,9 +264,8 @@ func (x *racing[T]) crashed(k *kept[T], v any, inline bool) {
 // home brings an attempt in and returns with the lock. The result settled last
 // before the end is kept; the one that it replaces, and any that comes too late,
 // is discarded. Canceled says that the caller gave up meanwhile.
-func (x *racing[T]) home(k *kept[T], inline, canceled bool) clock.Instant {
+func (x *racing[T]) home(now clock.Instant, k *kept[T], inline, canceled bool) clock.Instant {
 	x.lock()
-	now := x.run.d.now()
 	c := &x.run.call
 	if canceled {
 		c.Cancel(now)

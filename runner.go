@@ -155,6 +155,15 @@ func (r *runner) publish() {
 	}
 }
 
+// start dates the attempt that is about to be made after what its observers took.
+func (r *runner) start(now clock.Instant, t *policy.Ticket) clock.Instant {
+	if r.log != nil {
+		now = r.d.now()
+		r.call.Start(now, t)
+	}
+	return now
+}
+
 func (r *runner) tellAll() {
 	for _, e := range r.log.Drain() {
 		r.tell(e)
@@ -167,9 +176,10 @@ func (r *runner) tell(e Event) {
 	r.d.publish(r.ctx, e)
 }
 
-// sleep waits for a wake-up, the caller's end or the time to look again.
-func (r *runner) sleep(now, until clock.Instant) {
-	wait := until.Sub(now)
+// sleep waits for a wake-up, the caller's end or the time to look again. It reads the
+// clock itself: observers may have been told since anybody did.
+func (r *runner) sleep(until clock.Instant) {
+	wait := until.Sub(r.d.now())
 	if wait <= 0 {
 		return
 	}
@@ -195,7 +205,7 @@ func (r *runner) pause(now, until clock.Instant) clock.Instant {
 	if r.wakeable() {
 		return now
 	}
-	r.sleep(now, until)
+	r.sleep(until)
 	now = r.d.now()
 	if r.canceled() {
 		r.call.Cancel(now)

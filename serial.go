@@ -27,6 +27,7 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 		s.publish()
 		switch s.step.Verb {
 		case policy.Send:
+			now = s.start(now, &s.step.Ticket)
 			if now = s.send(now, work); s.call.Over() {
 				return s.answer()
 			}
@@ -66,13 +67,14 @@ func (s *sending[T]) send(now clock.Instant, work func(context.Context) (T, erro
 		s.seen = seen
 	}
 	s.value, s.err = work(seen)
+	after = s.d.now() // what a classifier takes is not the dependency's
 	s.have = true
 	judge(&s.runner, s.value, s.err, &s.home)
-	return s.settle()
+	s.settle(after)
+	return after
 }
 
-func (s *sending[T]) settle() clock.Instant {
-	now := s.d.now()
+func (s *sending[T]) settle(now clock.Instant) {
 	s.home.Open = s.keep && s.err == nil
 	if !s.home.Open {
 		s.at.end()
@@ -82,7 +84,6 @@ func (s *sending[T]) settle() clock.Instant {
 	}
 	s.call.SettleFrom(now, &s.step.Ticket, &s.home)
 	s.publish()
-	return now
 }
 
 // supersede lets go of the result of an attempt that is about to be repeated. One

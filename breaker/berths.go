@@ -49,6 +49,13 @@ func (bs *berths) free(slot uint16, serial uint32) bool {
 	return true
 }
 
+// delay dates a stay later.
+func (bs *berths) delay(slot uint16, serial uint32, by time.Duration) {
+	if int(slot) < len(bs.all) && bs.all[slot].serial == serial {
+		bs.all[slot].start = bs.all[slot].start.Add(by)
+	}
+}
+
 // clear frees all. Serials go on, so that nobody comes home to another's berth.
 func (bs *berths) clear() {
 	clear(bs.all)

@@ -76,6 +76,25 @@ func (b *Breaker) expire(now clock.Instant) {
 	b.open(change, 0)
 }
 
+// Delay dates p later, by how long the caller did something else between Acquire and
+// the call: that time is not the dependency's.
+func (b *Breaker) Delay(p Permit, by time.Duration) Permit {
+	p.start = p.start.Add(by)
+	if p.serial == 0 || by <= 0 {
+		return p
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.side; b.word.Load() == p.word && s != nil {
+		if p.Probe() {
+			s.probes.delay(p.slot, p.serial, by)
+		} else {
+			s.flying.delay(p.slot, p.serial, by)
+		}
+	}
+	return p
+}
+
 // Held reports whether p is a permit at all: the zero Permit is none.
 func (p Permit) Held() bool { return p.word != 0 }
 

@@ -301,6 +301,32 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	s.Verb, s.Again = Send, c.again(now)
 }
 
+// Start dates an attempt to when its work begins, for a driver that did something
+// between Send and the work, such as telling observers: that time is not the
+// dependency's, and it counts neither as slow nor towards the attempt's timeout. It
+// returns when to call Next at the latest, in place of what the step said.
+func (c *Call) Start(now clock.Instant, t *Ticket) (again clock.Instant) {
+	by := now.Sub(t.Sent)
+	if by > 0 {
+		t.Sent = now
+		if !t.last {
+			t.Deadline = t.Deadline.Add(by)
+			t.last = t.Deadline >= c.deadline
+			t.Deadline = min(t.Deadline, c.deadline)
+		}
+		if t.hold.permit.Held() {
+			t.hold.permit = c.lane.breaker.Load().Delay(t.hold.permit, by)
+		}
+		if c.has&wholePermit != 0 {
+			c.whole.permit = c.lane.breaker.Load().Delay(c.whole.permit, by)
+		}
+		if c.hedging && t.Attempt == c.sends && c.hedgeAt != clock.Never {
+			c.hedgeAt = c.hedgeAt.Add(by)
+		}
+	}
+	return c.again(now)
+}
+
 // wrap moves what its first attempt took for the whole call from the attempt to the
 // call.
 func (c *Call) wrap(h *hold) {
