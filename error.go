@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -148,27 +149,88 @@ func (e *Error) Outcome() policy.Outcome {
 }
 
 // ReasonOf returns why err ended a call, or policy.None if no call of gabion's
-// ended with it.
+// ended with it. Where err holds the errors of several calls, as errors.Join makes
+// one, it is the reason of one that may have happened all the same, if there is any;
+// among several, of one that asked its dependency before one that was refused; and
+// then the first in the order of the constants. The order of the branches decides
+// nothing.
 func ReasonOf(err error) Reason {
-	if e, ok := asError(err); ok {
-		return e.Reason
+	var worst *Error
+	eachEnd(err, maxErrors, func(e *Error) {
+		if e != nil && (worst == nil || worse(e, worst)) {
+			worst = e
+		}
+	})
+	if worst == nil {
+		return policy.None
 	}
-	return policy.None
+	return worst.Reason
 }
 
 // EffectOf answers whether what err reports may have happened all the same. An
-// error that is not gabion's may hide anything.
+// error that is not gabion's may hide anything, also as one of several that err
+// holds: it is NoEffect only if every branch says so.
 func EffectOf(err error) Effect {
-	if err == nil {
-		return NoEffect
+	effect := NoEffect
+	if err != nil {
+		eachEnd(err, maxErrors, func(e *Error) {
+			if e == nil || e.Effect != NoEffect {
+				effect = UnknownEffect
+			}
+		})
 	}
-	if e, ok := asError(err); ok {
-		return e.Effect
-	}
-	return UnknownEffect
+	return effect
 }
 
-// asError finds the outermost *Error in err.
+func worse(e, than *Error) bool {
+	switch {
+	case e.Effect != than.Effect:
+		return e.Effect == UnknownEffect
+	case e.Reason.Local() != than.Reason.Local():
+		return than.Reason.Local()
+	}
+	return e.Reason < than.Reason
+}
+
+// maxErrors bounds how many errors of a tree are looked at, for one that contains
+// itself.
+const maxErrors = 1 << 16
+
+// eachEnd tells f, for every way down the tree of err, the outermost *Error on it, or
+// nil where there is none. It looks at no more than left errors, and returns how many
+// of them are left.
+func eachEnd(err error, left int, f func(*Error)) int {
+	for err != nil && left > 0 {
+		left--
+		if e, ok := asError(err); ok {
+			f(e)
+			return left
+		}
+		switch x := err.(type) {
+		case interface{ Unwrap() error }:
+			err = x.Unwrap()
+		case interface{ Unwrap() []error }:
+			branches := slices.DeleteFunc(slices.Clone(x.Unwrap()), func(e error) bool { return e == nil })
+			for _, e := range branches {
+				left = eachEnd(e, left, f)
+			}
+			if len(branches) > 0 {
+				return left
+			}
+			err = nil
+		default:
+			err = nil
+		}
+	}
+	f(nil)
+	return left
+}
+
+// asError asks err itself, and nothing below it.
 func asError(err error) (*Error, bool) {
-	return errors.AsType[*Error](err)
+	e, ok := err.(*Error)
+	if x, asks := err.(interface{ As(any) bool }); !ok && asks {
+		ok = x.As(&e)
+	}
+	return e, ok
 }

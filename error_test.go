@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,6 +58,12 @@ func TestErrorsAreFound(t *testing.T) {
 	}
 }
 
+// many holds errors, nils too.
+type many []error
+
+func (many) Error() string     { return "many" }
+func (m many) Unwrap() []error { return m }
+
 func TestReasonAndEffectOfAnyError(t *testing.T) {
 	inner := &gabion.Error{Reason: gabion.BreakerOpen, Effect: gabion.NoEffect}
 	cases := []struct {
@@ -68,13 +75,38 @@ func TestReasonAndEffectOfAnyError(t *testing.T) {
 		{io.EOF, policy.None, gabion.UnknownEffect},
 		{inner, gabion.BreakerOpen, gabion.NoEffect},
 		{&gabion.Error{Reason: gabion.DoNotRetry, Effect: gabion.UnknownEffect, Err: inner}, gabion.DoNotRetry, gabion.UnknownEffect},
-		{errors.Join(io.EOF, inner), gabion.BreakerOpen, gabion.NoEffect},
+		{errors.Join(io.EOF, inner), gabion.BreakerOpen, gabion.UnknownEffect},
+		{fmt.Errorf("pay: %w", inner), gabion.BreakerOpen, gabion.NoEffect},
 		{uncomparable{}, policy.None, gabion.UnknownEffect},
 	}
 	for _, c := range cases {
 		if r, e := gabion.ReasonOf(c.err), gabion.EffectOf(c.err); r != c.reason || e != c.effect {
 			t.Errorf("%v: %s, %s; want %s, %s", c.err, r, e, c.reason, c.effect)
 		}
+	}
+	ledger := &gabion.Error{Reason: gabion.AttemptsExhausted, Effect: gabion.NoEffect}
+	charge := &gabion.Error{Reason: gabion.NotSafe, Effect: gabion.UnknownEffect}
+	for _, c := range []struct {
+		branches []error
+		reason   gabion.Reason
+		effect   gabion.Effect
+	}{
+		{[]error{ledger, charge}, gabion.NotSafe, gabion.UnknownEffect},
+		{[]error{inner, ledger}, gabion.AttemptsExhausted, gabion.NoEffect},
+		{[]error{inner, fmt.Errorf("book: %w", ledger), nil, charge}, gabion.NotSafe, gabion.UnknownEffect},
+		{[]error{inner, (*gabion.Error)(nil)}, gabion.BreakerOpen, gabion.UnknownEffect},
+	} {
+		for _, err := range []error{errors.Join(c.branches...), many(c.branches), many{many(c.branches), inner}} {
+			if r, e := gabion.ReasonOf(err), gabion.EffectOf(err); r != c.reason || e != c.effect {
+				t.Errorf("%v: %s, %s; want %s, %s", err, r, e, c.reason, c.effect)
+			}
+			slices.Reverse(c.branches)
+		}
+	}
+	ring := make(many, 2)
+	ring[0], ring[1] = ring, ledger
+	if gabion.EffectOf(ring) != gabion.UnknownEffect {
+		t.Error("an error that contains itself has no effect")
 	}
 	if errors.Is(inner, uncomparable{}) {
 		t.Error("an error is another that can't be compared")

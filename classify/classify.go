@@ -19,13 +19,28 @@
 // failure of the dependency, and it may have had an effect. A catch-all that
 // took it for a network error would retry refusals.
 //
+// An error that holds several, as errors.Join and fmt.Errorf with more than one %w
+// make them, is asked branch by branch, and the branches are put together so that
+// their order decides nothing:
+//
+//   - It may have had an effect if any branch may.
+//   - It is safe to repeat only if every branch proves it, by work that was never
+//     sent or that was undone. An error that nobody knows proves nothing.
+//   - Its class is the one that is retried least: whose patience ended and other
+//     words that say nothing of the dependency, then permanent failures, then
+//     timeouts, server, network, throttled, contention. A branch that nobody
+//     classified, often just a name for the others, has no say in it.
+//   - It must wait as long as any branch asks for, and a mark that stops retries
+//     stops them.
+//
 // What it says is about one attempt that makes one call. Work that calls two
 // things and fails to dial the second must mark that error itself, or it will be
-// taken for work that never left.
+// taken for work that never left. So must work of several statements outside of a
+// transaction whose last one the database undid.
 package classify
 
 import (
-	"errors"
+	"reflect"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -42,21 +57,30 @@ var standard Rules
 // Rules adjusts what errors mean for one dependency. The zero Rules is what
 // [Error] uses. Rules are read only, so sharing them is safe.
 //
-// When an error is in several lists, Ignored beats Permanent and Permanent beats
-// Transient: the list that retries less wins. Marks beat all lists.
+// Lists are compared with errors.Is. When an error is in several of the first four,
+// the first of them wins: the list that retries less. Marks beat all lists.
 type Rules struct {
-	// Ignored are errors, compared with errors.Is, that say nothing about the
-	// dependency.
+	// Ignored are errors that say nothing about the dependency.
 	Ignored []error
 
 	// Permanent are errors that are never retried.
 	Permanent []error
 
-	// Transient are errors to retry.
+	// Business are valid answers of "no", such as a driver's "not found": nothing
+	// happened, and they are no failure.
+	Business []error
+
+	// Transient are errors to retry, such as a client's "no connection came free in
+	// its pool in time".
 	Transient []error
 
-	// GRPC are further gRPC codes to retry, such as "RESOURCE_EXHAUSTED" and
-	// "ABORTED". Case does not matter. UNAVAILABLE needs no listing.
+	// NotSent are errors of work that provably never left, which makes it safe to
+	// repeat; one that nobody classified becomes a network error. A client that tries
+	// again on its own proves nothing by the error of its last try.
+	NotSent []error
+
+	// GRPC are further gRPC codes to retry, such as "RESOURCE_EXHAUSTED". Case does
+	// not matter. UNAVAILABLE and ABORTED need no listing.
 	GRPC []string
 
 	// HostNotFound makes DNS's "no such host" transient, for names that come and
@@ -82,48 +106,66 @@ func (r *Rules) decide(err error, left int, o *policy.Outcome) {
 		return
 	}
 	if m, ok := traitsOf(err).alone(err); ok {
-		r.listed(m, err, o)
+		r.listed(r.listing(err), m, o)
 		return
 	}
-	r.search(err, left, o)
-}
-
-// search decides of an error that has to be looked into.
-func (r *Rules) search(err error, left int, o *policy.Outcome) {
 	f := facts{left: left}
-	told, ok := f.walk(err)
-	if !ok && f.left > 0 {
-		r.listed(r.known(&f, err), err, o)
-		return
-	}
-	if !ok { // errors.Is would not come back from a tree without an end
-		r.known(&f, err).fill(o)
-		return
-	}
-	if m, ok := told.(*mark); ok {
-		m.outcome(r, f.left, o)
-		return
-	}
-	*o = told.Outcome()
+	f.judge(r, err, o)
 }
 
-// listed lets the lists of r change the class that m says, and only the class: an
-// error that was never sent stays so.
-func (r *Rules) listed(m meaning, err error, o *policy.Outcome) {
+// listed lets the lists of r change the class that m says. They do not unlearn that
+// an error was never sent.
+func (r *Rules) listed(in lists, m meaning, o *policy.Outcome) {
 	m.fill(o)
+	if in == 0 {
+		return
+	}
+	if in&inNotSent != 0 {
+		notSent(o)
+	}
 	switch {
-	case isAny(err, r.Ignored):
+	case in&inIgnored != 0:
 		o.Class = policy.Ignored
-	case isAny(err, r.Permanent):
+	case in&inPermanent != 0:
 		o.Class = permanent(o.Class)
-	case isAny(err, r.Transient):
+	case in&inBusiness != 0:
+		o.Class, o.Effect = policy.Business, policy.NoEffect
+	case in&inTransient != 0:
 		o.Class = transient(o.Class)
 	}
 }
 
+// lists are those of [Rules] that name an error.
+type lists uint8
+
+const (
+	inIgnored lists = 1 << iota
+	inPermanent
+	inBusiness
+	inTransient
+	inNotSent
+)
+
+// listing says in which lists err is, without looking into it.
+func (r *Rules) listing(err error) (in lists) {
+	if len(r.Ignored)+len(r.Permanent)+len(r.Business)+len(r.Transient)+len(r.NotSent) == 0 {
+		return 0
+	}
+	for i, list := range [...][]error{r.Ignored, r.Permanent, r.Business, r.Transient, r.NotSent} {
+		if isAny(err, list) {
+			in |= 1 << i
+		}
+	}
+	return in
+}
+
+// isAny is errors.Is for one error of a chain.
 func isAny(err error, list []error) bool {
+	x, asks := err.(interface{ Is(error) bool })
 	for _, target := range list {
-		if errors.Is(err, target) {
+		switch {
+		case target == nil:
+		case reflect.TypeOf(target).Comparable() && err == target, asks && x.Is(target):
 			return true
 		}
 	}
@@ -132,28 +174,21 @@ func isAny(err error, list []error) bool {
 
 // known asks everybody who knows a kind of error, and then whether the work was
 // ever sent, which is a question of its own.
-func (r *Rules) known(f *facts, err error) meaning {
+func (r *Rules) known(f *facts) meaning {
 	if f.seen == 0 {
 		return inDoubt(policy.Unclassified)
 	}
-	m := r.ask(f, err)
+	m, ok := f.standard(r)
+	switch {
+	case !ok && f.spoke:
+		m = f.driver
+	case !ok:
+		m = inDoubt(policy.Unclassified)
+	}
 	if !m.neverSent && f.neverSent() {
 		return neverLeft(m.class)
 	}
 	return m
-}
-
-// ask goes from the surest knowledge to the vaguest.
-func (r *Rules) ask(f *facts, err error) meaning {
-	if m, ok := f.standard(r); ok {
-		return m
-	}
-	if f.has(foreign) && f.left > 0 {
-		if m, ok := r.driver(err); ok {
-			return m
-		}
-	}
-	return inDoubt(policy.Unclassified)
 }
 
 // standard is what the standard library's errors and SQLSTATE say: a context's end
@@ -199,10 +234,11 @@ type meaning struct {
 	class     policy.Class
 	effect    policy.Effect
 	neverSent bool
+	undone    bool
 }
 
 func (m meaning) fill(o *policy.Outcome) {
-	o.Class, o.Effect, o.NeverSent = m.class, m.effect, m.neverSent
+	o.Class, o.Effect, o.NeverSent, o.Undone = m.class, m.effect, m.neverSent, m.undone
 }
 
 // inDoubt is said of work that may have had an effect.
@@ -211,5 +247,9 @@ func inDoubt(c policy.Class) meaning { return meaning{class: c, effect: policy.U
 // neverLeft is said of work that provably never left.
 func neverLeft(c policy.Class) meaning { return meaning{class: c, neverSent: true} }
 
-// takenBack is said of work that the other side refused or undid.
-func takenBack(c policy.Class) meaning { return meaning{class: c} }
+// refusedBy is said of work whose last request the other side refused.
+func refusedBy(c policy.Class) meaning { return meaning{class: c} }
+
+// takenBack is said of work of which the other side provably did nothing: it refused
+// before it began, or undid all of it.
+func takenBack(c policy.Class) meaning { return meaning{class: c, undone: true} }

@@ -70,7 +70,7 @@ func TestErrorByValue(t *testing.T) {
 		{"end of file under a URL", &url.Error{Op: "Get", URL: "http://x", Err: io.EOF}, sentNet},
 		{"end of file under a connection", &net.OpError{Op: "read", Err: io.EOF}, sentNet},
 		{"unexpected end of file", fmt.Errorf("decode: %w", io.ErrUnexpectedEOF), sentNet},
-		{"a bare end of file is how readers end", io.EOF, unknown},
+		{"a connection that was closed", io.EOF, sentNet},
 
 		{"no such host", &net.DNSError{Err: "no such host", IsNotFound: true}, refused},
 		{"temporary DNS failure", &net.DNSError{Err: "server misbehaving", IsTemporary: true}, unsentNet},
@@ -80,12 +80,14 @@ func TestErrorByValue(t *testing.T) {
 
 		{"expired certificate", x509.CertificateInvalidError{Reason: x509.Expired}, maybe(policy.ClientError)},
 
-		{"no rows is a valid no", fmt.Errorf("user: %w", sql.ErrNoRows), undone(policy.Business)},
+		{"no rows is a valid no", fmt.Errorf("user: %w", sql.ErrNoRows), refusal(policy.Business)},
 		{"a finished transaction", sql.ErrTxDone, maybe(policy.ClientError)},
 		{"a bad connection was never used", driver.ErrBadConn, unsentNet},
-		{"a connection given back was never used", sql.ErrConnDone, unsentNet},
-		{"serialization failure", pgError("40001"), undone(policy.ServerError)},
-		{"deadlock", fmt.Errorf("tx: %w", pgError("40P01")), undone(policy.ServerError)},
+		{"a connection given back says nothing of its use before", sql.ErrConnDone, sentNet},
+		{"serialization failure", pgError("40001"), undone(policy.Contention)},
+		{"deadlock", fmt.Errorf("tx: %w", pgError("40P01")), undone(policy.Contention)},
+		{"lock not had in time", pgError("55P03"), undone(policy.Contention)},
+		{"crash of another", pgError("57P02"), maybe(policy.ServerError)},
 		{"shutdown", pgError("57P01"), maybe(policy.ServerError)},
 		{"starting up", pgError("57P03"), unsent(policy.ServerError)},
 		{"too many connections", pgError("53300"), unsent(policy.ServerError)},
@@ -94,8 +96,8 @@ func TestErrorByValue(t *testing.T) {
 		{"connection failure in doubt", pgError("08006"), sentNet},
 		{"commit in doubt", pgError("08007"), sentNet},
 		{"connection gone", pgError("08003"), sentNet},
-		{"unique violation", pgError("23505"), undone(policy.ClientError)},
-		{"syntax error", pgError("42601"), undone(policy.ClientError)},
+		{"unique violation", pgError("23505"), refusal(policy.ClientError)},
+		{"syntax error", pgError("42601"), refusal(policy.ClientError)},
 		{"disk full", pgError("53100"), unknown},
 		{"no state at all", pgError(""), unknown},
 		{"pgx says nothing was sent", safe{errOdd, true}, unsent(policy.Unclassified)},
@@ -143,8 +145,8 @@ func TestMarks(t *testing.T) {
 		{"transient keeps a transient class", Transient(syscall.ECONNRESET), sentNet},
 		{"permanent", Permanent(errOdd), maybe(policy.ClientError)},
 		{"permanent keeps that nothing was sent", Permanent(dial), refused},
-		{"permanent keeps a business no", Permanent(sql.ErrNoRows), undone(policy.Business)},
-		{"business has no effect", Business(errOdd), undone(policy.Business)},
+		{"permanent keeps a business no", Permanent(sql.ErrNoRows), refusal(policy.Business)},
+		{"business has no effect", Business(errOdd), refusal(policy.Business)},
 		{"throttled", Throttled(errOdd, 2*time.Second), policy.Outcome{Class: policy.Throttled, Undone: true, HasAfter: true, After: 2 * time.Second}},
 		{"throttled without a time", Throttled(errOdd, 0), policy.Outcome{Class: policy.Throttled, Undone: true}},
 		{"throttled with a time gone by", Throttled(errOdd, -time.Second), policy.Outcome{Class: policy.Throttled, Undone: true}},
@@ -200,14 +202,20 @@ func TestRules(t *testing.T) {
 		{"listed permanent", Rules{Permanent: []error{syscall.ECONNRESET}}, syscall.ECONNRESET, maybe(policy.ClientError)},
 		{"C62 ignored beats transient", Rules{Transient: []error{errOdd}, Ignored: []error{errOdd}}, errOdd, gaveUp},
 		{"C62 permanent beats transient", Rules{Transient: []error{errOdd}, Permanent: []error{errOdd}}, errOdd, maybe(policy.ClientError)},
+		{"listed as a valid no", Rules{Business: []error{errOdd}}, errOdd, refusal(policy.Business)},
+		{"C62 permanent beats a valid no", Rules{Permanent: []error{errOdd}, Business: []error{errOdd}}, errOdd, maybe(policy.ClientError)},
+		{"listed as never sent", Rules{NotSent: []error{errOdd}}, errOdd, unsentNet},
+		{"listed as never sent and transient", Rules{NotSent: []error{errOdd}, Transient: []error{errOdd}}, errOdd, unsentNet},
+		{"a nil in a list names nothing", Rules{Transient: []error{nil}}, errOdd, unknown},
+		{"a list names one branch, and speaks of it alone", Rules{NotSent: []error{errOdd}}, errors.Join(errOdd, syscall.ECONNRESET), sentNet},
 		{"lists leave others alone", Rules{Transient: []error{errGone}}, errOdd, unknown},
 		{"a list does not unlearn that nothing was sent", Rules{Permanent: []error{syscall.ECONNREFUSED}}, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, refused},
 		{"a mark beats a list", Rules{Transient: []error{errOdd}}, Permanent(errOdd), maybe(policy.ClientError)},
 		{"a list is heard below a mark", Rules{Transient: []error{errOdd}}, DoNotRetry(errOdd), policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect, Stop: true}},
 		{"names that come and go", Rules{HostNotFound: true}, &net.DNSError{IsNotFound: true}, unsentNet},
-		{"listed gRPC quota", grpc, status(8), undone(policy.Throttled)},
-		{"listed gRPC abort", grpc, status(10), maybe(policy.ServerError)},
-		{"unlisted gRPC quota", Rules{}, status(8), undone(policy.ClientError)},
+		{"listed gRPC quota", grpc, status(8), maybe(policy.Throttled)},
+		{"listed gRPC abort", grpc, status(10), maybe(policy.Contention)},
+		{"unlisted gRPC quota", Rules{}, status(8), maybe(policy.ClientError)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -233,12 +241,12 @@ func status(code uint32) error { return fmt.Errorf("call: %w", &grpcError{&grpcS
 func TestGRPC(t *testing.T) {
 	want := map[uint32]policy.Outcome{
 		0: unknown, 1: gaveUp, 2: unknown, 4: unknown, 13: unknown, 14: maybe(policy.ServerError), 15: unknown,
-		10: maybe(policy.ClientError), 99: unknown,
+		5: refusal(policy.Business), 8: maybe(policy.ClientError), 10: maybe(policy.Contention), 99: unknown,
 	}
 	for code := range uint32(17) {
 		w, ok := want[code]
 		if !ok {
-			w = undone(policy.ClientError)
+			w = refusal(policy.ClientError)
 		}
 		if got := Error(status(code)); got != w {
 			t.Errorf("%s = %+v, want %+v", codes[code].name, got, w)
@@ -280,21 +288,25 @@ func TestDrivers(t *testing.T) {
 	known(t, "mysqlType", "github.com/go-sql-driver/mysql.MySQLError")
 	known(t, "moderncType", "modernc.org/sqlite.Error")
 	known(t, "mattnType", "github.com/mattn/go-sqlite3.Error")
-	again, wrong := undone(policy.ServerError), undone(policy.ClientError)
+	again, rolledBack, wrong := refusal(policy.Contention), undone(policy.Contention), refusal(policy.ClientError)
 	tests := []struct {
 		name string
 		err  error
 		want policy.Outcome
 	}{
 		{"mysql lock wait", &mysqlType{1205, at("HY000")}, again},
-		{"mysql deadlock", fmt.Errorf("tx: %w", &mysqlType{1213, at("40001")}), again},
+		{"mysql deadlock", fmt.Errorf("tx: %w", &mysqlType{1213, at("40001")}), rolledBack},
+		{"mysql group replication", &mysqlType{3101, at("40000")}, rolledBack},
+		{"mysql NOWAIT", &mysqlType{3572, at("HY000")}, again},
+		{"mysql too many connections of this user", &mysqlType{1203, at("42000")}, unsent(policy.ServerError)},
+		{"mysql shuts down", &mysqlType{1053, at("08S01")}, sentNet},
 		{"mysql too many connections", &mysqlType{1040, at("08004")}, unsent(policy.ServerError)},
 		{"mysql duplicate key", &mysqlType{1062, at("23000")}, wrong},
 		{"mysql something else", &mysqlType{3, at("HY000")}, unknown},
 		{"mysql without a state", &mysqlType{Number: 3}, unknown},
 		{"mysql nil", (*mysqlType)(nil), unknown},
 		{"modernc busy", &moderncType{5}, again},
-		{"modernc busy, extended", errors.Join(errOdd, &moderncType{5 | 2<<8}), again},
+		{"modernc busy, extended", fmt.Errorf("save: %w", &moderncType{5 | 2<<8}), again},
 		{"modernc locked", &moderncType{6}, again},
 		{"modernc constraint, extended", &moderncType{19 | 8<<8}, wrong},
 		{"modernc corrupt", &moderncType{11}, unknown},

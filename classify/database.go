@@ -6,10 +6,10 @@ import "github.com/gabion-go/gabion/policy"
 func (f *facts) database() (meaning, bool) {
 	switch {
 	case f.has(noRows):
-		return takenBack(policy.Business), true
+		return refusedBy(policy.Business), true
 	case f.has(txDone): // committed or rolled back, we can't tell which
 		return inDoubt(policy.ClientError), true
-	case f.has(unused): // a driver must not return ErrBadConn if the server might have acted
+	case f.has(unused): // a driver must not say so if the server might have acted
 		return neverLeft(policy.Network), true
 	case f.has(hasState):
 		return sqlstate(f.state.SQLState())
@@ -18,10 +18,15 @@ func (f *facts) database() (meaning, bool) {
 }
 
 // states are the five characters that mean something by themselves.
+//
+// PostgreSQL ends the transaction that gets an error of class 40 or 55P03: nothing of
+// it can be committed any more, so all of it is undone.
 var states = map[string]meaning{
-	"40001": takenBack(policy.ServerError), // serialization_failure: rolled back
-	"40P01": takenBack(policy.ServerError), // deadlock_detected: rolled back
+	"40001": takenBack(policy.Contention),  // serialization_failure
+	"40P01": takenBack(policy.Contention),  // deadlock_detected
+	"55P03": takenBack(policy.Contention),  // lock_not_available: NOWAIT, or lock_timeout
 	"57P01": inDoubt(policy.ServerError),   // admin_shutdown
+	"57P02": inDoubt(policy.ServerError),   // crash_shutdown
 	"57P03": neverLeft(policy.ServerError), // cannot_connect_now: still starting up
 	"53300": neverLeft(policy.ServerError), // too_many_connections
 	"08001": neverLeft(policy.Network),     // the client could not connect
@@ -30,6 +35,7 @@ var states = map[string]meaning{
 	"08003": inDoubt(policy.Network),       // connection_does_not_exist
 	"08006": inDoubt(policy.Network),       // connection_failure: in doubt
 	"08007": inDoubt(policy.Network),       // transaction_resolution_unknown: in doubt
+	"08S01": inDoubt(policy.Network),       // MySQL: communication link failure, or shutdown in progress
 }
 
 // refusals are the classes, by their first two characters, in which the
@@ -51,7 +57,7 @@ func sqlstate(state string) (meaning, bool) {
 		return o, true
 	}
 	if len(state) == 5 && refusals[state[:2]] {
-		return takenBack(policy.ClientError), true
+		return refusedBy(policy.ClientError), true
 	}
 	return meaning{}, false
 }
@@ -60,23 +66,31 @@ func sqlstate(state string) (meaning, bool) {
 // SQLSTATE that came with it. MySQL gives many numbers one state.
 func mysql(number uint64, state string) (meaning, bool) {
 	switch number {
-	case 1205: // lock wait timeout: only the statement was rolled back
-		return takenBack(policy.ServerError), true
 	case 1213: // deadlock: the transaction was rolled back
-		return takenBack(policy.ServerError), true
-	case 1040: // too many connections
+		return takenBack(policy.Contention), true
+	case 3101: // group replication rolled back at commit
+		return takenBack(policy.Contention), true
+	case 1205, 3572: // a lock was not had in time, or at once
+		// Only the statement was rolled back. What its transaction did before is there
+		// until somebody ends it, so nothing is proven of the whole work.
+		return refusedBy(policy.Contention), true
+	case 1040, 1203: // too many connections, of all users or of this one
 		return neverLeft(policy.ServerError), true
 	}
 	return sqlstate(state)
 }
 
-// sqlite says what an SQLite result code means. The low byte is the primary code.
+// sqlite says what an SQLite result code means. The low byte is the primary code; BUSY
+// has BUSY_SNAPSHOT, BUSY_RECOVERY and BUSY_TIMEOUT above it, LOCKED has
+// LOCKED_SHAREDCACHE.
 func sqlite(code int64) (meaning, bool) {
 	switch code & 0xff {
-	case 5, 6: // BUSY, LOCKED: the statement did nothing
-		return takenBack(policy.ServerError), true
+	case 5, 6: // BUSY, LOCKED
+		// The statement did nothing, be it a COMMIT, and its transaction is still open,
+		// so nothing is proven of the whole work.
+		return refusedBy(policy.Contention), true
 	case 19, 20: // CONSTRAINT, MISMATCH
-		return takenBack(policy.ClientError), true
+		return refusedBy(policy.ClientError), true
 	}
 	return meaning{}, false
 }

@@ -76,6 +76,14 @@ func (b bothLike) Is(target error) bool { return b.isLike && target == io.EOF }
 func (b bothLike) Timeout() bool        { return b.late }
 func (bothLike) Temporary() bool        { return false }
 
+// reply is an error as go-redis tells it.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+var redisReplies = []string{redisNil, redisConflict, "LOADING x", "TRYAGAIN", "ERR x", "BUSYGROUP x", ""}
+
 type sqliteLike struct{ Code int }
 
 func (*sqliteLike) Error() string { return "sqlite" }
@@ -109,7 +117,7 @@ var (
 
 // leaf is an error that wraps nothing, of all kinds that are known.
 func (c *choices) leaf() error {
-	switch c.pick(12) {
+	switch c.pick(13) {
 	case 0:
 		return syscall.Errno(c.pick(140))
 	case 1:
@@ -121,8 +129,14 @@ func (c *choices) leaf() error {
 	case 4:
 		return &sqliteLike{c.pick(22)}
 	case 5:
-		return tells{policy.Outcome{Class: policy.Class(c.pick(10)), Stop: c.pick(2) == 0, Once: c.pick(2) == 0}}
+		yes := func() bool { return c.pick(2) == 1 }
+		return tells{policy.Outcome{
+			Class: policy.Class(c.pick(12)), Effect: policy.Effect(c.pick(2)), Stop: yes(), Once: yes(), Fixed: yes(), Open: yes(),
+			NeverSent: yes(), Undone: yes(), HasAfter: yes(), Alone: yes(), After: time.Duration(c.pick(9)),
+		}}
 	case 6:
+		return reply(redisReplies[c.pick(len(redisReplies))])
+	case 7:
 		return &net.DNSError{IsNotFound: c.pick(2) == 1, IsTimeout: c.pick(2) == 1, IsTemporary: c.pick(2) == 1}
 	}
 	return flat[c.pick(len(flat))]
@@ -188,7 +202,7 @@ func (c *choices) rules() Rules {
 		}
 		return l
 	}
-	r := Rules{Ignored: list(), Permanent: list(), Transient: list(), HostNotFound: c.pick(2) == 1}
+	r := Rules{Ignored: list(), Permanent: list(), Transient: list(), Business: list(), NotSent: list(), HostNotFound: c.pick(2) == 1}
 	if c.pick(2) == 1 {
 		r.GRPC = []string{"aborted", "RESOURCE_EXHAUSTED"}
 	}
@@ -215,6 +229,60 @@ func sameAsNaive(t *testing.T, c choices) policy.Outcome {
 		t.Fatalf("%#v\n got %+v\nwant %+v", err, got, naiveError(err))
 	}
 	return want
+}
+
+// Join, and %w more than once, hold errors in an order that nobody chose for what it
+// says.
+func TestIssue10_TheOrderOfBranchesDecidesNothing(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 3_000 {
+		c := make(choices, 300)
+		for i := range c {
+			c[i] = byte(random.Uint32())
+		}
+		r := c.rules()
+		x, y, z := c.tree(c.pick(4)), c.tree(c.pick(4)), c.tree(c.pick(4))
+		want, panicked := outcomeOr(func() policy.Outcome { return r.Error(errors.Join(x, y, z)) })
+		for _, err := range []error{
+			errors.Join(y, x, z), errors.Join(z, y, x), fmt.Errorf("%w; %w", errors.Join(z, x), y), joinLike{x, nil, joinLike{z, y}},
+		} {
+			if got, p := outcomeOr(func() policy.Outcome { return r.Error(err) }); got != want && !p && !panicked {
+				t.Fatalf("%#v\n got %+v\nwant %+v", err, got, want)
+			}
+		}
+	}
+}
+
+func TestIssue10_BranchesTogether(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	read := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	undid := undone(policy.Throttled)
+	undid.HasAfter, undid.After = true, time.Second
+	tests := []struct {
+		name string
+		err  error
+		want policy.Outcome
+	}{
+		{"one was never sent, the other timed out", fmt.Errorf("primary: %w; secondary: %w", context.DeadlineExceeded, dial), late},
+		{"one was never sent, the other was reset", errors.Join(dial, read), sentNet},
+		{"one broke off, the other had no connection", errors.Join(io.ErrUnexpectedEOF, sql.ErrConnDone), sentNet},
+		{"one broke off, the other never had a connection", errors.Join(io.ErrUnexpectedEOF, driver.ErrBadConn), sentNet},
+		{"an error that nobody knows proves nothing", fmt.Errorf("%w: %w", errOdd, dial), sentNet},
+		{"both were never sent", errors.Join(dial, driver.ErrBadConn), unsentNet},
+		{"one was never sent, the other rolled back", errors.Join(dial, pgError("40001")), undone(policy.Network)},
+		{"one rolled back, the other is in doubt", errors.Join(pgError("40001"), pgError("08006")), sentNet},
+		{"both asked for time: the longer", errors.Join(Throttled(errOdd, time.Second), Throttled(errOdd, 0)), undid},
+		{"a refusal beats a blip", errors.Join(read, Permanent(dial)), maybe(policy.ClientError)},
+		{"a dial that failed is not one that succeeded below", &net.OpError{Op: "dial", Err: errors.Join(syscall.ECONNREFUSED, syscall.ENETUNREACH)}, unsentNet},
+		{"a mark speaks for all below it", NotSent(errors.Join(dial, read)), unsentNet},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Error(tt.err); got != tt.want {
+				t.Errorf("Error = %+v, want %+v", got, tt.want)
+			}
+		})
+	}
 }
 
 func naiveError(err error) policy.Outcome {

@@ -2,35 +2,12 @@ package classify
 
 import (
 	"reflect"
-	"strings"
 
 	"github.com/gabion-go/gabion/policy"
 )
 
-// driver knows errors of drivers that we don't import, by the path and name of
-// their types. It comes last, since reflection is slow, and only where the walk
-// has seen one of them. The first that means something counts.
-func (r *Rules) driver(err error) (meaning, bool) {
-	for err != nil {
-		if o, ok := r.concrete(err); ok {
-			return o, true
-		}
-		switch x := err.(type) {
-		case interface{ Unwrap() error }:
-			err = x.Unwrap()
-		case interface{ Unwrap() []error }:
-			for _, e := range x.Unwrap() {
-				if o, ok := r.driver(e); ok {
-					return o, true
-				}
-			}
-			return meaning{}, false
-		default:
-			return meaning{}, false
-		}
-	}
-	return meaning{}, false
-}
+// How errors of drivers that we don't import are read: by the path and name of their
+// types, and by methods that only they have.
 
 // concrete looks at one error, without looking into it.
 func (r *Rules) concrete(err error) (meaning, bool) {
@@ -44,6 +21,9 @@ func (r *Rules) concrete(err error) (meaning, bool) {
 	if read, ok := drivers[fullName(v.Type())]; ok {
 		return read(v)
 	}
+	if x, ok := err.(redisError); ok {
+		return redis(x.Error())
+	}
 	if code, ok := grpcCode(v); ok {
 		return r.grpc(code)
 	}
@@ -56,7 +36,7 @@ func isForeign(t reflect.Type) bool {
 		return true
 	}
 	_, ok := t.MethodByName("GRPCStatus")
-	return ok
+	return ok || t.Implements(reflect.TypeFor[redisError]())
 }
 
 func fullName(t reflect.Type) string {
@@ -71,6 +51,13 @@ var drivers = map[string]func(reflect.Value) (meaning, bool){
 	"github.com/go-sql-driver/mysql.MySQLError": readMySQL,
 	"modernc.org/sqlite.Error":                  readModernc,
 	"github.com/mattn/go-sqlite3.Error":         readMattn,
+
+	pgxLocked: readLocked,
+
+	"github.com/redis/go-redis/v9/internal/proto.MaxClientsError": readMaxClients,
+	"github.com/gomodule/redigo/redis.Error":                      readRedigo,
+	"github.com/redis/rueidis.RedisError":                         readRueidis,
+	"github.com/valkey-io/valkey-go.ValkeyError":                  readRueidis,
 
 	// HTTP/2: of net/http up to Go 1.26 and from then on, and of the package for itself.
 	"net/http.http2GoAwayError":           readGoAway,
@@ -88,6 +75,27 @@ func readGoAway(v reflect.Value) (meaning, bool) {
 	}
 	if code.Uint() == enhanceYourCalm {
 		return inDoubt(policy.Throttled), true
+	}
+	return inDoubt(policy.Network), true
+}
+
+// pgxLocked is pgx's error for a connection that is closed, busy or not made yet.
+const pgxLocked = "github.com/jackc/pgx/v5/pgconn.connLockError"
+
+// closedBefore reports whether err is pgx's for a connection that is closed.
+func closedBefore(err error) bool {
+	if fullName(reflect.TypeOf(err)) != pgxLocked {
+		return false
+	}
+	_, closed := readLocked(reflect.ValueOf(err))
+	return closed
+}
+
+// readLocked reads struct{status string}.
+func readLocked(v reflect.Value) (meaning, bool) {
+	status, ok := field(v, "status")
+	if !ok || status.Kind() != reflect.String || status.String() != "conn closed" {
+		return meaning{}, false
 	}
 	return inDoubt(policy.Network), true
 }
@@ -145,78 +153,4 @@ func result(method reflect.Value) (reflect.Value, bool) {
 		return reflect.Value{}, false
 	}
 	return method.Call(nil)[0], true
-}
-
-// grpcCode reads err.GRPCStatus().Code(), by which every gRPC library knows its
-// own errors. The names of methods are constants so that the linker can still
-// drop methods that nobody calls.
-func grpcCode(v reflect.Value) (uint64, bool) {
-	status, ok := result(v.MethodByName("GRPCStatus"))
-	if !ok || status.Kind() == reflect.Pointer && status.IsNil() {
-		return 0, false
-	}
-	if status.Kind() == reflect.Interface {
-		status = status.Elem()
-	}
-	if !status.IsValid() {
-		return 0, false
-	}
-	code, ok := result(status.MethodByName("Code"))
-	if !ok || !code.CanUint() {
-		return 0, false
-	}
-	return code.Uint(), true
-}
-
-// A grpcMeaning is what a code means, and its name.
-type grpcMeaning struct {
-	name string
-	meaning
-}
-
-// codes are gRPC's, in their order. The unclassified ones are failures that
-// nobody promised to be passing.
-var codes = [...]grpcMeaning{
-	0:  {"OK", inDoubt(policy.Unclassified)}, // an error that says OK says nothing
-	1:  {"CANCELLED", inDoubt(policy.Ignored)},
-	2:  {"UNKNOWN", inDoubt(policy.Unclassified)},
-	3:  {"INVALID_ARGUMENT", takenBack(policy.ClientError)},
-	4:  {"DEADLINE_EXCEEDED", inDoubt(policy.Unclassified)}, // whose deadline? The attempt's own is known by the clock
-	5:  {"NOT_FOUND", takenBack(policy.ClientError)},
-	6:  {"ALREADY_EXISTS", takenBack(policy.ClientError)},
-	7:  {"PERMISSION_DENIED", takenBack(policy.ClientError)},
-	8:  {"RESOURCE_EXHAUSTED", takenBack(policy.ClientError)}, // a quota; passing only where the policy says so
-	9:  {"FAILED_PRECONDITION", takenBack(policy.ClientError)},
-	10: {"ABORTED", inDoubt(policy.ClientError)},
-	11: {"OUT_OF_RANGE", takenBack(policy.ClientError)},
-	12: {"UNIMPLEMENTED", takenBack(policy.ClientError)},
-	13: {"INTERNAL", inDoubt(policy.Unclassified)},
-	14: {"UNAVAILABLE", inDoubt(policy.ServerError)},
-	15: {"DATA_LOSS", inDoubt(policy.Unclassified)},
-	16: {"UNAUTHENTICATED", takenBack(policy.ClientError)},
-}
-
-// grpc says what a code means to r.
-func (r *Rules) grpc(code uint64) (meaning, bool) {
-	if code >= uint64(len(codes)) {
-		return meaning{}, false
-	}
-	m := codes[code]
-	if !r.lists(m.name) {
-		return m.meaning, true
-	}
-	if m.name == "RESOURCE_EXHAUSTED" {
-		m.class = policy.Throttled
-	}
-	m.class = transient(m.class)
-	return m.meaning, true
-}
-
-func (r *Rules) lists(name string) bool {
-	for _, n := range r.GRPC {
-		if strings.EqualFold(n, name) {
-			return true
-		}
-	}
-	return false
 }

@@ -19,10 +19,9 @@ const (
 	expired                     // the deadline of a context or a connection
 	noRows                      // sql.ErrNoRows
 	txDone                      // sql.ErrTxDone
-	unused                      // driver.ErrBadConn, sql.ErrConnDone
+	unused                      // driver.ErrBadConn
 	denied                      // fs.ErrPermission
-	cutOff                      // net.ErrClosed, io.ErrUnexpectedEOF
-	ended                       // io.EOF
+	cutOff                      // net.ErrClosed, io.EOF, io.ErrUnexpectedEOF, sql.ErrConnDone
 	handshake                   // a TLS handshake that the client broke off
 	mistrusted                  // a certificate that x509 refuses
 	badAddress                  // an address that can't be called
@@ -60,11 +59,14 @@ type (
 	}
 )
 
-// facts are what one walk over an error's tree finds. Of several errors of a
-// kind the first counts, depth first, as with errors.As.
+// facts are what the errors on one way down a tree say. Of several errors of a
+// kind the outermost counts, as with errors.As.
 type facts struct {
 	seen   fact
-	left   int // how many errors may still be looked at
+	in     lists
+	spoke  bool    // driver is known
+	driver meaning // of the outermost foreign error that means something
+	left   int     // how many errors may still be looked at
 	url    *url.Error
 	op     *net.OpError
 	dns    *net.DNSError
@@ -77,40 +79,70 @@ type facts struct {
 
 func (f *facts) has(any fact) bool { return f.seen&any != 0 }
 
-// walk collects the facts of err's tree. It stops at the first teller, whose
-// word counts alone.
-func (f *facts) walk(err error) (teller, bool) {
+// judge puts into o what the tree of err means, f being what the errors above it
+// said. The word of a teller counts alone for all that is below it.
+func (f *facts) judge(r *Rules, err error, o *policy.Outcome) {
 	for err != nil && f.left > 0 {
 		f.left--
 		t := traitsOf(err)
 		if t.ways&speaks != 0 {
-			return err.(teller), true
+			f.told(r, err.(teller), o)
+			return
 		}
 		f.note(err, t)
+		f.in |= r.listing(err)
+		if t.facts&foreign != 0 && !f.spoke {
+			f.driver, f.spoke = r.concrete(err)
+		}
 		if t.ways&answersAs != 0 {
 			if told, ok := f.fill(err.(asker)); ok {
-				return told, true
+				f.told(r, told, o)
+				return
 			}
 		}
 		switch {
 		case t.ways&wrapsOne != 0:
 			err = err.(interface{ Unwrap() error }).Unwrap()
 		case t.ways&wrapsMany != 0:
-			return f.walkAll(err.(interface{ Unwrap() []error }).Unwrap())
+			if f.judgeAll(r, err.(interface{ Unwrap() []error }).Unwrap(), o) {
+				return
+			}
+			err = nil
 		default:
-			return nil, false
+			err = nil
 		}
 	}
-	return nil, false
+	r.listed(f.in, r.known(f), o)
 }
 
-func (f *facts) walkAll(errs []error) (teller, bool) {
-	for _, err := range errs {
-		if told, ok := f.walk(err); ok {
-			return told, true
-		}
+func (f *facts) told(r *Rules, t teller, o *policy.Outcome) {
+	if m, ok := t.(*mark); ok {
+		m.outcome(r, f.left, o)
+		return
 	}
-	return nil, false
+	*o = t.Outcome()
+}
+
+// judgeAll puts together what the branches mean. It reports false if there are none.
+func (f *facts) judgeAll(r *Rules, errs []error, o *policy.Outcome) (any bool) {
+	var ( // out here, they need not be allocated
+		branch facts
+		other  policy.Outcome
+	)
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		branch, other = *f, policy.Outcome{}
+		branch.judge(r, err, &other)
+		f.left = branch.left
+		if !any {
+			*o, any = other, true
+			continue
+		}
+		merge(o, &other)
+	}
+	return any
 }
 
 // note takes down what one error says by its type, its value and its Is method.

@@ -46,7 +46,7 @@ func (m *mark) Outcome() (o policy.Outcome) {
 // never sent.
 func (m *mark) outcome(r *Rules, left int, o *policy.Outcome) {
 	if m.alone {
-		r.listed(m.inner, m.err, o)
+		r.listed(r.listing(m.err), m.inner, o)
 	} else {
 		r.decide(m.err, left-1, o)
 	}
@@ -64,12 +64,16 @@ func (m *mark) outcome(r *Rules, left int, o *policy.Outcome) {
 	case isContention:
 		o.Class, o.Effect, o.Undone, o.Once = policy.Contention, policy.NoEffect, true, false
 	case isNotSent:
-		o.NeverSent, o.Effect = true, policy.NoEffect
-		if o.Class == policy.Unclassified {
-			o.Class = policy.Network
-		}
+		notSent(o)
 	case isFinal:
 		o.Stop = true
+	}
+}
+
+func notSent(o *policy.Outcome) {
+	o.NeverSent, o.Effect = true, policy.NoEffect
+	if o.Class == policy.Unclassified {
+		o.Class = policy.Network
 	}
 }
 

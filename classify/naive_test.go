@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -23,12 +24,13 @@ import (
 type naive Rules
 
 func (m meaning) outcome() policy.Outcome {
-	return policy.Outcome{Class: m.class, Effect: m.effect, NeverSent: m.neverSent}
+	return policy.Outcome{Class: m.class, Effect: m.effect, NeverSent: m.neverSent, Undone: m.undone}
 }
 
-func maybe(c policy.Class) policy.Outcome  { return inDoubt(c).outcome() }
-func unsent(c policy.Class) policy.Outcome { return neverLeft(c).outcome() }
-func undone(c policy.Class) policy.Outcome { return takenBack(c).outcome() }
+func maybe(c policy.Class) policy.Outcome   { return inDoubt(c).outcome() }
+func unsent(c policy.Class) policy.Outcome  { return neverLeft(c).outcome() }
+func undone(c policy.Class) policy.Outcome  { return takenBack(c).outcome() }
+func refusal(c policy.Class) policy.Outcome { return refusedBy(c).outcome() }
 
 // naive changes the meaning of the marked error as the mark's documentation says.
 func (m *mark) naive(r naive) policy.Outcome {
@@ -57,11 +59,22 @@ func (m *mark) naive(r naive) policy.Outcome {
 	return o
 }
 
-// Error decides what the error of an attempt means. A nil error is a success.
+// Error decides what the error of an attempt means. A nil error is a success. A tree
+// is asked way by way, and what the ways say is put together by what the package's
+// documentation says of branches.
 func (r naive) Error(err error) policy.Outcome {
 	if err == nil {
 		return policy.Outcome{}
 	}
+	var all []policy.Outcome
+	for _, way := range waysDown(err) {
+		all = append(all, r.way(way))
+	}
+	return naiveTogether(all)
+}
+
+// way decides of a tree that is only one way down.
+func (r naive) way(err error) policy.Outcome {
 	t, ok := errors.AsType[teller](err)
 	if !ok {
 		return r.listed(err)
@@ -72,15 +85,111 @@ func (r naive) Error(err error) policy.Outcome {
 	return t.Outcome()
 }
 
-// listed lets the lists of r change the class, and only the class: an error that
-// was never sent stays so.
+// A step is an error on a way down, and the way from there. It stands for its error
+// before errors.Is and errors.As.
+type step struct {
+	at   error
+	rest error
+}
+
+func (s *step) Error() string { return s.at.Error() }
+func (s *step) Unwrap() error { return s.rest }
+
+func (s *step) Is(target error) bool {
+	x, ok := s.at.(interface{ Is(error) bool })
+	return reflect.TypeOf(target).Comparable() && s.at == target || ok && x.Is(target)
+}
+
+func (s *step) As(target any) bool {
+	to := reflect.ValueOf(target).Elem()
+	if at := reflect.ValueOf(s.at); at.Type().AssignableTo(to.Type()) {
+		to.Set(at)
+		return true
+	}
+	x, ok := s.at.(interface{ As(any) bool })
+	return ok && x.As(target)
+}
+
+// waysDown are the ways from err to the errors that wrap nothing, or that tell by
+// themselves what they mean.
+func waysDown(err error) (all []error) {
+	_, tells := errors.AsType[teller](&step{at: err})
+	var below []error
+	switch x := err.(type) {
+	case interface{ Unwrap() error }:
+		below = []error{x.Unwrap()}
+	case interface{ Unwrap() []error }:
+		below = x.Unwrap()
+	}
+	for _, e := range below {
+		if e == nil || tells {
+			continue
+		}
+		for _, way := range waysDown(e) {
+			all = append(all, &step{err, way})
+		}
+	}
+	if len(all) == 0 {
+		all = []error{&step{at: err}}
+	}
+	return all
+}
+
+// leastRetried are the classes in the order in which they win.
+var leastRetried = []policy.Class{
+	policy.Ignored, policy.Crashed, policy.Rejected, policy.ClientError, policy.Business,
+	policy.TimedOut, policy.ServerError, policy.Network, policy.Throttled, policy.Contention,
+	policy.Unclassified, policy.Success,
+}
+
+func naiveTogether(all []policy.Outcome) (o policy.Outcome) {
+	if len(all) == 1 {
+		return all[0]
+	}
+	every := func(is func(policy.Outcome) bool) bool {
+		return !slices.ContainsFunc(all, func(o policy.Outcome) bool { return !is(o) })
+	}
+	some := func(is func(policy.Outcome) bool) bool { return slices.ContainsFunc(all, is) }
+	for _, c := range slices.Backward(leastRetried) {
+		if some(func(o policy.Outcome) bool { return o.Class == c }) {
+			o.Class = c
+		}
+	}
+	if some(func(o policy.Outcome) bool { return o.Effect == policy.UnknownEffect }) {
+		o.Effect = policy.UnknownEffect
+	}
+	o.NeverSent = every(func(o policy.Outcome) bool { return o.NeverSent })
+	o.Undone = !o.NeverSent && every(func(o policy.Outcome) bool { return o.NeverSent || o.Undone })
+	o.Once = some(func(o policy.Outcome) bool { return o.Once })
+	o.Stop = some(func(o policy.Outcome) bool { return o.Stop })
+	o.Fixed = some(func(o policy.Outcome) bool { return o.Fixed })
+	o.Open = some(func(o policy.Outcome) bool { return o.Open })
+	o.Alone = every(func(o policy.Outcome) bool { return o.Alone })
+	o.HasAfter = some(func(o policy.Outcome) bool { return o.HasAfter })
+	for _, b := range all {
+		if b.HasAfter {
+			o.After = max(o.After, b.After)
+		}
+	}
+	return o
+}
+
+// listed lets the lists of r change the class: an error that was never sent stays so.
 func (r naive) listed(err error) policy.Outcome {
 	o := r.known(err)
+	if naiveIsAny(err, r.NotSent) {
+		o.NeverSent, o.Effect = true, policy.NoEffect
+		if o.Class == policy.Unclassified {
+			o.Class = policy.Network
+		}
+	}
 	switch {
 	case naiveIsAny(err, r.Ignored):
 		o.Class = policy.Ignored
 	case naiveIsAny(err, r.Permanent):
 		o.Class = permanent(o.Class)
+	case naiveIsAny(err, r.Business):
+		o.Class, o.Effect = policy.Business, policy.NoEffect
 	case naiveIsAny(err, r.Transient):
 		o.Class, o.Once = transient(o.Class), false
 	}
@@ -101,7 +210,7 @@ func naiveIsAny(err error, list []error) bool {
 func (r naive) known(err error) policy.Outcome {
 	o := r.ask(err)
 	if !o.NeverSent && naiveNeverSent(err) {
-		o.NeverSent, o.Effect = true, policy.NoEffect
+		o.NeverSent, o.Undone, o.Effect = true, false, policy.NoEffect
 	}
 	return o
 }
@@ -137,10 +246,10 @@ func (r naive) ask(err error) policy.Outcome {
 func naiveDatabase(err error) (policy.Outcome, bool) {
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return undone(policy.Business), true
+		return refusal(policy.Business), true
 	case errors.Is(err, sql.ErrTxDone): // committed or rolled back, we can't tell which
 		return maybe(policy.ClientError), true
-	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone):
+	case errors.Is(err, driver.ErrBadConn):
 		// A driver must not return ErrBadConn if the server might have acted.
 		return unsent(policy.Network), true
 	}
@@ -213,16 +322,10 @@ func (r naive) network(err error) (policy.Outcome, bool) {
 		return unsent(policy.ClientError), true
 	case naiveDialed(err): // the rest: out of ports, out of files, a socket that is not there yet
 		return unsent(policy.Network), true
-	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrUnexpectedEOF), naiveBrokenOff(err):
+	case errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, sql.ErrConnDone):
 		return maybe(policy.Network), true
 	}
 	return policy.Outcome{}, false
-}
-
-// brokenOff reports whether err is an io.EOF that a connection came to. A bare
-// io.EOF is how readers end well, and says nothing.
-func naiveBrokenOff(err error) bool {
-	return errors.Is(err, io.EOF) && (naiveIs[*url.Error](err) || naiveIs[*net.OpError](err))
 }
 
 // neverSent reports whether the work provably never left: it failed while
@@ -235,7 +338,7 @@ func naiveNeverSent(err error) bool {
 		error
 		SafeToRetry() bool // pgx's promise that nothing was sent to the server
 	}](err)
-	return ok && s.SafeToRetry()
+	return ok && s.SafeToRetry() && !closedBefore(s)
 }
 
 // dialed reports whether err came from making a connection, to the dependency or
@@ -281,22 +384,11 @@ func naiveStream(err error) (policy.Outcome, bool) {
 // their types. It comes last, since reflection is slow.
 func (r naive) driver(err error) (policy.Outcome, bool) {
 	for err != nil {
-		if o, ok := r.concrete(err); ok {
+		s := err.(*step)
+		if o, ok := r.concrete(s.at); ok {
 			return o, true
 		}
-		switch x := err.(type) {
-		case interface{ Unwrap() error }:
-			err = x.Unwrap()
-		case interface{ Unwrap() []error }:
-			for _, e := range x.Unwrap() {
-				if o, ok := r.driver(e); ok {
-					return o, true
-				}
-			}
-			return policy.Outcome{}, false
-		default:
-			return policy.Outcome{}, false
-		}
+		err = s.rest
 	}
 	return policy.Outcome{}, false
 }
@@ -313,6 +405,13 @@ func (r naive) concrete(err error) (policy.Outcome, bool) {
 	}
 	if read, ok := drivers[t.PkgPath()+"."+t.Name()]; ok {
 		m, ok := read(v)
+		return m.outcome(), ok
+	}
+	if x, ok := err.(interface {
+		error
+		RedisError()
+	}); ok {
+		m, ok := redis(x.Error())
 		return m.outcome(), ok
 	}
 	if code, ok := grpcCode(v); ok {

@@ -59,7 +59,7 @@ func (f *facts) network(r *Rules) (meaning, bool) {
 		return neverLeft(policy.ClientError), true
 	case f.dialed(): // the rest: out of ports, out of files, a socket that is not there yet
 		return neverLeft(policy.Network), true
-	case f.has(cutOff), f.brokenOff():
+	case f.has(cutOff):
 		return inDoubt(policy.Network), true
 	}
 	return meaning{}, false
@@ -81,14 +81,12 @@ func (r *Rules) lookup(dns *net.DNSError) policy.Class {
 	return vague
 }
 
-// brokenOff reports whether there is an io.EOF that a connection came to. A bare
-// io.EOF is how readers end well, and says nothing.
-func (f *facts) brokenOff() bool { return f.has(ended) && f.has(hasURL|hasOp) }
-
 // neverSent reports whether the work provably never left: it failed while
-// dialling, or its driver says so.
+// dialling, or its driver says so. It is not believed of a connection that was closed
+// already: pgx says so too when the answer to this very statement was lost and the
+// statement went by its simple protocol.
 func (f *facts) neverSent() bool {
-	return f.dialed() || f.has(hasDNS) || f.has(hasSafe) && f.safe.SafeToRetry()
+	return f.dialed() || f.has(hasDNS) || f.has(hasSafe) && f.safe.SafeToRetry() && !closedBefore(f.safe)
 }
 
 // dialed reports whether the error came from making a connection, to the dependency or

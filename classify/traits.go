@@ -75,10 +75,10 @@ var sentinels = []sentinel{
 	{sql.ErrNoRows, noRows},
 	{sql.ErrTxDone, txDone},
 	{driver.ErrBadConn, unused},
-	{sql.ErrConnDone, unused},
+	{sql.ErrConnDone, cutOff},
 	{net.ErrClosed, cutOff},
 	{io.ErrUnexpectedEOF, cutOff},
-	{io.EOF, ended},
+	{io.EOF, cutOff},
 	permission,
 }
 

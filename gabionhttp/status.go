@@ -2,7 +2,6 @@ package gabionhttp
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -139,22 +138,33 @@ func says(h http.Header, name, value string) bool {
 	return strings.EqualFold(strings.TrimSpace(h.Get(name)), value)
 }
 
-// outcomeOfError says what a RoundTripper's error means. It knows four things
-// that classify can't: that an io.EOF here is a connection that ended, by which
-// text net/http tells the same, that it has a sentinel for a server without TLS,
-// and, where it has only a text, whether the request could be sent at all.
+// outcomeOfError says what a RoundTripper's error means. It knows three things
+// that classify can't: by which text net/http tells that a connection ended, that it has
+// a sentinel for a server without TLS, and, where it has only a text, whether the
+// request could be sent at all.
 func outcomeOfError(req *http.Request, err error) policy.Outcome {
 	o := classify.Error(err)
 	if o.Class != policy.Unclassified {
 		return o
 	}
 	switch {
-	case errors.Is(err, io.EOF), strings.HasSuffix(err.Error(), closedIdle):
+	case strings.HasSuffix(err.Error(), closedIdle):
 		return policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}
-	case errors.Is(err, http.ErrSchemeMismatch), unsendable(req):
+	case mismatched(err), unsendable(req):
 		return policy.Outcome{Class: policy.ClientError, NeverSent: true}
 	}
 	return o
+}
+
+// mismatched reports whether err is net/http's word that the server speaks no TLS, and
+// nothing besides: an error that holds several may tell of other requests.
+func mismatched(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if err == http.ErrSchemeMismatch {
+			return true
+		}
+	}
+	return false
 }
 
 // closedIdle is what net/http says when the server closed a connection before it saw

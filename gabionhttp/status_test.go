@@ -2,6 +2,7 @@ package gabionhttp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -277,6 +278,8 @@ func TestOutcomeOfError(t *testing.T) {
 	}{
 		{"a connection that ended", good, io.EOF, policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}},
 		{"a server without TLS", good, mismatch, policy.Outcome{Class: policy.ClientError, NeverSent: true}},
+		{"a server without TLS, and another that broke off", good, errors.Join(mismatch, io.ErrUnexpectedEOF), policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}},
+		{"a server without TLS, and nobody knows what", good, errors.Join(mismatch, os.ErrNotExist), policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}},
 		{"an unsupported protocol", odd, unsupported, policy.Outcome{Class: policy.ClientError, NeverSent: true}},
 		{"no host", hostless, noHost, policy.Outcome{Class: policy.ClientError, NeverSent: true}},
 		{"a deadline", good, context.DeadlineExceeded, policy.Outcome{Class: policy.TimedOut, Effect: policy.UnknownEffect}},

@@ -1,0 +1,59 @@
+package classify
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// say is how much a class weighs among those of other branches: the one that is
+// retried least wins. Among what is retried, a failure outweighs a request to wait,
+// or it would be hidden from the breaker, and a deadline explains what it broke off.
+var say = [...]uint8{
+	policy.Success:      0,
+	policy.Unclassified: 1, // often just a name for the others
+	policy.Contention:   2,
+	policy.Throttled:    3,
+	policy.Network:      4,
+	policy.ServerError:  5,
+	policy.TimedOut:     6,
+	policy.Business:     7,
+	policy.ClientError:  8,
+	policy.Rejected:     9,
+	policy.Crashed:      10,
+	policy.Ignored:      11,
+}
+
+func weight(c policy.Class) uint8 {
+	if int(c) < len(say) {
+		return say[c]
+	}
+	return say[policy.Unclassified]
+}
+
+// merge makes of o what two branches, o and b, mean together. In which order many
+// branches are merged makes no difference.
+func merge(o, b *policy.Outcome) {
+	if w, v := weight(o.Class), weight(b.Class); v > w || v == w && b.Class < o.Class {
+		o.Class = b.Class
+	}
+	o.Effect = max(o.Effect, b.Effect)
+	proven := (o.NeverSent || o.Undone) && (b.NeverSent || b.Undone)
+	o.NeverSent = o.NeverSent && b.NeverSent
+	o.Undone = proven && !o.NeverSent
+	o.Once = o.Once || b.Once
+	o.Stop = o.Stop || b.Stop
+	o.Fixed = o.Fixed || b.Fixed
+	o.Open = o.Open || b.Open
+	o.Alone = o.Alone && b.Alone
+	o.After = max(asked(o), asked(b))
+	o.HasAfter = o.HasAfter || b.HasAfter
+}
+
+// asked is the time that the dependency asked for.
+func asked(o *policy.Outcome) time.Duration {
+	if o.HasAfter {
+		return max(o.After, 0)
+	}
+	return 0
+}

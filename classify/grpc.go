@@ -1,0 +1,82 @@
+package classify
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// grpcCode reads err.GRPCStatus().Code(), by which every gRPC library knows its
+// own errors. The names of methods are constants so that the linker can still
+// drop methods that nobody calls.
+func grpcCode(v reflect.Value) (uint64, bool) {
+	status, ok := result(v.MethodByName("GRPCStatus"))
+	if !ok || status.Kind() == reflect.Pointer && status.IsNil() {
+		return 0, false
+	}
+	if status.Kind() == reflect.Interface {
+		status = status.Elem()
+	}
+	if !status.IsValid() {
+		return 0, false
+	}
+	code, ok := result(status.MethodByName("Code"))
+	if !ok || !code.CanUint() {
+		return 0, false
+	}
+	return code.Uint(), true
+}
+
+// A grpcMeaning is what a code means, and its name.
+type grpcMeaning struct {
+	name string
+	meaning
+}
+
+// codes are gRPC's, in their order. The unclassified ones are failures that
+// nobody promised to be passing.
+var codes = [...]grpcMeaning{
+	0:  {"OK", inDoubt(policy.Unclassified)}, // an error that says OK says nothing
+	1:  {"CANCELLED", inDoubt(policy.Ignored)},
+	2:  {"UNKNOWN", inDoubt(policy.Unclassified)},
+	3:  {"INVALID_ARGUMENT", refusedBy(policy.ClientError)},
+	4:  {"DEADLINE_EXCEEDED", inDoubt(policy.Unclassified)}, // whose deadline? The attempt's own is known by the clock
+	5:  {"NOT_FOUND", refusedBy(policy.Business)},
+	6:  {"ALREADY_EXISTS", refusedBy(policy.ClientError)},
+	7:  {"PERMISSION_DENIED", refusedBy(policy.ClientError)},
+	8:  {"RESOURCE_EXHAUSTED", inDoubt(policy.ClientError)}, // a quota, or an answer too large for us; passing only where the policy says so
+	9:  {"FAILED_PRECONDITION", refusedBy(policy.ClientError)},
+	10: {"ABORTED", inDoubt(policy.Contention)}, // a conflict; that all was undone nobody promises
+	11: {"OUT_OF_RANGE", refusedBy(policy.ClientError)},
+	12: {"UNIMPLEMENTED", refusedBy(policy.ClientError)},
+	13: {"INTERNAL", inDoubt(policy.Unclassified)},
+	14: {"UNAVAILABLE", inDoubt(policy.ServerError)},
+	15: {"DATA_LOSS", inDoubt(policy.Unclassified)},
+	16: {"UNAUTHENTICATED", refusedBy(policy.ClientError)},
+}
+
+// grpc says what a code means to r.
+func (r *Rules) grpc(code uint64) (meaning, bool) {
+	if code >= uint64(len(codes)) {
+		return meaning{}, false
+	}
+	m := codes[code]
+	if !r.lists(m.name) {
+		return m.meaning, true
+	}
+	if m.name == "RESOURCE_EXHAUSTED" {
+		m.class = policy.Throttled
+	}
+	m.class = transient(m.class)
+	return m.meaning, true
+}
+
+func (r *Rules) lists(name string) bool {
+	for _, n := range r.GRPC {
+		if strings.EqualFold(n, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,86 @@
+package classify
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// redisError is an error that a Redis server answered, as go-redis tells it. The first
+// word of such an answer is its code, by the protocol.
+type redisError interface {
+	error
+	RedisError()
+}
+
+// replies are the codes that a server answers before it begins, and what go-redis
+// makes of answers that are no errors.
+var replies = map[string]meaning{
+	"LOADING":     takenBack(policy.ServerError), // still reading its data
+	"BUSY":        takenBack(policy.ServerError), // a script runs for too long
+	"READONLY":    takenBack(policy.ServerError), // a replica, as an old master is after a failover
+	"MASTERDOWN":  takenBack(policy.ServerError), // a replica without its master
+	"CLUSTERDOWN": takenBack(policy.ServerError), // slots that nobody serves
+	"NOREPLICAS":  takenBack(policy.ServerError), // too few to write to
+	"MISCONF":     takenBack(policy.ServerError), // it can't save, and so takes no writes
+	"OOM":         takenBack(policy.ServerError), // out of memory
+	"TRYAGAIN":    takenBack(policy.Contention),  // keys of a command while their slot moves
+
+	"UNBLOCKED": refusedBy(policy.ServerError), // a blocking command when its server became a replica
+
+	"WRONGTYPE": refusedBy(policy.ClientError),
+	"NOAUTH":    refusedBy(policy.ClientError),
+	"WRONGPASS": refusedBy(policy.ClientError),
+	"NOPERM":    refusedBy(policy.ClientError),
+	"NOSCRIPT":  refusedBy(policy.ClientError),
+	"NOGROUP":   refusedBy(policy.ClientError),
+	"BUSYGROUP": refusedBy(policy.ClientError),
+	"BUSYKEY":   refusedBy(policy.ClientError),
+	"CROSSSLOT": refusedBy(policy.ClientError),
+	"MOVED":     refusedBy(policy.ClientError), // a client that knows no clusters
+	"ASK":       refusedBy(policy.ClientError),
+}
+
+// Two errors that go-redis makes itself have the type of a server's, and this value.
+const (
+	redisNil      = "redis: nil"                // there is no such key
+	redisConflict = "redis: transaction failed" // a watched key was changed: EXEC did nothing
+)
+
+// redis says what an answer means. Its code ERR is everything else: bad arguments,
+// scripts that broke halfway, proxies in trouble.
+func redis(reply string) (meaning, bool) {
+	switch reply {
+	case redisNil:
+		return refusedBy(policy.Business), true
+	case redisConflict:
+		return takenBack(policy.Contention), true
+	}
+	code, _, _ := strings.Cut(reply, " ")
+	m, ok := replies[code]
+	return m, ok
+}
+
+// readMaxClients is of a type that says it all: go-redis's for "max number of clients
+// reached", which has no code. The server says it and closes the connection.
+func readMaxClients(reflect.Value) (meaning, bool) { return takenBack(policy.ServerError), true }
+
+// readRedigo reads type Error string.
+func readRedigo(v reflect.Value) (meaning, bool) {
+	if v = reflect.Indirect(v); v.Kind() != reflect.String {
+		return meaning{}, false
+	}
+	return redis(v.String())
+}
+
+// readRueidis reads the methods IsNil() bool and Error() string.
+func readRueidis(v reflect.Value) (meaning, bool) {
+	if none, ok := result(v.MethodByName("IsNil")); ok && none.Kind() == reflect.Bool && none.Bool() {
+		return refusedBy(policy.Business), true
+	}
+	if err, ok := v.Interface().(error); ok {
+		return redis(err.Error())
+	}
+	return meaning{}, false
+}
