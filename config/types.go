@@ -84,13 +84,14 @@ var withoutOff = sync.OnceValue(func() map[string]string {
 // offTarget names the key that it sets, for Explain.
 var (
 	sectionOff = map[reflect.Type]func(reflect.Value){
-		reflect.TypeFor[policy.Retry]():     func(v reflect.Value) { v.FieldByName("Attempts").SetInt(1) },
-		reflect.TypeFor[policy.Hedge]():     func(v reflect.Value) { v.FieldByName("Max").SetInt(policy.Off) },
-		reflect.TypeFor[policy.Throttle]():  func(v reflect.Value) { v.FieldByName("K").SetFloat(policy.Off) },
-		reflect.TypeFor[policy.RateLimit](): func(v reflect.Value) { v.FieldByName("Rate").SetFloat(policy.Off) },
+		reflect.TypeFor[policy.Retry]():           func(v reflect.Value) { v.FieldByName("Attempts").SetInt(1) },
+		reflect.TypeFor[policy.ContentionRetry](): func(v reflect.Value) { v.FieldByName("Attempts").SetInt(1) },
+		reflect.TypeFor[policy.Hedge]():           func(v reflect.Value) { v.FieldByName("Max").SetInt(policy.Off) },
+		reflect.TypeFor[policy.Throttle]():        func(v reflect.Value) { v.FieldByName("K").SetFloat(policy.Off) },
+		reflect.TypeFor[policy.RateLimit]():       func(v reflect.Value) { v.FieldByName("Rate").SetFloat(policy.Off) },
 	}
 	offTarget = map[string]string{
-		"retry": "retry.attempts", "hedge": "hedge.max", "throttle": "throttle.k", "rate_limit": "rate_limit.rate",
+		"retry": "retry.attempts", "retry.contention": "retry.contention.attempts", "hedge": "hedge.max", "throttle": "throttle.k", "rate_limit": "rate_limit.rate",
 	}
 )
 

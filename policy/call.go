@@ -129,6 +129,7 @@ type Call struct {
 	tries    uint8
 	hedges   uint8
 	onces    uint8 // outcomes marked Once
+	lost     uint8 // tries that ended in a conflict
 	safe     bool
 	noRetry  bool
 	hedging  bool // hedges are still possible
@@ -151,10 +152,11 @@ const (
 	turn                           // turnAt, of the rate limit
 	request                        // the throttle has counted the attempt that is being admitted
 	relook                         // the rate limit was asked again with a fresh clock
+	repeat                         // reserved is of the budget for conflicts
 )
 
 // ofAttempt are those that an attempt takes along when it is sent.
-const ofAttempt = charge | turn | request | relook
+const ofAttempt = charge | repeat | turn | request | relook
 
 // Begin starts a call: it pins the policy and pays into the budget, and takes
 // nothing else.
@@ -261,6 +263,11 @@ func (c *Call) expire(now clock.Instant) {
 // watch is Next while attempts are out, or while a failure waits to be answered
 // by a hedge or a retry.
 func (c *Call) watch(now clock.Instant, s *Step) {
+	if c.out == 0 && c.failed.Class == Contention { // it is not a hedge's to answer
+		c.plan(now)
+		c.next(now, s)
+		return
+	}
 	for said := false; c.hedging && now >= c.hedgeAt && now < c.deadline; said = true {
 		if c.hedge(now, s, !said) { // hedges without a delay may all be skipped here: one event says so
 			return

@@ -47,6 +47,7 @@ func (c *Call) pullHedge(now clock.Instant, o *Outcome) {
 	case !c.hedging:
 	case o.Stop || c.onces > 1 || c.retriesStopped():
 		c.hedging = false
+	case o.Class == Contention:
 	case o.HasAfter:
 		c.putHedgeOff(now, o)
 	default:

@@ -31,12 +31,15 @@ func (c *Call) shortOf(now clock.Instant, wait time.Duration) {
 
 // spent notes that the budget has nothing left.
 func (c *Call) spent(now clock.Instant) {
-	b := &c.rules.Policy.Retry.Budget
-	if b.Off || b.Shape == BudgetTokens {
+	w, r := &c.state.budget, c.rules.budget
+	switch b := &c.rules.Policy.Retry.Budget; {
+	case c.failed.Class == Contention:
+		w, r = c.state.contention(), c.rules.repeats
+	case b.Off || b.Shape == BudgetTokens:
 		return
 	}
-	calls, resends := c.state.budget.Counts(now, c.rules.budget)
-	c.numbers = &Numbers{Calls: calls, Resends: resends, Allowed: c.rules.budget.Allows(calls)}
+	calls, resends := w.Counts(now, r)
+	c.numbers = &Numbers{Calls: calls, Resends: resends, Allowed: r.Allows(calls)}
 }
 
 // crowded notes that the slots are taken.

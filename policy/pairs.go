@@ -63,8 +63,16 @@ func (c *check) hedgesInCall(p, r Policy) {
 
 // sends: each attempt and hedge of a call has one bit in the machine.
 func (c *check) sends(p, r Policy) {
-	attempts, hedges := r.Retry.Attempts, r.Hedge.Max
-	if attempts > maxSends || hedges > maxSends || attempts+hedges <= maxSends {
+	attempts, hedges, conflicts := r.Retry.Attempts, r.Hedge.Max, r.Retry.Contention.Attempts
+	if attempts > maxSends || hedges > maxSends || conflicts > maxSends {
+		return
+	}
+	if attempts+hedges <= maxSends {
+		if conflicts > 1 && attempts+hedges+conflicts-1 > maxSends {
+			c.add(Finding{"retry.contention.attempts", "retry.attempts", strconv.Itoa(conflicts),
+				fmt.Sprintf("with retry.attempts %d and hedge.max %d is more than the %d sends that a call may make", attempts, max(hedges, 0), maxSends),
+				fmt.Sprintf("write at most %d", maxSends-attempts-max(hedges, 0)+1)})
+		}
 		return
 	}
 	c.add(Finding{"retry.attempts", "hedge.max", strconv.Itoa(attempts),
@@ -77,6 +85,12 @@ func (c *check) waits(p, r Policy) {
 	if b.Base > b.Cap && b.Cap > 0 {
 		c.add(Finding{"retry.backoff.base", "retry.backoff.cap", given(b.Base, p.Retry.Backoff.Base),
 			"is longer than retry.backoff.cap, " + given(b.Cap, p.Retry.Backoff.Cap),
+			"write at most " + FormatDuration(b.Cap) + ", or a longer cap"})
+	}
+	if b := r.Retry.Contention.Backoff; b.Base > b.Cap && b.Cap > 0 {
+		written := p.Retry.Contention.Backoff
+		c.add(Finding{"retry.contention.backoff.base", "retry.contention.backoff.cap", given(b.Base, written.Base),
+			"is longer than retry.contention.backoff.cap, " + given(b.Cap, written.Cap),
 			"write at most " + FormatDuration(b.Cap) + ", or a longer cap"})
 	}
 	if !budget.Off && budget.Shape == BudgetTokens && budget.Cost > budget.Capacity && budget.Capacity > 0 {

@@ -129,6 +129,26 @@ type Retry struct {
 
 	// Budget bounds what retries and hedges may add to the load.
 	Budget Budget
+
+	// Contention is for attempts that ended in a conflict with another call.
+	Contention ContentionRetry
+}
+
+// ContentionRetry says how an attempt is made again that ended in [Contention]: soon,
+// since the dependency works. Conflicts count neither as Retry's attempts nor in its
+// budget, and what is counted here bounds them.
+type ContentionRetry struct {
+	// Attempts is the most tries of a call that may end in a conflict. Zero means 15,
+	// or 1 where Retry.Attempts is 1; 1 means that no conflict is tried again.
+	Attempts int
+
+	// Backoff is the wait before the next try. Zero means full jitter from 10 ms,
+	// capped at 1 s.
+	Backoff backoff.Backoff
+
+	// Repeats is how often on average, over 10 s, a call that met a conflict may be
+	// made again. Zero means 5; Off means that only Attempts counts.
+	Repeats int
 }
 
 // Budget bounds the re-sends, retries and hedges together, that a dependency's

@@ -16,6 +16,10 @@ const (
 	defaultAttempts     = 3
 	defaultBase         = 100 * time.Millisecond
 	defaultCap          = 30 * time.Second
+	defaultConflicts    = 15
+	defaultConflictBase = 10 * time.Millisecond
+	defaultConflictCap  = time.Second
+	defaultRepeats      = 5
 	defaultBudget       = Ratio(0.1)
 	defaultBudgetWindow = 10 * time.Second
 	defaultFloor        = PerSecond(1)
@@ -49,7 +53,7 @@ const (
 // from a timeout that is off derives from the other one.
 func (p Policy) Resolved() Policy {
 	p.Timeout = p.Timeout.resolved()
-	p.Retry = p.Retry.resolved()
+	p.Retry = p.Retry.resolved(p.Hedge)
 	p.Hedge.Max = noRule(p.Hedge.Max)
 	p.Hedge.Percentile = noRule(p.Hedge.Percentile)
 	p.Timeout.Fit = noRule(p.Timeout.Fit)
@@ -72,13 +76,26 @@ func (t Timeout) resolved() Timeout {
 	return t
 }
 
-func (r Retry) resolved() Retry {
+func (r Retry) resolved(h Hedge) Retry {
 	r.Attempts = or(r.Attempts, defaultAttempts)
 	r.Backoff.Base = or(r.Backoff.Base, baseOf(r.Backoff))
 	r.Backoff.Cap = or(r.Backoff.Cap, max(defaultCap, r.Backoff.Base))
 	r.MaxAfter = or(r.MaxAfter, r.Backoff.Cap)
 	r.Budget = r.Budget.resolved()
+	r.Contention = r.Contention.resolved(r.Attempts, h.Max)
 	return r
+}
+
+func (c ContentionRetry) resolved(attempts, hedges int) ContentionRetry {
+	most := max(maxSends-max(attempts, 0)-max(hedges, 0)+1, 1) // each send has a bit
+	if attempts == 1 {
+		most = 1
+	}
+	c.Attempts = or(c.Attempts, min(defaultConflicts, most))
+	c.Backoff.Base = or(c.Backoff.Base, shorter(defaultConflictBase, c.Backoff.Cap))
+	c.Backoff.Cap = or(c.Backoff.Cap, max(defaultConflictCap, c.Backoff.Base))
+	c.Repeats = or(c.Repeats, defaultRepeats)
+	return c
 }
 
 // baseOf lets a short cap shorten the default base.

@@ -17,7 +17,8 @@ func TestResolvedZeroPolicy(t *testing.T) {
 		Timeout: Timeout{Call: 15 * s, Attempt: 4 * s, Margin: 50 * ms, HopMargin: 100 * ms},
 		Retry: Retry{
 			Attempts: 3, Backoff: backoff.Full(100*ms, 30*s), MaxAfter: 30 * s,
-			Budget: Budget{Ratio: 0.1, Window: 10 * s, Floor: 1, Capacity: 100, Cost: 1},
+			Budget:     Budget{Ratio: 0.1, Window: 10 * s, Floor: 1, Capacity: 100, Cost: 1},
+			Contention: ContentionRetry{Attempts: 15, Backoff: backoff.Full(10*ms, s), Repeats: 5},
 		},
 		Pace:     Pace{Max: 5 * s},
 		Throttle: Throttle{Window: 2 * time.Minute},
@@ -102,7 +103,7 @@ func TestResolvedDerivesDefaults(t *testing.T) {
 // leaves at zero is a rule that does not exist by default.
 func TestResolvedForgetsNoNumber(t *testing.T) {
 	none := map[string]bool{
-		"Retry.Budget.Shape": true, "Retry.Backoff.Kind": true, "Trust": true, "Key": true, // words
+		"Retry.Budget.Shape": true, "Retry.Backoff.Kind": true, "Retry.Contention.Backoff.Kind": true, "Trust": true, "Key": true, // words
 		"Breaker.Per": true, "Bulkhead.Per": true,
 		"Hedge.Max": true, "Hedge.Delay": true, "Hedge.Percentile": true, "Throttle.K": true, // no such rule
 		"Breaker.WindowCalls": true, "Breaker.Failures": true, "Breaker.Consecutive": true, "Breaker.CloseAfter": true,

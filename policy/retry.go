@@ -30,7 +30,7 @@ func (c *Call) plan(now clock.Instant) {
 		c.end(now, BreakerOpen)
 		return
 	}
-	if !c.withdraw(now) {
+	if !c.afford(now) {
 		c.spent(now)
 		c.end(now, BudgetExhausted)
 		return
@@ -50,7 +50,9 @@ func (c *Call) mayRetry(o *Outcome) Reason {
 		return RetriesOff
 	case c.noRetry:
 		return AttemptsExhausted
-	case int(c.tries) >= c.rules.Policy.Retry.Attempts:
+	case o.Class == Contention && int(c.lost) >= c.rules.Policy.Retry.Contention.Attempts:
+		return AttemptsExhausted
+	case o.Class != Contention && int(c.tries-c.lost) >= c.rules.Policy.Retry.Attempts:
 		return AttemptsExhausted
 	case c.onces > 1: // a bug, then, and not a blip
 		return AttemptsExhausted
@@ -65,7 +67,10 @@ func (c *Call) mayRetry(o *Outcome) Reason {
 // backoff is the wait before the next try. A Retry-After is never shortened, and
 // every call adds its own draw to it, so that a fleet does not return together.
 func (c *Call) backoff(o *Outcome) time.Duration {
-	b := &c.rules.Policy.Retry.Backoff
+	b, n := &c.rules.Policy.Retry.Backoff, c.tries-c.lost
+	if o.Class == Contention {
+		b, n = &c.rules.Policy.Retry.Contention.Backoff, c.lost
+	}
 	if o.HasAfter {
 		u := chance.U(c.draw(), 0, uint64(c.tries), chance.After)
 		return c.after + time.Duration(u*float64(max(b.Base, c.after/5)))
@@ -77,7 +82,7 @@ func (c *Call) backoff(o *Outcome) time.Duration {
 	if b.Jittered() && b.Cap > 1 { // of a nanosecond there is nothing to draw
 		u = chance.U(c.draw(), 0, uint64(c.tries), chance.Backoff)
 	}
-	return b.Delay(int(c.tries)-1, c.prev, u)
+	return b.Delay(int(n)-1, c.prev, u)
 }
 
 // fits asks whether a retry at that time is worth making at all.
@@ -91,6 +96,30 @@ func (c *Call) fits(now, at clock.Instant, o *Outcome) Reason {
 		return DeadlineShort
 	}
 	return None
+}
+
+// afford reserves what the retry of the last failure costs, of the budget that it is
+// for.
+func (c *Call) afford(now clock.Instant) bool {
+	if c.failed.Class != Contention {
+		return c.withdraw(now)
+	}
+	if c.rules.Policy.Retry.Contention.Repeats < 0 {
+		return true
+	}
+	var ok bool
+	if c.reserved, ok = c.state.contention().TryWithdraw(now, 0, c.rules.repeats); ok {
+		c.has |= charge | repeat
+	}
+	return ok
+}
+
+// conflict counts a try that ended in one. The first pays for this call.
+func (c *Call) conflict(now clock.Instant) {
+	c.lost++
+	if c.lost == 1 && c.rules.Policy.Retry.Contention.Repeats > 0 {
+		c.state.contention().Deposit(now, 0)
+	}
 }
 
 // withdraw reserves one re-send of the budget.
@@ -115,6 +144,11 @@ func (c *Call) withdraw(now clock.Instant) bool {
 // refund gives back a reservation that was not spent.
 func (c *Call) refund(now clock.Instant) {
 	if c.has&charge == 0 {
+		return
+	}
+	if c.has&repeat != 0 {
+		c.has &^= charge | repeat
+		c.state.contention().Refund(now, c.reserved)
 		return
 	}
 	c.has &^= charge

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"github.com/gabion-go/gabion/breaker"
 	"github.com/gabion-go/gabion/budget"
 	"github.com/gabion-go/gabion/ratelimit"
@@ -14,6 +16,7 @@ type Rules struct {
 	breaker   breaker.Rules
 	budget    budget.Rules
 	tokens    budget.BucketRules
+	repeats   budget.Rules // after conflicts
 	rate      ratelimit.Rules
 	guarded   bool // there is a breaker
 	bulkhead  bool
@@ -28,6 +31,13 @@ type Rules struct {
 // maxSends is how many attempts and hedges one call may make: each has a bit.
 const maxSends = 64
 
+// contentionWindow is the time over which conflicts and what is made again after them
+// are compared.
+const (
+	contentionWindow = 10 * time.Second
+	contentionFloor  = 1 // repeats a second, whatever the traffic
+)
+
 // Compile validates p and makes it ready. Nothing of p's is kept: the caller may
 // change its lists afterwards.
 func Compile(p Policy) (*Rules, error) {
@@ -40,6 +50,7 @@ func Compile(p Policy) (*Rules, error) {
 	if !p.Retry.Budget.Off {
 		r.budget, r.tokens = budgetRules(p.Retry.Budget)
 	}
+	r.repeats = budget.NewRules(float64(on(p.Retry.Contention.Repeats)), contentionFloor, contentionWindow)
 	if p.RateLimit.Rate > 0 {
 		r.rate = ratelimit.Every(float64(p.RateLimit.Rate), p.RateLimit.Burst)
 	}

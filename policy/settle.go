@@ -116,7 +116,8 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	if o.Class == TimedOut && c.hurried(now, t) {
 		verdict = breaker.Neutral
 	}
-	if loser || o.NeverSent && !o.Class.Transient() { // such as a certificate that we refuse
+	if loser || o.NeverSent && !o.Class.Transient() || // such as a certificate that we refuse
+		o.Class == Contention && c.slow(now, t) { // it waited for a rival, and not for the dependency
 		verdict = breaker.Neutral
 	}
 	if t.hold.permit.Held() {
@@ -217,11 +218,15 @@ func (c *Call) logHome(now clock.Instant, t *Ticket, o *Outcome, late Reason, lo
 		kind = LoserSettled
 	}
 	took := now.Sub(t.Sent)
-	limit := c.rules.Policy.Breaker.SlowCall
 	c.log.add(Event{
 		Kind: kind, At: now, Class: o.Class, Reason: late, Effect: o.Effect, Attempt: t.Attempt,
-		Hedge: t.Hedge, Took: took, Slow: limit > 0 && took > limit,
+		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t),
 	})
+}
+
+func (c *Call) slow(now clock.Instant, t *Ticket) bool {
+	limit := c.rules.Policy.Breaker.SlowCall
+	return limit > 0 && now.Sub(t.Sent) > limit
 }
 
 // afterwards is the end of what was still out when the call returned.
@@ -247,6 +252,9 @@ func (c *Call) advance(now clock.Instant, o *Outcome, late Reason) {
 	c.failed = *o
 	if o.Once {
 		c.onces++
+	}
+	if o.Class == Contention {
+		c.conflict(now)
 	}
 	c.stopped = c.stopped || o.Stop
 	c.after = 0

@@ -41,6 +41,7 @@ const (
 type parts struct {
 	bulkhead *bulkhead.Bulkhead
 	tokens   *budget.Bucket
+	repeats  *budget.Window // after conflicts; made at the first one
 	limiter  *ratelimit.Limiter
 	throttle *throttle.Throttle
 	lanes    *lanes
@@ -276,6 +277,22 @@ func (s *State) partitions() *lanes {
 		return p.lanes
 	}
 	return nil
+}
+
+// contention is the budget of what is made again after a conflict. Its calls are those
+// that met one.
+func (s *State) contention() *budget.Window {
+	for {
+		if p := s.part(); p != nil && p.repeats != nil {
+			return p.repeats
+		}
+		s.extend(func(next *parts) {
+			if next.repeats == nil {
+				w := budget.Make(contentionWindow, 1)
+				next.repeats = &w
+			}
+		})
+	}
 }
 
 func (s *State) box() *outbox {

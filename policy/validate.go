@@ -102,6 +102,8 @@ func (c *check) enums(p Policy) {
 	c.enum("key", uint8(p.Key), len(keyText), strings.Join(keyText, ", "))
 	c.enum("retry.backoff.kind", uint8(p.Retry.Backoff.Kind), int(backoff.Constant)+1,
 		"full, equal, decorrelated, exponential, linear, constant")
+	c.enum("retry.contention.backoff.kind", uint8(p.Retry.Contention.Backoff.Kind), int(backoff.Constant)+1,
+		"full, equal, decorrelated, exponential, linear, constant")
 	c.enum("retry.budget.shape", uint8(p.Retry.Budget.Shape), len(shapeText), strings.Join(shapeText, ", "))
 	c.enum("breaker.per", uint8(p.Breaker.Per), len(perText), strings.Join(perText, ", "))
 	c.enum("bulkhead.per", uint8(p.Bulkhead.Per), len(perText), strings.Join(perText, ", "))
@@ -123,6 +125,10 @@ func (c *check) retry(r Retry) {
 	c.duration("retry.backoff.base", r.Backoff.Base, 1, maxDuration, "write 1ns for practically no wait")
 	c.duration("retry.backoff.cap", r.Backoff.Cap, 1, maxDuration, "write a longer cap: waits are always bounded")
 	c.duration("retry.max_after", r.MaxAfter, 1, maxDuration, "write the call timeout: no longer wait is possible")
+	c.count("retry.contention.attempts", r.Contention.Attempts, 1, maxSends, "write 1 for never again after a conflict")
+	c.duration("retry.contention.backoff.base", r.Contention.Backoff.Base, 1, maxDuration, "write 1ns for practically no wait")
+	c.duration("retry.contention.backoff.cap", r.Contention.Backoff.Cap, 1, maxDuration, "write a longer cap: waits are always bounded")
+	c.count("retry.contention.repeats", r.Contention.Repeats, 1, maxSends, offFine)
 	if ratio := r.Budget.Ratio; ratio > maxBudget {
 		c.add(Finding{"retry.budget.ratio", "", ratio.String(), "allows more than one re-send for each call, which bounds nothing",
 			"write at most " + maxBudget.String() + ", usually 10%, or budget: off"})

@@ -181,5 +181,5 @@ func all(checks ...func(Log) error) func(Log) error {
 
 // Cases is the whole table.
 func Cases() []Case {
-	return slices.Concat(retryCases(), timeCases(), budgetCases(), breakerCases(), halfOpenCases(), handCases(), bulkheadCases(), hedgeCases(), paceCases(), defaultCases())
+	return slices.Concat(retryCases(), timeCases(), budgetCases(), breakerCases(), halfOpenCases(), handCases(), bulkheadCases(), hedgeCases(), paceCases(), defaultCases(), contentionCases())
 }

@@ -35,6 +35,7 @@ var outcomes = []policy.Outcome{
 	{}, {Class: policy.ServerError}, {Class: policy.TimedOut, Effect: policy.UnknownEffect}, {Class: policy.Network, NeverSent: true},
 	{Class: policy.Throttled, HasAfter: true, After: 10 * ms}, {Class: policy.ClientError}, {Class: policy.Crashed},
 	{Class: policy.Ignored}, {Class: policy.Unclassified}, {Open: true}, {Class: policy.ServerError, Open: true},
+	{Class: policy.Contention, Undone: true}, {Class: policy.Contention, HasAfter: true, After: 10 * ms},
 	{Class: policy.ServerError, Stop: true}, {Class: policy.ServerError, Once: true}, {Class: policy.ServerError, Fixed: true},
 }
 

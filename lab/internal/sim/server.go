@@ -46,7 +46,7 @@ func (a answer) outcome(after time.Duration) policy.Outcome {
 	case stopBelow:
 		o.Class, o.Stop = policy.ServerError, true
 	case throttled:
-		o = policy.Outcome{Class: policy.Throttled}
+		o = policy.Outcome{Class: policy.Throttled, Undone: true}
 	}
 	if after > 0 && (a == busy || a == throttled) {
 		o.HasAfter, o.After = true, after
