@@ -82,7 +82,7 @@ func TestErrorByValue(t *testing.T) {
 
 		{"no rows is a valid no", fmt.Errorf("user: %w", sql.ErrNoRows), refusal(policy.Business)},
 		{"a finished transaction", sql.ErrTxDone, maybe(policy.ClientError)},
-		{"a bad connection was never used", driver.ErrBadConn, unsentNet},
+		{"a bad connection may have been used", driver.ErrBadConn, sentNet},
 		{"a connection given back says nothing of its use before", sql.ErrConnDone, sentNet},
 		{"serialization failure", pgError("40001"), undone(policy.Contention)},
 		{"deadlock", fmt.Errorf("tx: %w", pgError("40P01")), undone(policy.Contention)},

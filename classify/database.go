@@ -9,8 +9,6 @@ func (f *facts) database() (meaning, bool) {
 		return refusedBy(policy.Business), true
 	case f.has(txDone): // committed or rolled back, we can't tell which
 		return inDoubt(policy.ClientError), true
-	case f.has(unused): // a driver must not say so if the server might have acted
-		return neverLeft(policy.Network), true
 	case f.has(hasState):
 		return sqlstate(f.state.SQLState())
 	}

@@ -19,9 +19,8 @@ const (
 	expired                     // the deadline of a context or a connection
 	noRows                      // sql.ErrNoRows
 	txDone                      // sql.ErrTxDone
-	unused                      // driver.ErrBadConn
 	denied                      // fs.ErrPermission
-	cutOff                      // net.ErrClosed, io.EOF, io.ErrUnexpectedEOF, sql.ErrConnDone
+	cutOff                      // a connection that is closed: net, io and database/sql
 	handshake                   // a TLS handshake that the client broke off
 	mistrusted                  // a certificate that x509 refuses
 	badAddress                  // an address that can't be called

@@ -249,9 +249,6 @@ func naiveDatabase(err error) (policy.Outcome, bool) {
 		return refusal(policy.Business), true
 	case errors.Is(err, sql.ErrTxDone): // committed or rolled back, we can't tell which
 		return maybe(policy.ClientError), true
-	case errors.Is(err, driver.ErrBadConn):
-		// A driver must not return ErrBadConn if the server might have acted.
-		return unsent(policy.Network), true
 	}
 	s, ok := errors.AsType[interface {
 		error
@@ -322,7 +319,7 @@ func (r naive) network(err error) (policy.Outcome, bool) {
 		return unsent(policy.ClientError), true
 	case naiveDialed(err): // the rest: out of ports, out of files, a socket that is not there yet
 		return unsent(policy.Network), true
-	case errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, sql.ErrConnDone):
+	case errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, sql.ErrConnDone), errors.Is(err, driver.ErrBadConn):
 		return maybe(policy.Network), true
 	}
 	return policy.Outcome{}, false

@@ -84,7 +84,8 @@ func (r *Rules) lookup(dns *net.DNSError) policy.Class {
 // neverSent reports whether the work provably never left: it failed while
 // dialling, or its driver says so. It is not believed of a connection that was closed
 // already: pgx says so too when the answer to this very statement was lost and the
-// statement went by its simple protocol.
+// statement went by its simple protocol, as COMMIT does. Its database/sql driver makes
+// driver.ErrBadConn of that, which is no proof for the same reason.
 func (f *facts) neverSent() bool {
 	return f.dialed() || f.has(hasDNS) || f.has(hasSafe) && f.safe.SafeToRetry() && !closedBefore(f.safe)
 }

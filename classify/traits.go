@@ -74,7 +74,7 @@ var sentinels = []sentinel{
 	{os.ErrDeadlineExceeded, expired},
 	{sql.ErrNoRows, noRows},
 	{sql.ErrTxDone, txDone},
-	{driver.ErrBadConn, unused},
+	{driver.ErrBadConn, cutOff},
 	{sql.ErrConnDone, cutOff},
 	{net.ErrClosed, cutOff},
 	{io.ErrUnexpectedEOF, cutOff},
