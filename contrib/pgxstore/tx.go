@@ -52,6 +52,8 @@ var (
 
 	errClosed = errors.New("the connection was lost before COMMIT was sent")
 
+	errBusy = errors.New("the work left rows open on its connection")
+
 	errNoTable = errors.New("there is no such table: call Migrate")
 )
 
@@ -174,13 +176,18 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	w := &workTx{Tx: tx}
 	res, verdict, err := w.run(ctx, run, e.Record)
-	if tx.Conn().PgConn().TxStatus() == idle {
-		return idempotency.Answer{}, errors.Join(errEnded, err)
+	lost := w.lost()
+	if err != nil || verdict != idempotency.CommitResult {
+		if end := undo(ctx, tx, e); errors.Is(end, errEnded) || err == nil && verdict == idempotency.KeepResult && end != nil {
+			return idempotency.Answer{}, errors.Join(end, err)
+		}
+	} else if tx.Conn().PgConn().TxStatus() == idle {
+		return idempotency.Answer{}, errEnded
 	}
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
-	if lost := w.lost(); lost != nil && (verdict == idempotency.KeepResult || verdict == idempotency.Forget && !last) {
+	if lost != nil && (verdict == idempotency.KeepResult || verdict == idempotency.Forget && !last) {
 		return idempotency.Answer{}, lost // an answer that comes of it is neither kept nor, while there are tries left, sent
 	}
 	switch verdict {
@@ -189,11 +196,7 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 			err = w.failed
 		}
 	case idempotency.KeepResult:
-		if err = tx.Rollback(ctx); err == nil {
-			err = s.keep(ctx, conn.Conn(), c, res)
-		}
-	default:
-		rollback(ctx, tx) // if it can't be said, the end of the connection says it
+		err = s.keep(ctx, conn.Conn(), c, res)
 	}
 	e.Record.Result = res
 	return e.Answer, err
@@ -226,6 +229,28 @@ func rollback(ctx context.Context, tx pgx.Tx) {
 	tx.Rollback(ctx)
 }
 
+// undo rolls back what work did. errEnded says that it rolled back another transaction than
+// the one in which the key was claimed. One that has failed can't be asked.
+func undo(ctx context.Context, tx pgx.Tx, e Entry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	switch tx.Conn().PgConn().TxStatus() {
+	case idle:
+		return errEnded
+	case failed:
+		return tx.Rollback(ctx)
+	}
+	b := new(pgx.Batch)
+	same := true
+	b.Queue("SELECT now() = $1::timestamptz", e.begun).QueryRow(func(r pgx.Row) error { return r.Scan(&same) })
+	b.Queue("rollback")
+	err := tx.SendBatch(ctx, b).Close()
+	if !same {
+		return errEnded
+	}
+	return wrap("rollback", err)
+}
+
 // commit stores the result and commits. A new record goes along with COMMIT in one
 // round trip: if it can't be inserted, the database skips the COMMIT. A record that was
 // there has to be looked at in between, for an update of nothing is no error.
@@ -235,6 +260,9 @@ func (s *Store) commit(ctx context.Context, tx pgx.Tx, e Entry, res idempotency.
 	}
 	if tx.Conn().IsClosed() {
 		return wrap("commit", errClosed)
+	}
+	if tx.Conn().PgConn().IsBusy() {
+		return wrap("commit", errBusy)
 	}
 	if e.old.rev != 0 {
 		if err := s.CompleteTx(ctx, tx, e, res); err != nil {

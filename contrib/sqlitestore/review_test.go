@@ -4,7 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
+	"fmt"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -81,33 +84,145 @@ func TestWorkWhoseTransactionHasEnded(t *testing.T) {
 	}
 }
 
-// PostgreSQL does as the text says. What it rolled back is not recorded as done.
+// Work that ends its transaction and begins another in its place is found out, in whatever
+// words it does so.
+func TestWorkThatBeginsAnotherTransaction(t *testing.T) {
+	unguarded := func(t *testing.T) (*sql.DB, *sqlstore.Store) {
+		db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "db")+"?_pragma=journal_mode(WAL)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		store, err := sqlstore.New(db, sqlstore.SQLite, "records")
+		if err == nil {
+			err = store.Migrate(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db, store
+	}
+	for _, texts := range [][]string{
+		{"ROLLBACK; BEGIN"}, {"ROLLBACK", "BEGIN"}, {"rollback transaction; begin immediate"}, {"ROLLBACK", "SAVEPOINT a"},
+		{"COMMIT", "BEGIN"}, {"COMMIT; BEGIN"}, {"END; BEGIN"}, {"END TRANSACTION", "BEGIN EXCLUSIVE"},
+		{"SAVEPOINT a; ROLLBACK; BEGIN; SAVEPOINT a"}, {"ROLLBACK; BEGIN; INSERT INTO effects VALUES (2)"},
+	} {
+		for _, guarded := range []bool{true, false} {
+			for _, answer := range []int{201, 422, 500} {
+				t.Run(fmt.Sprint(texts, answer, ", guarded: ", guarded), func(t *testing.T) {
+					open := unguarded
+					if guarded {
+						open = func(t *testing.T) (*sql.DB, *sqlstore.Store) { return openSQLite(t) }
+					}
+					db, store := open(t)
+					s := newShop(t, db, store)
+					ended := true
+					s.work = func(w http.ResponseWriter, r *http.Request) {
+						for _, text := range texts {
+							_, err := sqlstore.From(r.Context()).ExecContext(r.Context(), text)
+							ended = ended && (err == nil || guarded)
+						}
+						status(answer)(w, r)
+					}
+					w := s.post("k", "x")
+					if unknown := w.Code == 503 && strings.Contains(w.Body.String(), string(idempotency.OutcomeIsUnknown)); !ended || !unknown && !(guarded && answer != 201 && (w.Code == answer || w.Code == 503)) {
+						t.Errorf("%d %s, ended: %v", w.Code, w.Body, ended)
+					}
+					if guarded {
+						s.wantEffects(0)
+					}
+					s.exec("DELETE FROM effects")
+					s.work = status(201)
+					first := w.Code
+					w = s.post("k", "x")
+					if kept := first == 422; !kept && (w.Code != 201 || w.Header().Get("Idempotent-Replayed") != "") {
+						t.Errorf("then %d %s", w.Code, w.Body)
+					} else if !kept {
+						s.wantEffects(1)
+					}
+				})
+			}
+		}
+	}
+}
+
+// Savepoints of the work are its own business, also those that it leaves open.
+func TestWorkWithSavepoints(t *testing.T) {
+	db, store := openSQLite(t)
+	s := newShop(t, db, store)
+	for n, text := range []string{
+		"SAVEPOINT a; RELEASE a", "SAVEPOINT a", "SAVEPOINT a; INSERT INTO effects VALUES (2); ROLLBACK TO a",
+		"SAVEPOINT a; SAVEPOINT b; RELEASE a", "SAVEPOINT a; ROLLBACK TO a; RELEASE a; SAVEPOINT a",
+	} {
+		s.exec("DELETE FROM effects")
+		s.work = func(w http.ResponseWriter, r *http.Request) {
+			if _, err := sqlstore.From(r.Context()).ExecContext(r.Context(), text); err != nil {
+				t.Error(err)
+			}
+			status(201)(w, r)
+		}
+		if w := s.post(strconv.Itoa(n), "x"); w.Code != 201 {
+			t.Errorf("%s: %d %s", text, w.Code, w.Body)
+		}
+		s.wantEffects(1)
+	}
+}
+
+// A transaction of the caller's own is told too.
+func TestOwnTransactionThatWasReplaced(t *testing.T) {
+	db, store := openSQLite(t)
+	s := newShop(t, db, store)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	e, err := store.BeginTx(t.Context(), tx, claim("k"))
+	if err != nil || e.Decision != idempotency.Run {
+		t.Fatalf("%v, %v", e.Decision, err)
+	}
+	tx.ExecContext(t.Context(), "INSERT INTO effects VALUES (1)")
+	tx.ExecContext(t.Context(), "ROLLBACK; BEGIN")
+	if err := store.CompleteTx(t.Context(), tx, e, idempotency.Result{}); !errors.Is(err, idempotency.ErrCommitUnknown) {
+		t.Errorf("%v", err)
+	}
+	tx.Rollback()
+	s.wantEffects(0)
+}
+
+// PostgreSQL does as the text says. What work committed or rolled back by itself is
+// recorded as nothing.
 func TestWorkThatEndsItsTransactionOnPostgres(t *testing.T) {
 	db, store := openPostgres(t, testservers.Postgres(t))
 	s := newShop(t, db, store)
-	for _, end := range []string{"ROLLBACK", "ROLLBACK AND CHAIN", "COMMIT", "COMMIT AND CHAIN"} {
+	for _, end := range []string{
+		"ROLLBACK", "ROLLBACK AND CHAIN", "ROLLBACK; BEGIN", "ABORT; START TRANSACTION",
+		"COMMIT", "COMMIT AND CHAIN", "COMMIT; BEGIN", "END; BEGIN", "SAVEPOINT a; COMMIT; BEGIN; SAVEPOINT a",
+	} {
 		for _, before := range []string{"no record", "an expired record"} {
-			s.exec("DELETE FROM records")
-			s.work = status(201)
-			if before != "no record" {
-				s.post("k", "x")
-				s.exec("UPDATE records SET expires = 1")
-			}
-			s.exec("DELETE FROM effects")
-			s.runs = 0
-			s.work = func(w http.ResponseWriter, r *http.Request) {
-				sqlstore.From(r.Context()).ExecContext(r.Context(), end)
-				status(201)(w, r)
-			}
-			if w := s.post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), string(idempotency.OutcomeIsUnknown)) || s.runs != 1 {
-				t.Errorf("%s, %s: %d %s after %d runs", end, before, w.Code, w.Body, s.runs)
-			}
-			if strings.HasPrefix(end, "ROLLBACK") {
-				s.wantEffects(0)
-			}
-			s.work = status(201)
-			if w := s.post("k", "x"); w.Code != 201 || w.Header().Get("Idempotent-Replayed") != "" {
-				t.Errorf("%s, %s: then %d %s", end, before, w.Code, w.Body)
+			for _, answer := range []int{201, 422, 500} {
+				s.exec("DELETE FROM records")
+				s.work = status(201)
+				if before != "no record" {
+					s.post("k", "x")
+					s.exec("UPDATE records SET expires = 1")
+				}
+				s.exec("DELETE FROM effects")
+				s.runs = 0
+				s.work = func(w http.ResponseWriter, r *http.Request) {
+					sqlstore.From(r.Context()).ExecContext(r.Context(), end)
+					status(answer)(w, r)
+				}
+				if w := s.post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), string(idempotency.OutcomeIsUnknown)) || s.runs != 1 {
+					t.Errorf("%s, %s, %d: %d %s after %d runs", end, before, answer, w.Code, w.Body, s.runs)
+				}
+				if strings.HasPrefix(end, "ROLLBACK") {
+					s.wantEffects(0)
+				}
+				s.work = status(201)
+				if w := s.post("k", "x"); w.Code != 201 || w.Header().Get("Idempotent-Replayed") != "" {
+					t.Errorf("%s, %s, %d: then %d %s", end, before, answer, w.Code, w.Body)
+				}
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -14,7 +15,7 @@ type Dialect struct {
 	name   string
 	blob   string // the type of bytes
 	now    string // the clock: nanoseconds since 1970
-	begun  string // by which a transaction is known again: when it began
+	begun  string // by which a transaction is known again: when it began; empty if by a savepoint
 	lock   string // first statement of a transaction; ? is the key, where there is one
 	tryKey bool   // lock returns whether it got the key; otherwise it waits for the database
 	number bool   // placeholders are $1, $2, …
@@ -41,9 +42,8 @@ var (
 	// [Dialect.WithGuard], which contrib/sqlitestore has.
 	SQLite = Dialect{
 		name: "sqlite", blob: "blob", group: true, check: checkSQLite,
-		now:   "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000000)",
-		begun: "0", // the guard refuses to end a transaction
-		lock:  "UPDATE {table} SET rev = rev WHERE id = x''",
+		now:  "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000000)",
+		lock: "UPDATE {table} SET rev = rev WHERE id = x''",
 	}
 )
 
@@ -112,7 +112,7 @@ func (d Dialect) statements(table string) (statements, error) {
 		return statements{}, fmt.Errorf("sqlstore: no dialect, or %q is no table name", table)
 	}
 	name := strings.ReplaceAll(table, ".", "_") + "_due"
-	fill := strings.NewReplacer("{table}", table, "{index}", name, "{blob}", d.blob, "{now}", d.now, "{begun}", d.begun)
+	fill := strings.NewReplacer("{table}", table, "{index}", name, "{blob}", d.blob, "{now}", d.now, "{begun}", cmp.Or(d.begun, "0"))
 	write := func(text string) string { return d.bind(fill.Replace(text)) }
 	return statements{
 		write(schema), write(index), write(insertNew), write(selectOne), write(selectNow), write(selectTx), write(insertOne),

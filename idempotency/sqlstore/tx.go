@@ -2,13 +2,16 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
+	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -18,7 +21,7 @@ type Entry struct {
 	idempotency.Answer
 	id    idempotency.ID
 	old   row
-	begun int64 // by which the transaction is known again
+	begun mark
 }
 
 type workKey struct{}
@@ -83,27 +86,66 @@ func (s *Store) BeginTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim) (E
 	return Entry{a, c.ID, old, begun}, nil
 }
 
-func (s *Store) lock(ctx context.Context, tx *sql.Tx, id idempotency.ID) (got bool, begun int64, err error) {
-	if !s.dialect.tryKey {
-		_, err = tx.ExecContext(ctx, s.sql.lock)
-		return err == nil, 0, err
+// A mark is by which a transaction is known again.
+type mark struct {
+	time      int64  // when it began, by the database's clock
+	savepoint string // the name of one that was made at its start, instead
+}
+
+// lock takes the key, or the database's write lock, and marks the transaction.
+func (s *Store) lock(ctx context.Context, tx *sql.Tx, id idempotency.ID) (got bool, m mark, err error) {
+	if s.dialect.tryKey {
+		err = tx.QueryRowContext(ctx, s.sql.lock, int64(binary.BigEndian.Uint64(id[:]))).Scan(&got, &m.time)
+		return got, m, err
 	}
-	err = tx.QueryRowContext(ctx, s.sql.lock, int64(binary.BigEndian.Uint64(id[:]))).Scan(&got, &begun)
-	return got, begun, err
+	if _, err = tx.ExecContext(ctx, s.sql.lock); err != nil {
+		return false, m, err
+	}
+	m.savepoint = "gabion_" + strings.ToLower(rand.Text()) // a name that work can't have chosen
+	_, err = tx.ExecContext(ctx, "SAVEPOINT "+m.savepoint)
+	return err == nil, m, err
+}
+
+// same returns the time. errEnded says that this no longer is the transaction that was
+// marked. A savepoint is there until its transaction ends, however it does, and is used up
+// here.
+func (s *Store) same(ctx context.Context, tx *sql.Tx, m mark) (now clock.Instant, err error) {
+	if m.savepoint != "" {
+		if _, err := tx.ExecContext(ctx, "RELEASE "+m.savepoint); err != nil && ctx.Err() == nil {
+			return 0, fmt.Errorf("%w: %w", errEnded, err)
+		}
+	}
+	var begun int64
+	if err := tx.QueryRowContext(ctx, s.sql.selectTx).Scan(&now, &begun); err != nil {
+		return 0, wrap("complete", err)
+	}
+	if begun != m.time {
+		return 0, errEnded
+	}
+	return now, nil
+}
+
+// ended returns errEnded if work ended its transaction where nothing refuses that, so that
+// a rollback may not undo its effects. A transaction that has failed can't be asked.
+func (s *Store) ended(ctx context.Context, tx *sql.Tx, m mark) error {
+	if s.dialect.guard != nil {
+		return nil
+	}
+	if _, err := s.same(ctx, tx, m); errors.Is(err, errEnded) {
+		return err
+	}
+	return nil
 }
 
 // CompleteTx stores the result in the transaction in which the key was claimed. It
 // returns ErrConflict when another's result is there.
 func (s *Store) CompleteTx(ctx context.Context, tx *sql.Tx, e Entry, res idempotency.Result) error {
-	now, begun := e.old, int64(0)
-	if err := tx.QueryRowContext(ctx, s.sql.selectTx).Scan(&now.now, &begun); err != nil {
-		return wrap("complete", err)
-	}
-	if begun != e.begun {
-		return errEnded
+	now, err := s.same(ctx, tx, e.begun)
+	if err != nil {
+		return err
 	}
 	ref := idempotency.Ref{ID: e.id, Token: e.Record.Token}
-	done, _, err := e.Record.Apply(ref, idempotency.Change{Event: idempotency.Complete, Result: res}, now.now)
+	done, _, err := e.Record.Apply(ref, idempotency.Change{Event: idempotency.Complete, Result: res}, now)
 	if err != nil {
 		return err
 	}
@@ -131,11 +173,12 @@ func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.C
 
 // Tx implements [idempotency.TxStore].
 //
-// Work that ends its transaction itself gets nothing but an error where the driver can
-// refuse that (see [Dialect.WithGuard]). database/sql has no means to refuse it on
-// PostgreSQL: after a COMMIT the effects are there without the record, the caller gets an
-// error, and the next claim of the key runs the work again. contrib/pgxstore refuses it,
-// but for texts.
+// Work must not end its transaction itself, not even to begin another one in its place.
+// Where it did, nothing is recorded and the caller gets an error that is an
+// idempotency.ErrCommitUnknown. What it committed stands, unless the driver can refuse
+// that (see [Dialect.WithGuard]), and the next claim of the key runs the work again. It is
+// not found out where the work failed, its last transaction too, and PostgreSQL thus
+// answers no more questions.
 func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
 	if s.group != nil {
 		leave, err := s.group.enter(ctx)
@@ -172,6 +215,11 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	w := &work{tx: tx, group: s.group}
 	res, verdict, err := run(context.WithValue(ctx, workKey{}, w), e.Record)
+	if err != nil || verdict != idempotency.CommitResult {
+		if end := s.ended(ctx, tx, e.begun); end != nil {
+			return idempotency.Answer{}, errors.Join(end, err)
+		}
+	}
 	if err == nil && w.failed != nil && (verdict == idempotency.KeepResult || verdict == idempotency.Forget && !last) {
 		err = w.failed // an answer that comes of it is neither kept nor, while there are tries left, sent
 	}
