@@ -2,7 +2,12 @@
 // records: what package idempotency promises rests on every store deciding alike.
 //
 //	func TestStore(t *testing.T) {
-//		idempotencytest.Run(t, func(t testing.TB) idempotency.Store { return open(t) })
+//		idempotencytest.Run(t, idempotencytest.Config{
+//			Open: func(t testing.TB) idempotency.Store { return open(t, server) },
+//			Again: func(t testing.TB, _ idempotency.Store, _ time.Duration) idempotency.Store {
+//				return open(t, server) // on connections of its own
+//			},
+//		})
 //	}
 //
 // [RunTx] is for stores that commit effects as well.

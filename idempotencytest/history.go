@@ -31,26 +31,27 @@ type op struct {
 const tinyLease = 200 * time.Microsecond
 
 // soundHistory lets many holders fight for few keys and checks what they saw.
-func soundHistory(t testing.TB, store idempotency.Store) {
+// Every other holder has another handle.
+func soundHistory(t testing.TB, handles ...idempotency.Store) {
 	t.Helper()
 	const keys, holders, steps = 12, 6, 40
 	for k := range keys {
 		g := idempotency.Guarantee(k % 2)
-		if err := sound(record(store, fmt.Sprint(t.Name(), k, time.Now().UnixNano()), g, holders, steps), g); err != nil {
+		if err := sound(record(handles, fmt.Sprint(t.Name(), k, time.Now().UnixNano()), g, holders, steps), g); err != nil {
 			t.Errorf("%v: %v", g, err)
 		}
 	}
 }
 
 // record runs holders on one key and returns what each saw.
-func record(store idempotency.Store, key string, g idempotency.Guarantee, holders, steps int) []op {
+func record(handles []idempotency.Store, key string, g idempotency.Guarantee, holders, steps int) []op {
 	var tick atomic.Int64
 	var mu sync.Mutex
 	var all []op
 	var running sync.WaitGroup
-	for range holders {
+	for n := range holders {
 		running.Go(func() {
-			h := holder{store: store, tick: &tick, claim: idempotency.Claim{
+			h := holder{store: handles[n%len(handles)], tick: &tick, claim: idempotency.Claim{
 				ID: idempotency.IDOf("history", key), Guarantee: g, Lease: tinyLease, Retention: long,
 			}}
 			for range steps {

@@ -3,9 +3,10 @@ package idempotencytest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,11 +23,27 @@ const (
 	passes = 150 * time.Millisecond
 )
 
-// Run checks a store. open returns a store that may be shared with earlier tests: the
-// suite uses keys of its own.
-func Run(t *testing.T, open func(testing.TB) idempotency.Store) {
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { c.run(&bench{T: t, store: open(t)}) })
+// A Config says how the suite gets at a store. Open is needed.
+type Config struct {
+	// Open returns a handle on a store, as one process has it. The data may be shared
+	// with earlier tests: the suite uses keys of its own.
+	Open func(testing.TB) idempotency.Store
+
+	// Again returns another handle on the data of first, which Open returned, as another
+	// process has it: with connections, locks and whatever else is not with the data of
+	// its own. That process's clock is ahead by so much, or behind if it is negative: a
+	// store that reads its process's clock is given one that is so far ahead. One that
+	// has its time from a server need not look at it.
+	//
+	// Nil says that only one process at a time can have the store. Then nothing is found
+	// out about what holds between several.
+	Again func(t testing.TB, first idempotency.Store, ahead time.Duration) idempotency.Store
+}
+
+// Run checks a store. It takes some seconds, for races are played until they were had.
+func Run(t *testing.T, c Config) {
+	for _, one := range cases {
+		t.Run(one.name, func(t *testing.T) { one.run(&bench{TB: t, store: c.Open(t), again: c.Again}) })
 	}
 }
 
@@ -56,39 +73,44 @@ var cases = []struct {
 	{"3 one of many wins a new key", racers},
 	{"a large body comes back whole", largeBody},
 	{"a cancelled context changes nothing afterwards", cancelled},
-	{"B the history of many holders is sound", func(b *bench) { soundHistory(b, b.store) }},
+	{"B the history of many holders is sound", func(b *bench) { soundHistory(b, b.store, b.another(0)) }},
+	{"what is kept of four runs", kept},
+	{"the largest duration is for ever", forEver},
+	{"two handles decide as one", twoHandles},
+	{"processes whose clocks are apart agree", clocks},
+	{"45 a sweep that races with claims takes none", sweepRaces},
 }
 
 // A bench is a test with a store.
 type bench struct {
-	*testing.T
+	testing.TB
 	store idempotency.Store
-	n     int
+	again func(testing.TB, idempotency.Store, time.Duration) idempotency.Store // nil if it can't be opened twice
+}
+
+// another returns another handle on the same data, by a process whose clock is ahead by so
+// much: the same handle where there can't be two.
+func (b *bench) another(ahead time.Duration) idempotency.Store {
+	if b.again == nil {
+		return b.store
+	}
+	return b.again(b.TB, b.store, ahead)
 }
 
 // claim returns a claim of a key that no other test uses.
 func (b *bench) claim(g idempotency.Guarantee, lease time.Duration) idempotency.Claim {
-	b.n++
 	return idempotency.Claim{
-		ID:          idempotency.IDOf(b.Name(), fmt.Sprint(b.n, time.Now().UnixNano())),
+		ID:          idempotency.IDOf(b.Name(), fmt.Sprint(names.Add(1), time.Now().UnixNano())),
 		Fingerprint: [32]byte{1}, Owner: owner(), Guarantee: g, Lease: lease, Retention: long,
 	}
 }
 
-var owners struct {
-	sync.Mutex
-	n byte
-	m byte
-}
+var names atomic.Uint64 // of keys and owners
 
 // owner returns another owner each time.
 func owner() (o [16]byte) {
-	owners.Lock()
-	defer owners.Unlock()
-	if owners.n++; owners.n == 0 {
-		owners.m++
-	}
-	o[0], o[1], o[2] = 1, owners.m, owners.n
+	o[0] = 1
+	binary.BigEndian.PutUint64(o[8:], names.Add(1))
 	return o
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMemoryStore(t *testing.T) {
-	Run(t, func(testing.TB) idempotency.Store { return idempotency.NewMemoryStore(0, 0) })
+	Run(t, Config{Open: func(testing.TB) idempotency.Store { return idempotency.NewMemoryStore(0, 0) }})
 }
 
 // The same in a bubble, where leases end exactly.
@@ -21,7 +21,7 @@ func TestMemoryStoreInVirtualTime(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c.run(&bench{T: t, store: idempotency.NewMemoryStore(0, 0)})
+				c.run(&bench{TB: t, store: idempotency.NewMemoryStore(0, 0)})
 			})
 		})
 	}
@@ -86,7 +86,7 @@ func TestFlawedStoresAreFound(t *testing.T) {
 			for n := range 50 {
 				store := &careless{records: map[idempotency.ID]idempotency.Record{}, token: token}
 				for _, g := range []idempotency.Guarantee{idempotency.Hold, idempotency.Reexecute} {
-					if err := sound(record(store, fmt.Sprint(name, g), g, 6, 40), g); err != nil {
+					if err := sound(record([]idempotency.Store{store}, fmt.Sprint(name, g), g, 6, 40), g); err != nil {
 						t.Logf("found in history %d: %v", n, err)
 						return
 					}

@@ -3,6 +3,7 @@ package idempotencytest
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -130,6 +131,15 @@ func (j *judged) Errorf(string, ...any) {
 	defer j.mu.Unlock()
 	j.failed = true
 }
+
+func (j *judged) Error(...any) { j.Errorf("") }
+
+func (j *judged) Fatalf(string, ...any) {
+	j.Errorf("")
+	runtime.Goexit()
+}
+
+func (j *judged) Fatal(...any) { j.Fatalf("") }
 
 // Every case finds the flaws that are its own, and only a flaw fails it.
 func TestFlawedTransactionsAreFound(t *testing.T) {

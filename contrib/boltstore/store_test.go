@@ -86,7 +86,9 @@ func closeStore(t testing.TB, s *Store) {
 }
 
 func TestConformance(t *testing.T) {
-	idempotencytest.Run(t, func(t testing.TB) idempotency.Store { return openStore(t, newFile(t)) })
+	idempotencytest.Run(t, idempotencytest.Config{ // one process has the file
+		Open: func(t testing.TB) idempotency.Store { return openStore(t, newFile(t)) },
+	})
 }
 
 func TestOneProcessHasTheFile(t *testing.T) {

@@ -4,15 +4,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotencytest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
-	idempotencytest.Run(t, func(t testing.TB) idempotency.Store {
-		return precise(t, func() *Store { return mustOpen(t, js, Options{}) })
+	url := serve(t, settings{Lazy: true}).ClientURL()
+	js := connect(t, url)
+	idempotencytest.Run(t, idempotencytest.Config{
+		Open: func(t testing.TB) idempotency.Store {
+			return precise(t, func() *Store { return mustOpen(t, js, Options{}) })
+		},
+		Again: func(t testing.TB, _ idempotency.Store, ahead time.Duration) idempotency.Store {
+			return precise(t, func() *Store { return openSkewed(t, connect(t, url), ahead) })
+		},
 	})
 }
 
@@ -21,19 +29,27 @@ func TestConformance(t *testing.T) {
 func TestConformanceOfClientsWithOtherClocks(t *testing.T) {
 	t.Parallel()
 	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
-	idempotencytest.Run(t, func(t testing.TB) idempotency.Store {
-		var all mixed
-		for _, off := range []time.Duration{0, -time.Hour, time.Hour} {
-			all.stores = append(all.stores, precise(t, func() *Store {
-				s, err := open(t.Context(), js, Options{Bucket: "records"}, skewed(off))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s
-			}))
-		}
-		return &all
+	idempotencytest.Run(t, idempotencytest.Config{
+		Open: func(t testing.TB) idempotency.Store {
+			var all mixed
+			for _, off := range []time.Duration{0, -time.Hour, time.Hour} {
+				all.stores = append(all.stores, precise(t, func() *Store { return openSkewed(t, js, off) }))
+			}
+			return &all
+		},
+		Again: func(t testing.TB, _ idempotency.Store, ahead time.Duration) idempotency.Store {
+			return precise(t, func() *Store { return openSkewed(t, js, ahead) })
+		},
 	})
+}
+
+func openSkewed(t testing.TB, js jetstream.JetStream, ahead time.Duration) *Store {
+	t.Helper()
+	s, err := open(t.Context(), js, Options{Bucket: "records"}, skewed(ahead))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // skewed is the clocks of a machine whose time is off.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -131,7 +132,10 @@ func (s *Store) reload(ctx context.Context, id idempotency.ID, try int, failed e
 // needed. The second is for what the clock is uncertain of.
 func (s *Store) fits(c idempotency.Claim) error {
 	ttl := s.stream.CachedInfo().Config.MaxAge
-	need := c.Lease + c.Retention + s.skew + slowest
+	need := s.skew + slowest
+	for _, d := range []time.Duration{c.Lease, c.Retention} { // which may be as long as can be said
+		need += min(d, math.MaxInt64-need)
+	}
 	if ttl > 0 && need > ttl {
 		return fmt.Errorf("natsstore: bucket %s forgets records after %v, and a lease of %v with a retention of %v needs %v: raise its TTL (max_age)",
 			s.name[len("KV_"):], ttl, c.Lease, c.Retention, need)

@@ -13,6 +13,10 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
+// farOff stands for all longer times that the database adds to its clock, which would
+// overflow: a century, so that the sum of two is a moment too.
+const farOff = 100 * 365 * 24 * time.Hour
+
 // recordVersion is written beside each record; a record with a larger one was
 // written by a newer program.
 const recordVersion = 1
@@ -82,7 +86,7 @@ func values(id idempotency.ID, old row, r idempotency.Record, at clock.Instant) 
 			return int64(is)
 		}
 		bits |= bit
-		return int64(is - at)
+		return min(int64(is-at), int64(farOff))
 	}
 	lease := moment(1, old.record.LeaseUntil, r.LeaseUntil)
 	finished := moment(2, old.record.Finished, r.Finished)

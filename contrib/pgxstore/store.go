@@ -86,14 +86,15 @@ func (s *Store) begin(ctx context.Context, c idempotency.Claim) (a idempotency.A
 
 // claim claims a key that has no record, or returns the record.
 func (s *Store) claim(ctx context.Context, c idempotency.Claim) (x row, granted bool, err error) {
-	due := c.Lease
+	lease := min(c.Lease, farOff)
+	due := lease
 	if c.Guarantee == idempotency.Reexecute {
-		due += c.Retention
+		due += min(c.Retention, farOff)
 	}
 	var created pgtype.Int8
 	sent := time.Now()
 	err = x.scan(s.pool.QueryRow(ctx, s.sql.claim, c.ID[:], recordVersion, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
-		int64(c.Lease), int64(c.Retention), int64(due)), &created)
+		int64(lease), int64(c.Retention), int64(due)), &created)
 	x.sent = sent
 	if err != nil || !created.Valid {
 		return x, false, wrap("begin", err)

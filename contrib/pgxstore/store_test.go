@@ -36,7 +36,11 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := open(t, connectMode(t, dsn, c.mode, c.level), "records")
-			idempotencytest.Run(t, func(testing.TB) idempotency.Store { return c.wrap(store) })
+			other := open(t, connectMode(t, dsn, c.mode, c.level), "records")
+			idempotencytest.Run(t, idempotencytest.Config{
+				Open:  func(testing.TB) idempotency.Store { return c.wrap(store) },
+				Again: func(testing.TB, idempotency.Store, time.Duration) idempotency.Store { return c.wrap(other) },
+			})
 		})
 	}
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeSimpleProtocol} {

@@ -92,9 +92,12 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("conformance", func(t *testing.T) {
-		idempotencytest.Run(t, func(t testing.TB) idempotency.Store {
-			client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.FlushAll(ctx).Err() })
-			return open(t, client)
+		idempotencytest.Run(t, idempotencytest.Config{
+			Open: func(t testing.TB) idempotency.Store {
+				client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.FlushAll(ctx).Err() })
+				return open(t, client)
+			},
+			Again: func(t testing.TB, _ idempotency.Store, _ time.Duration) idempotency.Store { return open(t, client) },
 		})
 	})
 }

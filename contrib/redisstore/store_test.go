@@ -55,10 +55,16 @@ func open(t testing.TB, client redis.UniversalClient) *Store {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	client := dial(t, testservers.Redis(t, durable...))
-	idempotencytest.Run(t, func(t testing.TB) idempotency.Store {
-		client.FlushAll(t.Context()) // a sweep looks at other tests' keys too
-		return open(t, client)
+	addr := testservers.Redis(t, durable...)
+	client := dial(t, addr)
+	idempotencytest.Run(t, idempotencytest.Config{
+		Open: func(t testing.TB) idempotency.Store {
+			client.FlushAll(t.Context()) // a sweep looks at other tests' keys too
+			return open(t, client)
+		},
+		Again: func(t testing.TB, _ idempotency.Store, _ time.Duration) idempotency.Store {
+			return open(t, dial(t, addr))
+		},
 	})
 }
 
@@ -93,13 +99,18 @@ func TestConformanceOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	addr := testservers.Redis(t)
 	clients := []*redis.Client{dial(t, addr), dial(t, addr), dial(t, addr)}
-	idempotencytest.Run(t, func(t testing.TB) idempotency.Store {
-		clients[0].FlushAll(t.Context())
-		p := &processes{}
-		for _, c := range clients {
-			p.stores = append(p.stores, open(t, c))
-		}
-		return p
+	idempotencytest.Run(t, idempotencytest.Config{
+		Open: func(t testing.TB) idempotency.Store {
+			clients[0].FlushAll(t.Context())
+			p := &processes{}
+			for _, c := range clients {
+				p.stores = append(p.stores, open(t, c))
+			}
+			return p
+		},
+		Again: func(t testing.TB, _ idempotency.Store, _ time.Duration) idempotency.Store {
+			return open(t, dial(t, addr))
+		},
 	})
 }
 

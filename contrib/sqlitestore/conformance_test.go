@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"path/filepath"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
@@ -42,13 +43,30 @@ func openPostgres(t testing.TB, dsn string) (*sql.DB, *sqlstore.Store) {
 }
 
 func TestSQLite(t *testing.T) {
-	idempotencytest.Run(t, func(t testing.TB) idempotency.Store {
-		_, store := openSQLite(t)
+	var file string // of the store that was opened last
+	openFile := func(t testing.TB) idempotency.Store {
+		db, store, err := Open(t.Context(), file, "records")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
 		return store
+	}
+	idempotencytest.Run(t, idempotencytest.Config{
+		Open: func(t testing.TB) idempotency.Store {
+			file = filepath.Join(t.TempDir(), "a b?.db")
+			return openFile(t)
+		},
+		Again: func(t testing.TB, _ idempotency.Store, _ time.Duration) idempotency.Store { return openFile(t) },
 	})
 }
 
 func TestPostgres(t *testing.T) {
-	_, store := openPostgres(t, testservers.Postgres(t))
-	idempotencytest.Run(t, func(testing.TB) idempotency.Store { return store })
+	dsn := testservers.Postgres(t)
+	_, store := openPostgres(t, dsn)
+	_, other := openPostgres(t, dsn)
+	idempotencytest.Run(t, idempotencytest.Config{
+		Open:  func(testing.TB) idempotency.Store { return store },
+		Again: func(testing.TB, idempotency.Store, time.Duration) idempotency.Store { return other },
+	})
 }

@@ -12,6 +12,10 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
+// farOff stands for all longer times that the database adds to its clock, which would
+// overflow: a century, so that the sum of two is a moment too.
+const farOff = 100 * 365 * 24 * time.Hour
+
 // recordVersion is written beside each record; a record with a larger one was
 // written by a newer program.
 const recordVersion = 1
@@ -117,13 +121,14 @@ func (s *Store) begin(ctx context.Context, q queryer, c idempotency.Claim) (idem
 
 // beginNew claims a key that has no record.
 func (s *Store) beginNew(ctx context.Context, q queryer, c idempotency.Claim) (a idempotency.Answer, granted bool, err error) {
-	due := c.Lease
+	lease := min(c.Lease, farOff)
+	due := lease
 	if c.Guarantee == idempotency.Reexecute {
-		due += c.Retention
+		due += min(c.Retention, farOff)
 	}
 	var created int64
 	err = q.QueryRowContext(ctx, s.sql.insertNew, c.ID[:], recordVersion, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
-		int64(c.Lease), int64(c.Retention), int64(due)).Scan(&created)
+		int64(lease), int64(c.Retention), int64(due)).Scan(&created)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, false, nil
 	}
