@@ -70,6 +70,8 @@ var moves = [...]move{
 
 	{unknown, ResolveDone, Done, 0},
 	{unknown, ResolveNothing, Retryable, 0},
+	{lapsed, ResolveDone, Done, 0}, // as if a sweeper had come before
+	{lapsed, ResolveNothing, Retryable, 0},
 
 	{absent, sweep, Absent, 0},
 	{lapsed, sweep, Unknown, 0},

@@ -2,6 +2,8 @@ package idempotency
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -158,6 +160,45 @@ func (s *MemoryStore) Get(_ context.Context, id ID) (Record, error) {
 		return *r, nil
 	}
 	return Record{}, nil
+}
+
+// Now implements [Admin].
+func (s *MemoryStore) Now(context.Context) (clock.Instant, error) { return s.now(), nil }
+
+// List implements [Admin]. A page is a part of the store, however many records it has.
+func (s *MemoryStore) List(_ context.Context, cursor string, _ int) (p Page, err error) {
+	n := 0
+	if cursor != "" {
+		if n, err = strconv.Atoi(cursor); err != nil || n < 0 || n >= memoryShards {
+			return p, fmt.Errorf("idempotency: %q is no cursor", cursor)
+		}
+	}
+	h := &s.shards[n]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, r := range h.records {
+		p.Entries = append(p.Entries, Entry{ID: id, Record: r.Bare()})
+	}
+	if n+1 < memoryShards {
+		p.Next = strconv.Itoa(n + 1)
+	}
+	return p, nil
+}
+
+// Forget implements [Admin].
+func (s *MemoryStore) Forget(_ context.Context, ref Ref) error {
+	h, now := s.shard(ref.ID), s.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old, there := h.records[ref.ID]
+	if !there {
+		return ErrLeaseLost
+	}
+	if err := old.Forgettable(ref, now); err != nil {
+		return err
+	}
+	s.drop(h, ref.ID, old)
+	return nil
 }
 
 // Sweep implements [Store]. It looks at up to limit records, whether due or not,

@@ -76,6 +76,7 @@ var cases = []struct {
 	{"B the history of many holders is sound", func(b *bench) { soundHistory(b, b.store, b.another(0)) }},
 	{"what is kept of four runs", kept},
 	{"the largest duration is for ever", forEver},
+	{"an operator lists, resolves and forgets", administered},
 	{"two handles decide as one", twoHandles},
 	{"processes whose clocks are apart agree", clocks},
 	{"45 a sweep that races with claims takes none", sweepRaces},

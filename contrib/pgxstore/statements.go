@@ -71,6 +71,8 @@ const (
 	due = `SELECT id, {now}, rev, version, state, guarantee, token, attempt, fingerprint, owner, lease_until, created, finished, expires, retention, due,
 		CASE WHEN state = 1 THEN payload END FROM {table} WHERE due <= {now} AND version <= $1::integer ORDER BY due, id LIMIT $2::integer`
 
+	page = `SELECT id, {now}, {bare} FROM {table} WHERE id > $1::bytea ORDER BY id LIMIT $2::integer`
+
 	tryLock = `SELECT pg_try_advisory_xact_lock($1::bigint), now()`
 
 	settings = `SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),
@@ -79,7 +81,7 @@ const (
 
 // statements are written out for one table.
 type statements struct {
-	schema, index, claim, load, insert, updateTx, update, remove, due, settings string
+	schema, index, claim, load, insert, updateTx, update, remove, due, settings, page string
 }
 
 func write(table string) (statements, error) {
@@ -87,8 +89,9 @@ func write(table string) (statements, error) {
 		return statements{}, fmt.Errorf("pgxstore: %q is no table name", table)
 	}
 	name := strings.ReplaceAll(table, ".", "_") + "_due"
-	fill := strings.NewReplacer("{table}", table, "{index}", name, "{columns}", columns, "{now}", now, "{values}", stored).Replace
+	fill := strings.NewReplacer("{table}", table, "{index}", name, "{columns}", columns, "{now}", now, "{values}", stored,
+		"{bare}", strings.Replace(columns, "payload", "CASE WHEN state = 3 THEN NULL ELSE payload END", 1)).Replace
 	return statements{
-		fill(schema), fill(index), fill(claim), fill(load), fill(insert), fill(updateTx), fill(update + " RETURNING lease_until"), fill(remove), fill(due), fill(settings),
+		fill(schema), fill(index), fill(claim), fill(load), fill(insert), fill(updateTx), fill(update + " RETURNING lease_until"), fill(remove), fill(due), fill(settings), fill(page),
 	}, nil
 }

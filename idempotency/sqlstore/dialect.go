@@ -98,13 +98,14 @@ const (
 	insertOne = `INSERT INTO {table} (id, ` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	updateOne = `UPDATE {table} SET rev = ?, version = ?, state = ?, guarantee = ?, token = ?, attempt = ?, fingerprint = ?, owner = ?,
 		lease_until = ?, created = ?, finished = ?, expires = ?, retention = ?, due = ?, payload = ? WHERE id = ? AND rev = ? AND token = ?`
-	deleteOne = `DELETE FROM {table} WHERE id = ? AND rev = ? AND token = ?`
-	selectDue = `SELECT id FROM {table} WHERE due <= {now} AND version <= ? ORDER BY due LIMIT ?`
+	deleteOne  = `DELETE FROM {table} WHERE id = ? AND rev = ? AND token = ?`
+	selectPage = `SELECT id, {now}, {bare} FROM {table} WHERE id > ? ORDER BY id LIMIT ?`
+	selectDue  = `SELECT id FROM {table} WHERE due <= {now} AND version <= ? ORDER BY due LIMIT ?`
 )
 
 // A prepared Dialect has its statements written out for one table.
 type statements struct {
-	schema, index, insertNew, selectOne, selectNow, selectTx, insertOne, updateOne, deleteOne, selectDue, lock string
+	schema, index, insertNew, selectOne, selectNow, selectTx, insertOne, updateOne, deleteOne, selectDue, lock, selectPage string
 }
 
 func (d Dialect) statements(table string) (statements, error) {
@@ -112,11 +113,12 @@ func (d Dialect) statements(table string) (statements, error) {
 		return statements{}, fmt.Errorf("sqlstore: no dialect, or %q is no table name", table)
 	}
 	name := strings.ReplaceAll(table, ".", "_") + "_due"
-	fill := strings.NewReplacer("{table}", table, "{index}", name, "{blob}", d.blob, "{now}", d.now, "{begun}", cmp.Or(d.begun, "0"))
+	fill := strings.NewReplacer("{table}", table, "{index}", name, "{blob}", d.blob, "{now}", d.now, "{begun}", cmp.Or(d.begun, "0"),
+		"{bare}", strings.Replace(columns, "payload", "CASE WHEN state = 3 THEN NULL ELSE payload END", 1))
 	write := func(text string) string { return d.bind(fill.Replace(text)) }
 	return statements{
 		write(schema), write(index), write(insertNew), write(selectOne), write(selectNow), write(selectTx), write(insertOne),
-		write(updateOne), write(deleteOne), write(selectDue), write(d.lock),
+		write(updateOne), write(deleteOne), write(selectDue), write(d.lock), write(selectPage),
 	}, nil
 }
 

@@ -235,30 +235,36 @@ func (s *Store) sweep(ctx context.Context, q queryer, id idempotency.ID) (bool, 
 // load reads a record and the time. Without a record it asks for the time alone.
 func (s *Store) load(ctx context.Context, q queryer, id idempotency.ID) (row, error) {
 	var x row
+	err := x.scan(q.QueryRowContext(ctx, s.sql.selectOne, id[:]))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = wrap("load", q.QueryRowContext(ctx, s.sql.selectNow).Scan(&x.now))
+	}
+	return x, err
+}
+
+// scan reads the time and the columns, after what stands before them.
+func (x *row) scan(from interface{ Scan(...any) error }, before ...any) error {
 	var version, state, guarantee int
 	var lease, created, finished, expires, retention, due int64
 	var fingerprint, owner, payload []byte
 	r := &x.record
-	err := q.QueryRowContext(ctx, s.sql.selectOne, id[:]).Scan(&x.now, &x.rev, &version, &state, &guarantee, &r.Token, &r.Attempt,
-		&fingerprint, &owner, &lease, &created, &finished, &expires, &retention, &due, &payload)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = q.QueryRowContext(ctx, s.sql.selectNow).Scan(&x.now)
-	}
-	if err != nil || x.rev == 0 {
-		return x, wrap("load", err)
+	err := from.Scan(append(before, &x.now, &x.rev, &version, &state, &guarantee, &r.Token, &r.Attempt,
+		&fingerprint, &owner, &lease, &created, &finished, &expires, &retention, &due, &payload)...)
+	if err != nil {
+		return wrap("load", err)
 	}
 	if version > recordVersion {
-		return x, fmt.Errorf("sqlstore: %w: it is of version %d", idempotency.ErrUnreadable, version)
+		return fmt.Errorf("sqlstore: %w: it is of version %d", idempotency.ErrUnreadable, version)
 	}
 	if err := readPayload(r, payload); err != nil {
-		return x, err
+		return err
 	}
 	r.State, r.Guarantee = idempotency.State(state), idempotency.Guarantee(guarantee)
 	copy(r.Fingerprint[:], fingerprint)
 	copy(r.Owner[:], owner)
 	r.LeaseUntil, r.Created = clock.Instant(lease), clock.Instant(created)
 	r.Finished, r.Expires, r.Retention = clock.Instant(finished), clock.Instant(expires), time.Duration(retention)
-	return x, nil
+	return nil
 }
 
 // readPayload reads result and points; the rest is in columns. Token and attempt
