@@ -9,17 +9,50 @@ require (
 	golang.org/x/term v0.47.0
 )
 
-require go.etcd.io/bbolt v1.5.0 // indirect
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	go.etcd.io/bbolt v1.5.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	modernc.org/libc v1.77.1 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
+)
 
 require (
+	github.com/gabion-go/gabion/contrib/natsstore v0.0.0
+	github.com/gabion-go/gabion/contrib/pgxstore v0.0.0
+	github.com/gabion-go/gabion/contrib/redisstore v0.0.0
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/jackc/pgx/v5 v5.12.0
+	github.com/nats-io/nats.go v1.55.0
+	github.com/redis/go-redis/v9 v9.23.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/text v0.14.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	modernc.org/sqlite v1.60.1
 )
 
 replace (
 	github.com/gabion-go/gabion => ../..
 	github.com/gabion-go/gabion/contrib/boltstore => ../../contrib/boltstore
 )
+
+replace github.com/gabion-go/gabion/contrib/natsstore => ../../contrib/natsstore
+
+replace github.com/gabion-go/gabion/contrib/pgxstore => ../../contrib/pgxstore
+
+replace github.com/gabion-go/gabion/contrib/redisstore => ../../contrib/redisstore

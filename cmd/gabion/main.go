@@ -17,6 +17,7 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/demo"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/idemcmd"
 )
 
 const exitUsage = 2
@@ -34,6 +35,7 @@ var commands = []command{
 	{"config", "what a configuration file means, and where each value comes from", withoutContext(configcmd.Config)},
 	{"schema", "the JSON Schema of the configuration file", withoutContext(configcmd.Schema)},
 	{"lab", "see the outage before production does, in virtual time", lab},
+	{"idempotency", "list, show, resolve and forget the records of a store of keys", idemcmd.Main},
 	{"version", "what this binary is made of", version},
 }
 
@@ -80,9 +82,9 @@ func asksHelp(word string) bool {
 func help(w io.Writer) {
 	fmt.Fprint(w, "gabion calls dependencies that fail.\n\nusage: gabion <command> [flags]\n\n")
 	for _, c := range commands {
-		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.says)
+		fmt.Fprintf(w, "  %-11s %s\n", c.name, c.says)
 	}
-	fmt.Fprintf(w, "  %-10s %s\n", "help", "this, or more on a command")
+	fmt.Fprintf(w, "  %-11s %s\n", "help", "this, or more on a command")
 	fmt.Fprint(w, "\ngabion <command> -h says more.\n")
 }
 

@@ -1,0 +1,222 @@
+// Package idemcmd is gabion idempotency: an operator's look at a store of idempotency keys,
+// and hand in it.
+package idemcmd
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// Exit codes.
+const (
+	fine    = 0
+	refused = 1 // the record is not one with which that may be done
+	usage   = 2
+	failed  = 3
+)
+
+type verb struct {
+	name  string
+	says  string
+	flags func(*flag.FlagSet, *options)
+	run   func(context.Context, idempotency.Admin, *options, io.Writer) error
+}
+
+var verbs = []verb{
+	{"ls", "list records, by state or for the keys of a scope", listFlags, list},
+	{"show", "one record in full", showFlags, show},
+	{"resolve", "say what became of a run whose outcome is unknown", resolveFlags, resolve},
+	{"forget", "delete a record, so that its key runs as new", forgetFlags, forget},
+}
+
+// options are the flags of all verbs.
+type options struct {
+	store, table, prefix, bucket string
+	json                         bool
+	scope, key                   string
+	hasScope                     bool
+	args                         []string
+
+	states, keys, after string
+	limit               int
+	body                bool
+	done, nothing, yes  bool
+	status              int
+	file                string
+}
+
+// wrong is an error of whoever called the command.
+type wrong struct{ error }
+
+func wrongf(text string, args ...any) error { return wrong{fmt.Errorf(text, args...)} }
+
+// Main runs gabion idempotency and returns its exit code.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		help(stderr)
+		return usage
+	}
+	for _, v := range verbs {
+		if v.name == args[0] {
+			return v.main(ctx, args[1:], stdout, stderr)
+		}
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		help(stdout)
+		return fine
+	}
+	fmt.Fprintf(stderr, "gabion idempotency: unknown command %q\n\n", args[0])
+	help(stderr)
+	return usage
+}
+
+func help(w io.Writer) {
+	fmt.Fprint(w, "usage: gabion idempotency <command> --store URL [flags]\n\n")
+	for _, v := range verbs {
+		fmt.Fprintf(w, "  %-8s %s\n", v.name, v.says)
+	}
+	fmt.Fprint(w, `
+URL is one of
+  bolt:PATH                 a file of boltstore that no process has open
+  sqlite:PATH               a file of sqlitestore         (--table)
+  postgres://...            pgxstore or sqlstore          (--table)
+  redis://..., rediss://... redisstore                    (--prefix)
+  nats://...                natsstore                     (--bucket)
+and is taken from GABION_STORE where --store is missing.
+
+A record is named by its ID, as ls prints it, or by --scope and --key. Neither is
+in the store, only their hash: records can't be listed by scope, but ls --scope S
+--keys FILE looks up the keys in a file, one a line.
+
+Exit codes: 0 done, 1 refused (the record says why), 2 called wrongly, 3 failed.
+`)
+}
+
+func (v verb) main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o := &options{}
+	set := flag.NewFlagSet("gabion idempotency "+v.name, flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.StringVar(&o.store, "store", os.Getenv("GABION_STORE"), "the store's `URL`")
+	set.StringVar(&o.table, "table", "idempotency_records", "the `name` of the SQL table")
+	set.StringVar(&o.prefix, "prefix", "", "what Redis keys begin with, if not the default")
+	set.StringVar(&o.bucket, "bucket", "", "the `name` of the NATS bucket")
+	set.BoolVar(&o.json, "json", false, "print JSON")
+	set.StringVar(&o.scope, "scope", "", "the `scope` of a key; may be empty")
+	v.flags(set, o)
+	if asksHelp(args) {
+		set.SetOutput(stdout)
+	}
+	rest, err := interspersed(set, args)
+	if errors.Is(err, flag.ErrHelp) {
+		return fine
+	}
+	if err != nil {
+		return usage // the flag set has said why
+	}
+	set.Visit(func(f *flag.Flag) { o.hasScope = o.hasScope || f.Name == "scope" })
+	o.args = rest
+	err = v.with(ctx, o, stdout)
+	if err == nil {
+		return fine
+	}
+	fmt.Fprintf(stderr, "gabion idempotency %s: %v\n", v.name, err)
+	return codeOf(err)
+}
+
+func asksHelp(args []string) bool {
+	for _, a := range args {
+		if a == "-h" || a == "-help" || a == "--help" {
+			return true
+		}
+	}
+	return false
+}
+
+// interspersed parses flags also after arguments.
+func interspersed(set *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := set.Parse(args); err != nil {
+			return nil, err
+		}
+		if args = set.Args(); len(args) == 0 {
+			return rest, nil
+		}
+		rest, args = append(rest, args[0]), args[1:]
+	}
+}
+
+func (v verb) with(ctx context.Context, o *options, stdout io.Writer) error {
+	if err := o.check(v.name); err != nil {
+		return err
+	}
+	a, closeStore, err := open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	return v.run(ctx, a, o, stdout)
+}
+
+func codeOf(err error) int {
+	var w wrong
+	if errors.As(err, &w) {
+		return usage
+	}
+	for _, no := range []error{idempotency.ErrNoRecord, idempotency.ErrRunning, idempotency.ErrKnown, idempotency.ErrChanged} {
+		if errors.Is(err, no) {
+			return refused
+		}
+	}
+	return failed
+}
+
+// check finds what is wrong with the flags before the store is opened.
+func (o *options) check(verb string) error {
+	switch {
+	case o.store == "":
+		return wrongf("--store is missing: see gabion idempotency -h")
+	case verb == "ls":
+		return o.checkList()
+	}
+	if _, err := o.id(); err != nil {
+		return err
+	}
+	switch {
+	case verb == "forget" && !o.yes:
+		return wrongf("the key will run as new, and what its first run did will be done again: say --yes if that is meant")
+	case verb == "resolve" && o.done == o.nothing:
+		return wrongf("say either --done or --nothing: what became of the run")
+	case verb == "resolve" && o.nothing && (o.status != 0 || o.file != ""):
+		return wrongf("--status and --body-file are of a result, and --nothing says that there is none")
+	case verb == "resolve" && o.status != 0 && (o.status < 200 || o.status > 599):
+		return wrongf("--status %d is no final status", o.status)
+	}
+	return nil
+}
+
+// id is the record that the arguments name.
+func (o *options) id() (id idempotency.ID, err error) {
+	switch {
+	case len(o.args) > 1 || len(o.args) == 1 && (o.hasScope || o.key != ""):
+		return id, wrongf("one record at a time: its ID, or --scope and --key")
+	case len(o.args) == 1:
+		if id, err = idempotency.ParseID(o.args[0]); err != nil {
+			return id, wrong{err}
+		}
+		return id, nil
+	case !o.hasScope || o.key == "":
+		return id, wrongf("which record? Give its ID, or --scope and --key")
+	}
+	key, err := idempotency.ParseKey(o.key)
+	if err != nil {
+		return id, wrong{err}
+	}
+	return idempotency.IDOf(o.scope, key), nil
+}

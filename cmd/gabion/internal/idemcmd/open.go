@@ -1,0 +1,147 @@
+package idemcmd
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/redis/go-redis/v9"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/gabion-go/gabion/contrib/boltstore"
+	"github.com/gabion-go/gabion/contrib/natsstore"
+	"github.com/gabion-go/gabion/contrib/pgxstore"
+	"github.com/gabion-go/gabion/contrib/redisstore"
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/idempotency/sqlstore"
+)
+
+// open opens a store that is there: it makes no file, table or bucket.
+func open(ctx context.Context, o *options) (a idempotency.Admin, closeStore func(), err error) {
+	kind, rest, _ := strings.Cut(o.store, ":")
+	switch kind {
+	case "bolt":
+		return openBolt(rest)
+	case "sqlite":
+		return openSQLite(ctx, rest, o.table)
+	}
+	if _, err := url.Parse(o.store); err != nil {
+		return nil, nil, wrongf("--store is no URL") // which may have a password in it
+	}
+	switch kind {
+	case "postgres", "postgresql":
+		return openPostgres(ctx, o.store, o.table)
+	case "redis", "rediss":
+		return openRedis(ctx, o.store, o.prefix)
+	case "nats", "tls":
+		return openNATS(ctx, o.store, o.bucket)
+	}
+	return nil, nil, wrongf("--store begins with bolt:, sqlite:, postgres://, redis:// or nats://")
+}
+
+func exists(file string) error {
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file", file)
+	}
+	return err
+}
+
+func openBolt(file string) (idempotency.Admin, func(), error) {
+	if err := exists(file); err != nil {
+		return nil, nil, err
+	}
+	s, err := boltstore.Open(file, boltstore.Options{})
+	if errors.Is(err, boltstore.ErrLocked) {
+		return nil, nil, fmt.Errorf("%w: one process at a time can have it, so stop the service first", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, func() { s.Close() }, nil
+}
+
+func openSQLite(ctx context.Context, file, table string) (idempotency.Admin, func(), error) {
+	if err := exists(file); err != nil {
+		return nil, nil, err
+	}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)")
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := sqlstore.New(db, sqlstore.SQLite, table)
+	if err == nil {
+		_, err = s.List(ctx, "", 1)
+	}
+	if err != nil {
+		db.Close()
+		return nil, nil, err
+	}
+	return s, func() { db.Close() }, nil
+}
+
+func openPostgres(ctx context.Context, dsn, table string) (idempotency.Admin, func(), error) {
+	pool, err := pgxpool.New(ctx, dsn)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := pgxstore.New(pool, table)
+	if err == nil {
+		_, err = s.List(ctx, "", 1)
+	}
+	if err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	return s, pool.Close, nil
+}
+
+func openRedis(ctx context.Context, dsn, prefix string) (idempotency.Admin, func(), error) {
+	o, err := redis.ParseURL(dsn)
+	if err != nil {
+		return nil, nil, wrong{err}
+	}
+	o.ContextTimeoutEnabled = true
+	client := redis.NewClient(o)
+	s, err := redisstore.New(ctx, client, redisstore.Options{Prefix: prefix})
+	if err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+	return s, func() { client.Close() }, nil
+}
+
+func openNATS(ctx context.Context, dsn, bucket string) (idempotency.Admin, func(), error) {
+	if bucket == "" {
+		return nil, nil, wrongf("--bucket is missing: a NATS server has many")
+	}
+	nc, err := nats.Connect(dsn, nats.Name("gabion idempotency"), nats.ReconnectBufSize(-1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("nats: %w", err)
+	}
+	js, err := jetstream.New(nc)
+	var s *natsstore.Store
+	if err == nil {
+		s, err = openBucket(ctx, js, bucket)
+	}
+	if err != nil {
+		nc.Close()
+		return nil, nil, err
+	}
+	return s, nc.Close, nil
+}
+
+func openBucket(ctx context.Context, js jetstream.JetStream, bucket string) (*natsstore.Store, error) {
+	stream, err := js.Stream(ctx, "KV_"+bucket)
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
+	}
+	return natsstore.Open(ctx, js, natsstore.Options{Bucket: bucket, Storage: stream.CachedInfo().Config.Storage})
+}
