@@ -11,8 +11,9 @@ import (
 )
 
 // Attempt is one attempt that the caller holds by hand: its slot, its permit of
-// the breaker, its timeout. It comes from [Begin] or [Open] and must be closed. It
-// is safe for concurrent use.
+// the breaker, its context. It comes from [Begin] or [Open] and must be closed. Until
+// its verdict it has the attempt's timeout, and from then on the limits of a result:
+// see [Open]. It is safe for concurrent use.
 type Attempt struct {
 	ctx    context.Context // at, as work sees it
 	at     *attemptContext
@@ -20,7 +21,39 @@ type Attempt struct {
 	closed atomic.Bool // by whoever set it, who then gives back
 
 	settled bool
-	well    bool // the call succeeded before the attempt was handed out; never changes
+	well    bool         // the call succeeded before the attempt was handed out; never changes
+	users   atomic.Int32 // of the gate: the holder until Close, and the watch while it rings
+	watch   *watch
+}
+
+// live returns the attempt of a result that outlives its call.
+func live(g gate, ctx context.Context, at *attemptContext, w *watch, well bool) *Attempt {
+	a := &Attempt{gate: g, ctx: ctx, at: at, watch: w, settled: true, well: well}
+	a.users.Store(1)
+	r, t := g.machine()
+	now := r.d.now()
+	w.keep(now, a, r.call.Limits(now, t))
+	return a
+}
+
+// take keeps the gate from being retired until drop. It reports false when it was.
+func (a *Attempt) take() bool {
+	for {
+		n := a.users.Load()
+		if n == 0 {
+			return false
+		}
+		if a.users.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (a *Attempt) drop() {
+	if a.users.Add(-1) == 0 && a.well {
+		a.gate.retire()
+		a.gate = nil
+	}
 }
 
 // gate serialises the verbs of a machine and tells what they decided.
@@ -96,7 +129,9 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 		case policy.Send:
 			r.start(now, &g.ticket)
 			a := &Attempt{gate: g}
-			a.at, a.ctx = r.context(&g.ticket)
+			a.users.Store(1)
+			a.at, a.ctx = r.context(&g.ticket, true)
+			a.watch = r.d.timed(now, a.at)
 			handed = true
 			return a, nil
 		case policy.Wait:
@@ -117,7 +152,9 @@ func (g *alone) abandon() {
 	g.run.publish()
 }
 
-// Context is what the attempt's work must use. It ends with the attempt.
+// Context is what the attempt's work must use. It ends with Close, with the caller's
+// own, and with the limit that is hit, which is its cause: the attempt's time before
+// the verdict, [IdleTimeout] or [BodyTimeout] after it.
 func (a *Attempt) Context() context.Context { return a.ctx }
 
 // Settle gives the verdict: what err means is read by the dependency's
@@ -153,6 +190,7 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 
 func (a *Attempt) settleAt(now clock.Instant, o policy.Outcome, err error) error {
 	r, _ := a.gate.machine()
+	err = a.at.told(err)
 	verdict, first := a.settle(now, o, o.Class != policy.Success && r.canceled())
 	if !first && err == nil {
 		return nil
@@ -175,31 +213,67 @@ func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v 
 	}
 	o.Open = true
 	r.call.Settle(now, *t, o)
+	a.watch.keep(now, a, r.call.Limits(now, t))
 	for r.call.Next(now).Verb != policy.Return { // nothing is retried, so this is the end
 		now = now.Add(1)
 	}
 	return r.call.Verdict(), true
 }
 
-// Close ends the attempt: slot, timeout and context go. If err is not nil the
-// result broke after its verdict, as a body that fails midway does, and the
-// breaker hears of one more failure, unless the caller gave up itself. Closing
-// what was never settled says nothing about the dependency. Closing twice is
-// harmless.
+// Expect says that somebody waits for more of the result from now on, and Arrived
+// that something came, or an end. If timeout.idle passes in between, the attempt's
+// context ends, [IdleTimeout] being its cause, and the breaker hears of a failure. A
+// result whose holder says neither may be silent for as long as it likes.
+func (a *Attempt) Expect() { a.watch.expect(a) }
+
+// Arrived ends what Expect began.
+func (a *Attempt) Arrived() { a.watch.arrived(a) }
+
+// Outlive gives the attempt's slot back before its time is over. It is for results
+// that are known to last, such as event streams and connections that were upgraded.
+// It does nothing before the verdict, and nothing the second time.
+func (a *Attempt) Outlive() {
+	if !a.take() {
+		return
+	}
+	defer a.drop()
+	a.watch.outlived(a)
+	a.outlive()
+}
+
+func (a *Attempt) outlive() {
+	r, t := a.gate.machine()
+	a.gate.lock()
+	defer a.gate.unlock()
+	r.call.Outlive(r.d.now(), t)
+}
+
+// strike ends a result that ran into a limit. Waited says that somebody waited for
+// more of it, so that the dependency is what was slow.
+func (a *Attempt) strike(why policy.Reason, waited bool) {
+	r, t := a.gate.machine()
+	a.gate.lock()
+	defer a.gate.unlock()
+	r.call.Strike(r.d.now(), *t, why, waited)
+	a.at.strike(why)
+}
+
+// Close ends the attempt: slot and context go. If err is not nil the result broke
+// after its verdict, as a body does that fails midway, and the attempt is a failure to
+// the breaker, unless the caller's own context ended. Closing what was never settled
+// says nothing about the dependency. Closing twice is harmless.
 func (a *Attempt) Close(err error) {
 	if a.closed.Swap(true) {
 		return
 	}
+	defer a.drop()
 	a.giveBack(err)
-	if a.well {
-		a.gate.retire()
-		a.gate = nil
-	}
 }
 
 func (a *Attempt) giveBack(err error) {
 	r, t := a.gate.machine()
-	broke := err != nil && !r.canceled()
+	broke := err != nil && r.ctx.Err() == nil
+	defer a.watch.release()
 	a.gate.lock()
 	defer a.gate.unlock()
 	now := r.d.now()

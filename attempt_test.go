@@ -171,43 +171,6 @@ func TestAnAttemptIsSafeForConcurrentUse(t *testing.T) {
 	gabiontest.NothingHeld(t, d)
 }
 
-// E1: with Open the attempt lives until Close, its deadline included, though the
-// verdict was given when work returned.
-func TestOpenLivesUntilClose(t *testing.T) {
-	for _, hedges := range []int{0, 1} {
-		t.Run(fmt.Sprintf("hedge=%d", hedges), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, _ := watched(policy.Policy{
-					Timeout: policy.Timeout{Call: 2 * time.Second, Attempt: time.Second}, Safe: true,
-					Hedge:    policy.Hedge{Max: hedges, Delay: 500 * time.Millisecond},
-					Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off},
-				})
-				var inner context.Context
-				v, a, err := gabion.Open(t.Context(), d, func(ctx context.Context) (string, error) { inner = ctx; return "body", nil })
-				if v != "body" || err != nil || a == nil || a.Context() != inner {
-					t.Fatal(v, a, err)
-				}
-				if calls, failures := counts(d); calls != 1 || failures != 0 {
-					t.Errorf("the verdict is %d calls, %d failures", calls, failures)
-				}
-				if d.Stats().Bulkhead.InUse != 1 || inner.Err() != nil {
-					t.Errorf("the attempt is gone: %+v, %v", d.Stats().Bulkhead, inner.Err())
-				}
-				wantReason(t, d.Run(t.Context(), works), gabion.BulkheadFull)
-				time.Sleep(time.Second)
-				if inner.Err() != context.DeadlineExceeded || context.Cause(inner) != error(gabion.AttemptTimeout) {
-					t.Errorf("after its timeout: %v, %v", inner.Err(), context.Cause(inner))
-				}
-				a.Close(inner.Err())
-				if calls, failures := counts(d); calls != 1 || failures != 1 {
-					t.Errorf("after a body that broke: %d calls, %d failures", calls, failures)
-				}
-				nothingHeld(t, d)
-			})
-		})
-	}
-}
-
 func TestOpenGivesNoAttemptWithoutAResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, hedges := range []int{0, 1} {

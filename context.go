@@ -37,9 +37,13 @@ type keyedContext struct {
 
 // What becomes true of an attemptContext and stays so.
 const (
-	ended   = 1 << iota // the attempt is over
-	arming              // inner is being written, by whoever set this
-	ticking             // inner is there, and stays as it is
+	ended    = 1 << iota // the attempt is over
+	arming               // inner is being written, by whoever set this
+	ticking              // inner is there, and stays as it is
+	watched              // a watch keeps its time, and inner has no timer
+	struck               // a limit of ours ended it: the reason is in the upper bits
+	freed                // the verdict is given: the attempt's deadline counts no more
+	whyShift = 8
 )
 
 func (a *attemptContext) is(mark uint32) bool { return a.marks.Load()&mark != 0 }
@@ -60,7 +64,7 @@ func (a *attemptContext) Deadline() (time.Time, bool) {
 // ownDeadline is the attempt's deadline if it comes before the caller's. The
 // caller's own context ends at the caller's, with the caller's cause.
 func (a *attemptContext) ownDeadline() (time.Time, bool) {
-	if a.deadline == clock.Never {
+	if a.deadline == clock.Never || a.is(freed) {
 		return time.Time{}, false
 	}
 	at := a.d.date(a.deadline)
@@ -73,10 +77,27 @@ func (a *attemptContext) Done() <-chan struct{} { return a.arm().Done() }
 
 // Err implements context.Context.
 func (a *attemptContext) Err() error {
-	if a.is(ticking|ended) || a.Context.Err() != nil || a.deadline != clock.Never && a.d.now() >= a.deadline {
-		return a.arm().Err() // from now on there is one answer
+	if a.is(ticking|ended|struck) || a.Context.Err() != nil || a.overdue() {
+		return a.armedErr() // from now on there is one answer
 	}
 	return nil
+}
+
+func (a *attemptContext) overdue() bool {
+	return a.deadline != clock.Never && !a.is(freed) && a.d.now() >= a.deadline
+}
+
+// armedErr is the answer of the context that keeps time. Where a watch does, the end
+// of its time reaches that context as a cancel, whose cause tells.
+func (a *attemptContext) armedErr() error {
+	in := a.arm()
+	err := in.Err()
+	if err == context.Canceled && a.is(watched) {
+		if _, ours := context.Cause(in.Context).(policy.Reason); ours {
+			return context.DeadlineExceeded
+		}
+	}
+	return err
 }
 
 // Value implements context.Context. Once armed it asks the armed context, which
@@ -97,13 +118,15 @@ func (a *attemptContext) Value(key any) any {
 // arm makes the context that keeps time, once.
 func (a *attemptContext) arm() *innerContext {
 	if marks := a.marks.Load(); marks&ticking != 0 {
-		if marks&ended != 0 { // whoever armed it may only be about to
+		if marks&(ended|struck) != 0 { // whoever armed it may only be about to
 			a.inner.cancel()
 		}
 		return &a.inner
 	}
 	var in innerContext
-	if at, ours := a.ownDeadline(); ours && !a.is(ended) {
+	if a.is(watched) {
+		in = a.openContext()
+	} else if at, ours := a.ownDeadline(); ours && !a.is(ended) {
 		in.Context, in.cancel = context.WithDeadlineCause(a.Context, at, a.cause)
 	} else {
 		in.Context, in.cancel = context.WithCancel(a.Context)
@@ -111,10 +134,40 @@ func (a *attemptContext) arm() *innerContext {
 	if !a.keep(in) {
 		in.cancel()
 	}
-	if a.is(ended) { // end may have looked before
+	if a.is(ended | struck) { // end may have looked before
 		a.inner.cancel()
 	}
 	return &a.inner
+}
+
+// openContext is the context of an attempt whose result may outlive its verdict, and
+// its deadline: no context of the standard library can do that, so that a watch ends
+// it, with the limit that was hit as its cause.
+func (a *attemptContext) openContext() innerContext {
+	if a.overdue() {
+		a.strike(a.cause)
+	}
+	ctx, cancel := context.WithCancelCause(a.Context)
+	return innerContext{ctx, func() { cancel(a.why()) }}
+}
+
+// why is the limit that ended the attempt, or nil.
+func (a *attemptContext) why() error {
+	if marks := a.marks.Load(); marks&struck != 0 {
+		return policy.Reason(marks >> whyShift)
+	}
+	return nil
+}
+
+// strike ends the attempt by a limit of ours. Only the first end counts.
+func (a *attemptContext) strike(why policy.Reason) {
+	marks := a.marks.Load()
+	for marks&(ended|struck) == 0 && !a.marks.CompareAndSwap(marks, marks|struck|uint32(why)<<whyShift) {
+		marks = a.marks.Load()
+	}
+	if marks&ticking != 0 {
+		a.inner.cancel()
+	}
 }
 
 // keep makes in the one that keeps time, unless there is one. The contexts are

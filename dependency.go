@@ -37,9 +37,10 @@ type Dependency struct {
 
 	tracked bool // used and out are kept
 
-	spares sync.Pool // of *racing[T] or *opening[T], for whatever T was called last
-	logs   sync.Pool // of *policy.Log
-	timers sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
+	spares  sync.Pool // of *racing[T] or *opening[T], for whatever T was called last
+	logs    sync.Pool // of *policy.Log
+	watches sync.Pool // of *watch
+	timers  sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
 
 	_         [64]byte      // calls read what is above and write what is below: not on one cache line
 	calls     atomic.Uint64 // numbers of observed calls

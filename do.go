@@ -54,10 +54,13 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 	return err
 }
 
-// Open is [Do] for results that outlive the call, such as a response body or
-// rows: the attempt that brought the result stays open, with its slot, its
-// timeout and its context, until [Attempt.Close]. The verdict on the attempt was
-// given when work returned. The attempt is nil if none brought a result.
+// Open is [Do] for results that outlive the call, such as a response body or rows.
+// The verdict on the attempt is given when work returns, and with it the attempt's
+// timeout and the call's deadline end: the context that work saw goes on until
+// [Attempt.Close], or until the caller's own ends. The slot goes back at Close, or
+// when the time that the attempt had is over. timeout.body bounds the result as a
+// whole, and timeout.idle its silence between [Attempt.Expect] and [Attempt.Arrived].
+// The attempt is nil if none brought a result; else it must be closed.
 func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (T, *Attempt, error) {
 	var zero T
 	if err := admissible(ctx, d, work == nil); err != nil {

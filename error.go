@@ -30,6 +30,8 @@ const (
 	BodyNotRewindable = policy.BodyNotRewindable
 	AttemptTimeout    = policy.AttemptTimeout
 	CallTimeout       = policy.CallTimeout
+	IdleTimeout       = policy.IdleTimeout
+	BodyTimeout       = policy.BodyTimeout
 	Canceled          = policy.Canceled
 	BreakerOpen       = policy.BreakerOpen
 	BulkheadFull      = policy.BulkheadFull
@@ -122,7 +124,13 @@ func (e *Error) Is(target error) bool {
 }
 
 // Timeout reports whether a deadline ended the call, as net.Error does.
-func (e *Error) Timeout() bool { return e.Reason == CallTimeout || e.Reason == AttemptTimeout }
+func (e *Error) Timeout() bool {
+	switch e.Reason {
+	case CallTimeout, AttemptTimeout, IdleTimeout, BodyTimeout:
+		return true
+	}
+	return false
+}
 
 // Outcome is what this error means to a call around the one that it ended.
 // Retrying is done in one layer, so it carries the mark that stops retries in

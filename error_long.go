@@ -27,6 +27,8 @@ var advice = [...]string{
 	BodyNotRewindable: "give the request a GetBody, or a body that can seek, or raise http.replay_limit",
 	AttemptTimeout:    "find out why attempts are slow, or raise timeout.attempt",
 	CallTimeout:       "find out what the time went to; raise timeout.call, or the caller's own deadline",
+	IdleTimeout:       "read it again, from where it broke if the protocol can; raise timeout.idle, or turn it off, for streams that are silent for longer",
+	BodyTimeout:       "raise timeout.body to what the longest may take, or leave it out",
 	Canceled:          "nothing: the caller did not want the answer any more",
 	BreakerOpen:       "mend the dependency; the breaker closes by itself once its probes succeed. Until then, use a fallback (DoOr)",
 	BulkheadFull:      "look for slow calls and for results that are never closed; else raise bulkhead.limit, or send less",

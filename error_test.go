@@ -43,7 +43,7 @@ func TestErrorsAreFound(t *testing.T) {
 				t.Errorf("errors.Is(%s, %s)", r, other)
 			}
 		}
-		timeout := r == gabion.CallTimeout || r == gabion.AttemptTimeout
+		timeout := slices.Contains([]gabion.Reason{gabion.CallTimeout, gabion.AttemptTimeout, gabion.IdleTimeout, gabion.BodyTimeout}, r)
 		if errors.Is(err, context.DeadlineExceeded) != timeout || errors.Is(err, context.Canceled) != (r == gabion.Canceled) {
 			t.Errorf("%s: the context's error is wrong", r)
 		}

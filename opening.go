@@ -32,7 +32,7 @@ func serialOpen[T any](ctx context.Context, d *Dependency, opts []CallOption, wo
 		g.retire()
 		return v, nil, err
 	}
-	return v, &Attempt{gate: g, ctx: g.seen, at: g.at, settled: true, well: g.call.Succeeded()}, err
+	return v, live(g, g.seen, g.at, g.watch, g.call.Succeeded()), err
 }
 
 func (g *opening[T]) machine() (*runner, *policy.Ticket) { return &g.runner, &g.step.Ticket }

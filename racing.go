@@ -50,9 +50,19 @@ type kept[T any] struct {
 	err    error
 	ticket policy.Ticket
 	at     *attemptContext
+	watch  *watch          // of at; only where results outlive the call
 	seen   context.Context // at, as work sees it
 	home   policy.Outcome
 	crash  *crash // it left without a result, on another goroutine than the caller's
+}
+
+// end ends the attempt's context, for good.
+func (k *kept[T]) end() {
+	k.at.end()
+	if k.watch != nil {
+		k.watch.release()
+		k.watch = nil
+	}
 }
 
 // crash is how work on another goroutine than the caller's left without a result.
@@ -184,7 +194,7 @@ func (x *racing[T]) due() {
 func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
 	k := x.next(inline)
 	k.ticket = *t
-	k.at, k.seen = x.run.context(t)
+	k.at, k.seen = x.run.context(t, x.keep)
 	x.live = append(x.live, k.at)
 	x.inside = x.inside || inline
 	if x.left || x.run.call.Over() {
@@ -203,9 +213,15 @@ func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
 		x.crashed(k, v, inline)
 	}()
 	x.depart(k)
+	if x.keep {
+		k.watch = x.run.d.timed(k.ticket.Sent, k.at)
+	}
 	k.home = policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}
 	k.value, k.err = x.work(k.seen)
 	now := x.run.d.now() // what a classifier takes is not the dependency's
+	if x.keep {
+		k.err = k.at.told(k.err)
+	}
 	var o policy.Outcome
 	judge(&x.run, k.value, k.err, &o)
 	canceled := o.Class != policy.Success && x.run.canceled()
@@ -283,8 +299,10 @@ func (x *racing[T]) home(now clock.Instant, k *kept[T], inline, canceled bool) c
 		c.Release(now, lost.ticket, false)
 	}
 	x.settleOthers(now, inline)
-	if !k.open {
-		k.at.end()
+	if k.open {
+		k.watch.verdict()
+	} else {
+		k.end()
 	}
 	if !inline {
 		x.run.waker.Wake()
@@ -364,7 +382,7 @@ func (x *racing[T]) discard(k *kept[T]) {
 	if k == nil {
 		return
 	}
-	defer k.at.end()
+	defer k.end()
 	if k.have && k.err == nil && x.run.o.discard != nil {
 		x.run.o.discard(k.value)
 	}

@@ -34,7 +34,8 @@ func (x *racing[T]) answer(answered *bool) (v T, had bool, _ *Attempt, err error
 	}
 	*answered = true
 	if x.kept != nil && x.kept.open {
-		return v, had, &Attempt{gate: x, ctx: x.kept.seen, at: x.kept.at, settled: true, well: err == nil}, err
+		k := x.kept
+		return v, had, live(x, k.seen, k.at, k.watch, err == nil), err
 	}
 	x.run.finish()
 	if spare {

@@ -111,8 +111,8 @@ func nonzero(t clock.Instant) clock.Instant {
 }
 
 // context makes the context of an attempt: as the runner holds it, and as work
-// sees it.
-func (r *runner) context(t *policy.Ticket) (*attemptContext, context.Context) {
+// sees it. Open says that its result may live on, and that a watch keeps its time.
+func (r *runner) context(t *policy.Ticket, open bool) (*attemptContext, context.Context) {
 	var a *attemptContext
 	var seen context.Context
 	if r.o.key == "" {
@@ -123,6 +123,9 @@ func (r *runner) context(t *policy.Ticket) (*attemptContext, context.Context) {
 		a, seen = &k.attemptContext, k
 	}
 	a.Context, a.d, a.deadline, a.number = r.ctx, r.d, t.Deadline, t.Attempt
+	if open {
+		a.marks.Store(watched)
+	}
 	a.cause = AttemptTimeout
 	if t.Final() {
 		a.cause = CallTimeout

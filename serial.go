@@ -52,6 +52,7 @@ type sending[T any] struct {
 	err      error
 	step     policy.Step // its ticket is of the attempt that is out, or was last
 	at       *attemptContext
+	watch    *watch          // of at; only where results outlive the call
 	seen     context.Context // at, as work sees it; only where results outlive the call
 	home     policy.Outcome
 }
@@ -61,14 +62,17 @@ func (s *sending[T]) send(now clock.Instant, work func(context.Context) (T, erro
 	if s.have {
 		s.supersede(now)
 	}
-	at, seen := s.context(&s.step.Ticket)
+	at, seen := s.context(&s.step.Ticket, s.keep)
 	s.at = at
 	if s.keep {
-		s.seen = seen
+		s.seen, s.watch = seen, s.d.timed(now, at)
 	}
 	s.value, s.err = work(seen)
 	after = s.d.now() // what a classifier takes is not the dependency's
 	s.have = true
+	if s.keep {
+		s.err = at.told(s.err)
+	}
 	judge(&s.runner, s.value, s.err, &s.home)
 	s.settle(after)
 	return after
@@ -76,14 +80,25 @@ func (s *sending[T]) send(now clock.Instant, work func(context.Context) (T, erro
 
 func (s *sending[T]) settle(now clock.Instant) {
 	s.home.Open = s.keep && s.err == nil
-	if !s.home.Open {
-		s.at.end()
+	if s.home.Open {
+		s.watch.verdict()
+	} else {
+		s.endAttempt()
 	}
 	if s.home.Class != policy.Success && s.canceled() {
 		s.call.Cancel(now)
 	}
 	s.call.SettleFrom(now, &s.step.Ticket, &s.home)
 	s.publish()
+}
+
+// endAttempt ends the context of the attempt that is out, or was last.
+func (s *sending[T]) endAttempt() {
+	s.at.end()
+	if s.watch != nil {
+		s.watch.release()
+		s.watch = nil
+	}
 }
 
 // supersede lets go of the result of an attempt that is about to be repeated. One
@@ -108,7 +123,7 @@ func (s *sending[T]) lose() {
 	if s.o.discard != nil {
 		s.o.discard(lost)
 	}
-	s.at.end()
+	s.endAttempt()
 }
 
 // open reports whether the result of an ended call lives on.
@@ -140,7 +155,7 @@ func (s *sending[T]) crash() {
 		o = policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}
 	}
 	if s.at != nil && !s.open() {
-		s.at.end()
+		s.endAttempt()
 	}
 	now := s.d.now()
 	if s.gone() {
@@ -158,7 +173,7 @@ func (s *sending[T]) crashed() {
 	defer s.d.putLog(s.log)
 	defer s.finish()
 	if s.at != nil {
-		defer s.at.end()
+		defer s.endAttempt()
 	}
 	s.lose()
 }

@@ -57,5 +57,5 @@ dependencies:
 	// safe false from default
 	// timeout.call 20s from gabion.yaml:7
 	// timeout.attempt 5s from preset payment
-	// timeout.margin 50ms from default
+	// timeout.idle 30s from default
 }

@@ -68,7 +68,10 @@ func value(path string, v reflect.Value) string {
 	if text := spell(v); text != "" {
 		return text
 	}
-	return unwritten[path]
+	if text := unwritten[path]; text != "" {
+		return text
+	}
+	return "off" // no such rule
 }
 
 // source is where a value comes from; the zero source is the built-in default.

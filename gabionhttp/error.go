@@ -17,6 +17,8 @@ var answers = map[gabion.Reason]int{
 	gabion.AttemptTimeout:    http.StatusGatewayTimeout,
 	gabion.CallTimeout:       http.StatusGatewayTimeout,
 	gabion.DeadlineShort:     http.StatusGatewayTimeout,
+	gabion.IdleTimeout:       http.StatusGatewayTimeout,
+	gabion.BodyTimeout:       http.StatusGatewayTimeout,
 	gabion.RateLimited:       http.StatusTooManyRequests,
 	gabion.Paced:             http.StatusTooManyRequests,
 	gabion.NotRetryable:      http.StatusBadGateway,

@@ -42,6 +42,7 @@ var leftToOthers = map[gabion.Reason]bool{
 	gabion.AttemptsExhausted: true, gabion.BudgetExhausted: true,
 	gabion.DeadlineShort: true, gabion.RetryAfterTooLong: true,
 	gabion.AttemptTimeout: true, gabion.CallTimeout: true,
+	gabion.IdleTimeout: true, gabion.BodyTimeout: true,
 }
 
 // markError is mark for an answer of this server's own, made of why. What was refused

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gabion-go/gabion"
@@ -25,7 +26,8 @@ func (c *exchange) deliver(f *flight, attempt *gabion.Attempt, err error) *http.
 	}
 	c.tell(b.why, gabion.AttemptNumber(attempt.Context()), resp.StatusCode)
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
-		resp.Body = &upgradedBody{b, rw}
+		attempt.Outlive()
+		resp.Body = upgrade(b, rw)
 		return resp
 	}
 	if resp.Body == nil || resp.Body == http.NoBody {
@@ -36,12 +38,36 @@ func (c *exchange) deliver(f *flight, attempt *gabion.Attempt, err error) *http.
 			return resp
 		}
 	}
+	switch {
+	case bodiless(resp):
+		b.end(nil) // HTTP/2 has an empty body of its own, which is closed as any other
+	case endless(resp.Header):
+		attempt.Outlive()
+	}
 	resp.Body = b
 	return resp
 }
 
-// responseBody keeps its attempt open while it is read. It ends the attempt when
-// it is closed, read to its end, or broken, whichever comes first.
+// bodiless reports whether an answer can have no body (RFC 9110, 6.4.1).
+func bodiless(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified ||
+		resp.ContentLength == 0 && resp.ProtoMajor == 2 || resp.Request.Method == http.MethodHead
+}
+
+// endless reports whether an answer says that it is a stream of events, which is work
+// in flight at no time.
+func endless(h http.Header) bool {
+	values := h["Content-Type"]
+	if len(values) == 0 {
+		return false
+	}
+	kind, _, _ := strings.Cut(values[0], ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
+}
+
+// responseBody keeps its attempt open while it is read, and has its silence and its
+// whole bounded by the policy. It ends the attempt when it is closed, read to its end,
+// or broken, whichever comes first.
 type responseBody struct {
 	call    *exchange
 	body    io.ReadCloser
@@ -52,7 +78,9 @@ type responseBody struct {
 }
 
 func (b *responseBody) Read(p []byte) (int, error) {
+	b.attempt.Expect()
 	n, err := b.body.Read(p)
+	b.attempt.Arrived()
 	switch {
 	case err == nil:
 		return n, nil
@@ -65,7 +93,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explain says which layer's time was up, if that is why the body broke.
+// explain says which limit was hit, if that is why the body broke.
 func (b *responseBody) explain(err error) error {
 	ctx := b.attempt.Context()
 	why, ok := context.Cause(ctx).(policy.Reason)
@@ -110,12 +138,3 @@ func Verdict(resp *http.Response) *gabion.Error {
 	}
 	return nil
 }
-
-// upgradedBody is the body of 101 Switching Protocols, which can be written to.
-type upgradedBody struct {
-	*responseBody
-	rw io.ReadWriteCloser
-}
-
-// Write sends to the other side of an upgraded connection.
-func (b *upgradedBody) Write(p []byte) (int, error) { return b.rw.Write(p) }

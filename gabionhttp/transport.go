@@ -32,9 +32,9 @@ const (
 // and 503, and marks that say not to retry are honoured.
 //
 // When attempts are used up and the last brought an answer, RoundTrip returns that
-// answer, readable, without an error; [Verdict] tells what gabion thought of it. The
-// attempt's timeout, slot and context last until its body is closed or read to its
-// end, so the body must be closed, as always.
+// answer, readable, without an error; [Verdict] tells what gabion thought of it.
+// Attempt timeout and call deadline end at the response headers; the body has limits of
+// its own (docs/http.md, "Streams") and must be closed, as always.
 //
 // A Transport is safe for concurrent use. Its fields must not change after its
 // first use.

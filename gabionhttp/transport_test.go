@@ -125,8 +125,12 @@ func TestAnUpgradedConnectionCanBeWrittenTo(t *testing.T) {
 	if line, _ := bufio.NewReader(rw).ReadString('\n'); line != "HELLO\n" {
 		t.Errorf("read %q", line)
 	}
-	if n := d.Stats().Bulkhead.InUse; n != 1 {
-		t.Errorf("%d slots in use while the connection lives", n)
+	if st := d.Stats(); st.Bulkhead.InUse != 0 || st.Streams != 1 {
+		t.Errorf("%d slots in use and %d streams while the connection lives", st.Bulkhead.InUse, st.Streams)
+	}
+	half, ok := rw.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		t.Error("its one direction can't be closed")
 	}
 	rw.Close()
 	gabiontest.NothingHeld(t, d)
@@ -223,8 +227,8 @@ func TestBodiesThatFail(t *testing.T) {
 		fails int64                                          // the breaker hears so many failures
 		want  error
 	}{
-		{"the attempt's time is up", stall, func(_ func(), r *http.Response) error { return drain(r) }, 1, gabion.AttemptTimeout},
-		{"the attempt's time is up, seen as a deadline", stall, func(_ func(), r *http.Response) error { return drain(r) }, 1, context.DeadlineExceeded},
+		{"silence", stall, func(_ func(), r *http.Response) error { return drain(r) }, 1, gabion.IdleTimeout},
+		{"silence, seen as a deadline", stall, func(_ func(), r *http.Response) error { return drain(r) }, 1, context.DeadlineExceeded},
 		{"the server breaks off", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "10")
 			io.WriteString(w, "x")

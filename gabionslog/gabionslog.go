@@ -90,7 +90,7 @@ func particulars(e *gabion.Event) []slog.Attr {
 	case policy.AttemptSettled, policy.LoserSettled:
 		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.String("class", e.Class.String()),
 			slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took), slog.Bool("slow", e.Slow)}
-	case policy.BodyFailed:
+	case policy.BodyFailed, policy.Outlived:
 		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.Duration("took", e.Took)}
 	case policy.Waiting:
 		return []slog.Attr{attempt(e), slog.String("for", e.Wait), slog.Duration("wait", until(e))}

@@ -45,6 +45,8 @@ var golden = []struct {
 		"level=INFO msg=\"gabion: returned\" reason=attempts_exhausted attempts=3 effect=unknown took=1s", false},
 	{gabion.Event{Kind: policy.BodyFailed, Attempt: 1, Hedge: true, Took: time.Second},
 		"level=INFO msg=\"gabion: body_failed\" attempt=1 hedge=true took=1s", false},
+	{gabion.Event{Kind: policy.Outlived, Attempt: 1, Took: time.Second},
+		"level=DEBUG msg=\"gabion: outlived\" attempt=1 hedge=false took=1s", true},
 	{gabion.Event{Kind: policy.FellBack, Reason: gabion.BreakerOpen},
 		"level=INFO msg=\"gabion: fell_back\" reason=breaker_open", false},
 	{gabion.Event{Kind: policy.BreakerMoved, From: breaker.Closed, To: breaker.Open, Calls: 20, Failures: 11, Slows: 2, At: 3 * second, Due: 2 * second, Until: 33 * second},

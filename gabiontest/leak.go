@@ -70,6 +70,9 @@ func NothingHeld(t testing.TB, d *gabion.Dependency) {
 	if b := s.Bulkhead; b.InUse != 0 || b.Queued != 0 {
 		t.Errorf("%s: %d slots in use and %d calls queued, with no call under way", s.Name, b.InUse, b.Queued)
 	}
+	if s.Streams != 0 {
+		t.Errorf("%s: %d results are still open, such as response bodies that nobody closed", s.Name, s.Streams)
+	}
 	for _, lane := range append(s.Partitions, s.Main) {
 		if p := lane.Breaker.Probes; p != 0 {
 			t.Errorf("%s %s: %d probes out, with no call under way", s.Name, lane.Name, p)

@@ -110,6 +110,7 @@ type Call struct {
 
 	out      uint64 // a bit per attempt that is out
 	open     uint64 // a bit per attempt whose result is still open
+	lasting  uint64 // those of them that outlived their attempt's time
 	id       uint64 // number of this call for draws; 0 = not asked for yet
 	whole    hold   // what wraps the whole call
 	pending  bulkhead.Slot
@@ -354,7 +355,7 @@ func (c *Call) endWhole(now clock.Instant) {
 		}
 		c.hear(now, c.whole.permit, v, c.after, c.open != 0)
 	}
-	if c.has&wholeSlot != 0 && c.out|c.open == 0 {
+	if c.has&wholeSlot != 0 && c.out|c.open&^c.lasting == 0 {
 		c.has &^= wholeSlot
 		c.state.bulkhead().Release(c.whole.slot)
 	}

@@ -22,7 +22,8 @@ const (
 	HedgeSkipped                   // a hedge was not made: Reason says why
 	Returned                       // the call is over
 	LoserSettled                   // an attempt came home after the call was over
-	BodyFailed                     // a result broke after its verdict, as a body does
+	BodyFailed                     // a result broke after its verdict, as a body does: Reason says by which limit, if by one
+	Outlived                       // a result outlived its attempt's time, and gave its slot back
 	FellBack                       // the fallback answered in place of the call
 
 	BreakerMoved    // the breaker changed its state
@@ -46,6 +47,7 @@ var kindText = [numKinds]string{
 	Returned:        "returned",
 	LoserSettled:    "loser_settled",
 	BodyFailed:      "body_failed",
+	Outlived:        "outlived",
 	FellBack:        "fell_back",
 	BreakerMoved:    "breaker_moved",
 	BreakerExceeded: "breaker_exceeded",

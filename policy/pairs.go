@@ -10,6 +10,7 @@ import (
 // what it resolves to; a number that is wrong by itself is not judged again.
 func (c *check) pairs(p, r Policy) {
 	c.attemptInCall(p, r)
+	c.idleInBody(p, r)
 	c.hopInTime(p, r)
 	c.hedgesInCall(p, r)
 	c.sends(p, r)
@@ -31,6 +32,18 @@ func (c *check) attemptInCall(p, r Policy) {
 	c.add(Finding{"timeout.attempt", "timeout.call", given(attempt, p.Timeout.Attempt),
 		"is longer than timeout.call, " + given(call, p.Timeout.Call),
 		"write at most " + FormatDuration(call) + ", or a longer call timeout"})
+}
+
+// idleInBody: a result that may be silent for longer than it may last is never found
+// silent.
+func (c *check) idleInBody(p, r Policy) {
+	idle, body := r.Timeout.Idle, r.Timeout.Body
+	if body <= 0 || idle <= body {
+		return
+	}
+	c.add(Finding{"timeout.idle", "timeout.body", given(idle, p.Timeout.Idle),
+		"is longer than timeout.body, " + given(body, p.Timeout.Body),
+		"write at most " + FormatDuration(body) + ", or off"})
 }
 
 // hopInTime: what an internal dependency is told is the time left less the hop

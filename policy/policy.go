@@ -91,8 +91,18 @@ type Timeout struct {
 	Call time.Duration
 
 	// Attempt is the most time that one attempt may take. Zero means 4 s, or Call
-	// when that is shorter; Off means only the call's deadline counts.
+	// when that is shorter; Off means only the call's deadline counts. Both end with
+	// the verdict: that of an HTTP request is given at the response headers.
 	Attempt time.Duration
+
+	// Idle is the longest time for which a result that lives on after its verdict,
+	// as a response body does, may bring nothing while somebody reads it. Zero means
+	// 30 s, or Body when that is shorter; Off means that it may be silent for ever.
+	Idle time.Duration
+
+	// Body is the most time that such a result may take, from its verdict on. Zero
+	// means no bound.
+	Body time.Duration
 
 	// Margin is the least time that must be left for another attempt to be worth
 	// starting. Zero means 50 ms; Off means none.

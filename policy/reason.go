@@ -21,6 +21,8 @@ const (
 	BodyNotRewindable        // the request body can't be sent again
 	AttemptTimeout           // the attempt ran into its own timeout
 	CallTimeout              // the call ran into its deadline
+	IdleTimeout              // the result, such as a response body, brought nothing for too long
+	BodyTimeout              // the result took longer than it may
 	Canceled                 // the caller gave up
 	BreakerOpen              // refused: the breaker is open
 	BulkheadFull             // refused: all slots and the queue are taken
@@ -50,6 +52,8 @@ var reasonText = [numReasons]string{
 	BodyNotRewindable: "body_not_rewindable",
 	AttemptTimeout:    "attempt_timeout",
 	CallTimeout:       "call_timeout",
+	IdleTimeout:       "idle_timeout",
+	BodyTimeout:       "body_timeout",
 	Canceled:          "canceled",
 	BreakerOpen:       "breaker_open",
 	BulkheadFull:      "bulkhead_full",

@@ -11,6 +11,7 @@ import (
 const (
 	defaultCall         = 15 * time.Second
 	defaultAttempt      = 4 * time.Second
+	defaultSilence      = 30 * time.Second
 	defaultMargin       = 50 * time.Millisecond
 	defaultHopMargin    = 100 * time.Millisecond
 	defaultAttempts     = 3
@@ -71,6 +72,8 @@ func (p Policy) Resolved() Policy {
 func (t Timeout) resolved() Timeout {
 	t.Call = or(t.Call, defaultCall)
 	t.Attempt = or(t.Attempt, shorter(defaultAttempt, t.Call))
+	t.Body = noRule(t.Body)
+	t.Idle = or(t.Idle, shorter(defaultSilence, t.Body))
 	t.Margin = or(t.Margin, defaultMargin)
 	t.HopMargin = or(t.HopMargin, defaultHopMargin)
 	return t

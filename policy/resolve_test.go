@@ -14,7 +14,7 @@ func samePolicy(a, b Policy) bool { return reflect.DeepEqual(a, b) }
 func TestResolvedZeroPolicy(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	want := Policy{
-		Timeout: Timeout{Call: 15 * s, Attempt: 4 * s, Margin: 50 * ms, HopMargin: 100 * ms},
+		Timeout: Timeout{Call: 15 * s, Attempt: 4 * s, Idle: 30 * s, Margin: 50 * ms, HopMargin: 100 * ms},
 		Retry: Retry{
 			Attempts: 3, Backoff: backoff.Full(100*ms, 30*s), MaxAfter: 30 * s,
 			Budget:     Budget{Ratio: 0.1, Window: 10 * s, Floor: 1, Capacity: 100, Cost: 1},
@@ -107,7 +107,7 @@ func TestResolvedForgetsNoNumber(t *testing.T) {
 		"Breaker.Per": true, "Bulkhead.Per": true,
 		"Hedge.Max": true, "Hedge.Delay": true, "Hedge.Percentile": true, "Throttle.K": true, // no such rule
 		"Breaker.WindowCalls": true, "Breaker.Failures": true, "Breaker.Consecutive": true, "Breaker.CloseAfter": true,
-		"RateLimit.Rate": true, "RateLimit.MaxWait": true, "Timeout.Fit": true,
+		"RateLimit.Rate": true, "RateLimit.MaxWait": true, "Timeout.Fit": true, "Timeout.Body": true,
 	}
 	var walk func(path string, v reflect.Value)
 	walk = func(path string, v reflect.Value) {

@@ -234,8 +234,16 @@ func (c *Call) afterwards(now clock.Instant, o *Outcome) {
 	if o.Effect == UnknownEffect && o.Class != Success {
 		c.effect = UnknownEffect
 	}
-	if c.out|c.open == 0 {
+	c.whenIdle(now)
+}
+
+// whenIdle gives back what is held until nothing is out any more. A result that
+// outlived its attempt's time has no part in the slot, but in the partition.
+func (c *Call) whenIdle(now clock.Instant) {
+	if c.out|c.open&^c.lasting == 0 {
 		c.endWhole(now)
+	}
+	if c.out|c.open == 0 {
 		c.leaveLane(now)
 	}
 }
@@ -276,42 +284,5 @@ func (c *Call) advance(now clock.Instant, o *Outcome, late Reason) {
 		c.end(now, NotRetryable)
 	default:
 		c.pullHedge(now, o)
-	}
-}
-
-// Release ends a result that outlived its verdict, such as a response body: the
-// slot goes back. If the result broke, which the caller's own cancel does not
-// mean, the attempt is one failure to the breaker: a success that it heard of is
-// turned, and a failure stays the one that it was. The call's own verdict stands.
-func (c *Call) Release(now clock.Instant, t Ticket, broke bool) {
-	bit := uint64(1) << (t.Attempt - 1)
-	if t.Attempt == 0 || c.open&bit == 0 {
-		return
-	}
-	c.open &^= bit
-	c.ended(now, &t, broke)
-	c.state.releaseSlot(t.hold.slot)
-	if c.phase == over && c.out|c.open == 0 {
-		c.endWhole(now)
-		c.leaveLane(now)
-	}
-}
-
-// ended tells the breaker what became of a result that lived on.
-func (c *Call) ended(now clock.Instant, t *Ticket, broke bool) {
-	permit := t.hold.permit
-	if !permit.Held() {
-		permit = c.whole.permit
-	}
-	if permit.Held() && c.heard {
-		switch b := c.lane.breaker.Load(); {
-		case broke && c.verdict != breaker.Bad:
-			b.Fail(now, c.shard, permit, c.told)
-		case !broke && c.verdict == breaker.Good:
-			b.Whole(permit)
-		}
-	}
-	if broke && c.log != nil {
-		c.log.add(Event{Kind: BodyFailed, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
 	}
 }

@@ -47,7 +47,8 @@ type parts struct {
 	lanes    *lanes
 	box      *outbox
 	kill     *atomic.Bool // retries are switched off for the whole process
-	parent   *State       // its retries are this one\'s
+	parent   *State       // its retries are this one's
+	streams  *streams     // nil until a result outlives its attempt's time
 }
 
 // Setup is what a State needs besides its policy.

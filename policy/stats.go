@@ -16,6 +16,8 @@ type Stats struct {
 	Partitions []LaneStats    // by name; the shared overflow partition is named _overflow
 	Spilled    int64          // calls that had to use the overflow partition
 	Bulkhead   bulkhead.Stats // zero without a bulkhead
+	Streams    int64          // results that outlived their attempt's time and are still open: they hold no slot
+	Outlived   int64          // results that ever did
 	Budget     BudgetStats
 	RetriesOff bool // retries are switched off, here or for the process
 }
@@ -42,6 +44,9 @@ func (s *State) Stats(now clock.Instant) Stats {
 	st := Stats{Main: s.lane.stats(now, r), Budget: s.budgetStats(now, r), RetriesOff: s.retriesOff()}
 	if b := s.bulkhead(); b != nil && r.bulkhead {
 		st.Bulkhead = b.Stats()
+	}
+	if live := s.streams(); live != nil {
+		st.Streams, st.Outlived = live.open.Load(), live.ever.Load()
 	}
 	ls := s.partitions()
 	if ls == nil {

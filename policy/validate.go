@@ -112,6 +112,8 @@ func (c *check) enums(p Policy) {
 func (c *check) timeout(t Timeout) {
 	c.duration("timeout.call", t.Call, 1, maxDuration, offFine)
 	c.duration("timeout.attempt", t.Attempt, 1, maxDuration, offFine)
+	c.duration("timeout.idle", t.Idle, time.Millisecond, maxDuration, offFine)
+	c.duration("timeout.body", t.Body, time.Millisecond, maxDuration, offMeans0)
 	c.duration("timeout.margin", t.Margin, 1, maxDuration, offFine)
 	c.ratio("timeout.fit", t.Fit, 1, offMeans0)
 	if t.Fit == 1 {

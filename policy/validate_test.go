@@ -173,7 +173,7 @@ func FuzzValidate(f *testing.F) {
 		d, g := time.Duration(a), time.Duration(b)
 		p := Policy{
 			Trust: Trust(e), Key: KeyMode(e),
-			Timeout:   Timeout{d, g, d, Ratio(x), g},
+			Timeout:   Timeout{d, g, d, g, d, Ratio(x), g},
 			Retry:     Retry{m, backoff.Backoff{Kind: backoff.Kind(e), Base: d, Cap: g}, false, d, Budget{false, BudgetShape(e), Ratio(x), g, PerSecond(x), m, n}, ContentionRetry{n, backoff.Backoff{Kind: backoff.Kind(e), Base: g, Cap: d}, m}},
 			Hedge:     Hedge{n, d, Ratio(x)},
 			Pace:      Pace{false, d},

@@ -231,10 +231,20 @@ func (c *caller) answer() {
 		return
 	}
 	a := c.kept
-	c.v.at(c.v.now.Add(c.plan.Hold), func() {
-		c.call.Release(c.v.now, a.ticket, c.plan.Breaks && !c.canceled)
+	c.v.at(c.call.Limits(c.v.now, &a.ticket).Slot, func() {
+		c.call.Outlive(c.v.now, &a.ticket)
 		c.say()
 	})
+	c.v.at(c.v.now.Add(c.plan.Hold), func() {
+		c.call.Release(c.v.now, a.ticket, c.plan.Breaks && !c.ended())
+		c.say()
+	})
+}
+
+// ended reports whether the caller's own context has ended.
+func (c *caller) ended() bool {
+	d := c.plan.Deadline
+	return c.canceled || d > 0 && c.v.now >= c.v.world.Origin.Add(d)
 }
 
 func (c *caller) audit() {

@@ -1,0 +1,203 @@
+package gabion
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// A watch keeps the time of one attempt whose result may outlive its call: until the
+// verdict the attempt's own, and from then on that of the result. One timer rings for
+// whatever is due first. A ring that comes too early, or when the watch keeps
+// another attempt's time, finds nothing due: so the timer is not stopped when an
+// attempt ends, and the next one mostly finds it set.
+type watch struct {
+	d     *Dependency
+	timer *time.Timer
+
+	mu    sync.Mutex    // guards what follows
+	rings clock.Instant // when the timer does; Never = it is not set
+	at    *attemptContext
+	ends  clock.Instant // of the attempt, before its verdict
+	open  *Attempt      // whose result lives on; nil before
+	lasts policy.Limits
+	waits clock.Instant // since when somebody waits for more of it; Never = nobody does
+}
+
+// timed keeps the time of an attempt from now on.
+func (d *Dependency) timed(now clock.Instant, at *attemptContext) *watch {
+	w, ok := d.watches.Get().(*watch)
+	if !ok {
+		w = &watch{d: d, rings: clock.Never}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at, w.open, w.ends, w.waits = at, nil, at.deadline, clock.Never
+	w.set(now)
+	return w
+}
+
+// keep keeps the time of the attempt's result from now on: its verdict is given, and
+// its own time cuts nothing any more.
+func (w *watch) keep(now clock.Instant, a *Attempt, l policy.Limits) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a.at.marks.Or(freed)
+	w.open, w.ends, w.lasts = a, clock.Never, l
+	w.set(now)
+}
+
+// verdict ends the attempt's own time, for a result that nobody has yet.
+func (w *watch) verdict() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at.marks.Or(freed)
+	w.ends = clock.Never
+}
+
+// release ends the watch. It is the last use of it.
+func (w *watch) release() {
+	w.mu.Lock()
+	w.at, w.open, w.ends, w.waits = nil, nil, clock.Never, clock.Never
+	w.mu.Unlock()
+	w.d.watches.Put(w)
+}
+
+// expect and arrived say that somebody waits for more of a's result, and no longer.
+func (w *watch) expect(a *Attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open == a && w.lasts.Idle > 0 {
+		w.waits = w.d.now()
+		w.set(w.waits)
+	}
+}
+
+func (w *watch) arrived(a *Attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open == a {
+		w.waits = clock.Never
+	}
+}
+
+// outlived says that the slot of a's result is given back already.
+func (w *watch) outlived(a *Attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open == a {
+		w.lasts.Slot = clock.Never
+	}
+}
+
+// next is when the watch has something to do.
+func (w *watch) next() clock.Instant {
+	switch {
+	case w.at == nil:
+		return clock.Never
+	case w.open == nil:
+		return w.ends
+	}
+	return min(w.lasts.Slot, w.lasts.Body, w.silent())
+}
+
+// silent is when the result has brought nothing for too long.
+func (w *watch) silent() clock.Instant {
+	if w.waits == clock.Never {
+		return clock.Never
+	}
+	return w.waits.Add(w.lasts.Idle)
+}
+
+// set makes the timer ring in time, unless it rings before that anyway.
+func (w *watch) set(now clock.Instant) {
+	next := w.next()
+	if next >= w.rings {
+		return
+	}
+	w.rings = next
+	wait := max(next.Sub(now), 0)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(wait, w.ring)
+		return
+	}
+	w.timer.Reset(wait)
+}
+
+// ring runs on the timer's goroutine. What it finds is done without the lock, since
+// observers are told of it.
+func (w *watch) ring() {
+	w.mu.Lock()
+	w.rings = clock.Never
+	now := w.d.now()
+	a, why, waited := w.due(now)
+	w.set(now)
+	w.mu.Unlock()
+	if a == nil {
+		return
+	}
+	defer a.drop()
+	if why == policy.None {
+		a.outlive()
+	} else {
+		a.strike(why, waited)
+	}
+}
+
+// due takes what is due now. An attempt that is returned was taken, and must be
+// dropped: its result ran into the limit that is named, or outlived its slot.
+func (w *watch) due(now clock.Instant) (a *Attempt, why policy.Reason, waited bool) {
+	waited = w.waits != clock.Never
+	switch {
+	case w.at == nil || now < w.next():
+		return nil, policy.None, false
+	case w.open == nil:
+		w.ends = clock.Never
+		w.at.strike(w.at.cause)
+		return nil, policy.None, false
+	case now >= w.lasts.Body:
+		why = policy.BodyTimeout
+	case now >= w.silent():
+		why = policy.IdleTimeout
+	}
+	w.lasts.Slot = clock.Never
+	if why != policy.None {
+		w.waits, w.lasts.Body, w.lasts.Idle = clock.Never, clock.Never, 0
+	}
+	if !w.open.take() {
+		return nil, policy.None, false
+	}
+	return w.open, why, waited
+}
+
+// overran is the error of an attempt whose context was ended by a limit of ours, where
+// the work reports that as a cancel: a context derived from the attempt's knows no
+// better. The caller did not cancel, so it must not look as if.
+type overran struct{ err error }
+
+func (e overran) Error() string { return context.DeadlineExceeded.Error() + ": " + e.err.Error() }
+
+// Is hides the cancel and shows the deadline in its place.
+func (e overran) Is(target error) bool {
+	switch target {
+	case context.Canceled:
+		return false
+	case context.DeadlineExceeded:
+		return true
+	}
+	return errors.Is(e.err, target)
+}
+
+func (e overran) As(target any) bool { return errors.As(e.err, target) }
+
+// told returns err as the attempt's caller should see it.
+func (a *attemptContext) told(err error) error {
+	if err == nil || !a.is(struck) || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return overran{err}
+}
