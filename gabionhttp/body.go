@@ -45,6 +45,7 @@ type body struct {
 	over   bool      // the original need not be kept, or is longer than the limit
 	kept   []byte
 	broke  bool // the caller's reader or GetBody failed
+	reads  int  // how many are inside the original's Read
 }
 
 // replayLimit returns the bytes that p allows to keep.
@@ -237,7 +238,20 @@ func (b *body) closeLocked() error {
 		return nil
 	}
 	b.closed = true
+	if b.reads > 0 {
+		go b.free()
+		return nil
+	}
 	return b.orig.Close()
+}
+
+// free closes the original under a reader's feet. Most readers are freed by that, such
+// as a pipe's. But to close the body of a server's request waits for whoever reads it,
+// and so for a client that may have stopped in the middle of its upload: no attempt
+// waits for that, with its slot.
+func (b *body) free() {
+	defer func() { _ = recover() }() // of the caller's code, on a goroutine that is not the caller's
+	b.orig.Close()
 }
 
 // An original hands the caller's own reader to one attempt, copying what goes
@@ -262,6 +276,7 @@ func (o *original) begin() error {
 		return errBodyOver
 	}
 	o.b.begun = true
+	o.b.reads++
 	return nil
 }
 
@@ -272,6 +287,7 @@ func (o *original) keep(p []byte, err error) {
 	b := o.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.reads--
 	b.broke = b.broke || err != nil && err != io.EOF && !b.closed
 	if b.over || len(b.kept)+len(p) > b.limit {
 		b.over, b.kept = true, nil

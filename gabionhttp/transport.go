@@ -258,7 +258,7 @@ func (c *exchange) send(ctx context.Context) (*flight, error) {
 		return f, classify.NotSent(timedOut(ctx, context.Cause(ctx)))
 	}
 	f.guard(out)
-	resp, err := c.t.base().RoundTrip(out)
+	resp, err := c.roundTrip(out)
 	f.land(err)
 	if err != nil {
 		c.status.Store(0)
