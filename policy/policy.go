@@ -212,10 +212,11 @@ type Hedge struct {
 	// brings the next.
 	Delay time.Duration
 
-	// Percentile takes the delay from measured latency, 0.95 meaning that the
-	// slowest twentieth is hedged. Until a hundred latencies are known Delay is
-	// used, and without one only a failure brings the next. Zero means Delay
-	// always.
+	// Percentile takes the delay from the measured latency of successes, 0.95
+	// meaning the time in which 95 % of them come. An attempt that loses to its hedge
+	// is not measured, so somewhat more than a twentieth is hedged. Until a hundred
+	// latencies are known Delay is used, and without one only a failure brings the
+	// next. Zero means Delay always.
 	Percentile Ratio
 }
 
