@@ -11,6 +11,7 @@ import (
 func (c *check) pairs(p, r Policy) {
 	c.attemptInCall(p, r)
 	c.idleInBody(p, r)
+	c.marginInCall(p, r)
 	c.hopInTime(p, r)
 	c.hedgesInCall(p, r)
 	c.sends(p, r)
@@ -44,6 +45,18 @@ func (c *check) idleInBody(p, r Policy) {
 	c.add(Finding{"timeout.idle", "timeout.body", given(idle, p.Timeout.Idle),
 		"is longer than timeout.body, " + given(body, p.Timeout.Body),
 		"write at most " + FormatDuration(body) + ", or off"})
+}
+
+// marginInCall: with less than the margin left no retry starts, and all that a call
+// ever has left is less.
+func (c *check) marginInCall(p, r Policy) {
+	margin, call := r.Timeout.Margin, r.Timeout.Call
+	if call <= 0 || margin <= 0 || margin < call || r.Retry.Attempts == 1 {
+		return
+	}
+	c.add(Finding{"timeout.margin", "timeout.call", given(margin, p.Timeout.Margin),
+		"is not shorter than timeout.call, " + given(call, p.Timeout.Call) + ": no attempt could ever be repeated",
+		"write at most " + FormatDuration(call/10) + ", or off"})
 }
 
 // hopInTime: what an internal dependency is told is the time left less the hop

@@ -87,12 +87,14 @@ const (
 // smallest wins.
 type Timeout struct {
 	// Call is the most time that a whole call may take, waits and retries
-	// included. Zero means 15 s; Off means only the caller's deadline counts.
+	// included. Zero means 15 s, or longer where Attempt is, or a slow call of a
+	// breaker per call; Off means only the caller's deadline counts.
 	Call time.Duration
 
-	// Attempt is the most time that one attempt may take. Zero means 4 s, or Call
-	// when that is shorter; Off means only the call's deadline counts. Both end with
-	// the verdict: that of an HTTP request is given at the response headers.
+	// Attempt is the most time that one attempt may take. Zero means 4 s, or what
+	// fits Call, half of the breaker's Window, and a fourth above its SlowCall; Off
+	// means only the call's deadline counts. Both end with the verdict: that of an
+	// HTTP request is given at the response headers.
 	Attempt time.Duration
 
 	// Idle is the longest time for which a result that lives on after its verdict,
@@ -105,7 +107,8 @@ type Timeout struct {
 	Body time.Duration
 
 	// Margin is the least time that must be left for another attempt to be worth
-	// starting. Zero means 50 ms; Off means none.
+	// starting. Zero means 50 ms, or a tenth of Call, or Attempt when those are
+	// shorter; Off means none.
 	Margin time.Duration
 
 	// Fit raises Margin to this percentile of measured latency, 0.5 meaning that
@@ -114,7 +117,8 @@ type Timeout struct {
 	Fit Ratio
 
 	// HopMargin is what a hop keeps for itself of the time that it passes on.
-	// Zero means 100 ms; Off means none.
+	// Zero means 100 ms, or half of the shorter timeout when that is less; Off means
+	// none.
 	HopMargin time.Duration
 }
 
@@ -134,7 +138,8 @@ type Retry struct {
 	Immediate bool
 
 	// MaxAfter is the longest Retry-After that a call waits for; a longer one
-	// ends the call at once. Zero means the cap of Backoff.
+	// ends the call at once; so does one that does not fit the deadline. Zero means
+	// 30 s, or the cap of Backoff when that is longer.
 	MaxAfter time.Duration
 
 	// Budget bounds what retries and hedges may add to the load.
@@ -185,7 +190,7 @@ type Budget struct {
 	Floor PerSecond
 
 	// Capacity is the most tokens that BudgetTokens holds, and what it starts
-	// with. Zero means 100.
+	// with. Zero means 100, or Cost when that is more.
 	Capacity int
 
 	// Cost is the tokens that one re-send takes with BudgetTokens. Zero means 1.
@@ -264,7 +269,8 @@ type Breaker struct {
 	// PerAttempt.
 	Per Per
 
-	// Window is the time over which outcomes are counted. Zero means 10 s.
+	// Window is the time over which outcomes are counted. Zero means 10 s, or twice
+	// the attempt timeout when that is longer.
 	Window time.Duration
 
 	// WindowCalls counts the last so many calls instead of a time. Zero means
@@ -303,7 +309,8 @@ type Breaker struct {
 	// and do not trip.
 	Throttled bool
 
-	// Open is how long the breaker refuses before it probes. Zero means 15 s.
+	// Open is how long the breaker refuses before it probes. Zero means 15 s, or
+	// OpenMax when that is shorter.
 	Open time.Duration
 
 	// OpenMax caps Open when it grows, or when an answer asked for more time: so long

@@ -12,6 +12,7 @@ const (
 	defaultCall         = 15 * time.Second
 	defaultAttempt      = 4 * time.Second
 	defaultSilence      = 30 * time.Second
+	defaultMaxAfter     = 30 * time.Second
 	defaultMargin       = 50 * time.Millisecond
 	defaultHopMargin    = 100 * time.Millisecond
 	defaultAttempts     = 3
@@ -49,11 +50,11 @@ const (
 // they are, for [Policy.Validate] to name. A resolved policy resolved again is
 // itself.
 //
-// Two defaults give way to what is written, so that one short line is enough:
-// the attempt timeout is never longer than the call timeout, and what derives
-// from a timeout that is off derives from the other one.
+// Defaults give way to what is written, so that one short line is enough: no policy
+// of one field contradicts itself because of a default. What derives from a timeout
+// that is off derives from the other one.
 func (p Policy) Resolved() Policy {
-	p.Timeout = p.Timeout.resolved()
+	p.Timeout = p.Timeout.resolved(p.Breaker)
 	p.Retry = p.Retry.resolved(p.Hedge)
 	p.Hedge.Max = noRule(p.Hedge.Max)
 	p.Hedge.Percentile = noRule(p.Hedge.Percentile)
@@ -69,21 +70,45 @@ func (p Policy) Resolved() Policy {
 	return p
 }
 
-func (t Timeout) resolved() Timeout {
-	t.Call = or(t.Call, defaultCall)
-	t.Attempt = or(t.Attempt, shorter(defaultAttempt, t.Call))
+func (t Timeout) resolved(b Breaker) Timeout {
+	t.Attempt = or(t.Attempt, shorter(b.attemptDefault(), t.Call))
+	t.Call = or(t.Call, max(defaultCall, t.Attempt, b.callDefault()))
 	t.Body = noRule(t.Body)
 	t.Idle = or(t.Idle, shorter(defaultSilence, t.Body))
-	t.Margin = or(t.Margin, defaultMargin)
-	t.HopMargin = or(t.HopMargin, defaultHopMargin)
+	t.Margin = or(t.Margin, shorter(shorter(defaultMargin, t.Call/10), t.Attempt))
+	t.HopMargin = or(t.HopMargin, shorter(shorter(defaultHopMargin, t.Call/2), t.Attempt/2))
 	return t
 }
 
+// attemptDefault leaves room for what the breaker calls slow, and fits into its
+// window twice.
+func (b Breaker) attemptDefault() time.Duration {
+	attempt := defaultAttempt
+	if b.Off {
+		return attempt
+	}
+	if b.Per == PerAttempt && b.SlowCall >= attempt && b.SlowCall <= maxDuration {
+		attempt = b.SlowCall + b.SlowCall/4
+	}
+	if b.WindowCalls <= 0 {
+		attempt = shorter(attempt, b.Window/2)
+	}
+	return attempt
+}
+
+// callDefault leaves room for what the breaker calls slow, where it wraps calls.
+func (b Breaker) callDefault() time.Duration {
+	if b.Off || b.Per != PerCall || b.SlowCall <= 0 || b.SlowCall > maxDuration {
+		return 0
+	}
+	return b.SlowCall + b.SlowCall/4
+}
+
 func (r Retry) resolved(h Hedge) Retry {
-	r.Attempts = or(r.Attempts, defaultAttempts)
+	r.Attempts = or(r.Attempts, max(min(defaultAttempts, maxSends-h.Max), 1))
 	r.Backoff.Base = or(r.Backoff.Base, baseOf(r.Backoff))
 	r.Backoff.Cap = or(r.Backoff.Cap, max(defaultCap, r.Backoff.Base))
-	r.MaxAfter = or(r.MaxAfter, r.Backoff.Cap)
+	r.MaxAfter = or(r.MaxAfter, max(r.Backoff.Cap, defaultMaxAfter))
 	r.Budget = r.Budget.resolved()
 	r.Contention = r.Contention.resolved(r.Attempts, h.Max)
 	return r
@@ -108,13 +133,13 @@ func (b Budget) resolved() Budget {
 	b.Ratio = or(b.Ratio, defaultBudget)
 	b.Window = or(b.Window, defaultBudgetWindow)
 	b.Floor = or(b.Floor, defaultFloor)
-	b.Capacity = or(b.Capacity, defaultCapacity)
 	b.Cost = or(b.Cost, defaultCost)
+	b.Capacity = or(b.Capacity, max(defaultCapacity, b.Cost))
 	return b
 }
 
 func (b Breaker) resolved(t Timeout) Breaker {
-	b.Window = or(b.Window, defaultWindow)
+	b.Window = or(b.Window, windowDefault(t))
 	b.WindowCalls = noRule(b.WindowCalls)
 	b.MinCalls = or(b.MinCalls, b.defaultMinCalls())
 	b.FailureRate = or(b.FailureRate, defaultFailureRate)
@@ -122,7 +147,7 @@ func (b Breaker) resolved(t Timeout) Breaker {
 	b.SlowRate = or(b.SlowRate, defaultSlowRate)
 	b.Failures = noRule(b.Failures)
 	b.Consecutive = noRule(b.Consecutive)
-	b.Open = or(b.Open, defaultOpen)
+	b.Open = or(b.Open, shorter(defaultOpen, b.OpenMax))
 	b.OpenMax = or(b.OpenMax, max(b.Open, 2*min(b.Open, maxDuration/2)))
 	b.OpenGrowth = or(b.OpenGrowth, defaultOpenGrowth)
 	b.OpenJitter = or(b.OpenJitter, defaultOpenJitter)
@@ -134,6 +159,15 @@ func (b Breaker) resolved(t Timeout) Breaker {
 	b.Partitions = or(b.Partitions, defaultPartitions)
 	b.PartitionIdle = or(b.PartitionIdle, defaultIdle)
 	return b
+}
+
+// windowDefault holds two attempts, so that it has not forgotten the first timeout
+// when it hears of the second.
+func windowDefault(t Timeout) time.Duration {
+	if t.Attempt > maxWindow/2 {
+		return maxWindow // no window is long enough: Validate says so
+	}
+	return max(defaultWindow, 2*t.Attempt)
 }
 
 func (b Breaker) defaultMinCalls() int {
