@@ -24,15 +24,15 @@ import (
 const (
 	million = 1_000_000
 
-	// slices is how many buckets a Window keeps. Seven are as long as its span,
-	// the eighth is the one under way.
-	slices = 8
+	// slices is how many buckets a Window keeps. Fifteen are as long as its span,
+	// the sixteenth is the one under way.
+	slices = 16
 
 	// grain is what spans are rounded up to. It is longer than what rounding up
-	// to seven slices can add, so the span can be read back from the slices.
+	// to fifteen slices can add, so the span can be read back from the slices.
 	grain = time.Microsecond
 
-	longest = time.Duration(1) << 60 // 36 years, so that eight slices fit too
+	longest = time.Duration(1) << 60 // 36 years, so that all slices fit too
 
 	// most is what a slice can count. More re-sends than that in a whole window
 	// are refused, so that none goes uncounted.
@@ -76,20 +76,16 @@ func (r Rules) allowed(calls int64) int64 {
 	return int64(min(low/million, most))
 }
 
-// share returns how many re-sends so many calls pay for at most.
-func (r Rules) share(calls int64) int64 {
-	return Rules{r.RatioPPM, 999}.allowed(calls) // the rest is rounded up
-}
-
 // Window is a budget over a sliding span of time.
 //
 // The promise: whenever a re-send is granted, those granted within the span that
 // ends there, it included and refunds taken off, are at most the ratio of the
-// calls in that span and the slice before it, plus the floor. A slice is a
-// seventh of the span. Nothing is saved up for longer, and since re-sends are
-// remembered as long as calls, no call pays twice. But what the floor paid for is
-// forgotten once no re-send was granted for a whole span, so that a floor spent
-// in one moment is there again exactly one span later.
+// calls in that span, plus the floor. Nothing is saved up, and since re-sends are
+// remembered longer than calls, by one slice, no call pays twice. A slice is a
+// fifteenth of the span, and the price of the promise: of a steady stream between 14
+// and 15 fifteenths pay, since of a slice that is older in parts none does. All
+// re-sends are forgotten once none was granted for a whole span, so that what was
+// spent in one moment is there again one span later, to within 15 ns.
 //
 // A Window is made by [Make]; the zero Window can't be used. With one shard it
 // takes 136 bytes, of which 64 are behind a pointer, and with more of them 200 and
@@ -139,8 +135,9 @@ type Reservation struct {
 	held bool
 }
 
-// Deposit counts one call, once, when it starts: not one per attempt, or retry
-// layers above each other would pay for one another. It takes no lock. Callers
+// Deposit counts one call, once, when its first attempt is sent: not one per attempt,
+// or retry layers above each other would pay for one another, and not before, or calls
+// that were refused would pay for the re-sends of others. It takes no lock. Callers
 // that run on different processors should pass different shards.
 func (w *Window) Deposit(now clock.Instant, shard uint32) {
 	w.sends.Add(now, shard, 1, 0, 0)
@@ -159,7 +156,7 @@ func (w *Window) TryWithdraw(now clock.Instant, shard uint32, r Rules) (Reservat
 	}
 	w.mu.Lock()
 	now = w.moment(now)
-	sent := w.sum(now, r)
+	sent := w.sum(now)
 	ok := sent.Failures < r.allowed(sent.Calls)
 	if ok {
 		w.granted(now)
@@ -210,29 +207,38 @@ func (w *Window) Counts(now clock.Instant, r Rules) (calls, resends int64) {
 	defer w.mu.Unlock()
 	now = w.moment(now)
 	w.callIn(now)
-	sent := w.sum(now, r)
+	sent := w.sum(now)
 	return sent.Calls, sent.Failures
 }
 
 // sum returns what counts at now. w.mu is held.
-func (w *Window) sum(now clock.Instant, r Rules) window.Counts {
-	sent := w.sends.Sum(now)
-	last := clock.Instant(w.last.Load())
-	if sent.Failures == 0 || now.Sub(last) < w.Span() {
-		return sent
-	}
-	// The whole span passed without a grant. Calls made after the last one paid
-	// for nothing yet; those before it go on paying for what they paid.
-	after := w.sends.SumOf(now, int(w.sends.Bucket(now)-w.sends.Bucket(last)))
-	paid := r.share(sent.Calls - after.Calls)
-	if floored := sent.Failures - paid; floored > 0 {
-		sent.Failures -= w.forget(now, floored)
+func (w *Window) sum(now clock.Instant) window.Counts {
+	sent := w.counted(now)
+	if last := clock.Instant(w.last.Load()); sent.Failures > 0 && w.forgets(last, now) {
+		sent.Failures -= w.forget(now, sent.Failures)
 	}
 	return sent
 }
 
-// forget removes so many re-sends, the oldest first, and returns how many it
-// did. It finds them in the two oldest slices: nothing younger is a span old.
+// forgets reports whether a whole span passed since the last grant. Slices are a few
+// nanoseconds longer than their part of the span, and calls that paid for the last
+// grants must not count any more.
+func (w *Window) forgets(last, now clock.Instant) bool {
+	return now.Sub(last) >= w.Span() && w.sends.Bucket(now)-w.sends.Bucket(last) >= slices-1
+}
+
+// counted returns the calls of all slices but the oldest, none of which is older than
+// the span, and the re-sends of all of them, which are all of the span's. The calls are
+// read last, so that they are no fewer than when the re-sends were read.
+func (w *Window) counted(now clock.Instant) window.Counts {
+	sent := w.sends.Sum(now)
+	sent.Calls = w.sends.SumOf(now, slices-1).Calls
+	return sent
+}
+
+// forget removes so many re-sends, when none was granted for a whole span, and
+// returns how many it did. It finds them in the two oldest slices: nothing younger is
+// a span old. Calls that count are of younger slices, so none pays twice.
 func (w *Window) forget(now clock.Instant, resends int64) (gone int64) {
 	slice := w.sends.Span() / slices
 	for age := slices - 1; age >= slices-2; age-- {

@@ -46,27 +46,27 @@ func TestWindow(t *testing.T) {
 		ratio, floor float64
 		steps        []step
 	}{
-		"C76 10/s over 10 s starts at 100":         {10 * time.Second, 0.2, 10, []step{{0, 0, 100}}},
-		"C76 20 % come on top":                     {10 * time.Second, 0.2, 10, []step{{0, 500, 200}}},
-		"C77 without a floor nothing is there":     {10 * time.Second, 0.1, 0, []step{{0, 0, 0}, {0, 9, 0}, {0, 1, 1}}},
-		"C77 a ratio of 2 doubles":                 {10 * time.Second, 2, 0, []step{{0, 10_000, 20_000}}},
-		"0.29 of 100 calls is 29":                  {10 * time.Second, 0.29, 0, []step{{0, 100, 29}}},
-		"a part of each makes a whole":             {10 * time.Second, 0.5, 0.05, []step{{0, 1, 1}}},
-		"calls of every span pay once":             {time.Second, 1, 0, []step{{0, 100, 100}, {s, 100, 100}, {2 * s, 100, 100}, {3 * s, 100, 100}}},
-		"what calls paid for outlives the floor":   {time.Second, 0.5, 3, []step{{0, 10, 8}, {s, 10, 8}, {2 * s, 10, 8}}},
-		"parts of a re-send pay once too":          {time.Second, 0.5, 0.5, []step{{0, 1, 1}, {s, 0, 0}, {2 * s, 0, 0}}},
-		"also a thousandth of one":                 {time.Second, 0.001, 0.999, []step{{0, 1, 1}, {s, 0, 0}, {2 * s, 0, 0}}},
-		"C78 a deposit, 3 s later refused":         {time.Second, 1, 0, []step{{7 * ms, 1, 1}, {3*s + 7*ms, 0, 0}}},
-		"C79 5/s without traffic is five":          {time.Second, 0.2, 5, []step{{0, 0, 5}, {999 * ms, 0, 0}}},
-		"the floor is back after exactly one span": {time.Second, 0.2, 5, []step{{0, 0, 5}, {s - 1, 0, 0}, {s, 0, 5}, {2*s - 1, 0, 0}, {2 * s, 0, 5}}},
-		"and wherever its slices begin":            {time.Second, 0, 5, []step{{123_456_789, 0, 5}, {s + 123_456_788, 0, 0}, {s + 123_456_789, 0, 5}}},
-		"C80 no ratio and no floor is never":       {time.Second, 0, 0, []step{{0, 1000, 0}}},
-		"C81 ten calls at 10 % make 100 into 101":  {10 * time.Second, 0.1, 10, []step{{0, 10, 101}}},
-		"negative rules are none":                  {time.Second, -1, -1, []step{{0, 1000, 0}}},
-		"time before the origin is time":           {time.Second, 0, 5, []step{{-9 * s, 0, 5}, {-8*s - 1, 0, 0}, {-8 * s, 0, 5}}},
-		"C11 an hour back brings nothing back":     {time.Second, 0.5, 5, []step{{3600 * s, 2, 6}, {0, 0, 0}, {0, 2, 1}, {3600 * s, 0, 0}, {3601 * s, 0, 5}}},
-		"what was not spent is not saved":          {time.Second, 0, 5, []step{{0, 0, 5}, {100 * s, 0, 5}}},
-		"a year without calls costs one window":    {time.Second, 1, 1, []step{{0, 3, 4}, {31_536_000 * s, 0, 1}}},
+		"C76 10/s over 10 s starts at 100":        {10 * time.Second, 0.2, 10, []step{{0, 0, 100}}},
+		"C76 20 % come on top":                    {10 * time.Second, 0.2, 10, []step{{0, 500, 200}}},
+		"C77 without a floor nothing is there":    {10 * time.Second, 0.1, 0, []step{{0, 0, 0}, {0, 9, 0}, {0, 1, 1}}},
+		"C77 a ratio of 2 doubles":                {10 * time.Second, 2, 0, []step{{0, 10_000, 20_000}}},
+		"0.29 of 100 calls is 29":                 {10 * time.Second, 0.29, 0, []step{{0, 100, 29}}},
+		"a part of each makes a whole":            {10 * time.Second, 0.5, 0.05, []step{{0, 1, 1}}},
+		"calls of every span pay once":            {time.Second, 1, 0, []step{{0, 100, 100}, {s, 100, 100}, {2 * s, 100, 100}, {3 * s, 100, 100}}},
+		"what calls paid for outlives the floor":  {time.Second, 0.5, 3, []step{{0, 10, 8}, {s + 20, 10, 8}, {2*s + 40, 10, 8}}},
+		"parts of a re-send pay once too":         {time.Second, 0.5, 0.5, []step{{0, 1, 1}, {s, 0, 0}, {2 * s, 0, 0}}},
+		"also a thousandth of one":                {time.Second, 0.001, 0.999, []step{{0, 1, 1}, {s, 0, 0}, {2 * s, 0, 0}}},
+		"C78 a deposit, 3 s later refused":        {time.Second, 1, 0, []step{{7 * ms, 1, 1}, {3*s + 7*ms, 0, 0}}},
+		"C79 5/s without traffic is five":         {time.Second, 0.2, 5, []step{{0, 0, 5}, {999 * ms, 0, 0}}},
+		"the floor is back after one span":        {time.Second, 0.2, 5, []step{{0, 0, 5}, {s - 1, 0, 0}, {s + 15, 0, 5}, {2*s + 14, 0, 0}, {2*s + 30, 0, 5}}},
+		"and wherever its slices begin":           {time.Second, 0, 5, []step{{123_456_789, 0, 5}, {s + 123_456_788, 0, 0}, {s + 123_456_789, 0, 5}}},
+		"C80 no ratio and no floor is never":      {time.Second, 0, 0, []step{{0, 1000, 0}}},
+		"C81 ten calls at 10 % make 100 into 101": {10 * time.Second, 0.1, 10, []step{{0, 10, 101}}},
+		"negative rules are none":                 {time.Second, -1, -1, []step{{0, 1000, 0}}},
+		"time before the origin is time":          {time.Second, 0, 5, []step{{-9 * s, 0, 5}, {-8*s - 1, 0, 0}, {-8 * s, 0, 5}}},
+		"C11 an hour back brings nothing back":    {time.Second, 0.5, 5, []step{{3600 * s, 2, 6}, {0, 0, 0}, {0, 2, 1}, {3600 * s, 0, 0}, {3601 * s, 0, 5}}},
+		"what was not spent is not saved":         {time.Second, 0, 5, []step{{0, 0, 5}, {100 * s, 0, 5}}},
+		"a year without calls costs one window":   {time.Second, 1, 1, []step{{0, 3, 4}, {31_536_000 * s, 0, 1}}},
 	} {
 		w := Make(c.span, 4)
 		r := NewRules(c.ratio, c.floor, c.span)
@@ -87,21 +87,21 @@ func TestWindow(t *testing.T) {
 func TestAnOlderTimeIsWhenTheNewestSliceBegan(t *testing.T) {
 	r := Rules{0, 5_000}
 	for _, shards := range []int{1, 4} {
-		w := Make(7*time.Second, shards) // slices of a second
+		w := Make((slices-1)*time.Second, shards) // slices of a second
 		w.Deposit(1999*ms, 0)
 		first, ok := w.TryWithdraw(-s, 0, r)
 		if got := withdraw(&w, -s, r); !ok || got != 4 {
 			t.Fatalf("%d shards: %d granted, want 5", shards, got+1)
 		}
-		for _, at := range []clock.Instant{-s, 6 * s, 8*s - 1} {
+		for _, at := range []clock.Instant{-s, (slices - 2) * s, slices*s - 1} {
 			if got := withdraw(&w, at, r); got != 0 {
 				t.Errorf("%d shards: %d granted at %d, within a span", shards, got, at)
 			}
 		}
-		if !w.Refund(7*s, first) || w.Level(7*s, r) != 1 {
+		if !w.Refund((slices-1)*s, first) || w.Level((slices-1)*s, r) != 1 {
 			t.Errorf("%d shards: not refunded", shards)
 		}
-		if got := withdraw(&w, 8*s, r); got != 5 {
+		if got := withdraw(&w, slices*s, r); got != 5 {
 			t.Errorf("%d shards: %d granted a span later, want 5", shards, got)
 		}
 	}
@@ -112,6 +112,24 @@ func TestNoMoreIsGrantedThanASliceCanCount(t *testing.T) {
 	w.sends.Add(0, 0, 0, most-1, 0)
 	if got := withdraw(&w, 0, Rules{0, math.MaxInt64}); got != 1 {
 		t.Errorf("%d granted", got)
+	}
+}
+
+// Two thousand calls, silence for a span and a little more, then ten calls: the old
+// ones pay for nothing any more, wherever the slices begin.
+func TestCallsPayForNoLongerThanASpan(t *testing.T) {
+	r := NewRules(0.1, 1, 10*time.Second)
+	for _, shards := range []int{1, 8} {
+		for start := clock.Instant(0); start < 10*s; start += 97 * ms {
+			for silence := 10*s + 15; silence < 13*s; silence += 250 * ms {
+				w := Make(10*time.Second, shards)
+				deposit(&w, start, 2000)
+				deposit(&w, start+silence, 10)
+				if got := withdraw(&w, start+silence, r); got > 11 {
+					t.Fatalf("%d shards: %d granted %v after 2000 calls at %v, and 10 more calls; 11 are promised", shards, got, time.Duration(silence), time.Duration(start))
+				}
+			}
+		}
 	}
 }
 
@@ -164,9 +182,9 @@ func TestRefund(t *testing.T) {
 // What older slices hold is added up once a slice; it must follow what changes
 // in them all the same.
 func TestOlderSlicesAreNotTakenForSettled(t *testing.T) {
-	r := NewRules(0.5, 0, 7*time.Second)
+	r := NewRules(0.5, 0, (slices-1)*time.Second)
 	for _, shards := range []int{1, 2, 8} {
-		w := Make(7*time.Second, shards) // slices of a second
+		w := Make((slices-1)*time.Second, shards) // slices of a second
 		deposit(&w, 0, 4)
 		res, _ := w.TryWithdraw(0, 0, r)
 		if got := w.Level(s, r); got != 1 {
@@ -179,7 +197,7 @@ func TestOlderSlicesAreNotTakenForSettled(t *testing.T) {
 		if got := withdraw(&w, s, r); got != 3 {
 			t.Errorf("%d shards: %d granted, want 3", shards, got)
 		}
-		if got := w.Level(8*s-1, r); got != 0 {
+		if got := w.Level(slices*s-1, r); got != 0 {
 			t.Errorf("%d shards: level %d with all spent, want 0", shards, got)
 		}
 		w.Resize(s, 14*time.Second)
@@ -195,7 +213,7 @@ func TestOlderSlicesAreNotTakenForSettled(t *testing.T) {
 func TestNoDepositIsMissedWhileSlicesTurn(t *testing.T) {
 	const callers, each = 4, 1500
 	for range 20 {
-		w := Make(7*time.Second, callers)
+		w := Make((slices-1)*time.Second, callers)
 		var tick, begun, ended atomic.Int64
 		var all sync.WaitGroup
 		for g := range uint32(callers) {
@@ -315,7 +333,7 @@ func TestGoroutinesConserveTheBudget(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	if got := unsafe.Sizeof(Window{}) + slices*8; got > 136 {
+	if got := unsafe.Sizeof(Window{}) + slices*8; got > 200 {
 		t.Errorf("a window with one shard takes %d bytes", got)
 	}
 }

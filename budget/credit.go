@@ -104,9 +104,9 @@ func (w *Window) compared(turn uint32, now clock.Instant, r Rules, seen *look) w
 	if w.stands(seen) && !seen.exhausted(r) {
 		return seen.sent
 	}
-	sent := w.sum(now, r)
+	sent := w.sum(now)
 	if sent.Failures >= r.allowed(sent.Calls) && w.callIn(now) {
-		return w.sum(now, r)
+		return w.sum(now)
 	}
 	return sent
 }
@@ -223,7 +223,7 @@ func (w *Window) look(now clock.Instant) (l look) {
 	all, last := w.sends.Common(), clock.Instant(w.last.Load())
 	issued := all[issues].Load()
 	l.grants, l.turn = all[grants].Load(), w.sends.Turn()
-	l.sent = w.sends.Sum(now)
+	l.sent = w.counted(now)
 	l.fresh = l.sent.Failures == 0 || now.Sub(last) < w.Span()
 	l.clear = issued%2 == 0 && all[issues].Load() == issued
 	return l

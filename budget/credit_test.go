@@ -135,7 +135,7 @@ var generous = Rules{0, 2_000_000}
 // lent returns a Window of four shards with so many credits on shard 1, and as
 // many re-sends granted as it takes to get them.
 func lent(t *testing.T, r Rules, want int64) *Window {
-	w := Make(7*time.Second, 4) // slices of a second
+	w := Make((slices-1)*time.Second, 4) // slices of a second
 	if _, ok := w.TryWithdraw(0, 1, r); !ok {
 		t.Fatal("refused")
 	}
@@ -210,7 +210,7 @@ func TestCredits(t *testing.T) {
 			}
 		},
 		"die with a resize": func(t *testing.T, w *Window) {
-			w.Resize(0, 7*time.Second)
+			w.Resize(0, (slices-1)*time.Second)
 			if _, ok := w.spend(0, 1, generous); ok || w.Level(0, generous) != 2000 {
 				t.Error("spent after a resize")
 			}
@@ -232,16 +232,16 @@ func TestCredits(t *testing.T) {
 				w.TryWithdraw(0, 1, generous)
 			}
 			w.Deposit(s, 0)
-			backAt(t, w, generous, 7*s+500*ms)
+			backAt(t, w, generous, (slices-1)*s+500*ms)
 		},
 		"are no grants when they are called in for somebody who is refused": func(t *testing.T, w *Window) {
 			if _, ok := w.TryWithdraw(3*s, 2, floor(1)); ok {
 				t.Error("granted")
 			}
-			if got := w.Level(7*s-1, generous); got != 1999 {
+			if got := w.Level((slices-1)*s-1, generous); got != 1999 {
 				t.Errorf("level %d before a span is over, want 1999", got)
 			}
-			if got := w.Level(7*s, generous); got != 2000 {
+			if got := w.Level((slices-1)*s, generous); got != 2000 {
 				t.Errorf("level %d a span later, want 2000", got)
 			}
 		},
@@ -269,7 +269,7 @@ func TestWhatIsGrantedBesideCreditsIsRemembered(t *testing.T) {
 	for range 31 {
 		w.TryWithdraw(800*ms, 2, r)
 	}
-	backAt(t, w, r, 7*s+800*ms)
+	backAt(t, w, r, (slices-1)*s+800*ms)
 }
 
 // Refusals of an outage take no lock: a thousand callers don't queue to be told no.
@@ -290,22 +290,22 @@ func TestRefusalsTakeNoLock(t *testing.T) {
 // whose clock is behind.
 func TestALookRefusesNothingThatMayBeForgotten(t *testing.T) {
 	for _, shards := range []int{1, 4} {
-		w := Make(7*time.Second, shards)
+		w := Make((slices-1)*time.Second, shards)
 		r := floor(2)
 		withdraw(&w, 0, r)
-		if _, ok := w.TryWithdraw(7*s-1, 0, r); ok {
+		if _, ok := w.TryWithdraw((slices-1)*s-1, 0, r); ok {
 			t.Errorf("%d shards: granted before the span was over", shards)
 		}
-		w.Deposit(7*s, 0)
-		for _, at := range []clock.Instant{7*s - 1, 7 * s} {
+		w.Deposit((slices-1)*s, 0)
+		for _, at := range []clock.Instant{(slices-1)*s - 1, (slices - 1) * s} {
 			if _, ok := w.TryWithdraw(at, 0, r); !ok {
 				t.Errorf("%d shards: refused at %d, when the span was over", shards, at)
 			}
 		}
-		w = Make(7*time.Second, shards)
+		w = Make((slices-1)*time.Second, shards)
 		w.TryWithdraw(0, 0, r)
-		w.Deposit(7*s, 0)
-		if got := withdraw(&w, 7*s, r); got != 2 {
+		w.Deposit((slices-1)*s, 0)
+		if got := withdraw(&w, (slices-1)*s, r); got != 2 {
 			t.Errorf("%d shards: %d granted a span after one of two, want both", shards, got)
 		}
 	}
@@ -322,9 +322,9 @@ func TestALookGrowsOld(t *testing.T) {
 		"when nothing happens it stands":      {floor, func(*Window) {}, true},
 		"a call more makes it no worse":       {ratio, func(w *Window) { w.Deposit(0, 1) }, true},
 		"a grant to another makes it too old": {floor, func(w *Window) { w.TryWithdraw(0, 1, floor) }, false},
-		"so does a turn, which forgets calls": {ratio, func(w *Window) { w.Deposit(8*s, 1) }, false},
+		"so does a turn, which forgets calls": {ratio, func(w *Window) { w.Deposit(slices*s, 1) }, false},
 	} {
-		w := Make(7*time.Second, 4)
+		w := Make((slices-1)*time.Second, 4)
 		w.Deposit(0, 0)
 		seen := w.look(0)
 		c.then(&w)
@@ -377,7 +377,7 @@ func TestLinesOfShardsAreCacheLines(t *testing.T) {
 // A re-send that was counted in the next slice is refunded from its own, and takes an
 // unspent credit's place there: calling in takes what is left of them.
 func TestCreditsThatARefundTookAreNotMissed(t *testing.T) {
-	w := Make(7*time.Second, 4)
+	w := Make((slices-1)*time.Second, 4)
 	r := Rules{0, 2_000_000}
 	first, _ := w.TryWithdraw(0, 1, r)
 	w.mu.Lock()

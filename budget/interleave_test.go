@@ -21,7 +21,7 @@ type scene struct {
 }
 
 func newScene() *scene {
-	w := Make(7*time.Second, 2)
+	w := Make((slices-1)*time.Second, 2)
 	s := &scene{Window: &w}
 	for i := range s.workers {
 		s.workers[i] = &worker{w: &w, ticks: new(atomic.Int64), id: uint32(i)}
@@ -167,11 +167,11 @@ func TestInterleavedWindow(t *testing.T) {
 			fact:   "credits, and the moment when the floor is back",
 			before: func(t *testing.T, s *scene) { s.lend(t, floor(18), 0) },
 			one: func(_ *scene, me *worker) {
-				me.withdraw(7*s, floor(18))
-				me.withdraw(7*s, floor(18))
+				me.withdraw((slices-1)*s, floor(18))
+				me.withdraw((slices-1)*s, floor(18))
 			},
 			two:  func(_ *scene, me *worker) { me.withdraw(500*ms, floor(18)) },
-			at:   7 * s,
+			at:   (slices - 1) * s,
 			r:    floor(18),
 			gone: 1,
 		},
@@ -194,7 +194,7 @@ func TestInterleavedWindow(t *testing.T) {
 			before:  func(t *testing.T, s *scene) { s.workers[1].withdraw(0, floor(3)) },
 			one:     func(_ *scene, me *worker) { me.withdraw(0, floor(3)); me.refund(s, 0) },
 			two:     func(_ *scene, me *worker) { me.deposit(s); me.withdraw(1500*ms, floor(3)) },
-			at:      8 * s,
+			at:      slices * s,
 			r:       floor(3),
 			surplus: 1,
 		},
@@ -228,7 +228,7 @@ func (s *scene) settled(at clock.Instant, r Rules, surplus, gone int64) error {
 	for _, d := range log {
 		switch {
 		case floorDiv(int64(d.at), int64(time.Second)) <= floorDiv(int64(at), int64(time.Second))-slices:
-		case d.kind == 'd':
+		case d.kind == 'd' && floorDiv(int64(d.at), int64(time.Second)) > floorDiv(int64(at), int64(time.Second))-slices+1:
 			calls++
 		case d.kind == 'g' && d.back == 0:
 			resends++

@@ -40,37 +40,24 @@ func (h *history) within(now, callAge, resendAge int64) (calls, resends int64) {
 	return calls, resends
 }
 
-// counted recomputes, from the whole history, what a Window says it counts. A
-// re-send is forgotten with its slice; or, once a span passed since the last
-// grant, when no call made up to the slice of that grant pays for it.
+// counted recomputes, from the whole history, what a Window says it counts: calls of
+// all slices but the oldest and re-sends of all, or none once a span passed since the last grant.
 func (h *history) counted(now int64) (calls, resends int64) {
 	oldest := (floorDiv(now, h.slice) - slices + 1) * h.slice
 	last := int64(math.MinInt64)
 	for _, r := range h.resends {
 		last = max(last, r.at)
+	}
+	for i := range h.resends {
+		r := &h.resends[i]
+		r.forgotten = r.forgotten || now-last >= h.span && floorDiv(now, h.slice)-floorDiv(last, h.slice) >= slices-1
 		if r.at >= oldest && !r.refunded && !r.forgotten {
 			resends++
 		}
 	}
-	payers := int64(0)
 	for _, at := range h.calls {
-		if at < oldest {
-			continue
-		}
-		calls++
-		if floorDiv(at, h.slice) <= floorDiv(last, h.slice) {
-			payers++
-		}
-	}
-	if now-last < h.span {
-		return calls, resends
-	}
-	paid := (payers*h.rules.RatioPPM + million - 1) / million
-	for i := range h.resends {
-		r := &h.resends[i]
-		if r.at >= oldest && !r.refunded && !r.forgotten && resends > paid {
-			r.forgotten = true
-			resends--
+		if at >= oldest+h.slice {
+			calls++
 		}
 	}
 	return calls, resends
@@ -127,10 +114,10 @@ func play(t *testing.T, span uint16, ratio, floor uint8, script []byte) {
 }
 
 // keep checks the promise at a grant: re-sends of the span that ends here are
-// paid for by the calls of the span and one slice.
+// paid for by the calls of that span.
 func (h *history) keep(t *testing.T, now int64) {
 	t.Helper()
-	calls, resends := h.within(now, slices*h.slice, h.span)
+	calls, resends := h.within(now, h.span, h.span)
 	if resends*million > h.rules.RatioPPM*calls+h.rules.FloorMilli*1000 {
 		t.Fatalf("at %d: %d re-sends for %d calls under %+v", now, resends, calls, h.rules)
 	}
@@ -146,7 +133,7 @@ func (h *history) keep(t *testing.T, now int64) {
 // runs before the answer enters the history.
 func (h *history) judge(t *testing.T, now int64, granted bool) {
 	t.Helper()
-	calls, resends := h.within(now, h.span, slices*h.slice)
+	calls, resends := h.within(now, h.span-h.slice, slices*h.slice)
 	if !granted && (resends+1)*million <= h.rules.RatioPPM*calls+h.rules.FloorMilli*1000 {
 		t.Fatalf("at %d: refused after %d re-sends for %d calls under %+v", now, resends, calls, h.rules)
 	}

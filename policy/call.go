@@ -159,8 +159,7 @@ const (
 // ofAttempt are those that an attempt takes along when it is sent.
 const ofAttempt = charge | repeat | turn | request | relook
 
-// Begin starts a call: it pins the policy and pays into the budget, and takes
-// nothing else.
+// Begin starts a call: it pins the policy, and takes nothing.
 func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	if c.state != nil { // it was used before
 		*c = Call{}
@@ -178,9 +177,6 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	}
 	c.hedging = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
 	c.setDeadline(now, p)
-	if r.windowed {
-		s.budget.Deposit(now, c.shard)
-	}
 }
 
 func (c *Call) setDeadline(now clock.Instant, p *Params) {

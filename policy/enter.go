@@ -276,6 +276,9 @@ func (c *Call) sayWait(now, until clock.Instant, what string) {
 
 // send fills in the ticket of an attempt that every layer admitted.
 func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge bool) {
+	if c.sends == 0 && c.rules.windowed { // what was refused before is no load, and pays for none
+		c.state.budget.Deposit(now, c.shard)
+	}
 	c.sends++
 	t := &s.Ticket
 	t.Attempt, t.Hedge, t.Sent, t.Deadline, t.last = c.sends, hedge, now, c.deadline, true
