@@ -12,7 +12,19 @@ import (
 // model knows every turn that was taken, and reckons the next one from the
 // promise alone: between any earlier turn and it, both included, there are no
 // more turns than the burst and one per interval.
-type model struct{ turns []clock.Instant }
+type model struct {
+	turns []clock.Instant
+	free  []clock.Instant // given back, with later turns behind them; still among the turns
+}
+
+// spare returns the first turn that was given back and lies not behind.
+func (m *model) spare(now clock.Instant) (clock.Instant, bool) {
+	m.free = slices.DeleteFunc(m.free, func(t clock.Instant) bool { return t < now })
+	if len(m.free) == 0 {
+		return 0, false
+	}
+	return slices.Min(m.free), true
+}
 
 func (m *model) next(now clock.Instant, r Rules) clock.Instant {
 	at := now
@@ -71,13 +83,21 @@ func run(t *testing.T, burst uint8, script []byte) {
 		}
 		verb := script[i+1]
 		want := m.next(now, r)
+		spare, found := m.spare(now)
+		if found {
+			want = spare
+		}
 		if verb < 192 { // ask, ready to wait for 0 to 63
 			maxWait := time.Duration(verb % 64)
 			at, ok := l.Reserve(now, r, maxWait)
 			if at != want || ok != (want.Sub(now) <= maxWait) {
 				t.Fatalf("step %d at %d: got %d %v, want %d", i/2, now, at, ok, want)
 			}
-			if ok {
+			switch {
+			case ok && found:
+				i := slices.Index(m.free, at)
+				m.free = slices.Delete(m.free, i, i+1)
+			case ok:
 				m.turns = append(m.turns, at)
 			}
 			continue
@@ -89,14 +109,58 @@ func run(t *testing.T, burst uint8, script []byte) {
 		if k < 0 {
 			continue
 		}
-		last := k == len(m.turns)-1 || m.turns[k] == m.turns[len(m.turns)-1]
-		if gone := l.Cancel(now, m.turns[k], r); gone != (last && m.turns[k] > now) {
-			t.Fatalf("step %d at %d: cancel of turn %d of %d (at %d) says %v", i/2, now, k, len(m.turns), m.turns[k], gone)
-		} else if gone {
+		turn := m.turns[k]
+		if slices.Contains(m.free, turn) {
+			continue // given back already
+		}
+		if gone := l.Cancel(now, turn, r); gone != (turn > now) {
+			t.Fatalf("step %d at %d: cancel of turn %d of %d (at %d) says %v", i/2, now, k, len(m.turns), turn, gone)
+		} else if gone && (k == len(m.turns)-1 || turn == m.turns[len(m.turns)-1]) {
 			m.turns = m.turns[:len(m.turns)-1]
+		} else if gone {
+			m.free = append(m.free, turn)
 		}
 	}
 	if len(m.turns) > 0 {
 		checkRate(t, m.turns, r)
+	}
+}
+
+// Twice as many callers as there are turns, and each leaves after a second: those who
+// wait are served at the rate all the same, and never above it.
+func TestThoseWhoLeaveStarveNobody(t *testing.T) {
+	const second = clock.Instant(time.Second)
+	r := Every(10, 1)
+	var l Limiter
+	type waiter struct{ turn, leaves clock.Instant }
+	var waiting []waiter
+	var served []clock.Instant
+	for now := clock.Instant(0); now < 60*second; now += second / 20 {
+		waiting = slices.DeleteFunc(waiting, func(w waiter) bool {
+			switch {
+			case w.turn <= min(now, w.leaves):
+				served = append(served, w.turn)
+			case w.leaves <= now:
+				l.Cancel(now, w.turn, r)
+			default:
+				return false
+			}
+			return true
+		})
+		if at, ok := l.Reserve(now, r, 15*time.Second); ok {
+			waiting = append(waiting, waiter{at, now + second})
+		}
+	}
+	checkRate(t, served, r)
+	for from := clock.Instant(0); from < 60*second; from += 10 * second {
+		n := 0
+		for _, at := range served {
+			if at >= from && at < from+10*second {
+				n++
+			}
+		}
+		if n < 90 {
+			t.Errorf("from %v: %d are served in 10 s, of 100 turns", time.Duration(from), n)
+		}
 	}
 }

@@ -8,8 +8,11 @@
 package ratelimit
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,13 +40,22 @@ const longest = time.Duration(1) << 60
 // turns begin, however many goroutines ask.
 //
 // The zero Limiter is ready: the whole burst is there. All methods are safe for
-// concurrent use and take no lock. A Limiter must not be copied after first use.
+// concurrent use, and take no lock while no turn was given back that others have
+// reserved behind. A Limiter must not be copied after first use.
 type Limiter struct {
 	// word is when the bucket is full again, the "theoretical arrival time" of
 	// GCRA, with the sign bit flipped: so that the zero word is the earliest
 	// instant, and not an instant that may lie ahead.
 	word atomic.Uint64
+
+	spare atomic.Int32 // how many are in free
+	mu    sync.Mutex
+	free  []clock.Instant // turns that were given back, the earliest last
 }
+
+// maxFree bounds how many turns that were given back are kept, at 8 bytes each: those
+// that come first. More are lost, and the rate is not reached for as long.
+const maxFree = 4096
 
 const sign = 1 << 63
 
@@ -61,6 +73,11 @@ func (l *Limiter) Reserve(now clock.Instant, r Rules, maxWait time.Duration) (at
 	if r.Interval <= 0 {
 		return now, true
 	}
+	if l.spare.Load() > 0 {
+		if at, found := l.reuse(now, maxWait); found {
+			return at, at.Sub(now) <= max(maxWait, 0)
+		}
+	}
 	interval, slack := r.reckon()
 	for {
 		old := l.word.Load()
@@ -75,10 +92,10 @@ func (l *Limiter) Reserve(now clock.Instant, r Rules, maxWait time.Duration) (at
 	}
 }
 
-// Cancel gives back the turn at, which must have been reserved by the same
-// rules, and reports whether it could. That works only while the turn lies ahead
-// and nobody has reserved a later one; otherwise it is lost, because those behind
-// it know their times already. Cancel a turn at most once.
+// Cancel gives back the turn at, which must have been reserved by the same rules, and
+// reports whether it could, which is while the turn lies ahead. Whoever reserves next
+// gets it; those who have reserved already keep the times that they know. Cancel a
+// turn at most once.
 func (l *Limiter) Cancel(now, at clock.Instant, r Rules) bool {
 	if r.Interval <= 0 || at <= now {
 		return false
@@ -87,12 +104,67 @@ func (l *Limiter) Cancel(now, at clock.Instant, r Rules) bool {
 	// A turn that had to wait was the earliest that the slack allowed. So if it
 	// was the last, this is what it left in the word.
 	before := at.Add(slack)
-	return l.word.CompareAndSwap(word(before.Add(interval)), word(before))
+	if l.word.CompareAndSwap(word(before.Add(interval)), word(before)) {
+		return true
+	}
+	return l.keep(now, at)
+}
+
+// keep puts a turn that lies ahead where Reserve finds it.
+func (l *Limiter) keep(now, at clock.Instant) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(now)
+	i, _ := slices.BinarySearchFunc(l.free, at, func(a, b clock.Instant) int { return cmp.Compare(b, a) })
+	if len(l.free) == maxFree {
+		if i == 0 {
+			return false
+		}
+		copy(l.free, l.free[1:i])
+		l.free[i-1] = at
+		return true
+	}
+	l.free = slices.Insert(l.free, i, at)
+	l.spare.Store(int32(len(l.free)))
+	return true
+}
+
+// reuse takes the first turn that was given back, if it is at most maxWait away. All
+// of them come before any that was not handed out yet.
+func (l *Limiter) reuse(now clock.Instant, maxWait time.Duration) (at clock.Instant, found bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(now)
+	last := len(l.free) - 1
+	if last < 0 {
+		return 0, false
+	}
+	at = l.free[last]
+	if at.Sub(now) <= max(maxWait, 0) {
+		l.free = l.free[:last]
+		l.spare.Store(int32(last))
+	}
+	return at, true
+}
+
+// drop forgets turns that nobody took in time: taken later, they would come too close
+// to those after them.
+func (l *Limiter) drop(now clock.Instant) {
+	for len(l.free) > 0 && l.free[len(l.free)-1] < now {
+		l.free = l.free[:len(l.free)-1]
+	}
+	l.spare.Store(int32(len(l.free)))
 }
 
 // Reset forgets all turns: the whole burst is there again. It is for rules that
 // became very different, since turns taken by slow rules can lie far ahead.
-func (l *Limiter) Reset() { l.word.Store(0) }
+func (l *Limiter) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free = nil
+	l.spare.Store(0)
+	l.word.Store(0)
+}
 
 // reckon returns the time between turns, and how far ahead of them the word may
 // run: the time in which all of a burst but one comes back.
