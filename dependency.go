@@ -35,7 +35,8 @@ type Dependency struct {
 	logger   *slog.Logger
 	seed     uint64
 
-	tracked bool // used and out are kept
+	tracked bool        // used and out are kept
+	parent  *Dependency // whose instance it is, so that this stays what its name means
 
 	spares  sync.Pool // of *racing[T] or *opening[T], for whatever T was called last
 	logs    sync.Pool // of *policy.Log

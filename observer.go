@@ -108,6 +108,7 @@ func (d *Dependency) survive(ctx context.Context) {
 		return
 	}
 	d.state.Note(Event{Kind: policy.ObserverCrashed, At: d.now()})
+	defer func() { _ = recover() }() // a handler that panics too is told to nobody
 	logger := d.logger
 	if logger == nil {
 		logger = slog.Default()

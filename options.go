@@ -93,7 +93,8 @@ const (
 func WithPriority(p Priority) CallOption { return CallOption{set: setPriority, num: int64(p)} }
 
 // WithOperation names what the call does, for events: a route template or a
-// method, never a URL, since names become labels.
+// method, never a URL, since names become labels. One longer than 128 bytes is cut
+// and ends in a hash of the whole; so are partitions.
 func WithOperation(name string) CallOption { return CallOption{set: setOperation, text: name} }
 
 // WithTenant says for whom the call is made; a fair bulkhead shares its slots
@@ -147,7 +148,7 @@ func (c *callOptions) apply(o *CallOption) {
 	case setPriority:
 		c.Priority = Priority(o.num)
 	case setOperation:
-		c.operation = o.text
+		c.operation = policy.BoundedName(o.text)
 	case setTenant:
 		c.Tenant = o.text
 	case setPartition:

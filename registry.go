@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +24,8 @@ type Registry struct {
 	declared  map[string]*Dependency
 	gone      map[string]weak.Pointer[Dependency] // declared once, and perhaps still held by somebody
 	instances map[instanceOf]*Dependency
-	spilled   int64 // calls of Instance that got the shared one
+	left      map[instanceOf]weak.Pointer[Dependency] // instances of names that are gone, likewise
+	spilled   int64                                   // calls of Instance that got the shared one
 }
 
 // instanceOf names an instance. The two names are kept apart, since either may
@@ -49,6 +51,7 @@ func NewRegistry(policies map[string]policy.Policy, opts ...Option) (*Registry, 
 	r := &Registry{
 		opts: opts, declared: map[string]*Dependency{},
 		gone: map[string]weak.Pointer[Dependency]{}, instances: map[instanceOf]*Dependency{},
+		left: map[instanceOf]weak.Pointer[Dependency]{},
 	}
 	for name, rule := range rules {
 		r.declared[name] = open(name, rule, opts, nil)
@@ -92,7 +95,7 @@ func (r *Registry) Get(name string) (*Dependency, error) {
 // bound share one. Do not keep
 // what Instance returns for longer than a call.
 func (r *Registry) Instance(name, instance string) (*Dependency, error) {
-	which := instanceOf{name, instance}
+	which := instanceOf{name, policy.BoundedName(instance)}
 	r.mu.RLock()
 	d := r.instances[which]
 	r.mu.RUnlock()
@@ -108,13 +111,35 @@ func (r *Registry) Instance(name, instance string) (*Dependency, error) {
 	return r.instance(parent, which), nil
 }
 
-// unknown is the error for a name that nobody declared.
+// manyNames bounds how many names an error lists.
+const manyNames = 10
+
+// unknown is the error for a name that nobody declared. The name may come from
+// anywhere, so it is quoted unless it is plain.
 func (r *Registry) unknown(name string) error {
 	err := errors.New("none is declared")
 	if len(r.declared) > 0 {
-		err = fmt.Errorf("known are %s", strings.Join(slices.Sorted(maps.Keys(r.declared)), ", "))
+		known := slices.Sorted(maps.Keys(r.declared))
+		more := ""
+		if n := len(known) - manyNames; n > 0 {
+			known, more = known[:manyNames], fmt.Sprintf(" and %d more", n)
+		}
+		for i := range known {
+			known[i] = plainName(known[i])
+		}
+		err = fmt.Errorf("known are %s%s", strings.Join(known, ", "), more)
 	}
-	return &Error{Dependency: name, Reason: UnknownDependency, Err: err}
+	return &Error{Dependency: plainName(name), Reason: UnknownDependency, Err: err}
+}
+
+// plainName is a name as an error shows it: bounded, and quoted if it holds what does
+// not print.
+func plainName(name string) string {
+	name = policy.BoundedName(name)
+	if quoted := strconv.Quote(name); quoted[1:len(quoted)-1] != name {
+		return quoted
+	}
+	return name
 }
 
 // Spilled returns how often Instance had no room and answered with the instance
@@ -137,7 +162,14 @@ func (r *Registry) instance(parent *Dependency, which instanceOf) *Dependency {
 			return d
 		}
 	}
-	d := open(which.String(), parent.state.Rules(), append(slices.Clip(r.opts), track), parent.state)
+	d := r.left[which].Value()
+	delete(r.left, which)
+	if d != nil && d.parent == parent {
+		d.state.Reload(d.now(), parent.state.Rules())
+	} else {
+		d = open(which.String(), parent.state.Rules(), append(slices.Clip(r.opts), track), parent.state)
+		d.parent = parent
+	}
 	r.instances[which] = d
 	return d
 }
@@ -215,6 +247,7 @@ func (r *Registry) swap(rules map[string]*policy.Rules) (moved []*Dependency) {
 			moved = append(moved, d)
 		} else {
 			delete(r.instances, which)
+			r.left[which] = weak.Make(d)
 		}
 	}
 	return moved
@@ -224,6 +257,7 @@ func (r *Registry) swap(rules map[string]*policy.Rules) (moved []*Dependency) {
 // keeps it, and it must be the same one if its name comes back.
 func (r *Registry) forget(rules map[string]*policy.Rules) {
 	maps.DeleteFunc(r.gone, func(_ string, d weak.Pointer[Dependency]) bool { return d.Value() == nil })
+	maps.DeleteFunc(r.left, func(_ instanceOf, d weak.Pointer[Dependency]) bool { return d.Value() == nil })
 	for name, d := range r.declared {
 		if rules[name] == nil {
 			r.gone[name] = weak.Make(d)

@@ -192,8 +192,8 @@ func TestImpossiblePoliciesAreFoundWhereTheyAreWritten(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"at the field", "version: 1\ndependencies:\n  a:\n    retry: {attempts: 65}\n",
 			"f:4:23: a: retry.attempts: 65 is too large"},
-		{"at the other field of a pair when this one is a default", "version: 1\ndependencies:\n  a:\n    timeout:\n      call: 1m\n      attempt: 30s\n",
-			"f:6:16: a: breaker.window: 10s (the default) is shorter than twice timeout.attempt, 30s"},
+		{"at the other field of a pair when this one is a default", "version: 1\ndependencies:\n  a:\n    trust: internal\n    timeout:\n      hop_margin: 4s\n",
+			"f:6:19: a: timeout.attempt: 4s (the default) with trust: internal is not longer than timeout.hop_margin, 4s: nothing could be sent"},
 		{"in the defaults, once", "version: 1\ndefaults: {timeout: {call: 2s, attempt: 3s}}\ndependencies: {a: {}, b: {}}\n",
 			"f:2:41: defaults: timeout.attempt: 3s is longer than timeout.call, 2s"},
 		{"where a layer's key meets another's", "version: 1\ndefaults: {timeout: {call: 2s}}\ndependencies:\n  a: {preset: payment, timeout: {attempt: 3s}}\n  b: {timeout: {attempt: 3s}}\n",

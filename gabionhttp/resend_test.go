@@ -188,23 +188,18 @@ func TestNeverSentIsProved(t *testing.T) {
 }
 
 // An attempt whose time is up before its request is handed on sends nothing either,
-// though net/http then looks for no connection. Here the observer takes that long; a
-// busy machine may too.
+// though net/http then looks for no connection. Here the caller's context takes that long
+// to look something up; a busy machine may too.
 func TestTooLateToBeSentIsProved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events gabiontest.Recorder
-		slow := observer(func(e gabion.Event) {
-			if e.Kind == policy.AttemptSent {
-				time.Sleep(time.Second)
-			}
-		})
 		p := with(eager(), func(p *policy.Policy) { p.Timeout.Attempt = 50 * time.Millisecond })
 		s := servePiped(t, func(http.ResponseWriter, *http.Request) {})
-		c, d := client(t, p, base(t, s), gabion.WithObserver(&events), gabion.WithObserver(slow))
+		c, d := client(t, p, base(t, s), gabion.WithObserver(&events))
 		body := &watchedBody{Reader: strings.NewReader("charge")}
 		req := request(t, "POST", s.URL, "")
 		req.Body, req.ContentLength = body, -1
-		_, err := c.Do(req)
+		_, err := c.Do(req.WithContext(slowValues{t.Context()}))
 		events.WantAttempts(t, 3)
 		gabiontest.WantReason(t, err, gabion.AttemptsExhausted)
 		if gabion.EffectOf(err) != gabion.NoEffect || !errors.Is(err, context.DeadlineExceeded) {
@@ -215,6 +210,14 @@ func TestTooLateToBeSentIsProved(t *testing.T) {
 		}
 		gabiontest.NothingHeld(t, d)
 	})
+}
+
+// slowValues takes longer to find a value than an attempt has.
+type slowValues struct{ context.Context }
+
+func (c slowValues) Value(key any) any {
+	time.Sleep(100 * time.Millisecond)
+	return c.Context.Value(key)
 }
 
 type observer func(gabion.Event)

@@ -36,13 +36,17 @@ func (l *lane) hold(now, until clock.Instant) bool {
 }
 
 // reload gives the breaker its new rules. Whether it only observes is a state of
-// it and not a rule, and is touched only if the policy changed its mind.
-func (l *lane) reload(now clock.Instant, old, r *Rules) {
+// it and not a rule, and is touched only if the policy changed its mind. The shared
+// partition always observes.
+func (l *lane) reload(now clock.Instant, old, r *Rules, name string) {
 	b := l.breaker.Load()
 	if b == nil {
 		return
 	}
 	b.SetRules(now, &r.breaker)
+	if name == Overflow {
+		return
+	}
 	was, is := old.Policy.Breaker.Observe, r.Policy.Breaker.Observe
 	switch {
 	case is && !was && b.State() != breaker.ForcedOpen && b.State() != breaker.Disabled: // a hand's word stands
@@ -92,7 +96,9 @@ func (l *keyedLane) claim(now clock.Instant, r *Rules) bool {
 	return true
 }
 
-// Overflow is the name of the partition that all partitions past the bound share.
+// Overflow is the name of the partition that all partitions past the bound share. It
+// counts and reports, but refuses and holds back nobody: partitions that others name
+// must not decide about one that works.
 const Overflow = "_overflow"
 
 // lanes are the partitions of one dependency, bounded, idle ones evicted.
@@ -254,9 +260,36 @@ func (c *Call) enterLane(now clock.Instant, name string) {
 	if ls == nil {
 		ls = c.state.addLanes()
 	}
-	c.keyed = ls.enter(c.state, c.rules, now, name)
+	c.keyed = ls.enter(c.state, c.rules, now, BoundedName(name))
 	c.lane = &c.keyed.lane
 	c.state.furnishLane(now, c.lane, c.rules, c.keyed.name) // it may be older than the policy
+}
+
+// maxName bounds, in bytes, names that come with calls and are kept or become labels.
+const maxName = 128
+
+// BoundedName returns the name as it is kept and told: itself, or of one longer than
+// 128 bytes the first 111 or fewer, a tilde, and 16 hex digits of a hash of all of it,
+// so that two long names stay two.
+func BoundedName(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	h := uint64(14695981039346656037) // FNV-1a
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * 1099511628211
+	}
+	cut := maxName - 17
+	for cut > 0 && name[cut]&0xc0 == 0x80 { // not inside a rune
+		cut--
+	}
+	const digits = "0123456789abcdef"
+	short := append(make([]byte, 0, maxName), name[:cut]...)
+	short = append(short, '~')
+	for shift := 60; shift >= 0; shift -= 4 {
+		short = append(short, digits[h>>shift&15])
+	}
+	return string(short)
 }
 
 func (c *Call) leaveLane(now clock.Instant) {

@@ -181,7 +181,7 @@ func (c *Call) tellThrottle(now clock.Instant, t *Ticket, o *Outcome, verdict br
 // asked for. Without a time, a throttled attempt asks for one wait of the backoff.
 func (c *Call) holdBack(now clock.Instant, o *Outcome) {
 	p := c.rules.Policy.Pace
-	if p.Off {
+	if p.Off || c.partition() == Overflow {
 		return
 	}
 	after := o.After

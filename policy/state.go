@@ -104,7 +104,7 @@ func (s *State) Reload(now clock.Instant, r *Rules) {
 	old := s.rules.Swap(r)
 	s.eachLane(func(l *lane, name string) {
 		s.furnishLane(now, l, r, name)
-		l.reload(now, old, r)
+		l.reload(now, old, r, name)
 	})
 	s.resize(now, old, r)
 	if l := s.limiter(); l != nil && old.rate != r.rate {
@@ -209,7 +209,7 @@ const latencySpan = time.Minute
 func (s *State) furnishLane(now clock.Instant, l *lane, r *Rules, name string) {
 	if r.guarded && l.breaker.Load() == nil {
 		b := breaker.New(&r.breaker, int(s.shards), s.draws.Add(1), s.breakerLog(name))
-		if r.Policy.Breaker.Observe {
+		if r.Policy.Breaker.Observe || name == Overflow {
 			b.Observe(now)
 		}
 		l.breaker.CompareAndSwap(nil, b)

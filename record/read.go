@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+
+	"github.com/gabion-go/gabion/policy"
 )
 
 // maxLine bounds how long a line may be. An event's texts are short; more is not a
@@ -13,25 +15,33 @@ import (
 const maxLine = 1 << 20
 
 // Read returns the lines of a recording. The first line that is none ends it with
-// an error that names the line.
+// an error that names the line, unless the next one says that events were lost there:
+// a full disk may cut a line short.
 func Read(r io.Reader) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, maxLine)
 		n := 0
+		var bad error
 		for lines.Scan() {
 			n++
 			l, err := parse(lines.Bytes())
-			if err != nil {
-				yield(Line{}, fmt.Errorf("line %d: %w", n, err))
-				return
+			if bad != nil && (err != nil || l.Kind != policy.EventsLost.String()) {
+				break
 			}
-			if !yield(l, nil) {
+			if err != nil {
+				bad = fmt.Errorf("line %d: %w", n, err)
+				continue
+			}
+			if bad = nil; !yield(l, nil) {
 				return
 			}
 		}
-		if err := lines.Err(); err != nil {
-			yield(Line{}, fmt.Errorf("line %d: %w", n+1, err))
+		if err := lines.Err(); err != nil && bad == nil {
+			bad = fmt.Errorf("line %d: %w", n+1, err)
+		}
+		if bad != nil {
+			yield(Line{}, bad)
 		}
 	}
 }

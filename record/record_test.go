@@ -136,8 +136,7 @@ func TestAReaderThatFailsIsReported(t *testing.T) {
 
 type failing struct{ err error }
 
-func (f failing) Read([]byte) (int, error)  { return 0, f.err }
-func (f failing) Write([]byte) (int, error) { return 0, f.err }
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestReadingMayStopEarly(t *testing.T) {
 	for range record.Read(strings.NewReader(strings.Repeat("{\"kind\":\"returned\"}\n", 3))) {
@@ -145,32 +144,49 @@ func TestReadingMayStopEarly(t *testing.T) {
 	}
 }
 
-// After the first failure nothing more is written, so that there are no holes.
-func TestAWriterStopsAtTheFirstFailure(t *testing.T) {
-	gone := errors.New("gone")
-	w := record.NewWriter(failing{gone})
-	w.Observe(context.Background(), full(policy.Returned))
-	if w.Err() != gone {
-		t.Errorf("Err is %v", w.Err())
-	}
-	flaky := &third{}
-	w = record.NewWriter(flaky)
-	for range 5 {
-		w.Observe(context.Background(), full(policy.Returned))
-	}
-	if w.Err() == nil || flaky.n != 3 {
-		t.Errorf("%d writes, %v", flaky.n, w.Err())
+// A disk that was full and has room again: what is written afterwards is read, and
+// the gap says how many events are missing.
+func TestAWriterGoesOnAfterAFailure(t *testing.T) {
+	for name, part := range map[string]int{"nothing of the line was written": 0, "a part of it was": 7} {
+		t.Run(name, func(t *testing.T) {
+			disk := &fills{part: part}
+			w := record.NewWriter(disk)
+			for i := range 10 {
+				disk.full = i >= 3 && i < 7
+				w.Observe(context.Background(), full(policy.Returned))
+			}
+			if !errors.Is(w.Err(), errFull) || w.Lost() != 4 {
+				t.Errorf("%d lost, %v", w.Lost(), w.Err())
+			}
+			var kinds []string
+			for _, l := range lines(t, &disk.Buffer) {
+				if kinds = append(kinds, l.Kind); l.Kind == "events_lost" && l.Count != 4 {
+					t.Errorf("%d are said to be lost", l.Count)
+				}
+			}
+			if got := strings.Join(kinds, " "); got != "returned returned returned events_lost returned returned returned" {
+				t.Errorf("read %s", got)
+			}
+		})
 	}
 }
 
-// third fails its third write only.
-type third struct{ n int }
+var errFull = errors.New("no space left")
 
-func (f *third) Write(p []byte) (int, error) {
-	if f.n++; f.n == 3 {
-		return 0, io.ErrShortWrite
+// fills is a disk that may be full, and then takes a part of the first line.
+type fills struct {
+	bytes.Buffer
+	full bool
+	part int
+}
+
+func (f *fills) Write(p []byte) (int, error) {
+	if !f.full {
+		return f.Buffer.Write(p)
 	}
-	return len(p), nil
+	n, _ := f.Buffer.Write(p[:f.part])
+	f.part = 0
+	return n, errFull
 }
 
 func TestAWriterIsSafeForConcurrentUse(t *testing.T) {
