@@ -105,7 +105,8 @@ func (b Breaker) callDefault() time.Duration {
 }
 
 func (r Retry) resolved(h Hedge) Retry {
-	r.Attempts = or(r.Attempts, max(min(defaultAttempts, maxSends-h.Max), 1))
+	taken := max(h.Max, 0) + max(r.Contention.Attempts-1, 0) // each send has a bit
+	r.Attempts = or(r.Attempts, max(min(defaultAttempts, maxSends-taken), 1))
 	r.Backoff.Base = or(r.Backoff.Base, baseOf(r.Backoff))
 	r.Backoff.Cap = or(r.Backoff.Cap, max(defaultCap, r.Backoff.Base))
 	r.MaxAfter = or(r.MaxAfter, max(r.Backoff.Cap, defaultMaxAfter))
