@@ -14,7 +14,7 @@ import (
 
 func ExampleObserver() {
 	lines := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTimes}))
-	d := gabion.New("bank", policy.Policy{}, gabion.WithObserver(gabionslog.Observer{Logger: lines}))
+	d := gabion.New("bank", policy.Policy{}, gabion.WithObserver(&gabionslog.Observer{Logger: lines}))
 	d.Run(context.Background(), func(context.Context) error {
 		return classify.Transient(errors.New("connection reset"))
 	}, gabion.WithOperation("charge"))

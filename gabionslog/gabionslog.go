@@ -1,27 +1,46 @@
-// Package gabionslog writes gabion's events as log lines.
+// Package gabionslog writes gabion's events as log lines: one for each change of a
+// dependency's state, and one for each burst of calls that failed.
 package gabionslog
 
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Observer logs events with the context of the call, so that a handler may add a
-// trace. The zero Observer logs to slog.Default what an operator wants to know:
-// what happened to a dependency, and calls that failed. Events have reasons and not
-// errors, which may tell secrets: those are the caller's to log. It is safe for
-// concurrent use if its Logger is.
+// DefaultEvery is what a zero Observer.Every means.
+const DefaultEvery = 10 * time.Second
+
+// Observer logs what an operator wants to know: what happened to a dependency, and
+// that calls failed. The first call that fails is logged at once. Those that fail
+// within Every after it are counted, and one line says how many they were, for which
+// reasons and since when; so it goes on until no call fails for that long. Other
+// events that come with calls, such as fallbacks and broken bodies, are treated alike.
+//
+// The zero Observer logs to slog.Default. Lines about one event have the context of
+// the call, so that a handler may add a trace. Events have reasons and not errors,
+// which may tell secrets: those are the caller's to log. What is counted is bounded: a
+// thousand bursts at a time, further dependencies share the name "others". An
+// Observer is safe for concurrent use if its Logger is, must not be copied once it is
+// used, and may serve many dependencies. It has no goroutine, and a timer only while a
+// burst lasts.
 type Observer struct {
 	// Logger is where to. Nil means slog.Default.
 	Logger *slog.Logger
 
-	// Attempts also logs every attempt, wait and success, at debug level. At a
-	// thousand calls a second that is three thousand lines a second.
+	// Attempts logs each event by itself, and every attempt, wait and success too, at
+	// debug level. At a thousand calls a second that is three thousand lines a second.
 	Attempts bool
+
+	// Every is the time that one line sums up. Zero means DefaultEvery.
+	Every time.Duration
+
+	mu     sync.Mutex // guards bursts
+	bursts map[subject]*burst
 }
 
 // levels says how much each kind of event matters. Kinds that are not named are
@@ -40,7 +59,7 @@ var levels = map[policy.Kind]slog.Level{
 }
 
 // Observe implements gabion.Observer.
-func (o Observer) Observe(ctx context.Context, e gabion.Event) {
+func (o *Observer) Observe(ctx context.Context, e gabion.Event) {
 	level, ok := levels[e.Kind]
 	if e.Kind == policy.Returned && e.Reason != policy.None && e.Reason != policy.Canceled {
 		level, ok = slog.LevelInfo, true
@@ -51,14 +70,18 @@ func (o Observer) Observe(ctx context.Context, e gabion.Event) {
 	if !ok {
 		level = slog.LevelDebug
 	}
-	logger := o.Logger
-	if logger == nil {
-		logger = slog.Default()
-	}
-	if !logger.Enabled(ctx, level) {
+	logger := o.logger()
+	if !logger.Enabled(ctx, level) || !o.Attempts && o.counted(level, &e) {
 		return
 	}
 	logger.LogAttrs(ctx, level, "gabion: "+e.Kind.String(), attrs(&e)...)
+}
+
+func (o *Observer) logger() *slog.Logger {
+	if o.Logger == nil {
+		return slog.Default()
+	}
+	return o.Logger
 }
 
 // attrs are the fields of e that mean something.

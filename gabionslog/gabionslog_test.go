@@ -73,7 +73,7 @@ func logger(w io.Writer, level slog.Level) *slog.Logger {
 	}}))
 }
 
-func line(o gabionslog.Observer, e gabion.Event) string {
+func line(o *gabionslog.Observer, e gabion.Event) string {
 	var b bytes.Buffer
 	o.Logger = logger(&b, slog.LevelDebug)
 	o.Observe(context.Background(), e)
@@ -98,10 +98,10 @@ func TestEachKindHasItsLine(t *testing.T) {
 			}
 		}
 		want := strings.TrimSpace(level + " msg=" + kind + " dependency=db operation=charge partition=eu " + reason + "call=7 seq=9 " + particulars)
-		if got := line(gabionslog.Observer{Attempts: true}, e); got != want {
+		if got := line(&gabionslog.Observer{Attempts: true}, e); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
-		if got := line(gabionslog.Observer{}, e); (got == "") != c.quiet || got != "" && got != want {
+		if got := line(&gabionslog.Observer{}, e); (got == "") != c.quiet || got != "" && got != want {
 			t.Errorf("%s without Attempts: %q", e.Kind, got)
 		}
 	}
@@ -113,15 +113,15 @@ func TestEachKindHasItsLine(t *testing.T) {
 }
 
 func TestNamesThatAreNotGivenAreLeftOut(t *testing.T) {
-	if got := line(gabionslog.Observer{}, gabion.Event{Kind: policy.Reloaded, Dependency: "db"}); got != `level=INFO msg="gabion: reloaded" dependency=db` {
+	if got := line(&gabionslog.Observer{}, gabion.Event{Kind: policy.Reloaded, Dependency: "db"}); got != `level=INFO msg="gabion: reloaded" dependency=db` {
 		t.Errorf("got %s", got)
 	}
 }
 
 // What is not logged costs no allocation.
 func TestDisabledLevelsCostNothing(t *testing.T) {
-	quiet := gabionslog.Observer{Logger: logger(io.Discard, slog.LevelError+1), Attempts: true}
-	zero := gabionslog.Observer{Logger: logger(io.Discard, slog.LevelDebug)}
+	quiet := &gabionslog.Observer{Logger: logger(io.Discard, slog.LevelError+1), Attempts: true}
+	zero := &gabionslog.Observer{Logger: logger(io.Discard, slog.LevelDebug)}
 	for _, c := range golden {
 		if n := testing.AllocsPerRun(100, func() { quiet.Observe(context.Background(), c.event) }); n != 0 {
 			t.Errorf("%s at a disabled level: %.0f allocations", c.event.Kind, n)
@@ -140,7 +140,7 @@ func TestTheHandlerSeesTheCallsContext(t *testing.T) {
 	type key struct{}
 	h := &contextual{Handler: slog.NewTextHandler(io.Discard, nil)}
 	ctx := context.WithValue(context.Background(), key{}, 1)
-	gabionslog.Observer{Logger: slog.New(h)}.Observe(ctx, gabion.Event{Kind: policy.Reloaded})
+	(&gabionslog.Observer{Logger: slog.New(h)}).Observe(ctx, gabion.Event{Kind: policy.Reloaded})
 	if h.ctx == nil || h.ctx.Value(key{}) != 1 {
 		t.Error("the handler got another context")
 	}
@@ -162,7 +162,7 @@ func TestZeroObserverUsesTheDefaultLogger(t *testing.T) {
 	old := slog.Default()
 	defer slog.SetDefault(old)
 	slog.SetDefault(logger(&b, slog.LevelInfo))
-	gabionslog.Observer{}.Observe(context.Background(), gabion.Event{Kind: policy.Reloaded, Dependency: "db"})
+	new(gabionslog.Observer).Observe(context.Background(), gabion.Event{Kind: policy.Reloaded, Dependency: "db"})
 	if !strings.Contains(b.String(), "gabion: reloaded") {
 		t.Errorf("it logged %q", &b)
 	}

@@ -1,0 +1,159 @@
+package gabionslog
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
+)
+
+const (
+	maxBursts  = 1000 // a program has tens of dependencies
+	maxChanges = 20   // lines about changes of one kind, of one dependency, before they are counted: partitions may be a thousand
+)
+
+// others is the name that dependencies past the bound share.
+const others = "others"
+
+// subject is what a burst is about.
+type subject struct {
+	dependency string
+	kind       policy.Kind
+}
+
+// burst counts the events that are not logged one by one.
+type burst struct {
+	level   slog.Level
+	seen    int       // since it began
+	since   time.Time // of the first that is counted and not told yet
+	first   policy.Reason
+	count   int
+	unknown int // of those, calls whose effect is unknown
+	reasons map[policy.Reason]int
+	timer   *time.Timer
+}
+
+// counted reports whether an event is counted, to be told in sum. The first of a
+// burst is not, nor are the first changes of state.
+func (o *Observer) counted(level slog.Level, e *gabion.Event) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := subject{e.Dependency, e.Kind}
+	b := o.bursts[s]
+	if b == nil && len(o.bursts) >= maxBursts {
+		s.dependency = others
+		b = o.bursts[s]
+	}
+	if b == nil {
+		o.begin(s, level)
+		return false
+	}
+	b.seen++
+	if b.seen <= maxChanges && !frequent(e.Kind) {
+		return false
+	}
+	b.add(e)
+	return true
+}
+
+// frequent reports whether events of a kind come with calls, and not with changes.
+func frequent(k policy.Kind) bool {
+	switch k {
+	case policy.Returned, policy.FellBack, policy.BodyFailed, policy.PaceSet, policy.EventsLost:
+		return true
+	}
+	return false
+}
+
+func (o *Observer) begin(s subject, level slog.Level) {
+	if o.bursts == nil {
+		o.bursts = map[subject]*burst{}
+	}
+	b := &burst{level: level, seen: 1}
+	b.timer = time.AfterFunc(o.every(), func() { o.elapsed(s, b) })
+	o.bursts[s] = b
+}
+
+func (o *Observer) every() time.Duration {
+	if o.Every <= 0 {
+		return DefaultEvery
+	}
+	return o.Every
+}
+
+func (b *burst) add(e *gabion.Event) {
+	if b.count == 0 {
+		b.since, b.first = time.Now(), e.Reason
+		b.reasons = map[policy.Reason]int{}
+	}
+	b.count++
+	b.reasons[e.Reason]++
+	if e.Kind == policy.Returned && e.Effect == policy.UnknownEffect {
+		b.unknown++
+	}
+}
+
+// elapsed tells what was counted, or ends the burst if there was nothing.
+func (o *Observer) elapsed(s subject, b *burst) {
+	o.mu.Lock()
+	if o.bursts[s] != b { // flushed meanwhile
+		o.mu.Unlock()
+		return
+	}
+	told := *b
+	if b.count == 0 {
+		delete(o.bursts, s)
+	} else {
+		*b = burst{level: b.level, seen: b.seen, timer: b.timer}
+		b.timer.Reset(o.every())
+	}
+	o.mu.Unlock()
+	o.tell(s, &told)
+}
+
+// Flush tells what was counted and not told yet, as at the end of a program.
+func (o *Observer) Flush() {
+	o.mu.Lock()
+	bursts := o.bursts
+	o.bursts = nil
+	o.mu.Unlock()
+	for s, b := range bursts {
+		b.timer.Stop()
+		o.tell(s, b)
+	}
+}
+
+// tell logs a burst in one line. It belongs to no call, so it has no call's context.
+func (o *Observer) tell(s subject, b *burst) {
+	logger, ctx := o.logger(), context.Background()
+	if b.count == 0 || !logger.Enabled(ctx, b.level) {
+		return
+	}
+	as := []slog.Attr{
+		slog.String("dependency", s.dependency), slog.Int("count", b.count),
+		slog.Time("since", b.since), slog.Duration("for", time.Since(b.since)),
+	}
+	if b.first != policy.None {
+		as = append(as, slog.String("first_reason", b.first.String()))
+	}
+	if s.kind == policy.Returned {
+		as = append(as, slog.Int("effect_unknown", b.unknown))
+	}
+	if len(b.reasons) > 1 {
+		as = append(as, b.byReason())
+	}
+	logger.LogAttrs(ctx, b.level, "gabion: more of "+s.kind.String(), as...)
+}
+
+// byReason says how many there were for each reason.
+func (b *burst) byReason() slog.Attr {
+	var as []any
+	for _, r := range policy.Reasons() {
+		if n := b.reasons[r]; n > 0 {
+			as = append(as, slog.Int(r.String(), n))
+		}
+	}
+	return slog.Group("reasons", as...)
+}
