@@ -25,11 +25,21 @@ help: ## Say what there is (this)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 .PHONY: run
-run: ## Build gabion and show it at work: gabion demo (ARGS="..." goes to it)
-	@mkdir -p bin
-	@# Its own go.mod alone decides what is fetched: nobody waits for the tests' dependencies.
-	GOWORK=off go -C cmd/gabion build -o "$(ROOT)/bin/gabion" .
+run: gabion ## Build gabion and show it at work: gabion demo (ARGS="..." goes to it)
 	@exec ./bin/gabion demo $(ARGS)
+
+# go build -v names each package when it is built: every twentieth is progress enough.
+.PHONY: gabion
+gabion: ## Build bin/gabion
+	@mkdir -p bin
+	@echo "Building bin/gabion. The first time takes a minute or two."
+	@# Its own go.mod alone decides what is fetched: nobody waits for the tests' dependencies.
+	@GOWORK=off go -C cmd/gabion build -v -o "$(ROOT)/bin/gabion" . 2>&1 | \
+		awk '/^[[:alnum:]_.\/~-]+$$/ { if (++n % 20 == 0) { print "  " n " packages built"; fflush() } next } { print; fflush() }'
+
+.PHONY: demo-table
+demo-table: gabion ## Run the demo and write its table into README.md
+	@exec ./bin/gabion demo --into README.md
 
 .PHONY: test
 test: ## Test all modules with the race detector (PKG=./policy/... for a part)

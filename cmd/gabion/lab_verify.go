@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/lab/anchor"
 )
 
@@ -131,12 +132,12 @@ func labAnchor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	flags, asJSON := labFlags("gabion lab anchor", stderr)
 	set := settings{}
 	flags.Var(set, "set", "KEY=VALUE, once for each setting")
-	words, code := labParse(flags, args, labAnchorHelp(args), stdout, stderr)
+	words, code := labParse(flags, args, fold.Lines(labAnchorHelp(args)), stdout, stderr)
 	switch {
 	case code >= 0:
 		return code
 	case len(words) != 1:
-		fmt.Fprintf(stderr, "gabion lab anchor: name one anchor\n\n%s", labAnchorHelp(nil))
+		fmt.Fprintf(stderr, "gabion lab anchor: name one anchor\n\n%s", fold.Lines(labAnchorHelp(nil)))
 		return exitUsage
 	}
 	figures, err := anchor.Run(ctx, words[0], set)

@@ -31,7 +31,7 @@ type command struct {
 
 // commands are all of them, in the order in which help lists them.
 var commands = []command{
-	{"demo", "one outage, three clients: see what gabion does", demo.Main},
+	{"demo", "one outage, four clients: see what gabion does", demo.Main},
 	{"config", "what a configuration file means, and where each value comes from", withoutContext(configcmd.Config)},
 	{"schema", "the JSON Schema of the configuration file", withoutContext(configcmd.Schema)},
 	{"lab", "see the outage before production does, in virtual time", lab},
@@ -86,6 +86,8 @@ func help(w io.Writer) {
 	}
 	fmt.Fprintf(w, "  %-11s %s\n", "help", "this, or more on a command")
 	fmt.Fprint(w, "\ngabion <command> -h says more.\n")
+	fmt.Fprintf(w, "  %-10s %s\n", "help", "this, or more on a command")
+	fmt.Fprint(w, "\ngabion <command> -h says more.\n\nExit codes: 0 all is well, 1 findings, 2 called wrongly, 3 any other failure,\n130 interrupted.\n")
 }
 
 // withoutContext is for commands that are over before anybody could interrupt

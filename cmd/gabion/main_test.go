@@ -32,7 +32,13 @@ func TestRun(t *testing.T) {
 		{"demo out of range", "demo --seconds 1000", 2, "", "5 to 600"},
 		{"demo -h", "demo -h", 0, "--seconds", ""},
 		{"schema", "schema", 0, "$schema", ""},
+		{"completion without a shell", "completion", 2, "", "name one shell: bash, fish, powershell, zsh"},
+		{"completion for an unknown shell", "completion tcsh", 2, "", "name one shell"},
+		{"completion -h", "completion -h", 0, "source <(gabion completion bash)", ""},
+		{"man takes nothing", "man 1", 2, "", "not expected"},
+		{"help on a slip of completion", "compeltion", 2, "", `did you mean "completion"?`},
 		{"config without a verb", "config", 2, "", "usage"},
+		{"config check of what is not there", "config check /nowhere.yaml", 3, "", "no such file"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(t.Context(), strings.Fields(c.args), &stdout, &stderr); code != c.code {

@@ -21,7 +21,7 @@ const (
 	adaptive  = "the learned limit is a later step"
 	endpoints = "balancing over endpoints is not offered"
 	profile   = "a compatibility profile of another system"
-	grpcToo   = "belongs to gabiongrpc; the machine's part is C108"
+	grpcToo   = "there is no gRPC client yet; the machine's part is C108"
 )
 
 var coverage = []cover{
@@ -94,7 +94,7 @@ var coverage = []cover{
 	{67, "a body that can't be sent again", "here gabionhttp", ""},
 	{68, "nothing is sent once the caller has its answer", "here", ""},
 	{69, "every re-send is charged", "here", ""},
-	{70, "the attempt header", "", "headers belong to gabionhttp and gabiongrpc"},
+	{70, "the attempt header", "", "gabionhttp has a header of its own, X-Request-Attempt; other systems' names and starts are not imitated"},
 	{71, "Retry-After", "here gabionhttp", ""},
 	{72, "AWS's header", "", profile},
 	{73, "gRPC's pushback", "", grpcToo},
@@ -143,16 +143,19 @@ var coverage = []cover{
 	{116, "five layers of three attempts", "here", ""},
 	{117, "reload", "here", ""},
 	{118, "chaos", "", "faults by chance are not offered yet"},
-	{119, "same seed, same log", "here lab/internal/bridge", "the sidecar follows"},
+	{119, "same seed, same log", "here lab/internal/bridge", "there is no sidecar"},
 	{120, "partitions are bounded", "here", ""},
 	{121, "kill switch", "here", ""},
 }
+
+// cases is how many cases CONFORMANCE.md has: C1 to C121, without a gap.
+const cases = 121
 
 // TestEveryCaseIsTestedOrLeftOutWithAReason holds the list to the tests: a
 // package that is said to test a case must cite it.
 func TestEveryCaseIsTestedOrLeftOutWithAReason(t *testing.T) {
 	for i, c := range coverage {
-		if c.id != i+1 || i >= 121 {
+		if c.id != i+1 || i >= cases {
 			t.Fatalf("the list has C%d in place %d", c.id, i+1)
 		}
 		if c.in == "" && c.out == "" {
@@ -164,10 +167,29 @@ func TestEveryCaseIsTestedOrLeftOutWithAReason(t *testing.T) {
 			}
 		}
 	}
-	if len(coverage) != 121 {
-		t.Errorf("%d cases, want 121", len(coverage))
+	if len(coverage) != cases {
+		t.Errorf("%d cases, want %d", len(coverage), cases)
 	}
 	checkPage(t)
+}
+
+// TestThePageNamesWhatIsLeftOut: each case has its row, and each that is left out
+// stands, with the reason, in the list before the table.
+func TestThePageNamesWhatIsLeftOut(t *testing.T) {
+	text, err := os.ReadFile("../../docs/conformance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, table, _ := strings.Cut(string(text), "\n| case |")
+	for _, c := range coverage {
+		if !strings.Contains(table, fmt.Sprintf("\n| C%d | ", c.id)) {
+			t.Errorf("C%d has no row", c.id)
+		}
+		named := regexp.MustCompile(fmt.Sprintf(`\bC%d\b[^\n]*: \S`, c.id)).MatchString(before)
+		if named != (c.out != "") {
+			t.Errorf("C%d is left out: %v; named as such: %v", c.id, c.out != "", named)
+		}
+	}
 }
 
 // texts are the tests of a package, read once.
@@ -218,13 +240,42 @@ decisions, which ` + "`internal/conformance/testdata/decisions.txt`" + ` holds. 
 package in the list has tests of its own that name the case.
 
 This page is written by ` + "`go test ./internal/conformance -update`" + ` and checked by the
-ordinary tests.
+ordinary tests: a case that is neither tested nor left out with a reason fails them.
+
+## What is left out
+
+` + leftOut() + `
+## All cases
 
 | case | what | where |
 |---|---|---|
 `)
 	for _, c := range coverage {
 		fmt.Fprintf(&b, "| C%d | %s | %s |\n", c.id, c.fact, c.where())
+	}
+	return b.String()
+}
+
+// leftOut lists the cases that are left out, wholly or in part, by their reason.
+func leftOut() string {
+	var reasons []string
+	ids := map[string][]string{}
+	for _, c := range coverage {
+		if c.out == "" {
+			continue
+		}
+		reason := c.out
+		if c.in != "" {
+			reason = "in part: " + reason
+		}
+		if ids[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		ids[reason] = append(ids[reason], fmt.Sprintf("C%d", c.id))
+	}
+	var b strings.Builder
+	for _, r := range reasons {
+		fmt.Fprintf(&b, "* %s: %s\n", strings.Join(ids[r], ", "), r)
 	}
 	return b.String()
 }

@@ -28,8 +28,8 @@ type Finding struct {
 
 // The snippet shows so many characters before and after the column.
 const (
-	snippetBefore = 60
-	snippetAfter  = 60
+	snippetBefore = 36
+	snippetAfter  = 36
 )
 
 // Error returns the finding with the line and a caret under its place:

@@ -10,10 +10,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // The exit codes of every gabion command.
@@ -29,14 +28,21 @@ const schemaUsage = `usage: gabion schema
 prints the JSON Schema of gabion's file, for editors
 `
 
-const usage = `usage: gabion config print   -f FILE [--dependency NAME] [--reveal]
+const usage = `usage: gabion config check   FILE
+       gabion config print   -f FILE [--dependency NAME] [--reveal]
        gabion config explain -f FILE [NAME[.PATH]] [--json] [--reveal]
 
+check    says what is wrong with the file, and nothing else
 print    writes the effective policies as YAML, every default included
-explain  says of every effective value where it comes from
+explain  says of every effective value where it comes from, and what follows
 
-FILE may be - for standard input. Values that come from variables are shown as
-the file writes them, unless --reveal is given.
+  -f FILE            the file, - for standard input
+  --dependency NAME  only this one
+  --json             write JSON
+  --reveal           show what variables hold, not how the file writes it
+
+Exit codes: 0 the file is fine, 1 it has mistakes, 2 called wrongly, 3 any
+other failure.
 `
 
 // Schema prints the JSON Schema of the configuration file.
@@ -56,9 +62,11 @@ func Schema(args []string, stdout, stderr io.Writer) int {
 // Config prints or explains the effective policies of a file.
 func Config(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
-		return wrongly(stderr, "gabion config: say what to do: print or explain", usage)
+		return wrongly(stderr, "gabion config: say what to do: check, print or explain", usage)
 	}
 	switch args[0] {
+	case "check":
+		return check(args[1:], stdout, stderr)
 	case "print":
 		return printFile(args[1:], stdout, stderr)
 	case "explain":
@@ -105,7 +113,7 @@ func (r *request) open(args []string, most int) (f *config.File, words []string,
 	var found config.Findings
 	switch {
 	case errors.As(err, &found):
-		fmt.Fprintln(r.stderr, found)
+		fmt.Fprintln(r.stderr, fold.Lines(found.Error()))
 		return nil, nil, exitFindings
 	case err != nil:
 		fmt.Fprintln(r.stderr, "gabion config:", err)
@@ -196,20 +204,12 @@ func explain(args []string, stdout, stderr io.Writer) int {
 	if *asJSON {
 		return writeJSON(f.Name, lines, notes, stdout, stderr)
 	}
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SETTING\tVALUE\tSOURCE")
-	for _, l := range lines {
-		fmt.Fprintf(table, "%s.%s\t%s\t%s\n", l.Dependency, l.Path, l.Value, l.Source)
-	}
-	if err := table.Flush(); err != nil {
-		return written(0, err)(stderr)
-	}
+	var out strings.Builder
+	writeTable(&out, lines)
 	for _, n := range notes {
-		if code := written(fmt.Fprintf(stdout, "note: %s: %s\n", n.Dependency, n.Text))(stderr); code != exitOK {
-			return code
-		}
+		out.WriteString(fold.Lines(fmt.Sprintf("note: %s: %s\n", n.Dependency, n.Text)))
 	}
-	return exitOK
+	return written(io.WriteString(stdout, out.String()))(stderr)
 }
 
 // line is one setting of one dependency. Its keys are part of the JSON's version.
@@ -228,34 +228,6 @@ func linesOf(f *config.File, name string, reveal bool) (lines []line) {
 		lines = append(lines, line{name, s.Path, s.Value, s.Source})
 	}
 	return lines
-}
-
-// note is what follows from the settings of one dependency and stands in none of
-// them. Its keys are part of the JSON's version.
-type note struct {
-	Dependency string `json:"dependency"`
-	Text       string `json:"text"`
-}
-
-const nothingSafe = "nothing is declared safe: only what provably never left is retried, " +
-	"unless a call brings a key, is declared idempotent or has a safe HTTP method"
-
-// notesOn returns the notes on what lines show: that attempts are allowed and
-// nothing says that they may be made.
-func notesOn(f *config.File, lines []line) []note {
-	notes := []note{}
-	for _, name := range f.Names() {
-		p := f.Policies[name].Resolved()
-		undeclared := !p.Safe && p.Key == policy.KeyDeclared && p.Retry.Attempts > 1
-		if undeclared && slices.ContainsFunc(lines, func(l line) bool { return l.Dependency == name && aboutRetries(l.Path) }) {
-			notes = append(notes, note{name, nothingSafe})
-		}
-	}
-	return notes
-}
-
-func aboutRetries(path string) bool {
-	return path == "safe" || path == "key" || strings.HasPrefix(path, "retry.")
 }
 
 // under keeps what a word names: a dependency, a section or a key. A key of a

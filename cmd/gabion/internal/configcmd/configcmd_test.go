@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
@@ -35,7 +36,13 @@ func file(t *testing.T, text string) string {
 }
 
 func TestExitCodes(t *testing.T) {
-	good, bad := file(t, sample), file(t, "version: 1\ndependencies: {a: {retry: {attempts: 0}}}\n")
+	t.Chdir(t.TempDir()) // a path of some length is a line of its own
+	const good, bad = "good.yaml", "gabion.yaml"
+	for name, text := range map[string]string{good: sample, bad: "version: 1\ndependencies: {a: {retry: {attempts: 0}}}\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		args        string
 		code        int
@@ -63,7 +70,15 @@ func TestExitCodes(t *testing.T) {
 		{"explain -f " + good + " payments.retry.zzz", 2, "", `gabion config: payments has no "retry.zzz"; it has trust, `},
 		{"explain -f " + good + " zzz.retry", 2, "", `has no "zzz.retry"; it has payments, users`},
 		{"explain -f " + good + " a b", 2, "", `"b" is not expected` + "\n\nusage:"},
-		{"", 2, "", "gabion config: say what to do: print or explain\n\nusage:"},
+		{"check " + good, 0, good + ": 2 dependencies, no mistakes\n", ""},
+		{"check -f " + good, 0, good + ": 2 dependencies, no mistakes\n", ""},
+		{"check " + bad, 1, "", `gabion.yaml:2:38: a: retry.attempts: "0" would mean the default`},
+		{"check /nowhere/gabion.yaml", 3, "", "no such file"},
+		{"check", 2, "", "no file is named"},
+		{"check a b", 2, "", `"b" is not expected`},
+		{"check -f a b", 2, "", `"b" is not expected`},
+		{"check -h", 0, "Exit codes: 0 the file is fine, 1 it has mistakes, 2 called wrongly", ""},
+		{"", 2, "", "gabion config: say what to do: check, print or explain\n\nusage:"},
 		{"help", 0, "usage:", ""},
 		{"zzz", 2, "", `unknown command "zzz"`},
 	} {
@@ -107,7 +122,8 @@ dependencies:
 		Config(args, &table, &errOut)
 		Config(append(args, "--json"), &asJSON, &errOut)
 		const want = "note: plain: nothing is declared safe: only what provably never left is retried, unless a call brings a key"
-		if n := strings.Count(table.String(), "note:"); (n == 1) != c.noted || n > 1 || strings.Contains(table.String(), "\n"+want) != c.noted {
+		whole := strings.Join(strings.Fields(table.String()), " ")
+		if n := strings.Count(whole, "note:"); (n == 1) != c.noted || n > 1 || strings.Contains(whole, want) != c.noted {
 			t.Errorf("%s:\n%s", c.fact, table.String())
 		}
 		var got struct{ Notes []note }
@@ -206,6 +222,61 @@ func TestSchema(t *testing.T) {
 		}
 		if _, err := config.Parse("f", []byte(f.text)); (err == nil) != f.valid {
 			t.Errorf("%s: the parser says %v", f.name, err)
+		}
+	}
+}
+
+// What hedges come to is said where they are explained.
+func TestExplainNotesWhatHedgesComeTo(t *testing.T) {
+	for _, c := range []struct{ fact, keys, want string }{
+		{"nothing says that a call may run twice", "hedge: {max: 1, delay: 200ms}", "no call is hedged, unless it brings a key"},
+		{"keys run twice at once", "key: required, hedge: {max: 1, delay: 200ms}", "hedges send the same key twice at once"},
+		{"no budget", "safe: true, hedge: {max: 2, delay: 200ms}, retry: {budget: off}", "hedges have no bound: with retry.budget off, a dependency that becomes slow gets up to 3 times the load"},
+		{"no delay", "safe: true, hedge: {max: 2}", "every call is sent 3 times at once"},
+		{"all is said", "safe: true, hedge: {max: 1, delay: 200ms}", ""},
+		{"no hedges", "safe: true, retry: {budget: off}", ""},
+	} {
+		path := file(t, "version: 1\ndependencies: {d: {"+c.keys+"}}\n")
+		var out, errOut bytes.Buffer
+		Config([]string{"explain", "-f", path, "d.hedge"}, &out, &errOut)
+		got := strings.Join(strings.Fields(out.String()), " ")
+		if c.want == "" && strings.Contains(got, "note:") || !strings.Contains(got, c.want) || errOut.Len() > 0 {
+			t.Errorf("%s:\n%s%s", c.fact, &out, &errOut)
+		}
+	}
+}
+
+// What is printed fits in 80 columns, but for names that are longer.
+func TestTablesAndFindingsFitIn80Columns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	name := strings.Repeat("n", 40)
+	write := func(text string) {
+		if err := os.WriteFile("gabion.yaml", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("version: 1\ndefaults: {trust: internal}\ndependencies:\n  " + name + ": {timeout: {call: '${CALL_TIMEOUT_OF_PAYMENTS:-15s}'}, hedge: {max: 2}, retry: {budget: off}}\n")
+	for _, args := range []string{"explain", "check", "print"} {
+		var out, errOut bytes.Buffer
+		if code := Config([]string{args, "-f", "gabion.yaml"}, &out, &errOut); code != 0 {
+			t.Fatalf("%d: %s", code, &errOut)
+		}
+		narrow(t, out.String())
+	}
+	write("version: 1\ndependencies:\n  payments: {timeout: {call: 250}, retry: {attempts: 0, budget: {ratio: 700%}}, breaker: {window: 1s}, bulkhead: {limit: 0}}\n")
+	var out, errOut bytes.Buffer
+	Config([]string{"check", "gabion.yaml"}, &out, &errOut)
+	narrow(t, errOut.String())
+	if n := strings.Count(errOut.String(), "\ngabion.yaml:3:"); n < 3 {
+		t.Errorf("%d findings:\n%s", n+1, &errOut)
+	}
+}
+
+func narrow(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 }

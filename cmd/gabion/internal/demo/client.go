@@ -17,6 +17,8 @@ import (
 type client struct {
 	name   string
 	says   string // how it is built, for people
+	keyed  bool   // it sends the order's name as the idempotency key
+	setup  string // where its settings are from, in a word or two
 	charge func(ctx context.Context, o Order) result
 	close  func()
 
@@ -49,13 +51,17 @@ func body(o Order) []byte {
 	return b
 }
 
-// newRequest makes the request that charges an order.
-func newRequest(ctx context.Context, url string, o Order) (*http.Request, error) {
+// newRequest makes the request that charges an order. With a key it is the order's
+// name, so that a provider that honours keys charges once, however often it is sent.
+func newRequest(ctx context.Context, url string, o Order, keyed bool) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body(o)))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if keyed {
+		req.Header.Set(keyHeader, o.ID())
+	}
 	return req, nil
 }
 

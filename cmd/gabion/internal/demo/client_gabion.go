@@ -12,27 +12,26 @@ import (
 
 const gabionName = "gabion"
 
-// newGabion is net/http with gabion under it: one dependency with the policy that
-// the demo prints, and the order's own name as the idempotency key, which makes a
-// POST safe to repeat.
+// newGabion is net/http with gabion under it: one dependency, by default with the
+// policy that it has when nothing is written, and the order's own name as the
+// idempotency key, which makes a POST safe to repeat.
 func newGabion(url string, p policy.Policy, seed uint64) client {
 	base := newTransport()
 	payments := gabion.New("payments", p, gabion.WithSeed(seed))
 	transport := &gabionhttp.Transport{Dependency: payments, Base: base}
 	web := &http.Client{Transport: transport}
 	charge := func(ctx context.Context, o Order) result {
-		req, err := newRequest(ctx, url, o)
+		req, err := newRequest(ctx, url, o, true)
 		if err != nil {
 			return result{reason: why(err)}
 		}
-		req.Header.Set(keyHeader, o.ID())
 		resp, err := web.Do(req)
 		defer finish(resp)
 		return gabionVerdict(resp, err) // before the body is closed
 	}
 	return client{
-		name: gabionName, charge: charge, close: base.CloseIdleConnections, hidden: transport.Hidden,
-		says: "http.Client{Transport: &gabionhttp.Transport{Dependency: payments}}, the order as Idempotency-Key, and the policy below",
+		name: gabionName, keyed: true, setup: "defaults", charge: charge, close: base.CloseIdleConnections, hidden: transport.Hidden,
+		says: "http.Client{Transport: &gabionhttp.Transport{Dependency: payments}}, the order as Idempotency-Key, and the policy named below",
 	}
 }
 

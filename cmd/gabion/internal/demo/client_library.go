@@ -10,16 +10,16 @@ import (
 const libraryPath = "github.com/hashicorp/go-retryablehttp"
 
 // newLibrary is go-retryablehttp as its README configures it: NewClient, RetryMax
-// 10, StandardClient. The README sets no timeout and no idempotency key, and the
-// library repeats a POST like any other request. Its log is off, and ctx ends its
-// calls when the run is over; nothing else is changed.
+// 10, StandardClient. The README sets no timeout, and the library repeats a POST like
+// any other request; so it gets the key that makes that safe. Its log is off, and ctx
+// ends its calls when the run is over; nothing else is changed.
 func newLibrary(url string) client {
 	retryClient := retryablehttp.NewClient()
 	retryClient.RetryMax = 10
 	retryClient.Logger = nil
 	web := retryClient.StandardClient()
 	charge := func(ctx context.Context, o Order) result {
-		req, err := newRequest(ctx, url, o)
+		req, err := newRequest(ctx, url, o, true)
 		if err != nil {
 			return result{reason: why(err)}
 		}
@@ -28,8 +28,8 @@ func newLibrary(url string) client {
 		return verdict(resp, err)
 	}
 	return client{
-		name: "library", charge: charge, close: retryClient.HTTPClient.CloseIdleConnections,
-		says: "go-retryablehttp " + versionOf(libraryPath) + " as in its README: c := retryablehttp.NewClient(); c.RetryMax = 10; c.StandardClient()",
+		name: "library", keyed: true, setup: "its README", charge: charge, close: retryClient.HTTPClient.CloseIdleConnections,
+		says: "go-retryablehttp " + versionOf(libraryPath) + " as in its README: c := retryablehttp.NewClient(); c.RetryMax = 10; c.StandardClient(), and the order as Idempotency-Key",
 	}
 }
 

@@ -14,17 +14,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-func builtinPolicy(t *testing.T) policy.Policy {
-	t.Helper()
-	r, _, err := loadRules("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.policy
-}
-
 func TestClientsAgainstOneFault(t *testing.T) {
-	gabion := func(url string) client { return newGabion(url, builtinPolicy(t), 1) }
+	gabion := func(url string) client { return newGabion(url, policy.Policy{}, 1) }
 	for _, c := range []struct {
 		fact     string
 		build    func(string) client
@@ -34,10 +25,12 @@ func TestClientsAgainstOneFault(t *testing.T) {
 		attempts int
 		charged  int
 	}{
-		{"hand-written: one attempt when all is well", newHand, Phase{}, true, "", 1, 1},
-		{"hand-written: five attempts at a 503", newHand, Phase{Kind: Unavailable, Share: 1}, false, "503", 5, 0},
-		{"hand-written: a lost answer is charged five times", newHand, Phase{Kind: Lost, Share: 1}, false, "reset", 5, 5},
-		{"hand-written: a 429 is an answer like any other", newHand, Phase{Kind: RateLimited, Rate: 0.5}, false, "429", 1, 0},
+		{"loop: one attempt when all is well", newHand, Phase{}, true, "", 1, 1},
+		{"loop: five attempts at a 503", newHand, Phase{Kind: Unavailable, Share: 1}, false, "503", 5, 0},
+		{"loop: a lost answer is charged five times", newHand, Phase{Kind: Lost, Share: 1}, false, "reset", 5, 5},
+		{"loop: a 429 is an answer like any other", newHand, Phase{Kind: RateLimited, Rate: 0.5}, false, "429", 1, 0},
+		{"keyed loop: a lost answer is charged once", newKeyedHand, Phase{Kind: Lost, Share: 1}, false, "reset", 0, 1},
+		{"library: a lost answer is charged once", newLibrary, Phase{Kind: Lost, Share: 1}, false, "", 0, 1},
 		{"library: one attempt when all is well", newLibrary, Phase{}, true, "", 1, 1},
 		{"gabion: one attempt when all is well", gabion, Phase{}, true, "", 1, 1},
 		{"gabion: a lost answer is charged once", gabion, Phase{Kind: Lost, Share: 1}, false, "", 0, 1},
@@ -65,7 +58,7 @@ func TestClientsAgainstOneFault(t *testing.T) {
 
 func TestGabionAdmitsThatALostChargeMayHaveHappened(t *testing.T) {
 	p := providerWith(t, Phase{Kind: Lost, Share: 1})
-	cl := newGabion(p.url(), builtinPolicy(t), 1)
+	cl := newGabion(p.url(), policy.Policy{}, 1)
 	defer cl.close()
 	if got := cl.charge(context.Background(), Order{Number: 1}); got.ok || got.denies || got.reason == "" {
 		t.Errorf("got %+v", got)
@@ -74,7 +67,7 @@ func TestGabionAdmitsThatALostChargeMayHaveHappened(t *testing.T) {
 
 func TestGabionSaysThatNothingHappenedWhenNobodyWasThere(t *testing.T) {
 	url := fmt.Sprintf("http://127.0.0.1:%d/charges", testservers.FreePorts(t, 1)[0])
-	cl := newGabion(url, builtinPolicy(t), 1)
+	cl := newGabion(url, policy.Policy{}, 1)
 	defer cl.close()
 	if got := cl.charge(context.Background(), Order{Number: 1}); got.ok || !got.denies {
 		t.Errorf("got %+v", got)

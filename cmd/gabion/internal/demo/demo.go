@@ -1,5 +1,5 @@
 // Package demo is gabion's first page: it starts payment providers, breaks them by
-// plan, and drives the same calls through three clients side by side.
+// plan, and drives the same calls through four clients side by side.
 //
 // Nothing in it is mocked: the providers are HTTP servers on loopback, the clients
 // are HTTP clients, the charges stand in ledger files that are read afterwards.
@@ -31,16 +31,23 @@ const (
 	defaultSeconds = 40
 )
 
-const usage = `usage: gabion demo [--seconds N] [--seed N] [--config FILE] [--json] [--ledgers DIR]
+const usage = `usage: gabion demo [--seconds N] [--seed N] [--config FILE] [--json]
+                   [--ledgers DIR] [--into FILE]
 
-Starts a payment provider for each of three clients, breaks it by plan, drives the
-same calls through all of them and compares. It talks to itself on loopback only.
+Starts a payment provider for each of four clients, breaks it by plan, drives
+the same calls through all of them and compares. It talks to itself on loopback
+only.
 
   --seconds N     how long the run takes, %d to %d (default %d)
   --seed N        which calls arrive when, and which of them fail (default 1)
   --config FILE   try your own policy: "payments" in FILE, or its only one
   --json          print one JSON object on stdout, and nothing else
   --ledgers DIR   keep the ledgers of the providers in DIR
+  --into FILE     also write the table into FILE, between the lines
+                  <!-- demo --> and <!-- /demo -->
+
+Exit codes: 0 a run, 1 the file has findings, 2 called wrongly, 3 any other
+failure, 130 interrupted.
 `
 
 // request is what the command line asks for.
@@ -48,6 +55,7 @@ type request struct {
 	settings Settings
 	config   string
 	json     bool
+	into     string
 }
 
 // Main runs the demo with the arguments that follow its name, and returns the exit
@@ -86,6 +94,7 @@ func parse(args []string) (request, error) {
 	flags.StringVar(&req.config, "config", "", "")
 	flags.BoolVar(&req.json, "json", false, "")
 	flags.StringVar(&req.settings.Ledgers, "ledgers", "", "")
+	flags.StringVar(&req.into, "into", "", "")
 	if err := flags.Parse(args); err != nil {
 		return req, err
 	}
@@ -127,6 +136,11 @@ func (req request) asTable(ctx context.Context, rules rules, stdout, stderr io.W
 		return failed(stderr, err)
 	}
 	report.printTable(stdout, scr.paint)
+	if req.into != "" && !report.Interrupted {
+		if err := report.writeInto(req.into); err != nil {
+			return failed(stderr, err)
+		}
+	}
 	printNext(stdout, req, report, scr.paint)
 	return report.exit()
 }
@@ -145,7 +159,7 @@ func (r *Report) exit() int {
 
 // introduce says what is about to happen.
 func (st *stage) introduce(w io.Writer, rules rules, p paint) {
-	fmt.Fprintln(w, "\n  "+p.bold("gabion demo: one outage, three clients"))
+	fmt.Fprintln(w, "\n  "+p.bold("gabion demo: one outage, four clients"))
 	fmt.Fprintln(w)
 	for _, line := range wrap(fmt.Sprintf("Each client charges cards at a payment provider of its own, a real HTTP server on this machine: "+
 		"the same %s orders at the same moments, %d a second. A call succeeds when it is done within %.0f s. "+
@@ -184,7 +198,7 @@ func printNext(w io.Writer, req request, r *Report, p paint) {
 	for _, next := range []struct{ command, says string }{
 		{fmt.Sprintf("%s demo --seed %d", me, req.settings.Seed+1), "other calls fail"},
 		{me + " demo --json", "the figures, for programs"},
-		{me + " demo --config my.yaml", "your own policy: begin with the one printed above"},
+		{me + " demo --config my.yaml", "your own policy"},
 		{me + " help", "what else there is"},
 	} {
 		fmt.Fprintf(w, "    %s %s\n", left(next.command, 38), p.dim(next.says))

@@ -8,12 +8,15 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gabion-go/gabion/policy"
 )
 
 // One short run, looked at from all sides. Nothing here depends on how fast the
@@ -34,12 +37,12 @@ func TestRunAsJSON(t *testing.T) {
 	if in.More() {
 		t.Error("more than one object on stdout")
 	}
-	if r.Seed != 3 || r.Seconds != 5 || r.Interrupted || len(r.Clients) != 3 || len(r.Phases) != len(stages) {
+	if r.Seed != 3 || r.Seconds != 5 || r.Interrupted || len(r.Clients) != 4 || len(r.Phases) != len(stages) {
 		t.Fatalf("got %+v", r)
 	}
 	calls := len(Orders(3, NewPlan(5*time.Second).Busy()))
 	busy := r.LateP99 > lateEnough || r.Left > 0
-	for i, name := range []string{"hand-written", "library", "gabion"} {
+	for i, name := range []string{"loop", "keyed loop", "library", "gabion"} {
 		c := r.Clients[i]
 		if c.Name != name || c.Calls > calls || c.Calls < calls && !busy {
 			t.Errorf("client %d is %s with %d calls, want %s with %d", i, c.Name, c.Calls, name, calls)
@@ -47,7 +50,7 @@ func TestRunAsJSON(t *testing.T) {
 		addsUp(t, c)
 		agrees(t, c, dir)
 	}
-	if g := r.Clients[2]; g.DoubleCharges != 0 || g.ChargedAndDenied != 0 {
+	if g := r.Clients[3]; g.DoubleCharges != 0 || g.ChargedAndDenied != 0 {
 		t.Errorf("gabion charged %d orders twice and denied %d charges", g.DoubleCharges, g.ChargedAndDenied)
 	}
 }
@@ -103,13 +106,18 @@ func TestRunForPeople(t *testing.T) {
 		t.Fatalf("exit code %d, stderr: %s", code, &stderr)
 	}
 	got := stdout.String()
-	for _, want := range []string{"failure_rate: 90%", "go-retryablehttp", "lost answers", "orders charged twice or more", "Where gabion is behind", "What to try next", "--seed 2"} {
+	for _, want := range []string{"every value is the default", "sends a key with each order", "go-retryablehttp", "lost answers", "orders charged twice or more", "Where gabion is behind", "What to try next", "--seed 2"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("nothing says %q:\n%s", want, got)
 		}
 	}
 	if strings.Contains(got, "\x1b") {
 		t.Error("a pipe got terminal codes")
+	}
+	for line := range strings.Lines(got) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > minWidth {
+			t.Errorf("%d columns: %s", n, line)
+		}
 	}
 }
 
@@ -147,7 +155,7 @@ func TestInterruptedRunReportsWhatItSaw(t *testing.T) {
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if code != exitInterrupted || !r.Interrupted || r.Clients[0].Calls == 0 || r.Clients[0].Calls != r.Clients[2].Calls && r.Left == 0 {
+	if code != exitInterrupted || !r.Interrupted || r.Clients[0].Calls == 0 || r.Clients[0].Calls != r.Clients[3].Calls && r.Left == 0 {
 		t.Errorf("exit code %d, %+v", code, r)
 	}
 }
@@ -249,15 +257,29 @@ func TestOwnPolicyIsFoundAndItsDeviationsShown(t *testing.T) {
 	}
 }
 
-func TestBuiltinPolicyKeepsACallInTime(t *testing.T) {
-	p := builtinPolicy(t)
-	if p.Timeout.Call > inTime || p.Retry.Budget.Off || p.Breaker.Off || p.Key == 0 {
-		t.Errorf("got %+v", p)
+// Like is compared with like: whoever can send a key sends one, and gabion runs on
+// what it does when nothing is written.
+func TestClientsDifferInWhatTheTableSays(t *testing.T) {
+	rules, _, err := loadRules("")
+	if err != nil || !reflect.DeepEqual(rules.policy, policy.Policy{}) {
+		t.Errorf("gabion runs with %+v, %v", rules.policy, err)
+	}
+	for _, c := range []struct {
+		client client
+		keyed  bool
+		setup  string
+	}{
+		{newHand(""), false, "by hand"}, {newKeyedHand(""), true, "by hand"},
+		{newLibrary(""), true, "its README"}, {newGabion("", rules.policy, 1), true, "defaults"},
+	} {
+		if c.client.keyed != c.keyed || c.client.setup != c.setup {
+			t.Errorf("%s: keyed %v, set up %s", c.client.name, c.client.keyed, c.client.setup)
+		}
 	}
 }
 
 func TestPictureFitsATerminal(t *testing.T) {
-	st, err := raise(t.TempDir(), Settings{Seconds: 40, Seed: 1, Policy: builtinPolicy(t)})
+	st, err := raise(t.TempDir(), Settings{Seconds: 40, Seed: 1, Policy: policy.Policy{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,8 @@ type PhasePlan struct {
 // ClientReport is what one client did.
 type ClientReport struct {
 	Name            string  `json:"name"`
+	Keyed           bool    `json:"keyed"` // it sent an idempotency key
+	Setup           string  `json:"setup"` // where its settings are from
 	Calls           int     `json:"calls"`
 	SucceededInTime int     `json:"succeeded_in_time"`
 	Amplification   float64 `json:"amplification_during_fault"`
@@ -88,7 +90,7 @@ type evidence struct {
 }
 
 func (e evidence) measure(c client, plan Plan) ClientReport {
-	r := ClientReport{Name: c.name, Calls: len(e.records), Attempts: len(e.arrivals), Reasons: map[string]int{}}
+	r := ClientReport{Name: c.name, Keyed: c.keyed, Setup: c.setup, Calls: len(e.records), Attempts: len(e.arrivals), Reasons: map[string]int{}}
 	for _, rec := range e.records {
 		r.count(rec, e.charges[rec.order.ID()])
 	}

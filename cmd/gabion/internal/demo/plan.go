@@ -35,11 +35,11 @@ func (p Phase) says() string {
 	case Unavailable:
 		return fmt.Sprintf("%.0f %% of requests are answered 503 at the door", 100*p.Share)
 	case Slow:
-		return fmt.Sprintf("the work takes %d times as long: %.0f/s is all that it can do", p.Factor, float64(capacity)/float64(p.Factor))
+		return fmt.Sprintf("the work takes %d times as long: %.0f/s at most", p.Factor, float64(capacity)/float64(p.Factor))
 	case Reset:
 		return fmt.Sprintf("%.0f %% of connections are reset before the work", 100*p.Share)
 	case Lost:
-		return fmt.Sprintf("%.0f %% of connections are reset after the charge was made", 100*p.Share)
+		return fmt.Sprintf("%.0f %% of connections are reset after the charge", 100*p.Share)
 	case RateLimited:
 		return fmt.Sprintf("above %.0f/s: 429 with Retry-After", p.Rate)
 	}

@@ -72,16 +72,23 @@ func up(n int) string {
 	return fmt.Sprintf("\x1b[%dA\r", n)
 }
 
-// tell prints a plain line now and then.
+// tell prints a plain line now and then: of each client, how many calls succeeded in
+// time, and how many orders were charged twice.
 func (st *stage) tell(w io.Writer) {
+	const cell = 14
+	head := left("  in time, charged twice", 26)
+	for _, sd := range st.sides {
+		head += right(sd.client.name, cell-1)
+	}
+	fmt.Fprintln(w, head)
 	interval := min(10*time.Second, max(500*time.Millisecond, st.plan.Total/16))
 	st.every(interval, func() {
 		at := max(0, st.now())
-		fmt.Fprintf(w, "%6.1f s  %-14s", at.Seconds(), st.phaseName(at))
+		line := fmt.Sprintf("%8.1f s  %s", at.Seconds(), left(st.phaseName(at), 14))
 		for _, s := range st.samples() {
-			fmt.Fprintf(w, "  %s %3.0f %%, %d twice", s.name, 100*ratio(s.good, s.judged), s.doubles)
+			line += right(fmt.Sprintf("%.0f %%, %d", 100*ratio(s.good, s.judged), s.doubles), cell-1)
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(w, line)
 	})
 }
 

@@ -39,7 +39,7 @@ func post(t *testing.T, p *provider, order int, key string) (*http.Response, err
 	t.Helper()
 	transport := new(http.Transport)
 	defer transport.CloseIdleConnections()
-	req, err := newRequest(context.Background(), p.url(), Order{Number: order, Amount: 100})
+	req, err := newRequest(context.Background(), p.url(), Order{Number: order, Amount: 100}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestWorkGoesOnWhenTheCallerLeaves(t *testing.T) {
 		p.slots <- struct{}{}
 	}
 	ctx, leave := context.WithCancel(context.Background())
-	req, err := newRequest(ctx, p.url(), Order{Number: 1})
+	req, err := newRequest(ctx, p.url(), Order{Number: 1}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

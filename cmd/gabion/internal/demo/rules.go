@@ -1,7 +1,6 @@
 package demo
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,12 +8,6 @@ import (
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/policy"
 )
-
-// builtin is the policy that gabion gets when nobody brings another. Its figures
-// were chosen by trying: see the comments in it.
-//
-//go:embed demo.yaml
-var builtin []byte
 
 // dependency is the name that the demo looks for in a file.
 const dependency = "payments"
@@ -26,15 +19,12 @@ type rules struct {
 	from   string
 }
 
-// loadRules reads the policy to try, or the demo's own when no file is named. The
-// exit code is that of the error.
+// loadRules reads the policy to try. When no file is named it is the zero policy,
+// which means gabion's defaults: nothing here is fitted to the plan. The exit code is
+// that of the error.
 func loadRules(path string) (rules, int, error) {
 	if path == "" {
-		file, err := config.Parse("demo.yaml", builtin)
-		if err != nil {
-			return rules{}, exitFailure, err
-		}
-		return rules{file.Policies[dependency], string(builtin), "built in"}, exitOK, nil
+		return rules{text: "Nothing is written: every value is the default. --config FILE tries another.\n", from: "its defaults"}, exitOK, nil
 	}
 	file, err := config.Load(path)
 	if found := (config.Findings)(nil); errors.As(err, &found) {

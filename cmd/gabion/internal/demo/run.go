@@ -54,7 +54,7 @@ type side struct {
 	line    timeline
 }
 
-// run drives the same orders through three clients and reports; show looks on
+// run drives the same orders through all clients and reports; show looks on
 // until the play is over. A context that ends early makes a partial report, not an
 // error.
 func run(ctx context.Context, s Settings, show func(*stage)) (*Report, error) {
@@ -98,7 +98,8 @@ func raise(dir string, s Settings) (*stage, error) {
 		name  string
 		build func(url string) client
 	}{
-		{"hand-written", newHand},
+		{"loop", newHand},
+		{"keyed loop", newKeyedHand},
 		{"library", newLibrary},
 		{gabionName, func(url string) client { return newGabion(url, s.Policy, s.Seed) }},
 	}

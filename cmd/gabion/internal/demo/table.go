@@ -18,8 +18,8 @@ const lateEnough = 50
 const judgeable = 20
 
 const (
-	labelWidth  = 36
-	figureWidth = 14
+	labelWidth  = 34
+	figureWidth = 11
 )
 
 // figure is one row of the final table.
@@ -31,15 +31,24 @@ type figure struct {
 
 // figures are the rows, in the order in which people ask.
 var figures = []figure{
+	{"set up as", func(c ClientReport) string { return c.Setup }, nil},
+	{"sends a key with each order", func(c ClientReport) string { return yesNo(c.Keyed) }, nil},
 	{"calls", func(c ClientReport) string { return thousands(c.Calls) }, nil},
 	{"succeeded in time", func(c ClientReport) string { return percent(c.share(), c.Calls-c.Undecided) }, func(c ClientReport) float64 { return -c.share() }},
 	{"attempts ÷ calls during the fault", func(c ClientReport) string { return fmt.Sprintf("%.2f", c.Amplification) }, func(c ClientReport) float64 { return c.Amplification }},
 	{"orders charged twice or more", func(c ClientReport) string { return thousands(c.DoubleCharges) }, func(c ClientReport) float64 { return float64(c.DoubleCharges) }},
-	{"charged, but the caller got an error", func(c ClientReport) string { return thousands(c.ChargedNotTold) }, func(c ClientReport) float64 { return float64(c.ChargedNotTold) }},
+	{"charged, but caller got an error", func(c ClientReport) string { return thousands(c.ChargedNotTold) }, func(c ClientReport) float64 { return float64(c.ChargedNotTold) }},
 	{"p50", func(c ClientReport) string { return duration(c.P50) }, func(c ClientReport) float64 { return c.P50 }},
 	{"p99", func(c ClientReport) string { return duration(c.P99) }, func(c ClientReport) float64 { return c.P99 }},
 	{"goodput back after the fault", recoveryText, recoveryValue},
 	{"retry traffic after the fault", func(c ClientReport) string { return fmt.Sprintf("%.1f s", c.RetryTailS) }, func(c ClientReport) float64 { return c.RetryTailS }},
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 func recoveryText(c ClientReport) string {
@@ -92,6 +101,7 @@ func (r *Report) names() []string {
 	return names
 }
 
+// printFigures writes the figures of all clients, 80 columns wide.
 func (r *Report) printFigures(w io.Writer, p paint) {
 	head := left("", labelWidth)
 	for _, name := range r.names() {
@@ -130,13 +140,13 @@ func (r *Report) best(f figure, c ClientReport) bool {
 }
 
 func (r *Report) printPhases(w io.Writer, p paint) {
-	const cell = 10
-	width := labelWidth - 2*cell + 2
-	group := strings.Repeat(" ", width) + left("  succeeded in time", 3*cell) + "  attempts ÷ calls"
+	const width, cell = 14, 8
+	block := cell * len(r.Clients)
+	group := strings.Repeat(" ", width) + right("succeeded in time", block) + right("attempts ÷ calls", block)
 	head := left("phase", width)
 	for range 2 {
 		for _, name := range r.names() {
-			head += right(fit(strings.ReplaceAll(name, "-", " "), cell-1), cell)
+			head += right(fit(name, cell-1), cell)
 		}
 	}
 	fmt.Fprintln(w, "  "+p.dim(group))
@@ -169,7 +179,7 @@ func (r *Report) printNotes(w io.Writer, p paint) {
 	}
 	for _, c := range r.Clients {
 		if c.Hidden > 0 {
-			counted = append(counted, fmt.Sprintf("%s of the attempts of %s are net/http's own: it sends a request with a key again when a kept connection breaks.", thousands(int(c.Hidden)), c.Name))
+			counted = append(counted, fmt.Sprintf("%s of the attempts of %s are net/http's own: it sends a request with a key again when a kept connection breaks, whoever calls it; only %[2]s counts that.", thousands(int(c.Hidden)), c.Name))
 		}
 	}
 	paragraph(w, p.bold("How it is counted:"), counted)

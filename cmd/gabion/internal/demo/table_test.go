@@ -2,6 +2,8 @@ package demo
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// someReport has a hand-written client that leads in one phase and gabion elsewhere.
+// someReport has a keyed loop that leads in one phase and gabion elsewhere.
 func someReport() *Report {
 	phases := func(in1, in2 int, amp float64) []PhaseReport {
 		return []PhaseReport{
@@ -22,7 +24,7 @@ func someReport() *Report {
 		Seconds: defaultSeconds, InTimeMS: 2000, plan: plan, lines: []timeline{newTimeline(plan), newTimeline(plan)},
 		Phases: []PhasePlan{{Name: "before"}, {Name: "fault"}},
 		Clients: []ClientReport{
-			{Name: "hand-written", Calls: 200, SucceededInTime: 160, Amplification: 4.5, DoubleCharges: 1234, P50: 30, P99: 5000, RecoveryS: never, Phases: phases(100, 60, 4.5)},
+			{Name: "keyed loop", Keyed: true, Setup: "by hand", Calls: 200, SucceededInTime: 160, Amplification: 4.5, DoubleCharges: 1234, P50: 30, P99: 5000, RecoveryS: never, Phases: phases(100, 60, 4.5)},
 			{Name: gabionName, Calls: 200, SucceededInTime: 130, Amplification: 1.1, P50: 31, P99: 1999.4, Recovered: true, Phases: phases(100, 30, 1.1)},
 		},
 	}
@@ -38,7 +40,7 @@ func TestTableSaysWhatIsTrue(t *testing.T) {
 	got := text(someReport(), false)
 	for _, want := range []string{
 		"80.0 %", "65.0 %", "4.50", "1.10", "1,234", "5.00 s", "2.00 s", "never",
-		"succeeded in time: 65.0 %, against 80.0 % (hand-written).",
+		"succeeded in time: 65.0 %, against 80.0 % (keyed loop).",
 		"fault: 30.0 % in time with 1.10 attempts a call, against 60.0 % with 4.50",
 	} {
 		if !strings.Contains(got, want) {
@@ -53,7 +55,12 @@ func TestTableSaysWhatIsTrue(t *testing.T) {
 }
 
 func TestTableFitsATerminal(t *testing.T) {
-	for line := range strings.Lines(text(someReport(), false)) {
+	r := someReport()
+	r.Clients = append(r.Clients, r.Clients...)
+	r.Clients[0].Name, r.Clients[0].Setup, r.Clients[2].Setup = "loop", "its README", "its README"
+	r.Clients[2].Name, r.Clients[2].Phases = "library", r.Clients[1].Phases
+	r.lines = append(r.lines, r.lines...)
+	for line := range strings.Lines(text(r, false)) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > minWidth {
 			t.Errorf("%d columns: %s", n, line)
 		}
@@ -89,7 +96,7 @@ func TestTableOwnsUpToContradictions(t *testing.T) {
 	r.Clients[1].ChargedAndDenied, r.Clients[0].ToldNotCharged, r.Left, r.LateP99 = 3, 4, 5, 900
 	got := strings.Join(strings.Fields(text(r, false)), " ") // lines are wrapped
 	for _, want := range []string{
-		"gabion said of 3 orders that nothing happened", "hand-written reported 4 orders as charged",
+		"gabion said of 3 orders that nothing happened", "keyed loop reported 4 orders as charged",
 		"5 calls did not come home", "this machine was busy",
 	} {
 		if !strings.Contains(got, want) {
@@ -117,7 +124,7 @@ func TestBestIsMarked(t *testing.T) {
 		best  int // -1: nobody
 	}{
 		{"calls", -1}, {"succeeded in time", 0}, {"attempts ÷ calls during the fault", 1},
-		{"orders charged twice or more", 1}, {"charged, but the caller got an error", -1},
+		{"orders charged twice or more", 1}, {"charged, but caller got an error", -1},
 		{"p50", 0}, {"p99", 1}, {"goodput back after the fault", 1}, {"retry traffic after the fault", -1},
 	} {
 		i := slices.IndexFunc(figures, func(f figure) bool { return f.label == c.label })
@@ -205,6 +212,51 @@ func TestRulerIsAsWideAsTheChart(t *testing.T) {
 		row := ruler(NewPlan(time.Duration(seconds) * time.Second))
 		if len(row) != columns || !strings.HasPrefix(row, "healthy ") || !strings.Contains(row, "lost") {
 			t.Errorf("%d s: %d columns: %q", seconds, len(row), row)
+		}
+	}
+}
+
+// README has the table of a run: its rows are those that are printed now. make
+// demo-table writes it anew.
+func TestREADMEHasThisTable(t *testing.T) {
+	readme, err := os.ReadFile("../../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), intoBegin)
+	block, _, ok := strings.Cut(rest, intoEnd)
+	if !ok {
+		t.Fatal("README.md has no demo table")
+	}
+	for _, f := range figures {
+		if !strings.Contains(block, "\n  "+left(f.label, labelWidth)) {
+			t.Errorf("README.md has no row %q: run make demo-table", f.label)
+		}
+	}
+	for line := range strings.Lines(block) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > minWidth {
+			t.Errorf("%d columns in README.md: %s", n, line)
+		}
+	}
+}
+
+func TestTheTableIsWrittenIntoADocument(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "README.md")
+	for _, c := range []struct {
+		text string
+		ok   bool
+	}{{"# A\n<!-- demo -->\nold\n<!-- /demo -->\nend\n", true}, {"# A\n", false}} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := someReport().writeInto(path)
+		got, _ := os.ReadFile(path)
+		text := string(got)
+		if (err == nil) != c.ok || c.ok != strings.Contains(text, "Where gabion is behind:") || strings.Contains(text, "old") || !strings.HasPrefix(text, "# A\n") {
+			t.Errorf("%q: %v\n%s", c.text, err, text)
+		}
+		if c.ok && !strings.HasSuffix(text, "```\n<!-- /demo -->\nend\n") {
+			t.Errorf("the end is lost:\n%s", text)
 		}
 	}
 }

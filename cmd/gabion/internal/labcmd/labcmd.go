@@ -27,16 +27,21 @@ const (
 )
 
 // RunUsage is the help of gabion lab run.
-const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE|none|naive|off] [--as NAME=DEPENDENCY]
-                      [--seed N] [--replications N] [--workers N] [--map] [--json] [--report FILE.html]
+const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE|none|naive|off]
+                      [--as NAME=DEPENDENCY] [--seed N] [--replications N]
+                      [--workers N] [--map] [--json] [--report FILE.html]
 
-Runs a scenario in virtual time, many times over, and says what the runs came to.
-SCENARIO is a name that gabion lab list shows, a file, or - for standard input.
+Runs a scenario in virtual time, many times over, and says what the runs came
+to. SCENARIO is a name that gabion lab list shows, a file, or - for standard
+input.
 
-  --config FILE      go by the policies of this file instead of the scenario's, by name
-  --against WHAT     compare with another file, with none (callers that only call),
-                     with naive (three tries at once), or with nothing: off
-  --as NAME=DEP      the scenario's policy NAME is the dependency DEP of the files
+  --config FILE      go by the policies of this file instead of the scenario's,
+                     by name
+  --against WHAT     compare with another file, with none (callers that only
+                     call), with naive (three tries at once), or with nothing:
+                     off
+  --as NAME=DEP      the scenario's policy NAME is the dependency DEP of the
+                     files
   --seed N           what all randomness comes from
   --replications N   how many runs
   --workers N        how many of them at once; it changes nothing but the time
@@ -44,16 +49,17 @@ SCENARIO is a name that gabion lab list shows, a file, or - for standard input.
   --json             print one JSON object on stdout, and nothing else
   --report FILE      write the report as one HTML page
 
-The exit code is 1 when a file has mistakes or an assertion does not hold. One that
-is unresolved has not failed: more replications would tell.
+The exit code is 1 when a file has mistakes or an assertion does not hold. One
+that is unresolved has not failed: more replications would tell.
 `
 
 // ExplainUsage is the help of gabion lab explain.
-const ExplainUsage = `usage: gabion lab explain SCENARIO [--config FILE] [--as NAME=DEPENDENCY] [--seed N]
-                          [--fleet NAME] [--client N] [--from DURATION] [--to DURATION]
+const ExplainUsage = `usage: gabion lab explain SCENARIO [--config FILE] [--as NAME=DEPENDENCY]
+                          [--seed N] [--fleet NAME] [--client N]
+                          [--from DURATION] [--to DURATION]
 
-Runs a scenario once, and writes down each decision about the calls of one client,
-from ten seconds before the trouble until ten seconds after it.
+Runs a scenario once, and writes down each decision about the calls of one
+client, from ten seconds before the trouble until ten seconds after it.
 `
 
 // ListUsage is the help of gabion lab list.
@@ -66,7 +72,8 @@ names the scenarios that come with gabion
 const ShowUsage = `usage: gabion lab show SCENARIO
        gabion lab show --schema
 
-prints a scenario's file, to read or to start from; or the JSON Schema of such files
+prints a scenario's file, to read or to start from; or the JSON Schema of such
+files
 `
 
 // request is what the command line asks for.
