@@ -7,6 +7,8 @@ SHELL := /bin/bash
 ARGS ?=
 FUZZTIME ?= 10s
 PKG ?=
+VERSION ?=
+DRY ?=
 
 ROOT := $(CURDIR)
 export GOWORK := $(ROOT)/go.work
@@ -92,6 +94,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s) each, and count their executio
 soak: ## Run the tests in their long versions (GABION_SOAK=1): up to an hour
 	@$(if $(RACE),:,$(NO_RACE))
 	GABION_SOAK=1 go test $(RACE) -count 1 -p 2 -timeout 60m $(PACKAGES)
+
+.PHONY: release
+release: ## Make VERSION=v0.x.y of all modules and prove that it can be used (DRY=1: keep no tags). It pushes nothing
+	@cd internal/release && GOWORK=off go run . -version "$(VERSION)" $(if $(DRY),-dry)
 
 .PHONY: clean
 clean: ## Remove what make built

@@ -56,7 +56,7 @@ type Dependency struct {
 // empty, as regexp.MustCompile does, since a policy literal is code; policies that
 // come from a file are checked by package config, and [Make] returns the findings.
 //
-// The name is what errors and events say, and becomes a label of metrics. It is not
+// The name is what errors and events say. It is not
 // looked up: two dependencies of one name share nothing, neither breaker nor budget.
 func New(name string, p policy.Policy, opts ...Option) *Dependency {
 	d, err := Make(name, p, opts...)

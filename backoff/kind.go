@@ -10,7 +10,7 @@ import (
 type Kind uint8
 
 // The shapes. Full is the default because it spreads a fleet best; the last
-// three exist for comparison, and the linter warns of them.
+// three exist for comparison.
 const (
 	FullJitter         Kind = iota // U(0, min(cap, base·2^n))
 	EqualJitter                    // half of that fixed, half drawn

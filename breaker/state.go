@@ -16,7 +16,7 @@ const (
 
 var stateText = [numStates]string{"closed", "open", "half_open", "disabled", "forced_open", "observe_only"}
 
-// String returns the text that metrics, logs and docs use.
+// String returns the text that logs and docs use.
 func (s State) String() string {
 	if s < numStates {
 		return stateText[s]
@@ -62,7 +62,7 @@ var causeText = [numCauses]string{
 	"probe_expired", "cooldown_over", "forced", "isolated", "released", "reset",
 }
 
-// String returns the text that metrics, logs and docs use.
+// String returns the text that logs and docs use.
 func (c Cause) String() string {
 	if c < numCauses {
 		return causeText[c]

@@ -1,5 +1,4 @@
-// Package config reads the one file that configures gabion: library, sidecar,
-// linter and lab.
+// Package config reads the one file that configures gabion, the library and the lab.
 //
 // The file is YAML, and strict: every mistake in it is an error, all of them are
 // reported at once, and a file with a mistake changes nothing. Keys are the
@@ -194,7 +193,7 @@ func (r *reader) readDefaults(node yamlstrict.Node) {
 	}
 }
 
-// nameForm keeps names usable as metric labels, in URLs and on command lines.
+// nameForm keeps names usable as labels, in URLs and on command lines.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func (r *reader) dependency(name string, node yamlstrict.Node) {

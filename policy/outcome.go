@@ -93,7 +93,7 @@ var classText = [numClasses]string{
 	Crashed:      "crashed",
 }
 
-// String returns the text that metrics and logs use.
+// String returns the text that logs use.
 func (c Class) String() string {
 	if c < numClasses {
 		return classText[c]

@@ -145,7 +145,7 @@ func (c *check) windowHoldsCalls(r Policy) {
 		c.atMostWindow("breaker.failures", b.Failures, b.WindowCalls)
 		return
 	}
-	// The default minimum is the linter's, written or not: that policy is sound but
+	// The default minimum is no contradiction, written or not: that policy is sound but
 	// for one rule, and what a policy resolves to must not be refused.
 	if b.MinCalls == defaultMinCalls || r.RateLimit.Rate <= 0 || !(r.RateLimit.Rate <= maxRate) {
 		return

@@ -1,11 +1,11 @@
 // Package policy is where gabion decides.
 //
-// A [Policy] is plain data: what a file holds, what the linter reads, what the
-// lab simulates. A [State] is what one dependency's calls share. A [Call] is the
+// A [Policy] is plain data: what a file holds and what the lab
+// simulates. A [State] is what one dependency's calls share. A [Call] is the
 // machine that answers, for one call, with one of three verbs: send, wait,
 // return. Nothing here reads a clock, draws a random number, starts a goroutine
-// or knows a context: time and chance are arguments, so that the program, the
-// sidecar and the simulator run this very code.
+// or knows a context: time and chance are arguments, so that the program and
+// the simulator run this very code.
 package policy
 
 import (

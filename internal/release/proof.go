@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// proof uses the modules of a proxy folder as strangers do: outside any checkout,
+// with a module cache of its own.
+type proof struct {
+	dir, proxy, version string
+	out                 io.Writer
+}
+
+// all installs the command and builds a program with each module.
+func (p proof) all(modules []module) error {
+	env, err := p.env()
+	if err != nil {
+		return err
+	}
+	for _, m := range modules {
+		if strings.HasPrefix(m.dir, "cmd/") {
+			if err := p.installs(env, m); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := p.builds(env, m.path, m.path); err != nil {
+			return err
+		}
+		if m.path == prefix {
+			if err := p.builds(env, m.path, prefix+"/gabionhttp"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// env makes go ask the folder first, then what this machine has downloaded already,
+// then the usual proxies.
+func (p proof) env() ([]string, error) {
+	usual, err := command(p.dir, nil, "go", "env", "GOPROXY")
+	if err != nil {
+		return nil, err
+	}
+	cache, err := command(p.dir, nil, "go", "env", "GOMODCACHE")
+	if err != nil {
+		return nil, err
+	}
+	here := "file://" + filepath.ToSlash(filepath.Join(cache, "cache", "download"))
+	return []string{
+		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath", "GOMODCACHE=" + filepath.Join(p.dir, "modcache"), "GOBIN=" + filepath.Join(p.dir, "bin"),
+		"GOPROXY=file://" + filepath.ToSlash(p.proxy) + "," + here + "," + usual, "GONOSUMDB=" + prefix, "GONOPROXY=", "GOPRIVATE=",
+	}, nil
+}
+
+// installs runs go install, and the program that it made.
+func (p proof) installs(env []string, m module) error {
+	fmt.Fprintf(p.out, "== go install %s@%s\n", m.path, p.version)
+	if _, err := command(p.dir, env, "go", "install", m.path+"@"+p.version); err != nil {
+		return err
+	}
+	said, err := command(p.dir, nil, filepath.Join(p.dir, "bin", filepath.Base(m.path)), "version")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out, "  "+said)
+	if !strings.Contains(said, p.version) {
+		return fmt.Errorf("%s says that it is %q", m.path, said)
+	}
+	return nil
+}
+
+// builds makes a program that imports a package, with one go get for its module.
+func (p proof) builds(env []string, modulePath, pkg string) error {
+	fmt.Fprintf(p.out, "== go get %s@%s: a program with %s\n", modulePath, p.version, strings.TrimPrefix(pkg, prefix+"/"))
+	dir, err := os.MkdirTemp(p.dir, "fresh-")
+	if err != nil {
+		return err
+	}
+	program := fmt.Sprintf("package main\n\nimport _ %q\n\nfunc main() {}\n", pkg)
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o644); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"mod", "init", "example.com/fresh"}, {"get", modulePath + "@" + p.version}, {"build", "-o", os.DevNull, "."}} {
+		if _, err := command(dir, env, "go", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
