@@ -85,8 +85,6 @@ func help(w io.Writer) {
 		fmt.Fprintf(w, "  %-11s %s\n", c.name, c.says)
 	}
 	fmt.Fprintf(w, "  %-11s %s\n", "help", "this, or more on a command")
-	fmt.Fprint(w, "\ngabion <command> -h says more.\n")
-	fmt.Fprintf(w, "  %-10s %s\n", "help", "this, or more on a command")
 	fmt.Fprint(w, "\ngabion <command> -h says more.\n\nExit codes: 0 all is well, 1 findings, 2 called wrongly, 3 any other failure,\n130 interrupted.\n")
 }
 

@@ -91,9 +91,9 @@ URL is one of
   nats://...                natsstore                     (--bucket)
 and is taken from GABION_STORE where --store is missing.
 
-A record is named by its ID, as ls prints it, or by --scope and --key. Neither is
-in the store, only their hash: records can't be listed by scope, but ls --scope S
---keys FILE looks up the keys in a file, one a line.
+A record is named by its ID, as ls prints it, or by --scope and --key. Neither
+is in the store, only their hash: records can't be listed by scope, but ls
+--scope S --keys FILE looks up the keys in a file, one a line.
 
 Exit codes: 0 done, 1 refused (the record says why), 2 called wrongly, 3 failed.
 `)

@@ -23,8 +23,8 @@ const (
 )
 
 func listFlags(set *flag.FlagSet, o *options) {
-	set.StringVar(&o.states, "state", "", "only records in these `states`: running, retryable, done, unknown, with commas between")
-	set.StringVar(&o.keys, "keys", "", "with --scope: look up the keys in this `file`, one a line; - is standard input")
+	set.StringVar(&o.states, "state", "", "only these `states`, with commas: running, retryable, done, unknown")
+	set.StringVar(&o.keys, "keys", "", "with --scope: look up the keys in this `file`, one a line, - for stdin")
 	set.StringVar(&o.after, "after", "", "go on from this `cursor`, which the page before ended with")
 	set.IntVar(&o.limit, "limit", listLimit, "stop after the page in which so many `records` were found")
 }
