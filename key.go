@@ -158,23 +158,53 @@ func parseKey(key string) (string, bool) {
 	return key, true
 }
 
+// unquoteKey reads a quoted string and the parameters after it, which have no meaning.
 func unquoteKey(s string) (string, bool) {
-	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
-		return "", false
+	text, rest, ok := cutQuoted(s)
+	for ok && rest != "" {
+		rest, ok = cutKeyParameter(rest)
 	}
+	return text, ok
+}
+
+func cutQuoted(s string) (text, rest string, ok bool) {
+	rest, ok = strings.CutPrefix(s, `"`)
 	var b strings.Builder
-	for rest := s[1 : len(s)-1]; rest != ""; rest = rest[1:] {
-		switch {
-		case rest[0] == '"':
-			return "", false
-		case rest[0] == '\\':
+	for ; ok && rest != ""; rest = rest[1:] {
+		switch rest[0] {
+		case '"':
+			return b.String(), rest[1:], true
+		case '\\':
 			if rest = rest[1:]; rest == "" || rest[0] != '"' && rest[0] != '\\' {
-				return "", false
+				return "", "", false
 			}
 		}
 		b.WriteByte(rest[0])
 	}
-	return b.String(), true
+	return "", "", false
+}
+
+func cutKeyParameter(s string) (rest string, ok bool) {
+	s, ok = strings.CutPrefix(s, ";")
+	s = strings.TrimLeft(s, " ")
+	name := strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz0123456789_-.*")
+	if !ok || name == s || s[0] != '*' && (s[0] < 'a' || s[0] > 'z') {
+		return "", false
+	}
+	value, ok := strings.CutPrefix(name, "=")
+	if !ok {
+		return name, true
+	}
+	if strings.HasPrefix(value, `"`) {
+		_, rest, ok = cutQuoted(value)
+		return rest, ok
+	}
+	for rest = value; rest != "" && rest[0] != ';'; rest = rest[1:] {
+		if rest[0] <= ' ' || rest[0] > '~' || strings.IndexByte(`",\`, rest[0]) >= 0 {
+			return "", false
+		}
+	}
+	return rest, len(rest) < len(value)
 }
 
 // forFallback is ctx for what answers in place of a call with this key. It does a

@@ -196,6 +196,7 @@ func chargeOnce(dir, url string) {
 var oddKeys = []string{
 	"k", "order-7", `"order-7"`, `"a\"b"`, `"a\\b"`, "!", "~", strings.Repeat("k", 255), `"` + strings.Repeat("k", 255) + `"`,
 	"", " ", "order 7", `"`, `""`, `"k`, `k"`, `k"k`, `"a"b"`, `"a\b"`, `"a\"`, `"a b"`, "\x7f", "\x1f", "é", "k\n", strings.Repeat("k", 256),
+	`"a";v=1`, `"a";v`, `"a"; v=1;w="x\"y;"`, `"a";*b=?1;c=:YQ==:`, `"a";`, `"a" ;v=1`, `"a";V=1`, `"a";v=`, `"a";v=1 `, `"a";v="x`, `"a";v=1,`, `"a",`, `"";v=1`, `a;v=1`, `"a";1=1`, `"a"v=1`,
 	`"` + strings.Repeat("k", 256) + `"`, `"` + strings.Repeat(`\\`, 255) + `"`,
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 func FuzzParseKey(f *testing.F) { // L
-	for _, seed := range []string{"abc", `"abc"`, `"a\"b"`, `"a\\b"`, `"a\b"`, `"abc`, "", `""`, `"`, `a"b`, `"a";x=1`, "a b", "é", strings.Repeat("k", 256)} {
+	for _, seed := range []string{"abc", `"abc"`, `"a\"b"`, `"a\\b"`, `"a\b"`, `"abc`, "", `""`, `"`, `a"b`, `"a";x=1`, `"a"; x="y\";";z=?0`, "a b", "é", strings.Repeat("k", 256)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {

@@ -17,8 +17,8 @@ var errKey = errors.New("idempotency: malformed key: it is 1 to 255 visible ASCI
 
 // ParseKey reads the value of an Idempotency-Key header: the string of RFC 8941
 // that the IETF draft asks for ("abc", in quotes), or the bare characters that
-// most clients send. Both forms of the same characters are the same key. The error
-// does not repeat the value.
+// most clients send. Both forms of the same characters are the same key. Parameters of a
+// quoted one ("abc";v=1) are read and have no meaning. The error does not repeat the value.
 func ParseKey(value string) (string, error) {
 	key, ok := value, true
 	if strings.Contains(value, `"`) {
@@ -30,29 +30,61 @@ func ParseKey(value string) (string, error) {
 	return key, nil
 }
 
-// unquote reads a whole sf-string (RFC 8941, section 3.3.3); parameters after it
-// have no meaning here and are refused.
+// unquote reads an sf-string and the parameters after it, which say nothing of the key
+// (RFC 8941, sections 3.3.3 and 3.1.2).
 func unquote(s string) (string, bool) {
-	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
-		return "", false
+	text, rest, ok := cutString(s)
+	for ok && rest != "" {
+		rest, ok = cutParameter(rest)
 	}
-	s = s[1 : len(s)-1]
-	if !strings.ContainsAny(s, `"\`) {
-		return s, true
+	return text, ok
+}
+
+// cutString cuts an sf-string off the front of s.
+func cutString(s string) (text, rest string, ok bool) {
+	if !strings.HasPrefix(s, `"`) {
+		return "", "", false
+	}
+	if end := strings.IndexAny(s[1:], `"\`) + 1; end > 0 && s[end] == '"' {
+		return s[1:end], s[end+1:], true
 	}
 	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '"' {
-			return "", false
-		}
-		if s[i] == '\\' {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return b.String(), s[i+1:], true
+		case '\\':
 			if i++; i == len(s) || s[i] != '"' && s[i] != '\\' {
-				return "", false
+				return "", "", false
 			}
 		}
 		b.WriteByte(s[i])
 	}
-	return b.String(), true
+	return "", "", false
+}
+
+// cutParameter cuts a parameter off the front of s. Of its value no more is read than
+// where it ends.
+func cutParameter(s string) (rest string, ok bool) {
+	s, ok = strings.CutPrefix(s, ";")
+	s = strings.TrimLeft(s, " ")
+	name := len(s) - len(strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz0123456789_-.*"))
+	if !ok || name == 0 || s[0] != '*' && (s[0] < 'a' || s[0] > 'z') {
+		return "", false
+	}
+	s, ok = strings.CutPrefix(s[name:], "=")
+	if !ok {
+		return s, true
+	}
+	if strings.HasPrefix(s, `"`) {
+		_, rest, ok = cutString(s)
+		return rest, ok
+	}
+	end := strings.IndexByte(s, ';')
+	if end < 0 {
+		end = len(s)
+	}
+	return s[end:], end > 0 && visible(s[:end]) && !strings.ContainsAny(s[:end], `",\`)
 }
 
 func visible(s string) bool {
