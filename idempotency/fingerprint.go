@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"hash"
 	"io"
 	"mime"
@@ -15,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 )
 
 // fingerprintVersion changes when anything below does: a record of an older
@@ -143,100 +141,6 @@ func mediaType(h http.Header) string {
 	}
 	t, _, _ := strings.Cut(h["Content-Type"][0], ";")
 	return strings.ToLower(strings.TrimSpace(t))
-}
-
-// CanonicalJSON is for [Config].Canonical. JSON that differs in white space, in how
-// strings are escaped or in the order of members is the same request. Numbers are
-// compared as written (RFC 8785 would take large integers for equal that are not).
-// What is not JSON, and JSON that readers understand differently (a name twice,
-// broken Unicode), is compared byte for byte.
-func CanonicalJSON(r *http.Request, body []byte) []byte {
-	if t := mediaType(r.Header); t != "application/json" && !strings.HasSuffix(t, "+json") {
-		return body
-	}
-	if !utf8.Valid(body) || bytes.ContainsRune(body, utf8.RuneError) {
-		return body
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	out, ok := appendValue(make([]byte, 0, len(body)), d, 0)
-	if _, err := d.Token(); !ok || err != io.EOF {
-		return body
-	}
-	return out
-}
-
-// maxDepth bounds the recursion; deeper JSON is compared byte for byte.
-const maxDepth = 200
-
-func appendValue(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
-	token, err := d.Token()
-	if err != nil || depth == maxDepth {
-		return b, false
-	}
-	switch t := token.(type) {
-	case json.Delim:
-		if t == '{' {
-			return appendObject(b, d, depth)
-		}
-		return appendArray(b, d, depth)
-	case string:
-		return appendString(b, t)
-	case json.Number:
-		return append(b, t...), true
-	}
-	word, err := json.Marshal(token)
-	return append(b, word...), err == nil
-}
-
-// appendString refuses what was half a surrogate pair: the decoder makes all of
-// those the same character.
-func appendString(b []byte, s string) ([]byte, bool) {
-	word, err := json.Marshal(s)
-	return append(b, word...), err == nil && !strings.ContainsRune(s, utf8.RuneError)
-}
-
-func appendArray(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
-	b = append(b, '[')
-	for ok := true; d.More(); {
-		if b, ok = appendValue(b, d, depth+1); !ok {
-			return b, false
-		}
-		b = append(b, ',')
-	}
-	_, err := d.Token()
-	return append(b, ']'), err == nil
-}
-
-func appendObject(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
-	type member struct {
-		name string
-		text []byte
-	}
-	var members []member
-	for d.More() {
-		name, ok := appendValue(nil, d, depth+1)
-		if !ok {
-			return b, false
-		}
-		text, ok := appendValue(nil, d, depth+1)
-		if !ok {
-			return b, false
-		}
-		members = append(members, member{string(name), text})
-	}
-	if _, err := d.Token(); err != nil {
-		return b, false
-	}
-	slices.SortFunc(members, func(x, y member) int { return strings.Compare(x.name, y.name) })
-	b = append(b, '{')
-	for i, m := range members {
-		if i > 0 && m.name == members[i-1].name {
-			return b, false
-		}
-		b = append(append(append(append(b, m.name...), ':'), m.text...), ',')
-	}
-	return append(b, '}'), true
 }
 
 // CanonicalMultipart is for [Config].Canonical. Multipart bodies that differ only
