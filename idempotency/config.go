@@ -99,6 +99,13 @@ type Config struct {
 	// and what belongs to the connection are never kept.
 	KeepHeaders []string
 
+	// NotKept are statuses, 400 to 599, of answers that are not kept: the next request
+	// for the key runs anew, with whatever body. List only what your handler answers
+	// before it has any effect, such as 401, 403, 404, 409, 422 and 423; for single
+	// answers there is [DoNotKeep]. Under Tx they are rolled back, unless the handler
+	// called [CommitError]. Nil: of errors all are kept that the guarantee keeps.
+	NotKept []int
+
 	// MismatchStatus answers a key that was used for another request: 422 (zero), 400
 	// or 409.
 	MismatchStatus int
@@ -159,6 +166,11 @@ func (c Config) Validate() error {
 	case 0, http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:
 	default:
 		all = append(all, fmt.Errorf("mismatch status: %d is not 400, 409 or 422", c.MismatchStatus))
+	}
+	for _, status := range c.NotKept {
+		if status < 400 || status > 599 {
+			all = append(all, fmt.Errorf("not kept: %d is no error (400 to 599): successes are always kept", status))
+		}
 	}
 	for _, name := range c.KeepHeaders {
 		if forbidden(http.CanonicalHeaderKey(name)) {

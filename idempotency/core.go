@@ -49,10 +49,18 @@ func (c *core) warn() {
 	if to == nil {
 		to = LogTo(slog.Default())
 	}
-	for _, w := range c.store.Caps().Warnings {
+	caps := c.store.Caps()
+	warnings := caps.Warnings
+	if !caps.Durable && len(warnings) == 0 {
+		warnings = []string{notDurable}
+	}
+	for _, w := range warnings {
 		c.tellTo(context.Background(), to, Notice{Signal: StoreUnsafe, Err: errors.New(w)})
 	}
 }
+
+// notDurable is said of a store that is not durable and does not say why.
+const notDurable = "the store is not durable: after a crash or a restart it may have forgotten what was begun or done, and then that runs again, whatever the guarantee: take a store that is (docs/idempotency.md#stores)"
 
 // claimOf returns a claim of a key.
 func (c *core) claimOf(id ID, fingerprint [32]byte) Claim {

@@ -65,8 +65,8 @@ func (x *execution) failed(err error, c Change) {
 
 // lost ends a run whose work did not return.
 func (x *execution) lost() {
-	if Lost.ending(x.core.terms.Guarantee, x.noEffect.Load()) == releases {
-		x.settle(Change{Event: Release})
+	if how, free := x.ending(Lost, x.core.terms.Guarantee); how == releases {
+		x.settle(Change{Event: Release, Free: free})
 		return
 	}
 	x.settle(Change{Event: Abandon})
@@ -156,11 +156,15 @@ func (x *exchange) end(r *http.Request) {
 		how = how.broken()
 		x.note(AnswerBroke)
 	}
-	switch how.ending(x.h.config.Guarantee, x.noEffect.Load()) {
+	if how != fenced && x.h.declines(res.Status) {
+		x.decline()
+	}
+	ending, free := x.ending(how, x.h.config.Guarantee)
+	switch ending {
 	case completes:
 		x.complete(r, res)
 	case releases:
-		x.settle(Change{Event: Release})
+		x.settle(Change{Event: Release, Free: free})
 		switch {
 		case fault != nil && how == Lost:
 			x.refuse(r, faultOf(fault))

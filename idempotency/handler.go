@@ -119,6 +119,9 @@ func (h *Handler) unanswered(w http.ResponseWriter, r *http.Request, in input, e
 	h.refuse(w, r, in.claim.ID, refusal{problem: StoreUnavailable, retryAfter: time.Second, err: err})
 }
 
+// declines reports whether answers with a status are not kept.
+func (h *Handler) declines(status int) bool { return slices.Contains(h.config.NotKept, status) }
+
 // answer answers a claim that was not granted.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, id ID, a Answer) {
 	switch {

@@ -628,6 +628,27 @@ func TestUnsafeStoreIsToldAtTheStart(t *testing.T) {
 	}
 }
 
+// A store that forgets is told, too, whatever the guarantee.
+func TestForgetfulStoreIsToldAtTheStart(t *testing.T) {
+	for _, g := range []Guarantee{Hold, Reexecute} {
+		var heard notices
+		if _, err := New(Global, NewMemoryStore(0, 0), answer(200, "done"), Config{Guarantee: g, Observer: &heard}); err != nil {
+			t.Fatal(err)
+		}
+		if n := heard.all; len(n) != 1 || n[0].Signal != StoreUnsafe || !strings.Contains(n[0].Err.Error(), "not durable") {
+			t.Errorf("%v: told %+v", g, n)
+		}
+	}
+	var heard notices
+	if _, err := New(Global, durable{NewMemoryStore(0, 0)}, answer(200, "done"), Config{Observer: &heard}); err != nil || len(heard.all) != 0 {
+		t.Errorf("told %+v, %v", heard.all, err)
+	}
+}
+
+type durable struct{ *MemoryStore }
+
+func (durable) Caps() Caps { return Caps{Durable: true} }
+
 type warned struct{ *MemoryStore }
 
 func (warned) Caps() Caps { return Caps{Warnings: []string{"fsync is off"}} }

@@ -32,8 +32,9 @@ type move struct {
 }
 
 // moves is the whole machine. Two rules come before it: a claim for another
-// request than the record's is a Mismatch, also while the first runs; and a change
-// by another token than the record's is refused.
+// request than the record's is a Mismatch, also while the first runs, unless the record
+// belongs to none any more (Free); and a change by another token than the record's is
+// refused.
 var moves = [...]move{
 	{absent, begin, Running, Run},
 	{running, begin, Running, InProgress},
@@ -122,7 +123,7 @@ func (r *Record) Due() clock.Instant {
 // on what was read. r is left as it is.
 func (r *Record) Begin(c Claim, now clock.Instant) (a Answer, changed bool) {
 	at := r.at(now)
-	if at != absent && r.Fingerprint != c.Fingerprint {
+	if at != absent && r.Fingerprint != c.Fingerprint && !(at == retryable && r.free()) {
 		return Answer{Decision: Mismatch, Record: *r}, false
 	}
 	if at == running && c.Owner != [16]byte{} { // the claim's first answer was lost on its way
@@ -230,9 +231,15 @@ func (r *Record) Apply(ref Ref, c Change, now clock.Instant) (next Record, chang
 	case m.to == Done:
 		next.Result, next.Points = c.Result, nil
 	}
+	if c.Free && c.Event == Release {
+		next.Fingerprint, next.Attempt, next.Points = [32]byte{}, 0, nil
+	}
 	next.finish(m.to, now)
 	return next, true, nil
 }
+
+// free reports whether the record belongs to no request any more.
+func (r *Record) free() bool { return r.Fingerprint == [32]byte{} }
 
 // made reports whether the record already is what the change makes of it.
 func (r *Record) made(c Change) bool {
@@ -240,7 +247,7 @@ func (r *Record) made(c Change) bool {
 	case Complete, ResolveDone:
 		return r.State == Done && r.Result.equal(c.Result)
 	case Release, ResolveNothing:
-		return r.State == Retryable
+		return r.State == Retryable && (!c.Free || r.free())
 	case Abandon:
 		return r.State == Unknown
 	case Save:

@@ -25,6 +25,7 @@ const (
 	StillRunning     Problem = "in-progress"           // 409 with Retry-After: the first run has not ended
 	NotRetained      Problem = "response-not-retained" // 409: it was done, its response is not kept
 	BrokenAnswer     Problem = "answer-broken"         // 500: the answer broke off, and the next request runs
+	AnswerTooLarge   Problem = "answer-too-large"      // 500: under Tx, the answer is larger than can be held back: rolled back
 	OutcomeIsUnknown Problem = "outcome-unknown"       // 409: it may have been done; 503 with Retry-After: ask again
 	StoreUnavailable Problem = "store-unavailable"     // 503 with Retry-After: nothing was done
 	RecordUnreadable Problem = "record-unreadable"     // 503: there is a record that this version can't read
@@ -48,6 +49,7 @@ var problems = map[Problem]struct {
 	StillRunning:     {409, "A request with this idempotency key is in progress"},
 	NotRetained:      {409, "The request was carried out and its response was not kept"},
 	BrokenAnswer:     {500, "The answer broke off before its end and is not kept"},
+	AnswerTooLarge:   {500, "The answer is too large for a transaction, and nothing was done"},
 	OutcomeIsUnknown: {409, "It is unknown whether the request was carried out"},
 	StoreUnavailable: {503, "Idempotency keys can't be checked"},
 	RecordUnreadable: {503, "The record of this idempotency key can't be read"},

@@ -60,7 +60,7 @@ type Record struct {
 	Guarantee   Guarantee     // what the last run was begun with
 	Token       int64         // of the last run; strictly growing for one key
 	Attempt     int           // how many runs there were, this one included
-	Fingerprint [32]byte      // of the request; another request must not use the key
+	Fingerprint [32]byte      // of the request; another request must not use the key. Zero while Retryable: any may
 	Owner       [16]byte      // nonce of the claim, so that it may be repeated
 	LeaseUntil  clock.Instant // when the run counts as lost, while Running
 	Created     clock.Instant // when the first run began
@@ -169,4 +169,5 @@ type Change struct {
 	Lease  time.Duration // with Extend
 	Point  Point         // with Save
 	Result Result        // with Complete and ResolveDone
+	Free   bool          // with Release: nothing of the run is kept, and the next claim may be for another request
 }

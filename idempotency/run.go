@@ -16,6 +16,7 @@ type run struct {
 	ref      Ref
 	attempt  int
 	noEffect atomic.Bool
+	notKept  atomic.Bool   // DoNotKeep was called
 	commit   atomic.Bool   // CommitError was called
 	stream   *streamedBody // of the request; nil unless it is streamed
 
@@ -50,7 +51,8 @@ func Token(ctx context.Context) int64 {
 }
 
 // Attempt returns how many runs for the key are on record, that of ctx included.
-// What Tx rolled back left no trace and does not count. Zero means that ctx belongs
+// What Tx rolled back left no trace and does not count, nor does what came before an
+// answer that was not kept ([DoNotKeep]). Zero means that ctx belongs
 // to no run.
 func Attempt(ctx context.Context) int {
 	if x := runOf(ctx); x != nil {
@@ -78,6 +80,23 @@ func NoEffect(ctx context.Context) {
 	if x := runOf(ctx); x != nil {
 		x.noEffect.Store(true)
 	}
+}
+
+// DoNotKeep declares what [NoEffect] does, and that the answer is not to be kept if it is
+// an error: the next request for the key runs anew, with whatever body. It is for what is
+// found out before anything is done and may be otherwise next time: a caller without
+// rights, something that is missing or locked, a request that is not valid. A success is
+// kept all the same, and under [Tx] so is what [CommitError] commits. See
+// [Config].NotKept, which says so of statuses.
+func DoNotKeep(ctx context.Context) {
+	if x := runOf(ctx); x != nil {
+		x.decline()
+	}
+}
+
+func (x *run) decline() {
+	x.noEffect.Store(true)
+	x.notKept.Store(true)
 }
 
 // CommitError asks, under [Tx], to commit the run's effects though the response is

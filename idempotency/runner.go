@@ -71,7 +71,7 @@ func NewRunner(store Store, config RunnerConfig) (*Runner, error) {
 }
 
 // Do runs work unless the key's record says otherwise. The work may use [Token],
-// [Attempt], [DeriveKey], [NoEffect], [CommitError] and [Phase]. Its context does
+// [Attempt], [DeriveKey], [NoEffect], [DoNotKeep], [CommitError] and [Phase]. Its context does
 // not end with ctx, but when the lease is lost or MaxExecution has passed; ctx
 // bounds the waiting for another run. A panic of the work settles the record and
 // goes on up.
@@ -116,13 +116,14 @@ func (r *Runner) do(ctx context.Context, a Answer, id ID, begun time.Time, work 
 		how = fenced
 	}
 	var err error
-	switch how.ending(r.terms.Guarantee, x.noEffect.Load()) {
+	ending, free := x.ending(how, r.terms.Guarantee)
+	switch ending {
 	case completes:
 		a.Record.State, a.Record.Result = Done, res
 		err = x.settle(Change{Event: Complete, Result: res})
 	case releases:
 		a.Record.State = Retryable
-		err = x.settle(Change{Event: Release})
+		err = x.settle(Change{Event: Release, Free: free})
 	case abandons:
 		a.Record.State = Unknown
 		err = x.settle(Change{Event: Abandon})
@@ -175,5 +176,5 @@ func runTx(ctx context.Context, ref Ref, attempt int, work func(context.Context)
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, Forget, err
 	}
-	return res, how.verdict(x.commit.Load()), nil
+	return res, x.verdict(how), nil
 }

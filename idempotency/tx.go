@@ -45,7 +45,7 @@ type txServe struct {
 	before http.Header // the response's header before the handler wrote to it
 	rec    *recorder   // of the last run
 	fault  error       // of its body, when it succeeded and was rolled back for that
-	broken bool        // it wrote half an answer, and was rolled back for that
+	broken Problem     // with its answer, for which it was rolled back
 }
 
 // respond answers what was decided to be the answer.
@@ -55,9 +55,9 @@ func (t *txServe) respond() {
 		t.h.refuse(t.w, t.r, t.in.claim.ID, faultOf(t.fault))
 		return
 	}
-	if t.broken {
+	if t.broken != "" {
 		t.restore()
-		t.h.refuse(t.w, t.r, t.in.claim.ID, refusal{problem: BrokenAnswer})
+		t.h.refuse(t.w, t.r, t.in.claim.ID, refusal{problem: t.broken})
 		return
 	}
 	t.rec.finish()
@@ -76,6 +76,7 @@ func (t *txServe) restore() {
 
 func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, error) {
 	t.restore()
+	t.broken = ""
 	x := &run{ref: Ref{t.in.claim.ID, record.Token}, attempt: record.Attempt, stream: t.in.stream}
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -99,7 +100,8 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 	returned = true
 	rec.close(true)
 	if rec.burst {
-		return Result{}, Forget, ErrTooLarge
+		t.broken = AnswerTooLarge
+		return Result{}, Forget, nil
 	}
 	how := t.manner(ctx, x)
 	if err := context.Cause(ctx); err != nil {
@@ -109,20 +111,23 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 	if len(rec.header.get("Set-Cookie")) > 0 {
 		t.note(CookieDropped)
 	}
-	return res, how.verdict(x.commit.Load()), nil
+	return res, x.verdict(how), nil
 }
 
 // manner says how the run ended, its body included.
 func (t *txServe) manner(ctx context.Context, x *run) Manner {
 	how := mannerOf(t.rec.status, t.rec.header)
-	if t.broken = t.rec.short(); t.broken {
-		how = how.broken()
+	if t.h.declines(t.rec.status) {
+		x.decline()
+	}
+	if t.rec.short() {
+		t.broken, how = BrokenAnswer, how.broken()
 		t.note(AnswerBroke)
 	}
 	if x.stream == nil {
 		return how
 	}
-	fault := t.h.finish(ctx, x.ref.ID, x.stream, how.verdict(x.commit.Load()) == CommitResult)
+	fault := t.h.finish(ctx, x.ref.ID, x.stream, x.verdict(how) == CommitResult)
 	if fault == nil {
 		return how
 	}

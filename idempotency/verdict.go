@@ -22,6 +22,7 @@ const (
 	Later                   // it asks to come back: kept under Hold unless NoEffect, else the next request runs
 	Failed                  // it broke and has an answer that says so: as Later
 	Lost                    // it broke and has no answer: under Hold nobody knows what it did, unless NoEffect; else the next request runs
+	GivenUp                 // as Lost, and where the next request runs it may be another: for work that waits until it is asked otherwise
 	fenced                  // its context was cancelled because the lease was lost
 	manners
 )
@@ -54,6 +55,7 @@ var endings = [manners]struct{ hold, holdNoEffect, reexecute ending }{
 	Later:     {completes, releases, releases},
 	Failed:    {completes, releases, releases},
 	Lost:      {abandons, releases, releases},
+	GivenUp:   {abandons, releases, releases},
 	fenced:    {abandons, releases, leaves},
 }
 
@@ -77,6 +79,25 @@ func (m Manner) broken() Manner {
 		return m
 	}
 	return Lost
+}
+
+// ending says what a manner does to the run's record, and whether that is free for
+// another request then.
+func (x *run) ending(m Manner, g Guarantee) (e ending, free bool) {
+	e = m.ending(g, x.noEffect.Load())
+	if m == Rejected && x.notKept.Load() {
+		e = releases
+	}
+	return e, e == releases && (m == GivenUp || x.notKept.Load())
+}
+
+// verdict is the same for Tx. What is committed is kept.
+func (x *run) verdict(m Manner) Verdict {
+	v := m.verdict(x.commit.Load())
+	if v == KeepResult && x.notKept.Load() {
+		return Forget
+	}
+	return v
 }
 
 func (m Manner) ending(g Guarantee, noEffect bool) ending {
