@@ -225,7 +225,7 @@ func (c *core) giveBack(ctx context.Context, claim Claim) error {
 	ref := Ref{claim.ID, a.Record.Token}
 	switch a.Decision {
 	case Run:
-		return c.apply(ctx, ref, Change{Event: Release})
+		return c.apply(ctx, ref, Change{Event: Release, Unrun: true})
 	case Recover:
 		return c.apply(ctx, ref, Change{Event: Abandon})
 	}

@@ -95,3 +95,20 @@ func TestTokensGrowBeyondTheRecord(t *testing.T) {
 		last = 0
 	}
 }
+
+// A claim that is given back was no attempt: the work was not begun.
+func TestClaimsThatAreGivenBackAreNoAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var attempt int
+		r := newRig(t, Config{Guarantee: Reexecute}, func(_ http.ResponseWriter, req *http.Request) { attempt = Attempt(req.Context()) })
+		for range 5 {
+			r.store.fail(&r.store.begin, errDown)
+			r.send(post("k", "x"))
+			r.store.fail(&r.store.begin, nil)
+			pass(time.Minute)
+		}
+		if r.send(post("k", "x")); attempt != 1 {
+			t.Errorf("attempt %d, want 1", attempt)
+		}
+	})
+}

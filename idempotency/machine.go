@@ -231,6 +231,9 @@ func (r *Record) Apply(ref Ref, c Change, now clock.Instant) (next Record, chang
 	case m.to == Done:
 		next.Result, next.Points = c.Result, nil
 	}
+	if c.Unrun && c.Event == Release {
+		next.Attempt = max(0, r.Attempt-1)
+	}
 	if c.Free && c.Event == Release {
 		next.Fingerprint, next.Attempt, next.Points = [32]byte{}, 0, nil
 	}

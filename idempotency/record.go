@@ -59,7 +59,7 @@ type Record struct {
 	State       State
 	Guarantee   Guarantee     // what the last run was begun with
 	Token       int64         // of the last run; strictly growing for one key
-	Attempt     int           // how many runs there were, this one included
+	Attempt     int           // how many runs there were, this one included; of those that DoNotKeep cleared none
 	Fingerprint [32]byte      // of the request; another request must not use the key. Zero while Retryable: any may
 	Owner       [16]byte      // nonce of the claim, so that it may be repeated
 	LeaseUntil  clock.Instant // when the run counts as lost, while Running
@@ -169,5 +169,6 @@ type Change struct {
 	Lease  time.Duration // with Extend
 	Point  Point         // with Save
 	Result Result        // with Complete and ResolveDone
+	Unrun  bool          // with Release: the work was not begun, so that this was no attempt
 	Free   bool          // with Release: nothing of the run is kept, and the next claim may be for another request
 }

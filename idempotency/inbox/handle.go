@@ -47,7 +47,8 @@ type handling struct {
 
 	ran     bool
 	attempt int
-	err     error // of the work
+	err     error  // of the work
+	why     Reason // what becomes of a message whose work failed
 }
 
 // run runs the work. What it did when it failed is not known, whence Lost.
@@ -57,10 +58,13 @@ func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Man
 	defer context.AfterFunc(h.alive, func() { cancel(context.Cause(h.alive)) })()
 	h.ran, h.attempt = true, idempotency.Attempt(ctx)
 	h.err = guarded(ctx, h.work)
-	if h.err != nil {
-		return idempotency.Result{}, idempotency.Lost
+	switch h.why = h.reason(); {
+	case h.err == nil:
+		return idempotency.Result{}, idempotency.Succeeded
+	case h.why == PermanentError, h.why == AttemptsExhausted:
+		return idempotency.Result{}, idempotency.GivenUp // it may be mended and sent again
 	}
-	return idempotency.Result{}, idempotency.Succeeded
+	return idempotency.Result{}, idempotency.Lost
 }
 
 func guarded(ctx context.Context, work func(context.Context) error) (err error) {
@@ -118,25 +122,49 @@ func (h *handling) ended(s idempotency.State) Disposition {
 	return h.failed()
 }
 
-// failed decides after an error of the work that left no effect, or may be repeated
-// nevertheless.
-func (h *handling) failed() Disposition {
-	if h.in.options.Guarantee == idempotency.Tx {
-		h.attempt = max(h.attempt, h.m.Delivery)
-	}
-	d := Disposition{Verb: DeadLetter, Attempt: h.attempt, Err: h.err}
+// reason says what becomes of a message whose work failed, by the attempts that are known.
+func (h *handling) reason() Reason {
 	var p permanent
 	switch most := h.in.options.MaxAttempts; {
 	case errors.As(h.err, &p):
-		d.Reason = PermanentError
+		return PermanentError
 	case h.caller.Err() != nil:
-		d = h.retry(Stopped, h.err) // not the message's fault
+		return Stopped // not the message's fault
 	case most > 0 && h.attempt >= most:
-		d.Reason = AttemptsExhausted
-	default:
-		d = h.retry(Failed, h.err)
+		return AttemptsExhausted
 	}
-	return d
+	return Failed
+}
+
+// failed decides after an error of the work that left no effect, or may be repeated
+// nevertheless.
+func (h *handling) failed() Disposition {
+	if h.in.failures != nil {
+		h.countFailure()
+		h.why, h.attempt = h.reason(), max(h.attempt, 1)
+	}
+	if h.why == PermanentError || h.why == AttemptsExhausted {
+		return Disposition{Verb: DeadLetter, Reason: h.why, Attempt: h.attempt, Err: h.err}
+	}
+	return h.retry(h.why, h.err)
+}
+
+// countFailure learns which attempt a failed run under Tx was: of those nothing is left in
+// the message's record, so they are counted in one beside it, which a dead letter clears.
+// Where the store does not answer it is none of the last.
+func (h *handling) countFailure() {
+	if h.reason() == Stopped {
+		return
+	}
+	h.attempt = 0
+	id := idempotency.IDOf(h.in.scope+failures, h.m.ID)
+	h.in.failures.Do(h.caller, id, [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Manner) {
+		h.attempt = idempotency.Attempt(ctx)
+		if why := h.reason(); why == PermanentError || why == AttemptsExhausted {
+			return idempotency.Result{}, idempotency.GivenUp
+		}
+		return idempotency.Result{}, idempotency.Later
+	})
 }
 
 // retry asks for another delivery: the later, the more there were.

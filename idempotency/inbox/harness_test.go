@@ -129,3 +129,6 @@ func pass(d time.Duration) { <-time.After(d) }
 var guarantees = []idempotency.Guarantee{idempotency.Hold, idempotency.Reexecute, idempotency.Tx}
 
 func order(payload string) Message { return Message{ID: "order-77", Payload: []byte(payload)} }
+
+// Caps are those of a store that nobody is warned of.
+func (s *shelf) Caps() idempotency.Caps { return idempotency.Caps{Durable: true, ServerClock: true} }

@@ -37,9 +37,11 @@ type Options struct {
 	// check.
 	BrokerRetention, DeadLetterRetention time.Duration
 
-	// MaxAttempts is how often the work may fail before the message is a dead letter.
-	// Zero means 10; negative means for ever. The record counts, except under Tx,
-	// where a rollback leaves nothing to count on: there it is Message.Delivery.
+	// MaxAttempts is how often the work may run and fail before the message is a dead
+	// letter. Zero means 10; negative means for ever. The record counts, under Tx one
+	// beside it, since a rollback leaves nothing in the message's own; what the broker
+	// delivered without a run does not count. A dead letter that is sent again has all
+	// attempts, also when its payload was mended.
 	MaxAttempts int
 
 	// Backoff says how long to wait after a failure, by the number of failures. The
@@ -113,12 +115,24 @@ func (o Options) runner() idempotency.RunnerConfig {
 	}
 }
 
+// counter returns what counts failed runs under Tx.
+func (o Options) counter() idempotency.RunnerConfig {
+	return idempotency.RunnerConfig{Guarantee: idempotency.Reexecute, Lease: o.Lease, Retention: o.Retention, StoreTimeout: o.StoreTimeout, Observer: nobody{}}
+}
+
+// nobody observes: what concerns the store is told by the other runner.
+type nobody struct{}
+
+// Observe implements idempotency.Observer.
+func (nobody) Observe(context.Context, idempotency.Notice) {}
+
 // An Inbox handles the messages of one consumer group. Make one with [New]. Safe
 // for concurrent use.
 type Inbox struct {
-	scope   string
-	options Options
-	runner  *idempotency.Runner
+	scope    string
+	options  Options
+	runner   *idempotency.Runner
+	failures *idempotency.Runner // under Tx: counts the runs that were rolled back
 }
 
 // New returns an Inbox. The group names the consumers that share the work: each
@@ -133,11 +147,17 @@ func New(group string, store idempotency.Store, o Options) (*Inbox, error) {
 	if err == nil {
 		in.runner, err = idempotency.NewRunner(store, in.options.runner())
 	}
+	if err == nil && o.Guarantee == idempotency.Tx {
+		in.failures, err = idempotency.NewRunner(store, in.options.counter())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("inbox: %w", err)
 	}
 	return in, nil
 }
+
+// failures ends the scope of the counts: no group's, as those have no such end.
+const failures = "\x00\x00failures"
 
 // scopeOf keeps groups apart from the scopes of requests in the same store.
 func scopeOf(group string) string { return "inbox\x00" + group }
@@ -156,7 +176,7 @@ type Message struct {
 	Payload []byte
 
 	// Delivery is how often the broker has delivered the message, this time
-	// included. Zero means that it does not say. See Options.MaxAttempts.
+	// included. Zero means that it does not say. The more, the longer a retry waits.
 	Delivery int
 
 	// Extend tells the broker that the message is still worked on, and keeps it from

@@ -144,11 +144,15 @@ func TestAttempts(t *testing.T) {
 		delivery int
 		verb     Verb
 		why      Reason
-	}{{0, Retry, Failed}, {0, Retry, Failed}, {0, Retry, Failed}, {2, Retry, Failed}, {3, DeadLetter, AttemptsExhausted}} {
+	}{
+		{0, Retry, Failed}, {12, Retry, Failed}, {13, DeadLetter, AttemptsExhausted}, // however often it was delivered
+		{1, Retry, Failed}, {2, Retry, Failed}, {3, DeadLetter, AttemptsExhausted}, // somebody sent the dead letter again
+	} {
 		m := order("x")
 		m.Delivery = c.delivery
 		p.want(p.deliver(m), c.verb, c.why)
 	}
+	p.wantRuns(6)
 
 	p = newPost(t, Options{Guarantee: idempotency.Reexecute, MaxAttempts: -1}, fails)
 	for range 100 {
@@ -259,9 +263,14 @@ func TestCommit(t *testing.T) {
 		{"its answer was lost", unknown, 1, Retry, CommitUnknown},
 		{"its answer was lost, and it was the last delivery", unknown, 10, Retry, CommitUnknown},
 		{"refused", errDown, 1, Retry, Failed},
-		{"refused for the last time", errDown, 10, DeadLetter, AttemptsExhausted},
+		{"refused at the last delivery, which is the first run", errDown, 10, Retry, Failed},
+		{"refused for the last time", errDown, 1, DeadLetter, AttemptsExhausted},
 	} {
-		p := newPost(t, Options{Guarantee: idempotency.Tx}, succeeds)
+		o := Options{Guarantee: idempotency.Tx}
+		if c.why == AttemptsExhausted {
+			o.MaxAttempts = 1
+		}
+		p := newPost(t, o, succeeds)
 		p.store.commit.Store(&c.err)
 		m := order("x")
 		m.Delivery = c.delivery

@@ -1,0 +1,109 @@
+package inbox
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion/idempotency"
+)
+
+// Attempts are runs of the work: a message that came many times before its work could
+// run has all of them.
+func TestDeliveriesAreNoAttempts(t *testing.T) {
+	for _, g := range []idempotency.Guarantee{idempotency.Reexecute, idempotency.Tx} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPost(t, Options{Guarantee: g, MaxAttempts: 3}, fails)
+			m := order("x")
+			p.store.begin.Store(&errDown)
+			for m.Delivery = 1; m.Delivery < 12; m.Delivery++ {
+				p.want(p.deliver(m), Retry, StoreUnavailable)
+			}
+			p.store.begin.Store(nil)
+			pass(time.Minute)
+			p.wantRuns(0)
+			for n, why := range []Reason{Failed, Failed, AttemptsExhausted} {
+				verb := Retry
+				if why != Failed {
+					verb = DeadLetter
+				}
+				d := p.deliver(m)
+				p.want(d, verb, why)
+				if d.Attempt != n+1 {
+					t.Errorf("%v: attempt %d, want %d", g, d.Attempt, n+1)
+				}
+				m.Delivery++
+			}
+			p.wantRuns(3)
+		})
+	}
+}
+
+// A dead letter that somebody mends can be sent again with its id, and has all attempts.
+func TestMendedMessageRuns(t *testing.T) {
+	permanent := func(context.Context) error { return Permanent(errWork) }
+	noEffect := func(ctx context.Context) error {
+		idempotency.NoEffect(ctx)
+		return Permanent(errWork)
+	}
+	for _, c := range []struct {
+		name string
+		g    idempotency.Guarantee
+		work func(context.Context) error
+		dead int // the delivery that ends among the dead letters
+		why  Reason
+		runs bool // the mended message does
+	}{
+		{"reexecute, a permanent error", idempotency.Reexecute, permanent, 1, PermanentError, true},
+		{"reexecute, too many errors", idempotency.Reexecute, fails, 3, AttemptsExhausted, true},
+		{"tx, a permanent error", idempotency.Tx, permanent, 1, PermanentError, true},
+		{"tx, too many errors", idempotency.Tx, fails, 3, AttemptsExhausted, true},
+		{"hold, without effect", idempotency.Hold, noEffect, 1, PermanentError, true},
+		{"hold: it may have had an effect", idempotency.Hold, permanent, 1, OutcomeUnknown, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPost(t, Options{Guarantee: c.g, MaxAttempts: 3}, c.work)
+			for n := 1; n < c.dead; n++ {
+				p.want(p.deliver(order("x")), Retry, Failed)
+			}
+			if c.dead > 1 && c.g != idempotency.Tx {
+				p.want(p.deliver(order("another")), DeadLetter, Mismatch) // while it is tried, it is what it was
+			}
+			p.want(p.deliver(order("x")), DeadLetter, c.why)
+			if !c.runs {
+				p.want(p.deliver(order("mended")), DeadLetter, Mismatch)
+				return
+			}
+			p.work = fails
+			if c.g != idempotency.Hold {
+				d := p.deliver(order("mended"))
+				p.want(d, Retry, Failed)
+				if d.Attempt != 1 {
+					t.Errorf("attempt %d of the mended message", d.Attempt)
+				}
+			}
+			p.work = succeeds
+			p.want(p.deliver(order("mended")), Ack, Done)
+			p.want(p.deliver(order("mended")), Ack, Duplicate)
+			p.want(p.deliver(order("x")), DeadLetter, Mismatch)
+		})
+	}
+}
+
+// Under Tx the count of failures is beside the record: where it can't be kept the message
+// comes again.
+func TestFailuresThatCanNotBeCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPost(t, Options{Guarantee: idempotency.Tx, MaxAttempts: 1}, nil)
+		p.work = func(context.Context) error {
+			p.store.begin.Store(&errDown)
+			return errWork
+		}
+		p.want(p.deliver(order("x")), Retry, Failed)
+		p.store.begin.Store(nil)
+		pass(time.Minute)
+		p.work = fails
+		p.want(p.deliver(order("x")), DeadLetter, AttemptsExhausted)
+	})
+}
