@@ -56,7 +56,7 @@ func (s *shelf) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 	return s.Store.Apply(ctx, ref, c)
 }
 
-func (s *shelf) Caps() idempotency.Caps { return idempotency.Caps{MaxValue: s.most} }
+func (s *shelf) Caps() idempotency.Caps { return idempotency.Caps{Durable: true, MaxValue: s.most} }
 
 func (s *shelf) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
 	s.mu.Lock()

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/gabion-go/gabion/idempotency"
 )
@@ -49,10 +52,29 @@ type Options struct {
 	// not protocol buffers, or whose honest retries differ. Nil means [Canonical].
 	Fingerprint func(ctx context.Context, request any) ([]byte, error)
 
+	// NotKept are codes of answers that are not kept: the next call with the key runs
+	// anew, with whatever request. List only what your methods answer before they have
+	// any effect, such as NOT_FOUND, PERMISSION_DENIED and INVALID_ARGUMENT; for single
+	// answers there is idempotency.DoNotKeep. OK is always kept.
+	NotKept []codes.Code
+
+	// Types finds the types of stored responses by name. Nil means those that the
+	// program's generated code registered. A response whose type it does not know is
+	// replayed with the bytes that it had, as a message that interceptors outside can't
+	// look into; a client that speaks another codec than protocol buffers' is told that
+	// it was not kept.
+	Types Types
+
 	// MaxResponse is the largest answer that is kept, in bytes. A longer one is sent
 	// and not kept: retries are told so, and nothing runs again. Zero means 1 MiB. The
 	// store may have a lower bound.
 	MaxResponse int
+}
+
+// Types finds message types by name, as a protoregistry.Types does. It must be safe for
+// concurrent use.
+type Types interface {
+	FindMessageByName(protoreflect.FullName) (protoreflect.MessageType, error)
 }
 
 // An interceptor is what UnaryServerInterceptor returns a method of.
@@ -78,6 +100,9 @@ func UnaryServerInterceptor(scope Scope, store idempotency.Store, o Options) (gr
 	if o.MaxResponse < 0 {
 		all = append(all, errors.New("max response: a bound is negative"))
 	}
+	if slices.Contains(o.NotKept, codes.OK) {
+		all = append(all, errors.New("not kept: OK is always kept"))
+	}
 	runner, err := idempotency.NewRunner(store, o.Runner)
 	if err = errors.Join(append(all, err)...); err != nil {
 		return nil, fmt.Errorf("grpcidem: %w", err)
@@ -87,6 +112,9 @@ func UnaryServerInterceptor(scope Scope, store idempotency.Store, o Options) (gr
 	}
 	if most := store.Caps().MaxValue; most > 0 {
 		o.MaxResponse = min(o.MaxResponse, most)
+	}
+	if o.Types == nil {
+		o.Types = protoregistry.GlobalTypes
 	}
 	if o.Fingerprint == nil {
 		o.Fingerprint = canonicalRequest
@@ -130,7 +158,7 @@ func (i *interceptor) unary(ctx context.Context, request any, info *grpc.UnarySe
 	if a.Decision == idempotency.Run {
 		return c.answer(ctx, a, err)
 	}
-	return notRun(ctx, a, err)
+	return i.notRun(ctx, a, err)
 }
 
 var errTwoKeys = errors.New("grpcidem: more than one key")
@@ -158,6 +186,9 @@ type call struct {
 func (c *call) run(ctx context.Context) (idempotency.Result, idempotency.Manner) {
 	c.response, c.err = c.handler(ctx, c.request)
 	res, how, err := record(c.response, c.err)
+	if slices.Contains(c.options.NotKept, codes.Code(res.Status)) && ctx.Err() == nil { // else it may be the cancellation's doing
+		idempotency.DoNotKeep(ctx)
+	}
 	if err != nil {
 		// The work is done. That its answer can't be kept must not run it again.
 		res = idempotency.Result{Omitted: true}
@@ -182,7 +213,7 @@ func (c *call) answer(ctx context.Context, a idempotency.Answer, err error) (any
 }
 
 // notRun answers a call whose method did not run, or was rolled back.
-func notRun(ctx context.Context, a idempotency.Answer, err error) (any, error) {
+func (i *interceptor) notRun(ctx context.Context, a idempotency.Answer, err error) (any, error) {
 	switch {
 	case errors.Is(err, idempotency.ErrCommitUnknown):
 		return nil, refuse(CommitUnknown, retryIn(time.Second))
@@ -191,7 +222,7 @@ func notRun(ctx context.Context, a idempotency.Answer, err error) (any, error) {
 	case err != nil:
 		return nil, refuse(StoreUnavailable, retryIn(time.Second))
 	case a.Decision == idempotency.Replay:
-		return replay(ctx, a.Record.Result)
+		return i.replay(ctx, a.Record.Result)
 	case a.Decision == idempotency.Mismatch:
 		return nil, refuse(Mismatch)
 	case a.Decision == idempotency.InProgress:

@@ -2,7 +2,9 @@ package grpcidem
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
@@ -11,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/gabion-go/gabion/idempotency"
 )
@@ -54,7 +56,7 @@ func mannerOf(c codes.Code) idempotency.Manner {
 }
 
 // replay returns a stored answer.
-func replay(ctx context.Context, res idempotency.Result) (any, error) {
+func (i *interceptor) replay(ctx context.Context, res idempotency.Result) (any, error) {
 	if res.Omitted {
 		return nil, refuse(NotRetained)
 	}
@@ -66,27 +68,48 @@ func replay(ctx context.Context, res idempotency.Result) (any, error) {
 		mark(ctx)
 		return nil, status.FromProto(&s).Err()
 	}
-	response, err := restore(res)
-	if err != nil {
+	response, err := i.restore(ctx, res)
+	switch {
+	case err == errNoType:
+		return nil, refuse(NotRetained)
+	case err != nil:
 		return nil, refuse(RecordUnreadable)
 	}
 	mark(ctx)
 	return response, nil
 }
 
-func restore(res idempotency.Result) (proto.Message, error) {
+var errNoType = errors.New("grpcidem: the type of the stored response is not known")
+
+// restore makes a response of a stored one. Where nobody knows its type, a message of
+// nothing but unknown fields has the same bytes on the wire; other codecs than protocol
+// buffers' would lose them.
+func (i *interceptor) restore(ctx context.Context, res idempotency.Result) (proto.Message, error) {
 	var name protoreflect.FullName
 	for _, f := range res.Header {
 		if f.Name == typeField {
 			name = protoreflect.FullName(f.Value)
 		}
 	}
-	t, err := protoregistry.GlobalTypes.FindMessageByName(name)
-	if err != nil {
-		return nil, err
+	t, err := i.options.Types.FindMessageByName(name)
+	if err == nil {
+		m := t.New().Interface()
+		return m, proto.Unmarshal(res.Body, m)
 	}
-	m := t.New().Interface()
+	if !inProtobuf(ctx) {
+		return nil, errNoType
+	}
+	m := new(emptypb.Empty)
 	return m, proto.Unmarshal(res.Body, m)
+}
+
+// inProtobuf reports whether the call's messages are protocol buffers on the wire.
+func inProtobuf(ctx context.Context) bool {
+	for _, kind := range metadata.ValueFromIncomingContext(ctx, "content-type") {
+		kind, _, _ = strings.Cut(kind, ";")
+		return kind == "application/grpc" || kind == "application/grpc+proto"
+	}
+	return true
 }
 
 // mark says in the header that the answer is a stored one. It fails only when the
