@@ -1,0 +1,199 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A Sealer seals what is stored of answers, so that who reads the store reads none, and
+// opens it again. It must be safe for concurrent use. [NewSealer] makes one from keys;
+// with one of your own the keys can stay with a service that has them.
+//
+// Context is what the text belongs to: text that was sealed in one context must not open
+// in another. An AEAD has it as its additional data. Open returns an error for whatever
+// was not sealed by Seal in this context.
+type Sealer interface {
+	Seal(text, context []byte) ([]byte, error)
+	Open(sealed, context []byte) ([]byte, error)
+}
+
+// Sealed returns a store that seals headers, trailers and bodies of results, and recovery
+// points, before the other stores them, each for its record alone. It is a [TxStore] where
+// the other is. Status, times and what else a record has stay readable.
+//
+// What does not open is [ErrUnreadable], and its work is not run: a result that was
+// changed, moved to another record or not sealed at all, or whose key is gone. So a store
+// that has unsealed results is not read until they have expired: begin with an empty one.
+func Sealed(store Store, sealer Sealer) Store {
+	s := &sealedStore{Store: store, sealer: sealer}
+	if tx, ok := store.(TxStore); ok {
+		return &sealedTxStore{sealedStore: s, tx: tx}
+	}
+	return s
+}
+
+// sealMark is the name of the one header line of a sealed result.
+const sealMark = "sealed"
+
+var errNotSealed = errors.New("it is not sealed")
+
+type sealedStore struct {
+	Store
+	sealer Sealer
+}
+
+// Begin implements [Store].
+func (s *sealedStore) Begin(ctx context.Context, c Claim) (Answer, error) {
+	a, err := s.Store.Begin(ctx, c)
+	if err != nil || a.Decision == Mismatch || a.Decision == InProgress || a.Decision == OutcomeUnknown {
+		return a, err
+	}
+	if err = s.open(c.ID, &a.Record); err == nil {
+		return a, nil
+	}
+	ref := Ref{c.ID, a.Record.Token}
+	switch a.Decision { // nobody will work under this claim
+	case Run:
+		err = errors.Join(err, s.Store.Apply(ctx, ref, Change{Event: Release, Unrun: true}))
+	case Recover:
+		err = errors.Join(err, s.Store.Apply(ctx, ref, Change{Event: Abandon}))
+	}
+	return Answer{}, err
+}
+
+// Apply implements [Store].
+func (s *sealedStore) Apply(ctx context.Context, ref Ref, c Change) error {
+	plain, err := c.Result, error(nil)
+	switch c.Event {
+	case Complete, ResolveDone:
+		c.Result, err = s.sealResult(ref.ID, c.Result)
+	case Save:
+		c.Point.Data, err = s.sealer.Seal(c.Point.Data, contextOf(ref.ID, pointSeal, c.Point.Name))
+	}
+	if err != nil {
+		return fmt.Errorf("idempotency: seal: %w", err)
+	}
+	err = s.Store.Apply(ctx, ref, c)
+	if errors.Is(err, ErrLeaseLost) && (c.Event == Complete || c.Event == ResolveDone) && s.isDone(ctx, ref, plain) {
+		return nil
+	}
+	return err
+}
+
+// isDone reports whether a record has the result already. A result is sealed to other
+// bytes each time, so the store can't know a repeated change again.
+func (s *sealedStore) isDone(ctx context.Context, ref Ref, res Result) bool {
+	r, err := s.Get(ctx, ref.ID)
+	return err == nil && r.State == Done && r.Token == ref.Token && r.Result.equal(res)
+}
+
+// Get implements [Store].
+func (s *sealedStore) Get(ctx context.Context, id ID) (Record, error) {
+	r, err := s.Store.Get(ctx, id)
+	if err == nil {
+		err = s.open(id, &r)
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	return r, nil
+}
+
+// Caps implements [Store].
+func (s *sealedStore) Caps() Caps {
+	caps := s.Store.Caps()
+	if caps.MaxValue > 0 {
+		caps.MaxValue = max(1, caps.MaxValue-sealRoom)
+	}
+	return caps
+}
+
+// sealRoom is what is left for headers and the seal in a body of the largest size; with
+// more of them the body is not kept.
+const sealRoom = 1 << 10
+
+// open opens what a record has that is sealed.
+func (s *sealedStore) open(id ID, r *Record) (err error) {
+	if r.State == Done {
+		r.Result, err = s.openResult(id, r.Result)
+	}
+	points := slices.Clone(r.Points) // the record's are shared
+	for i := range points {
+		if err == nil {
+			points[i].Data, err = s.sealer.Open(points[i].Data, contextOf(id, pointSeal, points[i].Name))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: what is sealed in it does not open: %w", ErrUnreadable, err)
+	}
+	r.Points = points
+	return nil
+}
+
+// What a seal is of.
+const (
+	resultSeal = "result"
+	pointSeal  = "point"
+)
+
+// contextOf names the place of a sealed text.
+func contextOf(id ID, kind, name string) []byte {
+	return appendBytes(appendBytes(slices.Clone(id[:]), kind), name)
+}
+
+// sealResult leaves readable what the machine and operators need.
+func (s *sealedStore) sealResult(id ID, res Result) (Result, error) {
+	whole := Record{Result: res}
+	text, err := whole.MarshalBinary()
+	if err != nil {
+		return Result{}, err
+	}
+	sealed, err := s.sealer.Seal(text, contextOf(id, resultSeal, ""))
+	return Result{Status: res.Status, Omitted: res.Omitted, Header: []Field{{Name: sealMark}}, Body: sealed}, err
+}
+
+func (s *sealedStore) openResult(id ID, res Result) (Result, error) {
+	if len(res.Header) != 1 || res.Header[0].Name != sealMark {
+		return Result{}, errNotSealed
+	}
+	text, err := s.sealer.Open(res.Body, contextOf(id, resultSeal, ""))
+	if err != nil {
+		return Result{}, err
+	}
+	var whole Record
+	if err := whole.UnmarshalBinary(text); err != nil {
+		return Result{}, err
+	}
+	if whole.Result.Status != res.Status || whole.Result.Omitted != res.Omitted {
+		return Result{}, errors.New("its status is another than the sealed one")
+	}
+	return whole.Result, nil
+}
+
+type sealedTxStore struct {
+	*sealedStore
+	tx TxStore
+}
+
+// Tx implements [TxStore].
+func (s *sealedTxStore) Tx(ctx context.Context, c Claim, run Work) (Answer, error) {
+	a, err := s.tx.Tx(ctx, c, func(ctx context.Context, r Record) (Result, Verdict, error) {
+		res, verdict, err := run(ctx, r)
+		if err != nil || verdict == Forget {
+			return res, verdict, err
+		}
+		if res, err = s.sealResult(c.ID, res); err != nil {
+			return Result{}, Forget, fmt.Errorf("idempotency: seal: %w", err)
+		}
+		return res, verdict, nil
+	})
+	if err == nil && a.Decision == Replay {
+		err = s.open(c.ID, &a.Record)
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	return a, nil
+}
