@@ -113,6 +113,10 @@ type Config struct {
 	// StoreTimeout bounds a claim. Zero means 2 s. Results get 5 s.
 	StoreTimeout time.Duration
 
+	// ConnectionsPerRun says how many connections of the store's pool a run of the handler
+	// may take at once; [OwnPool] says none. Zero: it is not said. See [RunnerConfig].
+	ConnectionsPerRun int
+
 	// FailOpen runs the handler unprotected when the store does not answer. For work
 	// where twice is better than not at all.
 	FailOpen bool
@@ -152,6 +156,9 @@ func (c Config) Validate() error {
 	}
 	if c.Guarantee == Tx && c.FailOpen {
 		all = append(all, errors.New("fail open: without the database there is no transaction to work in"))
+	}
+	if c.ConnectionsPerRun > 0 && c.FailOpen {
+		all = append(all, errors.New("fail open: runs that began without a connection for them would take those of the others"))
 	}
 	if c.Methods != nil && (len(c.Methods) == 0 || slices.ContainsFunc(c.Methods, func(m string) bool { return m == "" || m != strings.ToUpper(m) })) {
 		all = append(all, fmt.Errorf("methods: %q leaves requests unprotected: names are in upper case, and there is one at least", c.Methods))
@@ -196,7 +203,7 @@ func negative(name string, bound int64) error {
 func (c Config) terms() RunnerConfig {
 	return RunnerConfig{
 		Guarantee: c.Guarantee, Lease: c.Lease, MaxExecution: c.MaxExecution, Retention: c.Retention, Wait: c.Wait,
-		WaitersPerKey: c.WaitersPerKey, Waiters: c.Waiters, StoreTimeout: c.StoreTimeout, Recover: c.Recover, Observer: c.Observer,
+		WaitersPerKey: c.WaitersPerKey, Waiters: c.Waiters, StoreTimeout: c.StoreTimeout, ConnectionsPerRun: c.ConnectionsPerRun, Recover: c.Recover, Observer: c.Observer,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ type core struct {
 	store   Store
 	tx      TxStore // the same store, with Tx
 	waiting waitingRoom
+	seats   seats        // for runs, if the store's connections are shared with the work
 	beats   sync.Pool    // of *heartbeat
 	later   atomic.Int64 // goroutines that bring an end to the store after its answer was sent
 	nonce   [8]byte
@@ -37,6 +39,10 @@ func (c *core) init(store Store, terms RunnerConfig) error {
 			return errors.New("guarantee tx: the store has no transactions")
 		}
 	}
+	var err error
+	if c.seats, err = newSeats(store.Caps().Connections, terms.ConnectionsPerRun); err != nil {
+		return err
+	}
 	c.waiting.perKey, c.waiting.max = c.terms.WaitersPerKey, c.terms.Waiters
 	rand.Read(c.nonce[:]) // never fails (crypto/rand)
 	return nil
@@ -53,6 +59,9 @@ func (c *core) warn() {
 	warnings := caps.Warnings
 	if !caps.Durable && len(warnings) == 0 {
 		warnings = []string{notDurable}
+	}
+	if caps.Connections > 0 && c.terms.ConnectionsPerRun == 0 && c.terms.Guarantee != Tx {
+		warnings = append(slices.Clip(warnings), sharedPool(caps.Connections))
 	}
 	for _, w := range warnings {
 		c.tellTo(context.Background(), to, Notice{Signal: StoreUnsafe, Err: errors.New(w)})
@@ -115,11 +124,20 @@ const claimTries = 3
 
 // claim asks the store. It does not end when the client goes, so that no claim is
 // granted of which nobody hears. It returns when it began: the lease did not begin
-// before.
+// before. Who is told to run or to find out has a seat, and leaves it afterwards.
 func (c *core) claim(ctx context.Context, claim Claim) (a Answer, begun time.Time, err error) {
 	begun = time.Now()
 	bound := newBounded(ctx, begun.Add(c.terms.StoreTimeout))
 	defer bound.stop()
+	if !c.seats.take(bound) {
+		return a, begun, errNoSeat
+	}
+	begun = time.Now()
+	defer func() {
+		if err != nil || a.Decision != Run && a.Decision != Recover {
+			c.seats.leave()
+		}
+	}()
 	pause := 10 * time.Millisecond
 	for n := 1; ; n++ {
 		a, err = c.store.Begin(bound, claim)
@@ -132,7 +150,7 @@ func (c *core) claim(ctx context.Context, claim Claim) (a Answer, begun time.Tim
 
 // refused reports whether the store answered, and said no.
 func refused(err error) bool {
-	return errors.Is(err, ErrFull) || errors.Is(err, ErrUnreadable) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrLeaseLost)
+	return err == errNoSeat || errors.Is(err, ErrFull) || errors.Is(err, ErrUnreadable) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrLeaseLost)
 }
 
 // sleep waits and reports whether ctx still lives.
@@ -223,6 +241,10 @@ func (c *core) giveBack(ctx context.Context, claim Claim) error {
 		return err
 	}
 	ref := Ref{claim.ID, a.Record.Token}
+	switch a.Decision {
+	case Run, Recover:
+		defer c.seats.leave()
+	}
 	switch a.Decision {
 	case Run:
 		return c.apply(ctx, ref, Change{Event: Release, Unrun: true})

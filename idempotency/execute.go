@@ -85,6 +85,7 @@ type exchange struct {
 
 // run runs the handler under its claim.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record Record, begun time.Time) {
+	defer h.seats.leave()
 	x := &exchange{h: h, client: r.Context()}
 	x.rec.w, x.rec.limit, x.rec.host, x.rec.head = w, h.limit, x, r.Method == http.MethodHead
 	if h.config.Guarantee == Hold || in.stream != nil {

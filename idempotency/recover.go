@@ -8,6 +8,7 @@ import (
 // findOut asks the application what a lost run did, and settles the record with
 // what it says. The claim of the right to find out began at begun.
 func (c *core) findOut(ctx context.Context, id ID, lost Record, begun time.Time) {
+	defer c.seats.leave()
 	var x execution
 	x.start(ctx, c, id, lost, begun)
 	defer x.life.end(nil)

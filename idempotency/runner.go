@@ -26,6 +26,14 @@ type RunnerConfig struct {
 	WaitersPerKey int           // most duplicates of a key that wait; zero means 64
 	Waiters       int           // most duplicates that wait together; zero means 1024
 
+	// ConnectionsPerRun says how many connections of the store's pool a run of the work
+	// may take at once. Then no more runs begin than leave one for leases and results;
+	// the others wait, for StoreTimeout at most, and a pool that can't bear one is
+	// refused. OwnPool: the work takes none. Zero: it is not said, and a store with so
+	// many connections and no more ([Caps].Connections) is warned about. With Tx it must
+	// be zero: the work has its transaction's connection.
+	ConnectionsPerRun int
+
 	// Recover finds out what a lost run under Hold did. It may be nil.
 	Recover func(context.Context, Record) (Finding, error)
 
@@ -45,6 +53,12 @@ func (c RunnerConfig) Validate() error {
 		}
 	}
 	all = append(all, negative("waiters per key", int64(c.WaitersPerKey)), negative("waiters", int64(c.Waiters)))
+	switch {
+	case c.ConnectionsPerRun < OwnPool:
+		all = append(all, fmt.Errorf("connections per run: %d is negative", c.ConnectionsPerRun))
+	case c.ConnectionsPerRun > 0 && c.Guarantee == Tx:
+		all = append(all, errors.New("connections per run: under tx the work has its transaction's connection"))
+	}
 	if c.Guarantee > Tx {
 		all = append(all, fmt.Errorf("guarantee: there is no %d", c.Guarantee))
 	}
@@ -99,6 +113,7 @@ func (r *Runner) Do(ctx context.Context, id ID, fingerprint [32]byte, work func(
 }
 
 func (r *Runner) do(ctx context.Context, a Answer, id ID, begun time.Time, work func(context.Context) (Result, Manner)) (Answer, error) {
+	defer r.seats.leave()
 	var x execution
 	x.start(ctx, &r.core, id, a.Record, begun)
 	defer x.life.end(nil)

@@ -43,6 +43,10 @@ type Caps struct {
 	// longer by as much.
 	ServerClock bool
 
+	// Connections is how many operations the store can do at once: the size of its pool.
+	// Zero means that it is not bounded, or not known. See [Config].ConnectionsPerRun.
+	Connections int
+
 	MaxValue int // most bytes of a body that it keeps; zero means no bound of its own
 
 	// Warnings say which settings of the server weaken what is kept there, as they

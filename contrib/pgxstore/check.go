@@ -13,7 +13,11 @@ var unchecked = &idempotency.Caps{ServerClock: true, Warnings: []string{
 
 // Caps implements [idempotency.Store]. Durable is false, with a warning, until
 // [Store.Check] or [Store.Migrate] has looked at the database.
-func (s *Store) Caps() idempotency.Caps { return *s.caps.Load() }
+func (s *Store) Caps() idempotency.Caps {
+	caps := *s.caps.Load()
+	caps.Connections = int(s.pool.Config().MaxConns)
+	return caps
+}
 
 // Check reads the database's settings, from which [Store.Caps] then says whether
 // records survive a crash of its machine. Call it, or Migrate, before the store is

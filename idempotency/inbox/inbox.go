@@ -56,6 +56,10 @@ type Options struct {
 	// StoreTimeout bounds a claim. Zero means 2 s.
 	StoreTimeout time.Duration
 
+	// ConnectionsPerRun says how many connections of the store's pool the work may take at
+	// once; idempotency.OwnPool says none. See idempotency.RunnerConfig.
+	ConnectionsPerRun int
+
 	// Secret keys the fingerprints of payloads. All consumers of the group need the
 	// same. Empty lets whoever reads the store test guesses of payloads.
 	Secret []byte
@@ -111,7 +115,7 @@ func or[T comparable](v, otherwise T) T {
 func (o Options) runner() idempotency.RunnerConfig {
 	return idempotency.RunnerConfig{
 		Guarantee: o.Guarantee, Lease: o.Lease, MaxExecution: o.MaxExecution, Retention: o.Retention,
-		StoreTimeout: o.StoreTimeout, Recover: o.Recover, Observer: o.Observer,
+		StoreTimeout: o.StoreTimeout, ConnectionsPerRun: o.ConnectionsPerRun, Recover: o.Recover, Observer: o.Observer,
 	}
 }
 
