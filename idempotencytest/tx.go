@@ -140,7 +140,7 @@ func responses(b *txBench) {
 			status(402)(w, r)
 		}, 402, 1, 1, 402},
 		{"a body that is not kept commits", writes(5), 200, 1, 1, 409},
-		{"a body beyond all bounds rolls back", writes(20), 503, 0, 2, 503},
+		{"a body beyond all bounds rolls back", writes(20), 500, 0, 2, 500},
 	} {
 		b.work, b.before = c.work, b.before+b.count()
 		b.runs.Store(0)
