@@ -12,10 +12,12 @@ import (
 // with one of your own the keys can stay with a service that has them.
 //
 // Context is what the text belongs to: text that was sealed in one context must not open
-// in another. An AEAD has it as its additional data. Open returns an error for whatever
-// was not sealed by Seal in this context.
+// in another. An AEAD has it as its additional data.
 type Sealer interface {
+	// Seal returns the text sealed. It leaves both arguments alone.
 	Seal(text, context []byte) ([]byte, error)
+
+	// Open returns the text, or an error for whatever Seal did not seal in this context.
 	Open(sealed, context []byte) ([]byte, error)
 }
 
