@@ -17,17 +17,28 @@ const HeaderGaveUp = "Gabion-Gave-Up"
 const headerShouldRetry = "X-Should-Retry"
 
 // mark tells the layers above, SDKs among them, that retrying was done here, should
-// the answer be passed on to them (C75, C116). What was sent once is not marked,
-// whatever the reason: whoever is above may know that repeating it is safe. Nor is
-// what asking again doesn't change, such as a 404 after a 503: nobody does.
+// the answer be passed on to them (C75, C116). What asking
+// again doesn't change, such as a 404 after a 503, needs no mark: nobody does.
 func mark(resp *http.Response, why *gabion.Error) {
-	if why.Attempts < 2 || why.Reason == gabion.NotRetryable {
+	if !inVain(why) || why.Reason == gabion.NotRetryable {
 		return
 	}
 	if resp.Header == nil {
 		resp.Header = make(http.Header)
 	}
 	gaveUp(resp.Header, why)
+}
+
+// inVain reports whether gabion repeated a request and gave up. What it sent once it
+// leaves to whoever is above and may know that repeating is safe, whatever the reason;
+// and also what it repeated while that was surely safe, such as a POST whose first
+// connection was refused, and then might not repeat any more.
+func inVain(why *gabion.Error) bool {
+	switch why.Reason {
+	case gabion.NotSafe, gabion.BodyNotRewindable, gabion.RetriesOff:
+		return false
+	}
+	return why.Attempts > 1
 }
 
 func gaveUp(h http.Header, why *gabion.Error) {
@@ -50,7 +61,7 @@ var leftToOthers = map[gabion.Reason]bool{
 // dependency called permanent, or not to be retried, the new status no longer says.
 func markError(h http.Header, why *gabion.Error) {
 	switch {
-	case why.Attempts > 1:
+	case inVain(why):
 		gaveUp(h, why)
 	case why.Attempts == 0 || !leftToOthers[why.Reason]:
 		h.Set(headerShouldRetry, "false")

@@ -68,6 +68,9 @@ func (f *flight) decided(o policy.Outcome, err error) policy.Outcome {
 		return said
 	}
 	said.NeverSent = false
+	if f.seen.wrote.Load() > 1 { // the answer speaks of the last sending only
+		said.Effect, said.Undone = policy.UnknownEffect, false
+	}
 	said.Stop = said.Stop || stops(f.resp)
 	if said.Class.Transient() && !said.HasAfter {
 		said.After, said.HasAfter = waitFor(f.resp.Header, time.Now)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/gabionhttp"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -107,6 +108,7 @@ func TestErrorAnswersAsTheReasonCallsFor(t *testing.T) {
 		{sent(3, gabion.AttemptsExhausted), 503, "false", "", "attempts_exhausted\n"},
 		{sent(2, gabion.BudgetExhausted), 503, "false", "", "budget_exhausted\n"},
 		{sent(1, gabion.NotRetryable), 502, "false", "", "not_retryable\n"},
+		{sent(2, gabion.NotSafe), 502, "", "", "not_safe\n"},
 		{sent(1, gabion.DoNotRetry), 503, "false", "", "do_not_retry\n"},
 		{sent(1, gabion.BreakerOpen), 503, "false", "", "breaker_open\n"},
 		{sent(1, gabion.AttemptsExhausted), 503, "", "", "attempts_exhausted\n"},
@@ -131,7 +133,7 @@ func TestErrorAnswersAsTheReasonCallsFor(t *testing.T) {
 
 func repeated(err error) bool {
 	e, _ := errors.AsType[*gabion.Error](err)
-	return e != nil && e.Attempts > 1
+	return e != nil && e.Attempts > 1 && e.Reason != gabion.NotSafe
 }
 
 // An answer is marked if gabion repeated the request and gave up. What it sent once,
@@ -156,6 +158,7 @@ func TestIssue10_OnlyWhatWasRepeatedIsMarked(t *testing.T) {
 		{"the time to come back is too long at once", with(eager(), func(p *policy.Policy) { p.Retry.MaxAfter = time.Second }), "GET", "", []int{508}, ""},
 		{"a POST is not gabion's to repeat", eager(), "POST", "charge", []int{503}, ""},
 		{"a policy of one attempt", with(eager(), func(p *policy.Policy) { p.Retry.Attempts = 1 }), "GET", "", []int{503}, ""},
+		{"a POST that was refused a connection, and then answered", eager(), "POST", "charge", []int{0, 503}, ""},
 		{"a permanent failure", eager(), "GET", "", []int{404}, ""},
 		{"a permanent failure after a retry", eager(), "GET", "", []int{503, 404}, ""},
 		{"a success after a retry", eager(), "GET", "", []int{503, 200}, ""},
@@ -166,6 +169,9 @@ func TestIssue10_OnlyWhatWasRepeatedIsMarked(t *testing.T) {
 			c, _ := client(t, tt.policy, roundTripper(func(req *http.Request) (*http.Response, error) {
 				status := tt.status[min(n, len(tt.status)-1)]
 				n++
+				if status == 0 {
+					return nil, classify.Transient(classify.NotSent(errors.New("refused")))
+				}
 				if status == 508 {
 					return answer(req, 503, "", "Retry-After", "3600"), nil
 				}

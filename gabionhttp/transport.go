@@ -368,7 +368,7 @@ func (c *exchange) failed(err error) error {
 	if code := int(c.status.Load()); code != 0 {
 		e.Err = because(&StatusError{Code: code}, e.Err) // the latter is why the wait for the retry ended
 	}
-	if e.Attempts > 1 && e.Err != nil {
+	if inVain(e) && e.Err != nil {
 		e.Err = retried{e.Err}
 	}
 	c.tell(e, 0, 0)
