@@ -1,0 +1,250 @@
+package sdk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/elastic/elastic-transport-go/v8/elastictransport"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/stripe/stripe-go/v85"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+func subjects() []*subject {
+	return []*subject{openAI(), claude(), payments(), s3Put(), s3Get(), table(), search()}
+}
+
+// says answers with a JSON text.
+func says(text string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		io.WriteString(w, text)
+	}
+}
+
+// failsWith answers with a status and a JSON text.
+func failsWith(text string, header ...string) func(http.ResponseWriter, int) {
+	return func(w http.ResponseWriter, status int) {
+		w.Header().Set("Content-Type", "application/json")
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		io.WriteString(w, text)
+	}
+}
+
+// models is the policy for model providers: what their SDKs repeat, gabion repeats.
+var models = policy.Policy{
+	Safe: true, // a completion that is made twice costs twice, and does nothing else
+	HTTP: policy.HTTP{Transient: []int{409, 500}},
+}
+
+func openAI() *subject {
+	s := &subject{
+		name: "openai-go", policy: models,
+		answer: says(`{"id":"c-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hello"}}]}`),
+		fails:  failsWith(`{"error":{"message":"busy","type":"server_error"}}`),
+	}
+	s.more.asIs = 2 // where no answer comes: three, and one for each repetition of the SDK's
+	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
+		opts := []option.RequestOption{
+			option.WithBaseURL(url), option.WithAPIKey("k"), option.WithHTTPClient(&http.Client{Transport: rt}),
+		}
+		if page {
+			opts = append(opts, option.WithMaxRetries(0))
+		}
+		client := openai.NewClient(opts...)
+		c, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
+			Model: "m", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hi")},
+		})
+		if err == nil && c.Choices[0].Message.Content != "hello" {
+			return fmt.Errorf("got %v", c)
+		}
+		return err
+	}
+	return s
+}
+
+func claude() *subject {
+	s := &subject{
+		name: "anthropic-sdk-go", policy: onceEach,
+		answer: says(`{"id":"m-1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`),
+		fails:  failsWith(`{"type":"error","error":{"type":"overloaded_error","message":"busy"}}`),
+	}
+	s.more.asIs = 2
+	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
+		client := anthropic.NewClient(anthropicoption.WithBaseURL(url), anthropicoption.WithAPIKey("k"),
+			anthropicoption.WithHTTPClient(&http.Client{Transport: rt}))
+		m, err := client.Messages.New(ctx, anthropic.MessageNewParams{
+			Model: "m", MaxTokens: 10, Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("hi"))},
+		})
+		if err == nil && m.Content[0].Text != "hello" {
+			return fmt.Errorf("got %v", m)
+		}
+		return err
+	}
+	return s
+}
+
+func payments() *subject {
+	s := &subject{
+		name:   "stripe-go",
+		policy: policy.Policy{Key: policy.KeyMade, HTTP: policy.HTTP{Transient: []int{409, 500}}},
+		answer: says(`{"id":"pi_1","object":"payment_intent","amount":500}`),
+		fails:  failsWith(`{"error":{"type":"api_error","message":"busy"}}`),
+	}
+	s.more.page, s.more.asIs = 3, 6 // stripe-go tells nobody that it repeats: three and three are nine
+	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
+		config := &stripe.BackendConfig{
+			URL: &url, HTTPClient: &http.Client{Transport: rt}, LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
+		}
+		if page {
+			config.MaxNetworkRetries = stripe.Int64(1)
+		}
+		bank := stripe.NewClient("sk_test_1", stripe.WithBackends(stripe.NewBackendsWithConfig(config)))
+		params := &stripe.PaymentIntentCreateParams{Amount: stripe.Int64(500), Currency: stripe.String("eur")}
+		params.SetIdempotencyKey("order-7")
+		intent, err := bank.V1PaymentIntents.Create(ctx, params)
+		if err == nil && intent.ID != "pi_1" {
+			return fmt.Errorf("got %v", intent)
+		}
+		return err
+	}
+	return s
+}
+
+// onceEach is the policy for SDKs whose own retry is the better one.
+var onceEach = policy.Policy{Retry: policy.Retry{Attempts: 1}}
+
+func awsConfig(rt http.RoundTripper) aws.Config {
+	return aws.Config{
+		Region: "eu-central-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		HTTPClient: &http.Client{Transport: rt},
+	}
+}
+
+func failsXML(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>busy</Message></Error>`)
+}
+
+func denyXML(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(400)
+	io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>RequestTimeout</Code><Message>slow</Message></Error>`)
+}
+
+// upload is too long for gabion to keep, and the SDK rewinds it.
+var upload = bytes.Repeat([]byte("0123456789abcdef"), 200<<10/16)
+
+func s3Put() *subject {
+	s := &subject{name: "aws-sdk-go-v2 S3 PutObject", policy: onceEach, fails: failsXML, deny: denyXML}
+	s.answer = func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Etag", `"e"`) }
+	s.more.asIs = 2
+	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
+		client := s3.NewFromConfig(awsConfig(rt), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &url, true })
+		_, err := client.PutObject(ctx, &s3.PutObjectInput{
+			Bucket: aws.String("b"), Key: aws.String("k"), Body: bytes.NewReader(upload),
+		})
+		return err
+	}
+	return s
+}
+
+func s3Get() *subject {
+	s := &subject{name: "aws-sdk-go-v2 S3 GetObject", policy: onceEach, fails: failsXML, deny: denyXML}
+	s.answer = func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }
+	s.more.asIs = 2
+	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
+		client := s3.NewFromConfig(awsConfig(rt), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &url, true })
+		out, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("b"), Key: aws.String("k")})
+		if err != nil {
+			return err
+		}
+		defer out.Body.Close()
+		_, err = io.ReadAll(out.Body)
+		return err
+	}
+	return s
+}
+
+func table() *subject {
+	s := &subject{
+		name: "aws-sdk-go-v2 DynamoDB UpdateItem", policy: onceEach,
+		answer: says(`{}`, "Content-Type", "application/x-amz-json-1.0"),
+		fails:  failsWith(`{"__type":"com.amazon.coral.service#InternalFailure","message":"busy"}`),
+		deny: func(w http.ResponseWriter, _ *http.Request) {
+			failsWith(`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`)(w, 400)
+		},
+	}
+	s.more.asIs = 2
+	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
+		client := dynamodb.NewFromConfig(awsConfig(rt), func(o *dynamodb.Options) { o.BaseEndpoint = &url })
+		_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName:        aws.String("accounts"),
+			Key:              map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: "7"}},
+			UpdateExpression: aws.String("SET amount = :a"),
+			ExpressionAttributeValues: map[string]types.AttributeValue{
+				":a": &types.AttributeValueMemberN{Value: "5"},
+			},
+		})
+		return err
+	}
+	return s
+}
+
+// search goes through the transport of go-elasticsearch, which is what retries there; the
+// client itself is a thousand packages.
+func search() *subject {
+	s := &subject{
+		name: "go-elasticsearch _search", policy: policy.Policy{Safe: true},
+		answer: says(`{"hits":{"total":{"value":1}}}`),
+		fails:  failsWith(`{"error":"busy"}`),
+	}
+	s.more.asIs = 8 // three, and four of its own; nor does go-elasticsearch
+	s.call = func(ctx context.Context, at string, rt http.RoundTripper, page bool) error {
+		u, err := url.Parse(at)
+		if err != nil {
+			return err
+		}
+		client, err := elastictransport.New(elastictransport.Config{URLs: []*url.URL{u}, Transport: rt, DisableRetry: page})
+		if err != nil {
+			return err
+		}
+		req, err := http.NewRequestWithContext(ctx, "POST", "/_search", strings.NewReader(`{"query":{}}`))
+		if err != nil {
+			return err
+		}
+		resp, err := client.Perform(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode >= 400 {
+			return fmt.Errorf("got %s", resp.Status)
+		}
+		var found map[string]any
+		return json.NewDecoder(resp.Body).Decode(&found)
+	}
+	return s
+}
