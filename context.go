@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/ending"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -104,7 +105,7 @@ func (a *attemptContext) armedErr() error {
 // is how the standard library finds the cause and hangs children into its tree.
 func (a *attemptContext) Value(key any) any {
 	switch key.(type) {
-	case attemptKey:
+	case attemptKey, ending.Key:
 		return a
 	case callKey:
 		return nil // not that of a call around this one
@@ -194,6 +195,9 @@ func (a *attemptContext) end() {
 		a.inner.cancel()
 	}
 }
+
+// End implements [ending.Ender].
+func (a *attemptContext) End() { a.end() }
 
 // Value implements context.Context.
 func (k *keyedContext) Value(key any) any {

@@ -67,6 +67,7 @@ type http2Server struct {
 
 	mu      sync.Mutex // guards all below
 	scripts []script
+	every   script // of the connections after those
 	arrived []arrival
 }
 
@@ -115,6 +116,7 @@ func (s *http2Server) serve() {
 		}
 		c := &h2conn{server: s, conn: conn, open: map[uint32]*arrival{}}
 		s.mu.Lock()
+		c.script = s.every
 		if len(s.scripts) > 0 {
 			c.script, s.scripts = s.scripts[0], s.scripts[1:]
 		}
@@ -197,8 +199,8 @@ func (c *h2conn) came(stream uint32) {
 
 // What net/http does with a request that its HTTP/2 server refused, let go or broke, and
 // what gabion makes of what is left (SPEC B4, B5). A request that was not looked at is sent
-// again by net/http, where it has the body; the policy does that for what has a key and a
-// body (ADR 4). What may have been looked at is sent again only where that is safe.
+// again by the policy alone where it has a body (ADR 31), and by net/http where it has none and is
+// safe. What may have been looked at is sent again only where that is safe.
 func TestHTTP2(t *testing.T) {
 	type request struct {
 		name, method, key, body string
@@ -221,6 +223,7 @@ func TestHTTP2(t *testing.T) {
 	var (
 		again   = end{2, 1, 1, 0} // by net/http
 		retried = end{2, 0, 2, 0} // by the policy
+		refused = end{1, 0, 1, gabion.BodyNotRewindable}
 		doubt   = func(why gabion.Reason) end { return end{1, 0, 1, why} }
 	)
 	for _, c := range []struct {
@@ -231,11 +234,11 @@ func TestHTTP2(t *testing.T) {
 		{"GOAWAY to the first of all requests", script{then(goAway(0, http2.ErrCodeInternal), hangUp)}, map[string]end{
 			get.name: retried, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
 		{"the stream is refused", script{ok, rstStream(http2.ErrCodeRefusedStream)}, map[string]end{
-			get.name: again, put.name: again, post.name: again, bare.name: again, keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
+			get.name: again, put.name: retried, post.name: retried, bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: refused}},
 		{"GOAWAY before the request", script{ok, goAway(1, http2.ErrCodeNo)}, map[string]end{
-			get.name: again, put.name: again, post.name: again, bare.name: again, keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
+			get.name: again, put.name: retried, post.name: retried, bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: refused}},
 		{"GOAWAY before the request, and the end", script{ok, then(goAway(1, http2.ErrCodeEnhanceYourCalm), hangUp)}, map[string]end{
-			get.name: again, put.name: again, post.name: again, bare.name: again, keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
+			get.name: again, put.name: retried, post.name: retried, bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: refused}},
 		{"GOAWAY after the request, and the end", script{ok, then(goAway(3, http2.ErrCodeNo), hangUp)}, map[string]end{
 			get.name: retried, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
 		{"the end", script{ok, hangUp}, map[string]end{
@@ -245,11 +248,10 @@ func TestHTTP2(t *testing.T) {
 		{"the server failed", script{ok, rstStream(http2.ErrCodeInternal)}, map[string]end{
 			get.name: retried, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
 
-		// This proves nothing, and net/http sends the request again all the same
-		// (go.dev/issue/47635). Nobody can keep it from that without taking the proven
-		// ones from it too: see "What is not guaranteed" in docs/http.md.
+		// This proves nothing, and net/http would send any request again all the same
+		// (go.dev/issue/47635).
 		{"a violation of the protocol, says the server", script{ok, rstStream(http2.ErrCodeProtocol)}, map[string]end{
-			get.name: again, put.name: again, post.name: again, bare.name: again, keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
+			get.name: again, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
 	} {
 		for _, overTLS := range []bool{true, false} {
 			for _, r := range []request{get, put, post, bare, keyed, oneWay} {
@@ -303,8 +305,8 @@ func TestHTTP2(t *testing.T) {
 					}
 					if err != nil {
 						got.reason = gabion.ReasonOf(err)
-						if gabion.EffectOf(err) != gabion.UnknownEffect {
-							t.Errorf("it arrived, and the error says %v", err)
+						if (gabion.EffectOf(err) == gabion.UnknownEffect) != (got.reason == gabion.NotSafe) {
+							t.Errorf("the error says %v", err)
 						}
 					}
 					if got != c.ends[r.name] {

@@ -1,13 +1,12 @@
 package gabionhttp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -19,22 +18,31 @@ var (
 	errBodyOver  = errors.New("gabionhttp: request body read after its attempt was over")
 	errBodyFixed = errors.New("gabionhttp: request body can't be sent again")
 	errBodyLong  = errors.New("gabionhttp: request body is longer than its ContentLength")
+	errBodyShort = errors.New("gabionhttp: request body is shorter than its ContentLength")
+	errNoBody    = errors.New("gabionhttp: the request's GetBody returned neither a body nor an error")
 )
 
 // A body is the body of one call's request, handed out once per attempt. A nil or
 // zero body is that of a request without one.
 //
-// Three kinds of body can be sent again: none at all; one with GetBody; and one
-// that is no longer than the limit. Of the last kind, a body of known length is
-// read before the first attempt. One of unknown length may be a live stream, and
-// reading ahead would hold it up, so it is copied while it is sent and can be
-// sent again once its end was seen within the limit, or if nobody has read any of
-// it. Never more than the limit is kept.
+// Four kinds of body can be sent again: none at all; one with GetBody; one that is no
+// longer than the limit; and one that is an io.Seeker, by one attempt after the other.
+// Of those within the limit, a body of known length is read before the first attempt.
+// One of unknown length may be a live stream, and reading ahead would hold it up, so it
+// is copied while it is sent and can be sent again once its end was seen within the
+// limit, or if nobody has read any of it. Never more than the limit is kept.
 //
 // The original is closed exactly once, at the latest by close.
 type body struct {
 	get   func() (io.ReadCloser, error) // nil if the caller gave none
 	limit int
+	size  int64      // as the caller declares it; less than 1 means that it is unknown
+	many  bool       // attempts may be out at once, and outlive the call
+	use   sync.Mutex // held while the caller's GetBody runs or its bytes are read, if many
+	plain bool       // it is of net/http's own making, which sends it with the headers in one write
+	owned bool       // the original reads bytes of the caller's
+	seek  io.Seeker
+	start int64 // where the body begins
 
 	mu     sync.Mutex // guards all below; not held while the original is read
 	orig   io.ReadCloser
@@ -46,6 +54,7 @@ type body struct {
 	kept   []byte
 	broke  bool // the caller's reader or GetBody failed
 	reads  int  // how many are inside the original's Read
+	done   bool // the call is over
 }
 
 // replayLimit returns the bytes that p allows to keep.
@@ -64,16 +73,29 @@ func replayLimit(p *policy.HTTP) int {
 //
 // The caller may give up while its own reader keeps us waiting: closing the body is
 // what frees whoever reads it.
-func (b *body) hold(req *http.Request, limit int) error {
+func (b *body) hold(req *http.Request, limit int, many bool) error {
 	if !hasBody(req) {
 		return nil
 	}
-	b.orig, b.get, b.limit = req.Body, req.GetBody, limit
+	b.orig, b.get, b.limit, b.size, b.many = req.Body, req.GetBody, limit, req.ContentLength, many
 	b.over = b.get != nil || req.ContentLength > int64(limit)
+	b.owned = many && inMemory(req.Body)
+	if size, ok := inHand(req.Body); ok && b.get != nil {
+		switch b.plain = !many; {
+		case req.ContentLength > int64(size):
+			return errBodyShort
+		case req.ContentLength > 0 && req.ContentLength < int64(size):
+			return errBodyLong
+		}
+	}
+	if b.get == nil && (b.over || req.ContentLength <= 0) {
+		b.rewindable()
+	}
 	if b.over || req.ContentLength <= 0 {
 		return nil
 	}
 	stop := context.AfterFunc(req.Context(), func() { b.close() })
+	defer stop()
 	err := b.readNow(req.ContentLength)
 	if !stop() && err != nil {
 		err = context.Cause(req.Context())
@@ -84,20 +106,23 @@ func (b *body) hold(req *http.Request, limit int) error {
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
-// readNow keeps all of a body of n bytes. A shorter one is kept as it is, for
-// net/http to complain of; a longer one must be noticed here, since net/http
-// would never see the rest.
+// readNow keeps all of a body of n bytes. That it is shorter or longer is noticed here,
+// before anything is sent.
 func (b *body) readNow(n int64) error {
 	b.begun, b.ended = true, true
 	b.kept = make([]byte, n)
-	m, err := io.ReadFull(b.orig, b.kept)
-	switch b.kept = b.kept[:m]; err {
-	case nil:
-		return b.endsHere()
-	case io.EOF, io.ErrUnexpectedEOF:
-		return nil
+	for at := 0; at < len(b.kept); {
+		m, err := b.orig.Read(b.kept[at:])
+		switch at += m; {
+		case err == io.EOF && at < len(b.kept):
+			return errBodyShort
+		case err != nil && err != io.EOF:
+			return err
+		case err == io.EOF:
+			return nil
+		}
 	}
-	return err
+	return b.endsHere()
 }
 
 func (b *body) endsHere() error {
@@ -124,7 +149,7 @@ func (b *body) attach(req *http.Request) error {
 		return err
 	}
 	req.Body, req.GetBody = rc, nil
-	if b.repeatable() {
+	if b.seek != nil || b.repeatable() {
 		req.GetBody = b.next
 	}
 	return nil
@@ -135,12 +160,7 @@ func (b *body) next() (io.ReadCloser, error) {
 	if rc, err := b.mine(); rc != nil || err != nil {
 		return rc, err
 	}
-	rc, err := b.get() // not under the lock: it is the caller's code
-	if err != nil {
-		b.fail()
-		return nil, err
-	}
-	return &fresh{ReadCloser: rc, b: b}, nil
+	return b.another()
 }
 
 // mine returns a body without asking the caller for another copy, which is what it
@@ -151,37 +171,18 @@ func (b *body) mine() (io.ReadCloser, error) {
 	used := b.begun || b.closed
 	switch {
 	case b.ended:
-		return io.NopCloser(&replay{b.kept}), nil
+		return io.NopCloser(bytes.NewReader(b.kept)), nil // attempts share the bytes, which nobody changes
+	case b.plain && !used:
+		b.begun = true
+		return b.orig, nil
 	case b.get != nil && (b.out != nil || used):
 		return nil, nil
-	case used:
+	case used && !b.rewind():
 		return nil, errBodyFixed
 	}
 	// An attempt that has not read yet, and may still try, comes too late now.
-	b.out = &original{b}
+	b.out = &original{b: b}
 	return b.out, nil
-}
-
-// fresh is a copy that the caller's GetBody gave.
-type fresh struct {
-	io.ReadCloser
-	b      *body
-	closed atomic.Bool
-}
-
-// Read notes when the copy fails by itself, and not because it was closed.
-func (f *fresh) Read(p []byte) (int, error) {
-	n, err := f.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !f.closed.Load() {
-		f.b.fail()
-	}
-	return n, err
-}
-
-// Close frees whoever reads.
-func (f *fresh) Close() error {
-	f.closed.Store(true)
-	return f.ReadCloser.Close()
 }
 
 // fail remembers that the caller's reader failed, or its GetBody.
@@ -220,7 +221,7 @@ func (b *body) fixed() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.orig != nil && b.get == nil && !b.ended && (b.begun || b.closed)
+	return b.orig != nil && b.get == nil && !b.ended && (b.begun || b.closed) && !b.canRewind()
 }
 
 // close closes the original if nobody has. The call is over.
@@ -228,6 +229,7 @@ func (b *body) close() error {
 	if b == nil {
 		return nil
 	}
+	b.seal()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.closeLocked()
@@ -256,14 +258,22 @@ func (b *body) free() {
 
 // An original hands the caller's own reader to one attempt, copying what goes
 // by. An attempt that closes it unread leaves it for the next.
-type original struct{ b *body }
+type original struct {
+	b    *body
+	size int64 // how much went by
+}
 
 func (o *original) Read(p []byte) (int, error) {
 	if err := o.begin(); err != nil {
 		return 0, err
 	}
-	n, err := o.b.orig.Read(p)
-	o.keep(p[:n], err)
+	n, err := 0, errBodyOver
+	defer func() { o.keep(p[:n], err) }() // also when the reader panics
+	if o.b.owned {
+		n, err = o.b.readShared(o.b.orig, p)
+	} else {
+		n, err = o.b.orig.Read(p)
+	}
 	return n, err
 }
 
@@ -288,7 +298,8 @@ func (o *original) keep(p []byte, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reads--
-	b.broke = b.broke || err != nil && err != io.EOF && !b.closed
+	o.size += int64(len(p))
+	b.broke = b.broke || !b.closed && !b.done && (err != nil && err != io.EOF || b.differs(o.size, err))
 	if b.over || len(b.kept)+len(p) > b.limit {
 		b.over, b.kept = true, nil
 		return
@@ -304,45 +315,8 @@ func (o *original) Close() error {
 		return nil
 	}
 	o.b.out = nil
-	if !o.b.begun {
+	if !o.b.begun || o.b.seek != nil {
 		return nil
 	}
 	return o.b.closeLocked()
-}
-
-// A replay reads what was kept. Attempts share the bytes, which nobody changes.
-type replay struct{ rest []byte }
-
-func (r *replay) Read(p []byte) (int, error) {
-	if len(r.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-// What a response that nobody wants may cost, so that its connection can serve
-// the next attempt. Past either, a new connection is cheaper.
-const (
-	drainBytes = 64 << 10
-	drainTime  = 50 * time.Millisecond
-)
-
-// discard reads the rest of an abandoned attempt's response, if that is little
-// and comes at once, and closes it.
-func discard(resp *http.Response) {
-	if resp == nil || resp.Body == nil {
-		return
-	}
-	defer resp.Body.Close()
-	if resp.Body == http.NoBody || resp.ContentLength > drainBytes {
-		return
-	}
-	// Closing is what frees a reader; the timer costs no goroutine until it fires.
-	timer := time.AfterFunc(drainTime, func() { resp.Body.Close() })
-	defer timer.Stop()
-	// One byte more than the limit would be needed to see the end of a body that
-	// is just as long, unless its length is known, when the end comes with it.
-	io.Copy(io.Discard, io.LimitReader(resp.Body, drainBytes))
 }

@@ -40,7 +40,7 @@ type classifierKey struct{}
 
 // classifier is who is asked before the status is.
 func (c *exchange) classifier() gabion.Classifier {
-	if by, _ := c.req.Context().Value(classifierKey{}).(gabion.Classifier); by != nil {
+	if by, _ := c.from.Context().Value(classifierKey{}).(gabion.Classifier); by != nil {
 		return by
 	}
 	return c.t.Dependency.Classifier()
@@ -68,7 +68,7 @@ func (f *flight) decided(o policy.Outcome, err error) policy.Outcome {
 		return said
 	}
 	said.NeverSent = false
-	if f.seen.wrote.Load() > 1 { // the answer speaks of the last sending only
+	if f.seen.now().wrote > 1 { // the answer speaks of the last sending only
 		said.Effect, said.Undone = policy.UnknownEffect, false
 	}
 	said.Stop = said.Stop || stops(f.resp)

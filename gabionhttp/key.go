@@ -9,7 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"net/textproto"
-	"net/url"
 	"strings"
 
 	"github.com/gabion-go/gabion"
@@ -61,47 +60,39 @@ func headerKey(h http.Header) (key string, err error) {
 // it. The latter is for the one effect that the call is about, so reading does not
 // take it.
 func (c *exchange) learnKey() (err error) {
-	if c.strayed = strayed(c.req); c.strayed {
-		return nil
-	}
-	if c.key, err = headerKey(c.req.Header); err != nil || c.key != "" {
+	if err = c.redirected(); err != nil || c.strayed {
 		return err
 	}
-	switch c.req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return nil
+	if c.key, err = headerKey(c.from.Header); err != nil || c.key != "" || reads(c.req.Method) {
+		return err
 	}
 	c.key = gabion.Key(c.req.Context())
 	return nil
 }
 
-// strayed reports whether redirects led the request away from the host that its
-// key was meant for, be it for one hop. http.Client copies headers wherever a
-// redirect points, and whoever knows a key may be shown what is stored under it.
-func strayed(req *http.Request) bool {
-	for at := req; at.Response != nil; {
-		at = at.Response.Request
-		if at == nil || at.URL == nil || req.URL == nil || !sameHost(at.URL, req.URL) {
-			return true
+// oddKey finds the name of a key that is not written as net/http writes it, as a map's
+// key can be: the wire knows no difference, and looking it up does.
+func oddKey(h http.Header) (name string, found bool) {
+	for name := range h {
+		if (len(name) == len(keyHeaders[0]) || len(name) == len(keyHeaders[1])) && name != keyHeaders[0] && name != keyHeaders[1] &&
+			(strings.EqualFold(name, keyHeaders[0]) || strings.EqualFold(name, keyHeaders[1])) {
+			return name, true
 		}
 	}
-	return false
+	return "", false
 }
 
-// sameHost reports whether a key for one URL may go to another: to the same host
-// and port, or from http to https on their own ports, and never back.
-func sameHost(from, to *url.URL) bool {
-	if from.Scheme == "https" && to.Scheme != "https" {
-		return false
+// plainKeys gives every key in h the name that it is looked up by.
+func plainKeys(h http.Header) {
+	for {
+		name, found := oddKey(h)
+		if !found {
+			return
+		}
+		plain := http.CanonicalHeaderKey(name)
+		h[plain] = append(h[plain], h[name]...)
+		delete(h, name)
 	}
-	return strings.EqualFold(from.Hostname(), to.Hostname()) && port(from) == port(to)
-}
-
-func port(u *url.URL) string {
-	if p := u.Port(); u.Scheme == "http" && p != "80" || u.Scheme == "https" && p != "443" {
-		return p
-	}
-	return ""
 }
 
 // KeyError is what a server said of the request's idempotency key. It is the Err of

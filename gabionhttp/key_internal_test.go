@@ -189,7 +189,7 @@ func TestSameHost(t *testing.T) {
 	for _, tt := range tests {
 		from, _ := url.Parse(tt.from)
 		to, _ := url.Parse(tt.to)
-		if got := sameHost(from, to); got != tt.want {
+		if got := sameKeys(from, to, nil); got != tt.want {
 			t.Errorf("%s to %s: %v", tt.from, tt.to, got)
 		}
 	}
@@ -219,7 +219,7 @@ func TestAKeyThatStrayedOnceHasStrayed(t *testing.T) {
 		{"from nobody knows where", lost, true},
 	}
 	for _, tt := range tests {
-		if got := strayed(tt.req); got != tt.want {
+		if got := strayed(tt.req, nil); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}

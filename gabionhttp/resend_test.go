@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,7 +31,7 @@ func once() policy.Policy {
 
 // net/http sends a request again when a reused connection dies before the answer.
 // With a key it would do so for a POST too, once per idle connection: gabion keeps
-// it from that (ADR 4). What has no body can't be kept from it; that is counted,
+// it from that (ADR 31). What has no body can't be kept from it; that is counted,
 // reported and charged. What is not safe is never sent twice (case 67).
 func TestHiddenResends(t *testing.T) {
 	tests := []struct {
@@ -430,5 +431,78 @@ func TestTheCallersOwnEndStaysACancellation(t *testing.T) {
 	var e *gabion.Error
 	if !errors.As(err, &e) || e.Reason != gabion.Canceled || e.Attempts != 1 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Every idle connection may have died, and net/http would try them all with what has no
+// body. An attempt ends after the second re-send, and the policy decides.
+func TestHiddenResendsOfOneAttemptAreBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		method string
+		key    string
+		budget bool // there is one, and nothing in it
+		sent   int
+	}{
+		{"GET", "GET", "", false, 3},
+		{"POST with a key", "POST", "k", false, 3},
+		{"GET without a budget left", "GET", "", true, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const idle = 6
+			scripts := make([]string, idle)
+			for i := range scripts {
+				scripts[i] = "ad"
+			}
+			s := newFickle(t, scripts...)
+			p := with(once(), func(p *policy.Policy) {
+				p.Retry.Budget.Off = !tt.budget
+				p.Retry.Budget.Floor, p.Retry.Budget.Ratio = policy.Off, policy.Off
+			})
+			c, _ := client(t, p, base(t, nil))
+			var all sync.WaitGroup
+			meet := make(chan struct{})
+			var here atomic.Int32
+			trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+				if here.Add(1) == idle {
+					close(meet)
+				}
+				<-meet
+			}}
+			for range idle {
+				all.Go(func() {
+					req := request(t, "POST", s.url(), "")
+					resp, err := c.Do(req.WithContext(httptrace.WithClientTrace(t.Context(), trace)))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					read(t, resp)
+				})
+			}
+			all.Wait()
+			req := keyedPost(t, s.url(), tt.key, "")
+			req.Method = tt.method
+			_, err := c.Do(req)
+			if n := len(s.arrived()) - idle; n != tt.sent || gabion.EffectOf(err) != gabion.UnknownEffect {
+				t.Errorf("%d requests of one attempt arrived, want %d: %v", n, tt.sent, err)
+			}
+		})
+	}
+}
+
+// An attempt does not look for connections for ever.
+func TestAnAttemptLooksForSomeConnections(t *testing.T) {
+	looked := 0
+	c, _ := client(t, once(), roundTripper(func(req *http.Request) (*http.Response, error) {
+		for looked < 1000 && req.Context().Err() == nil {
+			looked++
+			httptrace.ContextClientTrace(req.Context()).GetConn("shop:443")
+		}
+		return nil, req.Context().Err()
+	}))
+	_, err := c.Do(request(t, "POST", "http://shop.test/", "charge"))
+	if looked != 17 || gabion.ReasonOf(err) != gabion.AttemptsExhausted || errors.Is(err, context.Canceled) || gabion.EffectOf(err) != gabion.NoEffect {
+		t.Errorf("looked %d times: %v", looked, err)
 	}
 }

@@ -23,6 +23,7 @@ func (c *exchange) deliver(f *flight, attempt *gabion.Attempt, err error) *http.
 		if f.said != nil {
 			b.why.Err = because(f.said, b.why.Err)
 		}
+		c.explain(b.why)
 	}
 	c.tell(b.why, gabion.AttemptNumber(attempt.Context()), resp.StatusCode)
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {

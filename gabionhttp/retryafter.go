@@ -13,9 +13,17 @@ import (
 // so that it does not matter how far apart the two clocks are, and from now where
 // there is none. More seconds than a [time.Duration] holds are its maximum. It
 // reports false for a header that is missing or garbage and for a date that has
-// passed, which say nothing about how long to wait.
-func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
-	value := strings.Trim(h.Get("Retry-After"), " \t")
+// passed, which say nothing about how long to wait. Of several lines, as a proxy adds
+// its own, the longest counts.
+func RetryAfter(h http.Header, now time.Time) (longest time.Duration, ok bool) {
+	for _, value := range h["Retry-After"] {
+		d, good := oneRetryAfter(strings.Trim(value, " \t"), h, now)
+		longest, ok = max(longest, d), ok || good
+	}
+	return longest, ok
+}
+
+func oneRetryAfter(value string, h http.Header, now time.Time) (time.Duration, bool) {
 	if n, ok := digits(value); ok {
 		return times(n, time.Second), true
 	}

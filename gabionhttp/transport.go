@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -45,16 +43,20 @@ type Transport struct {
 	// Dependency is who is called. It must not be nil.
 	Dependency *gabion.Dependency
 
-	// Base sends the requests. Nil means http.DefaultTransport.
+	// Base sends the requests. Nil means a copy of http.DefaultTransport, made at the
+	// first use, that keeps as many idle connections to a host as the policy's bulkhead
+	// lets calls out; http.DefaultTransport itself where it is no *http.Transport.
 	Base http.RoundTripper
 
-	// Partition names whose breaker a request concerns. Nil means the URL's host, with
-	// its port if the URL names one, so that two hosts behind one Transport never share
-	// a breaker. [gabion.Dependency.Breaker] wants the same name.
+	// Partition names whose breaker a request concerns. Nil means the URL's host, so
+	// that two hosts behind one Transport never share a breaker: in lower case, without
+	// a dot at its end, and with its port unless that is 80 for http or 443 for https.
+	// [gabion.Dependency.Breaker] wants the same name.
 	Partition func(*http.Request) string
 
 	// Operation names what a request does, for events; a route template, not a
-	// path. Nil means the method.
+	// path. Nil means the method, or "OTHER" for one that RFC 9110 and RFC 5789 do not
+	// know.
 	Operation func(*http.Request) string
 
 	// Headers are the headers in which the time that is left travels to an internal
@@ -72,6 +74,12 @@ type Transport struct {
 	// time, mean what the key itself says, if it is a UUID of version 7.
 	KeyMadeAt func(*http.Request) time.Time
 
+	// KeyHosts are hosts that share their idempotency keys, with their port unless it is
+	// the scheme's own: "api.example.com", "eu.example.com:8443". A redirect from one to
+	// another takes the key along. To any other host a request with a key is not
+	// redirected, unless it becomes a GET, which needs none: see [ErrKeyRedirected].
+	KeyHosts []string
+
 	// HedgeKeyed lets keyed requests of unsafe methods be hedged, where the policy
 	// hedges. It declares that the server can tell two requests with one key that
 	// arrive at once: one does the work, and the other waits for the same answer or
@@ -80,6 +88,8 @@ type Transport struct {
 	HedgeKeyed bool
 
 	hidden atomic.Int64
+	http2  speakers
+	pool   pool
 }
 
 // Hidden returns how many times net/http sent a request again behind the policy's
@@ -95,21 +105,15 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-func (t *Transport) base() http.RoundTripper {
-	if t.Base == nil {
-		return http.DefaultTransport
-	}
-	return t.Base
-}
-
 // RoundTrip implements http.RoundTripper. It never changes req.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.Dependency == nil {
 		closeBody(req)
 		return nil, errors.New("gabionhttp: Transport has no Dependency")
 	}
-	c := exchange{t: t, req: req}
+	c := exchange{t: t, req: req, from: req}
 	c.learn(&t.Dependency.Rules().Policy)
+	c.own()
 	if err := c.learnKey(); err != nil {
 		closeBody(req)
 		why := &gabion.Error{Dependency: t.Dependency.Name(), Reason: gabion.Invalid, Err: err}
@@ -124,8 +128,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}()
 	if hasBody(req) {
 		c.body = new(body)
-		if err := c.body.hold(req, replayLimit(c.rules)); err != nil {
+		if err := c.body.hold(req, replayLimit(c.rules), !c.serial); err != nil {
 			return nil, c.unread(err)
+		}
+		if c.from == req && c.body.live() { // such an attempt may be left behind
+			c.copy()
 		}
 	}
 	var opts [maxOptions]gabion.CallOption
@@ -146,11 +153,13 @@ func closeBody(req *http.Request) {
 // exchange is one call of a Transport.
 type exchange struct {
 	t       *Transport
-	req     *http.Request // the caller's
+	req     *http.Request // the caller's, who may use it again once RoundTrip returned and the answer's body is closed
+	from    *http.Request // what attempts are made from: req, or a copy of it
 	rules   *policy.HTTP  // never changes
 	margin  time.Duration
 	ours    bool         // the dependency is internal
 	safe    bool         // the policy says so of everything
+	serial  bool         // no two attempts are out at once, so that none outlives the call
 	key     string       // the caller's
 	strayed bool         // a redirect led to another host than the key's
 	body    *body        // nil means none
@@ -165,6 +174,30 @@ type exchange struct {
 
 func (c *exchange) learn(p *policy.Policy) {
 	c.rules, c.margin, c.ours, c.safe = &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
+	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
+		!safeMethods[c.req.Method] && !c.safe && !c.t.HedgeKeyed
+}
+
+// own makes a copy of the caller's request where attempts may outlive the call, or
+// where something in it has to change.
+func (c *exchange) own() {
+	_, odd := oddKey(c.req.Header)
+	if !c.serial || odd {
+		c.copy()
+	}
+	if odd {
+		plainKeys(c.from.Header)
+	}
+}
+
+func (c *exchange) copy() {
+	from := *c.req
+	from.Header = c.req.Header.Clone()
+	if from.URL != nil {
+		u := *from.URL
+		from.URL = &u
+	}
+	c.from = &from
 }
 
 // unread is how a call ends whose body could not be had before anything was sent:
@@ -199,7 +232,7 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	if safe || c.declared() {
 		add(gabion.WithIdempotent())
 	}
-	if !c.body.repeatable() || !safe && !c.safe && !c.t.HedgeKeyed {
+	if c.serial || !c.body.repeatable() {
 		add(gabion.WithoutHedge())
 	}
 	if repeatedAbove(c.req.Header) {
@@ -217,7 +250,7 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 // declared reports whether the caller says as net/http has it that the request may
 // be repeated: by the name of a key without a value.
 func (c *exchange) declared() bool {
-	return !c.strayed && c.key == "" && replayable(c.req.Header)
+	return !c.strayed && c.key == "" && replayable(c.from.Header)
 }
 
 func (c *exchange) partition() string {
@@ -227,7 +260,14 @@ func (c *exchange) partition() string {
 	if c.req.URL == nil {
 		return ""
 	}
-	return c.req.URL.Host
+	return hostOf(c.req.URL.Scheme, c.req.URL.Host)
+}
+
+// methods are those that name an operation. Whoever sends requests through a proxy
+// invents as many others as it likes.
+var methods = map[string]bool{
+	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true,
+	http.MethodDelete: true, http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,
 }
 
 func (c *exchange) operation() string {
@@ -236,98 +276,10 @@ func (c *exchange) operation() string {
 		return c.t.Operation(c.req)
 	case c.req.Method == "":
 		return http.MethodGet
+	case !methods[c.req.Method]:
+		return "OTHER"
 	}
 	return c.req.Method
-}
-
-// send is one attempt.
-func (c *exchange) send(ctx context.Context) (*flight, error) {
-	f := c.flight()
-	ctx = f.follow(ctx)
-	f.out = *c.req.WithContext(ctx) // the copy that this makes stays on the stack
-	out := &f.out
-	if err := c.address(ctx, out); err != nil {
-		return f, err
-	}
-	if err := c.body.attach(out); err != nil {
-		return f, classify.NotSent(err)
-	}
-	if ctx.Err() != nil { // net/http would not even look for a connection, which is what proves it elsewhere
-		closeBody(out)
-		c.status.Store(0)
-		return f, classify.NotSent(timedOut(ctx, context.Cause(ctx)))
-	}
-	f.guard(out)
-	resp, err := c.roundTrip(out)
-	f.land(err)
-	if err != nil {
-		c.status.Store(0)
-		if c.body.broken() {
-			return f, err
-		}
-		return f, timedOut(ctx, err)
-	}
-	if resp.Request == nil {
-		resp.Request = out
-	}
-	f.resp = resp
-	f.peek(resp)
-	return f, nil
-}
-
-// errNoTime says that a hop has no time to pass on. It is permanent, since another
-// attempt has no more, and says nothing about the dependency.
-var errNoTime = classify.Permanent(classify.NotSent(
-	fmt.Errorf("gabionhttp: no time is left for the next hop: %w", context.DeadlineExceeded)))
-
-// address writes the headers of one attempt on a copy of the caller's. What an
-// earlier hop wrote there was for us and goes no further: vendors would learn our
-// internals, and others would be told of time that is spent.
-func (c *exchange) address(ctx context.Context, out *http.Request) error {
-	key := gabion.Key(ctx)
-	add := key != "" && (c.strayed || !keyed(out.Header))
-	if !add && !c.strayed && !c.ours && !c.t.marked(out.Header) {
-		return nil
-	}
-	out.Header = out.Header.Clone()
-	if out.Header == nil {
-		out.Header = make(http.Header)
-	}
-	c.t.unmark(out.Header)
-	if c.strayed {
-		for _, name := range keyHeaders {
-			delete(out.Header, name)
-		}
-	}
-	if add {
-		out.Header.Set(HeaderKey, key)
-	}
-	if !c.ours {
-		return nil
-	}
-	out.Header.Set(HeaderAttempt, strconv.Itoa(gabion.AttemptNumber(ctx)))
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return nil
-	}
-	if !SetTimeLeft(out.Header, NextHop(0, time.Until(deadline), c.margin), c.t.Headers...) {
-		return errNoTime
-	}
-	return nil
-}
-
-// marked reports whether h has headers that only hops of ours may see.
-func (t *Transport) marked(h http.Header) bool {
-	return h[HeaderDeadline] != nil || h[HeaderAttempt] != nil || // both are written as they are looked up
-		slices.ContainsFunc(t.Headers, func(name string) bool { return h[http.CanonicalHeaderKey(name)] != nil })
-}
-
-func (t *Transport) unmark(h http.Header) {
-	h.Del(HeaderDeadline)
-	h.Del(HeaderAttempt)
-	for _, name := range t.Headers {
-		h.Del(name)
-	}
 }
 
 // judge says what an attempt brought, and whether its request could be sent again.
@@ -344,6 +296,9 @@ func judge(result any, err error) policy.Outcome {
 	}
 	o = f.decided(o, err)
 	if o.Class != policy.Success {
+		if f.of.body.broken() { // the server answered to half of the body
+			o.Class = policy.Ignored
+		}
 		o.Fixed = f.of.body.fixed()
 		if f.resp != nil {
 			f.of.status.Store(int32(f.resp.StatusCode))
@@ -368,11 +323,40 @@ func (c *exchange) failed(err error) error {
 	if code := int(c.status.Load()); code != 0 {
 		e.Err = because(&StatusError{Code: code}, e.Err) // the latter is why the wait for the retry ended
 	}
+	c.explain(e)
 	if inVain(e) && e.Err != nil {
 		e.Err = retried{e.Err}
 	}
 	c.tell(e, 0, 0)
+	c.awaitClient()
 	return err
+}
+
+// awaitClient lets an http.Client with a Timeout see that this has passed: it closes
+// Cancel then. It has the same deadline as its context, and would miss it if the call
+// came back a moment before.
+func (c *exchange) awaitClient() {
+	at, ok := c.req.Context().Deadline()
+	if c.req.Cancel == nil || !ok || time.Until(at) > time.Millisecond {
+		return
+	}
+	timer := time.NewTimer(10 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-c.req.Cancel:
+	case <-timer.C:
+	}
+}
+
+// explain says which body it was that could not be sent again.
+func (c *exchange) explain(why *gabion.Error) {
+	switch fixed := why.Reason == gabion.BodyNotRewindable && c.body != nil; {
+	case !fixed:
+	case why.Err == nil:
+		why.Err = c.body.whyFixed()
+	default:
+		why.Err = because(why.Err, c.body.whyFixed())
+	}
 }
 
 // because adds what ended the call, if anything did, to what the answer was.

@@ -23,7 +23,7 @@ func waitFor(h http.Header, now func() time.Time) (time.Duration, bool) {
 			exact = max(exact, d)
 		}
 	}
-	if h.Get("Retry-After") != "" {
+	if h["Retry-After"] != nil {
 		rounded, _ = RetryAfter(h, now())
 	}
 	after := max(exact, rounded)

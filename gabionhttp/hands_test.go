@@ -1,0 +1,323 @@
+package gabionhttp_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// http.RoundTripper lets a request be used again once its answer's body is closed. A hedge
+// that lost may still be about to send it: what it sends must be what the caller asked for.
+func TestARequestCanBeUsedAgainAfterItsAnswer(t *testing.T) {
+	var mixed atomic.Int32
+	late := roundTripper(func(req *http.Request) (*http.Response, error) {
+		for range req.Header { // as whoever writes it does
+			runtime.Gosched()
+		}
+		n, got, err := strings.TrimPrefix(req.URL.Path, "/"), []byte(nil), error(nil)
+		if req.Body != nil {
+			got, err = io.ReadAll(iotest.HalfReader(req.Body))
+		}
+		if err == nil && (string(got) != strings.Repeat(n+" ", 200) && req.Method == "PUT" || req.Header.Get("X-Number") != n) {
+			mixed.Add(1)
+		}
+		return answer(req, 200, "ok"), nil
+	})
+	d := gabion.New("shop", with(eager(), func(p *policy.Policy) { p.Hedge = policy.Hedge{Max: 2} })) // all at once
+	tr := &gabionhttp.Transport{Dependency: d, Base: late}
+	for _, method := range []string{"PUT", "GET"} {
+		var req *http.Request
+		buf := []byte{}
+		for i := range 2000 {
+			n := fmt.Sprint(1000 + i)
+			if req == nil {
+				req = request(t, method, "http://shop.test/", "")
+			}
+			req.URL.Path = "/" + n
+			req.Header.Set("X-Number", n)
+			if method == "PUT" { // in the same memory
+				buf = append(buf[:0], strings.Repeat(n+" ", 200)...)
+				req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(buf)), int64(len(buf))
+				req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf)), nil }
+			}
+			resp, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read(t, resp)
+		}
+	}
+	if n := mixed.Load(); n > 0 {
+		t.Errorf("%d requests arrived that nobody made", n)
+	}
+}
+
+// A body that the caller's own reader breaks, or that is not as long as it is said to be,
+// is the caller's failure: it says nothing about the dependency and is not sent again.
+func TestTheCallersOwnBodyIsNobodyElsesFailure(t *testing.T) {
+	half := strings.Repeat("half", 20_000) // more than is kept or buffered
+	breaks := func(err error) io.Reader { return io.MultiReader(strings.NewReader(half), failing{err}) }
+	reader := func(f func() io.Reader) func() (io.ReadCloser, error) {
+		return func() (io.ReadCloser, error) { return io.NopCloser(f()), nil }
+	}
+	tests := []struct {
+		name   string
+		length int64
+		body   func() io.Reader
+		again  bool // there is a GetBody
+		effect gabion.Effect
+	}{
+		{"it fails as net/http's do", int64(2 * len(half)), func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, false, gabion.UnknownEffect},
+		{"of unknown length", -1, func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, false, gabion.UnknownEffect},
+		{"with GetBody", int64(2 * len(half)), func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, true, gabion.UnknownEffect},
+		{"it fails", -1, func() io.Reader { return breaks(errors.New("disk")) }, false, gabion.UnknownEffect},
+		{"it is shorter", int64(2 * len(half)), func() io.Reader { return strings.NewReader(half) }, false, gabion.UnknownEffect},
+		{"it is shorter, with GetBody", int64(2 * len(half)), func() io.Reader { return strings.NewReader(half) }, true, gabion.NoEffect},
+		{"it is shorter, with GetBody, of another kind", int64(2 * len(half)), func() io.Reader { return io.MultiReader(strings.NewReader(half)) }, true, gabion.UnknownEffect},
+		{"it is longer", int64(len(half) - 1), func() io.Reader { return strings.NewReader(half) }, false, gabion.UnknownEffect},
+		{"it is longer, with GetBody", int64(len(half) - 1), func() io.Reader { return strings.NewReader(half) }, true, gabion.NoEffect},
+		{"it is longer, with GetBody, of another kind", int64(len(half) - 1), func() io.Reader { return io.MultiReader(strings.NewReader(half)) }, true, gabion.UnknownEffect},
+		{"short ones: it fails", 10, func() io.Reader { return io.MultiReader(strings.NewReader("half"), failing{io.ErrUnexpectedEOF}) }, false, gabion.NoEffect},
+		{"short ones: it is shorter", 10, func() io.Reader { return strings.NewReader("half") }, false, gabion.NoEffect},
+		{"short ones: it is longer", 3, func() io.Reader { return strings.NewReader("half") }, false, gabion.NoEffect},
+	}
+	for _, http2 := range []bool{false, true} {
+		for _, tt := range tests {
+			t.Run(fmt.Sprintf("%s, HTTP/2 %v", tt.name, http2), func(t *testing.T) {
+				begin := serve
+				if http2 {
+					begin = serveH2
+				}
+				var came atomic.Int32
+				s := begin(t, func(w http.ResponseWriter, r *http.Request) {
+					came.Add(1)
+					if _, err := io.Copy(io.Discard, r.Body); err != nil {
+						w.WriteHeader(http.StatusInternalServerError) // as those do that can't tell whose fault it is
+					}
+				})
+				var events gabiontest.Recorder
+				p := with(eager(), func(p *policy.Policy) { p.Breaker = policy.Breaker{Consecutive: 1, Window: 2 * time.Minute} })
+				c, d := client(t, p, base(t, s), gabion.WithObserver(&events))
+				req := request(t, "PUT", s.URL, "")
+				req.ContentLength = tt.length
+				req.Body = io.NopCloser(tt.body())
+				if tt.again {
+					req.GetBody = reader(tt.body)
+				}
+				resp, err := c.Transport.RoundTrip(req)
+				if err == nil {
+					err = gabionhttp.Verdict(resp)
+					resp.Body.Close()
+				}
+				if gabion.ReasonOf(err) != gabion.Canceled || gabion.EffectOf(err) != tt.effect || came.Load() > 1 {
+					t.Errorf("%d arrived: %v", came.Load(), err)
+				}
+				if n := events.Load().Attempts; n > 1 || n == 0 && tt.effect == gabion.UnknownEffect {
+					t.Errorf("%d attempts", n)
+				}
+				resp, err = c.Transport.RoundTrip(request(t, "GET", s.URL, ""))
+				if err != nil {
+					t.Fatalf("the breaker heard of it: %v", err)
+				}
+				read(t, resp)
+				gabiontest.NothingHeld(t, d)
+			})
+		}
+	}
+}
+
+// What callers and Bases must not do ends the call and nothing else.
+func TestWhatCallersMustNotDo(t *testing.T) {
+	boom := func() { panic("boom") }
+	leave := func() { runtime.Goexit() }
+	one := func(p *policy.Policy) { p.Bulkhead = policy.Bulkhead{Limit: 1, Queue: policy.Off} }
+	fine := roundTripper(func(req *http.Request) (*http.Response, error) { return answer(req, 200, "ok"), nil })
+	type mistake struct {
+		base   http.RoundTripper
+		change func(*gabionhttp.Transport, *http.Request)
+		rises  bool
+	}
+	body := func(get func() (io.ReadCloser, error)) func(*gabionhttp.Transport, *http.Request) {
+		return func(_ *gabionhttp.Transport, req *http.Request) {
+			req.Body, req.GetBody, req.ContentLength = io.NopCloser(strings.NewReader("charge")), get, 6
+		}
+	}
+	tests := map[string]mistake{
+		"GetBody returns neither body nor error": {nil, body(func() (io.ReadCloser, error) { return nil, nil }), false},
+		"Base returns neither answer nor error":  {roundTripper(func(*http.Request) (*http.Response, error) { return nil, nil }), nil, false},
+		"Base returns both": {roundTripper(func(req *http.Request) (*http.Response, error) {
+			return answer(req, 200, ""), errors.New("both")
+		}), nil, false},
+	}
+	for how, out := range map[string]func(){"panics": boom, "leaves": leave} {
+		tests["GetBody "+how] = mistake{nil, body(func() (io.ReadCloser, error) { out(); return nil, nil }), true}
+		tests["Partition "+how] = mistake{nil, func(tr *gabionhttp.Transport, _ *http.Request) {
+			tr.Partition = func(*http.Request) string { out(); return "" }
+		}, true}
+		tests["Operation "+how] = mistake{nil, func(tr *gabionhttp.Transport, _ *http.Request) {
+			tr.Operation = func(*http.Request) string { out(); return "" }
+		}, true}
+		tests["KeyMadeAt "+how] = mistake{nil, func(tr *gabionhttp.Transport, _ *http.Request) {
+			tr.KeyRetention, tr.KeyMadeAt = time.Hour, func(*http.Request) time.Time { out(); return time.Time{} }
+		}, true}
+		tests["the body's Read "+how] = mistake{nil, func(_ *gabionhttp.Transport, req *http.Request) {
+			req.Body, req.ContentLength = io.NopCloser(rude{read: out}), -1
+		}, true}
+		tests["the body's Read "+how+" ahead"] = mistake{nil, func(_ *gabionhttp.Transport, req *http.Request) {
+			req.Body, req.ContentLength = io.NopCloser(rude{read: out}), 6
+		}, true}
+		tests["the body's Close "+how] = mistake{nil, func(_ *gabionhttp.Transport, req *http.Request) {
+			req.Body, req.ContentLength = rude{close: out}, -1
+		}, true}
+	}
+	for name, tt := range tests {
+		for _, hedges := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, hedges %d", name, hedges), func(t *testing.T) {
+				d := gabion.New("shop", with(eager(), func(p *policy.Policy) { one(p); p.Hedge = policy.Hedge{Max: hedges, Delay: time.Minute} }))
+				tr := &gabionhttp.Transport{Dependency: d, Base: tt.base}
+				if tr.Base == nil {
+					tr.Base = fine
+				}
+				req := request(t, "PUT", "http://shop.test", "")
+				if tt.change != nil {
+					tt.change(tr, req)
+				}
+				if get := req.GetBody; get != nil { // the first attempt has the body itself
+					tr.Base = roundTripper(func(req *http.Request) (*http.Response, error) { return answer(req, 503, ""), nil })
+				}
+				over := make(chan any)
+				go func() {
+					done := false
+					var err error
+					defer func() {
+						v := recover()
+						over <- fmt.Sprint(done, v, err != nil)
+					}()
+					resp, e := tr.RoundTrip(req)
+					if err = e; err == nil {
+						resp.Body.Close()
+					}
+					done = true
+				}()
+				if got, ended := <-over, "true <nil> true"; (got != ended) != tt.rises {
+					t.Errorf("it ended with %v", got)
+				}
+				gabiontest.NothingHeld(t, d)
+			})
+		}
+	}
+}
+
+// rude is a body whose methods do what they like.
+type rude struct{ read, close func() }
+
+func (r rude) Read(p []byte) (int, error) {
+	if r.read != nil {
+		r.read()
+	}
+	return 0, io.EOF
+}
+
+func (r rude) Close() error {
+	if r.close != nil {
+		r.close()
+	}
+	return nil
+}
+
+// One server is one partition, however its address is written.
+func TestOneServerIsOnePartition(t *testing.T) {
+	for want, urls := range map[string][]string{
+		"shop.test":      {"http://shop.test", "http://SHOP.Test", "http://shop.test.", "http://shop.test:80", "https://shop.test:443/x", "http://Shop.test.:80", "http://shop.test:"},
+		"shop.test:443":  {"http://shop.test:443"},
+		"shop.test:8080": {"http://shop.test:8080", "http://shop.test.:8080", "http://SHOP.test:8080"},
+		"[::1]":          {"http://[::1]", "http://[::1]:80", "https://[::1]:443"},
+		"[::1]:8080":     {"http://[::1]:8080"},
+		"[fe80::a]":      {"http://[FE80::A]"},
+		"10.0.0.1":       {"http://10.0.0.1:80"},
+	} {
+		for _, url := range urls {
+			var got string
+			d := gabion.New("shop", policy.Policy{}, gabion.WithObserver(observer(func(e gabion.Event) { got = e.Partition })))
+			tr := &gabionhttp.Transport{Dependency: d, Base: roundTripper(func(req *http.Request) (*http.Response, error) { return answer(req, 200, ""), nil })}
+			resp, err := tr.RoundTrip(request(t, "GET", url, ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			read(t, resp)
+			if got != want {
+				t.Errorf("%s is the partition %q, want %q", url, got, want)
+			}
+		}
+	}
+}
+
+// Whoever sends requests through a proxy invents methods: they share one name.
+func TestInventedMethodsShareAName(t *testing.T) {
+	names := map[string]bool{}
+	d := gabion.New("shop", policy.Policy{}, gabion.WithObserver(observer(func(e gabion.Event) { names[e.Operation] = true })))
+	tr := &gabionhttp.Transport{Dependency: d, Base: roundTripper(func(req *http.Request) (*http.Response, error) { return answer(req, 200, ""), nil })}
+	for _, method := range []string{"", "GET", "PATCH", "get", "MKCOL", "X1", "X2"} {
+		req := request(t, "GET", "http://shop.test", "")
+		req.Method = method
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read(t, resp)
+	}
+	if len(names) != 3 || !names["GET"] || !names["PATCH"] || !names["OTHER"] {
+		t.Errorf("operations %v", names)
+	}
+}
+
+// A key is one, however a map's key spells its name.
+func TestAKeyUnderAnotherSpellingIsTheKey(t *testing.T) {
+	for name, tt := range map[string]struct {
+		names []string
+		lines int // that arrive; 0: it is refused
+	}{
+		"lower case":      {[]string{"idempotency-key"}, 1},
+		"the other name":  {[]string{"x-idempotency-KEY"}, 1},
+		"twice":           {[]string{"idempotency-key", "Idempotency-Key"}, 0},
+		"both names":      {[]string{"idempotency-key", "X-Idempotency-Key"}, 2},
+		"canonical alone": {[]string{"Idempotency-Key"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var arrived http.Header
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) { arrived = r.Header })
+			c, _ := client(t, with(eager(), func(p *policy.Policy) { p.Key = policy.KeyMade }), base(t, s))
+			req := request(t, "POST", s.URL, "charge")
+			for _, n := range tt.names {
+				req.Header[n] = []string{"k"}
+			}
+			resp, err := c.Do(req)
+			if tt.lines == 0 {
+				if gabion.ReasonOf(err) != gabion.Invalid {
+					t.Errorf("ended with %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			read(t, resp)
+			if lines := len(arrived["Idempotency-Key"]) + len(arrived["X-Idempotency-Key"]); lines != tt.lines || len(req.Header) != len(tt.names) {
+				t.Errorf("%d keys arrived: %v; the caller's: %v", lines, arrived, req.Header)
+			}
+		})
+	}
+}
