@@ -3,6 +3,7 @@ package gabionhttp_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -57,5 +58,30 @@ func TestErrorsOfHTTPClientAreStillThere(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An answer that can have no body reads as an empty one, also where HTTP/2 has yet to say
+// that it ends.
+func TestAnAnswerWithoutABodyReadsAsEmpty(t *testing.T) {
+	for name, begin := range map[string]func(testing.TB, http.HandlerFunc) *site{"HTTP/1": serve, "HTTP/2": serveH2} {
+		for _, status := range []int{http.StatusNoContent, http.StatusNotModified} {
+			read := make(chan struct{})
+			s := begin(t, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(status)
+				w.(http.Flusher).Flush()
+				<-read
+			})
+			c, _ := client(t, eager(), base(t, s))
+			resp, err := c.Get(s.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(resp.Body)
+			if close(read); err != nil || len(text) > 0 || resp.StatusCode != status {
+				t.Errorf("%s, %d: %q, %v", name, status, text, err)
+			}
+			resp.Body.Close()
+		}
 	}
 }

@@ -41,7 +41,9 @@ func (c *exchange) deliver(f *flight, attempt *gabion.Attempt, err error) *http.
 	}
 	switch {
 	case bodiless(resp):
-		b.end(nil) // HTTP/2 has an empty body of its own, which is closed as any other
+		b.body.Close() // HTTP/2 has one of its own, that may not have come to its end
+		b.body = http.NoBody
+		b.end(nil)
 	case endless(resp.Header):
 		attempt.Outlive()
 	}
