@@ -67,18 +67,18 @@ func DeriveKey(tenant, parent, step string) string {
 // settleKey gives the call the key that the policy asks for, and refuses one that
 // can't be meant. Calls declared idempotent need none.
 func (c *callOptions) settleKey(d *Dependency) error {
-	mode := d.state.Rules().Policy.Key
-	if c.key == "" && (mode == policy.KeyDeclared || c.Safe) {
+	use := d.state.Rules().Policy.Key.Use(c.Safe, c.key != "")
+	if use == policy.KeyNone {
 		return nil
 	}
-	return c.needKey(d, mode)
+	return c.haveKey(d, use)
 }
 
-func (c *callOptions) needKey(d *Dependency, mode policy.KeyMode) error {
-	if c.key == "" && mode != policy.KeyMade {
+func (c *callOptions) haveKey(d *Dependency, use policy.KeyUse) error {
+	switch use {
+	case policy.KeyLacking:
 		return &Error{Dependency: d.name, Reason: KeyMissing, Err: errNoKey}
-	}
-	if c.key == "" {
+	case policy.KeyFresh:
 		c.key = NewKey()
 	}
 	return c.checkKey(d)

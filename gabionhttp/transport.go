@@ -1,6 +1,7 @@
 package gabionhttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,7 +176,7 @@ type exchange struct {
 func (c *exchange) learn(p *policy.Policy) {
 	c.rules, c.margin, c.ours, c.safe = &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
-		!safeMethods[c.req.Method] && !c.safe && !c.t.HedgeKeyed
+		!policy.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }
 
 // own makes a copy of the caller's request where attempts may outlive the call, or
@@ -212,12 +213,6 @@ func (c *exchange) unread(err error) error {
 	return e
 }
 
-// safeMethods can be repeated by what they mean (RFC 9110, 9.2.2).
-var safeMethods = map[string]bool{
-	"": true, http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodTrace: true,
-	http.MethodPut: true, http.MethodDelete: true,
-}
-
 // maxOptions is how many options a call of a Transport can have.
 const maxOptions = 10
 
@@ -228,8 +223,7 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	opts[4] = gabion.WithKey(c.key)
 	n := 5
 	add := func(o gabion.CallOption) { opts[n] = o; n++ }
-	safe := safeMethods[c.req.Method]
-	if safe || c.declared() {
+	if policy.IdempotentMethod(c.method()) || c.declared() {
 		add(gabion.WithIdempotent())
 	}
 	if c.serial || !c.body.repeatable() {
@@ -246,6 +240,9 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	}
 	return n
 }
+
+// method is the request's, which is GET when it names none.
+func (c *exchange) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
 
 // declared reports whether the caller says as net/http has it that the request may
 // be repeated: by the name of a key without a value.

@@ -97,6 +97,7 @@ func (s *Scenario) Fleets() []string { return s.file.Fleets() }
 // The rivals that a policy may be compared with.
 const (
 	None  = "none"  // callers that only call, within the call's timeout
+	Plain = "plain" // callers that only call, within the call's and the attempt's timeout
 	Naive = "naive" // callers that try three times at once
 )
 
@@ -113,7 +114,7 @@ type Options struct {
 	// Against is the other side of a comparison. Nil means Rival.
 	Against *config.File
 
-	// Rival is None or Naive. Empty means what the scenario says, if Against is nil
+	// Rival is None, Plain or Naive. Empty means what the scenario says, if Against is nil
 	// too.
 	Rival string
 
@@ -152,8 +153,8 @@ type Options struct {
 // Run runs the scenario until all replications are done, or until ctx is. The error
 // says that a policy is missing or not possible, or it is ctx's.
 func (s *Scenario) Run(ctx context.Context, o Options) (*Report, error) {
-	if o.Rival != "" && o.Rival != None && o.Rival != Naive {
-		return nil, fmt.Errorf("lab: %q is no rival: use %s or %s", o.Rival, None, Naive)
+	if o.Rival != "" && o.Rival != None && o.Rival != Plain && o.Rival != Naive {
+		return nil, fmt.Errorf("lab: %q is no rival: use %s, %s or %s", o.Rival, None, Plain, Naive)
 	}
 	study, err := s.file.Run(ctx, o.options())
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/sim"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // effects refuses what can be read and would change nothing: whoever wrote it would
@@ -43,12 +44,18 @@ func (r *reader) served(it item, service int) {
 	if v.DropExpired && !slices.ContainsFunc(calls, func(e namedEdge) bool { return e.Propagate }) {
 		it.fail("drop_expired", "drop_expired means nothing while no call of it sends its deadline along", "write propagate: true at a call")
 	}
-	if v.HonoursKeys && !slices.ContainsFunc(calls, func(e namedEdge) bool { return e.Keyed }) {
-		it.fail("honours_keys", "honours_keys means nothing while no call of it has a key", "write keyed: true at a call")
+	if v.HonoursKeys && !slices.ContainsFunc(calls, r.hasKey) {
+		it.fail("honours_keys", "honours_keys means nothing while no call of it has a key", "write keyed: true at a call, or key: made in its policy")
 	}
 	if v.Time.text == "" {
 		it.never("for work that takes no time", "by_call", "crowd", "refuse_cost")
 	}
+}
+
+// hasKey reports whether a call has a key: its caller's, or one that the file's policy
+// has made.
+func (r *reader) hasKey(e namedEdge) bool {
+	return e.Keyed || r.file.policies.Policies[e.Policy].Key == policy.KeyMade
 }
 
 // strikes checks that a fault does something to the service that it is at.

@@ -237,8 +237,8 @@ func (r *reader) policies(d *document) {
 	r.file.policies = r.section("policies", d.Policies)
 	if at, written := r.places["against"]; written && at.Leaf {
 		r.file.rival = at.Text
-		if at.Text != "none" && at.Text != "naive" {
-			r.fail(at, fmt.Sprintf("against: %.60q is not known", at.Text), "write none, naive, or policies")
+		if !slices.Contains(rivals, at.Text) {
+			r.fail(at, fmt.Sprintf("against: %.60q is not known", at.Text), "write none, plain, naive, or policies")
 		}
 		return
 	}

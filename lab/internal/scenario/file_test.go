@@ -116,6 +116,9 @@ func TestImpossibleValuesAreRefusedWithTheirPlace(t *testing.T) {
 		{"no time that is slow", service + "\npolicies:\n  db: {safe: true}\nfaults:\n  - " + fault, "{workers: 4}\npolicies:\n  db: {safe: true}\nfaults:\n  - {kind: slow, service: db, at: 20s, for: 10s, factor: 3}", "11:12", "slow means nothing for db"},
 		{"a policy that nothing goes by", "  db: {safe: true}", "  db: {safe: true}\n  bd: {safe: true}", "10:3", "did you mean db?"},
 		{"a rival's policy that nothing goes by", "assert:", "against:\n  bd: {safe: true}\nassert:", "13:3", `against: nothing goes by the policy "bd"`},
+		{"a method that is none", "{to: db}", "{to: db, method: FETCH}", "5:58", "FETCH"},
+		{"a method in small letters", "{to: db}", "{to: db, method: post}", "5:58", "use one of GET"},
+		{"the key that said what production does not ask", "{to: db}", "{to: db, unsafe: true}", "5:50", "unknown key"},
 		{"sessions of clients that share", "rate: 50/s", "rate: 50/s, session: 3, shared: 5", "5:42", "session means nothing for clients that share"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {

@@ -67,7 +67,7 @@ func schemaOf(t *testing.T) object {
 	s["$defs"] = defs
 	dependencies["description"] = g.docs["document.Policies"]
 	p["policies"] = dependencies
-	p["against"] = object{"description": g.docs["document.Against"], "anyOf": []any{object{"enum": []string{"none", "naive"}}, dependencies}}
+	p["against"] = object{"description": g.docs["document.Against"], "anyOf": []any{object{"enum": rivals}, dependencies}}
 	return s
 }
 

@@ -42,8 +42,8 @@ type document struct {
 	// file's dependencies. A production file replaces them by name.
 	Policies yamlstrict.Node
 
-	// Against is what to compare with: none, which only calls; naive, which tries
-	// three times at once; or policies.
+	// Against is what to compare with: none, which only calls; plain, which has the
+	// timeout of an attempt too; naive, which tries three times at once; or policies.
 	Against yamlstrict.Node
 
 	// Clients are the fleets by name.
@@ -182,10 +182,12 @@ type edge struct {
 	// Loss is the share of messages that are lost, each way.
 	Loss share
 
-	// Unsafe is for calls that may not be repeated.
-	Unsafe bool
+	// Method is that of an HTTP request, in capitals: it says whether the call may be
+	// repeated without a key, and be hedged. Left out, the call is one of gabion.Do that
+	// declares nothing: only the policy's safe and key make it safe, and keyed.
+	Method methodWord
 
-	// Keyed is for calls with an idempotency key, which makes them safe.
+	// Keyed is for calls whose caller gives an idempotency key, which makes them safe.
 	Keyed bool
 
 	// Propagate sends the deadline along.

@@ -39,6 +39,7 @@ var (
 	orders    = []string{"fifo", "lifo", "codel", "priority"}
 	kinds     = []string{"down", "black_hole", "reset", "brown_out", "slow", "errors", "lost_answers", "rate_limit", "restart", "restart_clients", "clock_skew", "reload"}
 	urgencies = []string{"normal", "low", "high"}
+	methods   = []string{"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "POST", "PATCH"}
 )
 
 type (
@@ -47,6 +48,7 @@ type (
 	orderWord   sim.Discipline
 	kindWord    int // one more than a sim.Kind, so that zero is left out
 	urgentWord  bulkhead.Priority
+	methodWord  string // empty is left out
 )
 
 // The longest and the most that a file may ask for: what is beyond would only ever
@@ -73,6 +75,7 @@ func spellings() map[reflect.Type]yamlstrict.Scalar {
 		reflect.TypeFor[balanceWord](): wordScalar(balances, func(i int) any { return balanceWord(i) }),
 		reflect.TypeFor[orderWord]():   wordScalar(orders, func(i int) any { return orderWord(i) }),
 		reflect.TypeFor[kindWord]():    wordScalar(kinds, func(i int) any { return kindWord(i + 1) }),
+		reflect.TypeFor[methodWord]():  wordScalar(methods, func(i int) any { return methodWord(methods[i]) }),
 		reflect.TypeFor[urgentWord]():  wordScalar(urgencies, func(i int) any { return urgentWord([]bulkhead.Priority{0, -1, 1}[i]) }),
 	}
 }

@@ -29,8 +29,9 @@ type Policies struct {
 	// for db makes the scenario's db go by the policy of payments.
 	As map[string]string
 
-	// Rival is none, for callers that only call, within the call's timeout; or
-	// naive, for callers that try three times at once.
+	// Rival is none, for callers that only call, within the call's timeout; plain, for
+	// those that keep the timeout of an attempt too; or naive, for callers that try
+	// three times at once. Empty is nobody of them.
 	Rival string
 }
 
@@ -237,21 +238,35 @@ func settingsOf(p policy.Policy) (settings []Setting) {
 	return settings
 }
 
-// rival makes of a policy what callers without one do, in the same time.
+// The rivals: callers without gabion, in the time that the policy gives a call. They
+// make no keys and ask for none, and send those that their callers give.
+const (
+	rivalNone  = "none"  // one try, with no timeout but the call's
+	rivalPlain = "plain" // one try, with the same timeouts of the call and of the attempt
+	rivalNaive = "naive" // three tries at once, of whatever it is: it does not ask whether that is safe
+)
+
+// rivals are the words for them.
+var rivals = []string{rivalNone, rivalPlain, rivalNaive}
+
+// rival makes of a policy what a rival does.
 func rival(p policy.Policy, which string) (policy.Policy, bool) {
 	bare := policy.Policy{
-		Trust: p.Trust, Key: p.Key, Safe: p.Safe,
-		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: policy.Off, Margin: policy.Off},
+		Trust: p.Trust, Safe: p.Safe,
+		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: p.Timeout.Attempt, Margin: policy.Off},
 		Retry:    policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}},
 		Pace:     policy.Pace{Off: true},
 		Breaker:  policy.Breaker{Off: true},
 		Bulkhead: policy.Bulkhead{Off: true},
 	}
 	switch which {
-	case "none":
+	case rivalPlain:
 		return bare, true
-	case "naive":
-		bare.Timeout.Attempt = p.Timeout.Attempt
+	case rivalNone:
+		bare.Timeout.Attempt = policy.Off
+		return bare, true
+	case rivalNaive:
+		bare.Safe = true
 		bare.Retry.Attempts, bare.Retry.Backoff = 3, backoff.Const(time.Millisecond)
 		return bare, true
 	}
@@ -292,7 +307,7 @@ func (l *lowering) steps(calls []namedEdge) (steps []sim.Step) {
 		steps = append(steps, sim.Step{
 			Fan: int(e.Fan), Quorum: int(e.Quorum), Chance: float64(e.Chance),
 			Edge: sim.Edge{
-				To: e.to, Rules: l.rulesOf(e.Policy), Network: e.Network.Dist, Loss: float64(e.Loss), Unsafe: e.Unsafe, Keyed: e.Keyed,
+				To: e.to, Rules: l.rulesOf(e.Policy), Network: e.Network.Dist, Loss: float64(e.Loss), Method: string(e.Method), Keyed: e.Keyed,
 				Deadline: e.Propagate, Priority: e.priority(),
 			},
 		})

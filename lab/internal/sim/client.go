@@ -142,6 +142,7 @@ type facts struct {
 	sent      int
 	effects   int         // how often the work was done
 	over, ok  bool        // the caller has its answer
+	keyed     bool        // its attempts carry an idempotency key
 	log       *policy.Log // nil unless its client is watched
 	tape      *Recorded   // nil unless its attempts were recorded
 }
@@ -154,23 +155,42 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 	c.sim, c.out = s, c.out[:0]
 	c.facts = facts{self: i, gen: gen, edge: e, job: j.self, jgen: j.gen, step: j.step, who: j.who()}
 	c.id = callID(j.id, j.step, k)
-	ed := &s.edges[e]
-	p := policy.Params{Safe: !ed.Unsafe || ed.Keyed, Waker: c, Priority: ed.Priority}
+	ed, st := &s.edges[e], s.state(e, j.instance)
+	rules := st.Rules().Policy
+	safe := policy.IdempotentMethod(ed.Method)
+	use := rules.Key.Use(safe, ed.Keyed)
+	c.keyed = use.Carried()
+	p := policy.Params{Safe: safe || c.keyed, Waker: c, Priority: ed.Priority}
+	p.NoHedge = ed.Method != "" && !policy.HedgeableMethod(ed.Method, rules.Safe)
 	if j.deadline != clock.Never {
 		p.Deadline = j.deadline
 	}
 	if c.tape = s.recorded(j); c.tape != nil {
 		p = c.tape.Params
 		p.Waker, p.Log = c, nil
+		use = policy.KeyNone
 	}
-	st := s.state(e, j.instance)
 	if s.watch != nil && j.fleet >= 0 && int(j.fleet) == s.watch.Fleet && j.client == s.watch.Client {
 		c.log = new(policy.Log)
 		p.Log = c.log
 	}
-	c.machine.Begin(st, s.now, &p)
 	ed.n.Calls++
+	if use == policy.KeyLacking {
+		s.turnAway(c)
+		return
+	}
+	c.machine.Begin(st, s.now, &p)
 	s.step(c)
+}
+
+// turnAway ends a call that lacks the key that its policy requires, before it begins.
+func (s *sim) turnAway(c *call) {
+	v := policy.Verdict{Reason: policy.KeyMissing, Effect: policy.NoEffect}
+	if c.log != nil {
+		s.watch.Tell(c.id, c.edge, policy.Event{Kind: policy.AttemptRefused, At: s.now, Until: s.now, Reason: v.Reason, Attempt: 1})
+		s.watch.Tell(c.id, c.edge, policy.Event{Kind: policy.Returned, At: s.now, Reason: v.Reason, Effect: v.Effect})
+	}
+	s.ended(c, &v)
 }
 
 // step asks the machine what to do, and does it.
@@ -325,7 +345,7 @@ func (s *sim) comeHome(c *call, a *attempt, o *policy.Outcome) {
 // told to end, and come home at once as those of a caller who stopped waiting.
 func (s *sim) returned(c *call) {
 	v := c.machine.Verdict()
-	c.over, c.ok = true, v.Reason == policy.None
+	c.over = true
 	for len(c.out) > 0 {
 		a := s.attempts.at(c.out[0])
 		s.comeHome(c, a, &policy.Outcome{Class: policy.Ignored, Effect: policy.UnknownEffect})
@@ -333,7 +353,13 @@ func (s *sim) returned(c *call) {
 		s.release(a)
 		c.refs--
 	}
-	s.rec.returned(s, c, &v)
+	s.ended(c, &v)
+}
+
+// ended is the verdict on a call of which nothing is out.
+func (s *sim) ended(c *call, v *policy.Verdict) {
+	c.over, c.ok = true, v.Reason == policy.None
+	s.rec.returned(s, c, v)
 	ok, job, jgen, step := c.ok, c.job, c.jgen, c.facts.step
 	if c.refs == 0 {
 		s.forget(c)

@@ -44,10 +44,9 @@ func TestWaysToFail(t *testing.T) {
 		{"slower than the timeout, all of it is done for nobody", Fault{Kind: Slow, Add: 2 * time.Second}, false, 3 * calls, 3 * calls, calls, 3002 * ms},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			w := steady(tries(t, 3, attemptTimeout(time.Second)), 10, 100*time.Second, Service{Time: draw.Constant(10 * ms)}, always(c.fault))
+			w := steady(tries(t, 3, attemptTimeout(time.Second), safe(!c.unsafe)), 10, 100*time.Second, Service{Time: draw.Constant(10 * ms)}, always(c.fault))
 			w.Fleets[0].Even = true
 			w.Fleets[0].Load = Load{{0, 10.01}}
-			w.edge().Unsafe = c.unsafe
 			r := play(t, w)
 			is(t, "calls", r.Edges[0].Calls, calls)
 			is(t, "attempts", r.Edges[0].Attempts, c.attempts)
@@ -58,6 +57,8 @@ func TestWaysToFail(t *testing.T) {
 		})
 	}
 }
+
+func safe(is bool) func(*policy.Policy) { return func(p *policy.Policy) { p.Safe = is } }
 
 func TestSharesOfRequests(t *testing.T) {
 	for _, c := range []struct {

@@ -18,6 +18,7 @@ const ms = time.Millisecond
 // no other layers than those that edit adds.
 func tries(t testing.TB, n int, edit ...func(*policy.Policy)) *policy.Rules {
 	p := policy.Policy{
+		Safe:    true,
 		Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off, Margin: policy.Off},
 		Retry:   policy.Retry{Attempts: n, Backoff: backoff.Const(ms), Budget: policy.Budget{Off: true}},
 		Pace:    policy.Pace{Off: true}, Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Off: true},

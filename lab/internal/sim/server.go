@@ -215,7 +215,7 @@ func (s *sim) start(v *service, r *replica, a *attempt) {
 	v.move(s.now, r, 1)
 	a.stage, a.started = working, s.now
 	c := s.calls.at(a.call)
-	if v.Honours && s.edges[a.edge].Keyed && c.effects > 0 {
+	if v.Honours && c.keyed && c.effects > 0 {
 		a.work = 0 // the answer is known
 	} else {
 		a.work = s.workTime(v, r, a, c)
@@ -297,7 +297,7 @@ func (v *service) move(now clock.Instant, r *replica, by int) {
 
 // effect is the work that was done: once for a call, if all is well.
 func (s *sim) effect(v *service, c *call, a *attempt) {
-	if v.Honours && s.edges[a.edge].Keyed && c.effects > 0 {
+	if v.Honours && c.keyed && c.effects > 0 {
 		v.n.Replays++
 		return
 	}

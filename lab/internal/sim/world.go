@@ -73,8 +73,8 @@ type Edge struct {
 	Rules    *policy.Rules
 	Network  draw.Dist // one way
 	Loss     float64   // share of messages that are lost, each way
-	Unsafe   bool      // may not be repeated: neither idempotent nor with a key
-	Keyed    bool      // carries an idempotency key, which a service may honour
+	Method   string    // of HTTP, which says whether it may be repeated; empty means that only the policy and a key do
+	Keyed    bool      // the caller gives an idempotency key, which a service may honour
 	Deadline bool      // the caller's deadline travels along
 	Priority bulkhead.Priority
 }

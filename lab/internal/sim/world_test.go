@@ -35,6 +35,7 @@ func (d *dice) rules() *policy.Rules {
 		Bulkhead: policy.Bulkhead{Off: d.Yes(0.5), Limit: 1 + d.N(20), Per: one(d, policy.PerAttempt, policy.PerCall)},
 	}
 	p.Retry.Budget = one(d, policy.Budget{}, policy.Budget{Off: true}, policy.Budget{Shape: policy.BudgetTokens}, policy.Budget{Floor: policy.Off, Window: time.Second})
+	p.Safe, p.Key = d.Yes(0.7), one(d, policy.KeyDeclared, policy.KeyDeclared, policy.KeyMade, policy.KeyRequired)
 	if d.Yes(0.3) {
 		p.Hedge = policy.Hedge{Max: 1 + d.N(3), Delay: d.upTo(100*ms) + 1}
 	}
@@ -56,7 +57,7 @@ func (d *dice) steps(from, services int) (steps []Step) {
 		steps = append(steps, Step{
 			Edge: Edge{
 				To: from + d.N(services-from), Rules: d.rules(), Network: d.time(), Loss: one(d, 0, 0, 0.05),
-				Unsafe: d.Yes(0.3), Keyed: d.Yes(0.3), Deadline: d.Yes(0.5), Priority: one(d, bulkhead.Low, bulkhead.Normal, bulkhead.High),
+				Method: one(d, "", "GET", "POST"), Keyed: d.Yes(0.3), Deadline: d.Yes(0.5), Priority: one(d, bulkhead.Low, bulkhead.Normal, bulkhead.High),
 			},
 			Fan: d.N(4), Quorum: d.N(2), Chance: one(d, 0, 0, 0.5),
 		})

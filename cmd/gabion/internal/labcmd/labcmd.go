@@ -27,7 +27,7 @@ const (
 )
 
 // RunUsage is the help of gabion lab run.
-const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE|none|naive|off]
+const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE|none|plain|naive|off]
                       [--as NAME=DEPENDENCY] [--seed N] [--replications N]
                       [--workers N] [--map] [--json] [--report FILE.html]
 
@@ -38,8 +38,9 @@ input.
   --config FILE      go by the policies of this file instead of the scenario's,
                      by name
   --against WHAT     compare with another file, with none (callers that only
-                     call), with naive (three tries at once), or with nothing:
-                     off
+                     call, in the call's timeout), with plain (one try, with
+                     the attempt's timeout too), with naive (three tries at
+                     once), or with nothing: off
   --as NAME=DEP      the scenario's policy NAME is the dependency DEP of the
                      files
   --seed N           what all randomness comes from
@@ -187,7 +188,7 @@ func (r *request) loadPolicies() (err error) {
 	case "":
 	case "off":
 		r.options.Alone = true
-	case lab.None, lab.Naive:
+	case lab.None, lab.Plain, lab.Naive:
 		r.options.Rival = r.against
 	default:
 		r.options.Against, err = config.Load(r.against)
