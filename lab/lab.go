@@ -94,7 +94,7 @@ func (s *Scenario) Text() string { return s.file.Text }
 // Fleets returns the names of the fleets, in the order of the file.
 func (s *Scenario) Fleets() []string { return s.file.Fleets() }
 
-// The rivals that a policy may be compared with.
+// The rivals that need no library; the others are among [Opponents].
 const (
 	None  = "none"  // callers that only call, within the call's timeout
 	Plain = "plain" // callers that only call, within the call's and the attempt's timeout
@@ -114,8 +114,8 @@ type Options struct {
 	// Against is the other side of a comparison. Nil means Rival.
 	Against *config.File
 
-	// Rival is None, Plain or Naive. Empty means what the scenario says, if Against is nil
-	// too.
+	// Rival is the name of one of Opponents. Empty means what the scenario says, if
+	// Against is nil too.
 	Rival string
 
 	// Alone runs one side, whatever the scenario says.
@@ -153,18 +153,19 @@ type Options struct {
 // Run runs the scenario until all replications are done, or until ctx is. The error
 // says that a policy is missing or not possible, or it is ctx's.
 func (s *Scenario) Run(ctx context.Context, o Options) (*Report, error) {
-	if o.Rival != "" && o.Rival != None && o.Rival != Plain && o.Rival != Naive {
-		return nil, fmt.Errorf("lab: %q is no rival: use %s, %s or %s", o.Rival, None, Plain, Naive)
+	options, err := o.options()
+	if err != nil {
+		return nil, err
 	}
-	study, err := s.file.Run(ctx, o.options())
+	study, err := s.file.Run(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
 	return &Report{study}, nil
 }
 
-func (o *Options) options() scenario.Options {
-	made := scenario.Options{
+func (o *Options) options() (made scenario.Options, err error) {
+	made = scenario.Options{
 		Policies: scenario.Policies{File: o.Config, As: o.As},
 		Alone:    o.Alone, Seed: o.Seed, Replications: o.Replications, Workers: o.Workers, Map: o.Map,
 		Watch: o.Watch, WatchClient: o.Client, Command: o.Command, Progress: o.Progress,
@@ -174,9 +175,9 @@ func (o *Options) options() scenario.Options {
 	case o.Against != nil:
 		made.Against = &scenario.Policies{File: o.Against, As: o.As}
 	case o.Rival != "":
-		made.Against = &scenario.Policies{File: o.Config, As: o.As, Name: o.Rival, Rival: o.Rival}
+		made.Against, err = o.rival()
 	}
-	return made
+	return made, err
 }
 
 // Report is what the runs of a scenario came to. It is not changed once it is made,

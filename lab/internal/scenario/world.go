@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -33,6 +34,9 @@ type Policies struct {
 	// those that keep the timeout of an attempt too; or naive, for callers that try
 	// three times at once. Empty is nobody of them.
 	Rival string
+
+	// Change changes each policy before it is used. Nil means that none is.
+	Change func(policy.Policy) policy.Policy
 }
 
 // world is a scenario made ready to run, for one side.
@@ -185,6 +189,9 @@ func (l *lowering) rulesOf(name string) *policy.Rules {
 	}
 	p, from, called := l.policy(name)
 	p, changed := rival(p, l.side.Rival)
+	if l.side.Change != nil {
+		p, changed = l.side.Change(p), true
+	}
 	r, err := policy.Compile(p)
 	if err != nil && l.err == nil {
 		l.err = fmt.Errorf("%s: policy %s: %w", l.file.Name, name, err)
@@ -198,7 +205,7 @@ func (l *lowering) rulesOf(name string) *policy.Rules {
 		}
 	}
 	if changed {
-		used.Source = l.side.Rival
+		used.Source = cmp.Or(l.side.Rival, l.side.Name)
 		used.Settings = settingsOf(p)
 	}
 	l.used = append(l.used, used)

@@ -27,7 +27,7 @@ const (
 )
 
 // RunUsage is the help of gabion lab run.
-const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE|none|plain|naive|off]
+const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE|NAME|off]
                       [--as NAME=DEPENDENCY] [--seed N] [--replications N]
                       [--workers N] [--map] [--json] [--report FILE.html]
 
@@ -37,10 +37,9 @@ input.
 
   --config FILE      go by the policies of this file instead of the scenario's,
                      by name
-  --against WHAT     compare with another file, with none (callers that only
-                     call, in the call's timeout), with plain (one try, with
-                     the attempt's timeout too), with naive (three tries at
-                     once), or with nothing: off
+  --against WHAT     compare with another file; with an opponent by its name,
+                     such as plain, naive, resilience4j or polly (gabion lab
+                     opponents shows them); or with nothing: off
   --as NAME=DEP      the scenario's policy NAME is the dependency DEP of the
                      files
   --seed N           what all randomness comes from
@@ -188,9 +187,13 @@ func (r *request) loadPolicies() (err error) {
 	case "":
 	case "off":
 		r.options.Alone = true
-	case lab.None, lab.Plain, lab.Naive:
-		r.options.Rival = r.against
 	default:
+		if !strings.ContainsAny(r.against, `/\.`) {
+			if _, err := os.Stat(r.against); err != nil {
+				r.options.Rival = r.against
+				return nil
+			}
+		}
 		r.options.Against, err = config.Load(r.against)
 	}
 	return err
@@ -272,7 +275,11 @@ func (r *request) run(ctx context.Context, name string) (*lab.Report, int) {
 		}
 	}
 	report, err := s.Run(ctx, r.options)
-	if err != nil {
+	switch {
+	case errors.Is(err, lab.ErrNoOpponent):
+		r.failed(err)
+		return nil, exitUsage
+	case err != nil:
 		return nil, r.failed(err)
 	}
 	return report, -1

@@ -1,0 +1,184 @@
+package opponent
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// retryAfter is what most of the others lack.
+const retryAfter = "It does not read Retry-After; here an answer's Retry-After is waited for."
+
+// all are the opponents: first the callers without a library, then in-process
+// libraries, then SDKs, then what stands in proxies.
+var all = []Opponent{
+	{
+		Name: "plain", Title: "one try with the same timeouts", Source: "no library: context.WithTimeout and one call",
+		Lacks:  "Nothing.",
+		change: func(p policy.Policy) policy.Policy { return bare(p, 1, backoff.Const(time.Millisecond)) },
+	},
+	{
+		Name: "none", Title: "one try, and only the timeout of the whole call", Source: "no library: one call under the caller's deadline",
+		Lacks: "Nothing.",
+		change: func(p policy.Policy) policy.Policy {
+			p = bare(p, 1, backoff.Const(time.Millisecond))
+			p.Timeout.Attempt = policy.Off
+			return p
+		},
+	},
+	{
+		Name: "naive", Title: "a loop of three tries, one millisecond apart", Source: "no library: for range 3",
+		Lacks:  "Nothing.",
+		change: func(p policy.Policy) policy.Policy { return bare(p, 3, backoff.Const(time.Millisecond)) },
+	},
+	{
+		Name: "resilience4j", Title: "resilience4j: Retry around CircuitBreaker, both with defaults",
+		Source: "https://resilience4j.readme.io/docs/circuitbreaker and /docs/retry (2.x): 3 attempts, 500 ms; 50 % of 100 calls, 60 s open, 10 probes",
+		Lacks: "Its slow-call rule (60 s) is longer than any timeout here and is off. " +
+			"It tries again after its own refusals, which costs time and no load; here a refusal ends the call. " + retryAfter,
+		change: resilience4j,
+	},
+	{
+		Name: "polly", Aliases: []string{"dotnet"}, Title: "Polly 8 as .NET's AddStandardResilienceHandler",
+		Source: "https://learn.microsoft.com/dotnet/core/resilience/http-resilience (Microsoft.Extensions.Http.Resilience 8 to 10): " +
+			"3 retries, 2 s exponential with jitter; 10 % of at least 100 in 30 s, 5 s open; 1000 at once",
+		Lacks: "Its jitter is a smooth decorrelated one with the median at 2 s; here it is full jitter with the same median. " +
+			"Its timeouts (10 s, 30 s in all) are left out. It breaks only when a failure ends; here also when a success does.",
+		change: polly,
+	},
+	{
+		Name: "failsafe-go", Title: "failsafe-go: fallback, retry, breaker and timeout as its documentation shows them",
+		Source: "https://failsafe-go.dev/retry, /circuit-breaker and /policies (v0.9.8; its README points there): 3 retries 1 s apart; 5 failures in a row, 1 min open, 2 successes close",
+		Lacks: "It tries again while its breaker refuses, which costs time and no load; here a refusal ends the call. " +
+			"A call that the caller gave up counts against its breaker. " + retryAfter,
+		change: failsafe,
+	},
+	{
+		Name: "go-retryablehttp", Aliases: []string{"retryablehttp"}, Title: "hashicorp/go-retryablehttp's NewClient",
+		Source: "github.com/hashicorp/go-retryablehttp v0.7.8, client.go: 4 retries, 1 s doubled up to 30 s, no jitter",
+		Lacks:  "It repeats every method, keyed or not; here only what is safe is repeated.",
+		change: func(p policy.Policy) policy.Policy { return bare(p, 5, backoff.Exp(time.Second, 30*time.Second)) },
+	},
+	{
+		Name: "hystrix", Title: "Hystrix with its defaults: a breaker and a pool of 10 threads, no retry",
+		Source: "https://github.com/Netflix/Hystrix/wiki/Configuration (1.5): 50 % of at least 20 in 10 s, one probe every 5 s, 10 threads and no queue",
+		Lacks:  "Its pool's refusals count as failures for its breaker; here they do not. Its timeout (1 s) is left out.",
+		change: hystrix,
+	},
+	{
+		Name: "aws-standard", Aliases: []string{"aws"}, Title: "AWS SDK for Go v2, retry mode standard",
+		Source: "github.com/aws/aws-sdk-go-v2 v1.47.7, aws/retry/standard.go and jitter_backoff.go: 3 attempts, full jitter from 2 s up to 20 s; 500 tokens, 5 a retry",
+		Lacks: "A retry after a timeout costs 10 tokens there and 5 here; a retry that succeeds gives back what it cost there, and one token here. " +
+			retryAfter,
+		change: awsStandard,
+	},
+	{
+		Name: "aws-adaptive", Title: "AWS SDK for Go v2, retry mode adaptive",
+		Source: "github.com/aws/aws-sdk-go-v2 v1.47.7, aws/retry/adaptive.go: the standard mode, and a rate that sinks by 30 % when throttled and grows as a cubic",
+		Lacks:  "Its rate limiter learns a rate from throttled answers; here the whole client is held back for the Retry-After of such an answer, at most 20 s.",
+		change: func(p policy.Policy) policy.Policy {
+			p = awsStandard(p)
+			p.Pace = policy.Pace{Max: 20 * time.Second}
+			return p
+		},
+	},
+	{
+		Name: "grpc", Title: "gRPC service config with retryThrottling, as the design's example",
+		Source: "https://github.com/grpc/proposal/blob/master/A6-client-retries.md; grpc-go v1.85.0, stream.go: 4 attempts, 100 ms doubled up to 1 s; 10 tokens, 0.1 a success, none below 5",
+		Lacks: "Every failure takes a token there, also one that is not tried again; here a retry takes it, from the five above the threshold. " +
+			"Its jitter of a fifth either way is left out.",
+		change: grpc,
+	},
+	{
+		Name: "envoy", Title: "Envoy: one retry, outlier detection with its panic threshold",
+		Source: "https://www.envoyproxy.io/docs/envoy/v1.31.0 (retry_policy, circuit_breakers, outlier_detection): 1 retry, full jitter from 25 ms up to 250 ms; 1024 requests at once",
+		Lacks: "Its outlier detection takes hosts out; when more than half are out, as when a whole service fails, the panic threshold sends to all again, " +
+			"so there is no breaker here, and one bad host is not avoided. Its limit of three retries at once is left out. " + retryAfter,
+		change: envoy,
+	},
+	{
+		Name: "istio", Title: "Istio: two retries, outlier detection without a panic threshold",
+		Source: "https://istio.io/latest/docs/reference/config/networking/destination-rule/#OutlierDetection and /virtual-service/#HTTPRetry (1.24): 2 retries, 25 ms; " +
+			"5 failures in a row, 30 s out, then longer, at most 300 s",
+		Lacks: "It takes out hosts, and here the service counts as one host. It grows the time by 30 s each time and brings the host back at once; " +
+			"here the time doubles and a first success brings it back. " + retryAfter,
+		change: istio,
+	},
+	{
+		Name: "linkerd", Aliases: []string{"finagle"}, Title: "Linkerd and Finagle: a retry budget of 20 % and 10/s over 10 s",
+		Source: "https://linkerd.io/2.15/tasks/configuring-retries and https://finagle.github.io/blog/2016/02/08/retry-budgets: 20 %, 10/s, 10 s",
+		Lacks: "Only the budget and the timeout end its retries; here 10 attempts do as well. " +
+			"Its failure accrual marks hosts, and sends to a marked one when there is no other, so there is no breaker here. " + retryAfter,
+		change: linkerd,
+	},
+}
+
+func resilience4j(p policy.Policy) policy.Policy {
+	p = bare(p, 3, backoff.Const(500*time.Millisecond))
+	b := steady(60 * time.Second)
+	b.WindowCalls, b.MinCalls, b.FailureRate = 100, 100, 0.5
+	b.Probes, b.ProbeCalls = 10, 10
+	p.Breaker = b
+	return p
+}
+
+func polly(p policy.Policy) policy.Policy {
+	p = bare(p, 4, backoff.Full(4*time.Second, time.Hour))
+	b := steady(5 * time.Second)
+	b.Window, b.MinCalls, b.FailureRate = 30*time.Second, 100, 0.1
+	b.CloseAfter = 1
+	p.Breaker = b
+	p.Bulkhead = policy.Bulkhead{Limit: 1000, Queue: policy.Off, QueueTimeout: policy.Off}
+	return p
+}
+
+func failsafe(p policy.Policy) policy.Policy {
+	p = bare(p, 4, backoff.Const(time.Second))
+	b := steady(time.Minute)
+	b.Consecutive, b.Probes, b.ProbeCalls, b.CloseAfter = 5, 2, 2, 2
+	p.Breaker = b
+	return p
+}
+
+func hystrix(p policy.Policy) policy.Policy {
+	p = bare(p, 1, backoff.Const(time.Millisecond))
+	b := steady(5 * time.Second)
+	b.MinCalls, b.FailureRate, b.CloseAfter = 20, 0.5, 1
+	p.Breaker = b
+	p.Bulkhead = policy.Bulkhead{Limit: 10, Queue: policy.Off, QueueTimeout: policy.Off}
+	return p
+}
+
+func awsStandard(p policy.Policy) policy.Policy {
+	p = bare(p, 3, backoff.Full(2*time.Second, 20*time.Second))
+	p.Retry.Budget = policy.Budget{Shape: policy.BudgetTokens, Capacity: 500, Cost: 5, Ratio: 1}
+	return p
+}
+
+func grpc(p policy.Policy) policy.Policy {
+	p = bare(p, 4, backoff.Exp(100*time.Millisecond, time.Second))
+	p.Retry.Budget = policy.Budget{Shape: policy.BudgetTokens, Capacity: 5, Cost: 1, Ratio: 0.1}
+	return p
+}
+
+func envoy(p policy.Policy) policy.Policy {
+	p = bare(p, 2, backoff.Full(25*time.Millisecond, 250*time.Millisecond))
+	p.Bulkhead = policy.Bulkhead{Limit: 1024, Queue: policy.Off, QueueTimeout: policy.Off}
+	return p
+}
+
+func istio(p policy.Policy) policy.Policy {
+	p = bare(p, 3, backoff.Full(25*time.Millisecond, 250*time.Millisecond))
+	b := steady(30 * time.Second)
+	b.Consecutive, b.OpenMax, b.OpenGrowth = 5, 300*time.Second, 2
+	b.Probes, b.ProbeCalls, b.CloseAfter, b.ReopenAfter = 100, 100, 1, 5
+	p.Breaker = b
+	return p
+}
+
+func linkerd(p policy.Policy) policy.Policy {
+	p = bare(p, 10, backoff.Const(time.Millisecond))
+	p.Retry.Budget = policy.Budget{Shape: policy.BudgetWindow, Ratio: 0.2, Floor: 10, Window: 10 * time.Second}
+	return p
+}

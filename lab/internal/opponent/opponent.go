@@ -1,0 +1,106 @@
+// Package opponent says what others do: the defaults, or the documented example, of
+// libraries and proxies that call services, each as the policy that comes nearest.
+//
+// An opponent is like for like: it keeps the timeouts, the keys and the safety of the
+// policy that it takes the place of, and brings everything else from its source.
+// Nothing of an opponent is left to gabion's defaults.
+package opponent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Opponent is what somebody else does.
+type Opponent struct {
+	Name    string   // as command lines spell it
+	Aliases []string // other names that find it
+	Title   string   // what it is, in a few words
+	Source  string   // where its numbers stand: an address, or a module's version and file
+	Lacks   string   // what of it a policy cannot express, and what stands there instead
+
+	change func(p policy.Policy) policy.Policy
+}
+
+// Change returns the opponent's policy in place of p, with p's timeouts, key and
+// safety.
+func (o *Opponent) Change(p policy.Policy) policy.Policy { return o.change(p) }
+
+// All returns all opponents, in the order in which to show them. Callers may change
+// the list.
+func All() []Opponent { return slices.Clone(all) }
+
+// Names returns the names of all opponents, in the same order.
+func Names() []string {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return names
+}
+
+// ErrUnknown is the error of a name that no opponent has.
+var ErrUnknown = errors.New("there is no opponent")
+
+// Find returns the opponent of a name. The error names the one that was most likely
+// meant.
+func Find(name string) (Opponent, error) {
+	var known []string
+	for i := range all {
+		if all[i].Name == name || slices.Contains(all[i].Aliases, name) {
+			return all[i], nil
+		}
+		known = append(known, underlined(all[i].Name))
+		for _, a := range all[i].Aliases {
+			known = append(known, underlined(a))
+		}
+	}
+	near := yamlstrict.Nearest(name, known)
+	if near == "" {
+		return Opponent{}, fmt.Errorf("%w %.60q: gabion lab opponents shows them", ErrUnknown, name)
+	}
+	return Opponent{}, fmt.Errorf("%w %.60q: did you mean %s?", ErrUnknown, name, strings.ReplaceAll(near, "_", "-"))
+}
+
+// underlined spells a name as Nearest compares it.
+func underlined(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+// Like returns candidate in place of p: with p's timeouts, key, safety and trust, and
+// with everything else of its own.
+func Like(candidate, p policy.Policy) policy.Policy {
+	made := candidate.Clone()
+	made.Timeout, made.Trust, made.Key, made.Safe = p.Timeout, p.Trust, p.Key, p.Safe
+	return made
+}
+
+// bare is a call with p's timeouts and nothing else. Retry-After is waited for when it
+// fits the call, however long it is.
+func bare(p policy.Policy, tries int, b backoff.Backoff) policy.Policy {
+	return policy.Policy{
+		Trust: p.Trust, Key: p.Key, Safe: p.Safe,
+		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: p.Timeout.Attempt, Margin: policy.Off},
+		Retry:    policy.Retry{Attempts: tries, Backoff: b, MaxAfter: 24 * time.Hour, Budget: policy.Budget{Off: true}},
+		Pace:     policy.Pace{Off: true},
+		Breaker:  policy.Breaker{Off: true},
+		Bulkhead: policy.Bulkhead{Off: true},
+	}
+}
+
+// steady is a breaker that opens for the same time every time, and by no rule but
+// those that are added to it.
+func steady(open time.Duration) policy.Breaker {
+	return policy.Breaker{
+		Window: 10 * time.Second, MinCalls: 1, FailureRate: policy.Off, SlowCall: policy.Off, SlowRate: 1,
+		Failures: policy.Off, Consecutive: policy.Off,
+		Open: open, OpenMax: open, OpenGrowth: 1, OpenJitter: policy.Off,
+		Probes: 1, ProbeCalls: 1, ReopenAfter: 1,
+		Partitions: policy.Off,
+	}
+}

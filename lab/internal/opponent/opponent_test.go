@@ -1,0 +1,219 @@
+package opponent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/lab/internal/scenario"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// of are policies in whose place opponents stand.
+var of = map[string]policy.Policy{
+	"the zero policy": {},
+	"timeouts of its own": {
+		Safe: true, Key: policy.KeyMade, Trust: policy.Internal, Timeout: policy.Timeout{Call: 10 * time.Second, Attempt: 3 * time.Second},
+	},
+	"no attempt timeout": {Timeout: policy.Timeout{Call: 4 * time.Second, Attempt: policy.Off}},
+	"a long attempt":     {Timeout: policy.Timeout{Call: time.Minute, Attempt: 5 * time.Second}},
+}
+
+func TestEveryOpponentIsAPolicyWithTheSameTimeoutsKeysAndSafety(t *testing.T) {
+	for _, o := range All() {
+		for fact, p := range of {
+			made := o.Change(p)
+			if _, err := policy.Compile(made); err != nil {
+				t.Errorf("%s in place of %s: %v", o.Name, fact, err)
+			}
+			if made.Key != p.Key || made.Safe != p.Safe || made.Trust != p.Trust || made.Timeout.Call != p.Timeout.Call {
+				t.Errorf("%s in place of %s has another key, safety, trust or call timeout", o.Name, fact)
+			}
+			if made.Timeout.Attempt != p.Timeout.Attempt && o.Name != "none" {
+				t.Errorf("%s in place of %s has an attempt timeout of %v", o.Name, fact, made.Timeout.Attempt)
+			}
+		}
+		if o.Title == "" || o.Source == "" || o.Lacks == "" {
+			t.Errorf("%s does not say what it is, where it is from, or what is lacking", o.Name)
+		}
+	}
+}
+
+// numbers are an opponent's, as its source has them.
+type numbers struct {
+	attempts int
+	wait     backoff.Backoff
+	budget   string
+	opens    string // the breaker's rule
+	open     time.Duration
+	slots    int
+}
+
+func TestOpponentsHaveTheNumbersOfTheirSources(t *testing.T) {
+	const none = "none"
+	for name, want := range map[string]numbers{
+		"plain":            {1, backoff.Const(time.Millisecond), none, none, 0, 0},
+		"none":             {1, backoff.Const(time.Millisecond), none, none, 0, 0},
+		"naive":            {3, backoff.Const(time.Millisecond), none, none, 0, 0},
+		"resilience4j":     {3, backoff.Const(500 * time.Millisecond), none, "50% of the last 100, at least 100", time.Minute, 0},
+		"polly":            {4, backoff.Full(4*time.Second, time.Hour), none, "10% in 30s, at least 100", 5 * time.Second, 1000},
+		"failsafe-go":      {4, backoff.Const(time.Second), none, "5 in a row", time.Minute, 0},
+		"go-retryablehttp": {5, backoff.Exp(time.Second, 30*time.Second), none, none, 0, 0},
+		"hystrix":          {1, backoff.Const(time.Millisecond), none, "50% in 10s, at least 20", 5 * time.Second, 10},
+		"aws-standard":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 1 a success", none, 0, 0},
+		"aws-adaptive":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 1 a success", none, 0, 0},
+		"grpc":             {4, backoff.Exp(100*time.Millisecond, time.Second), "5 tokens, 1 each, 0.1 a success", none, 0, 0},
+		"envoy":            {2, backoff.Full(25*time.Millisecond, 250*time.Millisecond), none, none, 0, 1024},
+		"istio":            {3, backoff.Full(25*time.Millisecond, 250*time.Millisecond), none, "5 in a row", 30 * time.Second, 0},
+		"linkerd":          {10, backoff.Const(time.Millisecond), "20% and 10/s over 10s", none, 0, 0},
+	} {
+		o, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := o.Change(of["timeouts of its own"])
+		got := numbers{attempts: p.Retry.Attempts, wait: p.Retry.Backoff, budget: budget(p.Retry.Budget), opens: rule(p.Breaker), open: p.Breaker.Open, slots: p.Bulkhead.Limit}
+		if got != want {
+			t.Errorf("%s:\n got  %+v\n want %+v", name, got, want)
+		}
+	}
+	if names := Names(); len(names) != 14 {
+		t.Errorf("%d opponents, and 14 have numbers here: %v", len(names), names)
+	}
+}
+
+func budget(b policy.Budget) string {
+	switch {
+	case b.Off:
+		return "none"
+	case b.Shape == policy.BudgetTokens:
+		return fmt.Sprintf("%d tokens, %d each, %v a success", b.Capacity, b.Cost, float64(b.Ratio))
+	}
+	return fmt.Sprintf("%v and %v over %s", b.Ratio, b.Floor, policy.FormatDuration(b.Window))
+}
+
+func rule(b policy.Breaker) string {
+	switch {
+	case b.Off:
+		return "none"
+	case b.Consecutive > 0:
+		return fmt.Sprintf("%d in a row", b.Consecutive)
+	case b.WindowCalls > 0:
+		return fmt.Sprintf("%v of the last %d, at least %d", b.FailureRate, b.WindowCalls, b.MinCalls)
+	}
+	return fmt.Sprintf("%v in %s, at least %d", b.FailureRate, policy.FormatDuration(b.Window), b.MinCalls)
+}
+
+// An opponent that left a number to gabion's defaults would change when they do.
+func TestNothingOfAnOpponentIsGabionsDefault(t *testing.T) {
+	p := of["timeouts of its own"]
+	other := map[string]bool{ // what no opponent's source speaks of, or follows from the timeouts
+		"Retry.Contention": true, "Breaker.ProbeTimeout": true, "Breaker.PartitionIdle": true, "Breaker.Partitions": true,
+		"Retry.Budget.Capacity": true, "Retry.Budget.Cost": true, "Retry.Budget.Window": true, "Retry.Budget.Floor": true, "Retry.Budget.Ratio": true,
+	}
+	for _, o := range All() {
+		made := o.Change(p)
+		resolved := made.Resolved()
+		sections := map[string][2]any{"Retry": {made.Retry, resolved.Retry}}
+		if !made.Breaker.Off {
+			sections["Breaker"] = [2]any{made.Breaker, resolved.Breaker}
+		}
+		if !made.Bulkhead.Off {
+			sections["Bulkhead"] = [2]any{made.Bulkhead, resolved.Bulkhead}
+		}
+		if !made.Pace.Off {
+			sections["Pace"] = [2]any{made.Pace, resolved.Pace}
+		}
+		for name, s := range sections {
+			for _, field := range defaulted(name, reflect.ValueOf(s[0]), reflect.ValueOf(s[1])) {
+				if !other[field] && !strings.HasPrefix(field, "Retry.Contention") {
+					t.Errorf("%s leaves %s to the default", o.Name, field)
+				}
+			}
+		}
+	}
+}
+
+// defaulted returns the fields that are zero in a and not in b.
+func defaulted(path string, a, b reflect.Value) (fields []string) {
+	for i := range a.NumField() {
+		x, y, name := a.Field(i), b.Field(i), path+"."+a.Type().Field(i).Name
+		if x.Kind() == reflect.Struct {
+			fields = append(fields, defaulted(name, x, y)...)
+		} else if x.IsZero() && !y.IsZero() {
+			fields = append(fields, name)
+		}
+	}
+	return fields
+}
+
+func TestNonePlainAndNaiveAreThoseOfScenarios(t *testing.T) {
+	file, err := scenario.Open("short-blip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(p scenario.Policies) *scenario.Study {
+		study, err := file.Run(context.Background(), scenario.Options{Policies: p, Alone: true, Replications: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return study
+	}
+	for _, name := range []string{"none", "plain", "naive"} {
+		o, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, made := run(scenario.Policies{Rival: name}), run(scenario.Policies{Name: name, Change: o.Change})
+		if old.Sides[0].Runs[0].Hash != made.Sides[0].Runs[0].Hash {
+			t.Errorf("%s: another run", name)
+		}
+		if source := made.Sides[0].Policies[0].Source; source != name {
+			t.Errorf("%s: its settings are said to be from %q", name, source)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	for _, c := range []struct{ name, want, problem string }{
+		{"plain", "plain", ""},
+		{"finagle", "linkerd", ""},
+		{"dotnet", "polly", ""},
+		{"aws", "aws-standard", ""},
+		{"resilence4j", "", "did you mean resilience4j?"},
+		{"go-retryablehtp", "", "did you mean go-retryablehttp?"},
+		{"xyzzy", "", "gabion lab opponents"},
+	} {
+		o, err := Find(c.name)
+		switch {
+		case c.problem == "" && (err != nil || o.Name != c.want):
+			t.Errorf("%s: %q, %v", c.name, o.Name, err)
+		case c.problem != "" && (!errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), c.problem)):
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	var seen []string
+	for _, o := range All() {
+		for _, name := range append([]string{o.Name}, o.Aliases...) {
+			if slices.Contains(seen, name) {
+				t.Errorf("two opponents are called %s", name)
+			}
+			seen = append(seen, name)
+		}
+	}
+}
+
+func TestLikeKeepsWhatIsTheScenarios(t *testing.T) {
+	p := of["timeouts of its own"]
+	candidate := policy.Policy{Timeout: policy.Timeout{Call: time.Hour}, Retry: policy.Retry{Attempts: 7}, Key: policy.KeyRequired}
+	made := Like(candidate, p)
+	if made.Timeout != p.Timeout || made.Key != p.Key || made.Safe != p.Safe || made.Trust != p.Trust || made.Retry.Attempts != 7 {
+		t.Errorf("%+v", made)
+	}
+}

@@ -1,0 +1,43 @@
+package lab
+
+import (
+	"fmt"
+
+	"github.com/gabion-go/gabion/lab/internal/opponent"
+	"github.com/gabion-go/gabion/lab/internal/scenario"
+)
+
+// Opponent is what others do when they call a service: the defaults, or the documented
+// example, of a library, an SDK or a proxy, as the policy that comes nearest. It keeps
+// the timeouts, keys and safety of the policy in whose place it stands.
+type Opponent struct {
+	Name    string   // as Options.Rival takes it
+	Aliases []string // other names for it
+	Title   string   // what it is, in a few words
+	Source  string   // where its numbers stand
+	Lacks   string   // what of it a policy cannot express
+}
+
+// ErrNoOpponent is the error of a rival whose name no opponent has.
+var ErrNoOpponent = opponent.ErrUnknown
+
+// Opponents returns all opponents that there are.
+func Opponents() []Opponent {
+	var made []Opponent
+	for _, o := range opponent.All() {
+		made = append(made, Opponent{o.Name, o.Aliases, o.Title, o.Source, o.Lacks})
+	}
+	return made
+}
+
+// rival is the side of an opponent: it takes the place of what the first side goes by.
+func (o *Options) rival() (*scenario.Policies, error) {
+	if o.Rival == None || o.Rival == Plain || o.Rival == Naive {
+		return &scenario.Policies{File: o.Config, As: o.As, Name: o.Rival, Rival: o.Rival}, nil
+	}
+	found, err := opponent.Find(o.Rival)
+	if err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	return &scenario.Policies{File: o.Config, As: o.As, Name: found.Name, Change: found.Change}, nil
+}
