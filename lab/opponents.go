@@ -9,7 +9,8 @@ import (
 
 // Opponent is what others do when they call a service: the defaults, or the documented
 // example, of a library, an SDK or a proxy, as the policy that comes nearest. It keeps
-// the timeouts, keys and safety of the policy in whose place it stands.
+// the timeouts and the safety of the policy in whose place it stands, and sends the keys
+// that callers give.
 type Opponent struct {
 	Name    string   // as Options.Rival takes it
 	Aliases []string // other names for it

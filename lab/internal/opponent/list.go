@@ -30,7 +30,7 @@ var all = []Opponent{
 	{
 		Name: "naive", Title: "a loop of three tries, one millisecond apart", Source: "no library: for range 3",
 		Lacks:  "Nothing.",
-		change: func(p policy.Policy) policy.Policy { return bare(p, 3, backoff.Const(time.Millisecond)) },
+		change: func(p policy.Policy) policy.Policy { return unasked(bare(p, 3, backoff.Const(time.Millisecond))) },
 	},
 	{
 		Name: "resilience4j", Title: "resilience4j: Retry around CircuitBreaker, both with defaults",
@@ -57,8 +57,10 @@ var all = []Opponent{
 	{
 		Name: "go-retryablehttp", Aliases: []string{"retryablehttp"}, Title: "hashicorp/go-retryablehttp's NewClient",
 		Source: "github.com/hashicorp/go-retryablehttp v0.7.8, client.go: 4 retries, 1 s doubled up to 30 s, no jitter",
-		Lacks:  "It repeats every method, keyed or not; here only what is safe is repeated.",
-		change: func(p policy.Policy) policy.Policy { return bare(p, 5, backoff.Exp(time.Second, 30*time.Second)) },
+		Lacks:  "Nothing: it repeats every method, keyed or not, and so it does here.",
+		change: func(p policy.Policy) policy.Policy {
+			return unasked(bare(p, 5, backoff.Exp(time.Second, 30*time.Second)))
+		},
 	},
 	{
 		Name: "hystrix", Title: "Hystrix with its defaults: a breaker and a pool of 10 threads, no retry",

@@ -1,8 +1,9 @@
 // Package opponent says what others do: the defaults, or the documented example, of
 // libraries and proxies that call services, each as the policy that comes nearest.
 //
-// An opponent is like for like: it keeps the timeouts, the keys and the safety of the
-// policy that it takes the place of, and brings everything else from its source.
+// An opponent is like for like: it keeps the timeouts and the safety of the policy that
+// it takes the place of, and brings everything else from its source. It makes no keys
+// and asks for none, and sends those that its callers give.
 // Nothing of an opponent is left to gabion's defaults.
 package opponent
 
@@ -29,8 +30,7 @@ type Opponent struct {
 	change func(p policy.Policy) policy.Policy
 }
 
-// Change returns the opponent's policy in place of p, with p's timeouts, key and
-// safety.
+// Change returns the opponent's policy in place of p, with p's timeouts and safety.
 func (o *Opponent) Change(p policy.Policy) policy.Policy { return o.change(p) }
 
 // All returns all opponents, in the order in which to show them. Callers may change
@@ -80,11 +80,17 @@ func Like(candidate, p policy.Policy) policy.Policy {
 	return made
 }
 
+// unasked is a policy by which all work is repeated, safe or not.
+func unasked(p policy.Policy) policy.Policy {
+	p.Safe = true
+	return p
+}
+
 // bare is a call with p's timeouts and nothing else. Retry-After is waited for when it
 // fits the call, however long it is.
 func bare(p policy.Policy, tries int, b backoff.Backoff) policy.Policy {
 	return policy.Policy{
-		Trust: p.Trust, Key: p.Key, Safe: p.Safe,
+		Trust: p.Trust, Safe: p.Safe,
 		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: p.Timeout.Attempt, Margin: policy.Off},
 		Retry:    policy.Retry{Attempts: tries, Backoff: b, MaxAfter: 24 * time.Hour, Budget: policy.Budget{Off: true}},
 		Pace:     policy.Pace{Off: true},

@@ -13,8 +13,8 @@ import (
 const OpponentsUsage = `usage: gabion lab opponents
 
 lists what gabion lab run --against NAME compares with: what it is, where its
-numbers are from, and what of it the lab cannot express. Each has the timeouts,
-keys and safety of the policy that it is compared with.
+numbers are from, and what of it the lab cannot express. Each has the timeouts
+of the policy that it is compared with, and sends the keys that callers give.
 `
 
 // Opponents lists the opponents with their sources.
