@@ -22,22 +22,21 @@ var ownHeader = []string{HeaderDeadline}
 
 // TimeLeft reads the time that the caller has left from the named headers; with
 // no names, from [HeaderDeadline]. All but [HeaderGRPCTimeout] hold whole
-// milliseconds. Where several are there, the least counts. A value that does not
-// follow the grammar is as good as absent; bad counts those.
+// milliseconds. Of several headers, and of several lines of one, as a proxy adds
+// its own, the least counts. A value that does not follow the grammar is as good
+// as absent; bad counts those.
 func TimeLeft(h http.Header, names ...string) (left time.Duration, ok bool, bad int) {
 	left = math.MaxInt64
 	for _, name := range orOwn(names) {
 		name = http.CanonicalHeaderKey(name)
-		values := h[name]
-		if len(values) == 0 {
-			continue
+		for _, value := range h[name] {
+			d, good := parseLeft(name, value)
+			if !good {
+				bad++
+				continue
+			}
+			left, ok = min(left, d), true
 		}
-		d, good := parseLeft(name, values[0])
-		if !good {
-			bad++
-			continue
-		}
-		left, ok = min(left, d), true
 	}
 	if !ok {
 		return 0, false, bad
