@@ -324,10 +324,9 @@ func (r *reader) sizes(it item, f *namedFault) {
 		}
 	}
 	it.limit(&f.Limit)
-	status := []whole{0, 429, 500, 503}
 	switch {
-	case !slices.Contains(status, f.Status):
-		it.fail("status", fmt.Sprintf("status %d is not known", f.Status), "write 429, 500 or 503")
+	case f.Status != 0 && !slices.Contains(sim.Statuses(), int(f.Status)):
+		it.fail("status", fmt.Sprintf("status %d is not known", f.Status), "write 429, 500, 503 or 529")
 	case f.Status == 500 && f.RetryAfter > 0:
 		it.fail("retry_after", "a 500 names no time to come again", "write status: 503, or remove it")
 	case f.kind == sim.BrownOut && f.Factor >= 1:

@@ -318,8 +318,8 @@ type fault struct {
 	// Add is how much longer slow work takes, or how far clocks are off.
 	Add span
 
-	// Status is what errors answer: 429, 500 or 503. Left out, it means 503, or 500
-	// with after_work.
+	// Status is what errors answer: 429, 500, 503 or 529. Left out, it means 503,
+	// or 500 with after_work.
 	Status whole
 
 	// RetryAfter is what errors say of when to come again.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -65,32 +66,52 @@ func sayings() []saying {
 	}
 }
 
+// TestStatusesMeanWhatTheyMeanOverHTTP does so for each status that a scenario may
+// name, with and without a word on when to come back.
+func TestStatusesMeanWhatTheyMeanOverHTTP(t *testing.T) {
+	for _, status := range Statuses() {
+		f := Fault{Kind: Errors, Status: status}
+		s := saying{fact: strconv.Itoa(status), answer: f.kind(), server: says(status)}
+		s.compare(t)
+		if status == 500 {
+			continue // names no time
+		}
+		s.fact, s.after, s.server = s.fact+" and when to come back", time.Second, says(status, "Retry-After", "1")
+		s.compare(t)
+	}
+}
+
 // TestAnswersMeanWhatTheyMeanOverHTTP makes the same call of a service of the lab
 // and of a server, and wants the same decisions.
 func TestAnswersMeanWhatTheyMeanOverHTTP(t *testing.T) {
 	every := map[answer]bool{}
 	for _, s := range sayings() {
 		every[s.answer] = true
-		for _, safe := range []bool{true, false} {
-			p := policy.Policy{
-				Timeout:  policy.Timeout{Call: 5 * time.Second, Attempt: 2 * time.Second},
-				Retry:    policy.Retry{Attempts: 4, Backoff: backoff.Const(time.Millisecond), MaxAfter: 10 * time.Millisecond, Budget: policy.Budget{Off: true}},
-				Breaker:  policy.Breaker{Off: true},
-				Pace:     policy.Pace{Off: true},
-				Bulkhead: policy.Bulkhead{Off: true},
-			}
-			if s.never {
-				p.Timeout.Attempt = 20 * time.Millisecond
-			}
-			lab, live := s.inLab(t, p, safe), s.overHTTP(t, p, safe)
-			if !slices.Equal(lab, live) {
-				t.Errorf("%s, safe to repeat %v:\nlab\n\t%s\nlive\n\t%s", s.fact, safe, strings.Join(lab, "\n\t"), strings.Join(live, "\n\t"))
-			}
-		}
+		s.compare(t)
 	}
 	for a := range numAnswers {
 		if !every[a] {
 			t.Errorf("answer %d is not compared with anything", a)
+		}
+	}
+}
+
+func (s *saying) compare(t *testing.T) {
+	t.Helper()
+	for _, safe := range []bool{true, false} {
+		p := policy.Policy{
+			Timeout:  policy.Timeout{Call: 5 * time.Second, Attempt: 2 * time.Second},
+			Retry:    policy.Retry{Attempts: 4, Backoff: backoff.Const(time.Millisecond), MaxAfter: 10 * time.Millisecond, Budget: policy.Budget{Off: true}},
+			Breaker:  policy.Breaker{Off: true},
+			Pace:     policy.Pace{Off: true},
+			Bulkhead: policy.Bulkhead{Off: true},
+		}
+		if s.never {
+			p.Timeout.Attempt = 20 * time.Millisecond
+		}
+		lab, live := s.inLab(t, p, safe), s.overHTTP(t, p, safe)
+		if !slices.Equal(lab, live) {
+			t.Errorf("%s, safe to repeat %v:\nlab\n\t%s\nlive\n\t%s", s.fact, safe, strings.Join(lab, "\n\t"), strings.Join(live, "\n\t"))
 		}
 	}
 }

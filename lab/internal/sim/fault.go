@@ -127,6 +127,11 @@ func (s *sim) troubles(v *service, a *attempt) (ans answer, after time.Duration,
 	return answered, 0, false
 }
 
+// Statuses are what a fault of kind Errors may answer. A test compares what each
+// means here with what it means to gabionhttp.
+func Statuses() []int { return []int{429, 500, 503, 529} }
+
+// refusal is what a server without room says. A 529 means what a 503 means.
 func (f *Fault) refusal() answer {
 	if f.Status == 429 {
 		return throttled

@@ -17,7 +17,7 @@ const (
 	answered  answer = iota
 	refused          // no connection: nothing was sent
 	broken           // the connection broke after the request was sent
-	busy             // 503: there was no room, and no work was done
+	busy             // 503 or 529: there was no room, and no work was done
 	failed           // 500: the work failed
 	throttled        // 429
 	expired          // 504: the caller's time was over, and no work was done

@@ -163,7 +163,7 @@ type Fault struct {
 	Share    float64       // of requests; 0 means all
 	Factor   float64
 	Add      time.Duration
-	Status   int           // Errors: 500 is a failure of the work, 503 a refusal before it, 429 throttling
+	Status   int           // Errors: one of Statuses: 500 is a failure of the work, 503 and 529 a refusal before it, 429 throttling
 	After    time.Duration // Errors: its Retry-After
 	Late     bool          // Errors: the work was done and only then failed
 	Limit    Limit
