@@ -22,18 +22,17 @@ type Sealer interface {
 }
 
 // Sealed returns a store that seals headers, trailers and bodies of results, and recovery
-// points, before the other stores them, each for its record alone. It is a [TxStore] where
-// the other is. Status, times and what else a record has stay readable.
+// points, before the other stores them, each for its record alone. It is a [TxStore] and
+// an [Admin] where the other is. Status, times and what else a record has stay readable.
+//
+// Resolve lost runs through the sealed store. A result that was put into the other one is
+// not sealed and is not read; to forget a record that does not open takes the other one.
 //
 // What does not open is [ErrUnreadable], and its work is not run: a result that was
 // changed, moved to another record or not sealed at all, or whose key is gone. So a store
 // that has unsealed results is not read until they have expired: begin with an empty one.
 func Sealed(store Store, sealer Sealer) Store {
-	s := &sealedStore{Store: store, sealer: sealer}
-	if tx, ok := store.(TxStore); ok {
-		return &sealedTxStore{sealedStore: s, tx: tx}
-	}
-	return s
+	return sealedAround(&sealedStore{Store: store, sealer: sealer})
 }
 
 // sealMark is the name of the one header line of a sealed result.
@@ -156,8 +155,12 @@ func (s *sealedStore) sealResult(id ID, res Result) (Result, error) {
 	return Result{Status: res.Status, Omitted: res.Omitted, Header: []Field{{Name: sealMark}}, Body: sealed}, err
 }
 
+// IsSealed reports whether the result has the form of one that was sealed: read from the
+// store below a [Sealed] one. Whether it opens only its key can say.
+func (r *Result) IsSealed() bool { return len(r.Header) == 1 && r.Header[0] == Field{Name: sealMark} }
+
 func (s *sealedStore) openResult(id ID, res Result) (Result, error) {
-	if len(res.Header) != 1 || res.Header[0].Name != sealMark {
+	if !res.IsSealed() {
 		return Result{}, errNotSealed
 	}
 	text, err := s.sealer.Open(res.Body, contextOf(id, resultSeal, ""))

@@ -211,6 +211,81 @@ func TestSealKeysThatAreNone(t *testing.T) {
 	}
 }
 
+// bareTx is a store with transactions, and without what an operator needs.
+type bareTx struct{ TxStore }
+
+// adminTx is a store with both.
+type adminTx struct {
+	*MemoryStore
+	TxStore
+}
+
+func (s adminTx) Apply(ctx context.Context, ref Ref, c Change) error {
+	return s.MemoryStore.Apply(ctx, ref, c)
+}
+func (s adminTx) Begin(ctx context.Context, c Claim) (Answer, error) {
+	return s.MemoryStore.Begin(ctx, c)
+}
+func (s adminTx) Caps() Caps                                     { return s.MemoryStore.Caps() }
+func (s adminTx) Get(ctx context.Context, id ID) (Record, error) { return s.MemoryStore.Get(ctx, id) }
+func (s adminTx) Sweep(ctx context.Context, n int) (int, error)  { return s.MemoryStore.Sweep(ctx, n) }
+
+// A sealed store can be administered where its store can, and nowhere else. What is resolved
+// through it is sealed as well.
+func TestSealedStoresAreAdministeredAsTheirStoreIs(t *testing.T) {
+	plain := NewMemoryStore(0, 0)
+	shelf := &txShelf{Store: plain}
+	for _, c := range []struct {
+		name      string
+		store     Store
+		admin, tx bool
+	}{
+		{"an Admin", plain, true, false},
+		{"a TxStore", bareTx{shelf}, false, true},
+		{"both", adminTx{plain, shelf}, true, true},
+		{"neither", struct{ Store }{plain}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := sealedWith(t, c.store, "a")
+			a, admin := store.(Admin)
+			if _, tx := store.(TxStore); admin != c.admin || tx != c.tx {
+				t.Fatalf("an Admin: %v, a TxStore: %v", admin, tx)
+			}
+			if admin {
+				resolvedSealed(t, a, plain, IDOf("t/", c.name))
+			}
+		})
+	}
+}
+
+func resolvedSealed(t *testing.T, a Admin, plain *MemoryStore, id ID) {
+	claim := Claim{ID: id, Owner: [16]byte{1}, Lease: 1, Retention: 1e12}
+	if _, err := a.Begin(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	found := Change{Event: ResolveDone, Result: Result{Status: 201, Header: []Field{{"Location", "/secret"}}, Body: []byte("the secret")}}
+	if err := ResolveAs(t.Context(), a, id, found); err != nil {
+		t.Fatal(err)
+	}
+	stored, _ := plain.Get(t.Context(), id)
+	if raw, _ := stored.MarshalBinary(); stored.State != Done || !stored.Result.IsSealed() || bytes.Contains(raw, []byte("secret")) {
+		t.Errorf("stored %q", raw)
+	}
+	claim.Owner[0]++
+	if got, err := a.Begin(t.Context(), claim); err != nil || got.Decision != Replay || string(got.Record.Result.Body) != "the secret" || got.Record.Result.IsSealed() {
+		t.Errorf("replayed %+v, %v", got, err)
+	}
+	seen := 0
+	for e, err := range All(t.Context(), a) {
+		if seen++; err != nil || e.ID == id && (e.Record.State != Done || e.Record.Result.Body != nil) {
+			t.Errorf("listed %+v, %v", e, err)
+		}
+	}
+	if err := ForgetID(t.Context(), a, id); err != nil || seen == 0 {
+		t.Errorf("forget: %v, listed %d", err, seen)
+	}
+}
+
 // A sealed store has transactions where its store has, and nowhere else.
 func TestSealedStoresAreTransactionalAsTheirStoreIs(t *testing.T) {
 	plain := NewMemoryStore(0, 0)

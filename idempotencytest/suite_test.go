@@ -27,6 +27,21 @@ func TestMemoryStoreInVirtualTime(t *testing.T) {
 	}
 }
 
+// A sealed store is a store like others, for operators too.
+func TestSealedStoreInVirtualTime(t *testing.T) {
+	sealer, err := idempotency.NewSealer(idempotency.SealKey{Name: "a", Secret: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.run(&bench{TB: t, store: idempotency.Sealed(idempotency.NewMemoryStore(0, 0), sealer)})
+			})
+		})
+	}
+}
+
 // careless is a store with a flaw: it reads, gives way and writes without looking
 // whether somebody else wrote, or it does not look at the token.
 type careless struct {

@@ -95,6 +95,9 @@ A record is named by its ID, as ls prints it, or by --scope and --key. Neither
 is in the store, only their hash: records can't be listed by scope, but ls
 --scope S --keys FILE looks up the keys in a file, one a line.
 
+Sealed results can't be read, nor made: show prints the status and says that the
+rest is sealed, and resolve --done is refused where results are.
+
 Exit codes: 0 done, 1 refused (the record says why), 2 called wrongly, 3 failed.
 `)
 }

@@ -217,6 +217,40 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
+// What is sealed is not shown as if it were the answer, and no unsealed result is put beside it.
+func TestSealedResults(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "db")
+	s, err := boltstore.Open(file, boltstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer, err := idempotency.NewSealer(idempotency.SealKey{Name: "a", Secret: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, idempotency.Sealed(s, sealer))
+	s.Close()
+	for _, c := range []struct {
+		args string
+		code int
+		text string
+		not  string
+	}{
+		{"show --body " + idDone.Hex(), 0, "sealed: this command has no key", "header  "},
+		{"show --body " + idDone.Hex(), 0, "201", "body  "},
+		{"show --body --json " + idDone.Hex(), 0, `"sealed": true`, `"body":`},
+		{"ls", 0, idDone.Hex() + " done", "secret"},
+		{"resolve --done --status 202 " + idUnknown.Hex(), 2, "results are sealed", "is done"},
+		{"resolve --nothing " + idUnknown.Hex(), 0, "is retryable", "sealed"},
+		{"forget --yes " + idDone.Hex(), 0, "is absent", "sealed"},
+	} {
+		code, out, errs := run(t, append(strings.Split(c.args, " "), "--store", "bolt:"+file)...)
+		if all := out + errs; code != c.code || !strings.Contains(all, c.text) || strings.Contains(all, c.not) {
+			t.Errorf("%s: exit code %d, want %d and %q, without %q, in:\n%s", c.args, code, c.code, c.text, c.not, all)
+		}
+	}
+}
+
 // Pages are bounded, and go on where the last one ended.
 func TestPages(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "db")
