@@ -7,6 +7,10 @@ SHELL := /bin/bash
 ARGS ?=
 FUZZTIME ?= 10s
 PKG ?=
+N ?= 50
+SEED ?= 1
+WITH ?=
+FOR ?= 0
 VERSION ?=
 DRY ?=
 
@@ -89,6 +93,10 @@ lab-verify: ## Reproduce published results in the lab and compare, in under a mi
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s) each, and count their executions
 	@.ci/fuzz $(FUZZTIME) $(PACKAGES)
+
+.PHONY: mutate
+mutate: ## Change PKG=./budget in N (50) places by SEED (1), one at a time, and print what its tests let pass (docs/mutation.md)
+	@go run ./internal/mutate -n $(N) -seed $(SEED) -for $(FOR) -with "$(WITH)" $(PKG)
 
 .PHONY: soak
 soak: ## Run the tests in their long versions (GABION_SOAK=1): up to an hour

@@ -79,6 +79,7 @@ var plan = map[string]room{
 	"internal/ending":      {floor: basement},
 	"internal/house":       {floor: basement},
 	"internal/interleave":  {floor: basement},
+	"internal/mutate":      {floor: basement},
 	"internal/testproxy":   {floor: basement},
 	"internal/testservers": {floor: basement},
 	"internal/yamlstrict":  {floor: basement},
