@@ -90,6 +90,10 @@ example: ## Add amounts exactly once while the server is killed (DATABASE_URL=..
 lab-verify: ## Reproduce published results in the lab and compare, in under a minute
 	@cd cmd/gabion && GOWORK=off go run . lab verify
 
+.PHONY: tournament
+tournament: ## Play the defaults against all opponents in all scenarios and write docs/tournament.md, in half an hour (ARGS="--quick" in two minutes)
+	@cd cmd/gabion && GOWORK=off go run . lab tournament $(or $(ARGS),--full) --markdown ../../docs/tournament.md
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s) each, and count their executions
 	@.ci/fuzz $(FUZZTIME) $(PACKAGES)

@@ -23,6 +23,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/lab/internal/family"
 	"github.com/gabion-go/gabion/lab/internal/report"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 )
@@ -43,9 +44,17 @@ func Names() []string { return scenario.Names() }
 const maxFile = 2 << 20
 
 // Load reads the file at a path, or the scenario of that name that comes with gabion.
-// What looks like a path is one: with a slash or with an ending. The error is of type
-// [Findings] when the file has mistakes.
+// What looks like a path is one: with a slash or with an ending; what begins with
+// family: is the name of a generated scenario. The error is of type [Findings] when the
+// file has mistakes.
 func Load(name string) (*Scenario, error) {
+	if strings.HasPrefix(name, family.Prefix) {
+		text, err := family.Text(name)
+		if err != nil {
+			return nil, err
+		}
+		return Parse(name, text)
+	}
 	if !strings.ContainsAny(name, `/\.`) {
 		text, err := scenario.Text(name)
 		if err != nil {
@@ -108,7 +117,9 @@ type Options struct {
 	Config *config.File
 
 	// As names the dependencies of Config, and of Against, for policies of the
-	// scenario: db: payments makes db be called by the policy of payments.
+	// scenario: db: payments makes db be called by the policy of payments. The name *
+	// stands for all policies of the scenario, each with its own timeouts, key and
+	// safety; then there is no other name.
 	As map[string]string
 
 	// Against is the other side of a comparison. Nil means Rival.
@@ -166,9 +177,11 @@ func (s *Scenario) Run(ctx context.Context, o Options) (*Report, error) {
 
 func (o *Options) options() (made scenario.Options, err error) {
 	made = scenario.Options{
-		Policies: scenario.Policies{File: o.Config, As: o.As},
-		Alone:    o.Alone, Seed: o.Seed, Replications: o.Replications, Workers: o.Workers, Map: o.Map,
+		Alone: o.Alone, Seed: o.Seed, Replications: o.Replications, Workers: o.Workers, Map: o.Map,
 		Watch: o.Watch, WatchClient: o.Client, Command: o.Command, Progress: o.Progress,
+	}
+	if made.Policies, err = o.first(); err != nil {
+		return made, err
 	}
 	switch {
 	case o.Alone:

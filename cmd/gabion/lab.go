@@ -14,6 +14,7 @@ var labCommands = []command{
 	{"list", "the scenarios that come with gabion", labcmd.List},
 	{"show", "a scenario's file, or the schema of such files", labcmd.Show},
 	{"explain", "each decision about one client's calls", labcmd.Explain},
+	{"tournament", "play the defaults against others, and say who is better at what", labcmd.RunTournament},
 	{"opponents", "what a policy can be compared with, and where it is from", labcmd.Opponents},
 	{"verify", "reproduce published results and compare", labVerify},
 	{"anchor", "run one of the published experiments at your settings", labAnchor},

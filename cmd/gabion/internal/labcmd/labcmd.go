@@ -41,7 +41,8 @@ input.
                      such as plain, naive, resilience4j or polly (gabion lab
                      opponents shows them); or with nothing: off
   --as NAME=DEP      the scenario's policy NAME is the dependency DEP of the
-                     files
+                     files; '*=DEP' makes all its policies be DEP, each with its
+                     own timeouts, key and safety
   --seed N           what all randomness comes from
   --replications N   how many runs
   --workers N        how many of them at once; it changes nothing but the time
@@ -63,9 +64,10 @@ client, from ten seconds before the trouble until ten seconds after it.
 `
 
 // ListUsage is the help of gabion lab list.
-const ListUsage = `usage: gabion lab list
+const ListUsage = `usage: gabion lab list [--families]
 
-names the scenarios that come with gabion
+names the scenarios that come with gabion; with --families also those that are
+generated around them, for tournaments
 `
 
 // ShowUsage is the help of gabion lab show.

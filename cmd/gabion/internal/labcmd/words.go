@@ -13,6 +13,7 @@ import (
 // List names the scenarios.
 func List(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	r := newRequest("list", ListUsage, stdout, stderr)
+	families := r.flags.Bool("families", false, "")
 	if _, code := r.parse(args, 0); code >= 0 {
 		return code
 	}
@@ -23,6 +24,15 @@ func List(_ context.Context, args []string, stdout, stderr io.Writer) int {
 			return r.failed(err)
 		}
 		fmt.Fprintf(table, "%s\t%s\n", name, s.Title())
+	}
+	if *families {
+		generated, err := lab.Families()
+		if err != nil {
+			return r.failed(err)
+		}
+		for _, g := range generated {
+			fmt.Fprintf(table, "%s\t%s\n", g.Name, g.Title)
+		}
 	}
 	if err := table.Flush(); err != nil {
 		return r.failed(err)

@@ -1,0 +1,159 @@
+package labcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/lab"
+	"golang.org/x/term"
+)
+
+// TournamentUsage is the help of gabion lab tournament.
+const TournamentUsage = `usage: gabion lab tournament [--config FILE] [--quick|--full] [--seeds WHICH]
+                             [--against NAME,...] [--scenario NAME,...]
+                             [--replications N] [--workers N]
+                             [--report FILE.html] [--markdown FILE.md]
+
+Plays gabion's defaults against what others do, in the scenarios of the library
+and in families around them, all in the same weather, and says who is better at
+what, where the defaults lose, and the command that shows each loss.
+
+  --config FILE      judge each dependency of this file, with the timeouts, keys
+                     and safety of each scenario
+  --quick            a choice of opponents and scenarios, in two minutes: usual
+  --full             all of them, in half an hour
+  --seeds WHICH      default; validation, on which nothing was tuned; or a number
+  --against NAME,... play these opponents (gabion lab opponents shows them)
+  --scenario NAME,.. play these scenarios (gabion lab list --families)
+  --replications N   how many runs of each
+  --workers N        how many runs at once; it changes nothing but the time
+  --report FILE      write all of it as one HTML page
+  --markdown FILE    write the tables and all losses as Markdown
+`
+
+// RunTournament plays a tournament.
+func RunTournament(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	r := newRequest("tournament", TournamentUsage, stdout, stderr)
+	var o lab.TournamentOptions
+	var quick bool
+	var seeds, against, scenarios, page, text string
+	r.flags.StringVar(&r.config, "config", "", "")
+	r.flags.BoolVar(&quick, "quick", false, "")
+	r.flags.BoolVar(&o.Full, "full", false, "")
+	r.flags.StringVar(&seeds, "seeds", "default", "")
+	r.flags.StringVar(&against, "against", "", "")
+	r.flags.StringVar(&scenarios, "scenario", "", "")
+	r.flags.IntVar(&o.Replications, "replications", 0, "")
+	r.flags.IntVar(&o.Workers, "workers", 0, "")
+	r.flags.StringVar(&page, "report", "", "")
+	r.flags.StringVar(&text, "markdown", "", "")
+	if _, code := r.parse(args, 0); code >= 0 {
+		return code
+	}
+	var err error
+	if o.Seed, err = seedOf(seeds); err != nil {
+		return r.wrongly(err.Error())
+	}
+	if quick && o.Full || o.Replications < 0 || o.Workers < 0 {
+		return r.wrongly("quick and full exclude each other, and replications and workers are not negative")
+	}
+	o.Against, o.Scenarios = listed(against), listed(scenarios)
+	if r.config != "" {
+		if o.Config, err = config.Load(r.config); err != nil {
+			return r.failed(err)
+		}
+	}
+	o.Progress = r.workDone()
+	t, err := lab.RunTournament(ctx, o)
+	switch {
+	case errors.Is(err, lab.ErrNoOpponent):
+		r.failed(err)
+		return exitUsage
+	case err != nil:
+		return r.failed(err)
+	}
+	if err := r.writeTournament(t, page, text); err != nil {
+		return r.failed(err)
+	}
+	return exitOK
+}
+
+// seedOf reads --seeds.
+func seedOf(text string) (uint64, error) {
+	switch text {
+	case "default":
+		return 0, nil
+	case "validation":
+		return lab.ValidationSeed, nil
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || seed == 0 {
+		return 0, fmt.Errorf("--seeds %.40q is not known: write default, validation, or a number above 0", text)
+	}
+	return seed, nil
+}
+
+// listed are the words of a list, nil when there is none.
+func listed(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// workDone says how much is done and how long the rest will take: on a terminal always,
+// elsewhere at each tenth.
+func (r *request) workDone() func(done, all float64) {
+	f, ok := r.stderr.(*os.File)
+	if !ok {
+		return nil
+	}
+	begin, tenth := time.Now(), 0
+	says := func(done, all float64) string {
+		left := time.Duration(float64(time.Since(begin)) * (all - done) / done).Round(time.Second)
+		return fmt.Sprintf("%.0f of %.0f million calls, about %v left", done/1e6, all/1e6, left)
+	}
+	if !term.IsTerminal(int(f.Fd())) {
+		return func(done, all float64) {
+			if now := int(10 * done / all); now > tenth && now < 10 {
+				tenth = now
+				fmt.Fprintln(r.stderr, says(done, all))
+			}
+		}
+	}
+	return func(done, all float64) {
+		if done >= all {
+			fmt.Fprint(r.stderr, "\r\x1b[K")
+			return
+		}
+		fmt.Fprintf(r.stderr, "\r\x1b[K%s", says(done, all))
+	}
+}
+
+// writeTournament writes it where it was asked for.
+func (r *request) writeTournament(t *lab.Tournament, page, text string) error {
+	for _, f := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{page, t.HTML}, {text, t.Markdown}} {
+		if f.name == "" {
+			continue
+		}
+		if err := writeFile(f.name, f.write); err != nil {
+			return err
+		}
+		fmt.Fprintf(r.stderr, "written to %s\n", f.name)
+	}
+	color := false
+	if f, ok := r.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	}
+	return t.Terminal(r.stdout, color)
+}

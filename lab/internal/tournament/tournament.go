@@ -1,0 +1,157 @@
+// Package tournament plays policies against others in many scenarios, in the same
+// weather, and says which of them is better at what, and by how much.
+//
+// The same entrants, worlds and seed give the same result, whatever the number of
+// workers.
+package tournament
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/gabion-go/gabion/lab/internal/scenario"
+)
+
+// Entrant is a policy that takes part.
+type Entrant struct {
+	Name     string
+	Title    string            // what it is, in a few words
+	Policies scenario.Policies // what it goes by in every world
+	Judged   bool              // the losses of this one are listed
+	First    []string          // the flags that make it the first side of gabion lab run
+	Against  string            // what makes it the second one; empty if nothing does
+}
+
+// World is a scenario that is played.
+type World struct {
+	File         *scenario.File
+	Group        string // what is averaged together
+	Replications int    // the same for all worlds of a group
+	Dead         bool   // its dependency answers nothing during the trouble
+}
+
+// Options say what is played. Entrants[0] is the one that the others are compared
+// with.
+type Options struct {
+	Title    string
+	Entrants []Entrant
+	Worlds   []World
+	Seed     uint64 // 0 means that of each scenario
+	Workers  int    // 0 means GOMAXPROCS
+
+	// Progress is told how much of how much work is done, from one goroutine at a time.
+	Progress func(done, all float64)
+}
+
+// Result is what a tournament came to. It is not changed once it is made.
+type Result struct {
+	Title    string
+	Seed     uint64
+	Entrants []Entrant
+	Worlds   []World
+	Groups   []Group
+	Losses   []Loss
+	Calls    float64 // about how many were played
+
+	cells [][]cell // by entrant, then by world
+}
+
+// ErrNothing is the error of a tournament without entrants or worlds.
+var ErrNothing = errors.New("a tournament wants entrants and worlds")
+
+// Run plays all entrants in all worlds. The error says which entrant cannot play in
+// which world, or it is ctx's.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if len(o.Entrants) == 0 || len(o.Worlds) == 0 {
+		return nil, ErrNothing
+	}
+	r := &Result{Title: o.Title, Seed: o.Seed, Entrants: o.Entrants, Worlds: o.Worlds, cells: make([][]cell, len(o.Entrants))}
+	for i := range r.cells {
+		r.cells[i] = make([]cell, len(o.Worlds))
+	}
+	if err := r.play(ctx, &o); err != nil {
+		return nil, err
+	}
+	r.reduce()
+	return r, nil
+}
+
+// game is one entrant in one world.
+type game struct {
+	entrant, world int
+	work           float64
+}
+
+// games returns what is to be played, the longest first, so that no worker is left
+// with a long one at the end.
+func (r *Result) games() (games []game, all float64) {
+	for w := range r.Worlds {
+		work := r.Worlds[w].File.Expected() * float64(r.Worlds[w].Replications)
+		for e := range r.Entrants {
+			games = append(games, game{e, w, work})
+			all += work
+		}
+	}
+	slices.SortStableFunc(games, func(a, b game) int { return cmp.Compare(b.work, a.work) })
+	return games, all
+}
+
+// play plays all games. Each keeps what it came to in a place of its own, so that the
+// order of ends means nothing.
+func (r *Result) play(ctx context.Context, o *Options) error {
+	games, all := r.games()
+	r.Calls = all
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var mu sync.Mutex // guards next and done, and orders calls of Progress
+	next, done := 0, 0.0
+	take := func() (game, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next == len(games) || ctx.Err() != nil {
+			return game{}, false
+		}
+		next++
+		return games[next-1], true
+	}
+	workers := o.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var group sync.WaitGroup
+	for range min(workers, len(games)) {
+		group.Go(func() {
+			for g, ok := take(); ok; g, ok = take() {
+				if err := r.game(ctx, g); err != nil {
+					stop(err)
+					return
+				}
+				mu.Lock()
+				if done += g.work; o.Progress != nil {
+					o.Progress(done, all)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return context.Cause(ctx)
+}
+
+// game plays one game.
+func (r *Result) game(ctx context.Context, g game) error {
+	e, w := &r.Entrants[g.entrant], &r.Worlds[g.world]
+	study, err := w.File.Run(ctx, scenario.Options{
+		Policies: e.Policies, Alone: true, Seed: r.Seed, Replications: w.Replications, Workers: 1,
+	})
+	if err != nil {
+		return fmt.Errorf("%s in %s: %w", e.Name, w.File.Name, err)
+	}
+	r.cells[g.entrant][g.world] = measure(study, w)
+	return nil
+}
