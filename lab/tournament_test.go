@@ -10,11 +10,11 @@ import (
 	"github.com/gabion-go/gabion/config"
 )
 
-// payments is a file whose policy refuses hardly anything: it is worse at load than the
+// payments is a file whose policy refuses nothing and tries twice: it is worse at load than the
 // plain client, and better at answers.
 func payments(t *testing.T) *config.File {
 	t.Helper()
-	f, err := config.Parse("gabion.yaml", []byte("version: 1\ndependencies:\n  payments: {timeout: {call: 1h, attempt: 1m}, breaker: off, retry: {attempts: 5, budget: off, backoff: {kind: constant, base: 100ms}}}\n"))
+	f, err := config.Parse("gabion.yaml", []byte("version: 1\ndependencies:\n  payments: {timeout: {call: 1h, attempt: 1m}, breaker: off, retry: {attempts: 2, budget: off, backoff: {kind: constant, base: 100ms}}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestACandidateForAllPolicies(t *testing.T) {
 		for _, v := range p.Settings {
 			values[v.Path] = v.Value
 		}
-		if values["retry.attempts"] != "5" || p.Name == "database" && values["timeout.attempt"] != "500ms" || p.Name == "orders" && values["timeout.call"] != "8s" {
+		if values["retry.attempts"] != "2" || p.Name == "database" && values["timeout.attempt"] != "500ms" || p.Name == "orders" && values["timeout.call"] != "8s" {
 			t.Errorf("%s goes by %s tries and timeouts of %s and %s", p.Name, values["retry.attempts"], values["timeout.call"], values["timeout.attempt"])
 		}
 	}

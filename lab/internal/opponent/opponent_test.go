@@ -114,9 +114,8 @@ func rule(b policy.Breaker) string {
 // An opponent that left a number to gabion's defaults would change when they do.
 func TestNothingOfAnOpponentIsGabionsDefault(t *testing.T) {
 	p := of["timeouts of its own"]
-	other := map[string]bool{ // what no opponent's source speaks of, or follows from the timeouts
-		"Retry.Contention": true, "Breaker.ProbeTimeout": true, "Breaker.PartitionIdle": true, "Breaker.Partitions": true,
-		"Retry.Budget.Capacity": true, "Retry.Budget.Cost": true, "Retry.Budget.Window": true, "Retry.Budget.Floor": true, "Retry.Budget.Ratio": true,
+	silent := []string{ // what no source speaks of, or follows from the timeouts
+		"Retry.Contention.", "Breaker.ProbeTimeout", "Breaker.PartitionIdle", "Breaker.Partitions",
 	}
 	for _, o := range All() {
 		made := o.Change(p)
@@ -131,9 +130,18 @@ func TestNothingOfAnOpponentIsGabionsDefault(t *testing.T) {
 		if !made.Pace.Off {
 			sections["Pace"] = [2]any{made.Pace, resolved.Pace}
 		}
+		unused := slices.Clone(silent)
+		switch b := made.Retry.Budget; {
+		case b.Off:
+			unused = append(unused, "Retry.Budget.")
+		case b.Shape == policy.BudgetTokens:
+			unused = append(unused, "Retry.Budget.Window", "Retry.Budget.Floor")
+		default:
+			unused = append(unused, "Retry.Budget.Capacity", "Retry.Budget.Cost")
+		}
 		for name, s := range sections {
 			for _, field := range defaulted(name, reflect.ValueOf(s[0]), reflect.ValueOf(s[1])) {
-				if !other[field] && !strings.HasPrefix(field, "Retry.Contention") {
+				if !slices.ContainsFunc(unused, func(u string) bool { return strings.HasPrefix(field, u) }) {
 					t.Errorf("%s leaves %s to the default", o.Name, field)
 				}
 			}
@@ -141,13 +149,13 @@ func TestNothingOfAnOpponentIsGabionsDefault(t *testing.T) {
 	}
 }
 
-// defaulted returns the fields that are zero in a and not in b.
+// defaulted returns the fields that are zero in a, and neither zero nor off in b.
 func defaulted(path string, a, b reflect.Value) (fields []string) {
 	for i := range a.NumField() {
 		x, y, name := a.Field(i), b.Field(i), path+"."+a.Type().Field(i).Name
 		if x.Kind() == reflect.Struct {
 			fields = append(fields, defaulted(name, x, y)...)
-		} else if x.IsZero() && !y.IsZero() {
+		} else if off := y.CanInt() && y.Int() == policy.Off || y.CanFloat() && y.Float() == policy.Off; x.IsZero() && !y.IsZero() && !off {
 			fields = append(fields, name)
 		}
 	}
