@@ -24,6 +24,14 @@ func (c column) show(x float64) string {
 	return fixed(x, 2)
 }
 
+// say spells a number of a column with its unit.
+func (c column) say(x float64) string {
+	if math.IsNaN(x) {
+		return "–"
+	}
+	return c.show(x) + c.unit()
+}
+
 // unit is what follows a number of a column in a sentence.
 func (c column) unit() string {
 	switch c {
@@ -33,15 +41,6 @@ func (c column) unit() string {
 		return " s"
 	}
 	return ""
-}
-
-// difference spells a difference: of shares in points.
-func (c column) difference(x float64) string {
-	switch c {
-	case answered, trouble:
-		return fixed(100*math.Abs(x), 2) + " points"
-	}
-	return c.show(math.Abs(x)) + c.unit()
 }
 
 // fixed spells a number with so many digits after the point, and no minus before a
@@ -81,7 +80,7 @@ func columnOf(word string) column {
 // Sentence says a loss in one line.
 func (l *Loss) Sentence() string {
 	k := columnOf(l.Of)
-	s := l.World + ": " + l.Of + " " + k.show(l.Ours) + k.unit() + ", and " + l.To + " " + k.show(l.Theirs) + k.unit()
+	s := l.World + ": " + l.Of + " " + k.say(l.Ours) + ", and " + l.To + " " + k.say(l.Theirs)
 	if k == answered {
 		s += ", with a load of " + load.show(l.OurLoad) + " and " + load.show(l.TheirLoad)
 	}

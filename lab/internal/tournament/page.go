@@ -93,10 +93,10 @@ func (r *Result) pageGroup(g *Group) pageGroup {
 // cells are the columns of a row.
 func (row *Row) cells() []pageCell {
 	of := func(label string, k column) pageCell {
-		return pageCell{label, k.show(row.Mean[k]) + k.unit(), classOf(row.Verdict[k]), row.tip(k)}
+		return pageCell{label, k.say(row.Mean[k]), classOf(row.Verdict[k]), row.tip(k)}
 	}
 	worst := func(label string, k column) pageCell {
-		return pageCell{label, k.show(row.Worst[k]) + k.unit(), "", row.WorstIn[k]}
+		return pageCell{label, k.say(row.Worst[k]), "", row.WorstIn[k]}
 	}
 	return []pageCell{
 		of("answered in time", answered), of("in the trouble", trouble), of("failed, a call", failing), of("load", load), worst("load, worst", load),
@@ -230,10 +230,10 @@ func (r *Result) markdownRow(b *strings.Builder, g *Group, e int) {
 		name = "**" + name + "**"
 	}
 	m := func(k column) string {
-		return k.show(row.Mean[k]) + k.unit() + [...]string{"", " ↑", " ↓"}[row.Verdict[k]]
+		return k.say(row.Mean[k]) + [...]string{"", " ↑", " ↓"}[row.Verdict[k]]
 	}
-	fmt.Fprintf(b, "| %s | %s | %s | %s | %s, %s | %s | %s, %s s | %s | %s %% |\n", name, m(answered), m(trouble), m(failing), m(load), load.show(row.Worst[load]),
-		load.show(row.Dead), m(recovery), recovery.show(row.Worst[recovery]), peak.show(row.Worst[peak]), percent(row.StaysDown.Value))
+	fmt.Fprintf(b, "| %s | %s | %s | %s | %s, %s | %s | %s, %s | %s | %s %% |\n", name, m(answered), m(trouble), m(failing), m(load), load.show(row.Worst[load]),
+		load.show(row.Dead), m(recovery), recovery.say(row.Worst[recovery]), peak.show(row.Worst[peak]), percent(row.StaysDown.Value))
 }
 
 func (r *Result) markdownLosses(b *strings.Builder) {

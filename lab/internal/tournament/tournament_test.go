@@ -238,6 +238,31 @@ func TestARunThatNeverRecoversCountsWithTheRestOfIt(t *testing.T) {
 	}
 }
 
+func TestDeadLoadIsThatAfterTenSeconds(t *testing.T) {
+	study := &scenario.Study{Bin: 1, During: [2]float64{5, 25}, Sides: []scenario.Side{{}}}
+	for i := range 40 {
+		sent := 3.0
+		if i >= 15 && i < 25 {
+			sent = 0.5
+		}
+		series := &study.Sides[0].Series
+		series.Attempts.Mid, series.Offered.Mid = append(series.Attempts.Mid, 10*sent), append(series.Offered.Mid, 10)
+	}
+	if d := deadLoad(study); d != 0.5 {
+		t.Errorf("dead load %v", d)
+	}
+}
+
+func TestTheWorstRecoveryIsThatOfARun(t *testing.T) {
+	steady := []float64{1, 1, 1}
+	r := hand(2, []cell{of(steady, []float64{1, 1, 2.5}, []float64{0, 9, 0}), of([]float64{0.5, 0.6, 0.7}, steady, []float64{4, 4, 4})})
+	r.reduce()
+	row := r.Groups[0].Rows[0]
+	if row.Worst[recovery] != 9 || row.Worst[load] != 1.5 || row.Worst[answered] != 0.6 {
+		t.Errorf("worst recovery %v s, load %v, answered %v", row.Worst[recovery], row.Worst[load], row.Worst[answered])
+	}
+}
+
 func TestDeadLoadIsOfWhatAnswersNothing(t *testing.T) {
 	r := tiny(t, 2)
 	if d := r.cells[1][1].dead; d < 0.9 || d > 1.1 {
