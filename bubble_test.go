@@ -15,8 +15,14 @@ import (
 )
 
 // watched makes a dependency whose events are kept. Make it inside the bubble.
+//
+// A policy that says nothing of its budget has one that allows a few retries from the
+// start, which is what most tests are about.
 func watched(p policy.Policy, opts ...gabion.Option) (*gabion.Dependency, *gabiontest.Recorder) {
 	r := new(gabiontest.Recorder)
+	if p.Retry.Budget == (policy.Budget{}) {
+		p.Retry.Budget.Shape = policy.BudgetWindow
+	}
 	return gabion.New("db", p, append([]gabion.Option{gabion.WithSeed(1), gabion.WithObserver(r)}, opts...)...), r
 }
 

@@ -24,7 +24,7 @@ func TestASuccessIsReturned(t *testing.T) {
 
 func TestTransientSafeWorkIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := gabion.New("db", policy.Policy{})
+		d, _ := watched(policy.Policy{})
 		n := 0
 		_, err := gabion.Do(t.Context(), d, func(context.Context) (int, error) { n++; return 0, errDown }, gabion.WithIdempotent())
 		var e *gabion.Error

@@ -23,6 +23,7 @@ const (
 	NotSafe           = policy.NotSafe
 	AttemptsExhausted = policy.AttemptsExhausted
 	BudgetExhausted   = policy.BudgetExhausted
+	AllFailing        = policy.AllFailing
 	DeadlineShort     = policy.DeadlineShort
 	RetryAfterTooLong = policy.RetryAfterTooLong
 	DoNotRetry        = policy.DoNotRetry

@@ -20,6 +20,7 @@ var advice = [...]string{
 	NotSafe:           "give the call a key (WithKey), declare the work safe (WithIdempotent), or live with one attempt",
 	AttemptsExhausted: "look at the last error; more attempts rarely help where these did not",
 	BudgetExhausted:   "find out why so many calls fail; do not raise the budget during an outage",
+	AllFailing:        "look at the last error: nothing has worked here since the program began, and other calls fail as well",
 	DeadlineShort:     "give the call more time, or each attempt less, or wait less between them",
 	RetryAfterTooLong: "come back after RetryAfter, from a queue or a job; or raise retry.max_after and the deadline",
 	DoNotRetry:        "do not retry it here either; the last error says who asked for that",

@@ -310,7 +310,7 @@ func TestOperationAndPartitionNameEveryEventOfACall(t *testing.T) {
 // WithClassify sees results too; ClassifyWith goes before it.
 func TestClassifiersSeeTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := gabion.New("db", policy.Policy{Safe: true}, gabion.WithClassify(func(v any, err error) policy.Outcome {
+		d, _ := watched(policy.Policy{Safe: true}, gabion.WithClassify(func(v any, err error) policy.Outcome {
 			if v == 200 {
 				return policy.Outcome{}
 			}

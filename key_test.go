@@ -479,7 +479,7 @@ func TestAKeyBelongsToItsCall(t *testing.T) {
 
 func TestKeyProblemsSayWhatTheyMean(t *testing.T) {
 	for p := gabion.KeyMalformed; p <= gabion.OutcomeLost; p++ {
-		d := gabion.New("bank", policy.Policy{Retry: policy.Retry{Backoff: every(time.Millisecond)}})
+		d := gabion.New("bank", policy.Policy{Retry: policy.Retry{Backoff: every(time.Millisecond), Budget: free}})
 		n := 0
 		err := d.Run(t.Context(), func(context.Context) error { n++; return fmt.Errorf("bank: %w", p) }, gabion.WithKey("k"))
 		wantN, wantEffect := 1, gabion.UnknownEffect

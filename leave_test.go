@@ -144,7 +144,7 @@ func TestAContextThatPanicsLeavesNothingHeld(t *testing.T) {
 		} {
 			t.Run(name+", "+way, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					d := gabion.New("db", policy.Policy{Safe: true, Hedge: hedge, Bulkhead: policy.Bulkhead{Limit: 2}})
+					d := gabion.New("db", policy.Policy{Safe: true, Retry: policy.Retry{Budget: free}, Hedge: hedge, Bulkhead: policy.Bulkhead{Limit: 2}})
 					gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 1, nil }) // its timer stays set
 					f := &faulty{Context: t.Context()}
 					f.deadline.Store(work == nil)

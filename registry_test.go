@@ -296,7 +296,7 @@ func TestStatsTellWhatADependencyIsAt(t *testing.T) {
 // instances too, those that are there and those that come.
 func TestRegistrySwitchesRetriesOfInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := gabion.NewRegistry(map[string]policy.Policy{"db": {Safe: true}, "other": {Safe: true}})
+		r, err := gabion.NewRegistry(map[string]policy.Policy{"db": {Safe: true, Retry: policy.Retry{Budget: free, Hold: policy.Off}}, "other": {Safe: true, Retry: policy.Retry{Budget: free, Hold: policy.Off}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,13 +21,13 @@ func TestTheHandOnABreaker(t *testing.T) {
 		fact string
 		play func(t *testing.T, d *gabion.Dependency, b gabion.Breaker)
 	}{
-		{"forced open refuses until its time is over, then probes", func(t *testing.T, d *gabion.Dependency, b gabion.Breaker) {
+		{"forced open refuses until its time is over, then one success closes it", func(t *testing.T, d *gabion.Dependency, b gabion.Breaker) {
 			b.ForceOpen(2 * time.Hour)
 			time.Sleep(time.Hour)
 			gabiontest.WantReason(t, ok(d), gabion.BreakerOpen)
 			time.Sleep(time.Hour + time.Second)
 			gabiontest.WantReason(t, ok(d), policy.None)
-			if got := state(d); got != breaker.HalfOpen {
+			if got := state(d); got != breaker.Closed {
 				t.Errorf("the breaker is %s", got)
 			}
 		}},

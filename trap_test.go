@@ -457,7 +457,7 @@ func TestTrapT6_RetryAfterIsObeyed(t *testing.T) {
 	later := func(after time.Duration) error { return classify.Throttled(errors.New("busy"), after) }
 	t.Run("waits at least that long", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			d, _ := watched(policy.Policy{Safe: true})
+			d, _ := watched(policy.Policy{Safe: true, Retry: policy.Retry{Backoff: every(100 * time.Millisecond)}})
 			s := gabiontest.NewScript(gabiontest.Step{Err: later(2 * time.Second)}, gabiontest.Step{})
 			if err := d.Run(t.Context(), s.Run); err != nil {
 				t.Fatal(err)

@@ -38,7 +38,7 @@ func TestACancelJustBeforeAWaitEndsTheCall(t *testing.T) {
 		prepare func(*testing.T, *gabion.Dependency)
 	}{
 		policy.ForBackoff: {
-			p:    policy.Policy{Retry: policy.Retry{Backoff: every(long)}},
+			p:    policy.Policy{Retry: policy.Retry{Backoff: every(long), Budget: free}},
 			work: fails(errDown),
 		},
 		policy.ForSlot: {

@@ -25,6 +25,7 @@ import (
 type Breaker struct {
 	word    atomic.Uint64         // generation and state
 	until   atomic.Int64          // when open or forced open ends; stored before word
+	since   atomic.Int64          // when the first call of the row of failures began; stored before row
 	rules   atomic.Pointer[Rules] // the newest rules decide, whoever started a call
 	row     atomic.Uint32         // failures in a row; kept only while a rule asks for it
 	reached atomic.Uint32         // the turn of the window in which successes need no look
@@ -43,6 +44,8 @@ type Breaker struct {
 
 // side is what only refusing, half-open, isolation, ageing and a count window need.
 type side struct {
+	turned   atomic.Int32  // calls refused since the last probe; kept only with OpenCalls
+	enough   atomic.Int32  // how many of these let the next probe go; 0 if only time does
 	why      atomic.Uint32 // the Cause of the last move to a state that refuses; stored before word
 	refused  refusals      // since calls were last admitted; needs no lock, and is there before the first is refused
 	probes   berths
@@ -121,7 +124,7 @@ func (b *Breaker) aside() *side {
 // Acquire asks to make a call. When ok is false the call must not be made, and
 // retryAfter says when asking again may help; zero means that this is not known.
 func (b *Breaker) Acquire(now clock.Instant, shard uint32) (p Permit, retryAfter time.Duration, ok bool) {
-	word := b.word.Load()
+	word, counted := b.word.Load(), false
 	switch stateOf(word) {
 	case Closed, ObserveOnly:
 		if !b.rules.Load().ageing() {
@@ -131,11 +134,13 @@ func (b *Breaker) Acquire(now clock.Instant, shard uint32) (p Permit, retryAfter
 		return Permit{word: word, start: now}, 0, true
 	case Open, ForcedOpen:
 		if until := clock.Instant(b.until.Load()); now < until {
-			b.refuse(shard)
-			return Permit{}, left(now, until), false
+			if counted = stateOf(word) == Open; !counted || !b.side.turnAway() {
+				b.refuse(shard)
+				return Permit{}, left(now, until), false
+			}
 		}
 	}
-	return b.enter(now, shard)
+	return b.enter(now, shard, counted)
 }
 
 // refuse counts a refusal. Nothing refuses before its first move, which made the
@@ -152,18 +157,27 @@ func left(now, until clock.Instant) time.Duration {
 	return max(until.Sub(now), 0)
 }
 
-// enter is Acquire for everyone who can't be answered without the lock.
-func (b *Breaker) enter(now clock.Instant, shard uint32) (Permit, time.Duration, bool) {
+// enter is Acquire for everyone who can't be answered without the lock. Counted says
+// that the call was counted as one that came to an open breaker.
+func (b *Breaker) enter(now clock.Instant, shard uint32, counted bool) (Permit, time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.due(now)
 	if s := b.state(); s.refuses() {
 		until := clock.Instant(b.until.Load())
-		if now < until {
+		early := now < until
+		if early && s == Open && !counted {
+			b.side.turnAway()
+		}
+		switch {
+		case early && (s != Open || !b.side.probeDue()):
 			b.refuse(shard)
 			return Permit{}, left(now, until), false
+		case early:
+			b.move(HalfOpen, Change{Cause: CallsRefused, At: now, Due: now})
+		default:
+			b.move(HalfOpen, Change{Cause: CooldownOver, At: now, Due: until})
 		}
-		b.move(HalfOpen, Change{Cause: CooldownOver, At: now, Due: until})
 	}
 	if b.state() == HalfOpen {
 		return b.probe(now, shard)
@@ -214,7 +228,8 @@ func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v 
 	if v == Neutral {
 		return
 	}
-	b.count(now, shard, r, v == Bad, slow)
+	b.add(now, shard, v == Bad, slow)
+	b.track(p, r, v == Bad) // after it, so that a row's failures are in the counts that are told
 	// A quiet success only lowers the rates. Once the minimum was reached within
 	// the newest bucket, they were looked at after every outcome that could raise
 	// them, and an older success leaves only when the window turns.
@@ -224,26 +239,38 @@ func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v 
 	b.look(now, p.word, r, after)
 }
 
-// count adds one outcome to the time window and to the failures in a row.
-func (b *Breaker) count(now clock.Instant, shard uint32, r *Rules, failed, slow bool) {
-	b.add(now, shard, failed, slow)
-	b.track(r, failed) // after it, so that a row's failures are in the counts that are told
-}
-
 func (b *Breaker) add(now clock.Instant, shard uint32, failed, slow bool) {
 	if b.win.Add(now, shard, 1, one(failed), one(slow)) {
 		b.win.Grow(1 << b.spread)
 	}
 }
 
-func (b *Breaker) track(r *Rules, failed bool) {
+// track counts the failures in a row.
+func (b *Breaker) track(p Permit, r *Rules, failed bool) {
 	switch {
 	case r.Consecutive <= 0:
 	case failed:
+		if b.row.Load() == 0 {
+			b.since.Store(int64(p.start))
+		}
 		b.row.Add(1)
 	case b.row.Load() != 0:
 		b.row.Store(0)
 	}
+}
+
+// Row returns how many calls failed in a row, up to now; 0 unless the breaker counts
+// and has a rule of consecutive failures.
+func (b *Breaker) Row() uint32 {
+	if !b.state().counts() {
+		return 0
+	}
+	return b.row.Load()
+}
+
+// lasted returns for how long there has been a row of failures, if there is one.
+func (b *Breaker) lasted(now clock.Instant) time.Duration {
+	return now.Sub(clock.Instant(b.since.Load()))
 }
 
 // recordLocked is record under the lock. With open the outcome is good for now, and
@@ -256,7 +283,7 @@ func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Verd
 	}
 	r := b.rules.Load()
 	if !open {
-		b.track(r, v == Bad)
+		b.track(p, r, v == Bad)
 	}
 	if r.byCount() {
 		rc = receipt(b.side.ring.add(v == Bad, slow), inRing, slow)
@@ -294,7 +321,9 @@ func (b *Breaker) move(to State, c Change) bool {
 		b.empty(c.At)
 	}
 	if to.refuses() {
-		b.aside().why.Store(uint32(c.Cause))
+		s := b.aside()
+		s.why.Store(uint32(c.Cause))
+		s.enough.Store(int32(max(b.rules.Load().openCalls(int(b.opens)), 0)))
 	}
 	if b.side != nil {
 		b.side.strand()
@@ -332,11 +361,25 @@ func (b *Breaker) empty(now clock.Instant) {
 	}
 }
 
+// turnAway counts a call that came to an open breaker, and reports whether it may be a
+// probe.
+func (s *side) turnAway() bool {
+	n := s.enough.Load()
+	return n > 0 && s.turned.Add(1) >= n
+}
+
+// probeDue reports whether enough calls were refused for a probe.
+func (s *side) probeDue() bool {
+	n := s.enough.Load()
+	return n > 0 && s.turned.Load() >= n
+}
+
 // strand leaves those who are out to come home to nobody.
 func (s *side) strand() {
 	s.probes.clear()
 	s.flying.clear()
 	s.outcomes, s.bad = window.Counts{}, 0
+	s.turned.Store(0)
 }
 
 func (b *Breaker) note(c Change) {

@@ -16,6 +16,8 @@ var fuzzRules = []*Rules{
 	{Window: 100, WindowCalls: 5, MinCalls: 3, FailureRate: 0.6, Consecutive: 4, Open: 30, OpenGrowth: 2, Probes: 4, ProbeCalls: 2},
 	{Window: 100, WindowCalls: 40, MinCalls: 9, FailureRate: 0.4, SlowRate: 0.4, SlowCall: 20, InFlight: true, Open: 30, CloseAfter: 3, ReopenAfter: 2, ProbeTimeout: 60},
 	{Window: 100, Consecutive: 3, Failures: 6, Open: 30, OpenGrowth: 2, OpenMax: 70, Probes: 2},
+	{Window: 100, Consecutive: 3, ConsecutiveFor: 40, Open: 60, OpenCalls: 4, Probes: 2, ProbeCalls: 1},
+	{Window: 200, MinCalls: 5, FailureRate: 0.9, Consecutive: 4, ConsecutiveFor: 10, Open: 200, OpenMax: 250, OpenCalls: 6, Probes: 3, ProbeTimeout: 50},
 	{Window: 100, MinCalls: 2, SlowRate: 1, SlowCall: 10, InFlight: true, Open: 30},
 }
 

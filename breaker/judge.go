@@ -13,7 +13,7 @@ func (b *Breaker) look(now clock.Instant, word uint64, r *Rules, after time.Dura
 	if stateOf(word) == Closed {
 		turn := b.win.Turn()
 		c := b.win.Sum(now)
-		if r.exceeded(c, b.row.Load()) == 0 {
+		if r.exceeded(c, b.row.Load(), b.lasted(now)) == 0 {
 			b.settleFor(turn, c, r)
 			return
 		}
@@ -65,7 +65,7 @@ func (b *Breaker) cross(c Change) {
 func (b *Breaker) broken(now clock.Instant, r *Rules) (over Causes, c window.Counts, due clock.Instant) {
 	row := b.row.Load()
 	c = b.counts(now)
-	over = r.exceeded(c, row)
+	over = r.exceeded(c, row, b.lasted(now))
 	if over == 0 && b.grownSlow(now, r) {
 		return b.aged(now, r, c, row)
 	}
@@ -86,7 +86,7 @@ func (b *Breaker) aged(now clock.Instant, r *Rules, c window.Counts, row uint32)
 	for _, due := range dues {
 		c.Calls++
 		c.Slow++
-		if over := r.exceeded(c, row); over != 0 {
+		if over := r.exceeded(c, row, b.lasted(now)); over != 0 {
 			return over, c, due
 		}
 	}

@@ -27,6 +27,8 @@ type naive struct {
 	until   clock.Instant
 	opens   int
 	refused int64
+	turned  int // refused since the last probe
+	enough  int // of these let one go
 	crossed Causes
 	held    int
 	home    State
@@ -43,6 +45,7 @@ type outcome struct {
 type rowed struct {
 	rowing int
 	failed bool
+	start  clock.Instant
 }
 
 type pass struct {
@@ -100,13 +103,16 @@ func (n *naive) counts(now clock.Instant) window.Counts {
 	return tally(slices.DeleteFunc(all, func(o outcome) bool { return o.bucket <= n.newest-10 }))
 }
 
-func (n *naive) row() (k int) {
+func (n *naive) row() (k int, since clock.Instant) {
 	for _, r := range n.rows {
+		if k == 0 {
+			since = r.start
+		}
 		if k++; !r.failed || r.rowing != n.rowing {
 			k = 0
 		}
 	}
-	return k
+	return k, since
 }
 
 func percent(r float64) int64 { return int64(r*100 + 0.5) }
@@ -129,14 +135,16 @@ func (n *naive) least() int64 {
 	return least
 }
 
-func (n *naive) exceeded(c window.Counts) (over Causes) {
+func (n *naive) exceeded(now clock.Instant, c window.Counts) (over Causes) {
 	if c.Calls >= n.least() {
 		over = n.rates(c)
 	}
 	if n.r.Failures > 0 && c.Failures >= int64(n.r.Failures) {
 		over |= only(Failures)
 	}
-	if n.r.Consecutive > 0 && n.row() >= n.r.Consecutive {
+	row, since := n.row()
+	long := n.r.ConsecutiveFor == 0 || time.Duration(now-since) >= n.r.ConsecutiveFor
+	if n.r.Consecutive > 0 && row >= n.r.Consecutive && long {
 		over |= only(Consecutive)
 	}
 	return over
@@ -154,11 +162,11 @@ func (n *naive) dues(now clock.Instant, age time.Duration) (ds []clock.Instant) 
 
 func (n *naive) judge(now clock.Instant, after time.Duration) {
 	c, due := n.counts(now), now
-	over := n.exceeded(c)
+	over := n.exceeded(now, c)
 	if over == 0 && n.ageing() {
 		for _, d := range n.dues(now, n.r.SlowCall) {
 			c.Calls, c.Slow = c.Calls+1, c.Slow+1
-			if over = n.exceeded(c); over != 0 {
+			if over = n.exceeded(now, c); over != 0 {
 				due = d
 				break
 			}
@@ -198,7 +206,7 @@ func (n *naive) move(to State, c Change) bool {
 	}
 	c.From, c.To = n.state, to
 	n.gen++
-	n.state = to
+	n.state, n.turned = to, 0
 	if to != Open {
 		n.epoch++
 		n.rowing++
@@ -212,7 +220,7 @@ func (n *naive) move(to State, c Change) bool {
 		n.opens = 0
 	}
 	if to.refuses() {
-		n.until = c.Until
+		n.until, n.enough = c.Until, min(n.r.OpenCalls, n.opens+2)
 	}
 	c.Opens = n.opens
 	n.log = append(n.log, c)
@@ -271,16 +279,33 @@ func (n *naive) acquire(now clock.Instant) (*pass, bool) {
 	if n.state == HalfOpen || n.state.counts() && n.ageing() {
 		n.due(now)
 	}
+	if n.state == Open && n.enough > 0 && now < n.until {
+		if n.turned++; n.turned >= n.enough {
+			n.move(HalfOpen, Change{Cause: CallsRefused, At: now, Due: now})
+		}
+	}
 	if n.state.refuses() && now >= n.until {
 		n.move(HalfOpen, Change{Cause: CooldownOver, At: now, Due: n.until})
 	}
-	if n.state.refuses() || n.state == HalfOpen && !n.room(now) {
+	if n.state.refuses() || n.state == HalfOpen && (!n.room(now) || !n.mayProbe()) {
 		n.refused++
 		return nil, false
+	}
+	if n.state == HalfOpen {
+		n.turned = 0
 	}
 	p := &pass{gen: n.gen, start: now, watched: n.state == HalfOpen || n.state.counts() && n.ageing()}
 	n.permits = append(n.permits, p)
 	return p, true
+}
+
+// mayProbe counts a call in half-open, and says whether enough were refused.
+func (n *naive) mayProbe() bool {
+	if out, _ := n.out(); out == 0 || n.r.OpenCalls == 0 {
+		return true
+	}
+	n.turned++
+	return n.turned >= n.enough
 }
 
 func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duration, open bool) {
@@ -294,7 +319,7 @@ func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duratio
 	if open && v == Good {
 		p.open = len(n.history)
 	} else {
-		n.rows = append(n.rows, rowed{n.rowing, v == Bad})
+		n.rows = append(n.rows, rowed{n.rowing, v == Bad, p.start})
 	}
 	if n.state == HalfOpen {
 		n.decide(now, after)
@@ -305,7 +330,7 @@ func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duratio
 
 func (n *naive) whole(p *pass) {
 	if p.gen == n.gen && n.state.counts() {
-		n.rows = append(n.rows, rowed{n.rowing, false})
+		n.rows = append(n.rows, rowed{n.rowing, false, p.start})
 	}
 }
 
@@ -324,7 +349,7 @@ func (n *naive) fail(now clock.Instant, p *pass) {
 	case !n.state.counts():
 		return
 	}
-	n.rows = append(n.rows, rowed{n.rowing, true})
+	n.rows = append(n.rows, rowed{n.rowing, true, p.start})
 	n.turn(now, was)
 	n.judge(now, 0)
 }

@@ -75,7 +75,7 @@ func (b *Breaker) tally(now clock.Instant, shard uint32, failed, slow bool) Rece
 // the breaker has moved since.
 func (b *Breaker) Whole(p Permit) {
 	if word := b.word.Load(); p.word == word && stateOf(word).counts() {
-		b.track(b.rules.Load(), false)
+		b.track(p, b.rules.Load(), false)
 	}
 }
 
@@ -122,7 +122,7 @@ func (b *Breaker) turnInRing(now clock.Instant, p Permit, rc Receipt) bool {
 	if b.side.ring == nil || !b.side.ring.fail(rc.at) {
 		return false
 	}
-	b.track(b.rules.Load(), true)
+	b.track(p, b.rules.Load(), true)
 	b.judge(now, 0)
 	return true
 }

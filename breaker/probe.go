@@ -14,16 +14,26 @@ func (b *Breaker) room() bool {
 	return out < r.probes() && int64(out)+s.outcomes.Calls < max(int64(r.probes()), r.probeCalls())
 }
 
+// nextProbe reports whether one more probe may go by the calls that were refused. It
+// counts the one that asks. The first needs none: the open time had them.
+func (b *Breaker) nextProbe(r *Rules, s *side) bool {
+	if r.OpenCalls <= 0 || s.probes.out == 0 {
+		return true
+	}
+	return s.turned.Add(1) >= s.enough.Load()
+}
+
 // probe is Acquire in half-open.
 func (b *Breaker) probe(now clock.Instant, shard uint32) (p Permit, retryAfter time.Duration, ok bool) {
 	r, s := b.rules.Load(), b.aside()
-	if !b.room() {
+	if !b.room() || !b.nextProbe(r, s) {
 		b.refuse(shard)
 		if r.ProbeTimeout > 0 {
 			retryAfter = left(now, s.probes.oldest().Add(r.ProbeTimeout))
 		}
 		return p, retryAfter, false
 	}
+	s.turned.Store(0)
 	p = Permit{word: b.word.Load(), start: now}
 	p.slot, p.serial, ok = s.probes.take(now, r.probes())
 	return p, 0, ok

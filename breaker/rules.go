@@ -40,6 +40,10 @@ type Rules struct {
 	// a row, both without a minimum.
 	Failures, Consecutive int
 
+	// ConsecutiveFor is how long the row must have lasted for Consecutive to trip, from
+	// when its first call began.
+	ConsecutiveFor time.Duration
+
 	// InFlight counts calls that have been out for SlowCall as slow before they
 	// come home. At most 128 are watched at once.
 	InFlight bool
@@ -51,6 +55,11 @@ type Rules struct {
 	// grown up to it would come back as one.
 	Open, OpenMax          time.Duration
 	OpenGrowth, OpenJitter float64
+
+	// OpenCalls lets a probe go before the open time is over, once so many calls were
+	// refused since the last: at most OpenCalls, and fewer at first, 2 more than there
+	// were opens since the last close. Half-open it lets one more probe go each time.
+	OpenCalls int
 
 	// Probes is how many calls may be out at once in half-open, at least one and
 	// at most 1024. ProbeCalls is after how many outcomes the rates decide, and
@@ -97,15 +106,16 @@ func (r *Rules) rates(c window.Counts) (over Causes) {
 	return over
 }
 
-// exceeded returns the rules that c and so many failures in a row break.
-func (r *Rules) exceeded(c window.Counts, row uint32) (over Causes) {
+// exceeded returns the rules that c and a row of failures break, so many and for so
+// long.
+func (r *Rules) exceeded(c window.Counts, row uint32, lasted time.Duration) (over Causes) {
 	if c.Calls >= r.minCalls() {
 		over = r.rates(c)
 	}
 	if r.Failures > 0 && c.Failures >= int64(r.Failures) {
 		over |= only(Failures)
 	}
-	if r.Consecutive > 0 && int64(row) >= int64(r.Consecutive) {
+	if r.Consecutive > 0 && int64(row) >= int64(r.Consecutive) && (r.ConsecutiveFor <= 0 || lasted >= r.ConsecutiveFor) {
 		over |= only(Consecutive)
 	}
 	return over
@@ -160,3 +170,7 @@ func (r *Rules) openFor(nth int, after time.Duration, u float64) time.Duration {
 	}
 	return time.Duration(d)
 }
+
+// openCalls is how many calls are refused for each probe in the nth consecutive open,
+// or 0 if only time tells.
+func (r *Rules) openCalls(nth int) int { return min(r.OpenCalls, nth+2) }

@@ -50,6 +50,7 @@ const (
 	ProbesPassed              // the probes' verdict is good
 	ProbeExpired              // a probe did not come home in time
 	CooldownOver              // the open time is over
+	CallsRefused              // so many calls were refused that one may probe
 	Forced                    // by hand, to the state that the change names
 	Isolated                  // by Isolate
 	Released                  // the last isolation was released
@@ -59,7 +60,7 @@ const (
 
 var causeText = [numCauses]string{
 	"failure_rate", "slow_rate", "failures", "consecutive", "probe_failed", "probes_passed",
-	"probe_expired", "cooldown_over", "forced", "isolated", "released", "reset",
+	"probe_expired", "cooldown_over", "calls_refused", "forced", "isolated", "released", "reset",
 }
 
 // String returns the text that logs and docs use.
@@ -105,7 +106,7 @@ var moves = [numStates][numStates]Causes{
 	},
 	Open: {
 		Closed:      only(WasReset),
-		HalfOpen:    only(CooldownOver, Forced),
+		HalfOpen:    only(CooldownOver, CallsRefused, Forced),
 		Disabled:    only(Forced),
 		ForcedOpen:  only(Forced, Isolated),
 		ObserveOnly: only(Forced),

@@ -62,6 +62,7 @@ version: 1
 defaults:
   timeout: {call: 9s, attempt: 3s}
   bulkhead: off
+  breaker: {window: 20s}
   retry: {attempts: 5, immediate: true}
   hedge: {max: 2, delay: 1s}
 dependencies:
@@ -86,7 +87,7 @@ dependencies:
 		{"what the preset leaves out comes from the defaults", f.Policies["payments"].Hedge.Max, 2},
 		{"an own key beats both, also with false", f.Policies["payments"].Retry.Immediate, false},
 		{"keys of one section come from several layers", f.Policies["payments"].Breaker,
-			policy.Breaker{Window: 10 * time.Second, Failures: policy.Off, Consecutive: 4, Open: 30 * time.Second, CloseAfter: 2}},
+			policy.Breaker{Window: 20 * time.Second, Failures: policy.Off, Consecutive: 4}},
 		{"a section with keys is on", f.Policies["keyless"].Bulkhead, policy.Bulkhead{Fair: true}},
 		{"hedge: off", f.Policies["keyless"].Resolved().Hedge.Max, 0},
 		{"retry: off", f.Policies["keyless"].Retry.Attempts, 1},

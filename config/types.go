@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -174,7 +175,7 @@ func leaves(v reflect.Value, path string, all bool, do func(path string, v refle
 	}
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
-		if name == "Off" {
+		if name == "Off" || !all && otherShape(v, name) {
 			continue
 		}
 		at := yamlstrict.Snake(name)
@@ -187,6 +188,23 @@ func leaves(v reflect.Value, path string, all bool, do func(path string, v refle
 			do(at, f)
 		}
 	}
+}
+
+// shapes names the shapes of a budget that a field is of, where it is not of all.
+var shapes = map[string][]policy.BudgetShape{
+	"Window":   {policy.BudgetEarned, policy.BudgetWindow},
+	"Reserve":  {policy.BudgetEarned},
+	"Start":    {policy.BudgetEarned},
+	"Floor":    {policy.BudgetWindow},
+	"Capacity": {policy.BudgetTokens},
+	"Cost":     {policy.BudgetTokens},
+}
+
+// otherShape reports whether a field of a budget means nothing in its shape.
+func otherShape(v reflect.Value, name string) bool {
+	b, ok := v.Interface().(policy.Budget)
+	of := shapes[name]
+	return ok && of != nil && !slices.Contains(of, b.Shape)
 }
 
 // overlay lays what over says on top of p. A section that over says anything

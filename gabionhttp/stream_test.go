@@ -236,7 +236,7 @@ func TestCutAnswersOpenTheBreaker(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	}, func(t *testing.T, s *site) {
-		client, d := client(t, policy.Policy{}, base(t, s))
+		client, d := client(t, policy.Policy{Breaker: policy.Breaker{FailureRate: 0.5, Open: 15 * time.Second}}, base(t, s))
 		refused := 0
 		for range 7 * 20 {
 			resp, err := client.Do(request(t, "GET", s.URL, ""))

@@ -133,7 +133,7 @@ func TestScriptLeavesWithoutAResult(t *testing.T) {
 func TestScriptNumbersAttemptsThatOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := gabiontest.NewScript(gabiontest.Step{Takes: time.Minute}, gabiontest.Step{Takes: time.Second})
-		d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}, Timeout: policy.Timeout{Call: time.Hour, Attempt: time.Hour}, Breaker: policy.Breaker{Off: true}})
+		d := gabion.New("db", policy.Policy{Safe: true, Retry: policy.Retry{Budget: policy.Budget{Off: true}}, Hedge: policy.Hedge{Max: 1, Delay: time.Second}, Timeout: policy.Timeout{Call: time.Hour, Attempt: time.Hour}, Breaker: policy.Breaker{Off: true}})
 		got, err := gabion.Do(t.Context(), d, s.Call)
 		if got != 2 || err != nil {
 			t.Errorf("the winner is %d, %v", got, err)

@@ -114,9 +114,10 @@ type Call struct {
 	id       uint64 // number of this call for draws; 0 = not asked for yet
 	whole    hold   // what wraps the whole call
 	pending  bulkhead.Slot
-	reserved budget.Reservation
-	prev     time.Duration // the wait before this one
-	after    time.Duration // when to come back, if known
+	reserved budget.Reservation // of a window
+	granted  budget.Grant       // of what was earned
+	prev     time.Duration      // the wait before this one
+	after    time.Duration      // when to come back, if known
 	shard    uint32
 	epoch    uint32 // of the State when reserved was made
 
@@ -131,6 +132,7 @@ type Call struct {
 	hedges   uint8
 	onces    uint8 // outcomes marked Once
 	lost     uint8 // tries that ended in a conflict
+	holds    uint8 // how often a retry was held back
 	safe     bool
 	noRetry  bool
 	hedging  bool // hedges are still possible
@@ -154,10 +156,11 @@ const (
 	request                        // the throttle has counted the attempt that is being admitted
 	relook                         // the rate limit was asked again with a fresh clock
 	repeat                         // reserved is of the budget for conflicts
+	paceTurn                       // a turn of the pacer, which needs no giving back
 )
 
 // ofAttempt are those that an attempt takes along when it is sent.
-const ofAttempt = charge | repeat | turn | request | relook
+const ofAttempt = charge | repeat | turn | request | relook | paceTurn
 
 // Begin starts a call: it pins the policy, and takes nothing.
 func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
@@ -239,6 +242,7 @@ func (c *Call) rest(now clock.Instant, s *Step) {
 		s.wait(min(c.wake, c.deadline))
 	case c.open != 0:
 		s.wait(now + 1)
+	case c.tries > 0 && c.held(now, s):
 	default:
 		c.phase = entering
 		c.enter(now, s)

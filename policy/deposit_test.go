@@ -21,6 +21,7 @@ func TestRefusedCallsPayNothingIntoTheBudget(t *testing.T) {
 		"refused per call":    {Policy{Bulkhead: Bulkhead{Limit: 1, Queue: Off, Per: PerCall}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c.p.Retry.Budget.Shape = BudgetWindow
 			r, err := Compile(c.p)
 			if err != nil {
 				t.Fatal(err)
@@ -37,7 +38,7 @@ func TestRefusedCallsPayNothingIntoTheBudget(t *testing.T) {
 					now++
 				}
 			}
-			if calls, _ := s.budget.Counts(now, r.budget); calls != c.want {
+			if calls, _ := s.window().Counts(now, r.budget); calls != c.want {
 				t.Errorf("%d calls paid in, want %d", calls, c.want)
 			}
 		})

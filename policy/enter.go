@@ -13,7 +13,7 @@ import (
 // pace, throttle, breaker, bulkhead, rate limit. A layer that says "later" makes
 // the call wait, one that says "no" ends it.
 func (c *Call) enter(now clock.Instant, s *Step) {
-	if c.lane.paced.Load() != 0 && c.pace(now, s) {
+	if p := c.lane.pacer.Load(); p != nil && p.active.Load() && c.pace(p, now, s) {
 		return
 	}
 	if c.rules.throttled && !c.throttle(now) {
@@ -185,24 +185,25 @@ func (c *Call) rate(now clock.Instant, s *Step) (held bool) {
 	return false
 }
 
-// pace waits while the dependency, or this call's partition of it, is held back
-// because it asked for time. Every call draws how much later than that it goes,
-// so that a fleet does not return as one.
-func (c *Call) pace(now clock.Instant, s *Step) bool {
-	until, held := c.lane.heldTill(now)
-	if !held || c.rules.Policy.Pace.Off {
+// pace waits for a turn while calls are spaced because the dependency, or this call's
+// partition of it, asked for time.
+func (c *Call) pace(p *pacer, now clock.Instant, s *Step) bool {
+	if c.rules.Policy.Pace.Off || c.has&paceTurn != 0 {
 		return false
 	}
-	hold := until.Sub(now)
-	spread := chance.U(c.draw(), 0, uint64(c.sends), chance.Pacing) * float64(hold/4)
-	at := until.Add(time.Duration(spread))
+	last := min(c.deadline.Add(-c.margin(now)), now.Add(c.rules.Policy.Pace.Max+c.rules.Policy.Pace.Max/4))
+	at, ok := p.turn(now, last, chance.U(c.draw(), 0, uint64(c.sends), chance.Pacing))
+	if !ok {
+		c.refuse(now, s, Paced, at.Sub(now))
+		return true
+	}
+	c.has |= paceTurn
+	if at <= now {
+		return false
+	}
 	if _, shut := c.shut(at); shut { // no sleep into an open breaker
 		after, _ := c.shut(now)
 		c.refuse(now, s, BreakerOpen, after)
-		return true
-	}
-	if at.Add(c.margin(now)) > c.deadline {
-		c.refuse(now, s, Paced, hold)
 		return true
 	}
 	c.wake, c.phase = at, resting
@@ -210,10 +211,10 @@ func (c *Call) pace(now clock.Instant, s *Step) bool {
 	return true
 }
 
-// paced reports whether pace would make an attempt wait.
-func (c *Call) paced(now clock.Instant) bool {
-	_, held := c.lane.heldTill(now)
-	return held && !c.rules.Policy.Pace.Off
+// paced reports whether calls are spaced, so that a hedge has no place.
+func (c *Call) paced() bool {
+	p := c.lane.pacer.Load()
+	return p != nil && p.active.Load() && !c.rules.Policy.Pace.Off
 }
 
 // margin is the least time that must be left for an attempt to be worth starting:
@@ -277,7 +278,7 @@ func (c *Call) sayWait(now, until clock.Instant, what string) {
 // send fills in the ticket of an attempt that every layer admitted.
 func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge bool) {
 	if c.sends == 0 && c.rules.windowed { // what was refused before is no load, and pays for none
-		c.state.budget.Deposit(now, c.shard)
+		c.state.window().Deposit(now, c.shard)
 	}
 	c.sends++
 	t := &s.Ticket

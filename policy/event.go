@@ -80,6 +80,7 @@ func Kinds() []Kind {
 // Why a call waits, for [Event.Wait]. The rest of the reasons also serve.
 const (
 	ForBackoff = "backoff"
+	ForSuccess = "success" // a retry waits until some call succeeds
 	ForSlot    = "slot"
 	ForPace    = "pace"
 	ForRate    = "rate"

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -19,7 +20,10 @@ func TestARetryThatMeasuredLatencySaysCannotFinishIsNotMade(t *testing.T) {
 		{"with half of all attempts taking longer it is not", 0.5, policy.DeadlineShort},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			s := newState(t, policy.Policy{Safe: true, Timeout: policy.Timeout{Call: 10 * time.Second, Fit: c.fit}})
+			s := newState(t, policy.Policy{
+				Safe: true, Timeout: policy.Timeout{Call: 10 * time.Second, Fit: c.fit},
+				Retry: policy.Retry{Backoff: backoff.Full(50*time.Millisecond, time.Second)},
+			})
 			now := clock.Instant(0)
 			for range 100 {
 				now = oneCall(s, now, 200*time.Millisecond, clock.Never)

@@ -113,7 +113,7 @@ func (c *Call) admitHedge(now clock.Instant) (breaker.Permit, Reason) {
 		return none, RetriesOff
 	case now.Add(c.margin(now)) > c.deadline:
 		return none, DeadlineShort
-	case c.paced(now):
+	case c.paced():
 		return none, Paced
 	case c.rules.throttled && !c.throttle(now):
 		c.has &^= request // its rejection stays counted

@@ -18,21 +18,16 @@ import (
 type lane struct {
 	breaker atomic.Pointer[breaker.Breaker]
 	latency atomic.Pointer[latency.Sketch]
-	paced   atomic.Int64 // held back until; 0 = never was
+	pacer   atomic.Pointer[pacer] // nil until the lane is first held back
 }
 
-// hold extends the time until which the lane is held back, and says whether that
-// was news.
-func (l *lane) hold(now, until clock.Instant) bool {
-	for {
-		old := clock.Instant(l.paced.Load())
-		if old != 0 && old >= until || until <= now {
-			return false
-		}
-		if l.paced.CompareAndSwap(int64(old), int64(until)) {
-			return true
-		}
+// pace returns the pacer, and makes it when it is first needed.
+func (l *lane) pace() *pacer {
+	if p := l.pacer.Load(); p != nil {
+		return p
 	}
+	l.pacer.CompareAndSwap(nil, new(pacer))
+	return l.pacer.Load()
 }
 
 // reload gives the breaker its new rules. Whether it only observes is a state of
@@ -54,12 +49,6 @@ func (l *lane) reload(now clock.Instant, old, r *Rules, name string) {
 	case was && !is && b.State() == breaker.ObserveOnly:
 		b.Reset(now)
 	}
-}
-
-// heldTill returns until when the lane is held back, if it is.
-func (l *lane) heldTill(now clock.Instant) (clock.Instant, bool) {
-	until := clock.Instant(l.paced.Load())
-	return until, until != 0 && now < until
 }
 
 // keyedLane is a lane of a partition that calls named.
@@ -230,7 +219,7 @@ func (ls *lanes) evict(now clock.Instant, r *Rules) (room bool) {
 }
 
 func (l *keyedLane) idle(now clock.Instant, r *Rules) bool {
-	if _, held := l.heldTill(now); held {
+	if _, held := l.pacer.Load().held(now); held {
 		return false
 	}
 	if b := l.breaker.Load(); b != nil && !b.Idle() {

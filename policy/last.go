@@ -69,6 +69,7 @@ func (c *Call) Outlive(now clock.Instant, t *Ticket) {
 	if c.log != nil {
 		c.log.add(Event{Kind: Outlived, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
 	}
+	c.tellEnd(now, t, false) // it was well for an attempt's time: a stream of hours ends a row of failures now
 	slot := t.hold.slot
 	t.hold.slot = bulkhead.Slot{}
 	c.state.releaseSlot(slot)

@@ -58,7 +58,7 @@ func TestTheBreakerDoesNotHearOfWhatWasNeverSent(t *testing.T) {
 // A hedge that the budget refuses is no request of the dependency's.
 func TestAHedgeThatTheBudgetRefusesIsNoRequest(t *testing.T) {
 	p := Policy{Safe: true, Throttle: Throttle{K: 2}, Hedge: Hedge{Max: 1, Delay: time.Second}}
-	p.Retry.Budget.Ratio, p.Retry.Budget.Floor = Off, Off
+	p.Retry.Budget = Budget{Ratio: Off, Reserve: Off, Start: Off}
 	s := NewState(0, rulesOf(t, p), Setup{Seed: 1})
 	var c Call
 	c.Begin(s, 0, &Params{})

@@ -3,6 +3,7 @@ package policy
 import (
 	"time"
 
+	"github.com/gabion-go/gabion/budget"
 	"github.com/gabion-go/gabion/clock"
 )
 
@@ -31,12 +32,15 @@ func (c *Call) shortOf(now clock.Instant, wait time.Duration) {
 
 // spent notes that the budget has nothing left.
 func (c *Call) spent(now clock.Instant) {
-	w, r := &c.state.budget, c.rules.budget
+	var w *budget.Window
+	r := c.rules.budget
 	switch b := &c.rules.Policy.Retry.Budget; {
 	case c.failed.Class == Contention:
 		w, r = c.state.contention(), c.rules.repeats
-	case b.Off || b.Shape == BudgetTokens:
+	case b.Off || b.Shape != BudgetWindow:
 		return
+	default:
+		w = c.state.window()
 	}
 	calls, resends := w.Counts(now, r)
 	c.numbers = &Numbers{Calls: calls, Resends: resends, Allowed: r.Allows(calls)}

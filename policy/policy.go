@@ -129,9 +129,16 @@ type Retry struct {
 	// means never retry.
 	Attempts int
 
-	// Backoff is the wait before a retry. Zero means full jitter from 100 ms,
-	// capped at 30 s.
+	// Backoff is the wait before a retry. Zero means full jitter from 1 s, capped
+	// at 30 s.
 	Backoff backoff.Backoff
+
+	// Hold keeps a retry waiting while others fail, too: so many failures of theirs in
+	// a row, and no success since. It goes once somebody succeeds, or when the call's
+	// time is nearly over. A dependency that has not answered well yet is not waited
+	// for: the call ends. The breaker counts the failures, so without one nothing is
+	// held. Zero means 1; Off means that no retry waits for others.
+	Hold int
 
 	// Immediate lets the first retry go without a wait when the attempt provably
 	// never left.
@@ -173,27 +180,40 @@ type Budget struct {
 	// attempts.
 	Off bool
 
-	// Shape is how the bound is reckoned. Zero means BudgetWindow.
+	// Shape is how the bound is reckoned. Zero means BudgetEarned, or the shape whose
+	// fields are written: BudgetWindow with Floor, BudgetTokens with Capacity or Cost.
 	Shape BudgetShape
 
-	// Ratio is the share of calls that may be sent again. Zero means 10 %; Off
-	// means that only Floor counts. With BudgetTokens it is the part of a token
-	// that each success earns; zero means 0.1 there too.
+	// Ratio is the part of a re-send that each success earns. Zero means 20 %; Off
+	// means none. With BudgetWindow it is the share of calls that may be sent again,
+	// and zero means 10 %; with BudgetTokens the part of a token that each success
+	// earns, and zero means 10 %.
 	Ratio Ratio
 
-	// Window is the time over which calls and re-sends are compared. Zero means
-	// 10 s. Unused with BudgetTokens.
+	// Window is the time whose successes may be kept for later: what older ones
+	// earned is gone, but for Reserve. Zero means 1 s. With BudgetWindow it is the time
+	// over which calls and re-sends are compared, and zero means 10 s.
 	Window time.Duration
 
+	// Reserve is how many re-sends are kept whatever the traffic, so that a client of
+	// few calls has one. A fleet of such clients can add as many at once for each of
+	// them. Zero means 1.5; Off means none. Of BudgetEarned only.
+	Reserve float64
+
+	// Start is how many re-sends there are before the first success. Less than one is
+	// granted with that probability. Zero means 0.4; Off means none. Of BudgetEarned
+	// only.
+	Start float64
+
 	// Floor is the re-sends allowed whatever the traffic. Zero means 1/s; Off
-	// means none. Unused with BudgetTokens.
+	// means none. Of BudgetWindow only.
 	Floor PerSecond
 
 	// Capacity is the most tokens that BudgetTokens holds, and what it starts
-	// with. Zero means 100, or Cost when that is more.
+	// with. Zero means 100, or Cost when that is more. Of BudgetTokens only.
 	Capacity int
 
-	// Cost is the tokens that one re-send takes with BudgetTokens. Zero means 1.
+	// Cost is the tokens that one re-send takes. Zero means 1. Of BudgetTokens only.
 	Cost int
 }
 
@@ -202,7 +222,8 @@ type BudgetShape uint8
 
 // The shapes of a budget.
 const (
-	BudgetWindow BudgetShape = iota // re-sends ≤ ratio × calls + floor in any window
+	BudgetEarned BudgetShape = iota // successes earn re-sends, and little is kept
+	BudgetWindow                    // re-sends ≤ ratio × calls + floor in any window
 	BudgetTokens                    // a bucket of tokens, refilled by successes
 )
 
@@ -281,8 +302,9 @@ type Breaker struct {
 	// WindowCalls when that is smaller.
 	MinCalls int
 
-	// FailureRate opens the breaker when this share failed. Zero means 50 %; Off
-	// means that the rate does not count.
+	// FailureRate opens the breaker when this share failed. Zero means 95 %: while
+	// more than a few succeed, refusing costs more than it saves. Off means that the
+	// rate does not count.
 	FailureRate Ratio
 
 	// SlowCall is the time above which an answer counts as slow. Zero means 80 %
@@ -290,16 +312,22 @@ type Breaker struct {
 	// slowness does not count.
 	SlowCall time.Duration
 
-	// SlowRate opens the breaker when this share was slow. Zero means 80 %.
+	// SlowRate opens the breaker when this share was slow. Zero means 80 % where
+	// SlowCall is written, and Off where it is not: a slow answer is one.
 	SlowRate Ratio
 
 	// Failures opens the breaker at so many failures in the window, whatever the
 	// rate. Zero means no such rule.
 	Failures int
 
-	// Consecutive opens the breaker at so many failures in a row. Zero means no
-	// such rule.
+	// Consecutive opens the breaker at so many failures in a row. Zero means 20; Off
+	// means no such rule.
 	Consecutive int
+
+	// ConsecutiveFor is how long the row must have lasted as well, from when its first
+	// call was sent. Zero means 8 s where Consecutive is not written, and no time
+	// where it is; Off means no time.
+	ConsecutiveFor time.Duration
 
 	// InFlight counts a call as slow as soon as it has been out for longer than
 	// SlowCall, before it comes home.
@@ -309,13 +337,21 @@ type Breaker struct {
 	// and do not trip.
 	Throttled bool
 
-	// Open is how long the breaker refuses before it probes. Zero means 15 s, or
+	// Open is how long the breaker refuses before it probes. Zero means 3 s, or
 	// OpenMax when that is shorter.
 	Open time.Duration
 
 	// OpenMax caps Open when it grows, or when an answer asked for more time: so long
-	// may calls be refused after the dependency is back. Zero means twice Open.
+	// may calls be refused after the dependency is back. Zero means a quarter more than
+	// Open.
 	OpenMax time.Duration
+
+	// OpenCalls lets a probe go before Open is over, once so many calls were refused
+	// since the last: the more traffic there is, the sooner the breaker knows. It
+	// begins at 3 and grows by one with each open that no close separates from the
+	// last. Further probes in half-open wait for as many calls. Zero means 8 where Open
+	// is not written, and Off where it is.
+	OpenCalls int
 
 	// OpenGrowth multiplies Open each time a probe re-opens the breaker. Zero
 	// means 2; 1 means no growth.
@@ -330,7 +366,7 @@ type Breaker struct {
 	Probes int
 
 	// ProbeCalls is how many outcomes decide, by the same rates as in closed.
-	// Zero means Probes.
+	// Zero means 1 with OpenCalls, and Probes without.
 	ProbeCalls int
 
 	// CloseAfter decides by count instead: so many successes close the breaker.

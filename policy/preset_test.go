@@ -49,7 +49,7 @@ func TestPresetSaysWhatTheSpecificationSays(t *testing.T) {
 		}
 	}
 	pay, _ := Preset("payment")
-	if pay.Key != KeyRequired || pay.Hedge.Max != 0 || pay.Bulkhead.Limit != 10 || pay.Breaker.Failures != 0 || pay.Breaker.CloseAfter != 2 {
+	if pay.Key != KeyRequired || pay.Hedge.Max != 0 || pay.Bulkhead.Limit != 10 || pay.Breaker != (Breaker{}) {
 		t.Errorf("payment is %+v", pay)
 	}
 	if _, ok := Preset("payments"); ok {

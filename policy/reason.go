@@ -14,6 +14,7 @@ const (
 	NotSafe                  // transient, but repeating it may do it twice
 	AttemptsExhausted        // every attempt that the policy allows failed
 	BudgetExhausted          // the retry budget is spent
+	AllFailing               // nothing has succeeded yet, and other calls fail too
 	DeadlineShort            // what is left of the deadline is too short for another attempt
 	RetryAfterTooLong        // the dependency asked for more time than the policy or the deadline has
 	DoNotRetry               // the dependency, or a layer below, said not to retry
@@ -45,6 +46,7 @@ var reasonText = [numReasons]string{
 	NotSafe:           "not_safe",
 	AttemptsExhausted: "attempts_exhausted",
 	BudgetExhausted:   "budget_exhausted",
+	AllFailing:        "all_failing",
 	DeadlineShort:     "deadline_short",
 	RetryAfterTooLong: "retry_after_too_long",
 	DoNotRetry:        "do_not_retry",

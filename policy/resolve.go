@@ -16,12 +16,17 @@ const (
 	defaultMargin       = 50 * time.Millisecond
 	defaultHopMargin    = 100 * time.Millisecond
 	defaultAttempts     = 3
-	defaultBase         = 100 * time.Millisecond
+	defaultBase         = time.Second
 	defaultCap          = 30 * time.Second
 	defaultConflicts    = 15
 	defaultConflictBase = 10 * time.Millisecond
 	defaultConflictCap  = time.Second
 	defaultRepeats      = 5
+	defaultHold         = 1
+	defaultEarned       = Ratio(0.2)
+	defaultEarnedWindow = time.Second
+	defaultReserve      = 1.5
+	defaultStart        = 1
 	defaultBudget       = Ratio(0.1)
 	defaultBudgetWindow = 10 * time.Second
 	defaultFloor        = PerSecond(1)
@@ -31,9 +36,12 @@ const (
 	defaultThrottle     = 2 * time.Minute
 	defaultWindow       = 10 * time.Second
 	defaultMinCalls     = 20
-	defaultFailureRate  = Ratio(0.5)
+	defaultFailureRate  = Ratio(0.95)
+	defaultConsecutive  = 20
+	defaultRow          = 8 * time.Second
 	defaultSlowRate     = Ratio(0.8)
-	defaultOpen         = 15 * time.Second
+	defaultOpen         = 3 * time.Second
+	defaultOpenCalls    = 8
 	defaultOpenGrowth   = 2
 	defaultOpenJitter   = Ratio(0.1)
 	defaultProbes       = 3
@@ -110,6 +118,7 @@ func (r Retry) resolved(h Hedge) Retry {
 	r.Backoff.Base = or(r.Backoff.Base, baseOf(r.Backoff))
 	r.Backoff.Cap = or(r.Backoff.Cap, max(defaultCap, r.Backoff.Base))
 	r.MaxAfter = or(r.MaxAfter, max(r.Backoff.Cap, defaultMaxAfter))
+	r.Hold = or(r.Hold, defaultHold)
 	r.Budget = r.Budget.resolved()
 	r.Contention = r.Contention.resolved(r.Attempts, h.Max)
 	return r
@@ -127,15 +136,38 @@ func (c ContentionRetry) resolved(attempts, hedges int) ContentionRetry {
 	return c
 }
 
+// shape is what the other fields are of, where none is written.
+func (b Budget) shape() BudgetShape {
+	switch {
+	case b.Shape != BudgetEarned || b.Reserve != 0 || b.Start != 0:
+	case b.Floor != 0:
+		return BudgetWindow
+	case b.Capacity != 0 || b.Cost != 0:
+		return BudgetTokens
+	}
+	return b.Shape
+}
+
 // baseOf lets a short cap shorten the default base.
 func baseOf(b backoff.Backoff) time.Duration { return shorter(defaultBase, b.Cap) }
 
 func (b Budget) resolved() Budget {
-	b.Ratio = or(b.Ratio, defaultBudget)
-	b.Window = or(b.Window, defaultBudgetWindow)
-	b.Floor = or(b.Floor, defaultFloor)
-	b.Cost = or(b.Cost, defaultCost)
-	b.Capacity = or(b.Capacity, max(defaultCapacity, b.Cost))
+	b.Shape = b.shape()
+	switch b.Shape {
+	case BudgetEarned:
+		b.Ratio = or(b.Ratio, defaultEarned)
+		b.Window = or(b.Window, defaultEarnedWindow)
+		b.Reserve = or(b.Reserve, defaultReserve)
+		b.Start = or(b.Start, min(defaultStart, max(b.Reserve, 0)))
+	case BudgetWindow:
+		b.Ratio = or(b.Ratio, defaultBudget)
+		b.Window = or(b.Window, defaultBudgetWindow)
+		b.Floor = or(b.Floor, defaultFloor)
+	case BudgetTokens:
+		b.Ratio = or(b.Ratio, defaultBudget)
+		b.Cost = or(b.Cost, defaultCost)
+		b.Capacity = or(b.Capacity, max(defaultCapacity, b.Cost))
+	}
 	return b
 }
 
@@ -144,15 +176,27 @@ func (b Breaker) resolved(t Timeout) Breaker {
 	b.WindowCalls = noRule(b.WindowCalls)
 	b.MinCalls = or(b.MinCalls, b.defaultMinCalls())
 	b.FailureRate = or(b.FailureRate, defaultFailureRate)
+	if b.SlowCall > 0 {
+		b.SlowRate = or(b.SlowRate, defaultSlowRate)
+	}
+	b.SlowRate = or(b.SlowRate, Off)
 	b.SlowCall = or(b.SlowCall, b.slowDefault(t))
-	b.SlowRate = or(b.SlowRate, defaultSlowRate)
 	b.Failures = noRule(b.Failures)
-	b.Consecutive = noRule(b.Consecutive)
-	b.Open = or(b.Open, shorter(defaultOpen, b.OpenMax))
-	b.OpenMax = or(b.OpenMax, max(b.Open, 2*min(b.Open, maxDuration/2)))
+	if b.Consecutive == 0 {
+		b.Consecutive, b.ConsecutiveFor = defaultConsecutive, or(b.ConsecutiveFor, defaultRow)
+	}
+	b.ConsecutiveFor = or(b.ConsecutiveFor, Off)
+	if b.Open == 0 {
+		b.Open, b.OpenCalls = shorter(defaultOpen, b.OpenMax), or(b.OpenCalls, defaultOpenCalls)
+	}
+	b.OpenCalls = or(b.OpenCalls, Off)
+	b.OpenMax = or(b.OpenMax, max(b.Open, b.Open+min(b.Open/4, maxDuration-b.Open)))
 	b.OpenGrowth = or(b.OpenGrowth, defaultOpenGrowth)
 	b.OpenJitter = or(b.OpenJitter, defaultOpenJitter)
 	b.Probes = or(b.Probes, defaultProbes)
+	if b.OpenCalls > 0 {
+		b.ProbeCalls = or(b.ProbeCalls, 1)
+	}
 	b.ProbeCalls = or(b.ProbeCalls, b.Probes)
 	b.CloseAfter = noRule(b.CloseAfter)
 	b.ReopenAfter = or(b.ReopenAfter, 1)

@@ -80,9 +80,9 @@ func (c *Call) backoff(o *Outcome) time.Duration {
 	}
 	var u float64
 	if b.Jittered() && b.Cap > 1 { // of a nanosecond there is nothing to draw
-		u = chance.U(c.draw(), 0, uint64(c.tries), chance.Backoff)
+		u = chance.U(c.draw(), uint64(c.holds), uint64(c.tries), chance.Backoff)
 	}
-	return b.Delay(int(n)-1, c.prev, u)
+	return b.Delay(int(n)-1+int(c.holds), c.prev, u)
 }
 
 // fits asks whether a retry at that time is worth making at all.
@@ -129,11 +129,15 @@ func (c *Call) withdraw(now clock.Instant) bool {
 		return true
 	}
 	var ok bool
-	if b.Shape == BudgetTokens {
+	switch b.Shape {
+	case BudgetTokens:
 		ok = c.state.tokens().TryWithdraw(c.rules.tokens)
-	} else {
+	case BudgetWindow:
 		c.epoch = c.state.epoch()
-		c.reserved, ok = c.state.budget.TryWithdraw(now, c.shard, c.rules.budget)
+		c.reserved, ok = c.state.window().TryWithdraw(now, c.shard, c.rules.budget)
+	default:
+		u := chance.U(c.draw(), 0, uint64(c.sends), chance.Budgeting)
+		c.granted, ok = c.state.earned.TryWithdraw(now, &c.rules.earned, u)
 	}
 	if ok {
 		c.has |= charge
@@ -152,11 +156,14 @@ func (c *Call) refund(now clock.Instant) {
 		return
 	}
 	c.has &^= charge
-	if c.rules.Policy.Retry.Budget.Shape == BudgetTokens {
+	switch c.rules.Policy.Retry.Budget.Shape {
+	case BudgetTokens:
 		c.state.tokens().Refund(c.rules.tokens)
-		return
-	}
-	if c.epoch == c.state.epoch() {
-		c.state.budget.Refund(now, c.reserved)
+	case BudgetWindow:
+		if c.epoch == c.state.epoch() {
+			c.state.window().Refund(now, c.reserved)
+		}
+	default:
+		c.state.earned.Refund(c.granted)
 	}
 }

@@ -34,7 +34,7 @@ func TestCallFurnishesALaneThatAReloadHasNotReached(t *testing.T) {
 // A reservation of before a reload that emptied the budget is not taken from what
 // was charged since.
 func TestRefundStopsAtAReloadThatEmptiedTheBudget(t *testing.T) {
-	safe := Policy{Safe: true, Breaker: Breaker{Off: true}}
+	safe := Policy{Safe: true, Breaker: Breaker{Off: true}, Retry: Retry{Budget: Budget{Shape: BudgetWindow}}}
 	s := NewState(0, rulesOf(t, safe), Setup{Seed: 1})
 	fail := func(c *Call) {
 		c.Begin(s, 0, &Params{})

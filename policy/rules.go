@@ -14,15 +14,18 @@ type Rules struct {
 	Policy Policy // resolved
 
 	breaker   breaker.Rules
+	earned    budget.EarnedRules
 	budget    budget.Rules
 	tokens    budget.BucketRules
 	repeats   budget.Rules // after conflicts
 	rate      ratelimit.Rules
 	guarded   bool // there is a breaker
 	bulkhead  bool
-	windowed  bool // the budget is a window
-	measured  bool // latencies are kept
-	learns    bool // some part wants to know of successes besides the breaker
+	earns     bool   // successes earn re-sends
+	windowed  bool   // the budget is a window
+	hold      uint32 // failures in a row that hold retries back; 0 means never
+	measured  bool   // latencies are kept
+	learns    bool   // some part wants to know of successes besides the breaker
 	throttled bool
 	wraps     bool // some layer wraps the whole call and not each attempt
 	parts     bool // some layer is on that not every dependency has
@@ -48,19 +51,19 @@ func Compile(p Policy) (*Rules, error) {
 	r := &Rules{Policy: p, guarded: !p.Breaker.Off, bulkhead: !p.Bulkhead.Off}
 	r.breaker = breakerRules(p.Breaker)
 	if !p.Retry.Budget.Off {
-		r.budget, r.tokens = budgetRules(p.Retry.Budget)
+		r.fund(p.Retry.Budget)
 	}
 	r.repeats = budget.NewRules(float64(on(p.Retry.Contention.Repeats)), contentionFloor, contentionWindow)
 	if p.RateLimit.Rate > 0 {
 		r.rate = ratelimit.Every(float64(p.RateLimit.Rate), p.RateLimit.Burst)
 	}
 	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
-	r.learns = r.measured || p.Retry.Budget.Shape == BudgetTokens
-	r.windowed = !p.Retry.Budget.Off && p.Retry.Budget.Shape == BudgetWindow
+	tokens := !p.Retry.Budget.Off && p.Retry.Budget.Shape == BudgetTokens
+	r.learns = r.measured || tokens
+	r.hold = uint32(on(p.Retry.Hold))
 	r.throttled = p.Throttle.K > 0
 	r.wraps = r.guarded && p.Breaker.Per == PerCall || r.bulkhead && p.Bulkhead.Per == PerCall
-	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled ||
-		!p.Retry.Budget.Off && !r.windowed
+	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.windowed || tokens
 	return r, nil
 }
 
@@ -71,17 +74,22 @@ func breakerRules(b Breaker) breaker.Rules {
 	return breaker.Rules{
 		Window: b.Window, WindowCalls: b.WindowCalls, MinCalls: b.MinCalls,
 		FailureRate: float64(on(b.FailureRate)), SlowRate: float64(on(b.SlowRate)), SlowCall: on(b.SlowCall),
-		Failures: b.Failures, Consecutive: b.Consecutive, InFlight: b.InFlight,
+		Failures: b.Failures, Consecutive: on(b.Consecutive), ConsecutiveFor: on(b.ConsecutiveFor), InFlight: b.InFlight,
 		Open: b.Open, OpenMax: b.OpenMax, OpenGrowth: b.OpenGrowth, OpenJitter: float64(on(b.OpenJitter)),
-		Probes: b.Probes, ProbeCalls: b.ProbeCalls, CloseAfter: b.CloseAfter, ReopenAfter: b.ReopenAfter,
+		OpenCalls: on(b.OpenCalls), Probes: b.Probes, ProbeCalls: b.ProbeCalls, CloseAfter: b.CloseAfter, ReopenAfter: b.ReopenAfter,
 		ProbeTimeout: b.ProbeTimeout, ExpiryCloses: b.ProbeExpiryCloses,
 	}
 }
 
-func budgetRules(b Budget) (budget.Rules, budget.BucketRules) {
+// fund reckons the rules of the budget's shape.
+func (r *Rules) fund(b Budget) {
 	ratio := float64(on(b.Ratio))
-	if b.Shape == BudgetTokens {
-		return budget.Rules{}, budget.NewBucketRules(b.Capacity, b.Cost, ratio)
+	switch b.Shape {
+	case BudgetEarned:
+		r.earns, r.earned = true, budget.NewEarnedRules(ratio, b.Window, on(b.Reserve), on(b.Start))
+	case BudgetWindow:
+		r.windowed, r.budget = true, budget.NewRules(ratio, float64(on(b.Floor)), b.Window)
+	case BudgetTokens:
+		r.tokens = budget.NewBucketRules(b.Capacity, b.Cost, ratio)
 	}
-	return budget.NewRules(ratio, float64(on(b.Floor)), b.Window), budget.BucketRules{}
 }

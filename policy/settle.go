@@ -50,6 +50,10 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *Outcome, bit uint64) {
 	if c.rules.throttled {
 		c.state.throttle().Accept(t.Sent, now, c.shard)
 	}
+	if c.rules.earns {
+		c.state.earned.Earn(now, c.shard, &c.rules.earned)
+	}
+	c.lane.pacer.Load().accept()
 	if c.rules.learns {
 		c.learn(now, t)
 	}
@@ -189,9 +193,17 @@ func (c *Call) holdBack(now clock.Instant, o *Outcome) {
 		after = c.rules.Policy.Retry.Backoff.Base
 	}
 	until := now.Add(min(max(after, 0), p.Max))
-	if c.lane.hold(now, until) {
+	if c.lane.pace().hold(now, until, c.bears(now)) {
 		c.state.note(Event{Kind: PaceSet, At: now, Until: until, Partition: c.partition()})
 	}
+}
+
+// bears is how many successes a second the dependency had just now, as far as is known.
+func (c *Call) bears(now clock.Instant) float64 {
+	if !c.rules.earns {
+		return 0
+	}
+	return c.state.earned.Rate(now, &c.rules.earned)
 }
 
 func (c *Call) partition() string {

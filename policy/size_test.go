@@ -14,7 +14,7 @@ func TestAStateIsSmall(t *testing.T) {
 		p    Policy
 		most int
 	}{
-		{"retry and budget take at most 320 bytes", bare, 320},
+		{"retry and budget take at most 200 bytes", bare, 200},
 		{"a breaker makes it at most 640 bytes", guarded, 640},
 	} {
 		t.Run(c.fact, func(t *testing.T) {

@@ -22,11 +22,11 @@ import (
 type State struct {
 	rules  atomic.Pointer[Rules]
 	lane   lane          // of calls that name no partition
-	budget budget.Window // made when a policy first has one
+	earned budget.Earned // made when a policy first has one
 	more   atomic.Pointer[parts]
 	draws  atomic.Uint64 // number of the last call that drew; starts at the seed
 	shards uint16
-	funded bool          // budget is made; written before the rules that need it
+	funded bool          // earned is made; written before the rules that need it
 	flags  atomic.Uint32 // retriesAreOff, and above it how often the budget was emptied by a reload
 }
 
@@ -40,6 +40,7 @@ const (
 // parts are what not every dependency has.
 type parts struct {
 	bulkhead *bulkhead.Bulkhead
+	window   *budget.Window
 	tokens   *budget.Bucket
 	repeats  *budget.Window // after conflicts; made at the first one
 	limiter  *ratelimit.Limiter
@@ -134,11 +135,16 @@ func (s *State) resize(now clock.Instant, old, r *Rules) {
 // furnish makes the parts that r needs and that are not there yet.
 func (s *State) furnish(now clock.Instant, r *Rules) {
 	old := s.rules.Load()
-	if r.windowed {
-		s.fund(now, r.Policy.Retry.Budget.Window)
+	if r.earns && !s.funded {
+		s.earned = budget.MakeEarned(r.earned, int(s.shards))
+		s.funded = true
 	}
 	if r.parts {
 		s.addParts(r, old)
+	}
+	if w := s.window(); r.windowed && w.Span() != r.Policy.Retry.Budget.Window {
+		w.Resize(now, r.Policy.Retry.Budget.Window)
+		s.flags.Add(nextEpoch) // reservations of before are not refunded into it
 	}
 	s.furnishLane(now, &s.lane, r, "")
 }
@@ -148,6 +154,10 @@ func (s *State) addParts(r, old *Rules) {
 	s.extend(func(next *parts) {
 		if b := p.Bulkhead; r.bulkhead && next.bulkhead == nil {
 			next.bulkhead = bulkhead.New(b.Limit, on(b.Queue), b.Fair, int(s.shards))
+		}
+		if r.windowed && next.window == nil {
+			w := budget.Make(p.Retry.Budget.Window, int(s.shards))
+			next.window = &w
 		}
 		if b := p.Retry.Budget; !b.Off && b.Shape == BudgetTokens && next.tokens == nil {
 			next.tokens = new(budget.Bucket)
@@ -176,18 +186,6 @@ func (s *State) extend(f func(*parts)) {
 		if next == before || s.more.CompareAndSwap(old, &next) {
 			return
 		}
-	}
-}
-
-// fund makes the budget, or gives it another window, which empties it.
-func (s *State) fund(now clock.Instant, span time.Duration) {
-	switch {
-	case !s.funded:
-		s.budget = budget.Make(span, int(s.shards))
-		s.funded = true
-	case s.budget.Span() != span:
-		s.budget.Resize(now, span)
-		s.flags.Add(nextEpoch) // reservations of before are not refunded into it
 	}
 }
 
@@ -265,6 +263,13 @@ func (s *State) limiter() *ratelimit.Limiter {
 	return nil
 }
 func (s *State) throttle() *throttle.Throttle { return s.part().throttle }
+
+func (s *State) window() *budget.Window {
+	if p := s.part(); p != nil {
+		return p.window
+	}
+	return nil
+}
 
 func (s *State) tokens() *budget.Bucket {
 	if p := s.part(); p != nil {
@@ -396,7 +401,9 @@ func (s *State) charge(now clock.Instant, r *Rules) {
 	case b.Off:
 	case b.Shape == BudgetTokens:
 		s.tokens().TryWithdraw(r.tokens)
+	case b.Shape == BudgetWindow:
+		s.window().TryWithdraw(now, 0, r.budget)
 	default:
-		s.budget.TryWithdraw(now, 0, r.budget)
+		s.earned.Charge(now, &r.earned)
 	}
 }

@@ -33,8 +33,8 @@ type LaneStats struct {
 // BudgetStats is how much a dependency may still send again.
 type BudgetStats struct {
 	Off   bool
-	Calls int64 // paid in, in the window; with tokens unused
-	Sent  int64 // re-sends in the window; with tokens unused
+	Calls int64 // paid in, in the window; of BudgetWindow only
+	Sent  int64 // re-sends: of BudgetWindow those in the window, of BudgetEarned all since the beginning
 	Level int64 // re-sends allowed right now
 }
 
@@ -63,9 +63,9 @@ func (s *State) Stats(now clock.Instant) Stats {
 }
 
 func (l *lane) stats(now clock.Instant, r *Rules) LaneStats {
-	st := LaneStats{Paced: max(clock.Instant(l.paced.Load()).Sub(now), 0)}
-	if l.paced.Load() == 0 {
-		st.Paced = 0
+	var st LaneStats
+	if until, held := l.pacer.Load().held(now); held {
+		st.Paced = until.Sub(now)
 	}
 	if b := l.breaker.Load(); b != nil && r.guarded {
 		st.Guarded, st.Breaker = true, b.Snapshot(now)
@@ -80,7 +80,7 @@ func (s *State) Quiet(now clock.Instant) bool {
 	quiet := true
 	s.eachLane(func(l *lane, _ string) {
 		b := l.breaker.Load()
-		held := l.paced.Load() != 0 && now < clock.Instant(l.paced.Load())
+		_, held := l.pacer.Load().held(now)
 		quiet = quiet && !held && (b == nil || b.Idle())
 	})
 	if b := s.bulkhead(); b != nil {
@@ -98,7 +98,10 @@ func (s *State) budgetStats(now clock.Instant, r *Rules) BudgetStats {
 	case b.Shape == BudgetTokens:
 		return BudgetStats{Level: s.tokens().Level(r.tokens) / max(r.tokens.Cost, 1)}
 	}
-	w := &s.budget
+	if b.Shape == BudgetEarned {
+		return BudgetStats{Sent: s.earned.Sent(), Level: max(s.earned.Level(now, &r.earned)/1e6, 0)}
+	}
+	w := s.window()
 	calls, sent := w.Counts(now, r.budget)
 	return BudgetStats{Calls: calls, Sent: sent, Level: w.Level(now, r.budget)}
 }

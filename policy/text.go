@@ -20,7 +20,7 @@ const maxNumberText = 40
 var (
 	trustText = []string{External: "external", Internal: "internal"}
 	keyText   = []string{KeyDeclared: "declared", KeyMade: "made", KeyRequired: "required"}
-	shapeText = []string{BudgetWindow: "window", BudgetTokens: "tokens"}
+	shapeText = []string{BudgetEarned: "earned", BudgetWindow: "window", BudgetTokens: "tokens"}
 	perText   = []string{PerAttempt: "attempt", PerCall: "call"}
 )
 
@@ -59,7 +59,7 @@ func (s BudgetShape) String() string { return word(shapeText, s) }
 // MarshalText returns the word that files use, and an error for an unknown value.
 func (s BudgetShape) MarshalText() ([]byte, error) { return marshalWord(shapeText, s) }
 
-// UnmarshalText reads "window" or "tokens"; on an error s stays as it was.
+// UnmarshalText reads "earned", "window" or "tokens"; on an error s stays as it was.
 func (s *BudgetShape) UnmarshalText(text []byte) error { return unmarshalWord(shapeText, s, text) }
 
 // String returns the word that files use.

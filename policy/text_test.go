@@ -118,7 +118,7 @@ func TestWordsRoundTrip(t *testing.T) {
 	for i := range uint8(5) {
 		check(Trust(i), new(Trust), i < 2)
 		check(KeyMode(i), new(KeyMode), i < 3)
-		check(BudgetShape(i), new(BudgetShape), i < 2)
+		check(BudgetShape(i), new(BudgetShape), i < 3)
 		check(Per(i), new(Per), i < 2)
 	}
 	k := KeyRequired

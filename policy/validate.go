@@ -23,6 +23,8 @@ const (
 	minRate      = PerSecond(1e-5)      // about one a day: slower, it is no rate
 	maxReplay    = 1 << 30              // bytes kept per call in flight
 	maxBudget    = Ratio(1)             // 100 %: one re-send for each call already doubles the load
+	minReserve   = 0.01                 // re-sends: less is none
+	maxReserve   = 1000                 // re-sends: a fleet has as many times that
 	minBudgetTTL = time.Second          // as in Finagle, both
 	maxBudgetTTL = 60 * time.Second
 	minWindow    = 10 * time.Millisecond
@@ -137,6 +139,9 @@ func (c *check) retry(r Retry) {
 	} else {
 		c.ratio("retry.budget.ratio", ratio, maxBudget, offFine)
 	}
+	c.count("retry.hold", r.Hold, 1, maxCount, offFine)
+	c.float("retry.budget.reserve", r.Budget.Reserve, minReserve, maxReserve, offFine)
+	c.float("retry.budget.start", r.Budget.Start, minReserve, maxReserve, offFine)
 	c.duration("retry.budget.window", r.Budget.Window, minBudgetTTL, maxBudgetTTL, "write budget: off")
 	c.rate("retry.budget.floor", r.Budget.Floor, offFine)
 	c.count("retry.budget.capacity", r.Budget.Capacity, 1, maxCount, "write budget: off")
@@ -158,14 +163,16 @@ func (c *check) breakerWindow(b Breaker) {
 	c.count("breaker.min_calls", b.MinCalls, 1, maxCount, "write 1 to judge by the first call")
 	c.ratio("breaker.failure_rate", b.FailureRate, 1, offFine)
 	c.duration("breaker.slow_call", b.SlowCall, 1, maxDuration, offFine)
-	c.ratio("breaker.slow_rate", b.SlowRate, 1, "write slow_call: off")
+	c.ratio("breaker.slow_rate", b.SlowRate, 1, offFine)
 	c.count("breaker.failures", b.Failures, 1, maxCount, offMeans0)
-	c.count("breaker.consecutive", b.Consecutive, 1, maxCount, offMeans0)
+	c.count("breaker.consecutive", b.Consecutive, 1, maxCount, offFine)
+	c.duration("breaker.consecutive_for", b.ConsecutiveFor, 1, maxDuration, offFine)
 }
 
 func (c *check) breakerOpen(b Breaker) {
 	c.duration("breaker.open", b.Open, time.Millisecond, maxDuration, "write breaker: off")
 	c.duration("breaker.open_max", b.OpenMax, time.Millisecond, maxDuration, "write the longest open time that you can bear")
+	c.count("breaker.open_calls", b.OpenCalls, 1, maxCount, offFine)
 	c.float("breaker.open_growth", b.OpenGrowth, 1, maxGrowth, "write 1 for no growth")
 	c.ratio("breaker.open_jitter", b.OpenJitter, 1, offFine)
 	c.count("breaker.probes", b.Probes, 1, maxProbes, "write 1: without a probe it never closes")

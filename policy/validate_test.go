@@ -23,8 +23,8 @@ func TestValidateFindsWhatIsImpossible(t *testing.T) {
 			"retry.attempts: off is not possible here: write 1 for never retry"},
 		{"a budget's window can't be off", Policy{Retry: Retry{Budget: Budget{Window: Off}}},
 			"retry.budget.window: off is not possible here: write budget: off"},
-		{"a slow rate can't be off", Policy{Breaker: Breaker{SlowRate: Off}},
-			"breaker.slow_rate: off is not possible here: write slow_call: off"},
+		{"a reserve is not for a fleet", Policy{Retry: Retry{Budget: Budget{Reserve: 5000}}},
+			"retry.budget.reserve: 5000 is too large: write at most 1000"},
 		{"a failure rate is at most 100 %", Policy{Breaker: Breaker{FailureRate: 50}},
 			"breaker.failure_rate: 5000% is too large: write at most 100%"},
 		{"a negative ratio", Policy{Breaker: Breaker{OpenJitter: -0.5}},
@@ -175,8 +175,12 @@ func FuzzValidate(f *testing.F) {
 		d, g := time.Duration(a), time.Duration(b)
 		p := Policy{
 			Trust: Trust(e), Key: KeyMode(e),
-			Timeout:   Timeout{d, g, d, g, d, Ratio(x), g},
-			Retry:     Retry{m, backoff.Backoff{Kind: backoff.Kind(e), Base: d, Cap: g}, false, d, Budget{false, BudgetShape(e), Ratio(x), g, PerSecond(x), m, n}, ContentionRetry{n, backoff.Backoff{Kind: backoff.Kind(e), Base: g, Cap: d}, m}},
+			Timeout: Timeout{d, g, d, g, d, Ratio(x), g},
+			Retry: Retry{
+				Attempts: m, Backoff: backoff.Backoff{Kind: backoff.Kind(e), Base: d, Cap: g}, Hold: n, MaxAfter: d,
+				Budget:     Budget{Shape: BudgetShape(e), Ratio: Ratio(x), Window: g, Reserve: x, Start: x, Floor: PerSecond(x), Capacity: m, Cost: n},
+				Contention: ContentionRetry{n, backoff.Backoff{Kind: backoff.Kind(e), Base: g, Cap: d}, m},
+			},
 			Hedge:     Hedge{n, d, Ratio(x)},
 			Pace:      Pace{false, d},
 			Throttle:  Throttle{x, g},

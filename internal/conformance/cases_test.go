@@ -90,8 +90,15 @@ func every(d time.Duration) backoff.Backoff {
 	return backoff.Backoff{Kind: backoff.Constant, Base: d, Cap: max(d, time.Minute)}
 }
 
-// guarded is a policy of one attempt and a breaker.
+// guarded is a policy of one attempt and a breaker. What it does not say is what the
+// cases assume: half of the calls failing trips, and time alone lets a probe go.
 func guarded(b policy.Breaker) policy.Policy {
+	if b.FailureRate == 0 {
+		b.FailureRate = 0.5
+	}
+	if b.Open == 0 {
+		b.Open = 15 * s
+	}
 	if b.OpenJitter == 0 {
 		b.OpenJitter = policy.Off
 	}

@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion/bulkhead"
@@ -239,9 +241,9 @@ func paceCases() []Case {
 		crowd = append(crowd, Call{At: time.Duration(i) * 10 * ms, Script: script(w), NoRetry: true})
 	}
 	return []Case{
-		{ID: "G8 C71", Fact: "a throttled answer holds the others back until its time, each a little longer", Seed: 5,
+		{ID: "G8 C71", Fact: "a throttled answer holds the others back until its time, and spreads them", Seed: 5,
 			Policy: paced(policy.Pace{}), Calls: []Call{call(0, ends(ms, throttled(2*s))), call(s, ok(ms)), call(s+1, ok(ms))},
-			Check: all(counts(policy.PaceSet, 1), counts(policy.Waiting, 2), sentBetween(2, 2*s+ms, 2*s+300*ms))},
+			Check: all(counts(policy.PaceSet, 1), counts(policy.Waiting, 2), sentBetween(2, 2*s+ms, 6250*ms))},
 		{ID: "G8", Fact: "no longer than the policy's most",
 			Policy: paced(policy.Pace{Max: s}), Calls: []Call{call(0, ends(ms, throttled(20*s))), call(1500*ms, ok(ms))}},
 		{ID: "G8", Fact: "a call whose deadline does not allow the wait is refused with the time to come back",
@@ -322,9 +324,16 @@ func lone(calls []Call) []Call {
 
 func defaultCases() []Case {
 	return []Case{
-		{ID: "N", Fact: "the zero policy: three attempts of four seconds in fifteen, full jitter, one in ten retried", Seed: 1,
-			Calls: []Call{call(0, hangs()), unsafe(call(20*s, hangs())), call(60*s, ok(ms))}, Check: all(counts(policy.AttemptSent, 5), counts(policy.Waiting, 2))},
-		{ID: "N F2", Fact: "the zero policy: twenty calls and half of them failing trip",
-			Calls: lone(each(0, 10*ms, "SSSSSSSSSSFFFFFFFFFFSS")), Check: trips(20)},
+		{ID: "N", Fact: "the zero policy: attempts of four seconds, full jitter, and one re-send before the first success", Seed: 1,
+			Calls: []Call{call(0, hangs()), unsafe(call(20*s, hangs())), call(60*s, ok(ms))}, Check: all(counts(policy.AttemptSent, 4), counts(policy.Waiting, 1))},
+		{ID: "N F2", Fact: "the zero policy: half of the calls failing do not trip",
+			Calls: lone(each(0, 10*ms, "SSSSSSSSSSFFFFFFFFFFSS")), Check: trips(0)},
+		{ID: "N F2", Fact: "the zero policy: twenty failures in a row that last eight seconds trip",
+			Calls: lone(each(0, 400*ms, strings.Repeat("F", 24))), Check: trips(20)},
+		{ID: "N F2", Fact: "the zero policy: a thousand in a second do not",
+			Calls: lone(append(each(0, ms, "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS"), each(s, ms, strings.Repeat("F", 1000))...)), Check: trips(0)},
+		{ID: "N F4", Fact: "the zero policy: an open breaker lets a probe go after three calls, and closes by its success",
+			Calls: lone(slices.Concat(each(0, 400*ms, strings.Repeat("F", 21)), each(8500*ms, 10*ms, "SSSSS"))),
+			Check: returned(map[policy.Reason]int{policy.None: 4, policy.AttemptsExhausted: 20, policy.BreakerOpen: 2})},
 	}
 }

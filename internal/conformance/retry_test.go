@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
@@ -159,6 +160,14 @@ func timeCases() []Case {
 
 func budgetCases() []Case {
 	budget := func(b policy.Budget) policy.Policy {
+		if b == (policy.Budget{}) || b.Ratio > 0 && b.Shape != policy.BudgetTokens {
+			b.Shape = policy.BudgetWindow
+		}
+		p := retrying(3, every(s))
+		p.Retry.Budget = b
+		return p
+	}
+	earned := func(b policy.Budget) policy.Policy {
 		p := retrying(3, every(s))
 		p.Retry.Budget = b
 		return p
@@ -183,6 +192,16 @@ func budgetCases() []Case {
 		{ID: "D3", Fact: "eight attempts send the same load in an outage as three",
 			Policy: with(budget(policy.Budget{}), func(p *policy.Policy) { p.Retry.Attempts, p.Retry.Backoff = 8, every(100*ms) }), Calls: crowd,
 			Check: between(policy.AttemptSent, 1000+100, 1000+110)},
+		{ID: "D1", Fact: "earned: of a thousand simultaneous failures one goes again, and no more while nothing succeeds",
+			Policy: earned(policy.Budget{}), Calls: crowd, Check: counts(policy.AttemptSent, 1001)},
+		{ID: "D1", Fact: "earned: five successes earn a re-send",
+			Policy: earned(policy.Budget{}),
+			Calls:  slices.Concat([]Call{call(0, down(ms), down(ms))}, each(5*s, ms, "SSSSS"), []Call{call(6*s, down(ms), ok(ms)), call(9*s, down(ms))}),
+			Check:  counts(policy.AttemptSent, 2+5+2+1)},
+		{ID: "D1", Fact: "earned: what nobody may start with must be earned",
+			Policy: earned(policy.Budget{Start: policy.Off}), Calls: []Call{call(0, down(ms))}, Check: counts(policy.AttemptSent, 1)},
+		{ID: "D1", Fact: "earned: a retry that is not made gives its re-send back",
+			Policy: earned(policy.Budget{}), Calls: []Call{canceled(500*ms, call(0, down(10*ms))), call(600*ms, down(10*ms), ok(ms))}},
 		{ID: "C69", Fact: "a refused connection can't spin: it is charged",
 			Policy: budget(one), Calls: []Call{unsafe(call(0, ends(ms, errDial)))}},
 		{ID: "D1", Fact: "a retry that is not made gives its reservation back",

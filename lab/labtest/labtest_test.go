@@ -47,8 +47,14 @@ func try(do func(t testing.TB)) *fake {
 // hasty tries six times with nothing that bounds it.
 var hasty = Case{Scenario: storm, Config: "testdata/gabion.yaml", As: map[string]string{"db": "payments"}}
 
+// strict refuses all calls for fifteen seconds once half of them fail.
+var strict = Case{Scenario: storm, Policies: map[string]policy.Policy{"db": {
+	Safe: true, Timeout: policy.Timeout{Call: 5 * time.Second, Attempt: time.Second},
+	Breaker: policy.Breaker{FailureRate: 0.5, Open: 15 * time.Second},
+}}}
+
 func TestASoundPolicyHoldsAndAHastyOneDoesNot(t *testing.T) {
-	sound, bad := Run(t, Case{Scenario: storm}), Run(t, hasty)
+	sound, bad := Run(t, strict), Run(t, hasty)
 	for _, c := range []struct {
 		fact string
 		want func(t testing.TB, r *Result)
@@ -101,7 +107,7 @@ func TestWhatIsNotSettledFails(t *testing.T) {
 }
 
 func TestRecoveryIsMeasuredFromTheEndOfTheTrouble(t *testing.T) {
-	f := try(func(t testing.TB) { Run(t, Case{Scenario: storm}).Recovery(t, time.Second) }) // breakers are open for longer
+	f := try(func(t testing.TB) { Run(t, strict).Recovery(t, time.Second) }) // breakers are open for longer
 	if len(f.said) != 1 || !strings.Contains(f.said[0], "recovery is ") || !strings.Contains(f.said[0], "want at most 1\n") {
 		t.Errorf("%q", f.said)
 	}

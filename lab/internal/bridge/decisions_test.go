@@ -252,14 +252,17 @@ type fleet struct {
 func fleets() []fleet {
 	short := policy.Timeout{Call: 3 * time.Second, Attempt: 400 * time.Millisecond}
 	return []fleet{
-		{"the default policy", policy.Policy{Safe: true}, "breaker_moved"},
+		{"the default policy", policy.Policy{Safe: true}, "waiting for success"},
+		{"the default breaker", policy.Policy{Safe: true}, "breaker_moved open→half_open by calls_refused"},
+		{"pacing", policy.Policy{Safe: true, Breaker: policy.Breaker{Off: true}}, "waiting for pace"},
+		{"what was earned", policy.Policy{Safe: true, Breaker: policy.Breaker{Off: true}}, "returned after 1 budget_exhausted"},
 		{"short timeouts", policy.Policy{Safe: true, Timeout: short}, "attempt_settled #1 timeout"},
 		{"hedges", policy.Policy{Safe: true, Timeout: short, Hedge: policy.Hedge{Max: 1, Delay: 30 * time.Millisecond}}, "loser_settled"},
 		{"hedges at a percentile", policy.Policy{Safe: true, Timeout: short, Hedge: policy.Hedge{Max: 1, Percentile: 0.9}}, "loser_settled"},
 		{"a throttle", policy.Policy{Safe: true, Breaker: policy.Breaker{Off: true}, Throttle: policy.Throttle{K: 1.5}}, "attempt_refused throttled_locally"},
 		{"a bulkhead with a queue", policy.Policy{Safe: true, Timeout: short, Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Limit: 2, Queue: 10}}, "waiting for slot"},
 		{"a rate limit", policy.Policy{Safe: true, RateLimit: policy.RateLimit{Rate: 15, Burst: 2}}, "waiting for rate"},
-		{"a breaker around calls", policy.Policy{Safe: true, Breaker: policy.Breaker{Per: policy.PerCall, Open: 2 * time.Second}}, "breaker_moved"},
+		{"a breaker around calls", policy.Policy{Safe: true, Breaker: policy.Breaker{Per: policy.PerCall, FailureRate: 0.5, Open: 2 * time.Second}}, "breaker_moved"},
 		{"a budget of tokens", policy.Policy{Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 6, Budget: policy.Budget{Shape: policy.BudgetTokens, Capacity: 5}}}, "returned after 1 budget_exhausted"},
 	}
 }
@@ -270,7 +273,7 @@ func (c *fleet) world(t testing.TB) *sim.World {
 	rules := compiled(t, c.policy)
 	const s = time.Second
 	return &sim.World{
-		Duration: 60 * s, Bin: time.Hour,
+		Duration: 75 * s, Bin: time.Hour,
 		Fleets: []sim.Fleet{{
 			Clients: 10, Load: sim.Steady(150),
 			Plan: sim.Plan{Steps: []sim.Step{{Edge: sim.Edge{Rules: rules, Network: draw.Exponential(2 * time.Millisecond)}}}},
@@ -285,6 +288,7 @@ func (c *fleet) world(t testing.TB) *sim.World {
 			{Kind: sim.Refuse, At: 41 * s, For: 2 * s},
 			{Kind: sim.Reset, Share: 0.6, At: 45 * s, For: 3 * s},
 			{Kind: sim.LostAnswers, Share: 0.5, At: 50 * s, For: 3 * s},
+			{Kind: sim.Refuse, At: 57 * s, For: 12 * s},
 		},
 	}
 }

@@ -31,7 +31,11 @@ type Opponent struct {
 }
 
 // Change returns the opponent's policy in place of p, with p's timeouts and safety.
-func (o *Opponent) Change(p policy.Policy) policy.Policy { return o.change(p) }
+func (o *Opponent) Change(p policy.Policy) policy.Policy {
+	p = o.change(p)
+	p.Retry.Hold = policy.Off // none of them lets a retry wait for others
+	return p
+}
 
 // All returns all opponents, in the order in which to show them. Callers may change
 // the list.

@@ -171,15 +171,15 @@ func TestAMapIsWorseWhereTheLoadIsMore(t *testing.T) {
 }
 
 // A trigger is how long faults last: nothing works in the last quarter of what is
-// after it, if it lasts four times as long and is not over by then.
+// after it, if it lasts five times as long and is not over by then.
 func TestATriggerOfAMapIsHowLongFaultsLast(t *testing.T) {
 	text := strings.NewReplacer("at: 20s, for: 10s", "at: 10s, for: 10s, status: 500",
-		"assert:", "map: {load: [100%], trigger: [50%, 100%, 400%], replications: 2}\nduring: 10s..12s\nassert:").Replace(small)
+		"assert:", "map: {load: [100%], trigger: [50%, 100%, 500%], replications: 2}\nduring: 10s..12s\nassert:").Replace(small)
 	f, err := Parse("x", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, trigger := range []float64{0.5, 1, 4} {
+	for i, trigger := range []float64{0.5, 1, 5} {
 		w, err := f.world(&Policies{}, scale{1, trigger})
 		if want := time.Duration(trigger * 1e10); err != nil || w.Faults[0].For != want {
 			t.Errorf("cell %d: the fault lasts %s, want %s (%v)", i, w.Faults[0].For, want, err)
