@@ -43,7 +43,7 @@ func lab(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func labHelp(w io.Writer) {
 	fmt.Fprint(w, "usage: gabion lab <command> [flags]\n\n")
 	for _, c := range labCommands {
-		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.says)
+		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.says)
 	}
 	fmt.Fprint(w, "\ngabion lab <command> -h says more.\n")
 }

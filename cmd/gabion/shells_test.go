@@ -39,7 +39,7 @@ func TestWhatIsCompletedExists(t *testing.T) {
 	for words, want := range map[string][]string{
 		"":             {"demo", "config", "schema", "lab", "completion", "man", "version"},
 		"config":       {"check", "explain", "print"},
-		"lab":          {"run", "list", "show", "explain", "verify", "anchor"},
+		"lab":          {"run", "list", "show", "explain", "tournament", "opponents", "verify", "anchor"},
 		"config print": {"-f", "--dependency", "--reveal", "-h"},
 		"demo":         {"--seconds", "--seed", "--config", "--json", "--ledgers", "--into"},
 		"lab run":      {"--against", "--report", "--map"},
