@@ -29,7 +29,7 @@ what, where the defaults lose, and the command that shows each loss.
                      and safety of each scenario
   --quick            a choice of opponents and scenarios, in two minutes: usual
   --full             all of them, in half an hour
-  --seeds WHICH      default, validation (on which nothing was tuned) or a number
+  --seeds WHICH      default, validation (nothing was tuned on it) or a number
   --against NAME,... play these opponents (gabion lab opponents shows them)
   --scenario NAME,.. play these scenarios (gabion lab list --families)
   --replications N   how many runs of each
