@@ -116,14 +116,19 @@ type Options struct {
 	// means that none is replaced.
 	Config *config.File
 
-	// As names the dependencies of Config, and of Against, for policies of the
-	// scenario: db: payments makes db be called by the policy of payments. The name *
-	// stands for all policies of the scenario, each with its own timeouts, key and
-	// safety; then there is no other name.
+	// As names the dependencies of Config, and of Against unless AgainstAs does, for
+	// policies of the scenario: db: payments makes db be called by the policy of
+	// payments. The name * stands for all policies of the scenario, each with its own
+	// timeouts, key and safety; then there is no other name.
 	As map[string]string
 
-	// Against is the other side of a comparison. Nil means Rival.
+	// Against is the other side of a comparison. Nil means Rival, or Config if AgainstAs
+	// names something.
 	Against *config.File
+
+	// AgainstAs names the dependencies of Against for policies of the scenario, in place
+	// of As: two dependencies of one file are compared by it. Nil means As.
+	AgainstAs map[string]string
 
 	// Rival is the name of one of Opponents. Empty means what the scenario says, if
 	// Against is nil too.
@@ -183,10 +188,19 @@ func (o *Options) options() (made scenario.Options, err error) {
 	if made.Policies, err = o.first(); err != nil {
 		return made, err
 	}
+	as, against := o.As, o.Against
+	if len(o.AgainstAs) > 0 {
+		if o.Alone || o.Rival != "" || against == nil && o.Config == nil {
+			return made, errors.New("lab: AgainstAs names dependencies of a file to compare with, and none is given")
+		}
+		if as = o.AgainstAs; against == nil {
+			against = o.Config
+		}
+	}
 	switch {
 	case o.Alone:
-	case o.Against != nil:
-		made.Against = &scenario.Policies{File: o.Against, As: o.As}
+	case against != nil:
+		made.Against = &scenario.Policies{File: against, As: as}
 	case o.Rival != "":
 		made.Against, err = o.rival()
 	}
@@ -218,7 +232,7 @@ func (r *Report) Assertions() []Assertion {
 }
 
 // Failed reports whether an assertion does not hold. One that is unresolved has not
-// failed.
+// failed, unless every run breaks it, however few they are.
 func (r *Report) Failed() bool {
 	for _, v := range r.study.Sides[0].Asserts {
 		if v.Holds == scenario.No {
@@ -233,8 +247,8 @@ var ErrNoMetric = errors.New("lab: no such metric")
 
 // Metric returns a metric by the names that assertions use: its key; the service or
 // fleet that it is of, empty for all; and the phase, before, during or after, empty
-// for the whole run. Side 0 is the scenario's or Config's, side 1 the other. Values
-// are those of the runs, in the order of their seeds; unknown ones are NaN.
+// for the whole run. Side 0 is the scenario's or Config's, side 1 the other, side 2
+// the plain client where it is neither of them. Values are those of the runs, in the order of their seeds; unknown ones are NaN.
 func (r *Report) Metric(side int, key, of, phase string) (mean Interval, values []float64, err error) {
 	if side < 0 || side >= len(r.study.Sides) {
 		return Interval{}, nil, fmt.Errorf("%w: there is no side %d", ErrNoMetric, side)
@@ -258,6 +272,34 @@ func (r *Report) Metric(side int, key, of, phase string) (mean Interval, values 
 		return Interval(m.Mean.Interval), values, nil
 	}
 	return Interval{}, nil, fmt.Errorf("%w: %s of %q in phase %q", ErrNoMetric, key, of, phase)
+}
+
+// Sides returns the names of the sides, in the order of their numbers.
+func (r *Report) Sides() []string {
+	names := make([]string, len(r.study.Sides))
+	for i := range names {
+		names[i] = r.study.Sides[i].Name
+	}
+	return names
+}
+
+// Judgement says which of two sides wins. It is not changed once it is made.
+type Judgement struct {
+	A, B     int     // the sides, by their numbers: B is judged against A
+	Winner   string  // the name of one; empty when neither wins
+	Points   float64 // what B wins by, less what it loses by: one is a call of a hundred that is answered in time
+	Sentence string  // who wins, for whom, at what price
+}
+
+// Judgements returns who wins of each two sides: the second side against the first,
+// then both against the plain client. Of one side there are none.
+func (r *Report) Judgements() []Judgement {
+	all := make([]Judgement, 0, len(r.study.Judgements))
+	for i := range r.study.Judgements {
+		j := &r.study.Judgements[i]
+		all = append(all, Judgement{j.A, j.B, j.Winner, j.Points, j.Sentence})
+	}
+	return all
 }
 
 // Stuck returns the probability that a run stays down after the trouble is over.

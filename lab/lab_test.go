@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,7 +62,7 @@ func TestAReportSaysWhatItWasAsked(t *testing.T) {
 	for _, c := range []struct {
 		side           int
 		key, of, phase string
-	}{{0, "tries", "", ""}, {0, "goodput", "", "meanwhile"}, {2, "goodput", "", ""}, {-1, "goodput", "", ""}} {
+	}{{0, "tries", "", ""}, {0, "goodput", "", "meanwhile"}, {3, "goodput", "", ""}, {-1, "goodput", "", ""}} {
 		if _, _, err := r.Metric(c.side, c.key, c.of, c.phase); !errors.Is(err, ErrNoMetric) {
 			t.Errorf("%+v is there: %v", c, err)
 		}
@@ -145,5 +146,54 @@ func TestTheDocumentedScenarioIsOne(t *testing.T) {
 	block, _, _ := strings.Cut(after, "```")
 	if _, err := Parse("docs/lab.md", []byte(block)); err != nil || block == "" {
 		t.Errorf("%v\n%s", err, block)
+	}
+}
+
+func TestWhoWinsIsSaidOfEachTwoSides(t *testing.T) {
+	s, err := Parse("outage", []byte(`version: 1
+title: An outage
+duration: 60s
+replications: 4
+clients:
+  shop: {count: 4, rate: 40/s, calls: [{to: db}]}
+services:
+  db: {time: 1ms}
+policies:
+  db: {safe: true}
+faults:
+  - {kind: errors, service: db, at: 20s, for: 10s, share: 50%}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := config.Parse("two.yaml", []byte("version: 1\ndependencies:\n  eager: {safe: true, breaker: off, retry: {budget: off}}\n  shy: {safe: true, retry: off}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Run(t.Context(), Options{Config: file, As: map[string]string{"db": "eager"}, AgainstAs: map[string]string{"db": "shy"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Sides(); !slices.Equal(got, []string{"two.yaml eager", "two.yaml shy", Plain}) {
+		t.Errorf("the sides are %q", got)
+	}
+	var sides [][2]int
+	for _, j := range r.Judgements() {
+		sides = append(sides, [2]int{j.A, j.B})
+		if j.Sentence == "" || j.Winner == "" && j.Points >= 0.1 {
+			t.Errorf("%+v", j)
+		}
+	}
+	if !slices.Equal(sides, [][2]int{{0, 1}, {2, 0}, {2, 1}}) {
+		t.Errorf("judged are %v", sides)
+	}
+	for fact, o := range map[string]Options{
+		"no file":      {AgainstAs: map[string]string{"db": "shy"}},
+		"a rival":      {Config: file, As: map[string]string{"db": "eager"}, Rival: Naive, AgainstAs: map[string]string{"db": "shy"}},
+		"no other one": {Config: file, As: map[string]string{"db": "eager"}, Alone: true, AgainstAs: map[string]string{"db": "shy"}},
+	} {
+		if _, err := s.Run(t.Context(), o); err == nil {
+			t.Errorf("%s is compared with", fact)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func runQueue(ctx context.Context, v values, times func(time.Duration) draw.Dist
 		Services: []sim.Service{{Workers: v.count("workers"), Queue: room, Time: times(v.duration("service"))}},
 	}, v, v.count("runs"), func(r *sim.Result) stays {
 		n := float64(r.Services[0].Received)
-		return stays{r.Fleets[0].GoodLatency, float64(r.Services[0].Queued) / n, float64(r.Services[0].Full) / n}
+		return stays{r.Fleets[0].Answered, float64(r.Services[0].Queued) / n, float64(r.Services[0].Full) / n}
 	})
 	if err != nil {
 		return nil, err

@@ -12,13 +12,16 @@ import (
 
 // A sheet is what all pictures of a study share.
 type sheet struct {
-	*scenario.Study
-	end, bin time.Duration
-	shades   []shade
+	*scenario.Study // its Sides are those that are shown in full: one, or the two that are compared
+	all             []scenario.Side
+	end, bin        time.Duration
+	shades          []shade
 }
 
 func newSheet(s *scenario.Study) *sheet {
-	sh := &sheet{Study: s, end: clock(s.Duration), bin: max(clock(s.Bin), time.Millisecond)}
+	full := *s
+	full.Sides = s.Sides[:min(len(s.Sides), 2)]
+	sh := &sheet{Study: &full, all: s.Sides, end: clock(s.Duration), bin: max(clock(s.Bin), time.Millisecond)}
 	for _, m := range s.Marks {
 		if m.From < s.Duration {
 			sh.shades = append(sh.shades, shade{clock(m.From), clock(max(m.To, m.From)), m.Text, m.Kind == "load"})
@@ -376,20 +379,20 @@ func (s *sheet) latency() *node {
 	})
 }
 
-// answered leaves out the bins in which nothing ended.
+// answered leaves out the bins in which nothing was answered.
 func answered(r *scenario.Series, ys []float64) []float64 {
 	out := make([]float64, len(ys))
 	for i, y := range ys {
-		if out[i] = y; !(y > 0) && !(ended(r, i) > 0) {
+		if out[i] = y; !(y > 0) && !(wasAnswered(r, i) > 0) {
 			out[i] = math.NaN()
 		}
 	}
 	return out
 }
 
-// ended is how many calls ended in a bin, a second.
-func ended(r *scenario.Series, i int) (n float64) {
-	for _, ys := range [][]float64{r.Goodput.Mid, r.Late.Mid, r.Bad.Mid} {
+// wasAnswered is how many calls were answered in a bin, a second.
+func wasAnswered(r *scenario.Series, i int) (n float64) {
+	for _, ys := range [][]float64{r.Goodput.Mid, r.Late.Mid} {
 		if i < len(ys) {
 			n += ys[i]
 		}

@@ -256,7 +256,22 @@ func (a *assertion) judge(values []float64) Verdict {
 	default:
 		i = middle(a.key, values)
 	}
-	return Verdict{Text: a.text, Measured: estimate(i), Unit: a.unit, Holds: a.holds(i)}
+	broken := 0
+	for _, x := range values {
+		if a.breaks(x) {
+			broken++
+		}
+	}
+	v := Verdict{Text: a.text, Measured: estimate(i), Unit: a.unit, Holds: a.holds(i), Breaks: estimate(stat.Share(broken, len(values)))}
+	if v.Holds == Unsure && broken > 0 && broken == len(values) {
+		v.Holds = No // however few they are: nobody has seen it hold
+	}
+	return v
+}
+
+// breaks reports whether one run alone breaks the assertion.
+func (a *assertion) breaks(x float64) bool {
+	return a.holds(stat.Interval{Value: x, Low: x, High: x}) == No
 }
 
 // middle is the mean of runs, or the median where some are infinite by nature.

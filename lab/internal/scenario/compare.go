@@ -22,19 +22,42 @@ func diffs(a, b *Side) []Diff {
 }
 
 func pairs(phase string, a, b []Metric) (all []Diff) {
+	others := map[string]bool{} // of whom other calls were answered on one side than on the other
 	for i := range a {
-		x, y := known(a[i].Values, b[i].Values)
-		compare := stat.Paired
-		if byMedian(a[i].Key) {
-			compare = stat.PairedMedian
+		d := diffOf(phase, &a[i], &b[i])
+		if d.Key == "goodput" {
+			others[d.Of] = d.Verdict != stat.Unresolved.String()
 		}
-		delta, verdict := compare(x, y, a[i].More, worth[a[i].Unit])
-		all = append(all, Diff{
-			Key: a[i].Key, Of: a[i].Of, Name: a[i].Name, Phase: phase, Unit: a[i].Unit, A: a[i].Mean, B: b[i].Mean,
-			Delta: estimate(delta), Verdict: verdict.String(),
-		})
+		all = append(all, d)
+	}
+	for i := range all {
+		if d := &all[i]; ofAnswers[d.Key] && others[d.Of] {
+			d.Verdict = stat.Unresolved.String()
+		}
 	}
 	return all
+}
+
+// ofAnswers are the metrics of answered calls alone. Where one side answers fewer, it is
+// no better for having answered the quick ones.
+var ofAnswers = map[string]bool{"mean": true, "p50": true, "p90": true, "p99": true, "p999": true}
+
+// diffOf is one metric on both sides.
+func diffOf(phase string, a, b *Metric) Diff {
+	x, y := known(a.Values, b.Values)
+	delta, verdict := comparer(a.Key)(x, y, a.More, worth[a.Unit])
+	return Diff{
+		Key: a.Key, Of: a.Of, Name: a.Name, Phase: phase, Unit: a.Unit, A: a.Mean, B: b.Mean,
+		Delta: estimate(delta), Verdict: verdict.String(),
+	}
+}
+
+// comparer returns what compares a metric.
+func comparer(key string) func(a, b []float64, moreIsBetter bool, worth float64) (stat.Interval, stat.Verdict) {
+	if byMedian(key) {
+		return stat.PairedMedian
+	}
+	return stat.Paired
 }
 
 // known returns the pairs of which both are known; what never came is.

@@ -136,7 +136,7 @@ faults:
   - {kind: black_hole, service: db, at: 20s, for: 20s, share: 50%}
 policies:
   db: `+callOnly, Options{Replications: 3})
-	for key, want := range map[string]float64{"failed": 0.5, "unfinished": 0.5, "goodput": 0.5, "p90": 36} {
+	for key, want := range map[string]float64{"failed": 0.5, "unfinished": 0.5, "goodput": 0.5, "failed_time": 15.5} {
 		if got := metric(t, s, 0, key, "", "during").Mean.Value; math.Abs(got-want) > 0.1*want {
 			t.Errorf("%s is %.3f, want %.3g", key, got, want)
 		}

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/lab/internal/sim"
@@ -33,13 +34,15 @@ func (f *File) defs() []def {
 		{"duplicates", "", "work done twice", Count, false, (*measured).duplicates},
 		{"ghosts", "", "done, and failed for the client", Count, false, func(m *measured) float64 { return float64(m.fleet.Ghosts) }},
 		{"hedges", "", "hedges", Share, false, (*measured).hedges},
-		{"mean", "", "mean latency", Seconds, false, func(m *measured) float64 { return m.fleet.Latency.Mean().Seconds() }},
+		{"load", "", "load on what is in trouble, to what is needed", Ratio, false, func(m *measured) float64 { return m.load(f.troubled()) }},
+		{"failed_time", "", "time in calls that failed, for each call", Seconds, false, (*measured).failedTime},
+		{"mean", "", "mean latency of answers", Seconds, false, func(m *measured) float64 { return mean(&m.fleet.Answered) }},
 	}
 	for _, q := range []struct {
 		key string
 		p   float64
 	}{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}} {
-		all = append(all, def{q.key, "", q.key + " latency", Seconds, false, func(m *measured) float64 { return quantile(&m.fleet, q.p) }})
+		all = append(all, def{q.key, "", q.key + " latency of answers", Seconds, false, func(m *measured) float64 { return quantile(&m.fleet, q.p) }})
 	}
 	for i, s := range f.services {
 		all = append(all, f.defsOf(i, s.name)...)
@@ -50,8 +53,8 @@ func (f *File) defs() []def {
 		}
 		all = append(all,
 			def{"goodput", c.name, "answered in time for " + c.name, Share, true, func(m *measured) float64 { return div(m.Fleets[i].Good, m.Fleets[i].Offered) }},
-			def{"p50", c.name, "p50 latency for " + c.name, Seconds, false, func(m *measured) float64 { return quantile(&m.Fleets[i], 0.5) }},
-			def{"p99", c.name, "p99 latency for " + c.name, Seconds, false, func(m *measured) float64 { return quantile(&m.Fleets[i], 0.99) }},
+			def{"p50", c.name, "p50 latency of answers for " + c.name, Seconds, false, func(m *measured) float64 { return quantile(&m.Fleets[i], 0.5) }},
+			def{"p99", c.name, "p99 latency of answers for " + c.name, Seconds, false, func(m *measured) float64 { return quantile(&m.Fleets[i], 0.99) }},
 		)
 	}
 	return all
@@ -90,10 +93,51 @@ func div(a, b int64) float64 {
 // quantile is unknown of so few calls that none of them is beyond it: of ten, the
 // longest is no p99.
 func quantile(f *sim.FleetCounts, p float64) float64 {
-	if beyond := float64(f.Latency.N()) * (1 - p); beyond < 1-1e-9 {
+	if beyond := float64(f.Answered.N()) * (1 - p); beyond < 1-1e-9 {
 		return math.NaN()
 	}
-	return f.Latency.Quantile(p).Seconds()
+	return f.Answered.Quantile(p).Seconds()
+}
+
+// mean is unknown of nothing.
+func mean(h *sim.Hist) float64 {
+	if h.N() == 0 {
+		return math.NaN()
+	}
+	return h.Mean().Seconds()
+}
+
+// failedTime is how long calls that failed were waited for, spread over all calls, so
+// that neither refusing at once nor failing seldom hides the other.
+func (m *measured) failedTime() float64 {
+	return float64(m.fleet.Failed.Mean().Seconds()*float64(m.fleet.Failed.N())) / float64(m.fleet.Offered)
+}
+
+// troubled are the services that a fault is at; none when only the load is unusual.
+func (f *File) troubled() (services []int) {
+	for i := range f.faults {
+		if k := f.faults[i].service; k >= 0 && f.faults[i].Service != "" && !slices.Contains(services, k) {
+			services = append(services, k)
+		}
+	}
+	return services
+}
+
+// load is how many requests were sent to services for each that is needed there. Of no
+// services it is that of the one that gets most.
+func (m *measured) load(services []int) float64 {
+	if len(services) == 0 {
+		return m.mostAmplified()
+	}
+	sent, needed := 0.0, 0.0
+	for _, k := range services {
+		s, n := m.sent(k)
+		sent, needed = sent+s, needed+n
+	}
+	if needed == 0 {
+		return math.NaN()
+	}
+	return sent / needed
 }
 
 func (m *measured) refused() float64 {
@@ -133,19 +177,24 @@ func (m *measured) duplicates() float64 {
 // amplification is how many requests were sent to a service for each that clients'
 // work would have made if nothing were tried again.
 func (m *measured) amplification(service int) float64 {
-	sent, needed := int64(0), 0.0
+	sent, needed := m.sent(service)
+	if needed == 0 {
+		return math.NaN()
+	}
+	return sent / needed
+}
+
+func (m *measured) sent(service int) (sent, needed float64) {
+	n := int64(0)
 	for i, e := range m.world.edges {
 		if e.to == service {
-			sent += m.Edges[i].Attempts
+			n += m.Edges[i].Attempts
 		}
 	}
 	for i := range m.Fleets {
 		needed += float64(float64(m.Fleets[i].Offered) * m.world.visits[i][service])
 	}
-	if needed == 0 {
-		return math.NaN()
-	}
-	return float64(sent) / needed
+	return float64(n), needed
 }
 
 // mostAmplified is the amplification of the service that has most.

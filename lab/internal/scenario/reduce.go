@@ -155,10 +155,11 @@ func (f *File) study(o *Options, sides []*runs) *Study {
 		s.Sides = append(s.Sides, side)
 	}
 	s.Hash = fmt.Sprintf("%016x", hash)
-	if len(s.Sides) == 2 {
+	if len(s.Sides) > 1 {
 		s.Diffs = diffs(&s.Sides[0], &s.Sides[1])
 		s.Settings = settingDiffs(s.Sides[0].Policies, s.Sides[1].Policies)
 	}
+	s.Judgements = s.judgements()
 	return s
 }
 
@@ -194,7 +195,8 @@ func (f *File) side(rs *runs) Side {
 	for i := range f.asserts {
 		side.Asserts = append(side.Asserts, f.judge(rs, &f.asserts[i], names))
 	}
-	side.Worst = f.worst(rs, &side)
+	side.Worst = f.worst(rs, &side, names)
+	side.Heads = side.headlines()
 	return side
 }
 
@@ -276,39 +278,63 @@ func (f *File) judge(rs *runs, a *assertion, names []string) Verdict {
 	return a.judge(rs.values(phase, metric))
 }
 
-// worst says what cost clients answers, and services work.
-func (f *File) worst(rs *runs, side *Side) []Cause {
-	var all []Cause
+// worst says what cost clients answers, and services work, each where it was worst: the
+// share of a whole run says little of a trouble that was short.
+func (f *File) worst(rs *runs, side *Side, names []string) []Cause {
+	most := map[[2]string]Cause{} // by text and service
+	for k, name := range names {
+		if k == 0 && len(names) > 1 {
+			continue
+		}
+		for _, c := range f.causes(rs, side, k) {
+			if c.Phase = name; c.Share > most[[2]string{c.Text, c.Of}].Share {
+				most[[2]string{c.Text, c.Of}] = c
+			}
+		}
+	}
+	all := []Cause{}
+	for _, c := range most {
+		if c.Share >= 0.001 {
+			c.Share = round6(c.Share)
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b Cause) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Of, b.Of))
+	})
+	return slices.Clip(all[:min(len(all), 6)])
+}
+
+// causes are those of one phase.
+func (f *File) causes(rs *runs, side *Side, phase int) (all []Cause) {
+	metrics := side.Metrics
+	if len(side.Phases) > 1 {
+		metrics = side.Phases[phase-1].Metrics
+	}
 	mean := func(key, of string) float64 {
-		for _, m := range side.Metrics {
+		for _, m := range metrics {
 			if m.Key == key && m.Of == of {
 				return m.Mean.Value
 			}
 		}
 		return 0
 	}
-	for _, e := range rs.endings(0) {
+	for _, e := range rs.endings(phase) {
 		switch {
 		case e.Reason == "ok":
 		case e.Local:
-			all = append(all, Cause{"refused without an attempt: " + e.Reason, "", e.Share})
+			all = append(all, Cause{Text: "refused without an attempt: " + e.Reason, Share: e.Share})
 		default:
-			all = append(all, Cause{"failed: " + e.Reason, "", e.Share})
+			all = append(all, Cause{Text: "failed: " + e.Reason, Share: e.Share})
 		}
 	}
-	all = append(all, Cause{"not answered when the run ended", "", mean("unfinished", "")})
+	all = append(all, Cause{Text: "not answered when the run ended", Share: mean("unfinished", "")})
 	for _, s := range f.services {
 		all = append(all,
-			Cause{"work of " + s.name + " for callers who had gone", s.name, mean("wasted", s.name)},
-			Cause{"requests at " + s.name + " beyond those needed", s.name, mean("amplification", s.name) - 1})
+			Cause{Text: "work of " + s.name + " for callers who had gone", Of: s.name, Share: mean("wasted", s.name)},
+			Cause{Text: "requests at " + s.name + " beyond those needed", Of: s.name, Share: mean("amplification", s.name) - 1})
 	}
-	all = slices.DeleteFunc(all, func(c Cause) bool { return !(c.Share >= 0.001) })
-	slices.SortStableFunc(all, func(a, b Cause) int { return cmp.Compare(b.Share, a.Share) })
-	all = all[:min(len(all), 6)]
-	for i := range all {
-		all[i].Share = round6(all[i].Share)
-	}
-	return slices.Clip(append([]Cause{}, all...))
+	return all
 }
 
 // chart makes the map of its cells.

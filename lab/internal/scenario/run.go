@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -94,7 +95,7 @@ func (f *File) usualRival(of *Policies) *Policies {
 	case f.rival != "":
 		return &Policies{Name: f.rival, Rival: f.rival, File: of.File, As: of.As}
 	case len(f.against.Policies) > 0:
-		return &Policies{Name: "the scenario's against", File: f.against}
+		return &Policies{Name: "against", File: f.against}
 	}
 	return nil
 }
@@ -107,10 +108,7 @@ type runs struct {
 }
 
 func (f *File) sides(o *Options) (sides []*runs, err error) {
-	of := []*Policies{&o.Policies}
-	if o.Against != nil {
-		of = append(of, o.Against)
-	}
+	of := o.compared()
 	if !slices.ContainsFunc(of, func(p *Policies) bool { return p.File != nil || len(p.As) == 0 }) {
 		return nil, errors.New("other names are for dependencies of a file, and no file is given")
 	}
@@ -119,13 +117,44 @@ func (f *File) sides(o *Options) (sides []*runs, err error) {
 		if err != nil {
 			return nil, err
 		}
-		sides = append(sides, &runs{name: p.title(f), world: w, runs: make([]summary, o.Replications)})
+		sides = append(sides, &runs{name: p.title(f, w), world: w, runs: make([]summary, o.Replications)})
 	}
+	distinguish(of, sides)
 	return sides, nil
 }
 
-// title is what a side is called.
-func (p *Policies) title(f *File) string {
+// compared are the policies of the sides. Where two are compared, the plain client is
+// the third: to beat a rival that was chosen to be beaten says little.
+func (o *Options) compared() []*Policies {
+	of := []*Policies{&o.Policies}
+	if o.Against == nil {
+		return of
+	}
+	if of = append(of, o.Against); o.Policies.Rival != rivalPlain && o.Against.Rival != rivalPlain {
+		of = append(of, &Policies{File: o.Policies.File, As: o.Policies.As, Rival: rivalPlain})
+	}
+	return of
+}
+
+// distinguish adds to names that are alike what else was asked for.
+func distinguish(of []*Policies, sides []*runs) {
+	if len(sides) < 2 || sides[0].name != sides[1].name {
+		return
+	}
+	for i, p := range of[:2] {
+		for _, name := range slices.Sorted(maps.Keys(p.As)) {
+			if other := of[1-i].As[name]; other != p.As[name] {
+				sides[i].name += " " + p.As[name]
+			}
+		}
+	}
+	if sides[0].name == sides[1].name {
+		sides[1].name += " again"
+	}
+}
+
+// title is what a side is called: as whoever asked for it did.
+func (p *Policies) title(f *File, w *world) string {
 	switch {
 	case p.Name != "":
 		return p.Name
@@ -133,8 +162,10 @@ func (p *Policies) title(f *File) string {
 		return p.Rival
 	case p.File != nil:
 		return p.File.Name
+	case w.usual:
+		return "defaults"
 	}
-	return f.Name
+	return "scenario"
 }
 
 // job is one run.
@@ -218,7 +249,7 @@ func (f *File) mapJobs(o *Options, sides []*runs) (all []*cells, err error) {
 	if !slices.ContainsFunc(f.fleets, func(c namedFleet) bool { return sim.Loop(c.Loop) != sim.Trace }) {
 		return nil, fmt.Errorf("%s has no load to map: all its calls are from traces", f.Name)
 	}
-	of := []*Policies{&o.Policies, o.Against}[:len(sides)]
+	of := o.compared()[:min(len(sides), 2)]
 	for side, p := range of {
 		for row, trigger := range triggers {
 			for column, load := range loads {

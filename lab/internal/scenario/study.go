@@ -17,7 +17,7 @@ import (
 
 // StudyVersion is the version of a Study's JSON. A key that is added does not
 // change it; one that is removed, or means something else, does.
-const StudyVersion = 1
+const StudyVersion = 2
 
 // Study is what the runs of a scenario came to. Times are seconds, rates are per
 // second, shares are parts of one; all numbers are rounded to six digits. It is not
@@ -35,10 +35,11 @@ type Study struct {
 	Bin          float64        `json:"bin"`      // the width of a bin of the series
 	Capacity     []float64      `json:"capacity"` // in each bin, the work that clients could get done; -1 means unbounded
 	Bottleneck   string         `json:"bottleneck"`
-	Marks        []Mark         `json:"marks"`  // what goes wrong, and when
-	During       [2]float64     `json:"during"` // from the first trouble to the end of the last; equal when there is none
-	Sides        []Side         `json:"sides"`  // one, or two that are compared
-	Diffs        []Diff         `json:"diffs"`  // the second side against the first
+	Marks        []Mark         `json:"marks"`      // what goes wrong, and when
+	During       [2]float64     `json:"during"`     // from the first trouble to the end of the last; equal when there is none
+	Sides        []Side         `json:"sides"`      // one; or two that are compared and the plain client, where it is neither of them
+	Diffs        []Diff         `json:"diffs"`      // the second side against the first
+	Judgements   []Judgement    `json:"judgements"` // who wins, of each two sides
 	Settings     []SettingDiff  `json:"settings"`
 	Map          *Map           `json:"map,omitempty"`
 	Timeline     []TimelineLine `json:"timeline,omitempty"`
@@ -59,18 +60,19 @@ type Mark struct {
 
 // Side is what one set of policies came to.
 type Side struct {
-	Name     string    `json:"name"`   // the file, "scenario", "none" or "naive"
-	Config   string    `json:"config"` // a hash of its effective policies
-	Runs     []Run     `json:"runs"`   // in the order of their seeds
-	Series   Series    `json:"series"`
-	Metrics  []Metric  `json:"metrics"`         // of the whole run after the warm-up
-	Phases   []Phase   `json:"phases"`          // before, during, after; one when nothing goes wrong
-	Stuck    Estimate  `json:"stuck"`           // the probability of staying down
-	Modes    *TwoModes `json:"modes,omitempty"` // of the goodput after the trouble, when runs end in two ways
-	Asserts  []Verdict `json:"asserts"`         // in the order of the file
-	Worst    []Cause   `json:"worst"`           // what hurt, most first
-	Broken   []string  `json:"broken"`          // invariants of the simulation that did not hold; always empty
-	Policies []Policy  `json:"policies"`        // what each edge goes by
+	Name     string     `json:"name"`   // the file as it was given, a rival's word, "defaults", or "scenario" for policies of its own
+	Config   string     `json:"config"` // a hash of its effective policies
+	Runs     []Run      `json:"runs"`   // in the order of their seeds
+	Series   Series     `json:"series"`
+	Heads    []Headline `json:"heads"`           // by which it is judged
+	Metrics  []Metric   `json:"metrics"`         // of the whole run after the warm-up
+	Phases   []Phase    `json:"phases"`          // before, during, after; one when nothing goes wrong
+	Stuck    Estimate   `json:"stuck"`           // the probability of staying down
+	Modes    *TwoModes  `json:"modes,omitempty"` // of the goodput after the trouble, when runs end in two ways
+	Asserts  []Verdict  `json:"asserts"`         // in the order of the file
+	Worst    []Cause    `json:"worst"`           // what hurt, most first
+	Broken   []string   `json:"broken"`          // invariants of the simulation that did not hold; always empty
+	Policies []Policy   `json:"policies"`        // what each edge goes by
 }
 
 // Policy is the effective policy of an edge's callee.
@@ -155,7 +157,7 @@ type Series struct {
 	Refused  Band            `json:"refused"`  // calls that gabion refused without an attempt
 	Attempts Band            `json:"attempts"` // on all services
 	ByTry    []Band          `json:"by_try"`   // the same by number of the try; the last counts all later ones
-	P50      Band            `json:"p50"`      // how long what ended took, failures included
+	P50      Band            `json:"p50"`      // how long what was answered took; 0 where nothing was
 	P90      Band            `json:"p90"`
 	P99      Band            `json:"p99"`
 	Services []ServiceSeries `json:"services"`
@@ -193,6 +195,10 @@ type Verdict struct {
 	Measured Estimate `json:"measured"`
 	Unit     string   `json:"unit"`
 	Holds    Holds    `json:"holds"`
+
+	// Breaks is the share of runs each of which breaks it alone. All of them do so of
+	// one that does not hold although there are too few runs for an interval.
+	Breaks Estimate `json:"breaks"`
 }
 
 // Holds says whether an assertion holds.
@@ -209,7 +215,8 @@ const (
 type Cause struct {
 	Text  string  `json:"text"`
 	Of    string  `json:"of"`    // the service
-	Share float64 `json:"share"` // of the pieces of work that clients began, or of the work done
+	Phase string  `json:"phase"` // where it was worst: before, during, after; all when nothing goes wrong
+	Share float64 `json:"share"` // in that phase, of the calls that clients began, or of the work done
 }
 
 // Diff is a metric on both sides, in the same weather.

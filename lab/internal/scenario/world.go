@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,7 @@ type world struct {
 	from, to time.Duration   // the time of trouble
 	policies []Policy        // in the order in which edges name them
 	hash     string
+	usual    bool // all of them are the defaults, but for times and for what is safe
 }
 
 // worldEdge is an edge in the order in which a run counts them.
@@ -86,6 +88,7 @@ func (f *File) world(p *Policies, by scale) (*world, error) {
 	w.from, w.to = f.troubleAt(by)
 	w.policies = l.used
 	w.hash = l.hash()
+	w.usual = !l.special
 	if l.err == nil && p.File != nil && !l.given {
 		l.err = l.notGiven()
 	}
@@ -179,7 +182,9 @@ type lowering struct {
 	rules map[string]*policy.Rules
 	used  []Policy
 	given bool // some policy is of the side's file
-	err   error
+
+	special bool // some policy says more than how long and what is safe
+	err     error
 }
 
 // rulesOf returns what a named policy says on this side.
@@ -192,6 +197,7 @@ func (l *lowering) rulesOf(name string) *policy.Rules {
 	if l.side.Change != nil {
 		p, changed = l.side.Change(p), true
 	}
+	l.special = l.special || !reflect.DeepEqual(p, policy.Policy{Trust: p.Trust, Key: p.Key, Safe: p.Safe, Timeout: p.Timeout})
 	r, err := policy.Compile(p)
 	if err != nil && l.err == nil {
 		l.err = fmt.Errorf("%s: policy %s: %w", l.file.Name, name, err)

@@ -138,7 +138,9 @@ type facts struct {
 	step      int // of the job
 	who       int // which of its caller's clients or replicas
 	id        uint64
-	refs      int // attempts that still know it
+	root      clock.Instant // when the client's work began that it is a part of
+	ends      *Counts       // where its end counts
+	refs      int           // attempts that still know it
 	sent      int
 	effects   int         // how often the work was done
 	over, ok  bool        // the caller has its answer
@@ -155,6 +157,7 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 	c.sim, c.out = s, c.out[:0]
 	c.facts = facts{self: i, gen: gen, edge: e, job: j.self, jgen: j.gen, step: j.step, who: j.who()}
 	c.id = callID(j.id, j.step, k)
+	c.root, c.ends = j.root, &s.rec.of(s, j.root).Edges[e]
 	ed, st := &s.edges[e], s.state(e, j.instance)
 	rules := st.Rules().Policy
 	safe := policy.IdempotentMethod(ed.Method)
@@ -174,7 +177,7 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 		c.log = new(policy.Log)
 		p.Log = c.log
 	}
-	ed.n.Calls++
+	c.ends.Calls++
 	if use == policy.KeyLacking {
 		s.turnAway(c)
 		return

@@ -145,7 +145,7 @@ func TestRestartsLoseWhatIsUnderWayAndWarmUp(t *testing.T) {
 	is(t, "wasted", r.Services[0].Wasted, 50*ms)
 	is(t, "refused", r.Services[0].Refused, 1)
 	is(t, "good", r.Fleets[0].Good, 3)
-	is(t, "mean of what took three, two and one times as long", r.Fleets[0].GoodLatency.Mean(), 200*ms)
+	is(t, "mean of what took three, two and one times as long", r.Fleets[0].Answered.Mean(), 200*ms)
 }
 
 func TestARestartOfOneReplicaIsOfOne(t *testing.T) {
@@ -256,7 +256,7 @@ func TestTheServerRefusesTheRestOfAFullQueue(t *testing.T) {
 	r := play(t, w)
 	is(t, "full", r.Services[0].Full, 2)
 	is(t, "waited", r.Services[0].Queued, 3)
-	is(t, "longest", r.Fleets[0].GoodLatency.Max(), 30*ms)
+	is(t, "longest", r.Fleets[0].Answered.Max(), 30*ms)
 }
 
 func TestAFaultThatOutlastsTheLoadDoesNotOutlastTheRun(t *testing.T) {

@@ -14,6 +14,7 @@ type job struct {
 	plan      *plan
 	id        uint64
 	began     clock.Instant
+	root      clock.Instant // when the client's work began that it is a part of
 	deadline  clock.Instant
 	fleet     int32 // -1 for a replica's
 	client    uint32
@@ -28,7 +29,7 @@ type job struct {
 
 func (s *sim) newJob(p *plan) *job {
 	i, gen, j := s.jobs.take()
-	*j = job{self: i, gen: gen, plan: p, began: s.now, deadline: clock.Never, fleet: -1}
+	*j = job{self: i, gen: gen, plan: p, began: s.now, root: s.now, deadline: clock.Never, fleet: -1}
 	if p.Deadline > 0 {
 		j.deadline = s.now.Add(p.Deadline) // its calls have it too, and end it
 	}

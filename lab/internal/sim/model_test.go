@@ -133,7 +133,7 @@ func TestCoDelKeepsTheWaitShort(t *testing.T) {
 		v := Service{Workers: 1, Queue: 1000, Discipline: d, Time: draw.Constant(10 * ms)}
 		w := steady(tries(t, 1), 110, 5*time.Minute, v)
 		w.Warmup = time.Minute
-		return play(t, w).Fleets[0].GoodLatency.Quantile(0.5)
+		return play(t, w).Fleets[0].Answered.Quantile(0.5)
 	}
 	if got := p50(FIFO); got < 5*time.Second {
 		t.Errorf("without it half stay %v", got)

@@ -25,6 +25,9 @@ func TestPhasesAreThePartsOfARun(t *testing.T) {
 		if f.Offered != f.Good || f.Offered < 99 || f.Offered > 101 || f.Latency.N() != f.Offered {
 			t.Errorf("phase %d: %d begun, %d good, %d timed", i, f.Offered, f.Good, f.Latency.N())
 		}
+		if n := &r.Phases[i].Edges[0]; n.Calls != f.Offered || n.Ended[policy.None] != f.Good {
+			t.Errorf("phase %d: of %d calls %d ended well, of %d pieces of work %d", i, n.Calls, n.Ended[policy.None], f.Offered, f.Good)
+		}
 		sum.add(&r.Phases[i].Edges[0])
 	}
 	if sum.Calls != r.Edges[0].Calls || sum.Calls != whole.Edges[0].Calls || r.Fleets[0].Good != whole.Fleets[0].Good {

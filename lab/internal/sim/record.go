@@ -62,7 +62,7 @@ type Bin struct {
 	Late     int64 // that ended well, too late
 	Bad      int64
 	Local    int64   // attempts that gabion refused, by whatever layer
-	Latency  Hist    // of what ended, failures included
+	Latency  Hist    // of what ended well, late or not: a refusal is no fast answer
 	Attempts []int64 // for each service
 	ByTry    [Tries]int64
 	Hedges   int64   // of these, to be faster and not because something failed
@@ -94,12 +94,14 @@ type FleetCounts struct {
 	Offered, Good, Late, Bad int64
 	Unfinished               int64 // work that still had no answer when the run ended
 	Latency                  Hist  // how long all of it took; of what is unfinished, how long it had taken
-	GoodLatency              Hist
+	Answered                 Hist  // of these, how long what ended well took, late or not
+	Failed                   Hist  // and how long the others waited for nothing
 	Ghosts                   int64 // calls that failed for the client and were done nevertheless
 }
 
-// Phase is what happened between two cuts. What fleets saw counts to the phase in
-// which the work began, all else to that in which it happened.
+// Phase is what happened between two cuts. What fleets saw, and how calls ended (all
+// of Counts but Attempts, ByTry and Astray), counts to the phase in which the client's
+// work began; what reached the network and services, to that in which it happened.
 type Phase struct {
 	Fleets   []FleetCounts
 	Edges    []Counts
@@ -193,7 +195,9 @@ func (r *recorder) answered(s *sim, j *job, ok bool) {
 	took := s.now.Sub(j.began)
 	r.stay += float64(took)
 	b := r.here(s)
-	b.Latency.Add(took)
+	if ok {
+		b.Latency.Add(took)
+	}
 	late := s.now > j.deadline
 	if j.began >= clock.Instant(s.world.Warmup) {
 		f := &r.of(s, j.began).Fleets[j.fleet]
@@ -201,11 +205,13 @@ func (r *recorder) answered(s *sim, j *job, ok bool) {
 		switch {
 		case ok && late:
 			f.Late++
+			f.Answered.Add(took)
 		case ok:
 			f.Good++
-			f.GoodLatency.Add(took)
+			f.Answered.Add(took)
 		default:
 			f.Bad++
+			f.Failed.Add(took)
 		}
 	}
 	switch {
@@ -227,6 +233,7 @@ func (r *recorder) unfinished(s *sim) {
 			f := &r.of(s, j.began).Fleets[j.fleet]
 			f.Unfinished++
 			f.Latency.Add(end.Sub(j.began))
+			f.Failed.Add(end.Sub(j.began))
 		}
 	})
 }
@@ -235,11 +242,9 @@ func (r *recorder) attempted(s *sim, e *edge, a *attempt) {
 	try := min(a.try, Tries) - 1
 	e.n.Attempts++
 	e.n.ByTry[try]++
-	if a.ticket.Hedge {
-		e.n.Hedges++
-	}
 	b := r.here(s)
 	if a.ticket.Hedge {
+		s.calls.at(a.call).ends.Hedges++
 		b.Hedges++
 	}
 	b.Attempts[a.service]++
@@ -248,12 +253,12 @@ func (r *recorder) attempted(s *sim, e *edge, a *attempt) {
 
 func (r *recorder) settled(s *sim, a *attempt, o *policy.Outcome) {
 	if a.ticket.Hedge && o.Class == policy.Success {
-		s.edges[a.edge].n.HedgeWon++
+		s.calls.at(a.call).ends.HedgeWon++
 	}
 }
 
 func (r *recorder) returned(s *sim, c *call, v *policy.Verdict) {
-	n := s.edges[c.edge].n
+	n := c.ends
 	n.Ended[v.Reason]++
 	if c.ok {
 		n.Good++
@@ -370,7 +375,8 @@ func (f *FleetCounts) add(o *FleetCounts) {
 	f.Offered, f.Good, f.Late, f.Bad, f.Ghosts = f.Offered+o.Offered, f.Good+o.Good, f.Late+o.Late, f.Bad+o.Bad, f.Ghosts+o.Ghosts
 	f.Unfinished += o.Unfinished
 	f.Latency.Merge(&o.Latency)
-	f.GoodLatency.Merge(&o.GoodLatency)
+	f.Answered.Merge(&o.Answered)
+	f.Failed.Merge(&o.Failed)
 }
 
 func (n *Counts) add(o *Counts) {

@@ -250,7 +250,8 @@ func (s *sim) done(a *attempt) {
 	s.arm(a)
 	j := s.newJob(&v.plan)
 	j.instance, j.attempt, j.agen = a.replica, a.self, a.gen
-	j.id = s.calls.at(a.call).id*0x9e3779b97f4a7c15 + uint64(a.try)
+	c := s.calls.at(a.call)
+	j.id, j.root = c.id*0x9e3779b97f4a7c15+uint64(a.try), c.root
 	j.deadline = min(j.deadline, a.expires)
 	s.runJob(j)
 }

@@ -28,8 +28,9 @@ const (
 
 // RunUsage is the help of gabion lab run.
 const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE|NAME|off]
-                      [--as NAME=DEPENDENCY] [--seed N] [--replications N]
-                      [--workers N] [--map] [--json] [--report FILE.html]
+                      [--as NAME=DEPENDENCY] [--against-as NAME=DEPENDENCY]
+                      [--seed N] [--replications N] [--workers N]
+                      [--map] [--json] [--report FILE.html]
 
 Runs a scenario in virtual time, many times over, and says what the runs came
 to. SCENARIO is a name that gabion lab list shows, a file, or - for standard
@@ -43,6 +44,10 @@ input.
   --as NAME=DEP      the scenario's policy NAME is the dependency DEP of the
                      files; '*=DEP' makes all its policies be DEP, each with its
                      own timeouts, key and safety
+  --against-as NAME=DEP
+                     of the other side, in place of --as; without --against the
+                     other side is the same file: two of its dependencies are
+                     compared
   --seed N           what all randomness comes from
   --replications N   how many runs
   --workers N        how many of them at once; it changes nothing but the time
@@ -50,8 +55,13 @@ input.
   --json             print one JSON object on stdout, and nothing else
   --report FILE      write the report as one HTML page
 
+Whatever is compared, the plain client is a third side: one try, with the same
+timeouts of the call and of the attempt, and without breaker, bulkhead, budget
+and pacing.
+
 The exit code is 1 when a file has mistakes or an assertion does not hold. One
-that is unresolved has not failed: more replications would tell.
+that is unresolved has not failed: more replications would tell. One that every
+run breaks has, however few they are.
 `
 
 // ExplainUsage is the help of gabion lab explain.
@@ -86,11 +96,11 @@ type request struct {
 	stdout, stderr io.Writer
 
 	config, against string
-	as              renames
+	as, againstAs   renames
 	options         lab.Options
 }
 
-// renames collects --as flags.
+// renames collects --as and --against-as flags.
 type renames map[string]string
 
 func (r renames) String() string { return "" }
@@ -98,14 +108,14 @@ func (r renames) String() string { return "" }
 func (r renames) Set(text string) error {
 	name, dependency, ok := strings.Cut(text, "=")
 	if !ok || name == "" || dependency == "" {
-		return errors.New("write --as NAME=DEPENDENCY")
+		return errors.New("write NAME=DEPENDENCY")
 	}
 	r[name] = dependency
 	return nil
 }
 
 func newRequest(name, usage string, stdout, stderr io.Writer) *request {
-	r := &request{flags: flag.NewFlagSet("gabion lab "+name, flag.ContinueOnError), usage: usage, stdin: os.Stdin, stdout: stdout, stderr: stderr, as: renames{}}
+	r := &request{flags: flag.NewFlagSet("gabion lab "+name, flag.ContinueOnError), usage: usage, stdin: os.Stdin, stdout: stdout, stderr: stderr, as: renames{}, againstAs: renames{}}
 	r.flags.SetOutput(stderr)
 	return r
 }
@@ -179,7 +189,7 @@ func (r *request) load(name string) (*lab.Scenario, error) {
 
 // loadPolicies reads the files that the flags name.
 func (r *request) loadPolicies() (err error) {
-	r.options.As = r.as
+	r.options.As, r.options.AgainstAs = r.as, r.againstAs
 	if r.config != "" {
 		if r.options.Config, err = config.Load(r.config); err != nil {
 			return err
@@ -206,6 +216,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	r := newRequest("run", RunUsage, stdout, stderr)
 	r.policies()
 	r.flags.StringVar(&r.against, "against", "", "")
+	r.flags.Var(r.againstAs, "against-as", "")
 	r.flags.IntVar(&r.options.Replications, "replications", 0, "")
 	r.flags.IntVar(&r.options.Workers, "workers", 0, "")
 	r.flags.BoolVar(&r.options.Map, "map", false, "")

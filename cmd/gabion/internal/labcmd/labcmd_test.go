@@ -95,6 +95,11 @@ func TestExitCodes(t *testing.T) {
 		{"a file of policies with a mistake", Run, []string{good, "--config", wrong}, 1, "", "wrong.yaml:3"},
 		{"a name for nothing", Run, []string{good, "--as", "db"}, 2, "", "NAME=DEPENDENCY"},
 		{"a map", Run, []string{good, "--map", "--replications", "2"}, 0, "small", ""},
+		{"two dependencies of one file", Run, []string{good, "--config", policies, "--as", "db=payments", "--against-as", "db=db"}, 0, "gabion.yaml payments", ""},
+		{"another name for the other side of nothing", Run, []string{good, "--against-as", "db=payments"}, 3, "", "none is given"},
+		{"another name for a rival", Run, []string{good, "--config", policies, "--against", "naive", "--against-as", "db=payments"}, 3, "", "none is given"},
+		{"one run that fails", Run, []string{fails, "--replications", "1"}, 1, "amplification(db) <= 0.5", ""},
+		{"two runs that fail", Run, []string{fails, "--replications", "2"}, 1, "amplification(db) <= 0.5", ""},
 		{"fewer than no replications", Run, []string{good, "--replications", "-1"}, 2, "", "not negative"},
 		{"a list", List, nil, 0, "error-storm", ""},
 		{"a list of something", List, []string{"all"}, 2, "", "is not expected"},
@@ -146,7 +151,7 @@ func TestJSONIsAllOfStdout(t *testing.T) {
 	if err := json.Unmarshal(stdout.Bytes(), &study); err != nil {
 		t.Fatal(err)
 	}
-	if study.Version != 1 || study.Seed != 7 || study.Sides[0].Asserts[0].Holds != "yes" {
+	if study.Version != 2 || study.Seed != 7 || study.Sides[0].Asserts[0].Holds != "yes" {
 		t.Errorf("%+v", study)
 	}
 	if strings.Contains(study.Command, "report") || strings.Contains(study.Command, "json") || !strings.Contains(study.Command, "--seed 7") {
