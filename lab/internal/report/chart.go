@@ -43,16 +43,8 @@ func (s *sheet) seen(from, end time.Duration) (seen []shade) {
 // clock is a time of a study.
 func clock(seconds float64) time.Duration { return time.Duration(seconds * 1e9) }
 
-// letter names a side where there are two.
-func letter(i int) string { return string(rune('A' + i)) }
-
 // sideName is the whole name of a side.
-func (s *sheet) sideName(i int) string {
-	if len(s.Sides) == 1 {
-		return s.Sides[i].Name
-	}
-	return letter(i) + " · " + s.Sides[i].Name
-}
+func (s *sheet) sideName(i int) string { return s.Sides[i].Name }
 
 // A chart is pictures of one thing, one for each side, on the same scale.
 type chart struct {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -16,10 +15,9 @@ func (s *sheet) compare() *node {
 	if len(s.Sides) < 2 || len(s.Diffs) == 0 {
 		return nil
 	}
-	n := tally3(s.Diffs)
-	note := fmt.Sprintf("Both sides had the same arrivals, service times and faults, run by run, so that the differences of pairs say more than two means. "+
-		"Of %s, B is worse in %d, better in %d, and unresolved in %d: there the interval of the difference holds zero, and more runs might tell, or there is nothing to tell.",
-		counted(n[0]+n[1]+n[2], "metric"), n[0], n[1], n[2])
+	a, b := s.Sides[0].Name, s.Sides[1].Name
+	note := "Both sides had the same arrivals, service times and faults, run by run, so that the differences of pairs say more than two means. " +
+		"Unresolved is where the interval of the difference holds zero, and the latency of answers where other calls were answered. Many of these metrics say the same thing, so they are not counted: who wins is said above."
 	main := s.headline()
 	var rest []*scenario.Diff
 	for i := range s.Diffs {
@@ -35,11 +33,11 @@ func (s *sheet) compare() *node {
 	if len(rest) > 0 {
 		parts = append(parts, el("details").add(words("summary", "", "All other metrics"), s.differences("u", rest)))
 	}
-	return section("compare", "B against A", append(parts, s.settings())...)
+	return section("compare", b+" against "+a, append(parts, s.settings())...)
 }
 
 func (s *sheet) differences(id string, diffs []*scenario.Diff) *node {
-	head := el("tr").add(words("th", "", "Metric"), words("th", "", "when"), words("th", "n", "A"), words("th", "n", "B"), words("th", "n", "B − A"), words("th", "whisker", "less or more, in pairs"), words("th", "", "B is"))
+	head := el("tr").add(words("th", "", "Metric"), words("th", "", "when"), words("th", "n", s.Sides[0].Name), words("th", "n", s.Sides[1].Name), words("th", "n", "difference"), words("th", "whisker", "less or more, in pairs"), words("th", "", s.Sides[1].Name+" is"))
 	body := el("tbody")
 	for i, d := range diffs {
 		a, b, delta := s.both(d)
@@ -78,6 +76,6 @@ func (s *sheet) settings() *node {
 	for _, d := range s.Settings {
 		body.add(el("tr").add(words("td", "", d.Policy), el("td").add(words("code", "", d.Path)), el("td").add(words("code", "", d.A)), el("td").add(words("code", "", d.B))))
 	}
-	head := el("tr").add(words("th", "", "Dependency"), words("th", "", "setting"), words("th", "", "A"), words("th", "", "B"))
+	head := el("tr").add(words("th", "", "Dependency"), words("th", "", "setting"), words("th", "", s.Sides[0].Name), words("th", "", s.Sides[1].Name))
 	return el("div", "class", "apart").add(words("h3", "", "What differs in the policies"), scroll("Settings that differ", el("table", "class", "settings").add(el("thead").add(head), body)))
 }

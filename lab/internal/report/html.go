@@ -30,7 +30,7 @@ func page(s *sheet) *node {
 		el("meta", "name", "viewport", "content", "width=device-width, initial-scale=1"),
 		el("meta", "name", "color-scheme", "content", "light dark"),
 		el("title").say(title(s.Study)+" · gabion lab"), css)
-	main := el("main").add(s.glance(), s.asserts(), s.phases(), s.pictures(), s.spread(), s.compare(), s.vulnerable(), s.timeline(), s.assumptions(), s.reproduce())
+	main := el("main").add(s.verdict(), s.glance(), s.asserts(), s.phases(), s.pictures(), s.spread(), s.compare(), s.vulnerable(), s.timeline(), s.assumptions(), s.reproduce())
 	return el("html", "lang", "en").add(head, el("body").add(s.header(), main))
 }
 
@@ -52,7 +52,7 @@ func (s *sheet) header() *node {
 	}
 	h.add(facts)
 	if len(s.Sides) == 2 {
-		h.add(el("p", "class", "sides").add(words("b", "", "A"), &node{text: " " + s.Sides[0].Name + "   against   "}, words("b", "", "B"), &node{text: " " + s.Sides[1].Name}))
+		h.add(el("p", "class", "sides").add(words("b", "", s.Sides[0].Name), &node{text: " against "}, words("b", "", s.Sides[1].Name)))
 	}
 	for i := range s.Sides {
 		for _, broken := range s.Sides[i].Broken {
@@ -114,7 +114,7 @@ func tileTime(phase string) string {
 func (s *sheet) reading(i int, value, margin string) *node {
 	n := el("p", "class", "reading")
 	if len(s.Sides) > 1 {
-		n.add(words("span", "letter", letter(i)))
+		n.add(words("span", "letter", s.Sides[i].Name))
 	}
 	n.add(words("span", "value", value))
 	if margin != "" {
@@ -141,7 +141,7 @@ func (s *sheet) whose(i int) string {
 	if len(s.Sides) == 1 {
 		return ""
 	}
-	return letter(i) + ": "
+	return s.Sides[i].Name + ": "
 }
 
 func modesText(t *scenario.TwoModes) string {
@@ -178,10 +178,17 @@ func (s *sheet) worst() *node {
 }
 
 func causeText(c scenario.Cause) string {
-	if c.Of == "" || strings.Contains(c.Text, c.Of) {
-		return c.Text
+	text := c.Text
+	if c.Of != "" && !strings.Contains(c.Text, c.Of) {
+		text += " (" + c.Of + ")"
 	}
-	return c.Text + " (" + c.Of + ")"
+	switch c.Phase {
+	case "before", after:
+		text += ", " + c.Phase + " the trouble"
+	case during:
+		text += ", in the trouble"
+	}
+	return text
 }
 
 // asserts is what the scenario asserts, and what became of it.

@@ -47,7 +47,7 @@ func (s *sheet) phaseTable(parts bool) *node {
 		when := words("span", "margin", moment(clock(ph.From))+" to "+moment(clock(ph.To)))
 		head.add(el("th", "class", "n", "colspan", strconv.Itoa(len(s.Sides))).add(words("span", "", phaseName(ph.Name)), when))
 		for i := range s.Sides {
-			letters.add(words("th", "n letterhead", letter(i)))
+			letters.add(words("th", "n letterhead", s.Sides[i].Name))
 		}
 	}
 	top := el("thead").add(head)

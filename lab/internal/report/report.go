@@ -195,23 +195,19 @@ func (s *sheet) both(d *scenario.Diff) (a, b, delta string) {
 
 // metricsOf returns the metrics of a side in a phase.
 func (s *sheet) metricsOf(i int, phase string) []scenario.Metric {
+	return metricsIn(&s.Sides[i], phase)
+}
+
+func metricsIn(side *scenario.Side, phase string) []scenario.Metric {
 	if phase == whole {
-		return s.Sides[i].Metrics
+		return side.Metrics
 	}
-	for _, ph := range s.Sides[i].Phases {
+	for _, ph := range side.Phases {
 		if ph.Name == phase {
 			return ph.Metrics
 		}
 	}
 	return nil
-}
-
-// termName is a difference as an assertion would call it.
-func termName(d *scenario.Diff) string {
-	if d.Phase == whole {
-		return d.Key
-	}
-	return d.Key + " " + d.Phase
 }
 
 // matching returns the metric that is the same as another one elsewhere.
@@ -245,14 +241,4 @@ func (s *sheet) headline() (list []*scenario.Diff) {
 		}
 	}
 	return list
-}
-
-// tally3 counts what B is: worse, better, unresolved.
-func tally3(diffs []scenario.Diff) (n [3]int) {
-	for i := range diffs {
-		if d := &diffs[i]; !dull(d) {
-			n[order(d)]++
-		}
-	}
-	return n
 }

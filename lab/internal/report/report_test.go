@@ -254,7 +254,7 @@ func crowded() *scenario.Study {
 }
 
 func TestTheScreenFits(t *testing.T) {
-	for name, s := range map[string]*scenario.Study{"alone": alone(), "pair": pair(), "real": real(t), "crowded": crowded()} {
+	for name, s := range map[string]*scenario.Study{"alone": alone(), "pair": pair(), "real": real(t), "judged": judged(t), "crowded": crowded()} {
 		for _, width := range []int{0, 1, 40, 57, 80, 132} {
 			want := map[int]int{0: 80, 1: 40}[width]
 			if want == 0 {
@@ -483,29 +483,75 @@ func TestAMapOfWhatIsUnknown(t *testing.T) {
 	}
 }
 
+// judged is a study of three sides that took place.
+func judged(t testing.TB) *scenario.Study {
+	t.Helper()
+	data, err := os.ReadFile("testdata/storm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := scenario.Parse("storm", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := f.Run(context.Background(), scenario.Options{Command: "gabion lab run storm.yaml --against naive", Against: &scenario.Policies{Rival: "naive"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Who wins is said first, in sentences with the names that were asked for, and the
+// figures of all sides follow.
+func TestWhoWinsIsSaidFirst(t *testing.T) {
+	s := judged(t)
+	for name, text := range map[string]string{"page": html(t, s), "screen": strings.Join(strings.Fields(terminal(t, s, Options{Width: 100})), " ")} {
+		last := -1
+		for _, j := range s.Judgements[:2] {
+			i := strings.Index(text, strings.NewReplacer("'", "&#39;").Replace(j.Sentence))
+			if i < 0 {
+				i = strings.Index(text, j.Sentence)
+			}
+			if i <= last {
+				t.Errorf("the %s does not say %q in its place", name, j.Sentence)
+			}
+			last = i
+		}
+		for _, side := range s.Sides {
+			if !strings.Contains(text[max(last, 0):], side.Name) {
+				t.Errorf("the %s has no figures of %s", name, side.Name)
+			}
+		}
+		if strings.Contains(text, "B against A") {
+			t.Errorf("the %s calls sides by letters", name)
+		}
+	}
+	if n := strings.Count(terminal(t, s, Options{Width: 80}), "\n"); n > lines {
+		t.Errorf("the screen has %d lines", n)
+	}
+}
+
 // What is worse is red, and what is better green.
 func TestVerdictsHaveTheirColours(t *testing.T) {
-	for verdict, want := range map[string]string{worse: "\x1b[31m  worse\x1b[0m", better: "\x1b[32m  better\x1b[0m"} {
-		s := pair()
-		for i := range s.Diffs {
-			s.Diffs[i].Verdict = verdict
+	for verdict, want := range map[string]string{worse: "\x1b[31m", better: "\x1b[32m"} {
+		s := judged(t)
+		for i := range s.Judgements[0].Heads {
+			s.Judgements[0].Heads[i].Verdict = verdict
 		}
-		var out bytes.Buffer
-		if err := Terminal(&out, s, Options{Width: 120, Color: true}); err != nil || !strings.Contains(out.String(), want) {
-			t.Errorf("%s is not %q (%v)", verdict, want, err)
+		text := terminal(t, s, Options{Width: 120, Color: true})
+		if !regexp.MustCompile(regexp.QuoteMeta(want) + ` +[0-9][^\x1b]* ` + verdict).MatchString(text) {
+			t.Errorf("%s is not %q: %s", verdict, want, text)
 		}
 	}
 }
 
-// The verdict on a small difference is not cut off.
-func TestVerdictsFitTheScreen(t *testing.T) {
-	s := pair()
-	same := scenario.Estimate{Interval: stat.Interval{Value: 0.763, Low: 0.76, High: 0.77}}
-	s.Diffs = []scenario.Diff{{
-		Key: "goodput", Name: "answered in time", Phase: "during", Unit: scenario.Share, A: same, B: same,
-		Delta: scenario.Estimate{Interval: stat.Interval{Value: -0.000136, Low: -0.001, High: 0.001}}, Verdict: "unresolved",
-	}}
-	if text := terminal(t, s, Options{Width: 80}); !strings.Contains(text, "−0.0136 pt  unresolved\n") {
+// A failure of few runs says of how many it is.
+func TestFewRunsSayHowMany(t *testing.T) {
+	s := alone()
+	s.Sides[0].Runs = s.Sides[0].Runs[:2]
+	v := &s.Sides[0].Asserts[0]
+	v.Holds, v.Breaks = scenario.No, exactly(1)
+	if text := terminal(t, s, Options{}); !strings.Contains(text, "in 2 of 2 runs") {
 		t.Error(text)
 	}
 }

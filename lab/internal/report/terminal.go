@@ -41,11 +41,11 @@ func Terminal(w io.Writer, s *scenario.Study, o Options) error {
 func (t *screen) show() {
 	t.w.Reset()
 	t.head()
+	t.heads()
 	t.table()
 	t.sparks()
 	t.verdicts()
 	t.outcome()
-	t.differences()
 	t.again()
 }
 
@@ -127,7 +127,8 @@ func (t *screen) head() {
 		}
 	}
 	if len(t.Sides) > 1 {
-		t.line(bold, "A", "", " "+oneLine(t.Sides[0].Name)+"   against   ", bold, "B", "", " "+oneLine(t.Sides[1].Name))
+		t.line(bold, t.shortName(0, t.width/2-5), "", " against ", bold, t.shortName(1, t.width/2-5))
+		t.judgements()
 	}
 	for i := range t.Sides {
 		for _, broken := range t.Sides[i].Broken {
@@ -141,10 +142,28 @@ func (t *screen) head() {
 // tableKeys are the metrics that the screen has room for.
 var tableKeys = [...]string{"goodput", "amplification", "p99"}
 
-const (
-	nameWidth   = 16
-	letterWidth = 3
-)
+// nameWidth is for what a row is of.
+const nameWidth = 16
+
+// sideWidth is for the name of a side, where there are several.
+func (t *screen) sideWidth() (width int) {
+	if len(t.Sides) < 2 {
+		return 3
+	}
+	for i := range t.Sides {
+		width = max(width, utf8.RuneCountInString(t.Sides[i].Name)+1)
+	}
+	return min(width, 13)
+}
+
+// keys are the metrics that the table is of: where sides are compared, the headlines
+// have said the rest.
+func (t *screen) keys() []string {
+	if len(t.all) > 1 && len(t.all[0].Heads) > 0 {
+		return tableKeys[2:][:min(max(t.limit-2, 0), 1)] // p99, if there is room
+	}
+	return tableKeys[:]
+}
 
 // table has a row for each metric and side, and a column for each phase.
 func (t *screen) table() {
@@ -152,13 +171,13 @@ func (t *screen) table() {
 		return
 	}
 	phases := t.Sides[0].Phases
-	column := min((t.width-nameWidth-letterWidth)/len(phases), 20)
-	head := strings.Repeat(" ", nameWidth+letterWidth)
+	column := min((t.width-nameWidth-t.sideWidth())/len(phases), 20)
+	head := strings.Repeat(" ", nameWidth+t.sideWidth())
 	for _, ph := range phases {
 		head += right(ph.Name, column)
 	}
 	t.line(faint, head)
-	for _, key := range tableKeys {
+	for _, key := range t.keys() {
 		for i := range t.Sides {
 			row, name := "", ""
 			for _, ph := range phases {
@@ -192,10 +211,10 @@ func (t *screen) row(i int, name, row string) {
 		name = ""
 	}
 	if len(t.Sides) == 1 {
-		t.line("", left(name, nameWidth+letterWidth), "", row)
+		t.line("", left(name, nameWidth+t.sideWidth()), "", row)
 		return
 	}
-	t.line("", left(name, nameWidth), faint, left(letter(i), letterWidth), "", row)
+	t.line("", left(name, nameWidth), faint, left(t.shortName(i, t.sideWidth()-1), t.sideWidth()), "", row)
 }
 
 // cell has the interval too where it fits.
@@ -234,7 +253,11 @@ var blocksOf8 = []rune(" ▁▂▃▄▅▆▇█")
 // sparks are the load and what came of it, on one scale, and what it cost, on
 // another: both sides have the same.
 func (t *screen) sparks() {
-	const label, figures = 11, 13
+	const figures = 13
+	label := 11
+	if len(t.Sides) > 1 {
+		label = 9 + t.sideWidth()
+	}
 	columns := min(t.width-label-figures, 60)
 	p := &plot{end: t.end, width: t.bin}
 	calls := t.top(func(r *scenario.Series) []float64 { return slices.Concat(r.Offered.Mid, r.Goodput.Mid) })
@@ -252,7 +275,7 @@ func (t *screen) sparks() {
 			}
 			name := row.name
 			if len(t.Sides) > 1 && name != "offered" {
-				name += " " + letter(i)
+				name = left(name, 9) + t.shortName(i, t.sideWidth()-1)
 			}
 			t.line("", left(name, label), row.code, spark(p.bins(row.ys), columns, row.top), faint, right(figure(highest(row.ys))+"/s max", figures))
 		}
@@ -300,7 +323,11 @@ func (t *screen) verdicts() {
 			if k < len(t.Sides[i].Asserts) {
 				v := t.Sides[i].Asserts[k]
 				sign, code := mark(v.Holds)
-				pieces = append(pieces, code, " "+sign+" ", "", left(measure(v.Measured.Value, v.Unit), 11))
+				text := measure(v.Measured.Value, v.Unit)
+				if n := len(t.Sides[i].Runs); len(t.Sides) == 1 && v.Holds == scenario.No && v.Breaks.Value == 1 && n < few {
+					text += fmt.Sprintf(" in %d of %s", n, counted(n, "run"))
+				}
+				pieces = append(pieces, code, " "+sign+" ", "", left(text, max(11, utf8.RuneCountInString(text))))
 			}
 		}
 		t.line(pieces...)
@@ -312,6 +339,9 @@ func (t *screen) verdicts() {
 		t.line()
 	}
 }
+
+// few are so few runs that it is said of how many a failure is.
+const few = 6
 
 // rank puts what fails anywhere first, and what holds everywhere last.
 func (t *screen) rank(k int) int {
@@ -339,39 +369,29 @@ func mark(h scenario.Holds) (sign, code string) {
 	return "?", amber
 }
 
-// outcome is how runs end, and what hurt.
+// outcome is how runs end, and what hurt. Of sides that are compared the headlines say
+// the first.
 func (t *screen) outcome() {
+	label, before := nameWidth+t.sideWidth(), t.w.Len()
 	for i := range t.Sides {
 		side := &t.Sides[i]
-		if t.During[1] > t.During[0] {
-			t.line("", left(t.whose(i)+"stays down", nameWidth+letterWidth), "", fmt.Sprintf("%s of runs (%s; %s)", percent(side.Stuck.Value), interval(side.Stuck, scenario.Share), stuckText(side)))
+		whose := ""
+		if len(t.Sides) > 1 {
+			whose = t.shortName(i, label-12) + " "
 		}
-		if m := side.Modes; m != nil {
-			t.line("", left("  two ways", nameWidth+letterWidth), "", fmt.Sprintf("goodput after it %s in %s of runs, else %s", percent(m.High), percent(m.ShareOfHigh), percent(m.Low)))
+		if t.During[1] > t.During[0] && (len(t.Sides) == 1 || len(side.Heads) == 0) {
+			t.line("", left(whose+"stays down", label), "", fmt.Sprintf("%s of runs (%s; %s)", percent(side.Stuck.Value), interval(side.Stuck, scenario.Share), stuckText(side)))
 		}
-		if len(side.Worst) > 0 {
-			t.line("", left(t.whose(i)+"hurt most", nameWidth+letterWidth), "", percent(side.Worst[0].Share)+" "+oneLine(causeText(side.Worst[0])))
+		if m := side.Modes; m != nil && t.limit > 1 {
+			t.line("", left("  two ways", label), "", fmt.Sprintf("goodput after it %s in %s of runs, else %s", percent(m.High), percent(m.ShareOfHigh), percent(m.Low)))
+		}
+		if len(side.Worst) > 0 && (t.limit > 1 || len(t.Sides) == 1) {
+			t.line("", left(whose+"hurt most", label), "", percent(side.Worst[0].Share)+" "+oneLine(causeText(side.Worst[0])))
 		}
 	}
-	t.line()
-}
-
-// differences are those that people ask for first, and how many there are in all.
-func (t *screen) differences() {
-	if len(t.Sides) < 2 || len(t.Diffs) == 0 {
-		return
+	if t.w.Len() > before {
+		t.line()
 	}
-	room := max(min(t.width-58, 24), 8) // the rest is two values of 17, a difference of 12 and a verdict of 12
-	t.line(faint, left("B against A", room)+right("A", 17)+right("B", 17)+right("B − A", 12))
-	list := t.headline()
-	for _, d := range list[:min(len(list), t.limit)] {
-		a, b, delta := t.both(d)
-		code := map[string]string{worse: red, better: green}[d.Verdict]
-		t.line("", left(oneLine(termName(d)), room)+right(a, 17)+right(b, 17)+right(delta, 12), code, "  "+oneLine(d.Verdict))
-	}
-	n := tally3(t.Diffs)
-	t.line(faint, fmt.Sprintf("of %s, B is worse in %d, better in %d, and unresolved in %d", counted(n[0]+n[1]+n[2], "metric"), n[0], n[1], n[2]))
-	t.line()
 }
 
 // again is how to see this once more: never cut, for it is there to be copied.

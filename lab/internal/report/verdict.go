@@ -1,0 +1,161 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gabion-go/gabion/lab/internal/scenario"
+)
+
+// headName is what a headline is called where there is little room.
+func headName(h *scenario.Headline) string {
+	switch h.Key {
+	case "goodput":
+		if h.Phase == during {
+			return "  in the trouble"
+		}
+		return "answered in time"
+	case "failed_time":
+		return "waits for nothing"
+	case "load":
+		if h.Phase == during {
+			return "load in the trouble"
+		}
+		return "load"
+	case "peak":
+		return "peak afterwards"
+	case "recovery":
+		return "recovery, " + map[string]string{"p50": "half of runs", "p80": "4 of 5 runs", "worst": "the worst"}[h.At]
+	case "stuck":
+		return "stays down"
+	}
+	return h.Name
+}
+
+// headValue writes a headline of a side: where runs end in two ways, both.
+func (s *sheet) headValue(i int, h *scenario.Headline) string {
+	if m := find(metricsIn(&s.all[i], h.Phase), h.Key); m != nil && h.At == "mean" && m.Modes != nil {
+		return value(m)
+	}
+	return measure(h.Value.Value, h.Unit)
+}
+
+// verdictOf is the verdict on a side in a headline against the first side; against that
+// itself there is none.
+func (s *sheet) verdictOf(i int, h *scenario.Headline) string {
+	if h.At != "mean" && h.At != "p50" {
+		return ""
+	}
+	for _, j := range s.Judgements {
+		for k := range j.Heads {
+			d := &j.Heads[k]
+			switch {
+			case d.Key != h.Key || d.Phase != h.Phase:
+			case j.A == 0 && j.B == i:
+				return d.Verdict
+			case j.B == 0 && j.A == i:
+				return map[string]string{better: worse, worse: better}[d.Verdict]
+			}
+		}
+	}
+	return ""
+}
+
+// shortName is the end of a long name, which tells more than its beginning: of files
+// that is their name.
+func (s *sheet) shortName(i, width int) string {
+	name := oneLine(s.all[i].Name)
+	if n := utf8.RuneCountInString(name); n > width && width > 1 {
+		return "…" + string([]rune(name)[n-width+1:])
+	}
+	return name
+}
+
+// verdict is who wins, in sentences, and the figures under them.
+func (s *sheet) verdict() *node {
+	if len(s.all) < 2 || len(s.Judgements) == 0 {
+		return nil
+	}
+	parts := []*node{}
+	for _, j := range s.Judgements {
+		parts = append(parts, words("p", "story", j.Sentence))
+	}
+	head := el("tr").add(words("th", "", ""))
+	for i := range s.all {
+		head.add(words("th", "n", s.all[i].Name))
+	}
+	body := el("tbody")
+	for k := range s.all[0].Heads {
+		h := &s.all[0].Heads[k]
+		row := el("tr").add(words("th", "", strings.TrimSpace(headName(h))))
+		for i := range s.all {
+			if k >= len(s.all[i].Heads) {
+				row.add(el("td"))
+				continue
+			}
+			mine := &s.all[i].Heads[k]
+			margin := ""
+			if m := mine.Value; !math.IsInf(m.Low, -1) {
+				margin = interval(m, mine.Unit)
+			}
+			cell := numbers(s.headValue(i, mine), margin)
+			if v := s.verdictOf(i, mine); v == better || v == worse {
+				cell.add(&node{text: " "}, words("span", "verdict "+v, v))
+			}
+			row.add(cell)
+		}
+		body.add(row)
+	}
+	note := "Better and worse are against " + s.all[0].Name + ", resolved in pairs of runs with the same arrivals, service times and faults. The plain client makes one try, with the same timeouts and nothing else."
+	parts = append(parts, scroll("Who wins", el("table", "class", "phases").add(el("thead").add(head), body)), words("p", "note", note))
+	return section("verdict", "Who wins", parts...)
+}
+
+// judgements are the sentences that say who wins, wrapped.
+func (t *screen) judgements() {
+	for _, j := range t.Judgements[:min(len(t.Judgements), 2)] {
+		line, wrapped := "", 0
+		for _, word := range strings.Fields(oneLine(j.Sentence)) {
+			if line != "" && utf8.RuneCountInString(line+" "+word) > t.width && (t.limit > 1 || wrapped < 2) {
+				t.line(bold, line)
+				line = " "
+				wrapped++
+			}
+			line = strings.TrimPrefix(line+" "+word, " ")
+		}
+		t.line(bold, line)
+	}
+}
+
+// heads is the table of the headlines: all sides, by their names.
+func (t *screen) heads() {
+	if len(t.all) < 2 || len(t.all[0].Heads) == 0 {
+		return
+	}
+	const label = 24
+	column := min((t.width-label)/len(t.all), 26)
+	head := strings.Repeat(" ", label)
+	for i := range t.all {
+		head += right(t.shortName(i, column-2), column)
+	}
+	t.line(faint, head)
+	for k := range t.all[0].Heads {
+		pieces := []string{"", left(headName(&t.all[0].Heads[k]), label)}
+		for i := range t.all {
+			if k >= len(t.all[i].Heads) {
+				continue
+			}
+			h := &t.all[i].Heads[k]
+			verdict := t.verdictOf(i, h)
+			text := t.headValue(i, h)
+			if with := text + " " + verdict; column >= 18 && (verdict == better || verdict == worse) && utf8.RuneCountInString(with) < column {
+				text = with
+			}
+			pieces = append(pieces, map[string]string{worse: red, better: green}[verdict], right(text, column))
+		}
+		t.line(pieces...)
+	}
+	t.line(faint, cut("better and worse: against "+t.shortName(0, 30)+", resolved in pairs of runs", t.width))
+	t.line()
+}
