@@ -32,13 +32,13 @@ func (c column) say(x float64) string {
 	return c.show(x) + c.unit()
 }
 
-// unit is what follows a number of a column in a sentence.
+// unit is what follows a number of a column, on the same line as it.
 func (c column) unit() string {
 	switch c {
 	case answered, trouble:
-		return " %"
+		return "\u00a0%"
 	case failing, recovery:
-		return " s"
+		return "\u00a0s"
 	}
 	return ""
 }

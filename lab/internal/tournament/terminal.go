@@ -121,7 +121,7 @@ func (r *Result) losses(b *strings.Builder) {
 func folded(text string, width int) string {
 	var b strings.Builder
 	column := 0
-	for i, word := range strings.Fields(text) {
+	for i, word := range strings.Split(text, " ") {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
