@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -158,4 +159,29 @@ func (t *screen) heads() {
 	}
 	t.line(faint, cut("better and worse: against "+t.shortName(0, 30)+", resolved in pairs of runs", t.width))
 	t.line()
+}
+
+// outcome is how runs end, and what hurt. Of sides that are compared the headlines say
+// the first.
+func (t *screen) outcome() {
+	label, before := nameWidth+t.sideWidth(), t.w.Len()
+	for i := range t.Sides {
+		side := &t.Sides[i]
+		whose := ""
+		if len(t.Sides) > 1 {
+			whose = t.shortName(i, label-12) + " "
+		}
+		if t.During[1] > t.During[0] && (len(t.Sides) == 1 || len(side.Heads) == 0) {
+			t.line("", left(whose+"stays down", label), "", fmt.Sprintf("%s of runs (%s; %s)", percent(side.Stuck.Value), interval(side.Stuck, scenario.Share), stuckText(side)))
+		}
+		if m := side.Modes; m != nil && t.limit > 1 {
+			t.line("", left("  two ways", label), "", fmt.Sprintf("goodput after it %s in %s of runs, else %s", percent(m.High), percent(m.ShareOfHigh), percent(m.Low)))
+		}
+		if len(side.Worst) > 0 && (t.limit > 1 || len(t.Sides) == 1) {
+			t.line("", left(whose+"hurt most", label), "", percent(side.Worst[0].Share)+" "+oneLine(causeText(side.Worst[0])))
+		}
+	}
+	if t.w.Len() > before {
+		t.line()
+	}
 }

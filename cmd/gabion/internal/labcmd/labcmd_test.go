@@ -86,7 +86,7 @@ func TestExitCodes(t *testing.T) {
 		{"all policies by one dependency", Run, []string{good, "--config", policies, "--as", "*=payments", "--against", "grpc"}, 0, "grpc", ""},
 		{"the opponents", Opponents, nil, 0, "hashicorp/go-retryablehttp v0.7.8", ""},
 		{"the opponents and a word", Opponents, []string{"polly"}, 2, "", "is not expected"},
-		{"against none", Run, []string{good, "--against", "none"}, 0, "B against A", ""},
+		{"against none", Run, []string{good, "--against", "none"}, 0, "defaults against none", ""},
 		{"policies of a file", Run, []string{good, "--config", policies}, 0, "small", ""},
 		{"policies by another name", Run, []string{good, "--config", policies, "--as", "db=payments"}, 0, "small", ""},
 		{"a dependency that the file does not have", Run, []string{good, "--config", policies, "--as", "db=payment"}, 3, "", `no dependency "payment"`},
