@@ -10,6 +10,7 @@ PKG ?=
 N ?= 50
 SEED ?= 1
 WITH ?=
+AT ?=
 FOR ?= 0
 VERSION ?=
 DRY ?=
@@ -108,7 +109,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s) each, and count their executio
 
 .PHONY: mutate
 mutate: ## Change PKG=./budget in N (50) places by SEED (1), one at a time, and print what its tests let pass (docs/mutation.md)
-	@go run ./internal/mutate -n $(N) -seed $(SEED) -for $(FOR) -with "$(WITH)" $(PKG)
+	@go run ./internal/mutate -n $(N) -seed $(SEED) -for $(FOR) -with "$(WITH)" -at "$(AT)" $(PKG)
 
 .PHONY: soak
 soak: ## Run the tests in their long versions (GABION_SOAK=1): up to an hour

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,6 +30,9 @@ func mutate(ctx context.Context, o *options, dir string, out io.Writer) error {
 	all, err := changesIn(ctx, dir)
 	if err != nil {
 		return err
+	}
+	if o.at != "" {
+		all = slices.DeleteFunc(all, func(c change) bool { return !c.in(strings.Fields(o.at)) })
 	}
 	chance := rand.New(rand.NewPCG(o.seed, 0))
 	chance.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -160,6 +164,13 @@ func show(out io.Writer, c *change) error {
 	after := string(src[begin:c.from]) + c.text + string(src[c.to:end])
 	_, err = fmt.Fprintf(out, "%s:%d: %s\n%s%s", name, c.line, c.what, marked("- ", before), marked("+ ", after))
 	return err
+}
+
+// in reports whether the change is in one of the lines, which are file:line, with or without
+// directories.
+func (c *change) in(lines []string) bool {
+	whole := fmt.Sprintf("/%s:%d", filepath.ToSlash(c.file), c.line)
+	return slices.ContainsFunc(lines, func(at string) bool { return strings.HasSuffix(whole, "/"+at) })
 }
 
 // marked returns lines with a mark before each.
