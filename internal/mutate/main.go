@@ -67,6 +67,10 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 		defer cancel()
 	}
 	for _, dir := range o.dirs {
+		if ctx.Err() != nil {
+			fmt.Fprintf(out, "%s: not begun: the time is over\n", dir)
+			continue
+		}
 		if err := mutate(ctx, &o, dir, out); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}

@@ -115,6 +115,10 @@ func TestSurvivorsArePrinted(t *testing.T) {
 	if err := Main(t.Context(), []string{"-at", "p.go:7 p.go:4", "-limit", "3s", "."}, &out); err != nil || !strings.Contains(out.String(), "of 2 changes 2 were tried") {
 		t.Errorf("two lines: %v\n%s", err, out.String())
 	}
+	out.Reset()
+	if err := Main(t.Context(), []string{"-for", "1ns", "."}, &out); err != nil || out.String() != ".: not begun: the time is over\n" {
+		t.Errorf("no time: %v\n%s", err, out.String())
+	}
 	if left, _ := os.ReadFile("p.go"); string(left) != tested {
 		t.Error("the file was changed")
 	}
