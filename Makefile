@@ -56,7 +56,7 @@ demo-table: gabion ## Run the demo and write its table into README.md
 test: ## Test all modules with the race detector (PKG=./policy/... for a part)
 	@$(if $(RACE),:,$(NO_RACE))
 	@start=$$SECONDS; \
-	if go test $(RACE) -p 2 -timeout 8m $(TESTED); \
+	if go test $(RACE) -p 2 -timeout 15m $(TESTED); \
 	then echo "PASS: all of $(TESTED) in $$((SECONDS-start)) s$(if $(RACE), with the race detector,, WITHOUT the race detector)"; \
 	else echo "FAIL: see above ($$((SECONDS-start)) s)"; exit 1; fi
 

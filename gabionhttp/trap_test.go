@@ -111,9 +111,15 @@ func TestTrapT2_PanicAndGoexitGiveTheSlotBack(t *testing.T) {
 type watchedBody struct {
 	io.Reader
 	closed atomic.Int32
+	gone   chan struct{} // nil, or closed with the body
 }
 
-func (w *watchedBody) Close() error { w.closed.Add(1); return nil }
+func (w *watchedBody) Close() error {
+	if w.closed.Add(1) == 1 && w.gone != nil {
+		close(w.gone)
+	}
+	return nil
+}
 
 // T2 on the server's side: a handler that aborts while it holds an answer open.
 func TestTrapT2_AbortedHandlersLeaveNothing(t *testing.T) {
