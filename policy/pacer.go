@@ -14,7 +14,7 @@ import (
 //
 // That rate is what it answered well in the second before, and is measured anew each
 // second: a tenth more than what succeeded while it goes on asking for time. Once the
-// time is over and it does not, the rate doubles each second up to a tenth more than
+// time is over and it does not, the rate doubles each second up to a third more than
 // what comes, so that those who waited are no wave. Pacing ends when nobody has to wait.
 // Where nothing succeeded there is no rate: then nobody goes before the time is over.
 //
@@ -37,12 +37,13 @@ type pacer struct {
 
 const (
 	pacePeriod  = time.Second
-	paceGrowth  = 1.1  // of what succeeded: to find out whether more is possible
-	paceDecay   = 0.5  // of the rate, at least, after a second in which less succeeded
-	paceLeast   = 0.25 // turns a second; what is less is none
-	paceCatchUp = 1.1  // of the calls that come: so fast those who wait are let go
-	paceSmooth  = 0.2  // of the newest second
-	paceReturn  = 2    // turns a second, at least, after a time in which nothing succeeded
+	paceGrowth  = 1.1         // of what succeeded: to find out whether more is possible
+	paceDecay   = 0.5         // of the rate, at least, after a second in which less succeeded
+	paceLeast   = 0.25        // turns a second; what is less is none
+	paceCatchUp = 1.3         // of the calls that come: so fast those who wait are let go
+	paceQueue   = time.Second // longest wait for a turn where there is a rate: a longer queue only makes all late
+	paceSmooth  = 0.2         // of the newest second
+	paceReturn  = 2           // turns a second, at least, after a time in which nothing succeeded
 )
 
 // hold holds calls back until then, and says whether that was news. Bears is how many
@@ -110,7 +111,7 @@ func (p *pacer) turn(now, last clock.Instant, u float64) (at clock.Instant, ok b
 	}
 	at = max(p.next, now)
 	p.waited = p.waited || at > now
-	if at > last {
+	if at > last || at.Sub(now) > paceQueue {
 		return at, false
 	}
 	p.next = at.Add(time.Duration(1e9 / max(p.rate, p.returns())))
