@@ -30,6 +30,7 @@ type pacer struct {
 	wanted   float64       // calls a second that wanted a turn, smoothed over some seconds
 	rate     float64       // turns a second; 0 while nothing succeeds
 	accepted int           // successes in this second
+	refused  int           // answers in this second that asked for time
 	came     int           // calls that wanted a turn in this second
 	asked    bool          // the dependency asked for time in this second
 	waited   bool          // somebody had to wait in this second
@@ -39,6 +40,7 @@ const (
 	pacePeriod  = time.Second
 	paceGrowth  = 1.1         // of what succeeded: to find out whether more is possible
 	paceDecay   = 0.5         // of the rate, at least, after a second in which less succeeded
+	paceMostly  = 4           // successes for each refusal: what accepts so many limits nobody
 	paceLeast   = 0.25        // turns a second; what is less is none
 	paceCatchUp = 1.3         // of the calls that come: so fast those who wait are let go
 	paceQueue   = time.Second // longest wait for a turn where there is a rate: a longer queue only makes all late
@@ -62,6 +64,7 @@ func (p *pacer) hold(now, until clock.Instant, bears float64) (news bool) {
 		p.active.Store(true)
 	}
 	p.asked = true
+	p.refused++
 	p.measure(now)
 	return news
 }
@@ -89,10 +92,12 @@ func (p *pacer) measure(now clock.Instant) {
 		p.active.Store(false)
 	case over && !p.asked:
 		p.rate = max(min(2*p.rate, paceCatchUp*p.wanted), p.rate, p.returns())
+	case p.asked && p.accepted >= paceMostly*p.refused: // what it refuses is no limit
+		p.rate = max(2*p.rate, paceGrowth*succeeded)
 	case p.asked:
 		p.rate = max(paceGrowth*succeeded, paceDecay*p.rate)
 	}
-	p.since, p.accepted, p.came, p.asked, p.waited = now, 0, 0, false, false
+	p.since, p.accepted, p.refused, p.came, p.asked, p.waited = now, 0, 0, 0, false, false
 }
 
 // turn takes the next turn, if it is not later than last; it says when that is in any

@@ -201,7 +201,7 @@ type Budget struct {
 	Reserve float64
 
 	// Start is how many re-sends there are before the first success. Less than one is
-	// granted with that probability. Zero means 0.4; Off means none. Of BudgetEarned
+	// granted with that probability. Zero means 1; Off means none. Of BudgetEarned
 	// only.
 	Start float64
 

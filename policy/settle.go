@@ -182,11 +182,15 @@ func (c *Call) tellThrottle(now clock.Instant, t *Ticket, o *Outcome, verdict br
 }
 
 // holdBack paces the dependency, or this partition of it, until the time that it
-// asked for. Without a time, a throttled attempt asks for one wait of the backoff.
+// asked for. Without a time, a throttled attempt asks for one wait of the backoff where
+// nothing succeeds.
 func (c *Call) holdBack(now clock.Instant, o *Outcome) {
 	p := c.rules.Policy.Pace
 	if p.Off || c.partition() == Overflow {
 		return
+	}
+	if !o.HasAfter && c.bears(now) > 0 {
+		return // without a time it is about this call, while others succeed
 	}
 	after := o.After
 	if !o.HasAfter {

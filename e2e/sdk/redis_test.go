@@ -177,7 +177,7 @@ func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 					defer client.Close()
 					err := error(nil)
 					if with {
-						cache := gabion.New("cache", policy.Policy{})
+						cache := gabion.New("cache", policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetWindow}}})
 						var call []gabion.CallOption
 						if cmd.safe {
 							call = append(call, gabion.WithIdempotent())

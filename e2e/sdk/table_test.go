@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/gabionhttp"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -103,9 +104,12 @@ func (s *subject) run(t testing.TB, plan []fault, how int) seen {
 	return seen{err, w.attempts, w.requests, w.effects}
 }
 
-// patient gives attempts as long as the SDK alone has.
+// patient gives attempts as long as the SDK alone has, and as many: each call here is
+// the first of its dependency, for which the default budget has one re-send.
 func patient(p policy.Policy) policy.Policy {
 	p.Timeout.Attempt = patience
+	p.Retry.Budget = policy.Budget{Shape: policy.BudgetWindow}
+	p.Retry.Backoff = backoff.Full(100*time.Millisecond, 30*time.Second)
 	return p
 }
 
