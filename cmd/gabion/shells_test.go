@@ -166,6 +166,9 @@ func TestManualPage(t *testing.T) {
 	}
 	groff, err := exec.LookPath("groff")
 	if err != nil {
+		if os.Getenv("GABION_REQUIRE_SERVERS") == "1" {
+			t.Fatal("groff is not installed: make servers installs it")
+		}
 		t.Skip("groff is not installed")
 	}
 	cmd := exec.Command(groff, "-man", "-Tutf8", "-ww", "-rLL=80n", "-K", "utf8")

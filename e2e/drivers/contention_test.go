@@ -34,7 +34,7 @@ type tally struct {
 // is well all the time, so most calls must succeed, and each that did counts once.
 func TestIssue10_ConflictsOfAHealthyDatabase(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes 15 s")
+		t.Skip("-short leaves out 15 s of load on a real PostgreSQL")
 	}
 	pool := pooled(t, testservers.Postgres(t))
 	ways := []struct {

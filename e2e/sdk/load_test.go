@@ -113,7 +113,7 @@ func beside(t *testing.T, plainURL, gabionURL string, slack int64) {
 // all of them where they only slow down. The zero policy.
 func TestToxiproxysToxics(t *testing.T) {
 	if testing.Short() {
-		t.Skip("some 20 s of load")
+		t.Skip("-short leaves out 20 s of load")
 	}
 	t.Parallel()
 	answer := strings.Repeat("0123456789abcdef", 128)
@@ -171,7 +171,7 @@ func poisoned(t *testing.T, answer, toxic string) *poison {
 // TestHTTPBin: what go-httpbin serves. The zero policy.
 func TestHTTPBin(t *testing.T) {
 	if testing.Short() {
-		t.Skip("some 20 s of load")
+		t.Skip("-short leaves out 20 s of load")
 	}
 	t.Parallel()
 	s := httptest.NewServer(httpbin.New())
