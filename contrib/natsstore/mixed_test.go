@@ -30,7 +30,7 @@ func asked[T any](ctx context.Context, m *mixed, ask func(*Store) (T, error)) (v
 }
 
 func isAnswer(err error) bool {
-	for _, e := range []error{idempotency.ErrLeaseLost, idempotency.ErrFull, idempotency.ErrTooLarge, idempotency.ErrUnreadable} {
+	for _, e := range []error{errForgets, idempotency.ErrLeaseLost, idempotency.ErrFull, idempotency.ErrTooLarge, idempotency.ErrUnreadable} {
 		if errors.Is(err, e) {
 			return true
 		}

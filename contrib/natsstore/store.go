@@ -67,6 +67,10 @@ var errContended = errors.New("natsstore: the record changed too often")
 // errLost: another change was first, and this one was not made.
 var errLost = errors.New("natsstore: another revision")
 
+// errForgets: the bucket does not keep the record long enough, and the claim changed
+// nothing.
+var errForgets = errors.New("natsstore: the bucket forgets records too soon")
+
 // wait waits before the next try, longer each time and by chance, so that those who
 // met once don't meet again.
 func wait(ctx context.Context, try int) error {
@@ -137,8 +141,8 @@ func (s *Store) fits(c idempotency.Claim) error {
 		need += min(d, math.MaxInt64-need)
 	}
 	if ttl > 0 && need > ttl {
-		return fmt.Errorf("natsstore: bucket %s forgets records after %v, and a lease of %v with a retention of %v needs %v: raise its TTL (max_age)",
-			s.name[len("KV_"):], ttl, c.Lease, c.Retention, need)
+		return fmt.Errorf("%w: bucket %s after %v, and a lease of %v with a retention of %v needs %v: raise its TTL (max_age)",
+			errForgets, s.name[len("KV_"):], ttl, c.Lease, c.Retention, need)
 	}
 	return nil
 }
