@@ -106,7 +106,7 @@ func (v verb) main(ctx context.Context, args []string, stdout, stderr io.Writer)
 	o := &options{}
 	set := flag.NewFlagSet("gabion idempotency "+v.name, flag.ContinueOnError)
 	set.SetOutput(stderr)
-	set.StringVar(&o.store, "store", os.Getenv("GABION_STORE"), "the store's `URL`")
+	set.StringVar(&o.store, "store", "", "the store's `URL`; left out, it is taken from GABION_STORE")
 	set.StringVar(&o.table, "table", "idempotency_records", "the `name` of the SQL table")
 	set.StringVar(&o.prefix, "prefix", "", "what Redis keys begin with, if not the default")
 	set.StringVar(&o.bucket, "bucket", "", "the `name` of the NATS bucket")
@@ -123,7 +123,14 @@ func (v verb) main(ctx context.Context, args []string, stdout, stderr io.Writer)
 	if err != nil {
 		return usage // the flag set has said why
 	}
-	set.Visit(func(f *flag.Flag) { o.hasScope = o.hasScope || f.Name == "scope" })
+	hasStore := false
+	set.Visit(func(f *flag.Flag) {
+		o.hasScope = o.hasScope || f.Name == "scope"
+		hasStore = hasStore || f.Name == "store"
+	})
+	if !hasStore { // not as the flag's default, which help would print, with its password
+		o.store = os.Getenv("GABION_STORE")
+	}
 	o.args = rest
 	err = v.with(ctx, o, stdout)
 	if err == nil {
