@@ -40,8 +40,9 @@ func (b Breaker) ForceOpen(lasts time.Duration) {
 	b.d.deliver(nil)
 }
 
-// Trip opens the breaker as its rules would, so that it probes after the usual
-// time.
+// Trip opens the breaker for its usual open time, and then it probes. Until then no probe
+// goes, however many calls are refused; HalfOpen and Reset end it. A breaker that is open
+// already sends no more probes for what is left of its time.
 func (b Breaker) Trip() { b.move((*breaker.Breaker).Trip) }
 
 // Disable admits every call and counts nothing until Reset.

@@ -10,8 +10,10 @@ import (
 // stay from the next, so that a permit that comes home twice frees nobody
 // else's. Serial zero is free.
 type berth struct {
-	start  clock.Instant
+	start  clock.Instant // when it was asked for; of one that lives on, when its verdict was given
 	serial uint32
+	lives  bool // the answer is good so far, and its result lives on
+	slow   bool // and it was slow
 }
 
 // berths are those of the calls that must be known one by one.
@@ -35,13 +37,21 @@ func (bs *berths) take(now clock.Instant, limit int) (slot uint16, serial uint32
 	}
 	bs.last = max(bs.last+1, 1)
 	bs.out++
-	bs.all[i] = berth{now, bs.last}
+	bs.all[i] = berth{start: now, serial: bs.last}
 	return uint16(i), bs.last, true
+}
+
+// of returns the berth, or nil when it is no longer the caller's.
+func (bs *berths) of(slot uint16, serial uint32) *berth {
+	if serial == 0 || int(slot) >= len(bs.all) || bs.all[slot].serial != serial {
+		return nil
+	}
+	return &bs.all[slot]
 }
 
 // free reports false when the berth is no longer the caller's.
 func (bs *berths) free(slot uint16, serial uint32) bool {
-	if serial == 0 || int(slot) >= len(bs.all) || bs.all[slot].serial != serial {
+	if bs.of(slot, serial) == nil {
 		return false
 	}
 	bs.all[slot] = berth{}
@@ -51,8 +61,8 @@ func (bs *berths) free(slot uint16, serial uint32) bool {
 
 // delay dates a stay later.
 func (bs *berths) delay(slot uint16, serial uint32, by time.Duration) {
-	if int(slot) < len(bs.all) && bs.all[slot].serial == serial {
-		bs.all[slot].start = bs.all[slot].start.Add(by)
+	if b := bs.of(slot, serial); b != nil {
+		b.start = b.start.Add(by)
 	}
 }
 
@@ -64,13 +74,25 @@ func (bs *berths) clear() {
 
 // oldest returns the earliest start, or Never.
 func (bs *berths) oldest() clock.Instant {
-	first := clock.Never
-	for _, b := range bs.all {
-		if b.serial != 0 {
-			first = min(first, b.start)
+	_, start := bs.first()
+	return start
+}
+
+// first returns the slot with the earliest start, and that start, or Never. Of several
+// it is one that was answered, if any was, and best a quick one.
+func (bs *berths) first() (slot uint16, start clock.Instant) {
+	start = clock.Never
+	var best uint32
+	for i, b := range bs.all {
+		rank := 2 * one(b.lives)
+		if b.slow {
+			rank--
+		}
+		if b.serial != 0 && (b.start < start || b.start == start && rank > best) {
+			slot, start, best = uint16(i), b.start, rank
 		}
 	}
-	return first
+	return slot, start
 }
 
 // aged appends to into the instants at which the calls that are out by now

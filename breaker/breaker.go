@@ -45,7 +45,7 @@ type Breaker struct {
 // side is what only refusing, half-open, isolation, ageing and a count window need.
 type side struct {
 	turned   atomic.Int32  // calls refused since the last probe; kept only with OpenCalls
-	enough   atomic.Int32  // how many of these let the next probe go; 0 if only time does
+	enough   atomic.Int32  // how many of these let the next probe go; 0 if only time does, or a hand
 	why      atomic.Uint32 // the Cause of the last move to a state that refuses; stored before word
 	refused  refusals      // since calls were last admitted; needs no lock, and is there before the first is refused
 	probes   berths
@@ -320,10 +320,8 @@ func (b *Breaker) move(to State, c Change) bool {
 	if to != Open { // an open breaker still shows what opened it
 		b.empty(c.At)
 	}
-	if to.refuses() {
-		s := b.aside()
-		s.why.Store(uint32(c.Cause))
-		s.enough.Store(int32(max(b.rules.Load().openCalls(int(b.opens)), 0)))
+	if to.refuses() || to == HalfOpen {
+		b.expectProbes(to, c.Cause)
 	}
 	if b.side != nil {
 		b.side.strand()
@@ -359,27 +357,6 @@ func (b *Breaker) empty(now clock.Instant) {
 	if b.side.ring != nil {
 		b.side.ring.clear()
 	}
-}
-
-// turnAway counts a call that came to an open breaker, and reports whether it may be a
-// probe.
-func (s *side) turnAway() bool {
-	n := s.enough.Load()
-	return n > 0 && s.turned.Add(1) >= n
-}
-
-// probeDue reports whether enough calls were refused for a probe.
-func (s *side) probeDue() bool {
-	n := s.enough.Load()
-	return n > 0 && s.turned.Load() >= n
-}
-
-// strand leaves those who are out to come home to nobody.
-func (s *side) strand() {
-	s.probes.clear()
-	s.flying.clear()
-	s.outcomes, s.bad = window.Counts{}, 0
-	s.turned.Store(0)
 }
 
 func (b *Breaker) note(c Change) {

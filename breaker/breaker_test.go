@@ -78,6 +78,9 @@ func TestChangesFormAChain(t *testing.T) {
 				p, _, ok := b.Acquire(now, i)
 				if ok && (k+i)%17 != 0 {
 					rc := b.SettleOpen(now+1, i, p, Verdict((k*i+k>>3)%3), 0)
+					if k%5 == 0 {
+						b.Whole(now+2, p)
+					}
 					b.Fail(now+2, i, p, rc)
 				}
 				switch k % 199 {

@@ -25,6 +25,8 @@ func strict(close, reopen int) Rules {
 	return probing(4).with(func(r *Rules) { r.CloseAfter, r.ReopenAfter = close, reopen })
 }
 
+func knocking(r *Rules) { r.OpenCalls = 8 }
+
 func limited(r *Rules) { r.ProbeTimeout = time.Second }
 
 func grown(r *Rules) { r.OpenGrowth = 1.5 }
@@ -130,7 +132,17 @@ var cases = []struct {
 	{"in a count window it keeps its place", last(3, 3, 0.9), "a:x x:open S x:fail calls=2 failures=1 S*2 failures=0"},
 	{"a count window that forgot it gets another", last(2, 2, 0.9), "a:x x:open S*2 x:fail calls=2 failures=1"},
 	{"a broken body of a probe is a failed probe", probing(2), "trip +5s a:x a:y x:open x:fail is=half_open calls=1 failures=1 y:S is=open"},
-	{"a probe's body that breaks once the breaker moved says nothing", probing(1), "trip +5s a:x x:open is=closed x:fail calls=0 is=closed"},
+	{"headers alone close nothing: a probe is good when its body came whole", probing(1), "trip +5s a:x x:open is=half_open out=1 calls=0 no x:whole is=closed cause=probes_passed of=1/0/0"},
+	{"a probe whose body is cut re-opens", probing(1), "trip +5s a:x x:open x:fail is=open cause=probe_failed of=1/1/0"},
+	{"a probe that goes on for the probe's time is good", probing(1).with(limited), "trip +5s a:x +0.9s x:open +0.999s is=half_open no=1ms +1ms is=closed late=0s cause=probes_passed x:fail calls=0 is=closed"},
+	{"found late, a probe that went on is dated when it was good", probing(1).with(limited), "trip +5s a:x x:open +3s S is=closed late=2s"},
+	{"of two probes that are due at once the answered one decides", probing(2).with(limited).with(func(r *Rules) { r.ProbeCalls = 1 }), "trip +5s a:x a:y y:open +1s is=closed"},
+	{"and one that was answered does not excuse one that hangs", probing(2).with(limited), "trip +5s a:x a:y y:open +1s is=open cause=probe_expired"},
+	{"a probe that went on and breaks after all is a failed one", probing(2), "trip +5s a:x a:y x:open x:whole calls=1 x:fail is=half_open calls=1 failures=1 y:S is=open"},
+	{"a probe that lives on is heard once", probing(2), "trip +5s a:x a:y x:open x:open x:F x:I x:S out=2 calls=0 x:whole x:whole calls=1 y:S is=closed"},
+	{"a slow answer of a probe is slow when its body ended", probing(1).with(slowly), "trip +5s a:x x:open5s slow=0 x:whole is=open over=slow_rate"},
+	{"a probe's body that breaks once the breaker moved says nothing", probing(2).with(func(r *Rules) { r.ProbeCalls = 1 }), "trip +5s a:x a:y x:open y:S is=closed x:fail calls=0 is=closed"},
+	{"a reset lets go of a probe's body", probing(1), "trip +5s a:x x:open reset x:fail x:whole calls=0 is=closed"},
 	{"a slow probe is bad once", strict(3, 2).with(slowly), "trip +5s a:x x:open5s x:fail is=half_open F is=open"},
 	{"a body of before a reset says nothing", timed(1, 0.5), "a:x x:open reset x:fail calls=0 is=closed"},
 	{"answers that are all cut are failures in a row", consecutive(3), "a:1 1:open a:2 2:open 1:fail a:3 3:open 2:fail is=closed 3:fail is=open cause=consecutive"},
@@ -160,6 +172,11 @@ var cases = []struct {
 	{"C44: out of open it closes", timed(1, 0.5), "F iso:x rel:x is=closed"},
 	{"C44: a reset ends isolation", timed(1, 0.5), "iso:x reset S rel:x is=closed moves=2"},
 	{"C44: a zero isolation holds nothing", timed(1, 0.5), "rel:x iso:y rel:x is=forced_open"},
+	{"tripped by hand it waits for the open time, whatever is refused", probing(2).with(knocking), "trip no*99 is=open +4.999s no=1ms +1ms a:x no*2 a:y is=half_open"},
+	{"a probe that fails after that knocks as usual", probing(1).with(knocking), "trip +5s F is=open no*3 a:x x:F is=open cause=probe_failed opens=3"},
+	{"opened by its rules it probes sooner", probing(1).with(knocking), "F*5 no*2 a:x is=half_open cause=calls_refused"},
+	{"tripped while it was open it waits for what is left", probing(1).with(knocking), "F*5 +1s no*2 trip until=4s moves=1 no*99 is=open +4s S is=closed"},
+	{"tripped in half-open it waits anew", probing(1).with(knocking), "F*5 no*2 a:x trip no*99 until=5s x:S is=open"},
 	{"trip moves from where calls are admitted", timed(1, 0.5), "trip trip moves=1 until=5s reset observe trip is=open reset disable trip is=open force trip is=forced_open"},
 
 	// F. Consecutive

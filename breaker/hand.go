@@ -25,7 +25,7 @@ func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
 		b.countAnew(r)
 	}
 	if b.state() == HalfOpen {
-		b.decide(now, 0) // fewer probes may be enough now, and then none may be left to say so
+		b.decide(now, now, 0) // fewer probes may be enough now, and then none may be left to say so
 	}
 }
 
@@ -60,12 +60,17 @@ func (b *Breaker) Reset(now clock.Instant) {
 	b.by(now, Closed, WasReset, 0)
 }
 
-// Trip opens the breaker as its rules would. One that refuses already stays as
-// it is.
+// Trip opens the breaker for the open time of its rules. No probe goes before that is
+// over, however many calls are refused; TryHalfOpen and Reset end it. One that is open
+// already stays so for what is left of its time, without probes, and one that is forced
+// open stays as it is.
 func (b *Breaker) Trip(now clock.Instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if moves[b.state()][Open].Has(Forced) {
+	switch s := b.state(); {
+	case s == Open:
+		b.side.enough.Store(0)
+	case moves[s][Open].Has(Forced):
 		b.release()
 		b.open(Change{Cause: Forced, Counts: b.counts(now), At: now, Due: now}, 0)
 	}

@@ -53,7 +53,10 @@ type pass struct {
 	start   clock.Instant
 	watched bool // it has a berth
 	home    bool
-	open    int // the number of its success, if its result lives on
+	open    int           // the number of its success, if its result lives on
+	alive   bool          // a probe whose result lives on and is not counted yet
+	since   clock.Instant // from when it may live on
+	slow    bool
 	real    Permit
 	receipt Receipt
 }
@@ -219,8 +222,14 @@ func (n *naive) move(to State, c Change) bool {
 	default:
 		n.opens = 0
 	}
-	if to.refuses() {
+	switch {
+	case to == HalfOpen:
+		n.enough = min(n.r.OpenCalls, n.opens+2)
+	case to.refuses():
 		n.until, n.enough = c.Until, min(n.r.OpenCalls, n.opens+2)
+		if c.Cause == Forced {
+			n.enough = 0
+		}
 	}
 	c.Opens = n.opens
 	n.log = append(n.log, c)
@@ -230,12 +239,20 @@ func (n *naive) move(to State, c Change) bool {
 func (n *naive) out() (k int, oldest clock.Instant) {
 	oldest = clock.Never
 	for _, p := range n.permits {
-		if p.gen == n.gen && p.watched && !p.home {
+		if p.gen == n.gen && p.watched && (!p.home || p.alive) {
 			k++
-			oldest = min(oldest, p.start)
+			oldest = min(oldest, p.from())
 		}
 	}
 	return k, oldest
+}
+
+// from is when a call went out, or, with an answer, when that came.
+func (p *pass) from() clock.Instant {
+	if p.alive {
+		return p.since
+	}
+	return p.start
 }
 
 func (n *naive) need() int {
@@ -254,9 +271,22 @@ func (n *naive) room(now clock.Instant) bool {
 }
 
 func (n *naive) expire(now clock.Instant) {
+	for n.state == HalfOpen && n.expireOne(now) {
+	}
+}
+
+func (n *naive) expireOne(now clock.Instant) bool {
 	out, oldest := n.out()
 	if out == 0 || n.r.ProbeTimeout <= 0 || oldest.Add(n.r.ProbeTimeout) > now {
-		return
+		return false
+	}
+	for _, slow := range []bool{false, true} { // of those that are due at once, answered ones come first
+		for _, p := range n.permits {
+			if p.gen == n.gen && p.alive && p.slow == slow && p.since == oldest {
+				n.count(now, oldest.Add(n.r.ProbeTimeout), p, false)
+				return true
+			}
+		}
 	}
 	c := Change{Cause: ProbeExpired, Counts: n.counts(now), At: now, Due: oldest.Add(n.r.ProbeTimeout)}
 	if n.r.ExpiryCloses {
@@ -264,6 +294,15 @@ func (n *naive) expire(now clock.Instant) {
 	} else {
 		n.open(c, 0)
 	}
+	return true
+}
+
+// count counts a probe whose result lived on.
+func (n *naive) count(now, due clock.Instant, p *pass, failed bool) {
+	p.alive = false
+	n.record(now, true, failed, p.slow)
+	p.open = len(n.history)
+	n.decide(now, due, 0)
 }
 
 func (n *naive) due(now clock.Instant) {
@@ -315,6 +354,10 @@ func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duratio
 		return
 	}
 	slow := n.r.SlowCall > 0 && now-p.start > clock.Instant(n.r.SlowCall)
+	if n.state == HalfOpen && open && v == Good {
+		p.alive, p.since, p.slow = true, now, slow
+		return
+	}
 	n.record(now, n.state == HalfOpen, v == Bad, slow)
 	if open && v == Good {
 		p.open = len(n.history)
@@ -322,14 +365,16 @@ func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duratio
 		n.rows = append(n.rows, rowed{n.rowing, v == Bad, p.start})
 	}
 	if n.state == HalfOpen {
-		n.decide(now, after)
+		n.decide(now, now, after)
 	} else {
 		n.judge(now, after)
 	}
 }
 
-func (n *naive) whole(p *pass) {
-	if p.gen == n.gen && n.state.counts() {
+func (n *naive) whole(now clock.Instant, p *pass) {
+	if p.gen == n.gen && p.alive {
+		n.count(now, now, p, false)
+	} else if p.gen == n.gen && n.state.counts() {
 		n.rows = append(n.rows, rowed{n.rowing, false, p.start})
 	}
 }
@@ -342,9 +387,12 @@ func (n *naive) fail(now clock.Instant, p *pass) {
 	switch {
 	case p.gen != n.gen:
 		return
+	case p.alive:
+		n.count(now, now, p, true)
+		return
 	case n.state == HalfOpen && was != nil:
 		was.failed = true
-		n.decide(now, 0)
+		n.decide(now, now, 0)
 		return
 	case !n.state.counts():
 		return
@@ -396,7 +444,7 @@ func (n *naive) record(now clock.Instant, probe, failed, slow bool) {
 	n.history = append(n.history, outcome{n.gen, n.epoch, probe, n.newest, failed, slow})
 }
 
-func (n *naive) decide(now clock.Instant, after time.Duration) {
+func (n *naive) decide(now, due clock.Instant, after time.Duration) {
 	all := n.filter(func(o outcome) bool { return o.probe && o.gen == n.gen })
 	c, bad := tally(all), 0
 	for _, o := range all {
@@ -414,7 +462,7 @@ func (n *naive) decide(now clock.Instant, after time.Duration) {
 		strict := n.r.FailureRate == 0 && (n.r.Failures > 0 || n.r.Consecutive > 0)
 		reopen = over != 0 || strict && c.Failures > 0
 	}
-	switch change := (Change{Cause: ProbesPassed, Exceeded: over, Counts: c, At: now, Due: now}); {
+	switch change := (Change{Cause: ProbesPassed, Exceeded: over, Counts: c, At: now, Due: due}); {
 	case reopen:
 		change.Cause = ProbeFailed
 		n.open(change, after)
@@ -432,6 +480,9 @@ func (n *naive) byHand(now clock.Instant, to State, c Cause, until clock.Instant
 }
 
 func (n *naive) trip(now clock.Instant) {
+	if n.state == Open {
+		n.enough = 0
+	}
 	if !n.state.refuses() {
 		n.held = 0
 		n.open(Change{Cause: Forced, Counts: n.counts(now), At: now, Due: now}, 0)
@@ -469,6 +520,6 @@ func (n *naive) setRules(now clock.Instant, r *Rules) {
 		n.newest = n.bucket(now)
 	}
 	if n.state == HalfOpen {
-		n.decide(now, 0)
+		n.decide(now, now, 0)
 	}
 }

@@ -36,7 +36,9 @@ func (rc Receipt) is(k receiptKind) bool { return rc.kind&k != 0 }
 // SettleOpen is [Breaker.Settle] for an attempt whose result lives on after its
 // verdict, as a response body does. A success is one for now: it is counted, but it
 // ends no row of failures before [Breaker.Whole] says that the result came whole,
-// and [Breaker.Fail] turns it into a failure.
+// and [Breaker.Fail] turns it into a failure. That of a probe is not counted before
+// either of them: it keeps its place, and it is good when its result has lived on for
+// ProbeTimeout.
 func (b *Breaker) SettleOpen(now clock.Instant, shard uint32, p Permit, v Verdict, after time.Duration) Receipt {
 	word := b.word.Load()
 	switch s := stateOf(word); {
@@ -44,7 +46,7 @@ func (b *Breaker) SettleOpen(now clock.Instant, shard uint32, p Permit, v Verdic
 	case v != Good:
 		b.Settle(now, shard, p, v, after)
 	case s == HalfOpen:
-		return b.probed(now, p, v, after)
+		return b.probeLives(now, p)
 	case s.counts():
 		return b.recordOpen(now, shard, p, after)
 	}
@@ -71,12 +73,56 @@ func (b *Breaker) tally(now clock.Instant, shard uint32, failed, slow bool) Rece
 	return receipt(uint64(b.win.Place()), inWindow, slow)
 }
 
-// Whole says that a result that lived on came to a good end. It does nothing when
-// the breaker has moved since.
-func (b *Breaker) Whole(p Permit) {
-	if word := b.word.Load(); p.word == word && stateOf(word).counts() {
+// Whole says that a result that lived on came to a good end, or that it has lived on
+// for so long that the answer is good whatever its end. It does nothing when the
+// breaker has moved since.
+func (b *Breaker) Whole(now clock.Instant, p Permit) {
+	word := b.word.Load()
+	switch s := stateOf(word); {
+	case p.word != word:
+	case s == HalfOpen:
+		b.probeEnds(now, p, Receipt{}, false)
+	case s.counts():
 		b.track(p, b.rules.Load(), false)
 	}
+}
+
+// probeLives notes that a probe brought a good answer whose result lives on.
+func (b *Breaker) probeLives(now clock.Instant, p Permit) Receipt {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.word.Load() != p.word {
+		return Receipt{}
+	}
+	place := b.side.probes.of(p.slot, p.serial)
+	if place == nil || place.lives {
+		return Receipt{}
+	}
+	place.lives, place.slow, place.start = true, b.rules.Load().slow(now.Sub(p.start)), now
+	return receipt(0, ofProbe, place.slow)
+}
+
+// probeEnds counts a probe whose result lived on, now that its end is known. One that
+// was taken for good before turns when it breaks after all.
+func (b *Breaker) probeEnds(now clock.Instant, p Permit, rc Receipt, broke bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.word.Load() != p.word {
+		return
+	}
+	s := b.side
+	switch place := s.probes.of(p.slot, p.serial); {
+	case place != nil && place.lives:
+		slow := place.slow
+		s.probes.free(p.slot, p.serial)
+		s.count(broke, slow)
+	case broke && place == nil && rc.is(ofProbe):
+		s.outcomes.Failures++
+		s.bad += int64(one(!rc.is(wasSlow))) // a slow one was bad already
+	default:
+		return
+	}
+	b.decide(now, now, 0)
 }
 
 // Fail says that a result broke after its verdict, as a response body can. The
@@ -89,8 +135,8 @@ func (b *Breaker) Fail(now clock.Instant, shard uint32, p Permit, rc Receipt) {
 	s := stateOf(word)
 	switch {
 	case p.word != word:
-	case s == HalfOpen && rc.is(ofProbe):
-		b.failProbe(now, p, rc)
+	case s == HalfOpen:
+		b.probeEnds(now, p, rc, true)
 	case !s.counts():
 	case rc.is(inRing):
 		b.failInRing(now, p, rc)
@@ -125,16 +171,4 @@ func (b *Breaker) turnInRing(now clock.Instant, p Permit, rc Receipt) bool {
 	b.track(p, b.rules.Load(), true)
 	b.judge(now, 0)
 	return true
-}
-
-// failProbe turns the success of a probe, while others are still awaited.
-func (b *Breaker) failProbe(now clock.Instant, p Permit, rc Receipt) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.word.Load() != p.word {
-		return
-	}
-	b.side.outcomes.Failures++
-	b.side.bad += int64(one(!rc.is(wasSlow))) // a slow one was bad already
-	b.decide(now, 0)
 }

@@ -4,7 +4,42 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/window"
 )
+
+// turnAway counts a call that came to an open breaker, and reports whether it may be a
+// probe.
+func (s *side) turnAway() bool {
+	n := s.enough.Load()
+	return n > 0 && s.turned.Add(1) >= n
+}
+
+// probeDue reports whether enough calls were refused for a probe.
+func (s *side) probeDue() bool {
+	n := s.enough.Load()
+	return n > 0 && s.turned.Load() >= n
+}
+
+// strand leaves those who are out to come home to nobody.
+func (s *side) strand() {
+	s.probes.clear()
+	s.flying.clear()
+	s.outcomes, s.bad = window.Counts{}, 0
+	s.turned.Store(0)
+}
+
+// expectProbes notes why a state refuses, and how many refused calls let the next probe
+// go. What a hand opened stays open for its time.
+func (b *Breaker) expectProbes(to State, why Cause) {
+	s, n := b.aside(), b.rules.Load().openCalls(int(b.opens))
+	if to.refuses() {
+		s.why.Store(uint32(why))
+		if why == Forced {
+			n = 0
+		}
+	}
+	s.enough.Store(int32(max(n, 0)))
+}
 
 // room reports whether one more probe may go: not too many at once, and not
 // more than the verdict needs.
@@ -41,26 +76,36 @@ func (b *Breaker) probe(now clock.Instant, shard uint32) (p Permit, retryAfter t
 
 // probed is Settle in half-open. A neutral probe only frees its place. One that
 // is late but was not found expired still counts.
-func (b *Breaker) probed(now clock.Instant, p Permit, v Verdict, after time.Duration) Receipt {
+func (b *Breaker) probed(now clock.Instant, p Permit, v Verdict, after time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.word.Load() != p.word || !b.side.probes.free(p.slot, p.serial) || v == Neutral {
-		return Receipt{}
+	if b.word.Load() != p.word {
+		return
 	}
-	s, slow := b.side, b.rules.Load().slow(now.Sub(p.start))
+	place := b.side.probes.of(p.slot, p.serial)
+	if place == nil || place.lives { // the second verdict of one that lives on
+		return
+	}
+	b.side.probes.free(p.slot, p.serial)
+	if v != Neutral {
+		b.side.count(v == Bad, b.rules.Load().slow(now.Sub(p.start)))
+		b.decide(now, now, after)
+	}
+}
+
+// count adds the outcome of one probe.
+func (s *side) count(failed, slow bool) {
 	s.outcomes.Calls++
-	s.outcomes.Failures += int64(one(v == Bad))
+	s.outcomes.Failures += int64(one(failed))
 	s.outcomes.Slow += int64(one(slow))
-	s.bad += int64(one(v == Bad || slow))
-	b.decide(now, after)
-	return receipt(0, ofProbe, slow)
+	s.bad += int64(one(failed || slow))
 }
 
 // decide ends half-open when enough probes came home.
-func (b *Breaker) decide(now clock.Instant, after time.Duration) {
+func (b *Breaker) decide(now, due clock.Instant, after time.Duration) {
 	s := b.aside()
 	v, over := b.rules.Load().probed(s.outcomes, s.bad)
-	change := Change{Cause: ProbesPassed, Exceeded: over, Counts: s.outcomes, At: now, Due: now}
+	change := Change{Cause: ProbesPassed, Exceeded: over, Counts: s.outcomes, At: now, Due: due}
 	switch v {
 	case Good:
 		b.move(Closed, change)
@@ -70,14 +115,30 @@ func (b *Breaker) decide(now clock.Instant, after time.Duration) {
 	}
 }
 
-// expire ends half-open when a probe has been out for too long. The move counts
-// from when it was due, as if a timer had made it.
+// expire ends half-open when a probe has been out for too long, and takes one whose
+// result has lived on for as long for good. What comes of it counts from when it was
+// due, as if a timer had made it.
 func (b *Breaker) expire(now clock.Instant) {
 	r, s := b.rules.Load(), b.aside()
-	due := s.probes.oldest().Add(r.ProbeTimeout)
-	if r.ProbeTimeout <= 0 || due > now || s.probes.out == 0 {
-		return
+	for r.ProbeTimeout > 0 && s.probes.out > 0 && b.state() == HalfOpen {
+		slot, start := s.probes.first()
+		due := start.Add(r.ProbeTimeout)
+		if due > now {
+			return
+		}
+		if place := s.probes.all[slot]; place.lives {
+			s.probes.free(slot, place.serial)
+			s.count(false, place.slow)
+			b.decide(now, due, 0)
+			continue
+		}
+		b.expired(now, due)
 	}
+}
+
+// expired ends half-open because of a probe that brought no answer in time.
+func (b *Breaker) expired(now, due clock.Instant) {
+	r, s := b.rules.Load(), b.side
 	change := Change{Cause: ProbeExpired, Counts: s.outcomes, At: now, Due: due}
 	if r.ExpiryCloses {
 		b.move(Closed, change)

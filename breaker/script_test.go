@@ -93,7 +93,7 @@ func (g *rig) ofCall(who, what string) error {
 	case what == "fail":
 		g.b.Fail(g.now, 0, p, g.open[who])
 	case what == "whole":
-		g.b.Whole(p)
+		g.b.Whole(g.now, p)
 	case open:
 		if d, err := time.ParseDuration(took); err == nil {
 			p.start = g.now.Add(-d)

@@ -48,6 +48,8 @@ func open(t testing.TB, c *http.Client, url string) *http.Response {
 
 func laneOf(d *gabion.Dependency) breaker.Snapshot { return d.Stats().Partitions[0].Breaker }
 
+func laneName(d *gabion.Dependency) string { return d.Stats().Partitions[0].Name }
+
 // An attempt is bounded to the response headers: what comes later arrives whole under
 // the zero policy, and is neither a failure nor slow.
 func TestStreamsArriveWhole(t *testing.T) {
@@ -228,31 +230,90 @@ func TestHealthyStreamsKeepTheBreakerClosed(t *testing.T) {
 	})
 }
 
-// A service that cuts every answer after the headers is down.
+// A service that cuts every answer after the headers is down: neither do its headers
+// keep the breaker closed, nor do those of a probe close it.
 func TestCutAnswersOpenTheBreaker(t *testing.T) {
-	overBoth(t, "7 s at 20/s", func(w http.ResponseWriter, r *http.Request) {
+	cut := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "100")
 		io.WriteString(w, "half")
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
-	}, func(t *testing.T, s *site) {
-		client, d := client(t, policy.Policy{Breaker: policy.Breaker{FailureRate: 0.5, Open: 15 * time.Second}}, base(t, s))
-		refused := 0
-		for range 7 * 20 {
-			resp, err := client.Do(request(t, "GET", s.URL, ""))
-			if err == nil {
-				drain(resp)
-				resp.Body.Close()
-			} else if errors.Is(err, gabion.BreakerOpen) {
-				refused++
+	}
+	for _, c := range []struct {
+		name    string
+		rules   policy.Breaker
+		refused int // of 200 calls in 10 s
+	}{
+		{"by the defaults", policy.Breaker{}, 150},
+		{"open for 15 s at half", policy.Breaker{FailureRate: 0.5, Open: 15 * time.Second}, 160},
+	} {
+		overBoth(t, c.name, cut, func(t *testing.T, s *site) {
+			log := &gabiontest.Recorder{}
+			client, d := client(t, policy.Policy{Breaker: c.rules}, base(t, s), gabion.WithObserver(log))
+			refused := 0
+			for range 200 {
+				resp, err := client.Do(request(t, "GET", s.URL, ""))
+				if err == nil {
+					drain(resp)
+					resp.Body.Close()
+				} else if errors.Is(err, gabion.BreakerOpen) {
+					refused++
+				}
+				time.Sleep(time.Second / 20)
 			}
-			time.Sleep(time.Second / 20)
-		}
-		if refused < 100 {
-			t.Errorf("the breaker is %v, and refused %d", laneOf(d).State, refused)
-		}
-		gabiontest.NothingHeld(t, d)
-	})
+			if refused < c.refused {
+				t.Errorf("the breaker is %v, and refused %d", laneOf(d).State, refused)
+			}
+			for _, e := range log.Events() {
+				if e.Kind == policy.BreakerMoved && e.To == breaker.Closed {
+					t.Errorf("closed: %v", e)
+				}
+			}
+			gabiontest.NothingHeld(t, d)
+		})
+	}
+}
+
+// A probe whose answer is a stream decides when it has gone on for the attempt's time,
+// and a short one when it ends.
+func TestAProbeThatStreamsClosesTheBreaker(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		n      int // half-seconds of the stream
+		closes time.Duration
+	}{
+		{"for 20 s", 40, 4 * time.Second},
+		{"for 2 s", 4, 2 * time.Second},
+	} {
+		overBoth(t, c.name, events(c.n, 500*time.Millisecond, "application/json"), func(t *testing.T, s *site) {
+			client, d := client(t, policy.Policy{}, base(t, s))
+			read(t, open(t, client, s.URL+"/short"))
+			b, _ := d.Breaker(laneName(d))
+			b.Trip()
+			if err := b.HalfOpen(); err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			resp := open(t, client, s.URL)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				read(t, resp)
+			}()
+			time.Sleep(c.closes - time.Millisecond)
+			synctest.Wait()
+			if b := laneOf(d); b.State != breaker.HalfOpen || b.Probes != 1 {
+				t.Errorf("after %s: %+v", time.Since(start), b)
+			}
+			time.Sleep(2 * time.Millisecond)
+			synctest.Wait()
+			if b := laneOf(d); b.State != breaker.Closed {
+				t.Errorf("after %s: %+v", time.Since(start), b)
+			}
+			<-done
+			gabiontest.NothingHeld(t, d)
+		})
+	}
 }
 
 // After the headers the caller's own context cuts, and says nothing of the dependency.

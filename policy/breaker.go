@@ -110,8 +110,10 @@ type Breaker struct {
 	// ReopenAfter is how many failures re-open with CloseAfter. Zero means 1.
 	ReopenAfter int
 
-	// ProbeTimeout is when a probe that has not come home counts as failed. Zero
-	// means the attempt timeout, or the call timeout with PerCall.
+	// ProbeTimeout is when a probe that has not come home counts as failed. One whose
+	// result lives on, as a response body does, counts when that has ended, or has
+	// lived on for so long. Zero means the attempt timeout, or the call timeout with
+	// PerCall.
 	ProbeTimeout time.Duration
 
 	// ProbeExpiryCloses makes an expired probe close the breaker instead of

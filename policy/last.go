@@ -119,6 +119,6 @@ func (c *Call) tellEnd(now clock.Instant, t *Ticket, broke bool) {
 	case broke && c.verdict != breaker.Bad:
 		b.Fail(now, c.shard, permit, c.told)
 	case !broke && c.verdict == breaker.Good:
-		b.Whole(permit)
+		b.Whole(now, permit)
 	}
 }
