@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/labcmd"
 	"github.com/gabion-go/gabion/lab/anchor"
 )
 
@@ -23,15 +24,20 @@ const (
 	exitInterrupted = 130
 )
 
-const labVerifyUsage = `usage: gabion lab verify [--json]
+const labVerifyUsage = `usage: gabion lab verify [--json] [--markdown FILE.md] [--junit FILE.xml]
 
 reproduces published results about retries, queues and load, and compares:
 exit code 1 if one is off by more than its tolerance
+
+  --json           print one JSON object on stdout
+  --markdown FILE  write what does not hold as Markdown
+  --junit FILE     write all results as JUnit XML, for a CI server
 `
 
 // labVerify runs every anchor and says which don't hold.
 func labVerify(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags, asJSON := labFlags("gabion lab verify", stderr)
+	markdown, junit := flags.String("markdown", "", "write Markdown"), flags.String("junit", "", "write JUnit XML")
 	words, code := labParse(flags, args, labVerifyUsage, stdout, stderr)
 	if code >= 0 {
 		return code
@@ -44,10 +50,19 @@ func labVerify(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	if err != nil {
 		return labFailed(ctx, err, stderr)
 	}
-	if code, err = tellCases(stdout, cases, *asJSON); err != nil {
+	code, err = tellCases(stdout, cases, *asJSON)
+	if err := errors.Join(err, keepCases(*markdown, anchor.Markdown, cases), keepCases(*junit, anchor.JUnit, cases)); err != nil {
 		return labFailed(ctx, err, stderr)
 	}
 	return code
+}
+
+// keepCases writes cases into a file, if one is named.
+func keepCases(name string, write func(io.Writer, []anchor.Case) error, cases []anchor.Case) error {
+	if name == "" {
+		return nil
+	}
+	return labcmd.WriteFile(name, func(w io.Writer) error { return write(w, cases) })
 }
 
 // tellCases writes the cases and returns the exit code that they mean.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,6 +90,26 @@ func TestLabVerifyTellsCases(t *testing.T) {
 		if c.json && (json.Unmarshal(out.Bytes(), &back) != nil || back.Cases[0] != c.cases[0]) {
 			t.Errorf("%s: read back %+v", c.fact, back)
 		}
+	}
+}
+
+func TestLabVerifyWritesFiles(t *testing.T) {
+	bad := []anchor.Case{{Figure: anchor.Figure{Name: "b: y", Measured: 3}, Expected: 2}}
+	path := filepath.Join(t.TempDir(), "x")
+	for _, c := range []struct {
+		write func(io.Writer, []anchor.Case) error
+		want  string
+	}{{anchor.JUnit, `classname="anchor.b"`}, {anchor.Markdown, "1 of 1"}} {
+		err := keepCases(path, c.write, bad)
+		if text, _ := os.ReadFile(path); err != nil || !strings.Contains(string(text), c.want) {
+			t.Errorf("%v, %s", err, text)
+		}
+	}
+	if err := keepCases("", anchor.JUnit, bad); err != nil {
+		t.Error(err)
+	}
+	if err := keepCases(filepath.Join(path, "no", "folder"), anchor.JUnit, bad); err == nil {
+		t.Error("a folder that is not there is no error")
 	}
 }
 

@@ -53,19 +53,21 @@ var plan = map[string]room{
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency"}}, // one of its stores, apart so that others don't link database/sql
 	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}}, // its adapter for consumers, apart because it is no part of HTTP
 
-	"lab":                     {floor: second, also: []string{"config", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament"}}, // simulates the file that production runs
+	"lab":                     {floor: second, also: []string{"config", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
 	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw"}},                                                    // the world in which policies are tried
 	"lab/internal/scenario":   {floor: second, also: []string{"config", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat"}}, // a world in a file, and what it came to
 	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                  // shows it; its logarithms are the same on every machine
-	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                       // makes scenarios around those of the library
-	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},  // policies against others in many scenarios
-	"lab/internal/opponent":   {floor: second, also: []string{"internal/yamlstrict"}},                                                                         // what others do; suggests a name as files do
-	"lab/anchor":              {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat"}},           // published results, reproduced
-	"lab/internal/bridge":     {floor: second},                                                                                                                // nothing but tests: the lab against the front door
-	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                               // asserts on runs in users' tests
+	"lab/internal/junit":      {floor: second},
+	"lab/internal/review":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/report", "lab/internal/stat", "lab/internal/junit"}},                 // shows it to who reviews a change
+	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                   // makes scenarios around those of the library
+	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},              // policies against others in many scenarios
+	"lab/internal/opponent":   {floor: second, also: []string{"internal/yamlstrict"}},                                                                                     // what others do; suggests a name as files do
+	"lab/anchor":              {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
+	"lab/internal/bridge":     {floor: second},                                                                                                                            // nothing but tests: the lab against the front door
+	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                           // asserts on runs in users' tests
 
 	".": {floor: door, also: []string{"classify", "internal/ending"}}, // the one classifier is part of Do
 

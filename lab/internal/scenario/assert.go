@@ -262,7 +262,7 @@ func (a *assertion) judge(values []float64) Verdict {
 			broken++
 		}
 	}
-	v := Verdict{Text: a.text, Measured: estimate(i), Unit: a.unit, Holds: a.holds(i), Breaks: estimate(stat.Share(broken, len(values)))}
+	v := Verdict{Text: a.text, Of: a.of, Measured: estimate(i), Unit: a.unit, Holds: a.holds(i), Breaks: estimate(stat.Share(broken, len(values)))}
 	if v.Holds == Unsure && broken > 0 && broken == len(values) {
 		v.Holds = No // however few they are: nobody has seen it hold
 	}

@@ -77,8 +77,9 @@ type Side struct {
 
 // Policy is the effective policy of an edge's callee.
 type Policy struct {
-	Name     string    `json:"name"`   // of the dependency
-	Source   string    `json:"source"` // the file that it stands in
+	Name     string    `json:"name"`             // of the dependency, as the scenario calls it
+	Called   string    `json:"called,omitempty"` // its name in the source, where that is another
+	Source   string    `json:"source"`           // the file that it stands in
 	Settings []Setting `json:"settings"`
 }
 
@@ -191,7 +192,8 @@ type Band struct {
 
 // Verdict is an assertion and what the runs say of it.
 type Verdict struct {
-	Text     string   `json:"text"` // as the file says it
+	Text     string   `json:"text"`         // as the file says it
+	Of       string   `json:"of,omitempty"` // the service or fleet that it names
 	Measured Estimate `json:"measured"`
 	Unit     string   `json:"unit"`
 	Holds    Holds    `json:"holds"`

@@ -206,12 +206,18 @@ func (l *lowering) rulesOf(name string) *policy.Rules {
 	used := Policy{Name: name, Source: l.file.Name, Settings: []Setting{}}
 	if from != nil {
 		used.Source = from.Name
+		if called != name {
+			used.Called = called
+		}
 		for _, s := range from.Explain(called) {
 			used.Settings = append(used.Settings, Setting{s.Path, s.Value, s.Source})
 		}
 	}
 	if changed {
 		used.Source = cmp.Or(l.side.Rival, l.side.Name)
+		if l.side.Rival == "" && l.side.Name != name {
+			used.Called = l.side.Name
+		}
 		used.Settings = settingsOf(p)
 	}
 	l.used = append(l.used, used)

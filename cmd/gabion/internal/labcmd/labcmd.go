@@ -9,7 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
@@ -31,6 +31,7 @@ const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE
                       [--as NAME=DEPENDENCY] [--against-as NAME=DEPENDENCY]
                       [--seed N] [--replications N] [--workers N]
                       [--map] [--json] [--report FILE.html]
+                      [--markdown FILE.md] [--junit FILE.xml]
 
 Runs a scenario in virtual time, many times over, and says what the runs came
 to. SCENARIO is a name that gabion lab list shows, a file, or - for standard
@@ -54,6 +55,9 @@ input.
   --map              look also where runs stay down, over load and trigger
   --json             print one JSON object on stdout, and nothing else
   --report FILE      write the report as one HTML page
+  --markdown FILE    write who wins, the assertions and the headlines as
+                     Markdown, for the comment of a pull request
+  --junit FILE       write the assertions as JUnit XML, for a CI server
 
 Whatever is compared, the plain client is a third side: one try, with the same
 timeouts of the call and of the attempt, and without breaker, bulkhead, budget
@@ -221,7 +225,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	r.flags.IntVar(&r.options.Workers, "workers", 0, "")
 	r.flags.BoolVar(&r.options.Map, "map", false, "")
 	asJSON := r.flags.Bool("json", false, "")
-	page := r.flags.String("report", "", "")
+	to := r.outputs()
 	words, code := r.parse(args, 1)
 	if code >= 0 {
 		return code
@@ -234,7 +238,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if code >= 0 {
 		return code
 	}
-	if err := r.write(report, *asJSON, *page); err != nil {
+	if err := errors.Join(to.write(report, r.stderr), r.write(report, *asJSON)); err != nil {
 		return r.failed(err)
 	}
 	if report.Failed() {
@@ -243,6 +247,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
+// changesNothing are the flags with a value that what is run does not depend on.
+var changesNothing = []string{"workers", "report", "markdown", "junit"}
+
 // command is what reproduces a run: the words that were given, without those that
 // change nothing.
 func command(args []string) string {
@@ -250,7 +257,7 @@ func command(args []string) string {
 	for i := 0; i < len(args); i++ {
 		name, _, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		switch {
-		case strings.HasPrefix(args[i], "-") && (name == "workers" || name == "report"):
+		case strings.HasPrefix(args[i], "-") && slices.Contains(changesNothing, name):
 			if !joined {
 				i++
 			}
@@ -308,14 +315,8 @@ func (r *request) unknown(name string, err error) int {
 	return exitUsage
 }
 
-// write writes the report where it was asked for.
-func (r *request) write(report *lab.Report, asJSON bool, page string) error {
-	if page != "" {
-		if err := writeFile(page, report.HTML); err != nil {
-			return err
-		}
-		fmt.Fprintf(r.stderr, "report written to %s\n", page)
-	}
+// write prints the report.
+func (r *request) write(report *lab.Report, asJSON bool) error {
 	if asJSON {
 		return report.WriteJSON(r.stdout)
 	}
@@ -327,17 +328,4 @@ func (r *request) write(report *lab.Report, asJSON bool, page string) error {
 		}
 	}
 	return report.Terminal(r.stdout, width, color)
-}
-
-// writeFile writes a file as a whole or not at all.
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".gabion-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when all went well
-	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
 }

@@ -163,6 +163,27 @@ func TestJSONIsAllOfStdout(t *testing.T) {
 	}
 }
 
+// What CI servers and pull requests are given is written whatever the assertions say, and
+// the command that shows it again does not write it again.
+func TestFilesForReviewers(t *testing.T) {
+	dir := t.TempDir()
+	fails := file(t, "fails.yaml", strings.Replace(small, "<= 1.9", "<= 0.5", 1))
+	markdown, junit := filepath.Join(dir, "x.md"), filepath.Join(dir, "x.xml")
+	var stdout, stderr bytes.Buffer
+	if code := Run(t.Context(), []string{fails, "--markdown", markdown, "--junit=" + junit, "--seed", "7"}, &stdout, &stderr); code != exitFindings {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	for path, want := range map[string]string{markdown: "❌ **fails:**", junit: "<failure message=\"measured "} {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), "fails.yaml --seed 7") || strings.Contains(string(text), "--junit") || strings.Contains(string(text), "--markdown") {
+			t.Errorf("%v, %s", err, text)
+		}
+	}
+	if code := Run(t.Context(), []string{fails, "--junit", filepath.Join(dir, "nothing", "x.xml")}, &stdout, &stderr); code != exitFailure {
+		t.Errorf("a folder that is not there: exit code %d", code)
+	}
+}
+
 func TestStandardInputIsAScenario(t *testing.T) {
 	r := newRequest("run", RunUsage, io.Discard, io.Discard)
 	r.stdin = strings.NewReader(small)

@@ -146,7 +146,7 @@ func (r *request) writeTournament(t *lab.Tournament, page, text string) error {
 		if f.name == "" {
 			continue
 		}
-		if err := writeFile(f.name, f.write); err != nil {
+		if err := WriteFile(f.name, f.write); err != nil {
 			return err
 		}
 		fmt.Fprintf(r.stderr, "written to %s\n", f.name)
