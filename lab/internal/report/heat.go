@@ -67,10 +67,8 @@ func heatPlace(m *scenario.Map, c int) (x, w float64) {
 
 func heatCell(m *scenario.Map, cell *scenario.Cell, r, c int, y float64) []*node {
 	x, w := heatPlace(m, c)
-	p, text := cell.Stuck.Value, none
-	if !math.IsNaN(p) {
-		text = strconv.FormatFloat(100*p, 'f', 0, 64) + " %"
-	}
+	p := cell.Stuck.Value
+	text := roughly(p)
 	class, ink := "cell", "celltext"
 	if m.Loads[c] == 1 && m.Triggers[r] == 1 {
 		class = "cell here"
@@ -85,6 +83,14 @@ func heatCell(m *scenario.Map, cell *scenario.Cell, r, c int, y float64) []*node
 		"fill-opacity", strconv.FormatFloat(opacity(p), 'f', 3, 64))
 	box.add(words("title", "", fmt.Sprintf("load %s, trigger %s: stays down with %s; goodput after it %s", times(m.Loads[c]), times(m.Triggers[r]), stuckCell(cell), percent(float64(cell.Goodput)))))
 	return []*node{box, place(percentage((x+w/2)/100), y+cellHeight/2+4, "0", "middle", ink, text)}
+}
+
+// roughly writes a probability in whole percent.
+func roughly(p float64) string {
+	if math.IsNaN(p) {
+		return none
+	}
+	return strconv.FormatFloat(100*p, 'f', 0, 64) + " %"
 }
 
 // opacity is that of a probability; one that is unknown has no colour.

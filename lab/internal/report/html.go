@@ -54,6 +54,9 @@ func (s *sheet) header() *node {
 	if len(s.Sides) == 2 {
 		h.add(el("p", "class", "sides").add(words("b", "", s.Sides[0].Name), &node{text: " against "}, words("b", "", s.Sides[1].Name)))
 	}
+	for _, w := range s.Warnings {
+		h.add(words("p", "broken", "Beware: "+w))
+	}
 	for i := range s.Sides {
 		for _, broken := range s.Sides[i].Broken {
 			h.add(words("p", "broken", "The simulation contradicts itself, so believe nothing below: "+broken))

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -161,6 +162,17 @@ func between(e scenario.Estimate, unit string, write func(float64, string) strin
 		low = figures // the unit is said once
 	}
 	return low + " to " + high
+}
+
+// hard is a space at which no line ends.
+const hard = "\u00a0"
+
+// unitAfter finds a number, and the space between it and its unit.
+var unitAfter = regexp.MustCompile(`([0-9]) (s|ms|µs|min|h|%|pt|points?|runs?|times)\b|([0-9]) (%)`)
+
+// together keeps numbers and their units on one line.
+func together(text string) string {
+	return unitAfter.ReplaceAllString(text, "$1$3"+hard+"$2$4")
 }
 
 // ordinal is the name of a try.

@@ -19,8 +19,12 @@ type Options struct {
 	Color bool // leave it out where there is no terminal, or where NO_COLOR is set
 }
 
-// lines is how many a screen has.
-const lines = 40
+// lines is how many a screen has, and roomy the limit of one that nothing is left out
+// of.
+const (
+	lines = 40
+	roomy = 5
+)
 
 // Terminal writes what fits on one screen of 40 lines. It returns what w returned.
 func Terminal(w io.Writer, s *scenario.Study, o Options) error {
@@ -28,11 +32,15 @@ func Terminal(w io.Writer, s *scenario.Study, o Options) error {
 	if o.Width > 0 {
 		t.width = max(o.Width, 40)
 	}
-	for t.limit = 5; t.limit > 0; t.limit-- {
+	for t.limit = roomy; t.limit > 0; t.limit-- {
 		t.show()
 		if bytes.Count(t.w.Bytes(), []byte("\n")) <= lines {
 			break
 		}
+	}
+	if t.limit == 0 {
+		t.limit, t.bare = 1, true
+		t.show()
 	}
 	_, err := w.Write(t.w.Bytes())
 	return err
@@ -42,8 +50,11 @@ func (t *screen) show() {
 	t.w.Reset()
 	t.head()
 	t.heads()
-	t.table()
+	if !t.bare && (t.Map == nil || t.limit == roomy || len(t.all[0].Heads) == 0) {
+		t.table()
+	}
 	t.sparks()
+	t.stays()
 	t.verdicts()
 	t.outcome()
 	t.again()
@@ -55,7 +66,8 @@ type screen struct {
 	*sheet
 	w     bytes.Buffer
 	width int
-	limit int // of assertions and of differences
+	limit int  // of assertions and of differences
+	bare  bool // what is not needed to say who wins is left out
 	color bool
 }
 
@@ -116,15 +128,10 @@ func (t *screen) head() {
 	facts := fmt.Sprintf("%s × %s · seed %d", counted(t.Replications, "run"), span(t.Duration), t.Seed)
 	name := cut(oneLine(title(t.Study)), max(t.width-utf8.RuneCountInString(facts)-2, t.width/2))
 	t.line(bold, name, "", strings.Repeat(" ", max(2, t.width-utf8.RuneCountInString(name)-utf8.RuneCountInString(facts))), faint, facts)
-	const several = 2 // marks; a flap has dozens
-	last := ""
-	shown := 0
-	for _, m := range t.Marks {
-		if text := oneLine(m.Text); text != last && shown < several {
-			t.line(red, fmt.Sprintf("%s to %s  %s", moment(clock(m.From)), moment(clock(m.To)), text))
-			last = text
-			shown++
-		}
+	t.calls()
+	t.troubles()
+	for _, w := range t.Warnings[:min(len(t.Warnings), 2)] {
+		t.wrapped(amber, "Beware: "+oneLine(w), 2)
 	}
 	if len(t.Sides) > 1 {
 		t.line(bold, t.shortName(0, t.width/2-5), "", " against ", bold, t.shortName(1, t.width/2-5))
@@ -137,6 +144,36 @@ func (t *screen) head() {
 		}
 	}
 	t.line()
+}
+
+// troubles are what goes wrong, and when: what comes several times is said once.
+func (t *screen) troubles() {
+	list := t.causes()
+	room := min(2+t.limit/2, 4) // a screen of little else has room for more
+	if len(list) > room {
+		room--
+	}
+	for _, c := range list[:min(len(list), room)] {
+		t.line(red, c.when()+"  "+oneLine(c.name))
+	}
+	if n := len(list) - room; n > 0 {
+		t.line(red, "and "+counted(n, "other trouble"))
+	}
+}
+
+// wrapped writes a text on as many lines as it needs, and at most so many.
+func (t *screen) wrapped(code, text string, most int) {
+	line, n := "", 1
+	for word := range strings.FieldsFuncSeq(together(text), func(r rune) bool { return r == ' ' }) {
+		word = strings.ReplaceAll(word, hard, " ")
+		if line != "" && utf8.RuneCountInString(line+" "+word) > t.width && n < most {
+			t.line(code, line)
+			line = " "
+			n++
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	t.line(code, line)
 }
 
 // tableKeys are the metrics that the screen has room for.
@@ -153,7 +190,7 @@ func (t *screen) sideWidth() (width int) {
 	for i := range t.Sides {
 		width = max(width, utf8.RuneCountInString(t.Sides[i].Name)+1)
 	}
-	return min(width, 13)
+	return min(width, max(13, t.width/6))
 }
 
 // keys are the metrics that the table is of: where sides are compared, the headlines
@@ -248,67 +285,6 @@ func mainFailure(list []scenario.Ending) string {
 	return none
 }
 
-var blocksOf8 = []rune(" ▁▂▃▄▅▆▇█")
-
-// sparks are the load and what came of it, on one scale, and what it cost, on
-// another: both sides have the same.
-func (t *screen) sparks() {
-	const figures = 13
-	label := 11
-	if len(t.Sides) > 1 {
-		label = 9 + t.sideWidth()
-	}
-	columns := min(t.width-label-figures, 60)
-	p := &plot{end: t.end, width: t.bin}
-	calls := t.top(func(r *scenario.Series) []float64 { return slices.Concat(r.Offered.Mid, r.Goodput.Mid) })
-	attempts := t.top(func(r *scenario.Series) []float64 { return r.Attempts.Mid })
-	for i := range t.Sides {
-		r := &t.Sides[i].Series
-		for _, row := range []struct {
-			name string
-			ys   []float64
-			top  float64
-			code string
-		}{{"offered", r.Offered.Mid, calls, faint}, {"goodput", r.Goodput.Mid, calls, green}, {"attempts", r.Attempts.Mid, attempts, amber}} {
-			if i > 0 && row.name == "offered" {
-				continue // by the same clients
-			}
-			name := row.name
-			if len(t.Sides) > 1 && name != "offered" {
-				name = left(name, 9) + t.shortName(i, t.sideWidth()-1)
-			}
-			t.line("", left(name, label), row.code, spark(p.bins(row.ys), columns, row.top), faint, right(figure(highest(row.ys))+"/s max", figures))
-		}
-	}
-	marks := []rune(strings.Repeat("·", columns))
-	for _, f := range t.shades {
-		from, to := p.edges(f)
-		for k := int(from / wide * float64(columns)); k < columns && float64(k)*wide/float64(columns) < to; k++ {
-			marks[k] = '━'
-		}
-	}
-	t.line("", left("", label), red, string(marks), faint, right(moment(t.end), figures))
-	t.line()
-}
-
-// spark draws a series with as many columns.
-func spark(ys []float64, columns int, top float64) string {
-	out := make([]rune, columns)
-	for k := range out {
-		from, to := k*len(ys)/columns, max((k+1)*len(ys)/columns, k*len(ys)/columns+1)
-		y := 0.0
-		if from < len(ys) {
-			y = thin(ys[from:min(to, len(ys))], to-from, plus, true)[0]
-		}
-		level := 0
-		if y > 0 && top > 0 {
-			level = min(max(int(float64(y/top*8)+0.5), 1), 8)
-		}
-		out[k] = blocksOf8[level]
-	}
-	return string(out)
-}
-
 // verdicts are the assertions, those that fail first.
 func (t *screen) verdicts() {
 	list := t.Sides[0].Asserts
@@ -334,6 +310,9 @@ func (t *screen) verdicts() {
 	}
 	if n := len(order) - t.limit; n > 0 {
 		t.line(faint, fmt.Sprintf("and %d more: %s", n, tallyText(list)))
+	}
+	if slices.ContainsFunc(list, func(v scenario.Verdict) bool { return v.Holds == scenario.Unsure }) {
+		t.line(faint, "? unresolved: what was measured may be on either side; more runs would tell")
 	}
 	if len(list) > 0 {
 		t.line()

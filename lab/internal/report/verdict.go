@@ -113,20 +113,25 @@ func (s *sheet) verdict() *node {
 	return section("verdict", "Who wins", parts...)
 }
 
-// judgements are the sentences that say who wins, wrapped.
+// judgements are the sentences that say who wins.
 func (t *screen) judgements() {
-	for _, j := range t.Judgements[:min(len(t.Judgements), 2)] {
-		line, wrapped := "", 0
-		for _, word := range strings.Fields(oneLine(j.Sentence)) {
-			if line != "" && utf8.RuneCountInString(line+" "+word) > t.width && (t.limit > 1 || wrapped < 2) {
-				t.line(bold, line)
-				line = " "
-				wrapped++
-			}
-			line = strings.TrimPrefix(line+" "+word, " ")
-		}
-		t.line(bold, line)
+	most := 2 * t.limit // on a small screen the figures say the rest
+	if t.limit == 1 {
+		most = 3
 	}
+	for _, j := range t.Judgements[:min(len(t.Judgements), 2)] {
+		t.wrapped(bold, oneLine(j.Sentence), most)
+	}
+}
+
+// headMargin is the interval of a headline that is a mean.
+func (t *screen) headMargin(i int, h *scenario.Headline) string {
+	if m := h.Value; h.At == "mean" && !math.IsInf(m.Low, -1) && !strings.Contains(t.headValue(i, h), " or ") {
+		if said := interval(m, h.Unit); said != "" {
+			return " (" + said + ")"
+		}
+	}
+	return ""
 }
 
 // heads is the table of the headlines: all sides, by their names.
@@ -135,7 +140,7 @@ func (t *screen) heads() {
 		return
 	}
 	const label = 24
-	column := min((t.width-label)/len(t.all), 26)
+	column := min((t.width-label)/len(t.all), 38)
 	head := strings.Repeat(" ", label)
 	for i := range t.all {
 		head += right(t.shortName(i, column-2), column)
@@ -150,8 +155,14 @@ func (t *screen) heads() {
 			h := &t.all[i].Heads[k]
 			verdict := t.verdictOf(i, h)
 			text := t.headValue(i, h)
-			if with := text + " " + verdict; column >= 18 && (verdict == better || verdict == worse) && utf8.RuneCountInString(with) < column {
+			said := ""
+			if column >= 18 && (verdict == better || verdict == worse) && utf8.RuneCountInString(text+" "+verdict) < column {
+				said = " " + verdict
+			}
+			if with := text + t.headMargin(i, h) + said; column > 26 && utf8.RuneCountInString(with) < column {
 				text = with
+			} else {
+				text += said
 			}
 			pieces = append(pieces, map[string]string{worse: red, better: green}[verdict], right(text, column))
 		}

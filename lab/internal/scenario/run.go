@@ -165,7 +165,7 @@ func (p *Policies) title(f *File, w *world) string {
 	case w.usual:
 		return "defaults"
 	}
-	return "scenario"
+	return f.Name
 }
 
 // job is one run.

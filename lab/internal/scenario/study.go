@@ -43,6 +43,7 @@ type Study struct {
 	Settings     []SettingDiff  `json:"settings"`
 	Map          *Map           `json:"map,omitempty"`
 	Timeline     []TimelineLine `json:"timeline,omitempty"`
+	Warnings     []string       `json:"warnings"`    // what makes the comparison doubtful, such as a load above the capacity before anything goes wrong
 	Assumptions  []string       `json:"assumptions"` // what is not modelled
 	Events       uint64         `json:"events"`      // of all runs
 	Hash         string         `json:"hash"`        // of all events of all runs, in order
@@ -60,7 +61,7 @@ type Mark struct {
 
 // Side is what one set of policies came to.
 type Side struct {
-	Name     string     `json:"name"`   // the file as it was given, a rival's word, "defaults", or "scenario" for policies of its own
+	Name     string     `json:"name"`   // the file as it was given, a rival's word, "defaults", or the scenario's for policies of its own
 	Config   string     `json:"config"` // a hash of its effective policies
 	Runs     []Run      `json:"runs"`   // in the order of their seeds
 	Series   Series     `json:"series"`
@@ -181,6 +182,9 @@ type EdgeSeries struct {
 	Policy  string `json:"policy"`
 	Open    Band   `json:"open"`   // share of breakers that were open
 	Budget  Band   `json:"budget"` // re-sends that a caller's budget allowed, on average
+
+	// Unbudgeted is set where callers have no retry budget, and Budget says nothing.
+	Unbudgeted bool `json:"unbudgeted,omitempty"`
 }
 
 // Band is a value over time: the middle run, and where nine of ten runs lie.

@@ -58,6 +58,8 @@ type worldEdge struct {
 	service int // the caller, or -1
 	to      int
 	policy  string
+
+	unbudgeted bool // there is no budget for what is sent again
 }
 
 // scale changes a scenario for a map: both are 1 without one.
@@ -76,10 +78,10 @@ func (f *File) world(p *Policies, by scale) (*world, error) {
 	for i := range f.fleets {
 		w.Fleets = append(w.Fleets, l.fleet(&f.fleets[i]))
 		w.visits = append(w.visits, f.visits(f.fleets[i].calls))
-		w.join(f.fleets[i].calls, i, -1)
+		l.join(w, f.fleets[i].calls, i, -1)
 	}
 	for i := range f.services {
-		w.join(f.services[i].calls, -1, i)
+		l.join(w, f.services[i].calls, -1, i)
 	}
 	for i := range f.faults {
 		w.Faults = append(w.Faults, l.fault(&f.faults[i]))
@@ -119,10 +121,17 @@ func (l *lowering) notGiven() error {
 		l.side.File.Name, l.file.Name, strings.Join(names, ", "), names[0])
 }
 
-func (w *world) join(calls []namedEdge, fleet, service int) {
+func (l *lowering) join(w *world, calls []namedEdge, fleet, service int) {
 	for _, e := range calls {
-		w.edges = append(w.edges, worldEdge{fleet, service, e.to, e.Policy})
+		r := l.rulesOf(e.Policy)
+		w.edges = append(w.edges, worldEdge{fleet, service, e.to, e.Policy, r != nil && unbudgeted(&r.Policy)})
 	}
+}
+
+// unbudgeted reports whether no budget bounds what a policy sends again, or it sends
+// nothing again.
+func unbudgeted(p *policy.Policy) bool {
+	return p.Retry.Budget.Off || p.Retry.Attempts == 1 && p.Hedge.Max == 0
 }
 
 // cuts are where phases begin, besides the first.

@@ -21,8 +21,8 @@ type Rate struct {
 // Steady is the same rate all the time.
 func Steady(perSecond float64) Load { return Load{{0, perSecond}} }
 
-// rate returns the calls a second at t.
-func (l Load) rate(t time.Duration) float64 {
+// Rate returns the calls a second at t.
+func (l Load) Rate(t time.Duration) float64 {
 	for i := len(l) - 1; i >= 0; i-- {
 		if t < l[i].At {
 			continue
@@ -80,8 +80,8 @@ func (a *source) line(end time.Duration) (until time.Duration, from, to float64)
 	if a.chunk < len(a.load) {
 		until = min(until, a.load[a.chunk].At)
 	}
-	from = a.load.rate(a.now)
-	to = a.load.rate(until - 1) // a step belongs to what comes after it
+	from = a.load.Rate(a.now)
+	to = a.load.Rate(until - 1) // a step belongs to what comes after it
 	return until, from, to
 }
 

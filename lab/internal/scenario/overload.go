@@ -1,0 +1,62 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gabion-go/gabion/lab/internal/sim"
+)
+
+// overloads names each service that is asked for more than it can serve for most of
+// the time before the first trouble, although nobody tries twice: such a scenario tells
+// of too small a service and not of its trouble. The load of closed fleets is left out,
+// for it falls when answers come late.
+func (f *File) overloads(w *world) []string {
+	found := []string{}
+	end := f.calmEnd()
+	for k := range w.Services {
+		most := w.full(k)
+		sum, over, bins := 0.0, 0, 0
+		for at := time.Duration(0); at < end; at += f.bin {
+			bins++
+			if load := f.asked(w, k, at); load > float64(most*1.001) {
+				sum += load
+				over++
+			}
+		}
+		if 2*over > bins {
+			found = append(found, fmt.Sprintf("the load exceeds the capacity from the start: before any trouble and without a single retry %s gets %.4g requests a second and can serve %.4g",
+				f.services[k].name, sum/float64(over), most))
+		}
+	}
+	return found
+}
+
+// calmEnd is when the first thing goes wrong, and at least one bin after the start.
+func (f *File) calmEnd() time.Duration {
+	end := f.duration
+	for _, m := range f.marks() {
+		end = min(end, time.Duration(math.Round(m.From*1e9)))
+	}
+	return max(end, f.bin)
+}
+
+// asked is how many requests a second a service gets at a time, if none is repeated.
+func (f *File) asked(w *world, service int, at time.Duration) (perSecond float64) {
+	for i := range w.Fleets {
+		fleet, rate := &w.Fleets[i], 0.0
+		switch fleet.Loop {
+		case sim.Open:
+			rate = fleet.Load.Rate(at + f.bin/2)
+		case sim.Trace:
+			for _, begun := range fleet.At {
+				if begun >= at && begun < at+f.bin {
+					rate += 1 / f.bin.Seconds()
+				}
+			}
+		}
+		perSecond += float64(rate * w.visits[i][service])
+	}
+	return perSecond
+}
