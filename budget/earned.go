@@ -32,11 +32,12 @@ func NewEarnedRules(ratio float64, window time.Duration, reserve, start float64)
 // Earned is a budget of re-sends that successes earn. Time earns nothing, and
 // neither do failures: in a total outage nothing is added to what was kept.
 //
-// The promise: in any span of time the re-sends granted, less those refunded, are at
-// most the ratio of the successes in that span and the window before it, plus the
-// reserve, or plus the start for a budget as young as that. Part of a re-send is
-// granted with that probability, so that over a fleet the promise holds on average
-// also where each client has less than one.
+// The promise: in any span of time what is spent, less what is refunded, is at most the
+// ratio of the successes in that span and the window before it, plus the reserve, or
+// plus the start for a budget as young as that. A whole re-send is granted for each one
+// spent. Part of one is spent on a chance that is as large, so that re-sends are on
+// average what was spent: for one client over time, and for a fleet in which each has
+// less than one.
 //
 // The reserve is for clients of few calls, whose window holds hardly any. It is what
 // a fleet of them can add at once, so it is small.
@@ -101,33 +102,33 @@ func (e *Earned) mark(now clock.Instant, r *EarnedRules) {
 // Any reports whether there was a success yet.
 func (e *Earned) Any() bool { return e.successes.sum() > 0 }
 
-// A Grant is a re-send that was granted and not yet made. The zero Grant is none. It
-// is a value of the caller's: refund it at most once.
-type Grant struct{ taken int64 }
-
 // TryWithdraw grants one re-send if one is there. Of less than one it grants one with
-// that probability: u is a draw in [0, 1).
-func (e *Earned) TryWithdraw(now clock.Instant, r *EarnedRules, u float64) (Grant, bool) {
+// that probability, and takes that part also where it grants none: else many tries
+// would send more than was earned. u is a draw in [0, 1).
+func (e *Earned) TryWithdraw(now clock.Instant, r *EarnedRules, u float64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.gather(now, r)
 	take := min(e.level, million)
-	if take <= 0 || float64(take) <= float64(u*million) {
-		return Grant{}, false
+	if take <= 0 {
+		return false
 	}
 	e.level -= take
+	if float64(take) <= u*million {
+		return false
+	}
 	e.sent++
-	return Grant{take}, true
+	return true
 }
 
-// Refund gives back a re-send that was not made.
-func (e *Earned) Refund(g Grant) {
+// Refund gives back a re-send that was granted and not made. It is a whole one, also
+// where only a part was there: the draws that were lost have paid for the rest. Call it
+// at most once for each that was granted.
+func (e *Earned) Refund() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if g.taken > 0 {
-		e.level += g.taken
-		e.sent--
-	}
+	e.level += million
+	e.sent--
 }
 
 // maxDebt is how far below zero Charge goes, in re-sends.

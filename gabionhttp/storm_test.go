@@ -2,6 +2,7 @@ package gabionhttp_test
 
 import (
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -28,12 +29,13 @@ const (
 type storm struct {
 	calls, requests     atomic.Int64
 	inStorm, stormCalls atomic.Int64
+	stormSuccesses      atomic.Int64
 	last                atomic.Int64 // when the last retry arrived, after the start
 }
 
 // TestStormStaysWithinTheBudget is SPEC D3 over real HTTP, in made-up time: whatever
-// the attempts, the dependency sees at most 110 % of the calls and the floor of one
-// retry a second, and retries end soon after the fault does. It runs for twelve
+// the attempts, the dependency sees the calls, and on average as many requests more as
+// its successes earned, and retries end soon after the fault does. It runs for twelve
 // seconds, with nothing but the budget to hold the load, and once with every default.
 func TestStormStaysWithinTheBudget(t *testing.T) { synctest.Test(t, stormStaysWithinTheBudget) }
 
@@ -66,10 +68,11 @@ func stormStaysWithinTheBudget(t *testing.T) {
 		t.Logf("%s: %d calls, %d requests (%.3f×); in the storm %d calls, %d requests (%.3f×); last retry %v after the fault",
 			runs[i].name, calls, requests, float64(requests)/float64(calls), r.stormCalls.Load(), r.inStorm.Load(),
 			float64(r.inStorm.Load())/float64(r.stormCalls.Load()), time.Duration(r.last.Load())-stormLasts)
-		// The floor of 1/s counts for the window of 10 s and for as long as it took (D1).
-		floor := int64((10*time.Second + stormLasts + stormTail) / time.Second)
-		if most := calls*110/100 + floor; requests > most {
-			t.Errorf("%s: %d requests for %d calls, want at most %d", runs[i].name, requests, calls, most)
+		// In the storm a success earns its part, and what was there at its begin is little. Parts
+		// are granted by chance: five times the root is passed once in a million.
+		earned := 0.3*float64(r.stormSuccesses.Load()) + 1.5
+		if more := float64(r.inStorm.Load() - r.stormCalls.Load()); more > earned+5*math.Sqrt(earned) {
+			t.Errorf("%s: %.0f requests more than calls in the storm, where %.0f were earned", runs[i].name, more, earned)
 		}
 	}
 	for i := range runs[:2] {
@@ -79,7 +82,7 @@ func stormStaysWithinTheBudget(t *testing.T) {
 		}
 	}
 	three, eight := float64(runs[0].storm.requests.Load()), float64(runs[1].storm.requests.Load())
-	if diff := (eight - three) / three; diff > 0.02 || diff < -0.02 {
+	if diff := (eight - three) / three; diff > 0.03 || diff < -0.03 {
 		t.Errorf("attempts 8 sent %.1f %% more than attempts 3", 100*diff)
 	}
 }
@@ -99,7 +102,9 @@ func (s *storm) rage(t *testing.T, p policy.Policy) {
 		s.inStorm.Add(1)
 		if rand.Float64() < 0.8 {
 			w.WriteHeader(http.StatusServiceUnavailable)
+			return
 		}
+		s.stormSuccesses.Add(1)
 	})
 	c, _ := client(t, p, base(t, server))
 	var calls sync.WaitGroup

@@ -115,7 +115,6 @@ type Call struct {
 	whole    hold   // what wraps the whole call
 	pending  bulkhead.Slot
 	reserved budget.Reservation // of a window
-	granted  budget.Grant       // of what was earned
 	prev     time.Duration      // the wait before this one
 	after    time.Duration      // when to come back, if known
 	shard    uint32

@@ -184,7 +184,7 @@ type Budget struct {
 	// fields are written: BudgetWindow with Floor, BudgetTokens with Capacity or Cost.
 	Shape BudgetShape
 
-	// Ratio is the part of a re-send that each success earns. Zero means 20 %; Off
+	// Ratio is the part of a re-send that each success earns. Zero means 30 %; Off
 	// means none. With BudgetWindow it is the share of calls that may be sent again,
 	// and zero means 10 %; with BudgetTokens the part of a token that each success
 	// earns, and zero means 10 %.

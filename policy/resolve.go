@@ -23,7 +23,7 @@ const (
 	defaultConflictCap  = time.Second
 	defaultRepeats      = 5
 	defaultHold         = 1
-	defaultEarned       = Ratio(0.2)
+	defaultEarned       = Ratio(0.3)
 	defaultEarnedWindow = time.Second
 	defaultReserve      = 1.5
 	defaultStart        = 1

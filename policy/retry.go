@@ -137,7 +137,7 @@ func (c *Call) withdraw(now clock.Instant) bool {
 		c.reserved, ok = c.state.window().TryWithdraw(now, c.shard, c.rules.budget)
 	default:
 		u := chance.U(c.draw(), 0, uint64(c.sends), chance.Budgeting)
-		c.granted, ok = c.state.earned.TryWithdraw(now, &c.rules.earned, u)
+		ok = c.state.earned.TryWithdraw(now, &c.rules.earned, u)
 	}
 	if ok {
 		c.has |= charge
@@ -164,6 +164,6 @@ func (c *Call) refund(now clock.Instant) {
 			c.state.window().Refund(now, c.reserved)
 		}
 	default:
-		c.state.earned.Refund(c.granted)
+		c.state.earned.Refund()
 	}
 }
