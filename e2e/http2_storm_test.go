@@ -50,10 +50,13 @@ func TestOneCallIsNotAStorm(t *testing.T) {
 				for _, warm := range []bool{true, false} {
 					t.Run(fmt.Sprintf("%s/%s/TLS %v/HTTP2 known %v", end.name, r.name, overTLS, warm), func(t *testing.T) {
 						s, base := serveHTTP2(t, overTLS)
-						s.every = script{end.act, end.act, end.act, end.act, end.act, end.act, end.act, end.act, end.act, end.act}
+						broken := script{end.act, end.act, end.act, end.act, end.act, end.act, end.act, end.act, end.act, end.act}
 						before := 0
 						if warm {
-							before, s.scripts = 1, []script{append(script{ok}, s.every...)}
+							before = 1
+							s.play(broken, append(script{ok}, broken...))
+						} else {
+							s.play(broken)
 						}
 						var events gabiontest.Recorder
 						d := gabion.New("shop", policy.Policy{

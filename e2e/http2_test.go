@@ -108,6 +108,13 @@ func serveHTTP2(t testing.TB, overTLS bool, scripts ...script) (*http2Server, *h
 	return s, tr
 }
 
+// play sets what connections go by from now on: the first ones each by its own script.
+func (s *http2Server) play(every script, first ...script) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.every, s.scripts = every, first
+}
+
 func (s *http2Server) serve() {
 	for {
 		conn, err := s.Accept()
