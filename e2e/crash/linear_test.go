@@ -55,10 +55,12 @@ func TestFlawedStoresAreRejected(t *testing.T) {
 	t.Parallel()
 	memory := storeNamed("memory")
 	for name, flawed := range map[string]func(idempotency.Store) idempotency.Store{
-		"changes without comparing the token": func(s idempotency.Store) idempotency.Store { return withoutCAS{s} },
-		"stale reads":                         func(s idempotency.Store) idempotency.Store { return &stale{Store: s} },
-		"leases that end early":               func(s idempotency.Store) idempotency.Store { return hasty{s, 2} },
-		"leases that end late":                func(s idempotency.Store) idempotency.Store { return hasty{s, 0.2} },
+		"changes without comparing the token":    func(s idempotency.Store) idempotency.Store { return withoutCAS{s} },
+		"stale reads":                            func(s idempotency.Store) idempotency.Store { return &stale{Store: s} },
+		"a released key is free for any request": func(s idempotency.Store) idempotency.Store { return freeing{s, true} },
+		"a key that was freed is not":            func(s idempotency.Store) idempotency.Store { return freeing{s, false} },
+		"leases that end early":                  func(s idempotency.Store) idempotency.Store { return hasty{s, 2} },
+		"leases that end late":                   func(s idempotency.Store) idempotency.Store { return hasty{s, 0.2} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,6 +82,17 @@ func (s withoutCAS) Apply(ctx context.Context, ref idempotency.Ref, c idempotenc
 		return err
 	}
 	return s.Store.Apply(ctx, idempotency.Ref{ID: ref.ID, Token: r.Token}, c)
+}
+
+// freeing frees all keys that are released, or none.
+type freeing struct {
+	idempotency.Store
+	all bool
+}
+
+func (s freeing) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Change) error {
+	c.Free = s.all && c.Event == idempotency.Release
+	return s.Store.Apply(ctx, ref, c)
 }
 
 // stale answers some reads with what it read last time, as a replica would.
@@ -179,7 +192,6 @@ type contender struct {
 	rand  *rand.Rand
 	claim idempotency.Claim
 	token int64 // that it holds, or held
-	heard bool  // the key has a record
 }
 
 func (c *contender) step() modelOp {
@@ -207,20 +219,20 @@ func (c *contender) step() modelOp {
 }
 
 func (c *contender) begin(o *modelOp) {
-	o.begin, o.other = true, c.heard && c.rand.IntN(8) == 0
+	o.begin, o.request = true, 1
+	if c.rand.IntN(8) == 0 {
+		o.request = 2
+	}
 	claim := c.claim
 	claim.Owner = [16]byte{1}
 	for i := 1; i < len(claim.Owner); i++ {
 		claim.Owner[i] = byte(c.rand.Uint32())
 	}
-	if o.other {
-		claim.Fingerprint[0] = 1
-	}
+	claim.Fingerprint[0] = o.request
 	o.call = time.Since(c.began)
 	a, err := c.store.Begin(context.Background(), claim)
 	o.back, o.err = time.Since(c.began), err
 	o.decision, o.token, o.attempt, o.result = a.Decision, a.Record.Token, a.Record.Attempt, string(a.Record.Result.Body)
-	c.heard = true
 	if a.Decision != idempotency.Mismatch && a.Decision != idempotency.InProgress {
 		c.token = a.Record.Token // perhaps another's: it may be resolved by anybody, and a zombie goes on under an old one
 	}
@@ -237,6 +249,10 @@ func (c *contender) get(o *modelOp) {
 func (c *contender) change(o *modelOp, e idempotency.Event) {
 	o.event, o.token = e, c.token
 	change := idempotency.Change{Event: e, Lease: c.kind.lease}
+	if e == idempotency.Release {
+		o.free = c.rand.IntN(2) == 0
+		change.Free = o.free
+	}
 	if e == idempotency.Complete {
 		o.result = fmt.Sprint("by ", c.token)
 		change.Result = idempotency.Result{Status: 200, Body: []byte(o.result)}

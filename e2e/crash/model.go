@@ -20,8 +20,9 @@ type modelOp struct {
 	back      time.Duration
 
 	begin, get bool
-	other      bool              // begin with another request
+	request    byte              // of a begin: which of the key's requests, from 1
 	event      idempotency.Event // of a change
+	free       bool              // of a release: the key is free for any request
 	token      int64             // of a change; what came back otherwise
 	attempt    int
 	result     string
@@ -36,11 +37,11 @@ func (o modelOp) String() string {
 	span := fmt.Sprintf("%v to %v: ", o.call, o.back)
 	switch {
 	case o.begin:
-		return span + fmt.Sprintf("begin (other request: %v): %v, token %d, attempt %d, %q", o.other, o.decision, o.token, o.attempt, o.result)
+		return span + fmt.Sprintf("begin of request %d: %v, token %d, attempt %d, %q", o.request, o.decision, o.token, o.attempt, o.result)
 	case o.get:
 		return span + fmt.Sprintf("get: %v, token %d, attempt %d, %q", o.state, o.token, o.attempt, o.result)
 	}
-	return span + fmt.Sprintf("%v by %d %q: refused: %v", o.event, o.token, o.result, o.lost)
+	return span + fmt.Sprintf("%v by %d %q (free: %v): refused: %v", o.event, o.token, o.result, o.free, o.lost)
 }
 
 // A modelState is all that a key's future depends on.
@@ -49,6 +50,7 @@ type modelState struct {
 	token       int64
 	attempt     int
 	result      string
+	request     byte          // that the record belongs to; 0 is none
 	early, late time.Duration // the lease ends between these, while running
 }
 
@@ -70,41 +72,61 @@ var recordModel = porcupine.Model{
 // over reports whether the lease may have ended when the operation was made.
 func (s modelState) over(o modelOp) bool { return o.back+o.tick >= s.early }
 
+// holds reports whether the lease may still have held when the operation was made.
+func (s modelState) holds(o modelOp) bool { return o.call-o.tick <= s.late }
+
 func (s modelState) begin(o modelOp) (bool, modelState) {
 	running := s.is == idempotency.Running
+	freed := s.is == idempotency.Retryable && s.request == 0
+	if o.decision == idempotency.Mismatch {
+		return s.is != idempotency.Absent && o.request != s.request && !freed, s
+	}
+	if s.is != idempotency.Absent && o.request != s.request && !freed {
+		return false, s
+	}
 	switch o.decision {
-	case idempotency.Mismatch:
-		return o.other && s.is != idempotency.Absent, s
 	case idempotency.InProgress:
-		return !o.other && running && o.call-o.tick <= s.late, s
+		return running && s.holds(o), s
 	case idempotency.Replay:
-		return !o.other && s.is == idempotency.Done && o.result == s.result, s
+		return s.is == idempotency.Done && o.result == s.result, s
 	case idempotency.OutcomeUnknown:
 		lapsed := running && o.guarantee == hold && s.over(o)
-		legal := !o.other && (s.is == idempotency.Unknown || lapsed)
+		legal := s.is == idempotency.Unknown || lapsed
 		s.is = idempotency.Unknown
 		return legal, s
 	case idempotency.Run:
-		free := s.is == idempotency.Absent || s.is == idempotency.Retryable || running && o.guarantee == reexecute && s.over(o)
-		legal := free && o.token > s.token && o.attempt == s.attempt+1 && (!o.other || s.is == idempotency.Absent)
-		return legal, modelState{is: idempotency.Running, token: o.token, attempt: o.attempt, early: o.call + o.lease, late: o.back + o.lease}
+		open := s.is == idempotency.Absent || s.is == idempotency.Retryable || running && o.guarantee == reexecute && s.over(o)
+		legal := open && o.token > s.token && o.attempt == s.attempt+1
+		next := modelState{is: idempotency.Running, token: o.token, attempt: o.attempt, request: o.request}
+		next.early, next.late = o.call+o.lease, o.back+o.lease
+		return legal, next
 	}
 	return false, s
 }
 
 func (s modelState) change(o modelOp) (bool, modelState) {
-	next, legal := s.changed(o)
-	if o.token != s.token {
-		legal = false
+	next, accepted, refused := s.changed(o)
+	switch {
+	case o.token != s.token:
+		return o.lost, s
+	case o.lost:
+		return refused, s
 	}
-	if o.lost {
-		return !legal, s
-	}
-	return legal, next
+	return accepted, next
 }
 
-// changed returns what a holder's change makes of the record, and whether it may.
-func (s modelState) changed(o modelOp) (modelState, bool) {
+// changed returns what a holder's change makes of the record, and whether it may be
+// accepted or refused: both, where that is a question of when exactly the lease ends.
+func (s modelState) changed(o modelOp) (next modelState, accepted, refused bool) {
+	if o.event == idempotency.ResolveNothing && s.is == idempotency.Running && o.guarantee == hold {
+		return s.ended(idempotency.Retryable, ""), s.over(o), s.holds(o)
+	}
+	next, accepted = s.timeless(o)
+	return next, accepted, !accepted
+}
+
+// timeless is changed of what does not depend on the time.
+func (s modelState) timeless(o modelOp) (modelState, bool) {
 	running := s.is == idempotency.Running
 	switch o.event {
 	case idempotency.Extend:
@@ -114,7 +136,11 @@ func (s modelState) changed(o modelOp) (modelState, bool) {
 		legal := running || s.is == idempotency.Done && s.result == o.result
 		return s.ended(idempotency.Done, o.result), legal
 	case idempotency.Release:
-		return s.ended(idempotency.Retryable, ""), running || s.is == idempotency.Retryable
+		next := s.ended(idempotency.Retryable, "")
+		if o.free {
+			next.request, next.attempt = 0, 0
+		}
+		return next, running || s.is == idempotency.Retryable && next.request == s.request
 	case idempotency.Abandon:
 		return s.ended(idempotency.Unknown, ""), running || s.is == idempotency.Unknown
 	case idempotency.ResolveNothing:
@@ -124,7 +150,7 @@ func (s modelState) changed(o modelOp) (modelState, bool) {
 }
 
 func (s modelState) ended(as idempotency.State, result string) modelState {
-	return modelState{is: as, token: s.token, attempt: s.attempt, result: result}
+	return modelState{is: as, token: s.token, attempt: s.attempt, result: result, request: s.request}
 }
 
 // The guarantees, by names that fit into tables.
