@@ -348,7 +348,9 @@ func (c *Call) wrap(h *hold) {
 func (c *Call) dropPending(now clock.Instant) {
 	if c.has&turn != 0 {
 		c.has &^= turn
-		c.state.limiter().Cancel(now, c.turnAt, c.rules.rate)
+		if c.state.Rules().rate == c.rules.rate { // of another rate all turns are forgotten
+			c.state.limiter().Cancel(now, c.turnAt, c.rules.rate)
+		}
 	}
 	if c.pending.Held() {
 		c.state.bulkhead().Release(c.pending)

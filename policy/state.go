@@ -107,10 +107,10 @@ func (s *State) Reload(now clock.Instant, r *Rules) {
 		s.furnishLane(now, l, r, name)
 		l.reload(now, old, r, name)
 	})
-	s.resize(now, old, r)
 	if l := s.limiter(); l != nil && old.rate != r.rate {
 		l.Reset() // turns of a slower limit may lie far ahead
 	}
+	s.resize(now, old, r) // last, for it wakes those who wait
 	s.note(Event{Kind: Reloaded, At: now})
 }
 

@@ -56,6 +56,20 @@ func TestResetForgetsWhatWasGivenBack(t *testing.T) {
 	}
 }
 
+// A turn of before a Reset, given back late, would make all others wait for it.
+func TestATurnOfBeforeAResetHoldsUpNobody(t *testing.T) {
+	l := reserved(t, 4)
+	l.Reset()
+	for k := range clock.Instant(3) {
+		if l.Cancel(0, 3*ms, perMs) {
+			t.Fatalf("the turn at 3 ms was taken back after %d others", k)
+		}
+		if at, ok := l.Reserve(0, perMs, time.Hour); !ok || at != k*ms {
+			t.Fatalf("turn %d: %d %v", k, at, ok)
+		}
+	}
+}
+
 // What can't be kept is lost at the far end: the turns that come first are handed out.
 func TestOfMoreTurnsThanAreKeptTheLatestAreLost(t *testing.T) {
 	l := reserved(t, maxFree+4)

@@ -92,10 +92,11 @@ func (l *Limiter) Reserve(now clock.Instant, r Rules, maxWait time.Duration) (at
 	}
 }
 
-// Cancel gives back the turn at, which must have been reserved by the same rules, and
-// reports whether it could, which is while the turn lies ahead. Whoever reserves next
-// gets it; those who have reserved already keep the times that they know. Cancel a
-// turn at most once.
+// Cancel gives back the turn at, which must have been reserved by the same rules and
+// since the last Reset, and reports whether it could, which is while the turn lies ahead.
+// Whoever reserves next gets it; those who have reserved already keep the times that they
+// know. Cancel a turn at most once. One that lies further ahead than any since the last
+// Reset is not taken back.
 func (l *Limiter) Cancel(now, at clock.Instant, r Rules) bool {
 	if r.Interval <= 0 || at <= now {
 		return false
@@ -106,6 +107,9 @@ func (l *Limiter) Cancel(now, at clock.Instant, r Rules) bool {
 	before := at.Add(slack)
 	if l.word.CompareAndSwap(word(before.Add(interval)), word(before)) {
 		return true
+	}
+	if instant(l.word.Load()) < before.Add(interval) {
+		return false // it is of before a Reset: the next turn comes before it
 	}
 	return l.keep(now, at)
 }
