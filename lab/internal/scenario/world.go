@@ -38,6 +38,10 @@ type Policies struct {
 
 	// Change changes each policy before it is used. Nil means that none is.
 	Change func(policy.Policy) policy.Policy
+
+	// Edit changes a policy by its name in the scenario, after Change. Nil means that
+	// none is.
+	Edit func(name string, p policy.Policy) (policy.Policy, error)
 }
 
 // world is a scenario made ready to run, for one side.
@@ -205,6 +209,14 @@ func (l *lowering) rulesOf(name string) *policy.Rules {
 	p, changed := rival(p, l.side.Rival)
 	if l.side.Change != nil {
 		p, changed = l.side.Change(p), true
+	}
+	if l.side.Edit != nil {
+		edited, err := l.side.Edit(name, p)
+		if err != nil && l.err == nil {
+			l.err = err
+		}
+		changed = changed || !reflect.DeepEqual(p, edited)
+		p = edited
 	}
 	l.special = l.special || !reflect.DeepEqual(p, policy.Policy{Trust: p.Trust, Key: p.Key, Safe: p.Safe, Timeout: p.Timeout})
 	r, err := policy.Compile(p)

@@ -32,6 +32,7 @@ const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE
                       [--seed N] [--replications N] [--workers N]
                       [--map] [--json] [--report FILE.html]
                       [--markdown FILE.md] [--junit FILE.xml]
+                      [--sweep KEY=VALUES]
 
 Runs a scenario in virtual time, many times over, and says what the runs came
 to. SCENARIO is a name that gabion lab list shows, a file, or - for standard
@@ -58,6 +59,11 @@ input.
   --markdown FILE    write who wins, the assertions and the headlines as
                      Markdown, for the comment of a pull request
   --junit FILE       write the assertions as JUnit XML, for a CI server
+  --sweep KEY=VALUES try one value after another of a key of the policies, in
+                     the same weather, and say which is best for whom:
+                     breaker.open=1s,5s,30s are three, breaker.open=1s..30s are
+                     six, 1s..30s:10:linear are ten at equal distances, and :log
+                     in equal ratios; db.breaker.open is of the policy db only
 
 Whatever is compared, the plain client is a third side: one try, with the same
 timeouts of the call and of the attempt, and without breaker, bulkhead, budget
@@ -225,6 +231,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	r.flags.IntVar(&r.options.Workers, "workers", 0, "")
 	r.flags.BoolVar(&r.options.Map, "map", false, "")
 	asJSON := r.flags.Bool("json", false, "")
+	var swept sweepFlag
+	r.flags.Var(&swept, "sweep", "")
 	to := r.outputs()
 	words, code := r.parse(args, 1)
 	if code >= 0 {
@@ -234,6 +242,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return r.wrongly("replications and workers are not negative")
 	}
 	r.options.Command = command(args)
+	if swept != "" {
+		return r.sweep(ctx, words[0], string(swept), *asJSON, to)
+	}
 	report, code := r.run(ctx, words[0])
 	if code >= 0 {
 		return code
@@ -286,14 +297,7 @@ func (r *request) run(ctx context.Context, name string) (*lab.Report, int) {
 	if err := r.loadPolicies(); err != nil {
 		return nil, r.failed(err)
 	}
-	if f, ok := r.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		r.options.Progress = func(done, all int) {
-			fmt.Fprintf(r.stderr, "\r%d of %d runs", done, all)
-			if done == all {
-				fmt.Fprint(r.stderr, "\r\x1b[K")
-			}
-		}
-	}
+	r.progress()
 	report, err := s.Run(ctx, r.options)
 	switch {
 	case errors.Is(err, lab.ErrNoOpponent):
@@ -303,6 +307,20 @@ func (r *request) run(ctx context.Context, name string) (*lab.Report, int) {
 		return nil, r.failed(err)
 	}
 	return report, -1
+}
+
+// progress draws one line over itself where somebody watches.
+func (r *request) progress() {
+	f, ok := r.stderr.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return
+	}
+	r.options.Progress = func(done, all int) {
+		fmt.Fprintf(r.stderr, "\r%d of %d runs", done, all)
+		if done == all {
+			fmt.Fprint(r.stderr, "\r\x1b[K")
+		}
+	}
 }
 
 // unknown is the exit code for a scenario that can't be read: a name that nobody
