@@ -161,34 +161,39 @@ func (e *Earned) Level(now clock.Instant, r *EarnedRules) int64 {
 	return e.level
 }
 
-// Rate returns how many successes a second there were in the window, at least.
-func (e *Earned) Rate(now clock.Instant, r *EarnedRules) float64 {
+// Recent returns how many successes there were in the window, at least, and how many a
+// second that is. The rate of a budget that is younger than the window is reckoned over
+// its age, or over a twentieth of the window if it is younger than that.
+func (e *Earned) Recent(now clock.Instant, r *EarnedRules) (successes int64, rate float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if r.Window <= 0 {
-		return 0
+		return 0, 0
 	}
-	return float64(e.successes.sum()-e.before(now, r)) / r.Window.Seconds()
+	total, since := e.before(now, r)
+	successes = int64(e.successes.sum() - total)
+	return successes, float64(successes) / max(now.Sub(since), r.Window/20, 1).Seconds()
 }
 
 // gather adds what successes earned since it was last called, and drops what is more
 // than may be kept.
 func (e *Earned) gather(now clock.Instant, r *EarnedRules) {
 	total := e.successes.sum()
-	e.level = min(e.level+worth(total-e.counted, r.Ratio), max(worth(total-e.before(now, r), r.Ratio), r.Reserve))
+	before, _ := e.before(now, r)
+	e.level = min(e.level+worth(total-e.counted, r.Ratio), max(worth(total-before, r.Ratio), r.Reserve))
 	e.counted = total
 }
 
-// before returns how many successes there were when the window began, as the oldest
-// mark that lies in it says: so what the window holds is never overstated.
-func (e *Earned) before(now clock.Instant, r *EarnedRules) uint64 {
+// before returns how many successes there were when the window began, and when that was,
+// as the oldest mark that lies in it says: so what the window holds is never overstated.
+func (e *Earned) before(now clock.Instant, r *EarnedRules) (total uint64, since clock.Instant) {
 	total, oldest := e.successes.sum(), clock.Never
 	for _, m := range e.marks {
 		if m.at > now.Add(-r.Window) && m.at < oldest {
 			total, oldest = m.total, m.at
 		}
 	}
-	return total
+	return total, min(oldest, now)
 }
 
 // worth is what so many successes earn. It saturates far above what can be spent.

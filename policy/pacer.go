@@ -12,20 +12,23 @@ import (
 // gets them one after the other, at a rate that it has shown to bear, and not all at
 // once when the time is over.
 //
-// That rate is what it answered well in the second before, and is measured anew each
+// A few refusals among many successes are no limit, and space nobody. Beyond that, the
+// rate is what was answered well in the second before, and is measured anew each
 // second: a tenth more than what succeeded while it goes on asking for time. Once the
 // time is over and it does not, the rate doubles each second up to a third more than
 // what comes, so that those who waited are no wave. Pacing ends when nobody has to wait.
-// Where nothing succeeded there is no rate: then nobody goes before the time is over.
+// Where nothing succeeded there is no rate: then nobody goes before the time is over,
+// unless an answer that was on its way is a success.
 //
-// It is made when a lane is first held back, and kept.
+// It is made when a lane is first refused, and kept.
 type pacer struct {
 	active atomic.Bool // calls are spaced; stored under mu
+	counts atomic.Bool // it was asked for time lately, so answers are counted; stored under mu
 
 	mu       sync.Mutex    // guards all below
 	until    clock.Instant // the time that was asked for
 	asking   clock.Instant // when it was asked for
-	since    clock.Instant // when this second of measuring began
+	since    clock.Instant // when this second of counting began
 	next     clock.Instant // the next turn that is free
 	wanted   float64       // calls a second that wanted a turn, smoothed over some seconds
 	rate     float64       // turns a second; 0 while nothing succeeds
@@ -34,6 +37,7 @@ type pacer struct {
 	came     int           // calls that wanted a turn in this second
 	asked    bool          // the dependency asked for time in this second
 	waited   bool          // somebody had to wait in this second
+	unproven bool          // nothing succeeded before, and nothing was measured since
 }
 
 const (
@@ -41,6 +45,7 @@ const (
 	paceGrowth  = 1.1         // of what succeeded: to find out whether more is possible
 	paceDecay   = 0.5         // of the rate, at least, after a second in which less succeeded
 	paceMostly  = 4           // successes for each refusal: what accepts so many limits nobody
+	paceSlight  = 3           // refusals that say nothing yet of others
 	paceLeast   = 0.25        // turns a second; what is less is none
 	paceCatchUp = 1.3         // of the calls that come: so fast those who wait are let go
 	paceQueue   = time.Second // longest wait for a turn where there is a rate: a longer queue only makes all late
@@ -48,35 +53,72 @@ const (
 	paceReturn  = 2           // turns a second, at least, after a time in which nothing succeeded
 )
 
-// hold holds calls back until then, and says whether that was news. Bears is how many
-// successes a second there were before.
-func (p *pacer) hold(now, until clock.Instant, bears float64) (news bool) {
+// bears is what a dependency answered well just now.
+type bears struct {
+	successes int64 // in the last second or so
+	rate      float64
+}
+
+// hold holds calls back until then if refusals are more than a few among what was
+// answered well, and says whether that was news. Told means that the dependency named
+// the time: then calls are held back also for a single refusal where nothing succeeded.
+func (p *pacer) hold(now, until clock.Instant, told bool, lately bears) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if until <= now {
 		return false
 	}
-	if news = until > p.until || !p.active.Load(); news {
+	if !p.active.Load() {
+		if !p.counts.Load() || now.Sub(p.since) >= pacePeriod {
+			p.since, p.accepted, p.refused = now, int(lately.successes), 0
+			p.counts.Store(true)
+		}
+		if p.refused++; p.slight() && (p.accepted > 0 || !told) {
+			return false
+		}
+		p.begin(now, lately.rate)
+		news = true
+	} else {
+		p.refused++
+	}
+	if news = news || until > p.until; news {
 		p.until, p.asking = until, now
 	}
-	if !p.active.Load() {
-		p.since, p.next, p.rate, p.wanted, p.accepted, p.came, p.waited = now, now, bears, bears, 0, 0, false
-		p.active.Store(true)
-	}
 	p.asked = true
-	p.refused++
 	p.measure(now)
 	return news
 }
 
+// slight reports whether the refusals of this second are few among its successes.
+func (p *pacer) slight() bool { return p.refused <= paceSlight || paceMostly*p.refused <= p.accepted }
+
+// begin begins to space calls, at a rate if one is known.
+func (p *pacer) begin(now clock.Instant, rate float64) {
+	if over := now.Sub(p.since); rate == 0 && over > 0 {
+		rate = float64(p.accepted) / max(over, pacePeriod/20).Seconds()
+	}
+	p.since, p.next = now, now
+	p.rate, p.wanted, p.unproven = rate, rate, p.accepted == 0
+	p.accepted, p.refused, p.came, p.waited = 0, 1, 0, false
+	p.active.Store(true)
+}
+
 // accept counts a success. A nil pacer counts none.
-func (p *pacer) accept() {
-	if p == nil || !p.active.Load() {
+func (p *pacer) accept(now clock.Instant) {
+	if p == nil || !p.counts.Load() {
 		return
 	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	active := p.active.Load()
+	if !active && now.Sub(p.since) >= pacePeriod {
+		p.counts.Store(false)
+		return
+	}
 	p.accepted++
-	p.mu.Unlock()
+	if active && p.unproven && p.slight() { // so it does accept, and mostly
+		p.active.Store(false)
+	}
 }
 
 // measure ends a second that is over.
@@ -86,18 +128,23 @@ func (p *pacer) measure(now clock.Instant) {
 		return
 	}
 	succeeded := float64(p.accepted) / lasted.Seconds()
-	p.wanted += paceSmooth * (float64(p.came)/lasted.Seconds() - p.wanted)
+	came := float64(p.came) / lasted.Seconds()
+	if p.wanted == 0 {
+		p.wanted = came
+	}
+	p.wanted += paceSmooth * (came - p.wanted)
 	switch over := now >= p.until; {
 	case over && !p.asked && !p.waited:
 		p.active.Store(false)
 	case over && !p.asked:
 		p.rate = max(min(2*p.rate, paceCatchUp*p.wanted), p.rate, p.returns())
 	case p.asked && p.accepted >= paceMostly*p.refused: // what it refuses is no limit
-		p.rate = max(2*p.rate, paceGrowth*succeeded)
+		p.rate = max(min(2*p.rate, paceCatchUp*max(p.wanted, came)), paceGrowth*succeeded)
 	case p.asked:
 		p.rate = max(paceGrowth*succeeded, paceDecay*p.rate)
 	}
 	p.since, p.accepted, p.refused, p.came, p.asked, p.waited = now, 0, 0, 0, false, false
+	p.unproven = false
 }
 
 // turn takes the next turn, if it is not later than last; it says when that is in any

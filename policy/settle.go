@@ -53,7 +53,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *Outcome, bit uint64) {
 	if c.rules.earns {
 		c.state.earned.Earn(now, c.shard, &c.rules.earned)
 	}
-	c.lane.pacer.Load().accept()
+	c.lane.pacer.Load().accept(now)
 	if c.rules.learns {
 		c.learn(now, t)
 	}
@@ -182,32 +182,36 @@ func (c *Call) tellThrottle(now clock.Instant, t *Ticket, o *Outcome, verdict br
 }
 
 // holdBack paces the dependency, or this partition of it, until the time that it
-// asked for. Without a time, a throttled attempt asks for one wait of the backoff where
-// nothing succeeds.
+// asked for. Without a time, a throttled attempt asks for one wait of the backoff.
 func (c *Call) holdBack(now clock.Instant, o *Outcome) {
 	p := c.rules.Policy.Pace
 	if p.Off || c.partition() == Overflow {
 		return
-	}
-	if !o.HasAfter && c.bears(now) > 0 {
-		return // without a time it is about this call, while others succeed
 	}
 	after := o.After
 	if !o.HasAfter {
 		after = c.rules.Policy.Retry.Backoff.Base
 	}
 	until := now.Add(min(max(after, 0), p.Max))
-	if c.lane.pace().hold(now, until, c.bears(now)) {
+	if c.lane.pace().hold(now, until, o.HasAfter, c.bears(now)) {
 		c.state.note(Event{Kind: PaceSet, At: now, Until: until, Partition: c.partition()})
 	}
 }
 
-// bears is how many successes a second the dependency had just now, as far as is known.
-func (c *Call) bears(now clock.Instant) float64 {
+// bears is what the dependency, or this partition of it, answered well just now, as far
+// as is known: of a partition no more than its breaker has counted.
+func (c *Call) bears(now clock.Instant) (b bears) {
 	if !c.rules.earns {
-		return 0
+		return bears{}
 	}
-	return c.state.earned.Rate(now, &c.rules.earned)
+	b.successes, b.rate = c.state.earned.Recent(now, &c.rules.earned)
+	if c.keyed != nil && c.rules.guarded {
+		seen := c.lane.breaker.Load().Snapshot(now).Counts
+		good := max(seen.Calls-seen.Failures, 0)
+		b.rate = b.rate * float64(min(good, b.successes)) / float64(max(b.successes, 1))
+		b.successes = min(good, b.successes)
+	}
+	return b
 }
 
 func (c *Call) partition() string {
