@@ -429,12 +429,18 @@ func oneWay(t *testing.T, url string, base http.RoundTripper) time.Duration {
 	return max(took[len(took)/2]-ping, 0) / 2
 }
 
-// attempts counts those that were sent.
-type attempts struct{ n atomic.Int64 }
+// attempts counts those that were sent, and tells of each.
+type attempts struct {
+	n    atomic.Int64
+	each func() // may be nil
+}
 
 // Observe implements gabion.Observer.
 func (a *attempts) Observe(_ context.Context, e gabion.Event) {
 	if e.Kind == policy.AttemptSent {
 		a.n.Add(1)
+		if a.each != nil {
+			a.each()
+		}
 	}
 }
