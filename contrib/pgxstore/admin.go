@@ -18,6 +18,14 @@ func (s *Store) Now(ctx context.Context) (at clock.Instant, err error) {
 
 // List implements [idempotency.Admin]. The order is that of the IDs.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (p idempotency.Page, err error) {
+	err = untilNoConflict(func() (err error) {
+		p, err = s.page(ctx, cursor, limit)
+		return err
+	})
+	return p, err
+}
+
+func (s *Store) page(ctx context.Context, cursor string, limit int) (p idempotency.Page, err error) {
 	after := []byte{}
 	if cursor != "" {
 		id, err := idempotency.ParseID(cursor)
@@ -51,7 +59,11 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (p idempoten
 
 // Forget implements [idempotency.Admin].
 func (s *Store) Forget(ctx context.Context, ref idempotency.Ref) error {
-	old, err := s.load(ctx, s.pool, ref.ID)
+	return untilNoConflict(func() error { return s.forget(ctx, ref) })
+}
+
+func (s *Store) forget(ctx context.Context, ref idempotency.Ref) error {
+	old, err := s.load(ctx, ref.ID)
 	if err != nil {
 		return err
 	}

@@ -29,15 +29,24 @@ type row struct {
 	record idempotency.Record
 }
 
-// A queryer is a pool or a transaction.
-type queryer interface {
-	QueryRow(context.Context, string, ...any) pgx.Row
+// load reads a record, in no transaction but its own.
+func (s *Store) load(ctx context.Context, id idempotency.ID) (x row, err error) {
+	err = untilNoConflict(func() error {
+		x = row{sent: time.Now()}
+		return x.scan(s.pool.QueryRow(ctx, s.sql.load, id[:]))
+	})
+	return x, wrap("load", err)
 }
 
-func (s *Store) load(ctx context.Context, q queryer, id idempotency.ID) (x row, err error) {
-	x.sent = time.Now()
-	err = x.scan(q.QueryRow(ctx, s.sql.load, id[:]))
-	return x, wrap("load", err)
+// untilNoConflict repeats what the database wants repeated: a read too, in serializable
+// transactions.
+func untilNoConflict(do func() error) (err error) {
+	for range casTries {
+		if err = do(); !conflict(err) {
+			break
+		}
+	}
+	return err
 }
 
 // scan reads the time and the columns, after what stands before them.

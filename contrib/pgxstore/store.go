@@ -111,7 +111,7 @@ func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 		return err
 	}
 	for range casTries {
-		old, err := s.load(ctx, s.pool, ref.ID)
+		old, err := s.load(ctx, ref.ID)
 		if err != nil {
 			return err
 		}
@@ -172,13 +172,17 @@ func (s *Store) write(ctx context.Context, id idempotency.ID, old row, next idem
 
 // Get implements [idempotency.Store].
 func (s *Store) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
-	r, err := s.load(ctx, s.pool, id)
+	r, err := s.load(ctx, id)
 	return r.record, err
 }
 
 // Sweep implements [idempotency.Store]. It takes two round trips.
 func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
-	changes, err := s.sweepable(ctx, limit)
+	var changes *pgx.Batch
+	err = untilNoConflict(func() (err error) {
+		changes, err = s.sweepable(ctx, limit)
+		return err
+	})
 	if err != nil || changes.Len() == 0 {
 		return 0, err
 	}

@@ -166,7 +166,7 @@ func databaseClock(t *testing.T, s *Store) {
 		s.held.put(c.ID, x)
 	}
 	get := func() (idempotency.Record, idempotency.Record) {
-		x, err := s.load(t.Context(), s.pool, c.ID)
+		x, err := s.load(t.Context(), c.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
