@@ -27,7 +27,7 @@ type Breaker struct {
 	until   atomic.Int64          // when open or forced open ends; stored before word
 	since   atomic.Int64          // when the first call of the row of failures began; stored before row
 	rules   atomic.Pointer[Rules] // the newest rules decide, whoever started a call
-	row     atomic.Uint32         // failures in a row; kept only while a rule asks for it
+	row     atomic.Uint32         // failures in a row, and rowLasts; kept only while the rules ask for it
 	reached atomic.Uint32         // the turn of the window in which successes need no look
 
 	win window.Elastic
@@ -229,7 +229,7 @@ func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v 
 		return
 	}
 	b.add(now, shard, v == Bad, slow)
-	b.track(p, r, v == Bad) // after it, so that a row's failures are in the counts that are told
+	b.track(now, p, r, v == Bad) // after it, so that a row's failures are in the counts that are told
 	// A quiet success only lowers the rates. Once the minimum was reached within
 	// the newest bucket, they were looked at after every outcome that could raise
 	// them, and an older success leaves only when the window turns.
@@ -245,34 +245,6 @@ func (b *Breaker) add(now clock.Instant, shard uint32, failed, slow bool) {
 	}
 }
 
-// track counts the failures in a row.
-func (b *Breaker) track(p Permit, r *Rules, failed bool) {
-	switch {
-	case r.Consecutive <= 0:
-	case failed:
-		if b.row.Load() == 0 {
-			b.since.Store(int64(p.start))
-		}
-		b.row.Add(1)
-	case b.row.Load() != 0:
-		b.row.Store(0)
-	}
-}
-
-// Row returns how many calls failed in a row, up to now; 0 unless the breaker counts
-// and has a rule of consecutive failures.
-func (b *Breaker) Row() uint32 {
-	if !b.state().counts() {
-		return 0
-	}
-	return b.row.Load()
-}
-
-// lasted returns for how long there has been a row of failures, if there is one.
-func (b *Breaker) lasted(now clock.Instant) time.Duration {
-	return now.Sub(clock.Instant(b.since.Load()))
-}
-
 // recordLocked is record under the lock. With open the outcome is good for now, and
 // says where it was counted.
 func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Verdict, slow, open bool, after time.Duration) (rc Receipt) {
@@ -283,7 +255,7 @@ func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Verd
 	}
 	r := b.rules.Load()
 	if !open {
-		b.track(p, r, v == Bad)
+		b.track(now, p, r, v == Bad)
 	}
 	if r.byCount() {
 		rc = receipt(b.side.ring.add(v == Bad, slow), inRing, slow)

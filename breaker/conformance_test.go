@@ -25,6 +25,8 @@ func strict(close, reopen int) Rules {
 	return probing(4).with(func(r *Rules) { r.CloseAfter, r.ReopenAfter = close, reopen })
 }
 
+var rows = consecutive(9)
+
 func knocking(r *Rules) { r.OpenCalls = 8 }
 
 func limited(r *Rules) { r.ProbeTimeout = time.Second }
@@ -182,6 +184,11 @@ var cases = []struct {
 	// F. Consecutive
 	{"C48: a success breaks the row", consecutive(3), "F*2 S F*2 is=closed F is=open cause=consecutive"},
 	{"C48: a neutral does not", consecutive(3), "F*2 I F is=open"},
+	{"calls that were out at once are a row, and no lasting one", rows, "a:1 a:2 +5ms 1:F row=1 +1ms 2:F row=2 +1ms a:3 +6ms 3:F row=3+ S row=0"},
+	{"a slow failure after a quick one may have begun with it", rows, "a:1 +1ms 1:F a:2 +1h 2:F row=2 a:3 +1ms 3:F row=3+"},
+	{"a row is kept for who asks", timed(9, 0.5).with(func(r *Rules) { r.Rows = true }), "F*3 row=3 is=closed"},
+	{"and for nobody else", timed(9, 0.5), "F*3 row=0"},
+	{"an open breaker has no row", consecutive(3), "F*3 is=open row=0"},
 	{"C48: in a count window too", consecutive(3).with(func(r *Rules) { r.WindowCalls = 2 }), "F*2 S F*2 is=closed F is=open"},
 }
 

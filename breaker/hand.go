@@ -17,7 +17,7 @@ func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
 	defer b.mu.Unlock()
 	old := b.rules.Swap(r)
 	b.reached.Store(never)
-	if old.Consecutive <= 0 {
+	if !old.rows() {
 		b.row.Store(0) // nobody kept it
 	}
 	if old.byCount() != r.byCount() || old.windowCalls() != r.windowCalls() || old.Window != r.Window {

@@ -13,7 +13,7 @@ func (b *Breaker) look(now clock.Instant, word uint64, r *Rules, after time.Dura
 	if stateOf(word) == Closed {
 		turn := b.win.Turn()
 		c := b.win.Sum(now)
-		if r.exceeded(c, b.row.Load(), b.lasted(now)) == 0 {
+		if r.exceeded(c, b.inRow(), b.lasted(now)) == 0 {
 			b.settleFor(turn, c, r)
 			return
 		}
@@ -63,7 +63,7 @@ func (b *Breaker) cross(c Change) {
 
 // broken returns the rules that are broken now, by what counts, and since when.
 func (b *Breaker) broken(now clock.Instant, r *Rules) (over Causes, c window.Counts, due clock.Instant) {
-	row := b.row.Load()
+	row := b.inRow()
 	c = b.counts(now)
 	over = r.exceeded(c, row, b.lasted(now))
 	if over == 0 && b.grownSlow(now, r) {

@@ -46,6 +46,7 @@ type rowed struct {
 	rowing int
 	failed bool
 	start  clock.Instant
+	at     clock.Instant // when it was heard
 }
 
 type pass struct {
@@ -107,15 +108,35 @@ func (n *naive) counts(now clock.Instant) window.Counts {
 }
 
 func (n *naive) row() (k int, since clock.Instant) {
+	row := n.inRow()
+	if len(row) > 0 {
+		since = row[0].start
+	}
+	return len(row), since
+}
+
+// inRow returns the failures that no success followed.
+func (n *naive) inRow() (row []rowed) {
 	for _, r := range n.rows {
-		if k == 0 {
-			since = r.start
-		}
-		if k++; !r.failed || r.rowing != n.rowing {
-			k = 0
+		if row = append(row, r); !r.failed || r.rowing != n.rowing {
+			row = nil
 		}
 	}
-	return k, since
+	return row
+}
+
+func (n *naive) keepsRow() bool { return n.r.Rows || n.r.Consecutive > 0 }
+
+// shown is what Row says.
+func (n *naive) shown() (k uint32, lasts bool) {
+	if !n.state.counts() || !n.keepsRow() {
+		return 0, false
+	}
+	row := n.inRow()
+	for i, r := range row {
+		lasts = lasts || r.start-row[0].start > max(r.at-r.start, 0) && i > 0
+	}
+	return uint32(len(row)), lasts
 }
 
 func percent(r float64) int64 { return int64(r*100 + 0.5) }
@@ -362,7 +383,7 @@ func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duratio
 	if open && v == Good {
 		p.open = len(n.history)
 	} else {
-		n.rows = append(n.rows, rowed{n.rowing, v == Bad, p.start})
+		n.rows = append(n.rows, rowed{n.rowing, v == Bad, p.start, now})
 	}
 	if n.state == HalfOpen {
 		n.decide(now, now, after)
@@ -375,7 +396,7 @@ func (n *naive) whole(now clock.Instant, p *pass) {
 	if p.gen == n.gen && p.alive {
 		n.count(now, now, p, false)
 	} else if p.gen == n.gen && n.state.counts() {
-		n.rows = append(n.rows, rowed{n.rowing, false, p.start})
+		n.rows = append(n.rows, rowed{n.rowing, false, p.start, now})
 	}
 }
 
@@ -397,7 +418,7 @@ func (n *naive) fail(now clock.Instant, p *pass) {
 	case !n.state.counts():
 		return
 	}
-	n.rows = append(n.rows, rowed{n.rowing, true, p.start})
+	n.rows = append(n.rows, rowed{n.rowing, true, p.start, now})
 	n.turn(now, was)
 	n.judge(now, 0)
 }
@@ -510,9 +531,9 @@ func (n *naive) release(now clock.Instant) {
 }
 
 func (n *naive) setRules(now clock.Instant, r *Rules) {
-	old := n.r
+	kept, old := n.keepsRow(), n.r
 	n.r = r
-	if old.Consecutive <= 0 {
+	if !kept {
 		n.rowing++
 	}
 	if old.Window != r.Window || max(old.WindowCalls, 0) != max(r.WindowCalls, 0) {

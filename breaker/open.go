@@ -83,7 +83,7 @@ func (b *Breaker) Whole(now clock.Instant, p Permit) {
 	case s == HalfOpen:
 		b.probeEnds(now, p, Receipt{}, false)
 	case s.counts():
-		b.track(p, b.rules.Load(), false)
+		b.track(now, p, b.rules.Load(), false)
 	}
 }
 
@@ -168,7 +168,7 @@ func (b *Breaker) turnInRing(now clock.Instant, p Permit, rc Receipt) bool {
 	if b.side.ring == nil || !b.side.ring.fail(rc.at) {
 		return false
 	}
-	b.track(p, b.rules.Load(), true)
+	b.track(now, p, b.rules.Load(), true)
 	b.judge(now, 0)
 	return true
 }

@@ -44,6 +44,9 @@ type Rules struct {
 	// when its first call began.
 	ConsecutiveFor time.Duration
 
+	// Rows keeps the row of failures for [Breaker.Row] where no rule asks for it.
+	Rows bool
+
 	// InFlight counts calls that have been out for SlowCall as slow before they
 	// come home. At most 128 are watched at once.
 	InFlight bool
@@ -79,6 +82,7 @@ type Rules struct {
 
 func (r *Rules) slow(took time.Duration) bool { return r.SlowCall > 0 && took > r.SlowCall }
 func (r *Rules) ageing() bool                 { return r.InFlight && r.SlowCall > 0 }
+func (r *Rules) rows() bool                   { return r.Rows || r.Consecutive > 0 }
 func (r *Rules) byCount() bool                { return r.WindowCalls > 0 }
 func (r *Rules) windowCalls() int             { return min(r.WindowCalls, maxWindowCalls) }
 func (r *Rules) probes() int                  { return min(max(r.Probes, 1), maxProbes) }

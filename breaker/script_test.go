@@ -187,6 +187,12 @@ func (g *rig) show(what string) string {
 		return fmt.Sprint(s.Refused)
 	case "out":
 		return fmt.Sprint(s.Probes)
+	case "row":
+		n, lasts := g.b.Row()
+		if lasts {
+			return fmt.Sprint(n, "+")
+		}
+		return fmt.Sprint(n)
 	case "opens":
 		return fmt.Sprint(s.Opens)
 	case "until":

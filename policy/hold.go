@@ -9,17 +9,22 @@ const maxHolds = 10
 
 // held keeps a retry waiting whose time has come while other calls fail, too: besides
 // this call's own, so many failures as Retry.Hold says came in a row and no success
-// after them. What would only fail again is not sent; and when the dependency is back, retries come spread over as long as they
-// were held. The last wait that fits the deadline ends in a try whatever the others
-// say, so that holding costs no call its retry.
+// after them. What would only fail again is not sent; and when the dependency is back,
+// retries come spread over as long as they were held. The last wait that fits the
+// deadline ends in a try whatever the others say, so that holding costs no call its
+// retry. A dependency that never answered well is not waited for.
 func (c *Call) held(now clock.Instant, s *Step) bool {
-	if c.rules.hold == 0 || c.holds == maxHolds || !c.rules.guarded {
+	if c.holds == maxHolds {
 		return false
 	}
-	if c.lane.breaker.Load().Row() < uint32(c.sends)+c.rules.hold {
+	others, last := c.othersFail()
+	switch {
+	case !others:
 		return false
-	}
-	if c.rules.earns && !c.state.earned.Any() {
+	case c.untried():
+		if !last {
+			return false
+		}
 		c.end(now, AllFailing)
 		s.Verb = Return
 		return true
@@ -32,4 +37,31 @@ func (c *Call) held(now clock.Instant, s *Step) bool {
 	c.wake = at
 	c.wait(now, s, at, ForSuccess)
 	return true
+}
+
+// hopeless reports whether a retry would be given up when its time comes, as far as is
+// known now.
+func (c *Call) hopeless() bool {
+	_, last := c.othersFail()
+	return last && c.untried()
+}
+
+// untried reports whether nothing has succeeded yet, so that there is no success of
+// before to wait for again.
+func (c *Call) untried() bool { return c.rules.earns && !c.state.earned.Any() }
+
+// othersFail reports whether as many failures of other calls came in a row as
+// Retry.Hold says, and whether these are more than one blip that calls met which were
+// out at the same time.
+func (c *Call) othersFail() (fail, last bool) {
+	if c.rules.hold == 0 || !c.rules.guarded {
+		return false, false
+	}
+	row, lasts := c.lane.breaker.Load().Row()
+	own := uint32(c.sends)
+	if c.rules.Policy.Breaker.Per == PerCall {
+		own = 0 // which hears of this call at its end
+	}
+	fail = row >= own+c.rules.hold
+	return fail, fail && lasts
 }

@@ -30,6 +30,10 @@ func (c *Call) plan(now clock.Instant) {
 		c.end(now, BreakerOpen)
 		return
 	}
+	if c.failed.Class != Contention && c.hopeless() {
+		c.end(now, AllFailing)
+		return
+	}
 	if !c.afford(now) {
 		c.spent(now)
 		c.end(now, BudgetExhausted)

@@ -61,6 +61,7 @@ func Compile(p Policy) (*Rules, error) {
 	tokens := !p.Retry.Budget.Off && p.Retry.Budget.Shape == BudgetTokens
 	r.learns = r.measured || tokens
 	r.hold = uint32(on(p.Retry.Hold))
+	r.breaker.Rows = r.hold > 0
 	r.throttled = p.Throttle.K > 0
 	r.wraps = r.guarded && p.Breaker.Per == PerCall || r.bulkhead && p.Bulkhead.Per == PerCall
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.windowed || tokens

@@ -30,15 +30,18 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *Outcome) {
 	late := layerTimeout(now, t, o)
 	loser := c.phase == over && !(c.reason == CallTimeout && now >= c.deadline)
 	c.report(now, t, o, loser)
-	c.giveBack(t, o, bit)
+	if o.Open {
+		c.open |= bit
+	}
 	if c.log != nil {
 		c.logHome(now, t, o, late, loser)
 	}
 	if c.phase == over {
 		c.afterwards(now, o)
-		return
+	} else {
+		c.advance(now, o, late)
 	}
-	c.advance(now, o, late)
+	c.giveBack(t, o)
 }
 
 // succeed ends the call well. Nearly every attempt comes home like this.
@@ -60,11 +63,14 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *Outcome, bit uint64) {
 	if o.HasAfter && !o.Alone {
 		c.holdBack(now, o)
 	}
-	c.giveBack(t, o, bit)
+	if o.Open {
+		c.open |= bit
+	}
 	if c.log != nil {
 		c.logHome(now, t, o, None, false)
 	}
 	c.end(now, None)
+	c.giveBack(t, o)
 }
 
 // hear gives a permit back with its verdict. A result that lives on may break after
@@ -112,8 +118,7 @@ func layerTimeout(now clock.Instant, t *Ticket, o *Outcome) Reason {
 	return AttemptTimeout
 }
 
-// report tells the parts what the attempt showed of the dependency. The breaker
-// hears it before the slot goes, so that whoever gets the slot sees the verdict.
+// report tells the parts what the attempt showed of the dependency.
 // A loser says nothing: it was cut off because a sibling won or the caller left.
 func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	verdict := c.rules.verdict(o.Class)
@@ -221,13 +226,11 @@ func (c *Call) partition() string {
 	return c.keyed.name
 }
 
-// giveBack returns the slot, unless the result lives on; then Release does.
-func (c *Call) giveBack(t *Ticket, o *Outcome, bit uint64) {
-	if o.Open {
-		c.open |= bit
-		return
-	}
-	if t.hold.slot.Held() {
+// giveBack returns the slot, unless the result lives on; then Release does. It comes
+// last, so that whoever gets the slot sees what the breaker makes of this attempt, or of
+// the whole call.
+func (c *Call) giveBack(t *Ticket, o *Outcome) {
+	if !o.Open && t.hold.slot.Held() {
 		c.state.bulkhead().Release(t.hold.slot)
 	}
 }
