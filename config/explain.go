@@ -14,6 +14,7 @@ type Setting struct {
 	Path   string // "retry.attempts"
 	Value  string // as a file spells it; as the file says it, when it holds variables
 	Source string // "default", "preset payment", "gabion.yaml:12", …
+	Why    string // of a built-in default: why it is what it is; "" of any other value
 
 	plain string
 }
@@ -58,6 +59,9 @@ func setting(path string, v reflect.Value, from source) Setting {
 	if from.place.Vars != nil {
 		s.Value = from.place.Text
 	}
+	if from.builtin() {
+		s.Why = why[path]
+	}
 	return s
 }
 
@@ -80,9 +84,12 @@ type source struct {
 	place      yamlstrict.Place
 }
 
+// builtin reports whether neither a file nor a preset sets the value.
+func (s source) builtin() bool { return s.place.Line == 0 && s.note == "" }
+
 func (s source) String() string {
 	switch {
-	case s.place.Line == 0 && s.note == "":
+	case s.builtin():
 		return "default"
 	case s.place.Line == 0:
 		return s.note

@@ -37,23 +37,24 @@ var presets = []struct {
 		Retry:   Retry{Attempts: 11, Backoff: backoff.Decorrelated(time.Second, 60*time.Second)},
 	}},
 	// A service of ours: deadlines travel to it. Three attempts of 1 s and the
-	// longest waits, 50 + 100 ms, are 3.15 s.
+	// longest waits, 250 + 500 ms, are 3.75 s. Waits of 50 ms were over before any blip:
+	// of one of two seconds 3 % of the calls were answered, and 11 % are (ADR 40).
 	{"internal-rpc", Policy{
 		Trust:   Internal,
 		Timeout: Timeout{Call: 4 * time.Second, Attempt: time.Second},
-		Retry:   Retry{Attempts: 3, Backoff: backoff.Full(50*time.Millisecond, time.Second)},
+		Retry:   Retry{Attempts: 3, Backoff: backoff.Full(250*time.Millisecond, time.Second)},
 	}},
 	// Money. Every call has the caller's key, so every attempt may be repeated,
 	// and nothing is hedged. The breaker is the default one: five failures in ten
 	// seconds refused most calls of a provider that answers 95 of 100 well (ADR 40).
-	// The timeouts are the specification's: three attempts
-	// fit at full length but for the waits, all four when they fail quickly, as
-	// they mostly do. Its breaker judges by the rate: five failures in 10 s are one
-	// failure in seventy at 36 calls a second, and no outage.
+	// The timeouts are the specification's: three attempts fit at full length but for
+	// the waits, all four when they fail quickly, as they mostly do. The waits are the
+	// default's: with 100 ms 5 % of the calls in a blip of two seconds were answered, at
+	// 1.6 times the load, and 32 % at 1.3 times with 1 s (ADR 40).
 	{"payment", Policy{
 		Key:      KeyRequired,
 		Timeout:  Timeout{Call: 15 * time.Second, Attempt: 5 * time.Second},
-		Retry:    Retry{Attempts: 4, Backoff: backoff.Full(100*time.Millisecond, 20*time.Second)},
+		Retry:    Retry{Attempts: 4, Backoff: backoff.Full(time.Second, 20*time.Second)},
 		Bulkhead: Bulkhead{Limit: 10},
 	}},
 	// What the user hardly misses: two quick tries and few slots. Two attempts of

@@ -30,7 +30,7 @@ prints the JSON Schema of gabion's file, for editors
 
 const usage = `usage: gabion config check   FILE
        gabion config print   -f FILE [--dependency NAME] [--reveal]
-       gabion config explain -f FILE [NAME[.PATH]] [--json] [--reveal]
+       gabion config explain -f FILE [NAME[.PATH]] [--why] [--json] [--reveal]
 
 check    says what is wrong with the file, and nothing else
 print    writes the effective policies as YAML, every default included
@@ -38,6 +38,8 @@ explain  says of every effective value where it comes from, and what follows
 
   -f FILE            the file, - for standard input
   --dependency NAME  only this one
+  --why              explain also why each default is what it is; usual where
+                     a NAME is given
   --json             write JSON
   --reveal           show what variables hold, not how the file writes it
 
@@ -186,6 +188,7 @@ func printFile(args []string, stdout, stderr io.Writer) int {
 func explain(args []string, stdout, stderr io.Writer) int {
 	r := newRequest("gabion config explain", stdout, stderr)
 	asJSON := r.flags.Bool("json", false, "write JSON")
+	whys := r.flags.Bool("why", false, "say why")
 	f, words, code := r.open(args, 1)
 	if code >= 0 {
 		return code
@@ -206,6 +209,9 @@ func explain(args []string, stdout, stderr io.Writer) int {
 	}
 	var out strings.Builder
 	writeTable(&out, lines)
+	if *whys || len(words) > 0 {
+		writeWhys(&out, lines)
+	}
 	for _, n := range notes {
 		out.WriteString(fold.Lines(fmt.Sprintf("note: %s: %s\n", n.Dependency, n.Text)))
 	}
@@ -218,6 +224,7 @@ type line struct {
 	Path       string `json:"path"`
 	Value      string `json:"value"`
 	Source     string `json:"source"`
+	Why        string `json:"why,omitempty"` // of a default
 }
 
 func linesOf(f *config.File, name string, reveal bool) (lines []line) {
@@ -225,7 +232,7 @@ func linesOf(f *config.File, name string, reveal bool) (lines []line) {
 		if reveal {
 			s.Value = s.Reveal()
 		}
-		lines = append(lines, line{name, s.Path, s.Value, s.Source})
+		lines = append(lines, line{name, s.Path, s.Value, s.Source, s.Why})
 	}
 	return lines
 }

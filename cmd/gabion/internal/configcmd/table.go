@@ -34,3 +34,12 @@ func writeTable(b *strings.Builder, lines []line) {
 		b.WriteString(fold.Lines(whole) + "\n")
 	}
 }
+
+// writeWhys writes for each default why it is what it is.
+func writeWhys(b *strings.Builder, lines []line) {
+	for _, l := range lines {
+		if l.Why != "" {
+			b.WriteString(fold.Lines(fmt.Sprintf("\n%s.%s: %s\n", l.Dependency, l.Path, l.Why)))
+		}
+	}
+}
