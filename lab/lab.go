@@ -358,5 +358,6 @@ func (r *Report) Terminal(w io.Writer, width int, color bool) error {
 	return report.Terminal(w, r.study, report.Options{Width: width, Color: color})
 }
 
-// HTML writes the report as one page that needs nothing else: no script, no network.
+// HTML writes the report as one page that asks nothing of a network. Its only script zooms the
+// pictures; without it they show the whole run.
 func (r *Report) HTML(w io.Writer) error { return report.HTML(w, r.study) }

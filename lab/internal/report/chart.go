@@ -40,6 +40,14 @@ func (s *sheet) seen(from, end time.Duration) (seen []shade) {
 	return seen
 }
 
+// third is the plain client where it is a side of its own, which is not shown in full.
+func (s *sheet) third() *scenario.Side {
+	if len(s.all) < 3 {
+		return nil
+	}
+	return &s.all[2]
+}
+
 // clock is a time of a study.
 func clock(seconds float64) time.Duration { return time.Duration(seconds * 1e9) }
 
@@ -57,6 +65,7 @@ type chart struct {
 	from, end       time.Duration
 	draw            func(p *plot, side *scenario.Side)
 	about           func(side *scenario.Side) string
+	lacks           func(side *scenario.Side) string // why there is no picture of a side; nil or empty where there is one
 }
 
 // A key says what a colour stands for.
@@ -80,6 +89,14 @@ func (s *sheet) figure(c chart) *node {
 			p.end = s.end
 		}
 		p.faults = s.seen(p.from, p.end)
+		p.per = lettersOf[len(s.Sides) > 1]
+		p.tag()
+		if c.lacks != nil {
+			if text := c.lacks(side); text != "" {
+				panels.add(s.panel(i, words("p", "lacks", text)))
+				continue
+			}
+		}
 		c.draw(p, side)
 		panels.add(s.panel(i, p.svg()))
 	}
@@ -149,6 +166,10 @@ func (s *sheet) goodput() *node {
 		keys = append(keys, key{"capacity", "capacity"})
 		note += " Capacity is what the services, " + s.Bottleneck + " being the narrowest, could serve without a single retry."
 	}
+	third := s.third()
+	if third != nil {
+		keys = append(keys, key{"third", third.Name})
+	}
 	return s.figure(chart{
 		id: "goodput", title: "Goodput against what was offered", note: note, keys: keys,
 		height: 200, y: linear(top, "calls per second"), named: true,
@@ -161,6 +182,9 @@ func (s *sheet) goodput() *node {
 				p.name(capacity, "capacity", "capacity")
 			}
 			p.line(r.Offered.Mid, "offered")
+			if third != nil {
+				p.line(third.Series.Goodput.Mid, "third")
+			}
 			p.line(r.Goodput.Mid, "good")
 			p.name(r.Offered.Mid, "offered", "offered")
 			p.name(r.Goodput.Mid, "goodput", "good")
@@ -243,6 +267,11 @@ func (s *sheet) attempts() *node {
 	if one {
 		keys = append(keys, key{"offered", "offered"})
 	}
+	third := s.third()
+	if third != nil {
+		keys = append(keys, key{"third", "all of " + third.Name})
+		top = max(top, highest(third.Series.Attempts.Mid))
+	}
 	return s.figure(chart{
 		id: "attempts", title: "Attempts by number of the try", keys: keys, bare: true,
 		note:   "What all services together were sent, per second. Whatever is above the first tries exists because something failed or was slow.",
@@ -258,6 +287,9 @@ func (s *sheet) attempts() *node {
 			}
 			if one {
 				p.line(side.Series.Offered.Mid, "offered")
+			}
+			if third != nil {
+				p.line(third.Series.Attempts.Mid, "third")
 			}
 		},
 	})
@@ -324,70 +356,4 @@ func (s *sheet) settled(over time.Duration) (longest time.Duration) {
 		}
 	}
 	return longest
-}
-
-// latency is how long calls took, failures included.
-func (s *sheet) latency() *node {
-	low, high := math.Inf(1), 0.0
-	for i := range s.Sides {
-		r := &s.Sides[i].Series
-		for _, ys := range [][]float64{r.P50.Mid, r.P90.Mid, r.P99.Mid} {
-			for _, y := range ys {
-				if y > 0 {
-					low, high = min(low, y), max(high, y)
-				}
-			}
-		}
-	}
-	if high == 0 {
-		return nil
-	}
-	return s.figure(chart{
-		id: "latency", title: "How long calls took", height: 180, y: logarithmic(low, high, scenario.Seconds), named: true,
-		note: "From the moment a client wanted an answer until it had one or an error: half of all calls, nine of ten, and 99 of 100 took no longer. The scale is logarithmic; what is below it stands on its lower edge.",
-		keys: []key{{"p99", "p99"}, {"p90", "p90"}, {"p50", "p50"}},
-		about: func(side *scenario.Side) string {
-			about := "Percentiles of latency over time."
-			for _, ph := range side.Phases {
-				if m := find(ph.Metrics, "p99"); m != nil {
-					about += " " + phaseName(ph.Name) + ": p99 " + value(m) + "."
-				}
-			}
-			return about
-		},
-		draw: func(p *plot, side *scenario.Side) {
-			r := &side.Series
-			p50, p90, p99 := answered(r, r.P50.Mid), answered(r, r.P90.Mid), answered(r, r.P99.Mid)
-			p.area(p90, p99, "area p99")
-			p.area(p50, p90, "area p90")
-			for _, l := range []struct {
-				ys   []float64
-				name string
-			}{{p99, "p99"}, {p90, "p90"}, {p50, "p50"}} {
-				p.line(l.ys, l.name)
-				p.name(l.ys, l.name, l.name)
-			}
-		},
-	})
-}
-
-// answered leaves out the bins in which nothing was answered.
-func answered(r *scenario.Series, ys []float64) []float64 {
-	out := make([]float64, len(ys))
-	for i, y := range ys {
-		if out[i] = y; !(y > 0) && !(wasAnswered(r, i) > 0) {
-			out[i] = math.NaN()
-		}
-	}
-	return out
-}
-
-// wasAnswered is how many calls were answered in a bin, a second.
-func wasAnswered(r *scenario.Series, i int) (n float64) {
-	for _, ys := range [][]float64{r.Goodput.Mid, r.Late.Mid} {
-		if i < len(ys) {
-			n += ys[i]
-		}
-	}
-	return n
 }

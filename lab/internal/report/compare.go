@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -18,8 +19,7 @@ func (s *sheet) compare() *node {
 	a, b := s.Sides[0].Name, s.Sides[1].Name
 	note := "Both sides had the same arrivals, service times and faults, run by run, so that the differences of pairs say more than two means. " +
 		"Unresolved is where the interval of the difference holds zero, and the latency of answers where other calls were answered. Many of these metrics say the same thing, so they are not counted: who wins is said above."
-	main := s.headline()
-	var rest []*scenario.Diff
+	main, rest := s.headline(), []*scenario.Diff{}
 	for i := range s.Diffs {
 		if d := &s.Diffs[i]; !dull(d) && !slices.Contains(main, d) {
 			rest = append(rest, d)
@@ -30,20 +30,45 @@ func (s *sheet) compare() *node {
 	if len(main) > 0 {
 		parts = append(parts, s.differences("w", main))
 	}
-	if len(rest) > 0 {
-		parts = append(parts, el("details").add(words("summary", "", "All other metrics"), s.differences("u", rest)))
+	if len(main) == 0 && len(s.headline()) == 0 {
+		parts = append(parts, words("p", "note", "None of the metrics that people ask for first differs by more than chance explains."))
 	}
-	return section("compare", b+" against "+a, append(parts, s.settings())...)
+	for _, phase := range [...]string{during, after, "before", whole} {
+		if of := inPhase(rest, phase); len(of) > 0 {
+			parts = append(parts, el("details").add(words("summary", "", "More metrics, "+strings.ToLower(tileTime(phase))+": "+resolvedText(of)), s.differences("u-"+phase, of)))
+		}
+	}
+	return section("compare", "What differs: "+b+" against "+a, append(parts, s.settings())...)
+}
+
+func inPhase(all []*scenario.Diff, phase string) (of []*scenario.Diff) {
+	for _, d := range all {
+		if d.Phase == phase {
+			of = append(of, d)
+		}
+	}
+	return of
+}
+
+// resolvedText says how many of some metrics differ.
+func resolvedText(of []*scenario.Diff) string {
+	n := 0
+	for _, d := range of {
+		if order(d) < 2 {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d of %d differ", n, len(of))
 }
 
 func (s *sheet) differences(id string, diffs []*scenario.Diff) *node {
-	head := el("tr").add(words("th", "", "Metric"), words("th", "", "when"), words("th", "n", s.Sides[0].Name), words("th", "n", s.Sides[1].Name), words("th", "n", "difference"), words("th", "whisker", "less or more, in pairs"), words("th", "", s.Sides[1].Name+" is"))
+	head := el("tr").add(words("th", "", "Metric"), words("th", "", s.Sides[1].Name+" is"), words("th", "n", "difference"), words("th", "n", s.Sides[0].Name), words("th", "n", s.Sides[1].Name), words("th", "whisker", "less or more, in pairs"))
 	body := el("tbody")
 	for i, d := range diffs {
 		a, b, delta := s.both(d)
-		body.add(el("tr").add(words("th", "", metricName(&scenario.Metric{Key: d.Key, Of: d.Of, Name: d.Name})), words("td", "", strings.ToLower(tileTime(d.Phase))),
-			numbers(a, ""), numbers(b, ""), numbers(delta, between(d.Delta, d.Unit, change)),
-			el("td", "class", "whisker").add(whisker(d, id+strconv.Itoa(i))), el("td").add(words("span", "verdict "+d.Verdict, d.Verdict))))
+		name := el("th").add(&node{text: metricName(&scenario.Metric{Key: d.Key, Of: d.Of, Name: d.Name})}, words("span", "margin", strings.ToLower(tileTime(d.Phase))))
+		body.add(el("tr").add(name, el("td").add(words("span", "verdict "+d.Verdict, d.Verdict)), numbers(delta, between(d.Delta, d.Unit, change)),
+			numbers(a, ""), numbers(b, ""), el("td", "class", "whisker").add(whisker(d, id+strconv.Itoa(i)))))
 	}
 	return scroll("Paired differences", el("table", "class", "diffs").add(el("thead").add(head), body))
 }
@@ -65,17 +90,4 @@ func whisker(d *scenario.Diff, id string) *node {
 	at := func(x float64) string { return percentage(0.5 + float64(0.46*max(min(x/far, 1), -1))) }
 	return out.add(el("line", "class", "range", "x1", at(d.Delta.Low), "x2", at(d.Delta.High), "y1", "8", "y2", "8"),
 		el("circle", "cx", at(d.Delta.Value), "cy", "8", "r", "3.5"))
-}
-
-// settings is what differs between the sides' policies.
-func (s *sheet) settings() *node {
-	if len(s.Settings) == 0 {
-		return nil
-	}
-	body := el("tbody")
-	for _, d := range s.Settings {
-		body.add(el("tr").add(words("td", "", d.Policy), el("td").add(words("code", "", d.Path)), el("td").add(words("code", "", d.A)), el("td").add(words("code", "", d.B))))
-	}
-	head := el("tr").add(words("th", "", "Dependency"), words("th", "", "setting"), words("th", "", s.Sides[0].Name), words("th", "", s.Sides[1].Name))
-	return el("div", "class", "apart").add(words("h3", "", "What differs in the policies"), scroll("Settings that differ", el("table", "class", "settings").add(el("thead").add(head), body)))
 }

@@ -14,8 +14,8 @@ import (
 //go:embed style.css
 var style string
 
-// HTML writes the page: one file without scripts that asks nothing of a network.
-// It returns what w returned.
+// HTML writes the page: one file that asks nothing of a network, and whose only script
+// zooms. It returns what w returned.
 func HTML(w io.Writer, s *scenario.Study) error {
 	b := bufio.NewWriter(w)
 	b.WriteString("<!doctype html>\n")
@@ -24,14 +24,16 @@ func HTML(w io.Writer, s *scenario.Study) error {
 }
 
 func page(s *sheet) *node {
-	css := el("style").add(&node{text: "\n" + style, safe: true})
+	css := "\n" + style
 	head := el("head").add(
 		el("meta", "charset", "utf-8"),
 		el("meta", "name", "viewport", "content", "width=device-width, initial-scale=1"),
 		el("meta", "name", "color-scheme", "content", "light dark"),
-		el("title").say(title(s.Study)+" · gabion lab"), css)
-	main := el("main").add(s.verdict(), s.glance(), s.asserts(), s.phases(), s.pictures(), s.spread(), s.compare(), s.vulnerable(), s.timeline(), s.assumptions(), s.reproduce())
-	return el("html", "lang", "en").add(head, el("body").add(s.header(), main))
+		el("meta", "http-equiv", "Content-Security-Policy", "content", policyOf(css, script)),
+		el("title").say(title(s.Study)+" · gabion lab"), el("style").add(&node{text: css, safe: true}))
+	pictures := el("div").add(s.zoomBar(), s.lead(), s.glance(), s.pictures())
+	main := el("main").add(pictures, s.verdict(), s.worst(), s.asserts(), s.phases(), s.spread(), s.compare(), s.vulnerable(), s.timeline(), s.assumptions(), s.reproduce())
+	return el("html", "lang", "en").add(head, el("body").add(s.header(), main, el("script").add(&node{text: script, safe: true})))
 }
 
 func title(s *scenario.Study) string {
@@ -43,17 +45,10 @@ func title(s *scenario.Study) string {
 
 func (s *sheet) header() *node {
 	h := el("header").add(words("p", "kicker", "gabion lab · "+s.Name), words("h1", "", title(s.Study)))
-	for _, par := range strings.Split(strings.TrimSpace(s.Story), "\n\n") {
-		h.add(words("p", "story", strings.Join(strings.Fields(par), " ")))
-	}
-	facts := el("p", "class", "facts")
-	for _, f := range []string{counted(s.Replications, "run"), span(s.Duration) + " each", "seed " + strconv.FormatUint(s.Seed, 10), grouped(strconv.FormatUint(s.Events, 10)) + " events"} {
-		facts.add(words("span", "", f))
-	}
-	h.add(facts)
 	if len(s.Sides) == 2 {
 		h.add(el("p", "class", "sides").add(words("b", "", s.Sides[0].Name), &node{text: " against "}, words("b", "", s.Sides[1].Name)))
 	}
+	h.add(s.sentences())
 	for _, w := range s.Warnings {
 		h.add(words("p", "broken", "Beware: "+w))
 	}
@@ -62,7 +57,32 @@ func (s *sheet) header() *node {
 			h.add(words("p", "broken", "The simulation contradicts itself, so believe nothing below: "+broken))
 		}
 	}
-	return h
+	story := el("div", "class", "panel")
+	for _, par := range strings.Split(strings.TrimSpace(s.Story), "\n\n") {
+		if text := strings.Join(strings.Fields(par), " "); text != "" {
+			story.add(words("p", "story", text))
+		}
+	}
+	facts := el("p", "class", "facts")
+	for _, f := range []string{counted(s.Replications, "run"), span(s.Duration) + " each", "seed " + strconv.FormatUint(s.Seed, 10), grouped(strconv.FormatUint(s.Events, 10)) + " events"} {
+		facts.add(words("span", "", f))
+	}
+	return h.add(el("div", "class", "intro").add(story.add(facts), s.diagram()))
+}
+
+// sentences say who wins, for whom, at what price; of one side, how its assertions went.
+func (s *sheet) sentences() *node {
+	if len(s.all) < 2 || len(s.Judgements) == 0 {
+		if len(s.Sides) == 1 && len(s.Sides[0].Asserts) > 0 {
+			return words("p", "lead", tallyText(s.Sides[0].Asserts))
+		}
+		return nil
+	}
+	all := el("div", "class", "judged").add(words("p", "lead", s.Judgements[0].Sentence))
+	for _, j := range s.Judgements[1:] {
+		all.add(words("p", "also", j.Sentence))
+	}
+	return all
 }
 
 // section is a part of the page; nil when there is nothing in it.
@@ -71,57 +91,6 @@ func section(id, heading string, parts ...*node) *node {
 	had := len(n.kids)
 	if n.add(parts...); len(n.kids) == had {
 		return nil
-	}
-	return n
-}
-
-// glance is the few numbers that matter most.
-func (s *sheet) glance() *node {
-	middle := whole
-	if s.During[1] > s.During[0] {
-		middle = during
-	}
-	tiles := el("div", "class", "tiles")
-	for _, t := range []struct{ phase, key, name string }{
-		{middle, "goodput", "Goodput"}, {middle, "amplification", "Amplification"}, {middle, "p99", "p99"}, {whole, "recovery", "Back to normal after"},
-	} {
-		tile := el("div", "class", "tile").add(words("p", "what", t.name), words("p", "when", strings.ToLower(tileTime(t.phase))))
-		had := len(tile.kids)
-		for i := range s.Sides {
-			if m := s.pick(i, t.phase, t.key); m != nil {
-				tile.add(s.reading(i, value(m), margin(m)))
-			}
-		}
-		if len(tile.kids) > had {
-			tiles.add(tile)
-		}
-	}
-	stuck := el("div", "class", "tile").add(words("p", "what", "Staying down"), words("p", "when", "probability, after the trouble"))
-	for i := range s.Sides {
-		side := &s.Sides[i]
-		stuck.add(s.reading(i, percent(side.Stuck.Value), interval(side.Stuck, scenario.Share)+"; "+stuckText(side)))
-	}
-	if middle == during {
-		tiles.add(stuck)
-	}
-	return section("glance", "At a glance", tiles, s.modes(), s.worst())
-}
-
-func tileTime(phase string) string {
-	if phase == whole {
-		return "the whole run"
-	}
-	return phaseName(phase)
-}
-
-func (s *sheet) reading(i int, value, margin string) *node {
-	n := el("p", "class", "reading")
-	if len(s.Sides) > 1 {
-		n.add(words("span", "letter", s.Sides[i].Name))
-	}
-	n.add(words("span", "value", value))
-	if margin != "" {
-		n.add(&node{text: " "}, words("span", "margin", margin))
 	}
 	return n
 }
@@ -170,14 +139,15 @@ func (s *sheet) worst() *node {
 		list := el("ul", "class", "causes")
 		for _, c := range s.Sides[i].Worst {
 			some = true
-			list.add(el("li").add(el("span", "class", "bar", "style", "width:"+percentage(max(c.Share, 0)/most)), words("span", "share", percent(c.Share)), words("span", "", " "+causeText(c))))
+			bar := el("svg", "class", "bar", "width", "100%", "height", "5", "aria-hidden", "true").add(el("rect", "width", percentage(max(c.Share, 0)/most), "height", "5", "rx", "2"))
+			list.add(el("li").add(bar, words("span", "share", percent(c.Share)), words("span", "", " "+causeText(c))))
 		}
 		panels.add(panel.add(list))
 	}
 	if !some {
 		return nil
 	}
-	return el("div", "class", "worst").add(words("h3", "", "What hurt most"), panels)
+	return section("worst", "What hurt most", panels)
 }
 
 func causeText(c scenario.Cause) string {
@@ -202,17 +172,25 @@ func (s *sheet) asserts() *node {
 	t := el("table", "class", "asserts")
 	head := el("tr").add(words("th", "", "Assertion"))
 	for i := range s.Sides {
-		head.add(words("th", "n", strings.TrimPrefix(s.whose(i)+"measured", " ")), words("th", "", "verdict"))
+		name := "measured"
+		if len(s.Sides) > 1 {
+			name = s.Sides[i].Name
+		}
+		head.add(el("th", "class", "n", "colspan", "2").say(name))
 	}
 	body := el("tbody")
 	for k, v := range s.Sides[0].Asserts {
-		row := el("tr").add(el("td").add(words("code", "", v.Text)))
+		row := el("tr").add(el("td", "class", "claim").add(words("code", "", v.Text)))
 		for i := range s.Sides {
 			if k >= len(s.Sides[i].Asserts) {
 				continue
 			}
 			v := s.Sides[i].Asserts[k]
-			row.add(numbers(measure(v.Measured.Value, v.Unit), interval(v.Measured, v.Unit)), el("td").add(holds(v.Holds)))
+			measured := numbers(measure(v.Measured.Value, v.Unit), interval(v.Measured, v.Unit))
+			if len(s.Sides) > 1 {
+				measured.attr = append(measured.attr, "data-side", s.Sides[i].Name)
+			}
+			row.add(measured, el("td", "class", "ruling").add(holds(v.Holds)))
 		}
 		body.add(row)
 	}
@@ -242,13 +220,16 @@ func numbers(value, interval string) *node {
 	return n
 }
 
-// scroll lets a table be wider than a phone.
+// scroll lets a table be wider than a phone. Shadows at its edges say that there is more.
 func scroll(name string, table *node) *node {
 	return el("div", "class", "scroll", "tabindex", "0", "role", "region", "aria-label", name).add(table)
 }
 
+// lead is the picture that comes first.
+func (s *sheet) lead() *node { return section("lead", "Over time", s.goodput()) }
+
 func (s *sheet) pictures() *node {
-	return section("time", "Over time", s.goodput(), s.attempts(), s.latency(), s.breakers(), s.budget(), s.tail(), s.queues(), s.useful())
+	return section("time", "Behind it", s.attempts(), s.latency(), s.breakers(), s.budget(), s.tail(), s.queues(), s.useful())
 }
 
 // spread shows runs one by one, which no mean does.
@@ -312,7 +293,7 @@ func (s *sheet) assumptions() *node {
 		list.add(words("li", "", a))
 	}
 	n := section("assumptions", "What this leaves out", list)
-	n.attr = append(n.attr, "class", "box")
+	n.attr = append(n.attr, "class", "aside")
 	return n
 }
 

@@ -26,7 +26,10 @@ func words(name, class, text string) *node {
 	if class != "" {
 		n.attr = append(n.attr, "class", class)
 	}
-	return n.say(text)
+	if name == "code" || name == "title" {
+		return n.say(text) // to be copied, or read aloud
+	}
+	return n.say(together(text))
 }
 
 func (n *node) add(kids ...*node) *node {
@@ -81,7 +84,7 @@ func (n *node) write(w *bufio.Writer) {
 // blocks are followed by a new line, so that a report in git has readable diffs.
 var blocks = map[string]bool{
 	"head": true, "style": true, "title": true, "header": true, "main": true, "section": true, "footer": true, "div": true, "p": true, "h1": true, "h2": true, "h3": true,
-	"table": true, "thead": true, "tbody": true, "tr": true, "figure": true, "figcaption": true, "svg": true, "ul": true, "li": true, "dl": true, "dd": true, "pre": true, "details": true,
+	"table": true, "thead": true, "tbody": true, "tr": true, "figure": true, "figcaption": true, "svg": true, "ul": true, "li": true, "dl": true, "dd": true, "pre": true, "details": true, "button": true, "script": true,
 }
 
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")

@@ -45,9 +45,13 @@ func (s *sheet) phaseTable(parts bool) *node {
 	head, letters := el("tr").add(el("th")), el("tr").add(el("th"))
 	for _, ph := range phases {
 		when := words("span", "margin", moment(clock(ph.From))+" to "+moment(clock(ph.To)))
-		head.add(el("th", "class", "n", "colspan", strconv.Itoa(len(s.Sides))).add(words("span", "", phaseName(ph.Name)), when))
+		head.add(el("th", "class", "n over", "scope", "colgroup", "colspan", strconv.Itoa(len(s.Sides))).add(el("span", "class", "span").add(words("span", "", phaseName(ph.Name)), when)))
 		for i := range s.Sides {
-			letters.add(words("th", "n letterhead", s.Sides[i].Name))
+			class := "n letterhead"
+			if i == 0 {
+				class += " begins"
+			}
+			letters.add(words("th", class, s.Sides[i].Name))
 		}
 	}
 	top := el("thead").add(head)

@@ -19,14 +19,18 @@ const (
 )
 
 func (p *plot) above() float64 {
+	if p.named && len(p.tagged) > 0 {
+		return above + float64(tagHeight*(p.rows()-1))
+	}
 	if p.named || p.y.unit != scenario.Seconds && p.y.unit != scenario.Share {
 		return above
 	}
 	return slim
 }
 
-// points is how many points of a series are drawn: more than a screen can show
-// side by side only make the file longer.
+// points is how many points of a series are drawn: more than a screen can show side by
+// side only make the file longer. When a reader zooms, as many are drawn of the times around
+// troubles alone.
 const points = 240
 
 // A plot is a picture of something over time.
@@ -40,9 +44,13 @@ type plot struct {
 	width  time.Duration // of a bin
 	y      scale
 	faults []shade
-	named  bool // the faults' marks carry their names
+	named  bool    // the faults' marks carry their names
+	per    float64 // the width of a letter, where the field is wide across
 	field  []*node
 	labels []label
+	levels []level // how finely series are drawn; found when it is first needed
+	groups []int   // of the level that is drawn
+	tagged []tag
 }
 
 // A shade is a time in which something is wrong.
@@ -72,17 +80,6 @@ func (p *plot) x(t time.Duration) float64 {
 // at returns the height at which a value stands; 0 is the upper edge.
 func (p *plot) at(v float64) float64 { return p.height - float64(p.height*p.y.share(v)) }
 
-// middle is the time that the bin i of n stands for when series have been thinned.
-func (p *plot) middle(i, group int) float64 {
-	return p.x(p.from + time.Duration(i*group)*p.width + time.Duration(group)*p.width/2)
-}
-
-// group returns how many bins are drawn as one point.
-func (p *plot) group() int {
-	bins := int((p.end - p.from) / max(p.width, 1))
-	return max((bins+points-1)/points, 1)
-}
-
 // bins returns the part of a series that is inside of the picture.
 func (p *plot) bins(ys []float64) []float64 {
 	from, to := int(p.from/max(p.width, 1)), int((p.end+p.width-1)/max(p.width, 1))
@@ -93,23 +90,27 @@ func (p *plot) bins(ys []float64) []float64 {
 func thin(ys []float64, group int, join func(a, b float64) float64, mean bool) []float64 {
 	out := make([]float64, 0, len(ys)/group+1)
 	for from := 0; from < len(ys); from += group {
-		n, sum := 0, math.NaN()
-		for _, y := range ys[from:min(from+group, len(ys))] {
-			if math.IsNaN(y) {
-				continue
-			}
-			if n++; n == 1 {
-				sum = y
-			} else {
-				sum = join(sum, y)
-			}
-		}
-		if mean && n > 0 {
-			sum /= float64(n)
-		}
-		out = append(out, sum)
+		out = append(out, joined(ys[from:min(from+group, len(ys))], join, mean))
 	}
 	return out
+}
+
+func joined(ys []float64, join func(a, b float64) float64, mean bool) float64 {
+	n, sum := 0, math.NaN()
+	for _, y := range ys {
+		if math.IsNaN(y) {
+			continue
+		}
+		if n++; n == 1 {
+			sum = y
+		} else {
+			sum = join(sum, y)
+		}
+	}
+	if mean && n > 0 {
+		sum /= float64(n)
+	}
+	return sum
 }
 
 func plus(a, b float64) float64    { return a + b }
@@ -118,8 +119,13 @@ func larger(a, b float64) float64  { return max(a, b) }
 
 // line draws a series. Where there are no values there is no line.
 func (p *plot) line(ys []float64, class string) {
-	group := p.group()
-	ys = thin(p.bins(ys), group, plus, true)
+	for _, l := range p.resolutions() {
+		p.groups = l.groups
+		p.stroke(p.grouped(ys, plus, true), class+l.class)
+	}
+}
+
+func (p *plot) stroke(ys []float64, class string) {
 	var d strings.Builder
 	pen := false
 	for i, y := range ys {
@@ -131,7 +137,7 @@ func (p *plot) line(ys []float64, class string) {
 			continue // inside of a level piece
 		}
 		d.WriteString(map[bool]string{false: "M", true: " "}[pen])
-		d.WriteString(coordinate(p.middle(i, group)) + " " + coordinate(p.at(y)))
+		d.WriteString(coordinate(p.middle(i)) + " " + coordinate(p.at(y)))
 		pen = true
 	}
 	p.draw(el("path", "class", "line "+class, "d", d.String()))
@@ -139,17 +145,22 @@ func (p *plot) line(ys []float64, class string) {
 
 // band fills what is between two series: the range of most runs.
 func (p *plot) band(low, high []float64, class string) {
-	group := p.group()
-	p.fill(thin(p.bins(low), group, smaller, false), thin(p.bins(high), group, larger, false), group, class)
+	p.fills(low, high, smaller, larger, false, class)
 }
 
 // area fills what is between two series that lie on each other.
 func (p *plot) area(low, high []float64, class string) {
-	group := p.group()
-	p.fill(thin(p.bins(low), group, plus, true), thin(p.bins(high), group, plus, true), group, class)
+	p.fills(low, high, plus, plus, true, class)
 }
 
-func (p *plot) fill(low, high []float64, group int, class string) {
+func (p *plot) fills(low, high []float64, join, over func(a, b float64) float64, mean bool, class string) {
+	for _, l := range p.resolutions() {
+		p.groups = l.groups
+		p.fill(p.grouped(low, join, mean), p.grouped(high, over, mean), class+l.class)
+	}
+}
+
+func (p *plot) fill(low, high []float64, class string) {
 	n := min(len(low), len(high))
 	var d strings.Builder
 	for from := 0; from < n; {
@@ -158,18 +169,18 @@ func (p *plot) fill(low, high []float64, group int, class string) {
 			to++
 		}
 		if to > from {
-			p.piece(&d, low, high, from, to, group)
+			p.piece(&d, low, high, from, to)
 		}
 		from = to + 1
 	}
 	p.draw(el("path", "class", class, "d", d.String()))
 }
 
-func (p *plot) piece(d *strings.Builder, low, high []float64, from, to, group int) {
+func (p *plot) piece(d *strings.Builder, low, high []float64, from, to int) {
 	before := byte('M')
 	put := func(i int, y float64) {
 		d.WriteByte(before)
-		d.WriteString(coordinate(p.middle(i, group)) + " " + coordinate(p.at(y)))
+		d.WriteString(coordinate(p.middle(i)) + " " + coordinate(p.at(y)))
 		before = ' '
 	}
 	level := func(ys []float64, i int) bool {
@@ -205,7 +216,7 @@ func (p *plot) name(ys []float64, text, class string) {
 func (p *plot) svg() *node {
 	h := coordinate(p.height)
 	out := picture(p.id, p.title, p.about, p.above()+p.height+below)
-	out.attr = append(out.attr, "class", "plot")
+	p.zooms(out)
 	inner := el("svg", "y", coordinate(p.above()), "width", "100%", "height", h, "viewBox", "0 0 "+strconv.Itoa(wide)+" "+h, "preserveAspectRatio", "none")
 	p.shades(inner)
 	p.grid(out, inner)
@@ -253,38 +264,6 @@ func (p *plot) grid(out, inner *node) {
 }
 
 func (p *plot) tick(v float64) string { return measure(v, p.y.unit) }
-
-func (p *plot) times(out *node) {
-	step := timeStep(p.end - p.from)
-	for t := (p.from + step - 1) / step * step; t <= p.end; t += step {
-		x := p.x(t)
-		anchor := "middle"
-		if t == p.from {
-			anchor = "start"
-		}
-		out.add(
-			el("line", "class", "axis", "x1", across(x), "x2", across(x), "y1", coordinate(p.above()+p.height), "y2", coordinate(p.above()+p.height+4)),
-			place(across(x), p.above()+p.height+18, "0", anchor, "tick", timeLabel(t, step, p.end)))
-	}
-}
-
-// marks draws a bracket over each fault, with its name if there is room for it.
-func (p *plot) marks(out *node) {
-	last, free, at := "", 0.0, coordinate(p.above()-5)
-	for _, f := range p.faults {
-		from, to := p.edges(f)
-		out.add(el("line", "class", f.class()+"mark", "x1", across(from), "x2", across(to), "y1", at, "y2", at))
-		if !p.named || f.name == last || from < free {
-			continue
-		}
-		x, anchor := from, "start"
-		if from > 0.6*wide {
-			x, anchor = to, "end"
-		}
-		out.add(place(across(x), p.above()-11, "0", anchor, f.class()+"name", f.name))
-		last, free = f.name, from+float64(11*len(f.name))
-	}
-}
 
 // names writes the labels of the lines, each as near to its line as the others
 // leave room.

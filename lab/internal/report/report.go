@@ -1,5 +1,5 @@
 // Package report shows what the runs of a scenario came to: on one screen of a
-// terminal, and on one page of HTML that needs neither a network nor a script.
+// terminal, and on one page of HTML that asks nothing of a network and needs no script.
 //
 // Both are made of a [scenario.Study] alone, so that the same study gives the same
 // bytes.
@@ -226,8 +226,9 @@ var headlines = [...]struct{ phase, key string }{
 	{whole, "amplification"}, {whole, "p99"}, {whole, "duplicates"}, {whole, "recovery"}, {whole, "retry_tail"}, {whole, "peak"}, {whole, "stuck"},
 }
 
-// headline returns the differences that people ask for first: where something goes
-// wrong, those of the time of trouble instead of those of the whole run.
+// headline returns the differences that people ask for first, of those that are
+// resolved: where something goes wrong, those of the time of trouble instead of those of
+// the whole run.
 func (s *sheet) headline() (list []*scenario.Diff) {
 	trouble := s.During[1] > s.During[0]
 	for _, h := range headlines {
@@ -235,7 +236,7 @@ func (s *sheet) headline() (list []*scenario.Diff) {
 			continue
 		}
 		for i := range s.Diffs {
-			if d := &s.Diffs[i]; d.Phase == h.phase && d.Key == h.key && d.Of == "" && !dull(d) {
+			if d := &s.Diffs[i]; d.Phase == h.phase && d.Key == h.key && d.Of == "" && !dull(d) && order(d) < 2 {
 				list = append(list, d)
 			}
 		}

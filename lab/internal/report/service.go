@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/gabion-go/gabion/lab/internal/scenario"
@@ -21,7 +22,9 @@ func (s *sheet) budget() *node {
 	top := 0.0
 	for i := range s.Sides {
 		for _, e := range s.Sides[i].Series.Edges {
-			top = max(top, highest(e.Budget.Mid))
+			if !e.Unbudgeted {
+				top = max(top, highest(e.Budget.Mid))
+			}
 		}
 	}
 	if top == 0 {
@@ -29,16 +32,27 @@ func (s *sheet) budget() *node {
 	}
 	return s.figure(chart{
 		id: "budget", title: "Retry budget", height: 110, y: linear(top, "re-sends"), keys: s.edgeKeys(),
-		note: "How many more re-sends a caller's budget allowed, on average over callers. At zero it fails instead of trying again.",
+		note: "How many more re-sends a caller's budget allowed, on average over callers. At zero it fails instead of trying again. Callers without a budget have no line.",
 		about: func(side *scenario.Side) string {
 			about := "Re-sends that budgets allowed over time."
 			for _, e := range first(side.Series.Edges) {
-				about += fmt.Sprintf(" %s to %s: at least %s.", e.Caller, e.Service, figure(lowest(e.Budget.Mid)))
+				if !e.Unbudgeted {
+					about += fmt.Sprintf(" %s to %s: at least %s.", e.Caller, e.Service, figure(lowest(e.Budget.Mid)))
+				}
 			}
 			return about
 		},
+		lacks: func(side *scenario.Side) string {
+			if slices.ContainsFunc(side.Series.Edges, func(e scenario.EdgeSeries) bool { return !e.Unbudgeted }) {
+				return ""
+			}
+			return "There is no retry budget: nothing but the number of tries bounds what is sent again."
+		},
 		draw: func(p *plot, side *scenario.Side) {
 			for i, e := range first(side.Series.Edges) {
+				if e.Unbudgeted {
+					continue
+				}
 				p.line(e.Budget.Mid, tint(i))
 				p.name(e.Budget.Mid, "→ "+e.Service, tint(i))
 			}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,6 +27,10 @@ func (s *sheet) breakers() *node {
 	fig.add(keys([]key{{"open25", "a quarter open"}, {"open50", "half"}, {"open100", "all"}}, true))
 	panels := el("div", "class", "panels n"+strconv.Itoa(len(s.Sides)))
 	for i := range s.Sides {
+		if !slices.ContainsFunc(s.Sides[i].Series.Edges, func(e scenario.EdgeSeries) bool { return !e.Unguarded }) {
+			panels.add(s.panel(i, words("p", "lacks", "There is no breaker.")))
+			continue
+		}
 		panels.add(s.panel(i, s.strips(i)))
 	}
 	return fig.add(panels)
@@ -45,14 +50,20 @@ func (s *sheet) strips(i int) *node {
 		about += fmt.Sprintf(" %s to %s: at most %s.", e.Caller, e.Service, percent(highest(e.Open.Mid)))
 	}
 	out := picture("breakers-"+strconv.Itoa(i), "Breakers"+s.of(i), about, p.above()+p.height+below)
-	out.attr = append(out.attr, "class", "plot")
+	p.zooms(out)
 	h := coordinate(p.height)
 	inner := el("svg", "y", coordinate(p.above()), "width", "100%", "height", h, "viewBox", "0 0 "+strconv.Itoa(wide)+" "+h, "preserveAspectRatio", "none")
 	p.shades(inner)
 	for k, e := range edges {
 		y := float64(k * stripApart)
-		out.add(place("0", p.above()+y+14, "0", "start", "tick", e.Caller+" → "+e.Service))
-		p.strip(inner, e.Open.Mid, y+stripApart-stripHeight-4)
+		name := e.Caller + " → " + e.Service
+		if e.Unguarded {
+			name += ", without a breaker"
+		}
+		out.add(place("0", p.above()+y+14, "0", "start", "tick", name))
+		if !e.Unguarded {
+			p.strip(inner, e.Open.Mid, y+stripApart-stripHeight-4)
+		}
 	}
 	out.add(inner)
 	p.times(out)
@@ -62,20 +73,27 @@ func (s *sheet) strips(i int) *node {
 
 // strip draws neighbours of the same colour as one.
 func (p *plot) strip(inner *node, open []float64, y float64) {
-	group := p.group()
-	levels := thin(p.bins(open), group, plus, true)
+	for i, l := range p.resolutions() {
+		p.groups = l.groups
+		p.stripe(inner, p.grouped(open, plus, true), y, l.class, i == 0)
+	}
+}
+
+func (p *plot) stripe(inner *node, levels []float64, y float64, class string, shut bool) {
 	row := func(class string, x, to float64) *node {
 		return el("rect", "class", class, "x", coordinate(x), "y", coordinate(y), "width", coordinate(to-x), "height", strconv.Itoa(stripHeight))
 	}
-	inner.add(row("shut", 0, wide))
-	edge := func(i int) float64 { return min(p.x(time.Duration(i*group)*p.width), wide) }
+	if shut {
+		inner.add(row("shut", 0, wide))
+	}
+	edge := func(i int) float64 { return min(p.x(time.Duration(p.groups[i])*p.width), wide) }
 	for from := 0; from < len(levels); {
 		to := from + 1
 		for to < len(levels) && twentieth(levels[to]) == twentieth(levels[from]) {
 			to++
 		}
 		if level := twentieth(levels[from]); level > 0 {
-			n := row("open", edge(from), edge(to))
+			n := row("open"+class, edge(from), edge(to))
 			n.attr = append(n.attr, "fill-opacity", strconv.FormatFloat(float64(level)/20, 'f', -1, 64))
 			inner.add(n)
 		}

@@ -73,15 +73,12 @@ func (s *sheet) shortName(i, width int) string {
 	return name
 }
 
-// verdict is who wins, in sentences, and the figures under them.
+// verdict is the figures by which it is judged who wins.
 func (s *sheet) verdict() *node {
 	if len(s.all) < 2 || len(s.Judgements) == 0 {
 		return nil
 	}
 	parts := []*node{}
-	for _, j := range s.Judgements {
-		parts = append(parts, words("p", "story", j.Sentence))
-	}
 	head := el("tr").add(words("th", "", ""))
 	for i := range s.all {
 		head.add(words("th", "n", s.all[i].Name))
@@ -100,17 +97,20 @@ func (s *sheet) verdict() *node {
 			if m := mine.Value; !math.IsInf(m.Low, -1) {
 				margin = interval(m, mine.Unit)
 			}
-			cell := numbers(s.headValue(i, mine), margin)
+			cell := numbers(s.headValue(i, mine), "")
 			if v := s.verdictOf(i, mine); v == better || v == worse {
 				cell.add(&node{text: " "}, words("span", "verdict "+v, v))
+			}
+			if margin != "" {
+				cell.add(words("span", "margin", margin))
 			}
 			row.add(cell)
 		}
 		body.add(row)
 	}
 	note := "Better and worse are against " + s.all[0].Name + ", resolved in pairs of runs with the same arrivals, service times and faults. The plain client makes one try, with the same timeouts and nothing else."
-	parts = append(parts, scroll("Who wins", el("table", "class", "phases").add(el("thead").add(head), body)), words("p", "note", note))
-	return section("verdict", "Who wins", parts...)
+	parts = append(parts, scroll("Who wins", el("table", "class", "heads").add(el("thead").add(head), body)), words("p", "note", note))
+	return section("verdict", "Who wins, in figures", parts...)
 }
 
 // judgements are the sentences that say who wins.

@@ -97,18 +97,19 @@ func TestNoScenarioOfTheLibraryIsOverloadedFromTheStart(t *testing.T) {
 	}
 }
 
-// Callers without a budget are told from those whose budget is used up.
-func TestABudgetThatDoesNotExistIsSaid(t *testing.T) {
+// Callers without a budget are told from those whose budget is used up, and callers
+// without a breaker from those whose breaker stays closed.
+func TestABudgetOrABreakerThatDoesNotExistIsSaid(t *testing.T) {
 	text := "version: 1\ntitle: x\nduration: 10s\nclients:\n  shop: {count: 10, rate: 10/s, calls: [{to: db}, {to: api}]}\n" +
 		"services:\n  db: {time: 20ms}\n  api: {time: 20ms}\npolicies:\n  db: {safe: true}\n  api: " + callOnly + "\n"
 	s := study(t, text, Options{Replications: 1, Against: &Policies{Rival: "naive"}})
 	for i, want := range [][]bool{{false, true}, {true, true}, {true, true}} {
-		var got []bool
+		var budgets, breakers []bool
 		for _, e := range s.Sides[i].Series.Edges {
-			got = append(got, e.Unbudgeted)
+			budgets, breakers = append(budgets, e.Unbudgeted), append(breakers, e.Unguarded)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: without a budget %v, want %v", s.Sides[i].Name, got, want)
+		if !slices.Equal(budgets, want) || !slices.Equal(breakers, want) {
+			t.Errorf("%s: without a budget %v, without a breaker %v, want %v", s.Sides[i].Name, budgets, breakers, want)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (f *File) series(rs *runs) Series {
 	for k, e := range rs.world.edges {
 		at := fixed + perService*len(f.services) + perEdge*k
 		s.Edges = append(s.Edges, EdgeSeries{
-			Caller: f.caller(e), Service: f.services[e.to].name, Policy: e.policy, Open: rs.band(at + chOpen), Budget: rs.band(at + chBudget), Unbudgeted: e.unbudgeted,
+			Caller: f.caller(e), Service: f.services[e.to].name, Policy: e.policy, Open: rs.band(at + chOpen), Budget: rs.band(at + chBudget), Unbudgeted: e.unbudgeted, Unguarded: e.unguarded,
 		})
 	}
 	return s

@@ -185,6 +185,9 @@ type EdgeSeries struct {
 
 	// Unbudgeted is set where callers have no retry budget, and Budget says nothing.
 	Unbudgeted bool `json:"unbudgeted,omitempty"`
+
+	// Unguarded is set where callers have no breaker, and Open says nothing.
+	Unguarded bool `json:"unguarded,omitempty"`
 }
 
 // Band is a value over time: the middle run, and where nine of ten runs lie.

@@ -64,6 +64,7 @@ type worldEdge struct {
 	policy  string
 
 	unbudgeted bool // there is no budget for what is sent again
+	unguarded  bool // there is no breaker
 }
 
 // scale changes a scenario for a map: both are 1 without one.
@@ -128,7 +129,7 @@ func (l *lowering) notGiven() error {
 func (l *lowering) join(w *world, calls []namedEdge, fleet, service int) {
 	for _, e := range calls {
 		r := l.rulesOf(e.Policy)
-		w.edges = append(w.edges, worldEdge{fleet, service, e.to, e.Policy, r != nil && unbudgeted(&r.Policy)})
+		w.edges = append(w.edges, worldEdge{fleet, service, e.to, e.Policy, r != nil && unbudgeted(&r.Policy), r != nil && r.Policy.Breaker.Off})
 	}
 }
 
