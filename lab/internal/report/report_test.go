@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/gob"
 	"encoding/xml"
 	"errors"
 	"flag"
@@ -15,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 	"unicode/utf8"
@@ -25,23 +27,48 @@ import (
 
 var update = flag.Bool("update", false, "write the golden reports anew")
 
-// real is a study of runs that took place.
-func real(t testing.TB) *scenario.Study {
+// played plays the storm once, and returns what makes copies of the study.
+func played(o scenario.Options) func() []byte {
+	return sync.OnceValue(func() []byte {
+		data, err := os.ReadFile("testdata/storm.yaml")
+		if err != nil {
+			panic(err)
+		}
+		f, err := scenario.Parse("storm", data)
+		if err != nil {
+			panic(err)
+		}
+		s, err := f.Run(context.Background(), o)
+		if err != nil {
+			panic(err)
+		}
+		var b bytes.Buffer
+		if err := gob.NewEncoder(&b).Encode(s); err != nil {
+			panic(err)
+		}
+		return b.Bytes()
+	})
+}
+
+var (
+	playedAlone  = played(scenario.Options{Command: "gabion lab run storm.yaml"})
+	playedJudged = played(scenario.Options{Command: "gabion lab run storm.yaml --against naive", Against: &scenario.Policies{Rival: "naive"}})
+)
+
+// copied is a study that a test may change.
+func copied(t testing.TB, data []byte) (s *scenario.Study) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/storm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := scenario.Parse("storm", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := f.Run(context.Background(), scenario.Options{Command: "gabion lab run storm.yaml"})
-	if err != nil {
+	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&s); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
+
+// real is a study of runs that took place.
+func real(t testing.TB) *scenario.Study { return copied(t, playedAlone()) }
+
+// judged is a study of three sides that took place.
+func judged(t testing.TB) *scenario.Study { return copied(t, playedJudged()) }
 
 func html(t testing.TB, s *scenario.Study) string {
 	t.Helper()
@@ -477,24 +504,6 @@ func TestAMapOfWhatIsUnknown(t *testing.T) {
 	if text := out.String(); strings.Contains(text, "NaN") || !strings.Contains(text, "goodput after it –") || !strings.Contains(text, ">–<") {
 		t.Errorf("it says %s", text)
 	}
-}
-
-// judged is a study of three sides that took place.
-func judged(t testing.TB) *scenario.Study {
-	t.Helper()
-	data, err := os.ReadFile("testdata/storm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := scenario.Parse("storm", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := f.Run(context.Background(), scenario.Options{Command: "gabion lab run storm.yaml --against naive", Against: &scenario.Policies{Rival: "naive"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // Who wins is said first, in sentences with the names that were asked for, and the
