@@ -252,7 +252,7 @@ func TestNamesThatNameNothingAreRefused(t *testing.T) {
 // is said to be.
 func TestATimelineReachesTheTrouble(t *testing.T) {
 	text := strings.NewReplacer("count: 10, rate: 50/s", "count: 1, rate: 1000/s", "workers: 4, queue: 10, ", "").Replace(small)
-	s := study(t, text, Options{Replications: 1, Watch: "shop"})
+	s := study(t, text, Options{Replications: 1, Alone: true, Watch: "shop"})
 	last := s.Timeline[len(s.Timeline)-1]
 	if n := len(s.Timeline); n != 2*maxLines || last.At < 15 || last.Text != "and more than can be kept" || s.Timeline[maxLines].At < 10 || s.Timeline[maxLines].At > 10.1 {
 		t.Errorf("%d lines, the last at %g: %s; the trouble's from %g", n, last.At, last.Text, s.Timeline[min(maxLines, n-1)].At)

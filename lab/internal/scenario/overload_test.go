@@ -42,7 +42,7 @@ services:
   db: {workers: 2, queue: 10, time: 20ms}
 `, ""},
 		{"without bounds", `clients:
-  shop: {count: 10, rate: 9000/s, calls: [{to: db}]}
+  shop: {count: 10, rate: 900/s, calls: [{to: db}]}
 services:
   db: {time: 20ms}
 `, ""},
