@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
@@ -45,7 +46,8 @@ const maxFile = 2 << 20
 
 // Load reads the file at a path, or the scenario of that name that comes with gabion.
 // What looks like a path is one: with a slash or with an ending; what begins with
-// family: is the name of a generated scenario. The error is of type [Findings] when the
+// family: is the name of a generated scenario. Files that a scenario takes latencies or
+// calls from are read too; their names count from its own folder. The error is of type [Findings] when the
 // file has mistakes.
 func Load(name string) (*Scenario, error) {
 	if strings.HasPrefix(name, family.Prefix) {
@@ -71,13 +73,14 @@ func Load(name string) (*Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Parse(name, text)
+	return made(scenario.ParseIn(filepath.Dir(name), name, text))
 }
 
-// Parse reads the text of a scenario; name is for messages. The error is of type
-// [Findings].
-func Parse(name string, text []byte) (*Scenario, error) {
-	f, err := scenario.Parse(name, text)
+// Parse reads the text of a scenario; name is for messages. It reads no file, so what the
+// text takes from one is a mistake: see [Load]. The error is of type [Findings].
+func Parse(name string, text []byte) (*Scenario, error) { return made(scenario.Parse(name, text)) }
+
+func made(f *scenario.File, err error) (*Scenario, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ const (
 	pareto
 	table
 	mixture
+	empirical
 )
 
 // A Point of a distribution known by its quantiles: a share P of draws is at most At.
@@ -76,6 +77,41 @@ func Pareto(least time.Duration, shape float64) Dist {
 // is at zero. Points must rise in P from 0 to 1 and in At.
 func Quantiles(points ...Point) Dist { return Dist{kind: table, points: points} }
 
+// The points that are kept of samples: so many, evenly, and of the longest each.
+const (
+	mostPoints = 8192
+	mostTail   = 2048
+)
+
+// Samples is what was measured, sorted. The k-th of n is the quantile (k-1)/(n-1), and
+// between two it is linear: what is drawn is never below the least and never above the
+// most. Of more than ten thousand, every so many-th is kept, and the longest two thousand.
+func Samples(sorted []time.Duration) Dist {
+	n := len(sorted)
+	switch n {
+	case 0:
+		return Dist{}
+	case 1:
+		return Constant(sorted[0])
+	}
+	var points []Point
+	last := -1
+	keep := func(k int) {
+		if k > last {
+			points = append(points, Point{float64(k) / float64(n-1), sorted[k]})
+			last = k
+		}
+	}
+	body := max(n-mostTail, 1)
+	for i := range min(body, mostPoints) {
+		keep(int(int64(i) * int64(body) / int64(min(body, mostPoints))))
+	}
+	for k := body; k < n; k++ {
+		keep(k)
+	}
+	return Dist{kind: empirical, points: points}
+}
+
 // Mixture is each of its parts with its share. Shares are taken in proportion.
 func Mixture(parts ...Part) Dist {
 	sum := 0.0
@@ -112,6 +148,8 @@ func (d *Dist) draw(s *Stream) time.Duration {
 		return round(float64(d.a * Exp(-Ln(s.Open())/d.b)))
 	case table:
 		return d.at(s.U())
+	case empirical:
+		return d.between(s.U())
 	case mixture:
 		return d.pick(s).Draw(s)
 	}
@@ -149,10 +187,32 @@ func (d *Dist) at(u float64) time.Duration {
 	return low.At + round(float64(share*float64(high.At-low.At)))
 }
 
+// between returns the quantile of u, on a straight line between points that reach from 0
+// to 1.
+func (d *Dist) between(u float64) time.Duration {
+	i := sort.Search(len(d.points), func(i int) bool { return d.points[i].P > u })
+	i = max(min(i, len(d.points)-1), 1)
+	low, high := d.points[i-1], d.points[i]
+	share := (u - low.P) / (high.P - low.P)
+	return low.At + round(float64(share*float64(high.At-low.At)))
+}
+
+// area is the mean of what is linear between points.
+func (d *Dist) area() time.Duration {
+	sum := 0.0
+	for i, high := range d.points[1:] {
+		low := d.points[i]
+		sum += float64((high.P - low.P) * (float64(low.At) + float64(high.At)) / 2)
+	}
+	return round(sum)
+}
+
 // Mean returns the expected draw where it is known exactly, and for a table and a
 // heavy tail what a hundred thousand draws come to.
 func (d Dist) Mean() time.Duration {
 	switch d.kind {
+	case empirical:
+		return d.floor + d.area()
 	case constant, exponential:
 		return d.floor + time.Duration(d.a)
 	case uniform:

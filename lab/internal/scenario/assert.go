@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,22 @@ type assertion struct {
 	unit     string
 	quantile float64 // 0 means none
 	phase    string
+}
+
+// The words of an assertion.
+var (
+	operators = []string{"<=", ">=", "<", ">", "=="}
+	phases    = []string{"before", "during", "after"}
+)
+
+// assertionPattern is what an assertion looks like, for the schema.
+func assertionPattern() string {
+	var ops []string
+	for _, op := range operators {
+		ops = append(ops, regexp.QuoteMeta(op))
+	}
+	name := strings.Trim(nameForm.String(), "^$")
+	return "^ *(" + strings.Join(metricKeys(), "|") + `)( *\( *` + name + ` *\))? *(` + strings.Join(ops, "|") + ") *[0-9][^ ]*( +p" + numberPattern + ")?( +(" + strings.Join(phases, "|") + ")( +(the +)?faults)?)? *$"
 }
 
 var assertionType = reflect.TypeFor[assertion]()
@@ -164,7 +181,7 @@ func (v *vocabulary) object(c *cursor, a *assertion) (string, string) {
 
 func (v *vocabulary) operator(c *cursor, a *assertion) (string, string) {
 	a.op = c.take(sign)
-	if !slices.Contains([]string{"<=", ">=", "<", ">", "=="}, a.op) {
+	if !slices.Contains(operators, a.op) {
 		return "compares with nothing known", "write <=, >=, <, > or =="
 	}
 	return "", ""
@@ -219,7 +236,7 @@ func (v *vocabulary) tail(c *cursor, a *assertion) (string, string) {
 		return "", ""
 	}
 	switch {
-	case word != "before" && word != "during" && word != "after":
+	case !slices.Contains(phases, word):
 		return fmt.Sprintf("has %q at its end", word), "write a quantile such as p80, and before, during or after"
 	case unphased[a.key]:
 		return a.key + " is of the whole run", "remove " + word

@@ -89,7 +89,7 @@ func (f *namedFleet) mostWork(duration time.Duration) float64 {
 		think := max(f.Think.Mean(), time.Nanosecond)
 		return float64(f.Count) * (1 + float64(duration)/float64(think))
 	case sim.Trace:
-		return float64(len(f.Trace))
+		return float64(len(f.Trace) + len(f.Replay.At))
 	}
 	most := float64(f.Rate)
 	for _, s := range f.steps {

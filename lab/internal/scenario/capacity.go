@@ -12,6 +12,9 @@ func (f *File) means() []time.Duration {
 	means := make([]time.Duration, len(f.services))
 	for i := range f.services {
 		means[i] = f.services[i].Time.Mean()
+		if f.services[i].Time.text == "" {
+			means[i] = f.replayed(i)
+		}
 	}
 	return means
 }

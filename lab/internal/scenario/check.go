@@ -165,12 +165,12 @@ func (r *reader) fleet(name string, node yamlstrict.Node) {
 	switch sim.Loop(f.Loop) {
 	case sim.Open:
 		it.need("rate", "write how much the fleet does, such as rate: 100/s")
-		it.never("in an open loop", "think", "spread", "trace")
+		it.never("in an open loop", "think", "spread", "trace", "replay")
 	case sim.Closed:
 		it.need("think", "write how long clients wait between calls, such as think: exp 1s")
-		it.never("in a closed loop", "rate", "load", "daily", "even", "trace")
+		it.never("in a closed loop", "rate", "load", "daily", "even", "trace", "replay")
 	case sim.Trace:
-		it.need("trace", "write when calls are made, such as trace: [0s, 10ms]")
+		r.traced(it, &f)
 		it.never("in a trace", "rate", "load", "daily", "even", "think", "spread")
 	}
 	if f.Shared > 1 {
@@ -187,6 +187,20 @@ func (r *reader) fleet(name string, node yamlstrict.Node) {
 	}
 	r.steps(it, &f)
 	r.file.fleets = append(r.file.fleets, f)
+}
+
+// traced checks a fleet whose calls were recorded.
+func (r *reader) traced(it item, f *namedFleet) {
+	switch {
+	case it.has("replay") && it.has("trace"):
+		it.fail("replay", "replay contradicts trace", "remove one")
+	case !it.has("replay"):
+		it.need("trace", "write when calls are made, such as trace: [0s, 10ms], or replay: from calls.csv, at time s")
+	case f.Replay.Took != nil && (len(f.calls) != 1 || f.calls[0].Fan > 1):
+		it.fail("replay", "how long calls took is of one call, and not of several", "leave took and status out, or call one service")
+	case len(f.Replay.At) > 0 && f.Replay.At[0] >= r.file.duration && r.file.duration > 0:
+		it.fail("replay", "no call is made before the load ends", "begin earlier, or make the duration longer")
+	}
 }
 
 // steps reads the load, whose changes come one after the other.
@@ -281,13 +295,13 @@ func (r *reader) fault(node yamlstrict.Node) {
 		return
 	}
 	f.kind = sim.Kind(f.Kind - 1)
-	lasts := f.kind != sim.ClientRestart && f.kind != sim.Reload
+	lasts := lasts(f.kind)
 	if lasts {
 		it.need("for", "write how long it lasts")
 	} else if f.For > 0 {
 		it.never("for what happens at once", "for")
 	}
-	it.fits(kinds[f.kind], strings.Fields(keysOf[f.kind]))
+	it.fits(f.kind)
 	f.service, f.fleet = r.serviceNamed(it, "service", f.Service), r.fleetNamed(it, f.Clients)
 	r.sizes(it, &f)
 	if lasts {
@@ -299,16 +313,36 @@ func (r *reader) fault(node yamlstrict.Node) {
 	r.file.faults = append(r.file.faults, f)
 }
 
+// lasts reports whether a kind of fault goes on for a while.
+func lasts(kind sim.Kind) bool { return kind != sim.ClientRestart && kind != sim.Reload }
+
+// faultKeys returns the keys that a kind of fault may have, and those that it needs.
+func faultKeys(kind sim.Kind) (all, needed []string) {
+	all = []string{"kind", "at"}
+	if lasts(kind) {
+		all = append(all, "for")
+	}
+	needed = slices.Clone(all)
+	for _, key := range strings.Fields(keysOf[kind]) {
+		key, must := strings.CutSuffix(key, "!")
+		all = append(all, key)
+		if must {
+			needed = append(needed, key)
+		}
+	}
+	return all, needed
+}
+
 // fits checks that a fault has the keys of its kind and no others.
-func (it item) fits(kind string, keys []string) {
-	allowed := []string{"kind", "at", "for"}
-	for _, key := range keys {
-		key, needed := strings.CutSuffix(key, "!")
-		allowed = append(allowed, key)
-		if needed {
+func (it item) fits(of sim.Kind) {
+	kind := kinds[of]
+	allowed, needed := faultKeys(of)
+	for _, key := range needed {
+		if !slices.Contains([]string{"kind", "at", "for"}, key) { // said already
 			it.need(key, kind+" needs it")
 		}
 	}
+	allowed = append(allowed, "for")
 	for _, key := range []string{"ramp", "every", "until", "service", "clients", "replicas", "share", "factor", "add", "status", "retry_after", "after_work", "limit", "policy"} {
 		if !slices.Contains(allowed, key) {
 			it.never("for "+kind, key)

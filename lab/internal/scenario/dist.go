@@ -8,27 +8,81 @@ import (
 	"github.com/gabion-go/gabion/lab/internal/draw"
 )
 
-// forms are the ways to write a distribution, for findings.
-const forms = "write 20ms, exp 20ms, lognormal 20ms/300ms, uniform 10ms..30ms, normal 20ms±5ms, pareto 10ms shape 1.5, " +
-	"quantiles p50 20ms, p99 300ms, or parts such as 90% 20ms | 10% exp 1s"
+// distForm is a way to write a distribution of durations.
+type distForm struct {
+	word    string // with which it begins; empty is a duration alone
+	example string
+	says    string // for the documentation
+	pattern string // of what follows the word, for the schema
+	read    func(f *files, rest string) (draw.Dist, string)
+}
 
-// parseDist reads a distribution of durations.
-func parseDist(s string) (any, string, string) {
-	d, problem := readDist(s, true)
+// Patterns of the schema.
+const (
+	durationPattern = `([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+`
+	numberPattern   = `[0-9]+(\.[0-9]+)?`
+)
+
+// distForms are all of them. Each may have " + 10ms" behind it, and be a part of a mixture.
+func distForms() []distForm {
+	return []distForm{
+		{"", "20ms", "always as long", durationPattern, func(_ *files, rest string) (draw.Dist, string) {
+			d, problem := duration(rest)
+			return draw.Constant(d), problem
+		}},
+		{"exp", "exp 20ms", "exponential, with that mean", durationPattern, func(_ *files, rest string) (draw.Dist, string) {
+			d, problem := duration(rest)
+			return draw.Exponential(d), problem
+		}},
+		{"lognormal", "lognormal 20ms/300ms", "log-normal, with that median and that p99", durationPattern + " */ *" + durationPattern, readLogNormal},
+		{"uniform", "uniform 10ms..30ms", "anything between, equally likely", durationPattern + ` *\.\. *` + durationPattern, readUniform},
+		{"normal", "normal 20ms±5ms", "normal, with that mean and standard deviation; what would be negative counts as positive", durationPattern + " *± *" + durationPattern, func(_ *files, rest string) (draw.Dist, string) {
+			mean, deviation, problem := pair(rest, "±")
+			return draw.AbsNormal(mean, deviation), problem
+		}},
+		{"pareto", "pareto 10ms shape 1.5", "Pareto, with that least value and that shape, 0.5 to 100: the smaller, the heavier the tail", durationPattern + " +shape +" + numberPattern, func(_ *files, rest string) (draw.Dist, string) { return readPareto(rest) }},
+		{"quantiles", "quantiles p50 20ms, p99 300ms", "known by its percentiles, at most a hundred; between two of them linear, above the median in the logarithm of what is left, so that tails are straight; what is below the first begins at half of it, and the last is the longest", "p" + numberPattern + " +" + durationPattern + "( *, *p" + numberPattern + " +" + durationPattern + ")*", func(_ *files, rest string) (draw.Dist, string) { return readQuantiles(rest) }},
+		{"from", "from latencies.csv, column took ms", "as it was measured: see below", `\S.*`, (*files).samples},
+	}
+}
+
+// forms are the ways to write a distribution, for findings.
+func forms() string {
+	var examples []string
+	for _, f := range distForms() {
+		examples = append(examples, f.example)
+	}
+	return "write " + strings.Join(examples, ", ") + ", or parts such as 90% 20ms | 10% exp 1s"
+}
+
+// distPattern is what a distribution looks like, for the schema.
+func distPattern() string {
+	var all []string
+	for _, f := range distForms() {
+		all = append(all, strings.TrimPrefix(f.word+" +"+f.pattern, " +"))
+	}
+	plain := "(" + strings.Join(all, "|") + `)( \+ *` + durationPattern + ")?"
+	part := numberPattern + "% +" + plain
+	return "^(" + plain + "|" + part + `( *\| *` + part + ")+)$"
+}
+
+// dist reads a distribution of durations.
+func (f *files) dist(s string) (any, string, string) {
+	d, problem := f.readDist(s, true)
 	if problem != "" {
-		return nil, problem, forms
+		return nil, problem, forms()
 	}
 	return dist{d, s}, "", ""
 }
 
 // readDist returns what a text means, or what is wrong with it. Parts of a mixture
 // may not be mixtures.
-func readDist(s string, parts bool) (draw.Dist, string) {
+func (f *files) readDist(s string, parts bool) (draw.Dist, string) {
 	if strings.Contains(s, "|") && parts {
-		return readMixture(s)
+		return f.readMixture(s)
 	}
 	text, more, shifted := strings.Cut(s, " + ")
-	d, problem := readPlain(strings.TrimSpace(text))
+	d, problem := f.readPlain(strings.TrimSpace(text))
 	if problem != "" || !shifted {
 		return d, problem
 	}
@@ -36,38 +90,33 @@ func readDist(s string, parts bool) (draw.Dist, string) {
 	return d.Plus(floor), problem
 }
 
-func readPlain(s string) (draw.Dist, string) {
+func (f *files) readPlain(s string) (draw.Dist, string) {
 	word, rest, found := strings.Cut(s, " ")
 	if !found {
-		d, problem := duration(s)
-		return draw.Constant(d), problem
+		word, rest = "", s
 	}
-	rest = strings.TrimSpace(rest)
-	switch word {
-	case "exp":
-		d, problem := duration(rest)
-		return draw.Exponential(d), problem
-	case "lognormal":
-		p50, p99, problem := pair(rest, "/")
-		if problem == "" && p99 < p50 {
-			problem = "has a p99 below its median"
+	for _, form := range distForms() {
+		if form.word == word {
+			return form.read(f, strings.TrimSpace(rest))
 		}
-		return draw.LogNormal(p50, p99), problem
-	case "uniform":
-		from, to, problem := pair(rest, "..")
-		if problem == "" && to < from {
-			problem = "ends before it begins"
-		}
-		return draw.Uniform(from, to), problem
-	case "normal":
-		mean, deviation, problem := pair(rest, "±")
-		return draw.AbsNormal(mean, deviation), problem
-	case "pareto":
-		return readPareto(rest)
-	case "quantiles":
-		return readQuantiles(rest)
 	}
 	return draw.Dist{}, "is not a distribution"
+}
+
+func readLogNormal(_ *files, rest string) (draw.Dist, string) {
+	p50, p99, problem := pair(rest, "/")
+	if problem == "" && p99 < p50 {
+		problem = "has a p99 below its median"
+	}
+	return draw.LogNormal(p50, p99), problem
+}
+
+func readUniform(_ *files, rest string) (draw.Dist, string) {
+	from, to, problem := pair(rest, "..")
+	if problem == "" && to < from {
+		problem = "ends before it begins"
+	}
+	return draw.Uniform(from, to), problem
 }
 
 func duration(s string) (time.Duration, string) {
@@ -138,7 +187,7 @@ func readQuantiles(s string) (draw.Dist, string) {
 }
 
 // readMixture reads 90% 20ms | 10% exp 1s.
-func readMixture(s string) (draw.Dist, string) {
+func (f *files) readMixture(s string) (draw.Dist, string) {
 	var parts []draw.Part
 	sum := 0.0
 	for _, item := range strings.Split(s, "|") {
@@ -147,7 +196,7 @@ func readMixture(s string) (draw.Dist, string) {
 		if problem != "" {
 			return draw.Dist{}, "has a part whose share " + problem
 		}
-		d, problem := readDist(strings.TrimSpace(rest), false)
+		d, problem := f.readDist(strings.TrimSpace(rest), false)
 		if problem != "" {
 			return draw.Dist{}, "has a part that " + problem
 		}

@@ -47,7 +47,7 @@ func (r *reader) served(it item, service int) {
 	if v.HonoursKeys && !slices.ContainsFunc(calls, r.hasKey) {
 		it.fail("honours_keys", "honours_keys means nothing while no call of it has a key", "write keyed: true at a call, or key: made in its policy")
 	}
-	if v.Time.text == "" {
+	if v.Time.text == "" && r.file.replayed(service) == 0 {
 		it.never("for work that takes no time", "by_call", "crowd", "refuse_cost")
 	}
 }
@@ -67,7 +67,7 @@ func (r *reader) strikes(it item, f *namedFault) {
 	switch {
 	case f.kind == sim.Skew && !slices.ContainsFunc(r.callsTo(f.service), func(e namedEdge) bool { return e.Propagate }):
 		it.fail("kind", "clock_skew means nothing while no call of "+v.name+" sends its deadline along", "write propagate: true at a call")
-	case v.Time.text == "" && (f.kind == sim.BrownOut || f.kind == sim.Slow && f.Add == 0):
+	case v.Time.text == "" && r.file.replayed(f.service) == 0 && (f.kind == sim.BrownOut || f.kind == sim.Slow && f.Add == 0):
 		it.fail("kind", kinds[f.kind]+" means nothing for "+v.name+", whose work takes no time", "write how long its work takes")
 	}
 }

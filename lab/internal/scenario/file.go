@@ -100,11 +100,19 @@ const (
 	maxCells  = 400     // of a map
 )
 
-// Parse reads the text of a file; name is for messages. The error is of type
-// [Findings].
-func Parse(name string, data []byte) (*File, error) {
+// Parse reads the text of a file; name is for messages. It reads no other files: what the
+// text takes from one is a mistake. The error is of type [Findings].
+func Parse(name string, data []byte) (*File, error) { return parse(name, data, nil) }
+
+// ParseIn is Parse for the text of a file in a folder, from where the names of other files
+// count.
+func ParseIn(folder, name string, data []byte) (*File, error) {
+	return parse(name, data, &files{folder: folder})
+}
+
+func parse(name string, data []byte, other *files) (*File, error) {
 	asserting := &vocabulary{}
-	scalars := spellings()
+	scalars := spellings(other)
 	scalars[assertionType] = yamlstrict.Scalar{Parse: asserting.parse}
 	doc, found := yamlstrict.Parse(name, data, yamlstrict.Options{Scalars: scalars})
 	if len(found) > 0 {
@@ -112,6 +120,9 @@ func Parse(name string, data []byte) (*File, error) {
 	}
 	r := reader{doc: doc, words: asserting, text: string(data), file: &File{Name: name, Text: string(data)}}
 	r.read()
+	if other != nil {
+		r.found = append(r.found, other.found...)
+	}
 	if len(r.found) > 0 {
 		return nil, r.found.Sort()
 	}

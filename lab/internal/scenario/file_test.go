@@ -155,7 +155,7 @@ func TestDistributionsMeanWhatTheySay(t *testing.T) {
 		"50% 10ms | 50% exp 30ms": 20 * ms, "lognormal 20ms/300ms": draw.LogNormal(20*ms, 300*ms).Mean(),
 		"pareto 10ms shape 3": draw.Pareto(10*ms, 3).Mean(), "normal 20ms±5ms": 20 * ms,
 	} {
-		d, problem, _ := parseDist(text)
+		d, problem, _ := (*files)(nil).dist(text)
 		if problem != "" {
 			t.Errorf("%s %s", text, problem)
 			continue
@@ -164,7 +164,7 @@ func TestDistributionsMeanWhatTheySay(t *testing.T) {
 			t.Errorf("%s means %v, want %v", text, got, want)
 		}
 	}
-	if d, problem, _ := parseDist("quantiles p50 20ms, p90 50ms, p99 300ms"); problem != "" || d.(dist).Mean() < 25*ms || d.(dist).Mean() > 45*ms {
+	if d, problem, _ := (*files)(nil).dist("quantiles p50 20ms, p90 50ms, p99 300ms"); problem != "" || d.(dist).Mean() < 25*ms || d.(dist).Mean() > 45*ms {
 		t.Errorf("quantiles are %v, %s", d, problem)
 	}
 }

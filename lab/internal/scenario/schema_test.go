@@ -14,6 +14,7 @@ import (
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/lab/internal/sim"
 )
 
 var update = flag.Bool("update", false, "write the generated files instead of comparing")
@@ -55,8 +56,8 @@ func schemaOf(t *testing.T) object {
 		p[key].(object)["additionalProperties"] = item
 		p[key].(object)["propertyNames"] = object{"pattern": nameForm.String()}
 	}
-	list("faults", g.section(reflect.TypeFor[fault]()))
-	list("assert", object{"type": "string"})
+	list("faults", g.faults())
+	list("assert", object{"type": "string", "maxLength": 200, "pattern": assertionPattern(), "examples": []string{"amplification(db) <= 1.2 during faults", "recovery <= 30s p80", "stuck <= 1%"}})
 	calls := object{"type": "array", "description": g.docs["fleet.Calls"], "items": g.section(reflect.TypeFor[edge]())}
 	fleets, services := g.section(reflect.TypeFor[fleet]()), g.section(reflect.TypeFor[service]())
 	fleets["properties"].(object)["load"].(object)["items"] = g.section(reflect.TypeFor[loadStep]())
@@ -85,6 +86,22 @@ func policySchema(t *testing.T) (dependencies object, defs any) {
 
 type generator struct{ docs map[string]string }
 
+// faults says which keys each kind of fault has, and which it needs.
+func (g generator) faults() object {
+	made := g.section(reflect.TypeFor[fault]())
+	made["required"] = []string{"kind", "at"}
+	var each []any
+	for i, kind := range kinds {
+		keys, needed := faultKeys(sim.Kind(i))
+		each = append(each, object{
+			"if":   object{"properties": object{"kind": object{"const": kind}}, "required": []string{"kind"}},
+			"then": object{"propertyNames": object{"enum": keys}, "required": needed},
+		})
+	}
+	made["allOf"] = each
+	return made
+}
+
 func (g generator) section(t reflect.Type) object {
 	p := object{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -98,7 +115,7 @@ func (g generator) section(t reflect.Type) object {
 }
 
 func (g generator) leaf(t reflect.Type) object {
-	if s, ok := spellings()[t]; ok && s.Words != nil {
+	if s, ok := spellings(nil)[t]; ok && s.Words != nil {
 		return object{"enum": s.Words}
 	}
 	switch t {
@@ -112,8 +129,16 @@ func (g generator) leaf(t reflect.Type) object {
 		return object{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?%$`}
 	case reflect.TypeFor[rate]():
 		return object{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?/[smh]$`}
-	case reflect.TypeFor[dist](), reflect.TypeFor[window]():
-		return object{"type": "string"}
+	case reflect.TypeFor[dist]():
+		var examples []string
+		for _, f := range distForms() {
+			examples = append(examples, f.example)
+		}
+		return object{"type": "string", "pattern": distPattern(), "examples": append(examples, "90% 20ms | 10% exp 1s", "exp 20ms + 5ms")}
+	case reflect.TypeFor[window]():
+		return object{"type": "string", "pattern": "^" + durationPattern + `\.\.` + durationPattern + "$", "examples": []string{"2m..3m"}}
+	case reflect.TypeFor[replay]():
+		return object{"type": "string", "pattern": `^from +\S.*$`, "examples": []string{"from calls.csv, at time s, took ms ms, status code"}}
 	}
 	switch t.Kind() {
 	case reflect.Bool:

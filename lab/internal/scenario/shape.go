@@ -101,6 +101,11 @@ type fleet struct {
 	// Trace is when calls are made, for the loop trace.
 	Trace []instant
 
+	// Replay is the same from a file of recorded calls, such as: from calls.csv, at time
+	// s. With took, such as took ms ms, the work for a call takes as long as it took then,
+	// and with status it ends as it ended then.
+	Replay replay
+
 	// Think is how long a client of a closed loop waits between calls.
 	Think dist
 

@@ -11,6 +11,7 @@ import (
 	"github.com/gabion-go/gabion/bulkhead"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/draw"
+	"github.com/gabion-go/gabion/lab/internal/recorded"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -30,6 +31,11 @@ type (
 		text string // as the file spells it
 	}
 	window struct{ from, to time.Duration }
+
+	replay struct {
+		recorded.Calls
+		text string // as the file spells it
+	}
 )
 
 // The words of a file and what they mean.
@@ -60,7 +66,7 @@ const (
 )
 
 // spellings says how the types above are written.
-func spellings() map[reflect.Type]yamlstrict.Scalar {
+func spellings(files *files) map[reflect.Type]yamlstrict.Scalar {
 	return map[reflect.Type]yamlstrict.Scalar{
 		reflect.TypeFor[span]():        {Parse: func(s string) (any, string, string) { return parseSpan(s) }},
 		reflect.TypeFor[instant]():     {Parse: parseInstant},
@@ -69,7 +75,8 @@ func spellings() map[reflect.Type]yamlstrict.Scalar {
 		reflect.TypeFor[percent]():     {Parse: parsePercent},
 		reflect.TypeFor[rate]():        {Parse: parseRate},
 		reflect.TypeFor[factor]():      {Parse: parseFactor},
-		reflect.TypeFor[dist]():        {Parse: parseDist},
+		reflect.TypeFor[dist]():        {Parse: files.dist},
+		reflect.TypeFor[replay]():      {Parse: files.replay},
 		reflect.TypeFor[window]():      {Parse: parseWindow},
 		reflect.TypeFor[loopWord]():    wordScalar(loops, func(i int) any { return loopWord(i) }),
 		reflect.TypeFor[balanceWord](): wordScalar(balances, func(i int) any { return balanceWord(i) }),

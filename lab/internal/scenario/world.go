@@ -334,6 +334,9 @@ func (l *lowering) fleet(f *namedFleet) sim.Fleet {
 	for _, at := range f.Trace {
 		made.At = append(made.At, time.Duration(at))
 	}
+	if f.Replay.At != nil {
+		made.At, made.Met = f.Replay.At, f.Replay.met()
+	}
 	switch made.Loop {
 	case sim.Open:
 		made.Load = f.load(l.file.duration, l.by)

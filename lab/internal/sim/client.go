@@ -137,6 +137,7 @@ type facts struct {
 	job, jgen uint32
 	step      int // of the job
 	who       int // which of its caller's clients or replicas
+	place     int // in a recording of what calls met, from 1
 	id        uint64
 	root      clock.Instant // when the client's work began that it is a part of
 	ends      *Counts       // where its end counts
@@ -155,7 +156,7 @@ func (c *call) Wake() { c.sim.at(c.sim.now, evWake, c.self, c.gen) }
 func (s *sim) startCall(j *job, e int, k uint64) {
 	i, gen, c := s.calls.take()
 	c.sim, c.out = s, c.out[:0]
-	c.facts = facts{self: i, gen: gen, edge: e, job: j.self, jgen: j.gen, step: j.step, who: j.who()}
+	c.facts = facts{self: i, gen: gen, edge: e, job: j.self, jgen: j.gen, step: j.step, who: j.who(), place: s.place(j)}
 	c.id = callID(j.id, j.step, k)
 	c.root, c.ends = j.root, &s.rec.of(s, j.root).Edges[e]
 	ed, st := &s.edges[e], s.state(e, j.instance)

@@ -226,7 +226,12 @@ func (s *sim) start(v *service, r *replica, a *attempt) {
 }
 
 func (s *sim) workTime(v *service, r *replica, a *attempt, c *call) time.Duration {
-	t := float64(v.takes(s.seed, c.id, a.try))
+	t := 0.0
+	if met := s.met(a, c); met != nil {
+		t = float64(met.Took)
+	} else {
+		t = float64(v.takes(s.seed, c.id, a.try))
+	}
 	if v.Crowd > 0 {
 		t = float64(t * (1 + float64(v.Crowd*float64(r.busy))))
 	}
@@ -264,6 +269,9 @@ func (s *sim) finished(a *attempt, ok bool) {
 	v.n.spent(s, a, c)
 	v.move(s.now, r, -1)
 	fails := s.fails(v, a)
+	if met := s.met(a, c); met != nil && fails.answer == answered {
+		fails.answer = met.answer()
+	}
 	switch {
 	case !ok && v.Marks:
 		v.n.Failed++

@@ -46,6 +46,7 @@ type Fleet struct {
 	Think   draw.Dist       // Closed: between an answer and the next call
 	Spread  time.Duration   // Closed: over how long the clients start
 	At      []time.Duration // Trace: when calls are made
+	Met     []Met           // Trace, beside At: what each call met; nil means that nobody knows
 	Calls   []Recorded      // Trace, in place of At: calls whose attempts were recorded too, by one step of one edge
 	Session int             // calls after which a client is replaced by a new one that knows nothing; 0 means never
 	Shared  int             // how many clients share one policy's state, as behind a sidecar; 0 means 1
