@@ -58,9 +58,21 @@ func (e *Error) about() string {
 	case e.Reason == DeadlineShort:
 		return fmt.Sprintf("%s left, %s needed", short(n.Left), short(n.Need))
 	case e.Reason == BudgetExhausted:
-		return fmt.Sprintf("%d calls, %d re-sends, %d allowed", n.Calls, n.Resends, n.Allowed)
+		return aboutBudget(n)
 	}
 	return ""
+}
+
+// aboutBudget names the numbers of a budget that is spent.
+func aboutBudget(n *Numbers) string {
+	switch n.Shape {
+	case policy.BudgetWindow:
+		return fmt.Sprintf("%d calls, %d re-sends, %d allowed", n.Calls, n.Resends, n.Allowed)
+	case policy.BudgetTokens:
+		return fmt.Sprintf("%.3g re-sends left, each success earns %.3g tokens", n.Level, n.Ratio)
+	}
+	return fmt.Sprintf("%.3g re-sends left, each success earns %.3g, %d in %s, %d sent so far",
+		n.Level, n.Ratio, n.Successes, n.Window, n.Resends)
 }
 
 // short rounds what people read.

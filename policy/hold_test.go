@@ -145,3 +145,22 @@ func TestRetriesAreHeldWhileOthersFail(t *testing.T) {
 		}
 	}
 }
+
+// What an exhausted budget says and what Stats say agree.
+func TestNumbersOfAnExhaustedBudgetAreThoseOfStats(t *testing.T) {
+	tr := newTrial(t, Policy{Breaker: Breaker{Off: true}})
+	for i := range clock.Instant(5) {
+		tr.call(i*ms, i*ms+1, Success)
+	}
+	var n *Numbers
+	for i := clock.Instant(10); n == nil; i++ {
+		c, ticket := tr.begin(i * ms)
+		if tr.home(i*ms+1, c, ticket, Network); c.Verdict().Reason == BudgetExhausted {
+			n = c.Verdict().Numbers
+		}
+	}
+	st := tr.state.Stats(20 * ms).Budget
+	if n.Resends != st.Sent || n.Resends == 0 || n.Successes != st.Successes || n.Successes != 5 || n.Ratio != float64(tr.state.Rules().Policy.Retry.Budget.Ratio) || n.Level != 0 {
+		t.Errorf("%+v, and Stats say %+v", n, st)
+	}
+}

@@ -19,10 +19,15 @@ type Numbers struct {
 	Left time.Duration // until the call's deadline
 	Need time.Duration // the wait before the attempt and the least time for it
 
-	// BudgetExhausted, in the budget's window; with tokens unused.
-	Calls   int64 // calls that paid in
-	Resends int64 // retries and hedges sent
-	Allowed int64 // retries and hedges that so many calls allow
+	// BudgetExhausted, by the shape of the budget. That of conflicts is a window.
+	Shape     BudgetShape
+	Calls     int64         // BudgetWindow: calls that paid in, in the window
+	Allowed   int64         // BudgetWindow: retries and hedges that so many calls allow
+	Resends   int64         // retries and hedges sent: in the window, or of BudgetEarned since the beginning
+	Level     float64       // BudgetEarned and BudgetTokens: re-sends that are left, below zero if some are owed
+	Ratio     float64       // BudgetEarned and BudgetTokens: of a re-send, or of a token, that each success earns
+	Successes int64         // BudgetEarned: successes in the window
+	Window    time.Duration // of BudgetEarned and BudgetWindow
 }
 
 // shortOf notes that the deadline is too near for an attempt after a wait.
@@ -32,18 +37,28 @@ func (c *Call) shortOf(now clock.Instant, wait time.Duration) {
 
 // spent notes that the budget has nothing left.
 func (c *Call) spent(now clock.Instant) {
-	var w *budget.Window
-	r := c.rules.budget
-	switch b := &c.rules.Policy.Retry.Budget; {
+	b := &c.rules.Policy.Retry.Budget
+	switch {
 	case c.failed.Class == Contention:
-		w, r = c.state.contention(), c.rules.repeats
-	case b.Off || b.Shape != BudgetWindow:
-		return
+		c.spentWindow(now, c.state.contention(), c.rules.repeats, contentionWindow)
+	case b.Shape == BudgetWindow:
+		c.spentWindow(now, c.state.window(), c.rules.budget, b.Window)
+	case b.Shape == BudgetTokens:
+		level := float64(c.state.tokens().Level(c.rules.tokens)) / float64(max(c.rules.tokens.Cost, 1))
+		c.numbers = &Numbers{Shape: BudgetTokens, Level: level, Ratio: float64(on(b.Ratio))}
 	default:
-		w = c.state.window()
+		e, r := &c.state.earned, &c.rules.earned
+		successes, _ := e.Recent(now, r)
+		c.numbers = &Numbers{
+			Shape: BudgetEarned, Level: float64(e.Level(now, r)) / 1e6, Ratio: float64(on(b.Ratio)),
+			Successes: successes, Resends: e.Sent(), Window: b.Window,
+		}
 	}
+}
+
+func (c *Call) spentWindow(now clock.Instant, w *budget.Window, r budget.Rules, span time.Duration) {
 	calls, resends := w.Counts(now, r)
-	c.numbers = &Numbers{Calls: calls, Resends: resends, Allowed: r.Allows(calls)}
+	c.numbers = &Numbers{Shape: BudgetWindow, Calls: calls, Resends: resends, Allowed: r.Allows(calls), Window: span}
 }
 
 // crowded notes that the slots are taken.

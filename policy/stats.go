@@ -36,6 +36,9 @@ type BudgetStats struct {
 	Calls int64 // paid in, in the window; of BudgetWindow only
 	Sent  int64 // re-sends: of BudgetWindow those in the window, of BudgetEarned all since the beginning
 	Level int64 // re-sends allowed right now
+
+	// Successes are those in the window that earn re-sends. Of BudgetEarned only.
+	Successes int64
 }
 
 // Stats returns a snapshot of every part. Each part is consistent in itself.
@@ -99,7 +102,8 @@ func (s *State) budgetStats(now clock.Instant, r *Rules) BudgetStats {
 		return BudgetStats{Level: s.tokens().Level(r.tokens) / max(r.tokens.Cost, 1)}
 	}
 	if b.Shape == BudgetEarned {
-		return BudgetStats{Sent: s.earned.Sent(), Level: max(s.earned.Level(now, &r.earned)/1e6, 0)}
+		successes, _ := s.earned.Recent(now, &r.earned)
+		return BudgetStats{Sent: s.earned.Sent(), Level: max(s.earned.Level(now, &r.earned)/1e6, 0), Successes: successes}
 	}
 	w := s.window()
 	calls, sent := w.Counts(now, r.budget)
