@@ -185,8 +185,8 @@ func ExampleRegistry_Reload() {
 	//   |                           ^ write 5ms or 5s
 }
 
-// A fallback names the reasons that it answers, and never answers while the effect
-// is unknown.
+// A fallback names the reasons that it answers: all of those here for which a dependency
+// can't be had. It never answers while the effect is unknown.
 func ExampleDoOr() {
 	prices := gabion.New("prices", policy.Policy{})
 	breaker, _ := prices.Breaker("")
@@ -194,7 +194,7 @@ func ExampleDoOr() {
 	price, err := gabion.DoOr(context.Background(), prices, func(context.Context) (int, error) {
 		return 120, nil
 	}, gabion.Fallback[int]{
-		On:     []gabion.Reason{gabion.BreakerOpen, gabion.BulkheadFull},
+		On:     gabion.Unavailable(),
 		Answer: func(context.Context, error) (int, error) { return 100, nil }, // yesterday's
 	})
 	fmt.Println(price, err, prices.Stats().Fallbacks)

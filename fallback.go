@@ -16,9 +16,11 @@ import (
 // something that the same outage took along. If it must be, name the reasons that
 // it is for, and set Share so that it is exercised on good days too.
 type Fallback[T any] struct {
-	// On names the reasons that the fallback answers. None means that it never
-	// does. It never answers when the effect is unknown, since what it would do may
-	// have been done.
+	// On names the reasons that the fallback answers; [Unavailable] returns all those
+	// of a dependency that could not be had. An outage ends calls for many reasons: most
+	// are refused by the breaker or end without a retry, and few with AttemptsExhausted.
+	// None means that it never answers. It never answers when the effect is unknown,
+	// since what it would do may have been done.
 	On []Reason
 
 	// Answer makes the result; it must not be nil, also where On is empty. It gets the
@@ -31,6 +33,17 @@ type Fallback[T any] struct {
 	// wrong, so that it is known to work. Zero means none. Of calls with a key it
 	// always takes the same, so that one that is run again goes where it went.
 	Share policy.Ratio
+}
+
+// Unavailable returns the reasons of calls that ended because the dependency could not
+// be had: see [policy.Reason.Unavailable]. The caller may append others.
+func Unavailable() (reasons []Reason) {
+	for _, r := range policy.Reasons() {
+		if r.Unavailable() {
+			reasons = append(reasons, r)
+		}
+	}
+	return reasons
 }
 
 // DoOr is [Do] with a fallback around it. Each use of the fallback is an event and

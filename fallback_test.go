@@ -3,12 +3,14 @@ package gabion_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -142,4 +144,53 @@ func TestFallbackDiscardsTheResultThatItTakesThePlaceOf(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A fallback that is meant for outages answers all of one, whatever ends the calls: here
+// nothing ever worked, the slots are taken, the breaker is open.
+func TestFallbackForAnOutageAnswersAllOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec := new(gabiontest.Recorder)
+		d := gabion.New("db", policy.Policy{Safe: true, Bulkhead: policy.Bulkhead{Limit: 4, Queue: policy.Off}}, gabion.WithObserver(rec))
+		down := func(context.Context) (int, error) {
+			time.Sleep(20 * time.Millisecond)
+			return 0, refused{}
+		}
+		f := gabion.Fallback[int]{On: gabion.Unavailable(), Answer: func(context.Context, error) (int, error) { return 42, nil }}
+		var wg sync.WaitGroup
+		for i := range 600 {
+			time.Sleep(20 * time.Millisecond)
+			n := 1
+			if i%50 == 0 {
+				n = 8
+			}
+			for range n {
+				wg.Go(func() {
+					if v, err := gabion.DoOr(t.Context(), d, down, f); v != 42 || err != nil {
+						t.Errorf("%d, %v", v, err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		reasons := map[gabion.Reason]bool{}
+		for _, e := range rec.Events() {
+			if e.Kind == policy.FellBack {
+				reasons[e.Reason] = true
+			}
+		}
+		for _, r := range []gabion.Reason{gabion.BreakerOpen, gabion.AllFailing, gabion.BulkheadFull} {
+			if !reasons[r] {
+				t.Errorf("nothing ended with %v: %v", r, reasons)
+			}
+		}
+	})
+}
+
+// refused is an answer of a dependency that fails before it begins.
+type refused struct{}
+
+func (refused) Error() string { return "refused" }
+func (refused) Outcome() policy.Outcome {
+	return policy.Outcome{Class: policy.ServerError, Undone: true}
 }

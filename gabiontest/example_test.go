@@ -18,10 +18,7 @@ func ExampleNewScript() {
 		gabiontest.Fails(2, classify.Transient(errors.New("down"))),
 		gabiontest.Step{},
 	)...)
-	d := gabion.New("bank", policy.Policy{Retry: policy.Retry{
-		Backoff: backoff.Full(1, 1),
-		Budget:  policy.Budget{Off: true}, // a new dependency would have one re-send, and earn others
-	}})
+	d := gabion.New("bank", gabiontest.FreeRetries(policy.Policy{Retry: policy.Retry{Backoff: backoff.Full(1, 1)}}))
 	err := d.Run(context.Background(), bank.Run, gabion.WithKey("order-7"))
 	fmt.Println(err, bank.Attempts(), bank.Seen()[2].Key)
 	// Output: <nil> 3 order-7
@@ -38,4 +35,18 @@ func ExampleRecorder() {
 	// attempt_sent #1
 	// attempt_settled #1 success
 	// returned after 1
+}
+
+// The policy of production, in a test of what the program does after two failures: the
+// budget would refuse the second retry of a dependency that never answered well.
+func ExampleFreeRetries() {
+	production := policy.Policy{Retry: policy.Retry{Attempts: 3, Backoff: backoff.Full(1, 1)}}
+	for _, p := range []policy.Policy{production, gabiontest.FreeRetries(production)} {
+		bank := gabiontest.NewScript(append(gabiontest.Fails(2, classify.Transient(errors.New("down"))), gabiontest.Step{})...)
+		err := gabion.New("bank", p).Run(context.Background(), bank.Run, gabion.WithKey("order-7"))
+		fmt.Println(bank.Attempts(), gabion.ReasonOf(err))
+	}
+	// Output:
+	// 2 budget_exhausted
+	// 3 ok
 }

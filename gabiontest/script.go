@@ -17,6 +17,8 @@
 //		})
 //	}
 //
+// [FreeRetries] takes the retry budget out of what a test depends on.
+//
 // For HTTP give gabionhttp.Transport a Base of your own: what is not local to the
 // bubble, as a socket is, keeps its clock from moving.
 package gabiontest

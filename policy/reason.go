@@ -90,6 +90,21 @@ func (r Reason) Local() bool {
 	return false
 }
 
+// Unavailable reports whether the call ended because the dependency could not be had:
+// its attempts failed in a way that may pass, and gabion gave up, for whichever reason,
+// or none was made because it was known to fail, or had no room. It is false of an
+// answer, such as a permanent failure, of a mistake in the call or in the program, and
+// of a caller who left.
+func (r Reason) Unavailable() bool {
+	switch r {
+	case NotSafe, AttemptsExhausted, BudgetExhausted, AllFailing, DeadlineShort, RetryAfterTooLong, DoNotRetry,
+		RetriesOff, BodyNotRewindable, AttemptTimeout, CallTimeout, IdleTimeout, BodyTimeout,
+		BreakerOpen, BulkheadFull, QueueTimeout, ThrottledLocally, RateLimited, Paced:
+		return true
+	}
+	return false
+}
+
 // Reasons returns every Reason, for those who must know them all.
 func Reasons() []Reason {
 	all := make([]Reason, numReasons)
