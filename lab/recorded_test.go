@@ -176,3 +176,25 @@ func TestLatenciesOfAFileAreMixed(t *testing.T) {
 		t.Errorf("the mean is %v", got)
 	}
 }
+
+// The example of docs/lab-reference.md is one that runs.
+func TestTheDocumentedFilesAreRead(t *testing.T) {
+	text, err := os.ReadFile("../docs/lab-reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\n    services:\n")
+	block, _, found := strings.Cut("    services:\n"+rest, "\n\n")
+	if !found {
+		t.Fatal("docs/lab-reference.md has no example")
+	}
+	scenario := "version: 1\ntitle: x\nduration: 30s\nreplications: 1\npolicies:\n  db: {safe: true}\n" + strings.ReplaceAll("\n"+block, "\n    ", "\n") + "\n"
+	recorded := strings.NewReplacer(`"time":`, `"ts":`, `"ms":`, `"duration":`).Replace(calls())
+	s, err := Load(written(t, map[string]string{"lab/scenario.yaml": scenario, "lab/calls.jsonl": recorded, "measured/db.csv": "took\n20\n30\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Run(t.Context(), Options{}); err != nil {
+		t.Error(err)
+	}
+}

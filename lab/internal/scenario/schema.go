@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-//go:generate go test -run TestSchemaIsGenerated . -args -update
+//go:generate go test -run "TestSchemaIsGenerated|TestReferenceIsGenerated" . -args -update
 
 //go:embed scenario.schema.json
 var schema []byte
