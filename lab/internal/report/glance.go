@@ -148,7 +148,7 @@ func (s *sheet) plainCards() (list []card) {
 				c.values, c.margins, c.verdicts = append(c.values, value(m)), append(c.margins, margin(m)), append(c.verdicts, "")
 			}
 		}
-		if len(c.values) == len(s.Sides) {
+		if len(c.values) == len(s.Sides) && slices.ContainsFunc(c.values, func(v string) bool { return v != none }) {
 			list = append(list, c)
 		}
 	}

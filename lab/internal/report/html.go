@@ -5,6 +5,8 @@ import (
 	_ "embed" // the page's style
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,15 +76,37 @@ func (s *sheet) header() *node {
 func (s *sheet) sentences() *node {
 	if len(s.all) < 2 || len(s.Judgements) == 0 {
 		if len(s.Sides) == 1 && len(s.Sides[0].Asserts) > 0 {
-			return words("p", "lead", tallyText(s.Sides[0].Asserts))
+			class := "lead"
+			if _, no, _ := tally(s.Sides[0].Asserts); no > 0 {
+				class = "lead bad"
+			}
+			return words("p", class, tallyText(s.Sides[0].Asserts))
 		}
 		return nil
 	}
-	all := el("div", "class", "judged").add(words("p", "lead", s.Judgements[0].Sentence))
+	all := el("div", "class", "judged").add(s.naming("lead", s.Judgements[0].Sentence))
 	for _, j := range s.Judgements[1:] {
-		all.add(words("p", "also", j.Sentence))
+		all.add(s.naming("also", j.Sentence))
 	}
 	return all
+}
+
+// naming is a sentence in which the names of sides stand out: one may be called none.
+func (s *sheet) naming(class, sentence string) *node {
+	names := []string{"$."} // matches nothing
+	for i := range s.all {
+		if name := printable(s.all[i].Name); name != "" {
+			names = append(names, regexp.QuoteMeta(name))
+		}
+	}
+	sentence = printable(sentence)
+	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
+	n, at := el("p", "class", class), 0
+	for _, m := range regexp.MustCompile(`(?:^|\s)(`+strings.Join(names, "|")+`)(?:[\s',.:;]|$)`).FindAllStringSubmatchIndex(sentence, -1) {
+		n.add(&node{text: together(sentence[at:m[2]])}, words("b", "", sentence[m[2]:m[3]]))
+		at = m[3]
+	}
+	return n.add(&node{text: together(sentence[at:])})
 }
 
 // section is a part of the page; nil when there is nothing in it.

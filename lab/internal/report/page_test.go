@@ -419,3 +419,17 @@ func TestThePlainClientIsInThePictures(t *testing.T) {
 		t.Error("a third side is drawn where there are two")
 	}
 }
+
+// A side may have the name of a word: what is a name stands out.
+func TestNamesStandOutInSentences(t *testing.T) {
+	s := pair()
+	s.Sides[0].Name, s.Sides[1].Name = "none", "a.yaml"
+	s.Judgements = []scenario.Judgement{{Sentence: "none wins for callers: it sends 0.5 of a.yaml's load; the price: none, nonesuch."}}
+	for i := range s.Sides {
+		s.Sides[i].Heads = []scenario.Headline{}
+	}
+	want := `<p class="lead"><b>none</b> wins for callers: it sends 0.5 of <b>a.yaml</b>&#39;s load; the price: <b>none</b>, nonesuch.</p>`
+	if page := html(t, s); !strings.Contains(page, want) {
+		t.Errorf("it is %s", page[placeOf(t, page, `<p class="lead">`):][:200])
+	}
+}

@@ -243,7 +243,8 @@ func (p *plot) edges(f shade) (from, to float64) {
 func (p *plot) shades(inner *node) {
 	for _, f := range p.faults {
 		from, to := p.edges(f)
-		inner.add(el("rect", "class", f.class(), "x", coordinate(from), "y", "0", "width", coordinate(to-from), "height", coordinate(p.height)))
+		inner.add(el("rect", "class", f.class(), "x", coordinate(from), "y", "0", "width", coordinate(to-from), "height", coordinate(p.height)),
+			el("path", "class", "edge "+f.class(), "d", "M"+coordinate(from)+" 0V"+coordinate(p.height)))
 	}
 }
 

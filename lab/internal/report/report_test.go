@@ -220,6 +220,7 @@ func spoil(v reflect.Value) {
 
 func TestNothingWrittenInAScenarioBecomesMarkup(t *testing.T) {
 	s := pair()
+	s.Judgements = judged(t).Judgements
 	spoil(reflect.ValueOf(s))
 	scripts := 0
 	for _, e := range elements(t, html(t, s)) {
@@ -510,7 +511,7 @@ func TestAMapOfWhatIsUnknown(t *testing.T) {
 // figures of all sides follow.
 func TestWhoWinsIsSaidFirst(t *testing.T) {
 	s := judged(t)
-	for name, text := range map[string]string{"page": said(html(t, s)), "screen": strings.Join(strings.Fields(terminal(t, s, Options{Width: 100})), " ")} {
+	for name, text := range map[string]string{"page": strings.NewReplacer("<b>", "", "</b>", "").Replace(said(html(t, s))), "screen": strings.Join(strings.Fields(terminal(t, s, Options{Width: 100})), " ")} {
 		last := -1
 		for _, j := range s.Judgements[:2] {
 			i := strings.Index(text, strings.NewReplacer("'", "&#39;").Replace(j.Sentence))

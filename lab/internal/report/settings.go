@@ -35,9 +35,9 @@ func parts(all []scenario.SettingDiff) (list []*part) {
 		}
 	}
 	partOf := func(path string) (name string, side int) {
-		for name, side := range off {
-			if strings.HasPrefix(path, name+".") {
-				return name, side
+		for over := path; over != ""; over = over[:max(strings.LastIndexByte(over, '.'), 0)] {
+			if side, ok := off[over]; ok {
+				return over, side
 			}
 		}
 		name, _, _ = strings.Cut(path, ".")
