@@ -18,6 +18,14 @@ func (s *Store) Now(ctx context.Context) (now clock.Instant, err error) {
 
 // List implements [idempotency.Admin]. The order is that of the IDs.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (p idempotency.Page, err error) {
+	err = untilNoConflict(func() (err error) {
+		p, err = s.page(ctx, cursor, limit)
+		return err
+	})
+	return p, err
+}
+
+func (s *Store) page(ctx context.Context, cursor string, limit int) (p idempotency.Page, err error) {
 	after := []byte{}
 	if cursor != "" {
 		id, err := idempotency.ParseID(cursor)

@@ -345,11 +345,16 @@ func repeatable(err error) bool {
 	if errors.Is(err, ErrConflict) {
 		return true // to find the other's result
 	}
-	var state sqlState
-	if errors.As(err, &state) {
-		s := state.SQLState()
-		return s == "40001" || s == "40P01"
-	}
 	var c code
-	return errors.As(err, &c) && c.Code()&0xff == sqliteBusy
+	return conflict(err) || errors.As(err, &c) && c.Code()&0xff == sqliteBusy
+}
+
+// conflict reports whether a database undid what it was told and asks to try again.
+func conflict(err error) bool {
+	var state sqlState
+	if !errors.As(err, &state) {
+		return false
+	}
+	s := state.SQLState()
+	return s == "40001" || s == "40P01"
 }
