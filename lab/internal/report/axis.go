@@ -144,7 +144,7 @@ func (p *plot) tag() {
 	for i := range p.tagged {
 		g := &p.tagged[i]
 		if g.row > 0 {
-			g.name = fmt.Sprintf("%s, %d times", g.name, g.row+1)
+			g.name = fmt.Sprintf("%s (comes %d times)", g.name, g.row+1)
 		}
 		order[i], g.row = i, 0
 		if length := p.length(g); g.from+length > wide {

@@ -101,7 +101,7 @@ func TestAdjacentTroublesAreNamedEach(t *testing.T) {
 	page := html(t, s)
 	figure := page[placeOf(t, page, `<figure id="goodput">`):placeOf(t, page, `<figure id="attempts">`)]
 	for _, m := range s.Marks[:6] {
-		if n := strings.Count(figure, m.Text+"</text>") + strings.Count(figure, m.Text+", 2 times</text>"); n != 2 {
+		if n := strings.Count(figure, m.Text+"</text>") + strings.Count(figure, m.Text+" (comes 2 times)</text>"); n != 2 {
 			t.Errorf("%q is written %d times over two pictures", m.Text, n)
 		}
 	}
