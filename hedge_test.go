@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -248,4 +250,38 @@ func TestTheSameSeedDrawsTheSameJitter(t *testing.T) {
 	if one != again || one == other {
 		t.Errorf("seed 1: %s and %s, seed 2: %s", one, again, other)
 	}
+}
+
+// The same through the front door, where losers come home when their context ends.
+func TestAPercentileHedgesTheShareThatItSaysThroughTheFrontDoor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Percentile: 0.9}}, gabion.WithSeed(1))
+		rnd := rand.New(rand.NewPCG(1, 1))
+		const calls = 6000
+		var sent atomic.Int64
+		var wg sync.WaitGroup
+		for range calls {
+			takes := [...]time.Duration{lognormal(rnd), lognormal(rnd)}
+			wg.Go(func() {
+				gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+					sent.Add(1)
+					select {
+					case <-time.After(takes[gabion.AttemptNumber(ctx)-1]):
+						return 0, nil
+					case <-ctx.Done():
+						return 0, ctx.Err()
+					}
+				})
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		wg.Wait()
+		if share := float64(sent.Load()-calls) / calls; math.Abs(share-0.1) > 0.01 {
+			t.Errorf("%.1f %% are hedged", 100*share)
+		}
+	})
+}
+
+func lognormal(r *rand.Rand) time.Duration {
+	return time.Duration(20e6 * math.Exp(0.7*r.NormFloat64()))
 }

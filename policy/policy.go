@@ -241,10 +241,11 @@ type Hedge struct {
 	Delay time.Duration
 
 	// Percentile takes the delay from the measured latency of successes, 0.95
-	// meaning the time in which 95 % of them come. An attempt that loses to its hedge
-	// is not measured, so somewhat more than a twentieth is hedged. Until a hundred
-	// latencies are known Delay is used, and without one only a failure brings the
-	// next. Zero means Delay always.
+	// meaning the time in which 95 % of them come, so that a twentieth is hedged. An
+	// attempt that loses to its hedge counts as long as it was out, so when slow answers
+	// become more than that, more are hedged for some minutes. Hedges themselves are not
+	// measured. Until a hundred latencies are known Delay is used, and without one only
+	// a failure brings the next. Zero means Delay always.
 	Percentile Ratio
 }
 

@@ -86,13 +86,19 @@ func (c *Call) hear(now clock.Instant, p breaker.Permit, v breaker.Verdict, afte
 
 // learn tells the parts that want to know of successes.
 func (c *Call) learn(now clock.Instant, t *Ticket) {
-	if c.rules.measured {
-		c.lane.latency.Load().Record(now, c.shard, now.Sub(t.Sent))
-	}
+	c.recordTime(now, t)
 	if c.rules.Policy.Retry.Budget.Shape == BudgetTokens {
 		if b := c.state.tokens(); b != nil {
 			b.Refill(c.rules.tokens)
 		}
+	}
+}
+
+// recordTime records how long an attempt took. A hedge is not counted: it is sent only where the
+// first is late, and would count for the quick ones.
+func (c *Call) recordTime(now clock.Instant, t *Ticket) {
+	if c.rules.measured && !t.Hedge {
+		c.lane.latency.Load().Record(now, c.shard, now.Sub(t.Sent))
 	}
 }
 
@@ -138,7 +144,10 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *Outcome, loser bool) {
 	if c.rules.throttled {
 		c.tellThrottle(now, t, o, verdict)
 	}
-	if o.Class == Success && !loser && c.rules.learns {
+	switch {
+	case loser && c.reason == None:
+		c.recordTime(now, t) // it would have taken longer than this, so it counts as that at least
+	case o.Class == Success && !loser && c.rules.learns:
 		c.learn(now, t)
 	}
 	if (o.HasAfter || o.Class == Throttled) && !o.Alone && o.Class != Rejected && !loser {
