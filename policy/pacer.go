@@ -14,9 +14,9 @@ import (
 //
 // A few refusals among many successes are no limit, and space nobody. Beyond that, the
 // rate is what was answered well in the second before, and is measured anew each
-// second: a tenth more than what succeeded while it goes on asking for time. Once the
-// time is over and it does not, the rate doubles each second up to a third more than
-// what comes, so that those who waited are no wave. Pacing ends when nobody has to wait.
+// second: a tenth more than what succeeded while it goes on asking for time. Once it
+// does not, the rate doubles each second up to a third more than what comes, so that
+// those who waited are no wave. Pacing ends when nobody has to wait.
 // Where nothing succeeded there is no rate: then nobody goes before the time is over,
 // unless an answer that was on its way is a success.
 //
@@ -133,7 +133,8 @@ func (p *pacer) measure(now clock.Instant) {
 		p.wanted = came
 	}
 	p.wanted += paceSmooth * (came - p.wanted)
-	switch over := now >= p.until; {
+	// Where calls go at a rate, they find out by themselves when the limit has gone.
+	switch over := now >= p.until || p.rate >= paceLeast; {
 	case over && !p.asked && !p.waited:
 		p.active.Store(false)
 	case over && !p.asked:

@@ -53,6 +53,30 @@ func TestPacingEndsWithTheTrouble(t *testing.T) {
 	}
 }
 
+// The dependency has asked for a minute, and takes all again. Where calls go at a rate,
+// they find out by themselves.
+func TestTheRateGrowsBeforeALongTimeIsOver(t *testing.T) {
+	const s = clock.Instant(time.Second)
+	p, late := new(pacer), 0
+	p.begin(0, 50)
+	p.unproven, p.until = false, 60*s
+	for i := range clock.Instant(500) { // 100 a second
+		now := i * s / 100
+		at, ok := now, true
+		if p.active.Load() {
+			at, ok = p.turn(now, now+s, 0.5)
+		}
+		if ok {
+			p.accept(at)
+		} else if now >= 3*s {
+			late++
+		}
+	}
+	if late > 0 {
+		t.Errorf("three seconds later %d calls of 200 had no turn", late)
+	}
+}
+
 // Where nothing succeeds nobody goes before the time that was asked for.
 func TestNobodyGoesBeforeTheTimeIsOver(t *testing.T) {
 	const s = clock.Instant(time.Second)
