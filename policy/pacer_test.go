@@ -68,12 +68,12 @@ func TestTheRateGrowsBeforeALongTimeIsOver(t *testing.T) {
 		}
 		if ok {
 			p.accept(at)
-		} else if now >= 3*s {
+		} else if now >= 4*s {
 			late++
 		}
 	}
 	if late > 0 {
-		t.Errorf("three seconds later %d calls of 200 had no turn", late)
+		t.Errorf("four seconds later %d calls of 100 had no turn", late)
 	}
 }
 
