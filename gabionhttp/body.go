@@ -94,7 +94,10 @@ func (b *body) hold(req *http.Request, limit int, many bool) error {
 	if b.over || req.ContentLength <= 0 {
 		return nil
 	}
-	stop := context.AfterFunc(req.Context(), func() { b.close() })
+	stop := context.AfterFunc(req.Context(), func() {
+		defer func() { _ = recover() }() // of the caller's code, as in free
+		b.close()
+	})
 	defer stop()
 	err := b.readNow(req.ContentLength)
 	if !stop() && err != nil {

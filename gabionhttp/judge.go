@@ -3,6 +3,8 @@ package gabionhttp
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -187,10 +189,26 @@ func (k *keptBody) keep(b []byte) {
 	k.err = err
 }
 
+// errBodyLeft is the end of a body whose Read neither returned nor said why.
+var errBodyLeft = errors.New("gabionhttp: the answer's body ended its reader's goroutine")
+
 // fill reads the beginning of a body, until there is enough of it. It ends when the
-// body does or is closed.
+// body does or is closed. That the body panics is an error to whoever reads it next.
 func (k *keptBody) fill() {
-	b := make([]byte, peekLimit)
+	b, whole := make([]byte, peekLimit), false
+	defer func() {
+		v := recover()
+		if whole {
+			return
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.err = errBodyLeft; v != nil {
+			k.err = fmt.Errorf("gabionhttp: the answer's body panicked: %v", v)
+		}
+		k.filling = false
+		k.come.Broadcast()
+	}()
 	for {
 		n, err := k.body.Read(b)
 		k.mu.Lock()
@@ -202,6 +220,7 @@ func (k *keptBody) fill() {
 		k.come.Broadcast()
 		k.mu.Unlock()
 		if !more {
+			whole = true
 			return
 		}
 	}

@@ -109,12 +109,12 @@ func (b *responseBody) explain(err error) error {
 	}
 }
 
-// Close lets the connection go before the slot: whoever gets the slot may use it.
+// Close lets the connection go before the slot: whoever gets the slot may use it. The
+// slot goes back also when the body's own Close panics, which is the caller's to hear.
 func (b *responseBody) Close() error {
 	b.closed.Store(true)
-	err := b.body.Close()
-	b.end(nil)
-	return err
+	defer b.end(nil)
+	return b.body.Close()
 }
 
 func (b *responseBody) end(broke error) {

@@ -77,5 +77,6 @@ func (u *upload) landed() (*http.Response, error) {
 // drop waits for an attempt that was left behind, and closes what it brought after all.
 func (u *upload) drop() {
 	<-u.done
+	defer func() { _ = recover() }() // of a body whose Close panics: nobody is there to hear it
 	discard(u.resp)
 }
