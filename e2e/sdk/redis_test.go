@@ -159,7 +159,7 @@ func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 	for _, cmd := range commands {
 		for _, p := range plans {
 			t.Run(cmd.name+" "+p.name, func(t *testing.T) {
-				run := func(with bool) seen {
+				run := func(how int) seen {
 					if err := admin.Set(t.Context(), "counter", 0, 0).Err(); err != nil {
 						t.Fatal(err)
 					}
@@ -168,7 +168,7 @@ func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 						Addr: "redis", Dialer: c.dial, Protocol: 2, DisableIdentity: true,
 						ReadTimeout: patience, DialerRetries: 1, MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 10 * time.Millisecond,
 					}
-					if with {
+					if how != alone {
 						opts.MaxRetries = -1
 					} else {
 						opts.MaxRetries = 2 // as many attempts as gabion makes
@@ -176,8 +176,12 @@ func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 					client := redis.NewClient(opts)
 					defer client.Close()
 					err := error(nil)
-					if with {
-						cache := gabion.New("cache", policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetWindow}}})
+					if how != alone {
+						p := policy.Policy{Retry: twice}
+						if how == frugal {
+							p = policy.Policy{}
+						}
+						cache := gabion.New("cache", p)
 						var call []gabion.CallOption
 						if cmd.safe {
 							call = append(call, gabion.WithIdempotent())
@@ -194,16 +198,19 @@ func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 					defer c.mu.Unlock()
 					return seen{err, c.seen, int(c.sent.Load()), n}
 				}
-				alone, with := run(false), run(true)
-				t.Logf("alone %v | with gabion %v", alone, with)
-				if gabion.ReasonOf(with.err) != gabion.NotSafe { // it may have been counted: another INCR would be a guess
-					(&subject{name: "go-redis"}).compare(t, t.Name(), alone, with, 0)
-				}
-				if with.effects > 1 {
-					t.Errorf("with gabion it was counted %d times", with.effects)
-				}
-				if with.err != nil && with.effects > 0 && gabion.EffectOf(with.err) != gabion.UnknownEffect {
-					t.Errorf("it was counted, and the error says that it was not: %v", with.err)
+				bare := run(alone)
+				for _, how := range []int{paged, frugal} {
+					with := run(how)
+					t.Logf("alone %v | with gabion, default budget %v: %v", bare, how == frugal, with)
+					if gabion.ReasonOf(with.err) != gabion.NotSafe { // it may have been counted: another INCR would be a guess
+						(&subject{name: "go-redis"}).compare(t, t.Name(), bare, with, 0, how == frugal && p.name == "refused twice")
+					}
+					if with.effects > 1 {
+						t.Errorf("with gabion it was counted %d times", with.effects)
+					}
+					if with.err != nil && with.effects > 0 && gabion.EffectOf(with.err) != gabion.UnknownEffect {
+						t.Errorf("it was counted, and the error says that it was not: %v", with.err)
+					}
 				}
 			})
 		}

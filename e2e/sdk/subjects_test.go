@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/elastic/elastic-transport-go/v8/elastictransport"
+	"github.com/go-resty/resty/v2"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/stripe/stripe-go/v85"
@@ -26,8 +27,18 @@ import (
 )
 
 func subjects() []*subject {
-	return []*subject{openAI(), claude(), payments(), s3Put(), s3Get(), table(), search()}
+	return []*subject{openAI(), claude(), payments(), s3Put(), s3Get(), table(), search(), restyGet(0), restyGet(2), restyPost()}
 }
+
+// twoFailures are the faults in which an attempt fails twice and the third would not.
+var twoFailures = []string{
+	"refused twice", "reset before the work, twice", "429 twice", "429 with Retry-After-Ms",
+	"503 twice", "529 twice", "500 twice", "one of each",
+}
+
+// refusedTwice are those in which gabion repeats a POST by itself, for they had no effect,
+// and marks the second answer, so that the SDK stops too.
+var refusedTwice = []string{"429 twice", "429 with Retry-After-Ms"}
 
 // says answers with a JSON text.
 func says(text string, header ...string) http.HandlerFunc {
@@ -52,10 +63,15 @@ func failsWith(text string, header ...string) func(http.ResponseWriter, int) {
 	}
 }
 
+// twice is what docs/http.md gives where gabion takes the place of an SDK's two repetitions:
+// a new client has as many.
+var twice = policy.Retry{Budget: policy.Budget{Start: 2, Reserve: 2}}
+
 // models is the policy for model providers: what their SDKs repeat, gabion repeats.
 var models = policy.Policy{
-	Safe: true, // a completion that is made twice costs twice, and does nothing else
-	HTTP: policy.HTTP{Transient: []int{409, 500}},
+	Safe:  true, // a completion that is made twice costs twice, and does nothing else
+	HTTP:  policy.HTTP{Transient: []int{409, 500}},
+	Retry: twice,
 }
 
 func openAI() *subject {
@@ -64,7 +80,8 @@ func openAI() *subject {
 		answer: says(`{"id":"c-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hello"}}]}`),
 		fails:  failsWith(`{"error":{"message":"busy","type":"server_error"}}`),
 	}
-	s.more.asIs = 2 // where no answer comes: three, and one for each repetition of the SDK's
+	s.more.asIs = 1 // where no answer comes: two, and one for each repetition of the SDK's
+	s.worse.frugal, s.worse.asIs = twoFailures, refusedTwice
 	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
 		opts := []option.RequestOption{
 			option.WithBaseURL(url), option.WithAPIKey("k"), option.WithHTTPClient(&http.Client{Transport: rt}),
@@ -90,7 +107,8 @@ func claude() *subject {
 		answer: says(`{"id":"m-1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`),
 		fails:  failsWith(`{"type":"error","error":{"type":"overloaded_error","message":"busy"}}`),
 	}
-	s.more.asIs = 2
+	s.more.asIs = 1
+	s.worse.asIs = refusedTwice
 	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
 		client := anthropic.NewClient(anthropicoption.WithBaseURL(url), anthropicoption.WithAPIKey("k"),
 			anthropicoption.WithHTTPClient(&http.Client{Transport: rt}))
@@ -108,11 +126,11 @@ func claude() *subject {
 func payments() *subject {
 	s := &subject{
 		name:   "stripe-go",
-		policy: policy.Policy{Key: policy.KeyMade, HTTP: policy.HTTP{Transient: []int{409, 500}}},
+		policy: policy.Policy{Key: policy.KeyMade, HTTP: policy.HTTP{Transient: []int{409, 500}}, Retry: twice},
 		answer: says(`{"id":"pi_1","object":"payment_intent","amount":500}`),
 		fails:  failsWith(`{"error":{"type":"api_error","message":"busy"}}`),
 	}
-	s.more.page, s.more.asIs = 3, 6 // stripe-go tells nobody that it repeats: three and three are nine
+	s.more.page, s.more.asIs = 1, 1 // stripe-go repeats once more what gabion repeated
 	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
 		config := &stripe.BackendConfig{
 			URL: &url, HTTPClient: &http.Client{Transport: rt}, LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
@@ -160,7 +178,7 @@ var upload = bytes.Repeat([]byte("0123456789abcdef"), 200<<10/16)
 func s3Put() *subject {
 	s := &subject{name: "aws-sdk-go-v2 S3 PutObject", policy: onceEach, fails: failsXML, deny: denyXML}
 	s.answer = func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Etag", `"e"`) }
-	s.more.asIs = 2
+	s.worse.asIs = []string{"refused twice"} // the SDK hears that gabion tried twice
 	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
 		client := s3.NewFromConfig(awsConfig(rt), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &url, true })
 		_, err := client.PutObject(ctx, &s3.PutObjectInput{
@@ -172,9 +190,10 @@ func s3Put() *subject {
 }
 
 func s3Get() *subject {
-	s := &subject{name: "aws-sdk-go-v2 S3 GetObject", policy: onceEach, fails: failsXML, deny: denyXML}
+	s := &subject{name: "aws-sdk-go-v2 S3 GetObject", reads: true, policy: onceEach, fails: failsXML, deny: denyXML}
 	s.answer = func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }
-	s.more.asIs = 2
+	s.more.asIs = 1
+	s.worse.asIs = []string{"refused twice", "reset before the work, twice"}
 	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
 		client := s3.NewFromConfig(awsConfig(rt), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &url, true })
 		out, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("b"), Key: aws.String("k")})
@@ -197,7 +216,7 @@ func table() *subject {
 			failsWith(`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`)(w, 400)
 		},
 	}
-	s.more.asIs = 2
+	s.worse.asIs = []string{"refused twice"}
 	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
 		client := dynamodb.NewFromConfig(awsConfig(rt), func(o *dynamodb.Options) { o.BaseEndpoint = &url })
 		_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -217,11 +236,12 @@ func table() *subject {
 // client itself is a thousand packages.
 func search() *subject {
 	s := &subject{
-		name: "go-elasticsearch _search", policy: policy.Policy{Safe: true},
+		name: "go-elasticsearch _search", reads: true, policy: policy.Policy{Safe: true, Retry: twice},
 		answer: says(`{"hits":{"total":{"value":1}}}`),
 		fails:  failsWith(`{"error":"busy"}`),
 	}
-	s.more.asIs = 8 // three, and four of its own; nor does go-elasticsearch
+	s.more.asIs = 1 // two, and three of its own
+	s.worse.frugal = []string{"refused twice", "reset before the work, twice", "503 twice", "one of each"}
 	s.call = func(ctx context.Context, at string, rt http.RoundTripper, page bool) error {
 		u, err := url.Parse(at)
 		if err != nil {
@@ -245,6 +265,63 @@ func search() *subject {
 		}
 		var found map[string]any
 		return json.NewDecoder(resp.Body).Decode(&found)
+	}
+	return s
+}
+
+// overResty makes a request of resty's and decodes what comes.
+func overResty(client *resty.Client, method, body string) func(ctx context.Context, url string) error {
+	return func(ctx context.Context, url string) error {
+		var item struct{ Name string }
+		r := client.R().SetContext(ctx).SetResult(&item)
+		if body != "" {
+			r.SetBody(body)
+		}
+		resp, err := r.Execute(method, url+"/items/7")
+		switch {
+		case err != nil:
+			return err
+		case resp.IsError():
+			return fmt.Errorf("got %s", resp.Status())
+		case item.Name != "kettle":
+			return fmt.Errorf("got %v", item)
+		}
+		return nil
+	}
+}
+
+// mute is a logger for resty, which tells of every repetition.
+type mute struct{}
+
+func (mute) Errorf(string, ...any) {}
+func (mute) Warnf(string, ...any)  {}
+func (mute) Debugf(string, ...any) {}
+
+// restyGet is GET, as it comes or with so many repetitions asked for, which resty makes of
+// errors and of answers that break off, but not of statuses.
+func restyGet(repeats int) *subject {
+	s := &subject{
+		name: "resty GET", reads: true,
+		answer: says(`{"name":"kettle"}`), fails: failsWith(`{}`),
+	}
+	if repeats > 0 {
+		s.name, s.policy.Retry = fmt.Sprintf("resty GET, SetRetryCount(%d)", repeats), twice
+		s.more.page, s.more.asIs = 1, 1
+	}
+	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
+		client := resty.New().SetTransport(rt).SetLogger(mute{}).SetRetryCount(repeats)
+		if page {
+			client.SetRetryCount(min(repeats, 1))
+		}
+		return overResty(client, "GET", "")(ctx, url)
+	}
+	return s
+}
+
+func restyPost() *subject {
+	s := &subject{name: "resty POST", answer: says(`{"name":"kettle"}`), fails: failsWith(`{}`)}
+	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
+		return overResty(resty.New().SetTransport(rt).SetLogger(mute{}), "POST", `{"name":"kettle"}`)(ctx, url)
 	}
 	return s
 }

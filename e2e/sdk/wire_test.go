@@ -43,11 +43,10 @@ const patience = 700 * time.Millisecond
 
 // wire is a server behind a network, and counts what both saw.
 type wire struct {
-	plan    []fault // one for each attempt; the last is for all that follow
-	answer  http.HandlerFunc
-	fails   func(w http.ResponseWriter, status int) // writes a failure as the service does
-	deny    http.HandlerFunc                        // the disguised throttling
-	matters func(*http.Request) bool                // false for what has no effect
+	plan   []fault // one for each attempt; the last is for all that follow
+	answer http.HandlerFunc
+	fails  func(w http.ResponseWriter, status int) // writes a failure as the service does
+	deny   http.HandlerFunc                        // the disguised throttling
 
 	mu       sync.Mutex
 	attempts int // dials that were refused, and requests
