@@ -76,7 +76,7 @@ func TestASweepTriesEachValue(t *testing.T) {
 // in the same weather, whatever the number of workers.
 func TestASweepIsInOneWeather(t *testing.T) {
 	o := SweepOptions{Key: "breaker.open", Values: []string{"1s", "3s"}}
-	o.Replications, o.Workers = 3, 1
+	o.Replications, o.Workers = 2, 1
 	one := swept(t, storm, o)
 	o.Workers = 4
 	four := swept(t, storm, o)
