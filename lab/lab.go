@@ -106,6 +106,10 @@ func (s *Scenario) Text() string { return s.file.Text }
 // Fleets returns the names of the fleets, in the order of the file.
 func (s *Scenario) Fleets() []string { return s.file.Fleets() }
 
+// Policies returns the names of the policies by which something in the scenario goes, in
+// the order of the file: what Options.As gives other names to.
+func (s *Scenario) Policies() []string { return s.file.PolicyNames() }
+
 // The rivals that need no library; the others are among [Opponents].
 const (
 	None  = "none"  // callers that only call, within the call's timeout

@@ -51,6 +51,30 @@ func (f *File) Fleets() []string {
 	return names
 }
 
+// PolicyNames returns the names of the policies by which something goes, in the order in
+// which the file calls by them.
+func (f *File) PolicyNames() (names []string) {
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for i := range f.fleets {
+		for _, e := range f.fleets[i].calls {
+			add(e.Policy)
+		}
+	}
+	for i := range f.services {
+		for _, e := range f.services[i].calls {
+			add(e.Policy)
+		}
+	}
+	for i := range f.faults {
+		add(f.faults[i].Policy)
+	}
+	return names
+}
+
 type namedFleet struct {
 	fleet
 	name  string

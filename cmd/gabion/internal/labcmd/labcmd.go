@@ -91,11 +91,14 @@ generated around them, for tournaments
 `
 
 // ShowUsage is the help of gabion lab show.
-const ShowUsage = `usage: gabion lab show SCENARIO
+const ShowUsage = `usage: gabion lab show SCENARIO [--policies]
        gabion lab show --schema
 
 prints a scenario's file, to read or to start from; or the JSON Schema of such
 files
+
+  --policies  print the names of the policies by which it goes instead, one a
+              line: those that gabion lab run --as NAME=DEPENDENCY is for
 `
 
 // request is what the command line asks for.

@@ -114,6 +114,7 @@ func TestExitCodes(t *testing.T) {
 		{"a list", List, nil, 0, "error-storm", ""},
 		{"a list of something", List, []string{"all"}, 2, "", "is not expected"},
 		{"a scenario to read", Show, []string{"flap"}, 0, "kind: down", ""},
+		{"the policies of a scenario", Show, []string{"layered-retries", "--policies"}, 0, "\n", ""},
 		{"the schema", Show, []string{"--schema"}, 0, "$schema", ""},
 		{"a timeline", Explain, []string{good}, 0, "attempt_sent #1", ""},
 		{"a timeline of a busy client, whose first decisions are many", Explain, []string{busy}, 0, "shop → db", ""},

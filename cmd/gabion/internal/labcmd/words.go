@@ -44,6 +44,7 @@ func List(_ context.Context, args []string, stdout, stderr io.Writer) int {
 func Show(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	r := newRequest("show", ShowUsage, stdout, stderr)
 	schema := r.flags.Bool("schema", false, "")
+	policies := r.flags.Bool("policies", false, "")
 	want := 1
 	for _, a := range args {
 		if strings.TrimLeft(a, "-") == "schema" {
@@ -61,6 +62,9 @@ func Show(_ context.Context, args []string, stdout, stderr io.Writer) int {
 			return r.unknown(words[0], err)
 		}
 		text = []byte(s.Text())
+		if *policies {
+			text = []byte(strings.Join(s.Policies(), "\n") + "\n")
+		}
 	}
 	if _, err := stdout.Write(text); err != nil {
 		return r.failed(err)
