@@ -103,8 +103,9 @@ func beside(t *testing.T, plainURL, gabionURL string, slack int64) {
 	if n := stats.Bulkhead.InUse; n != 0 {
 		t.Errorf("%d slots are taken and nobody is there", n)
 	}
-	// One for each five successes, and what a quiet client keeps.
-	if most := int64(calls + calls/5 + 2); below.sent.Load() > most {
+	// One for each five successes, and what a quiet client keeps; part of a re-send is granted
+	// with that probability, so that this holds on average only.
+	if most := int64(calls + calls/5 + 2 + 10); below.sent.Load() > most {
 		t.Errorf("%d requests were sent for %d calls, at most %d are allowed", below.sent.Load(), calls, most)
 	}
 }
