@@ -125,3 +125,24 @@ func TestStepsOfARange(t *testing.T) {
 		}
 	}
 }
+
+// Whatever is written, one key is set, or nothing and an error says why.
+func FuzzSet(f *testing.F) {
+	for _, seed := range [][2]string{{"breaker.open", "1s"}, {"retry", "off"}, {"breaker.open", "1s}, safe: true, x: {y: '"}, {"timeout.call", "${X}"}, {"classify.http.ignore", "[404]"}, {"a.b", "\n"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, path, value string) {
+		before := policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Minute}}
+		got, err := Set(before, path, value)
+		var as *SetError
+		switch {
+		case err != nil && !errors.As(err, &as):
+			t.Fatalf("%s=%s: %v", path, value, err)
+		case err != nil:
+			return
+		}
+		if path != "safe" && !got.Safe || !strings.HasPrefix(path, "timeout") && got.Timeout != before.Timeout {
+			t.Errorf("%s=%s sets something else: %+v", path, value, got)
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/policy"
 )
 
 func TestHowValuesAreWritten(t *testing.T) {
@@ -94,4 +95,22 @@ func TestASweepIsWritten(t *testing.T) {
 			t.Errorf("%s is taken", fact)
 		}
 	}
+}
+
+// Whatever is written, all values of it can be set.
+func FuzzSweepOptions(f *testing.F) {
+	for _, what := range []string{"breaker.open=1s..30s:10:log", "db.retry.attempts=1,2,3", "breaker.failure_rate=1%..99%:50", "=", "a=b..c", "breaker.open=1ns..9999h:50"} {
+		f.Add(what)
+	}
+	f.Fuzz(func(t *testing.T, what string) {
+		o, err := sweepOptions(what)
+		if err != nil {
+			return
+		}
+		for _, v := range o.Values {
+			if _, err := config.Set(policy.Policy{}, o.Key, v); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
 }

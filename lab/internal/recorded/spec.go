@@ -70,11 +70,8 @@ var (
 	ofCalls     = []string{"at", "took", "status", "begin"}
 )
 
-// Forms are how specs are written, for messages.
-const (
-	LatencyForms = "write from latencies.txt ms, or from latencies.csv, column took ms"
-	CallForms    = "write from calls.txt s, or from calls.csv, at time s, took ms ms, status code"
-)
+// CallForms is how the spec of calls is written, for messages.
+const CallForms = "write from calls.txt s, or from calls.csv, at time s, took ms ms, status code"
 
 // parse reads a spec with those keys.
 func parse(text string, keys []string) (s Spec, problem string) {

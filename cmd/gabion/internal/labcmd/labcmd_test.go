@@ -234,7 +234,14 @@ func TestTheSchemaAcceptsTheLibrary(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, c := range [][2]string{{"count: 4", "count: four"}, {"kind: errors", "kind: error"}, {"duration: 30s", "duraton: 30s"}, {"share: 50%", "share: 0.5"}, {"safe: true", "saef: true"}} {
+	for _, c := range [][2]string{{"exp 20ms", "90% 20ms | 10% exp 1s + 5ms"}, {"exp 20ms", "\"from x.csv, column took ms\""}, {"exp 20ms", "\"quantiles p50 20ms, p99 300ms\""}, {"rate: 40/s", "loop: trace, replay: \"from x.csv, at 1 s\""}} {
+		if err := validate(strings.Replace(small, c[0], c[1], 1)); err != nil {
+			t.Errorf("%s: %v", c[1], err)
+		}
+	}
+	for _, c := range [][2]string{{"count: 4", "count: four"}, {"kind: errors", "kind: error"}, {"duration: 30s", "duraton: 30s"}, {"share: 50%", "share: 0.5"}, {"safe: true", "saef: true"},
+		{"exp 20ms", "ex 20ms"}, {"exp 20ms", "exp 20"}, {"exp 20ms", "uniform 20ms"}, {"amplification(db)", "amplifcation(db)"}, {"<= 1.9", "=< 1.9"}, {"during faults", "meanwhile"},
+		{"share: 50%", "factor: 2"}, {"kind: errors", "kind: brown_out"}, {", for: 10s", ""}} {
 		if validate(strings.Replace(small, c[0], c[1], 1)) == nil {
 			t.Errorf("%s is accepted", c[1])
 		}
