@@ -34,7 +34,7 @@ func cell(t *testing.T, s *Sweep, row int, key, phase string) SweepCell {
 func TestASweepTriesEachValue(t *testing.T) {
 	text := strings.Replace(storm, "policies:", "assert: [amplification <= 1.5 during]\npolicies:", 1)
 	text = strings.Replace(text, "{safe: true, timeout: {call: 5s, attempt: 1s}}", "{safe: true, timeout: {call: 5s, attempt: 1s}, retry: {budget: off, attempts: 3, backoff: {kind: constant, base: 10ms}}, breaker: off}", 1)
-	s := swept(t, text, SweepOptions{Key: "retry.attempts", Values: []string{"1", "2", "3", "4"}, Options: Options{Replications: 3}})
+	s := swept(t, text, SweepOptions{Key: "retry.attempts", Values: []string{"1", "2", "3", "4"}})
 	var kinds, values []string
 	for _, r := range s.Rows {
 		kinds, values = append(kinds, r.Kind), append(values, r.Value)
