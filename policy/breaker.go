@@ -32,7 +32,7 @@ type Breaker struct {
 	// Window is used.
 	WindowCalls int
 
-	// MinCalls is the least outcomes before a rate is known. Zero means 20, or
+	// MinCalls is the least outcomes before a rate is known. Zero means 30, or
 	// WindowCalls when that is smaller.
 	MinCalls int
 
@@ -71,7 +71,7 @@ type Breaker struct {
 	// and do not trip.
 	Throttled bool
 
-	// Open is how long the breaker refuses before it probes. Zero means 3 s, or
+	// Open is how long the breaker refuses before it probes. Zero means 2 s, or
 	// OpenMax when that is shorter.
 	Open time.Duration
 

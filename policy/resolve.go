@@ -35,12 +35,12 @@ const (
 	defaultPace         = 5 * time.Second
 	defaultThrottle     = 2 * time.Minute
 	defaultWindow       = 10 * time.Second
-	defaultMinCalls     = 20
+	defaultMinCalls     = 30
 	defaultFailureRate  = Ratio(0.95)
 	defaultConsecutive  = 20
 	defaultRow          = 8 * time.Second
 	defaultSlowRate     = Ratio(0.8)
-	defaultOpen         = 3 * time.Second
+	defaultOpen         = 2 * time.Second
 	defaultOpenCalls    = 8
 	defaultOpenGrowth   = 2
 	defaultOpenJitter   = Ratio(0.1)
