@@ -39,13 +39,15 @@ help: ## Say what there is (this)
 run: gabion ## Build gabion and show it at work: gabion demo (ARGS="..." goes to it)
 	@exec ./bin/gabion demo $(ARGS)
 
-# go build -v names each package when it is built: every twentieth is progress enough.
+# go build -v names each package when it is built: every twentieth is progress enough. The
+# large ones and the linker take a minute in which nothing is named, so the time is told too.
 .PHONY: gabion
 gabion: ## Build bin/gabion
 	@mkdir -p bin
 	@echo "Building bin/gabion. The first time takes a minute or two."
 	@# Its own go.mod alone decides what is fetched: nobody waits for the tests' dependencies.
-	@GOWORK=off go -C cmd/gabion build -v -o "$(ROOT)/bin/gabion" . 2>&1 | \
+	@( n=0; while sleep 10 >/dev/null 2>&1; do echo "  $$((n += 10)) s"; done ) & clock=$$!; trap "kill $$clock 2>/dev/null || true" EXIT; \
+	GOWORK=off go -C cmd/gabion build -v -o "$(ROOT)/bin/gabion" . 2>&1 | \
 		awk '/^[[:alnum:]_.\/~-]+$$/ { if (++n % 20 == 0) { print "  " n " packages built"; fflush() } next } { print; fflush() }'
 
 .PHONY: demo-table

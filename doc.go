@@ -10,9 +10,9 @@
 //	}, gabion.WithKey(order.ID))
 //
 // The zero [policy.Policy] is sound: two layers of timeouts, three attempts with
-// full jitter, a retry budget of 10 %, a circuit breaker that also sees slowness,
-// a bulkhead of 100. What may be retried is not configured: a failure must be
-// transient, and repeating the work must be safe.
+// full jitter, a retry budget that each success fills by 0.3 of a re-send, a circuit
+// breaker that also sees slowness, a bulkhead of 100. What may be retried is not
+// configured: a failure must be transient, and repeating the work must be safe.
 //
 // A call that does not succeed ends with an [*Error]: who, why, and may it have
 // happened. docs/life-of-a-call.md walks through the code.

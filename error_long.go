@@ -19,7 +19,7 @@ var advice = [...]string{
 	UnclassifiedError: "say what the error means where you know it: classify.Transient, Permanent or Business, or with WithClassify",
 	NotSafe:           "give the call a key (WithKey), declare the work safe (WithIdempotent), or live with one attempt",
 	AttemptsExhausted: "look at the last error; more attempts rarely help where these did not",
-	BudgetExhausted:   "find out why so many calls fail; do not raise the budget during an outage",
+	BudgetExhausted:   "find out why so many calls fail; do not raise the budget during an outage. In a test, where nothing was earned yet, take gabiontest.FreeRetries",
 	AllFailing:        "look at the last error: nothing has worked here since the program began, and other calls fail as well",
 	DeadlineShort:     "give the call more time, or each attempt less, or wait less between them",
 	RetryAfterTooLong: "come back after RetryAfter, from a queue or a job; or raise retry.max_after and the deadline",
@@ -30,7 +30,7 @@ var advice = [...]string{
 	CallTimeout:       "find out what the time went to; raise timeout.call, or the caller's own deadline",
 	IdleTimeout:       "read it again, from where it broke if the protocol can; raise timeout.idle, or turn it off, for streams that are silent for longer",
 	BodyTimeout:       "raise timeout.body to what the longest may take, or leave it out",
-	Canceled:          "nothing: the caller did not want the answer any more",
+	Canceled:          "nothing, if the caller did not want the answer any more; if the error is another one, mend the reader of the request's body",
 	BreakerOpen:       "mend the dependency; the breaker closes by itself once its probes succeed. Until then, use a fallback (DoOr)",
 	BulkheadFull:      "look for slow calls and for results that are never closed; else raise bulkhead.limit, or send less",
 	QueueTimeout:      "look for slow calls and for results that are never closed; else raise bulkhead.limit or bulkhead.queue_timeout",
@@ -71,7 +71,7 @@ func aboutBudget(n *Numbers) string {
 	case policy.BudgetTokens:
 		return fmt.Sprintf("%.3g re-sends left, each success earns %.3g tokens", n.Level, n.Ratio)
 	}
-	return fmt.Sprintf("%.3g re-sends left, each success earns %.3g, %d in %s, %d sent so far",
+	return fmt.Sprintf("%.3g re-sends left, each success earns %.3g, %d successes in %s, %d sent so far",
 		n.Level, n.Ratio, n.Successes, n.Window, n.Resends)
 }
 

@@ -32,6 +32,7 @@ type burst struct {
 	count   int
 	unknown int // of those, calls whose effect is unknown
 	reasons map[policy.Reason]int
+	last    gabion.Event // of those
 	timer   *time.Timer
 }
 
@@ -89,6 +90,7 @@ func (b *burst) add(e *gabion.Event) {
 		b.reasons = map[policy.Reason]int{}
 	}
 	b.count++
+	b.last = *e
 	b.reasons[e.Reason]++
 	if e.Kind == policy.Returned && e.Effect == policy.UnknownEffect {
 		b.unknown++
@@ -143,6 +145,9 @@ func (o *Observer) tell(s subject, b *burst) {
 	}
 	if len(b.reasons) > 1 {
 		as = append(as, b.byReason())
+	}
+	if !frequent(s.kind) { // a change of state: what it is now
+		as = append(as, slog.Attr{Key: "last", Value: slog.GroupValue(attrs(&b.last)[1:]...)})
 	}
 	logger.LogAttrs(ctx, b.level, "gabion: more of "+s.kind.String(), as...)
 }

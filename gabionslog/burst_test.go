@@ -32,6 +32,7 @@ type told struct {
 	First      string `json:"first_reason"`
 	Unknown    int    `json:"effect_unknown"`
 	Reasons    map[string]int
+	Last       struct{ Partition, From, To string }
 }
 
 // notebook collects lines. Safe for concurrent use.
@@ -160,6 +161,38 @@ func TestWhatIsCounted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While a service is down, its breaker probes and opens again, many times in a few
+// seconds. What is counted must not hide that it has closed since.
+func TestTheSumOfMovesEndsWithTheStateThatHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notebook
+		o := observer(&n)
+		move := func(from, to breaker.State) {
+			o.Observe(t.Context(), gabion.Event{Kind: policy.BreakerMoved, Dependency: "bank", Partition: "api.example.com", From: from, To: to})
+		}
+		move(breaker.Closed, breaker.Open)
+		for range 20 {
+			move(breaker.Open, breaker.HalfOpen)
+			move(breaker.HalfOpen, breaker.Open)
+		}
+		move(breaker.Open, breaker.HalfOpen)
+		move(breaker.HalfOpen, breaker.Closed)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		lines := n.lines(t)
+		last := lines[len(lines)-1]
+		if last.Msg != "gabion: more of breaker_moved" || last.Count != 23 || last.Last.To != "closed" || last.Last.Partition != "api.example.com" {
+			t.Errorf("the log ends with %+v", last)
+		}
+		o.Observe(t.Context(), returned("bank", gabion.NotSafe))
+		o.Observe(t.Context(), returned("bank", gabion.NotSafe))
+		o.Flush()
+		if lines = n.lines(t); lines[len(lines)-1].Last.To != "" {
+			t.Errorf("calls have no state, and the log says %+v", lines[len(lines)-1])
+		}
+	})
 }
 
 func slicesOf(v, n int) []int {

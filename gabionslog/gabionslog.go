@@ -20,6 +20,8 @@ const DefaultEvery = 10 * time.Second
 // within Every after it are counted, and one line says how many they were, for which
 // reasons and since when; so it goes on until no call fails for that long. Other
 // events that come with calls, such as fallbacks and broken bodies, are treated alike.
+// Of changes, such as a breaker's, the first 20 are logged, and then their sum with the
+// last of them: what is so now, of the partition that it names.
 //
 // The zero Observer logs to slog.Default. Lines about one event have the context of
 // the call, so that a handler may add a trace. Events have reasons and not errors,

@@ -93,8 +93,9 @@ func (r *Recorder) WantAttempts(t testing.TB, want int) {
 }
 
 // WantLoad fails the test if more was sent than ratio attempts per call and floor
-// more. A retry budget of 10 % with a floor of 1/s is a ratio of 1.1 and a floor of
-// one per second of the test and window.
+// more. The default retry budget is a ratio of 1.3 and a floor of 2. One with
+// shape: window of 10 % and 1/s is a ratio of 1.1 and a floor of one per second of the
+// test and window.
 func (r *Recorder) WantLoad(t testing.TB, ratio float64, floor int) {
 	t.Helper()
 	l := r.Load()

@@ -64,7 +64,10 @@ type Seen struct {
 // repeats the last one from then on. Without steps every attempt succeeds.
 func NewScript(steps ...Step) *Script { return &Script{steps: steps} }
 
-// Fails returns n steps that fail with err.
+// Fails returns n steps that fail with err. A script repeats its last step, so one
+// that fails twice and then works ends with a step that does:
+//
+//	script := gabiontest.NewScript(append(gabiontest.Fails(2, err), gabiontest.Step{})...)
 func Fails(n int, err error) []Step { return slices.Repeat([]Step{{Err: err}}, n) }
 
 // Run is the work to hand to gabion.

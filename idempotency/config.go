@@ -15,7 +15,8 @@ import (
 // which belongs outside the Handler. An empty scope refuses the request.
 type Scope func(*http.Request) string
 
-// Global is the Scope of a service whose callers all may see each other's answers.
+// Global is the Scope of a service whose callers all may see each other's answers. It
+// is "*", which is what gabion idempotency takes as --scope '*'.
 func Global(*http.Request) string { return "*" }
 
 // Config is how a [Handler] works. The zero value is sound: a key is required for

@@ -78,7 +78,10 @@ func (l logger) Observe(ctx context.Context, n Notice) {
 	if n.Signal == Swept || n.Signal == SweepFailed {
 		attrs = append(attrs, slog.Int("records", n.Records), slog.Duration("took", n.Took))
 	} else {
-		attrs = append(attrs, slog.String("key_hash", n.ID.String()), slog.String("guarantee", n.Guarantee.String()))
+		if n.ID != (ID{}) { // there is none where the key is missing, or nothing was asked yet
+			attrs = append(attrs, slog.String("key_hash", n.ID.String()))
+		}
+		attrs = append(attrs, slog.String("guarantee", n.Guarantee.String()))
 	}
 	if n.Decision != 0 {
 		attrs = append(attrs, slog.String("decision", n.Decision.String()))

@@ -202,6 +202,21 @@ func TestSweepSurvivesItsObserver(t *testing.T) {
 	})
 }
 
+// A notice that is about no key says nothing of one.
+func TestNoKeyIsNotLogged(t *testing.T) {
+	var text bytes.Buffer
+	log := LogTo(newLog(&text))
+	log.Observe(t.Context(), Notice{Signal: StoreUnsafe, Err: errDown})
+	if s := text.String(); strings.Contains(s, "key_hash") || !strings.Contains(s, "guarantee=") {
+		t.Errorf("log: %s", s)
+	}
+	text.Reset()
+	log.Observe(t.Context(), Notice{Signal: StoreUnsafe, ID: IDOf("t", "k"), Err: errDown})
+	if s := text.String(); !strings.Contains(s, "key_hash="+IDOf("t", "k").String()) {
+		t.Errorf("log: %s", s)
+	}
+}
+
 func TestSweepsInTheLog(t *testing.T) {
 	var text bytes.Buffer
 	log := LogTo(newLog(&text))

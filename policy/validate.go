@@ -135,7 +135,7 @@ func (c *check) retry(r Retry) {
 	c.count("retry.contention.repeats", r.Contention.Repeats, 1, maxSends, offFine)
 	if ratio := r.Budget.Ratio; ratio > maxBudget {
 		c.add(Finding{"retry.budget.ratio", "", ratio.String(), "allows more than one re-send for each call, which bounds nothing",
-			"write at most " + maxBudget.String() + ", usually 10%, or budget: off"})
+			"write at most " + maxBudget.String() + ", leave it out for the default, or write budget: off"})
 	} else {
 		c.ratio("retry.budget.ratio", ratio, maxBudget, offFine)
 	}

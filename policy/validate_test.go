@@ -82,7 +82,7 @@ func TestValidateFindsWhatIsImpossible(t *testing.T) {
 		{"budget window above 60 s (C80)", Policy{Retry: Retry{Budget: Budget{Window: 61 * s}}},
 			"retry.budget.window: 1m1s is too large: write at most 1m"},
 		{"budget ratio above 100 % (C80)", Policy{Retry: Retry{Budget: Budget{Ratio: 5}}},
-			"retry.budget.ratio: 500% allows more than one re-send for each call, which bounds nothing: write at most 100%, usually 10%, or budget: off"},
+			"retry.budget.ratio: 500% allows more than one re-send for each call, which bounds nothing: write at most 100%, leave it out for the default, or write budget: off"},
 		{"negative floor (C80)", Policy{Retry: Retry{Budget: Budget{Floor: -2}}},
 			"retry.budget.floor: -2/s is negative: leave it out for the default"},
 		{"unknown trust", Policy{Trust: 7}, "trust: 7 is not known: use one of external, internal"},

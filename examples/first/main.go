@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/gabionslog"
 )
 
 func main() {
@@ -17,7 +19,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err) // every mistake, with its line and what to write instead
 	}
-	deps, err := gabion.NewRegistry(file.Policies)
+	events := gabion.WithObserver(&gabionslog.Observer{}) // breakers that open, calls that fail: to slog.Default
+	deps, err := gabion.NewRegistry(file.Policies, events)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -29,8 +32,17 @@ func main() {
 
 	resp, err := client.Get("http://127.0.0.1:8080/items/7")
 	if err != nil {
-		log.Fatalf("%+v", err) // what happened, and what to do
+		log.Fatal(long(err))
 	}
 	defer resp.Body.Close()
 	fmt.Println(resp.Status)
+}
+
+// long says what happened and what to do. http.Client wraps every error in one of its
+// own, which prints no long form.
+func long(err error) string {
+	if e, ok := errors.AsType[*gabion.Error](err); ok {
+		return fmt.Sprintf("%+v", e)
+	}
+	return err.Error()
 }

@@ -3,6 +3,8 @@ package scenario
 import (
 	"strings"
 	"testing"
+
+	"github.com/gabion-go/gabion/config"
 )
 
 // A vendor answers 503 to three of ten requests, as production meets it.
@@ -63,6 +65,24 @@ func TestACallThatLacksItsKeyIsRefused(t *testing.T) {
 	ended := s.Sides[0].Phases[0].Ended
 	if len(ended) != 1 || ended[0].Reason != "key_missing" || !ended[0].Local {
 		t.Errorf("calls ended by %+v", ended)
+	}
+}
+
+// Callers of a policy that requires a key give one in production, or nothing would work
+// there. A file that is tried in a scenario which says nothing of keys is taken so.
+func TestCallersGiveTheKeyThatAGivenFileRequires(t *testing.T) {
+	for _, key := range []string{"required", "declared"} {
+		f, err := config.Parse("prod.yaml", []byte("version: 1\ndependencies:\n  payments: {preset: payment, key: "+key+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := study(t, vendor, Options{Replications: 2, Policies: Policies{File: f}})
+		if got := metric(t, s, 0, "goodput", "", "during").Mean.Value; got < 0.6 {
+			t.Errorf("key: %s: %g of the calls are answered", key, got)
+		}
+		if got := metric(t, s, 0, "tries", "payments", "during").Mean.Value; (got > 1.02) != (key == "required") {
+			t.Errorf("key: %s: %g attempts for each first one", key, got)
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ var asItIs = scale{1, 1}
 
 // world lowers the file for one side.
 func (f *File) world(p *Policies, by scale) (*world, error) {
-	l := lowering{file: f, side: p, by: by, rules: map[string]*policy.Rules{}}
+	l := lowering{file: f, side: p, by: by, rules: map[string]*policy.Rules{}, keyed: map[string]bool{}}
 	w := &world{}
 	w.Duration, w.Warmup, w.Drain, w.Bin = f.duration, f.warmup, f.drain, f.bin
 	for i := range f.services {
@@ -195,7 +195,8 @@ type lowering struct {
 	by    scale
 	rules map[string]*policy.Rules
 	used  []Policy
-	given bool // some policy is of the side's file
+	given bool            // some policy is of the side's file
+	keyed map[string]bool // policies that require a key and are of production, whose callers then give one
 
 	special bool // some policy says more than how long and what is safe
 	err     error
@@ -207,6 +208,7 @@ func (l *lowering) rulesOf(name string) *policy.Rules {
 		return r
 	}
 	p, from, called := l.policy(name)
+	l.keyed[name] = from != nil && from == l.side.File && from != l.file.against && p.Key == policy.KeyRequired
 	p, changed := rival(p, l.side.Rival)
 	if l.side.Change != nil {
 		p, changed = l.side.Change(p), true
@@ -348,10 +350,11 @@ func (l *lowering) fleet(f *namedFleet) sim.Fleet {
 
 func (l *lowering) steps(calls []namedEdge) (steps []sim.Step) {
 	for _, e := range calls {
+		rules := l.rulesOf(e.Policy) // which learns who is keyed
 		steps = append(steps, sim.Step{
 			Fan: int(e.Fan), Quorum: int(e.Quorum), Chance: float64(e.Chance),
 			Edge: sim.Edge{
-				To: e.to, Rules: l.rulesOf(e.Policy), Network: e.Network.Dist, Loss: float64(e.Loss), Method: string(e.Method), Keyed: e.Keyed,
+				To: e.to, Rules: rules, Network: e.Network.Dist, Loss: float64(e.Loss), Method: string(e.Method), Keyed: e.Keyed || l.keyed[e.Policy],
 				Deadline: e.Propagate, Priority: e.priority(),
 			},
 		})

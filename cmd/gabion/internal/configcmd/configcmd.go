@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
 )
 
 // The exit codes of every gabion command.
@@ -271,8 +272,40 @@ func nobody(f *config.File, word string, stderr io.Writer) int {
 			who, what, has = name, path, sectionsOf(f, name)
 		}
 	}
-	fmt.Fprintf(stderr, "gabion config: %s has no %q; it has %s\n", who, what, strings.Join(has, ", "))
+	name, path, dotted := strings.Cut(word, ".")
+	near := yamlstrict.Nearest(name, has)
+	switch {
+	case who != f.Name:
+		near = nearest(what, f.Explain(who))
+	case near != "" && dotted:
+		near += "." + path
+	}
+	if near != "" {
+		near = "; did you mean " + near + "?"
+	}
+	fmt.Fprintf(stderr, "gabion config: %s has no %q; it has %s%s\n", who, what, strings.Join(has, ", "), near)
 	return exitUsage
+}
+
+// nearest is the path that was most likely meant, or "": each word of it is held
+// against those that can stand in its place.
+func nearest(path string, settings []config.Setting) string {
+	found := ""
+	for word := range strings.SplitSeq(path, ".") {
+		var words []string
+		for _, s := range settings {
+			if rest, ok := strings.CutPrefix(s.Path, found); ok {
+				next, _, _ := strings.Cut(rest, ".")
+				words = append(words, next)
+			}
+		}
+		near := yamlstrict.Nearest(word, words)
+		if near == "" {
+			return ""
+		}
+		found += near + "."
+	}
+	return strings.TrimSuffix(found, ".")
 }
 
 // sectionsOf returns the keys of a dependency, in the order in which they are shown.

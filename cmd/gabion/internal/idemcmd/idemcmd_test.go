@@ -173,6 +173,10 @@ func TestWrongCalls(t *testing.T) {
 	t.Setenv("GABION_STORE", "")
 	id := idDone.Hex()
 	missing := filepath.Join(t.TempDir(), "no.db")
+	empty := filepath.Join(t.TempDir(), "empty.db")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		code int
@@ -196,6 +200,9 @@ func TestWrongCalls(t *testing.T) {
 		{"show --store bolt:x", 2, "which record"},
 		{"show --store bolt:x 12", 2, "64 hex digits"},
 		{"show --store bolt:x --key k", 2, "which record"},
+		{"show --store bolt:x --key k", 2, "the scope of idempotency.Global is '*'"},
+		{"help", 0, "of idempotency.Global it is '*'"},
+		{"ls --store sqlite:" + empty, 3, "--table names the one"},
 		{"show --store bolt:x --scope s --key k " + id, 2, "one record at a time"},
 		{"resolve --store bolt:x " + id, 2, "either --done or --nothing"},
 		{"resolve --store bolt:x --done --nothing " + id, 2, "either --done or --nothing"},

@@ -82,9 +82,17 @@ func openSQLite(ctx context.Context, file, table string) (idempotency.Admin, fun
 	}
 	if err != nil {
 		db.Close()
-		return nil, nil, err
+		return nil, nil, inTable(err, table)
 	}
 	return s, func() { db.Close() }, nil
+}
+
+// inTable adds to an error about a table where its name is from.
+func inTable(err error, table string) error {
+	if table == "" || !strings.Contains(err.Error(), table) {
+		return err
+	}
+	return fmt.Errorf("%w: --table names the one that the service gave its store", err)
 }
 
 func openPostgres(ctx context.Context, dsn, table string) (idempotency.Admin, func(), error) {
@@ -98,7 +106,7 @@ func openPostgres(ctx context.Context, dsn, table string) (idempotency.Admin, fu
 	}
 	if err != nil {
 		pool.Close()
-		return nil, nil, err
+		return nil, nil, inTable(err, table)
 	}
 	return s, pool.Close, nil
 }
