@@ -226,12 +226,18 @@ func TestNamesThatNameNothingAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	others, err := config.Parse("prod.yaml", []byte("version: 1\ndependencies: {bank: {}, stock: {}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		fact string
 		o    Options
 		says string
 	}{
 		{"another name without a file", Options{Policies: Policies{As: map[string]string{"db": "payments"}}}, "no file is given"},
+		{"a file without the name", Options{Policies: Policies{File: others}}, "such as --as db=bank"},
+		{"a file without any", Options{Policies: Policies{File: &config.File{Name: "empty.yaml"}}}, "empty.yaml has no dependencies"},
 		{"another name for nothing", Options{Policies: Policies{File: file, As: map[string]string{"bd": "payments"}}}, `nothing in x goes by the policy "bd": did you mean db?`},
 		{"the same of the other side", Options{Against: &Policies{File: file, As: map[string]string{"bd": "payments"}}}, "did you mean db?"},
 	} {

@@ -122,8 +122,12 @@ func (l *lowering) notGiven() error {
 	for i, u := range l.used {
 		names[i] = u.Name
 	}
-	return fmt.Errorf("%s has none of the dependencies that %s calls (%s): name the one that is meant, such as --as %s=NAME",
-		l.side.File.Name, l.file.Name, strings.Join(names, ", "), names[0])
+	theirs := l.side.File.Names()
+	if len(theirs) == 0 {
+		return fmt.Errorf("%s has no dependencies", l.side.File.Name)
+	}
+	return fmt.Errorf("%s has none of the dependencies that %s calls (%s): name the one that is meant, such as --as %s=%s",
+		l.side.File.Name, l.file.Name, strings.Join(names, ", "), names[0], theirs[0])
 }
 
 func (l *lowering) join(w *world, calls []namedEdge, fleet, service int) {
