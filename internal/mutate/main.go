@@ -22,7 +22,7 @@ import (
 type options struct {
 	dirs  []string      // the packages that are changed
 	with  string        // more packages whose tests are run, separated by spaces
-	at    string        // only changes in these lines, as they were printed, separated by spaces
+	at    string        // only changes in these files or lines, as they were printed, separated by spaces
 	n     int           // how many changes of each package are tried; 0 means all
 	seed  uint64        // which ones
 	limit time.Duration // how long the tests of one change may run
@@ -43,7 +43,7 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	set := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	set.StringVar(&o.with, "with", "", "more `packages` whose tests are run, separated by spaces")
-	set.StringVar(&o.at, "at", "", "try only the changes of `lines`, such as budget.go:77, separated by spaces")
+	set.StringVar(&o.at, "at", "", "try only the changes of `places`, files or lines such as budget.go or budget.go:77, separated by spaces")
 	set.IntVar(&o.n, "n", 50, "how `many` changes of each package are tried; 0 means all")
 	set.Uint64Var(&o.seed, "seed", 1, "which changes are tried")
 	set.DurationVar(&o.limit, "limit", 30*time.Second, "how `long` the tests of one change may run")

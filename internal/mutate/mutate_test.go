@@ -115,6 +115,11 @@ func TestSurvivorsArePrinted(t *testing.T) {
 	if err := Main(t.Context(), []string{"-at", "p.go:7 p.go:4", "-limit", "3s", "."}, &out); err != nil || !strings.Contains(out.String(), "of 2 changes 2 were tried") {
 		t.Errorf("two lines: %v\n%s", err, out.String())
 	}
+	write(t, dir, map[string]string{"other.go": "package p\n\nvar other = 1\n"})
+	out.Reset()
+	if err := Main(t.Context(), []string{"-n", "1", "-at", "other.go", "-limit", "3s", "."}, &out); err != nil || !strings.Contains(out.String(), "of 1 changes 1 were tried") {
+		t.Errorf("a file: %v\n%s", err, out.String())
+	}
 	out.Reset()
 	if err := Main(t.Context(), []string{"-for", "1ns", "."}, &out); err != nil || out.String() != ".: not begun: the time is over\n" {
 		t.Errorf("no time: %v\n%s", err, out.String())

@@ -166,11 +166,14 @@ func show(out io.Writer, c *change) error {
 	return err
 }
 
-// in reports whether the change is in one of the lines, which are file:line, with or without
-// directories.
-func (c *change) in(lines []string) bool {
-	whole := fmt.Sprintf("/%s:%d", filepath.ToSlash(c.file), c.line)
-	return slices.ContainsFunc(lines, func(at string) bool { return strings.HasSuffix(whole, "/"+at) })
+// in reports whether the change is in one of the places, each a file or file:line, with or
+// without directories.
+func (c *change) in(places []string) bool {
+	file := "/" + filepath.ToSlash(c.file)
+	line := fmt.Sprintf("%s:%d", file, c.line)
+	return slices.ContainsFunc(places, func(at string) bool {
+		return strings.HasSuffix(line, "/"+at) || strings.HasSuffix(file, "/"+at)
+	})
 }
 
 // marked returns lines with a mark before each.
