@@ -70,3 +70,66 @@ func TestAHedgeThatTheBudgetRefusesIsNoRequest(t *testing.T) {
 		t.Errorf("%d requests are counted, one was sent", requests)
 	}
 }
+
+// A call without time for an answer says nothing of the dependency, to the throttle or
+// the breaker. What timed out for another reason does.
+func TestOnlyACallInAHurryIsNeutral(t *testing.T) {
+	for _, c := range []struct {
+		fact       string
+		time, ends clock.Instant
+		counted    int64
+	}{
+		{"it ends at its deadline", 10 * ms, 10 * ms, 0},
+		{"it ends later", 10 * ms, 11 * ms, 0},
+		{"somebody else's time was over before", 10 * ms, 9 * ms, 1},
+		{"it had as much time as the margin", 50 * ms, 50 * ms, 1},
+		{"it had more, and somebody else's time was over", 100 * ms, 99 * ms, 1},
+	} {
+		s := NewState(0, rulesOf(t, Policy{Throttle: Throttle{K: 2}, Timeout: Timeout{Margin: 50 * time.Millisecond}}), Setup{Seed: 1})
+		var call Call
+		call.Begin(s, 0, &Params{Deadline: c.time, NoRetry: true})
+		call.Settle(c.ends, call.Next(0).Ticket, Outcome{Class: TimedOut})
+		if got := s.Breaker("").Snapshot(c.ends).Counts.Calls; got != c.counted {
+			t.Errorf("%s: the breaker counts %d calls, want %d", c.fact, got, c.counted)
+		}
+		if got, accepts := s.throttle().Counts(c.ends); got != c.counted || accepts != 0 {
+			t.Errorf("%s: the throttle counts %d requests and %d accepts, want %d and 0", c.fact, got, accepts, c.counted)
+		}
+	}
+}
+
+// A refusal that asks for a second is no limit if much was answered well just before.
+func TestOneRefusalAmongSuccessesPacesNobody(t *testing.T) {
+	tr := newTrial(t, Policy{})
+	for i := range clock.Instant(20) {
+		tr.call(i*ms, i*ms+1, Success)
+	}
+	a, ticket := tr.begin(30 * ms)
+	a.Settle(31*ms, ticket, Outcome{Class: Throttled, HasAfter: true, After: time.Second})
+	tr.begin(32 * ms) // which fails if it is not sent
+}
+
+// The dependency asked for a second, and then answered one that was out already: so it
+// does accept, and nobody waits.
+func TestASuccessOnItsWayEndsPacing(t *testing.T) {
+	tr := newTrial(t, Policy{})
+	a, first := tr.begin(0)
+	b, second := tr.begin(0)
+	a.Settle(ms, first, Outcome{Class: Throttled, HasAfter: true, After: time.Second})
+	var c Call
+	c.Begin(tr.state, 2*ms, &Params{})
+	if got := c.Next(2 * ms); got.Verb != Wait {
+		t.Fatalf("before the success: %v", got.Verb)
+	}
+	tr.home(3*ms, b, second, Success)
+	tr.begin(4 * ms) // which fails if it is not sent
+}
+
+// A call whose last moment is the end of the time that was asked for goes then.
+func TestATurnAtTheLastMomentIsTaken(t *testing.T) {
+	p := new(pacer)
+	p.hold(0, 4*sec, true, bears{})
+	if at, ok := p.turn(sec, 4*sec, 0.5); !ok || at != 4*sec {
+		t.Errorf("it goes at %v, %v", time.Duration(at), ok)
+	}
+}
