@@ -63,6 +63,25 @@ func cheap() []check {
 	)
 }
 
+// Those of layers are quick enough to be checked here as gabion lab verify checks them.
+func TestLayersMultiplyAsPublished(t *testing.T) {
+	var list []check
+	for _, c := range sreChecks {
+		if c.anchor == "layers" {
+			list = append(list, c)
+		}
+	}
+	cases, err := verify(t.Context(), list, nil)
+	if err != nil || len(cases) != 8 {
+		t.Fatal(len(cases), err)
+	}
+	for _, c := range cases {
+		if !c.Pass {
+			t.Errorf("%s is %v, want %v ± %v", c.Name, c.Measured, c.Expected, c.Tolerance)
+		}
+	}
+}
+
 func TestPublishedResultsAtASmallSize(t *testing.T) {
 	cases, err := verify(t.Context(), cheap(), nil)
 	if err != nil {
