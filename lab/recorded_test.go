@@ -161,6 +161,24 @@ func TestMistakesInOtherFiles(t *testing.T) {
 	}
 }
 
+// What is wrong in the same way in all lines is said once, and a file that is not there is
+// answered with where its name counts from and not with the forms of distributions.
+func TestAMistakeAboutAFileIsSaidOnceAndWithItsCure(t *testing.T) {
+	const where = "^ a file's name counts from the folder of the scenario file"
+	for _, c := range []struct{ fact, text, ends string }{
+		{"no unit of latencies", strings.Replace(measured, "took ms", "took", 1), "latencies.csv:2:3: \"20\" has no unit\n  | x,20\n  |   ^ say which behind the name in the scenario, such as ms or s"},
+		{"no unit of calls", strings.NewReplacer("calls.jsonl", "../data/latencies.csv", "time, took http.ms ms, status http.status", "took").Replace(replayed), "latencies.csv:2:3: \"20\" has no unit\n  | x,20\n  |   ^ say which behind the name in the scenario, such as ms or s"},
+		{"no file of latencies", strings.Replace(measured, "../data", "data", 1), where},
+		{"no file of calls", strings.Replace(replayed, "calls.jsonl", "call.jsonl", 1), where},
+	} {
+		path := written(t, map[string]string{"lab/scenario.yaml": c.text, "data/latencies.csv": "when,took\nx,20\nx,30\nx,soon\n", "lab/calls.jsonl": calls()})
+		_, err := Load(path)
+		if err == nil || !strings.HasSuffix(err.Error(), c.ends) || strings.Count(err.Error(), "^") != 1 {
+			t.Errorf("%s: got\n%v\nwant at the end\n%s", c.fact, err, c.ends)
+		}
+	}
+}
+
 // Distributions are added to and mixed as others are.
 func TestLatenciesOfAFileAreMixed(t *testing.T) {
 	text := strings.Replace(measured, `"from ../data/latencies.csv, column took ms"`, `"50% 1ms | 50% from ../data/a.txt ms + 100ms"`, 1)

@@ -82,6 +82,10 @@ func TestASweepIsWritten(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &page)
 		}
 	}
+	head, _, _ := strings.Cut(text.String(), "* is best")
+	if column, told := strings.Contains(head, " fails"), strings.Contains(text.String(), "Fails are"); column != told || !strings.Contains(page.String(), "Fails are") {
+		t.Errorf("a column of fails is there: %v, and explained: %v", column, told)
+	}
 	for line := range strings.Lines(text.String()) {
 		if strings.HasPrefix(line, "For ") || strings.HasPrefix(line, "again") {
 			continue // a terminal wraps sentences

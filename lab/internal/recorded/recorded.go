@@ -16,6 +16,9 @@ import (
 // ever be a wrong unit.
 const longest = 31 * 24 * time.Hour
 
+// Unreadable is in the problem of a spec whose file can't be read.
+const Unreadable = "that can't be read"
+
 // Latencies reads durations, and returns them in their order of size. What is wrong with
 // the spec, or that the file can't be read, is the problem; what is wrong in the file are
 // findings with their places.
@@ -34,7 +37,7 @@ func Latencies(dir, spec string) (sorted []time.Duration, found yamlstrict.Findi
 	})
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Sprintf("names a file, %s, that can't be read: %v", t.name, err)
+		return nil, nil, fmt.Sprintf("names a file, %s, %s: %v", t.name, Unreadable, err)
 	case len(t.found) == 0 && len(sorted) == 0:
 		t.line, t.text = 1, ""
 		t.fail(1, "there is no latency", "write one a line")
@@ -79,7 +82,7 @@ func Read(dir, spec string) (calls Calls, found yamlstrict.Findings, problem str
 	})
 	switch {
 	case err != nil:
-		return calls, nil, fmt.Sprintf("names a file, %s, that can't be read: %v", t.name, err)
+		return calls, nil, fmt.Sprintf("names a file, %s, %s: %v", t.name, Unreadable, err)
 	case len(t.found) == 0 && len(all) == 0:
 		t.line, t.text = 1, ""
 		t.fail(1, "there is no call", "write one a line")
@@ -186,6 +189,7 @@ func (t *table) number(c cell, unit time.Duration, what string) (int64, bool) {
 		return 0, true
 	case bare && unit == 0:
 		t.fail(c.col, fmt.Sprintf("%.60q has no unit", c.text), "say which behind the name in the scenario, such as ms or s")
+		t.stop = true // nor have the other lines
 	case bare && x*float64(unit) >= math.MaxInt64/2:
 		t.fail(c.col, fmt.Sprintf("%.60q is too large", c.text), "is the unit right?")
 	case bare:

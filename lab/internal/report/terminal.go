@@ -41,6 +41,9 @@ func Terminal(w io.Writer, s *scenario.Study, o Options) error {
 	if t.limit == 0 {
 		t.limit, t.bare = 1, true
 		t.show()
+		if t.short = bytes.Count(t.w.Bytes(), []byte("\n")) > lines; t.short {
+			t.show()
+		}
 	}
 	_, err := w.Write(t.w.Bytes())
 	return err
@@ -68,6 +71,7 @@ type screen struct {
 	width int
 	limit int  // of assertions and of differences
 	bare  bool // what is not needed to say who wins is left out
+	short bool // even the second sentence on who wins is cut
 	color bool
 }
 

@@ -188,3 +188,27 @@ func TestANumberKeepsItsUnitOnAScreen(t *testing.T) {
 		}
 	}
 }
+
+// The price stands at the end of the sentence on who wins, and is not cut for want of lines:
+// other rows go first.
+func TestThePriceIsNotCut(t *testing.T) {
+	const price = "the price: it lets each call wait 27 ms more for nothing and recovers 2 s later than plain."
+	s := judged(t)
+	long := strings.Repeat("It answers more in time and recovers earlier. ", 4) + price
+	s.Judgements[0].Sentence, s.Judgements[1].Sentence = long, long
+	for range 12 {
+		for i := range s.Sides {
+			s.Sides[i].Asserts = append(s.Sides[i].Asserts, scenario.Verdict{Text: "stuck <= 1%", Holds: scenario.Unsure})
+		}
+		s.Marks = append(s.Marks, scenario.Mark{From: float64(len(s.Marks)), To: 60, Text: "trouble " + strings.Repeat("x", len(s.Marks))})
+	}
+	for _, width := range []int{80, 100, 120} {
+		screen := terminal(t, s, Options{Width: width})
+		if n := strings.Count(strings.Join(strings.Fields(screen), " "), price); n != 2 {
+			t.Errorf("%d wide: the price is said %d times:\n%s", width, n, screen)
+		}
+		if n := strings.Count(screen, "\n"); n > lines {
+			t.Errorf("%d wide: %d lines", width, n)
+		}
+	}
+}

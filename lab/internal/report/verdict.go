@@ -115,12 +115,12 @@ func (s *sheet) verdict() *node {
 
 // judgements are the sentences that say who wins.
 func (t *screen) judgements() {
-	most := 2 * t.limit // on a small screen the figures say the rest
-	if t.limit == 1 {
-		most = 3
-	}
+	most := lines // the price stands at the end of a sentence
 	for _, j := range t.Judgements[:min(len(t.Judgements), 2)] {
 		t.wrapped(bold, oneLine(j.Sentence), most)
+		if t.short {
+			most = 2 // the figures say the rest
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ func SweepText(w io.Writer, s *scenario.Sweep) error {
 		rows = append(rows, row(s, i, false))
 	}
 	align(&b, rows)
-	b.WriteString("\n" + strings.Join(legend, "\n") + "\n\n")
+	b.WriteString("\n" + strings.Join(legendOf(s, false), "\n") + "\n\n")
 	for _, sentence := range verdictsOf(s) {
 		b.WriteString(sentence + "\n")
 	}
@@ -53,7 +53,7 @@ func SweepMarkdown(w io.Writer, s *scenario.Sweep) error {
 		}
 	}
 	b.WriteString("\n")
-	for _, line := range legend {
+	for _, line := range legendOf(s, true) {
 		fmt.Fprintf(&b, "- %s\n", plain(line))
 	}
 	fmt.Fprintf(&b, "\n%s, seed %d. To see it:\n\n%s\n", counted(s.Replications, "run", "runs"), s.Seed, block(s.Command))
@@ -69,7 +69,19 @@ const (
 
 var legend = []string{
 	"* is best of its column, and ~ is not told from that by the runs; a column\n  without them tells no value from another. Less load than is needed is no gain.",
-	"Points are against the policies as they are: one is a call of a hundred that is\n  answered in time. Fails are assertions that do not hold.",
+	"Points are against the policies as they are: one is a call of a hundred that is\n  answered in time.",
+}
+
+// legendOf is the legend of a table, with the fails where it has that column.
+func legendOf(s *scenario.Sweep, all bool) []string {
+	if !all && !someFail(s) {
+		return legend
+	}
+	return append(legend[:len(legend):len(legend)], "Fails are assertions that do not hold.")
+}
+
+func someFail(s *scenario.Sweep) bool {
+	return slices.ContainsFunc(s.Rows, func(r scenario.SweepRow) bool { return len(r.Fails) > 0 })
 }
 
 // shortNames are the heads of columns.
@@ -95,13 +107,12 @@ func row(s *scenario.Sweep, i int, all bool) []string {
 			cells = append(cells, cmp.Or(shortNames[c.Key+" "+c.Phase], c.Name)+blank)
 		}
 	}
-	fails := slices.ContainsFunc(s.Rows, func(r scenario.SweepRow) bool { return len(r.Fails) > 0 })
 	if i < 0 {
 		cells = append(cells, "points", "fails")
 	} else {
 		cells = append(cells, points(&s.Rows[i]), strconv.Itoa(len(s.Rows[i].Fails)))
 	}
-	if !all && !fails {
+	if !all && !someFail(s) {
 		cells = cells[:len(cells)-1]
 	}
 	return cells

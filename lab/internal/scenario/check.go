@@ -366,7 +366,7 @@ func (r *reader) sizes(it item, f *namedFault) {
 	case f.kind == sim.BrownOut && f.Factor >= 1:
 		it.fail("factor", "a brown-out leaves less than all", "write one below 1, such as 0.5")
 	case f.kind == sim.Slow && !it.has("factor") && !it.has("add"):
-		it.fail("factor", "it says not how slow", "write factor: 3, or add: 100ms")
+		it.fail("factor", "it does not say how slow", "write factor: 3, or add: 100ms")
 	case f.kind == sim.Slow && it.has("factor") && f.Factor <= 1:
 		it.fail("factor", "slow work takes longer than before", "write one above 1, such as 3")
 	case f.kind != sim.Restart && 2*f.Ramp > f.For && f.For > 0:

@@ -70,7 +70,7 @@ func distPattern() string {
 func (f *files) dist(s string) (any, string, string) {
 	d, problem := f.readDist(s, true)
 	if problem != "" {
-		return nil, problem, forms()
+		return nil, problem, proposal(problem, forms())
 	}
 	return dist{d, s}, "", ""
 }

@@ -42,6 +42,15 @@ func (f *files) samples(spec string) (draw.Dist, string) {
 	return d, ""
 }
 
+// proposal is what to do about a text with a problem: write it in one of its forms, or
+// name a file that is there.
+func proposal(problem, forms string) string {
+	if strings.Contains(problem, recorded.Unreadable) {
+		return "a file's name counts from the folder of the scenario file"
+	}
+	return forms
+}
+
 // replay reads recorded calls.
 func (f *files) replay(text string) (any, string, string) {
 	spec, from := strings.CutPrefix(text, "from ")
@@ -55,7 +64,7 @@ func (f *files) replay(text string) (any, string, string) {
 	if !known {
 		read, found, problem := recorded.Read(f.folder, spec)
 		if problem != "" {
-			return nil, problem, recorded.CallForms
+			return nil, problem, proposal(problem, recorded.CallForms)
 		}
 		f.found = append(f.found, found...)
 		if f.calls == nil {

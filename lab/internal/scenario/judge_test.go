@@ -44,7 +44,7 @@ func TestRefusingAHealthyServiceIsNoGain(t *testing.T) {
 	if j.Winner != s.Sides[0].Name || math.Abs(j.Points+4) > 0.5 {
 		t.Errorf("%q wins by %g points, want the side that answers 4 calls of a hundred more: %s", j.Winner, j.Points, j.Sentence)
 	}
-	if want := "points more in time than against."; !strings.Contains(j.Sentence, want) {
+	if want := "points more in time than its rival."; !strings.Contains(j.Sentence, want) {
 		t.Errorf("%q does not say %q", j.Sentence, want)
 	}
 }

@@ -1,10 +1,12 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
 
@@ -28,6 +30,21 @@ func (f *File) overloads(w *world) []string {
 		if 2*over > bins {
 			found = append(found, fmt.Sprintf("the load exceeds the capacity from the start: before any trouble and without a single retry %s gets %.4g requests a second and can serve %.4g",
 				f.services[k].name, sum/float64(over), most))
+		}
+	}
+	return found
+}
+
+// partlyGiven names each dependency that a side's file does not have although it has
+// others: what the scenario says of it must not pass for what the file says.
+func (f *File) partlyGiven(of []*Policies, sides []*runs) (found []string) {
+	for i, p := range of {
+		if p.File == nil || p.File == f.against || p.Rival != "" {
+			continue
+		}
+		for _, name := range sides[i].world.lacks {
+			found = append(found, fmt.Sprintf("%s has no dependency %s, which goes by the policy that stands in %s: --as %s=%s says which one is meant",
+				p.File.Name, name, f.Name, name, cmp.Or(yamlstrict.Nearest(name, p.File.Names()), "NAME")))
 		}
 	}
 	return found

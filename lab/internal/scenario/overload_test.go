@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gabion-go/gabion/config"
 )
 
 // A world that is overloaded before anything goes wrong says so; one that is not, or
@@ -97,6 +99,44 @@ func TestNoScenarioOfTheLibraryIsOverloadedFromTheStart(t *testing.T) {
 	}
 }
 
+// A file that has only some of the dependencies that a scenario calls is taken, and what
+// the scenario itself says of the others does not pass for what the file says.
+func TestAFileThatLacksADependencyIsSaid(t *testing.T) {
+	const text = "version: 1\ntitle: x\nduration: 10s\nclients:\n  shop: {count: 10, rate: 10/s, calls: [{to: db}, {to: api}]}\n" +
+		"services:\n  db: {time: 20ms}\n  api: {time: 20ms}\npolicies:\n  db: {safe: true}\n  api: {safe: true}\n"
+	for _, c := range []struct {
+		fact, deps string
+		as         map[string]string
+		want       string
+	}{
+		{"all are there", "  db: {}\n  api: {}\n", nil, ""},
+		{"one is not", "  db: {}\n", nil, "gabion.yaml has no dependency api, which goes by the policy that stands in x: --as api=NAME says which one is meant"},
+		{"one is misspelled", "  db: {}\n  apis: {}\n", nil, "--as api=apis says which one is meant"},
+		{"another name is given", "  db: {}\n  apis: {}\n", map[string]string{"api": "apis"}, ""},
+	} {
+		file, err := config.Parse("gabion.yaml", []byte("version: 1\ndependencies:\n"+c.deps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := study(t, text, Options{Policies: Policies{File: file, As: c.as}, Replications: 1, Against: &Policies{Rival: "plain", File: file, As: c.as}}).Warnings
+		switch {
+		case c.want == "" && len(got) != 0:
+			t.Errorf("%s: it warns: %q", c.fact, got)
+		case c.want != "" && (len(got) != 1 || !strings.HasSuffix(got[0], c.want)):
+			t.Errorf("%s: it says %q, and not %q", c.fact, got, c.want)
+		}
+	}
+}
+
+// Policies under against say what differs, and what they leave out is meant.
+func TestARivalMayLeavePoliciesOut(t *testing.T) {
+	s := study(t, "version: 1\ntitle: x\nduration: 10s\nclients:\n  shop: {count: 10, rate: 10/s, calls: [{to: db}, {to: api}]}\nservices:\n  db: {time: 20ms}\n  api: {time: 20ms}\n"+
+		"policies:\n  db: {safe: true}\n  api: {safe: true}\nagainst:\n  db: {retry: off}\n", Options{Replications: 1})
+	if len(s.Warnings) != 0 {
+		t.Errorf("it warns: %q", s.Warnings)
+	}
+}
+
 // Callers without a budget are told from those whose budget is used up, and callers
 // without a breaker from those whose breaker stays closed.
 func TestABudgetOrABreakerThatDoesNotExistIsSaid(t *testing.T) {
@@ -120,5 +160,12 @@ func TestASideOfTheScenariosOwnPoliciesHasItsName(t *testing.T) {
 		Options{Replications: 2, Against: &Policies{Rival: "naive"}})
 	if s.Sides[0].Name != s.Name {
 		t.Errorf("it is called %q in the scenario %q", s.Sides[0].Name, s.Name)
+	}
+	f, err := Open("hedge-that-hurts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rival := f.usualRival(&Policies{}); rival.Name != "its rival" {
+		t.Errorf("the policies under against are called %q", rival.Name)
 	}
 }

@@ -145,7 +145,7 @@ func (f *File) study(o *Options, sides []*runs) *Study {
 		rs.world.means = means
 	}
 	s.Capacity, s.Bottleneck = f.pathCapacity(sides[0].world)
-	s.Warnings = f.overloads(sides[0].world)
+	s.Warnings = append(f.overloads(sides[0].world), f.partlyGiven(o.compared(), sides)...)
 	hash := uint64(14695981039346656037)
 	for _, rs := range sides {
 		side := f.side(rs)

@@ -95,7 +95,7 @@ func (f *File) usualRival(of *Policies) *Policies {
 	case f.rival != "":
 		return &Policies{Name: f.rival, Rival: f.rival, File: of.File, As: of.As}
 	case len(f.against.Policies) > 0:
-		return &Policies{Name: "against", File: f.against}
+		return &Policies{Name: "its rival", File: f.against}
 	}
 	return nil
 }

@@ -198,7 +198,7 @@ func parseWindow(s string) (any, string, string) {
 	from, to, ok := strings.Cut(s, "..")
 	a, problem, proposal := parseInstant(from)
 	if !ok || problem != "" {
-		return nil, "is not a piece of time", "write one such as 2m..3m"
+		return nil, "is not a span of time", "write one such as 2m..3m"
 	}
 	b, problem, _ := parseSpan(to)
 	w := window{time.Duration(a.(instant)), time.Duration(b)}

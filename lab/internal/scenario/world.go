@@ -53,7 +53,8 @@ type world struct {
 	from, to time.Duration   // the time of trouble
 	policies []Policy        // in the order in which edges name them
 	hash     string
-	usual    bool // all of them are the defaults, but for times and for what is safe
+	lacks    []string // what the side's file has no dependency for, where it has others
+	usual    bool     // all of them are the defaults, but for times and for what is safe
 }
 
 // worldEdge is an edge in the order in which a run counts them.
@@ -93,7 +94,7 @@ func (f *File) world(p *Policies, by scale) (*world, error) {
 	}
 	w.Cuts = f.cuts(by)
 	w.from, w.to = f.troubleAt(by)
-	w.policies = l.used
+	w.policies, w.lacks = l.used, l.lacks
 	w.hash = l.hash()
 	w.usual = !l.special
 	if l.err == nil && p.File != nil && !l.given {
@@ -200,6 +201,7 @@ type lowering struct {
 	rules map[string]*policy.Rules
 	used  []Policy
 	given bool            // some policy is of the side's file
+	lacks []string        // and these are not
 	keyed map[string]bool // policies that require a key and are of production, whose callers then give one
 
 	special bool // some policy says more than how long and what is safe
@@ -264,8 +266,9 @@ func (l *lowering) policy(name string) (p policy.Policy, from *config.File, call
 			return p, f, called
 		}
 		if called != name && l.err == nil {
-			l.err = fmt.Errorf("%s has no dependency %q", f.Name, called)
+			l.err = fmt.Errorf("%s has no dependency %q: %s", f.Name, called, suggest(called, f.Names()))
 		}
+		l.lacks = append(l.lacks, name)
 	}
 	if p, ok := l.file.policies.Policies[name]; ok {
 		return p, l.file.policies, name
