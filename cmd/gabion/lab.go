@@ -35,7 +35,11 @@ func lab(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return c.begin(ctx, args[1:], stdout, stderr)
 		}
 	}
-	fmt.Fprintf(stderr, "gabion lab: unknown command %q\n\n", args[0])
+	fmt.Fprintf(stderr, "gabion lab: unknown command %q", args[0])
+	if near := nearest(args[0], labCommands); near != "" {
+		fmt.Fprintf(stderr, "; did you mean %q?", near)
+	}
+	fmt.Fprint(stderr, "\n\n")
 	labHelp(stderr)
 	return exitUsage
 }

@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	fmt.Fprintf(stderr, "gabion: unknown command %q", args[0])
-	if near := nearest(args[0]); near != "" {
+	if near := nearest(args[0], commands); near != "" {
 		fmt.Fprintf(stderr, "; did you mean %q?", near)
 	}
 	fmt.Fprint(stderr, "\n\n")

@@ -24,6 +24,9 @@ func TestRun(t *testing.T) {
 		{"help on a slip", "--help dmeo", 2, "", `did you mean "demo"?`},
 		{"a slip is corrected", "dmeo", 2, "", `did you mean "demo"?`},
 		{"so is another", "schemas", 2, "", `did you mean "schema"?`},
+		{"so is one of lab's", "lab lsit", 2, "", `unknown command "lsit"; did you mean "list"?`},
+		{"and a longer one", "lab tornament", 2, "", `did you mean "tournament"?`},
+		{"lab's nonsense is not", "lab xyzzy", 2, "", "unknown command \"xyzzy\"\n"},
 		{"nonsense is not", "xyzzy", 2, "", `unknown command "xyzzy"`},
 		{"version", "version", 0, "gabion ", ""},
 		{"--version too", "--version", 0, "gabion ", ""},
@@ -53,7 +56,7 @@ func TestRun(t *testing.T) {
 			}
 		}
 	}
-	if near := nearest("xyzzy"); near != "" {
+	if near := nearest("xyzzy", commands); near != "" {
 		t.Errorf("xyzzy is near %q", near)
 	}
 }

@@ -1,10 +1,10 @@
 package main
 
-// nearest is the command whose name is closest to what was typed, or "" when none
+// nearest is the command of those whose name is closest to what was typed, or "" when none
 // is close: at most two letters off, and at most half of the name.
-func nearest(typed string) string {
+func nearest(typed string, of []command) string {
 	best, distance := "", 3
-	for _, c := range append(commands, command{name: "help"}) {
+	for _, c := range append(of[:len(of):len(of)], command{name: "help"}) {
 		if d := edits(typed, c.name); d < distance && 2*d <= len(c.name) {
 			best, distance = c.name, d
 		}

@@ -198,7 +198,7 @@ func printNext(w io.Writer, req request, r *Report, p paint) {
 	for _, next := range []struct{ command, says string }{
 		{fmt.Sprintf("%s demo --seed %d", me, req.settings.Seed+1), "other calls fail"},
 		{me + " demo --json", "the figures, for programs"},
-		{me + " demo --config my.yaml", "your own policy"},
+		{me + " demo -h", "your own policy, and how long"},
 		{me + " help", "what else there is"},
 	} {
 		fmt.Fprintf(w, "    %s %s\n", left(next.command, 38), p.dim(next.says))

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab"
 	"golang.org/x/term"
 )
@@ -149,6 +150,7 @@ func (r *request) parse(args []string, want int) (words []string, code int) {
 			fmt.Fprint(r.stdout, r.usage)
 			return nil, exitOK
 		case err != nil:
+			r.flagNearTo(err)
 			fmt.Fprint(r.stderr, "\n"+r.usage)
 			return nil, exitUsage
 		}
@@ -164,6 +166,19 @@ func (r *request) parse(args []string, want int) (words []string, code int) {
 		return nil, r.wrongly("no scenario is named; gabion lab list shows them")
 	}
 	return words, -1
+}
+
+// flagNearTo says which flag one that does not exist was most likely meant to be.
+func (r *request) flagNearTo(err error) {
+	typed, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return
+	}
+	var known []string
+	r.flags.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
+	if near := yamlstrict.Nearest(typed, known); near != "" {
+		fmt.Fprintf(r.stderr, "did you mean --%s?\n", near)
+	}
 }
 
 // wrongly says what is wrong with a command line, and then how it should look.
