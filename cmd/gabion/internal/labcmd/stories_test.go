@@ -210,12 +210,12 @@ func TestTheStoriesAreQuotedAsTheyAre(t *testing.T) {
 		fmt.Sprintf("| calls that succeed | %.1f %% | %.1f %% |", percent(storm["A goodput during"]), percent(storm["B goodput during"])),
 		fmt.Sprintf("send %.1f times the load", value(storm["B amplification during"])),
 		fmt.Sprintf("%.0f %% of the usual load", percent(storm["A amplification during"])),
-		fmt.Sprintf("%.0f seconds in four runs of five", value(storm["A recovery <= 30s p80"])),
+		"are back " + within(value(storm["A recovery <= 30s p80"])) + " in four runs of five",
 		fmt.Sprintf("| stays down, of 60 runs | %s | %s |", stays(collapse["A stuck all"]), stays(collapse["B stuck all"])),
 		fmt.Sprintf("| attempts per call | %.2f | %.2f or %.2f |", value(collapse["A amplification after"]), ways[0], ways[1]),
 		fmt.Sprintf("\"%.0f calls a second succeed\"", 40*value(collapse["B goodput after"])),
 		fmt.Sprintf("costs %.0f %% of the calls", 100-percent(collapse["A goodput after"])),
-		fmt.Sprintf("half of all runs are back within %.0f seconds", value(collapse["A recovery all"])),
+		"half of all runs are back " + within(value(collapse["A recovery all"])),
 		fmt.Sprintf("| goodput before the trouble | %.0f %% | %.0f %% |", percent(hedge["A goodput before"]), percent(hedge["B goodput before"])),
 		fmt.Sprintf("| attempts per call, before | %.2f | %.2f |", value(hedge["A amplification before"]), value(hedge["B amplification before"])),
 		fmt.Sprintf("takes %.0f %% of the service", 100*240/value(hedge["capacity"])),
@@ -232,4 +232,12 @@ func TestTheStoriesAreQuotedAsTheyAre(t *testing.T) {
 	if got := value(storm["B recovery all"]); got != 0 {
 		t.Errorf("naive callers recover from the storm after %g s, and docs/lab.md says that they do at once", got)
 	}
+}
+
+// within says in how many seconds, none being less than a bin of one.
+func within(seconds float64) string {
+	if seconds <= 1 {
+		return "within a second"
+	}
+	return fmt.Sprintf("within %.0f seconds", seconds)
 }
