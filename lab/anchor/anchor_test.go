@@ -63,16 +63,16 @@ func cheap() []check {
 	)
 }
 
-// Those of layers are quick enough to be checked here as gabion lab verify checks them.
-func TestLayersMultiplyAsPublished(t *testing.T) {
+// Those of layers with budgets are checked here as gabion lab verify checks them.
+func TestLayersWithBudgetsMultiplyAsPublished(t *testing.T) {
 	var list []check
 	for _, c := range sreChecks {
-		if c.anchor == "layers" {
+		if strings.HasPrefix(c.settings, "tries=") && strings.Contains(c.settings, "budget") {
 			list = append(list, c)
 		}
 	}
 	cases, err := verify(t.Context(), list, nil)
-	if err != nil || len(cases) != 8 {
+	if err != nil || len(cases) != 3 {
 		t.Fatal(len(cases), err)
 	}
 	for _, c := range cases {
