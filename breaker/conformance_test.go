@@ -146,6 +146,8 @@ var cases = []struct {
 	{"a probe's body that breaks once the breaker moved says nothing", probing(2).with(func(r *Rules) { r.ProbeCalls = 1 }), "trip +5s a:x a:y x:open y:S is=closed x:fail calls=0 is=closed"},
 	{"a reset lets go of a probe's body", probing(1), "trip +5s a:x x:open reset x:fail x:whole calls=0 is=closed"},
 	{"a slow probe is bad once", strict(3, 2).with(slowly), "trip +5s a:x x:open5s x:fail is=half_open F is=open"},
+	{"a probe that broke after it was good is bad", strict(3, 2).with(slowly), "trip +5s a:x x:open x:whole x:fail is=half_open F is=open"},
+	{"and bad once if it was slow, too", strict(3, 2).with(slowly), "trip +5s a:x x:open5s x:whole x:fail is=half_open F is=open"},
 	{"a body of before a reset says nothing", timed(1, 0.5), "a:x x:open reset x:fail calls=0 is=closed"},
 	{"answers that are all cut are failures in a row", consecutive(3), "a:1 1:open a:2 2:open 1:fail a:3 3:open 2:fail is=closed 3:fail is=open cause=consecutive"},
 	{"a body that comes whole ends the row", consecutive(3), "F*2 a:x x:open x:whole F*2 is=closed F is=open"},

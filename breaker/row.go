@@ -32,7 +32,6 @@ func (b *Breaker) lengthen(now, began clock.Instant) {
 		next := row&rowLasts | min(row&rowCount+1, rowCount)
 		if row&rowCount == 0 {
 			b.since.Store(int64(began))
-			next = 1
 		} else if began.Sub(clock.Instant(b.since.Load())) > max(now.Sub(began), 0) {
 			next |= rowLasts
 		}

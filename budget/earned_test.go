@@ -307,8 +307,42 @@ func TestEarnedRulesAreRounded(t *testing.T) {
 			t.Errorf("got %+v, want %+v", c.got, c.want)
 		}
 	}
-	if got := worth(1<<63, 1<<62); got <= 0 {
-		t.Errorf("very many successes are worth %d", got)
+	for _, successes := range []uint64{1 << 31, 1 << 32, 1 << 63} { // at 2^32 the product is one bit too long
+		if got := worth(successes, 1<<32); got != math.MaxInt64/4 {
+			t.Errorf("%d successes of 2^32 each are worth %d", successes, got)
+		}
+	}
+}
+
+func TestSentIsWhatWasGrantedOrChargedLessRefunds(t *testing.T) {
+	rules := NewEarnedRules(0, time.Second, 3, 3)
+	e := MakeEarned(rules, 1)
+	for _, c := range []struct {
+		fact string
+		do   func()
+		want int64
+	}{
+		{"nothing yet", func() {}, 0},
+		{"granted", func() { e.TryWithdraw(0, &rules, 0.5) }, 1},
+		{"charged", func() { e.Charge(0, &rules) }, 2},
+		{"refunded", func() { e.Refund() }, 1},
+		{"granted twice", func() { drain(&e, 0, &rules) }, 3},
+		{"refused", func() { e.TryWithdraw(0, &rules, 0.5) }, 3},
+		{"owed", func() { e.Charge(0, &rules) }, 4},
+	} {
+		c.do()
+		if got := e.Sent(); got != c.want {
+			t.Errorf("%s: %d, want %d", c.fact, got, c.want)
+		}
+	}
+}
+
+func TestWithoutAWindowNothingIsRecent(t *testing.T) {
+	rules := NewEarnedRules(0.2, 0, 1, 1)
+	e := MakeEarned(rules, 1)
+	e.Earn(1, 0, &rules)
+	if n, rate := e.Recent(1, &rules); n != 0 || rate != 0 {
+		t.Errorf("%d successes, %v a second", n, rate)
 	}
 }
 
