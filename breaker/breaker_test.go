@@ -197,6 +197,7 @@ func TestSetRules(t *testing.T) {
 		{"an open time that runs stays", timed(1, 0.5), "F", timed(1, 0.5).with(func(r *Rules) { r.Open = 1 }), "until=5s +5s F until=1ns"},
 		{"fewer probes may be enough", probing(4), "trip +5s S*3", probing(2), "is=closed cause=probes_passed of=3/0/0"},
 		{"ageing switched off forgets no call", ageing, "a:x S*9", timed(10, 0.5), "+1s x:F calls=10 x:F calls=10"},
+		{"nor counts one twice whose result lives on", ageing, "a:x S*9", timed(10, 0.5), "x:open calls=10 x:S calls=10"},
 		{"ageing switched on counts calls from before", timed(10, 0.5), "a:x S*9", ageing, "+1s x:F calls=10 rate=0.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -237,6 +238,20 @@ func TestAgeingIsBounded(t *testing.T) {
 	}
 	if s := b.Snapshot(0); s.InFlight != maxAgeing || len(b.side.flying.all) != maxAgeing {
 		t.Errorf("%d watched in %d berths", s.InFlight, len(b.side.flying.all))
+	}
+}
+
+// What the caller did before its call is not the dependency's time, also while it is out.
+func TestADelayedCallGrowsSlowLater(t *testing.T) {
+	const s = clock.Instant(time.Second)
+	b := New(new(ageing.with(func(r *Rules) { r.MinCalls = 1 })), 1, 1, nil)
+	p, _, _ := b.Acquire(0, 0)
+	b.Delay(p, time.Second)
+	if got := b.Snapshot(3*s - 1).State; got != Closed {
+		t.Errorf("one that is out for less than two seconds: %v", got)
+	}
+	if got := b.Snapshot(3 * s).State; got != Open {
+		t.Errorf("one that is out for two seconds: %v", got)
 	}
 }
 
