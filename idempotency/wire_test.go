@@ -37,12 +37,28 @@ type wire struct {
 	*httptest.Server
 	client  *http.Client
 	serving sync.WaitGroup
+
+	mu     sync.Mutex // guards closed, and that nobody begins once it is set
+	closed bool
 }
 
 // Close ends the server and waits for its handlers, which httptest does only of HTTP/1.1.
 func (w *wire) Close() {
 	w.Server.Close()
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
 	w.serving.Wait()
+}
+
+// begin counts a handler. HTTP/2 may start one when the server is closed already.
+func (w *wire) begin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.serving.Add(1)
+	}
+	return !w.closed
 }
 
 // serveOver serves h until the test is over.
@@ -50,7 +66,9 @@ func serveOver(t testing.TB, protocol string, h http.Handler) *wire {
 	t.Helper()
 	w := &wire{TB: t}
 	w.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w.serving.Add(1)
+		if !w.begin() {
+			panic(http.ErrAbortHandler)
+		}
 		defer w.serving.Done()
 		if over1, want1 := r.ProtoMajor == 1, protocol == http1; over1 != want1 {
 			t.Errorf("spoke %s, want %s", r.Proto, protocol)
