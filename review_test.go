@@ -452,6 +452,10 @@ func TestEveryPartitionOfStatsHasAHand(t *testing.T) {
 }
 
 func TestPartitionLabelsOfEventsAreBounded(t *testing.T) {
+	synctest.Test(t, partitionLabelsOfEventsAreBounded)
+}
+
+func partitionLabelsOfEventsAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		partitions int
 		want       []string

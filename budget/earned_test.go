@@ -124,7 +124,7 @@ func TestManyTriesForPartsSendWhatWasEarned(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(failing), 2))
 			rules := NewEarnedRules(ratio, time.Second, 1.5, 1)
 			e, successes, sent := MakeEarned(rules, 1), 0, 0
-			for i := range 400_000 {
+			for i := range 100_000 {
 				now := clock.Instant(i) * clock.Instant(5*time.Millisecond)
 				if r.IntN(100) >= failing {
 					e.Earn(now, 0, &rules)
@@ -138,7 +138,7 @@ func TestManyTriesForPartsSendWhatWasEarned(t *testing.T) {
 			if over := float64(sent) - earned - 1; over > chance {
 				t.Errorf("%d %% fail, ratio %v: %d re-sends for %d successes, which earned %.0f", failing, ratio, sent, successes, earned)
 			}
-			if needed := 400_000 - float64(successes); float64(sent) < min(0.99*earned, needed/2)-chance {
+			if needed := 100_000 - float64(successes); float64(sent) < min(0.99*earned, needed/2)-chance {
 				t.Errorf("%d %% fail, ratio %v: only %d re-sends of %.0f that were earned", failing, ratio, sent, earned)
 			}
 		}
