@@ -63,6 +63,13 @@ var all = []Opponent{
 		},
 	},
 	{
+		Name: "sre", Aliases: []string{"throttle"}, Title: "the SRE book: client-side throttling, three tries, a tenth of the calls as retries",
+		Source: "https://sre.google/sre-book/handling-overload and /addressing-cascading-failures (chapters 21 and 22): K 2 over 2 min; 3 attempts, 10 % of a client's requests",
+		Lacks: "The book names no times for its randomized exponential back-off and its tenth; here it is full jitter from 100 ms up to 10 s, and a minute. " +
+			"Its criticalities, of which the lower are shed first as in Netflix's prioritized shedding, are left out: calls of these scenarios are alike. " + retryAfter,
+		change: sre,
+	},
+	{
 		Name: "hystrix", Title: "Hystrix with its defaults: a breaker and a pool of 10 threads, no retry",
 		Source: "https://github.com/Netflix/Hystrix/wiki/Configuration (1.5): 50 % of at least 20 in 10 s, one probe every 5 s, 10 threads and no queue",
 		Lacks:  "Its pool's refusals count as failures for its breaker; here they do not. Its timeout (1 s) is left out.",
@@ -100,6 +107,12 @@ var all = []Opponent{
 		change: envoy,
 	},
 	{
+		Name: "envoy-admission", Title: "Envoy's admission control: a share of the calls is refused as the success rate falls, no retry",
+		Source: "https://www.envoyproxy.io/docs/envoy/v1.31.0/configuration/http/http_filters/admission_control_filter: aggression 1, from 95 % successes down, over 30 s",
+		Lacks:  "It refuses at most 80 %; here there is no such bound.",
+		change: envoyAdmission,
+	},
+	{
 		Name: "istio", Title: "Istio: two retries, outlier detection without a panic threshold",
 		Source: "https://istio.io/latest/docs/reference/config/networking/destination-rule/#OutlierDetection and /virtual-service/#HTTPRetry (1.24): 2 retries, 25 ms; " +
 			"5 failures in a row, 30 s out, then longer, at most 300 s",
@@ -114,6 +127,21 @@ var all = []Opponent{
 			"Its failure accrual marks hosts, and sends to a marked one when there is no other, so there is no breaker here. " + retryAfter,
 		change: linkerd,
 	},
+}
+
+// sre is what the two chapters on overload advise callers to do.
+func sre(p policy.Policy) policy.Policy {
+	p = bare(p, 3, backoff.Full(100*time.Millisecond, 10*time.Second))
+	p.Retry.Budget = policy.Budget{Shape: policy.BudgetWindow, Ratio: 0.1, Floor: policy.Off, Window: time.Minute}
+	p.Throttle = policy.Throttle{K: 2, Window: 2 * time.Minute}
+	return p
+}
+
+// envoyAdmission rejects like sre, from the success rate that its threshold names.
+func envoyAdmission(p policy.Policy) policy.Policy {
+	p = bare(p, 1, backoff.Const(time.Millisecond))
+	p.Throttle = policy.Throttle{K: 1 / 0.95, Window: 30 * time.Second}
+	return p
 }
 
 func resilience4j(p policy.Policy) policy.Policy {

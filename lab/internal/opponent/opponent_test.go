@@ -54,38 +54,41 @@ type numbers struct {
 	opens    string // the breaker's rule
 	open     time.Duration
 	slots    int
+	throttle string
 }
 
 func TestOpponentsHaveTheNumbersOfTheirSources(t *testing.T) {
 	const none = "none"
 	for name, want := range map[string]numbers{
-		"plain":            {1, backoff.Const(time.Millisecond), none, none, 0, 0},
-		"none":             {1, backoff.Const(time.Millisecond), none, none, 0, 0},
-		"naive":            {3, backoff.Const(time.Millisecond), none, none, 0, 0},
-		"resilience4j":     {3, backoff.Const(500 * time.Millisecond), none, "50% of the last 100, at least 100", time.Minute, 0},
-		"polly":            {4, backoff.Full(4*time.Second, time.Hour), none, "10% in 30s, at least 100", 5 * time.Second, 1000},
-		"failsafe-go":      {4, backoff.Const(time.Second), none, "5 in a row", time.Minute, 0},
-		"go-retryablehttp": {5, backoff.Exp(time.Second, 30*time.Second), none, none, 0, 0},
-		"hystrix":          {1, backoff.Const(time.Millisecond), none, "50% in 10s, at least 20", 5 * time.Second, 10},
-		"aws-standard":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 1 a success", none, 0, 0},
-		"aws-adaptive":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 1 a success", none, 0, 0},
-		"grpc":             {4, backoff.Exp(100*time.Millisecond, time.Second), "5 tokens, 1 each, 0.1 a success", none, 0, 0},
-		"envoy":            {2, backoff.Full(25*time.Millisecond, 250*time.Millisecond), none, none, 0, 1024},
-		"istio":            {3, backoff.Full(25*time.Millisecond, 250*time.Millisecond), none, "5 in a row", 30 * time.Second, 0},
-		"linkerd":          {10, backoff.Const(time.Millisecond), "20% and 10/s over 10s", none, 0, 0},
+		"plain":            {1, backoff.Const(time.Millisecond), none, none, 0, 0, none},
+		"none":             {1, backoff.Const(time.Millisecond), none, none, 0, 0, none},
+		"naive":            {3, backoff.Const(time.Millisecond), none, none, 0, 0, none},
+		"resilience4j":     {3, backoff.Const(500 * time.Millisecond), none, "50% of the last 100, at least 100", time.Minute, 0, none},
+		"polly":            {4, backoff.Full(4*time.Second, time.Hour), none, "10% in 30s, at least 100", 5 * time.Second, 1000, none},
+		"failsafe-go":      {4, backoff.Const(time.Second), none, "5 in a row", time.Minute, 0, none},
+		"go-retryablehttp": {5, backoff.Exp(time.Second, 30*time.Second), none, none, 0, 0, none},
+		"sre":              {3, backoff.Full(100*time.Millisecond, 10*time.Second), "10% and off over 1m", none, 0, 0, "2 over 2m"},
+		"envoy-admission":  {1, backoff.Const(time.Millisecond), none, none, 0, 0, "1.05 over 30s"},
+		"hystrix":          {1, backoff.Const(time.Millisecond), none, "50% in 10s, at least 20", 5 * time.Second, 10, none},
+		"aws-standard":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 1 a success", none, 0, 0, none},
+		"aws-adaptive":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 1 a success", none, 0, 0, none},
+		"grpc":             {4, backoff.Exp(100*time.Millisecond, time.Second), "5 tokens, 1 each, 0.1 a success", none, 0, 0, none},
+		"envoy":            {2, backoff.Full(25*time.Millisecond, 250*time.Millisecond), none, none, 0, 1024, none},
+		"istio":            {3, backoff.Full(25*time.Millisecond, 250*time.Millisecond), none, "5 in a row", 30 * time.Second, 0, none},
+		"linkerd":          {10, backoff.Const(time.Millisecond), "20% and 10/s over 10s", none, 0, 0, none},
 	} {
 		o, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := o.Change(of["timeouts of its own"])
-		got := numbers{attempts: p.Retry.Attempts, wait: p.Retry.Backoff, budget: budget(p.Retry.Budget), opens: rule(p.Breaker), open: p.Breaker.Open, slots: p.Bulkhead.Limit}
+		got := numbers{attempts: p.Retry.Attempts, wait: p.Retry.Backoff, budget: budget(p.Retry.Budget), opens: rule(p.Breaker), open: p.Breaker.Open, slots: p.Bulkhead.Limit, throttle: throttle(p.Throttle)}
 		if got != want {
 			t.Errorf("%s:\n got  %+v\n want %+v", name, got, want)
 		}
 	}
-	if names := Names(); len(names) != 14 {
-		t.Errorf("%d opponents, and 14 have numbers here: %v", len(names), names)
+	if names := Names(); len(names) != 16 {
+		t.Errorf("%d opponents, and 16 have numbers here: %v", len(names), names)
 	}
 }
 
@@ -97,6 +100,13 @@ func budget(b policy.Budget) string {
 		return fmt.Sprintf("%d tokens, %d each, %v a success", b.Capacity, b.Cost, float64(b.Ratio))
 	}
 	return fmt.Sprintf("%v and %v over %s", b.Ratio, b.Floor, policy.FormatDuration(b.Window))
+}
+
+func throttle(t policy.Throttle) string {
+	if t.K <= 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%.3g over %s", t.K, policy.FormatDuration(t.Window))
 }
 
 func rule(b policy.Breaker) string {
