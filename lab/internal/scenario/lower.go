@@ -1,0 +1,80 @@
+package scenario
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/lab/internal/sim"
+)
+
+func (l *lowering) fleet(f *namedFleet) sim.Fleet {
+	made := sim.Fleet{
+		Name: f.name, Clients: int(f.Count), Loop: sim.Loop(f.Loop), Even: f.Even, Think: f.Think.Dist, Spread: time.Duration(f.Spread),
+		Session: int(f.Session), Shared: int(f.Shared), Plan: sim.Plan{Steps: l.steps(f.calls), Deadline: time.Duration(f.Deadline)},
+	}
+	for _, at := range f.Trace {
+		made.At = append(made.At, time.Duration(at))
+	}
+	if f.Replay.At != nil {
+		made.At, made.Met = f.Replay.At, f.Replay.met()
+	}
+	switch made.Loop {
+	case sim.Open:
+		made.Load = f.load(l.file.duration, l.by)
+	case sim.Closed:
+		made.Clients = max(int(float64(float64(made.Clients)*l.by.load)+0.5), 1)
+	}
+	return made
+}
+
+func (l *lowering) steps(calls []namedEdge) (steps []sim.Step) {
+	for _, e := range calls {
+		rules := l.rulesOf(e.Policy) // which learns who is keyed
+		steps = append(steps, sim.Step{
+			Fan: int(e.Fan), Quorum: int(e.Quorum), Chance: float64(e.Chance),
+			Edge: sim.Edge{
+				To: e.to, Rules: rules, Network: e.Network.Dist, Loss: float64(e.Loss), Method: string(e.Method), Keyed: e.Keyed || l.keyed[e.Policy],
+				Deadline: e.Propagate, Priority: e.priority(),
+			},
+		})
+	}
+	return steps
+}
+
+func (l *lowering) service(s *namedService) sim.Service {
+	return sim.Service{
+		Name: s.name, Replicas: int(s.Replicas), Balance: sim.Balance(s.Balance), Workers: int(s.Workers),
+		Discipline: sim.Discipline(s.Order), Queue: int(s.Queue), Target: time.Duration(s.Target), Interval: time.Duration(s.Interval),
+		DropExpired: s.DropExpired, Time: s.Time.Dist, ByCall: s.ByCall, Crowd: float64(s.Crowd), RefuseCost: float64(s.RefuseCost),
+		Honours: s.HonoursKeys, Marks: s.StopsRetries, Limit: s.Limit.lower(),
+		Plan: sim.Plan{Steps: l.steps(s.calls), Deadline: time.Duration(s.Deadline)},
+	}
+}
+
+func (l *limit) lower() sim.Limit {
+	return sim.Limit{Rate: float64(l.Rate), Burst: int(l.Burst), After: time.Duration(l.RetryAfter), Honest: l.Exact, PerCaller: l.PerCaller}
+}
+
+func (l *lowering) fault(f *namedFault) sim.Fault {
+	made := sim.Fault{
+		Kind: f.kind, Service: max(f.service, 0), Fleet: max(f.fleet, 0), At: time.Duration(f.At), For: l.by.length(&f.fault), Ramp: time.Duration(f.Ramp),
+		Period: time.Duration(f.Every), Until: time.Duration(f.Until), Replicas: int(f.Replicas), Share: float64(f.Share), Factor: float64(f.Factor),
+		Add: time.Duration(f.Add), Status: f.status(), After: time.Duration(f.RetryAfter), Late: f.AfterWork, Limit: f.Limit.lower(),
+	}
+	if made.Period > 0 && made.Until == 0 {
+		made.Until = l.file.duration - made.For
+	}
+	if f.kind == sim.Reload {
+		made.Rules = l.rulesOf(f.Policy)
+	}
+	return made
+}
+
+func (f *namedFault) status() int {
+	switch {
+	case f.Status > 0:
+		return int(f.Status)
+	case f.AfterWork:
+		return 500
+	}
+	return 503
+}
