@@ -2,14 +2,9 @@ package gabion
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
-	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/idemkey"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -17,23 +12,7 @@ import (
 // bits are the time in milliseconds, so that a store's index stays clustered, and
 // whose other 74 are random. Make one per intent, above every retry, and store it
 // with the intent if that is to survive a restart.
-func NewKey() string {
-	var id [16]byte
-	rand.Read(id[:]) // never fails (crypto/rand)
-	now := uint64(time.Now().UnixMilli())
-	binary.BigEndian.PutUint16(id[0:], uint16(now>>32))
-	binary.BigEndian.PutUint32(id[2:], uint32(now))
-	id[6] = id[6]&0x0f | 0x70
-	id[8] = id[8]&0x3f | 0x80
-	var text [36]byte
-	hex.Encode(text[0:8], id[0:4])
-	hex.Encode(text[9:13], id[4:6])
-	hex.Encode(text[14:18], id[6:8])
-	hex.Encode(text[19:23], id[8:10])
-	hex.Encode(text[24:36], id[10:16])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return string(text[:])
-}
+func NewKey() string { return idemkey.New(time.Now()) }
 
 // DeriveKey returns the idempotency key of one step of an operation, such as the
 // capture that follows an authorisation: the same whenever it is derived again,
@@ -51,17 +30,10 @@ func DeriveKey(tenant, parent, step string) string {
 	if parent == "" {
 		return ""
 	}
-	if bare, ok := parseKey(parent); ok {
+	if bare, ok := idemkey.Parse(parent); ok {
 		parent = bare // one key, quoted or not
 	}
-	// The tenant's length goes first: tenant "a" with "bc" is not "ab" with "c".
-	name := binary.AppendUvarint(nil, uint64(len(tenant)))
-	name = append(name, tenant...)
-	name = append(name, 0)
-	id := sha256.Sum256(append(name, parent...))
-	mac := hmac.New(sha256.New, id[:])
-	mac.Write([]byte("gabion derived key 1\x00" + step))
-	return hex.EncodeToString(mac.Sum(nil))
+	return idemkey.Derive(idemkey.ID(tenant, parent), step)
 }
 
 // settleKey gives the call the key that the policy asks for, and refuses one that
@@ -85,7 +57,7 @@ func (c *callOptions) haveKey(d *Dependency, use policy.KeyUse) error {
 }
 
 func (c *callOptions) checkKey(d *Dependency) error {
-	if _, ok := parseKey(c.key); !ok {
+	if _, ok := idemkey.Parse(c.key); !ok {
 		return &Error{Dependency: d.name, Reason: Invalid, Err: KeyMalformed}
 	}
 	p := &d.state.Rules().Policy
@@ -120,91 +92,8 @@ func (c *callOptions) keyTime() (time.Time, bool) {
 	if c.madeAt != 0 {
 		return time.UnixMilli(c.madeAt), true
 	}
-	key, _ := parseKey(c.key)
-	return uuidTime(key)
-}
-
-// uuidTime returns the time that a UUID of version 7 carries.
-func uuidTime(key string) (time.Time, bool) {
-	if len(key) != 36 || key[8] != '-' || key[13] != '-' || key[14] != '7' || key[18] != '-' || key[23] != '-' {
-		return time.Time{}, false
-	}
-	b, err := hex.DecodeString(strings.ReplaceAll(key, "-", ""))
-	if err != nil || len(b) != 16 {
-		return time.Time{}, false
-	}
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(b) >> 16)), true
-}
-
-// maxKey is the most characters that providers and package idempotency accept.
-const maxKey = 255
-
-// parseKey returns the bare characters of a key: as written, or out of the one
-// quoted string that the IETF draft asks for (RFC 8941, section 3.3.3). Package
-// idempotency reads the other end of the wire by the same rules; a test compares.
-func parseKey(key string) (string, bool) {
-	ok := true
-	if strings.Contains(key, `"`) {
-		key, ok = unquoteKey(key)
-	}
-	if !ok || key == "" || len(key) > maxKey {
-		return "", false
-	}
-	for i := range len(key) {
-		if key[i] <= ' ' || key[i] > '~' {
-			return "", false
-		}
-	}
-	return key, true
-}
-
-// unquoteKey reads a quoted string and the parameters after it, which have no meaning.
-func unquoteKey(s string) (string, bool) {
-	text, rest, ok := cutQuoted(s)
-	for ok && rest != "" {
-		rest, ok = cutKeyParameter(rest)
-	}
-	return text, ok
-}
-
-func cutQuoted(s string) (text, rest string, ok bool) {
-	rest, ok = strings.CutPrefix(s, `"`)
-	var b strings.Builder
-	for ; ok && rest != ""; rest = rest[1:] {
-		switch rest[0] {
-		case '"':
-			return b.String(), rest[1:], true
-		case '\\':
-			if rest = rest[1:]; rest == "" || rest[0] != '"' && rest[0] != '\\' {
-				return "", "", false
-			}
-		}
-		b.WriteByte(rest[0])
-	}
-	return "", "", false
-}
-
-func cutKeyParameter(s string) (rest string, ok bool) {
-	s, ok = strings.CutPrefix(s, ";")
-	s = strings.TrimLeft(s, " ")
-	name := strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz0123456789_-.*")
-	if !ok || name == s || s[0] != '*' && (s[0] < 'a' || s[0] > 'z') {
-		return "", false
-	}
-	value, ok := strings.CutPrefix(name, "=")
-	if !ok {
-		return name, true
-	}
-	if strings.HasPrefix(value, `"`) {
-		_, rest, ok = cutQuoted(value)
-		return rest, ok
-	}
-	for rest = value; rest != "" && rest[0] != ';'; rest = rest[1:] {
-		if rest[0] <= ' ' || rest[0] > '~' || strings.IndexByte(`",\`, rest[0]) >= 0 {
-			return "", false
-		}
-	}
-	return rest, len(rest) < len(value)
+	key, _ := idemkey.Parse(c.key)
+	return idemkey.MadeAt(key)
 }
 
 // forFallback is ctx for what answers in place of a call with this key. It does a

@@ -225,19 +225,6 @@ func asServersRead(t *testing.T, d *gabion.Dependency, key string) {
 	}
 }
 
-func FuzzKeysAreReadAsServersReadThem(f *testing.F) {
-	for _, key := range oddKeys {
-		f.Add(key)
-	}
-	d := gabion.New("bank", policy.Policy{})
-	f.Fuzz(func(t *testing.T, key string) {
-		_, err := gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 0, nil }, gabion.WithKey(key))
-		if _, malformed := idempotency.ParseKey(key); key != "" && (malformed == nil) != (err == nil) {
-			t.Errorf("%q: %v here, %v there", key, err, malformed)
-		}
-	})
-}
-
 func TestKey63_WhatMayBeForgottenIsNotSent(t *testing.T) {
 	const day = 24 * time.Hour
 	cases := []struct {
@@ -359,11 +346,6 @@ func TestKey64_DerivedKeys(t *testing.T) {
 	}
 	if gabion.DeriveKey("acme", `"order-7"`, "capture") != gabion.DeriveKey("acme", "order-7", "capture") {
 		t.Error("a quoted parent is another")
-	}
-	// The vector was reckoned by another implementation, Python's hashlib and hmac.
-	const vector = "9ebd8226127bd0f611d0406d669e8c6373f31b6d6fefb23e00ea1d4bac2623cf"
-	if got := gabion.DeriveKey("acme", "order-7", "capture"); got != vector {
-		t.Errorf("derived %s, want %s: keys in flight would change", got, vector)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/gabion-go/gabion/internal/idemkey"
 )
 
 // A KeyStore keeps the idempotency keys of intents where the intents themselves are
@@ -58,7 +60,7 @@ func loadKey(ctx context.Context, s KeyStore, intent string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("gabion: loading an idempotency key: %w", err)
 	}
-	if _, ok := parseKey(key); key != "" && !ok {
+	if _, ok := idemkey.Parse(key); key != "" && !ok {
 		return "", fmt.Errorf("gabion: the key store holds a key that can't be used: %w", KeyMalformed)
 	}
 	return key, nil

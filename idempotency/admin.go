@@ -2,7 +2,6 @@ package idempotency
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -175,17 +174,4 @@ func (r *Record) Forgettable(ref Ref, now clock.Instant) error {
 		return ErrLeaseLost
 	}
 	return nil
-}
-
-// Hex returns the ID in full, as [ParseID] reads it. It is the name of a record, from which
-// nobody learns the key; but who can guess the key can find it.
-func (id ID) Hex() string { return hex.EncodeToString(id[:]) }
-
-// ParseID reads the 64 hex digits of [ID.Hex].
-func ParseID(text string) (id ID, err error) {
-	b, err := hex.DecodeString(text)
-	if err != nil || len(b) != len(id) {
-		return id, errors.New("idempotency: a record's ID is 64 hex digits")
-	}
-	return ID(b), nil
 }

@@ -14,33 +14,6 @@ import (
 	"github.com/gabion-go/gabion/clock"
 )
 
-func FuzzParseKey(f *testing.F) { // L
-	for _, seed := range []string{"abc", `"abc"`, `"a\"b"`, `"a\\b"`, `"a\b"`, `"abc`, "", `""`, `"`, `a"b`, `"a";x=1`, `"a"; x="y\";";z=?0`, "a b", "é", strings.Repeat("k", 256)} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, value string) {
-		key, err := ParseKey(value)
-		if err != nil {
-			if key != "" || len(value) > 8 && strings.Contains(err.Error(), value) {
-				t.Fatalf("%q: %q, %v", value, key, err)
-			}
-			return
-		}
-		if key == "" || len(key) > MaxKey {
-			t.Fatalf("%q is the key %q", value, key)
-		}
-		for _, c := range []byte(key) {
-			if c <= ' ' || c > '~' {
-				t.Fatalf("%q is the key %q", value, key)
-			}
-		}
-		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
-		if again, err := ParseKey(quoted); err != nil || again != key {
-			t.Fatalf("%q quoted is %q, %v", key, again, err)
-		}
-	})
-}
-
 func FuzzRecordCodec(f *testing.F) { // L
 	whole := Record{State: Done, Guarantee: Reexecute, Token: 7, Attempt: 2, LeaseUntil: -8, Expires: clock.Never, Retention: time.Hour,
 		Points: []Point{{"p", []byte("q")}}, Result: Result{Status: 201, Header: []Field{{"A", "b"}}, Body: []byte("body"), Omitted: true}}

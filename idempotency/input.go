@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/idemkey"
 )
 
 // An input is what a request says to the Handler.
@@ -87,7 +89,7 @@ func (h *Handler) echo(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) expired(key string) bool {
-	made, ok := madeAt(key)
+	made, ok := idemkey.MadeAt(key)
 	return ok && time.Since(made) > h.config.Retention
 }
 

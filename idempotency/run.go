@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/gabion-go/gabion/internal/idemkey"
 )
 
 // A run is one execution of the handler. It is the context that the handler sees,
@@ -67,7 +69,7 @@ func Attempt(ctx context.Context) int {
 // for then there is nothing that a retry would have in common.
 func DeriveKey(ctx context.Context, step string) string {
 	if x := runOf(ctx); x != nil {
-		return x.ref.ID.derive(step)
+		return idemkey.Derive(x.ref.ID, step)
 	}
 	return ""
 }

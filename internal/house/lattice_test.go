@@ -47,8 +47,8 @@ var plan = map[string]room{
 	"config":          {floor: second, also: []string{"internal/yamlstrict"}}, // policies are written in YAML
 	"lint":            {floor: second, also: []string{"config"}},              // findings point at lines of a file
 	"deadletter":      {floor: second},
-	"idempotency":     {floor: second},
-	"idempotencytest": {floor: second, also: []string{"idempotency"}}, // its conformance suite
+	"idempotency":     {floor: second, also: []string{"internal/idemkey"}}, // reads keys as the front door does
+	"idempotencytest": {floor: second, also: []string{"idempotency"}},      // its conformance suite
 
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency"}}, // one of its stores, apart so that others don't link database/sql
 	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}}, // its adapter for consumers, apart because it is no part of HTTP
@@ -70,7 +70,7 @@ var plan = map[string]room{
 	"lab/internal/bridge":     {floor: second},                                                                                                                            // nothing but tests: the lab against the front door
 	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                           // asserts on runs in users' tests
 
-	".": {floor: door, also: []string{"classify", "internal/ending"}}, // the one classifier is part of Do
+	".": {floor: door, also: []string{"classify", "internal/ending", "internal/idemkey"}}, // the one classifier is part of Do
 
 	"gabionhttp": {floor: third, also: []string{"internal/ending"}}, // ends an attempt that net/http repeats
 	"gabionsql":  {floor: third},
@@ -83,6 +83,7 @@ var plan = map[string]room{
 
 	"internal/ending":      {floor: basement},
 	"internal/house":       {floor: basement},
+	"internal/idemkey":     {floor: basement},
 	"internal/interleave":  {floor: basement},
 	"internal/mutate":      {floor: basement},
 	"internal/testproxy":   {floor: basement},
