@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-
-	"github.com/gabion-go/gabion/clock"
 )
 
 // An Admin is a [Store] through which an operator sees and forgets records. All stores of
@@ -17,7 +15,7 @@ type Admin interface {
 
 	// Now returns the store's time, by which leases and records end. It is near enough to
 	// show; what depends on it is decided by the store itself.
-	Now(ctx context.Context) (clock.Instant, error)
+	Now(ctx context.Context) (Moment, error)
 
 	// List returns the records of about limit keys, in an order that the store chooses,
 	// from where the cursor says on. The first is "". A page may be empty although it is
@@ -85,7 +83,7 @@ func (r Record) Bare() Record {
 // StateAt returns where the record stands at a moment of its store's clock, before anybody
 // has noticed: a run under Hold or Tx whose lease is over is Unknown, one under Reexecute is
 // Retryable, and what has expired is Absent.
-func (r *Record) StateAt(now clock.Instant) State {
+func (r *Record) StateAt(now Moment) State {
 	switch r.at(now) {
 	case absent:
 		return Absent
@@ -169,7 +167,7 @@ func changed(err error) error {
 
 // Forgettable returns ErrLeaseLost if ref may not delete the record: it has another token,
 // or somebody runs it. Stores ask it, and delete only what they have read.
-func (r *Record) Forgettable(ref Ref, now clock.Instant) error {
+func (r *Record) Forgettable(ref Ref, now Moment) error {
 	if r.State == Absent || r.Token != ref.Token || r.at(now) == running {
 		return ErrLeaseLost
 	}

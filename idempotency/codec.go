@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"time"
-
-	"github.com/gabion-go/gabion/clock"
 )
 
 // codecVersion is the first byte of a stored record. A reader refuses versions
@@ -84,8 +82,8 @@ func (d *decoder) record() (r Record) {
 	copy(r.Fingerprint[:], d.take(uint64(len(r.Fingerprint))))
 	copy(r.Owner[:], d.take(uint64(len(r.Owner))))
 	r.Token, r.Attempt = d.varint(), int(d.varint())
-	r.LeaseUntil, r.Created = clock.Instant(d.varint()), clock.Instant(d.varint())
-	r.Finished, r.Expires = clock.Instant(d.varint()), clock.Instant(d.varint())
+	r.LeaseUntil, r.Created = Moment(d.varint()), Moment(d.varint())
+	r.Finished, r.Expires = Moment(d.varint()), Moment(d.varint())
 	r.Retention = time.Duration(d.varint())
 	for n := d.count(); n > 0; n-- {
 		r.Points = append(r.Points, Point{Name: string(d.bytes()), Data: clone(d.bytes())})

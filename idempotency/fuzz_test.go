@@ -4,18 +4,17 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gabion-go/gabion/clock"
 )
 
 func FuzzRecordCodec(f *testing.F) { // L
-	whole := Record{State: Done, Guarantee: Reexecute, Token: 7, Attempt: 2, LeaseUntil: -8, Expires: clock.Never, Retention: time.Hour,
+	whole := Record{State: Done, Guarantee: Reexecute, Token: 7, Attempt: 2, LeaseUntil: -8, Expires: math.MaxInt64, Retention: time.Hour,
 		Points: []Point{{"p", []byte("q")}}, Result: Result{Status: 201, Header: []Field{{"A", "b"}}, Body: []byte("body"), Omitted: true}}
 	for _, r := range []Record{{}, whole} {
 		b, _ := r.MarshalBinary()
@@ -58,7 +57,7 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 type history []happened
 
 type happened struct {
-	at    clock.Instant
+	at    Moment
 	event Event // begin, Extend, …
 	who   int64 // token: granted, or of the holder
 	lease time.Duration
@@ -70,14 +69,14 @@ const modelRetention = 210 // of sevens, as time is, so that things happen at th
 
 // what recomputes the record from the whole history: the state, the token that
 // holds it and the end of its lease.
-func (h history) what(now clock.Instant) (s State, token int64, until clock.Instant, g Guarantee, body string) {
-	var ends clock.Instant
+func (h history) what(now Moment) (s State, token int64, until Moment, g Guarantee, body string) {
+	var ends Moment
 	for _, e := range h {
 		switch e.event {
 		case begin:
-			s, token, until, g = Running, e.who, e.at+clock.Instant(e.lease), e.g
+			s, token, until, g = Running, e.who, e.at+Moment(e.lease), e.g
 		case Extend:
-			until = e.at + clock.Instant(e.lease)
+			until = e.at + Moment(e.lease)
 		case Complete:
 			s, body = Done, e.body
 		case Release:
@@ -119,10 +118,10 @@ func follow(t *testing.T, script []byte) {
 	var r Record
 	var h history
 	var held []int64 // every token ever granted
-	now := clock.Instant(-500)
+	now := Moment(-500)
 	for ; len(script) >= 2; script = script[2:] {
 		op, arg := script[0]%8, script[1]
-		now += clock.Instant(script[0] / 8 * 7)
+		now += Moment(script[0] / 8 * 7)
 		state, token, until, g, body := h.what(now)
 		if op < 3 {
 			c := Claim{Owner: [16]byte{1, arg, byte(len(h))}, Guarantee: Guarantee(arg % 2), Lease: time.Duration(arg), Retention: modelRetention}

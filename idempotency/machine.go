@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/gabion-go/gabion/clock"
 )
 
 // A situation is a State with what the time says about it.
@@ -86,7 +84,7 @@ var table = func() (t [situations][events]*move) {
 	return t
 }()
 
-func (r *Record) at(now clock.Instant) situation {
+func (r *Record) at(now Moment) situation {
 	switch {
 	case r.State == Absent, r.State != Running && now >= r.Expires:
 		return absent
@@ -108,7 +106,7 @@ func (r *Record) at(now clock.Instant) situation {
 
 // Due returns when [Record.Sweep] has something to do: the end of the lease under
 // Hold, and of the retention otherwise.
-func (r *Record) Due() clock.Instant {
+func (r *Record) Due() Moment {
 	switch {
 	case r.State != Running:
 		return r.Expires
@@ -121,7 +119,7 @@ func (r *Record) Due() clock.Instant {
 // Begin decides a claim on the record, which is the zero Record if there is none.
 // The answer's record is to be stored if changed is true, under a compare-and-set
 // on what was read. r is left as it is.
-func (r *Record) Begin(c Claim, now clock.Instant) (a Answer, changed bool) {
+func (r *Record) Begin(c Claim, now Moment) (a Answer, changed bool) {
 	at := r.at(now)
 	if at != absent && r.Fingerprint != c.Fingerprint && !(at == retryable && r.free()) {
 		return Answer{Decision: Mismatch, Record: *r}, false
@@ -158,7 +156,7 @@ func (r *Record) Begin(c Claim, now clock.Instant) (a Answer, changed bool) {
 }
 
 // claimed returns the record of a new run.
-func (r *Record) claimed(c Claim, now clock.Instant, at situation) Record {
+func (r *Record) claimed(c Claim, now Moment, at situation) Record {
 	next := Record{
 		State: Running, Guarantee: c.Guarantee, Token: nextToken(r.Token, now), Attempt: 1,
 		Fingerprint: c.Fingerprint, Owner: c.Owner,
@@ -172,7 +170,7 @@ func (r *Record) claimed(c Claim, now clock.Instant, at situation) Record {
 
 // recovering returns the record of somebody who finds out what a lost run did. If
 // that one is lost too, the outcome is as unknown as before.
-func (r *Record) recovering(c Claim, now clock.Instant) Record {
+func (r *Record) recovering(c Claim, now Moment) Record {
 	next := *r
 	next.State, next.Guarantee, next.Owner = Running, Hold, finder(c.Owner)
 	next.Token, next.LeaseUntil = nextToken(r.Token, now), now.Add(c.Lease)
@@ -192,11 +190,11 @@ func finder(owner [16]byte) [16]byte {
 
 // nextToken returns a token that is larger than any earlier one of the key. The
 // time in microseconds keeps that true when the record was swept in between.
-func nextToken(prev int64, now clock.Instant) int64 {
+func nextToken(prev int64, now Moment) int64 {
 	return max(prev+1, int64(now)/int64(time.Microsecond), 1)
 }
 
-func (r *Record) finish(to State, now clock.Instant) {
+func (r *Record) finish(to State, now Moment) {
 	r.State, r.LeaseUntil = to, 0
 	r.Finished, r.Expires = now, now.Add(r.Retention)
 }
@@ -205,7 +203,7 @@ func (r *Record) finish(to State, now clock.Instant) {
 // stored, if changed is true, under a compare-and-set on what was read. It returns
 // [ErrLeaseLost] when the run no longer holds the record. A change that was made
 // already may be repeated. r is left as it is.
-func (r *Record) Apply(ref Ref, c Change, now clock.Instant) (next Record, changed bool, err error) {
+func (r *Record) Apply(ref Ref, c Change, now Moment) (next Record, changed bool, err error) {
 	at := r.at(now)
 	if at == absent || ref.Token != r.Token {
 		return *r, false, ErrLeaseLost
@@ -274,7 +272,7 @@ func (r *Record) save(p Point) error {
 // Sweep decides what a sweeper makes of the record: a lost run under Hold becomes
 // Unknown, and an expired record, returned as Absent, is to be deleted. Both only
 // under a compare-and-set on what was read.
-func (r *Record) Sweep(now clock.Instant) (next Record, changed bool) {
+func (r *Record) Sweep(now Moment) (next Record, changed bool) {
 	m := table[r.at(now)][sweep]
 	switch {
 	case m == nil || r.State == Absent:

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/gabion-go/gabion/clock"
 )
 
 const (
@@ -57,8 +55,8 @@ func NewMemoryStore(records int, bytes int64) *MemoryStore {
 
 // now is the wall clock as it was when the store was made plus what the monotonic
 // clock has counted since: setting the machine's clock ends no lease.
-func (s *MemoryStore) now() clock.Instant {
-	return clock.Instant(s.origin.UnixNano()).Add(time.Since(s.origin))
+func (s *MemoryStore) now() Moment {
+	return Moment(s.origin.UnixNano()).Add(time.Since(s.origin))
 }
 
 func (s *MemoryStore) shard(id ID) *memoryShard { return &s.shards[id[0]%memoryShards] }
@@ -85,7 +83,7 @@ func (s *MemoryStore) Begin(_ context.Context, c Claim) (Answer, error) {
 }
 
 // room makes room for one more record, if there can be.
-func (s *MemoryStore) room(h *memoryShard, now clock.Instant) bool {
+func (s *MemoryStore) room(h *memoryShard, now Moment) bool {
 	if h.added++; h.added%memorySweepEvery == 0 {
 		s.sweepShard(h, now, memorySweepLook)
 	}
@@ -163,7 +161,7 @@ func (s *MemoryStore) Get(_ context.Context, id ID) (Record, error) {
 }
 
 // Now implements [Admin].
-func (s *MemoryStore) Now(context.Context) (clock.Instant, error) { return s.now(), nil }
+func (s *MemoryStore) Now(context.Context) (Moment, error) { return s.now(), nil }
 
 // List implements [Admin]. A page is a part of the store, however many records it has.
 func (s *MemoryStore) List(_ context.Context, cursor string, _ int) (p Page, err error) {
@@ -219,7 +217,7 @@ func (s *MemoryStore) Sweep(_ context.Context, limit int) (n int, err error) {
 }
 
 // sweepShard looks at so many records. A map is read from a random place on.
-func (s *MemoryStore) sweepShard(h *memoryShard, now clock.Instant, look int) (n int) {
+func (s *MemoryStore) sweepShard(h *memoryShard, now Moment, look int) (n int) {
 	for id, old := range h.records {
 		if look--; look < 0 {
 			break

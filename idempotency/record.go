@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"time"
-
-	"github.com/gabion-go/gabion/clock"
 )
 
 // A Guarantee says what may happen to an execution that was lost: its process
@@ -62,10 +60,10 @@ type Record struct {
 	Attempt     int           // how many runs there were, this one included; of those that DoNotKeep cleared none
 	Fingerprint [32]byte      // of the request; another request must not use the key. Zero while Retryable: any may
 	Owner       [16]byte      // nonce of the claim, so that it may be repeated
-	LeaseUntil  clock.Instant // when the run counts as lost, while Running
-	Created     clock.Instant // when the first run began
-	Finished    clock.Instant // when the last run ended
-	Expires     clock.Instant // when the record counts as absent, unless Running
+	LeaseUntil  Moment        // when the run counts as lost, while Running
+	Created     Moment        // when the first run began
+	Finished    Moment        // when the last run ended
+	Expires     Moment        // when the record counts as absent, unless Running
 	Retention   time.Duration // how long the record is kept once it is finished
 	Points      []Point       // recovery points of earlier and this run, until Done
 	Result      Result        // the answer, when Done

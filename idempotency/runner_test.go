@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/gabion-go/gabion/clock"
 )
 
 // A txShelf is the least that is a TxStore.
@@ -25,7 +23,7 @@ type txShelf struct {
 func (s *txShelf) Tx(ctx context.Context, c Claim, run Work) (Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := clock.Instant(time.Now().UnixNano())
+	now := Moment(time.Now().UnixNano())
 	old := s.records[c.ID]
 	a, _ := old.Begin(c, now)
 	if a.Decision != Run {

@@ -2,8 +2,6 @@ package idempotency
 
 import (
 	"context"
-
-	"github.com/gabion-go/gabion/clock"
 )
 
 // sealedAdmin is what a sealed store has of [Admin] beside a [Store]. Lists have no
@@ -11,7 +9,7 @@ import (
 type sealedAdmin struct{ admin Admin }
 
 // Now implements [Admin].
-func (s sealedAdmin) Now(ctx context.Context) (clock.Instant, error) { return s.admin.Now(ctx) }
+func (s sealedAdmin) Now(ctx context.Context) (Moment, error) { return s.admin.Now(ctx) }
 
 // List implements [Admin].
 func (s sealedAdmin) List(ctx context.Context, cursor string, limit int) (Page, error) {

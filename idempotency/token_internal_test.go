@@ -3,18 +3,16 @@ package idempotency
 import (
 	"testing"
 	"time"
-
-	"github.com/gabion-go/gabion/clock"
 )
 
 // A record may be swept between two runs, and with it the token of the first. The
 // second's must be larger all the same, or the first could still write.
 func TestATokenIsLargerThanOneThatWasForgotten(t *testing.T) {
-	first := nextToken(0, clock.Instant(time.Hour))
+	first := nextToken(0, Moment(time.Hour))
 	for range 10 {
-		first = nextToken(first, clock.Instant(time.Hour))
+		first = nextToken(first, Moment(time.Hour))
 	}
-	if again := nextToken(0, clock.Instant(time.Hour+time.Second)); again <= first {
+	if again := nextToken(0, Moment(time.Hour+time.Second)); again <= first {
 		t.Errorf("token %d comes after %d", again, first)
 	}
 }

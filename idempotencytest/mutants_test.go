@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -79,7 +78,7 @@ func openHandle(d *disk, f fault, ahead time.Duration) *handle {
 	return h
 }
 
-func (h *handle) now() clock.Instant { return now().Add(h.ahead) }
+func (h *handle) now() idempotency.Moment { return now().Add(h.ahead) }
 
 // write stores what the machine said, but for what is lost.
 func (h *handle) write(id idempotency.ID, old, next idempotency.Record) {
@@ -89,7 +88,7 @@ func (h *handle) write(id idempotency.ID, old, next idempotency.Record) {
 	case h.fault == lostCreated && old.State != idempotency.Absent:
 		next.Created = h.now()
 	case h.fault == overflow && next.State != idempotency.Running:
-		next.Expires = next.Finished + clock.Instant(next.Retention)
+		next.Expires = next.Finished + idempotency.Moment(next.Retention)
 	}
 	h.save(id, next)
 }

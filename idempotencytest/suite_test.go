@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -63,7 +62,7 @@ func (s *careless) save(id idempotency.ID, r idempotency.Record) {
 	s.records[id] = r
 }
 
-func now() clock.Instant { return clock.Instant(time.Now().UnixNano()) }
+func now() idempotency.Moment { return idempotency.Moment(time.Now().UnixNano()) }
 
 func giveWay() { pause(20 * time.Microsecond) }
 

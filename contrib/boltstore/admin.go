@@ -8,14 +8,13 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
 var _ idempotency.Admin = (*Store)(nil)
 
 // Now implements [idempotency.Admin].
-func (s *Store) Now(context.Context) (clock.Instant, error) { return s.now(), nil }
+func (s *Store) Now(context.Context) (idempotency.Moment, error) { return s.now(), nil }
 
 // List implements [idempotency.Admin]. Records that run come first.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (p idempotency.Page, err error) {
@@ -56,7 +55,7 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (p idempoten
 
 // Forget implements [idempotency.Admin].
 func (s *Store) Forget(ctx context.Context, ref idempotency.Ref) error {
-	return s.submit(ctx, 0, func(t *tables, now clock.Instant) error {
+	return s.submit(ctx, 0, func(t *tables, now idempotency.Moment) error {
 		old, _, err := t.load(ref.ID)
 		if err != nil {
 			return err

@@ -15,7 +15,6 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -63,8 +62,8 @@ type Store struct {
 
 	index index
 
-	base   clock.Instant // the store's time when it was opened
-	origin time.Time     // the moment of base, by the monotonic clock
+	base   idempotency.Moment // the store's time when it was opened
+	origin time.Time          // the moment of base, by the monotonic clock
 
 	queue   chan *op      // what waits for the writer
 	closing chan struct{} // closed by Close
@@ -74,9 +73,9 @@ type Store struct {
 	flight atomic.Pointer[flight] // what the writer is committing, or committed last
 
 	// Only the writer uses these.
-	last    clock.Instant // the largest time that a record was given
-	lost    []byte        // how far sweeps have looked in running
-	expired []byte        // and in finished
+	last    idempotency.Moment // the largest time that a record was given
+	lost    []byte             // how far sweeps have looked in running
+	expired []byte             // and in finished
 
 	close    sync.Once
 	closeErr error
@@ -136,7 +135,7 @@ func (s *Store) prepare(f *os.File, skew time.Duration) error {
 	if err := s.db.Update(s.format); err != nil {
 		return err
 	}
-	s.base = max(clock.Instant(s.origin.Add(skew).UnixNano()), s.last)
+	s.base = max(idempotency.Moment(s.origin.Add(skew).UnixNano()), s.last)
 	return s.load()
 }
 
@@ -187,7 +186,7 @@ func (s *Store) format(tx *bbolt.Tx) error {
 	}
 	if text := b.Get(keyClock); text != nil {
 		last, err := number(text)
-		s.last = clock.Instant(last)
+		s.last = idempotency.Moment(last)
 		return err
 	}
 	return nil
@@ -202,7 +201,7 @@ func number(b []byte) (uint64, error) {
 
 // load fills the index and ends the leases of all running records.
 func (s *Store) load() error {
-	s.index.due = map[idempotency.ID]clock.Instant{}
+	s.index.due = map[idempotency.ID]idempotency.Moment{}
 	var live []idempotency.ID
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		t := s.tables(tx)
@@ -253,7 +252,7 @@ func (s *Store) Close() error {
 // now is the wall clock as it was when the store was opened, or the largest time in
 // the file if that is later, plus what the monotonic clock has counted since: setting
 // the machine's clock ends no lease and brings none back.
-func (s *Store) now() clock.Instant { return s.base.Add(time.Since(s.origin)) }
+func (s *Store) now() idempotency.Moment { return s.base.Add(time.Since(s.origin)) }
 
 // Caps implements [idempotency.Store].
 func (s *Store) Caps() idempotency.Caps { return s.caps }

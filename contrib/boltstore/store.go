@@ -7,7 +7,6 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -28,7 +27,7 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Ans
 		}
 	}
 	var a idempotency.Answer
-	err = s.submit(ctx, 0, func(t *tables, now clock.Instant) (err error) {
+	err = s.submit(ctx, 0, func(t *tables, now idempotency.Moment) (err error) {
 		a, err = t.begin(c, now)
 		return err
 	})
@@ -44,7 +43,7 @@ func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 	if err := s.refuses(); err != nil {
 		return err
 	}
-	return s.submit(ctx, len(c.Result.Body), func(t *tables, now clock.Instant) error { return t.apply(ref, c, now) })
+	return s.submit(ctx, len(c.Result.Body), func(t *tables, now idempotency.Moment) error { return t.apply(ref, c, now) })
 }
 
 // Get implements [idempotency.Store].
@@ -54,7 +53,7 @@ func (s *Store) Get(ctx context.Context, id idempotency.ID) (idempotency.Record,
 		return r, err
 	}
 	var found idempotency.Record
-	err = s.submit(ctx, 0, func(t *tables, _ clock.Instant) (err error) {
+	err = s.submit(ctx, 0, func(t *tables, _ idempotency.Moment) (err error) {
 		found, _, err = t.load(id)
 		return err
 	})
@@ -122,7 +121,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 		}
 		batch := min(limit, sweepBatch)
 		var looked, changed int
-		err := s.submit(ctx, 0, func(t *tables, now clock.Instant) error {
+		err := s.submit(ctx, 0, func(t *tables, now idempotency.Moment) error {
 			looked, changed = s.sweep(t, now, batch)
 			return nil
 		})
@@ -153,7 +152,7 @@ func (s *Store) due() (any bool) {
 }
 
 // sweep marks the lost first: somebody may be waiting for that.
-func (s *Store) sweep(t *tables, now clock.Instant, limit int) (looked, changed int) {
+func (s *Store) sweep(t *tables, now idempotency.Moment, limit int) (looked, changed int) {
 	looked, changed, s.lost = t.sweep(t.running, s.lost, now, limit)
 	more, gone, last := t.sweep(t.finished, s.expired, now, limit-looked)
 	s.expired = last

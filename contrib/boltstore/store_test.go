@@ -15,7 +15,6 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotencytest"
 	"github.com/gabion-go/gabion/internal/testservers"
@@ -250,7 +249,7 @@ func TestTokensGrowAcrossKeysAndRestarts(t *testing.T) {
 
 // forget deletes a record, as a sweep would.
 func forget(s *Store, id idempotency.ID) {
-	s.submit(context.Background(), 0, func(t *tables, now clock.Instant) error {
+	s.submit(context.Background(), 0, func(t *tables, now idempotency.Moment) error {
 		old, _, err := t.load(id)
 		if err != nil {
 			return err
@@ -262,7 +261,7 @@ func forget(s *Store, id idempotency.ID) {
 // block keeps the writer in a transaction until the returned function is called.
 func block(s *Store) (release func()) {
 	started, free := make(chan struct{}), make(chan struct{})
-	go s.submit(context.Background(), 0, func(*tables, clock.Instant) error {
+	go s.submit(context.Background(), 0, func(*tables, idempotency.Moment) error {
 		close(started)
 		<-free
 		return nil
@@ -312,7 +311,7 @@ func TestRecordsInFlightAreNotTold(t *testing.T) {
 		_, err := s.Get(context.Background(), c.ID)
 		answer <- err
 	}()
-	poison := s.submit(t.Context(), 0, func(t *tables, _ clock.Instant) error {
+	poison := s.submit(t.Context(), 0, func(t *tables, _ idempotency.Moment) error {
 		t.fail(os.ErrInvalid)
 		return nil
 	})

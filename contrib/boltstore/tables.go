@@ -7,7 +7,6 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -32,13 +31,15 @@ const (
 // A dueKey orders records by when they are due.
 type dueKey [8 + len(idempotency.ID{})]byte
 
-func keyOf(due clock.Instant, id idempotency.ID) (k dueKey) {
+func keyOf(due idempotency.Moment, id idempotency.ID) (k dueKey) {
 	binary.BigEndian.PutUint64(k[:8], uint64(due)^1<<63) // moments before 1970 come first
 	copy(k[8:], id[:])
 	return k
 }
 
-func (k *dueKey) due() clock.Instant { return clock.Instant(binary.BigEndian.Uint64(k[:8]) ^ 1<<63) }
+func (k *dueKey) due() idempotency.Moment {
+	return idempotency.Moment(binary.BigEndian.Uint64(k[:8]) ^ 1<<63)
+}
 
 func (k *dueKey) id() idempotency.ID { return idempotency.ID(k[8:]) }
 
@@ -47,17 +48,17 @@ func (k *dueKey) id() idempotency.ID { return idempotency.ID(k[8:]) }
 // ones anyway, and the index comes from the same reading.
 type index struct {
 	mu  sync.RWMutex // guards due
-	due map[idempotency.ID]clock.Instant
+	due map[idempotency.ID]idempotency.Moment
 }
 
-func (x *index) find(id idempotency.ID) (due clock.Instant, there bool) {
+func (x *index) find(id idempotency.ID) (due idempotency.Moment, there bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	due, there = x.due[id]
 	return due, there
 }
 
-func (x *index) set(id idempotency.ID, due clock.Instant) {
+func (x *index) set(id idempotency.ID, due idempotency.Moment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.due[id] = due
@@ -107,7 +108,7 @@ func (t *tables) load(id idempotency.ID) (r idempotency.Record, there bool, err 
 }
 
 // begin decides a claim.
-func (t *tables) begin(c idempotency.Claim, now clock.Instant) (a idempotency.Answer, err error) {
+func (t *tables) begin(c idempotency.Claim, now idempotency.Moment) (a idempotency.Answer, err error) {
 	old, _, err := t.load(c.ID)
 	if err != nil {
 		return a, err
@@ -120,7 +121,7 @@ func (t *tables) begin(c idempotency.Claim, now clock.Instant) (a idempotency.An
 }
 
 // apply makes a change.
-func (t *tables) apply(ref idempotency.Ref, c idempotency.Change, now clock.Instant) error {
+func (t *tables) apply(ref idempotency.Ref, c idempotency.Change, now idempotency.Moment) error {
 	old, _, err := t.load(ref.ID)
 	if err != nil {
 		return err
@@ -133,7 +134,7 @@ func (t *tables) apply(ref idempotency.Ref, c idempotency.Change, now clock.Inst
 }
 
 // endLease makes a running record's lease end now.
-func (t *tables) endLease(id idempotency.ID, now clock.Instant) error {
+func (t *tables) endLease(id idempotency.ID, now idempotency.Moment) error {
 	old, _, err := t.load(id)
 	if err != nil {
 		return err
@@ -146,7 +147,7 @@ func (t *tables) endLease(id idempotency.ID, now clock.Instant) error {
 // sweep looks at up to limit records of b that are due, from after a key on, and
 // returns how many it looked at and changed, and the last key. Those it leaves, which
 // a newer program wrote, need no second look, and none that comes later is due before.
-func (t *tables) sweep(b *bbolt.Bucket, from []byte, now clock.Instant, limit int) (looked, changed int, last []byte) {
+func (t *tables) sweep(b *bbolt.Bucket, from []byte, now idempotency.Moment, limit int) (looked, changed int, last []byte) {
 	var due []dueKey // collected first: a cursor does not outlive a change
 	c := b.Cursor()
 	for k, _ := c.Seek(from); k != nil && len(due) < limit; k, _ = c.Next() {

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -21,7 +20,7 @@ const (
 
 // An op is an operation that may change something.
 type op struct {
-	work  func(*tables, clock.Instant) error
+	work  func(*tables, idempotency.Moment) error
 	bytes int // of what it brings
 
 	taken atomic.Bool   // by the writer, or back by its caller
@@ -51,7 +50,7 @@ func (s *Store) refuses() error {
 
 // submit has the writer do work and returns when it is durable. If ctx ends first,
 // work that was not begun never will be.
-func (s *Store) submit(ctx context.Context, bytes int, work func(*tables, clock.Instant) error) error {
+func (s *Store) submit(ctx context.Context, bytes int, work func(*tables, idempotency.Moment) error) error {
 	o := &op{work: work, bytes: bytes, done: make(chan struct{})}
 	select {
 	case s.queue <- o:
@@ -156,7 +155,7 @@ func (s *Store) commit(batch []*op) error {
 // tick returns the time, later each time by a microsecond at least, from which tokens
 // are made: so no two are equal, nor is one smaller than one before, and as the time is
 // stored they are not after a restart.
-func (s *Store) tick() clock.Instant {
+func (s *Store) tick() idempotency.Moment {
 	s.last = max(s.now(), s.last.Add(time.Microsecond))
 	return s.last
 }

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -61,7 +60,7 @@ func (s *shelf) Caps() idempotency.Caps { return idempotency.Caps{Durable: true,
 func (s *shelf) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := clock.Instant(time.Now().UnixNano())
+	now := idempotency.Moment(time.Now().UnixNano())
 	old := s.records[c.ID]
 	a, _ := old.Begin(c, now)
 	if a.Decision != idempotency.Run {

@@ -8,14 +8,13 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
 var _ idempotency.Admin = (*Store)(nil)
 
 // Now implements [idempotency.Admin]: the earliest that it can be.
-func (s *Store) Now(ctx context.Context) (clock.Instant, error) {
+func (s *Store) Now(ctx context.Context) (idempotency.Moment, error) {
 	m, err := s.now(ctx)
 	return m.early, err
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -300,7 +299,7 @@ func refusal(err error) error {
 }
 
 // due reads when a record is due, and whether that is known.
-func due(h nats.Header) (clock.Instant, bool) {
+func due(h nats.Header) (idempotency.Moment, bool) {
 	n, err := strconv.ParseInt(h.Get(dueHeader), 10, 64)
-	return clock.Instant(n), err == nil
+	return idempotency.Moment(n), err == nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -43,7 +42,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 
 // scan returns up to limit keys that are due, and moves the cursor behind what it
 // looked at.
-func (s *Store) scan(ctx context.Context, limit int, now clock.Instant) (found []idempotency.ID, err error) {
+func (s *Store) scan(ctx context.Context, limit int, now idempotency.Moment) (found []idempotency.ID, err error) {
 	reader, err := s.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(1, s.cursor.Load()),
 		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, Replicas: 1, InactiveThreshold: sweepIdle,
@@ -65,7 +64,7 @@ func (s *Store) scan(ctx context.Context, limit int, now clock.Instant) (found [
 }
 
 // read takes headers until enough are due or there are no more.
-func (s *Store) read(ctx context.Context, reader jetstream.Consumer, limit int, now clock.Instant) (found []idempotency.ID, err error) {
+func (s *Store) read(ctx context.Context, reader jetstream.Consumer, limit int, now idempotency.Moment) (found []idempotency.ID, err error) {
 	batch, err := reader.FetchNoWait(sweepWindow)
 	if err != nil {
 		return nil, fmt.Errorf("natsstore: sweep: %w", err)

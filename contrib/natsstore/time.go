@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/idempotency"
 )
 
 const (
@@ -34,13 +34,13 @@ func monotonic() func() reading {
 }
 
 // A moment is what is known of the servers' time now: between early and late.
-type moment struct{ early, late clock.Instant }
+type moment struct{ early, late idempotency.Moment }
 
 // A sample is one answer of the server's clock.
 type sample struct {
-	back   reading       // when it was here
-	took   time.Duration // to ask and to answer
-	server clock.Instant // at some time in between
+	back   reading            // when it was here
+	took   time.Duration      // to ask and to answer
+	server idempotency.Moment // at some time in between
 }
 
 // at returns what the sample says about the time of a later reading.
@@ -114,7 +114,7 @@ func (c *serverClock) sample(ctx context.Context) (sample, error) {
 	if err != nil {
 		return sample{}, fmt.Errorf("read the server's clock: %w", err)
 	}
-	s := sample{back, back.mono - sent.mono, clock.Instant(t.UnixNano())}
+	s := sample{back, back.mono - sent.mono, idempotency.Moment(t.UnixNano())}
 	if s.took > slowest {
 		return s, fmt.Errorf("read the server's clock: the answer took %v, %w", s.took, errSlow)
 	}

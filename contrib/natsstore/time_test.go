@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -37,7 +36,7 @@ func (w *world) ask(context.Context) (time.Time, error) {
 	return t, w.err
 }
 
-func (w *world) server() clock.Instant { return clock.Instant(w.true_ + w.shift) }
+func (w *world) server() idempotency.Moment { return idempotency.Moment(w.true_ + w.shift) }
 
 func (w *world) clock() *serverClock { return &serverClock{read: w.read, ask: w.ask} }
 

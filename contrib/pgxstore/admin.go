@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
 var _ idempotency.Admin = (*Store)(nil)
 
 // Now implements [idempotency.Admin].
-func (s *Store) Now(ctx context.Context) (at clock.Instant, err error) {
+func (s *Store) Now(ctx context.Context) (at idempotency.Moment, err error) {
 	err = s.pool.QueryRow(ctx, "SELECT "+now).Scan((*int64)(&at))
 	return at, wrap("now", err)
 }

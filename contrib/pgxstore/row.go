@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -24,8 +23,8 @@ const recordVersion = 1
 // A row is a record as it was read: rev is zero if there is none.
 type row struct {
 	rev    int64
-	now    clock.Instant // the database's time when it was read
-	sent   time.Time     // our time just before that
+	now    idempotency.Moment // the database's time when it was read
+	sent   time.Time          // our time just before that
 	record idempotency.Record
 }
 
@@ -72,8 +71,8 @@ func (x *row) scan(from pgx.Row, before ...any) error {
 	r.Token, r.Attempt = token.Int64, int(attempt.Int64)
 	copy(r.Fingerprint[:], fingerprint)
 	copy(r.Owner[:], owner)
-	r.LeaseUntil, r.Created = clock.Instant(lease.Int64), clock.Instant(created.Int64)
-	r.Finished, r.Expires = clock.Instant(finished.Int64), clock.Instant(expires.Int64)
+	r.LeaseUntil, r.Created = idempotency.Moment(lease.Int64), idempotency.Moment(created.Int64)
+	r.Finished, r.Expires = idempotency.Moment(finished.Int64), idempotency.Moment(expires.Int64)
 	r.Retention = time.Duration(retention.Int64)
 	return nil
 }
@@ -84,13 +83,13 @@ func (x *row) scan(from pgx.Row, before ...any) error {
 //
 // Moments that the machine moved are its time plus something. Where that time, at, is
 // only our idea of the database's, they are sent as that something.
-func values(id idempotency.ID, old row, r idempotency.Record, at clock.Instant) ([]any, error) {
+func values(id idempotency.ID, old row, r idempotency.Record, at idempotency.Moment) ([]any, error) {
 	payload, err := r.MarshalBinary()
 	if err != nil {
 		return nil, err
 	}
 	bits := 0
-	moment := func(bit int, was, is clock.Instant) int64 {
+	moment := func(bit int, was, is idempotency.Moment) int64 {
 		if at == 0 || is == 0 || is == was {
 			return int64(is)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -100,7 +99,7 @@ func (s *Store) claim(ctx context.Context, c idempotency.Claim) (x row, granted 
 		return x, false, wrap("begin", err)
 	}
 	var none idempotency.Record
-	a, _ := none.Begin(c, clock.Instant(created.Int64))
+	a, _ := none.Begin(c, idempotency.Moment(created.Int64))
 	x.rev, x.record = 1, a.Record
 	return x, true, nil
 }
@@ -150,7 +149,7 @@ func (s *Store) applyHeld(ctx context.Context, ref idempotency.Ref, c idempotenc
 // write stores a record in place of what was read, and reports whether that was still
 // there. Moments that the change moved from at, unless that is zero, are moved to the
 // database's time of writing.
-func (s *Store) write(ctx context.Context, id idempotency.ID, old row, next idempotency.Record, at clock.Instant) (bool, error) {
+func (s *Store) write(ctx context.Context, id idempotency.ID, old row, next idempotency.Record, at idempotency.Moment) (bool, error) {
 	args, err := values(id, old, next, at)
 	if err != nil {
 		return false, err
@@ -164,7 +163,7 @@ func (s *Store) write(ctx context.Context, id idempotency.ID, old row, next idem
 		return false, wrap("write", err)
 	}
 	if next.State == idempotency.Running {
-		next.LeaseUntil = clock.Instant(lease)
+		next.LeaseUntil = idempotency.Moment(lease)
 		s.held.put(id, row{rev: old.rev + 1, now: old.now, sent: old.sent, record: next})
 	}
 	return true, nil

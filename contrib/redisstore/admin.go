@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,14 +13,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
 var _ idempotency.Admin = (*Store)(nil)
 
 // Now implements [idempotency.Admin].
-func (s *Store) Now(ctx context.Context) (clock.Instant, error) {
+func (s *Store) Now(ctx context.Context) (idempotency.Moment, error) {
 	saw, err := s.run(ctx, scriptLook, s.key(idempotency.ID{}))
 	return saw.now, err
 }
@@ -121,7 +121,7 @@ func (s *Store) Forget(ctx context.Context, ref idempotency.Ref) error {
 	if err := old.Forgettable(ref, saw.now); err != nil {
 		return err
 	}
-	saw, err = s.swap(ctx, key, saw.value, idempotency.Record{}, 0, clock.Never)
+	saw, err = s.swap(ctx, key, saw.value, idempotency.Record{}, 0, math.MaxInt64)
 	if err == nil && !saw.wrote {
 		return idempotency.ErrLeaseLost
 	}

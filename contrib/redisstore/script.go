@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -61,7 +60,7 @@ const maxMicros = 1<<53 - 1
 
 // A sight is what a script saw, or what it left.
 type sight struct {
-	now   clock.Instant
+	now   idempotency.Moment
 	value string // nothing if there is no key
 	wrote bool
 }
@@ -76,7 +75,7 @@ func (s *Store) run(ctx context.Context, script *redis.Script, key string, args 
 		return sight{}, errReply
 	}
 	micros, ok := reply[0].(int64)
-	saw := sight{now: clock.Instant(micros * 1000), wrote: len(reply) == 1}
+	saw := sight{now: idempotency.Moment(micros * 1000), wrote: len(reply) == 1}
 	if ok && !saw.wrote {
 		saw.value, ok = reply[1].(string)
 	}
@@ -106,7 +105,7 @@ func (s *Store) claim(ctx context.Context, key string, c idempotency.Claim) (sig
 
 // swap writes next onto what was read, if it is still there and the server's clock
 // is between first and last.
-func (s *Store) swap(ctx context.Context, key, old string, next idempotency.Record, first, last clock.Instant) (sight, error) {
+func (s *Store) swap(ctx context.Context, key, old string, next idempotency.Record, first, last idempotency.Moment) (sight, error) {
 	value, err := written(next)
 	if err != nil {
 		return sight{}, err
@@ -131,9 +130,9 @@ func refusal(err error) error {
 }
 
 // floor and ceil are a moment in the scripts' microseconds.
-func floor(t clock.Instant) int64 { return max(0, min(int64(t)/1000, maxMicros)) }
+func floor(t idempotency.Moment) int64 { return max(0, min(int64(t)/1000, maxMicros)) }
 
-func ceil(t clock.Instant) int64 {
+func ceil(t idempotency.Moment) int64 {
 	if t > math.MaxInt64-999 {
 		return maxMicros
 	}
@@ -141,4 +140,4 @@ func ceil(t clock.Instant) int64 {
 }
 
 // millis is a moment as PXAT takes it, never earlier than it is.
-func millis(t clock.Instant) string { return strconv.FormatInt((ceil(t)+999)/1000, 10) }
+func millis(t idempotency.Moment) string { return strconv.FormatInt((ceil(t)+999)/1000, 10) }

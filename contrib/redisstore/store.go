@@ -5,12 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -90,7 +90,7 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Ans
 		if !changed {
 			return a, nil
 		}
-		if saw, err = s.swap(ctx, key, saw.value, a.Record, 0, clock.Never); err != nil {
+		if saw, err = s.swap(ctx, key, saw.value, a.Record, 0, math.MaxInt64); err != nil {
 			return idempotency.Answer{}, err
 		}
 		if saw.wrote {
@@ -126,7 +126,7 @@ func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 		if err != nil || !changed {
 			return err
 		}
-		if saw, err = s.swap(ctx, key, saw.value, next, 0, clock.Never); err != nil {
+		if saw, err = s.swap(ctx, key, saw.value, next, 0, math.MaxInt64); err != nil {
 			return err
 		}
 		if saw.wrote {
@@ -142,7 +142,7 @@ func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 // record is another or that moment too long ago, and then, as when nothing is known,
 // what it has is returned. An extension counts from now, so it is never made so.
 func (s *Store) applyUnread(ctx context.Context, key string, ref idempotency.Ref, c idempotency.Change) (sight, bool, error) {
-	value, heard := s.runs.get(ref), clock.Instant(s.heard.Load())
+	value, heard := s.runs.get(ref), idempotency.Moment(s.heard.Load())
 	old, err := read(value)
 	next, changed, refused := old.Apply(ref, c, heard)
 	if err != nil || !changed || refused != nil || c.Event == idempotency.Extend {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotencytest"
 	"github.com/gabion-go/gabion/internal/testservers"
@@ -267,7 +266,7 @@ func TestRememberedRunsAreOnlyAGuess(t *testing.T) {
 	c.Guarantee, c.Lease = idempotency.Reexecute, time.Millisecond
 	first := r.begin(c, idempotency.Run)
 	r.apply(first, saved) // and so it remembers that this was made
-	for r.get(c.ID).LeaseUntil.Add(time.Millisecond) > clock.Instant(r.client.Time(t.Context()).Val().UnixNano()) {
+	for r.get(c.ID).LeaseUntil.Add(time.Millisecond) > idempotency.Moment(r.client.Time(t.Context()).Val().UnixNano()) {
 	}
 	next := other(c)
 	next.Lease = time.Hour
@@ -303,7 +302,7 @@ func TestMomentsAreTheServers(t *testing.T) {
 		r.heard.Add(int64(skew))
 		r.apply(ref, completed("x"))
 		got, latest := r.get(c.ID), r.client.Time(t.Context()).Val()
-		for name, at := range map[string]clock.Instant{"created": got.Created, "finished": got.Finished, "expires": got.Expires.Add(-c.Retention)} {
+		for name, at := range map[string]idempotency.Moment{"created": got.Created, "finished": got.Finished, "expires": got.Expires.Add(-c.Retention)} {
 			if int64(at) < earliest.UnixNano() || int64(at) > latest.UnixNano() {
 				t.Errorf("heard %v off: %s %v, and the server's clock went from %v to %v", skew, name, at, earliest.UnixNano(), latest.UnixNano())
 			}
@@ -379,7 +378,7 @@ func TestForgetting(t *testing.T) {
 func TestTokenGrowsOverAnExpiredRecord(t *testing.T) {
 	r := newRig(t)
 	c := claimOf("k")
-	later := clock.Instant(time.Now().Add(time.Hour).UnixNano())
+	later := idempotency.Moment(time.Now().Add(time.Hour).UnixNano())
 	old := idempotency.Record{State: idempotency.Done, Token: int64(later) / 1000, Attempt: 1, Expires: 1}
 	value, err := written(old)
 	if err != nil {

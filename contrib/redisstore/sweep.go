@@ -2,13 +2,12 @@ package redisstore
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/gabion-go/gabion/clock"
 )
 
 // cursors are where the last sweep of each server ended.
@@ -118,6 +117,6 @@ func (s *Store) sweepKey(ctx context.Context, key string) (bool, error) {
 	if !changed {
 		return false, nil
 	}
-	saw, err = s.swap(ctx, key, saw.value, next, 0, clock.Never)
+	saw, err = s.swap(ctx, key, saw.value, next, 0, math.MaxInt64)
 	return saw.wrote, err
 }

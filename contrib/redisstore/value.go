@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -27,7 +26,7 @@ const grace = time.Minute
 
 // forgotten returns when the server drops a record of which nothing is heard: a
 // running one as if it had been swept at the end of its lease.
-func forgotten(r *idempotency.Record) clock.Instant {
+func forgotten(r *idempotency.Record) idempotency.Moment {
 	end := r.Expires
 	if r.State == idempotency.Running {
 		end = r.LeaseUntil.Add(r.Retention)
@@ -50,7 +49,7 @@ func written(r idempotency.Record) (string, error) {
 func head(due, claimed int64) string { return fmt.Sprintf("%0*d%0*d", digits, due, digits, claimed) }
 
 // claimed returns the record of a new key whose claim was granted at a moment.
-func claimed(c idempotency.Claim, now clock.Instant) idempotency.Record {
+func claimed(c idempotency.Claim, now idempotency.Moment) idempotency.Record {
 	var none idempotency.Record
 	a, _ := none.Begin(c, now)
 	return a.Record
@@ -78,7 +77,7 @@ func read(value string) (r idempotency.Record, err error) {
 }
 
 // claimTime reads the second half of a value's head.
-func claimTime(value string) (clock.Instant, error) {
+func claimTime(value string) (idempotency.Moment, error) {
 	if len(value) < headSize {
 		return 0, fmt.Errorf("%w: it is too short", idempotency.ErrUnreadable)
 	}
@@ -86,5 +85,5 @@ func claimTime(value string) (clock.Instant, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: its head is no time", idempotency.ErrUnreadable)
 	}
-	return clock.Instant(micros * 1000), nil
+	return idempotency.Moment(micros * 1000), nil
 }

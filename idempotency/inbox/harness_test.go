@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -58,7 +57,7 @@ func (s *shelf) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wor
 	if err := failing(&s.begin); err != nil {
 		return idempotency.Answer{}, err
 	}
-	now := clock.Instant(time.Now().UnixNano())
+	now := idempotency.Moment(time.Now().UnixNano())
 	old := s.records[c.ID]
 	a, _ := old.Begin(c, now)
 	if a.Decision != idempotency.Run {

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
 var _ idempotency.Admin = (*Store)(nil)
 
 // Now implements [idempotency.Admin].
-func (s *Store) Now(ctx context.Context) (now clock.Instant, err error) {
+func (s *Store) Now(ctx context.Context) (now idempotency.Moment, err error) {
 	err = s.db.QueryRowContext(ctx, s.sql.selectNow).Scan(&now)
 	return now, wrap("now", err)
 }

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -87,7 +86,7 @@ func untilNoConflict(do func() error) (err error) {
 // A row is a record as it was read: rev is zero if there is none.
 type row struct {
 	rev    int64
-	now    clock.Instant
+	now    idempotency.Moment
 	record idempotency.Record
 }
 
@@ -147,7 +146,7 @@ func (s *Store) beginNew(ctx context.Context, q queryer, c idempotency.Claim) (a
 		return a, false, fmt.Errorf("sqlstore: begin: %w", err)
 	}
 	var none idempotency.Record
-	a, _ = none.Begin(c, clock.Instant(created))
+	a, _ = none.Begin(c, idempotency.Moment(created))
 	return a, true, nil
 }
 
@@ -277,8 +276,8 @@ func (x *row) scan(from interface{ Scan(...any) error }, before ...any) error {
 	r.State, r.Guarantee = idempotency.State(state), idempotency.Guarantee(guarantee)
 	copy(r.Fingerprint[:], fingerprint)
 	copy(r.Owner[:], owner)
-	r.LeaseUntil, r.Created = clock.Instant(lease), clock.Instant(created)
-	r.Finished, r.Expires, r.Retention = clock.Instant(finished), clock.Instant(expires), time.Duration(retention)
+	r.LeaseUntil, r.Created = idempotency.Moment(lease), idempotency.Moment(created)
+	r.Finished, r.Expires, r.Retention = idempotency.Moment(finished), idempotency.Moment(expires), time.Duration(retention)
 	return nil
 }
 

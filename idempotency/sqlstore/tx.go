@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -109,7 +108,7 @@ func (s *Store) lock(ctx context.Context, tx *sql.Tx, id idempotency.ID) (got bo
 // same returns the time. errEnded says that this no longer is the transaction that was
 // marked. A savepoint is there until its transaction ends, however it does, and is used up
 // here.
-func (s *Store) same(ctx context.Context, tx *sql.Tx, m mark) (now clock.Instant, err error) {
+func (s *Store) same(ctx context.Context, tx *sql.Tx, m mark) (now idempotency.Moment, err error) {
 	if m.savepoint != "" {
 		if _, err := tx.ExecContext(ctx, "RELEASE "+m.savepoint); err != nil && ctx.Err() == nil {
 			return 0, fmt.Errorf("%w: %w", errEnded, err)

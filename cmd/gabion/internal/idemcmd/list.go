@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -91,7 +90,7 @@ func list(ctx context.Context, a idempotency.Admin, o *options, w io.Writer) err
 	return found.print(w, now)
 }
 
-func (p *page) scan(ctx context.Context, a idempotency.Admin, o *options, now clock.Instant) error {
+func (p *page) scan(ctx context.Context, a idempotency.Admin, o *options, now idempotency.Moment) error {
 	cursor := o.after
 	for {
 		part, err := a.List(ctx, cursor, min(listPage, o.limit))
@@ -108,7 +107,7 @@ func (p *page) scan(ctx context.Context, a idempotency.Admin, o *options, now cl
 	}
 }
 
-func (p *page) add(e idempotency.Entry, o *options, now clock.Instant) {
+func (p *page) add(e idempotency.Entry, o *options, now idempotency.Moment) {
 	states, _ := o.wanted() // checked
 	x := lineOf(e, now)
 	if e.Err == nil && (x.state == idempotency.Absent || len(states) > 0 && !slices.Contains(states, x.state)) || e.Err != nil && len(states) > 0 {
@@ -118,7 +117,7 @@ func (p *page) add(e idempotency.Entry, o *options, now clock.Instant) {
 }
 
 // lookUp gets the records of the keys in a file.
-func (p *page) lookUp(ctx context.Context, a idempotency.Admin, o *options, now clock.Instant) error {
+func (p *page) lookUp(ctx context.Context, a idempotency.Admin, o *options, now idempotency.Moment) error {
 	in := io.Reader(os.Stdin)
 	if o.keys != "-" {
 		f, err := os.Open(o.keys)
@@ -153,7 +152,7 @@ func (p *page) lookUp(ctx context.Context, a idempotency.Admin, o *options, now 
 	return lines.Err()
 }
 
-func (p *page) print(w io.Writer, now clock.Instant) error {
+func (p *page) print(w io.Writer, now idempotency.Moment) error {
 	for _, x := range p.Records {
 		fmt.Fprintf(w, "%s %-10s%s", x.ID, x.State, short(now.Sub(x.created)))
 		if x.Key != "" {

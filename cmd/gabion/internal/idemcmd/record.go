@@ -7,12 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -33,10 +33,10 @@ type line struct {
 	Points     []string   `json:"points,omitempty"`
 
 	state   idempotency.State
-	created clock.Instant
+	created idempotency.Moment
 }
 
-func lineOf(e idempotency.Entry, now clock.Instant) line {
+func lineOf(e idempotency.Entry, now idempotency.Moment) line {
 	r := &e.Record
 	x := line{ID: e.ID.Hex(), state: r.StateAt(now), created: r.Created}
 	if e.Err != nil {
@@ -52,8 +52,8 @@ func lineOf(e idempotency.Entry, now clock.Instant) line {
 	return x
 }
 
-func moment(t clock.Instant) *time.Time {
-	if t == 0 || t == clock.Never {
+func moment(t idempotency.Moment) *time.Time {
+	if t == 0 || t == math.MaxInt64 {
 		return nil
 	}
 	at := time.Unix(0, int64(t)).UTC()
@@ -112,7 +112,7 @@ func show(ctx context.Context, a idempotency.Admin, o *options, w io.Writer) err
 	return nil
 }
 
-func (f full) print(w io.Writer, r *idempotency.Record, now clock.Instant) {
+func (f full) print(w io.Writer, r *idempotency.Record, now idempotency.Moment) {
 	field := func(name, text string) { fmt.Fprintf(w, "%-12s%s\n", name, text) }
 	field("id", f.ID)
 	field("state", f.State+meaning(r, f.state))
