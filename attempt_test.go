@@ -187,7 +187,7 @@ func TestOpenGivesNoAttemptWithoutAResult(t *testing.T) {
 // An open result holds the only slot. The retry must not wait for it.
 func TestOpenRetriesWithOneSlot(t *testing.T) {
 	for _, hedges := range []int{0, 1} {
-		for _, wait := range []time.Duration{time.Nanosecond, time.Second} {
+		for _, wait := range []time.Duration{time.Millisecond, time.Second} {
 			t.Run(fmt.Sprintf("hedge=%d/%s", hedges, wait), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var gone atomic.Int64

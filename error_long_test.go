@@ -66,15 +66,15 @@ func TestErrorsNameTheirNumbers(t *testing.T) {
 			Retry: policy.Retry{Backoff: backoff.Backoff{Kind: backoff.Constant, Base: 990 * time.Millisecond}},
 		}, 1), "db: deadline_short (1s left, 1.04s needed) after 1 attempt, may have happened: EOF"},
 		{"a budget that is spent", calls(policy.Policy{
-			Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Full(1, 1), Budget: policy.Budget{Floor: policy.Off}},
+			Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Const(0), Budget: policy.Budget{Floor: policy.Off}},
 		}, 12), "db: budget_exhausted (12 calls, 1 re-sends, 1 allowed) after 1 attempt, may have happened: EOF"},
 		{"a budget of tokens that is spent", calls(policy.Policy{
-			Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Full(1, 1), Budget: policy.Budget{Capacity: 3, Cost: 2}},
+			Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Const(0), Budget: policy.Budget{Capacity: 3, Cost: 2}},
 		}, 2), "db: budget_exhausted (0.5 re-sends left, each success earns 0.1 tokens) after 1 attempt, may have happened: EOF"},
 		{"the default budget, with nothing earned", calls(policy.Policy{Safe: true, Breaker: policy.Breaker{Off: true}}, 2),
 			"db: budget_exhausted (0 re-sends left, each success earns 0.3, 0 successes in 1s, 1 sent so far) after 1 attempt, may have happened: EOF"},
 		{"the default budget, with what was earned spent", func(t *testing.T) (err error) {
-			d := gabion.New("db", policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Full(1, 1)}})
+			d := gabion.New("db", policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Const(0)}})
 			for range 10 { // they earn three, and no part of one
 				d.Run(t.Context(), func(context.Context) error { return nil })
 			}

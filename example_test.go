@@ -202,7 +202,7 @@ func ExampleDoOr() {
 }
 
 func ExampleWithObserver() {
-	d := gabion.New("stock", policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Backoff{Kind: backoff.Constant, Base: 1, Cap: 1}}},
+	d := gabion.New("stock", policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Const(time.Millisecond)}},
 		gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) { fmt.Println(e) })))
 	first := true
 	d.Run(context.Background(), func(context.Context) error {
@@ -215,7 +215,7 @@ func ExampleWithObserver() {
 	// Output:
 	// attempt_sent #1
 	// attempt_settled #1 server
-	// waiting for backoff 1ns
+	// waiting for backoff 1ms
 	// attempt_sent #2
 	// attempt_settled #2 success
 	// returned after 2

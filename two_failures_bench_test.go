@@ -10,7 +10,7 @@ import (
 )
 
 func BenchmarkDoTwoFailures(b *testing.B) {
-	d := gabion.New("db", policy.Policy{Safe: true, Retry: policy.Retry{Backoff: backoff.Full(1, 1), Budget: policy.Budget{Floor: 1e6}}, Breaker: policy.Breaker{FailureRate: 1}})
+	d := gabion.New("db", policy.Policy{Safe: true, Retry: policy.Retry{Backoff: backoff.Const(0), Budget: policy.Budget{Floor: 1e6}}, Breaker: policy.Breaker{FailureRate: 1}})
 	ctx := context.Background()
 	work := func(ctx context.Context) (int, error) {
 		if gabion.AttemptNumber(ctx) < 3 {

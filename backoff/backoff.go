@@ -45,8 +45,14 @@ func Exp(base, cap time.Duration) Backoff { return Backoff{Exponential, base, ca
 // Lin returns min(cap, base·(n+1)) without jitter.
 func Lin(base, cap time.Duration) Backoff { return Backoff{Linear, base, cap} }
 
-// Const returns the same wait before every retry, without jitter.
-func Const(wait time.Duration) Backoff { return Backoff{Constant, wait, wait} }
+// Const returns the same wait before every retry, without jitter. Const(0) is no wait
+// at all: its Base is -1, since in a policy a Base of zero means the default.
+func Const(wait time.Duration) Backoff {
+	if wait == 0 {
+		wait = -1
+	}
+	return Backoff{Constant, wait, max(wait, 0)}
+}
 
 // Jittered reports whether the waits are drawn, so that the clients of a fleet
 // which failed together do not return together.

@@ -39,6 +39,7 @@ func TestDelay(t *testing.T) {
 		{"C54 constant stays", Const(s), 0, 0, 0, s},
 		{"C54 constant still stays", Const(s), 2, s, 0.9, s},
 
+		{"constant zero never waits", Const(0), 3, 0, 0.9, 0},
 		{"C55 constant is capped", Backoff{Constant, 10 * s, s}, 0, 0, 0.5, s},
 		{"C55 linear is capped", Lin(10*s, s), 0, 0, 0.5, s},
 		{"C55 exponential is capped", Exp(10*s, s), 0, 0, 0.5, s},

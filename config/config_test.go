@@ -311,7 +311,7 @@ func TestWordsForOff(t *testing.T) {
 		"bulkhead: {limit: false}":       "leave the key out for the default, or write bulkhead: off",
 		"retires: {attempts: 2}":         "did you mean retry?",
 		"retries: off":                   "did you mean retry?",
-		"retry: {budget: {ratio: 500%}}": "write at most 100%, leave it out for the default, or write budget: off",
+		"retry: {budget: {ratio: 500%}}": "did you mean 5%? write at most 100%",
 	} {
 		_, err := Parse("f", []byte("version: 1\ndependencies: {a: {"+text+"}}\n"), env("R", "500"))
 		var found Findings

@@ -46,8 +46,8 @@ func TestSchemaIsGenerated(t *testing.T) {
 
 // undocumented are fields whose meaning stands in their type's comment.
 var undocumented = map[string]string{
-	"backoff.Backoff.Base": "Base is the wait that grows. Left out, it means 100 ms, or cap when that is shorter.",
-	"backoff.Backoff.Cap":  "Cap is the longest wait, jitter included. Left out, it means 30 s, or base when that is longer.",
+	"backoff.Backoff.Base": "Base is the wait that grows. Left out, it means 1 s, or 10 ms after a conflict, or cap when that is shorter; off means no wait.",
+	"backoff.Backoff.Cap":  "Cap is the longest wait, jitter included. Left out, it means 30 s, or 1 s after a conflict, or base when that is longer.",
 }
 
 // object keeps its keys sorted when it is written, which is all that a schema

@@ -18,7 +18,7 @@ func ExampleNewScript() {
 		gabiontest.Fails(2, classify.Transient(errors.New("down"))),
 		gabiontest.Step{},
 	)...)
-	d := gabion.New("bank", gabiontest.FreeRetries(policy.Policy{Retry: policy.Retry{Backoff: backoff.Full(1, 1)}}))
+	d := gabion.New("bank", gabiontest.FreeRetries(policy.Policy{Retry: policy.Retry{Backoff: backoff.Const(0)}}))
 	err := d.Run(context.Background(), bank.Run, gabion.WithKey("order-7"))
 	fmt.Println(err, bank.Attempts(), bank.Seen()[2].Key)
 	// Output: <nil> 3 order-7
@@ -40,7 +40,7 @@ func ExampleRecorder() {
 // The policy of production, in a test of what the program does after two failures: the
 // budget would refuse the second retry of a dependency that never answered well.
 func ExampleFreeRetries() {
-	production := policy.Policy{Retry: policy.Retry{Attempts: 3, Backoff: backoff.Full(1, 1)}}
+	production := policy.Policy{Retry: policy.Retry{Attempts: 3, Backoff: backoff.Const(0)}}
 	for _, p := range []policy.Policy{production, gabiontest.FreeRetries(production)} {
 		bank := gabiontest.NewScript(append(gabiontest.Fails(2, classify.Transient(errors.New("down"))), gabiontest.Step{})...)
 		err := gabion.New("bank", p).Run(context.Background(), bank.Run, gabion.WithKey("order-7"))

@@ -130,7 +130,7 @@ type Retry struct {
 	Attempts int
 
 	// Backoff is the wait before a retry. Zero means full jitter from 1 s, capped
-	// at 30 s.
+	// at 30 s; a Base of Off, as in backoff.Const(0), means no wait.
 	Backoff backoff.Backoff
 
 	// Hold keeps a retry waiting while others fail, too: so many failures of theirs in
@@ -167,7 +167,7 @@ type ContentionRetry struct {
 	Attempts int
 
 	// Backoff is the wait before the next try. Zero means full jitter from 10 ms,
-	// capped at 1 s.
+	// capped at 1 s; a Base of Off, as in backoff.Const(0), means no wait.
 	Backoff backoff.Backoff
 
 	// Repeats is how often on average, over 10 s, a call that met a conflict may be

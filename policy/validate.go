@@ -27,6 +27,8 @@ const (
 	maxReserve   = 1000                 // re-sends: a fleet has as many times that
 	minBudgetTTL = time.Second          // as in Finagle, both
 	maxBudgetTTL = 60 * time.Second
+	minTime      = 100 * time.Microsecond // shorter, it was meant in another unit
+	minPart      = minTime / 10           // of waits, and of what derives from a timeout
 	minWindow    = 10 * time.Millisecond
 	maxWindow    = 24 * time.Hour
 )
@@ -72,7 +74,7 @@ func (p Policy) Validate() error {
 	c.timeout(p.Timeout)
 	c.retry(p.Retry)
 	c.hedge(p.Hedge)
-	c.duration("pace.max", p.Pace.Max, 1, maxDuration, "write pace: off")
+	c.duration("pace.max", p.Pace.Max, minPart, maxDuration, "write pace: off")
 	c.float("throttle.k", p.Throttle.K, 1, maxGrowth, offMeans0)
 	c.duration("throttle.window", p.Throttle.Window, time.Second, time.Hour, "write throttle: off")
 	c.breakerWindow(p.Breaker)
@@ -112,33 +114,28 @@ func (c *check) enums(p Policy) {
 }
 
 func (c *check) timeout(t Timeout) {
-	c.duration("timeout.call", t.Call, 1, maxDuration, offFine)
-	c.duration("timeout.attempt", t.Attempt, 1, maxDuration, offFine)
+	c.duration("timeout.call", t.Call, minTime, maxDuration, offFine)
+	c.duration("timeout.attempt", t.Attempt, minTime, maxDuration, offFine)
 	c.duration("timeout.idle", t.Idle, time.Millisecond, maxDuration, offFine)
 	c.duration("timeout.body", t.Body, time.Millisecond, maxDuration, offMeans0)
-	c.duration("timeout.margin", t.Margin, 1, maxDuration, offFine)
+	c.duration("timeout.margin", t.Margin, minPart, maxDuration, offFine)
 	c.ratio("timeout.fit", t.Fit, 1, offMeans0)
 	if t.Fit == 1 {
 		c.add(Finding{"timeout.fit", "", "100%", "asks for the slowest call ever seen", "write 50%"})
 	}
-	c.duration("timeout.hop_margin", t.HopMargin, 1, maxDuration, offFine)
+	c.duration("timeout.hop_margin", t.HopMargin, minPart, maxDuration, offFine)
 }
 
 func (c *check) retry(r Retry) {
 	c.count("retry.attempts", r.Attempts, 1, maxSends, "write 1 for never retry")
-	c.duration("retry.backoff.base", r.Backoff.Base, 1, maxDuration, "write 1ns for practically no wait")
-	c.duration("retry.backoff.cap", r.Backoff.Cap, 1, maxDuration, "write a longer cap: waits are always bounded")
-	c.duration("retry.max_after", r.MaxAfter, 1, maxDuration, "write the call timeout: no longer wait is possible")
+	c.duration("retry.backoff.base", r.Backoff.Base, minPart, maxDuration, offFine)
+	c.duration("retry.backoff.cap", r.Backoff.Cap, minPart, maxDuration, "write a longer cap: waits are always bounded")
+	c.duration("retry.max_after", r.MaxAfter, minPart, maxDuration, "write the call timeout: no longer wait is possible")
 	c.count("retry.contention.attempts", r.Contention.Attempts, 1, maxSends, "write 1 for never again after a conflict")
-	c.duration("retry.contention.backoff.base", r.Contention.Backoff.Base, 1, maxDuration, "write 1ns for practically no wait")
-	c.duration("retry.contention.backoff.cap", r.Contention.Backoff.Cap, 1, maxDuration, "write a longer cap: waits are always bounded")
+	c.duration("retry.contention.backoff.base", r.Contention.Backoff.Base, minPart, maxDuration, offFine)
+	c.duration("retry.contention.backoff.cap", r.Contention.Backoff.Cap, minPart, maxDuration, "write a longer cap: waits are always bounded")
 	c.count("retry.contention.repeats", r.Contention.Repeats, 1, maxSends, offFine)
-	if ratio := r.Budget.Ratio; ratio > maxBudget {
-		c.add(Finding{"retry.budget.ratio", "", ratio.String(), "allows more than one re-send for each call, which bounds nothing",
-			"write at most " + maxBudget.String() + ", leave it out for the default, or write budget: off"})
-	} else {
-		c.ratio("retry.budget.ratio", ratio, maxBudget, offFine)
-	}
+	c.ratio("retry.budget.ratio", r.Budget.Ratio, maxBudget, offFine)
 	c.count("retry.hold", r.Hold, 1, maxCount, offFine)
 	c.float("retry.budget.reserve", r.Budget.Reserve, minReserve, maxReserve, offFine)
 	c.float("retry.budget.start", r.Budget.Start, minReserve, maxReserve, offFine)
@@ -150,7 +147,7 @@ func (c *check) retry(r Retry) {
 
 func (c *check) hedge(h Hedge) {
 	c.count("hedge.max", h.Max, 1, maxSends-1, offMeans0)
-	c.duration("hedge.delay", h.Delay, 1, maxDuration, offFine)
+	c.duration("hedge.delay", h.Delay, minPart, maxDuration, offFine)
 	c.ratio("hedge.percentile", h.Percentile, 1, offMeans0)
 	if h.Percentile == 1 {
 		c.add(Finding{"hedge.percentile", "", "100%", "waits for the slowest call ever seen", "write 95%"})
@@ -162,11 +159,11 @@ func (c *check) breakerWindow(b Breaker) {
 	c.count("breaker.window_calls", b.WindowCalls, 1, maxCount, offMeans0)
 	c.count("breaker.min_calls", b.MinCalls, 1, maxCount, "write 1 to judge by the first call")
 	c.ratio("breaker.failure_rate", b.FailureRate, 1, offFine)
-	c.duration("breaker.slow_call", b.SlowCall, 1, maxDuration, offFine)
+	c.duration("breaker.slow_call", b.SlowCall, minPart, maxDuration, offFine)
 	c.ratio("breaker.slow_rate", b.SlowRate, 1, offFine)
 	c.count("breaker.failures", b.Failures, 1, maxCount, offMeans0)
 	c.count("breaker.consecutive", b.Consecutive, 1, maxCount, offFine)
-	c.duration("breaker.consecutive_for", b.ConsecutiveFor, 1, maxDuration, offFine)
+	c.duration("breaker.consecutive_for", b.ConsecutiveFor, minPart, maxDuration, offFine)
 }
 
 func (c *check) breakerOpen(b Breaker) {
@@ -179,7 +176,7 @@ func (c *check) breakerOpen(b Breaker) {
 	c.count("breaker.probe_calls", b.ProbeCalls, 1, maxCount, offNever)
 	c.count("breaker.close_after", b.CloseAfter, 1, maxCount, offMeans0)
 	c.count("breaker.reopen_after", b.ReopenAfter, 1, maxCount, offNever)
-	c.duration("breaker.probe_timeout", b.ProbeTimeout, 1, maxDuration, "write a long one: a hung probe must end")
+	c.duration("breaker.probe_timeout", b.ProbeTimeout, minTime, maxDuration, "write a long one: a hung probe must end")
 	c.count("breaker.partitions", b.Partitions, 1, maxCount, offFine)
 	c.duration("breaker.partition_idle", b.PartitionIdle, time.Second, maxDuration, "write a long one: what is kept is bounded")
 }
@@ -187,13 +184,13 @@ func (c *check) breakerOpen(b Breaker) {
 func (c *check) bulkhead(b Bulkhead) {
 	c.count("bulkhead.limit", b.Limit, 1, maxSlots, "write bulkhead: off")
 	c.count("bulkhead.queue", b.Queue, 1, maxQueue, offFine)
-	c.duration("bulkhead.queue_timeout", b.QueueTimeout, 1, maxDuration, offFine)
+	c.duration("bulkhead.queue_timeout", b.QueueTimeout, minPart, maxDuration, offFine)
 }
 
 func (c *check) rateLimit(r RateLimit) {
 	c.rate("rate_limit.rate", r.Rate, offMeans0)
 	c.count("rate_limit.burst", r.Burst, 1, maxCount, "write rate_limit: off")
-	c.duration("rate_limit.max_wait", r.MaxWait, 1, maxDuration, offFine)
+	c.duration("rate_limit.max_wait", r.MaxWait, minPart, maxDuration, offFine)
 }
 
 func (c *check) http(h HTTP) {
@@ -223,7 +220,21 @@ func (c *check) enum(path string, v uint8, known int, words string) {
 }
 
 func (c *check) duration(path string, d, least, most time.Duration, insteadOfOff string) {
+	if d > 0 && d < min(least, minTime) {
+		c.add(Finding{path, "", FormatDuration(d), "is too short",
+			"did you mean " + meant(d) + "? write at least " + FormatDuration(least)})
+		return
+	}
 	bounded(c, path, FormatDuration(d), d, least, most, insteadOfOff, FormatDuration)
+}
+
+// meant guesses the duration that was meant by a number without a unit, which Go
+// takes for nanoseconds.
+func meant(d time.Duration) string {
+	if d < 100 {
+		return fmt.Sprintf("%d * time.Second", int64(d))
+	}
+	return fmt.Sprintf("%d * time.Millisecond", int64(d))
 }
 
 func (c *check) count(path string, n, least, most int, insteadOfOff string) {
@@ -232,6 +243,11 @@ func (c *check) count(path string, n, least, most int, insteadOfOff string) {
 
 // A ratio has no least above zero: the smallest share is still one.
 func (c *check) ratio(path string, r, most Ratio, insteadOfOff string) {
+	if r > most && r >= 2 && r <= 100 { // a percentage, written as a number
+		c.add(Finding{path, "", r.String(), "is too large",
+			"did you mean " + (r / 100).String() + "? write at most " + most.String()})
+		return
+	}
 	bounded(c, path, r.String(), r, 0, most, insteadOfOff, Ratio.String)
 }
 

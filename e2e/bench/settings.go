@@ -33,7 +33,7 @@ const Settings = "Every library has the same settings, as far as it has such a s
 
 // noWait is the shortest backoff that a policy can say: full jitter below one
 // nanosecond draws no nanosecond.
-var noWait = backoff.Full(1, 1)
+var noWait = backoff.Const(0)
 
 // nothing is a policy with every part switched off, for contests of one part.
 func nothing() policy.Policy {

@@ -8,8 +8,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// soon is a wait that is practically none, which a policy can't say.
-var soon = backoff.Const(1)
+// soon is no wait.
+var soon = backoff.Const(0)
 
 // bare is the policy that only calls; everything that a model needs is added to it.
 func bare() policy.Policy {
