@@ -105,10 +105,6 @@ func (r *Rules) decide(err error, left int, o *policy.Outcome) {
 		m.outcome(r, left, o)
 		return
 	}
-	if m, ok := traitsOf(err).alone(err); ok {
-		r.listed(r.listing(err), m, o)
-		return
-	}
 	f := facts{left: left}
 	f.judge(r, err, o)
 }
@@ -175,9 +171,6 @@ func isAny(err error, list []error) bool {
 // known asks everybody who knows a kind of error, and then whether the work was
 // ever sent, which is a question of its own.
 func (r *Rules) known(f *facts) meaning {
-	if f.seen == 0 {
-		return inDoubt(policy.Unclassified)
-	}
 	m, ok := f.standard(r)
 	switch {
 	case !ok && f.spoke:

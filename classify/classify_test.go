@@ -276,18 +276,22 @@ func (*moderncType) Error() string { return "" }
 func (e *moderncType) Code() int   { return e.code }
 func (mattnType) Error() string    { return "" }
 func at(s string) (state [5]byte)  { copy(state[:], s); return }
-func localName(s string) string    { return "github.com/gabion-go/gabion/classify." + s }
-func known(t *testing.T, as string, real string) {
+func known(t *testing.T, as string, real typeName) {
 	t.Helper()
-	drivers[localName(as)] = drivers[real]
-	t.Cleanup(func() { delete(drivers, localName(as)) })
+	local := typeName{"github.com/gabion-go/gabion/classify", as}
+	if drivers[real] == nil {
+		t.Fatalf("no driver is called %v", real)
+	}
+	drivers[local] = drivers[real]
+	foreign.Clear() // some may have come by as strangers
+	t.Cleanup(func() { delete(drivers, local); foreign.Clear() })
 }
 
 // The real types are asked in module e2e; here are types of the same shape.
 func TestDrivers(t *testing.T) {
-	known(t, "mysqlType", "github.com/go-sql-driver/mysql.MySQLError")
-	known(t, "moderncType", "modernc.org/sqlite.Error")
-	known(t, "mattnType", "github.com/mattn/go-sqlite3.Error")
+	known(t, "mysqlType", typeName{"github.com/go-sql-driver/mysql", "MySQLError"})
+	known(t, "moderncType", typeName{"modernc.org/sqlite", "Error"})
+	known(t, "mattnType", typeName{"github.com/mattn/go-sqlite3", "Error"})
 	again, rolledBack, wrong := refusal(policy.Contention), undone(policy.Contention), refusal(policy.ClientError)
 	tests := []struct {
 		name string

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"reflect"
+	"sync"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -11,14 +12,14 @@ import (
 
 // concrete looks at one error, without looking into it.
 func (r *Rules) concrete(err error) (meaning, bool) {
-	if traitsOf(err).facts&foreign == 0 {
+	if !isForeign(reflect.TypeOf(err)) {
 		return meaning{}, false
 	}
 	v := reflect.ValueOf(err)
 	if v.Kind() == reflect.Pointer && v.IsNil() {
 		return meaning{}, false
 	}
-	if read, ok := drivers[fullName(v.Type())]; ok {
+	if read, ok := drivers[nameOf(v.Type())]; ok {
 		return read(v)
 	}
 	if x, ok := err.(redisError); ok {
@@ -30,39 +31,51 @@ func (r *Rules) concrete(err error) (meaning, bool) {
 	return meaning{}, false
 }
 
-// isForeign reports whether concrete has something to read in errors of a type.
+// foreign says of each type that came by whether concrete has something to read in its
+// errors. To ask a type for its name and its methods takes longer than all other questions
+// together. The program's own types bound it.
+var foreign sync.Map // of reflect.Type: bool
+
 func isForeign(t reflect.Type) bool {
-	if _, ok := drivers[fullName(t)]; ok {
-		return true
+	if is, ok := foreign.Load(t); ok {
+		return is.(bool)
 	}
-	_, ok := t.MethodByName("GRPCStatus")
-	return ok || t.Implements(reflect.TypeFor[redisError]())
+	_, is := drivers[nameOf(t)]
+	if !is {
+		_, is = t.MethodByName("GRPCStatus")
+	}
+	is = is || t.Implements(reflect.TypeFor[redisError]())
+	foreign.Store(t, is)
+	return is
 }
 
-func fullName(t reflect.Type) string {
+// A typeName is a type's, without a pointer to it.
+type typeName struct{ path, name string }
+
+func nameOf(t reflect.Type) typeName {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	return t.PkgPath() + "." + t.Name()
+	return typeName{t.PkgPath(), t.Name()}
 }
 
 // drivers are the types that we know, and how to read them.
-var drivers = map[string]func(reflect.Value) (meaning, bool){
-	"github.com/go-sql-driver/mysql.MySQLError": readMySQL,
-	"modernc.org/sqlite.Error":                  readModernc,
-	"github.com/mattn/go-sqlite3.Error":         readMattn,
+var drivers = map[typeName]func(reflect.Value) (meaning, bool){
+	{"github.com/go-sql-driver/mysql", "MySQLError"}: readMySQL,
+	{"modernc.org/sqlite", "Error"}:                  readModernc,
+	{"github.com/mattn/go-sqlite3", "Error"}:         readMattn,
 
 	pgxLocked: readLocked,
 
-	"github.com/redis/go-redis/v9/internal/proto.MaxClientsError": readMaxClients,
-	"github.com/gomodule/redigo/redis.Error":                      readRedigo,
-	"github.com/redis/rueidis.RedisError":                         readRueidis,
-	"github.com/valkey-io/valkey-go.ValkeyError":                  readRueidis,
+	{"github.com/redis/go-redis/v9/internal/proto", "MaxClientsError"}: readMaxClients,
+	{"github.com/gomodule/redigo/redis", "Error"}:                      readRedigo,
+	{"github.com/redis/rueidis", "RedisError"}:                         readRueidis,
+	{"github.com/valkey-io/valkey-go", "ValkeyError"}:                  readRueidis,
 
 	// HTTP/2: of net/http up to Go 1.26 and from then on, and of the package for itself.
-	"net/http.http2GoAwayError":           readGoAway,
-	"net/http/internal/http2.GoAwayError": readGoAway,
-	"golang.org/x/net/http2.GoAwayError":  readGoAway,
+	{"net/http", "http2GoAwayError"}:           readGoAway,
+	{"net/http/internal/http2", "GoAwayError"}: readGoAway,
+	{"golang.org/x/net/http2", "GoAwayError"}:  readGoAway,
 }
 
 // readGoAway reads struct{LastStreamID uint32; ErrCode uint32; DebugData string}: a
@@ -80,11 +93,11 @@ func readGoAway(v reflect.Value) (meaning, bool) {
 }
 
 // pgxLocked is pgx's error for a connection that is closed, busy or not made yet.
-const pgxLocked = "github.com/jackc/pgx/v5/pgconn.connLockError"
+var pgxLocked = typeName{"github.com/jackc/pgx/v5/pgconn", "connLockError"}
 
 // closedBefore reports whether err is pgx's for a connection that is closed.
 func closedBefore(err error) bool {
-	if fullName(reflect.TypeOf(err)) != pgxLocked {
+	if nameOf(reflect.TypeOf(err)) != pgxLocked {
 		return false
 	}
 	_, closed := readLocked(reflect.ValueOf(err))

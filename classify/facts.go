@@ -1,8 +1,16 @@
 package classify
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"database/sql/driver"
+	"io"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -24,7 +32,6 @@ const (
 	handshake                   // a TLS handshake that the client broke off
 	mistrusted                  // a certificate that x509 refuses
 	badAddress                  // an address that can't be called
-	foreign                     // of a driver that we don't import, perhaps
 
 	// These have more to tell, in the field of facts beside them.
 	hasURL
@@ -35,9 +42,25 @@ const (
 	hasNet
 	hasState
 	hasSafe
-
-	telling = hasURL | hasOp | hasDNS | hasNumber | hasNet | hasState | hasSafe
 )
+
+// sentinels are the errors that are known by their value.
+var sentinels = []struct {
+	err  error
+	fact fact
+}{
+	{context.Canceled, canceled},
+	{context.DeadlineExceeded, expired},
+	{os.ErrDeadlineExceeded, expired},
+	{sql.ErrNoRows, noRows},
+	{sql.ErrTxDone, txDone},
+	{driver.ErrBadConn, cutOff},
+	{sql.ErrConnDone, cutOff},
+	{net.ErrClosed, cutOff},
+	{io.ErrUnexpectedEOF, cutOff},
+	{io.EOF, cutOff},
+	{fs.ErrPermission, denied},
+}
 
 // teller is an error that knows what it means.
 type teller interface {
@@ -83,27 +106,26 @@ func (f *facts) has(any fact) bool { return f.seen&any != 0 }
 func (f *facts) judge(r *Rules, err error, o *policy.Outcome) {
 	for err != nil && f.left > 0 {
 		f.left--
-		t := traitsOf(err)
-		if t.ways&speaks != 0 {
-			f.told(r, err.(teller), o)
+		if t, ok := err.(teller); ok {
+			f.told(r, t, o)
 			return
 		}
-		f.note(err, t)
+		f.note(err)
 		f.in |= r.listing(err)
-		if t.facts&foreign != 0 && !f.spoke {
+		if !f.spoke {
 			f.driver, f.spoke = r.concrete(err)
 		}
-		if t.ways&answersAs != 0 {
-			if told, ok := f.fill(err.(asker)); ok {
+		if x, ok := err.(asker); ok {
+			if told, ok := f.fill(x); ok {
 				f.told(r, told, o)
 				return
 			}
 		}
-		switch {
-		case t.ways&wrapsOne != 0:
-			err = err.(interface{ Unwrap() error }).Unwrap()
-		case t.ways&wrapsMany != 0:
-			if f.judgeAll(r, err.(interface{ Unwrap() []error }).Unwrap(), o) {
+		switch x := err.(type) {
+		case interface{ Unwrap() error }:
+			err = x.Unwrap()
+		case interface{ Unwrap() []error }:
+			if f.judgeAll(r, x.Unwrap(), o) {
 				return
 			}
 			err = nil
@@ -144,50 +166,47 @@ func (f *facts) judgeAll(r *Rules, errs []error, o *policy.Outcome) (any bool) {
 	return any
 }
 
-// note takes down what one error says by its type, its value and its Is method.
-func (f *facts) note(err error, t *traits) {
-	fresh := t.facts &^ f.seen
-	f.seen |= t.facts
-	for i := range t.values {
-		if err == t.values[i].err {
-			f.seen |= t.values[i].fact
-			break
+// note takes down what one error says by its value, its type and its methods. An error
+// is kept where it is the first of its kind.
+func (f *facts) note(err error) {
+	x, asks := err.(interface{ Is(error) bool })
+	for i := range sentinels {
+		s := &sentinels[i]
+		if !f.has(s.fact) && (err == s.err || asks && x.Is(s.err)) {
+			f.seen |= s.fact
 		}
 	}
-	if fresh&telling != 0 {
-		f.keep(err, fresh)
+	switch e := err.(type) {
+	case *url.Error:
+		first(f, hasURL, &f.url, e)
+	case *net.OpError:
+		first(f, hasOp, &f.op, e)
+	case *net.DNSError:
+		first(f, hasDNS, &f.dns, e)
+	case number:
+		first(f, hasNumber, &f.number, e)
+	case *tls.CertificateVerificationError, tls.RecordHeaderError, *tls.ECHRejectionError:
+		f.seen |= handshake // the client's own, so nothing was sent
+	case x509.UnknownAuthorityError, x509.HostnameError, x509.CertificateInvalidError, x509.SystemRootsError,
+		x509.ConstraintViolationError, x509.UnhandledCriticalExtension, x509.InsecureAlgorithmError:
+		f.seen |= mistrusted
+	case *net.AddrError, *net.ParseError, net.UnknownNetworkError, net.InvalidAddrError, url.EscapeError, url.InvalidHostError:
+		f.seen |= badAddress
 	}
-	if t.ways&answersIs != 0 {
-		x := err.(interface{ Is(error) bool })
-		for _, s := range t.asked {
-			if !f.has(s.fact) && x.Is(s.err) {
-				f.seen |= s.fact
-			}
-		}
+	if e, ok := err.(net.Error); ok {
+		first(f, hasNet, &f.net, e)
+	}
+	if e, ok := err.(stater); ok {
+		first(f, hasState, &f.state, e)
+	}
+	if e, ok := err.(vower); ok {
+		first(f, hasSafe, &f.safe, e)
 	}
 }
 
-// keep keeps err where it is the first of its kind.
-func (f *facts) keep(err error, fresh fact) {
-	if fresh&hasURL != 0 {
-		f.url = err.(*url.Error)
-	}
-	if fresh&hasOp != 0 {
-		f.op = err.(*net.OpError)
-	}
-	if fresh&hasDNS != 0 {
-		f.dns = err.(*net.DNSError)
-	}
-	if fresh&hasNumber != 0 {
-		f.number = err.(number)
-	}
-	if fresh&hasNet != 0 {
-		f.net = err.(net.Error)
-	}
-	if fresh&hasState != 0 {
-		f.state = err.(stater)
-	}
-	if fresh&hasSafe != 0 {
-		f.safe = err.(vower)
+func first[E error](f *facts, kind fact, to *E, err E) {
+	if !f.has(kind) {
+		f.seen |= kind
+		*to = err
 	}
 }

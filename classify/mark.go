@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"reflect"
 	"time"
 
 	"github.com/gabion-go/gabion/policy"
@@ -12,8 +11,6 @@ import (
 type mark struct {
 	err   error
 	says  saying
-	alone bool    // err means the same whenever it is asked: inner
-	inner meaning // of err by itself
 	after time.Duration
 }
 
@@ -45,11 +42,7 @@ func (m *mark) Outcome() (o policy.Outcome) {
 // the mark does not speak of stays: a dial error marked permanent was still
 // never sent.
 func (m *mark) outcome(r *Rules, left int, o *policy.Outcome) {
-	if m.alone {
-		r.listed(r.listing(m.err), m.inner, o)
-	} else {
-		r.decide(m.err, left-1, o)
-	}
+	r.decide(m.err, left-1, o)
 	switch m.says {
 	case isTransient:
 		o.Class, o.Once = transient(o.Class), false
@@ -77,16 +70,11 @@ func notSent(o *policy.Outcome) {
 	}
 }
 
-// newMark asks the commonest errors at once: most marks are made once and met often.
 func newMark(err error, says saying) error {
 	if err == nil {
 		return nil
 	}
-	m := &mark{err: err, says: says}
-	if reflect.TypeOf(err) == plain {
-		m.inner, m.alone = plainTraits.alone(err)
-	}
-	return m
+	return &mark{err: err, says: says}
 }
 
 // Transient marks err as worth a retry. Whether it may be retried is still the

@@ -393,14 +393,10 @@ func (r naive) driver(err error) (policy.Outcome, bool) {
 // concrete looks at one error, without looking into it.
 func (r naive) concrete(err error) (policy.Outcome, bool) {
 	v := reflect.ValueOf(err)
-	t := v.Type()
-	if t.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return policy.Outcome{}, false
-		}
-		t = t.Elem()
+	if v.Kind() == reflect.Pointer && v.IsNil() {
+		return policy.Outcome{}, false
 	}
-	if read, ok := drivers[t.PkgPath()+"."+t.Name()]; ok {
+	if read, ok := drivers[nameOf(v.Type())]; ok {
 		m, ok := read(v)
 		return m.outcome(), ok
 	}

@@ -45,8 +45,10 @@ func (f *facts) network(r *Rules) (meaning, bool) {
 	if f.has(hasDNS) {
 		return neverLeft(r.lookup(f.dns)), true
 	}
-	if c, ok := errnos[f.number]; ok && f.has(hasNumber) {
-		return inDoubt(c), true
+	if f.has(hasNumber) {
+		if c, ok := errnos[f.number]; ok {
+			return inDoubt(c), true
+		}
 	}
 	if o, ok := f.alert(); ok {
 		return o, true
