@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -60,7 +61,7 @@ func (a *Attempt) drop() {
 type gate interface {
 	lock()
 	unlock()
-	machine() (*runner, *policy.Ticket)
+	machine() (*runner, *machine.Ticket)
 	retire() // nobody will ask it for anything any more
 }
 
@@ -68,10 +69,10 @@ type gate interface {
 type alone struct {
 	mu     sync.Mutex
 	run    runner
-	ticket policy.Ticket
+	ticket machine.Ticket
 }
 
-func (g *alone) machine() (*runner, *policy.Ticket) { return &g.run, &g.ticket }
+func (g *alone) machine() (*runner, *machine.Ticket) { return &g.run, &g.ticket }
 
 func (g *alone) lock() { g.mu.Lock() }
 
@@ -126,7 +127,7 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 		g.ticket = step.Ticket
 		r.publish()
 		switch step.Verb {
-		case policy.Send:
+		case machine.Send:
 			r.start(now, &g.ticket)
 			a := &Attempt{gate: g}
 			a.users.Store(1)
@@ -134,9 +135,9 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 			a.watch = r.d.timed(now, a.at)
 			handed = true
 			return a, nil
-		case policy.Wait:
+		case machine.Wait:
 			now = r.pause(now, step.Again)
-		case policy.Return:
+		case machine.Return:
 			return nil, r.failure(nil)
 		}
 	}
@@ -200,7 +201,7 @@ func (a *Attempt) settleAt(now clock.Instant, o policy.Outcome, err error) error
 
 // settle gives the first verdict. Canceled says that the caller gave up: its context
 // is not asked under the lock, since it may be of a user's making.
-func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v policy.Verdict, first bool) {
+func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v machine.Verdict, first bool) {
 	a.gate.lock()
 	defer a.gate.unlock()
 	r, t := a.gate.machine()
@@ -214,7 +215,7 @@ func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v 
 	o.Open = true
 	r.call.Settle(now, *t, o)
 	a.watch.keep(now, a, r.call.Limits(now, t))
-	for r.call.Next(now).Verb != policy.Return { // nothing is retried, so this is the end
+	for r.call.Next(now).Verb != machine.Return { // nothing is retried, so this is the end
 		now = now.Add(1)
 	}
 	return r.call.Verdict(), true

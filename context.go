@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/ending"
 	"github.com/gabion-go/gabion/policy"
 )

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -26,7 +27,7 @@ import (
 // of the bubble's.
 type Dependency struct {
 	name  string
-	state *policy.State
+	state *machine.State
 	epoch time.Time // the origin of this dependency's instants
 
 	observer Observer
@@ -69,7 +70,7 @@ func New(name string, p policy.Policy, opts ...Option) *Dependency {
 // Make is [New] for policies that are not literals: instead of panicking it returns
 // what is wrong, in which errors.As finds the policy's [policy.Findings].
 func Make(name string, p policy.Policy, opts ...Option) (*Dependency, error) {
-	rules, err := policy.Compile(p)
+	rules, err := machine.Compile(p)
 	if name == "" {
 		err = errors.Join(errNoName, err)
 	}
@@ -81,14 +82,14 @@ func Make(name string, p policy.Policy, opts ...Option) (*Dependency, error) {
 
 var errNoName = errors.New("the name is empty: errors and events would not say who was called")
 
-func open(name string, rules *policy.Rules, opts []Option, parent *policy.State) *Dependency {
+func open(name string, rules *machine.Rules, opts []Option, parent *machine.State) *Dependency {
 	d := &Dependency{name: name, epoch: time.Now(), seed: rand.Uint64()}
 	for _, o := range opts {
 		if o != nil {
 			o(d)
 		}
 	}
-	d.state = policy.NewState(d.now(), rules, policy.Setup{
+	d.state = machine.NewState(d.now(), rules, machine.Setup{
 		Shards: 4 * runtime.GOMAXPROCS(0),
 		Seed:   d.seed,
 		Events: d.observer != nil,
@@ -111,13 +112,13 @@ func (d *Dependency) Classifier() Classifier { return d.judge }
 
 // Rules returns the rules in force: the policy, made ready to decide by. They are
 // shared and never change, so that asking for them copies nothing.
-func (d *Dependency) Rules() *policy.Rules { return d.state.Rules() }
+func (d *Dependency) Rules() *machine.Rules { return d.state.Rules() }
 
 // Reload puts another policy in force, or returns every finding and changes
 // nothing. Calls under way end on the policy that they began with; breaker,
 // budget and bulkhead keep what they know.
 func (d *Dependency) Reload(p policy.Policy) error {
-	rules, err := policy.Compile(p)
+	rules, err := machine.Compile(p)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"hash/fnv"
 	"slices"
 
-	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/policy"
 )
 

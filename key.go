@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/idemkey"
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/machine"
 )
 
 // NewKey makes an idempotency key: a UUID of version 7 (RFC 9562), whose first 48
@@ -39,18 +39,18 @@ func DeriveKey(tenant, parent, step string) string {
 // settleKey gives the call the key that the policy asks for, and refuses one that
 // can't be meant. Calls declared idempotent need none.
 func (c *callOptions) settleKey(d *Dependency) error {
-	use := d.state.Rules().Policy.Key.Use(c.Safe, c.key != "")
-	if use == policy.KeyNone {
+	use := machine.UseKey(d.state.Rules().Policy.Key, c.Safe, c.key != "")
+	if use == machine.KeyNone {
 		return nil
 	}
 	return c.haveKey(d, use)
 }
 
-func (c *callOptions) haveKey(d *Dependency, use policy.KeyUse) error {
+func (c *callOptions) haveKey(d *Dependency, use machine.KeyUse) error {
 	switch use {
-	case policy.KeyLacking:
+	case machine.KeyLacking:
 		return &Error{Dependency: d.name, Reason: KeyMissing, Err: errNoKey}
-	case policy.KeyFresh:
+	case machine.KeyFresh:
 		c.key = NewKey()
 	}
 	return c.checkKey(d)

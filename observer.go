@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -64,15 +65,15 @@ func (d *Dependency) watch(o Observer) {
 }
 
 // log returns an empty log for one call.
-func (d *Dependency) log() *policy.Log {
-	if l, ok := d.logs.Get().(*policy.Log); ok {
+func (d *Dependency) log() *machine.Log {
+	if l, ok := d.logs.Get().(*machine.Log); ok {
 		return l
 	}
-	return new(policy.Log)
+	return new(machine.Log)
 }
 
 // putLog takes back the log of a call that will say nothing more.
-func (d *Dependency) putLog(l *policy.Log) {
+func (d *Dependency) putLog(l *machine.Log) {
 	if l != nil {
 		l.Drain()
 		d.logs.Put(l)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/machine"
 )
 
 // opening is a serial call whose result may outlive it, and with the result the
@@ -35,7 +35,7 @@ func serialOpen[T any](ctx context.Context, d *Dependency, opts []CallOption, wo
 	return v, live(g, g.seen, g.at, g.watch, g.call.Succeeded()), err
 }
 
-func (g *opening[T]) machine() (*runner, *policy.Ticket) { return &g.runner, &g.step.Ticket }
+func (g *opening[T]) machine() (*runner, *machine.Ticket) { return &g.runner, &g.step.Ticket }
 
 func (g *opening[T]) lock() { g.mu.Lock() }
 

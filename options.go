@@ -4,7 +4,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -115,7 +116,7 @@ func DiscardWith(f func(result any)) CallOption { return CallOption{set: setDisc
 
 // callOptions is what the options of one call come to.
 type callOptions struct {
-	policy.Params
+	machine.Params
 	key, operation string
 	madeAt         int64 // of the key, in milliseconds since 1970; 0 = what the key says
 	retention      time.Duration
@@ -148,7 +149,7 @@ func (c *callOptions) apply(o *CallOption) {
 	case setPriority:
 		c.Priority = Priority(o.num)
 	case setOperation:
-		c.operation = policy.BoundedName(o.text)
+		c.operation = machine.BoundedName(o.text)
 	case setTenant:
 		c.Tenant = o.text
 	case setPartition:

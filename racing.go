@@ -5,7 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -28,7 +29,7 @@ type round[T any] struct {
 	keep bool // results outlive the call
 
 	run    runner
-	step   policy.Step   // the caller's
+	step   machine.Step  // the caller's
 	askAt  clock.Instant // when to ask the machine for a hedge, while the caller is inside work; Never = no more
 	inside bool          // the caller's goroutine is inside work
 	left   bool          // the caller is gone
@@ -48,7 +49,7 @@ type kept[T any] struct {
 	open   bool // it lives on after its verdict
 	value  T
 	err    error
-	ticket policy.Ticket
+	ticket machine.Ticket
 	at     *attemptContext
 	watch  *watch          // of at; only where results outlive the call
 	seen   context.Context // at, as work sees it
@@ -91,10 +92,10 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 	for {
 		x.run.call.NextInto(now, &x.step)
 		switch x.step.Verb {
-		case policy.Send:
+		case machine.Send:
 			x.arm(now, x.step.Again)
 			now = x.send(&x.step.Ticket, true)
-		case policy.Wait:
+		case machine.Wait:
 			x.letGo(x.superseded(now), true)
 			x.run.sleep(x.step.Again)
 			canceled := x.run.canceled()
@@ -102,7 +103,7 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 			if now = x.run.d.now(); canceled {
 				x.run.call.Cancel(now)
 			}
-		case policy.Return:
+		case machine.Return:
 			return x.answer(&answered)
 		}
 	}
@@ -176,11 +177,11 @@ func (x *racing[T]) due() {
 	}
 	now := x.run.d.now()
 	step := x.run.call.Next(now) // too early changes nothing, and says when
-	if step.Verb == policy.Return {
+	if step.Verb == machine.Return {
 		step.Again = clock.Never
 	}
 	x.arm(now, step.Again)
-	if step.Verb != policy.Send {
+	if step.Verb != machine.Send {
 		x.unlock()
 		return
 	}
@@ -191,7 +192,7 @@ func (x *racing[T]) due() {
 // send runs one attempt, on the caller's goroutine or on a timer's. It is called
 // with the lock and returns with it, and gives it up in between. A panic or Goexit
 // on a timer's goroutine is kept for the caller; on the caller's own it just rises.
-func (x *racing[T]) send(t *policy.Ticket, inline bool) clock.Instant {
+func (x *racing[T]) send(t *machine.Ticket, inline bool) clock.Instant {
 	k := x.next(inline)
 	k.ticket = *t
 	k.at, k.seen = x.run.context(t, x.keep)

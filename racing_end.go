@@ -3,7 +3,7 @@ package gabion
 import (
 	"runtime"
 
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/machine"
 )
 
 // answer is the caller's last act. It is called with the lock. Until it says that it
@@ -89,7 +89,7 @@ func (x *racing[T]) abandon() {
 	x.unlock()
 }
 
-func (x *racing[T]) machine() (*runner, *policy.Ticket) { return &x.run, &x.kept.ticket }
+func (x *racing[T]) machine() (*runner, *machine.Ticket) { return &x.run, &x.kept.ticket }
 
 func (x *racing[T]) retire() {} // losers may still be out
 

@@ -11,6 +11,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -60,11 +61,11 @@ func NewRegistry(policies map[string]policy.Policy, opts ...Option) (*Registry, 
 }
 
 // compileAll makes every policy ready, or none.
-func compileAll(policies map[string]policy.Policy) (map[string]*policy.Rules, error) {
-	rules := make(map[string]*policy.Rules, len(policies))
+func compileAll(policies map[string]policy.Policy) (map[string]*machine.Rules, error) {
+	rules := make(map[string]*machine.Rules, len(policies))
 	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
-		rule, err := policy.Compile(policies[name])
+		rule, err := machine.Compile(policies[name])
 		if name == "" {
 			err = errors.Join(errNoName, err)
 		}
@@ -95,7 +96,7 @@ func (r *Registry) Get(name string) (*Dependency, error) {
 // bound share one. Do not keep
 // what Instance returns for longer than a call.
 func (r *Registry) Instance(name, instance string) (*Dependency, error) {
-	which := instanceOf{name, policy.BoundedName(instance)}
+	which := instanceOf{name, machine.BoundedName(instance)}
 	r.mu.RLock()
 	d := r.instances[which]
 	r.mu.RUnlock()
@@ -135,7 +136,7 @@ func (r *Registry) unknown(name string) error {
 // plainName is a name as an error shows it: bounded, and quoted if it holds what does
 // not print.
 func plainName(name string) string {
-	name = policy.BoundedName(name)
+	name = machine.BoundedName(name)
 	if quoted := strconv.Quote(name); quoted[1:len(quoted)-1] != name {
 		return quoted
 	}
@@ -225,7 +226,7 @@ func (r *Registry) Reload(policies map[string]policy.Policy) error {
 	return nil
 }
 
-func (r *Registry) swap(rules map[string]*policy.Rules) (moved []*Dependency) {
+func (r *Registry) swap(rules map[string]*machine.Rules) (moved []*Dependency) {
 	r.forget(rules)
 	for name, rule := range rules {
 		d := r.declared[name]
@@ -255,7 +256,7 @@ func (r *Registry) swap(rules map[string]*policy.Rules) (moved []*Dependency) {
 
 // forget takes the names out that rules don't have. Who holds a dependency of theirs
 // keeps it, and it must be the same one if its name comes back.
-func (r *Registry) forget(rules map[string]*policy.Rules) {
+func (r *Registry) forget(rules map[string]*machine.Rules) {
 	maps.DeleteFunc(r.gone, func(_ string, d weak.Pointer[Dependency]) bool { return d.Value() == nil })
 	maps.DeleteFunc(r.left, func(_ instanceOf, d weak.Pointer[Dependency]) bool { return d.Value() == nil })
 	for name, d := range r.declared {

@@ -7,18 +7,19 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // runner drives one call's machine: the part that does not know the result's type.
 type runner struct {
-	call  policy.Call
+	call  machine.Call
 	ctx   context.Context // the caller's; a runner lives no longer than the call
 	d     *Dependency
 	o     callOptions
 	waker waker
-	log   *policy.Log
+	log   *machine.Log
 	id    uint64
 	began clock.Instant
 }
@@ -112,7 +113,7 @@ func nonzero(t clock.Instant) clock.Instant {
 
 // context makes the context of an attempt: as the runner holds it, and as work
 // sees it. Open says that its result may live on, and that a watch keeps its time.
-func (r *runner) context(t *policy.Ticket, open bool) (*attemptContext, context.Context) {
+func (r *runner) context(t *machine.Ticket, open bool) (*attemptContext, context.Context) {
 	var a *attemptContext
 	var seen context.Context
 	if r.o.key == "" {
@@ -159,7 +160,7 @@ func (r *runner) publish() {
 }
 
 // start dates the attempt that is about to be made after what its observers took.
-func (r *runner) start(now clock.Instant, t *policy.Ticket) clock.Instant {
+func (r *runner) start(now clock.Instant, t *machine.Ticket) clock.Instant {
 	if r.log != nil {
 		now = r.d.now()
 		r.call.Start(now, t)
@@ -232,7 +233,7 @@ func (r *runner) failure(last error) error {
 	return r.failed(r.call.Verdict(), last)
 }
 
-func (r *runner) failed(v policy.Verdict, last error) error {
+func (r *runner) failed(v machine.Verdict, last error) error {
 	if v.Reason == policy.None { // it has not ended
 		return last
 	}

@@ -3,7 +3,8 @@ package gabion
 import (
 	"context"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -26,17 +27,17 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 		s.call.NextInto(now, &s.step)
 		s.publish()
 		switch s.step.Verb {
-		case policy.Send:
+		case machine.Send:
 			now = s.start(now, &s.step.Ticket)
 			if now = s.send(now, work); s.call.Over() {
 				return s.answer()
 			}
-		case policy.Wait:
+		case machine.Wait:
 			if s.have {
 				s.supersede(now)
 			}
 			now = s.pause(now, s.step.Again)
-		case policy.Return:
+		case machine.Return:
 			return s.answer()
 		}
 	}
@@ -50,7 +51,7 @@ type sending[T any] struct {
 	answered bool // the caller has what it called for
 	value    T
 	err      error
-	step     policy.Step // its ticket is of the attempt that is out, or was last
+	step     machine.Step // its ticket is of the attempt that is out, or was last
 	at       *attemptContext
 	watch    *watch          // of at; only where results outlive the call
 	seen     context.Context // at, as work sees it; only where results outlive the call
@@ -105,7 +106,7 @@ func (s *sending[T]) endAttempt() {
 // that is open is released before the step has the next ticket: while a result is
 // open, the machine says Wait.
 func (s *sending[T]) supersede(now clock.Instant) {
-	if s.keep && s.err == nil && s.step.Verb == policy.Wait {
+	if s.keep && s.err == nil && s.step.Verb == machine.Wait {
 		s.call.Release(now, s.step.Ticket, false)
 	}
 	s.lose()

@@ -5,7 +5,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // Calls on different pages that have one shard part: of 64 milliseconds they share

@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gabion-go/gabion/breaker"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // Breaker is a hand on one of a dependency's breakers, for operators and tests.

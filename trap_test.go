@@ -15,9 +15,9 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/breaker"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -24,7 +25,7 @@ type watch struct {
 	at    *attemptContext
 	ends  clock.Instant // of the attempt, before its verdict
 	open  *Attempt      // whose result lives on; nil before
-	lasts policy.Limits
+	lasts machine.Limits
 	waits clock.Instant // since when somebody waits for more of it; Never = nobody does
 }
 
@@ -43,7 +44,7 @@ func (d *Dependency) timed(now clock.Instant, at *attemptContext) *watch {
 
 // keep keeps the time of the attempt's result from now on: its verdict is given, and
 // its own time cuts nothing any more.
-func (w *watch) keep(now clock.Instant, a *Attempt, l policy.Limits) {
+func (w *watch) keep(now clock.Instant, a *Attempt, l machine.Limits) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a.at.marks.Or(freed)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/internal/ending"
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/machine"
 )
 
 // What net/http may do within one attempt before the attempt is ended.
@@ -200,7 +200,7 @@ func (f *flight) alone(conn net.Conn) bool {
 // What HTTP/2 did with a request net/http tells only where it has no second body, so a
 // host that is known to speak it gets none.
 func (f *flight) guard(out *http.Request) {
-	f.harmless = f.of.safe || policy.IdempotentMethod(f.of.method()) || replayable(out.Header)
+	f.harmless = f.of.safe || machine.IdempotentMethod(f.of.method()) || replayable(out.Header)
 	again := out.GetBody
 	if again == nil || out.Body == nil {
 		return

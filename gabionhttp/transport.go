@@ -11,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -176,7 +177,7 @@ type exchange struct {
 func (c *exchange) learn(p *policy.Policy) {
 	c.rules, c.margin, c.ours, c.safe = &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
-		!policy.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
+		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }
 
 // own makes a copy of the caller's request where attempts may outlive the call, or
@@ -223,7 +224,7 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	opts[4] = gabion.WithKey(c.key)
 	n := 5
 	add := func(o gabion.CallOption) { opts[n] = o; n++ }
-	if policy.IdempotentMethod(c.method()) || c.declared() {
+	if machine.IdempotentMethod(c.method()) || c.declared() {
 		add(gabion.WithIdempotent())
 	}
 	if c.serial || !c.body.repeatable() {

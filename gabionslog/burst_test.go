@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/breaker"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/gabionslog"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/breaker"
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/gabionslog"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
 

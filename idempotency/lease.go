@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/internal/chance"
 )
 
 // Why the context of a run ends before its handler does (see [context.Cause]).

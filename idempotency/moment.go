@@ -3,7 +3,7 @@ package idempotency
 import (
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // A Moment is a time by a store's clock: nanoseconds since 1970, as time.Unix(0, n) has

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/internal/chance"
 )
 
 // SweepConfig is how [Sweep] works. The zero value is sound.

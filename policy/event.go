@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/gabion-go/gabion/breaker"
-	"github.com/gabion-go/gabion/clock"
 )
 
 // Kind says what an [Event] reports.
@@ -96,11 +93,11 @@ type Event struct {
 	Hedge     bool   // this attempt is a hedge
 	Slow      bool   // it took longer than the slow limit
 	Attempt   uint8  // 1 is the first; of Returned, how many were sent
-	From, To  breaker.State
-	Cause     breaker.Cause
-	At        clock.Instant // when the decision was made
-	Due       clock.Instant // when it was due, if it was taken late
-	Until     clock.Instant // deadline of an attempt, end of a wait or of an open time
+	From, To  BreakerState
+	Cause     BreakerCause
+	At        Instant       // when the decision was made
+	Due       Instant       // when it was due, if it was taken late
+	Until     Instant       // deadline of an attempt, end of a wait or of an open time
 	Took      time.Duration // AttemptSettled: the attempt; Returned: the call
 	Wait      string        // Waiting: for what
 	Partition string        // the partition whose breaker moved, or that the call named
@@ -159,36 +156,4 @@ func slowMark(slow bool) string {
 		return " slow"
 	}
 	return ""
-}
-
-// logSize is twice the most events that three verbs in a row were ever seen to
-// make; a driver drains after each verb, so overflow is a bug and is counted.
-const logSize = 12
-
-// Log collects what a [Call]'s verbs decided until its driver drains it. It
-// belongs to one Call and is not safe for concurrent use.
-type Log struct {
-	n      int
-	lost   int
-	events [logSize]Event
-}
-
-// Drain returns what was said since the last Drain. The slice is valid until the
-// next verb.
-func (l *Log) Drain() []Event {
-	events := l.events[:l.n]
-	l.n = 0
-	return events
-}
-
-// Lost returns how many events did not fit because a driver did not drain.
-func (l *Log) Lost() int { return l.lost }
-
-func (l *Log) add(e Event) {
-	if l.n == len(l.events) {
-		l.lost++
-		return
-	}
-	l.events[l.n] = e
-	l.n++
 }

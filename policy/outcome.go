@@ -1,10 +1,6 @@
 package policy
 
-import (
-	"time"
-
-	"github.com/gabion-go/gabion/breaker"
-)
+import "time"
 
 // Class says how an attempt ended. Slowness is orthogonal: a success may be slow.
 type Class uint8
@@ -99,33 +95,6 @@ func (c Class) String() string {
 		return classText[c]
 	}
 	return "class(unknown)"
-}
-
-// verdicts is the one place where a class of outcome becomes what the breaker
-// hears. Permanent outcomes are answers, so the dependency works (SPEC F5); a
-// throttled attempt paces and does not trip; a conflict with another call is an
-// answer of a dependency that works; who gave up or crashed says nothing
-// about the dependency (CONFORMANCE C31, C32).
-var verdicts = [numClasses]breaker.Verdict{
-	Success:      breaker.Good,
-	Network:      breaker.Bad,
-	TimedOut:     breaker.Bad,
-	ServerError:  breaker.Bad,
-	Throttled:    breaker.Neutral,
-	Contention:   breaker.Good,
-	ClientError:  breaker.Good,
-	Business:     breaker.Good,
-	Unclassified: breaker.Bad,
-	Ignored:      breaker.Neutral,
-	Rejected:     breaker.Neutral,
-	Crashed:      breaker.Neutral,
-}
-
-func (r *Rules) verdict(c Class) breaker.Verdict {
-	if c == Throttled && r.Policy.Breaker.Throttled {
-		return breaker.Bad
-	}
-	return verdicts[c]
 }
 
 // String returns "none" or "unknown".

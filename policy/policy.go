@@ -1,11 +1,11 @@
-// Package policy is where gabion decides.
+// Package policy is the vocabulary of gabion: what a policy says, and what is said
+// of calls.
 //
-// A [Policy] is plain data: what a file holds and what the lab
-// simulates. A [State] is what one dependency's calls share. A [Call] is the
-// machine that answers, for one call, with one of three verbs: send, wait,
-// return. Nothing here reads a clock, draws a random number, starts a goroutine
-// or knows a context: time and chance are arguments, so that the program and
-// the simulator run this very code.
+// A [Policy] is plain data: what a file holds, what production runs and what the
+// lab simulates. [Class], [Effect] and [Outcome] say how an attempt ended, [Reason]
+// how a call did, [Event] what was decided on the way, [Stats] what a dependency
+// knows. Nothing here decides; values may be copied freely, and are safe for
+// concurrent reading.
 package policy
 
 import (

@@ -1,333 +1,104 @@
 package policy
 
-import (
-	"sync"
-	"sync/atomic"
-	"time"
+// BreakerState is what a breaker does with calls.
+type BreakerState uint8
 
-	"github.com/gabion-go/gabion/breaker"
-	"github.com/gabion-go/gabion/budget"
-	"github.com/gabion-go/gabion/bulkhead"
-	"github.com/gabion-go/gabion/chance"
-	"github.com/gabion-go/gabion/clock"
-	"github.com/gabion-go/gabion/latency"
-	"github.com/gabion-go/gabion/ratelimit"
-	"github.com/gabion-go/gabion/throttle"
-)
-
-// State is what all calls of one dependency share. It is safe for concurrent use.
-// Parts come into being when a policy first asks for them and keep what they know
-// when the policy changes; rules are handed to them by every call, from the policy
-// that the call began with.
-type State struct {
-	rules  atomic.Pointer[Rules]
-	lane   lane          // of calls that name no partition
-	earned budget.Earned // made when a policy first has one
-	more   atomic.Pointer[parts]
-	draws  atomic.Uint64 // number of the last call that drew; starts at the seed
-	shards uint16
-	funded bool          // earned is made; written before the rules that need it
-	flags  atomic.Uint32 // retriesAreOff, and above it how often the budget was emptied by a reload
-}
-
-// retriesAreOff is the bit of State.flags that switches retries off; nextEpoch is
-// what the rest of it counts in.
+// The states of a breaker.
 const (
-	retriesAreOff = 1
-	nextEpoch     = 2
+	StateClosed      BreakerState = iota // admits and counts
+	StateOpen                            // refuses until its time is over
+	StateHalfOpen                        // admits a few probes and refuses the rest
+	StateDisabled                        // admits everything and counts nothing
+	StateForcedOpen                      // refuses until its end, if it has one, and counts nothing
+	StateObserveOnly                     // admits and counts, says when it would have opened
+	numStates
 )
 
-// Setup is what a State needs besides its policy.
-type Setup struct {
-	// Shards is over how many cache lines counters are spread; it is rounded up to
-	// a power of two. Zero means 1, which is right where calls don't run at once.
-	Shards int
+var stateText = [numStates]string{"closed", "open", "half_open", "disabled", "forced_open", "observe_only"}
 
-	// Seed names the stream of this dependency's draws.
-	Seed uint64
-
-	// Events collects what happens to the dependency, for Deliver.
-	Events bool
-
-	// Kill is a switch that turns all retries off while it is true, shared by any
-	// number of States. Nil means none.
-	Kill *atomic.Bool
-
-	// Parent is a State whose retries, once switched off, switch off this one's too.
-	// Nil means none.
-	Parent *State
+// String returns the text that logs and docs use.
+func (s BreakerState) String() string {
+	if s < numStates {
+		return stateText[s]
+	}
+	return "state(unknown)"
 }
 
-// NewState makes the shared state of a dependency.
-func NewState(now clock.Instant, r *Rules, setup Setup) *State {
-	s := &State{shards: uint16(min(max(setup.Shards, 1), maxShards))}
-	s.draws.Store(chance.Bits(setup.Seed, 0, 0, 0) | 1)
-	if setup.Events || setup.Kill != nil || setup.Parent != nil {
-		p := &parts{kill: setup.Kill, parent: setup.Parent}
-		if setup.Events {
-			p.box = new(outbox)
-		}
-		s.more.Store(p)
-	}
-	s.furnish(now, r)
-	s.rules.Store(r)
-	return s
+// BreakerCause says why a breaker moved.
+type BreakerCause uint8
+
+// Why a breaker moves. The first four are the rules of a closed breaker.
+const (
+	CauseFailureRate  BreakerCause = iota // too large a share of the calls failed
+	CauseSlowRate                         // too large a share of the calls was slow
+	CauseFailures                         // too many failures in the window
+	CauseConsecutive                      // too many failures in a row
+	CauseProbeFailed                      // the probes failed
+	CauseProbesPassed                     // the probes succeeded
+	CauseProbeExpired                     // a probe did not come home in time
+	CauseCooldownOver                     // the open time is over
+	CauseCallsRefused                     // so many calls were refused that one may probe
+	CauseForced                           // by hand, to the state that the change names
+	CauseIsolated                         // by Isolate
+	CauseReleased                         // the last isolation was released
+	CauseReset                            // by Reset
+	numCauses
+)
+
+var causeText = [numCauses]string{
+	"failure_rate", "slow_rate", "failures", "consecutive", "probe_failed", "probes_passed",
+	"probe_expired", "cooldown_over", "calls_refused", "forced", "isolated", "released", "reset",
 }
 
-// reloading makes reloads of any State take turns. They are rare, so one lock for
-// all of them is better than eight bytes in each.
-var reloading sync.Mutex
-
-// maxShards bounds the spread of counters; more processors share.
-const maxShards = 256
-
-// Reload puts another policy in force. Calls under way end on the policy that
-// they began with; breakers, budget, bulkhead and all else keep what they know.
-func (s *State) Reload(now clock.Instant, r *Rules) {
-	reloading.Lock()
-	defer reloading.Unlock()
-	s.furnish(now, r)
-	old := s.rules.Swap(r)
-	s.eachLane(func(l *lane, name string) {
-		s.furnishLane(now, l, r, name)
-		l.reload(now, old, r, name)
-	})
-	if l := s.limiter(); l != nil && old.rate != r.rate {
-		l.Reset() // turns of a slower limit may lie far ahead
+// String returns the text that logs and docs use.
+func (c BreakerCause) String() string {
+	if c < numCauses {
+		return causeText[c]
 	}
-	s.resize(now, old, r) // last, for it wakes those who wait
-	s.note(Event{Kind: Reloaded, At: now})
+	return "cause(unknown)"
 }
 
-// resize gives the bulkhead its new bounds. Without a bulkhead whoever still
-// queues under the old policy goes.
-func (s *State) resize(now clock.Instant, old, r *Rules) {
-	b := s.bulkhead()
-	if b == nil {
-		return
-	}
-	limit, queue := bulkhead.Off, 0
-	if r.bulkhead {
-		limit, queue = r.Policy.Bulkhead.Limit, on(r.Policy.Bulkhead.Queue)
-		b.SetFair(r.Policy.Bulkhead.Fair)
-	}
-	b.Resize(limit, queue)
-	if old.bulkhead != r.bulkhead || old.Policy.Bulkhead.Limit != r.Policy.Bulkhead.Limit {
-		s.note(Event{Kind: LimitMoved, At: now, Count: int64(limit)})
-	}
+// Counts are the calls of a breaker's window. Slow ones are among Calls, and may be
+// among Failures.
+type Counts struct{ Calls, Failures, Slow int64 }
+
+// BreakerStats is a breaker at one moment.
+type BreakerStats struct {
+	State    BreakerState
+	Counts   Counts  // of the window, or of the probes in half-open
+	Until    Instant // when open or forced open ends, Never for no end; else zero
+	Refused  int64   // calls refused since calls were last admitted
+	Probes   int     // probes that are out
+	InFlight int     // calls that are out and watched for ageing
+	Opens    int     // opens since the last close
+
+	// FailureRate and SlowRate are between 0 and 1, or -1 while they are unknown,
+	// below the minimum of calls.
+	FailureRate, SlowRate float64
 }
 
-// furnish makes the parts that r needs and that are not there yet.
-func (s *State) furnish(now clock.Instant, r *Rules) {
-	old := s.rules.Load()
-	if r.earns && !s.funded {
-		s.earned = budget.MakeEarned(r.earned, int(s.shards))
-		s.funded = true
-	}
-	if r.parts {
-		s.addParts(r, old)
-	}
-	if w := s.window(); r.windowed && w.Span() != r.Policy.Retry.Budget.Window {
-		w.Resize(now, r.Policy.Retry.Budget.Window)
-		s.flags.Add(nextEpoch) // reservations of before are not refunded into it
-	}
-	s.furnishLane(now, &s.lane, r, "")
+// BulkheadStats is a bulkhead at one moment.
+type BulkheadStats struct {
+	InUse      int // slots taken; more than Limit after a shrink, until they come home
+	Queued     int // calls that wait; more than QueueLimit after a shrink
+	Limit      int // the most slots in use
+	QueueLimit int // the most calls that wait
 }
 
-func (s *State) addParts(r, old *Rules) {
-	p := &r.Policy
-	s.extend(func(next *parts) {
-		if b := p.Bulkhead; r.bulkhead && next.bulkhead == nil {
-			next.bulkhead = bulkhead.New(b.Limit, on(b.Queue), b.Fair, int(s.shards))
-		}
-		if r.windowed && next.window == nil {
-			w := budget.Make(p.Retry.Budget.Window, int(s.shards))
-			next.window = &w
-		}
-		if b := p.Retry.Budget; !b.Off && b.Shape == BudgetTokens && next.tokens == nil {
-			next.tokens = new(budget.Bucket)
-		}
-		if p.RateLimit.Rate > 0 && next.limiter == nil {
-			next.limiter = new(ratelimit.Limiter)
-		}
-		if p.Throttle.K > 0 && (next.throttle == nil || old.Policy.Throttle.Window != p.Throttle.Window) {
-			t := throttle.Make(p.Throttle.Window, int(s.shards))
-			next.throttle = &t
-		}
-	})
-}
+// Priority says who goes first among those who wait. A free slot goes to the
+// highest class that anybody waits in, and inside a class to the first in the queue
+// (in a fair bulkhead: to the tenant whose turn it is).
+//
+// Starving is bounded: a class that was overtaken 32 times in a row gets the
+// next slot. So under a flood from above it still has about one slot in 33, and
+// calls that matter less are slow instead of dead.
+//
+// Anything above PriorityNormal means high, anything below it low.
+type Priority int8
 
-// extend adds parts to those that are there. A State whose rules need none has
-// none.
-func (s *State) extend(f func(*parts)) {
-	for {
-		old := s.more.Load()
-		var before parts
-		if old != nil {
-			before = *old
-		}
-		next := before
-		f(&next)
-		if next == before || s.more.CompareAndSwap(old, &next) {
-			return
-		}
-	}
-}
-
-// addLanes makes the table of partitions when the first call names one.
-func (s *State) addLanes() *lanes {
-	s.extend(func(next *parts) {
-		if next.lanes == nil {
-			next.lanes = new(lanes)
-		}
-	})
-	return s.partitions()
-}
-
-// latencySpan is how far back a percentile of latency looks: long enough for a
-// hundred samples of a quiet dependency, short enough to follow a slow one.
-const latencySpan = time.Minute
-
-// furnishLane gives a lane the parts that r needs.
-func (s *State) furnishLane(now clock.Instant, l *lane, r *Rules, name string) {
-	if r.guarded && l.breaker.Load() == nil {
-		b := breaker.New(&r.breaker, int(s.shards), s.draws.Add(1), s.breakerLog(name))
-		if r.Policy.Breaker.Observe || name == Overflow {
-			b.Observe(now)
-		}
-		l.breaker.CompareAndSwap(nil, b)
-	}
-	if r.measured && l.latency.Load() == nil {
-		l.latency.Store(latency.New(latencySpan, s.sketchShards(name)))
-	}
-}
-
-// sketchShards is one for a partition: sketches take kilobytes a shard, and there
-// may be thousands of partitions.
-func (s *State) sketchShards(name string) int {
-	if name != "" {
-		return 1
-	}
-	return int(s.shards)
-}
-
-func (s *State) breakerLog(name string) breaker.Log {
-	if box := s.box(); box != nil {
-		return laneLog{box, name}
-	}
-	return nil
-}
-
-func (s *State) newLane(now clock.Instant, name string) *keyedLane {
-	l := &keyedLane{name: name}
-	s.furnishLane(now, &l.lane, s.rules.Load(), name) // a reload that is under way comes for older lanes
-	return l
-}
-
-// eachLane calls f for the lane of the dependency and for every partition's.
-func (s *State) eachLane(f func(l *lane, name string)) {
-	f(&s.lane, "")
-	if ls := s.partitions(); ls != nil {
-		ls.each(func(l *keyedLane) { f(&l.lane, l.name) })
-	}
-}
-
-func (s *State) releaseSlot(slot bulkhead.Slot) {
-	if slot.Held() {
-		s.bulkhead().Release(slot)
-	}
-}
-
-// Note adds an event about the dependency to those that wait for Deliver.
-func (s *State) Note(e Event) { s.note(e) }
-
-func (s *State) note(e Event) {
-	if box := s.box(); box != nil {
-		box.add(e)
-	}
-}
-
-// Rules returns the rules in force.
-func (s *State) Rules() *Rules { return s.rules.Load() }
-
-// Pending reports, at the cost of one load, whether Deliver has anything to do.
-func (s *State) Pending() bool {
-	box := s.box()
-	return box != nil && box.pending.Load() > 0
-}
-
-// Deliver hands the events about the dependency that wait to emit, in order. One
-// caller at a time delivers; the others return at once. emit runs outside every
-// lock and must not panic.
-func (s *State) Deliver(emit func(Event)) {
-	if box := s.box(); box != nil {
-		box.deliver(emit)
-	}
-}
-
-// SwitchRetries turns the dependency's retries and hedges on or off, at once and
-// also for calls under way.
-func (s *State) SwitchRetries(now clock.Instant, allowed bool) {
-	var before uint32
-	e := Event{Kind: RetriesSwitched, At: now}
-	if allowed {
-		before = s.flags.And(^uint32(retriesAreOff))
-	} else {
-		before, e.Reason = s.flags.Or(retriesAreOff), RetriesOff
-	}
-	if (before&retriesAreOff == 0) != allowed {
-		s.note(e)
-	}
-}
-
-// epoch says between which reloads that emptied the budget this is.
-func (s *State) epoch() uint32 { return s.flags.Load() / nextEpoch }
-
-func (s *State) retriesOff() bool {
-	if s.flags.Load()&retriesAreOff != 0 {
-		return true
-	}
-	p := s.part()
-	if p == nil {
-		return false
-	}
-	return p.kill != nil && p.kill.Load() || p.parent != nil && p.parent.retriesOff()
-}
-
-// Breaker returns the breaker of that partition, or of the calls that name none,
-// to be moved by hand or looked at. It is nil when there is none.
-func (s *State) Breaker(partition string) *breaker.Breaker {
-	if !s.rules.Load().guarded {
-		return nil
-	}
-	if partition == "" {
-		return s.lane.breaker.Load()
-	}
-	if ls := s.partitions(); ls != nil {
-		if l := ls.peek(partition); l != nil {
-			return l.breaker.Load()
-		}
-	}
-	return nil
-}
-
-// Resent charges the budget with n re-sends that something below made unasked.
-func (s *State) Resent(now clock.Instant, n int) {
-	r := s.rules.Load()
-	for range min(n, maxSends) {
-		s.charge(now, r)
-	}
-	s.note(Event{Kind: Resent, At: now, Count: int64(n)})
-}
-
-func (s *State) charge(now clock.Instant, r *Rules) {
-	switch b := r.Policy.Retry.Budget; {
-	case b.Off:
-	case b.Shape == BudgetTokens:
-		s.tokens().TryWithdraw(r.tokens)
-	case b.Shape == BudgetWindow:
-		s.window().TryWithdraw(now, 0, r.budget)
-	default:
-		s.earned.Charge(now, &r.earned)
-	}
-}
+// The classes of priority.
+const (
+	PriorityLow    Priority = iota - 1 // background work, whoever can wait
+	PriorityNormal                     // the zero Priority
+	PriorityHigh                       // what the others are there for
+)

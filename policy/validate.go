@@ -33,6 +33,9 @@ const (
 	maxWindow    = 24 * time.Hour
 )
 
+// MaxSends is how many attempts and hedges one call may make at most.
+const MaxSends = 64
+
 // Finding is one thing that is wrong with a policy.
 type Finding struct {
 	Path     string // the field, as files spell it: "retry.attempts"
@@ -127,14 +130,14 @@ func (c *check) timeout(t Timeout) {
 }
 
 func (c *check) retry(r Retry) {
-	c.count("retry.attempts", r.Attempts, 1, maxSends, "write 1 for never retry")
+	c.count("retry.attempts", r.Attempts, 1, MaxSends, "write 1 for never retry")
 	c.duration("retry.backoff.base", r.Backoff.Base, minPart, maxDuration, offFine)
 	c.duration("retry.backoff.cap", r.Backoff.Cap, minPart, maxDuration, "write a longer cap: waits are always bounded")
 	c.duration("retry.max_after", r.MaxAfter, minPart, maxDuration, "write the call timeout: no longer wait is possible")
-	c.count("retry.contention.attempts", r.Contention.Attempts, 1, maxSends, "write 1 for never again after a conflict")
+	c.count("retry.contention.attempts", r.Contention.Attempts, 1, MaxSends, "write 1 for never again after a conflict")
 	c.duration("retry.contention.backoff.base", r.Contention.Backoff.Base, minPart, maxDuration, offFine)
 	c.duration("retry.contention.backoff.cap", r.Contention.Backoff.Cap, minPart, maxDuration, "write a longer cap: waits are always bounded")
-	c.count("retry.contention.repeats", r.Contention.Repeats, 1, maxSends, offFine)
+	c.count("retry.contention.repeats", r.Contention.Repeats, 1, MaxSends, offFine)
 	c.ratio("retry.budget.ratio", r.Budget.Ratio, maxBudget, offFine)
 	c.count("retry.hold", r.Hold, 1, maxCount, offFine)
 	c.float("retry.budget.reserve", r.Budget.Reserve, minReserve, maxReserve, offFine)
@@ -146,7 +149,7 @@ func (c *check) retry(r Retry) {
 }
 
 func (c *check) hedge(h Hedge) {
-	c.count("hedge.max", h.Max, 1, maxSends-1, offMeans0)
+	c.count("hedge.max", h.Max, 1, MaxSends-1, offMeans0)
 	c.duration("hedge.delay", h.Delay, minPart, maxDuration, offFine)
 	c.ratio("hedge.percentile", h.Percentile, 1, offMeans0)
 	if h.Percentile == 1 {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )

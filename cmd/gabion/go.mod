@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/gabion-go/gabion v0.0.0
 	github.com/gabion-go/gabion/contrib/boltstore v0.0.0
+	github.com/gabion-go/gabion/lab v0.0.0
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	golang.org/x/term v0.47.0
 )
@@ -49,6 +50,7 @@ require (
 replace (
 	github.com/gabion-go/gabion => ../..
 	github.com/gabion-go/gabion/contrib/boltstore => ../../contrib/boltstore
+	github.com/gabion-go/gabion/lab => ../../lab
 )
 
 replace github.com/gabion-go/gabion/contrib/natsstore => ../../contrib/natsstore

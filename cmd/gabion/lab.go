@@ -20,8 +20,8 @@ var labCommands = []command{
 	{"anchor", "run one of the published experiments at your settings", labAnchor},
 }
 
-// lab finds the word and runs it.
-func lab(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// runLab finds the word and runs it.
+func runLab(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case len(args) == 0:
 		labHelp(stderr)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/labcmd"
-	"github.com/gabion-go/gabion/lab/anchor"
+	"github.com/gabion-go/gabion/lab"
 )
 
 const (
@@ -46,19 +46,19 @@ func labVerify(ctx context.Context, args []string, stdout, stderr io.Writer) int
 		fmt.Fprintf(stderr, "gabion lab verify: %q is not expected\n\n%s", words[0], labVerifyUsage)
 		return exitUsage
 	}
-	cases, err := anchor.Verify(ctx, verifyProgress(stderr))
+	cases, err := lab.VerifyAnchors(ctx, verifyProgress(stderr))
 	if err != nil {
 		return labFailed(ctx, err, stderr)
 	}
 	code, err = tellCases(stdout, cases, *asJSON)
-	if err := errors.Join(err, keepCases(*markdown, anchor.Markdown, cases), keepCases(*junit, anchor.JUnit, cases)); err != nil {
+	if err := errors.Join(err, keepCases(*markdown, lab.AnchorsMarkdown, cases), keepCases(*junit, lab.AnchorsJUnit, cases)); err != nil {
 		return labFailed(ctx, err, stderr)
 	}
 	return code
 }
 
 // keepCases writes cases into a file, if one is named.
-func keepCases(name string, write func(io.Writer, []anchor.Case) error, cases []anchor.Case) error {
+func keepCases(name string, write func(io.Writer, []lab.AnchorCase) error, cases []lab.AnchorCase) error {
 	if name == "" {
 		return nil
 	}
@@ -66,7 +66,7 @@ func keepCases(name string, write func(io.Writer, []anchor.Case) error, cases []
 }
 
 // tellCases writes the cases and returns the exit code that they mean.
-func tellCases(w io.Writer, cases []anchor.Case, asJSON bool) (code int, err error) {
+func tellCases(w io.Writer, cases []lab.AnchorCase, asJSON bool) (code int, err error) {
 	if failing(cases) > 0 {
 		code = exitFindings
 	}
@@ -92,7 +92,7 @@ func verifyProgress(w io.Writer) func(done, of int, name string) {
 	}
 }
 
-func failing(cases []anchor.Case) (n int) {
+func failing(cases []lab.AnchorCase) (n int) {
 	for _, c := range cases {
 		if !c.Pass {
 			n++
@@ -101,7 +101,7 @@ func failing(cases []anchor.Case) (n int) {
 	return n
 }
 
-func writeVerdicts(w io.Writer, cases []anchor.Case) error {
+func writeVerdicts(w io.Writer, cases []lab.AnchorCase) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "anchor\tmeasured\texpected\ttolerance\tverdict")
 	for _, c := range cases {
@@ -128,7 +128,7 @@ func writeVerdicts(w io.Writer, cases []anchor.Case) error {
 }
 
 // writeCases writes cases, or bare figures, as JSON.
-func writeCases[T anchor.Case | anchor.Figure](w io.Writer, cases []T) error {
+func writeCases[T lab.AnchorCase | lab.AnchorFigure](w io.Writer, cases []T) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(struct {
@@ -155,7 +155,7 @@ func labAnchor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 		fmt.Fprintf(stderr, "gabion lab anchor: name one anchor\n\n%s", fold.Lines(labAnchorHelp(nil)))
 		return exitUsage
 	}
-	figures, err := anchor.Run(ctx, words[0], set)
+	figures, err := lab.RunAnchor(ctx, words[0], set)
 	if err != nil {
 		return labFailed(ctx, err, stderr)
 	}
@@ -170,7 +170,7 @@ func labAnchor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	return 0
 }
 
-func writeFigures(w io.Writer, figures []anchor.Figure) error {
+func writeFigures(w io.Writer, figures []lab.AnchorFigure) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range figures {
 		fmt.Fprintf(table, "%s\t%.6g\n", f.Name, f.Measured)
@@ -183,7 +183,7 @@ func labAnchorHelp(args []string) string {
 	var text strings.Builder
 	fmt.Fprint(&text, labAnchorUsage, "\n")
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	all := anchor.Anchors()
+	all := lab.Anchors()
 	for _, a := range all {
 		for _, word := range args {
 			if word == a.Name {
@@ -249,7 +249,7 @@ func labParse(flags *flag.FlagSet, args []string, usage string, stdout, stderr i
 
 // labFailed says what went wrong and returns the exit code for it.
 func labFailed(ctx context.Context, err error, stderr io.Writer) int {
-	var wrong *anchor.SettingError
+	var wrong *lab.AnchorError
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "gabion lab: interrupted")

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gabion-go/gabion/lab/anchor"
+	"github.com/gabion-go/gabion/lab"
 )
 
 func TestLabAnchors(t *testing.T) {
@@ -66,27 +66,27 @@ func TestLabAnchorWritesJSON(t *testing.T) {
 }
 
 func TestLabVerifyTellsCases(t *testing.T) {
-	good := anchor.Case{Figure: anchor.Figure{Name: "a: x", Measured: 1.5}, Expected: 1.4, Tolerance: 0.2, Pass: true}
-	bad := anchor.Case{Figure: anchor.Figure{Name: "b: y", Measured: 3}, Expected: 2, Bound: anchor.AtMost}
+	good := lab.AnchorCase{Figure: lab.AnchorFigure{Name: "a: x", Measured: 1.5}, Expected: 1.4, Tolerance: 0.2, Pass: true}
+	bad := lab.AnchorCase{Figure: lab.AnchorFigure{Name: "b: y", Measured: 3}, Expected: 2, Bound: "at most"}
 	for _, c := range []struct {
 		fact  string
-		cases []anchor.Case
+		cases []lab.AnchorCase
 		json  bool
 		code  int
 		want  string
 	}{
-		{"all hold", []anchor.Case{good}, false, 0, "all 1 hold"},
-		{"one does not", []anchor.Case{good, bad}, false, 1, "1 of 2 don't hold"},
-		{"a bound is said", []anchor.Case{bad}, false, 1, "at most 2"},
-		{"as JSON", []anchor.Case{good}, true, 0, `"pass": true`},
-		{"as JSON, failing", []anchor.Case{bad}, true, 1, `"pass": false`},
+		{"all hold", []lab.AnchorCase{good}, false, 0, "all 1 hold"},
+		{"one does not", []lab.AnchorCase{good, bad}, false, 1, "1 of 2 don't hold"},
+		{"a bound is said", []lab.AnchorCase{bad}, false, 1, "at most 2"},
+		{"as JSON", []lab.AnchorCase{good}, true, 0, `"pass": true`},
+		{"as JSON, failing", []lab.AnchorCase{bad}, true, 1, `"pass": false`},
 	} {
 		var out bytes.Buffer
 		code, err := tellCases(&out, c.cases, c.json)
 		if err != nil || code != c.code || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: %d, %v, %q", c.fact, code, err, &out)
 		}
-		var back struct{ Cases []anchor.Case }
+		var back struct{ Cases []lab.AnchorCase }
 		if c.json && (json.Unmarshal(out.Bytes(), &back) != nil || back.Cases[0] != c.cases[0]) {
 			t.Errorf("%s: read back %+v", c.fact, back)
 		}
@@ -94,21 +94,21 @@ func TestLabVerifyTellsCases(t *testing.T) {
 }
 
 func TestLabVerifyWritesFiles(t *testing.T) {
-	bad := []anchor.Case{{Figure: anchor.Figure{Name: "b: y", Measured: 3}, Expected: 2}}
+	bad := []lab.AnchorCase{{Figure: lab.AnchorFigure{Name: "b: y", Measured: 3}, Expected: 2}}
 	path := filepath.Join(t.TempDir(), "x")
 	for _, c := range []struct {
-		write func(io.Writer, []anchor.Case) error
+		write func(io.Writer, []lab.AnchorCase) error
 		want  string
-	}{{anchor.JUnit, `classname="anchor.b"`}, {anchor.Markdown, "1 of 1"}} {
+	}{{lab.AnchorsJUnit, `classname="anchor.b"`}, {lab.AnchorsMarkdown, "1 of 1"}} {
 		err := keepCases(path, c.write, bad)
 		if text, _ := os.ReadFile(path); err != nil || !strings.Contains(string(text), c.want) {
 			t.Errorf("%v, %s", err, text)
 		}
 	}
-	if err := keepCases("", anchor.JUnit, bad); err != nil {
+	if err := keepCases("", lab.AnchorsJUnit, bad); err != nil {
 		t.Error(err)
 	}
-	if err := keepCases(filepath.Join(path, "no", "folder"), anchor.JUnit, bad); err == nil {
+	if err := keepCases(filepath.Join(path, "no", "folder"), lab.AnchorsJUnit, bad); err == nil {
 		t.Error("a folder that is not there is no error")
 	}
 }
@@ -126,7 +126,7 @@ func TestLabFailures(t *testing.T) {
 	stop()
 	for _, args := range [][]string{{"verify"}, {"anchor", "aws-occ"}} {
 		var stdout, stderr bytes.Buffer
-		if code := lab(ctx, args, &stdout, &stderr); code != exitInterrupted || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {
+		if code := runLab(ctx, args, &stdout, &stderr); code != exitInterrupted || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {
 			t.Errorf("%v, interrupted: %d, %q, %q", args, code, &stdout, &stderr)
 		}
 	}

@@ -34,7 +34,7 @@ var commands = []command{
 	{"demo", "one outage, four clients: see what gabion does", demo.Main},
 	{"config", "what a configuration file means, and where each value comes from", withoutContext(configcmd.Config)},
 	{"schema", "the JSON Schema of the configuration file", withoutContext(configcmd.Schema)},
-	{"lab", "see the outage before production does, in virtual time", lab},
+	{"lab", "see the outage before production does, in virtual time", runLab},
 	{"idempotency", "list, show, resolve and forget the records of a store of keys", idemcmd.Main},
 	{"version", "what this binary is made of", version},
 }

@@ -7,7 +7,7 @@ import (
 	eabreaker "github.com/eapache/go-resiliency/breaker"
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/sony/gobreaker/v2"
 )

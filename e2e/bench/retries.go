@@ -8,9 +8,9 @@ import (
 	cenkalti "github.com/cenkalti/backoff/v7"
 	"github.com/eapache/go-resiliency/retrier"
 	"github.com/failsafe-go/failsafe-go"
-	"github.com/gabion-go/gabion/budget"
-	"github.com/gabion-go/gabion/chance"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/budget"
+	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/policy"
 	sethvargo "github.com/sethvargo/go-retry"
 )

@@ -8,7 +8,7 @@ import (
 	fsbreaker "github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/sony/gobreaker/v2"
 )

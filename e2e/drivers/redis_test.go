@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/breaker"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/policy"
 )

@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/gabion-go/gabion/chance"
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/chance"
 )
 
 // Handle runs the work of a message unless it was done before, and returns what to

@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -15,8 +16,8 @@ type caller struct {
 	v        *virtual
 	n        int
 	plan     *Call
-	call     policy.Call
-	log      policy.Log
+	call     machine.Call
+	log      machine.Log
 	out      []*attempt
 	kept     *attempt // whose result is still open
 	began    bool
@@ -31,7 +32,7 @@ type caller struct {
 
 // attempt is one that was sent.
 type attempt struct {
-	ticket policy.Ticket
+	ticket machine.Ticket
 	work   Work
 	inline bool // on the caller's own goroutine
 	home   bool
@@ -49,7 +50,7 @@ func (c *caller) begin() {
 	}
 	c.began = true
 	c.racing = v.state.Rules().Policy.Hedge.Max > 0
-	c.call.Begin(v.state, v.now, &policy.Params{
+	c.call.Begin(v.state, v.now, &machine.Params{
 		Deadline: deadline, Timeout: p.Timeout, Safe: !p.Unsafe, NoRetry: p.NoRetry, NoHedge: p.NoHedge,
 		Priority: p.Priority, Tenant: p.Tenant, Partition: p.Partition, Waker: c, Log: &c.log,
 	})
@@ -68,12 +69,12 @@ func (c *caller) step() {
 	s := c.call.Next(now)
 	c.say()
 	switch s.Verb {
-	case policy.Send:
+	case machine.Send:
 		c.send(&s.Ticket)
 		if c.racing && c.call.Hedges() {
 			c.v.at(s.Again, c.step)
 		}
-	case policy.Wait:
+	case machine.Wait:
 		if s.Again <= now {
 			c.v.fault("c%d: a wait that ends now", c.n)
 		}
@@ -81,7 +82,7 @@ func (c *caller) step() {
 		if !c.inside || c.call.Hedges() {
 			c.v.at(s.Again, c.step)
 		}
-	case policy.Return:
+	case machine.Return:
 		if !c.inside {
 			c.answer()
 		}
@@ -105,7 +106,7 @@ func (c *caller) say() {
 
 // send starts an attempt, whose end goes on the heap: when its work ends, or,
 // unless it is deaf, when its context does.
-func (c *caller) send(t *policy.Ticket) {
+func (c *caller) send(t *machine.Ticket) {
 	a := &attempt{ticket: *t, work: c.plan.work(t.Attempt), inline: !c.inside}
 	c.inside = true
 	c.sent++
@@ -257,7 +258,7 @@ func (c *caller) audit() {
 	if !c.done || c.returned != 1 {
 		c.v.fault("c%d: answered %v, returned %d times", c.n, c.done, c.returned)
 	}
-	if s := c.call.Next(c.v.now); s.Verb != policy.Return {
+	if s := c.call.Next(c.v.now); s.Verb != machine.Return {
 		c.v.fault("c%d: goes on after its end: %v", c.n, s)
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/breaker"
-	"github.com/gabion-go/gabion/bulkhead"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/policy"
 )
 

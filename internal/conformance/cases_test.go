@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/breaker"
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/breaker"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // A probe that began later than it was asked for expires later, too: what a slow observer

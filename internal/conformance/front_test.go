@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/breaker"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -241,7 +242,7 @@ func (f *front) SetRetries(on bool) { f.d.SetRetries(on) }
 // Move implements Handle. The breaker is reached past the front door, since a
 // script needs every verb of it.
 func (f *front) Move(partition string, do func(*breaker.Breaker, Instant)) {
-	state := (*policy.State)(reflect.ValueOf(f.d).Elem().FieldByName("state").UnsafePointer())
+	state := (*machine.State)(reflect.ValueOf(f.d).Elem().FieldByName("state").UnsafePointer())
 	if b := state.Breaker(partition); b != nil {
 		do(b, Instant(time.Since(f.start)))
 	}

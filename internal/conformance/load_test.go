@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/policy"
 )
 

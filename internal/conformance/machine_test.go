@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/breaker"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -41,9 +42,9 @@ var outcomes = []policy.Outcome{
 
 // played is one call that the fuzzer plays with.
 type played struct {
-	call    policy.Call
-	log     policy.Log
-	tickets []policy.Ticket
+	call    machine.Call
+	log     machine.Log
+	tickets []machine.Ticket
 	resent  int
 	settled int // AttemptSettled and LoserSettled
 	ended   int
@@ -53,8 +54,8 @@ type played struct {
 type game struct {
 	t     *testing.T
 	now   clock.Instant
-	state *policy.State
-	rules []*policy.Rules
+	state *machine.State
+	rules []*machine.Rules
 	calls [3]played
 	done  []played
 }
@@ -69,21 +70,21 @@ func (g *game) begin(i int, b byte) {
 	if b&1 != 0 {
 		partition = "p"
 	}
-	p.call.Begin(g.state, g.now, &policy.Params{Safe: b&2 == 0, NoRetry: b&12 == 12, Partition: partition, Waker: g, Log: &p.log})
+	p.call.Begin(g.state, g.now, &machine.Params{Safe: b&2 == 0, NoRetry: b&12 == 12, Partition: partition, Waker: g, Log: &p.log})
 	g.drain(p)
 }
 
-func (g *game) next(p *played) policy.Step {
+func (g *game) next(p *played) machine.Step {
 	step := p.call.Next(g.now)
 	switch {
-	case step.Verb == policy.Send:
+	case step.Verb == machine.Send:
 		p.tickets = append(p.tickets, step.Ticket)
 		if len(p.tickets) > 1 {
 			p.resent++
 		}
-	case step.Verb == policy.Wait && step.Again <= g.now:
+	case step.Verb == machine.Wait && step.Again <= g.now:
 		g.t.Fatal("a wait that ends now")
-	case step.Verb != policy.Wait && step.Verb != policy.Return:
+	case step.Verb != machine.Wait && step.Verb != machine.Return:
 		g.t.Fatalf("verb %d", step.Verb)
 	}
 	g.drain(p)
@@ -113,7 +114,7 @@ func (g *game) finish(p *played) {
 			p.call.Release(g.now, t, false)
 			g.drain(p)
 		}
-		if g.next(p).Verb == policy.Return {
+		if g.next(p).Verb == machine.Return {
 			break
 		}
 		g.now = g.now.Add(47 * ms)
@@ -123,7 +124,7 @@ func (g *game) finish(p *played) {
 		p.call.Release(g.now, t, false)
 		g.drain(p)
 	}
-	if p.call.Out() != 0 || p.ended != 1 || p.settled != len(p.tickets) || g.next(p).Verb != policy.Return {
+	if p.call.Out() != 0 || p.ended != 1 || p.settled != len(p.tickets) || g.next(p).Verb != machine.Return {
 		g.t.Fatalf("%d sent, %d settled, %d out, ended %d times", len(p.tickets), p.settled, p.call.Out(), p.ended)
 	}
 }
@@ -176,13 +177,13 @@ func FuzzMachine(f *testing.F) {
 		}
 		g := &game{t: t, now: clock.Instant(int64(int8(ops[1])) * int64(time.Hour))}
 		for _, p := range machinePolicies {
-			r, err := policy.Compile(p)
+			r, err := machine.Compile(p)
 			if err != nil {
 				t.Fatal(err)
 			}
 			g.rules = append(g.rules, r)
 		}
-		g.state = policy.NewState(g.now, g.rules[int(ops[0])%len(g.rules)], policy.Setup{Events: ops[0]&128 != 0})
+		g.state = machine.NewState(g.now, g.rules[int(ops[0])%len(g.rules)], machine.Setup{Events: ops[0]&128 != 0})
 		for i := range g.calls {
 			g.begin(i, ops[0]>>i)
 		}
@@ -219,28 +220,28 @@ func (noWaker) Wake() {}
 
 // What the machine decides costs no memory.
 func TestTheMachineAllocatesNothing(t *testing.T) {
-	compiled := func(f func(*policy.Policy)) *policy.Rules {
+	compiled := func(f func(*policy.Policy)) *machine.Rules {
 		p := policy.Policy{Safe: true}
 		f(&p)
-		r, err := policy.Compile(p)
+		r, err := machine.Compile(p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	p := &policy.Params{Waker: noWaker{}}
+	p := &machine.Params{Waker: noWaker{}}
 	now := clock.Instant(0)
-	run := func(state *policy.State, c *policy.Call, script ...policy.Outcome) policy.Reason {
+	run := func(state *machine.State, c *machine.Call, script ...policy.Outcome) policy.Reason {
 		now += clock.Instant(s)
 		c.Begin(state, now, p)
 		for {
 			switch step := c.Next(now); step.Verb {
-			case policy.Send:
+			case machine.Send:
 				c.Settle(now, step.Ticket, script[0])
 				script = script[1:]
-			case policy.Wait:
+			case machine.Wait:
 				now = step.Again
-			case policy.Return:
+			case machine.Return:
 				return c.Verdict().Reason
 			}
 		}
@@ -248,7 +249,7 @@ func TestTheMachineAllocatesNothing(t *testing.T) {
 	down, fine := policy.Outcome{Class: policy.ServerError}, policy.Outcome{}
 	for _, c := range []struct {
 		fact   string
-		rules  *policy.Rules
+		rules  *machine.Rules
 		first  []policy.Outcome
 		script []policy.Outcome
 		want   policy.Reason
@@ -258,8 +259,8 @@ func TestTheMachineAllocatesNothing(t *testing.T) {
 		{"refused by an open breaker", compiled(func(p *policy.Policy) { p.Breaker.Consecutive, p.Breaker.Open = 1, 24*time.Hour }), []policy.Outcome{down}, nil, policy.BreakerOpen},
 		{"hedging, and the first wins", compiled(func(p *policy.Policy) { p.Hedge = policy.Hedge{Max: 1, Delay: s} }), nil, []policy.Outcome{fine}, policy.None},
 	} {
-		state := policy.NewState(now, c.rules, policy.Setup{Shards: 4})
-		var call policy.Call
+		state := machine.NewState(now, c.rules, machine.Setup{Shards: 4})
+		var call machine.Call
 		if c.first != nil {
 			run(state, &call, c.first...)
 		}
@@ -275,18 +276,18 @@ func TestTheMachineAllocatesNothing(t *testing.T) {
 // A State that nobody observes, with nothing but what its policy needs, is what
 // the lab makes.
 func TestABareStateHasWhatItsPolicyAsksFor(t *testing.T) {
-	rules, err := policy.Compile(policy.Policy{
+	rules, err := machine.Compile(policy.Policy{
 		Safe: true, Retry: policy.Retry{Budget: policy.Budget{Off: true, Shape: policy.BudgetTokens}}, Bulkhead: noBulkhead, Breaker: noBreaker,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := policy.NewState(0, rules, policy.Setup{})
-	var c policy.Call
-	c.Begin(state, 0, &policy.Params{})
+	state := machine.NewState(0, rules, machine.Setup{})
+	var c machine.Call
+	c.Begin(state, 0, &machine.Params{})
 	c.Settle(0, c.Next(0).Ticket, policy.Outcome{Class: policy.ServerError})
 	retry := c.Next(0)
-	for retry.Verb == policy.Wait {
+	for retry.Verb == machine.Wait {
 		retry = c.Next(retry.Again)
 	}
 	c.Settle(clock.Instant(s), retry.Ticket, policy.Outcome{})
@@ -297,7 +298,7 @@ func TestABareStateHasWhatItsPolicyAsksFor(t *testing.T) {
 
 // spy looks at the breaker at the moment at which it is handed a slot.
 type spy struct {
-	state *policy.State
+	state *machine.State
 	saw   breaker.State
 }
 
@@ -305,15 +306,15 @@ func (w *spy) Wake() { w.saw = w.state.Breaker("").State() }
 
 // Whoever gets the slot must see the verdict of the one who held it: SPEC F6.
 func TestTheBreakerHearsBeforeTheSlotGoes(t *testing.T) {
-	rules, err := policy.Compile(policy.Policy{Breaker: policy.Breaker{Consecutive: 1}, Bulkhead: policy.Bulkhead{Limit: 1}})
+	rules, err := machine.Compile(policy.Policy{Breaker: policy.Breaker{Consecutive: 1}, Bulkhead: policy.Bulkhead{Limit: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := policy.NewState(0, rules, policy.Setup{})
-	var first, second policy.Call
+	state := machine.NewState(0, rules, machine.Setup{})
+	var first, second machine.Call
 	w := &spy{state: state}
-	first.Begin(state, 0, &policy.Params{Waker: noWaker{}})
-	second.Begin(state, 0, &policy.Params{Waker: w})
+	first.Begin(state, 0, &machine.Params{Waker: noWaker{}})
+	second.Begin(state, 0, &machine.Params{Waker: w})
 	ticket := first.Next(0).Ticket
 	second.Next(0)
 	first.Settle(1, ticket, policy.Outcome{Class: policy.ServerError})
@@ -324,14 +325,14 @@ func TestTheBreakerHearsBeforeTheSlotGoes(t *testing.T) {
 
 // A slot that was granted and not yet taken goes back with a cancel.
 func TestACancelGivesAGrantedSlotBack(t *testing.T) {
-	rules, err := policy.Compile(policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}})
+	rules, err := machine.Compile(policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := policy.NewState(0, rules, policy.Setup{})
-	var first, second policy.Call
-	first.Begin(state, 0, &policy.Params{Waker: noWaker{}})
-	second.Begin(state, 0, &policy.Params{Waker: noWaker{}})
+	state := machine.NewState(0, rules, machine.Setup{})
+	var first, second machine.Call
+	first.Begin(state, 0, &machine.Params{Waker: noWaker{}})
+	second.Begin(state, 0, &machine.Params{Waker: noWaker{}})
 	ticket := first.Next(0).Ticket
 	second.Next(0)
 	first.Settle(1, ticket, policy.Outcome{})

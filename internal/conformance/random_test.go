@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/breaker"
-	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gabion-go/gabion/breaker"
-	"github.com/gabion-go/gabion/chance"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/chance"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -29,18 +30,18 @@ type World struct {
 type Result struct {
 	Log    Log
 	Faults []string // rules of the machine that were broken
-	State  *policy.State
+	State  *machine.State
 	Now    Instant
 }
 
 // Run runs a case in virtual time.
 func (w World) Run(c *Case) Result {
-	rules, err := policy.Compile(c.Policy)
+	rules, err := machine.Compile(c.Policy)
 	if err != nil {
 		return Result{Faults: []string{err.Error()}}
 	}
 	v := &virtual{world: w, now: w.Origin}
-	v.state = policy.NewState(v.now, rules, policy.Setup{Seed: c.Seed, Events: true})
+	v.state = machine.NewState(v.now, rules, machine.Setup{Seed: c.Seed, Events: true})
 	for i := range c.Calls {
 		one := &caller{v: v, n: i + 1, plan: &c.Calls[i]}
 		v.callers = append(v.callers, one)
@@ -63,7 +64,7 @@ type virtual struct {
 	now     Instant
 	heap    happenings
 	seq     uint64
-	state   *policy.State
+	state   *machine.State
 	callers []*caller
 	log     Log
 	faults  []string
@@ -159,7 +160,7 @@ func (v *virtual) look() {
 
 // Reload implements Handle.
 func (v *virtual) Reload(p policy.Policy) error {
-	rules, err := policy.Compile(p)
+	rules, err := machine.Compile(p)
 	if err == nil {
 		v.state.Reload(v.now, rules)
 	}

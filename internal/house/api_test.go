@@ -1,12 +1,14 @@
 package house
 
 import (
+	"errors"
 	"flag"
 	"go/ast"
 	"go/token"
 	"go/types"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -16,13 +18,17 @@ var updateAPI = flag.Bool("update-api", false, "write api.txt anew")
 
 const ledgerName = "api.txt"
 
-// exported returns the root module's exported API, one line for each name,
+// ledgers are the modules with a ledger of their own, by directory.
+var ledgers = []string{".", labModule}
+
+// exported returns the exported API of the module in dir, one line for each name,
 // sorted, in the manner of Go's own api directory. Names of parameters are left
 // out: renaming one breaks nobody.
-func exported(t *tree) []string {
+func exported(t *tree, dir string) []string {
 	var lines []string
 	for _, p := range t.packs {
-		if p.internal() || p.files[0].ast.Name.Name == "main" {
+		inLab := p.dir == labModule || strings.HasPrefix(p.dir, labModule+"/")
+		if inLab != (dir == labModule) || p.internal() || p.files[0].ast.Name.Name == "main" {
 			continue
 		}
 		prefix := "pkg " + p.dir + ", "
@@ -233,26 +239,29 @@ func counted(expr ast.Expr) (found bool) {
 	return found
 }
 
-// ledger compares the API with api.txt: + is new, - is gone.
+// ledger compares the API of each module with its api.txt: + is new, - is gone.
 func ledger(fsys fs.FS) ([]string, error) {
 	t, err := parse(fsys)
 	if err != nil {
 		return nil, err
 	}
-	text, err := fs.ReadFile(fsys, ledgerName)
-	if err != nil {
-		return nil, err
-	}
-	is, was := exported(t), strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	var found []string
-	for _, line := range is {
-		if !slices.Contains(was, line) {
-			found = append(found, "+ "+line)
+	for _, dir := range ledgers {
+		is := exported(t, dir)
+		text, err := fs.ReadFile(fsys, path.Join(dir, ledgerName))
+		if err != nil && (len(is) > 0 || !errors.Is(err, fs.ErrNotExist)) {
+			return nil, err
 		}
-	}
-	for _, line := range was {
-		if line != "" && !slices.Contains(is, line) {
-			found = append(found, "- "+line)
+		was := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		for _, line := range is {
+			if !slices.Contains(was, line) {
+				found = append(found, "+ "+line)
+			}
+		}
+		for _, line := range was {
+			if line != "" && !slices.Contains(is, line) {
+				found = append(found, "- "+line)
+			}
 		}
 	}
 	return found, nil
@@ -264,9 +273,11 @@ func TestAPIIsInTheLedger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.Join(exported(parsed), "\n") + "\n"
-		if err := os.WriteFile("../../"+ledgerName, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+		for _, dir := range ledgers {
+			text := strings.Join(exported(parsed, dir), "\n") + "\n"
+			if err := os.WriteFile(path.Join("../..", dir, ledgerName), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	keep(t, ledger, `The exported API differs from api.txt (+ new, - gone). If that is meant, write the ledger anew and commit it with the change:

@@ -12,7 +12,8 @@ import (
 type floor int
 
 const (
-	ground   floor = iota + 1 // pure: one mechanism each
+	words    floor = iota + 1 // what a policy says and what is said of calls: data alone
+	ground                    // pure: one mechanism each
 	first                     // decides
 	second                    // reads policy, never touches the network
 	door                      // the front door: the only goroutines, timers and contexts
@@ -30,18 +31,20 @@ type room struct {
 // plan is the house. A new package is placed here before anything else, and an
 // entry in also needs a reason beside it.
 var plan = map[string]room{
-	"clock":     {floor: ground},
-	"chance":    {floor: ground},
-	"window":    {floor: ground},
-	"backoff":   {floor: ground},
-	"breaker":   {floor: ground},
-	"budget":    {floor: ground},
-	"bulkhead":  {floor: ground},
-	"ratelimit": {floor: ground},
-	"throttle":  {floor: ground},
-	"latency":   {floor: ground},
+	"backoff": {floor: words},
+	"policy":  {floor: words, also: []string{"backoff"}}, // a policy holds one
 
-	"policy": {floor: first},
+	"internal/clock":     {floor: ground},
+	"internal/chance":    {floor: ground},
+	"internal/window":    {floor: ground},
+	"internal/breaker":   {floor: ground},
+	"internal/budget":    {floor: ground},
+	"internal/bulkhead":  {floor: ground},
+	"internal/ratelimit": {floor: ground},
+	"internal/throttle":  {floor: ground},
+	"internal/latency":   {floor: ground},
+
+	"internal/machine": {floor: first},
 
 	"classify":        {floor: second},
 	"config":          {floor: second, also: []string{"internal/yamlstrict"}}, // policies are written in YAML
@@ -53,7 +56,7 @@ var plan = map[string]room{
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency"}}, // one of its stores, apart so that others don't link database/sql
 	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}}, // its adapter for consumers, apart because it is no part of HTTP
 
-	"lab":                     {floor: second, also: []string{"config", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review"}}, // simulates the file that production runs
+	"lab":                     {floor: second, also: []string{"config", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
@@ -66,7 +69,7 @@ var plan = map[string]room{
 	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                   // makes scenarios around those of the library
 	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},              // policies against others in many scenarios
 	"lab/internal/opponent":   {floor: second, also: []string{"internal/yamlstrict"}},                                                                                     // what others do; suggests a name as files do
-	"lab/anchor":              {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
+	"lab/internal/anchor":     {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
 	"lab/internal/bridge":     {floor: second},                                                                                                                            // nothing but tests: the lab against the front door
 	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                           // asserts on runs in users' tests
 
@@ -89,7 +92,7 @@ var plan = map[string]room{
 	"internal/testproxy":   {floor: basement},
 	"internal/testservers": {floor: basement},
 	"internal/yamlstrict":  {floor: basement},
-	"internal/conformance": {floor: basement, also: []string{"policy", "classify", "breaker", "bulkhead", "clock", "chance"}}, // plays scripts on the machine
+	"internal/conformance": {floor: basement, also: []string{"policy", "classify", "internal/machine", "internal/breaker", "internal/bulkhead", "internal/clock", "internal/chance"}}, // plays scripts on the machine
 
 	"internal/interleave/atomic": {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync/atomic, and steps
 	"internal/interleave/sync":   {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync, and steps
@@ -97,7 +100,7 @@ var plan = map[string]room{
 
 // groundShared is what ground-floor packages may import of each other: the
 // representations of time, chance and counting.
-var groundShared = []string{"clock", "chance", "window"}
+var groundShared = []string{"internal/clock", "internal/chance", "internal/window"}
 
 // allows reports whether the package in dir from may import the one in dir to.
 func allows(from, to string) bool {
@@ -107,7 +110,7 @@ func allows(from, to string) bool {
 	}
 	switch a.floor {
 	case ground:
-		return slices.Contains(groundShared, to)
+		return b.floor == words || slices.Contains(groundShared, to)
 	case first, second, third, fourth:
 		return b.floor < a.floor
 	case door:
@@ -151,21 +154,26 @@ need to a floor below both instead of widening a rule.`)
 
 	prove(t, overCode(lattice), []specimen{
 		{"imports that go down are fine", map[string]string{
-			"breaker/a.go":         "package breaker\nimport _ \"github.com/gabion-go/gabion/window\"",
-			"policy/a.go":          "package policy\nimport _ \"github.com/gabion-go/gabion/breaker\"",
-			"gabion.go":            "package gabion\nimport _ \"github.com/gabion-go/gabion/policy\"\nimport _ \"github.com/gabion-go/gabion/classify\"",
-			"gabionhttp/a.go":      "package gabionhttp\nimport _ \"github.com/gabion-go/gabion\"",
-			"config/a.go":          "package config\nimport _ \"github.com/gabion-go/gabion/internal/yamlstrict\"",
-			"proxy/a.go":           "package proxy\nimport _ \"github.com/gabion-go/gabion/gabionhttp\"",
-			"examples/shop/a.go":   "package main\nimport _ \"github.com/gabion-go/gabion/proxy\"",
-			"lab/a_test.go":        "package lab\nimport _ \"github.com/gabion-go/gabion\"",
-			"cmd/gabion/go.mod":    "module github.com/gabion-go/gabion/cmd/gabion",
-			"cmd/gabion/main.go":   "package main\nimport _ \"github.com/gabion-go/gabion/proxy\"",
-			"clock/testdata/no.go": "package nothing\nimport _ \"github.com/gabion-go/gabion/proxy\"",
+			"policy/a.go":           "package policy\nimport _ \"github.com/gabion-go/gabion/backoff\"",
+			"internal/breaker/a.go": "package breaker\nimport _ \"github.com/gabion-go/gabion/internal/window\"\nimport _ \"github.com/gabion-go/gabion/policy\"",
+			"internal/machine/a.go": "package machine\nimport _ \"github.com/gabion-go/gabion/internal/breaker\"",
+			"gabion.go":             "package gabion\nimport _ \"github.com/gabion-go/gabion/internal/machine\"\nimport _ \"github.com/gabion-go/gabion/classify\"",
+			"gabionhttp/a.go":       "package gabionhttp\nimport _ \"github.com/gabion-go/gabion\"",
+			"config/a.go":           "package config\nimport _ \"github.com/gabion-go/gabion/internal/yamlstrict\"",
+			"proxy/a.go":            "package proxy\nimport _ \"github.com/gabion-go/gabion/gabionhttp\"",
+			"examples/shop/a.go":    "package main\nimport _ \"github.com/gabion-go/gabion/proxy\"",
+			"lab/go.mod":            "module github.com/gabion-go/gabion/lab",
+			"lab/a_test.go":         "package lab\nimport _ \"github.com/gabion-go/gabion\"",
+			"cmd/gabion/go.mod":     "module github.com/gabion-go/gabion/cmd/gabion",
+			"cmd/gabion/main.go":    "package main\nimport _ \"github.com/gabion-go/gabion/proxy\"",
+			"policy/testdata/no.go": "package nothing\nimport _ \"github.com/gabion-go/gabion/proxy\"",
 		}, nil},
 		{"ground imports ground", map[string]string{
-			"breaker/a.go": "package breaker\n\nimport _ \"github.com/gabion-go/gabion/budget\"",
-		}, []string{"breaker/a.go:3: breaker may not import budget"}},
+			"internal/breaker/a.go": "package breaker\n\nimport _ \"github.com/gabion-go/gabion/internal/budget\"",
+		}, []string{"internal/breaker/a.go:3: internal/breaker may not import internal/budget"}},
+		{"data imports a mechanism", map[string]string{
+			"policy/a.go": "package policy\nimport _ \"github.com/gabion-go/gabion/internal/breaker\"",
+		}, []string{"policy may not import internal/breaker"}},
 		{"policy imports the front door", map[string]string{
 			"policy/a.go": "package policy\nimport _ \"github.com/gabion-go/gabion\"",
 		}, []string{"policy may not import ."}},
@@ -283,7 +291,7 @@ func workspace(fsys fs.FS) (found []string, err error) {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(required(string(mod)), modulePath) && !strings.Contains(string(mod), modulePath+" => ../") {
+		if slices.Contains(required(string(mod)), modulePath) && !strings.Contains(string(mod), modulePath+" => ..") {
 			found = append(found, name+": requires "+modulePath+" without a replace")
 		}
 		return nil

@@ -34,7 +34,7 @@ func purity(t *tree) (found []string) {
 		at := plan[p.dir].floor
 		for _, file := range p.code() {
 			switch {
-			case at == ground:
+			case at == ground || at == words:
 				found = append(found, impureUses(t, file, impure, groundOnly)...)
 				found = append(found, channels(t, file)...)
 			case at == first:
@@ -140,14 +140,14 @@ and simulator run the same code. Take the moment or the draw as a parameter and 
 
 	prove(t, overCode(purity), []specimen{
 		{"durations, locks and atomics are fine", map[string]string{
-			"breaker/a.go": "package breaker\nimport (\"sync\"; \"sync/atomic\"; \"time\")\nvar d time.Duration\nvar mu sync.Mutex\nvar n atomic.Int64",
+			"internal/breaker/a.go": "package breaker\nimport (\"sync\"; \"sync/atomic\"; \"time\")\nvar d time.Duration\nvar mu sync.Mutex\nvar n atomic.Int64",
 		}, nil},
 		{"tests and upper floors may", map[string]string{
-			"breaker/a_test.go": "package breaker\nimport \"time\"\nvar now = time.Now()",
-			"gabion.go":         "package gabion\nimport (\"context\"; \"time\")\nvar now = time.Now()\nvar ctx context.Context\nfunc f() { go f() }",
+			"internal/breaker/a_test.go": "package breaker\nimport \"time\"\nvar now = time.Now()",
+			"gabion.go":                  "package gabion\nimport (\"context\"; \"time\")\nvar now = time.Now()\nvar ctx context.Context\nfunc f() { go f() }",
 		}, nil},
 		{"every way to ask for the time", map[string]string{
-			"breaker/a.go": `package breaker
+			"internal/breaker/a.go": `package breaker
 import "time"
 var (
 	a = time.Now
@@ -176,12 +176,12 @@ func s() { time.Sleep(1) }`,
 			"a.go:3: import of math/rand", "a.go:4: import of math/rand/v2", "a.go:5: import of crypto/rand",
 			"a.go:6: import of context", "a.go:7: import of net/http", "a.go:8: import of os",
 		}},
-		{"goroutines on both floors", map[string]string{
-			"budget/a.go": "package budget\nfunc f() {\n\tgo f()\n}",
-			"policy/a.go": "package policy\nfunc f() {\n\tfunc() { go f() }()\n}",
-		}, []string{"budget/a.go:3: go statement", "policy/a.go:3: go statement"}},
+		{"goroutines on the lower floors", map[string]string{
+			"internal/budget/a.go":  "package budget\nfunc f() {\n\tgo f()\n}",
+			"internal/machine/a.go": "package machine\nfunc f() {\n\tfunc() { go f() }()\n}",
+		}, []string{"internal/budget/a.go:3: go statement", "internal/machine/a.go:3: go statement"}},
 		{"channels and pools on the ground floor", map[string]string{
-			"budget/a.go": "package budget\nimport \"sync\"\nvar c = make(chan int)\nvar p sync.Pool\nfunc f() { <-c }\nfunc g() {\nselect {} }",
+			"internal/budget/a.go": "package budget\nimport \"sync\"\nvar c = make(chan int)\nvar p sync.Pool\nfunc f() { <-c }\nfunc g() {\nselect {} }",
 		}, []string{"a.go:3: channel", "a.go:4: sync.Pool", "a.go:5: channel", "a.go:7: select"}},
 		{"the lab serves pages", map[string]string{
 			"lab/a.go":    "package lab\nimport _ \"net/http\"",

@@ -109,9 +109,14 @@ func foreign(dir string) bool {
 		(base != "." && strings.HasPrefix(base, ".")) || strings.HasPrefix(base, "_")
 }
 
-// nested reports whether dir belongs to a module below the root one.
+// labModule is a module of its own, so that no user of the root module has it in
+// their graph. It is a room of the house all the same.
+const labModule = "lab"
+
+// nested reports whether dir belongs to a module below the root one that the house
+// does not look after.
 func nested(fsys fs.FS, dir string) bool {
-	for ; dir != "."; dir = path.Dir(dir) {
+	for ; dir != "." && dir != labModule; dir = path.Dir(dir) {
 		if _, err := fs.Stat(fsys, dir+"/go.mod"); err == nil {
 			return true
 		}

@@ -28,7 +28,7 @@ func TestScenes(t *testing.T) {
 	}
 	replace, dir := map[string]string{}, t.TempDir()
 	for _, pkg := range stepped {
-		files, err := filepath.Glob(filepath.Join("..", "..", pkg, "*.go"))
+		files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no files of %s: %v", pkg, err)
 		}
@@ -48,7 +48,7 @@ func TestScenes(t *testing.T) {
 	}
 	args := []string{"test", "-overlay", overlay, "-run", "^TestInterleaved", "-v"}
 	for _, pkg := range stepped {
-		args = append(args, "../../"+pkg)
+		args = append(args, "../"+pkg)
 	}
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), interleave.MustStep+"=1")

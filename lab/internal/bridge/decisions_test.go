@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
@@ -107,9 +108,9 @@ func (tr *trace) inLab(t testing.TB, bin time.Duration) []line {
 	return watched.log
 }
 
-func compiled(t testing.TB, p policy.Policy) *policy.Rules {
+func compiled(t testing.TB, p policy.Policy) *machine.Rules {
 	t.Helper()
-	rules, err := policy.Compile(p)
+	rules, err := machine.Compile(p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -62,7 +63,7 @@ func call(d *gabion.Dependency, start time.Time, n int, c *sim.Recorded) {
 	}, options(n, &c.Params)...)
 }
 
-func options(n int, p *policy.Params) []gabion.CallOption {
+func options(n int, p *machine.Params) []gabion.CallOption {
 	all := []gabion.CallOption{
 		gabion.WithOperation(strconv.Itoa(n)), gabion.WithTimeout(p.Timeout), gabion.WithPriority(p.Priority),
 		gabion.WithTenant(p.Tenant), gabion.WithPartition(p.Partition),

@@ -17,12 +17,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/ratelimit"
 )
 
 // Outages of a minute, with the defaults: 200 clients of a call a second each. What is

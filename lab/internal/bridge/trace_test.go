@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/bulkhead"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -71,7 +72,7 @@ func (l luck) policy() policy.Policy {
 }
 
 func (l luck) call(at time.Duration) sim.Recorded {
-	c := sim.Recorded{At: at, Params: policy.Params{
+	c := sim.Recorded{At: at, Params: machine.Params{
 		Safe: !l.in(6), NoRetry: l.in(12), NoHedge: l.in(12), Tenant: either(l, "", "a", "b"), Partition: either(l, "", "", "p", "q"),
 		Priority: either(l, bulkhead.Low, bulkhead.Normal, bulkhead.High),
 	}}

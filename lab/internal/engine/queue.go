@@ -12,7 +12,7 @@ package engine
 import (
 	"math/bits"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // Entry is something that happens at a time.

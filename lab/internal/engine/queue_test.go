@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gabion-go/gabion/chance"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/chance"
+	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // model keeps entries in a slice, sorted the obvious way.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -29,7 +30,7 @@ func TestEveryOpponentIsAPolicyWithTheSameTimeoutsAndSafety(t *testing.T) {
 	for _, o := range All() {
 		for fact, p := range of {
 			made := o.Change(p)
-			if _, err := policy.Compile(made); err != nil {
+			if _, err := machine.Compile(made); err != nil {
 				t.Errorf("%s in place of %s: %v", o.Name, fact, err)
 			}
 			unasked := o.Name == "naive" || o.Name == "go-retryablehttp" // they repeat whatever it is

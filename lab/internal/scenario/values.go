@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/recorded"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
 )

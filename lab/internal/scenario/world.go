@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
@@ -75,7 +76,7 @@ var asItIs = scale{1, 1}
 
 // world lowers the file for one side.
 func (f *File) world(p *Policies, by scale) (*world, error) {
-	l := lowering{file: f, side: p, by: by, rules: map[string]*policy.Rules{}, keyed: map[string]bool{}}
+	l := lowering{file: f, side: p, by: by, rules: map[string]*machine.Rules{}, keyed: map[string]bool{}}
 	w := &world{}
 	w.Duration, w.Warmup, w.Drain, w.Bin = f.duration, f.warmup, f.drain, f.bin
 	for i := range f.services {
@@ -198,7 +199,7 @@ type lowering struct {
 	file  *File
 	side  *Policies
 	by    scale
-	rules map[string]*policy.Rules
+	rules map[string]*machine.Rules
 	used  []Policy
 	given bool            // some policy is of the side's file
 	lacks []string        // and these are not
@@ -209,7 +210,7 @@ type lowering struct {
 }
 
 // rulesOf returns what a named policy says on this side.
-func (l *lowering) rulesOf(name string) *policy.Rules {
+func (l *lowering) rulesOf(name string) *machine.Rules {
 	if r, ok := l.rules[name]; ok {
 		return r
 	}
@@ -228,7 +229,7 @@ func (l *lowering) rulesOf(name string) *policy.Rules {
 		p = edited
 	}
 	l.special = l.special || !reflect.DeepEqual(p, policy.Policy{Trust: p.Trust, Key: p.Key, Safe: p.Safe, Timeout: p.Timeout})
-	r, err := policy.Compile(p)
+	r, err := machine.Compile(p)
 	if err != nil && l.err == nil {
 		l.err = fmt.Errorf("%s: policy %s: %w", l.file.Name, name, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -119,7 +120,7 @@ func (s *saying) compare(t *testing.T) {
 func decided(e policy.Event) string { return e.String() + ", effect " + e.Effect.String() }
 
 func (s *saying) inLab(t *testing.T, p policy.Policy, safe bool) (log []string) {
-	call := Recorded{Params: policy.Params{Safe: safe}}
+	call := Recorded{Params: machine.Params{Safe: safe}}
 	if !s.never {
 		call.Answers = slices.Repeat([]Answer{{Took: time.Millisecond, Outcome: s.answer.outcome(s.after)}}, 4)
 	}

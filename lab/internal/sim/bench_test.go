@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // armed is a policy with all that fleets of services have: LAB's S2.
-func armed(t testing.TB) *policy.Rules {
+func armed(t testing.TB) *machine.Rules {
 	return rules(t, policy.Policy{
 		Safe:     true,
 		Timeout:  policy.Timeout{Call: 5 * time.Second, Attempt: time.Second},
@@ -20,7 +21,7 @@ func armed(t testing.TB) *policy.Rules {
 }
 
 // thrifty is a policy whose state is the smallest that retries safely: LAB's S3.
-func thrifty(t testing.TB) *policy.Rules {
+func thrifty(t testing.TB) *machine.Rules {
 	return rules(t, policy.Policy{
 		Safe:    true,
 		Timeout: policy.Timeout{Call: 5 * time.Second, Attempt: time.Second},

@@ -3,7 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -123,8 +124,8 @@ func (s *sim) renew(f *fleet, who uint32) {
 
 // call is one call of a dependency: the machine, and what the world needs to know.
 type call struct {
-	machine policy.Call // cleared by its Begin
-	step    policy.Step
+	machine machine.Call // cleared by its Begin
+	step    machine.Step
 	out     []uint32 // attempts that the caller waits for
 	sim     *sim
 	facts
@@ -143,11 +144,11 @@ type facts struct {
 	ends      *Counts       // where its end counts
 	refs      int           // attempts that still know it
 	sent      int
-	effects   int         // how often the work was done
-	over, ok  bool        // the caller has its answer
-	keyed     bool        // its attempts carry an idempotency key
-	log       *policy.Log // nil unless its client is watched
-	tape      *Recorded   // nil unless its attempts were recorded
+	effects   int          // how often the work was done
+	over, ok  bool         // the caller has its answer
+	keyed     bool         // its attempts carry an idempotency key
+	log       *machine.Log // nil unless its client is watched
+	tape      *Recorded    // nil unless its attempts were recorded
 }
 
 // Wake implements bulkhead.Waker.
@@ -161,25 +162,25 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 	c.root, c.ends = j.root, &s.rec.of(s, j.root).Edges[e]
 	ed, st := &s.edges[e], s.state(e, j.instance)
 	rules := st.Rules().Policy
-	safe := policy.IdempotentMethod(ed.Method)
-	use := rules.Key.Use(safe, ed.Keyed)
+	safe := machine.IdempotentMethod(ed.Method)
+	use := machine.UseKey(rules.Key, safe, ed.Keyed)
 	c.keyed = use.Carried()
-	p := policy.Params{Safe: safe || c.keyed, Waker: c, Priority: ed.Priority}
-	p.NoHedge = ed.Method != "" && !policy.HedgeableMethod(ed.Method, rules.Safe)
+	p := machine.Params{Safe: safe || c.keyed, Waker: c, Priority: ed.Priority}
+	p.NoHedge = ed.Method != "" && !machine.HedgeableMethod(ed.Method, rules.Safe)
 	if j.deadline != clock.Never {
 		p.Deadline = j.deadline
 	}
 	if c.tape = s.recorded(j); c.tape != nil {
 		p = c.tape.Params
 		p.Waker, p.Log = c, nil
-		use = policy.KeyNone
+		use = machine.KeyNone
 	}
 	if s.watch != nil && j.fleet >= 0 && int(j.fleet) == s.watch.Fleet && j.client == s.watch.Client {
-		c.log = new(policy.Log)
+		c.log = new(machine.Log)
 		p.Log = c.log
 	}
 	c.ends.Calls++
-	if use == policy.KeyLacking {
+	if use == machine.KeyLacking {
 		s.turnAway(c)
 		return
 	}
@@ -189,7 +190,7 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 
 // turnAway ends a call that lacks the key that its policy requires, before it begins.
 func (s *sim) turnAway(c *call) {
-	v := policy.Verdict{Reason: policy.KeyMissing, Effect: policy.NoEffect}
+	v := machine.Verdict{Reason: policy.KeyMissing, Effect: policy.NoEffect}
 	if c.log != nil {
 		s.watch.Tell(c.id, c.edge, policy.Event{Kind: policy.AttemptRefused, At: s.now, Until: s.now, Reason: v.Reason, Attempt: 1})
 		s.watch.Tell(c.id, c.edge, policy.Event{Kind: policy.Returned, At: s.now, Reason: v.Reason, Effect: v.Effect})
@@ -207,16 +208,16 @@ func (s *sim) step(c *call) {
 		s.tell(c)
 	}
 	switch c.step.Verb {
-	case policy.Send:
+	case machine.Send:
 		s.send(c, &c.step.Ticket)
 		if c.machine.Hedges() && c.step.Again != clock.Never {
 			s.at(c.step.Again, evWake, c.self, c.gen)
 		}
-	case policy.Wait:
+	case machine.Wait:
 		if c.step.Again != clock.Never && (len(c.out) == 0 || c.machine.Hedges()) {
 			s.at(c.step.Again, evWake, c.self, c.gen)
 		}
-	case policy.Return:
+	case machine.Return:
 		s.returned(c)
 	}
 }
@@ -238,7 +239,7 @@ type attempt struct {
 	edge      int
 	service   int
 	replica   int
-	ticket    policy.Ticket
+	ticket    machine.Ticket
 	draws     draw.Stream
 	try       int
 	out       bool // the caller waits for it
@@ -256,7 +257,7 @@ type attempt struct {
 	next      uint32 // in a queue
 }
 
-func (s *sim) send(c *call, t *policy.Ticket) {
+func (s *sim) send(c *call, t *machine.Ticket) {
 	e := &s.edges[c.edge]
 	i, gen, a := s.attempts.take()
 	*a = attempt{self: i, gen: gen, call: c.self, edge: c.edge, service: e.To, ticket: *t, out: true, there: true, sent: s.now}
@@ -361,7 +362,7 @@ func (s *sim) returned(c *call) {
 }
 
 // ended is the verdict on a call of which nothing is out.
-func (s *sim) ended(c *call, v *policy.Verdict) {
+func (s *sim) ended(c *call, v *machine.Verdict) {
 	c.over, c.ok = true, v.Reason == policy.None
 	s.rec.returned(s, c, v)
 	ok, job, jgen, step := c.ok, c.job, c.jgen, c.facts.step

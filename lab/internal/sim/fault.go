@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // activeFault is a Fault that has begun and not ended.

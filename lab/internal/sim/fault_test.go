@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -156,7 +157,7 @@ func TestARestartOfOneReplicaIsOfOne(t *testing.T) {
 }
 
 // The service in the middle has retries and a breaker of its own for what is below.
-func below(t testing.TB, r *policy.Rules, faults []Fault, times ...time.Duration) *World {
+func below(t testing.TB, r *machine.Rules, faults []Fault, times ...time.Duration) *World {
 	v := Service{Plan: Plan{Steps: []Step{{Edge: Edge{To: 1, Rules: r}}}}}
 	w := at(tries(t, 1), v, times...)
 	w.Services = append(w.Services, Service{})

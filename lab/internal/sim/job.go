@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 )
 

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/bulkhead"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -16,7 +17,7 @@ const ms = time.Millisecond
 
 // tries is a policy that tries so often, a millisecond after each failure, and has
 // no other layers than those that edit adds.
-func tries(t testing.TB, n int, edit ...func(*policy.Policy)) *policy.Rules {
+func tries(t testing.TB, n int, edit ...func(*policy.Policy)) *machine.Rules {
 	p := policy.Policy{
 		Safe:    true,
 		Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off, Margin: policy.Off},
@@ -34,7 +35,7 @@ func attemptTimeout(d time.Duration) func(*policy.Policy) {
 }
 
 // steady is ten clients who call one service at random times.
-func steady(r *policy.Rules, rate float64, duration time.Duration, v Service, faults ...Fault) *World {
+func steady(r *machine.Rules, rate float64, duration time.Duration, v Service, faults ...Fault) *World {
 	return &World{
 		Duration: duration,
 		Fleets:   []Fleet{{Clients: 10, Load: Steady(rate), Plan: Plan{Steps: []Step{{Edge: Edge{Rules: r}}}}}},
@@ -44,7 +45,7 @@ func steady(r *policy.Rules, rate float64, duration time.Duration, v Service, fa
 }
 
 // at is one client who calls at those times.
-func at(r *policy.Rules, v Service, times ...time.Duration) *World {
+func at(r *machine.Rules, v Service, times ...time.Duration) *World {
 	w := steady(r, 0, time.Minute, v)
 	w.Fleets[0] = Fleet{Clients: 1, Loop: Trace, At: times, Plan: w.Fleets[0].Plan}
 	return w

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // queue is who waits at a replica: a list through the attempts, one for each

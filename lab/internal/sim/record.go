@@ -3,8 +3,9 @@ package sim
 import (
 	"time"
 
-	"github.com/gabion-go/gabion/breaker"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -257,7 +258,7 @@ func (r *recorder) settled(s *sim, a *attempt, o *policy.Outcome) {
 	}
 }
 
-func (r *recorder) returned(s *sim, c *call, v *policy.Verdict) {
+func (r *recorder) returned(s *sim, c *call, v *machine.Verdict) {
 	n := c.ends
 	n.Ended[v.Reason]++
 	if c.ok {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -56,7 +57,7 @@ func TestRecordedCallsMeetWhatTheyMet(t *testing.T) {
 	}
 }
 
-func triesOf(t *testing.T, n int, edit []func(*policy.Policy)) *policy.Rules {
+func triesOf(t *testing.T, n int, edit []func(*policy.Policy)) *machine.Rules {
 	return tries(t, n, edit...)
 }
 

@@ -3,10 +3,10 @@ package sim
 import (
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
-	"github.com/gabion-go/gabion/ratelimit"
 )
 
 // answer is what a service says, or what becomes of asking it.

@@ -4,10 +4,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/engine"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // Purposes of draws. Their numbers are part of what a seed means.
@@ -171,7 +171,7 @@ func (s *sim) plan(p *Plan, caller, instances int) plan {
 		e := &p.Steps[i].Edge
 		made.edges = append(made.edges, len(s.edges))
 		s.edges = append(s.edges, edge{
-			Edge: e, caller: caller, rules: e.Rules, states: make([]*policy.State, instances), blank: newBlanks(e.Rules, instances, s.many),
+			Edge: e, caller: caller, rules: e.Rules, states: make([]*machine.State, instances), blank: newBlanks(e.Rules, instances, s.many),
 		})
 	}
 	return made

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
 )
 
-func rules(t testing.TB, p policy.Policy) *policy.Rules {
+func rules(t testing.TB, p policy.Policy) *machine.Rules {
 	t.Helper()
-	r, err := policy.Compile(p)
+	r, err := machine.Compile(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +20,7 @@ func rules(t testing.TB, p policy.Policy) *policy.Rules {
 }
 
 // bare is a policy that only calls.
-func bare(t testing.TB) *policy.Rules {
+func bare(t testing.TB) *machine.Rules {
 	return rules(t, policy.Policy{
 		Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off},
 		Retry:   policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}}, Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Off: true},

@@ -3,7 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -11,15 +12,15 @@ import (
 type edge struct {
 	*Edge
 	caller int // a fleet, or -1 minus a service
-	rules  *policy.Rules
-	states []*policy.State // nil for an instance that knows nothing
-	blank  *blanks         // nil where every instance keeps its own
+	rules  *machine.Rules
+	states []*machine.State // nil for an instance that knows nothing
+	blank  *blanks          // nil where every instance keeps its own
 	n      *Counts
 }
 
 // state returns what an instance of a caller knows of a callee. It is made when it
 // is first needed: of a million clients some never call.
-func (s *sim) state(i, instance int) *policy.State {
+func (s *sim) state(i, instance int) *machine.State {
 	e := &s.edges[i]
 	if e.blank != nil {
 		e.blank.seen(s, e, instance)
@@ -30,10 +31,10 @@ func (s *sim) state(i, instance int) *policy.State {
 	return e.states[instance]
 }
 
-func (s *sim) newState(e *edge, i, instance int) *policy.State {
-	setup := policy.Setup{Seed: policySeed(s.seed, i, instance), Events: s.watches(e.caller, instance)}
+func (s *sim) newState(e *edge, i, instance int) *machine.State {
+	setup := machine.Setup{Seed: policySeed(s.seed, i, instance), Events: s.watches(e.caller, instance)}
 	if e.blank == nil {
-		return policy.NewState(s.now, e.rules, setup)
+		return machine.NewState(s.now, e.rules, setup)
 	}
 	if st := e.blank.take(); st != nil {
 		st.Deliver(func(policy.Event) {}) // they were about another client
@@ -41,7 +42,7 @@ func (s *sim) newState(e *edge, i, instance int) *policy.State {
 	}
 	setup.Seed += uint64(s.now)                                // it may be this client's second
 	setup.Events = s.watch != nil && s.watch.Fleet == e.caller // it may come to the watched client later
-	return policy.NewState(s.now, e.rules, setup)
+	return machine.NewState(s.now, e.rules, setup)
 }
 
 // many is the instances from which on states that know nothing change hands. Below
@@ -56,7 +57,7 @@ type blanks struct {
 	epoch uint64        // that now is in
 	last  []uint8       // for each instance, the epoch in which it called last, by its last digits
 	users [epochs + 1][]uint32
-	free  []*policy.State
+	free  []*machine.State
 }
 
 // epochs is how many make up the time that states remember: the more, the sooner a
@@ -64,7 +65,7 @@ type blanks struct {
 const epochs = 4
 
 // newBlanks returns nil where states stay with their instances.
-func newBlanks(r *policy.Rules, instances, many int) *blanks {
+func newBlanks(r *machine.Rules, instances, many int) *blanks {
 	memory := remembers(r)
 	if instances < many || memory == 0 {
 		return nil
@@ -75,7 +76,7 @@ func newBlanks(r *policy.Rules, instances, many int) *blanks {
 // remembers returns for how long after the beginning of its last call a state
 // differs from a new one, at most; 0 when it is not known. It is known of states
 // that hold nothing but a budget and a time until which calls are held back.
-func remembers(r *policy.Rules) time.Duration {
+func remembers(r *machine.Rules) time.Duration {
 	p := &r.Policy
 	if !p.Breaker.Off || !p.Bulkhead.Off || p.RateLimit.Rate > 0 || p.Throttle.K > 0 || p.Hedge.Percentile > 0 || p.Timeout.Fit > 0 ||
 		p.Timeout.Call <= 0 {
@@ -124,7 +125,7 @@ func (b *blanks) sweep(e *edge) {
 	b.users[at] = b.users[at][:0]
 }
 
-func (b *blanks) take() *policy.State {
+func (b *blanks) take() *machine.State {
 	if len(b.free) == 0 {
 		return nil
 	}
@@ -140,7 +141,7 @@ func (e *edge) forget(instance int) { e.states[instance] = nil }
 func (e *edge) forgetAll() { clear(e.states) }
 
 // reload gives all who know something other rules.
-func (e *edge) reload(now clock.Instant, r *policy.Rules) {
+func (e *edge) reload(now clock.Instant, r *machine.Rules) {
 	e.rules = r
 	for _, st := range e.states {
 		if st != nil {

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/clock"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -54,7 +55,7 @@ func TestBlankStatesChangeHandsUnnoticed(t *testing.T) {
 func TestAStateIsTakenBackFromWhoeverStopsCallingAgain(t *testing.T) {
 	r := tries(t, 1, func(p *policy.Policy) { p.Timeout.Call = time.Second })
 	b := newBlanks(r, 2, 1)
-	e := &edge{states: make([]*policy.State, 2), blank: b}
+	e := &edge{states: make([]*machine.State, 2), blank: b}
 	s := &sim{}
 	held := ""
 	for epoch := range 24 {
@@ -62,7 +63,7 @@ func TestAStateIsTakenBackFromWhoeverStopsCallingAgain(t *testing.T) {
 		b.seen(s, e, 1)
 		if epoch == 2 || epoch == 2+2*(epochs+1) {
 			b.seen(s, e, 0)
-			e.states[0] = new(policy.State)
+			e.states[0] = new(machine.State)
 		}
 		held += map[bool]string{true: "-", false: "x"}[e.states[0] == nil]
 	}

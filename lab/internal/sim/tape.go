@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -10,8 +11,8 @@ import (
 // Only the decisions about it are made anew: its service is not asked.
 type Recorded struct {
 	At      time.Duration
-	Params  policy.Params // what it brought along; the run has its own Waker and Log
-	Answers []Answer      // of each attempt in turn; the ones that are missing never came
+	Params  machine.Params // what it brought along; the run has its own Waker and Log
+	Answers []Answer       // of each attempt in turn; the ones that are missing never came
 }
 
 // Answer is what an attempt took, until it was home, and brought.

@@ -8,9 +8,9 @@ package sim
 import (
 	"time"
 
-	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // World is everything that a run needs besides its seed. It is only read, so that
@@ -71,7 +71,7 @@ type Step struct {
 // Edge is who is called, and by which policy.
 type Edge struct {
 	To       int // the service
-	Rules    *policy.Rules
+	Rules    *machine.Rules
 	Network  draw.Dist // one way
 	Loss     float64   // share of messages that are lost, each way
 	Method   string    // of HTTP, which says whether it may be repeated; empty means that only the policy and a key do
@@ -168,5 +168,5 @@ type Fault struct {
 	After    time.Duration // Errors: its Retry-After
 	Late     bool          // Errors: the work was done and only then failed
 	Limit    Limit
-	Rules    *policy.Rules
+	Rules    *machine.Rules
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/bulkhead"
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -27,7 +28,7 @@ func (d *dice) time() draw.Dist {
 		draw.Mixture(draw.Part{Share: 0.9, Dist: draw.Constant(ms)}, draw.Part{Share: 0.1, Dist: draw.Constant(2 * time.Second)}))
 }
 
-func (d *dice) rules() *policy.Rules {
+func (d *dice) rules() *machine.Rules {
 	p := policy.Policy{
 		Timeout:  policy.Timeout{Call: one(d, 0, policy.Off, 2*time.Second), Attempt: one(d, 0, 100*ms, time.Second)},
 		Retry:    policy.Retry{Attempts: 1 + d.N(4), Backoff: one(d, backoff.Backoff{}, backoff.Const(10*ms), backoff.Decorrelated(ms, time.Second))},

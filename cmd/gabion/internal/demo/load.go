@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gabion-go/gabion/chance"
+	"github.com/gabion-go/gabion/internal/chance"
 )
 
 // The load and the provider's size. They are chosen so that two cores are idle

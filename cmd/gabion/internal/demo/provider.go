@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gabion-go/gabion/chance"
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/chance"
 )
 
 // keyHeader names the intent of a request, so that repeating it is safe.

@@ -1,0 +1,340 @@
+// Package breaker stops calling a dependency that fails or drags.
+//
+// A [Breaker] is a state machine without a clock, a goroutine or a random
+// source: time is an argument, and what falls due while nobody asks is taken at
+// the next question. Each admitted call gets a [Permit] of the generation of its
+// breaker and brings it back with a [Verdict]. Every move begins a new
+// generation, and permits of an old one are silent, so a late, cancelled or
+// hung call can neither close nor open the breaker.
+package breaker
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/chance"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/window"
+)
+
+// Breaker guards one dependency, or one partition of it. It is made by [New],
+// all its methods are safe for concurrent use, and it must not be copied.
+type Breaker struct {
+	word    atomic.Uint64         // generation and state
+	until   atomic.Int64          // when open or forced open ends; stored before word
+	since   atomic.Int64          // when the first call of the row of failures began; stored before row
+	rules   atomic.Pointer[Rules] // the newest rules decide, whoever started a call
+	row     atomic.Uint32         // failures in a row, and rowLasts; kept only while the rules ask for it
+	reached atomic.Uint32         // the turn of the window in which successes need no look
+
+	win window.Elastic
+
+	mu      sync.Mutex // taken by moves and all that is not plain closed; guards what follows
+	log     Log
+	seed    uint64
+	side    *side  // what a plain closed breaker does without; nil until needed, and then for ever
+	seq     uint32 // changes logged
+	opens   uint16 // opens since the last close
+	crossed uint8  // observe-only: the rules that are broken just now, as Causes
+	spread  uint8  // the most shards, as a power of two
+}
+
+// side is what only refusing, half-open, isolation, ageing and a count window need.
+type side struct {
+	turned   atomic.Int32  // calls refused since the last probe; kept only with OpenCalls
+	enough   atomic.Int32  // how many of these let the next probe go; 0 if only time does, or a hand
+	why      atomic.Uint32 // the Cause of the last move to a state that refuses; stored before word
+	refused  refusals      // since calls were last admitted; needs no lock, and is there before the first is refused
+	probes   berths
+	outcomes window.Counts // of the probes that came home
+	bad      int64         // those of them that failed or were slow
+	flying   berths        // calls watched for ageing
+	ring     *ring         // the count window
+	added    uint64        // outcomes in count windows of before
+	held     []uint64      // isolations, by their ids
+	lastID   uint64
+	home     State // where the last release goes
+	homeTill clock.Instant
+}
+
+// Permit says that a call was admitted. It must come back in exactly one Settle;
+// the second of two is silent when it can be told from the first, and counts as
+// a call when it can't, which is in a closed breaker. The zero Permit is none,
+// and settling it does nothing.
+type Permit struct {
+	word   uint64
+	start  clock.Instant
+	serial uint32 // of its berth, 0 for none
+	slot   uint16
+}
+
+// Change tells of a move, or, in observe-only, of a rule that was broken.
+type Change struct {
+	From, To State
+	Cause    Cause         // the first of Exceeded where rules decided
+	Exceeded Causes        // every rule that was broken
+	Counts   window.Counts // what led to it
+	At       clock.Instant // when it was done
+	Due      clock.Instant // when it fell due: earlier than At if nobody asked before
+	Until    clock.Instant // when open or forced open ends; Never for no end
+	Opens    int           // opens since the last close, this one included
+	Seq      uint64        // 1 for the breaker's first change
+}
+
+// Log is told of changes. BreakerMoved is called under the breaker's lock, so
+// the order is that of the moves: it must only append, and must not call the
+// breaker.
+type Log interface{ BreakerMoved(Change) }
+
+// stateBits of a word are its state; what is above them is the generation.
+const stateBits = 3
+
+// never is no turn of a window: its lower half is no cell.
+const never = math.MaxUint32
+
+func stateOf(word uint64) State { return State(word & (1<<stateBits - 1)) }
+
+// New returns a closed breaker with empty counts. Shards is in how many ways its
+// counters are divided at most (256, rounded up to a power of two): about as many
+// as processors, 1 in a simulator. They begin as one, and are divided when calls
+// that end at the same time are seen to get into each other's way. The seed is for
+// the jitter of open times. A nil log is nobody.
+func New(r *Rules, shards int, seed uint64, log Log) *Breaker {
+	b := &Breaker{win: window.MakeElastic(r.Window, buckets), seed: seed, log: log}
+	b.spread = uint8(bits.Len(uint(min(max(shards, 1), maxShards) - 1)))
+	b.rules.Store(r)
+	b.reached.Store(never)
+	b.word.Store(1<<stateBits | uint64(Closed))
+	if r.byCount() {
+		b.aside().ring = newRing(r.windowCalls(), 0)
+	}
+	return b
+}
+
+func (b *Breaker) aside() *side {
+	if b.side == nil {
+		b.side = new(side)
+	}
+	return b.side
+}
+
+// Acquire asks to make a call. When ok is false the call must not be made, and
+// retryAfter says when asking again may help; zero means that this is not known.
+func (b *Breaker) Acquire(now clock.Instant, shard uint32) (p Permit, retryAfter time.Duration, ok bool) {
+	word, counted := b.word.Load(), false
+	switch stateOf(word) {
+	case Closed, ObserveOnly:
+		if !b.rules.Load().ageing() {
+			return Permit{word: word, start: now}, 0, true
+		}
+	case Disabled:
+		return Permit{word: word, start: now}, 0, true
+	case Open, ForcedOpen:
+		if until := clock.Instant(b.until.Load()); now < until {
+			if counted = stateOf(word) == Open; !counted || !b.side.turnAway() {
+				b.refuse(shard)
+				return Permit{}, left(now, until), false
+			}
+		}
+	}
+	return b.enter(now, shard, counted)
+}
+
+// refuse counts a refusal. Nothing refuses before its first move, which made the
+// side.
+func (b *Breaker) refuse(shard uint32) {
+	b.side.refused.add(shard, 1<<b.spread)
+}
+
+// left is zero where no end is known.
+func left(now, until clock.Instant) time.Duration {
+	if until == clock.Never {
+		return 0
+	}
+	return max(until.Sub(now), 0)
+}
+
+// enter is Acquire for everyone who can't be answered without the lock. Counted says
+// that the call was counted as one that came to an open breaker.
+func (b *Breaker) enter(now clock.Instant, shard uint32, counted bool) (Permit, time.Duration, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.due(now)
+	if s := b.state(); refuses(s) {
+		until := clock.Instant(b.until.Load())
+		early := now < until
+		if early && s == Open && !counted {
+			b.side.turnAway()
+		}
+		switch {
+		case early && (s != Open || !b.side.probeDue()):
+			b.refuse(shard)
+			return Permit{}, left(now, until), false
+		case early:
+			b.move(HalfOpen, Change{Cause: CallsRefused, At: now, Due: now})
+		default:
+			b.move(HalfOpen, Change{Cause: CooldownOver, At: now, Due: until})
+		}
+	}
+	if b.state() == HalfOpen {
+		return b.probe(now, shard)
+	}
+	return b.admit(now), 0, true
+}
+
+// due takes what nobody took when it fell due.
+func (b *Breaker) due(now clock.Instant) {
+	switch s := b.state(); {
+	case s == HalfOpen && !b.room():
+		b.expire(now)
+	case counts(s) && b.grownSlow(now, b.rules.Load()):
+		b.judge(now, 0)
+	}
+}
+
+func (b *Breaker) admit(now clock.Instant) Permit {
+	p := Permit{word: b.word.Load(), start: now}
+	if counts(stateOf(p.word)) && b.rules.Load().ageing() {
+		p.slot, p.serial, _ = b.aside().flying.take(now, maxAgeing)
+	}
+	return p
+}
+
+// Settle brings a permit back. After is the time that the dependency asked for
+// with this answer, or zero: an open that this verdict causes lasts as long at
+// least, within OpenMax.
+func (b *Breaker) Settle(now clock.Instant, shard uint32, p Permit, v Verdict, after time.Duration) {
+	word := b.word.Load()
+	if p.word != word {
+		return
+	}
+	switch stateOf(word) {
+	case HalfOpen:
+		b.probed(now, p, v, after)
+	case Closed, ObserveOnly:
+		r := b.rules.Load()
+		b.record(now, shard, p, r, v, r.slow(now.Sub(p.start)), after)
+	}
+}
+
+func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v Verdict, slow bool, after time.Duration) {
+	if p.serial != 0 || r.byCount() || r.ageing() {
+		b.recordLocked(now, shard, p, v, slow, false, after)
+		return
+	}
+	if v == Neutral {
+		return
+	}
+	b.add(now, shard, v == Bad, slow)
+	b.track(now, p, r, v == Bad) // after it, so that a row's failures are in the counts that are told
+	// A quiet success only lowers the rates. Once the minimum was reached within
+	// the newest bucket, they were looked at after every outcome that could raise
+	// them, and an older success leaves only when the window turns.
+	if v == Good && !slow && b.reached.Load() == b.win.Turn() {
+		return
+	}
+	b.look(now, p.word, r, after)
+}
+
+func (b *Breaker) add(now clock.Instant, shard uint32, failed, slow bool) {
+	if b.win.Add(now, shard, 1, one(failed), one(slow)) {
+		b.win.Grow(1 << b.spread)
+	}
+}
+
+// recordLocked is record under the lock. With open the outcome is good for now, and
+// says where it was counted.
+func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Verdict, slow, open bool, after time.Duration) (rc Receipt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.word.Load() != p.word || p.serial != 0 && !b.side.flying.free(p.slot, p.serial) || v == Neutral {
+		return Receipt{}
+	}
+	r := b.rules.Load()
+	if !open {
+		b.track(now, p, r, v == Bad)
+	}
+	if r.byCount() {
+		rc = receipt(b.side.ring.add(v == Bad, slow), inRing, slow)
+	} else {
+		rc = b.tally(now, shard, v == Bad, slow)
+	}
+	b.judge(now, after)
+	return rc
+}
+
+func (b *Breaker) state() State { return stateOf(b.word.Load()) }
+
+// open moves to Open, from when that was due.
+func (b *Breaker) open(c Change, after time.Duration) {
+	u := chance.U(b.seed, b.word.Load()>>stateBits, 0, chance.OpenTime)
+	c.Until = c.Due.Add(b.rules.Load().openFor(int(b.opens)+1, after, u))
+	b.move(Open, c)
+}
+
+// move is the only place where the state changes. It reports false for a move
+// that the table does not have.
+func (b *Breaker) move(to State, c Change) bool {
+	word := b.word.Load()
+	c.From, c.To = stateOf(word), to
+	if !moves[c.From][to].Has(c.Cause) {
+		return false
+	}
+	switch to {
+	case Open:
+		b.opens = uint16(min(int(b.opens)+1, math.MaxUint16))
+	case Closed, Disabled, ObserveOnly:
+		b.opens = 0
+	}
+	if to != Open { // an open breaker still shows what opened it
+		b.empty(c.At)
+	}
+	if refuses(to) || to == HalfOpen {
+		b.expectProbes(to, c.Cause)
+	}
+	if b.side != nil {
+		b.side.strand()
+	}
+	if refuses(to) { // else nobody who comes late may read it
+		b.until.Store(int64(c.Until))
+	}
+	b.word.Store((word>>stateBits+1)<<stateBits | uint64(to))
+	c.Opens = int(b.opens)
+	b.note(c)
+	return true
+}
+
+// OpenedBy returns why the breaker last began to refuse. It takes no lock, and means
+// something only to a caller that was refused.
+func (b *Breaker) OpenedBy() Cause {
+	if b.side == nil {
+		return numCauses
+	}
+	return Cause(b.side.why.Load())
+}
+
+// empty forgets what the last generation counted.
+func (b *Breaker) empty(now clock.Instant) {
+	b.row.Store(0)
+	b.reached.Store(never)
+	b.crossed = 0
+	b.win.Reset(now)
+	if b.side == nil {
+		return
+	}
+	b.side.refused.clear()
+	if b.side.ring != nil {
+		b.side.ring.clear()
+	}
+}
+
+func (b *Breaker) note(c Change) {
+	b.seq++
+	c.Seq = uint64(b.seq)
+	if b.log != nil {
+		b.log.BreakerMoved(c)
+	}
+}

@@ -1,0 +1,162 @@
+package breaker
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+// ErrNotOpen is what TryHalfOpen returns for a breaker that does not refuse.
+var ErrNotOpen = errors.New("breaker: not open, so it can't be half-opened by hand")
+
+// SetRules gives the breaker new rules from now on. State, generation and
+// permits stay; counts stay too, unless the window itself changed.
+func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	old := b.rules.Swap(r)
+	b.reached.Store(never)
+	if !old.rows() {
+		b.row.Store(0) // nobody kept it
+	}
+	if old.byCount() != r.byCount() || old.windowCalls() != r.windowCalls() || old.Window != r.Window {
+		b.win.Resize(now, r.Window)
+		b.countAnew(r)
+	}
+	if b.state() == HalfOpen {
+		b.decide(now, now, 0) // fewer probes may be enough now, and then none may be left to say so
+	}
+}
+
+func (b *Breaker) countAnew(r *Rules) {
+	if b.side != nil && b.side.ring != nil {
+		b.side.added = b.side.ring.seq
+	}
+	switch {
+	case r.byCount():
+		s := b.aside()
+		s.ring = newRing(r.windowCalls(), s.added)
+	case b.side != nil:
+		b.side.ring = nil
+	}
+}
+
+// ForceOpen refuses all calls until then, and then half-opens; until Never, it
+// takes another verb. Nothing is counted meanwhile.
+func (b *Breaker) ForceOpen(now, until clock.Instant) { b.force(now, ForcedOpen, until) }
+
+// Disable admits all calls and counts nothing.
+func (b *Breaker) Disable(now clock.Instant) { b.force(now, Disabled, 0) }
+
+// Observe admits and counts all calls, and logs the rules that they break: once
+// each time that a rule is broken after having been kept.
+func (b *Breaker) Observe(now clock.Instant) { b.force(now, ObserveOnly, 0) }
+
+// Reset closes the breaker and empties its counts, whatever its state.
+func (b *Breaker) Reset(now clock.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.by(now, Closed, WasReset, 0)
+}
+
+// Trip opens the breaker for the open time of its rules. No probe goes before that is
+// over, however many calls are refused; TryHalfOpen and Reset end it. One that is open
+// already stays so for what is left of its time, without probes, and one that is forced
+// open stays as it is.
+func (b *Breaker) Trip(now clock.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch s := b.state(); {
+	case s == Open:
+		b.side.enough.Store(0)
+	case moves[s][Open].Has(Forced):
+		b.release()
+		b.open(Change{Cause: Forced, Counts: b.counts(now), At: now, Due: now}, 0)
+	}
+}
+
+// TryHalfOpen ends an open time early. It returns [ErrNotOpen] in other states
+// than open and forced open.
+func (b *Breaker) TryHalfOpen(now clock.Instant) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.by(now, HalfOpen, Forced, 0) {
+		return ErrNotOpen
+	}
+	return nil
+}
+
+func (b *Breaker) force(now clock.Instant, to State, until clock.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.by(now, to, Forced, until)
+}
+
+// by moves by hand. What the hand says last counts, so isolations end with it.
+func (b *Breaker) by(now clock.Instant, to State, c Cause, until clock.Instant) bool {
+	change := Change{Cause: c, Counts: b.counts(now), At: now, Due: now, Until: until}
+	if !b.move(to, change) {
+		return false
+	}
+	b.release()
+	return true
+}
+
+func (b *Breaker) release() {
+	if b.side != nil {
+		b.side.held = nil
+	}
+}
+
+// Isolation keeps a breaker forced open until it is released. The zero Isolation
+// holds nothing.
+type Isolation struct{ id uint64 }
+
+// Isolate refuses all calls until every isolation is released, or until another
+// verb moves the breaker by hand. At most 1024 are out at once.
+func (b *Breaker) Isolate(now clock.Instant) Isolation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.aside()
+	if len(s.held) == maxIsolations {
+		return Isolation{}
+	}
+	if len(s.held) == 0 {
+		b.leaveHome()
+		b.move(ForcedOpen, Change{Cause: Isolated, Counts: b.counts(now), At: now, Due: now, Until: clock.Never})
+	}
+	s.lastID++
+	s.held = append(s.held, s.lastID)
+	return Isolation{s.lastID}
+}
+
+// leaveHome notes where the last release goes back to: to what a hand had set,
+// or else to closed.
+func (b *Breaker) leaveHome() {
+	b.side.home, b.side.homeTill = Closed, 0
+	switch s := b.state(); s {
+	case Disabled, ObserveOnly:
+		b.side.home = s
+	case ForcedOpen:
+		b.side.home, b.side.homeTill = s, clock.Instant(b.until.Load())
+	}
+}
+
+// Release gives an isolation back. The last one closes the breaker, or returns
+// it to the state that a hand had set before. Releasing twice does nothing.
+func (b *Breaker) Release(now clock.Instant, i Isolation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.side == nil {
+		return
+	}
+	s := b.side
+	at := slices.Index(s.held, i.id)
+	if at < 0 {
+		return
+	}
+	if s.held = slices.Delete(s.held, at, at+1); len(s.held) == 0 {
+		b.move(s.home, Change{Cause: Released, At: now, Due: now, Until: s.homeTill})
+	}
+}

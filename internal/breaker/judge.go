@@ -1,0 +1,104 @@
+package breaker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/window"
+)
+
+// look takes the lock only if there may be something to do under it.
+func (b *Breaker) look(now clock.Instant, word uint64, r *Rules, after time.Duration) {
+	if stateOf(word) == Closed {
+		turn := b.win.Turn()
+		c := b.win.Sum(now)
+		if r.exceeded(c, b.inRow(), b.lasted(now)) == 0 {
+			b.settleFor(turn, c, r)
+			return
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.word.Load() == word {
+		b.judge(now, after)
+	}
+}
+
+// settleFor excuses successes until the window turns.
+func (b *Breaker) settleFor(turn uint32, c window.Counts, r *Rules) {
+	if c.Calls >= r.minCalls() && b.reached.Load() != turn {
+		b.reached.Store(turn)
+	}
+}
+
+// judge opens the breaker, or says that it would, if a rule is broken.
+func (b *Breaker) judge(now clock.Instant, after time.Duration) {
+	turn := b.win.Turn()
+	r := b.rules.Load()
+	over, c, due := b.broken(now, r)
+	if over == 0 {
+		b.settleFor(turn, c, r)
+	}
+	change := Change{Cause: over.first(), Exceeded: over, Counts: c, At: now, Due: due}
+	if b.state() == ObserveOnly {
+		b.cross(change)
+	} else if over != 0 {
+		b.open(change, after)
+	}
+}
+
+// cross notes the rules that were kept a moment ago and are broken now. While
+// one is broken, reached stays behind: each success may be what mends it.
+func (b *Breaker) cross(c Change) {
+	fresh := c.Exceeded &^ Causes(b.crossed)
+	b.crossed = uint8(c.Exceeded)
+	if fresh != 0 {
+		b.reached.Store(never)
+		c.From, c.To = ObserveOnly, ObserveOnly
+		c.Cause, c.Exceeded = fresh.first(), fresh
+		b.note(c)
+	}
+}
+
+// broken returns the rules that are broken now, by what counts, and since when.
+func (b *Breaker) broken(now clock.Instant, r *Rules) (over Causes, c window.Counts, due clock.Instant) {
+	row := b.inRow()
+	c = b.counts(now)
+	over = r.exceeded(c, row, b.lasted(now))
+	if over == 0 && b.grownSlow(now, r) {
+		return b.aged(now, r, c, row)
+	}
+	return over, c, now
+}
+
+// grownSlow reports whether a call that is out has been out for SlowCall.
+func (b *Breaker) grownSlow(now clock.Instant, r *Rules) bool {
+	return r.ageing() && b.side != nil && b.side.flying.oldest().Add(r.SlowCall) <= now
+}
+
+// aged counts calls that are still out as slow from the moment at which they can
+// hardly be anything else, one after the other.
+func (b *Breaker) aged(now clock.Instant, r *Rules, c window.Counts, row uint32) (Causes, window.Counts, clock.Instant) {
+	var room [maxAgeing]clock.Instant
+	dues := b.side.flying.aged(now, r.SlowCall, room[:0])
+	slices.Sort(dues)
+	for _, due := range dues {
+		c.Calls++
+		c.Slow++
+		if over := r.exceeded(c, row, b.lasted(now)); over != 0 {
+			return over, c, due
+		}
+	}
+	return 0, c, now
+}
+
+func (b *Breaker) counts(now clock.Instant) window.Counts {
+	switch {
+	case b.state() == HalfOpen && b.side != nil:
+		return b.side.outcomes
+	case b.side != nil && b.side.ring != nil:
+		return b.side.ring.sum
+	}
+	return b.win.Sum(now)
+}

@@ -1,0 +1,65 @@
+package breaker
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Snapshot is a breaker at one moment.
+type Snapshot = policy.BreakerStats
+
+// Snapshot returns what the breaker is at now, after what has fallen due. It
+// never makes a move that a call has to make: an open breaker whose time is over
+// stays open until somebody calls.
+func (b *Breaker) Snapshot(now clock.Instant) Snapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state() == HalfOpen {
+		b.expire(now)
+	}
+	b.due(now)
+	s := Snapshot{
+		State:       b.state(),
+		Counts:      policy.Counts(b.counts(now)),
+		Opens:       int(b.opens),
+		FailureRate: -1,
+		SlowRate:    -1,
+	}
+	if refuses(s.State) {
+		s.Until = clock.Instant(b.until.Load())
+	}
+	if b.side != nil {
+		s.Refused = b.side.refused.sum()
+		s.Probes, s.InFlight = b.side.probes.out, b.side.flying.out
+	}
+	if c := s.Counts; s.State != HalfOpen && c.Calls >= b.rules.Load().minCalls() {
+		s.FailureRate, s.SlowRate = min(rate(c.Failures, c.Calls), 1), min(rate(c.Slow, c.Calls), 1)
+	}
+	return s
+}
+
+// State returns the state at the last move. What has fallen due since is not
+// taken; Snapshot does that.
+func (b *Breaker) State() State { return b.state() }
+
+// Shut reports whether a call at that time would be refused as far as is known,
+// and how long after it refusing ends, zero if that is not known. It changes
+// nothing. A half-open breaker is not known to be shut: its probes may be home
+// by then.
+func (b *Breaker) Shut(at clock.Instant) (retryAfter time.Duration, shut bool) {
+	if !refuses(b.state()) {
+		return 0, false
+	}
+	until := clock.Instant(b.until.Load())
+	return left(at, until), at < until
+}
+
+// Idle reports whether the breaker can be forgotten without losing more than
+// counts: it is closed, and watches no call.
+func (b *Breaker) Idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state() == Closed && (b.side == nil || b.side.flying.out == 0)
+}

@@ -1,0 +1,238 @@
+package budget
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+// EarnedRules are the rules of an [Earned] budget, in millionths of a re-send. The
+// zero EarnedRules allow nothing.
+type EarnedRules struct {
+	Ratio   int64         // what one success earns
+	Window  time.Duration // no more is kept than the successes of this time earn, …
+	Reserve int64         // … or this, if it is more
+	Start   int64         // what is there before the first success
+}
+
+// NewEarnedRules rounds a ratio, and whole re-sends, to [EarnedRules]. Negative
+// arguments and NaN count as 0.
+func NewEarnedRules(ratio float64, window time.Duration, reserve, start float64) EarnedRules {
+	const limit = 1 << 40 * million
+	return EarnedRules{
+		Ratio: rounded(ratio, million, limit), Window: max(window, 0),
+		Reserve: rounded(reserve, million, limit), Start: rounded(start, million, limit),
+	}
+}
+
+// Earned is a budget of re-sends that successes earn. Time earns nothing, and
+// neither do failures: in a total outage nothing is added to what was kept.
+//
+// The promise: in any span of time what is spent, less what is refunded, is at most the
+// ratio of the successes in that span and the window before it, plus the reserve, or
+// plus the start for a budget as young as that. A whole re-send is granted for each one
+// spent. Part of one is spent on a chance that is as large, so that re-sends are on
+// average what was spent: for one client over time, and for a fleet in which each has
+// less than one.
+//
+// The reserve is for clients of few calls, whose window holds hardly any. It is what
+// a fleet of them can add at once, so it is small.
+//
+// An Earned is made by [MakeEarned]; the zero Earned can't be used. All methods are
+// safe for concurrent use. It must not be copied after first use. Time that goes
+// backward is taken as the newest time seen.
+type Earned struct {
+	due       atomic.Int64 // when the next mark is set
+	successes counters
+
+	mu      sync.Mutex // guards all below
+	level   int64      // millionths of a re-send; below zero after Charge
+	counted uint64     // successes that level has
+	sent    uint32     // re-sends granted or charged, less those refunded, since the beginning
+	newest  uint8      // of marks
+	marks   [marks]mark
+}
+
+// marks is how many marks a window has: its successes are known to within one part.
+const marks = 4
+
+// mark is how many successes there were before a moment.
+type mark struct {
+	at    clock.Instant
+	total uint64
+}
+
+// MakeEarned returns a budget that holds the start. Successes are counted on so many
+// cache lines, at most 256, rounded up to a power of two.
+func MakeEarned(r EarnedRules, shards int) (e Earned) {
+	e.successes.make(shards)
+	e.level = r.Start
+	e.due.Store(math.MinInt64)
+	for i := range e.marks {
+		e.marks[i].at = math.MinInt64
+	}
+	return
+}
+
+// Earn counts one success. It takes no lock but a few times in a window. Callers that
+// run on different processors should pass different shards.
+func (e *Earned) Earn(now clock.Instant, shard uint32, r *EarnedRules) {
+	if int64(now) >= e.due.Load() {
+		e.mark(now, r)
+	}
+	e.successes.of(shard).Add(1)
+}
+
+// mark notes how many successes there were before now.
+func (e *Earned) mark(now clock.Instant, r *EarnedRules) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if int64(now) < e.due.Load() {
+		return
+	}
+	e.newest = (e.newest + 1) % marks
+	e.marks[e.newest] = mark{now, e.successes.sum()}
+	e.due.Store(int64(now.Add(r.Window/marks + 1)))
+}
+
+// Any reports whether there was a success yet.
+func (e *Earned) Any() bool { return e.successes.sum() > 0 }
+
+// TryWithdraw grants one re-send if one is there. Of less than one it grants one with
+// that probability, and takes that part also where it grants none: else many tries
+// would send more than was earned. u is a draw in [0, 1).
+func (e *Earned) TryWithdraw(now clock.Instant, r *EarnedRules, u float64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gather(now, r)
+	take := min(e.level, million)
+	if take <= 0 {
+		return false
+	}
+	e.level -= take
+	if float64(take) <= u*million {
+		return false
+	}
+	e.sent++
+	return true
+}
+
+// Refund gives back a re-send that was granted and not made. It is a whole one, also
+// where only a part was there: the draws that were lost have paid for the rest. Call it
+// at most once for each that was granted.
+func (e *Earned) Refund() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.level += million
+	e.sent--
+}
+
+// maxDebt is how far below zero Charge goes, in re-sends.
+const maxDebt = 64
+
+// Charge takes one re-send that was made unasked. What is not there is owed, up to 64
+// re-sends.
+func (e *Earned) Charge(now clock.Instant, r *EarnedRules) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gather(now, r)
+	e.level = max(e.level-million, -maxDebt*million)
+	e.sent++
+}
+
+// Sent returns how many re-sends were granted or charged since the beginning, less those
+// refunded. It begins anew after 2^32.
+func (e *Earned) Sent() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return int64(e.sent)
+}
+
+// Level returns how many re-sends are there, in millionths. It is negative while some
+// are owed.
+func (e *Earned) Level(now clock.Instant, r *EarnedRules) int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gather(now, r)
+	return e.level
+}
+
+// Recent returns how many successes there were in the window, at least, and how many a
+// second that is. The rate of a budget that is younger than the window is reckoned over
+// its age, or over a twentieth of the window if it is younger than that.
+func (e *Earned) Recent(now clock.Instant, r *EarnedRules) (successes int64, rate float64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.Window <= 0 {
+		return 0, 0
+	}
+	total, since := e.before(now, r)
+	successes = int64(e.successes.sum() - total)
+	return successes, float64(successes) / max(now.Sub(since), r.Window/20, 1).Seconds()
+}
+
+// gather adds what successes earned since it was last called, and drops what is more
+// than may be kept.
+func (e *Earned) gather(now clock.Instant, r *EarnedRules) {
+	total := e.successes.sum()
+	before, _ := e.before(now, r)
+	e.level = min(e.level+worth(total-e.counted, r.Ratio), max(worth(total-before, r.Ratio), r.Reserve))
+	e.counted = total
+}
+
+// before returns how many successes there were when the window began, and when that was,
+// as the oldest mark that lies in it says: so what the window holds is never overstated.
+func (e *Earned) before(now clock.Instant, r *EarnedRules) (total uint64, since clock.Instant) {
+	total, oldest := e.successes.sum(), clock.Never
+	for _, m := range e.marks {
+		if m.at > now.Add(-r.Window) && m.at < oldest {
+			total, oldest = m.total, m.at
+		}
+	}
+	return total, min(oldest, now)
+}
+
+// worth is what so many successes earn. It saturates far above what can be spent.
+func worth(successes uint64, ratio int64) int64 {
+	high, low := bits.Mul64(successes, uint64(max(ratio, 0)))
+	if high > 0 || low > math.MaxInt64/4 {
+		return math.MaxInt64 / 4
+	}
+	return int64(low)
+}
+
+// counters is one number, counted on one word or on a cache line for each shard.
+type counters struct {
+	one    atomic.Uint64
+	shards []padded // nil means one
+}
+
+type padded struct {
+	n atomic.Uint64
+	_ [56]byte
+}
+
+func (c *counters) make(shards int) {
+	if shards > 1 {
+		c.shards = make([]padded, 1<<bits.Len(uint(min(shards, 256)-1)))
+	}
+}
+
+func (c *counters) of(shard uint32) *atomic.Uint64 {
+	if len(c.shards) == 0 {
+		return &c.one
+	}
+	return &c.shards[int(shard)&(len(c.shards)-1)].n
+}
+
+func (c *counters) sum() (n uint64) {
+	n = c.one.Load()
+	for i := range c.shards {
+		n += c.shards[i].n.Load()
+	}
+	return n
+}

@@ -1,0 +1,363 @@
+package budget
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+// usual are rules with round numbers: five successes earn a re-send, one is kept.
+var usual = NewEarnedRules(0.2, time.Second, 1, 1)
+
+// earn counts n successes, evenly over a time that ends at now.
+func earn(e *Earned, now clock.Instant, n int, over time.Duration) {
+	for i := range n {
+		e.Earn(now.Add(-over*time.Duration(n-1-i)/time.Duration(max(n, 1))), 0, &usual)
+	}
+}
+
+// drain withdraws until nothing is granted, without luck, and returns how often
+// something was.
+func drain(e *Earned, now clock.Instant, r *EarnedRules) (n int) {
+	for {
+		if ok := e.TryWithdraw(now, r, 0.999999); !ok {
+			return n
+		}
+		n++
+	}
+}
+
+func TestEarned(t *testing.T) {
+	const s = clock.Instant(time.Second)
+	for _, c := range []struct {
+		fact string
+		do   func(e *Earned) clock.Instant // returns when it is drained
+		want int
+	}{
+		{"a new budget holds its start", func(*Earned) clock.Instant { return 0 }, 1},
+		{"time earns nothing", func(e *Earned) clock.Instant { drain(e, 0, &usual); return 3600 * s }, 0},
+		{"five successes earn one", func(e *Earned) clock.Instant { drain(e, 0, &usual); earn(e, s, 5, 0); return s }, 1},
+		{"four do not", func(e *Earned) clock.Instant { drain(e, 0, &usual); earn(e, s, 4, 0); return s }, 0},
+		{"a busy second is kept", func(e *Earned) clock.Instant { earn(e, s, 100, time.Second/2); return s }, 20},
+		{"of a busy hour no more than its last second", func(e *Earned) clock.Instant {
+			earn(e, 3600*s, 3600*100, 3600*time.Second)
+			return 3600 * s
+		}, 16}, // its last three quarters, at least
+		{"two seconds later the reserve is left of it", func(e *Earned) clock.Instant { earn(e, s, 100, 0); return 3 * s }, 1},
+		{"an idle year later too", func(e *Earned) clock.Instant { earn(e, s, 100, 0); return 365 * 86400 * s }, 1},
+		{"one success an hour fills the reserve", func(e *Earned) clock.Instant {
+			drain(e, 0, &usual)
+			earn(e, 5*3600*s, 5, 5*3600*time.Second)
+			return 5 * 3600 * s
+		}, 1},
+		{"what was made unasked is owed", func(e *Earned) clock.Instant {
+			for range 3 {
+				e.Charge(0, &usual)
+			}
+			earn(e, s, 10, 0) // pays the two that were not there
+			return s
+		}, 0},
+		{"debts are bounded", func(e *Earned) clock.Instant {
+			for range 1000 {
+				e.Charge(0, &usual)
+			}
+			earn(e, s, 5*(maxDebt+2), 0)
+			return s
+		}, 2},
+		{"a refund is there again", func(e *Earned) clock.Instant {
+			e.TryWithdraw(0, &usual, 0)
+			e.Refund()
+			return 0
+		}, 1},
+		{"time that goes backward is the newest seen", func(e *Earned) clock.Instant {
+			earn(e, 10*s, 10, 0)
+			earn(e, 2*s, 10, 0)
+			return 10 * s
+		}, 4},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			e := MakeEarned(usual, 1)
+			now := c.do(&e)
+			if got := drain(&e, now, &usual); got != c.want {
+				t.Errorf("%d re-sends, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// Part of a re-send is granted with its probability, and all of the part is taken.
+func TestPartOfAReSendIsAChance(t *testing.T) {
+	for _, c := range []struct {
+		u    float64
+		want bool
+	}{{0, true}, {0.39, true}, {0.41, false}, {0.99, false}} {
+		e := MakeEarned(NewEarnedRules(0.2, time.Second, 1, 0.4), 1)
+		if got := e.TryWithdraw(0, &usual, c.u); got != c.want {
+			t.Errorf("of 0.4 with a draw of %v: %v", c.u, got)
+		}
+		if left := e.Level(0, &usual); left != 0 {
+			t.Errorf("after a draw of %v there are %d millionths", c.u, left)
+		}
+	}
+	granted := 0
+	for i := range 10_000 {
+		e := MakeEarned(NewEarnedRules(0.2, time.Second, 1, 0.4), 1)
+		if ok := e.TryWithdraw(0, &usual, (float64(i)+0.5)/10_000); ok {
+			granted++
+		}
+	}
+	if granted != 4000 {
+		t.Errorf("a fleet of 10,000 with 0.4 each sends %d again, want 4,000", granted)
+	}
+}
+
+// A dependency of which most answers are failures: each of them tries to withdraw, and
+// all of these tries together send no more than was earned.
+func TestManyTriesForPartsSendWhatWasEarned(t *testing.T) {
+	for _, failing := range []int{10, 50, 80, 95} { // of a hundred
+		for _, ratio := range []float64{0.1, 0.3, 1} {
+			r := rand.New(rand.NewPCG(uint64(failing), 2))
+			rules := NewEarnedRules(ratio, time.Second, 1.5, 1)
+			e, successes, sent := MakeEarned(rules, 1), 0, 0
+			for i := range 100_000 {
+				now := clock.Instant(i) * clock.Instant(5*time.Millisecond)
+				if r.IntN(100) >= failing {
+					e.Earn(now, 0, &rules)
+					successes++
+				} else if ok := e.TryWithdraw(now, &rules, r.Float64()); ok {
+					sent++
+				}
+			}
+			earned := ratio * float64(successes)
+			chance := 5 * math.Sqrt(earned) // sums of draws differ from their mean by so much once in a million
+			if over := float64(sent) - earned - 1; over > chance {
+				t.Errorf("%d %% fail, ratio %v: %d re-sends for %d successes, which earned %.0f", failing, ratio, sent, successes, earned)
+			}
+			if needed := 100_000 - float64(successes); float64(sent) < min(0.99*earned, needed/2)-chance {
+				t.Errorf("%d %% fail, ratio %v: only %d re-sends of %.0f that were earned", failing, ratio, sent, earned)
+			}
+		}
+	}
+}
+
+// earnings is what happened to a budget, for a model that looks at all of it.
+type earnings struct {
+	earned []clock.Instant
+	taken  []struct {
+		at clock.Instant
+		n  int64
+	}
+}
+
+// in returns how many successes were in (from, to].
+func (h *earnings) in(from, to clock.Instant) (n int64) {
+	for _, at := range h.earned {
+		if at > from && at <= to {
+			n++
+		}
+	}
+	return n
+}
+
+// The promise of Earned, in every span between any two moments of random histories.
+func TestEarnedKeepsItsPromiseInEverySpan(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		rules := NewEarnedRules([]float64{0.1, 0.2, 1}[r.IntN(3)], []time.Duration{time.Second, 10 * time.Second}[r.IntN(2)],
+			[]float64{0, 0.5, 1.5, 3}[r.IntN(4)], []float64{0, 0.4, 1}[r.IntN(3)])
+		rules.Start = min(rules.Start, rules.Reserve)
+		e, h, now := MakeEarned(rules, 1), earnings{}, clock.Instant(r.Int64N(1e9)-5e8)
+		moments := []clock.Instant{now - 1}
+		for range 400 {
+			now = now.Add(time.Duration(r.ExpFloat64() * float64(rules.Window) / []float64{1, 10, 100}[r.IntN(3)]))
+			switch r.IntN(6) {
+			case 0, 1, 2:
+				e.Earn(now, 0, &rules)
+				h.earned = append(h.earned, now)
+			case 3, 4:
+				before := e.Level(now, &rules)
+				ok := e.TryWithdraw(now, &rules, r.Float64())
+				h.taken = append(h.taken, struct {
+					at clock.Instant
+					n  int64
+				}{now, before - e.Level(now, &rules)}) // a draw that is lost is paid, too
+				if ok && r.IntN(4) == 0 {
+					e.Refund()
+					h.taken[len(h.taken)-1].n -= million
+				}
+			case 5:
+				moments = append(moments, now)
+			}
+		}
+		moments = append(moments, now)
+		for i, from := range moments {
+			for _, to := range moments[i+1:] {
+				sum := int64(0)
+				for _, w := range h.taken {
+					if w.at > from && w.at <= to {
+						sum += w.n
+					}
+				}
+				if most := rules.Ratio*h.in(from.Add(-rules.Window), to) + rules.Reserve; sum > most {
+					t.Fatalf("seed %d, %+v: %d millionths between %d and %d, promised at most %d", seed, rules, sum, from, to, most)
+				}
+			}
+		}
+	}
+}
+
+// naiveEarned is an Earned that looks through all successes. Its window is exact, and
+// may be shorter: what an Earned keeps lies between one that looks three quarters of the
+// window back and one that looks back all of it.
+type naiveEarned struct {
+	rules   EarnedRules
+	back    time.Duration
+	level   int64
+	earned  []clock.Instant
+	counted int
+}
+
+func (m *naiveEarned) look(now clock.Instant) int64 {
+	in := int64(0)
+	for _, at := range m.earned {
+		if at > now.Add(-m.back) {
+			in++
+		}
+	}
+	m.level = min(m.level+m.rules.Ratio*int64(len(m.earned)-m.counted), max(m.rules.Ratio*in, m.rules.Reserve))
+	m.counted = len(m.earned)
+	return m.level
+}
+
+func FuzzEarnedAgreesWithNaive(f *testing.F) {
+	f.Add(uint64(1), []byte("aaaaawwaaaaaaaaaaw"))
+	f.Add(uint64(7), []byte{0, 200, 40, 200, 1, 2, 3, 250, 250, 9, 90, 91})
+	f.Fuzz(func(t *testing.T, seed uint64, script []byte) {
+		rules := NewEarnedRules(float64(seed%5)/4, time.Duration(seed%7+1)*time.Second, float64(seed%4)/2, 0)
+		e := MakeEarned(rules, 1)
+		low := naiveEarned{rules: rules, back: rules.Window*3/4 - marks}
+		high := naiveEarned{rules: rules, back: rules.Window}
+		now := clock.Instant(seed % 1000)
+		for i, op := range script[:min(len(script), 300)] {
+			now = now.Add(time.Duration(op>>2) * 13 * time.Millisecond)
+			if op&3 != 0 {
+				e.Earn(now, 0, &rules)
+				low.earned, high.earned = append(low.earned, now), append(high.earned, now)
+				continue
+			}
+			got, least, most := e.Level(now, &rules), low.look(now), high.look(now)
+			if got < least || got > most {
+				t.Fatalf("step %d at %d: %d, want %d to %d", i, now, got, least, most)
+			}
+			if ok := e.TryWithdraw(now, &rules, 0.5); ok != (min(got, million) > million/2) {
+				t.Fatalf("step %d: of %d millionths one was granted: %v", i, got, ok)
+			}
+			if spent := min(max(got, 0), million); spent > 0 { // whether it was granted or not
+				low.level, high.level = min(max(low.level-million, 0), got-spent), high.level-spent
+			}
+		}
+	})
+}
+
+// Callers that run at once are granted what was earned.
+func TestEarnedByManyAtOnce(t *testing.T) {
+	const callers, each = 8, 5000
+	rules := NewEarnedRules(0.2, time.Hour, 1000, 3)
+	e := MakeEarned(rules, callers)
+	granted := make([]int, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 3))
+			for k := range each {
+				now := clock.Instant(k * 1000)
+				e.Earn(now, uint32(i)*0x9e3779b9, &rules)
+				if ok := e.TryWithdraw(now, &rules, r.Float64()); ok && k%3 == 0 {
+					e.Refund()
+				} else if ok {
+					granted[i]++
+				}
+			}
+		})
+	}
+	wg.Wait()
+	sum := 0
+	for _, n := range granted {
+		sum += n
+	}
+	// Draws for parts differ from what they cost by chance: by five times the root of as
+	// many once in a million.
+	if earned := callers*each/5 + 3; math.Abs(float64(sum-earned)) > 5*math.Sqrt(float64(earned)) {
+		t.Errorf("%d granted of %d earned", sum, earned)
+	}
+}
+
+func TestEarnedRulesAreRounded(t *testing.T) {
+	for _, c := range []struct{ got, want EarnedRules }{
+		{NewEarnedRules(0.2, time.Second, 1.5, 1), EarnedRules{200_000, time.Second, 1_500_000, 1_000_000}},
+		{NewEarnedRules(-1, -1, -1, -1), EarnedRules{}},
+		{NewEarnedRules(math.NaN(), 0, math.NaN(), math.NaN()), EarnedRules{}},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %+v, want %+v", c.got, c.want)
+		}
+	}
+	for _, successes := range []uint64{1 << 31, 1 << 32, 1 << 63} { // at 2^32 the product is one bit too long
+		if got := worth(successes, 1<<32); got != math.MaxInt64/4 {
+			t.Errorf("%d successes of 2^32 each are worth %d", successes, got)
+		}
+	}
+}
+
+func TestSentIsWhatWasGrantedOrChargedLessRefunds(t *testing.T) {
+	rules := NewEarnedRules(0, time.Second, 3, 3)
+	e := MakeEarned(rules, 1)
+	for _, c := range []struct {
+		fact string
+		do   func()
+		want int64
+	}{
+		{"nothing yet", func() {}, 0},
+		{"granted", func() { e.TryWithdraw(0, &rules, 0.5) }, 1},
+		{"charged", func() { e.Charge(0, &rules) }, 2},
+		{"refunded", func() { e.Refund() }, 1},
+		{"granted twice", func() { drain(&e, 0, &rules) }, 3},
+		{"refused", func() { e.TryWithdraw(0, &rules, 0.5) }, 3},
+		{"owed", func() { e.Charge(0, &rules) }, 4},
+	} {
+		c.do()
+		if got := e.Sent(); got != c.want {
+			t.Errorf("%s: %d, want %d", c.fact, got, c.want)
+		}
+	}
+}
+
+func TestWithoutAWindowNothingIsRecent(t *testing.T) {
+	rules := NewEarnedRules(0.2, 0, 1, 1)
+	e := MakeEarned(rules, 1)
+	e.Earn(1, 0, &rules)
+	if n, rate := e.Recent(1, &rules); n != 0 || rate != 0 {
+		t.Errorf("%d successes, %v a second", n, rate)
+	}
+}
+
+func ExampleEarned() {
+	rules := NewEarnedRules(0.2, time.Second, 1.5, 1)
+	b := MakeEarned(rules, 1)
+	var got []bool
+	for range 2 { // the first re-send is there, the second must be earned
+		ok := b.TryWithdraw(0, &rules, 0.5)
+		got = append(got, ok)
+	}
+	for range 5 {
+		b.Earn(1, 0, &rules)
+	}
+	ok := b.TryWithdraw(2, &rules, 0.5)
+	fmt.Println(append(got, ok))
+	// Output: [true false true]
+}

@@ -1,0 +1,456 @@
+package bulkhead
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"github.com/gabion-go/gabion/internal/chance"
+)
+
+// nobody is the model's tenant of slots and stays from unfair times.
+const nobody = "nobody"
+
+// model is what a bulkhead should do, told as plainly as possible: it keeps
+// lists, and works everything out anew from them each time.
+type model struct {
+	limit, queue int
+	fair         bool
+	slots        []string // the tenant of each slot in use
+	stays        []*stay  // those in the queue, in the order of arrival
+	turns        []turn   // every grant there ever was
+}
+
+type stay struct {
+	w      *Waiter
+	seq    int
+	tenant string
+	class  int
+	answer Answer
+	left   bool // by itself, so that it must not be woken
+	bell   bell
+}
+
+// turn is one grant: the class served, and the classes still waited in.
+type turn struct {
+	class   int
+	waiting [numClasses]bool
+}
+
+type bell struct{ rung int }
+
+func (b *bell) Wake() { b.rung++ }
+
+func (m *model) name(tenant string) string {
+	if m.fair {
+		return tenant
+	}
+	return nobody
+}
+
+func (m *model) held(tenant string) (n int) {
+	for _, s := range m.slots {
+		if s == tenant && s != nobody {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) waiting(tenant string) (n int) {
+	for _, s := range m.stays {
+		if s.tenant == tenant {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) waitsIn(class int) bool {
+	return slices.ContainsFunc(m.stays, func(s *stay) bool { return s.class == class })
+}
+
+func (m *model) try(tenant string) bool {
+	if len(m.stays) > 0 || len(m.slots) >= m.limit {
+		return false
+	}
+	m.slots = append(m.slots, m.name(tenant))
+	return true
+}
+
+func (m *model) join(s *stay) bool {
+	if m.try(s.tenant) {
+		s.tenant, s.answer = m.name(s.tenant), Granted
+		return true
+	}
+	if len(m.stays) >= m.queue && !m.pushOut(s) {
+		return false
+	}
+	s.tenant = m.name(s.tenant)
+	m.stays = append(m.stays, s)
+	m.pass()
+	return true
+}
+
+func (m *model) pushOut(s *stay) bool {
+	named := slices.DeleteFunc(slices.Clone(m.stays), func(s *stay) bool { return s.tenant == nobody })
+	if !m.fair || len(named) == 0 {
+		return false
+	}
+	out := slices.MaxFunc(named, func(v, w *stay) int {
+		return cmp.Or(cmp.Compare(m.waiting(v.tenant), m.waiting(w.tenant)), cmp.Compare(v.class, w.class), cmp.Compare(v.seq, w.seq))
+	})
+	if m.waiting(s.tenant) >= m.waiting(out.tenant) || out.class < s.class {
+		return false
+	}
+	m.remove(out, PushedOut)
+	return true
+}
+
+func (m *model) remove(s *stay, a Answer) {
+	s.answer = a
+	m.stays = slices.DeleteFunc(m.stays, func(t *stay) bool { return t == s })
+}
+
+// overtaken counts, from the last grant back, how often class let a higher one go
+// first.
+func (m *model) overtaken(class int) (n int) {
+	for _, t := range slices.Backward(m.turns) {
+		if t.class == class || !t.waiting[class] {
+			return n
+		}
+		if t.class < class {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) turn() int {
+	best := -1
+	for class := range numClasses {
+		switch {
+		case !m.waitsIn(class):
+		case m.overtaken(class) >= patience:
+			return class
+		case best < 0:
+			best = class
+		}
+	}
+	return best
+}
+
+func (m *model) pass() {
+	for len(m.stays) > 0 && len(m.slots) < m.limit {
+		t := turn{class: m.turn()}
+		for c := range t.waiting {
+			t.waiting[c] = m.waitsIn(c)
+		}
+		m.turns = append(m.turns, t)
+		in := slices.DeleteFunc(slices.Clone(m.stays), func(s *stay) bool { return s.class != t.class })
+		next := slices.MinFunc(in, func(v, w *stay) int {
+			return cmp.Or(cmp.Compare(m.held(v.tenant), m.held(w.tenant)), cmp.Compare(v.seq, w.seq))
+		})
+		m.remove(next, Granted)
+		m.slots = append(m.slots, next.tenant)
+	}
+}
+
+func (m *model) release(tenant string) {
+	m.slots = slices.Delete(m.slots, slices.Index(m.slots, tenant), slices.Index(m.slots, tenant)+1)
+	m.pass()
+}
+
+func (m *model) setFair(fair bool) {
+	m.fair = fair
+	for _, s := range m.stays {
+		if !fair {
+			s.tenant = nobody
+		}
+	}
+}
+
+// pair is a bulkhead and its model, driven by the same numbers.
+type pair struct {
+	t     *testing.T
+	b     *Bulkhead
+	m     *model
+	stays []*stay // not known to be over
+	slots []owned
+	seq   int
+}
+
+type owned struct {
+	slot   Slot
+	tenant string
+}
+
+func newPair(t *testing.T, limit, queue int, fair bool, shards int) *pair {
+	return &pair{t: t, b: New(limit, queue, fair, shards), m: &model{limit: limit, queue: queue, fair: fair}}
+}
+
+var tenantNames = [...]string{"", "a", "b", "c", "d"}
+
+// step does one thing that verb and arg choose.
+func (p *pair) step(verb, arg byte) {
+	tenant := tenantNames[int(arg)%len(tenantNames)]
+	switch verb % 18 {
+	case 0, 1, 2:
+		p.try(uint32(arg/8), tenant)
+	case 3, 4, 5, 6, 7:
+		p.join(tenant, Priority(int(arg/8)%3-1))
+	case 8:
+		p.leave(int(arg))
+	case 9, 10, 11, 12, 13:
+		p.release(int(arg))
+	case 14:
+		p.resize(int(arg%16)-1, int(arg/16)-1)
+	case 15:
+		p.setFair(arg)
+	case 16:
+		p.b.OpenShelves()
+	case 17:
+		p.stats()
+	}
+	p.check()
+}
+
+func (p *pair) try(shard uint32, tenant string) {
+	name := p.m.name(tenant)
+	want := p.m.try(tenant)
+	s, ok := p.b.TryAcquire(shard, tenant)
+	if ok != want || s.Held() != ok {
+		p.t.Fatalf("TryAcquire(%q) = %v, %v, want %v", tenant, s, ok, want)
+	}
+	if ok {
+		p.slots = append(p.slots, owned{s, name})
+	}
+}
+
+func (p *pair) join(tenant string, prio Priority) {
+	p.seq++
+	s := &stay{seq: p.seq, tenant: tenant, class: class(prio)}
+	want := p.m.join(s)
+	w, ok := p.b.Join(&s.bell, prio, tenant)
+	if ok != want || (w != nil) != ok {
+		p.t.Fatalf("Join(%d, %q) = %v, want %v", prio, tenant, ok, want)
+	}
+	if s.w = w; ok {
+		p.stays = append(p.stays, s)
+	}
+}
+
+// leave ends a stay, however it stands.
+func (p *pair) leave(i int) {
+	if len(p.stays) == 0 {
+		return
+	}
+	s := p.stays[i%len(p.stays)]
+	slot, ok := p.b.Leave(s.w)
+	if ok != (s.answer == Granted) || ok != slot.Held() {
+		p.t.Fatalf("Leave of a stay that is %d = %v", s.answer, ok)
+	}
+	if ok {
+		p.slots = append(p.slots, owned{slot, s.tenant})
+		s.answer = Gone
+	} else if s.answer == Waiting {
+		p.m.remove(s, Gone)
+		s.left = true
+		p.m.pass()
+	}
+}
+
+// release gives back a slot, and now and then a zero one.
+func (p *pair) release(i int) {
+	p.b.Release(Slot{})
+	if len(p.slots) == 0 {
+		return
+	}
+	i %= len(p.slots)
+	o := p.slots[i]
+	p.slots = slices.Delete(p.slots, i, i+1)
+	p.m.release(o.tenant)
+	p.b.Release(o.slot)
+}
+
+func (p *pair) resize(limit, queue int) {
+	p.m.limit, p.m.queue = max(limit, 0), max(queue, 0)
+	p.m.pass()
+	p.b.Resize(limit, queue)
+}
+
+func (p *pair) setFair(arg byte) {
+	if arg%4 == 0 { // seldom, or nothing else is ever tried
+		p.m.setFair(arg%8 == 0)
+		p.b.SetFair(arg%8 == 0)
+	}
+}
+
+func (p *pair) stats() {
+	want := Stats{InUse: len(p.m.slots), Queued: len(p.m.stays), Limit: p.m.limit, QueueLimit: p.m.queue}
+	if got := p.b.Stats(); got != want {
+		p.t.Fatalf("Stats = %+v, want %+v", got, want)
+	}
+}
+
+// checkSlots compares the numbers and leaves the shelves as they are, which Stats
+// does not.
+func (p *pair) checkSlots() {
+	w := word(p.b.word.Load())
+	free, out, open := 0, 0, p.b.Shelves() > 0
+	if p.b.last != nil {
+		for i := range *p.b.last {
+			s := stock((*p.b.last)[i].stock.Load())
+			free += s.free()
+			out += s.out()
+			if s.isOpen() != open || s&allFree > (*p.b.last)[i].most {
+				p.t.Fatalf("shelf %d of %d is open %v with %d free", i, p.b.Shelves(), s.isOpen(), s.free())
+			}
+		}
+	}
+	if w.used()-free != len(p.m.slots) || w.queued() != len(p.m.stays) || w.limit() != p.m.limit || out > len(p.m.slots) {
+		p.t.Fatalf("%d used, %d on shelves, %d out of them, %d queued; want %+v", w.used(), free, out, w.queued(), p.m)
+	}
+	if open && (p.m.fair || w.queued() > 0 || w.used() > w.limit()) || !open && free > 0 || w.detour() != (open || p.m.fair) {
+		p.t.Fatalf("%d shelves are open at %x", p.b.Shelves(), uint64(w))
+	}
+}
+
+// check compares all that can be seen, and the table of tenants.
+func (p *pair) check() {
+	p.checkSlots()
+	for _, s := range p.stays {
+		p.checkStay(s)
+	}
+	p.stays = slices.DeleteFunc(p.stays, func(s *stay) bool { return s.answer == Gone || s.answer == PushedOut })
+	names := map[string]bool{}
+	for _, s := range p.m.slots {
+		names[s] = true
+	}
+	for _, s := range p.m.stays {
+		names[s.tenant] = true
+	}
+	delete(names, nobody)
+	if len(p.b.tenants) != len(names) {
+		p.t.Fatalf("%d tenants in the table, want %v", len(p.b.tenants), names)
+	}
+}
+
+// checkStay compares the answer, and collects every other slot by Granted; the
+// rest waits for leave.
+func (p *pair) checkStay(s *stay) {
+	if got := Answer(s.w.state.Load()); got != s.answer {
+		p.t.Fatalf("stay %d is %d, want %d", s.seq, got, s.answer)
+	}
+	if woken := s.answer != Waiting && !s.left; woken != (s.bell.rung == 1) || s.bell.rung > 1 {
+		p.t.Fatalf("stay %d is %d and was woken %d times", s.seq, s.answer, s.bell.rung)
+	}
+	if s.answer == Granted && s.seq%2 == 0 {
+		return
+	}
+	slot, got := p.b.Granted(s.w)
+	if got != s.answer || slot.Held() != (got == Granted) {
+		p.t.Fatalf("Granted of stay %d = %v, %d, want %d", s.seq, slot, got, s.answer)
+	}
+	if got == Granted {
+		p.slots = append(p.slots, owned{slot, s.tenant})
+		s.answer = Gone
+	}
+}
+
+// finish sends everybody home and finds all slots free (C101).
+func (p *pair) finish() {
+	for len(p.stays) > 0 {
+		p.leave(0)
+		p.check()
+	}
+	for len(p.slots) > 0 {
+		p.release(0)
+		p.check()
+	}
+	p.b.OpenShelves()
+	for shard := range p.m.limit + 1 {
+		p.try(uint32(shard), "last")
+	}
+	p.check()
+	p.stats()
+}
+
+// C101: after 10^5 random operations the free slots are the capacity, and on the
+// way everything was as the model says.
+func TestRandomOperationsLeaveEverySlotFree(t *testing.T) {
+	const runs, steps = 50, 2000
+	for run := range uint64(runs) {
+		p := newPair(t, int(run%7), int(run%9), run%2 == 0, 1)
+		for i := range uint64(steps) {
+			x := chance.Bits(run, i, 0, chance.Backoff)
+			p.step(byte(x), byte(x>>8))
+		}
+		p.finish()
+	}
+}
+
+// Long queues under a steady flood are what makes classes run out of patience,
+// and tenants crowd; limits stay put here.
+func TestFloodAgreesWithTheModel(t *testing.T) {
+	for run := range uint64(8) {
+		p := newPair(t, 3, 40, run%2 == 0, 1)
+		for i := range uint64(1500) {
+			x := chance.Bits(run, i, 1, chance.Backoff)
+			verb := byte(3) // join
+			if i%2 == 1 {
+				verb = 9 // release
+			}
+			arg := byte(x)
+			if verb == 3 && x>>8%8 != 0 {
+				arg = 16 + byte(x>>16)%2 // High, of two of the tenants
+			}
+			p.step(verb, arg)
+		}
+		p.finish()
+	}
+}
+
+// With shelves open most of the time, all is as without.
+func TestShelvesAgreeWithTheModel(t *testing.T) {
+	steps, open := 0, 0
+	for run := range uint64(60) {
+		p := newPair(t, 8+int(run%15), int(run%5), run%8 == 0, 2<<(run%3))
+		for i := range uint64(1500) {
+			x := chance.Bits(run, i, 2, chance.Backoff)
+			verb := byte(x >> 16) // any, now and then
+			switch x % 32 {
+			case 0, 1:
+			case 2, 3, 4, 5:
+				verb = 16 // open the shelves
+			default:
+				verb = 9 * byte(x>>5&1) // try or release
+			}
+			if verb%18 == 14 && x>>6%4 != 0 {
+				verb = 0 // sizes too small for shelves should not last
+			}
+			p.step(verb, byte(x>>8))
+			steps++
+			if p.b.Shelves() > 0 {
+				open++
+			}
+		}
+		p.finish()
+	}
+	if open < steps/4 {
+		t.Errorf("shelves were open in %d of %d steps", open, steps)
+	}
+}
+
+func FuzzModel(f *testing.F) {
+	f.Add(byte(2), byte(1), true, byte(1), []byte{0, 1, 0, 1, 3, 1, 3, 2, 9, 0, 8, 0, 14, 0x35})
+	f.Add(byte(1), byte(3), false, byte(1), []byte{0, 0, 3, 0, 3, 8, 3, 16, 8, 1, 9, 0, 15, 0, 9, 0})
+	f.Add(byte(8), byte(3), false, byte(2), []byte{16, 0, 0, 0, 0, 8, 9, 0, 0, 16, 14, 0x12, 3, 0, 9, 0, 9, 0, 16, 0, 0, 0, 15, 0, 9, 0})
+	f.Fuzz(func(t *testing.T, limit, queue byte, fair bool, shards byte, script []byte) {
+		p := newPair(t, int(limit%32), int(queue%16), fair, int(shards%16))
+		for i := 0; i+1 < min(len(script), 2000); i += 2 {
+			p.step(script[i], script[i+1])
+		}
+		p.finish()
+	})
+}

@@ -1,0 +1,167 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// trial drives calls of one dependency by hand.
+type trial struct {
+	t     *testing.T
+	state *State
+}
+
+func newTrial(t *testing.T, p policy.Policy) *trial {
+	p.Safe = true
+	r, err := Compile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &trial{t, NewState(0, r, Setup{Seed: 5})}
+}
+
+// begin starts a call and sends its first attempt.
+func (tr *trial) begin(now clock.Instant) (*Call, Ticket) {
+	tr.t.Helper()
+	c := new(Call)
+	c.Begin(tr.state, now, &Params{})
+	s := c.Next(now)
+	if s.Verb != Send {
+		tr.t.Fatalf("%+v", c.Verdict())
+	}
+	return c, s.Ticket
+}
+
+// home ends an attempt and says what comes next.
+func (tr *trial) home(now clock.Instant, c *Call, t Ticket, class policy.Class) Step {
+	c.Settle(now, t, policy.Outcome{Class: class})
+	return c.Next(now)
+}
+
+// call makes a call of one attempt.
+func (tr *trial) call(now, ends clock.Instant, class policy.Class) {
+	c, t := tr.begin(now)
+	c.noRetry = true
+	tr.home(ends, c, t, class)
+}
+
+// goOn asks a call that waits until it does not, and returns when that was.
+func (tr *trial) goOn(c *Call, s Step) (Step, clock.Instant) {
+	now := s.Again
+	for range 20 {
+		if s = c.Next(now); s.Verb != Wait {
+			break
+		}
+		now = s.Again
+	}
+	return s, now
+}
+
+const ms, sec = clock.Instant(time.Millisecond), clock.Instant(time.Second)
+
+// Nothing is learnt from calls that were out at the same time: one of them is made
+// again, for what a budget starts with.
+func TestTwoFirstCallsThatFailTogetherHaveOneRetry(t *testing.T) {
+	tr := newTrial(t, policy.Policy{})
+	a, first := tr.begin(0)
+	b, second := tr.begin(ms)
+	sa := tr.home(5*ms, a, first, policy.Network)
+	if sb := tr.home(6*ms, b, second, policy.Network); sb.Verb != Return || b.Verdict().Reason != policy.BudgetExhausted {
+		t.Errorf("the second: %+v", b.Verdict())
+	}
+	sa, _ = tr.goOn(a, sa)
+	if sa.Verb != Send {
+		t.Fatalf("the first: %+v", a.Verdict())
+	}
+	if sa = tr.home(2*sec, a, sa.Ticket, policy.Success); sa.Verb != Return || !a.Succeeded() {
+		t.Errorf("the first: %+v", a.Verdict())
+	}
+}
+
+func TestNothingIsMadeAgainWhereNothingEverWorked(t *testing.T) {
+	for _, per := range []policy.Per{policy.PerAttempt, policy.PerCall} {
+		tr := newTrial(t, policy.Policy{Breaker: policy.Breaker{Per: per}})
+		a, first := tr.begin(0)
+		waits := tr.home(5*ms, a, first, policy.Network)
+		tr.call(10*ms, 15*ms, policy.Network)
+		tr.call(20*ms, 25*ms, policy.Network)
+		if s, now := tr.goOn(a, waits); s.Verb != Return || a.Verdict().Reason != policy.AllFailing || now > sec+5*ms {
+			t.Errorf("%v: who waits: %+v", per, a.Verdict())
+		}
+		b, second := tr.begin(30 * ms)
+		if s := tr.home(35*ms, b, second, policy.Network); s.Verb != Return || b.Verdict().Reason != policy.AllFailing {
+			t.Errorf("%v: who comes when it is known waits for nothing: %+v", per, b.Verdict())
+		}
+		tr.call(2*sec, 2*sec+ms, policy.Success)
+		c, third := tr.begin(3 * sec)
+		if s := tr.home(3*sec+ms, c, third, policy.Network); s.Verb != Wait {
+			t.Errorf("%v: after a success: %+v", per, c.Verdict())
+		}
+	}
+}
+
+// A retry waits while others fail whatever rules the breaker has.
+func TestRetriesAreHeldWhileOthersFail(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		p    policy.Policy
+		held bool
+	}{
+		{"by default", policy.Policy{}, true},
+		{"without a rule of consecutive failures", policy.Policy{Breaker: policy.Breaker{Consecutive: policy.Off}}, true},
+		{"by a breaker that only observes", policy.Policy{Breaker: policy.Breaker{Observe: true, Consecutive: policy.Off}}, true},
+		{"of a breaker per call, for two others", policy.Policy{Breaker: policy.Breaker{Per: policy.PerCall}, Retry: policy.Retry{Hold: 2}}, true},
+		{"not without a breaker", policy.Policy{Breaker: policy.Breaker{Off: true}}, false},
+		{"not if switched off", policy.Policy{Retry: policy.Retry{Hold: policy.Off}}, false},
+		{"for two others", policy.Policy{Retry: policy.Retry{Hold: 2}}, true},
+		{"not for two of three others", policy.Policy{Retry: policy.Retry{Hold: 3}}, false},
+	} {
+		tr := newTrial(t, c.p)
+		for i := range clock.Instant(20) {
+			tr.call(i*10*ms, i*10*ms+ms, policy.Success)
+		}
+		log := &Log{}
+		a := new(Call)
+		a.Begin(tr.state, sec, &Params{Log: log})
+		s := a.Next(sec)
+		s = tr.home(sec+ms, a, s.Ticket, policy.Network)
+		if s.Verb != Wait {
+			t.Fatalf("%s: %+v", c.fact, a.Verdict())
+		}
+		tr.call(sec+2*ms, sec+3*ms, policy.Network)
+		tr.call(sec+4*ms, sec+5*ms, policy.Network)
+		s = a.Next(s.Again)
+		if held := s.Verb == Wait; held != c.held {
+			t.Errorf("%s: held back %v", c.fact, held)
+		}
+		if !c.held {
+			continue
+		}
+		tr.call(sec+6*ms, sec+7*ms, policy.Success)
+		if s, _ = tr.goOn(a, s); s.Verb != Send {
+			t.Errorf("%s: after a success: %+v", c.fact, a.Verdict())
+		}
+	}
+}
+
+// What an exhausted budget says and what Stats say agree.
+func TestNumbersOfAnExhaustedBudgetAreThoseOfStats(t *testing.T) {
+	tr := newTrial(t, policy.Policy{Breaker: policy.Breaker{Off: true}})
+	for i := range clock.Instant(5) {
+		tr.call(i*ms, i*ms+1, policy.Success)
+	}
+	var n *policy.Numbers
+	for i := clock.Instant(10); n == nil; i++ {
+		c, ticket := tr.begin(i * ms)
+		if tr.home(i*ms+1, c, ticket, policy.Network); c.Verdict().Reason == policy.BudgetExhausted {
+			n = c.Verdict().Numbers
+		}
+	}
+	st := tr.state.Stats(20 * ms).Budget
+	if n.Resends != st.Sent || n.Resends == 0 || n.Successes != st.Successes || n.Successes != 5 || n.Ratio != float64(tr.state.Rules().Policy.Retry.Budget.Ratio) || n.Level != 0 {
+		t.Errorf("%+v, and Stats say %+v", n, st)
+	}
+}

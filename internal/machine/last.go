@@ -1,0 +1,128 @@
+package machine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// streams counts the results that outlive their attempt's time.
+type streams struct {
+	open atomic.Int64
+	ever atomic.Int64
+}
+
+func (s *State) streams() *streams {
+	if p := s.part(); p != nil {
+		return p.streams
+	}
+	return nil
+}
+
+func (s *State) addStreams() *streams {
+	s.extend(func(next *parts) {
+		if next.streams == nil {
+			next.streams = new(streams)
+		}
+	})
+	return s.streams()
+}
+
+// Limits are what bounds a result that lives on after its verdict.
+type Limits struct {
+	Slot clock.Instant // until when it has its attempt's slot: see [Call.Outlive]
+	Body clock.Instant // until when it must have ended; Never = no bound
+	Idle time.Duration // for how long it may bring nothing while somebody reads; zero = for ever
+}
+
+// usualAttempt is what a policy gives an attempt if nothing is written.
+var usualAttempt = policy.Policy{}.Resolved().Timeout.Attempt
+
+// Limits returns those of a result whose verdict is given now. The slot is kept for
+// the attempt's own time, counted from when it was sent; where the policy gives it
+// none, that is what a policy gives if nothing is written.
+func (c *Call) Limits(now clock.Instant, t *Ticket) Limits {
+	p := &c.rules.Policy.Timeout
+	l := Limits{Slot: t.Deadline, Body: clock.Never, Idle: on(p.Idle)}
+	if l.Slot == clock.Never {
+		l.Slot = t.Sent.Add(usualAttempt)
+	}
+	if p.Body > 0 {
+		l.Body = now.Add(p.Body)
+	}
+	return l
+}
+
+// Outlive gives back the slot of a result that is still open when its attempt's own
+// time is over, or that is known to last: it is a stream then, and no work in
+// flight. The ticket must be the one that Release will get. It does nothing for a
+// result that is not open, or did so before.
+func (c *Call) Outlive(now clock.Instant, t *Ticket) {
+	bit := uint64(1) << (t.Attempt - 1)
+	if t.Attempt == 0 || c.open&^c.lasting&bit == 0 {
+		return
+	}
+	c.lasting |= bit
+	live := c.state.addStreams()
+	live.open.Add(1)
+	live.ever.Add(1)
+	if c.log != nil {
+		c.log.add(policy.Event{Kind: policy.Outlived, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
+	}
+	c.tellEnd(now, t, false) // it was well for an attempt's time: a stream of hours ends a row of failures now
+	slot := t.hold.slot
+	t.hold.slot = bulkhead.Slot{}
+	c.state.releaseSlot(slot)
+	if c.phase == over {
+		c.whenIdle(now)
+	}
+}
+
+// Release ends a result that outlived its verdict, such as a response body: the
+// slot goes back. If the result broke, which the caller's own cancel does not
+// mean, the attempt is one failure to the breaker: a success that it heard of is
+// turned, and a failure stays the one that it was. The call's own verdict stands.
+func (c *Call) Release(now clock.Instant, t Ticket, broke bool) { c.Strike(now, t, policy.None, broke) }
+
+// Strike is [Call.Release] of a result that ran into a limit of ours, which the
+// event names. It broke if somebody waited for more of it just then.
+func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool) {
+	bit := uint64(1) << (t.Attempt - 1)
+	if t.Attempt == 0 || c.open&bit == 0 {
+		return
+	}
+	c.open &^= bit
+	c.tellEnd(now, &t, broke)
+	if (broke || why != policy.None) && c.log != nil {
+		c.log.add(policy.Event{Kind: policy.BodyFailed, At: now, Reason: why, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
+	}
+	if c.lasting&bit != 0 {
+		c.lasting &^= bit
+		c.state.streams().open.Add(-1)
+	}
+	c.state.releaseSlot(t.hold.slot)
+	if c.phase == over {
+		c.whenIdle(now)
+	}
+}
+
+// tellEnd tells the breaker what became of a result that lived on.
+func (c *Call) tellEnd(now clock.Instant, t *Ticket, broke bool) {
+	permit := t.hold.permit
+	if !permit.Held() {
+		permit = c.whole.permit
+	}
+	if !permit.Held() || !c.heard {
+		return
+	}
+	switch b := c.lane.breaker.Load(); {
+	case broke && c.verdict != breaker.Bad:
+		b.Fail(now, c.shard, permit, c.told)
+	case !broke && c.verdict == breaker.Good:
+		b.Whole(now, permit)
+	}
+}

@@ -1,0 +1,35 @@
+package machine
+
+import "github.com/gabion-go/gabion/policy"
+
+// logSize is twice the most events that three verbs in a row were ever seen to
+// make; a driver drains after each verb, so overflow is a bug and is counted.
+const logSize = 12
+
+// Log collects what a [Call]'s verbs decided until its driver drains it. It
+// belongs to one Call and is not safe for concurrent use.
+type Log struct {
+	n      int
+	lost   int
+	events [logSize]policy.Event
+}
+
+// Drain returns what was said since the last Drain. The slice is valid until the
+// next verb.
+func (l *Log) Drain() []policy.Event {
+	events := l.events[:l.n]
+	l.n = 0
+	return events
+}
+
+// Lost returns how many events did not fit because a driver did not drain.
+func (l *Log) Lost() int { return l.lost }
+
+func (l *Log) add(e policy.Event) {
+	if l.n == len(l.events) {
+		l.lost++
+		return
+	}
+	l.events[l.n] = e
+	l.n++
+}

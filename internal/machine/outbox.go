@@ -1,0 +1,118 @@
+package machine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// outboxMax bounds how many events about a dependency wait for delivery. State
+// changes are rare; so many waiting means that an observer hangs, and then the
+// newest tell more than the oldest.
+const outboxMax = 256
+
+// outbox keeps the events about one dependency in the order in which they
+// happened until somebody delivers them. Events are appended under the locks of
+// the parts, so the outbox calls nobody; they are delivered outside every lock,
+// by one deliverer at a time, and whoever else comes leaves them to that one.
+type outbox struct {
+	pending atomic.Int32 // events waiting; read without the lock
+
+	mu     sync.Mutex // guards all below; nothing is called under it
+	events []policy.Event
+	seq    uint64
+	lost   int64
+	busy   bool
+}
+
+func (o *outbox) add(e policy.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.seq++
+	e.Seq = o.seq
+	if len(o.events) == outboxMax {
+		o.events = append(o.events[:0], o.events[1:]...)
+		o.lost++
+	}
+	o.events = append(o.events, e)
+	o.pending.Store(int32(len(o.events)))
+}
+
+// deliver hands over everything that waits, unless somebody is at it already.
+func (o *outbox) deliver(emit func(policy.Event)) {
+	if o.pending.Load() == 0 || !o.enter() {
+		return
+	}
+	done := false
+	defer func() {
+		if !done { // emit left by runtime.Goexit: the next deliverer goes on
+			o.leave()
+		}
+	}()
+	for {
+		batch, ok := o.take()
+		if !ok {
+			done = true
+			return
+		}
+		for _, e := range batch {
+			emit(e)
+		}
+	}
+}
+
+func (o *outbox) leave() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.busy = false
+}
+
+func (o *outbox) enter() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.busy {
+		return false
+	}
+	o.busy = true
+	return true
+}
+
+// take empties the outbox, or ends the delivery when there is nothing left.
+func (o *outbox) take() ([]policy.Event, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.events) == 0 {
+		o.busy = false
+		return nil, false
+	}
+	batch := o.events
+	if o.lost > 0 {
+		o.seq++
+		batch = append([]policy.Event{{Kind: policy.EventsLost, Count: o.lost, At: batch[0].At, Seq: o.seq}}, batch...)
+		o.lost = 0
+	}
+	o.events = nil
+	o.pending.Store(0)
+	return batch, true
+}
+
+// laneLog puts a partition's name on what its breaker says.
+type laneLog struct {
+	box       *outbox
+	partition string
+}
+
+// BreakerMoved implements breaker.Log. It runs under the breaker's lock.
+func (l laneLog) BreakerMoved(c breaker.Change) {
+	kind := policy.BreakerMoved
+	if c.From == c.To {
+		kind = policy.BreakerExceeded
+	}
+	l.box.add(policy.Event{
+		Kind: kind, At: c.At, Due: c.Due, Until: c.Until, From: c.From, To: c.To, Cause: c.Cause,
+		Partition: l.partition,
+		Calls:     c.Counts.Calls, Failures: c.Counts.Failures, Slows: c.Counts.Slow,
+	})
+}

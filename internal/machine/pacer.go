@@ -1,0 +1,198 @@
+package machine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+// A pacer spaces the calls of a lane after the dependency asked for time, so that it
+// gets them one after the other, at a rate that it has shown to bear, and not all at
+// once when the time is over.
+//
+// A few refusals among many successes are no limit, and space nobody. Beyond that, the
+// rate is what was answered well in the second before, and is measured anew each
+// second: a tenth more than what succeeded while it goes on asking for time. Once it
+// does not, the rate doubles each second up to a third more than what comes, so that
+// those who waited are no wave. Pacing ends when nobody has to wait.
+// Where nothing succeeded there is no rate: then nobody goes before the time is over,
+// unless an answer that was on its way is a success.
+//
+// It is made when a lane is first refused, and kept.
+type pacer struct {
+	active atomic.Bool // calls are spaced; stored under mu
+	counts atomic.Bool // it was asked for time lately, so answers are counted; stored under mu
+
+	mu       sync.Mutex    // guards all below
+	until    clock.Instant // the time that was asked for
+	asking   clock.Instant // when it was asked for
+	since    clock.Instant // when this second of counting began
+	next     clock.Instant // the next turn that is free
+	wanted   float64       // calls a second that wanted a turn, smoothed over some seconds
+	rate     float64       // turns a second; 0 while nothing succeeds
+	accepted int           // successes in this second
+	refused  int           // answers in this second that asked for time
+	came     int           // calls that wanted a turn in this second
+	asked    bool          // the dependency asked for time in this second
+	waited   bool          // somebody had to wait in this second
+	unproven bool          // nothing succeeded before, and nothing was measured since
+}
+
+const (
+	pacePeriod  = time.Second
+	paceGrowth  = 1.1         // of what succeeded: to find out whether more is possible
+	paceDecay   = 0.5         // of the rate, at least, after a second in which less succeeded
+	paceMostly  = 4           // successes for each refusal: what accepts so many limits nobody
+	paceSlight  = 3           // refusals that say nothing yet of others
+	paceLeast   = 0.25        // turns a second; what is less is none
+	paceCatchUp = 1.3         // of the calls that come: so fast those who wait are let go
+	paceQueue   = time.Second // longest wait for a turn where there is a rate: a longer queue only makes all late
+	paceSmooth  = 0.2         // of the newest second
+	paceReturn  = 2           // turns a second, at least, after a time in which nothing succeeded
+)
+
+// bears is what a dependency answered well just now.
+type bears struct {
+	successes int64 // in the last second or so
+	rate      float64
+}
+
+// hold holds calls back until then if refusals are more than a few among what was
+// answered well, and says whether that was news. Told means that the dependency named
+// the time: then calls are held back also for a single refusal where nothing succeeded.
+func (p *pacer) hold(now, until clock.Instant, told bool, lately bears) (news bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until <= now {
+		return false
+	}
+	if !p.active.Load() {
+		if !p.counts.Load() || now.Sub(p.since) >= pacePeriod {
+			p.since, p.accepted, p.refused = now, int(lately.successes), 0
+			p.counts.Store(true)
+		}
+		if p.refused++; p.slight() && (p.accepted > 0 || !told) {
+			return false
+		}
+		p.begin(now, lately.rate)
+		news = true
+	} else {
+		p.refused++
+	}
+	if news = news || until > p.until; news {
+		p.until, p.asking = until, now
+	}
+	p.asked = true
+	p.measure(now)
+	return news
+}
+
+// slight reports whether the refusals of this second are few among its successes.
+func (p *pacer) slight() bool { return p.refused <= paceSlight || paceMostly*p.refused <= p.accepted }
+
+// begin begins to space calls, at a rate if one is known.
+func (p *pacer) begin(now clock.Instant, rate float64) {
+	if over := now.Sub(p.since); rate == 0 && over > 0 {
+		rate = float64(p.accepted) / max(over, pacePeriod/20).Seconds()
+	}
+	p.since, p.next = now, now
+	p.rate, p.wanted, p.unproven = rate, rate, p.accepted == 0
+	p.accepted, p.refused, p.came, p.waited = 0, 1, 0, false
+	p.active.Store(true)
+}
+
+// accept counts a success. A nil pacer counts none.
+func (p *pacer) accept(now clock.Instant) {
+	if p == nil || !p.counts.Load() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	active := p.active.Load()
+	if !active && now.Sub(p.since) >= pacePeriod {
+		p.counts.Store(false)
+		return
+	}
+	p.accepted++
+	if active && p.unproven && p.slight() { // so it does accept, and mostly
+		p.active.Store(false)
+	}
+}
+
+// measure ends a second that is over.
+func (p *pacer) measure(now clock.Instant) {
+	lasted := now.Sub(p.since)
+	if lasted < pacePeriod {
+		return
+	}
+	succeeded := float64(p.accepted) / lasted.Seconds()
+	came := float64(p.came) / lasted.Seconds()
+	if p.wanted == 0 {
+		p.wanted = came
+	}
+	p.wanted += paceSmooth * (came - p.wanted)
+	// Where calls go at a rate, they find out by themselves when the limit has gone.
+	switch over := now >= p.until || p.rate >= paceLeast; {
+	case over && !p.asked && !p.waited:
+		p.active.Store(false)
+	case over && !p.asked:
+		p.rate = max(min(2*p.rate, paceCatchUp*p.wanted), p.rate, p.returns())
+	case p.asked && p.accepted >= paceMostly*p.refused: // what it refuses is no limit
+		p.rate = max(min(2*p.rate, paceCatchUp*max(p.wanted, came)), paceGrowth*succeeded)
+	case p.asked:
+		p.rate = max(paceGrowth*succeeded, paceDecay*p.rate)
+	}
+	p.since, p.accepted, p.refused, p.came, p.asked, p.waited = now, 0, 0, 0, false, false
+	p.unproven = false
+}
+
+// turn takes the next turn, if it is not later than last; it says when that is in any
+// case. U is a draw for who goes when, where there is no rate.
+func (p *pacer) turn(now, last clock.Instant, u float64) (at clock.Instant, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.measure(now); !p.active.Load() {
+		return now, true
+	}
+	p.came++
+	if p.rate < paceLeast && now < p.until {
+		at = p.afterwards(last, u)
+		p.waited = true
+		return at, at <= last
+	}
+	at = max(p.next, now)
+	p.waited = p.waited || at > now
+	if at > last || at.Sub(now) > paceQueue {
+		return at, false
+	}
+	p.next = at.Add(time.Duration(1e9 / max(p.rate, p.returns())))
+	return at, true
+}
+
+// afterwards is when a call goes that comes while nobody may: spread over twice the
+// time that was asked for, if the call can wait so long, so that those who came
+// meanwhile add half to those who come then.
+func (p *pacer) afterwards(last clock.Instant, u float64) clock.Instant {
+	spread := min(2*p.until.Sub(p.asking), max(last.Sub(p.until), 0))
+	return p.until.Add(time.Duration(float64(u * float64(spread))))
+}
+
+// returns is the rate with which calls begin to go where none is known: as they come.
+func (p *pacer) returns() float64 {
+	if p.rate >= paceLeast {
+		return 0
+	}
+	return max(paceReturn, p.wanted, float64(p.came))
+}
+
+// held returns until when the lane is held back, if it is.
+func (p *pacer) held(now clock.Instant) (clock.Instant, bool) {
+	if p == nil {
+		return 0, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.until, p.active.Load() && now < p.until
+}

@@ -1,0 +1,192 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+// A client of a hundred calls a second, of which the dependency takes half for ten
+// seconds and asks for a second with every other: nobody waits for long, as many are
+// answered as it takes, and soon after the trouble nobody waits at all.
+func TestPacingEndsWithTheTrouble(t *testing.T) {
+	const s = clock.Instant(time.Second)
+	p, room, answered, sent := new(pacer), 0, 0, 0
+	last := clock.Instant(0)
+	for i := range 2000 {
+		now := clock.Instant(i) * s / 100
+		if i%10 == 0 && room < 10 {
+			room += 5 // fifty a second
+		}
+		at, ok := now, true
+		if p.active.Load() {
+			at, ok = p.turn(now, now+5*s, 0.5)
+		}
+		if !ok {
+			continue
+		}
+		if at > now+s+1 {
+			t.Fatalf("at %v a call waits for %v", time.Duration(now), at.Sub(now))
+		}
+		if at > now {
+			last = now
+		}
+		switch trouble := at < 10*s; {
+		case trouble && room == 0:
+			sent++
+			p.hold(now, now+s, true, bears{50, 50})
+		case trouble:
+			room--
+			sent++
+			answered++
+			p.accept(at)
+		default:
+			p.accept(at)
+		}
+	}
+	if answered < 400 || sent > 800 {
+		t.Errorf("%d of 500 were answered, of %d sent", answered, sent)
+	}
+	if last > 16*s || p.active.Load() {
+		t.Errorf("the last call waited at %v, and calls are still spaced: %v", time.Duration(last), p.active.Load())
+	}
+}
+
+// The dependency has asked for a minute, and takes all again. Where calls go at a rate,
+// they find out by themselves.
+func TestTheRateGrowsBeforeALongTimeIsOver(t *testing.T) {
+	const s = clock.Instant(time.Second)
+	p, late := new(pacer), 0
+	p.begin(0, 50)
+	p.unproven, p.until = false, 60*s
+	for i := range clock.Instant(500) { // 100 a second
+		now := i * s / 100
+		at, ok := now, true
+		if p.active.Load() {
+			at, ok = p.turn(now, now+s, 0.5)
+		}
+		if ok {
+			p.accept(at)
+		} else if now >= 4*s {
+			late++
+		}
+	}
+	if late > 0 {
+		t.Errorf("four seconds later %d calls of 100 had no turn", late)
+	}
+}
+
+// Where nothing succeeds nobody goes before the time that was asked for.
+func TestNobodyGoesBeforeTheTimeIsOver(t *testing.T) {
+	const s = clock.Instant(time.Second)
+	p := new(pacer)
+	p.hold(0, 4*s, true, bears{})
+	for i := range 50 {
+		if at, ok := p.turn(s, 7*s, float64(i)/50); !ok || at < 4*s || at > 7*s {
+			t.Errorf("call %d goes at %v, %v", i, time.Duration(at), ok)
+		}
+	}
+	if at, ok := p.turn(s, 3*s, 0.5); ok || at < 4*s {
+		t.Errorf("a call without that much time goes at %v, %v", time.Duration(at), ok)
+	}
+}
+
+// Refusals are few for an hour: the rate stays near what comes, so that it is soon what is
+// answered when more is refused.
+func TestTheRateDoesNotGrowBeyondWhatComes(t *testing.T) {
+	const s = clock.Instant(time.Second)
+	p := new(pacer)
+	p.hold(0, s, true, bears{})
+	p.begin(0, 50)
+	p.unproven = false
+	for i := range clock.Instant(3600 * 100) { // 100 calls a second, one in ten is refused
+		now := i * s / 100
+		if _, ok := p.turn(now, now+s, 0.5); !ok {
+			continue
+		}
+		if i%10 == 0 {
+			p.hold(now, now+s, true, bears{90, 90})
+		} else {
+			p.accept(now)
+		}
+	}
+	if p.rate > 150 {
+		t.Errorf("100 calls a second come, and %.0f may go", p.rate)
+	}
+}
+
+// A new client of a hundred calls a second is held back for a second before anything
+// succeeded. Those who come after that go as they come.
+func TestCallsGoAsTheyComeWhenTheFirstTimeIsOver(t *testing.T) {
+	const s = clock.Instant(time.Second)
+	p := new(pacer)
+	p.hold(0, s, true, bears{})
+	for i := range clock.Instant(200) {
+		now := i * s / 100
+		at, ok := p.turn(now, now+s/2, 0)
+		if now <= s {
+			continue
+		}
+		if p.accept(now); !ok || at > now+s/10 {
+			t.Fatalf("at %v a call waits until %v, %v", time.Duration(now), time.Duration(at), ok)
+		}
+	}
+}
+
+// Refusals without a time pace nobody until they are more than a few; one with a time
+// does, where nothing succeeded yet, until a success says otherwise.
+func TestAFewRefusalsPaceNobody(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	tests := []struct {
+		name    string
+		told    bool
+		lately  bears
+		answers string // r: refused, s: success
+		isPaced bool
+	}{
+		{"one without a time", false, bears{}, "r", false},
+		{"three without a time", false, bears{}, "rrr", false},
+		{"four without a time", false, bears{}, "rrrr", true},
+		{"four without a time, of twenty", false, bears{}, "rssssssssssssssssrrr", false},
+		{"eight, of twelve", false, bears{}, "rssssrrrrrrr", true},
+		{"eight, of a hundred", false, bears{90, 90}, "rrrrrrrr", false},
+		{"one with a time, and nothing succeeded", true, bears{}, "r", true},
+		{"one with a time, and something succeeded", true, bears{1, 1}, "r", false},
+		{"one with a time, and then a success", true, bears{}, "rs", false},
+		{"four with a time, and then a success", true, bears{}, "rrrrs", true},
+	}
+	for _, tt := range tests {
+		p, now := new(pacer), clock.Instant(1)
+		for _, a := range tt.answers {
+			if now += ms; a == 'r' {
+				p.hold(now, now+1000*ms, tt.told, tt.lately)
+			} else {
+				p.accept(now)
+			}
+		}
+		if got := p.active.Load(); got != tt.isPaced {
+			t.Errorf("%s: paced is %v", tt.name, got)
+		}
+	}
+}
+
+// What succeeded more than a second ago says nothing of now, and a success long after the
+// last refusal ends the counting.
+func TestSuccessesOfLongAgoDoNotCount(t *testing.T) {
+	const s = clock.Instant(time.Second)
+	p := new(pacer)
+	p.hold(1, s, false, bears{})
+	for range 100 {
+		p.accept(2)
+	}
+	p.hold(2*s, 3*s, true, bears{})
+	if !p.active.Load() {
+		t.Error("nothing succeeded for two seconds, and the time that was asked for is not kept")
+	}
+	p = new(pacer)
+	p.hold(1, s, false, bears{})
+	if p.accept(2 * s); p.counts.Load() {
+		t.Error("successes are still counted")
+	}
+}

@@ -1,0 +1,86 @@
+package machine
+
+import (
+	"sync/atomic"
+
+	"github.com/gabion-go/gabion/internal/budget"
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/ratelimit"
+	"github.com/gabion-go/gabion/internal/throttle"
+)
+
+// parts are what not every dependency has.
+type parts struct {
+	bulkhead *bulkhead.Bulkhead
+	window   *budget.Window
+	tokens   *budget.Bucket
+	repeats  *budget.Window // after conflicts; made at the first one
+	limiter  *ratelimit.Limiter
+	throttle *throttle.Throttle
+	lanes    *lanes
+	box      *outbox
+	kill     *atomic.Bool // retries are switched off for the whole process
+	parent   *State       // its retries are this one's
+	streams  *streams     // nil until a result outlives its attempt's time
+}
+
+func (s *State) part() *parts { return s.more.Load() }
+
+func (s *State) bulkhead() *bulkhead.Bulkhead {
+	if p := s.part(); p != nil {
+		return p.bulkhead
+	}
+	return nil
+}
+
+func (s *State) limiter() *ratelimit.Limiter {
+	if p := s.part(); p != nil {
+		return p.limiter
+	}
+	return nil
+}
+func (s *State) throttle() *throttle.Throttle { return s.part().throttle }
+
+func (s *State) window() *budget.Window {
+	if p := s.part(); p != nil {
+		return p.window
+	}
+	return nil
+}
+
+func (s *State) tokens() *budget.Bucket {
+	if p := s.part(); p != nil {
+		return p.tokens
+	}
+	return nil
+}
+
+func (s *State) partitions() *lanes {
+	if p := s.part(); p != nil {
+		return p.lanes
+	}
+	return nil
+}
+
+// contention is the budget of what is made again after a conflict. Its calls are those
+// that met one.
+func (s *State) contention() *budget.Window {
+	for {
+		if p := s.part(); p != nil && p.repeats != nil {
+			return p.repeats
+		}
+		s.extend(func(next *parts) {
+			if next.repeats == nil {
+				w := budget.Make(contentionWindow, 1)
+				next.repeats = &w
+			}
+		})
+	}
+}
+
+func (s *State) box() *outbox {
+	if p := s.part(); p != nil {
+		return p.box
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/budget"
+	"github.com/gabion-go/gabion/internal/ratelimit"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Rules is a policy made ready to decide by: every default written out, and what
+// the parts need reckoned once. Rules are immutable; many States may share one.
+type Rules struct {
+	Policy policy.Policy // resolved
+
+	breaker   breaker.Rules
+	earned    budget.EarnedRules
+	budget    budget.Rules
+	tokens    budget.BucketRules
+	repeats   budget.Rules // after conflicts
+	rate      ratelimit.Rules
+	guarded   bool // there is a breaker
+	bulkhead  bool
+	earns     bool   // successes earn re-sends
+	windowed  bool   // the budget is a window
+	hold      uint32 // failures in a row that hold retries back; 0 means never
+	measured  bool   // latencies are kept
+	learns    bool   // some part wants to know of successes besides the breaker
+	throttled bool
+	wraps     bool // some layer wraps the whole call and not each attempt
+	parts     bool // some layer is on that not every dependency has
+}
+
+// contentionWindow is the time over which conflicts and what is made again after them
+// are compared.
+const (
+	contentionWindow = 10 * time.Second
+	contentionFloor  = 1 // repeats a second, whatever the traffic
+)
+
+// Compile validates p and makes it ready. Nothing of p's is kept: the caller may
+// change its lists afterwards.
+func Compile(p policy.Policy) (*Rules, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	p = p.Resolved().Clone()
+	r := &Rules{Policy: p, guarded: !p.Breaker.Off, bulkhead: !p.Bulkhead.Off}
+	r.breaker = breakerRules(p.Breaker)
+	if !p.Retry.Budget.Off {
+		r.fund(p.Retry.Budget)
+	}
+	r.repeats = budget.NewRules(float64(on(p.Retry.Contention.Repeats)), contentionFloor, contentionWindow)
+	if p.RateLimit.Rate > 0 {
+		r.rate = ratelimit.Every(float64(p.RateLimit.Rate), p.RateLimit.Burst)
+	}
+	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
+	tokens := !p.Retry.Budget.Off && p.Retry.Budget.Shape == policy.BudgetTokens
+	r.learns = r.measured || tokens
+	r.hold = uint32(on(p.Retry.Hold))
+	r.breaker.Rows = r.hold > 0
+	r.throttled = p.Throttle.K > 0
+	r.wraps = r.guarded && p.Breaker.Per == policy.PerCall || r.bulkhead && p.Bulkhead.Per == policy.PerCall
+	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.windowed || tokens
+	return r, nil
+}
+
+// on reads a resolved number: Off is no rule, which the parts write as zero.
+func on[T ~int | ~int64 | ~float64](v T) T { return max(v, 0) }
+
+func breakerRules(b policy.Breaker) breaker.Rules {
+	return breaker.Rules{
+		Window: b.Window, WindowCalls: b.WindowCalls, MinCalls: b.MinCalls,
+		FailureRate: float64(on(b.FailureRate)), SlowRate: float64(on(b.SlowRate)), SlowCall: on(b.SlowCall),
+		Failures: b.Failures, Consecutive: on(b.Consecutive), ConsecutiveFor: on(b.ConsecutiveFor), InFlight: b.InFlight,
+		Open: b.Open, OpenMax: b.OpenMax, OpenGrowth: b.OpenGrowth, OpenJitter: float64(on(b.OpenJitter)),
+		OpenCalls: on(b.OpenCalls), Probes: b.Probes, ProbeCalls: b.ProbeCalls, CloseAfter: b.CloseAfter, ReopenAfter: b.ReopenAfter,
+		ProbeTimeout: b.ProbeTimeout, ExpiryCloses: b.ProbeExpiryCloses,
+	}
+}
+
+// fund reckons the rules of the budget's shape.
+func (r *Rules) fund(b policy.Budget) {
+	ratio := float64(on(b.Ratio))
+	switch b.Shape {
+	case policy.BudgetEarned:
+		r.earns, r.earned = true, budget.NewEarnedRules(ratio, b.Window, on(b.Reserve), on(b.Start))
+	case policy.BudgetWindow:
+		r.windowed, r.budget = true, budget.NewRules(ratio, float64(on(b.Floor)), b.Window)
+	case policy.BudgetTokens:
+		r.tokens = budget.NewBucketRules(b.Capacity, b.Cost, ratio)
+	}
+}

@@ -1,0 +1,78 @@
+package machine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Stats returns a snapshot of every part. Each part is consistent in itself.
+func (s *State) Stats(now clock.Instant) policy.Stats {
+	r := s.rules.Load()
+	st := policy.Stats{Main: s.lane.stats(now, r), Budget: s.budgetStats(now, r), RetriesOff: s.retriesOff()}
+	if b := s.bulkhead(); b != nil && r.bulkhead {
+		st.Bulkhead = b.Stats()
+	}
+	if live := s.streams(); live != nil {
+		st.Streams, st.Outlived = live.open.Load(), live.ever.Load()
+	}
+	ls := s.partitions()
+	if ls == nil {
+		return st
+	}
+	st.Spilled = ls.spilled.Load()
+	ls.each(func(l *keyedLane) {
+		one := l.stats(now, r)
+		one.Name = l.name
+		st.Partitions = append(st.Partitions, one)
+	})
+	slices.SortFunc(st.Partitions, func(a, b policy.LaneStats) int { return strings.Compare(a.Name, b.Name) })
+	return st
+}
+
+func (l *lane) stats(now clock.Instant, r *Rules) policy.LaneStats {
+	var st policy.LaneStats
+	if until, held := l.pacer.Load().held(now); held {
+		st.Paced = until.Sub(now)
+	}
+	if b := l.breaker.Load(); b != nil && r.guarded {
+		st.Guarded, st.Breaker = true, b.Snapshot(now)
+	}
+	return st
+}
+
+// Quiet reports whether the State could be forgotten without losing more than
+// counts: no breaker is anything but closed, nothing is out or queued, and the
+// dependency is not held back. It is for evicting idle dependencies.
+func (s *State) Quiet(now clock.Instant) bool {
+	quiet := true
+	s.eachLane(func(l *lane, _ string) {
+		b := l.breaker.Load()
+		_, held := l.pacer.Load().held(now)
+		quiet = quiet && !held && (b == nil || b.Idle())
+	})
+	if b := s.bulkhead(); b != nil {
+		st := b.Stats()
+		quiet = quiet && st.InUse == 0 && st.Queued == 0
+	}
+	return quiet
+}
+
+func (s *State) budgetStats(now clock.Instant, r *Rules) policy.BudgetStats {
+	b := r.Policy.Retry.Budget
+	switch {
+	case b.Off:
+		return policy.BudgetStats{Off: true}
+	case b.Shape == policy.BudgetTokens:
+		return policy.BudgetStats{Level: s.tokens().Level(r.tokens) / max(r.tokens.Cost, 1)}
+	}
+	if b.Shape == policy.BudgetEarned {
+		successes, _ := s.earned.Recent(now, &r.earned)
+		return policy.BudgetStats{Sent: s.earned.Sent(), Level: max(s.earned.Level(now, &r.earned)/1e6, 0), Successes: successes}
+	}
+	w := s.window()
+	calls, sent := w.Counts(now, r.budget)
+	return policy.BudgetStats{Calls: calls, Sent: sent, Level: w.Level(now, r.budget)}
+}

@@ -1,0 +1,334 @@
+package machine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/budget"
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/chance"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/latency"
+	"github.com/gabion-go/gabion/internal/ratelimit"
+	"github.com/gabion-go/gabion/internal/throttle"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// State is what all calls of one dependency share. It is safe for concurrent use.
+// Parts come into being when a policy first asks for them and keep what they know
+// when the policy changes; rules are handed to them by every call, from the policy
+// that the call began with.
+type State struct {
+	rules  atomic.Pointer[Rules]
+	lane   lane          // of calls that name no partition
+	earned budget.Earned // made when a policy first has one
+	more   atomic.Pointer[parts]
+	draws  atomic.Uint64 // number of the last call that drew; starts at the seed
+	shards uint16
+	funded bool          // earned is made; written before the rules that need it
+	flags  atomic.Uint32 // retriesAreOff, and above it how often the budget was emptied by a reload
+}
+
+// retriesAreOff is the bit of State.flags that switches retries off; nextEpoch is
+// what the rest of it counts in.
+const (
+	retriesAreOff = 1
+	nextEpoch     = 2
+)
+
+// Setup is what a State needs besides its policy.
+type Setup struct {
+	// Shards is over how many cache lines counters are spread; it is rounded up to
+	// a power of two. Zero means 1, which is right where calls don't run at once.
+	Shards int
+
+	// Seed names the stream of this dependency's draws.
+	Seed uint64
+
+	// Events collects what happens to the dependency, for Deliver.
+	Events bool
+
+	// Kill is a switch that turns all retries off while it is true, shared by any
+	// number of States. Nil means none.
+	Kill *atomic.Bool
+
+	// Parent is a State whose retries, once switched off, switch off this one's too.
+	// Nil means none.
+	Parent *State
+}
+
+// NewState makes the shared state of a dependency.
+func NewState(now clock.Instant, r *Rules, setup Setup) *State {
+	s := &State{shards: uint16(min(max(setup.Shards, 1), maxShards))}
+	s.draws.Store(chance.Bits(setup.Seed, 0, 0, 0) | 1)
+	if setup.Events || setup.Kill != nil || setup.Parent != nil {
+		p := &parts{kill: setup.Kill, parent: setup.Parent}
+		if setup.Events {
+			p.box = new(outbox)
+		}
+		s.more.Store(p)
+	}
+	s.furnish(now, r)
+	s.rules.Store(r)
+	return s
+}
+
+// reloading makes reloads of any State take turns. They are rare, so one lock for
+// all of them is better than eight bytes in each.
+var reloading sync.Mutex
+
+// maxShards bounds the spread of counters; more processors share.
+const maxShards = 256
+
+// Reload puts another policy in force. Calls under way end on the policy that
+// they began with; breakers, budget, bulkhead and all else keep what they know.
+func (s *State) Reload(now clock.Instant, r *Rules) {
+	reloading.Lock()
+	defer reloading.Unlock()
+	s.furnish(now, r)
+	old := s.rules.Swap(r)
+	s.eachLane(func(l *lane, name string) {
+		s.furnishLane(now, l, r, name)
+		l.reload(now, old, r, name)
+	})
+	if l := s.limiter(); l != nil && old.rate != r.rate {
+		l.Reset() // turns of a slower limit may lie far ahead
+	}
+	s.resize(now, old, r) // last, for it wakes those who wait
+	s.note(policy.Event{Kind: policy.Reloaded, At: now})
+}
+
+// resize gives the bulkhead its new bounds. Without a bulkhead whoever still
+// queues under the old policy goes.
+func (s *State) resize(now clock.Instant, old, r *Rules) {
+	b := s.bulkhead()
+	if b == nil {
+		return
+	}
+	limit, queue := bulkhead.Off, 0
+	if r.bulkhead {
+		limit, queue = r.Policy.Bulkhead.Limit, on(r.Policy.Bulkhead.Queue)
+		b.SetFair(r.Policy.Bulkhead.Fair)
+	}
+	b.Resize(limit, queue)
+	if old.bulkhead != r.bulkhead || old.Policy.Bulkhead.Limit != r.Policy.Bulkhead.Limit {
+		s.note(policy.Event{Kind: policy.LimitMoved, At: now, Count: int64(limit)})
+	}
+}
+
+// furnish makes the parts that r needs and that are not there yet.
+func (s *State) furnish(now clock.Instant, r *Rules) {
+	old := s.rules.Load()
+	if r.earns && !s.funded {
+		s.earned = budget.MakeEarned(r.earned, int(s.shards))
+		s.funded = true
+	}
+	if r.parts {
+		s.addParts(r, old)
+	}
+	if w := s.window(); r.windowed && w.Span() != r.Policy.Retry.Budget.Window {
+		w.Resize(now, r.Policy.Retry.Budget.Window)
+		s.flags.Add(nextEpoch) // reservations of before are not refunded into it
+	}
+	s.furnishLane(now, &s.lane, r, "")
+}
+
+func (s *State) addParts(r, old *Rules) {
+	p := &r.Policy
+	s.extend(func(next *parts) {
+		if b := p.Bulkhead; r.bulkhead && next.bulkhead == nil {
+			next.bulkhead = bulkhead.New(b.Limit, on(b.Queue), b.Fair, int(s.shards))
+		}
+		if r.windowed && next.window == nil {
+			w := budget.Make(p.Retry.Budget.Window, int(s.shards))
+			next.window = &w
+		}
+		if b := p.Retry.Budget; !b.Off && b.Shape == policy.BudgetTokens && next.tokens == nil {
+			next.tokens = new(budget.Bucket)
+		}
+		if p.RateLimit.Rate > 0 && next.limiter == nil {
+			next.limiter = new(ratelimit.Limiter)
+		}
+		if p.Throttle.K > 0 && (next.throttle == nil || old.Policy.Throttle.Window != p.Throttle.Window) {
+			t := throttle.Make(p.Throttle.Window, int(s.shards))
+			next.throttle = &t
+		}
+	})
+}
+
+// extend adds parts to those that are there. A State whose rules need none has
+// none.
+func (s *State) extend(f func(*parts)) {
+	for {
+		old := s.more.Load()
+		var before parts
+		if old != nil {
+			before = *old
+		}
+		next := before
+		f(&next)
+		if next == before || s.more.CompareAndSwap(old, &next) {
+			return
+		}
+	}
+}
+
+// addLanes makes the table of partitions when the first call names one.
+func (s *State) addLanes() *lanes {
+	s.extend(func(next *parts) {
+		if next.lanes == nil {
+			next.lanes = new(lanes)
+		}
+	})
+	return s.partitions()
+}
+
+// latencySpan is how far back a percentile of latency looks: long enough for a
+// hundred samples of a quiet dependency, short enough to follow a slow one.
+const latencySpan = time.Minute
+
+// furnishLane gives a lane the parts that r needs.
+func (s *State) furnishLane(now clock.Instant, l *lane, r *Rules, name string) {
+	if r.guarded && l.breaker.Load() == nil {
+		b := breaker.New(&r.breaker, int(s.shards), s.draws.Add(1), s.breakerLog(name))
+		if r.Policy.Breaker.Observe || name == policy.Overflow {
+			b.Observe(now)
+		}
+		l.breaker.CompareAndSwap(nil, b)
+	}
+	if r.measured && l.latency.Load() == nil {
+		l.latency.Store(latency.New(latencySpan, s.sketchShards(name)))
+	}
+}
+
+// sketchShards is one for a partition: sketches take kilobytes a shard, and there
+// may be thousands of partitions.
+func (s *State) sketchShards(name string) int {
+	if name != "" {
+		return 1
+	}
+	return int(s.shards)
+}
+
+func (s *State) breakerLog(name string) breaker.Log {
+	if box := s.box(); box != nil {
+		return laneLog{box, name}
+	}
+	return nil
+}
+
+func (s *State) newLane(now clock.Instant, name string) *keyedLane {
+	l := &keyedLane{name: name}
+	s.furnishLane(now, &l.lane, s.rules.Load(), name) // a reload that is under way comes for older lanes
+	return l
+}
+
+// eachLane calls f for the lane of the dependency and for every partition's.
+func (s *State) eachLane(f func(l *lane, name string)) {
+	f(&s.lane, "")
+	if ls := s.partitions(); ls != nil {
+		ls.each(func(l *keyedLane) { f(&l.lane, l.name) })
+	}
+}
+
+func (s *State) releaseSlot(slot bulkhead.Slot) {
+	if slot.Held() {
+		s.bulkhead().Release(slot)
+	}
+}
+
+// Note adds an event about the dependency to those that wait for Deliver.
+func (s *State) Note(e policy.Event) { s.note(e) }
+
+func (s *State) note(e policy.Event) {
+	if box := s.box(); box != nil {
+		box.add(e)
+	}
+}
+
+// Rules returns the rules in force.
+func (s *State) Rules() *Rules { return s.rules.Load() }
+
+// Pending reports, at the cost of one load, whether Deliver has anything to do.
+func (s *State) Pending() bool {
+	box := s.box()
+	return box != nil && box.pending.Load() > 0
+}
+
+// Deliver hands the events about the dependency that wait to emit, in order. One
+// caller at a time delivers; the others return at once. emit runs outside every
+// lock and must not panic.
+func (s *State) Deliver(emit func(policy.Event)) {
+	if box := s.box(); box != nil {
+		box.deliver(emit)
+	}
+}
+
+// SwitchRetries turns the dependency's retries and hedges on or off, at once and
+// also for calls under way.
+func (s *State) SwitchRetries(now clock.Instant, allowed bool) {
+	var before uint32
+	e := policy.Event{Kind: policy.RetriesSwitched, At: now}
+	if allowed {
+		before = s.flags.And(^uint32(retriesAreOff))
+	} else {
+		before, e.Reason = s.flags.Or(retriesAreOff), policy.RetriesOff
+	}
+	if (before&retriesAreOff == 0) != allowed {
+		s.note(e)
+	}
+}
+
+// epoch says between which reloads that emptied the budget this is.
+func (s *State) epoch() uint32 { return s.flags.Load() / nextEpoch }
+
+func (s *State) retriesOff() bool {
+	if s.flags.Load()&retriesAreOff != 0 {
+		return true
+	}
+	p := s.part()
+	if p == nil {
+		return false
+	}
+	return p.kill != nil && p.kill.Load() || p.parent != nil && p.parent.retriesOff()
+}
+
+// Breaker returns the breaker of that partition, or of the calls that name none,
+// to be moved by hand or looked at. It is nil when there is none.
+func (s *State) Breaker(partition string) *breaker.Breaker {
+	if !s.rules.Load().guarded {
+		return nil
+	}
+	if partition == "" {
+		return s.lane.breaker.Load()
+	}
+	if ls := s.partitions(); ls != nil {
+		if l := ls.peek(partition); l != nil {
+			return l.breaker.Load()
+		}
+	}
+	return nil
+}
+
+// Resent charges the budget with n re-sends that something below made unasked.
+func (s *State) Resent(now clock.Instant, n int) {
+	r := s.rules.Load()
+	for range min(n, policy.MaxSends) {
+		s.charge(now, r)
+	}
+	s.note(policy.Event{Kind: policy.Resent, At: now, Count: int64(n)})
+}
+
+func (s *State) charge(now clock.Instant, r *Rules) {
+	switch b := r.Policy.Retry.Budget; {
+	case b.Off:
+	case b.Shape == policy.BudgetTokens:
+		s.tokens().TryWithdraw(r.tokens)
+	case b.Shape == policy.BudgetWindow:
+		s.window().TryWithdraw(now, 0, r.budget)
+	default:
+		s.earned.Charge(now, &r.earned)
+	}
+}

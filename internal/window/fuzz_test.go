@@ -1,0 +1,135 @@
+package window
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+// naive is a window that remembers everything and forgets nothing.
+type naive struct {
+	n      int64
+	newest int64
+	begun  bool
+	all    map[[2]int64]Counts // by bucket and shard
+}
+
+func (m *naive) see(bucket int64) {
+	if !m.begun || bucket > m.newest {
+		m.newest, m.begun = bucket, true
+	}
+}
+
+func (m *naive) add(bucket int64, shard uint32, calls, failures, slow uint32) {
+	m.see(bucket)
+	k := [2]int64{m.newest, int64(shard)}
+	c := m.all[k]
+	sum := Counts{c.Calls + int64(calls), c.Failures + int64(failures), c.Slow + int64(slow)}
+	if sum.Calls <= counterMax && sum.Failures <= counterMax {
+		m.all[k] = sum
+	}
+}
+
+func (m *naive) take(at, now int64, shard, shards uint32, calls, failures uint32) bool {
+	m.see(now)
+	if at > m.newest || at <= m.newest-m.n {
+		return false
+	}
+	for i := range shards {
+		k := [2]int64{at, int64((shard + i) % shards)}
+		if c := m.all[k]; c.Calls >= int64(calls) && c.Failures >= int64(failures) {
+			m.all[k] = Counts{c.Calls - int64(calls), c.Failures - int64(failures), c.Slow}
+			return true
+		}
+	}
+	return false
+}
+
+func (m *naive) sum(now, newest int64) (c Counts) {
+	m.see(now)
+	for k, v := range m.all {
+		if k[0] > m.newest-newest && k[0] <= m.newest {
+			c.Calls += v.Calls
+			c.Failures += v.Failures
+			c.Slow += v.Slow
+		}
+	}
+	return c
+}
+
+func (m *naive) reset(now int64) { m.newest, m.begun, m.all = now, true, map[[2]int64]Counts{} }
+
+// C8, C11, C12: any run of verbs at any times agrees with the naive window.
+func FuzzWindow(f *testing.F) {
+	f.Add([]byte{4, 2, 0, 9, 1, 8, 40, 2, 3, 200, 4, 1, 7, 5, 0, 0})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		const buckets, width = 5, 10
+		shards := uint32(1)
+		if len(script) > 0 && script[0]&1 == 1 {
+			shards = 4
+		}
+		w := Make(buckets*width, buckets, int(shards))
+		m := &naive{n: buckets, all: map[[2]int64]Counts{}}
+		now := clock.Instant(-35)
+		for ; len(script) >= 3; script = script[3:] {
+			op, arg, by := script[0], script[1], clock.Instant(int8(script[2]))
+			if by == 127 {
+				by = clock.Instant(365 * 24 * time.Hour)
+			}
+			now += by / 4
+			idx := w.Bucket(now)
+			shard, calls, failures := uint32(arg)%shards, uint32(arg>>2&3), uint32(arg>>4&1)
+			switch op % 8 {
+			case 0:
+				at := now - clock.Instant(arg)
+				got, want := w.Take(at, now, shard, calls, failures), m.take(w.Bucket(at), idx, shard, shards, calls, failures)
+				if got != want {
+					t.Fatalf("take of %d at %d: %v, want %v", at, now, got, want)
+				}
+			case 1:
+				if got, want := w.SumOf(now, int(arg%7)), m.sum(idx, min(int64(arg%7), buckets)); got != want {
+					t.Fatalf("newest %d at %d: %+v, want %+v", arg%7, now, got, want)
+				}
+			case 2:
+				w.Reset(now)
+				m.reset(idx)
+			case 3:
+				w.Add(now, shard, counterMax/2, failures, 1)
+				m.add(idx, shard, counterMax/2, failures, 1)
+			default:
+				w.Add(now, shard, calls, failures, uint32(arg>>5&1))
+				m.add(idx, shard, calls, failures, uint32(arg>>5&1))
+			}
+			if got, want := w.Sum(now), m.sum(idx, buckets); got != want {
+				t.Fatalf("sum at %d: %+v, want %+v", now, got, want)
+			}
+		}
+	})
+}
+
+// C12: the same over a million verbs without a fuzzer's help.
+func TestMillionVerbs(t *testing.T) {
+	const buckets, width = 10, 100
+	w := Make(buckets*width, buckets, 1)
+	m := &naive{n: buckets, all: map[[2]int64]Counts{}}
+	now, x := clock.Instant(0), uint64(1)
+	for range 1_000_000 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		now += clock.Instant(x%16) - 5
+		w.Add(now, 0, 1, uint32(x>>8&1), uint32(x>>9&1))
+		m.add(w.Bucket(now), 0, 1, uint32(x>>8&1), uint32(x>>9&1))
+		if x%8 == 0 {
+			for k := range m.all { // the naive one would grow for ever
+				if k[0] <= m.newest-buckets {
+					delete(m.all, k)
+				}
+			}
+			if got, want := w.Sum(now), m.sum(w.Bucket(now), buckets); got != want {
+				t.Fatalf("at %d: %+v, want %+v", now, got, want)
+			}
+		}
+	}
+}
