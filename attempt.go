@@ -149,7 +149,7 @@ func (g *alone) abandon() {
 	defer g.run.finish()
 	now := g.run.d.now()
 	g.run.call.Cancel(now)
-	g.run.call.Settle(now, g.ticket, policy.Outcome{Class: policy.Ignored})
+	g.run.call.Settle(now, g.ticket, policy.Outcome{Class: policy.ClassIgnored})
 	g.run.publish()
 }
 
@@ -192,7 +192,7 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 func (a *Attempt) settleAt(now clock.Instant, o policy.Outcome, err error) error {
 	r, _ := a.gate.machine()
 	err = a.at.told(err)
-	verdict, first := a.settle(now, o, o.Class != policy.Success && r.canceled())
+	verdict, first := a.settle(now, o, o.Class != policy.ClassSuccess && r.canceled())
 	if !first && err == nil {
 		return nil
 	}
@@ -281,7 +281,7 @@ func (a *Attempt) giveBack(err error) {
 	if !a.settled {
 		a.settled = true
 		r.call.Cancel(now)
-		r.call.Settle(now, *t, policy.Outcome{Class: policy.Ignored, Effect: policy.UnknownEffect})
+		r.call.Settle(now, *t, policy.Outcome{Class: policy.ClassIgnored, Effect: policy.UnknownEffect})
 	} else {
 		r.call.Release(now, *t, broke)
 	}

@@ -41,7 +41,7 @@ func TestAnAttemptByHandSettlesAndClosesOnce(t *testing.T) {
 		{"success", func(a *gabion.Attempt) { a.Settle(nil); a.Close(nil) }, 1, 0},
 		{"failure", func(a *gabion.Attempt) { a.Settle(errDown); a.Close(nil) }, 1, 1},
 		{"a declined card is an answer", func(a *gabion.Attempt) {
-			a.SettleOutcome(policy.Outcome{Class: policy.Business}, errPermanent)
+			a.SettleOutcome(policy.Outcome{Class: policy.ClassBusiness}, errPermanent)
 			a.Close(nil)
 		}, 1, 0},
 		{"settled twice", func(a *gabion.Attempt) { a.Settle(nil); a.Settle(errDown); a.Close(nil) }, 1, 0},
@@ -103,7 +103,7 @@ func TestAnAttemptsCancelAndDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 		cancel()
-		wantReason(t, a.Settle(a.Context().Err()), gabion.Canceled)
+		wantReason(t, a.Settle(a.Context().Err()), policy.Canceled)
 		a.Close(errDown) // because the caller gave up
 		if calls, failures := counts(d); calls != 0 || failures != 0 {
 			t.Errorf("the caller's cancel was counted: %d, %d", calls, failures)
@@ -112,7 +112,7 @@ func TestAnAttemptsCancelAndDeadline(t *testing.T) {
 		a = begin(t, d)
 		<-a.Context().Done()
 		err = a.Settle(a.Context().Err())
-		if gabion.EffectOf(err) != gabion.UnknownEffect || !errors.Is(err, context.DeadlineExceeded) {
+		if gabion.EffectOf(err) != policy.UnknownEffect || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("after its deadline it says %v", err)
 		}
 		a.Close(nil)
@@ -133,12 +133,12 @@ func TestBeginWaitsForItsSlotAndCanBeRefused(t *testing.T) {
 		wg.Go(func() { second = begin(t, d) })
 		synctest.Wait()
 		_, err := gabion.Begin(t.Context(), d)
-		wantReason(t, err, gabion.BulkheadFull)
+		wantReason(t, err, policy.BulkheadFull)
 		first.Close(nil)
 		wg.Wait()
 		start := time.Now()
 		_, err = gabion.Begin(t.Context(), d)
-		wantReason(t, err, gabion.QueueTimeout)
+		wantReason(t, err, policy.QueueTimeout)
 		wantElapsed(t, start, time.Second)
 		second.Close(nil)
 		nothingHeld(t, d)
@@ -146,7 +146,7 @@ func TestBeginWaitsForItsSlotAndCanBeRefused(t *testing.T) {
 		first = begin(t, d)
 		time.AfterFunc(time.Millisecond, cancel)
 		_, err = gabion.Begin(ctx, d)
-		wantReason(t, err, gabion.Canceled)
+		wantReason(t, err, policy.Canceled)
 		first.Close(nil)
 		nothingHeld(t, d)
 	})
@@ -197,7 +197,7 @@ func TestOpenRetriesWithOneSlot(t *testing.T) {
 						Hedge:    policy.Hedge{Max: hedges, Delay: policy.Off},
 					}, gabion.WithClassify(func(v any, err error) policy.Outcome {
 						if v == 503 {
-							return policy.Outcome{Class: policy.ServerError}
+							return policy.Outcome{Class: policy.ClassServer}
 						}
 						return policy.Outcome{}
 					}), gabion.WithDiscard(func(v any) { gone.Add(1) }))
@@ -262,7 +262,7 @@ func TestOpenGivesBackAFailureThatAHedgeReplaces(t *testing.T) {
 				gabion.WithDiscard(func(v any) { gone.Add(int64(v.(int))) }),
 				gabion.WithClassify(func(v any, _ error) policy.Outcome {
 					if v == 503 {
-						return policy.Outcome{Class: policy.ServerError}
+						return policy.Outcome{Class: policy.ClassServer}
 					}
 					return policy.Outcome{}
 				}))
@@ -291,7 +291,7 @@ func TestOpenGivesBackAFailureThatAHedgeReplaces(t *testing.T) {
 func TestResultsOfRetriedAttemptsAreDiscardedOnce(t *testing.T) {
 	bad := gabion.WithClassify(func(v any, _ error) policy.Outcome {
 		if v.(int) < 3 {
-			return policy.Outcome{Class: policy.ServerError}
+			return policy.Outcome{Class: policy.ClassServer}
 		}
 		return policy.Outcome{}
 	})
@@ -320,7 +320,7 @@ func TestResultsOfRetriedAttemptsAreDiscardedOnce(t *testing.T) {
 // that the call held is lost.
 func TestAPanickingDiscardLosesNothing(t *testing.T) {
 	unsent := gabion.WithClassify(func(any, error) policy.Outcome {
-		return policy.Outcome{Class: policy.Network, NeverSent: true}
+		return policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
 	})
 	for _, immediate := range []bool{false, true} {
 		for _, hedges := range []int{0, 1} {
@@ -338,7 +338,7 @@ func TestAPanickingDiscardLosesNothing(t *testing.T) {
 							t.Errorf("it panicked with %v", got)
 						}
 						nothingHeld(t, d)
-						if n := count(rec, kind(policy.Returned)); n != 1 {
+						if n := count(rec, kind(policy.KindReturned)); n != 1 {
 							t.Errorf("the end of the call was reported %d times", n)
 						}
 						if s := d.Stats().Budget; verb != "Run" && !immediate && hedges == 0 && s.Sent != 0 {
@@ -383,7 +383,7 @@ func TestOneProbeOfAThousandCalls(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 1000 {
 			wg.Go(func() {
-				if errors.Is(d.Run(t.Context(), lasts(time.Millisecond, nil)), gabion.BreakerOpen) {
+				if errors.Is(d.Run(t.Context(), lasts(time.Millisecond, nil)), policy.BreakerOpen) {
 					refused.Add(1)
 				}
 			})
@@ -404,7 +404,7 @@ func TestDiscardComesBeforeTheEndOfTheContext(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			discarded := 0
 			d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}},
-				gabion.WithClassify(func(v any, _ error) policy.Outcome { return policy.Outcome{Class: policy.ServerError} }),
+				gabion.WithClassify(func(v any, _ error) policy.Outcome { return policy.Outcome{Class: policy.ClassServer} }),
 				gabion.WithDiscard(func(v any) {
 					discarded++
 					if err := v.(context.Context).Err(); err != nil {

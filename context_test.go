@@ -182,7 +182,7 @@ func lifetime(t *testing.T, ops []byte) {
 		d.Run(parent, func(ctx context.Context) error {
 			std := parent
 			if limit.Attempt > 0 {
-				std, stop = context.WithDeadlineCause(parent, time.Now().Add(attemptLimit), gabion.AttemptTimeout)
+				std, stop = context.WithDeadlineCause(parent, time.Now().Add(attemptLimit), policy.AttemptTimeout)
 			} else {
 				std, stop = context.WithCancel(parent)
 			}
@@ -297,11 +297,11 @@ func TestWorkThatFansOutEndsWithItsAttempt(t *testing.T) {
 		}
 		start := time.Now()
 		err := d.Run(t.Context(), func(ctx context.Context) error { return fan(ctx, errPermanent) })
-		wantReason(t, err, gabion.NotRetryable)
+		wantReason(t, err, policy.NotRetryable)
 		wantElapsed(t, start, 0)
 		err = d.Run(t.Context(), func(ctx context.Context) error { return fan(ctx, nil) })
 		wantElapsed(t, start, time.Second)
-		if !errors.Is(err, gabion.AttemptTimeout) {
+		if !errors.Is(err, policy.AttemptTimeout) {
 			t.Errorf("%v does not name the attempt's timeout", err)
 		}
 	})
@@ -323,7 +323,7 @@ func TestAnAttemptsContextIsSafeForConcurrentUse(t *testing.T) {
 					if !first.CompareAndSwap(nil, &done) && *first.Load() != done {
 						t.Error("two channels of one context")
 					}
-					if cause := context.Cause(ctx); cause != error(gabion.AttemptTimeout) {
+					if cause := context.Cause(ctx); cause != error(policy.AttemptTimeout) {
 						t.Errorf("the cause is %v", cause)
 					}
 				})

@@ -3,6 +3,7 @@ package gabion
 import (
 	"context"
 	"errors"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Do calls a dependency: it runs work, again if that is right, within the
@@ -77,11 +78,11 @@ func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 func admissible(ctx context.Context, d *Dependency, noWork bool) error {
 	switch {
 	case d == nil || d.state == nil:
-		return &Error{Dependency: "gabion", Reason: Invalid, Err: errNoDependency}
+		return &Error{Dependency: "gabion", Reason: policy.Invalid, Err: errNoDependency}
 	case ctx == nil:
-		return &Error{Dependency: d.name, Reason: Invalid, Err: errNoContext}
+		return &Error{Dependency: d.name, Reason: policy.Invalid, Err: errNoContext}
 	case noWork:
-		return &Error{Dependency: d.name, Reason: Invalid, Err: errNoWork}
+		return &Error{Dependency: d.name, Reason: policy.Invalid, Err: errNoWork}
 	}
 	if err := ctx.Err(); err != nil {
 		return &Error{Dependency: d.name, Reason: contextReason(err), Err: context.Cause(ctx)}
@@ -100,7 +101,7 @@ var (
 
 func contextReason(err error) Reason {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return CallTimeout
+		return policy.CallTimeout
 	}
-	return Canceled
+	return policy.Canceled
 }

@@ -28,7 +28,7 @@ func TestTransientSafeWorkIsRetried(t *testing.T) {
 		n := 0
 		_, err := gabion.Do(t.Context(), d, func(context.Context) (int, error) { n++; return 0, errDown }, gabion.WithIdempotent())
 		var e *gabion.Error
-		if !errors.As(err, &e) || n != 3 || e.Reason != gabion.AttemptsExhausted || e.Attempts != 3 || !errors.Is(err, errDown) {
+		if !errors.As(err, &e) || n != 3 || e.Reason != policy.AttemptsExhausted || e.Attempts != 3 || !errors.Is(err, errDown) {
 			t.Fatalf("%d attempts, %v", n, err)
 		}
 	})
@@ -38,7 +38,7 @@ func TestUnsafeWorkIsTriedOnce(t *testing.T) {
 	d := gabion.New("db", policy.Policy{})
 	n := 0
 	err := d.Run(t.Context(), func(context.Context) error { n++; return errDown })
-	if n != 1 || !errors.Is(err, gabion.NotSafe) {
+	if n != 1 || !errors.Is(err, policy.NotSafe) {
 		t.Fatalf("%d attempts, %v", n, err)
 	}
 }

@@ -13,48 +13,11 @@ import (
 )
 
 // Reason says why a call ended without success. Each is an error, so that
-// errors.Is(err, gabion.BreakerOpen) asks for one. docs/reasons.md explains them.
+// errors.Is(err, policy.BreakerOpen) asks for one. docs/reasons.md explains them.
 type Reason = policy.Reason
-
-// The reasons that callers ask for most; package policy has all of them.
-const (
-	NotRetryable      = policy.NotRetryable
-	UnclassifiedError = policy.UnclassifiedError
-	NotSafe           = policy.NotSafe
-	AttemptsExhausted = policy.AttemptsExhausted
-	BudgetExhausted   = policy.BudgetExhausted
-	AllFailing        = policy.AllFailing
-	DeadlineShort     = policy.DeadlineShort
-	RetryAfterTooLong = policy.RetryAfterTooLong
-	DoNotRetry        = policy.DoNotRetry
-	RetriesOff        = policy.RetriesOff
-	BodyNotRewindable = policy.BodyNotRewindable
-	AttemptTimeout    = policy.AttemptTimeout
-	CallTimeout       = policy.CallTimeout
-	IdleTimeout       = policy.IdleTimeout
-	BodyTimeout       = policy.BodyTimeout
-	Canceled          = policy.Canceled
-	BreakerOpen       = policy.BreakerOpen
-	BulkheadFull      = policy.BulkheadFull
-	QueueTimeout      = policy.QueueTimeout
-	ThrottledLocally  = policy.ThrottledLocally
-	RateLimited       = policy.RateLimited
-	Paced             = policy.Paced
-	WorkCrashed       = policy.WorkCrashed
-	KeyMissing        = policy.KeyMissing
-	OutcomeUnknown    = policy.OutcomeUnknown
-	UnknownDependency = policy.UnknownDependency
-	Invalid           = policy.Invalid
-)
 
 // Effect answers: may it have happened?
 type Effect = policy.Effect
-
-// What may have happened.
-const (
-	NoEffect      = policy.NoEffect
-	UnknownEffect = policy.UnknownEffect
-)
 
 // Error is how every call that did not succeed ends: who, why, and may it have
 // happened. It unwraps to the last real error of the work, if there was one.
@@ -64,7 +27,7 @@ type Error struct {
 	Effect     Effect        // may it have happened?
 	Attempts   int           // how many attempts were sent
 	RetryAfter time.Duration // when to come back, from now; zero means not known
-	Cause      string        // BreakerOpen: the cause of it, as breaker.Cause says it; empty where it is not known
+	Cause      string        // BreakerOpen: the cause of it, as policy.BreakerCause says it; empty where it is not known
 	Numbers    *Numbers      // what the reason is about; nil where it has no numbers
 	Err        error         // the last real error, or what is wrong with the call itself; nil if the result was the failure, and for most refusals
 }
@@ -95,10 +58,10 @@ func (e *Error) head() *strings.Builder {
 		b.WriteString(" after 1 attempt")
 	case e.Attempts > 1:
 		fmt.Fprintf(b, " after %d attempts", e.Attempts)
-	case e.Reason != UnknownDependency && e.Reason != Invalid:
+	case e.Reason != policy.UnknownDependency && e.Reason != policy.Invalid:
 		b.WriteString(", nothing sent")
 	}
-	if e.Effect == UnknownEffect {
+	if e.Effect == policy.UnknownEffect {
 		b.WriteString(", may have happened")
 	}
 	if e.RetryAfter > 0 {
@@ -117,9 +80,9 @@ func (e *Error) Is(target error) bool {
 	case error(e.Reason):
 		return true
 	case context.DeadlineExceeded:
-		return e.Timeout() || errors.Is(e.Err, AttemptTimeout) || errors.Is(e.Err, CallTimeout) // net/http tells the cause only
+		return e.Timeout() || errors.Is(e.Err, policy.AttemptTimeout) || errors.Is(e.Err, policy.CallTimeout) // net/http tells the cause only
 	case context.Canceled:
-		return e.Reason == Canceled
+		return e.Reason == policy.Canceled
 	}
 	return false
 }
@@ -127,7 +90,7 @@ func (e *Error) Is(target error) bool {
 // Timeout reports whether a deadline ended the call, as net.Error does.
 func (e *Error) Timeout() bool {
 	switch e.Reason {
-	case CallTimeout, AttemptTimeout, IdleTimeout, BodyTimeout:
+	case policy.CallTimeout, policy.AttemptTimeout, policy.IdleTimeout, policy.BodyTimeout:
 		return true
 	}
 	return false
@@ -137,16 +100,16 @@ func (e *Error) Timeout() bool {
 // Retrying is done in one layer, so it carries the mark that stops retries in
 // every layer above.
 func (e *Error) Outcome() policy.Outcome {
-	o := policy.Outcome{Class: policy.ServerError}
+	o := policy.Outcome{Class: policy.ClassServer}
 	switch {
-	case e.Reason == Canceled:
-		o.Class = policy.Ignored
-	case e.Reason == KeyMissing || e.Reason == UnknownDependency || e.Reason == Invalid:
-		o.Class = policy.ClientError
-	case e.Attempts == 0 && (e.Reason.Local() || e.Reason == DeadlineShort):
-		o.Class = policy.Rejected
+	case e.Reason == policy.Canceled:
+		o.Class = policy.ClassIgnored
+	case e.Reason == policy.KeyMissing || e.Reason == policy.UnknownDependency || e.Reason == policy.Invalid:
+		o.Class = policy.ClassClient
+	case e.Attempts == 0 && (e.Reason.Local() || e.Reason == policy.DeadlineShort):
+		o.Class = policy.ClassRejected
 	case e.Timeout():
-		o.Class = policy.TimedOut
+		o.Class = policy.ClassTimeout
 	case e.Err != nil:
 		o = classify.Error(e.Err)
 	}
@@ -180,11 +143,11 @@ func ReasonOf(err error) Reason {
 // error that is not gabion's may hide anything, also as one of several that err
 // holds: it is NoEffect only if every branch says so.
 func EffectOf(err error) Effect {
-	effect := NoEffect
+	effect := policy.NoEffect
 	if err != nil {
 		eachEnd(err, maxErrors, func(e *Error) {
-			if e == nil || e.Effect != NoEffect {
-				effect = UnknownEffect
+			if e == nil || e.Effect != policy.NoEffect {
+				effect = policy.UnknownEffect
 			}
 		})
 	}
@@ -194,7 +157,7 @@ func EffectOf(err error) Effect {
 func worse(e, than *Error) bool {
 	switch {
 	case e.Effect != than.Effect:
-		return e.Effect == UnknownEffect
+		return e.Effect == policy.UnknownEffect
 	case e.Reason.Local() != than.Reason.Local():
 		return than.Reason.Local()
 	}

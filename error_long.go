@@ -14,50 +14,50 @@ const reasonsPage = "https://github.com/gabion-go/gabion/blob/main/docs/reasons.
 // advice is what the reader of an error can do, by its reason. Each section of
 // docs/reasons.md ends with it.
 var advice = [...]string{
-	policy.None:       "nothing: the call succeeded",
-	NotRetryable:      "mend the request: the same one gets the same answer",
-	UnclassifiedError: "say what the error means where you know it: classify.Transient, Permanent or Business, or with WithClassify",
-	NotSafe:           "give the call a key (WithKey), declare the work safe (WithIdempotent), or live with one attempt",
-	AttemptsExhausted: "look at the last error; more attempts rarely help where these did not",
-	BudgetExhausted:   "find out why so many calls fail; do not raise the budget during an outage. In a test, where nothing was earned yet, take gabiontest.FreeRetries",
-	AllFailing:        "look at the last error: nothing has worked here since the program began, and other calls fail as well",
-	DeadlineShort:     "give the call more time, or each attempt less, or wait less between them",
-	RetryAfterTooLong: "come back after RetryAfter, from a queue or a job; or raise retry.max_after and the deadline",
-	DoNotRetry:        "do not retry it here either; the last error says who asked for that",
-	RetriesOff:        "find out who switched retries off, and why, before SetRetries(true)",
-	BodyNotRewindable: "give the request a GetBody, or a body that can seek, or raise http.replay_limit",
-	AttemptTimeout:    "find out why attempts are slow, or raise timeout.attempt",
-	CallTimeout:       "find out what the time went to; raise timeout.call, or the caller's own deadline",
-	IdleTimeout:       "read it again, from where it broke if the protocol can; raise timeout.idle, or turn it off, for streams that are silent for longer",
-	BodyTimeout:       "raise timeout.body to what the longest may take, or leave it out",
-	Canceled:          "nothing, if the caller did not want the answer any more; if the error is another one, mend the reader of the request's body",
-	BreakerOpen:       "mend the dependency; the breaker closes by itself once its probes succeed. Until then, use a fallback (DoOr)",
-	BulkheadFull:      "look for slow calls and for results that are never closed; else raise bulkhead.limit, or send less",
-	QueueTimeout:      "look for slow calls and for results that are never closed; else raise bulkhead.limit or bulkhead.queue_timeout",
-	ThrottledLocally:  "send less: the dependency refuses more than it accepts",
-	RateLimited:       "send less, come back after RetryAfter, or raise rate_limit.rate if the dependency allows it",
-	Paced:             "come back after RetryAfter: the dependency asked for that time",
-	WorkCrashed:       "mend the work: it panicked or ended its goroutine",
-	KeyMissing:        "make one key for each intent, store it with the intent, and pass it with WithKey",
-	OutcomeUnknown:    "ask the dependency what it did, by something other than the key, before you make a new one",
-	UnknownDependency: "name it in the configuration, or mend the name: the error says which are known",
-	Invalid:           "mend the call: the error says what is wrong with it",
+	policy.None:              "nothing: the call succeeded",
+	policy.NotRetryable:      "mend the request: the same one gets the same answer",
+	policy.UnclassifiedError: "say what the error means where you know it: classify.Transient, Permanent or Business, or with WithClassify",
+	policy.NotSafe:           "give the call a key (WithKey), declare the work safe (WithIdempotent), or live with one attempt",
+	policy.AttemptsExhausted: "look at the last error; more attempts rarely help where these did not",
+	policy.BudgetExhausted:   "find out why so many calls fail; do not raise the budget during an outage. In a test, where nothing was earned yet, take gabiontest.FreeRetries",
+	policy.AllFailing:        "look at the last error: nothing has worked here since the program began, and other calls fail as well",
+	policy.DeadlineShort:     "give the call more time, or each attempt less, or wait less between them",
+	policy.RetryAfterTooLong: "come back after RetryAfter, from a queue or a job; or raise retry.max_after and the deadline",
+	policy.DoNotRetry:        "do not retry it here either; the last error says who asked for that",
+	policy.RetriesOff:        "find out who switched retries off, and why, before SetRetries(true)",
+	policy.BodyNotRewindable: "give the request a GetBody, or a body that can seek, or raise http.replay_limit",
+	policy.AttemptTimeout:    "find out why attempts are slow, or raise timeout.attempt",
+	policy.CallTimeout:       "find out what the time went to; raise timeout.call, or the caller's own deadline",
+	policy.IdleTimeout:       "read it again, from where it broke if the protocol can; raise timeout.idle, or turn it off, for streams that are silent for longer",
+	policy.BodyTimeout:       "raise timeout.body to what the longest may take, or leave it out",
+	policy.Canceled:          "nothing, if the caller did not want the answer any more; if the error is another one, mend the reader of the request's body",
+	policy.BreakerOpen:       "mend the dependency; the breaker closes by itself once its probes succeed. Until then, use a fallback (DoOr)",
+	policy.BulkheadFull:      "look for slow calls and for results that are never closed; else raise bulkhead.limit, or send less",
+	policy.QueueTimeout:      "look for slow calls and for results that are never closed; else raise bulkhead.limit or bulkhead.queue_timeout",
+	policy.ThrottledLocally:  "send less: the dependency refuses more than it accepts",
+	policy.RateLimited:       "send less, come back after RetryAfter, or raise rate_limit.rate if the dependency allows it",
+	policy.Paced:             "come back after RetryAfter: the dependency asked for that time",
+	policy.WorkCrashed:       "mend the work: it panicked or ended its goroutine",
+	policy.KeyMissing:        "make one key for each intent, store it with the intent, and pass it with WithKey",
+	policy.OutcomeUnknown:    "ask the dependency what it did, by something other than the key, before you make a new one",
+	policy.UnknownDependency: "name it in the configuration, or mend the name: the error says which are known",
+	policy.Invalid:           "mend the call: the error says what is wrong with it",
 }
 
 // about names the numbers behind the reason.
 func (e *Error) about() string {
 	n := e.Numbers
 	switch {
-	case e.Reason == BreakerOpen:
+	case e.Reason == policy.BreakerOpen:
 		return e.Cause
 	case n == nil:
-	case e.Reason == QueueTimeout:
+	case e.Reason == policy.QueueTimeout:
 		return fmt.Sprintf("limit %d, %d queued, waited %s", n.Limit, n.Queued, short(n.Waited))
-	case e.Reason == BulkheadFull:
+	case e.Reason == policy.BulkheadFull:
 		return fmt.Sprintf("limit %d, %d queued", n.Limit, n.Queued)
-	case e.Reason == DeadlineShort:
+	case e.Reason == policy.DeadlineShort:
 		return fmt.Sprintf("%s left, %s needed", short(n.Left), short(n.Need))
-	case e.Reason == BudgetExhausted:
+	case e.Reason == policy.BudgetExhausted:
 		return aboutBudget(n)
 	}
 	return ""
@@ -101,7 +101,7 @@ func (e *Error) Format(f fmt.State, verb rune) {
 
 func (e *Error) long() string {
 	b := e.head()
-	if e.Effect == NoEffect {
+	if e.Effect == policy.NoEffect {
 		b.WriteString("\n  effect: none, it has not happened")
 	} else {
 		b.WriteString("\n  effect: unknown, it may have happened")

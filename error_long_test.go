@@ -78,7 +78,7 @@ func TestErrorsNameTheirNumbers(t *testing.T) {
 			for range 10 { // they earn three, and no part of one
 				d.Run(t.Context(), func(context.Context) error { return nil })
 			}
-			for err == nil || !errors.Is(err, gabion.BudgetExhausted) {
+			for err == nil || !errors.Is(err, policy.BudgetExhausted) {
 				err = d.Run(t.Context(), failing)
 			}
 			return err
@@ -111,8 +111,8 @@ func TestAnIsolatedBreakerSaysSo(t *testing.T) {
 }
 
 func TestTheLongFormSaysWhatToDo(t *testing.T) {
-	inner := &gabion.Error{Dependency: "ledger", Reason: gabion.Paced, RetryAfter: time.Second}
-	err := &gabion.Error{Dependency: "db", Reason: gabion.DoNotRetry, Attempts: 1, Effect: gabion.UnknownEffect, Err: inner}
+	inner := &gabion.Error{Dependency: "ledger", Reason: policy.Paced, RetryAfter: time.Second}
+	err := &gabion.Error{Dependency: "db", Reason: policy.DoNotRetry, Attempts: 1, Effect: policy.UnknownEffect, Err: inner}
 	const want = `db: do_not_retry after 1 attempt, may have happened
   effect: unknown, it may have happened
   error: ledger: paced, nothing sent, retry after 1s
@@ -131,7 +131,7 @@ func TestTheLongFormSaysWhatToDo(t *testing.T) {
 
 // Only %+v differs from what fmt prints of any error.
 func TestVerbsPrintTheShortText(t *testing.T) {
-	err := &gabion.Error{Dependency: "db", Reason: gabion.NotRetryable, Attempts: 1, Err: io.EOF}
+	err := &gabion.Error{Dependency: "db", Reason: policy.NotRetryable, Attempts: 1, Err: io.EOF}
 	like := errors.New(err.Error())
 	for _, format := range []string{"%v", "%s", "%q", "%x", "%X", "% x", "%60s|", "%-60v|", "%.5s", "%#q", "%+q"} {
 		if got, want := fmt.Sprintf(format, err), fmt.Sprintf(format, like); got != want {

@@ -20,12 +20,12 @@ func TestErrorTexts(t *testing.T) {
 		err  gabion.Error
 		want string
 	}{
-		{gabion.Error{Dependency: "db", Reason: gabion.BreakerOpen, RetryAfter: 1500 * time.Millisecond}, "db: breaker_open, nothing sent, retry after 1.5s"},
-		{gabion.Error{Dependency: "db", Reason: gabion.NotSafe, Attempts: 1, Effect: gabion.UnknownEffect, Err: io.ErrUnexpectedEOF}, "db: not_safe after 1 attempt, may have happened: unexpected EOF"},
-		{gabion.Error{Dependency: "db", Reason: gabion.AttemptsExhausted, Attempts: 3, Err: io.EOF}, "db: attempts_exhausted after 3 attempts: EOF"},
-		{gabion.Error{Dependency: "db", Reason: gabion.UnknownDependency, Err: errors.New("known are a, b")}, "db: unknown_dependency: known are a, b"},
-		{gabion.Error{Dependency: "db", Reason: gabion.Invalid, Err: errors.New("no")}, "db: invalid: no"},
-		{gabion.Error{Dependency: "db", Reason: gabion.Paced, RetryAfter: time.Nanosecond}, "db: paced, nothing sent, retry after 0s"},
+		{gabion.Error{Dependency: "db", Reason: policy.BreakerOpen, RetryAfter: 1500 * time.Millisecond}, "db: breaker_open, nothing sent, retry after 1.5s"},
+		{gabion.Error{Dependency: "db", Reason: policy.NotSafe, Attempts: 1, Effect: policy.UnknownEffect, Err: io.ErrUnexpectedEOF}, "db: not_safe after 1 attempt, may have happened: unexpected EOF"},
+		{gabion.Error{Dependency: "db", Reason: policy.AttemptsExhausted, Attempts: 3, Err: io.EOF}, "db: attempts_exhausted after 3 attempts: EOF"},
+		{gabion.Error{Dependency: "db", Reason: policy.UnknownDependency, Err: errors.New("known are a, b")}, "db: unknown_dependency: known are a, b"},
+		{gabion.Error{Dependency: "db", Reason: policy.Invalid, Err: errors.New("no")}, "db: invalid: no"},
+		{gabion.Error{Dependency: "db", Reason: policy.Paced, RetryAfter: time.Nanosecond}, "db: paced, nothing sent, retry after 0s"},
 	}
 	for _, c := range cases {
 		if got := c.err.Error(); got != c.want {
@@ -43,8 +43,8 @@ func TestErrorsAreFound(t *testing.T) {
 				t.Errorf("errors.Is(%s, %s)", r, other)
 			}
 		}
-		timeout := slices.Contains([]gabion.Reason{gabion.CallTimeout, gabion.AttemptTimeout, gabion.IdleTimeout, gabion.BodyTimeout}, r)
-		if errors.Is(err, context.DeadlineExceeded) != timeout || errors.Is(err, context.Canceled) != (r == gabion.Canceled) {
+		timeout := slices.Contains([]gabion.Reason{policy.CallTimeout, policy.AttemptTimeout, policy.IdleTimeout, policy.BodyTimeout}, r)
+		if errors.Is(err, context.DeadlineExceeded) != timeout || errors.Is(err, context.Canceled) != (r == policy.Canceled) {
 			t.Errorf("%s: the context's error is wrong", r)
 		}
 		var net net.Error
@@ -65,36 +65,36 @@ func (many) Error() string     { return "many" }
 func (m many) Unwrap() []error { return m }
 
 func TestReasonAndEffectOfAnyError(t *testing.T) {
-	inner := &gabion.Error{Reason: gabion.BreakerOpen, Effect: gabion.NoEffect}
+	inner := &gabion.Error{Reason: policy.BreakerOpen, Effect: policy.NoEffect}
 	cases := []struct {
 		err    error
 		reason gabion.Reason
 		effect gabion.Effect
 	}{
-		{nil, policy.None, gabion.NoEffect},
-		{io.EOF, policy.None, gabion.UnknownEffect},
-		{inner, gabion.BreakerOpen, gabion.NoEffect},
-		{&gabion.Error{Reason: gabion.DoNotRetry, Effect: gabion.UnknownEffect, Err: inner}, gabion.DoNotRetry, gabion.UnknownEffect},
-		{errors.Join(io.EOF, inner), gabion.BreakerOpen, gabion.UnknownEffect},
-		{fmt.Errorf("pay: %w", inner), gabion.BreakerOpen, gabion.NoEffect},
-		{uncomparable{}, policy.None, gabion.UnknownEffect},
+		{nil, policy.None, policy.NoEffect},
+		{io.EOF, policy.None, policy.UnknownEffect},
+		{inner, policy.BreakerOpen, policy.NoEffect},
+		{&gabion.Error{Reason: policy.DoNotRetry, Effect: policy.UnknownEffect, Err: inner}, policy.DoNotRetry, policy.UnknownEffect},
+		{errors.Join(io.EOF, inner), policy.BreakerOpen, policy.UnknownEffect},
+		{fmt.Errorf("pay: %w", inner), policy.BreakerOpen, policy.NoEffect},
+		{uncomparable{}, policy.None, policy.UnknownEffect},
 	}
 	for _, c := range cases {
 		if r, e := gabion.ReasonOf(c.err), gabion.EffectOf(c.err); r != c.reason || e != c.effect {
 			t.Errorf("%v: %s, %s; want %s, %s", c.err, r, e, c.reason, c.effect)
 		}
 	}
-	ledger := &gabion.Error{Reason: gabion.AttemptsExhausted, Effect: gabion.NoEffect}
-	charge := &gabion.Error{Reason: gabion.NotSafe, Effect: gabion.UnknownEffect}
+	ledger := &gabion.Error{Reason: policy.AttemptsExhausted, Effect: policy.NoEffect}
+	charge := &gabion.Error{Reason: policy.NotSafe, Effect: policy.UnknownEffect}
 	for _, c := range []struct {
 		branches []error
 		reason   gabion.Reason
 		effect   gabion.Effect
 	}{
-		{[]error{ledger, charge}, gabion.NotSafe, gabion.UnknownEffect},
-		{[]error{inner, ledger}, gabion.AttemptsExhausted, gabion.NoEffect},
-		{[]error{inner, fmt.Errorf("book: %w", ledger), nil, charge}, gabion.NotSafe, gabion.UnknownEffect},
-		{[]error{inner, (*gabion.Error)(nil)}, gabion.BreakerOpen, gabion.UnknownEffect},
+		{[]error{ledger, charge}, policy.NotSafe, policy.UnknownEffect},
+		{[]error{inner, ledger}, policy.AttemptsExhausted, policy.NoEffect},
+		{[]error{inner, fmt.Errorf("book: %w", ledger), nil, charge}, policy.NotSafe, policy.UnknownEffect},
+		{[]error{inner, (*gabion.Error)(nil)}, policy.BreakerOpen, policy.UnknownEffect},
 	} {
 		for _, err := range []error{errors.Join(c.branches...), many(c.branches), many{many(c.branches), inner}} {
 			if r, e := gabion.ReasonOf(err), gabion.EffectOf(err); r != c.reason || e != c.effect {
@@ -105,7 +105,7 @@ func TestReasonAndEffectOfAnyError(t *testing.T) {
 	}
 	ring := make(many, 2)
 	ring[0], ring[1] = ring, ledger
-	if gabion.EffectOf(ring) != gabion.UnknownEffect {
+	if gabion.EffectOf(ring) != policy.UnknownEffect {
 		t.Error("an error that contains itself has no effect")
 	}
 	if errors.Is(inner, uncomparable{}) {
@@ -119,13 +119,13 @@ func (uncomparable) Error() string { return "uncomparable" }
 
 // net/http reports a context's cause and not its error.
 func TestADeadlineThatALibraryTellsByItsCauseIsOne(t *testing.T) {
-	for _, cause := range []gabion.Reason{gabion.AttemptTimeout, gabion.CallTimeout} {
-		err := error(&gabion.Error{Dependency: "d", Reason: gabion.AttemptsExhausted, Err: fmt.Errorf("Get: %w", cause)})
+	for _, cause := range []gabion.Reason{policy.AttemptTimeout, policy.CallTimeout} {
+		err := error(&gabion.Error{Dependency: "d", Reason: policy.AttemptsExhausted, Err: fmt.Errorf("Get: %w", cause)})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v is no deadline", err)
 		}
 	}
-	if err := error(&gabion.Error{Reason: gabion.AttemptsExhausted, Err: errors.New("no")}); errors.Is(err, context.DeadlineExceeded) {
+	if err := error(&gabion.Error{Reason: policy.AttemptsExhausted, Err: errors.New("no")}); errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v is a deadline", err)
 	}
 }

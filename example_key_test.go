@@ -107,7 +107,7 @@ func ExampleFallback() {
 		return gabion.DoOr(ctx, first, func(ctx context.Context) (string, error) {
 			return "charged by the first with " + gabion.Key(ctx), failure
 		}, gabion.Fallback[string]{
-			On: append(gabion.Unavailable(), gabion.NotRetryable),
+			On: append(gabion.Unavailable(), policy.NotRetryable),
 			Answer: func(ctx context.Context, _ error) (string, error) {
 				return gabion.Do(ctx, second, func(ctx context.Context) (string, error) {
 					return "charged by the second with " + gabion.Key(ctx)[:8], nil

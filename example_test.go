@@ -66,7 +66,7 @@ func ExampleDo() {
 		return 0, classify.Transient(errors.New("connection reset"))
 	})
 	fmt.Println(err)
-	fmt.Println(errors.Is(err, gabion.NotSafe), gabion.EffectOf(err))
+	fmt.Println(errors.Is(err, policy.NotSafe), gabion.EffectOf(err))
 	// Output:
 	// stock: not_safe after 1 attempt, may have happened: connection reset
 	// true unknown
@@ -267,7 +267,7 @@ func ExampleClassifyWith() {
 		return `{"status":"error"}`, nil // a 200 that is none
 	}, gabion.ClassifyWith(func(result any, err error) policy.Outcome {
 		if strings.Contains(result.(string), "error") {
-			return policy.Outcome{Class: policy.ServerError}
+			return policy.Outcome{Class: policy.ClassServer}
 		}
 		return policy.Outcome{}
 	}))

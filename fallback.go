@@ -57,7 +57,7 @@ func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 		return zero, err
 	}
 	if err := f.problem(); err != nil {
-		return zero, &Error{Dependency: d.name, Reason: Invalid, Err: err}
+		return zero, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err}
 	}
 	key, discard, err := keyOf(ctx, d, opts)
 	if err != nil {
@@ -72,7 +72,7 @@ func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 		return v, nil
 	}
 	why := ReasonOf(err)
-	if EffectOf(err) == UnknownEffect || !slices.Contains(f.On, why) {
+	if EffectOf(err) == policy.UnknownEffect || !slices.Contains(f.On, why) {
 		return v, err
 	}
 	if had && discard != nil { // the fallback's answer takes its place
@@ -120,6 +120,6 @@ func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (key string, d
 func (d *Dependency) fellBack(ctx context.Context, why Reason) {
 	d.fallbacks.Add(1)
 	if d.observer != nil {
-		d.publish(ctx, Event{Kind: policy.FellBack, At: d.now(), Reason: why})
+		d.publish(ctx, Event{Kind: policy.KindFellBack, At: d.now(), Reason: why})
 	}
 }

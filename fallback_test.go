@@ -25,11 +25,11 @@ func TestFallbackAnswersOnlyWhatItNames(t *testing.T) {
 		opts  []gabion.CallOption
 		falls bool
 	}{
-		{"named, and nothing happened", []gabion.Reason{gabion.AttemptsExhausted}, noEffect, nil, true},
-		{"named, but it may have happened", []gabion.Reason{gabion.AttemptsExhausted}, errDown, nil, false},
-		{"not named", []gabion.Reason{gabion.BreakerOpen}, noEffect, nil, false},
+		{"named, and nothing happened", []gabion.Reason{policy.AttemptsExhausted}, noEffect, nil, true},
+		{"named, but it may have happened", []gabion.Reason{policy.AttemptsExhausted}, errDown, nil, false},
+		{"not named", []gabion.Reason{policy.BreakerOpen}, noEffect, nil, false},
 		{"nothing named", nil, noEffect, nil, false},
-		{"success", []gabion.Reason{gabion.AttemptsExhausted, policy.None}, nil, nil, false},
+		{"success", []gabion.Reason{policy.AttemptsExhausted, policy.None}, nil, nil, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -44,11 +44,11 @@ func TestFallbackAnswersOnlyWhatItNames(t *testing.T) {
 				want := 0
 				if c.falls {
 					want = 1
-					wantReason(t, got, gabion.AttemptsExhausted)
+					wantReason(t, got, policy.AttemptsExhausted)
 				} else if c.work != nil && !errors.Is(err, c.work) {
 					t.Errorf("the real error is lost: %v", err)
 				}
-				if n := count(rec, kind(policy.FellBack)); n != want || d.Stats().Fallbacks != int64(want) {
+				if n := count(rec, kind(policy.KindFellBack)); n != want || d.Stats().Fallbacks != int64(want) {
 					t.Errorf("%d events, %d counted, want %d", n, d.Stats().Fallbacks, want)
 				}
 			})
@@ -60,7 +60,7 @@ func TestFallbackAnswersAnOpenBreakerAndMayFailItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := watched(policy.Policy{Breaker: eager(time.Minute)})
 		d.Run(t.Context(), fails(errDown))
-		f := gabion.Fallback[int]{On: []gabion.Reason{gabion.BreakerOpen}, Answer: func(context.Context, error) (int, error) { return 7, errPermanent }}
+		f := gabion.Fallback[int]{On: []gabion.Reason{policy.BreakerOpen}, Answer: func(context.Context, error) (int, error) { return 7, errPermanent }}
 		if v, err := gabion.DoOr(t.Context(), d, withResult(works), f); v != 7 || err != errPermanent {
 			t.Errorf("%d, %v", v, err)
 		}
@@ -100,7 +100,7 @@ func TestFallbackDiscardsTheResultThatItTakesThePlaceOf(t *testing.T) {
 		if err != nil {
 			return classify.Error(err)
 		}
-		return policy.Outcome{Class: policy.ServerError} // a 200 that is a failure, and did nothing
+		return policy.Outcome{Class: policy.ClassServer} // a 200 that is a failure, and did nothing
 	}
 	cases := map[string]struct {
 		hedges    int
@@ -108,10 +108,10 @@ func TestFallbackDiscardsTheResultThatItTakesThePlaceOf(t *testing.T) {
 		fails     bool
 		made, won int
 	}{
-		"it answers":                {on: []gabion.Reason{gabion.AttemptsExhausted}, made: 3},
-		"it answers a hedged call":  {hedges: 1, on: []gabion.Reason{gabion.AttemptsExhausted}, made: 3},
-		"it answers another reason": {on: []gabion.Reason{gabion.BreakerOpen}, made: 3, won: 1},
-		"there is no result":        {on: []gabion.Reason{gabion.AttemptsExhausted}, fails: true},
+		"it answers":                {on: []gabion.Reason{policy.AttemptsExhausted}, made: 3},
+		"it answers a hedged call":  {hedges: 1, on: []gabion.Reason{policy.AttemptsExhausted}, made: 3},
+		"it answers another reason": {on: []gabion.Reason{policy.BreakerOpen}, made: 3, won: 1},
+		"there is no result":        {on: []gabion.Reason{policy.AttemptsExhausted}, fails: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -175,11 +175,11 @@ func TestFallbackForAnOutageAnswersAllOfIt(t *testing.T) {
 		wg.Wait()
 		reasons := map[gabion.Reason]bool{}
 		for _, e := range rec.Events() {
-			if e.Kind == policy.FellBack {
+			if e.Kind == policy.KindFellBack {
 				reasons[e.Reason] = true
 			}
 		}
-		for _, r := range []gabion.Reason{gabion.BreakerOpen, gabion.AllFailing, gabion.BulkheadFull} {
+		for _, r := range []gabion.Reason{policy.BreakerOpen, policy.AllFailing, policy.BulkheadFull} {
 			if !reasons[r] {
 				t.Errorf("nothing ended with %v: %v", r, reasons)
 			}
@@ -192,5 +192,5 @@ type refused struct{}
 
 func (refused) Error() string { return "refused" }
 func (refused) Outcome() policy.Outcome {
-	return policy.Outcome{Class: policy.ServerError, Undone: true}
+	return policy.Outcome{Class: policy.ClassServer, Undone: true}
 }

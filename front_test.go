@@ -65,11 +65,11 @@ func TestCallsThatCantBeMeantTouchNothing(t *testing.T) {
 			is     error
 			text   string
 		}{
-			{name: "nil function", ctx: t.Context(), reason: gabion.Invalid, text: "db: invalid: the function to call is nil"},
-			{name: "nil context", work: works, reason: gabion.Invalid, text: "db: invalid: the context is nil"},
-			{name: "nil dependency", ctx: t.Context(), work: works, none: true, reason: gabion.Invalid, text: "gabion: invalid: the dependency is nil, or not made by New"},
-			{name: "canceled", ctx: canceled, work: works, reason: gabion.Canceled, is: errTired, text: "db: canceled, nothing sent: the caller is tired"},
-			{name: "expired", ctx: expired, work: works, reason: gabion.CallTimeout, is: context.DeadlineExceeded, text: "db: call_timeout, nothing sent: context deadline exceeded"},
+			{name: "nil function", ctx: t.Context(), reason: policy.Invalid, text: "db: invalid: the function to call is nil"},
+			{name: "nil context", work: works, reason: policy.Invalid, text: "db: invalid: the context is nil"},
+			{name: "nil dependency", ctx: t.Context(), work: works, none: true, reason: policy.Invalid, text: "gabion: invalid: the dependency is nil, or not made by New"},
+			{name: "canceled", ctx: canceled, work: works, reason: policy.Canceled, is: errTired, text: "db: canceled, nothing sent: the caller is tired"},
+			{name: "expired", ctx: expired, work: works, reason: policy.CallTimeout, is: context.DeadlineExceeded, text: "db: call_timeout, nothing sent: context deadline exceeded"},
 		}
 		for _, c := range cases {
 			for verb, call := range verbs {
@@ -87,7 +87,7 @@ func TestCallsThatCantBeMeantTouchNothing(t *testing.T) {
 				if err.Error() != c.text {
 					t.Errorf("%s, %s: %q, want %q", verb, c.name, err, c.text)
 				}
-				if gabion.EffectOf(err) != gabion.NoEffect || len(rec.Events()) != 0 {
+				if gabion.EffectOf(err) != policy.NoEffect || len(rec.Events()) != 0 {
 					t.Errorf("%s, %s: effect %s, events %v", verb, c.name, gabion.EffectOf(err), rec.Decisions())
 				}
 				if after := d.Stats(); fmt.Sprint(after) != fmt.Sprint(before) {
@@ -95,10 +95,10 @@ func TestCallsThatCantBeMeantTouchNothing(t *testing.T) {
 				}
 			}
 		}
-		if _, err := gabion.Begin(t.Context(), nil); gabion.ReasonOf(err) != gabion.Invalid {
+		if _, err := gabion.Begin(t.Context(), nil); gabion.ReasonOf(err) != policy.Invalid {
 			t.Errorf("Begin with no dependency: %v", err)
 		}
-		if _, err := gabion.Begin(canceled, gabion.New("db", policy.Policy{})); gabion.ReasonOf(err) != gabion.Canceled {
+		if _, err := gabion.Begin(canceled, gabion.New("db", policy.Policy{})); gabion.ReasonOf(err) != policy.Canceled {
 			t.Errorf("Begin with a done context: %v", err)
 		}
 	})
@@ -162,7 +162,7 @@ func TestTheKeyIsTheSameOnAllAttempts(t *testing.T) {
 		for verb, call := range verbs {
 			n := 0
 			err := call(t.Context(), d, func(context.Context) error { n++; return nil })
-			if gabion.ReasonOf(err) != gabion.KeyMissing || n != 0 || gabion.EffectOf(err) != gabion.NoEffect {
+			if gabion.ReasonOf(err) != policy.KeyMissing || n != 0 || gabion.EffectOf(err) != policy.NoEffect {
 				t.Errorf("%s: %v after %d attempts", verb, err, n)
 			}
 			for _, how := range []string{"gabion.WithKey", "the header Idempotency-Key"} { // it is read under HTTP clients too
@@ -225,9 +225,9 @@ func TestRefusalsForAKeyAreEvents(t *testing.T) {
 		opts   []gabion.CallOption
 		reason gabion.Reason
 	}{
-		"missing":   {policy.KeyRequired, nil, gabion.KeyMissing},
-		"too old":   {policy.KeyDeclared, old, gabion.OutcomeUnknown},
-		"malformed": {policy.KeyDeclared, []gabion.CallOption{gabion.WithKey("a key")}, gabion.Invalid},
+		"missing":   {policy.KeyRequired, nil, policy.KeyMissing},
+		"too old":   {policy.KeyDeclared, old, policy.OutcomeUnknown},
+		"malformed": {policy.KeyDeclared, []gabion.CallOption{gabion.WithKey("a key")}, policy.Invalid},
 	}
 	for name, c := range cases {
 		for verb, call := range verbs {
@@ -240,7 +240,7 @@ func TestRefusalsForAKeyAreEvents(t *testing.T) {
 					t.Errorf("%s, %s: %q, want %q", name, verb, got, want)
 				}
 				for _, e := range rec.Events() {
-					if e.Operation != "charge" || e.Call == 0 || e.Dependency != "db" || e.Kind == policy.Returned && e.Effect != gabion.EffectOf(err) {
+					if e.Operation != "charge" || e.Call == 0 || e.Dependency != "db" || e.Kind == policy.KindReturned && e.Effect != gabion.EffectOf(err) {
 						t.Errorf("%s, %s: %+v", name, verb, e)
 					}
 				}
@@ -260,19 +260,19 @@ func TestOptionsOfACall(t *testing.T) {
 		attempts int
 		reason   gabion.Reason
 	}{
-		{"nothing declared", policy.Policy{}, nil, gabiontest.Step{Err: errDown}, 1, gabion.NotSafe},
-		{"WithIdempotent", policy.Policy{}, []gabion.CallOption{gabion.WithIdempotent()}, gabiontest.Step{Err: errDown}, 3, gabion.AttemptsExhausted},
-		{"WithKey", policy.Policy{}, []gabion.CallOption{gabion.WithKey("k")}, gabiontest.Step{Err: errDown}, 3, gabion.AttemptsExhausted},
-		{"WithKey, empty", policy.Policy{}, []gabion.CallOption{gabion.WithKey("")}, gabiontest.Step{Err: errDown}, 1, gabion.NotSafe},
-		{"WithoutRetry", policy.Policy{Safe: true}, []gabion.CallOption{gabion.WithoutRetry()}, gabiontest.Step{Err: errDown}, 1, gabion.AttemptsExhausted},
-		{"WithTimeout", policy.Policy{Safe: true}, []gabion.CallOption{gabion.WithTimeout(time.Second)}, gabiontest.Step{Hang: true}, 1, gabion.CallTimeout},
-		{"WithTimeout, longer", policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Second, Attempt: time.Second}}, []gabion.CallOption{gabion.WithTimeout(time.Minute)}, gabiontest.Step{Hang: true}, 3, gabion.AttemptsExhausted},
-		{"WithTimeout, zero is the policy's", policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Second, Attempt: time.Second}}, []gabion.CallOption{gabion.WithTimeout(0)}, gabiontest.Step{Hang: true}, 1, gabion.CallTimeout},
-		{"hedging", hedging, []gabion.CallOption{gabion.WithIdempotent()}, gabiontest.Step{Takes: time.Second, Err: errDown}, 2, gabion.AttemptsExhausted},
-		{"WithoutHedge", hedging, []gabion.CallOption{gabion.WithIdempotent(), gabion.WithoutHedge()}, gabiontest.Step{Takes: time.Second, Err: errDown}, 1, gabion.AttemptsExhausted},
-		{"hedging, not safe (C110)", hedging, nil, gabiontest.Step{Takes: time.Second, Err: errDown}, 1, gabion.AttemptsExhausted},
-		{"ClassifyWith", policy.Policy{Safe: true}, []gabion.CallOption{gabion.ClassifyWith(func(any, error) policy.Outcome { return policy.Outcome{Class: policy.Business} })}, gabiontest.Step{}, 1, gabion.NotRetryable},
-		{"the last one of two counts", policy.Policy{}, []gabion.CallOption{gabion.WithTimeout(time.Hour), gabion.WithTimeout(time.Second)}, gabiontest.Step{Hang: true}, 1, gabion.CallTimeout},
+		{"nothing declared", policy.Policy{}, nil, gabiontest.Step{Err: errDown}, 1, policy.NotSafe},
+		{"WithIdempotent", policy.Policy{}, []gabion.CallOption{gabion.WithIdempotent()}, gabiontest.Step{Err: errDown}, 3, policy.AttemptsExhausted},
+		{"WithKey", policy.Policy{}, []gabion.CallOption{gabion.WithKey("k")}, gabiontest.Step{Err: errDown}, 3, policy.AttemptsExhausted},
+		{"WithKey, empty", policy.Policy{}, []gabion.CallOption{gabion.WithKey("")}, gabiontest.Step{Err: errDown}, 1, policy.NotSafe},
+		{"WithoutRetry", policy.Policy{Safe: true}, []gabion.CallOption{gabion.WithoutRetry()}, gabiontest.Step{Err: errDown}, 1, policy.AttemptsExhausted},
+		{"WithTimeout", policy.Policy{Safe: true}, []gabion.CallOption{gabion.WithTimeout(time.Second)}, gabiontest.Step{Hang: true}, 1, policy.CallTimeout},
+		{"WithTimeout, longer", policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Second, Attempt: time.Second}}, []gabion.CallOption{gabion.WithTimeout(time.Minute)}, gabiontest.Step{Hang: true}, 3, policy.AttemptsExhausted},
+		{"WithTimeout, zero is the policy's", policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Second, Attempt: time.Second}}, []gabion.CallOption{gabion.WithTimeout(0)}, gabiontest.Step{Hang: true}, 1, policy.CallTimeout},
+		{"hedging", hedging, []gabion.CallOption{gabion.WithIdempotent()}, gabiontest.Step{Takes: time.Second, Err: errDown}, 2, policy.AttemptsExhausted},
+		{"WithoutHedge", hedging, []gabion.CallOption{gabion.WithIdempotent(), gabion.WithoutHedge()}, gabiontest.Step{Takes: time.Second, Err: errDown}, 1, policy.AttemptsExhausted},
+		{"hedging, not safe (C110)", hedging, nil, gabiontest.Step{Takes: time.Second, Err: errDown}, 1, policy.AttemptsExhausted},
+		{"ClassifyWith", policy.Policy{Safe: true}, []gabion.CallOption{gabion.ClassifyWith(func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} })}, gabiontest.Step{}, 1, policy.NotRetryable},
+		{"the last one of two counts", policy.Policy{}, []gabion.CallOption{gabion.WithTimeout(time.Hour), gabion.WithTimeout(time.Second)}, gabiontest.Step{Hang: true}, 1, policy.CallTimeout},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestClassifiersSeeTheResult(t *testing.T) {
 			if v == 200 {
 				return policy.Outcome{}
 			}
-			return policy.Outcome{Class: policy.ServerError}
+			return policy.Outcome{Class: policy.ClassServer}
 		}))
 		n := 0
 		got, err := gabion.Do(t.Context(), d, func(context.Context) (int, error) {
@@ -327,7 +327,7 @@ func TestClassifiersSeeTheResult(t *testing.T) {
 			t.Errorf("%d, %v after %d", got, err, n)
 		}
 		got, err = gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 503, nil })
-		if e := asError(t, err); got != 503 || e.Err != nil || e.Reason != gabion.AttemptsExhausted {
+		if e := asError(t, err); got != 503 || e.Err != nil || e.Reason != policy.AttemptsExhausted {
 			t.Errorf("%d, %+v: the last result is the caller's, and there is no error but gabion's", got, e)
 		}
 		yes := gabion.ClassifyWith(func(any, error) policy.Outcome { return policy.Outcome{} })
@@ -366,14 +366,14 @@ func TestKillSwitch(t *testing.T) {
 					d, rec := watched(policy.Policy{Safe: true, Retry: policy.Retry{Backoff: every(time.Second)}, Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}})
 					turn(d, false)
 					_, err := gabion.Do(t.Context(), d, withResult(fails(errDown)))
-					wantReason(t, err, gabion.RetriesOff)
+					wantReason(t, err, policy.RetriesOff)
 					rec.WantAttempts(t, 1)
 					if !d.Stats().RetriesOff {
 						t.Error("Stats does not tell")
 					}
 					turn(d, true)
 					_, err = gabion.Do(t.Context(), d, withResult(fails(errDown)))
-					wantReason(t, err, gabion.AttemptsExhausted)
+					wantReason(t, err, policy.AttemptsExhausted)
 				})
 			})
 		}
@@ -383,7 +383,7 @@ func TestKillSwitch(t *testing.T) {
 				time.AfterFunc(500*time.Millisecond, func() { turn(d, false) })
 				err := d.Run(t.Context(), fails(errDown))
 				turn(d, true)
-				wantReason(t, err, gabion.RetriesOff)
+				wantReason(t, err, policy.RetriesOff)
 				rec.WantAttempts(t, 1)
 				if !errors.Is(err, errDown) || d.Stats().Budget.Sent != 0 {
 					t.Errorf("%v, budget %+v", err, d.Stats().Budget)
@@ -402,7 +402,7 @@ func TestKillSwitch(t *testing.T) {
 				err := d.Run(t.Context(), fails(errDown))
 				wg.Wait()
 				turn(d, true)
-				wantReason(t, err, gabion.RetriesOff)
+				wantReason(t, err, policy.RetriesOff)
 				rec.WantAttempts(t, 2)
 				nothingHeld(t, d)
 			})
@@ -434,12 +434,12 @@ func TestReloadLeavesCallsUnderWayAlone(t *testing.T) {
 			return errDown
 		}
 		start := time.Now()
-		wantReason(t, d.Run(t.Context(), work), gabion.AttemptsExhausted)
+		wantReason(t, d.Run(t.Context(), work), policy.AttemptsExhausted)
 		wantElapsed(t, start, 3*time.Second)
 		rec.WantAttempts(t, 4)
-		wantReason(t, d.Run(t.Context(), fails(errDown)), gabion.AttemptsExhausted)
+		wantReason(t, d.Run(t.Context(), fails(errDown)), policy.AttemptsExhausted)
 		rec.WantAttempts(t, 5)
-		if n := count(rec, kind(policy.Reloaded)); n != 1 {
+		if n := count(rec, kind(policy.KindReloaded)); n != 1 {
 			t.Errorf("%d reloads reported", n)
 		}
 	})
@@ -472,7 +472,7 @@ func TestHighPriorityGoesFirst(t *testing.T) {
 		var mu sync.Mutex
 		var order []string
 		var wg sync.WaitGroup
-		for i, p := range []gabion.Priority{gabion.Normal, gabion.Low, gabion.Normal, gabion.High, gabion.Low, gabion.High} {
+		for i, p := range []policy.Priority{policy.PriorityNormal, policy.PriorityLow, policy.PriorityNormal, policy.PriorityHigh, policy.PriorityLow, policy.PriorityHigh} {
 			wg.Go(func() {
 				err := d.Run(t.Context(), func(ctx context.Context) error {
 					mu.Lock()
@@ -547,7 +547,7 @@ func TestPartitionsAreBounded(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { in("flying", func(context.Context) error { <-release; return nil }) })
 		synctest.Wait()
-		wantReason(t, in("broken", works), gabion.BreakerOpen)
+		wantReason(t, in("broken", works), policy.BreakerOpen)
 		if err := in("idle", works); err != nil {
 			t.Errorf("partitions share a breaker: %v", err) // C47
 		}
@@ -629,7 +629,7 @@ func TestRetryingIsDoneInOneLayer(t *testing.T) {
 		if n != 3 || !errors.Is(err, errDown) {
 			t.Errorf("%d calls, %v", n, err)
 		}
-		wantReason(t, err, gabion.DoNotRetry)
+		wantReason(t, err, policy.DoNotRetry)
 		if e := asError(t, err); e.Dependency != "layer0" || e.Attempts != 1 {
 			t.Errorf("%+v", e)
 		}
@@ -643,13 +643,13 @@ func TestAnInnerCallsEndIsReadByTheOuter(t *testing.T) {
 		err   error
 		class policy.Class
 	}{
-		{"canceled", &gabion.Error{Reason: gabion.Canceled}, policy.Ignored},
-		{"timeout", &gabion.Error{Reason: gabion.CallTimeout, Effect: gabion.UnknownEffect}, policy.TimedOut},
-		{"refused", &gabion.Error{Reason: gabion.BreakerOpen, RetryAfter: time.Second}, policy.Rejected},
-		{"a declined card stays one", &gabion.Error{Reason: gabion.NotRetryable, Err: classify.Business(errors.New("no"))}, policy.Business},
-		{"ours to mend", &gabion.Error{Reason: gabion.KeyMissing}, policy.ClientError},
-		{"no time left after a queue", &gabion.Error{Reason: gabion.DeadlineShort}, policy.Rejected},
-		{"no time left for a retry", &gabion.Error{Reason: gabion.DeadlineShort, Attempts: 1, Err: errDown}, policy.ServerError},
+		{"canceled", &gabion.Error{Reason: policy.Canceled}, policy.ClassIgnored},
+		{"timeout", &gabion.Error{Reason: policy.CallTimeout, Effect: policy.UnknownEffect}, policy.ClassTimeout},
+		{"refused", &gabion.Error{Reason: policy.BreakerOpen, RetryAfter: time.Second}, policy.ClassRejected},
+		{"a declined card stays one", &gabion.Error{Reason: policy.NotRetryable, Err: classify.Business(errors.New("no"))}, policy.ClassBusiness},
+		{"ours to mend", &gabion.Error{Reason: policy.KeyMissing}, policy.ClassClient},
+		{"no time left after a queue", &gabion.Error{Reason: policy.DeadlineShort}, policy.ClassRejected},
+		{"no time left for a retry", &gabion.Error{Reason: policy.DeadlineShort, Attempts: 1, Err: errDown}, policy.ClassServer},
 	}
 	for _, c := range cases {
 		o := classify.Error(fmt.Errorf("wrapped: %w", c.err))
@@ -671,7 +671,7 @@ func TestADependencyBelongsToItsBubble(t *testing.T) {
 			"Open":  func() error { _, _, err := gabion.Open(t.Context(), d, work); return err },
 			"Begin": func() error { _, err := gabion.Begin(t.Context(), d); return err },
 		} {
-			if err := call(); gabion.ReasonOf(err) != gabion.Invalid || !strings.Contains(err.Error(), "bubble") {
+			if err := call(); gabion.ReasonOf(err) != policy.Invalid || !strings.Contains(err.Error(), "bubble") {
 				t.Errorf("%s: %v", verb, err)
 			}
 		}
@@ -707,11 +707,11 @@ func TestARefusalBelowConcernsNobodyElse(t *testing.T) {
 		spoil  func(context.Context, *gabion.Dependency)
 		reason gabion.Reason
 	}{
-		"open": {policy.Policy{}, func(_ context.Context, d *gabion.Dependency) { b, _ := d.Breaker(""); b.Trip() }, gabion.BreakerOpen},
+		"open": {policy.Policy{}, func(_ context.Context, d *gabion.Dependency) { b, _ := d.Breaker(""); b.Trip() }, policy.BreakerOpen},
 		"paced": {policy.Policy{}, func(ctx context.Context, d *gabion.Dependency) {
 			d.Run(ctx, fails(classify.Throttled(errDown, time.Minute)))
-		}, gabion.Paced},
-		"queued in vain": {full, func(ctx context.Context, d *gabion.Dependency) { go d.Run(ctx, lasts(480*time.Millisecond, nil)) }, gabion.DeadlineShort},
+		}, policy.Paced},
+		"queued in vain": {full, func(ctx context.Context, d *gabion.Dependency) { go d.Run(ctx, lasts(480*time.Millisecond, nil)) }, policy.DeadlineShort},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -722,7 +722,7 @@ func TestARefusalBelowConcernsNobodyElse(t *testing.T) {
 				err := outer.Run(t.Context(), func(ctx context.Context) error {
 					return inner.Run(ctx, works, gabion.WithTimeout(500*time.Millisecond))
 				})
-				if !errors.Is(err, c.reason) || gabion.ReasonOf(err) != gabion.DoNotRetry || asError(t, err).RetryAfter != asError(t, errors.Unwrap(err)).RetryAfter {
+				if !errors.Is(err, c.reason) || gabion.ReasonOf(err) != policy.DoNotRetry || asError(t, err).RetryAfter != asError(t, errors.Unwrap(err)).RetryAfter {
 					t.Errorf("it ended with %v", err)
 				}
 				if s := outer.Stats().Main; s.Paced != 0 || s.Breaker.Counts.Failures != 0 {
@@ -753,8 +753,8 @@ func TestOnlyTheAttemptsOwnDeadlineIsRetried(t *testing.T) {
 		attempts int
 		reason   gabion.Reason
 	}{
-		{"a deadline of the server's", time.Millisecond, 1, gabion.UnclassifiedError},
-		{"the attempt's own", time.Second, 3, gabion.AttemptsExhausted},
+		{"a deadline of the server's", time.Millisecond, 1, policy.UnclassifiedError},
+		{"the attempt's own", time.Second, 3, policy.AttemptsExhausted},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -182,7 +182,7 @@ func TestTheCallersCancelEndsAllHedges(t *testing.T) {
 		})
 		ended.Wait()
 		wantElapsed(t, start, 100*time.Millisecond)
-		wantReason(t, err, gabion.Canceled)
+		wantReason(t, err, policy.Canceled)
 		synctest.Wait()
 		if calls, failures := counts(d); calls != 0 || failures != 0 {
 			t.Errorf("the breaker counted %d, %d", calls, failures)
@@ -204,7 +204,7 @@ func TestTrapT16_ACallIsAnsweredWhenItIsDecided(t *testing.T) {
 			return 0, hangs(ctx)
 		})
 		wantElapsed(t, start, 10*time.Millisecond)
-		wantReason(t, err, gabion.NotRetryable)
+		wantReason(t, err, policy.NotRetryable)
 		if !errors.Is(err, errPermanent) {
 			t.Error(err)
 		}
@@ -220,7 +220,7 @@ func TestDeafWorkIsWaitedFor(t *testing.T) {
 			start := time.Now()
 			_, err := gabion.Do(t.Context(), d, gabiontest.NewScript(gabiontest.Step{Takes: 5 * time.Second, Deaf: true, Err: errUnsaid}).Call)
 			wantElapsed(t, start, 5*time.Second)
-			wantReason(t, err, gabion.CallTimeout)
+			wantReason(t, err, policy.CallTimeout)
 			if !errors.Is(err, errUnsaid) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/idemkey"
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // NewKey makes an idempotency key: a UUID of version 7 (RFC 9562), whose first 48
@@ -49,7 +50,7 @@ func (c *callOptions) settleKey(d *Dependency) error {
 func (c *callOptions) haveKey(d *Dependency, use machine.KeyUse) error {
 	switch use {
 	case machine.KeyLacking:
-		return &Error{Dependency: d.name, Reason: KeyMissing, Err: errNoKey}
+		return &Error{Dependency: d.name, Reason: policy.KeyMissing, Err: errNoKey}
 	case machine.KeyFresh:
 		c.key = NewKey()
 	}
@@ -58,7 +59,7 @@ func (c *callOptions) haveKey(d *Dependency, use machine.KeyUse) error {
 
 func (c *callOptions) checkKey(d *Dependency) error {
 	if _, ok := idemkey.Parse(c.key); !ok {
-		return &Error{Dependency: d.name, Reason: Invalid, Err: KeyMalformed}
+		return &Error{Dependency: d.name, Reason: policy.Invalid, Err: KeyMalformed}
 	}
 	p := &d.state.Rules().Policy
 	if c.retention <= 0 || c.Safe || p.Safe {
@@ -71,7 +72,7 @@ func (c *callOptions) checkKey(d *Dependency) error {
 	left := time.Until(made.Add(useful(c.retention)))
 	if left <= 0 {
 		// An earlier run may have sent it, and the dependency may have forgotten.
-		return &Error{Dependency: d.name, Reason: OutcomeUnknown, Effect: UnknownEffect, Err: KeyExpired}
+		return &Error{Dependency: d.name, Reason: policy.OutcomeUnknown, Effect: policy.UnknownEffect, Err: KeyExpired}
 	}
 	call := c.Timeout
 	if call <= 0 {

@@ -219,7 +219,7 @@ func asServersRead(t *testing.T, d *gabion.Dependency, key string) {
 			if err != nil || n != 1 || got != key {
 				t.Errorf("%s: %q arrived as %q, %v", verb, key, got, err)
 			}
-		case n != 0 || !errors.Is(err, gabion.Invalid) || !errors.Is(err, gabion.KeyMalformed) || gabion.EffectOf(err) != gabion.NoEffect || len(key) > 9 && strings.Contains(err.Error(), key):
+		case n != 0 || !errors.Is(err, policy.Invalid) || !errors.Is(err, gabion.KeyMalformed) || gabion.EffectOf(err) != policy.NoEffect || len(key) > 9 && strings.Contains(err.Error(), key):
 			t.Errorf("%s: %q was sent %d times, %v", verb, key, n, err)
 		}
 	}
@@ -268,7 +268,7 @@ func TestKey63_WhatMayBeForgottenIsNotSent(t *testing.T) {
 				if (n == 1) != c.sent || (err == nil) != c.sent {
 					t.Errorf("%s, %s: sent %d times, %v", c.name, verb, n, err)
 				}
-				if err != nil && (!errors.Is(err, gabion.KeyExpired) || !errors.Is(err, gabion.OutcomeUnknown) || gabion.EffectOf(err) != gabion.UnknownEffect) {
+				if err != nil && (!errors.Is(err, gabion.KeyExpired) || !errors.Is(err, policy.OutcomeUnknown) || gabion.EffectOf(err) != policy.UnknownEffect) {
 					t.Errorf("%s, %s: %v", c.name, verb, err)
 				}
 			}
@@ -371,7 +371,7 @@ func TestKey68_AFallbackHasAKeyOfItsOwn(t *testing.T) {
 	call := func(ctx context.Context, p policy.Policy, share policy.Ratio, err error, opts ...gabion.CallOption) (first, second string) {
 		d := gabion.New("first", p)
 		f := gabion.Fallback[int]{
-			On:    []gabion.Reason{gabion.NotRetryable, gabion.AttemptsExhausted},
+			On:    []gabion.Reason{policy.NotRetryable, policy.AttemptsExhausted},
 			Share: share,
 			Answer: func(ctx context.Context, _ error) (int, error) {
 				second = gabion.Key(ctx)
@@ -464,18 +464,18 @@ func TestKeyProblemsSayWhatTheyMean(t *testing.T) {
 		d := gabion.New("bank", policy.Policy{Retry: policy.Retry{Backoff: every(time.Millisecond), Budget: free}})
 		n := 0
 		err := d.Run(t.Context(), func(context.Context) error { n++; return fmt.Errorf("bank: %w", p) }, gabion.WithKey("k"))
-		wantN, wantEffect := 1, gabion.UnknownEffect
+		wantN, wantEffect := 1, policy.UnknownEffect
 		if p == gabion.KeyInFlight {
 			wantN = 3
 		}
 		if p == gabion.KeyMalformed {
-			wantEffect = gabion.NoEffect
+			wantEffect = policy.NoEffect
 		}
 		if n != wantN || gabion.EffectOf(err) != wantEffect || !errors.Is(err, p) || p.Error() == "" {
 			t.Errorf("%v: %d attempts, %v", p, n, err)
 		}
 	}
-	if o := gabion.KeyProblem(99).Outcome(); o.Class != policy.Unclassified || gabion.KeyProblem(99).Error() == "" {
+	if o := gabion.KeyProblem(99).Outcome(); o.Class != policy.ClassUnclassified || gabion.KeyProblem(99).Error() == "" {
 		t.Errorf("%+v", o)
 	}
 }

@@ -25,10 +25,10 @@ var keyProblems = [...]struct {
 	outcome policy.Outcome
 }{
 	0:             {text: "ok"},
-	KeyMalformed:  {"the idempotency key is malformed", policy.Outcome{Class: policy.ClientError}},
+	KeyMalformed:  {"the idempotency key is malformed", policy.Outcome{Class: policy.ClassClient}},
 	KeyReused:     {"the idempotency key was used for a different request", refusedInDoubt},
 	KeyExpired:    {"the idempotency key is too old to be remembered for certain", refusedInDoubt},
-	KeyInFlight:   {"a request with the idempotency key is in progress", policy.Outcome{Class: policy.Throttled, Effect: policy.UnknownEffect, Alone: true}},
+	KeyInFlight:   {"a request with the idempotency key is in progress", policy.Outcome{Class: policy.ClassThrottled, Effect: policy.UnknownEffect, Alone: true}},
 	AnswerNotKept: {"the request was carried out and its answer was not kept", refusedInDoubt},
 	OutcomeLost:   {"it is unknown whether the request was carried out", refusedInDoubt},
 }
@@ -36,7 +36,7 @@ var keyProblems = [...]struct {
 // refusedInDoubt is an answer that stays the same and does not say that nothing
 // happened. That holds for a key that was reused, too: the other request may be an
 // earlier run of the same intent that wrote its body differently.
-var refusedInDoubt = policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}
+var refusedInDoubt = policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect}
 
 // Error says what the problem is. It never holds the key.
 func (p KeyProblem) Error() string {
@@ -51,5 +51,5 @@ func (p KeyProblem) Outcome() policy.Outcome {
 	if int(p) < len(keyProblems) {
 		return keyProblems[p].outcome
 	}
-	return policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}
+	return policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}
 }

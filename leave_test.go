@@ -95,7 +95,7 @@ func TestALoserIsDiscardedThoughAnObserverLeaves(t *testing.T) {
 		d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}},
 			gabion.WithDiscard(func(any) { discarded.Add(1) }),
 			gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
-				if e.Kind == policy.LoserSettled {
+				if e.Kind == policy.KindLoserSettled {
 					runtime.Goexit()
 				}
 			})))
@@ -166,7 +166,7 @@ func TestWorkThatNeverBeganDidNotCrash(t *testing.T) {
 	for name, hedge := range map[string]policy.Hedge{"serial": {}, "hedged": {Max: 1, Delay: time.Second}} {
 		var events []gabion.Event
 		d := gabion.New("db", policy.Policy{Safe: true, Hedge: hedge}, gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
-			if events = append(events, e); e.Kind == policy.AttemptSent {
+			if events = append(events, e); e.Kind == policy.KindAttemptSent {
 				runtime.Goexit()
 			}
 		})))
@@ -174,7 +174,7 @@ func TestWorkThatNeverBeganDidNotCrash(t *testing.T) {
 			gabion.Do(t.Context(), d, func(context.Context) (int, error) { t.Error("it ran"); return 0, nil })
 		})
 		for _, e := range events {
-			if e.Class == policy.Crashed || e.Effect != policy.NoEffect {
+			if e.Class == policy.ClassCrashed || e.Effect != policy.NoEffect {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}

@@ -140,7 +140,7 @@ func oneChaoticCall(d *gabion.Dependency, r *rand.Rand, seen *ends, outage bool)
 var options = [][]gabion.CallOption{
 	nil,
 	{gabion.WithIdempotent()},
-	{gabion.WithIdempotent(), gabion.WithPriority(gabion.High)},
+	{gabion.WithIdempotent(), gabion.WithPriority(policy.PriorityHigh)},
 	{gabion.WithKey("k"), gabion.WithTimeout(time.Millisecond)},
 	{gabion.WithoutRetry()},
 }

@@ -93,8 +93,8 @@ func (d *Dependency) turnAway(ctx context.Context, operation string, err error) 
 		return err
 	}
 	now, id, why := d.now(), d.calls.Add(1), ReasonOf(err)
-	d.publish(ctx, Event{Kind: policy.AttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: operation, Call: id})
-	d.publish(ctx, Event{Kind: policy.Returned, At: now, Reason: why, Effect: EffectOf(err), Operation: operation, Call: id})
+	d.publish(ctx, Event{Kind: policy.KindAttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: operation, Call: id})
+	d.publish(ctx, Event{Kind: policy.KindReturned, At: now, Reason: why, Effect: EffectOf(err), Operation: operation, Call: id})
 	return err
 }
 
@@ -108,7 +108,7 @@ func (d *Dependency) survive(ctx context.Context) {
 	if d.crashes.Add(1) > 1 {
 		return
 	}
-	d.state.Note(Event{Kind: policy.ObserverCrashed, At: d.now()})
+	d.state.Note(Event{Kind: policy.KindObserverCrashed, At: d.now()})
 	defer func() { _ = recover() }() // a handler that panics too is told to nobody
 	logger := d.logger
 	if logger == nil {

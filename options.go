@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -80,18 +79,8 @@ func WithoutHedge() CallOption { return CallOption{set: setNoHedge} }
 // deadline still counts. Zero or less means the policy's.
 func WithTimeout(d time.Duration) CallOption { return CallOption{set: setTimeout, num: int64(d)} }
 
-// Priority says who waits for a slot before whom.
-type Priority = bulkhead.Priority
-
-// The priorities. The zero value is Normal.
-const (
-	Low    = bulkhead.Low
-	Normal = bulkhead.Normal
-	High   = bulkhead.High
-)
-
-// WithPriority places the call in the bulkhead's queue.
-func WithPriority(p Priority) CallOption { return CallOption{set: setPriority, num: int64(p)} }
+// WithPriority places the call in the bulkhead's queue. Zero is policy.PriorityNormal.
+func WithPriority(p policy.Priority) CallOption { return CallOption{set: setPriority, num: int64(p)} }
 
 // WithOperation names what the call does, for events: a route template or a
 // method, never a URL, since names become labels. One longer than 128 bytes is cut
@@ -147,7 +136,7 @@ func (c *callOptions) apply(o *CallOption) {
 	case setTimeout:
 		c.Timeout = time.Duration(o.num)
 	case setPriority:
-		c.Priority = Priority(o.num)
+		c.Priority = policy.Priority(o.num)
 	case setOperation:
 		c.operation = machine.BoundedName(o.text)
 	case setTenant:

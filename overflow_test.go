@@ -34,7 +34,9 @@ func TestTheSharedPartitionRefusesNobody(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				exceeded := count(rec, func(e gabion.Event) bool { return e.Kind == policy.BreakerExceeded && e.Partition == policy.Overflow })
+				exceeded := count(rec, func(e gabion.Event) bool {
+					return e.Kind == policy.KindBreakerExceeded && e.Partition == policy.Overflow
+				})
 				if bad == errDown && exceeded == 0 {
 					t.Error("nobody is told that it fails")
 				}

@@ -201,7 +201,7 @@ func (x *racing[T]) send(t *machine.Ticket, inline bool) clock.Instant {
 	if x.left || x.run.call.Over() {
 		k.at.end()
 	}
-	k.home = policy.Outcome{Class: policy.Ignored} // of work that never began
+	k.home = policy.Outcome{Class: policy.ClassIgnored} // of work that never began
 	crashed := true
 	defer func() {
 		if !crashed {
@@ -217,7 +217,7 @@ func (x *racing[T]) send(t *machine.Ticket, inline bool) clock.Instant {
 	if x.keep {
 		k.watch = x.run.d.timed(k.ticket.Sent, k.at)
 	}
-	k.home = policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}
+	k.home = policy.Outcome{Class: policy.ClassCrashed, Effect: policy.UnknownEffect}
 	k.value, k.err = x.work(k.seen)
 	now := x.run.d.now() // what a classifier takes is not the dependency's
 	if x.keep {
@@ -225,7 +225,7 @@ func (x *racing[T]) send(t *machine.Ticket, inline bool) clock.Instant {
 	}
 	var o policy.Outcome
 	judge(&x.run, k.value, k.err, &o)
-	canceled := o.Class != policy.Success && x.run.canceled()
+	canceled := o.Class != policy.ClassSuccess && x.run.canceled()
 	k.have, k.home = true, o
 	crashed = false
 	return x.home(now, k, inline, canceled)
@@ -246,7 +246,7 @@ func (x *racing[T]) depart(k *kept[T]) {
 	again := x.run.call.Start(now, &k.ticket)
 	k.at.deadline = k.ticket.Deadline
 	if k.ticket.Final() {
-		k.at.cause = CallTimeout
+		k.at.cause = policy.CallTimeout
 	}
 	x.arm(now, again)
 }

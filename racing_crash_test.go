@@ -27,7 +27,7 @@ func TestAPanicOfDiscardBesideAWinningHedgeLeavesNothingHeld(t *testing.T) {
 		}
 		classify := func(v any, _ error) policy.Outcome {
 			if v == "failed" {
-				return policy.Outcome{Class: policy.ServerError}
+				return policy.Outcome{Class: policy.ClassServer}
 			}
 			return policy.Outcome{}
 		}
@@ -86,7 +86,7 @@ func TestAReloadOnTheWayInMakesNobodyHedge(t *testing.T) {
 				work := func(context.Context) (int, error) { tries++; return tries, nil }
 				classify := gabion.ClassifyWith(func(v any, _ error) policy.Outcome {
 					if v == 1 {
-						return policy.Outcome{Class: policy.ServerError}
+						return policy.Outcome{Class: policy.ClassServer}
 					}
 					return policy.Outcome{}
 				})

@@ -130,7 +130,7 @@ func (r *Registry) unknown(name string) error {
 		}
 		err = fmt.Errorf("known are %s%s", strings.Join(known, ", "), more)
 	}
-	return &Error{Dependency: plainName(name), Reason: UnknownDependency, Err: err}
+	return &Error{Dependency: plainName(name), Reason: policy.UnknownDependency, Err: err}
 }
 
 // plainName is a name as an error shows it: bounded, and quoted if it holds what does

@@ -57,7 +57,7 @@ func TestRegistryKnowsItsNames(t *testing.T) {
 		func() (*gabion.Dependency, error) { return r.Instance("c", "host") },
 	} {
 		d, err := ask()
-		if d != nil || !errors.Is(err, gabion.UnknownDependency) || err.Error() != "c: unknown_dependency: known are a, b" {
+		if d != nil || !errors.Is(err, policy.UnknownDependency) || err.Error() != "c: unknown_dependency: known are a, b" {
 			t.Errorf("an unknown name: %v, %v", d, err)
 		}
 	}
@@ -110,10 +110,10 @@ func TestRegistryReloadKeepsState(t *testing.T) {
 				}
 			}
 			get(t, r, "new")
-			if _, err := r.Get("gone"); !errors.Is(err, gabion.UnknownDependency) {
+			if _, err := r.Get("gone"); !errors.Is(err, policy.UnknownDependency) {
 				t.Errorf("gone: %v", err)
 			}
-			if _, err := r.Instance("gone", "host"); !errors.Is(err, gabion.UnknownDependency) {
+			if _, err := r.Instance("gone", "host"); !errors.Is(err, policy.UnknownDependency) {
 				t.Errorf("an instance of what is gone: %v", err)
 			}
 			for _, d := range []*gabion.Dependency{gone, goneHost} {
@@ -138,7 +138,7 @@ func TestRegistryNameThatComesBackIsTheOneThatIsHeld(t *testing.T) {
 			if err := r.Reload(map[string]policy.Policy{"mistyped": p}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.Get("a"); !errors.Is(err, gabion.UnknownDependency) {
+			if _, err := r.Get("a"); !errors.Is(err, policy.UnknownDependency) {
 				t.Errorf("gone: %v", err)
 			}
 		}
@@ -307,20 +307,20 @@ func TestRegistrySwitchesRetriesOfInstances(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantReason(t, d.Run(t.Context(), fails(errDown)), reason)
-			if off := d.Stats().RetriesOff; off != (reason == gabion.RetriesOff) {
+			if off := d.Stats().RetriesOff; off != (reason == policy.RetriesOff) {
 				t.Errorf("%s %s: Stats say %v", name, instance, off)
 			}
 		}
-		want("db", "there", gabion.AttemptsExhausted)
+		want("db", "there", policy.AttemptsExhausted)
 		db, err := r.Get("db")
 		if err != nil {
 			t.Fatal(err)
 		}
 		db.SetRetries(false)
-		want("db", "there", gabion.RetriesOff)
-		want("db", "new", gabion.RetriesOff)
-		want("other", "there", gabion.AttemptsExhausted)
+		want("db", "there", policy.RetriesOff)
+		want("db", "new", policy.RetriesOff)
+		want("other", "there", policy.AttemptsExhausted)
 		db.SetRetries(true)
-		want("db", "there", gabion.AttemptsExhausted)
+		want("db", "there", policy.AttemptsExhausted)
 	})
 }

@@ -121,7 +121,7 @@ func TestBreakerThatIsSwitchedOffIsGone(t *testing.T) {
 
 func TestUnknownClassIsUnclassifiedAndLosesNothing(t *testing.T) {
 	hedge := policy.Hedge{Max: 1, Delay: time.Second}
-	for _, class := range []policy.Class{policy.Crashed + 1, 77, math.MaxUint8} {
+	for _, class := range []policy.Class{policy.ClassCrashed + 1, 77, math.MaxUint8} {
 		for name, call := range map[string]func(context.Context, *gabion.Dependency) error{
 			"run": func(ctx context.Context, d *gabion.Dependency) error { return d.Run(ctx, works) },
 			"do": func(ctx context.Context, d *gabion.Dependency) error {
@@ -150,7 +150,7 @@ func TestUnknownClassIsUnclassifiedAndLosesNothing(t *testing.T) {
 						d := gabion.New("db", policy.Policy{Safe: true, Hedge: h, Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}},
 							says(policy.Outcome{Class: class}))
 						for range 2 {
-							wantReason(t, call(t.Context(), d), gabion.UnclassifiedError)
+							wantReason(t, call(t.Context(), d), policy.UnclassifiedError)
 						}
 						nothingHeld(t, d)
 						if calls, failures := counts(d); calls != 2 || failures != 2 {
@@ -166,11 +166,11 @@ func TestUnknownClassIsUnclassifiedAndLosesNothing(t *testing.T) {
 func TestNobodySleepsForPaceIntoAnOpenBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := gabion.New("db", policy.Policy{Breaker: policy.Breaker{Consecutive: 1, Open: 15 * time.Second, OpenJitter: policy.Off}},
-			says(policy.Outcome{Class: policy.ServerError, HasAfter: true, After: 5 * time.Second}))
+			says(policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: 5 * time.Second}))
 		d.Run(t.Context(), works)
 		start := time.Now()
 		err := d.Run(t.Context(), works)
-		wantReason(t, err, gabion.BreakerOpen)
+		wantReason(t, err, policy.BreakerOpen)
 		wantElapsed(t, start, 0)
 		if got := asError(t, err).RetryAfter; got != 15*time.Second {
 			t.Errorf("RetryAfter is %s", got)
@@ -183,7 +183,7 @@ func TestCallsThatPacingHoldsSpread(t *testing.T) {
 		d := gabion.New("db", policy.Policy{}, gabion.WithSeed(1))
 		const hold = 4 * time.Second
 		d.Run(t.Context(), works, gabion.ClassifyWith(func(any, error) policy.Outcome {
-			return policy.Outcome{Class: policy.Throttled, HasAfter: true, After: hold}
+			return policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: hold}
 		}))
 		start := time.Now()
 		var mu sync.Mutex
@@ -212,9 +212,9 @@ func TestNoAttemptStartsAfterAWaitThatLeftLessThanTheMargin(t *testing.T) {
 		pause  time.Duration // from its start to the call's
 		want   gabion.Reason
 	}{
-		{"slot, 49 ms left", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}}, 951 * time.Millisecond, 0, gabion.DeadlineShort},
+		{"slot, 49 ms left", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}}, 951 * time.Millisecond, 0, policy.DeadlineShort},
 		{"slot, 50 ms left", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}}, 950 * time.Millisecond, 0, policy.None},
-		{"rate, 49 ms left: not waited for", policy.Policy{RateLimit: policy.RateLimit{Rate: 1}}, 0, 49 * time.Millisecond, gabion.RateLimited},
+		{"rate, 49 ms left: not waited for", policy.Policy{RateLimit: policy.RateLimit{Rate: 1}}, 0, 49 * time.Millisecond, policy.RateLimited},
 		{"rate, 50 ms left", policy.Policy{RateLimit: policy.RateLimit{Rate: 1}}, 0, 50 * time.Millisecond, policy.None},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestCallersInAHurryNeverOpenTheBreaker(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					d := gabion.New("db", policy.Policy{Breaker: policy.Breaker{Per: per, Consecutive: 3}, Timeout: policy.Timeout{Margin: 50 * time.Millisecond}})
 					for range 3 {
-						wantReason(t, c.call(t, d), gabion.CallTimeout)
+						wantReason(t, c.call(t, d), policy.CallTimeout)
 					}
 					wantState(t, d, c.want)
 				})
@@ -296,7 +296,7 @@ func TestLongQueueDoesNotOpenTheBreakerOfAHealthyDependency(t *testing.T) {
 			Bulkhead: policy.Bulkhead{Limit: 1, QueueTimeout: policy.Off, Queue: 200},
 			Breaker:  policy.Breaker{Consecutive: 1},
 		})
-		ran, short := together(t, d, 100, gabion.DeadlineShort, lasts(19*time.Millisecond, nil))
+		ran, short := together(t, d, 100, policy.DeadlineShort, lasts(19*time.Millisecond, nil))
 		if ran != 51 || short == 0 { // at 0, 19, … 950 ms
 			t.Errorf("%d ran, %d were refused for want of time", ran, short)
 		}
@@ -336,7 +336,7 @@ func TestRetryAfterOfAPlanCountsFromNow(t *testing.T) {
 			Breaker: policy.Breaker{Consecutive: 1, Open: 30 * time.Second, OpenJitter: policy.Off},
 		})
 		err := d.Run(t.Context(), fails(errDown))
-		wantReason(t, err, gabion.BreakerOpen)
+		wantReason(t, err, policy.BreakerOpen)
 		if got := asError(t, err).RetryAfter; got != 30*time.Second {
 			t.Errorf("RetryAfter is %s", got)
 		}
@@ -385,7 +385,7 @@ func TestReloadKeepsAHandsWord(t *testing.T) {
 			wantState(t, d, c.want)
 			want := policy.None
 			if c.want == breaker.ForcedOpen {
-				want = gabion.BreakerOpen
+				want = policy.BreakerOpen
 			}
 			wantReason(t, d.Run(t.Context(), works), want)
 		})
@@ -394,18 +394,18 @@ func TestReloadKeepsAHandsWord(t *testing.T) {
 
 func TestRefusalOfALayerBelowSaysNothingAboveAndIsNotRetried(t *testing.T) {
 	below := map[gabion.Reason]func(*testing.T) *gabion.Dependency{
-		gabion.BreakerOpen: func(t *testing.T) *gabion.Dependency {
+		policy.BreakerOpen: func(t *testing.T) *gabion.Dependency {
 			d := gabion.New("inner", policy.Policy{})
 			handOn(t, d, "").ForceOpen(0)
 			return d
 		},
-		gabion.BulkheadFull: func(t *testing.T) *gabion.Dependency {
+		policy.BulkheadFull: func(t *testing.T) *gabion.Dependency {
 			d := gabion.New("inner", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}})
 			a := begin(t, d)
 			t.Cleanup(func() { a.Close(nil) })
 			return d
 		},
-		gabion.RateLimited: func(t *testing.T) *gabion.Dependency {
+		policy.RateLimited: func(t *testing.T) *gabion.Dependency {
 			d := gabion.New("inner", policy.Policy{RateLimit: policy.RateLimit{Rate: 1e-3, MaxWait: policy.Off}})
 			d.Run(t.Context(), works)
 			return d
@@ -418,7 +418,7 @@ func TestRefusalOfALayerBelowSaysNothingAboveAndIsNotRetried(t *testing.T) {
 				outer, rec := watched(policy.Policy{Safe: true, Breaker: policy.Breaker{Consecutive: 3}})
 				for range 4 {
 					err := outer.Run(t.Context(), func(ctx context.Context) error { return inner.Run(ctx, works) })
-					wantReason(t, err, gabion.DoNotRetry)
+					wantReason(t, err, policy.DoNotRetry)
 					if !errors.Is(err, why) {
 						t.Errorf("the reason below is lost: %v", err)
 					}
@@ -427,7 +427,7 @@ func TestRefusalOfALayerBelowSaysNothingAboveAndIsNotRetried(t *testing.T) {
 				if calls, _ := counts(outer); calls != 0 {
 					t.Errorf("the breaker above counted %d", calls)
 				}
-				if n := count(rec, func(e gabion.Event) bool { return e.Class == policy.Rejected }); n != 4 {
+				if n := count(rec, func(e gabion.Event) bool { return e.Class == policy.ClassRejected }); n != 4 {
 					t.Errorf("%d attempts were reported as rejected", n)
 				}
 			})
@@ -487,11 +487,11 @@ func TestObserverThatLeavesByGoexitDoesNotSilenceTheEvents(t *testing.T) {
 	var left bool
 	var after []policy.Kind
 	d := gabion.New("db", policy.Policy{Breaker: policy.Breaker{Consecutive: 1}}, gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
-		if e.Kind == policy.BreakerMoved && !left {
+		if e.Kind == policy.KindBreakerMoved && !left {
 			left = true
 			runtime.Goexit()
 		}
-		if left && e.Kind == policy.BreakerMoved {
+		if left && e.Kind == policy.KindBreakerMoved {
 			after = append(after, e.Kind)
 		}
 	})))
@@ -507,10 +507,10 @@ func TestObserverThatLeavesByGoexitDoesNotSilenceTheEvents(t *testing.T) {
 
 func TestOneAttemptThatFailedIsAllAttempts(t *testing.T) {
 	d := gabion.New("db", policy.Policy{Safe: true})
-	wantReason(t, d.Run(t.Context(), fails(errDown), gabion.WithoutRetry()), gabion.AttemptsExhausted)
+	wantReason(t, d.Run(t.Context(), fails(errDown), gabion.WithoutRetry()), policy.AttemptsExhausted)
 	a := begin(t, d)
 	defer a.Close(nil)
-	wantReason(t, a.Settle(errDown), gabion.AttemptsExhausted)
+	wantReason(t, a.Settle(errDown), policy.AttemptsExhausted)
 }
 
 func TestMistakesInCodeAreClearErrors(t *testing.T) {
@@ -603,10 +603,10 @@ func TestOneAnswerClosesADependencyNoLongerThanMaxAfter(t *testing.T) {
 			Breaker: policy.Breaker{Consecutive: 1, Open: time.Second, OpenMax: time.Hour, OpenJitter: policy.Off},
 		})
 		d.Run(t.Context(), works, gabion.ClassifyWith(func(any, error) policy.Outcome {
-			return policy.Outcome{Class: policy.ServerError, HasAfter: true, After: math.MaxInt64}
+			return policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: math.MaxInt64}
 		}))
 		time.Sleep(10*time.Second - 1)
-		wantReason(t, d.Run(t.Context(), works), gabion.BreakerOpen)
+		wantReason(t, d.Run(t.Context(), works), policy.BreakerOpen)
 		time.Sleep(1)
 		wantReason(t, d.Run(t.Context(), works), policy.None)
 	})
@@ -619,7 +619,7 @@ func TestPartitionThatAskedForTimeIsNotForgotten(t *testing.T) {
 			Breaker: policy.Breaker{Partitions: 1, PartitionIdle: time.Second},
 		})
 		d.Run(t.Context(), works, gabion.WithPartition("asked"), gabion.ClassifyWith(func(any, error) policy.Outcome {
-			return policy.Outcome{Class: policy.Throttled, HasAfter: true, After: time.Minute}
+			return policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: time.Minute}
 		}))
 		time.Sleep(30 * time.Second)
 		d.Run(t.Context(), works, gabion.WithPartition("other"))
@@ -636,7 +636,7 @@ func TestFasterRateLimitForgetsTheTurnsOfTheSlower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := gabion.New("db", policy.Policy{RateLimit: policy.RateLimit{Rate: 1.0 / 60}})
 		d.Run(t.Context(), works)
-		wantReason(t, d.Run(t.Context(), works), gabion.RateLimited)
+		wantReason(t, d.Run(t.Context(), works), policy.RateLimited)
 		reload(t, d, policy.Policy{RateLimit: policy.RateLimit{Rate: 100}})
 		start := time.Now()
 		wantReason(t, d.Run(t.Context(), works), policy.None)
@@ -659,11 +659,11 @@ func TestBodyThatBreaksIsAFailureAlsoPerCall(t *testing.T) {
 
 func TestThrottledAnswerIsNoAccept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, rec := watched(policy.Policy{Pace: policy.Pace{Off: true}, Throttle: policy.Throttle{K: 2}}, says(policy.Outcome{Class: policy.Throttled}))
+		d, rec := watched(policy.Policy{Pace: policy.Pace{Off: true}, Throttle: policy.Throttle{K: 2}}, says(policy.Outcome{Class: policy.ClassThrottled}))
 		for range 200 {
 			d.Run(t.Context(), works)
 		}
-		if n := rec.Load().Refused[gabion.ThrottledLocally]; n < 100 {
+		if n := rec.Load().Refused[policy.ThrottledLocally]; n < 100 {
 			t.Errorf("of 200 calls that the dependency throttles %d were rejected here", n)
 		}
 	})
@@ -681,7 +681,7 @@ func (c atOrigin) Deadline() (time.Time, bool) { return c.at, true }
 func TestDeadlineAtTheOriginIsADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, rec := watched(policy.Policy{})
-		wantReason(t, d.Run(atOrigin{t.Context(), time.Now()}, works), gabion.CallTimeout)
+		wantReason(t, d.Run(atOrigin{t.Context(), time.Now()}, works), policy.CallTimeout)
 		rec.WantAttempts(t, 0)
 	})
 }
@@ -697,7 +697,7 @@ func TestTrapT17_T19_HalfOpenAdmitsOnlyItsProbes(t *testing.T) {
 				d := gabion.New("db", policy.Policy{Breaker: rules})
 				d.Run(t.Context(), fails(errDown))
 				time.Sleep(time.Second)
-				ran, refused := together(t, d, 50, gabion.BreakerOpen, lasts(time.Millisecond, nil))
+				ran, refused := together(t, d, 50, policy.BreakerOpen, lasts(time.Millisecond, nil))
 				if ran != probes || refused != 50-probes {
 					t.Errorf("%d ran, %d were refused", ran, refused)
 				}
@@ -722,7 +722,7 @@ func TestTrapT17_HungProbesDoNotWedge(t *testing.T) {
 				wg.Go(func() { d.Run(t.Context(), func(context.Context) error { <-release; return nil }) })
 			}
 			synctest.Wait()
-			wantReason(t, d.Run(t.Context(), works), gabion.BreakerOpen)
+			wantReason(t, d.Run(t.Context(), works), policy.BreakerOpen)
 			time.Sleep(time.Second) // the probes' own time
 			wantState(t, d, breaker.Open)
 		}
@@ -743,7 +743,7 @@ func TestTrapT19_NoSleepAfterTheLastAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, rec := watched(policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 3, Backoff: every(time.Second)}})
 		start := time.Now()
-		wantReason(t, d.Run(t.Context(), fails(errDown)), gabion.AttemptsExhausted)
+		wantReason(t, d.Run(t.Context(), fails(errDown)), policy.AttemptsExhausted)
 		wantElapsed(t, start, 2*time.Second)
 		rec.WantAttempts(t, 3)
 	})

@@ -28,7 +28,7 @@ type runner struct {
 func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) error {
 	r.ctx, r.d, r.began = ctx, d, d.now()
 	if r.began < 0 { // only from bubble to bubble does time go back
-		return &Error{Dependency: d.name, Reason: Invalid, Err: errElsewhere}
+		return &Error{Dependency: d.name, Reason: policy.Invalid, Err: errElsewhere}
 	}
 	if d.discard != nil {
 		r.o.discard = d.discard
@@ -127,9 +127,9 @@ func (r *runner) context(t *machine.Ticket, open bool) (*attemptContext, context
 	if open {
 		a.marks.Store(watched)
 	}
-	a.cause = AttemptTimeout
+	a.cause = policy.AttemptTimeout
 	if t.Final() {
-		a.cause = CallTimeout
+		a.cause = policy.CallTimeout
 	}
 	return a, seen
 }
@@ -256,7 +256,7 @@ func (r *runner) ended(why Reason) bool {
 	if r.ctx.Err() != nil {
 		return true
 	}
-	if why != CallTimeout || r.o.Deadline == 0 || r.call.Deadline() != r.o.Deadline {
+	if why != policy.CallTimeout || r.o.Deadline == 0 || r.call.Deadline() != r.o.Deadline {
 		return false
 	}
 	timer := r.d.timer(patience)

@@ -86,7 +86,7 @@ func (s *sending[T]) settle(now clock.Instant) {
 	} else {
 		s.endAttempt()
 	}
-	if s.home.Class != policy.Success && s.canceled() {
+	if s.home.Class != policy.ClassSuccess && s.canceled() {
 		s.call.Cancel(now)
 	}
 	s.call.SettleFrom(now, &s.step.Ticket, &s.home)
@@ -151,9 +151,9 @@ func (s *sending[T]) leave() {
 
 func (s *sending[T]) crash() {
 	defer s.crashed()
-	o := policy.Outcome{Class: policy.Ignored} // of work that never began
+	o := policy.Outcome{Class: policy.ClassIgnored} // of work that never began
 	if s.at != nil && s.at.number == s.step.Ticket.Attempt {
-		o = policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}
+		o = policy.Outcome{Class: policy.ClassCrashed, Effect: policy.UnknownEffect}
 	}
 	if s.at != nil && !s.open() {
 		s.endAttempt()

@@ -34,7 +34,7 @@ func TestTheTimeOfObserversIsNotTheDependencys(t *testing.T) {
 								Breaker: policy.Breaker{MinCalls: 1, SlowCall: 2 * time.Second, Per: per, Window: 10 * time.Minute},
 								Hedge:   policy.Hedge{Max: hedges, Delay: 3 * time.Second},
 							}, opt, gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
-								if e.Kind == policy.AttemptSettled && (e.Took > 1100*time.Millisecond || e.Slow) || e.Hedge {
+								if e.Kind == policy.KindAttemptSettled && (e.Took > 1100*time.Millisecond || e.Slow) || e.Hedge {
 									rec++
 									t.Errorf("%+v", e)
 								}

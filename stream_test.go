@@ -72,13 +72,13 @@ func TestAResultOutlivesTheTimeouts(t *testing.T) {
 		if _, ok := a.Context().Deadline(); ok || a.Context().Err() != nil {
 			t.Errorf("it has a deadline, or is over: %v", a.Context().Err())
 		}
-		wantReason(t, d.Run(t.Context(), works), gabion.BulkheadFull) // in flight until its time is over
+		wantReason(t, d.Run(t.Context(), works), policy.BulkheadFull) // in flight until its time is over
 		time.Sleep(time.Second - 1)
 		if st := d.Stats(); st.Bulkhead.InUse != 1 || st.Streams != 0 {
 			t.Errorf("within its time: %+v, %d streams", st.Bulkhead, st.Streams)
 		}
 		time.Sleep(1)
-		if n := events(policy.Outlived); n != 1 {
+		if n := events(policy.KindOutlived); n != 1 {
 			t.Errorf("%d events say that it outlived its time", n)
 		}
 		if st := d.Stats(); st.Bulkhead.InUse != 0 || st.Streams != 1 || st.Outlived != 1 {
@@ -137,12 +137,12 @@ func TestLimitsOfAResult(t *testing.T) {
 		why      gabion.Reason
 		failures int64
 	}{
-		{"30 s of silence", policy.Timeout{}, true, 30 * time.Second, gabion.IdleTimeout, 1},
+		{"30 s of silence", policy.Timeout{}, true, 30 * time.Second, policy.IdleTimeout, 1},
 		{"nobody reads", policy.Timeout{}, false, time.Hour, policy.None, 0},
-		{"a short limit within the attempt's time", policy.Timeout{Idle: time.Second}, true, time.Second, gabion.IdleTimeout, 1},
+		{"a short limit within the attempt's time", policy.Timeout{Idle: time.Second}, true, time.Second, policy.IdleTimeout, 1},
 		{"silence is fine", policy.Timeout{Idle: policy.Off}, true, time.Hour, policy.None, 0},
-		{"the whole took too long while somebody waited", policy.Timeout{Body: 20 * time.Second}, true, 20 * time.Second, gabion.BodyTimeout, 1},
-		{"the whole took too long, and nobody read", policy.Timeout{Body: 20 * time.Second}, false, 20 * time.Second, gabion.BodyTimeout, 0},
+		{"the whole took too long while somebody waited", policy.Timeout{Body: 20 * time.Second}, true, 20 * time.Second, policy.BodyTimeout, 1},
+		{"the whole took too long, and nobody read", policy.Timeout{Body: 20 * time.Second}, false, 20 * time.Second, policy.BodyTimeout, 0},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			p := policy.Policy{Timeout: c.timeout, Safe: true, Breaker: policy.Breaker{Window: 2 * time.Hour}}
@@ -156,7 +156,7 @@ func TestLimitsOfAResult(t *testing.T) {
 					t.Fatalf("too early: %v", context.Cause(a.Context()))
 				}
 				time.Sleep(1)
-				broke := events(policy.BodyFailed)
+				broke := events(policy.KindBodyFailed)
 				if c.why == policy.None {
 					if a.Context().Err() != nil || broke != 0 {
 						t.Errorf("it ended: %v", context.Cause(a.Context()))
@@ -202,7 +202,7 @@ func TestOutliveGivesTheSlotBackAtOnce(t *testing.T) {
 		a.Outlive()
 		a.Outlive()
 		b := open(t.Context())
-		if st := d.Stats(); st.Streams != 1 || st.Bulkhead.InUse != 1 || events(policy.Outlived) != 1 {
+		if st := d.Stats(); st.Streams != 1 || st.Bulkhead.InUse != 1 || events(policy.KindOutlived) != 1 {
 			t.Errorf("%d streams, %+v", st.Streams, st.Bulkhead)
 		}
 		b.Close(nil)
@@ -275,13 +275,13 @@ func TestBeforeTheVerdictTheAttemptsTimeCounts(t *testing.T) {
 					below, stop := context.WithCancel(ctx)
 					defer stop()
 					<-below.Done()
-					if ctx.Err() != context.DeadlineExceeded || context.Cause(below) != error(gabion.AttemptTimeout) {
+					if ctx.Err() != context.DeadlineExceeded || context.Cause(below) != error(policy.AttemptTimeout) {
 						t.Errorf("%v, %v", ctx.Err(), context.Cause(below))
 					}
 					return 0, fmt.Errorf("read: %w", below.Err())
 				}, gabion.WithoutHedge())
 				wantElapsed(t, start, time.Second)
-				wantReason(t, err, gabion.AttemptsExhausted)
+				wantReason(t, err, policy.AttemptsExhausted)
 				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 					t.Errorf("the error is %v", err)
 				}

@@ -24,7 +24,7 @@ func TestTheHandOnABreaker(t *testing.T) {
 		{"forced open refuses until its time is over, then one success closes it", func(t *testing.T, d *gabion.Dependency, b gabion.Breaker) {
 			b.ForceOpen(2 * time.Hour)
 			time.Sleep(time.Hour)
-			gabiontest.WantReason(t, ok(d), gabion.BreakerOpen)
+			gabiontest.WantReason(t, ok(d), policy.BreakerOpen)
 			time.Sleep(time.Hour + time.Second)
 			gabiontest.WantReason(t, ok(d), policy.None)
 			if got := state(d); got != breaker.Closed {
@@ -34,11 +34,11 @@ func TestTheHandOnABreaker(t *testing.T) {
 		{"forced open without an end stays", func(t *testing.T, d *gabion.Dependency, b gabion.Breaker) {
 			b.ForceOpen(0)
 			time.Sleep(1000 * time.Hour)
-			gabiontest.WantReason(t, ok(d), gabion.BreakerOpen)
+			gabiontest.WantReason(t, ok(d), policy.BreakerOpen)
 		}},
 		{"tripped opens for the usual time", func(t *testing.T, d *gabion.Dependency, b gabion.Breaker) {
 			b.Trip()
-			gabiontest.WantReason(t, ok(d), gabion.BreakerOpen)
+			gabiontest.WantReason(t, ok(d), policy.BreakerOpen)
 			time.Sleep(34 * time.Second) // 30 s and up to a tenth more
 			gabiontest.WantReason(t, ok(d), policy.None)
 		}},
@@ -56,7 +56,7 @@ func TestTheHandOnABreaker(t *testing.T) {
 			one, two := b.Isolate(), b.Isolate()
 			one()
 			one()
-			gabiontest.WantReason(t, ok(d), gabion.BreakerOpen)
+			gabiontest.WantReason(t, ok(d), policy.BreakerOpen)
 			two()
 			gabiontest.WantReason(t, ok(d), policy.None)
 		}},

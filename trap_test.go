@@ -71,7 +71,7 @@ func TestTrapT2_PermitsComeBackAfterPanicAndGoexit(t *testing.T) {
 						if err := d.Run(t.Context(), works); err != nil {
 							t.Errorf("the next call: %v", err)
 						}
-						if n := count(rec, func(e gabion.Event) bool { return e.Class == policy.Crashed }); n != 1 && verb != "begin" {
+						if n := count(rec, func(e gabion.Event) bool { return e.Class == policy.ClassCrashed }); n != 1 && verb != "begin" {
 							t.Errorf("%d attempts were reported as crashed, want 1", n)
 						}
 					})
@@ -197,7 +197,7 @@ func TestTrapT3_RetriesEndSoonAfterAFault(t *testing.T) {
 		healed := time.Since(origin(rec))
 		wg.Wait()
 		for _, e := range rec.Events() {
-			if late := time.Duration(e.At) - healed; e.Kind == policy.AttemptSent && late > longest+attempt {
+			if late := time.Duration(e.At) - healed; e.Kind == policy.KindAttemptSent && late > longest+attempt {
 				t.Errorf("attempt #%d was sent %s after the fault", e.Attempt, late)
 			}
 		}
@@ -235,8 +235,8 @@ func TestTrapT4_DeadlineAndItsOwnerAreVisible(t *testing.T) {
 		limit policy.Timeout
 		cause gabion.Reason
 	}{
-		{"attempt", policy.Timeout{Call: 10 * time.Second, Attempt: time.Second}, gabion.AttemptTimeout},
-		{"call", policy.Timeout{Call: time.Second, Attempt: time.Second}, gabion.CallTimeout},
+		{"attempt", policy.Timeout{Call: 10 * time.Second, Attempt: time.Second}, policy.AttemptTimeout},
+		{"call", policy.Timeout{Call: time.Second, Attempt: time.Second}, policy.CallTimeout},
 	}
 	for _, layer := range layers {
 		for name, how := range ask {
@@ -276,8 +276,8 @@ func TestTrapT5_CancelIsNeverTheDependencysFault(t *testing.T) {
 				for range 50 {
 					ctx, cancel := context.WithCancel(t.Context())
 					err := d.Run(ctx, func(context.Context) error { cancel(); return said })
-					wantReason(t, err, gabion.Canceled)
-					if !errors.Is(err, context.Canceled) || errors.Is(err, gabion.CallTimeout) || !errors.Is(err, said) {
+					wantReason(t, err, policy.Canceled)
+					if !errors.Is(err, context.Canceled) || errors.Is(err, policy.CallTimeout) || !errors.Is(err, said) {
 						t.Fatalf("the error is %v", err)
 					}
 				}
@@ -295,7 +295,7 @@ func TestTrapT5_CancelIsNeverTheDependencysFault(t *testing.T) {
 func TestTrapT5_WorkThatGivesUpIsNeutral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, rec := watched(policy.Policy{Safe: true, Breaker: eager(time.Second)})
-		wantReason(t, d.Run(t.Context(), fails(context.Canceled)), gabion.Canceled)
+		wantReason(t, d.Run(t.Context(), fails(context.Canceled)), policy.Canceled)
 		rec.WantAttempts(t, 1)
 		if calls, _ := counts(d); calls != 0 {
 			t.Errorf("it was counted: %d", calls)
@@ -312,7 +312,7 @@ func TestTrapT5_CanceledProbeIsNeutral(t *testing.T) {
 		for range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Millisecond, cancel)
-			wantReason(t, d.Run(ctx, hangs), gabion.Canceled)
+			wantReason(t, d.Run(ctx, hangs), policy.Canceled)
 			wantState(t, d, breaker.HalfOpen)
 		}
 		if err := d.Run(t.Context(), works); err != nil {
@@ -333,7 +333,7 @@ func TestTrapT5_HungProbeExpires(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { d.Run(t.Context(), func(context.Context) error { <-release; return nil }) })
 		synctest.Wait()
-		wantReason(t, d.Run(t.Context(), works), gabion.BreakerOpen) // the only place is taken
+		wantReason(t, d.Run(t.Context(), works), policy.BreakerOpen) // the only place is taken
 		time.Sleep(time.Second + time.Millisecond)
 		wantState(t, d, breaker.Open)
 		close(release)
@@ -431,14 +431,14 @@ func TestTrapT6_OpenBreakerIsNeitherRetriedNorSleptFor(t *testing.T) {
 		start := time.Now()
 		err := d.Run(t.Context(), fails(errDown))
 		wantElapsed(t, start, time.Second) // attempt 2 trips it; there is no wait for a third
-		wantReason(t, err, gabion.BreakerOpen)
+		wantReason(t, err, policy.BreakerOpen)
 		if !errors.Is(err, errDown) {
 			t.Errorf("the real error is lost: %v", err)
 		}
 		sent := d.Stats().Budget.Sent
 		for range 10 {
 			err = d.Run(t.Context(), works)
-			wantReason(t, err, gabion.BreakerOpen)
+			wantReason(t, err, policy.BreakerOpen)
 		}
 		wantElapsed(t, start, time.Second)
 		if after := asError(t, err).RetryAfter; after != time.Minute {
@@ -475,7 +475,7 @@ func TestTrapT6_RetryAfterIsObeyed(t *testing.T) {
 				busy := later(after)
 				err := d.Run(t.Context(), fails(busy))
 				wantElapsed(t, start, 0)
-				wantReason(t, err, gabion.RetryAfterTooLong)
+				wantReason(t, err, policy.RetryAfterTooLong)
 				if e := asError(t, err); e.RetryAfter != after || !errors.Is(err, busy) || e.Attempts != 1 {
 					t.Errorf("%+v", e)
 				}
@@ -502,7 +502,7 @@ func (m *meddler) Observe(_ context.Context, e gabion.Event) {
 	if e.Kind == m.kind {
 		m.d.SetRetries(true)
 		m.d.Reload(m.d.Policy())
-		if b, ok := m.d.Breaker(""); ok && e.Kind == policy.BreakerMoved && e.To == breaker.Open {
+		if b, ok := m.d.Breaker(""); ok && e.Kind == policy.KindBreakerMoved && e.To == breaker.Open {
 			b.Reset()
 		}
 	}
@@ -639,7 +639,7 @@ func TestTrapT11_IdleThrottleForgets(t *testing.T) {
 		for range 1000 {
 			d.Run(t.Context(), fails(errDown))
 		}
-		if rec.Load().Refused[gabion.ThrottledLocally] < 500 {
+		if rec.Load().Refused[policy.ThrottledLocally] < 500 {
 			t.Fatalf("the throttle did not close: %+v", rec.Load())
 		}
 		time.Sleep(5 * time.Minute)
@@ -733,7 +733,7 @@ func TestTrapT12_LosersAreDiscardedOnce(t *testing.T) {
 		if c := d.Stats().Main.Breaker.Counts; c.Calls != 1 || c.Failures != 0 {
 			t.Errorf("losers are neutral, but the breaker counted %+v", c)
 		}
-		if n := count(rec, kind(policy.LoserSettled)); n != 2 {
+		if n := count(rec, kind(policy.KindLoserSettled)); n != 2 {
 			t.Errorf("%d losers reported", n)
 		}
 		nothingHeld(t, d)
@@ -778,7 +778,7 @@ func TestTrapT20_NoAttemptStartsPastTheDeadline(t *testing.T) {
 				start := time.Now()
 				s := gabiontest.NewScript(gabiontest.Step{Takes: 10 * time.Millisecond, Err: errDown})
 				err := d.Run(ctx, s.Run)
-				wantReason(t, err, gabion.DeadlineShort)
+				wantReason(t, err, policy.DeadlineShort)
 				if took := time.Since(start); took > 450*time.Millisecond || !errors.Is(err, errDown) {
 					t.Errorf("%s, %v", took, err)
 				}
@@ -805,7 +805,7 @@ func TestTrapT3_RealErrorIsKeptWhateverEndsTheCall(t *testing.T) {
 				ctx, cancel := context.WithCancel(ctx)
 				time.AfterFunc(time.Millisecond, cancel)
 				return d.Run(ctx, fails(errDown))
-			}, gabion.Canceled},
+			}, policy.Canceled},
 		{"deadline while waiting", policy.Policy{Timeout: policy.Timeout{Call: 2 * time.Second, Margin: policy.Off}, Retry: policy.Retry{Backoff: every(1900 * time.Millisecond)}, Bulkhead: policy.Bulkhead{Limit: 1, QueueTimeout: policy.Off}},
 			func(d *gabion.Dependency, ctx context.Context) error {
 				var wg sync.WaitGroup
@@ -821,16 +821,16 @@ func TestTrapT3_RealErrorIsKeptWhateverEndsTheCall(t *testing.T) {
 					}
 					return errDown
 				})
-			}, gabion.CallTimeout},
+			}, policy.CallTimeout},
 		{"budget", policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Ratio: policy.Off, Floor: policy.Off}}},
-			func(d *gabion.Dependency, ctx context.Context) error { return d.Run(ctx, fails(errDown)) }, gabion.BudgetExhausted},
+			func(d *gabion.Dependency, ctx context.Context) error { return d.Run(ctx, fails(errDown)) }, policy.BudgetExhausted},
 		{"breaker", policy.Policy{Breaker: eager(time.Minute)},
-			func(d *gabion.Dependency, ctx context.Context) error { return d.Run(ctx, fails(errDown)) }, gabion.BreakerOpen},
+			func(d *gabion.Dependency, ctx context.Context) error { return d.Run(ctx, fails(errDown)) }, policy.BreakerOpen},
 		{"kill switch", policy.Policy{}, func(d *gabion.Dependency, ctx context.Context) error {
 			d.SetRetries(false)
 			return d.Run(ctx, fails(errDown))
-		}, gabion.RetriesOff},
-		{"attempts", policy.Policy{}, func(d *gabion.Dependency, ctx context.Context) error { return d.Run(ctx, fails(errDown)) }, gabion.AttemptsExhausted},
+		}, policy.RetriesOff},
+		{"attempts", policy.Policy{}, func(d *gabion.Dependency, ctx context.Context) error { return d.Run(ctx, fails(errDown)) }, policy.AttemptsExhausted},
 	}
 	for _, hedge := range []int{0, 1} {
 		for _, c := range cases {

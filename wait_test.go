@@ -72,7 +72,7 @@ func TestACancelJustBeforeAWaitEndsTheCall(t *testing.T) {
 						ctx, cancel := context.WithCancel(t.Context())
 						defer cancel()
 						leave := gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
-							if e.Kind == policy.Waiting && e.Wait == wait {
+							if e.Kind == policy.KindWaiting && e.Wait == wait {
 								cancel()
 							}
 						})
@@ -89,7 +89,7 @@ func TestACancelJustBeforeAWaitEndsTheCall(t *testing.T) {
 						}
 						began := time.Now()
 						err := call(ctx, d, work, gabion.WithIdempotent())
-						wantReason(t, err, gabion.Canceled)
+						wantReason(t, err, policy.Canceled)
 						wantElapsed(t, began, 0)
 					})
 				})
@@ -113,7 +113,7 @@ func TestTheCauseOfTheCallersDeadlineIsReported(t *testing.T) {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, why)
 			err := d.Run(ctx, works)
 			cancel()
-			wantReason(t, err, gabion.CallTimeout)
+			wantReason(t, err, policy.CallTimeout)
 			if !errors.Is(err, why) {
 				t.Fatalf("call %d: %v does not say why", i, err)
 			}
@@ -131,7 +131,7 @@ func TestADeadlineThatNeverEndsItsContextHoldsUpNobody(t *testing.T) {
 		}
 		defer a.Close(nil)
 		began := time.Now()
-		wantReason(t, d.Run(deadlineOnly{t.Context(), began.Add(time.Second)}, works), gabion.CallTimeout)
+		wantReason(t, d.Run(deadlineOnly{t.Context(), began.Add(time.Second)}, works), policy.CallTimeout)
 		if took := time.Since(began); took > time.Second+20*time.Millisecond {
 			t.Errorf("it took %v", took)
 		}

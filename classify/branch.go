@@ -10,25 +10,25 @@ import (
 // retried least wins. Among what is retried, a failure outweighs a request to wait,
 // or it would be hidden from the breaker, and a deadline explains what it broke off.
 var say = [...]uint8{
-	policy.Success:      0,
-	policy.Unclassified: 1, // often just a name for the others
-	policy.Contention:   2,
-	policy.Throttled:    3,
-	policy.Network:      4,
-	policy.ServerError:  5,
-	policy.TimedOut:     6,
-	policy.Business:     7,
-	policy.ClientError:  8,
-	policy.Rejected:     9,
-	policy.Crashed:      10,
-	policy.Ignored:      11,
+	policy.ClassSuccess:      0,
+	policy.ClassUnclassified: 1, // often just a name for the others
+	policy.ClassContention:   2,
+	policy.ClassThrottled:    3,
+	policy.ClassNetwork:      4,
+	policy.ClassServer:       5,
+	policy.ClassTimeout:      6,
+	policy.ClassBusiness:     7,
+	policy.ClassClient:       8,
+	policy.ClassRejected:     9,
+	policy.ClassCrashed:      10,
+	policy.ClassIgnored:      11,
 }
 
 func weight(c policy.Class) uint8 {
 	if int(c) < len(say) {
 		return say[c]
 	}
-	return say[policy.Unclassified]
+	return say[policy.ClassUnclassified]
 }
 
 // merge makes of o what two branches, o and b, mean together. In which order many

@@ -15,7 +15,7 @@
 //     database/sql, and HTTP/2 stream errors.
 //  4. It is a type of a well-known driver: SQLSTATE, MySQL, SQLite, gRPC.
 //
-// Whatever is left is [policy.Unclassified]: it is not retried, it counts as a
+// Whatever is left is [policy.ClassUnclassified]: it is not retried, it counts as a
 // failure of the dependency, and it may have had an effect. A catch-all that
 // took it for a network error would retry refusals.
 //
@@ -121,11 +121,11 @@ func (r *Rules) listed(in lists, m meaning, o *policy.Outcome) {
 	}
 	switch {
 	case in&inIgnored != 0:
-		o.Class = policy.Ignored
+		o.Class = policy.ClassIgnored
 	case in&inPermanent != 0:
 		o.Class = permanent(o.Class)
 	case in&inBusiness != 0:
-		o.Class, o.Effect = policy.Business, policy.NoEffect
+		o.Class, o.Effect = policy.ClassBusiness, policy.NoEffect
 	case in&inTransient != 0:
 		o.Class = transient(o.Class)
 	}
@@ -176,7 +176,7 @@ func (r *Rules) known(f *facts) meaning {
 	case !ok && f.spoke:
 		m = f.driver
 	case !ok:
-		m = inDoubt(policy.Unclassified)
+		m = inDoubt(policy.ClassUnclassified)
 	}
 	if !m.neverSent && f.neverSent() {
 		return neverLeft(m.class)
@@ -211,15 +211,15 @@ func transient(c policy.Class) policy.Class {
 	if c.Transient() {
 		return c
 	}
-	return policy.ServerError
+	return policy.ClassServer
 }
 
 // permanent is c made not worth a retry. It keeps a valid "no".
 func permanent(c policy.Class) policy.Class {
-	if c == policy.Business {
+	if c == policy.ClassBusiness {
 		return c
 	}
-	return policy.ClientError
+	return policy.ClassClient
 }
 
 // A meaning is the part of an outcome that an error's kind can say.

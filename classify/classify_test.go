@@ -25,16 +25,16 @@ var errOdd = errors.New("odd")
 // The outcomes that most tests expect.
 var (
 	success   = policy.Outcome{}
-	sentNet   = maybe(policy.Network)
-	unsentNet = unsent(policy.Network)
-	late      = maybe(policy.TimedOut)
-	refused   = unsent(policy.ClientError)
-	unknown   = maybe(policy.Unclassified)
-	gaveUp    = maybe(policy.Ignored)
+	sentNet   = maybe(policy.ClassNetwork)
+	unsentNet = unsent(policy.ClassNetwork)
+	late      = maybe(policy.ClassTimeout)
+	refused   = unsent(policy.ClassClient)
+	unknown   = maybe(policy.ClassUnclassified)
+	gaveUp    = maybe(policy.ClassIgnored)
 )
 
 // On Windows nearly all lookups that fail are of no known kind (lookup_windows.go).
-var vagueLookup = map[bool]policy.Outcome{false: unsent(policy.Unclassified), true: unsentNet}
+var vagueLookup = map[bool]policy.Outcome{false: unsent(policy.ClassUnclassified), true: unsentNet}
 
 func TestErrorByValue(t *testing.T) {
 	tests := []struct {
@@ -57,8 +57,8 @@ func TestErrorByValue(t *testing.T) {
 		{"host unreachable while sending", &net.OpError{Op: "write", Err: syscall.EHOSTUNREACH}, sentNet},
 		{"network unreachable while dialling", &net.OpError{Op: "dial", Err: syscall.ENETUNREACH}, unsentNet},
 		{"timed out while sending", &net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, late},
-		{"timed out while dialling", &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}, unsent(policy.TimedOut)},
-		{"a dial that the caller cancelled", &net.OpError{Op: "dial", Err: context.Canceled}, unsent(policy.Ignored)},
+		{"timed out while dialling", &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}, unsent(policy.ClassTimeout)},
+		{"a dial that the caller cancelled", &net.OpError{Op: "dial", Err: context.Canceled}, unsent(policy.ClassIgnored)},
 		{"a dial that a firewall forbids", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EPERM)}, refused},
 		{"a dial with no file descriptors left", &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}, unsentNet},
 		{"a proxy that could not be reached", &net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, unsentNet},
@@ -74,37 +74,37 @@ func TestErrorByValue(t *testing.T) {
 
 		{"no such host", &net.DNSError{Err: "no such host", IsNotFound: true}, refused},
 		{"temporary DNS failure", &net.DNSError{Err: "server misbehaving", IsTemporary: true}, unsentNet},
-		{"DNS timeout", &net.DNSError{Err: "i/o timeout", IsTimeout: true}, unsent(policy.TimedOut)},
+		{"DNS timeout", &net.DNSError{Err: "i/o timeout", IsTimeout: true}, unsent(policy.ClassTimeout)},
 		{"DNS failure of no known kind", &net.DNSError{Err: "cannot unmarshal"}, vagueLookup[runtime.GOOS == "windows"]},
 		{"no such host under dial and URL", &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}}, refused},
 
-		{"expired certificate", x509.CertificateInvalidError{Reason: x509.Expired}, maybe(policy.ClientError)},
+		{"expired certificate", x509.CertificateInvalidError{Reason: x509.Expired}, maybe(policy.ClassClient)},
 
-		{"no rows is a valid no", fmt.Errorf("user: %w", sql.ErrNoRows), refusal(policy.Business)},
-		{"a finished transaction", sql.ErrTxDone, maybe(policy.ClientError)},
+		{"no rows is a valid no", fmt.Errorf("user: %w", sql.ErrNoRows), refusal(policy.ClassBusiness)},
+		{"a finished transaction", sql.ErrTxDone, maybe(policy.ClassClient)},
 		{"a bad connection may have been used", driver.ErrBadConn, sentNet},
 		{"a connection given back says nothing of its use before", sql.ErrConnDone, sentNet},
-		{"serialization failure", pgError("40001"), undone(policy.Contention)},
-		{"deadlock", fmt.Errorf("tx: %w", pgError("40P01")), undone(policy.Contention)},
-		{"lock not had in time", pgError("55P03"), undone(policy.Contention)},
-		{"crash of another", pgError("57P02"), maybe(policy.ServerError)},
-		{"shutdown", pgError("57P01"), maybe(policy.ServerError)},
-		{"starting up", pgError("57P03"), unsent(policy.ServerError)},
-		{"too many connections", pgError("53300"), unsent(policy.ServerError)},
+		{"serialization failure", pgError("40001"), undone(policy.ClassContention)},
+		{"deadlock", fmt.Errorf("tx: %w", pgError("40P01")), undone(policy.ClassContention)},
+		{"lock not had in time", pgError("55P03"), undone(policy.ClassContention)},
+		{"crash of another", pgError("57P02"), maybe(policy.ClassServer)},
+		{"shutdown", pgError("57P01"), maybe(policy.ClassServer)},
+		{"starting up", pgError("57P03"), unsent(policy.ClassServer)},
+		{"too many connections", pgError("53300"), unsent(policy.ClassServer)},
 		{"never connected", pgError("08001"), unsentNet},
 		{"connection rejected", pgError("08004"), unsentNet},
 		{"connection failure in doubt", pgError("08006"), sentNet},
 		{"commit in doubt", pgError("08007"), sentNet},
 		{"connection gone", pgError("08003"), sentNet},
-		{"unique violation", pgError("23505"), refusal(policy.ClientError)},
-		{"syntax error", pgError("42601"), refusal(policy.ClientError)},
+		{"unique violation", pgError("23505"), refusal(policy.ClassClient)},
+		{"syntax error", pgError("42601"), refusal(policy.ClassClient)},
 		{"disk full", pgError("53100"), unknown},
 		{"no state at all", pgError(""), unknown},
-		{"pgx says nothing was sent", safe{errOdd, true}, unsent(policy.Unclassified)},
+		{"pgx says nothing was sent", safe{errOdd, true}, unsent(policy.ClassUnclassified)},
 		{"pgx says nothing was sent before a reset", safe{syscall.ECONNRESET, true}, unsentNet},
 		{"pgx does not say so", safe{syscall.ECONNRESET, false}, sentNet},
 
-		{"the error says so itself", fmt.Errorf("nested: %w", tells{policy.Outcome{Class: policy.ServerError, Stop: true}}), policy.Outcome{Class: policy.ServerError, Stop: true}},
+		{"the error says so itself", fmt.Errorf("nested: %w", tells{policy.Outcome{Class: policy.ClassServer, Stop: true}}), policy.Outcome{Class: policy.ClassServer, Stop: true}},
 		{"one of two joined errors is known", errors.Join(errOdd, syscall.ECONNRESET), sentNet},
 	}
 	for _, tt := range tests {
@@ -141,25 +141,25 @@ func TestMarks(t *testing.T) {
 		err  error
 		want policy.Outcome
 	}{
-		{"transient", Transient(errOdd), maybe(policy.ServerError)},
+		{"transient", Transient(errOdd), maybe(policy.ClassServer)},
 		{"transient keeps a transient class", Transient(syscall.ECONNRESET), sentNet},
-		{"permanent", Permanent(errOdd), maybe(policy.ClientError)},
+		{"permanent", Permanent(errOdd), maybe(policy.ClassClient)},
 		{"permanent keeps that nothing was sent", Permanent(dial), refused},
-		{"permanent keeps a business no", Permanent(sql.ErrNoRows), refusal(policy.Business)},
-		{"business has no effect", Business(errOdd), refusal(policy.Business)},
-		{"throttled", Throttled(errOdd, 2*time.Second), policy.Outcome{Class: policy.Throttled, Undone: true, HasAfter: true, After: 2 * time.Second}},
-		{"throttled without a time", Throttled(errOdd, 0), policy.Outcome{Class: policy.Throttled, Undone: true}},
-		{"throttled with a time gone by", Throttled(errOdd, -time.Second), policy.Outcome{Class: policy.Throttled, Undone: true}},
-		{"contention", Contention(errOdd), policy.Outcome{Class: policy.Contention, Undone: true}},
-		{"transient keeps contention", Transient(Contention(errOdd)), policy.Outcome{Class: policy.Contention, Undone: true}},
+		{"permanent keeps a business no", Permanent(sql.ErrNoRows), refusal(policy.ClassBusiness)},
+		{"business has no effect", Business(errOdd), refusal(policy.ClassBusiness)},
+		{"throttled", Throttled(errOdd, 2*time.Second), policy.Outcome{Class: policy.ClassThrottled, Undone: true, HasAfter: true, After: 2 * time.Second}},
+		{"throttled without a time", Throttled(errOdd, 0), policy.Outcome{Class: policy.ClassThrottled, Undone: true}},
+		{"throttled with a time gone by", Throttled(errOdd, -time.Second), policy.Outcome{Class: policy.ClassThrottled, Undone: true}},
+		{"contention", Contention(errOdd), policy.Outcome{Class: policy.ClassContention, Undone: true}},
+		{"transient keeps contention", Transient(Contention(errOdd)), policy.Outcome{Class: policy.ClassContention, Undone: true}},
 		{"not sent", NotSent(errOdd), unsentNet},
 		{"not sent and permanent", NotSent(Permanent(errOdd)), refused},
 		{"permanent and not sent", Permanent(NotSent(errOdd)), refused},
-		{"stop keeps the class", DoNotRetry(syscall.ECONNRESET), policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect, Stop: true}},
-		{"C75 transient does not lift a stop", Transient(DoNotRetry(errOdd)), policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect, Stop: true}},
-		{"the outermost mark wins", Transient(fmt.Errorf("x: %w", Permanent(errOdd))), maybe(policy.ServerError)},
-		{"the outermost mark wins, turned round", Permanent(fmt.Errorf("x: %w", Transient(errOdd))), maybe(policy.ClientError)},
-		{"a mark beats what the error says itself", Permanent(tells{maybe(policy.Network)}), maybe(policy.ClientError)},
+		{"stop keeps the class", DoNotRetry(syscall.ECONNRESET), policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect, Stop: true}},
+		{"C75 transient does not lift a stop", Transient(DoNotRetry(errOdd)), policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect, Stop: true}},
+		{"the outermost mark wins", Transient(fmt.Errorf("x: %w", Permanent(errOdd))), maybe(policy.ClassServer)},
+		{"the outermost mark wins, turned round", Permanent(fmt.Errorf("x: %w", Transient(errOdd))), maybe(policy.ClassClient)},
+		{"a mark beats what the error says itself", Permanent(tells{maybe(policy.ClassNetwork)}), maybe(policy.ClassClient)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -198,24 +198,24 @@ func TestRules(t *testing.T) {
 		err   error
 		want  policy.Outcome
 	}{
-		{"listed transient", Rules{Transient: []error{errOdd}}, errOdd, maybe(policy.ServerError)},
-		{"listed permanent", Rules{Permanent: []error{syscall.ECONNRESET}}, syscall.ECONNRESET, maybe(policy.ClientError)},
+		{"listed transient", Rules{Transient: []error{errOdd}}, errOdd, maybe(policy.ClassServer)},
+		{"listed permanent", Rules{Permanent: []error{syscall.ECONNRESET}}, syscall.ECONNRESET, maybe(policy.ClassClient)},
 		{"C62 ignored beats transient", Rules{Transient: []error{errOdd}, Ignored: []error{errOdd}}, errOdd, gaveUp},
-		{"C62 permanent beats transient", Rules{Transient: []error{errOdd}, Permanent: []error{errOdd}}, errOdd, maybe(policy.ClientError)},
-		{"listed as a valid no", Rules{Business: []error{errOdd}}, errOdd, refusal(policy.Business)},
-		{"C62 permanent beats a valid no", Rules{Permanent: []error{errOdd}, Business: []error{errOdd}}, errOdd, maybe(policy.ClientError)},
+		{"C62 permanent beats transient", Rules{Transient: []error{errOdd}, Permanent: []error{errOdd}}, errOdd, maybe(policy.ClassClient)},
+		{"listed as a valid no", Rules{Business: []error{errOdd}}, errOdd, refusal(policy.ClassBusiness)},
+		{"C62 permanent beats a valid no", Rules{Permanent: []error{errOdd}, Business: []error{errOdd}}, errOdd, maybe(policy.ClassClient)},
 		{"listed as never sent", Rules{NotSent: []error{errOdd}}, errOdd, unsentNet},
 		{"listed as never sent and transient", Rules{NotSent: []error{errOdd}, Transient: []error{errOdd}}, errOdd, unsentNet},
 		{"a nil in a list names nothing", Rules{Transient: []error{nil}}, errOdd, unknown},
 		{"a list names one branch, and speaks of it alone", Rules{NotSent: []error{errOdd}}, errors.Join(errOdd, syscall.ECONNRESET), sentNet},
 		{"lists leave others alone", Rules{Transient: []error{errGone}}, errOdd, unknown},
 		{"a list does not unlearn that nothing was sent", Rules{Permanent: []error{syscall.ECONNREFUSED}}, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, refused},
-		{"a mark beats a list", Rules{Transient: []error{errOdd}}, Permanent(errOdd), maybe(policy.ClientError)},
-		{"a list is heard below a mark", Rules{Transient: []error{errOdd}}, DoNotRetry(errOdd), policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect, Stop: true}},
+		{"a mark beats a list", Rules{Transient: []error{errOdd}}, Permanent(errOdd), maybe(policy.ClassClient)},
+		{"a list is heard below a mark", Rules{Transient: []error{errOdd}}, DoNotRetry(errOdd), policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect, Stop: true}},
 		{"names that come and go", Rules{HostNotFound: true}, &net.DNSError{IsNotFound: true}, unsentNet},
-		{"listed gRPC quota", grpc, status(8), maybe(policy.Throttled)},
-		{"listed gRPC abort", grpc, status(10), maybe(policy.Contention)},
-		{"unlisted gRPC quota", Rules{}, status(8), maybe(policy.ClientError)},
+		{"listed gRPC quota", grpc, status(8), maybe(policy.ClassThrottled)},
+		{"listed gRPC abort", grpc, status(10), maybe(policy.ClassContention)},
+		{"unlisted gRPC quota", Rules{}, status(8), maybe(policy.ClassClient)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -240,13 +240,13 @@ func status(code uint32) error { return fmt.Errorf("call: %w", &grpcError{&grpcS
 
 func TestGRPC(t *testing.T) {
 	want := map[uint32]policy.Outcome{
-		0: unknown, 1: gaveUp, 2: unknown, 4: unknown, 13: unknown, 14: maybe(policy.ServerError), 15: unknown,
-		5: refusal(policy.Business), 8: maybe(policy.ClientError), 10: maybe(policy.Contention), 99: unknown,
+		0: unknown, 1: gaveUp, 2: unknown, 4: unknown, 13: unknown, 14: maybe(policy.ClassServer), 15: unknown,
+		5: refusal(policy.ClassBusiness), 8: maybe(policy.ClassClient), 10: maybe(policy.ClassContention), 99: unknown,
 	}
 	for code := range uint32(17) {
 		w, ok := want[code]
 		if !ok {
-			w = refusal(policy.ClientError)
+			w = refusal(policy.ClassClient)
 		}
 		if got := Error(status(code)); got != w {
 			t.Errorf("%s = %+v, want %+v", codes[code].name, got, w)
@@ -292,7 +292,7 @@ func TestDrivers(t *testing.T) {
 	known(t, "mysqlType", typeName{"github.com/go-sql-driver/mysql", "MySQLError"})
 	known(t, "moderncType", typeName{"modernc.org/sqlite", "Error"})
 	known(t, "mattnType", typeName{"github.com/mattn/go-sqlite3", "Error"})
-	again, rolledBack, wrong := refusal(policy.Contention), undone(policy.Contention), refusal(policy.ClientError)
+	again, rolledBack, wrong := refusal(policy.ClassContention), undone(policy.ClassContention), refusal(policy.ClassClient)
 	tests := []struct {
 		name string
 		err  error
@@ -302,9 +302,9 @@ func TestDrivers(t *testing.T) {
 		{"mysql deadlock", fmt.Errorf("tx: %w", &mysqlType{1213, at("40001")}), rolledBack},
 		{"mysql group replication", &mysqlType{3101, at("40000")}, rolledBack},
 		{"mysql NOWAIT", &mysqlType{3572, at("HY000")}, again},
-		{"mysql too many connections of this user", &mysqlType{1203, at("42000")}, unsent(policy.ServerError)},
+		{"mysql too many connections of this user", &mysqlType{1203, at("42000")}, unsent(policy.ClassServer)},
 		{"mysql shuts down", &mysqlType{1053, at("08S01")}, sentNet},
-		{"mysql too many connections", &mysqlType{1040, at("08004")}, unsent(policy.ServerError)},
+		{"mysql too many connections", &mysqlType{1040, at("08004")}, unsent(policy.ClassServer)},
 		{"mysql duplicate key", &mysqlType{1062, at("23000")}, wrong},
 		{"mysql something else", &mysqlType{3, at("HY000")}, unknown},
 		{"mysql without a state", &mysqlType{Number: 3}, unknown},

@@ -6,9 +6,9 @@ import "github.com/gabion-go/gabion/policy"
 func (f *facts) database() (meaning, bool) {
 	switch {
 	case f.has(noRows):
-		return refusedBy(policy.Business), true
+		return refusedBy(policy.ClassBusiness), true
 	case f.has(txDone): // committed or rolled back, we can't tell which
-		return inDoubt(policy.ClientError), true
+		return inDoubt(policy.ClassClient), true
 	case f.has(hasState):
 		return sqlstate(f.state.SQLState())
 	}
@@ -20,20 +20,20 @@ func (f *facts) database() (meaning, bool) {
 // PostgreSQL ends the transaction that gets an error of class 40 or 55P03: nothing of
 // it can be committed any more, so all of it is undone.
 var states = map[string]meaning{
-	"40001": takenBack(policy.Contention),  // serialization_failure
-	"40P01": takenBack(policy.Contention),  // deadlock_detected
-	"55P03": takenBack(policy.Contention),  // lock_not_available: NOWAIT, or lock_timeout
-	"57P01": inDoubt(policy.ServerError),   // admin_shutdown
-	"57P02": inDoubt(policy.ServerError),   // crash_shutdown
-	"57P03": neverLeft(policy.ServerError), // cannot_connect_now: still starting up
-	"53300": neverLeft(policy.ServerError), // too_many_connections
-	"08001": neverLeft(policy.Network),     // the client could not connect
-	"08004": neverLeft(policy.Network),     // the server refused the connection
-	"08000": inDoubt(policy.Network),       // connection_exception
-	"08003": inDoubt(policy.Network),       // connection_does_not_exist
-	"08006": inDoubt(policy.Network),       // connection_failure: in doubt
-	"08007": inDoubt(policy.Network),       // transaction_resolution_unknown: in doubt
-	"08S01": inDoubt(policy.Network),       // MySQL: communication link failure, or shutdown in progress
+	"40001": takenBack(policy.ClassContention), // serialization_failure
+	"40P01": takenBack(policy.ClassContention), // deadlock_detected
+	"55P03": takenBack(policy.ClassContention), // lock_not_available: NOWAIT, or lock_timeout
+	"57P01": inDoubt(policy.ClassServer),       // admin_shutdown
+	"57P02": inDoubt(policy.ClassServer),       // crash_shutdown
+	"57P03": neverLeft(policy.ClassServer),     // cannot_connect_now: still starting up
+	"53300": neverLeft(policy.ClassServer),     // too_many_connections
+	"08001": neverLeft(policy.ClassNetwork),    // the client could not connect
+	"08004": neverLeft(policy.ClassNetwork),    // the server refused the connection
+	"08000": inDoubt(policy.ClassNetwork),      // connection_exception
+	"08003": inDoubt(policy.ClassNetwork),      // connection_does_not_exist
+	"08006": inDoubt(policy.ClassNetwork),      // connection_failure: in doubt
+	"08007": inDoubt(policy.ClassNetwork),      // transaction_resolution_unknown: in doubt
+	"08S01": inDoubt(policy.ClassNetwork),      // MySQL: communication link failure, or shutdown in progress
 }
 
 // refusals are the classes, by their first two characters, in which the
@@ -55,7 +55,7 @@ func sqlstate(state string) (meaning, bool) {
 		return o, true
 	}
 	if len(state) == 5 && refusals[state[:2]] {
-		return refusedBy(policy.ClientError), true
+		return refusedBy(policy.ClassClient), true
 	}
 	return meaning{}, false
 }
@@ -65,15 +65,15 @@ func sqlstate(state string) (meaning, bool) {
 func mysql(number uint64, state string) (meaning, bool) {
 	switch number {
 	case 1213: // deadlock: the transaction was rolled back
-		return takenBack(policy.Contention), true
+		return takenBack(policy.ClassContention), true
 	case 3101: // group replication rolled back at commit
-		return takenBack(policy.Contention), true
+		return takenBack(policy.ClassContention), true
 	case 1205, 3572: // a lock was not had in time, or at once
 		// Only the statement was rolled back. What its transaction did before is there
 		// until somebody ends it, so nothing is proven of the whole work.
-		return refusedBy(policy.Contention), true
+		return refusedBy(policy.ClassContention), true
 	case 1040, 1203: // too many connections, of all users or of this one
-		return neverLeft(policy.ServerError), true
+		return neverLeft(policy.ClassServer), true
 	}
 	return sqlstate(state)
 }
@@ -86,9 +86,9 @@ func sqlite(code int64) (meaning, bool) {
 	case 5, 6: // BUSY, LOCKED
 		// The statement did nothing, be it a COMMIT, and its transaction is still open,
 		// so nothing is proven of the whole work.
-		return refusedBy(policy.Contention), true
+		return refusedBy(policy.ClassContention), true
 	case 19, 20: // CONSTRAINT, MISMATCH
-		return refusedBy(policy.ClientError), true
+		return refusedBy(policy.ClassClient), true
 	}
 	return meaning{}, false
 }

@@ -256,7 +256,7 @@ func TestIssue10_TheOrderOfBranchesDecidesNothing(t *testing.T) {
 func TestIssue10_BranchesTogether(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	read := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
-	undid := undone(policy.Throttled)
+	undid := undone(policy.ClassThrottled)
 	undid.HasAfter, undid.After = true, time.Second
 	tests := []struct {
 		name string
@@ -269,10 +269,10 @@ func TestIssue10_BranchesTogether(t *testing.T) {
 		{"one broke off, the other never had a connection", errors.Join(io.ErrUnexpectedEOF, dial), sentNet},
 		{"an error that nobody knows proves nothing", fmt.Errorf("%w: %w", errOdd, dial), sentNet},
 		{"both were never sent", errors.Join(dial, &net.DNSError{IsTemporary: true}), unsentNet},
-		{"one was never sent, the other rolled back", errors.Join(dial, pgError("40001")), undone(policy.Network)},
+		{"one was never sent, the other rolled back", errors.Join(dial, pgError("40001")), undone(policy.ClassNetwork)},
 		{"one rolled back, the other is in doubt", errors.Join(pgError("40001"), pgError("08006")), sentNet},
 		{"both asked for time: the longer", errors.Join(Throttled(errOdd, time.Second), Throttled(errOdd, 0)), undid},
-		{"a refusal beats a blip", errors.Join(read, Permanent(dial)), maybe(policy.ClientError)},
+		{"a refusal beats a blip", errors.Join(read, Permanent(dial)), maybe(policy.ClassClient)},
 		{"a dial that failed is not one that succeeded below", &net.OpError{Op: "dial", Err: errors.Join(syscall.ECONNREFUSED, syscall.ENETUNREACH)}, unsentNet},
 		{"a mark speaks for all below it", NotSent(errors.Join(dial, read)), unsentNet},
 	}
@@ -348,7 +348,7 @@ func TestAnErrorThatContainsItselfIsStillAnswered(t *testing.T) {
 	}{
 		{"what it says before it begins again counts", once, sentNet},
 		{"it branches", twice, unknown},
-		{"it goes through a mark", marked, maybe(policy.ClientError)},
+		{"it goes through a mark", marked, maybe(policy.ClassClient)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -87,9 +87,9 @@ func readGoAway(v reflect.Value) (meaning, bool) {
 		return meaning{}, false
 	}
 	if code.Uint() == enhanceYourCalm {
-		return inDoubt(policy.Throttled), true
+		return inDoubt(policy.ClassThrottled), true
 	}
-	return inDoubt(policy.Network), true
+	return inDoubt(policy.ClassNetwork), true
 }
 
 // pgxLocked is pgx's error for a connection that is closed, busy or not made yet.
@@ -110,7 +110,7 @@ func readLocked(v reflect.Value) (meaning, bool) {
 	if !ok || status.Kind() != reflect.String || status.String() != "conn closed" {
 		return meaning{}, false
 	}
-	return inDoubt(policy.Network), true
+	return inDoubt(policy.ClassNetwork), true
 }
 
 // readMySQL reads struct{Number uint16; SQLState [5]byte; …}.

@@ -8,4 +8,4 @@ import (
 
 // A write to a connection that the other side is tearing down fails like this
 // instead of with EPIPE, at times (go.dev/issue/51538).
-func init() { errnos[syscall.EPROTOTYPE] = policy.Network }
+func init() { errnos[syscall.EPROTOTYPE] = policy.ClassNetwork }

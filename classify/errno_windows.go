@@ -12,26 +12,26 @@ import (
 // compare and make them.
 func init() {
 	maps.Copy(errnos, map[syscall.Errno]policy.Class{
-		10013: policy.ClientError, // WSAEACCES: a firewall forbids it
-		10049: policy.Network,     // WSAEADDRNOTAVAIL: out of local ports
-		10050: policy.Network,     // WSAENETDOWN
-		10051: policy.Network,     // WSAENETUNREACH
-		10052: policy.Network,     // WSAENETRESET
-		10053: policy.Network,     // WSAECONNABORTED
-		10054: policy.Network,     // WSAECONNRESET
-		10055: policy.Network,     // WSAENOBUFS
-		10057: policy.Network,     // WSAENOTCONN
-		10058: policy.Network,     // WSAESHUTDOWN
-		10060: policy.TimedOut,    // WSAETIMEDOUT
-		10061: policy.Network,     // WSAECONNREFUSED
-		10064: policy.Network,     // WSAEHOSTDOWN
-		10065: policy.Network,     // WSAEHOSTUNREACH
-		64:    policy.Network,     // ERROR_NETNAME_DELETED: the peer reset an overlapped call
-		109:   policy.Network,     // ERROR_BROKEN_PIPE
-		121:   policy.TimedOut,    // ERROR_SEM_TIMEOUT: the transport gave up
-		1225:  policy.Network,     // ERROR_CONNECTION_REFUSED
-		1231:  policy.Network,     // ERROR_NETWORK_UNREACHABLE
-		1232:  policy.Network,     // ERROR_HOST_UNREACHABLE
-		1236:  policy.Network,     // ERROR_CONNECTION_ABORTED
+		10013: policy.ClassClient,  // WSAEACCES: a firewall forbids it
+		10049: policy.ClassNetwork, // WSAEADDRNOTAVAIL: out of local ports
+		10050: policy.ClassNetwork, // WSAENETDOWN
+		10051: policy.ClassNetwork, // WSAENETUNREACH
+		10052: policy.ClassNetwork, // WSAENETRESET
+		10053: policy.ClassNetwork, // WSAECONNABORTED
+		10054: policy.ClassNetwork, // WSAECONNRESET
+		10055: policy.ClassNetwork, // WSAENOBUFS
+		10057: policy.ClassNetwork, // WSAENOTCONN
+		10058: policy.ClassNetwork, // WSAESHUTDOWN
+		10060: policy.ClassTimeout, // WSAETIMEDOUT
+		10061: policy.ClassNetwork, // WSAECONNREFUSED
+		10064: policy.ClassNetwork, // WSAEHOSTDOWN
+		10065: policy.ClassNetwork, // WSAEHOSTUNREACH
+		64:    policy.ClassNetwork, // ERROR_NETNAME_DELETED: the peer reset an overlapped call
+		109:   policy.ClassNetwork, // ERROR_BROKEN_PIPE
+		121:   policy.ClassTimeout, // ERROR_SEM_TIMEOUT: the transport gave up
+		1225:  policy.ClassNetwork, // ERROR_CONNECTION_REFUSED
+		1231:  policy.ClassNetwork, // ERROR_NETWORK_UNREACHABLE
+		1232:  policy.ClassNetwork, // ERROR_HOST_UNREACHABLE
+		1236:  policy.ClassNetwork, // ERROR_CONNECTION_ABORTED
 	})
 }

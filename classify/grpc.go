@@ -37,23 +37,23 @@ type grpcMeaning struct {
 // codes are gRPC's, in their order. The unclassified ones are failures that
 // nobody promised to be passing.
 var codes = [...]grpcMeaning{
-	0:  {"OK", inDoubt(policy.Unclassified)}, // an error that says OK says nothing
-	1:  {"CANCELLED", inDoubt(policy.Ignored)},
-	2:  {"UNKNOWN", inDoubt(policy.Unclassified)},
-	3:  {"INVALID_ARGUMENT", refusedBy(policy.ClientError)},
-	4:  {"DEADLINE_EXCEEDED", inDoubt(policy.Unclassified)}, // whose deadline? The attempt's own is known by the clock
-	5:  {"NOT_FOUND", refusedBy(policy.Business)},
-	6:  {"ALREADY_EXISTS", refusedBy(policy.ClientError)},
-	7:  {"PERMISSION_DENIED", refusedBy(policy.ClientError)},
-	8:  {"RESOURCE_EXHAUSTED", inDoubt(policy.ClientError)}, // a quota, or an answer too large for us; passing only where the policy says so
-	9:  {"FAILED_PRECONDITION", refusedBy(policy.ClientError)},
-	10: {"ABORTED", inDoubt(policy.Contention)}, // a conflict; that all was undone nobody promises
-	11: {"OUT_OF_RANGE", refusedBy(policy.ClientError)},
-	12: {"UNIMPLEMENTED", refusedBy(policy.ClientError)},
-	13: {"INTERNAL", inDoubt(policy.Unclassified)},
-	14: {"UNAVAILABLE", inDoubt(policy.ServerError)},
-	15: {"DATA_LOSS", inDoubt(policy.Unclassified)},
-	16: {"UNAUTHENTICATED", refusedBy(policy.ClientError)},
+	0:  {"OK", inDoubt(policy.ClassUnclassified)}, // an error that says OK says nothing
+	1:  {"CANCELLED", inDoubt(policy.ClassIgnored)},
+	2:  {"UNKNOWN", inDoubt(policy.ClassUnclassified)},
+	3:  {"INVALID_ARGUMENT", refusedBy(policy.ClassClient)},
+	4:  {"DEADLINE_EXCEEDED", inDoubt(policy.ClassUnclassified)}, // whose deadline? The attempt's own is known by the clock
+	5:  {"NOT_FOUND", refusedBy(policy.ClassBusiness)},
+	6:  {"ALREADY_EXISTS", refusedBy(policy.ClassClient)},
+	7:  {"PERMISSION_DENIED", refusedBy(policy.ClassClient)},
+	8:  {"RESOURCE_EXHAUSTED", inDoubt(policy.ClassClient)}, // a quota, or an answer too large for us; passing only where the policy says so
+	9:  {"FAILED_PRECONDITION", refusedBy(policy.ClassClient)},
+	10: {"ABORTED", inDoubt(policy.ClassContention)}, // a conflict; that all was undone nobody promises
+	11: {"OUT_OF_RANGE", refusedBy(policy.ClassClient)},
+	12: {"UNIMPLEMENTED", refusedBy(policy.ClassClient)},
+	13: {"INTERNAL", inDoubt(policy.ClassUnclassified)},
+	14: {"UNAVAILABLE", inDoubt(policy.ClassServer)},
+	15: {"DATA_LOSS", inDoubt(policy.ClassUnclassified)},
+	16: {"UNAUTHENTICATED", refusedBy(policy.ClassClient)},
 }
 
 // grpc says what a code means to r.
@@ -66,7 +66,7 @@ func (r *Rules) grpc(code uint64) (meaning, bool) {
 		return m.meaning, true
 	}
 	if m.name == "RESOURCE_EXHAUSTED" {
-		m.class = policy.Throttled
+		m.class = policy.ClassThrottled
 	}
 	m.class = transient(m.class)
 	return m.meaning, true

@@ -5,4 +5,4 @@ package classify
 import "github.com/gabion-go/gabion/policy"
 
 // vague is what a failed lookup of a name is when package net doesn't say.
-const vague = policy.Unclassified
+const vague = policy.ClassUnclassified

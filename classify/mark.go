@@ -49,13 +49,13 @@ func (m *mark) outcome(r *Rules, left int, o *policy.Outcome) {
 	case isPermanent:
 		o.Class = permanent(o.Class)
 	case isBusiness:
-		o.Class, o.Effect = policy.Business, policy.NoEffect
+		o.Class, o.Effect = policy.ClassBusiness, policy.NoEffect
 	case isThrottled:
-		o.Class, o.Effect = policy.Throttled, policy.NoEffect
+		o.Class, o.Effect = policy.ClassThrottled, policy.NoEffect
 		o.HasAfter, o.After = m.after > 0, max(m.after, 0)
 		o.Undone = true
 	case isContention:
-		o.Class, o.Effect, o.Undone, o.Once = policy.Contention, policy.NoEffect, true, false
+		o.Class, o.Effect, o.Undone, o.Once = policy.ClassContention, policy.NoEffect, true, false
 	case isNotSent:
 		notSent(o)
 	case isFinal:
@@ -65,8 +65,8 @@ func (m *mark) outcome(r *Rules, left int, o *policy.Outcome) {
 
 func notSent(o *policy.Outcome) {
 	o.NeverSent, o.Effect = true, policy.NoEffect
-	if o.Class == policy.Unclassified {
-		o.Class = policy.Network
+	if o.Class == policy.ClassUnclassified {
+		o.Class = policy.ClassNetwork
 	}
 }
 

@@ -37,20 +37,20 @@ func (m *mark) naive(r naive) policy.Outcome {
 	o := r.Error(m.err)
 	switch {
 	case m.says == isTransient && !o.Class.Transient():
-		o.Class, o.Once = policy.ServerError, false
+		o.Class, o.Once = policy.ClassServer, false
 	case m.says == isTransient:
 		o.Once = false
-	case m.says == isPermanent && o.Class != policy.Business:
-		o.Class = policy.ClientError
+	case m.says == isPermanent && o.Class != policy.ClassBusiness:
+		o.Class = policy.ClassClient
 	case m.says == isBusiness:
-		o.Class, o.Effect = policy.Business, policy.NoEffect
+		o.Class, o.Effect = policy.ClassBusiness, policy.NoEffect
 	case m.says == isThrottled:
-		o.Class, o.Effect, o.HasAfter, o.After = policy.Throttled, policy.NoEffect, m.after > 0, max(m.after, 0)
+		o.Class, o.Effect, o.HasAfter, o.After = policy.ClassThrottled, policy.NoEffect, m.after > 0, max(m.after, 0)
 		o.Undone = true
 	case m.says == isContention:
-		o.Class, o.Effect, o.Undone, o.Once = policy.Contention, policy.NoEffect, true, false
-	case m.says == isNotSent && o.Class == policy.Unclassified:
-		o.Class, o.NeverSent, o.Effect = policy.Network, true, policy.NoEffect
+		o.Class, o.Effect, o.Undone, o.Once = policy.ClassContention, policy.NoEffect, true, false
+	case m.says == isNotSent && o.Class == policy.ClassUnclassified:
+		o.Class, o.NeverSent, o.Effect = policy.ClassNetwork, true, policy.NoEffect
 	case m.says == isNotSent:
 		o.NeverSent, o.Effect = true, policy.NoEffect
 	case m.says == isFinal:
@@ -137,9 +137,9 @@ func waysDown(err error) (all []error) {
 
 // leastRetried are the classes in the order in which they win.
 var leastRetried = []policy.Class{
-	policy.Ignored, policy.Crashed, policy.Rejected, policy.ClientError, policy.Business,
-	policy.TimedOut, policy.ServerError, policy.Network, policy.Throttled, policy.Contention,
-	policy.Unclassified, policy.Success,
+	policy.ClassIgnored, policy.ClassCrashed, policy.ClassRejected, policy.ClassClient, policy.ClassBusiness,
+	policy.ClassTimeout, policy.ClassServer, policy.ClassNetwork, policy.ClassThrottled, policy.ClassContention,
+	policy.ClassUnclassified, policy.ClassSuccess,
 }
 
 func naiveTogether(all []policy.Outcome) (o policy.Outcome) {
@@ -179,17 +179,17 @@ func (r naive) listed(err error) policy.Outcome {
 	o := r.known(err)
 	if naiveIsAny(err, r.NotSent) {
 		o.NeverSent, o.Effect = true, policy.NoEffect
-		if o.Class == policy.Unclassified {
-			o.Class = policy.Network
+		if o.Class == policy.ClassUnclassified {
+			o.Class = policy.ClassNetwork
 		}
 	}
 	switch {
 	case naiveIsAny(err, r.Ignored):
-		o.Class = policy.Ignored
+		o.Class = policy.ClassIgnored
 	case naiveIsAny(err, r.Permanent):
 		o.Class = permanent(o.Class)
 	case naiveIsAny(err, r.Business):
-		o.Class, o.Effect = policy.Business, policy.NoEffect
+		o.Class, o.Effect = policy.ClassBusiness, policy.NoEffect
 	case naiveIsAny(err, r.Transient):
 		o.Class, o.Once = transient(o.Class), false
 	}
@@ -239,16 +239,16 @@ func (r naive) ask(err error) policy.Outcome {
 	if o, ok := r.driver(err); ok {
 		return o
 	}
-	return policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}
+	return policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}
 }
 
 // database knows database/sql's own errors and SQLSTATE.
 func naiveDatabase(err error) (policy.Outcome, bool) {
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return refusal(policy.Business), true
+		return refusal(policy.ClassBusiness), true
 	case errors.Is(err, sql.ErrTxDone): // committed or rolled back, we can't tell which
-		return maybe(policy.ClientError), true
+		return maybe(policy.ClassClient), true
 	}
 	s, ok := errors.AsType[interface {
 		error
@@ -266,9 +266,9 @@ func naiveDatabase(err error) (policy.Outcome, bool) {
 func naiveEnded(err error) (policy.Outcome, bool) {
 	switch {
 	case errors.Is(err, context.Canceled):
-		return maybe(policy.Ignored), true
+		return maybe(policy.ClassIgnored), true
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return maybe(policy.TimedOut), true
+		return maybe(policy.ClassTimeout), true
 	}
 	return policy.Outcome{}, false
 }
@@ -279,11 +279,11 @@ func naiveEnded(err error) (policy.Outcome, bool) {
 func naiveCertificate(err error) (policy.Outcome, bool) {
 	switch {
 	case naiveIs[*tls.CertificateVerificationError](err), naiveIs[tls.RecordHeaderError](err), naiveIs[*tls.ECHRejectionError](err):
-		return unsent(policy.ClientError), true
+		return unsent(policy.ClassClient), true
 	case naiveIs[x509.UnknownAuthorityError](err), naiveIs[x509.HostnameError](err), naiveIs[x509.CertificateInvalidError](err),
 		naiveIs[x509.SystemRootsError](err), naiveIs[x509.ConstraintViolationError](err),
 		naiveIs[x509.UnhandledCriticalExtension](err), naiveIs[x509.InsecureAlgorithmError](err):
-		return maybe(policy.ClientError), true
+		return maybe(policy.ClassClient), true
 	}
 	return policy.Outcome{}, false
 }
@@ -291,11 +291,11 @@ func naiveCertificate(err error) (policy.Outcome, bool) {
 // malformed knows addresses that can't be called.
 func naiveMalformed(err error) (policy.Outcome, bool) {
 	if u, ok := errors.AsType[*url.Error](err); ok && u.Op == "parse" {
-		return unsent(policy.ClientError), true
+		return unsent(policy.ClassClient), true
 	}
 	if naiveIs[*net.AddrError](err) || naiveIs[*net.ParseError](err) || naiveIs[net.UnknownNetworkError](err) ||
 		naiveIs[net.InvalidAddrError](err) || naiveIs[url.EscapeError](err) || naiveIs[url.InvalidHostError](err) {
-		return unsent(policy.ClientError), true
+		return unsent(policy.ClassClient), true
 	}
 	return policy.Outcome{}, false
 }
@@ -312,15 +312,15 @@ func (r naive) network(err error) (policy.Outcome, bool) {
 		return o, true
 	}
 	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
-		return maybe(policy.TimedOut), true
+		return maybe(policy.ClassTimeout), true
 	}
 	switch {
 	case naiveDialed(err) && errors.Is(err, fs.ErrPermission): // a local firewall or socket mode
-		return unsent(policy.ClientError), true
+		return unsent(policy.ClassClient), true
 	case naiveDialed(err): // the rest: out of ports, out of files, a socket that is not there yet
-		return unsent(policy.Network), true
+		return unsent(policy.ClassNetwork), true
 	case errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, sql.ErrConnDone), errors.Is(err, driver.ErrBadConn):
-		return maybe(policy.Network), true
+		return maybe(policy.ClassNetwork), true
 	}
 	return policy.Outcome{}, false
 }
@@ -357,9 +357,9 @@ func naiveAlert(err error) (policy.Outcome, bool) {
 		return policy.Outcome{}, false
 	}
 	if passing[v.Uint()] {
-		return maybe(policy.Network), true
+		return maybe(policy.ClassNetwork), true
 	}
-	return maybe(policy.ClientError), true
+	return maybe(policy.ClassClient), true
 }
 
 func naiveIs[E error](err error) bool {

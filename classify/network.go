@@ -12,9 +12,9 @@ import (
 func (f *facts) patience() (meaning, bool) {
 	switch {
 	case f.has(canceled):
-		return inDoubt(policy.Ignored), true
+		return inDoubt(policy.ClassIgnored), true
 	case f.has(expired):
-		return inDoubt(policy.TimedOut), true
+		return inDoubt(policy.ClassTimeout), true
 	}
 	return meaning{}, false
 }
@@ -25,9 +25,9 @@ func (f *facts) patience() (meaning, bool) {
 func (f *facts) certificate() (meaning, bool) {
 	switch {
 	case f.has(handshake):
-		return neverLeft(policy.ClientError), true
+		return neverLeft(policy.ClassClient), true
 	case f.has(mistrusted):
-		return inDoubt(policy.ClientError), true
+		return inDoubt(policy.ClassClient), true
 	}
 	return meaning{}, false
 }
@@ -35,7 +35,7 @@ func (f *facts) certificate() (meaning, bool) {
 // malformed knows addresses that can't be called.
 func (f *facts) malformed() (meaning, bool) {
 	if f.has(badAddress) || f.has(hasURL) && f.url.Op == "parse" {
-		return neverLeft(policy.ClientError), true
+		return neverLeft(policy.ClassClient), true
 	}
 	return meaning{}, false
 }
@@ -54,15 +54,15 @@ func (f *facts) network(r *Rules) (meaning, bool) {
 		return o, true
 	}
 	if f.has(hasNet) && f.net.Timeout() {
-		return inDoubt(policy.TimedOut), true
+		return inDoubt(policy.ClassTimeout), true
 	}
 	switch {
 	case f.dialed() && f.has(denied): // a local firewall or socket mode
-		return neverLeft(policy.ClientError), true
+		return neverLeft(policy.ClassClient), true
 	case f.dialed(): // the rest: out of ports, out of files, a socket that is not there yet
-		return neverLeft(policy.Network), true
+		return neverLeft(policy.ClassNetwork), true
 	case f.has(cutOff):
-		return inDoubt(policy.Network), true
+		return inDoubt(policy.ClassNetwork), true
 	}
 	return meaning{}, false
 }
@@ -72,13 +72,13 @@ func (f *facts) network(r *Rules) (meaning, bool) {
 func (r *Rules) lookup(dns *net.DNSError) policy.Class {
 	switch {
 	case dns.IsNotFound && r.HostNotFound:
-		return policy.Network
+		return policy.ClassNetwork
 	case dns.IsNotFound:
-		return policy.ClientError
+		return policy.ClassClient
 	case dns.IsTimeout:
-		return policy.TimedOut
+		return policy.ClassTimeout
 	case dns.IsTemporary:
-		return policy.Network
+		return policy.ClassNetwork
 	}
 	return vague
 }
@@ -118,7 +118,7 @@ func (f *facts) alert() (meaning, bool) {
 		return meaning{}, false
 	}
 	if passing[v.Uint()] {
-		return inDoubt(policy.Network), true
+		return inDoubt(policy.ClassNetwork), true
 	}
-	return inDoubt(policy.ClientError), true
+	return inDoubt(policy.ClassClient), true
 }

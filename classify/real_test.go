@@ -118,7 +118,7 @@ func TestRealFailures(t *testing.T) {
 		{"a server that speaks no TLS", func() error { _, err := tls.Dial("tcp", plain, nil); return err }, refused},
 		{"a server that refuses our TLS version", func() error {
 			return get(&http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}}, picky.URL)
-		}, maybe(policy.ClientError)},
+		}, maybe(policy.ClassClient)},
 		{"a malformed URL", func() error { _, err := http.Get("http://[::1"); return err }, refused},
 		{"a URL with a bad port", func() error { _, err := http.Get("http://127.0.0.1:99999999"); return err }, refused},
 		{"an address without a port", func() error { _, err := net.Dial("tcp", "localhost"); return err }, refused},
@@ -142,7 +142,7 @@ func TestRealFailures(t *testing.T) {
 			defer cancel()
 			_, err := new(net.Dialer).DialContext(ctx, "tcp", silent)
 			return err
-		}, unsent(policy.TimedOut)},
+		}, unsent(policy.ClassTimeout)},
 		{"the client's own timeout", func() error {
 			_, err := (&http.Client{Timeout: 20 * time.Millisecond}).Get("http://" + silent)
 			return err
@@ -250,14 +250,14 @@ func TestHTTP2(t *testing.T) {
 		{"C66 a refused stream was never processed; net/http tried eight times", nil, reset(7), 8, unsentNet},
 		{"C66 a refused stream with a body comes as a text", oneWay(), reset(7), 1, unknown},
 		{"a cancelled stream is in doubt", nil, reset(8), 1, sentNet},
-		{"an internal error is in doubt", nil, reset(2), 1, maybe(policy.ServerError)},
-		{"a server that wants calm", nil, reset(11), 1, maybe(policy.Throttled)},
+		{"an internal error is in doubt", nil, reset(2), 1, maybe(policy.ClassServer)},
+		{"a server that wants calm", nil, reset(11), 1, maybe(policy.ClassThrottled)},
 		{"a server that wants HTTP/1.1", nil, reset(13), 1, refused},
 		{"a flow control error is nothing that we know", nil, reset(3), 1, unknown},
 		{"C66 a GOAWAY comes as a text", oneWay(), goAway, 1, unknown},
 		{"a connection that ends after a GOAWAY is in doubt", nil, goneAfter(1, 0), 1, sentNet},
 		{"a GOAWAY that came with an error", nil, goneAfter(1, 2), 1, sentNet},
-		{"a GOAWAY that wants calm", nil, goneAfter(1, 11), 1, maybe(policy.Throttled)},
+		{"a GOAWAY that wants calm", nil, goneAfter(1, 11), 1, maybe(policy.ClassThrottled)},
 		{"C66 a GOAWAY to the first request of a connection comes as a text", nil, goneAfter(0, 2), 1, unknown},
 		{"a connection that ends is in doubt", nil, func(c net.Conn, _ uint32) { c.Close() }, 1, sentNet},
 	}
@@ -282,7 +282,7 @@ func TestHTTP2OverTLS(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	_, err := server.Client().Get(server.URL)
-	if got, want := Error(err), maybe(policy.ServerError); got != want {
+	if got, want := Error(err), maybe(policy.ClassServer); got != want {
 		t.Errorf("Error(%v) = %+v, want %+v", err, got, want)
 	}
 }

@@ -17,29 +17,29 @@ type redisError interface {
 // replies are the codes that a server answers before it begins, and what go-redis
 // makes of answers that are no errors.
 var replies = map[string]meaning{
-	"LOADING":     takenBack(policy.ServerError), // still reading its data
-	"BUSY":        takenBack(policy.ServerError), // a script runs for too long
-	"READONLY":    takenBack(policy.ServerError), // a replica, as an old master is after a failover
-	"MASTERDOWN":  takenBack(policy.ServerError), // a replica without its master
-	"CLUSTERDOWN": takenBack(policy.ServerError), // slots that nobody serves
-	"NOREPLICAS":  takenBack(policy.ServerError), // too few to write to
-	"MISCONF":     takenBack(policy.ServerError), // it can't save, and so takes no writes
-	"OOM":         takenBack(policy.ServerError), // out of memory
-	"TRYAGAIN":    takenBack(policy.Contention),  // keys of a command while their slot moves
+	"LOADING":     takenBack(policy.ClassServer),     // still reading its data
+	"BUSY":        takenBack(policy.ClassServer),     // a script runs for too long
+	"READONLY":    takenBack(policy.ClassServer),     // a replica, as an old master is after a failover
+	"MASTERDOWN":  takenBack(policy.ClassServer),     // a replica without its master
+	"CLUSTERDOWN": takenBack(policy.ClassServer),     // slots that nobody serves
+	"NOREPLICAS":  takenBack(policy.ClassServer),     // too few to write to
+	"MISCONF":     takenBack(policy.ClassServer),     // it can't save, and so takes no writes
+	"OOM":         takenBack(policy.ClassServer),     // out of memory
+	"TRYAGAIN":    takenBack(policy.ClassContention), // keys of a command while their slot moves
 
-	"UNBLOCKED": refusedBy(policy.ServerError), // a blocking command when its server became a replica
+	"UNBLOCKED": refusedBy(policy.ClassServer), // a blocking command when its server became a replica
 
-	"WRONGTYPE": refusedBy(policy.ClientError),
-	"NOAUTH":    refusedBy(policy.ClientError),
-	"WRONGPASS": refusedBy(policy.ClientError),
-	"NOPERM":    refusedBy(policy.ClientError),
-	"NOSCRIPT":  refusedBy(policy.ClientError),
-	"NOGROUP":   refusedBy(policy.ClientError),
-	"BUSYGROUP": refusedBy(policy.ClientError),
-	"BUSYKEY":   refusedBy(policy.ClientError),
-	"CROSSSLOT": refusedBy(policy.ClientError),
-	"MOVED":     refusedBy(policy.ClientError), // a client that knows no clusters
-	"ASK":       refusedBy(policy.ClientError),
+	"WRONGTYPE": refusedBy(policy.ClassClient),
+	"NOAUTH":    refusedBy(policy.ClassClient),
+	"WRONGPASS": refusedBy(policy.ClassClient),
+	"NOPERM":    refusedBy(policy.ClassClient),
+	"NOSCRIPT":  refusedBy(policy.ClassClient),
+	"NOGROUP":   refusedBy(policy.ClassClient),
+	"BUSYGROUP": refusedBy(policy.ClassClient),
+	"BUSYKEY":   refusedBy(policy.ClassClient),
+	"CROSSSLOT": refusedBy(policy.ClassClient),
+	"MOVED":     refusedBy(policy.ClassClient), // a client that knows no clusters
+	"ASK":       refusedBy(policy.ClassClient),
 }
 
 // Two errors that go-redis makes itself have the type of a server's, and this value.
@@ -53,9 +53,9 @@ const (
 func redis(reply string) (meaning, bool) {
 	switch reply {
 	case redisNil:
-		return refusedBy(policy.Business), true
+		return refusedBy(policy.ClassBusiness), true
 	case redisConflict:
-		return takenBack(policy.Contention), true
+		return takenBack(policy.ClassContention), true
 	}
 	code, _, _ := strings.Cut(reply, " ")
 	m, ok := replies[code]
@@ -64,7 +64,7 @@ func redis(reply string) (meaning, bool) {
 
 // readMaxClients is of a type that says it all: go-redis's for "max number of clients
 // reached", which has no code. The server says it and closes the connection.
-func readMaxClients(reflect.Value) (meaning, bool) { return takenBack(policy.ServerError), true }
+func readMaxClients(reflect.Value) (meaning, bool) { return takenBack(policy.ClassServer), true }
 
 // readRedigo reads type Error string.
 func readRedigo(v reflect.Value) (meaning, bool) {
@@ -77,7 +77,7 @@ func readRedigo(v reflect.Value) (meaning, bool) {
 // readRueidis reads the methods IsNil() bool and Error() string.
 func readRueidis(v reflect.Value) (meaning, bool) {
 	if none, ok := result(v.MethodByName("IsNil")); ok && none.Kind() == reflect.Bool && none.Bool() {
-		return refusedBy(policy.Business), true
+		return refusedBy(policy.ClassBusiness), true
 	}
 	if err, ok := v.Interface().(error); ok {
 		return redis(err.Error())

@@ -23,15 +23,15 @@ const enhanceYourCalm = 0xb
 // resets says what the error codes of RFC 9113, section 7, mean. Codes not named
 // here are violations of the protocol: nobody knows what would help.
 var resets = map[uint32]meaning{
-	0x0: inDoubt(policy.Network),       // NO_ERROR: ended early
-	0x2: inDoubt(policy.ServerError),   // INTERNAL_ERROR
-	0x5: inDoubt(policy.Network),       // STREAM_CLOSED
-	0x7: neverLeft(policy.Network),     // REFUSED_STREAM: "prior to any processing having occurred", section 8.7
-	0x8: inDoubt(policy.Network),       // CANCEL
-	0xc: neverLeft(policy.ClientError), // INADEQUATE_SECURITY
-	0xd: neverLeft(policy.ClientError), // HTTP_1_1_REQUIRED
+	0x0: inDoubt(policy.ClassNetwork),   // NO_ERROR: ended early
+	0x2: inDoubt(policy.ClassServer),    // INTERNAL_ERROR
+	0x5: inDoubt(policy.ClassNetwork),   // STREAM_CLOSED
+	0x7: neverLeft(policy.ClassNetwork), // REFUSED_STREAM: "prior to any processing having occurred", section 8.7
+	0x8: inDoubt(policy.ClassNetwork),   // CANCEL
+	0xc: neverLeft(policy.ClassClient),  // INADEQUATE_SECURITY
+	0xd: neverLeft(policy.ClassClient),  // HTTP_1_1_REQUIRED
 
-	enhanceYourCalm: inDoubt(policy.Throttled),
+	enhanceYourCalm: inDoubt(policy.ClassThrottled),
 }
 
 // reset knows HTTP/2 streams that were reset.

@@ -87,7 +87,7 @@ func TestOneCallIsNotAStorm(t *testing.T) {
 						if err == nil || arrived > most {
 							t.Errorf("it was carried out %d times, want at most %d: %v", arrived, most, err)
 						}
-						if gabion.EffectOf(err) != gabion.UnknownEffect && !end.proves {
+						if gabion.EffectOf(err) != policy.UnknownEffect && !end.proves {
 							t.Errorf("it arrived, and the error says %v", err)
 						}
 						if hidden := arrived - int64(events.Load().Attempts-before); transport.Hidden() != hidden {

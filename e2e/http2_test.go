@@ -230,7 +230,7 @@ func TestHTTP2(t *testing.T) {
 	var (
 		again   = end{2, 1, 1, 0} // by net/http
 		retried = end{2, 0, 2, 0} // by the policy
-		refused = end{1, 0, 1, gabion.BodyNotRewindable}
+		refused = end{1, 0, 1, policy.BodyNotRewindable}
 		doubt   = func(why gabion.Reason) end { return end{1, 0, 1, why} }
 	)
 	for _, c := range []struct {
@@ -239,26 +239,26 @@ func TestHTTP2(t *testing.T) {
 		ends   map[string]end
 	}{
 		{"GOAWAY to the first of all requests", script{then(goAway(0, http2.ErrCodeInternal), hangUp)}, map[string]end{
-			get.name: retried, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
+			get.name: retried, put.name: retried, post.name: doubt(policy.NotSafe), bare.name: doubt(policy.NotSafe), keyed.name: retried, oneWay.name: doubt(policy.NotSafe)}},
 		{"the stream is refused", script{ok, rstStream(http2.ErrCodeRefusedStream)}, map[string]end{
-			get.name: again, put.name: retried, post.name: retried, bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: refused}},
+			get.name: again, put.name: retried, post.name: retried, bare.name: doubt(policy.NotSafe), keyed.name: retried, oneWay.name: refused}},
 		{"GOAWAY before the request", script{ok, goAway(1, http2.ErrCodeNo)}, map[string]end{
-			get.name: again, put.name: retried, post.name: retried, bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: refused}},
+			get.name: again, put.name: retried, post.name: retried, bare.name: doubt(policy.NotSafe), keyed.name: retried, oneWay.name: refused}},
 		{"GOAWAY before the request, and the end", script{ok, then(goAway(1, http2.ErrCodeEnhanceYourCalm), hangUp)}, map[string]end{
-			get.name: again, put.name: retried, post.name: retried, bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: refused}},
+			get.name: again, put.name: retried, post.name: retried, bare.name: doubt(policy.NotSafe), keyed.name: retried, oneWay.name: refused}},
 		{"GOAWAY after the request, and the end", script{ok, then(goAway(3, http2.ErrCodeNo), hangUp)}, map[string]end{
-			get.name: retried, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
+			get.name: retried, put.name: retried, post.name: doubt(policy.NotSafe), bare.name: doubt(policy.NotSafe), keyed.name: retried, oneWay.name: doubt(policy.NotSafe)}},
 		{"the end", script{ok, hangUp}, map[string]end{
-			get.name: retried, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
+			get.name: retried, put.name: retried, post.name: doubt(policy.NotSafe), bare.name: doubt(policy.NotSafe), keyed.name: retried, oneWay.name: doubt(policy.NotSafe)}},
 		{"the stream is cancelled", script{ok, rstStream(http2.ErrCodeCancel)}, map[string]end{
-			get.name: retried, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
+			get.name: retried, put.name: retried, post.name: doubt(policy.NotSafe), bare.name: doubt(policy.NotSafe), keyed.name: retried, oneWay.name: doubt(policy.NotSafe)}},
 		{"the server failed", script{ok, rstStream(http2.ErrCodeInternal)}, map[string]end{
-			get.name: retried, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
+			get.name: retried, put.name: retried, post.name: doubt(policy.NotSafe), bare.name: doubt(policy.NotSafe), keyed.name: retried, oneWay.name: doubt(policy.NotSafe)}},
 
 		// This proves nothing, and net/http would send any request again all the same
 		// (go.dev/issue/47635).
 		{"a violation of the protocol, says the server", script{ok, rstStream(http2.ErrCodeProtocol)}, map[string]end{
-			get.name: again, put.name: retried, post.name: doubt(gabion.NotSafe), bare.name: doubt(gabion.NotSafe), keyed.name: retried, oneWay.name: doubt(gabion.NotSafe)}},
+			get.name: again, put.name: retried, post.name: doubt(policy.NotSafe), bare.name: doubt(policy.NotSafe), keyed.name: retried, oneWay.name: doubt(policy.NotSafe)}},
 	} {
 		for _, overTLS := range []bool{true, false} {
 			for _, r := range []request{get, put, post, bare, keyed, oneWay} {
@@ -306,13 +306,13 @@ func TestHTTP2(t *testing.T) {
 					err := call(r.method, r.key, body)
 					got := end{arrived: len(s.seen()) - warm, attempts: -warm, hidden: transport.Hidden()}
 					for _, e := range events.Events() {
-						if e.Kind == policy.AttemptSent {
+						if e.Kind == policy.KindAttemptSent {
 							got.attempts++
 						}
 					}
 					if err != nil {
 						got.reason = gabion.ReasonOf(err)
-						if (gabion.EffectOf(err) == gabion.UnknownEffect) != (got.reason == gabion.NotSafe) {
+						if (gabion.EffectOf(err) == policy.UnknownEffect) != (got.reason == policy.NotSafe) {
 							t.Errorf("the error says %v", err)
 						}
 					}
@@ -332,7 +332,7 @@ func TestHTTP2(t *testing.T) {
 
 // x/net's own transport has the type that net/http keeps to itself.
 func TestGoAwayOfXNet(t *testing.T) {
-	for code, class := range map[http2.ErrCode]policy.Class{http2.ErrCodeNo: policy.Network, http2.ErrCodeEnhanceYourCalm: policy.Throttled} {
+	for code, class := range map[http2.ErrCode]policy.Class{http2.ErrCodeNo: policy.ClassNetwork, http2.ErrCodeEnhanceYourCalm: policy.ClassThrottled} {
 		err := fmt.Errorf("call: %w", http2.GoAwayError{LastStreamID: 3, ErrCode: code})
 		if got := classify.Error(err); got.Class != class || got.Effect != policy.UnknownEffect || got.NeverSent {
 			t.Errorf("%v: %+v", err, got)

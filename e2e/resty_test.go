@@ -61,7 +61,7 @@ func TestRestyKeepsTheReason(t *testing.T) {
 	client.R().Get("/")
 	_, err := client.R().Get("/")
 	var e *gabion.Error
-	if !errors.Is(err, gabion.BreakerOpen) || !errors.As(err, &e) || e.RetryAfter <= 0 || n.Load() != 2 {
+	if !errors.Is(err, policy.BreakerOpen) || !errors.As(err, &e) || e.RetryAfter <= 0 || n.Load() != 2 {
 		t.Errorf("%v after %d requests", err, n.Load())
 	}
 }

@@ -123,7 +123,7 @@ func TestStripeChargesNobodyTwice(t *testing.T) {
 		switch {
 		case err == nil && intent.ID == "pi_"+order:
 			paid++
-		case gabion.EffectOf(err) == gabion.UnknownEffect:
+		case gabion.EffectOf(err) == policy.UnknownEffect:
 			failed++ // and says so
 		default:
 			t.Errorf("%s: %v", order, err)

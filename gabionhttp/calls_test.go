@@ -30,7 +30,7 @@ func TestTheCallersCancelIsNotRetried(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-arrived; cancel() }()
 	_, err := c.Do(request(t, "GET", s.URL, "").WithContext(ctx))
-	gabiontest.WantReason(t, err, gabion.Canceled)
+	gabiontest.WantReason(t, err, policy.Canceled)
 	if !errors.Is(err, context.Canceled) || s.requests.Load() != 1 {
 		t.Errorf("%d requests, %v", s.requests.Load(), err)
 	}
@@ -50,7 +50,7 @@ func TestRefusalsAreNotRetried(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		gabiontest.WantReason(t, gabionhttp.Verdict(resp), gabion.NotRetryable)
+		gabiontest.WantReason(t, gabionhttp.Verdict(resp), policy.NotRetryable)
 		if n := s.requests.Load(); n != 1 {
 			t.Errorf("%d was sent %d times", status, n)
 		}
@@ -58,7 +58,7 @@ func TestRefusalsAreNotRetried(t *testing.T) {
 	n := 0
 	c, _ := client(t, eager(), roundTripper(func(*http.Request) (*http.Response, error) { n++; return nil, errors.New("odd") }))
 	_, err := c.Get("http://shop")
-	if n != 1 || !errors.Is(err, gabion.UnclassifiedError) {
+	if n != 1 || !errors.Is(err, policy.UnclassifiedError) {
 		t.Errorf("%d attempts, %v", n, err)
 	}
 }
@@ -90,11 +90,11 @@ func TestBadRequestsAreRefusedCleanly(t *testing.T) {
 			if err == nil || resp != nil || body.closed.Load() != 1 {
 				t.Errorf("%v, %v, body closed %d times", resp, err, body.closed.Load())
 			}
-			want := gabion.NotRetryable
+			want := policy.NotRetryable
 			if errors.Is(err, gabion.KeyMalformed) {
-				want = gabion.Invalid
+				want = policy.Invalid
 			}
-			if e, ok := errors.AsType[*gabion.Error](err); ok && (e.Reason != want || e.Effect != gabion.NoEffect) {
+			if e, ok := errors.AsType[*gabion.Error](err); ok && (e.Reason != want || e.Effect != policy.NoEffect) {
 				t.Errorf("ended with %v", err)
 			}
 		})
@@ -305,7 +305,7 @@ func TestTheRealFailureIsKept(t *testing.T) {
 		}))
 		_, err := c.Do(request(t, "GET", "http://shop", "").WithContext(ctx))
 		var status *gabionhttp.StatusError
-		if !errors.As(err, &status) || status.Code != 503 || !errors.Is(err, gabion.Canceled) {
+		if !errors.As(err, &status) || status.Code != 503 || !errors.Is(err, policy.Canceled) {
 			t.Errorf("ended with %v", err)
 		}
 	})

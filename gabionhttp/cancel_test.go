@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // A body may come from work that was given up: the caller finds its own error, and
@@ -37,7 +38,7 @@ func TestWhatALayerBelowGaveUpIsNotRepeated(t *testing.T) {
 	sent := 0
 	c, _ := client(t, eager(), roundTripper(func(*http.Request) (*http.Response, error) {
 		sent++
-		return nil, &gabion.Error{Dependency: "tokens", Reason: gabion.Canceled, Err: context.Canceled}
+		return nil, &gabion.Error{Dependency: "tokens", Reason: policy.Canceled, Err: context.Canceled}
 	}))
 	_, err := c.Get("http://shop.test/")
 	if sent != 1 {

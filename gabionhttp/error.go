@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // answers are the statuses of calls that ended for a reason: 504 where time ran
@@ -14,22 +15,22 @@ import (
 // down and open no breaker, and 500 where the fault is ours. All others, which say
 // that a dependency can't serve now, are 503.
 var answers = map[gabion.Reason]int{
-	gabion.AttemptTimeout:    http.StatusGatewayTimeout,
-	gabion.CallTimeout:       http.StatusGatewayTimeout,
-	gabion.DeadlineShort:     http.StatusGatewayTimeout,
-	gabion.IdleTimeout:       http.StatusGatewayTimeout,
-	gabion.BodyTimeout:       http.StatusGatewayTimeout,
-	gabion.RateLimited:       http.StatusTooManyRequests,
-	gabion.Paced:             http.StatusTooManyRequests,
-	gabion.NotRetryable:      http.StatusBadGateway,
-	gabion.UnclassifiedError: http.StatusBadGateway,
-	gabion.NotSafe:           http.StatusBadGateway,
-	gabion.BodyNotRewindable: http.StatusBadGateway,
-	gabion.WorkCrashed:       http.StatusInternalServerError,
-	gabion.KeyMissing:        http.StatusInternalServerError,
-	gabion.OutcomeUnknown:    http.StatusBadGateway,
-	gabion.UnknownDependency: http.StatusInternalServerError,
-	gabion.Invalid:           http.StatusInternalServerError,
+	policy.AttemptTimeout:    http.StatusGatewayTimeout,
+	policy.CallTimeout:       http.StatusGatewayTimeout,
+	policy.DeadlineShort:     http.StatusGatewayTimeout,
+	policy.IdleTimeout:       http.StatusGatewayTimeout,
+	policy.BodyTimeout:       http.StatusGatewayTimeout,
+	policy.RateLimited:       http.StatusTooManyRequests,
+	policy.Paced:             http.StatusTooManyRequests,
+	policy.NotRetryable:      http.StatusBadGateway,
+	policy.UnclassifiedError: http.StatusBadGateway,
+	policy.NotSafe:           http.StatusBadGateway,
+	policy.BodyNotRewindable: http.StatusBadGateway,
+	policy.WorkCrashed:       http.StatusInternalServerError,
+	policy.KeyMissing:        http.StatusInternalServerError,
+	policy.OutcomeUnknown:    http.StatusBadGateway,
+	policy.UnknownDependency: http.StatusInternalServerError,
+	policy.Invalid:           http.StatusInternalServerError,
 }
 
 // Error answers a request whose work ended with err, so that retrying stops where

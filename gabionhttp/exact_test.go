@@ -21,7 +21,7 @@ func TestErrorsOfHTTPClientAreStillThere(t *testing.T) {
 		s := serve(t, func(http.ResponseWriter, *http.Request) {})
 		c, _ := client(t, eager(), base(t, s))
 		_, err := c.Get(strings.Replace(s.URL, "http:", "https:", 1))
-		if !errors.Is(err, http.ErrSchemeMismatch) || gabion.EffectOf(err) != gabion.NoEffect {
+		if !errors.Is(err, http.ErrSchemeMismatch) || gabion.EffectOf(err) != policy.NoEffect {
 			t.Errorf("ended with %v", err)
 		}
 	})

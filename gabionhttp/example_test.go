@@ -137,7 +137,7 @@ func ExampleClassifyWith() {
 		}
 		json.NewDecoder(resp.Body).Decode(&failure)
 		if strings.HasSuffix(failure.Type, "#ThrottlingException") {
-			return policy.Outcome{Class: policy.Throttled}
+			return policy.Outcome{Class: policy.ClassThrottled}
 		}
 		return policy.Outcome{}
 	}

@@ -45,7 +45,7 @@ func (f *flight) answered(now func() time.Time) policy.Outcome {
 	if f.unread {
 		o.Effect = policy.UnknownEffect
 	}
-	if f.seen.now().wrote > 1 && o.Class != policy.Success { // the answer speaks of the last sending only
+	if f.seen.now().wrote > 1 && o.Class != policy.ClassSuccess { // the answer speaks of the last sending only
 		o.Effect, o.Undone = policy.UnknownEffect, false
 	}
 	return o
@@ -56,19 +56,19 @@ func (f *flight) outcome(err error) policy.Outcome {
 	o, saw := outcomeOfError(f.of.from, err), f.seen.now()
 	switch {
 	case saw.wrote == 1 && refusedByHTTP2(err):
-		o = policy.Outcome{Class: policy.Network, NeverSent: true}
+		o = policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
 	case saw.unsent():
 		o.NeverSent, o.Effect = true, policy.NoEffect
 	case o.NeverSent && saw.repeated():
 		o.NeverSent, o.Effect = false, policy.UnknownEffect
-	case o.Class == policy.Unclassified && saw.wrote > 0:
+	case o.Class == policy.ClassUnclassified && saw.wrote > 0:
 		// The request was fit to be sent, and then its connection or stream ended. Most of
 		// what net/http says of that over HTTP/2 has no type: "client connection force
 		// closed" when another stream's write failed, "client connection lost".
-		o.Class = policy.Network
+		o.Class = policy.ClassNetwork
 	}
 	if f.of.body.broken() { // the caller's reader failed, and not the dependency
-		o = policy.Outcome{Class: policy.Ignored}
+		o = policy.Outcome{Class: policy.ClassIgnored}
 		if saw.wrote > 0 {
 			o.Effect = policy.UnknownEffect
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // HeaderGaveUp is written on an answer that gabion repeated and gave up on, beside
@@ -20,7 +21,7 @@ const headerShouldRetry = "X-Should-Retry"
 // the answer be passed on to them (C75, C116). What asking
 // again doesn't change, such as a 404 after a 503, needs no mark: nobody does.
 func mark(resp *http.Response, why *gabion.Error) {
-	if !inVain(why) || why.Reason == gabion.NotRetryable {
+	if !inVain(why) || why.Reason == policy.NotRetryable {
 		return
 	}
 	if resp.Header == nil {
@@ -35,7 +36,7 @@ func mark(resp *http.Response, why *gabion.Error) {
 // connection was refused, and then might not repeat any more.
 func inVain(why *gabion.Error) bool {
 	switch why.Reason {
-	case gabion.NotSafe, gabion.BodyNotRewindable, gabion.RetriesOff:
+	case policy.NotSafe, policy.BodyNotRewindable, policy.RetriesOff:
 		return false
 	}
 	return why.Attempts > 1
@@ -49,11 +50,11 @@ func gaveUp(h http.Header, why *gabion.Error) {
 // leftToOthers are the reasons for which a call ends after one attempt without a
 // word on whether another would help: its retrying was never done here.
 var leftToOthers = map[gabion.Reason]bool{
-	gabion.NotSafe: true, gabion.BodyNotRewindable: true, gabion.RetriesOff: true,
-	gabion.AttemptsExhausted: true, gabion.BudgetExhausted: true,
-	gabion.DeadlineShort: true, gabion.RetryAfterTooLong: true,
-	gabion.AttemptTimeout: true, gabion.CallTimeout: true,
-	gabion.IdleTimeout: true, gabion.BodyTimeout: true,
+	policy.NotSafe: true, policy.BodyNotRewindable: true, policy.RetriesOff: true,
+	policy.AttemptsExhausted: true, policy.BudgetExhausted: true,
+	policy.DeadlineShort: true, policy.RetryAfterTooLong: true,
+	policy.AttemptTimeout: true, policy.CallTimeout: true,
+	policy.IdleTimeout: true, policy.BodyTimeout: true,
 }
 
 // markError is mark for an answer of this server's own, made of why. What was refused

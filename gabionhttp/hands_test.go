@@ -80,19 +80,19 @@ func TestTheCallersOwnBodyIsNobodyElsesFailure(t *testing.T) {
 		again  bool // there is a GetBody
 		effect gabion.Effect
 	}{
-		{"it fails as net/http's do", int64(2 * len(half)), func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, false, gabion.UnknownEffect},
-		{"of unknown length", -1, func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, false, gabion.UnknownEffect},
-		{"with GetBody", int64(2 * len(half)), func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, true, gabion.UnknownEffect},
-		{"it fails", -1, func() io.Reader { return breaks(errors.New("disk")) }, false, gabion.UnknownEffect},
-		{"it is shorter", int64(2 * len(half)), func() io.Reader { return strings.NewReader(half) }, false, gabion.UnknownEffect},
-		{"it is shorter, with GetBody", int64(2 * len(half)), func() io.Reader { return strings.NewReader(half) }, true, gabion.NoEffect},
-		{"it is shorter, with GetBody, of another kind", int64(2 * len(half)), func() io.Reader { return io.MultiReader(strings.NewReader(half)) }, true, gabion.UnknownEffect},
-		{"it is longer", int64(len(half) - 1), func() io.Reader { return strings.NewReader(half) }, false, gabion.UnknownEffect},
-		{"it is longer, with GetBody", int64(len(half) - 1), func() io.Reader { return strings.NewReader(half) }, true, gabion.NoEffect},
-		{"it is longer, with GetBody, of another kind", int64(len(half) - 1), func() io.Reader { return io.MultiReader(strings.NewReader(half)) }, true, gabion.UnknownEffect},
-		{"short ones: it fails", 10, func() io.Reader { return io.MultiReader(strings.NewReader("half"), failing{io.ErrUnexpectedEOF}) }, false, gabion.NoEffect},
-		{"short ones: it is shorter", 10, func() io.Reader { return strings.NewReader("half") }, false, gabion.NoEffect},
-		{"short ones: it is longer", 3, func() io.Reader { return strings.NewReader("half") }, false, gabion.NoEffect},
+		{"it fails as net/http's do", int64(2 * len(half)), func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, false, policy.UnknownEffect},
+		{"of unknown length", -1, func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, false, policy.UnknownEffect},
+		{"with GetBody", int64(2 * len(half)), func() io.Reader { return breaks(io.ErrUnexpectedEOF) }, true, policy.UnknownEffect},
+		{"it fails", -1, func() io.Reader { return breaks(errors.New("disk")) }, false, policy.UnknownEffect},
+		{"it is shorter", int64(2 * len(half)), func() io.Reader { return strings.NewReader(half) }, false, policy.UnknownEffect},
+		{"it is shorter, with GetBody", int64(2 * len(half)), func() io.Reader { return strings.NewReader(half) }, true, policy.NoEffect},
+		{"it is shorter, with GetBody, of another kind", int64(2 * len(half)), func() io.Reader { return io.MultiReader(strings.NewReader(half)) }, true, policy.UnknownEffect},
+		{"it is longer", int64(len(half) - 1), func() io.Reader { return strings.NewReader(half) }, false, policy.UnknownEffect},
+		{"it is longer, with GetBody", int64(len(half) - 1), func() io.Reader { return strings.NewReader(half) }, true, policy.NoEffect},
+		{"it is longer, with GetBody, of another kind", int64(len(half) - 1), func() io.Reader { return io.MultiReader(strings.NewReader(half)) }, true, policy.UnknownEffect},
+		{"short ones: it fails", 10, func() io.Reader { return io.MultiReader(strings.NewReader("half"), failing{io.ErrUnexpectedEOF}) }, false, policy.NoEffect},
+		{"short ones: it is shorter", 10, func() io.Reader { return strings.NewReader("half") }, false, policy.NoEffect},
+		{"short ones: it is longer", 3, func() io.Reader { return strings.NewReader("half") }, false, policy.NoEffect},
 	}
 	for _, http2 := range []bool{false, true} {
 		for _, tt := range tests {
@@ -122,10 +122,10 @@ func TestTheCallersOwnBodyIsNobodyElsesFailure(t *testing.T) {
 					err = gabionhttp.Verdict(resp)
 					resp.Body.Close()
 				}
-				if gabion.ReasonOf(err) != gabion.Canceled || gabion.EffectOf(err) != tt.effect || came.Load() > 1 {
+				if gabion.ReasonOf(err) != policy.Canceled || gabion.EffectOf(err) != tt.effect || came.Load() > 1 {
 					t.Errorf("%d arrived: %v", came.Load(), err)
 				}
-				if n := events.Load().Attempts; n > 1 || n == 0 && tt.effect == gabion.UnknownEffect {
+				if n := events.Load().Attempts; n > 1 || n == 0 && tt.effect == policy.UnknownEffect {
 					t.Errorf("%d attempts", n)
 				}
 				resp, err = c.Transport.RoundTrip(request(t, "GET", s.URL, ""))
@@ -306,7 +306,7 @@ func TestAKeyUnderAnotherSpellingIsTheKey(t *testing.T) {
 			}
 			resp, err := c.Do(req)
 			if tt.lines == 0 {
-				if gabion.ReasonOf(err) != gabion.Invalid {
+				if gabion.ReasonOf(err) != policy.Invalid {
 					t.Errorf("ended with %v", err)
 				}
 				return

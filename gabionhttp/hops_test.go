@@ -172,7 +172,7 @@ func TestABrokenBodyOfKnownLengthEndsAsCanceled(t *testing.T) {
 			if !errors.As(err, &e) {
 				t.Fatalf("ended with %#v", err)
 			}
-			if e.Dependency != d.Name() || e.Reason != gabion.Canceled || e.Effect != gabion.NoEffect || e.Attempts != 0 || e.Err == nil || sent != 0 {
+			if e.Dependency != d.Name() || e.Reason != policy.Canceled || e.Effect != policy.NoEffect || e.Attempts != 0 || e.Err == nil || sent != 0 {
 				t.Errorf("%d sent, ended with %+v", sent, e)
 			}
 			if tt.want != nil && !errors.Is(err, tt.want) {
@@ -191,12 +191,12 @@ func TestGivingUpOnABodyOfKnownLengthSaysWhy(t *testing.T) {
 	}{
 		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeoutCause(ctx, time.Second, errWhy)
-		}, gabion.CallTimeout},
+		}, policy.CallTimeout},
 		"cancel": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancelCause(ctx)
 			time.AfterFunc(time.Second, func() { cancel(errWhy) })
 			return ctx, func() { cancel(nil) }
-		}, gabion.Canceled},
+		}, policy.Canceled},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestGivingUpOnABodyOfKnownLengthSaysWhy(t *testing.T) {
 				req.ContentLength = 10
 				c, _ := client(t, eager(), roundTripper(func(req *http.Request) (*http.Response, error) { return answer(req, 200, ""), nil }))
 				_, err := c.Transport.RoundTrip(req)
-				if gabion.ReasonOf(err) != tt.want || !errors.Is(err, ctx.Err()) || !errors.Is(err, errWhy) || gabion.EffectOf(err) != gabion.NoEffect {
+				if gabion.ReasonOf(err) != tt.want || !errors.Is(err, ctx.Err()) || !errors.Is(err, errWhy) || gabion.EffectOf(err) != policy.NoEffect {
 					t.Errorf("ended with %v", err)
 				}
 			})
@@ -248,7 +248,7 @@ func TestAnAbsurdRetryAfterDoesNotOverflow(t *testing.T) {
 		}
 		read(t, resp)
 		v := gabionhttp.Verdict(resp)
-		if sent != 1 || v == nil || v.Reason != gabion.RetryAfterTooLong || v.RetryAfter != math.MaxInt64 {
+		if sent != 1 || v == nil || v.Reason != policy.RetryAfterTooLong || v.RetryAfter != math.MaxInt64 {
 			t.Fatalf("%d: %d sent, ended with %+v", status, sent, v)
 		}
 		w := httptest.NewRecorder()
@@ -264,7 +264,7 @@ func TestRetryAfterIsRoundedUp(t *testing.T) {
 		1: "1", time.Second: "1", time.Second + 1: "2", 5e9*time.Second + 1: "5000000001", math.MaxInt64: "9223372037",
 	} {
 		w := httptest.NewRecorder()
-		gabionhttp.Error(w, &gabion.Error{Reason: gabion.BreakerOpen, RetryAfter: after})
+		gabionhttp.Error(w, &gabion.Error{Reason: policy.BreakerOpen, RetryAfter: after})
 		if got := w.Header().Get("Retry-After"); got != want {
 			t.Errorf("%d ns is %q, want %q", after, got, want)
 		}

@@ -25,8 +25,8 @@ func TestOneStreamsEndIsItsOwn(t *testing.T) {
 		end    func(cancel func())
 		reason gabion.Reason
 	}{
-		"the caller gives up":      {func(*policy.Policy) {}, func(cancel func()) { cancel() }, gabion.Canceled},
-		"the attempt's time is up": {func(p *policy.Policy) { p.Timeout.Attempt, p.Retry.Attempts = time.Second, 1 }, func(func()) {}, gabion.AttemptsExhausted},
+		"the caller gives up":      {func(*policy.Policy) {}, func(cancel func()) { cancel() }, policy.Canceled},
+		"the attempt's time is up": {func(p *policy.Policy) { p.Timeout.Attempt, p.Retry.Attempts = time.Second, 1 }, func(func()) {}, policy.AttemptsExhausted},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			const others = 10
@@ -144,7 +144,7 @@ func TestBodiesAreSentAgainOverHTTP2(t *testing.T) {
 			if resp.StatusCode != want || s.requests.Load() != tt.sent {
 				t.Errorf("%d after %d requests, %d whole", resp.StatusCode, s.requests.Load(), whole.Load())
 			}
-			if v := gabionhttp.Verdict(resp); want == 503 && !errors.Is(v, gabion.BodyNotRewindable) {
+			if v := gabionhttp.Verdict(resp); want == 503 && !errors.Is(v, policy.BodyNotRewindable) {
 				t.Errorf("verdict %v", v)
 			}
 			if tt.stream { // net/http may close it a moment after an early answer

@@ -32,7 +32,7 @@ func TestIssue10_ARunUnderWayIsWaitedForLongerThanTheBackOff(t *testing.T) {
 	}{
 		{"a run of 6 s", 6 * time.Second, 0, "ch_1", 0, 3, 6 * time.Second, 10 * time.Second},
 		{"a run of 10 s is asked for twice", 10 * time.Second, 0, "ch_1", 0, 4, 10 * time.Second, 16 * time.Second},
-		{"unless the policy waits for no such time", 6 * time.Second, time.Second, "", gabion.RetryAfterTooLong, 2, 0, 4 * time.Second},
+		{"unless the policy waits for no such time", 6 * time.Second, time.Second, "", policy.RetryAfterTooLong, 2, 0, 4 * time.Second},
 	}
 	for _, tt := range tests {
 		bubble(t, tt.name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func (c *exchange) classifier() gabion.Classifier {
 // decided is o unless the classifier says otherwise.
 func (f *flight) decided(o policy.Outcome, err error) policy.Outcome {
 	by := f.of.classifier()
-	if by == nil || o.Class == policy.Ignored || f.said != nil && f.said.Problem != gabion.KeyInFlight {
+	if by == nil || o.Class == policy.ClassIgnored || f.said != nil && f.said.Problem != gabion.KeyInFlight {
 		return o
 	}
 	var said policy.Outcome
@@ -61,7 +61,7 @@ func (f *flight) decided(o policy.Outcome, err error) policy.Outcome {
 		said = by(nil, err)
 	}
 	switch {
-	case said.Class == policy.Success || said.Class == policy.Unclassified:
+	case said.Class == policy.ClassSuccess || said.Class == policy.ClassUnclassified:
 		return o
 	case err != nil:
 		if said.NeverSent = o.NeverSent; o.NeverSent {

@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	throttled = policy.Outcome{Class: policy.Throttled}
-	undecided = policy.Outcome{Class: policy.Unclassified}
+	throttled = policy.Outcome{Class: policy.ClassThrottled}
+	undecided = policy.Outcome{Class: policy.ClassUnclassified}
 )
 
 // dynamo reads the error of an AWS service with a JSON protocol, which comes as a 400.
@@ -49,7 +49,7 @@ func graphQL(result any, _ error) policy.Outcome {
 	if resp, ok := result.(*http.Response); ok && resp.StatusCode == 200 {
 		b, _ := io.ReadAll(resp.Body)
 		if bytes.Contains(b, []byte(`"errors"`)) {
-			return policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect}
+			return policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
 		}
 	}
 	return policy.Outcome{}
@@ -71,18 +71,18 @@ func TestIssue10_TheClassifierReadsAnswers(t *testing.T) {
 		sent   int
 		reason gabion.Reason
 	}{
-		{"a throttling that comes as 400, by its header", dynamo, eager(), "GET", 400, "{}", []string{"X-Amzn-Errortype", "ThrottlingException"}, 3, gabion.AttemptsExhausted},
-		{"and by its body", dynamo, eager(), "GET", 400, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`, nil, 3, gabion.AttemptsExhausted},
-		{"another 400 stays one", dynamo, eager(), "GET", 400, `{"__type":"ValidationException"}`, nil, 1, gabion.NotRetryable},
-		{"a POST stays unsafe", dynamo, eager(), "POST", 400, `{"__type":"ThrottlingException"}`, nil, 1, gabion.NotSafe},
-		{"unless the policy says Safe", dynamo, with(eager(), func(p *policy.Policy) { p.Safe = true }), "POST", 400, `{"__type":"ThrottlingException"}`, nil, 3, gabion.AttemptsExhausted},
-		{"a 200 that is a failure", graphQL, eager(), "GET", 200, failed, nil, 3, gabion.AttemptsExhausted},
+		{"a throttling that comes as 400, by its header", dynamo, eager(), "GET", 400, "{}", []string{"X-Amzn-Errortype", "ThrottlingException"}, 3, policy.AttemptsExhausted},
+		{"and by its body", dynamo, eager(), "GET", 400, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`, nil, 3, policy.AttemptsExhausted},
+		{"another 400 stays one", dynamo, eager(), "GET", 400, `{"__type":"ValidationException"}`, nil, 1, policy.NotRetryable},
+		{"a POST stays unsafe", dynamo, eager(), "POST", 400, `{"__type":"ThrottlingException"}`, nil, 1, policy.NotSafe},
+		{"unless the policy says Safe", dynamo, with(eager(), func(p *policy.Policy) { p.Safe = true }), "POST", 400, `{"__type":"ThrottlingException"}`, nil, 3, policy.AttemptsExhausted},
+		{"a 200 that is a failure", graphQL, eager(), "GET", 200, failed, nil, 3, policy.AttemptsExhausted},
 		{"a 200 that is none", graphQL, eager(), "GET", 200, `{"data":{}}`, nil, 1, policy.None},
-		{"a zero Outcome decides nothing", graphQL, eager(), "GET", 503, "", nil, 3, gabion.AttemptsExhausted},
-		{"nor does Unclassified", dynamo, eager(), "GET", 404, "", nil, 1, gabion.NotRetryable},
-		{"it counts more than the policy's lists", everything(policy.Outcome{Class: policy.Business}), with(eager(), func(p *policy.Policy) { p.HTTP.Transient = []int{404} }), "GET", 404, "", nil, 1, gabion.NotRetryable},
-		{"marks that stop retries are kept", everything(throttled), eager(), "GET", 400, "", []string{"X-Should-Retry", "false"}, 1, gabion.DoNotRetry},
-		{"and so is a time to come back", everything(throttled), eager(), "GET", 400, "", []string{"Retry-After", "3600"}, 1, gabion.RetryAfterTooLong},
+		{"a zero Outcome decides nothing", graphQL, eager(), "GET", 503, "", nil, 3, policy.AttemptsExhausted},
+		{"nor does Unclassified", dynamo, eager(), "GET", 404, "", nil, 1, policy.NotRetryable},
+		{"it counts more than the policy's lists", everything(policy.Outcome{Class: policy.ClassBusiness}), with(eager(), func(p *policy.Policy) { p.HTTP.Transient = []int{404} }), "GET", 404, "", nil, 1, policy.NotRetryable},
+		{"marks that stop retries are kept", everything(throttled), eager(), "GET", 400, "", []string{"X-Should-Retry", "false"}, 1, policy.DoNotRetry},
+		{"and so is a time to come back", everything(throttled), eager(), "GET", 400, "", []string{"Retry-After", "3600"}, 1, policy.RetryAfterTooLong},
 	}
 	for _, tt := range tests {
 		bubble(t, tt.name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestTheClassifierReadsFailures(t *testing.T) {
 				t.Errorf("a failure has the result %T", result)
 			}
 			if known && errors.Is(err, odd) {
-				return policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}
+				return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
 			}
 			return classify.Error(err)
 		}
@@ -129,11 +129,11 @@ func TestTheClassifierReadsFailures(t *testing.T) {
 // What nobody could send is known to be unsent, whoever is asked about it.
 func TestAClassifierCanNotUnmakeFacts(t *testing.T) {
 	by := func(any, error) policy.Outcome {
-		return policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}
+		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
 	}
 	c, _ := client(t, eager(), base(t, nil), gabion.WithClassify(by))
 	_, err := c.Do(request(t, "POST", "http://127.0.0.1:1", "charge"))
-	if e, ok := errors.AsType[*gabion.Error](err); !ok || e.Effect != gabion.NoEffect || e.Attempts != 3 {
+	if e, ok := errors.AsType[*gabion.Error](err); !ok || e.Effect != policy.NoEffect || e.Attempts != 3 {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -280,10 +280,10 @@ func TestIssue10_TheVerdictTravelsWithTheContext(t *testing.T) {
 	}{
 		{"a success", "GET", []int{200}, policy.None, 1},
 		{"a success at the third attempt", "GET", []int{503, 503, 200}, policy.None, 3},
-		{"a failure that is an answer", "GET", []int{503}, gabion.AttemptsExhausted, 3},
-		{"one that may not be repeated", "POST", []int{503}, gabion.NotSafe, 1},
-		{"a permanent one", "GET", []int{404}, gabion.NotRetryable, 1},
-		{"a failure without an answer", "GET", []int{0}, gabion.AttemptsExhausted, 3},
+		{"a failure that is an answer", "GET", []int{503}, policy.AttemptsExhausted, 3},
+		{"one that may not be repeated", "POST", []int{503}, policy.NotSafe, 1},
+		{"a permanent one", "GET", []int{404}, policy.NotRetryable, 1},
+		{"a failure without an answer", "GET", []int{0}, policy.AttemptsExhausted, 3},
 	}
 	for _, tt := range tests {
 		bubble(t, tt.name, func(t *testing.T) {

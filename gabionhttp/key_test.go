@@ -149,7 +149,7 @@ func TestKey55_KeysAreSentAsTheyAreOrNotAtAll(t *testing.T) {
 				}
 				return
 			}
-			if len(seen) != 0 || !errors.Is(err, gabion.Invalid) || !errors.Is(err, gabion.KeyMalformed) || gabion.EffectOf(err) != gabion.NoEffect {
+			if len(seen) != 0 || !errors.Is(err, policy.Invalid) || !errors.Is(err, gabion.KeyMalformed) || gabion.EffectOf(err) != policy.NoEffect {
 				t.Errorf("arrived %q, %v", seen, err)
 			}
 			if body.closed.Load() != 1 {
@@ -179,7 +179,7 @@ func TestKey56_WithoutAKeyNothingInDoubtIsRepeated(t *testing.T) {
 					err = gabionhttp.Verdict(resp)
 					read(t, resp)
 				}
-				if n != 1 || !errors.Is(err, gabion.NotSafe) || gabion.EffectOf(err) != gabion.UnknownEffect {
+				if n != 1 || !errors.Is(err, policy.NotSafe) || gabion.EffectOf(err) != policy.UnknownEffect {
 					t.Errorf("%s %s: %d requests, %v", method, name, n, err)
 				}
 			})
@@ -190,7 +190,7 @@ func TestKey56_WithoutAKeyNothingInDoubtIsRepeated(t *testing.T) {
 		c, _ := client(t, eager(), base(t, nil), gabion.WithObserver(&events))
 		_, err := c.Do(request(t, "POST", "http://"+deserted(t), "charge"))
 		events.WantAttempts(t, 3)
-		if gabion.EffectOf(err) != gabion.NoEffect {
+		if gabion.EffectOf(err) != policy.NoEffect {
 			t.Error(err)
 		}
 	})
@@ -313,7 +313,7 @@ func TestKey58_InProgressIsWaitedForWithTheSameKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := gabionhttp.Verdict(resp)
-		if read(t, resp); v.Reason != gabion.BudgetExhausted || v.Attempts != 1 || v.Effect != gabion.UnknownEffect {
+		if read(t, resp); v.Reason != policy.BudgetExhausted || v.Attempts != 1 || v.Effect != policy.UnknownEffect {
 			t.Errorf("ended with %v", v)
 		}
 	})
@@ -362,7 +362,7 @@ func TestKey59_60_RefusalsOfAKeyAreFinal(t *testing.T) {
 			if sent.Load() != 1 || resp.StatusCode != tt.status || !strings.Contains(text, `"type":"urn:gabion:idempotency:`) {
 				t.Errorf("%d requests, %d %s", sent.Load(), resp.StatusCode, text)
 			}
-			if v == nil || v.Reason != gabion.NotRetryable || v.Effect != gabion.UnknownEffect || !errors.Is(v, tt.want) {
+			if v == nil || v.Reason != policy.NotRetryable || v.Effect != policy.UnknownEffect || !errors.Is(v, tt.want) {
 				t.Fatalf("ended with %v", v)
 			}
 			e, ok := errors.AsType[*gabionhttp.KeyError](v)
@@ -384,7 +384,7 @@ func TestKey59_60_RefusalsOfAKeyAreFinal(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := gabionhttp.Verdict(resp)
-		if read(t, resp); n != 1 || !errors.Is(v, gabion.KeyMalformed) || v.Effect != gabion.NoEffect {
+		if read(t, resp); n != 1 || !errors.Is(v, gabion.KeyMalformed) || v.Effect != policy.NoEffect {
 			t.Errorf("%d requests, %v", n, v)
 		}
 	})
@@ -398,10 +398,10 @@ func TestKey61_62_AReplayedFailureIsNotRetried(t *testing.T) {
 		sent     int
 		reason   gabion.Reason
 	}{
-		{"61 503 replayed", 503, "true", 1, gabion.DoNotRetry},
-		{"61 500 replayed", 500, "true", 1, gabion.DoNotRetry},
-		{"62 500 not replayed", 500, "", 2, gabion.AttemptsExhausted}, // it may be a bug, so twice and no more
-		{"62 503 not replayed", 503, "", 3, gabion.AttemptsExhausted},
+		{"61 503 replayed", 503, "true", 1, policy.DoNotRetry},
+		{"61 500 replayed", 500, "true", 1, policy.DoNotRetry},
+		{"62 500 not replayed", 500, "", 2, policy.AttemptsExhausted}, // it may be a bug, so twice and no more
+		{"62 503 not replayed", 503, "", 3, policy.AttemptsExhausted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := 0
@@ -418,7 +418,7 @@ func TestKey61_62_AReplayedFailureIsNotRetried(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := gabionhttp.Verdict(resp)
-			if read(t, resp); n != tt.sent || v.Reason != tt.reason || v.Effect != gabion.UnknownEffect {
+			if read(t, resp); n != tt.sent || v.Reason != tt.reason || v.Effect != policy.UnknownEffect {
 				t.Errorf("%d requests, %v", n, v)
 			}
 		})
@@ -432,7 +432,7 @@ func TestKey61_62_AReplayedFailureIsNotRetried(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := gabionhttp.Verdict(resp)
-		if read(t, resp); ran.Load() != 1 || sent.Load() != 2 || v.Reason != gabion.DoNotRetry {
+		if read(t, resp); ran.Load() != 1 || sent.Load() != 2 || v.Reason != policy.DoNotRetry {
 			t.Errorf("run %d times, %d requests, %v", ran.Load(), sent.Load(), v)
 		}
 	})
@@ -487,7 +487,7 @@ func TestKey63_WhatMayBeForgottenIsNotSent(t *testing.T) {
 				if n := len(w.arrived()); n != map[bool]int{true: 1}[tt.sent] || (err == nil) != tt.sent {
 					t.Fatalf("%d requests, %v", n, err)
 				}
-				if err != nil && (!errors.Is(err, gabion.KeyExpired) || gabion.EffectOf(err) != gabion.UnknownEffect) {
+				if err != nil && (!errors.Is(err, gabion.KeyExpired) || gabion.EffectOf(err) != policy.UnknownEffect) {
 					t.Errorf("ended with %v", err)
 				}
 				gabiontest.NothingHeld(t, d)

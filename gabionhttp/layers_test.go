@@ -60,7 +60,7 @@ func TestC116_LayersDoNotMultiply(t *testing.T) {
 			if n := bottom.requests.Load(); n != 3 || resp.StatusCode != 503 {
 				t.Errorf("%d requests at the bottom for one call with %s, want 3", n, resp.Status)
 			}
-			if v := gabionhttp.Verdict(resp); v == nil || v.Reason != gabion.DoNotRetry || v.Attempts != 1 {
+			if v := gabionhttp.Verdict(resp); v == nil || v.Reason != policy.DoNotRetry || v.Attempts != 1 {
 				t.Errorf("the top thinks %v", v)
 			}
 		})
@@ -87,7 +87,7 @@ func TestErrorAnswersAsTheReasonCallsFor(t *testing.T) {
 		return &gabion.Error{Dependency: "vault", Reason: r, Attempts: n}
 	}
 	why := func(r gabion.Reason) *gabion.Error { return sent(0, r) }
-	late := why(gabion.BreakerOpen)
+	late := why(policy.BreakerOpen)
 	late.RetryAfter = 1500 * time.Millisecond
 	tests := []struct {
 		err    error
@@ -96,27 +96,27 @@ func TestErrorAnswersAsTheReasonCallsFor(t *testing.T) {
 		after  string
 		body   string
 	}{
-		{why(gabion.AttemptsExhausted), 503, "false", "", "attempts_exhausted\n"},
+		{why(policy.AttemptsExhausted), 503, "false", "", "attempts_exhausted\n"},
 		{late, 503, "false", "2", "breaker_open\n"},
-		{why(gabion.BulkheadFull), 503, "false", "", "bulkhead_full\n"},
-		{why(gabion.CallTimeout), 504, "false", "", "call_timeout\n"},
-		{why(gabion.DeadlineShort), 504, "false", "", "deadline_short\n"},
-		{why(gabion.Paced), 429, "false", "", "paced\n"},
-		{why(gabion.RateLimited), 429, "false", "", "rate_limited\n"},
-		{why(gabion.NotRetryable), 502, "false", "", "not_retryable\n"},
-		{why(gabion.KeyMissing), 500, "false", "", "key_missing\n"},
-		{sent(3, gabion.AttemptsExhausted), 503, "false", "", "attempts_exhausted\n"},
-		{sent(2, gabion.BudgetExhausted), 503, "false", "", "budget_exhausted\n"},
-		{sent(1, gabion.NotRetryable), 502, "false", "", "not_retryable\n"},
-		{sent(2, gabion.NotSafe), 502, "", "", "not_safe\n"},
-		{sent(1, gabion.DoNotRetry), 503, "false", "", "do_not_retry\n"},
-		{sent(1, gabion.BreakerOpen), 503, "false", "", "breaker_open\n"},
-		{sent(1, gabion.AttemptsExhausted), 503, "", "", "attempts_exhausted\n"},
-		{sent(1, gabion.BudgetExhausted), 503, "", "", "budget_exhausted\n"},
-		{sent(1, gabion.BodyNotRewindable), 502, "", "", "body_not_rewindable\n"},
-		{sent(1, gabion.RetriesOff), 503, "", "", "retries_off\n"},
-		{sent(1, gabion.CallTimeout), 504, "", "", "call_timeout\n"},
-		{fmt.Errorf("charge: %w", sent(1, gabion.NotSafe)), 502, "", "", "not_safe\n"},
+		{why(policy.BulkheadFull), 503, "false", "", "bulkhead_full\n"},
+		{why(policy.CallTimeout), 504, "false", "", "call_timeout\n"},
+		{why(policy.DeadlineShort), 504, "false", "", "deadline_short\n"},
+		{why(policy.Paced), 429, "false", "", "paced\n"},
+		{why(policy.RateLimited), 429, "false", "", "rate_limited\n"},
+		{why(policy.NotRetryable), 502, "false", "", "not_retryable\n"},
+		{why(policy.KeyMissing), 500, "false", "", "key_missing\n"},
+		{sent(3, policy.AttemptsExhausted), 503, "false", "", "attempts_exhausted\n"},
+		{sent(2, policy.BudgetExhausted), 503, "false", "", "budget_exhausted\n"},
+		{sent(1, policy.NotRetryable), 502, "false", "", "not_retryable\n"},
+		{sent(2, policy.NotSafe), 502, "", "", "not_safe\n"},
+		{sent(1, policy.DoNotRetry), 503, "false", "", "do_not_retry\n"},
+		{sent(1, policy.BreakerOpen), 503, "false", "", "breaker_open\n"},
+		{sent(1, policy.AttemptsExhausted), 503, "", "", "attempts_exhausted\n"},
+		{sent(1, policy.BudgetExhausted), 503, "", "", "budget_exhausted\n"},
+		{sent(1, policy.BodyNotRewindable), 502, "", "", "body_not_rewindable\n"},
+		{sent(1, policy.RetriesOff), 503, "", "", "retries_off\n"},
+		{sent(1, policy.CallTimeout), 504, "", "", "call_timeout\n"},
+		{fmt.Errorf("charge: %w", sent(1, policy.NotSafe)), 502, "", "", "not_safe\n"},
 		{errors.New("secret"), 500, "", "", "Internal Server Error\n"},
 		{(*gabion.Error)(nil), 500, "", "", "Internal Server Error\n"},
 	}
@@ -133,7 +133,7 @@ func TestErrorAnswersAsTheReasonCallsFor(t *testing.T) {
 
 func repeated(err error) bool {
 	e, _ := errors.AsType[*gabion.Error](err)
-	return e != nil && e.Attempts > 1 && e.Reason != gabion.NotSafe
+	return e != nil && e.Attempts > 1 && e.Reason != policy.NotSafe
 }
 
 // An answer is marked if gabion repeated the request and gave up. What it sent once,
@@ -286,7 +286,7 @@ func TestNoTimeForTheNextHopIsNotTheDependencysFault(t *testing.T) {
 	defer cancel()
 	for range 2 {
 		_, err := c.Do(request(t, "GET", s.URL, "").WithContext(ctx))
-		if !errors.Is(err, gabion.NotRetryable) || !errors.Is(err, context.DeadlineExceeded) || gabion.EffectOf(err) != gabion.NoEffect {
+		if !errors.Is(err, policy.NotRetryable) || !errors.Is(err, context.DeadlineExceeded) || gabion.EffectOf(err) != policy.NoEffect {
 			t.Errorf("ended with %v", err)
 		}
 		w := httptest.NewRecorder()

@@ -141,7 +141,7 @@ func crowd(t *testing.T, base http.RoundTripper) (late, ok int) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case errors.Is(err, gabion.Paced), v.Attempts() == 0:
+			case errors.Is(err, policy.Paced), v.Attempts() == 0:
 				late++
 			case err == nil && resp.StatusCode == 200:
 				ok++

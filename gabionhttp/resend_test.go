@@ -71,7 +71,7 @@ func TestHiddenResends(t *testing.T) {
 			}
 			if err == nil {
 				read(t, resp)
-			} else if e, ok := errors.AsType[*gabion.Error](err); !ok || e.Effect != gabion.UnknownEffect {
+			} else if e, ok := errors.AsType[*gabion.Error](err); !ok || e.Effect != policy.UnknownEffect {
 				t.Errorf("the request arrived, but the error says %v", err)
 			}
 			got := s.arrived()[1:]
@@ -90,7 +90,7 @@ func TestHiddenResends(t *testing.T) {
 			if charged := d.Stats().Budget.Sent - before; charged != tt.hidden {
 				t.Errorf("budget charged with %d, want %d", charged, tt.hidden)
 			}
-			if n := count(events.Events(), policy.Resent); n != int(tt.hidden) {
+			if n := count(events.Events(), policy.KindResent); n != int(tt.hidden) {
 				t.Errorf("%d resent events, want %d", n, tt.hidden)
 			}
 		})
@@ -120,7 +120,7 @@ func TestHiddenResendsOfAStreamWithAKey(t *testing.T) {
 	req.Body, req.ContentLength = io.NopCloser(strings.NewReader("charge")), -1
 	req.Header.Set(gabionhttp.HeaderKey, "k")
 	_, err = c.Do(req)
-	if len(s.arrived()) != 2 || !errors.Is(err, gabion.AttemptsExhausted) {
+	if len(s.arrived()) != 2 || !errors.Is(err, policy.AttemptsExhausted) {
 		t.Errorf("arrived %v, error %v", s.arrived(), err)
 	}
 }
@@ -143,7 +143,7 @@ func TestADialErrorAfterAHiddenSendIsInDoubt(t *testing.T) {
 		}
 		t.Skipf("%s reports %v and not a refused dial", runtime.GOOS, err)
 	}
-	if len(s.arrived()) != 2 || gabion.EffectOf(err) != gabion.UnknownEffect {
+	if len(s.arrived()) != 2 || gabion.EffectOf(err) != policy.UnknownEffect {
 		t.Errorf("arrived %v, and the error says %v", s.arrived(), err)
 	}
 }
@@ -179,8 +179,8 @@ func TestNeverSentIsProved(t *testing.T) {
 			c, d := client(t, p, tt.base, gabion.WithObserver(&events))
 			_, err := c.Do(request(t, "POST", tt.url, "charge"))
 			events.WantAttempts(t, 3)
-			gabiontest.WantReason(t, err, gabion.AttemptsExhausted)
-			if gabion.EffectOf(err) != gabion.NoEffect {
+			gabiontest.WantReason(t, err, policy.AttemptsExhausted)
+			if gabion.EffectOf(err) != policy.NoEffect {
 				t.Errorf("nothing was sent, but the error says %v", err)
 			}
 			gabiontest.NothingHeld(t, d)
@@ -202,8 +202,8 @@ func TestTooLateToBeSentIsProved(t *testing.T) {
 		req.Body, req.ContentLength = body, -1
 		_, err := c.Do(req.WithContext(slowValues{t.Context()}))
 		events.WantAttempts(t, 3)
-		gabiontest.WantReason(t, err, gabion.AttemptsExhausted)
-		if gabion.EffectOf(err) != gabion.NoEffect || !errors.Is(err, context.DeadlineExceeded) {
+		gabiontest.WantReason(t, err, policy.AttemptsExhausted)
+		if gabion.EffectOf(err) != policy.NoEffect || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("nothing was sent, but the error says %v", err)
 		}
 		if body.closed.Load() != 1 || s.requests.Load() != 0 {
@@ -269,7 +269,7 @@ func TestAConnectionThatIsClosedBeforeItIsUsedIsABrokenOne(t *testing.T) {
 			req.Method = tt.method
 			_, err := c.Do(req.WithContext(httptrace.WithClientTrace(t.Context(), late)))
 			events.WantAttempts(t, tt.sent)
-			if err == nil || !strings.Contains(err.Error(), "closed idle") || gabion.EffectOf(err) != gabion.UnknownEffect {
+			if err == nil || !strings.Contains(err.Error(), "closed idle") || gabion.EffectOf(err) != policy.UnknownEffect {
 				t.Errorf("ended with %v", err)
 			}
 			gabiontest.NothingHeld(t, d)
@@ -292,13 +292,13 @@ func TestSentWithoutAnAnswerIsInDoubt(t *testing.T) {
 				p := with(eager(), func(p *policy.Policy) { p.Timeout.Attempt = 100 * time.Millisecond })
 				c, _ := client(t, p, base(t, s))
 				_, err := c.Do(request(t, "POST", s.URL, "charge"))
-				if n := s.requests.Load(); n != 1 || gabion.EffectOf(err) != gabion.UnknownEffect {
+				if n := s.requests.Load(); n != 1 || gabion.EffectOf(err) != policy.UnknownEffect {
 					t.Errorf("%d requests, %v", n, err)
 				}
 				if how == "hung" && !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("not a deadline: %v", err)
 				}
-				if reason := gabion.ReasonOf(err); reason != gabion.NotSafe && reason != gabion.UnclassifiedError {
+				if reason := gabion.ReasonOf(err); reason != policy.NotSafe && reason != policy.UnclassifiedError {
 					t.Errorf("ended with %v", err)
 				}
 			})
@@ -337,11 +337,11 @@ func TestErrorsWithoutATypeAfterTheRequestWasWritten(t *testing.T) {
 		sent   int
 		reason gabion.Reason
 	}{
-		{"GET", true, 3, gabion.AttemptsExhausted},
-		{"PUT", true, 3, gabion.AttemptsExhausted},
-		{"POST", true, 1, gabion.NotSafe},
-		{"GET", false, 1, gabion.UnclassifiedError},
-		{"POST", false, 1, gabion.UnclassifiedError},
+		{"GET", true, 3, policy.AttemptsExhausted},
+		{"PUT", true, 3, policy.AttemptsExhausted},
+		{"POST", true, 1, policy.NotSafe},
+		{"GET", false, 1, policy.UnclassifiedError},
+		{"POST", false, 1, policy.UnclassifiedError},
 	} {
 		sent := 0
 		c, _ := client(t, eager(), roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -355,7 +355,7 @@ func TestErrorsWithoutATypeAfterTheRequestWasWritten(t *testing.T) {
 			return nil, errors.New("http2: client connection lost")
 		}))
 		_, err := c.Do(request(t, tt.method, "http://shop.test/", ""))
-		if sent != tt.sent || gabion.ReasonOf(err) != tt.reason || gabion.EffectOf(err) != gabion.UnknownEffect {
+		if sent != tt.sent || gabion.ReasonOf(err) != tt.reason || gabion.EffectOf(err) != policy.UnknownEffect {
 			t.Errorf("%s, written %v: sent %d times, %v", tt.method, tt.wrote, sent, err)
 		}
 	}
@@ -393,7 +393,7 @@ func TestAnothersEndIsABrokenConnection(t *testing.T) {
 					return
 				}
 				var e *gabion.Error
-				if !errors.As(err, &e) || e.Reason != gabion.NotSafe || e.Effect != gabion.UnknownEffect {
+				if !errors.As(err, &e) || e.Reason != policy.NotSafe || e.Effect != policy.UnknownEffect {
 					t.Errorf("%v", err)
 				}
 				if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -429,7 +429,7 @@ func TestTheCallersOwnEndStaysACancellation(t *testing.T) {
 	req, _ := http.NewRequestWithContext(ctx, "GET", "http://shop.test/", nil)
 	_, err := c.Do(req)
 	var e *gabion.Error
-	if !errors.As(err, &e) || e.Reason != gabion.Canceled || e.Attempts != 1 || !errors.Is(err, context.Canceled) {
+	if !errors.As(err, &e) || e.Reason != policy.Canceled || e.Attempts != 1 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
@@ -484,7 +484,7 @@ func TestHiddenResendsOfOneAttemptAreBounded(t *testing.T) {
 			req := keyedPost(t, s.url(), tt.key, "")
 			req.Method = tt.method
 			_, err := c.Do(req)
-			if n := len(s.arrived()) - idle; n != tt.sent || gabion.EffectOf(err) != gabion.UnknownEffect {
+			if n := len(s.arrived()) - idle; n != tt.sent || gabion.EffectOf(err) != policy.UnknownEffect {
 				t.Errorf("%d requests of one attempt arrived, want %d: %v", n, tt.sent, err)
 			}
 		})
@@ -502,7 +502,7 @@ func TestAnAttemptLooksForSomeConnections(t *testing.T) {
 		return nil, req.Context().Err()
 	}))
 	_, err := c.Do(request(t, "POST", "http://shop.test/", "charge"))
-	if looked != 17 || gabion.ReasonOf(err) != gabion.AttemptsExhausted || errors.Is(err, context.Canceled) || gabion.EffectOf(err) != gabion.NoEffect {
+	if looked != 17 || gabion.ReasonOf(err) != policy.AttemptsExhausted || errors.Is(err, context.Canceled) || gabion.EffectOf(err) != policy.NoEffect {
 		t.Errorf("looked %d times: %v", looked, err)
 	}
 }

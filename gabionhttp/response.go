@@ -104,7 +104,7 @@ func (b *responseBody) explain(err error) error {
 		return timedOut(ctx, err)
 	}
 	return &gabion.Error{
-		Dependency: b.call.t.Dependency.Name(), Reason: why, Effect: gabion.UnknownEffect,
+		Dependency: b.call.t.Dependency.Name(), Reason: why, Effect: policy.UnknownEffect,
 		Attempts: gabion.AttemptNumber(ctx), Err: timedOut(ctx, err),
 	}
 }

@@ -92,7 +92,7 @@ func TestLongBodiesAreRewound(t *testing.T) {
 						t.Errorf("%d bytes arrived", len(got))
 					}
 				}
-				if err != nil && (gabion.ReasonOf(err) != gabion.BodyNotRewindable || !strings.Contains(err.Error(), tt.says)) {
+				if err != nil && (gabion.ReasonOf(err) != policy.BodyNotRewindable || !strings.Contains(err.Error(), tt.says)) {
 					t.Errorf("ended with %v", err)
 				}
 				if body.n != 1 && body.n != 0 {

@@ -145,7 +145,7 @@ func TestARequestBodyWhoseClosePanicsWhenTheCallerLeaves(t *testing.T) {
 		req := request(t, "PUT", "http://shop.test", "").WithContext(ctx)
 		req.Body, req.ContentLength = &stuck{make(chan struct{}), func() { panic("close") }}, 5
 		time.AfterFunc(time.Second, cancel)
-		if _, err := tr.RoundTrip(req); gabion.ReasonOf(err) != gabion.Canceled {
+		if _, err := tr.RoundTrip(req); gabion.ReasonOf(err) != policy.Canceled {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()

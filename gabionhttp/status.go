@@ -15,14 +15,14 @@ import (
 // meanings are the statuses that don't mean what their hundreds mean. What may
 // have happened is known only where the server says that it did not begin.
 var meanings = map[int]policy.Outcome{
-	http.StatusRequestTimeout:          {Class: policy.TimedOut, Effect: policy.UnknownEffect},
-	http.StatusTooManyRequests:         {Class: policy.Throttled, Undone: true},
-	http.StatusNotImplemented:          {Class: policy.ClientError, Effect: policy.UnknownEffect},
-	http.StatusBadGateway:              {Class: policy.ServerError, Effect: policy.UnknownEffect},
-	http.StatusServiceUnavailable:      {Class: policy.ServerError, Effect: policy.UnknownEffect},
-	http.StatusGatewayTimeout:          {Class: policy.TimedOut, Effect: policy.UnknownEffect},
-	http.StatusHTTPVersionNotSupported: {Class: policy.ClientError, Effect: policy.UnknownEffect},
-	statusOverloaded:                   {Class: policy.ServerError, Effect: policy.UnknownEffect},
+	http.StatusRequestTimeout:          {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
+	http.StatusTooManyRequests:         {Class: policy.ClassThrottled, Undone: true},
+	http.StatusNotImplemented:          {Class: policy.ClassClient, Effect: policy.UnknownEffect},
+	http.StatusBadGateway:              {Class: policy.ClassServer, Effect: policy.UnknownEffect},
+	http.StatusServiceUnavailable:      {Class: policy.ClassServer, Effect: policy.UnknownEffect},
+	http.StatusGatewayTimeout:          {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
+	http.StatusHTTPVersionNotSupported: {Class: policy.ClassClient, Effect: policy.UnknownEffect},
+	statusOverloaded:                   {Class: policy.ClassServer, Effect: policy.UnknownEffect},
 }
 
 // statusOverloaded is what model providers answer when all of their service is too
@@ -33,8 +33,8 @@ const statusOverloaded = 529
 // so it is tried once more and no more.
 var byHundred = [...]policy.Outcome{
 	1: {}, 2: {}, 3: {},
-	4: {Class: policy.ClientError},
-	5: {Class: policy.ServerError, Effect: policy.UnknownEffect, Once: true},
+	4: {Class: policy.ClassClient},
+	5: {Class: policy.ClassServer, Effect: policy.UnknownEffect, Once: true},
 }
 
 // outcomeOf says what a response means: by what it says of the request's key, by
@@ -55,7 +55,7 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 		o = hinted(resp, o)
 	}
 	o = listed(resp.StatusCode, p, o)
-	if o.Class == policy.Success {
+	if o.Class == policy.ClassSuccess {
 		return o
 	}
 	o.Stop = stops(resp) || waits && replayed(resp)
@@ -72,7 +72,7 @@ func byStatus(code int) policy.Outcome {
 	if h := code / 100; h >= 1 && h < len(byHundred) {
 		return byHundred[h]
 	}
-	return policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}
+	return policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}
 }
 
 // hinted corrects o by what the server says of its own failure.
@@ -80,7 +80,7 @@ func hinted(resp *http.Response, o policy.Outcome) policy.Outcome {
 	if conflicts(resp) {
 		o.Effect = policy.UnknownEffect // some servers mean that the first request is still running
 	}
-	if o.Class != policy.Success && says(resp.Header, "Stripe-Should-Retry", "true") {
+	if o.Class != policy.ClassSuccess && says(resp.Header, "Stripe-Should-Retry", "true") {
 		return retryable(o)
 	}
 	return o
@@ -95,7 +95,7 @@ func listed(code int, p *policy.HTTP, o policy.Outcome) policy.Outcome {
 	}
 	switch {
 	case no:
-		o.Class = policy.ClientError
+		o.Class = policy.ClassClient
 	case yes:
 		return retryable(o)
 	}
@@ -104,7 +104,7 @@ func listed(code int, p *policy.HTTP, o policy.Outcome) policy.Outcome {
 
 func retryable(o policy.Outcome) policy.Outcome {
 	if !o.Class.Transient() {
-		o.Class = policy.ServerError
+		o.Class = policy.ClassServer
 	}
 	o.Once = false
 	return o
@@ -144,14 +144,14 @@ func says(h http.Header, name, value string) bool {
 // request could be sent at all.
 func outcomeOfError(req *http.Request, err error) policy.Outcome {
 	o := classify.Error(err)
-	if o.Class != policy.Unclassified {
+	if o.Class != policy.ClassUnclassified {
 		return o
 	}
 	switch {
 	case strings.HasSuffix(err.Error(), closedIdle):
-		return policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}
+		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
 	case mismatched(err), unsendable(req):
-		return policy.Outcome{Class: policy.ClientError, NeverSent: true}
+		return policy.Outcome{Class: policy.ClassClient, NeverSent: true}
 	}
 	return o
 }

@@ -147,18 +147,18 @@ func FuzzRetryAfter(f *testing.F) {
 }
 
 func TestStatuses(t *testing.T) {
-	server := policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect}
+	server := policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
 	once := server
 	once.Once = true
-	wrong := policy.Outcome{Class: policy.ClientError}
+	wrong := policy.Outcome{Class: policy.ClassClient}
 	want := map[int]policy.Outcome{
-		408: {Class: policy.TimedOut, Effect: policy.UnknownEffect},
-		429: {Class: policy.Throttled, Undone: true},
-		501: {Class: policy.ClientError, Effect: policy.UnknownEffect},
+		408: {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
+		429: {Class: policy.ClassThrottled, Undone: true},
+		501: {Class: policy.ClassClient, Effect: policy.UnknownEffect},
 		502: server,
 		503: server,
-		504: {Class: policy.TimedOut, Effect: policy.UnknownEffect},
-		505: {Class: policy.ClientError, Effect: policy.UnknownEffect},
+		504: {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
+		505: {Class: policy.ClassClient, Effect: policy.UnknownEffect},
 		529: server, // overloaded: not a bug, so that it may be tried more than once
 	}
 	for code := 100; code < 600; code++ {
@@ -177,7 +177,7 @@ func TestStatuses(t *testing.T) {
 		}
 	}
 	for _, code := range []int{0, 42, 600, 999} {
-		if got := outcomeOf(&http.Response{StatusCode: code}, 0, new(policy.HTTP), atNoon); got.Class != policy.Unclassified {
+		if got := outcomeOf(&http.Response{StatusCode: code}, 0, new(policy.HTTP), atNoon); got.Class != policy.ClassUnclassified {
 			t.Errorf("%d = %+v", code, got)
 		}
 	}
@@ -187,10 +187,10 @@ func TestHints(t *testing.T) {
 	keyed := &http.Request{Header: header("Idempotency-Key", "k")}
 	in2s := []string{"Retry-After", "2"}
 	with := func(o policy.Outcome, change func(*policy.Outcome)) policy.Outcome { change(&o); return o }
-	wrong := policy.Outcome{Class: policy.ClientError}
-	unsure := policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}
-	alone := policy.Outcome{Class: policy.Throttled, Effect: policy.UnknownEffect, Alone: true}
-	server := policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect}
+	wrong := policy.Outcome{Class: policy.ClassClient}
+	unsure := policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect}
+	alone := policy.Outcome{Class: policy.ClassThrottled, Effect: policy.UnknownEffect, Alone: true}
+	server := policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
 	once := with(server, func(o *policy.Outcome) { o.Once = true })
 	wait := func(o *policy.Outcome) { o.HasAfter, o.After = true, 2*time.Second }
 	stop := func(o *policy.Outcome) { o.Stop = true }
@@ -203,35 +203,35 @@ func TestHints(t *testing.T) {
 		rules  policy.HTTP
 		want   policy.Outcome
 	}{
-		{"429 with a time", 429, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled, Undone: true}, wait)},
+		{"429 with a time", 429, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.ClassThrottled, Undone: true}, wait)},
 		{"503 with a time", 503, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
 		{"503 with no time to wait", 503, nil, []string{"Retry-After", "0"}, 0, policy.HTTP{}, server},
 		{"C3 502 with a time", 502, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
 		{"C3 500 with a time", 500, nil, in2s, 0, policy.HTTP{}, with(once, wait)},
 		{"C3 529 with a time", 529, nil, in2s, 0, policy.HTTP{}, with(server, wait)},
-		{"C3 408 with a time", 408, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.TimedOut, Effect: policy.UnknownEffect}, wait)},
-		{"C3 a status that the policy makes transient, with a time", 404, nil, in2s, 0, policy.HTTP{Transient: []int{404}}, with(policy.Outcome{Class: policy.ServerError}, wait)},
+		{"C3 408 with a time", 408, nil, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.ClassTimeout, Effect: policy.UnknownEffect}, wait)},
+		{"C3 a status that the policy makes transient, with a time", 404, nil, in2s, 0, policy.HTTP{Transient: []int{404}}, with(policy.Outcome{Class: policy.ClassServer}, wait)},
 		{"what is not retried needs no time", 404, nil, in2s, 0, policy.HTTP{}, wrong},
 		{"C3 a time in milliseconds", 503, nil, []string{"Retry-After-Ms", "2000"}, 0, policy.HTTP{}, with(server, wait)},
 		{"409 is a conflict", 409, nil, in2s, 0, policy.HTTP{}, wrong},
 		{"409 for no key of ours is a conflict", 409, &http.Request{}, in2s, 0, policy.HTTP{}, wrong},
 		{"409 for a key is a conflict, and in doubt", 409, keyed, nil, 0, policy.HTTP{}, unsure},
-		{"409 for a key that is being worked on", 409, keyed, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.Throttled, Effect: policy.UnknownEffect, Alone: true}, wait)},
+		{"409 for a key that is being worked on", 409, keyed, in2s, 0, policy.HTTP{}, with(policy.Outcome{Class: policy.ClassThrottled, Effect: policy.UnknownEffect, Alone: true}, wait)},
 		{"C75 the server says no", 503, nil, []string{"X-Should-Retry", "False"}, 0, policy.HTTP{}, with(server, stop)},
 		{"C75 Stripe says no", 500, nil, []string{"Stripe-Should-Retry", "false"}, 0, policy.HTTP{}, with(once, stop)},
 		{"C75 Envoy is overloaded", 503, nil, []string{"x-envoy-overloaded", "true"}, 0, policy.HTTP{}, with(server, stop)},
-		{"Stripe says yes", 409, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Outcome{Class: policy.ServerError}},
+		{"Stripe says yes", 409, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Outcome{Class: policy.ClassServer}},
 		{"Stripe says yes to a 500 more than once", 500, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, server},
 		{"Stripe's yes beats no success", 200, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Outcome{}},
 		{"a replayed 500 stays one", 500, nil, []string{"Idempotent-Replayed", "true"}, 0, policy.HTTP{}, with(once, stop)},
 		{"a replayed 400 is just a 400", 400, nil, []string{"Idempotent-Replayed", "true"}, 0, policy.HTTP{}, wrong},
 		{"a success needs no hints", 200, nil, []string{"X-Should-Retry", "false"}, 0, policy.HTTP{}, policy.Outcome{}},
-		{"listed transient", 404, nil, nil, 0, policy.HTTP{Transient: []int{404}}, policy.Outcome{Class: policy.ServerError}},
+		{"listed transient", 404, nil, nil, 0, policy.HTTP{Transient: []int{404}}, policy.Outcome{Class: policy.ClassServer}},
 		{"listed transient lifts once", 500, nil, nil, 0, policy.HTTP{Transient: []int{500}}, server},
-		{"listed transient keeps a class", 429, nil, nil, 0, policy.HTTP{Transient: []int{429}}, policy.Outcome{Class: policy.Throttled, Undone: true}},
+		{"listed transient keeps a class", 429, nil, nil, 0, policy.HTTP{Transient: []int{429}}, policy.Outcome{Class: policy.ClassThrottled, Undone: true}},
 		{"a success listed transient", 202, nil, nil, 0, policy.HTTP{Transient: []int{202}}, server},
-		{"listed permanent", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}}, policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}},
-		{"C62 permanent beats transient", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}, Transient: []int{503}}, policy.Outcome{Class: policy.ClientError, Effect: policy.UnknownEffect}},
+		{"listed permanent", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}}, policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect}},
+		{"C62 permanent beats transient", 503, nil, nil, 0, policy.HTTP{Permanent: []int{503}, Transient: []int{503}}, policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect}},
 		{"59 the outcome is unknown", 409, keyed, in2s, gabion.OutcomeLost, policy.HTTP{}, unsure},
 		{"59 the answer was not kept", 409, keyed, in2s, gabion.AnswerNotKept, policy.HTTP{}, unsure},
 		{"60 the key was reused", 422, keyed, nil, gabion.KeyReused, policy.HTTP{}, unsure},
@@ -239,7 +239,7 @@ func TestHints(t *testing.T) {
 		{"60 the server can't read the key", 400, keyed, nil, gabion.KeyMalformed, policy.HTTP{}, wrong},
 		{"58 in progress with no time", 409, keyed, nil, gabion.KeyInFlight, policy.HTTP{}, alone},
 		{"58 in progress with a time", 409, keyed, in2s, gabion.KeyInFlight, policy.HTTP{}, with(alone, wait)},
-		{"58 in progress, and the policy does not wait for 409", 409, keyed, nil, gabion.KeyInFlight, policy.HTTP{Permanent: []int{409}}, with(alone, func(o *policy.Outcome) { o.Class = policy.ClientError })},
+		{"58 in progress, and the policy does not wait for 409", 409, keyed, nil, gabion.KeyInFlight, policy.HTTP{Permanent: []int{409}}, with(alone, func(o *policy.Outcome) { o.Class = policy.ClassClient })},
 		{"61 in progress, and replayed: it would be for ever", 409, keyed, []string{"Idempotent-Replayed", "true"}, gabion.KeyInFlight, policy.HTTP{}, with(alone, stop)},
 		{"62 a 500 that is not replayed", 500, keyed, []string{"Idempotent-Replayed", "false"}, 0, policy.HTTP{}, once},
 		{"the policy beats Stripe", 409, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{Permanent: []int{409}}, wrong},
@@ -276,14 +276,14 @@ func TestOutcomeOfError(t *testing.T) {
 		err  error
 		want policy.Outcome
 	}{
-		{"a connection that ended", good, io.EOF, policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}},
-		{"a server without TLS", good, mismatch, policy.Outcome{Class: policy.ClientError, NeverSent: true}},
-		{"a server without TLS, and another that broke off", good, errors.Join(mismatch, io.ErrUnexpectedEOF), policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}},
-		{"a server without TLS, and nobody knows what", good, errors.Join(mismatch, os.ErrNotExist), policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}},
-		{"an unsupported protocol", odd, unsupported, policy.Outcome{Class: policy.ClientError, NeverSent: true}},
-		{"no host", hostless, noHost, policy.Outcome{Class: policy.ClientError, NeverSent: true}},
-		{"a deadline", good, context.DeadlineExceeded, policy.Outcome{Class: policy.TimedOut, Effect: policy.UnknownEffect}},
-		{"a file error is nothing that we know", good, os.ErrNotExist, policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}},
+		{"a connection that ended", good, io.EOF, policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}},
+		{"a server without TLS", good, mismatch, policy.Outcome{Class: policy.ClassClient, NeverSent: true}},
+		{"a server without TLS, and another that broke off", good, errors.Join(mismatch, io.ErrUnexpectedEOF), policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}},
+		{"a server without TLS, and nobody knows what", good, errors.Join(mismatch, os.ErrNotExist), policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
+		{"an unsupported protocol", odd, unsupported, policy.Outcome{Class: policy.ClassClient, NeverSent: true}},
+		{"no host", hostless, noHost, policy.Outcome{Class: policy.ClassClient, NeverSent: true}},
+		{"a deadline", good, context.DeadlineExceeded, policy.Outcome{Class: policy.ClassTimeout, Effect: policy.UnknownEffect}},
+		{"a file error is nothing that we know", good, os.ErrNotExist, policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -97,14 +97,14 @@ func TestALimitEndsABody(t *testing.T) {
 		why     gabion.Reason
 		after   time.Duration
 	}{
-		{"a stalled download", policy.Timeout{}, stall, gabion.IdleTimeout, 30 * time.Second},
+		{"a stalled download", policy.Timeout{}, stall, policy.IdleTimeout, 30 * time.Second},
 		{"a stalled stream", policy.Timeout{}, func(w http.ResponseWriter, r *http.Request) {
 			events(3, time.Second, "text/event-stream")(w, r)
 			<-r.Context().Done()
-		}, gabion.IdleTimeout, 33 * time.Second},
-		{"a short idle time", policy.Timeout{Idle: 100 * time.Millisecond}, stall, gabion.IdleTimeout, 100 * time.Millisecond},
+		}, policy.IdleTimeout, 33 * time.Second},
+		{"a short idle time", policy.Timeout{Idle: 100 * time.Millisecond}, stall, policy.IdleTimeout, 100 * time.Millisecond},
 		{"a stream that trickles for too long", policy.Timeout{Body: time.Minute},
-			events(1000, time.Second, "application/json"), gabion.BodyTimeout, time.Minute},
+			events(1000, time.Second, "application/json"), policy.BodyTimeout, time.Minute},
 	} {
 		gone := make(chan struct{}, 1)
 		overBoth(t, c.name, func(w http.ResponseWriter, r *http.Request) {
@@ -195,7 +195,7 @@ func TestStreamsLeaveRoom(t *testing.T) {
 			read(t, open(t, client, s.URL+"/short"))
 			said := 0
 			for _, e := range log.Events() {
-				if e.Kind == policy.Outlived {
+				if e.Kind == policy.KindOutlived {
 					said++
 				}
 			}
@@ -256,7 +256,7 @@ func TestCutAnswersOpenTheBreaker(t *testing.T) {
 				if err == nil {
 					drain(resp)
 					resp.Body.Close()
-				} else if errors.Is(err, gabion.BreakerOpen) {
+				} else if errors.Is(err, policy.BreakerOpen) {
 					refused++
 				}
 				time.Sleep(time.Second / 20)
@@ -265,7 +265,7 @@ func TestCutAnswersOpenTheBreaker(t *testing.T) {
 				t.Errorf("the breaker is %v, and refused %d", laneOf(d).State, refused)
 			}
 			for _, e := range log.Events() {
-				if e.Kind == policy.BreakerMoved && e.To == breaker.Closed {
+				if e.Kind == policy.KindBreakerMoved && e.To == breaker.Closed {
 					t.Errorf("closed: %v", e)
 				}
 			}

@@ -118,7 +118,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.own()
 	if err := c.learnKey(); err != nil {
 		closeBody(req)
-		why := &gabion.Error{Dependency: t.Dependency.Name(), Reason: gabion.Invalid, Err: err}
+		why := &gabion.Error{Dependency: t.Dependency.Name(), Reason: policy.Invalid, Err: err}
 		c.tell(why, 0, 0)
 		return nil, why
 	}
@@ -205,11 +205,11 @@ func (c *exchange) copy() {
 // unread is how a call ends whose body could not be had before anything was sent:
 // the caller's reader failed, or the caller gave up while it kept us waiting.
 func (c *exchange) unread(err error) error {
-	why := gabion.Canceled
+	why := policy.Canceled
 	if c.req.Context().Err() == context.DeadlineExceeded {
-		why = gabion.CallTimeout
+		why = policy.CallTimeout
 	}
-	e := &gabion.Error{Dependency: c.t.Dependency.Name(), Reason: why, Effect: gabion.NoEffect, Err: err}
+	e := &gabion.Error{Dependency: c.t.Dependency.Name(), Reason: why, Effect: policy.NoEffect, Err: err}
 	c.tell(e, 0, 0)
 	return e
 }
@@ -293,9 +293,9 @@ func judge(result any, err error) policy.Outcome {
 		o = f.outcome(err)
 	}
 	o = f.decided(o, err)
-	if o.Class != policy.Success {
+	if o.Class != policy.ClassSuccess {
 		if f.of.body.broken() { // the server answered to half of the body
-			o.Class = policy.Ignored
+			o.Class = policy.ClassIgnored
 		}
 		o.Fixed = f.of.body.fixed()
 		if f.resp != nil {
@@ -348,7 +348,7 @@ func (c *exchange) awaitClient() {
 
 // explain says which body it was that could not be sent again.
 func (c *exchange) explain(why *gabion.Error) {
-	switch fixed := why.Reason == gabion.BodyNotRewindable && c.body != nil; {
+	switch fixed := why.Reason == policy.BodyNotRewindable && c.body != nil; {
 	case !fixed:
 	case why.Err == nil:
 		why.Err = c.body.whyFixed()
@@ -371,10 +371,10 @@ type StatusError struct{ Code int }
 // Outcome is what the answer meant. A success that somebody called a failure is one of
 // which the status says nothing.
 func (e *StatusError) Outcome() policy.Outcome {
-	if o := byStatus(e.Code); o.Class != policy.Success {
+	if o := byStatus(e.Code); o.Class != policy.ClassSuccess {
 		return o
 	}
-	return policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect}
+	return policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
 }
 
 // Error reads "503 Service Unavailable".

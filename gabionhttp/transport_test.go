@@ -198,7 +198,7 @@ func TestTheAttemptLastsAsLongAsItsBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Get(s.URL); !errors.Is(err, gabion.BulkheadFull) {
+	if _, err := c.Get(s.URL); !errors.Is(err, policy.BulkheadFull) {
 		t.Errorf("the slot is free while the body is open: %v", err)
 	}
 	first.Body.Close()
@@ -227,7 +227,7 @@ func TestBodiesThatFail(t *testing.T) {
 		fails int64                                          // the breaker hears so many failures
 		want  error
 	}{
-		{"silence", stall, func(_ func(), r *http.Response) error { return drain(r) }, 1, gabion.IdleTimeout},
+		{"silence", stall, func(_ func(), r *http.Response) error { return drain(r) }, 1, policy.IdleTimeout},
 		{"silence, seen as a deadline", stall, func(_ func(), r *http.Response) error { return drain(r) }, 1, context.DeadlineExceeded},
 		{"the server breaks off", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "10")

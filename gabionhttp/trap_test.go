@@ -164,7 +164,7 @@ func TestTrapT4_TheDeadlineIsVisible(t *testing.T) {
 		if left != time.Second {
 			t.Errorf("the deadline was %v ahead", left)
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, gabion.AttemptTimeout) {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, policy.AttemptTimeout) {
 			t.Errorf("the call ended with %v", err)
 		}
 	})
@@ -203,7 +203,7 @@ func TestTrapT6_RetryAfterIsObeyed(t *testing.T) {
 				switch {
 				case err != nil:
 					t.Fatal(err)
-				case tt.least == 0 && (took != 0 || read(t, resp) != "busy" || gabionhttp.Verdict(resp).Reason != gabion.RetryAfterTooLong):
+				case tt.least == 0 && (took != 0 || read(t, resp) != "busy" || gabionhttp.Verdict(resp).Reason != policy.RetryAfterTooLong):
 					t.Errorf("after %v: %v, %v", took, resp.Status, gabionhttp.Verdict(resp))
 				case tt.least > 0 && (took < tt.least || took > tt.least*3/2 || resp.StatusCode != 200):
 					t.Errorf("%v after %v", resp.Status, took)
@@ -275,7 +275,7 @@ func TestTrapT6_AnOpenBreakerIsNotRetried(t *testing.T) {
 				err = gabionhttp.Verdict(resp)
 				resp.Body.Close()
 			}
-			if took := time.Since(start); !errors.Is(err, gabion.BreakerOpen) || took != 0 {
+			if took := time.Since(start); !errors.Is(err, policy.BreakerOpen) || took != 0 {
 				t.Errorf("%v after %v", err, took)
 			}
 		}
@@ -502,7 +502,7 @@ func TestTrapT20_TheCallEndsAtItsDeadline(t *testing.T) {
 			resp.Body.Close()
 			err = gabionhttp.Verdict(resp)
 		}
-		if !errors.Is(err, gabion.DeadlineShort) && !errors.Is(err, gabion.CallTimeout) {
+		if !errors.Is(err, policy.DeadlineShort) && !errors.Is(err, policy.CallTimeout) {
 			t.Errorf("ended with %v", err)
 		}
 	})

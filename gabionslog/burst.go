@@ -62,7 +62,7 @@ func (o *Observer) counted(level slog.Level, e *gabion.Event) bool {
 // frequent reports whether events of a kind come with calls, and not with changes.
 func frequent(k policy.Kind) bool {
 	switch k {
-	case policy.Returned, policy.FellBack, policy.BodyFailed, policy.PaceSet, policy.EventsLost:
+	case policy.KindReturned, policy.KindFellBack, policy.KindBodyFailed, policy.KindPaceSet, policy.KindEventsLost:
 		return true
 	}
 	return false
@@ -92,7 +92,7 @@ func (b *burst) add(e *gabion.Event) {
 	b.count++
 	b.last = *e
 	b.reasons[e.Reason]++
-	if e.Kind == policy.Returned && e.Effect == policy.UnknownEffect {
+	if e.Kind == policy.KindReturned && e.Effect == policy.UnknownEffect {
 		b.unknown++
 	}
 }
@@ -140,7 +140,7 @@ func (o *Observer) tell(s subject, b *burst) {
 	if b.first != policy.None {
 		as = append(as, slog.String("first_reason", b.first.String()))
 	}
-	if s.kind == policy.Returned {
+	if s.kind == policy.KindReturned {
 		as = append(as, slog.Int("effect_unknown", b.unknown))
 	}
 	if len(b.reasons) > 1 {

@@ -110,7 +110,7 @@ func TestAnOutageIsAFewLines(t *testing.T) {
 }
 
 func returned(dependency string, why gabion.Reason) gabion.Event {
-	return gabion.Event{Kind: policy.Returned, Dependency: dependency, Reason: why}
+	return gabion.Event{Kind: policy.KindReturned, Dependency: dependency, Reason: why}
 }
 
 // One failed call now and then is a line each, with nothing to follow.
@@ -119,7 +119,7 @@ func TestFailuresThatAreFarApartAreALineEach(t *testing.T) {
 		var n notebook
 		o := observer(&n)
 		for range 3 {
-			o.Observe(t.Context(), returned("bank", gabion.NotSafe))
+			o.Observe(t.Context(), returned("bank", policy.NotSafe))
 			time.Sleep(11 * time.Second)
 		}
 		if lines := n.lines(t); len(lines) != 3 || lines[2].Reason != "not_safe" {
@@ -129,20 +129,20 @@ func TestFailuresThatAreFarApartAreALineEach(t *testing.T) {
 }
 
 func TestWhatIsCounted(t *testing.T) {
-	moved := gabion.Event{Kind: policy.BreakerMoved, Dependency: "bank", From: breaker.Closed, To: breaker.Open}
+	moved := gabion.Event{Kind: policy.KindBreakerMoved, Dependency: "bank", From: breaker.Closed, To: breaker.Open}
 	for _, c := range []struct {
 		fact  string
 		event gabion.Event
 		times int
 		lines []int // what each line stands for
 	}{
-		{"fallbacks", gabion.Event{Kind: policy.FellBack, Dependency: "bank", Reason: gabion.BreakerOpen}, 100, []int{1, 99}},
-		{"broken bodies", gabion.Event{Kind: policy.BodyFailed, Dependency: "bank"}, 100, []int{1, 99}},
-		{"requests for time", gabion.Event{Kind: policy.PaceSet, Dependency: "bank"}, 100, []int{1, 99}},
-		{"lost events", gabion.Event{Kind: policy.EventsLost, Dependency: "bank"}, 100, []int{1, 99}},
+		{"fallbacks", gabion.Event{Kind: policy.KindFellBack, Dependency: "bank", Reason: policy.BreakerOpen}, 100, []int{1, 99}},
+		{"broken bodies", gabion.Event{Kind: policy.KindBodyFailed, Dependency: "bank"}, 100, []int{1, 99}},
+		{"requests for time", gabion.Event{Kind: policy.KindPaceSet, Dependency: "bank"}, 100, []int{1, 99}},
+		{"lost events", gabion.Event{Kind: policy.KindEventsLost, Dependency: "bank"}, 100, []int{1, 99}},
 		{"moves of a breaker are not", moved, 3, []int{1, 1, 1}},
 		{"but those of a thousand partitions are", moved, 1000, append(slicesOf(1, 20), 980)},
-		{"cancelled calls are nobody's failure", returned("bank", gabion.Canceled), 100, nil},
+		{"cancelled calls are nobody's failure", returned("bank", policy.Canceled), 100, nil},
 		{"nor is success", returned("bank", policy.None), 100, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestTheSumOfMovesEndsWithTheStateThatHolds(t *testing.T) {
 		var n notebook
 		o := observer(&n)
 		move := func(from, to breaker.State) {
-			o.Observe(t.Context(), gabion.Event{Kind: policy.BreakerMoved, Dependency: "bank", Partition: "api.example.com", From: from, To: to})
+			o.Observe(t.Context(), gabion.Event{Kind: policy.KindBreakerMoved, Dependency: "bank", Partition: "api.example.com", From: from, To: to})
 		}
 		move(breaker.Closed, breaker.Open)
 		for range 20 {
@@ -186,8 +186,8 @@ func TestTheSumOfMovesEndsWithTheStateThatHolds(t *testing.T) {
 		if last.Msg != "gabion: more of breaker_moved" || last.Count != 23 || last.Last.To != "closed" || last.Last.Partition != "api.example.com" {
 			t.Errorf("the log ends with %+v", last)
 		}
-		o.Observe(t.Context(), returned("bank", gabion.NotSafe))
-		o.Observe(t.Context(), returned("bank", gabion.NotSafe))
+		o.Observe(t.Context(), returned("bank", policy.NotSafe))
+		o.Observe(t.Context(), returned("bank", policy.NotSafe))
 		o.Flush()
 		if lines = n.lines(t); lines[len(lines)-1].Last.To != "" {
 			t.Errorf("calls have no state, and the log says %+v", lines[len(lines)-1])
@@ -212,7 +212,7 @@ func TestBurstsAreBounded(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		const names = 20_000
 		for i := range names {
-			o.Observe(t.Context(), returned(fmt.Sprint("host-", i), gabion.NotSafe))
+			o.Observe(t.Context(), returned(fmt.Sprint("host-", i), policy.NotSafe))
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -238,7 +238,7 @@ func TestNothingIsLostBetweenGoroutines(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for i := range each {
-				o.Observe(context.Background(), returned("bank", gabion.NotSafe))
+				o.Observe(context.Background(), returned("bank", policy.NotSafe))
 				if i%500 == 0 {
 					o.Flush()
 				}

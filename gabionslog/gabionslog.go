@@ -48,22 +48,22 @@ type Observer struct {
 // levels says how much each kind of event matters. Kinds that are not named are
 // logged at debug level, and only if Attempts is set.
 var levels = map[policy.Kind]slog.Level{
-	policy.BreakerMoved:    slog.LevelWarn,
-	policy.BreakerExceeded: slog.LevelWarn,
-	policy.RetriesSwitched: slog.LevelWarn,
-	policy.EventsLost:      slog.LevelWarn,
-	policy.ObserverCrashed: slog.LevelError,
-	policy.PaceSet:         slog.LevelInfo,
-	policy.LimitMoved:      slog.LevelInfo,
-	policy.Reloaded:        slog.LevelInfo,
-	policy.FellBack:        slog.LevelInfo,
-	policy.BodyFailed:      slog.LevelInfo,
+	policy.KindBreakerMoved:    slog.LevelWarn,
+	policy.KindBreakerExceeded: slog.LevelWarn,
+	policy.KindRetriesSwitched: slog.LevelWarn,
+	policy.KindEventsLost:      slog.LevelWarn,
+	policy.KindObserverCrashed: slog.LevelError,
+	policy.KindPaceSet:         slog.LevelInfo,
+	policy.KindLimitMoved:      slog.LevelInfo,
+	policy.KindReloaded:        slog.LevelInfo,
+	policy.KindFellBack:        slog.LevelInfo,
+	policy.KindBodyFailed:      slog.LevelInfo,
 }
 
 // Observe implements gabion.Observer.
 func (o *Observer) Observe(ctx context.Context, e gabion.Event) {
 	level, ok := levels[e.Kind]
-	if e.Kind == policy.Returned && e.Reason != policy.None && e.Reason != policy.Canceled {
+	if e.Kind == policy.KindReturned && e.Reason != policy.None && e.Reason != policy.Canceled {
 		level, ok = slog.LevelInfo, true
 	}
 	if !ok && !o.Attempts {
@@ -110,30 +110,30 @@ func attrs(e *gabion.Event) []slog.Attr {
 
 func particulars(e *gabion.Event) []slog.Attr {
 	switch e.Kind {
-	case policy.AttemptSent:
+	case policy.KindAttemptSent:
 		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.Duration("within", until(e))}
-	case policy.AttemptSettled, policy.LoserSettled:
+	case policy.KindAttemptSettled, policy.KindLoserSettled:
 		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.String("class", e.Class.String()),
 			slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took), slog.Bool("slow", e.Slow)}
-	case policy.BodyFailed, policy.Outlived:
+	case policy.KindBodyFailed, policy.KindOutlived:
 		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.Duration("took", e.Took)}
-	case policy.Waiting:
+	case policy.KindWaiting:
 		return []slog.Attr{attempt(e), slog.String("for", e.Wait), slog.Duration("wait", until(e))}
-	case policy.AttemptRefused:
+	case policy.KindAttemptRefused:
 		return []slog.Attr{attempt(e), slog.Duration("retry_after", until(e))}
-	case policy.HedgeSkipped:
+	case policy.KindHedgeSkipped:
 		return []slog.Attr{attempt(e)}
-	case policy.Returned:
+	case policy.KindReturned:
 		return []slog.Attr{slog.Int("attempts", int(e.Attempt)), slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took)}
-	case policy.BreakerMoved, policy.BreakerExceeded:
+	case policy.KindBreakerMoved, policy.KindBreakerExceeded:
 		return []slog.Attr{slog.String("from", e.From.String()), slog.String("to", e.To.String()),
 			slog.String("cause", e.Cause.String()), slog.Int64("calls", e.Calls), slog.Int64("failures", e.Failures),
 			slog.Int64("slow", e.Slows), slog.Duration("for", until(e)), slog.Duration("late", late(e))}
-	case policy.RetriesSwitched:
+	case policy.KindRetriesSwitched:
 		return []slog.Attr{slog.Bool("on", e.Reason == policy.None)}
-	case policy.PaceSet:
+	case policy.KindPaceSet:
 		return []slog.Attr{slog.Duration("for", until(e))}
-	case policy.LimitMoved, policy.EventsLost, policy.Resent:
+	case policy.KindLimitMoved, policy.KindEventsLost, policy.KindResent:
 		return []slog.Attr{slog.Int64("count", e.Count)}
 	}
 	return nil

@@ -25,42 +25,42 @@ var golden = []struct {
 	line  string
 	quiet bool // only with Attempts
 }{
-	{gabion.Event{Kind: policy.AttemptSent, Attempt: 2, Hedge: true, At: second, Until: 5 * second},
+	{gabion.Event{Kind: policy.KindAttemptSent, Attempt: 2, Hedge: true, At: second, Until: 5 * second},
 		"level=DEBUG msg=\"gabion: attempt_sent\" attempt=2 hedge=true within=4s", true},
-	{gabion.Event{Kind: policy.AttemptSettled, Attempt: 1, Class: policy.TimedOut, Reason: gabion.AttemptTimeout, Effect: gabion.UnknownEffect, Took: 4 * time.Second, Slow: true},
+	{gabion.Event{Kind: policy.KindAttemptSettled, Attempt: 1, Class: policy.ClassTimeout, Reason: policy.AttemptTimeout, Effect: policy.UnknownEffect, Took: 4 * time.Second, Slow: true},
 		"level=DEBUG msg=\"gabion: attempt_settled\" reason=attempt_timeout attempt=1 hedge=false class=timeout effect=unknown took=4s slow=true", true},
-	{gabion.Event{Kind: policy.LoserSettled, Attempt: 3, Hedge: true, Class: policy.Ignored, Took: time.Second},
+	{gabion.Event{Kind: policy.KindLoserSettled, Attempt: 3, Hedge: true, Class: policy.ClassIgnored, Took: time.Second},
 		"level=DEBUG msg=\"gabion: loser_settled\" attempt=3 hedge=true class=ignored effect=none took=1s slow=false", true},
-	{gabion.Event{Kind: policy.Waiting, Attempt: 2, Wait: policy.ForBackoff, At: second, Until: 3 * second},
+	{gabion.Event{Kind: policy.KindWaiting, Attempt: 2, Wait: policy.ForBackoff, At: second, Until: 3 * second},
 		"level=DEBUG msg=\"gabion: waiting\" attempt=2 for=backoff wait=2s", true},
-	{gabion.Event{Kind: policy.AttemptRefused, Attempt: 1, Reason: gabion.BreakerOpen, At: second, Until: 31 * second},
+	{gabion.Event{Kind: policy.KindAttemptRefused, Attempt: 1, Reason: policy.BreakerOpen, At: second, Until: 31 * second},
 		"level=DEBUG msg=\"gabion: attempt_refused\" reason=breaker_open attempt=1 retry_after=30s", true},
-	{gabion.Event{Kind: policy.HedgeSkipped, Attempt: 1, Reason: gabion.BudgetExhausted},
+	{gabion.Event{Kind: policy.KindHedgeSkipped, Attempt: 1, Reason: policy.BudgetExhausted},
 		"level=DEBUG msg=\"gabion: hedge_skipped\" reason=budget_exhausted attempt=1", true},
-	{gabion.Event{Kind: policy.Returned, Attempt: 1, Took: time.Millisecond},
+	{gabion.Event{Kind: policy.KindReturned, Attempt: 1, Took: time.Millisecond},
 		"level=DEBUG msg=\"gabion: returned\" attempts=1 effect=none took=1ms", true},
-	{gabion.Event{Kind: policy.Returned, Attempt: 1, Reason: gabion.Canceled, Effect: gabion.UnknownEffect},
+	{gabion.Event{Kind: policy.KindReturned, Attempt: 1, Reason: policy.Canceled, Effect: policy.UnknownEffect},
 		"level=DEBUG msg=\"gabion: returned\" reason=canceled attempts=1 effect=unknown took=0s", true},
-	{gabion.Event{Kind: policy.Returned, Attempt: 3, Reason: gabion.AttemptsExhausted, Effect: gabion.UnknownEffect, Took: time.Second},
+	{gabion.Event{Kind: policy.KindReturned, Attempt: 3, Reason: policy.AttemptsExhausted, Effect: policy.UnknownEffect, Took: time.Second},
 		"level=INFO msg=\"gabion: returned\" reason=attempts_exhausted attempts=3 effect=unknown took=1s", false},
-	{gabion.Event{Kind: policy.BodyFailed, Attempt: 1, Hedge: true, Took: time.Second},
+	{gabion.Event{Kind: policy.KindBodyFailed, Attempt: 1, Hedge: true, Took: time.Second},
 		"level=INFO msg=\"gabion: body_failed\" attempt=1 hedge=true took=1s", false},
-	{gabion.Event{Kind: policy.Outlived, Attempt: 1, Took: time.Second},
+	{gabion.Event{Kind: policy.KindOutlived, Attempt: 1, Took: time.Second},
 		"level=DEBUG msg=\"gabion: outlived\" attempt=1 hedge=false took=1s", true},
-	{gabion.Event{Kind: policy.FellBack, Reason: gabion.BreakerOpen},
+	{gabion.Event{Kind: policy.KindFellBack, Reason: policy.BreakerOpen},
 		"level=INFO msg=\"gabion: fell_back\" reason=breaker_open", false},
-	{gabion.Event{Kind: policy.BreakerMoved, From: breaker.Closed, To: breaker.Open, Calls: 20, Failures: 11, Slows: 2, At: 3 * second, Due: 2 * second, Until: 33 * second},
+	{gabion.Event{Kind: policy.KindBreakerMoved, From: breaker.Closed, To: breaker.Open, Calls: 20, Failures: 11, Slows: 2, At: 3 * second, Due: 2 * second, Until: 33 * second},
 		"level=WARN msg=\"gabion: breaker_moved\" from=closed to=open cause=" + breaker.Cause(0).String() + " calls=20 failures=11 slow=2 for=30s late=1s", false},
-	{gabion.Event{Kind: policy.BreakerExceeded, From: breaker.ObserveOnly, To: breaker.ObserveOnly, Calls: 20, Failures: 11},
+	{gabion.Event{Kind: policy.KindBreakerExceeded, From: breaker.ObserveOnly, To: breaker.ObserveOnly, Calls: 20, Failures: 11},
 		"level=WARN msg=\"gabion: breaker_exceeded\" from=" + breaker.ObserveOnly.String() + " to=" + breaker.ObserveOnly.String() + " cause=" + breaker.Cause(0).String() + " calls=20 failures=11 slow=0 for=0s late=0s", false},
-	{gabion.Event{Kind: policy.PaceSet, At: second, Until: 6 * second}, "level=INFO msg=\"gabion: pace_set\" for=5s", false},
-	{gabion.Event{Kind: policy.LimitMoved, Count: 50}, "level=INFO msg=\"gabion: limit_moved\" count=50", false},
-	{gabion.Event{Kind: policy.Reloaded}, "level=INFO msg=\"gabion: reloaded\"", false},
-	{gabion.Event{Kind: policy.RetriesSwitched, Reason: gabion.RetriesOff}, "level=WARN msg=\"gabion: retries_switched\" reason=retries_off on=false", false},
-	{gabion.Event{Kind: policy.RetriesSwitched}, "level=WARN msg=\"gabion: retries_switched\" on=true", false},
-	{gabion.Event{Kind: policy.Resent, Count: 2}, "level=DEBUG msg=\"gabion: resent\" count=2", true},
-	{gabion.Event{Kind: policy.EventsLost, Count: 7}, "level=WARN msg=\"gabion: events_lost\" count=7", false},
-	{gabion.Event{Kind: policy.ObserverCrashed}, "level=ERROR msg=\"gabion: observer_crashed\"", false},
+	{gabion.Event{Kind: policy.KindPaceSet, At: second, Until: 6 * second}, "level=INFO msg=\"gabion: pace_set\" for=5s", false},
+	{gabion.Event{Kind: policy.KindLimitMoved, Count: 50}, "level=INFO msg=\"gabion: limit_moved\" count=50", false},
+	{gabion.Event{Kind: policy.KindReloaded}, "level=INFO msg=\"gabion: reloaded\"", false},
+	{gabion.Event{Kind: policy.KindRetriesSwitched, Reason: policy.RetriesOff}, "level=WARN msg=\"gabion: retries_switched\" reason=retries_off on=false", false},
+	{gabion.Event{Kind: policy.KindRetriesSwitched}, "level=WARN msg=\"gabion: retries_switched\" on=true", false},
+	{gabion.Event{Kind: policy.KindResent, Count: 2}, "level=DEBUG msg=\"gabion: resent\" count=2", true},
+	{gabion.Event{Kind: policy.KindEventsLost, Count: 7}, "level=WARN msg=\"gabion: events_lost\" count=7", false},
+	{gabion.Event{Kind: policy.KindObserverCrashed}, "level=ERROR msg=\"gabion: observer_crashed\"", false},
 }
 
 // logger writes lines without their time.
@@ -113,7 +113,7 @@ func TestEachKindHasItsLine(t *testing.T) {
 }
 
 func TestNamesThatAreNotGivenAreLeftOut(t *testing.T) {
-	if got := line(&gabionslog.Observer{}, gabion.Event{Kind: policy.Reloaded, Dependency: "db"}); got != `level=INFO msg="gabion: reloaded" dependency=db` {
+	if got := line(&gabionslog.Observer{}, gabion.Event{Kind: policy.KindReloaded, Dependency: "db"}); got != `level=INFO msg="gabion: reloaded" dependency=db` {
 		t.Errorf("got %s", got)
 	}
 }
@@ -140,7 +140,7 @@ func TestTheHandlerSeesTheCallsContext(t *testing.T) {
 	type key struct{}
 	h := &contextual{Handler: slog.NewTextHandler(io.Discard, nil)}
 	ctx := context.WithValue(context.Background(), key{}, 1)
-	(&gabionslog.Observer{Logger: slog.New(h)}).Observe(ctx, gabion.Event{Kind: policy.Reloaded})
+	(&gabionslog.Observer{Logger: slog.New(h)}).Observe(ctx, gabion.Event{Kind: policy.KindReloaded})
 	if h.ctx == nil || h.ctx.Value(key{}) != 1 {
 		t.Error("the handler got another context")
 	}
@@ -162,7 +162,7 @@ func TestZeroObserverUsesTheDefaultLogger(t *testing.T) {
 	old := slog.Default()
 	defer slog.SetDefault(old)
 	slog.SetDefault(logger(&b, slog.LevelInfo))
-	new(gabionslog.Observer).Observe(context.Background(), gabion.Event{Kind: policy.Reloaded, Dependency: "db"})
+	new(gabionslog.Observer).Observe(context.Background(), gabion.Event{Kind: policy.KindReloaded, Dependency: "db"})
 	if !strings.Contains(b.String(), "gabion: reloaded") {
 		t.Errorf("it logged %q", &b)
 	}

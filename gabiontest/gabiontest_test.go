@@ -183,7 +183,7 @@ func TestRecorderCountsTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, r := recorded(t)
 		l := r.Load()
-		if l.Calls != 3 || l.Attempts != 3 || l.Failed != 2 || l.Hedges != 0 || l.Refused[gabion.BreakerOpen] != 1 || l.Amplification() != 1 {
+		if l.Calls != 3 || l.Attempts != 3 || l.Failed != 2 || l.Hedges != 0 || l.Refused[policy.BreakerOpen] != 1 || l.Amplification() != 1 {
 			t.Errorf("%+v", l)
 		}
 		want := []string{
@@ -207,11 +207,11 @@ func TestAssertionsFailWhenTheyShould(t *testing.T) {
 		wantSaid(t, judge(func(j *judged) { r.WantAttempts(j, 2) }), "3 attempts were sent, want 2")
 		wantSaid(t, judge(func(j *judged) { r.WantLoad(j, 1, 0) }), "")
 		wantSaid(t, judge(func(j *judged) { r.WantLoad(j, 0.5, 1) }), "3 attempts for 3 calls")
-		err := &gabion.Error{Dependency: "db", Reason: gabion.BreakerOpen}
-		wantSaid(t, judge(func(j *judged) { gabiontest.WantReason(j, err, gabion.BreakerOpen) }), "")
+		err := &gabion.Error{Dependency: "db", Reason: policy.BreakerOpen}
+		wantSaid(t, judge(func(j *judged) { gabiontest.WantReason(j, err, policy.BreakerOpen) }), "")
 		wantSaid(t, judge(func(j *judged) { gabiontest.WantReason(j, nil, policy.None) }), "")
-		wantSaid(t, judge(func(j *judged) { gabiontest.WantReason(j, err, gabion.Paced) }), "want paced")
-		wantSaid(t, judge(func(j *judged) { gabiontest.WantReason(j, nil, gabion.Paced) }), "want paced")
+		wantSaid(t, judge(func(j *judged) { gabiontest.WantReason(j, err, policy.Paced) }), "want paced")
+		wantSaid(t, judge(func(j *judged) { gabiontest.WantReason(j, nil, policy.Paced) }), "want paced")
 		wantSaid(t, judge(func(j *judged) { gabiontest.WantReason(j, errDown, policy.None) }), "want ok")
 	})
 }

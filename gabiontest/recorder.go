@@ -69,17 +69,17 @@ func (r *Recorder) Load() Load {
 
 func (l *Load) add(e *gabion.Event) {
 	switch e.Kind {
-	case policy.AttemptSent:
+	case policy.KindAttemptSent:
 		l.Attempts++
 		if e.Hedge {
 			l.Hedges++
 		}
-	case policy.Returned:
+	case policy.KindReturned:
 		l.Calls++
 		if e.Reason != policy.None {
 			l.Failed++
 		}
-	case policy.AttemptRefused:
+	case policy.KindAttemptRefused:
 		l.Refused[e.Reason]++
 	}
 }

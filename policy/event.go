@@ -12,49 +12,49 @@ type Kind uint8
 // What is reported. The first group is about one call, in the order in which the
 // call's decisions were made; the second is about the dependency.
 const (
-	AttemptSent    Kind = iota + 1 // an attempt starts
-	AttemptSettled                 // an attempt came home
-	Waiting                        // the call waits: Reason says for what, Wait how long
-	AttemptRefused                 // an attempt was not made: Reason says why
-	HedgeSkipped                   // a hedge was not made: Reason says why
-	Returned                       // the call is over
-	LoserSettled                   // an attempt came home after the call was over
-	BodyFailed                     // a result broke after its verdict, as a body does: Reason says by which limit, if by one
-	Outlived                       // a result outlived its attempt's time, and gave its slot back
-	FellBack                       // the fallback answered in place of the call
+	KindAttemptSent    Kind = iota + 1 // an attempt starts
+	KindAttemptSettled                 // an attempt came home
+	KindWaiting                        // the call waits: Reason says for what, Wait how long
+	KindAttemptRefused                 // an attempt was not made: Reason says why
+	KindHedgeSkipped                   // a hedge was not made: Reason says why
+	KindReturned                       // the call is over
+	KindLoserSettled                   // an attempt came home after the call was over
+	KindBodyFailed                     // a result broke after its verdict, as a body does: Reason says by which limit, if by one
+	KindOutlived                       // a result outlived its attempt's time, and gave its slot back
+	KindFellBack                       // the fallback answered in place of the call
 
-	BreakerMoved    // the breaker changed its state
-	BreakerExceeded // an observing breaker would have opened
-	PaceSet         // the dependency asked for time
-	LimitMoved      // the bulkhead has a new limit
-	Reloaded        // a new policy is in force
-	RetriesSwitched // retries were switched off or on again
-	Resent          // something below the policy sent again, unasked: Count times
-	EventsLost      // the queue of events was full: Count are missing
-	ObserverCrashed // an observer panicked; reported once
+	KindBreakerMoved    // the breaker changed its state
+	KindBreakerExceeded // an observing breaker would have opened
+	KindPaceSet         // the dependency asked for time
+	KindLimitMoved      // the bulkhead has a new limit
+	KindReloaded        // a new policy is in force
+	KindRetriesSwitched // retries were switched off or on again
+	KindResent          // something below the policy sent again, unasked: Count times
+	KindEventsLost      // the queue of events was full: Count are missing
+	KindObserverCrashed // an observer panicked; reported once
 	numKinds
 )
 
 var kindText = [numKinds]string{
-	AttemptSent:     "attempt_sent",
-	AttemptSettled:  "attempt_settled",
-	Waiting:         "waiting",
-	AttemptRefused:  "attempt_refused",
-	HedgeSkipped:    "hedge_skipped",
-	Returned:        "returned",
-	LoserSettled:    "loser_settled",
-	BodyFailed:      "body_failed",
-	Outlived:        "outlived",
-	FellBack:        "fell_back",
-	BreakerMoved:    "breaker_moved",
-	BreakerExceeded: "breaker_exceeded",
-	PaceSet:         "pace_set",
-	LimitMoved:      "limit_moved",
-	Reloaded:        "reloaded",
-	RetriesSwitched: "retries_switched",
-	Resent:          "resent",
-	EventsLost:      "events_lost",
-	ObserverCrashed: "observer_crashed",
+	KindAttemptSent:     "attempt_sent",
+	KindAttemptSettled:  "attempt_settled",
+	KindWaiting:         "waiting",
+	KindAttemptRefused:  "attempt_refused",
+	KindHedgeSkipped:    "hedge_skipped",
+	KindReturned:        "returned",
+	KindLoserSettled:    "loser_settled",
+	KindBodyFailed:      "body_failed",
+	KindOutlived:        "outlived",
+	KindFellBack:        "fell_back",
+	KindBreakerMoved:    "breaker_moved",
+	KindBreakerExceeded: "breaker_exceeded",
+	KindPaceSet:         "pace_set",
+	KindLimitMoved:      "limit_moved",
+	KindReloaded:        "reloaded",
+	KindRetriesSwitched: "retries_switched",
+	KindResent:          "resent",
+	KindEventsLost:      "events_lost",
+	KindObserverCrashed: "observer_crashed",
 }
 
 // String returns the text that logs and recordings use.
@@ -68,7 +68,7 @@ func (k Kind) String() string {
 // Kinds returns every Kind.
 func Kinds() []Kind {
 	all := make([]Kind, 0, numKinds-1)
-	for k := AttemptSent; k < numKinds; k++ {
+	for k := KindAttemptSent; k < numKinds; k++ {
 		all = append(all, k)
 	}
 	return all
@@ -129,17 +129,17 @@ func (e Event) String() string {
 
 func (e Event) describe(b *strings.Builder) {
 	switch e.Kind {
-	case AttemptSent:
+	case KindAttemptSent:
 		fmt.Fprintf(b, " #%d%s", e.Attempt, hedgeMark(e.Hedge))
-	case AttemptSettled, LoserSettled:
+	case KindAttemptSettled, KindLoserSettled:
 		fmt.Fprintf(b, " #%d%s %s%s", e.Attempt, hedgeMark(e.Hedge), e.Class, slowMark(e.Slow))
-	case Waiting:
+	case KindWaiting:
 		fmt.Fprintf(b, " for %s %s", e.Wait, e.Until.Sub(e.At))
-	case Returned:
+	case KindReturned:
 		fmt.Fprintf(b, " after %d", e.Attempt)
-	case BreakerMoved, BreakerExceeded:
+	case KindBreakerMoved, KindBreakerExceeded:
 		fmt.Fprintf(b, " %s→%s by %s", e.From, e.To, e.Cause)
-	case LimitMoved, EventsLost, Resent:
+	case KindLimitMoved, KindEventsLost, KindResent:
 		fmt.Fprintf(b, " %d", e.Count)
 	}
 }

@@ -7,23 +7,23 @@ type Class uint8
 
 // The classes of outcome, in the order success, transient, permanent, neutral.
 const (
-	Success      Class = iota // the work was done
-	Network                   // transient: refused, reset, unreachable, broken off
-	TimedOut                  // transient: no answer in time
-	ServerError               // transient: the server failed or is overloaded
-	Throttled                 // transient: the server asked us to come back later
-	Contention                // transient: the dependency works, and undid this work because of another call's
-	ClientError               // permanent: the request is wrong and stays wrong
-	Business                  // permanent: a valid "no", such as a declined card
-	Unclassified              // nobody said what it means: not retried, a failure to the breaker
-	Ignored                   // the caller gave up: says nothing about the dependency
-	Rejected                  // a layer of gabion's below refused it unasked: says nothing of what this layer calls
-	Crashed                   // the work panicked or called runtime.Goexit: says nothing either
+	ClassSuccess      Class = iota // the work was done
+	ClassNetwork                   // transient: refused, reset, unreachable, broken off
+	ClassTimeout                   // transient: no answer in time
+	ClassServer                    // transient: the server failed or is overloaded
+	ClassThrottled                 // transient: the server asked us to come back later
+	ClassContention                // transient: the dependency works, and undid this work because of another call's
+	ClassClient                    // permanent: the request is wrong and stays wrong
+	ClassBusiness                  // permanent: a valid "no", such as a declined card
+	ClassUnclassified              // nobody said what it means: not retried, a failure to the breaker
+	ClassIgnored                   // the caller gave up: says nothing about the dependency
+	ClassRejected                  // a layer of gabion's below refused it unasked: says nothing of what this layer calls
+	ClassCrashed                   // the work panicked or called runtime.Goexit: says nothing either
 	numClasses
 )
 
 // Transient reports whether trying again may help.
-func (c Class) Transient() bool { return c >= Network && c <= Contention }
+func (c Class) Transient() bool { return c >= ClassNetwork && c <= ClassContention }
 
 // Effect answers what a payment engineer asks first: may it have happened?
 type Effect uint8
@@ -75,18 +75,18 @@ type Outcome struct {
 }
 
 var classText = [numClasses]string{
-	Success:      "success",
-	Network:      "network",
-	TimedOut:     "timeout",
-	ServerError:  "server",
-	Throttled:    "throttled",
-	Contention:   "contention",
-	ClientError:  "client",
-	Business:     "business",
-	Unclassified: "unclassified",
-	Ignored:      "ignored",
-	Rejected:     "rejected",
-	Crashed:      "crashed",
+	ClassSuccess:      "success",
+	ClassNetwork:      "network",
+	ClassTimeout:      "timeout",
+	ClassServer:       "server",
+	ClassThrottled:    "throttled",
+	ClassContention:   "contention",
+	ClassClient:       "client",
+	ClassBusiness:     "business",
+	ClassUnclassified: "unclassified",
+	ClassIgnored:      "ignored",
+	ClassRejected:     "rejected",
+	ClassCrashed:      "crashed",
 }
 
 // String returns the text that logs use.

@@ -3,7 +3,7 @@ package policy
 // Reason says why a call ended, or an attempt was not made. The set is small and
 // closed, and its texts are the same everywhere: in logs, in recordings, as anchors in
 // docs/reasons.md. A Reason is an error, as syscall.Errno is, so that the
-// constants are the sentinels: errors.Is(err, gabion.BreakerOpen).
+// constants are the sentinels: errors.Is(err, policy.BreakerOpen).
 type Reason uint8
 
 // Why a call ends.

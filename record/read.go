@@ -26,7 +26,7 @@ func Read(r io.Reader) iter.Seq2[Line, error] {
 		for lines.Scan() {
 			n++
 			l, err := parse(lines.Bytes())
-			if bad != nil && (err != nil || l.Kind != policy.EventsLost.String()) {
+			if bad != nil && (err != nil || l.Kind != policy.KindEventsLost.String()) {
 				break
 			}
 			if err != nil {

@@ -22,7 +22,7 @@ import (
 // not.
 func full(k policy.Kind) gabion.Event {
 	return gabion.Event{
-		Kind: k, Class: policy.TimedOut, Reason: gabion.AttemptTimeout, Effect: gabion.UnknownEffect, Hedge: true, Slow: true,
+		Kind: k, Class: policy.ClassTimeout, Reason: policy.AttemptTimeout, Effect: policy.UnknownEffect, Hedge: true, Slow: true,
 		Attempt: 3, From: breaker.Closed, To: breaker.Open, At: -5, Due: -7, Until: 1 << 50, Took: time.Second,
 		Wait: policy.ForSlot, Partition: "eu\n\"€\u2028", Dependency: "db", Operation: "charge", Call: 1<<64 - 1,
 		Calls: 20, Failures: 11, Slows: 3, Count: -1, Seq: 9,
@@ -77,8 +77,8 @@ func TestALineTellsWhatItsKindMeans(t *testing.T) {
 			l.Reason != "attempt_timeout" || l.Wait != "slot" || l.Calls != 20 || l.Failures != 11 || l.Slows != 3 {
 			t.Errorf("%s lost something: %+v", k, l)
 		}
-		home, moved := k == policy.AttemptSettled || k == policy.LoserSettled, k == policy.BreakerMoved || k == policy.BreakerExceeded
-		if (l.Class == "timeout") != home || (l.Effect == "unknown") != (home || k == policy.Returned) || (l.From == "closed" && l.To == "open") != moved {
+		home, moved := k == policy.KindAttemptSettled || k == policy.KindLoserSettled, k == policy.KindBreakerMoved || k == policy.KindBreakerExceeded
+		if (l.Class == "timeout") != home || (l.Effect == "unknown") != (home || k == policy.KindReturned) || (l.From == "closed" && l.To == "open") != moved {
 			t.Errorf("%s: %+v", k, l)
 		}
 	}
@@ -153,7 +153,7 @@ func TestAWriterGoesOnAfterAFailure(t *testing.T) {
 			w := record.NewWriter(disk)
 			for i := range 10 {
 				disk.full = i >= 3 && i < 7
-				w.Observe(context.Background(), full(policy.Returned))
+				w.Observe(context.Background(), full(policy.KindReturned))
 			}
 			if !errors.Is(w.Err(), errFull) || w.Lost() != 4 {
 				t.Errorf("%d lost, %v", w.Lost(), w.Err())
@@ -196,7 +196,7 @@ func TestAWriterIsSafeForConcurrentUse(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 100 {
-				w.Observe(context.Background(), full(policy.AttemptSent))
+				w.Observe(context.Background(), full(policy.KindAttemptSent))
 			}
 		})
 	}

@@ -51,7 +51,7 @@ func (r *Writer) Observe(ctx context.Context, e gabion.Event) {
 // write writes one line, and before it what is to be said of a gap.
 func (r *Writer) write(e gabion.Event, line []byte) error {
 	if r.lost > 0 {
-		gap, err := json.Marshal(Line{At: int64(e.At), Kind: policy.EventsLost.String(), Count: r.lost})
+		gap, err := json.Marshal(Line{At: int64(e.At), Kind: policy.KindEventsLost.String(), Count: r.lost})
 		if err != nil {
 			return err
 		}
@@ -98,11 +98,11 @@ func LineOf(e gabion.Event) Line {
 		l.Reason = e.Reason.String()
 	}
 	switch e.Kind {
-	case policy.AttemptSettled, policy.LoserSettled:
+	case policy.KindAttemptSettled, policy.KindLoserSettled:
 		l.Class, l.Effect = e.Class.String(), e.Effect.String()
-	case policy.Returned:
+	case policy.KindReturned:
 		l.Effect = e.Effect.String()
-	case policy.BreakerMoved, policy.BreakerExceeded:
+	case policy.KindBreakerMoved, policy.KindBreakerExceeded:
 		l.From, l.To, l.Cause = e.From.String(), e.To.String(), e.Cause.String()
 	}
 	return l

@@ -16,7 +16,6 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // Why a store or its file refuses.

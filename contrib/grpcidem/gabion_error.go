@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // PolicyDomain is the domain of the ErrorInfo that [Status] attaches. Its reason is the
@@ -35,7 +36,7 @@ func Status(err error) error {
 		return err
 	}
 	code := codeOf(e)
-	if code == codes.Unavailable && gabion.EffectOf(err) != gabion.NoEffect { // of another call that err tells of
+	if code == codes.Unavailable && gabion.EffectOf(err) != policy.NoEffect { // of another call that err tells of
 		code = codes.Unknown
 	}
 	s := status.New(code, err.Error())
@@ -51,15 +52,15 @@ func Status(err error) error {
 
 func codeOf(e *gabion.Error) codes.Code {
 	switch e.Reason {
-	case gabion.KeyMissing:
+	case policy.KeyMissing:
 		return codes.InvalidArgument
-	case gabion.OutcomeUnknown:
+	case policy.OutcomeUnknown:
 		return codes.Unknown
-	case gabion.UnknownDependency, gabion.Invalid:
+	case policy.UnknownDependency, policy.Invalid:
 		return codes.Internal
-	case gabion.CallTimeout, gabion.AttemptTimeout:
+	case policy.CallTimeout, policy.AttemptTimeout:
 		return codes.DeadlineExceeded
-	case gabion.Canceled:
+	case policy.Canceled:
 		return codes.Canceled
 	}
 	if e.Reason.Local() && e.Attempts == 0 {

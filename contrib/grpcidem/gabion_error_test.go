@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/grpcidem"
+	"github.com/gabion-go/gabion/policy"
 )
 
 func TestIssue10_RefusalsHaveACode(t *testing.T) {
@@ -22,20 +23,20 @@ func TestIssue10_RefusalsHaveACode(t *testing.T) {
 		code  codes.Code
 		after time.Duration
 	}{
-		{&gabion.Error{Reason: gabion.BreakerOpen, RetryAfter: 3 * time.Second}, codes.Unavailable, 3 * time.Second},
-		{fmt.Errorf("charge: %w", &gabion.Error{Reason: gabion.BulkheadFull}), codes.Unavailable, 0},
-		{&gabion.Error{Reason: gabion.QueueTimeout}, codes.Unavailable, 0},
-		{&gabion.Error{Reason: gabion.RateLimited, RetryAfter: time.Second}, codes.Unavailable, time.Second},
-		{&gabion.Error{Reason: gabion.Paced, RetryAfter: time.Second}, codes.Unavailable, time.Second},
-		{&gabion.Error{Reason: gabion.ThrottledLocally}, codes.Unavailable, 0},
-		{&gabion.Error{Reason: gabion.KeyMissing}, codes.InvalidArgument, 0},
-		{&gabion.Error{Reason: gabion.CallTimeout, Attempts: 2, Effect: gabion.UnknownEffect}, codes.DeadlineExceeded, 0},
-		{&gabion.Error{Reason: gabion.Canceled}, codes.Canceled, 0},
-		{&gabion.Error{Reason: gabion.NotRetryable, Attempts: 1, Err: notFound}, codes.NotFound, 0},
-		{&gabion.Error{Reason: gabion.BreakerOpen, Attempts: 1, Effect: gabion.UnknownEffect, Err: io.EOF}, codes.Unknown, 0}, // it was sent once
-		{&gabion.Error{Reason: gabion.NotSafe, Attempts: 1, Err: io.EOF}, codes.Unknown, 0},
-		{&gabion.Error{Reason: gabion.Invalid}, codes.Internal, 0},
-		{errors.Join(&gabion.Error{Reason: gabion.BreakerOpen}, &gabion.Error{Reason: gabion.NotSafe, Attempts: 1, Effect: gabion.UnknownEffect}), codes.Unknown, 0},
+		{&gabion.Error{Reason: policy.BreakerOpen, RetryAfter: 3 * time.Second}, codes.Unavailable, 3 * time.Second},
+		{fmt.Errorf("charge: %w", &gabion.Error{Reason: policy.BulkheadFull}), codes.Unavailable, 0},
+		{&gabion.Error{Reason: policy.QueueTimeout}, codes.Unavailable, 0},
+		{&gabion.Error{Reason: policy.RateLimited, RetryAfter: time.Second}, codes.Unavailable, time.Second},
+		{&gabion.Error{Reason: policy.Paced, RetryAfter: time.Second}, codes.Unavailable, time.Second},
+		{&gabion.Error{Reason: policy.ThrottledLocally}, codes.Unavailable, 0},
+		{&gabion.Error{Reason: policy.KeyMissing}, codes.InvalidArgument, 0},
+		{&gabion.Error{Reason: policy.CallTimeout, Attempts: 2, Effect: policy.UnknownEffect}, codes.DeadlineExceeded, 0},
+		{&gabion.Error{Reason: policy.Canceled}, codes.Canceled, 0},
+		{&gabion.Error{Reason: policy.NotRetryable, Attempts: 1, Err: notFound}, codes.NotFound, 0},
+		{&gabion.Error{Reason: policy.BreakerOpen, Attempts: 1, Effect: policy.UnknownEffect, Err: io.EOF}, codes.Unknown, 0}, // it was sent once
+		{&gabion.Error{Reason: policy.NotSafe, Attempts: 1, Err: io.EOF}, codes.Unknown, 0},
+		{&gabion.Error{Reason: policy.Invalid}, codes.Internal, 0},
+		{errors.Join(&gabion.Error{Reason: policy.BreakerOpen}, &gabion.Error{Reason: policy.NotSafe, Attempts: 1, Effect: policy.UnknownEffect}), codes.Unknown, 0},
 	}
 	for _, tt := range tests {
 		s, ok := status.FromError(grpcidem.Status(tt.err))

@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // dueHeader carries when a record is due, so that Sweep reads no bodies.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/internal/clock"
 )
 
 // world has the true time, a server that tells it, and a client's clocks, which

@@ -201,7 +201,7 @@ func openDo(r *Run) func(*Worker) func() bool {
 		return func() bool {
 			_, err := gabion.Do(ctx, d, work)
 			e, ok := err.(*gabion.Error) //nolint:errorlint // Do returns nothing else, and looking for it would cost more than Do
-			return ok && e.Reason == gabion.BreakerOpen
+			return ok && e.Reason == policy.BreakerOpen
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestIssue10_ANilOfRedisIsNoFailure(t *testing.T) {
 	d := gabion.New("cache", policy.Policy{Safe: true})
 	for range 40 {
 		err := d.Run(t.Context(), func(ctx context.Context) error { return c.Get(ctx, "none").Err() })
-		if !errors.Is(err, redis.Nil) || gabion.ReasonOf(err) != gabion.NotRetryable || gabion.EffectOf(err) != gabion.NoEffect {
+		if !errors.Is(err, redis.Nil) || gabion.ReasonOf(err) != policy.NotRetryable || gabion.EffectOf(err) != policy.NoEffect {
 			t.Fatal(err)
 		}
 	}
@@ -83,21 +83,21 @@ func TestIssue10_WhatRedisAnswers(t *testing.T) {
 		line string
 		want policy.Outcome
 	}{
-		{"-LOADING Redis is loading the dataset in memory", undone(policy.ServerError)},
-		{"-READONLY You can't write against a read only replica.", undone(policy.ServerError)},
-		{"-MASTERDOWN Link with MASTER is down", undone(policy.ServerError)},
-		{"-CLUSTERDOWN The cluster is down", undone(policy.ServerError)},
-		{"-BUSY Redis is busy running a script.", undone(policy.ServerError)},
-		{"-OOM command not allowed when used memory > 'maxmemory'.", undone(policy.ServerError)},
-		{"-NOREPLICAS Not enough good replicas to write.", undone(policy.ServerError)},
-		{"-MISCONF Errors writing to the AOF file", undone(policy.ServerError)},
-		{"-TRYAGAIN Multiple keys request during rehashing of slot", undone(policy.Contention)},
-		{"-ERR max number of clients reached", undone(policy.ServerError)},
-		{"-WRONGTYPE Operation against a key holding the wrong kind of value", policy.Outcome{Class: policy.ClientError}},
-		{"-BUSYGROUP Consumer Group name already exists", policy.Outcome{Class: policy.ClientError}},
-		{"-ERR value is not an integer", policy.Outcome{Class: policy.Unclassified, Effect: policy.UnknownEffect}},
-		{"$-1", policy.Outcome{Class: policy.Business}},
-		{"", policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}}, // it hangs up
+		{"-LOADING Redis is loading the dataset in memory", undone(policy.ClassServer)},
+		{"-READONLY You can't write against a read only replica.", undone(policy.ClassServer)},
+		{"-MASTERDOWN Link with MASTER is down", undone(policy.ClassServer)},
+		{"-CLUSTERDOWN The cluster is down", undone(policy.ClassServer)},
+		{"-BUSY Redis is busy running a script.", undone(policy.ClassServer)},
+		{"-OOM command not allowed when used memory > 'maxmemory'.", undone(policy.ClassServer)},
+		{"-NOREPLICAS Not enough good replicas to write.", undone(policy.ClassServer)},
+		{"-MISCONF Errors writing to the AOF file", undone(policy.ClassServer)},
+		{"-TRYAGAIN Multiple keys request during rehashing of slot", undone(policy.ClassContention)},
+		{"-ERR max number of clients reached", undone(policy.ClassServer)},
+		{"-WRONGTYPE Operation against a key holding the wrong kind of value", policy.Outcome{Class: policy.ClassClient}},
+		{"-BUSYGROUP Consumer Group name already exists", policy.Outcome{Class: policy.ClassClient}},
+		{"-ERR value is not an integer", policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
+		{"$-1", policy.Outcome{Class: policy.ClassBusiness}},
+		{"", policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}}, // it hangs up
 	}
 	for _, tt := range tests {
 		t.Run(tt.line, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestIssue10_AFailedWatchIsAConflict(t *testing.T) {
 		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil })
 		return err
 	}, "n")
-	if got, want := classify.Error(err), (policy.Outcome{Class: policy.Contention, Undone: true}); got != want {
+	if got, want := classify.Error(err), (policy.Outcome{Class: policy.ClassContention, Undone: true}); got != want {
 		t.Errorf("%v is %+v, want %+v", err, got, want)
 	}
 }
@@ -137,7 +137,7 @@ func TestIssue10_ThePoolsTimeoutIsListed(t *testing.T) {
 	}
 	err := c.Get(t.Context(), "k").Err()
 	r := classify.Rules{Transient: []error{redis.ErrPoolTimeout}, NotSent: []error{redis.ErrPoolTimeout}}
-	if got, want := r.Error(err), (policy.Outcome{Class: policy.Network, NeverSent: true}); got != want {
+	if got, want := r.Error(err), (policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}); got != want {
 		t.Errorf("%v is %+v, want %+v", err, got, want)
 	}
 }

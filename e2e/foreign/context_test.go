@@ -65,7 +65,7 @@ func TestAGroupEndsWithTheAttempt(t *testing.T) {
 		for range 8 {
 			group.Go(func() error {
 				<-inside.Done()
-				if inside.Err() != context.DeadlineExceeded || context.Cause(inside) != gabion.AttemptTimeout {
+				if inside.Err() != context.DeadlineExceeded || context.Cause(inside) != policy.AttemptTimeout {
 					t.Errorf("a member sees %v because of %v", inside.Err(), context.Cause(inside))
 				}
 				return inside.Err()
@@ -102,7 +102,7 @@ func TestARequestEndsWithTheAttempt(t *testing.T) {
 			return err
 		}
 		_, err = client.Do(request)
-		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, gabion.AttemptTimeout) {
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, policy.AttemptTimeout) {
 			t.Errorf("net/http says %v", err)
 		}
 		return err

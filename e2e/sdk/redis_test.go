@@ -202,13 +202,13 @@ func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 				for _, how := range []int{paged, frugal} {
 					with := run(how)
 					t.Logf("alone %v | with gabion, default budget %v: %v", bare, how == frugal, with)
-					if gabion.ReasonOf(with.err) != gabion.NotSafe { // it may have been counted: another INCR would be a guess
+					if gabion.ReasonOf(with.err) != policy.NotSafe { // it may have been counted: another INCR would be a guess
 						(&subject{name: "go-redis"}).compare(t, t.Name(), bare, with, 0, how == frugal && p.name == "refused twice")
 					}
 					if with.effects > 1 {
 						t.Errorf("with gabion it was counted %d times", with.effects)
 					}
-					if with.err != nil && with.effects > 0 && gabion.EffectOf(with.err) != gabion.UnknownEffect {
+					if with.err != nil && with.effects > 0 && gabion.EffectOf(with.err) != policy.UnknownEffect {
 						t.Errorf("it was counted, and the error says that it was not: %v", with.err)
 					}
 				}

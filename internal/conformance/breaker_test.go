@@ -19,9 +19,9 @@ func trips(at int) func(Log) error {
 		home := 0
 		for _, line := range l {
 			switch line.Event.Kind {
-			case policy.AttemptSettled:
+			case policy.KindAttemptSettled:
 				home++
-			case policy.BreakerMoved:
+			case policy.KindBreakerMoved:
 				if got == 0 && line.Event.To == breaker.Open {
 					got = home
 				}
@@ -96,7 +96,7 @@ func breakerCases() []Case {
 			Calls:  slices.Concat(each(0, ms, "SFFF"), each(s, ms, "SSSSSS"), each(6*s, s, "SF"))},
 		{ID: "C37", Fact: "a thousand calls when the open time is over: one probe",
 			Policy: guarded(policy.Breaker{Consecutive: 1, Open: 10 * s, Probes: 1}), Calls: append(each(0, 0, "F"), storm...),
-			Check: all(counts(policy.AttemptSent, 2), returned(map[policy.Reason]int{policy.None: 1, policy.AttemptsExhausted: 1, policy.BreakerOpen: 999}))},
+			Check: all(counts(policy.KindAttemptSent, 2), returned(map[policy.Reason]int{policy.None: 1, policy.AttemptsExhausted: 1, policy.BreakerOpen: 999}))},
 		{ID: "C115 F6", Fact: "if the second attempt trips it, the third never leaves",
 			Policy: retried(policy.Breaker{Consecutive: 2}), Calls: []Call{call(0, down(ms))}},
 		{ID: "C115", Fact: "a call of three failing attempts adds three outcomes",
@@ -124,7 +124,7 @@ func breakerCases() []Case {
 			Calls:  []Call{call(0, down(ms), ok(ms))}},
 		{ID: "F4", Fact: "a Retry-After lengthens the open time",
 			Policy: guarded(policy.Breaker{Consecutive: 1, Open: 5 * s, OpenMax: time.Minute}),
-			Calls:  []Call{call(0, ends(ms, &told{policy.Outcome{Class: policy.ServerError, HasAfter: true, After: 20 * s}})), call(15*s, ok(ms)), call(21*s, ok(ms))}},
+			Calls:  []Call{call(0, ends(ms, &told{policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: 20 * s}})), call(15*s, ok(ms)), call(21*s, ok(ms))}},
 		{ID: "C47 F8", Fact: "partitions have breakers of their own",
 			Policy: guarded(policy.Breaker{Consecutive: 1}),
 			Calls:  []Call{in("a", call(0, down(ms))), in("b", call(s, ok(ms))), in("a", call(2*s, ok(ms))), call(3*s, ok(ms))}},
@@ -247,7 +247,7 @@ func handCases() []Case {
 		{ID: "C41", Fact: "disabled admits all, records nothing, says nothing",
 			Policy: guarded(trip), Calls: each(s, s, "FFFF"), Hands: []Hand{move(0, (*breaker.Breaker).Disable)}},
 		{ID: "C42", Fact: "observe-only never rejects, and says each crossing once",
-			Policy: guarded(policy.Breaker{Consecutive: 1, Observe: true}), Calls: each(s, s, "FFFFFFFFFF"), Check: all(counts(policy.BreakerExceeded, 1), counts(policy.AttemptSent, 10))},
+			Policy: guarded(policy.Breaker{Consecutive: 1, Observe: true}), Calls: each(s, s, "FFFFFFFFFF"), Check: all(counts(policy.KindBreakerExceeded, 1), counts(policy.KindAttemptSent, 10))},
 		{ID: "C43", Fact: "closed can't be half-opened by hand; reset closes and empties",
 			Policy: guarded(policy.Breaker{WindowCalls: 2}), Calls: slices.Concat(each(s, s, "FF"), each(4*s, s, "FS")),
 			Hands: []Hand{

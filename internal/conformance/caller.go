@@ -93,7 +93,7 @@ func (c *caller) step() {
 
 func (c *caller) say() {
 	for _, e := range c.log.Drain() {
-		if e.Kind == policy.Returned {
+		if e.Kind == policy.KindReturned {
 			c.returned++
 		}
 		c.v.say(c.n, e)
@@ -129,7 +129,7 @@ func (c *caller) cutAt(t Instant, a *attempt, err error) {
 
 func (w *Work) outcome() policy.Outcome {
 	if w.Panics || w.Exits {
-		return policy.Outcome{Class: policy.Crashed, Effect: policy.UnknownEffect}
+		return policy.Outcome{Class: policy.ClassCrashed, Effect: policy.UnknownEffect}
 	}
 	return judge(w.Means, w.Err)
 }
@@ -148,7 +148,7 @@ func (c *caller) home(a *attempt, o policy.Outcome, answer bool) {
 		c.inside = false
 	}
 	now := c.v.now
-	if o.Class != policy.Success && c.canceled {
+	if o.Class != policy.ClassSuccess && c.canceled {
 		c.call.Cancel(now)
 	}
 	late := c.call.Over()
@@ -156,7 +156,7 @@ func (c *caller) home(a *attempt, o policy.Outcome, answer bool) {
 	c.call.Settle(now, a.ticket, o)
 	if !late || !c.racing {
 		c.replace(a, o.Open)
-	} else if a.inline && o.Class == policy.Crashed {
+	} else if a.inline && o.Class == policy.ClassCrashed {
 		c.replace(a, false) // a caller that panics gets no result
 	}
 	c.say()

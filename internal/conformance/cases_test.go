@@ -155,7 +155,7 @@ func between(k policy.Kind, least, most int) func(Log) error {
 func returned(want map[policy.Reason]int) func(Log) error {
 	return func(l Log) error {
 		got := map[policy.Reason]int{}
-		for _, line := range l.Of(policy.Returned) {
+		for _, line := range l.Of(policy.KindReturned) {
 			got[line.Event.Reason]++
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -168,7 +168,7 @@ func returned(want map[policy.Reason]int) func(Log) error {
 // endedAt asks for the moment at which the last call ended.
 func endedAt(want time.Duration) func(Log) error {
 	return func(l Log) error {
-		ends := l.Of(policy.Returned)
+		ends := l.Of(policy.KindReturned)
 		if len(ends) == 0 || ends[len(ends)-1].At != want {
 			return fmt.Errorf("ended at other times than %s: %v", want, ends)
 		}

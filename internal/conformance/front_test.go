@@ -148,7 +148,7 @@ func (f *front) check() {
 		f.t.Errorf("live: %d attempts began, %d ended", f.sent, f.home)
 	}
 	said := map[int]bool{}
-	for _, line := range f.log.Of(policy.Returned) {
+	for _, line := range f.log.Of(policy.KindReturned) {
 		said[line.Call] = true
 		if err, ok := f.told[line.Call]; ok && gabion.ReasonOf(err) != line.Event.Reason {
 			f.t.Errorf("live: c%d returned %s, its caller was told %v", line.Call, line.Event.Reason, err)

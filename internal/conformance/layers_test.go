@@ -69,9 +69,9 @@ func TestWhatTheCallerIsTold(t *testing.T) {
 		script []error
 		want   gabion.Error
 	}{
-		{"the last failure named a time", []error{after(policy.ServerError, 1)}, gabion.Error{Reason: gabion.AttemptsExhausted, Attempts: 2, RetryAfter: 2 * s, Effect: gabion.UnknownEffect}},
-		{"an earlier failure's time is forgotten", []error{after(policy.ServerError, 1), errDown}, gabion.Error{Reason: gabion.AttemptsExhausted, Attempts: 2, Effect: gabion.UnknownEffect}},
-		{"a permanent failure may name a time", []error{after(policy.ClientError, 1)}, gabion.Error{Reason: gabion.NotRetryable, Attempts: 1, RetryAfter: 2 * s, Effect: gabion.UnknownEffect}},
+		{"the last failure named a time", []error{after(policy.ClassServer, 1)}, gabion.Error{Reason: policy.AttemptsExhausted, Attempts: 2, RetryAfter: 2 * s, Effect: policy.UnknownEffect}},
+		{"an earlier failure's time is forgotten", []error{after(policy.ClassServer, 1), errDown}, gabion.Error{Reason: policy.AttemptsExhausted, Attempts: 2, Effect: policy.UnknownEffect}},
+		{"a permanent failure may name a time", []error{after(policy.ClassClient, 1)}, gabion.Error{Reason: policy.NotRetryable, Attempts: 1, RetryAfter: 2 * s, Effect: policy.UnknownEffect}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := retrying(2, every(ms))

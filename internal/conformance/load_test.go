@@ -20,7 +20,7 @@ func bulkheadCases() []Case {
 		p.Bulkhead = b
 		return p
 	}
-	bad := &policy.Outcome{Class: policy.ServerError}
+	bad := &policy.Outcome{Class: policy.ClassServer}
 	return []Case{
 		{ID: "C99", Fact: "two run, the third waits, the fourth is refused; one home, and the third runs",
 			Policy: slots(two), Calls: []Call{call(0, ok(500*ms)), call(1, ok(800*ms)), call(2, ok(ms)), call(3, ok(ms))}},
@@ -79,7 +79,7 @@ func bulkheadCases() []Case {
 			}),
 			Calls: []Call{call(0, down(ms)), call(2*s, ok(3*s)), call(2500*ms, ok(ms))},
 			Check: all(returned(map[policy.Reason]int{policy.AttemptsExhausted: 1, policy.None: 1, policy.BreakerOpen: 1}), func(l Log) error {
-				refused := l.Of(policy.AttemptRefused)
+				refused := l.Of(policy.KindAttemptRefused)
 				if len(refused) != 1 || refused[0].At != 2500*ms || refused[0].Event.Until.Sub(refused[0].Event.At) != 3500*ms {
 					return fmt.Errorf("refused: %v", refused)
 				}
@@ -103,10 +103,10 @@ func hedgeCases() []Case {
 		p.Breaker = policy.Breaker{Consecutive: 1, OpenJitter: policy.Off}
 		return p
 	}
-	stop := &told{policy.Outcome{Class: policy.ServerError, Stop: true}}
-	push := &told{policy.Outcome{Class: policy.ServerError, HasAfter: true, After: 300 * ms}}
-	soon := &told{policy.Outcome{Class: policy.ServerError, HasAfter: true, After: 50 * ms}}
-	bug := &told{policy.Outcome{Class: policy.ServerError, Once: true}}
+	stop := &told{policy.Outcome{Class: policy.ClassServer, Stop: true}}
+	push := &told{policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: 300 * ms}}
+	soon := &told{policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: 50 * ms}}
+	bug := &told{policy.Outcome{Class: policy.ClassServer, Once: true}}
 	return []Case{
 		{ID: "C104", Fact: "delay 500 ms, four attempts: one more in flight every 500 ms",
 			Policy: hedged(3, 500*ms), Calls: []Call{call(0, ok(1700*ms), ok(3*s), ok(3*s), ok(3*s))}},
@@ -179,7 +179,7 @@ func hedgeCases() []Case {
 				p.Pace, p.Retry.Backoff, p.Retry.Budget = noPace, every(ms), policy.Budget{Ratio: policy.Off, Floor: 0.3}
 			}),
 			Calls: []Call{call(0, ends(100*ms, push), ends(100*ms, push), ok(ms)), call(2*s, ends(ms, push), ok(ms))},
-			Check: all(counts(policy.AttemptSent, 5), returned(map[policy.Reason]int{policy.None: 2}))},
+			Check: all(counts(policy.KindAttemptSent, 5), returned(map[policy.Reason]int{policy.None: 2}))},
 		{ID: "F6 G5", Fact: "a hedge does not sleep into an open breaker",
 			Policy: with(sibling(hedged(1, 500*ms)), func(p *policy.Policy) { p.Pace, p.Retry.Attempts = noPace, 2 }),
 			Calls:  []Call{call(0, ends(100*ms, push), ok(ms))}, Check: all(endedAt(100*ms), returned(map[policy.Reason]int{policy.BreakerOpen: 1}))},
@@ -190,10 +190,10 @@ func hedgeCases() []Case {
 			Calls: []Call{held(s, false, call(0, Work{Takes: ms, Means: &push.o}, ok(ms))), call(100*ms, ok(ms))}, Check: returned(map[policy.Reason]int{policy.None: 2})},
 		{ID: "B3 G5", Fact: "what may be a bug is sent again once, by a hedge or by a retry",
 			Policy: with(hedged(3, 500*ms), func(p *policy.Policy) { p.Retry.Attempts = 3 }),
-			Calls:  []Call{call(0, ends(ms, bug))}, Check: all(counts(policy.AttemptSent, 2), returned(map[policy.Reason]int{policy.AttemptsExhausted: 1}))},
+			Calls:  []Call{call(0, ends(ms, bug))}, Check: all(counts(policy.KindAttemptSent, 2), returned(map[policy.Reason]int{policy.AttemptsExhausted: 1}))},
 		{ID: "SPEC.C4 G5", Fact: "a hedge that could not finish is not made",
 			Policy: with(hedged(1, 980*ms), func(p *policy.Policy) { p.Timeout = policy.Timeout{Call: s, Attempt: policy.Off} }),
-			Calls:  []Call{call(0, hangs())}, Check: all(counts(policy.AttemptSent, 1), counts(policy.HedgeSkipped, 1))},
+			Calls:  []Call{call(0, hangs())}, Check: all(counts(policy.KindAttemptSent, 1), counts(policy.KindHedgeSkipped, 1))},
 		{ID: "C109", Fact: "all fail: the last to come home is the error",
 			Policy: hedged(1, 500*ms), Calls: []Call{call(0, ends(s, errDown), down(700*ms))}},
 		{ID: "C109", Fact: "the caller's cancel ends all",
@@ -216,7 +216,7 @@ func hedgeCases() []Case {
 			Policy: hedged(1, 100*ms), Calls: []Call{until(s, call(0, down(300*ms), deaf(ok(2*s))))}},
 		{ID: "G5", Fact: "a percentile of measured latency sets the delay",
 			Policy: with(hedged(1, 900*ms), func(p *policy.Policy) { p.Hedge.Percentile = 0.9 }),
-			Calls:  append(each(0, 20*ms, fmt.Sprintf("%0120d", 0)), call(5*s, ok(800*ms), ok(ms))), Check: counts(policy.AttemptSent, 122)},
+			Calls:  append(each(0, 20*ms, fmt.Sprintf("%0120d", 0)), call(5*s, ok(800*ms), ok(ms))), Check: counts(policy.KindAttemptSent, 122)},
 		{ID: "E1 G5", Fact: "of two open results one is kept and one let go",
 			Policy: with(hedged(1, 100*ms), func(p *policy.Policy) { p.Bulkhead = policy.Bulkhead{Limit: 2, Queue: policy.Off} }),
 			Calls:  []Call{held(s, false, call(0, deaf(ok(500*ms)), ok(200*ms))), call(800*ms, ok(ms)), call(800*ms+7, ok(ms))}},
@@ -243,7 +243,7 @@ func paceCases() []Case {
 	return []Case{
 		{ID: "G8 C71", Fact: "a throttled answer holds the others back until its time, and spreads them", Seed: 5,
 			Policy: paced(policy.Pace{}), Calls: []Call{call(0, ends(ms, throttled(2*s))), call(s, ok(ms)), call(s+1, ok(ms))},
-			Check: all(counts(policy.PaceSet, 1), counts(policy.Waiting, 2), sentBetween(2, 2*s+ms, 6250*ms))},
+			Check: all(counts(policy.KindPaceSet, 1), counts(policy.KindWaiting, 2), sentBetween(2, 2*s+ms, 6250*ms))},
 		{ID: "G8", Fact: "no longer than the policy's most",
 			Policy: paced(policy.Pace{Max: s}), Calls: []Call{call(0, ends(ms, throttled(20*s))), call(1500*ms, ok(ms))}},
 		{ID: "G8", Fact: "a call whose deadline does not allow the wait is refused with the time to come back",
@@ -251,7 +251,7 @@ func paceCases() []Case {
 		{ID: "G8", Fact: "pace can be off", Policy: paced(noPace), Calls: []Call{call(0, ends(ms, throttled(3*s))), call(s, ok(ms))}},
 		{ID: "G8 F5", Fact: "the breaker does not count it",
 			Policy: with(paced(policy.Pace{Max: ms}), func(p *policy.Policy) { p.Breaker = policy.Breaker{Consecutive: 1} }),
-			Calls:  each(0, s, "III"), Check: counts(policy.BreakerMoved, 0)},
+			Calls:  each(0, s, "III"), Check: counts(policy.KindBreakerMoved, 0)},
 		{ID: "G8 F8", Fact: "a partition is held back by itself",
 			Policy: with(paced(policy.Pace{}), func(p *policy.Policy) { p.Breaker = policy.Breaker{} }),
 			Calls:  []Call{in("a", call(0, ends(ms, throttled(3*s)))), in("b", call(s, ok(ms))), within(s, in("a", call(s+1, ok(ms))))}},
@@ -288,7 +288,7 @@ func paceCases() []Case {
 func throttles(least, most int) func(Log) error {
 	return func(l Log) error {
 		n := 0
-		for _, line := range l.Of(policy.AttemptRefused) {
+		for _, line := range l.Of(policy.KindAttemptRefused) {
 			if line.Event.Reason == policy.ThrottledLocally {
 				n++
 			}
@@ -304,7 +304,7 @@ func throttles(least, most int) func(Log) error {
 // two at the same.
 func sentBetween(n int, least, most time.Duration) func(Log) error {
 	return func(l Log) error {
-		sent := l.Of(policy.AttemptSent)
+		sent := l.Of(policy.KindAttemptSent)
 		last := time.Duration(0)
 		for _, line := range sent[max(len(sent)-n, 0):] {
 			if line.At < least || line.At > most || line.At == last {
@@ -327,7 +327,7 @@ func lone(calls []Call) []Call {
 func defaultCases() []Case {
 	return []Case{
 		{ID: "N", Fact: "the zero policy: attempts of four seconds, full jitter, and one re-send before the first success", Seed: 1,
-			Calls: []Call{call(0, hangs()), unsafe(call(20*s, hangs())), call(60*s, ok(ms))}, Check: all(counts(policy.AttemptSent, 4), counts(policy.Waiting, 1))},
+			Calls: []Call{call(0, hangs()), unsafe(call(20*s, hangs())), call(60*s, ok(ms))}, Check: all(counts(policy.KindAttemptSent, 4), counts(policy.KindWaiting, 1))},
 		{ID: "N F2", Fact: "the zero policy: half of the calls failing do not trip",
 			Calls: lone(each(0, 10*ms, "SSSSSSSSSSFFFFFFFFFFSS")), Check: trips(0)},
 		{ID: "N F2", Fact: "the zero policy: twenty failures in a row that last eight seconds trip",

@@ -33,11 +33,11 @@ var machinePolicies = func() (all []policy.Policy) {
 
 // outcomes are what the fuzzer settles with.
 var outcomes = []policy.Outcome{
-	{}, {Class: policy.ServerError}, {Class: policy.TimedOut, Effect: policy.UnknownEffect}, {Class: policy.Network, NeverSent: true},
-	{Class: policy.Throttled, HasAfter: true, After: 10 * ms}, {Class: policy.ClientError}, {Class: policy.Crashed},
-	{Class: policy.Ignored}, {Class: policy.Unclassified}, {Open: true}, {Class: policy.ServerError, Open: true},
-	{Class: policy.Contention, Undone: true}, {Class: policy.Contention, HasAfter: true, After: 10 * ms},
-	{Class: policy.ServerError, Stop: true}, {Class: policy.ServerError, Once: true}, {Class: policy.ServerError, Fixed: true},
+	{}, {Class: policy.ClassServer}, {Class: policy.ClassTimeout, Effect: policy.UnknownEffect}, {Class: policy.ClassNetwork, NeverSent: true},
+	{Class: policy.ClassThrottled, HasAfter: true, After: 10 * ms}, {Class: policy.ClassClient}, {Class: policy.ClassCrashed},
+	{Class: policy.ClassIgnored}, {Class: policy.ClassUnclassified}, {Open: true}, {Class: policy.ClassServer, Open: true},
+	{Class: policy.ClassContention, Undone: true}, {Class: policy.ClassContention, HasAfter: true, After: 10 * ms},
+	{Class: policy.ClassServer, Stop: true}, {Class: policy.ClassServer, Once: true}, {Class: policy.ClassServer, Fixed: true},
 }
 
 // played is one call that the fuzzer plays with.
@@ -94,9 +94,9 @@ func (g *game) next(p *played) machine.Step {
 func (g *game) drain(p *played) {
 	for _, e := range p.log.Drain() {
 		switch e.Kind {
-		case policy.AttemptSettled, policy.LoserSettled:
+		case policy.KindAttemptSettled, policy.KindLoserSettled:
 			p.settled++
-		case policy.Returned:
+		case policy.KindReturned:
 			p.ended++
 		}
 	}
@@ -246,7 +246,7 @@ func TestTheMachineAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-	down, fine := policy.Outcome{Class: policy.ServerError}, policy.Outcome{}
+	down, fine := policy.Outcome{Class: policy.ClassServer}, policy.Outcome{}
 	for _, c := range []struct {
 		fact   string
 		rules  *machine.Rules
@@ -285,7 +285,7 @@ func TestABareStateHasWhatItsPolicyAsksFor(t *testing.T) {
 	state := machine.NewState(0, rules, machine.Setup{})
 	var c machine.Call
 	c.Begin(state, 0, &machine.Params{})
-	c.Settle(0, c.Next(0).Ticket, policy.Outcome{Class: policy.ServerError})
+	c.Settle(0, c.Next(0).Ticket, policy.Outcome{Class: policy.ClassServer})
 	retry := c.Next(0)
 	for retry.Verb == machine.Wait {
 		retry = c.Next(retry.Again)
@@ -317,7 +317,7 @@ func TestTheBreakerHearsBeforeTheSlotGoes(t *testing.T) {
 	second.Begin(state, 0, &machine.Params{Waker: w})
 	ticket := first.Next(0).Ticket
 	second.Next(0)
-	first.Settle(1, ticket, policy.Outcome{Class: policy.ServerError})
+	first.Settle(1, ticket, policy.Outcome{Class: policy.ClassServer})
 	if w.saw != breaker.Open {
 		t.Errorf("the breaker was %s when the slot came", w.saw)
 	}

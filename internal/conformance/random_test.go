@@ -99,19 +99,19 @@ func broken(c *Case, l Log) (found []string) {
 		k := &calls[line.Call]
 		e := line.Event
 		switch e.Kind {
-		case policy.AttemptSent:
+		case policy.KindAttemptSent:
 			k.sent++
 			if int(e.Attempt) != k.sent || k.returned > 0 {
 				found = append(found, line.String()+": out of order")
 			}
-		case policy.AttemptSettled, policy.LoserSettled:
+		case policy.KindAttemptSettled, policy.KindLoserSettled:
 			k.home++
 			bit := uint64(1) << (e.Attempt - 1)
-			if k.bits&bit != 0 || (e.Kind == policy.LoserSettled) != (k.returned > 0) {
+			if k.bits&bit != 0 || (e.Kind == policy.KindLoserSettled) != (k.returned > 0) {
 				found = append(found, line.String()+": again, or out of order")
 			}
 			k.bits |= bit
-		case policy.Returned:
+		case policy.KindReturned:
 			k.returned++
 			if int(e.Attempt) != k.sent || k.returned > 1 {
 				found = append(found, line.String()+": miscounted")
@@ -229,7 +229,7 @@ func (r *source) work() Work {
 		w.Takes = time.Hour
 		w.Deaf = false
 	case 10:
-		w.Means = &policy.Outcome{Class: policy.ServerError, Once: true, HasAfter: r.one(2), After: r.time(300 * ms)}
+		w.Means = &policy.Outcome{Class: policy.ClassServer, Once: true, HasAfter: r.one(2), After: r.time(300 * ms)}
 	}
 	return w
 }

@@ -11,19 +11,19 @@ import (
 )
 
 func retryCases() []Case {
-	once := &told{policy.Outcome{Class: policy.ServerError, Once: true}}
-	fixed := &told{policy.Outcome{Class: policy.ServerError, Fixed: true}}
+	once := &told{policy.Outcome{Class: policy.ClassServer, Once: true}}
+	fixed := &told{policy.Outcome{Class: policy.ClassServer, Fixed: true}}
 	after := func(d time.Duration) error {
-		return &told{policy.Outcome{Class: policy.ServerError, HasAfter: true, After: d}}
+		return &told{policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: d}}
 	}
 	waits := func(k backoff.Kind) Case {
 		return Case{ID: "C54", Fact: "waits of " + k.String() + " from 1 s",
 			Policy: retrying(4, backoff.Backoff{Kind: k, Base: s}), Calls: []Call{call(0, ends(0, errDown))}}
 	}
-	undone := &told{policy.Outcome{Class: policy.Throttled, Undone: true}}
-	conflict := &told{policy.Outcome{Class: policy.Contention, Undone: true}}
-	undoneLate := &told{policy.Outcome{Class: policy.Network, Undone: true}}
-	unknowing := &told{policy.Outcome{Class: policy.Throttled}}
+	undone := &told{policy.Outcome{Class: policy.ClassThrottled, Undone: true}}
+	conflict := &told{policy.Outcome{Class: policy.ClassContention, Undone: true}}
+	undoneLate := &told{policy.Outcome{Class: policy.ClassNetwork, Undone: true}}
+	unknowing := &told{policy.Outcome{Class: policy.ClassThrottled}}
 	return []Case{
 		{ID: "C52 SPEC.C1", Fact: "three attempts, always failing: three calls, two waits",
 			Policy: retrying(3, every(s)), Calls: []Call{call(0, down(10*ms))}},
@@ -42,7 +42,7 @@ func retryCases() []Case {
 		waits(backoff.Constant),
 		{ID: "C57", Fact: "full jitter waits less than its bound, and differs by call", Seed: 7,
 			Policy: retrying(4, backoff.Full(100*ms, s)), Calls: []Call{call(0, down(ms)), call(3, down(ms)), call(5, down(ms))},
-			Check: all(counts(policy.AttemptSent, 12), jittered)},
+			Check: all(counts(policy.KindAttemptSent, 12), jittered)},
 		{ID: "C62 B9", Fact: "an error that nobody classified is not retried",
 			Policy: retrying(3, every(s)), Calls: []Call{call(0, ends(10*ms, errPlain))}},
 		{ID: "C62", Fact: "permanent failures and valid noes are not retried",
@@ -57,12 +57,12 @@ func retryCases() []Case {
 			Policy: retrying(3, every(s)), Calls: []Call{unsafe(call(0, ends(10*ms, errDial), down(20*ms)))}},
 		{ID: "C66 B5", Fact: "unsafe work is retried if the dependency did nothing",
 			Policy: with(retrying(3, every(s)), func(p *policy.Policy) { p.Pace = noPace }),
-			Calls:  []Call{unsafe(call(0, ends(10*ms, undone), ends(10*ms, conflict), ok(10*ms)))}, Check: counts(policy.AttemptSent, 3)},
+			Calls:  []Call{unsafe(call(0, ends(10*ms, undone), ends(10*ms, conflict), ok(10*ms)))}, Check: counts(policy.KindAttemptSent, 3)},
 		{ID: "C66 B5", Fact: "an outcome that says nothing of effects does not make unsafe work safe",
-			Policy: retrying(3, every(s)), Calls: []Call{unsafe(call(0, ends(10*ms, unknowing), ok(10*ms)))}, Check: counts(policy.AttemptSent, 1)},
+			Policy: retrying(3, every(s)), Calls: []Call{unsafe(call(0, ends(10*ms, unknowing), ok(10*ms)))}, Check: counts(policy.KindAttemptSent, 1)},
 		{ID: "C66 B6", Fact: "what timed out is in doubt, whatever it says was undone",
 			Policy: with(retrying(3, every(s)), func(p *policy.Policy) { p.Timeout.Attempt = s }),
-			Calls:  []Call{unsafe(call(0, ends(s, undoneLate), ok(10*ms)))}, Check: counts(policy.AttemptSent, 1)},
+			Calls:  []Call{unsafe(call(0, ends(s, undoneLate), ok(10*ms)))}, Check: counts(policy.KindAttemptSent, 1)},
 		{ID: "C66", Fact: "a policy may declare all work safe",
 			Policy: with(retrying(2, every(s)), func(p *policy.Policy) { p.Safe = true }),
 			Calls:  []Call{unsafe(call(0, down(10*ms)))}},
@@ -97,14 +97,14 @@ func retryCases() []Case {
 		{ID: "C32", Fact: "a panic ends the call and is raised again; Goexit too",
 			Policy: retrying(3, every(s)), Calls: []Call{call(0, panics(10*ms)), call(s, exits(10*ms))}},
 		{ID: "SPEC.C5", Fact: "a result that is a failure is replaced by the retry's",
-			Policy: retrying(3, every(s)), Calls: []Call{held(s, false, call(0, Work{Takes: 10 * ms, Means: &policy.Outcome{Class: policy.ServerError}}, ok(20*ms)))}},
+			Policy: retrying(3, every(s)), Calls: []Call{held(s, false, call(0, Work{Takes: 10 * ms, Means: &policy.Outcome{Class: policy.ClassServer}}, ok(20*ms)))}},
 	}
 }
 
 // jittered says whether waits lie below their bounds and no two are alike.
 func jittered(l Log) error {
 	seen := map[time.Duration]bool{}
-	for _, line := range l.Of(policy.Waiting) {
+	for _, line := range l.Of(policy.KindWaiting) {
 		d := line.Event.Until.Sub(line.Event.At)
 		bound := 100 * ms << (line.Event.Attempt - 2)
 		if d < 0 || d >= bound || seen[d] {
@@ -119,7 +119,7 @@ func jittered(l Log) error {
 // not counting what the first took.
 func sendsApart(least, most time.Duration) func(Log) error {
 	return func(l Log) error {
-		sent, home := l.Of(policy.AttemptSent), l.Of(policy.AttemptSettled)
+		sent, home := l.Of(policy.KindAttemptSent), l.Of(policy.KindAttemptSettled)
 		if len(sent) < 2 {
 			return fmt.Errorf("%d attempts", len(sent))
 		}
@@ -185,21 +185,21 @@ func budgetCases() []Case {
 			Policy: budget(one), Calls: []Call{call(0, down(10*ms)), call(100*ms, down(10*ms))}},
 		{ID: "C83 D1", Fact: "a thousand simultaneous failures: a tenth and the floor go again",
 			Policy: budget(policy.Budget{}), Calls: crowd,
-			Check: all(between(policy.AttemptSent, 1000+100, 1000+110), counts(policy.Returned, 1000))},
+			Check: all(between(policy.KindAttemptSent, 1000+100, 1000+110), counts(policy.KindReturned, 1000))},
 		{ID: "C83", Fact: "a thousand simultaneous failures at 20 %",
 			Policy: budget(policy.Budget{Ratio: 0.2}), Calls: crowd,
-			Check: between(policy.AttemptSent, 1000+200, 1000+210)},
+			Check: between(policy.KindAttemptSent, 1000+200, 1000+210)},
 		{ID: "D3", Fact: "eight attempts send the same load in an outage as three",
 			Policy: with(budget(policy.Budget{}), func(p *policy.Policy) { p.Retry.Attempts, p.Retry.Backoff = 8, every(100*ms) }), Calls: crowd,
-			Check: between(policy.AttemptSent, 1000+100, 1000+110)},
+			Check: between(policy.KindAttemptSent, 1000+100, 1000+110)},
 		{ID: "D1", Fact: "earned: of a thousand simultaneous failures one goes again, and no more while nothing succeeds",
-			Policy: earned(policy.Budget{}), Calls: crowd, Check: counts(policy.AttemptSent, 1001)},
+			Policy: earned(policy.Budget{}), Calls: crowd, Check: counts(policy.KindAttemptSent, 1001)},
 		{ID: "D1", Fact: "earned: five successes earn a re-send",
 			Policy: earned(policy.Budget{}),
 			Calls:  slices.Concat([]Call{call(0, down(ms), down(ms))}, each(5*s, ms, "SSSSS"), []Call{call(6*s, down(ms), ok(ms)), call(9*s, down(ms))}),
-			Check:  counts(policy.AttemptSent, 2+5+2+1)},
+			Check:  counts(policy.KindAttemptSent, 2+5+2+1)},
 		{ID: "D1", Fact: "earned: what nobody may start with must be earned",
-			Policy: earned(policy.Budget{Start: policy.Off}), Calls: []Call{call(0, down(ms))}, Check: counts(policy.AttemptSent, 1)},
+			Policy: earned(policy.Budget{Start: policy.Off}), Calls: []Call{call(0, down(ms))}, Check: counts(policy.KindAttemptSent, 1)},
 		{ID: "D1", Fact: "earned: a retry that is not made gives its re-send back",
 			Policy: earned(policy.Budget{}), Calls: []Call{canceled(500*ms, call(0, down(10*ms))), call(600*ms, down(10*ms), ok(ms))}},
 		{ID: "C69", Fact: "a refused connection can't spin: it is charged",
@@ -210,9 +210,9 @@ func budgetCases() []Case {
 			Policy: with(budget(one), func(p *policy.Policy) { p.Bulkhead = policy.Bulkhead{Limit: 1, Queue: policy.Off} }),
 			Calls:  []Call{call(0, down(10*ms)), call(900*ms, ok(500*ms)), call(2*s, down(10*ms), ok(ms))}},
 		{ID: "C80", Fact: "no ratio and no floor never retries",
-			Policy: budget(policy.Budget{Ratio: policy.Off, Floor: policy.Off}), Calls: seven, Check: counts(policy.AttemptSent, 40)},
+			Policy: budget(policy.Budget{Ratio: policy.Off, Floor: policy.Off}), Calls: seven, Check: counts(policy.KindAttemptSent, 40)},
 		{ID: "D2", Fact: "tokens: the bucket's capacity, and no more while nothing succeeds",
-			Policy: budget(policy.Budget{Shape: policy.BudgetTokens, Capacity: 7}), Calls: seven, Check: counts(policy.AttemptSent, 47)},
+			Policy: budget(policy.Budget{Shape: policy.BudgetTokens, Capacity: 7}), Calls: seven, Check: counts(policy.KindAttemptSent, 47)},
 		{ID: "C87 D2", Fact: "tokens: successes bring retries back",
 			Policy: budget(policy.Budget{Shape: policy.BudgetTokens, Capacity: 1, Ratio: 0.5}),
 			Calls:  []Call{call(0, down(ms)), call(3*s, ok(ms)), call(4*s, down(ms)), call(5*s, ok(ms)), call(6*s, down(ms), ok(ms))}},

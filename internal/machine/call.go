@@ -263,7 +263,7 @@ func (c *Call) expire(now clock.Instant) {
 // watch is Next while attempts are out, or while a failure waits to be answered
 // by a hedge or a retry.
 func (c *Call) watch(now clock.Instant, s *Step) {
-	if c.out == 0 && c.failed.Class == policy.Contention { // it is not a hedge's to answer
+	if c.out == 0 && c.failed.Class == policy.ClassContention { // it is not a hedge's to answer
 		c.plan(now)
 		c.next(now, s)
 		return
@@ -324,7 +324,7 @@ func (c *Call) end(now clock.Instant, why policy.Reason) {
 	if c.log != nil {
 		v := c.Verdict()
 		c.log.add(policy.Event{
-			Kind: policy.Returned, At: now, Reason: why, Effect: v.Effect, Attempt: c.sends, Took: now.Sub(c.began),
+			Kind: policy.KindReturned, At: now, Reason: why, Effect: v.Effect, Attempt: c.sends, Took: now.Sub(c.began),
 		})
 	}
 	if c.keyed != nil && c.out|c.open == 0 {

@@ -19,7 +19,7 @@ func ExampleCall() {
 		return
 	}
 	state := machine.NewState(0, rules, machine.Setup{Seed: 1})
-	outcomes := []policy.Outcome{{Class: policy.Network, NeverSent: true}, {}}
+	outcomes := []policy.Outcome{{Class: policy.ClassNetwork, NeverSent: true}, {}}
 
 	var call machine.Call
 	now := clock.Instant(0)

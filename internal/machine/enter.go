@@ -256,7 +256,7 @@ func (c *Call) uncount(now clock.Instant) {
 // refuse ends the call because a layer said no.
 func (c *Call) refuse(now clock.Instant, s *Step, why policy.Reason, after time.Duration) {
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.AttemptRefused, At: now, Reason: why, Attempt: c.sends + 1, Until: now.Add(after)})
+		c.log.add(policy.Event{Kind: policy.KindAttemptRefused, At: now, Reason: why, Attempt: c.sends + 1, Until: now.Add(after)})
 	}
 	c.after = max(after, 0)
 	c.end(now, why)
@@ -272,7 +272,7 @@ func (c *Call) wait(now clock.Instant, s *Step, until clock.Instant, what string
 func (c *Call) sayWait(now, until clock.Instant, what string) {
 	if c.log != nil && c.said != until {
 		c.said = until
-		c.log.add(policy.Event{Kind: policy.Waiting, At: now, Until: until, Wait: what, Attempt: c.sends + 1})
+		c.log.add(policy.Event{Kind: policy.KindWaiting, At: now, Until: until, Wait: what, Attempt: c.sends + 1})
 	}
 }
 
@@ -301,7 +301,7 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 		c.hedgeAt = c.nextHedge(now)
 	}
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.AttemptSent, At: now, Attempt: c.sends, Hedge: hedge, Until: t.Deadline})
+		c.log.add(policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: c.sends, Hedge: hedge, Until: t.Deadline})
 	}
 	s.Verb, s.Again = Send, c.again(now)
 }

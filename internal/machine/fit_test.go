@@ -32,7 +32,7 @@ func TestARetryThatMeasuredLatencySaysCannotFinishIsNotMade(t *testing.T) {
 			var call machine.Call
 			call.Begin(s, now, &machine.Params{Deadline: now.Add(180 * time.Millisecond), Waker: deaf{}})
 			first := call.Next(now)
-			call.Settle(now, first.Ticket, policy.Outcome{Class: policy.Network})
+			call.Settle(now, first.Ticket, policy.Outcome{Class: policy.ClassNetwork})
 			step := call.Next(now)
 			if got := call.Verdict().Reason; got != c.want {
 				t.Errorf("after a failure with 180 ms left the call says %v, %s; want %s", step.Verb, got, c.want)

@@ -48,7 +48,7 @@ func (c *Call) pullHedge(now clock.Instant, o *policy.Outcome) {
 	case !c.hedging:
 	case o.Stop || c.onces > 1 || c.retriesStopped():
 		c.hedging = false
-	case o.Class == policy.Contention:
+	case o.Class == policy.ClassContention:
 	case o.HasAfter:
 		c.putHedgeOff(now, o)
 	default:
@@ -84,7 +84,7 @@ func (c *Call) mayPutOff(now clock.Instant, o *policy.Outcome) policy.Reason {
 
 func (c *Call) skipHedge(now clock.Instant, why policy.Reason) {
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.HedgeSkipped, At: now, Reason: why, Attempt: c.sends})
+		c.log.add(policy.Event{Kind: policy.KindHedgeSkipped, At: now, Reason: why, Attempt: c.sends})
 	}
 }
 

@@ -88,7 +88,7 @@ func (p *calling) step(now clock.Instant, c *played) {
 		case Return:
 			c.done = true
 			for _, t := range c.out { // the winner is not heard twice
-				c.Settle(now, t, policy.Outcome{Class: policy.Ignored})
+				c.Settle(now, t, policy.Outcome{Class: policy.ClassIgnored})
 			}
 			return
 		}
@@ -143,11 +143,11 @@ func TestACallIsMeasuredByItsFirstAttempt(t *testing.T) {
 	}{
 		{"the first wins", func(now clock.Instant, c *Call, first, hedge Ticket) {
 			c.Settle(now, first, policy.Outcome{})
-			c.Settle(now, hedge, policy.Outcome{Class: policy.Ignored})
+			c.Settle(now, hedge, policy.Outcome{Class: policy.ClassIgnored})
 		}, 1, 40 * time.Millisecond},
 		{"the hedge wins", func(now clock.Instant, c *Call, first, hedge Ticket) {
 			c.Settle(now, hedge, policy.Outcome{})
-			c.Settle(now, first, policy.Outcome{Class: policy.Ignored})
+			c.Settle(now, first, policy.Outcome{Class: policy.ClassIgnored})
 		}, 1, 40 * time.Millisecond},
 		{"the first ignores that it lost, and is late", func(now clock.Instant, c *Call, first, hedge Ticket) {
 			c.Settle(now, hedge, policy.Outcome{})
@@ -155,12 +155,12 @@ func TestACallIsMeasuredByItsFirstAttempt(t *testing.T) {
 		}, 1, 1040 * time.Millisecond},
 		{"the caller leaves", func(now clock.Instant, c *Call, first, hedge Ticket) {
 			c.Cancel(now)
-			c.Settle(now, hedge, policy.Outcome{Class: policy.Ignored})
-			c.Settle(now, first, policy.Outcome{Class: policy.Ignored})
+			c.Settle(now, hedge, policy.Outcome{Class: policy.ClassIgnored})
+			c.Settle(now, first, policy.Outcome{Class: policy.ClassIgnored})
 		}, 0, 0},
 		{"both fail", func(now clock.Instant, c *Call, first, hedge Ticket) {
-			c.Settle(now, hedge, policy.Outcome{Class: policy.Network})
-			c.Settle(now, first, policy.Outcome{Class: policy.Network})
+			c.Settle(now, hedge, policy.Outcome{Class: policy.ClassNetwork})
+			c.Settle(now, first, policy.Outcome{Class: policy.ClassNetwork})
 		}, 0, 0},
 	} {
 		tr := newTrial(t, policy.Policy{Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond, Percentile: 0.9}})

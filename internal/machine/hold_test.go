@@ -68,15 +68,15 @@ func TestTwoFirstCallsThatFailTogetherHaveOneRetry(t *testing.T) {
 	tr := newTrial(t, policy.Policy{})
 	a, first := tr.begin(0)
 	b, second := tr.begin(ms)
-	sa := tr.home(5*ms, a, first, policy.Network)
-	if sb := tr.home(6*ms, b, second, policy.Network); sb.Verb != Return || b.Verdict().Reason != policy.BudgetExhausted {
+	sa := tr.home(5*ms, a, first, policy.ClassNetwork)
+	if sb := tr.home(6*ms, b, second, policy.ClassNetwork); sb.Verb != Return || b.Verdict().Reason != policy.BudgetExhausted {
 		t.Errorf("the second: %+v", b.Verdict())
 	}
 	sa, _ = tr.goOn(a, sa)
 	if sa.Verb != Send {
 		t.Fatalf("the first: %+v", a.Verdict())
 	}
-	if sa = tr.home(2*sec, a, sa.Ticket, policy.Success); sa.Verb != Return || !a.Succeeded() {
+	if sa = tr.home(2*sec, a, sa.Ticket, policy.ClassSuccess); sa.Verb != Return || !a.Succeeded() {
 		t.Errorf("the first: %+v", a.Verdict())
 	}
 }
@@ -85,19 +85,19 @@ func TestNothingIsMadeAgainWhereNothingEverWorked(t *testing.T) {
 	for _, per := range []policy.Per{policy.PerAttempt, policy.PerCall} {
 		tr := newTrial(t, policy.Policy{Breaker: policy.Breaker{Per: per}})
 		a, first := tr.begin(0)
-		waits := tr.home(5*ms, a, first, policy.Network)
-		tr.call(10*ms, 15*ms, policy.Network)
-		tr.call(20*ms, 25*ms, policy.Network)
+		waits := tr.home(5*ms, a, first, policy.ClassNetwork)
+		tr.call(10*ms, 15*ms, policy.ClassNetwork)
+		tr.call(20*ms, 25*ms, policy.ClassNetwork)
 		if s, now := tr.goOn(a, waits); s.Verb != Return || a.Verdict().Reason != policy.AllFailing || now > sec+5*ms {
 			t.Errorf("%v: who waits: %+v", per, a.Verdict())
 		}
 		b, second := tr.begin(30 * ms)
-		if s := tr.home(35*ms, b, second, policy.Network); s.Verb != Return || b.Verdict().Reason != policy.AllFailing {
+		if s := tr.home(35*ms, b, second, policy.ClassNetwork); s.Verb != Return || b.Verdict().Reason != policy.AllFailing {
 			t.Errorf("%v: who comes when it is known waits for nothing: %+v", per, b.Verdict())
 		}
-		tr.call(2*sec, 2*sec+ms, policy.Success)
+		tr.call(2*sec, 2*sec+ms, policy.ClassSuccess)
 		c, third := tr.begin(3 * sec)
-		if s := tr.home(3*sec+ms, c, third, policy.Network); s.Verb != Wait {
+		if s := tr.home(3*sec+ms, c, third, policy.ClassNetwork); s.Verb != Wait {
 			t.Errorf("%v: after a success: %+v", per, c.Verdict())
 		}
 	}
@@ -121,18 +121,18 @@ func TestRetriesAreHeldWhileOthersFail(t *testing.T) {
 	} {
 		tr := newTrial(t, c.p)
 		for i := range clock.Instant(20) {
-			tr.call(i*10*ms, i*10*ms+ms, policy.Success)
+			tr.call(i*10*ms, i*10*ms+ms, policy.ClassSuccess)
 		}
 		log := &Log{}
 		a := new(Call)
 		a.Begin(tr.state, sec, &Params{Log: log})
 		s := a.Next(sec)
-		s = tr.home(sec+ms, a, s.Ticket, policy.Network)
+		s = tr.home(sec+ms, a, s.Ticket, policy.ClassNetwork)
 		if s.Verb != Wait {
 			t.Fatalf("%s: %+v", c.fact, a.Verdict())
 		}
-		tr.call(sec+2*ms, sec+3*ms, policy.Network)
-		tr.call(sec+4*ms, sec+5*ms, policy.Network)
+		tr.call(sec+2*ms, sec+3*ms, policy.ClassNetwork)
+		tr.call(sec+4*ms, sec+5*ms, policy.ClassNetwork)
 		s = a.Next(s.Again)
 		if held := s.Verb == Wait; held != c.held {
 			t.Errorf("%s: held back %v", c.fact, held)
@@ -140,7 +140,7 @@ func TestRetriesAreHeldWhileOthersFail(t *testing.T) {
 		if !c.held {
 			continue
 		}
-		tr.call(sec+6*ms, sec+7*ms, policy.Success)
+		tr.call(sec+6*ms, sec+7*ms, policy.ClassSuccess)
 		if s, _ = tr.goOn(a, s); s.Verb != Send {
 			t.Errorf("%s: after a success: %+v", c.fact, a.Verdict())
 		}
@@ -151,12 +151,12 @@ func TestRetriesAreHeldWhileOthersFail(t *testing.T) {
 func TestNumbersOfAnExhaustedBudgetAreThoseOfStats(t *testing.T) {
 	tr := newTrial(t, policy.Policy{Breaker: policy.Breaker{Off: true}})
 	for i := range clock.Instant(5) {
-		tr.call(i*ms, i*ms+1, policy.Success)
+		tr.call(i*ms, i*ms+1, policy.ClassSuccess)
 	}
 	var n *policy.Numbers
 	for i := clock.Instant(10); n == nil; i++ {
 		c, ticket := tr.begin(i * ms)
-		if tr.home(i*ms+1, c, ticket, policy.Network); c.Verdict().Reason == policy.BudgetExhausted {
+		if tr.home(i*ms+1, c, ticket, policy.ClassNetwork); c.Verdict().Reason == policy.BudgetExhausted {
 			n = c.Verdict().Numbers
 		}
 	}

@@ -71,7 +71,7 @@ func (c *Call) Outlive(now clock.Instant, t *Ticket) {
 	live.open.Add(1)
 	live.ever.Add(1)
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.Outlived, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
+		c.log.add(policy.Event{Kind: policy.KindOutlived, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
 	}
 	c.tellEnd(now, t, false) // it was well for an attempt's time: a stream of hours ends a row of failures now
 	slot := t.hold.slot
@@ -98,7 +98,7 @@ func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool
 	c.open &^= bit
 	c.tellEnd(now, &t, broke)
 	if (broke || why != policy.None) && c.log != nil {
-		c.log.add(policy.Event{Kind: policy.BodyFailed, At: now, Reason: why, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
+		c.log.add(policy.Event{Kind: policy.KindBodyFailed, At: now, Reason: why, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
 	}
 	if c.lasting&bit != 0 {
 		c.lasting &^= bit

@@ -39,7 +39,7 @@ func TestAWholeCallsSlotIsHeldWhileItsResultIsOpen(t *testing.T) {
 
 // What never left, and won't next time, says nothing about the dependency.
 func TestTheBreakerDoesNotHearOfWhatWasNeverSent(t *testing.T) {
-	for _, class := range []policy.Class{policy.ClientError, policy.Business, policy.Unclassified} {
+	for _, class := range []policy.Class{policy.ClassClient, policy.ClassBusiness, policy.ClassUnclassified} {
 		for _, neverSent := range []bool{false, true} {
 			s := NewState(0, rulesOf(t, policy.Policy{}), Setup{Seed: 1})
 			var c Call
@@ -89,7 +89,7 @@ func TestOnlyACallInAHurryIsNeutral(t *testing.T) {
 		s := NewState(0, rulesOf(t, policy.Policy{Throttle: policy.Throttle{K: 2}, Timeout: policy.Timeout{Margin: 50 * time.Millisecond}}), Setup{Seed: 1})
 		var call Call
 		call.Begin(s, 0, &Params{Deadline: c.time, NoRetry: true})
-		call.Settle(c.ends, call.Next(0).Ticket, policy.Outcome{Class: policy.TimedOut})
+		call.Settle(c.ends, call.Next(0).Ticket, policy.Outcome{Class: policy.ClassTimeout})
 		if got := s.Breaker("").Snapshot(c.ends).Counts.Calls; got != c.counted {
 			t.Errorf("%s: the breaker counts %d calls, want %d", c.fact, got, c.counted)
 		}
@@ -103,10 +103,10 @@ func TestOnlyACallInAHurryIsNeutral(t *testing.T) {
 func TestOneRefusalAmongSuccessesPacesNobody(t *testing.T) {
 	tr := newTrial(t, policy.Policy{})
 	for i := range clock.Instant(20) {
-		tr.call(i*ms, i*ms+1, policy.Success)
+		tr.call(i*ms, i*ms+1, policy.ClassSuccess)
 	}
 	a, ticket := tr.begin(30 * ms)
-	a.Settle(31*ms, ticket, policy.Outcome{Class: policy.Throttled, HasAfter: true, After: time.Second})
+	a.Settle(31*ms, ticket, policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: time.Second})
 	tr.begin(32 * ms) // which fails if it is not sent
 }
 
@@ -116,13 +116,13 @@ func TestASuccessOnItsWayEndsPacing(t *testing.T) {
 	tr := newTrial(t, policy.Policy{})
 	a, first := tr.begin(0)
 	b, second := tr.begin(0)
-	a.Settle(ms, first, policy.Outcome{Class: policy.Throttled, HasAfter: true, After: time.Second})
+	a.Settle(ms, first, policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: time.Second})
 	var c Call
 	c.Begin(tr.state, 2*ms, &Params{})
 	if got := c.Next(2 * ms); got.Verb != Wait {
 		t.Fatalf("before the success: %v", got.Verb)
 	}
-	tr.home(3*ms, b, second, policy.Success)
+	tr.home(3*ms, b, second, policy.ClassSuccess)
 	tr.begin(4 * ms) // which fails if it is not sent
 }
 

@@ -90,7 +90,7 @@ func (o *outbox) take() ([]policy.Event, bool) {
 	batch := o.events
 	if o.lost > 0 {
 		o.seq++
-		batch = append([]policy.Event{{Kind: policy.EventsLost, Count: o.lost, At: batch[0].At, Seq: o.seq}}, batch...)
+		batch = append([]policy.Event{{Kind: policy.KindEventsLost, Count: o.lost, At: batch[0].At, Seq: o.seq}}, batch...)
 		o.lost = 0
 	}
 	o.events = nil
@@ -106,9 +106,9 @@ type laneLog struct {
 
 // BreakerMoved implements breaker.Log. It runs under the breaker's lock.
 func (l laneLog) BreakerMoved(c breaker.Change) {
-	kind := policy.BreakerMoved
+	kind := policy.KindBreakerMoved
 	if c.From == c.To {
-		kind = policy.BreakerExceeded
+		kind = policy.KindBreakerExceeded
 	}
 	l.box.add(policy.Event{
 		Kind: kind, At: c.At, Due: c.Due, Until: c.Until, From: c.From, To: c.To, Cause: c.Cause,

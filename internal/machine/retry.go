@@ -31,7 +31,7 @@ func (c *Call) plan(now clock.Instant) {
 		c.end(now, policy.BreakerOpen)
 		return
 	}
-	if c.failed.Class != policy.Contention && c.hopeless() {
+	if c.failed.Class != policy.ClassContention && c.hopeless() {
 		c.end(now, policy.AllFailing)
 		return
 	}
@@ -55,9 +55,9 @@ func (c *Call) mayRetry(o *policy.Outcome) policy.Reason {
 		return policy.RetriesOff
 	case c.noRetry:
 		return policy.AttemptsExhausted
-	case o.Class == policy.Contention && int(c.lost) >= c.rules.Policy.Retry.Contention.Attempts:
+	case o.Class == policy.ClassContention && int(c.lost) >= c.rules.Policy.Retry.Contention.Attempts:
 		return policy.AttemptsExhausted
-	case o.Class != policy.Contention && int(c.tries-c.lost) >= c.rules.Policy.Retry.Attempts:
+	case o.Class != policy.ClassContention && int(c.tries-c.lost) >= c.rules.Policy.Retry.Attempts:
 		return policy.AttemptsExhausted
 	case c.onces > 1: // a bug, then, and not a blip
 		return policy.AttemptsExhausted
@@ -73,7 +73,7 @@ func (c *Call) mayRetry(o *policy.Outcome) policy.Reason {
 // every call adds its own draw to it, so that a fleet does not return together.
 func (c *Call) backoff(o *policy.Outcome) time.Duration {
 	b, n := &c.rules.Policy.Retry.Backoff, c.tries-c.lost
-	if o.Class == policy.Contention {
+	if o.Class == policy.ClassContention {
 		b, n = &c.rules.Policy.Retry.Contention.Backoff, c.lost
 	}
 	if o.HasAfter {
@@ -106,7 +106,7 @@ func (c *Call) fits(now, at clock.Instant, o *policy.Outcome) policy.Reason {
 // afford reserves what the retry of the last failure costs, of the budget that it is
 // for.
 func (c *Call) afford(now clock.Instant) bool {
-	if c.failed.Class != policy.Contention {
+	if c.failed.Class != policy.ClassContention {
 		return c.withdraw(now)
 	}
 	if c.rules.Policy.Retry.Contention.Repeats < 0 {

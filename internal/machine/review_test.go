@@ -39,7 +39,7 @@ func TestRefundStopsAtAReloadThatEmptiedTheBudget(t *testing.T) {
 	s := NewState(0, rulesOf(t, safe), Setup{Seed: 1})
 	fail := func(c *Call) {
 		c.Begin(s, 0, &Params{})
-		c.Settle(0, c.Next(0).Ticket, policy.Outcome{Class: policy.Network})
+		c.Settle(0, c.Next(0).Ticket, policy.Outcome{Class: policy.ClassNetwork})
 		c.Next(0)
 	}
 	var before, since Call
@@ -70,7 +70,7 @@ func TestDeafWorkOfACallInAHurryIsNeutral(t *testing.T) {
 		if v := c.Next(late).Verb; v != Return {
 			t.Fatalf("at the end of its grace the call says %v", v)
 		}
-		c.Settle(late, ticket, policy.Outcome{Class: policy.TimedOut})
+		c.Settle(late, ticket, policy.Outcome{Class: policy.ClassTimeout})
 		if got := s.Breaker("").State(); got != breaker.Closed {
 			t.Errorf("per %v: the breaker is %s", per, got)
 		}

@@ -21,12 +21,12 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 		return
 	}
 	c.out &^= bit
-	if o.Class == policy.Success && !o.NeverSent && c.phase != over {
+	if o.Class == policy.ClassSuccess && !o.NeverSent && c.phase != over {
 		c.succeed(now, t, o, bit)
 		return
 	}
-	if o.Class > policy.Crashed {
-		o.Class, o.Effect = policy.Unclassified, policy.UnknownEffect
+	if o.Class > policy.ClassCrashed {
+		o.Class, o.Effect = policy.ClassUnclassified, policy.UnknownEffect
 	}
 	late := layerTimeout(now, t, o)
 	loser := c.phase == over && !(c.reason == policy.CallTimeout && now >= c.deadline)
@@ -108,14 +108,14 @@ func (c *Call) recordTime(now clock.Instant, t *Ticket) {
 // Whatever the work made of its context's end, it was our clock that ended it.
 func layerTimeout(now clock.Instant, t *Ticket, o *policy.Outcome) policy.Reason {
 	switch o.Class {
-	case policy.Network, policy.TimedOut, policy.Unclassified, policy.Ignored:
+	case policy.ClassNetwork, policy.ClassTimeout, policy.ClassUnclassified, policy.ClassIgnored:
 	default:
 		return policy.None
 	}
 	if now < t.Deadline {
 		return policy.None
 	}
-	o.Class, o.Undone = policy.TimedOut, false
+	o.Class, o.Undone = policy.ClassTimeout, false
 	if !o.NeverSent {
 		o.Effect = policy.UnknownEffect
 	}
@@ -129,11 +129,11 @@ func layerTimeout(now clock.Instant, t *Ticket, o *policy.Outcome) policy.Reason
 // A loser says nothing: it was cut off because a sibling won or the caller left.
 func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser bool) {
 	verdict := c.rules.verdict(o.Class)
-	if o.Class == policy.TimedOut && c.hurried(now, t) {
+	if o.Class == policy.ClassTimeout && c.hurried(now, t) {
 		verdict = breaker.Neutral
 	}
 	if loser || o.NeverSent && !o.Class.Transient() || // such as a certificate that we refuse
-		o.Class == policy.Contention && c.slow(now, t) { // it waited for a rival, and not for the dependency
+		o.Class == policy.ClassContention && c.slow(now, t) { // it waited for a rival, and not for the dependency
 		verdict = breaker.Neutral
 	}
 	if t.hold.permit.Held() {
@@ -148,10 +148,10 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser boo
 	switch {
 	case loser && c.reason == policy.None:
 		c.recordTime(now, t) // it would have taken longer than this, so it counts as that at least
-	case o.Class == policy.Success && !loser && c.rules.learns:
+	case o.Class == policy.ClassSuccess && !loser && c.rules.learns:
 		c.learn(now, t)
 	}
-	if (o.HasAfter || o.Class == policy.Throttled) && !o.Alone && o.Class != policy.Rejected && !loser {
+	if (o.HasAfter || o.Class == policy.ClassThrottled) && !o.Alone && o.Class != policy.ClassRejected && !loser {
 		c.holdBack(now, o)
 	}
 }
@@ -188,7 +188,7 @@ func (c *Call) openHint(o *policy.Outcome) time.Duration {
 // tellThrottle counts an accept for every answer that is not an overload's sign.
 func (c *Call) tellThrottle(now clock.Instant, t *Ticket, o *policy.Outcome, verdict breaker.Verdict) {
 	switch {
-	case o.Class == policy.Throttled || verdict == breaker.Bad:
+	case o.Class == policy.ClassThrottled || verdict == breaker.Bad:
 	case verdict == breaker.Neutral:
 		c.state.throttle().Forget(t.Sent, now, c.shard)
 	default:
@@ -209,7 +209,7 @@ func (c *Call) holdBack(now clock.Instant, o *policy.Outcome) {
 	}
 	until := now.Add(min(max(after, 0), p.Max))
 	if c.lane.pace().hold(now, until, o.HasAfter, c.bears(now)) {
-		c.state.note(policy.Event{Kind: policy.PaceSet, At: now, Until: until, Partition: c.partition()})
+		c.state.note(policy.Event{Kind: policy.KindPaceSet, At: now, Until: until, Partition: c.partition()})
 	}
 }
 
@@ -246,9 +246,9 @@ func (c *Call) giveBack(t *Ticket, o *policy.Outcome) {
 }
 
 func (c *Call) logHome(now clock.Instant, t *Ticket, o *policy.Outcome, late policy.Reason, loser bool) {
-	kind := policy.AttemptSettled
+	kind := policy.KindAttemptSettled
 	if c.phase == over {
-		kind = policy.LoserSettled
+		kind = policy.KindLoserSettled
 	}
 	took := now.Sub(t.Sent)
 	c.log.add(policy.Event{
@@ -264,7 +264,7 @@ func (c *Call) slow(now clock.Instant, t *Ticket) bool {
 
 // afterwards is the end of what was still out when the call returned.
 func (c *Call) afterwards(now clock.Instant, o *policy.Outcome) {
-	if o.Effect == policy.UnknownEffect && o.Class != policy.Success {
+	if o.Effect == policy.UnknownEffect && o.Class != policy.ClassSuccess {
 		c.effect = policy.UnknownEffect
 	}
 	c.whenIdle(now)
@@ -283,7 +283,7 @@ func (c *Call) whenIdle(now clock.Instant) {
 
 // advance moves the call on after an attempt that was not a loser.
 func (c *Call) advance(now clock.Instant, o *policy.Outcome, late policy.Reason) {
-	if o.Class == policy.Success { // of one that was never sent
+	if o.Class == policy.ClassSuccess { // of one that was never sent
 		c.end(now, policy.None)
 		return
 	}
@@ -294,7 +294,7 @@ func (c *Call) advance(now clock.Instant, o *policy.Outcome, late policy.Reason)
 	if o.Once {
 		c.onces++
 	}
-	if o.Class == policy.Contention {
+	if o.Class == policy.ClassContention {
 		c.conflict(now)
 	}
 	c.stopped = c.stopped || o.Stop
@@ -305,13 +305,13 @@ func (c *Call) advance(now clock.Instant, o *policy.Outcome, late policy.Reason)
 	switch {
 	case late == policy.CallTimeout:
 		c.end(now, policy.CallTimeout)
-	case o.Class == policy.Crashed:
+	case o.Class == policy.ClassCrashed:
 		c.end(now, policy.WorkCrashed)
-	case o.Class == policy.Ignored:
+	case o.Class == policy.ClassIgnored:
 		c.end(now, policy.Canceled)
-	case o.Class == policy.Unclassified:
+	case o.Class == policy.ClassUnclassified:
 		c.end(now, policy.UnclassifiedError)
-	case o.Class == policy.Rejected:
+	case o.Class == policy.ClassRejected:
 		c.end(now, policy.DoNotRetry)
 	case !o.Class.Transient():
 		c.end(now, policy.NotRetryable)

@@ -97,7 +97,7 @@ func (s *State) Reload(now clock.Instant, r *Rules) {
 		l.Reset() // turns of a slower limit may lie far ahead
 	}
 	s.resize(now, old, r) // last, for it wakes those who wait
-	s.note(policy.Event{Kind: policy.Reloaded, At: now})
+	s.note(policy.Event{Kind: policy.KindReloaded, At: now})
 }
 
 // resize gives the bulkhead its new bounds. Without a bulkhead whoever still
@@ -114,7 +114,7 @@ func (s *State) resize(now clock.Instant, old, r *Rules) {
 	}
 	b.Resize(limit, queue)
 	if old.bulkhead != r.bulkhead || old.Policy.Bulkhead.Limit != r.Policy.Bulkhead.Limit {
-		s.note(policy.Event{Kind: policy.LimitMoved, At: now, Count: int64(limit)})
+		s.note(policy.Event{Kind: policy.KindLimitMoved, At: now, Count: int64(limit)})
 	}
 }
 
@@ -270,7 +270,7 @@ func (s *State) Deliver(emit func(policy.Event)) {
 // also for calls under way.
 func (s *State) SwitchRetries(now clock.Instant, allowed bool) {
 	var before uint32
-	e := policy.Event{Kind: policy.RetriesSwitched, At: now}
+	e := policy.Event{Kind: policy.KindRetriesSwitched, At: now}
 	if allowed {
 		before = s.flags.And(^uint32(retriesAreOff))
 	} else {
@@ -318,7 +318,7 @@ func (s *State) Resent(now clock.Instant, n int) {
 	for range min(n, policy.MaxSends) {
 		s.charge(now, r)
 	}
-	s.note(policy.Event{Kind: policy.Resent, At: now, Count: int64(n)})
+	s.note(policy.Event{Kind: policy.KindResent, At: now, Count: int64(n)})
 }
 
 func (s *State) charge(now clock.Instant, r *Rules) {

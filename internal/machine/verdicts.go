@@ -10,23 +10,23 @@ import (
 // throttled attempt paces and does not trip; a conflict with another call is an
 // answer of a dependency that works; who gave up or crashed says nothing
 // about the dependency (CONFORMANCE C31, C32).
-var verdicts = [policy.Crashed + 1]breaker.Verdict{
-	policy.Success:      breaker.Good,
-	policy.Network:      breaker.Bad,
-	policy.TimedOut:     breaker.Bad,
-	policy.ServerError:  breaker.Bad,
-	policy.Throttled:    breaker.Neutral,
-	policy.Contention:   breaker.Good,
-	policy.ClientError:  breaker.Good,
-	policy.Business:     breaker.Good,
-	policy.Unclassified: breaker.Bad,
-	policy.Ignored:      breaker.Neutral,
-	policy.Rejected:     breaker.Neutral,
-	policy.Crashed:      breaker.Neutral,
+var verdicts = [policy.ClassCrashed + 1]breaker.Verdict{
+	policy.ClassSuccess:      breaker.Good,
+	policy.ClassNetwork:      breaker.Bad,
+	policy.ClassTimeout:      breaker.Bad,
+	policy.ClassServer:       breaker.Bad,
+	policy.ClassThrottled:    breaker.Neutral,
+	policy.ClassContention:   breaker.Good,
+	policy.ClassClient:       breaker.Good,
+	policy.ClassBusiness:     breaker.Good,
+	policy.ClassUnclassified: breaker.Bad,
+	policy.ClassIgnored:      breaker.Neutral,
+	policy.ClassRejected:     breaker.Neutral,
+	policy.ClassCrashed:      breaker.Neutral,
 }
 
 func (r *Rules) verdict(c policy.Class) breaker.Verdict {
-	if c == policy.Throttled && r.Policy.Breaker.Throttled {
+	if c == policy.ClassThrottled && r.Policy.Breaker.Throttled {
 		return breaker.Bad
 	}
 	return verdicts[c]

@@ -17,7 +17,7 @@ func (c *Call) shortOf(now clock.Instant, wait time.Duration) {
 func (c *Call) spent(now clock.Instant) {
 	b := &c.rules.Policy.Retry.Budget
 	switch {
-	case c.failed.Class == policy.Contention:
+	case c.failed.Class == policy.ClassContention:
 		c.spentWindow(now, c.state.contention(), c.rules.repeats, contentionWindow)
 	case b.Shape == policy.BudgetWindow:
 		c.spentWindow(now, c.state.window(), c.rules.budget, b.Window)

@@ -140,7 +140,7 @@ func (l *leaf) ask(now clock.Instant) time.Duration {
 			return l.race(now, due, home, first, l.step.Ticket)
 		}
 	}
-	l.end(home, &first, policy.Success)
+	l.end(home, &first, policy.ClassSuccess)
 	return home.Sub(now)
 }
 
@@ -155,8 +155,8 @@ func (l *leaf) race(now, due, home clock.Instant, first, other machine.Ticket) t
 	if second := due.Add(took); second < home {
 		home, winner, loser = second, &other, &first
 	}
-	l.end(home, winner, policy.Success)
-	l.end(home, loser, policy.Ignored)
+	l.end(home, winner, policy.ClassSuccess)
+	l.end(home, loser, policy.ClassIgnored)
 	return home.Sub(now)
 }
 

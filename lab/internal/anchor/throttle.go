@@ -85,14 +85,14 @@ func (t *throttled) run(seed uint64) (r throttledRun) {
 		if call.NextInto(now, &step); step.Verb != machine.Send {
 			continue
 		}
-		o := policy.Outcome{Class: policy.ServerError}
+		o := policy.Outcome{Class: policy.ClassServer}
 		if (now < down || now >= t.from) && window.take(now) {
-			o.Class = policy.Success
+			o.Class = policy.ClassSuccess
 		}
 		call.SettleFrom(now, &step.Ticket, &o)
 		call.NextInto(now, &step)
 		if now >= t.from {
-			r.count(t, now, o.Class == policy.Success, &window)
+			r.count(t, now, o.Class == policy.ClassSuccess, &window)
 		}
 	}
 	if r.recovery == 0 { // not seen

@@ -39,8 +39,8 @@ func lineOf(call int, e policy.Event) line {
 	} else {
 		e.Partition = "" // the front door adds it
 	}
-	if e.Kind == policy.LoserSettled && e.Reason == policy.CallTimeout {
-		e.Kind = policy.AttemptSettled // of two that are out at the deadline either is home first
+	if e.Kind == policy.KindLoserSettled && e.Reason == policy.CallTimeout {
+		e.Kind = policy.KindAttemptSettled // of two that are out at the deadline either is home first
 	}
 	e.Dependency, e.Operation, e.Call, e.Seq = "", "", 0, 0
 	return line{time.Duration(e.At), call, fmt.Sprintf("%s %+v", e, e)}
@@ -140,7 +140,7 @@ func (w *watched) number(call uint64) int {
 func (w *watched) tell(call uint64, _ int, e policy.Event) {
 	n := w.number(call)
 	w.log = append(w.log, lineOf(n, e))
-	if e.Kind == policy.Returned {
+	if e.Kind == policy.KindReturned {
 		w.calls[n-1].At = time.Duration(e.At) - e.Took
 	}
 }
@@ -181,9 +181,9 @@ func TestC119_OneTraceTheSameDecisions(t *testing.T) {
 		}
 	}
 	for _, kind := range []policy.Kind{
-		policy.AttemptSent, policy.AttemptSettled, policy.Waiting, policy.AttemptRefused, policy.HedgeSkipped,
-		policy.Returned, policy.LoserSettled, policy.BreakerMoved, policy.BreakerExceeded, policy.PaceSet,
-		policy.Reloaded,
+		policy.KindAttemptSent, policy.KindAttemptSettled, policy.KindWaiting, policy.KindAttemptRefused, policy.KindHedgeSkipped,
+		policy.KindReturned, policy.KindLoserSettled, policy.KindBreakerMoved, policy.KindBreakerExceeded, policy.KindPaceSet,
+		policy.KindReloaded,
 	} {
 		if kinds[kind.String()] == 0 {
 			t.Errorf("no trace has %s: the comparison shows nothing about it", kind)

@@ -95,7 +95,7 @@ func attempt(ctx context.Context, recorded []sim.Answer) (int, error) {
 		return 0, ctx.Err()
 	case <-home.C:
 	}
-	if a.Outcome.Class == policy.Success {
+	if a.Outcome.Class == policy.ClassSuccess {
 		return 0, nil
 	}
 	return 0, brought{a.Outcome}

@@ -437,7 +437,7 @@ type attempts struct {
 
 // Observe implements gabion.Observer.
 func (a *attempts) Observe(_ context.Context, e gabion.Event) {
-	if e.Kind == policy.AttemptSent {
+	if e.Kind == policy.KindAttemptSent {
 		a.n.Add(1)
 		if a.each != nil {
 			a.each()

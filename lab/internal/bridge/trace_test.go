@@ -92,15 +92,15 @@ func (l luck) answer() sim.Answer {
 	a := sim.Answer{Took: l.upTo(300 * time.Millisecond)}
 	switch l.IntN(12) {
 	case 0, 1:
-		a.Outcome = policy.Outcome{Class: policy.ServerError, Effect: policy.UnknownEffect, Once: l.in(3), Stop: l.in(6)}
+		a.Outcome = policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect, Once: l.in(3), Stop: l.in(6)}
 	case 2:
-		a.Outcome = policy.Outcome{Class: policy.Network, NeverSent: true}
+		a.Outcome = policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
 	case 3:
-		a.Outcome = policy.Outcome{Class: policy.Network, Effect: policy.UnknownEffect}
+		a.Outcome = policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
 	case 4:
-		a.Outcome = policy.Outcome{Class: policy.Throttled, HasAfter: l.in(2), After: l.upTo(600 * time.Millisecond)}
+		a.Outcome = policy.Outcome{Class: policy.ClassThrottled, HasAfter: l.in(2), After: l.upTo(600 * time.Millisecond)}
 	case 5:
-		a.Outcome = policy.Outcome{Class: either(l, policy.ClientError, policy.Business, policy.Unclassified, policy.Rejected, policy.Ignored)}
+		a.Outcome = policy.Outcome{Class: either(l, policy.ClassClient, policy.ClassBusiness, policy.ClassUnclassified, policy.ClassRejected, policy.ClassIgnored)}
 	case 6:
 		a.Never = true
 	}

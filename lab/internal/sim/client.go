@@ -192,8 +192,8 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 func (s *sim) turnAway(c *call) {
 	v := machine.Verdict{Reason: policy.KeyMissing, Effect: policy.NoEffect}
 	if c.log != nil {
-		s.watch.Tell(c.id, c.edge, policy.Event{Kind: policy.AttemptRefused, At: s.now, Until: s.now, Reason: v.Reason, Attempt: 1})
-		s.watch.Tell(c.id, c.edge, policy.Event{Kind: policy.Returned, At: s.now, Reason: v.Reason, Effect: v.Effect})
+		s.watch.Tell(c.id, c.edge, policy.Event{Kind: policy.KindAttemptRefused, At: s.now, Until: s.now, Reason: v.Reason, Attempt: 1})
+		s.watch.Tell(c.id, c.edge, policy.Event{Kind: policy.KindReturned, At: s.now, Reason: v.Reason, Effect: v.Effect})
 	}
 	s.ended(c, &v)
 }
@@ -315,7 +315,7 @@ func (s *sim) home(a *attempt) {
 
 func (s *sim) timeout(a *attempt) {
 	if a.out {
-		s.settle(a, &policy.Outcome{Class: policy.TimedOut, Effect: policy.UnknownEffect})
+		s.settle(a, &policy.Outcome{Class: policy.ClassTimeout, Effect: policy.UnknownEffect})
 	}
 }
 
@@ -353,7 +353,7 @@ func (s *sim) returned(c *call) {
 	c.over = true
 	for len(c.out) > 0 {
 		a := s.attempts.at(c.out[0])
-		s.comeHome(c, a, &policy.Outcome{Class: policy.Ignored, Effect: policy.UnknownEffect})
+		s.comeHome(c, a, &policy.Outcome{Class: policy.ClassIgnored, Effect: policy.UnknownEffect})
 		c.refs++ // c must outlive this
 		s.release(a)
 		c.refs--

@@ -49,7 +49,7 @@ func TestOneClientIsWatched(t *testing.T) {
 	calls := map[uint64]bool{}
 	r := RunWatched(w, 3, &Watch{Client: 4, Tell: func(call uint64, edge int, e policy.Event) {
 		calls[call] = true
-		if e.Kind == policy.Returned {
+		if e.Kind == policy.KindReturned {
 			returned++
 		}
 		if edge != 0 {

@@ -253,7 +253,7 @@ func (r *recorder) attempted(s *sim, e *edge, a *attempt) {
 }
 
 func (r *recorder) settled(s *sim, a *attempt, o *policy.Outcome) {
-	if a.ticket.Hedge && o.Class == policy.Success {
+	if a.ticket.Hedge && o.Class == policy.ClassSuccess {
 		s.calls.at(a.call).ends.HedgeWon++
 	}
 }

@@ -18,7 +18,7 @@ func recording() (at []time.Duration, met []Met) {
 func tell(t *testing.T, w *World) (ended []string) {
 	t.Helper()
 	r := RunWatched(w, 1, &Watch{Tell: func(_ uint64, _ int, e policy.Event) {
-		if e.Kind == policy.Returned {
+		if e.Kind == policy.KindReturned {
 			ended = append(ended, time.Duration(e.At).String()+" "+e.Reason.String())
 		}
 	}})

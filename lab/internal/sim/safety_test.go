@@ -114,7 +114,7 @@ func TestWhatIsHedgedIsProductions(t *testing.T) {
 				p.Timeout.Attempt, p.Hedge.Delay, p.Retry.Attempts = 200*time.Millisecond, 10*time.Millisecond, 1
 				count := func(log []string) (n int) {
 					for _, l := range log {
-						n += strings.Count(l, policy.AttemptSent.String())
+						n += strings.Count(l, policy.KindAttemptSent.String())
 					}
 					return n
 				}

@@ -34,19 +34,19 @@ func (a answer) outcome(after time.Duration) policy.Outcome {
 	case answered:
 		return policy.Outcome{}
 	case refused:
-		o = policy.Outcome{Class: policy.Network, NeverSent: true}
+		o = policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
 	case broken:
-		o.Class = policy.Network
+		o.Class = policy.ClassNetwork
 	case failed:
-		o.Class, o.Once = policy.ServerError, true // a 500 may be a bug and not a blip
+		o.Class, o.Once = policy.ClassServer, true // a 500 may be a bug and not a blip
 	case busy, badBelow:
-		o.Class = policy.ServerError
+		o.Class = policy.ClassServer
 	case expired:
-		o.Class = policy.TimedOut
+		o.Class = policy.ClassTimeout
 	case stopBelow:
-		o.Class, o.Stop = policy.ServerError, true
+		o.Class, o.Stop = policy.ClassServer, true
 	case throttled:
-		o = policy.Outcome{Class: policy.Throttled, Undone: true}
+		o = policy.Outcome{Class: policy.ClassThrottled, Undone: true}
 	}
 	if after > 0 && (a == busy || a == throttled) {
 		o.HasAfter, o.After = true, after

@@ -36,7 +36,7 @@ func TestWeatherIsWhatARunMeets(t *testing.T) {
 	RunWatched(w, seed, &Watch{
 		Client: client,
 		Tell: func(call uint64, _ int, e policy.Event) {
-			if e.Kind != policy.Returned {
+			if e.Kind != policy.KindReturned {
 				return
 			}
 			ended++
@@ -50,7 +50,7 @@ func TestWeatherIsWhatARunMeets(t *testing.T) {
 				struckOnes++
 				want = 0
 			}
-			if took != want || strikes == (o.Class == policy.Success) {
+			if took != want || strikes == (o.Class == policy.ClassSuccess) {
 				t.Errorf("call %x, try %d: took %s and brought %s, want %s, struck %v", call, try, took, o.Class, want, strikes)
 			}
 		},

@@ -177,7 +177,7 @@ func TestBudgetsKeepTheirPromiseInEveryWindow(t *testing.T) {
 	var calls, resends []time.Duration
 	RunWatched(w, 1, &Watch{Client: 3, Tell: func(_ uint64, _ int, e policy.Event) {
 		switch {
-		case e.Kind != policy.AttemptSent:
+		case e.Kind != policy.KindAttemptSent:
 		case e.Attempt == 1:
 			calls = append(calls, time.Duration(e.At))
 		default:

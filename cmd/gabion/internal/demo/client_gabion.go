@@ -48,6 +48,6 @@ func gabionVerdict(resp *http.Response, err error) result {
 			r.reason = told.Reason.String() + ", " + r.reason
 		}
 	}
-	r.denies = told != nil && told.Effect == gabion.NoEffect
+	r.denies = told != nil && told.Effect == policy.NoEffect
 	return r
 }
