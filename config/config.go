@@ -34,6 +34,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -235,19 +236,10 @@ func (r *reader) noPreset(name, preset string, at yamlstrict.Place) {
 		return
 	}
 	proposal := "use one of " + strings.Join(policy.PresetNames(), ", ")
-	if near := yamlstrict.Nearest(preset, dashless()); near != "" && at.Vars == nil {
-		proposal = "did you mean " + strings.ReplaceAll(near, "_", "-") + "?"
+	if at.Vars == nil {
+		proposal = suggest.For(preset, policy.PresetNames(), proposal)
 	}
 	r.fail(at, fmt.Sprintf("%s: preset: %.60q is not known", name, hide(at, preset)), proposal)
-}
-
-// dashless returns the presets spelled as keys are, for Nearest.
-func dashless() []string {
-	names := policy.PresetNames()
-	for i, name := range names {
-		names[i] = strings.ReplaceAll(name, "-", "_")
-	}
-	return names
 }
 
 // adopt takes the findings of a part of the file.

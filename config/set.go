@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -88,7 +89,7 @@ func unknownKey(path string) error {
 			under = append(under, key)
 		}
 	}
-	near := yamlstrict.Nearest(path, allKeys())
+	near := suggest.Nearest(path, allKeys())
 	if near == section {
 		near = "" // the section is right, and its key is not
 	}

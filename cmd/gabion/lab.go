@@ -30,18 +30,7 @@ func runLab(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		labHelp(stdout)
 		return 0
 	}
-	for _, c := range labCommands {
-		if c.name == args[0] {
-			return c.begin(ctx, args[1:], stdout, stderr)
-		}
-	}
-	fmt.Fprintf(stderr, "gabion lab: unknown command %q", args[0])
-	if near := nearest(args[0], labCommands); near != "" {
-		fmt.Fprintf(stderr, "; did you mean %q?", near)
-	}
-	fmt.Fprint(stderr, "\n\n")
-	labHelp(stderr)
-	return exitUsage
+	return dispatch(ctx, "gabion lab", labCommands, labHelp, args, stdout, stderr)
 }
 
 func labHelp(w io.Writer) {

@@ -18,6 +18,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/demo"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/idemcmd"
+	"github.com/gabion-go/gabion/internal/suggest"
 )
 
 const exitUsage = 2
@@ -61,13 +62,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case slices.Contains([]string{"-v", "-version", "--version"}, args[0]):
 		return version(ctx, args[1:], stdout, stderr)
 	}
-	for _, c := range commands {
+	return dispatch(ctx, "gabion", commands, help, args, stdout, stderr)
+}
+
+// dispatch runs the command that args begin with, or says which one was meant.
+func dispatch(ctx context.Context, program string, of []command, help func(io.Writer), args []string, stdout, stderr io.Writer) int {
+	known := []string{"help"}
+	for _, c := range of {
 		if c.name == args[0] {
 			return c.begin(ctx, args[1:], stdout, stderr)
 		}
+		known = append(known, c.name)
 	}
-	fmt.Fprintf(stderr, "gabion: unknown command %q", args[0])
-	if near := nearest(args[0], commands); near != "" {
+	fmt.Fprintf(stderr, "%s: unknown command %q", program, args[0])
+	if near := suggest.Nearest(args[0], known); near != "" {
 		fmt.Fprintf(stderr, "; did you mean %q?", near)
 	}
 	fmt.Fprint(stderr, "\n\n")

@@ -56,18 +56,4 @@ func TestRun(t *testing.T) {
 			}
 		}
 	}
-	if near := nearest("xyzzy", commands); near != "" {
-		t.Errorf("xyzzy is near %q", near)
-	}
-}
-
-func TestEdits(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"demo", "demo", 0}, {"demo", "dem", 1}, {"demo", "dmeo", 2}, {"kitten", "sitting", 3}} {
-		if got := edits(c.a, c.b); got != c.want {
-			t.Errorf("%s and %s: got %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
 }

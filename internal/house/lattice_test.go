@@ -47,8 +47,8 @@ var plan = map[string]room{
 	"internal/machine": {floor: first},
 
 	"classify":        {floor: second},
-	"config":          {floor: second, also: []string{"internal/yamlstrict"}}, // policies are written in YAML
-	"lint":            {floor: second, also: []string{"config"}},              // findings point at lines of a file
+	"config":          {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
+	"lint":            {floor: second, also: []string{"config"}},                                  // findings point at lines of a file
 	"deadletter":      {floor: second},
 	"idempotency":     {floor: second, also: []string{"internal/idemkey"}}, // reads keys as the front door does
 	"idempotencytest": {floor: second, also: []string{"idempotency"}},      // its conformance suite
@@ -60,18 +60,18 @@ var plan = map[string]room{
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
-	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw"}},                                                                             // the world in which policies are tried
-	"lab/internal/scenario":   {floor: second, also: []string{"config", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
-	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                           // shows it; its logarithms are the same on every machine
-	"lab/internal/recorded":   {floor: second, also: []string{"internal/yamlstrict"}},                                                                                                  // findings point at lines
+	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw"}},                                                                                                 // the world in which policies are tried
+	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "config", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
+	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                               // shows it; its logarithms are the same on every machine
+	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                  // findings point at lines
 	"lab/internal/junit":      {floor: second},
-	"lab/internal/review":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/report", "lab/internal/stat", "lab/internal/junit"}},                 // shows it to who reviews a change
-	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                   // makes scenarios around those of the library
-	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},              // policies against others in many scenarios
-	"lab/internal/opponent":   {floor: second, also: []string{"internal/yamlstrict"}},                                                                                     // what others do; suggests a name as files do
-	"lab/internal/anchor":     {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
-	"lab/internal/bridge":     {floor: second},                                                                                                                            // nothing but tests: the lab against the front door
-	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                           // asserts on runs in users' tests
+	"lab/internal/review":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/report", "lab/internal/stat", "lab/internal/junit"}},                                     // shows it to who reviews a change
+	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                                       // makes scenarios around those of the library
+	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},                                  // policies against others in many scenarios
+	"lab/internal/opponent":   {floor: second, also: []string{"internal/suggest"}},                                                                                                            // what others do; suggests a name as files do
+	"lab/internal/anchor":     {floor: second, also: []string{"internal/suggest", "lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
+	"lab/internal/bridge":     {floor: second},                                                                                                                                                // nothing but tests: the lab against the front door
+	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                                               // asserts on runs in users' tests
 
 	".": {floor: door, also: []string{"classify", "internal/ending", "internal/idemkey"}}, // the one classifier is part of Do
 
@@ -91,7 +91,8 @@ var plan = map[string]room{
 	"internal/mutate":      {floor: basement},
 	"internal/testproxy":   {floor: basement},
 	"internal/testservers": {floor: basement},
-	"internal/yamlstrict":  {floor: basement},
+	"internal/suggest":     {floor: basement},
+	"internal/yamlstrict":  {floor: basement, also: []string{"internal/suggest"}},                                                                                                     // says which key was meant
 	"internal/conformance": {floor: basement, also: []string{"policy", "classify", "internal/machine", "internal/breaker", "internal/bulkhead", "internal/clock", "internal/chance"}}, // plays scripts on the machine
 
 	"internal/interleave/atomic": {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync/atomic, and steps

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/gabion-go/gabion/internal/suggest"
 )
 
 // Place is where a value stands in the file.
@@ -225,7 +227,7 @@ func (d *decoder) unknown(key *yaml.Node, path string, fields []field) {
 		words[i] = f.key
 	}
 	proposal := "keys: " + strings.Join(words, ", ")
-	if near := Nearest(key.Value, words); near != "" {
+	if near := suggest.Nearest(key.Value, words); near != "" {
 		proposal = "did you mean " + near + "?"
 		d.meant(key, join(path, near))
 	} else if section := whereIs(key.Value, d.root, ""); section != "" {
@@ -290,10 +292,7 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node, path string, s Scalar) {
 		if saysNo(text) && v.Kind() != reflect.Bool && s.Words == nil {
 			proposal = "leave the key out, or write off"
 		}
-		if near := Nearest(text, s.Words); near != "" {
-			proposal = "did you mean " + near + "?"
-		}
-		d.fail(n, path, clipped(text)+" "+problem, d.possible(path, proposal))
+		d.fail(n, path, clipped(text)+" "+problem, d.possible(path, suggest.For(text, s.Words, proposal)))
 	}
 }
 

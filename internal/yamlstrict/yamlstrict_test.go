@@ -218,18 +218,6 @@ func TestSnake(t *testing.T) {
 	}
 }
 
-func TestNearestForgivesPluralsAndSlips(t *testing.T) {
-	keys := []string{"timeout", "retry", "hedge", "pace", "throttle", "breaker", "bulkhead", "rate_limit", "http", "trust", "safe", "key"}
-	for typed, want := range map[string]string{
-		"retires": "retry", "retries": "retry", "retrys": "retry", "rety": "retry", "hedges": "hedge", "timeouts": "timeout",
-		"breakers": "breaker", "keys": "key", "rates": "rate_limit", "tires": "", "https": "http",
-	} {
-		if got := Nearest(typed, keys); got != want {
-			t.Errorf("%s is taken for %q, want %q", typed, got, want)
-		}
-	}
-}
-
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		"version: 1\nlimits: {max: 3}\n", "a: &a [*a]", "limits: off", "name: ${N:-x}", "\xff", "\t", "{", "? ? ? a", "a: |\n  x", "--- !x\n...\n---", "<<: {a: b}",

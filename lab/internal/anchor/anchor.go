@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/gabion-go/gabion/internal/suggest"
 )
 
 // Figure is one thing that a model measured. Its name ends in its unit where it has
@@ -140,34 +142,8 @@ func (e *SettingError) Error() string {
 
 // proposal names what is most like a word that is not known, or else everything.
 func proposal(typed string, known []string) string {
-	best, distance := "", len(typed)/2+1
-	for _, k := range known {
-		if d := edits(typed, k); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
+	if near := suggest.Nearest(typed, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "there are " + strings.Join(known, ", ")
-}
-
-// edits is the Levenshtein distance in bytes.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal, row[j+1] = row[j+1], min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

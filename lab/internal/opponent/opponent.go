@@ -11,11 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -61,20 +60,10 @@ func Find(name string) (Opponent, error) {
 		if all[i].Name == name || slices.Contains(all[i].Aliases, name) {
 			return all[i], nil
 		}
-		known = append(known, underlined(all[i].Name))
-		for _, a := range all[i].Aliases {
-			known = append(known, underlined(a))
-		}
+		known = append(append(known, all[i].Name), all[i].Aliases...)
 	}
-	near := yamlstrict.Nearest(name, known)
-	if near == "" {
-		return Opponent{}, fmt.Errorf("%w %.60q: gabion lab opponents shows them", ErrUnknown, name)
-	}
-	return Opponent{}, fmt.Errorf("%w %.60q: did you mean %s?", ErrUnknown, name, strings.ReplaceAll(near, "_", "-"))
+	return Opponent{}, fmt.Errorf("%w %.60q: %s", ErrUnknown, name, suggest.For(name, known, "gabion lab opponents shows them"))
 }
-
-// underlined spells a name as Nearest compares it.
-func underlined(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // Like returns candidate in place of p: with p's timeouts, key, safety and trust, and
 // with everything else of its own.

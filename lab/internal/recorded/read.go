@@ -15,6 +15,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 )
 
@@ -159,10 +160,7 @@ func (t *table) head(all []cell) []cell {
 		}
 		if k < 0 {
 			proposal := "there are " + strings.Join(names[:min(len(names), 20)], ", ")
-			if near := yamlstrict.Nearest(part, names); near != "" {
-				proposal = "did you mean " + near + "?"
-			}
-			t.fail(1, fmt.Sprintf("there is no column %q", part), proposal)
+			t.fail(1, fmt.Sprintf("there is no column %q", part), suggest.For(part, names, proposal))
 		}
 		t.columns = append(t.columns, k)
 	}
@@ -227,10 +225,7 @@ func (t *table) object() []cell {
 			}
 			slices.Sort(names)
 			proposal := "there are " + strings.Join(names[:min(len(names), 20)], ", ")
-			if near := yamlstrict.Nearest(part, names); near != "" {
-				proposal = "did you mean " + near + "?"
-			}
-			t.fail(col, fmt.Sprintf("there is no field %q", part), proposal)
+			t.fail(col, fmt.Sprintf("there is no field %q", part), suggest.For(part, names, proposal))
 			return nil
 		}
 		switch v := value.(type) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/stat"
 )
@@ -151,11 +152,7 @@ func (v *vocabulary) subject(c *cursor, a *assertion) (string, string) {
 	if slices.Contains(keys, a.key) {
 		return "", ""
 	}
-	proposal := "use one of " + strings.Join(keys, ", ")
-	if near := yamlstrict.Nearest(a.key, keys); near != "" {
-		proposal = "did you mean " + near + "?"
-	}
-	return fmt.Sprintf("has no metric %q", a.key), proposal
+	return fmt.Sprintf("has no metric %q", a.key), suggest.For(a.key, keys, "use one of "+strings.Join(keys, ", "))
 }
 
 func (v *vocabulary) object(c *cursor, a *assertion) (string, string) {
@@ -168,7 +165,7 @@ func (v *vocabulary) object(c *cursor, a *assertion) (string, string) {
 		}
 		c.rest, c.at = c.rest[1:], c.at+1
 		if !slices.Contains(v.names, a.of) {
-			return fmt.Sprintf("speaks of %q, which is neither a service nor a fleet", a.of), suggest(a.of, v.names)
+			return fmt.Sprintf("speaks of %q, which is neither a service nor a fleet", a.of), oneOf(a.of, v.names)
 		}
 	}
 	i := slices.IndexFunc(v.defs, func(d def) bool { return d.key == a.key && d.of == a.of })

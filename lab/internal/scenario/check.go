@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
@@ -138,19 +139,18 @@ func (r *reader) serviceNamed(it item, key, name string) int {
 	}
 	i := slices.Index(names, name)
 	if i < 0 && it.has(key) {
-		it.fail(key, fmt.Sprintf("there is no service %.60q", name), suggest(name, names))
+		it.fail(key, fmt.Sprintf("there is no service %.60q", name), oneOf(name, names))
 	}
 	return i
 }
 
-func suggest(name string, names []string) string {
-	if near := yamlstrict.Nearest(name, names); near != "" {
-		return "did you mean " + near + "?"
+// oneOf says which of the names was meant, or which there are.
+func oneOf(name string, names []string) string {
+	there := ""
+	if len(names) > 0 {
+		there = "there is " + strings.Join(names[:min(len(names), 10)], ", ")
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "there is " + strings.Join(names[:min(len(names), 10)], ", ")
+	return suggest.For(name, names, there)
 }
 
 func (r *reader) fleet(name string, node yamlstrict.Node) {
@@ -381,7 +381,7 @@ func (r *reader) fleetNamed(it item, name string) int {
 	}
 	i := slices.Index(names, name)
 	if i < 0 && it.has("clients") {
-		it.fail("clients", fmt.Sprintf("there are no clients %.60q", name), suggest(name, names))
+		it.fail("clients", fmt.Sprintf("there are no clients %.60q", name), oneOf(name, names))
 	}
 	return i
 }

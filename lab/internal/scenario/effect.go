@@ -107,7 +107,7 @@ func (r *reader) unused(section string, node yamlstrict.Node) {
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if !used[name] {
 			names := slices.Sorted(maps.Keys(used))
-			r.fail(named[name].Key, fmt.Sprintf("%s: nothing goes by the policy %.60q", section, name), suggest(name, slices.DeleteFunc(names, func(s string) bool { return s == "" })))
+			r.fail(named[name].Key, fmt.Sprintf("%s: nothing goes by the policy %.60q", section, name), oneOf(name, slices.DeleteFunc(names, func(s string) bool { return s == "" })))
 		}
 	}
 }

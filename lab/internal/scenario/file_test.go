@@ -117,7 +117,7 @@ func TestImpossibleValuesAreRefusedWithTheirPlace(t *testing.T) {
 		{"a policy that nothing goes by", "  db: {safe: true}", "  db: {safe: true}\n  bd: {safe: true}", "10:3", "did you mean db?"},
 		{"a rival's policy that nothing goes by", "assert:", "against:\n  bd: {safe: true}\nassert:", "13:3", `against: nothing goes by the policy "bd"`},
 		{"a method that is none", "{to: db}", "{to: db, method: FETCH}", "5:58", "FETCH"},
-		{"a method in small letters", "{to: db}", "{to: db, method: post}", "5:58", "use one of GET"},
+		{"a method in small letters", "{to: db}", "{to: db, method: post}", "5:58", "did you mean POST?"},
 		{"the key that said what production does not ask", "{to: db}", "{to: db, unsafe: true}", "5:50", "unknown key"},
 		{"sessions of clients that share", "rate: 50/s", "rate: 50/s, session: 3, shared: 5", "5:42", "session means nothing for clients that share"},
 	} {

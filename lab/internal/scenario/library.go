@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/internal/suggest"
 )
 
 // library holds the scenarios that come with gabion.
@@ -35,20 +35,7 @@ func Text(name string) ([]byte, error) {
 	if err == nil && slices.Contains(Names(), name) {
 		return text, nil
 	}
-	near := yamlstrict.Nearest(name, dashless(Names()))
-	if near == "" {
-		return nil, fmt.Errorf("there is no scenario %q: it is neither a file nor in the library", name)
-	}
-	return nil, fmt.Errorf("there is no scenario %q: did you mean %s?", name, strings.ReplaceAll(near, "_", "-"))
-}
-
-// dashless spells names as Nearest compares them.
-func dashless(names []string) []string {
-	made := make([]string, len(names))
-	for i, n := range names {
-		made[i] = strings.ReplaceAll(n, "-", "_")
-	}
-	return made
+	return nil, fmt.Errorf("there is no scenario %q: %s", name, suggest.For(name, Names(), "it is neither a file nor in the library"))
 }
 
 // Open reads a scenario of the library.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
 
@@ -44,7 +44,7 @@ func (f *File) partlyGiven(of []*Policies, sides []*runs) (found []string) {
 		}
 		for _, name := range sides[i].world.lacks {
 			found = append(found, fmt.Sprintf("%s has no dependency %s, which goes by the policy that stands in %s: --as %s=%s says which one is meant",
-				p.File.Name, name, f.Name, name, cmp.Or(yamlstrict.Nearest(name, p.File.Names()), "NAME")))
+				p.File.Name, name, f.Name, name, cmp.Or(suggest.Nearest(name, p.File.Names()), "NAME")))
 		}
 	}
 	return found

@@ -159,7 +159,7 @@ func (f *File) sweepRows(o *SweepOptions) (rows []sweepRow, err error) {
 			for _, p := range w.policies {
 				names = append(names, p.Name)
 			}
-			return nil, fmt.Errorf("nothing in %s goes by the policy %q: %s", f.Name, o.Policy, suggest(o.Policy, names))
+			return nil, fmt.Errorf("nothing in %s goes by the policy %q: %s", f.Name, o.Policy, oneOf(o.Policy, names))
 		}
 	}
 	return rows, nil

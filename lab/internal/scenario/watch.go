@@ -48,7 +48,7 @@ func (f *File) watch(o *Options, side *runs) ([]TimelineLine, error) {
 		for i, c := range f.fleets {
 			names[i] = c.name
 		}
-		return nil, fmt.Errorf("there are no clients %q: %s", o.Watch, suggest(o.Watch, names))
+		return nil, fmt.Errorf("there are no clients %q: %s", o.Watch, oneOf(o.Watch, names))
 	}
 	if count := int(f.fleets[fleet].Count); o.WatchClient >= count || o.WatchClient < 0 {
 		return nil, fmt.Errorf("%s are %d: there is no client %d", o.Watch, count, o.WatchClient)

@@ -111,7 +111,7 @@ func (f *File) world(p *Policies, by scale) (*world, error) {
 func (l *lowering) renamed() error {
 	for _, name := range slices.Sorted(maps.Keys(l.side.As)) {
 		if _, ok := l.rules[name]; !ok {
-			return fmt.Errorf("nothing in %s goes by the policy %q: %s", l.file.Name, name, suggest(name, slices.Sorted(maps.Keys(l.rules))))
+			return fmt.Errorf("nothing in %s goes by the policy %q: %s", l.file.Name, name, oneOf(name, slices.Sorted(maps.Keys(l.rules))))
 		}
 	}
 	return nil
@@ -267,7 +267,7 @@ func (l *lowering) policy(name string) (p policy.Policy, from *config.File, call
 			return p, f, called
 		}
 		if called != name && l.err == nil {
-			l.err = fmt.Errorf("%s has no dependency %q: %s", f.Name, called, suggest(called, f.Names()))
+			l.err = fmt.Errorf("%s has no dependency %q: %s", f.Name, called, oneOf(called, f.Names()))
 		}
 		l.lacks = append(l.lacks, name)
 	}

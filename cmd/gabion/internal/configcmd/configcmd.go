@@ -13,7 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/internal/suggest"
 )
 
 // The exit codes of every gabion command.
@@ -273,7 +273,7 @@ func nobody(f *config.File, word string, stderr io.Writer) int {
 		}
 	}
 	name, path, dotted := strings.Cut(word, ".")
-	near := yamlstrict.Nearest(name, has)
+	near := suggest.Nearest(name, has)
 	switch {
 	case who != f.Name:
 		near = nearest(what, f.Explain(who))
@@ -299,7 +299,7 @@ func nearest(path string, settings []config.Setting) string {
 				words = append(words, next)
 			}
 		}
-		near := yamlstrict.Nearest(word, words)
+		near := suggest.Nearest(word, words)
 		if near == "" {
 			return ""
 		}

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/lab"
 	"golang.org/x/term"
 )
@@ -176,7 +176,7 @@ func (r *request) flagNearTo(err error) {
 	}
 	var known []string
 	r.flags.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
-	if near := yamlstrict.Nearest(typed, known); near != "" {
+	if near := suggest.Nearest(typed, known); near != "" {
 		fmt.Fprintf(r.stderr, "did you mean --%s?\n", near)
 	}
 }
