@@ -49,7 +49,7 @@ func (v vocabulary) unwired(fsys fs.FS) (found []string, err error) {
 		}
 		seen[w.text] = w.name
 	}
-	found = append(found, v.unoffered(t, words)...)
+	found = append(found, v.copied(t, words)...)
 	missing, err := v.undescribed(fsys, t, words)
 	return append(found, missing...), err
 }
@@ -131,32 +131,31 @@ func literal(expr ast.Expr) (string, bool) {
 	return text, err == nil
 }
 
-// unoffered finds words that the front door forgot: it offers all of a
-// vocabulary as its own constants or none. The zero word, which says that
-// nothing happened, is free.
-func (v vocabulary) unoffered(t *tree, words []word) (found []string) {
-	offered := map[string]bool{}
+// copied finds words that another package declares once more as constants of its own:
+// each has one name, in policy.
+func (v vocabulary) copied(t *tree, words []word) (found []string) {
 	for _, p := range t.packs {
-		if p.dir != "." {
+		if p.dir == "policy" || p.internal() {
 			continue
 		}
 		for _, file := range p.code() {
 			for _, decl := range file.ast.Decls {
 				if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST {
-					for _, c := range values(d) {
-						offered[c.value] = ast.IsExported(c.name)
-					}
+					found = append(found, copies(t, d, words)...)
 				}
 			}
 		}
 	}
-	for _, w := range words[1:] {
-		if !offered["policy."+w.name] {
-			found = append(found, t.at(w.pos, "%s is not offered by the front door", w.name))
+	return found
+}
+
+func copies(t *tree, d *ast.GenDecl, words []word) (found []string) {
+	for _, c := range values(d) {
+		for _, w := range words {
+			if c.value == "policy."+w.name && ast.IsExported(c.name) {
+				found = append(found, t.at(c.pos, "%s is a copy of policy.%s", c.name, w.name))
+			}
 		}
-	}
-	if len(found) == len(words)-1 {
-		return nil // none is
 	}
 	return found
 }
@@ -182,18 +181,15 @@ func (v vocabulary) undescribed(fsys fs.FS, t *tree, words []word) (found []stri
 
 func TestReasonsAreWiredEverywhere(t *testing.T) {
 	reasons := vocabulary{"Reason", "docs/reasons.md"}
-	keep(t, reasons.unwired, `A Reason is one word everywhere: give it a text in policy/reason.go, a heading with that text in docs/reasons.md (what it
-means, whether the work may have happened, what to do) and, beside the others, a constant in the front door.`)
+	keep(t, reasons.unwired, `A Reason is one word everywhere: give it a text in policy/reason.go, and a heading with that text in docs/reasons.md (what
+it means, whether the work may have happened, what to do). Its one name is the constant in policy.`)
 
 	const code = "package policy\ntype Reason uint8\nconst (\n\tNone Reason = iota\n\tOpen\n\tFull\n\tend\n)\n"
 	const table = "var texts = [...]string{None: \"ok\", Open: \"open\", Full: \"bulkhead_full\"}\n"
 	const page = "# Reasons\n\n## open\n\n### bulkhead_full\n"
 	prove(t, reasons.unwired, []specimen{
-		{"text, heading and front door is fine", map[string]string{
-			"policy/reason.go": code + table, "docs/reasons.md": page,
-			"gabion.go": "package gabion\nconst (\n\tOpen = policy.Open\n\tFull = policy.Full\n)",
-		}, nil},
-		{"a front door that offers none, and no documents yet", map[string]string{"policy/reason.go": code + table, "gabion.go": "package gabion"}, nil},
+		{"text and heading is fine", map[string]string{"policy/reason.go": code + table, "docs/reasons.md": page}, nil},
+		{"no documents yet", map[string]string{"policy/reason.go": code + table}, nil},
 		{"texts by switch", map[string]string{
 			"policy/reason.go": code + "func (r Reason) String() string {\nswitch r {\ncase Open: return \"open\"\ncase Full: return \"full\"\n}\nreturn \"\"\n}",
 		}, []string{"None has no text"}},
@@ -207,9 +203,9 @@ means, whether the work may have happened, what to do) and, beside the others, a
 			"policy/reason.go": code + table, "docs/reasons.md": "## open\n\nbulkhead_full\n\n```\n## bulkhead_full\n```\n",
 		}, []string{`policy/reason.go:6: Full: docs/reasons.md has no heading "bulkhead_full"`}},
 		{"the page is missing", map[string]string{"policy/reason.go": code + table, "docs/other.md": ""}, []string{"docs/reasons.md is missing"}},
-		{"the front door forgot one", map[string]string{
-			"policy/reason.go": code + table, "gabion.go": "package gabion\nconst Open = policy.Open",
-		}, []string{"Full is not offered"}},
+		{"a second name for one", map[string]string{
+			"policy/reason.go": code + table, "gabion.go": "package gabion\nconst Refused = policy.Open",
+		}, []string{"gabion.go:2: Refused is a copy of policy.Open"}},
 		{"the type is gone", map[string]string{"policy/reason.go": "package policy"}, []string{"no constants of type Reason"}},
 	})
 }
