@@ -3,23 +3,16 @@ package bridge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net"
 	"net/http"
 	"os"
-	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gabion-go/gabion/gabiontest"
-	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
@@ -29,11 +22,10 @@ import (
 // wrong is wrong from the 15th to the 45th second; the flapping service is gone for
 // 3 s of every 10 then.
 const (
-	outageLasts     = time.Minute
-	outageFrom      = 15 * time.Second
-	outageTo        = 45 * time.Second
-	outageClients   = 200
-	outageTolerance = 0.02 // two points
+	outageLasts   = time.Minute
+	outageFrom    = 15 * time.Second
+	outageTo      = 45 * time.Second
+	outageClients = 200
 )
 
 var outages = []struct {
@@ -67,50 +59,43 @@ func outage(t testing.TB, f sim.Fault, network time.Duration) *sim.World {
 // next door.
 var defaults = policy.Policy{Safe: true, Timeout: policy.Timeout{Call: 3 * time.Second, Attempt: time.Second}}
 
-// A tally is what an outage did. Shares and ratios, so that 0.02 is two points.
-type tally struct {
-	answered, answeredInIt float64 // calls that ended well, of all and of those begun in the trouble
-	load                   float64 // attempts in the trouble for each call begun in it
-	after                  float64 // attempts in the two seconds after it, for each call begun in them
+// twoPoints is how far the lab may be off in each figure of an outage, which are shares
+// and ratios.
+var twoPoints = []float64{0.02, 0.02, 0.02, 0.02}
+
+func figures(all, in, after part) []figure {
+	return []figure{
+		{"answered", share(all.good, all.calls)},
+		{"answered in the trouble", share(in.good, in.calls)},
+		{"attempts per call in it", share(in.sent, in.calls)},
+		{"attempts per call in the 2 s after it", share(after.sent, after.calls)},
+	}
 }
 
-func inTheLab(t testing.TB, w *sim.World, seed uint64) tally {
+const outageEcho = outageTo + 2*time.Second // the end of the two seconds after it
+
+func inTheLab(t testing.TB, w *sim.World, seed uint64) []figure {
 	t.Helper()
 	with := *w
-	with.Cuts = append(with.Cuts, outageTo+2*time.Second)
+	with.Cuts = append(with.Cuts, outageEcho)
 	r := sim.Run(&with, seed)
 	for _, b := range r.Broken {
 		t.Error(b)
 	}
+	of := func(f *sim.FleetCounts, e *sim.Counts) part { return part{f.Offered, f.Good, e.Attempts} }
 	in, after := &r.Phases[1], &r.Phases[2]
-	return tally{
-		answered:     share(r.Fleets[0].Good, r.Fleets[0].Offered),
-		answeredInIt: share(in.Fleets[0].Good, in.Fleets[0].Offered),
-		load:         share(in.Edges[0].Attempts, in.Edges[0].Calls),
-		after:        share(after.Edges[0].Attempts, after.Edges[0].Calls),
-	}
+	return figures(of(&r.Fleets[0], &r.Edges[0]), of(&in.Fleets[0], &in.Edges[0]), of(&after.Fleets[0], &after.Edges[0]))
 }
 
-func share(n, of int64) float64 { return float64(n) / float64(of) }
-
-// differences says where the lab and what was lived through differ by more than two points.
-func differences(lab, lived tally) (table string, wrong []string) {
-	var rows strings.Builder
-	for _, m := range []struct {
-		what       string
-		lab, lived float64
-	}{
-		{"answered", lab.answered, lived.answered},
-		{"answered in the trouble", lab.answeredInIt, lived.answeredInIt},
-		{"attempts per call in it", lab.load, lived.load},
-		{"attempts per call in the 2 s after it", lab.after, lived.after},
-	} {
-		fmt.Fprintf(&rows, "  %-38s lab %.3f, lived through %.3f\n", m.what, m.lab, m.lived)
-		if off := math.Abs(m.lab - m.lived); !(off <= outageTolerance) { // a NaN is off too
-			wrong = append(wrong, fmt.Sprintf("%s: %.3f in the lab, %.3f lived through", m.what, m.lab, m.lived))
-		}
+// live lives through the outage.
+func (s *server) live(t *testing.T, url string, base http.RoundTripper) []figure {
+	t.Helper()
+	w := s.weather.World
+	r := s.replay(clients(w, defaults, s.weather.Seed, base), url)
+	if n := int64(len(r.sent)); w.Faults[0].Kind != sim.Refuse && s.requests.Load() != n {
+		t.Errorf("%d requests arrived, and the clients say that they sent %d", s.requests.Load(), n)
 	}
-	return rows.String(), wrong
+	return figures(r.part(0, math.MaxInt64), r.part(outageFrom, outageTo), r.part(outageTo, outageEcho))
 }
 
 // TestOutagesAreAsTheLabSays lives through outages in a bubble, where no machine is
@@ -120,14 +105,14 @@ func TestOutagesAreAsTheLabSays(t *testing.T) {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
 			w := outage(t, o.fault, 0)
-			var lived tally
+			var lived []figure
 			synctest.Test(t, func(t *testing.T) {
-				d := newDependency(w, 1)
-				lived = d.live(t, "http://server", unplugged{d, direct{d}})
+				s := newServer(w, 1)
+				lived = s.live(t, "http://server", unplugged{s, direct{s}})
 				time.Sleep(time.Minute) // who works on for nobody comes to an end
 			})
-			table, wrong := differences(inTheLab(t, w, 1), lived)
-			t.Log("\n" + table)
+			table, wrong := compare("defaults", inTheLab(t, w, 1), lived, byPoints, twoPoints...)
+			t.Log("\n" + header + table)
 			for _, text := range wrong {
 				t.Error(text)
 			}
@@ -146,16 +131,16 @@ func TestOutagesOverTCPAreAsTheLabSays(t *testing.T) {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
 			w := outage(t, o.fault, 200*time.Microsecond)
-			d := newDependency(w, 1)
-			l := listen(t, d)
+			s := newServer(w, 1)
+			l := listen(t, s)
 			defer l.close()
 			base := &http.Transport{MaxIdleConnsPerHost: outageClients}
 			defer base.CloseIdleConnections()
 			stop := watch()
-			lived := d.live(t, "http://"+l.addr, base)
+			lived := s.live(t, "http://"+l.addr, base)
 			late := stop()
-			table, wrong := differences(inTheLab(t, w, 1), lived)
-			t.Logf("the machine was %s\n%s", late, table)
+			table, wrong := compare("defaults", inTheLab(t, w, 1), lived, byPoints, twoPoints...)
+			t.Logf("the machine was %s\n%s%s", late, header, table)
 			for _, text := range wrong {
 				t.Error(text)
 			}
@@ -163,143 +148,28 @@ func TestOutagesOverTCPAreAsTheLabSays(t *testing.T) {
 	}
 }
 
-// A dependency is the world's service: nobody waits for a worker, and one thing is
-// wrong with it at times.
-type dependency struct {
-	weather sim.Weather
-	limit   ratelimit.Limiter
-	start   time.Time
-
-	mu    sync.Mutex // guards tries
-	tries map[string]int
-
-	requests, inIt, after atomic.Int64
-}
-
-func newDependency(w *sim.World, seed uint64) *dependency {
-	return &dependency{weather: sim.Weather{World: w, Seed: seed}, start: time.Now(), tries: map[string]int{}}
-}
-
-// wrong reports whether the fault is there.
-func (d *dependency) wrong(at time.Duration) bool {
-	f := &d.weather.World.Faults[0]
-	if at < f.At {
-		return false
-	}
-	since := at - f.At
-	if f.Period > 0 {
-		since %= f.Period
-	}
-	return since < f.For && (f.Until == 0 || at-since <= f.Until)
-}
-
-// gone reports whether connections are refused now.
-func (d *dependency) gone(at time.Duration) bool {
-	return d.weather.World.Faults[0].Kind == sim.Refuse && d.wrong(at)
-}
-
-// ServeHTTP implements http.Handler.
-func (d *dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	at := time.Since(d.start)
-	d.requests.Add(1)
-	d.mu.Lock()
-	name := r.Header.Get(headerCall)
-	d.tries[name]++
-	try := d.tries[name]
-	d.mu.Unlock()
-	call, err := strconv.ParseUint(name, 16, 64)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	switch f := &d.weather.World.Faults[0]; {
-	case !d.wrong(at):
-	case f.Kind == sim.Errors && d.weather.Strikes(0, call, try):
-		w.WriteHeader(f.Status)
-		return
-	case f.Kind == sim.RateLimit && !d.lets(at, &f.Limit):
-		w.Header().Set("Retry-After", strconv.Itoa(int(f.Limit.After/time.Second)))
-		w.WriteHeader(http.StatusTooManyRequests)
-		return
-	}
-	time.Sleep(d.weather.Work(0, call, try))
-}
-
-func (d *dependency) lets(at time.Duration, l *sim.Limit) bool {
-	_, ok := d.limit.Reserve(clock.Instant(at), ratelimit.Every(l.Rate, l.Burst), 0)
-	return ok
-}
-
-// live makes the world's calls.
-func (d *dependency) live(t *testing.T, url string, base http.RoundTripper) tally {
-	t.Helper()
-	w := d.weather.World
-	calls := d.weather.Arrivals(0)
-	all := clients(w, defaults, d.weather.Seed, base)
-	var sent, sentIn, sentAfter, in, after, good, goodIn atomic.Int64
-	for _, c := range all {
-		c.sent.each = func() {
-			sent.Add(1)
-			switch at := time.Since(d.start); {
-			case at >= outageFrom && at < outageTo:
-				sentIn.Add(1)
-			case at >= outageTo && at < outageTo+2*time.Second:
-				sentAfter.Add(1)
-			}
-		}
-	}
-	var running sync.WaitGroup
-	for _, c := range calls {
-		time.Sleep(time.Until(d.start.Add(c.At)))
-		isIn := c.At >= outageFrom && c.At < outageTo
-		if isIn {
-			in.Add(1)
-		} else if c.At >= outageTo && c.At < outageTo+2*time.Second {
-			after.Add(1)
-		}
-		running.Go(func() {
-			if get(all[c.Client], url, c.Call) {
-				good.Add(1)
-				if isIn {
-					goodIn.Add(1)
-				}
-			}
-		})
-	}
-	running.Wait()
-	if w.Faults[0].Kind != sim.Refuse && d.requests.Load() != sent.Load() {
-		t.Errorf("%d requests arrived, and the clients say that they sent %d", d.requests.Load(), sent.Load())
-	}
-	return tally{
-		answered:     share(good.Load(), int64(len(calls))),
-		answeredInIt: share(goodIn.Load(), in.Load()),
-		load:         share(sentIn.Load(), in.Load()),
-		after:        share(sentAfter.Load(), after.Load()),
-	}
-}
-
-// unplugged refuses connections while the dependency is gone.
+// unplugged refuses connections while the server is gone.
 type unplugged struct {
-	d    *dependency
+	s    *server
 	next http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
 func (u unplugged) RoundTrip(r *http.Request) (*http.Response, error) {
-	if u.d.gone(time.Since(u.d.start)) {
+	if u.s.gone() {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
 	return u.next.RoundTrip(r)
 }
 
-// A listening serves a dependency at one address, and closes it while it is gone.
+// A listening serves at one address, and closes it while it is gone.
 type listening struct {
 	addr string
 	quit chan struct{}
 	done chan struct{}
 }
 
-func listen(t *testing.T, d *dependency) *listening {
+func listen(t *testing.T, of *server) *listening {
 	t.Helper()
 	first, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -308,9 +178,9 @@ func listen(t *testing.T, d *dependency) *listening {
 	l := &listening{addr: first.Addr().String(), quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(l.done)
-		s := serve(t, d, first)
+		s := serve(t, of, first)
 		for l.pause() {
-			switch gone := d.gone(time.Since(d.start)); {
+			switch gone := of.gone(); {
 			case gone && s != nil:
 				s.hangUp()
 				s = nil
@@ -320,7 +190,7 @@ func listen(t *testing.T, d *dependency) *listening {
 					t.Errorf("the address is lost: %v", err)
 					return
 				}
-				s = serve(t, d, again)
+				s = serve(t, of, again)
 			}
 		}
 		if s != nil {
