@@ -18,7 +18,7 @@ func TestAllocationsOfASuccess(t *testing.T) {
 	observed := gabion.New("db", policy.Policy{}, gabion.WithObserver(gabion.ObserverFunc(func(context.Context, gabion.Event) {})))
 	everything := gabion.New("db", policy.Policy{
 		Throttle: policy.Throttle{K: 2}, RateLimit: policy.RateLimit{Rate: 1e6, Burst: 1 << 20},
-		Breaker: policy.Breaker{Failures: 5, Consecutive: 5, InFlight: true}, Bulkhead: policy.Bulkhead{Limit: 10},
+		Breaker: policy.Breaker{Failures: 5, Consecutive: 5, SlowRate: 1, InFlight: true}, Bulkhead: policy.Bulkhead{Limit: 10},
 	})
 	unused := func(context.Context) (int, error) { return 1, nil }
 	used := func(ctx context.Context) (int, error) { ctx.Done(); return 1, nil }

@@ -174,7 +174,7 @@ func TestAnAttemptIsSafeForConcurrentUse(t *testing.T) {
 func TestOpenGivesNoAttemptWithoutAResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, hedges := range []int{0, 1} {
-			d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: hedges, Delay: time.Second}})
+			d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Off: hedges == 0, Max: hedges, Delay: time.Second}})
 			_, a, err := gabion.Open(t.Context(), d, withResult(fails(errDown)))
 			if a != nil || err == nil {
 				t.Errorf("%v, %v", a, err)

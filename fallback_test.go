@@ -117,7 +117,7 @@ func TestFallbackDiscardsTheResultThatItTakesThePlaceOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d, _ := watched(policy.Policy{
-					Safe: true, Hedge: policy.Hedge{Max: c.hedges, Delay: time.Hour}, Timeout: policy.Timeout{Call: 2 * time.Hour},
+					Safe: true, Hedge: policy.Hedge{Off: c.hedges == 0, Max: c.hedges, Delay: time.Hour}, Timeout: policy.Timeout{Call: 2 * time.Hour},
 				}, gabion.WithClassify(busy))
 				made, lost := 0, map[any]int{}
 				work := func(context.Context) (int, error) {

@@ -141,7 +141,7 @@ func TestTheKeyIsTheSameOnAllAttempts(t *testing.T) {
 		for _, hedges := range []int{0, 1} {
 			t.Run(fmt.Sprintf("%s/hedge=%d", c.name, hedges), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					d := gabion.New("db", policy.Policy{Key: c.mode, Hedge: policy.Hedge{Max: hedges, Delay: time.Millisecond}, Retry: policy.Retry{Budget: free}})
+					d := gabion.New("db", policy.Policy{Key: c.mode, Hedge: policy.Hedge{Off: hedges == 0, Max: hedges, Delay: time.Millisecond}, Retry: policy.Retry{Budget: free}})
 					s := gabiontest.NewScript(gabiontest.Step{Takes: time.Second, Err: errDown})
 					gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) { return s.Call(ctx) }, c.opts...)
 					seen := s.Seen()
@@ -232,7 +232,7 @@ func TestRefusalsForAKeyAreEvents(t *testing.T) {
 	for name, c := range cases {
 		for verb, call := range verbs {
 			for _, hedges := range []int{0, 1} {
-				d, rec := watched(policy.Policy{Key: c.mode, Hedge: policy.Hedge{Max: hedges, Delay: time.Second}})
+				d, rec := watched(policy.Policy{Key: c.mode, Hedge: policy.Hedge{Off: hedges == 0, Max: hedges, Delay: time.Second}})
 				err := call(t.Context(), d, works, append(c.opts, gabion.WithOperation("charge"))...)
 				wantReason(t, err, c.reason)
 				want := []string{"attempt_refused " + c.reason.String(), "returned after 0 " + c.reason.String()}
@@ -341,7 +341,7 @@ func TestClassifiersSeeTheResult(t *testing.T) {
 func TestAPanickingClassifierLosesNothing(t *testing.T) {
 	for _, hedges := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
-			d, _ := watched(policy.Policy{Hedge: policy.Hedge{Max: hedges, Delay: time.Second}, Bulkhead: policy.Bulkhead{Limit: 1}},
+			d, _ := watched(policy.Policy{Hedge: policy.Hedge{Off: hedges == 0, Max: hedges, Delay: time.Second}, Bulkhead: policy.Bulkhead{Limit: 1}},
 				gabion.WithClassify(func(any, error) policy.Outcome { panic("boom") }))
 			if got := panicOf(func() { gabion.Do(t.Context(), d, withResult(works), gabion.WithIdempotent()) }); got != "boom" {
 				t.Errorf("it panicked with %v", got)
@@ -679,7 +679,7 @@ func TestADependencyBelongsToItsBubble(t *testing.T) {
 			t.Errorf("the work ran %d times, and %d slots are taken", ran, s.Bulkhead.InUse)
 		}
 	}
-	hedged := policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1}}
+	hedged := policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Percentile: policy.Off}}
 	for name, p := range map[string]policy.Policy{"serial": {}, "hedged": hedged} {
 		d := gabion.New("db", p)
 		t.Run(name+", made outside, called inside", func(t *testing.T) {

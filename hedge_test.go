@@ -21,10 +21,14 @@ import (
 
 // hedged is a policy of one try and so many hedges that nothing else stops.
 func hedged(most int, delay time.Duration) policy.Policy {
-	return policy.Policy{
+	p := policy.Policy{
 		Safe: true, Hedge: policy.Hedge{Max: most, Delay: delay}, Pace: policy.Pace{Off: true},
 		Retry: policy.Retry{Attempts: 1, Budget: free}, Breaker: policy.Breaker{Off: true},
 	}
+	if delay == 0 {
+		p.Hedge.Percentile = policy.Off // all at once
+	}
+	return p
 }
 
 // The timer of a call is left set for the calls after it. Whatever it was set for, a

@@ -32,7 +32,7 @@ func TestTheTimeOfObserversIsNotTheDependencys(t *testing.T) {
 							d := gabion.New("db", policy.Policy{
 								Timeout: policy.Timeout{Call: time.Minute, Attempt: 4 * time.Second},
 								Breaker: policy.Breaker{MinCalls: 1, SlowCall: 2 * time.Second, Per: per, Window: 10 * time.Minute},
-								Hedge:   policy.Hedge{Max: hedges, Delay: 3 * time.Second},
+								Hedge:   policy.Hedge{Off: hedges == 0, Max: hedges, Delay: 3 * time.Second},
 							}, opt, gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
 								if e.Kind == policy.KindAttemptSettled && (e.Took > 1100*time.Millisecond || e.Slow) || e.Hedge {
 									rec++

@@ -225,7 +225,7 @@ func TestAStreamHoldsNoSlotOfTheWholeCall(t *testing.T) {
 		t.Run(fmt.Sprintf("hedge=%d", hedges), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := short()
-				p.Bulkhead.Per, p.Breaker.Per, p.Hedge = policy.PerCall, policy.PerCall, policy.Hedge{Max: hedges}
+				p.Bulkhead.Per, p.Breaker.Per, p.Hedge = policy.PerCall, policy.PerCall, policy.Hedge{Max: hedges, Percentile: policy.Off}
 				d, _ := watched(p)
 				_, a, err := gabion.Open(t.Context(), d, func(ctx context.Context) (int, error) {
 					if hedges > 0 && gabion.AttemptNumber(ctx) == 2 {
@@ -265,7 +265,7 @@ func TestBeforeTheVerdictTheAttemptsTimeCounts(t *testing.T) {
 		t.Run(fmt.Sprintf("hedge=%d", hedges), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := short()
-				p.Retry.Attempts, p.Hedge, p.Bulkhead.Off = 1, policy.Hedge{Max: hedges, Delay: 2 * time.Second}, true
+				p.Retry.Attempts, p.Hedge, p.Bulkhead.Off = 1, policy.Hedge{Off: hedges == 0, Max: hedges, Delay: 2 * time.Second}, true
 				d, _ := watched(p)
 				start := time.Now()
 				_, _, err := gabion.Open(t.Context(), d, func(ctx context.Context) (int, error) {

@@ -519,7 +519,7 @@ func TestTrapT8_PanickingMeddlingObserverChangesNothing(t *testing.T) {
 					var said strings.Builder
 					m, good := &meddler{kind: k}, new(gabiontest.Recorder)
 					d := gabion.New("db", policy.Policy{
-						Safe: true, Hedge: policy.Hedge{Max: hedge, Delay: time.Millisecond},
+						Safe: true, Hedge: policy.Hedge{Off: hedge == 0, Max: hedge, Delay: time.Millisecond},
 						Retry:    policy.Retry{Backoff: every(time.Millisecond)},
 						Breaker:  eager(10 * time.Millisecond),
 						Bulkhead: policy.Bulkhead{Limit: 1, Queue: 1, QueueTimeout: time.Millisecond},

@@ -189,6 +189,7 @@ func (r *reader) readDefaults(node yamlstrict.Node) {
 	r.defaults.places = places
 	r.adopt("defaults", found)
 	r.shared = judge(r.defaults.policy, places)
+	r.shared = slices.DeleteFunc(r.shared, func(f policy.Finding) bool { return f.Unused }) // a dependency may use it
 	for _, f := range r.shared {
 		r.place("defaults", f, node.Key, places)
 	}
@@ -212,6 +213,7 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 	full := dependency{Policy: overlay(r.defaults.policy, preset)}
 	node.Decode(&full) // and a second one lays it over the others
 	between := presetLayer(preset, known || !written)
+	moot := settle(&full.Policy, places)
 	for _, f := range judge(full.Policy, places, between, r.defaults.places) {
 		if !slices.Contains(r.shared, f) {
 			r.place(name, f, node.Key, places, r.defaults.places)
@@ -220,8 +222,25 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 	r.file.Policies[name] = full.Policy
 	r.file.origins[name] = origins{
 		file: r.file.Name, defaults: r.defaults.places,
-		presetName: dep.Preset, preset: preset, own: places,
+		presetName: dep.Preset, preset: preset, own: places, moot: moot,
 	}
+}
+
+// settle clears what has no effect in a dependency and stands in a lower layer: a
+// default for hedges is no mistake of those that do not hedge. It returns the paths.
+func settle(p *policy.Policy, own map[string]yamlstrict.Place) (moot []string) {
+	found, _ := p.Validate().(policy.Findings)
+	for _, f := range found {
+		if _, written := own[f.Path]; f.Unused && !written {
+			moot = append(moot, f.Path)
+		}
+	}
+	leaves(reflect.ValueOf(p).Elem(), "", true, func(path string, v reflect.Value) {
+		if slices.Contains(moot, path) {
+			v.SetZero()
+		}
+	})
+	return moot
 }
 
 // noPreset says that a preset is not known. An empty one was meant to be one: to go
@@ -292,7 +311,10 @@ func presetLayer(p policy.Policy, known bool) map[string]yamlstrict.Place {
 func (r *reader) place(part string, f policy.Finding, key yamlstrict.Place, layers ...map[string]yamlstrict.Place) {
 	at, other := find(f.Path, layers), find(f.With, layers)
 	value, problem, proposal := f.Value, f.Problem, f.Proposal
-	if at.Vars != nil || other.Vars != nil { // they may be secret
+	switch {
+	case f.Unused && at.Vars != nil:
+		value = at.Text
+	case at.Vars != nil || other.Vars != nil: // they may be secret
 		value, problem, proposal = at.Text, "contradicts "+f.With, ""
 		if f.With == "" {
 			problem = "expands to what is not possible here"

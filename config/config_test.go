@@ -131,7 +131,7 @@ dependencies:
 	check("payments", "timeout.margin", "50ms", "default")
 	check("payments", "retry.backoff.kind", "equal", "gabion.yaml:9")
 	check("payments", "retry.backoff.cap", "20s", "preset payment")
-	check("payments", "hedge.max", "off", "gabion.yaml:10")
+	check("payments", "hedge", "off", "gabion.yaml:10")
 	check("payments", "bulkhead.limit", "10", "preset payment")
 	check("payments", "bulkhead.queue", "20", "default")
 	check("payments", "breaker.slow_call", "4s", "default")

@@ -29,11 +29,13 @@ type origins struct {
 	presetName string
 	preset     policy.Policy
 	own        map[string]yamlstrict.Place
+	moot       []string // paths of lower layers without an effect
 }
 
 // unwritten is what a zero means that no file can say.
 var unwritten = map[string]string{
-	"hedge.delay":         "at once",
+	"hedge.delay":         "none",
+	"hedge.percentile":    "none",
 	"rate_limit.max_wait": "until the deadline",
 }
 
@@ -69,10 +71,10 @@ func value(path string, v reflect.Value) string {
 	if v.Kind() == reflect.Bool && !strings.Contains(path, ".") && path != "safe" || path == "retry.budget" {
 		return "off"
 	}
-	if text := spell(v); text != "" {
+	if text := unwritten[path]; text != "" && v.IsZero() {
 		return text
 	}
-	if text := unwritten[path]; text != "" {
+	if text := spell(v); text != "" {
 		return text
 	}
 	return "off" // no such rule
@@ -113,6 +115,9 @@ func (o origins) sources() map[string]source {
 			all[path] = source{note: "preset " + o.presetName}
 		}
 	})
+	for _, path := range o.moot {
+		delete(all, path)
+	}
 	o.add(all, o.own, "")
 	return all
 }

@@ -88,14 +88,10 @@ var (
 		reflect.TypeFor[policy.Retry]():           func(v reflect.Value) { v.FieldByName("Attempts").SetInt(1) },
 		reflect.TypeFor[backoff.Backoff]():        func(v reflect.Value) { v.FieldByName("Base").SetInt(policy.Off) },
 		reflect.TypeFor[policy.ContentionRetry](): func(v reflect.Value) { v.FieldByName("Attempts").SetInt(1) },
-		reflect.TypeFor[policy.Hedge]():           func(v reflect.Value) { v.FieldByName("Max").SetInt(policy.Off) },
-		reflect.TypeFor[policy.Throttle]():        func(v reflect.Value) { v.FieldByName("K").SetFloat(policy.Off) },
-		reflect.TypeFor[policy.RateLimit]():       func(v reflect.Value) { v.FieldByName("Rate").SetFloat(policy.Off) },
 	}
 	offTarget = map[string]string{
 		"retry": "retry.attempts", "retry.contention": "retry.contention.attempts",
 		"retry.backoff": "retry.backoff.base", "retry.contention.backoff": "retry.contention.backoff.base",
-		"hedge": "hedge.max", "throttle": "throttle.k", "rate_limit": "rate_limit.rate",
 	}
 )
 

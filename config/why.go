@@ -34,8 +34,8 @@ var why = map[string]string{
 	"retry.contention.repeats":      "Work that loses five times of six on average does not get done by trying, and loads the database.",
 
 	"hedge.max":        "A hedge is a second copy of work that is not known to have failed: it must be asked for, and be safe.",
-	"hedge.delay":      "Of use with hedge.max only. Set it, or hedge.percentile: else each call is sent twice at once.",
-	"hedge.percentile": "Of use with hedge.max only. 95 % hedges about one call in twenty.",
+	"hedge.delay":      "Of use with hedge.max only, in place of hedge.percentile.",
+	"hedge.percentile": "Of use with hedge.max only, and then 95 % where no delay is written: about one call in twenty is hedged. Off without a delay sends all at once.",
 
 	"pace.max":          "After 429 or Retry-After all calls of the dependency go at the rate that was answered well. This bounds how long one answer can hold them back.",
 	"throttle.k":        "It refuses by the share that fails, also where refusing cures nothing: in the scenarios of docs/defaults.md K 2 answered 5 points less.",

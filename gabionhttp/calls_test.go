@@ -322,7 +322,7 @@ func TestManyAtOnce(t *testing.T) {
 	for _, hedges := range []int{0, 1} {
 		p := withInternal(with(eager(), func(p *policy.Policy) {
 			p.Key = policy.KeyMade
-			p.Hedge = policy.Hedge{Max: hedges, Delay: time.Millisecond}
+			p.Hedge = policy.Hedge{Off: hedges == 0, Max: hedges, Delay: time.Millisecond}
 		}))
 		open := &bodies{RoundTripper: base(t, s)}
 		c, d := client(t, p, open)

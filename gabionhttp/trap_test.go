@@ -326,7 +326,7 @@ func TestTrapT9_LongLivedContextsLeaveNoGoroutines(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") })
 	for _, hedges := range []int{0, 1} {
-		c, _ := client(t, policy.Policy{Hedge: policy.Hedge{Max: hedges, Delay: time.Second}}, base(t, s))
+		c, _ := client(t, policy.Policy{Hedge: policy.Hedge{Off: hedges == 0, Max: hedges, Delay: time.Second}}, base(t, s))
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		before := runtime.NumGoroutine()
@@ -359,7 +359,7 @@ func TestTrapT10_HedgesHaveBodiesOfTheirOwn(t *testing.T) {
 			wrong.Add(1)
 		}
 	})
-	p := with(eager(), func(p *policy.Policy) { p.Hedge = policy.Hedge{Max: 2} }) // all at once
+	p := with(eager(), func(p *policy.Policy) { p.Hedge = policy.Hedge{Max: 2, Percentile: policy.Off} }) // all at once
 	for name, reopen := range map[string]bool{"plain file": false, "with GetBody": true} {
 		t.Run(name, func(t *testing.T) {
 			var events gabiontest.Recorder
@@ -404,7 +404,7 @@ func TestTrapT12_LosersAreClosed(t *testing.T) {
 		io.WriteString(w, strings.Repeat("x", 10_000))
 	})
 	open := &bodies{RoundTripper: base(t, s)}
-	p := with(eager(), func(p *policy.Policy) { p.Hedge = policy.Hedge{Max: 2} })
+	p := with(eager(), func(p *policy.Policy) { p.Hedge = policy.Hedge{Max: 2, Percentile: policy.Off} })
 	c, d := client(t, p, open)
 	for range 100 {
 		resp, err := c.Do(request(t, "GET", s.URL, ""))
@@ -430,7 +430,7 @@ func TestTrapT16_LongBodiesAreReadToTheirEnd(t *testing.T) {
 	const size = 4 << 20
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, size)) })
 	for _, hedges := range []int{0, 1} {
-		c, _ := client(t, policy.Policy{Hedge: policy.Hedge{Max: hedges, Delay: time.Second}}, base(t, s))
+		c, _ := client(t, policy.Policy{Hedge: policy.Hedge{Off: hedges == 0, Max: hedges, Delay: time.Second}}, base(t, s))
 		resp, err := c.Get(s.URL)
 		if err != nil {
 			t.Fatal(err)

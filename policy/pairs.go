@@ -30,9 +30,9 @@ func (c *check) attemptInCall(p, r Policy) {
 	if call <= 0 || attempt <= call {
 		return
 	}
-	c.add(Finding{"timeout.attempt", "timeout.call", given(attempt, p.Timeout.Attempt),
-		"is longer than timeout.call, " + given(call, p.Timeout.Call),
-		"write at most " + FormatDuration(call) + ", or a longer call timeout"})
+	c.add("timeout.attempt", "timeout.call", given(attempt, p.Timeout.Attempt),
+		"is longer than timeout.call, "+given(call, p.Timeout.Call),
+		"write at most "+FormatDuration(call)+", or a longer call timeout")
 }
 
 // idleInBody: a result that may be silent for longer than it may last is never found
@@ -42,9 +42,9 @@ func (c *check) idleInBody(p, r Policy) {
 	if body <= 0 || idle <= body {
 		return
 	}
-	c.add(Finding{"timeout.idle", "timeout.body", given(idle, p.Timeout.Idle),
-		"is longer than timeout.body, " + given(body, p.Timeout.Body),
-		"write at most " + FormatDuration(body) + ", or off"})
+	c.add("timeout.idle", "timeout.body", given(idle, p.Timeout.Idle),
+		"is longer than timeout.body, "+given(body, p.Timeout.Body),
+		"write at most "+FormatDuration(body)+", or off")
 }
 
 // marginInCall: with less than the margin left no retry starts, and all that a call
@@ -54,9 +54,9 @@ func (c *check) marginInCall(p, r Policy) {
 	if call <= 0 || margin <= 0 || margin < call || r.Retry.Attempts == 1 {
 		return
 	}
-	c.add(Finding{"timeout.margin", "timeout.call", given(margin, p.Timeout.Margin),
-		"is not shorter than timeout.call, " + given(call, p.Timeout.Call) + ": no attempt could ever be repeated",
-		"write at most " + FormatDuration(call/10) + ", or off"})
+	c.add("timeout.margin", "timeout.call", given(margin, p.Timeout.Margin),
+		"is not shorter than timeout.call, "+given(call, p.Timeout.Call)+": no attempt could ever be repeated",
+		"write at most "+FormatDuration(call/10)+", or off")
 }
 
 // hopInTime: what an internal dependency is told is the time left less the hop
@@ -70,9 +70,9 @@ func (c *check) hopInTime(p, r Policy) {
 	if r.Trust != Internal || limit <= 0 || margin > maxDuration || limit > margin {
 		return
 	}
-	c.add(Finding{name, "timeout.hop_margin", given(limit, written),
-		"with trust: internal is not longer than timeout.hop_margin, " + given(margin, p.Timeout.HopMargin) + ": nothing could be sent",
-		"write at least " + FormatDuration(2*margin) + ", or a shorter hop margin"})
+	c.add(name, "timeout.hop_margin", given(limit, written),
+		"with trust: internal is not longer than timeout.hop_margin, "+given(margin, p.Timeout.HopMargin)+": nothing could be sent",
+		"write at least "+FormatDuration(2*margin)+", or a shorter hop margin")
 }
 
 func (c *check) hedgesInCall(p, r Policy) {
@@ -81,9 +81,9 @@ func (c *check) hedgesInCall(p, r Policy) {
 		return
 	}
 	if last := time.Duration(n) * delay; last > call {
-		c.add(Finding{"hedge.delay", "timeout.call", FormatDuration(delay),
+		c.add("hedge.delay", "timeout.call", FormatDuration(delay),
 			fmt.Sprintf("× hedge.max %d = %s is longer than timeout.call, %s", n, FormatDuration(last), given(call, p.Timeout.Call)),
-			"write at most " + FormatDuration(call/time.Duration(n)) + ", or fewer hedges"})
+			"write at most "+FormatDuration(call/time.Duration(n))+", or fewer hedges")
 	}
 }
 
@@ -95,34 +95,34 @@ func (c *check) sends(p, r Policy) {
 	}
 	if attempts+hedges <= MaxSends {
 		if conflicts > 1 && attempts+hedges+conflicts-1 > MaxSends {
-			c.add(Finding{"retry.contention.attempts", "retry.attempts", strconv.Itoa(conflicts),
+			c.add("retry.contention.attempts", "retry.attempts", strconv.Itoa(conflicts),
 				fmt.Sprintf("with retry.attempts %d and hedge.max %d is more than the %d sends that a call may make", attempts, max(hedges, 0), MaxSends),
-				fmt.Sprintf("write at most %d", MaxSends-attempts-max(hedges, 0)+1)})
+				fmt.Sprintf("write at most %d", MaxSends-attempts-max(hedges, 0)+1))
 		}
 		return
 	}
-	c.add(Finding{"retry.attempts", "hedge.max", strconv.Itoa(attempts),
+	c.add("retry.attempts", "hedge.max", strconv.Itoa(attempts),
 		fmt.Sprintf("+ hedge.max %d are more than the %d sends that a call may make", hedges, MaxSends),
-		fmt.Sprintf("write at most %d, or fewer hedges", MaxSends-hedges)})
+		fmt.Sprintf("write at most %d, or fewer hedges", MaxSends-hedges))
 }
 
 func (c *check) waits(p, r Policy) {
 	b, budget := r.Retry.Backoff, r.Retry.Budget
 	if b.Base > b.Cap && b.Cap > 0 {
-		c.add(Finding{"retry.backoff.base", "retry.backoff.cap", given(b.Base, p.Retry.Backoff.Base),
-			"is longer than retry.backoff.cap, " + given(b.Cap, p.Retry.Backoff.Cap),
-			"write at most " + FormatDuration(b.Cap) + ", or a longer cap"})
+		c.add("retry.backoff.base", "retry.backoff.cap", given(b.Base, p.Retry.Backoff.Base),
+			"is longer than retry.backoff.cap, "+given(b.Cap, p.Retry.Backoff.Cap),
+			"write at most "+FormatDuration(b.Cap)+", or a longer cap")
 	}
 	if b := r.Retry.Contention.Backoff; b.Base > b.Cap && b.Cap > 0 {
 		written := p.Retry.Contention.Backoff
-		c.add(Finding{"retry.contention.backoff.base", "retry.contention.backoff.cap", given(b.Base, written.Base),
-			"is longer than retry.contention.backoff.cap, " + given(b.Cap, written.Cap),
-			"write at most " + FormatDuration(b.Cap) + ", or a longer cap"})
+		c.add("retry.contention.backoff.base", "retry.contention.backoff.cap", given(b.Base, written.Base),
+			"is longer than retry.contention.backoff.cap, "+given(b.Cap, written.Cap),
+			"write at most "+FormatDuration(b.Cap)+", or a longer cap")
 	}
 	if !budget.Off && budget.Shape == BudgetTokens && budget.Cost > budget.Capacity && budget.Capacity > 0 {
-		c.add(Finding{"retry.budget.cost", "retry.budget.capacity", strconv.Itoa(budget.Cost),
+		c.add("retry.budget.cost", "retry.budget.capacity", strconv.Itoa(budget.Cost),
 			fmt.Sprintf("is more than retry.budget.capacity, %d: no retry could ever be paid", budget.Capacity),
-			fmt.Sprintf("write at most %d, or a larger capacity", budget.Capacity)})
+			fmt.Sprintf("write at most %d, or a larger capacity", budget.Capacity))
 	}
 }
 
@@ -133,9 +133,9 @@ func (c *check) windowHoldsAttempts(p, r Policy) {
 	if r.Breaker.WindowCalls > 0 || window <= 0 || attempt > maxDuration || window >= 2*attempt {
 		return
 	}
-	c.add(Finding{"breaker.window", "timeout.attempt", given(window, p.Breaker.Window),
-		"is shorter than twice timeout.attempt, " + given(attempt, p.Timeout.Attempt),
-		"write at least " + FormatDuration(2*attempt) + ", or a shorter attempt timeout"})
+	c.add("breaker.window", "timeout.attempt", given(window, p.Breaker.Window),
+		"is shorter than twice timeout.attempt, "+given(attempt, p.Timeout.Attempt),
+		"write at least "+FormatDuration(2*attempt)+", or a shorter attempt timeout")
 }
 
 func (c *check) windowHoldsCalls(r Policy) {
@@ -152,17 +152,17 @@ func (c *check) windowHoldsCalls(r Policy) {
 	}
 	most := int64(float64(r.RateLimit.Rate)*b.Window.Seconds()) + int64(min(r.RateLimit.Burst, maxCount))
 	if b.Window > 0 && int64(b.MinCalls) > most {
-		c.add(Finding{"breaker.min_calls", "rate_limit.rate", strconv.Itoa(b.MinCalls),
+		c.add("breaker.min_calls", "rate_limit.rate", strconv.Itoa(b.MinCalls),
 			fmt.Sprintf("is more than the %d calls that rate_limit.rate, %v, lets into breaker.window, %s", most, r.RateLimit.Rate, FormatDuration(b.Window)),
-			fmt.Sprintf("write at most %d, or a longer window", most)})
+			fmt.Sprintf("write at most %d, or a longer window", most))
 	}
 }
 
 func (c *check) atMostWindow(path string, n, window int) {
 	if n > window {
-		c.add(Finding{path, "breaker.window_calls", strconv.Itoa(n),
+		c.add(path, "breaker.window_calls", strconv.Itoa(n),
 			fmt.Sprintf("is more than the window holds, breaker.window_calls %d", window),
-			fmt.Sprintf("write at most %d, or a larger window", window)})
+			fmt.Sprintf("write at most %d, or a larger window", window))
 	}
 }
 
@@ -175,9 +175,9 @@ func (c *check) slowInTime(p, r Policy) {
 	if p.Breaker.SlowCall <= 0 || limit <= 0 || r.Breaker.SlowCall < limit {
 		return
 	}
-	c.add(Finding{"breaker.slow_call", name, FormatDuration(r.Breaker.SlowCall),
-		"is not shorter than " + name + ", " + given(limit, written) + ": no call could ever be slow",
-		"write 80 % of that, " + FormatDuration(limit/5*4) + ", or off"})
+	c.add("breaker.slow_call", name, FormatDuration(r.Breaker.SlowCall),
+		"is not shorter than "+name+", "+given(limit, written)+": no call could ever be slow",
+		"write 80 % of that, "+FormatDuration(limit/5*4)+", or off")
 }
 
 // probeInTime: a probe that guards a whole call must be able to outlast it.
@@ -186,9 +186,9 @@ func (c *check) probeInTime(p, r Policy) {
 	if r.Breaker.Per != PerCall || probe <= 0 || probe >= call {
 		return
 	}
-	c.add(Finding{"breaker.probe_timeout", "timeout.call", given(probe, p.Breaker.ProbeTimeout),
-		"with per: call is shorter than timeout.call, " + given(call, p.Timeout.Call),
-		"write at least " + FormatDuration(call) + ", or per: attempt"})
+	c.add("breaker.probe_timeout", "timeout.call", given(probe, p.Breaker.ProbeTimeout),
+		"with per: call is shorter than timeout.call, "+given(call, p.Timeout.Call),
+		"write at least "+FormatDuration(call)+", or per: attempt")
 }
 
 func (c *check) openGrows(p, r Policy) {
@@ -196,9 +196,9 @@ func (c *check) openGrows(p, r Policy) {
 	if most <= 0 || most >= open {
 		return
 	}
-	c.add(Finding{"breaker.open_max", "breaker.open", FormatDuration(most),
-		"is shorter than breaker.open, " + given(open, p.Breaker.Open),
-		"write at least " + FormatDuration(open) + ", or a shorter open time"})
+	c.add("breaker.open_max", "breaker.open", FormatDuration(most),
+		"is shorter than breaker.open, "+given(open, p.Breaker.Open),
+		"write at least "+FormatDuration(open)+", or a shorter open time")
 }
 
 // given returns d, saying so when nobody wrote it.

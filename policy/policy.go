@@ -26,8 +26,9 @@ type PerSecond float64
 
 // Policy is the rules for calling one dependency, outermost layer first. The
 // zero Policy is sound; [Policy.Resolved] shows what it means. In every field
-// zero means the documented default, [Off] means the rule does not apply, and
-// any other negative number is a mistake that [Policy.Validate] reports.
+// zero means the documented default. A part is switched off by its field Off, a
+// number by [Off]; any other negative number is a mistake that [Policy.Validate]
+// reports.
 //
 // A Policy is a value: copy it freely, share it between dependencies. Copies share
 // the lists of HTTP; [Policy.Clone] makes one that shares nothing.
@@ -232,12 +233,15 @@ const (
 // Hedge sends a second attempt while the first is still out. Only work that is
 // safe to repeat is hedged, and each hedge is charged to the retry budget.
 type Hedge struct {
+	// Off sends no hedges, whatever the other fields say.
+	Off bool
+
 	// Max is the most hedges per call. Zero means none.
 	Max int
 
 	// Delay is how long the newest attempt may be out before the next goes. Zero
-	// means all at once, unless Percentile is set; Off means that only a failure
-	// brings the next.
+	// means that Percentile says it, and all at once where that is Off; Off means that
+	// only a failure brings the next.
 	Delay time.Duration
 
 	// Percentile takes the delay from the measured latency of successes, 0.95
@@ -245,7 +249,8 @@ type Hedge struct {
 	// attempt that loses to its hedge counts as long as it was out, so when slow answers
 	// become more than that, more are hedged for some minutes. Hedges themselves are not
 	// measured. Until a hundred latencies are known Delay is used, and without one only
-	// a failure brings the next. Zero means Delay always.
+	// a failure brings the next. Zero means 95 % where Delay is not written, and Off
+	// where it is; Off means Delay always.
 	Percentile Ratio
 }
 
@@ -262,6 +267,9 @@ type Pace struct {
 // Throttle rejects calls locally with the probability
 // max(0, (requests − K·accepts)/(requests + 1)), from Google SRE ch. 21.
 type Throttle struct {
+	// Off rejects nothing, whatever the other fields say.
+	Off bool
+
 	// K is how many requests are sent per accepted one before rejecting begins.
 	// Zero means no throttling; 2 is usual.
 	K float64
@@ -297,6 +305,9 @@ type Bulkhead struct {
 
 // RateLimit bounds how many attempts start per second.
 type RateLimit struct {
+	// Off removes the limit, whatever the other fields say.
+	Off bool
+
 	// Rate is the attempts per second. Zero means no limit.
 	Rate PerSecond
 

@@ -32,6 +32,7 @@ const (
 	defaultFloor        = PerSecond(1)
 	defaultCapacity     = 100
 	defaultCost         = 1
+	defaultHedge        = Ratio(0.95)
 	defaultPace         = 5 * time.Second
 	defaultThrottle     = 2 * time.Minute
 	defaultWindow       = 10 * time.Second
@@ -63,17 +64,14 @@ const (
 // that is off derives from the other one.
 func (p Policy) Resolved() Policy {
 	p.Timeout = p.Timeout.resolved(p.Breaker)
+	p.Hedge = p.Hedge.resolved()
 	p.Retry = p.Retry.resolved(p.Hedge)
-	p.Hedge.Max = noRule(p.Hedge.Max)
-	p.Hedge.Percentile = noRule(p.Hedge.Percentile)
 	p.Timeout.Fit = noRule(p.Timeout.Fit)
 	p.Pace.Max = or(p.Pace.Max, defaultPace)
-	p.Throttle.K = noRule(p.Throttle.K)
-	p.Throttle.Window = or(p.Throttle.Window, defaultThrottle)
+	p.Throttle = p.Throttle.resolved()
 	p.Breaker = p.Breaker.resolved(p.Timeout)
 	p.Bulkhead = p.Bulkhead.resolved()
-	p.RateLimit.Rate = noRule(p.RateLimit.Rate)
-	p.RateLimit.Burst = or(p.RateLimit.Burst, 1)
+	p.RateLimit = p.RateLimit.resolved()
 	p.HTTP.ReplayLimit = or(p.HTTP.ReplayLimit, defaultReplayLimit)
 	return p
 }
@@ -243,6 +241,35 @@ func (b Breaker) probeDefault(t Timeout) time.Duration {
 		return firstSet(t.Call, t.Attempt, b.Open)
 	}
 	return firstSet(t.Attempt, t.Call, b.Open)
+}
+
+// resolved drops what the other fields say where there are no hedges.
+func (h Hedge) resolved() Hedge {
+	switch {
+	case h.Off || h.Max == Off:
+		return Hedge{Off: h.Off}
+	case h.Max > 0 && h.Delay == 0:
+		h.Percentile = or(h.Percentile, defaultHedge)
+	default:
+		h.Percentile = noRule(h.Percentile)
+	}
+	return h
+}
+
+func (t Throttle) resolved() Throttle {
+	if t.Off || t.K == Off {
+		t = Throttle{Off: t.Off}
+	}
+	t.Window = or(t.Window, defaultThrottle)
+	return t
+}
+
+func (r RateLimit) resolved() RateLimit {
+	if r.Off || r.Rate == Off {
+		r = RateLimit{Off: r.Off}
+	}
+	r.Burst = or(r.Burst, 1)
+	return r
 }
 
 func (b Bulkhead) resolved() Bulkhead {

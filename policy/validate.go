@@ -43,6 +43,7 @@ type Finding struct {
 	Value    string // what the field says, as files spell it
 	Problem  string // why that can't be: "is negative"
 	Proposal string // what to write instead
+	Unused   bool   // the field is right by itself, and has no effect beside With or without it
 }
 
 // Error returns the finding in one line.
@@ -64,8 +65,8 @@ func (fs Findings) Error() string {
 }
 
 // Validate reports everything about p that is impossible: values out of bounds,
-// [Off] where nothing can be switched off, and fields that contradict each
-// other. The error is of type [Findings]; nil means that the policy can be used.
+// [Off] where nothing can be switched off, fields that contradict each other, and
+// fields that have no effect. The error is of type [Findings]; nil means that the policy can be used.
 // What is merely unwise is none of its business.
 //
 // p needs not be resolved. Fields are judged together by what they resolve to,
@@ -85,7 +86,9 @@ func (p Policy) Validate() error {
 	c.bulkhead(p.Bulkhead)
 	c.rateLimit(p.RateLimit)
 	c.http(p.HTTP)
-	c.pairs(p, p.Resolved())
+	r := p.Resolved()
+	c.pairs(p, r)
+	c.unused(p, r)
 	if len(c.found) == 0 {
 		return nil
 	}
@@ -95,7 +98,9 @@ func (p Policy) Validate() error {
 // check gathers findings.
 type check struct{ found Findings }
 
-func (c *check) add(f Finding) { c.found = append(c.found, f) }
+func (c *check) add(path, with, value, problem, proposal string) {
+	c.found = append(c.found, Finding{Path: path, With: with, Value: value, Problem: problem, Proposal: proposal})
+}
 
 // What to write instead of Off. Empty says that Off is fine.
 const (
@@ -124,7 +129,7 @@ func (c *check) timeout(t Timeout) {
 	c.duration("timeout.margin", t.Margin, minPart, maxDuration, offFine)
 	c.ratio("timeout.fit", t.Fit, 1, offMeans0)
 	if t.Fit == 1 {
-		c.add(Finding{"timeout.fit", "", "100%", "asks for the slowest call ever seen", "write 50%"})
+		c.add("timeout.fit", "", "100%", "asks for the slowest call ever seen", "write 50%")
 	}
 	c.duration("timeout.hop_margin", t.HopMargin, minPart, maxDuration, offFine)
 }
@@ -153,7 +158,7 @@ func (c *check) hedge(h Hedge) {
 	c.duration("hedge.delay", h.Delay, minPart, maxDuration, offFine)
 	c.ratio("hedge.percentile", h.Percentile, 1, offMeans0)
 	if h.Percentile == 1 {
-		c.add(Finding{"hedge.percentile", "", "100%", "waits for the slowest call ever seen", "write 95%"})
+		c.add("hedge.percentile", "", "100%", "waits for the slowest call ever seen", "write 95%")
 	}
 }
 
@@ -202,8 +207,8 @@ func (c *check) http(h HTTP) {
 	c.count("http.replay_limit", h.ReplayLimit, 1, maxReplay, offFine)
 	for _, status := range h.Permanent {
 		if slices.Contains(h.Transient, status) {
-			c.add(Finding{"http.permanent", "http.transient", strconv.Itoa(status),
-				"is in http.transient too", "name it in one of the lists"})
+			c.add("http.permanent", "http.transient", strconv.Itoa(status),
+				"is in http.transient too", "name it in one of the lists")
 		}
 	}
 }
@@ -211,21 +216,21 @@ func (c *check) http(h HTTP) {
 func (c *check) statuses(path string, list []int) {
 	for _, status := range list {
 		if status < 100 || status > 599 {
-			c.add(Finding{path, "", strconv.Itoa(status), "is no HTTP status", "write one from 100 to 599"})
+			c.add(path, "", strconv.Itoa(status), "is no HTTP status", "write one from 100 to 599")
 		}
 	}
 }
 
 func (c *check) enum(path string, v uint8, known int, words string) {
 	if int(v) >= known {
-		c.add(Finding{path, "", strconv.Itoa(int(v)), "is not known", "use one of " + words})
+		c.add(path, "", strconv.Itoa(int(v)), "is not known", "use one of "+words)
 	}
 }
 
 func (c *check) duration(path string, d, least, most time.Duration, insteadOfOff string) {
 	if d > 0 && d < min(least, minTime) {
-		c.add(Finding{path, "", FormatDuration(d), "is too short",
-			"did you mean " + meant(d) + "? write at least " + FormatDuration(least)})
+		c.add(path, "", FormatDuration(d), "is too short",
+			"did you mean "+meant(d)+"? write at least "+FormatDuration(least))
 		return
 	}
 	bounded(c, path, FormatDuration(d), d, least, most, insteadOfOff, FormatDuration)
@@ -247,8 +252,8 @@ func (c *check) count(path string, n, least, most int, insteadOfOff string) {
 // A ratio has no least above zero: the smallest share is still one.
 func (c *check) ratio(path string, r, most Ratio, insteadOfOff string) {
 	if r > most && r >= 2 && r <= 100 { // a percentage, written as a number
-		c.add(Finding{path, "", r.String(), "is too large",
-			"did you mean " + (r / 100).String() + "? write at most " + most.String()})
+		c.add(path, "", r.String(), "is too large",
+			"did you mean "+(r/100).String()+"? write at most "+most.String())
 		return
 	}
 	bounded(c, path, r.String(), r, 0, most, insteadOfOff, Ratio.String)
@@ -268,14 +273,14 @@ func bounded[T number](c *check, path, value string, v, least, most T, insteadOf
 	switch {
 	case v == 0, v == Off && insteadOfOff == offFine:
 	case v == Off:
-		c.add(Finding{path, "", "off", "is not possible here", insteadOfOff})
+		c.add(path, "", "off", "is not possible here", insteadOfOff)
 	case v != v:
-		c.add(Finding{path, "", value, "is not a number", "leave it out for the default"})
+		c.add(path, "", value, "is not a number", "leave it out for the default")
 	case v < 0:
-		c.add(Finding{path, "", value, "is negative", "leave it out for the default"})
+		c.add(path, "", value, "is negative", "leave it out for the default")
 	case v < least:
-		c.add(Finding{path, "", value, "is too small", "write at least " + text(least)})
+		c.add(path, "", value, "is too small", "write at least "+text(least))
 	case v > most:
-		c.add(Finding{path, "", value, "is too large", "write at most " + text(most)})
+		c.add(path, "", value, "is too large", "write at most "+text(most))
 	}
 }

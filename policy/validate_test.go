@@ -197,12 +197,12 @@ func FuzzValidate(f *testing.F) {
 				Budget:     Budget{Shape: BudgetShape(e), Ratio: Ratio(x), Window: g, Reserve: x, Start: x, Floor: PerSecond(x), Capacity: m, Cost: n},
 				Contention: ContentionRetry{n, backoff.Backoff{Kind: backoff.Kind(e), Base: g, Cap: d}, m},
 			},
-			Hedge:     Hedge{n, d, Ratio(x)},
+			Hedge:     Hedge{e == 1, n, d, Ratio(x)},
 			Pace:      Pace{false, d},
-			Throttle:  Throttle{x, g},
+			Throttle:  Throttle{e == 2, x, g},
 			Breaker:   Breaker{Per: Per(e), Window: g, WindowCalls: n, MinCalls: m, FailureRate: Ratio(x), SlowCall: d, Failures: m, Open: d, OpenMax: g, OpenGrowth: x, ProbeTimeout: g},
 			Bulkhead:  Bulkhead{Limit: m, Queue: n, QueueTimeout: d},
-			RateLimit: RateLimit{PerSecond(x), n, g},
+			RateLimit: RateLimit{e == 3, PerSecond(x), n, g},
 			HTTP:      HTTP{[]int{m}, []int{n}, m},
 		}
 		r := p.Resolved()

@@ -114,10 +114,13 @@ func slots(b policy.Bulkhead) policy.Policy {
 	return p
 }
 
-// hedged is a policy of one try and hedges.
+// hedged is a policy of one try and hedges, all at once without a delay.
 func hedged(n int, delay time.Duration) policy.Policy {
 	p := retrying(1, every(s))
 	p.Hedge = policy.Hedge{Max: n, Delay: delay}
+	if delay == 0 {
+		p.Hedge.Percentile = policy.Off
+	}
 	return p
 }
 

@@ -175,13 +175,26 @@ func (r *source) policy() policy.Policy {
 		p.Breaker.ProbeTimeout = 100*ms + r.time(s)
 	}
 	if r.one(2) {
-		p.Hedge = policy.Hedge{Max: 1 + r.IntN(3), Delay: pick(r, policy.Off, 0, 50*ms+r.time(200*ms))}
+		p.Hedge = policy.Hedge{Max: 1 + r.IntN(3), Delay: pick(r, policy.Off, 0, 50*ms+r.time(200*ms)), Percentile: policy.Off}
 	}
 	if r.one(4) {
 		p.RateLimit = policy.RateLimit{Rate: 5, Burst: 1 + r.IntN(3), MaxWait: pick(r, 0, policy.Off, r.time(s))}
 	}
 	if r.one(6) {
 		p.Throttle.K = 1.5
+	}
+	return withoutUnused(p)
+}
+
+// withoutUnused clears what was drawn and has no effect.
+func withoutUnused(p policy.Policy) policy.Policy {
+	if p.Retry.Budget.Shape == policy.BudgetWindow {
+		p.Retry.Budget.Capacity = 0
+	} else {
+		p.Retry.Budget.Floor = 0
+	}
+	if p.Bulkhead.Queue == policy.Off {
+		p.Bulkhead.QueueTimeout = 0
 	}
 	return p
 }

@@ -46,7 +46,7 @@ func (l luck) policy() policy.Policy {
 		Retry: policy.Retry{
 			Attempts: 1 + l.IntN(5), Immediate: l.in(4), MaxAfter: either(l, 0, l.upTo(s)),
 			Backoff: backoff.Backoff{Kind: backoff.Kind(l.IntN(5)), Base: l.upTo(150 * ms), Cap: s},
-			Budget:  policy.Budget{Off: l.in(3), Shape: policy.BudgetShape(l.IntN(2)), Ratio: 0.4, Floor: 2, Capacity: 6},
+			Budget:  policy.Budget{Off: l.in(3), Shape: policy.BudgetShape(l.IntN(2)), Ratio: 0.4, Floor: 2},
 		},
 		Pace: policy.Pace{Off: l.in(2), Max: l.upTo(s)},
 		Breaker: policy.Breaker{
@@ -58,6 +58,9 @@ func (l luck) policy() policy.Policy {
 			Off: l.in(3), Per: policy.Per(l.IntN(2)), Limit: 1 + l.IntN(5), Queue: either(l, policy.Off, 2, 20),
 			QueueTimeout: either(l, 0, policy.Off, l.upTo(s)), Fair: l.in(3),
 		},
+	}
+	if p.Bulkhead.Queue == policy.Off {
+		p.Bulkhead.QueueTimeout = 0 // it has no effect
 	}
 	if l.in(2) {
 		p.Hedge = policy.Hedge{Max: 1 + l.IntN(2), Delay: either(l, policy.Off, 20*ms+l.upTo(150*ms)), Percentile: either[policy.Ratio](l, 0, 0.9)}

@@ -38,7 +38,7 @@ func (d *dice) rules() *machine.Rules {
 	p.Retry.Budget = one(d, policy.Budget{}, policy.Budget{Off: true}, policy.Budget{Shape: policy.BudgetTokens}, policy.Budget{Floor: policy.Off, Window: time.Second})
 	p.Safe, p.Key = d.Yes(0.7), one(d, policy.KeyDeclared, policy.KeyDeclared, policy.KeyMade, policy.KeyRequired)
 	if d.Yes(0.3) {
-		p.Hedge = policy.Hedge{Max: 1 + d.N(3), Delay: d.upTo(100*ms) + 1}
+		p.Hedge = policy.Hedge{Max: 1 + d.N(3), Delay: max(d.upTo(100*ms), ms)}
 	}
 	if d.Yes(0.3) {
 		p.Throttle.K = 1.2 + d.U()

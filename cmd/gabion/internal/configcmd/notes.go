@@ -86,8 +86,8 @@ func hedgesWithoutBound(p policy.Policy) string {
 }
 
 func hedgesAtOnce(p policy.Policy) string {
-	if p.Hedge.Max > 0 && p.Hedge.Delay <= 0 && p.Hedge.Percentile <= 0 {
-		return fmt.Sprintf("hedges wait for nothing: without hedge.delay and hedge.percentile every call is sent %d times at once, as far as the budget goes", p.Hedge.Max+1)
+	if p.Hedge.Max > 0 && p.Hedge.Delay == 0 && p.Hedge.Percentile <= 0 {
+		return fmt.Sprintf("hedges wait for nothing: with hedge.percentile off and no hedge.delay every call is sent %d times at once, as far as the budget goes", p.Hedge.Max+1)
 	}
 	return ""
 }

@@ -1,0 +1,129 @@
+package policy
+
+import "time"
+
+// unused reports settings that are right by themselves and have no effect, because
+// another one is missing or takes their place. What says no more than the default is
+// no finding, and neither is anything in a section that is Off. p is the policy as
+// written, r what it resolves to.
+func (c *check) unused(p, r Policy) {
+	c.unusedSwitches(p)
+	c.unusedInBudget(p, r.Retry.Budget)
+	if !p.Breaker.Off {
+		c.unusedInBreaker(p, r.Breaker)
+	}
+	if !p.Bulkhead.Off && r.Bulkhead.Queue == Off {
+		const why = "where nobody waits"
+		unused(c, p, "bulkhead.queue_timeout", "bulkhead.queue", why, "a queue", func(p *Policy) *time.Duration { return &p.Bulkhead.QueueTimeout })
+	}
+	if r.Trust == External {
+		const why = "with trust: external"
+		unused(c, p, "timeout.hop_margin", "trust", why, "trust: internal", func(p *Policy) *time.Duration { return &p.Timeout.HopMargin })
+	}
+}
+
+// unusedSwitches: rules that one number switches on.
+func (c *check) unusedSwitches(p Policy) {
+	if !p.Hedge.Off && p.Hedge.Max == 0 {
+		const with, why, instead = "hedge.max", "without hedge.max", "hedge.max as well, 1 is usual"
+		unused(c, p, "hedge.delay", with, why, instead, func(p *Policy) *time.Duration { return &p.Hedge.Delay })
+		unused(c, p, "hedge.percentile", with, why, instead, func(p *Policy) *Ratio { return &p.Hedge.Percentile })
+	}
+	if !p.Throttle.Off && p.Throttle.K == 0 {
+		const with, why, instead = "throttle.k", "without throttle.k", "throttle.k as well, 2 is usual"
+		unused(c, p, "throttle.window", with, why, instead, func(p *Policy) *time.Duration { return &p.Throttle.Window })
+	}
+	if !p.RateLimit.Off && p.RateLimit.Rate == 0 {
+		const with, why, instead = "rate_limit.rate", "without rate_limit.rate", "rate_limit.rate as well"
+		unused(c, p, "rate_limit.burst", with, why, instead, func(p *Policy) *int { return &p.RateLimit.Burst })
+		unused(c, p, "rate_limit.max_wait", with, why, instead, func(p *Policy) *time.Duration { return &p.RateLimit.MaxWait })
+	}
+}
+
+// unusedInBudget: fields of other shapes.
+func (c *check) unusedInBudget(p Policy, b Budget) {
+	if b.Off {
+		return
+	}
+	const with = "retry.budget.shape"
+	why, instead := "with retry.budget.shape: "+b.Shape.String(), "another shape"
+	if b.Shape != BudgetEarned {
+		unused(c, p, "retry.budget.reserve", with, why, instead, func(p *Policy) *float64 { return &p.Retry.Budget.Reserve })
+		unused(c, p, "retry.budget.start", with, why, instead, func(p *Policy) *float64 { return &p.Retry.Budget.Start })
+	}
+	if b.Shape != BudgetWindow {
+		unused(c, p, "retry.budget.floor", with, why, instead, func(p *Policy) *PerSecond { return &p.Retry.Budget.Floor })
+	}
+	if b.Shape != BudgetTokens {
+		unused(c, p, "retry.budget.capacity", with, why, instead, func(p *Policy) *int { return &p.Retry.Budget.Capacity })
+		unused(c, p, "retry.budget.cost", with, why, instead, func(p *Policy) *int { return &p.Retry.Budget.Cost })
+	} else {
+		unused(c, p, "retry.budget.window", with, why, instead, func(p *Policy) *time.Duration { return &p.Retry.Budget.Window })
+	}
+}
+
+func (c *check) unusedInBreaker(p Policy, b Breaker) {
+	if b.WindowCalls > 0 {
+		const why, instead = "beside breaker.window_calls", "one of the two"
+		unused(c, p, "breaker.window", "breaker.window_calls", why, instead, func(p *Policy) *time.Duration { return &p.Breaker.Window })
+	}
+	if b.FailureRate == Off && b.SlowRate == Off {
+		const why, instead = "where no rate counts", "breaker.failure_rate as well"
+		unused(c, p, "breaker.min_calls", "breaker.failure_rate", why, instead, func(p *Policy) *int { return &p.Breaker.MinCalls })
+	}
+	if b.SlowCall == Off {
+		const why, instead = "where no call is slow", "breaker.slow_call as well"
+		unused(c, p, "breaker.slow_rate", "breaker.slow_call", why, instead, func(p *Policy) *Ratio { return &p.Breaker.SlowRate })
+	}
+	if b.Consecutive == Off {
+		const why, instead = "without breaker.consecutive", "breaker.consecutive as well"
+		unused(c, p, "breaker.consecutive_for", "breaker.consecutive", why, instead, func(p *Policy) *time.Duration { return &p.Breaker.ConsecutiveFor })
+	}
+	if b.CloseAfter == 0 {
+		const why, instead = "without breaker.close_after", "breaker.close_after as well"
+		unused(c, p, "breaker.reopen_after", "breaker.close_after", why, instead, func(p *Policy) *int { return &p.Breaker.ReopenAfter })
+	} else {
+		const why, instead = "beside breaker.close_after", "one of the two"
+		unused(c, p, "breaker.probe_calls", "breaker.close_after", why, instead, func(p *Policy) *int { return &p.Breaker.ProbeCalls })
+	}
+	if b.Partitions == Off {
+		const why, instead = "without breaker.partitions", "breaker.partitions as well"
+		unused(c, p, "breaker.partition_idle", "breaker.partitions", why, instead, func(p *Policy) *time.Duration { return &p.Breaker.PartitionIdle })
+	}
+	if b.InFlight && b.SlowRate == Off {
+		c.addUnused("breaker.in_flight", "breaker.slow_rate", "true", "without breaker.slow_rate", "breaker.slow_rate as well")
+	}
+}
+
+// unused reports a number that has no effect, unless it is the default.
+func unused[T number](c *check, p Policy, path, with, why, instead string, at func(*Policy) *T) {
+	v := *at(&p)
+	if v == 0 || v == Off {
+		return
+	}
+	*at(&p) = 0
+	if r := p.Resolved(); *at(&r) == v {
+		return
+	}
+	c.addUnused(path, with, spelled(v), why, instead)
+}
+
+func (c *check) addUnused(path, with, value, why, instead string) {
+	c.found = append(c.found, Finding{
+		Path: path, With: with, Value: value, Problem: "has no effect " + why,
+		Proposal: "write " + instead + ", or leave it out", Unused: true,
+	})
+}
+
+// spelled writes a number as files do.
+func spelled[T number](v T) string {
+	switch v := any(v).(type) {
+	case time.Duration:
+		return FormatDuration(v)
+	case Ratio:
+		return v.String()
+	case PerSecond:
+		return v.String()
+	}
+	return formatFloat(float64(v))
+}
