@@ -186,7 +186,10 @@ func TestWhatCallersMustNotDo(t *testing.T) {
 	for name, tt := range tests {
 		for _, hedges := range []int{0, 1} {
 			t.Run(fmt.Sprintf("%s, hedges %d", name, hedges), func(t *testing.T) {
-				d := gabion.New("shop", with(eager(), func(p *policy.Policy) { one(p); p.Hedge = policy.Hedge{Off: hedges == 0, Max: hedges, Delay: time.Minute} }))
+				d := gabion.New("shop", with(eager(), func(p *policy.Policy) {
+					one(p)
+					p.Hedge = policy.Hedge{Off: hedges == 0, Max: hedges, Delay: time.Minute}
+				}))
 				tr := &gabionhttp.Transport{Dependency: d, Base: tt.base}
 				if tr.Base == nil {
 					tr.Base = fine

@@ -96,7 +96,7 @@ func bare(p policy.Policy, tries int, b backoff.Backoff) policy.Policy {
 // those that are added to it.
 func steady(open time.Duration) policy.Breaker {
 	return policy.Breaker{
-		Window: 10 * time.Second, MinCalls: 1, FailureRate: policy.Off, SlowCall: policy.Off, SlowRate: 1,
+		Window: 10 * time.Second, FailureRate: policy.Off, SlowCall: policy.Off,
 		Failures: policy.Off, Consecutive: policy.Off,
 		Open: open, OpenMax: open, OpenGrowth: 1, OpenJitter: policy.Off,
 		Probes: 1, ProbeCalls: 1, ReopenAfter: 1,

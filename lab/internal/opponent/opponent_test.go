@@ -150,6 +150,9 @@ func TestNothingOfAnOpponentIsGabionsDefault(t *testing.T) {
 		default:
 			unused = append(unused, "Retry.Budget.Capacity", "Retry.Budget.Cost")
 		}
+		if b := resolved.Breaker; b.FailureRate == policy.Off && b.SlowRate == policy.Off {
+			unused = append(unused, "Breaker.MinCalls")
+		}
 		for name, s := range sections {
 			for _, field := range defaulted(name, reflect.ValueOf(s[0]), reflect.ValueOf(s[1])) {
 				if !slices.ContainsFunc(unused, func(u string) bool { return strings.HasPrefix(field, u) }) {

@@ -64,7 +64,7 @@ func TestExitCodes(t *testing.T) {
 		{"explain my.yaml", 2, "", `if "my.yaml" is the file, write -f my.yaml` + "\n\nusage:"},
 		{"print users -f " + good, 2, "", `gabion config print: "users" is not expected` + "\n\nusage:"},
 		{"explain -f " + good + " payments.retry.attempts", 0, "payments.retry.attempts  4      preset payment\n", ""},
-		{"explain payments.hedge -f " + good, 0, "payments.hedge.max         off      " + good + ":6\n", ""},
+		{"explain payments.hedge -f " + good, 0, "payments.hedge  off    " + good + ":6\n", ""},
 		{"explain users.breaker.window -f " + good, 0, "users.breaker  off    " + good + ":8\n", ""},
 		{"explain -f " + good + " payments.zzz", 2, "", `gabion config: payments has no "zzz"; it has trust, key, safe, timeout, retry, hedge, `},
 		{"explain -f " + good + " payments.retry.zzz", 2, "", `gabion config: payments has no "retry.zzz"; it has trust, `},
@@ -235,7 +235,8 @@ func TestExplainNotesWhatHedgesComeTo(t *testing.T) {
 		{"nothing says that a call may run twice", "hedge: {max: 1, delay: 200ms}", "no call is hedged, unless it brings a key"},
 		{"keys run twice at once", "key: required, hedge: {max: 1, delay: 200ms}", "hedges send the same key twice at once"},
 		{"no budget", "safe: true, hedge: {max: 2, delay: 200ms}, retry: {budget: off}", "hedges have no bound: with retry.budget off, a dependency that becomes slow gets up to 3 times the load"},
-		{"no delay", "safe: true, hedge: {max: 2}", "every call is sent 3 times at once"},
+		{"no delay", "safe: true, hedge: {max: 2, percentile: off}", "every call is sent 3 times at once"},
+		{"the usual percentile", "safe: true, hedge: {max: 2}", ""},
 		{"all is said", "safe: true, hedge: {max: 1, delay: 200ms}", ""},
 		{"no hedges", "safe: true, retry: {budget: off}", ""},
 	} {
