@@ -15,7 +15,7 @@ const reasonsPage = "https://github.com/gabion-go/gabion/blob/main/docs/reasons.
 // docs/reasons.md ends with it.
 var advice = [...]string{
 	policy.None:              "nothing: the call succeeded",
-	policy.NotRetryable:      "mend the request: the same one gets the same answer",
+	policy.NotRetryable:      "fix the request: the same one gets the same answer",
 	policy.UnclassifiedError: "say what the error means where you know it: classify.Transient, Permanent or Business, or with WithClassify",
 	policy.NotSafe:           "give the call a key (WithKey), declare the work safe (WithIdempotent), or live with one attempt",
 	policy.AttemptsExhausted: "look at the last error; more attempts rarely help where these did not",
@@ -27,21 +27,21 @@ var advice = [...]string{
 	policy.RetriesOff:        "find out who switched retries off, and why, before SetRetries(true)",
 	policy.BodyNotRewindable: "give the request a GetBody, or a body that can seek, or raise http.replay_limit",
 	policy.AttemptTimeout:    "find out why attempts are slow, or raise timeout.attempt",
-	policy.CallTimeout:       "find out what the time went to; raise timeout.call, or the caller's own deadline",
+	policy.CallTimeout:       "find out what took the time; raise timeout.call, or the caller's own deadline",
 	policy.IdleTimeout:       "read it again, from where it broke if the protocol can; raise timeout.idle, or turn it off, for streams that are silent for longer",
 	policy.BodyTimeout:       "raise timeout.body to what the longest may take, or leave it out",
-	policy.Canceled:          "nothing, if the caller did not want the answer any more; if the error is another one, mend the reader of the request's body",
-	policy.BreakerOpen:       "mend the dependency; the breaker closes by itself once its probes succeed. Until then, use a fallback (DoOr)",
+	policy.Canceled:          "nothing, if the caller did not want the answer any more; if the error is another one, fix the reader of the request's body",
+	policy.BreakerOpen:       "fix the dependency; the breaker closes by itself once its probes succeed. Until then, use a fallback (DoOr)",
 	policy.BulkheadFull:      "look for slow calls and for results that are never closed; else raise bulkhead.limit, or send less",
 	policy.QueueTimeout:      "look for slow calls and for results that are never closed; else raise bulkhead.limit or bulkhead.queue_timeout",
 	policy.ThrottledLocally:  "send less: the dependency refuses more than it accepts",
 	policy.RateLimited:       "send less, come back after RetryAfter, or raise rate_limit.rate if the dependency allows it",
 	policy.Paced:             "come back after RetryAfter: the dependency asked for that time",
-	policy.WorkCrashed:       "mend the work: it panicked or ended its goroutine",
+	policy.WorkCrashed:       "fix the work: it panicked or ended its goroutine",
 	policy.KeyMissing:        "make one key for each intent, store it with the intent, and pass it with WithKey",
 	policy.OutcomeUnknown:    "ask the dependency what it did, by something other than the key, before you make a new one",
-	policy.UnknownDependency: "name it in the configuration, or mend the name: the error says which are known",
-	policy.Invalid:           "mend the call: the error says what is wrong with it",
+	policy.UnknownDependency: "name it in the configuration, or fix the name: the error says which are known",
+	policy.Invalid:           "fix the call: the error says what is wrong with it",
 }
 
 // about names the numbers behind the reason.
