@@ -47,9 +47,9 @@ func (r *reference) linef(format string, args ...any) { fmt.Fprintf(r, format+"\
 func (r *reference) all() {
 	r.linef("# Scenario files, key by key\n")
 	r.linef("<!-- Made by: go generate ./lab/internal/scenario. Change the code, or reference_test.go. -->\n")
-	r.linef("[The lab](lab.md) plays scenarios; this is all that a scenario file may say. `gabion lab show --schema` prints the same as a")
-	r.linef("JSON Schema for editors, and `gabion lab show error-storm` a file to start from. Every mistake in a file is reported with line")
-	r.linef("and caret; what would mean nothing is one.\n")
+	r.linef("[The lab](lab.md) plays scenarios. This page lists everything that a scenario file may contain. `gabion lab show --schema` prints")
+	r.linef("the same as a JSON Schema for editors. `gabion lab show error-storm` prints a file to start from. The reader reports every mistake")
+	r.linef("with line and caret. A setting without any effect is a mistake.\n")
 	r.keys()
 	r.values()
 	r.distributions()
@@ -152,7 +152,7 @@ func (r *reference) distributions() {
 		}
 		r.linef("| `%s` | %s |", f.example, f.says)
 	}
-	r.linef("\n`+ 5ms` behind one adds to every draw. `90%% 20ms | 10%% exp 1s` mixes: each part has its share, and the shares make 100 %%.\n")
+	r.linef("\n`+ 5ms` after a distribution adds to every draw. `90%% 20ms | 10%% exp 1s` is a mixture: each part has its share, and the shares add up to 100 %%.\n")
 }
 
 func (r *reference) faults() {
@@ -194,7 +194,7 @@ func kindComments(t *testing.T) (says []string) {
 
 func (r *reference) metrics() {
 	f := &File{fleets: []namedFleet{{name: "FLEET"}, {name: "b"}}, services: []namedService{{name: "SERVICE"}}}
-	r.linef("## Metrics\n\nWhat assertions speak of, and what `Report.Metric` and package labtest call by these keys.\n\n| metric | | is | better | in phases |\n|---|---|---|---|---|")
+	r.linef("## Metrics\n\nAssertions, `Report.Metric` and package labtest use these keys.\n\n| metric | | is | better | in phases |\n|---|---|---|---|---|")
 	of := map[string]string{"": "", "SERVICE": "(SERVICE)", "FLEET": "(FLEET)"}
 	for _, d := range append(f.defs(), ofRun...) {
 		about, known := of[d.of]
@@ -210,8 +210,8 @@ func (r *reference) metrics() {
 		}
 		r.linef("| `%s%s` | %s | %s | %s | %s |", d.key, about, d.name, unitNames[d.unit], better, phased)
 	}
-	r.linef("\nMetrics of a fleet are there if there are two fleets and more. Time is in seconds. Of recovery and retry_tail the median of the runs")
-	r.linef("counts, of stuck the share of them, and of all others the mean.\n")
+	r.linef("\nMetrics of a fleet exist if there are at least two fleets. Time is in seconds. For recovery and retry_tail the median of the runs")
+	r.linef("counts, for stuck the share of runs, and for all others the mean.\n")
 }
 
 var unitNames = map[string]string{Share: "a share: `95%`", Ratio: "a number: `1.2`", Seconds: "a duration: `300ms`", Count: "a number: `0`"}
@@ -219,15 +219,16 @@ var unitNames = map[string]string{Share: "a share: `95%`", Ratio: "a number: `1.
 func (r *reference) assertions() {
 	r.linef("## Assertions\n")
 	r.linef("    metric [ \"(\" service or fleet \")\" ] operator value [ quantile ] [ phase [ \"faults\" ] ]\n")
-	r.linef("An operator is %s. A value is a share, a duration or a number, as the metric is.", coded(operators))
-	r.linef("A quantile is `p50`, `p80`, `p95` … of the runs, in place of the mean; stuck, and a count that is to be equal to something, have none.")
-	r.linef("A phase is one of %s: the time of trouble reaches from the first fault or spike to the end of the last,", coded(phases))
-	r.linef("or is what the key `during` says; `during faults` is the same as `during`. Without a phase it is the whole run after the warm-up.\n")
+	r.linef("An operator is %s. A value is a share, a duration or a number, like the metric.", coded(operators))
+	r.linef("A quantile of the runs (`p50`, `p80`, `p95` …) replaces the mean. Stuck has no quantile, nor has a count compared by `==`.")
+	r.linef("A phase is one of %s. The time of trouble is from the first fault or spike to the end of the last,", coded(phases))
+	r.linef("unless the key `during` says otherwise. `during faults` is the same as `during`. Without a phase, the assertion is about the whole run")
+	r.linef("after the warm-up.\n")
 	pattern := regexp.MustCompile(assertionPattern())
 	r.linef("| such as | |\n|---|---|")
 	for _, a := range [][2]string{
 		{"amplification(db) <= 1.2 during faults", "at most 1.2 requests for each that is needed, at db"},
-		{"recovery <= 30s p80", "four runs of five are well again within half a minute"},
+		{"recovery <= 30s p80", "four runs of five recover within half a minute"},
 		{"stuck <= 1%", "the probability of staying down"},
 		{"goodput >= 99% after", "of all calls that began after the trouble"},
 		{"duplicates == 0", "in every run"},
@@ -241,8 +242,8 @@ func (r *reference) assertions() {
 		}
 		r.linef("| `%s` | %s |", a[0], a[1])
 	}
-	r.linef("\nIt holds if the whole 95 %% interval is on its side, fails if the interval is on the other side or every run breaks it, and is")
-	r.linef("unresolved else.")
+	r.linef("\nAn assertion holds if the whole 95 %% interval is on its side. It fails if the whole interval is on the other side, or if every run")
+	r.linef("breaks it. Otherwise it is unresolved.")
 }
 
 func coded(words []string) string {
@@ -267,29 +268,29 @@ const fromFiles = `## What was measured, from files
         replay: "from calls.jsonl, at ts, took http.duration ms, status http.status"
         calls: [{to: db}]
 
-` + "`from FILE`" + ` stands where a distribution may, and may be a part of a mixture. Behind the file's name is what to read of it. A
-name counts from the folder of the scenario file, so a scenario from standard input can't name any. How a file is read follows
-from its ending:
+` + "`from FILE`" + ` may replace any distribution, and may be a part of a mixture. The words after the file's name say what to read. The name
+is relative to the folder of the scenario file, so a scenario from standard input can't name a file. The ending of the file decides
+how it is read:
 
 | file | a line is | what to read |
 |---|---|---|
 | ` + "`.csv`, `.tsv`" + ` | values between commas (or semicolons), or tabs | ` + "`column took ms`" + `, by its name in the first line, or ` + "`column 2 ms`" + `, by its number |
 | ` + "`.jsonl`, `.ndjson`, `.json`" + ` | one JSON object | ` + "`column http.took ms`" + `, a field, or a field of a field |
-| all others | one value; empty lines and those with # are left out | ` + "`from latencies.txt ms`" + `, nothing but a unit |
+| all others | one value; empty lines and lines with # are skipped | ` + "`from latencies.txt ms`" + `, only a unit |
 
-A value is a duration with its unit, such as ` + "`12.5ms`" + `, or a number: then its unit (` + "`ns`, `us`, `ms`, `s`, `m`, `h`" + `) stands behind
-the name. A file has at most a million values, and a line at most 64 KiB. A line that can't be read is a mistake with its line and
-a caret, in that file.
+A value is a duration with its unit, such as ` + "`12.5ms`" + `, or a number. The unit of numbers (` + "`ns`, `us`, `ms`, `s`, `m`, `h`" + `) follows the
+name. A file has at most a million values, and a line at most 64 KiB. A line that can't be read is a mistake. It is reported with its
+file, line and a caret.
 
-**Latencies** become a distribution: sorted, the k-th of n is the percentile 100 (k−1)/(n−1), and between two of them it is linear
-(type 7 of Hyndman and Fan, which R and NumPy use). Nothing below the least or above the longest is ever drawn. Of more than ten
-thousand values every so many-th is kept, and the longest two thousand each.
+**Latencies** become a distribution. The values are sorted. The k-th of n is the percentile 100 (k−1)/(n−1), and the distribution is
+linear between two values (type 7 of Hyndman and Fan, which R and NumPy use). No draw is below the shortest or above the longest value.
+If there are more than ten thousand values, only every n-th is kept, and all of the longest two thousand.
 
-**Recorded calls** are the load of a fleet whose ` + "`loop`" + ` is ` + "`trace`" + `: ` + "`at`" + ` is when a call was made, as a number or a duration since any
-beginning, or as a date of RFC 3339. The first call is made at 0s, or at what ` + "`begin 30s`" + ` says; the order of the lines does not
-matter, and what is later than the duration is not played. Which client makes a call is drawn. With ` + "`took`" + ` the service's work for
-a call takes that long, in place of its ` + "`time`" + `; with ` + "`status`" + ` it ends with that status of HTTP, and 0 is a connection that broke. So
-workers, queues, networks and faults of the scenario are there as well. Timeouts and retries are those of the policy that is tried:
-an attempt after the first meets what the next recorded call met, for that was the service's state then.
+**Recorded calls** are the load of a fleet whose ` + "`loop`" + ` is ` + "`trace`" + `. ` + "`at`" + ` is when a call was made: a number or a duration since any start, or a
+date of RFC 3339. The first call is made at 0s, or at the time of ` + "`begin 30s`" + `. The order of the lines does not matter. Calls later
+than the duration are not played. The client that makes a call is drawn at random. With ` + "`took`" + ` the service's work for a call takes
+that long, instead of its ` + "`time`" + `. With ` + "`status`" + ` it ends with that HTTP status, and 0 is a connection that broke. The workers, queues,
+networks and faults of the scenario also apply. Timeouts and retries are those of the policy under test. A retry gets what the next
+recorded call got, because that was the state of the service at that time.
 
 `
