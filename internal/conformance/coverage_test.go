@@ -18,15 +18,15 @@ type cover struct {
 }
 
 const (
-	adaptive  = "the learned limit is a later step"
-	endpoints = "balancing over endpoints is not offered"
-	profile   = "a compatibility profile of another system"
+	adaptive  = "adaptive limits do not exist yet"
+	endpoints = "gabion does not balance load over endpoints"
+	profile   = "a compatibility profile of another system, which gabion does not have"
 	grpcToo   = "there is no gRPC client yet; the machine's part is C108"
 )
 
 var coverage = []cover{
 	{1, "a failure rate below and at the threshold", "here breaker", ""},
-	{2, "rates are evaluated on successes", "here breaker", ""},
+	{2, "rates are also evaluated on successes", "here breaker", ""},
 	{3, "below the minimum a rate is unknown", "here breaker", ""},
 	{4, "a window of calls forgets the oldest", "here breaker", ""},
 	{5, "a window smaller than its minimum is refused", "policy breaker", ""},
@@ -47,7 +47,7 @@ var coverage = []cover{
 	{20, "open times grow and are reset", "here breaker", ""},
 	{21, "late failure while open", "here breaker", ""},
 	{22, "late success while open", "here breaker", ""},
-	{23, "a refusal tells the time to come back", "here breaker", ""},
+	{23, "a refusal says when to come back", "here breaker", ""},
 	{24, "huge open times saturate", "here breaker", ""},
 	{25, "rejections are not in the window", "here breaker", ""},
 	{26, "two in a row shut, with doubling times", "", profile},
@@ -58,11 +58,11 @@ var coverage = []cover{
 	{31, "a cancelled probe is neutral", "here breaker", ""},
 	{32, "panic and Goexit are neutral", "here breaker", ""},
 	{33, "a probe that never settles", "here breaker", ""},
-	{34, "a verdict leaves those in flight stale", "here breaker", ""},
+	{34, "a change of state makes attempts in flight stale", "here breaker", ""},
 	{35, "success three of four", "here breaker", ""},
 	{36, "admitted in closed, finished in half-open", "here breaker", ""},
-	{37, "a thousand at the end of the open time, one probe", "here breaker", ""},
-	{38, "waiting for the probes' verdict", "", "optional: callers that wait out a probe are not offered; they are refused with the time to come back"},
+	{37, "a thousand calls at the end of the open time, one probe", "here breaker", ""},
+	{38, "waiting for the probes' verdict", "", "optional: a caller can't wait for a probe's result; it is refused with the time to come back"},
 	{39, "forced open", "here breaker", ""},
 	{40, "forced open with an end", "here breaker", ""},
 	{41, "disabled", "here breaker", ""},
@@ -94,7 +94,7 @@ var coverage = []cover{
 	{67, "a body that can't be sent again", "here gabionhttp", ""},
 	{68, "nothing is sent once the caller has its answer", "here", ""},
 	{69, "every re-send is charged", "here", ""},
-	{70, "the attempt header", "", "gabionhttp has a header of its own, X-Request-Attempt; other systems' names and starts are not imitated"},
+	{70, "the attempt header", "", "gabionhttp has its own header, X-Request-Attempt; it does not imitate other systems' names or first numbers"},
 	{71, "Retry-After", "here gabionhttp", ""},
 	{72, "AWS's header", "", profile},
 	{73, "gRPC's pushback", "", grpcToo},
@@ -122,7 +122,7 @@ var coverage = []cover{
 	{95, "zero, off and negative times", "here policy", ""},
 	{96, "the time that is passed on decreases", "gabionhttp", ""},
 	{97, "rejecting expired requests at a bounded rate", "", profile},
-	{98, "deaf work", "here", "the option to abandon it is not offered"},
+	{98, "work that ignores its context", "here", "there is no option to abandon it"},
 	{99, "capacity two, queue one", "here bulkhead", ""},
 	{100, "cancelled waiters", "here bulkhead", ""},
 	{101, "everything gives its slot back", "here bulkhead", ""},
@@ -142,7 +142,7 @@ var coverage = []cover{
 	{115, "retry outside the breaker", "here", ""},
 	{116, "five layers of three attempts", "here", ""},
 	{117, "reload", "here", ""},
-	{118, "chaos", "", "faults by chance are not offered yet"},
+	{118, "chaos", "", "gabion does not inject random faults yet"},
 	{119, "same seed, same log", "here lab/internal/bridge", "there is no sidecar"},
 	{120, "partitions are bounded", "here", ""},
 	{121, "kill switch", "here", ""},
@@ -234,15 +234,16 @@ func page() string {
 	var b strings.Builder
 	b.WriteString(`# Conformance
 
-Systems that call others well agree on most cases, and their bug trackers tell of
-the rest. This is the list of cases that gabion is held to, and where. Those marked
-*machine and front door* are scripts in ` + "`internal/conformance`" + `: they run on the
-machine in virtual time and through ` + "`gabion.Do`" + `, and both must log the same
-decisions, which ` + "`internal/conformance/testdata/decisions.txt`" + ` holds. Another
-package in the list has tests of its own that name the case.
+Good retry and breaker libraries agree on most cases, and their bug trackers have
+the rest. This page lists the cases that gabion is tested with, and where. The cases
+marked *machine and front door* are scripts in ` + "`internal/conformance`" + `. Each script
+runs twice: on the state machine in virtual time, and through ` + "`gabion.Do`" + `. Both runs
+must log the same decisions, which are in
+` + "`internal/conformance/testdata/decisions.txt`" + `. The other packages in the list have
+tests that name the case.
 
-This page is written by ` + "`go test ./internal/conformance -update`" + ` and checked by the
-ordinary tests: a case that is neither tested nor left out with a reason fails them.
+` + "`go test ./internal/conformance -update`" + ` writes this page, and the ordinary tests check
+it. They fail if a case is neither tested nor left out with a reason.
 
 ## What is left out
 
