@@ -45,8 +45,9 @@ type played struct {
 	call    machine.Call
 	log     machine.Log
 	tickets []machine.Ticket
-	resent  int
-	settled int // AttemptSettled and LoserSettled
+	resent  int          // attempts after the first that the budget for retries pays for
+	failed  policy.Class // of the attempt that was settled last
+	settled int          // AttemptSettled and LoserSettled
 	ended   int
 }
 
@@ -79,7 +80,8 @@ func (g *game) next(p *played) machine.Step {
 	switch {
 	case step.Verb == machine.Send:
 		p.tickets = append(p.tickets, step.Ticket)
-		if len(p.tickets) > 1 {
+		conflict := p.failed == policy.ClassContention && !step.Ticket.Hedge // another budget pays for what follows one
+		if len(p.tickets) > 1 && !conflict {
 			p.resent++
 		}
 	case step.Verb == machine.Wait && step.Again <= g.now:
@@ -96,6 +98,7 @@ func (g *game) drain(p *played) {
 		switch e.Kind {
 		case policy.KindAttemptSettled, policy.KindLoserSettled:
 			p.settled++
+			p.failed = e.Class
 		case policy.KindReturned:
 			p.ended++
 		}
@@ -170,6 +173,7 @@ func (g *game) play(op, arg byte) {
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 9, 1, 0, 0, 6, 40, 0, 0, 9, 0})
 	f.Add([]byte{2, 0, 0, 6, 31, 0, 0, 0, 15, 0, 18, 2, 21, 1, 24, 3})
+	f.Add([]byte{3, 0, 1, 0, 10, 11}) // one retry, after a conflict
 	f.Add([]byte{3, 255, 0, 0, 1, 0, 2, 0, 9, 1, 10, 1, 11, 1, 6, 60, 0, 0, 1, 0, 2, 0})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		if len(ops) < 2 || len(ops) > 400 {
