@@ -1,24 +1,22 @@
 package machine
 
 import (
-	"math"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/breaker"
-	"github.com/gabion-go/gabion/internal/budget"
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Verb is what a driver is told to do.
+// Verb is what a driver must do.
 type Verb uint8
 
 // The three verbs.
 const (
 	Send   Verb = iota + 1 // start an attempt; it ends at its ticket's Deadline
 	Wait                   // there is nothing to start
-	Return                 // answer the caller; whatever is still out is a loser
+	Return                 // answer the caller; an attempt that is still out has lost
 )
 
 // Step is the machine's answer to "what now?".
@@ -28,15 +26,18 @@ type Step struct {
 	Again  clock.Instant // of Send and Wait: call Next at this time at the latest
 }
 
-func (s *Step) wait(again clock.Instant) { s.Verb, s.Again = Wait, again }
+func (s *Step) wait(again clock.Instant) (answered bool) {
+	s.Verb, s.Again = Wait, again
+	return true
+}
 
-// Ticket is one attempt that is out. It carries what the attempt holds and comes
-// home with it in Settle, so a Call keeps no list of attempts and whatever the
-// policy says by then, what was taken is what is given back.
+// Ticket is one attempt that is out. It carries what the attempt holds, and Settle
+// takes it back. So a Call keeps no list of attempts, and what was taken is given back
+// whatever the policy says by then.
 type Ticket struct {
 	Deadline clock.Instant // when the attempt must have ended
 	Sent     clock.Instant
-	hold     hold
+	held     held
 	Attempt  uint8 // 1 is the first
 	Hedge    bool
 	last     bool // the attempt ends with the call, not with its own timeout
@@ -46,11 +47,8 @@ type Ticket struct {
 // of its own.
 func (t *Ticket) Final() bool { return t.last }
 
-// hold is what an attempt or a whole call has taken.
-type hold struct {
-	permit breaker.Permit
-	slot   bulkhead.Slot
-}
+// bit stands for the attempt in the sets of [attempts]. The zero Ticket has none.
+func (t *Ticket) bit() uint64 { return 1 << (t.Attempt - 1) }
 
 // Params is what one call brings along.
 type Params struct {
@@ -71,95 +69,52 @@ type Params struct {
 type phase uint8
 
 const (
-	entering phase = iota // wants an attempt admitted
-	resting               // waits until wake before it enters
+	entering phase = iota // wants to make an attempt
+	resting               // waits until wait.until before it enters
 	queued                // waits for a slot
-	limited               // has its turn at wake, and the slot that it needs
+	sending               // has the slot that it needs
+	limited               // has the slot, and waits until wait.until for its turn of the rate limit
 	away                  // attempts are out, or a hedge is due
 	over                  // returned
 )
 
-// grace is how much longer than its deadline a call waits for work that is out
-// and was told to end, so that a homecoming at the very deadline is seen.
+// grace is how much longer than its deadline a call waits for attempts that are out.
+// They were told to end, and one that ends at the very deadline is seen.
 const grace = time.Millisecond
 
-// Call is the machine: everything decided for one call. Begin makes it ready; a
-// Call may live on its driver's stack and may be used again by another Begin
-// once every ticket came home.
+// Call is the machine: everything decided for one call. Begin makes it ready. A Call
+// may live on its driver's stack, and may be used again by another Begin once every
+// ticket was settled.
 //
-// A Call is not safe for concurrent use: its driver serialises the verbs. All
-// verbs are total: they may be used at any time in any order.
+// Begin sets the first group of fields. Each of the other groups belongs to one part of
+// the machine, and the comment says to which.
+//
+// A Call is not safe for concurrent use: its driver uses one verb at a time. All verbs
+// are total: they may be used at any time in any order.
 type Call struct {
-	state *State
-	rules *Rules
-	lane  *lane
-	keyed *keyedLane
-	log   *Log
-	waker bulkhead.Waker
-
-	waiter    *bulkhead.Waiter
-	tenant    string
-	began     clock.Instant
-	deadline  clock.Instant
-	wake      clock.Instant // end of resting, start of a turn
-	hedgeAt   clock.Instant
-	queueTill clock.Instant
-	turnAt    clock.Instant // the turn of the rate limit that was taken and not used
-	countedAt clock.Instant // when throttle counted it
-	said      clock.Instant // end of the wait that was reported last
-
-	out      uint64 // a bit per attempt that is out
-	open     uint64 // a bit per attempt whose result is still open
-	lasting  uint64 // those of them that outlived their attempt's time
+	state    *State
+	rules    *Rules          // those in force when the call began
+	part     *partition      // whose breaker, latency and pace count
+	named    *namedPartition // the same, if the call named one and is counted in it
+	log      *Log
+	waker    bulkhead.Waker
+	tenant   string
+	began    clock.Instant
+	deadline clock.Instant
 	id       uint64 // number of this call for draws; 0 = not asked for yet
-	whole    hold   // what wraps the whole call
-	pending  bulkhead.Slot
-	reserved budget.Reservation // of a window
-	prev     time.Duration      // the wait before this one
-	after    time.Duration      // when to come back, if known
 	shard    uint32
-	epoch    uint32 // of the State when reserved was made
-
-	phase    phase
 	priority bulkhead.Priority
-	told     breaker.Receipt // of the success whose result lives on
-	verdict  breaker.Verdict // of the last attempt, for PerCall
-	heard    bool            // verdict is known
-	has      things
-	sends    uint8
-	tries    uint8
-	hedges   uint8
-	onces    uint8 // outcomes marked Once
-	lost     uint8 // tries that ended in a conflict
-	holds    uint8 // how often a retry was held back
 	safe     bool
 	noRetry  bool
-	hedging  bool // hedges are still possible
-	stopped  bool // an attempt brought the mark that stops retries
-	reason   policy.Reason
-	effect   policy.Effect
-	cause    breaker.Cause   // BreakerOpen: what opened it
-	failed   policy.Outcome  // the last failure, while a sibling may still succeed
-	numbers  *policy.Numbers // of the end, where it has some
+
+	phase phase
+	wait  waiting  // enter.go
+	taken taken    // taken.go
+	sent  attempts // settle.go
+	hedge hedging  // hedge.go
+	retry retrying // retry.go
+	end   ending   // result.go
 }
-
-// things are what a call has at the moment, as a set: one look at it tells that
-// there is nothing to give back.
-type things uint8
-
-const (
-	wholePermit things = 1 << iota // whole.permit: the breaker wraps the whole call
-	wholeSlot                      // whole.slot: the bulkhead does
-	charge                         // reserved, of the budget
-	turn                           // turnAt, of the rate limit
-	request                        // the throttle has counted the attempt that is being admitted
-	relook                         // the rate limit was asked again with a fresh clock
-	repeat                         // reserved is of the budget for conflicts
-	paceTurn                       // a turn of the pacer, which needs no giving back
-)
-
-// ofAttempt are those that an attempt takes along when it is sent.
-const ofAttempt = charge | repeat | turn | request | relook | paceTurn
 
 // Begin starts a call: it pins the policy, and takes nothing.
 func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
@@ -167,17 +122,18 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 		*c = Call{}
 	}
 	r := s.rules.Load()
-	c.state, c.rules, c.lane = s, r, &s.lane
+	c.state, c.rules, c.part = s, r, &s.main
 	if p.Log != nil || p.Waker != nil || p.Tenant != "" { // what is nil already need not be written
 		c.log, c.waker, c.tenant = p.Log, p.Waker, p.Tenant
+		c.log.begin()
 	}
-	c.began, c.deadline, c.said = now, clock.Never, math.MinInt64
+	c.began, c.deadline = now, clock.Never
 	c.shard, c.priority = p.Shard, p.Priority
 	c.safe, c.noRetry = p.Safe || r.Policy.Safe, p.NoRetry
 	if p.Partition != "" {
-		c.enterLane(now, p.Partition)
+		c.enterPartition(now, p.Partition)
 	}
-	c.hedging = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
+	c.hedge.on = r.Policy.Hedge.Max > 0 && c.safe && !p.NoHedge && !p.NoRetry
 	c.setDeadline(now, p)
 }
 
@@ -210,158 +166,120 @@ func (c *Call) NextInto(now clock.Instant, s *Step) { c.next(now, s) }
 // be given one and asked again at once.
 func (c *Call) SetWaker(w bulkhead.Waker) { c.waker = w }
 
-// next fills in the step. It is passed down by pointer because a step is larger
-// than what returns in registers, and copying it up through five layers cost more
-// than all that they decide.
+// next asks the phase that the call is in. A phase either answers, which fills in the
+// step, or moves the call on to another phase, which is asked then. The step is passed
+// down by pointer: it is larger than what returns in registers, and copying it cost
+// more than what is decided.
 func (c *Call) next(now clock.Instant, s *Step) {
 	if now >= c.deadline && c.phase != over {
 		c.expire(now)
 	}
-	switch c.phase {
-	case entering:
-		c.enter(now, s)
-	case over:
-		s.Verb = Return
-	case resting:
-		c.rest(now, s)
-	case queued:
-		c.inQueue(now, s)
-	case limited:
-		c.rateTurn(now, s)
-	case away:
-		c.watch(now, s)
-	}
-}
-
-// rest is Next while the call waits before it enters. A result of the attempt
-// before that is still open holds a slot, which this call must not queue behind.
-func (c *Call) rest(now clock.Instant, s *Step) {
-	switch {
-	case now < c.wake:
-		s.wait(min(c.wake, c.deadline))
-	case c.open != 0:
-		s.wait(now + 1)
-	case c.tries > 0 && c.held(now, s):
-	default:
-		c.phase = entering
-		c.enter(now, s)
-	}
-}
-
-// expire ends the call at its deadline. Work that is out has been told to end and
-// gets a moment to say how it ended.
-func (c *Call) expire(now clock.Instant) {
-	if c.out != 0 && now < c.deadline.Add(grace) {
-		return
-	}
-	if c.phase == queued && c.waiter != nil {
-		c.leaveQueue()
-	}
-	c.end(now, policy.CallTimeout)
-}
-
-// watch is Next while attempts are out, or while a failure waits to be answered
-// by a hedge or a retry.
-func (c *Call) watch(now clock.Instant, s *Step) {
-	if c.out == 0 && c.failed.Class == policy.ClassContention { // it is not a hedge's to answer
-		c.plan(now)
-		c.next(now, s)
-		return
-	}
-	for said := false; c.hedging && now >= c.hedgeAt && now < c.deadline; said = true {
-		if c.hedge(now, s, !said) { // hedges without a delay may all be skipped here: one event says so
-			return
+	for answered := false; !answered; {
+		switch c.phase {
+		case entering:
+			answered = c.enter(now, s)
+		case sending:
+			answered = c.trySend(now, s)
+		case over:
+			s.Verb, answered = Return, true
+		case away:
+			answered = c.watch(now, s)
+		case resting:
+			answered = c.rest(now, s)
+		case queued:
+			answered = c.queue(now, s)
+		case limited:
+			answered = c.awaitTurn(now, s)
 		}
-		c.hedging = c.hedging && c.out != 0 // with nothing out, the retry's plan says why not
 	}
-	if c.out == 0 && !(c.hedging && c.hedgeAt < c.deadline) {
-		c.plan(now)
-		c.next(now, s)
-		return
-	}
-	s.wait(c.again(now))
 }
 
-// again is when a call whose work is out must be asked next.
+// expire ends the call at its deadline. Attempts that are out have been told to end,
+// and have a moment to say how they ended.
+func (c *Call) expire(now clock.Instant) {
+	if c.sent.out != 0 && now < c.deadline.Add(grace) {
+		return
+	}
+	c.giveUp(now, policy.CallTimeout)
+}
+
+// watch is Next while attempts are out, or while a failure waits for the hedge or the
+// retry that may follow it.
+func (c *Call) watch(now clock.Instant, s *Step) (answered bool) {
+	if c.sent.out == 0 && c.retry.failed.Class == policy.ClassContention { // no hedge follows a conflict
+		c.plan(now)
+		return false
+	}
+	for said := false; c.hedge.due(now) && now < c.deadline; said = true {
+		if c.sendHedge(now, s, !said) { // hedges without a delay may all be skipped here: one event says so
+			return true
+		}
+		c.hedge.on = c.hedge.on && c.sent.out != 0 // with nothing out, the retry's plan says why not
+	}
+	if c.sent.out == 0 && !c.hedge.before(c.deadline) {
+		c.plan(now)
+		return false
+	}
+	return s.wait(c.again(now))
+}
+
+// again is when a call that has attempts out must be asked next.
 func (c *Call) again(now clock.Instant) clock.Instant {
 	at := c.deadline
 	if now >= at {
 		at = at.Add(grace)
 	}
-	if c.hedging && c.hedgeAt < c.deadline {
-		at = min(at, c.hedgeAt)
+	if c.hedge.before(c.deadline) {
+		at = min(at, c.hedge.at)
 	}
 	return at
 }
 
-// Cancel ends the call because the caller gave up. What waits is given back now,
-// what is out when it comes home.
+// Cancel ends the call because the caller gave up. What was taken for an attempt that
+// is not made is given back now; what attempts hold, when they are settled.
 func (c *Call) Cancel(now clock.Instant) {
-	if c.phase == over {
-		return
+	if c.phase != over {
+		c.giveUp(now, policy.Canceled)
 	}
-	if c.phase == queued && c.waiter != nil {
-		c.leaveQueue()
-	}
-	c.end(now, policy.Canceled)
 }
 
-// end closes the call: every reservation goes back, and the whole call's hold
-// when nothing is out any more.
-func (c *Call) end(now clock.Instant, why policy.Reason) {
-	c.phase, c.reason = over, why
-	switch {
-	case why == policy.CallTimeout && c.out != 0 && c.deadline.Sub(c.began) >= c.due():
-		c.verdict, c.heard = breaker.Bad, true
-	case why == policy.Canceled:
-		c.heard = false
-	case why == policy.BreakerOpen:
-		c.cause = c.lane.breaker.Load().OpenedBy()
+// giveUp ends the call whatever it waits for.
+func (c *Call) giveUp(now clock.Instant, why policy.Reason) {
+	if c.phase == queued {
+		c.leaveQueue()
 	}
-	if c.has != 0 || c.pending.Held() {
-		c.letGo(now, why)
+	c.finish(now, why)
+}
+
+// finish ends the call. All that was taken for an attempt that is not made is given
+// back, and what wraps the whole call once no attempt is out.
+func (c *Call) finish(now clock.Instant, why policy.Reason) {
+	c.phase, c.end.reason = over, why
+	switch {
+	case why == policy.CallTimeout && c.sent.out != 0 && c.deadline.Sub(c.began) >= c.due():
+		c.sent.judge(breaker.Bad)
+	case why == policy.Canceled:
+		c.sent.judged = false
+	case why == policy.BreakerOpen:
+		c.end.cause = c.part.breaker.Load().OpenedBy()
+	}
+	if c.taken.has != 0 {
+		c.undo(now)
+		c.endWhole(now)
 	}
 	if c.log != nil {
 		v := c.Verdict()
 		c.log.add(policy.Event{
-			Kind: policy.KindReturned, At: now, Reason: why, Effect: v.Effect, Attempt: c.sends, Took: now.Sub(c.began),
+			Kind: policy.KindReturned, At: now, Reason: why, Effect: v.Effect, Attempt: c.sent.n, Took: now.Sub(c.began),
 		})
 	}
-	if c.keyed != nil && c.out|c.open == 0 {
-		c.leaveLane(now)
+	if c.named != nil && c.sent.idle() {
+		c.leavePartition(now)
 	}
 }
 
-// letGo gives back what the call has of others. A request that the throttle itself
-// turned away stays counted.
-func (c *Call) letGo(now clock.Instant, why policy.Reason) {
-	c.refund(now)
-	c.dropPending(now)
-	if why != policy.ThrottledLocally {
-		c.uncount(now)
-	}
-	c.endWhole(now)
-}
-
-// endWhole gives back what wraps the whole call: the breaker's permit with the
-// last verdict at the end of the call, the slot when the work is really over.
-func (c *Call) endWhole(now clock.Instant) {
-	if c.has&wholePermit != 0 {
-		c.has &^= wholePermit
-		v := breaker.Neutral
-		if c.heard {
-			v = c.verdict
-		}
-		c.hear(now, c.whole.permit, v, c.after, c.open != 0)
-	}
-	if c.has&wholeSlot != 0 && c.out|c.open&^c.lasting == 0 {
-		c.has &^= wholeSlot
-		c.state.bulkhead().Release(c.whole.slot)
-	}
-}
-
-// draw names this call on first need, so that calls which draw nothing cost
-// nothing.
+// draw gives the call a number when it first draws, so that a call that draws nothing
+// pays nothing.
 func (c *Call) draw() uint64 {
 	if c.id == 0 {
 		c.id = c.state.draws.Add(1)

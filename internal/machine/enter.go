@@ -10,155 +10,186 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// enter asks every layer between the retry loop and the work, outermost first:
-// pace, throttle, breaker, bulkhead, rate limit. A layer that says "later" makes
-// the call wait, one that says "no" ends it.
-func (c *Call) enter(now clock.Instant, s *Step) {
-	if p := c.lane.pacer.Load(); p != nil && p.active.Load() && c.pace(p, now, s) {
-		return
-	}
-	if c.rules.throttled && !c.throttle(now) {
-		c.refuse(now, s, policy.ThrottledLocally, 0)
-		return
-	}
-	if c.rules.bulkhead && c.has&wholeSlot == 0 {
-		slot, ok := c.state.bulkhead().TryAcquire(c.shard, c.tenant)
-		if !ok {
-			c.queue(now, s)
-			return
-		}
-		c.pending = slot
-	}
-	c.depart(now, s)
+// waiting is what a call waits for before its next attempt.
+type waiting struct {
+	until  clock.Instant    // when it goes on, or gives up: the phase says which
+	waiter *bulkhead.Waiter // its place in the queue
 }
 
-// queue waits for a slot. A call that queues holds no permit of the breaker, since a
-// probe would age in the queue and calls of a closed generation would go out
-// through an open breaker: the breaker is asked when the slot is there. But a call
-// that it would refuse anyway does not queue.
-func (c *Call) queue(now clock.Instant, s *Step) {
-	if after, shut := c.turnedAway(now); shut {
-		c.refuse(now, s, policy.BreakerOpen, after)
-		return
+// wait begins a wait in that phase, and reports it.
+func (c *Call) waitIn(p phase, now, until clock.Instant, what string) {
+	c.phase, c.wait.until = p, until
+	c.log.wait(now, until, what, c.sent.n)
+}
+
+// rest is Next while the call waits before it enters. A result of the attempt before
+// that is still open holds a slot, which this call must not queue behind.
+func (c *Call) rest(now clock.Instant, s *Step) (answered bool) {
+	switch {
+	case now < c.wait.until:
+		return s.wait(min(c.wait.until, c.deadline))
+	case c.sent.open != 0:
+		return s.wait(now + 1)
+	case c.sent.tries == 0 || !c.holdRetry(now):
+		c.phase = entering
+	}
+	return false
+}
+
+// enter asks the layers that stand before the slot, and takes the slot: pace, throttle,
+// bulkhead. A layer that says "later" makes the call wait, one that says "no" ends it.
+func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
+	if p := c.part.pacer.Load(); p != nil && p.active.Load() && !c.takeStart(p, now) {
+		return false
+	}
+	if c.rules.throttled && !c.takeRequest(now) {
+		c.refuse(now, policy.ThrottledLocally, 0)
+		return false
+	}
+	if c.rules.bulkhead && c.taken.has&aSlot == 0 {
+		slot, ok := c.state.bulkhead().TryAcquire(c.shard, c.tenant)
+		if !ok {
+			return c.join(now, s)
+		}
+		c.taken.addSlot(slot)
+	}
+	c.phase = sending
+	return false
+}
+
+// takeStart takes a start time while calls are spaced because the dependency, or this
+// call's partition of it, asked for time. It reports false when the call must wait for
+// it, or has ended.
+func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
+	if c.rules.Policy.Pace.Off || c.taken.has&aStart != 0 {
+		return true
+	}
+	last := min(c.deadline.Add(-c.margin(now)), now.Add(c.rules.Policy.Pace.Max+c.rules.Policy.Pace.Max/4))
+	at, ok := p.reserve(now, last, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
+	if !ok {
+		c.refuse(now, policy.Paced, at.Sub(now))
+		return false
+	}
+	c.taken.has |= aStart
+	if at <= now {
+		return true
+	}
+	if _, shut := c.shut(at); shut { // no sleep into an open breaker
+		after, _ := c.shut(now)
+		c.refuse(now, policy.BreakerOpen, after)
+		return false
+	}
+	c.waitIn(resting, now, at, policy.ForPace)
+	return false
+}
+
+// paced reports whether calls are spaced, so that a hedge has no place.
+func (c *Call) paced() bool {
+	p := c.part.pacer.Load()
+	return p != nil && p.active.Load() && !c.rules.Policy.Pace.Off
+}
+
+// join joins the queue for a slot. A call that queues holds no permit of the breaker:
+// a probe would age in the queue, and calls of a closed generation would go out through
+// an open breaker. The breaker is asked when the slot is there. But a call that it
+// would refuse anyway does not queue.
+func (c *Call) join(now clock.Instant, s *Step) (answered bool) {
+	if after, shut := c.refusedNow(now); shut {
+		c.refuse(now, policy.BreakerOpen, after)
+		return false
 	}
 	if c.waker == nil {
-		s.wait(now)
-		return
+		return s.wait(now)
 	}
-	c.queueTill = c.deadline
+	until := c.deadline
 	if wait := c.rules.Policy.Bulkhead.QueueTimeout; wait > 0 {
-		c.queueTill = min(now.Add(wait), c.deadline)
+		until = min(now.Add(wait), c.deadline)
 	}
 	w, ok := c.state.bulkhead().Join(c.waker, c.priority, c.tenant)
 	if !ok {
 		c.crowded(0)
-		c.refuse(now, s, policy.BulkheadFull, 0)
-		return
+		c.refuse(now, policy.BulkheadFull, 0)
+		return false
 	}
-	c.waiter, c.phase = w, queued
-	c.inQueue(now, s)
+	c.phase, c.wait.waiter, c.wait.until = queued, w, until
+	return false
 }
 
-// shut asks the breaker whether it would refuse, without taking anything.
-func (c *Call) shut(at clock.Instant) (time.Duration, bool) {
-	if !c.guards() {
-		return 0, false
-	}
-	return c.lane.breaker.Load().Shut(at)
-}
-
-// turnedAway asks the breaker whether it refuses right now, as a half-open one does
-// with all its probes out. What is taken to find out goes back at once.
-func (c *Call) turnedAway(now clock.Instant) (after time.Duration, refused bool) {
-	if !c.guards() {
-		return 0, false
-	}
-	b := c.lane.breaker.Load()
-	if b.State() != breaker.HalfOpen {
-		return b.Shut(now)
-	}
-	p, after, ok := b.Acquire(now, c.shard)
-	b.Settle(now, c.shard, p, breaker.Neutral, 0)
-	return after, !ok
-}
-
-// inQueue is Next while the call waits for a slot.
-func (c *Call) inQueue(now clock.Instant, s *Step) {
-	slot, answer := c.state.bulkhead().Granted(c.waiter)
+// queue is Next while the call waits for a slot.
+func (c *Call) queue(now clock.Instant, s *Step) (answered bool) {
+	slot, answer := c.state.bulkhead().Granted(c.wait.waiter)
 	switch {
 	case answer == bulkhead.Granted:
-		c.waiter, c.pending = nil, slot
-		c.depart(now, s)
+		c.wait.waiter = nil
+		c.taken.addSlot(slot)
+		c.phase = sending
 	case answer == bulkhead.PushedOut:
-		c.waiter = nil
+		c.wait.waiter = nil
 		c.crowded(0)
-		c.refuse(now, s, policy.BulkheadFull, 0)
-	case now < c.queueTill:
-		c.wait(now, s, c.queueTill, policy.ForSlot)
+		c.refuse(now, policy.BulkheadFull, 0)
+	case now < c.wait.until:
+		c.log.wait(now, c.wait.until, policy.ForSlot, c.sent.n)
+		return s.wait(min(c.wait.until, c.deadline))
 	case c.leaveQueue():
-		c.depart(now, s)
+		c.phase = sending
 	default:
-		c.crowded(now.Sub(c.queueTill) + c.rules.Policy.Bulkhead.QueueTimeout)
-		c.refuse(now, s, policy.QueueTimeout, 0)
+		c.crowded(now.Sub(c.wait.until) + c.rules.Policy.Bulkhead.QueueTimeout)
+		c.refuse(now, policy.QueueTimeout, 0)
 	}
+	return false
 }
 
-// leaveQueue gives up waiting. A slot that was granted meanwhile is kept as the
-// pending one.
-func (c *Call) leaveQueue() bool {
-	slot, granted := c.state.bulkhead().Leave(c.waiter)
-	c.waiter = nil
-	c.pending = slot
+// leaveQueue gives up waiting for a slot, unless one was granted meanwhile.
+func (c *Call) leaveQueue() (granted bool) {
+	slot, granted := c.state.bulkhead().Leave(c.wait.waiter)
+	c.wait.waiter = nil
+	if granted {
+		c.taken.addSlot(slot)
+	}
 	return granted
 }
 
-// guards reports whether an attempt needs a permit of the breaker.
-func (c *Call) guards() bool { return c.rules.guarded && c.has&wholePermit == 0 }
-
-// depart is the last part of the way: with the slot in hand, take a turn of the
-// rate limit and the breaker's permit, and send.
-func (c *Call) depart(now clock.Instant, s *Step) {
-	if c.tries > 0 && c.retriesStopped() {
-		c.refuse(now, s, policy.RetriesOff, c.after)
-		return
+// trySend is the last part of the way in. The call has its slot; it needs a turn of the
+// rate limit and the breaker's permit. The breaker is asked last, so its permit goes
+// into the ticket at once.
+func (c *Call) trySend(now clock.Instant, s *Step) (answered bool) {
+	if c.sent.tries > 0 && c.retriesStopped() {
+		c.refuse(now, policy.RetriesOff, c.end.after)
+		return false
 	}
 	if now != c.began && now.Add(c.margin(now)) > c.deadline { // a first attempt that did not wait may try
 		c.shortOf(now, 0)
-		c.refuse(now, s, policy.DeadlineShort, 0)
-		return
+		c.refuse(now, policy.DeadlineShort, 0)
+		return false
 	}
-	if c.rules.rate.Interval > 0 && c.phase != limited && c.rate(now, s) {
-		return
+	if c.rules.rate.Interval > 0 && !c.takeTurn(now) {
+		return false
 	}
 	var permit breaker.Permit
 	if c.guards() {
-		p, after, ok := c.lane.breaker.Load().Acquire(now, c.shard)
+		p, after, ok := c.part.breaker.Load().Acquire(now, c.shard)
 		if !ok {
-			c.refuse(now, s, policy.BreakerOpen, after)
-			return
+			c.refuse(now, policy.BreakerOpen, after)
+			return false
 		}
 		permit = p
 	}
-	c.tries++
+	c.sent.tries++
 	c.send(now, s, permit, false)
+	return true
 }
 
-// rateTurn is Next while the call waits for a turn of the rate limit.
-func (c *Call) rateTurn(now clock.Instant, s *Step) {
-	if now < c.wake {
-		s.wait(min(c.wake, c.deadline))
-		return
-	}
-	c.depart(now, s)
-}
-
-// rate takes a turn of the rate limit. A reading of the clock may be old by the
-// time it is used, which makes others' turns look further away than they are, so
-// a refusal is asked for twice, the second time with a fresh clock.
-func (c *Call) rate(now clock.Instant, s *Step) (held bool) {
-	if after, shut := c.shut(now); shut {
-		c.refuse(now, s, policy.BreakerOpen, after)
+// takeTurn takes a turn of the rate limit. It reports false when the call must wait for
+// it, or has ended. A reading of the clock may be old by the time it is used, which
+// makes others' turns look further away than they are. So the limit is asked again with
+// a fresh clock before a refusal is believed.
+func (c *Call) takeTurn(now clock.Instant) (due bool) {
+	if c.taken.has&aTurn != 0 {
 		return true
+	}
+	if after, shut := c.shut(now); shut {
+		c.refuse(now, policy.BreakerOpen, after)
+		return false
 	}
 	longest := c.deadline.Sub(now.Add(c.margin(now))) // a turn that is due now needs none
 	if most := c.rules.Policy.RateLimit.MaxWait; most != 0 {
@@ -166,56 +197,56 @@ func (c *Call) rate(now clock.Instant, s *Step) (held bool) {
 	}
 	at, ok := c.state.limiter().Reserve(now, c.rules.rate, longest)
 	switch {
-	case !ok && c.has&relook == 0:
-		c.has |= relook
-		c.dropPending(now)
-		c.wake, c.phase = now+1, resting
-		s.wait(now + 1)
-		return true
+	case !ok && c.taken.has&asked == 0:
+		c.taken.has |= asked
+		c.dropSlot()
+		c.phase, c.wait.until = resting, now+1
+		return false
 	case !ok:
-		c.refuse(now, s, policy.RateLimited, at.Sub(now))
-		return true
+		c.refuse(now, policy.RateLimited, at.Sub(now))
+		return false
 	}
-	c.turnAt = at
-	c.has |= turn
+	c.taken.turn = at
+	c.taken.has |= aTurn
 	if at > now {
-		c.wake, c.phase = at, limited
-		c.wait(now, s, at, policy.ForRate)
-		return true
+		c.waitIn(limited, now, at, policy.ForRate)
 	}
+	return at <= now
+}
+
+// awaitTurn is Next while the call waits for its turn of the rate limit.
+func (c *Call) awaitTurn(now clock.Instant, s *Step) (answered bool) {
+	if now < c.wait.until {
+		return s.wait(min(c.wait.until, c.deadline))
+	}
+	c.phase = sending
 	return false
 }
 
-// pace waits for a turn while calls are spaced because the dependency, or this call's
-// partition of it, asked for time.
-func (c *Call) pace(p *pacer, now clock.Instant, s *Step) bool {
-	if c.rules.Policy.Pace.Off || c.has&paceTurn != 0 {
-		return false
+// guards reports whether an attempt needs a permit of the breaker.
+func (c *Call) guards() bool { return c.rules.guarded && c.taken.has&aPermit == 0 }
+
+// shut asks the breaker whether it would refuse then, without taking anything.
+func (c *Call) shut(at clock.Instant) (after time.Duration, shut bool) {
+	if !c.guards() {
+		return 0, false
 	}
-	last := min(c.deadline.Add(-c.margin(now)), now.Add(c.rules.Policy.Pace.Max+c.rules.Policy.Pace.Max/4))
-	at, ok := p.turn(now, last, chance.U(c.draw(), 0, uint64(c.sends), chance.Pacing))
-	if !ok {
-		c.refuse(now, s, policy.Paced, at.Sub(now))
-		return true
-	}
-	c.has |= paceTurn
-	if at <= now {
-		return false
-	}
-	if _, shut := c.shut(at); shut { // no sleep into an open breaker
-		after, _ := c.shut(now)
-		c.refuse(now, s, policy.BreakerOpen, after)
-		return true
-	}
-	c.wake, c.phase = at, resting
-	c.wait(now, s, at, policy.ForPace)
-	return true
+	return c.part.breaker.Load().Shut(at)
 }
 
-// paced reports whether calls are spaced, so that a hedge has no place.
-func (c *Call) paced() bool {
-	p := c.lane.pacer.Load()
-	return p != nil && p.active.Load() && !c.rules.Policy.Pace.Off
+// refusedNow asks the breaker whether it refuses right now, as a half-open one does
+// with all its probes out. What is taken to find out goes back at once.
+func (c *Call) refusedNow(now clock.Instant) (after time.Duration, refused bool) {
+	if !c.guards() {
+		return 0, false
+	}
+	b := c.part.breaker.Load()
+	if b.State() != breaker.HalfOpen {
+		return b.Shut(now)
+	}
+	p, after, ok := b.Acquire(now, c.shard)
+	b.Settle(now, c.shard, p, breaker.Neutral, 0)
+	return after, !ok
 }
 
 // margin is the least time that must be left for an attempt to be worth starting:
@@ -226,88 +257,52 @@ func (c *Call) margin(now clock.Instant) time.Duration {
 	if t.Fit <= 0 {
 		return least
 	}
-	if d, n := c.lane.latency.Load().Recent(now, float64(t.Fit)); n >= enoughSamples {
+	if d, n := c.part.latency.Load().Recent(now, float64(t.Fit)); n >= enoughSamples {
 		return max(least, d)
 	}
 	return least
 }
 
-// throttle counts the attempt as a request and rejects it with the probability
-// that recent accepts call for.
-func (c *Call) throttle(now clock.Instant) bool {
-	if c.has&request != 0 {
-		return true
-	}
-	p := c.state.throttle().Admit(now, c.shard, c.rules.Policy.Throttle.K)
-	c.has |= request
-	c.countedAt = now
-	return p == 0 || chance.U(c.draw(), 0, uint64(c.sends), chance.Throttled) >= p
-}
-
-// uncount takes back the request of an attempt that was not sent for a reason
-// other than throttling: it says nothing about what the dependency accepts.
-func (c *Call) uncount(now clock.Instant) {
-	if c.has&request != 0 {
-		c.has &^= request
-		c.state.throttle().Forget(c.countedAt, now, c.shard)
-	}
-}
-
 // refuse ends the call because a layer said no.
-func (c *Call) refuse(now clock.Instant, s *Step, why policy.Reason, after time.Duration) {
+func (c *Call) refuse(now clock.Instant, why policy.Reason, after time.Duration) {
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.KindAttemptRefused, At: now, Reason: why, Attempt: c.sends + 1, Until: now.Add(after)})
+		c.log.add(policy.Event{Kind: policy.KindAttemptRefused, At: now, Reason: why, Attempt: c.sent.n + 1, Until: now.Add(after)})
 	}
-	c.after = max(after, 0)
-	c.end(now, why)
-	s.Verb = Return
-}
-
-// wait reports a wait once, when it begins.
-func (c *Call) wait(now clock.Instant, s *Step, until clock.Instant, what string) {
-	c.sayWait(now, until, what)
-	s.wait(min(until, c.deadline))
-}
-
-func (c *Call) sayWait(now, until clock.Instant, what string) {
-	if c.log != nil && c.said != until {
-		c.said = until
-		c.log.add(policy.Event{Kind: policy.KindWaiting, At: now, Until: until, Wait: what, Attempt: c.sends + 1})
-	}
+	c.end.after = max(after, 0)
+	c.finish(now, why)
 }
 
 // send fills in the ticket of an attempt that every layer admitted.
 func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge bool) {
-	if c.sends == 0 && c.rules.windowed { // what was refused before is no load, and pays for none
+	if c.sent.n == 0 && c.rules.windowed { // what was refused before is no load, and pays for none
 		c.state.window().Deposit(now, c.shard)
 	}
-	c.sends++
+	c.sent.n++
 	t := &s.Ticket
-	t.Attempt, t.Hedge, t.Sent, t.Deadline, t.last = c.sends, hedge, now, c.deadline, true
-	t.hold = hold{permit, c.pending}
-	c.pending = bulkhead.Slot{}
-	if c.rules.wraps {
-		c.wrap(&t.hold)
+	t.Attempt, t.Hedge, t.Sent, t.Deadline, t.last = c.sent.n, hedge, now, c.deadline, true
+	t.held = held{permit, c.taken.slot}
+	if c.rules.whole != 0 {
+		c.keep(&t.held)
 	}
 	if limit := c.rules.Policy.Timeout.Attempt; limit > 0 {
 		if at := now.Add(limit); at < t.Deadline {
 			t.Deadline, t.last = at, false
 		}
 	}
-	c.has &^= ofAttempt
+	c.taken.has = c.taken.kept
 	c.phase = away
-	c.out |= 1 << (c.sends - 1)
-	if c.hedging {
-		c.hedgeAt = c.nextHedge(now)
+	c.sent.out |= t.bit()
+	if c.hedge.on {
+		c.hedge.at = c.nextHedge(now)
 	}
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: c.sends, Hedge: hedge, Until: t.Deadline})
+		c.log.add(policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: c.sent.n, Hedge: hedge, Until: t.Deadline})
 	}
 	s.Verb, s.Again = Send, c.again(now)
 }
 
 // Start dates an attempt to when its work begins, for a driver that did something
-// between Send and the work, such as telling observers: that time is not the
+// between Send and the work, such as calling observers: that time is not the
 // dependency's, and it counts neither as slow nor towards the attempt's timeout. It
 // returns when to call Next at the latest, in place of what the step said.
 func (c *Call) Start(now clock.Instant, t *Ticket) (again clock.Instant) {
@@ -319,42 +314,15 @@ func (c *Call) Start(now clock.Instant, t *Ticket) (again clock.Instant) {
 			t.last = t.Deadline >= c.deadline
 			t.Deadline = min(t.Deadline, c.deadline)
 		}
-		if t.hold.permit.Held() {
-			t.hold.permit = c.lane.breaker.Load().Delay(t.hold.permit, by)
+		if t.held.permit.Held() {
+			t.held.permit = c.part.breaker.Load().Delay(t.held.permit, by)
 		}
-		if c.has&wholePermit != 0 {
-			c.whole.permit = c.lane.breaker.Load().Delay(c.whole.permit, by)
+		if c.taken.kept&aPermit != 0 {
+			c.taken.permit = c.part.breaker.Load().Delay(c.taken.permit, by)
 		}
-		if c.hedging && t.Attempt == c.sends && c.hedgeAt != clock.Never {
-			c.hedgeAt = c.hedgeAt.Add(by)
+		if c.hedge.on && t.Attempt == c.sent.n && c.hedge.at != clock.Never {
+			c.hedge.at = c.hedge.at.Add(by)
 		}
 	}
 	return c.again(now)
-}
-
-// wrap moves what its first attempt took for the whole call from the attempt to the
-// call.
-func (c *Call) wrap(h *hold) {
-	if c.guards() && c.rules.Policy.Breaker.Per == policy.PerCall {
-		c.has |= wholePermit
-		c.whole.permit, h.permit = h.permit, breaker.Permit{}
-	}
-	if c.rules.bulkhead && c.has&wholeSlot == 0 && c.rules.Policy.Bulkhead.Per == policy.PerCall {
-		c.has |= wholeSlot
-		c.whole.slot, h.slot = h.slot, bulkhead.Slot{}
-	}
-}
-
-// dropPending gives back what was taken for an attempt that is not made.
-func (c *Call) dropPending(now clock.Instant) {
-	if c.has&turn != 0 {
-		c.has &^= turn
-		if c.state.Rules().rate == c.rules.rate { // of another rate all turns are forgotten
-			c.state.limiter().Cancel(now, c.turnAt, c.rules.rate)
-		}
-	}
-	if c.pending.Held() {
-		c.state.bulkhead().Release(c.pending)
-		c.pending = bulkhead.Slot{}
-	}
 }

@@ -8,29 +8,39 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// hedge tries to send one more attempt beside those that are out. It takes what
-// is free now or is not made: it never queues and never probes, and one that was
-// not made is spent, so that nothing loops.
-func (c *Call) hedge(now clock.Instant, s *Step, say bool) bool {
-	permit, why := c.admitHedge(now)
-	c.hedges++
+// hedging is when the next hedge of a call is due.
+type hedging struct {
+	at   clock.Instant
+	made uint8 // those that were skipped included
+	on   bool  // there may still be one
+}
+
+func (h *hedging) due(now clock.Instant) bool         { return h.on && now >= h.at }
+func (h *hedging) before(deadline clock.Instant) bool { return h.on && h.at < deadline }
+
+// sendHedge tries to send one more attempt beside those that are out. A hedge takes
+// what is free now or is not made: it never queues and never probes. One that was not
+// made counts as made, so that nothing loops.
+func (c *Call) sendHedge(now clock.Instant, s *Step, say bool) (sent bool) {
+	why := c.admitHedge(now)
+	c.hedge.made++
 	if why != policy.None {
-		c.refund(now)
-		c.hedgeAt = c.nextHedge(now)
+		c.undo(now)
+		c.hedge.at = c.nextHedge(now)
 		if say {
 			c.skipHedge(now, why)
 		}
 		return false
 	}
-	c.send(now, s, permit, true)
+	c.send(now, s, c.taken.permit, true)
 	return true
 }
 
 // nextHedge says when the next hedge is due after what happened now, if there may
 // still be one.
 func (c *Call) nextHedge(now clock.Instant) clock.Instant {
-	if int(c.hedges) >= c.rules.Policy.Hedge.Max {
-		c.hedging = false
+	if int(c.hedge.made) >= c.rules.Policy.Hedge.Max {
+		c.hedge.on = false
 		return clock.Never
 	}
 	delay := c.hedgeDelay(now)
@@ -45,38 +55,38 @@ func (c *Call) nextHedge(now clock.Instant) clock.Instant {
 // once nothing is out.
 func (c *Call) pullHedge(now clock.Instant, o *policy.Outcome) {
 	switch {
-	case !c.hedging:
-	case o.Stop || c.onces > 1 || c.retriesStopped():
-		c.hedging = false
+	case !c.hedge.on:
+	case o.Stop || c.retry.onces > 1 || c.retriesStopped():
+		c.hedge.on = false
 	case o.Class == policy.ClassContention:
 	case o.HasAfter:
 		c.putHedgeOff(now, o)
 	default:
-		c.hedgeAt = min(c.hedgeAt, now)
+		c.hedge.at = min(c.hedge.at, now)
 	}
 }
 
 // putHedgeOff lets the next hedge wait as long as a retry would, or gives it up.
 func (c *Call) putHedgeOff(now clock.Instant, o *policy.Outcome) {
-	c.hedgeAt = now.Add(c.backoff(o))
+	c.hedge.at = now.Add(c.backoff(o))
 	if why := c.mayPutOff(now, o); why != policy.None {
-		c.hedging = false
+		c.hedge.on = false
 		c.skipHedge(now, why)
-	} else if c.out == 0 {
-		c.sayWait(now, c.hedgeAt, policy.ForBackoff)
+	} else if c.sent.out == 0 {
+		c.log.wait(now, c.hedge.at, policy.ForBackoff, c.sent.n)
 	}
 }
 
 // mayPutOff asks what a retry's plan asks. With nothing else out the wait is a sleep:
 // not into an open breaker, and with the re-send reserved before it.
 func (c *Call) mayPutOff(now clock.Instant, o *policy.Outcome) policy.Reason {
-	if why := c.fits(now, c.hedgeAt, o); why != policy.None || c.out != 0 {
+	if why := c.fits(now, c.hedge.at, o); why != policy.None || c.sent.out != 0 {
 		return why
 	}
-	if _, shut := c.shut(c.hedgeAt); shut {
+	if _, shut := c.shut(c.hedge.at); shut {
 		return policy.BreakerOpen
 	}
-	if !c.withdraw(now) {
+	if !c.takeResend(now) {
 		return policy.BudgetExhausted
 	}
 	return policy.None
@@ -84,7 +94,7 @@ func (c *Call) mayPutOff(now clock.Instant, o *policy.Outcome) policy.Reason {
 
 func (c *Call) skipHedge(now clock.Instant, why policy.Reason) {
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.KindHedgeSkipped, At: now, Reason: why, Attempt: c.sends})
+		c.log.add(policy.Event{Kind: policy.KindHedgeSkipped, At: now, Reason: why, Attempt: c.sent.n})
 	}
 }
 
@@ -97,7 +107,7 @@ func (c *Call) hedgeDelay(now clock.Instant) time.Duration {
 	if h.Percentile <= 0 {
 		return h.Delay
 	}
-	if d, n := c.lane.latency.Load().Recent(now, float64(h.Percentile)); n >= enoughSamples {
+	if d, n := c.part.latency.Load().Recent(now, float64(h.Percentile)); n >= enoughSamples {
 		return d
 	}
 	if h.Delay == 0 {
@@ -106,64 +116,46 @@ func (c *Call) hedgeDelay(now clock.Instant) time.Duration {
 	return h.Delay
 }
 
-// admitHedge asks the layers in the order of what is cheapest to give back.
-func (c *Call) admitHedge(now clock.Instant) (breaker.Permit, policy.Reason) {
-	none := breaker.Permit{}
+// admitHedge takes what a hedge needs, and says why it can't have it. It asks the layers
+// in the order of what is cheapest to give back.
+func (c *Call) admitHedge(now clock.Instant) policy.Reason {
 	switch {
 	case c.state.retriesOff():
-		return none, policy.RetriesOff
+		return policy.RetriesOff
 	case now.Add(c.margin(now)) > c.deadline:
-		return none, policy.DeadlineShort
+		return policy.DeadlineShort
 	case c.paced():
-		return none, policy.Paced
-	case c.rules.throttled && !c.throttle(now):
-		c.has &^= request // its rejection stays counted
-		return none, policy.ThrottledLocally
-	case c.has&charge == 0 && !c.withdraw(now):
-		c.uncount(now)
-		return none, policy.BudgetExhausted
+		return policy.Paced
+	case c.rules.throttled && !c.takeRequest(now):
+		return policy.ThrottledLocally
+	case c.taken.has&aCharge == 0 && !c.takeResend(now):
+		return policy.BudgetExhausted
+	case c.guards() && !c.takePermit(now):
+		return policy.BreakerOpen
 	}
-	permit, why := c.hedgePermit(now)
-	if why != policy.None {
-		c.uncount(now)
-	}
-	return permit, why
-}
-
-func (c *Call) hedgePermit(now clock.Instant) (breaker.Permit, policy.Reason) {
-	var permit breaker.Permit
-	if c.guards() {
-		b := c.lane.breaker.Load()
-		if s := b.State(); s == breaker.Open || s == breaker.HalfOpen || s == breaker.ForcedOpen {
-			return permit, policy.BreakerOpen // not even asked: asking half-opens
-		}
-		p, _, ok := b.Acquire(now, c.shard)
-		if !ok || p.Probe() {
-			b.Settle(now, c.shard, p, breaker.Neutral, 0)
-			return p, policy.BreakerOpen
-		}
-		permit = p
-	}
-	why := c.hedgeSlot(now)
-	if why != policy.None && c.guards() {
-		c.lane.breaker.Load().Settle(now, c.shard, permit, breaker.Neutral, 0)
-	}
-	return permit, why
-}
-
-func (c *Call) hedgeSlot(now clock.Instant) policy.Reason {
-	if c.rules.bulkhead && c.has&wholeSlot == 0 {
+	if c.rules.bulkhead && c.taken.has&aSlot == 0 {
 		slot, ok := c.state.bulkhead().TryAcquire(c.shard, c.tenant)
 		if !ok {
 			return policy.BulkheadFull
 		}
-		c.pending = slot
+		c.taken.addSlot(slot)
 	}
 	if c.rules.rate.Interval > 0 {
 		if _, ok := c.state.limiter().Reserve(now, c.rules.rate, 0); !ok {
-			c.dropPending(now)
 			return policy.RateLimited
 		}
 	}
 	return policy.None
+}
+
+// takePermit takes a permit for a hedge, which is no probe.
+func (c *Call) takePermit(now clock.Instant) (ok bool) {
+	b := c.part.breaker.Load()
+	if s := b.State(); s == breaker.Open || s == breaker.HalfOpen || s == breaker.ForcedOpen {
+		return false // not even asked: asking half-opens
+	}
+	if c.taken.permit, _, ok = b.Acquire(now, c.shard); ok {
+		c.taken.has |= aPermit
+	}
+	return ok && !c.taken.permit.Probe()
 }

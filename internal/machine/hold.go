@@ -10,14 +10,14 @@ import (
 // nothing bounds it.
 const maxHolds = 10
 
-// held keeps a retry waiting whose time has come while other calls fail, too: besides
+// holdRetry keeps a retry waiting whose time has come while other calls fail, too: besides
 // this call's own, so many failures as Retry.Hold says came in a row and no success
 // after them. What would only fail again is not sent; and when the dependency is back,
 // retries come spread over as long as they were held. The last wait that fits the
 // deadline ends in a try whatever the others say, so that holding costs no call its
 // retry. A dependency that never answered well is not waited for.
-func (c *Call) held(now clock.Instant, s *Step) bool {
-	if c.holds == maxHolds {
+func (c *Call) holdRetry(now clock.Instant) (held bool) {
+	if c.retry.holds == maxHolds {
 		return false
 	}
 	others, last := c.othersFail()
@@ -28,17 +28,15 @@ func (c *Call) held(now clock.Instant, s *Step) bool {
 		if !last {
 			return false
 		}
-		c.end(now, policy.AllFailing)
-		s.Verb = Return
+		c.finish(now, policy.AllFailing)
 		return true
 	}
-	c.holds++
+	c.retry.holds++
 	at := now.Add(max(c.backoff(&policy.Outcome{}), 1))
 	if at.Add(c.margin(now)) > c.deadline {
 		return false
 	}
-	c.wake = at
-	c.wait(now, s, at, policy.ForSuccess)
+	c.waitIn(resting, now, at, policy.ForSuccess)
 	return true
 }
 
@@ -60,8 +58,8 @@ func (c *Call) othersFail() (fail, last bool) {
 	if c.rules.hold == 0 || !c.rules.guarded {
 		return false, false
 	}
-	row, lasts := c.lane.breaker.Load().Row()
-	own := uint32(c.sends)
+	row, lasts := c.part.breaker.Load().Row()
+	own := uint32(c.sent.n)
 	if c.rules.Policy.Breaker.Per == policy.PerCall {
 		own = 0 // which hears of this call at its end
 	}

@@ -1,6 +1,11 @@
 package machine
 
-import "github.com/gabion-go/gabion/policy"
+import (
+	"math"
+
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
 
 // logSize is twice the most events that three verbs in a row were ever seen to
 // make; a driver drains after each verb, so overflow is a bug and is counted.
@@ -11,10 +16,11 @@ const logSize = 12
 type Log struct {
 	n      int
 	lost   int
+	until  clock.Instant // end of the wait that was reported last
 	events [logSize]policy.Event
 }
 
-// Drain returns what was said since the last Drain. The slice is valid until the
+// Drain returns what was decided since the last Drain. The slice is valid until the
 // next verb.
 func (l *Log) Drain() []policy.Event {
 	events := l.events[:l.n]
@@ -24,6 +30,22 @@ func (l *Log) Drain() []policy.Event {
 
 // Lost returns how many events did not fit because a driver did not drain.
 func (l *Log) Lost() int { return l.lost }
+
+// begin makes it ready for a call. A nil Log is that of a call that nobody observes.
+func (l *Log) begin() {
+	if l != nil {
+		l.until = math.MinInt64
+	}
+}
+
+// wait reports a wait before the attempt that follows those that were sent, once, when
+// the wait begins.
+func (l *Log) wait(now, until clock.Instant, what string, sent uint8) {
+	if l != nil && l.until != until {
+		l.until = until
+		l.add(policy.Event{Kind: policy.KindWaiting, At: now, Until: until, Wait: what, Attempt: sent + 1})
+	}
+}
 
 func (l *Log) add(e policy.Event) {
 	if l.n == len(l.events) {

@@ -130,7 +130,7 @@ func TestASuccessOnItsWayEndsPacing(t *testing.T) {
 func TestATurnAtTheLastMomentIsTaken(t *testing.T) {
 	p := new(pacer)
 	p.hold(0, 4*sec, true, bears{})
-	if at, ok := p.turn(sec, 4*sec, 0.5); !ok || at != 4*sec {
+	if at, ok := p.reserve(sec, 4*sec, 0.5); !ok || at != 4*sec {
 		t.Errorf("it goes at %v, %v", time.Duration(at), ok)
 	}
 }

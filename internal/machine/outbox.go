@@ -98,14 +98,14 @@ func (o *outbox) take() ([]policy.Event, bool) {
 	return batch, true
 }
 
-// laneLog puts a partition's name on what its breaker says.
-type laneLog struct {
+// partitionLog puts a partition's name on what its breaker says.
+type partitionLog struct {
 	box       *outbox
 	partition string
 }
 
 // BreakerMoved implements breaker.Log. It runs under the breaker's lock.
-func (l laneLog) BreakerMoved(c breaker.Change) {
+func (l partitionLog) BreakerMoved(c breaker.Change) {
 	kind := policy.KindBreakerMoved
 	if c.From == c.To {
 		kind = policy.KindBreakerExceeded

@@ -148,9 +148,9 @@ func (p *pacer) measure(now clock.Instant) {
 	p.unproven = false
 }
 
-// turn takes the next turn, if it is not later than last; it says when that is in any
-// case. U is a draw for who goes when, where there is no rate.
-func (p *pacer) turn(now, last clock.Instant, u float64) (at clock.Instant, ok bool) {
+// reserve takes the next start time, if it is not later than last; it says when that is
+// in any case. U is a draw for who goes when, where there is no rate.
+func (p *pacer) reserve(now, last clock.Instant, u float64) (at clock.Instant, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.measure(now); !p.active.Load() {

@@ -21,7 +21,7 @@ func TestPacingEndsWithTheTrouble(t *testing.T) {
 		}
 		at, ok := now, true
 		if p.active.Load() {
-			at, ok = p.turn(now, now+5*s, 0.5)
+			at, ok = p.reserve(now, now+5*s, 0.5)
 		}
 		if !ok {
 			continue
@@ -64,7 +64,7 @@ func TestTheRateGrowsBeforeALongTimeIsOver(t *testing.T) {
 		now := i * s / 100
 		at, ok := now, true
 		if p.active.Load() {
-			at, ok = p.turn(now, now+s, 0.5)
+			at, ok = p.reserve(now, now+s, 0.5)
 		}
 		if ok {
 			p.accept(at)
@@ -83,11 +83,11 @@ func TestNobodyGoesBeforeTheTimeIsOver(t *testing.T) {
 	p := new(pacer)
 	p.hold(0, 4*s, true, bears{})
 	for i := range 50 {
-		if at, ok := p.turn(s, 7*s, float64(i)/50); !ok || at < 4*s || at > 7*s {
+		if at, ok := p.reserve(s, 7*s, float64(i)/50); !ok || at < 4*s || at > 7*s {
 			t.Errorf("call %d goes at %v, %v", i, time.Duration(at), ok)
 		}
 	}
-	if at, ok := p.turn(s, 3*s, 0.5); ok || at < 4*s {
+	if at, ok := p.reserve(s, 3*s, 0.5); ok || at < 4*s {
 		t.Errorf("a call without that much time goes at %v, %v", time.Duration(at), ok)
 	}
 }
@@ -102,7 +102,7 @@ func TestTheRateDoesNotGrowBeyondWhatComes(t *testing.T) {
 	p.unproven = false
 	for i := range clock.Instant(3600 * 100) { // 100 calls a second, one in ten is refused
 		now := i * s / 100
-		if _, ok := p.turn(now, now+s, 0.5); !ok {
+		if _, ok := p.reserve(now, now+s, 0.5); !ok {
 			continue
 		}
 		if i%10 == 0 {
@@ -124,7 +124,7 @@ func TestCallsGoAsTheyComeWhenTheFirstTimeIsOver(t *testing.T) {
 	p.hold(0, s, true, bears{})
 	for i := range clock.Instant(200) {
 		now := i * s / 100
-		at, ok := p.turn(now, now+s/2, 0)
+		at, ok := p.reserve(now, now+s/2, 0)
 		if now <= s {
 			continue
 		}

@@ -11,17 +11,17 @@ import (
 
 // parts are what not every dependency has.
 type parts struct {
-	bulkhead *bulkhead.Bulkhead
-	window   *budget.Window
-	tokens   *budget.Bucket
-	repeats  *budget.Window // after conflicts; made at the first one
-	limiter  *ratelimit.Limiter
-	throttle *throttle.Throttle
-	lanes    *lanes
-	box      *outbox
-	kill     *atomic.Bool // retries are switched off for the whole process
-	parent   *State       // its retries are this one's
-	streams  *streams     // nil until a result outlives its attempt's time
+	bulkhead   *bulkhead.Bulkhead
+	window     *budget.Window
+	tokens     *budget.Bucket
+	repeats    *budget.Window // after conflicts; made at the first one
+	limiter    *ratelimit.Limiter
+	throttle   *throttle.Throttle
+	partitions *partitions
+	box        *outbox
+	kill       *atomic.Bool // retries are switched off for the whole process
+	parent     *State       // its retries are this one's
+	streams    *streams     // nil until a result outlives its attempt's time
 }
 
 func (s *State) part() *parts { return s.more.Load() }
@@ -55,9 +55,9 @@ func (s *State) tokens() *budget.Bucket {
 	return nil
 }
 
-func (s *State) partitions() *lanes {
+func (s *State) partitions() *partitions {
 	if p := s.part(); p != nil {
-		return p.lanes
+		return p.partitions
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ type Rules struct {
 	measured  bool   // latencies are kept
 	learns    bool   // some part wants to know of successes besides the breaker
 	throttled bool
-	wraps     bool // some layer wraps the whole call and not each attempt
-	parts     bool // some layer is on that not every dependency has
+	whole     things // what wraps the whole call and not each attempt
+	parts     bool   // some layer is on that not every dependency has
 }
 
 // contentionWindow is the time over which conflicts and what is made again after them
@@ -61,7 +61,12 @@ func Compile(p policy.Policy) (*Rules, error) {
 	r.hold = uint32(on(p.Retry.Hold))
 	r.breaker.Rows = r.hold > 0
 	r.throttled = p.Throttle.K > 0
-	r.wraps = r.guarded && p.Breaker.Per == policy.PerCall || r.bulkhead && p.Bulkhead.Per == policy.PerCall
+	if r.guarded && p.Breaker.Per == policy.PerCall {
+		r.whole |= aPermit
+	}
+	if r.bulkhead && p.Bulkhead.Per == policy.PerCall {
+		r.whole |= aSlot
+	}
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.windowed || tokens
 	return r, nil
 }

@@ -8,6 +8,27 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
+// attempts are those that a call has sent. Each has a bit in the sets.
+type attempts struct {
+	out     uint64          // under way
+	open    uint64          // the result is still open
+	lasting uint64          // those of open that outlived their attempt's time
+	receipt breaker.Receipt // of the success whose result is open
+	n       uint8           // how many were sent
+	tries   uint8           // how many of them were not hedges
+	last    breaker.Verdict // what the last that ended shows of the dependency
+	judged  bool            // last is known
+}
+
+func (a *attempts) judge(v breaker.Verdict) { a.last, a.judged = v, true }
+
+// idle reports whether nothing is under way or open.
+func (a *attempts) idle() bool { return a.out|a.open == 0 }
+
+// workless reports whether nothing needs a slot any more, which what outlived its
+// attempt's time does not.
+func (a *attempts) workless() bool { return a.out|a.open&^a.lasting == 0 }
+
 // Settle reports that an attempt came home. Exactly one must come for every Send,
 // also after Return, after a panic and after runtime.Goexit; of several about one
 // ticket only the first counts.
@@ -16,11 +37,11 @@ func (c *Call) Settle(now clock.Instant, t Ticket, o policy.Outcome) { c.SettleF
 // SettleFrom is Settle for a driver that keeps ticket and outcome. The ticket is
 // only read; the outcome is then as the machine understood it.
 func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
-	bit := uint64(1) << (t.Attempt - 1)
-	if t.Attempt == 0 || c.out&bit == 0 {
+	bit := t.bit()
+	if c.sent.out&bit == 0 {
 		return
 	}
-	c.out &^= bit
+	c.sent.out &^= bit
 	if o.Class == policy.ClassSuccess && !o.NeverSent && c.phase != over {
 		c.succeed(now, t, o, bit)
 		return
@@ -29,10 +50,10 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 		o.Class, o.Effect = policy.ClassUnclassified, policy.UnknownEffect
 	}
 	late := layerTimeout(now, t, o)
-	loser := c.phase == over && !(c.reason == policy.CallTimeout && now >= c.deadline)
+	loser := c.phase == over && !(c.end.reason == policy.CallTimeout && now >= c.deadline)
 	c.report(now, t, o, loser)
 	if o.Open {
-		c.open |= bit
+		c.sent.open |= bit
 	}
 	if c.log != nil {
 		c.logHome(now, t, o, late, loser)
@@ -47,9 +68,9 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 
 // succeed ends the call well. Nearly every attempt comes home like this.
 func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint64) {
-	c.verdict, c.heard = breaker.Good, true
-	if t.hold.permit.Held() {
-		c.hear(now, t.hold.permit, breaker.Good, c.openHint(o), o.Open)
+	c.sent.judge(breaker.Good)
+	if t.held.permit.Held() {
+		c.settlePermit(now, t.held.permit, breaker.Good, c.openHint(o), o.Open)
 	}
 	if c.rules.throttled {
 		c.state.throttle().Accept(t.Sent, now, c.shard)
@@ -57,7 +78,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	if c.rules.earns {
 		c.state.earned.Earn(now, c.shard, &c.rules.earned)
 	}
-	c.lane.pacer.Load().accept(now)
+	c.part.pacer.Load().accept(now)
 	if c.rules.learns {
 		c.learn(now, t)
 	}
@@ -65,21 +86,21 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.holdBack(now, o)
 	}
 	if o.Open {
-		c.open |= bit
+		c.sent.open |= bit
 	}
 	if c.log != nil {
 		c.logHome(now, t, o, policy.None, false)
 	}
-	c.end(now, policy.None)
+	c.finish(now, policy.None)
 	c.giveBack(t, o)
 }
 
 // hear gives a permit back with its verdict. A result that lives on may break after
 // it, and what the breaker counted is then known by its receipt.
-func (c *Call) hear(now clock.Instant, p breaker.Permit, v breaker.Verdict, after time.Duration, open bool) {
-	b := c.lane.breaker.Load()
+func (c *Call) settlePermit(now clock.Instant, p breaker.Permit, v breaker.Verdict, after time.Duration, open bool) {
+	b := c.part.breaker.Load()
 	if open {
-		c.told = b.SettleOpen(now, c.shard, p, v, after)
+		c.sent.receipt = b.SettleOpen(now, c.shard, p, v, after)
 		return
 	}
 	b.Settle(now, c.shard, p, v, after)
@@ -99,7 +120,7 @@ func (c *Call) learn(now clock.Instant, t *Ticket) {
 // first is late, and would count for the quick ones.
 func (c *Call) recordTime(now clock.Instant, t *Ticket) {
 	if c.rules.measured && !t.Hedge {
-		c.lane.latency.Load().Record(now, c.shard, now.Sub(t.Sent))
+		c.part.latency.Load().Record(now, c.shard, now.Sub(t.Sent))
 	}
 }
 
@@ -136,17 +157,17 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser boo
 		o.Class == policy.ClassContention && c.slow(now, t) { // it waited for a rival, and not for the dependency
 		verdict = breaker.Neutral
 	}
-	if t.hold.permit.Held() {
-		c.hear(now, t.hold.permit, verdict, c.openHint(o), o.Open)
+	if t.held.permit.Held() {
+		c.settlePermit(now, t.held.permit, verdict, c.openHint(o), o.Open)
 	}
 	if !loser {
-		c.verdict, c.heard = verdict, true
+		c.sent.judge(verdict)
 	}
 	if c.rules.throttled {
 		c.tellThrottle(now, t, o, verdict)
 	}
 	switch {
-	case loser && c.reason == policy.None:
+	case loser && c.end.reason == policy.None:
 		c.recordTime(now, t) // it would have taken longer than this, so it counts as that at least
 	case o.Class == policy.ClassSuccess && !loser && c.rules.learns:
 		c.learn(now, t)
@@ -200,7 +221,7 @@ func (c *Call) tellThrottle(now clock.Instant, t *Ticket, o *policy.Outcome, ver
 // asked for. Without a time, a throttled attempt asks for one wait of the backoff.
 func (c *Call) holdBack(now clock.Instant, o *policy.Outcome) {
 	p := c.rules.Policy.Pace
-	if p.Off || c.partition() == policy.Overflow {
+	if p.Off || c.partitionName() == policy.Overflow {
 		return
 	}
 	after := o.After
@@ -208,8 +229,8 @@ func (c *Call) holdBack(now clock.Instant, o *policy.Outcome) {
 		after = c.rules.Policy.Retry.Backoff.Base
 	}
 	until := now.Add(min(max(after, 0), p.Max))
-	if c.lane.pace().hold(now, until, o.HasAfter, c.bears(now)) {
-		c.state.note(policy.Event{Kind: policy.KindPaceSet, At: now, Until: until, Partition: c.partition()})
+	if c.part.pace().hold(now, until, o.HasAfter, c.bears(now)) {
+		c.state.note(policy.Event{Kind: policy.KindPaceSet, At: now, Until: until, Partition: c.partitionName()})
 	}
 }
 
@@ -220,8 +241,8 @@ func (c *Call) bears(now clock.Instant) (b bears) {
 		return bears{}
 	}
 	b.successes, b.rate = c.state.earned.Recent(now, &c.rules.earned)
-	if c.keyed != nil && c.rules.guarded {
-		seen := c.lane.breaker.Load().Snapshot(now).Counts
+	if c.named != nil && c.rules.guarded {
+		seen := c.part.breaker.Load().Snapshot(now).Counts
 		good := max(seen.Calls-seen.Failures, 0)
 		b.rate = b.rate * float64(min(good, b.successes)) / float64(max(b.successes, 1))
 		b.successes = min(good, b.successes)
@@ -229,19 +250,19 @@ func (c *Call) bears(now clock.Instant) (b bears) {
 	return b
 }
 
-func (c *Call) partition() string {
-	if c.keyed == nil {
+func (c *Call) partitionName() string {
+	if c.named == nil {
 		return ""
 	}
-	return c.keyed.name
+	return c.named.name
 }
 
 // giveBack returns the slot, unless the result lives on; then Release does. It comes
 // last, so that whoever gets the slot sees what the breaker makes of this attempt, or of
 // the whole call.
 func (c *Call) giveBack(t *Ticket, o *policy.Outcome) {
-	if !o.Open && t.hold.slot.Held() {
-		c.state.bulkhead().Release(t.hold.slot)
+	if !o.Open && t.held.slot.Held() {
+		c.state.bulkhead().Release(t.held.slot)
 	}
 }
 
@@ -265,7 +286,7 @@ func (c *Call) slow(now clock.Instant, t *Ticket) bool {
 // afterwards is the end of what was still out when the call returned.
 func (c *Call) afterwards(now clock.Instant, o *policy.Outcome) {
 	if o.Effect == policy.UnknownEffect && o.Class != policy.ClassSuccess {
-		c.effect = policy.UnknownEffect
+		c.end.effect = policy.UnknownEffect
 	}
 	c.whenIdle(now)
 }
@@ -273,48 +294,44 @@ func (c *Call) afterwards(now clock.Instant, o *policy.Outcome) {
 // whenIdle gives back what is held until nothing is out any more. A result that
 // outlived its attempt's time has no part in the slot, but in the partition.
 func (c *Call) whenIdle(now clock.Instant) {
-	if c.out|c.open&^c.lasting == 0 {
+	if c.sent.workless() {
 		c.endWhole(now)
 	}
-	if c.out|c.open == 0 {
-		c.leaveLane(now)
+	if c.sent.idle() {
+		c.leavePartition(now)
 	}
 }
 
 // advance moves the call on after an attempt that was not a loser.
 func (c *Call) advance(now clock.Instant, o *policy.Outcome, late policy.Reason) {
 	if o.Class == policy.ClassSuccess { // of one that was never sent
-		c.end(now, policy.None)
+		c.finish(now, policy.None)
 		return
 	}
 	if o.Effect == policy.UnknownEffect {
-		c.effect = policy.UnknownEffect
+		c.end.effect = policy.UnknownEffect
 	}
-	c.failed = *o
-	if o.Once {
-		c.onces++
+	c.retry.add(o)
+	if o.Class == policy.ClassContention && c.retry.lost == 1 && c.rules.Policy.Retry.Contention.Repeats > 0 {
+		c.state.contention().Deposit(now, 0) // its first conflict pays for this call
 	}
-	if o.Class == policy.ClassContention {
-		c.conflict(now)
-	}
-	c.stopped = c.stopped || o.Stop
-	c.after = 0
+	c.end.after = 0
 	if o.HasAfter {
-		c.after = max(o.After, 0)
+		c.end.after = max(o.After, 0)
 	}
 	switch {
 	case late == policy.CallTimeout:
-		c.end(now, policy.CallTimeout)
+		c.finish(now, policy.CallTimeout)
 	case o.Class == policy.ClassCrashed:
-		c.end(now, policy.WorkCrashed)
+		c.finish(now, policy.WorkCrashed)
 	case o.Class == policy.ClassIgnored:
-		c.end(now, policy.Canceled)
+		c.finish(now, policy.Canceled)
 	case o.Class == policy.ClassUnclassified:
-		c.end(now, policy.UnclassifiedError)
+		c.finish(now, policy.UnclassifiedError)
 	case o.Class == policy.ClassRejected:
-		c.end(now, policy.DoNotRetry)
+		c.finish(now, policy.DoNotRetry)
 	case !o.Class.Transient():
-		c.end(now, policy.NotRetryable)
+		c.finish(now, policy.NotRetryable)
 	default:
 		c.pullHedge(now, o)
 	}

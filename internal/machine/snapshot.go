@@ -11,7 +11,7 @@ import (
 // Stats returns a snapshot of every part. Each part is consistent in itself.
 func (s *State) Stats(now clock.Instant) policy.Stats {
 	r := s.rules.Load()
-	st := policy.Stats{Main: s.lane.stats(now, r), Budget: s.budgetStats(now, r), RetriesOff: s.retriesOff()}
+	st := policy.Stats{Main: s.main.stats(now, r), Budget: s.budgetStats(now, r), RetriesOff: s.retriesOff()}
 	if b := s.bulkhead(); b != nil && r.bulkhead {
 		st.Bulkhead = b.Stats()
 	}
@@ -23,7 +23,7 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 		return st
 	}
 	st.Spilled = ls.spilled.Load()
-	ls.each(func(l *keyedLane) {
+	ls.each(func(l *namedPartition) {
 		one := l.stats(now, r)
 		one.Name = l.name
 		st.Partitions = append(st.Partitions, one)
@@ -32,7 +32,7 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 	return st
 }
 
-func (l *lane) stats(now clock.Instant, r *Rules) policy.LaneStats {
+func (l *partition) stats(now clock.Instant, r *Rules) policy.LaneStats {
 	var st policy.LaneStats
 	if until, held := l.pacer.Load().held(now); held {
 		st.Paced = until.Sub(now)
@@ -48,7 +48,7 @@ func (l *lane) stats(now clock.Instant, r *Rules) policy.LaneStats {
 // dependency is not held back. It is for evicting idle dependencies.
 func (s *State) Quiet(now clock.Instant) bool {
 	quiet := true
-	s.eachLane(func(l *lane, _ string) {
+	s.eachPartition(func(l *partition, _ string) {
 		b := l.breaker.Load()
 		_, held := l.pacer.Load().held(now)
 		quiet = quiet && !held && (b == nil || b.Idle())

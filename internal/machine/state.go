@@ -22,7 +22,7 @@ import (
 // that the call began with.
 type State struct {
 	rules  atomic.Pointer[Rules]
-	lane   lane          // of calls that name no partition
+	main   partition     // of calls that name no partition
 	earned budget.Earned // made when a policy first has one
 	more   atomic.Pointer[parts]
 	draws  atomic.Uint64 // number of the last call that drew; starts at the seed
@@ -89,8 +89,8 @@ func (s *State) Reload(now clock.Instant, r *Rules) {
 	defer reloading.Unlock()
 	s.furnish(now, r)
 	old := s.rules.Swap(r)
-	s.eachLane(func(l *lane, name string) {
-		s.furnishLane(now, l, r, name)
+	s.eachPartition(func(l *partition, name string) {
+		s.furnishPartition(now, l, r, name)
 		l.reload(now, old, r, name)
 	})
 	if l := s.limiter(); l != nil && old.rate != r.rate {
@@ -132,7 +132,7 @@ func (s *State) furnish(now clock.Instant, r *Rules) {
 		w.Resize(now, r.Policy.Retry.Budget.Window)
 		s.flags.Add(nextEpoch) // reservations of before are not refunded into it
 	}
-	s.furnishLane(now, &s.lane, r, "")
+	s.furnishPartition(now, &s.main, r, "")
 }
 
 func (s *State) addParts(r, old *Rules) {
@@ -175,11 +175,11 @@ func (s *State) extend(f func(*parts)) {
 	}
 }
 
-// addLanes makes the table of partitions when the first call names one.
-func (s *State) addLanes() *lanes {
+// addPartitions makes the table of partitions when the first call names one.
+func (s *State) addPartitions() *partitions {
 	s.extend(func(next *parts) {
-		if next.lanes == nil {
-			next.lanes = new(lanes)
+		if next.partitions == nil {
+			next.partitions = new(partitions)
 		}
 	})
 	return s.partitions()
@@ -189,8 +189,8 @@ func (s *State) addLanes() *lanes {
 // hundred samples of a quiet dependency, short enough to follow a slow one.
 const latencySpan = time.Minute
 
-// furnishLane gives a lane the parts that r needs.
-func (s *State) furnishLane(now clock.Instant, l *lane, r *Rules, name string) {
+// furnishPartition gives a lane the parts that r needs.
+func (s *State) furnishPartition(now clock.Instant, l *partition, r *Rules, name string) {
 	if r.guarded && l.breaker.Load() == nil {
 		b := breaker.New(&r.breaker, int(s.shards), s.draws.Add(1), s.breakerLog(name))
 		if r.Policy.Breaker.Observe || name == policy.Overflow {
@@ -214,22 +214,22 @@ func (s *State) sketchShards(name string) int {
 
 func (s *State) breakerLog(name string) breaker.Log {
 	if box := s.box(); box != nil {
-		return laneLog{box, name}
+		return partitionLog{box, name}
 	}
 	return nil
 }
 
-func (s *State) newLane(now clock.Instant, name string) *keyedLane {
-	l := &keyedLane{name: name}
-	s.furnishLane(now, &l.lane, s.rules.Load(), name) // a reload that is under way comes for older lanes
+func (s *State) newPartition(now clock.Instant, name string) *namedPartition {
+	l := &namedPartition{name: name}
+	s.furnishPartition(now, &l.partition, s.rules.Load(), name) // a reload that is under way comes for older lanes
 	return l
 }
 
-// eachLane calls f for the lane of the dependency and for every partition's.
-func (s *State) eachLane(f func(l *lane, name string)) {
-	f(&s.lane, "")
+// eachPartition calls f for the lane of the dependency and for every partition's.
+func (s *State) eachPartition(f func(l *partition, name string)) {
+	f(&s.main, "")
 	if ls := s.partitions(); ls != nil {
-		ls.each(func(l *keyedLane) { f(&l.lane, l.name) })
+		ls.each(func(l *namedPartition) { f(&l.partition, l.name) })
 	}
 }
 
@@ -302,7 +302,7 @@ func (s *State) Breaker(partition string) *breaker.Breaker {
 		return nil
 	}
 	if partition == "" {
-		return s.lane.breaker.Load()
+		return s.main.breaker.Load()
 	}
 	if ls := s.partitions(); ls != nil {
 		if l := ls.peek(partition); l != nil {

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -18,40 +19,49 @@ type Verdict struct {
 	Numbers    *policy.Numbers // nil where the reason has none
 }
 
+// ending is how a call ends, as far as is known.
+type ending struct {
+	numbers *policy.Numbers // where the reason has some
+	after   time.Duration   // when to come back, if known
+	reason  policy.Reason
+	effect  policy.Effect
+	cause   breaker.Cause // BreakerOpen: what opened it
+}
+
 // Verdict tells how the call ended, or stands.
 func (c *Call) Verdict() Verdict {
-	effect := c.effect
-	if c.out != 0 {
+	effect := c.end.effect
+	if c.sent.out != 0 {
 		effect = policy.UnknownEffect
 	}
-	v := Verdict{Reason: c.reason, Effect: effect, Attempts: int(c.sends), RetryAfter: c.after, Numbers: c.numbers}
-	if c.reason == policy.BreakerOpen {
-		v.Cause = c.cause.String()
+	v := Verdict{Reason: c.end.reason, Effect: effect, Attempts: int(c.sent.n), RetryAfter: c.end.after, Numbers: c.end.numbers}
+	if c.end.reason == policy.BreakerOpen {
+		v.Cause = c.end.cause.String()
 	}
 	return v
 }
 
 // Partition returns the name of the partition that the call counts in: the one
 // that it named, Overflow, or "" where there are none.
-func (c *Call) Partition() string { return c.partition() }
+func (c *Call) Partition() string { return c.partitionName() }
 
 // Deadline returns when the call ends at the latest, or clock.Never.
 func (c *Call) Deadline() clock.Instant { return c.deadline }
 
 // Hedges reports whether the policy may send a hedge for this call, which needs a
 // driver that can run two attempts at once.
-func (c *Call) Hedges() bool { return c.hedging }
+func (c *Call) Hedges() bool { return c.hedge.on }
 
 // Over reports whether the call has ended: Next says Return from now on.
 func (c *Call) Over() bool { return c.phase == over }
 
 // Succeeded reports whether the call has ended well.
-func (c *Call) Succeeded() bool { return c.phase == over && c.reason == policy.None }
+func (c *Call) Succeeded() bool { return c.phase == over && c.end.reason == policy.None }
 
 // Resting reports whether the call waits with nothing out before it makes another
 // attempt. The result of the attempt before is no longer wanted then, and if it is
 // still open it must be released before the next Next.
-func (c *Call) Resting() bool { return c.phase == resting || c.phase == away && c.out == 0 }
+func (c *Call) Resting() bool { return c.phase == resting || c.phase == away && c.sent.out == 0 }
 
 // Out returns how many attempts are out.
-func (c *Call) Out() int { return bits.OnesCount64(c.out) }
+func (c *Call) Out() int { return bits.OnesCount64(c.sent.out) }

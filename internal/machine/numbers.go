@@ -10,24 +10,24 @@ import (
 
 // shortOf notes that the deadline is too near for an attempt after a wait.
 func (c *Call) shortOf(now clock.Instant, wait time.Duration) {
-	c.numbers = &policy.Numbers{Left: c.deadline.Sub(now), Need: wait + c.margin(now)}
+	c.end.numbers = &policy.Numbers{Left: c.deadline.Sub(now), Need: wait + c.margin(now)}
 }
 
 // spent notes that the budget has nothing left.
 func (c *Call) spent(now clock.Instant) {
 	b := &c.rules.Policy.Retry.Budget
 	switch {
-	case c.failed.Class == policy.ClassContention:
+	case c.retry.failed.Class == policy.ClassContention:
 		c.spentWindow(now, c.state.contention(), c.rules.repeats, contentionWindow)
 	case b.Shape == policy.BudgetWindow:
 		c.spentWindow(now, c.state.window(), c.rules.budget, b.Window)
 	case b.Shape == policy.BudgetTokens:
 		level := float64(c.state.tokens().Level(c.rules.tokens)) / float64(max(c.rules.tokens.Cost, 1))
-		c.numbers = &policy.Numbers{Shape: policy.BudgetTokens, Level: level, Ratio: float64(on(b.Ratio))}
+		c.end.numbers = &policy.Numbers{Shape: policy.BudgetTokens, Level: level, Ratio: float64(on(b.Ratio))}
 	default:
 		e, r := &c.state.earned, &c.rules.earned
 		successes, _ := e.Recent(now, r)
-		c.numbers = &policy.Numbers{
+		c.end.numbers = &policy.Numbers{
 			Shape: policy.BudgetEarned, Level: float64(e.Level(now, r)) / 1e6, Ratio: float64(on(b.Ratio)),
 			Successes: successes, Resends: e.Sent(), Window: b.Window,
 		}
@@ -36,11 +36,11 @@ func (c *Call) spent(now clock.Instant) {
 
 func (c *Call) spentWindow(now clock.Instant, w *budget.Window, r budget.Rules, span time.Duration) {
 	calls, resends := w.Counts(now, r)
-	c.numbers = &policy.Numbers{Shape: policy.BudgetWindow, Calls: calls, Resends: resends, Allowed: r.Allows(calls), Window: span}
+	c.end.numbers = &policy.Numbers{Shape: policy.BudgetWindow, Calls: calls, Resends: resends, Allowed: r.Allows(calls), Window: span}
 }
 
 // crowded notes that the slots are taken.
 func (c *Call) crowded(waited time.Duration) {
 	limit, queued := c.state.bulkhead().Crowd()
-	c.numbers = &policy.Numbers{Limit: limit, Queued: queued, Waited: waited}
+	c.end.numbers = &policy.Numbers{Limit: limit, Queued: queued, Waited: waited}
 }

@@ -62,11 +62,11 @@ func (c *Call) Limits(now clock.Instant, t *Ticket) Limits {
 // flight. The ticket must be the one that Release will get. It does nothing for a
 // result that is not open, or did so before.
 func (c *Call) Outlive(now clock.Instant, t *Ticket) {
-	bit := uint64(1) << (t.Attempt - 1)
-	if t.Attempt == 0 || c.open&^c.lasting&bit == 0 {
+	bit := t.bit()
+	if c.sent.open&^c.sent.lasting&bit == 0 {
 		return
 	}
-	c.lasting |= bit
+	c.sent.lasting |= bit
 	live := c.state.addStreams()
 	live.open.Add(1)
 	live.ever.Add(1)
@@ -74,8 +74,8 @@ func (c *Call) Outlive(now clock.Instant, t *Ticket) {
 		c.log.add(policy.Event{Kind: policy.KindOutlived, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
 	}
 	c.tellEnd(now, t, false) // it was well for an attempt's time: a stream of hours ends a row of failures now
-	slot := t.hold.slot
-	t.hold.slot = bulkhead.Slot{}
+	slot := t.held.slot
+	t.held.slot = bulkhead.Slot{}
 	c.state.releaseSlot(slot)
 	if c.phase == over {
 		c.whenIdle(now)
@@ -91,20 +91,20 @@ func (c *Call) Release(now clock.Instant, t Ticket, broke bool) { c.Strike(now, 
 // Strike is [Call.Release] of a result that ran into a limit of ours, which the
 // event names. It broke if somebody waited for more of it just then.
 func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool) {
-	bit := uint64(1) << (t.Attempt - 1)
-	if t.Attempt == 0 || c.open&bit == 0 {
+	bit := t.bit()
+	if c.sent.open&bit == 0 {
 		return
 	}
-	c.open &^= bit
+	c.sent.open &^= bit
 	c.tellEnd(now, &t, broke)
 	if (broke || why != policy.None) && c.log != nil {
 		c.log.add(policy.Event{Kind: policy.KindBodyFailed, At: now, Reason: why, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
 	}
-	if c.lasting&bit != 0 {
-		c.lasting &^= bit
+	if c.sent.lasting&bit != 0 {
+		c.sent.lasting &^= bit
 		c.state.streams().open.Add(-1)
 	}
-	c.state.releaseSlot(t.hold.slot)
+	c.state.releaseSlot(t.held.slot)
 	if c.phase == over {
 		c.whenIdle(now)
 	}
@@ -112,17 +112,17 @@ func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool
 
 // tellEnd tells the breaker what became of a result that lived on.
 func (c *Call) tellEnd(now clock.Instant, t *Ticket, broke bool) {
-	permit := t.hold.permit
+	permit := t.held.permit
 	if !permit.Held() {
-		permit = c.whole.permit
+		permit = c.taken.permit
 	}
-	if !permit.Held() || !c.heard {
+	if !permit.Held() || !c.sent.judged {
 		return
 	}
-	switch b := c.lane.breaker.Load(); {
-	case broke && c.verdict != breaker.Bad:
-		b.Fail(now, c.shard, permit, c.told)
-	case !broke && c.verdict == breaker.Good:
+	switch b := c.part.breaker.Load(); {
+	case broke && c.sent.last != breaker.Bad:
+		b.Fail(now, c.shard, permit, c.sent.receipt)
+	case !broke && c.sent.last == breaker.Good:
 		b.Whole(now, permit)
 	}
 }

@@ -16,14 +16,14 @@ import (
 
 // lane is what is known of one partition of a dependency: a host, a tenant, an
 // endpoint. A dependency without partitions has one.
-type lane struct {
+type partition struct {
 	breaker atomic.Pointer[breaker.Breaker]
 	latency atomic.Pointer[latency.Sketch]
 	pacer   atomic.Pointer[pacer] // nil until the lane is first held back
 }
 
 // pace returns the pacer, and makes it when it is first needed.
-func (l *lane) pace() *pacer {
+func (l *partition) pace() *pacer {
 	if p := l.pacer.Load(); p != nil {
 		return p
 	}
@@ -34,7 +34,7 @@ func (l *lane) pace() *pacer {
 // reload gives the breaker its new rules. Whether it only observes is a state of
 // it and not a rule, and is touched only if the policy changed its mind. The shared
 // partition always observes.
-func (l *lane) reload(now clock.Instant, old, r *Rules, name string) {
+func (l *partition) reload(now clock.Instant, old, r *Rules, name string) {
 	b := l.breaker.Load()
 	if b == nil {
 		return
@@ -52,9 +52,9 @@ func (l *lane) reload(now clock.Instant, old, r *Rules, name string) {
 	}
 }
 
-// keyedLane is a lane of a partition that calls named.
-type keyedLane struct {
-	lane
+// namedPartition is a lane of a partition that calls named.
+type namedPartition struct {
+	partition
 	name string
 	out  atomic.Int32 // calls in it; below zero once it is evicted
 	used atomic.Int64 // when it was last used
@@ -65,7 +65,7 @@ type keyedLane struct {
 const evicted = math.MinInt32 / 2
 
 // enter counts one more call in, unless the lane is evicted.
-func (l *keyedLane) enter() bool {
+func (l *namedPartition) enter() bool {
 	if l.out.Add(1) > 0 {
 		return true
 	}
@@ -75,7 +75,7 @@ func (l *keyedLane) enter() bool {
 
 // claim evicts the lane if nobody is in it and it is idle. It looks only when nobody
 // can come in any more.
-func (l *keyedLane) claim(now clock.Instant, r *Rules) bool {
+func (l *namedPartition) claim(now clock.Instant, r *Rules) bool {
 	if !l.out.CompareAndSwap(0, evicted) {
 		return false
 	}
@@ -87,22 +87,22 @@ func (l *keyedLane) claim(now clock.Instant, r *Rules) bool {
 }
 
 // lanes are the partitions of one dependency, bounded, idle ones evicted.
-type lanes struct {
+type partitions struct {
 	spilled atomic.Int64 // calls that found no lane of their own
 
 	// spots are where most calls find their lane without the lock, whose word all
 	// processors would fight for. Each is of one of the names that share it.
-	spots [64]atomic.Pointer[keyedLane]
+	spots [64]atomic.Pointer[namedPartition]
 
 	mu     sync.RWMutex // guards byName
-	byName map[string]*keyedLane
-	ring   []*keyedLane // the same, for the hand that looks for idle ones
+	byName map[string]*namedPartition
+	ring   []*namedPartition // the same, for the hand that looks for idle ones
 	hand   int
-	spill  *keyedLane // the one that partitions past the bound share
+	spill  *namedPartition // the one that partitions past the bound share
 }
 
 // spot is where the lane of that name may be found.
-func (ls *lanes) spot(name string) *atomic.Pointer[keyedLane] {
+func (ls *partitions) spot(name string) *atomic.Pointer[namedPartition] {
 	const odd = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 	h := uint64(len(name))
 	for ; len(name) >= 8; name = name[8:] {
@@ -123,7 +123,7 @@ func eight(s string) uint64 {
 }
 
 // find returns the lane of that name with the call counted in.
-func (ls *lanes) find(now clock.Instant, name string) *keyedLane {
+func (ls *partitions) find(now clock.Instant, name string) *namedPartition {
 	spot := ls.spot(name)
 	if l := spot.Load(); l != nil && l.name == name && l.enter() {
 		return l
@@ -142,7 +142,7 @@ func (ls *lanes) find(now clock.Instant, name string) *keyedLane {
 }
 
 // peek returns the lane of that name, the shared one by its own name.
-func (ls *lanes) peek(name string) *keyedLane {
+func (ls *partitions) peek(name string) *namedPartition {
 	ls.mu.RLock()
 	defer ls.mu.RUnlock()
 	if name == policy.Overflow {
@@ -152,7 +152,7 @@ func (ls *lanes) peek(name string) *keyedLane {
 }
 
 // enter returns the lane of that name, making it if there is room.
-func (ls *lanes) enter(s *State, r *Rules, now clock.Instant, name string) *keyedLane {
+func (ls *partitions) enter(s *State, r *Rules, now clock.Instant, name string) *namedPartition {
 	if l := ls.find(now, name); l != nil {
 		return l
 	}
@@ -168,17 +168,17 @@ func (ls *lanes) enter(s *State, r *Rules, now clock.Instant, name string) *keye
 
 // add makes a lane, or picks the shared one when the bound is reached and none of
 // the others is idle.
-func (ls *lanes) add(s *State, r *Rules, now clock.Instant, name string) *keyedLane {
+func (ls *partitions) add(s *State, r *Rules, now clock.Instant, name string) *namedPartition {
 	if len(ls.byName) >= r.Policy.Breaker.Partitions && !ls.evict(now, r) {
 		ls.spilled.Add(1)
 		if ls.spill == nil {
-			ls.spill = s.newLane(now, policy.Overflow)
+			ls.spill = s.newPartition(now, policy.Overflow)
 		}
 		return ls.spill
 	}
-	l := s.newLane(now, name)
+	l := s.newPartition(now, name)
 	if ls.byName == nil {
-		ls.byName = make(map[string]*keyedLane)
+		ls.byName = make(map[string]*namedPartition)
 	}
 	ls.byName[name] = l
 	ls.ring = append(ls.ring, l)
@@ -193,7 +193,7 @@ const evictScan = 32
 // so that the same script evicts the same lanes twice. A lane in flight, or whose
 // breaker is not closed, or that is held back, stays: forgetting it would let
 // traffic through to something known to be broken.
-func (ls *lanes) evict(now clock.Instant, r *Rules) (room bool) {
+func (ls *partitions) evict(now clock.Instant, r *Rules) (room bool) {
 	for range min(evictScan, len(ls.ring)) {
 		ls.hand %= len(ls.ring)
 		l := ls.ring[ls.hand]
@@ -214,7 +214,7 @@ func (ls *lanes) evict(now clock.Instant, r *Rules) (room bool) {
 	return room
 }
 
-func (l *keyedLane) idle(now clock.Instant, r *Rules) bool {
+func (l *namedPartition) idle(now clock.Instant, r *Rules) bool {
 	if _, held := l.pacer.Load().held(now); held {
 		return false
 	}
@@ -226,7 +226,7 @@ func (l *keyedLane) idle(now clock.Instant, r *Rules) bool {
 
 // each calls f for every lane in the order of their names, so that the same
 // script runs the same way twice; the shared one comes last.
-func (ls *lanes) each(f func(*keyedLane)) {
+func (ls *partitions) each(f func(*namedPartition)) {
 	ls.mu.RLock()
 	defer ls.mu.RUnlock()
 	for _, name := range slices.Sorted(maps.Keys(ls.byName)) {
@@ -237,17 +237,17 @@ func (ls *lanes) each(f func(*keyedLane)) {
 	}
 }
 
-func (c *Call) enterLane(now clock.Instant, name string) {
+func (c *Call) enterPartition(now clock.Instant, name string) {
 	if c.rules.Policy.Breaker.Partitions <= 0 {
 		return
 	}
 	ls := c.state.partitions()
 	if ls == nil {
-		ls = c.state.addLanes()
+		ls = c.state.addPartitions()
 	}
-	c.keyed = ls.enter(c.state, c.rules, now, BoundedName(name))
-	c.lane = &c.keyed.lane
-	c.state.furnishLane(now, c.lane, c.rules, c.keyed.name) // it may be older than the policy
+	c.named = ls.enter(c.state, c.rules, now, BoundedName(name))
+	c.part = &c.named.partition
+	c.state.furnishPartition(now, c.part, c.rules, c.named.name) // it may be older than the policy
 }
 
 // maxName bounds, in bytes, names that come with calls and are kept or become labels.
@@ -277,11 +277,11 @@ func BoundedName(name string) string {
 	return string(short)
 }
 
-func (c *Call) leaveLane(now clock.Instant) {
-	if c.keyed == nil {
+func (c *Call) leavePartition(now clock.Instant) {
+	if c.named == nil {
 		return
 	}
-	c.keyed.used.Store(int64(now))
-	c.keyed.out.Add(-1)
-	c.keyed = nil
+	c.named.used.Store(int64(now))
+	c.named.out.Add(-1)
+	c.named = nil
 }

@@ -112,7 +112,7 @@ func crowd(t *testing.T, step clock.Instant) {
 				now := clock.Instant(clocked.Add(int64(step)))
 				var c Call
 				c.Begin(s, now, &Params{Partition: strconv.Itoa((i*(shard+1) + i/7) % names), Shard: uint32(shard)})
-				l := c.keyed
+				l := c.named
 				if s.partitions().peek(c.Partition()) != l {
 					t.Errorf("%s: evicted under its caller", l.name)
 				}

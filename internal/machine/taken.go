@@ -1,0 +1,179 @@
+package machine
+
+import (
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/budget"
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/chance"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// taken is what a call has taken of others for the attempt that it is about to make,
+// and what wraps the whole call. When the attempt is sent, its permit and slot move to
+// its ticket, and the rest is spent. When it is not made, undo gives everything back.
+type taken struct {
+	held
+	charge  budget.Reservation // of a budget that is a window
+	turn    clock.Instant      // of the rate limit
+	counted clock.Instant      // when the throttle counted the request
+	epoch   uint32             // of the State when charge was made
+	has     things             // which of all this is there; the rest means nothing
+	kept    things             // those of has that wrap the whole call: they stay until its end
+}
+
+// held is what an attempt has while it is out.
+type held struct {
+	permit breaker.Permit
+	slot   bulkhead.Slot
+}
+
+// things is a set, so that one look tells that there is nothing to give back.
+type things uint8
+
+const (
+	aPermit  things = 1 << iota // of the breaker
+	aSlot                       // of the bulkhead
+	aCharge                     // of a budget
+	aRepeat                     // the charge is of the budget for conflicts
+	aTurn                       // of the rate limit
+	aRequest                    // the throttle has counted the attempt
+	aStart                      // a start time of the pacer, which needs no giving back
+	asked                       // the rate limit was asked a second time, with a fresh clock
+)
+
+// undo gives back what was taken for an attempt that is not made, each as it must.
+func (c *Call) undo(now clock.Instant) {
+	t := &c.taken
+	has := t.has &^ t.kept
+	t.has = t.kept
+	if has&aCharge != 0 {
+		c.refund(now, has&aRepeat != 0)
+	}
+	if has&aTurn != 0 && c.state.Rules().rate == c.rules.rate { // turns of another rate are forgotten
+		c.state.limiter().Cancel(now, t.turn, c.rules.rate)
+	}
+	if has&aRequest != 0 {
+		c.state.throttle().Forget(t.counted, now, c.shard)
+	}
+	if has&aPermit != 0 {
+		c.part.breaker.Load().Settle(now, c.shard, t.permit, breaker.Neutral, 0)
+	}
+	if has&aSlot != 0 { // last, so that whoever gets it finds all of the above
+		c.state.bulkhead().Release(t.slot)
+	}
+}
+
+// keep leaves with the call what its first attempt took for the whole of it.
+func (c *Call) keep(t *held) {
+	whole := c.rules.whole
+	if whole&aPermit != 0 {
+		if c.taken.kept&aPermit == 0 {
+			c.taken.permit = t.permit
+		}
+		t.permit = breaker.Permit{}
+	}
+	if whole&aSlot != 0 {
+		t.slot = bulkhead.Slot{}
+	}
+	c.taken.kept = whole
+}
+
+// endWhole gives back what wraps the whole call, which has ended: the breaker's permit
+// with what the last attempt showed, and the slot once no work is left.
+func (c *Call) endWhole(now clock.Instant) {
+	t := &c.taken
+	if t.kept&aPermit != 0 {
+		t.drop(aPermit)
+		v := breaker.Neutral
+		if c.sent.judged {
+			v = c.sent.last
+		}
+		c.settlePermit(now, t.permit, v, c.end.after, c.sent.open != 0)
+	}
+	if t.kept&aSlot != 0 && c.sent.workless() {
+		t.drop(aSlot)
+		c.state.bulkhead().Release(t.slot)
+	}
+}
+
+func (t *taken) drop(one things) { t.has, t.kept = t.has&^one, t.kept&^one }
+
+func (t *taken) addSlot(s bulkhead.Slot) {
+	t.slot = s
+	t.has |= aSlot
+}
+
+// dropSlot gives back the slot, which would be held idle in a wait.
+func (c *Call) dropSlot() {
+	if c.taken.has&^c.taken.kept&aSlot != 0 {
+		c.taken.has &^= aSlot
+		c.state.bulkhead().Release(c.taken.slot)
+	}
+}
+
+// takeRequest counts the attempt as a request to the throttle, which rejects it with
+// the probability that recent accepts call for. A rejected one stays counted.
+func (c *Call) takeRequest(now clock.Instant) (ok bool) {
+	if c.taken.has&aRequest != 0 {
+		return true
+	}
+	p := c.state.throttle().Admit(now, c.shard, c.rules.Policy.Throttle.K)
+	if p != 0 && chance.U(c.draw(), 0, uint64(c.sent.n), chance.Throttled) < p {
+		return false
+	}
+	c.taken.counted = now
+	c.taken.has |= aRequest
+	return true
+}
+
+// takeCharge reserves what the retry of the last failure costs, of the budget that it
+// is for.
+func (c *Call) takeCharge(now clock.Instant) (ok bool) {
+	if c.retry.failed.Class != policy.ClassContention {
+		return c.takeResend(now)
+	}
+	if c.rules.Policy.Retry.Contention.Repeats < 0 {
+		return true
+	}
+	if c.taken.charge, ok = c.state.contention().TryWithdraw(now, 0, c.rules.repeats); ok {
+		c.taken.has |= aCharge | aRepeat
+	}
+	return ok
+}
+
+// takeResend reserves one re-send of the budget.
+func (c *Call) takeResend(now clock.Instant) (ok bool) {
+	b := &c.rules.Policy.Retry.Budget
+	if b.Off {
+		return true
+	}
+	switch b.Shape {
+	case policy.BudgetTokens:
+		ok = c.state.tokens().TryWithdraw(c.rules.tokens)
+	case policy.BudgetWindow:
+		c.taken.epoch = c.state.epoch()
+		c.taken.charge, ok = c.state.window().TryWithdraw(now, c.shard, c.rules.budget)
+	default:
+		u := chance.U(c.draw(), 0, uint64(c.sent.n), chance.Budgeting)
+		ok = c.state.earned.TryWithdraw(now, &c.rules.earned, u)
+	}
+	if ok {
+		c.taken.has |= aCharge
+	}
+	return ok
+}
+
+// refund gives back a reservation that was not spent.
+func (c *Call) refund(now clock.Instant, repeat bool) {
+	switch shape := c.rules.Policy.Retry.Budget.Shape; {
+	case repeat:
+		c.state.contention().Refund(now, c.taken.charge)
+	case shape == policy.BudgetTokens:
+		c.state.tokens().Refund(c.rules.tokens)
+	case shape != policy.BudgetWindow:
+		c.state.earned.Refund()
+	case c.taken.epoch == c.state.epoch():
+		c.state.window().Refund(now, c.taken.charge)
+	}
+}
