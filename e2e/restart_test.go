@@ -25,7 +25,7 @@ import (
 // quiet hears nothing.
 type quiet struct{}
 
-func (quiet) Observe(context.Context, idempotency.Notice) {}
+func (quiet) Observe(context.Context, idempotency.Event) {}
 
 // Servers of HTTP/2 that are replaced while they work: each says GOAWAY, waits for less
 // time than its work takes, and cuts the rest off. Every charge is made once, and every
@@ -41,7 +41,7 @@ func TestServersThatAreReplaced(t *testing.T) {
 		mu.Unlock()
 		io.WriteString(w, "charged")
 	})
-	h, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), charge, idempotency.Config{Wait: time.Second, Observer: quiet{}})
+	h, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), charge, idempotency.Config{RunnerConfig: idempotency.RunnerConfig{Wait: time.Second, Observer: quiet{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,9 @@ import (
 // that are not about the key of a request that has one mean what their status means.
 func TestProblemTypesAreTheServers(t *testing.T) {
 	want := map[idempotency.Problem]gabion.KeyProblem{
-		idempotency.Malformed: gabion.KeyMalformed, idempotency.KeyExpired: gabion.KeyExpired,
-		idempotency.Mismatched: gabion.KeyReused, idempotency.StillRunning: gabion.KeyInFlight,
-		idempotency.NotRetained: gabion.AnswerNotKept, idempotency.OutcomeIsUnknown: gabion.OutcomeLost,
+		"malformed": gabion.KeyMalformed, "key-expired": gabion.KeyExpired,
+		"mismatch": gabion.KeyReused, "in-progress": gabion.KeyInFlight,
+		"response-not-retained": gabion.AnswerNotKept, "outcome-unknown": gabion.OutcomeLost,
 	}
 	for problem, p := range want {
 		if got := problemTypes["urn:gabion:idempotency:"+string(problem)]; got != p {

@@ -545,7 +545,7 @@ func TestKey66_HedgesHaveTheSameKey(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ran, sent atomic.Int32
-				h := provider(t, idempotency.Config{Wait: tt.wait, Optional: true}, func(w http.ResponseWriter, r *http.Request) {
+				h := provider(t, idempotency.Config{RunnerConfig: idempotency.RunnerConfig{Wait: tt.wait}, Optional: true}, func(w http.ResponseWriter, r *http.Request) {
 					ran.Add(1)
 					time.Sleep(2 * time.Second)
 					io.WriteString(w, "ch_1")

@@ -39,7 +39,7 @@ func newClient() *client {
 	c := &client{w: sink{http.Header{}}, body: bytes.NewReader([]byte(`{"amount":1200,"currency":"eur","order":"o-77"}`)), key: []string{""}}
 	c.r = httptest.NewRequest(http.MethodPost, "/charges", c.body)
 	c.r.Header.Set("Content-Type", "application/json")
-	c.r.Header[HeaderKey] = c.key
+	c.r.Header[headerKey] = c.key
 	return c
 }
 
@@ -78,7 +78,7 @@ func BenchmarkNewKey(b *testing.B) {
 
 // With a store that forgets as fast as it learns.
 func BenchmarkNewKeySteady(b *testing.B) {
-	h, c := benchHandler(b, Config{Retention: 50 * time.Millisecond}), newClient()
+	h, c := benchHandler(b, Config{RunnerConfig: RunnerConfig{Retention: 50 * time.Millisecond}}), newClient()
 	n := 0
 	b.ReportAllocs()
 	for b.Loop() {
@@ -90,7 +90,7 @@ func BenchmarkNewKeySteady(b *testing.B) {
 // With keys that expire at once, so that the map does not grow and its growing is
 // not measured.
 func BenchmarkReusedKey(b *testing.B) {
-	h, c := benchHandler(b, Config{Retention: 1}), newClient()
+	h, c := benchHandler(b, Config{RunnerConfig: RunnerConfig{Retention: 1}}), newClient()
 	b.ReportAllocs()
 	for b.Loop() {
 		c.send(h, "0196f5a2-5b1e-7c3d-9a4f-1d2e3f405162")
@@ -121,7 +121,7 @@ func BenchmarkMemoryStore(b *testing.B) {
 	for n := 0; b.Loop(); n++ {
 		c := Claim{ID: IDOf("b", strconv.Itoa(n)), Retention: 1}
 		a, _ := s.Begin(b.Context(), c)
-		s.Apply(b.Context(), Ref{c.ID, a.Record.Token}, Change{Event: Complete})
+		s.Apply(b.Context(), Ref{c.ID, a.Record.Token}, Change{State: StateDone})
 	}
 }
 
@@ -129,7 +129,7 @@ func TestAllocations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector allocates")
 	}
-	h, c := benchHandler(t, Config{Retention: 1}), newClient()
+	h, c := benchHandler(t, Config{RunnerConfig: RunnerConfig{Retention: 1}}), newClient()
 	fresh := testing.AllocsPerRun(200, func() { c.send(h, "k") })
 	h = benchHandler(t, Config{})
 	c.send(h, "k")

@@ -65,28 +65,28 @@ func halfAnAnswerIsNotKept(t *testing.T, wire string) {
 		second    int
 		runs      int64
 	}{
-		{"hold", Hold, half, 409, true, Unknown, 409, 1},
-		{"hold, an error", Hold, with(404, half), 409, true, Unknown, 409, 1},
-		{"hold, nothing of it", Hold, says(10), 409, true, Unknown, 409, 1},
-		{"hold, without effect", Hold, declares(NoEffect, half), 500, true, Retryable, 500, 2},
-		{"hold, on its way", Hold, says(10, "half ", "flush"), 200, false, Unknown, 409, 1},
-		{"hold, more than is kept", Hold, says(30_000, big), 200, false, Unknown, 409, 1},
-		{"hold, more at once than was said", Hold, says(5, "more than that"), 409, true, Unknown, 409, 1},
-		{"hold, more than was said, but the whole before", Hold, says(5, "whole", " and more"), 200, true, Done, 200, 1},
-		{"hold, no length that is one", Hold, func(w http.ResponseWriter, _ *http.Request) {
+		{"hold", GuaranteeHold, half, 409, true, StateUnknown, 409, 1},
+		{"hold, an error", GuaranteeHold, with(404, half), 409, true, StateUnknown, 409, 1},
+		{"hold, nothing of it", GuaranteeHold, says(10), 409, true, StateUnknown, 409, 1},
+		{"hold, without effect", GuaranteeHold, declares(NoEffect, half), 500, true, StateRetryable, 500, 2},
+		{"hold, on its way", GuaranteeHold, says(10, "half ", "flush"), 200, false, StateUnknown, 409, 1},
+		{"hold, more than is kept", GuaranteeHold, says(30_000, big), 200, false, StateUnknown, 409, 1},
+		{"hold, more at once than was said", GuaranteeHold, says(5, "more than that"), 409, true, StateUnknown, 409, 1},
+		{"hold, more than was said, but the whole before", GuaranteeHold, says(5, "whole", " and more"), 200, true, StateDone, 200, 1},
+		{"hold, no length that is one", GuaranteeHold, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "ten")
 			io.WriteString(w, "half ")
-		}, 200, true, Done, 200, 1},
-		{"reexecute", Reexecute, half, 200, false, Retryable, 200, 2},
-		{"reexecute, an error", Reexecute, with(404, half), 404, false, Retryable, 404, 2},
-		{"reexecute, on its way", Reexecute, says(10, "half ", "flush"), 200, false, Retryable, 200, 2},
-		{"reexecute, more than is kept", Reexecute, says(30_000, big), 200, false, Retryable, 200, 2},
-		{"tx", Tx, half, 500, true, Absent, 500, 2},
-		{"tx, an error", Tx, with(404, half), 500, true, Absent, 500, 2},
-		{"tx, an error with effects", Tx, declares(CommitError, with(404, half)), 500, true, Absent, 500, 2},
+		}, 200, true, StateDone, 200, 1},
+		{"reexecute", GuaranteeReexecute, half, 200, false, StateRetryable, 200, 2},
+		{"reexecute, an error", GuaranteeReexecute, with(404, half), 404, false, StateRetryable, 404, 2},
+		{"reexecute, on its way", GuaranteeReexecute, says(10, "half ", "flush"), 200, false, StateRetryable, 200, 2},
+		{"reexecute, more than is kept", GuaranteeReexecute, says(30_000, big), 200, false, StateRetryable, 200, 2},
+		{"tx", GuaranteeTx, half, 500, true, StateAbsent, 500, 2},
+		{"tx, an error", GuaranteeTx, with(404, half), 500, true, StateAbsent, 500, 2},
+		{"tx, an error with effects", GuaranteeTx, declares(CommitError, with(404, half)), 500, true, StateAbsent, 500, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			u := newUploads(t, wire, Config{Guarantee: c.guarantee, MaxResponseBody: 2048}, c.work)
+			u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee}, MaxResponseBody: 2048}, c.work)
 			first, err := u.wire.fetch(u.wire.request(post("k", "x")))
 			if first.Code != c.first || (err == nil) != c.whole {
 				t.Errorf("first %d %s, %v", first.Code, first.Body, err)
@@ -98,7 +98,7 @@ func halfAnAnswerIsNotKept(t *testing.T, wire string) {
 				t.Errorf("the record is %v, want %v", got, c.state)
 			}
 			second, err := u.wire.fetch(u.wire.request(post("k", "x")))
-			if second.Code != c.second || c.state == Done && second.Body.String() != first.Body.String() {
+			if second.Code != c.second || c.state == StateDone && second.Body.String() != first.Body.String() {
 				t.Errorf("second %d %s, %v", second.Code, second.Body, err)
 			}
 			u.wantRuns(c.runs)
@@ -109,8 +109,8 @@ func halfAnAnswerIsNotKept(t *testing.T, wire string) {
 // A client that goes in the middle of an answer that is too large to be kept does not
 // make its run a lost one: the handler failed to write because of it.
 func TestClientThatGoesBreaksNoAnswer(t *testing.T) {
-	for _, g := range []Guarantee{Hold, Reexecute} {
-		r := newRig(t, Config{Guarantee: g, MaxResponseBody: 8}, func(w http.ResponseWriter, _ *http.Request) {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute} {
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: g}, MaxResponseBody: 8}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "30")
 			for range 3 {
 				if _, err := io.WriteString(w, "ten bytes "); err != nil {
@@ -119,7 +119,7 @@ func TestClientThatGoesBreaksNoAnswer(t *testing.T) {
 			}
 		})
 		r.h.ServeHTTP(&goneClient{ResponseRecorder: httptest.NewRecorder()}, post("k", "x"))
-		if got := r.record("k"); got.State != Done || !got.Result.Omitted {
+		if got := r.record("k"); got.State != StateDone || !got.Result.Omitted {
 			t.Errorf("%v: the record is %v", g, got.State)
 		}
 	}
@@ -132,8 +132,8 @@ func (*goneClient) Write([]byte) (int, error) { return 0, errors.New("the client
 // Whoever answers a panic outside does not say the length of the answer that was not
 // sent.
 func TestPanicLeavesNoLengthBehind(t *testing.T) {
-	for _, g := range []Guarantee{Hold, Reexecute} {
-		r := newRig(t, Config{Guarantee: g}, func(w http.ResponseWriter, req *http.Request) {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute} {
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: g}}, func(w http.ResponseWriter, req *http.Request) {
 			says(10, "half ")(w, req)
 			panic("broken")
 		})
@@ -174,7 +174,7 @@ func TestReplaysSayTheirLength(t *testing.T) {
 					}).over(http1)
 					for _, again := range []bool{false, true} {
 						got := r.wire.raw("POST / " + protocol + "\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 1\r\n\r\nx")
-						if got.Header.Get(HeaderReplayed) != "" != again || len(got.body) != size {
+						if got.Header.Get(headerReplayed) != "" != again || len(got.body) != size {
 							t.Errorf("again %v: %v with %d bytes", again, got.Header, len(got.body))
 						}
 						if (again || said) && got.ContentLength != int64(size) {
@@ -242,7 +242,7 @@ func replaysWithoutABody(t *testing.T, wire string) {
 			}
 		}, 304, ""},
 	} {
-		for _, g := range []Guarantee{Hold, Tx} {
+		for _, g := range []Guarantee{GuaranteeHold, GuaranteeTx} {
 			t.Run(fmt.Sprint(c.name, ", ", g), func(t *testing.T) {
 				c.config.Methods, c.config.Guarantee = []string{"HEAD", "POST"}, g
 				u := newUploads(t, wire, c.config, c.work)
@@ -251,7 +251,7 @@ func replaysWithoutABody(t *testing.T, wire string) {
 					req.Method = c.method
 					req.Body, req.ContentLength = nil, 0
 					w := u.send(req)
-					if w.Code != c.status || (w.Header().Get(HeaderReplayed) != "") != again {
+					if w.Code != c.status || (w.Header().Get(headerReplayed) != "") != again {
 						t.Errorf("again %v: %d %v", again, w.Code, w.Header())
 					}
 					if got := w.Header().Get("Content-Length"); got != c.length && c.status != 304 {

@@ -57,24 +57,24 @@ func answersThatAreBrokenOff(t *testing.T, wire string) {
 		second    int // of the same request with the body that the digest says
 		runs      int64
 	}{
-		{"whole, hold", Hold, large, early(201), 201, true, Done, 201, 1},
-		{"whole, reexecute", Reexecute, large, early(201), 201, true, Done, 201, 1},
-		{"altered, hold", Hold, altered, early(201), 201, false, Unknown, 409, 1},
-		{"altered, reexecute", Reexecute, altered, early(201), 201, false, Retryable, 201, 2},
-		{"altered, without effect, hold", Hold, altered, declares(NoEffect, early(201)), 201, false, Retryable, 201, 2},
-		{"altered, the length was said, hold", Hold, altered, early(201, "Content-Length", "10"), 201, false, Unknown, 409, 1},
-		{"altered, more than is kept, hold", Hold, altered, overflows, 200, false, Unknown, 409, 1},
-		{"altered, more than is kept, reexecute", Reexecute, altered, overflows, 200, false, Retryable, 200, 2},
-		{"an error says so itself, hold", Hold, altered, early(400), 400, true, Done, 400, 1},
-		{"an error says so itself, reexecute", Reexecute, altered, early(500), 500, true, Retryable, 500, 2},
-		{"inside a transaction nothing is early", Tx, altered, early(201), 400, true, Absent, 201, 2},
-		{"events, whole: the record was made before", Hold, large, early(200, events...), 200, true, Unknown, 409, 1},
-		{"events, altered", Hold, altered, early(200, events...), 200, false, Unknown, 409, 1},
-		{"events, altered, reexecute", Reexecute, altered, early(200, events...), 200, false, Unknown, 409, 1},
-		{"events, nothing was read: nobody knows that it is altered", Hold, altered, readNothing, 200, true, Unknown, 409, 1},
+		{"whole, hold", GuaranteeHold, large, early(201), 201, true, StateDone, 201, 1},
+		{"whole, reexecute", GuaranteeReexecute, large, early(201), 201, true, StateDone, 201, 1},
+		{"altered, hold", GuaranteeHold, altered, early(201), 201, false, StateUnknown, 409, 1},
+		{"altered, reexecute", GuaranteeReexecute, altered, early(201), 201, false, StateRetryable, 201, 2},
+		{"altered, without effect, hold", GuaranteeHold, altered, declares(NoEffect, early(201)), 201, false, StateRetryable, 201, 2},
+		{"altered, the length was said, hold", GuaranteeHold, altered, early(201, "Content-Length", "10"), 201, false, StateUnknown, 409, 1},
+		{"altered, more than is kept, hold", GuaranteeHold, altered, overflows, 200, false, StateUnknown, 409, 1},
+		{"altered, more than is kept, reexecute", GuaranteeReexecute, altered, overflows, 200, false, StateRetryable, 200, 2},
+		{"an error says so itself, hold", GuaranteeHold, altered, early(400), 400, true, StateDone, 400, 1},
+		{"an error says so itself, reexecute", GuaranteeReexecute, altered, early(500), 500, true, StateRetryable, 500, 2},
+		{"inside a transaction nothing is early", GuaranteeTx, altered, early(201), 400, true, StateAbsent, 201, 2},
+		{"events, whole: the record was made before", GuaranteeHold, large, early(200, events...), 200, true, StateUnknown, 409, 1},
+		{"events, altered", GuaranteeHold, altered, early(200, events...), 200, false, StateUnknown, 409, 1},
+		{"events, altered, reexecute", GuaranteeReexecute, altered, early(200, events...), 200, false, StateUnknown, 409, 1},
+		{"events, nothing was read: nobody knows that it is altered", GuaranteeHold, altered, readNothing, 200, true, StateUnknown, 409, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			u := newUploads(t, wire, Config{Guarantee: c.guarantee}, c.work)
+			u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee}}, c.work)
 			first, err := u.wire.fetch(u.wire.request(post("k", c.body, headerDigest, sum256(large))))
 			if first.Code != c.status || (err == nil) != c.whole {
 				t.Errorf("first %d with %d bytes, %v", first.Code, first.Body.Len(), err)
@@ -82,7 +82,7 @@ func answersThatAreBrokenOff(t *testing.T, wire string) {
 			if got := u.state(); got != c.state {
 				t.Errorf("the record is %v, want %v", got, c.state)
 			}
-			if n := u.seen.count(BrokenOff); c.whole != (n == 0) || n > 1 {
+			if n := u.seen.count(eventBrokenOff); c.whole != (n == 0) || n > 1 {
 				t.Errorf("told %d times that an answer was broken off", n)
 			}
 			second, err := u.wire.fetch(u.wire.request(post("k", large, headerDigest, sum256(large))))
@@ -122,8 +122,8 @@ func answerOfALostRunIsBrokenOff(t *testing.T, wire string) {
 		guarantee Guarantee
 		status    int
 		whole     bool
-	}{{Hold, 201, false}, {Hold, 400, false}, {Reexecute, 201, true}} {
-		r := newRig(t, Config{Guarantee: c.guarantee}, early(c.status))
+	}{{GuaranteeHold, 201, false}, {GuaranteeHold, 400, false}, {GuaranteeReexecute, 201, true}} {
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee}}, early(c.status))
 		r.h.store = thief{r.store}
 		r.over(wire)
 		got, err := r.wire.fetch(r.wire.request(post("k", "x")))

@@ -22,20 +22,20 @@ func TestARunIsKeptAliveInABubbleThatItsHandlerWasNotMadeIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		return func(ctx context.Context, key string, work func()) (ran, replayed bool) {
-			a, err := r.Do(ctx, IDOf("bubbles", key), [32]byte{}, func(context.Context) (Result, Manner) {
+			a, err := r.Do(ctx, IDOf("bubbles", key), [32]byte{}, func(context.Context) (Result, Outcome) {
 				work()
-				return Result{}, Succeeded
+				return Result{}, OutcomeSucceeded
 			})
-			return err == nil && a.Decision == Run, err == nil && a.Decision == Replay
+			return err == nil && a.Decision == DecisionRun, err == nil && a.Decision == DecisionReplay
 		}
 	}
 	viaHandler := func(t *testing.T) asker {
-		r := newRig(t, Config{Wait: time.Hour}, func(_ http.ResponseWriter, req *http.Request) {
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Wait: time.Hour}}, func(_ http.ResponseWriter, req *http.Request) {
 			req.Context().Value(theWork{}).(func())()
 		})
 		return func(ctx context.Context, key string, work func()) (ran, replayed bool) {
 			w := r.send(post(key, "").WithContext(context.WithValue(ctx, theWork{}, work)))
-			return w.Code == 200 && w.Header().Get(HeaderReplayed) == "", w.Code == 200 && w.Header().Get(HeaderReplayed) != ""
+			return w.Code == 200 && w.Header().Get(headerReplayed) == "", w.Code == 200 && w.Header().Get(headerReplayed) != ""
 		}
 	}
 	for name, made := range map[string]func(*testing.T) asker{"runner": viaRunner, "handler": viaHandler} {

@@ -1,29 +1,22 @@
 package idempotency
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 )
 
-// A Scope says on whose behalf a request is made: a tenant, an account, a
-// principal. Keys of different scopes never meet. It is asked after authentication,
-// which belongs outside the Handler. An empty scope refuses the request.
-type Scope func(*http.Request) string
-
-// Global is the Scope of a service whose callers all may see each other's answers. It
+// Global is the scope of a service whose callers all may see each other's answers. It
 // is "*", which is what gabion idempotency takes as --scope '*'.
 func Global(*http.Request) string { return "*" }
 
 // Config is how a [Handler] works. The zero value is sound: a key is required for
 // POST and PATCH, and the guarantee is Hold.
 type Config struct {
-	// Guarantee says what may happen to a lost run. Zero means Hold.
-	Guarantee Guarantee
+	// RunnerConfig is what does not concern HTTP.
+	RunnerConfig
 
 	// Methods are those that take a key; others pass through. Nil means POST and
 	// PATCH.
@@ -50,30 +43,9 @@ type Config struct {
 	// about streamed bodies.
 	Canonical func(r *http.Request, body []byte) []byte
 
-	// Lease is how long a run may be silent before it counts as lost. Zero means
-	// 30 s. It is extended every third of it while the handler runs.
-	Lease time.Duration
-
-	// MaxExecution is how long a run may take. Then its context is cancelled and its
-	// lease runs out, so that a handler that hangs holds no key for ever. Zero means
-	// 5 min.
-	MaxExecution time.Duration
-
-	// Retention is how long an answer is replayed. It must be longer than clients
-	// retry. Zero means 24 h.
-	Retention time.Duration
-
 	// RejectExpired refuses keys that are UUIDs of version 7 older than Retention,
 	// instead of running them as new.
 	RejectExpired bool
-
-	// Wait is how long a duplicate waits for the first run's answer before it is told
-	// that it is in progress. Zero means not at all.
-	Wait time.Duration
-
-	// WaitersPerKey and Waiters bound the duplicates that wait. Zero means 64 for a
-	// key and 1024 together; the next are answered at once.
-	WaitersPerKey, Waiters int
 
 	// MaxRequestBody is the largest request body that is read before the claim, in
 	// bytes. Zero means 1 MiB. Larger ones are refused, unless MaxStreamedBody allows
@@ -111,51 +83,26 @@ type Config struct {
 	// or 409.
 	MismatchStatus int
 
-	// StoreTimeout bounds a claim. Zero means 2 s. Results get 5 s.
-	StoreTimeout time.Duration
-
-	// ConnectionsPerRun says how many connections of the store's pool a run of the handler
-	// may take at once; [OwnPool] says none. Zero: it is not said. See [RunnerConfig].
-	ConnectionsPerRun int
-
 	// FailOpen runs the handler unprotected when the store does not answer. For work
 	// where twice is better than not at all.
 	FailOpen bool
-
-	// Recover finds out what a lost run under Hold did, for a client that asks again.
-	// It runs at most once at a time for a key and must only look. See Finding. A lost
-	// run may still be at work, after a pause or cut off from the store: that it had no
-	// effect so far does not mean that it will have none, so answer Nothing only when it
-	// can have none any more. Otherwise the work is done twice.
-	Recover func(context.Context, Record) (Finding, error)
-
-	// Observer is told what happens. Nil means nobody.
-	Observer Observer
 
 	// Docs is where problem types are described, for clients' developers. The kind of
 	// problem is appended as a fragment. Empty means this project's page.
 	Docs string
 }
 
-// A Finding is what Recover found out: the run had no effect (the zero Finding with
-// Nothing set), it was Done with a result, or neither, and it stays unknown.
-type Finding struct {
-	Nothing bool
-	Done    bool
-	Result  Result
-}
-
 const defaultDocs = "https://github.com/gabion-go/gabion/blob/main/docs/idempotency.md"
 
 // Validate returns everything that is wrong with the configuration.
 func (c Config) Validate() error {
-	all := []error{c.terms().Validate()}
+	all := []error{c.RunnerConfig.Validate()}
 	all = append(all, negative("max request body", c.MaxRequestBody), negative("max streamed body", c.MaxStreamedBody),
 		negative("max response body", int64(c.MaxResponseBody)))
 	if most := c.resolved().MaxRequestBody; c.MaxStreamedBody > 0 && c.MaxStreamedBody < most {
 		all = append(all, fmt.Errorf("max streamed body: %d is less than what is read before the claim, %d", c.MaxStreamedBody, most))
 	}
-	if c.Guarantee == Tx && c.FailOpen {
+	if c.Guarantee == GuaranteeTx && c.FailOpen {
 		all = append(all, errors.New("fail open: without the database there is no transaction to work in"))
 	}
 	if c.ConnectionsPerRun > 0 && c.FailOpen {
@@ -200,19 +147,9 @@ func negative(name string, bound int64) error {
 	return nil
 }
 
-// terms returns what concerns the record and not HTTP.
-func (c Config) terms() RunnerConfig {
-	return RunnerConfig{
-		Guarantee: c.Guarantee, Lease: c.Lease, MaxExecution: c.MaxExecution, Retention: c.Retention, Wait: c.Wait,
-		WaitersPerKey: c.WaitersPerKey, Waiters: c.Waiters, StoreTimeout: c.StoreTimeout, ConnectionsPerRun: c.ConnectionsPerRun, Recover: c.Recover, Observer: c.Observer,
-	}
-}
-
 // resolved writes the defaults out. Its Header names are canonical.
 func (c Config) resolved() Config {
-	terms := c.terms().resolved()
-	c.Lease, c.MaxExecution, c.Retention = terms.Lease, terms.MaxExecution, terms.Retention
-	c.StoreTimeout, c.WaitersPerKey, c.Waiters = terms.StoreTimeout, terms.WaitersPerKey, terms.Waiters
+	c.RunnerConfig = c.RunnerConfig.resolved()
 	c.MaxRequestBody, c.MaxResponseBody = or(c.MaxRequestBody, 1<<20), or(c.MaxResponseBody, 1<<20)
 	c.MismatchStatus = or(c.MismatchStatus, http.StatusUnprocessableEntity)
 	c.Docs = or(c.Docs, defaultDocs)
@@ -220,7 +157,7 @@ func (c Config) resolved() Config {
 		c.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
 	if c.Headers == nil {
-		c.Headers = []string{HeaderKey}
+		c.Headers = []string{headerKey}
 	}
 	c.Headers, c.FingerprintHeaders = canonicalNames(c.Headers), canonicalNames(c.FingerprintHeaders)
 	return c

@@ -56,6 +56,6 @@ func (h *Handler) tellConsumed(ctx context.Context, id ID) {
 		return
 	}
 	h.consumed.Do(func() {
-		h.tellTo(ctx, LogTo(slog.Default()), Notice{Signal: Refused, ID: id, Problem: BodyConsumed, Err: errConsumed})
+		h.tellTo(ctx, LogTo(slog.Default()), Event{Kind: eventRefused, ID: id, Problem: problemBodyConsumed, Err: errConsumed})
 	})
 }

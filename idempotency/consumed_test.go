@@ -86,13 +86,13 @@ func consumedBodyIsRefused(t *testing.T, wire string) {
 					w := r.send(req)
 					switch {
 					case c.runs == 0:
-						r.wantProblem(w, 500, BodyConsumed)
+						r.wantProblem(w, 500, problemBodyConsumed)
 					case amount == "5" && w.Code != 201, amount == "5000" && w.Code != 422:
 						t.Errorf("amount %s: %d %s", amount, w.Code, w.Body)
 					}
 				}
 				r.wantRuns(c.runs)
-				if n := r.seen.count(Refused); c.runs == 0 && n != 2 {
+				if n := r.seen.count(eventRefused); c.runs == 0 && n != 2 {
 					t.Errorf("told %d times", n)
 				}
 			})
@@ -137,9 +137,9 @@ func TestConsumedBodyIsLogged(t *testing.T) {
 	for range 3 {
 		req := post("k", "amount=5", "Content-Type", "application/x-www-form-urlencoded")
 		req.ParseForm()
-		r.wantProblem(r.send(req), 500, BodyConsumed)
+		r.wantProblem(r.send(req), 500, problemBodyConsumed)
 	}
-	if n := strings.Count(text.String(), string(BodyConsumed)); n != 1 {
+	if n := strings.Count(text.String(), string(problemBodyConsumed)); n != 1 {
 		t.Errorf("logged %d times: %s", n, text.String())
 	}
 }
@@ -149,6 +149,6 @@ func TestConsumedLargeBodyIsRefused(t *testing.T) {
 	u := newUploads(t, "", Config{}, answer(201, "done"))
 	req := post("k", large, headerDigest, sum256(large), "Content-Type", "application/x-www-form-urlencoded")
 	req.ParseForm()
-	u.wantProblem(u.send(req), 500, BodyConsumed)
+	u.wantProblem(u.send(req), 500, problemBodyConsumed)
 	u.wantRuns(0)
 }

@@ -33,7 +33,7 @@ func (c *core) init(store Store, terms RunnerConfig) error {
 		return errors.New("the store is missing")
 	}
 	c.terms, c.store = terms.resolved(), store
-	if terms.Guarantee == Tx {
+	if terms.Guarantee == GuaranteeTx {
 		c.tx, _ = store.(TxStore)
 		if c.tx == nil {
 			return errors.New("guarantee tx: the store has no transactions")
@@ -60,11 +60,11 @@ func (c *core) warn() {
 	if !caps.Durable && len(warnings) == 0 {
 		warnings = []string{notDurable}
 	}
-	if caps.Connections > 0 && c.terms.ConnectionsPerRun == 0 && c.terms.Guarantee != Tx {
+	if caps.Connections > 0 && c.terms.ConnectionsPerRun == 0 && !c.terms.OwnPool && c.terms.Guarantee != GuaranteeTx {
 		warnings = append(slices.Clip(warnings), sharedPool(caps.Connections))
 	}
 	for _, w := range warnings {
-		c.tellTo(context.Background(), to, Notice{Signal: StoreUnsafe, Err: errors.New(w)})
+		c.tellTo(context.Background(), to, Event{Kind: eventStoreUnsafe, Err: errors.New(w)})
 	}
 }
 
@@ -91,10 +91,10 @@ func (c *core) owner() (o [16]byte) {
 // about a lost one, as configured. It returns when the claim began.
 func (c *core) ask(ctx context.Context, claim Claim) (Answer, time.Time, error) {
 	a, begun, err := c.begin(ctx, claim)
-	if err == nil && a.Decision == InProgress && c.terms.Wait > 0 {
+	if err == nil && a.Decision == DecisionInProgress && c.terms.Wait > 0 {
 		a, begun, err = c.wait(ctx, claim.ID, a, func() (Answer, time.Time, error) { return c.claim(ctx, claim) })
 	}
-	if err == nil && a.Decision == Recover {
+	if err == nil && a.Decision == DecisionRecover {
 		c.findOut(ctx, claim.ID, a.Record, begun)
 		claim.Recover, claim.Owner = false, c.owner()
 		a, begun, err = c.begin(ctx, claim)
@@ -111,9 +111,9 @@ func (c *core) begin(ctx context.Context, claim Claim) (Answer, time.Time, error
 	if c.terms.Observer == nil {
 		return a, begun, err
 	}
-	c.tell(ctx, Notice{Signal: Began, ID: claim.ID, Decision: a.Decision, State: a.Record.State, Attempt: a.Record.Attempt, Took: time.Since(begun), Err: err})
-	if a.Decision == OutcomeUnknown {
-		c.tell(ctx, Notice{Signal: OutcomeLost, ID: claim.ID, State: Unknown, Attempt: a.Record.Attempt})
+	c.tell(ctx, Event{Kind: eventBegan, ID: claim.ID, Decision: a.Decision, State: a.Record.State, Attempt: a.Record.Attempt, Took: time.Since(begun), Err: err})
+	if a.Decision == DecisionUnknown {
+		c.tell(ctx, Event{Kind: eventUnknown, ID: claim.ID, State: StateUnknown, Attempt: a.Record.Attempt})
 	}
 	return a, begun, err
 }
@@ -134,7 +134,7 @@ func (c *core) claim(ctx context.Context, claim Claim) (a Answer, begun time.Tim
 	}
 	begun = time.Now()
 	defer func() {
-		if err != nil || a.Decision != Run && a.Decision != Recover {
+		if err != nil || a.Decision != DecisionRun && a.Decision != DecisionRecover {
 			c.seats.leave()
 		}
 	}()
@@ -174,12 +174,12 @@ func (c *core) apply(ctx context.Context, ref Ref, change Change) error {
 	bound := newLimited(ctx, resultTimeout)
 	defer bound.stop()
 	err := c.store.Apply(bound, ref, change)
-	if errors.Is(err, ErrTooLarge) && change.Event == Complete {
-		c.tell(ctx, Notice{Signal: BodyDropped, ID: ref.ID})
+	if errors.Is(err, ErrTooLarge) && change.State == StateDone {
+		c.tell(ctx, Event{Kind: eventBodyOmitted, ID: ref.ID})
 		change.Result.Body, change.Result.Omitted = nil, true
 		err = c.store.Apply(bound, ref, change)
 	}
-	if errors.Is(err, ErrTooLarge) && change.Event == Complete { // it is the headers
+	if errors.Is(err, ErrTooLarge) && change.State == StateDone { // it is the headers
 		change.Result = Result{Status: change.Result.Status, Omitted: true}
 		err = c.store.Apply(bound, ref, change)
 	}
@@ -205,10 +205,10 @@ func (c *core) bring(ctx context.Context, ref Ref, change Change) {
 			}
 		}
 		if err != nil {
-			c.tell(ctx, Notice{Signal: CompleteFailed, ID: ref.ID, Final: true, Err: err})
+			c.tell(ctx, Event{Kind: eventCompleteFailed, ID: ref.ID, Final: true, Err: err})
 		}
 		c.waiting.wake(ref.ID)
-	}, func() { c.tell(ctx, Notice{Signal: CompleteFailed, ID: ref.ID, Final: true, Err: errTooMany}) })
+	}, func() { c.tell(ctx, Event{Kind: eventCompleteFailed, ID: ref.ID, Final: true, Err: errTooMany}) })
 }
 
 var errTooMany = errors.New("idempotency: too much waits to be brought to the store")
@@ -218,7 +218,7 @@ var errTooMany = errors.New("idempotency: too much waits to be brought to the st
 func (c *core) disown(ctx context.Context, claim Claim) {
 	ctx = context.WithoutCancel(ctx)
 	failed := func(err error) {
-		c.tell(ctx, Notice{Signal: CompleteFailed, ID: claim.ID, Final: true, Err: err})
+		c.tell(ctx, Event{Kind: eventCompleteFailed, ID: claim.ID, Final: true, Err: err})
 	}
 	c.afterwards(func() {
 		pause := c.terms.Lease / 64
@@ -242,14 +242,14 @@ func (c *core) giveBack(ctx context.Context, claim Claim) error {
 	}
 	ref := Ref{claim.ID, a.Record.Token}
 	switch a.Decision {
-	case Run, Recover:
+	case DecisionRun, DecisionRecover:
 		defer c.seats.leave()
 	}
 	switch a.Decision {
-	case Run:
-		return c.apply(ctx, ref, Change{Event: Release, Unrun: true})
-	case Recover:
-		return c.apply(ctx, ref, Change{Event: Abandon})
+	case DecisionRun:
+		return c.apply(ctx, ref, Change{State: StateRetryable, Unrun: true})
+	case DecisionRecover:
+		return c.apply(ctx, ref, Change{State: StateUnknown})
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func (c *core) within(ctx context.Context, claim Claim, work Work) (Answer, erro
 	defer late(nil)
 	timer := time.AfterFunc(c.terms.StoreTimeout, func() { late(errNoClaim) })
 	defer timer.Stop()
-	return c.tx.Tx(ctx, claim, func(ctx context.Context, record Record) (Result, Verdict, error) {
+	return c.tx.Tx(ctx, claim, func(ctx context.Context, record Record) (Result, Outcome, error) {
 		timer.Stop()
 		return work(ctx, record)
 	})

@@ -35,9 +35,9 @@ func TestDeclinedAnswersAreNotKept(t *testing.T) {
 		{"its effects are wanted, under tx alone", 404, true, CommitError, "tx"},
 		{"its effects are wanted and it is declined", 404, false, func(ctx context.Context) { CommitError(ctx); DoNotKeep(ctx) }, "tx"},
 	} {
-		for _, g := range []Guarantee{Hold, Reexecute, Tx} {
+		for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute, GuaranteeTx} {
 			t.Run(fmt.Sprint(c.name, ", ", g), func(t *testing.T) {
-				config := Config{Guarantee: g}
+				config := Config{RunnerConfig: RunnerConfig{Guarantee: g}}
 				if c.listed {
 					config.NotKept = listed
 				}
@@ -56,11 +56,11 @@ func TestDeclinedAnswersAreNotKept(t *testing.T) {
 				}
 				if strings.Contains(c.keeps, g.String()) {
 					u.wantReplay(first, second)
-					u.wantProblem(mended, 422, Mismatched)
+					u.wantProblem(mended, 422, problemMismatch)
 					u.wantRuns(1)
 					return
 				}
-				if second.Header().Get(HeaderReplayed) != "" || mended.Code != c.status {
+				if second.Header().Get(headerReplayed) != "" || mended.Code != c.status {
 					t.Errorf("second %v, mended %d", second.Header(), mended.Code)
 				}
 				u.wantRuns(3)
@@ -74,9 +74,9 @@ func TestDeclinedAnswersAreNotKept(t *testing.T) {
 
 // What is declined and what is released are told apart: a release keeps the request.
 func TestReleasedAnswersKeepTheirRequest(t *testing.T) {
-	r := newRig(t, Config{Guarantee: Reexecute}, answer(500, "no"))
+	r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeReexecute}}, answer(500, "no"))
 	r.send(post("k", "x"))
-	r.wantProblem(r.send(post("k", "another")), 422, Mismatched)
+	r.wantProblem(r.send(post("k", "another")), 422, problemMismatch)
 	r.work = func(_ http.ResponseWriter, req *http.Request) {
 		DoNotKeep(req.Context())
 		panic("declined")
@@ -86,13 +86,13 @@ func TestReleasedAnswersKeepTheirRequest(t *testing.T) {
 	if w := r.send(post("k", "another")); w.Code != 201 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	r.wantProblem(r.send(post("k", "x")), 422, Mismatched)
+	r.wantProblem(r.send(post("k", "x")), 422, problemMismatch)
 }
 
 // Recovery points belong to the request that was declined.
 func TestDeclinedAnswersLeaveNoPoints(t *testing.T) {
 	phases := 0
-	r := newRig(t, Config{Guarantee: Reexecute}, func(w http.ResponseWriter, req *http.Request) {
+	r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeReexecute}}, func(w http.ResponseWriter, req *http.Request) {
 		Phase(req.Context(), "one", func(context.Context) ([]byte, error) { phases++; return nil, nil })
 		DoNotKeep(req.Context())
 		w.WriteHeader(404)
@@ -100,7 +100,7 @@ func TestDeclinedAnswersLeaveNoPoints(t *testing.T) {
 	before := r.record("k").Token
 	for range 2 {
 		r.send(post("k", "x"))
-		if got := r.record("k"); len(got.Points) != 0 || got.Token <= before || got.State != Retryable {
+		if got := r.record("k"); len(got.Points) != 0 || got.Token <= before || got.State != StateRetryable {
 			t.Errorf("left %+v", got)
 		}
 		before = r.record("k").Token
@@ -123,14 +123,14 @@ func TestStatusesThatCanNotBeDeclined(t *testing.T) {
 
 // An answer that no transaction holds back ends in a word that does not ask to come back.
 func TestAnswerTooLargeForATransaction(t *testing.T) {
-	u := newUploads(t, "", Config{Guarantee: Tx, MaxResponseBody: 64}, func(w http.ResponseWriter, _ *http.Request) {
+	u := newUploads(t, "", Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeTx}, MaxResponseBody: 64}, func(w http.ResponseWriter, _ *http.Request) {
 		for range heldBodies + 1 {
 			w.Write(make([]byte, 64))
 		}
 	})
 	for range 2 {
-		u.wantProblem(u.send(post("k", "x")), 500, AnswerTooLarge)
-		if got := u.state(); got != Absent {
+		u.wantProblem(u.send(post("k", "x")), 500, problemAnswerTooLarge)
+		if got := u.state(); got != StateAbsent {
 			t.Errorf("the record is %v", got)
 		}
 	}

@@ -53,7 +53,7 @@ func newUploads(t *testing.T, protocol string, config Config, work http.HandlerF
 	u := &uploads{rig: &rig{T: t, store: &faulty{Store: NewMemoryStore(0, 0)}, work: work}}
 	config.MaxRequestBody, config.MaxStreamedBody, config.Observer = readWhole, streamed, &u.seen
 	var store Store = u.store
-	if config.Guarantee == Tx {
+	if config.Guarantee == GuaranteeTx {
 		u.shelf = &txShelf{Store: u.store, records: map[ID]Record{}}
 		store = u.shelf
 	}
@@ -132,7 +132,7 @@ func streamedBodies(t *testing.T, wire string) {
 			then(w, r)
 		}
 	}
-	const unknown, mismatch = string(OutcomeIsUnknown), string(DigestMismatched)
+	const unknown, mismatch = string(problemUnknown), string(problemDigestMismatch)
 	for _, c := range []struct {
 		name      string
 		guarantee Guarantee
@@ -144,49 +144,49 @@ func streamedBodies(t *testing.T, wire string) {
 		runs      int64 // after the second request
 		second    int
 	}{
-		{"whole, hold", Hold, large, stores(nil), 201, "stored 40960", Done, 1, 201},
-		{"whole, reexecute", Reexecute, large, stores(nil), 201, "stored 40960", Done, 1, 201},
-		{"whole, tx", Tx, large, stores(nil), 201, "stored 40960", Done, 1, 201},
+		{"whole, hold", GuaranteeHold, large, stores(nil), 201, "stored 40960", StateDone, 1, 201},
+		{"whole, reexecute", GuaranteeReexecute, large, stores(nil), 201, "stored 40960", StateDone, 1, 201},
+		{"whole, tx", GuaranteeTx, large, stores(nil), 201, "stored 40960", StateDone, 1, 201},
 
-		{"altered, the handler refuses, hold: it may have had an effect", Hold, altered, stores(answer(400, "no")), 400, "no", Done, 1, 400},
-		{"altered, the handler refuses, reexecute", Reexecute, altered, stores(answer(400, "no")), 400, "no", Retryable, 2, 201},
-		{"altered, the handler refuses, tx", Tx, altered, stores(answer(400, "no")), 400, "no", Absent, 2, 201},
-		{"altered, the handler refuses without effect, hold", Hold, altered, stores(declares(NoEffect, answer(400, "no"))), 400, "no", Retryable, 2, 201},
-		{"altered, the handler fails, hold", Hold, altered, stores(answer(500, "no")), 500, "no", Done, 1, 500},
-		{"altered, the handler would commit its refusal, tx", Tx, altered, stores(declares(CommitError, answer(400, "no"))), 400, "no", Absent, 2, 201},
+		{"altered, the handler refuses, hold: it may have had an effect", GuaranteeHold, altered, stores(answer(400, "no")), 400, "no", StateDone, 1, 400},
+		{"altered, the handler refuses, reexecute", GuaranteeReexecute, altered, stores(answer(400, "no")), 400, "no", StateRetryable, 2, 201},
+		{"altered, the handler refuses, tx", GuaranteeTx, altered, stores(answer(400, "no")), 400, "no", StateAbsent, 2, 201},
+		{"altered, the handler refuses without effect, hold", GuaranteeHold, altered, stores(declares(NoEffect, answer(400, "no"))), 400, "no", StateRetryable, 2, 201},
+		{"altered, the handler fails, hold", GuaranteeHold, altered, stores(answer(500, "no")), 500, "no", StateDone, 1, 500},
+		{"altered, the handler would commit its refusal, tx", GuaranteeTx, altered, stores(declares(CommitError, answer(400, "no"))), 400, "no", StateAbsent, 2, 201},
 
-		{"altered, the handler succeeds all the same, hold", Hold, altered, careless, 409, unknown, Unknown, 1, 409},
-		{"altered, the handler succeeds all the same, reexecute", Reexecute, altered, careless, 400, mismatch, Retryable, 2, 201},
-		{"altered, the handler succeeds all the same, tx", Tx, altered, careless, 400, mismatch, Absent, 2, 201},
-		{"altered, the handler succeeds without effect, hold", Hold, altered, declares(NoEffect, careless), 400, mismatch, Retryable, 2, 201},
+		{"altered, the handler succeeds all the same, hold", GuaranteeHold, altered, careless, 409, unknown, StateUnknown, 1, 409},
+		{"altered, the handler succeeds all the same, reexecute", GuaranteeReexecute, altered, careless, 400, mismatch, StateRetryable, 2, 201},
+		{"altered, the handler succeeds all the same, tx", GuaranteeTx, altered, careless, 400, mismatch, StateAbsent, 2, 201},
+		{"altered, the handler succeeds without effect, hold", GuaranteeHold, altered, declares(NoEffect, careless), 400, mismatch, StateRetryable, 2, 201},
 
-		{"altered, the handler panics, hold", Hold, altered, stores(panics), 0, "", Unknown, 1, 409},
-		{"altered, the handler panics, reexecute", Reexecute, altered, stores(panics), 0, "", Retryable, 2, 201},
-		{"altered, the handler panics, tx", Tx, altered, stores(panics), 0, "", Absent, 2, 201},
+		{"altered, the handler panics, hold", GuaranteeHold, altered, stores(panics), 0, "", StateUnknown, 1, 409},
+		{"altered, the handler panics, reexecute", GuaranteeReexecute, altered, stores(panics), 0, "", StateRetryable, 2, 201},
+		{"altered, the handler panics, tx", GuaranteeTx, altered, stores(panics), 0, "", StateAbsent, 2, 201},
 
-		{"a success that read the beginning, hold: the rest is read for it", Hold, large, looks, 201, "", Done, 1, 201},
-		{"a success that read the beginning, reexecute", Reexecute, large, looks, 201, "", Done, 1, 201},
-		{"a success that read the beginning, tx", Tx, large, looks, 201, "", Done, 1, 201},
-		{"a success that read nothing", Hold, large, answer(204, ""), 204, "", Done, 1, 204},
-		{"altered, a success that read the beginning, hold", Hold, altered, looks, 409, unknown, Unknown, 1, 409},
-		{"altered, a success that read the beginning, reexecute", Reexecute, altered, looks, 400, mismatch, Retryable, 2, 201},
-		{"altered, a success that read the beginning, tx", Tx, altered, looks, 400, mismatch, Absent, 2, 201},
+		{"a success that read the beginning, hold: the rest is read for it", GuaranteeHold, large, looks, 201, "", StateDone, 1, 201},
+		{"a success that read the beginning, reexecute", GuaranteeReexecute, large, looks, 201, "", StateDone, 1, 201},
+		{"a success that read the beginning, tx", GuaranteeTx, large, looks, 201, "", StateDone, 1, 201},
+		{"a success that read nothing", GuaranteeHold, large, answer(204, ""), 204, "", StateDone, 1, 204},
+		{"altered, a success that read the beginning, hold", GuaranteeHold, altered, looks, 409, unknown, StateUnknown, 1, 409},
+		{"altered, a success that read the beginning, reexecute", GuaranteeReexecute, altered, looks, 400, mismatch, StateRetryable, 2, 201},
+		{"altered, a success that read the beginning, tx", GuaranteeTx, altered, looks, 400, mismatch, StateAbsent, 2, 201},
 
-		{"a refusal that read nothing, hold", Hold, large, answer(403, "no"), 403, "no", Done, 1, 403},
-		{"a refusal that read nothing, reexecute", Reexecute, large, answer(403, "no"), 403, "no", Retryable, 2, 403},
-		{"a refusal that read nothing, tx", Tx, large, answer(403, "no"), 403, "no", Absent, 2, 403},
-		{"a refusal that read nothing and is to be committed, tx", Tx, large, declares(CommitError, answer(403, "no")), 403, "no", Done, 1, 403},
-		{"a refusal of the whole, reexecute", Reexecute, large, reads(answer(422, "no")), 422, "no", Done, 1, 422},
-		{"a refusal of the whole, tx", Tx, large, reads(answer(422, "no")), 422, "no", Done, 1, 422},
+		{"a refusal that read nothing, hold", GuaranteeHold, large, answer(403, "no"), 403, "no", StateDone, 1, 403},
+		{"a refusal that read nothing, reexecute", GuaranteeReexecute, large, answer(403, "no"), 403, "no", StateRetryable, 2, 403},
+		{"a refusal that read nothing, tx", GuaranteeTx, large, answer(403, "no"), 403, "no", StateAbsent, 2, 403},
+		{"a refusal that read nothing and is to be committed, tx", GuaranteeTx, large, declares(CommitError, answer(403, "no")), 403, "no", StateDone, 1, 403},
+		{"a refusal of the whole, reexecute", GuaranteeReexecute, large, reads(answer(422, "no")), 422, "no", StateDone, 1, 422},
+		{"a refusal of the whole, tx", GuaranteeTx, large, reads(answer(422, "no")), 422, "no", StateDone, 1, 422},
 	} {
 		for _, chunked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, chunked %v", c.name, chunked), func(t *testing.T) {
-				u := newUploads(t, wire, Config{Guarantee: c.guarantee}, c.work)
+				u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee}}, c.work)
 				first := u.put(chunked, c.body, headerDigest, sum256(large))
 				if first.Code != c.status || !strings.Contains(first.Body.String(), c.says) {
 					t.Errorf("first %d %q", first.Code, first.Body)
 				}
-				if h := first.Header(); first.Code != 0 && (h.Get(HeaderKey) != "k" || h.Get("Location") != "") {
+				if h := first.Header(); first.Code != 0 && (h.Get(headerKey) != "k" || h.Get("Location") != "") {
 					t.Errorf("first: %v", h)
 				}
 				if got := u.state(); got != c.state {
@@ -196,12 +196,12 @@ func streamedBodies(t *testing.T, wire string) {
 				if second.Code != c.second {
 					t.Errorf("second %d %q", second.Code, second.Body)
 				}
-				if replayed := second.Header().Get(HeaderReplayed) == "true"; replayed != (c.state == Done) {
+				if replayed := second.Header().Get(headerReplayed) == "true"; replayed != (c.state == StateDone) {
 					t.Errorf("replayed: %v", replayed)
 				}
 				u.wantRuns(c.runs)
 				read := c.body == altered && c.status != 0
-				if got := u.seen.count(BodyFailed); read != (got == 1) {
+				if got := u.seen.count(eventBodyFailed); read != (got == 1) {
 					t.Errorf("told %d times of the body", got)
 				}
 			})
@@ -220,17 +220,17 @@ func digestSurface(t *testing.T, wire string) {
 		status  int
 		problem Problem
 	}{
-		{"small, of another body", "x", []string{sum256("y")}, 400, DigestMismatched},
-		{"small, one of two is of another body", "x", []string{sum256("x") + ", " + sum512("y")}, 400, DigestMismatched},
-		{"empty, of another body", "", []string{sum256("y")}, 400, DigestMismatched},
-		{"small, malformed", "x", []string{"sha-256=abc"}, 400, DigestMalformed},
-		{"large, malformed", large, []string{"sha-256=abc"}, 400, DigestMalformed},
-		{"large, too short", large, []string{"sha-256=:YWJj:"}, 400, DigestMalformed},
-		{"large, malformed beside a good one", large, []string{sum256(large) + ",md5=1"}, 400, DigestMalformed},
-		{"large, without a digest", large, nil, 413, BodyTooLarge},
-		{"large, with an empty header", large, []string{""}, 413, BodyTooLarge},
-		{"large, with unknown algorithms only", large, []string{"md5=:YWJj:, crc32c=:YWJj:"}, 413, BodyTooLarge},
-		{"over the bound of streams", strings.Repeat("x", streamed+1), []string{sum256("")}, 413, BodyTooLarge},
+		{"small, of another body", "x", []string{sum256("y")}, 400, problemDigestMismatch},
+		{"small, one of two is of another body", "x", []string{sum256("x") + ", " + sum512("y")}, 400, problemDigestMismatch},
+		{"empty, of another body", "", []string{sum256("y")}, 400, problemDigestMismatch},
+		{"small, malformed", "x", []string{"sha-256=abc"}, 400, problemDigestMalformed},
+		{"large, malformed", large, []string{"sha-256=abc"}, 400, problemDigestMalformed},
+		{"large, too short", large, []string{"sha-256=:YWJj:"}, 400, problemDigestMalformed},
+		{"large, malformed beside a good one", large, []string{sum256(large) + ",md5=1"}, 400, problemDigestMalformed},
+		{"large, without a digest", large, nil, 413, problemBodyTooLarge},
+		{"large, with an empty header", large, []string{""}, 413, problemBodyTooLarge},
+		{"large, with unknown algorithms only", large, []string{"md5=:YWJj:, crc32c=:YWJj:"}, 413, problemBodyTooLarge},
+		{"over the bound of streams", strings.Repeat("x", streamed+1), []string{sum256("")}, 413, problemBodyTooLarge},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			u := newUploads(t, wire, Config{}, answer(200, "done"))
@@ -252,7 +252,7 @@ func TestDigestIsNotLookedAtUnlessStreamed(t *testing.T) {
 	if w := r.send(post("k", "x", headerDigest, "nonsense")); w.Code != 200 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	r.wantProblem(r.send(post("l", large, headerDigest, sum256(large))), 413, BodyTooLarge)
+	r.wantProblem(r.send(post("l", large, headerDigest, sum256(large))), 413, problemBodyTooLarge)
 	r.wantRuns(1)
 }
 
@@ -332,7 +332,7 @@ func TestDuplicatesOfAStreamedBody(t *testing.T) { overWires(t, duplicatesOfAStr
 
 func duplicatesOfAStreamedBody(t *testing.T, wire string) {
 	reading, proceed := make(chan struct{}), make(chan struct{})
-	u := newUploads(t, wire, Config{Wait: time.Minute, WaitersPerKey: 1}, func(w http.ResponseWriter, r *http.Request) {
+	u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Wait: time.Minute, WaitersPerKey: 1}}, func(w http.ResponseWriter, r *http.Request) {
 		close(reading)
 		<-proceed
 		stores(nil)(w, r)
@@ -347,8 +347,8 @@ func duplicatesOfAStreamedBody(t *testing.T, wire string) {
 	for range 3 { // the first's, the waiter's before and after it entered
 		<-told
 	}
-	u.wantProblem(u.headOnly(sum256(altered)), 422, Mismatched)
-	u.wantProblem(u.headOnly(sum256(large)), 409, StillRunning) // no room for a second waiter
+	u.wantProblem(u.headOnly(sum256(altered)), 422, problemMismatch)
+	u.wantProblem(u.headOnly(sum256(large)), 409, problemInProgress) // no room for a second waiter
 	close(proceed)
 	<-ended
 	<-ended
@@ -421,15 +421,15 @@ func streamsThatBreakOff(t *testing.T, wire string) {
 		work      func(errs chan<- error) http.HandlerFunc
 		state     State
 	}{
-		{Hold, readsThen(201), Unknown},
-		{Hold, readsThen(400), Done},
-		{Reexecute, readsThen(201), Retryable},
-		{Reexecute, readsThen(400), Retryable},
-		{Tx, readsThen(201), Absent},
-		{Tx, readsThen(400), Absent},
+		{GuaranteeHold, readsThen(201), StateUnknown},
+		{GuaranteeHold, readsThen(400), StateDone},
+		{GuaranteeReexecute, readsThen(201), StateRetryable},
+		{GuaranteeReexecute, readsThen(400), StateRetryable},
+		{GuaranteeTx, readsThen(201), StateAbsent},
+		{GuaranteeTx, readsThen(400), StateAbsent},
 	} {
 		errs := make(chan error, 2)
-		u := newUploads(t, wire, Config{Guarantee: c.guarantee}, c.work(errs))
+		u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee}}, c.work(errs))
 		part := io.MultiReader(strings.NewReader(large[:30<<10]), iotest.ErrReader(errors.New("broken off")))
 		if w := u.send(u.announced(io.NopCloser(part), int64(len(large)), sum256(large))); w.Code != 0 {
 			t.Errorf("%v: an answer %d", c.guarantee, w.Code)
@@ -462,7 +462,7 @@ func streamOverTheBound(t *testing.T, wire string) {
 	for _, size := range []int{streamed, streamed + 1} {
 		body := strings.Repeat("x", size)
 		errs := make(chan error, 1)
-		u := newUploads(t, wire, Config{Guarantee: Reexecute}, readsThen(201)(errs))
+		u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeReexecute}}, readsThen(201)(errs))
 		w := u.put(true, body, headerDigest, sum256(body))
 		var tooLarge *http.MaxBytesError
 		err := <-errs
@@ -475,8 +475,8 @@ func streamOverTheBound(t *testing.T, wire string) {
 		if !errors.As(err, &tooLarge) || tooLarge.Limit != streamed {
 			t.Errorf("the handler read %v", err)
 		}
-		u.wantProblem(w, 413, BodyTooLarge)
-		if got := u.state(); got != Retryable {
+		u.wantProblem(w, 413, problemBodyTooLarge)
+		if got := u.state(); got != StateRetryable {
 			t.Errorf("the record is %v", got)
 		}
 	}
@@ -489,14 +489,14 @@ func clientThatStalls(t *testing.T, wire string) {
 	for _, c := range []struct {
 		guarantee Guarantee
 		work      http.HandlerFunc
-	}{{Hold, stores(answer(500, ""))}, {Reexecute, stores(answer(500, ""))}, {Tx, stores(answer(500, ""))}, {Hold, looks}} {
-		u := newUploads(t, wire, Config{Guarantee: c.guarantee, MaxExecution: 50 * time.Millisecond}, c.work)
+	}{{GuaranteeHold, stores(answer(500, ""))}, {GuaranteeReexecute, stores(answer(500, ""))}, {GuaranteeTx, stores(answer(500, ""))}, {GuaranteeHold, looks}} {
+		u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee, MaxExecution: 50 * time.Millisecond}}, c.work)
 		body, sends := io.Pipe()
 		go io.WriteString(sends, large[:10<<10])
 		if w := u.send(u.announced(body, int64(len(large)), sum256(large))); w.Code < 400 {
 			t.Errorf("%v: %d %s", c.guarantee, w.Code, w.Body)
 		}
-		if got := u.state(); got == Done {
+		if got := u.state(); got == StateDone {
 			t.Errorf("%v: the record is %v", c.guarantee, got)
 		}
 		sends.Close()
@@ -543,9 +543,9 @@ func TestDeadlineOfAStreamStaysInItsRequest(t *testing.T) {
 func TestReadsAfterReturn(t *testing.T) { overWires(t, readsAfterReturn) }
 
 func readsAfterReturn(t *testing.T, wire string) {
-	for _, g := range []Guarantee{Hold, Tx} {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeTx} {
 		late := make(chan io.Reader, 1)
-		u := newUploads(t, wire, Config{Guarantee: g}, func(w http.ResponseWriter, r *http.Request) {
+		u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: g}}, func(w http.ResponseWriter, r *http.Request) {
 			io.ReadFull(r.Body, make([]byte, 10))
 			late <- r.Body
 			w.WriteHeader(201)
@@ -582,7 +582,7 @@ func TestPhasesOfAStreamedBody(t *testing.T) { overWires(t, phasesOfAStreamedBod
 
 func phasesOfAStreamedBody(t *testing.T, wire string) {
 	var phases atomic.Int64
-	u := newUploads(t, wire, Config{Guarantee: Reexecute}, func(w http.ResponseWriter, r *http.Request) {
+	u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeReexecute}}, func(w http.ResponseWriter, r *http.Request) {
 		var failed error
 		Phase(r.Context(), "early", func(context.Context) ([]byte, error) { phases.Add(1); return nil, nil })
 		Phase(r.Context(), "read", func(context.Context) ([]byte, error) {
@@ -612,7 +612,7 @@ func earlyEndBeforeTheBodyIsVerified(t *testing.T, wire string) {
 	for _, c := range []struct {
 		reads bool
 		state State
-	}{{false, Unknown}, {true, Done}} {
+	}{{false, StateUnknown}, {true, StateDone}} {
 		u := newUploads(t, wire, Config{}, func(w http.ResponseWriter, r *http.Request) {
 			if c.reads {
 				io.Copy(io.Discard, r.Body)
@@ -641,7 +641,7 @@ func (s *repeatingTx) Tx(ctx context.Context, _ Claim, run Work) (Answer, error)
 			return Answer{}, err
 		}
 	}
-	return Answer{Decision: Run}, nil
+	return Answer{Decision: DecisionRun}, nil
 }
 
 // A transaction is not repeated on what is left of a body: the client repeats it.
@@ -656,7 +656,7 @@ func TestTransactionThatIsRepeated(t *testing.T) {
 		{"before its body was read", answer(500, "later"), nil, 500},
 	} {
 		store := &repeatingTx{Store: NewMemoryStore(0, 0)}
-		h, err := New(Global, store, c.work, Config{Guarantee: Tx, MaxRequestBody: readWhole, MaxStreamedBody: streamed, Observer: &notices{}})
+		h, err := New(Global, store, c.work, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeTx, Observer: &observed{}}, MaxRequestBody: readWhole, MaxStreamedBody: streamed})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -666,7 +666,7 @@ func TestTransactionThatIsRepeated(t *testing.T) {
 			t.Errorf("%s: %v, %d %s", c.name, store.ran, w.Code, w.Body)
 		}
 		if c.status == 503 {
-			r.wantProblem(w, 503, StoreUnavailable)
+			r.wantProblem(w, 503, problemStoreUnavailable)
 		}
 	}
 }
@@ -678,16 +678,16 @@ func failOpenStillVerifies(t *testing.T, wire string) {
 	u := newUploads(t, wire, Config{FailOpen: true}, readsThen(400)(errs))
 	u.store.fail(&u.store.begin, ErrFull)
 	w := u.put(false, altered, headerDigest, sum256(large))
-	if err := <-errs; !errors.Is(err, ErrDigest) || w.Code != 400 || w.Header().Get(HeaderStatus) != "not-recorded" {
+	if err := <-errs; !errors.Is(err, ErrDigest) || w.Code != 400 || w.Header().Get(headerStatus) != "not-recorded" {
 		t.Errorf("%v, %d %v", err, w.Code, w.Header())
 	}
 }
 
 // Neither body nor digest nor key is told.
-func TestNoticesOfStreamsHoldNoSecrets(t *testing.T) {
+func TestEventsOfStreamsHoldNoSecrets(t *testing.T) {
 	var log bytes.Buffer
 	digest := sum256(large)
-	h, err := New(Global, NewMemoryStore(0, 0), stores(answer(400, "")), Config{MaxRequestBody: readWhole, MaxStreamedBody: streamed, Observer: LogTo(newLog(&log))})
+	h, err := New(Global, NewMemoryStore(0, 0), stores(answer(400, "")), Config{MaxRequestBody: readWhole, MaxStreamedBody: streamed, RunnerConfig: RunnerConfig{Observer: LogTo(newLog(&log))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -702,7 +702,7 @@ func TestNoticesOfStreamsHoldNoSecrets(t *testing.T) {
 			t.Errorf("%q is in the log:\n%s", secret, text)
 		}
 	}
-	for _, told := range []string{string(BodyFailed), string(DigestMismatched), string(DigestMalformed)} {
+	for _, told := range []string{string(eventBodyFailed), string(problemDigestMismatch), string(problemDigestMalformed)} {
 		if !strings.Contains(text, told) {
 			t.Errorf("%q is not in the log:\n%s", told, text)
 		}

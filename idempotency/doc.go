@@ -6,9 +6,12 @@
 // response before the client sees it. What may happen when a process dies in
 // between is declared for each route, as a [Guarantee]:
 //
-//	Tx         effects and record commit in one SQL transaction: exactly once
-//	Hold       an execution that was lost is never repeated: at most once
-//	Reexecute  an execution that was lost is repeated: at least once
+//	GuaranteeTx         effects and record commit in one SQL transaction: exactly once
+//	GuaranteeHold       a run that was lost is never repeated: at most once
+//	GuaranteeReexecute  a run that was lost is repeated: at least once
+//
+// These documents call them Tx, Hold and Reexecute. What nobody knows is called unknown:
+// the state of a record, the decision about a claim, the outcome of a run.
 //
 // A [Runner] is the same for work that does not come by HTTP: package
 // idempotency/inbox is one for messages.

@@ -3,41 +3,96 @@ package idempotency
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 )
 
-// A Signal says what a [Notice] tells. Its text is a metric's label.
-type Signal string
+// An EventKind says what an [Event] tells. It is one of [EventKinds], and meant as the
+// label of a metric:
+//
+//	begin               a claim was decided: see Decision; Took is the time of the store
+//	refused             a request was answered with a problem: see Problem
+//	replay              a stored answer was sent, with Bytes of body
+//	end                 a run ended: see State; Took is the time of the store
+//	lease_lost          another has the record, or it counts as lost
+//	extend_fail         the store did not extend a lease
+//	complete_fail       the end of a run was not stored; it is tried again unless Final
+//	unknown             nobody knows what a run did
+//	abandoned           a handler took longer than MaxExecution and was cancelled
+//	fail_open           a request ran unprotected
+//	dropped_set_cookie  a response set a cookie, which is not kept
+//	body_omitted        a response was too big or streamed, and is not kept
+//	body_fail           a streamed request body was not what its Content-Digest says, or broke off
+//	answer_broke        a handler wrote less than the Content-Length that it declared
+//	broken_off          an answer that was being sent was cut off: see Problem
+//	written_late        a handler wrote to the response after it had returned
+//	flush_held          a handler flushed before COMMIT: it is sent afterwards
+//	recover_fail        Recover failed
+//	waiters_full        a duplicate could not wait, for too many do
+//	store_unsafe        a Handler or Runner was made: Err is one of the store's Warnings
+//	sweep               a round of Sweep ended: Records were changed
+//	sweep_fail          a round of Sweep failed after Records were changed; it is tried again
+type EventKind string
 
 const (
-	Began           Signal = "begin"              // a claim was decided: see Decision; Took is the store's time
-	Refused         Signal = "refused"            // a request was answered with a problem: see Problem
-	Replayed        Signal = "replay"             // an answer was replayed: Bytes of body
-	Ended           Signal = "end"                // a run ended: see State; Took is the store's time
-	LeaseLost       Signal = "lease_lost"         // another has the record, or it counts as lost
-	ExtendFailed    Signal = "extend_fail"        // a heartbeat got no answer
-	CompleteFailed  Signal = "complete_fail"      // an end was not stored, or a claim not given back; it is tried again unless Final
-	OutcomeLost     Signal = "unknown"            // nobody knows what a run did
-	Overran         Signal = "abandoned"          // a handler took longer than MaxExecution and was cancelled
-	FailedOpen      Signal = "fail_open"          // a request ran unprotected
-	CookieDropped   Signal = "dropped_set_cookie" // a response set a cookie, which is not kept
-	BodyDropped     Signal = "body_omitted"       // a response was too big or streamed, and is not kept
-	BodyFailed      Signal = "body_fail"          // a streamed request body was not what its Content-Digest says, or did not come whole
-	AnswerBroke     Signal = "answer_broke"       // a handler wrote less than the Content-Length that it declared: nothing of that is kept
-	BrokenOff       Signal = "broken_off"         // an answer that was on its way was ended abnormally: see Problem, which would have taken its place
-	WrittenLate     Signal = "written_late"       // a handler wrote to the response after it returned
-	FlushHeld       Signal = "flush_held"         // a handler flushed before COMMIT: it is sent afterwards
-	RecoverFailed   Signal = "recover_fail"       // Recover failed
-	WaitersExceeded Signal = "waiters_full"       // a duplicate could not wait
-	StoreUnsafe     Signal = "store_unsafe"       // when a Handler is made: Err is one of the store's Warnings
-	Swept           Signal = "sweep"              // a round of Sweep ended: Records were changed
-	SweepFailed     Signal = "sweep_fail"         // a round of Sweep ended early: Records were changed before; it is tried again
+	eventBegan          EventKind = "begin"
+	eventRefused        EventKind = "refused"
+	eventReplayed       EventKind = "replay"
+	eventEnded          EventKind = "end"
+	eventLeaseLost      EventKind = "lease_lost"
+	eventExtendFailed   EventKind = "extend_fail"
+	eventCompleteFailed EventKind = "complete_fail"
+	eventUnknown        EventKind = "unknown"
+	eventAbandoned      EventKind = "abandoned"
+	eventFailedOpen     EventKind = "fail_open"
+	eventCookieDropped  EventKind = "dropped_set_cookie"
+	eventBodyOmitted    EventKind = "body_omitted"
+	eventBodyFailed     EventKind = "body_fail"
+	eventAnswerBroke    EventKind = "answer_broke"
+	eventBrokenOff      EventKind = "broken_off"
+	eventWrittenLate    EventKind = "written_late"
+	eventFlushHeld      EventKind = "flush_held"
+	eventRecoverFailed  EventKind = "recover_fail"
+	eventWaitersFull    EventKind = "waiters_full"
+	eventStoreUnsafe    EventKind = "store_unsafe"
+	eventSwept          EventKind = "sweep"
+	eventSweepFailed    EventKind = "sweep_fail"
 )
 
-// A Notice is something that happened. It holds neither key nor body: ID's text is
-// the beginning of a hash. That of a sweep is about no key and no guarantee.
-type Notice struct {
-	Signal    Signal
+// trouble says of every kind whether somebody should look at it.
+var trouble = map[EventKind]bool{
+	eventBegan:          false,
+	eventRefused:        false,
+	eventReplayed:       false,
+	eventEnded:          false,
+	eventLeaseLost:      true,
+	eventExtendFailed:   true,
+	eventCompleteFailed: true,
+	eventUnknown:        true,
+	eventAbandoned:      true,
+	eventFailedOpen:     true,
+	eventCookieDropped:  true,
+	eventBodyOmitted:    false,
+	eventBodyFailed:     false,
+	eventAnswerBroke:    true,
+	eventBrokenOff:      true,
+	eventWrittenLate:    true,
+	eventFlushHeld:      false,
+	eventRecoverFailed:  true,
+	eventWaitersFull:    true,
+	eventStoreUnsafe:    true,
+	eventSwept:          false,
+	eventSweepFailed:    false,
+}
+
+// EventKinds returns all kinds, in the order of their names.
+func EventKinds() []EventKind { return slices.Sorted(maps.Keys(trouble)) }
+
+// An Event is something that happened. It holds neither key nor body: ID's text is the
+// beginning of a hash. An event of a sweep has no ID and no Guarantee.
+type Event struct {
+	Kind      EventKind
 	ID        ID
 	Guarantee Guarantee
 	Decision  Decision
@@ -55,7 +110,7 @@ type Notice struct {
 // the goroutine in which it did. It must be safe for concurrent use and not block.
 // A panic of it is swallowed.
 type Observer interface {
-	Observe(context.Context, Notice)
+	Observe(context.Context, Event)
 }
 
 // LogTo returns an Observer that logs: trouble as warnings, the rest for debugging.
@@ -63,53 +118,48 @@ func LogTo(log *slog.Logger) Observer { return logger{log} }
 
 type logger struct{ log *slog.Logger }
 
-var trouble = map[Signal]bool{
-	LeaseLost: true, ExtendFailed: true, CompleteFailed: true, OutcomeLost: true, Overran: true,
-	FailedOpen: true, StoreUnsafe: true, AnswerBroke: true, BrokenOff: true, WrittenLate: true, RecoverFailed: true, CookieDropped: true, WaitersExceeded: true,
-}
-
 // Observe implements Observer.
-func (l logger) Observe(ctx context.Context, n Notice) {
+func (l logger) Observe(ctx context.Context, e Event) {
 	level := slog.LevelDebug
-	if trouble[n.Signal] || n.Err != nil {
+	if trouble[e.Kind] || e.Err != nil {
 		level = slog.LevelWarn
 	}
 	var attrs []slog.Attr
-	if n.Signal == Swept || n.Signal == SweepFailed {
-		attrs = append(attrs, slog.Int("records", n.Records), slog.Duration("took", n.Took))
+	if e.Kind == eventSwept || e.Kind == eventSweepFailed {
+		attrs = append(attrs, slog.Int("records", e.Records), slog.Duration("took", e.Took))
 	} else {
-		if n.ID != (ID{}) { // there is none where the key is missing, or nothing was asked yet
-			attrs = append(attrs, slog.String("key_hash", n.ID.String()))
+		if e.ID != (ID{}) { // there is none where the key is missing, or nothing was asked yet
+			attrs = append(attrs, slog.String("key_hash", e.ID.String()))
 		}
-		attrs = append(attrs, slog.String("guarantee", n.Guarantee.String()))
+		attrs = append(attrs, slog.String("guarantee", e.Guarantee.String()))
 	}
-	if n.Decision != 0 {
-		attrs = append(attrs, slog.String("decision", n.Decision.String()))
+	if e.Decision != 0 {
+		attrs = append(attrs, slog.String("decision", e.Decision.String()))
 	}
-	if n.State != Absent {
-		attrs = append(attrs, slog.String("state", n.State.String()))
+	if e.State != StateAbsent {
+		attrs = append(attrs, slog.String("state", e.State.String()))
 	}
-	if n.Problem != "" {
-		attrs = append(attrs, slog.String("problem", string(n.Problem)))
+	if e.Problem != "" {
+		attrs = append(attrs, slog.String("problem", string(e.Problem)))
 	}
-	if n.Attempt != 0 {
-		attrs = append(attrs, slog.Int("attempt", n.Attempt))
+	if e.Attempt != 0 {
+		attrs = append(attrs, slog.Int("attempt", e.Attempt))
 	}
-	if n.Err != nil {
-		attrs = append(attrs, slog.Any("error", n.Err))
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("error", e.Err))
 	}
-	l.log.LogAttrs(ctx, level, "idempotency: "+string(n.Signal), attrs...)
+	l.log.LogAttrs(ctx, level, "idempotency: "+string(e.Kind), attrs...)
 }
 
-// tell publishes a notice.
-func (c *core) tell(ctx context.Context, n Notice) {
+// tell publishes an event.
+func (c *core) tell(ctx context.Context, e Event) {
 	if c.terms.Observer != nil {
-		c.tellTo(ctx, c.terms.Observer, n)
+		c.tellTo(ctx, c.terms.Observer, e)
 	}
 }
 
-func (c *core) tellTo(ctx context.Context, to Observer, n Notice) {
+func (c *core) tellTo(ctx context.Context, to Observer, e Event) {
 	defer func() { _ = recover() }()
-	n.Guarantee = c.terms.Guarantee
-	to.Observe(ctx, n)
+	e.Guarantee = c.terms.Guarantee
+	to.Observe(ctx, e)
 }

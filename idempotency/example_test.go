@@ -105,7 +105,7 @@ func ExampleDeriveKey() {
 		}
 		w.WriteHeader(http.StatusCreated)
 	})
-	h, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), order, idempotency.Config{Guarantee: idempotency.Reexecute})
+	h, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), order, idempotency.Config{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -134,7 +134,7 @@ func ExampleRecord_Begin() {
 	early, _ := first.Record.Begin(claim, 129)
 	late, _ := first.Record.Begin(claim, 130)
 	fmt.Println(first.Decision, early.Decision, late.Decision)
-	// Output: run in_progress outcome_unknown
+	// Output: run in_progress unknown
 }
 
 // Two tenants with one key have two records, and stores see neither.
@@ -145,16 +145,16 @@ func ExampleIDOf() {
 
 // A job that is started twice is done once, and its result kept.
 func ExampleRunner_Do() {
-	r, err := idempotency.NewRunner(idempotency.NewMemoryStore(0, 0), idempotency.RunnerConfig{Guarantee: idempotency.Reexecute})
+	r, err := idempotency.NewRunner(idempotency.NewMemoryStore(0, 0), idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	id, fingerprint := idempotency.IDOf("invoices", "2026-11"), idempotency.Fingerprint(nil, []byte("November"))
 	for range 2 {
-		a, err := r.Do(context.Background(), id, fingerprint, func(context.Context) (idempotency.Result, idempotency.Manner) {
+		a, err := r.Do(context.Background(), id, fingerprint, func(context.Context) (idempotency.Result, idempotency.Outcome) {
 			fmt.Println("writing invoices")
-			return idempotency.Result{Body: []byte("17 invoices")}, idempotency.Succeeded
+			return idempotency.Result{Body: []byte("17 invoices")}, idempotency.OutcomeSucceeded
 		})
 		fmt.Println(a.Decision, string(a.Record.Result.Body), err)
 	}

@@ -37,7 +37,7 @@ func (x *execution) stop() (fenced bool) {
 	return x.fenced.Load()
 }
 
-func (x *execution) note(s Signal) { x.core.tell(x, Notice{Signal: s, ID: x.ref.ID}) }
+func (x *execution) note(s EventKind) { x.core.tell(x, Event{Kind: s, ID: x.ref.ID}) }
 
 // settle ends the run: it makes the change, or sees to it that it is made.
 func (x *execution) settle(c Change) error {
@@ -45,32 +45,28 @@ func (x *execution) settle(c Change) error {
 		x.failed(err, c)
 		return err
 	}
-	x.core.tell(x, Notice{Signal: Ended, ID: x.ref.ID, State: ends[c.Event], Bytes: len(c.Result.Body)})
+	x.core.tell(x, Event{Kind: eventEnded, ID: x.ref.ID, State: c.State, Bytes: len(c.Result.Body)})
 	return nil
 }
-
-// ends says what the events that end a run make of its record.
-var ends = [...]State{Complete: Done, Release: Retryable, Abandon: Unknown}
 
 // failed sees to a change that the store did not take. Nothing is released in its
 // place: the work may have been done. The change is tried again after the response.
 func (x *execution) failed(err error, c Change) {
 	if errors.Is(err, ErrLeaseLost) {
-		x.note(LeaseLost)
+		x.note(eventLeaseLost)
 		return
 	}
-	x.core.tell(x, Notice{Signal: CompleteFailed, ID: x.ref.ID, Err: err})
+	x.core.tell(x, Event{Kind: eventCompleteFailed, ID: x.ref.ID, Err: err})
 	x.core.bring(context.WithoutCancel(x), x.ref, c)
 }
 
 // lost ends a run whose work did not return.
 func (x *execution) lost() {
-	if how, free := x.ending(Lost, x.core.terms.Guarantee); how == releases {
-		x.settle(Change{Event: Release, Free: free})
-		return
+	c := x.ends(OutcomeUnknown, x.core.terms.Guarantee)
+	x.settle(c)
+	if c.State == StateUnknown {
+		x.note(eventUnknown)
 	}
-	x.settle(Change{Event: Abandon})
-	x.note(OutcomeLost)
 }
 
 // An exchange is an execution of the handler, with its request and response.
@@ -88,7 +84,7 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record R
 	defer h.seats.leave()
 	x := &exchange{h: h, client: r.Context()}
 	x.rec.w, x.rec.limit, x.rec.host, x.rec.head = w, h.limit, x, r.Method == http.MethodHead
-	if h.config.Guarantee == Hold || in.stream != nil {
+	if h.config.Guarantee == GuaranteeHold || in.stream != nil {
 		x.before = linesOf(w.Header())
 	}
 	x.stream = in.stream
@@ -120,9 +116,9 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, in input, record R
 // is done with a body that was not verified yet is unknown.
 func (x *exchange) keepEarly(res Result) {
 	x.stop()
-	c := Change{Event: Complete, Result: res}
+	c := Change{State: StateDone, Result: res}
 	if !x.verified() {
-		c = Change{Event: Abandon}
+		c = Change{State: StateUnknown}
 	}
 	if err := x.core.apply(x, x.ref, c); err != nil {
 		x.failed(err, c)
@@ -143,9 +139,9 @@ func (x *exchange) end(r *http.Request) {
 	}
 	res := x.rec.result(x.h.keep)
 	if len(x.rec.header.get("Set-Cookie")) > 0 {
-		x.note(CookieDropped)
+		x.note(eventCookieDropped)
 	}
-	how := mannerOf(res.Status, x.rec.header)
+	how := outcomeOf(res.Status)
 	if wasFenced && res.Status >= 300 {
 		how = fenced // what it answered may be the cancellation's doing
 	}
@@ -155,32 +151,32 @@ func (x *exchange) end(r *http.Request) {
 	broken := x.rec.short()
 	if broken {
 		how = how.broken()
-		x.note(AnswerBroke)
+		x.note(eventAnswerBroke)
 	}
 	if how != fenced && x.h.declines(res.Status) {
 		x.decline()
 	}
-	ending, free := x.ending(how, x.h.config.Guarantee)
-	switch ending {
-	case completes:
+	c := x.ends(how, x.h.config.Guarantee)
+	switch c.State {
+	case StateDone:
 		x.complete(r, res)
-	case releases:
-		x.settle(Change{Event: Release, Free: free})
+	case StateRetryable:
+		x.settle(c)
 		switch {
-		case fault != nil && how == Lost:
+		case fault != nil && how == OutcomeUnknown:
 			x.refuse(r, faultOf(fault))
 		case broken && (x.before != nil || x.rec.sent):
-			x.refuse(r, refusal{problem: BrokenAnswer})
+			x.refuse(r, refusal{problem: problemAnswerBroken})
 		default:
 			x.rec.finish() // half an answer as it is, with the length that it has not
 		}
-	case abandons:
-		x.settle(Change{Event: Abandon})
-		if how == Lost {
-			x.note(OutcomeLost)
+	case StateUnknown:
+		x.settle(c)
+		if how == OutcomeUnknown {
+			x.note(eventUnknown)
 		}
 		x.unknown(r)
-	case leaves:
+	case left:
 		x.rec.finish()
 	}
 }
@@ -191,7 +187,7 @@ func (x *exchange) fault() error {
 	if x.stream == nil {
 		return nil
 	}
-	err := x.h.finish(x, x.ref.ID, x.stream, !x.rec.stored && mannerOf(x.rec.status, x.rec.header) == Succeeded)
+	err := x.h.finish(x, x.ref.ID, x.stream, !x.rec.stored && outcomeOf(x.rec.status) == OutcomeSucceeded)
 	if x.rec.stored && err == errUnread {
 		return nil
 	}
@@ -200,21 +196,21 @@ func (x *exchange) fault() error {
 
 // complete stores the result, then sends it.
 func (x *exchange) complete(r *http.Request, res Result) {
-	err := x.settle(Change{Event: Complete, Result: res})
-	if errors.Is(err, ErrLeaseLost) && x.h.config.Guarantee == Hold {
+	err := x.settle(Change{State: StateDone, Result: res})
+	if errors.Is(err, ErrLeaseLost) && x.h.config.Guarantee == GuaranteeHold {
 		// Somebody was told that the outcome is unknown and may have settled it
 		// otherwise: this answer would contradict that.
 		x.unknown(r)
 		return
 	}
 	if err != nil && !x.rec.sent {
-		x.rec.header.set(HeaderStatus, notRecorded)
+		x.rec.header.set(headerStatus, notRecorded)
 	}
 	x.rec.finish()
 }
 
 // unknown answers that the outcome is unknown.
-func (x *exchange) unknown(r *http.Request) { x.refuse(r, refusal{problem: OutcomeIsUnknown}) }
+func (x *exchange) unknown(r *http.Request) { x.refuse(r, refusal{problem: problemUnknown}) }
 
 // refuse answers in the handler's place. An answer that is on its way is broken off, as
 // net/http does when it is told to abort: a client that has read a success so far gets
@@ -224,7 +220,7 @@ func (x *exchange) refuse(r *http.Request, no refusal) {
 	case x.rec.hijacked:
 		return // the handler has the connection
 	case x.rec.sent:
-		x.core.tell(x, Notice{Signal: BrokenOff, ID: x.ref.ID, Problem: no.problem, Err: no.err})
+		x.core.tell(x, Event{Kind: eventBrokenOff, ID: x.ref.ID, Problem: no.problem, Err: no.err})
 		panic(http.ErrAbortHandler)
 	}
 	x.before.restore(x.rec.w.Header()) // what the handler said, the body's length included, is of another answer

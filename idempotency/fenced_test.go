@@ -12,21 +12,21 @@ import (
 // What a run answers after its context was cancelled may be the cancellation's doing, so
 // an error of it is not kept, though the store would still take it. A success stands.
 func TestWhatACancelledRunAnswers(t *testing.T) {
-	for _, g := range []Guarantee{Hold, Reexecute} {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute} {
 		for _, status := range []int{200, 302, 400, 404, 422, 429, 500, 503} {
 			t.Run(fmt.Sprint(g, " ", status), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					r := newRig(t, Config{Guarantee: g, MaxExecution: time.Second}, func(w http.ResponseWriter, req *http.Request) {
+					r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: g, MaxExecution: time.Second}}, func(w http.ResponseWriter, req *http.Request) {
 						<-req.Context().Done()
 						w.WriteHeader(status)
 					})
-					state, code, next, runs := Done, status, status, int64(1)
+					state, code, next, runs := StateDone, status, status, int64(1)
 					switch {
 					case status < 300:
-					case g == Hold:
-						state, code, next = Unknown, 409, 409
+					case g == GuaranteeHold:
+						state, code, next = StateUnknown, 409, 409
 					default: // the key is held until the lease is over
-						state, next = Running, 409
+						state, next = StateRunning, 409
 					}
 					if w := r.send(post("k", "x")); w.Code != code {
 						t.Errorf("answered %d, want %d", w.Code, code)
@@ -41,21 +41,21 @@ func TestWhatACancelledRunAnswers(t *testing.T) {
 				})
 			})
 		}
-		for how := Succeeded; how <= Lost; how++ {
+		for how := OutcomeSucceeded; how <= OutcomeUnknown; how++ {
 			t.Run(fmt.Sprint(g, " runner ", how), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r, store := newRunner(t, RunnerConfig{Guarantee: g, MaxExecution: time.Second})
-					_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Manner) {
+					_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
 						<-ctx.Done()
 						return Result{Status: 1}, how
 					})
-					state := Done
+					state := StateDone
 					switch {
-					case how == Succeeded:
-					case g == Hold:
-						state = Unknown
+					case how == OutcomeSucceeded:
+					case g == GuaranteeHold:
+						state = StateUnknown
 					default:
-						state = Running
+						state = StateRunning
 					}
 					if got, _ := store.Get(t.Context(), theWork); got.State != state {
 						t.Errorf("the record is %v, want %v (%v)", got.State, state, err)
@@ -70,24 +70,24 @@ func TestWhatACancelledRunAnswers(t *testing.T) {
 func TestTokensGrowBeyondTheRecord(t *testing.T) {
 	const life = 10 * time.Second
 	var last int64
-	for _, g := range []Guarantee{Hold, Reexecute} {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute} {
 		synctest.Test(t, func(t *testing.T) {
-			s := NewMemoryStore(0, 0)
+			s := newMemoryStore(0, 0)
 			c := Claim{ID: theWork, Owner: [16]byte{1}, Guarantee: g, Lease: time.Second, Retention: life}
 			for round := range 3 {
 				for range 5 { // runs of one record: each is larger than the one before
 					c.Owner[1]++
 					a, err := s.Begin(t.Context(), c)
-					if err != nil || a.Decision != Run || a.Record.Token <= last {
+					if err != nil || a.Decision != DecisionRun || a.Record.Token <= last {
 						t.Fatalf("%v, round %d: %v with token %d after %d, %v", g, round, a.Decision, a.Record.Token, last, err)
 					}
 					last = a.Record.Token
-					if err := s.Apply(t.Context(), Ref{theWork, last}, Change{Event: Release}); err != nil {
+					if err := s.Apply(t.Context(), Ref{theWork, last}, Change{State: StateRetryable}); err != nil {
 						t.Fatal(err)
 					}
 				}
 				pass(2 * life)
-				if n, err := s.Sweep(t.Context(), 100); n != 1 || err != nil || s.Len() != 0 {
+				if n, err := s.Sweep(t.Context(), 100); n != 1 || err != nil || s.live.Load() != 0 {
 					t.Fatalf("swept %d, %v", n, err)
 				}
 			}
@@ -100,7 +100,7 @@ func TestTokensGrowBeyondTheRecord(t *testing.T) {
 func TestClaimsThatAreGivenBackAreNoAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var attempt int
-		r := newRig(t, Config{Guarantee: Reexecute}, func(_ http.ResponseWriter, req *http.Request) { attempt = Attempt(req.Context()) })
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeReexecute}}, func(_ http.ResponseWriter, req *http.Request) { attempt = Attempt(req.Context()) })
 		for range 5 {
 			r.store.fail(&r.store.begin, errDown)
 			r.send(post("k", "x"))

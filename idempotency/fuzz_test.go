@@ -14,7 +14,7 @@ import (
 )
 
 func FuzzRecordCodec(f *testing.F) { // L
-	whole := Record{State: Done, Guarantee: Reexecute, Token: 7, Attempt: 2, LeaseUntil: -8, Expires: math.MaxInt64, Retention: time.Hour,
+	whole := Record{State: StateDone, Guarantee: GuaranteeReexecute, Token: 7, Attempt: 2, LeaseUntil: -8, Expires: math.MaxInt64, Retention: time.Hour,
 		Points: []Point{{"p", []byte("q")}}, Result: Result{Status: 201, Header: []Field{{"A", "b"}}, Body: []byte("body"), Omitted: true}}
 	for _, r := range []Record{{}, whole} {
 		b, _ := r.MarshalBinary()
@@ -33,7 +33,7 @@ func FuzzRecordCodec(f *testing.F) { // L
 }
 
 func TestDamagedRecordsAreRefused(t *testing.T) {
-	whole, _ := Record{State: Done, Result: Result{Status: 200, Body: []byte("body")}}.MarshalBinary()
+	whole, _ := Record{State: StateDone, Result: Result{Status: 200, Body: []byte("body")}}.MarshalBinary()
 	for i := range whole {
 		var r Record
 		if err := r.UnmarshalBinary(whole[:i]); err == nil {
@@ -58,7 +58,7 @@ type history []happened
 
 type happened struct {
 	at    Moment
-	event Event // begin, Extend, …
+	event event // begin, extend, complete, release or abandon
 	who   int64 // token: granted, or of the holder
 	lease time.Duration
 	body  string
@@ -74,23 +74,23 @@ func (h history) what(now Moment) (s State, token int64, until Moment, g Guarant
 	for _, e := range h {
 		switch e.event {
 		case begin:
-			s, token, until, g = Running, e.who, e.at+Moment(e.lease), e.g
-		case Extend:
+			s, token, until, g = StateRunning, e.who, e.at+Moment(e.lease), e.g
+		case extend:
 			until = e.at + Moment(e.lease)
-		case Complete:
-			s, body = Done, e.body
-		case Release:
-			s = Retryable
-		case Abandon:
-			s = Unknown
+		case complete:
+			s, body = StateDone, e.body
+		case release:
+			s = StateRetryable
+		case abandon:
+			s = StateUnknown
 		}
 		ends = e.at + modelRetention
 	}
 	switch {
-	case s != Running && s != Absent && now >= ends:
-		s = Absent
-	case s == Running && now >= until && g == Reexecute && now >= until+modelRetention:
-		s = Absent
+	case s != StateRunning && s != StateAbsent && now >= ends:
+		s = StateAbsent
+	case s == StateRunning && now >= until && g == GuaranteeReexecute && now >= until+modelRetention:
+		s = StateAbsent
 	}
 	return s, token, until, g, body
 }
@@ -130,17 +130,17 @@ func follow(t *testing.T, script []byte) {
 				t.Fatalf("at %d: %v, want %v of %v\n%+v", now, a.Decision, want, state, h)
 			}
 			switch a.Decision {
-			case Run:
+			case DecisionRun:
 				if len(held) > 0 && a.Record.Token <= held[len(held)-1] {
 					t.Fatalf("token %d after %v", a.Record.Token, held)
 				}
 				held = append(held, a.Record.Token)
 				h = append(h, happened{at: now, event: begin, who: a.Record.Token, lease: c.Lease, g: c.Guarantee})
-			case OutcomeUnknown:
-				if state == Running {
-					h = append(h, happened{at: now, event: Abandon})
+			case DecisionUnknown:
+				if state == StateRunning {
+					h = append(h, happened{at: now, event: abandon})
 				}
-			case Replay:
+			case DecisionReplay:
 				if string(a.Record.Result.Body) != body {
 					t.Fatalf("replayed %q, want %q", a.Record.Result.Body, body)
 				}
@@ -152,12 +152,12 @@ func follow(t *testing.T, script []byte) {
 		}
 		if op == 7 {
 			next, changed := r.Sweep(now)
-			lost := state == Running && now >= until && g != Reexecute
-			if gone := state == Absent && r.State != Absent; changed != (lost || gone) {
+			lost := state == StateRunning && now >= until && g != GuaranteeReexecute
+			if gone := state == StateAbsent && r.State != StateAbsent; changed != (lost || gone) {
 				t.Fatalf("swept: %v, lost %v, gone %v", changed, lost, gone)
 			}
 			if lost {
-				h = append(h, happened{at: now, event: Abandon})
+				h = append(h, happened{at: now, event: abandon})
 			} else if changed {
 				next.Token = r.Token // the test has no clock that a token could come from
 			}
@@ -168,14 +168,14 @@ func follow(t *testing.T, script []byte) {
 			continue
 		}
 		who := held[int(arg)%len(held)]
-		change := Change{Event: [...]Event{3: Extend, 4: Complete, 5: Release, 6: Abandon}[op], Lease: time.Duration(arg), Result: Result{Body: fmt.Append(nil, who)}}
+		change := Change{State: [...]State{3: StateRunning, 4: StateDone, 5: StateRetryable, 6: StateUnknown}[op], Lease: time.Duration(arg), Result: Result{Body: fmt.Append(nil, who)}}
 		next, changed, err := r.Apply(Ref{Token: who}, change, now)
-		live := state == Running && who == token
+		live := state == StateRunning && who == token
 		if changed != live {
-			t.Fatalf("at %d %v by %d: changed %v (%v), the holder is %d of %v", now, change.Event, who, changed, err, token, state)
+			t.Fatalf("at %d %v by %d: changed %v (%v), the holder is %d of %v", now, change.State, who, changed, err, token, state)
 		}
 		if changed {
-			h = append(h, happened{at: now, event: change.Event, who: who, lease: change.Lease, body: string(change.Result.Body)})
+			h = append(h, happened{at: now, event: change.event(), who: who, lease: change.Lease, body: string(change.Result.Body)})
 		}
 		r = next
 	}
@@ -183,18 +183,18 @@ func follow(t *testing.T, script []byte) {
 
 func wantDecision(s State, over bool, had, asks Guarantee) Decision {
 	switch {
-	case s == Absent, s == Retryable:
-		return Run
-	case s == Done:
-		return Replay
-	case s == Unknown:
-		return OutcomeUnknown
+	case s == StateAbsent, s == StateRetryable:
+		return DecisionRun
+	case s == StateDone:
+		return DecisionReplay
+	case s == StateUnknown:
+		return DecisionUnknown
 	case !over:
-		return InProgress
-	case had == Reexecute && asks == Reexecute:
-		return Run
+		return DecisionInProgress
+	case had == GuaranteeReexecute && asks == GuaranteeReexecute:
+		return DecisionRun
 	}
-	return OutcomeUnknown
+	return DecisionUnknown
 }
 
 // Every situation and event has at most one line, and every line is reachable.
@@ -208,14 +208,14 @@ func TestTableIsAFunction(t *testing.T) {
 		seen[at] = true
 	}
 	for from := range situations {
-		for _, on := range []Event{begin, beginRecover} {
+		for _, on := range []event{begin, beginRecover} {
 			if table[from][on] == nil {
 				t.Errorf("situation %d has no answer to %v", from, on)
 			}
 		}
 	}
 	for _, m := range moves {
-		if m.from == done && m.to != Done {
+		if m.from == done && m.to != StateDone && m.on != forget {
 			t.Errorf("done becomes %v on %v", m.to, m.on)
 		}
 	}
@@ -238,20 +238,17 @@ func FuzzCanonicalJSON(f *testing.F) { // L
 
 // Records share slices with their readers: a change makes new ones.
 func TestChangesLeaveOldRecordsAlone(t *testing.T) {
-	r := Record{State: Running, Token: 1, LeaseUntil: 10, Points: make([]Point, 1, 8)}
-	a, _, err := r.Apply(Ref{Token: 1}, Change{Event: Save, Point: Point{Name: "a"}}, 0)
-	b, _, _ := r.Apply(Ref{Token: 1}, Change{Event: Save, Point: Point{Name: "b"}}, 0)
+	r := Record{State: StateRunning, Token: 1, LeaseUntil: 10, Points: make([]Point, 1, 8)}
+	a, _, err := r.Apply(Ref{Token: 1}, Change{State: StateRunning, Point: &Point{Name: "a"}}, 0)
+	b, _, _ := r.Apply(Ref{Token: 1}, Change{State: StateRunning, Point: &Point{Name: "b"}}, 0)
 	if err != nil || len(r.Points) != 1 || a.Points[1].Name != "a" || b.Points[1].Name != "b" {
 		t.Errorf("%v %v %v (%v)", r.Points, a.Points, b.Points, err)
 	}
 	for n := range 40 {
-		next, _, err := r.Apply(Ref{Token: 1}, Change{Event: Save, Point: Point{Name: fmt.Sprint(n)}}, 0)
+		next, _, err := r.Apply(Ref{Token: 1}, Change{State: StateRunning, Point: &Point{Name: fmt.Sprint(n)}}, 0)
 		if full := n >= maxPoints-1; full != errors.Is(err, ErrTooLarge) {
 			t.Fatalf("point %d: %v", n+1, err)
 		}
 		r = next
-	}
-	if _, _, err := r.Apply(Ref{Token: 1}, Change{Event: sweep}, 0); err == nil {
-		t.Error("sweep is no change")
 	}
 }

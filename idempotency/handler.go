@@ -20,7 +20,7 @@ import (
 // its deadline: work goes on when its client goes, for half of it would help nobody. It
 // ends when the lease is lost, after MaxExecution, and when the handler returns. So
 // gabionhttp.Deadline belongs outside, where it refuses before a key is claimed; under
-// [Hold] a refusal from inside would be kept as the answer. Work that should stop with
+// [GuaranteeHold] a refusal from inside would be kept as the answer. Work that should stop with
 // its caller's time reads gabionhttp.TimeLeft.
 //
 // Make one with [New]. Safe for concurrent use.
@@ -33,7 +33,7 @@ import (
 type Handler struct {
 	core
 	config Config
-	scope  Scope
+	scope  func(*http.Request) string
 	next   http.Handler
 	prints fingerprinter
 	keep   map[string]bool // further headers to keep
@@ -42,12 +42,14 @@ type Handler struct {
 	consumed sync.Once // tells of bodies that were read before
 }
 
-// New returns a Handler around next. The scope is mandatory: without it one
-// caller's key would get another's answer; [Global] says that this is meant. It
-// returns everything that is wrong with its arguments.
-func New(scope Scope, store Store, next http.Handler, config Config) (*Handler, error) {
+// New returns a Handler around next. The scope says on whose behalf a request is made: a
+// tenant, an account, a principal. Keys of different scopes never meet. It is mandatory,
+// for without it one caller's key would get another's answer; [Global] says that this is
+// meant. It is asked after authentication, which belongs outside the Handler. An empty
+// scope refuses the request. New returns everything that is wrong with its arguments.
+func New(scope func(*http.Request) string, store Store, next http.Handler, config Config) (*Handler, error) {
 	h := &Handler{config: config.resolved(), scope: scope, next: next}
-	all := []error{config.Validate(), h.init(store, config.terms())}
+	all := []error{config.Validate(), h.init(store, config.RunnerConfig)}
 	if scope == nil {
 		all = append(all, errors.New("scope is missing: say whose keys they are, or Global"))
 	}
@@ -73,7 +75,7 @@ func New(scope Scope, store Store, next http.Handler, config Config) (*Handler, 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !slices.Contains(h.config.Methods, r.Method) {
 		if _, found, _ := h.key(r); found {
-			w.Header()[HeaderStatus] = ignored
+			w.Header()[headerStatus] = ignored
 		}
 		h.next.ServeHTTP(w, r)
 		return
@@ -96,7 +98,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in input) {
 	switch {
 	case err != nil:
 		h.unanswered(w, r, in, err)
-	case a.Decision == Run:
+	case a.Decision == DecisionRun:
 		h.run(w, r, in, a.Record, begun)
 	default:
 		h.answer(w, r, in.claim.ID, a)
@@ -107,16 +109,16 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in input) {
 // work that was done, so FailOpen does not count.
 func (h *Handler) unanswered(w http.ResponseWriter, r *http.Request, in input, err error) {
 	if errors.Is(err, ErrUnreadable) {
-		h.refuse(w, r, in.claim.ID, refusal{problem: RecordUnreadable, err: err})
+		h.refuse(w, r, in.claim.ID, refusal{problem: problemRecordUnreadable, err: err})
 		return
 	}
 	if h.config.FailOpen {
-		h.tell(r.Context(), Notice{Signal: FailedOpen, ID: in.claim.ID, Err: err})
-		w.Header()[HeaderStatus] = notRecorded
+		h.tell(r.Context(), Event{Kind: eventFailedOpen, ID: in.claim.ID, Err: err})
+		w.Header()[headerStatus] = notRecorded
 		h.next.ServeHTTP(w, in.request(r.Context(), r, new(replayedBody)))
 		return
 	}
-	h.refuse(w, r, in.claim.ID, refusal{problem: StoreUnavailable, retryAfter: time.Second, err: err})
+	h.refuse(w, r, in.claim.ID, refusal{problem: problemStoreUnavailable, retryAfter: time.Second, err: err})
 }
 
 // declines reports whether answers with a status are not kept.
@@ -125,16 +127,16 @@ func (h *Handler) declines(status int) bool { return slices.Contains(h.config.No
 // answer answers a claim that was not granted.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, id ID, a Answer) {
 	switch {
-	case a.Decision == Replay && a.Record.Result.Omitted:
-		h.refuse(w, r, id, refusal{problem: NotRetained, original: a.Record.Result})
-	case a.Decision == Replay:
+	case a.Decision == DecisionReplay && a.Record.Result.Omitted:
+		h.refuse(w, r, id, refusal{problem: problemNotRetained, original: a.Record.Result})
+	case a.Decision == DecisionReplay:
 		h.replay(w, r, id, a.Record.Result)
-	case a.Decision == Mismatch:
-		h.refuse(w, r, id, refusal{problem: Mismatched, status: h.config.MismatchStatus})
-	case a.Decision == InProgress:
-		h.refuse(w, r, id, refusal{problem: StillRunning, retryAfter: min(max(a.Left, time.Second), 5*time.Second)})
+	case a.Decision == DecisionMismatch:
+		h.refuse(w, r, id, refusal{problem: problemMismatch, status: h.config.MismatchStatus})
+	case a.Decision == DecisionInProgress:
+		h.refuse(w, r, id, refusal{problem: problemInProgress, retryAfter: min(max(a.Left, time.Second), 5*time.Second)})
 	default:
-		h.refuse(w, r, id, refusal{problem: OutcomeIsUnknown})
+		h.refuse(w, r, id, refusal{problem: problemUnknown})
 	}
 }
 
@@ -142,7 +144,7 @@ func (h *Handler) replay(w http.ResponseWriter, r *http.Request, id ID, res Resu
 	head := w.Header()
 	head["Content-Type"] = nil // net/http guesses none
 	put(head, res.Header)
-	head[HeaderReplayed] = yes
+	head[headerReplayed] = yes
 	if len(res.Trailer) > 0 {
 		maps.DeleteFunc(head, func(name string, _ []string) bool { return strings.HasPrefix(name, http.TrailerPrefix) })
 		head[headerTrailer] = namesOf(res.Trailer)
@@ -153,5 +155,5 @@ func (h *Handler) replay(w http.ResponseWriter, r *http.Request, id ID, res Resu
 		w.Write(res.Body)
 	}
 	put(head, res.Trailer)
-	h.tell(r.Context(), Notice{Signal: Replayed, ID: id, Bytes: len(res.Body)})
+	h.tell(r.Context(), Event{Kind: eventReplayed, ID: id, Bytes: len(res.Body)})
 }

@@ -24,7 +24,7 @@ const unsendable = ", raw"
 func surface(t *testing.T, wire string) {
 	const uuid7 = "0196f5a2-5b1e-7c3d-9a4f-1d2e3f405162" // made in May 2025
 	two := post("a", "x")
-	two.Header.Add(HeaderKey, "a")
+	two.Header.Add(headerKey, "a")
 	large := post("k", strings.Repeat("x", 33))
 	chunked := post("k", "")
 	chunked.Body, chunked.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat("x", 33))), -1
@@ -37,19 +37,19 @@ func surface(t *testing.T, wire string) {
 		status  int
 		problem Problem
 	}{
-		{"11 missing", Config{}, post("", "x"), 400, Missing},
-		{"14 two lines", Config{}, two, 400, Malformed},
-		{"14 empty", Config{}, post("", "x", HeaderKey, ""), 400, Malformed},
-		{"14 256 bytes", Config{}, post(strings.Repeat("k", 256), "x"), 400, Malformed},
-		{"14 control byte" + unsendable, Config{}, post("a\x01b", "x"), 400, Malformed},
-		{"14 not ASCII", Config{}, post("clé", "x"), 400, Malformed},
-		{"14 unbalanced quote", Config{}, post(`"abc`, "x"), 400, Malformed},
-		{"14 joined by a proxy", Config{}, post(`abc, abc`, "x"), 400, Malformed},
-		{"14 aliases that differ", Config{Headers: []string{HeaderKey, "x-key"}}, post("a", "x", "X-Key", "b"), 400, Malformed},
-		{"44 an old UUID", Config{RejectExpired: true}, post(uuid7, "x"), 400, KeyExpired},
-		{"body over the limit", Config{MaxRequestBody: 32}, large, 413, BodyTooLarge},
-		{"body of unknown length over the limit", Config{MaxRequestBody: 32}, chunked, 413, BodyTooLarge},
-		{"body that ends early" + unsendable, Config{}, torn, 400, Unread},
+		{"11 missing", Config{}, post("", "x"), 400, problemMissing},
+		{"14 two lines", Config{}, two, 400, problemMalformed},
+		{"14 empty", Config{}, post("", "x", headerKey, ""), 400, problemMalformed},
+		{"14 256 bytes", Config{}, post(strings.Repeat("k", 256), "x"), 400, problemMalformed},
+		{"14 control byte" + unsendable, Config{}, post("a\x01b", "x"), 400, problemMalformed},
+		{"14 not ASCII", Config{}, post("clé", "x"), 400, problemMalformed},
+		{"14 unbalanced quote", Config{}, post(`"abc`, "x"), 400, problemMalformed},
+		{"14 joined by a proxy", Config{}, post(`abc, abc`, "x"), 400, problemMalformed},
+		{"14 aliases that differ", Config{Headers: []string{headerKey, "x-key"}}, post("a", "x", "X-Key", "b"), 400, problemMalformed},
+		{"44 an old UUID", Config{RejectExpired: true}, post(uuid7, "x"), 400, problemKeyExpired},
+		{"body over the limit", Config{MaxRequestBody: 32}, large, 413, problemBodyTooLarge},
+		{"body of unknown length over the limit", Config{MaxRequestBody: 32}, chunked, 413, problemBodyTooLarge},
+		{"body that ends early" + unsendable, Config{}, torn, 400, problemBodyUnread},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if wire != "" && strings.HasSuffix(c.name, unsendable) {
@@ -68,7 +68,7 @@ func surface(t *testing.T, wire string) {
 func TestAccepted(t *testing.T) { overAll(t, accepted) }
 
 func accepted(t *testing.T, wire string) {
-	alias := Config{Headers: []string{HeaderKey, "X-Key"}}
+	alias := Config{Headers: []string{headerKey, "X-Key"}}
 	for _, c := range []struct {
 		name          string
 		config        Config
@@ -90,7 +90,7 @@ func accepted(t *testing.T, wire string) {
 			first := r.send(c.first)
 			r.wantReplay(first, r.send(c.second))
 			r.wantRuns(1)
-			if first.Code != 201 || first.Header().Get(HeaderKey) == "" {
+			if first.Code != 201 || first.Header().Get(headerKey) == "" {
 				t.Errorf("first: %d %v", first.Code, first.Header())
 			}
 		})
@@ -158,7 +158,7 @@ func mismatch(t *testing.T, wire string) {
 			r := newRig(t, c.config, answer(201, "done")).over(wire)
 			r.send(c.first)
 			before, _ := r.record("k").MarshalBinary()
-			r.wantProblem(r.send(c.second), 422, Mismatched)
+			r.wantProblem(r.send(c.second), 422, problemMismatch)
 			r.wantRuns(1)
 			if after, _ := r.record("k").MarshalBinary(); !bytes.Equal(before, after) {
 				t.Error("42 a mismatch changed the record")
@@ -173,8 +173,8 @@ func passesThrough(t *testing.T, wire string) {
 	for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} { // 16
 		r := newRig(t, Config{}, answer(200, "")).over(wire)
 		req := httptest.NewRequest(method, "/", nil)
-		req.Header.Set(HeaderKey, "k")
-		if got := r.send(req).Header().Get(HeaderStatus); got != "ignored" {
+		req.Header.Set(headerKey, "k")
+		if got := r.send(req).Header().Get(headerStatus); got != "ignored" {
 			t.Errorf("%s: status %q", method, got)
 		}
 		r.send(req)
@@ -192,7 +192,7 @@ func passesThrough(t *testing.T, wire string) {
 func TestTenantsNeverMeet(t *testing.T) { // 17
 	r := newRig(t, Config{}, func(w http.ResponseWriter, req *http.Request) { io.WriteString(w, req.Header.Get("Tenant")) })
 	a, b := r.send(post("k", "x", "Tenant", "a")), r.send(post("k", "other", "Tenant", "b"))
-	if a.Body.String() != "a" || b.Body.String() != "b" || b.Header().Get(HeaderReplayed) != "" {
+	if a.Body.String() != "a" || b.Body.String() != "b" || b.Header().Get(headerReplayed) != "" {
 		t.Errorf("a got %q, b got %q", a.Body, b.Body)
 	}
 	r.wantRuns(2)
@@ -201,15 +201,19 @@ func TestTenantsNeverMeet(t *testing.T) { // 17
 func TestConstruction(t *testing.T) { // 18
 	store, next := NewMemoryStore(0, 0), http.NotFoundHandler()
 	for name, make := range map[string]func() (*Handler, error){
-		"no scope":           func() (*Handler, error) { return New(nil, store, next, Config{}) },
-		"no store":           func() (*Handler, error) { return New(Global, nil, next, Config{}) },
-		"no next":            func() (*Handler, error) { return New(Global, store, nil, Config{}) },
-		"tx without a store": func() (*Handler, error) { return New(Global, store, next, Config{Guarantee: Tx}) },
-		"a negative lease":   func() (*Handler, error) { return New(Global, store, next, Config{Lease: -1}) },
-		"an odd status":      func() (*Handler, error) { return New(Global, store, next, Config{MismatchStatus: 200}) },
-		"a cookie to keep":   func() (*Handler, error) { return New(Global, store, next, Config{KeepHeaders: []string{"set-cookie"}}) },
-		"an age to keep":     func() (*Handler, error) { return New(Global, store, next, Config{KeepHeaders: []string{"age"}}) },
-		"no header at all":   func() (*Handler, error) { return New(Global, store, next, Config{Headers: []string{}, Optional: true}) },
+		"no scope": func() (*Handler, error) { return New(nil, store, next, Config{}) },
+		"no store": func() (*Handler, error) { return New(Global, nil, next, Config{}) },
+		"no next":  func() (*Handler, error) { return New(Global, store, nil, Config{}) },
+		"tx without a store": func() (*Handler, error) {
+			return New(Global, store, next, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeTx}})
+		},
+		"a negative lease": func() (*Handler, error) {
+			return New(Global, store, next, Config{RunnerConfig: RunnerConfig{Lease: -1}})
+		},
+		"an odd status":    func() (*Handler, error) { return New(Global, store, next, Config{MismatchStatus: 200}) },
+		"a cookie to keep": func() (*Handler, error) { return New(Global, store, next, Config{KeepHeaders: []string{"set-cookie"}}) },
+		"an age to keep":   func() (*Handler, error) { return New(Global, store, next, Config{KeepHeaders: []string{"age"}}) },
+		"no header at all": func() (*Handler, error) { return New(Global, store, next, Config{Headers: []string{}, Optional: true}) },
 		"a header unnamed": func() (*Handler, error) {
 			return New(Global, store, next, Config{Headers: []string{""}, Optional: true})
 		},
@@ -226,11 +230,11 @@ func TestConstruction(t *testing.T) { // 18
 	}
 	h, _ := New(func(*http.Request) string { return "" }, store, next, Config{})
 	r := &rig{T: t, h: h}
-	r.wantProblem(r.send(post("k", "x")), 500, NoScope)
+	r.wantProblem(r.send(post("k", "x")), 500, problemNoScope)
 }
 
 func TestNegativeBoundsAreNamed(t *testing.T) {
-	err := Config{MaxRequestBody: -1, MaxStreamedBody: -2, MaxResponseBody: -3, Waiters: -4, WaitersPerKey: -5}.Validate()
+	err := Config{MaxRequestBody: -1, MaxStreamedBody: -2, MaxResponseBody: -3, RunnerConfig: RunnerConfig{Waiters: -4, WaitersPerKey: -5}}.Validate()
 	for _, want := range []string{"max request body: -1 is negative", "max streamed body: -2 is negative",
 		"max response body: -3 is negative", "waiters: -4 is negative", "waiters per key: -5 is negative"} {
 		if err == nil || !strings.Contains(err.Error(), want+"\n") && !strings.HasSuffix(err.Error(), want) {
@@ -310,7 +314,7 @@ func whatIsReplayed(t *testing.T, wire string) {
 					t.Errorf("%s: %q, want %q", name, got, want)
 				}
 			}
-			if first.Header().Get("Set-Cookie") != "" && r.seen.count(CookieDropped) != 1 {
+			if first.Header().Get("Set-Cookie") != "" && r.seen.count(eventCookieDropped) != 1 {
 				t.Error("a dropped cookie was not told")
 			}
 		})
@@ -331,9 +335,9 @@ func linesAreNotJoined(t *testing.T, wire string) {
 	}
 }
 
-func TestOutcomes(t *testing.T) { overAll(t, outcomes) }
+func TestOutcomes(t *testing.T) { overAll(t, allOutcomes) }
 
-func outcomes(t *testing.T, wire string) {
+func allOutcomes(t *testing.T, wire string) {
 	noEffect := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			NoEffect(r.Context())
@@ -351,20 +355,20 @@ func outcomes(t *testing.T, wire string) {
 		runs      int64 // after two requests
 		state     State
 	}{
-		{"23 429, reexecute", Reexecute, answer(429, ""), 2, Retryable},
-		{"23 429, hold", Hold, answer(429, ""), 1, Done},
-		{"23 429 without effect, hold", Hold, noEffect(429), 2, Retryable},
-		{"408, reexecute", Reexecute, answer(408, ""), 2, Retryable},
-		{"24 500, hold", Hold, answer(500, ""), 1, Done},
-		{"24 500, reexecute", Reexecute, answer(500, ""), 2, Retryable},
-		{"25 500 without effect, hold", Hold, noEffect(500), 2, Retryable},
-		{"503 with Retry-After, hold", Hold, later, 1, Done},
-		{"503 with Retry-After, reexecute", Reexecute, later, 2, Retryable},
-		{"200 without effect, hold", Hold, noEffect(200), 1, Done},
-		{"404, reexecute", Reexecute, answer(404, ""), 1, Done},
+		{"23 429, reexecute", GuaranteeReexecute, answer(429, ""), 2, StateRetryable},
+		{"23 429, hold", GuaranteeHold, answer(429, ""), 1, StateDone},
+		{"23 429 without effect, hold", GuaranteeHold, noEffect(429), 2, StateRetryable},
+		{"408, reexecute", GuaranteeReexecute, answer(408, ""), 2, StateRetryable},
+		{"24 500, hold", GuaranteeHold, answer(500, ""), 1, StateDone},
+		{"24 500, reexecute", GuaranteeReexecute, answer(500, ""), 2, StateRetryable},
+		{"25 500 without effect, hold", GuaranteeHold, noEffect(500), 2, StateRetryable},
+		{"503 with Retry-After, hold", GuaranteeHold, later, 1, StateDone},
+		{"503 with Retry-After, reexecute", GuaranteeReexecute, later, 2, StateRetryable},
+		{"200 without effect, hold", GuaranteeHold, noEffect(200), 1, StateDone},
+		{"404, reexecute", GuaranteeReexecute, answer(404, ""), 1, StateDone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, Config{Guarantee: c.guarantee}, c.work).over(wire)
+			r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee}}, c.work).over(wire)
 			first := r.send(post("k", "x"))
 			if second := r.send(post("k", "x")); first.Code != second.Code {
 				t.Errorf("first %d, second %d", first.Code, second.Code)
@@ -383,16 +387,16 @@ func TestPanic(t *testing.T) { // 26
 		noEffect  bool
 		runs      int64
 		state     State
-	}{{Hold, false, 1, Unknown}, {Hold, true, 2, Retryable}, {Reexecute, false, 1, Running}} {
-		r := newRig(t, Config{Guarantee: c.guarantee}, nil)
+	}{{GuaranteeHold, false, 1, StateUnknown}, {GuaranteeHold, true, 2, StateRetryable}, {GuaranteeReexecute, false, 1, StateRunning}} {
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee}}, nil)
 		r.work = func(_ http.ResponseWriter, req *http.Request) {
 			if c.noEffect {
 				NoEffect(req.Context())
 			}
 			panic("boom")
 		}
-		if c.guarantee == Reexecute {
-			c.runs, c.state = 2, Retryable
+		if c.guarantee == GuaranteeReexecute {
+			c.runs, c.state = 2, StateRetryable
 		}
 		for range 2 {
 			func() {
@@ -402,7 +406,7 @@ func TestPanic(t *testing.T) { // 26
 					}
 				}()
 				w := r.send(post("k", "x"))
-				r.wantProblem(w, 409, OutcomeIsUnknown)
+				r.wantProblem(w, 409, problemUnknown)
 			}()
 		}
 		r.wantRuns(c.runs)
@@ -430,7 +434,7 @@ func bodyAtTheLimit(t *testing.T, wire string) {
 		if size == 64 {
 			r.wantReplay(first, second)
 		} else {
-			r.wantProblem(second, 409, NotRetained)
+			r.wantProblem(second, 409, problemNotRetained)
 			if b := second.Body.String(); !strings.Contains(b, `"original_status":200`) || !strings.Contains(b, `"location":"/1"`) {
 				t.Errorf("problem: %s", b)
 			}
@@ -446,30 +450,30 @@ func TestStoreKeepsLess(t *testing.T) {
 	if got := r.send(post("k", "x")).Body.String(); got != "0123456789" {
 		t.Errorf("the client got %q", got)
 	}
-	r.wantProblem(r.send(post("k", "x")), 409, NotRetained)
+	r.wantProblem(r.send(post("k", "x")), 409, problemNotRetained)
 	r.wantRuns(1)
 }
 
 func TestStoreDownAtBegin(t *testing.T) { // 40
 	r := newRig(t, Config{}, answer(200, "done"))
 	r.store.fail(&r.store.begin, errDown)
-	r.wantProblem(r.send(post("k", "x")), 503, StoreUnavailable)
+	r.wantProblem(r.send(post("k", "x")), 503, problemStoreUnavailable)
 	r.wantRuns(0)
 
 	for _, err := range []error{ErrFull, errDown} {
 		r = newRig(t, Config{FailOpen: true}, answer(200, "done"))
 		r.store.fail(&r.store.begin, err)
-		if w := r.send(post("k", "x")); w.Code != 200 || w.Header().Get(HeaderStatus) != "not-recorded" {
+		if w := r.send(post("k", "x")); w.Code != 200 || w.Header().Get(headerStatus) != "not-recorded" {
 			t.Errorf("fail open: %d %v", w.Code, w.Header())
 		}
-		if r.seen.count(FailedOpen) != 1 {
+		if r.seen.count(eventFailedOpen) != 1 {
 			t.Error("failing open was not told")
 		}
 	}
 	// There is a record: it may be of work that was done.
 	r = newRig(t, Config{FailOpen: true}, answer(200, "done"))
 	r.store.fail(&r.store.begin, ErrUnreadable)
-	r.wantProblem(r.send(post("k", "x")), 503, RecordUnreadable)
+	r.wantProblem(r.send(post("k", "x")), 503, problemRecordUnreadable)
 	r.wantRuns(0)
 }
 
@@ -493,7 +497,7 @@ func TestLogsHoldNoSecrets(t *testing.T) { // 50
 func TestContextOfARun(t *testing.T) { // 64
 	keys := map[string]bool{}
 	tokens := []int64{}
-	r := newRig(t, Config{Guarantee: Reexecute}, func(w http.ResponseWriter, req *http.Request) {
+	r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeReexecute}}, func(w http.ResponseWriter, req *http.Request) {
 		ctx, cancel := context.WithTimeout(req.Context(), time.Second) // from below, too
 		defer cancel()
 		tokens = append(tokens, Token(ctx))
@@ -524,7 +528,7 @@ func TestContextOfARun(t *testing.T) { // 64
 
 func TestPhases(t *testing.T) {
 	charged, mailed := 0, 0
-	r := newRig(t, Config{Guarantee: Reexecute}, func(w http.ResponseWriter, req *http.Request) {
+	r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeReexecute}}, func(w http.ResponseWriter, req *http.Request) {
 		id, err := Phase(req.Context(), "charge", func(context.Context) ([]byte, error) { charged++; return []byte("ch_1"), nil })
 		if err != nil || string(id) != "ch_1" {
 			t.Errorf("phase: %q, %v", id, err)
@@ -563,14 +567,14 @@ func TestGoexitIsAPanic(t *testing.T) { // 26
 		r.send(post("k", "x"))
 	}()
 	<-done
-	r.wantProblem(r.send(post("k", "x")), 409, OutcomeIsUnknown)
+	r.wantProblem(r.send(post("k", "x")), 409, problemUnknown)
 	r.wantRuns(1)
 }
 
 func TestFullStore(t *testing.T) {
 	r := newRig(t, Config{}, answer(200, ""))
 	r.store.fail(&r.store.begin, ErrFull)
-	r.wantProblem(r.send(post("k", "x")), 503, StoreUnavailable)
+	r.wantProblem(r.send(post("k", "x")), 503, problemStoreUnavailable)
 	r.wantRuns(0)
 	if n := r.store.begun.Load(); n != 1 {
 		t.Errorf("a store that said no was asked %d times", n)
@@ -580,15 +584,15 @@ func TestFullStore(t *testing.T) {
 func TestMismatchStatus(t *testing.T) {
 	r := newRig(t, Config{MismatchStatus: 409}, answer(200, ""))
 	r.send(post("k", "x"))
-	r.wantProblem(r.send(post("k", "y")), 409, Mismatched)
+	r.wantProblem(r.send(post("k", "y")), 409, problemMismatch)
 }
 
 type angry struct{}
 
-func (angry) Observe(context.Context, Notice) { panic("observer") }
+func (angry) Observe(context.Context, Event) { panic("observer") }
 
 func TestObserverThatPanics(t *testing.T) {
-	h, err := New(Global, NewMemoryStore(0, 0), answer(200, "done"), Config{Observer: angry{}})
+	h, err := New(Global, NewMemoryStore(0, 0), answer(200, "done"), Config{RunnerConfig: RunnerConfig{Observer: angry{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -609,11 +613,11 @@ func TestAmbiguousJSONStaysAsItIs(t *testing.T) { // 9
 // in the log if nobody observes.
 func TestUnsafeStoreIsToldAtTheStart(t *testing.T) {
 	store := warned{NewMemoryStore(0, 0)}
-	var heard notices
-	if _, err := New(Global, store, answer(200, "done"), Config{Observer: &heard}); err != nil {
+	var heard observed
+	if _, err := New(Global, store, answer(200, "done"), Config{RunnerConfig: RunnerConfig{Observer: &heard}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := heard.all; len(n) != 1 || n[0].Signal != StoreUnsafe || n[0].Err.Error() != "fsync is off" {
+	if n := heard.all; len(n) != 1 || n[0].Kind != eventStoreUnsafe || n[0].Err.Error() != "fsync is off" {
 		t.Errorf("told %+v", n)
 	}
 	var text bytes.Buffer
@@ -630,25 +634,25 @@ func TestUnsafeStoreIsToldAtTheStart(t *testing.T) {
 
 // A store that forgets is told, too, whatever the guarantee.
 func TestForgetfulStoreIsToldAtTheStart(t *testing.T) {
-	for _, g := range []Guarantee{Hold, Reexecute} {
-		var heard notices
-		if _, err := New(Global, NewMemoryStore(0, 0), answer(200, "done"), Config{Guarantee: g, Observer: &heard}); err != nil {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute} {
+		var heard observed
+		if _, err := New(Global, NewMemoryStore(0, 0), answer(200, "done"), Config{RunnerConfig: RunnerConfig{Guarantee: g, Observer: &heard}}); err != nil {
 			t.Fatal(err)
 		}
-		if n := heard.all; len(n) != 1 || n[0].Signal != StoreUnsafe || !strings.Contains(n[0].Err.Error(), "not durable") {
+		if n := heard.all; len(n) != 1 || n[0].Kind != eventStoreUnsafe || !strings.Contains(n[0].Err.Error(), "not durable") {
 			t.Errorf("%v: told %+v", g, n)
 		}
 	}
-	var heard notices
-	if _, err := New(Global, durable{NewMemoryStore(0, 0)}, answer(200, "done"), Config{Observer: &heard}); err != nil || len(heard.all) != 0 {
+	var heard observed
+	if _, err := New(Global, durable{NewMemoryStore(0, 0)}, answer(200, "done"), Config{RunnerConfig: RunnerConfig{Observer: &heard}}); err != nil || len(heard.all) != 0 {
 		t.Errorf("told %+v, %v", heard.all, err)
 	}
 }
 
-type durable struct{ *MemoryStore }
+type durable struct{ Store }
 
 func (durable) Caps() Caps { return Caps{Durable: true} }
 
-type warned struct{ *MemoryStore }
+type warned struct{ Store }
 
 func (warned) Caps() Caps { return Caps{Warnings: []string{"fsync is off"}} }

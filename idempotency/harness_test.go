@@ -19,26 +19,26 @@ type rig struct {
 	store *faulty
 	runs  atomic.Int64
 	work  http.HandlerFunc
-	seen  notices
+	seen  observed
 	wire  *wire // nil: the Handler is called
 }
 
-type notices struct {
+type observed struct {
 	mu  sync.Mutex
-	all []Notice
+	all []Event
 }
 
-func (n *notices) Observe(_ context.Context, one Notice) {
+func (n *observed) Observe(_ context.Context, one Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.all = append(n.all, one)
 }
 
-func (n *notices) count(s Signal) (c int) {
+func (n *observed) count(s EventKind) (c int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, one := range n.all {
-		if one.Signal == s {
+		if one.Kind == s {
 			c++
 		}
 	}
@@ -110,7 +110,7 @@ func answer(status int, body string) http.HandlerFunc {
 func post(key, body string, header ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/charges?a=1", strings.NewReader(body))
 	if key != "" {
-		r.Header.Set(HeaderKey, key)
+		r.Header.Set(headerKey, key)
 	}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
@@ -158,7 +158,7 @@ func (r *rig) wantProblem(w *httptest.ResponseRecorder, status int, p Problem) {
 	if links := w.Header()["Link"]; !slices.ContainsFunc(links, func(l string) bool { return strings.HasSuffix(l, "#"+string(p)+`>; rel="describedby"`) }) {
 		r.Errorf("links: %q", links)
 	}
-	later := p == StillRunning || p == StoreUnavailable || p == OutcomeIsUnknown && status == 503
+	later := p == problemInProgress || p == problemStoreUnavailable || p == problemUnknown && status == 503
 	if got := w.Header().Get("Retry-After") != ""; got != later {
 		r.Errorf("%s: Retry-After is there: %v", p, got)
 	}
@@ -167,7 +167,7 @@ func (r *rig) wantProblem(w *httptest.ResponseRecorder, status int, p Problem) {
 // wantReplay checks that a response repeats another.
 func (r *rig) wantReplay(first, second *httptest.ResponseRecorder) {
 	r.Helper()
-	if second.Header().Get(HeaderReplayed) != "true" || first.Header().Get(HeaderReplayed) != "" {
+	if second.Header().Get(headerReplayed) != "true" || first.Header().Get(headerReplayed) != "" {
 		r.Errorf("replay headers: %q, then %q", first.Header(), second.Header())
 	}
 	if first.Code != second.Code || first.Body.String() != second.Body.String() {

@@ -8,9 +8,9 @@ import (
 
 // Headers of the HTTP surface.
 const (
-	HeaderKey      = "Idempotency-Key"     // the request's key, echoed in the response
-	HeaderReplayed = "Idempotent-Replayed" // "true" on a stored response
-	HeaderStatus   = "Idempotency-Status"  // "ignored": the method takes no key; "not-recorded": a retry may not find this response
+	headerKey      = "Idempotency-Key"     // the request's key, echoed in the response
+	headerReplayed = "Idempotent-Replayed" // "true" on a stored response
+	headerStatus   = "Idempotency-Status"  // "ignored": the method takes no key; "not-recorded": a retry may not find this response
 	headerTrailer  = "Trailer"
 )
 
@@ -29,7 +29,7 @@ var kept = headerSet("Content-Type", "Content-Encoding", "Content-Language", "Co
 var never = headerSet("Age", "Alt-Svc", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
 	"Set-Cookie", "Set-Cookie2", "WWW-Authenticate", "Authorization", "Authentication-Info", "Date", "Server-Timing",
 	"Traceparent", "Tracestate", "X-Request-Id", "X-Correlation-Id", "Request-Id", "Retry-After",
-	HeaderKey, HeaderReplayed, HeaderStatus)
+	headerKey, headerReplayed, headerStatus)
 
 // neverPrefix are families of headers that are not kept.
 var neverPrefix = []string{"Proxy-", "Access-Control-", "Ratelimit", "X-Ratelimit-", http.TrailerPrefix}

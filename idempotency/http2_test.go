@@ -45,7 +45,7 @@ func TestRecordsOfOneProtocolAreReplayedOverAnother(t *testing.T) {
 					if head.Get("Location") != "/1" || head.Get("X-Kept") != "yes" || len(head["Link"]) != 2 {
 						t.Errorf("answer %d: %v", n, head)
 					}
-					if (head.Get(HeaderReplayed) == "true") != (n == 1) {
+					if (head.Get(headerReplayed) == "true") != (n == 1) {
 						t.Errorf("answer %d is a replay: %v", n, head)
 					}
 					if n == 0 {
@@ -78,8 +78,8 @@ func TestDuplicateOverAnotherProtocol(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { one.do(one.request(post("k", "x"))); close(ended) }()
 	<-running
-	r.wantProblem(two.do(two.request(post("k", "x"))), 409, StillRunning)
-	r.wantProblem(two.do(two.request(post("k", "y"))), 422, Mismatched)
+	r.wantProblem(two.do(two.request(post("k", "x"))), 409, problemInProgress)
+	r.wantProblem(two.do(two.request(post("k", "y"))), 422, problemMismatch)
 	close(proceed)
 	<-ended
 	if w := two.do(two.request(post("k", "x"))); w.Body.String() != "done" {
@@ -113,10 +113,10 @@ func clientGoesWhileItSends(t *testing.T, wire string) {
 func TestClientGoesWhileTheHandlerRuns(t *testing.T) { overWires(t, clientGoesWhileTheHandlerRuns) } // 34
 
 func clientGoesWhileTheHandlerRuns(t *testing.T, wire string) {
-	for _, g := range []Guarantee{Hold, Reexecute, Tx} {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute, GuaranteeTx} {
 		ctx, leave := context.WithCancel(t.Context())
 		gone := make(chan struct{})
-		u := newUploads(t, "", Config{Guarantee: g}, func(w http.ResponseWriter, r *http.Request) {
+		u := newUploads(t, "", Config{RunnerConfig: RunnerConfig{Guarantee: g}}, func(w http.ResponseWriter, r *http.Request) {
 			leave()
 			<-gone
 			if err := r.Context().Err(); err != nil {
@@ -133,7 +133,7 @@ func clientGoesWhileTheHandlerRuns(t *testing.T, wire string) {
 			t.Errorf("%v: answer %d", g, w.Code)
 		}
 		way.Close()
-		if w := u.send(post("k", "x")); w.Code != 201 || w.Body.String() != "done" || w.Header().Get(HeaderReplayed) != "true" {
+		if w := u.send(post("k", "x")); w.Code != 201 || w.Body.String() != "done" || w.Header().Get(headerReplayed) != "true" {
 			t.Errorf("%v: then %d %s", g, w.Code, w.Body)
 		}
 		u.wantRuns(1)
@@ -193,14 +193,14 @@ func trailersOfRequests(t *testing.T, wire string) {
 func TestEarlyHints(t *testing.T) { overWires(t, earlyHints) }
 
 func earlyHints(t *testing.T, wire string) {
-	for _, g := range []Guarantee{Hold, Tx} {
-		u := newUploads(t, wire, Config{Guarantee: g}, func(w http.ResponseWriter, _ *http.Request) {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeTx} {
+		u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: g}}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Link", "</a.css>; rel=preload")
 			w.WriteHeader(http.StatusEarlyHints)
 			w.Header().Del("Link")
 			w.WriteHeader(201)
 		})
-		for n, want := range []int{map[Guarantee]int{Hold: 1, Tx: 0}[g], 0} {
+		for n, want := range []int{map[Guarantee]int{GuaranteeHold: 1, GuaranteeTx: 0}[g], 0} {
 			hints := 0
 			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
 				if code != 103 || h.Get("Link") == "" {
@@ -234,7 +234,7 @@ func answersWithoutABody(t *testing.T, wire string) {
 			req := post("k", "")
 			req.Method = c.method
 			w := r.send(req)
-			if w.Code != c.status || w.Body.String() != c.want || (w.Header().Get(HeaderReplayed) != "") != (n == 1) {
+			if w.Code != c.status || w.Body.String() != c.want || (w.Header().Get(headerReplayed) != "") != (n == 1) {
 				t.Errorf("%s %d, answer %d: %d %q %v", c.method, c.status, n, w.Code, w.Body, w.Header())
 			}
 			heads = append(heads, w.Header())
@@ -252,8 +252,8 @@ func answersWithoutABody(t *testing.T, wire string) {
 func TestResponseController(t *testing.T) { overWires(t, responseController) }
 
 func responseController(t *testing.T, wire string) {
-	for _, g := range []Guarantee{Hold, Tx} {
-		u := newUploads(t, wire, Config{Guarantee: g}, func(w http.ResponseWriter, _ *http.Request) {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeTx} {
+		u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: g}}, func(w http.ResponseWriter, _ *http.Request) {
 			c := http.NewResponseController(w)
 			for name, err := range map[string]error{
 				"SetReadDeadline":  c.SetReadDeadline(time.Now().Add(time.Minute)),
@@ -265,7 +265,7 @@ func responseController(t *testing.T, wire string) {
 					t.Errorf("%v: %s: %v", g, name, err)
 				}
 			}
-			if wire == http1 && g == Hold {
+			if wire == http1 && g == GuaranteeHold {
 				return
 			}
 			if conn, _, err := c.Hijack(); conn != nil || !errors.Is(err, http.ErrNotSupported) {

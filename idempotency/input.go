@@ -24,17 +24,17 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (in input, no *re
 	key, found, err := h.key(r)
 	switch {
 	case err != nil:
-		return in, &refusal{problem: Malformed, err: err}
+		return in, &refusal{problem: problemMalformed, err: err}
 	case !found && h.config.Optional:
 		return in, nil
 	case !found:
-		return in, &refusal{problem: Missing}
+		return in, &refusal{problem: problemMissing}
 	case h.config.RejectExpired && h.expired(key):
-		return in, &refusal{problem: KeyExpired}
+		return in, &refusal{problem: problemKeyExpired}
 	}
 	scope := h.scope(r)
 	if scope == "" {
-		return in, &refusal{problem: NoScope}
+		return in, &refusal{problem: problemNoScope}
 	}
 	said, no := h.digest(r)
 	if no != nil {
@@ -82,7 +82,7 @@ func (h *Handler) key(r *http.Request) (key string, found bool, err error) {
 func (h *Handler) echo(w http.ResponseWriter, r *http.Request) {
 	for _, name := range h.config.Headers {
 		if lines := r.Header[name]; len(lines) > 0 {
-			w.Header()[HeaderKey] = lines[:1:1]
+			w.Header()[headerKey] = lines[:1:1]
 			return
 		}
 	}
@@ -100,7 +100,7 @@ func (h *Handler) digest(r *http.Request) (d digest, no *refusal) {
 	}
 	d, err := parseDigest(r.Header[headerDigest])
 	if err != nil {
-		return d, &refusal{problem: DigestMalformed, err: err}
+		return d, &refusal{problem: problemDigestMalformed, err: err}
 	}
 	return d, nil
 }
@@ -120,15 +120,15 @@ func (h *Handler) readBody(r *http.Request, said digest) ([]byte, *streamedBody,
 	}
 	switch {
 	case err == errShort && (len(body) == 0 || formRead(r)):
-		return nil, nil, &refusal{problem: BodyConsumed, err: errConsumed}
+		return nil, nil, &refusal{problem: problemBodyConsumed, err: errConsumed}
 	case err != nil:
-		return nil, nil, &refusal{problem: Unread, err: err}
+		return nil, nil, &refusal{problem: problemBodyUnread, err: err}
 	case int64(len(body)) > most:
 		return h.streamBody(body, r, said)
 	case consumed(r, body):
-		return nil, nil, &refusal{problem: BodyConsumed, err: errConsumed}
+		return nil, nil, &refusal{problem: problemBodyConsumed, err: errConsumed}
 	case said.known() && !said.of(body):
-		return nil, nil, &refusal{problem: DigestMismatched, err: ErrDigest}
+		return nil, nil, &refusal{problem: problemDigestMismatch, err: ErrDigest}
 	}
 	return body, nil, nil
 }
@@ -136,10 +136,10 @@ func (h *Handler) readBody(r *http.Request, said digest) ([]byte, *streamedBody,
 // streamBody leaves a body to be streamed, of which some was read to learn its length.
 func (h *Handler) streamBody(read []byte, r *http.Request, said digest) ([]byte, *streamedBody, *refusal) {
 	if !said.known() || r.ContentLength > h.config.MaxStreamedBody {
-		return nil, nil, &refusal{problem: BodyTooLarge}
+		return nil, nil, &refusal{problem: problemBodyTooLarge}
 	}
 	if formRead(r) {
-		return nil, nil, &refusal{problem: BodyConsumed, err: errConsumed}
+		return nil, nil, &refusal{problem: problemBodyConsumed, err: errConsumed}
 	}
 	return nil, newStreamed(read, r, said, h.config.MaxStreamedBody), nil
 }

@@ -10,7 +10,7 @@ func TestAQuotedKeyAndABareOneAreTheSame(t *testing.T) {
 	r := newRig(t, Config{}, answer(201, "done"))
 	first := r.send(post(`"abc";v=1`, "x"))
 	r.wantReplay(first, r.send(post("abc", "x")))
-	if got := first.Header().Get(HeaderKey); got != `"abc";v=1` {
+	if got := first.Header().Get(headerKey); got != `"abc";v=1` {
 		t.Errorf("echoed %s", got)
 	}
 }

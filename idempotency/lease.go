@@ -79,12 +79,12 @@ func (b *heartbeat) fire() {
 		return
 	}
 	if !now.Before(b.last) {
-		b.fence(errOverran, Overran)
+		b.fence(errOverran, eventAbandoned)
 		return
 	}
 	edge := b.until.Add(-b.margin())
 	ctx := newBounded(&b.x.run, edge)
-	err := b.c.store.Apply(ctx, b.x.ref, Change{Event: Extend, Lease: b.c.terms.Lease})
+	err := b.c.store.Apply(ctx, b.x.ref, Change{State: StateRunning, Lease: b.c.terms.Lease})
 	ctx.stop()
 	if b.isStopped() {
 		return // the run ended meanwhile: whatever the answer, it is of no interest
@@ -94,11 +94,11 @@ func (b *heartbeat) fire() {
 		b.until = now.Add(b.c.terms.Lease)
 		b.again(false)
 	case errors.Is(err, ErrLeaseLost):
-		b.fence(ErrLeaseLost, LeaseLost)
+		b.fence(ErrLeaseLost, eventLeaseLost)
 	case !time.Now().Before(edge):
-		b.fence(errFenced, LeaseLost)
+		b.fence(errFenced, eventLeaseLost)
 	default:
-		b.c.tell(&b.x.run, Notice{Signal: ExtendFailed, ID: b.x.ref.ID, Err: err})
+		b.c.tell(&b.x.run, Event{Kind: eventExtendFailed, ID: b.x.ref.ID, Err: err})
 		b.again(true)
 	}
 }
@@ -118,7 +118,7 @@ func (b *heartbeat) again(failed bool) {
 	b.timer.Reset(pause)
 }
 
-func (b *heartbeat) fence(why error, signal Signal) {
+func (b *heartbeat) fence(why error, kind EventKind) {
 	b.mu.Lock()
 	stopped := b.stopped
 	b.stopped, b.fenced = true, !stopped
@@ -127,7 +127,7 @@ func (b *heartbeat) fence(why error, signal Signal) {
 		return
 	}
 	b.x.life.end(why)
-	b.c.tell(&b.x.run, Notice{Signal: signal, ID: b.x.ref.ID, Err: why})
+	b.c.tell(&b.x.run, Event{Kind: kind, ID: b.x.ref.ID, Err: why})
 }
 
 func (b *heartbeat) isStopped() bool {

@@ -88,7 +88,7 @@ func TestTheFirstCauseOfAnEndCounts(t *testing.T) {
 // its own.
 func TestHeartbeatsAreUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Config{Lease: 3 * time.Second}, nil)
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Lease: 3 * time.Second}}, nil)
 		extended := map[string][]time.Duration{}
 		var mu sync.Mutex
 		start := time.Now()
@@ -122,7 +122,7 @@ func TestHeartbeatsAreUsedAgain(t *testing.T) {
 // Runs at once have heartbeats of their own.
 func TestHeartbeatsOfRunsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Config{Lease: 3 * time.Second}, works(0))
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Lease: 3 * time.Second}}, works(0))
 		for _, key := range []string{"a", "b", "c"} { // the first of these leave theirs behind
 			r.send(post(key, "x"))
 		}
@@ -136,7 +136,7 @@ func TestHeartbeatsOfRunsAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := r.seen.count(LeaseLost); n != 0 {
+		if n := r.seen.count(eventLeaseLost); n != 0 {
 			t.Errorf("%d leases were lost", n)
 		}
 	})
@@ -148,7 +148,7 @@ type watchedExtends struct {
 }
 
 func (s watchedExtends) Apply(ctx context.Context, ref Ref, c Change) error {
-	if c.Event == Extend {
+	if c.State == StateRunning {
 		s.extended(ref.ID)
 	}
 	return s.Store.Apply(ctx, ref, c)
@@ -184,7 +184,7 @@ func (s hangsAtApply) Apply(ctx context.Context, _ Ref, _ Change) error {
 // Whoever stops waiting leaves others to be woken.
 func TestOneWaiterLeavesAnotherIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Config{Wait: 30 * time.Second}, works(10010*time.Millisecond)) // between two looks of those who wait
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Wait: 30 * time.Second}}, works(10010*time.Millisecond)) // between two looks of those who wait
 		var all sync.WaitGroup
 		for _, key := range []string{"a", "b"} {
 			all.Go(func() { r.send(post(key, "x")) })

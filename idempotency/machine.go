@@ -20,11 +20,54 @@ const (
 	situations
 )
 
+// An event is what can happen to a record.
+type event uint8
+
+const (
+	begin event = iota + 1
+	beginRecover
+	extend
+	save
+	complete
+	release
+	abandon
+	resolveDone
+	resolveNothing
+	forget
+	sweep
+	events
+)
+
+// event returns what the change is to the machine, zero if it is none.
+func (c *Change) event() event {
+	switch {
+	case c.Operator && c.State == StateDone:
+		return resolveDone
+	case c.Operator && c.State == StateRetryable:
+		return resolveNothing
+	case c.Operator && c.State == StateAbsent:
+		return forget
+	case c.Operator:
+		return 0
+	case c.State == StateRunning && c.Point != nil:
+		return save
+	case c.State == StateRunning:
+		return extend
+	case c.State == StateDone:
+		return complete
+	case c.State == StateRetryable:
+		return release
+	case c.State == StateUnknown:
+		return abandon
+	}
+	return 0
+}
+
 // A move is one line of the state machine. A situation and event that have no
 // line leave the record as it is: a holder is told ErrLeaseLost.
 type move struct {
 	from situation
-	on   Event
+	on   event
 	to   State
 	says Decision // the answer, for those who begin
 }
@@ -34,46 +77,52 @@ type move struct {
 // belongs to none any more (Free); and a change by another token than the record's is
 // refused.
 var moves = [...]move{
-	{absent, begin, Running, Run},
-	{running, begin, Running, InProgress},
-	{lapsedRepeat, begin, Running, Run},
-	{lapsed, begin, Unknown, OutcomeUnknown},
-	{retryable, begin, Running, Run},
-	{done, begin, Done, Replay},
-	{unknown, begin, Unknown, OutcomeUnknown},
+	{absent, begin, StateRunning, DecisionRun},
+	{running, begin, StateRunning, DecisionInProgress},
+	{lapsedRepeat, begin, StateRunning, DecisionRun},
+	{lapsed, begin, StateUnknown, DecisionUnknown},
+	{retryable, begin, StateRunning, DecisionRun},
+	{done, begin, StateDone, DecisionReplay},
+	{unknown, begin, StateUnknown, DecisionUnknown},
 
-	{absent, beginRecover, Running, Run},
-	{running, beginRecover, Running, InProgress},
-	{lapsedRepeat, beginRecover, Running, Run},
-	{lapsed, beginRecover, Running, Recover},
-	{retryable, beginRecover, Running, Run},
-	{done, beginRecover, Done, Replay},
-	{unknown, beginRecover, Running, Recover},
+	{absent, beginRecover, StateRunning, DecisionRun},
+	{running, beginRecover, StateRunning, DecisionInProgress},
+	{lapsedRepeat, beginRecover, StateRunning, DecisionRun},
+	{lapsed, beginRecover, StateRunning, DecisionRecover},
+	{retryable, beginRecover, StateRunning, DecisionRun},
+	{done, beginRecover, StateDone, DecisionReplay},
+	{unknown, beginRecover, StateRunning, DecisionRecover},
 
 	// Nobody noticed that the lease was over, so the run is still the only one.
-	{running, Extend, Running, 0},
-	{lapsed, Extend, Running, 0},
-	{lapsedRepeat, Extend, Running, 0},
-	{running, Save, Running, 0},
-	{lapsed, Save, Running, 0},
-	{lapsedRepeat, Save, Running, 0},
-	{running, Complete, Done, 0},
-	{lapsed, Complete, Done, 0},
-	{lapsedRepeat, Complete, Done, 0},
-	{running, Release, Retryable, 0},
-	{lapsed, Release, Retryable, 0},
-	{lapsedRepeat, Release, Retryable, 0},
-	{running, Abandon, Unknown, 0},
-	{lapsed, Abandon, Unknown, 0},
-	{lapsedRepeat, Abandon, Unknown, 0},
+	{running, extend, StateRunning, 0},
+	{lapsed, extend, StateRunning, 0},
+	{lapsedRepeat, extend, StateRunning, 0},
+	{running, save, StateRunning, 0},
+	{lapsed, save, StateRunning, 0},
+	{lapsedRepeat, save, StateRunning, 0},
+	{running, complete, StateDone, 0},
+	{lapsed, complete, StateDone, 0},
+	{lapsedRepeat, complete, StateDone, 0},
+	{running, release, StateRetryable, 0},
+	{lapsed, release, StateRetryable, 0},
+	{lapsedRepeat, release, StateRetryable, 0},
+	{running, abandon, StateUnknown, 0},
+	{lapsed, abandon, StateUnknown, 0},
+	{lapsedRepeat, abandon, StateUnknown, 0},
 
-	{unknown, ResolveDone, Done, 0},
-	{unknown, ResolveNothing, Retryable, 0},
-	{lapsed, ResolveDone, Done, 0}, // as if a sweeper had come before
-	{lapsed, ResolveNothing, Retryable, 0},
+	{unknown, resolveDone, StateDone, 0},
+	{unknown, resolveNothing, StateRetryable, 0},
+	{lapsed, resolveDone, StateDone, 0}, // as if a sweeper had come before
+	{lapsed, resolveNothing, StateRetryable, 0},
 
-	{absent, sweep, Absent, 0},
-	{lapsed, sweep, Unknown, 0},
+	{lapsed, forget, StateAbsent, 0},
+	{lapsedRepeat, forget, StateAbsent, 0},
+	{retryable, forget, StateAbsent, 0},
+	{done, forget, StateAbsent, 0},
+	{unknown, forget, StateAbsent, 0},
+
+	{absent, sweep, StateAbsent, 0},
+	{lapsed, sweep, StateUnknown, 0},
 }
 
 // table finds a move by situation and event.
@@ -86,17 +135,17 @@ var table = func() (t [situations][events]*move) {
 
 func (r *Record) at(now Moment) situation {
 	switch {
-	case r.State == Absent, r.State != Running && now >= r.Expires:
+	case r.State == StateAbsent, r.State != StateRunning && now >= r.Expires:
 		return absent
-	case r.State == Retryable:
+	case r.State == StateRetryable:
 		return retryable
-	case r.State == Done:
+	case r.State == StateDone:
 		return done
-	case r.State == Unknown:
+	case r.State == StateUnknown:
 		return unknown
 	case now < r.LeaseUntil:
 		return running
-	case r.Guarantee != Reexecute:
+	case r.Guarantee != GuaranteeReexecute:
 		return lapsed
 	case now >= r.Due():
 		return absent
@@ -104,13 +153,28 @@ func (r *Record) at(now Moment) situation {
 	return lapsedRepeat
 }
 
-// Due returns when [Record.Sweep] has something to do: the end of the lease under
+// StateAt returns where the record stands at a moment of its store's clock, before anybody
+// has noticed: a run under Hold or Tx whose lease is over is unknown, one under Reexecute
+// is retryable, and what has expired is absent.
+func (r *Record) StateAt(now Moment) State {
+	switch r.at(now) {
+	case absent:
+		return StateAbsent
+	case lapsed:
+		return StateUnknown
+	case lapsedRepeat:
+		return StateRetryable
+	}
+	return r.State
+}
+
+// Due returns when [Record.Sweep] has something to do: at the end of the lease under
 // Hold, and of the retention otherwise.
 func (r *Record) Due() Moment {
 	switch {
-	case r.State != Running:
+	case r.State != StateRunning:
 		return r.Expires
-	case r.Guarantee == Reexecute:
+	case r.Guarantee == GuaranteeReexecute:
 		return r.LeaseUntil.Add(r.Retention)
 	}
 	return r.LeaseUntil
@@ -122,17 +186,17 @@ func (r *Record) Due() Moment {
 func (r *Record) Begin(c Claim, now Moment) (a Answer, changed bool) {
 	at := r.at(now)
 	if at != absent && r.Fingerprint != c.Fingerprint && !(at == retryable && r.free()) {
-		return Answer{Decision: Mismatch, Record: *r}, false
+		return Answer{Decision: DecisionMismatch, Record: *r}, false
 	}
 	if at == running && c.Owner != [16]byte{} { // the claim's first answer was lost on its way
 		switch r.Owner {
 		case c.Owner:
-			return Answer{Decision: Run, Record: *r}, false
+			return Answer{Decision: DecisionRun, Record: *r}, false
 		case finder(c.Owner):
-			return Answer{Decision: Recover, Record: *r}, false
+			return Answer{Decision: DecisionRecover, Record: *r}, false
 		}
 	}
-	if at == lapsedRepeat && c.Guarantee != Reexecute {
+	if at == lapsedRepeat && c.Guarantee != GuaranteeReexecute {
 		at = lapsed // the route was declared anew: the stricter word counts
 	}
 	on := begin
@@ -141,12 +205,12 @@ func (r *Record) Begin(c Claim, now Moment) (a Answer, changed bool) {
 	}
 	m := table[at][on]
 	switch m.says {
-	case Run:
-		return Answer{Decision: Run, Record: r.claimed(c, now, at)}, true
-	case Recover:
-		return Answer{Decision: Recover, Record: r.recovering(c, now)}, true
-	case InProgress:
-		return Answer{Decision: InProgress, Record: *r, Left: r.LeaseUntil.Sub(now)}, false
+	case DecisionRun:
+		return Answer{Decision: DecisionRun, Record: r.claimed(c, now, at)}, true
+	case DecisionRecover:
+		return Answer{Decision: DecisionRecover, Record: r.recovering(c, now)}, true
+	case DecisionInProgress:
+		return Answer{Decision: DecisionInProgress, Record: *r, Left: r.LeaseUntil.Sub(now)}, false
 	}
 	a = Answer{Decision: m.says, Record: *r}
 	if changed = m.to != r.State; changed {
@@ -158,7 +222,7 @@ func (r *Record) Begin(c Claim, now Moment) (a Answer, changed bool) {
 // claimed returns the record of a new run.
 func (r *Record) claimed(c Claim, now Moment, at situation) Record {
 	next := Record{
-		State: Running, Guarantee: c.Guarantee, Token: nextToken(r.Token, now), Attempt: 1,
+		State: StateRunning, Guarantee: c.Guarantee, Token: nextToken(r.Token, now), Attempt: 1,
 		Fingerprint: c.Fingerprint, Owner: c.Owner,
 		LeaseUntil: now.Add(c.Lease), Created: now, Retention: c.Retention,
 	}
@@ -172,7 +236,7 @@ func (r *Record) claimed(c Claim, now Moment, at situation) Record {
 // that one is lost too, the outcome is as unknown as before.
 func (r *Record) recovering(c Claim, now Moment) Record {
 	next := *r
-	next.State, next.Guarantee, next.Owner = Running, Hold, finder(c.Owner)
+	next.State, next.Guarantee, next.Owner = StateRunning, GuaranteeHold, finder(c.Owner)
 	next.Token, next.LeaseUntil = nextToken(r.Token, now), now.Add(c.Lease)
 	next.Finished, next.Expires = 0, 0
 	return next
@@ -199,40 +263,42 @@ func (r *Record) finish(to State, now Moment) {
 	r.Finished, r.Expires = now, now.Add(r.Retention)
 }
 
-// Apply makes a change by the run that ref names, and returns the record to be
-// stored, if changed is true, under a compare-and-set on what was read. It returns
-// [ErrLeaseLost] when the run no longer holds the record. A change that was made
-// already may be repeated. r is left as it is.
+// Apply makes a change of the run that ref names, and returns the record to be stored,
+// if changed is true, under a compare-and-set on what was read. One that is returned as
+// StateAbsent is to be deleted, under the same. It returns [ErrLeaseLost] when the run no
+// longer holds the record, and for a change by an operator when somebody runs it. A change
+// that was made already may be repeated. r is left as it is.
 func (r *Record) Apply(ref Ref, c Change, now Moment) (next Record, changed bool, err error) {
-	at := r.at(now)
-	if at == absent || ref.Token != r.Token {
+	at, on := r.at(now), c.event()
+	switch {
+	case on == 0:
+		return *r, false, fmt.Errorf("idempotency: no change makes a record %v", c.State)
+	case at == absent || ref.Token != r.Token:
 		return *r, false, ErrLeaseLost
-	}
-	if r.made(c) {
+	case r.made(on, c):
 		return *r, false, nil
 	}
-	if c.Event == 0 || c.Event >= begin {
-		return *r, false, fmt.Errorf("idempotency: no change called %v", c.Event)
-	}
-	m := table[at][c.Event]
+	m := table[at][on]
 	if m == nil {
 		return *r, false, ErrLeaseLost
 	}
 	next = *r
 	switch {
-	case c.Event == Extend:
+	case on == extend:
 		next.LeaseUntil = now.Add(c.Lease)
 		return next, true, nil
-	case c.Event == Save:
-		err = next.save(c.Point)
+	case on == save:
+		err = next.save(*c.Point)
 		return next, err == nil, err
-	case m.to == Done:
+	case m.to == StateAbsent:
+		return Record{}, true, nil
+	case m.to == StateDone:
 		next.Result, next.Points = c.Result, nil
 	}
-	if c.Unrun && c.Event == Release {
+	if on == release && c.Unrun {
 		next.Attempt = max(0, r.Attempt-1)
 	}
-	if c.Free && c.Event == Release {
+	if on == release && c.Free {
 		next.Fingerprint, next.Attempt, next.Points = [32]byte{}, 0, nil
 	}
 	next.finish(m.to, now)
@@ -243,16 +309,16 @@ func (r *Record) Apply(ref Ref, c Change, now Moment) (next Record, changed bool
 func (r *Record) free() bool { return r.Fingerprint == [32]byte{} }
 
 // made reports whether the record already is what the change makes of it.
-func (r *Record) made(c Change) bool {
-	switch c.Event {
-	case Complete, ResolveDone:
-		return r.State == Done && r.Result.equal(c.Result)
-	case Release, ResolveNothing:
-		return r.State == Retryable && (!c.Free || r.free())
-	case Abandon:
-		return r.State == Unknown
-	case Save:
-		return r.State == Running && slices.ContainsFunc(r.Points, func(p Point) bool { return p.Name == c.Point.Name })
+func (r *Record) made(on event, c Change) bool {
+	switch on {
+	case complete, resolveDone:
+		return r.State == StateDone && r.Result.equal(c.Result)
+	case release, resolveNothing:
+		return r.State == StateRetryable && (!c.Free || r.free())
+	case abandon:
+		return r.State == StateUnknown
+	case save:
+		return r.State == StateRunning && slices.ContainsFunc(r.Points, func(p Point) bool { return p.Name == c.Point.Name })
 	}
 	return false
 }
@@ -275,9 +341,9 @@ func (r *Record) save(p Point) error {
 func (r *Record) Sweep(now Moment) (next Record, changed bool) {
 	m := table[r.at(now)][sweep]
 	switch {
-	case m == nil || r.State == Absent:
+	case m == nil || r.State == StateAbsent:
 		return *r, false
-	case m.to == Absent:
+	case m.to == StateAbsent:
 		return Record{}, true
 	}
 	next = *r

@@ -17,10 +17,8 @@ const (
 	memorySweepLook  = 64        // records looked at: twice what was added, so that at most half of a busy store is expired
 )
 
-// A MemoryStore keeps records in this process's memory: for tests, and for a
-// single process whose restart may forget. It sweeps itself as it is used. Safe for
-// concurrent use; make one with [NewMemoryStore].
-type MemoryStore struct {
+// A memoryStore is what NewMemoryStore returns.
+type memoryStore struct {
 	origin  time.Time
 	records int64
 	bytes   int64
@@ -36,17 +34,21 @@ type memoryShard struct {
 	_       [64]byte // a cache line of its own
 }
 
-// NewMemoryStore returns a store for so many records with so many bytes of bodies and
-// headers together. Zero means 262,144 records and 256 MiB. A full store refuses new keys
-// with [ErrFull]; it never drops a record that has not expired.
-func NewMemoryStore(records int, bytes int64) *MemoryStore {
+// NewMemoryStore returns a store in this process's memory: for tests, and for a single
+// process whose restart may forget. It has room for so many records with so many bytes of
+// bodies and headers together; zero means 262,144 records and 256 MiB. A full store refuses
+// new keys with [ErrFull]; it never drops a record that has not expired. It sweeps itself
+// as it is used.
+func NewMemoryStore(records int, bytes int64) Store { return newMemoryStore(records, bytes) }
+
+func newMemoryStore(records int, bytes int64) *memoryStore {
 	if records == 0 {
 		records = memoryRecords
 	}
 	if bytes == 0 {
 		bytes = memoryBytes
 	}
-	s := &MemoryStore{origin: time.Now(), records: int64(records), bytes: bytes}
+	s := &memoryStore{origin: time.Now(), records: int64(records), bytes: bytes}
 	for i := range s.shards {
 		s.shards[i].records = map[ID]*Record{}
 	}
@@ -55,16 +57,16 @@ func NewMemoryStore(records int, bytes int64) *MemoryStore {
 
 // now is the wall clock as it was when the store was made plus what the monotonic
 // clock has counted since: setting the machine's clock ends no lease.
-func (s *MemoryStore) now() Moment {
+func (s *memoryStore) now() Moment {
 	return Moment(s.origin.UnixNano()).Add(time.Since(s.origin))
 }
 
-func (s *MemoryStore) shard(id ID) *memoryShard { return &s.shards[id[0]%memoryShards] }
+func (s *memoryStore) shard(id ID) *memoryShard { return &s.shards[id[0]%memoryShards] }
 
 var noRecord Record
 
 // Begin implements [Store].
-func (s *MemoryStore) Begin(_ context.Context, c Claim) (Answer, error) {
+func (s *memoryStore) Begin(_ context.Context, c Claim) (Answer, error) {
 	h, now := s.shard(c.ID), s.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +85,7 @@ func (s *MemoryStore) Begin(_ context.Context, c Claim) (Answer, error) {
 }
 
 // room makes room for one more record, if there can be.
-func (s *MemoryStore) room(h *memoryShard, now Moment) bool {
+func (s *memoryStore) room(h *memoryShard, now Moment) bool {
 	if h.added++; h.added%memorySweepEvery == 0 {
 		s.sweepShard(h, now, memorySweepLook)
 	}
@@ -95,7 +97,7 @@ func (s *MemoryStore) room(h *memoryShard, now Moment) bool {
 
 // put stores a record in place of old. Readers have copies, whose slices the
 // machine never changes.
-func (s *MemoryStore) put(h *memoryShard, id ID, old *Record, next *Record) {
+func (s *memoryStore) put(h *memoryShard, id ID, old *Record, next *Record) {
 	s.kept.Add(next.size() - old.size())
 	if old != &noRecord {
 		*old = *next
@@ -107,7 +109,7 @@ func (s *MemoryStore) put(h *memoryShard, id ID, old *Record, next *Record) {
 	h.records[id] = kept
 }
 
-func (s *MemoryStore) drop(h *memoryShard, id ID, old *Record) {
+func (s *memoryStore) drop(h *memoryShard, id ID, old *Record) {
 	s.live.Add(-1)
 	s.kept.Add(-old.size())
 	delete(h.records, id)
@@ -130,7 +132,7 @@ func sizeOf(fields []Field) (n int) {
 
 // Apply implements [Store]. It returns [ErrTooLarge] when bodies and headers together
 // would be more than the store keeps.
-func (s *MemoryStore) Apply(_ context.Context, ref Ref, c Change) error {
+func (s *memoryStore) Apply(_ context.Context, ref Ref, c Change) error {
 	h, now := s.shard(ref.ID), s.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,6 +144,10 @@ func (s *MemoryStore) Apply(_ context.Context, ref Ref, c Change) error {
 	if err != nil || !changed {
 		return err
 	}
+	if next.State == StateAbsent {
+		s.drop(h, ref.ID, old)
+		return nil
+	}
 	if more := next.size() - old.size(); more > 0 && s.kept.Load()+more > s.bytes {
 		return ErrTooLarge
 	}
@@ -150,7 +156,7 @@ func (s *MemoryStore) Apply(_ context.Context, ref Ref, c Change) error {
 }
 
 // Get implements [Store].
-func (s *MemoryStore) Get(_ context.Context, id ID) (Record, error) {
+func (s *memoryStore) Get(_ context.Context, id ID) (Record, error) {
 	h := s.shard(id)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,48 +166,32 @@ func (s *MemoryStore) Get(_ context.Context, id ID) (Record, error) {
 	return Record{}, nil
 }
 
-// Now implements [Admin].
-func (s *MemoryStore) Now(context.Context) (Moment, error) { return s.now(), nil }
+// Now implements [Store].
+func (s *memoryStore) Now(context.Context) (Moment, error) { return s.now(), nil }
 
-// List implements [Admin]. A page is a part of the store, however many records it has.
-func (s *MemoryStore) List(_ context.Context, cursor string, _ int) (p Page, err error) {
+// List implements [Store]. A page is a part of the store, however many records it has.
+func (s *memoryStore) List(_ context.Context, cursor string, _ int) (entries []Entry, next string, err error) {
 	n := 0
 	if cursor != "" {
 		if n, err = strconv.Atoi(cursor); err != nil || n < 0 || n >= memoryShards {
-			return p, fmt.Errorf("idempotency: %q is no cursor", cursor)
+			return nil, "", fmt.Errorf("idempotency: %q is no cursor", cursor)
 		}
 	}
 	h := &s.shards[n]
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, r := range h.records {
-		p.Entries = append(p.Entries, Entry{ID: id, Record: r.Bare()})
+		entries = append(entries, Entry{ID: id, Record: r.Bare()})
 	}
 	if n+1 < memoryShards {
-		p.Next = strconv.Itoa(n + 1)
+		next = strconv.Itoa(n + 1)
 	}
-	return p, nil
-}
-
-// Forget implements [Admin].
-func (s *MemoryStore) Forget(_ context.Context, ref Ref) error {
-	h, now := s.shard(ref.ID), s.now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	old, there := h.records[ref.ID]
-	if !there {
-		return ErrLeaseLost
-	}
-	if err := old.Forgettable(ref, now); err != nil {
-		return err
-	}
-	s.drop(h, ref.ID, old)
-	return nil
+	return entries, next, nil
 }
 
 // Sweep implements [Store]. It looks at up to limit records, whether due or not,
 // from a place that differs each time.
-func (s *MemoryStore) Sweep(_ context.Context, limit int) (n int, err error) {
+func (s *memoryStore) Sweep(_ context.Context, limit int) (n int, err error) {
 	now := s.now()
 	for i := range s.shards {
 		h := &s.shards[i]
@@ -217,7 +207,7 @@ func (s *MemoryStore) Sweep(_ context.Context, limit int) (n int, err error) {
 }
 
 // sweepShard looks at so many records. A map is read from a random place on.
-func (s *MemoryStore) sweepShard(h *memoryShard, now Moment, look int) (n int) {
+func (s *memoryStore) sweepShard(h *memoryShard, now Moment, look int) (n int) {
 	for id, old := range h.records {
 		if look--; look < 0 {
 			break
@@ -226,7 +216,7 @@ func (s *MemoryStore) sweepShard(h *memoryShard, now Moment, look int) (n int) {
 		switch {
 		case !changed:
 			continue
-		case next.State == Absent:
+		case next.State == StateAbsent:
 			s.drop(h, id, old)
 		default:
 			s.put(h, id, old, &next)
@@ -236,8 +226,5 @@ func (s *MemoryStore) sweepShard(h *memoryShard, now Moment, look int) (n int) {
 	return n
 }
 
-// Len returns how many records there are, expired ones included.
-func (s *MemoryStore) Len() int { return int(s.live.Load()) }
-
 // Caps implements [Store].
-func (s *MemoryStore) Caps() Caps { return Caps{ServerClock: true} }
+func (s *memoryStore) Caps() Caps { return Caps{ServerClock: true} }

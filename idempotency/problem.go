@@ -2,58 +2,81 @@ package idempotency
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
 
-// A Problem is a way in which the Handler refuses, in a response of
-// application/problem+json (RFC 9457). Its type is "urn:gabion:idempotency:" and
-// the problem; it does not change.
+// A Problem is why the Handler refuses a request, in a response of
+// application/problem+json (RFC 9457). The response's type is
+// "urn:gabion:idempotency:" and the problem; it does not change. It is one of [Problems]:
+//
+//	missing                400: a key is required
+//	malformed              400: the key can't be read, or there are two
+//	key-expired            400: the key is older than answers are kept
+//	body-unread            400: the request's body ended early
+//	body-too-large         413: the request's body is over the limit
+//	body-consumed          500: somebody read the request's body before the Handler
+//	digest-malformed       400: the Content-Digest can't be read
+//	digest-mismatch        400: the request's body is not what its Content-Digest says
+//	mismatch               422: the key belongs to another request
+//	in-progress            409 with Retry-After: the first run has not ended
+//	response-not-retained  409: it was done, and its response is not kept
+//	answer-broken          500: the answer broke off, and the next request runs
+//	answer-too-large       500: under Tx, the answer is too large to be held back; nothing was done
+//	outcome-unknown        409: nobody knows whether it was done; 503 with Retry-After: ask again
+//	store-unavailable      503 with Retry-After: nothing was done
+//	record-unreadable      503: there is a record that this version can't read
+//	no-scope               500: nobody knows whose key it is
 type Problem string
 
 const (
-	Missing          Problem = "missing"               // 400: the key is required
-	Malformed        Problem = "malformed"             // 400: the key can't be read, or there are two
-	KeyExpired       Problem = "key-expired"           // 400: the key is older than answers are kept
-	Unread           Problem = "body-unread"           // 400: the request's body ended early
-	BodyTooLarge     Problem = "body-too-large"        // 413: the request's body is over the limit
-	BodyConsumed     Problem = "body-consumed"         // 500: somebody read the request's body before the Handler
-	DigestMalformed  Problem = "digest-malformed"      // 400: the Content-Digest can't be read
-	DigestMismatched Problem = "digest-mismatch"       // 400: the request's body is not what its Content-Digest says
-	Mismatched       Problem = "mismatch"              // 422: the key belongs to another request
-	StillRunning     Problem = "in-progress"           // 409 with Retry-After: the first run has not ended
-	NotRetained      Problem = "response-not-retained" // 409: it was done, its response is not kept
-	BrokenAnswer     Problem = "answer-broken"         // 500: the answer broke off, and the next request runs
-	AnswerTooLarge   Problem = "answer-too-large"      // 500: under Tx, the answer is larger than can be held back: rolled back
-	OutcomeIsUnknown Problem = "outcome-unknown"       // 409: it may have been done; 503 with Retry-After: ask again
-	StoreUnavailable Problem = "store-unavailable"     // 503 with Retry-After: nothing was done
-	RecordUnreadable Problem = "record-unreadable"     // 503: there is a record that this version can't read
-	NoScope          Problem = "no-scope"              // 500: the request's owner is not known
+	problemMissing          Problem = "missing"
+	problemMalformed        Problem = "malformed"
+	problemKeyExpired       Problem = "key-expired"
+	problemBodyUnread       Problem = "body-unread"
+	problemBodyTooLarge     Problem = "body-too-large"
+	problemBodyConsumed     Problem = "body-consumed"
+	problemDigestMalformed  Problem = "digest-malformed"
+	problemDigestMismatch   Problem = "digest-mismatch"
+	problemMismatch         Problem = "mismatch"
+	problemInProgress       Problem = "in-progress"
+	problemNotRetained      Problem = "response-not-retained"
+	problemAnswerBroken     Problem = "answer-broken"
+	problemAnswerTooLarge   Problem = "answer-too-large"
+	problemUnknown          Problem = "outcome-unknown"
+	problemStoreUnavailable Problem = "store-unavailable"
+	problemRecordUnreadable Problem = "record-unreadable"
+	problemNoScope          Problem = "no-scope"
 )
+
+// Problems returns all problems, in the order of their names.
+func Problems() []Problem { return slices.Sorted(maps.Keys(problems)) }
 
 // problems has what is the same in every answer of a kind.
 var problems = map[Problem]struct {
 	status int
 	title  string
 }{
-	Missing:          {400, "An Idempotency-Key header is required"},
-	Malformed:        {400, "The Idempotency-Key header can't be read"},
-	KeyExpired:       {400, "The idempotency key is older than answers are kept"},
-	Unread:           {400, "The request's body could not be read"},
-	BodyTooLarge:     {413, "The request's body is too large"},
-	BodyConsumed:     {500, "The request's body was read before its idempotency key was checked"},
-	DigestMalformed:  {400, "The Content-Digest header can't be read"},
-	DigestMismatched: {400, "The request's body is not what its Content-Digest says"},
-	Mismatched:       {422, "The idempotency key was used for a different request"},
-	StillRunning:     {409, "A request with this idempotency key is in progress"},
-	NotRetained:      {409, "The request was carried out and its response was not kept"},
-	BrokenAnswer:     {500, "The answer broke off before its end and is not kept"},
-	AnswerTooLarge:   {500, "The answer is too large for a transaction, and nothing was done"},
-	OutcomeIsUnknown: {409, "It is unknown whether the request was carried out"},
-	StoreUnavailable: {503, "Idempotency keys can't be checked"},
-	RecordUnreadable: {503, "The record of this idempotency key can't be read"},
-	NoScope:          {500, "The owner of the idempotency key is unknown"},
+	problemMissing:          {400, "An Idempotency-Key header is required"},
+	problemMalformed:        {400, "The Idempotency-Key header can't be read"},
+	problemKeyExpired:       {400, "The idempotency key is older than answers are kept"},
+	problemBodyUnread:       {400, "The request's body could not be read"},
+	problemBodyTooLarge:     {413, "The request's body is too large"},
+	problemBodyConsumed:     {500, "The request's body was read before its idempotency key was checked"},
+	problemDigestMalformed:  {400, "The Content-Digest header can't be read"},
+	problemDigestMismatch:   {400, "The request's body is not what its Content-Digest says"},
+	problemMismatch:         {422, "The idempotency key was used for a different request"},
+	problemInProgress:       {409, "A request with this idempotency key is in progress"},
+	problemNotRetained:      {409, "The request was carried out and its response was not kept"},
+	problemAnswerBroken:     {500, "The answer broke off before its end and is not kept"},
+	problemAnswerTooLarge:   {500, "The answer is too large for a transaction, and nothing was done"},
+	problemUnknown:          {409, "It is unknown whether the request was carried out"},
+	problemStoreUnavailable: {503, "Idempotency keys can't be checked"},
+	problemRecordUnreadable: {503, "The record of this idempotency key can't be read"},
+	problemNoScope:          {500, "The owner of the idempotency key is unknown"},
 }
 
 // A refusal is a problem with what differs between answers of its kind.
@@ -79,7 +102,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, id ID, no refus
 	kind := problems[no.problem]
 	status := or(no.status, kind.status)
 	body := problemBody{Type: problemType + string(no.problem), Title: kind.title, Status: status}
-	if no.problem == NotRetained {
+	if no.problem == problemNotRetained {
 		body.Original, body.Location = no.original.Status, location(no.original)
 	}
 	text, _ := json.Marshal(body) // it is made of strings and numbers
@@ -93,10 +116,10 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, id ID, no refus
 	}
 	w.WriteHeader(status)
 	w.Write(text)
-	if no.problem == BodyConsumed {
+	if no.problem == problemBodyConsumed {
 		h.tellConsumed(r.Context(), id)
 	}
-	h.tell(r.Context(), Notice{Signal: Refused, ID: id, Problem: no.problem, Err: no.err})
+	h.tell(r.Context(), Event{Kind: eventRefused, ID: id, Problem: no.problem, Err: no.err})
 }
 
 func location(r Result) string {

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// A Guarantee says what may happen to an execution that was lost: its process
-// died, hung past its lease or could not reach the store.
+// A Guarantee says what may happen to a run that was lost: its process died, hung
+// past its lease or could not reach the store.
 type Guarantee uint8
 
 const (
-	// Hold never repeats it: at most once. What happened is unknown until somebody
-	// who can find out says so ([Config].Recover, or an operator). The zero value,
+	// GuaranteeHold never repeats it: at most once. What happened is unknown until
+	// somebody finds out ([RunnerConfig].Recover, or an operator). The zero value,
 	// because for unsafe work it is the only safe guess.
-	Hold Guarantee = iota
-	// Reexecute repeats it: at least once. Each run gets a larger [Token].
-	Reexecute
-	// Tx commits effects and record in one SQL transaction: exactly once. It takes
-	// a [TxStore].
-	Tx
+	GuaranteeHold Guarantee = iota
+	// GuaranteeReexecute repeats it: at least once. Each run gets a larger [Token].
+	GuaranteeReexecute
+	// GuaranteeTx commits effects and record in one SQL transaction: exactly once. It
+	// takes a [TxStore].
+	GuaranteeTx
 )
 
 // String returns hold, reexecute or tx.
@@ -31,11 +31,11 @@ var guarantees = [...]string{"hold", "reexecute", "tx"}
 type State uint8
 
 const (
-	Absent    State = iota // there is no record, or it has expired
-	Running                // somebody works under a lease
-	Retryable              // a run ended that provably had no effect: the next may begin
-	Done                   // the result is kept and replayed
-	Unknown                // a run was lost under Hold: nobody knows what it did
+	StateAbsent    State = iota // there is no record, or it has expired
+	StateRunning                // somebody works under a lease
+	StateRetryable              // a run ended and had no effect: the next may begin
+	StateDone                   // the result is kept and replayed
+	StateUnknown                // nobody knows what a run did
 )
 
 // String returns the state's name in lower case.
@@ -50,9 +50,8 @@ func nameOf[T ~uint8](names []string, n T) string {
 	return "invalid"
 }
 
-// A Record is what a store keeps for one key. Moments count nanoseconds since the
-// Unix epoch by the store's clock. Slices are shared: they must not be changed once
-// they are in a record.
+// A Record is what a store keeps for one key. Slices are shared: they must not be
+// changed once they are in a record.
 type Record struct {
 	State       State
 	Guarantee   Guarantee     // what the last run was begun with
@@ -67,6 +66,20 @@ type Record struct {
 	Retention   time.Duration // how long the record is kept once it is finished
 	Points      []Point       // recovery points of earlier and this run, until Done
 	Result      Result        // the answer, when Done
+}
+
+// Bare returns the record as lists have it: without its result and the data of its
+// recovery points.
+func (r Record) Bare() Record {
+	r.Result = Result{}
+	if r.Points != nil {
+		points := make([]Point, len(r.Points))
+		for i := range points {
+			points[i].Name = r.Points[i].Name
+		}
+		r.Points = points
+	}
+	return r
 }
 
 // A Point is the recorded result of a finished [Phase].
@@ -113,24 +126,24 @@ type Claim struct {
 type Decision uint8
 
 const (
-	Run            Decision = iota + 1 // the claim is granted: do the work, then Apply
-	Replay                             // it was done: Result is the answer
-	InProgress                         // somebody else works on it
-	Mismatch                           // the key belongs to another request
-	OutcomeUnknown                     // a run was lost: nobody may repeat it
-	Recover                            // the claim is granted: find out what the lost run did, then Apply
+	DecisionRun        Decision = iota + 1 // the claim is granted: do the work, then Apply
+	DecisionReplay                         // it was done: Result is the answer
+	DecisionInProgress                     // somebody else works on it
+	DecisionMismatch                       // the key belongs to another request
+	DecisionUnknown                        // nobody knows what a run did, and it must not be repeated
+	DecisionRecover                        // the claim is granted: find out what the lost run did, then Apply
 )
 
-// String returns the decision as metrics name it.
+// String returns the decision's name in lower case, as metrics have it.
 func (d Decision) String() string { return nameOf(decisions[:], d) }
 
-var decisions = [...]string{"none", "run", "replay", "in_progress", "mismatch", "outcome_unknown", "recover"}
+var decisions = [...]string{"none", "run", "replay", "in_progress", "mismatch", "unknown", "recover"}
 
 // An Answer is what Begin returns.
 type Answer struct {
 	Decision Decision
 	Record   Record
-	Left     time.Duration // of the other's lease, when InProgress
+	Left     time.Duration // of the other's lease, with DecisionInProgress
 }
 
 // A Ref names a run: a record and the token under which it was claimed.
@@ -139,34 +152,22 @@ type Ref struct {
 	Token int64
 }
 
-// An Event is what can happen to a record besides Begin.
-type Event uint8
-
-const (
-	Extend         Event = iota + 1 // the run lives: move the end of its lease
-	Save                            // the run finished a phase: keep its Point
-	Complete                        // the run ended with a Result
-	Release                         // the run ended and provably had no effect
-	Abandon                         // the run ended and nobody knows what it did
-	ResolveDone                     // somebody found out: it was done, with this Result
-	ResolveNothing                  // somebody found out: it had no effect
-	begin                           // the events that only the machine and the store speak of
-	beginRecover
-	sweep
-	events
-)
-
-// String returns the event's name in lower case.
-func (e Event) String() string { return nameOf(eventNames[:], e) }
-
-var eventNames = [...]string{"none", "extend", "save", "complete", "release", "abandon", "resolve_done", "resolve_nothing", "begin", "begin_recover", "sweep"}
-
-// A Change is an Event with what it carries.
+// A Change is what happens to a record after Begin. State is what the record shall be:
+//
+//	StateRunning    the run is alive: its lease ends after Lease, or it has passed a Point
+//	StateDone       the run has ended with a Result
+//	StateRetryable  the run has ended and had no effect
+//	StateUnknown    the run has ended, and nobody knows what it did
+//
+// With Operator somebody else than the run makes the change, to a record that nobody
+// runs: StateDone and StateRetryable say what became of an unknown outcome, StateAbsent
+// deletes the record. The zero Change is refused.
 type Change struct {
-	Event  Event
-	Lease  time.Duration // with Extend
-	Point  Point         // with Save
-	Result Result        // with Complete and ResolveDone
-	Unrun  bool          // with Release: the work was not begun, so that this was no attempt
-	Free   bool          // with Release: nothing of the run is kept, and the next claim may be for another request
+	State    State
+	Operator bool
+	Lease    time.Duration // with StateRunning
+	Point    *Point        // with StateRunning: keep it, and leave the lease as it is
+	Result   Result        // with StateDone
+	Unrun    bool          // with StateRetryable: the work was not begun, so that this was no attempt
+	Free     bool          // with StateRetryable: nothing of the run is kept, and the next claim may be for another request
 }

@@ -19,7 +19,7 @@ var errWroteLate = errors.New("idempotency: the response was written to after th
 // A host is whom a recorder works for. All but verified is called outside the recorder's
 // lock.
 type host interface {
-	note(Signal)
+	note(EventKind)
 	keepEarly(Result) // stores the result of a response that can't be kept, before it is sent
 	verified() bool   // the request's body is what its client said
 }
@@ -50,7 +50,7 @@ type recorder struct {
 	hijacked bool
 	gone     bool // the client is: a write to it failed, and the handler was told
 	burst    bool // a held body outgrew every bound: the run must be rolled back
-	pending  []Signal
+	pending  []EventKind
 }
 
 // heldBodies is how many times the limit a response may hold before COMMIT, when it
@@ -92,7 +92,7 @@ func (c *recorder) noteHeader(status int) (switching bool) {
 	defer c.unlock()
 	switch {
 	case c.closed.Load():
-		c.pending = append(c.pending, WrittenLate)
+		c.pending = append(c.pending, eventWrittenLate)
 	case c.status != 0 || c.hijacked:
 	case status >= 100 && status < 200 && status != http.StatusSwitchingProtocols:
 		if !c.held {
@@ -124,7 +124,7 @@ func (c *recorder) Write(p []byte) (int, error) {
 	case c.hijacked:
 		return 0, http.ErrHijacked
 	case c.closed.Load():
-		c.pending = append(c.pending, WrittenLate)
+		c.pending = append(c.pending, eventWrittenLate)
 		return 0, errWroteLate
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
@@ -165,7 +165,7 @@ func (c *recorder) Write(p []byte) (int, error) {
 // overflow stops keeping the body: what there is goes out.
 func (c *recorder) overflow() {
 	c.omitted = true
-	c.pending = append(c.pending, BodyDropped)
+	c.pending = append(c.pending, eventBodyOmitted)
 	if !c.held {
 		c.sendEarly()
 		c.body = nil
@@ -211,7 +211,7 @@ func (c *recorder) giveUp() {
 	c.mu.Lock()
 	status, first := c.status, !c.stored && !c.held
 	c.omitted, c.stored = true, c.stored || first
-	c.pending = append(c.pending, BodyDropped)
+	c.pending = append(c.pending, eventBodyOmitted)
 	c.unlock()
 	if first {
 		c.host.keepEarly(Result{Status: status, Omitted: true})
@@ -254,7 +254,7 @@ func (c *recorder) beforeFlush() (endless bool, err error) {
 	case c.hijacked:
 		return false, http.ErrHijacked
 	case c.held:
-		c.pending = append(c.pending, FlushHeld)
+		c.pending = append(c.pending, eventFlushHeld)
 		return false, nil
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)

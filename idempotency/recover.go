@@ -12,20 +12,20 @@ func (c *core) findOut(ctx context.Context, id ID, lost Record, begun time.Time)
 	var x execution
 	x.start(ctx, c, id, lost, begun)
 	defer x.life.end(nil)
-	change := Change{Event: Abandon}
+	change := Change{State: StateUnknown}
 	defer func() { // also when Recover panics
 		x.stop()
 		if err := c.apply(ctx, x.ref, change); err != nil {
-			c.tell(ctx, Notice{Signal: RecoverFailed, ID: id, Err: err})
+			c.tell(ctx, Event{Kind: eventRecoverFailed, ID: id, Err: err})
 		}
 	}()
 	found, err := c.terms.Recover(&x.run, lost)
 	switch {
 	case err != nil:
-		c.tell(ctx, Notice{Signal: RecoverFailed, ID: id, Err: err})
-	case found.Done:
-		change = Change{Event: Complete, Result: found.Result}
-	case found.Nothing:
-		change = Change{Event: Release}
+		c.tell(ctx, Event{Kind: eventRecoverFailed, ID: id, Err: err})
+	case found.State == StateDone:
+		change.State, change.Result = StateDone, found.Result
+	case found.State == StateRetryable:
+		change.State = StateRetryable
 	}
 }

@@ -46,14 +46,14 @@ func (r *rig) attempt(req *http.Request) {
 
 func TestRepeatedRecoverClaimIsAnsweredRecover(t *testing.T) {
 	c := Claim{Owner: [16]byte{1}, Lease: time.Second, Retention: time.Hour, Recover: true}
-	lost := Record{State: Unknown, Token: 5, Retention: time.Hour, Expires: 1 << 60}
+	lost := Record{State: StateUnknown, Token: 5, Retention: time.Hour, Expires: 1 << 60}
 	a, _ := lost.Begin(c, 100)
 	again, changed := a.Record.Begin(c, 101)
-	if a.Decision != Recover || again.Decision != Recover || changed || again.Record.Token != a.Record.Token {
+	if a.Decision != DecisionRecover || again.Decision != DecisionRecover || changed || again.Record.Token != a.Record.Token {
 		t.Errorf("first %v, repeated %v", a.Decision, again.Decision)
 	}
 	c.Owner = [16]byte{2}
-	if other, _ := a.Record.Begin(c, 101); other.Decision != InProgress {
+	if other, _ := a.Record.Begin(c, 101); other.Decision != DecisionInProgress {
 		t.Errorf("another claim: %v", other.Decision)
 	}
 }
@@ -71,9 +71,9 @@ func TestLostRecoverAnswerRunsNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, Config{Recover: func(context.Context, Record) (Finding, error) {
-					return Finding{Done: true, Result: Result{Status: 201, Body: []byte("found")}}, nil
-				}}, nil)
+				r := newRig(t, Config{RunnerConfig: RunnerConfig{Recover: func(context.Context, Record) (Change, error) {
+					return Change{State: StateDone, Result: Result{Status: 201, Body: []byte("found")}}, nil
+				}}}, nil)
 				r.work = losesFirst(r, answer(200, "done again"))
 				cut := &cutStore{Store: r.store}
 				r.h.store = cut
@@ -104,7 +104,7 @@ func TestClaimThatIsNotGivenBackIsTold(t *testing.T) {
 				r.h.later.Store(busy)
 				r.send(post("k", "x"))
 				pass(time.Minute)
-				if n := r.seen.count(CompleteFailed); n != 1 {
+				if n := r.seen.count(eventCompleteFailed); n != 1 {
 					t.Errorf("told %d times", n)
 				}
 				r.wantRuns(0)
@@ -142,7 +142,7 @@ func TestFirstHeartbeatCountsFromTheClaim(t *testing.T) {
 	t.Run("a run", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var live atomic.Int64
-			r := newRig(t, Config{Guarantee: Reexecute, Lease: lease}, func(w http.ResponseWriter, req *http.Request) { beside(&live, req.Context()) })
+			r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeReexecute, Lease: lease}}, func(w http.ResponseWriter, req *http.Request) { beside(&live, req.Context()) })
 			slow := &lateStore{Store: r.store}
 			r.h.store = slow
 			slow.late.Store(int64(late))
@@ -156,10 +156,10 @@ func TestFirstHeartbeatCountsFromTheClaim(t *testing.T) {
 	t.Run("Recover", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var live atomic.Int64
-			r := newRig(t, Config{Lease: lease, Recover: func(ctx context.Context, _ Record) (Finding, error) {
+			r := newRig(t, Config{RunnerConfig: RunnerConfig{Lease: lease, Recover: func(ctx context.Context, _ Record) (Change, error) {
 				beside(&live, ctx)
-				return Finding{}, nil
-			}}, func(http.ResponseWriter, *http.Request) { panic("lost") })
+				return Change{}, nil
+			}}}, func(http.ResponseWriter, *http.Request) { panic("lost") })
 			slow := &lateStore{Store: r.store}
 			r.h.store = slow
 			r.attempt(post("k", "x"))
@@ -176,7 +176,7 @@ func TestFirstHeartbeatCountsFromTheClaim(t *testing.T) {
 // A waiter whose time is up while the store is asked does not ask again.
 func TestWaiterThatIsOverAsksNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Config{Wait: 5 * time.Second}, works(time.Minute))
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Wait: 5 * time.Second}}, works(time.Minute))
 		slow := &lateStore{Store: r.store}
 		r.h.store = slow
 		go r.send(post("k", "x"))
@@ -209,7 +209,7 @@ type patientTx struct{ Store }
 func (patientTx) Tx(ctx context.Context, c Claim, run Work) (Answer, error) {
 	pass(900 * time.Millisecond)
 	_, _, err := run(ctx, Record{Token: 1, Attempt: 1})
-	return Answer{Decision: Run}, err
+	return Answer{Decision: DecisionRun}, err
 }
 
 func TestStoreTimeoutBoundsAClaimUnderTx(t *testing.T) {
@@ -224,19 +224,19 @@ func TestStoreTimeoutBoundsAClaimUnderTx(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, err := NewRunner(c.tx, RunnerConfig{Guarantee: Tx, StoreTimeout: time.Second})
+				r, err := NewRunner(c.tx, RunnerConfig{Guarantee: GuaranteeTx, StoreTimeout: time.Second})
 				if err != nil {
 					t.Fatal(err)
 				}
 				start := time.Now()
-				_, err = r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Manner) {
+				_, err = r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
 					pass(20 * time.Second)
-					return Result{}, Succeeded
+					return Result{}, OutcomeSucceeded
 				})
 				if took := time.Since(start); took != c.took || !errors.Is(err, c.err) {
 					t.Errorf("%v after %v", err, took)
 				}
-				h, err := New(Global, c.tx, answer(200, ""), Config{Guarantee: Tx, StoreTimeout: time.Second})
+				h, err := New(Global, c.tx, answer(200, ""), Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeTx, StoreTimeout: time.Second}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -254,7 +254,7 @@ func TestStoreTimeoutBoundsAClaimUnderTx(t *testing.T) {
 type thief struct{ Store }
 
 func (s thief) Apply(ctx context.Context, r Ref, c Change) error {
-	if c.Event == Complete {
+	if c.State == StateDone {
 		return ErrLeaseLost
 	}
 	return s.Store.Apply(ctx, r, c)
@@ -280,14 +280,14 @@ func TestRefusalInPlaceOfAnAnswer(t *testing.T) {
 	}))
 	defer server.Close()
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("x"))
-	req.Header.Set(HeaderKey, "k")
+	req.Header.Set(headerKey, "k")
 	resp, err := server.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != 409 || !strings.Contains(string(body), string(OutcomeIsUnknown)) {
+	if err != nil || resp.StatusCode != 409 || !strings.Contains(string(body), string(problemUnknown)) {
 		t.Errorf("%d %q, %v", resp.StatusCode, body, err)
 	}
 	for name, want := range map[string]string{"Set-Cookie": "", "Location": "", "X-Sum": "", "X-Outer": "stays"} {
@@ -297,10 +297,10 @@ func TestRefusalInPlaceOfAnAnswer(t *testing.T) {
 	}
 }
 
-func TestFindingWithoutAStatusIsReplayedAs200(t *testing.T) {
-	r := newRig(t, Config{Recover: func(context.Context, Record) (Finding, error) {
-		return Finding{Done: true, Result: Result{Body: []byte("found")}}, nil
-	}}, func(http.ResponseWriter, *http.Request) { panic("lost") })
+func TestResultFoundWithoutAStatusIsReplayedAs200(t *testing.T) {
+	r := newRig(t, Config{RunnerConfig: RunnerConfig{Recover: func(context.Context, Record) (Change, error) {
+		return Change{State: StateDone, Result: Result{Body: []byte("found")}}, nil
+	}}}, func(http.ResponseWriter, *http.Request) { panic("lost") })
 	r.attempt(post("k", "x"))
 	for range 2 {
 		if w := r.send(post("k", "x")); w.Code != 200 || w.Body.String() != "found" {
@@ -311,10 +311,10 @@ func TestFindingWithoutAStatusIsReplayedAs200(t *testing.T) {
 }
 
 // Whoever found out may list a header's lines apart from each other.
-func TestFindingWithLinesInAnyOrder(t *testing.T) {
-	r := newRig(t, Config{Recover: func(context.Context, Record) (Finding, error) {
-		return Finding{Done: true, Result: Result{Status: 201, Header: []Field{{"Link", "a"}, {"Location", "/1"}, {"Link", "b"}, {"Vary", "x"}, {"Link", "c"}}}}, nil
-	}}, func(http.ResponseWriter, *http.Request) { panic("lost") })
+func TestResultFoundWithLinesInAnyOrder(t *testing.T) {
+	r := newRig(t, Config{RunnerConfig: RunnerConfig{Recover: func(context.Context, Record) (Change, error) {
+		return Change{State: StateDone, Result: Result{Status: 201, Header: []Field{{"Link", "a"}, {"Location", "/1"}, {"Link", "b"}, {"Vary", "x"}, {"Link", "c"}}}}, nil
+	}}}, func(http.ResponseWriter, *http.Request) { panic("lost") })
 	r.attempt(post("k", "x"))
 	w := r.send(post("k", "x"))
 	if got := w.Header(); !slices.Equal(got["Link"], []string{"a", "b", "c"}) || got.Get("Location") != "/1" || got.Get("Vary") != "x" {
@@ -336,10 +336,10 @@ func TestInvalidStatusIsNotStored(t *testing.T) {
 			w.WriteHeader(status)
 		}
 		r.attempt(post("k", "x"))
-		if got := r.record("k"); got.State != Unknown {
+		if got := r.record("k"); got.State != StateUnknown {
 			t.Errorf("%d: %v, %+v", status, got.State, got.Result)
 		}
-		r.wantProblem(r.send(post("k", "x")), 409, OutcomeIsUnknown)
+		r.wantProblem(r.send(post("k", "x")), 409, problemUnknown)
 	}
 }
 
@@ -364,9 +364,9 @@ func (s *smallStore) Apply(ctx context.Context, r Ref, c Change) error {
 
 // What was done stays done when its answer's header is too large to keep.
 func TestHeadersTooLargeForTheStore(t *testing.T) {
-	for _, g := range []Guarantee{Hold, Reexecute} {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, Config{Guarantee: g}, func(w http.ResponseWriter, _ *http.Request) {
+			r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: g}}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Link", strings.Repeat("x", 2000))
 				w.WriteHeader(201)
 			})
@@ -375,11 +375,11 @@ func TestHeadersTooLargeForTheStore(t *testing.T) {
 				t.Errorf("%v: %d", g, got)
 			}
 			pass(time.Minute)
-			r.wantProblem(r.send(post("k", "x")), 409, NotRetained)
+			r.wantProblem(r.send(post("k", "x")), 409, problemNotRetained)
 			if res := r.record("k").Result; res.Status != 201 || !res.Omitted || res.Header != nil {
 				t.Errorf("%v: kept %+v", g, res)
 			}
-			if n := r.seen.count(BodyDropped); n != 1 {
+			if n := r.seen.count(eventBodyOmitted); n != 1 {
 				t.Errorf("%v: told %d times", g, n)
 			}
 			r.wantRuns(1)
@@ -408,7 +408,7 @@ func TestStrippedPathIsAnotherRequest(t *testing.T) {
 		{"http://h/charges/7", 200, "/charges"}, {"http://h/refunds/7", 422, ""}, {"http://h/refunds/7?a=/charges/7", 422, ""},
 	} {
 		r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader("x"))
-		r.Header.Set(HeaderKey, "k")
+		r.Header.Set(headerKey, "k")
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
 		if w.Code != c.status || c.body != "" && w.Body.String() != c.body {

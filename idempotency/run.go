@@ -77,7 +77,7 @@ func DeriveKey(ctx context.Context, step string) string {
 // NoEffect declares that the run has had no effect so far and will have none: a
 // limiter or breaker refused, a connection was never made. When the response then
 // asks to come back later or is a 5xx, or the handler panics, the next request for
-// the key runs anew, also under [Hold].
+// the key runs anew, also under [GuaranteeHold].
 func NoEffect(ctx context.Context) {
 	if x := runOf(ctx); x != nil {
 		x.noEffect.Store(true)
@@ -88,7 +88,7 @@ func NoEffect(ctx context.Context) {
 // an error: the next request for the key runs anew, with whatever body. It is for what is
 // found out before anything is done and may be otherwise next time: a caller without
 // rights, something that is missing or locked, a request that is not valid. A success is
-// kept all the same, and under [Tx] so is what [CommitError] commits. See
+// kept all the same, and under [GuaranteeTx] so is what [CommitError] commits. See
 // [Config].NotKept, which says so of statuses.
 func DoNotKeep(ctx context.Context) {
 	if x := runOf(ctx); x != nil {
@@ -101,7 +101,7 @@ func (x *run) decline() {
 	x.notKept.Store(true)
 }
 
-// CommitError asks, under [Tx], to commit the run's effects though the response is
+// CommitError asks, under [GuaranteeTx], to commit the run's effects though the response is
 // a 4xx. Without it they are rolled back and the response alone is kept.
 func CommitError(ctx context.Context) {
 	if x := runOf(ctx); x != nil {
@@ -136,7 +136,7 @@ func Phase(ctx context.Context, name string, fn func(context.Context) ([]byte, e
 		return data, nil
 	}
 	p := Point{Name: name, Data: slices.Clone(data)}
-	if err := x.store.Apply(ctx, x.ref, Change{Event: Save, Point: p}); err != nil {
+	if err := x.store.Apply(ctx, x.ref, Change{State: StateRunning, Point: &p}); err != nil {
 		return data, fmt.Errorf("idempotency: phase %s ran and its recovery point was not stored: %w", name, err)
 	}
 	x.mu.Lock()

@@ -13,29 +13,52 @@ import (
 // store: see [Handler]. Safe for concurrent use.
 type Runner struct{ core }
 
-// RunnerConfig is how a [Runner] works. Its fields mean what those of [Config] mean
-// and have the same defaults, so the zero value is sound.
+// RunnerConfig is how a [Runner] works, and a [Handler] with it. The zero value is sound.
 type RunnerConfig struct {
-	Guarantee    Guarantee     // what may happen to a lost run; zero means Hold
-	Lease        time.Duration // how long a run may be silent; zero means 30 s
-	MaxExecution time.Duration // how long a run may take; zero means 5 min
-	Retention    time.Duration // how long results are kept; zero means 24 h
-	StoreTimeout time.Duration // bounds a claim; zero means 2 s
+	// Guarantee says what may happen to a lost run. Zero means Hold.
+	Guarantee Guarantee
 
-	Wait          time.Duration // how long a duplicate waits for the first run; zero means not at all
-	WaitersPerKey int           // most duplicates of a key that wait; zero means 64
-	Waiters       int           // most duplicates that wait together; zero means 1024
+	// Lease is how long a run may be silent before it counts as lost. Zero means
+	// 30 s. It is extended every third of it while the work runs.
+	Lease time.Duration
 
-	// ConnectionsPerRun says how many connections of the store's pool a run of the work
-	// may take at once. Then no more runs begin than leave one for leases and results;
-	// the others wait, for StoreTimeout at most, and a pool that can't bear one is
-	// refused. OwnPool: the work takes none. Zero: it is not said, and a store with so
-	// many connections and no more ([Caps].Connections) is warned about. With Tx it must
-	// be zero: the work has its transaction's connection.
+	// MaxExecution is how long a run may take. Then its context is cancelled and its
+	// lease runs out, so that work that hangs holds no key for ever. Zero means 5 min.
+	MaxExecution time.Duration
+
+	// Retention is how long a result is replayed. It must be longer than clients
+	// retry. Zero means 24 h.
+	Retention time.Duration
+
+	// StoreTimeout bounds a claim. Zero means 2 s. Results get 5 s.
+	StoreTimeout time.Duration
+
+	// Wait is how long a duplicate waits for the first run's result before it is told
+	// that it is in progress. Zero means not at all.
+	Wait time.Duration
+
+	// WaitersPerKey and Waiters bound the duplicates that wait. Zero means 64 for a
+	// key and 1024 together; the next are answered at once.
+	WaitersPerKey, Waiters int
+
+	// ConnectionsPerRun is how many connections of the store's pool a run of the work
+	// takes at most. Then no more runs begin than leave one for leases and results; the
+	// others wait, for StoreTimeout at most, and a pool that can't bear one is refused.
+	// Zero means that it is not known: then a store whose pool is bounded
+	// ([Caps].Connections) is warned about. Under Tx it must be zero, for the work has
+	// its transaction's connection.
 	ConnectionsPerRun int
 
-	// Recover finds out what a lost run under Hold did. It may be nil.
-	Recover func(context.Context, Record) (Finding, error)
+	// OwnPool says that nothing but the store uses the store's connections.
+	OwnPool bool
+
+	// Recover finds out what a lost run under Hold did, for a client that asks again:
+	// StateDone with the Result, or StateRetryable if it had no effect. With any other
+	// state it stays unknown. It runs at most once at a time for a key and must only
+	// look. A lost run may still be at work, after a pause or cut off from the store. So
+	// say StateRetryable only when it can have no effect any more; otherwise the work is
+	// done twice. It may be nil.
+	Recover func(context.Context, Record) (Change, error)
 
 	// Observer is told what happens. Nil means nobody.
 	Observer Observer
@@ -54,12 +77,14 @@ func (c RunnerConfig) Validate() error {
 	}
 	all = append(all, negative("waiters per key", int64(c.WaitersPerKey)), negative("waiters", int64(c.Waiters)))
 	switch {
-	case c.ConnectionsPerRun < OwnPool:
+	case c.ConnectionsPerRun < 0:
 		all = append(all, fmt.Errorf("connections per run: %d is negative", c.ConnectionsPerRun))
-	case c.ConnectionsPerRun > 0 && c.Guarantee == Tx:
+	case c.ConnectionsPerRun > 0 && c.OwnPool:
+		all = append(all, errors.New("connections per run: a run takes none of a pool that is the store's own"))
+	case c.ConnectionsPerRun > 0 && c.Guarantee == GuaranteeTx:
 		all = append(all, errors.New("connections per run: under tx the work has its transaction's connection"))
 	}
-	if c.Guarantee > Tx {
+	if c.Guarantee > GuaranteeTx {
 		all = append(all, fmt.Errorf("guarantee: there is no %d", c.Guarantee))
 	}
 	return errors.Join(all...)
@@ -92,27 +117,27 @@ func NewRunner(store Store, config RunnerConfig) (*Runner, error) {
 //
 // What the answer's decision says happened, happened:
 //
-//	Run, no error      the work ran, and its end is stored: see Record.State
-//	Run, an error      the work ran, and its end is not stored: ErrLeaseLost when the
-//	                   record was another's by then, else it is tried again
-//	another decision   the work did not run
-//	none, an error     the store did not answer. Nothing was done, except that under
-//	                   ErrCommitUnknown the next claim must find out
+//	DecisionRun, no error   the work ran, and its end is stored: see Record.State
+//	DecisionRun, an error   the work ran, and its end is not stored: ErrLeaseLost when the
+//	                        record was another's by then, else it is tried again
+//	another decision        the work did not run
+//	none, an error          the store did not answer. Nothing was done, except that after
+//	                        ErrUnknown the next claim must find out
 //
 // Under Tx the work may run more than once, and only its last run counts.
-func (r *Runner) Do(ctx context.Context, id ID, fingerprint [32]byte, work func(context.Context) (Result, Manner)) (Answer, error) {
+func (r *Runner) Do(ctx context.Context, id ID, fingerprint [32]byte, work func(context.Context) (Result, Outcome)) (Answer, error) {
 	claim := r.claimOf(id, fingerprint)
 	if r.tx != nil {
 		return r.doTx(ctx, claim, work)
 	}
 	a, begun, err := r.ask(ctx, claim)
-	if err != nil || a.Decision != Run {
+	if err != nil || a.Decision != DecisionRun {
 		return a, err
 	}
 	return r.do(ctx, a, id, begun, work)
 }
 
-func (r *Runner) do(ctx context.Context, a Answer, id ID, begun time.Time, work func(context.Context) (Result, Manner)) (Answer, error) {
+func (r *Runner) do(ctx context.Context, a Answer, id ID, begun time.Time, work func(context.Context) (Result, Outcome)) (Answer, error) {
 	defer r.seats.leave()
 	var x execution
 	x.start(ctx, &r.core, id, a.Record, begun)
@@ -127,69 +152,65 @@ func (r *Runner) do(ctx context.Context, a Answer, id ID, begun time.Time, work 
 	}()
 	res, how := work(&x.run)
 	returned = true
-	if x.stop() && how != Succeeded {
+	if x.stop() && how != OutcomeSucceeded {
 		how = fenced
 	}
-	var err error
-	ending, free := x.ending(how, r.terms.Guarantee)
-	switch ending {
-	case completes:
-		a.Record.State, a.Record.Result = Done, res
-		err = x.settle(Change{Event: Complete, Result: res})
-	case releases:
-		a.Record.State = Retryable
-		err = x.settle(Change{Event: Release, Free: free})
-	case abandons:
-		a.Record.State = Unknown
-		err = x.settle(Change{Event: Abandon})
-		x.note(OutcomeLost)
-	case leaves:
-		err = ErrLeaseLost
+	c := x.ends(how, r.terms.Guarantee)
+	switch c.State {
+	case left:
+		return a, ErrLeaseLost
+	case StateDone:
+		c.Result, a.Record.Result = res, res
+	}
+	a.Record.State = c.State
+	err := x.settle(c)
+	if c.State == StateUnknown {
+		x.note(eventUnknown)
 	}
 	return a, err
 }
 
-func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Context) (Result, Manner)) (Answer, error) {
+func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Context) (Result, Outcome)) (Answer, error) {
 	var kept bool
 	ask := func() (Answer, time.Time, error) {
 		begun := time.Now()
-		a, err := r.within(ctx, claim, func(ctx context.Context, record Record) (Result, Verdict, error) {
-			res, verdict, err := runTx(ctx, Ref{claim.ID, record.Token}, record.Attempt, work)
-			kept = verdict != Forget
-			return res, verdict, err
+		a, err := r.within(ctx, claim, func(ctx context.Context, record Record) (Result, Outcome, error) {
+			res, how, err := runTx(ctx, Ref{claim.ID, record.Token}, record.Attempt, work)
+			kept = how != OutcomeFailed
+			return res, how, err
 		})
 		return a, begun, err
 	}
 	defer r.waiting.wake(claim.ID)
 	a, begun, err := ask()
-	r.tell(ctx, Notice{Signal: Began, ID: claim.ID, Decision: a.Decision, State: a.Record.State, Took: time.Since(begun), Err: err})
-	if err == nil && a.Decision == InProgress && r.terms.Wait > 0 {
+	r.tell(ctx, Event{Kind: eventBegan, ID: claim.ID, Decision: a.Decision, State: a.Record.State, Took: time.Since(begun), Err: err})
+	if err == nil && a.Decision == DecisionInProgress && r.terms.Wait > 0 {
 		a, _, err = r.wait(ctx, claim.ID, a, ask)
 	}
 	switch {
-	case errors.Is(err, ErrCommitUnknown):
-		r.tell(ctx, Notice{Signal: OutcomeLost, ID: claim.ID, Err: err})
+	case errors.Is(err, ErrUnknown):
+		r.tell(ctx, Event{Kind: eventUnknown, ID: claim.ID, Err: err})
 		return Answer{}, err
 	case err != nil:
 		return Answer{}, err
-	case a.Decision == Run && kept:
-		a.Record.State = Done
-	case a.Decision == Run:
-		a.Record.State = Retryable
+	case a.Decision == DecisionRun && kept:
+		a.Record.State = StateDone
+	case a.Decision == DecisionRun:
+		a.Record.State = StateRetryable
 	}
 	return a, nil
 }
 
 // runTx runs work inside a transaction. What took too long is rolled back, whatever
 // it says: the database may have cut it short.
-func runTx(ctx context.Context, ref Ref, attempt int, work func(context.Context) (Result, Manner)) (Result, Verdict, error) {
+func runTx(ctx context.Context, ref Ref, attempt int, work func(context.Context) (Result, Outcome)) (Result, Outcome, error) {
 	x := &run{ref: ref, attempt: attempt}
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x.Context = within
 	res, how := work(x)
 	if err := context.Cause(ctx); err != nil {
-		return Result{}, Forget, err
+		return Result{}, OutcomeFailed, err
 	}
-	return res, x.verdict(how), nil
+	return res, x.endsTx(how), nil
 }

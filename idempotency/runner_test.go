@@ -17,7 +17,7 @@ type txShelf struct {
 	mu      sync.Mutex // guards records
 	records map[ID]Record
 	commit  error
-	last    Verdict
+	last    Outcome
 }
 
 func (s *txShelf) Tx(ctx context.Context, c Claim, run Work) (Answer, error) {
@@ -26,18 +26,18 @@ func (s *txShelf) Tx(ctx context.Context, c Claim, run Work) (Answer, error) {
 	now := Moment(time.Now().UnixNano())
 	old := s.records[c.ID]
 	a, _ := old.Begin(c, now)
-	if a.Decision != Run {
+	if a.Decision != DecisionRun {
 		return a, nil
 	}
-	res, verdict, err := run(ctx, a.Record)
-	s.last = verdict
-	if err != nil || verdict == Forget {
+	res, how, err := run(ctx, a.Record)
+	s.last = how
+	if err != nil || how == OutcomeFailed {
 		return a, err
 	}
 	if s.commit != nil {
 		return a, s.commit
 	}
-	s.records[c.ID], _, err = a.Record.Apply(Ref{c.ID, a.Record.Token}, Change{Event: Complete, Result: res}, now)
+	s.records[c.ID], _, err = a.Record.Apply(Ref{c.ID, a.Record.Token}, Change{State: StateDone, Result: res}, now)
 	a.Record.Result = res
 	return a, err
 }
@@ -46,7 +46,7 @@ func newRunner(t *testing.T, config RunnerConfig) (*Runner, *faulty) {
 	t.Helper()
 	store := &faulty{Store: NewMemoryStore(0, 0)}
 	var s Store = store
-	if config.Guarantee == Tx {
+	if config.Guarantee == GuaranteeTx {
 		s = &txShelf{Store: store, records: map[ID]Record{}}
 	}
 	r, err := NewRunner(s, config)
@@ -63,34 +63,34 @@ func TestRunnerEndings(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		g        Guarantee
-		how      Manner
+		how      Outcome
 		noEffect bool
 		state    State
 		next     Decision
 	}{
-		{"hold, succeeded", Hold, Succeeded, false, Done, Replay},
-		{"hold, rejected", Hold, Rejected, false, Done, Replay},
-		{"hold, later", Hold, Later, false, Done, Replay},
-		{"hold, failed", Hold, Failed, false, Done, Replay},
-		{"hold, lost", Hold, Lost, false, Unknown, OutcomeUnknown},
-		{"hold, succeeded without effect", Hold, Succeeded, true, Done, Replay},
-		{"hold, later without effect", Hold, Later, true, Retryable, Run},
-		{"hold, failed without effect", Hold, Failed, true, Retryable, Run},
-		{"hold, lost without effect", Hold, Lost, true, Retryable, Run},
-		{"reexecute, succeeded", Reexecute, Succeeded, false, Done, Replay},
-		{"reexecute, rejected", Reexecute, Rejected, false, Done, Replay},
-		{"reexecute, later", Reexecute, Later, false, Retryable, Run},
-		{"reexecute, failed", Reexecute, Failed, false, Retryable, Run},
-		{"reexecute, lost", Reexecute, Lost, false, Retryable, Run},
-		{"tx, succeeded", Tx, Succeeded, false, Done, Replay},
-		{"tx, rejected", Tx, Rejected, false, Done, Replay},
-		{"tx, later", Tx, Later, false, Retryable, Run},
-		{"tx, failed", Tx, Failed, false, Retryable, Run},
-		{"tx, lost", Tx, Lost, false, Retryable, Run},
+		{"hold, succeeded", GuaranteeHold, OutcomeSucceeded, false, StateDone, DecisionReplay},
+		{"hold, rejected", GuaranteeHold, OutcomeRejected, false, StateDone, DecisionReplay},
+		{"hold, later", GuaranteeHold, OutcomeFailed, false, StateDone, DecisionReplay},
+		{"hold, failed", GuaranteeHold, OutcomeFailed, false, StateDone, DecisionReplay},
+		{"hold, lost", GuaranteeHold, OutcomeUnknown, false, StateUnknown, DecisionUnknown},
+		{"hold, succeeded without effect", GuaranteeHold, OutcomeSucceeded, true, StateDone, DecisionReplay},
+		{"hold, later without effect", GuaranteeHold, OutcomeFailed, true, StateRetryable, DecisionRun},
+		{"hold, failed without effect", GuaranteeHold, OutcomeFailed, true, StateRetryable, DecisionRun},
+		{"hold, lost without effect", GuaranteeHold, OutcomeUnknown, true, StateRetryable, DecisionRun},
+		{"reexecute, succeeded", GuaranteeReexecute, OutcomeSucceeded, false, StateDone, DecisionReplay},
+		{"reexecute, rejected", GuaranteeReexecute, OutcomeRejected, false, StateDone, DecisionReplay},
+		{"reexecute, later", GuaranteeReexecute, OutcomeFailed, false, StateRetryable, DecisionRun},
+		{"reexecute, failed", GuaranteeReexecute, OutcomeFailed, false, StateRetryable, DecisionRun},
+		{"reexecute, lost", GuaranteeReexecute, OutcomeUnknown, false, StateRetryable, DecisionRun},
+		{"tx, succeeded", GuaranteeTx, OutcomeSucceeded, false, StateDone, DecisionReplay},
+		{"tx, rejected", GuaranteeTx, OutcomeRejected, false, StateDone, DecisionReplay},
+		{"tx, later", GuaranteeTx, OutcomeFailed, false, StateRetryable, DecisionRun},
+		{"tx, failed", GuaranteeTx, OutcomeFailed, false, StateRetryable, DecisionRun},
+		{"tx, lost", GuaranteeTx, OutcomeUnknown, false, StateRetryable, DecisionRun},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, _ := newRunner(t, RunnerConfig{Guarantee: c.g})
-			work := func(ctx context.Context) (Result, Manner) {
+			work := func(ctx context.Context) (Result, Outcome) {
 				if Token(ctx) == 0 || Attempt(ctx) == 0 || DeriveKey(ctx, "x") == "" {
 					t.Error("the work has no run")
 				}
@@ -100,20 +100,20 @@ func TestRunnerEndings(t *testing.T) {
 				return Result{Body: []byte("it")}, c.how
 			}
 			a, err := r.Do(t.Context(), theWork, [32]byte{}, work)
-			if err != nil || a.Decision != Run || a.Record.State != c.state {
+			if err != nil || a.Decision != DecisionRun || a.Record.State != c.state {
 				t.Errorf("%v %v, %v", a.Decision, a.Record.State, err)
 			}
-			if c.state == Done && string(a.Record.Result.Body) != "it" {
+			if c.state == StateDone && string(a.Record.Result.Body) != "it" {
 				t.Errorf("result %q", a.Record.Result.Body)
 			}
 			again, err := r.Do(t.Context(), theWork, [32]byte{}, work)
 			if err != nil || again.Decision != c.next {
 				t.Errorf("again: %v, %v", again.Decision, err)
 			}
-			if c.next == Replay && string(again.Record.Result.Body) != "it" {
+			if c.next == DecisionReplay && string(again.Record.Result.Body) != "it" {
 				t.Errorf("replayed %q", again.Record.Result.Body)
 			}
-			if other, _ := r.Do(t.Context(), theWork, [32]byte{1}, work); c.state != Retryable && other.Decision != Mismatch {
+			if other, _ := r.Do(t.Context(), theWork, [32]byte{1}, work); c.state != StateRetryable && other.Decision != DecisionMismatch {
 				t.Errorf("another fingerprint: %v", other.Decision)
 			}
 		})
@@ -126,23 +126,23 @@ func TestRunnerLetsPanicsThrough(t *testing.T) {
 		end  func()
 		next Decision
 	}{
-		{Hold, func() { panic("boom") }, OutcomeUnknown},
-		{Reexecute, func() { panic("boom") }, Run},
-		{Tx, func() { panic("boom") }, Run},
-		{Hold, runtime.Goexit, OutcomeUnknown},
-		{Reexecute, runtime.Goexit, Run},
-		{Tx, runtime.Goexit, Run},
+		{GuaranteeHold, func() { panic("boom") }, DecisionUnknown},
+		{GuaranteeReexecute, func() { panic("boom") }, DecisionRun},
+		{GuaranteeTx, func() { panic("boom") }, DecisionRun},
+		{GuaranteeHold, runtime.Goexit, DecisionUnknown},
+		{GuaranteeReexecute, runtime.Goexit, DecisionRun},
+		{GuaranteeTx, runtime.Goexit, DecisionRun},
 	} {
 		r, _ := newRunner(t, RunnerConfig{Guarantee: c.g})
 		passed := true
 		var all sync.WaitGroup
 		all.Go(func() {
 			defer func() { _ = recover() }()
-			r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Manner) { c.end(); return Result{}, Succeeded })
+			r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) { c.end(); return Result{}, OutcomeSucceeded })
 			passed = false
 		})
 		all.Wait()
-		a, err := r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Manner) { return Result{}, Succeeded })
+		a, err := r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) { return Result{}, OutcomeSucceeded })
 		if err != nil || a.Decision != c.next || !passed {
 			t.Errorf("%v: %v, %v; it went on up: %v", c.g, a.Decision, err, passed)
 		}
@@ -150,19 +150,19 @@ func TestRunnerLetsPanicsThrough(t *testing.T) {
 }
 
 func TestRunnerWorkOutlivesItsCaller(t *testing.T) {
-	for _, g := range []Guarantee{Hold, Tx} {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeTx} {
 		synctest.Test(t, func(t *testing.T) {
 			r, _ := newRunner(t, RunnerConfig{Guarantee: g})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			a, err := r.Do(ctx, theWork, [32]byte{}, func(ctx context.Context) (Result, Manner) {
+			a, err := r.Do(ctx, theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
 				pass(time.Minute)
 				if ctx.Err() != nil {
 					t.Errorf("the work was cut short: %v", ctx.Err())
 				}
-				return Result{}, Succeeded
+				return Result{}, OutcomeSucceeded
 			})
-			if err != nil || a.Record.State != Done {
+			if err != nil || a.Record.State != StateDone {
 				t.Errorf("%v, %v", a.Record.State, err)
 			}
 		})
@@ -176,10 +176,10 @@ func TestRunnerWaitersGetTheResult(t *testing.T) {
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
-				a, err := r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Manner) {
+				a, err := r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) {
 					runs++
 					pass(5 * time.Second)
-					return Result{Body: []byte("it")}, Succeeded
+					return Result{Body: []byte("it")}, OutcomeSucceeded
 				})
 				if err != nil || string(a.Record.Result.Body) != "it" {
 					t.Errorf("%v %q, %v", a.Decision, a.Record.Result.Body, err)
@@ -204,16 +204,16 @@ func TestRunnerAndTheStore(t *testing.T) {
 		store.fail(&store.begin, nil)
 		pass(time.Minute)
 
-		a, err = r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Manner) {
+		a, err = r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) {
 			store.fail(&store.apply, errDown)
-			return Result{Body: []byte("it")}, Succeeded
+			return Result{Body: []byte("it")}, OutcomeSucceeded
 		})
-		if a.Decision != Run || string(a.Record.Result.Body) != "it" || !errors.Is(err, errDown) {
+		if a.Decision != DecisionRun || string(a.Record.Result.Body) != "it" || !errors.Is(err, errDown) {
 			t.Errorf("down at the end: %v %q, %v", a.Decision, a.Record.Result.Body, err)
 		}
 		store.fail(&store.apply, nil)
 		pass(20 * time.Second)
-		if a, err = r.Do(t.Context(), theWork, [32]byte{}, nil); a.Decision != Replay || err != nil {
+		if a, err = r.Do(t.Context(), theWork, [32]byte{}, nil); a.Decision != DecisionReplay || err != nil {
 			t.Errorf("brought later: %v, %v", a.Decision, err)
 		}
 	})
@@ -225,20 +225,20 @@ func TestRunnerFencesItself(t *testing.T) {
 		g    Guarantee
 		next Decision
 		err  error
-	}{{Hold, OutcomeUnknown, nil}, {Reexecute, Run, ErrLeaseLost}} {
+	}{{GuaranteeHold, DecisionUnknown, nil}, {GuaranteeReexecute, DecisionRun, ErrLeaseLost}} {
 		synctest.Test(t, func(t *testing.T) {
 			r, store := newRunner(t, RunnerConfig{Guarantee: c.g, Lease: 30 * time.Second})
-			a, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Manner) {
+			a, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
 				store.fail(&store.apply, errDown)
 				<-ctx.Done()
 				store.fail(&store.apply, nil)
-				return Result{}, Failed
+				return Result{}, OutcomeFailed
 			})
-			if a.Decision != Run || !errors.Is(err, c.err) {
+			if a.Decision != DecisionRun || !errors.Is(err, c.err) {
 				t.Errorf("%v: %v, %v", c.g, a.Decision, err)
 			}
 			pass(30 * time.Second)
-			a, err = r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Manner) { return Result{}, Succeeded })
+			a, err = r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) { return Result{}, OutcomeSucceeded })
 			if a.Decision != c.next || err != nil {
 				t.Errorf("%v, next: %v, %v", c.g, a.Decision, err)
 			}
@@ -246,21 +246,21 @@ func TestRunnerFencesItself(t *testing.T) {
 	}
 }
 
-func TestRunnerVerdicts(t *testing.T) {
+func TestWhatOutcomesMeanToTheRunner(t *testing.T) {
 	for _, c := range []struct {
-		how  Manner
+		how  Outcome
 		ask  bool // CommitError
-		want Verdict
+		want Outcome
 	}{
-		{Succeeded, false, CommitResult},
-		{Rejected, false, KeepResult},
-		{Rejected, true, CommitResult},
-		{Later, true, Forget},
-		{Failed, true, Forget},
-		{Lost, true, Forget},
+		{OutcomeSucceeded, false, OutcomeSucceeded},
+		{OutcomeRejected, false, OutcomeRejected},
+		{OutcomeRejected, true, OutcomeSucceeded},
+		{OutcomeFailed, true, OutcomeFailed},
+		{OutcomeFailed, true, OutcomeFailed},
+		{OutcomeUnknown, true, OutcomeFailed},
 	} {
-		r, _ := newRunner(t, RunnerConfig{Guarantee: Tx})
-		_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Manner) {
+		r, _ := newRunner(t, RunnerConfig{Guarantee: GuaranteeTx})
+		_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
 			if c.ask {
 				CommitError(ctx)
 			}
@@ -275,13 +275,13 @@ func TestRunnerVerdicts(t *testing.T) {
 // Whoever looked in vain leaves the record as unknown as it was.
 func TestRunnerRecoverInVain(t *testing.T) {
 	asked := 0
-	r, _ := newRunner(t, RunnerConfig{Recover: func(context.Context, Record) (Finding, error) {
+	r, _ := newRunner(t, RunnerConfig{Recover: func(context.Context, Record) (Change, error) {
 		asked++
-		return Finding{}, nil
+		return Change{}, nil
 	}})
-	r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Manner) { return Result{}, Lost })
+	r.Do(t.Context(), theWork, [32]byte{}, func(context.Context) (Result, Outcome) { return Result{}, OutcomeUnknown })
 	for range 3 {
-		if a, err := r.Do(t.Context(), theWork, [32]byte{}, nil); a.Decision != OutcomeUnknown || err != nil {
+		if a, err := r.Do(t.Context(), theWork, [32]byte{}, nil); a.Decision != DecisionUnknown || err != nil {
 			t.Errorf("%v, %v", a.Decision, err)
 		}
 	}
@@ -292,24 +292,24 @@ func TestRunnerRecoverInVain(t *testing.T) {
 
 func TestRunnerTxEndsThatAreNoCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, _ := newRunner(t, RunnerConfig{Guarantee: Tx, MaxExecution: time.Minute})
+		r, _ := newRunner(t, RunnerConfig{Guarantee: GuaranteeTx, MaxExecution: time.Minute})
 		shelf := r.store.(*txShelf)
-		succeed := func(context.Context) (Result, Manner) { return Result{}, Succeeded }
-		for _, commit := range []error{ErrCommitUnknown, errDown} {
+		succeed := func(context.Context) (Result, Outcome) { return Result{}, OutcomeSucceeded }
+		for _, commit := range []error{ErrUnknown, errDown} {
 			shelf.commit = commit
 			if a, err := r.Do(t.Context(), theWork, [32]byte{}, succeed); a.Decision != 0 || !errors.Is(err, commit) {
 				t.Errorf("%v: %v, %v", commit, a.Decision, err)
 			}
 		}
 		shelf.commit = nil
-		_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Manner) {
+		_, err := r.Do(t.Context(), theWork, [32]byte{}, func(ctx context.Context) (Result, Outcome) {
 			pass(2 * time.Minute)
-			return Result{}, Succeeded
+			return Result{}, OutcomeSucceeded
 		})
 		if !errors.Is(err, errOverran) {
 			t.Errorf("too long: %v", err)
 		}
-		if a, err := r.Do(t.Context(), theWork, [32]byte{}, succeed); a.Decision != Run || err != nil {
+		if a, err := r.Do(t.Context(), theWork, [32]byte{}, succeed); a.Decision != DecisionRun || err != nil {
 			t.Errorf("at last: %v, %v", a.Decision, err)
 		}
 	})
@@ -322,8 +322,8 @@ func TestRunnerConfig(t *testing.T) {
 		want   string
 	}{
 		{nil, RunnerConfig{}, "store"},
-		{NewMemoryStore(0, 0), RunnerConfig{Guarantee: Tx}, "transactions"},
-		{NewMemoryStore(0, 0), RunnerConfig{Guarantee: Tx + 1}, "guarantee"},
+		{NewMemoryStore(0, 0), RunnerConfig{Guarantee: GuaranteeTx}, "transactions"},
+		{NewMemoryStore(0, 0), RunnerConfig{Guarantee: GuaranteeTx + 1}, "guarantee"},
 		{NewMemoryStore(0, 0), RunnerConfig{Lease: -1}, "lease"},
 		{NewMemoryStore(0, 0), RunnerConfig{Waiters: -1}, "waiters"},
 	} {

@@ -22,8 +22,8 @@ type Sealer interface {
 }
 
 // Sealed returns a store that seals headers, trailers and bodies of results, and recovery
-// points, before the other stores them, each for its record alone. It is a [TxStore] and
-// an [Admin] where the other is. Status, times and what else a record has stay readable.
+// points, before the other stores them, each for its record alone. It is a [TxStore] where
+// the other is. Status, times and what else a record has stay readable.
 //
 // Resolve lost runs through the sealed store. A result that was put into the other one is
 // not sealed and is not read; to forget a record that does not open takes the other one.
@@ -32,7 +32,11 @@ type Sealer interface {
 // changed, moved to another record or not sealed at all, or whose key is gone. So a store
 // that has unsealed results is not read until they have expired: begin with an empty one.
 func Sealed(store Store, sealer Sealer) Store {
-	return sealedAround(&sealedStore{Store: store, sealer: sealer})
+	sealed := &sealedStore{Store: store, sealer: sealer}
+	if tx, ok := store.(TxStore); ok {
+		return &sealedTxStore{sealed, tx}
+	}
+	return sealed
 }
 
 // sealMark is the name of the one header line of a sealed result.
@@ -48,7 +52,7 @@ type sealedStore struct {
 // Begin implements [Store].
 func (s *sealedStore) Begin(ctx context.Context, c Claim) (Answer, error) {
 	a, err := s.Store.Begin(ctx, c)
-	if err != nil || a.Decision == Mismatch || a.Decision == InProgress || a.Decision == OutcomeUnknown {
+	if err != nil || a.Decision == DecisionMismatch || a.Decision == DecisionInProgress || a.Decision == DecisionUnknown {
 		return a, err
 	}
 	if err = s.open(c.ID, &a.Record); err == nil {
@@ -56,10 +60,10 @@ func (s *sealedStore) Begin(ctx context.Context, c Claim) (Answer, error) {
 	}
 	ref := Ref{c.ID, a.Record.Token}
 	switch a.Decision { // nobody will work under this claim
-	case Run:
-		err = errors.Join(err, s.Store.Apply(ctx, ref, Change{Event: Release, Unrun: true}))
-	case Recover:
-		err = errors.Join(err, s.Store.Apply(ctx, ref, Change{Event: Abandon}))
+	case DecisionRun:
+		err = errors.Join(err, s.Store.Apply(ctx, ref, Change{State: StateRetryable, Unrun: true}))
+	case DecisionRecover:
+		err = errors.Join(err, s.Store.Apply(ctx, ref, Change{State: StateUnknown}))
 	}
 	return Answer{}, err
 }
@@ -67,17 +71,19 @@ func (s *sealedStore) Begin(ctx context.Context, c Claim) (Answer, error) {
 // Apply implements [Store].
 func (s *sealedStore) Apply(ctx context.Context, ref Ref, c Change) error {
 	plain, err := c.Result, error(nil)
-	switch c.Event {
-	case Complete, ResolveDone:
+	switch {
+	case c.State == StateDone:
 		c.Result, err = s.sealResult(ref.ID, c.Result)
-	case Save:
-		c.Point.Data, err = s.sealer.Seal(c.Point.Data, contextOf(ref.ID, pointSeal, c.Point.Name))
+	case c.Point != nil:
+		sealed := Point{Name: c.Point.Name}
+		sealed.Data, err = s.sealer.Seal(c.Point.Data, contextOf(ref.ID, pointSeal, c.Point.Name))
+		c.Point = &sealed
 	}
 	if err != nil {
 		return fmt.Errorf("idempotency: seal: %w", err)
 	}
 	err = s.Store.Apply(ctx, ref, c)
-	if errors.Is(err, ErrLeaseLost) && (c.Event == Complete || c.Event == ResolveDone) && s.isDone(ctx, ref, plain) {
+	if errors.Is(err, ErrLeaseLost) && c.State == StateDone && s.isDone(ctx, ref, plain) {
 		return nil
 	}
 	return err
@@ -87,7 +93,7 @@ func (s *sealedStore) Apply(ctx context.Context, ref Ref, c Change) error {
 // bytes each time, so the store can't know a repeated change again.
 func (s *sealedStore) isDone(ctx context.Context, ref Ref, res Result) bool {
 	r, err := s.Get(ctx, ref.ID)
-	return err == nil && r.State == Done && r.Token == ref.Token && r.Result.equal(res)
+	return err == nil && r.State == StateDone && r.Token == ref.Token && r.Result.equal(res)
 }
 
 // Get implements [Store].
@@ -117,7 +123,7 @@ const sealRoom = 1 << 10
 
 // open opens what a record has that is sealed.
 func (s *sealedStore) open(id ID, r *Record) (err error) {
-	if r.State == Done {
+	if r.State == StateDone {
 		r.Result, err = s.openResult(id, r.Result)
 	}
 	points := slices.Clone(r.Points) // the record's are shared
@@ -184,17 +190,17 @@ type sealedTxStore struct {
 
 // Tx implements [TxStore].
 func (s *sealedTxStore) Tx(ctx context.Context, c Claim, run Work) (Answer, error) {
-	a, err := s.tx.Tx(ctx, c, func(ctx context.Context, r Record) (Result, Verdict, error) {
-		res, verdict, err := run(ctx, r)
-		if err != nil || verdict == Forget {
-			return res, verdict, err
+	a, err := s.tx.Tx(ctx, c, func(ctx context.Context, r Record) (Result, Outcome, error) {
+		res, how, err := run(ctx, r)
+		if err != nil || how != OutcomeSucceeded && how != OutcomeRejected {
+			return res, how, err
 		}
 		if res, err = s.sealResult(c.ID, res); err != nil {
-			return Result{}, Forget, fmt.Errorf("idempotency: seal: %w", err)
+			return Result{}, OutcomeFailed, fmt.Errorf("idempotency: seal: %w", err)
 		}
-		return res, verdict, nil
+		return res, how, nil
 	})
-	if err == nil && a.Decision == Replay {
+	if err == nil && a.Decision == DecisionReplay {
 		err = s.open(c.ID, &a.Record)
 	}
 	if err != nil {

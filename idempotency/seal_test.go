@@ -52,14 +52,14 @@ func TestSealedAnswersAreReplayed(t *testing.T) {
 		w.Write([]byte("the secret body"))
 		w.Header().Set("Sum", "secret-sum")
 	}
-	for _, g := range []Guarantee{Hold, Reexecute, Tx} {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute, GuaranteeTx} {
 		plain := NewMemoryStore(0, 0)
 		shelf := &txShelf{Store: plain, records: map[ID]Record{}}
 		var inner Store = plain
-		if g == Tx {
+		if g == GuaranteeTx {
 			inner = shelf
 		}
-		r := rigOn(t, sealedWith(t, inner, "a"), Config{Guarantee: g}, work)
+		r := rigOn(t, sealedWith(t, inner, "a"), Config{RunnerConfig: RunnerConfig{Guarantee: g}}, work)
 		first := r.send(post("k", "x"))
 		second := r.send(post("k", "x"))
 		r.wantReplay(first, second)
@@ -68,10 +68,10 @@ func TestSealedAnswersAreReplayed(t *testing.T) {
 		}
 		r.wantRuns(1)
 		stored, _ := plain.Get(t.Context(), IDOf("t/", "k"))
-		if g == Tx {
+		if g == GuaranteeTx {
 			stored = shelf.records[IDOf("t/", "k")]
 		}
-		if raw, _ := stored.MarshalBinary(); stored.State != Done || bytes.Contains(raw, []byte("secret")) {
+		if raw, _ := stored.MarshalBinary(); stored.State != StateDone || bytes.Contains(raw, []byte("secret")) {
 			t.Errorf("%v: stored %q", g, raw)
 		}
 	}
@@ -102,7 +102,7 @@ func TestSealedAnswersThatDoNotOpen(t *testing.T) {
 		{"nothing", func(r, _ Record) Record { r.Result = Result{}; return r }, []string{"a"}, 503},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plain := NewMemoryStore(0, 0)
+			plain := newMemoryStore(0, 0)
 			r := rigOn(t, sealedWith(t, plain, "a"), Config{}, answer(200, "done"))
 			r.send(post("k", "x"))
 			r.send(post("other", "x"))
@@ -115,7 +115,7 @@ func TestSealedAnswersThatDoNotOpen(t *testing.T) {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 			if c.status == 503 {
-				reader.wantProblem(w, 503, RecordUnreadable)
+				reader.wantProblem(w, 503, problemRecordUnreadable)
 			}
 			if _, err := sealedWith(t, plain, c.keys...).Get(t.Context(), id); (err != nil) != (c.status == 503) || err != nil && !errors.Is(err, ErrUnreadable) {
 				t.Errorf("get: %v", err)
@@ -133,7 +133,7 @@ func TestSealedResultsMayBeRepeated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ref, change := Ref{theWork, a.Record.Token}, Change{Event: Complete, Result: Result{Status: 200, Body: []byte("it")}}
+		ref, change := Ref{theWork, a.Record.Token}, Change{State: StateDone, Result: Result{Status: 200, Body: []byte("it")}}
 		if err := store.Apply(t.Context(), ref, change); err != nil {
 			t.Fatal(err)
 		}
@@ -163,9 +163,9 @@ func TestSealedPoints(t *testing.T) {
 		{"not sealed", func(p []Point) { p[0].Data = []byte("forged") }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plain := NewMemoryStore(0, 0)
+			plain := newMemoryStore(0, 0)
 			var got []string
-			r := rigOn(t, sealedWith(t, plain, "a"), Config{Guarantee: Reexecute}, func(w http.ResponseWriter, req *http.Request) {
+			r := rigOn(t, sealedWith(t, plain, "a"), Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeReexecute}}, func(w http.ResponseWriter, req *http.Request) {
 				for _, name := range []string{"one", "two"} {
 					data, err := Phase(req.Context(), name, func(context.Context) ([]byte, error) { return []byte("secret of " + name), nil })
 					if err != nil {
@@ -189,7 +189,7 @@ func TestSealedPoints(t *testing.T) {
 					t.Errorf("got %v", got)
 				}
 				if !c.runs {
-					r.wantProblem(w, 503, RecordUnreadable)
+					r.wantProblem(w, 503, problemRecordUnreadable)
 				}
 			}
 		})
@@ -211,77 +211,39 @@ func TestSealKeysThatAreNone(t *testing.T) {
 	}
 }
 
-// bareTx is a store with transactions, and without what an operator needs.
-type bareTx struct{ TxStore }
-
-// adminTx is a store with both.
-type adminTx struct {
-	*MemoryStore
-	TxStore
-}
-
-func (s adminTx) Apply(ctx context.Context, ref Ref, c Change) error {
-	return s.MemoryStore.Apply(ctx, ref, c)
-}
-func (s adminTx) Begin(ctx context.Context, c Claim) (Answer, error) {
-	return s.MemoryStore.Begin(ctx, c)
-}
-func (s adminTx) Caps() Caps                                     { return s.MemoryStore.Caps() }
-func (s adminTx) Get(ctx context.Context, id ID) (Record, error) { return s.MemoryStore.Get(ctx, id) }
-func (s adminTx) Sweep(ctx context.Context, n int) (int, error)  { return s.MemoryStore.Sweep(ctx, n) }
-
-// A sealed store can be administered where its store can, and nowhere else. What is resolved
-// through it is sealed as well.
-func TestSealedStoresAreAdministeredAsTheirStoreIs(t *testing.T) {
+// What is resolved through a sealed store is sealed as well.
+func TestWhatIsResolvedIsSealed(t *testing.T) {
 	plain := NewMemoryStore(0, 0)
-	shelf := &txShelf{Store: plain}
-	for _, c := range []struct {
-		name      string
-		store     Store
-		admin, tx bool
-	}{
-		{"an Admin", plain, true, false},
-		{"a TxStore", bareTx{shelf}, false, true},
-		{"both", adminTx{plain, shelf}, true, true},
-		{"neither", struct{ Store }{plain}, false, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			store := sealedWith(t, c.store, "a")
-			a, admin := store.(Admin)
-			if _, tx := store.(TxStore); admin != c.admin || tx != c.tx {
-				t.Fatalf("an Admin: %v, a TxStore: %v", admin, tx)
-			}
-			if admin {
-				resolvedSealed(t, a, plain, IDOf("t/", c.name))
-			}
-		})
+	for name, store := range map[string]Store{"without transactions": plain, "with transactions": &txShelf{Store: plain}} {
+		t.Run(name, func(t *testing.T) { resolvedSealed(t, sealedWith(t, store, "a"), plain, IDOf("t/", name)) })
 	}
 }
 
-func resolvedSealed(t *testing.T, a Admin, plain *MemoryStore, id ID) {
+func resolvedSealed(t *testing.T, sealed, plain Store, id ID) {
+	a := Admin{sealed}
 	claim := Claim{ID: id, Owner: [16]byte{1}, Lease: 1, Retention: 1e12}
-	if _, err := a.Begin(t.Context(), claim); err != nil {
+	if _, err := sealed.Begin(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
-	found := Change{Event: ResolveDone, Result: Result{Status: 201, Header: []Field{{"Location", "/secret"}}, Body: []byte("the secret")}}
-	if err := ResolveAs(t.Context(), a, id, found); err != nil {
+	found := Change{State: StateDone, Result: Result{Status: 201, Header: []Field{{"Location", "/secret"}}, Body: []byte("the secret")}}
+	if err := a.Resolve(t.Context(), id, found); err != nil {
 		t.Fatal(err)
 	}
 	stored, _ := plain.Get(t.Context(), id)
-	if raw, _ := stored.MarshalBinary(); stored.State != Done || !stored.Result.IsSealed() || bytes.Contains(raw, []byte("secret")) {
+	if raw, _ := stored.MarshalBinary(); stored.State != StateDone || !stored.Result.IsSealed() || bytes.Contains(raw, []byte("secret")) {
 		t.Errorf("stored %q", raw)
 	}
 	claim.Owner[0]++
-	if got, err := a.Begin(t.Context(), claim); err != nil || got.Decision != Replay || string(got.Record.Result.Body) != "the secret" || got.Record.Result.IsSealed() {
+	if got, err := sealed.Begin(t.Context(), claim); err != nil || got.Decision != DecisionReplay || string(got.Record.Result.Body) != "the secret" || got.Record.Result.IsSealed() {
 		t.Errorf("replayed %+v, %v", got, err)
 	}
 	seen := 0
-	for e, err := range All(t.Context(), a) {
-		if seen++; err != nil || e.ID == id && (e.Record.State != Done || e.Record.Result.Body != nil) {
+	for e, err := range a.All(t.Context()) {
+		if seen++; err != nil || e.ID == id && (e.Record.State != StateDone || e.Record.Result.Body != nil) {
 			t.Errorf("listed %+v, %v", e, err)
 		}
 	}
-	if err := ForgetID(t.Context(), a, id); err != nil || seen == 0 {
+	if err := a.Forget(t.Context(), id); err != nil || seen == 0 {
 		t.Errorf("forget: %v, listed %d", err, seen)
 	}
 }

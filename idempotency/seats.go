@@ -6,9 +6,6 @@ import (
 	"fmt"
 )
 
-// OwnPool is for ConnectionsPerRun: the store's connections are used by nothing else.
-const OwnPool = -1
-
 // seats bounds the runs of work that uses the store's own connections, so that one is
 // left for heartbeats and results: without it they wait for a run that holds a connection
 // and waits for others, until its lease is over. Nil bounds nothing.
@@ -18,7 +15,7 @@ var errNoSeat = errors.New("idempotency: the store's connections are taken by ot
 
 // newSeats returns seats for as many runs as the pool can bear, or what is wrong.
 func newSeats(connections, perRun int) (seats, error) {
-	if connections == 0 || perRun <= 0 {
+	if connections == 0 || perRun == 0 {
 		return nil, nil
 	}
 	most := (connections - 1) / perRun
@@ -32,7 +29,7 @@ func newSeats(connections, perRun int) (seats, error) {
 // sharedPool is the warning about a pool of which nobody said who else uses it.
 func sharedPool(connections int) string {
 	return fmt.Sprintf("the store's pool has %d connections: if the work takes its own from there, %d runs at once leave none to extend leases and to store results, and then outcomes become unknown. "+
-		"Give the store a pool of its own and say so (ConnectionsPerRun: OwnPool), or say how many connections a run takes at most (docs/idempotency.md#connections)", connections, connections)
+		"Give the store a pool of its own and say so (OwnPool), or say how many connections a run takes at most (docs/idempotency.md#connections)", connections, connections)
 }
 
 // take waits for a seat until ctx ends.

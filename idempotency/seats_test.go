@@ -62,7 +62,7 @@ func TestHandlersThatShareTheStoresPool(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := newPooled(4)
 			var live, most atomic.Int64
-			r := rigOn(t, store, Config{Lease: 3 * time.Second, ConnectionsPerRun: c.perRun}, func(w http.ResponseWriter, req *http.Request) {
+			r := rigOn(t, store, Config{RunnerConfig: RunnerConfig{Lease: 3 * time.Second, ConnectionsPerRun: c.perRun}}, func(w http.ResponseWriter, req *http.Request) {
 				if err := store.acquire(req.Context()); err != nil {
 					w.WriteHeader(500)
 					return
@@ -90,7 +90,7 @@ func TestHandlersThatShareTheStoresPool(t *testing.T) {
 				})
 			}
 			all.Wait()
-			unknown := r.seen.count(OutcomeLost) > 0
+			unknown := r.seen.count(eventUnknown) > 0
 			codes.Range(func(n, code any) bool {
 				if code != 200 && !c.unknown {
 					t.Errorf("request %v ended with %v", n, code)
@@ -115,25 +115,27 @@ func TestPoolsAtTheStart(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		connections, perRun int
+		own                 bool
 		guarantee           Guarantee
 		failOpen            bool
 		wrong, warned       string // parts of what is said
 	}{
-		{"nothing is said of a small pool", 4, 0, Hold, false, "", "4 connections"},
-		{"nothing is said of a small pool, reexecute", 4, 0, Reexecute, false, "", "4 connections"},
-		{"a transaction needs no heartbeats", 4, 0, Tx, false, "", ""},
-		{"a pool without a bound", 0, 0, Hold, false, "", ""},
-		{"a pool of its own", 4, OwnPool, Hold, false, "", ""},
-		{"shared, and large enough", 4, 3, Hold, false, "", ""},
-		{"shared, and too small for one", 4, 4, Hold, false, "has 4 connections", ""},
-		{"shared, and without a bound", 0, 4, Hold, false, "", ""},
-		{"shared under tx", 4, 1, Tx, false, "transaction", ""},
-		{"shared, and open to all when it fails", 4, 1, Hold, true, "fail open", ""},
-		{"negative", 4, -2, Hold, false, "negative", ""},
+		{"nothing is said of a small pool", 4, 0, false, GuaranteeHold, false, "", "4 connections"},
+		{"nothing is said of a small pool, reexecute", 4, 0, false, GuaranteeReexecute, false, "", "4 connections"},
+		{"a transaction needs no heartbeats", 4, 0, false, GuaranteeTx, false, "", ""},
+		{"a pool without a bound", 0, 0, false, GuaranteeHold, false, "", ""},
+		{"a pool of its own", 4, 0, true, GuaranteeHold, false, "", ""},
+		{"shared, and large enough", 4, 3, false, GuaranteeHold, false, "", ""},
+		{"shared, and too small for one", 4, 4, false, GuaranteeHold, false, "has 4 connections", ""},
+		{"shared, and without a bound", 0, 4, false, GuaranteeHold, false, "", ""},
+		{"shared under tx", 4, 1, false, GuaranteeTx, false, "transaction", ""},
+		{"shared, and open to all when it fails", 4, 1, false, GuaranteeHold, true, "fail open", ""},
+		{"a pool of its own, of which a run takes", 4, 1, true, GuaranteeHold, false, "store's own", ""},
+		{"negative", 4, -2, false, GuaranteeHold, false, "negative", ""},
 	} {
-		var heard notices
+		var heard observed
 		store := newPooled(c.connections)
-		_, err := New(Global, &txShelf{Store: store}, answer(200, "done"), Config{Guarantee: c.guarantee, ConnectionsPerRun: c.perRun, FailOpen: c.failOpen, Observer: &heard})
+		_, err := New(Global, &txShelf{Store: store}, answer(200, "done"), Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee, ConnectionsPerRun: c.perRun, OwnPool: c.own, Observer: &heard}, FailOpen: c.failOpen})
 		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -145,12 +147,12 @@ func TestPoolsAtTheStart(t *testing.T) {
 
 // Every seat is left again, whatever becomes of the claim.
 func TestSeatsAreLeft(t *testing.T) {
-	for _, g := range []Guarantee{Hold, Reexecute} {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute} {
 		synctest.Test(t, func(t *testing.T) {
 			var r *rig
 			store := &faulty{Store: newPooled(2)}
-			found := Finding{}
-			r = rigOn(t, store, Config{Guarantee: g, ConnectionsPerRun: 1, Recover: func(context.Context, Record) (Finding, error) { return found, nil }}, answer(200, "done"))
+			found := Change{}
+			r = rigOn(t, store, Config{RunnerConfig: RunnerConfig{Guarantee: g, ConnectionsPerRun: 1, Recover: func(context.Context, Record) (Change, error) { return found, nil }}}, answer(200, "done"))
 			ok := r.work
 			r.send(post("replayed", "x"))
 			r.send(post("replayed", "x"))

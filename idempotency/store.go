@@ -17,19 +17,38 @@ type Store interface {
 	// Begin decides a claim, as one step for each ID.
 	Begin(ctx context.Context, c Claim) (Answer, error)
 
-	// Apply makes a change by the run that holds the record. It returns
-	// ErrLeaseLost, and changes nothing, when another has it or nobody.
+	// Apply makes a change: by the run that holds the record, or by an operator. It
+	// returns ErrLeaseLost, and changes nothing, when the record is another's.
 	Apply(ctx context.Context, ref Ref, c Change) error
 
-	// Get returns the record as it is stored, Absent if there is none.
+	// Get returns the record as it is stored, the zero Record if there is none.
 	Get(ctx context.Context, id ID) (Record, error)
+
+	// List returns the records of about limit keys, in an order of the store's, from
+	// where the cursor says on. The first cursor is ""; next is the one after these
+	// records, and "" if they are the last. There may be none although next is not "".
+	// Records that come, go or change meanwhile may be left out or returned as they
+	// were, and some stores may return one twice.
+	List(ctx context.Context, cursor string, limit int) (entries []Entry, next string, err error)
 
 	// Sweep looks at up to limit records that are due, deletes the expired and
 	// marks the lost, and returns how many it changed.
 	Sweep(ctx context.Context, limit int) (int, error)
 
+	// Now returns the store's time, by which leases and records end. It is near enough
+	// to show; what depends on it is decided by the store itself.
+	Now(ctx context.Context) (Moment, error)
+
 	// Caps says what the store can do. It does not change while the store is in use.
 	Caps() Caps
+}
+
+// An Entry is a record in a list: without its result and the data of its recovery points,
+// for which one asks Get. See [Record.Bare].
+type Entry struct {
+	ID     ID
+	Record Record
+	Err    error // why the record can't be read (ErrUnreadable); then Record says nothing
 }
 
 // Caps is what a store can do.
@@ -44,7 +63,7 @@ type Caps struct {
 	ServerClock bool
 
 	// Connections is how many operations the store can do at once: the size of its pool.
-	// Zero means that it is not bounded, or not known. See [Config].ConnectionsPerRun.
+	// Zero means that it is not bounded, or not known. See [RunnerConfig].ConnectionsPerRun.
 	Connections int
 
 	MaxValue int // most bytes of a body that it keeps; zero means no bound of its own
@@ -70,31 +89,23 @@ var (
 	// work must not be run.
 	ErrUnreadable = errors.New("idempotency: the record can't be read")
 
-	// ErrCommitUnknown: the answer to COMMIT was lost. The next claim of the key
-	// finds out.
-	ErrCommitUnknown = errors.New("idempotency: it is unknown whether the transaction was committed")
-)
-
-// A Verdict says what to make of a run inside a transaction.
-type Verdict uint8
-
-const (
-	CommitResult Verdict = iota + 1 // commit the effects together with the result
-	KeepResult                      // roll the effects back and keep the result
-	Forget                          // roll everything back: the next request runs again
+	// ErrUnknown: the answer to COMMIT was lost. The next claim of the key finds out.
+	ErrUnknown = errors.New("idempotency: it is unknown whether the transaction was committed")
 )
 
 // A TxStore can commit the work's effects together with the record.
 type TxStore interface {
 	Store
 
-	// Tx claims the key inside a transaction, runs the work with a context from
-	// which it gets the transaction, and ends both as the verdict says. Decision
-	// Run means that it ran. It repeats run when the database asks for it, and
-	// rolls back when run fails or panics. It returns ErrCommitUnknown when the
-	// answer to COMMIT was lost; after any other error nothing has happened.
+	// Tx claims the key inside a transaction and runs the work with a context from
+	// which it gets the transaction. DecisionRun means that it ran. After
+	// OutcomeSucceeded it commits the effects with the result. After OutcomeRejected it
+	// rolls the effects back and keeps the result. After any other outcome, an error or
+	// a panic it rolls everything back, and the next request runs. It repeats the work
+	// when the database asks for it. It returns ErrUnknown when the answer to COMMIT was
+	// lost; after any other error nothing has happened.
 	Tx(ctx context.Context, c Claim, run Work) (Answer, error)
 }
 
 // Work is what a TxStore runs in a transaction: its record has token and attempt.
-type Work func(context.Context, Record) (Result, Verdict, error)
+type Work func(context.Context, Record) (Result, Outcome, error)

@@ -65,7 +65,7 @@ func flushedChunks(t *testing.T, wire string) {
 	io.Copy(io.Discard, resp.Body)
 	second := call()
 	body, _ := io.ReadAll(second.Body)
-	if string(body) != "one two three" || second.Header.Get(HeaderReplayed) != "true" {
+	if string(body) != "one two three" || second.Header.Get(headerReplayed) != "true" {
 		t.Errorf("replay %q %v", body, second.Header)
 	}
 	r.wantRuns(1)
@@ -104,7 +104,7 @@ func endlessResponses(t *testing.T, wire string) {
 			}
 			again := call()
 			body, _ := io.ReadAll(again.Body)
-			if again.StatusCode != 409 || !strings.Contains(string(body), string(NotRetained)) {
+			if again.StatusCode != 409 || !strings.Contains(string(body), string(problemNotRetained)) {
 				t.Errorf("%d %s", again.StatusCode, body)
 			}
 			resp.Body.Close()
@@ -172,8 +172,8 @@ func trailersOfTheMoment(t *testing.T, wire string) {
 			w.Header().Set(http.TrailerPrefix+"Server-Timing", "db;dur=5")
 		}, ""},
 	} {
-		for _, g := range []Guarantee{Hold, Tx} {
-			u := newUploads(t, wire, Config{Guarantee: g}, c.work)
+		for _, g := range []Guarantee{GuaranteeHold, GuaranteeTx} {
+			u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: g}}, c.work)
 			for n, timing := range []string{"db;dur=5", ""} {
 				resp, err := u.wire.client.Do(u.wire.request(post("k", "x")))
 				if err != nil {
@@ -221,7 +221,7 @@ func writesAfterReturn(t *testing.T, wire string) {
 	}
 	r.wire = nil
 	r.wantReplay(first, r.send(post("k", "x")))
-	if r.seen.count(WrittenLate) != 2 {
+	if r.seen.count(eventWrittenLate) != 2 {
 		t.Error("late writes were not told")
 	}
 }

@@ -141,7 +141,7 @@ func (b *streamedBody) endWith(ctx context.Context, w http.ResponseWriter) (stop
 func (h *Handler) finish(ctx context.Context, id ID, b *streamedBody, whole bool) error {
 	err := b.finish(whole)
 	if err != nil && err != errUnread {
-		h.tell(ctx, Notice{Signal: BodyFailed, ID: id, Err: err})
+		h.tell(ctx, Event{Kind: eventBodyFailed, ID: id, Err: err})
 	}
 	return err
 }
@@ -151,9 +151,9 @@ func faultOf(err error) refusal {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, ErrDigest):
-		return refusal{problem: DigestMismatched, err: err}
+		return refusal{problem: problemDigestMismatch, err: err}
 	case errors.As(err, &tooLarge):
-		return refusal{problem: BodyTooLarge, err: err}
+		return refusal{problem: problemBodyTooLarge, err: err}
 	}
-	return refusal{problem: Unread, err: err}
+	return refusal{problem: problemBodyUnread, err: err}
 }

@@ -19,8 +19,8 @@ type SweepConfig struct {
 	// may wait for a step, so it should be short. Zero or less means 256.
 	Batch int
 
-	// Observer is told of each round ([Swept]) and of each that failed
-	// ([SweepFailed]). Nil means nobody.
+	// Observer is told of each round ("sweep") and of each that failed ("sweep_fail").
+	// Nil means nobody.
 	Observer Observer
 }
 
@@ -81,11 +81,11 @@ func (s *sweeper) round(ctx context.Context) bool {
 		n, err := s.step(ctx)
 		records += n
 		if err != nil && ctx.Err() == nil {
-			s.tell(ctx, Notice{Signal: SweepFailed, Records: records, Took: time.Since(begun), Err: err})
+			s.tell(ctx, Event{Kind: eventSweepFailed, Records: records, Took: time.Since(begun), Err: err})
 			return false
 		}
 		if err != nil || n <= s.batch/2 || !sleep(ctx, time.Since(at)) {
-			s.tell(ctx, Notice{Signal: Swept, Records: records, Took: time.Since(begun)})
+			s.tell(ctx, Event{Kind: eventSwept, Records: records, Took: time.Since(begun)})
 			return true
 		}
 	}
@@ -97,7 +97,7 @@ func (s *sweeper) step(ctx context.Context) (int, error) {
 	return s.store.Sweep(ctx, s.batch)
 }
 
-func (s *sweeper) tell(ctx context.Context, n Notice) {
+func (s *sweeper) tell(ctx context.Context, n Event) {
 	if s.observer != nil {
 		defer func() { _ = recover() }()
 		s.observer.Observe(ctx, n)

@@ -41,34 +41,34 @@ func sweepFor(t *testing.T, d time.Duration, store Store, c SweepConfig) {
 
 func TestSweepDeletesTheExpiredAndMarksTheLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemoryStore(0, 0)
+		store := newMemoryStore(0, 0)
 		old, lost := IDOf("s", "old"), IDOf("s", "lost")
 		for _, id := range []ID{old, lost} {
 			a, err := store.Begin(t.Context(), Claim{ID: id, Lease: time.Minute, Retention: 24 * time.Hour})
 			if err == nil && id == old {
-				err = store.Apply(t.Context(), Ref{id, a.Record.Token}, Change{Event: Complete})
+				err = store.Apply(t.Context(), Ref{id, a.Record.Token}, Change{State: StateDone})
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		var seen notices
+		var seen observed
 		sweepFor(t, 5*time.Minute, store, SweepConfig{Observer: &seen})
-		if r, _ := store.Get(t.Context(), lost); r.State != Unknown {
+		if r, _ := store.Get(t.Context(), lost); r.State != StateUnknown {
 			t.Errorf("the lost run is %v", r.State)
 		}
-		if r, _ := store.Get(t.Context(), old); r.State != Done {
+		if r, _ := store.Get(t.Context(), old); r.State != StateDone {
 			t.Errorf("the finished run is %v before its retention is over", r.State)
 		}
 		sweepFor(t, 25*time.Hour, store, SweepConfig{Observer: &seen})
-		if store.Len() != 0 {
-			t.Errorf("%d records are left", store.Len())
+		if store.live.Load() != 0 {
+			t.Errorf("%d records are left", store.live.Load())
 		}
 		records := 0
 		for _, n := range seen.all {
 			records += n.Records
 		}
-		if records != 3 || seen.count(SweepFailed) != 0 {
+		if records != 3 || seen.count(eventSweepFailed) != 0 {
 			t.Errorf("told of %d changes, want 3: one marked, two deleted", records)
 		}
 	})
@@ -117,7 +117,7 @@ func TestSweepKeepsItsPace(t *testing.T) {
 
 func TestSweepGoesOnWhileMuchIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, seen := &swept{}, notices{}
+		store, seen := &swept{}, observed{}
 		store.find = func(_ context.Context, n int) (int, error) {
 			pass(10 * time.Millisecond)
 			return min(100, max(0, 1000-100*(n-1))), nil // a backlog of ten batches
@@ -128,7 +128,7 @@ func TestSweepGoesOnWhileMuchIsDue(t *testing.T) {
 				t.Errorf("step %d began %v after the last: half of the time is the claims'", i+2, gap)
 			}
 		}
-		if got := seen.all[0]; got.Signal != Swept || got.Records != 1000 || got.Took != 210*time.Millisecond || got.Err != nil {
+		if got := seen.all[0]; got.Kind != eventSwept || got.Records != 1000 || got.Took != 210*time.Millisecond || got.Err != nil {
 			t.Errorf("told %+v", got)
 		}
 	})
@@ -136,7 +136,7 @@ func TestSweepGoesOnWhileMuchIsDue(t *testing.T) {
 
 func TestSweepBacksOffWhileTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, seen := &swept{}, notices{}
+		store, seen := &swept{}, observed{}
 		store.find = func(_ context.Context, n int) (int, error) {
 			if n <= 7 {
 				return 3, errDown
@@ -150,10 +150,10 @@ func TestSweepBacksOffWhileTheStoreFails(t *testing.T) {
 				t.Errorf("%.2f min after round %d, want about %d", gap, i+1, want)
 			}
 		}
-		if got := seen.all[0]; got.Signal != SweepFailed || got.Records != 3 || !errors.Is(got.Err, errDown) {
+		if got := seen.all[0]; got.Kind != eventSweepFailed || got.Records != 3 || !errors.Is(got.Err, errDown) {
 			t.Errorf("told %+v", got)
 		}
-		if n := seen.count(SweepFailed); n != 7 {
+		if n := seen.count(eventSweepFailed); n != 7 {
 			t.Errorf("%d failures told, want 7", n)
 		}
 	})
@@ -161,14 +161,14 @@ func TestSweepBacksOffWhileTheStoreFails(t *testing.T) {
 
 func TestSweepOfAStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, seen := &swept{}, notices{}
+		store, seen := &swept{}, observed{}
 		store.find = func(ctx context.Context, n int) (int, error) {
 			<-ctx.Done()
 			return 0, ctx.Err()
 		}
 		sweepFor(t, 150*time.Second, store, SweepConfig{Every: time.Second, Observer: &seen})
-		if len(store.at) < 2 || seen.count(SweepFailed) != len(store.at)-1 {
-			t.Errorf("%d steps, %d of them told as failures: the last was ended with its context", len(store.at), seen.count(SweepFailed))
+		if len(store.at) < 2 || seen.count(eventSweepFailed) != len(store.at)-1 {
+			t.Errorf("%d steps, %d of them told as failures: the last was ended with its context", len(store.at), seen.count(eventSweepFailed))
 		}
 	})
 }
@@ -185,9 +185,9 @@ func TestSweepEndsBeforeItBegins(t *testing.T) {
 	})
 }
 
-type broken struct{ seen notices }
+type broken struct{ seen observed }
 
-func (b *broken) Observe(ctx context.Context, n Notice) {
+func (b *broken) Observe(ctx context.Context, n Event) {
 	b.seen.Observe(ctx, n)
 	panic("observer")
 }
@@ -196,22 +196,22 @@ func TestSweepSurvivesItsObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b broken
 		sweepFor(t, 10*time.Minute, &swept{find: finds(0, nil)}, SweepConfig{Observer: &b})
-		if b.seen.count(Swept) < 9 {
-			t.Errorf("%d rounds", b.seen.count(Swept))
+		if b.seen.count(eventSwept) < 9 {
+			t.Errorf("%d rounds", b.seen.count(eventSwept))
 		}
 	})
 }
 
-// A notice that is about no key says nothing of one.
+// An event that is about no key says nothing of one.
 func TestNoKeyIsNotLogged(t *testing.T) {
 	var text bytes.Buffer
 	log := LogTo(newLog(&text))
-	log.Observe(t.Context(), Notice{Signal: StoreUnsafe, Err: errDown})
+	log.Observe(t.Context(), Event{Kind: eventStoreUnsafe, Err: errDown})
 	if s := text.String(); strings.Contains(s, "key_hash") || !strings.Contains(s, "guarantee=") {
 		t.Errorf("log: %s", s)
 	}
 	text.Reset()
-	log.Observe(t.Context(), Notice{Signal: StoreUnsafe, ID: IDOf("t", "k"), Err: errDown})
+	log.Observe(t.Context(), Event{Kind: eventStoreUnsafe, ID: IDOf("t", "k"), Err: errDown})
 	if s := text.String(); !strings.Contains(s, "key_hash="+IDOf("t", "k").String()) {
 		t.Errorf("log: %s", s)
 	}
@@ -220,8 +220,8 @@ func TestNoKeyIsNotLogged(t *testing.T) {
 func TestSweepsInTheLog(t *testing.T) {
 	var text bytes.Buffer
 	log := LogTo(newLog(&text))
-	log.Observe(t.Context(), Notice{Signal: Swept, Records: 12, Took: time.Second})
-	log.Observe(t.Context(), Notice{Signal: SweepFailed, Err: errDown})
+	log.Observe(t.Context(), Event{Kind: eventSwept, Records: 12, Took: time.Second})
+	log.Observe(t.Context(), Event{Kind: eventSweepFailed, Err: errDown})
 	lines := strings.Split(text.String(), "\n")
 	if !strings.Contains(lines[0], "records=12") || !strings.Contains(lines[0], "DEBUG") || strings.Contains(text.String(), "guarantee") {
 		t.Errorf("log:\n%s", &text)

@@ -36,13 +36,13 @@ func TestDuplicatesInFlight(t *testing.T) { // 3, 7
 		for range 63 {
 			all.Go(func() {
 				w := r.send(post("k", "x"))
-				r.wantProblem(w, 409, StillRunning)
+				r.wantProblem(w, 409, problemInProgress)
 				if got := w.Header().Get("Retry-After"); got != "5" {
 					t.Errorf("Retry-After %q", got)
 				}
 			})
 		}
-		r.wantProblem(r.send(post("k", "y")), 422, Mismatched) // 7: at once
+		r.wantProblem(r.send(post("k", "y")), 422, problemMismatch) // 7: at once
 		all.Wait()
 		r.wantRuns(1)
 	})
@@ -50,7 +50,7 @@ func TestDuplicatesInFlight(t *testing.T) { // 3, 7
 
 func TestWaiters(t *testing.T) { // 3, 4, 5
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Config{Wait: 5 * time.Second}, works(2*time.Second))
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Wait: 5 * time.Second}}, works(2*time.Second))
 		start := time.Now()
 		var first *httptest.ResponseRecorder
 		var all sync.WaitGroup
@@ -72,7 +72,7 @@ func TestWaiters(t *testing.T) { // 3, 4, 5
 			}
 			r.wantReplay(first, w)
 		}
-		if conflicts != 1 || r.seen.count(WaitersExceeded) != 1 {
+		if conflicts != 1 || r.seen.count(eventWaitersFull) != 1 {
 			t.Errorf("%d of 65 did not wait, want 1", conflicts)
 		}
 		r.wantRuns(1)
@@ -81,11 +81,11 @@ func TestWaiters(t *testing.T) { // 3, 4, 5
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // 4
-		r := newRig(t, Config{Wait: 5 * time.Second}, works(20*time.Second))
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Wait: 5 * time.Second}}, works(20*time.Second))
 		go r.send(post("k", "x"))
 		synctest.Wait()
 		start := time.Now()
-		r.wantProblem(r.send(post("k", "x")), 409, StillRunning)
+		r.wantProblem(r.send(post("k", "x")), 409, problemInProgress)
 		if took := time.Since(start); took != 5*time.Second {
 			t.Errorf("waited %v", took)
 		}
@@ -118,13 +118,13 @@ func TestClientGoes(t *testing.T) { // 34
 }
 
 func TestHeartbeats(t *testing.T) {
-	for _, g := range []Guarantee{Hold, Reexecute} {
+	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute} {
 		synctest.Test(t, func(t *testing.T) { // 35
-			r := newRig(t, Config{Guarantee: g, Lease: 3 * time.Second}, works(30*time.Second))
+			r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: g, Lease: 3 * time.Second}}, works(30*time.Second))
 			go r.send(post("k", "x"))
 			for range 29 {
 				pass(time.Second)
-				r.wantProblem(r.send(post("k", "x")), 409, StillRunning)
+				r.wantProblem(r.send(post("k", "x")), 409, problemInProgress)
 			}
 			pass(2 * time.Second)
 			if w := r.send(post("k", "x")); w.Code != 200 {
@@ -143,11 +143,11 @@ func TestHolderIsCutOff(t *testing.T) {
 		runs      int64
 		status    int // of the holder, which finishes its work and says 200
 		next      int
-	}{{Hold, 1, 409, 409}, {Reexecute, 2, 200, 200}} {
+	}{{GuaranteeHold, 1, 409, 409}, {GuaranteeReexecute, 2, 200, 200}} {
 		synctest.Test(t, func(t *testing.T) {
 			var cause error
 			var noticed, lease time.Duration = 0, 30 * time.Second
-			r := newRig(t, Config{Guarantee: c.guarantee}, nil)
+			r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee}}, nil)
 			start := time.Now()
 			r.work = func(w http.ResponseWriter, req *http.Request) {
 				if r.runs.Load() > 1 {
@@ -175,7 +175,7 @@ func TestHolderIsCutOff(t *testing.T) {
 			}
 			all.Wait()
 			r.wantRuns(c.runs)
-			if r.seen.count(LeaseLost) == 0 || r.seen.count(ExtendFailed) == 0 {
+			if r.seen.count(eventLeaseLost) == 0 || r.seen.count(eventExtendFailed) == 0 {
 				t.Error("the lost lease was not told")
 			}
 		})
@@ -186,7 +186,7 @@ func TestHolderIsCutOff(t *testing.T) {
 func TestHandlerThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
-		r := newRig(t, Config{Guarantee: Reexecute, MaxExecution: time.Minute}, nil)
+		r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: GuaranteeReexecute, MaxExecution: time.Minute}}, nil)
 		r.work = func(w http.ResponseWriter, req *http.Request) {
 			if r.runs.Load() > 1 {
 				io.WriteString(w, "second")
@@ -200,7 +200,7 @@ func TestHandlerThatHangs(t *testing.T) {
 		}
 		go r.send(post("k", "x"))
 		pass(59 * time.Second)
-		r.wantProblem(r.send(post("k", "x")), 409, StillRunning)
+		r.wantProblem(r.send(post("k", "x")), 409, problemInProgress)
 		pass(32 * time.Second)
 		second := r.send(post("k", "x"))
 		close(hang)
@@ -218,14 +218,14 @@ func TestStoreDownAtComplete(t *testing.T) { // 41
 			io.WriteString(w, "done")
 		}
 		first := r.send(post("k", "x"))
-		if first.Body.String() != "done" || first.Header().Get(HeaderStatus) != "not-recorded" {
+		if first.Body.String() != "done" || first.Header().Get(headerStatus) != "not-recorded" {
 			t.Errorf("%d %q %v", first.Code, first.Body, first.Header())
 		}
-		r.wantProblem(r.send(post("k", "x")), 409, StillRunning)
+		r.wantProblem(r.send(post("k", "x")), 409, problemInProgress)
 		pass(5 * time.Second)
 		r.store.fail(&r.store.apply, nil)
 		pass(20 * time.Second) // the result is brought later
-		if w := r.send(post("k", "x")); w.Body.String() != "done" || w.Header().Get(HeaderReplayed) != "true" {
+		if w := r.send(post("k", "x")); w.Body.String() != "done" || w.Header().Get(headerReplayed) != "true" {
 			t.Errorf("%d %q", w.Code, w.Body)
 		}
 		r.wantRuns(1)
@@ -235,7 +235,7 @@ func TestStoreDownAtComplete(t *testing.T) { // 41
 		r.work = func(w http.ResponseWriter, _ *http.Request) { r.store.fail(&r.store.apply, errDown) }
 		r.send(post("k", "x"))
 		pass(time.Minute)
-		r.wantProblem(r.send(post("k", "x")), 409, OutcomeIsUnknown)
+		r.wantProblem(r.send(post("k", "x")), 409, problemUnknown)
 		r.wantRuns(1)
 	})
 }
@@ -247,7 +247,7 @@ func TestLostClaimIsGivenBack(t *testing.T) {
 		deaf := &deafStore{Store: r.store}
 		r.h.store = deaf
 		deaf.deaf.Store(&errDown)
-		r.wantProblem(r.send(post("k", "x")), 503, StoreUnavailable)
+		r.wantProblem(r.send(post("k", "x")), 503, problemStoreUnavailable)
 		deaf.deaf.Store(nil)
 		pass(20 * time.Second)
 		if w := r.send(post("k", "x")); w.Code != 200 {
@@ -260,28 +260,28 @@ func TestLostClaimIsGivenBack(t *testing.T) {
 func TestRecover(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		finding Finding
+		finding Change
 		err     error
 		status  int
 		body    string
 		runs    int64
 	}{
-		{"it was done", Finding{Done: true, Result: Result{Status: 201, Body: []byte("found")}}, nil, 201, "found", 1},
-		{"it had no effect", Finding{Nothing: true}, nil, 200, "done", 2},
-		{"it can't be said", Finding{}, nil, 409, "", 1},
-		{"asking failed", Finding{}, errDown, 409, "", 1},
+		{"it was done", Change{State: StateDone, Result: Result{Status: 201, Body: []byte("found")}}, nil, 201, "found", 1},
+		{"it had no effect", Change{State: StateRetryable}, nil, 200, "done", 2},
+		{"it can't be said", Change{}, nil, 409, "", 1},
+		{"asking failed", Change{}, errDown, 409, "", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var asked Record
-				r := newRig(t, Config{Recover: func(ctx context.Context, lost Record) (Finding, error) {
+				r := newRig(t, Config{RunnerConfig: RunnerConfig{Recover: func(ctx context.Context, lost Record) (Change, error) {
 					asked = lost
 					if Token(ctx) != lost.Token || DeriveKey(ctx, "x") == "" {
 						t.Error("Recover has no run")
 					}
 					pass(40 * time.Second) // longer than the lease
 					return c.finding, c.err
-				}}, nil)
+				}}}, nil)
 				r.work = func(w http.ResponseWriter, _ *http.Request) {
 					if r.runs.Load() == 1 {
 						panic("lost")
@@ -311,7 +311,7 @@ func TestSlowStore(t *testing.T) {
 		r := newRig(t, Config{}, answer(200, ""))
 		r.h.store = slowStore{r.store}
 		start := time.Now()
-		r.wantProblem(r.send(post("k", "x")), 503, StoreUnavailable)
+		r.wantProblem(r.send(post("k", "x")), 503, problemStoreUnavailable)
 		if took := time.Since(start); took != 2*time.Second {
 			t.Errorf("took %v", took)
 		}

@@ -13,11 +13,11 @@ import (
 func (h *Handler) serveTx(w http.ResponseWriter, r *http.Request, in input) {
 	t := &txServe{h: h, w: w, r: r, in: in, before: w.Header().Clone()}
 	a, begun, err := t.ask()
-	h.tell(r.Context(), Notice{Signal: Began, ID: in.claim.ID, Decision: a.Decision, State: a.Record.State, Took: time.Since(begun), Err: err})
-	if err == nil && a.Decision == InProgress && h.config.Wait > 0 {
+	h.tell(r.Context(), Event{Kind: eventBegan, ID: in.claim.ID, Decision: a.Decision, State: a.Record.State, Took: time.Since(begun), Err: err})
+	if err == nil && a.Decision == DecisionInProgress && h.config.Wait > 0 {
 		a, _, err = h.wait(r.Context(), in.claim.ID, a, t.ask)
 	}
-	if err == nil && a.Decision == Run {
+	if err == nil && a.Decision == DecisionRun {
 		t.respond()
 		h.waiting.wake(in.claim.ID)
 		return
@@ -26,13 +26,13 @@ func (h *Handler) serveTx(w http.ResponseWriter, r *http.Request, in input) {
 	switch {
 	case err == nil:
 		h.answer(w, r, in.claim.ID, a)
-	case errors.Is(err, ErrCommitUnknown):
-		h.tell(r.Context(), Notice{Signal: OutcomeLost, ID: in.claim.ID, Err: err})
-		h.refuse(w, r, in.claim.ID, refusal{problem: OutcomeIsUnknown, status: http.StatusServiceUnavailable, retryAfter: time.Second, err: err})
+	case errors.Is(err, ErrUnknown):
+		h.tell(r.Context(), Event{Kind: eventUnknown, ID: in.claim.ID, Err: err})
+		h.refuse(w, r, in.claim.ID, refusal{problem: problemUnknown, status: http.StatusServiceUnavailable, retryAfter: time.Second, err: err})
 	case errors.Is(err, ErrUnreadable):
-		h.refuse(w, r, in.claim.ID, refusal{problem: RecordUnreadable, err: err})
+		h.refuse(w, r, in.claim.ID, refusal{problem: problemRecordUnreadable, err: err})
 	default:
-		h.refuse(w, r, in.claim.ID, refusal{problem: StoreUnavailable, retryAfter: time.Second, err: err})
+		h.refuse(w, r, in.claim.ID, refusal{problem: problemStoreUnavailable, retryAfter: time.Second, err: err})
 	}
 }
 
@@ -74,7 +74,7 @@ func (t *txServe) restore() {
 	maps.Copy(t.w.Header(), t.before)
 }
 
-func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, error) {
+func (t *txServe) run(ctx context.Context, record Record) (Result, Outcome, error) {
 	t.restore()
 	t.broken = ""
 	x := &run{ref: Ref{t.in.claim.ID, record.Token}, attempt: record.Attempt, stream: t.in.stream}
@@ -83,7 +83,7 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 	x.Context = within
 	if x.stream != nil {
 		if !x.stream.open() {
-			return Result{}, Forget, errReread // the client repeats what the database wants repeated
+			return Result{}, OutcomeFailed, errReread // the client repeats what the database wants repeated
 		}
 		defer x.stream.endWith(ctx, t.w)()
 	}
@@ -100,45 +100,45 @@ func (t *txServe) run(ctx context.Context, record Record) (Result, Verdict, erro
 	returned = true
 	rec.close(true)
 	if rec.burst {
-		t.broken = AnswerTooLarge
-		return Result{}, Forget, nil
+		t.broken = problemAnswerTooLarge
+		return Result{}, OutcomeFailed, nil
 	}
-	how := t.manner(ctx, x)
+	how := t.outcome(ctx, x)
 	if err := context.Cause(ctx); err != nil {
-		return Result{}, Forget, err
+		return Result{}, OutcomeFailed, err
 	}
 	res := rec.result(t.h.keep)
 	if len(rec.header.get("Set-Cookie")) > 0 {
-		t.note(CookieDropped)
+		t.note(eventCookieDropped)
 	}
-	return res, x.verdict(how), nil
+	return res, x.endsTx(how), nil
 }
 
-// manner says how the run ended, its body included.
-func (t *txServe) manner(ctx context.Context, x *run) Manner {
-	how := mannerOf(t.rec.status, t.rec.header)
+// outcome says how the run ended, its body included.
+func (t *txServe) outcome(ctx context.Context, x *run) Outcome {
+	how := outcomeOf(t.rec.status)
 	if t.h.declines(t.rec.status) {
 		x.decline()
 	}
 	if t.rec.short() {
-		t.broken, how = BrokenAnswer, how.broken()
-		t.note(AnswerBroke)
+		t.broken, how = problemAnswerBroken, how.broken()
+		t.note(eventAnswerBroke)
 	}
 	if x.stream == nil {
 		return how
 	}
-	fault := t.h.finish(ctx, x.ref.ID, x.stream, x.verdict(how) == CommitResult)
+	fault := t.h.finish(ctx, x.ref.ID, x.stream, x.endsTx(how) == OutcomeSucceeded)
 	if fault == nil {
 		return how
 	}
-	if how == Succeeded {
+	if how == OutcomeSucceeded {
 		t.fault = fault
 	}
 	return how.unverified()
 }
 
-func (t *txServe) note(s Signal) {
-	t.h.tell(t.r.Context(), Notice{Signal: s, ID: t.in.claim.ID})
+func (t *txServe) note(s EventKind) {
+	t.h.tell(t.r.Context(), Event{Kind: s, ID: t.in.claim.ID})
 }
 
 // verified is not asked: inside a transaction nothing is sent early.

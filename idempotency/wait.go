@@ -90,7 +90,7 @@ const (
 func (c *core) wait(ctx context.Context, id ID, a Answer, ask func() (Answer, time.Time, error)) (Answer, time.Time, error) {
 	ended := c.waiting.enter(id)
 	if ended == nil {
-		c.tell(ctx, Notice{Signal: WaitersExceeded, ID: id})
+		c.tell(ctx, Event{Kind: eventWaitersFull, ID: id})
 		return a, time.Time{}, nil
 	}
 	defer c.waiting.leave(id)
@@ -102,7 +102,7 @@ func (c *core) wait(ctx context.Context, id ID, a Answer, ask func() (Answer, ti
 	for {
 		// Asked after entering: a run that ended before that wakes nobody.
 		a, begun, err := ask()
-		if err != nil || a.Decision != InProgress || ctx.Err() != nil {
+		if err != nil || a.Decision != DecisionInProgress || ctx.Err() != nil {
 			return a, begun, err
 		}
 		select {

@@ -55,7 +55,7 @@ func twoHandles(b *bench) {
 	rounds(func(n int) bool {
 		c := b.claim(idempotency.Guarantee(n%2), long)
 		if n%4 > 1 {
-			b.apply(ref(c, b.want(c, idempotency.Run)), release)
+			b.apply(ref(c, b.want(c, idempotency.DecisionRun)), release)
 		}
 		won := b.rushed(c, handles)
 		if len(won) != 1 {
@@ -81,7 +81,7 @@ func (b *bench) rushed(c idempotency.Claim, handles []idempotency.Store) (won []
 	}
 	rush(calls...)
 	for _, a := range answers {
-		if a.Decision == idempotency.Run {
+		if a.Decision == idempotency.DecisionRun {
 			won = append(won, a)
 		}
 	}
@@ -98,7 +98,7 @@ func (b *bench) endedOnce(r idempotency.Ref, handles []idempotency.Store) bool {
 	}
 	rush(calls...)
 	state := b.get(r.ID).State
-	for i, want := range []idempotency.State{idempotency.Done, idempotency.Unknown} {
+	for i, want := range []idempotency.State{idempotency.StateDone, idempotency.StateUnknown} {
 		if errs[i] == nil && errors.Is(errs[1-i], idempotency.ErrLeaseLost) && state == want {
 			return true
 		}
@@ -133,7 +133,7 @@ func livesElsewhere(first, second *bench) {
 	first.Helper()
 	for range 10 {
 		begun := time.Now()
-		c := first.claim(idempotency.Reexecute, alive)
+		c := first.claim(idempotency.GuaranteeReexecute, alive)
 		c.Retention = alive
 		a, err := first.store.Begin(context.Background(), c)
 		b, err2 := second.store.Begin(context.Background(), again(c))
@@ -147,10 +147,10 @@ func livesElsewhere(first, second *bench) {
 		if err := errors.Join(err, err2, err3); err != nil {
 			first.Fatalf("%v", err)
 		}
-		if a.Decision != idempotency.Run || b.Decision != idempotency.InProgress || b.Left > alive || b.Left < alive/4 {
+		if a.Decision != idempotency.DecisionRun || b.Decision != idempotency.DecisionInProgress || b.Left > alive || b.Left < alive/4 {
 			first.Fatalf("a lease of %v: one handle says %v, the other %v with %v left", alive, a.Decision, b.Decision, b.Left)
 		}
-		if applied != nil || d.Decision != idempotency.Replay {
+		if applied != nil || d.Decision != idempotency.DecisionReplay {
 			first.Fatalf("a retention of %v: completed on one handle (%v), the other says %v", alive, applied, d.Decision)
 		}
 		return
@@ -161,18 +161,18 @@ func livesElsewhere(first, second *bench) {
 // endsElsewhere: what is over on one handle is over on the other, and tokens grow.
 func endsElsewhere(first, second *bench) {
 	first.Helper()
-	c, d := first.claim(idempotency.Reexecute, short), first.claim(idempotency.Hold, long)
+	c, d := first.claim(idempotency.GuaranteeReexecute, short), first.claim(idempotency.GuaranteeHold, long)
 	d.Retention = short
-	lost, gone := first.want(c, idempotency.Run), first.want(d, idempotency.Run)
+	lost, gone := first.want(c, idempotency.DecisionRun), first.want(d, idempotency.DecisionRun)
 	first.apply(ref(d, gone), complete("x"))
 	first.pass()
 	second.sweep()
 	c.Lease = long
-	if a := second.want(again(c), idempotency.Run); a.Record.Token <= lost.Record.Token {
+	if a := second.want(again(c), idempotency.DecisionRun); a.Record.Token <= lost.Record.Token {
 		first.Errorf("token %d after %d on another handle", a.Record.Token, lost.Record.Token)
 	}
 	first.refused(ref(c, lost), complete("zombie"), extend)
-	if a := second.want(again(d), idempotency.Run); a.Record.Token <= gone.Record.Token {
+	if a := second.want(again(d), idempotency.DecisionRun); a.Record.Token <= gone.Record.Token {
 		first.Errorf("token %d after %d, which had expired, on another handle", a.Record.Token, gone.Record.Token)
 	}
 }
@@ -189,7 +189,7 @@ func sweepRaces(b *bench) {
 	handles := []idempotency.Store{b.store, b.another(0)}
 	claims := make([]idempotency.Claim, raceKeys)
 	for i := range claims {
-		claims[i] = b.claim(idempotency.Hold, long)
+		claims[i] = b.claim(idempotency.GuaranteeHold, long)
 		claims[i].Retention = fleeting
 	}
 	wait := 2 * fleeting
@@ -202,7 +202,7 @@ func sweepRaces(b *bench) {
 		if !b.endEvery(handles, claims, answers) {
 			return false
 		}
-		if !slices.ContainsFunc(answers, func(a idempotency.Answer) bool { return a.Decision == idempotency.Run }) {
+		if !slices.ContainsFunc(answers, func(a idempotency.Answer) bool { return a.Decision == idempotency.DecisionRun }) {
 			wait *= 2 // none had expired
 		}
 		pause(wait)
@@ -247,14 +247,14 @@ func (b *bench) endEvery(handles []idempotency.Store, claims []idempotency.Claim
 
 func (b *bench) ends(h idempotency.Store, c idempotency.Claim, a idempotency.Answer) error {
 	switch a.Decision {
-	case idempotency.Replay, 0: // not yet expired, or it failed
+	case idempotency.DecisionReplay, 0: // not yet expired, or it failed
 		return nil
-	case idempotency.Run:
+	case idempotency.DecisionRun:
 	default:
 		return fmt.Errorf("begin: %v", a.Decision)
 	}
 	r, err := h.Get(context.Background(), c.ID)
-	if err != nil || r.State != idempotency.Running || r.Token != a.Record.Token {
+	if err != nil || r.State != idempotency.StateRunning || r.Token != a.Record.Token {
 		return fmt.Errorf("a claim was granted token %d, and then the record is %v with %d (%w): a sweep took it", a.Record.Token, r.State, r.Token, err)
 	}
 	if err := h.Apply(context.Background(), ref(c, a), complete("x")); err != nil {
@@ -266,8 +266,8 @@ func (b *bench) ends(h idempotency.Store, c idempotency.Claim, a idempotency.Ans
 // kept looks at all that a record has to keep, through four runs that end in different ways.
 func kept(b *bench) {
 	other := &bench{TB: b.TB, store: b.another(0), again: b.again}
-	c := b.claim(idempotency.Reexecute, long)
-	first := b.want(c, idempotency.Run)
+	c := b.claim(idempotency.GuaranteeReexecute, long)
+	first := b.want(c, idempotency.DecisionRun)
 	want := first.Record
 	check := func(where string, r idempotency.Record) {
 		b.Helper()
@@ -286,8 +286,8 @@ func kept(b *bench) {
 				c.Lease = short
 			}
 			next := again(c)
-			a := other.want(next, idempotency.Run)
-			want.State, want.Attempt, want.Owner, want.Token = idempotency.Running, run+1, next.Owner, a.Record.Token
+			a := other.want(next, idempotency.DecisionRun)
+			want.State, want.Attempt, want.Owner, want.Token = idempotency.StateRunning, run+1, next.Owner, a.Record.Token
 			if want.Token <= before {
 				b.Errorf("%s: token %d after %d", where, want.Token, before)
 			}
@@ -297,19 +297,19 @@ func kept(b *bench) {
 		r := idempotency.Ref{ID: c.ID, Token: want.Token}
 		if run == 0 {
 			b.apply(r, save)
-			want.Points = []idempotency.Point{save.Point}
+			want.Points = []idempotency.Point{*save.Point}
 			check(where+" saved", other.get(c.ID))
 		}
-		if end.Event == 0 {
+		if end.State == 0 {
 			b.pass()
 			continue
 		}
 		b.apply(r, end)
-		if end.Event == idempotency.Abandon {
-			b.apply(r, idempotency.Change{Event: idempotency.ResolveNothing})
+		if end.State == idempotency.StateUnknown {
+			b.apply(r, idempotency.Change{State: idempotency.StateRetryable, Operator: true})
 		}
-		if want.State = idempotency.Retryable; end.Event == idempotency.Complete {
-			want.State, want.Points = idempotency.Done, nil
+		if want.State = idempotency.StateRetryable; end.State == idempotency.StateDone {
+			want.State, want.Points = idempotency.StateDone, nil
 		}
 		got := other.get(c.ID)
 		check(where+", ended", got)
@@ -323,7 +323,7 @@ func kept(b *bench) {
 // may refuse such a claim.
 func forEver(b *bench) {
 	const most = time.Duration(math.MaxInt64)
-	for _, g := range []idempotency.Guarantee{idempotency.Hold, idempotency.Reexecute} {
+	for _, g := range []idempotency.Guarantee{idempotency.GuaranteeHold, idempotency.GuaranteeReexecute} {
 		for _, lease := range []time.Duration{long, most - 1, most} {
 			for _, retention := range []time.Duration{most, most - time.Hour, most/2 + 1} {
 				b.lasts(g, lease, retention)
@@ -338,27 +338,27 @@ func (b *bench) lasts(g idempotency.Guarantee, lease, retention time.Duration) {
 	c.Retention = retention
 	a, err := b.store.Begin(context.Background(), c)
 	if err != nil {
-		if s := b.get(c.ID).State; s != idempotency.Absent {
+		if s := b.get(c.ID).State; s != idempotency.StateAbsent {
 			b.Errorf("%v, %v: refused (%v), and the record is %v", lease, retention, err, s)
 		}
 		return
 	}
-	if a.Decision != idempotency.Run {
+	if a.Decision != idempotency.DecisionRun {
 		b.Errorf("%v, %v: %v", lease, retention, a.Decision)
 		return
 	}
 	b.sweep()
-	b.want(again(c), idempotency.InProgress)
+	b.want(again(c), idempotency.DecisionInProgress)
 	b.apply(ref(c, a), release)
 	b.sweep()
-	a = b.want(again(c), idempotency.Run)
+	a = b.want(again(c), idempotency.DecisionRun)
 	if a.Record.Attempt != 2 {
 		b.Errorf("%v, %v: a released record was forgotten", lease, retention)
 	}
-	b.apply(ref(c, a), idempotency.Change{Event: idempotency.Extend, Lease: lease})
+	b.apply(ref(c, a), idempotency.Change{State: idempotency.StateRunning, Lease: lease})
 	b.sweep()
-	b.want(again(c), idempotency.InProgress)
+	b.want(again(c), idempotency.DecisionInProgress)
 	b.apply(ref(c, a), complete("x"))
 	b.sweep()
-	b.want(again(c), idempotency.Replay)
+	b.want(again(c), idempotency.DecisionReplay)
 }

@@ -21,7 +21,7 @@ type op struct {
 	call, back int64
 	begin      bool
 	decision   idempotency.Decision // of a begin
-	event      idempotency.Event    // of a change
+	to         idempotency.State    // of a change
 	token      int64                // granted, or of the holder
 	refused    bool                 // ErrLeaseLost
 	ambiguous  bool                 // there was no answer
@@ -88,9 +88,9 @@ func (h *holder) step() {
 	case 1, 2:
 		h.change(release)
 	case 3:
-		h.change(idempotency.Change{Event: idempotency.Save, Point: idempotency.Point{Name: "p"}})
+		h.change(idempotency.Change{State: idempotency.StateRunning, Point: &idempotency.Point{Name: "p"}})
 	default:
-		h.change(idempotency.Change{Event: idempotency.Extend, Lease: tinyLease})
+		h.change(idempotency.Change{State: idempotency.StateRunning, Lease: tinyLease})
 	}
 }
 
@@ -105,18 +105,18 @@ func (h *holder) begin() {
 	o := op{call: h.tick.Add(1), begin: true}
 	a, err := h.store.Begin(context.Background(), h.claim)
 	o.back, o.decision, o.token, o.ambiguous = h.tick.Add(1), a.Decision, a.Record.Token, err != nil
-	if a.Decision == idempotency.Run {
+	if a.Decision == idempotency.DecisionRun {
 		h.token = a.Record.Token
 	}
 	h.seen = append(h.seen, o)
 }
 
 func (h *holder) change(c idempotency.Change) {
-	o := op{call: h.tick.Add(1), event: c.Event, token: h.token}
+	o := op{call: h.tick.Add(1), to: c.State, token: h.token}
 	err := h.store.Apply(context.Background(), idempotency.Ref{ID: h.claim.ID, Token: h.token}, c)
 	o.back, o.refused = h.tick.Add(1), errors.Is(err, idempotency.ErrLeaseLost)
 	o.ambiguous = err != nil && !o.refused
-	if err != nil || c.Event == idempotency.Complete || c.Event == idempotency.Release {
+	if err != nil || c.State == idempotency.StateDone || c.State == idempotency.StateRetryable {
 		if rand.IntN(4) > 0 { // else a zombie: it goes on under the old token
 			h.token = 0
 		}
@@ -142,27 +142,27 @@ func sound(history []op, g idempotency.Guarantee) error {
 		for ; next < len(history) && history[next].back < o.call; next++ {
 			h := history[next]
 			switch {
-			case h.begin && h.decision == idempotency.Run:
+			case h.begin && h.decision == idempotency.DecisionRun:
 				granted = max(granted, h.token)
-			case h.begin && (h.decision == idempotency.Replay || h.decision == idempotency.OutcomeUnknown):
+			case h.begin && (h.decision == idempotency.DecisionReplay || h.decision == idempotency.DecisionUnknown):
 				closed = true
-			case !h.begin && h.event == idempotency.Complete && !h.refused && !h.ambiguous:
+			case !h.begin && h.to == idempotency.StateDone && !h.refused && !h.ambiguous:
 				closed, last = true, h.token
 			}
 		}
 		switch {
-		case o.begin && o.decision == idempotency.Run && seen[o.token]:
+		case o.begin && o.decision == idempotency.DecisionRun && seen[o.token]:
 			return fmt.Errorf("token %d was granted twice", o.token)
-		case o.begin && o.decision == idempotency.Run && o.token <= granted:
+		case o.begin && o.decision == idempotency.DecisionRun && o.token <= granted:
 			return fmt.Errorf("token %d was granted after %d", o.token, granted)
-		case o.begin && o.decision == idempotency.Run && closed:
+		case o.begin && o.decision == idempotency.DecisionRun && closed:
 			return fmt.Errorf("token %d was granted after the key was done or lost for good (done by %d)", o.token, last)
 		case !o.begin && !o.refused && !o.ambiguous && o.token < granted:
-			return fmt.Errorf("%v by %d was taken after %d was granted", o.event, o.token, granted)
+			return fmt.Errorf("%v by %d was taken after %d was granted", o.to, o.token, granted)
 		case !o.begin && !o.refused && !o.ambiguous && closed && last != o.token:
-			return fmt.Errorf("%v by %d was taken after the key was done by %d or lost", o.event, o.token, last)
+			return fmt.Errorf("%v by %d was taken after the key was done by %d or lost", o.to, o.token, last)
 		}
-		if o.begin && o.decision == idempotency.Run {
+		if o.begin && o.decision == idempotency.DecisionRun {
 			seen[o.token] = true
 		}
 	}
@@ -172,15 +172,15 @@ func sound(history []op, g idempotency.Guarantee) error {
 // onlyReleased checks that under Hold a run was followed by another only after it
 // had been released.
 func onlyReleased(history []op, g idempotency.Guarantee, released map[int64]bool) error {
-	if g != idempotency.Hold {
+	if g != idempotency.GuaranteeHold {
 		return nil
 	}
 	var runs []int64
 	for _, o := range history {
 		switch {
-		case o.begin && o.decision == idempotency.Run:
+		case o.begin && o.decision == idempotency.DecisionRun:
 			runs = append(runs, o.token)
-		case o.event == idempotency.Release && !o.refused:
+		case !o.begin && o.to == idempotency.StateRetryable && !o.refused:
 			released[o.token] = true
 		}
 	}

@@ -30,7 +30,7 @@ var (
 func (b *txBench) upload(key string, body io.Reader) *httptest.ResponseRecorder {
 	sum := sha256.Sum256([]byte(large))
 	r := httptest.NewRequest(http.MethodPost, "/", body)
-	r.Header.Set(idempotency.HeaderKey, key)
+	r.Header.Set("Idempotency-Key", key)
 	r.Header.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":")
 	w := httptest.NewRecorder()
 	b.handler.ServeHTTP(w, r)
@@ -85,7 +85,7 @@ func largeBodies(b *txBench) {
 		b.want(c.effects, 1)
 		for retry := 1; retry <= 2; retry++ {
 			w := b.upload(key, strings.NewReader(large))
-			replayed := w.Header().Get(idempotency.HeaderReplayed) == "true"
+			replayed := w.Header().Get("Idempotent-Replayed") == "true"
 			if w.Code != c.again || w.Body.String() != "body" || replayed != (retry >= c.runs) {
 				b.Errorf("%s: retry %d: %d %s, replayed: %v", c.name, retry, w.Code, w.Body, replayed)
 			}

@@ -26,7 +26,7 @@ func (d *disk) load(id idempotency.ID) idempotency.Record {
 func (d *disk) save(id idempotency.ID, r idempotency.Record) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r.State == idempotency.Absent {
+	if r.State == idempotency.StateAbsent {
 		delete(d.records, id)
 		return
 	}
@@ -83,11 +83,11 @@ func (h *handle) now() idempotency.Moment { return now().Add(h.ahead) }
 // write stores what the machine said, but for what is lost.
 func (h *handle) write(id idempotency.ID, old, next idempotency.Record) {
 	switch {
-	case h.fault == lostAttempt, h.fault == lostAttempt2 && next.State == idempotency.Retryable:
+	case h.fault == lostAttempt, h.fault == lostAttempt2 && next.State == idempotency.StateRetryable:
 		next.Attempt = min(next.Attempt, 1)
-	case h.fault == lostCreated && old.State != idempotency.Absent:
+	case h.fault == lostCreated && old.State != idempotency.StateAbsent:
 		next.Created = h.now()
-	case h.fault == overflow && next.State != idempotency.Running:
+	case h.fault == overflow && next.State != idempotency.StateRunning:
 		next.Expires = next.Finished + idempotency.Moment(next.Retention)
 	}
 	h.save(id, next)
@@ -113,6 +113,15 @@ func (h *handle) Apply(_ context.Context, ref idempotency.Ref, c idempotency.Cha
 		h.write(ref.ID, old, next)
 	}
 	return err
+}
+
+func (h *handle) Now(context.Context) (idempotency.Moment, error) { return h.now(), nil }
+
+func (h *handle) List(context.Context, string, int) (all []idempotency.Entry, next string, err error) {
+	for _, id := range h.ids() {
+		all = append(all, idempotency.Entry{ID: id, Record: h.load(id).Bare()})
+	}
+	return all, "", nil
 }
 
 func (h *handle) Get(_ context.Context, id idempotency.ID) (idempotency.Record, error) {

@@ -146,7 +146,7 @@ func ref(c idempotency.Claim, a idempotency.Answer) idempotency.Ref {
 func (b *bench) apply(r idempotency.Ref, c idempotency.Change) {
 	b.Helper()
 	if err := b.store.Apply(context.Background(), r, c); err != nil {
-		b.Fatalf("%v: %v", c.Event, err)
+		b.Fatalf("a change to %v: %v", c.State, err)
 	}
 }
 
@@ -157,7 +157,7 @@ func (b *bench) refused(r idempotency.Ref, changes ...idempotency.Change) {
 	before := b.bytes(r.ID)
 	for _, c := range changes {
 		if err := b.store.Apply(context.Background(), r, c); !errors.Is(err, idempotency.ErrLeaseLost) {
-			b.Errorf("%v: %v, want ErrLeaseLost", c.Event, err)
+			b.Errorf("a change to %v: %v, want ErrLeaseLost", c.State, err)
 		}
 	}
 	if !bytes.Equal(before, b.bytes(r.ID)) {
@@ -195,12 +195,12 @@ func result(body string) idempotency.Result {
 }
 
 func complete(body string) idempotency.Change {
-	return idempotency.Change{Event: idempotency.Complete, Result: result(body)}
+	return idempotency.Change{State: idempotency.StateDone, Result: result(body)}
 }
 
 var (
-	extend  = idempotency.Change{Event: idempotency.Extend, Lease: long}
-	release = idempotency.Change{Event: idempotency.Release}
-	abandon = idempotency.Change{Event: idempotency.Abandon}
-	save    = idempotency.Change{Event: idempotency.Save, Point: idempotency.Point{Name: "p", Data: []byte("q")}}
+	extend  = idempotency.Change{State: idempotency.StateRunning, Lease: long}
+	release = idempotency.Change{State: idempotency.StateRetryable}
+	abandon = idempotency.Change{State: idempotency.StateUnknown}
+	save    = idempotency.Change{State: idempotency.StateRunning, Point: &idempotency.Point{Name: "p", Data: []byte("q")}}
 )

@@ -99,7 +99,7 @@ func TestFlawedStoresAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for n := range 50 {
 				store := &careless{records: map[idempotency.ID]idempotency.Record{}, token: token}
-				for _, g := range []idempotency.Guarantee{idempotency.Hold, idempotency.Reexecute} {
+				for _, g := range []idempotency.Guarantee{idempotency.GuaranteeHold, idempotency.GuaranteeReexecute} {
 					if err := sound(record([]idempotency.Store{store}, fmt.Sprint(name, g), g, 6, 40), g); err != nil {
 						t.Logf("found in history %d: %v", n, err)
 						return

@@ -61,7 +61,7 @@ type txBench struct {
 // quiet keeps the store's warnings out of the log.
 type quiet struct{}
 
-func (quiet) Observe(context.Context, idempotency.Notice) {}
+func (quiet) Observe(context.Context, idempotency.Event) {}
 
 func newTxBench(t testing.TB, e Effects) *txBench {
 	t.Helper()
@@ -70,7 +70,7 @@ func newTxBench(t testing.TB, e Effects) *txBench {
 	own := fmt.Sprint(t.Name(), time.Now().UnixNano())
 	var err error
 	b.handler, err = idempotency.New(func(*http.Request) string { return own }, e.Store, http.HandlerFunc(b.serve),
-		idempotency.Config{Guarantee: idempotency.Tx, Wait: 20 * time.Second, MaxRequestBody: maxRead, MaxStreamedBody: maxStreamed, MaxResponseBody: 1000, Observer: quiet{}})
+		idempotency.Config{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Wait: 20 * time.Second, Observer: quiet{}}, MaxRequestBody: maxRead, MaxStreamedBody: maxStreamed, MaxResponseBody: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (b *txBench) want(effects, runs int) {
 
 func request(key, body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-	r.Header.Set(idempotency.HeaderKey, key)
+	r.Header.Set("Idempotency-Key", key)
 	return r
 }
 
@@ -149,7 +149,7 @@ func responses(b *txBench) {
 		if first.Code != c.status || second.Code != c.again {
 			b.Errorf("%s: %d, then %d: %s", c.name, first.Code, second.Code, second.Body)
 		}
-		replayed := second.Header().Get(idempotency.HeaderReplayed) == "true"
+		replayed := second.Header().Get("Idempotent-Replayed") == "true"
 		if replayed != (c.runs == 1 && c.again == c.status) {
 			b.Errorf("%s: replayed: %v", c.name, replayed)
 		}

@@ -50,21 +50,21 @@ func (l *ledger) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wo
 		defer l.one.Unlock()
 	}
 	a := l.begin(c)
-	if a.Decision != idempotency.Run {
+	if a.Decision != idempotency.DecisionRun {
 		return a, nil
 	}
 	if l.flaw == interleaves {
 		<-l.two
 	}
 	var effects int
-	res, verdict, err := run(context.WithValue(ctx, inTx{}, &effects), a.Record)
-	if err != nil || verdict == idempotency.Forget && l.flaw != keepsAll {
+	res, how, err := run(context.WithValue(ctx, inTx{}, &effects), a.Record)
+	if err != nil || how == idempotency.OutcomeFailed && l.flaw != keepsAll {
 		return a, err
 	}
-	if verdict == idempotency.KeepResult && l.flaw != keepsEffect {
+	if how == idempotency.OutcomeRejected && l.flaw != keepsEffect {
 		effects = 0
 	}
-	done := idempotency.Change{Event: idempotency.Complete, Result: res}
+	done := idempotency.Change{State: idempotency.StateDone, Result: res}
 	a.Record, _, err = a.Record.Apply(idempotency.Ref{ID: c.ID, Token: a.Record.Token}, done, now())
 	l.commit(c.ID, a.Record, effects)
 	return a, err

@@ -49,7 +49,7 @@ func pair(s idempotency.Store, c idempotency.Claim, body []byte) error {
 		return err
 	}
 	return s.Apply(ctx, idempotency.Ref{ID: c.ID, Token: a.Record.Token},
-		idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Body: body}})
+		idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: body}})
 }
 
 var random = func() []byte {
@@ -161,7 +161,7 @@ func fill(b *testing.B, file string, records, expired int) {
 		err := s.db.Update(func(tx *bbolt.Tx) error {
 			t, now := s.tables(tx), s.now()
 			for i := range batch {
-				r := idempotency.Record{State: idempotency.Done, Token: 1, Attempt: 1, Expires: now.Add(time.Hour)}
+				r := idempotency.Record{State: idempotency.StateDone, Token: 1, Attempt: 1, Expires: now.Add(time.Hour)}
 				if n+i < expired {
 					r.Expires = now
 				}

@@ -121,7 +121,7 @@ func watch(s *Store, key string) {
 		if errors.Is(err, ErrPoisoned) {
 			return
 		}
-		if a.Decision == idempotency.Replay {
+		if a.Decision == idempotency.DecisionReplay {
 			say("D %s", key)
 			return
 		}
@@ -217,13 +217,13 @@ func (w *witness) check(t *testing.T, file string) {
 func (w *witness) lookup(t *testing.T, s *Store) {
 	t.Helper()
 	for _, key := range w.done {
-		if r := get(t, s, claim(key)); r.State != idempotency.Done || string(r.Result.Body) != bodyOf(key) {
+		if r := get(t, s, claim(key)); r.State != idempotency.StateDone || string(r.Result.Body) != bodyOf(key) {
 			t.Errorf("%s was done and is %v", key, r.State)
 		}
 	}
 	for _, key := range w.granted {
 		// It may have been completed without the child having heard of it.
-		if r := get(t, s, claim(key)); r.State != idempotency.Done && (r.State != idempotency.Running || r.LeaseUntil > s.now()) {
+		if r := get(t, s, claim(key)); r.State != idempotency.StateDone && (r.State != idempotency.StateRunning || r.LeaseUntil > s.now()) {
 			t.Errorf("%s ran and is %v, lease until %v", key, r.State, r.LeaseUntil)
 		}
 	}

@@ -25,7 +25,7 @@ func TestUnverifiedBodyIsNoSuccess(t *testing.T) {
 			return io.MultiReader(strings.NewReader(large[:len(large)/2]), iotest.ErrReader(io.ErrUnexpectedEOF))
 		},
 	}
-	const held, retryable = idempotency.Hold, idempotency.Retryable
+	const held, retryable = idempotency.GuaranteeHold, idempotency.StateRetryable
 	for _, c := range []struct {
 		guarantee      idempotency.Guarantee
 		noEffect       bool
@@ -34,12 +34,12 @@ func TestUnverifiedBodyIsNoSuccess(t *testing.T) {
 		status         int // of the first request
 		retried, again int // status of an honest retry by the next process, and runs
 	}{
-		{held, false, 201, idempotency.Unknown, 409, 409, 1},
-		{held, false, 400, idempotency.Done, 400, 400, 1},
+		{held, false, 201, idempotency.StateUnknown, 409, 409, 1},
+		{held, false, 400, idempotency.StateDone, 400, 400, 1},
 		{held, true, 201, retryable, 400, 201, 2},
 		{held, true, 400, retryable, 400, 201, 2},
-		{idempotency.Reexecute, false, 201, retryable, 400, 201, 2},
-		{idempotency.Reexecute, false, 400, retryable, 400, 201, 2},
+		{idempotency.GuaranteeReexecute, false, 201, retryable, 400, 201, 2},
+		{idempotency.GuaranteeReexecute, false, 400, retryable, 400, 201, 2},
 	} {
 		for name, body := range bodies {
 			t.Run(fmt.Sprint(name, c.guarantee, c.noEffect, c.answer), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestUnverifiedBodyIsNoSuccess(t *testing.T) {
 					w.WriteHeader(c.answer)
 				})
 				upload := func(s *Store, body io.Reader) int {
-					h, err := idempotency.New(idempotency.Global, s, work, idempotency.Config{Guarantee: c.guarantee, MaxRequestBody: 1 << 10, MaxStreamedBody: 1 << 20})
+					h, err := idempotency.New(idempotency.Global, s, work, idempotency.Config{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.guarantee}, MaxRequestBody: 1 << 10, MaxStreamedBody: 1 << 20})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -76,7 +76,7 @@ func TestUnverifiedBodyIsNoSuccess(t *testing.T) {
 				}
 				second := openStore(t, file)
 				r := get(t, second, idempotency.Claim{ID: idempotency.IDOf("*", "k")})
-				if r.State != c.state || r.State == idempotency.Done && r.Result.Status < 400 {
+				if r.State != c.state || r.State == idempotency.StateDone && r.Result.Status < 400 {
 					t.Errorf("the record is %v with %d, want %v", r.State, r.Result.Status, c.state)
 				}
 				if got := upload(second, strings.NewReader(large)); got != c.retried || runs != c.again {

@@ -60,7 +60,7 @@ func complete(t testing.TB, s idempotency.Store, c idempotency.Claim, a idempote
 }
 
 func completion(body string) idempotency.Change {
-	return idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Body: []byte(body)}}
+	return idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: []byte(body)}}
 }
 
 func other(c idempotency.Claim) idempotency.Claim {
@@ -173,25 +173,25 @@ func TestRunsOfTheLastProcessAreLostAtOnce(t *testing.T) {
 	file := newFile(t)
 	s := openStore(t, file)
 	hold, swept, rerun, done := claim("hold"), claim("swept"), claim("rerun"), claim("done")
-	rerun.Guarantee = idempotency.Reexecute
+	rerun.Guarantee = idempotency.GuaranteeReexecute
 	for _, c := range []idempotency.Claim{hold, swept, rerun} {
-		begin(t, s, c, idempotency.Run)
+		begin(t, s, c, idempotency.DecisionRun)
 	}
-	complete(t, s, done, begin(t, s, done, idempotency.Run), "done")
+	complete(t, s, done, begin(t, s, done, idempotency.DecisionRun), "done")
 	closeStore(t, s)
 
 	s = openStore(t, file)
-	begin(t, s, other(hold), idempotency.OutcomeUnknown)
-	if a := begin(t, s, other(rerun), idempotency.Run); a.Record.Attempt != 2 {
+	begin(t, s, other(hold), idempotency.DecisionUnknown)
+	if a := begin(t, s, other(rerun), idempotency.DecisionRun); a.Record.Attempt != 2 {
 		t.Errorf("attempt %d", a.Record.Attempt)
 	}
 	if n, err := s.Sweep(t.Context(), 10); n != 1 || err != nil {
 		t.Errorf("swept %d, %v", n, err)
 	}
-	if got := get(t, s, swept).State; got != idempotency.Unknown {
+	if got := get(t, s, swept).State; got != idempotency.StateUnknown {
 		t.Errorf("%v after a sweep", got)
 	}
-	begin(t, s, done, idempotency.Replay)
+	begin(t, s, done, idempotency.DecisionReplay)
 }
 
 func TestTimeNeverGoesBack(t *testing.T) {
@@ -199,22 +199,22 @@ func TestTimeNeverGoesBack(t *testing.T) {
 	s := openStore(t, file)
 	done, gone, run := claim("done"), claim("gone"), claim("run")
 	gone.Retention = 0
-	complete(t, s, done, begin(t, s, done, idempotency.Run), "x")
-	first := begin(t, s, gone, idempotency.Run)
+	complete(t, s, done, begin(t, s, done, idempotency.DecisionRun), "x")
+	first := begin(t, s, gone, idempotency.DecisionRun)
 	complete(t, s, gone, first, "x")
 	s.Sweep(t.Context(), 10)
-	lost := begin(t, s, run, idempotency.Run)
+	lost := begin(t, s, run, idempotency.DecisionRun)
 	closeStore(t, s)
 
 	for n, jump := range []time.Duration{-time.Hour, -24 * 365 * time.Hour} {
 		s = openAt(t, file, jump)
-		begin(t, s, done, idempotency.Replay)
+		begin(t, s, done, idempotency.DecisionReplay)
 		if n == 0 {
-			begin(t, s, other(run), idempotency.OutcomeUnknown)
+			begin(t, s, other(run), idempotency.DecisionUnknown)
 		}
 		again := claim(fmt.Sprint("new", n))
 		for _, c := range []idempotency.Claim{gone, again} {
-			a := begin(t, s, c, idempotency.Run)
+			a := begin(t, s, c, idempotency.DecisionRun)
 			if a.Record.Token <= lost.Record.Token || a.Record.Created <= lost.Record.Created {
 				t.Errorf("after a jump by %v: %+v, before it %+v", jump, a.Record, lost.Record)
 			}
@@ -224,7 +224,7 @@ func TestTimeNeverGoesBack(t *testing.T) {
 		closeStore(t, s)
 	}
 	s = openAt(t, file, 2*time.Hour)
-	begin(t, s, done, idempotency.Run)
+	begin(t, s, done, idempotency.DecisionRun)
 }
 
 func TestTokensGrowAcrossKeysAndRestarts(t *testing.T) {
@@ -234,7 +234,7 @@ func TestTokensGrowAcrossKeysAndRestarts(t *testing.T) {
 			s := openStore(t, file)
 			for range 20 {
 				c := claim("k")
-				a := begin(t, s, c, idempotency.Run)
+				a := begin(t, s, c, idempotency.DecisionRun)
 				if a.Record.Token <= last {
 					t.Fatalf("token %d after %d", a.Record.Token, last)
 				}
@@ -274,17 +274,17 @@ func TestAnswersThatChangeNothingDontWaitForTheWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openStore(t, newFile(t))
 		done, running := claim("done"), claim("running")
-		complete(t, s, done, begin(t, s, done, idempotency.Run), "x")
-		begin(t, s, running, idempotency.Run)
+		complete(t, s, done, begin(t, s, done, idempotency.DecisionRun), "x")
+		begin(t, s, running, idempotency.DecisionRun)
 		release := block(s)
 		defer closeStore(t, s)
 		defer release()
-		begin(t, s, done, idempotency.Replay)
-		begin(t, s, running, idempotency.Run) // repeated by its owner
-		begin(t, s, other(running), idempotency.InProgress)
+		begin(t, s, done, idempotency.DecisionReplay)
+		begin(t, s, running, idempotency.DecisionRun) // repeated by its owner
+		begin(t, s, other(running), idempotency.DecisionInProgress)
 		running.Fingerprint[0]++
-		begin(t, s, running, idempotency.Mismatch)
-		if r := get(t, s, done); r.State != idempotency.Done {
+		begin(t, s, running, idempotency.DecisionMismatch)
+		if r := get(t, s, done); r.State != idempotency.StateDone {
 			t.Errorf("get: %v", r.State)
 		}
 	})
@@ -294,13 +294,13 @@ func TestAnswersThatChangeNothingDontWaitForTheWriter(t *testing.T) {
 func TestRecordsInFlightAreNotTold(t *testing.T) {
 	s := openStore(t, newFile(t))
 	c, beside := claim("in flight"), claim("beside")
-	complete(t, s, beside, begin(t, s, beside, idempotency.Run), "x")
-	complete(t, s, c, begin(t, s, c, idempotency.Run), "x")
+	complete(t, s, beside, begin(t, s, beside, idempotency.DecisionRun), "x")
+	complete(t, s, c, begin(t, s, c, idempotency.DecisionRun), "x")
 	f := *s.flight.Load()
 	f.landed = make(chan struct{})
 	s.flight.Store(&f)
 
-	begin(t, s, beside, idempotency.Replay)
+	begin(t, s, beside, idempotency.DecisionReplay)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if a, err := s.Begin(ctx, c); !errors.Is(err, context.DeadlineExceeded) {
@@ -328,12 +328,12 @@ func TestRecordsInFlightAreNotTold(t *testing.T) {
 func TestRecordsThatMoveAreFound(t *testing.T) {
 	s := openStore(t, newFile(t))
 	c := claim("k")
-	ref := idempotency.Ref{ID: c.ID, Token: begin(t, s, c, idempotency.Run).Record.Token}
+	ref := idempotency.Ref{ID: c.ID, Token: begin(t, s, c, idempotency.DecisionRun).Record.Token}
 	moved := make(chan error)
 	go func() {
 		var err error
 		for n := range 100 {
-			err = errors.Join(err, s.Apply(context.Background(), ref, idempotency.Change{Event: idempotency.Extend, Lease: time.Duration(n+1) * time.Minute}))
+			err = errors.Join(err, s.Apply(context.Background(), ref, idempotency.Change{State: idempotency.StateRunning, Lease: time.Duration(n+1) * time.Minute}))
 		}
 		moved <- err
 	}()
@@ -346,7 +346,7 @@ func TestRecordsThatMoveAreFound(t *testing.T) {
 			return
 		default:
 		}
-		if got := get(t, s, c).State; got != idempotency.Running {
+		if got := get(t, s, c).State; got != idempotency.StateRunning {
 			t.Errorf("%v while its lease is extended", got)
 		}
 	}
@@ -374,10 +374,10 @@ func TestQueuedOperationsAreWithdrawn(t *testing.T) {
 		if err := <-answers; err != nil {
 			t.Errorf("kept: %v", err)
 		}
-		if r := get(t, s, withdrawn); r.State != idempotency.Absent {
+		if r := get(t, s, withdrawn); r.State != idempotency.StateAbsent {
 			t.Errorf("the withdrawn claim is %v", r.State)
 		}
-		if r := get(t, s, kept); r.State != idempotency.Running {
+		if r := get(t, s, kept); r.State != idempotency.StateRunning {
 			t.Errorf("the other claim is %v", r.State)
 		}
 		closeStore(t, s)
@@ -398,7 +398,7 @@ func TestFullQueueHoldsCallersUntilTheirContextsEnd(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		release()
-		begin(t, s, claim("k"), idempotency.Run)
+		begin(t, s, claim("k"), idempotency.DecisionRun)
 		closeStore(t, s)
 	})
 }
@@ -436,7 +436,7 @@ func TestCloseDoesWhatIsQueued(t *testing.T) {
 		}
 		s = openStore(t, file)
 		for n := range queued {
-			if got := get(t, s, claim(fmt.Sprint(n))).State; got != idempotency.Running {
+			if got := get(t, s, claim(fmt.Sprint(n))).State; got != idempotency.StateRunning {
 				t.Errorf("%d is %v", n, got)
 			}
 		}
@@ -465,11 +465,11 @@ func TestSweepTakesSoManyAndLeavesWhatItCantRead(t *testing.T) {
 		s := openStore(t, file)
 		for n := range 400 {
 			c := claim(fmt.Sprint(n))
-			complete(t, s, c, begin(t, s, c, idempotency.Run), "x")
+			complete(t, s, c, begin(t, s, c, idempotency.DecisionRun), "x")
 		}
 		keep := claim("keep")
 		keep.Retention = 3 * time.Hour
-		complete(t, s, keep, begin(t, s, keep, idempotency.Run), "x")
+		complete(t, s, keep, begin(t, s, keep, idempotency.DecisionRun), "x")
 		closeStore(t, s)
 		newer := idempotency.IDOf("test", "0") // the first that is due
 		inBolt(t, file, func(tx *bbolt.Tx) error {
@@ -498,7 +498,7 @@ func TestSweepTakesSoManyAndLeavesWhatItCantRead(t *testing.T) {
 		if _, err := s.Begin(t.Context(), idempotency.Claim{ID: newer}); !errors.Is(err, idempotency.ErrUnreadable) {
 			t.Errorf("a claim of the newer record: %v", err)
 		}
-		begin(t, s, keep, idempotency.Replay)
+		begin(t, s, keep, idempotency.DecisionReplay)
 		time.Sleep(2 * time.Hour)
 		wantSwept(1000, 1)
 		if n := len(s.index.due); n != 1 {
@@ -517,10 +517,10 @@ func TestExpiryIsExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openStore(t, newFile(t))
 		c := claim("k")
-		complete(t, s, c, begin(t, s, c, idempotency.Run), "x")
+		complete(t, s, c, begin(t, s, c, idempotency.DecisionRun), "x")
 		left := get(t, s, c).Expires.Sub(s.now())
 		time.Sleep(left - 1)
-		begin(t, s, other(c), idempotency.Replay)
+		begin(t, s, other(c), idempotency.DecisionReplay)
 		if n, _ := s.Sweep(t.Context(), 10); n != 0 {
 			t.Error("swept before it expired")
 		}
@@ -528,7 +528,7 @@ func TestExpiryIsExact(t *testing.T) {
 		if n, _ := s.Sweep(t.Context(), 10); n != 1 {
 			t.Error("not swept when it expired")
 		}
-		begin(t, s, other(c), idempotency.Run)
+		begin(t, s, other(c), idempotency.DecisionRun)
 		closeStore(t, s)
 	})
 }
@@ -536,7 +536,7 @@ func TestExpiryIsExact(t *testing.T) {
 func TestTooLargeChangesNothing(t *testing.T) {
 	s := openStore(t, newFile(t))
 	c := claim("k")
-	a := begin(t, s, c, idempotency.Run)
+	a := begin(t, s, c, idempotency.DecisionRun)
 	large := completion("")
 	large.Result.Body = make([]byte, s.Caps().MaxValue+1)
 	if err := s.Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: a.Record.Token}, large); !errors.Is(err, idempotency.ErrTooLarge) {

@@ -178,7 +178,7 @@ func (t *tables) sweep(b *bbolt.Bucket, from []byte, now idempotency.Moment, lim
 // before it changes anything.
 func (t *tables) replace(id idempotency.ID, old, next *idempotency.Record) error {
 	var text []byte
-	if next.State != idempotency.Absent {
+	if next.State != idempotency.StateAbsent {
 		var err error
 		if text, err = next.MarshalBinary(); err != nil {
 			return err
@@ -192,11 +192,11 @@ func (t *tables) replace(id idempotency.ID, old, next *idempotency.Record) error
 		t.finished.FillPercent = 1 // it grows at its end: room left in the middle would stay empty
 	}
 	t.changed[id] = struct{}{}
-	if old.State != idempotency.Absent {
+	if old.State != idempotency.StateAbsent {
 		k := keyOf(old.Due(), id)
 		t.fail(t.bucket(old.State).Delete(k[:]))
 	}
-	if next.State == idempotency.Absent {
+	if next.State == idempotency.StateAbsent {
 		t.delete(id)
 		return nil
 	}
@@ -207,7 +207,7 @@ func (t *tables) replace(id idempotency.ID, old, next *idempotency.Record) error
 }
 
 func (t *tables) bucket(s idempotency.State) *bbolt.Bucket {
-	if s == idempotency.Running {
+	if s == idempotency.StateRunning {
 		return t.running
 	}
 	return t.finished

@@ -145,7 +145,7 @@ func (jsonCodec) Unmarshal(data []byte, v any) error {
 
 // A method declines to keep an answer by its code, or for one call.
 func TestDeclinedCodes(t *testing.T) {
-	for _, g := range []idempotency.Guarantee{idempotency.Hold, idempotency.Reexecute, idempotency.Tx} {
+	for _, g := range []idempotency.Guarantee{idempotency.GuaranteeHold, idempotency.GuaranteeReexecute, idempotency.GuaranteeTx} {
 		for _, c := range []struct {
 			name string
 			o    Options

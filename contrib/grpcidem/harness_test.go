@@ -63,17 +63,17 @@ func (s *shelf) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wor
 	now := idempotency.Moment(time.Now().UnixNano())
 	old := s.records[c.ID]
 	a, _ := old.Begin(c, now)
-	if a.Decision != idempotency.Run {
+	if a.Decision != idempotency.DecisionRun {
 		return a, nil
 	}
-	res, verdict, err := run(ctx, a.Record)
-	if err != nil || verdict == idempotency.Forget {
+	res, how, err := run(ctx, a.Record)
+	if err != nil || how == idempotency.OutcomeFailed {
 		return a, err
 	}
 	if err := failing(&s.commit); err != nil {
 		return idempotency.Answer{}, err
 	}
-	s.records[c.ID], _, err = a.Record.Apply(idempotency.Ref{ID: c.ID, Token: a.Record.Token}, idempotency.Change{Event: idempotency.Complete, Result: res}, now)
+	s.records[c.ID], _, err = a.Record.Apply(idempotency.Ref{ID: c.ID, Token: a.Record.Token}, idempotency.Change{State: idempotency.StateDone, Result: res}, now)
 	return a, err
 }
 

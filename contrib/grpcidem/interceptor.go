@@ -155,7 +155,7 @@ func (i *interceptor) unary(ctx context.Context, request any, info *grpc.UnarySe
 	c := &call{interceptor: i, request: request, handler: handler}
 	// gRPC's keys are apart from those of HTTP in the same store.
 	a, err := i.runner.Do(ctx, idempotency.IDOf("grpc\x00"+scope, key), sum, c.run)
-	if a.Decision == idempotency.Run {
+	if a.Decision == idempotency.DecisionRun {
 		return c.answer(ctx, a, err)
 	}
 	return i.notRun(ctx, a, err)
@@ -183,7 +183,7 @@ type call struct {
 	err      error
 }
 
-func (c *call) run(ctx context.Context) (idempotency.Result, idempotency.Manner) {
+func (c *call) run(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
 	c.response, c.err = c.handler(ctx, c.request)
 	res, how, err := record(c.response, c.err)
 	if slices.Contains(c.options.NotKept, codes.Code(res.Status)) && ctx.Err() == nil { // else it may be the cancellation's doing
@@ -202,8 +202,8 @@ func (c *call) run(ctx context.Context) (idempotency.Result, idempotency.Manner)
 // answer returns what the method returned, unless others were told that its outcome
 // is unknown and may have settled it otherwise.
 func (c *call) answer(ctx context.Context, a idempotency.Answer, err error) (any, error) {
-	hold := a.Record.Guarantee == idempotency.Hold
-	if a.Record.State == idempotency.Unknown || hold && errors.Is(err, idempotency.ErrLeaseLost) {
+	hold := a.Record.Guarantee == idempotency.GuaranteeHold
+	if a.Record.State == idempotency.StateUnknown || hold && errors.Is(err, idempotency.ErrLeaseLost) {
 		return nil, refuse(OutcomeUnknown)
 	}
 	if err != nil {
@@ -215,17 +215,17 @@ func (c *call) answer(ctx context.Context, a idempotency.Answer, err error) (any
 // notRun answers a call whose method did not run, or was rolled back.
 func (i *interceptor) notRun(ctx context.Context, a idempotency.Answer, err error) (any, error) {
 	switch {
-	case errors.Is(err, idempotency.ErrCommitUnknown):
+	case errors.Is(err, idempotency.ErrUnknown):
 		return nil, refuse(CommitUnknown, retryIn(time.Second))
 	case errors.Is(err, idempotency.ErrUnreadable):
 		return nil, refuse(RecordUnreadable)
 	case err != nil:
 		return nil, refuse(StoreUnavailable, retryIn(time.Second))
-	case a.Decision == idempotency.Replay:
+	case a.Decision == idempotency.DecisionReplay:
 		return i.replay(ctx, a.Record.Result)
-	case a.Decision == idempotency.Mismatch:
+	case a.Decision == idempotency.DecisionMismatch:
 		return nil, refuse(Mismatch)
-	case a.Decision == idempotency.InProgress:
+	case a.Decision == idempotency.DecisionInProgress:
 		return nil, refuse(InProgress, retryIn(min(max(a.Left, time.Second), 5*time.Second)))
 	}
 	return nil, refuse(OutcomeUnknown)

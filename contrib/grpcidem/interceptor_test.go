@@ -43,21 +43,21 @@ func TestDuplicatesGetTheSameAnswer(t *testing.T) { // 51
 		code codes.Code
 		runs int64
 	}{
-		{"hold, ok", idempotency.Hold, pays, codes.OK, 1},
-		{"hold, ok and empty", idempotency.Hold, empty, codes.OK, 1},
-		{"hold, invalid argument", idempotency.Hold, says(codes.InvalidArgument), codes.InvalidArgument, 1},
-		{"hold, internal", idempotency.Hold, says(codes.Internal), codes.Internal, 1},
-		{"hold, unavailable", idempotency.Hold, says(codes.Unavailable), codes.Unavailable, 1},
-		{"hold, unavailable without effect", idempotency.Hold, noEffect(says(codes.Unavailable)), codes.Unavailable, 2},
-		{"hold, an error without a status", idempotency.Hold, plain, codes.Unknown, 1},
-		{"hold, an error of a context", idempotency.Hold, cut, codes.DeadlineExceeded, 1},
-		{"reexecute, ok", idempotency.Reexecute, pays, codes.OK, 1},
-		{"reexecute, not found", idempotency.Reexecute, says(codes.NotFound), codes.NotFound, 1},
-		{"reexecute, internal", idempotency.Reexecute, says(codes.Internal), codes.Internal, 2},
-		{"reexecute, resource exhausted", idempotency.Reexecute, says(codes.ResourceExhausted), codes.ResourceExhausted, 2},
-		{"tx, ok", idempotency.Tx, pays, codes.OK, 1},
-		{"tx, failed precondition", idempotency.Tx, says(codes.FailedPrecondition), codes.FailedPrecondition, 1},
-		{"tx, internal", idempotency.Tx, says(codes.Internal), codes.Internal, 2},
+		{"hold, ok", idempotency.GuaranteeHold, pays, codes.OK, 1},
+		{"hold, ok and empty", idempotency.GuaranteeHold, empty, codes.OK, 1},
+		{"hold, invalid argument", idempotency.GuaranteeHold, says(codes.InvalidArgument), codes.InvalidArgument, 1},
+		{"hold, internal", idempotency.GuaranteeHold, says(codes.Internal), codes.Internal, 1},
+		{"hold, unavailable", idempotency.GuaranteeHold, says(codes.Unavailable), codes.Unavailable, 1},
+		{"hold, unavailable without effect", idempotency.GuaranteeHold, noEffect(says(codes.Unavailable)), codes.Unavailable, 2},
+		{"hold, an error without a status", idempotency.GuaranteeHold, plain, codes.Unknown, 1},
+		{"hold, an error of a context", idempotency.GuaranteeHold, cut, codes.DeadlineExceeded, 1},
+		{"reexecute, ok", idempotency.GuaranteeReexecute, pays, codes.OK, 1},
+		{"reexecute, not found", idempotency.GuaranteeReexecute, says(codes.NotFound), codes.NotFound, 1},
+		{"reexecute, internal", idempotency.GuaranteeReexecute, says(codes.Internal), codes.Internal, 2},
+		{"reexecute, resource exhausted", idempotency.GuaranteeReexecute, says(codes.ResourceExhausted), codes.ResourceExhausted, 2},
+		{"tx, ok", idempotency.GuaranteeTx, pays, codes.OK, 1},
+		{"tx, failed precondition", idempotency.GuaranteeTx, says(codes.FailedPrecondition), codes.FailedPrecondition, 1},
+		{"tx, internal", idempotency.GuaranteeTx, says(codes.Internal), codes.Internal, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, guaranteed(c.g))
@@ -260,7 +260,7 @@ func TestPanics(t *testing.T) {
 	for _, c := range []struct {
 		g    idempotency.Guarantee
 		held bool
-	}{{idempotency.Hold, true}, {idempotency.Reexecute, false}, {idempotency.Tx, false}} {
+	}{{idempotency.GuaranteeHold, true}, {idempotency.GuaranteeReexecute, false}, {idempotency.GuaranteeTx, false}} {
 		s := start(t, guaranteed(c.g), recovers)
 		s.work = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) { panic("boom") }
 		if a := s.send(order("x"), MetadataKey, "k"); a.status.Message() != "recovered: boom" {
@@ -296,8 +296,8 @@ func TestStoreDown(t *testing.T) {
 }
 
 func TestCommit(t *testing.T) {
-	s := start(t, guaranteed(idempotency.Tx))
-	s.store.commit.Store(&idempotency.ErrCommitUnknown)
+	s := start(t, guaranteed(idempotency.GuaranteeTx))
+	s.store.commit.Store(&idempotency.ErrUnknown)
 	s.wantRefused(s.send(order("x"), MetadataKey, "k"), codes.Unavailable, CommitUnknown, true)
 	s.store.commit.Store(&errDown)
 	s.wantRefused(s.send(order("x"), MetadataKey, "k"), codes.Unavailable, StoreUnavailable, true)
@@ -375,7 +375,7 @@ func TestArguments(t *testing.T) {
 		{nil, store, Options{}, "scope"},
 		{Global, nil, Options{}, "store"},
 		{Global, store, Options{MaxResponse: -1}, "bound"},
-		{Global, store, guaranteed(idempotency.Tx), "transactions"},
+		{Global, store, guaranteed(idempotency.GuaranteeTx), "transactions"},
 		{Global, store, Options{Runner: idempotency.RunnerConfig{Lease: -1}}, "lease"},
 	} {
 		if _, err := UnaryServerInterceptor(c.scope, c.store, c.o); err == nil || !strings.Contains(err.Error(), c.want) {

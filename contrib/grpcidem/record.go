@@ -23,36 +23,35 @@ const typeField = "type"
 
 // record returns what is kept of an answer: the response as a protocol buffer with
 // the name of its type, or the whole status, details included.
-func record(response any, err error) (idempotency.Result, idempotency.Manner, error) {
+func record(response any, err error) (idempotency.Result, idempotency.Outcome, error) {
 	if err != nil {
 		s, ok := status.FromError(err)
 		if !ok {
 			s = status.FromContextError(err) // as the server does
 		}
 		body, failed := proto.Marshal(s.Proto())
-		return idempotency.Result{Status: int(s.Code()), Body: body}, mannerOf(s.Code()), failed
+		return idempotency.Result{Status: int(s.Code()), Body: body}, outcomeOf(s.Code()), failed
 	}
 	m, ok := response.(proto.Message)
 	if !ok {
-		return idempotency.Result{}, idempotency.Succeeded, fmt.Errorf("grpcidem: %T is no protocol buffer", response)
+		return idempotency.Result{}, idempotency.OutcomeSucceeded, fmt.Errorf("grpcidem: %T is no protocol buffer", response)
 	}
 	name := string(m.ProtoReflect().Descriptor().FullName())
 	body, failed := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	return idempotency.Result{Header: []idempotency.Field{{Name: typeField, Value: name}}, Body: body}, idempotency.Succeeded, failed
+	return idempotency.Result{Header: []idempotency.Field{{Name: typeField, Value: name}}, Body: body}, idempotency.OutcomeSucceeded, failed
 }
 
-// mannerOf says what a code says of the call: whether it would be the same next
-// time, asks to come back, or is a failure of the server.
-func mannerOf(c codes.Code) idempotency.Manner {
+// outcomeOf says what a code means: that the call would end like this again, or that it
+// failed and may be repeated.
+func outcomeOf(c codes.Code) idempotency.Outcome {
 	switch c {
 	case codes.OK:
-		return idempotency.Succeeded
-	case codes.ResourceExhausted, codes.Unavailable, codes.Aborted:
-		return idempotency.Later
-	case codes.Canceled, codes.DeadlineExceeded, codes.Unknown, codes.Internal, codes.DataLoss:
-		return idempotency.Failed
+		return idempotency.OutcomeSucceeded
+	case codes.ResourceExhausted, codes.Unavailable, codes.Aborted,
+		codes.Canceled, codes.DeadlineExceeded, codes.Unknown, codes.Internal, codes.DataLoss:
+		return idempotency.OutcomeFailed
 	}
-	return idempotency.Rejected
+	return idempotency.OutcomeRejected
 }
 
 // replay returns a stored answer.

@@ -11,29 +11,27 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
-var _ idempotency.Admin = (*Store)(nil)
-
-// Now implements [idempotency.Admin]: the earliest that it can be.
+// Now implements [idempotency.Store]: the earliest that it can be.
 func (s *Store) Now(ctx context.Context) (idempotency.Moment, error) {
 	m, err := s.now(ctx)
 	return m.early, err
 }
 
-// List implements [idempotency.Admin]. The order is that of the last writes.
-func (s *Store) List(ctx context.Context, cursor string, limit int) (p idempotency.Page, err error) {
+// List implements [idempotency.Store]. The order is that of the last writes.
+func (s *Store) List(ctx context.Context, cursor string, limit int) (entries []idempotency.Entry, next string, err error) {
 	from := uint64(1)
 	if cursor != "" {
 		if from, err = strconv.ParseUint(cursor, 10, 64); err != nil {
-			return p, fmt.Errorf("natsstore: %q is no cursor", cursor)
+			return nil, "", fmt.Errorf("natsstore: %q is no cursor", cursor)
 		}
 	}
 	for range max(limit, 1) {
 		m, err := s.stream.GetMsg(ctx, from, jetstream.WithGetMsgSubject(s.subject+"*"))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return p, nil
+			return entries, "", nil
 		}
 		if err != nil {
-			return idempotency.Page{}, fmt.Errorf("natsstore: list: %w", err)
+			return nil, "", fmt.Errorf("natsstore: list: %w", err)
 		}
 		from = m.Sequence + 1
 		id, ok := s.idOf(m.Subject)
@@ -42,31 +40,10 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (p idempoten
 		}
 		e := idempotency.Entry{ID: id}
 		if e.Err = e.Record.UnmarshalBinary(m.Data); e.Err != nil && !errors.Is(e.Err, idempotency.ErrUnreadable) {
-			return idempotency.Page{}, fmt.Errorf("natsstore: list: %w", e.Err)
+			return nil, "", fmt.Errorf("natsstore: list: %w", e.Err)
 		}
 		e.Record = e.Record.Bare()
-		p.Entries = append(p.Entries, e)
+		entries = append(entries, e)
 	}
-	p.Next = strconv.FormatUint(from, 10)
-	return p, nil
-}
-
-// Forget implements [idempotency.Admin].
-func (s *Store) Forget(ctx context.Context, ref idempotency.Ref) error {
-	old, err := s.load(ctx, ref.ID)
-	if err != nil {
-		return err
-	}
-	now, err := s.now(ctx)
-	if err != nil {
-		return err
-	}
-	if err := old.record.Forgettable(ref, now.early); err != nil {
-		return err
-	}
-	gone, err := s.remove(ctx, old.rev)
-	if err == nil && !gone {
-		return idempotency.ErrLeaseLost
-	}
-	return err
+	return entries, strconv.FormatUint(from, 10), nil
 }

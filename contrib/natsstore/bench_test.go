@@ -41,11 +41,11 @@ func BenchmarkPair(b *testing.B) {
 func storePair(ctx context.Context, s *Store, key string, body []byte) error {
 	c := idempotency.Claim{ID: idempotency.IDOf("bench", key), Owner: [16]byte{1}, Lease: time.Minute, Retention: time.Hour}
 	a, err := s.Begin(ctx, c)
-	if err != nil || a.Decision != idempotency.Run {
+	if err != nil || a.Decision != idempotency.DecisionRun {
 		return fmt.Errorf("%v: %w", a.Decision, err)
 	}
 	return s.Apply(ctx, idempotency.Ref{ID: c.ID, Token: a.Record.Token}, idempotency.Change{
-		Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Body: body},
+		State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: body},
 	})
 }
 
@@ -63,7 +63,7 @@ func sizes(b *testing.B, body []byte) (first, second []byte) {
 	b.Helper()
 	var none idempotency.Record
 	a, _ := none.Begin(idempotency.Claim{Lease: time.Minute, Retention: time.Hour}, 1<<60)
-	next, _, _ := a.Record.Apply(idempotency.Ref{Token: a.Record.Token}, idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Body: body}}, 1<<60)
+	next, _, _ := a.Record.Apply(idempotency.Ref{Token: a.Record.Token}, idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Body: body}}, 1<<60)
 	first, err1 := a.Record.MarshalBinary()
 	second, err2 := next.MarshalBinary()
 	if err1 != nil || err2 != nil {

@@ -54,7 +54,7 @@ func (y *tally) once(s *Store, c idempotency.Claim, key string) {
 		}
 		<-time.After(100 * time.Millisecond)
 	}
-	if err != nil || a.Decision != idempotency.Run {
+	if err != nil || a.Decision != idempotency.DecisionRun {
 		return
 	}
 	y.mu.Lock()
@@ -95,7 +95,7 @@ func (y *tally) check(t *testing.T, s *Store) {
 	for key, c := range y.done {
 		c.Owner[15]++
 		a, err := one.Begin(t.Context(), c)
-		if err != nil || a.Decision != idempotency.Replay || string(a.Record.Result.Body) != key {
+		if err != nil || a.Decision != idempotency.DecisionReplay || string(a.Record.Result.Body) != key {
 			t.Errorf("I4: %s was completed, and now: %v %q, %v", key, a.Decision, a.Record.Result.Body, err)
 		}
 	}

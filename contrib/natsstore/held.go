@@ -12,7 +12,7 @@ type held = stored
 
 // hold remembers a record while its run is under way.
 func (s *Store) hold(id idempotency.ID, h held) {
-	if h.record.State != idempotency.Running {
+	if h.record.State != idempotency.StateRunning {
 		s.drop(id)
 		return
 	}

@@ -51,6 +51,14 @@ func (m *mixed) Get(ctx context.Context, id idempotency.ID) (idempotency.Record,
 	return asked(ctx, m, func(s *Store) (idempotency.Record, error) { return s.Get(ctx, id) })
 }
 
+func (m *mixed) List(ctx context.Context, cursor string, limit int) (entries []idempotency.Entry, next string, err error) {
+	return m.stores[0].List(ctx, cursor, limit)
+}
+
+func (m *mixed) Now(ctx context.Context) (idempotency.Moment, error) {
+	return asked(ctx, m, func(s *Store) (idempotency.Moment, error) { return s.Now(ctx) })
+}
+
 func (m *mixed) Sweep(ctx context.Context, limit int) (int, error) {
 	return asked(ctx, m, func(*Store) (int, error) { return m.stores[0].Sweep(ctx, limit) })
 }

@@ -158,15 +158,15 @@ func TestMessageSizeBoundsBodies(t *testing.T) {
 			if most != least-room {
 				t.Errorf("MaxValue is %d", most)
 			}
-			claim := claimOf("fits", idempotency.Hold, time.Minute)
-			apply(t, s, claim, want(t, s, claim, idempotency.Run), done(strings.Repeat("x", most)))
-			claim = claimOf("does not", idempotency.Hold, time.Minute)
-			a := want(t, s, claim, idempotency.Run)
+			claim := claimOf("fits", idempotency.GuaranteeHold, time.Minute)
+			apply(t, s, claim, want(t, s, claim, idempotency.DecisionRun), done(strings.Repeat("x", most)))
+			claim = claimOf("does not", idempotency.GuaranteeHold, time.Minute)
+			a := want(t, s, claim, idempotency.DecisionRun)
 			err := s.Apply(t.Context(), idempotency.Ref{ID: claim.ID, Token: a.Record.Token}, done(strings.Repeat("x", least)))
 			if !errors.Is(err, idempotency.ErrTooLarge) {
 				t.Errorf("too large: %v", err)
 			}
-			omitted := idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Omitted: true}}
+			omitted := idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Omitted: true}}
 			apply(t, s, claim, a, omitted) // the run goes on
 		})
 	}
@@ -190,7 +190,7 @@ func TestDomainsAndPrefixes(t *testing.T) {
 		if got := prefix(js); got != c.prefix {
 			t.Errorf("%q, want %q", got, c.prefix)
 		}
-		want(t, mustOpen(t, js, Options{}), claimOf(fmt.Sprint(n), idempotency.Hold, time.Minute), idempotency.Run)
+		want(t, mustOpen(t, js, Options{}), claimOf(fmt.Sprint(n), idempotency.GuaranteeHold, time.Minute), idempotency.DecisionRun)
 	}
 }
 
@@ -220,8 +220,8 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	}
 	s := mustOpen(t, js, Options{})
 	for n := range 20 {
-		c := claimOf(fmt.Sprint(n), idempotency.Hold, time.Millisecond)
-		want(t, s, c, idempotency.Run)
+		c := claimOf(fmt.Sprint(n), idempotency.GuaranteeHold, time.Millisecond)
+		want(t, s, c, idempotency.DecisionRun)
 	}
 	pass(t, s, time.Millisecond)
 	for _, limit := range []int{5, 100} {

@@ -78,10 +78,10 @@ func (p process) run(ctx context.Context) {
 	switch {
 	case err != nil:
 		return
-	case a.Decision == idempotency.Replay:
+	case a.Decision == idempotency.DecisionReplay:
 		p.seen.note(func() { p.seen.bodies[string(a.Record.Result.Body)] = true })
 		return
-	case a.Decision != idempotency.Run || time.Since(begun) > partLease/2: // too late to begin within the lease
+	case a.Decision != idempotency.DecisionRun || time.Since(begun) > partLease/2: // too late to begin within the lease
 		return
 	}
 	token := a.Record.Token
@@ -165,14 +165,14 @@ func episode(t *testing.T, url string, direct *Store, f testproxy.Fault, g idemp
 func want2(t *testing.T, s *Store, c idempotency.Claim) idempotency.Answer {
 	t.Helper()
 	a, err := s.Begin(t.Context(), c)
-	for limit := time.Now().Add(patience); err == nil && a.Decision == idempotency.InProgress && time.Now().Before(limit); {
+	for limit := time.Now().Add(patience); err == nil && a.Decision == idempotency.DecisionInProgress && time.Now().Before(limit); {
 		<-time.After(partLease / 4) // a lease that was granted late
 		a, err = s.Begin(t.Context(), c)
 	}
-	if err != nil || a.Decision == idempotency.InProgress {
+	if err != nil || a.Decision == idempotency.DecisionInProgress {
 		t.Fatalf("afterwards: %v, %v", a.Decision, err)
 	}
-	if a.Decision == idempotency.Run {
+	if a.Decision == idempotency.DecisionRun {
 		apply(t, s, c, a, release)
 	}
 	return a
@@ -188,7 +188,7 @@ func (w *witness) check(t *testing.T, g idempotency.Guarantee, a idempotency.Ans
 			t.Errorf("token %d was granted %d times", token, n)
 		}
 	}
-	if g == idempotency.Hold && total > 1 {
+	if g == idempotency.GuaranteeHold && total > 1 {
 		t.Errorf("I1: %d effects under hold", total)
 	}
 	if total > a.Record.Attempt {
@@ -198,7 +198,7 @@ func (w *witness) check(t *testing.T, g idempotency.Guarantee, a idempotency.Ans
 		t.Errorf("I3: completed by %v, replayed %v", w.acked, w.bodies)
 	}
 	for token := range w.acked {
-		if a.Decision != idempotency.Replay || string(a.Record.Result.Body) != fmt.Sprint(token) {
+		if a.Decision != idempotency.DecisionReplay || string(a.Record.Result.Body) != fmt.Sprint(token) {
 			t.Errorf("I4: %d completed, and the record says %v %q", token, a.Record.State, a.Record.Result.Body)
 		}
 	}
@@ -230,11 +230,11 @@ func late(t *testing.T, p *testproxy.Proxy, call func(context.Context) error) {
 func takenOver(t *testing.T, s *Store, c idempotency.Claim) idempotency.Answer {
 	t.Helper()
 	for limit := time.Now().Add(patience); time.Now().Before(limit); <-time.After(10 * time.Millisecond) {
-		if a, err := s.Begin(t.Context(), c); err != nil || a.Decision != idempotency.InProgress {
+		if a, err := s.Begin(t.Context(), c); err != nil || a.Decision != idempotency.DecisionInProgress {
 			break
 		}
 	}
-	return want(t, s, c, idempotency.Run)
+	return want(t, s, c, idempotency.DecisionRun)
 }
 
 // settle waits until what was held back has been dealt with by the server: what is
@@ -253,31 +253,31 @@ func TestPublishesThatArriveLate(t *testing.T) {
 	far, near := mustOpen(t, connect(t, scheme+p.Addr), Options{}), mustOpen(t, connect(t, url), Options{})
 	body := func(s *Store, c idempotency.Claim) string {
 		c.Owner[14]++
-		return string(want(t, s, c, idempotency.Replay).Record.Result.Body)
+		return string(want(t, s, c, idempotency.DecisionReplay).Record.Result.Body)
 	}
 	t.Run("a claim of a key that was done meanwhile changes nothing", func(t *testing.T) {
-		c := claimOf(t.Name(), idempotency.Hold, time.Minute)
+		c := claimOf(t.Name(), idempotency.GuaranteeHold, time.Minute)
 		late(t, p, func(ctx context.Context) error { _, err := far.Begin(ctx, c); return err })
 		other := c
 		other.Owner[15]++
-		apply(t, near, other, want(t, near, other, idempotency.Run), done("near"))
+		apply(t, near, other, want(t, near, other, idempotency.DecisionRun), done("near"))
 		settle(t, p, far)
 		if got := body(near, c); got != "near" {
 			t.Errorf("%q", got)
 		}
 	})
 	t.Run("a claim is granted to its owner alone", func(t *testing.T) {
-		c := claimOf(t.Name(), idempotency.Hold, time.Minute)
+		c := claimOf(t.Name(), idempotency.GuaranteeHold, time.Minute)
 		late(t, p, func(ctx context.Context) error { _, err := far.Begin(ctx, c); return err })
 		settle(t, p, far)
 		other := c
 		other.Owner[15]++
-		want(t, near, other, idempotency.InProgress)
-		apply(t, far, c, want(t, far, c, idempotency.Run), done("far"))
+		want(t, near, other, idempotency.DecisionInProgress)
+		apply(t, far, c, want(t, far, c, idempotency.DecisionRun), done("far"))
 	})
 	t.Run("a completion by who was taken over changes nothing", func(t *testing.T) {
-		c := claimOf(t.Name(), idempotency.Reexecute, 100*time.Millisecond)
-		a := want(t, far, c, idempotency.Run)
+		c := claimOf(t.Name(), idempotency.GuaranteeReexecute, 100*time.Millisecond)
+		a := want(t, far, c, idempotency.DecisionRun)
 		ref := idempotency.Ref{ID: c.ID, Token: a.Record.Token}
 		late(t, p, func(ctx context.Context) error { return far.Apply(ctx, ref, done("far")) })
 		c.Owner[15]++
@@ -291,8 +291,8 @@ func TestPublishesThatArriveLate(t *testing.T) {
 		}
 	})
 	t.Run("a completion before anybody noticed counts", func(t *testing.T) {
-		c := claimOf(t.Name(), idempotency.Hold, 100*time.Millisecond)
-		a := want(t, far, c, idempotency.Run)
+		c := claimOf(t.Name(), idempotency.GuaranteeHold, 100*time.Millisecond)
+		a := want(t, far, c, idempotency.DecisionRun)
 		ref := idempotency.Ref{ID: c.ID, Token: a.Record.Token}
 		late(t, p, func(ctx context.Context) error { return far.Apply(ctx, ref, done("far")) })
 		settle(t, p, far)
@@ -312,7 +312,7 @@ func TestNothingIsKeptForReconnects(t *testing.T) {
 	p := newProxy(t, url)
 	js := connect(t, scheme+p.Addr, nats.ReconnectBufSize(8<<20))
 	far, near := mustOpen(t, js, Options{}), mustOpen(t, connect(t, url), Options{})
-	c := claimOf("k", idempotency.Hold, time.Minute)
+	c := claimOf("k", idempotency.GuaranteeHold, time.Minute)
 	p.Set(cut)
 	for limit := time.Now().Add(patience); js.Conn().IsConnected(); <-time.After(time.Millisecond) {
 		if time.Now().After(limit) {
@@ -329,7 +329,7 @@ func TestNothingIsKeptForReconnects(t *testing.T) {
 		}
 	}
 	settle(t, p, far)
-	if r, err := near.Get(t.Context(), c.ID); err != nil || r.State != idempotency.Absent {
+	if r, err := near.Get(t.Context(), c.ID); err != nil || r.State != idempotency.StateAbsent {
 		t.Errorf("%v, %v", r.State, err)
 	}
 }

@@ -313,12 +313,12 @@ func pass(t testing.TB, s *Store, d time.Duration) {
 func apply(t testing.TB, s *Store, c idempotency.Claim, a idempotency.Answer, ch idempotency.Change) {
 	t.Helper()
 	if err := s.Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: a.Record.Token}, ch); err != nil {
-		t.Fatalf("%v: %v", ch.Event, err)
+		t.Fatalf("%v: %v", ch.State, err)
 	}
 }
 
 func done(body string) idempotency.Change {
-	return idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Body: []byte(body)}}
+	return idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: []byte(body)}}
 }
 
-var release = idempotency.Change{Event: idempotency.Release}
+var release = idempotency.Change{State: idempotency.StateRetryable}

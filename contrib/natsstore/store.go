@@ -105,7 +105,7 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Ans
 		next := stored{record: a.Record}
 		next.rev, err = s.write(ctx, c.ID, old.rev, a.Record)
 		if err == nil {
-			if a.Decision == idempotency.Run || a.Decision == idempotency.Recover {
+			if a.Decision == idempotency.DecisionRun || a.Decision == idempotency.DecisionRecover {
 				s.hold(c.ID, next)
 			}
 			return a, nil
@@ -245,10 +245,17 @@ func deleted(h nats.Header) bool {
 	return h.Get("KV-Operation") != "" || h.Get(jetstream.MarkerReasonHeader) != ""
 }
 
-// write stores a record in place of the revision and returns its own. errLost
+// write stores a record in place of the revision, or deletes that, and returns its own. errLost
 // says that it did not because the record has another; any other error but
 // ErrTooLarge and ErrFull leaves it open.
 func (s *Store) write(ctx context.Context, id idempotency.ID, rev uint64, r idempotency.Record) (uint64, error) {
+	if r.State == idempotency.StateAbsent {
+		gone, err := s.remove(ctx, rev)
+		if err == nil && !gone {
+			err = errLost
+		}
+		return 0, err
+	}
 	value, err := r.MarshalBinary()
 	if err != nil {
 		return 0, err

@@ -26,7 +26,7 @@ func TestRetentionBeyondTheBucketsTTLIsRefused(t *testing.T) {
 		{30 * time.Second, time.Hour, false},
 		{2 * time.Minute, 59 * time.Minute, false},
 	} {
-		claim := claimOf(fmt.Sprint(c), idempotency.Hold, c.lease)
+		claim := claimOf(fmt.Sprint(c), idempotency.GuaranteeHold, c.lease)
 		claim.Retention = c.retention
 		_, err := s.Begin(t.Context(), claim)
 		if c.fits != (err == nil) {
@@ -35,7 +35,7 @@ func TestRetentionBeyondTheBucketsTTLIsRefused(t *testing.T) {
 		if err != nil && (!strings.Contains(err.Error(), "1h0m0s") || !strings.Contains(err.Error(), c.retention.String()) || !strings.Contains(err.Error(), "records")) {
 			t.Errorf("%v does not say what does not fit", err)
 		}
-		if r, _ := s.Get(t.Context(), claim.ID); !c.fits && r.State != idempotency.Absent {
+		if r, _ := s.Get(t.Context(), claim.ID); !c.fits && r.State != idempotency.StateAbsent {
 			t.Errorf("%+v: %v", c, r.State)
 		}
 	}
@@ -49,12 +49,12 @@ func TestBucketForgetsAfterRetentionOnly(t *testing.T) {
 	s := mustOpen(t, js, Options{TTL: 4500 * time.Millisecond})
 	var lost idempotency.Claim
 	for n := 0; ; n++ {
-		lost = claimOf(fmt.Sprint("lost", n), idempotency.Hold, 100*time.Millisecond)
-		kept := claimOf(fmt.Sprint("kept", n), idempotency.Hold, 100*time.Millisecond)
+		lost = claimOf(fmt.Sprint("lost", n), idempotency.GuaranteeHold, 100*time.Millisecond)
+		kept := claimOf(fmt.Sprint("kept", n), idempotency.GuaranteeHold, 100*time.Millisecond)
 		lost.Retention, kept.Retention = 3*time.Second, 3*time.Second
 		begun := time.Now()
-		want(t, s, lost, idempotency.Run)
-		apply(t, s, kept, want(t, s, kept, idempotency.Run), done("x"))
+		want(t, s, lost, idempotency.DecisionRun)
+		apply(t, s, kept, want(t, s, kept, idempotency.DecisionRun), done("x"))
 		<-time.After(time.Second)
 		kept.Owner[15]++
 		a, err1 := s.Begin(t.Context(), kept)
@@ -63,7 +63,7 @@ func TestBucketForgetsAfterRetentionOnly(t *testing.T) {
 			t.Logf("took %v: too busy to see what is kept for as long", took)
 			continue
 		}
-		if a.Decision != idempotency.Replay || r.State != idempotency.Running || err1 != nil || err2 != nil {
+		if a.Decision != idempotency.DecisionReplay || r.State != idempotency.StateRunning || err1 != nil || err2 != nil {
 			t.Errorf("%v and %v: %v, %v", a.Decision, r.State, err1, err2)
 		}
 		break
@@ -73,12 +73,12 @@ func TestBucketForgetsAfterRetentionOnly(t *testing.T) {
 		if err != nil || time.Now().After(limit) {
 			t.Fatalf("%v, %v", r.State, err)
 		}
-		if r.State == idempotency.Absent {
+		if r.State == idempotency.StateAbsent {
 			break
 		}
 	}
 	lost.Owner[15]++
-	a := want(t, s, lost, idempotency.Run)
+	a := want(t, s, lost, idempotency.DecisionRun)
 	if a.Record.Attempt != 1 {
 		t.Errorf("attempt %d", a.Record.Attempt)
 	}
@@ -87,8 +87,8 @@ func TestBucketForgetsAfterRetentionOnly(t *testing.T) {
 func TestNewerRecordsAreLeftAlone(t *testing.T) {
 	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{})
-	c := claimOf("k", idempotency.Reexecute, time.Millisecond)
-	a := want(t, s, c, idempotency.Run)
+	c := claimOf("k", idempotency.GuaranteeReexecute, time.Millisecond)
+	a := want(t, s, c, idempotency.DecisionRun)
 	m, err := s.stream.GetLastMsgForSubject(t.Context(), s.subject+keyOf(c.ID))
 	if err != nil {
 		t.Fatal(err)
@@ -131,12 +131,12 @@ func TestKeyThatAnOperatorDeleted(t *testing.T) {
 		"delete": func(k string) error { return kv.Delete(t.Context(), k) },
 		"purge":  func(k string) error { return kv.Purge(t.Context(), k) },
 	} {
-		c := claimOf(name, idempotency.Hold, time.Minute)
-		first := want(t, s, c, idempotency.Run)
+		c := claimOf(name, idempotency.GuaranteeHold, time.Minute)
+		first := want(t, s, c, idempotency.DecisionRun)
 		if err := remove(keyOf(c.ID)); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := s.Get(t.Context(), c.ID); err != nil || r.State != idempotency.Absent {
+		if r, err := s.Get(t.Context(), c.ID); err != nil || r.State != idempotency.StateAbsent {
 			t.Errorf("%s: %v, %v", name, r.State, err)
 		}
 		err := s.Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: first.Record.Token}, done("x"))
@@ -147,7 +147,7 @@ func TestKeyThatAnOperatorDeleted(t *testing.T) {
 			t.Errorf("%s: swept %d: %v", name, n, err)
 		}
 		c.Owner[15]++
-		if a := want(t, s, c, idempotency.Run); a.Record.Token <= first.Record.Token {
+		if a := want(t, s, c, idempotency.DecisionRun); a.Record.Token <= first.Record.Token {
 			t.Errorf("%s: token %d after %d", name, a.Record.Token, first.Record.Token)
 		}
 	}
@@ -158,28 +158,28 @@ func TestFullBucketSaysSo(t *testing.T) {
 	s := mustOpen(t, js, Options{MaxBytes: 4 << 10})
 	var err error
 	for n := 0; err == nil && n < 100; n++ {
-		_, err = s.Begin(t.Context(), claimOf(fmt.Sprint(n), idempotency.Hold, time.Minute))
+		_, err = s.Begin(t.Context(), claimOf(fmt.Sprint(n), idempotency.GuaranteeHold, time.Minute))
 	}
 	if !errors.Is(err, idempotency.ErrFull) {
 		t.Errorf("%v", err)
 	}
-	c := claimOf("0", idempotency.Hold, time.Minute)
+	c := claimOf("0", idempotency.GuaranteeHold, time.Minute)
 	c.Owner[15]++
-	want(t, s, c, idempotency.InProgress) // no record is dropped for another
+	want(t, s, c, idempotency.DecisionInProgress) // no record is dropped for another
 }
 
 // What this process remembers of a record never overrules what is stored.
 func TestMemoryIsNotTrusted(t *testing.T) {
 	url := serve(t, settings{Lazy: true}).ClientURL()
 	a, b := mustOpen(t, connect(t, url), Options{}), mustOpen(t, connect(t, url), Options{})
-	c := claimOf("k", idempotency.Hold, time.Minute)
-	mine := want(t, a, c, idempotency.Run)
+	c := claimOf("k", idempotency.GuaranteeHold, time.Minute)
+	mine := want(t, a, c, idempotency.DecisionRun)
 	apply(t, b, c, mine, release)
 	if err := a.Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: mine.Record.Token}, done("late")); !errors.Is(err, idempotency.ErrLeaseLost) {
 		t.Errorf("complete after a release: %v", err)
 	}
 	c.Owner[15]++
-	theirs := want(t, b, c, idempotency.Run)
+	theirs := want(t, b, c, idempotency.DecisionRun)
 	if err := a.Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: mine.Record.Token}, release); !errors.Is(err, idempotency.ErrLeaseLost) {
 		t.Errorf("release after another's claim: %v", err)
 	}
@@ -194,16 +194,16 @@ func TestMemoryIsNotTrusted(t *testing.T) {
 func TestSweepNeverDeletesWhatWasClaimedAgain(t *testing.T) {
 	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{})
-	c := claimOf("k", idempotency.Hold, time.Minute)
+	c := claimOf("k", idempotency.GuaranteeHold, time.Minute)
 	c.Retention = time.Millisecond
-	apply(t, s, c, want(t, s, c, idempotency.Run), done("x"))
+	apply(t, s, c, want(t, s, c, idempotency.DecisionRun), done("x"))
 	pass(t, s, time.Millisecond)
 	seen, err := s.load(t.Context(), c.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Owner[15]++
-	a := want(t, s, c, idempotency.Run)
+	a := want(t, s, c, idempotency.DecisionRun)
 	if gone, err := s.remove(t.Context(), seen.rev); gone || err != nil {
 		t.Errorf("removed: %v, %v", gone, err)
 	}
@@ -222,9 +222,9 @@ func TestSweepComesAround(t *testing.T) {
 	s := mustOpen(t, js, Options{})
 	const records = 30
 	for n := range records {
-		c := claimOf(fmt.Sprint(n), idempotency.Hold, time.Minute)
+		c := claimOf(fmt.Sprint(n), idempotency.GuaranteeHold, time.Minute)
 		c.Retention = time.Millisecond
-		apply(t, s, c, want(t, s, c, idempotency.Run), done("x"))
+		apply(t, s, c, want(t, s, c, idempotency.DecisionRun), done("x"))
 	}
 	pass(t, s, time.Millisecond)
 	total := 0
@@ -238,17 +238,17 @@ func TestSweepComesAround(t *testing.T) {
 	if total != records {
 		t.Errorf("swept %d", total)
 	}
-	want(t, s, claimOf("alive", idempotency.Hold, time.Hour), idempotency.Run)
+	want(t, s, claimOf("alive", idempotency.GuaranteeHold, time.Hour), idempotency.DecisionRun)
 	if n, err := s.Sweep(t.Context(), 10); n != 0 || err != nil {
 		t.Errorf("swept %d that were not due: %v", n, err)
 	}
-	lost := claimOf("lost", idempotency.Hold, time.Millisecond)
-	want(t, s, lost, idempotency.Run)
+	lost := claimOf("lost", idempotency.GuaranteeHold, time.Millisecond)
+	want(t, s, lost, idempotency.DecisionRun)
 	pass(t, s, lost.Lease)
 	if n, err := s.Sweep(t.Context(), 10); n != 1 || err != nil {
 		t.Errorf("swept %d: %v", n, err)
 	}
-	if r, err := s.Get(t.Context(), lost.ID); err != nil || r.State != idempotency.Unknown {
+	if r, err := s.Get(t.Context(), lost.ID); err != nil || r.State != idempotency.StateUnknown {
 		t.Errorf("%v, %v", r.State, err)
 	}
 }
@@ -258,8 +258,8 @@ func TestSweepGoesOnBehindWhatItCannotRead(t *testing.T) {
 	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{})
 	for n := range 4 {
-		c := claimOf(fmt.Sprint(n), idempotency.Hold, time.Millisecond)
-		want(t, s, c, idempotency.Run)
+		c := claimOf(fmt.Sprint(n), idempotency.GuaranteeHold, time.Millisecond)
+		want(t, s, c, idempotency.DecisionRun)
 		if n == 3 {
 			break
 		}
@@ -279,7 +279,7 @@ func TestSweepGoesOnBehindWhatItCannotRead(t *testing.T) {
 			t.Errorf("swept %d, want %d: %v", n, want, err)
 		}
 	}
-	if r, err := s.Get(t.Context(), claimOf("3", 0, 0).ID); err != nil || r.State != idempotency.Unknown {
+	if r, err := s.Get(t.Context(), claimOf("3", 0, 0).ID); err != nil || r.State != idempotency.StateUnknown {
 		t.Errorf("%v, %v", r.State, err)
 	}
 }
@@ -291,13 +291,13 @@ func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 	n.start(t)
 	js := connect(t, fmt.Sprintf("nats://127.0.0.1:%d", port))
 	s := mustOpen(t, js, Options{SyncAlways: true})
-	kept, running := claimOf("kept", idempotency.Hold, time.Minute), claimOf("running", idempotency.Hold, time.Minute)
-	apply(t, s, kept, want(t, s, kept, idempotency.Run), done("body"))
-	a := want(t, s, running, idempotency.Run)
+	kept, running := claimOf("kept", idempotency.GuaranteeHold, time.Minute), claimOf("running", idempotency.GuaranteeHold, time.Minute)
+	apply(t, s, kept, want(t, s, kept, idempotency.DecisionRun), done("body"))
+	a := want(t, s, running, idempotency.DecisionRun)
 	n.kill()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := s.Begin(ctx, claimOf("down", idempotency.Hold, time.Minute)); err == nil {
+	if _, err := s.Begin(ctx, claimOf("down", idempotency.GuaranteeHold, time.Minute)); err == nil {
 		t.Error("a server that is down granted a claim")
 	}
 	n.start(t)
@@ -307,7 +307,7 @@ func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 		}
 	}
 	kept.Owner[15]++
-	if got := want(t, s, kept, idempotency.Replay); string(got.Record.Result.Body) != "body" {
+	if got := want(t, s, kept, idempotency.DecisionReplay); string(got.Record.Result.Body) != "body" {
 		t.Errorf("%q", got.Record.Result.Body)
 	}
 	apply(t, s, running, a, done("x"))

@@ -125,7 +125,7 @@ func (s *Store) sweep(ctx context.Context, id idempotency.ID) (bool, error) {
 	switch {
 	case !changed:
 		return false, nil
-	case next.State == idempotency.Absent:
+	case next.State == idempotency.StateAbsent:
 		return s.remove(ctx, old.rev)
 	}
 	now.date(&next, &old.record)

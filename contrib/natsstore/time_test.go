@@ -160,15 +160,15 @@ func TestNoLeaseEndsEarly(t *testing.T) {
 	stores := map[string]*Store{"question": lagging(lag, 0), "answer": lagging(0, lag)}
 	for holder, a := range stores {
 		for other, b := range stores {
-			c := claimOf(holder+other, idempotency.Reexecute, lease)
+			c := claimOf(holder+other, idempotency.GuaranteeReexecute, lease)
 			sent := time.Now()
-			want(t, a, c, idempotency.Run)
+			want(t, a, c, idempotency.DecisionRun)
 			for c.Owner[15]++; ; <-time.After(time.Millisecond) {
 				got, err := b.Begin(t.Context(), c)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got.Decision == idempotency.InProgress {
+				if got.Decision == idempotency.DecisionInProgress {
 					if got.Left > lease {
 						t.Errorf("%v are left of a lease of %v", got.Left, lease)
 					}
@@ -186,11 +186,11 @@ func TestNoLeaseEndsEarly(t *testing.T) {
 func TestSkewIsGivenToTheHolder(t *testing.T) {
 	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
 	exact, careful := mustOpen(t, js, Options{}), mustOpen(t, js, Options{Skew: time.Hour})
-	c := claimOf("k", idempotency.Reexecute, time.Millisecond)
-	want(t, exact, c, idempotency.Run)
+	c := claimOf("k", idempotency.GuaranteeReexecute, time.Millisecond)
+	want(t, exact, c, idempotency.DecisionRun)
 	pass(t, exact, c.Lease)
 	c.Owner[15]++
 	c.Retention = time.Minute
-	want(t, careful, c, idempotency.InProgress)
-	want(t, exact, c, idempotency.Run)
+	want(t, careful, c, idempotency.DecisionInProgress)
+	want(t, exact, c, idempotency.DecisionRun)
 }

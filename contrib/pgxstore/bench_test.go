@@ -36,7 +36,7 @@ func BenchmarkPairs(b *testing.B) {
 				return err
 			}
 			ref := idempotency.Ref{ID: c.ID, Token: a.Record.Token}
-			return store.Apply(ctx, ref, idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Body: body}})
+			return store.Apply(ctx, ref, idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: body}})
 		}},
 		{"hold/raw", func(ctx context.Context, c idempotency.Claim) error { return rawPair(ctx, store, c, body) }},
 		{"tx", func(ctx context.Context, c idempotency.Claim) error {

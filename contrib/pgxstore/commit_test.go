@@ -104,7 +104,7 @@ func commitUnknown(t *testing.T, server *testservers.Server, witness *pgxpool.Po
 		status(201)(w, r)
 	}
 	w := s.post("k", "x")
-	if w.Code != 503 || !strings.Contains(w.Body.String(), string(idempotency.OutcomeIsUnknown)) {
+	if w.Code != 503 || !strings.Contains(w.Body.String(), string("outcome-unknown")) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if n := p.Struck(); n != 1 && !l.ends {
@@ -132,7 +132,7 @@ func TestInboxWithoutAnswerOfCommit(t *testing.T) {
 			}
 			pool, p := inMode(t, server, mode)
 			s := newShop(t, witness, open(t, pool, "records"))
-			in, err := inbox.New("orders", s.store, inbox.Options{Guarantee: idempotency.Tx, MaxAttempts: 1})
+			in, err := inbox.New("orders", s.store, inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, MaxAttempts: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestInboxWithoutAnswerOfCommit(t *testing.T) {
 				p.Set(testproxy.Fault{Replies: testproxy.Break, Match: "COMMIT", Once: true})
 				return add(ctx, From(ctx))
 			})
-			if got.Verb == inbox.DeadLetter || got.Reason != inbox.CommitUnknown || !errors.Is(got.Err, idempotency.ErrCommitUnknown) {
+			if got.Verb == inbox.DeadLetter || got.Reason != "commit_unknown" || !errors.Is(got.Err, idempotency.ErrUnknown) {
 				t.Errorf("%+v", got)
 			}
 			s.wantEffects(1)

@@ -39,16 +39,11 @@ func TestWhatTheDatabaseWantsRepeatedIsRepeated(t *testing.T) {
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]administered{"pgxstore": ours, "sqlstore": theirs} {
+	for name, s := range map[string]idempotency.Store{"pgxstore": ours, "sqlstore": theirs} {
 		for look := 1; look <= 4; look++ {
 			t.Run(fmt.Sprintf("%s, look %d", name, look), func(t *testing.T) { throughConflicts(t, pool, s, look) })
 		}
 	}
-}
-
-type administered interface {
-	idempotency.Store
-	idempotency.Admin
 }
 
 func execute(t *testing.T, pool *pgxpool.Pool, text string) {
@@ -60,7 +55,7 @@ func execute(t *testing.T, pool *pgxpool.Pool, text string) {
 
 // throughConflicts uses every method of a store, each of which has a conflict when it looks
 // at the record so often.
-func throughConflicts(t *testing.T, pool *pgxpool.Pool, s administered, look int) {
+func throughConflicts(t *testing.T, pool *pgxpool.Pool, s idempotency.Store, look int) {
 	execute(t, pool, "DELETE FROM records")
 	ref := idempotency.Ref{ID: hold("k").ID}
 	claim := func() error {
@@ -68,9 +63,9 @@ func throughConflicts(t *testing.T, pool *pgxpool.Pool, s administered, look int
 		ref.Token = a.Record.Token
 		return err
 	}
-	apply := func(e idempotency.Event) func() error {
+	apply := func(to idempotency.State) func() error {
 		return func() error {
-			return s.Apply(t.Context(), ref, idempotency.Change{Event: e, Lease: hold("k").Lease})
+			return s.Apply(t.Context(), ref, idempotency.Change{State: to, Operator: to == idempotency.StateAbsent, Lease: hold("k").Lease})
 		}
 	}
 	for _, step := range []struct {
@@ -80,15 +75,15 @@ func throughConflicts(t *testing.T, pool *pgxpool.Pool, s administered, look int
 		{"claim", claim},
 		{"claim again", claim},
 		{"get", func() error { _, err := s.Get(t.Context(), ref.ID); return err }},
-		{"extend", apply(idempotency.Extend)},
-		{"release", apply(idempotency.Release)},
-		{"release again", apply(idempotency.Release)},
+		{"extend", apply(idempotency.StateRunning)},
+		{"release", apply(idempotency.StateRetryable)},
+		{"release again", apply(idempotency.StateRetryable)},
 		{"claim what was released", claim},
-		{"complete", apply(idempotency.Complete)},
-		{"list", func() error { _, err := s.List(t.Context(), "", 10); return err }},
-		{"forget", func() error { return s.Forget(t.Context(), ref) }},
+		{"complete", apply(idempotency.StateDone)},
+		{"list", func() error { _, _, err := s.List(t.Context(), "", 10); return err }},
+		{"forget", apply(idempotency.StateAbsent)},
 		{"claim what was forgotten", claim},
-		{"release it", apply(idempotency.Release)},
+		{"release it", apply(idempotency.StateRetryable)},
 		{"sweep", func() error {
 			execute(t, pool, "UPDATE records SET due = 0, expires = 0")
 			for range 4 { // one that was undone says that it changed nothing

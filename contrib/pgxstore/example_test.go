@@ -38,7 +38,7 @@ func Example() {
 		w.WriteHeader(http.StatusCreated)
 	}
 	tenant := func(r *http.Request) string { return r.Header.Get("Tenant") }
-	h, err := idempotency.New(tenant, store, http.HandlerFunc(book), idempotency.Config{Guarantee: idempotency.Tx})
+	h, err := idempotency.New(tenant, store, http.HandlerFunc(book), idempotency.Config{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func open(t testing.TB, pool *pgxpool.Pool, table string) *Store {
 }
 
 func claimOf(key string) idempotency.Claim {
-	return idempotency.Claim{ID: idempotency.IDOf("test", key), Guarantee: idempotency.Tx, Owner: [16]byte{1}, Lease: time.Minute, Retention: time.Hour}
+	return idempotency.Claim{ID: idempotency.IDOf("test", key), Guarantee: idempotency.GuaranteeTx, Owner: [16]byte{1}, Lease: time.Minute, Retention: time.Hour}
 }
 
 // A shop is a store with effects to count, and a handler in guarantee tx. Its effects
@@ -77,7 +77,7 @@ type shop struct {
 // quiet keeps the warnings about a server without fsync out of the log.
 type quiet struct{}
 
-func (quiet) Observe(context.Context, idempotency.Notice) {}
+func (quiet) Observe(context.Context, idempotency.Event) {}
 
 func newShop(t *testing.T, witness *pgxpool.Pool, store *Store) *shop {
 	t.Helper()
@@ -96,7 +96,7 @@ func (s *shop) handler(store idempotency.TxStore, most time.Duration) http.Handl
 		From(r.Context()).Exec(r.Context(), "INSERT INTO effects VALUES ($1)", r.Header.Get("Idempotency-Key"))
 		s.work(w, r)
 	}), idempotency.Config{
-		Guarantee: idempotency.Tx, Wait: 20 * time.Second, MaxExecution: most, Observer: quiet{},
+		RunnerConfig:   idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Wait: 20 * time.Second, MaxExecution: most, Observer: quiet{}},
 		MaxRequestBody: 1 << 10, MaxStreamedBody: 1 << 20, MaxResponseBody: 1000,
 	})
 	if err != nil {

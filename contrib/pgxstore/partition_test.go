@@ -98,14 +98,14 @@ func TestAnswersAreLost(t *testing.T) {
 func repeatUnheard(t *testing.T, server *testservers.Server) {
 	pool, p := through(t, server.DSN, server.Addr, 1)
 	store := open(t, pool, "records")
-	begin(t, store, hold("warm"), idempotency.Run)
+	begin(t, store, hold("warm"), idempotency.DecisionRun)
 	for _, f := range []testproxy.Fault{unseen, unheard} {
 		key := fmt.Sprint("k", f)
 		p.Set(f)
 		if a, err := store.Begin(t.Context(), hold(key)); err == nil {
 			t.Fatalf("%v without an answer", a.Decision)
 		}
-		a := begin(t, store, hold(key), idempotency.Run)
+		a := begin(t, store, hold(key), idempotency.DecisionRun)
 		ref := idempotency.Ref{ID: hold(key).ID, Token: a.Record.Token}
 		p.Set(f)
 		if err := store.Apply(t.Context(), ref, complete); err == nil {
@@ -114,7 +114,7 @@ func repeatUnheard(t *testing.T, server *testservers.Server) {
 		if err := store.Apply(t.Context(), ref, complete); err != nil {
 			t.Errorf("a change that was repeated: %v", err)
 		}
-		begin(t, store, hold(key), idempotency.Replay)
+		begin(t, store, hold(key), idempotency.DecisionReplay)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestPartitions(t *testing.T) {
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
-			e := episode{T: t, key: fmt.Sprint("k", n), fault: faults[n/2%len(faults)], guarantee: [...]idempotency.Guarantee{idempotency.Tx, idempotency.Hold}[n%2], witness: witness, hits: &hits}
+			e := episode{T: t, key: fmt.Sprint("k", n), fault: faults[n/2%len(faults)], guarantee: [...]idempotency.Guarantee{idempotency.GuaranteeTx, idempotency.GuaranteeHold}[n%2], witness: witness, hits: &hits}
 			e.pool, e.proxy = through(t, server.DSN, server.Addr, 4)
 			e.run()
 		})
@@ -206,7 +206,7 @@ func (e *episode) run() {
 
 func (e *episode) handler(store *Store, storeTimeout time.Duration) http.Handler {
 	h, err := idempotency.New(idempotency.Global, store, http.HandlerFunc(e.serve), idempotency.Config{
-		Guarantee: e.guarantee, Lease: episodeLease, MaxExecution: 2 * time.Second, StoreTimeout: storeTimeout, Observer: quiet{},
+		RunnerConfig: idempotency.RunnerConfig{Guarantee: e.guarantee, Lease: episodeLease, MaxExecution: 2 * time.Second, StoreTimeout: storeTimeout, Observer: quiet{}},
 	})
 	if err != nil {
 		e.Error(err)
@@ -255,7 +255,7 @@ func (e *episode) settle() {
 	}
 	what := fmt.Sprintf("%s: %v, %+v: %d %s", e.key, e.guarantee, e.fault, w.Code, w.Body)
 	switch {
-	case w.Code != 201 && (e.guarantee == idempotency.Tx || w.Code != 409): // I6
+	case w.Code != 201 && (e.guarantee == idempotency.GuaranteeTx || w.Code != 409): // I6
 		e.Errorf("%s: no last word", what)
 	case effects > 1, w.Code == 201 && effects != 1: // I1
 		e.Errorf("%s: %d effects", what, effects)

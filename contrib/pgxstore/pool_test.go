@@ -18,21 +18,21 @@ import (
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
-// heard counts notices.
+// heard counts events.
 type heard struct {
 	mu    sync.Mutex // guards all below
-	count map[idempotency.Signal]int
+	count map[idempotency.EventKind]int
 	text  string
 }
 
-func (h *heard) Observe(_ context.Context, n idempotency.Notice) {
+func (h *heard) Observe(_ context.Context, n idempotency.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.count == nil {
-		h.count = map[idempotency.Signal]int{}
+		h.count = map[idempotency.EventKind]int{}
 	}
-	h.count[n.Signal]++
-	if n.Signal == idempotency.StoreUnsafe {
+	h.count[n.Kind]++
+	if n.Kind == "store_unsafe" {
 		h.text += n.Err.Error()
 	}
 }
@@ -64,7 +64,7 @@ func TestWorkThatSharesTheStoresPool(t *testing.T) {
 	}{
 		{"nothing is said", 0, false, true, true},
 		{"what the work takes is said", 1, false, false, false},
-		{"the store has a pool of its own", idempotency.OwnPool, true, false, false},
+		{"the store has a pool of its own", 0, true, false, false},
 	} {
 		for name, of := range stores {
 			t.Run(c.name+", "+name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestWorkThatSharesTheStoresPool(t *testing.T) {
 					}
 				}
 				h, err := idempotency.New(idempotency.Global, of(keys, keysDB), http.HandlerFunc(work), idempotency.Config{
-					Lease: lease, StoreTimeout: time.Minute, ConnectionsPerRun: c.perRun, Observer: &seen,
+					RunnerConfig: idempotency.RunnerConfig{Lease: lease, StoreTimeout: time.Minute, ConnectionsPerRun: c.perRun, OwnPool: c.own, Observer: &seen},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -99,14 +99,14 @@ func TestWorkThatSharesTheStoresPool(t *testing.T) {
 				for n := range requests {
 					all.Go(func() {
 						r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x"))
-						r.Header.Set(idempotency.HeaderKey, fmt.Sprintf("k%d-%d", c.perRun, n))
+						r.Header.Set("Idempotency-Key", fmt.Sprintf("k%d-%v-%d", c.perRun, c.own, n))
 						w := httptest.NewRecorder()
 						h.ServeHTTP(w, r)
 						codes[n] = w.Code
 					})
 				}
 				all.Wait()
-				unknown := seen.count[idempotency.OutcomeLost] + seen.count[idempotency.LeaseLost]
+				unknown := seen.count["unknown"] + seen.count["lease_lost"]
 				t.Logf("answers %v, %d leases lost or outcomes unknown", codes, unknown)
 				if unknown > 0 != c.unknown {
 					t.Errorf("%d outcomes are unknown: %v", unknown, codes)

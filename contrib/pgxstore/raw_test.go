@@ -102,7 +102,7 @@ func TestWorkThatEndsItsTransactionIsTold(t *testing.T) {
 				tx.Exec(ctx, end)
 				return idempotency.Result{}, err
 			})
-			told := errors.Is(got, ErrNotYours) && errors.Is(got, idempotency.ErrCommitUnknown)
+			told := errors.Is(got, ErrNotYours) && errors.Is(got, idempotency.ErrUnknown)
 			if !told || err != nil && !errors.Is(got, err) || runs != 1 {
 				t.Errorf("%s, %v: %d runs, %v", end, err, runs, got)
 			}

@@ -53,7 +53,7 @@ func TestDeferredViolationIsTheWorksError(t *testing.T) {
 		runs++
 		return idempotency.Result{Status: 201}, order(ctx, tx)
 	})
-	if runs != 1 || stateOf(err) != "23505" || errors.Is(err, ErrConflict) || errors.Is(err, idempotency.ErrCommitUnknown) {
+	if runs != 1 || stateOf(err) != "23505" || errors.Is(err, ErrConflict) || errors.Is(err, idempotency.ErrUnknown) {
 		t.Errorf("ran %d times: %v", runs, err)
 	}
 	s.work = func(w http.ResponseWriter, r *http.Request) {

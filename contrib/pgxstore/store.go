@@ -71,7 +71,7 @@ func (s *Store) begin(ctx context.Context, c idempotency.Claim) (a idempotency.A
 		return a, false, err
 	case granted:
 		s.held.put(c.ID, old)
-		return idempotency.Answer{Decision: idempotency.Run, Record: old.record}, true, nil
+		return idempotency.Answer{Decision: idempotency.DecisionRun, Record: old.record}, true, nil
 	case old.rev == 0:
 		return a, false, nil // another's claim was faster, and is there to be seen now
 	}
@@ -87,7 +87,7 @@ func (s *Store) begin(ctx context.Context, c idempotency.Claim) (a idempotency.A
 func (s *Store) claim(ctx context.Context, c idempotency.Claim) (x row, granted bool, err error) {
 	lease := min(c.Lease, farOff)
 	due := lease
-	if c.Guarantee == idempotency.Reexecute {
+	if c.Guarantee == idempotency.GuaranteeReexecute {
 		due += min(c.Retention, farOff)
 	}
 	var created pgtype.Int8
@@ -132,7 +132,7 @@ func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 func (s *Store) applyHeld(ctx context.Context, ref idempotency.Ref, c idempotency.Change) (made bool, err error) {
 	old, found := s.held.take(ref)
 	now := old.now.Add(time.Since(old.sent)) // no earlier than the database's
-	if !found || c.Event == idempotency.Save || now >= old.record.LeaseUntil {
+	if !found || c.Point != nil || now >= old.record.LeaseUntil {
 		return false, nil
 	}
 	next, changed, err := old.record.Apply(ref, c, now)
@@ -146,10 +146,14 @@ func (s *Store) applyHeld(ctx context.Context, ref idempotency.Ref, c idempotenc
 	return made, err
 }
 
-// write stores a record in place of what was read, and reports whether that was still
-// there. Moments that the change moved from at, unless that is zero, are moved to the
+// write stores a record in place of what was read, or deletes that, and reports whether
+// it was still there. Moments that the change moved from at, unless that is zero, are moved to the
 // database's time of writing.
 func (s *Store) write(ctx context.Context, id idempotency.ID, old row, next idempotency.Record, at idempotency.Moment) (bool, error) {
+	if next.State == idempotency.StateAbsent {
+		tag, err := s.pool.Exec(ctx, s.sql.remove, id[:], old.rev, old.record.Token)
+		return err == nil && tag.RowsAffected() == 1, wrap("write", err)
+	}
 	args, err := values(id, old, next, at)
 	if err != nil {
 		return false, err
@@ -162,7 +166,7 @@ func (s *Store) write(ctx context.Context, id idempotency.ID, old row, next idem
 	if err != nil {
 		return false, wrap("write", err)
 	}
-	if next.State == idempotency.Running {
+	if next.State == idempotency.StateRunning {
 		next.LeaseUntil = idempotency.Moment(lease)
 		s.held.put(id, row{rev: old.rev + 1, now: old.now, sent: old.sent, record: next})
 	}
@@ -224,7 +228,7 @@ func (s *Store) sweepable(ctx context.Context, limit int) (*pgx.Batch, error) {
 		next, changed := old.record.Sweep(old.now)
 		switch {
 		case !changed:
-		case next.State == idempotency.Absent:
+		case next.State == idempotency.StateAbsent:
 			changes.Queue(s.sql.remove, id[:], old.rev, old.record.Token)
 		default:
 			values, err := values(id, old, next, 0)

@@ -46,12 +46,12 @@ func TestConformance(t *testing.T) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
 			store := open(t, connectMode(t, dsn, mode, "read committed"), "records")
-			a := begin(t, store, hold(mode.String()), idempotency.Run)
+			a := begin(t, store, hold(mode.String()), idempotency.DecisionRun)
 			if err := store.Apply(t.Context(), idempotency.Ref{ID: hold(mode.String()).ID, Token: a.Record.Token}, complete); err != nil {
 				t.Error(err)
 			}
-			begin(t, store, hold(mode.String()), idempotency.Replay)
-			for _, want := range []idempotency.Decision{idempotency.Run, idempotency.Replay} {
+			begin(t, store, hold(mode.String()), idempotency.DecisionReplay)
+			for _, want := range []idempotency.Decision{idempotency.DecisionRun, idempotency.DecisionReplay} {
 				a, err := store.Do(t.Context(), claimOf("tx"+mode.String()), func(context.Context, pgx.Tx) (idempotency.Result, error) {
 					return complete.Result, nil
 				})
@@ -110,7 +110,7 @@ func TestStore(t *testing.T) {
 
 func hold(key string) idempotency.Claim {
 	c := claimOf(key)
-	c.Guarantee = idempotency.Hold
+	c.Guarantee = idempotency.GuaranteeHold
 	return c
 }
 
@@ -123,24 +123,24 @@ func begin(t *testing.T, s idempotency.Store, c idempotency.Claim, want idempote
 	return a
 }
 
-var complete = idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Body: []byte("body")}}
+var complete = idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: []byte("body")}}
 
 // The revision counts from 1 again: only the token tells the two apart.
 func madeAnew(t *testing.T, s *Store) {
 	c := hold("k")
-	first := begin(t, s, c, idempotency.Run)
+	first := begin(t, s, c, idempotency.DecisionRun)
 	if _, err := s.pool.Exec(t.Context(), "DELETE FROM records"); err != nil {
 		t.Fatal(err)
 	}
 	c.Owner[0]++
-	second := begin(t, s, c, idempotency.Run)
+	second := begin(t, s, c, idempotency.DecisionRun)
 	if first.Record.Token == second.Record.Token {
 		t.Fatal("the same token")
 	}
 	if err := s.Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: first.Record.Token}, complete); !errors.Is(err, idempotency.ErrLeaseLost) {
 		t.Errorf("the first run: %v", err)
 	}
-	begin(t, s, hold("k"), idempotency.InProgress)
+	begin(t, s, hold("k"), idempotency.DecisionInProgress)
 }
 
 func bounded(t *testing.T, s *Store) {
@@ -156,7 +156,7 @@ func bounded(t *testing.T, s *Store) {
 func databaseClock(t *testing.T, s *Store) {
 	c := hold("k")
 	c.Lease = 3 * time.Hour
-	ref := idempotency.Ref{ID: c.ID, Token: begin(t, s, c, idempotency.Run).Record.Token}
+	ref := idempotency.Ref{ID: c.ID, Token: begin(t, s, c, idempotency.DecisionRun).Record.Token}
 	wrong := func() {
 		x, found := s.held.take(ref)
 		if !found {
@@ -174,7 +174,7 @@ func databaseClock(t *testing.T, s *Store) {
 		return x.record, idempotency.Record{LeaseUntil: now, Finished: now, Expires: now}
 	}
 	wrong()
-	if err := s.Apply(t.Context(), ref, idempotency.Change{Event: idempotency.Extend, Lease: time.Minute}); err != nil {
+	if err := s.Apply(t.Context(), ref, idempotency.Change{State: idempotency.StateRunning, Lease: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	if r, old := get(); r.LeaseUntil.Sub(old.LeaseUntil) > 2*time.Minute || r.LeaseUntil < old.LeaseUntil {
@@ -207,17 +207,17 @@ func databaseClock(t *testing.T, s *Store) {
 func pastLease(t *testing.T, s *Store) {
 	c := hold("k")
 	c.Lease = 30 * time.Millisecond
-	a := begin(t, s, c, idempotency.Run)
+	a := begin(t, s, c, idempotency.DecisionRun)
 	time.Sleep(2 * c.Lease) // the database's clock can't be set
 	c.Owner[0]++
-	begin(t, s, c, idempotency.OutcomeUnknown)
+	begin(t, s, c, idempotency.DecisionUnknown)
 	if err := s.Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: a.Record.Token}, complete); !errors.Is(err, idempotency.ErrLeaseLost) {
 		t.Errorf("%v", err)
 	}
 }
 
 func newerRecords(t *testing.T, s *Store) {
-	begin(t, s, hold("k"), idempotency.Run)
+	begin(t, s, hold("k"), idempotency.DecisionRun)
 	if _, err := s.pool.Exec(t.Context(), "UPDATE records SET version = 2, due = 0"); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func newerRecords(t *testing.T, s *Store) {
 	if _, err := s.Tx(t.Context(), claimOf("k"), nil); !errors.Is(err, idempotency.ErrUnreadable) {
 		t.Errorf("tx: %v", err)
 	}
-	begin(t, s, hold("lost"), idempotency.Run)
+	begin(t, s, hold("lost"), idempotency.DecisionRun)
 	if _, err := s.pool.Exec(t.Context(), "UPDATE records SET due = 1, lease_until = 1 WHERE version = 1"); err != nil {
 		t.Fatal(err)
 	}
@@ -253,27 +253,27 @@ func sharedTable(t *testing.T, dsn string, ours *Store) {
 	}
 	for n, pair := range [][2]idempotency.TxStore{{ours, theirs}, {theirs, ours}} {
 		c := hold(strings.Repeat("k", n+1))
-		a := begin(t, pair[0], c, idempotency.Run)
+		a := begin(t, pair[0], c, idempotency.DecisionRun)
 		other := c
 		other.Owner[0]++
-		begin(t, pair[1], other, idempotency.InProgress)
+		begin(t, pair[1], other, idempotency.DecisionInProgress)
 		if err := pair[1].Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: a.Record.Token}, complete); err != nil {
 			t.Error(err)
 		}
-		if r := begin(t, pair[0], other, idempotency.Replay).Record; string(r.Result.Body) != "body" {
+		if r := begin(t, pair[0], other, idempotency.DecisionReplay).Record; string(r.Result.Body) != "body" {
 			t.Errorf("%q", r.Result.Body)
 		}
 		c = claimOf(strings.Repeat("t", n+1))
-		outer, err := pair[0].Tx(t.Context(), c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Verdict, error) {
-			if a, err := pair[1].Tx(ctx, c, nil); err != nil || a.Decision != idempotency.InProgress {
+		outer, err := pair[0].Tx(t.Context(), c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+			if a, err := pair[1].Tx(ctx, c, nil); err != nil || a.Decision != idempotency.DecisionInProgress {
 				t.Errorf("the other store: %v, %v", a.Decision, err)
 			}
-			return complete.Result, idempotency.CommitResult, nil
+			return complete.Result, idempotency.OutcomeSucceeded, nil
 		})
-		if err != nil || outer.Decision != idempotency.Run {
+		if err != nil || outer.Decision != idempotency.DecisionRun {
 			t.Errorf("%v, %v", outer.Decision, err)
 		}
-		if a, err := pair[1].Tx(t.Context(), c, nil); err != nil || a.Decision != idempotency.Replay {
+		if a, err := pair[1].Tx(t.Context(), c, nil); err != nil || a.Decision != idempotency.DecisionReplay {
 			t.Errorf("the other store, afterwards: %v, %v", a.Decision, err)
 		}
 	}

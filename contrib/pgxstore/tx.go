@@ -43,10 +43,10 @@ var (
 
 	// ErrNotYours says that work tried to end the transaction that it was given. Where it
 	// did, by COMMIT or ROLLBACK in a text or past the transaction on its connection,
-	// nothing is recorded, and the error is an idempotency.ErrCommitUnknown too.
+	// nothing is recorded, and the error is an idempotency.ErrUnknown too.
 	ErrNotYours = errors.New("pgxstore: the store ends this transaction, according to how its work ends")
 
-	errEnded = fmt.Errorf("%w: the work did, and %w", ErrNotYours, idempotency.ErrCommitUnknown)
+	errEnded = fmt.Errorf("%w: the work did, and %w", ErrNotYours, idempotency.ErrUnknown)
 
 	errNoRetention = errors.New("pgxstore: a claim without a retention would be forgotten as soon as it is done")
 
@@ -90,7 +90,7 @@ func (s *Store) enter(ctx context.Context, b *pgx.Batch, send func(context.Conte
 		return e, tx, wrap("claim", err)
 	}
 	if !got {
-		e.Answer = idempotency.Answer{Decision: idempotency.InProgress}
+		e.Answer = idempotency.Answer{Decision: idempotency.DecisionInProgress}
 		return e, tx, nil
 	}
 	c.Recover = false // what was lost outside of transactions is found out there
@@ -102,7 +102,7 @@ func (s *Store) enter(ctx context.Context, b *pgx.Batch, send func(context.Conte
 func (s *Store) completion(e Entry, res idempotency.Result) (text string, args []any, err error) {
 	at := e.old.now.Add(time.Since(e.old.sent))
 	ref := idempotency.Ref{ID: e.id, Token: e.Record.Token}
-	done, _, err := e.Record.Apply(ref, idempotency.Change{Event: idempotency.Complete, Result: res}, at)
+	done, _, err := e.Record.Apply(ref, idempotency.Change{State: idempotency.StateDone, Result: res}, at)
 	if err != nil {
 		return "", nil, err
 	}
@@ -145,9 +145,9 @@ const txTries = 3
 // run up to three times, when the database reports a serialization failure or a
 // deadlock, and only its last run counts.
 func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.Context, pgx.Tx) (idempotency.Result, error)) (idempotency.Answer, error) {
-	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Verdict, error) {
+	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
 		res, err := work(ctx, From(ctx))
-		return res, idempotency.CommitResult, err
+		return res, idempotency.OutcomeSucceeded, err
 	})
 }
 
@@ -171,14 +171,14 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	defer conn.Release() // closes a connection that is still in a transaction
 	e, tx, err := s.start(ctx, conn.Conn(), c)
 	defer rollback(ctx, tx) // also when run panics; does nothing after a commit
-	if err != nil || e.Decision != idempotency.Run {
+	if err != nil || e.Decision != idempotency.DecisionRun {
 		return e.Answer, err
 	}
 	w := &workTx{Tx: tx}
-	res, verdict, err := w.run(ctx, run, e.Record)
+	res, how, err := w.run(ctx, run, e.Record)
 	lost := w.lost()
-	if err != nil || verdict != idempotency.CommitResult {
-		if end := undo(ctx, tx, e); errors.Is(end, errEnded) || err == nil && verdict == idempotency.KeepResult && end != nil {
+	if err != nil || how != idempotency.OutcomeSucceeded {
+		if end := undo(ctx, tx, e); errors.Is(end, errEnded) || err == nil && how == idempotency.OutcomeRejected && end != nil {
 			return idempotency.Answer{}, errors.Join(end, err)
 		}
 	} else if tx.Conn().PgConn().TxStatus() == idle {
@@ -187,15 +187,15 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
-	if lost != nil && (verdict == idempotency.KeepResult || verdict == idempotency.Forget && !last) {
+	if lost != nil && how != idempotency.OutcomeSucceeded && (how == idempotency.OutcomeRejected || !last) {
 		return idempotency.Answer{}, lost // an answer that comes of it is neither kept nor, while there are tries left, sent
 	}
-	switch verdict {
-	case idempotency.CommitResult:
+	switch how {
+	case idempotency.OutcomeSucceeded:
 		if err = s.commit(ctx, tx, e, res); stateOf(err) == inFailedTransaction && w.failed != nil {
 			err = w.failed
 		}
-	case idempotency.KeepResult:
+	case idempotency.OutcomeRejected:
 		err = s.keep(ctx, conn.Conn(), c, res)
 	}
 	e.Record.Result = res
@@ -209,7 +209,7 @@ func (s *Store) keep(ctx context.Context, conn *pgx.Conn, c idempotency.Claim, r
 	if err != nil {
 		return err
 	}
-	if e.Decision != idempotency.Run {
+	if e.Decision != idempotency.DecisionRun {
 		return ErrConflict
 	}
 	return s.commit(ctx, tx, e, res)
@@ -303,7 +303,7 @@ func outcome(err error) error {
 	if err == nil || answered(err) || errors.Is(err, errEnded) {
 		return wrap("commit", err)
 	}
-	return fmt.Errorf("pgxstore: commit: %w: %w", idempotency.ErrCommitUnknown, err)
+	return fmt.Errorf("pgxstore: commit: %w: %w", idempotency.ErrUnknown, err)
 }
 
 // answered reports whether an error of COMMIT is the database's own word that nothing was
@@ -343,7 +343,7 @@ func conflict(err error) bool {
 }
 
 func repeatable(err error) bool {
-	if errors.Is(err, idempotency.ErrCommitUnknown) {
+	if errors.Is(err, idempotency.ErrUnknown) {
 		return false
 	}
 	return errors.Is(err, ErrConflict) || conflict(err)

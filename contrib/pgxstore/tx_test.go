@@ -107,12 +107,12 @@ func inProgress(s *shop) {
 		other := claimOf("k")
 		other.Fingerprint[0]++ // there is no row yet to tell that it is another request
 		a, err := s.store.Tx(ctx, other, nil)
-		if err != nil || a.Decision != idempotency.InProgress {
+		if err != nil || a.Decision != idempotency.DecisionInProgress {
 			s.Errorf("%v, %v", a.Decision, err)
 		}
 		return idempotency.Result{}, add(ctx, tx)
 	})
-	if err != nil || a.Decision != idempotency.Run {
+	if err != nil || a.Decision != idempotency.DecisionRun {
 		s.Errorf("%v, %v", a.Decision, err)
 	}
 	s.wantEffects(1)
@@ -132,8 +132,8 @@ func expiredRecord(s *shop) {
 	}
 	s.wantEffects(2)
 	s.exec("DELETE FROM records")
-	ref := idempotency.Ref{ID: claimOf("k").ID, Token: begin(s.T, s.store, hold("k"), idempotency.Run).Record.Token}
-	if err := s.store.Apply(s.Context(), ref, idempotency.Change{Event: idempotency.Release}); err != nil {
+	ref := idempotency.Ref{ID: claimOf("k").ID, Token: begin(s.T, s.store, hold("k"), idempotency.DecisionRun).Record.Token}
+	if err := s.store.Apply(s.Context(), ref, idempotency.Change{State: idempotency.StateRetryable}); err != nil {
 		s.Fatal(err)
 	}
 	a, err := s.store.Do(s.Context(), claimOf("k"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
@@ -152,10 +152,10 @@ func ownTransaction(s *shop) {
 			s.Fatal(err)
 		}
 		e, err := s.store.BeginTx(s.Context(), tx, claimOf("k"))
-		if want := [...]idempotency.Decision{idempotency.Run, idempotency.Run, idempotency.Replay}[n]; err != nil || e.Decision != want {
+		if want := [...]idempotency.Decision{idempotency.DecisionRun, idempotency.DecisionRun, idempotency.DecisionReplay}[n]; err != nil || e.Decision != want {
 			s.Fatalf("transaction %d: %v, %v", n, e.Decision, err)
 		}
-		if e.Decision == idempotency.Run {
+		if e.Decision == idempotency.DecisionRun {
 			add(s.Context(), tx)
 			if err := s.store.CompleteTx(s.Context(), tx, e, idempotency.Result{Body: []byte("ok")}); err != nil {
 				s.Fatal(err)
@@ -181,11 +181,11 @@ func earlySnapshot(s *shop) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		if a, err := s.store.Do(s.Context(), claimOf("k"), done); err != nil || a.Decision != idempotency.Run {
+		if a, err := s.store.Do(s.Context(), claimOf("k"), done); err != nil || a.Decision != idempotency.DecisionRun {
 			s.Fatalf("%v, %v", a.Decision, err)
 		}
 		e, err := s.store.BeginTx(s.Context(), tx, claimOf("k"))
-		if err != nil || e.Decision != idempotency.Run {
+		if err != nil || e.Decision != idempotency.DecisionRun {
 			s.Fatalf("%v, %v", e.Decision, err)
 		}
 		add(s.Context(), tx)
@@ -193,7 +193,7 @@ func earlySnapshot(s *shop) {
 			s.Errorf("%v", err)
 		}
 		tx.Rollback(s.Context())
-		if a, err := s.store.Do(s.Context(), claimOf("k"), done); err != nil || a.Decision != idempotency.Replay || string(a.Record.Result.Body) != "first" {
+		if a, err := s.store.Do(s.Context(), claimOf("k"), done); err != nil || a.Decision != idempotency.DecisionReplay || string(a.Record.Result.Body) != "first" {
 			s.Errorf("%v, %v", a.Decision, err)
 		}
 		if begun == "" {
@@ -211,10 +211,10 @@ func claimMeanwhile(s *shop) {
 		runs++
 		other := hold("k")
 		other.Owner[0]++
-		begin(s.T, s.store, other, idempotency.Run)
+		begin(s.T, s.store, other, idempotency.DecisionRun)
 		return idempotency.Result{}, add(ctx, tx)
 	})
-	if err != nil || a.Decision != idempotency.InProgress || runs != 1 {
+	if err != nil || a.Decision != idempotency.DecisionInProgress || runs != 1 {
 		s.Errorf("%d runs: %v, %v", runs, a.Decision, err)
 	}
 	s.wantEffects(0)
@@ -241,7 +241,7 @@ func endings(s *shop) {
 		outlived = append(outlived, tx, result)
 		return idempotency.Result{}, nil
 	})
-	if err != nil || a.Decision != idempotency.Run {
+	if err != nil || a.Decision != idempotency.DecisionRun {
 		s.Errorf("%v, %v", a.Decision, err)
 	}
 	for _, tx := range outlived {
@@ -268,7 +268,7 @@ func openRows(s *shop) {
 		tx.Query(ctx, "SELECT generate_series(1, 100000)")
 		return idempotency.Result{}, nil
 	})
-	if err == nil || errors.Is(err, idempotency.ErrCommitUnknown) {
+	if err == nil || errors.Is(err, idempotency.ErrUnknown) {
 		s.Errorf("%v", err)
 	}
 	s.wantEffects(0)
@@ -276,7 +276,7 @@ func openRows(s *shop) {
 
 func savepoint(s *shop) {
 	runs := 0
-	a, err := s.store.Tx(s.Context(), claimOf("savepoint"), func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Verdict, error) {
+	a, err := s.store.Tx(s.Context(), claimOf("savepoint"), func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
 		runs++
 		nested, err := From(ctx).Begin(ctx)
 		if err != nil {
@@ -286,9 +286,9 @@ func savepoint(s *shop) {
 		if stateOf(err) != "40001" {
 			s.Errorf("%v", err)
 		}
-		return idempotency.Result{Status: 422}, idempotency.KeepResult, nested.Rollback(ctx)
+		return idempotency.Result{Status: 422}, idempotency.OutcomeRejected, nested.Rollback(ctx)
 	})
-	if err != nil || a.Decision != idempotency.Run || runs != 1 {
+	if err != nil || a.Decision != idempotency.DecisionRun || runs != 1 {
 		s.Errorf("%d runs: %v, %v", runs, a.Decision, err)
 	}
 }

@@ -39,7 +39,7 @@ var ended = func() pgx.Tx {
 }()
 
 // run runs work, after which the transaction is the store's alone.
-func (w *workTx) run(ctx context.Context, run idempotency.Work, r idempotency.Record) (idempotency.Result, idempotency.Verdict, error) {
+func (w *workTx) run(ctx context.Context, run idempotency.Work, r idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
 	defer func() { w.over = true }()
 	return run(context.WithValue(ctx, workKey{}, w), r)
 }

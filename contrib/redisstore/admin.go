@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,47 +15,45 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
-var _ idempotency.Admin = (*Store)(nil)
-
-// Now implements [idempotency.Admin].
+// Now implements [idempotency.Store].
 func (s *Store) Now(ctx context.Context) (idempotency.Moment, error) {
 	saw, err := s.run(ctx, scriptLook, s.key(idempotency.ID{}))
 	return saw.now, err
 }
 
-// List implements [idempotency.Admin]. It goes through the servers' keys by SCAN, one
+// List implements [idempotency.Store]. It goes through the servers' keys by SCAN, one
 // server after the other, and may return a record twice while their tables grow or shrink.
-func (s *Store) List(ctx context.Context, cursor string, limit int) (p idempotency.Page, err error) {
+func (s *Store) List(ctx context.Context, cursor string, limit int) (entries []idempotency.Entry, next string, err error) {
 	servers, err := s.servers(ctx)
 	if err != nil {
-		return p, err
+		return nil, "", err
 	}
 	name, at := servers[0].name, uint64(0)
 	if cursor != "" {
 		where, from, _ := strings.Cut(cursor, "@")
 		if at, err = strconv.ParseUint(where, 10, 64); err != nil {
-			return p, fmt.Errorf("redisstore: %q is no cursor", cursor)
+			return nil, "", fmt.Errorf("redisstore: %q is no cursor", cursor)
 		}
 		name = from
 	}
 	n := slices.IndexFunc(servers, func(x namedServer) bool { return x.name == name })
 	if n < 0 {
-		return p, fmt.Errorf("redisstore: server %q of the cursor is gone: list anew", name)
+		return nil, "", fmt.Errorf("redisstore: server %q of the cursor is gone: list anew", name)
 	}
-	keys, next, err := servers[n].Scan(ctx, at, literal.Replace(s.prefix)+"*", int64(max(limit, 1))).Result()
+	keys, at, err := servers[n].Scan(ctx, at, literal.Replace(s.prefix)+"*", int64(max(limit, 1))).Result()
 	if err != nil {
-		return p, refusal(err)
+		return nil, "", refusal(err)
 	}
-	if p.Entries, err = s.entries(ctx, servers[n].Cmdable, keys); err != nil {
-		return idempotency.Page{}, err
+	if entries, err = s.entries(ctx, servers[n].Cmdable, keys); err != nil {
+		return nil, "", err
 	}
 	switch {
-	case next != 0:
-		p.Next = fmt.Sprintf("%d@%s", next, name)
+	case at != 0:
+		next = fmt.Sprintf("%d@%s", at, name)
 	case n+1 < len(servers):
-		p.Next = "0@" + servers[n+1].name
+		next = "0@" + servers[n+1].name
 	}
-	return p, nil
+	return entries, next, nil
 }
 
 type namedServer struct {
@@ -100,30 +97,9 @@ func (s *Store) entries(ctx context.Context, server redis.Cmdable, keys []string
 		if err != nil && !errors.Is(err, idempotency.ErrUnreadable) {
 			return nil, err
 		}
-		if err != nil || r.State != idempotency.Absent {
+		if err != nil || r.State != idempotency.StateAbsent {
 			all = append(all, idempotency.Entry{ID: id, Record: r.Bare(), Err: err})
 		}
 	}
 	return all, nil
-}
-
-// Forget implements [idempotency.Admin].
-func (s *Store) Forget(ctx context.Context, ref idempotency.Ref) error {
-	key := s.key(ref.ID)
-	saw, err := s.run(ctx, scriptLook, key)
-	if err != nil {
-		return err
-	}
-	old, err := read(saw.value)
-	if err != nil {
-		return err
-	}
-	if err := old.Forgettable(ref, saw.now); err != nil {
-		return err
-	}
-	saw, err = s.swap(ctx, key, saw.value, idempotency.Record{}, 0, math.MaxInt64)
-	if err == nil && !saw.wrote {
-		return idempotency.ErrLeaseLost
-	}
-	return err
 }

@@ -61,7 +61,7 @@ func BenchmarkReplay(b *testing.B) {
 	})
 }
 
-var kibibyte = idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Body: make([]byte, 1<<10)}}
+var kibibyte = idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: make([]byte, 1<<10)}}
 
 var pairs atomic.Int64 // keys are new in every round
 

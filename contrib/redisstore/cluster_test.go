@@ -67,7 +67,7 @@ func TestCluster(t *testing.T) {
 		for n := range keys {
 			c := claimOf(fmt.Sprint(n))
 			c.Lease = time.Nanosecond
-			if a, err := s.Begin(t.Context(), c); err != nil || a.Decision != idempotency.Run {
+			if a, err := s.Begin(t.Context(), c); err != nil || a.Decision != idempotency.DecisionRun {
 				t.Fatalf("begin: %v, %v", a.Decision, err)
 			}
 		}

@@ -114,7 +114,7 @@ func TestVersions(t *testing.T) {
 // With noeviction a full server refuses new keys and goes on replaying.
 func TestFullServer(t *testing.T) {
 	r := newRig(t, "--maxmemory", "4mb")
-	r.apply(r.begin(claimOf("done"), idempotency.Run), completed("x"))
+	r.apply(r.begin(claimOf("done"), idempotency.DecisionRun), completed("x"))
 	var err error
 	n := 0
 	for ; err == nil && n < 50_000; n++ {
@@ -125,6 +125,6 @@ func TestFullServer(t *testing.T) {
 	if n < 100 || !errors.Is(err, idempotency.ErrFull) {
 		t.Fatalf("claim %d: %v", n, err)
 	}
-	r.begin(other(claimOf("0")), idempotency.InProgress)
-	r.begin(other(claimOf("done")), idempotency.Replay)
+	r.begin(other(claimOf("0")), idempotency.DecisionInProgress)
+	r.begin(other(claimOf("done")), idempotency.DecisionReplay)
 }

@@ -34,9 +34,9 @@ func TestRecordsSurviveAKill(t *testing.T) {
 					if err != nil {
 						return
 					}
-					ref, state := idempotency.Ref{ID: c.ID, Token: a.Record.Token}, idempotency.Running
+					ref, state := idempotency.Ref{ID: c.ID, Token: a.Record.Token}, idempotency.StateRunning
 					if err = s.Apply(t.Context(), ref, completed("x")); err == nil {
-						state = idempotency.Done
+						state = idempotency.StateDone
 					}
 					mu.Lock()
 					acknowledged[ref] = state
@@ -56,7 +56,7 @@ func TestRecordsSurviveAKill(t *testing.T) {
 		server.Restart()
 		for ref, state := range acknowledged {
 			got := direct.get(ref.ID)
-			if got.Token != ref.Token || got.State != state && got.State != idempotency.Done {
+			if got.Token != ref.Token || got.State != state && got.State != idempotency.StateDone {
 				t.Errorf("cycle %d: %v by %d was acknowledged, and now it is %v by %d", cycle, state, ref.Token, got.State, got.Token)
 			}
 		}
@@ -71,9 +71,9 @@ func TestAServerWithoutAFileForgets(t *testing.T) {
 	r := &rig{TB: t, client: dial(t, server.Addr)}
 	r.Store = open(t, r.client)
 	wantWarnings(t, r.Caps(), false, noFile)
-	ref := r.begin(claimOf("k"), idempotency.Run)
+	ref := r.begin(claimOf("k"), idempotency.DecisionRun)
 	server.Restart()
-	if got := r.get(ref.ID).State; got != idempotency.Absent {
+	if got := r.get(ref.ID).State; got != idempotency.StateAbsent {
 		t.Errorf("a record is %v after a restart", got)
 	}
 }

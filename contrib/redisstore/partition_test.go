@@ -81,7 +81,7 @@ func TestLostReplies(t *testing.T) {
 		c := claimOf(fmt.Sprint("k", retries))
 		var a idempotency.Answer
 		lose("begin", func() (err error) { a, err = s.Begin(t.Context(), c); return err })
-		if a.Decision != idempotency.Run || a.Record.Attempt != 1 {
+		if a.Decision != idempotency.DecisionRun || a.Record.Attempt != 1 {
 			t.Fatalf("begin: %v, attempt %d", a.Decision, a.Record.Attempt)
 		}
 		ref := idempotency.Ref{ID: c.ID, Token: a.Record.Token}
@@ -96,12 +96,12 @@ func TestLostReplies(t *testing.T) {
 		lose("release", apply(released))
 		c = other(c)
 		lose("second begin", func() (err error) { a, err = s.Begin(t.Context(), c); return err })
-		if a.Decision != idempotency.Run || a.Record.Attempt != 2 {
+		if a.Decision != idempotency.DecisionRun || a.Record.Attempt != 2 {
 			t.Fatalf("second begin: %v, attempt %d", a.Decision, a.Record.Attempt)
 		}
 		ref.Token = a.Record.Token
 		lose("complete", apply(completed("x")))
-		if r := direct.get(c.ID); r.State != idempotency.Done || string(r.Result.Body) != "x" || r.Attempt != 2 {
+		if r := direct.get(c.ID); r.State != idempotency.StateDone || string(r.Result.Body) != "x" || r.Attempt != 2 {
 			t.Errorf("after it all: %v, %q, attempt %d", r.State, r.Result.Body, r.Attempt)
 		}
 	}
@@ -219,9 +219,9 @@ func (e *episode) work(s *Store) {
 			continue
 		}
 		switch a.Decision {
-		case idempotency.Run:
+		case idempotency.DecisionRun:
 			e.effect(s, key, idempotency.Ref{ID: c.ID, Token: a.Record.Token})
-		case idempotency.Replay:
+		case idempotency.DecisionReplay:
 			e.replayed(key, string(a.Record.Result.Body))
 		}
 	}
@@ -264,7 +264,7 @@ func (e *episode) effect(s *Store, key string, ref idempotency.Ref) {
 	}
 	if rand.IntN(3) == 0 {
 		e.again(1, func(ctx context.Context) error {
-			return s.Apply(ctx, ref, idempotency.Change{Event: idempotency.Extend, Lease: e.lease})
+			return s.Apply(ctx, ref, idempotency.Change{State: idempotency.StateRunning, Lease: e.lease})
 		})
 	}
 	err := e.again(3, func(ctx context.Context) error { return s.Apply(ctx, ref, change) })
@@ -295,23 +295,23 @@ func (e *episode) replayed(key, body string) {
 // check compares the record with what the witness saw.
 func (e *episode) check(key string, c idempotency.Claim) {
 	ran := e.effects[key]
-	if c.Guarantee == idempotency.Hold && len(ran) > 1 { // I1
+	if c.Guarantee == idempotency.GuaranteeHold && len(ran) > 1 { // I1
 		e.Errorf("%s: %d effects under hold: %v", key, len(ran), ran)
 	}
 	c.Owner = [16]byte{255, 255}
 	a, err := e.direct.Begin(e.Context(), c)
-	for limit := time.Now().Add(patience); err == nil && a.Decision == idempotency.InProgress && time.Now().Before(limit); {
+	for limit := time.Now().Add(patience); err == nil && a.Decision == idempotency.DecisionInProgress && time.Now().Before(limit); {
 		time.Sleep(e.lease / 4) // a lease that was granted late
 		a, err = e.direct.Begin(e.Context(), c)
 	}
-	if err != nil || a.Decision == idempotency.InProgress { // I6
+	if err != nil || a.Decision == idempotency.DecisionInProgress { // I6
 		e.Errorf("%s is stuck: %v, %v", key, a.Decision, err)
 	}
 	last := a.Record
 	if len(ran) > last.Attempt { // I1
 		e.Errorf("%s: %d effects in %d attempts", key, len(ran), last.Attempt)
 	}
-	if token, done := e.done[key]; done && (last.State != idempotency.Done || last.Token != token || string(last.Result.Body) != fmt.Sprint(token)) { // I4
+	if token, done := e.done[key]; done && (last.State != idempotency.StateDone || last.Token != token || string(last.Result.Body) != fmt.Sprint(token)) { // I4
 		e.Errorf("%s: done by %d, and now it is %v by %d: %q", key, token, last.State, last.Token, last.Result.Body)
 	}
 	if body, replayed := e.replays[key]; replayed && string(last.Result.Body) != body { // I2

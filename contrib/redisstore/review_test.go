@@ -45,10 +45,10 @@ func TestLostRecoverReply(t *testing.T) {
 			c := claimOf("recover " + name)
 			c.Recover = true
 			a, err := s.Begin(t.Context(), c)
-			if err != nil || a.Decision != idempotency.Run {
+			if err != nil || a.Decision != idempotency.DecisionRun {
 				t.Fatal(a.Decision, err)
 			}
-			if err := s.Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: a.Record.Token}, idempotency.Change{Event: idempotency.Abandon}); err != nil {
+			if err := s.Apply(t.Context(), idempotency.Ref{ID: c.ID, Token: a.Record.Token}, idempotency.Change{State: idempotency.StateUnknown}); err != nil {
 				t.Fatal(err)
 			}
 			c = other(c)
@@ -62,11 +62,11 @@ func TestLostRecoverReply(t *testing.T) {
 			if err != nil {
 				a, err = s.Begin(t.Context(), c)
 			}
-			if err != nil || a.Decision != idempotency.Recover {
+			if err != nil || a.Decision != idempotency.DecisionRecover {
 				t.Errorf("repeated: %v, %v", a.Decision, err)
 			}
 			rival, err := s.Begin(t.Context(), other(c))
-			if err != nil || rival.Decision != idempotency.InProgress {
+			if err != nil || rival.Decision != idempotency.DecisionInProgress {
 				t.Errorf("another: %v, %v", rival.Decision, err)
 			}
 		})

@@ -79,7 +79,7 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Ans
 	if saw.wrote {
 		r := claimed(c, saw.now)
 		s.runs.put(idempotency.Ref{ID: c.ID, Token: r.Token}, saw.value)
-		return idempotency.Answer{Decision: idempotency.Run, Record: r}, nil
+		return idempotency.Answer{Decision: idempotency.DecisionRun, Record: r}, nil
 	}
 	for range casTries {
 		old, err := read(saw.value)
@@ -103,7 +103,7 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Ans
 
 // remember keeps the value of a record while it runs.
 func (s *Store) remember(ref idempotency.Ref, state idempotency.State, value string) {
-	if state == idempotency.Running {
+	if state == idempotency.StateRunning {
 		s.runs.put(ref, value)
 		return
 	}
@@ -140,12 +140,13 @@ func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 // applyUnread makes a change without reading the record: on what this process wrote
 // last, and as of when the server was last heard from. The server refuses if the
 // record is another or that moment too long ago, and then, as when nothing is known,
-// what it has is returned. An extension counts from now, so it is never made so.
+// what it has is returned. An extension counts from now, and an operator has read the
+// record: neither is made so.
 func (s *Store) applyUnread(ctx context.Context, key string, ref idempotency.Ref, c idempotency.Change) (sight, bool, error) {
 	value, heard := s.runs.get(ref), idempotency.Moment(s.heard.Load())
 	old, err := read(value)
 	next, changed, refused := old.Apply(ref, c, heard)
-	if err != nil || !changed || refused != nil || c.Event == idempotency.Extend {
+	if err != nil || !changed || refused != nil || c.Operator || c.State == idempotency.StateRunning && c.Point == nil {
 		saw, err := s.run(ctx, scriptLook, key) // to refuse is the server's alone
 		return saw, false, err
 	}

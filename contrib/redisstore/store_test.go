@@ -88,6 +88,12 @@ func (p *processes) Get(ctx context.Context, id idempotency.ID) (idempotency.Rec
 	return p.next().Get(ctx, id)
 }
 
+func (p *processes) List(ctx context.Context, cursor string, limit int) (entries []idempotency.Entry, next string, err error) {
+	return p.next().List(ctx, cursor, limit)
+}
+
+func (p *processes) Now(ctx context.Context) (idempotency.Moment, error) { return p.next().Now(ctx) }
+
 func (p *processes) Sweep(ctx context.Context, limit int) (int, error) {
 	return p.next().Sweep(ctx, limit)
 }
@@ -160,7 +166,7 @@ func (r *rig) begin(c idempotency.Claim, want idempotency.Decision) idempotency.
 func (r *rig) apply(ref idempotency.Ref, c idempotency.Change) {
 	r.Helper()
 	if err := r.Apply(r.Context(), ref, c); err != nil {
-		r.Fatalf("%v: %v", c.Event, err)
+		r.Fatalf("%v: %v", c.State, err)
 	}
 }
 
@@ -196,49 +202,49 @@ func other(c idempotency.Claim) idempotency.Claim {
 }
 
 func completed(body string) idempotency.Change {
-	return idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Body: []byte(body)}}
+	return idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: []byte(body)}}
 }
 
 var (
-	released = idempotency.Change{Event: idempotency.Release}
-	extended = idempotency.Change{Event: idempotency.Extend, Lease: time.Minute}
-	saved    = idempotency.Change{Event: idempotency.Save, Point: idempotency.Point{Name: "p", Data: []byte("q")}}
+	released = idempotency.Change{State: idempotency.StateRetryable}
+	extended = idempotency.Change{State: idempotency.StateRunning, Lease: time.Minute}
+	saved    = idempotency.Change{State: idempotency.StateRunning, Point: &idempotency.Point{Name: "p", Data: []byte("q")}}
 )
 
 func TestRoundTrips(t *testing.T) {
 	r := newRig(t)
 	warm := claimOf("warm") // the server gets to know the scripts
-	ref := r.begin(warm, idempotency.Run)
+	ref := r.begin(warm, idempotency.DecisionRun)
 	r.apply(ref, extended)
 	for _, step := range []struct {
 		name string
 		want int64
 		do   func()
 	}{
-		{"a new key", 1, func() { ref = r.begin(claimOf("k"), idempotency.Run) }},
-		{"the same claim again", 1, func() { r.begin(claimOf("k"), idempotency.Run) }},
-		{"a key in progress", 1, func() { r.begin(other(claimOf("k")), idempotency.InProgress) }},
+		{"a new key", 1, func() { ref = r.begin(claimOf("k"), idempotency.DecisionRun) }},
+		{"the same claim again", 1, func() { r.begin(claimOf("k"), idempotency.DecisionRun) }},
+		{"a key in progress", 1, func() { r.begin(other(claimOf("k")), idempotency.DecisionInProgress) }},
 		{"another request", 1, func() {
 			c := other(claimOf("k"))
 			c.Fingerprint[0]++
-			r.begin(c, idempotency.Mismatch)
+			r.begin(c, idempotency.DecisionMismatch)
 		}},
 		{"a recovery point", 1, func() { r.apply(ref, saved) }},
 		{"an extension", 2, func() { r.apply(ref, extended) }},
 		{"a completion after it", 1, func() { r.apply(ref, completed("x")) }},
-		{"a replay", 1, func() { r.begin(other(claimOf("k")), idempotency.Replay) }},
+		{"a replay", 1, func() { r.begin(other(claimOf("k")), idempotency.DecisionReplay) }},
 		{"a completion that was made already", 1, func() { r.apply(ref, completed("x")) }},
 		{"a completion of which nothing is remembered", 2, func() {
-			ref = r.begin(claimOf("l"), idempotency.Run)
+			ref = r.begin(claimOf("l"), idempotency.DecisionRun)
 			r.runs.drop(ref)
 			r.trips.Store(0)
 			r.apply(ref, completed("x"))
 		}},
 		{"a released key", 2, func() {
-			ref = r.begin(claimOf("m"), idempotency.Run)
+			ref = r.begin(claimOf("m"), idempotency.DecisionRun)
 			r.apply(ref, released)
 			r.trips.Store(0)
-			ref = r.begin(other(claimOf("m")), idempotency.Run)
+			ref = r.begin(other(claimOf("m")), idempotency.DecisionRun)
 		}},
 		{"its completion", 1, func() { r.apply(ref, completed("x")) }},
 	} {
@@ -263,24 +269,24 @@ func TestRememberedRunsAreOnlyAGuess(t *testing.T) {
 	r := newRig(t)
 	second := open(t, r.client)
 	c := claimOf("k")
-	c.Guarantee, c.Lease = idempotency.Reexecute, time.Millisecond
-	first := r.begin(c, idempotency.Run)
+	c.Guarantee, c.Lease = idempotency.GuaranteeReexecute, time.Millisecond
+	first := r.begin(c, idempotency.DecisionRun)
 	r.apply(first, saved) // and so it remembers that this was made
 	for r.get(c.ID).LeaseUntil.Add(time.Millisecond) > idempotency.Moment(r.client.Time(t.Context()).Val().UnixNano()) {
 	}
 	next := other(c)
 	next.Lease = time.Hour
 	a, err := second.Begin(t.Context(), next)
-	if err != nil || a.Decision != idempotency.Run {
+	if err != nil || a.Decision != idempotency.DecisionRun {
 		t.Fatalf("takeover: %v, %v", a.Decision, err)
 	}
 	before := r.raw(c.ID)
-	for _, change := range []idempotency.Change{completed("zombie"), released, extended, saved, {Event: idempotency.Abandon}} {
+	for _, change := range []idempotency.Change{completed("zombie"), released, extended, saved, {State: idempotency.StateUnknown}} {
 		if r.runs.get(first) == "" {
 			t.Fatal("the first process remembers nothing, so this proves nothing")
 		}
 		if err := r.Apply(t.Context(), first, change); !errors.Is(err, idempotency.ErrLeaseLost) {
-			t.Errorf("%v by a process that was overtaken: %v", change.Event, err)
+			t.Errorf("%v by a process that was overtaken: %v", change.State, err)
 		}
 	}
 	if r.raw(c.ID) != before {
@@ -298,7 +304,7 @@ func TestMomentsAreTheServers(t *testing.T) {
 		c := claimOf(skew.String())
 		c.Retention = retention
 		earliest := r.client.Time(t.Context()).Val()
-		ref := r.begin(c, idempotency.Run)
+		ref := r.begin(c, idempotency.DecisionRun)
 		r.heard.Add(int64(skew))
 		r.apply(ref, completed("x"))
 		got, latest := r.get(c.ID), r.client.Time(t.Context()).Val()
@@ -355,7 +361,7 @@ func TestForgetting(t *testing.T) {
 			t.Errorf("forgotten in %v, want %v", got, want)
 		}
 	}
-	ref := r.begin(c, idempotency.Run)
+	ref := r.begin(c, idempotency.DecisionRun)
 	left(30*time.Second + 24*time.Hour + time.Minute)
 	r.apply(ref, extended)
 	left(time.Minute + 24*time.Hour + time.Minute)
@@ -364,10 +370,10 @@ func TestForgetting(t *testing.T) {
 
 	c = claimOf("for ever")
 	c.Lease, c.Retention = 1<<63-1, 1<<63-1
-	ref = r.begin(c, idempotency.Run)
-	r.begin(other(c), idempotency.InProgress)
+	ref = r.begin(c, idempotency.DecisionRun)
+	r.begin(other(c), idempotency.DecisionInProgress)
 	r.apply(ref, completed("x"))
-	r.begin(other(c), idempotency.Replay)
+	r.begin(other(c), idempotency.DecisionReplay)
 	if n := r.client.PTTL(t.Context(), r.key(c.ID)).Val(); n < 200*365*24*time.Hour {
 		t.Errorf("forgotten in %v, and it should be kept for ever", n)
 	}
@@ -379,13 +385,13 @@ func TestTokenGrowsOverAnExpiredRecord(t *testing.T) {
 	r := newRig(t)
 	c := claimOf("k")
 	later := idempotency.Moment(time.Now().Add(time.Hour).UnixNano())
-	old := idempotency.Record{State: idempotency.Done, Token: int64(later) / 1000, Attempt: 1, Expires: 1}
+	old := idempotency.Record{State: idempotency.StateDone, Token: int64(later) / 1000, Attempt: 1, Expires: 1}
 	value, err := written(old)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.client.Set(t.Context(), r.key(c.ID), value, 0)
-	if ref := r.begin(c, idempotency.Run); ref.Token != old.Token+1 {
+	if ref := r.begin(c, idempotency.DecisionRun); ref.Token != old.Token+1 {
 		t.Errorf("token %d after %d", ref.Token, old.Token)
 	}
 	if a := r.get(c.ID).Attempt; a != 1 {
@@ -396,7 +402,7 @@ func TestTokenGrowsOverAnExpiredRecord(t *testing.T) {
 // What the reader makes of a fresh claim is what the machine granted.
 func TestFreshClaimsAreReadAsGranted(t *testing.T) {
 	r := newRig(t)
-	for g := range idempotency.Tx + 1 {
+	for g := range idempotency.GuaranteeTx + 1 {
 		c := claimOf(g.String())
 		c.Guarantee = g
 		a, err := r.Begin(t.Context(), c)
@@ -420,7 +426,7 @@ func TestFreshClaimsAreReadAsGranted(t *testing.T) {
 
 func TestUnreadableRecordsAreLeftAlone(t *testing.T) {
 	r := newRig(t)
-	r.begin(claimOf("k"), idempotency.Run)
+	r.begin(claimOf("k"), idempotency.DecisionRun)
 	value := r.raw(claimOf("k").ID)
 	past := strings.Repeat("0", digits-1) + "1"
 	for name, spoil := range map[string]string{
@@ -463,7 +469,7 @@ func TestUnreadableRecordsAreLeftAlone(t *testing.T) {
 func TestNames(t *testing.T) {
 	r := newRig(t)
 	c := claimOf("secret")
-	r.begin(c, idempotency.Run)
+	r.begin(c, idempotency.DecisionRun)
 	keys := r.client.Keys(t.Context(), "*").Val()
 	if want := "gabion:idempotency:" + hex.EncodeToString(c.ID[:]); len(keys) != 1 || keys[0] != want {
 		t.Errorf("keys %q, want %q", keys, want)
@@ -472,20 +478,20 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err := apart.Begin(t.Context(), other(c)); err != nil || a.Decision != idempotency.Run {
+	if a, err := apart.Begin(t.Context(), other(c)); err != nil || a.Decision != idempotency.DecisionRun {
 		t.Errorf("another prefix: %v, %v", a.Decision, err)
 	}
 }
 
 func TestScriptsComeBack(t *testing.T) {
 	r := newRig(t)
-	ref := r.begin(claimOf("k"), idempotency.Run)
+	ref := r.begin(claimOf("k"), idempotency.DecisionRun)
 	r.client.ScriptFlush(t.Context())
-	r.begin(other(claimOf("k")), idempotency.InProgress)
+	r.begin(other(claimOf("k")), idempotency.DecisionInProgress)
 	r.client.ScriptFlush(t.Context())
 	r.apply(ref, completed("x"))
 	r.client.ScriptFlush(t.Context())
-	r.begin(other(claimOf("k")), idempotency.Replay)
+	r.begin(other(claimOf("k")), idempotency.DecisionReplay)
 }
 
 // A store looks through the whole server bit by bit, and at its own records alone.
@@ -493,7 +499,7 @@ func TestSweepGoesOn(t *testing.T) {
 	r := newRig(t)
 	lost := claimOf("lost")
 	lost.Lease = time.Nanosecond
-	r.begin(lost, idempotency.Run)
+	r.begin(lost, idempotency.DecisionRun)
 	apart, err := New(t.Context(), r.client, Options{Prefix: "gabion:idempotenc[yz]:"})
 	if err != nil {
 		t.Fatal(err)
@@ -510,7 +516,7 @@ func TestSweepGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := r.get(lost.ID).State; got != idempotency.Unknown {
+	if got := r.get(lost.ID).State; got != idempotency.StateUnknown {
 		t.Errorf("after %d sweeps of 10 of 1001 keys: %v", passes, got)
 	}
 	if n, err := r.Sweep(t.Context(), 0); n != 0 || err != nil {
@@ -525,7 +531,7 @@ func TestSweepGoesOn(t *testing.T) {
 func TestSweepLooksAgain(t *testing.T) {
 	r := newRig(t)
 	c := claimOf("k")
-	r.begin(c, idempotency.Run)
+	r.begin(c, idempotency.DecisionRun)
 	before := r.raw(c.ID)
 	if swept, err := r.sweepKey(t.Context(), r.key(c.ID)); swept || err != nil || r.raw(c.ID) != before {
 		t.Errorf("a live record was swept: %v, %v", swept, err)
@@ -541,7 +547,7 @@ func TestFormat(t *testing.T) {
 	body, _ := claimed(claimOf("k"), 0).MarshalBinary()
 	fresh := "1795232895746556" + "1795232865746556" + string(body)
 	r, err := read(fresh)
-	if err != nil || r.State != idempotency.Running || r.Token != at || r.Created != at*1000 || r.LeaseUntil.Sub(r.Created) != 30*time.Second || r.Retention != 24*time.Hour {
+	if err != nil || r.State != idempotency.StateRunning || r.Token != at || r.Created != at*1000 || r.LeaseUntil.Sub(r.Created) != 30*time.Second || r.Retention != 24*time.Hour {
 		t.Errorf("a fresh claim: %+v, %v", r, err)
 	}
 	r, _, err = r.Apply(idempotency.Ref{Token: at}, completed("x"), at*1000+1)
@@ -565,7 +571,7 @@ func TestLeastRights(t *testing.T) {
 	}
 	r := newRig(t, append(slices.Clone(durable), append([]string{"--user", "default", "on", "nopass", "~gabion:idempotency:*"}, strings.Fields(rights)...)...)...)
 	wantWarnings(t, r.Caps(), true)
-	ref := r.begin(claimOf("k"), idempotency.Run)
+	ref := r.begin(claimOf("k"), idempotency.DecisionRun)
 	r.apply(ref, extended)
 	r.apply(ref, completed("x"))
 	if _, err := r.Sweep(t.Context(), 10); err != nil {

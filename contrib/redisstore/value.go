@@ -28,7 +28,7 @@ const grace = time.Minute
 // running one as if it had been swept at the end of its lease.
 func forgotten(r *idempotency.Record) idempotency.Moment {
 	end := r.Expires
-	if r.State == idempotency.Running {
+	if r.State == idempotency.StateRunning {
 		end = r.LeaseUntil.Add(r.Retention)
 	}
 	return end.Add(grace)
@@ -36,7 +36,7 @@ func forgotten(r *idempotency.Record) idempotency.Moment {
 
 // written returns the value of a record; nothing if there is none.
 func written(r idempotency.Record) (string, error) {
-	if r.State == idempotency.Absent {
+	if r.State == idempotency.StateAbsent {
 		return "", nil
 	}
 	body, err := r.MarshalBinary()

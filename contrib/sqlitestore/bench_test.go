@@ -35,7 +35,7 @@ func BenchmarkPairs(b *testing.B) {
 				return err
 			}
 			ref := idempotency.Ref{ID: c.ID, Token: a.Record.Token}
-			return store.Apply(ctx, ref, idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Body: body}})
+			return store.Apply(ctx, ref, idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: body}})
 		})
 	})
 	b.Run("log", func(b *testing.B) {
@@ -115,7 +115,7 @@ func measure(b *testing.B, pair func(context.Context, idempotency.Claim) error) 
 					return
 				}
 				c := claim(fmt.Sprint("bench", n))
-				c.Guarantee, c.Lease = idempotency.Hold, time.Minute
+				c.Guarantee, c.Lease = idempotency.GuaranteeHold, time.Minute
 				start := time.Now()
 				if err := pair(b.Context(), c); err != nil {
 					b.Error(err)

@@ -38,7 +38,7 @@ func Example_handler() {
 		}
 		w.WriteHeader(http.StatusCreated)
 	})
-	h, err := idempotency.New(idempotency.Global, store, book, idempotency.Config{Guarantee: idempotency.Tx})
+	h, err := idempotency.New(idempotency.Global, store, book, idempotency.Config{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -73,7 +73,7 @@ func Example() {
 	defer db.Close()
 	db.ExecContext(ctx, "CREATE TABLE bookings (amount integer)")
 
-	message := idempotency.Claim{ID: idempotency.IDOf("bookings", "message-1"), Guarantee: idempotency.Tx, Retention: 24 * time.Hour}
+	message := idempotency.Claim{ID: idempotency.IDOf("bookings", "message-1"), Guarantee: idempotency.GuaranteeTx, Retention: 24 * time.Hour}
 	for range 2 {
 		a, err := store.Do(ctx, message, func(ctx context.Context, tx *sql.Tx) (idempotency.Result, error) {
 			_, err := tx.ExecContext(ctx, "INSERT INTO bookings VALUES (12)")

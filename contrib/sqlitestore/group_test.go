@@ -46,7 +46,7 @@ func init() {
 
 func hold(key string) idempotency.Claim {
 	c := claim(key)
-	c.Guarantee, c.Lease = idempotency.Hold, time.Minute
+	c.Guarantee, c.Lease = idempotency.GuaranteeHold, time.Minute
 	return c
 }
 
@@ -58,7 +58,7 @@ func meanwhile(t *testing.T, store *sqlstore.Store, key string, f func()) {
 		f()
 		return idempotency.Result{}, nil
 	})
-	if err != nil || a.Decision != idempotency.Run {
+	if err != nil || a.Decision != idempotency.DecisionRun {
 		t.Fatalf("%v, %v", a.Decision, err)
 	}
 }
@@ -99,7 +99,7 @@ func TestChangesShareACommit(t *testing.T) {
 	before := commits.n.Load()
 	answers, errs := together(t, store, "", 100)
 	for n := range answers {
-		if errs[n] != nil || answers[n].Decision != idempotency.Run {
+		if errs[n] != nil || answers[n].Decision != idempotency.DecisionRun {
 			t.Errorf("%d: %v, %v", n, answers[n].Decision, errs[n])
 		}
 	}
@@ -116,7 +116,7 @@ func TestBadChangeTakesNoOtherWithIt(t *testing.T) {
 	}
 	answers, errs := together(t, store, "", 10)
 	for n := range answers {
-		if bad := n == 3; (errs[n] != nil) != bad || (answers[n].Decision == idempotency.Run) == bad {
+		if bad := n == 3; (errs[n] != nil) != bad || (answers[n].Decision == idempotency.DecisionRun) == bad {
 			t.Errorf("%d: %v, %v", n, answers[n].Decision, errs[n])
 		}
 	}
@@ -130,10 +130,10 @@ func TestNobodyIsAnsweredBeforeTheCommit(t *testing.T) {
 		t.Errorf("%v without a commit", a.Decision)
 	}
 	commits.refused.Store(false)
-	if r, err := store.Get(t.Context(), hold("k").ID); err != nil || r.State != idempotency.Absent {
+	if r, err := store.Get(t.Context(), hold("k").ID); err != nil || r.State != idempotency.StateAbsent {
 		t.Errorf("%v, %v", r.State, err)
 	}
-	if a, err := store.Begin(t.Context(), hold("k")); err != nil || a.Decision != idempotency.Run {
+	if a, err := store.Begin(t.Context(), hold("k")); err != nil || a.Decision != idempotency.DecisionRun {
 		t.Errorf("afterwards: %v, %v", a.Decision, err)
 	}
 }
@@ -150,10 +150,10 @@ func TestCallerWhoLeavesBeforeItsTurnChangesNothing(t *testing.T) {
 			t.Errorf("tx: %v", err)
 		}
 	})
-	if a, err := store.Begin(t.Context(), hold("other")); err != nil || a.Decision != idempotency.Run { // its turn comes after
+	if a, err := store.Begin(t.Context(), hold("other")); err != nil || a.Decision != idempotency.DecisionRun { // its turn comes after
 		t.Errorf("%v, %v", a.Decision, err)
 	}
-	if r, err := store.Get(t.Context(), hold("k").ID); err != nil || r.State != idempotency.Absent {
+	if r, err := store.Get(t.Context(), hold("k").ID); err != nil || r.State != idempotency.StateAbsent {
 		t.Errorf("%v, %v", r.State, err)
 	}
 }
@@ -171,7 +171,7 @@ func TestWorkDoesNotWaitForItself(t *testing.T) {
 		_, err := elsewhere.Begin(ctx, hold("other"))
 		return idempotency.Result{}, err
 	})
-	if err != nil || a.Decision != idempotency.Run {
+	if err != nil || a.Decision != idempotency.DecisionRun {
 		t.Errorf("%v, %v", a.Decision, err)
 	}
 }
@@ -214,7 +214,7 @@ func TestOneConnection(t *testing.T) {
 	db.SetMaxOpenConns(1)
 	answers, errs := together(t, store, "", 10)
 	for n := range answers {
-		if errs[n] != nil || answers[n].Decision != idempotency.Run {
+		if errs[n] != nil || answers[n].Decision != idempotency.DecisionRun {
 			t.Errorf("%d: %v, %v", n, answers[n].Decision, errs[n])
 		}
 	}
@@ -259,7 +259,7 @@ func TestFailedSyncEndsAllWriting(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range acknowledged {
-			if r, err := store.Get(t.Context(), hold(m[1]).ID); err != nil || r.State != idempotency.Running {
+			if r, err := store.Get(t.Context(), hold(m[1]).ID); err != nil || r.State != idempotency.StateRunning {
 				t.Errorf("when=%d: claim %s is %v: %v", n, m[1], r.State, err)
 			}
 		}

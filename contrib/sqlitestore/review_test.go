@@ -125,7 +125,7 @@ func TestWorkThatBeginsAnotherTransaction(t *testing.T) {
 						status(answer)(w, r)
 					}
 					w := s.post("k", "x")
-					if unknown := w.Code == 503 && strings.Contains(w.Body.String(), string(idempotency.OutcomeIsUnknown)); !ended || !unknown && !(guarded && answer != 201 && (w.Code == answer || w.Code == 503)) {
+					if unknown := w.Code == 503 && strings.Contains(w.Body.String(), string("outcome-unknown")); !ended || !unknown && !(guarded && answer != 201 && (w.Code == answer || w.Code == 503)) {
 						t.Errorf("%d %s, ended: %v", w.Code, w.Body, ended)
 					}
 					if guarded {
@@ -178,12 +178,12 @@ func TestOwnTransactionThatWasReplaced(t *testing.T) {
 	}
 	defer tx.Rollback()
 	e, err := store.BeginTx(t.Context(), tx, claim("k"))
-	if err != nil || e.Decision != idempotency.Run {
+	if err != nil || e.Decision != idempotency.DecisionRun {
 		t.Fatalf("%v, %v", e.Decision, err)
 	}
 	tx.ExecContext(t.Context(), "INSERT INTO effects VALUES (1)")
 	tx.ExecContext(t.Context(), "ROLLBACK; BEGIN")
-	if err := store.CompleteTx(t.Context(), tx, e, idempotency.Result{}); !errors.Is(err, idempotency.ErrCommitUnknown) {
+	if err := store.CompleteTx(t.Context(), tx, e, idempotency.Result{}); !errors.Is(err, idempotency.ErrUnknown) {
 		t.Errorf("%v", err)
 	}
 	tx.Rollback()
@@ -213,7 +213,7 @@ func TestWorkThatEndsItsTransactionOnPostgres(t *testing.T) {
 					sqlstore.From(r.Context()).ExecContext(r.Context(), end)
 					status(answer)(w, r)
 				}
-				if w := s.post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), string(idempotency.OutcomeIsUnknown)) || s.runs != 1 {
+				if w := s.post("k", "x"); w.Code != 503 || !strings.Contains(w.Body.String(), string("outcome-unknown")) || s.runs != 1 {
 					t.Errorf("%s, %s, %d: %d %s after %d runs", end, before, answer, w.Code, w.Body, s.runs)
 				}
 				if strings.HasPrefix(end, "ROLLBACK") {

@@ -99,7 +99,7 @@ func newShop(t *testing.T, db *sql.DB, store *sqlstore.Store) *shop {
 		sqlstore.From(r.Context()).ExecContext(r.Context(), "INSERT INTO effects VALUES (1)")
 		s.work(w, r)
 	}), idempotency.Config{
-		Guarantee: idempotency.Tx, Wait: 20 * time.Second, MaxRequestBody: 1 << 10, MaxStreamedBody: 1 << 20, MaxResponseBody: 1000,
+		RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Wait: 20 * time.Second}, MaxRequestBody: 1 << 10, MaxStreamedBody: 1 << 20, MaxResponseBody: 1000,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ type serialization struct{ error }
 func (serialization) SQLState() string { return "40001" }
 
 func claim(key string) idempotency.Claim {
-	return idempotency.Claim{ID: idempotency.IDOf("test", key), Guarantee: idempotency.Tx, Owner: [16]byte{1}, Retention: time.Hour}
+	return idempotency.Claim{ID: idempotency.IDOf("test", key), Guarantee: idempotency.GuaranteeTx, Owner: [16]byte{1}, Retention: time.Hour}
 }
 
 func closureAgain(s *shop) {
@@ -160,7 +160,7 @@ func closureAgain(s *shop) {
 		}
 		return idempotency.Result{Body: []byte("ok")}, nil
 	}
-	for n, want := range []idempotency.Decision{idempotency.Run, idempotency.Replay} {
+	for n, want := range []idempotency.Decision{idempotency.DecisionRun, idempotency.DecisionReplay} {
 		a, err := s.store.Do(s.Context(), claim("k"), work)
 		if err != nil || a.Decision != want || string(a.Record.Result.Body) != "ok" {
 			s.Errorf("call %d: %v %q, %v", n, a.Decision, a.Record.Result.Body, err)
@@ -221,10 +221,10 @@ func ownTransaction(s *shop) {
 			s.Fatal(err)
 		}
 		e, err := s.store.BeginTx(s.Context(), tx, claim("k"))
-		if want := [...]idempotency.Decision{idempotency.Run, idempotency.Run, idempotency.Replay}[n]; err != nil || e.Decision != want {
+		if want := [...]idempotency.Decision{idempotency.DecisionRun, idempotency.DecisionRun, idempotency.DecisionReplay}[n]; err != nil || e.Decision != want {
 			s.Fatalf("transaction %d: %v, %v", n, e.Decision, err)
 		}
-		if e.Decision == idempotency.Run {
+		if e.Decision == idempotency.DecisionRun {
 			tx.ExecContext(s.Context(), "INSERT INTO effects VALUES (1)")
 			if err := s.store.CompleteTx(s.Context(), tx, e, idempotency.Result{Body: []byte("ok")}); err != nil {
 				s.Fatal(err)

@@ -60,7 +60,7 @@ func (a *Answer) recorded() bool { return a.ok() && !a.Unrecorded }
 
 // undecided reports whether the answer asks to come back.
 func (a *Answer) undecided() bool {
-	return a.Problem == string(idempotency.StillRunning) || a.Problem == string(idempotency.StoreUnavailable)
+	return a.Problem == string("in-progress") || a.Problem == string("store-unavailable")
 }
 
 func (a *Answer) said() string { return fmt.Sprintf("%d %s%s", a.Status, a.Header, a.Body) }
@@ -131,15 +131,15 @@ func (h *History) effectsOnce() error {
 	switch {
 	case charged && (debits == 0 || credits == 0):
 		return fmt.Errorf("answered 2xx with %d debits and %d credits", debits, credits)
-	case h.Guarantee == idempotency.Reexecute && h.Calm && debits > 1:
+	case h.Guarantee == idempotency.GuaranteeReexecute && h.Calm && debits > 1:
 		return fmt.Errorf("%d debits though no run was lost", debits)
-	case h.Guarantee == idempotency.Reexecute && debits > runs:
+	case h.Guarantee == idempotency.GuaranteeReexecute && debits > runs:
 		return fmt.Errorf("%d debits in %d runs", debits, runs)
-	case h.Guarantee != idempotency.Reexecute && debits > 1:
+	case h.Guarantee != idempotency.GuaranteeReexecute && debits > 1:
 		return fmt.Errorf("%d debits", debits)
-	case h.Guarantee == idempotency.Tx && debits != credits:
+	case h.Guarantee == idempotency.GuaranteeTx && debits != credits:
 		return fmt.Errorf("half a transaction: %d debits, %d credits", debits, credits)
-	case h.Guarantee == idempotency.Tx && debits == 1 && !charged && h.settled():
+	case h.Guarantee == idempotency.GuaranteeTx && debits == 1 && !charged && h.settled():
 		return fmt.Errorf("an effect without a 2xx record")
 	}
 	return nil
@@ -152,7 +152,7 @@ func (h *History) settled() bool {
 		return false
 	}
 	last := h.Answers[n-1]
-	return last.Err == nil && last.Problem != string(idempotency.StillRunning) && last.Problem != string(idempotency.Mismatched) && last.Status != 503
+	return last.Err == nil && last.Problem != string("in-progress") && last.Problem != string("mismatch") && last.Status != 503
 }
 
 func (h *History) replaysEqual() error {
@@ -183,7 +183,7 @@ func (h *History) oneAnswer() error {
 		if first == "" {
 			first = a.Body
 		}
-		if h.Guarantee != idempotency.Reexecute && a.Body != first {
+		if h.Guarantee != idempotency.GuaranteeReexecute && a.Body != first {
 			return fmt.Errorf("two answers:\n%s\n%s", first, a.Body)
 		}
 	}
@@ -212,11 +212,11 @@ func (h *History) nothingLost() error {
 // after reports whether an answer is right after another that is kept.
 func (h *History) after(a, done *Answer) bool {
 	switch {
-	case a.Err != nil, a.Problem == string(idempotency.StoreUnavailable):
+	case a.Err != nil, a.Problem == string("store-unavailable"):
 		return true // nothing was said
 	case a.Amount != done.Amount:
 		// Under tx another request's lock hides the record for a moment.
-		return a.Problem == string(idempotency.Mismatched) || h.locked(a)
+		return a.Problem == string("mismatch") || h.locked(a)
 	}
 	return a.Replayed && a.said() == done.said() || h.locked(a)
 }
@@ -224,7 +224,7 @@ func (h *History) after(a, done *Answer) bool {
 // locked reports a refusal by the lock of a transaction, which is taken before the
 // record is looked at.
 func (h *History) locked(a *Answer) bool {
-	return h.Guarantee == idempotency.Tx && a.Problem == string(idempotency.StillRunning)
+	return h.Guarantee == idempotency.GuaranteeTx && a.Problem == string("in-progress")
 }
 
 // noStaleChange holds a recorded answer against all runs that left a trace: who
@@ -263,7 +263,7 @@ func (h *History) notStuck() error {
 		return nil
 	}
 	for i, a := range h.Answers {
-		if a.Problem != string(idempotency.StillRunning) || a.Call < h.Lost+h.Lease+stuckMargin {
+		if a.Problem != string("in-progress") || a.Call < h.Lost+h.Lease+stuckMargin {
 			continue
 		}
 		alone := !slices.ContainsFunc(h.Answers[:i], func(b Answer) bool {

@@ -91,7 +91,7 @@ type freeing struct {
 }
 
 func (s freeing) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Change) error {
-	c.Free = s.all && c.Event == idempotency.Release
+	c.Free = s.all && c.State == idempotency.StateRetryable && !c.Operator
 	return s.Store.Apply(ctx, ref, c)
 }
 
@@ -205,15 +205,16 @@ func (c *contender) step() modelOp {
 	case n < 7:
 		c.get(&o)
 	case n == 7:
-		c.change(&o, idempotency.Complete)
+		c.change(&o, idempotency.StateDone)
 	case n < 11:
-		c.change(&o, idempotency.Release)
+		c.change(&o, idempotency.StateRetryable)
 	case n == 11:
-		c.change(&o, idempotency.Abandon)
+		c.change(&o, idempotency.StateUnknown)
 	case n < 14:
-		c.change(&o, idempotency.ResolveNothing)
+		o.operator = true
+		c.change(&o, idempotency.StateRetryable)
 	default:
-		c.change(&o, idempotency.Extend)
+		c.change(&o, idempotency.StateRunning)
 	}
 	return o
 }
@@ -233,7 +234,7 @@ func (c *contender) begin(o *modelOp) {
 	a, err := c.store.Begin(context.Background(), claim)
 	o.back, o.err = time.Since(c.began), err
 	o.decision, o.token, o.attempt, o.result = a.Decision, a.Record.Token, a.Record.Attempt, string(a.Record.Result.Body)
-	if a.Decision != idempotency.Mismatch && a.Decision != idempotency.InProgress {
+	if a.Decision != idempotency.DecisionMismatch && a.Decision != idempotency.DecisionInProgress {
 		c.token = a.Record.Token // perhaps another's: it may be resolved by anybody, and a zombie goes on under an old one
 	}
 }
@@ -246,14 +247,14 @@ func (c *contender) get(o *modelOp) {
 	o.state, o.token, o.attempt, o.result = r.State, r.Token, r.Attempt, string(r.Result.Body)
 }
 
-func (c *contender) change(o *modelOp, e idempotency.Event) {
-	o.event, o.token = e, c.token
-	change := idempotency.Change{Event: e, Lease: c.kind.lease}
-	if e == idempotency.Release {
+func (c *contender) change(o *modelOp, to idempotency.State) {
+	o.to, o.token = to, c.token
+	change := idempotency.Change{State: to, Operator: o.operator, Lease: c.kind.lease}
+	if to == idempotency.StateRetryable && !o.operator {
 		o.free = c.rand.IntN(2) == 0
 		change.Free = o.free
 	}
-	if e == idempotency.Complete {
+	if to == idempotency.StateDone {
 		o.result = fmt.Sprint("by ", c.token)
 		change.Result = idempotency.Result{Status: 200, Body: []byte(o.result)}
 	}

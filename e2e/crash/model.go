@@ -21,7 +21,8 @@ type modelOp struct {
 
 	begin, get bool
 	request    byte              // of a begin: which of the key's requests, from 1
-	event      idempotency.Event // of a change
+	to         idempotency.State // of a change
+	operator   bool              // of a change
 	free       bool              // of a release: the key is free for any request
 	token      int64             // of a change; what came back otherwise
 	attempt    int
@@ -41,7 +42,7 @@ func (o modelOp) String() string {
 	case o.get:
 		return span + fmt.Sprintf("get: %v, token %d, attempt %d, %q", o.state, o.token, o.attempt, o.result)
 	}
-	return span + fmt.Sprintf("%v by %d %q (free: %v): refused: %v", o.event, o.token, o.result, o.free, o.lost)
+	return span + fmt.Sprintf("to %v (operator: %v) by %d %q (free: %v): refused: %v", o.to, o.operator, o.token, o.result, o.free, o.lost)
 }
 
 // A modelState is all that a key's future depends on.
@@ -76,28 +77,28 @@ func (s modelState) over(o modelOp) bool { return o.back+o.tick >= s.early }
 func (s modelState) holds(o modelOp) bool { return o.call-o.tick <= s.late }
 
 func (s modelState) begin(o modelOp) (bool, modelState) {
-	running := s.is == idempotency.Running
-	freed := s.is == idempotency.Retryable && s.request == 0
-	if o.decision == idempotency.Mismatch {
-		return s.is != idempotency.Absent && o.request != s.request && !freed, s
+	running := s.is == idempotency.StateRunning
+	freed := s.is == idempotency.StateRetryable && s.request == 0
+	if o.decision == idempotency.DecisionMismatch {
+		return s.is != idempotency.StateAbsent && o.request != s.request && !freed, s
 	}
-	if s.is != idempotency.Absent && o.request != s.request && !freed {
+	if s.is != idempotency.StateAbsent && o.request != s.request && !freed {
 		return false, s
 	}
 	switch o.decision {
-	case idempotency.InProgress:
+	case idempotency.DecisionInProgress:
 		return running && s.holds(o), s
-	case idempotency.Replay:
-		return s.is == idempotency.Done && o.result == s.result, s
-	case idempotency.OutcomeUnknown:
+	case idempotency.DecisionReplay:
+		return s.is == idempotency.StateDone && o.result == s.result, s
+	case idempotency.DecisionUnknown:
 		lapsed := running && o.guarantee == hold && s.over(o)
-		legal := s.is == idempotency.Unknown || lapsed
-		s.is = idempotency.Unknown
+		legal := s.is == idempotency.StateUnknown || lapsed
+		s.is = idempotency.StateUnknown
 		return legal, s
-	case idempotency.Run:
-		open := s.is == idempotency.Absent || s.is == idempotency.Retryable || running && o.guarantee == reexecute && s.over(o)
+	case idempotency.DecisionRun:
+		open := s.is == idempotency.StateAbsent || s.is == idempotency.StateRetryable || running && o.guarantee == reexecute && s.over(o)
 		legal := open && o.token > s.token && o.attempt == s.attempt+1
-		next := modelState{is: idempotency.Running, token: o.token, attempt: o.attempt, request: o.request}
+		next := modelState{is: idempotency.StateRunning, token: o.token, attempt: o.attempt, request: o.request}
 		next.early, next.late = o.call+o.lease, o.back+o.lease
 		return legal, next
 	}
@@ -118,8 +119,8 @@ func (s modelState) change(o modelOp) (bool, modelState) {
 // changed returns what a holder's change makes of the record, and whether it may be
 // accepted or refused: both, where that is a question of when exactly the lease ends.
 func (s modelState) changed(o modelOp) (next modelState, accepted, refused bool) {
-	if o.event == idempotency.ResolveNothing && s.is == idempotency.Running && o.guarantee == hold {
-		return s.ended(idempotency.Retryable, ""), s.over(o), s.holds(o)
+	if o.operator && s.is == idempotency.StateRunning && o.guarantee == hold {
+		return s.ended(idempotency.StateRetryable, ""), s.over(o), s.holds(o)
 	}
 	next, accepted = s.timeless(o)
 	return next, accepted, !accepted
@@ -127,24 +128,24 @@ func (s modelState) changed(o modelOp) (next modelState, accepted, refused bool)
 
 // timeless is changed of what does not depend on the time.
 func (s modelState) timeless(o modelOp) (modelState, bool) {
-	running := s.is == idempotency.Running
-	switch o.event {
-	case idempotency.Extend:
+	running := s.is == idempotency.StateRunning
+	switch {
+	case o.operator:
+		return s.ended(idempotency.StateRetryable, ""), s.is == idempotency.StateUnknown || s.is == idempotency.StateRetryable
+	case o.to == idempotency.StateRunning:
 		s.early, s.late = o.call+o.lease, o.back+o.lease
 		return s, running
-	case idempotency.Complete:
-		legal := running || s.is == idempotency.Done && s.result == o.result
-		return s.ended(idempotency.Done, o.result), legal
-	case idempotency.Release:
-		next := s.ended(idempotency.Retryable, "")
+	case o.to == idempotency.StateDone:
+		legal := running || s.is == idempotency.StateDone && s.result == o.result
+		return s.ended(idempotency.StateDone, o.result), legal
+	case o.to == idempotency.StateRetryable:
+		next := s.ended(idempotency.StateRetryable, "")
 		if o.free {
 			next.request, next.attempt = 0, 0
 		}
-		return next, running || s.is == idempotency.Retryable && next.request == s.request
-	case idempotency.Abandon:
-		return s.ended(idempotency.Unknown, ""), running || s.is == idempotency.Unknown
-	case idempotency.ResolveNothing:
-		return s.ended(idempotency.Retryable, ""), s.is == idempotency.Unknown || s.is == idempotency.Retryable
+		return next, running || s.is == idempotency.StateRetryable && next.request == s.request
+	case o.to == idempotency.StateUnknown:
+		return s.ended(idempotency.StateUnknown, ""), running || s.is == idempotency.StateUnknown
 	}
 	return s, false
 }
@@ -155,7 +156,7 @@ func (s modelState) ended(as idempotency.State, result string) modelState {
 
 // The guarantees, by names that fit into tables.
 const (
-	hold      = idempotency.Hold
-	reexecute = idempotency.Reexecute
-	tx        = idempotency.Tx
+	hold      = idempotency.GuaranteeHold
+	reexecute = idempotency.GuaranteeReexecute
+	tx        = idempotency.GuaranteeTx
 )

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/gabion-go/gabion/idempotency"
 )
 
 // I: the holder is stopped for up to three leases while others ask for its keys.
@@ -67,7 +65,7 @@ func stopAgain(t *testing.T, kind *storeKind, pauses int, seen *teeth) {
 	r.verify(t)
 	for _, h := range r.histories {
 		last := h.Answers[len(h.Answers)-1]
-		if h.Guarantee == hold && last.Problem == string(idempotency.OutcomeIsUnknown) {
+		if h.Guarantee == hold && last.Problem == string("outcome-unknown") {
 			seen.unknown.Add(1)
 		}
 		if h.Guarantee == reexecute && h.count(Debit) > 1 {

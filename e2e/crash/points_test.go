@@ -22,7 +22,7 @@ const (
 	isReplayed = "replayed"
 )
 
-var isUnknown = string(idempotency.OutcomeIsUnknown)
+var isUnknown = string("outcome-unknown")
 
 // afterDeath has, for each point and guarantee, what may follow. It is the table of
 // docs/idempotency.md for a process that dies.

@@ -100,7 +100,7 @@ func (s *server) handler(kind *storeKind, store *opened, c settings) (http.Handl
 		if g == tx && !kind.tx {
 			continue
 		}
-		config := idempotency.Config{Guarantee: g, Lease: c.Lease, Wait: c.Wait, Retention: c.Keep, StoreTimeout: 10 * time.Second, Observer: silence{}}
+		config := idempotency.Config{RunnerConfig: idempotency.RunnerConfig{Guarantee: g, Lease: c.Lease, Wait: c.Wait, Retention: c.Keep, StoreTimeout: 10 * time.Second, Observer: silence{}}}
 		h, err := idempotency.New(scopeOf, s.wrap(store.Store), charge, config)
 		if err != nil {
 			return nil, err
@@ -112,7 +112,7 @@ func (s *server) handler(kind *storeKind, store *opened, c settings) (http.Handl
 
 type silence struct{}
 
-func (silence) Observe(context.Context, idempotency.Notice) {}
+func (silence) Observe(context.Context, idempotency.Event) {}
 
 func scopeOf(r *http.Request) string { return r.Header.Get(headerScope) }
 
@@ -172,7 +172,7 @@ type watched struct {
 
 func (w watched) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Answer, error) {
 	a, err := w.Store.Begin(ctx, c)
-	if err == nil && a.Decision == idempotency.Run {
+	if err == nil && a.Decision == idempotency.DecisionRun {
 		w.s.began(c.ID, a.Record)
 		w.s.scaffold.reach(ctx, beforeBeginAck)
 	}
@@ -184,7 +184,7 @@ func (s *server) began(id idempotency.ID, r idempotency.Record) {
 }
 
 func (w watched) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Change) error {
-	if c.Event != idempotency.Complete {
+	if c.State != idempotency.StateDone {
 		return w.Store.Apply(ctx, ref, c)
 	}
 	w.s.scaffold.reach(ctx, beforeComplete)
@@ -203,17 +203,17 @@ type watchedTx struct {
 }
 
 func (w watchedTx) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
-	a, err := w.inner.Tx(ctx, c, func(ctx context.Context, r idempotency.Record) (idempotency.Result, idempotency.Verdict, error) {
+	a, err := w.inner.Tx(ctx, c, func(ctx context.Context, r idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
 		w.s.began(c.ID, r)
 		w.s.scaffold.reach(ctx, beforeBeginAck)
-		res, verdict, err := run(ctx, r)
+		res, how, err := run(ctx, r)
 		if err == nil {
 			w.s.scaffold.reach(ctx, beforeComplete)
 			w.s.scaffold.arm(ctx)
 		}
-		return res, verdict, err
+		return res, how, err
 	})
-	if err == nil && a.Decision == idempotency.Run {
+	if err == nil && a.Decision == idempotency.DecisionRun {
 		w.s.scaffold.reach(ctx, afterComplete)
 	}
 	return a, err

@@ -20,7 +20,7 @@ import (
 // quiet keeps the warnings about a server without fsync out of the log.
 type quiet struct{}
 
-func (quiet) Observe(context.Context, idempotency.Notice) {}
+func (quiet) Observe(context.Context, idempotency.Event) {}
 
 // Whatever the driver under database/sql: a COMMIT without an answer is reported as
 // unknown, and the next claim finds out.
@@ -76,7 +76,7 @@ func commitUnknown(t *testing.T, server *testservers.Server, driver, param strin
 			p.Set(fault)
 		}
 		w.WriteHeader(http.StatusCreated)
-	}), idempotency.Config{Guarantee: idempotency.Tx, Observer: quiet{}})
+	}), idempotency.Config{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Observer: quiet{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func commitUnknown(t *testing.T, server *testservers.Server, driver, param strin
 		}
 	}
 
-	if w := post(); w.Code != 503 || !strings.Contains(w.Body.String(), string(idempotency.OutcomeIsUnknown)) {
+	if w := post(); w.Code != 503 || !strings.Contains(w.Body.String(), string("outcome-unknown")) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if n := p.Struck(); n != 1 {

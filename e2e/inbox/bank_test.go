@@ -40,7 +40,7 @@ func openBank(ctx context.Context, dir string, o inbox.Options) (*bank, error) {
 			return nil, err
 		}
 	}
-	o.Guarantee, o.Backoff = idempotency.Tx, backoff.Const(50*time.Millisecond)
+	o.Guarantee, o.Backoff = idempotency.GuaranteeTx, backoff.Const(50*time.Millisecond)
 	in, err := inbox.New("bank", store, o)
 	return &bank{db, in}, err
 }
@@ -135,11 +135,11 @@ func TestRedeliveryAfterCommitIsAckedWithoutEffect(t *testing.T) { // 70
 	b, k := startBroker(t, patience), testBank(t, inbox.Options{})
 	b.publish("m1", "12")
 	m := b.wantNext(1)
-	want(t, k.handle(t.Context(), m, fine), inbox.Ack, inbox.Done)
+	want(t, k.handle(t.Context(), m, fine), inbox.Ack, "done")
 	b.again(m) // as if the acknowledgement had been lost
 	m = b.wantNext(2)
 	d := k.handle(t.Context(), m, fine)
-	want(t, d, inbox.Ack, inbox.Duplicate)
+	want(t, d, inbox.Ack, "duplicate")
 	b.settle(m, d)
 	b.wantNothing(500 * time.Millisecond)
 	k.wantBalance(t, 12, 1)
@@ -151,12 +151,12 @@ func TestRedeliveryAfterAnErrorRunsAgain(t *testing.T) { // 71
 	b.publish("m1", "12")
 	m := b.wantNext(1)
 	d := k.handle(t.Context(), m, func() error { return errors.New("no") })
-	want(t, d, inbox.Retry, inbox.Failed)
+	want(t, d, inbox.Retry, "failed")
 	b.settle(m, d)
 	k.wantBalance(t, 0, 0)
 	m = b.wantNext(2)
 	d = k.handle(t.Context(), m, fine)
-	want(t, d, inbox.Ack, inbox.Done)
+	want(t, d, inbox.Ack, "done")
 	b.settle(m, d)
 	b.wantNothing(500 * time.Millisecond)
 	k.wantBalance(t, 12, 1)
@@ -168,7 +168,7 @@ func TestRedeliveryAfterAnErrorRunsAgain(t *testing.T) { // 71
 	}
 	b.wantNothing(500 * time.Millisecond)
 	k.wantBalance(t, 12, 1)
-	b.wantLetter("99", inbox.AttemptsExhausted)
+	b.wantLetter("99", "attempts_exhausted")
 }
 
 func (b *broker) wantLetter(payload string, why inbox.Reason) {
@@ -189,7 +189,7 @@ func (b *broker) wantLetter(payload string, why inbox.Reason) {
 func TestDuplicateWhileRunningIsDelayed(t *testing.T) { // 72
 	t.Parallel()
 	b := startBroker(t, patience)
-	in, err := inbox.New("bank", idempotency.NewMemoryStore(0, 0), inbox.Options{Guarantee: idempotency.Reexecute})
+	in, err := inbox.New("bank", idempotency.NewMemoryStore(0, 0), inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,16 +208,16 @@ func TestDuplicateWhileRunningIsDelayed(t *testing.T) { // 72
 	b.again(first)
 	m := b.wantNext(2)
 	d := in.Handle(t.Context(), message(m), work)
-	want(t, d, inbox.Retry, inbox.InProgress)
+	want(t, d, inbox.Retry, "in_progress")
 	delayed := time.Now()
 	b.settle(m, d)
 	close(seen)
-	want(t, <-ended, inbox.Ack, inbox.Done) // and this acknowledgement is lost
+	want(t, <-ended, inbox.Ack, "done") // and this acknowledgement is lost
 	m = b.wantNext(3)
 	if early := d.After - time.Since(delayed); d.After < time.Second || early > 50*time.Millisecond {
 		t.Errorf("delivered %v before the delay of %v was over", early, d.After)
 	}
-	want(t, in.Handle(t.Context(), message(m), work), inbox.Ack, inbox.Duplicate)
+	want(t, in.Handle(t.Context(), message(m), work), inbox.Ack, "duplicate")
 	all.Wait()
 	if runs != 1 {
 		t.Errorf("%d runs", runs)
@@ -235,7 +235,7 @@ func TestSameIDOtherPayloadIsADeadLetter(t *testing.T) { // 73
 	}
 	b.wantNothing(500 * time.Millisecond)
 	k.wantBalance(t, 12, 1)
-	b.wantLetter("99", inbox.Mismatch)
+	b.wantLetter("99", "mismatch")
 }
 
 func TestSlowWorkIsDeliveredOnce(t *testing.T) {
@@ -248,7 +248,7 @@ func TestSlowWorkIsDeliveredOnce(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			d := k.handle(t.Context(), m, func() error { time.Sleep(s.work); return nil })
-			want(t, d, inbox.Ack, inbox.Done)
+			want(t, d, inbox.Ack, "done")
 			b.settle(m, d)
 		})
 		again = b.next(s.work + s.ackWait)

@@ -30,7 +30,7 @@ func TestTheCommandOpensANATSBucket(t *testing.T) {
 	lost := idempotency.IDOf("shop", "lost")
 	a, err := store.Begin(t.Context(), idempotency.Claim{ID: lost, Owner: [16]byte{1}, Lease: time.Hour, Retention: time.Hour})
 	if err == nil {
-		err = store.Apply(t.Context(), idempotency.Ref{ID: lost, Token: a.Record.Token}, idempotency.Change{Event: idempotency.Abandon})
+		err = store.Apply(t.Context(), idempotency.Ref{ID: lost, Token: a.Record.Token}, idempotency.Change{State: idempotency.StateUnknown})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func fill(t testing.TB, store idempotency.Store, c Crowd) {
 				}
 				a, err := store.Begin(context.Background(), claim)
 				if err == nil {
-					err = store.Apply(context.Background(), idempotency.Ref{ID: claim.ID, Token: a.Record.Token}, idempotency.Change{Event: idempotency.Complete})
+					err = store.Apply(context.Background(), idempotency.Ref{ID: claim.ID, Token: a.Record.Token}, idempotency.Change{State: idempotency.StateDone})
 				}
 				if err != nil {
 					t.Error(err)
@@ -96,7 +96,7 @@ func fill(t testing.TB, store idempotency.Store, c Crowd) {
 func sweep(t testing.TB, store idempotency.Store, expired int) (swept int) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	idempotency.Sweep(ctx, store, idempotency.SweepConfig{Every: time.Millisecond, Observer: watch(func(n idempotency.Notice) {
+	idempotency.Sweep(ctx, store, idempotency.SweepConfig{Every: time.Millisecond, Observer: watch(func(n idempotency.Event) {
 		if swept += n.Records; n.Err != nil || swept >= expired {
 			stop()
 		}
@@ -107,10 +107,10 @@ func sweep(t testing.TB, store idempotency.Store, expired int) (swept int) {
 	return swept
 }
 
-type watch func(idempotency.Notice)
+type watch func(idempotency.Event)
 
 // Observe implements [idempotency.Observer].
-func (w watch) Observe(_ context.Context, n idempotency.Notice) { w(n) }
+func (w watch) Observe(_ context.Context, n idempotency.Event) { w(n) }
 
 // claims claims keys while something happens, and returns the 99th percentile.
 func claims(t testing.TB, store idempotency.Store, during func()) float64 {

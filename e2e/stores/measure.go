@@ -141,7 +141,7 @@ func quantile(sorted []time.Duration, q float64) float64 {
 func ofStore(store idempotency.Store, size func() int64) contestant {
 	return contestant{size: size, pair: func(ctx context.Context, id idempotency.ID, body []byte) error {
 		a, err := store.Begin(ctx, claimOf(id))
-		if err != nil || a.Decision != idempotency.Run {
+		if err != nil || a.Decision != idempotency.DecisionRun {
 			return fmt.Errorf("begin: %v %w", a.Decision, err)
 		}
 		return store.Apply(ctx, idempotency.Ref{ID: id, Token: a.Record.Token}, completeWith(body))
@@ -153,7 +153,7 @@ func claimOf(id idempotency.ID) idempotency.Claim {
 }
 
 func completeWith(body []byte) idempotency.Change {
-	return idempotency.Change{Event: idempotency.Complete, Result: idempotency.Result{Status: 201, Body: body}}
+	return idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: 201, Body: body}}
 }
 
 // durable fails the test when a store could forget what it acknowledged: it would win.

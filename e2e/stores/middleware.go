@@ -36,7 +36,7 @@ func Middleware(t testing.TB, s Sizes) []Cost {
 	for range middlewareRounds {
 		bare, bareAllocs := timed(s.Calls, http.HandlerFunc(charge), "k")
 		for i := range costs {
-			config, key := idempotency.Config{Retention: 50 * time.Millisecond}, "" // the store forgets as fast as it learns
+			config, key := idempotency.Config{RunnerConfig: idempotency.RunnerConfig{Retention: 50 * time.Millisecond}}, "" // the store forgets as fast as it learns
 			switch costs[i].Name {
 			case SameKey:
 				config.Retention, key = 1, "k"

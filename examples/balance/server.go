@@ -48,8 +48,8 @@ func add(w http.ResponseWriter, r *http.Request) {
 func service(store *sqlstore.Store) (http.Handler, error) {
 	mux := http.NewServeMux()
 	h, err := idempotency.New(idempotency.Global, store, http.HandlerFunc(add), idempotency.Config{
-		Guarantee: idempotency.Tx,
-		Wait:      5 * time.Second, // a repeated request whose first still runs waits for it
+		RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx,
+			Wait: 5 * time.Second}, // a repeated request whose first still runs waits for it
 	})
 	if err == nil {
 		mux.Handle("POST /balance", h)

@@ -12,20 +12,20 @@ import (
 // Attempts are runs of the work: a message that came many times before its work could
 // run has all of them.
 func TestDeliveriesAreNoAttempts(t *testing.T) {
-	for _, g := range []idempotency.Guarantee{idempotency.Reexecute, idempotency.Tx} {
+	for _, g := range []idempotency.Guarantee{idempotency.GuaranteeReexecute, idempotency.GuaranteeTx} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPost(t, Options{Guarantee: g, MaxAttempts: 3}, fails)
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}, MaxAttempts: 3}, fails)
 			m := order("x")
 			p.store.begin.Store(&errDown)
 			for m.Delivery = 1; m.Delivery < 12; m.Delivery++ {
-				p.want(p.deliver(m), Retry, StoreUnavailable)
+				p.want(p.deliver(m), Retry, reasonStoreUnavailable)
 			}
 			p.store.begin.Store(nil)
 			pass(time.Minute)
 			p.wantRuns(0)
-			for n, why := range []Reason{Failed, Failed, AttemptsExhausted} {
+			for n, why := range []Reason{reasonFailed, reasonFailed, reasonAttemptsExhausted} {
 				verb := Retry
-				if why != Failed {
+				if why != reasonFailed {
 					verb = DeadLetter
 				}
 				d := p.deliver(m)
@@ -55,38 +55,38 @@ func TestMendedMessageRuns(t *testing.T) {
 		why  Reason
 		runs bool // the mended message does
 	}{
-		{"reexecute, a permanent error", idempotency.Reexecute, permanent, 1, PermanentError, true},
-		{"reexecute, too many errors", idempotency.Reexecute, fails, 3, AttemptsExhausted, true},
-		{"tx, a permanent error", idempotency.Tx, permanent, 1, PermanentError, true},
-		{"tx, too many errors", idempotency.Tx, fails, 3, AttemptsExhausted, true},
-		{"hold, without effect", idempotency.Hold, noEffect, 1, PermanentError, true},
-		{"hold: it may have had an effect", idempotency.Hold, permanent, 1, OutcomeUnknown, false},
+		{"reexecute, a permanent error", idempotency.GuaranteeReexecute, permanent, 1, reasonPermanent, true},
+		{"reexecute, too many errors", idempotency.GuaranteeReexecute, fails, 3, reasonAttemptsExhausted, true},
+		{"tx, a permanent error", idempotency.GuaranteeTx, permanent, 1, reasonPermanent, true},
+		{"tx, too many errors", idempotency.GuaranteeTx, fails, 3, reasonAttemptsExhausted, true},
+		{"hold, without effect", idempotency.GuaranteeHold, noEffect, 1, reasonPermanent, true},
+		{"hold: it may have had an effect", idempotency.GuaranteeHold, permanent, 1, reasonUnknown, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPost(t, Options{Guarantee: c.g, MaxAttempts: 3}, c.work)
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}, MaxAttempts: 3}, c.work)
 			for n := 1; n < c.dead; n++ {
-				p.want(p.deliver(order("x")), Retry, Failed)
+				p.want(p.deliver(order("x")), Retry, reasonFailed)
 			}
-			if c.dead > 1 && c.g != idempotency.Tx {
-				p.want(p.deliver(order("another")), DeadLetter, Mismatch) // while it is tried, it is what it was
+			if c.dead > 1 && c.g != idempotency.GuaranteeTx {
+				p.want(p.deliver(order("another")), DeadLetter, reasonMismatch) // while it is tried, it is what it was
 			}
 			p.want(p.deliver(order("x")), DeadLetter, c.why)
 			if !c.runs {
-				p.want(p.deliver(order("mended")), DeadLetter, Mismatch)
+				p.want(p.deliver(order("mended")), DeadLetter, reasonMismatch)
 				return
 			}
 			p.work = fails
-			if c.g != idempotency.Hold {
+			if c.g != idempotency.GuaranteeHold {
 				d := p.deliver(order("mended"))
-				p.want(d, Retry, Failed)
+				p.want(d, Retry, reasonFailed)
 				if d.Attempt != 1 {
 					t.Errorf("attempt %d of the mended message", d.Attempt)
 				}
 			}
 			p.work = succeeds
-			p.want(p.deliver(order("mended")), Ack, Done)
-			p.want(p.deliver(order("mended")), Ack, Duplicate)
-			p.want(p.deliver(order("x")), DeadLetter, Mismatch)
+			p.want(p.deliver(order("mended")), Ack, reasonDone)
+			p.want(p.deliver(order("mended")), Ack, reasonDuplicate)
+			p.want(p.deliver(order("x")), DeadLetter, reasonMismatch)
 		})
 	}
 }
@@ -95,15 +95,15 @@ func TestMendedMessageRuns(t *testing.T) {
 // comes again.
 func TestFailuresThatCanNotBeCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPost(t, Options{Guarantee: idempotency.Tx, MaxAttempts: 1}, nil)
+		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, MaxAttempts: 1}, nil)
 		p.work = func(context.Context) error {
 			p.store.begin.Store(&errDown)
 			return errWork
 		}
-		p.want(p.deliver(order("x")), Retry, Failed)
+		p.want(p.deliver(order("x")), Retry, reasonFailed)
 		p.store.begin.Store(nil)
 		pass(time.Minute)
 		p.work = fails
-		p.want(p.deliver(order("x")), DeadLetter, AttemptsExhausted)
+		p.want(p.deliver(order("x")), DeadLetter, reasonAttemptsExhausted)
 	})
 }

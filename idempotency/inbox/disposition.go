@@ -21,24 +21,39 @@ func (v Verb) String() string {
 
 var verbs = [...]string{"retry", "ack", "dead_letter"}
 
-// A Reason says why a message gets its Verb. Its text is a metric's label.
+// A Reason says why a message gets its Verb, and is meant as the label of a metric:
+//
+//	done               Ack         the work ran, and that is on record
+//	duplicate          Ack         it was done before; nothing ran
+//	failed             Retry       the work returned an error or panicked, and may be repeated
+//	in_progress        Retry       somebody else works on it
+//	store_unavailable  Retry       the store did not answer; nothing ran
+//	record_unreadable  Retry       the record is damaged, or of a newer program; nothing ran
+//	not_recorded       Retry       the work ran, and that could not be stored, or another has the record
+//	commit_unknown     Retry       the answer to COMMIT was lost; the next delivery finds out
+//	stopped            Retry       Handle's context had ended before anything ran
+//	permanent          DeadLetter  the work's error was marked Permanent
+//	attempts_exhausted DeadLetter  the work failed too often
+//	mismatch           DeadLetter  the id belongs to a message with another payload
+//	outcome_unknown    DeadLetter  under Hold, nobody knows whether the work had its effect
+//	no_id              DeadLetter  the message has no id
 type Reason string
 
 const (
-	Done              Reason = "done"               // Ack: the work ran, and that is on record
-	Duplicate         Reason = "duplicate"          // Ack: it was done before; nothing ran
-	Failed            Reason = "failed"             // Retry: the work returned an error or panicked, and may be repeated
-	InProgress        Reason = "in_progress"        // Retry: somebody else works on it
-	StoreUnavailable  Reason = "store_unavailable"  // Retry: the store did not answer, nothing ran
-	RecordUnreadable  Reason = "record_unreadable"  // Retry: a newer version of the program wrote the record, or it is damaged; nothing ran
-	NotRecorded       Reason = "not_recorded"       // Retry: the work ran, and that could not be stored, or another has the record
-	CommitUnknown     Reason = "commit_unknown"     // Retry: the answer to COMMIT was lost; the next delivery finds out
-	Stopped           Reason = "stopped"            // Retry: Handle's context had ended before anything ran
-	PermanentError    Reason = "permanent"          // DeadLetter: the work's error was marked Permanent
-	AttemptsExhausted Reason = "attempts_exhausted" // DeadLetter: the work failed too often
-	Mismatch          Reason = "mismatch"           // DeadLetter: the id belongs to a message with another payload
-	OutcomeUnknown    Reason = "outcome_unknown"    // DeadLetter: under Hold, the work may have had its effect
-	NoID              Reason = "no_id"              // DeadLetter: the message has no id
+	reasonDone              Reason = "done"
+	reasonDuplicate         Reason = "duplicate"
+	reasonFailed            Reason = "failed"
+	reasonInProgress        Reason = "in_progress"
+	reasonStoreUnavailable  Reason = "store_unavailable"
+	reasonRecordUnreadable  Reason = "record_unreadable"
+	reasonNotRecorded       Reason = "not_recorded"
+	reasonCommitUnknown     Reason = "commit_unknown"
+	reasonStopped           Reason = "stopped"
+	reasonPermanent         Reason = "permanent"
+	reasonAttemptsExhausted Reason = "attempts_exhausted"
+	reasonMismatch          Reason = "mismatch"
+	reasonUnknown           Reason = "outcome_unknown"
+	reasonNoID              Reason = "no_id"
 )
 
 // A Disposition is what becomes of a message.

@@ -14,7 +14,7 @@ import (
 // another order under the same id.
 func ExampleInbox_Handle() {
 	in, err := inbox.New("billing", idempotency.NewMemoryStore(0, 0), inbox.Options{
-		Guarantee:       idempotency.Reexecute,
+		RunnerConfig:    idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute},
 		BrokerRetention: 14 * 24 * time.Hour,
 	})
 	if err != nil {
@@ -38,7 +38,7 @@ func ExampleInbox_Handle() {
 
 // An order that can't be read will be no better next time.
 func ExamplePermanent() {
-	in, err := inbox.New("billing", idempotency.NewMemoryStore(0, 0), inbox.Options{Guarantee: idempotency.Reexecute})
+	in, err := inbox.New("billing", idempotency.NewMemoryStore(0, 0), inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -22,9 +22,9 @@ import (
 func (in *Inbox) Handle(ctx context.Context, m Message, work func(context.Context) error) Disposition {
 	switch {
 	case m.ID == "":
-		return Disposition{Verb: DeadLetter, Reason: NoID}
+		return Disposition{Verb: DeadLetter, Reason: reasonNoID}
 	case ctx.Err() != nil:
-		return Disposition{Reason: Stopped, Err: context.Cause(ctx)}
+		return Disposition{Reason: reasonStopped, Err: context.Cause(ctx)}
 	}
 	h := handling{in: in, m: m, id: idempotency.IDOf(in.scope, m.ID), caller: ctx, alive: ctx, work: work}
 	if m.Extend != nil {
@@ -51,8 +51,8 @@ type handling struct {
 	why     Reason // what becomes of a message whose work failed
 }
 
-// run runs the work. What it did when it failed is not known, whence Lost.
-func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Manner) {
+// run runs the work. What it did when it failed is unknown.
+func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(h.alive, func() { cancel(context.Cause(h.alive)) })()
@@ -60,11 +60,11 @@ func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Man
 	h.err = guarded(ctx, h.work)
 	switch h.why = h.reason(); {
 	case h.err == nil:
-		return idempotency.Result{}, idempotency.Succeeded
-	case h.why == PermanentError, h.why == AttemptsExhausted:
-		return idempotency.Result{}, idempotency.GivenUp // it may be mended and sent again
+		return idempotency.Result{}, idempotency.OutcomeSucceeded
+	case h.why == reasonPermanent, h.why == reasonAttemptsExhausted:
+		return idempotency.Result{}, idempotency.OutcomeGivenUp // it may be mended and sent again
 	}
-	return idempotency.Result{}, idempotency.Lost
+	return idempotency.Result{}, idempotency.OutcomeUnknown
 }
 
 func guarded(ctx context.Context, work func(context.Context) error) (err error) {
@@ -81,30 +81,30 @@ func (h *handling) dispose(a idempotency.Answer, err error) Disposition {
 		return h.unanswered(err)
 	}
 	switch a.Decision {
-	case idempotency.Run:
+	case idempotency.DecisionRun:
 		return h.ended(a.Record.State)
-	case idempotency.Replay:
-		return Disposition{Verb: Ack, Reason: Duplicate, Attempt: a.Record.Attempt}
-	case idempotency.InProgress:
-		return Disposition{Reason: InProgress, After: min(max(a.Left, time.Second), 5*time.Second)}
-	case idempotency.Mismatch:
-		return Disposition{Verb: DeadLetter, Reason: Mismatch}
+	case idempotency.DecisionReplay:
+		return Disposition{Verb: Ack, Reason: reasonDuplicate, Attempt: a.Record.Attempt}
+	case idempotency.DecisionInProgress:
+		return Disposition{Reason: reasonInProgress, After: min(max(a.Left, time.Second), 5*time.Second)}
+	case idempotency.DecisionMismatch:
+		return Disposition{Verb: DeadLetter, Reason: reasonMismatch}
 	}
-	return Disposition{Verb: DeadLetter, Reason: OutcomeUnknown, Attempt: a.Record.Attempt}
+	return Disposition{Verb: DeadLetter, Reason: reasonUnknown, Attempt: a.Record.Attempt}
 }
 
 // unanswered decides when the store did not take the end of the work, or not even
 // its beginning. Nothing of that is on record, so nothing is acknowledged.
 func (h *handling) unanswered(err error) Disposition {
 	switch {
-	case errors.Is(err, idempotency.ErrCommitUnknown):
-		return h.retry(CommitUnknown, err)
+	case errors.Is(err, idempotency.ErrUnknown):
+		return h.retry(reasonCommitUnknown, err)
 	case errors.Is(err, idempotency.ErrUnreadable):
-		return h.retry(RecordUnreadable, err)
+		return h.retry(reasonRecordUnreadable, err)
 	case !h.ran:
-		return h.retry(StoreUnavailable, err)
-	case h.in.options.Guarantee != idempotency.Tx:
-		return h.retry(NotRecorded, errors.Join(err, h.err))
+		return h.retry(reasonStoreUnavailable, err)
+	case h.in.options.Guarantee != idempotency.GuaranteeTx:
+		return h.retry(reasonNotRecorded, errors.Join(err, h.err))
 	case h.err == nil:
 		h.err = err // the database refused to commit: that can be the message's fault
 	}
@@ -114,10 +114,10 @@ func (h *handling) unanswered(err error) Disposition {
 // ended decides by what the work's end made of the record.
 func (h *handling) ended(s idempotency.State) Disposition {
 	switch s {
-	case idempotency.Done:
-		return Disposition{Verb: Ack, Reason: Done, Attempt: h.attempt}
-	case idempotency.Unknown:
-		return Disposition{Verb: DeadLetter, Reason: OutcomeUnknown, Attempt: h.attempt, Err: h.err}
+	case idempotency.StateDone:
+		return Disposition{Verb: Ack, Reason: reasonDone, Attempt: h.attempt}
+	case idempotency.StateUnknown:
+		return Disposition{Verb: DeadLetter, Reason: reasonUnknown, Attempt: h.attempt, Err: h.err}
 	}
 	return h.failed()
 }
@@ -127,13 +127,13 @@ func (h *handling) reason() Reason {
 	var p permanent
 	switch most := h.in.options.MaxAttempts; {
 	case errors.As(h.err, &p):
-		return PermanentError
+		return reasonPermanent
 	case h.caller.Err() != nil:
-		return Stopped // not the message's fault
+		return reasonStopped // not the message's fault
 	case most > 0 && h.attempt >= most:
-		return AttemptsExhausted
+		return reasonAttemptsExhausted
 	}
-	return Failed
+	return reasonFailed
 }
 
 // failed decides after an error of the work that left no effect, or may be repeated
@@ -143,7 +143,7 @@ func (h *handling) failed() Disposition {
 		h.countFailure()
 		h.why, h.attempt = h.reason(), max(h.attempt, 1)
 	}
-	if h.why == PermanentError || h.why == AttemptsExhausted {
+	if h.why == reasonPermanent || h.why == reasonAttemptsExhausted {
 		return Disposition{Verb: DeadLetter, Reason: h.why, Attempt: h.attempt, Err: h.err}
 	}
 	return h.retry(h.why, h.err)
@@ -153,17 +153,17 @@ func (h *handling) failed() Disposition {
 // the message's record, so they are counted in one beside it, which a dead letter clears.
 // Where the store does not answer it is none of the last.
 func (h *handling) countFailure() {
-	if h.reason() == Stopped {
+	if h.reason() == reasonStopped {
 		return
 	}
 	h.attempt = 0
 	id := idempotency.IDOf(h.in.scope+failures, h.m.ID)
-	h.in.failures.Do(h.caller, id, [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Manner) {
+	h.in.failures.Do(h.caller, id, [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
 		h.attempt = idempotency.Attempt(ctx)
-		if why := h.reason(); why == PermanentError || why == AttemptsExhausted {
-			return idempotency.Result{}, idempotency.GivenUp
+		if why := h.reason(); why == reasonPermanent || why == reasonAttemptsExhausted {
+			return idempotency.Result{}, idempotency.OutcomeGivenUp
 		}
-		return idempotency.Result{}, idempotency.Later
+		return idempotency.Result{}, idempotency.OutcomeFailed
 	})
 }
 

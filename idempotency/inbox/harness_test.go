@@ -60,17 +60,17 @@ func (s *shelf) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wor
 	now := idempotency.Moment(time.Now().UnixNano())
 	old := s.records[c.ID]
 	a, _ := old.Begin(c, now)
-	if a.Decision != idempotency.Run {
+	if a.Decision != idempotency.DecisionRun {
 		return a, nil
 	}
-	res, verdict, err := run(ctx, a.Record)
-	if err != nil || verdict == idempotency.Forget {
+	res, how, err := run(ctx, a.Record)
+	if err != nil || how == idempotency.OutcomeFailed {
 		return a, err
 	}
 	if err := failing(&s.commit); err != nil {
 		return idempotency.Answer{}, err
 	}
-	s.records[c.ID], _, err = a.Record.Apply(idempotency.Ref{ID: c.ID, Token: a.Record.Token}, idempotency.Change{Event: idempotency.Complete, Result: res}, now)
+	s.records[c.ID], _, err = a.Record.Apply(idempotency.Ref{ID: c.ID, Token: a.Record.Token}, idempotency.Change{State: idempotency.StateDone, Result: res}, now)
 	return a, err
 }
 
@@ -108,7 +108,7 @@ func (p *post) want(d Disposition, v Verb, why Reason) {
 	if d.Verb != v || d.Reason != why {
 		p.Errorf("%v because %s (%v), want %v because %s", d.Verb, d.Reason, d.Err, v, why)
 	}
-	if (d.Verb == Retry && why != Stopped) != (d.After > 0) {
+	if (d.Verb == Retry && why != reasonStopped) != (d.After > 0) {
 		p.Errorf("%v after %v", d.Verb, d.After)
 	}
 }
@@ -125,7 +125,7 @@ func fails(context.Context) error    { return errWork }
 
 func pass(d time.Duration) { <-time.After(d) }
 
-var guarantees = []idempotency.Guarantee{idempotency.Hold, idempotency.Reexecute, idempotency.Tx}
+var guarantees = []idempotency.Guarantee{idempotency.GuaranteeHold, idempotency.GuaranteeReexecute, idempotency.GuaranteeTx}
 
 func order(payload string) Message { return Message{ID: "order-77", Payload: []byte(payload)} }
 

@@ -12,24 +12,12 @@ import (
 
 // Options is how an [Inbox] works. The zero value is sound.
 type Options struct {
-	// Guarantee says what may happen to work that was lost. Zero means Hold. Under
-	// Hold an error of the work is a dead letter, unless it called
-	// idempotency.NoEffect: so consumers mostly want Tx, or Reexecute with work that
-	// may be repeated.
-	Guarantee idempotency.Guarantee
-
-	// Lease is how long a run may be silent before it counts as lost. Zero means
-	// 30 s. It is extended while the work runs.
-	Lease time.Duration
-
-	// MaxExecution is how long the work may take. Then its context is cancelled and
-	// the message is no longer kept from others. Zero means 5 min.
-	MaxExecution time.Duration
-
-	// Retention is how long the id of a message that is done is known. Zero means as
-	// long as BrokerRetention and DeadLetterRetention together, or 30 days if they
-	// are zero too.
-	Retention time.Duration
+	// RunnerConfig is how the work runs, with two differences. Retention is how long
+	// the id of a message that is done is known: zero means as long as BrokerRetention
+	// and DeadLetterRetention together, or 30 days if they are zero too. Under Hold an
+	// error of the work is a dead letter, unless it called idempotency.NoEffect: so
+	// consumers mostly want Tx, or Reexecute with work that may be repeated.
+	idempotency.RunnerConfig
 
 	// BrokerRetention is how long the broker may deliver a message again, and
 	// DeadLetterRetention how long it may come back from the dead letters after that.
@@ -53,29 +41,16 @@ type Options struct {
 	// Extend function: these are extended every third of it. Zero means 30 s.
 	Visibility time.Duration
 
-	// StoreTimeout bounds a claim. Zero means 2 s.
-	StoreTimeout time.Duration
-
-	// ConnectionsPerRun says how many connections of the store's pool the work may take at
-	// once; idempotency.OwnPool says none. See idempotency.RunnerConfig.
-	ConnectionsPerRun int
-
 	// Secret keys the fingerprints of payloads. All consumers of the group need the
 	// same. Empty lets whoever reads the store test guesses of payloads.
 	Secret []byte
-
-	// Recover finds out what lost work under Hold did. See idempotency.Config.
-	Recover func(context.Context, idempotency.Record) (idempotency.Finding, error)
-
-	// Observer is told what becomes of records. Nil means nobody.
-	Observer idempotency.Observer
 }
 
 const defaultRetention = 30 * 24 * time.Hour
 
 // Validate returns everything that is wrong with the options.
 func (o Options) Validate() error {
-	all := []error{o.runner().Validate()}
+	all := []error{o.RunnerConfig.Validate()}
 	for _, d := range []struct {
 		name string
 		time.Duration
@@ -112,23 +87,16 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
-func (o Options) runner() idempotency.RunnerConfig {
-	return idempotency.RunnerConfig{
-		Guarantee: o.Guarantee, Lease: o.Lease, MaxExecution: o.MaxExecution, Retention: o.Retention,
-		StoreTimeout: o.StoreTimeout, ConnectionsPerRun: o.ConnectionsPerRun, Recover: o.Recover, Observer: o.Observer,
-	}
-}
-
 // counter returns what counts failed runs under Tx.
 func (o Options) counter() idempotency.RunnerConfig {
-	return idempotency.RunnerConfig{Guarantee: idempotency.Reexecute, Lease: o.Lease, Retention: o.Retention, StoreTimeout: o.StoreTimeout, Observer: nobody{}}
+	return idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Lease: o.Lease, Retention: o.Retention, StoreTimeout: o.StoreTimeout, Observer: nobody{}}
 }
 
 // nobody observes: what concerns the store is told by the other runner.
 type nobody struct{}
 
 // Observe implements idempotency.Observer.
-func (nobody) Observe(context.Context, idempotency.Notice) {}
+func (nobody) Observe(context.Context, idempotency.Event) {}
 
 // An Inbox handles the messages of one consumer group. Make one with [New]. Safe
 // for concurrent use.
@@ -149,9 +117,9 @@ func New(group string, store idempotency.Store, o Options) (*Inbox, error) {
 	}
 	in := &Inbox{scope: scopeOf(group), options: o.resolved()}
 	if err == nil {
-		in.runner, err = idempotency.NewRunner(store, in.options.runner())
+		in.runner, err = idempotency.NewRunner(store, in.options.RunnerConfig)
 	}
-	if err == nil && o.Guarantee == idempotency.Tx {
+	if err == nil && o.Guarantee == idempotency.GuaranteeTx {
 		in.failures, err = idempotency.NewRunner(store, in.options.counter())
 	}
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 
 func TestRedeliveryAfterSuccessIsAcked(t *testing.T) { // 70
 	for _, g := range guarantees {
-		p := newPost(t, Options{Guarantee: g}, succeeds)
-		p.want(p.deliver(order("x")), Ack, Done)
-		p.want(p.deliver(order("x")), Ack, Duplicate)
+		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, succeeds)
+		p.want(p.deliver(order("x")), Ack, reasonDone)
+		p.want(p.deliver(order("x")), Ack, reasonDuplicate)
 		p.wantRuns(1)
 	}
 }
@@ -36,13 +36,13 @@ func TestRedeliveryAfterAnError(t *testing.T) { // 71
 		why   Reason
 		again bool // the work runs again, and then succeeds
 	}{
-		{"tx: rolled back, runs again", idempotency.Tx, fails, Retry, Failed, true},
-		{"reexecute: runs again", idempotency.Reexecute, fails, Retry, Failed, true},
-		{"hold: may have had an effect, does not run again", idempotency.Hold, fails, DeadLetter, OutcomeUnknown, false},
-		{"hold and no effect: runs again", idempotency.Hold, noEffect, Retry, Failed, true},
+		{"tx: rolled back, runs again", idempotency.GuaranteeTx, fails, Retry, reasonFailed, true},
+		{"reexecute: runs again", idempotency.GuaranteeReexecute, fails, Retry, reasonFailed, true},
+		{"hold: may have had an effect, does not run again", idempotency.GuaranteeHold, fails, DeadLetter, reasonUnknown, false},
+		{"hold and no effect: runs again", idempotency.GuaranteeHold, noEffect, Retry, reasonFailed, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPost(t, Options{Guarantee: c.g}, c.work)
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}}, c.work)
 			d := p.deliver(order("x"))
 			p.want(d, c.verb, c.why)
 			if !errors.Is(d.Err, errWork) || d.Attempt != 1 {
@@ -50,34 +50,34 @@ func TestRedeliveryAfterAnError(t *testing.T) { // 71
 			}
 			p.work = succeeds
 			if !c.again {
-				p.want(p.deliver(order("x")), DeadLetter, OutcomeUnknown)
+				p.want(p.deliver(order("x")), DeadLetter, reasonUnknown)
 				p.wantRuns(1)
 				return
 			}
-			p.want(p.deliver(order("x")), Ack, Done)
+			p.want(p.deliver(order("x")), Ack, reasonDone)
 			p.wantRuns(2)
 		})
 	}
 }
 
 func TestDuplicateWhileRunning(t *testing.T) { // 72, 73
-	for _, g := range []idempotency.Guarantee{idempotency.Hold, idempotency.Reexecute} {
+	for _, g := range []idempotency.Guarantee{idempotency.GuaranteeHold, idempotency.GuaranteeReexecute} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPost(t, Options{Guarantee: g, Lease: 10 * time.Second}, func(context.Context) error {
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g, Lease: 10 * time.Second}}, func(context.Context) error {
 				pass(time.Minute) // six times the lease
 				return nil
 			})
 			var all sync.WaitGroup
-			all.Go(func() { p.want(p.deliver(order("x")), Ack, Done) })
+			all.Go(func() { p.want(p.deliver(order("x")), Ack, reasonDone) })
 			for range 59 {
 				pass(time.Second)
 				d := p.deliver(order("x"))
-				p.want(d, Retry, InProgress)
+				p.want(d, Retry, reasonInProgress)
 				if d.After < time.Second || d.After > 5*time.Second {
 					t.Errorf("retry after %v", d.After)
 				}
 			}
-			p.want(p.deliver(order("y")), DeadLetter, Mismatch)
+			p.want(p.deliver(order("y")), DeadLetter, reasonMismatch)
 			all.Wait()
 			p.wantRuns(1)
 		})
@@ -86,10 +86,10 @@ func TestDuplicateWhileRunning(t *testing.T) { // 72, 73
 
 func TestSameIDOtherPayloadIsADeadLetter(t *testing.T) { // 73
 	for _, g := range guarantees {
-		p := newPost(t, Options{Guarantee: g}, succeeds)
-		p.want(p.deliver(order("x")), Ack, Done)
-		p.want(p.deliver(order("y")), DeadLetter, Mismatch)
-		p.want(p.deliver(order("x")), Ack, Duplicate) // the record is as it was
+		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, succeeds)
+		p.want(p.deliver(order("x")), Ack, reasonDone)
+		p.want(p.deliver(order("y")), DeadLetter, reasonMismatch)
+		p.want(p.deliver(order("x")), Ack, reasonDuplicate) // the record is as it was
 		p.wantRuns(1)
 	}
 }
@@ -103,12 +103,12 @@ func TestOptions(t *testing.T) { // 74
 		want  string // part of the error; empty: none
 	}{
 		{"the zero value is sound", "g", Options{}, ""},
-		{"retention as long as both together", "g", Options{Retention: 17 * day, BrokerRetention: 14 * day, DeadLetterRetention: 3 * day}, ""},
-		{"retention shorter than both together", "g", Options{Retention: 17*day - 1, BrokerRetention: 14 * day, DeadLetterRetention: 3 * day}, "forgotten"},
+		{"retention as long as both together", "g", Options{RunnerConfig: idempotency.RunnerConfig{Retention: 17 * day}, BrokerRetention: 14 * day, DeadLetterRetention: 3 * day}, ""},
+		{"retention shorter than both together", "g", Options{RunnerConfig: idempotency.RunnerConfig{Retention: 17*day - 1}, BrokerRetention: 14 * day, DeadLetterRetention: 3 * day}, "forgotten"},
 		{"retention by default as long as both together", "g", Options{BrokerRetention: 90 * day, DeadLetterRetention: day}, ""},
 		{"no group", "", Options{}, "group"},
 		{"negative visibility", "g", Options{Visibility: -1}, "visibility"},
-		{"negative lease", "g", Options{Lease: -1}, "lease"},
+		{"negative lease", "g", Options{RunnerConfig: idempotency.RunnerConfig{Lease: -1}}, "lease"},
 	} {
 		_, err := New(c.group, newShelf(), c.o)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -118,7 +118,7 @@ func TestOptions(t *testing.T) { // 74
 	if _, err := New("g", nil, Options{}); err == nil {
 		t.Error("no store is accepted")
 	}
-	if _, err := New("g", idempotency.NewMemoryStore(0, 0), Options{Guarantee: idempotency.Tx}); err == nil {
+	if _, err := New("g", idempotency.NewMemoryStore(0, 0), Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}}); err == nil {
 		t.Error("tx on a store without transactions is accepted")
 	}
 	if got := (Options{BrokerRetention: 2, DeadLetterRetention: 3}).resolved().Retention; got != 5 {
@@ -127,26 +127,26 @@ func TestOptions(t *testing.T) { // 74
 }
 
 func TestAttempts(t *testing.T) {
-	p := newPost(t, Options{Guarantee: idempotency.Reexecute, MaxAttempts: 3}, fails)
+	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, MaxAttempts: 3}, fails)
 	for range 2 {
-		p.want(p.deliver(order("x")), Retry, Failed)
+		p.want(p.deliver(order("x")), Retry, reasonFailed)
 	}
 	d := p.deliver(order("x"))
-	p.want(d, DeadLetter, AttemptsExhausted)
+	p.want(d, DeadLetter, reasonAttemptsExhausted)
 	if d.Attempt != 3 || !errors.Is(d.Err, errWork) {
 		t.Errorf("attempt %d, %v", d.Attempt, d.Err)
 	}
 	p.work = succeeds // somebody mended it and sent the dead letter again
-	p.want(p.deliver(order("x")), Ack, Done)
+	p.want(p.deliver(order("x")), Ack, reasonDone)
 
-	p = newPost(t, Options{Guarantee: idempotency.Tx, MaxAttempts: 3}, fails)
+	p = newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, MaxAttempts: 3}, fails)
 	for _, c := range []struct {
 		delivery int
 		verb     Verb
 		why      Reason
 	}{
-		{0, Retry, Failed}, {12, Retry, Failed}, {13, DeadLetter, AttemptsExhausted}, // however often it was delivered
-		{1, Retry, Failed}, {2, Retry, Failed}, {3, DeadLetter, AttemptsExhausted}, // somebody sent the dead letter again
+		{0, Retry, reasonFailed}, {12, Retry, reasonFailed}, {13, DeadLetter, reasonAttemptsExhausted}, // however often it was delivered
+		{1, Retry, reasonFailed}, {2, Retry, reasonFailed}, {3, DeadLetter, reasonAttemptsExhausted}, // somebody sent the dead letter again
 	} {
 		m := order("x")
 		m.Delivery = c.delivery
@@ -154,14 +154,14 @@ func TestAttempts(t *testing.T) {
 	}
 	p.wantRuns(6)
 
-	p = newPost(t, Options{Guarantee: idempotency.Reexecute, MaxAttempts: -1}, fails)
+	p = newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, MaxAttempts: -1}, fails)
 	for range 100 {
-		p.want(p.deliver(order("x")), Retry, Failed)
+		p.want(p.deliver(order("x")), Retry, reasonFailed)
 	}
 }
 
 func TestBackoffGrowsWithAttempts(t *testing.T) {
-	p := newPost(t, Options{Guarantee: idempotency.Reexecute, MaxAttempts: -1, Backoff: backoff.Exp(time.Second, 10*time.Second)}, fails)
+	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, MaxAttempts: -1, Backoff: backoff.Exp(time.Second, 10*time.Second)}, fails)
 	for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
 		if d := p.deliver(order("x")); d.After != want*time.Second {
 			t.Errorf("retry after %v, want %v", d.After, want*time.Second)
@@ -170,15 +170,15 @@ func TestBackoffGrowsWithAttempts(t *testing.T) {
 }
 
 func TestPermanentErrorIsADeadLetter(t *testing.T) {
-	for _, g := range []idempotency.Guarantee{idempotency.Reexecute, idempotency.Tx} {
-		p := newPost(t, Options{Guarantee: g}, func(context.Context) error { return Permanent(errWork) })
+	for _, g := range []idempotency.Guarantee{idempotency.GuaranteeReexecute, idempotency.GuaranteeTx} {
+		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, func(context.Context) error { return Permanent(errWork) })
 		d := p.deliver(order("x"))
-		p.want(d, DeadLetter, PermanentError)
+		p.want(d, DeadLetter, reasonPermanent)
 		if !errors.Is(d.Err, errWork) {
 			t.Errorf("%v", d.Err)
 		}
 		p.work = succeeds
-		p.want(p.deliver(order("x")), Ack, Done)
+		p.want(p.deliver(order("x")), Ack, reasonDone)
 	}
 	if Permanent(nil) != nil {
 		t.Error("nil became an error")
@@ -191,11 +191,11 @@ func TestPanics(t *testing.T) {
 		verb Verb
 		why  Reason
 	}{
-		{idempotency.Hold, DeadLetter, OutcomeUnknown},
-		{idempotency.Reexecute, Retry, Failed},
-		{idempotency.Tx, Retry, Failed},
+		{idempotency.GuaranteeHold, DeadLetter, reasonUnknown},
+		{idempotency.GuaranteeReexecute, Retry, reasonFailed},
+		{idempotency.GuaranteeTx, Retry, reasonFailed},
 	} {
-		p := newPost(t, Options{Guarantee: c.g}, func(context.Context) error { panic(errWork) })
+		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}}, func(context.Context) error { panic(errWork) })
 		d := p.deliver(order("x"))
 		p.want(d, c.verb, c.why)
 		var panicked *PanicError
@@ -207,7 +207,7 @@ func TestPanics(t *testing.T) {
 
 // runtime.Goexit can't be stopped, but it leaves no key locked.
 func TestGoexitSettlesTheRecord(t *testing.T) {
-	p := newPost(t, Options{Guarantee: idempotency.Reexecute}, func(context.Context) error {
+	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}}, func(context.Context) error {
 		runtime.Goexit()
 		return nil
 	})
@@ -215,36 +215,36 @@ func TestGoexitSettlesTheRecord(t *testing.T) {
 	all.Go(func() { p.deliver(order("x")) })
 	all.Wait()
 	p.work = succeeds
-	p.want(p.deliver(order("x")), Ack, Done)
+	p.want(p.deliver(order("x")), Ack, reasonDone)
 }
 
 func TestStoreDown(t *testing.T) {
 	for _, g := range guarantees {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPost(t, Options{Guarantee: g}, succeeds)
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, succeeds)
 			p.store.begin.Store(&errDown)
-			p.want(p.deliver(order("x")), Retry, StoreUnavailable)
+			p.want(p.deliver(order("x")), Retry, reasonStoreUnavailable)
 			p.wantRuns(0)
 			p.store.begin.Store(nil)
 			pass(time.Minute)
-			p.want(p.deliver(order("x")), Ack, Done)
+			p.want(p.deliver(order("x")), Ack, reasonDone)
 		})
 	}
 }
 
 func TestStoreDownAfterTheWork(t *testing.T) {
-	for _, g := range []idempotency.Guarantee{idempotency.Hold, idempotency.Reexecute} {
+	for _, g := range []idempotency.Guarantee{idempotency.GuaranteeHold, idempotency.GuaranteeReexecute} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPost(t, Options{Guarantee: g}, nil)
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, nil)
 			p.work = func(context.Context) error {
 				p.store.apply.Store(&errDown)
 				return nil
 			}
-			p.want(p.deliver(order("x")), Retry, NotRecorded)
-			p.want(p.deliver(order("x")), Retry, InProgress)
+			p.want(p.deliver(order("x")), Retry, reasonNotRecorded)
+			p.want(p.deliver(order("x")), Retry, reasonInProgress)
 			p.store.apply.Store(nil)
 			pass(20 * time.Second) // the result is brought later
-			p.want(p.deliver(order("x")), Ack, Duplicate)
+			p.want(p.deliver(order("x")), Ack, reasonDuplicate)
 			p.wantRuns(1)
 			pass(time.Minute)
 		})
@@ -252,7 +252,7 @@ func TestStoreDownAfterTheWork(t *testing.T) {
 }
 
 func TestCommit(t *testing.T) {
-	unknown := errors.Join(idempotency.ErrCommitUnknown, errDown)
+	unknown := errors.Join(idempotency.ErrUnknown, errDown)
 	for _, c := range []struct {
 		name     string
 		err      error
@@ -260,14 +260,14 @@ func TestCommit(t *testing.T) {
 		verb     Verb
 		why      Reason
 	}{
-		{"its answer was lost", unknown, 1, Retry, CommitUnknown},
-		{"its answer was lost, and it was the last delivery", unknown, 10, Retry, CommitUnknown},
-		{"refused", errDown, 1, Retry, Failed},
-		{"refused at the last delivery, which is the first run", errDown, 10, Retry, Failed},
-		{"refused for the last time", errDown, 1, DeadLetter, AttemptsExhausted},
+		{"its answer was lost", unknown, 1, Retry, reasonCommitUnknown},
+		{"its answer was lost, and it was the last delivery", unknown, 10, Retry, reasonCommitUnknown},
+		{"refused", errDown, 1, Retry, reasonFailed},
+		{"refused at the last delivery, which is the first run", errDown, 10, Retry, reasonFailed},
+		{"refused for the last time", errDown, 1, DeadLetter, reasonAttemptsExhausted},
 	} {
-		o := Options{Guarantee: idempotency.Tx}
-		if c.why == AttemptsExhausted {
+		o := Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}}
+		if c.why == reasonAttemptsExhausted {
 			o.MaxAttempts = 1
 		}
 		p := newPost(t, o, succeeds)
@@ -285,7 +285,7 @@ func TestCommit(t *testing.T) {
 func TestUnreadableRecordIsRetried(t *testing.T) {
 	p := newPost(t, Options{}, succeeds)
 	p.store.begin.Store(&idempotency.ErrUnreadable)
-	p.want(p.deliver(order("x")), Retry, RecordUnreadable)
+	p.want(p.deliver(order("x")), Retry, reasonRecordUnreadable)
 	p.wantRuns(0)
 }
 
@@ -295,12 +295,12 @@ func TestStop(t *testing.T) {
 		verb Verb
 		why  Reason
 	}{
-		{idempotency.Hold, DeadLetter, OutcomeUnknown},
-		{idempotency.Reexecute, Retry, Stopped},
-		{idempotency.Tx, Retry, Stopped},
+		{idempotency.GuaranteeHold, DeadLetter, reasonUnknown},
+		{idempotency.GuaranteeReexecute, Retry, reasonStopped},
+		{idempotency.GuaranteeTx, Retry, reasonStopped},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPost(t, Options{Guarantee: c.g, MaxAttempts: 1}, func(ctx context.Context) error {
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}, MaxAttempts: 1}, func(ctx context.Context) error {
 				<-ctx.Done()
 				return ctx.Err()
 			})
@@ -310,7 +310,7 @@ func TestStop(t *testing.T) {
 			if d.Verb != c.verb || d.Reason != c.why {
 				t.Errorf("%v: %+v", c.g, d)
 			}
-			if d := p.deliverTo(ctx, Message{ID: "another"}); d.Verb != Retry || d.Reason != Stopped {
+			if d := p.deliverTo(ctx, Message{ID: "another"}); d.Verb != Retry || d.Reason != reasonStopped {
 				t.Errorf("after the stop: %+v", d)
 			}
 			p.wantRuns(1)
@@ -323,29 +323,29 @@ func TestLostRun(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		g       idempotency.Guarantee
-		recover func(context.Context, idempotency.Record) (idempotency.Finding, error)
+		recover func(context.Context, idempotency.Record) (idempotency.Change, error)
 		verb    Verb
 		why     Reason
 		runs    int64
 	}{
-		{"hold", idempotency.Hold, nil, DeadLetter, OutcomeUnknown, 0},
-		{"hold, and it can be found out that it was done", idempotency.Hold, func(context.Context, idempotency.Record) (idempotency.Finding, error) {
-			return idempotency.Finding{Done: true}, nil
-		}, Ack, Duplicate, 0},
-		{"hold, and it can be found out that nothing was done", idempotency.Hold, func(context.Context, idempotency.Record) (idempotency.Finding, error) {
-			return idempotency.Finding{Nothing: true}, nil
-		}, Ack, Done, 1},
-		{"reexecute", idempotency.Reexecute, nil, Ack, Done, 1},
+		{"hold", idempotency.GuaranteeHold, nil, DeadLetter, reasonUnknown, 0},
+		{"hold, and it can be found out that it was done", idempotency.GuaranteeHold, func(context.Context, idempotency.Record) (idempotency.Change, error) {
+			return idempotency.Change{State: idempotency.StateDone}, nil
+		}, Ack, reasonDuplicate, 0},
+		{"hold, and it can be found out that nothing was done", idempotency.GuaranteeHold, func(context.Context, idempotency.Record) (idempotency.Change, error) {
+			return idempotency.Change{State: idempotency.StateRetryable}, nil
+		}, Ack, reasonDone, 1},
+		{"reexecute", idempotency.GuaranteeReexecute, nil, Ack, reasonDone, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPost(t, Options{Guarantee: c.g, Recover: c.recover}, succeeds)
+				p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g, Recover: c.recover}}, succeeds)
 				dead := idempotency.Claim{ID: IDOf("billing", "order-77"), Fingerprint: idempotency.Fingerprint(nil, []byte("x")),
 					Owner: [16]byte{1}, Guarantee: c.g, Lease: 30 * time.Second, Retention: time.Hour}
 				if _, err := p.store.Begin(t.Context(), dead); err != nil {
 					t.Fatal(err)
 				}
-				p.want(p.deliver(order("x")), Retry, InProgress)
+				p.want(p.deliver(order("x")), Retry, reasonInProgress)
 				pass(31 * time.Second)
 				p.want(p.deliver(order("x")), c.verb, c.why)
 				p.wantRuns(c.runs)
@@ -360,11 +360,11 @@ func TestWorkThatHangs(t *testing.T) {
 		verb Verb
 		why  Reason
 	}{
-		{idempotency.Hold, DeadLetter, OutcomeUnknown},
-		{idempotency.Tx, Retry, Failed},
+		{idempotency.GuaranteeHold, DeadLetter, reasonUnknown},
+		{idempotency.GuaranteeTx, Retry, reasonFailed},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPost(t, Options{Guarantee: c.g, MaxExecution: time.Minute}, func(ctx context.Context) error {
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g, MaxExecution: time.Minute}}, func(ctx context.Context) error {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})
@@ -410,7 +410,7 @@ func TestSecretKeysTheFingerprint(t *testing.T) {
 
 func TestMessageWithoutID(t *testing.T) {
 	p := newPost(t, Options{}, succeeds)
-	p.want(p.deliver(Message{Payload: []byte("x")}), DeadLetter, NoID)
+	p.want(p.deliver(Message{Payload: []byte("x")}), DeadLetter, reasonNoID)
 	p.wantRuns(0)
 }
 
@@ -418,7 +418,7 @@ func TestWorkSeesItsRun(t *testing.T) {
 	var tokens []int64
 	var keys []string
 	phases := 0
-	p := newPost(t, Options{Guarantee: idempotency.Reexecute}, func(ctx context.Context) error {
+	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}}, func(ctx context.Context) error {
 		tokens = append(tokens, idempotency.Token(ctx))
 		keys = append(keys, idempotency.DeriveKey(ctx, "charge"))
 		_, err := idempotency.Phase(ctx, "charge", func(context.Context) ([]byte, error) {
@@ -431,7 +431,7 @@ func TestWorkSeesItsRun(t *testing.T) {
 		return nil
 	})
 	p.deliver(order("x"))
-	p.want(p.deliver(order("x")), Ack, Done)
+	p.want(p.deliver(order("x")), Ack, reasonDone)
 	if tokens[0] == 0 || tokens[1] <= tokens[0] || keys[0] == "" || keys[0] != keys[1] || phases != 1 {
 		t.Errorf("tokens %d, keys %q, %d phases", tokens, keys, phases)
 	}
@@ -446,7 +446,7 @@ func TestMessageIsKeptFromOthersWhileTheWorkRuns(t *testing.T) {
 		})
 		m := order("x")
 		m.Extend = func(context.Context) error { extended++; return nil }
-		p.want(p.deliver(m), Ack, Done)
+		p.want(p.deliver(m), Ack, reasonDone)
 		if extended != 9 {
 			t.Errorf("extended %d times in 95 s", extended)
 		}
@@ -456,7 +456,7 @@ func TestMessageIsKeptFromOthersWhileTheWorkRuns(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // and the work ends when it can't be kept
-		p := newPost(t, Options{Guarantee: idempotency.Reexecute, Visibility: 30 * time.Second}, func(ctx context.Context) error {
+		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, Visibility: 30 * time.Second}, func(ctx context.Context) error {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
@@ -464,7 +464,7 @@ func TestMessageIsKeptFromOthersWhileTheWorkRuns(t *testing.T) {
 		m.Extend = func(context.Context) error { return errDown }
 		start := time.Now()
 		d := p.deliver(m)
-		p.want(d, Retry, Failed)
+		p.want(d, Retry, reasonFailed)
 		if took := time.Since(start); took != 30*time.Second || !errors.Is(d.Err, ErrNotKept) || !errors.Is(d.Err, errDown) {
 			t.Errorf("after %v: %v", took, d.Err)
 		}

@@ -7,36 +7,36 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
-var _ idempotency.Admin = (*Store)(nil)
-
-// Now implements [idempotency.Admin].
+// Now implements [idempotency.Store].
 func (s *Store) Now(ctx context.Context) (now idempotency.Moment, err error) {
 	err = s.db.QueryRowContext(ctx, s.sql.selectNow).Scan(&now)
 	return now, wrap("now", err)
 }
 
-// List implements [idempotency.Admin]. The order is that of the IDs.
-func (s *Store) List(ctx context.Context, cursor string, limit int) (p idempotency.Page, err error) {
-	err = untilNoConflict(func() (err error) {
-		p, err = s.page(ctx, cursor, limit)
-		return err
-	})
-	return p, err
-}
-
-func (s *Store) page(ctx context.Context, cursor string, limit int) (p idempotency.Page, err error) {
-	after := []byte{}
+// List implements [idempotency.Store]. The order is that of the IDs.
+func (s *Store) List(ctx context.Context, cursor string, limit int) (entries []idempotency.Entry, next string, err error) {
+	after, limit := []byte{}, max(limit, 1)
 	if cursor != "" {
 		id, err := idempotency.ParseID(cursor)
 		if err != nil {
-			return p, wrap("list", err)
+			return nil, "", wrap("list", err)
 		}
 		after = id[:]
 	}
-	limit = max(limit, 1)
+	err = untilNoConflict(func() (err error) {
+		entries, err = s.page(ctx, after, limit)
+		return err
+	})
+	if len(entries) == limit {
+		next = entries[limit-1].ID.Hex()
+	}
+	return entries, next, err
+}
+
+func (s *Store) page(ctx context.Context, after []byte, limit int) (entries []idempotency.Entry, err error) {
 	rows, err := s.db.QueryContext(ctx, s.sql.selectPage, after, limit)
 	if err != nil {
-		return p, wrap("list", err)
+		return nil, wrap("list", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -44,32 +44,11 @@ func (s *Store) page(ctx context.Context, cursor string, limit int) (p idempoten
 		var x row
 		err := x.scan(rows, &id)
 		if err != nil && !errors.Is(err, idempotency.ErrUnreadable) {
-			return idempotency.Page{}, err
+			return nil, err
 		}
 		e := idempotency.Entry{Record: x.record.Bare(), Err: err}
 		copy(e.ID[:], id)
-		p.Entries = append(p.Entries, e)
+		entries = append(entries, e)
 	}
-	if len(p.Entries) == limit {
-		p.Next = p.Entries[limit-1].ID.Hex()
-	}
-	return p, wrap("list", rows.Err())
-}
-
-// Forget implements [idempotency.Admin].
-func (s *Store) Forget(ctx context.Context, ref idempotency.Ref) error {
-	return s.change(ctx, func(ctx context.Context, q queryer) error {
-		old, err := s.load(ctx, q, ref.ID)
-		if err != nil {
-			return err
-		}
-		if err := old.record.Forgettable(ref, old.now); err != nil {
-			return err
-		}
-		gone, err := one(q.ExecContext(ctx, s.sql.deleteOne, ref.ID[:], old.rev, ref.Token))
-		if err == nil && !gone {
-			err = idempotency.ErrLeaseLost
-		}
-		return err
-	})
+	return entries, wrap("list", rows.Err())
 }

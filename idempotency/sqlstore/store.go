@@ -133,7 +133,7 @@ func (s *Store) begin(ctx context.Context, q queryer, c idempotency.Claim) (idem
 func (s *Store) beginNew(ctx context.Context, q queryer, c idempotency.Claim) (a idempotency.Answer, granted bool, err error) {
 	lease := min(c.Lease, farOff)
 	due := lease
-	if c.Guarantee == idempotency.Reexecute {
+	if c.Guarantee == idempotency.GuaranteeReexecute {
 		due += min(c.Retention, farOff)
 	}
 	var created int64
@@ -240,7 +240,7 @@ func (s *Store) sweep(ctx context.Context, q queryer, id idempotency.ID) (bool, 
 	switch {
 	case !changed:
 		return false, nil
-	case next.State != idempotency.Absent:
+	case next.State != idempotency.StateAbsent:
 		return s.write(ctx, q, id, old, next)
 	}
 	return one(q.ExecContext(ctx, s.sql.deleteOne, id[:], old.rev, old.record.Token))
@@ -293,12 +293,15 @@ func readPayload(r *idempotency.Record, payload []byte) error {
 	return err
 }
 
-// write stores a record in place of what was read, and reports whether that was
-// still there.
+// write stores a record in place of what was read, or deletes that, and reports whether
+// it was still there.
 func (s *Store) write(ctx context.Context, q queryer, id idempotency.ID, old row, r idempotency.Record) (bool, error) {
 	payload, err := r.MarshalBinary()
 	if err != nil {
 		return false, err
+	}
+	if r.State == idempotency.StateAbsent {
+		return one(q.ExecContext(ctx, s.sql.deleteOne, id[:], old.rev, old.record.Token))
 	}
 	values := []any{old.rev + 1, recordVersion, int(r.State), int(r.Guarantee), r.Token, r.Attempt, r.Fingerprint[:], r.Owner[:],
 		int64(r.LeaseUntil), int64(r.Created), int64(r.Finished), int64(r.Expires), int64(r.Retention), int64(r.Due()), payload}

@@ -58,7 +58,7 @@ func Failed(ctx context.Context, err error) {
 var ErrConflict = errors.New("sqlstore: another transaction finished the key first")
 
 // errEnded says that the transaction is not the one in which the key was claimed.
-var errEnded = fmt.Errorf("sqlstore: the work ended the transaction that it was given, and %w", idempotency.ErrCommitUnknown)
+var errEnded = fmt.Errorf("sqlstore: the work ended the transaction that it was given, and %w", idempotency.ErrUnknown)
 
 var errNoRetention = errors.New("sqlstore: a claim without a retention would be forgotten as soon as it is done")
 
@@ -74,7 +74,7 @@ func (s *Store) BeginTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim) (E
 		return Entry{}, wrap("lock", err)
 	}
 	if !got {
-		return Entry{Answer: idempotency.Answer{Decision: idempotency.InProgress}, id: c.ID}, nil
+		return Entry{Answer: idempotency.Answer{Decision: idempotency.DecisionInProgress}, id: c.ID}, nil
 	}
 	old, err := s.load(ctx, tx, c.ID)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Store) CompleteTx(ctx context.Context, tx *sql.Tx, e Entry, res idempot
 		return err
 	}
 	ref := idempotency.Ref{ID: e.id, Token: e.Record.Token}
-	done, _, err := e.Record.Apply(ref, idempotency.Change{Event: idempotency.Complete, Result: res}, now)
+	done, _, err := e.Record.Apply(ref, idempotency.Change{State: idempotency.StateDone, Result: res}, now)
 	if err != nil {
 		return err
 	}
@@ -164,9 +164,9 @@ const txTries = 3
 // run up to three times, when the database reports a serialization failure or a
 // deadlock, and only its last run counts.
 func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.Context, *sql.Tx) (idempotency.Result, error)) (idempotency.Answer, error) {
-	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Verdict, error) {
+	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
 		res, err := work(ctx, From(ctx))
-		return res, idempotency.CommitResult, err
+		return res, idempotency.OutcomeSucceeded, err
 	})
 }
 
@@ -174,7 +174,7 @@ func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.C
 //
 // Work must not end its transaction itself, not even to begin another one in its place.
 // Where it did, nothing is recorded and the caller gets an error that is an
-// idempotency.ErrCommitUnknown. What it committed stands, unless the driver can refuse
+// idempotency.ErrUnknown. What it committed stands, unless the driver can refuse
 // that (see [Dialect.WithGuard]), and the next claim of the key runs the work again. It is
 // not found out where the work failed, its last transaction too, and PostgreSQL thus
 // answers no more questions.
@@ -209,28 +209,28 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	defer tx.Rollback() // does nothing after a commit; also when run panics
 	e, err := s.BeginTx(ctx, tx, c)
-	if err != nil || e.Decision != idempotency.Run {
+	if err != nil || e.Decision != idempotency.DecisionRun {
 		return e.Answer, err
 	}
 	w := &work{tx: tx, group: s.group}
-	res, verdict, err := run(context.WithValue(ctx, workKey{}, w), e.Record)
-	if err != nil || verdict != idempotency.CommitResult {
+	res, how, err := run(context.WithValue(ctx, workKey{}, w), e.Record)
+	if err != nil || how != idempotency.OutcomeSucceeded {
 		if end := s.ended(ctx, tx, e.begun); end != nil {
 			return idempotency.Answer{}, errors.Join(end, err)
 		}
 	}
-	if err == nil && w.failed != nil && (verdict == idempotency.KeepResult || verdict == idempotency.Forget && !last) {
+	if err == nil && w.failed != nil && how != idempotency.OutcomeSucceeded && (how == idempotency.OutcomeRejected || !last) {
 		err = w.failed // an answer that comes of it is neither kept nor, while there are tries left, sent
 	}
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
-	switch verdict {
-	case idempotency.CommitResult:
+	switch how {
+	case idempotency.OutcomeSucceeded:
 		if err = s.commit(ctx, from, tx, e, res); w.failed != nil && aborted(err) {
 			err = w.failed
 		}
-	case idempotency.KeepResult:
+	case idempotency.OutcomeRejected:
 		if err = tx.Rollback(); err == nil {
 			err = s.keep(ctx, from, c, res)
 		}
@@ -284,7 +284,7 @@ func (s *Store) keep(ctx context.Context, from *guarded, c idempotency.Claim, re
 	if err != nil {
 		return err
 	}
-	if e.Decision != idempotency.Run {
+	if e.Decision != idempotency.DecisionRun {
 		return ErrConflict
 	}
 	return s.commit(ctx, from, tx, e, res)
@@ -299,7 +299,7 @@ func (s *Store) commit(ctx context.Context, from *guarded, tx *sql.Tx, e Entry, 
 	if err == nil || answered(err) {
 		return wrap("commit", err)
 	}
-	return fmt.Errorf("sqlstore: commit: %w: %w", idempotency.ErrCommitUnknown, err)
+	return fmt.Errorf("sqlstore: commit: %w: %w", idempotency.ErrUnknown, err)
 }
 
 // sqlState is what PostgreSQL drivers' errors have.
@@ -338,7 +338,7 @@ func aborted(err error) bool {
 }
 
 func repeatable(err error) bool {
-	if err == nil || errors.Is(err, idempotency.ErrCommitUnknown) {
+	if err == nil || errors.Is(err, idempotency.ErrUnknown) {
 		return false
 	}
 	if errors.Is(err, ErrConflict) {

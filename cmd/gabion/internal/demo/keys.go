@@ -30,7 +30,7 @@ func openKeys(dir, name string, work http.HandlerFunc) (*keys, error) {
 	}
 	// The providers have one customer each. What the plan breaks is counted, not logged.
 	h, err := idempotency.New(idempotency.Global, store, work, idempotency.Config{
-		Optional: true, Wait: patience, Observer: idempotency.LogTo(slog.New(slog.DiscardHandler)),
+		Optional: true, RunnerConfig: idempotency.RunnerConfig{Wait: patience, Observer: idempotency.LogTo(slog.New(slog.DiscardHandler))},
 	})
 	if err != nil {
 		store.Close()

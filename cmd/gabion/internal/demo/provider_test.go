@@ -235,7 +235,7 @@ func TestKeysAreOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := p.keys.store.Get(t.Context(), idempotency.IDOf(idempotency.Global(nil), "k"))
-	if err != nil || r.State != idempotency.Done || !p.keys.store.Caps().Durable {
+	if err != nil || r.State != idempotency.StateDone || !p.keys.store.Caps().Durable {
 		t.Errorf("the record is %v, %v", r.State, err)
 	}
 	if _, err := os.Stat(strings.TrimSuffix(p.path, ".ledger") + ".keys"); err != nil {

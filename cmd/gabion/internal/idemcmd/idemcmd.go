@@ -25,7 +25,7 @@ type verb struct {
 	name  string
 	says  string
 	flags func(*flag.FlagSet, *options)
-	run   func(context.Context, idempotency.Admin, *options, io.Writer) error
+	run   func(context.Context, idempotency.Store, *options, io.Writer) error
 }
 
 var verbs = []verb{
@@ -167,12 +167,12 @@ func (v verb) with(ctx context.Context, o *options, stdout io.Writer) error {
 	if err := o.check(v.name); err != nil {
 		return err
 	}
-	a, closeStore, err := open(ctx, o)
+	store, closeStore, err := open(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
-	return v.run(ctx, a, o, stdout)
+	return v.run(ctx, store, o, stdout)
 }
 
 func codeOf(err error) int {
@@ -180,10 +180,8 @@ func codeOf(err error) int {
 	if errors.As(err, &w) {
 		return usage
 	}
-	for _, no := range []error{idempotency.ErrNoRecord, idempotency.ErrRunning, idempotency.ErrKnown, idempotency.ErrChanged} {
-		if errors.Is(err, no) {
-			return refused
-		}
+	if errors.Is(err, idempotency.ErrRefused) {
+		return refused
 	}
 	return failed
 }

@@ -11,14 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/gabion-go/gabion/contrib/boltstore"
 	"github.com/gabion-go/gabion/contrib/pgxstore"
 	"github.com/gabion-go/gabion/contrib/redisstore"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/internal/testservers"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/go-redis/v9"
 )
 
 // run runs the command and returns its exit code and what it printed.
@@ -34,15 +35,15 @@ var idUnknown, idDone, idRunning = idempotency.IDOf("shop", "lost"), idempotency
 // fill gives a store a record in each state of interest.
 func fill(t *testing.T, s idempotency.Store) {
 	t.Helper()
-	for id, end := range map[idempotency.ID]idempotency.Event{idUnknown: idempotency.Abandon, idDone: idempotency.Complete, idRunning: 0} {
+	for id, end := range map[idempotency.ID]idempotency.State{idUnknown: idempotency.StateUnknown, idDone: idempotency.StateDone, idRunning: 0} {
 		a, err := s.Begin(t.Context(), idempotency.Claim{ID: id, Owner: [16]byte{id[0], 1}, Lease: time.Hour, Retention: time.Hour})
-		if err != nil || a.Decision != idempotency.Run {
+		if err != nil || a.Decision != idempotency.DecisionRun {
 			t.Fatalf("%v, %v", a.Decision, err)
 		}
 		if end == 0 {
 			continue
 		}
-		change := idempotency.Change{Event: end, Result: idempotency.Result{Status: 201, Body: []byte("secret"), Header: []idempotency.Field{{Name: "Location", Value: "/1"}}}}
+		change := idempotency.Change{State: end, Result: idempotency.Result{Status: 201, Body: []byte("secret"), Header: []idempotency.Field{{Name: "Location", Value: "/1"}}}}
 		if err := s.Apply(t.Context(), idempotency.Ref{ID: id, Token: a.Record.Token}, change); err != nil {
 			t.Fatal(err)
 		}
@@ -150,17 +151,17 @@ func TestEachStore(t *testing.T) {
 			want(0, "c2VjcmV0", "show", "--scope", "shop", "--key", `"paid"`, "--body", "--json")
 			want(1, "there is no record", "show", "--scope", "other", "--key", "paid")
 
-			want(1, "its outcome is known: it is done", "resolve", idDone.Hex(), "--nothing")
+			want(1, "the outcome is known, the record is done", "resolve", idDone.Hex(), "--nothing")
 			if name != "bolt" {
-				want(1, "it is running, under a lease with", "resolve", running, "--done")
-				want(1, "it is running, under a lease with", "forget", running, "--yes")
+				want(1, "the record is running, with", "resolve", running, "--done")
+				want(1, "the record is running, with", "forget", running, "--yes")
 				want(0, running+" running", "ls")
 			}
 			body := filepath.Join(t.TempDir(), "body")
 			os.WriteFile(body, []byte("found"), 0o600)
 			want(0, "is done", "resolve", idUnknown.Hex(), "--done", "--status", "202", "--body-file", body)
 			want(0, "found", "show", idUnknown.Hex(), "--body")
-			want(1, "its outcome is known", "resolve", idUnknown.Hex(), "--nothing")
+			want(1, "the outcome is known", "resolve", idUnknown.Hex(), "--nothing")
 			want(2, "say --yes", "forget", idUnknown.Hex())
 			want(0, `"state": "absent"`, "forget", idUnknown.Hex(), "--yes", "--json")
 			want(1, "there is no record", "forget", idUnknown.Hex(), "--yes")

@@ -29,7 +29,7 @@ func listFlags(set *flag.FlagSet, o *options) {
 }
 
 var stateNames = map[string]idempotency.State{
-	"running": idempotency.Running, "retryable": idempotency.Retryable, "done": idempotency.Done, "unknown": idempotency.Unknown,
+	"running": idempotency.StateRunning, "retryable": idempotency.StateRetryable, "done": idempotency.StateDone, "unknown": idempotency.StateUnknown,
 }
 
 func (o *options) checkList() error {
@@ -70,16 +70,16 @@ type page struct {
 }
 
 // list prints records that match. Expired ones do not.
-func list(ctx context.Context, a idempotency.Admin, o *options, w io.Writer) error {
-	now, err := a.Now(ctx)
+func list(ctx context.Context, store idempotency.Store, o *options, w io.Writer) error {
+	now, err := store.Now(ctx)
 	if err != nil {
 		return err
 	}
 	found := page{Records: []line{}}
 	if o.keys != "" {
-		err = found.lookUp(ctx, a, o, now)
+		err = found.lookUp(ctx, store, o, now)
 	} else {
-		err = found.scan(ctx, a, o, now)
+		err = found.scan(ctx, store, o, now)
 	}
 	if err != nil {
 		return err
@@ -90,17 +90,17 @@ func list(ctx context.Context, a idempotency.Admin, o *options, w io.Writer) err
 	return found.print(w, now)
 }
 
-func (p *page) scan(ctx context.Context, a idempotency.Admin, o *options, now idempotency.Moment) error {
+func (p *page) scan(ctx context.Context, store idempotency.Store, o *options, now idempotency.Moment) error {
 	cursor := o.after
 	for {
-		part, err := a.List(ctx, cursor, min(listPage, o.limit))
+		entries, next, err := store.List(ctx, cursor, min(listPage, o.limit))
 		if err != nil {
 			return err
 		}
-		for _, e := range part.Entries {
+		for _, e := range entries {
 			p.add(e, o, now)
 		}
-		if cursor = part.Next; cursor == "" || len(p.Records) >= o.limit {
+		if cursor = next; cursor == "" || len(p.Records) >= o.limit {
 			p.Next = cursor
 			return nil
 		}
@@ -110,14 +110,14 @@ func (p *page) scan(ctx context.Context, a idempotency.Admin, o *options, now id
 func (p *page) add(e idempotency.Entry, o *options, now idempotency.Moment) {
 	states, _ := o.wanted() // checked
 	x := lineOf(e, now)
-	if e.Err == nil && (x.state == idempotency.Absent || len(states) > 0 && !slices.Contains(states, x.state)) || e.Err != nil && len(states) > 0 {
+	if e.Err == nil && (x.state == idempotency.StateAbsent || len(states) > 0 && !slices.Contains(states, x.state)) || e.Err != nil && len(states) > 0 {
 		return
 	}
 	p.Records = append(p.Records, x)
 }
 
 // lookUp gets the records of the keys in a file.
-func (p *page) lookUp(ctx context.Context, a idempotency.Admin, o *options, now idempotency.Moment) error {
+func (p *page) lookUp(ctx context.Context, store idempotency.Store, o *options, now idempotency.Moment) error {
 	in := io.Reader(os.Stdin)
 	if o.keys != "-" {
 		f, err := os.Open(o.keys)
@@ -138,10 +138,10 @@ func (p *page) lookUp(ctx context.Context, a idempotency.Admin, o *options, now 
 			return wrongf("line %d of the keys: %w", n, err)
 		}
 		e := idempotency.Entry{ID: idempotency.IDOf(o.scope, key)}
-		if e.Record, err = a.Get(ctx, e.ID); err != nil {
+		if e.Record, err = store.Get(ctx, e.ID); err != nil {
 			return err
 		}
-		if e.Record.StateAt(now) == idempotency.Absent {
+		if e.Record.StateAt(now) == idempotency.StateAbsent {
 			p.Missing++
 		}
 		before := len(p.Records)

@@ -24,7 +24,7 @@ import (
 )
 
 // open opens a store that is there: it makes no file, table or bucket.
-func open(ctx context.Context, o *options) (a idempotency.Admin, closeStore func(), err error) {
+func open(ctx context.Context, o *options) (store idempotency.Store, closeStore func(), err error) {
 	kind, rest, _ := strings.Cut(o.store, ":")
 	switch kind {
 	case "bolt":
@@ -54,7 +54,7 @@ func exists(file string) error {
 	return err
 }
 
-func openBolt(file string) (idempotency.Admin, func(), error) {
+func openBolt(file string) (idempotency.Store, func(), error) {
 	if err := exists(file); err != nil {
 		return nil, nil, err
 	}
@@ -68,7 +68,7 @@ func openBolt(file string) (idempotency.Admin, func(), error) {
 	return s, func() { s.Close() }, nil
 }
 
-func openSQLite(ctx context.Context, file, table string) (idempotency.Admin, func(), error) {
+func openSQLite(ctx context.Context, file, table string) (idempotency.Store, func(), error) {
 	if err := exists(file); err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +78,7 @@ func openSQLite(ctx context.Context, file, table string) (idempotency.Admin, fun
 	}
 	s, err := sqlstore.New(db, sqlstore.SQLite, table)
 	if err == nil {
-		_, err = s.List(ctx, "", 1)
+		_, _, err = s.List(ctx, "", 1)
 	}
 	if err != nil {
 		db.Close()
@@ -95,14 +95,14 @@ func inTable(err error, table string) error {
 	return fmt.Errorf("%w: --table names the one that the service gave its store", err)
 }
 
-func openPostgres(ctx context.Context, dsn, table string) (idempotency.Admin, func(), error) {
+func openPostgres(ctx context.Context, dsn, table string) (idempotency.Store, func(), error) {
 	pool, err := pgxpool.New(ctx, dsn)
 	if err != nil {
 		return nil, nil, err
 	}
 	s, err := pgxstore.New(pool, table)
 	if err == nil {
-		_, err = s.List(ctx, "", 1)
+		_, _, err = s.List(ctx, "", 1)
 	}
 	if err != nil {
 		pool.Close()
@@ -111,7 +111,7 @@ func openPostgres(ctx context.Context, dsn, table string) (idempotency.Admin, fu
 	return s, pool.Close, nil
 }
 
-func openRedis(ctx context.Context, dsn, prefix string) (idempotency.Admin, func(), error) {
+func openRedis(ctx context.Context, dsn, prefix string) (idempotency.Store, func(), error) {
 	o, err := redis.ParseURL(dsn)
 	if err != nil {
 		return nil, nil, wrong{err}
@@ -126,7 +126,7 @@ func openRedis(ctx context.Context, dsn, prefix string) (idempotency.Admin, func
 	return s, func() { client.Close() }, nil
 }
 
-func openNATS(ctx context.Context, dsn, bucket string) (idempotency.Admin, func(), error) {
+func openNATS(ctx context.Context, dsn, bucket string) (idempotency.Store, func(), error) {
 	if bucket == "" {
 		return nil, nil, wrongf("--bucket is missing: a NATS server has many")
 	}

@@ -82,21 +82,21 @@ func showFlags(set *flag.FlagSet, o *options) {
 	set.BoolVar(&o.body, "body", false, "print the body too, which may hold what not everybody may read")
 }
 
-func show(ctx context.Context, a idempotency.Admin, o *options, w io.Writer) error {
+func show(ctx context.Context, store idempotency.Store, o *options, w io.Writer) error {
 	id, err := o.id()
 	if err != nil {
 		return err
 	}
-	r, err := a.Get(ctx, id)
+	r, err := store.Get(ctx, id)
 	if err != nil {
 		return err
 	}
-	now, err := a.Now(ctx)
+	now, err := store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	if r.StateAt(now) == idempotency.Absent {
-		return idempotency.ErrNoRecord
+	if r.StateAt(now) == idempotency.StateAbsent {
+		return fmt.Errorf("%w: there is no record", idempotency.ErrRefused)
 	}
 	f := full{line: lineOf(idempotency.Entry{ID: id, Record: r}, now), Fingerprint: hex.EncodeToString(r.Fingerprint[:]),
 		Status: r.Result.Status, Header: r.Result.Header, Trailer: r.Result.Trailer, BodyBytes: len(r.Result.Body), BodyOmitted: r.Result.Omitted}
@@ -132,7 +132,7 @@ func (f full) print(w io.Writer, r *idempotency.Record, now idempotency.Moment) 
 	if len(f.Points) > 0 {
 		field("points", fmt.Sprintf("%q", f.Points))
 	}
-	if f.state != idempotency.Done {
+	if f.state != idempotency.StateDone {
 		return
 	}
 	field("status", fmt.Sprint(f.Status))
@@ -164,11 +164,11 @@ func printable(b []byte) string {
 // meaning says what to make of a state.
 func meaning(r *idempotency.Record, s idempotency.State) string {
 	switch {
-	case s == idempotency.Unknown && r.State == idempotency.Running:
+	case s == idempotency.StateUnknown && r.State == idempotency.StateRunning:
 		return " (its lease is over, and nobody has noticed: see gabion idempotency resolve)"
-	case s == idempotency.Unknown:
+	case s == idempotency.StateUnknown:
 		return " (see gabion idempotency resolve)"
-	case s == idempotency.Retryable && r.State == idempotency.Running:
+	case s == idempotency.StateRetryable && r.State == idempotency.StateRunning:
 		return " (its lease is over: the next claim runs it again)"
 	}
 	return ""
@@ -182,24 +182,24 @@ func resolveFlags(set *flag.FlagSet, o *options) {
 	set.StringVar(&o.file, "body-file", "", "a `file` with the answer's body; without it the body counts as not kept")
 }
 
-func resolve(ctx context.Context, a idempotency.Admin, o *options, w io.Writer) error {
+func resolve(ctx context.Context, store idempotency.Store, o *options, w io.Writer) error {
 	id, err := o.id()
 	if err != nil {
 		return err
 	}
-	found := idempotency.Change{Event: idempotency.ResolveNothing}
+	found := idempotency.Change{State: idempotency.StateRetryable}
 	if o.done {
-		if err := unsealed(ctx, a); err != nil {
+		if err := unsealed(ctx, store); err != nil {
 			return err
 		}
-		found = idempotency.Change{Event: idempotency.ResolveDone, Result: idempotency.Result{Status: max(o.status, 200), Omitted: o.file == ""}}
+		found = idempotency.Change{State: idempotency.StateDone, Result: idempotency.Result{Status: max(o.status, 200), Omitted: o.file == ""}}
 		if o.file != "" {
 			if found.Result.Body, err = os.ReadFile(o.file); err != nil {
 				return err
 			}
 		}
 	}
-	if err := idempotency.ResolveAs(ctx, a, id, found); err != nil {
+	if err := (idempotency.Admin{Store: store}).Resolve(ctx, id, found); err != nil {
 		return err
 	}
 	return said(w, o, id, map[bool]string{true: "done", false: "retryable"}[o.done])
@@ -207,19 +207,19 @@ func resolve(ctx context.Context, a idempotency.Admin, o *options, w io.Writer) 
 
 // unsealed returns an error if the store has sealed results: one that is put beside them
 // unsealed is not read. It looks at a part of the store, and so may miss the only one.
-func unsealed(ctx context.Context, a idempotency.Admin) error {
+func unsealed(ctx context.Context, store idempotency.Store) error {
 	looked, results := 0, 0
-	for e, err := range idempotency.All(ctx, a) {
+	for e, err := range (idempotency.Admin{Store: store}).All(ctx) {
 		if err != nil {
 			return err
 		}
-		if looked++; e.Err == nil && e.Record.State == idempotency.Done {
-			r, err := a.Get(ctx, e.ID)
+		if looked++; e.Err == nil && e.Record.State == idempotency.StateDone {
+			r, err := store.Get(ctx, e.ID)
 			if err != nil && !errors.Is(err, idempotency.ErrUnreadable) {
 				return err
 			}
 			if r.Result.IsSealed() {
-				return wrongf("the store's results are sealed, and this command has no key: resolve it in Go, with ResolveAs on the sealed store")
+				return wrongf("the store's results are sealed, and this command has no key: resolve it in Go, with idempotency.Admin on the sealed store")
 			}
 			results++
 		}
@@ -235,12 +235,12 @@ func forgetFlags(set *flag.FlagSet, o *options) {
 	set.BoolVar(&o.yes, "yes", false, "it is meant: the key will run as new")
 }
 
-func forget(ctx context.Context, a idempotency.Admin, o *options, w io.Writer) error {
+func forget(ctx context.Context, store idempotency.Store, o *options, w io.Writer) error {
 	id, err := o.id()
 	if err != nil {
 		return err
 	}
-	if err := idempotency.ForgetID(ctx, a, id); err != nil {
+	if err := (idempotency.Admin{Store: store}).Forget(ctx, id); err != nil {
 		return err
 	}
 	return said(w, o, id, "absent")

@@ -1,0 +1,107 @@
+package idempotency
+
+import "net/http"
+
+// An Outcome is how work ended. What it means for the record depends on the [Guarantee].
+type Outcome uint8
+
+const (
+	// OutcomeUnknown: the work broke off and has no answer. Under Hold the record becomes
+	// StateUnknown, unless the work called [NoEffect]; otherwise the next request runs.
+	// The zero value.
+	OutcomeUnknown Outcome = iota
+	// OutcomeSucceeded: the effects stand, and the result is kept.
+	OutcomeSucceeded
+	// OutcomeRejected: the work would end like this again. The result is kept, under Tx
+	// without effects unless the work called [CommitError].
+	OutcomeRejected
+	// OutcomeFailed: the work failed and has an answer that says so. Under Hold that is
+	// kept, unless the work called [NoEffect]; otherwise the next request runs.
+	OutcomeFailed
+	// OutcomeGivenUp is as OutcomeUnknown, but where the next request runs it may be
+	// another: for work that ends for good until somebody asks otherwise.
+	OutcomeGivenUp
+
+	fenced // its context was cancelled because the lease was lost
+	outcomes
+)
+
+// outcomeOf says how a handler ended by the status of its answer. A panic and
+// runtime.Goexit are OutcomeUnknown.
+func outcomeOf(status int) Outcome {
+	switch {
+	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status >= 500:
+		return OutcomeFailed
+	case status >= 400:
+		return OutcomeRejected
+	}
+	return OutcomeSucceeded
+}
+
+// left says that a run's end leaves the record as it is: another holds it, or will when
+// the lease is over.
+const left = StateRunning
+
+// endStates are the states of the record after an outcome, under Hold, under Hold when the
+// work said that nothing was done ([NoEffect]), and under Reexecute.
+var endStates = [outcomes]struct{ hold, holdNoEffect, reexecute State }{
+	OutcomeUnknown:   {StateUnknown, StateRetryable, StateRetryable},
+	OutcomeSucceeded: {StateDone, StateDone, StateDone},
+	OutcomeRejected:  {StateDone, StateDone, StateDone},
+	OutcomeFailed:    {StateDone, StateRetryable, StateRetryable},
+	OutcomeGivenUp:   {StateUnknown, StateRetryable, StateRetryable},
+	fenced:           {StateUnknown, StateRetryable, left},
+}
+
+// unverified says what an outcome comes to when the request's body was not verified:
+// nothing that comes of such a body is kept as a success, or as an error that the body
+// will meet again.
+func (o Outcome) unverified() Outcome {
+	switch o {
+	case OutcomeSucceeded:
+		return OutcomeUnknown
+	case OutcomeRejected:
+		return OutcomeFailed
+	}
+	return o
+}
+
+// broken says what an outcome comes to when the handler wrote less than the length that it
+// declared: that is as little an answer as a panic.
+func (o Outcome) broken() Outcome {
+	if o == fenced {
+		return o
+	}
+	return OutcomeUnknown
+}
+
+// ends returns the change that ends a run, without a result. With the state left there is
+// none.
+func (x *run) ends(o Outcome, g Guarantee) Change {
+	states := &endStates[o]
+	var to State
+	switch {
+	case g == GuaranteeReexecute:
+		to = states.reexecute
+	case x.noEffect.Load():
+		to = states.holdNoEffect
+	default:
+		to = states.hold
+	}
+	if o == OutcomeRejected && x.notKept.Load() {
+		to = StateRetryable
+	}
+	return Change{State: to, Free: to == StateRetryable && (o == OutcomeGivenUp || x.notKept.Load())}
+}
+
+// endsTx says which of three a [TxStore] does: OutcomeSucceeded, OutcomeRejected or
+// OutcomeFailed. What was rolled back had no effect for certain.
+func (x *run) endsTx(o Outcome) Outcome {
+	switch {
+	case o == OutcomeSucceeded, o == OutcomeRejected && x.commit.Load():
+		return OutcomeSucceeded
+	case o == OutcomeRejected && !x.notKept.Load():
+		return OutcomeRejected
+	}
+	return OutcomeFailed
+}
