@@ -404,7 +404,7 @@ func TestKey68_AFallbackHasAKeyOfItsOwn(t *testing.T) {
 	if slices.Contains(keys, "order-7") {
 		t.Errorf("the second got the first's key: %q", keys)
 	}
-	for name, err := range map[string]error{"lost": errDown, "in doubt at the server": gabion.OutcomeLost, "used": gabion.KeyReused, "done": gabion.AnswerNotKept, "forgotten": gabion.KeyExpired} {
+	for name, err := range map[string]error{"lost": errDown, "in doubt at the server": gabion.KeyOutcomeUnknown, "used": gabion.KeyReused, "done": gabion.KeyAnswerNotKept, "forgotten": gabion.KeyExpired} {
 		if _, second := call(t.Context(), policy.Policy{Retry: policy.Retry{Attempts: 1}}, 0, err, key); second != "" {
 			t.Errorf("%s: the fallback answered", name)
 		}
@@ -460,7 +460,7 @@ func TestAKeyBelongsToItsCall(t *testing.T) {
 }
 
 func TestKeyProblemsSayWhatTheyMean(t *testing.T) {
-	for p := gabion.KeyMalformed; p <= gabion.OutcomeLost; p++ {
+	for p := gabion.KeyMalformed; p <= gabion.KeyOutcomeUnknown; p++ {
 		d := gabion.New("bank", policy.Policy{Retry: policy.Retry{Backoff: every(time.Millisecond), Budget: free}})
 		n := 0
 		err := d.Run(t.Context(), func(context.Context) error { n++; return fmt.Errorf("bank: %w", p) }, gabion.WithKey("k"))

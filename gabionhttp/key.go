@@ -104,7 +104,7 @@ type KeyError struct {
 	Status int
 
 	// OriginalStatus and Location are those of the first answer, with
-	// [gabion.AnswerNotKept], as far as the server tells. Zero means that it does not.
+	// [gabion.KeyAnswerNotKept], as far as the server tells. Zero means that it does not.
 	OriginalStatus int
 	Location       string
 }
@@ -124,8 +124,8 @@ var problemTypes = map[string]gabion.KeyProblem{
 	"urn:gabion:idempotency:key-expired":           gabion.KeyExpired,
 	"urn:gabion:idempotency:mismatch":              gabion.KeyReused,
 	"urn:gabion:idempotency:in-progress":           gabion.KeyInFlight,
-	"urn:gabion:idempotency:response-not-retained": gabion.AnswerNotKept,
-	"urn:gabion:idempotency:outcome-unknown":       gabion.OutcomeLost,
+	"urn:gabion:idempotency:response-not-retained": gabion.KeyAnswerNotKept,
+	"urn:gabion:idempotency:outcome-unknown":       gabion.KeyOutcomeUnknown,
 }
 
 // document is the part of an answer that speaks of keys: a problem of RFC 9457, or

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -20,9 +21,12 @@ func TestProblemTypesAreTheServers(t *testing.T) {
 	want := map[idempotency.Problem]gabion.KeyProblem{
 		"malformed": gabion.KeyMalformed, "key-expired": gabion.KeyExpired,
 		"mismatch": gabion.KeyReused, "in-progress": gabion.KeyInFlight,
-		"response-not-retained": gabion.AnswerNotKept, "outcome-unknown": gabion.OutcomeLost,
+		"response-not-retained": gabion.KeyAnswerNotKept, "outcome-unknown": gabion.KeyOutcomeUnknown,
 	}
 	for problem, p := range want {
+		if !slices.Contains(idempotency.Problems(), problem) {
+			t.Errorf("the server has no problem %s", problem)
+		}
 		if got := problemTypes["urn:gabion:idempotency:"+string(problem)]; got != p {
 			t.Errorf("%s = %v, want %v", problem, got, p)
 		}
@@ -54,7 +58,7 @@ func TestPeekLeavesTheBodyAsItWas(t *testing.T) {
 		{"Stripe: used for something else", 400, []string{"Content-Type", plain}, nil, `{"error":{"type":"idempotency_error","message":"Keys…"}}`, gabion.KeyReused, false},
 		{"Stripe: in use", 409, []string{"Content-Type", plain}, nil, `{"error":{"code":"idempotency_key_in_use","type":"idempotency_error"}}`, gabion.KeyInFlight, false},
 		{"Stripe: any other error", 400, []string{"Content-Type", plain}, nil, `{"error":{"type":"invalid_request_error"}}`, 0, false},
-		{"members of other kinds", 409, []string{"Content-Type", problem}, nil, `{"error":"no","original_status":"201","type":"urn:gabion:idempotency:outcome-unknown"}`, gabion.OutcomeLost, false},
+		{"members of other kinds", 409, []string{"Content-Type", problem}, nil, `{"error":"no","original_status":"201","type":"urn:gabion:idempotency:outcome-unknown"}`, gabion.KeyOutcomeUnknown, false},
 		{"a problem of ours that is not about the key", 400, []string{"Content-Type", problem}, nil, `{"type":"urn:gabion:idempotency:body-unread"}`, 0, false},
 		{"a type of somebody's", 422, []string{"Content-Type", problem}, nil, `{"type":"https://example.com/mismatch"}`, 0, false},
 		{"the type deep inside", 422, []string{"Content-Type", problem}, nil, `{"detail":{"type":"urn:gabion:idempotency:mismatch"}}`, 0, false},
@@ -146,7 +150,7 @@ func TestPeekIsBounded(t *testing.T) {
 	f = &flight{of: &exchange{rules: new(policy.HTTP)}}
 	f.out.Header = header("Idempotency-Key", "k")
 	f.resp = &http.Response{StatusCode: 409, Header: header("Content-Type", "application/json"), Body: r, Request: &f.out}
-	if f.peek(f.resp); f.said == nil || f.said.Problem != gabion.OutcomeLost {
+	if f.peek(f.resp); f.said == nil || f.said.Problem != gabion.KeyOutcomeUnknown {
 		t.Errorf("said %v", f.said)
 	}
 }

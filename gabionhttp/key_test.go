@@ -337,8 +337,8 @@ func TestKey59_60_RefusalsOfAKeyAreFinal(t *testing.T) {
 		status int
 		want   gabion.KeyProblem
 	}{
-		{"59 the first run was lost", "k", idempotency.Config{}, func(http.ResponseWriter, *http.Request) { panic("lost") }, "charge", 409, gabion.OutcomeLost},
-		{"59 the answer was not kept", "k", idempotency.Config{MaxResponseBody: 4}, charge, "charge", 409, gabion.AnswerNotKept},
+		{"59 the first run was lost", "k", idempotency.Config{}, func(http.ResponseWriter, *http.Request) { panic("lost") }, "charge", 409, gabion.KeyOutcomeUnknown},
+		{"59 the answer was not kept", "k", idempotency.Config{MaxResponseBody: 4}, charge, "charge", 409, gabion.KeyAnswerNotKept},
 		{"60 another request's key", "k", idempotency.Config{}, charge, "other", 422, gabion.KeyReused},
 		{"60 another request's key, as a 409", "k", idempotency.Config{MismatchStatus: 409}, charge, "other", 409, gabion.KeyReused},
 		{"60 another request's key, as a 400", "k", idempotency.Config{MismatchStatus: 400}, charge, "other", 400, gabion.KeyReused},
@@ -366,8 +366,8 @@ func TestKey59_60_RefusalsOfAKeyAreFinal(t *testing.T) {
 				t.Fatalf("ended with %v", v)
 			}
 			e, ok := errors.AsType[*gabionhttp.KeyError](v)
-			if !ok || e.Status != tt.status || (e.Location == "/charges/1") != (tt.want == gabion.AnswerNotKept) ||
-				(e.OriginalStatus == 201) != (tt.want == gabion.AnswerNotKept) {
+			if !ok || e.Status != tt.status || (e.Location == "/charges/1") != (tt.want == gabion.KeyAnswerNotKept) ||
+				(e.OriginalStatus == 201) != (tt.want == gabion.KeyAnswerNotKept) {
 				t.Errorf("%+v", e)
 			}
 			gabiontest.NothingHeld(t, d)

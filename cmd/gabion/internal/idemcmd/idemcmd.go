@@ -94,7 +94,7 @@ and is taken from GABION_STORE where --store is missing.
 A record is named by its ID, as ls prints it, or by --scope and --key. Neither
 is in the store, only their hash: records can't be listed by scope, but ls
 --scope S --keys FILE looks up the keys in a file, one a line. The scope is what
-the service's Scope returns: of idempotency.Global it is '*'.
+the service's scope function returns: for idempotency.Global it is '*'.
 
 Sealed results can't be read, nor made: show prints the status and says that the
 rest is sealed, and resolve --done is refused where results are.
