@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
@@ -111,7 +110,7 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	}
 	g := new(alone)
 	r := &g.run
-	if err := r.prepare(ctx, d, opts); err != nil {
+	if err := prepare[struct{}](ctx, r, d, opts); err != nil {
 		return nil, err
 	}
 	r.o.NoRetry = true
@@ -168,15 +167,8 @@ func (a *Attempt) Settle(err error) error {
 	}
 	r, _ := a.gate.machine()
 	now := r.d.now()
-	o := policy.Outcome{}
-	switch {
-	case r.o.judge != nil:
-		o = r.o.judge(nil, err)
-	case r.d.judge != nil:
-		o = r.d.judge(nil, err)
-	case err != nil:
-		o = classify.Error(err)
-	}
+	var o policy.Outcome
+	judge[any](r, nil, err, &o)
 	return a.settleAt(now, o, err)
 }
 

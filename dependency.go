@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
@@ -31,7 +30,7 @@ type Dependency struct {
 	epoch time.Time // the origin of this dependency's instants
 
 	observer Observer
-	judge    Classifier
+	judge    classifier
 	discard  func(result any)
 	logger   *slog.Logger
 	seed     uint64
@@ -106,10 +105,6 @@ func (d *Dependency) Name() string { return d.name }
 // caller's own: changing it changes nothing here.
 func (d *Dependency) Policy() policy.Policy { return d.state.Rules().Policy.Clone() }
 
-// Classifier returns what [WithClassify] was given, nil if nothing: drivers such as
-// gabionhttp, whose calls bring a classifier of their own, ask it first.
-func (d *Dependency) Classifier() Classifier { return d.judge }
-
 // Rules returns the rules in force: the policy, made ready to decide by. They are
 // shared and never change, so that asking for them copies nothing.
 func (d *Dependency) Rules() *machine.Rules { return d.state.Rules() }
@@ -150,23 +145,6 @@ func (d *Dependency) date(t clock.Instant) time.Time { return d.epoch.Add(time.D
 
 // instant is the instant of a wall-clock or monotonic time.
 func (d *Dependency) instant(t time.Time) clock.Instant { return clock.Instant(t.Sub(d.epoch)) }
-
-// judge reads what an attempt brought home. It writes in place, for the machine
-// reads in place: a copy of what was just written in parts waits for the parts.
-func judge[T any](r *runner, v T, err error, o *policy.Outcome) {
-	by := r.o.judge
-	if by == nil {
-		by = r.d.judge
-	}
-	switch {
-	case by != nil:
-		*o = by(v, err)
-	case err == nil:
-		*o = policy.Outcome{}
-	default:
-		*o = classify.Error(err)
-	}
-}
 
 // timer returns a timer that fires after d, from the pool.
 func (d *Dependency) timer(wait time.Duration) *time.Timer {

@@ -47,7 +47,7 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 		return err
 	}
 	var s sending[struct{}]
-	if err := s.prepare(ctx, d, opts); err != nil {
+	if err := prepare[struct{}](ctx, &s.runner, d, opts); err != nil {
 		return err
 	}
 	s.o.NoHedge, s.o.discard = true, nil
@@ -96,6 +96,7 @@ var (
 	errNoWork       = errors.New("the function to call is nil")
 	errElsewhere    = errors.New("the dependency was made outside of this synctest bubble: make it inside, for its time and its timers are not the bubble's")
 	errNoAnswer     = errors.New("the fallback's Answer is nil")
+	errNoReasons    = errors.New("the fallback names no reasons, so that it never answers: On: gabion.Unavailable() are those of a dependency that could not be had")
 	errNoKey        = errors.New("the policy requires an idempotency key: pass one that is stored with the intent, with gabion.WithKey or as the header Idempotency-Key")
 )
 

@@ -265,8 +265,8 @@ func ExampleClassifyWith() {
 	d := gabion.New("search", policy.Policy{})
 	_, err := gabion.Do(context.Background(), d, func(context.Context) (string, error) {
 		return `{"status":"error"}`, nil // a 200 that is none
-	}, gabion.ClassifyWith(func(result any, err error) policy.Outcome {
-		if strings.Contains(result.(string), "error") {
+	}, gabion.ClassifyWith(func(body string, err error) policy.Outcome {
+		if strings.Contains(body, "error") {
 			return policy.Outcome{Class: policy.ClassServer}
 		}
 		return policy.Outcome{}

@@ -19,13 +19,13 @@ type Fallback[T any] struct {
 	// On names the reasons that the fallback answers; [Unavailable] returns all those
 	// of a dependency that could not be had. An outage ends calls for many reasons: most
 	// are refused by the breaker or end without a retry, and few with AttemptsExhausted.
-	// None means that it never answers. It never answers when the effect is unknown,
-	// since what it would do may have been done.
+	// A call without any is refused as Invalid. The fallback never answers when the
+	// effect is unknown, since what it would do may have been done.
 	On []Reason
 
-	// Answer makes the result; it must not be nil, also where On is empty. It gets the
-	// error that it answers, which is nil when it is being exercised. If the call has an idempotency key, [Key] returns another
-	// one here, derived from it: somebody else's answer is a thing of its own, and a
+	// Answer makes the result; it must not be nil. It gets the error that it answers,
+	// which is nil when it is being exercised. If the call has an idempotency key, [Key]
+	// returns another one here, derived from it: somebody else's answer is a thing of its own, and a
 	// call that is run again finds it by the same key.
 	Answer func(context.Context, error) (T, error)
 
@@ -89,6 +89,8 @@ func (f *Fallback[T]) problem() error {
 		return errNoAnswer
 	case !(f.Share >= 0 && f.Share <= 1):
 		return fmt.Errorf("the fallback's share of %v is not between 0 and 1", float64(f.Share))
+	case len(f.On) == 0:
+		return errNoReasons
 	}
 	return nil
 }
@@ -108,7 +110,11 @@ func (d *Dependency) exercise(share float64, key string) bool {
 // is told of its results that nobody sees. A key that can't be meant goes to nobody.
 func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (key string, discard func(any), err error) {
 	c := callOptions{discard: d.discard}
-	if c.collect(opts); c.key == "" {
+	c.collect(opts)
+	if err := c.problem(); err != nil {
+		return "", nil, d.turnAway(ctx, c.operation, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
+	}
+	if c.key == "" {
 		return Key(ctx), c.discard, nil
 	}
 	if err := c.checkKey(d); err != nil {

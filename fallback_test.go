@@ -28,7 +28,6 @@ func TestFallbackAnswersOnlyWhatItNames(t *testing.T) {
 		{"named, and nothing happened", []gabion.Reason{policy.AttemptsExhausted}, noEffect, nil, true},
 		{"named, but it may have happened", []gabion.Reason{policy.AttemptsExhausted}, errDown, nil, false},
 		{"not named", []gabion.Reason{policy.BreakerOpen}, noEffect, nil, false},
-		{"nothing named", nil, noEffect, nil, false},
 		{"success", []gabion.Reason{policy.AttemptsExhausted, policy.None}, nil, nil, false},
 	}
 	for _, c := range cases {
@@ -67,12 +66,15 @@ func TestFallbackAnswersAnOpenBreakerAndMayFailItself(t *testing.T) {
 	})
 }
 
+// never is for fallbacks that answer nothing here.
+var never = []gabion.Reason{policy.UnknownDependency}
+
 // Share exercises the fallback on good days.
 func TestFallbackShareIsExercised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, share := range []policy.Ratio{0, 0.1, 1} {
 			d, _ := watched(policy.Policy{})
-			f := gabion.Fallback[int]{Share: share, Answer: func(_ context.Context, err error) (int, error) {
+			f := gabion.Fallback[int]{On: never, Share: share, Answer: func(_ context.Context, err error) (int, error) {
 				if err != nil {
 					t.Errorf("exercised with %v", err)
 				}

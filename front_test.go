@@ -36,7 +36,7 @@ var verbs = map[string]func(context.Context, *gabion.Dependency, func(context.Co
 		return err
 	},
 	"DoOr": func(ctx context.Context, d *gabion.Dependency, work func(context.Context) error, opts ...gabion.CallOption) error {
-		f := gabion.Fallback[int]{Answer: func(_ context.Context, err error) (int, error) { return 0, err }}
+		f := gabion.Fallback[int]{On: never, Answer: func(_ context.Context, err error) (int, error) { return 0, err }}
 		_, err := gabion.DoOr(ctx, d, withResult(work), f, opts...)
 		return err
 	},
@@ -263,7 +263,6 @@ func TestOptionsOfACall(t *testing.T) {
 		{"nothing declared", policy.Policy{}, nil, gabiontest.Step{Err: errDown}, 1, policy.NotSafe},
 		{"WithIdempotent", policy.Policy{}, []gabion.CallOption{gabion.WithIdempotent()}, gabiontest.Step{Err: errDown}, 3, policy.AttemptsExhausted},
 		{"WithKey", policy.Policy{}, []gabion.CallOption{gabion.WithKey("k")}, gabiontest.Step{Err: errDown}, 3, policy.AttemptsExhausted},
-		{"WithKey, empty", policy.Policy{}, []gabion.CallOption{gabion.WithKey("")}, gabiontest.Step{Err: errDown}, 1, policy.NotSafe},
 		{"WithoutRetry", policy.Policy{Safe: true}, []gabion.CallOption{gabion.WithoutRetry()}, gabiontest.Step{Err: errDown}, 1, policy.AttemptsExhausted},
 		{"WithTimeout", policy.Policy{Safe: true}, []gabion.CallOption{gabion.WithTimeout(time.Second)}, gabiontest.Step{Hang: true}, 1, policy.CallTimeout},
 		{"WithTimeout, longer", policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Second, Attempt: time.Second}}, []gabion.CallOption{gabion.WithTimeout(time.Minute)}, gabiontest.Step{Hang: true}, 3, policy.AttemptsExhausted},

@@ -26,7 +26,7 @@ func NewKey() string { return idemkey.New(time.Now()) }
 // need not have the form of a key. Nothing that changes from one attempt to the next
 // belongs in parent or step: no time, no token, no attempt number. Tenant may be empty
 // where there is one alone. From an empty parent nothing is derived: the result is "",
-// which is no key.
+// which [WithKey] refuses.
 func DeriveKey(tenant, parent, step string) string {
 	if parent == "" {
 		return ""

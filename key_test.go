@@ -215,7 +215,7 @@ func asServersRead(t *testing.T, d *gabion.Dependency, key string) {
 		err := call(t.Context(), d, func(ctx context.Context) error { got, n = gabion.Key(ctx), n+1; return nil }, gabion.WithKey(key))
 		_, malformed := idempotency.ParseKey(key)
 		switch {
-		case key == "" || malformed == nil:
+		case malformed == nil:
 			if err != nil || n != 1 || got != key {
 				t.Errorf("%s: %q arrived as %q, %v", verb, key, got, err)
 			}
@@ -295,7 +295,7 @@ func TestKey63_ACallEndsWithItsKey(t *testing.T) {
 		opts    []gabion.CallOption
 		want    time.Duration
 	}{
-		{"a key that is made", time.Minute, []gabion.CallOption{gabion.WithKey("")}, 9 * time.Second},
+		{"a key that is made", time.Minute, nil, 9 * time.Second},
 		{"the key is first", time.Minute, nil, 9 * time.Second},
 		{"the policy has no end", policy.Off, nil, 9 * time.Second},
 		{"the policy is first", 5 * time.Second, nil, 5 * time.Second},
@@ -305,7 +305,10 @@ func TestKey63_ACallEndsWithItsKey(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := gabion.New("bank", policy.Policy{Key: policy.KeyMade, Timeout: policy.Timeout{Call: c.timeout, Attempt: policy.Off}})
 			var left time.Duration
-			opts := append([]gabion.CallOption{gabion.WithKey(gabion.NewKey()), gabion.WithKeyRetention(10 * time.Second)}, c.opts...)
+			opts := append([]gabion.CallOption{gabion.WithKeyRetention(10 * time.Second)}, c.opts...)
+			if c.name != "a key that is made" {
+				opts = append(opts, gabion.WithKey(gabion.NewKey()))
+			}
 			d.Run(t.Context(), func(ctx context.Context) error {
 				at, _ := ctx.Deadline()
 				left = time.Until(at)
@@ -422,7 +425,7 @@ func TestKey68_ExercisingFollowsTheKey(t *testing.T) {
 		where := map[string]int{}
 		for range 3 {
 			d := gabion.New("first", policy.Policy{})
-			f := gabion.Fallback[string]{Share: share, Answer: func(context.Context, error) (string, error) { return "second", nil }}
+			f := gabion.Fallback[string]{On: never, Share: share, Answer: func(context.Context, error) (string, error) { return "second", nil }}
 			to, _ := gabion.DoOr(t.Context(), d, func(context.Context) (string, error) { return "first", nil }, f, gabion.WithKey(fmt.Sprint("order-", i)))
 			where[to]++
 		}
@@ -438,7 +441,7 @@ func TestKey68_ExercisingFollowsTheKey(t *testing.T) {
 		gabion.KeyMalformed: {gabion.WithKey("order 7")},
 		gabion.KeyExpired:   {gabion.WithKey(uuidOf(time.Unix(1e9, 0))), gabion.WithKeyRetention(time.Hour)},
 	} {
-		f := gabion.Fallback[string]{Share: 1, Answer: func(context.Context, error) (string, error) { return "second", nil }}
+		f := gabion.Fallback[string]{On: never, Share: 1, Answer: func(context.Context, error) (string, error) { return "second", nil }}
 		to, err := gabion.DoOr(t.Context(), gabion.New("first", policy.Policy{}), func(context.Context) (string, error) { return "first", nil }, f, opts...)
 		if to != "" || !errors.Is(err, want) {
 			t.Errorf("a key with which %v went to %q, %v", want, to, err)

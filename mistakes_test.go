@@ -2,6 +2,7 @@ package gabion_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,5 +32,99 @@ func TestABackoffOfZeroDoesNotWait(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An option that can't be meant ends the call before anything is sent, whoever makes it.
+func TestOptionsThatCanNotBeMeantSendNothing(t *testing.T) {
+	for fact, c := range map[string]struct {
+		opts []gabion.CallOption
+		want string
+	}{
+		"an empty key": {[]gabion.CallOption{gabion.WithKey("")},
+			"the key given to WithKey is empty: leave the option out where there is none: the idempotency key is malformed"},
+		"a timeout without a unit": {[]gabion.CallOption{gabion.WithTimeout(30)},
+			"WithTimeout(30ns): did you mean 30 * time.Second?"},
+		"a timeout that is over": {[]gabion.CallOption{gabion.WithTimeout(-time.Second)},
+			"WithTimeout(-1s): the time is over before the call; zero is the policy's"},
+		"a retention without a unit": {[]gabion.CallOption{gabion.WithKey("k"), gabion.WithKeyRetention(24)},
+			"WithKeyRetention(24ns): did you mean 24 * time.Hour?"},
+		"a retention below zero": {[]gabion.CallOption{gabion.WithKey("k"), gabion.WithKeyRetention(-time.Hour)},
+			"WithKeyRetention(-1h0m0s): zero means that nothing is known"},
+	} {
+		for verb, call := range verbs {
+			for mode := range map[policy.KeyMode]bool{policy.KeyDeclared: true, policy.KeyMade: true} {
+				ran := false
+				err := call(t.Context(), gabion.New("db", policy.Policy{Key: mode}), func(context.Context) error { ran = true; return nil }, c.opts...)
+				e, ok := errors.AsType[*gabion.Error](err)
+				if !ok || e.Reason != policy.Invalid || e.Effect != policy.NoEffect || e.Err.Error() != c.want || ran {
+					t.Errorf("%s, %s: %v; sent %v", fact, verb, err, ran)
+				}
+			}
+		}
+	}
+	if err := gabion.New("db", policy.Policy{}).Run(t.Context(), works, gabion.WithKey(""), gabion.WithKey("k")); err != nil {
+		t.Errorf("the last of two keys counts: %v", err)
+	}
+}
+
+type charge struct{ state string }
+
+func (c *charge) State() string { return c.state }
+
+// A classifier reads results of its own type; that it can't read a call's is said before
+// anything is sent.
+func TestAClassifierReadsResultsOfItsType(t *testing.T) {
+	declined := func(state string) policy.Outcome {
+		if state == "declined" {
+			return policy.Outcome{Class: policy.ClassBusiness}
+		}
+		return policy.Outcome{}
+	}
+	exact := func(c *charge, _ error) policy.Outcome { return declined(c.state) }
+	wide := func(c interface{ State() string }, _ error) policy.Outcome { return declined(c.State()) }
+	untyped := func(c any, _ error) policy.Outcome { return declined(c.(*charge).state) }
+	other := func(n int, _ error) policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} }
+	const misfit = "the classifier reads results of type int, and those of this call are *gabion_test.charge: a classifier of any reads all"
+	for fact, c := range map[string]struct {
+		own    gabion.CallOption
+		shared gabion.Option
+		want   string
+	}{
+		"of the type":                 {gabion.ClassifyWith(exact), nil, ""},
+		"of an interface":             {gabion.ClassifyWith(wide), nil, ""},
+		"of any":                      {gabion.ClassifyWith(untyped), nil, ""},
+		"of another":                  {gabion.ClassifyWith(other), nil, misfit},
+		"of the type, for all calls":  {gabion.CallOption{}, gabion.WithClassify(exact), ""},
+		"of another, for all calls":   {gabion.CallOption{}, gabion.WithClassify(other), misfit},
+		"the call's is in its place":  {gabion.ClassifyWith(exact), gabion.WithClassify(other), ""},
+		"none leaves it the place":    {gabion.ClassifyWith[int](nil), gabion.WithClassify(wide), ""},
+		"none for all is the default": {gabion.ClassifyWith(untyped), gabion.WithClassify[int](nil), ""},
+	} {
+		for _, hedge := range []policy.Hedge{{}, {Max: 1, Delay: time.Hour}} {
+			d, sent := gabion.New("bank", policy.Policy{Hedge: hedge, Timeout: policy.Timeout{Call: 2 * time.Hour}}, c.shared), false
+			got, err := gabion.Do(t.Context(), d, func(context.Context) (*charge, error) { sent = true; return &charge{"declined"}, nil }, c.own)
+			e, ok := errors.AsType[*gabion.Error](err)
+			switch {
+			case c.want != "" && (!ok || e.Reason != policy.Invalid || e.Err.Error() != c.want || sent):
+				t.Errorf("%s: %v, sent %v", fact, err, sent)
+			case c.want == "" && (!ok || e.Reason != policy.NotRetryable || got == nil):
+				t.Errorf("%s: %v", fact, err)
+			}
+		}
+	}
+}
+
+func TestACallWithoutAResultWantsAClassifierOfAny(t *testing.T) {
+	typed := gabion.New("bank", policy.Policy{}, gabion.WithClassify(func(*charge, error) policy.Outcome { return policy.Outcome{} }))
+	_, begun := gabion.Begin(t.Context(), typed)
+	for _, err := range []error{begun, typed.Run(t.Context(), works)} {
+		if want := "bank: invalid: the classifier reads results of type *gabion_test.charge, and this call has none: a classifier of any reads all"; err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	busy := gabion.New("bank", policy.Policy{}, gabion.WithClassify(func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} }))
+	if err := busy.Run(t.Context(), works); gabion.ReasonOf(err) != policy.NotRetryable {
+		t.Errorf("a classifier of any says business, and the call ended with %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func serialOpen[T any](ctx context.Context, d *Dependency, opts []CallOption, wo
 		g = new(opening[T])
 	}
 	g.keep = true
-	if err := g.prepare(ctx, d, opts); err != nil {
+	if err := prepare[T](ctx, &g.runner, d, opts); err != nil {
 		g.retire()
 		var zero T
 		return zero, nil, err

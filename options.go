@@ -1,6 +1,7 @@
 package gabion
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -8,16 +9,12 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Classifier says what the result of an attempt means. It sees the result too,
-// since a 200 may be a failure. It must be quick and safe for concurrent use.
-type Classifier func(result any, err error) policy.Outcome
-
 // CallOption adjusts one call. Options are plain values and may be kept.
 type CallOption struct {
 	set     callField
 	text    string
 	num     int64
-	judge   Classifier
+	judge   classifier
 	discard func(any)
 }
 
@@ -42,16 +39,16 @@ const (
 // WithKey gives the call an idempotency key. The key is the same on every
 // attempt, the work finds it with [Key], and it declares that the work is safe to
 // repeat: the dependency must honour it, and where the policy hedges, also for two
-// attempts at once. The key is used as it is. An empty key is none; one that is not 1
-// to 255 visible ASCII characters, bare or as one quoted string, ends the call before
-// anything is sent, with [KeyMalformed].
+// attempts at once. The key is used as it is. One that is empty, or is not 1 to 255
+// visible ASCII characters, bare or as one quoted string, ends the call before
+// anything is sent, with [KeyMalformed]: leave the option out where there is no key.
 func WithKey(key string) CallOption { return CallOption{set: setKey, text: key} }
 
 // WithKeyRetention says for how long the dependency remembers a key. An operation
 // whose key is older than nine tenths of that is not sent: it might be carried out
 // again. Such a call ends with [OutcomeUnknown], [KeyExpired] in it, and one that gets
-// there under way ends then. Zero or less means that nothing is known and every key
-// is sent. It needs to know the key's age: see [WithKeyMadeAt].
+// there under way ends then. Zero means that nothing is known and every key is sent;
+// less than a second can't be meant, and ends the call before anything is sent. It needs to know the key's age: see [WithKeyMadeAt].
 func WithKeyRetention(d time.Duration) CallOption {
 	return CallOption{set: setKeyRetention, num: int64(d)}
 }
@@ -76,7 +73,8 @@ func WithoutRetry() CallOption { return CallOption{set: setNoRetry} }
 func WithoutHedge() CallOption { return CallOption{set: setNoHedge} }
 
 // WithTimeout replaces the policy's call timeout for this call. The caller's own
-// deadline still counts. Zero or less means the policy's.
+// deadline still counts. Zero means the policy's; less than 1 µs can't be meant, and
+// ends the call before anything is sent.
 func WithTimeout(d time.Duration) CallOption { return CallOption{set: setTimeout, num: int64(d)} }
 
 // WithPriority places the call in the bulkhead's queue. Zero is policy.PriorityNormal.
@@ -88,16 +86,13 @@ func WithPriority(p policy.Priority) CallOption { return CallOption{set: setPrio
 func WithOperation(name string) CallOption { return CallOption{set: setOperation, text: name} }
 
 // WithTenant says for whom the call is made; a fair bulkhead shares its slots
-// among tenants.
+// among tenants. The empty name is a tenant like any other.
 func WithTenant(name string) CallOption { return CallOption{set: setTenant, text: name} }
 
 // WithPartition says which part of the dependency is called, such as a host or an
 // endpoint. Each partition has its own breaker and latency; budget, bulkhead and
-// throttle belong to the dependency.
+// throttle belong to the dependency. The empty name is that of calls without one.
 func WithPartition(name string) CallOption { return CallOption{set: setPartition, text: name} }
-
-// ClassifyWith reads this call's results in place of the dependency's classifier.
-func ClassifyWith(c Classifier) CallOption { return CallOption{set: setJudge, judge: c} }
 
 // DiscardWith is told of this call's results that no caller will see, in place of
 // the dependency's; see [WithDiscard].
@@ -107,9 +102,10 @@ func DiscardWith(f func(result any)) CallOption { return CallOption{set: setDisc
 type callOptions struct {
 	machine.Params
 	key, operation string
+	noKey          bool  // WithKey was given an empty one
 	madeAt         int64 // of the key, in milliseconds since 1970; 0 = what the key says
 	retention      time.Duration
-	judge          Classifier
+	judge          classifier
 	discard        func(any)
 }
 
@@ -119,10 +115,30 @@ func (c *callOptions) collect(opts []CallOption) {
 	}
 }
 
+// problem says which option can't be meant: a key that is not there, and times that are
+// over before the call, or so short that they were written without their unit.
+func (c *callOptions) problem() error {
+	switch {
+	case c.noKey:
+		return errEmptyKey
+	case c.Timeout < 0:
+		return fmt.Errorf("WithTimeout(%v): the time is over before the call; zero is the policy's", c.Timeout)
+	case c.Timeout > 0 && c.Timeout < time.Microsecond:
+		return fmt.Errorf("WithTimeout(%v): did you mean %d * time.Second?", c.Timeout, int64(c.Timeout))
+	case c.retention < 0:
+		return fmt.Errorf("WithKeyRetention(%v): zero means that nothing is known", c.retention)
+	case c.retention > 0 && c.retention < time.Second:
+		return fmt.Errorf("WithKeyRetention(%v): did you mean %d * time.Hour?", c.retention, int64(c.retention))
+	}
+	return nil
+}
+
+var errEmptyKey = fmt.Errorf("the key given to WithKey is empty: leave the option out where there is none: %w", KeyMalformed)
+
 func (c *callOptions) apply(o *CallOption) {
 	switch o.set {
 	case setKey:
-		c.key = o.text
+		c.key, c.noKey = o.text, o.text == ""
 	case setKeyMadeAt:
 		c.madeAt = o.num
 	case setKeyRetention:
@@ -144,7 +160,9 @@ func (c *callOptions) apply(o *CallOption) {
 	case setPartition:
 		c.Partition = o.text
 	case setJudge:
-		c.judge = o.judge
+		if o.judge != nil {
+			c.judge = o.judge
+		}
 	case setDiscard:
 		c.discard = o.discard
 	}
@@ -159,10 +177,6 @@ type Option func(*Dependency)
 func WithObserver(o Observer) Option {
 	return func(d *Dependency) { d.watch(o) }
 }
-
-// WithClassify reads the results of all calls that bring no classifier of their
-// own. Without it, package classify reads their errors.
-func WithClassify(c Classifier) Option { return func(d *Dependency) { d.judge = c } }
 
 // WithDiscard is told of every result that no caller will see: of attempts that
 // were retried, and of hedges that lost. It should close what the result holds. It

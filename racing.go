@@ -77,7 +77,7 @@ type crash struct {
 func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (v T, had bool, a *Attempt, err error) {
 	x := racer[T](d)
 	x.work, x.keep = work, keep
-	if err := x.run.prepare(ctx, d, opts); err != nil {
+	if err := prepare[T](ctx, &x.run, d, opts); err != nil {
 		return v, false, nil, err
 	}
 	x.lock()

@@ -519,7 +519,7 @@ func TestMistakesInCodeAreClearErrors(t *testing.T) {
 	called := false
 	work := func(context.Context) (int, error) { called = true; return 1, nil }
 	share := func(s policy.Ratio) error {
-		_, err := gabion.DoOr(ctx, gabion.New("db", policy.Policy{}), work, gabion.Fallback[int]{Answer: answer, Share: s})
+		_, err := gabion.DoOr(ctx, gabion.New("db", policy.Policy{}), work, gabion.Fallback[int]{On: never, Answer: answer, Share: s})
 		return err
 	}
 	unmade := func(call func(*gabion.Dependency) error) error { return call(new(gabion.Dependency)) }
@@ -535,13 +535,17 @@ func TestMistakesInCodeAreClearErrors(t *testing.T) {
 		{"Open", unmade(func(d *gabion.Dependency) error { _, _, err := gabion.Open(ctx, d, work); return err }), noDependency},
 		{"Begin", unmade(func(d *gabion.Dependency) error { _, err := gabion.Begin(ctx, d); return err }), noDependency},
 		{"DoOr", unmade(func(d *gabion.Dependency) error {
-			_, err := gabion.DoOr(ctx, d, work, gabion.Fallback[int]{Answer: answer})
+			_, err := gabion.DoOr(ctx, d, work, gabion.Fallback[int]{On: never, Answer: answer})
 			return err
 		}), noDependency},
 		{"fallback without an answer", func() error {
 			_, err := gabion.DoOr(ctx, gabion.New("db", policy.Policy{}), work, gabion.Fallback[int]{})
 			return err
 		}(), "db: invalid: the fallback's Answer is nil"},
+		{"fallback without reasons", func() error {
+			_, err := gabion.DoOr(ctx, gabion.New("db", policy.Policy{}), work, gabion.Fallback[int]{Answer: answer, Share: 0.5})
+			return err
+		}(), "db: invalid: the fallback names no reasons, so that it never answers: On: gabion.Unavailable() are those of a dependency that could not be had"},
 		{"share of 5", share(5), "db: invalid: the fallback's share of 5 is not between 0 and 1"},
 		{"share below 0", share(-0.5), "db: invalid: the fallback's share of -0.5 is not between 0 and 1"},
 		{"share of NaN", share(policy.Ratio(math.NaN())), "db: invalid: the fallback's share of NaN is not between 0 and 1"},

@@ -24,8 +24,16 @@ type runner struct {
 	began clock.Instant
 }
 
-// prepare reads the clock and the options. The dependency is not touched yet.
-func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) error {
+// prepare readies a call whose result is a T. The dependency is not touched yet.
+func prepare[T any](ctx context.Context, r *runner, d *Dependency, opts []CallOption) error {
+	if err := r.read(ctx, d, opts); err != nil {
+		return err
+	}
+	return suits[T](r)
+}
+
+// read reads the clock and the options.
+func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) error {
 	r.ctx, r.d, r.began = ctx, d, d.now()
 	if r.began < 0 { // only from bubble to bubble does time go back
 		return &Error{Dependency: d.name, Reason: policy.Invalid, Err: errElsewhere}
@@ -33,7 +41,11 @@ func (r *runner) prepare(ctx context.Context, d *Dependency, opts []CallOption) 
 	if d.discard != nil {
 		r.o.discard = d.discard
 	}
+	r.o.judge = d.judge
 	r.o.collect(opts)
+	if err := r.o.problem(); err != nil {
+		return d.turnAway(ctx, r.o.operation, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		r.o.Deadline = nonzero(d.instant(deadline))
 	}

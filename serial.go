@@ -12,7 +12,7 @@ import (
 // and no timer unless the call waits.
 func serial[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
 	var s sending[T]
-	if err := s.prepare(ctx, d, opts); err != nil {
+	if err := prepare[T](ctx, &s.runner, d, opts); err != nil {
 		return s.value, false, err
 	}
 	s.o.NoHedge = true // a reload may have come since the driver was chosen

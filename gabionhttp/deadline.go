@@ -152,7 +152,8 @@ type Deadline struct {
 	Next http.Handler
 
 	// Margin is the least time that must be left for work to be worth starting.
-	// Zero means any.
+	// Zero means any. A Margin or Max that is negative, or below 1 µs, can't be meant,
+	// and every request is answered with a 500 that says so.
 	Margin time.Duration
 
 	// Max bounds the time of every request, also of those that bring no deadline.
@@ -171,6 +172,10 @@ var errDeadline = fmt.Errorf("gabionhttp: the request's deadline is over: %w", c
 
 // ServeHTTP implements [http.Handler].
 func (d *Deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if problem := d.problem(); problem != "" {
+		http.Error(w, problem, http.StatusInternalServerError)
+		return
+	}
 	left, ok, bad := TimeLeft(r.Header, d.Headers...)
 	if bad > 0 {
 		d.malformed.Add(int64(bad))
@@ -190,6 +195,20 @@ func (d *Deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), left, errDeadline)
 	defer cancel()
 	d.next().ServeHTTP(w, r.WithContext(ctx))
+}
+
+// problem says what can't be meant by a time that is negative, or so short that it was
+// written without its unit.
+func (d *Deadline) problem() string {
+	switch {
+	case d.Margin < 0 || d.Max < 0:
+		return fmt.Sprintf("gabionhttp: a Deadline of Margin %v and Max %v: neither can be negative", d.Margin, d.Max)
+	case d.Margin > 0 && d.Margin < time.Microsecond:
+		return fmt.Sprintf("gabionhttp: Deadline.Margin is %v: did you mean %d * time.Millisecond?", d.Margin, int64(d.Margin))
+	case d.Max > 0 && d.Max < time.Microsecond:
+		return fmt.Sprintf("gabionhttp: Deadline.Max is %v: did you mean %d * time.Second?", d.Max, int64(d.Max))
+	}
+	return ""
 }
 
 func (d *Deadline) next() http.Handler {

@@ -252,6 +252,21 @@ func TestDeadlineSaysWhy(t *testing.T) {
 	})
 }
 
+func TestADeadlineWithoutAUnitSaysSo(t *testing.T) {
+	for want, d := range map[string]*Deadline{
+		"gabionhttp: Deadline.Max is 30ns: did you mean 30 * time.Second?\n":          {Max: 30},
+		"gabionhttp: Deadline.Margin is 50ns: did you mean 50 * time.Millisecond?\n":  {Margin: 50},
+		"gabionhttp: a Deadline of Margin 0s and Max -1ns: neither can be negative\n": {Max: -1},
+	} {
+		w := httptest.NewRecorder()
+		d.Next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("served") })
+		d.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		if w.Code != http.StatusInternalServerError || w.Body.String() != want {
+			t.Errorf("%d %q, want %q", w.Code, w.Body, want)
+		}
+	}
+}
+
 func TestRefusalStopsRetries(t *testing.T) {
 	server := httptest.NewServer(&Deadline{Next: http.NotFoundHandler()})
 	defer server.Close()

@@ -127,9 +127,8 @@ func ExampleClassifyWith() {
 	}))
 	defer server.Close()
 
-	throttled := func(result any, err error) policy.Outcome {
-		resp, ok := result.(*http.Response)
-		if !ok || resp.StatusCode != http.StatusBadRequest {
+	throttled := func(resp *http.Response, err error) policy.Outcome {
+		if resp == nil || resp.StatusCode != http.StatusBadRequest {
 			return policy.Outcome{} // undecided: as without a classifier
 		}
 		var failure struct {

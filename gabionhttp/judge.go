@@ -19,8 +19,9 @@ import (
 //
 // A classifier is asked about every answer and every failure of a [Transport]. For an
 // answer its result is the [*http.Response] and its error is nil; for a failure its
-// result is nil. The zero Outcome and the class Unclassified decide nothing: the
-// status, the policy's lists and the type of the error then decide, as without it.
+// result is nil. The zero Outcome and the classes Unclassified and Success decide
+// nothing: the status, the policy's lists and the type of the error then decide, as
+// without it.
 // What it does decide counts more than the policy's lists, and these facts are kept
 // all the same: the marks that stop retries, a Retry-After where it says that the
 // failure is transient, what an answer says of the idempotency key, and whether a
@@ -34,23 +35,40 @@ import (
 //
 // An answer that it calls a failure is retried like any other; when the attempts are
 // used up, RoundTrip returns that answer, without an error.
-func ClassifyWith(ctx context.Context, by gabion.Classifier) context.Context {
-	return context.WithValue(ctx, classifierKey{}, by)
+func ClassifyWith(ctx context.Context, by func(*http.Response, error) policy.Outcome) context.Context {
+	return context.WithValue(ctx, classifierKey{}, classifier(by))
 }
 
 type classifierKey struct{}
 
-// classifier is who is asked before the status is.
-func (c *exchange) classifier() gabion.Classifier {
-	if by, _ := c.from.Context().Value(classifierKey{}).(gabion.Classifier); by != nil {
-		return by
+type classifier func(*http.Response, error) policy.Outcome
+
+// learnClassifier finds out who is asked before the status is.
+func (c *exchange) learnClassifier() error {
+	if by, _ := c.from.Context().Value(classifierKey{}).(classifier); by != nil {
+		c.asked = by
+		return nil
 	}
-	return c.t.Dependency.Classifier()
+	switch by := c.t.Dependency.Classifier().(type) {
+	case nil:
+	case func(*http.Response, error) policy.Outcome:
+		c.asked = by
+	case func(any, error) policy.Outcome:
+		c.asked = func(resp *http.Response, err error) policy.Outcome {
+			if resp == nil {
+				return by(nil, err)
+			}
+			return by(resp, err)
+		}
+	default:
+		return fmt.Errorf("the dependency's classifier is a %T: a Transport's results are *http.Response", by)
+	}
+	return nil
 }
 
 // decided is o unless the classifier says otherwise.
 func (f *flight) decided(o policy.Outcome, err error) policy.Outcome {
-	by := f.of.classifier()
+	by := f.of.asked
 	if by == nil || o.Class == policy.ClassIgnored || f.said != nil && f.said.Problem != gabion.KeyInFlight {
 		return o
 	}
@@ -81,7 +99,7 @@ func (f *flight) decided(o policy.Outcome, err error) policy.Outcome {
 }
 
 // show asks by about the answer.
-func (f *flight) show(by gabion.Classifier) policy.Outcome {
+func (f *flight) show(by classifier) policy.Outcome {
 	seen := *f.resp
 	body := f.resp.Body
 	if _, upgraded := body.(io.Writer); upgraded || body == nil || body == http.NoBody {

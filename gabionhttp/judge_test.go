@@ -25,9 +25,8 @@ var (
 )
 
 // dynamo reads the error of an AWS service with a JSON protocol, which comes as a 400.
-func dynamo(result any, _ error) policy.Outcome {
-	resp, ok := result.(*http.Response)
-	if !ok || resp.StatusCode != 400 {
+func dynamo(resp *http.Response, _ error) policy.Outcome {
+	if resp == nil || resp.StatusCode != 400 {
 		return undecided
 	}
 	kind := resp.Header.Get("X-Amzn-Errortype")
@@ -45,8 +44,8 @@ func dynamo(result any, _ error) policy.Outcome {
 }
 
 // graphQL reads a failure that comes as a 200.
-func graphQL(result any, _ error) policy.Outcome {
-	if resp, ok := result.(*http.Response); ok && resp.StatusCode == 200 {
+func graphQL(resp *http.Response, _ error) policy.Outcome {
+	if resp != nil && resp.StatusCode == 200 {
 		b, _ := io.ReadAll(resp.Body)
 		if bytes.Contains(b, []byte(`"errors"`)) {
 			return policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
@@ -57,12 +56,13 @@ func graphQL(result any, _ error) policy.Outcome {
 
 func TestIssue10_TheClassifierReadsAnswers(t *testing.T) {
 	const failed = `{"errors":[{"message":"busy"}]}`
-	everything := func(o policy.Outcome) gabion.Classifier {
-		return func(any, error) policy.Outcome { return o }
+	type classifier = func(*http.Response, error) policy.Outcome
+	everything := func(o policy.Outcome) classifier {
+		return func(*http.Response, error) policy.Outcome { return o }
 	}
 	tests := []struct {
 		name   string
-		by     gabion.Classifier
+		by     classifier
 		policy policy.Policy
 		method string
 		status int
@@ -366,5 +366,29 @@ func TestIssue10_WhatAnSDKRepeatsIsNotMultiplied(t *testing.T) {
 				t.Errorf("the failure is lost: %v", err)
 			}
 		})
+	}
+}
+
+// A classifier of results that a Transport does not have could never match.
+func TestADependencysClassifierHasToReadAnswers(t *testing.T) {
+	for fact, c := range map[string]struct {
+		by     gabion.Option
+		reason gabion.Reason
+	}{
+		"of answers": {gabion.WithClassify(func(*http.Response, error) policy.Outcome { return undecided }), policy.None},
+		"of any":     {gabion.WithClassify(func(any, error) policy.Outcome { return undecided }), policy.None},
+		"of none":    {gabion.WithClassify[string](nil), policy.None},
+		"of texts":   {gabion.WithClassify(func(string, error) policy.Outcome { return undecided }), policy.Invalid},
+		"of a copy":  {gabion.WithClassify(func(http.Response, error) policy.Outcome { return undecided }), policy.Invalid},
+	} {
+		sent := 0
+		shop, _ := client(t, eager(), roundTripper(func(req *http.Request) (*http.Response, error) { sent++; return answer(req, 200, ""), nil }), c.by)
+		resp, err := shop.Get("http://shop")
+		if err == nil {
+			resp.Body.Close()
+		}
+		if want := c.reason; gabion.ReasonOf(err) != want || sent == 0 != (want == policy.Invalid) {
+			t.Errorf("%s: %d sent, %v", fact, sent, err)
+		}
 	}
 }

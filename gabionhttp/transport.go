@@ -116,7 +116,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := exchange{t: t, req: req, from: req}
 	c.learn(&t.Dependency.Rules().Policy)
 	c.own()
-	if err := c.learnKey(); err != nil {
+	if err := cmp.Or(c.learnKey(), c.learnClassifier()); err != nil {
 		closeBody(req)
 		why := &gabion.Error{Dependency: t.Dependency.Name(), Reason: policy.Invalid, Err: err}
 		c.tell(why, 0, 0)
@@ -163,6 +163,7 @@ type exchange struct {
 	safe    bool         // the policy says so of everything
 	serial  bool         // no two attempts are out at once, so that none outlives the call
 	key     string       // the caller's
+	asked   classifier   // nil means that the status and the error alone decide
 	strayed bool         // a redirect led to another host than the key's
 	body    *body        // nil means none
 	status  atomic.Int32 // of the last attempt's answer, if that was a failure
@@ -221,9 +222,11 @@ const maxOptions = 10
 func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	opts[0], opts[1] = gabion.ClassifyWith(judge), gabion.DiscardWith(drop)
 	opts[2], opts[3] = gabion.WithPartition(c.partition()), gabion.WithOperation(c.operation())
-	opts[4] = gabion.WithKey(c.key)
-	n := 5
+	n := 4
 	add := func(o gabion.CallOption) { opts[n] = o; n++ }
+	if c.key != "" {
+		add(gabion.WithKey(c.key))
+	}
 	if machine.IdempotentMethod(c.method()) || c.declared() {
 		add(gabion.WithIdempotent())
 	}
@@ -233,7 +236,7 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	if repeatedAbove(c.req.Header) {
 		add(gabion.WithoutRetry())
 	}
-	if c.t.KeyRetention > 0 {
+	if c.t.KeyRetention != 0 {
 		add(gabion.WithKeyRetention(c.t.KeyRetention))
 		if c.t.KeyMadeAt != nil {
 			add(gabion.WithKeyMadeAt(c.t.KeyMadeAt(c.req)))
@@ -281,8 +284,7 @@ func (c *exchange) operation() string {
 }
 
 // judge says what an attempt brought, and whether its request could be sent again.
-func judge(result any, err error) policy.Outcome {
-	f, _ := result.(*flight)
+func judge(f *flight, err error) policy.Outcome {
 	if f == nil {
 		return classify.Error(err)
 	}

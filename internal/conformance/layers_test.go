@@ -22,7 +22,7 @@ func TestC116_StackedLayersMultiplyUnlessMarked(t *testing.T) {
 	}
 	for _, c := range []struct {
 		fact  string
-		judge gabion.Classifier
+		judge func(any, error) policy.Outcome
 		want  int
 	}{
 		{"the mark that a lower layer leaves is honoured", nil, 3},

@@ -1,0 +1,105 @@
+package gabion
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// ClassifyWith reads this call's results in place of the dependency's classifier.
+//
+// A classifier says what the result of an attempt means. It sees the result too, since
+// a 200 may be a failure. It must be quick and safe for concurrent use. T is the
+// type of the call's result, or an interface that it implements; any fits all calls,
+// and those of [Dependency.Run] and [Dependency.Begin], which have no result, fit any
+// alone. A call whose result has another type ends as [policy.Invalid], and nothing is
+// sent. A nil classifier is none.
+func ClassifyWith[T any](by func(result T, err error) policy.Outcome) CallOption {
+	return CallOption{set: setJudge, judge: classifierOf(by)}
+}
+
+// WithClassify reads the results of all calls that bring no classifier of their own,
+// as [ClassifyWith] does. Without it, package classify reads their errors.
+func WithClassify[T any](by func(result T, err error) policy.Outcome) Option {
+	return func(d *Dependency) { d.judge = classifierOf(by) }
+}
+
+// Classifier returns the function that [WithClassify] was given, nil if none: drivers
+// such as gabionhttp, whose calls bring a classifier of their own, ask it first.
+func (d *Dependency) Classifier() any {
+	if d.judge == nil {
+		return nil
+	}
+	return d.judge.given()
+}
+
+// classifier is a function that reads results of some type.
+type classifier interface {
+	given() any
+	fits(result reflect.Type) bool
+	read(result any, err error) policy.Outcome
+	wants() reflect.Type
+}
+
+type classifies[T any] func(T, error) policy.Outcome
+
+func classifierOf[T any](by func(T, error) policy.Outcome) classifier {
+	if by == nil {
+		return nil
+	}
+	return classifies[T](by)
+}
+
+func (c classifies[T]) given() any { return (func(T, error) policy.Outcome)(c) }
+
+func (c classifies[T]) wants() reflect.Type { return reflect.TypeFor[T]() }
+
+func (c classifies[T]) fits(result reflect.Type) bool {
+	t := c.wants()
+	return result == t || t.Kind() == reflect.Interface && result.Implements(t)
+}
+
+// read is for results of another type that fits; no result is T's zero.
+func (c classifies[T]) read(result any, err error) policy.Outcome {
+	v, _ := result.(T)
+	return c(v, err)
+}
+
+// suits refuses a call whose results its classifier can't read.
+func suits[T any](r *runner) error {
+	by := r.o.judge
+	if by == nil {
+		return nil
+	}
+	if _, same := by.(classifies[T]); same || by.fits(reflect.TypeFor[T]()) {
+		return nil
+	}
+	has := "those of this call are " + reflect.TypeFor[T]().String()
+	if reflect.TypeFor[T]() == reflect.TypeFor[struct{}]() {
+		has = "this call has none"
+	}
+	return r.d.turnAway(r.ctx, r.o.operation, &Error{Dependency: r.d.name, Reason: policy.Invalid,
+		Err: fmt.Errorf("the classifier reads results of type %v, and %s: a classifier of any reads all", by.wants(), has)})
+}
+
+// judge reads what an attempt brought home. It writes in place, for the machine
+// reads in place: a copy of what was just written in parts waits for the parts.
+func judge[T any](r *runner, v T, err error, o *policy.Outcome) {
+	switch by := r.o.judge.(type) {
+	case nil:
+		*o = byDefault(err)
+	case classifies[T]:
+		*o = by(v, err)
+	default:
+		*o = by.read(v, err)
+	}
+}
+
+func byDefault(err error) policy.Outcome {
+	if err == nil {
+		return policy.Outcome{}
+	}
+	return classify.Error(err)
+}
