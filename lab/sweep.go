@@ -20,8 +20,8 @@ import (
 // not changed once it is made, and safe for concurrent use.
 type Sweep struct{ sweep *scenario.Sweep }
 
-// Sweep runs the scenario with one value after another of a key of the policies, each in
-// the same weather, then with the policies as they are and as the plain client. What is
+// Sweep runs the scenario with several values of a key of the policies, each with
+// the same random numbers, then with the policies as they are and as the plain client. What is
 // KEY=VALUES, such as
 //
 //	breaker.open=1s,5s,30s       these values

@@ -78,8 +78,8 @@ const ValidationSeed = tournament.ValidationSeed
 // concurrent use.
 type Tournament struct{ result *tournament.Result }
 
-// RunTournament plays policies against opponents in many scenarios, in the same
-// weather. The same options give the same tournament on every machine. The error says
+// RunTournament plays policies against opponents in many scenarios, with the same
+// random numbers. The same options give the same tournament on every machine. The error says
 // that a name is not known, or which policy is not possible where, or it is ctx's.
 func RunTournament(ctx context.Context, o TournamentOptions) (*Tournament, error) {
 	entrants, err := o.entrants()

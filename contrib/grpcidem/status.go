@@ -45,7 +45,7 @@ var refusals = map[Reason]struct {
 	StoreUnavailable: {codes.Unavailable, "idempotency keys can't be checked"},
 	RecordUnreadable: {codes.Unavailable, "the record of this idempotency key can't be read"},
 	NoScope:          {codes.Internal, "the owner of the idempotency key is unknown"},
-	Unreadable:       {codes.Internal, "the request can't be told from others"},
+	Unreadable:       {codes.Internal, "the request can't be distinguished from others"},
 }
 
 func refuse(why Reason, more ...protoadapt.MessageV1) error {

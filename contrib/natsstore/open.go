@@ -89,7 +89,7 @@ func open(ctx context.Context, js jetstream.JetStream, o Options, read func() re
 	}
 	most := most(js.Conn(), i.Config)
 	if most <= room {
-		return nil, fmt.Errorf("values of %d bytes are all it takes, and a record may have %d beside its body: raise max_payload or the bucket's max_msg_size", most, room)
+		return nil, fmt.Errorf("it takes values of at most %d bytes, and a record may have %d besides its body: raise max_payload or the bucket's max_msg_size", most, room)
 	}
 	s.caps = idempotency.Caps{ServerClock: i.Config.Replicas == 1, MaxValue: min(maxBody, most-room)}
 	return s, s.durability(ctx, o, i)

@@ -123,7 +123,7 @@ func durability(ctx context.Context, server redis.Cmdable, aof string) (bool, []
 	}
 	got, err := server.ConfigGet(ctx, "*appendfsync*").Result()
 	if err != nil || aof == "" || got["appendfsync"] == "" {
-		return false, []string{"it could not be checked whether the Redis server syncs each write to disk, for it does not tell its settings: " + remedy + ", and allow CONFIG GET"}
+		return false, []string{"the Redis server does not show its settings, so nobody knows whether it syncs each write to disk: " + remedy + ", and allow CONFIG GET"}
 	}
 	if how := got["appendfsync"]; how != "always" {
 		return false, []string{"the Redis server does not sync each write to disk (appendfsync is " + how + "), so a crash forgets the last claims and their work would run again: " + remedy}

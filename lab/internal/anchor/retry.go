@@ -132,7 +132,7 @@ type caller struct {
 type turn struct {
 	client uint32
 	try    int32
-	draws  draw.Stream // the call's own, so that policies meet the same weather
+	draws  draw.Stream // the call's own, so that policies get the same random numbers
 }
 
 type failingRun struct {

@@ -118,7 +118,7 @@ func compiled(t testing.TB, p policy.Policy) *machine.Rules {
 }
 
 // draws is the seed of the dependency in the lab.
-func (tr *trace) draws() uint64 { return sim.Weather{Seed: tr.seed}.PolicySeed(0, 0) }
+func (tr *trace) draws() uint64 { return sim.Draws{Seed: tr.seed}.PolicySeed(0, 0) }
 
 // watched numbers the calls of a client in the order in which they began.
 type watched struct {
@@ -230,7 +230,7 @@ func TestC119_ARunOfTheLabIsDecidedAlike(t *testing.T) {
 				for i := range tr.calls {
 					tr.calls[i].Params.Safe = true
 				}
-				live := tr.play(t, sim.Weather{Seed: seed}.PolicySeed(0, 1))
+				live := tr.play(t, sim.Draws{Seed: seed}.PolicySeed(0, 1))
 				if d := differ(seen.log, live); d != nil {
 					t.Fatalf("seed %d, %d calls: %s", seed, len(tr.calls), d.is)
 				}

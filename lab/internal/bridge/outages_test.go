@@ -90,8 +90,8 @@ func inTheLab(t testing.TB, w *sim.World, seed uint64) []figure {
 // live lives through the outage.
 func (s *server) live(t *testing.T, url string, base http.RoundTripper) []figure {
 	t.Helper()
-	w := s.weather.World
-	r := s.replay(clients(w, defaults, s.weather.Seed, base), url)
+	w := s.draws.World
+	r := s.replay(clients(w, defaults, s.draws.Seed, base), url)
 	if n := int64(len(r.sent)); w.Faults[0].Kind != sim.Refuse && s.requests.Load() != n {
 		t.Errorf("%d requests arrived, and the clients say that they sent %d", s.requests.Load(), n)
 	}

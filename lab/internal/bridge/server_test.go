@@ -23,7 +23,7 @@ const headerCall = "X-Call"
 // A server is the world's service as a real one: so many workers and a queue, or as many
 // workers as there are requests, and one thing that is wrong with it at times.
 type server struct {
-	weather  sim.Weather
+	draws    sim.Draws
 	start    atomic.Pointer[time.Time] // nil while the network is measured
 	limit    ratelimit.Limiter
 	requests atomic.Int64 // since the start
@@ -35,7 +35,7 @@ type server struct {
 }
 
 func newServer(w *sim.World, seed uint64) *server {
-	return &server{weather: sim.Weather{World: w, Seed: seed}, tries: map[string]int{}}
+	return &server{draws: sim.Draws{World: w, Seed: seed}, tries: map[string]int{}}
 }
 
 // since is how long the world has been running, or -1 before it starts.
@@ -48,7 +48,7 @@ func (s *server) since() time.Duration {
 
 // wrong reports whether the fault is there.
 func (s *server) wrong(at time.Duration) bool {
-	f := &s.weather.World.Faults[0]
+	f := &s.draws.World.Faults[0]
 	if at < f.At {
 		return false
 	}
@@ -61,7 +61,7 @@ func (s *server) wrong(at time.Duration) bool {
 
 // gone reports whether connections are refused now.
 func (s *server) gone() bool {
-	return s.weather.World.Faults[0].Kind == sim.Refuse && s.wrong(s.since())
+	return s.draws.World.Faults[0].Kind == sim.Refuse && s.wrong(s.since())
 }
 
 // ServeHTTP implements http.Handler.
@@ -79,9 +79,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	try := s.count(name)
-	switch f := &s.weather.World.Faults[0]; {
+	switch f := &s.draws.World.Faults[0]; {
 	case !s.wrong(at):
-	case f.Kind == sim.Errors && s.weather.Strikes(0, call, try):
+	case f.Kind == sim.Errors && s.draws.Strikes(0, call, try):
 		w.WriteHeader(f.Status)
 		return
 	case f.Kind == sim.RateLimit && !s.lets(at, &f.Limit):
@@ -94,7 +94,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave()
-	time.Sleep(s.weather.Work(0, call, try))
+	time.Sleep(s.draws.Work(0, call, try))
 }
 
 func (s *server) lets(at time.Duration, l *sim.Limit) bool {
@@ -112,7 +112,7 @@ func (s *server) count(call string) int {
 // enter takes a worker, or waits for one in turn. Who gave up waits on, as in the
 // lab: a server does not see it before it has read the request.
 func (s *server) enter() bool {
-	service := &s.weather.World.Services[0]
+	service := &s.draws.World.Services[0]
 	s.mu.Lock()
 	if service.Workers == 0 || s.busy < service.Workers {
 		s.busy++
@@ -152,7 +152,7 @@ func clients(w *sim.World, p policy.Policy, seed uint64, base http.RoundTripper)
 	all := make([]*client, w.Fleets[0].Clients)
 	for i := range all {
 		c := new(client)
-		d := gabion.New("server", p, gabion.WithSeed(sim.Weather{World: w, Seed: seed}.PolicySeed(0, i)), gabion.WithObserver(&c.sent))
+		d := gabion.New("server", p, gabion.WithSeed(sim.Draws{World: w, Seed: seed}.PolicySeed(0, i)), gabion.WithObserver(&c.sent))
 		c.Transport = &gabionhttp.Transport{
 			Dependency: d, Base: base,
 			Partition: func(*http.Request) string { return "" }, // a second breaker would draw the luck of the next call
@@ -175,7 +175,7 @@ type called struct {
 
 // replay makes the world's calls.
 func (s *server) replay(clients []*client, url string) (r run) {
-	calls := s.weather.Arrivals(0)
+	calls := s.draws.Arrivals(0)
 	r.calls = make([]called, len(calls))
 	start := time.Now()
 	s.start.Store(&start)

@@ -2,7 +2,7 @@
 //
 // Every purpose of every part of the world has a [Stream] of its own, named by the
 // seed and what it is for. So changing a policy does not shift the draws of others,
-// and two policies can be compared in the same weather (common random numbers).
+// and two policies can be compared with the same random numbers (common random numbers).
 // All draws are the same on every machine.
 package draw
 

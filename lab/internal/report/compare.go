@@ -11,7 +11,7 @@ import (
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 )
 
-// compare is the two sides in the same weather.
+// compare is the two sides with the same random numbers.
 func (s *sheet) compare() *node {
 	if len(s.Sides) < 2 || len(s.Diffs) == 0 {
 		return nil

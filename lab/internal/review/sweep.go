@@ -68,7 +68,7 @@ const (
 )
 
 var legend = []string{
-	"* is best of its column, and ~ is not told from that by the runs; a column\n  without them tells no value from another. Less load than is needed is no gain.",
+	"* is the best of its column. The runs do not distinguish ~ from it. In a column\n  without signs they distinguish no values. Less load than needed is no gain.",
 	"Points are against the policies as they are: one is a call of a hundred that is\n  answered in time.",
 }
 
@@ -179,7 +179,7 @@ func verdictsOf(s *scenario.Sweep) (sentences []string) {
 			if worse := values(s, b, false); len(b.Alike) == 0 {
 				text += "every other value is worse."
 			} else {
-				text += fmt.Sprintf("%s %s not told from it by %s, and worse %s %s.", series(values(s, b, true)), isAre(len(b.Alike)), counted(s.Replications, "run", "runs"), isAre(len(worse)), series(worse))
+				text += fmt.Sprintf("%s %s not distinguished from it by %s, and worse %s %s.", series(values(s, b, true)), isAre(len(b.Alike)), counted(s.Replications, "run", "runs"), isAre(len(worse)), series(worse))
 			}
 			sentences = append(sentences, text)
 		}

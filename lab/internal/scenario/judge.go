@@ -25,7 +25,7 @@ type Headline struct {
 	Value Estimate `json:"value"`
 }
 
-// Judgement is one side against another, in the same weather.
+// Judgement is one side against another, with the same random numbers.
 type Judgement struct {
 	A        int       `json:"a"`      // a side, by its place in the study's sides
 	B        int       `json:"b"`      // the side that is judged against it

@@ -228,7 +228,7 @@ type Cause struct {
 	Share float64 `json:"share"` // in that phase, of the calls that clients began, or of the work done
 }
 
-// Diff is a metric on both sides, in the same weather.
+// Diff is a metric on both sides, with the same random numbers.
 type Diff struct {
 	Key     string   `json:"key"`
 	Of      string   `json:"of,omitempty"`

@@ -350,8 +350,8 @@ func BenchmarkDefaultComparison(b *testing.B) {
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds()/1e6, "Mevents/s")
 }
 
-// Two sides that go by the same policies meet the same weather, and nothing differs.
-func TestSidesAreComparedInTheSameWeather(t *testing.T) {
+// Two sides that go by the same policies get the same random numbers, and nothing differs.
+func TestSidesAreComparedWithTheSameNumbers(t *testing.T) {
 	s, _ := run(t, "storm", Options{Against: &Policies{Name: "the same"}, Replications: 4})
 	for i, r := range s.Sides[0].Runs {
 		if r != s.Sides[1].Runs[i] {

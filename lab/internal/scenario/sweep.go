@@ -24,8 +24,8 @@ type SweepOptions struct {
 // MaxSweep is how many values a sweep may have.
 const MaxSweep = 50
 
-// Sweep is a scenario with one value after another of a policy's key, all in the same
-// weather. It is not changed once it is made.
+// Sweep is a scenario with one value after another of a policy's key, all with the same
+// random numbers. It is not changed once it is made.
 type Sweep struct {
 	Version      int           `json:"version"`
 	Name         string        `json:"name"`

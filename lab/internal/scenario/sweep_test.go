@@ -73,8 +73,8 @@ func TestASweepTriesEachValue(t *testing.T) {
 }
 
 // A value that is what the policy says comes to the same, to the last digit: all rows are
-// in the same weather, whatever the number of workers.
-func TestASweepIsInOneWeather(t *testing.T) {
+// with the same random numbers, whatever the number of workers.
+func TestASweepHasOneSetOfNumbers(t *testing.T) {
 	o := SweepOptions{Key: "breaker.open", Values: []string{"1s", "3s"}}
 	o.Replications, o.Workers = 2, 1
 	one := swept(t, storm, o)

@@ -93,7 +93,7 @@ const (
 // String returns "unresolved", "better" or "worse".
 func (v Verdict) String() string { return [...]string{"unresolved", "better", "worse"}[v] }
 
-// Paired compares two things in the same weather: b[i] and a[i] are of one seed.
+// Paired compares two things with the same random numbers: b[i] and a[i] are of one seed.
 // It returns the mean of the differences b − a and whether b is better, where more is
 // better or less is. Differences below worth count as none whatever they prove.
 func Paired(a, b []float64, moreIsBetter bool, worth float64) (Interval, Verdict) {

@@ -64,10 +64,10 @@ func TestPairsSeeWhatMeansDont(t *testing.T) {
 	s := draw.New(2, 1, 1)
 	a, b, c := make([]float64, 20), make([]float64, 20), make([]float64, 20)
 	for i := range a {
-		weather := 10 * s.Normal()
-		a[i] = weather + 0.1*s.Normal()
-		b[i] = weather + 0.5 + 0.1*s.Normal()
-		c[i] = weather + 0.1*s.Normal()
+		common := 10 * s.Normal()
+		a[i] = common + 0.1*s.Normal()
+		b[i] = common + 0.5 + 0.1*s.Normal()
+		c[i] = common + 0.1*s.Normal()
 	}
 	if d, v := Paired(a, b, true, 0); v != Better || !d.Contains(0.5) {
 		t.Errorf("half a unit more is %v: %+v", v, d)

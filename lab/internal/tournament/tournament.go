@@ -1,5 +1,5 @@
-// Package tournament plays policies against others in many scenarios, in the same
-// weather, and says which of them is better at what, and by how much.
+// Package tournament plays policies against others in many scenarios, with the same
+// random numbers, and says which of them is better at what, and by how much.
 //
 // The same entrants, worlds and seed give the same result, whatever the number of
 // workers.

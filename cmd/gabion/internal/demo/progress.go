@@ -121,7 +121,7 @@ func (st *stage) picture(p paint) []string {
 	head := fmt.Sprintf("%.1f s of %d s   phase %d of %d: ", at.Seconds(), st.settings.Seconds, index+1, len(st.plan.Phases))
 	what := phase.Name
 	if at >= st.plan.Busy() {
-		head, what = fmt.Sprintf("%.1f s of %d s   ", at.Seconds(), st.settings.Seconds), "the last calls come home"
+		head, what = fmt.Sprintf("%.1f s of %d s   ", at.Seconds(), st.settings.Seconds), "waiting for the last calls"
 	}
 	lines := []string{"", "  " + head + p.bold(what), "  " + p.dim(saysNow(phase, at, st.plan)), ""}
 	all := st.samples()

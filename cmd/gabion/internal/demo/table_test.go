@@ -97,7 +97,7 @@ func TestTableOwnsUpToContradictions(t *testing.T) {
 	got := strings.Join(strings.Fields(text(r, false)), " ") // lines are wrapped
 	for _, want := range []string{
 		"gabion said of 3 orders that nothing happened", "keyed loop reported 4 orders as charged",
-		"5 calls did not come home", "this machine was busy",
+		"5 calls did not end", "this machine was busy",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the table does not say %q:\n%s", want, got)

@@ -60,8 +60,8 @@ input.
   --markdown FILE    write who wins, the assertions and the headlines as
                      Markdown, for the comment of a pull request
   --junit FILE       write the assertions as JUnit XML, for a CI server
-  --sweep KEY=VALUES try one value after another of a key of the policies, in
-                     the same weather, and say which is best for whom:
+  --sweep KEY=VALUES try several values of a key of the policies with the same
+                     random numbers, and say which is best for whom:
                      breaker.open=1s,5s,30s are three, breaker.open=1s..30s are
                      six, 1s..30s:10:linear are ten at equal distances, and :log
                      in equal ratios; db.breaker.open is of the policy db only

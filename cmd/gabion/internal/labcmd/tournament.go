@@ -21,9 +21,9 @@ const TournamentUsage = `usage: gabion lab tournament [--config FILE] [--quick|-
                              [--replications N] [--workers N]
                              [--report FILE.html] [--markdown FILE.md]
 
-Plays gabion's defaults against what others do, in the scenarios of the library
-and in families around them, all in the same weather, and says who is better at
-what, where the defaults lose, and the command that shows each loss.
+Plays gabion's defaults against the policies of others, in the scenarios of the
+library and in variants of them, all with the same random numbers. Says who is
+better at what, where the defaults lose, and the command that shows each loss.
 
   --config FILE      judge each dependency of this file, with the timeouts, keys
                      and safety of each scenario

@@ -6,10 +6,10 @@ import (
 	"github.com/gabion-go/gabion/lab/internal/draw"
 )
 
-// Weather is what a seed has in store for a world: when clients call, how long work
-// takes, whom a fault strikes. It is for those who play the same world by other
-// means than Run, and want the same luck.
-type Weather struct {
+// Draws are the random numbers of a seed for a world: when clients call, how long work
+// takes, which attempts a fault strikes. Code that plays the same world by other means
+// than Run gets the same numbers from it.
+type Draws struct {
 	World *World
 	Seed  uint64
 }
@@ -22,12 +22,12 @@ type Arrival struct {
 }
 
 // Arrivals returns the calls of an open fleet, in order.
-func (w Weather) Arrivals(fleet int) (all []Arrival) {
-	f := &w.World.Fleets[fleet]
-	from := source{load: f.Load, even: f.Even, draws: draw.New(w.Seed, forArrivals, uint64(fleet))}
-	picks := draw.New(w.Seed, forClients, uint64(fleet))
+func (d Draws) Arrivals(fleet int) (all []Arrival) {
+	f := &d.World.Fleets[fleet]
+	from := source{load: f.Load, even: f.Even, draws: draw.New(d.Seed, forArrivals, uint64(fleet))}
+	picks := draw.New(d.Seed, forClients, uint64(fleet))
 	for {
-		at, ok := from.next(w.World.Duration)
+		at, ok := from.next(d.World.Duration)
 		if !ok {
 			return all
 		}
@@ -38,22 +38,22 @@ func (w Weather) Arrivals(fleet int) (all []Arrival) {
 
 // Work is how long the work for an attempt of a call takes, when nothing is wrong.
 // Tries are counted from 1.
-func (w Weather) Work(service int, call uint64, try int) time.Duration {
-	return w.World.Services[service].takes(w.Seed, call, try)
+func (d Draws) Work(service int, call uint64, try int) time.Duration {
+	return d.World.Services[service].takes(d.Seed, call, try)
 }
 
 // Strikes reports whether a fault, at its full size, strikes that attempt.
-func (w Weather) Strikes(fault int, call uint64, try int) bool {
-	share := w.World.Faults[fault].Share
+func (d Draws) Strikes(fault int, call uint64, try int) bool {
+	share := d.World.Faults[fault].Share
 	if share <= 0 {
 		share = 1
 	}
-	return struck(w.Seed, fault, call, try, share)
+	return struck(d.Seed, fault, call, try, share)
 }
 
 // PolicySeed names the draws of the policy that an instance of a caller has for an
 // edge. Instances of fleets are clients, or who shares a state.
-func (w Weather) PolicySeed(edge, instance int) uint64 { return policySeed(w.Seed, edge, instance) }
+func (d Draws) PolicySeed(edge, instance int) uint64 { return policySeed(d.Seed, edge, instance) }
 
 // The names of what draws are for.
 

@@ -10,9 +10,9 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// TestWeatherIsWhatARunMeets watches a client of a world in which nobody waits, so
+// TestDrawsAreThoseOfARun watches a client of a world in which nobody waits, so
 // that what its attempts took is their work, and what they brought is luck.
-func TestWeatherIsWhatARunMeets(t *testing.T) {
+func TestDrawsAreThoseOfARun(t *testing.T) {
 	w := &World{
 		Duration: 20 * time.Second,
 		Fleets: []Fleet{{Clients: 3, Load: Load{{0, 5}, {10 * time.Second, 40}}, Plan: Plan{
@@ -22,9 +22,9 @@ func TestWeatherIsWhatARunMeets(t *testing.T) {
 		Faults:   []Fault{{Kind: Errors, Status: 503, Share: 0.4, For: time.Hour}},
 	}
 	const seed, client = 5, 2
-	weather := Weather{w, seed}
+	draws := Draws{w, seed}
 	began := map[uint64]time.Duration{}
-	for _, a := range weather.Arrivals(0) {
+	for _, a := range draws.Arrivals(0) {
 		if a.Client == client {
 			began[a.Call] = a.At
 		}
@@ -45,7 +45,7 @@ func TestWeatherIsWhatARunMeets(t *testing.T) {
 			}
 		},
 		Heard: func(call uint64, _, try int, took time.Duration, o policy.Outcome) {
-			want, strikes := weather.Work(0, call, try), weather.Strikes(0, call, try)
+			want, strikes := draws.Work(0, call, try), draws.Strikes(0, call, try)
 			if strikes {
 				struckOnes++
 				want = 0
@@ -76,9 +76,9 @@ func first(t testing.TB, w *World, client uint32) (took []time.Duration) {
 	return took
 }
 
-// Two policies are compared in the same weather: what one of them does more of must
+// Two policies are compared with the same random numbers: what one of them does more of must
 // not shift what the other calls meet.
-func TestRetriesShiftNobodysWeather(t *testing.T) {
+func TestRetriesChangeNobodysDraws(t *testing.T) {
 	for _, c := range []struct {
 		fact string
 		edit func(w *World)
