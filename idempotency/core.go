@@ -127,8 +127,8 @@ const claimTries = 3
 // before. Who is told to run or to find out has a seat, and leaves it afterwards.
 func (c *core) claim(ctx context.Context, claim Claim) (a Answer, begun time.Time, err error) {
 	begun = time.Now()
-	bound := newBounded(ctx, begun.Add(c.terms.StoreTimeout))
-	defer bound.stop()
+	bound := &lateContext{Context: ctx, edge: begun.Add(c.terms.StoreTimeout)}
+	defer bound.end(nil)
 	if !c.seats.take(bound) {
 		return a, begun, errNoSeat
 	}
@@ -171,8 +171,8 @@ const resultTimeout = 5 * time.Second
 // apply makes a change. A body that is too large for the store is left out: what
 // was done stays done.
 func (c *core) apply(ctx context.Context, ref Ref, change Change) error {
-	bound := newLimited(ctx, resultTimeout)
-	defer bound.stop()
+	bound := &lateContext{Context: ctx, limit: resultTimeout}
+	defer bound.end(nil)
 	err := c.store.Apply(bound, ref, change)
 	if errors.Is(err, ErrTooLarge) && change.State == StateDone {
 		c.tell(ctx, Event{Kind: eventBodyOmitted, ID: ref.ID})

@@ -11,7 +11,7 @@ import (
 // An execution is a run under a lease, with what is needed to end it.
 type execution struct {
 	run
-	life   lifeline
+	life   lateContext
 	core   *core
 	beat   atomic.Pointer[heartbeat] // nil once it was stopped
 	fenced atomic.Bool               // it had ended the run

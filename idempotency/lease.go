@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -83,9 +84,9 @@ func (b *heartbeat) fire() {
 		return
 	}
 	edge := b.until.Add(-b.margin())
-	ctx := newBounded(&b.x.run, edge)
+	ctx := &lateContext{Context: &b.x.run, edge: edge}
 	err := b.c.store.Apply(ctx, b.x.ref, Change{State: StateRunning, Lease: b.c.terms.Lease})
-	ctx.stop()
+	ctx.end(nil)
 	if b.isStopped() {
 		return // the run ended meanwhile: whatever the answer, it is of no interest
 	}
@@ -151,45 +152,57 @@ func (b *heartbeat) stop() (fenced bool) {
 	return fenced
 }
 
-// A lifeline is the context of a run under a lease: it has the values of its client's
-// context, and ends with the run or its lease. What ends it is made when somebody asks
-// for Done, and then is the standard library's, so that causes, children and AfterFunc
-// behave as everywhere else.
-type lifeline struct {
-	context.Context // the values; it never ends
+// A lateContext has the values of another context and an end of its own. What ends it is
+// made when somebody first asks for its end, which most handlers and a store in memory never
+// do, and then is the standard library's, so that causes, children and AfterFunc behave as
+// everywhere else. The zero one, with values, lives until somebody ends it.
+type lateContext struct {
+	context.Context               // the values; without a limit it is one that never ends
+	limit           time.Duration // from the first question for the end, unless edge is set; 0 means none
 
 	mu     sync.Mutex // guards all below
+	edge   time.Time  // when it ends; zero means never, or not known yet
 	armed  context.Context
 	cancel context.CancelCauseFunc
-	over   bool
-	cause  error
+	cause  error // why it was ended; nil until then
 }
 
-func (l *lifeline) arm() context.Context {
+// ending is when the context ends, and whether it does by itself. The caller holds mu.
+func (l *lateContext) ending() (time.Time, bool) {
+	if l.edge.IsZero() && l.limit > 0 {
+		l.edge = time.Now().Add(l.limit)
+	}
+	return l.edge, !l.edge.IsZero()
+}
+
+func (l *lateContext) arm() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.armed == nil {
-		l.armed, l.cancel = context.WithCancelCause(l.Context)
-		if l.over {
+		if at, ends := l.ending(); ends {
+			ctx, cancel := context.WithDeadline(context.WithoutCancel(l.Context), at)
+			l.armed, l.cancel = ctx, func(error) { cancel() }
+		} else {
+			l.armed, l.cancel = context.WithCancelCause(l.Context)
+		}
+		if l.cause != nil {
 			l.cancel(l.cause)
 		}
 	}
 	return l.armed
 }
 
-// untouched reports whether the context lives and nobody asked for its end.
-func (l *lifeline) untouched() bool {
+// untouched reports whether nobody ended the context or asked for its end.
+func (l *lateContext) untouched() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.armed == nil && !l.over
+	return l.armed == nil && l.cause == nil
 }
 
-// end ends the context; the first cause counts.
-func (l *lifeline) end(cause error) {
+// end ends the context; the first cause counts. Nil is [context.Canceled].
+func (l *lateContext) end(cause error) {
 	l.mu.Lock()
-	if !l.over {
-		l.over, l.cause = true, cause
-	}
+	l.cause = cmp.Or(l.cause, cause, context.Canceled)
 	cancel := l.cancel
 	l.mu.Unlock()
 	if cancel != nil {
@@ -197,12 +210,19 @@ func (l *lifeline) end(cause error) {
 	}
 }
 
+// Deadline implements [context.Context].
+func (l *lateContext) Deadline() (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ending()
+}
+
 // Done implements [context.Context].
-func (l *lifeline) Done() <-chan struct{} { return l.arm().Done() }
+func (l *lateContext) Done() <-chan struct{} { return l.arm().Done() }
 
 // Err implements [context.Context].
-func (l *lifeline) Err() error {
-	if l.untouched() {
+func (l *lateContext) Err() error {
+	if _, ends := l.Deadline(); !ends && l.untouched() {
 		return nil
 	}
 	return l.arm().Err()
@@ -210,72 +230,9 @@ func (l *lifeline) Err() error {
 
 // Value implements [context.Context]. Once the end was asked for, or came, the
 // standard library finds its cause here.
-func (l *lifeline) Value(key any) any {
+func (l *lateContext) Value(key any) any {
 	if l.untouched() {
 		return l.Context.Value(key)
 	}
 	return l.arm().Value(key)
-}
-
-// A bounded context has the values of another and ends at a moment, or a time after
-// somebody first wants to know, whenever that other ends. Unlike that of
-// context.WithDeadline it reads no clock and arms no timer until then, which a store
-// in memory never does.
-type bounded struct {
-	values context.Context
-	limit  time.Duration // from the first question, unless end is set
-	mu     sync.Mutex    // guards all below
-	end    time.Time
-	armed  context.Context
-	cancel context.CancelFunc
-}
-
-func newBounded(values context.Context, end time.Time) *bounded {
-	return &bounded{values: values, end: end}
-}
-
-func newLimited(values context.Context, limit time.Duration) *bounded {
-	return &bounded{values: values, limit: limit}
-}
-
-func (c *bounded) arm() context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.armed == nil {
-		c.armed, c.cancel = context.WithDeadline(context.WithoutCancel(c.values), c.ending())
-	}
-	return c.armed
-}
-
-// ending returns when the context ends. The caller holds mu.
-func (c *bounded) ending() time.Time {
-	if c.end.IsZero() {
-		c.end = time.Now().Add(c.limit)
-	}
-	return c.end
-}
-
-// Deadline implements [context.Context].
-func (c *bounded) Deadline() (time.Time, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ending(), true
-}
-
-// Value implements [context.Context].
-func (c *bounded) Value(key any) any { return c.values.Value(key) }
-
-// Done implements [context.Context].
-func (c *bounded) Done() <-chan struct{} { return c.arm().Done() }
-
-// Err implements [context.Context].
-func (c *bounded) Err() error { return c.arm().Err() }
-
-// stop frees the timer, if there is one.
-func (c *bounded) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cancel != nil {
-		c.cancel()
-	}
 }

@@ -72,7 +72,7 @@ func TestContextOfARunEndsWithTheRun(t *testing.T) {
 
 func TestTheFirstCauseOfAnEndCounts(t *testing.T) {
 	for _, asked := range []bool{false, true} {
-		l := lifeline{Context: t.Context()}
+		l := lateContext{Context: t.Context()}
 		if asked {
 			l.Done()
 		}
