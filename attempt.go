@@ -193,12 +193,12 @@ func (a *Attempt) settleAt(now clock.Instant, o policy.Outcome, err error) error
 
 // settle gives the first verdict. Canceled says that the caller gave up: its context
 // is not asked under the lock, since it may be of a user's making.
-func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v machine.Verdict, first bool) {
+func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v machine.End, first bool) {
 	a.gate.lock()
 	defer a.gate.unlock()
 	r, t := a.gate.machine()
 	if a.settled {
-		return r.call.Verdict(), false
+		return r.call.End(), false
 	}
 	a.settled = true
 	if canceled {
@@ -210,7 +210,7 @@ func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v 
 	for r.call.Next(now).Verb != machine.Return { // nothing is retried, so this is the end
 		now = now.Add(1)
 	}
-	return r.call.Verdict(), true
+	return r.call.End(), true
 }
 
 // Expect says that somebody waits for more of the result from now on, and Arrived

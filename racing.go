@@ -123,7 +123,7 @@ func racer[T any](d *Dependency) *racing[T] {
 // call. The timer may still ring, in another call or in none: it knows of none, and
 // asks what is due by then.
 func (x *racing[T]) reusable() bool {
-	return (x.kept == nil || !x.kept.open) && x.run.log == nil && x.run.call.Verdict().Attempts <= 1
+	return (x.kept == nil || !x.kept.open) && x.run.log == nil && x.run.call.End().Attempts <= 1
 }
 
 // superseded takes the result that a retry is about to replace: its slot must be

@@ -18,7 +18,7 @@ func (x *racing[T]) answer(answered *bool) (v T, had bool, _ *Attempt, err error
 	if x.kept != nil {
 		v, had = x.kept.value, x.kept.have && err == nil
 	}
-	spare, well, verdict := x.reusable(), x.run.call.Succeeded(), x.run.call.Verdict()
+	spare, well, verdict := x.reusable(), x.run.call.Succeeded(), x.run.call.End()
 	if spare && well {
 		*answered = true
 		x.run.finish()

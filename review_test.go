@@ -47,10 +47,10 @@ func handOn(t *testing.T, d *gabion.Dependency, partition string) gabion.Breaker
 }
 
 // partition is what is known of that one.
-func partition(t *testing.T, d *gabion.Dependency, name string) policy.LaneStats {
+func partition(t *testing.T, d *gabion.Dependency, name string) policy.PartitionStats {
 	t.Helper()
 	all := d.Stats().Partitions
-	i := slices.IndexFunc(all, func(l policy.LaneStats) bool { return l.Name == name })
+	i := slices.IndexFunc(all, func(l policy.PartitionStats) bool { return l.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no partition %q", name)
 	}

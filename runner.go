@@ -242,10 +242,10 @@ func (r *runner) failure(last error) error {
 	if r.call.Succeeded() {
 		return last // nil, unless a classifier called an error a success
 	}
-	return r.failed(r.call.Verdict(), last)
+	return r.failed(r.call.End(), last)
 }
 
-func (r *runner) failed(v machine.Verdict, last error) error {
+func (r *runner) failed(v machine.End, last error) error {
 	if v.Reason == policy.None { // it has not ended
 		return last
 	}

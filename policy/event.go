@@ -13,12 +13,12 @@ type Kind uint8
 // call's decisions were made; the second is about the dependency.
 const (
 	KindAttemptSent    Kind = iota + 1 // an attempt starts
-	KindAttemptSettled                 // an attempt came home
-	KindWaiting                        // the call waits: Reason says for what, Wait how long
+	KindAttemptSettled                 // an attempt has ended
+	KindWaiting                        // the call waits: Wait says for what, Until how long
 	KindAttemptRefused                 // an attempt was not made: Reason says why
 	KindHedgeSkipped                   // a hedge was not made: Reason says why
 	KindReturned                       // the call is over
-	KindLoserSettled                   // an attempt came home after the call was over
+	KindLoserSettled                   // an attempt has ended after the call was over
 	KindBodyFailed                     // a result broke after its verdict, as a body does: Reason says by which limit, if by one
 	KindOutlived                       // a result outlived its attempt's time, and gave its slot back
 	KindFellBack                       // the fallback answered in place of the call
@@ -74,7 +74,7 @@ func Kinds() []Kind {
 	return all
 }
 
-// Why a call waits, for [Event.Wait]. The rest of the reasons also serve.
+// Why a call waits, for [Event.Wait]. There are no others.
 const (
 	ForBackoff = "backoff"
 	ForSuccess = "success" // a retry waits until some call succeeds

@@ -6,18 +6,18 @@ import (
 
 // Stats is what a State knows at one moment.
 type Stats struct {
-	Main       LaneStats     // of the calls that name no partition
-	Partitions []LaneStats   // by name; the shared overflow partition is named _overflow
-	Spilled    int64         // calls that had to use the overflow partition
-	Bulkhead   BulkheadStats // zero without a bulkhead
-	Streams    int64         // results that outlived their attempt's time and are still open: they hold no slot
-	Outlived   int64         // results that ever did
+	Main       PartitionStats   // of the calls that name no partition
+	Partitions []PartitionStats // by name; the shared overflow partition is named _overflow
+	Spilled    int64            // calls that had to use the overflow partition
+	Bulkhead   BulkheadStats    // zero without a bulkhead
+	Streams    int64            // results that outlived their attempt's time and are still open: they hold no slot
+	Outlived   int64            // results that ever did
 	Budget     BudgetStats
 	RetriesOff bool // retries are switched off, here or for the process
 }
 
-// LaneStats is what is known of one partition.
-type LaneStats struct {
+// PartitionStats is what is known of one partition.
+type PartitionStats struct {
 	Name    string
 	Guarded bool // there is a breaker
 	Breaker BreakerStats

@@ -3,7 +3,7 @@
 // A [Breaker] is a state machine without a clock, a goroutine or a random
 // source: time is an argument, and what falls due while nobody asks is taken at
 // the next question. Each admitted call gets a [Permit] of the generation of its
-// breaker and brings it back with a [Verdict]. Every move begins a new
+// breaker and brings it back with a [Result]. Every move begins a new
 // generation, and permits of an old one are silent, so a late, cancelled or
 // hung call can neither close nor open the breaker.
 package breaker
@@ -206,7 +206,7 @@ func (b *Breaker) admit(now clock.Instant) Permit {
 // Settle brings a permit back. After is the time that the dependency asked for
 // with this answer, or zero: an open that this verdict causes lasts as long at
 // least, within OpenMax.
-func (b *Breaker) Settle(now clock.Instant, shard uint32, p Permit, v Verdict, after time.Duration) {
+func (b *Breaker) Settle(now clock.Instant, shard uint32, p Permit, v Result, after time.Duration) {
 	word := b.word.Load()
 	if p.word != word {
 		return
@@ -220,7 +220,7 @@ func (b *Breaker) Settle(now clock.Instant, shard uint32, p Permit, v Verdict, a
 	}
 }
 
-func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v Verdict, slow bool, after time.Duration) {
+func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v Result, slow bool, after time.Duration) {
 	if p.serial != 0 || r.byCount() || r.ageing() {
 		b.recordLocked(now, shard, p, v, slow, false, after)
 		return
@@ -247,7 +247,7 @@ func (b *Breaker) add(now clock.Instant, shard uint32, failed, slow bool) {
 
 // recordLocked is record under the lock. With open the outcome is good for now, and
 // says where it was counted.
-func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Verdict, slow, open bool, after time.Duration) (rc Receipt) {
+func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Result, slow, open bool, after time.Duration) (rc Receipt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.word.Load() != p.word || p.serial != 0 && !b.side.flying.free(p.slot, p.serial) || v == Neutral {

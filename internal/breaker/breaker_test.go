@@ -9,7 +9,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 )
 
-func call(b *Breaker, now clock.Instant, v Verdict) bool {
+func call(b *Breaker, now clock.Instant, v Result) bool {
 	p, _, ok := b.Acquire(now, 0)
 	b.Settle(now, 0, p, v, 0)
 	return ok
@@ -77,7 +77,7 @@ func TestChangesFormAChain(t *testing.T) {
 				now := clock.Instant(clk.Add(1))
 				p, _, ok := b.Acquire(now, i)
 				if ok && (k+i)%17 != 0 {
-					rc := b.SettleOpen(now+1, i, p, Verdict((k*i+k>>3)%3), 0)
+					rc := b.SettleOpen(now+1, i, p, Result((k*i+k>>3)%3), 0)
 					if k%5 == 0 {
 						b.Whole(now+2, p)
 					}

@@ -18,7 +18,7 @@ func ExampleBreaker() {
 	}, 1, 1, nil)
 	now := clock.Instant(0)
 
-	for _, v := range []breaker.Verdict{breaker.Good, breaker.Good, breaker.Bad, breaker.Bad} {
+	for _, v := range []breaker.Result{breaker.Good, breaker.Good, breaker.Bad, breaker.Bad} {
 		permit, _, _ := b.Acquire(now, 0)
 		b.Settle(now, 0, permit, v, 0)
 	}

@@ -89,7 +89,7 @@ func duel(t *testing.T, first byte, script []byte) {
 			if p.home && !p.watched && p.gen == n.gen {
 				continue // nobody can tell
 			}
-			v, after := Verdict(arg%3), time.Duration(op%3*20)
+			v, after := Result(arg%3), time.Duration(op%3*20)
 			open := op%2 == 0 && !p.home
 			if open {
 				p.receipt = b.SettleOpen(now, uint32(arg), p.real, v, after)

@@ -368,7 +368,7 @@ func (n *naive) mayProbe() bool {
 	return n.turned >= n.enough
 }
 
-func (n *naive) settle(now clock.Instant, p *pass, v Verdict, after time.Duration, open bool) {
+func (n *naive) settle(now clock.Instant, p *pass, v Result, after time.Duration, open bool) {
 	again := p.home
 	p.home = true
 	if again || p.gen != n.gen || v == Neutral || n.state == Disabled {

@@ -39,7 +39,7 @@ func (rc Receipt) is(k receiptKind) bool { return rc.kind&k != 0 }
 // and [Breaker.Fail] turns it into a failure. That of a probe is not counted before
 // either of them: it keeps its place, and it is good when its result has lived on for
 // ProbeTimeout.
-func (b *Breaker) SettleOpen(now clock.Instant, shard uint32, p Permit, v Verdict, after time.Duration) Receipt {
+func (b *Breaker) SettleOpen(now clock.Instant, shard uint32, p Permit, v Result, after time.Duration) Receipt {
 	word := b.word.Load()
 	switch s := stateOf(word); {
 	case p.word != word:

@@ -76,7 +76,7 @@ func (b *Breaker) probe(now clock.Instant, shard uint32) (p Permit, retryAfter t
 
 // probed is Settle in half-open. A neutral probe only frees its place. One that
 // is late but was not found expired still counts.
-func (b *Breaker) probed(now clock.Instant, p Permit, v Verdict, after time.Duration) {
+func (b *Breaker) probed(now clock.Instant, p Permit, v Result, after time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.word.Load() != p.word {

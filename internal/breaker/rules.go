@@ -137,7 +137,7 @@ func (r *Rules) probeCalls() int64 {
 }
 
 // probed returns the verdict on the probes that came home, if there is one.
-func (r *Rules) probed(c window.Counts, bad int64) (v Verdict, over Causes) {
+func (r *Rules) probed(c window.Counts, bad int64) (v Result, over Causes) {
 	switch {
 	case r.CloseAfter > 0 && bad >= int64(max(r.ReopenAfter, 1)):
 		return Bad, 0

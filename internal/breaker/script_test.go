@@ -151,7 +151,7 @@ func (g *rig) plain(word string) error {
 
 // settle brings home a call whose permit is made older by what it took.
 func (g *rig) settle(p Permit, how string) error {
-	v := map[byte]Verdict{'S': Good, 'F': Bad, 'I': Neutral}[how[0]]
+	v := map[byte]Result{'S': Good, 'F': Bad, 'I': Neutral}[how[0]]
 	took, after, _ := strings.Cut(how[1:], "@")
 	if d, err := time.ParseDuration(took); err == nil {
 		p.start = g.now.Add(-d)

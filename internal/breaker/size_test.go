@@ -29,7 +29,7 @@ func TestQuietBreakerStaysSmall(t *testing.T) {
 	b := New(&Rules{Window: time.Second, FailureRate: 1, Open: time.Hour}, 64, 0, nil)
 	for i := range clock.Instant(1000) {
 		p, _, _ := b.Acquire(i*1e6, uint32(i))
-		b.Settle(i*1e6, uint32(i), p, Verdict(i&1), 0)
+		b.Settle(i*1e6, uint32(i), p, Result(i&1), 0)
 	}
 	b.Trip(1e9)
 	for i := range uint32(1000) {

@@ -20,14 +20,14 @@ const (
 func refuses(s State) bool { return s == Open || s == ForcedOpen }
 func counts(s State) bool  { return s == Closed || s == ObserveOnly }
 
-// Verdict is what a call that came home says about the dependency.
-type Verdict uint8
+// Result is what a call that has ended says about the dependency.
+type Result uint8
 
 // What a call can say. Whether it was slow is decided here, from its permit.
 const (
-	Good    Verdict = iota // it worked
-	Bad                    // it failed
-	Neutral                // it says nothing: cancelled, crashed, lost a race, never sent
+	Good    Result = iota // it worked
+	Bad                   // it failed
+	Neutral               // it says nothing: cancelled, crashed, lost a race, never sent
 )
 
 // Cause says why a breaker moved.

@@ -246,7 +246,7 @@ func TestTheMachineAllocatesNothing(t *testing.T) {
 			case machine.Wait:
 				now = step.Again
 			case machine.Return:
-				return c.Verdict().Reason
+				return c.End().Reason
 			}
 		}
 	}
@@ -295,8 +295,8 @@ func TestABareStateHasWhatItsPolicyAsksFor(t *testing.T) {
 		retry = c.Next(retry.Again)
 	}
 	c.Settle(clock.Instant(s), retry.Ticket, policy.Outcome{})
-	if c.Next(1); c.Verdict().Reason != policy.None {
-		t.Error(c.Verdict())
+	if c.Next(1); c.End().Reason != policy.None {
+		t.Error(c.End())
 	}
 }
 

@@ -31,7 +31,7 @@ func BenchmarkCallSuccess(b *testing.B) {
 		step := c.Next(now)
 		now += 10
 		c.Settle(now, step.Ticket, policy.Outcome{})
-		if c.Next(now).Verb != machine.Return || c.Verdict().Reason != policy.None {
+		if c.Next(now).Verb != machine.Return || c.End().Reason != policy.None {
 			b.Fatal("not a success")
 		}
 	}

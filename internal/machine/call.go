@@ -113,7 +113,7 @@ type Call struct {
 	sent  attempts // settle.go
 	hedge hedging  // hedge.go
 	retry retrying // retry.go
-	end   ending   // result.go
+	end   ending   // end.go
 }
 
 // Begin starts a call: it pins the policy, and takes nothing.
@@ -268,7 +268,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 		c.endWhole(now)
 	}
 	if c.log != nil {
-		v := c.Verdict()
+		v := c.End()
 		c.log.add(policy.Event{
 			Kind: policy.KindReturned, At: now, Reason: why, Effect: v.Effect, Attempt: c.sent.n, Took: now.Sub(c.began),
 		})

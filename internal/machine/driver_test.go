@@ -35,7 +35,7 @@ func ExampleCall() {
 			fmt.Println("waits for", step.Again.Sub(now))
 			now = step.Again
 		case machine.Return:
-			fmt.Println(call.Verdict().Reason, "after", call.Verdict().Attempts)
+			fmt.Println(call.End().Reason, "after", call.End().Attempts)
 			return
 		}
 	}

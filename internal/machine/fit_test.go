@@ -34,7 +34,7 @@ func TestARetryThatMeasuredLatencySaysCannotFinishIsNotMade(t *testing.T) {
 			first := call.Next(now)
 			call.Settle(now, first.Ticket, policy.Outcome{Class: policy.ClassNetwork})
 			step := call.Next(now)
-			if got := call.Verdict().Reason; got != c.want {
+			if got := call.End().Reason; got != c.want {
 				t.Errorf("after a failure with 180 ms left the call says %v, %s; want %s", step.Verb, got, c.want)
 			}
 		})

@@ -30,7 +30,7 @@ func (tr *trial) begin(now clock.Instant) (*Call, Ticket) {
 	c.Begin(tr.state, now, &Params{})
 	s := c.Next(now)
 	if s.Verb != Send {
-		tr.t.Fatalf("%+v", c.Verdict())
+		tr.t.Fatalf("%+v", c.End())
 	}
 	return c, s.Ticket
 }
@@ -69,15 +69,15 @@ func TestTwoFirstCallsThatFailTogetherHaveOneRetry(t *testing.T) {
 	a, first := tr.begin(0)
 	b, second := tr.begin(ms)
 	sa := tr.home(5*ms, a, first, policy.ClassNetwork)
-	if sb := tr.home(6*ms, b, second, policy.ClassNetwork); sb.Verb != Return || b.Verdict().Reason != policy.BudgetExhausted {
-		t.Errorf("the second: %+v", b.Verdict())
+	if sb := tr.home(6*ms, b, second, policy.ClassNetwork); sb.Verb != Return || b.End().Reason != policy.BudgetExhausted {
+		t.Errorf("the second: %+v", b.End())
 	}
 	sa, _ = tr.goOn(a, sa)
 	if sa.Verb != Send {
-		t.Fatalf("the first: %+v", a.Verdict())
+		t.Fatalf("the first: %+v", a.End())
 	}
 	if sa = tr.home(2*sec, a, sa.Ticket, policy.ClassSuccess); sa.Verb != Return || !a.Succeeded() {
-		t.Errorf("the first: %+v", a.Verdict())
+		t.Errorf("the first: %+v", a.End())
 	}
 }
 
@@ -88,17 +88,17 @@ func TestNothingIsMadeAgainWhereNothingEverWorked(t *testing.T) {
 		waits := tr.home(5*ms, a, first, policy.ClassNetwork)
 		tr.call(10*ms, 15*ms, policy.ClassNetwork)
 		tr.call(20*ms, 25*ms, policy.ClassNetwork)
-		if s, now := tr.goOn(a, waits); s.Verb != Return || a.Verdict().Reason != policy.AllFailing || now > sec+5*ms {
-			t.Errorf("%v: who waits: %+v", per, a.Verdict())
+		if s, now := tr.goOn(a, waits); s.Verb != Return || a.End().Reason != policy.AllFailing || now > sec+5*ms {
+			t.Errorf("%v: who waits: %+v", per, a.End())
 		}
 		b, second := tr.begin(30 * ms)
-		if s := tr.home(35*ms, b, second, policy.ClassNetwork); s.Verb != Return || b.Verdict().Reason != policy.AllFailing {
-			t.Errorf("%v: who comes when it is known waits for nothing: %+v", per, b.Verdict())
+		if s := tr.home(35*ms, b, second, policy.ClassNetwork); s.Verb != Return || b.End().Reason != policy.AllFailing {
+			t.Errorf("%v: who comes when it is known waits for nothing: %+v", per, b.End())
 		}
 		tr.call(2*sec, 2*sec+ms, policy.ClassSuccess)
 		c, third := tr.begin(3 * sec)
 		if s := tr.home(3*sec+ms, c, third, policy.ClassNetwork); s.Verb != Wait {
-			t.Errorf("%v: after a success: %+v", per, c.Verdict())
+			t.Errorf("%v: after a success: %+v", per, c.End())
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestRetriesAreHeldWhileOthersFail(t *testing.T) {
 		s := a.Next(sec)
 		s = tr.home(sec+ms, a, s.Ticket, policy.ClassNetwork)
 		if s.Verb != Wait {
-			t.Fatalf("%s: %+v", c.fact, a.Verdict())
+			t.Fatalf("%s: %+v", c.fact, a.End())
 		}
 		tr.call(sec+2*ms, sec+3*ms, policy.ClassNetwork)
 		tr.call(sec+4*ms, sec+5*ms, policy.ClassNetwork)
@@ -142,7 +142,7 @@ func TestRetriesAreHeldWhileOthersFail(t *testing.T) {
 		}
 		tr.call(sec+6*ms, sec+7*ms, policy.ClassSuccess)
 		if s, _ = tr.goOn(a, s); s.Verb != Send {
-			t.Errorf("%s: after a success: %+v", c.fact, a.Verdict())
+			t.Errorf("%s: after a success: %+v", c.fact, a.End())
 		}
 	}
 }
@@ -156,8 +156,8 @@ func TestNumbersOfAnExhaustedBudgetAreThoseOfStats(t *testing.T) {
 	var n *policy.Numbers
 	for i := clock.Instant(10); n == nil; i++ {
 		c, ticket := tr.begin(i * ms)
-		if tr.home(i*ms+1, c, ticket, policy.ClassNetwork); c.Verdict().Reason == policy.BudgetExhausted {
-			n = c.Verdict().Numbers
+		if tr.home(i*ms+1, c, ticket, policy.ClassNetwork); c.End().Reason == policy.BudgetExhausted {
+			n = c.End().Numbers
 		}
 	}
 	st := tr.state.Stats(20 * ms).Budget

@@ -26,8 +26,8 @@ func TestAWholeCallsSlotIsHeldWhileItsResultIsOpen(t *testing.T) {
 		t.Fatal("the call has not ended")
 	}
 	second.Begin(s, 2, &Params{Waker: nobody{}})
-	if got := second.Next(2); got.Verb != Return || second.Verdict().Reason != policy.BulkheadFull {
-		t.Errorf("beside an open result: %v, %v", got.Verb, second.Verdict().Reason)
+	if got := second.Next(2); got.Verb != Return || second.End().Reason != policy.BulkheadFull {
+		t.Errorf("beside an open result: %v, %v", got.Verb, second.End().Reason)
 	}
 	first.Release(3, step.Ticket, false)
 	second = Call{}

@@ -97,3 +97,30 @@ func (r *Rules) fund(b policy.Budget) {
 		r.tokens = budget.NewBucketRules(b.Capacity, b.Cost, ratio)
 	}
 }
+
+// shows is what a class of outcome shows of the dependency, and so what the breaker
+// counts. No other place says it. A permanent outcome is an answer, so the dependency
+// works (SPEC F5), and so is a conflict with another call. A throttled attempt paces,
+// and does not open. Work that was given up or crashed says nothing (CONFORMANCE C31,
+// C32).
+var shows = [policy.ClassCrashed + 1]breaker.Result{
+	policy.ClassSuccess:      breaker.Good,
+	policy.ClassNetwork:      breaker.Bad,
+	policy.ClassTimeout:      breaker.Bad,
+	policy.ClassServer:       breaker.Bad,
+	policy.ClassThrottled:    breaker.Neutral,
+	policy.ClassContention:   breaker.Good,
+	policy.ClassClient:       breaker.Good,
+	policy.ClassBusiness:     breaker.Good,
+	policy.ClassUnclassified: breaker.Bad,
+	policy.ClassIgnored:      breaker.Neutral,
+	policy.ClassRejected:     breaker.Neutral,
+	policy.ClassCrashed:      breaker.Neutral,
+}
+
+func (r *Rules) shows(c policy.Class) breaker.Result {
+	if c == policy.ClassThrottled && r.Policy.Breaker.Throttled {
+		return breaker.Bad
+	}
+	return shows[c]
+}

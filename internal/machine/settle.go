@@ -16,11 +16,11 @@ type attempts struct {
 	receipt breaker.Receipt // of the success whose result is open
 	n       uint8           // how many were sent
 	tries   uint8           // how many of them were not hedges
-	last    breaker.Verdict // what the last that ended shows of the dependency
+	last    breaker.Result  // what the last that ended shows of the dependency
 	judged  bool            // last is known
 }
 
-func (a *attempts) judge(v breaker.Verdict) { a.last, a.judged = v, true }
+func (a *attempts) judge(v breaker.Result) { a.last, a.judged = v, true }
 
 // idle reports whether nothing is under way or open.
 func (a *attempts) idle() bool { return a.out|a.open == 0 }
@@ -97,7 +97,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 
 // hear gives a permit back with its verdict. A result that lives on may break after
 // it, and what the breaker counted is then known by its receipt.
-func (c *Call) settlePermit(now clock.Instant, p breaker.Permit, v breaker.Verdict, after time.Duration, open bool) {
+func (c *Call) settlePermit(now clock.Instant, p breaker.Permit, v breaker.Result, after time.Duration, open bool) {
 	b := c.part.breaker.Load()
 	if open {
 		c.sent.receipt = b.SettleOpen(now, c.shard, p, v, after)
@@ -149,22 +149,22 @@ func layerTimeout(now clock.Instant, t *Ticket, o *policy.Outcome) policy.Reason
 // report tells the parts what the attempt showed of the dependency.
 // A loser says nothing: it was cut off because a sibling won or the caller left.
 func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser bool) {
-	verdict := c.rules.verdict(o.Class)
+	shows := c.rules.shows(o.Class)
 	if o.Class == policy.ClassTimeout && c.hurried(now, t) {
-		verdict = breaker.Neutral
+		shows = breaker.Neutral
 	}
 	if loser || o.NeverSent && !o.Class.Transient() || // such as a certificate that we refuse
 		o.Class == policy.ClassContention && c.slow(now, t) { // it waited for a rival, and not for the dependency
-		verdict = breaker.Neutral
+		shows = breaker.Neutral
 	}
 	if t.held.permit.Held() {
-		c.settlePermit(now, t.held.permit, verdict, c.openHint(o), o.Open)
+		c.settlePermit(now, t.held.permit, shows, c.openHint(o), o.Open)
 	}
 	if !loser {
-		c.sent.judge(verdict)
+		c.sent.judge(shows)
 	}
 	if c.rules.throttled {
-		c.tellThrottle(now, t, o, verdict)
+		c.tellThrottle(now, t, o, shows)
 	}
 	switch {
 	case loser && c.end.reason == policy.None:
@@ -207,10 +207,10 @@ func (c *Call) openHint(o *policy.Outcome) time.Duration {
 }
 
 // tellThrottle counts an accept for every answer that is not an overload's sign.
-func (c *Call) tellThrottle(now clock.Instant, t *Ticket, o *policy.Outcome, verdict breaker.Verdict) {
+func (c *Call) tellThrottle(now clock.Instant, t *Ticket, o *policy.Outcome, shows breaker.Result) {
 	switch {
-	case o.Class == policy.ClassThrottled || verdict == breaker.Bad:
-	case verdict == breaker.Neutral:
+	case o.Class == policy.ClassThrottled || shows == breaker.Bad:
+	case shows == breaker.Neutral:
 		c.state.throttle().Forget(t.Sent, now, c.shard)
 	default:
 		c.state.throttle().Accept(t.Sent, now, c.shard)

@@ -28,12 +28,12 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 		one.Name = l.name
 		st.Partitions = append(st.Partitions, one)
 	})
-	slices.SortFunc(st.Partitions, func(a, b policy.LaneStats) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(st.Partitions, func(a, b policy.PartitionStats) int { return strings.Compare(a.Name, b.Name) })
 	return st
 }
 
-func (l *partition) stats(now clock.Instant, r *Rules) policy.LaneStats {
-	var st policy.LaneStats
+func (l *partition) stats(now clock.Instant, r *Rules) policy.PartitionStats {
+	var st policy.PartitionStats
 	if until, held := l.pacer.Load().held(now); held {
 		st.Paced = until.Sub(now)
 	}

@@ -82,7 +82,7 @@ func TestWhatAnAttemptHasTakenIsGivenBackWhenItIsNotMade(t *testing.T) {
 			call := c.call(tr)
 			before := accountsOf(tr.state, 2*ms)
 			if step := call.Next(2 * ms); step.Verb != Wait {
-				t.Fatalf("it does not wait: %+v", call.Verdict())
+				t.Fatalf("it does not wait: %+v", call.End())
 			}
 			if got, want := accountsOf(tr.state, 3*ms), c.want(before); got != want {
 				t.Errorf("while it waits: %+v, want %+v", got, want)

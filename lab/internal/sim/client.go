@@ -190,7 +190,7 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 
 // turnAway ends a call that lacks the key that its policy requires, before it begins.
 func (s *sim) turnAway(c *call) {
-	v := machine.Verdict{Reason: policy.KeyMissing, Effect: policy.NoEffect}
+	v := machine.End{Reason: policy.KeyMissing, Effect: policy.NoEffect}
 	if c.log != nil {
 		s.watch.Tell(c.id, c.edge, policy.Event{Kind: policy.KindAttemptRefused, At: s.now, Until: s.now, Reason: v.Reason, Attempt: 1})
 		s.watch.Tell(c.id, c.edge, policy.Event{Kind: policy.KindReturned, At: s.now, Reason: v.Reason, Effect: v.Effect})
@@ -349,7 +349,7 @@ func (s *sim) comeHome(c *call, a *attempt, o *policy.Outcome) {
 // returned is the end of a call for its caller. Attempts that are still out are
 // told to end, and come home at once as those of a caller who stopped waiting.
 func (s *sim) returned(c *call) {
-	v := c.machine.Verdict()
+	v := c.machine.End()
 	c.over = true
 	for len(c.out) > 0 {
 		a := s.attempts.at(c.out[0])
@@ -362,7 +362,7 @@ func (s *sim) returned(c *call) {
 }
 
 // ended is the verdict on a call of which nothing is out.
-func (s *sim) ended(c *call, v *machine.Verdict) {
+func (s *sim) ended(c *call, v *machine.End) {
 	c.over, c.ok = true, v.Reason == policy.None
 	s.rec.returned(s, c, v)
 	ok, job, jgen, step := c.ok, c.job, c.jgen, c.facts.step

@@ -258,7 +258,7 @@ func (r *recorder) settled(s *sim, a *attempt, o *policy.Outcome) {
 	}
 }
 
-func (r *recorder) returned(s *sim, c *call, v *machine.Verdict) {
+func (r *recorder) returned(s *sim, c *call, v *machine.End) {
 	n := c.ends
 	n.Ended[v.Reason]++
 	if c.ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Verdict is how a call ended.
-type Verdict struct {
+// End is how a call ended.
+type End struct {
 	Reason     policy.Reason // None is success
 	Effect     policy.Effect // may it have happened?
 	Attempts   int           // how many were sent
@@ -28,13 +28,13 @@ type ending struct {
 	cause   breaker.Cause // BreakerOpen: what opened it
 }
 
-// Verdict tells how the call ended, or stands.
-func (c *Call) Verdict() Verdict {
+// End tells how the call ended, or stands.
+func (c *Call) End() End {
 	effect := c.end.effect
 	if c.sent.out != 0 {
 		effect = policy.UnknownEffect
 	}
-	v := Verdict{Reason: c.end.reason, Effect: effect, Attempts: int(c.sent.n), RetryAfter: c.end.after, Numbers: c.end.numbers}
+	v := End{Reason: c.end.reason, Effect: effect, Attempts: int(c.sent.n), RetryAfter: c.end.after, Numbers: c.end.numbers}
 	if c.end.reason == policy.BreakerOpen {
 		v.Cause = c.end.cause.String()
 	}
