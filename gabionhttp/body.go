@@ -142,7 +142,7 @@ func (b *body) endsHere() error {
 // attach gives req, which must be the attempt's own copy, a body of its own.
 // GetBody stays set where the body can be sent again: net/http needs it to repeat
 // what provably never left. It also repeats keyed requests on connections that
-// died idle, which flight counts.
+// died idle, which httpAttempt counts.
 func (b *body) attach(req *http.Request) error {
 	if b == nil || b.orig == nil {
 		return nil

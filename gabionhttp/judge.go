@@ -67,7 +67,7 @@ func (c *exchange) learnClassifier() error {
 }
 
 // decided is o unless the classifier says otherwise.
-func (f *flight) decided(o policy.Outcome, err error) policy.Outcome {
+func (f *httpAttempt) decided(o policy.Outcome, err error) policy.Outcome {
 	by := f.of.asked
 	if by == nil || o.Class == policy.ClassIgnored || f.said != nil && f.said.Problem != gabion.KeyInFlight {
 		return o
@@ -99,7 +99,7 @@ func (f *flight) decided(o policy.Outcome, err error) policy.Outcome {
 }
 
 // show asks by about the answer.
-func (f *flight) show(by classifier) policy.Outcome {
+func (f *httpAttempt) show(by classifier) policy.Outcome {
 	seen := *f.resp
 	body := f.resp.Body
 	if _, upgraded := body.(io.Writer); upgraded || body == nil || body == http.NoBody {
@@ -122,7 +122,7 @@ const glimpseTime = 100 * time.Millisecond
 // glimpse is a body as a classifier sees it. The first Read puts a body in its place
 // that keeps what was read.
 type glimpse struct {
-	f     *flight
+	f     *httpAttempt
 	body  io.ReadCloser
 	until time.Time // zero means that the body's length is known
 	kept  *keptBody

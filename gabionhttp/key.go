@@ -158,7 +158,7 @@ const peekLimit = 8 << 10
 
 // peek reads what a refusal says of the request's key, and leaves the body as it
 // was. It waits for no more than one JSON value.
-func (f *flight) peek(resp *http.Response) {
+func (f *httpAttempt) peek(resp *http.Response) {
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:
 	default:

@@ -74,7 +74,7 @@ func TestPeekLeavesTheBodyAsItWas(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, withKey := range []bool{true, false} {
-			f := &flight{of: &exchange{rules: new(policy.HTTP)}}
+			f := &httpAttempt{of: &exchange{rules: new(policy.HTTP)}}
 			f.out.Header = http.Header{}
 			if withKey {
 				f.out.Header.Set("Idempotency-Key", "k")
@@ -139,7 +139,7 @@ func TestPeekIsBounded(t *testing.T) {
 		read += n
 		return n, nil
 	})
-	f := &flight{of: &exchange{rules: new(policy.HTTP)}}
+	f := &httpAttempt{of: &exchange{rules: new(policy.HTTP)}}
 	f.out.Header = header("Idempotency-Key", "k")
 	f.resp = &http.Response{StatusCode: 409, Header: header("Content-Type", "application/json"), Body: io.NopCloser(endless), Request: &f.out}
 	if f.peek(f.resp); read > peekLimit || f.said != nil {
@@ -147,7 +147,7 @@ func TestPeekIsBounded(t *testing.T) {
 	}
 	r, w := io.Pipe() // never ends
 	go w.Write([]byte(`{"type":"urn:gabion:idempotency:outcome-unknown"}`))
-	f = &flight{of: &exchange{rules: new(policy.HTTP)}}
+	f = &httpAttempt{of: &exchange{rules: new(policy.HTTP)}}
 	f.out.Header = header("Idempotency-Key", "k")
 	f.resp = &http.Response{StatusCode: 409, Header: header("Content-Type", "application/json"), Body: r, Request: &f.out}
 	if f.peek(f.resp); f.said == nil || f.said.Problem != gabion.KeyOutcomeUnknown {
@@ -159,7 +159,7 @@ func FuzzPeek(f *testing.F) {
 	f.Add(409, "application/json", `{"type":"urn:gabion:idempotency:mismatch","error":{"code":"idempotency_key_in_use"}}`)
 	f.Add(422, "application/problem+json", `{"type":1`)
 	f.Fuzz(func(t *testing.T, code int, kind, text string) {
-		fl := &flight{of: &exchange{rules: new(policy.HTTP)}}
+		fl := &httpAttempt{of: &exchange{rules: new(policy.HTTP)}}
 		fl.out.Header = header("Idempotency-Key", "k")
 		fl.resp = &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(strings.NewReader(text)), Request: &fl.out}
 		fl.peek(fl.resp)

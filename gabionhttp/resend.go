@@ -66,7 +66,7 @@ func (s *sights) now() saw {
 // what an attempt would allocate.
 type tracer struct {
 	httptrace.ClientTrace
-	to atomic.Pointer[flight] // nil after the attempt landed
+	to atomic.Pointer[httpAttempt] // nil after the attempt landed
 }
 
 var tracers = sync.Pool{New: func() any { return newTracer() }}
@@ -99,7 +99,7 @@ func newTracer() *tracer {
 // follow watches what becomes of a request with the context that it returns. A
 // trace of the caller's is woven into ours, which then can't be used again; and
 // only of net/http's own transport is it known when it is done with a trace.
-func (f *flight) follow(ctx context.Context) context.Context {
+func (f *httpAttempt) follow(ctx context.Context) context.Context {
 	var t *tracer
 	_, std := f.of.t.base().(*http.Transport)
 	if std && httptrace.ContextClientTrace(ctx) == nil {
@@ -114,7 +114,7 @@ func (f *flight) follow(ctx context.Context) context.Context {
 }
 
 // looks ends an attempt for which net/http looks for a connection without end.
-func (f *flight) looks() {
+func (f *httpAttempt) looks() {
 	s := &f.seen
 	s.mu.Lock()
 	s.asked++
@@ -131,7 +131,7 @@ func (f *flight) looks() {
 // gets is told of a connection before anything is written to it: the last chance to
 // keep net/http from sending a request again. HTTP/2 looks at the context once more
 // before it writes. HTTP/1 does not, but a connection that is closed takes nothing.
-func (f *flight) gets(conn net.Conn) {
+func (f *httpAttempt) gets(conn net.Conn) {
 	s := &f.seen
 	s.mu.Lock()
 	wrote, before := s.wrote, s.conn
@@ -158,7 +158,7 @@ func (f *flight) gets(conn net.Conn) {
 
 // refuses says why net/http must not send a request again whose headers were written
 // before, on that connection; nil means that it may.
-func (f *flight) refuses(wrote int, before net.Conn) error {
+func (f *httpAttempt) refuses(wrote int, before net.Conn) error {
 	switch budget := f.of.t.Dependency.Stats().Budget; {
 	case !f.harmless && !f.alone(before):
 		return errBroke
@@ -171,7 +171,7 @@ func (f *flight) refuses(wrote int, before net.Conn) error {
 }
 
 // stop ends the attempt's context: net/http sends nothing more for it.
-func (f *flight) stop() {
+func (f *httpAttempt) stop() {
 	if e, ok := f.ctx.Value(ending.Key{}).(ending.Ender); ok {
 		e.End()
 	}
@@ -179,7 +179,7 @@ func (f *flight) stop() {
 
 // alone reports whether conn has one request at a time, as HTTP/1 has it. It is no
 // when in doubt.
-func (f *flight) alone(conn net.Conn) bool {
+func (f *httpAttempt) alone(conn net.Conn) bool {
 	if conn == nil {
 		return false
 	}
@@ -199,7 +199,7 @@ func (f *flight) alone(conn net.Conn) bool {
 //
 // What HTTP/2 did with a request net/http tells only where it has no second body, so a
 // host that is known to speak it gets none.
-func (f *flight) guard(out *http.Request) {
+func (f *httpAttempt) guard(out *http.Request) {
 	f.harmless = f.of.safe || machine.IdempotentMethod(f.of.method()) || replayable(out.Header)
 	again := out.GetBody
 	if again == nil || out.Body == nil {
@@ -232,7 +232,7 @@ func standardReplays(req *http.Request) bool {
 
 // land counts re-sends that nobody asked for. Where an answer came and the headers
 // went out on every connection that was had, nobody will use the trace any more.
-func (f *flight) land(resp *http.Response, err error) {
+func (f *httpAttempt) land(resp *http.Response, err error) {
 	s := f.seen.now()
 	if t := f.tracer; t != nil && err == nil && s.wrote > 0 && s.wrote == s.got {
 		t.to.Store(nil)

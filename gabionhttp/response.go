@@ -13,7 +13,7 @@ import (
 
 // deliver hands an answer to the caller, with the attempt that brought it open
 // until its body is done.
-func (c *exchange) deliver(f *flight, attempt *gabion.Attempt, err error) *http.Response {
+func (c *exchange) deliver(f *httpAttempt, attempt *gabion.Attempt, err error) *http.Response {
 	b, resp := &c.answer, f.resp
 	b.call, b.body, b.attempt = c, resp.Body, attempt
 	b.why, _ = err.(*gabion.Error)

@@ -15,8 +15,8 @@ import (
 )
 
 // send is one attempt.
-func (c *exchange) send(ctx context.Context) (*flight, error) {
-	f := c.flight()
+func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
+	f := c.nextAttempt()
 	ctx = f.follow(ctx)
 	f.out = *c.from.WithContext(ctx) // the copy that this makes stays on the stack
 	out := &f.out

@@ -171,7 +171,7 @@ type exchange struct {
 	// The first attempt and the answer's body are part of their exchange, since
 	// most calls have one of each.
 	begun  atomic.Bool
-	first  flight
+	first  httpAttempt
 	answer responseBody
 }
 
@@ -284,7 +284,7 @@ func (c *exchange) operation() string {
 }
 
 // judge says what an attempt brought, and whether its request could be sent again.
-func judge(f *flight, err error) policy.Outcome {
+func judge(f *httpAttempt, err error) policy.Outcome {
 	if f == nil {
 		return classify.Error(err)
 	}
@@ -308,7 +308,7 @@ func judge(f *flight, err error) policy.Outcome {
 }
 
 func drop(result any) {
-	if f, _ := result.(*flight); f != nil {
+	if f, _ := result.(*httpAttempt); f != nil {
 		discard(f.resp)
 	}
 }

@@ -73,9 +73,9 @@ func NothingHeld(t testing.TB, d *gabion.Dependency) {
 	if s.Streams != 0 {
 		t.Errorf("%s: %d results are still open, such as response bodies that nobody closed", s.Name, s.Streams)
 	}
-	for _, lane := range append(s.Partitions, s.Main) {
-		if p := lane.Breaker.Probes; p != 0 {
-			t.Errorf("%s %s: %d probes out, with no call under way", s.Name, lane.Name, p)
+	for _, part := range append(s.Partitions, s.Main) {
+		if p := part.Breaker.Probes; p != 0 {
+			t.Errorf("%s %s: %d probes out, with no call under way", s.Name, part.Name, p)
 		}
 	}
 }

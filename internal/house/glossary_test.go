@@ -88,7 +88,9 @@ func nameWords(name string) (words []string) {
 // author and none for a reader. The standard word stands beside it.
 var bannedNames = map[string]string{
 	"errand":     "call",
+	"flight":     "attempt",
 	"homecoming": "settle",
+	"weather":    "draws, or random numbers",
 }
 
 // allowedNames are standard terms that contain a banned word.

@@ -152,7 +152,7 @@ const (
 	longWindow = 600
 	warmup     = 10
 	smoothing  = 0.2
-	headroom   = 4
+	allowance  = 4
 )
 
 func (l *gradient) learn(rtt float64) float64 {
@@ -162,7 +162,7 @@ func (l *gradient) learn(rtt float64) float64 {
 		l.long = float64(l.long * 0.95)
 	}
 	slope := max(0.5, min(1, float64(l.tolerance*long)/rtt))
-	next := float64(l.limit*slope) + headroom
+	next := float64(l.limit*slope) + allowance
 	next = float64(l.limit*(1-smoothing)) + float64(next*smoothing)
 	l.limit = max(l.least, min(l.most, next))
 	return l.limit

@@ -12,8 +12,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// flight is one attempt: what came of it, and what net/http was seen to do.
-type flight struct {
+// httpAttempt is one attempt: what came of it, and what net/http was seen to do.
+type httpAttempt struct {
 	of     *exchange
 	out    http.Request // what is sent: a copy of the caller's
 	resp   *http.Response
@@ -26,17 +26,17 @@ type flight struct {
 	harmless bool            // a second one does no harm
 }
 
-func (c *exchange) flight() *flight {
+func (c *exchange) nextAttempt() *httpAttempt {
 	f := &c.first
 	if c.begun.Swap(true) {
-		f = new(flight)
+		f = new(httpAttempt)
 	}
 	f.of = c
 	return f
 }
 
 // answered says what an attempt's answer means.
-func (f *flight) answered(now func() time.Time) policy.Outcome {
+func (f *httpAttempt) answered(now func() time.Time) policy.Outcome {
 	var said gabion.KeyProblem
 	if f.said != nil {
 		said = f.said.Problem
@@ -52,7 +52,7 @@ func (f *flight) answered(now func() time.Time) policy.Outcome {
 }
 
 // outcome says what an attempt's error means.
-func (f *flight) outcome(err error) policy.Outcome {
+func (f *httpAttempt) outcome(err error) policy.Outcome {
 	o, saw := outcomeOfError(f.of.from, err), f.seen.now()
 	switch {
 	case saw.wrote == 1 && refusedByHTTP2(err):
