@@ -56,7 +56,7 @@ func (k keyFiles) InsertKey(_ context.Context, intent, key string) error {
 	return errors.Join(dir.Sync(), dir.Close()) // the name is durable too
 }
 
-// An operation that is run again after a crash has the key that it had.
+// An operation that runs again after a crash has the same key.
 func ExampleKeyFor() {
 	ctx, order := context.Background(), Order{ID: "order-7"}
 	bank := &flakyBank{done: map[string]Charge{}}
@@ -86,7 +86,7 @@ func ExampleKeyFor() {
 	// 2 calls, 1 charge
 }
 
-// One key for an operation, and one that follows from it for each of its steps.
+// One key for an operation, and one key derived from it for each of its steps.
 func ExampleDeriveKey() {
 	authorise := gabion.DeriveKey("acme", "order-7", "authorise")
 	capture := gabion.DeriveKey("acme", "order-7", "capture")
@@ -97,8 +97,8 @@ func ExampleDeriveKey() {
 	// false false
 }
 
-// Another provider gets another key, the same one each time, and is not asked while
-// it is unknown what the first one did.
+// Another provider gets another key, the same one each time. It is not asked while it
+// is unknown what the first provider did.
 func ExampleFallback() {
 	ctx := context.Background()
 	first := gabion.New("first bank", policy.Policy{Retry: policy.Retry{Attempts: 1}})

@@ -58,8 +58,8 @@ func Example_readme() {
 	// 2 calls, 1 charge
 }
 
-// Every call that did not succeed ends with a *gabion.Error: who, why, and may it
-// have happened.
+// Every call that fails ends with a *gabion.Error. It says which dependency failed, why,
+// and whether the work may have happened.
 func ExampleDo() {
 	stock := gabion.New("stock", policy.Policy{})
 	_, err := gabion.Do(context.Background(), stock, func(context.Context) (int, error) {
@@ -85,8 +85,7 @@ func ExampleDependency_Run() {
 	// <nil>
 }
 
-// The body is read after the verdict was given: slot, timeout and context live
-// until Close.
+// The body is read after the call. Its slot, timeout and context last until Close.
 func ExampleOpen() {
 	files := gabion.New("files", policy.Policy{Safe: true})
 	body, attempt, err := gabion.Open(context.Background(), files, func(context.Context) (io.Reader, error) {
@@ -102,7 +101,7 @@ func ExampleOpen() {
 	// Output: a long answer <nil>
 }
 
-// Work that does not fit into a function holds its attempt by hand.
+// Work that does not fit into a function begins and settles its attempt itself.
 func ExampleBegin() {
 	ledger := gabion.New("ledger", policy.Policy{})
 	a, err := gabion.Begin(context.Background(), ledger)
@@ -125,7 +124,7 @@ func ExampleNew() {
 	// Output: rates 5 15s
 }
 
-// Make returns what is wrong with a policy; New panics with it.
+// Make returns the mistakes of a policy as an error. New panics with it.
 func ExampleMake() {
 	_, err := gabion.Make("rates", policy.Policy{
 		Retry:    policy.Retry{Attempts: -3},
@@ -153,8 +152,8 @@ func ExampleNewRegistry() {
 	// bnak: unknown_dependency: known are bank, stock
 }
 
-// A service reads its file when it starts, and again when it is told to. A file with
-// mistakes changes nothing.
+// A service reads its file at the start, and again for a reload. A file with mistakes
+// changes nothing.
 func ExampleRegistry_Reload() {
 	read := func(text string) (*config.File, error) { // config.Load, where there is a file
 		return config.Parse("gabion.yaml", []byte("version: 1\ndependencies:\n"+text))
@@ -185,8 +184,8 @@ func ExampleRegistry_Reload() {
 	//   |                           ^ write 5ms or 5s
 }
 
-// A fallback names the reasons that it answers: all of those here for which a dependency
-// can't be had. It never answers while the effect is unknown.
+// A fallback names the reasons that it answers. Here these are all for which a dependency
+// can't be used. It never answers while the effect is unknown.
 func ExampleDoOr() {
 	prices := gabion.New("prices", policy.Policy{})
 	breaker, _ := prices.Breaker("")

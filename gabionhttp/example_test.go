@@ -47,8 +47,8 @@ func ExampleDeadline() {
 	// saved 1
 }
 
-// Within an idempotency.Handler work goes on when its client goes, so the context has no
-// deadline of the client's. Work that should stop with its client's time reads the header.
+// In an idempotency.Handler the work continues when its client disconnects, so the context
+// does not have the client's deadline. Work that should stop at that deadline reads the header.
 func ExampleTimeLeft() {
 	charge := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
@@ -66,7 +66,7 @@ func ExampleTimeLeft() {
 		fmt.Println(err)
 		return
 	}
-	server := &gabionhttp.Deadline{Next: keys} // outside: what is doomed claims no key
+	server := &gabionhttp.Deadline{Next: keys} // outside: a request with too little time claims no key
 
 	for _, left := range []string{"0", "500"} {
 		r := httptest.NewRequest("POST", "/charges", strings.NewReader("12 EUR"))
@@ -113,8 +113,8 @@ func ExampleTransport() {
 	// Output: 200 attempt 2
 }
 
-// DynamoDB throttles with a 400, and tells it from a wrong request by a type in the
-// body, which the caller still reads in full.
+// DynamoDB throttles with a 400. A type in the body distinguishes it from a wrong request.
+// The caller still reads the whole body.
 func ExampleClassifyWith() {
 	n := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -140,7 +140,7 @@ func ExampleClassifyWith() {
 		}
 		return policy.Outcome{}
 	}
-	// For one request; gabion.WithClassify(throttled) is for all of a dependency's.
+	// For one request. gabion.WithClassify(throttled) is for all requests of a dependency.
 	ctx := gabionhttp.ClassifyWith(context.Background(), throttled)
 	req, _ := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
 
@@ -157,8 +157,8 @@ func ExampleClassifyWith() {
 	// Output: 200 attempt 2
 }
 
-// An SDK that makes an error of its own of every failed answer hides gabion's verdict,
-// and how many attempts a success took. Both are in the LastVerdict.
+// An SDK that turns every failed answer into its own error hides gabion's verdict. It also
+// hides how many attempts a success took. Both are in the LastVerdict.
 func ExampleWithVerdict() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -186,7 +186,7 @@ func ExampleWithVerdict() {
 	// not_safe after 1 attempt
 }
 
-// The key of one order is used for another: a bug, told from every other refusal.
+// The key of one order is used for another one: a bug, which has an error of its own.
 func ExampleKeyError() {
 	charge := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "charged") })
 	keys, err := idempotency.New(idempotency.Global, idempotency.NewMemoryStore(0, 0), charge, idempotency.Config{})

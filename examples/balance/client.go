@@ -17,11 +17,11 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// clients is how many amounts are on their way at once.
+// clients is how many amounts are sent at the same time.
 const clients = 8
 
-// patient outlasts a server that is down most of the time. In earnest a breaker and a
-// budget belong here, which would rather give up than press a server that suffers.
+// patient retries until a server answers that is down most of the time. Real programs
+// need a breaker and a budget here, which give up instead of overloading the server.
 var patient = policy.Policy{
 	Key:     policy.KeyRequired,
 	Timeout: policy.Timeout{Call: 2 * time.Minute, Attempt: 10 * time.Second},
@@ -51,8 +51,8 @@ func addAll(ctx context.Context, url string, cents []int) (int64, error) {
 	return wire.sent.Load(), context.Cause(ctx)
 }
 
-// addOne adds an amount once, however often it has to ask: the key is made here, for
-// the intent, and is the same in every attempt.
+// addOne adds an amount once, however often it repeats the request. The key is made here,
+// for the intent, and is the same in every attempt.
 func addOne(ctx context.Context, web *http.Client, url string, cents int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(strconv.Itoa(cents)))
 	if err != nil {

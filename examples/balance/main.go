@@ -64,7 +64,7 @@ func run(ctx context.Context, to io.Writer, postgres string, amounts int, seed u
 	return errors.Join(append(wrong, table.Flush())...)
 }
 
-// A result is what came of one database.
+// A result is that of one database.
 type result struct {
 	requests int64 // that were sent, repeated ones included
 	kills    int

@@ -26,7 +26,7 @@ func serveIfChild() {
 	os.Exit(1)
 }
 
-// A server lives for so long, give or take. Starting takes about as long.
+// A server runs for about this long. Starting it takes about as long.
 const (
 	shortLife = 20 * time.Millisecond
 	longLife  = 150 * time.Millisecond
@@ -75,7 +75,7 @@ func (m *mortal) live() {
 	}
 }
 
-// once is one life. What is killed has no chance to do anything about it.
+// once runs the server once. The server can do nothing when it is killed.
 func (m *mortal) once(life time.Duration) (stopped bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -84,7 +84,7 @@ func (m *mortal) once(life time.Duration) (stopped bool, err error) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), childEnv+"="+m.addr+" "+m.where)
 	cmd.Stderr = os.Stderr
-	alive, err := cmd.StdinPipe() // it ends with us
+	alive, err := cmd.StdinPipe() // it ends when this process ends
 	if err != nil {
 		return false, err
 	}
@@ -105,14 +105,14 @@ func (m *mortal) once(life time.Duration) (stopped bool, err error) {
 		}
 	}
 	err = cmd.Process.Kill()
-	cmd.Wait() // it was killed: there is nothing else to say
+	cmd.Wait() // its error only says that it was killed
 	if notReady != nil {
 		err = errors.New("the server does not start")
 	}
 	return stopped, err
 }
 
-// listen waits for the port: the one who was killed may not have let go of it.
+// listen waits for the port: the killed process may still hold it.
 func listen(addr string) (l net.Listener, err error) {
 	for range 100 {
 		if l, err = net.Listen("tcp", addr); err == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 )
 
-// work is how long a request takes beside the database, so that the server often dies
-// in the middle of one.
+// work is how long a request takes without the database, so that the server is often
+// killed in the middle of one.
 const work = 10 * time.Millisecond
 
 // add is the service: POST /balance with an amount in cents. The transaction is the
@@ -36,7 +36,7 @@ func add(w http.ResponseWriter, r *http.Request) {
 	err = sqlstore.From(ctx).QueryRowContext(ctx,
 		"UPDATE balance_account SET cents = cents + $1, additions = additions + 1 RETURNING cents", cents).Scan(&balance)
 	if err != nil {
-		sqlstore.Failed(ctx, err) // if the database wants the transaction again, it gets it
+		sqlstore.Failed(ctx, err) // if the database wants the transaction repeated, it is
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -49,7 +49,7 @@ func service(store *sqlstore.Store) (http.Handler, error) {
 	mux := http.NewServeMux()
 	h, err := idempotency.New(idempotency.Global, store, http.HandlerFunc(add), idempotency.Config{
 		RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx,
-			Wait: 5 * time.Second}, // a repeated request whose first still runs waits for it
+			Wait: 5 * time.Second}, // a repeated request waits while the first one runs
 	})
 	if err == nil {
 		mux.Handle("POST /balance", h)
@@ -107,7 +107,7 @@ func prepare(ctx context.Context, where string) (*sql.DB, error) {
 	return db, nil
 }
 
-// serve listens on addr until the process ends, and says so once it does.
+// serve listens on addr until the process ends. It reports when it listens.
 func serve(where, addr string) error {
 	ctx := context.Background()
 	db, store, err := open(ctx, where)
@@ -125,7 +125,7 @@ func serve(where, addr string) error {
 		return err
 	}
 	fmt.Println("ready")
-	go func() { // the driver holds the other end: without it there is nothing to serve for
+	go func() { // the driver holds the other end: when it is gone, the server ends
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
 	}()
