@@ -53,7 +53,7 @@ func (p proof) env() ([]string, error) {
 	}
 	here := "file://" + filepath.ToSlash(filepath.Join(cache, "cache", "download"))
 	return []string{
-		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOMODCACHE=" + filepath.Join(p.dir, "modcache"), "GOBIN=" + filepath.Join(p.dir, "bin"),
+		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath", "GOMODCACHE=" + filepath.Join(p.dir, "modcache"), "GOBIN=" + filepath.Join(p.dir, "bin"),
 		"GOPROXY=file://" + filepath.ToSlash(p.proxy) + "," + here + "," + usual, "GONOSUMDB=" + prefix, "GONOPROXY=", "GOPRIVATE=",
 	}, nil
 }
