@@ -211,7 +211,7 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 		r.noPreset(name, dep.Preset, at)
 	}
 	full := dependency{Policy: overlay(r.defaults.policy, preset)}
-	node.Decode(&full) // and a second one lays it over the others
+	_, _ = node.Decode(&full) // and a second one lays it over the others
 	between := presetLayer(preset, known || !written)
 	moot := settle(&full.Policy, places)
 	for _, f := range judge(full.Policy, places, between, r.defaults.places) {

@@ -37,11 +37,11 @@ func TestRestyOverGabion(t *testing.T) {
 		SetTransport(&gabionhttp.Transport{Dependency: gabion.New("catalog", catalog())})
 
 	var item struct{ Name string }
-	resp, err := client.R().SetContext(t.Context()).SetResult(&item).Get("/items/7")
+	_, err := client.R().SetContext(t.Context()).SetResult(&item).Get("/items/7")
 	if err != nil || item.Name != "kettle" || n.Load() != 2 {
 		t.Errorf("%v, %v after %d requests", item, err, n.Load())
 	}
-	resp, err = client.R().SetContext(t.Context()).SetBody(`{}`).Post("/items")
+	resp, err := client.R().SetContext(t.Context()).SetBody(`{}`).Post("/items")
 	if err != nil || resp.StatusCode() != 503 || n.Load() != 3 {
 		t.Errorf("%v, %v after %d requests", resp.Status(), err, n.Load())
 	}

@@ -80,7 +80,7 @@ func (f *httpAttempt) outcome(err error) policy.Outcome {
 // deadline error that callers ask for. ctx is the attempt's.
 func timedOut(ctx context.Context, err error) error {
 	if anothers(ctx, err) {
-		return classify.Transient(fmt.Errorf("gabionhttp: the connection was given up with another request: %v", err))
+		return classify.Transient(fmt.Errorf("gabionhttp: the connection was given up with another request: %v", err)) //nolint:errorlint // it is the other request's error
 	}
 	if why, ok := err.(policy.Reason); ok {
 		return fmt.Errorf("%w (%w)", context.DeadlineExceeded, why)

@@ -228,14 +228,14 @@ func (b *body) fixed() bool {
 }
 
 // close closes the original if nobody has. The call is over.
-func (b *body) close() error {
+func (b *body) close() {
 	if b == nil {
-		return nil
+		return
 	}
 	b.seal()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.closeLocked()
+	_ = b.closeLocked()
 }
 
 func (b *body) closeLocked() error {

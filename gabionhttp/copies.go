@@ -120,7 +120,7 @@ func (b *body) seal() {
 	if !b.many {
 		return
 	}
-	b.use.Lock() // memory is soon read, and GetBody done
+	b.use.Lock() //nolint:staticcheck // to wait: memory is soon read, and GetBody done
 	b.use.Unlock()
 }
 

@@ -26,11 +26,11 @@ func discard(resp *http.Response) {
 	// Closing is what frees a reader; the timer costs no goroutine until it fires. If it
 	// panics there, it does so again below, where the caller hears it.
 	timer := time.AfterFunc(drainTime, func() {
-		defer func() { recover() }()
+		defer func() { _ = recover() }()
 		resp.Body.Close()
 	})
 	defer timer.Stop()
 	// One byte more than the limit would be needed to see the end of a body that
 	// is just as long, unless its length is known, when the end comes with it.
-	io.Copy(io.Discard, io.LimitReader(resp.Body, drainBytes))
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, drainBytes))
 }

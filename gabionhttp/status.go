@@ -160,7 +160,7 @@ func outcomeOfError(req *http.Request, err error) policy.Outcome {
 // nothing besides: an error that holds several may tell of other requests.
 func mismatched(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
-		if err == http.ErrSchemeMismatch {
+		if err == http.ErrSchemeMismatch { //nolint:errorlint // alone, without what errors.Is would look into
 			return true
 		}
 	}

@@ -120,7 +120,7 @@ func open(file string, o Options, skew time.Duration) (*Store, error) {
 	}
 	s.caps = idempotency.Caps{Durable: true, ServerClock: true, MaxValue: maxBody, Warnings: warnings(file)}
 	if err := s.prepare(f, skew); err != nil {
-		db.Close()
+		_ = db.Close()
 		return nil, fmt.Errorf("boltstore: open %s: %w", file, err)
 	}
 	go s.write()
@@ -205,7 +205,7 @@ func (s *Store) load() error {
 	var live []idempotency.ID
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		t := s.tables(tx)
-		t.running.ForEach(func(k, v []byte) error {
+		if err := t.running.ForEach(func(k, v []byte) error {
 			at := dueKey(k)
 			t.set(at.id(), at.due())
 			var r idempotency.Record
@@ -213,7 +213,9 @@ func (s *Store) load() error {
 				live = append(live, at.id())
 			}
 			return nil // what can't be read is left to the program that wrote it
-		})
+		}); err != nil {
+			return err
+		}
 		return t.finished.ForEach(func(k, _ []byte) error {
 			at := dueKey(k)
 			t.set(at.id(), at.due())

@@ -139,7 +139,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 // due reports whether a sweep may find something.
 func (s *Store) due() (any bool) {
 	now := s.now()
-	s.db.View(func(tx *bbolt.Tx) error {
+	_ = s.db.View(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{bucketRunning, bucketFinished} {
 			if k, _ := tx.Bucket(name).Cursor().First(); k != nil {
 				at := dueKey(k)

@@ -207,7 +207,7 @@ func (c *call) answer(ctx context.Context, a idempotency.Answer, err error) (any
 		return nil, refuse(OutcomeUnknown)
 	}
 	if err != nil {
-		grpc.SetHeader(ctx, metadata.Pairs(MetadataStatus, "not-recorded"))
+		_ = grpc.SetHeader(ctx, metadata.Pairs(MetadataStatus, "not-recorded"))
 	}
 	return c.response, c.err
 }

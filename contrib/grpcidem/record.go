@@ -69,7 +69,7 @@ func (i *interceptor) replay(ctx context.Context, res idempotency.Result) (any, 
 	}
 	response, err := i.restore(ctx, res)
 	switch {
-	case err == errNoType:
+	case errors.Is(err, errNoType):
 		return nil, refuse(NotRetained)
 	case err != nil:
 		return nil, refuse(RecordUnreadable)
@@ -114,5 +114,5 @@ func inProtobuf(ctx context.Context) bool {
 // mark says in the header that the answer is a stored one. It fails only when the
 // client has gone.
 func mark(ctx context.Context) {
-	grpc.SetHeader(ctx, metadata.Pairs(MetadataReplayed, "true"))
+	_ = grpc.SetHeader(ctx, metadata.Pairs(MetadataReplayed, "true"))
 }

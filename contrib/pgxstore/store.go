@@ -137,7 +137,7 @@ func (s *Store) applyHeld(ctx context.Context, ref idempotency.Ref, c idempotenc
 	}
 	next, changed, err := old.record.Apply(ref, c, now)
 	if err != nil || !changed {
-		return false, nil // the record itself shall say so
+		return false, nil //nolint:nilerr // the record itself shall say so
 	}
 	made, err = s.write(ctx, ref.ID, old, next, now)
 	if conflict(err) {

@@ -226,7 +226,7 @@ func rollback(ctx context.Context, tx pgx.Tx) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	tx.Rollback(ctx)
+	_ = tx.Rollback(ctx)
 }
 
 // undo rolls back what work did. errEnded says that it rolled back another transaction than

@@ -27,7 +27,7 @@ type workTx struct {
 // and the methods of the transaction need no such help.
 func Failed(ctx context.Context, err error) {
 	if w, _ := ctx.Value(workKey{}).(*workTx); w != nil {
-		w.note(err)
+		_ = w.note(err)
 	}
 }
 
@@ -144,13 +144,13 @@ type workRows struct {
 
 func (r workRows) Close() {
 	r.Rows.Close()
-	r.w.note(r.Rows.Err())
+	_ = r.w.note(r.Rows.Err())
 }
 
 func (r workRows) Next() bool {
 	more := r.Rows.Next()
 	if !more {
-		r.w.note(r.Rows.Err())
+		_ = r.w.note(r.Rows.Err())
 	}
 	return more
 }

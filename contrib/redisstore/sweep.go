@@ -111,7 +111,7 @@ func (s *Store) sweepKey(ctx context.Context, key string) (bool, error) {
 	}
 	old, err := read(saw.value)
 	if err != nil {
-		return false, nil // a newer program's business
+		return false, nil //nolint:nilerr // a newer program's business
 	}
 	next, changed := old.Sweep(saw.now)
 	if !changed {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +124,11 @@ func rigOffset(mono int64) int64 {
 // off. The monotonic clock is left alone, as it is when a machine's clock is set.
 func buildSkewed(t *testing.T) string {
 	t.Helper()
-	source := filepath.Join(runtime.GOROOT(), "src", "time", "time.go")
+	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Skipf("there is no go command: %v", err)
+	}
+	source := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	text, err := os.ReadFile(source)
 	if err != nil {
 		t.Skipf("there is no source of the standard library: %v", err)

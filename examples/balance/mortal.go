@@ -105,7 +105,7 @@ func (m *mortal) once(life time.Duration) (stopped bool, err error) {
 		}
 	}
 	err = cmd.Process.Kill()
-	cmd.Wait() // its error only says that it was killed
+	_ = cmd.Wait() // its error only says that it was killed
 	if notReady != nil {
 		err = errors.New("the server does not start")
 	}

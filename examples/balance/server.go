@@ -126,8 +126,8 @@ func serve(where, addr string) error {
 	}
 	fmt.Println("ready")
 	go func() { // the driver holds the other end: when it is gone, the server ends
-		io.Copy(io.Discard, os.Stdin)
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
 	}()
-	return http.Serve(l, h)
+	return (&http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}).Serve(l)
 }

@@ -51,10 +51,6 @@ func TestQuantilesAreWithinTheirError(t *testing.T) {
 }
 
 func TestSketchSlides(t *testing.T) {
-	type reading struct {
-		at clock.Instant
-		n  int64
-	}
 	for fact, c := range map[string]struct {
 		records, at []clock.Instant
 		want        []int64

@@ -91,11 +91,6 @@ func (r *results) median(contest, entry, mode, unit string) (float64, bool) {
 	return benchmath.AssumeNothing.Summary(s, 0.95).Center, true
 }
 
-// rounds returns how often a row was measured.
-func (r *results) rounds(contest, entry, mode string) int {
-	return len(r.values[row{contest, entry, mode}]["ns/op"])
-}
-
 // spread is the 95 % confidence interval of the median, as benchstat gives it:
 // the larger of its halves in percent.
 func (r *results) spread(contest, entry, mode string) string {

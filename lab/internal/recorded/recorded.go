@@ -63,7 +63,7 @@ func Read(dir, spec string) (calls Calls, found yamlstrict.Findings, problem str
 	if s.Begin != "" && s.Begin != "0s" {
 		var err error
 		if begin, err = policy.ParseDuration(s.Begin); err != nil || begin < 0 || begin > longest {
-			return calls, nil, fmt.Sprintf("begins at %q, which is no time", s.Begin)
+			return calls, nil, fmt.Sprintf("begins at %q, which is no time", s.Begin) //nolint:nilerr // the text says it
 		}
 	}
 	t := table{shape: s.shape(), parts: []string{s.At.Name}}

@@ -382,7 +382,7 @@ func TestPercentilesAreToldApart(t *testing.T) {
 			}
 			for i := range seen {
 				for k := range i {
-					d := math.Sqrt(math.Pow(seen[i][0]-seen[k][0], 2) + math.Pow(seen[i][1]-seen[k][1], 2) + math.Pow(seen[i][2]-seen[k][2], 2))
+					d := math.Hypot(math.Hypot(seen[i][0]-seen[k][0], seen[i][1]-seen[k][1]), seen[i][2]-seen[k][2])
 					if d < least {
 						t.Errorf("%s, %s: %s and %s are %.0f apart", theme, eye, names[i], names[k], d)
 					}

@@ -52,12 +52,11 @@ var assertionType = reflect.TypeFor[assertion]()
 
 // vocabulary is what assertions may speak of.
 type vocabulary struct {
-	defs     []def
-	names    []string // services and fleets
-	phases   bool     // there is a time of trouble
-	before   bool     // and one before it
-	duration time.Duration
-	at       int // where in the text the last problem is
+	defs   []def
+	names  []string // services and fleets
+	phases bool     // there is a time of trouble
+	before bool     // and one before it
+	at     int      // where in the text the last problem is
 }
 
 func (v *vocabulary) know(f *File) {

@@ -103,7 +103,7 @@ func (r *reader) unused(section string, node yamlstrict.Node) {
 		used[f.Policy] = true
 	}
 	var named map[string]yamlstrict.Node
-	node.Decode(&named) // the reader of policies has said what is wrong with it
+	_, _ = node.Decode(&named) // the reader of policies has said what is wrong with it
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if !used[name] {
 			names := slices.Sorted(maps.Keys(used))

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -55,10 +54,6 @@ func TestRecordedCallsMeetWhatTheyMet(t *testing.T) {
 	if got, want := tell(t, w), []string{"20ms ok", "140ms attempts_exhausted", "1.2s ok", "1.21s ok"}; !slices.Equal(got, want) {
 		t.Errorf("twice as slow, with one worker: %q, want %q", got, want)
 	}
-}
-
-func triesOf(t *testing.T, n int, edit []func(*policy.Policy)) *machine.Rules {
-	return tries(t, n, edit...)
 }
 
 // What a status means to a caller is what it means when a service answers it.

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"math"
-	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
@@ -243,6 +242,3 @@ func (p *pool[T]) each(f func(*T)) {
 		}
 	}
 }
-
-// since is how long ago t was.
-func (s *sim) since(t clock.Instant) time.Duration { return s.now.Sub(t) }

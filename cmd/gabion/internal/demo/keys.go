@@ -33,7 +33,7 @@ func openKeys(dir, name string, work http.HandlerFunc) (*keys, error) {
 		Optional: true, RunnerConfig: idempotency.RunnerConfig{Wait: patience, Observer: idempotency.LogTo(slog.New(slog.DiscardHandler))},
 	})
 	if err != nil {
-		store.Close()
+		_ = store.Close()
 		return nil, err
 	}
 	return &keys{store, h}, nil

@@ -112,30 +112,30 @@ func (e evidence) measure(c client, plan Plan) ClientReport {
 }
 
 // count adds one call and what the ledger says about it.
-func (r *ClientReport) count(rec record, charged int) {
+func (c *ClientReport) count(rec record, charged int) {
 	switch {
 	case rec.good():
-		r.SucceededInTime++
+		c.SucceededInTime++
 	case rec.ok:
-		r.SucceededLate++
+		c.SucceededLate++
 	case rec.open:
-		r.StillOpen++
+		c.StillOpen++
 		if rec.undecided() {
-			r.Undecided++
+			c.Undecided++
 		}
-		r.Reasons["still open"]++
+		c.Reasons["still open"]++
 	default:
-		r.Reasons[rec.reason]++
+		c.Reasons[rec.reason]++
 	}
 	switch {
 	case rec.ok && charged == 0:
-		r.ToldNotCharged++
+		c.ToldNotCharged++
 	case rec.ok || rec.open || charged == 0:
 		return
 	default:
-		r.ChargedNotTold++
+		c.ChargedNotTold++
 		if rec.denies {
-			r.ChargedAndDenied++
+			c.ChargedAndDenied++
 		}
 	}
 }

@@ -20,12 +20,12 @@ func Lines(text string) string {
 	lines := strings.SplitAfter(text, "\n")
 	var b strings.Builder
 	for _, line := range lines {
-		bare, end, _ := strings.Cut(line, "\n")
-		if end = line[len(bare):]; utf8.RuneCountInString(bare) <= Width || strings.HasPrefix(bare, "  | ") && !strings.Contains(bare, "^") {
+		bare := strings.TrimSuffix(line, "\n")
+		if utf8.RuneCountInString(bare) <= Width || strings.HasPrefix(bare, "  | ") && !strings.Contains(bare, "^") {
 			b.WriteString(line)
 			continue
 		}
-		b.WriteString(broken(bare) + end)
+		b.WriteString(broken(bare) + line[len(bare):])
 	}
 	return b.String()
 }

@@ -65,7 +65,7 @@ func openBolt(file string) (idempotency.Store, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return s, func() { s.Close() }, nil
+	return s, func() { _ = s.Close() }, nil
 }
 
 func openSQLite(ctx context.Context, file, table string) (idempotency.Store, func(), error) {
@@ -120,10 +120,10 @@ func openRedis(ctx context.Context, dsn, prefix string) (idempotency.Store, func
 	client := redis.NewClient(o)
 	s, err := redisstore.New(ctx, client, redisstore.Options{Prefix: prefix})
 	if err != nil {
-		client.Close()
+		_ = client.Close()
 		return nil, nil, err
 	}
-	return s, func() { client.Close() }, nil
+	return s, func() { _ = client.Close() }, nil
 }
 
 func openNATS(ctx context.Context, dsn, bucket string) (idempotency.Store, func(), error) {

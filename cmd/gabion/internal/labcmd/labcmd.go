@@ -231,7 +231,7 @@ func (r *request) loadPolicies() (err error) {
 		if !strings.ContainsAny(r.against, `/\.`) {
 			if _, err := os.Stat(r.against); err != nil {
 				r.options.Rival = r.against
-				return nil
+				return nil //nolint:nilerr // no file of that name: it is a rival's
 			}
 		}
 		r.options.Against, err = config.Load(r.against)
