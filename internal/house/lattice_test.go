@@ -272,6 +272,10 @@ Whatever needs another library is a module of its own under contrib/, cmd/ or e2
 	})
 }
 
+// toolsDir is the module that pins programs. It has no code, and nobody else is to have the
+// versions that they require.
+const toolsDir = "internal/tools"
+
 // workspace checks that no module hides from make, which takes its list from
 // go.work, and that each finds its sibling before anything is tagged.
 func workspace(fsys fs.FS) (found []string, err error) {
@@ -285,6 +289,9 @@ func workspace(fsys fs.FS) (found []string, err error) {
 			return nil
 		}
 		dir := path.Dir(name)
+		if dir == toolsDir {
+			return nil
+		}
 		if dir != "." && !slices.Contains(used, "./"+dir) {
 			found = append(found, "go.work: module "+dir+" is not listed")
 		}
@@ -306,9 +313,10 @@ A nested module carries "replace `+modulePath+` => ../.." until the release drop
 
 	prove(t, workspace, []specimen{
 		{"listed and replaced is fine", map[string]string{
-			"go.work":    "use (\n\t.\n\t./e2e\n)\n",
-			"go.mod":     "module " + modulePath,
-			"e2e/go.mod": "module e\nrequire " + modulePath + " v0.0.0\nreplace " + modulePath + " => ../\n",
+			"go.work":               "use (\n\t.\n\t./e2e\n)\n",
+			"go.mod":                "module " + modulePath,
+			"e2e/go.mod":            "module e\nrequire " + modulePath + " v0.0.0\nreplace " + modulePath + " => ../\n",
+			"internal/tools/go.mod": "module t\n",
 		}, nil},
 		{"a module that make does not see", map[string]string{
 			"go.work":           "use (\n\t.\n)\n",
