@@ -1,9 +1,9 @@
 // Package backoff computes how long to wait before a retry.
 //
-// A wait is a pure function of the retry's number, the wait before it and a draw
-// in [0, 1), so that a schedule can be replayed, simulated and drawn. Nothing
-// here sleeps. Every formula is reckoned in integers: no number of retries, base
-// or cap makes a wait negative, infinite or longer than its cap.
+// A wait is a pure function of the number of the retry, the wait before it, and a random
+// number in [0, 1). So a schedule can be replayed, simulated and plotted. Nothing here
+// sleeps. All formulas use integers: no number of retries, base or cap makes a wait
+// negative, infinite or longer than its cap.
 package backoff
 
 import (

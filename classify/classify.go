@@ -2,41 +2,40 @@
 //
 // [Error] turns the error of one attempt into a [policy.Outcome]: what class of
 // failure it is, whether it may have had an effect, whether it was sent at all.
-// It asks types and sentinels, as errors.Is and errors.As do but in one walk for
-// all of them, and never reads an error's text: texts change between releases and
-// between languages.
+// It checks types and sentinels, like errors.Is and errors.As, but in one walk for all of
+// them. It never reads an error's text, because texts change between releases and between
+// languages.
 //
-// An error can be asked in four ways, and the first that answers wins:
+// There are four checks, and the first one that matches counts:
 //
-//  1. It says so itself, with a method Outcome() policy.Outcome anywhere in its
-//     chain. The marks of this package ([Permanent], [Transient], …) are that.
+//  1. The error has a method Outcome() policy.Outcome anywhere in its chain. The marks of
+//     this package ([Permanent], [Transient], …) have it.
 //  2. A list in [Rules] names it.
-//  3. The standard library's types say it: context, net, syscall, io, crypto,
-//     database/sql, and HTTP/2 stream errors.
+//  3. It is a type of the standard library: context, net, syscall, io, crypto,
+//     database/sql, or an HTTP/2 stream error.
 //  4. It is a type of a well-known driver: SQLSTATE, MySQL, SQLite, gRPC.
 //
-// Whatever is left is [policy.ClassUnclassified]: it is not retried, it counts as a
-// failure of the dependency, and it may have had an effect. A catch-all that
-// took it for a network error would retry refusals.
+// All other errors are [policy.ClassUnclassified]: they are not retried, they count as
+// failures of the dependency, and they may have had an effect. Treating them as network
+// errors would retry refusals.
 //
-// An error that holds several, as errors.Join and fmt.Errorf with more than one %w
-// make them, is asked branch by branch, and the branches are put together so that
-// their order decides nothing:
+// An error that holds several errors, as errors.Join and fmt.Errorf with more than one %w
+// make them, is checked branch by branch. The order of the branches does not matter:
 //
 //   - It may have had an effect if any branch may.
-//   - It is safe to repeat only if every branch proves it, by work that was never
-//     sent or that was undone. An error that nobody knows proves nothing.
-//   - Its class is the one that is retried least: whose patience ended and other
-//     words that say nothing of the dependency, then permanent failures, then
-//     timeouts, server, network, throttled, contention. A branch that nobody
-//     classified, often just a name for the others, has no say in it.
-//   - It must wait as long as any branch asks for, and a mark that stops retries
-//     stops them.
+//   - It is safe to repeat only if every branch proves it, by work that was never sent or
+//     was undone. An unknown error proves nothing.
+//   - Its class is the one that is retried least: first the caller's cancel and others that
+//     say nothing about the dependency, then permanent failures, then timeouts, server,
+//     network, throttled, contention. A branch without a classification, often only a name
+//     for the others, does not count.
+//   - The retry must wait as long as the longest branch says. A mark that stops retries in
+//     any branch stops them.
 //
-// What it says is about one attempt that makes one call. Work that calls two
-// things and fails to dial the second must mark that error itself, or it will be
-// taken for work that never left. So must work of several statements outside of a
-// transaction whose last one the database undid.
+// The outcome is about one attempt that makes one call. Work that makes two calls, and
+// fails to dial the second, must mark that error itself. Otherwise it counts as work that
+// was never sent. The same holds for work of several statements outside of a transaction,
+// of which the database undid the last.
 package classify
 
 import (

@@ -13,16 +13,15 @@
 //	    preset: payment
 //	    retry: {attempts: 3}
 //
-// A dependency's policy is laid together from four layers, and the later wins,
-// key by key: the built-in defaults, the file's defaults, the preset, the
-// dependency's own keys. The preset comes after the defaults because who names
-// one for a dependency means this dependency, while defaults mean all of them.
-// A section written with keys is switched on even if an earlier layer switched
-// it off.
+// A dependency's policy is made of four layers. A later layer overrides earlier ones, key
+// by key: the built-in defaults, the file's defaults, the preset, the dependency's own
+// keys. The preset comes after the defaults, because it is about this dependency, and
+// the defaults are about all. A section with keys is switched on, even if an earlier
+// layer switched it off.
 //
-// Values may hold ${VAR}, ${VAR:-default} and ${VAR:?message}; $$ is a dollar.
-// They are expanded after parsing, so a variable can't inject YAML, and what came
-// from one is not printed again unless asked for.
+// Values may contain ${VAR}, ${VAR:-default} and ${VAR:?message}; $$ is a dollar. They
+// are expanded after parsing, so a variable can't inject YAML. A value from a variable is
+// not printed unless asked for.
 package config
 
 import (

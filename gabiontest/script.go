@@ -17,10 +17,10 @@
 //		})
 //	}
 //
-// [FreeRetries] takes the retry budget out of what a test depends on.
+// With [FreeRetries] a test does not depend on the retry budget.
 //
-// For HTTP give gabionhttp.Transport a Base of your own: what is not local to the
-// bubble, as a socket is, keeps its clock from moving.
+// For HTTP give gabionhttp.Transport a Base of your own. The clock of a bubble does not
+// move while something outside of it is in use, such as a socket.
 package gabiontest
 
 import (

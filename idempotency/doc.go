@@ -1,5 +1,5 @@
-// Package idempotency makes a repeated request harmless: whoever sends the same
-// key again gets the first answer again, and the work is not done twice.
+// Package idempotency makes a repeated request harmless: every request with the same key
+// gets the first answer, and the work is done once.
 //
 // A [Handler] wraps an http.Handler. It claims the request's key in a [Store]
 // before the work begins, keeps the claim alive while it runs, and stores the
@@ -16,10 +16,10 @@
 // A [Runner] is the same for work that does not come by HTTP: package
 // idempotency/inbox is one for messages.
 //
-// A record is a small state machine ([Record.Begin] and [Record.Apply]) in which
-// time is an argument. A store only reads a record, asks the machine and writes
-// the result under a compare-and-set, so that all stores decide alike; package
-// idempotencytest is the suite that holds them to it.
+// A record is a small state machine ([Record.Begin] and [Record.Apply]) in which time is an
+// argument. A store only reads a record, asks the machine and writes the result under a
+// compare-and-set, so all stores decide alike. Package idempotencytest is the test suite
+// for that.
 //
 // Three things never happen: two live claims of one key, a change by a holder
 // whose claim was taken over, and a completed operation that becomes runnable

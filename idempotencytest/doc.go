@@ -1,5 +1,5 @@
-// Package idempotencytest is the conformance suite for stores of idempotency
-// records: what package idempotency promises rests on every store deciding alike.
+// Package idempotencytest is the conformance suite for stores of idempotency records. The
+// promises of package idempotency need stores that all decide alike.
 //
 //	func TestStore(t *testing.T) {
 //		idempotencytest.Run(t, idempotencytest.Config{
@@ -12,5 +12,5 @@
 //
 // [RunTx] is for stores that commit effects as well.
 //
-// Letters and numbers in the tests' names only tell the cases apart.
+// Letters and numbers in the tests' names only distinguish the cases.
 package idempotencytest

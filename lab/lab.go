@@ -1,9 +1,8 @@
 // Package lab shows an outage before production does.
 //
-// A [Scenario] is a world in a file: clients, services, load, and what goes wrong
-// when. It is run many times over in virtual time, with the policies of the file
-// that production runs, decided by the code that production runs. What the runs came
-// to is a [Report]: numbers with intervals, assertions with verdicts, pictures.
+// A [Scenario] is a world in a file: clients, services, load, and what fails when. It runs
+// many times in virtual time, with production's policy file and production's code. The
+// result is a [Report]: numbers with intervals, assertions with verdicts, and charts.
 //
 //	s, err := lab.Load("error-storm")
 //	report, err := s.Run(ctx, lab.Options{Config: file, As: map[string]string{"db": "payments"}})

@@ -1,11 +1,10 @@
-// Package policy is the vocabulary of gabion: what a policy says, and what is said
-// of calls.
+// Package policy has gabion's data and vocabulary: policies, and the words for calls.
 //
-// A [Policy] is plain data: what a file holds, what production runs and what the
-// lab simulates. [Class], [Effect] and [Outcome] say how an attempt ended, [Reason]
-// how a call did, [Event] what was decided on the way, [Stats] what a dependency
-// knows. Nothing here decides; values may be copied freely, and are safe for
-// concurrent reading.
+// A [Policy] is plain data. Files contain policies, production runs them, and the lab
+// simulates them. [Class], [Effect] and [Outcome] say how an attempt ended, [Reason] why
+// a call ended, [Event] what was decided in between, and [Stats] what is known of a
+// dependency. This package makes no decisions. Values may be copied freely, and are safe
+// for concurrent reading.
 package policy
 
 import (

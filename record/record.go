@@ -1,5 +1,5 @@
 // Package record keeps gabion's events as JSON lines: one object per event, in the
-// order in which they were told. A recording can be read again, shown and compared.
+// order in which they were observed. A recording can be read again, shown and compared.
 package record
 
 import "time"

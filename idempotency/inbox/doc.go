@@ -1,9 +1,9 @@
-// Package inbox makes a message that is delivered again harmless. Brokers deliver
-// at least once: what they call deduplication ends at the consumer, who must know
-// which messages are done.
+// Package inbox makes a message that is delivered again harmless. Brokers deliver at
+// least once. Their deduplication ends at the consumer, which must know which messages
+// are done.
 //
 // [Inbox.Handle] claims the message's id in an idempotency.Store, runs the work and
-// returns a [Disposition]: what to tell the broker. Nothing is acknowledged before
+// returns a [Disposition]: the answer for the broker. Nothing is acknowledged before
 // the record says that the work is done, and no message is marked before its work
 // has succeeded. The guarantees are those of package idempotency:
 //
@@ -13,7 +13,6 @@
 //	           dead letters
 //	Reexecute  work that failed or was lost is repeated
 //
-// [KeepVisible] tells the broker that a slow message is still worked on, so that it
-// is not redelivered to others meanwhile. Handle does so by itself for a message
-// that has an Extend function.
+// [KeepVisible] extends a slow message's time at the broker, so that it is not delivered
+// to other consumers. Handle does this by itself for a message with an Extend function.
 package inbox

@@ -8,9 +8,9 @@
 //	storm.Amplification(t, 1.2)
 //	storm.Recovery(t, 30*time.Second)
 //
-// What is asserted must hold for the whole 95 % interval of what the runs measured:
-// an assertion that more replications would decide fails too, and says so. The same
-// case gives the same numbers on every machine, so that such tests don't flicker.
+// An assertion must hold for the whole 95 % interval of the measured values. If more
+// replications could decide it, it also fails, and says so. The same case gives the same
+// numbers on every machine, so these tests are not flaky.
 package labtest
 
 import (
