@@ -51,7 +51,6 @@ var errDown = errors.New("the store is down")
 type faulty struct {
 	Store
 	begin, apply atomic.Pointer[error]
-	blockApply   atomic.Pointer[chan struct{}]
 	begun        atomic.Int64
 	maxValue     int
 }

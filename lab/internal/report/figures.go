@@ -6,10 +6,6 @@ import "github.com/gabion-go/gabion/lab/internal/scenario"
 // "50 %". What is infinite is "never", and what is unknown a dash.
 func Value(x float64, unit string) string { return measure(x, unit) }
 
-// Change writes a difference in a metric's unit with its sign; one of shares is in
-// points.
-func Change(x float64, unit string) string { return change(x, unit) }
-
 // Interval writes where the truth lies, and nothing where that is not bounded or no wider
 // than the value as it is written. Nothing that is measured is below zero.
 func Interval(e scenario.Estimate, unit string) string { return interval(e, unit) }
