@@ -29,7 +29,7 @@ func breakers() []*Contest {
 		},
 		{
 			Name: "breaker-slow", Title: "Breaker, closed, with slow-call rate", Runs: 1, Floor: "monotonic-read",
-			About: "As above, and calls over 4 s count as slow. No peer has such a rule; compare with their figures above.",
+			About: "As above, and calls over 4 s count as slow. No peer has such a rule. Compare with their figures above.",
 			Entries: []Entry{
 				breakerPart(true, "package breaker; a reading of the clock before and one after"),
 				doEntry("gabion-do", breakerOnly(4*time.Second), nil, "through Do, with all else off"),
@@ -37,7 +37,7 @@ func breakers() []*Contest {
 		},
 		{
 			Name: "breaker-open", Title: "Breaker, open", Runs: 0, Headline: true, Floor: "monotonic-read",
-			About: "A call that is refused. Every one is counted as refused, and the work must not run.",
+			About: "A call that is refused. Each must count as refused, and the work must not run.",
 			Entries: []Entry{
 				{Name: "gabion", Kind: Gabion, Note: "package breaker", Start: openPart},
 				{Name: "gabion-do", Kind: Gabion, Note: "through Do: an Error that says why and when to come back is allocated", Start: openDo},

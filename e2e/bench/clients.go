@@ -36,7 +36,7 @@ func clients() []*Contest {
 		},
 		{
 			Name: "http-stub", Title: "HTTP without a network", Runs: 1, CPU: true, Floor: "bare+WithTimeout",
-			About: "The same against a RoundTripper that answers at once: the client's own cost. Goroutines are those that a request starts beside its caller's. " +
+			About: "The same against a RoundTripper that answers at once: the client's own cost. Goroutines are those that a request starts in addition to its caller's. " +
 				"(Gabion keeps its trace hooks for later use only under net/http's own Transport, so this stub costs it more memory than a real one.)",
 			Entries: clientEntries(stubbed),
 		},

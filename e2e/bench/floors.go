@@ -10,7 +10,7 @@ import (
 func floors() []*Contest {
 	return []*Contest{{
 		Name: "floor", Title: "Floors", Runs: 1, Headline: true,
-		About: "What the machine and the standard library ask for. Every row below contains the first one, the call of the work itself and the check of its result.",
+		About: "The costs of the machine and the standard library. Every row below contains the first one: the call of the work itself and the check of its result.",
 		Entries: []Entry{
 			floor("function-call", "the harness and the work; part of every figure in this file", func(*Run) func(*Worker) func() {
 				return func(*Worker) func() { return func() {} }
@@ -24,7 +24,7 @@ func floors() []*Contest {
 			floor("time-now", "", func(*Run) func(*Worker) func() {
 				return func(w *Worker) func() { return func() { w.late = time.Now().IsZero() } }
 			}),
-			floor("atomic-add", "one word; in parallel it is fought for", func(*Run) func(*Worker) func() {
+			floor("atomic-add", "one word; in parallel all processors write it", func(*Run) func(*Worker) func() {
 				word := new(atomic.Int64)
 				return func(*Worker) func() { return func() { word.Add(1) } }
 			}),
@@ -51,7 +51,7 @@ func floors() []*Contest {
 					return func() { t.Reset(time.Hour); t.Stop() }
 				}
 			}),
-			floor("goroutine", "start one and hear from it over a channel", func(*Run) func(*Worker) func() {
+			floor("goroutine", "start one and receive from it over a channel", func(*Run) func(*Worker) func() {
 				return func(*Worker) func() {
 					return func() {
 						done := make(chan struct{})

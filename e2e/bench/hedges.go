@@ -29,7 +29,7 @@ func hedgeEntries() []Entry {
 	return []Entry{
 		doEntry("gabion", p, nil, "Do with all else off but the budget; the primary runs on the caller's goroutine"),
 		{Name: "hand", Kind: Hand, Note: "goroutine, timer, select; cancels the loser", Start: hedgeHand},
-		{Name: "failsafe-go", Note: "context handed on", Start: func(*Run) func(*Worker) func() bool {
+		{Name: "failsafe-go", Note: "context passed on", Start: func(*Run) func(*Worker) func() bool {
 			return executorContext(failsafe.With[int](hedgepolicy.NewWithDelay[int](hedgeWait)))
 		}},
 	}

@@ -36,11 +36,11 @@ func retryEntries() []Entry {
 		{Name: "gabion-parts", Kind: Gabion, Note: "a loop of packages classify, backoff, chance and budget (tokens)", Start: retryParts},
 		{Name: "hand", Kind: Hand, Note: "a loop; honours the context; no wait, no budget", Start: retryHand},
 		{Name: "eapache", Start: retryEapache},
-		{Name: "retry-go", Note: "built for each call, which is how a call's context gets in", Start: retryGoEach},
+		{Name: "retry-go", Note: "built for each call, which is how a call gets its context", Start: retryGoEach},
 		{Name: "retry-go-reused", Weaker: true, Note: "built once: does not honour a call's context", Start: retryGoOnce},
 		{Name: "sethvargo", Start: retrySethvargo},
 		{Name: "backoff", Note: "cenkalti; its work gets no context", Start: retryCenkalti},
-		{Name: "failsafe-go", Note: "context handed on", Start: func(*Run) func(*Worker) func() bool {
+		{Name: "failsafe-go", Note: "context passed on", Start: func(*Run) func(*Worker) func() bool {
 			return executorContext(failsafe.With(failsafeRetry()))
 		}},
 	}

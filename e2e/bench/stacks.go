@@ -25,11 +25,11 @@ func stacks() []*Contest {
 		},
 		{
 			Name: "stack-done", Title: "The full stack, Done asked for", Runs: 1, Listens: true, Headline: true, Floor: "context.WithTimeout+Done",
-			About: "The same with work that selects on its context's Done.", Entries: stackEntries(failRate),
+			About: "The same, with work that selects on its context's Done.", Entries: stackEntries(failRate),
 		},
 		{
 			Name: "stack-two", Title: "The full stack, two failures", Runs: 3, Fails: 2, Headline: true, Floor: "context.WithTimeout",
-			About:   "Two transient failures without a wait, then success. So that this can go on, every breaker opens at 100 % failures only, and gabion's budget allows 3 retries a call; both are still counted.",
+			About:   "Two transient failures without a wait, then success. To make this possible, every breaker opens only at 100 % failures, and gabion's budget allows 3 retries a call. Both still count.",
 			Entries: stackEntries(sparedFailRate),
 		},
 	}
@@ -48,11 +48,11 @@ func stackEntries(rate float64) []Entry {
 	deaf := gabion.WithObserver(gabion.ObserverFunc(func(context.Context, gabion.Event) {}))
 	return []Entry{
 		doEntry("gabion", p, nil, "Do"),
-		doEntry("gabion-observed", p, []gabion.Option{deaf}, "with an observer that does nothing, told of every event"),
+		doEntry("gabion-observed", p, []gabion.Option{deaf}, "with an observer that gets every event and does nothing"),
 		{Name: "hand-leanest", Kind: Hand, Note: "context.WithTimeout, a loop, gobreaker, a buffered channel", Start: stackLeanest(rate)},
 		{Name: "hand-usual", Kind: Hand, Note: "context.WithTimeout, cenkalti/backoff, gobreaker, x/sync", Start: stackUsual(rate)},
-		{Name: "failsafe-go", Note: "context handed on; it says no deadline", Start: stackFailsafe(rate, executorContext)},
-		{Name: "failsafe-go-no-context", Weaker: true, Note: "the work sees no context", Start: stackFailsafe(rate, executor)},
+		{Name: "failsafe-go", Note: "context passed on, without a deadline", Start: stackFailsafe(rate, executorContext)},
+		{Name: "failsafe-go-no-context", Weaker: true, Note: "the work gets no context", Start: stackFailsafe(rate, executor)},
 		{Name: "eapache", Weaker: true, Note: "four parts composed; a breaker without a window or a rate", Start: stackEapache},
 	}
 }

@@ -27,7 +27,7 @@ func timeoutEntries() []Entry {
 	return []Entry{
 		doEntry("gabion", p, nil, "Do with all else off"),
 		{Name: "hand", Kind: Hand, Note: "context.WithTimeout", Start: timeoutHand},
-		{Name: "failsafe-go", Note: "context handed on; the context says no deadline", Start: func(*Run) func(*Worker) func() bool {
+		{Name: "failsafe-go", Note: "context passed on, without a deadline", Start: func(*Run) func(*Worker) func() bool {
 			return executorContext(failsafe.With[int](timeout.New[int](limit)))
 		}},
 		{Name: "eapache", Weaker: true, Note: "a goroutine for each call; no context: a channel says stop", Start: timeoutEapache},

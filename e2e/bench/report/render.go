@@ -30,7 +30,7 @@ func render(r *results, m machine) string {
 	p.line("")
 	p.line("<!-- Written by `make bench`, never by hand. A test compares this file with itself and with README.md. -->")
 	p.line("")
-	p.line("Gabion beside its peers, in one run, on one machine. Judge by the ratios: the nanoseconds are this machine's.")
+	p.line("gabion and comparable libraries, in one run, on one machine. Compare the ratios: the nanoseconds are those of this machine.")
 	p.line("")
 	p.headline()
 	p.method(m)
@@ -80,17 +80,17 @@ func (p *page) brief(contest, entry, mode string) string {
 func (p *page) method(m machine) {
 	p.line("## How it is measured")
 	p.line("")
-	p.line("`%s`, which took %s. The rounds go through all benchmarks in turn, so that what changes on the machine meanwhile "+
-		"meets everybody: %d rounds for the rows that matter most, %d for the others, %s each.", m.command, m.took, m.headline, m.rest, m.benchtime)
+	p.line("`%s`, which took %s. The rounds go through all benchmarks in turn, so that changes of the machine's "+
+		"speed affect all of them: %d rounds for the rows that matter most, %d for the others, %s each.", m.command, m.took, m.headline, m.rest, m.benchtime)
 	p.line("")
 	p.line("%s", bench.Settings)
 	p.line("")
-	p.line("Every call's result is compared with what the work returned just then, and each run's number of executions with its number of calls. " +
+	p.line("Every call's result is compared with what its work returned, and each run's number of executions with its number of calls. " +
 		"Figures are medians. ± is the 95 %% confidence interval of the median, as benchstat gives it. *Parallel* is wall time per call with one " +
-		"goroutine on each processor, so half of single is perfect on two. Closures that a library asks for are made once, outside of what is " +
-		"measured, unless they must hold the call's own context. A name in *italics* does less than the task asks for, and is not the one to beat.")
+		"goroutine on each processor, so half of single is perfect on two. Closures that a library needs are made once, outside of the " +
+		"measurement, unless they must hold the call's own context. A name in *italics* does less than the task requires, and does not count in comparisons.")
 	p.line("")
-	p.line("In what is called Do, gabion is whole: no part of it is left out for the benchmark, and it does more than its peers: %s", bench.Extra)
+	p.line("The rows called Do use all of gabion. No part is left out for the benchmark, and it does more than its peers: %s", bench.Extra)
 	p.line("")
 }
 
@@ -99,8 +99,8 @@ func (p *page) targets() {
 	p.line("")
 	if read, ok := minus(ns("floor", "monotonic-read", "single"), ns("floor", "function-call", "single"))(p.r); ok {
 		p.line("Those in nanoseconds were set on a machine that reads its monotonic clock in %v ns and on which the harness takes %v ns. In this run a reading "+
-			"took %s ns. The verdict is on what was measured. *Adjusted* takes off what the clock and the harness take more here than there, and nothing else. "+
-			"*Primitives* is what remains if gabion's own code took no time at all: the readings of the clock, atomic operations, locks, allocations and timers that the promises need, at what each takes in this run. A target below it can't be met on this machine.",
+			"took %s ns. The verdict is about the measured value. *Adjusted* subtracts only the additional time of the clock and the harness on this machine. "+
+			"*Primitives* is the time that would remain if gabion's own code took none: the clock readings, atomic operations, locks, allocations and timers that the promises need, each with its time in this run. A target below it can't be met on this machine.",
 			referenceRead, referenceCall, number(read))
 		p.line("")
 	}
@@ -266,7 +266,7 @@ func (p *page) processors(m machine) {
 	dear := max(2*both-call, 0) / meeting(2)
 	p.line("## More processors")
 	p.line("")
-	p.line("Reckoned, not measured: this machine has two. In a call of the full stack nothing is written that all other calls write, too. Budget, throttle, and, " +
+	p.line("Calculated, not measured: this machine has two. In a call of the full stack nothing is written that all other calls write, too. Budget, throttle, and, " +
 		"once calls get into each other's way, breaker and bulkhead are divided into four shards for each processor, all else is only read (policy, breaker " +
 		"state), and a context is the call's own. Calls meet where two goroutines have one shard, for a millisecond at a time, and in the runtime's memory.")
 	p.line("")
