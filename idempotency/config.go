@@ -30,8 +30,8 @@ type Config struct {
 	Optional bool
 
 	// Secret keys the fingerprints. All processes on one store need the same, and a
-	// change makes every retry of an earlier request a mismatch. Empty lets whoever
-	// reads the store test guesses of bodies.
+	// change makes every retry of an earlier request a mismatch. If it is empty, a
+	// reader of the store can test guesses of bodies.
 	Secret []byte
 
 	// FingerprintHeaders are request headers that belong to the request's meaning,

@@ -15,9 +15,9 @@ import (
 
 var errConsumed = errors.New("idempotency: a layer outside has read the request's body (ParseForm, ParseMultipartForm, io.ReadAll): put the Handler outside of it, or give the body back")
 
-// consumed reports whether what was read of a request's body can't be the whole of it,
-// because somebody read before: a fingerprint of the rest would be that of any amount. A
-// body of known length was read to that; of any other it depends on what is known of it.
+// consumed reports whether another layer has read some of the request's body before, so
+// that a fingerprint of the rest would not tell requests apart. A body of known length was
+// read to that length. Of any other body it depends on its type and on what was parsed.
 func consumed(r *http.Request, body []byte) bool {
 	switch {
 	case len(body) == 0 && hasForm(r):
@@ -32,7 +32,7 @@ func consumed(r *http.Request, body []byte) bool {
 	case isMultipart(kind) && r.MultipartForm != nil:
 		return !bytes.HasPrefix(body, []byte("--"+params["boundary"]))
 	}
-	// Nobody who has nothing to say says what it is and not how long.
+	// A client without a body sends no type of it.
 	return len(body) == 0 && r.Header.Get("Content-Type") != ""
 }
 
@@ -49,7 +49,7 @@ func formRead(r *http.Request) bool {
 
 func isMultipart(kind string) bool { return strings.HasPrefix(kind, "multipart/") }
 
-// tellConsumed logs, once, where nobody observes: a service that is put together like
+// tellConsumed logs once if there is no observer: a service that is put together like
 // that refuses all of its requests.
 func (h *Handler) tellConsumed(ctx context.Context, id ID) {
 	if h.terms.Observer != nil {

@@ -48,8 +48,8 @@ func (c *core) init(store Store, terms RunnerConfig) error {
 	return nil
 }
 
-// warn tells what weakens the store, in the default log if nobody observes: a
-// service whose keys don't survive a power cut must not learn it from one.
+// warn tells what weakens the store, in the default log if there is no observer: a
+// service must not learn from a power cut that its keys don't survive one.
 func (c *core) warn() {
 	to := c.terms.Observer
 	if to == nil {
@@ -123,8 +123,9 @@ func (c *core) begin(ctx context.Context, claim Claim) (Answer, time.Time, error
 const claimTries = 3
 
 // claim asks the store. It does not end when the client goes, so that no claim is
-// granted of which nobody hears. It returns when it began: the lease did not begin
-// before. Who is told to run or to find out has a seat, and leaves it afterwards.
+// granted without anybody hearing of it. It returns when it began: the lease did not
+// begin before. A caller that is told to run or to find out has a seat, and leaves it
+// afterwards.
 func (c *core) claim(ctx context.Context, claim Claim) (a Answer, begun time.Time, err error) {
 	begun = time.Now()
 	bound := &lateContext{Context: ctx, edge: begun.Add(c.terms.StoreTimeout)}

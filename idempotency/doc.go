@@ -21,7 +21,6 @@
 // compare-and-set, so all stores decide alike. Package idempotencytest is the test suite
 // for that.
 //
-// Three things never happen: two live claims of one key, a change by a holder
-// whose claim was taken over, and a completed operation that becomes runnable
-// again before its record expires.
+// Three things never happen. No key has two live claims. No run changes a record that
+// another run has taken over. No work that is done runs again before its record expires.
 package idempotency

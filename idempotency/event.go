@@ -60,7 +60,7 @@ const (
 	eventSweepFailed    EventKind = "sweep_fail"
 )
 
-// trouble says of every kind whether somebody should look at it.
+// trouble has all kinds, and says which ones somebody should look at.
 var trouble = map[EventKind]bool{
 	eventBegan:          false,
 	eventRefused:        false,
@@ -106,9 +106,9 @@ type Event struct {
 	Err       error
 }
 
-// An Observer is told what happens, after it happened and outside every lock, by
-// the goroutine in which it did. It must be safe for concurrent use and not block.
-// A panic of it is swallowed.
+// An Observer receives events, after they happened and outside every lock, in the
+// goroutine in which they happened. It must be safe for concurrent use and must not
+// block. Its panics are ignored.
 type Observer interface {
 	Observe(context.Context, Event)
 }

@@ -16,12 +16,12 @@ import (
 // stored answers, and outside the limits of the route, whose refusals call
 // [NoEffect].
 //
-// The context that the handler sees has the request's values, but neither its end nor
-// its deadline: work goes on when its client goes, for half of it would help nobody. It
-// ends when the lease is lost, after MaxExecution, and when the handler returns. So
-// gabionhttp.Deadline belongs outside, where it refuses before a key is claimed; under
-// [GuaranteeHold] a refusal from inside would be kept as the answer. Work that should stop with
-// its caller's time reads gabionhttp.TimeLeft.
+// The context that the handler sees has the request's values, but not its deadline, and it
+// does not end when the client goes: half of the work would help nobody. It ends when the
+// lease is lost, after MaxExecution, and when the handler returns. So gabionhttp.Deadline
+// belongs outside, where it refuses before a key is claimed; under [GuaranteeHold] a
+// refusal from inside would be kept as the answer. Work that should stop when its caller's
+// time is over reads gabionhttp.TimeLeft.
 //
 // Make one with [New]. Safe for concurrent use.
 //

@@ -152,7 +152,7 @@ type Ref struct {
 	Token int64
 }
 
-// A Change is what happens to a record after Begin. State is what the record shall be:
+// A Change is what happens to a record after Begin. State is what the record becomes:
 //
 //	StateRunning    the run is alive: its lease ends after Lease, or it has passed a Point
 //	StateDone       the run has ended with a Result

@@ -29,8 +29,8 @@ type host interface {
 // get. It lets go early when the handler flushes or the body is too big to keep;
 // inside a transaction it never does.
 //
-// It has no Unwrap: whoever got through to the ResponseWriter below could answer
-// past the record.
+// It has no Unwrap: code that got at the ResponseWriter below could answer past the
+// record.
 type recorder struct {
 	w      http.ResponseWriter
 	limit  int // most bytes of body to keep
@@ -67,8 +67,8 @@ func (c *recorder) unlock() {
 	}
 }
 
-// Header implements [http.ResponseWriter]. Who comes late gets one that is nobody's: over
-// HTTP/2 there is none any more, and to ask for it is a panic.
+// Header implements [http.ResponseWriter]. After the handler has returned it is an empty
+// one: over HTTP/2 the real one is gone, and asking for it panics.
 func (c *recorder) Header() http.Header {
 	if c.closed.Load() {
 		return http.Header{}
@@ -115,8 +115,8 @@ func (c *recorder) writeHeader(status int) {
 }
 
 // Write implements [http.ResponseWriter]. While the response is recorded it does
-// not fail when the client is gone: the record shall be whole. Like net/http's it takes no
-// more than the Content-Length that was declared.
+// not fail when the client is gone, so that the record is whole. Like net/http's it takes
+// no more than the Content-Length that was declared.
 func (c *recorder) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.unlock()

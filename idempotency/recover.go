@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// findOut asks the application what a lost run did, and settles the record with
-// what it says. The claim of the right to find out began at begun.
+// findOut asks the application what a lost run did, and settles the record
+// accordingly. The claim to find out was sent at begun.
 func (c *core) findOut(ctx context.Context, id ID, lost Record, begun time.Time) {
 	defer c.seats.leave()
 	var x execution

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Runner is what a [Handler] is made of, for work that does not come by HTTP: it
-// claims keys, runs work under them, keeps the claims alive and stores the results.
+// A Runner does what a [Handler] does for work that does not come by HTTP: it claims
+// keys, runs work under them, keeps the claims alive and stores the results.
 // Make one with [NewRunner], in tests with testing/synctest inside the bubble, with its
 // store: see [Handler]. Safe for concurrent use.
 type Runner struct{ core }
@@ -60,7 +60,7 @@ type RunnerConfig struct {
 	// done twice. It may be nil.
 	Recover func(context.Context, Record) (Change, error)
 
-	// Observer is told what happens. Nil means nobody.
+	// Observer receives events. Nil means none.
 	Observer Observer
 }
 
@@ -110,12 +110,12 @@ func NewRunner(store Store, config RunnerConfig) (*Runner, error) {
 }
 
 // Do runs work unless the key's record says otherwise. The work may use [Token],
-// [Attempt], [DeriveKey], [NoEffect], [DoNotKeep], [CommitError] and [Phase]. Its context does
-// not end with ctx, but when the lease is lost or MaxExecution has passed; ctx
-// bounds the waiting for another run. A panic of the work settles the record and
-// goes on up.
+// [Attempt], [DeriveKey], [NoEffect], [DoNotKeep], [CommitError] and [Phase]. Its context
+// ends when the lease is lost and after MaxExecution, and not with ctx; ctx bounds the
+// waiting for another run. After a panic of the work the record is settled and the panic
+// continues.
 //
-// What the answer's decision says happened, happened:
+// The answer says what happened:
 //
 //	DecisionRun, no error   the work ran, and its end is stored: see Record.State
 //	DecisionRun, an error   the work ran, and its end is not stored: ErrLeaseLost when the

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// A Sealer seals what is stored of answers, so that who reads the store reads none, and
-// opens it again. It must be safe for concurrent use. [NewSealer] makes one from keys;
-// with one of your own the keys can stay with a service that has them.
+// A Sealer encrypts what is stored of answers, and decrypts it again. It must be safe for
+// concurrent use. [NewSealer] makes one from keys. With one of your own the keys can stay
+// in a key service.
 //
 // Context is what the text belongs to: text that was sealed in one context must not open
 // in another. An AEAD has it as its additional data.

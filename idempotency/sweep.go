@@ -19,8 +19,8 @@ type SweepConfig struct {
 	// may wait for a step, so it should be short. Zero or less means 256.
 	Batch int
 
-	// Observer is told of each round ("sweep") and of each that failed ("sweep_fail").
-	// Nil means nobody.
+	// Observer receives an event for each round: "sweep", or "sweep_fail" if it failed.
+	// Nil means none.
 	Observer Observer
 }
 

@@ -122,11 +122,8 @@ func (s *Store) sweep(ctx context.Context, id idempotency.ID) (bool, error) {
 		return false, err
 	}
 	next, changed := old.record.Sweep(now.early)
-	switch {
-	case !changed:
+	if !changed {
 		return false, nil
-	case next.State == idempotency.StateAbsent:
-		return s.remove(ctx, old.rev)
 	}
 	now.date(&next, &old.record)
 	if _, err = s.write(ctx, id, old.rev, next); errors.Is(err, errLost) {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqltable"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
@@ -85,13 +86,13 @@ func work(b *testing.B, took []time.Duration, pair func(context.Context, idempot
 }
 
 func rawArgs(c idempotency.Claim, rev int, body []byte) []any {
-	return []any{c.ID[:], rev, recordVersion, 3, 0, 1, 1, c.Fingerprint[:], c.Owner[:], 0, 1, 2, 3, 4, 5, body, 14}
+	return []any{c.ID[:], rev, sqltable.Version, 3, 0, 1, 1, c.Fingerprint[:], c.Owner[:], 0, 1, 2, 3, 4, 5, body, 14}
 }
 
 func rawPair(ctx context.Context, s *Store, c idempotency.Claim, body []byte) error {
 	var x row
 	var token int64
-	err := x.scan(s.pool.QueryRow(ctx, s.sql.claim, c.ID[:], recordVersion, 0, c.Fingerprint[:], c.Owner[:], 1, 1, 1), &token)
+	err := x.scan(s.pool.QueryRow(ctx, s.sql.claim, c.ID[:], sqltable.Version, 0, c.Fingerprint[:], c.Owner[:], 1, 1, 1), &token)
 	if err != nil {
 		return err
 	}

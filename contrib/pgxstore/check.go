@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqltable"
 )
 
 // unchecked is what a store claims of which nothing is known.
@@ -29,21 +30,9 @@ func (s *Store) Check(ctx context.Context) error {
 	if err := s.pool.QueryRow(ctx, s.sql.settings).Scan(&commit, &fsync, &pages, &kind); err != nil {
 		return wrap("check", err)
 	}
-	if kind == nil {
-		return wrap("check", errNoTable)
-	}
-	var flaws []string
-	if commit == "off" {
-		flaws = append(flaws, "synchronous_commit is off, so that PostgreSQL acknowledges what a crash may undo: turn it on for the role or database of the records")
-	}
-	if fsync == "off" {
-		flaws = append(flaws, "fsync is off, so that a power cut may destroy the whole database: turn it on in postgresql.conf")
-	}
-	if pages == "off" {
-		flaws = append(flaws, "full_page_writes is off, so that a power cut may leave half-written pages: turn it on in postgresql.conf")
-	}
-	if *kind != "p" {
-		flaws = append(flaws, "the table is unlogged or temporary, so that a crash empties it: ALTER TABLE … SET LOGGED")
+	flaws, err := sqltable.Flaws(s.table, commit, fsync, pages, kind)
+	if err != nil {
+		return wrap("check", err)
 	}
 	s.caps.Store(&idempotency.Caps{Durable: len(flaws) == 0, ServerClock: true, Warnings: flaws})
 	return nil

@@ -10,15 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqltable"
 )
-
-// farOff stands for all longer times that the database adds to its clock, which would
-// overflow: a century, so that the sum of two is a moment too.
-const farOff = 100 * 365 * 24 * time.Hour
-
-// recordVersion is written beside each record; a record with a larger one was
-// written by a newer program.
-const recordVersion = 1
 
 // A row is a record as it was read: rev is zero if there is none.
 type row struct {
@@ -58,7 +51,7 @@ func (x *row) scan(from pgx.Row, before ...any) error {
 		return err
 	}
 	x.rev = rev.Int64
-	if version.Int64 > recordVersion {
+	if version.Int64 > sqltable.Version {
 		return fmt.Errorf("%w: it is of version %d", idempotency.ErrUnreadable, version.Int64)
 	}
 	r := &x.record
@@ -94,13 +87,13 @@ func values(id idempotency.ID, old row, r idempotency.Record, at idempotency.Mom
 			return int64(is)
 		}
 		bits |= bit
-		return min(int64(is-at), int64(farOff))
+		return min(int64(is-at), int64(sqltable.FarOff))
 	}
 	lease := moment(1, old.record.LeaseUntil, r.LeaseUntil)
 	finished := moment(2, old.record.Finished, r.Finished)
 	expires := moment(4, old.record.Expires, r.Expires)
 	due := moment(8, old.record.Due(), r.Due())
-	args := []any{id[:], old.rev, recordVersion, int(r.State), int(r.Guarantee), r.Token, r.Attempt, r.Fingerprint[:], r.Owner[:],
+	args := []any{id[:], old.rev, sqltable.Version, int(r.State), int(r.Guarantee), r.Token, r.Attempt, r.Fingerprint[:], r.Owner[:],
 		lease, int64(r.Created), finished, expires, int64(r.Retention), due, payload, bits}
 	if old.rev != 0 {
 		args = append(args, old.record.Token)

@@ -1,41 +1,6 @@
 package pgxstore
 
-import (
-	"fmt"
-	"regexp"
-	"strings"
-)
-
-var tableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*)?$`)
-
-// now is the database's clock in nanoseconds since 1970.
-const now = "(floor(extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000)"
-
-// columns are all but id, in the order in which they are read and written. payload is
-// the record's own form; the columns before it are what counts.
-const columns = "rev, version, state, guarantee, token, attempt, fingerprint, owner, lease_until, created, finished, expires, retention, due, payload"
-
-// The schema is that of package sqlstore.
-const schema = `CREATE TABLE IF NOT EXISTS {table} (
-	id bytea PRIMARY KEY,
-	rev bigint NOT NULL,
-	version integer NOT NULL,
-	state integer NOT NULL,
-	guarantee integer NOT NULL,
-	token bigint NOT NULL,
-	attempt integer NOT NULL,
-	fingerprint bytea NOT NULL,
-	owner bytea NOT NULL,
-	lease_until bigint NOT NULL,
-	created bigint NOT NULL,
-	finished bigint NOT NULL,
-	expires bigint NOT NULL,
-	retention bigint NOT NULL,
-	due bigint NOT NULL,
-	payload bytea
-)`
-
-const index = `CREATE INDEX IF NOT EXISTS {index} ON {table} (due)`
+import "github.com/gabion-go/gabion/internal/sqltable"
 
 const (
 	// claim inserts a new record, or returns the one that is there, or neither when
@@ -74,9 +39,6 @@ const (
 	page = `SELECT id, {now}, {bare} FROM {table} WHERE id > $1::bytea ORDER BY id LIMIT $2::integer`
 
 	tryLock = `SELECT pg_try_advisory_xact_lock($1::bigint), now()`
-
-	settings = `SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),
-		(SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass('{table}'))`
 )
 
 // statements are written out for one table.
@@ -85,13 +47,11 @@ type statements struct {
 }
 
 func write(table string) (statements, error) {
-	if !tableName.MatchString(table) {
-		return statements{}, fmt.Errorf("pgxstore: %q is no table name", table)
+	fill, err := sqltable.Fill(table, "{blob}", "bytea", "{now}", sqltable.PostgresNow, "{values}", stored)
+	if err != nil {
+		return statements{}, wrap("table", err)
 	}
-	name := strings.ReplaceAll(table, ".", "_") + "_due"
-	fill := strings.NewReplacer("{table}", table, "{index}", name, "{columns}", columns, "{now}", now, "{values}", stored,
-		"{bare}", strings.Replace(columns, "payload", "CASE WHEN state = 3 THEN NULL ELSE payload END", 1)).Replace
 	return statements{
-		fill(schema), fill(index), fill(claim), fill(load), fill(insert), fill(updateTx), fill(update + " RETURNING lease_until"), fill(remove), fill(due), fill(settings), fill(page),
+		fill(sqltable.Schema), fill(sqltable.Index), fill(claim), fill(load), fill(insert), fill(updateTx), fill(update + " RETURNING lease_until"), fill(remove), fill(due), fill(sqltable.PostgresSettings), fill(page),
 	}, nil
 }

@@ -12,14 +12,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqltable"
 )
 
 // A Store keeps records in one table. Make one with [New]. Safe for concurrent use.
 type Store struct {
-	pool *pgxpool.Pool
-	sql  statements
-	held held
-	caps atomic.Pointer[idempotency.Caps]
+	pool  *pgxpool.Pool
+	table string
+	sql   statements
+	held  held
+	caps  atomic.Pointer[idempotency.Caps]
 }
 
 var _ idempotency.TxStore = (*Store)(nil)
@@ -31,7 +33,7 @@ func New(pool *pgxpool.Pool, table string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, sql: texts}
+	s := &Store{pool: pool, table: table, sql: texts}
 	s.caps.Store(unchecked)
 	return s, nil
 }
@@ -85,15 +87,11 @@ func (s *Store) begin(ctx context.Context, c idempotency.Claim) (a idempotency.A
 
 // claim claims a key that has no record, or returns the record.
 func (s *Store) claim(ctx context.Context, c idempotency.Claim) (x row, granted bool, err error) {
-	lease := min(c.Lease, farOff)
-	due := lease
-	if c.Guarantee == idempotency.GuaranteeReexecute {
-		due += min(c.Retention, farOff)
-	}
+	lease, due := sqltable.Times(c)
 	var created pgtype.Int8
 	sent := time.Now()
-	err = x.scan(s.pool.QueryRow(ctx, s.sql.claim, c.ID[:], recordVersion, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
-		int64(lease), int64(c.Retention), int64(due)), &created)
+	err = x.scan(s.pool.QueryRow(ctx, s.sql.claim, c.ID[:], sqltable.Version, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
+		lease, int64(c.Retention), due), &created)
 	x.sent = sent
 	if err != nil || !created.Valid {
 		return x, false, wrap("begin", err)
@@ -208,7 +206,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 
 // sweepable returns the changes to what is due.
 func (s *Store) sweepable(ctx context.Context, limit int) (*pgx.Batch, error) {
-	rows, err := s.pool.Query(ctx, s.sql.due, recordVersion, limit)
+	rows, err := s.pool.Query(ctx, s.sql.due, sqltable.Version, limit)
 	if err != nil {
 		return nil, wrap("sweep", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/idempotencytest"
+	"github.com/gabion-go/gabion/internal/sqltable"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
@@ -309,7 +310,7 @@ func TestCaps(t *testing.T) {
 		}
 	}
 	want(store, false, "call Migrate or Check")
-	if err := store.Check(ctx); !errors.Is(err, errNoTable) {
+	if err := store.Check(ctx); !errors.Is(err, sqltable.ErrNoTable) {
 		t.Errorf("without a table: %v", err)
 	}
 	want(store, false, "call Migrate or Check")

@@ -53,8 +53,6 @@ var (
 	errClosed = errors.New("the connection was lost before COMMIT was sent")
 
 	errBusy = errors.New("the work left rows open on its connection")
-
-	errNoTable = errors.New("there is no such table: call Migrate")
 )
 
 // BeginTx claims a key as the first statement of a transaction of one's own.

@@ -42,7 +42,7 @@ type Options struct {
 	Visibility time.Duration
 
 	// Secret keys the fingerprints of payloads. All consumers of the group need the
-	// same. Empty lets whoever reads the store test guesses of payloads.
+	// same. If it is empty, a reader of the store can test guesses of payloads.
 	Secret []byte
 }
 

@@ -3,21 +3,16 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqltable"
 )
 
 // unchecked is what a store claims of which nothing is known.
 var unchecked = &idempotency.Caps{ServerClock: true, Warnings: []string{
 	"whether the database keeps what it acknowledged was not looked at: call Migrate or Check before the store is used",
 }}
-
-var errNoTable = errors.New("there is no such table: call Migrate")
-
-// flaws are settings because of which acknowledged records may be lost.
-type flaws []string
 
 // Caps implements [idempotency.Store]. Durable is false, with a warning, until
 // [Store.Check] or [Store.Migrate] has looked at the database.
@@ -45,27 +40,17 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-func checkPostgres(ctx context.Context, conn *sql.Conn, table string) (found flaws, err error) {
+func checkPostgres(ctx context.Context, conn *sql.Conn, table string) ([]string, error) {
+	fill, err := sqltable.Fill(table)
+	if err != nil {
+		return nil, err
+	}
 	var commit, fsync, pages string
-	var kind sql.NullString
-	err = conn.QueryRowContext(ctx, `SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),
-		(SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass('`+table+`'))`).Scan(&commit, &fsync, &pages, &kind)
-	if err == nil && !kind.Valid {
-		err = errNoTable
+	var kind *string
+	if err := conn.QueryRowContext(ctx, fill(sqltable.PostgresSettings)).Scan(&commit, &fsync, &pages, &kind); err != nil {
+		return nil, err
 	}
-	if commit == "off" {
-		found = append(found, "synchronous_commit is off, so that PostgreSQL acknowledges what a crash may undo: turn it on for the role or database of the records")
-	}
-	if fsync == "off" {
-		found = append(found, "fsync is off, so that a power cut may destroy the whole database: turn it on in postgresql.conf")
-	}
-	if pages == "off" {
-		found = append(found, "full_page_writes is off, so that a power cut may leave half-written pages: turn it on in postgresql.conf")
-	}
-	if kind.String != "p" {
-		found = append(found, "the table "+table+" is unlogged or temporary, so that a crash empties it: ALTER TABLE "+table+" SET LOGGED")
-	}
-	return found, err
+	return sqltable.Flaws(table, commit, fsync, pages, kind)
 }
 
 // Values of PRAGMA synchronous.
@@ -77,7 +62,7 @@ const (
 // checkSQLite holds SQLite to its documentation: with WAL, synchronous=FULL syncs
 // each commit. So it does with a rollback journal, but where a commit is the deletion
 // of the journal, only EXTRA makes sure of that.
-func checkSQLite(ctx context.Context, conn *sql.Conn, _ string) (found flaws, err error) {
+func checkSQLite(ctx context.Context, conn *sql.Conn, _ string) (found []string, err error) {
 	var journal string
 	var level int
 	if err = conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err == nil {

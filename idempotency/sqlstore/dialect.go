@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"fmt"
-	"regexp"
+	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/gabion-go/gabion/internal/sqltable"
 )
 
 // A Dialect is what databases disagree about. Use [Postgres] or [SQLite].
@@ -20,7 +21,7 @@ type Dialect struct {
 	tryKey bool   // lock returns whether it got the key; otherwise it waits for the database
 	number bool   // placeholders are $1, $2, …
 	group  bool   // one writer at a time, and a commit costs a sync: changes share them
-	check  func(context.Context, *sql.Conn, string) (flaws, error)
+	check  func(context.Context, *sql.Conn, string) (flaws []string, err error)
 	guard  func(conn any, refuse func() bool) error
 }
 
@@ -30,7 +31,7 @@ var (
 	// pooler and costs a needless 409 if two keys' hashes collide.
 	Postgres = Dialect{
 		name: "postgres", blob: "bytea", number: true, tryKey: true,
-		now:   "(floor(extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000)",
+		now:   sqltable.PostgresNow,
 		begun: "(extract(epoch from now()) * 1000000)::bigint",
 		lock:  "SELECT pg_try_advisory_xact_lock(?), {begun}", check: checkPostgres,
 	}
@@ -57,45 +58,17 @@ func (d Dialect) WithGuard(guard func(conn any, refuse func() bool) error) Diale
 	return d
 }
 
-var tableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*)?$`)
-
-// columns are all but id, in the order in which they are read and written. Times
-// are nanoseconds since 1970, payload is the record's own form and says nothing
-// about the columns before it.
-const columns = "rev, version, state, guarantee, token, attempt, fingerprint, owner, lease_until, created, finished, expires, retention, due, payload"
-
-const schema = `CREATE TABLE IF NOT EXISTS {table} (
-	id {blob} PRIMARY KEY,
-	rev bigint NOT NULL,
-	version integer NOT NULL,
-	state integer NOT NULL,
-	guarantee integer NOT NULL,
-	token bigint NOT NULL,
-	attempt integer NOT NULL,
-	fingerprint {blob} NOT NULL,
-	owner {blob} NOT NULL,
-	lease_until bigint NOT NULL,
-	created bigint NOT NULL,
-	finished bigint NOT NULL,
-	expires bigint NOT NULL,
-	retention bigint NOT NULL,
-	due bigint NOT NULL,
-	payload {blob}
-)`
-
-const index = `CREATE INDEX IF NOT EXISTS {index} ON {table} (due)`
-
 // Statements. The first claim of a key is one round trip: machine and statement
 // agree on what a new record is, and the suite checks it. The compare-and-set is on
 // the token too: a record that was deleted and made anew counts from 1 again.
 const (
-	insertNew = `INSERT INTO {table} (id, ` + columns + `)
+	insertNew = `INSERT INTO {table} (id, {columns})
 		SELECT ?, 1, ?, 1, ?, n / 1000, 1, ?, ?, n + ?, n, 0, 0, ?, n + ?, NULL FROM (SELECT {now} AS n) AS clock WHERE true
 		ON CONFLICT (id) DO NOTHING RETURNING created`
-	selectOne = `SELECT {now}, ` + columns + ` FROM {table} WHERE id = ?`
+	selectOne = `SELECT {now}, {columns} FROM {table} WHERE id = ?`
 	selectNow = `SELECT {now}`
 	selectTx  = `SELECT {now}, {begun}`
-	insertOne = `INSERT INTO {table} (id, ` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+	insertOne = `INSERT INTO {table} (id, {columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	updateOne = `UPDATE {table} SET rev = ?, version = ?, state = ?, guarantee = ?, token = ?, attempt = ?, fingerprint = ?, owner = ?,
 		lease_until = ?, created = ?, finished = ?, expires = ?, retention = ?, due = ?, payload = ? WHERE id = ? AND rev = ? AND token = ?`
 	deleteOne  = `DELETE FROM {table} WHERE id = ? AND rev = ? AND token = ?`
@@ -108,16 +81,19 @@ type statements struct {
 	schema, index, insertNew, selectOne, selectNow, selectTx, insertOne, updateOne, deleteOne, selectDue, lock, selectPage string
 }
 
+var errNoDialect = errors.New("sqlstore: the dialect is missing")
+
 func (d Dialect) statements(table string) (statements, error) {
-	if d.name == "" || !tableName.MatchString(table) {
-		return statements{}, fmt.Errorf("sqlstore: no dialect, or %q is no table name", table)
+	if d.name == "" {
+		return statements{}, errNoDialect
 	}
-	name := strings.ReplaceAll(table, ".", "_") + "_due"
-	fill := strings.NewReplacer("{table}", table, "{index}", name, "{blob}", d.blob, "{now}", d.now, "{begun}", cmp.Or(d.begun, "0"),
-		"{bare}", strings.Replace(columns, "payload", "CASE WHEN state = 3 THEN NULL ELSE payload END", 1))
-	write := func(text string) string { return d.bind(fill.Replace(text)) }
+	fill, err := sqltable.Fill(table, "{blob}", d.blob, "{now}", d.now, "{begun}", cmp.Or(d.begun, "0"))
+	if err != nil {
+		return statements{}, wrap("table", err)
+	}
+	write := func(text string) string { return d.bind(fill(text)) }
 	return statements{
-		write(schema), write(index), write(insertNew), write(selectOne), write(selectNow), write(selectTx), write(insertOne),
+		write(sqltable.Schema), write(sqltable.Index), write(insertNew), write(selectOne), write(selectNow), write(selectTx), write(insertOne),
 		write(updateOne), write(deleteOne), write(selectDue), write(d.lock), write(selectPage),
 	}, nil
 }

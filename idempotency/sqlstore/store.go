@@ -9,15 +9,8 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqltable"
 )
-
-// farOff stands for all longer times that the database adds to its clock, which would
-// overflow: a century, so that the sum of two is a moment too.
-const farOff = 100 * 365 * 24 * time.Hour
-
-// recordVersion is written beside each record; a record with a larger one was
-// written by a newer program.
-const recordVersion = 1
 
 // A Store keeps records in one table. Make one with [New]. Safe for concurrent use.
 type Store struct {
@@ -131,14 +124,10 @@ func (s *Store) begin(ctx context.Context, q queryer, c idempotency.Claim) (idem
 
 // beginNew claims a key that has no record.
 func (s *Store) beginNew(ctx context.Context, q queryer, c idempotency.Claim) (a idempotency.Answer, granted bool, err error) {
-	lease := min(c.Lease, farOff)
-	due := lease
-	if c.Guarantee == idempotency.GuaranteeReexecute {
-		due += min(c.Retention, farOff)
-	}
+	lease, due := sqltable.Times(c)
 	var created int64
-	err = q.QueryRowContext(ctx, s.sql.insertNew, c.ID[:], recordVersion, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
-		int64(lease), int64(c.Retention), int64(due)).Scan(&created)
+	err = q.QueryRowContext(ctx, s.sql.insertNew, c.ID[:], sqltable.Version, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
+		lease, int64(c.Retention), due).Scan(&created)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, false, nil
 	}
@@ -210,7 +199,7 @@ func (s *Store) sweepDue(ctx context.Context, q queryer, limit int) (n int, err 
 }
 
 func (s *Store) due(ctx context.Context, q queryer, limit int) (ids []idempotency.ID, err error) {
-	rows, err := q.QueryContext(ctx, s.sql.selectDue, recordVersion, limit)
+	rows, err := q.QueryContext(ctx, s.sql.selectDue, sqltable.Version, limit)
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: sweep: %w", err)
 	}
@@ -237,13 +226,10 @@ func (s *Store) sweep(ctx context.Context, q queryer, id idempotency.ID) (bool, 
 		return false, err
 	}
 	next, changed := old.record.Sweep(old.now)
-	switch {
-	case !changed:
+	if !changed {
 		return false, nil
-	case next.State != idempotency.StateAbsent:
-		return s.write(ctx, q, id, old, next)
 	}
-	return one(q.ExecContext(ctx, s.sql.deleteOne, id[:], old.rev, old.record.Token))
+	return s.write(ctx, q, id, old, next)
 }
 
 // load reads a record and the time. Without a record it asks for the time alone.
@@ -251,9 +237,9 @@ func (s *Store) load(ctx context.Context, q queryer, id idempotency.ID) (row, er
 	var x row
 	err := x.scan(q.QueryRowContext(ctx, s.sql.selectOne, id[:]))
 	if errors.Is(err, sql.ErrNoRows) {
-		err = wrap("load", q.QueryRowContext(ctx, s.sql.selectNow).Scan(&x.now))
+		err = q.QueryRowContext(ctx, s.sql.selectNow).Scan(&x.now)
 	}
-	return x, err
+	return x, wrap("load", err)
 }
 
 // scan reads the time and the columns, after what stands before them.
@@ -265,10 +251,10 @@ func (x *row) scan(from interface{ Scan(...any) error }, before ...any) error {
 	err := from.Scan(append(before, &x.now, &x.rev, &version, &state, &guarantee, &r.Token, &r.Attempt,
 		&fingerprint, &owner, &lease, &created, &finished, &expires, &retention, &due, &payload)...)
 	if err != nil {
-		return wrap("load", err)
+		return err
 	}
-	if version > recordVersion {
-		return fmt.Errorf("sqlstore: %w: it is of version %d", idempotency.ErrUnreadable, version)
+	if version > sqltable.Version {
+		return fmt.Errorf("%w: it is of version %d", idempotency.ErrUnreadable, version)
 	}
 	if err := readPayload(r, payload); err != nil {
 		return err
@@ -303,7 +289,7 @@ func (s *Store) write(ctx context.Context, q queryer, id idempotency.ID, old row
 	if r.State == idempotency.StateAbsent {
 		return one(q.ExecContext(ctx, s.sql.deleteOne, id[:], old.rev, old.record.Token))
 	}
-	values := []any{old.rev + 1, recordVersion, int(r.State), int(r.Guarantee), r.Token, r.Attempt, r.Fingerprint[:], r.Owner[:],
+	values := []any{old.rev + 1, sqltable.Version, int(r.State), int(r.Guarantee), r.Token, r.Attempt, r.Fingerprint[:], r.Owner[:],
 		int64(r.LeaseUntil), int64(r.Created), int64(r.Finished), int64(r.Expires), int64(r.Retention), int64(r.Due()), payload}
 	if old.rev == 0 {
 		return one(q.ExecContext(ctx, s.sql.insertOne, append([]any{id[:]}, values...)...))

@@ -53,8 +53,8 @@ var plan = map[string]room{
 	"idempotency":     {floor: second, also: []string{"internal/idemkey"}}, // reads keys as the front door does
 	"idempotencytest": {floor: second, also: []string{"idempotency"}},      // its conformance suite
 
-	"idempotency/sqlstore": {floor: second, also: []string{"idempotency"}}, // one of its stores, apart so that others don't link database/sql
-	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}}, // its adapter for consumers, apart because it is no part of HTTP
+	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqltable"}}, // one of its stores, apart so that others don't link database/sql
+	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}},                      // its adapter for consumers, apart because it is no part of HTTP
 
 	"lab":                     {floor: second, also: []string{"config", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
@@ -87,6 +87,7 @@ var plan = map[string]room{
 	"internal/ending":      {floor: basement},
 	"internal/house":       {floor: basement},
 	"internal/idemkey":     {floor: basement},
+	"internal/sqltable":    {floor: basement, also: []string{"idempotency"}}, // the table of the SQL stores, one of which is a module of its own
 	"internal/interleave":  {floor: basement},
 	"internal/mutate":      {floor: basement},
 	"internal/testproxy":   {floor: basement},
