@@ -2,7 +2,6 @@ package gabion
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -10,33 +9,33 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Attempt is one attempt that the caller holds by hand: its slot, its permit of
-// the breaker, its context. It comes from [Begin] or [Open] and must be closed. Until
-// its verdict it has the attempt's timeout, and from then on the limits of a result:
-// see [Open]. It is safe for concurrent use.
+// Attempt is one attempt that the caller has in hand: its slot, its permit of the breaker
+// and its context. It comes from [Begin] or [Open] and must be closed. Until its verdict
+// it has the attempt's timeout, and after that the limits of a result: see [Open]. It is
+// safe for concurrent use.
 type Attempt struct {
 	ctx    context.Context // at, as work sees it
 	at     *attemptContext
-	gate   gate        // held round every verb of the machine, and round settled; gone once closed, if well
-	closed atomic.Bool // by whoever set it, who then gives back
+	holder holder      // its gate guards the machine and settled; nil once it is retired
+	closed atomic.Bool // whoever sets it gives back
 
 	settled bool
-	well    bool         // the call succeeded before the attempt was handed out; never changes
-	users   atomic.Int32 // of the gate: the holder until Close, and the watch while it rings
+	well    bool         // the call succeeded before the caller got the attempt; never changes
+	users   atomic.Int32 // of the holder: the caller until Close, and the watch while its timer runs
 	watch   *watch
 }
 
 // live returns the attempt of a result that outlives its call.
-func live(g gate, ctx context.Context, at *attemptContext, w *watch, well bool) *Attempt {
-	a := &Attempt{gate: g, ctx: ctx, at: at, watch: w, settled: true, well: well}
+func live(g holder, ctx context.Context, at *attemptContext, w *watch, well bool) *Attempt {
+	a := &Attempt{holder: g, ctx: ctx, at: at, watch: w, settled: true, well: well}
 	a.users.Store(1)
-	r, t := g.machine()
+	_, r, t := g.parts()
 	now := r.d.now()
 	w.keep(now, a, r.call.Limits(now, t))
 	return a
 }
 
-// take keeps the gate from being retired until drop. It reports false when it was.
+// take keeps the holder from being retired until drop. It reports false if it was.
 func (a *Attempt) take() bool {
 	for {
 		n := a.users.Load()
@@ -51,47 +50,9 @@ func (a *Attempt) take() bool {
 
 func (a *Attempt) drop() {
 	if a.users.Add(-1) == 0 && a.well {
-		a.gate.retire()
-		a.gate = nil
+		a.holder.retire()
+		a.holder = nil
 	}
-}
-
-// gate serialises the verbs of a machine and tells what they decided.
-type gate interface {
-	lock()
-	unlock()
-	machine() (*runner, *machine.Ticket)
-	retire() // nobody will ask it for anything any more
-}
-
-// alone is the gate of a machine whose only attempt is held by hand.
-type alone struct {
-	mu     sync.Mutex
-	run    runner
-	ticket machine.Ticket
-}
-
-func (g *alone) machine() (*runner, *machine.Ticket) { return &g.run, &g.ticket }
-
-func (g *alone) lock() { g.mu.Lock() }
-
-func (g *alone) unlock() { g.run.tellAfter(&g.mu) }
-
-func (g *alone) retire() {}
-
-// tellAfter unlocks, and then tells the observer: no code of a user's runs under a
-// lock.
-func (r *runner) tellAfter(mu *sync.Mutex) {
-	if r.log == nil {
-		mu.Unlock()
-		return
-	}
-	said := append([]Event(nil), r.log.Drain()...)
-	mu.Unlock()
-	for _, e := range said {
-		r.tell(e)
-	}
-	r.d.deliver(r.ctx)
 }
 
 // Begin asks every layer of d to admit one attempt, waiting where the policy says
@@ -108,48 +69,18 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	if err := admissible(ctx, d, false); err != nil {
 		return nil, err
 	}
-	g := new(alone)
-	r := &g.run
-	if err := prepare[struct{}](ctx, r, d, opts); err != nil {
+	g := new(opening[struct{}])
+	g.keep = true
+	if err := prepare[struct{}](ctx, &g.runner, d, opts); err != nil {
 		return nil, err
 	}
-	r.o.NoRetry = true
-	now := r.begin()
-	handed := false
-	defer func() {
-		if !handed {
-			g.abandon()
-		}
-	}()
-	for {
-		step := r.call.Next(now)
-		g.ticket = step.Ticket
-		r.publish()
-		switch step.Verb {
-		case machine.Send:
-			r.start(now, &g.ticket)
-			a := &Attempt{gate: g}
-			a.users.Store(1)
-			a.at, a.ctx = r.context(&g.ticket, true)
-			a.watch = r.d.timed(now, a.at)
-			handed = true
-			return a, nil
-		case machine.Wait:
-			now = r.pause(now, step.Again)
-		case machine.Return:
-			return nil, r.failure(nil)
-		}
+	g.o.NoRetry = true
+	if _, err := g.drive(nil); err != nil {
+		return nil, err
 	}
-}
-
-// abandon ends a call that hands out no attempt: it was refused, or an observer left
-// by runtime.Goexit.
-func (g *alone) abandon() {
-	defer g.run.finish()
-	now := g.run.d.now()
-	g.run.call.Cancel(now)
-	g.run.call.Settle(now, g.ticket, policy.Outcome{Class: policy.ClassIgnored})
-	g.run.publish()
+	a := &Attempt{holder: g, ctx: g.seen, at: g.at, watch: d.timed(g.step.Ticket.Sent, g.at)}
+	a.users.Store(1)
+	return a, nil
 }
 
 // Context is what the attempt's work must use. It ends with Close, with the caller's
@@ -165,7 +96,7 @@ func (a *Attempt) Settle(err error) error {
 	if a.well {
 		return err
 	}
-	r, _ := a.gate.machine()
+	_, r, _ := a.holder.parts()
 	now := r.d.now()
 	var o policy.Outcome
 	judge[any](r, nil, err, &o)
@@ -177,12 +108,12 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 	if a.well {
 		return err
 	}
-	r, _ := a.gate.machine()
+	_, r, _ := a.holder.parts()
 	return a.settleAt(r.d.now(), o, err)
 }
 
 func (a *Attempt) settleAt(now clock.Instant, o policy.Outcome, err error) error {
-	r, _ := a.gate.machine()
+	_, r, _ := a.holder.parts()
 	err = a.at.told(err)
 	verdict, first := a.settle(now, o, o.Class != policy.ClassSuccess && r.canceled())
 	if !first && err == nil {
@@ -194,9 +125,9 @@ func (a *Attempt) settleAt(now clock.Instant, o policy.Outcome, err error) error
 // settle gives the first verdict. Canceled says that the caller gave up: its context
 // is not asked under the lock, since it may be of a user's making.
 func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v machine.End, first bool) {
-	a.gate.lock()
-	defer a.gate.unlock()
-	r, t := a.gate.machine()
+	g, r, t := a.holder.parts()
+	g.lock()
+	defer g.unlock(r)
 	if a.settled {
 		return r.call.End(), false
 	}
@@ -235,18 +166,18 @@ func (a *Attempt) Outlive() {
 }
 
 func (a *Attempt) outlive() {
-	r, t := a.gate.machine()
-	a.gate.lock()
-	defer a.gate.unlock()
+	g, r, t := a.holder.parts()
+	g.lock()
+	defer g.unlock(r)
 	r.call.Outlive(r.d.now(), t)
 }
 
 // strike ends a result that ran into a limit. Waited says that somebody waited for
 // more of it, so that the dependency is what was slow.
 func (a *Attempt) strike(why policy.Reason, waited bool) {
-	r, t := a.gate.machine()
-	a.gate.lock()
-	defer a.gate.unlock()
+	g, r, t := a.holder.parts()
+	g.lock()
+	defer g.unlock(r)
 	r.call.Strike(r.d.now(), *t, why, waited)
 	a.at.strike(why)
 }
@@ -264,11 +195,11 @@ func (a *Attempt) Close(err error) {
 }
 
 func (a *Attempt) giveBack(err error) {
-	r, t := a.gate.machine()
+	g, r, t := a.holder.parts()
 	broke := err != nil && r.ctx.Err() == nil
 	defer a.watch.release()
-	a.gate.lock()
-	defer a.gate.unlock()
+	g.lock()
+	defer g.unlock(r)
 	now := r.d.now()
 	if !a.settled {
 		a.settled = true

@@ -2,7 +2,7 @@ package gabion
 
 import (
 	"context"
-	"sync"
+	"runtime"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -10,73 +10,52 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// racing drives a call that may have several attempts out. The first runs on the
-// caller's goroutine; a timer's own goroutine runs a hedge, if one really starts.
-// Whoever holds mu drives the machine; events are queued under it and told
-// outside, so that they stay in order without a user's code under a lock.
+// racing drives a call that may have several attempts out. The caller's goroutine makes
+// the first attempt. A timer's goroutine makes a hedge, if one is really sent.
 type racing[T any] struct {
 	waker waker
 
-	mu    sync.Mutex    // guards what follows, from begin on
-	timer *time.Timer   // its goroutine runs due
-	rings clock.Instant // when it does; Never = it is not set
+	gate                // guards what follows, once the call has begun
+	timer *time.Timer   // calls due
+	rings clock.Instant // when timer fires; Never = it is not set
 	round[T]
 }
 
-// round is one call of a racer.
+// round is the part of a racing that belongs to one call.
 type round[T any] struct {
 	work func(context.Context) (T, error)
-	keep bool // results outlive the call
 
 	run    runner
-	step   machine.Step  // the caller's
 	askAt  clock.Instant // when to ask the machine for a hedge, while the caller is inside work; Never = no more
 	inside bool          // the caller's goroutine is inside work
-	left   bool          // the caller is gone
 	live   []*attemptContext
-	lives  [2]*attemptContext // what live begins with
-	kept   *kept[T]           // what the attempt that settled last before the end brought; nil once nobody wants it
-	err    error              // that attempt's
-	own    [2]kept[T]         // for the caller's own attempts, which take turns with the one kept
+	lives  [2]*attemptContext // the first array of live
+	own    [2]trial[T]        // for the caller's attempts: one runs while the other is kept
+	mine   *trial[T]          // the caller's attempt that is out, or was last
+	kept   *trial[T]          // the attempt that was settled last before the end; nil once nobody wants its result
+	err    error              // of the attempt that was settled last before the end
 	crash  *crash
-	said   []Event
-	told   bool // somebody is telling the observer
 }
 
-// kept is what one attempt brought home.
-type kept[T any] struct {
-	have   bool
-	open   bool // it lives on after its verdict
-	value  T
-	err    error
-	ticket machine.Ticket
-	at     *attemptContext
-	watch  *watch          // of at; only where results outlive the call
-	seen   context.Context // at, as work sees it
-	home   policy.Outcome
-	crash  *crash // it left without a result, on another goroutine than the caller's
-}
-
-// end ends the attempt's context, for good.
-func (k *kept[T]) end() {
-	k.at.end()
-	if k.watch != nil {
-		k.watch.release()
-		k.watch = nil
-	}
-}
-
-// crash is how work on another goroutine than the caller's left without a result.
+// crash is how a user's code left a timer's goroutine.
 type crash struct {
 	value  any
 	goexit bool
 }
 
-// race drives a call. Had says that work returned the result that comes with the
-// error as a good one, which whoever does not hand it on must discard.
+// repeat makes the caller's goroutine leave in the same way.
+func (c *crash) repeat() {
+	if c.goexit {
+		runtime.Goexit()
+	}
+	panic(c.value)
+}
+
+// race drives a call. Had says that v is a result that work returned without an error,
+// also where the call failed.
 func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (v T, had bool, a *Attempt, err error) {
 	x := racer[T](d)
-	x.work, x.keep = work, keep
+	x.work, x.run.keep = work, keep
 	if err := prepare[T](ctx, &x.run, d, opts); err != nil {
 		return v, false, nil, err
 	}
@@ -86,18 +65,19 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 	answered := false
 	defer func() {
 		if !answered { // else x may serve another call by now
-			x.abandon()
+			x.leave()
 		}
 	}()
 	for {
-		x.run.call.NextInto(now, &x.step)
-		switch x.step.Verb {
+		k := x.place()
+		x.run.call.NextInto(now, &k.step)
+		switch k.step.Verb {
 		case machine.Send:
-			x.arm(now, x.step.Again)
-			now = x.send(&x.step.Ticket, true)
+			x.arm(now, k.step.Again)
+			now = x.send(k)
 		case machine.Wait:
-			x.letGo(x.superseded(now), true)
-			x.run.sleep(x.step.Again)
+			x.unlockAndLose(x.superseded(now))
+			x.run.sleep(k.step.Again)
 			canceled := x.run.canceled()
 			x.lock()
 			if now = x.run.d.now(); canceled {
@@ -109,7 +89,7 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 	}
 }
 
-// racer returns one that a call before is done with, or a new one.
+// racer returns one that an earlier call has finished with, or a new one.
 func racer[T any](d *Dependency) *racing[T] {
 	x, ok := d.spares.Get().(*racing[T])
 	if !ok {
@@ -119,29 +99,33 @@ func racer[T any](d *Dependency) *racing[T] {
 	return x
 }
 
-// reusable reports whether only the caller's goroutine ever held something of this
-// call. The timer may still ring, in another call or in none: it knows of none, and
-// asks what is due by then.
-func (x *racing[T]) reusable() bool {
-	return (x.kept == nil || !x.kept.open) && x.run.log == nil && x.run.call.End().Attempts <= 1
+// place returns the trial for the caller's next attempt. The caller makes one attempt
+// after another, so two are enough.
+func (x *racing[T]) place() *trial[T] {
+	k := &x.own[0]
+	if x.kept == k {
+		k = &x.own[1]
+	}
+	if k.step.Verb == machine.Send { // it was used
+		*k = trial[T]{}
+	}
+	return k
 }
 
-// superseded takes the result that a retry is about to replace: its slot must be
-// free before the retry asks for one.
-func (x *racing[T]) superseded(now clock.Instant) *kept[T] {
+// superseded takes the result that a retry is about to replace. Its slot must be free
+// before the retry asks for one.
+func (x *racing[T]) superseded(now clock.Instant) *trial[T] {
 	lost := x.kept
 	if lost == nil || !lost.have || x.run.call.Out() > 0 || !x.run.call.Resting() {
 		return nil
 	}
 	x.kept = nil
-	if lost.open {
-		x.run.call.Release(now, lost.ticket, false)
-	}
+	lost.release(&x.run, now)
 	return lost
 }
 
-// arm sees to it that due runs when the next hedge may be due, while the caller is
-// inside work. While the caller waits, it keeps the time itself.
+// arm makes the timer fire when the next hedge may be due, while the caller is inside
+// work. A caller that waits needs no timer for that.
 func (x *racing[T]) arm(now, again clock.Instant) {
 	x.askAt = clock.Never
 	if again != clock.Never && x.run.call.Hedges() {
@@ -150,9 +134,9 @@ func (x *racing[T]) arm(now, again clock.Instant) {
 	}
 }
 
-// ring sets the timer, unless it rings before that anyway. So it is not stopped when
-// a call ends, and most calls find it set by one before: to set and stop a timer
-// takes as long as the rest of a call that needs no hedge.
+// ring sets the timer for askAt, unless it fires before that anyway. The timer is not
+// stopped when a call ends, so most calls find it set: setting and stopping a timer
+// costs as much as the rest of a call that needs no hedge.
 func (x *racing[T]) ring(now clock.Instant) {
 	if x.rings <= x.askAt {
 		return
@@ -166,13 +150,13 @@ func (x *racing[T]) ring(now clock.Instant) {
 	x.timer.Reset(wait)
 }
 
-// due runs on the timer's goroutine when a hedge may be due, or would have been in a
-// call before. A caller that is not inside work keeps the time itself.
+// due runs on the timer's goroutine. The timer may have been set for an earlier call, or
+// fire while the caller is not inside work: then there is nothing to do.
 func (x *racing[T]) due() {
 	x.lock()
 	x.rings = clock.Never
-	if x.left || !x.inside || x.askAt == clock.Never {
-		x.unlock()
+	if !x.inside || x.askAt == clock.Never {
+		x.unlock(&x.run)
 		return
 	}
 	now := x.run.d.now()
@@ -182,183 +166,106 @@ func (x *racing[T]) due() {
 	}
 	x.arm(now, step.Again)
 	if step.Verb != machine.Send {
-		x.unlock()
+		x.unlock(&x.run)
 		return
 	}
-	x.send(&step.Ticket, false)
-	x.unlock()
+	x.hedge(&trial[T]{step: step})
 }
 
-// send runs one attempt, on the caller's goroutine or on a timer's. It is called
-// with the lock and returns with it, and gives it up in between. A panic or Goexit
-// on a timer's goroutine is kept for the caller; on the caller's own it just rises.
-func (x *racing[T]) send(t *machine.Ticket, inline bool) clock.Instant {
-	k := x.next(inline)
-	k.ticket = *t
-	k.at, k.seen = x.run.context(t, x.keep)
+// hedge makes an attempt on the timer's goroutine. It is called with the lock, and
+// returns without it.
+func (x *racing[T]) hedge(k *trial[T]) {
+	settled := false
+	defer func() {
+		v := recover()
+		switch {
+		case !settled:
+			x.caught(k, v)
+		case v != nil: // of Discard
+			x.caught(nil, v)
+		}
+	}()
+	x.start(k)
+	now, canceled := k.run(&x.run, x.work)
+	settled = true
+	x.settle(now, k, canceled)
+	x.unlock(&x.run)
+}
+
+// send makes an attempt on the caller's goroutine. It is called with the lock and
+// returns with it, but does not hold it in between.
+func (x *racing[T]) send(k *trial[T]) clock.Instant {
+	x.mine, x.inside = k, true
+	x.start(k)
+	now, canceled := k.run(&x.run, x.work)
+	x.settle(now, k, canceled)
+	return now
+}
+
+// start makes the attempt's context, and unlocks for the work. The time that observers
+// take before the work is not the dependency's, and no hedge becomes due meanwhile.
+func (x *racing[T]) start(k *trial[T]) {
+	if x.run.log != nil {
+		x.askAt = clock.Never
+		x.unlock(&x.run)
+		x.lock()
+		now := x.run.d.now()
+		x.arm(now, x.run.call.Start(now, &k.step.Ticket))
+	}
+	k.makeContext(&x.run)
 	x.live = append(x.live, k.at)
-	x.inside = x.inside || inline
-	if x.left || x.run.call.Over() {
+	if x.run.call.Over() {
 		k.at.end()
 	}
-	k.home = policy.Outcome{Class: policy.ClassIgnored} // of work that never began
-	crashed := true
-	defer func() {
-		if !crashed {
-			return
-		}
-		var v any
-		if !inline {
-			v = recover()
-		}
-		x.crashed(k, v, inline)
-	}()
-	x.depart(k)
-	if x.keep {
-		k.watch = x.run.d.timed(k.ticket.Sent, k.at)
-	}
-	k.home = policy.Outcome{Class: policy.ClassCrashed, Effect: policy.UnknownEffect}
-	k.value, k.err = x.work(k.seen)
-	now := x.run.d.now() // what a classifier takes is not the dependency's
-	if x.keep {
-		k.err = k.at.told(k.err)
-	}
-	var o policy.Outcome
-	judge(&x.run, k.value, k.err, &o)
-	canceled := o.Class != policy.ClassSuccess && x.run.canceled()
-	k.have, k.home = true, o
-	crashed = false
-	return x.home(now, k, inline, canceled)
+	x.mu.Unlock()
 }
 
-// depart unlocks for the work. What observers take before it is not the dependency's,
-// nor does a hedge become due meanwhile.
-func (x *racing[T]) depart(k *kept[T]) {
-	if x.run.log == nil {
-		x.unlock()
-		return
-	}
-	x.askAt = clock.Never
-	x.unlock()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	now := x.run.d.now()
-	again := x.run.call.Start(now, &k.ticket)
-	k.at.deadline = k.ticket.Deadline
-	if k.ticket.Final() {
-		k.at.cause = policy.CallTimeout
-	}
-	x.arm(now, again)
-}
-
-// next returns where an attempt brings what it has. The caller's own attempts
-// follow one another, so that two places are enough for them.
-func (x *racing[T]) next(inline bool) *kept[T] {
-	switch {
-	case !inline:
-		return new(kept[T])
-	case x.kept == &x.own[0]:
-		x.own[1] = kept[T]{}
-		return &x.own[1]
-	}
-	x.own[0] = kept[T]{}
-	return &x.own[0]
-}
-
-// crashed settles an attempt whose work left without a result. On a timer's
-// goroutine the panic would end the process, so it was recovered there and the
-// caller's goroutine panics with the same value.
-func (x *racing[T]) crashed(k *kept[T], v any, inline bool) {
-	if !inline {
-		k.crash = &crash{value: v, goexit: v == nil}
-	}
-	x.home(x.run.d.now(), k, inline, x.run.gone())
-	if inline || k.crash.goexit {
-		x.unlock() // nobody is left on this goroutine to do it
-	}
-}
-
-// home brings an attempt in and returns with the lock. The result settled last
-// before the end is kept; the one that it replaces, and any that comes too late,
-// is discarded. Canceled says that the caller gave up meanwhile.
-func (x *racing[T]) home(now clock.Instant, k *kept[T], inline, canceled bool) clock.Instant {
+// settle takes back an attempt that has run, and returns with the lock. Its result is
+// kept in place of the one before, which is discarded. A result that comes after the end
+// is discarded itself. Canceled says that the caller gave up meanwhile.
+func (x *racing[T]) settle(now clock.Instant, k *trial[T], canceled bool) {
 	x.lock()
 	c := &x.run.call
 	if canceled {
 		c.Cancel(now)
 	}
-	late := c.Over()
-	k.open = x.keep && k.have && k.err == nil && !late
-	k.home.Open = k.open
-	c.SettleFrom(now, &k.ticket, &k.home)
+	late, inline := c.Over(), k == x.mine
+	k.settle(&x.run, now, !late && k.outlives(&x.run))
 	lost := k
 	if !late {
 		lost, x.kept, x.err = x.kept, k, k.err
-		x.crash = k.crash // a crash ends the call, so there is no other
 	}
-	if lost != nil && lost.open {
-		c.Release(now, lost.ticket, false)
-	}
-	x.settleOthers(now, inline)
-	if k.open {
-		k.watch.verdict()
-	} else {
-		k.end()
-	}
-	if !inline {
-		x.run.waker.Wake()
-	}
-	if lost == nil && x.run.log == nil {
-		return now
-	}
-	if lost != nil && !inline { // the caller may need the place while this is discarded
-		copied := *lost
-		lost = &copied
-	}
-	x.letGo(lost, inline)
-	x.lock()
-	return now
-}
-
-// letGo unlocks, and discards what nobody wants, also if an observer leaves when it
-// is told.
-func (x *racing[T]) letGo(lost *kept[T], inline bool) {
-	defer x.discardSafely(lost, inline)
-	x.unlock()
-}
-
-// discardSafely ends a panic of Discard on a timer's goroutine, where it would end
-// the process.
-func (x *racing[T]) discardSafely(lost *kept[T], inline bool) {
-	if !inline {
-		defer x.keepCrash()
-	}
-	x.discard(lost)
-}
-
-// keepCrash ends a panic of Discard on a timer's goroutine, where it would end the
-// process, and keeps it for the caller if it is still there.
-func (x *racing[T]) keepCrash() {
-	v := recover()
-	if v == nil {
-		return
-	}
-	x.lock()
-	if x.crash == nil {
-		x.crash = &crash{value: v}
-	}
-	x.run.call.Cancel(x.run.d.now())
-	x.endAll()
-	x.unlock()
-	x.run.waker.Wake()
-}
-
-// settleOthers ends the siblings of a call that is over; of one that goes on, it
-// sees to it that the machine is asked again.
-func (x *racing[T]) settleOthers(now clock.Instant, inline bool) {
 	if inline {
 		x.inside = false
+	} else {
+		x.waker.Wake()
 	}
+	x.settleOthers(now)
+	if lost == nil && x.run.log == nil {
+		return
+	}
+	if lost != nil {
+		lost.release(&x.run, now)
+		if !inline { // the caller may use its place while the result is discarded
+			moved := *lost
+			*lost = trial[T]{}
+			lost = &moved
+		}
+	}
+	x.unlockAndLose(lost)
+	x.lock()
+}
+
+// unlockAndLose discards a result that nobody wants, also if an observer leaves when it
+// is told what was decided.
+func (x *racing[T]) unlockAndLose(lost *trial[T]) {
+	defer lost.lose(&x.run)
+	x.unlock(&x.run)
+}
+
+// settleOthers ends the other attempts of a call that is over. If the call goes on, it
+// makes sure that the machine is asked again.
+func (x *racing[T]) settleOthers(now clock.Instant) {
 	if x.run.call.Over() {
 		x.endAll()
 		return
@@ -378,13 +285,91 @@ func (x *racing[T]) endAll() {
 	}
 }
 
-// discard ends what nobody wants, after Discard: draining a body needs its context.
-func (x *racing[T]) discard(k *kept[T]) {
-	if k == nil {
-		return
-	}
-	defer k.end()
-	if k.have && k.err == nil && x.run.o.discard != nil {
-		x.run.o.discard(k.value)
+// caught gives back a call of which a user's code left the timer's goroutine. A panic
+// there would end the process. So the caller's goroutine leaves in the same way, if it
+// still waits. An attempt that comes after the end is nobody's any more. K is nil if
+// Discard panicked after the attempt was settled.
+func (x *racing[T]) caught(k *trial[T], v any) {
+	defer func() { _ = recover() }() // of Discard: the caller has a panic already
+	defer x.waker.Wake()
+	giveBack(&x.gate, &x.run, k, func() *trial[T] {
+		if x.crash == nil && (k == nil || !x.run.call.Over()) {
+			x.crash = &crash{value: v, goexit: v == nil}
+		}
+		x.endAll()
+		return nil // the caller's goroutine gives that back
+	})
+}
+
+// leave gives back a call of which a user's code left the caller's goroutine.
+func (x *racing[T]) leave() {
+	defer x.run.finish()
+	giveBack(&x.gate, &x.run, x.mine, func() (kept *trial[T]) {
+		x.inside = false
+		x.stop()
+		x.endAll()
+		kept, x.kept = x.kept, nil
+		return kept
+	})
+}
+
+// stop stops the timer of a call that nobody drives any more.
+func (x *racing[T]) stop() {
+	if x.timer != nil {
+		x.timer.Stop()
 	}
 }
+
+// answer returns what the caller gets. It is called with the lock. Until answered is
+// set, an observer or the caller's context may leave.
+func (x *racing[T]) answer(answered *bool) (v T, had bool, _ *Attempt, err error) {
+	if crash := x.crash; crash != nil {
+		x.unlock(&x.run)
+		crash.repeat()
+	}
+	x.endAll()
+	k, end := x.kept, x.run.call.End()
+	if err = x.err; k != nil {
+		v, had = k.value, k.have && err == nil
+	}
+	open := k != nil && k.open
+	spare := !open && x.run.log == nil && end.Attempts <= 1 // no other goroutine has anything of this call
+	if !spare {
+		x.stop()
+	}
+	if !spare || end.Reason != policy.None {
+		x.unlock(&x.run)
+		err = x.run.failed(end, err)
+		x.lock()
+	}
+	*answered = true
+	if open {
+		x.mu.Unlock()
+		return v, had, live(x, k.seen, k.at, k.watch, end.Reason == policy.None), err
+	}
+	x.run.finish()
+	x.end(spare)
+	return v, had, nil, err
+}
+
+// end unlocks, and keeps a racing that is spare for the next call. Its timer may still
+// fire: due then looks at that call. A wake-up that nobody received makes that call look
+// once more.
+func (x *racing[T]) end(spare bool) {
+	d := x.run.d
+	if spare {
+		x.round = round[T]{}
+	}
+	x.mu.Unlock()
+	if spare {
+		d.spares.Put(x)
+	}
+}
+
+// parts implements holder.
+func (x *racing[T]) parts() (*gate, *runner, *machine.Ticket) {
+	return &x.gate, &x.run, &x.kept.step.Ticket
+}
+
+// retire implements holder. Other attempts may still be out, so nothing is used again.
+func (x *racing[T]) retire() {}

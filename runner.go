@@ -12,16 +12,18 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// runner drives one call's machine: the part that does not know the result's type.
+// runner has what every driver of a call needs and does not depend on the result's type:
+// the machine, the clock, the timers and the events.
 type runner struct {
 	call  machine.Call
-	ctx   context.Context // the caller's; a runner lives no longer than the call
+	ctx   context.Context // the caller's
 	d     *Dependency
 	o     callOptions
 	waker waker
 	log   *machine.Log
 	id    uint64
 	began clock.Instant
+	keep  bool // results outlive the call
 }
 
 // prepare readies a call whose result is a T. The dependency is not touched yet.
@@ -35,7 +37,7 @@ func prepare[T any](ctx context.Context, r *runner, d *Dependency, opts []CallOp
 // read reads the clock and the options.
 func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) error {
 	r.ctx, r.d, r.began = ctx, d, d.now()
-	if r.began < 0 { // only from bubble to bubble does time go back
+	if r.began < 0 { // the dependency was made in another synctest bubble
 		return &Error{Dependency: d.name, Reason: policy.Invalid, Err: errElsewhere}
 	}
 	if d.discard != nil {
@@ -70,14 +72,14 @@ func (r *runner) begin() clock.Instant {
 		d.out.Add(1)
 	}
 	r.call.Begin(d.state, now, p)
-	if r.log != nil { // events say the partition that it is: bounded, unlike what callers say
+	if r.log != nil { // events name the partition that the call counts in, not what the caller wrote
 		p.Partition = r.call.Partition()
 	}
 	return now
 }
 
-// waker wakes a call that waits. It never blocks and takes no lock; a nil one
-// wakes nobody.
+// waker wakes a call that waits. It never blocks and takes no lock. A nil waker wakes
+// nobody.
 type waker chan struct{}
 
 // Wake implements bulkhead.Waker.
@@ -88,8 +90,8 @@ func (w waker) Wake() {
 	}
 }
 
-// wakeable gives the call what wakes it, when it waits for the first time, and
-// reports whether this was it.
+// wakeable makes the waker when the call waits for the first time, and reports whether
+// it did so now.
 func (r *runner) wakeable() bool {
 	if r.waker != nil {
 		return false
@@ -103,19 +105,19 @@ func (r *runner) wakeBy(w waker) {
 	r.call.SetWaker(w)
 }
 
-// shardOf picks a shard by where the call's memory is: the same goroutine usually
-// gets the same one, and two that run at once different ones. Two that get the same
-// one, and so get into each other's way, get others a millisecond later.
+// shardOf picks a shard by the address of the call's memory. A goroutine usually gets
+// the same shard again, and goroutines that run at once get different ones. Two that get
+// the same shard get others a millisecond later.
 func shardOf(r *runner, now clock.Instant) uint32 {
-	const page = 13  // the least that two goroutines' memory is apart, as a power of two
-	const while = 20 // how long a goroutine keeps its shard, as a power of two of nanoseconds
+	const page = 13  // the smallest distance between two goroutines' memory: 2^13 bytes
+	const while = 20 // how long a goroutine keeps its shard: 2^20 ns
 	at := uint64(uintptr(unsafe.Pointer(r)))>>page ^ uint64(now)>>while<<32
 	at *= 0x9e3779b97f4a7c15
 	at ^= at >> 32
 	return uint32(at * 0xd6e8feb86659fd93 >> 32)
 }
 
-// nonzero keeps an instant from meaning "none".
+// nonzero is t, or the instant before it where t would mean "none".
 func nonzero(t clock.Instant) clock.Instant {
 	if t == 0 {
 		return -1
@@ -123,9 +125,9 @@ func nonzero(t clock.Instant) clock.Instant {
 	return t
 }
 
-// context makes the context of an attempt: as the runner holds it, and as work
-// sees it. Open says that its result may live on, and that a watch keeps its time.
-func (r *runner) context(t *machine.Ticket, open bool) (*attemptContext, context.Context) {
+// context makes the context of an attempt: the part that the runner uses, and the
+// context that work sees. Where results outlive the call, a watch ends it in time.
+func (r *runner) context(t *machine.Ticket) (*attemptContext, context.Context) {
 	var a *attemptContext
 	var seen context.Context
 	if r.o.key == "" {
@@ -136,7 +138,7 @@ func (r *runner) context(t *machine.Ticket, open bool) (*attemptContext, context
 		a, seen = &k.attemptContext, k
 	}
 	a.Context, a.d, a.deadline, a.number = r.ctx, r.d, t.Deadline, t.Attempt
-	if open {
+	if r.keep {
 		a.marks.Store(watched)
 	}
 	a.cause = policy.AttemptTimeout
@@ -146,9 +148,9 @@ func (r *runner) context(t *machine.Ticket, open bool) (*attemptContext, context
 	return a, seen
 }
 
-// canceled reports whether the caller gave up. Its deadline is not a cancel: that
-// is folded into the call's. But one that it kept to itself, or that passed well
-// before the call's by another clock, is.
+// canceled reports whether the caller gave up. The end of the caller's deadline is not a
+// cancel, since the call has that deadline too. But it is one if the caller's context did
+// not tell its deadline, or ended well before the call's by another clock.
 func (r *runner) canceled() bool {
 	err := r.ctx.Err()
 	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
@@ -157,21 +159,22 @@ func (r *runner) canceled() bool {
 	return r.call.Deadline().Sub(r.d.now()) > time.Millisecond
 }
 
-// gone is canceled for calls that a user's code has left already: another panic, of
-// the caller's own context, must not keep them from giving back.
-func (r *runner) gone() (gone bool) {
+// canceledSafely is canceled for calls that a user's code has left. If the caller's
+// context panics, too, that must not keep them from giving back.
+func (r *runner) canceledSafely() (canceled bool) {
 	defer func() { _ = recover() }()
 	return r.canceled()
 }
 
-// publish tells the observer what the last verb decided.
+// publish tells the observer what was decided.
 func (r *runner) publish() {
 	if r.log != nil {
 		r.tellAll()
 	}
 }
 
-// start dates the attempt that is about to be made after what its observers took.
+// start sets the start of the attempt that is about to be made. The time that observers
+// took is not the attempt's.
 func (r *runner) start(now clock.Instant, t *machine.Ticket) clock.Instant {
 	if r.log != nil {
 		now = r.d.now()
@@ -192,8 +195,8 @@ func (r *runner) tell(e Event) {
 	r.d.publish(r.ctx, e)
 }
 
-// sleep waits for a wake-up, the caller's end or the time to look again. It reads the
-// clock itself: observers may have been told since anybody did.
+// sleep waits for a wake-up, for the end of the caller's context, or until then. It reads
+// the clock itself, since observers may have taken time.
 func (r *runner) sleep(until clock.Instant) {
 	wait := until.Sub(r.d.now())
 	if wait <= 0 {
@@ -201,10 +204,10 @@ func (r *runner) sleep(until clock.Instant) {
 	}
 	done := r.ctx.Done()
 	if r.ctx.Err() != nil {
-		if r.canceled() { // since the last look: nothing is worth waiting for
+		if r.canceled() {
 			return
 		}
-		done = nil // its deadline passed, which leaves a moment for work to come home
+		done = nil // its deadline passed: work that is out gets a moment to return
 	}
 	timer := r.d.timer(wait)
 	select {
@@ -215,8 +218,8 @@ func (r *runner) sleep(until clock.Instant) {
 	r.d.park(timer)
 }
 
-// pause sleeps, and returns the time it is then. A call that could not be woken
-// is asked again first: it may have wanted to queue.
+// pause sleeps, and returns the time after that. A call that had no waker until now is
+// asked again at once, since it may want to queue.
 func (r *runner) pause(now, until clock.Instant) clock.Instant {
 	if r.wakeable() {
 		return now
@@ -225,19 +228,18 @@ func (r *runner) pause(now, until clock.Instant) clock.Instant {
 	now = r.d.now()
 	if r.canceled() {
 		r.call.Cancel(now)
-		r.publish()
 	}
 	return now
 }
 
-// finish is the end of the call for whoever waits for its dependency to be idle.
+// finish counts the call out for [Registry], which forgets idle instances.
 func (r *runner) finish() {
 	if r.d.tracked {
 		r.d.out.Add(-1)
 	}
 }
 
-// failure makes the error that the caller sees, or nil.
+// failure makes the error that the caller gets, or nil.
 func (r *runner) failure(last error) error {
 	if r.call.Succeeded() {
 		return last // nil, unless a classifier called an error a success
@@ -246,7 +248,7 @@ func (r *runner) failure(last error) error {
 }
 
 func (r *runner) failed(v machine.End, last error) error {
-	if v.Reason == policy.None { // it has not ended
+	if v.Reason == policy.None {
 		return last
 	}
 	if r.ended(v.Reason) {
@@ -258,12 +260,12 @@ func (r *runner) failed(v machine.End, last error) error {
 	}
 }
 
-// patience is how long the end of a call waits for the end of the caller's context,
-// once its deadline has passed.
+// patience is how long the end of a call waits for the caller's context to end, once
+// its deadline has passed.
 const patience = 10 * time.Millisecond
 
-// ended reports whether the caller's context has ended. Where its deadline ended the
-// call, its own timer may ring a moment after ours, and only then does it tell why.
+// ended reports whether the caller's context has ended. If its deadline ended the call,
+// its own timer may fire a moment after ours, and only then is its cause known.
 func (r *runner) ended(why Reason) bool {
 	if r.ctx.Err() != nil {
 		return true
@@ -280,8 +282,8 @@ func (r *runner) ended(why Reason) bool {
 	return r.ctx.Err() != nil
 }
 
-// withCause adds why the caller's context ended to the last real error, unless
-// that tells it already.
+// withCause adds the cause of the end of the caller's context to the last real error,
+// unless that contains it.
 func withCause(last, cause error) error {
 	switch {
 	case last == nil:

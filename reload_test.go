@@ -11,47 +11,6 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A hedge brings a result that is wanted, and what it replaces is discarded by a
-// function that panics, on the hedge's goroutine: the caller panics, and so nobody
-// closes what the hedge brought.
-func TestAPanicOfDiscardBesideAWinningHedgeLeavesNothingHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}})
-		work := func(ctx context.Context) (string, error) {
-			if gabion.AttemptNumber(ctx) == 1 {
-				time.Sleep(2 * time.Second)
-				return "failed", nil
-			}
-			time.Sleep(1500 * time.Millisecond) // the first has settled by then
-			return "good", nil
-		}
-		classify := func(v any, _ error) policy.Outcome {
-			if v == "failed" {
-				return policy.Outcome{Class: policy.ClassServer}
-			}
-			return policy.Outcome{}
-		}
-		drop := func(v any) {
-			if v == "failed" {
-				panic(v)
-			}
-		}
-		panics := 0
-		for range 100 { // the caller may be quicker than the panic
-			if v := panicOf(func() {
-				_, a, _ := gabion.Open(t.Context(), d, work, gabion.ClassifyWith(classify), gabion.DiscardWith(drop))
-				a.Close(nil)
-			}); v != nil {
-				panics++
-			}
-		}
-		if panics == 0 {
-			t.Error("no panic reached its caller: nothing was tested")
-		}
-		gabiontest.NothingHeld(t, d)
-	})
-}
-
 // reloading is a context that reloads a dependency when a call asks for its deadline,
 // which is after the call has chosen how it is driven.
 type reloading struct {

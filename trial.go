@@ -1,0 +1,135 @@
+package gabion
+
+import (
+	"context"
+
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// trial is one attempt that a driver makes, and what it returned.
+type trial[T any] struct {
+	step  machine.Step    // its ticket is the attempt's
+	at    *attemptContext // nil until work begins
+	seen  context.Context // at, as work sees it
+	watch *watch          // of at; only where results outlive the call
+	have  bool            // work has returned, and value was not discarded
+	open  bool            // the result lives on after its verdict
+	value T
+	err   error
+	means policy.Outcome
+}
+
+// makeContext makes the attempt's context, right before the work begins.
+func (k *trial[T]) makeContext(r *runner) {
+	k.at, k.seen = r.context(&k.step.Ticket)
+}
+
+// run runs work and reads what it returned. Canceled says that it failed, and that the
+// caller gave up meanwhile.
+func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after clock.Instant, canceled bool) {
+	if r.keep {
+		k.watch = r.d.timed(k.step.Ticket.Sent, k.at)
+	}
+	k.value, k.err = work(k.seen)
+	after = r.d.now() // the time that a classifier takes is not the dependency's
+	k.have = true
+	if r.keep {
+		k.err = k.at.told(k.err)
+	}
+	judge(r, k.value, k.err, &k.means)
+	return after, k.means.Class != policy.ClassSuccess && r.canceled()
+}
+
+// outlives reports whether the result is one that may outlive the call.
+func (k *trial[T]) outlives(r *runner) bool { return r.keep && k.have && k.err == nil }
+
+// settle tells the machine what the attempt came to. Open says that its result lives on.
+func (k *trial[T]) settle(r *runner, now clock.Instant, open bool) {
+	k.open, k.means.Open = open, open
+	if open {
+		k.watch.verdict()
+	} else {
+		k.end()
+	}
+	r.call.SettleFrom(now, &k.step.Ticket, &k.means)
+}
+
+// settleLeft tells the machine of an attempt that a user's code left, if it is still out.
+func (k *trial[T]) settleLeft(r *runner, now clock.Instant) {
+	if k == nil {
+		return
+	}
+	o := policy.Outcome{Class: policy.ClassIgnored} // of work that never began
+	if k.at != nil && k.at.number == k.step.Ticket.Attempt {
+		o = policy.Outcome{Class: policy.ClassCrashed, Effect: policy.UnknownEffect}
+	}
+	r.call.SettleFrom(now, &k.step.Ticket, &o)
+	if !k.outlives(r) {
+		k.end()
+	}
+}
+
+// release gives back what the machine holds for a result that lives on. K may be nil.
+func (k *trial[T]) release(r *runner, now clock.Instant) {
+	if k != nil && k.open {
+		r.call.Release(now, k.step.Ticket, false)
+	}
+}
+
+// lose discards a result that nobody will see, if there is one. The attempt's context
+// ends after that, since draining a body needs it. K may be nil.
+func (k *trial[T]) lose(r *runner) {
+	if k == nil || !k.have {
+		return
+	}
+	var lost T
+	lost, k.value, k.have = k.value, lost, false
+	if k.err != nil {
+		return
+	}
+	defer k.end()
+	if r.o.discard != nil {
+		r.o.discard(lost)
+	}
+}
+
+// end ends the attempt's context, if it has one.
+func (k *trial[T]) end() {
+	if k.at == nil {
+		return
+	}
+	k.at.end()
+	if k.watch != nil {
+		k.watch.release()
+		k.watch = nil
+	}
+}
+
+// giveBack ends a call that a user's code left by a panic or by runtime.Goexit: work, a
+// classifier, Discard, an observer, or the caller's context. Everything that the call
+// holds is given back, also if Discard or an observer leaves again. The panic or Goexit
+// then goes on.
+//
+// Every driver uses it. Mine is the last attempt of the goroutine that was left; nil means
+// that it needs nothing. Rest, if not nil, is called under the lock: it ends the other
+// attempts and returns the one whose result was kept for the caller, or nil.
+func giveBack[T any](g *gate, r *runner, mine *trial[T], rest func() (kept *trial[T])) {
+	canceled, now := r.canceledSafely(), r.d.now()
+	g.lock()
+	if canceled {
+		r.call.Cancel(now)
+	}
+	var kept *trial[T]
+	if rest != nil {
+		kept = rest()
+	}
+	mine.settleLeft(r, now)
+	r.call.Cancel(now) // with nothing out, what was reserved for the retry goes back
+	mine.release(r, now)
+	kept.release(r, now)
+	defer kept.lose(r)
+	defer mine.lose(r)
+	g.unlock(r)
+}
