@@ -34,8 +34,8 @@ func render(f stores.Figures) string {
 	p.line("")
 	p.line("<!-- Written by `make bench`, never by hand. A test reads it back. -->")
 	p.line("")
-	p.line("What a durable claim and its completion cost, with a body of 1 KiB that can't be compressed, asked for by %d goroutines at once. "+
-		"Judge by the ratios: the rest is this machine's and its disk's. What the stores promise is in [idempotency.md](idempotency.md).", stores.Workers)
+	p.line("The cost of a durable claim and its completion, with a body of 1 KiB that can't be compressed, requested by %d goroutines at once. "+
+		"Compare the ratios: the other figures are those of this machine and its disk. [idempotency.md](idempotency.md) says what the stores promise.", stores.Workers)
 	p.line("")
 	p.pairs(f)
 	p.targets(f)
@@ -207,7 +207,7 @@ func (p *page) targets(f stores.Figures) {
 	}
 	p.line("")
 	if c := f.Many; c != nil {
-		p.line("The file of many records held %d, of which %d had expired, without bodies; writing them took %s s, the file has %s MiB, and the process "+
+		p.line("The file of many records held %d, of which %d had expired, without bodies. Writing them took %s s, the file has %s MiB, and the process "+
 			"has %s MiB more of its own memory with it than without. A claim's p99 was %s ms before the sweep and %s ms during it; the sweep went through %s records a second.",
 			c.Records, c.Expired, decimals(c.Fill), number(c.FileMiB), number(c.RSSMiB), decimals(c.P99), decimals(c.SweptP99), number(c.Swept))
 		p.line("")
@@ -220,7 +220,7 @@ func (p *page) method(f stores.Figures) {
 	p.line("`%s`, which took %s. Rounds go through all contestants in turn, %d of %s each; figures are medians of rounds, and a ratio is the median of the rounds' ratios. "+
 		"The first fifth of a contestant's time in the first round is not counted.", f.Command, f.Took, f.Rounds, f.Each)
 	p.line("")
-	p.line("The append log writes 128 bytes for a claim and 1,152 for a completion to one file, with one sync for all who wait. Bare statements, scripts and buckets " +
+	p.line("The append log writes 128 bytes for a claim and 1,152 for a completion to one file, with one sync for all waiting writers. Bare statements, scripts and buckets " +
 		"do the claim and the completion as one would by hand, each guarded, on a server of their own with the same settings. PostgreSQL has `fsync` and `synchronous_commit` on " +
 		"and 64 connections, Redis `appendfsync always`, the NATS server runs in the same process with `sync_interval: always`. A store that does not call itself durable is not measured. " +
 		"Bytes on disk are what the files grew by for each pair; PostgreSQL's are table and index, without its log.")
