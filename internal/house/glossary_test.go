@@ -164,7 +164,7 @@ func assigned(n *ast.AssignStmt) (names []*ast.Ident) {
 }
 
 // bannedProse are private turns of phrase that documents do without.
-var bannedProse = regexp.MustCompile(`(?i)\b(errand|homecoming|berths?|shelf|shelves|strands?|headroom|such that|for it is|who comes)\b`)
+var bannedProse = regexp.MustCompile(`(?i)\b(weather|errand|homecoming|(comes?|came|coming) home|berths?|shelf|shelves|strands?|headroom|hears? of|such that|for it is|who comes)\b`)
 
 // privateProse finds them in the documents, outside of code.
 func privateProse(fsys fs.FS) (found []string, err error) {

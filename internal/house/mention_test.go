@@ -12,7 +12,11 @@ import (
 // dated are documents about an earlier tree: decisions, what was measured, what changed.
 var dated = regexp.MustCompile(`^(CHANGELOG\.md|docs/adr/.*|docs/mutation\.md)$`)
 
+// walkthrough is the page on which each Go name is one of the code.
+const walkthrough = "docs/life-of-a-call.md"
+
 var (
+	goName        = regexp.MustCompile(`^[A-Za-z]\w*$`)
 	mentionedName = regexp.MustCompile(`^\*?&?([a-z]+)\.([A-Z]\w*)`)
 	mentionedPath = regexp.MustCompile(`^(?:\./)?((?:internal|contrib|lab|e2e|cmd|docs|policy|idempotency|gabionhttp|examples)/[\w./-]*\w|[\w/]+\.go)$`)
 )
@@ -25,6 +29,7 @@ func unknownMentions(fsys fs.FS) (found []string, err error) {
 		return nil, err
 	}
 	known := namesOfAPI(t)
+	declared := namesOfCode(t)
 	err = walk(fsys, func(name string) error {
 		if path.Ext(name) != ".md" || dated.MatchString(name) {
 			return nil
@@ -39,7 +44,12 @@ func unknownMentions(fsys fs.FS) (found []string, err error) {
 				continue
 			}
 			for _, span := range codeSpan.FindAllString(line, -1) {
-				if why := unknown(fsys, known, strings.Trim(span, "`")); why != "" {
+				span = strings.Trim(span, "`")
+				why := unknown(fsys, known, span)
+				if name == walkthrough && goName.MatchString(span) && !declared[span] {
+					why = "nothing is called " + span
+				}
+				if why != "" {
 					found = append(found, fmt.Sprintf("%s:%d: %s", name, i+1, why))
 				}
 			}
@@ -57,6 +67,28 @@ func unknown(fsys fs.FS, known map[string]map[string]bool, span string) string {
 		return "there is no " + m[1]
 	}
 	return ""
+}
+
+// namesOfCode returns everything that a walk through the code may mention by one word:
+// what the code declares, and the texts of the vocabularies.
+func namesOfCode(t *tree) map[string]bool {
+	declared := map[string]bool{}
+	for _, p := range t.packs {
+		declared[path.Base(p.dir)] = true
+		for _, file := range p.code() {
+			for id := range declaredIdents(file.ast) {
+				declared[id.Name] = true
+			}
+			if p.dir == "policy" {
+				texts := map[string]string{}
+				collectTexts(file, texts)
+				for _, text := range texts {
+					declared[text] = true
+				}
+			}
+		}
+	}
+	return declared
 }
 
 // namesOfAPI returns the exported top-level names of each public package, by the
@@ -96,6 +128,10 @@ func TestDocumentsMentionWhatThereIs(t *testing.T) {
 			"policy/policy.go": api,
 			"docs/a.md":        "`policy.Gone{}`\n`racing.go` `internal/machine/lane.go`\n",
 		}, []string{"docs/a.md:1: package policy has no Gone", "docs/a.md:2: there is no internal/machine/lane.go", "docs/a.md:2: there is no racing.go"}},
+		{"the walk through the code names what is declared", map[string]string{
+			"policy/policy.go": api,
+			walkthrough:        "`Policy` `Key` `Off` `policy` `cfg.Key` `gone`\n",
+		}, []string{walkthrough + ":1: nothing is called gone"}},
 		{"earlier trees had others", map[string]string{"policy/policy.go": api, "docs/adr/0001.md": "`policy.Gone`", "CHANGELOG.md": "`policy.Gone`"}, nil},
 	})
 }
