@@ -72,11 +72,11 @@ func bulkheadOnly() policy.Policy {
 }
 
 func bulkheadPart(*Run) func(*Worker) func() bool {
-	b := bulkhead.New(slots, 2*slots, false, shards())
+	b := bulkhead.New(slots, 2*slots, false)
 	return func(w *Worker) func() bool {
 		work := w.Plain
 		return func() bool {
-			s, ok := b.TryAcquire(w.ID, "")
+			s, ok := b.TryAcquire("")
 			if !ok {
 				return false
 			}
@@ -233,12 +233,12 @@ func throttleDo(r *Run) func(*Worker) func() bool {
 
 func throttlePart(name string, again bool, note string) Entry {
 	return Entry{Name: name, Kind: Gabion, Note: note, Start: func(*Run) func(*Worker) func() bool {
-		t, epoch := throttle.Make(throttleWindow, shards()), time.Now()
+		t, epoch := throttle.Make(throttleWindow), time.Now()
 		return func(w *Worker) func() bool {
 			work := w.Plain
 			return func() bool {
 				sent := instant(epoch)
-				p := t.Admit(sent, w.ID, throttleK)
+				p := t.Admit(sent, throttleK)
 				if p > 0 && chance.U(uint64(w.ID), uint64(w.Ran), 0, chance.Throttled) < p {
 					return false
 				}
@@ -248,7 +248,7 @@ func throttlePart(name string, again bool, note string) Entry {
 					now = instant(epoch)
 				}
 				if err == nil {
-					t.Accept(sent, now, w.ID)
+					t.Accept(sent, now)
 				}
 				return w.Right(v, err)
 			}

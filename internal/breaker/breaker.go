@@ -1,11 +1,10 @@
 // Package breaker stops calling a dependency that fails or drags.
 //
-// A [Breaker] is a state machine without a clock, a goroutine or a random
-// source: time is an argument, and what falls due while nobody asks is taken at
-// the next question. Each admitted call gets a [Permit] of the generation of its
-// breaker and brings it back with a [Result]. Every move begins a new
-// generation, and permits of an old one are silent, so a late, cancelled or
-// hung call can neither close nor open the breaker.
+// A [Breaker] is a state machine without a clock, a goroutine or a random source: time
+// is an argument, and a move that falls due while nobody asks is made at the next call.
+// Each admitted call gets a [Permit] and settles it with a [Result]. Every move begins a
+// new generation, and permits of an old one do nothing. So a late, cancelled or hung
+// call can neither close nor open the breaker.
 package breaker
 
 import (
@@ -25,9 +24,9 @@ import (
 type Breaker struct {
 	word    atomic.Uint64         // generation and state
 	until   atomic.Int64          // when open or forced open ends; stored before word
-	since   atomic.Int64          // when the first call of the row of failures began; stored before row
+	since   atomic.Int64          // when the first call of the run of failures began; stored before run
 	rules   atomic.Pointer[Rules] // the newest rules decide, whoever started a call
-	row     atomic.Uint32         // failures in a row, and rowLasts; kept only while the rules ask for it
+	run     atomic.Uint32         // failures in a row, and runLasts; kept only while the rules ask for it
 	reached atomic.Uint32         // the turn of the window in which successes need no look
 
 	win window.Elastic
@@ -35,39 +34,38 @@ type Breaker struct {
 	mu      sync.Mutex // taken by moves and all that is not plain closed; guards what follows
 	log     Log
 	seed    uint64
-	side    *side  // what a plain closed breaker does without; nil until needed, and then for ever
+	extra   *extra // nil until it is needed; then it stays
 	seq     uint32 // changes logged
 	opens   uint16 // opens since the last close
 	crossed uint8  // observe-only: the rules that are broken just now, as Causes
 	spread  uint8  // the most shards, as a power of two
 }
 
-// side is what only refusing, half-open, isolation, ageing and a count window need.
-type side struct {
-	turned   atomic.Int32  // calls refused since the last probe; kept only with OpenCalls
-	enough   atomic.Int32  // how many of these let the next probe go; 0 if only time does, or a hand
-	why      atomic.Uint32 // the Cause of the last move to a state that refuses; stored before word
-	refused  refusals      // since calls were last admitted; needs no lock, and is there before the first is refused
-	probes   berths
-	outcomes window.Counts // of the probes that came home
-	bad      int64         // those of them that failed or were slow
-	flying   berths        // calls watched for ageing
-	ring     *ring         // the count window
-	added    uint64        // outcomes in count windows of before
-	held     []uint64      // isolations, by their ids
-	lastID   uint64
-	home     State // where the last release goes
-	homeTill clock.Instant
+// extra is what only refusing, half-open, isolation, ageing and a count window need.
+type extra struct {
+	refusedSince atomic.Int32  // calls refused since the last probe; kept only with OpenCalls
+	probeAfter   atomic.Int32  // how many of these let the next probe go; 0 if only time does, or a hand
+	why          atomic.Uint32 // the Cause of the last move to a state that refuses; stored before word
+	refused      refusals      // since calls were last admitted; needs no lock, and is there before the first is refused
+	probes       trackedCalls
+	outcomes     window.Counts // of the probes that were settled
+	bad          int64         // those of them that failed or were slow
+	inFlight     trackedCalls  // calls watched for ageing
+	ring         *ring         // the count window
+	added        uint64        // outcomes in count windows of before
+	held         []uint64      // isolations, by their ids
+	lastID       uint64
+	returnTo     State // where the last release goes
+	returnUntil  clock.Instant
 }
 
-// Permit says that a call was admitted. It must come back in exactly one Settle;
-// the second of two is silent when it can be told from the first, and counts as
-// a call when it can't, which is in a closed breaker. The zero Permit is none,
-// and settling it does nothing.
+// Permit says that a call was admitted. It must be settled exactly once. In a closed
+// breaker a second Settle counts as another call, in the other states it does nothing.
+// The zero Permit is none, and settling it does nothing.
 type Permit struct {
 	word   uint64
 	start  clock.Instant
-	serial uint32 // of its berth, 0 for none
+	serial uint32 // of the tracked call, 0 for none
 	slot   uint16
 }
 
@@ -97,11 +95,10 @@ const never = math.MaxUint32
 
 func stateOf(word uint64) State { return State(word & (1<<stateBits - 1)) }
 
-// New returns a closed breaker with empty counts. Shards is in how many ways its
-// counters are divided at most (256, rounded up to a power of two): about as many
-// as processors, 1 in a simulator. They begin as one, and are divided when calls
-// that end at the same time are seen to get into each other's way. The seed is for
-// the jitter of open times. A nil log is nobody.
+// New returns a closed breaker with empty counts. Shards is over how many cache lines it
+// counts at most (256, rounded up to a power of two): about as many as processors, 1 in a
+// simulator. It begins with one, and takes more when calls that end at the same time get
+// in each other's way. The seed is for the jitter of open times. A nil log is none.
 func New(r *Rules, shards int, seed uint64, log Log) *Breaker {
 	b := &Breaker{win: window.MakeElastic(r.Window, buckets), seed: seed, log: log}
 	b.spread = uint8(bits.Len(uint(min(max(shards, 1), maxShards) - 1)))
@@ -109,16 +106,16 @@ func New(r *Rules, shards int, seed uint64, log Log) *Breaker {
 	b.reached.Store(never)
 	b.word.Store(1<<stateBits | uint64(Closed))
 	if r.byCount() {
-		b.aside().ring = newRing(r.windowCalls(), 0)
+		b.needExtra().ring = newRing(r.windowCalls(), 0)
 	}
 	return b
 }
 
-func (b *Breaker) aside() *side {
-	if b.side == nil {
-		b.side = new(side)
+func (b *Breaker) needExtra() *extra {
+	if b.extra == nil {
+		b.extra = new(extra)
 	}
-	return b.side
+	return b.extra
 }
 
 // Acquire asks to make a call. When ok is false the call must not be made, and
@@ -134,7 +131,7 @@ func (b *Breaker) Acquire(now clock.Instant, shard uint32) (p Permit, retryAfter
 		return Permit{word: word, start: now}, 0, true
 	case Open, ForcedOpen:
 		if until := clock.Instant(b.until.Load()); now < until {
-			if counted = stateOf(word) == Open; !counted || !b.side.turnAway() {
+			if counted = stateOf(word) == Open; !counted || !b.extra.countRefusal() {
 				b.refuse(shard)
 				return Permit{}, left(now, until), false
 			}
@@ -143,13 +140,12 @@ func (b *Breaker) Acquire(now clock.Instant, shard uint32) (p Permit, retryAfter
 	return b.enter(now, shard, counted)
 }
 
-// refuse counts a refusal. Nothing refuses before its first move, which made the
-// side.
+// refuse counts a refusal. A breaker refuses only after a move, and that made extra.
 func (b *Breaker) refuse(shard uint32) {
-	b.side.refused.add(shard, 1<<b.spread)
+	b.extra.refused.add(shard, 1<<b.spread)
 }
 
-// left is zero where no end is known.
+// left returns the time until then, zero where no end is known.
 func left(now, until clock.Instant) time.Duration {
 	if until == clock.Never {
 		return 0
@@ -157,8 +153,8 @@ func left(now, until clock.Instant) time.Duration {
 	return max(until.Sub(now), 0)
 }
 
-// enter is Acquire for everyone who can't be answered without the lock. Counted says
-// that the call was counted as one that came to an open breaker.
+// enter is Acquire under the lock. Counted says that the call was counted already as one
+// that an open breaker refused.
 func (b *Breaker) enter(now clock.Instant, shard uint32, counted bool) (Permit, time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,10 +163,10 @@ func (b *Breaker) enter(now clock.Instant, shard uint32, counted bool) (Permit, 
 		until := clock.Instant(b.until.Load())
 		early := now < until
 		if early && s == Open && !counted {
-			b.side.turnAway()
+			b.extra.countRefusal()
 		}
 		switch {
-		case early && (s != Open || !b.side.probeDue()):
+		case early && (s != Open || !b.extra.probeDue()):
 			b.refuse(shard)
 			return Permit{}, left(now, until), false
 		case early:
@@ -185,7 +181,7 @@ func (b *Breaker) enter(now clock.Instant, shard uint32, counted bool) (Permit, 
 	return b.admit(now), 0, true
 }
 
-// due takes what nobody took when it fell due.
+// due makes the moves that fell due while nobody asked.
 func (b *Breaker) due(now clock.Instant) {
 	switch s := b.state(); {
 	case s == HalfOpen && !b.room():
@@ -198,14 +194,14 @@ func (b *Breaker) due(now clock.Instant) {
 func (b *Breaker) admit(now clock.Instant) Permit {
 	p := Permit{word: b.word.Load(), start: now}
 	if counts(stateOf(p.word)) && b.rules.Load().ageing() {
-		p.slot, p.serial, _ = b.aside().flying.take(now, maxAgeing)
+		p.slot, p.serial, _ = b.needExtra().inFlight.add(now, maxAgeing)
 	}
 	return p
 }
 
-// Settle brings a permit back. After is the time that the dependency asked for
-// with this answer, or zero: an open that this verdict causes lasts as long at
-// least, within OpenMax.
+// Settle gives a permit back with its verdict. After is the time that the dependency
+// asked for with this answer, or zero: if this verdict opens the breaker, it stays open
+// for at least as long, within OpenMax.
 func (b *Breaker) Settle(now clock.Instant, shard uint32, p Permit, v Result, after time.Duration) {
 	word := b.word.Load()
 	if p.word != word {
@@ -229,10 +225,10 @@ func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v 
 		return
 	}
 	b.add(now, shard, v == Bad, slow)
-	b.track(now, p, r, v == Bad) // after it, so that a row's failures are in the counts that are told
-	// A quiet success only lowers the rates. Once the minimum was reached within
-	// the newest bucket, they were looked at after every outcome that could raise
-	// them, and an older success leaves only when the window turns.
+	b.track(now, p, r, v == Bad) // after add, so that the run's failures are in the counts of a Change
+	// A quick success only lowers the rates. Once the minimum was reached in the newest
+	// bucket, the rates were looked at after every outcome that could raise them, and
+	// older successes are forgotten only when the window turns.
 	if v == Good && !slow && b.reached.Load() == b.win.Turn() {
 		return
 	}
@@ -240,17 +236,17 @@ func (b *Breaker) record(now clock.Instant, shard uint32, p Permit, r *Rules, v 
 }
 
 func (b *Breaker) add(now clock.Instant, shard uint32, failed, slow bool) {
-	if b.win.Add(now, shard, 1, one(failed), one(slow)) {
+	if b.win.Add(now, shard, failed, slow) {
 		b.win.Grow(1 << b.spread)
 	}
 }
 
-// recordLocked is record under the lock. With open the outcome is good for now, and
-// says where it was counted.
+// recordLocked is record under the lock, and returns where the outcome was counted. With
+// open the result lives on: the run of failures stays as it is.
 func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Result, slow, open bool, after time.Duration) (rc Receipt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.word.Load() != p.word || p.serial != 0 && !b.side.flying.free(p.slot, p.serial) || v == Neutral {
+	if b.word.Load() != p.word || p.serial != 0 && !b.extra.inFlight.remove(p.slot, p.serial) || v == Neutral {
 		return Receipt{}
 	}
 	r := b.rules.Load()
@@ -258,7 +254,7 @@ func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Resu
 		b.track(now, p, r, v == Bad)
 	}
 	if r.byCount() {
-		rc = receipt(b.side.ring.add(v == Bad, slow), inRing, slow)
+		rc = receipt(b.extra.ring.add(v == Bad, slow), inRing, slow)
 	} else {
 		rc = b.tally(now, shard, v == Bad, slow)
 	}
@@ -268,7 +264,7 @@ func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Resu
 
 func (b *Breaker) state() State { return stateOf(b.word.Load()) }
 
-// open moves to Open, from when that was due.
+// open moves to Open. The open time begins when that was due.
 func (b *Breaker) open(c Change, after time.Duration) {
 	u := chance.U(b.seed, b.word.Load()>>stateBits, 0, chance.OpenTime)
 	c.Until = c.Due.Add(b.rules.Load().openFor(int(b.opens)+1, after, u))
@@ -295,10 +291,10 @@ func (b *Breaker) move(to State, c Change) bool {
 	if refuses(to) || to == HalfOpen {
 		b.expectProbes(to, c.Cause)
 	}
-	if b.side != nil {
-		b.side.strand()
+	if b.extra != nil {
+		b.extra.forgetCalls()
 	}
-	if refuses(to) { // else nobody who comes late may read it
+	if refuses(to) { // else a call that is late may still read the old one
 		b.until.Store(int64(c.Until))
 	}
 	b.word.Store((word>>stateBits+1)<<stateBits | uint64(to))
@@ -310,24 +306,24 @@ func (b *Breaker) move(to State, c Change) bool {
 // OpenedBy returns why the breaker last began to refuse. It takes no lock, and means
 // something only to a caller that was refused.
 func (b *Breaker) OpenedBy() Cause {
-	if b.side == nil {
+	if b.extra == nil {
 		return numCauses
 	}
-	return Cause(b.side.why.Load())
+	return Cause(b.extra.why.Load())
 }
 
 // empty forgets what the last generation counted.
 func (b *Breaker) empty(now clock.Instant) {
-	b.row.Store(0)
+	b.run.Store(0)
 	b.reached.Store(never)
 	b.crossed = 0
 	b.win.Reset(now)
-	if b.side == nil {
+	if b.extra == nil {
 		return
 	}
-	b.side.refused.clear()
-	if b.side.ring != nil {
-		b.side.ring.clear()
+	b.extra.refused.clear()
+	if b.extra.ring != nil {
+		b.extra.ring.clear()
 	}
 }
 

@@ -236,8 +236,8 @@ func TestAgeingIsBounded(t *testing.T) {
 	for range 10 * maxAgeing {
 		b.Acquire(0, 0)
 	}
-	if s := b.Snapshot(0); s.InFlight != maxAgeing || len(b.side.flying.all) != maxAgeing {
-		t.Errorf("%d watched in %d berths", s.InFlight, len(b.side.flying.all))
+	if s := b.Snapshot(0); s.InFlight != maxAgeing || len(b.extra.inFlight.all) != maxAgeing {
+		t.Errorf("%d watched in %d trackedCalls", s.InFlight, len(b.extra.inFlight.all))
 	}
 }
 

@@ -25,7 +25,7 @@ func strict(close, reopen int) Rules {
 	return probing(4).with(func(r *Rules) { r.CloseAfter, r.ReopenAfter = close, reopen })
 }
 
-var rows = consecutive(9)
+var runs = consecutive(9)
 
 func knocking(r *Rules) { r.OpenCalls = 8 }
 
@@ -76,8 +76,8 @@ var cases = []struct {
 	{"C17: calls in flight grow slow", ageing, "a:1 a:2 a:3 a:4 a:5 a:6 a:7 a:8 a:9 a:10 +1.999s is=closed +1ms is=open late=0s cause=slow_rate of=10/0/10 1:S is=open"},
 	{"C17: found late, dated when it fell due", ageing, "a:1 a:2 a:3 a:4 a:5 a:6 a:7 a:8 a:9 +1s a:10 +4s no=3s late=2s is=open until=3s"},
 	{"C17: below the minimum nothing happens", ageing, "a:1 a:2 a:3 a:4 a:5 a:6 a:7 a:8 a:9 +1h is=closed S is=open"},
-	{"C17: who comes home is not counted twice", ageing, "a:1 S*7 +3s 1:S calls=8 slow=1"},
-	{"C17: who came home ages no more", ageing, "a:1 a:2 a:3 a:4 a:5 a:6 a:7 a:8 a:9 a:10 1:I 2:I 1:S +1h is=closed calls=0"},
+	{"C17: a call that ended is not counted twice", ageing, "a:1 S*7 +3s 1:S calls=8 slow=1"},
+	{"C17: a call that ended ages no more", ageing, "a:1 a:2 a:3 a:4 a:5 a:6 a:7 a:8 a:9 a:10 1:I 2:I 1:S +1h is=closed calls=0"},
 
 	// C. Open
 	{"C18: refuses, counts refusals, then probes", timed(1, 0.5), "F no +3s no refused=2 calls=1 +3s a:x is=half_open refused=0 calls=0 cause=cooldown_over late=1s"},
@@ -85,7 +85,7 @@ var cases = []struct {
 	{"C20: grows with each open, and a close resets it", timed(1, 0.5).with(grown), "F until=5s +5s F opens=2 +6s no=1.5s +1.5s a:x x:F until=11.25s +12s S is=closed opens=0 F until=5s"},
 	{"C20: the cap holds", timed(1, 0.5).with(grown).with(func(r *Rules) { r.OpenMax = 6 * time.Second }), "F +5s F until=6s +6s F until=6s"},
 	{"C20: the cap holds with jitter", timed(1, 0.5).with(func(r *Rules) { r.OpenMax, r.OpenJitter = 5*time.Second, 1e9 }), "F until=5s"},
-	{"C21, C22: who comes home late changes nothing", timed(3, 0.5), "a:x a:y a:z F*3 moves=1 +1s x:F y:S z:I until=4s moves=1 calls=3 is=open"},
+	{"C21, C22: a call that ends late changes nothing", timed(3, 0.5), "a:x a:y a:z F*3 moves=1 +1s x:F y:S z:I until=4s moves=1 calls=3 is=open"},
 	{"C23: says when to come back", timed(1, 0.5).with(func(r *Rules) { r.Open = 30 * time.Second }), "F +10s no=20s"},
 	{"C24: a huge open time saturates", timed(1, 0.5).with(func(r *Rules) { r.Open = math.MaxInt64 }).with(grown), "+1h F until=never no=0s +100000h no half a:x x:F until=never"},
 	{"C24: a huge growth saturates", timed(1, 0.5).with(func(r *Rules) { r.OpenGrowth = 1e300 }), "F +5s F until=never"},
@@ -117,11 +117,11 @@ var cases = []struct {
 	{"C35: a slow success is none", strict(3, 0).with(slowly), "trip +5s S5s is=open"},
 	{"C36: from closed to half-open", probing(1), "a:x a:y a:z trip +5s a:p x:S y:F z:I is=half_open no out=1 calls=0 p:S is=closed"},
 	{"T5: slow successes from before don't close", probing(3), "a:1 a:2 a:3 trip +5s a:p 1:S 2:S 3:S is=half_open p:S is=half_open"},
-	{"a probe that comes home twice is heard once", probing(2), "trip +5s a:1 1:S 1:F is=half_open calls=1 a:2 no 1:I no 2:S is=closed 2:F calls=0"},
-	{"a berth taken over is its new owner's", probing(1), "trip +5s a:1 1:I a:2 1:I no 1:S is=half_open 2:S is=closed"},
+	{"a probe that is settled twice counts once", probing(2), "trip +5s a:1 1:S 1:F is=half_open calls=1 a:2 no 1:I no 2:S is=closed 2:F calls=0"},
+	{"a trackedCall taken over is its new owner's", probing(1), "trip +5s a:1 1:I a:2 1:I no 1:S is=half_open 2:S is=closed"},
 	{"a stale permit does not pollute a later closed window", timed(2, 0.5), "a:x F*2 +5s S is=closed x:F calls=0 x:fail calls=0 is=closed"},
 	{"half-open twice is two generations", probing(2), "trip +5s a:x a:y x:F trip +5s y:F calls=0 out=0 S*2 is=closed"},
-	{"a failed probe re-opens where only a row is counted", consecutive(5), "F*5 is=open +5s F is=open +5s S is=closed"},
+	{"a failed probe re-opens where only a run is counted", consecutive(5), "F*5 is=open +5s F is=open +5s S is=closed"},
 	{"failures that don't count don't re-open", Rules{Window: 1, SlowCall: 1, SlowRate: 1, MinCalls: 1}, "trip F is=closed"},
 
 	// Results that live on after their verdict
@@ -149,9 +149,9 @@ var cases = []struct {
 	{"a probe that broke after it was good is bad", strict(3, 2).with(slowly), "trip +5s a:x x:open x:whole x:fail is=half_open F is=open"},
 	{"and bad once if it was slow, too", strict(3, 2).with(slowly), "trip +5s a:x x:open5s x:whole x:fail is=half_open F is=open"},
 	{"a body of before a reset says nothing", timed(1, 0.5), "a:x x:open reset x:fail calls=0 is=closed"},
-	{"answers that are all cut are failures in a row", consecutive(3), "a:1 1:open a:2 2:open 1:fail a:3 3:open 2:fail is=closed 3:fail is=open cause=consecutive"},
-	{"a body that comes whole ends the row", consecutive(3), "F*2 a:x x:open x:whole F*2 is=closed F is=open"},
-	{"a stream that goes on does not end the row", consecutive(3), "F*2 a:x x:open F is=open"},
+	{"answers that are all cut are failures in a run", consecutive(3), "a:1 1:open a:2 2:open 1:fail a:3 3:open 2:fail is=closed 3:fail is=open cause=consecutive"},
+	{"a body that comes whole ends the run", consecutive(3), "F*2 a:x x:open x:whole F*2 is=closed F is=open"},
+	{"a stream that goes on does not end the run", consecutive(3), "F*2 a:x x:open F is=open"},
 
 	// E. Special states
 	{"C39: forced open knows no time", timed(1, 0.5), "a:x force no=0s +1000h no until=never x:F calls=0 is=forced_open moves=1 cause=forced"},
@@ -161,7 +161,7 @@ var cases = []struct {
 	{"C42: and again after it was mended", timed(5, 0.5), "observe F*5 moves=2 S*5 moves=2 S F moves=3 S*9 moves=3 +20s S F*5 moves=4"},
 	{"C42: mended and broken again within one bucket", timed(4, 0.5), "observe S*4 F*4 moves=2 S F moves=3"},
 	{"C42: each rule for itself", timed(5, 0.5).with(slowly), "observe F*5 moves=2 S5s*3 moves=2 S5s*2 moves=3 over=slow_rate"},
-	{"C42: a row", consecutive(3), "observe F*5 moves=2 S F*2 moves=2 F moves=3 over=consecutive"},
+	{"C42: a run", consecutive(3), "observe F*5 moves=2 S F*2 moves=2 F moves=3 over=consecutive"},
 	{"C43: closed can't be half-opened by hand", timed(1, 0.5), "half! moves=0 disable half! observe half! trip half moves=4 half! is=half_open S is=closed"},
 	{"C43: reset from closed", timed(5, 0.5), "F*4 reset is=closed calls=0 moves=1 cause=reset"},
 	{"C43: reset from open", timed(1, 0.5), "F no reset is=closed calls=0 refused=0 moves=2 opens=0"},
@@ -169,7 +169,7 @@ var cases = []struct {
 	{"C43: reset from forced open", timed(1, 0.5), "force reset is=closed moves=2"},
 	{"C43: reset from disabled", timed(1, 0.5), "disable reset is=closed moves=2"},
 	{"C43: reset from observe-only", timed(1, 0.5), "observe F reset is=closed calls=0"},
-	{"C43: a row starts anew", consecutive(3), "F*2 reset F*2 is=closed F is=open"},
+	{"C43: a run starts anew", consecutive(3), "F*2 reset F*2 is=closed F is=open"},
 	{"C43: a count window starts anew", last(5, 5, 0.5), "F*4 reset F*4 is=closed calls=4"},
 	{"C44: released when both are", timed(1, 0.5), "iso:x iso:y no=0s rel:x no rel:x no is=forced_open rel:y is=closed cause=released rel:y moves=2 S"},
 	{"C44: back to what a hand had set", timed(1, 0.5), "observe iso:x rel:x is=observe_only disable iso:x rel:x is=disabled force=2h iso:y until=never rel:y until=2h0m0s"},
@@ -184,13 +184,13 @@ var cases = []struct {
 	{"trip moves from where calls are admitted", timed(1, 0.5), "trip trip moves=1 until=5s reset observe trip is=open reset disable trip is=open force trip is=forced_open"},
 
 	// F. Consecutive
-	{"C48: a success breaks the row", consecutive(3), "F*2 S F*2 is=closed F is=open cause=consecutive"},
+	{"C48: a success breaks the run", consecutive(3), "F*2 S F*2 is=closed F is=open cause=consecutive"},
 	{"C48: a neutral does not", consecutive(3), "F*2 I F is=open"},
-	{"calls that were out at once are a row, and no lasting one", rows, "a:1 a:2 +5ms 1:F row=1 +1ms 2:F row=2 +1ms a:3 +6ms 3:F row=3+ S row=0"},
-	{"a slow failure after a quick one may have begun with it", rows, "a:1 +1ms 1:F a:2 +1h 2:F row=2 a:3 +1ms 3:F row=3+"},
-	{"a row is kept for who asks", timed(9, 0.5).with(func(r *Rules) { r.Rows = true }), "F*3 row=3 is=closed"},
-	{"and for nobody else", timed(9, 0.5), "F*3 row=0"},
-	{"an open breaker has no row", consecutive(3), "F*3 is=open row=0"},
+	{"calls that were out at once are a run that does not last", runs, "a:1 a:2 +5ms 1:F run=1 +1ms 2:F run=2 +1ms a:3 +6ms 3:F run=3+ S run=0"},
+	{"a slow failure after a quick one may have begun with it", runs, "a:1 +1ms 1:F a:2 +1h 2:F run=2 a:3 +1ms 3:F run=3+"},
+	{"a run is kept where the rules ask for it", timed(9, 0.5).with(func(r *Rules) { r.CountRun = true }), "F*3 run=3 is=closed"},
+	{"and nowhere else", timed(9, 0.5), "F*3 run=0"},
+	{"an open breaker has no run", consecutive(3), "F*3 is=open run=0"},
 	{"C48: in a count window too", consecutive(3).with(func(r *Rules) { r.WindowCalls = 2 }), "F*2 S F*2 is=closed F is=open"},
 }
 

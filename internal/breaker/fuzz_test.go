@@ -19,7 +19,7 @@ var fuzzRules = []*Rules{
 	{Window: 100, Consecutive: 3, Failures: 6, Open: 30, OpenGrowth: 2, OpenMax: 70, Probes: 2},
 	{Window: 100, Consecutive: 3, ConsecutiveFor: 40, Open: 60, OpenCalls: 4, Probes: 2, ProbeCalls: 1},
 	{Window: 200, MinCalls: 5, FailureRate: 0.9, Consecutive: 4, ConsecutiveFor: 10, Open: 200, OpenMax: 250, OpenCalls: 6, Probes: 3, ProbeTimeout: 50},
-	{Window: 100, MinCalls: 6, FailureRate: 0.9, Rows: true, Open: 30, Probes: 2},
+	{Window: 100, MinCalls: 6, FailureRate: 0.9, CountRun: true, Open: 30, Probes: 2},
 	{Window: 100, MinCalls: 2, SlowRate: 1, SlowCall: 10, InFlight: true, Open: 30},
 }
 
@@ -135,7 +135,7 @@ func duel(t *testing.T, first byte, script []byte) {
 			n.isolate(now)
 		case op < 246 && len(held) > 0:
 			at := arg % len(held)
-			if n.held > 0 && slices.Contains(b.side.held, held[at].id) {
+			if n.held > 0 && slices.Contains(b.extra.held, held[at].id) {
 				n.release(now)
 			}
 			b.Release(now, held[at])
@@ -145,9 +145,9 @@ func duel(t *testing.T, first byte, script []byte) {
 		if !slices.EqualFunc(log, n.log, func(c, d Change) bool { c.Seq = 0; return c == d }) {
 			t.Fatalf("step %d at %d (op %d):\n got %+v\nwant %+v", i/3, now, op, log, n.log)
 		}
-		row, lasts := b.Row()
-		if k, want := n.shown(); row != k || lasts != want {
-			t.Fatalf("step %d at %d: a row of %d, lasting %v, want %d, %v", i/3, now, row, lasts, k, want)
+		run, lasts := b.FailureRun()
+		if k, want := n.shown(); run != k || lasts != want {
+			t.Fatalf("step %d at %d: a run of %d, lasting %v, want %d, %v", i/3, now, run, lasts, k, want)
 		}
 		if b.State() != n.state {
 			t.Fatalf("step %d at %d: %v, want %v", i/3, now, b.State(), n.state)

@@ -17,8 +17,8 @@ func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
 	defer b.mu.Unlock()
 	old := b.rules.Swap(r)
 	b.reached.Store(never)
-	if !old.rows() {
-		b.row.Store(0) // nobody kept it
+	if !old.countsRun() {
+		b.run.Store(0) // it was not kept
 	}
 	if old.byCount() != r.byCount() || old.windowCalls() != r.windowCalls() || old.Window != r.Window {
 		b.win.Resize(now, r.Window)
@@ -30,20 +30,20 @@ func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
 }
 
 func (b *Breaker) countAnew(r *Rules) {
-	if b.side != nil && b.side.ring != nil {
-		b.side.added = b.side.ring.seq
+	if b.extra != nil && b.extra.ring != nil {
+		b.extra.added = b.extra.ring.seq
 	}
 	switch {
 	case r.byCount():
-		s := b.aside()
+		s := b.needExtra()
 		s.ring = newRing(r.windowCalls(), s.added)
-	case b.side != nil:
-		b.side.ring = nil
+	case b.extra != nil:
+		b.extra.ring = nil
 	}
 }
 
-// ForceOpen refuses all calls until then, and then half-opens; until Never, it
-// takes another verb. Nothing is counted meanwhile.
+// ForceOpen refuses all calls until then, and then half-opens. With Never it refuses
+// until another method moves the breaker. Nothing is counted meanwhile.
 func (b *Breaker) ForceOpen(now, until clock.Instant) { b.force(now, ForcedOpen, until) }
 
 // Disable admits all calls and counts nothing.
@@ -69,7 +69,7 @@ func (b *Breaker) Trip(now clock.Instant) {
 	defer b.mu.Unlock()
 	switch s := b.state(); {
 	case s == Open:
-		b.side.enough.Store(0)
+		b.extra.probeAfter.Store(0)
 	case moves[s][Open].Has(Forced):
 		b.release()
 		b.open(Change{Cause: Forced, Counts: b.counts(now), At: now, Due: now}, 0)
@@ -93,7 +93,7 @@ func (b *Breaker) force(now clock.Instant, to State, until clock.Instant) {
 	b.by(now, to, Forced, until)
 }
 
-// by moves by hand. What the hand says last counts, so isolations end with it.
+// by moves by hand. The last such move counts, so it ends isolations.
 func (b *Breaker) by(now clock.Instant, to State, c Cause, until clock.Instant) bool {
 	change := Change{Cause: c, Counts: b.counts(now), At: now, Due: now, Until: until}
 	if !b.move(to, change) {
@@ -104,8 +104,8 @@ func (b *Breaker) by(now clock.Instant, to State, c Cause, until clock.Instant) 
 }
 
 func (b *Breaker) release() {
-	if b.side != nil {
-		b.side.held = nil
+	if b.extra != nil {
+		b.extra.held = nil
 	}
 }
 
@@ -114,16 +114,16 @@ func (b *Breaker) release() {
 type Isolation struct{ id uint64 }
 
 // Isolate refuses all calls until every isolation is released, or until another
-// verb moves the breaker by hand. At most 1024 are out at once.
+// method moves the breaker by hand. At most 1024 are held at once.
 func (b *Breaker) Isolate(now clock.Instant) Isolation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.aside()
+	s := b.needExtra()
 	if len(s.held) == maxIsolations {
 		return Isolation{}
 	}
 	if len(s.held) == 0 {
-		b.leaveHome()
+		b.noteReturn()
 		b.move(ForcedOpen, Change{Cause: Isolated, Counts: b.counts(now), At: now, Due: now, Until: clock.Never})
 	}
 	s.lastID++
@@ -131,15 +131,15 @@ func (b *Breaker) Isolate(now clock.Instant) Isolation {
 	return Isolation{s.lastID}
 }
 
-// leaveHome notes where the last release goes back to: to what a hand had set,
-// or else to closed.
-func (b *Breaker) leaveHome() {
-	b.side.home, b.side.homeTill = Closed, 0
+// noteReturn notes the state after the last release: what was set by hand, or else
+// closed.
+func (b *Breaker) noteReturn() {
+	b.extra.returnTo, b.extra.returnUntil = Closed, 0
 	switch s := b.state(); s {
 	case Disabled, ObserveOnly:
-		b.side.home = s
+		b.extra.returnTo = s
 	case ForcedOpen:
-		b.side.home, b.side.homeTill = s, clock.Instant(b.until.Load())
+		b.extra.returnTo, b.extra.returnUntil = s, clock.Instant(b.until.Load())
 	}
 }
 
@@ -148,15 +148,15 @@ func (b *Breaker) leaveHome() {
 func (b *Breaker) Release(now clock.Instant, i Isolation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.side == nil {
+	if b.extra == nil {
 		return
 	}
-	s := b.side
+	s := b.extra
 	at := slices.Index(s.held, i.id)
 	if at < 0 {
 		return
 	}
 	if s.held = slices.Delete(s.held, at, at+1); len(s.held) == 0 {
-		b.move(s.home, Change{Cause: Released, At: now, Due: now, Until: s.homeTill})
+		b.move(s.returnTo, Change{Cause: Released, At: now, Due: now, Until: s.returnUntil})
 	}
 }

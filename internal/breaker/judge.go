@@ -13,7 +13,7 @@ func (b *Breaker) look(now clock.Instant, word uint64, r *Rules, after time.Dura
 	if stateOf(word) == Closed {
 		turn := b.win.Turn()
 		c := b.win.Sum(now)
-		if r.exceeded(c, b.inRow(), b.lasted(now)) == 0 {
+		if r.exceeded(c, b.runLength(), b.lasted(now)) == 0 {
 			b.settleFor(turn, c, r)
 			return
 		}
@@ -25,7 +25,7 @@ func (b *Breaker) look(now clock.Instant, word uint64, r *Rules, after time.Dura
 	}
 }
 
-// settleFor excuses successes until the window turns.
+// settleFor lets successes go without a look until the window turns.
 func (b *Breaker) settleFor(turn uint32, c window.Counts, r *Rules) {
 	if c.Calls >= r.minCalls() && b.reached.Load() != turn {
 		b.reached.Store(turn)
@@ -48,8 +48,8 @@ func (b *Breaker) judge(now clock.Instant, after time.Duration) {
 	}
 }
 
-// cross notes the rules that were kept a moment ago and are broken now. While
-// one is broken, reached stays behind: each success may be what mends it.
+// cross logs the rules that were kept a moment ago and are broken now. While one is
+// broken, successes need a look: each may be the one after which it is kept again.
 func (b *Breaker) cross(c Change) {
 	fresh := c.Exceeded &^ Causes(b.crossed)
 	b.crossed = uint8(c.Exceeded)
@@ -63,30 +63,30 @@ func (b *Breaker) cross(c Change) {
 
 // broken returns the rules that are broken now, by what counts, and since when.
 func (b *Breaker) broken(now clock.Instant, r *Rules) (over Causes, c window.Counts, due clock.Instant) {
-	row := b.inRow()
+	run := b.runLength()
 	c = b.counts(now)
-	over = r.exceeded(c, row, b.lasted(now))
+	over = r.exceeded(c, run, b.lasted(now))
 	if over == 0 && b.grownSlow(now, r) {
-		return b.aged(now, r, c, row)
+		return b.aged(now, r, c, run)
 	}
 	return over, c, now
 }
 
 // grownSlow reports whether a call that is out has been out for SlowCall.
 func (b *Breaker) grownSlow(now clock.Instant, r *Rules) bool {
-	return r.ageing() && b.side != nil && b.side.flying.oldest().Add(r.SlowCall) <= now
+	return r.ageing() && b.extra != nil && b.extra.inFlight.oldest().Add(r.SlowCall) <= now
 }
 
-// aged counts calls that are still out as slow from the moment at which they can
-// hardly be anything else, one after the other.
-func (b *Breaker) aged(now clock.Instant, r *Rules, c window.Counts, row uint32) (Causes, window.Counts, clock.Instant) {
+// aged counts calls that are still out, one after the other, as slow from the moment at
+// which they have been out for SlowCall.
+func (b *Breaker) aged(now clock.Instant, r *Rules, c window.Counts, run uint32) (Causes, window.Counts, clock.Instant) {
 	var room [maxAgeing]clock.Instant
-	dues := b.side.flying.aged(now, r.SlowCall, room[:0])
+	dues := b.extra.inFlight.aged(now, r.SlowCall, room[:0])
 	slices.Sort(dues)
 	for _, due := range dues {
 		c.Calls++
 		c.Slow++
-		if over := r.exceeded(c, row, b.lasted(now)); over != 0 {
+		if over := r.exceeded(c, run, b.lasted(now)); over != 0 {
 			return over, c, due
 		}
 	}
@@ -95,10 +95,10 @@ func (b *Breaker) aged(now clock.Instant, r *Rules, c window.Counts, row uint32)
 
 func (b *Breaker) counts(now clock.Instant) window.Counts {
 	switch {
-	case b.state() == HalfOpen && b.side != nil:
-		return b.side.outcomes
-	case b.side != nil && b.side.ring != nil:
-		return b.side.ring.sum
+	case b.state() == HalfOpen && b.extra != nil:
+		return b.extra.outcomes
+	case b.extra != nil && b.extra.ring != nil:
+		return b.extra.ring.sum
 	}
 	return b.win.Sum(now)
 }

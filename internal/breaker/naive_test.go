@@ -16,11 +16,11 @@ type naive struct {
 	state  State
 	gen    int
 	epoch  int   // of the counts
-	rowing int   // of the failures in a row
+	run    int   // of the failures in a run
 	newest int64 // bucket
 
 	history []outcome
-	rows    []rowed // of the outcomes that are final, in their order
+	final   []ofRun // of the outcomes that are final, in their order
 	permits []*pass
 	log     []Change
 
@@ -42,8 +42,8 @@ type outcome struct {
 	failed, slow bool
 }
 
-type rowed struct {
-	rowing int
+type ofRun struct {
+	run    int
 	failed bool
 	start  clock.Instant
 	at     clock.Instant // when it was heard
@@ -52,7 +52,7 @@ type rowed struct {
 type pass struct {
 	gen     int
 	start   clock.Instant
-	watched bool // it has a berth
+	watched bool // it has a trackedCall
 	home    bool
 	open    int           // the number of its success, if its result lives on
 	alive   bool          // a probe whose result lives on and is not counted yet
@@ -107,36 +107,36 @@ func (n *naive) counts(now clock.Instant) window.Counts {
 	return tally(slices.DeleteFunc(all, func(o outcome) bool { return o.bucket <= n.newest-10 }))
 }
 
-func (n *naive) row() (k int, since clock.Instant) {
-	row := n.inRow()
-	if len(row) > 0 {
-		since = row[0].start
+func (n *naive) runNow() (k int, since clock.Instant) {
+	run := n.runLength()
+	if len(run) > 0 {
+		since = run[0].start
 	}
-	return len(row), since
+	return len(run), since
 }
 
-// inRow returns the failures that no success followed.
-func (n *naive) inRow() (row []rowed) {
-	for _, r := range n.rows {
-		if row = append(row, r); !r.failed || r.rowing != n.rowing {
-			row = nil
+// runLength returns the failures that no success followed.
+func (n *naive) runLength() (run []ofRun) {
+	for _, r := range n.final {
+		if run = append(run, r); !r.failed || r.run != n.run {
+			run = nil
 		}
 	}
-	return row
+	return run
 }
 
-func (n *naive) keepsRow() bool { return n.r.Rows || n.r.Consecutive > 0 }
+func (n *naive) countsRun() bool { return n.r.CountRun || n.r.Consecutive > 0 }
 
 // shown is what Row says.
 func (n *naive) shown() (k uint32, lasts bool) {
-	if !counts(n.state) || !n.keepsRow() {
+	if !counts(n.state) || !n.countsRun() {
 		return 0, false
 	}
-	row := n.inRow()
-	for i, r := range row {
-		lasts = lasts || r.start-row[0].start > max(r.at-r.start, 0) && i > 0
+	run := n.runLength()
+	for i, r := range run {
+		lasts = lasts || r.start-run[0].start > max(r.at-r.start, 0) && i > 0
 	}
-	return uint32(len(row)), lasts
+	return uint32(len(run)), lasts
 }
 
 func percent(r float64) int64 { return int64(r*100 + 0.5) }
@@ -166,9 +166,9 @@ func (n *naive) exceeded(now clock.Instant, c window.Counts) (over Causes) {
 	if n.r.Failures > 0 && c.Failures >= int64(n.r.Failures) {
 		over |= only(Failures)
 	}
-	row, since := n.row()
+	run, since := n.runNow()
 	long := n.r.ConsecutiveFor == 0 || time.Duration(now-since) >= n.r.ConsecutiveFor
-	if n.r.Consecutive > 0 && row >= n.r.Consecutive && long {
+	if n.r.Consecutive > 0 && run >= n.r.Consecutive && long {
 		over |= only(Consecutive)
 	}
 	return over
@@ -233,7 +233,7 @@ func (n *naive) move(to State, c Change) bool {
 	n.state, n.turned = to, 0
 	if to != Open {
 		n.epoch++
-		n.rowing++
+		n.run++
 		n.refused, n.crossed, n.newest = 0, 0, n.bucket(c.At)
 	}
 	switch to {
@@ -383,7 +383,7 @@ func (n *naive) settle(now clock.Instant, p *pass, v Result, after time.Duration
 	if open && v == Good {
 		p.open = len(n.history)
 	} else {
-		n.rows = append(n.rows, rowed{n.rowing, v == Bad, p.start, now})
+		n.final = append(n.final, ofRun{n.run, v == Bad, p.start, now})
 	}
 	if n.state == HalfOpen {
 		n.decide(now, now, after)
@@ -396,7 +396,7 @@ func (n *naive) whole(now clock.Instant, p *pass) {
 	if p.gen == n.gen && p.alive {
 		n.count(now, now, p, false)
 	} else if p.gen == n.gen && counts(n.state) {
-		n.rows = append(n.rows, rowed{n.rowing, false, p.start, now})
+		n.final = append(n.final, ofRun{n.run, false, p.start, now})
 	}
 }
 
@@ -418,7 +418,7 @@ func (n *naive) fail(now clock.Instant, p *pass) {
 	case !counts(n.state):
 		return
 	}
-	n.rows = append(n.rows, rowed{n.rowing, true, p.start, now})
+	n.final = append(n.final, ofRun{n.run, true, p.start, now})
 	n.turn(now, was)
 	n.judge(now, 0)
 }
@@ -531,10 +531,10 @@ func (n *naive) release(now clock.Instant) {
 }
 
 func (n *naive) setRules(now clock.Instant, r *Rules) {
-	kept, old := n.keepsRow(), n.r
+	kept, old := n.countsRun(), n.r
 	n.r = r
 	if !kept {
-		n.rowing++
+		n.run++
 	}
 	if old.Window != r.Window || max(old.WindowCalls, 0) != max(r.WindowCalls, 0) {
 		n.epoch++

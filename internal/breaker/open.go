@@ -33,12 +33,11 @@ func receipt(at uint64, where receiptKind, slow bool) Receipt {
 
 func (rc Receipt) is(k receiptKind) bool { return rc.kind&k != 0 }
 
-// SettleOpen is [Breaker.Settle] for an attempt whose result lives on after its
-// verdict, as a response body does. A success is one for now: it is counted, but it
-// ends no row of failures before [Breaker.Whole] says that the result came whole,
-// and [Breaker.Fail] turns it into a failure. That of a probe is not counted before
-// either of them: it keeps its place, and it is good when its result has lived on for
-// ProbeTimeout.
+// SettleOpen is [Breaker.Settle] for an attempt whose result lives on after its verdict,
+// as a response body does. A success is counted, but it ends a run of failures only once
+// [Breaker.Whole] says that the result came whole, and [Breaker.Fail] turns it into a
+// failure. The success of a probe is counted only then: until one of the two is called,
+// or the result has lived on for ProbeTimeout, the probe is still out.
 func (b *Breaker) SettleOpen(now clock.Instant, shard uint32, p Permit, v Result, after time.Duration) Receipt {
 	word := b.word.Load()
 	switch s := stateOf(word); {
@@ -53,7 +52,7 @@ func (b *Breaker) SettleOpen(now clock.Instant, shard uint32, p Permit, v Result
 	return Receipt{}
 }
 
-// recordOpen counts a success, as record does, but leaves the row of failures alone.
+// recordOpen counts a success, as record does, but leaves the run of failures as it is.
 func (b *Breaker) recordOpen(now clock.Instant, shard uint32, p Permit, after time.Duration) Receipt {
 	r := b.rules.Load()
 	slow := r.slow(now.Sub(p.start))
@@ -94,7 +93,7 @@ func (b *Breaker) probeLives(now clock.Instant, p Permit) Receipt {
 	if b.word.Load() != p.word {
 		return Receipt{}
 	}
-	place := b.side.probes.of(p.slot, p.serial)
+	place := b.extra.probes.find(p.slot, p.serial)
 	if place == nil || place.lives {
 		return Receipt{}
 	}
@@ -110,11 +109,11 @@ func (b *Breaker) probeEnds(now clock.Instant, p Permit, rc Receipt, broke bool)
 	if b.word.Load() != p.word {
 		return
 	}
-	s := b.side
-	switch place := s.probes.of(p.slot, p.serial); {
+	s := b.extra
+	switch place := s.probes.find(p.slot, p.serial); {
 	case place != nil && place.lives:
 		slow := place.slow
-		s.probes.free(p.slot, p.serial)
+		s.probes.remove(p.slot, p.serial)
 		s.count(broke, slow)
 	case broke && place == nil && rc.is(ofProbe):
 		s.outcomes.Failures++
@@ -142,13 +141,13 @@ func (b *Breaker) Fail(now clock.Instant, shard uint32, p Permit, rc Receipt) {
 		b.failInRing(now, p, rc)
 	default:
 		slow := rc.is(wasSlow)
-		slow = rc.is(inWindow) && b.win.Take(window.Place(rc.at), now, shard, slow) && slow
+		slow = rc.is(inWindow) && b.win.Take(window.Place(rc.at), now, slow) && slow
 		b.failAnew(now, shard, p, slow)
 	}
 }
 
 func (b *Breaker) failAnew(now clock.Instant, shard uint32, p Permit, slow bool) {
-	p.serial = 0 // that berth was left with the first verdict
+	p.serial = 0 // with its first verdict the call was forgotten
 	b.record(now, shard, p, b.rules.Load(), Bad, slow, 0)
 }
 
@@ -165,7 +164,7 @@ func (b *Breaker) turnInRing(now clock.Instant, p Permit, rc Receipt) bool {
 	if b.word.Load() != p.word {
 		return true // silent
 	}
-	if b.side.ring == nil || !b.side.ring.fail(rc.at) {
+	if b.extra.ring == nil || !b.extra.ring.fail(rc.at) {
 		return false
 	}
 	b.track(now, p, b.rules.Load(), true)

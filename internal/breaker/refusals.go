@@ -5,23 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// refusals counts those who are refused. An open breaker is where a whole
-// service knocks at once; so the one number is divided as soon as callers are
-// seen to meet there.
+// refusals counts calls that are refused. An open breaker may get all calls of a service
+// at once. So the number is divided as soon as calls get in each other's way.
 type refusals struct {
-	first atomic.Int64 // its sign says that there is more
+	first atomic.Int64 // negative once there is more
 	more  atomic.Pointer[[]refusal]
 }
 
-// A refusal has a cache line to itself.
+// A refusal is one of the counters, with a cache line to itself.
 type refusal struct {
 	n atomic.Int64
 	_ [56]byte
 }
 
-const divided = math.MinInt64 // the sign
+const divided = math.MinInt64 // the sign bit of first
 
-// add counts one. Who loses twice to others divides.
+// add counts one. After two lost races it divides the counter.
 func (r *refusals) add(shard uint32, shards int) {
 	for range 2 {
 		n := r.first.Load()
@@ -46,7 +45,7 @@ func (r *refusals) add(shard uint32, shards int) {
 func (r *refusals) divide(shards int) {
 	more := make([]refusal, shards)
 	r.more.CompareAndSwap(nil, &more)
-	r.first.Or(divided) // after it: who sees the sign finds more
+	r.first.Or(divided) // last, so that more is there once the sign is seen
 }
 
 func (r *refusals) sum() int64 {

@@ -12,7 +12,7 @@ const (
 	buckets        = 10      // of a time window
 	maxWindowCalls = 1 << 20 // 256 KiB of bits
 	maxProbes      = 1024    // 16 KiB; more is no longer a probe but traffic
-	maxAgeing      = 128     // calls watched in flight; those past it count when they come home
+	maxAgeing      = 128     // calls watched in flight; those past it count when they are settled
 	maxShards      = 256     // more processors share
 	maxIsolations  = 1024    // handles out at once; those past it are zero and hold nothing
 )
@@ -40,15 +40,15 @@ type Rules struct {
 	// a row, both without a minimum.
 	Failures, Consecutive int
 
-	// ConsecutiveFor is how long the row must have lasted for Consecutive to trip, from
-	// when its first call began.
+	// ConsecutiveFor is how long the run of failures must have lasted for Consecutive to
+	// trip, from when its first call began.
 	ConsecutiveFor time.Duration
 
-	// Rows keeps the row of failures for [Breaker.Row] where no rule asks for it.
-	Rows bool
+	// CountRun keeps the run of failures for [Breaker.FailureRun] where no rule asks for it.
+	CountRun bool
 
-	// InFlight counts calls that have been out for SlowCall as slow before they
-	// come home. At most 128 are watched at once.
+	// InFlight counts calls that have been out for SlowCall as slow before they are
+	// settled. At most 128 are watched at once.
 	InFlight bool
 
 	// Open is how long an open breaker refuses. It grows by the factor OpenGrowth
@@ -82,7 +82,7 @@ type Rules struct {
 
 func (r *Rules) slow(took time.Duration) bool { return r.SlowCall > 0 && took > r.SlowCall }
 func (r *Rules) ageing() bool                 { return r.InFlight && r.SlowCall > 0 }
-func (r *Rules) rows() bool                   { return r.Rows || r.Consecutive > 0 }
+func (r *Rules) countsRun() bool              { return r.CountRun || r.Consecutive > 0 }
 func (r *Rules) byCount() bool                { return r.WindowCalls > 0 }
 func (r *Rules) windowCalls() int             { return min(r.WindowCalls, maxWindowCalls) }
 func (r *Rules) probes() int                  { return min(max(r.Probes, 1), maxProbes) }
@@ -110,16 +110,16 @@ func (r *Rules) rates(c window.Counts) (over Causes) {
 	return over
 }
 
-// exceeded returns the rules that c and a row of failures break, so many and for so
-// long.
-func (r *Rules) exceeded(c window.Counts, row uint32, lasted time.Duration) (over Causes) {
+// exceeded returns the rules that are broken by the counts c, or by a run of so many
+// failures that has lasted so long.
+func (r *Rules) exceeded(c window.Counts, run uint32, lasted time.Duration) (over Causes) {
 	if c.Calls >= r.minCalls() {
 		over = r.rates(c)
 	}
 	if r.Failures > 0 && c.Failures >= int64(r.Failures) {
 		over |= only(Failures)
 	}
-	if r.Consecutive > 0 && int64(row) >= int64(r.Consecutive) && (r.ConsecutiveFor <= 0 || lasted >= r.ConsecutiveFor) {
+	if r.Consecutive > 0 && int64(run) >= int64(r.Consecutive) && (r.ConsecutiveFor <= 0 || lasted >= r.ConsecutiveFor) {
 		over |= only(Consecutive)
 	}
 	return over
@@ -136,7 +136,7 @@ func (r *Rules) probeCalls() int64 {
 	return int64(r.probes())
 }
 
-// probed returns the verdict on the probes that came home, if there is one.
+// probed returns the verdict on the probes that were settled, if there is one.
 func (r *Rules) probed(c window.Counts, bad int64) (v Result, over Causes) {
 	switch {
 	case r.CloseAfter > 0 && bad >= int64(max(r.ReopenAfter, 1)):

@@ -14,7 +14,7 @@ import (
 //
 //	+5s -1h         time passes, or jumps back
 //	S F I           a call that is good, bad, neutral; S5s took 5 s; F*3 three; F@9s asked for 9 s
-//	a:x x:S x:F5s   call x is admitted; it comes home
+//	a:x x:S x:F5s   call x is admitted; it ends
 //	x:open x:open5s x:fail x:whole   its result lives on; it breaks after all; it comes whole
 //	no no=20s       a call is refused; and told to come back in 20 s
 //	is=open …=…     what the snapshot or the newest change says
@@ -187,8 +187,8 @@ func (g *rig) show(what string) string {
 		return fmt.Sprint(s.Refused)
 	case "out":
 		return fmt.Sprint(s.Probes)
-	case "row":
-		n, lasts := g.b.Row()
+	case "run":
+		n, lasts := g.b.FailureRun()
 		if lasts {
 			return fmt.Sprint(n, "+")
 		}

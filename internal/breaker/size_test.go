@@ -19,7 +19,7 @@ func TestClosedBreakerIsSmall(t *testing.T) {
 	if got := unsafe.Sizeof(Permit{}); got > 24 {
 		t.Errorf("a permit takes %d bytes, want at most 24", got)
 	}
-	if b := New(&Rules{Window: time.Second}, 1, 0, nil); b.side != nil {
+	if b := New(&Rules{Window: time.Second}, 1, 0, nil); b.extra != nil {
 		t.Error("a closed breaker has a side table")
 	}
 }
@@ -35,7 +35,7 @@ func TestQuietBreakerStaysSmall(t *testing.T) {
 	for i := range uint32(1000) {
 		b.Acquire(1e9, i)
 	}
-	if b.win.Grown() || b.side.refused.more.Load() != nil {
+	if b.win.Grown() || b.extra.refused.more.Load() != nil {
 		t.Error("one caller after the other made it grow")
 	}
 	if got := b.Snapshot(1e9).Refused; got != 1000 {
@@ -52,7 +52,7 @@ func TestRefusalsAreCountedWhileTheCounterIsDivided(t *testing.T) {
 		wg.Go(func() {
 			for k := range each {
 				if b.Acquire(1, i); i == 0 && k == each/2 {
-					b.side.refused.divide(callers)
+					b.extra.refused.divide(callers)
 				}
 			}
 		})
@@ -70,7 +70,7 @@ func TestRefusalsAreCountedWhileTheCounterIsDivided(t *testing.T) {
 func TestRefusalsAreCountedForEveryShard(t *testing.T) {
 	b := New(&Rules{Open: time.Hour}, 8, 0, nil)
 	b.Trip(0)
-	b.side.refused.divide(8)
+	b.extra.refused.divide(8)
 	shards := []uint32{0, 7, 8, math.MaxInt32, math.MaxInt32 + 1, math.MaxInt32 + 2, math.MaxUint32}
 	for _, shard := range shards {
 		b.Acquire(1, shard)

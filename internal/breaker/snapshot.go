@@ -30,9 +30,9 @@ func (b *Breaker) Snapshot(now clock.Instant) Snapshot {
 	if refuses(s.State) {
 		s.Until = clock.Instant(b.until.Load())
 	}
-	if b.side != nil {
-		s.Refused = b.side.refused.sum()
-		s.Probes, s.InFlight = b.side.probes.out, b.side.flying.out
+	if b.extra != nil {
+		s.Refused = b.extra.refused.sum()
+		s.Probes, s.InFlight = b.extra.probes.out, b.extra.inFlight.out
 	}
 	if c := s.Counts; s.State != HalfOpen && c.Calls >= b.rules.Load().minCalls() {
 		s.FailureRate, s.SlowRate = min(rate(c.Failures, c.Calls), 1), min(rate(c.Slow, c.Calls), 1)
@@ -61,5 +61,5 @@ func (b *Breaker) Shut(at clock.Instant) (retryAfter time.Duration, shut bool) {
 func (b *Breaker) Idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state() == Closed && (b.side == nil || b.side.flying.out == 0)
+	return b.state() == Closed && (b.extra == nil || b.extra.inFlight.out == 0)
 }

@@ -20,7 +20,7 @@ const (
 func refuses(s State) bool { return s == Open || s == ForcedOpen }
 func counts(s State) bool  { return s == Closed || s == ObserveOnly }
 
-// Result is what a call that has ended says about the dependency.
+// Result is what the end of a call says about the dependency.
 type Result uint8
 
 // What a call can say. Whether it was slow is decided here, from its permit.

@@ -12,7 +12,7 @@ import (
 
 func BenchmarkDeposit(b *testing.B) {
 	b.ReportAllocs()
-	w := Make(10*time.Second, 1)
+	w := MakeWindow(10*time.Second, 1)
 	for now := clock.Instant(0); b.Loop(); now += 100 {
 		w.Deposit(now, 0)
 	}
@@ -20,7 +20,7 @@ func BenchmarkDeposit(b *testing.B) {
 
 func BenchmarkDepositParallel(b *testing.B) {
 	b.ReportAllocs()
-	w := Make(10*time.Second, runtime.GOMAXPROCS(0))
+	w := MakeWindow(10*time.Second, runtime.GOMAXPROCS(0))
 	var shards atomic.Uint32
 	b.RunParallel(func(pb *testing.PB) {
 		shard := shards.Add(1)
@@ -35,7 +35,7 @@ func BenchmarkTwoFailures(b *testing.B) {
 	for _, shards := range []int{1, 2, 8, 32} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
 			b.ReportAllocs()
-			w := Make(10*time.Second, shards)
+			w := MakeWindow(10*time.Second, shards)
 			r := NewRules(10, 100, 10*time.Second)
 			for now := clock.Instant(0); b.Loop(); now += ms {
 				twoFailures(&w, now, r, 0)
@@ -47,7 +47,7 @@ func BenchmarkTwoFailures(b *testing.B) {
 // Time goes on so slowly that no goroutine falls back by a slice.
 func BenchmarkTwoFailuresParallel(b *testing.B) {
 	b.ReportAllocs()
-	w := Make(10*time.Second, runtime.GOMAXPROCS(0))
+	w := MakeWindow(10*time.Second, runtime.GOMAXPROCS(0))
 	r := NewRules(10, 100, 10*time.Second)
 	var shards atomic.Uint32
 	b.RunParallel(func(pb *testing.PB) {
@@ -60,37 +60,35 @@ func BenchmarkTwoFailuresParallel(b *testing.B) {
 
 func twoFailures(w *Window, now clock.Instant, r Rules, shard uint32) {
 	w.Deposit(now, shard)
-	w.TryWithdraw(now, shard, r)
-	w.TryWithdraw(now, shard, r)
+	w.TryWithdraw(now, r)
+	w.TryWithdraw(now, r)
 }
 
 func BenchmarkTryWithdrawAndRefund(b *testing.B) {
 	b.ReportAllocs()
-	w := Make(10*time.Second, 1)
+	w := MakeWindow(10*time.Second, 1)
 	r := NewRules(0.1, 1, 10*time.Second)
 	for now := clock.Instant(0); b.Loop(); now += 100 {
-		res, _ := w.TryWithdraw(now, 0, r)
+		res, _ := w.TryWithdraw(now, r)
 		w.Refund(now, res)
 	}
 }
 
 func BenchmarkTryWithdrawRefused(b *testing.B) {
 	b.ReportAllocs()
-	w := Make(10*time.Second, 1)
+	w := MakeWindow(10*time.Second, 1)
 	for now := clock.Instant(0); b.Loop(); now += 100 {
-		w.TryWithdraw(now, 0, Rules{})
+		w.TryWithdraw(now, Rules{})
 	}
 }
 
 // An outage: everybody asks and nobody is granted anything.
 func BenchmarkTryWithdrawRefusedParallel(b *testing.B) {
 	b.ReportAllocs()
-	w := Make(10*time.Second, 2*runtime.GOMAXPROCS(0))
-	var shards atomic.Uint32
+	w := MakeWindow(10*time.Second, 2*runtime.GOMAXPROCS(0))
 	b.RunParallel(func(pb *testing.PB) {
-		shard := shards.Add(1)
 		for now := clock.Instant(0); pb.Next(); now += 100 {
-			w.TryWithdraw(now, shard, Rules{})
+			w.TryWithdraw(now, Rules{})
 		}
 	})
 }

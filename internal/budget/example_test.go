@@ -8,16 +8,16 @@ import (
 )
 
 func ExampleWindow() {
-	w := budget.Make(10*time.Second, 1)
+	w := budget.MakeWindow(10*time.Second, 1)
 	rules := budget.NewRules(0.1, 0, 10*time.Second)
 	for range 20 {
 		w.Deposit(0, 0)
 	}
-	first, ok := w.TryWithdraw(0, 0, rules)
+	first, ok := w.TryWithdraw(0, rules)
 	fmt.Println(ok, w.Level(0, rules))
-	_, ok = w.TryWithdraw(0, 0, rules)
+	_, ok = w.TryWithdraw(0, rules)
 	fmt.Println(ok, w.Level(0, rules))
-	_, ok = w.TryWithdraw(0, 0, rules)
+	_, ok = w.TryWithdraw(0, rules)
 	fmt.Println(ok)
 	w.Refund(0, first)
 	fmt.Println(w.Level(0, rules))

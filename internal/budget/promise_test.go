@@ -72,13 +72,13 @@ func floorDiv(a, b int64) int64 {
 
 // play runs a script, two bytes a step, against a Window and its history.
 func play(t *testing.T, span uint16, ratio, floor uint8, script []byte) {
-	w := Make(time.Duration(span%9+7)*grain, 1+int(span/9)%4)
+	w := MakeWindow(time.Duration(span%9+7)*grain, 1+int(span/9)%4)
 	h := &history{
-		span: int64(w.Span()), slice: int64(w.sends.Span()) / slices,
+		span: int64(w.Span()), slice: int64(w.width),
 		rules: Rules{int64(ratio) * 20_000, int64(floor) * 100},
 	}
 	if span&128 != 0 {
-		h.rules.FloorMilli *= 40 // so much that credits are given out
+		h.rules.FloorMilli *= 40
 	}
 	now := int64(-30_000)
 	for i := 0; i+1 < min(len(script), 800); i += 2 {
@@ -89,7 +89,7 @@ func play(t *testing.T, span uint16, ratio, floor uint8, script []byte) {
 			w.Deposit(at, uint32(script[i+1]))
 			h.calls = append(h.calls, now)
 		case verb < 7:
-			token, ok := w.TryWithdraw(at, uint32(script[i+1]>>3), h.rules)
+			token, ok := w.TryWithdraw(at, h.rules)
 			h.counted(now) // the question forgets, in the model too
 			h.judge(t, now, ok)
 			if ok {
@@ -104,9 +104,9 @@ func play(t *testing.T, span uint16, ratio, floor uint8, script []byte) {
 			}
 		}
 		if script[i+1]&64 != 0 {
-			continue // asking takes back what credits are out
+			continue
 		}
-		calls, resends := w.Counts(at, h.rules)
+		calls, resends := w.Counts(at)
 		if wantCalls, want := h.counted(now); calls != wantCalls || resends != want {
 			t.Fatalf("step %d at %d: counts %d/%d, the history says %d/%d", i/2, now, resends, calls, want, wantCalls)
 		}

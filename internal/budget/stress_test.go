@@ -46,7 +46,7 @@ func (k *worker) deposit(at clock.Instant) {
 
 func (k *worker) withdraw(at clock.Instant, r Rules) {
 	begin := k.ticks.Add(1)
-	token, ok := k.w.TryWithdraw(at, k.id, r)
+	token, ok := k.w.TryWithdraw(at, r)
 	if !ok {
 		k.note('n', begin, at, r)
 		return
@@ -107,11 +107,29 @@ func crowd(w *Window, ticks *atomic.Int64, each int, act func(k *worker, i int))
 	return log
 }
 
+// latest returns the newest time at which a deposit may have been counted: a caller that
+// is stopped in the middle of it is overtaken by a new slice.
+func latest(d *deed, log []*deed) clock.Instant {
+	newest := d.at
+	for _, other := range log {
+		if other.begin < d.end {
+			newest = max(newest, other.at)
+		}
+	}
+	return newest
+}
+
 // check validates the promise at every grant. For it count all calls that may
 // have been counted by then, and against it only re-sends that surely were
 // granted before, at a time that is within the span wherever this grant belongs.
 func check(w *Window, log []*deed) (grants int, wrong error) {
-	span, slice := clock.Instant(w.Span()), clock.Instant(w.sends.Span()/slices)
+	span, slice := clock.Instant(w.Span()), clock.Instant(w.width)
+	until := map[*deed]clock.Instant{}
+	for _, d := range log {
+		if d.kind == 'd' {
+			until[d] = latest(d, log)
+		}
+	}
 	for _, g := range log {
 		if g.kind != 'g' {
 			continue
@@ -127,13 +145,13 @@ func check(w *Window, log []*deed) (grants int, wrong error) {
 		calls, resends := int64(0), int64(0)
 		for _, d := range log {
 			switch {
-			case d.kind == 'd' && d.begin < g.end && d.at >= oldest:
+			case d.kind == 'd' && d.begin < g.end && until[d] >= oldest:
 				calls++
 			case d == g, d.kind == 'g' && d.end < g.begin && d.at > newest-span && (d.back == 0 || d.back > g.end):
 				resends++
 			}
 		}
-		if most := g.rules.allowed(calls); resends > most {
+		if most := g.rules.Allows(calls); resends > most {
 			return grants, fmt.Errorf("at %d under %+v: %d re-sends for %d calls", g.at, g.rules, resends, calls)
 		}
 	}
@@ -144,7 +162,7 @@ func check(w *Window, log []*deed) (grants int, wrong error) {
 // change, and no grant breaks the promise.
 func TestTheCrowdKeepsThePromise(t *testing.T) {
 	for seed := range uint64(3) {
-		w := Make(7*time.Millisecond, 8)
+		w := MakeWindow(7*time.Millisecond, 8)
 		var ticks, now atomic.Int64
 		log := crowd(&w, &ticks, 500, func(k *worker, i int) {
 			dice := chance.Bits(seed, uint64(k.id), uint64(i), 0)
@@ -161,7 +179,7 @@ func TestTheCrowdKeepsThePromise(t *testing.T) {
 // When the crowd rests, the Window counts what was granted and not refunded, to
 // the last one, and grants what the rules still allow, to the last one.
 func TestNothingIsLostInTheCrowd(t *testing.T) {
-	w := Make((slices-1)*time.Second, 8) // slices of a second
+	w := MakeWindow((slices-1)*time.Second, 8) // slices of a second
 	var ticks atomic.Int64
 	var log []*deed
 	for round := range 40 {
@@ -181,12 +199,12 @@ func TestNothingIsLostInTheCrowd(t *testing.T) {
 			}
 		}
 		r := reloads[round%len(reloads)]
-		gotCalls, got := w.Counts(at, r)
+		gotCalls, got := w.Counts(at)
 		if gotCalls != calls || got != resends {
 			t.Fatalf("round %d: counts %d/%d, want %d/%d", round, got, gotCalls, resends, calls)
 		}
 		if round%10 == 9 {
-			want := max(r.allowed(calls)-resends, 0)
+			want := max(r.Allows(calls)-resends, 0)
 			var spare worker
 			spare.w, spare.ticks = &w, &ticks
 			for range want + 1 {
@@ -205,20 +223,20 @@ func TestNothingIsLostInTheCrowd(t *testing.T) {
 // granted, and not one more.
 func TestTheCrowdGetsAllAndNoMore(t *testing.T) {
 	for round := range 30 {
-		w := Make(time.Second, 8)
+		w := MakeWindow(time.Second, 8)
 		r := Rules{1_000_000, int64(round) * 37_000}
 		var granted atomic.Int64
 		var ticks atomic.Int64
 		crowd(&w, &ticks, 60, func(k *worker, _ int) { k.deposit(0) })
 		crowd(&w, &ticks, 400, func(k *worker, i int) {
 			if i%16 == 0 {
-				w.Level(0, r) // calls in what the others are about to spend
+				w.Level(0, r)
 			}
-			if _, ok := w.TryWithdraw(0, k.id, r); ok {
+			if _, ok := w.TryWithdraw(0, r); ok {
 				granted.Add(1)
 			}
 		})
-		if got, want := granted.Load(), r.allowed(8*60); got != want {
+		if got, want := granted.Load(), r.Allows(8*60); got != want {
 			t.Fatalf("%d granted, want %d", got, want)
 		}
 	}

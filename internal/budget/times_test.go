@@ -41,15 +41,15 @@ func (d *diary) promised(t *testing.T, step int, r Rules) {
 			resends++
 		}
 	}
-	if resends > r.allowed(calls) {
+	if resends > r.Allows(calls) {
 		t.Fatalf("step %d at %d: %d re-sends for %d calls under %+v", step, d.newest, resends, calls, r)
 	}
 }
 
 // playTimes runs a script, three bytes a step.
 func playTimes(t *testing.T, shards uint8, script []byte) (granted int) {
-	w := Make(7*grain, 1+int(shards)%9)
-	d := &diary{span: int64(w.Span()), slice: int64(w.sends.Span()) / slices, newest: -50 * int64(grain)}
+	w := MakeWindow(7*grain, 1+int(shards)%9)
+	d := &diary{span: int64(w.Span()), slice: int64(w.width), newest: -50 * int64(grain)}
 	rules := []Rules{{500_000, 3_000}, {0, 5_000}, {100_000, 200_000}, {1_000_000, 0}}
 	r := rules[int(shards/16)%len(rules)]
 	now := d.newest
@@ -77,7 +77,7 @@ func playTimes(t *testing.T, shards uint8, script []byte) (granted int) {
 			d.calls = append(d.calls, d.newest)
 		case verb < 200:
 			d.see(now)
-			if token, ok := w.TryWithdraw(at, shard, r); ok {
+			if token, ok := w.TryWithdraw(at, r); ok {
 				granted++
 				d.grants = append(d.grants, grant{at: max(now, d.sliceOf(d.newest)*d.slice), token: token})
 				d.promised(t, i/3, r)

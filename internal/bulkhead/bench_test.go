@@ -3,21 +3,20 @@ package bulkhead_test
 import (
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"testing"
 
 	"github.com/gabion-go/gabion/internal/bulkhead"
 )
 
-// Run with: go test -run='^$' -bench=. -count=10 ./bulkhead
+// Run with: go test -run='^$' -bench=. -count=10 ./internal/bulkhead
 
 func BenchmarkFree(b *testing.B) {
 	for _, fair := range []bool{false, true} {
 		b.Run("fair="+strconv.FormatBool(fair), func(b *testing.B) {
-			h := bulkhead.New(100, 100, fair, 1)
+			h := bulkhead.New(100, 100, fair)
 			b.ReportAllocs()
 			for b.Loop() {
-				s, _ := h.TryAcquire(0, "tenant")
+				s, _ := h.TryAcquire("tenant")
 				h.Release(s)
 			}
 		})
@@ -27,47 +26,40 @@ func BenchmarkFree(b *testing.B) {
 func BenchmarkFreeParallel(b *testing.B) {
 	for _, fair := range []bool{false, true} {
 		b.Run("fair="+strconv.FormatBool(fair), func(b *testing.B) {
-			h := bulkhead.New(100, 100, fair, shards)
+			h := bulkhead.New(100, 100, fair)
 			b.ReportAllocs()
 			parallel(b, h)
 		})
 	}
 }
 
-// What shelves cost where they are of little use: some or all of 64 slots are
-// taken by others.
+// Most or all of 64 slots are taken by others.
 func BenchmarkNearlyFullParallel(b *testing.B) {
 	for _, taken := range []int{60, 62, 63, 64} {
-		for _, shards := range []int{1, shards} {
-			b.Run(fmt.Sprintf("taken=%d/shards=%d", taken, shards), func(b *testing.B) {
-				h := bulkhead.New(64, 64, false, shards)
-				for range taken {
-					h.TryAcquire(0, "")
-				}
-				parallel(b, h)
-			})
-		}
+		b.Run(fmt.Sprintf("taken=%d", taken), func(b *testing.B) {
+			h := bulkhead.New(64, 64, false)
+			for range taken {
+				h.TryAcquire("")
+			}
+			parallel(b, h)
+		})
 	}
 }
 
-const shards = 4
-
 func parallel(b *testing.B, h *bulkhead.Bulkhead) {
-	var callers atomic.Uint32
 	b.RunParallel(func(pb *testing.PB) {
-		shard := callers.Add(1)
 		for pb.Next() {
-			s, _ := h.TryAcquire(shard, "tenant")
+			s, _ := h.TryAcquire("tenant")
 			h.Release(s)
 		}
 	})
 }
 
 func BenchmarkRefused(b *testing.B) {
-	h := bulkhead.New(0, 0, false, 1)
+	h := bulkhead.New(0, 0, false)
 	b.ReportAllocs()
 	for b.Loop() {
-		h.TryAcquire(0, "")
+		h.TryAcquire("")
 	}
 }
 
@@ -75,8 +67,8 @@ func BenchmarkRefused(b *testing.B) {
 func BenchmarkHandOver(b *testing.B) {
 	for _, fair := range []bool{false, true} {
 		b.Run("fair="+strconv.FormatBool(fair), func(b *testing.B) {
-			h := bulkhead.New(1, 10, fair, 1)
-			held, _ := h.TryAcquire(0, "tenant")
+			h := bulkhead.New(1, 10, fair)
+			held, _ := h.TryAcquire("tenant")
 			bell := new(bell)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -92,8 +84,8 @@ func BenchmarkHandOver(b *testing.B) {
 func BenchmarkHandOverTenants(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			h := bulkhead.New(1, n+1, true, 1)
-			held, _ := h.TryAcquire(0, "holder")
+			h := bulkhead.New(1, n+1, true)
+			held, _ := h.TryAcquire("holder")
 			queue := make([]*bulkhead.Waiter, n)
 			names := make([]string, n)
 			for i := range queue {

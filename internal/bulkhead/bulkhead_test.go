@@ -51,7 +51,7 @@ func (s *script) do(verb, who string) {
 	switch verb {
 	case "in", "no":
 		_, tenant, _ := strings.Cut(who, "@")
-		slot, ok := s.b.TryAcquire(0, tenant)
+		slot, ok := s.b.TryAcquire(tenant)
 		s.slots[who] = slot
 		s.want(ok == (verb == "in") && slot.Held() == ok, "wrong admission")
 	case "out":
@@ -135,10 +135,10 @@ func TestQueue(t *testing.T) {
 			"in:a wait:L1 wait:n1 wait:H1 wait:L2 wait:n2 wait:H2 out:a run:H1 out:H1 run:H2 out:H2 run:n1 out:n1 run:n2 out:n2 run:L1 out:L1 run:L2"},
 		{"priority pushes nobody out of a full queue", 1, 1, "in:a wait:L1 full:H1 still:L1"},
 	} {
-		t.Run(c.fact, func(t *testing.T) { run(t, bulkhead.New(c.limit, c.queue, false, 1), c.words) })
+		t.Run(c.fact, func(t *testing.T) { run(t, bulkhead.New(c.limit, c.queue, false), c.words) })
 	}
 	t.Run("fair among one tenant is the same", func(t *testing.T) {
-		run(t, bulkhead.New(1, 3, true, 1), "in:a wait:b wait:c wait:H1 full:d out:a run:H1 out:H1 run:b out:b late:c out:c use:0")
+		run(t, bulkhead.New(1, 3, true), "in:a wait:b wait:c wait:H1 full:d out:a run:H1 out:H1 run:b out:b late:c out:c use:0")
 	})
 }
 
@@ -171,7 +171,7 @@ func TestFair(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			fair := !strings.Contains(c.words, "fair")
-			run(t, bulkhead.New(c.limit, c.queue, fair, 1), c.words)
+			run(t, bulkhead.New(c.limit, c.queue, fair), c.words)
 		})
 	}
 }
@@ -179,8 +179,8 @@ func TestFair(t *testing.T) {
 // Starving is bounded: behind a flood of High, Normal gets the slot after 32 of
 // them, and Low the one after that.
 func TestClassOutOfPatienceGetsTheNextSlot(t *testing.T) {
-	b := bulkhead.New(1, 100, false, 1)
-	slot, _ := b.TryAcquire(0, "")
+	b := bulkhead.New(1, 100, false)
+	slot, _ := b.TryAcquire("")
 	stays := map[string]*bulkhead.Waiter{}
 	stays["low"], _ = b.Join(nil, bulkhead.Low, "")
 	stays["normal"], _ = b.Join(nil, bulkhead.Normal, "")
@@ -210,7 +210,7 @@ func drain(b *bulkhead.Bulkhead, w *bulkhead.Waiter) {
 }
 
 func TestVerbsAreTotal(t *testing.T) {
-	b := bulkhead.New(1, 1, false, 1)
+	b := bulkhead.New(1, 1, false)
 	b.Release(bulkhead.Slot{})
 	if _, a := b.Granted(nil); a != bulkhead.Gone {
 		t.Error("no stay is a stay that is over")
@@ -234,20 +234,20 @@ func TestVerbsAreTotal(t *testing.T) {
 }
 
 func TestLimitsAreBounded(t *testing.T) {
-	got := bulkhead.New(math.MaxInt, math.MaxInt, false, 1).Stats()
+	got := bulkhead.New(math.MaxInt, math.MaxInt, false).Stats()
 	want := bulkhead.Stats{Limit: bulkhead.Off, QueueLimit: 1<<20 - 1}
 	if got != want {
 		t.Errorf("Stats = %+v, want %+v", got, want)
 	}
-	if got := bulkhead.New(math.MinInt, math.MinInt, true, 1).Stats(); got != (bulkhead.Stats{}) {
+	if got := bulkhead.New(math.MinInt, math.MinInt, true).Stats(); got != (bulkhead.Stats{}) {
 		t.Errorf("Stats = %+v, want none", got)
 	}
 }
 
 func TestReleasingTooMuchPanicsAndBreaksNothing(t *testing.T) {
 	for _, fair := range []bool{false, true} {
-		b := bulkhead.New(1, 1, fair, 1)
-		s, _ := b.TryAcquire(0, "a")
+		b := bulkhead.New(1, 1, fair)
+		s, _ := b.TryAcquire("a")
 		b.Release(s)
 		func() {
 			defer func() {
@@ -264,8 +264,8 @@ func TestReleasingTooMuchPanicsAndBreaksNothing(t *testing.T) {
 }
 
 func TestReleasingToAnotherBulkheadPanicsAndBreaksNothing(t *testing.T) {
-	one, other := bulkhead.New(8, 0, false, 2), bulkhead.New(8, 0, false, 2)
-	s, _ := one.TryAcquire(0, "")
+	one, other := bulkhead.New(8, 0, false), bulkhead.New(8, 0, false)
+	s, _ := one.TryAcquire("")
 	func() {
 		defer func() {
 			if r := recover(); r != "bulkhead: more slots released than acquired" {
@@ -282,13 +282,13 @@ func TestReleasingToAnotherBulkheadPanicsAndBreaksNothing(t *testing.T) {
 
 func TestAllocations(t *testing.T) {
 	for _, fair := range []bool{false, true} {
-		b := bulkhead.New(1, 10, fair, 1)
+		b := bulkhead.New(1, 10, fair)
 		free := testing.AllocsPerRun(1000, func() {
-			s, _ := b.TryAcquire(0, "a")
+			s, _ := b.TryAcquire("a")
 			b.Release(s)
 		})
-		held, _ := b.TryAcquire(0, "a")
-		refused := testing.AllocsPerRun(1000, func() { b.TryAcquire(0, "b") })
+		held, _ := b.TryAcquire("a")
+		refused := testing.AllocsPerRun(1000, func() { b.TryAcquire("b") })
 		bell := new(bell)
 		queued := testing.AllocsPerRun(1000, func() {
 			w, _ := b.Join(bell, bulkhead.Normal, "b")

@@ -9,10 +9,10 @@ import (
 // A driver tries, joins when there is nothing free, and sleeps until it is
 // woken. Here all happens in one goroutine, so that the order can be seen.
 func Example() {
-	b := bulkhead.New(1, 1, false, 1)
+	b := bulkhead.New(1, 1, false)
 
-	first, _ := b.TryAcquire(0, "")
-	if _, ok := b.TryAcquire(0, ""); !ok {
+	first, _ := b.TryAcquire("")
+	if _, ok := b.TryAcquire(""); !ok {
 		fmt.Println("no slot is free")
 	}
 
@@ -38,8 +38,8 @@ func Example() {
 
 // A caller that gives up may have been given a slot in the same moment.
 func ExampleBulkhead_Leave() {
-	b := bulkhead.New(1, 1, false, 1)
-	held, _ := b.TryAcquire(0, "")
+	b := bulkhead.New(1, 1, false)
+	held, _ := b.TryAcquire("")
 	stay, _ := b.Join(nil, bulkhead.Normal, "")
 	b.Release(held) // hands the slot to stay
 
@@ -56,8 +56,8 @@ func ExampleBulkhead_Leave() {
 
 // In a fair bulkhead a tenant that floods the queue delays mostly itself.
 func Example_fair() {
-	b := bulkhead.New(1, 2, true, 1)
-	held, _ := b.TryAcquire(0, "loud")
+	b := bulkhead.New(1, 2, true)
+	held, _ := b.TryAcquire("loud")
 	b.Join(nil, bulkhead.Normal, "loud")
 	loud, _ := b.Join(nil, bulkhead.Normal, "loud")
 	_, ok := b.Join(nil, bulkhead.Normal, "quiet")
@@ -71,8 +71,8 @@ func Example_fair() {
 
 // Growing lets waiters start at once.
 func ExampleBulkhead_Resize() {
-	b := bulkhead.New(1, 1, false, 1)
-	b.TryAcquire(0, "")
+	b := bulkhead.New(1, 1, false)
+	b.TryAcquire("")
 	stay, _ := b.Join(nil, bulkhead.High, "")
 	b.Resize(2, 1)
 	_, answer := b.Granted(stay)

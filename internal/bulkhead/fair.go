@@ -6,38 +6,39 @@ import (
 	"slices"
 )
 
-// tenant is what one tenant holds and who waits in its name. A slot points to
-// it, so an entry lives as long as it holds or waits, and no longer.
+// tenant is what one tenant holds and who waits for it. Its entry in the table lives as
+// long as it holds or waits.
 type tenant struct {
-	source  source // of its slots
 	name    string
 	held    int // slots in use
 	waiting int
-	lines   [numClasses]line
-	at      [numClasses + 1]int // its place in each ranking, plus one; zero is not in it
+	waiters [numClasses]fifo
+	at      [numClasses + 1]int // its place in each ranking, plus one; 0 if it is not in it
 	next    *tenant             // among the spares
 }
 
-// maxSpares bounds the entries kept for use again. They save the allocation
-// when tenants come and go, and a hundred or so cover what comes and goes
-// between two calls; more would be memory for nothing.
+// maxSpares is how many entries are kept for use again, so that tenants that come and go
+// cost no allocation.
 const maxSpares = 128
 
-// tryFair is TryAcquire of a fair bulkhead: what each tenant holds is counted.
+// tryFair is TryAcquire of a fair bulkhead. It counts what each tenant holds.
 func (b *Bulkhead) tryFair(name string) (Slot, bool) {
-	b.lock()
+	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, ok := b.takeFromWord(); !ok {
+	if !b.take() {
 		return Slot{}, false
 	}
 	t := b.tenant(name)
 	b.hold(t)
-	return Slot{&t.source}, true
+	return Slot{t}, true
 }
 
-// releaseFair is Release of a slot that belongs to a tenant.
+// releaseFair is Release of a slot of a tenant, or of none.
 func (b *Bulkhead) releaseFair(t *tenant) {
-	b.lock()
+	if t == nil {
+		return
+	}
+	b.mu.Lock()
 	if t.held == 0 {
 		b.mu.Unlock()
 		panic(overdrawn)
@@ -48,10 +49,9 @@ func (b *Bulkhead) releaseFair(t *tenant) {
 	b.serve()
 }
 
-// tenant returns the entry that somebody new counts for. The caller gives it
-// something to hold or to wait for.
+// tenant returns the entry for a new slot or waiter. The caller adds either.
 func (b *Bulkhead) tenant(name string) *tenant {
-	if !b.fair {
+	if !b.fair() {
 		return &b.everyone
 	}
 	t := b.tenants[name]
@@ -67,17 +67,15 @@ func (b *Bulkhead) tenant(name string) *tenant {
 func (b *Bulkhead) entry() *tenant {
 	t := b.spare
 	if t == nil {
-		t = new(tenant)
-		t.source.tenant = t
-		return t
+		return new(tenant)
 	}
 	b.spare, t.next = t.next, nil
 	b.spares--
 	return t
 }
 
-// hold counts a slot for t. Slots of everyone are counted in the word alone, so
-// that they need no lock.
+// hold counts a slot for t. Those of everyone are counted in the word only: they are
+// taken and given back without the lock.
 func (b *Bulkhead) hold(t *tenant) {
 	if t != &b.everyone {
 		t.held++
@@ -85,7 +83,8 @@ func (b *Bulkhead) hold(t *tenant) {
 	b.settle(t)
 }
 
-// settle follows a change of t: its ranks, and whether it is still there.
+// settle updates the rankings after a change of t, and drops it when it neither holds
+// nor waits.
 func (b *Bulkhead) settle(t *tenant) {
 	b.rank(t)
 	if t == &b.everyone || t.held > 0 || t.waiting > 0 {
@@ -99,50 +98,51 @@ func (b *Bulkhead) settle(t *tenant) {
 	}
 }
 
-// rank puts t where it now belongs. Everyone has no place in the crowd.
+// rank moves t to its place in the rankings. Everyone is not in mostWaiting: its waiters
+// are not pushed out.
 func (b *Bulkhead) rank(t *tenant) {
-	for c := range b.turns {
-		if in := t.lines[c].head != nil; in || t.at[c] != 0 {
-			b.turns[c].place(t, in)
+	for c := range b.next {
+		if in := t.waiters[c].head != nil; in || t.at[c] != 0 {
+			b.next[c].place(t, in)
 		}
 	}
 	if t != &b.everyone {
-		b.crowd.place(t, t.waiting > 0)
+		b.mostWaiting.place(t, t.waiting > 0)
 	}
 }
 
-// pushOut makes room in a full queue for a joiner of a tenant that has fewer
-// waiting than another. Nobody is pushed out by a lower class than his own.
-func (b *Bulkhead) pushOut(name string, class int, told *chain) bool {
-	if !b.fair || b.crowd.Len() == 0 {
+// pushOut makes room in a full queue for a waiter of a tenant that has fewer waiting
+// than another. No waiter is pushed out by one of a lower class.
+func (b *Bulkhead) pushOut(name string, class int, wake *wakeList) bool {
+	if !b.fair() || b.mostWaiting.Len() == 0 {
 		return false
 	}
 	waiting := 0
 	if t := b.tenants[name]; t != nil {
 		waiting = t.waiting
 	}
-	most := b.crowd.tenants[0]
+	most := b.mostWaiting.tenants[0]
 	out := most.newest()
 	if waiting >= most.waiting || int(out.class) < class {
 		return false
 	}
 	b.dequeue(out, PushedOut)
-	told.add(out)
+	wake.add(out)
 	return true
 }
 
-// newest returns who of t is pushed out first: the last to come of its lowest
+// newest returns the waiter of t that is pushed out first: the last one of its lowest
 // class.
 func (t *tenant) newest() *Waiter {
 	for c := numClasses - 1; c >= 0; c-- {
-		if w := t.lines[c].tail; w != nil {
+		if w := t.waiters[c].tail; w != nil {
 			return w
 		}
 	}
 	return nil
 }
 
-// merge lets everybody queue in the order of arrival.
+// merge makes all waiters wait in the order of arrival.
 func (b *Bulkhead) merge() {
 	var all []*Waiter
 	for _, t := range b.tenants {
@@ -161,28 +161,28 @@ func (b *Bulkhead) merge() {
 }
 
 func (t *tenant) appendWaiters(all []*Waiter) []*Waiter {
-	for _, l := range t.lines {
-		for w := l.head; w != nil; w = w.next {
+	for _, q := range t.waiters {
+		for w := q.head; w != nil; w = w.next {
 			all = append(all, w)
 		}
 	}
 	return all
 }
 
-// turnBefore orders tenants by whose turn it is in class c: fewest slots in use,
-// then first come.
-func turnBefore(c int) func(t, u *tenant) bool {
+// nextBefore orders tenants by who is served next in class c: fewest slots in use, then
+// first come.
+func nextBefore(c int) func(t, u *tenant) bool {
 	return func(t, u *tenant) bool {
 		if t.held != u.held {
 			return t.held < u.held
 		}
-		return t.lines[c].head.seq < u.lines[c].head.seq
+		return t.waiters[c].head.seq < u.waiters[c].head.seq
 	}
 }
 
-// moreCrowded orders tenants by who has to give up a place: most waiting, then
-// lowest class, then last come.
-func moreCrowded(t, u *tenant) bool {
+// moreWaiting orders tenants by who has to give up a place in the queue: most waiting,
+// then lowest class, then last come.
+func moreWaiting(t, u *tenant) bool {
 	if t.waiting != u.waiting {
 		return t.waiting > u.waiting
 	}
@@ -193,15 +193,15 @@ func moreCrowded(t, u *tenant) bool {
 	return v.seq > w.seq
 }
 
-// ranking is a heap of tenants that knows where each of them is, so that a free
-// slot costs the logarithm of the tenants and not their number.
+// ranking is a heap of tenants in which each knows its place. A free slot costs the
+// logarithm of the number of tenants.
 type ranking struct {
 	id      int
 	less    func(t, u *tenant) bool
 	tenants []*tenant
 }
 
-// place puts t in or out, or where it belongs after a change.
+// place adds t, removes it, or moves it after a change.
 func (r *ranking) place(t *tenant, in bool) {
 	at := t.at[r.id]
 	switch {

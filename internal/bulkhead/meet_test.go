@@ -52,7 +52,7 @@ func rounds(a, b, check func()) {
 
 // meetings is how often two meet. Each of the mistakes that were tried goes wrong
 // in one of a hundred meetings or more, and under the race detector in one of two;
-// GABION_SOAK=1 looks for rarer ones. TestInterleavedShelves does not depend on luck.
+// GABION_SOAK=1 looks for rarer ones. TestInterleaved does not depend on luck.
 func meetings() int {
 	if os.Getenv("GABION_SOAK") != "" {
 		return 200_000
@@ -62,8 +62,8 @@ func meetings() int {
 
 func TestReleaseThatMeetsAJoinHandsOver(t *testing.T) {
 	for _, fair := range []bool{false, true} {
-		b := bulkhead.New(1, 1, fair, 1)
-		held, _ := b.TryAcquire(0, "a")
+		b := bulkhead.New(1, 1, fair)
+		held, _ := b.TryAcquire("a")
 		var stay *bulkhead.Waiter
 		lost := 0
 		rounds(
@@ -73,7 +73,7 @@ func TestReleaseThatMeetsAJoinHandsOver(t *testing.T) {
 				var ok bool
 				if held, ok = b.Leave(stay); !ok {
 					lost++
-					held, _ = b.TryAcquire(0, "a")
+					held, _ = b.TryAcquire("a")
 				}
 			})
 		if lost > 0 {
@@ -93,17 +93,17 @@ func TestLastSlotHasOneTaker(t *testing.T) {
 		{"one that tries, one that joins", false, true},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			b := bulkhead.New(1, 0, c.fair, 1)
+			b := bulkhead.New(1, 0, c.fair)
 			var one, two bulkhead.Slot
 			wrong := 0
-			second := func() { two, _ = b.TryAcquire(0, "b") }
+			second := func() { two, _ = b.TryAcquire("b") }
 			if c.join {
 				second = func() {
 					w, _ := b.Join(nil, bulkhead.Normal, "b")
 					two, _ = b.Granted(w)
 				}
 			}
-			rounds(func() { one, _ = b.TryAcquire(0, "a") }, second, func() {
+			rounds(func() { one, _ = b.TryAcquire("a") }, second, func() {
 				if one.Held() == two.Held() {
 					wrong++
 				}
@@ -112,82 +112,6 @@ func TestLastSlotHasOneTaker(t *testing.T) {
 			})
 			if wrong > 0 {
 				t.Errorf("%d times not exactly one had the slot", wrong)
-			}
-		})
-	}
-}
-
-// shelved returns a bulkhead of eight with two shelves, seven slots out, and the
-// eighth, which is from a shelf.
-func shelved(b *bulkhead.Bulkhead) (last bulkhead.Slot) {
-	for range 7 {
-		b.TryAcquire(0, "")
-	}
-	b.OpenShelves()
-	last, _ = b.TryAcquire(0, "")
-	return last
-}
-
-// The last slot goes back to a shelf, or is on one.
-func TestShelvesThatMeetOthers(t *testing.T) {
-	var b *bulkhead.Bulkhead
-	var last, one, two bulkhead.Slot
-	try := func(shard uint32) func() {
-		return func() { one, _ = b.TryAcquire(shard, "") }
-	}
-	release := func() { b.Release(last) }
-	join := func() {
-		w, _ := b.Join(nil, bulkhead.Normal, "")
-		two, _ = b.Granted(w)
-		if w != nil && !two.Held() {
-			two, _ = b.Leave(w)
-		}
-	}
-	var stay *bulkhead.Waiter
-	for _, c := range []struct {
-		fact   string
-		before func()
-		a, b   func()
-		after  func() bool
-	}{
-		{"a release and one that joins", func() {}, release, func() { stay, _ = b.Join(nil, bulkhead.Normal, "") },
-			func() bool { one, _ = b.Leave(stay); return one.Held() }},
-		{"two that try", release, try(0), func() { two, _ = b.TryAcquire(1, "") },
-			func() bool { return one.Held() != two.Held() }},
-		{"one that tries, one that joins", release, try(0), join,
-			func() bool { return one.Held() != two.Held() }},
-		{"one that tries, and a shrink", release, try(0), func() { b.Resize(7, 1) },
-			func() bool { two, _ = b.TryAcquire(1, ""); return !two.Held() }},
-		{"one that tries, and fairness", release, try(0), func() { b.SetFair(true) },
-			func() bool { two, _ = b.TryAcquire(1, ""); return one.Held() && !two.Held() }},
-		{"a release and fairness", func() {}, release, func() { b.SetFair(true) },
-			func() bool { one, _ = b.TryAcquire(1, ""); return one.Held() && b.Stats().InUse == 8 }},
-		{"a release and shelves that open", func() { b.Stats() }, release, func() { b.OpenShelves() },
-			func() bool { one, _ = b.TryAcquire(1, ""); return one.Held() && b.Stats().InUse == 8 }},
-		{"a release, one that tries, and shelves that may not open", func() { b.Stats() }, func() { release(); try(1)() }, func() { b.OpenShelves() },
-			func() bool { return one.Held() }},
-		{"shelves that open and one that joins", func() { b.Stats() }, func() { b.OpenShelves() }, func() { stay, _ = b.Join(nil, bulkhead.Normal, "") },
-			func() bool { release(); one, _ = b.Leave(stay); return one.Held() }},
-		{"a release and a look at the numbers", func() {}, release, func() { b.Stats() },
-			func() bool { return b.Stats().InUse == 7 }},
-	} {
-		t.Run(c.fact, func(t *testing.T) {
-			wrong := 0
-			prepare := func() {
-				b = bulkhead.New(8, 1, false, 2)
-				one, two, stay = bulkhead.Slot{}, bulkhead.Slot{}, nil
-				last = shelved(b)
-				c.before()
-			}
-			prepare()
-			rounds(c.a, c.b, func() {
-				if !c.after() {
-					wrong++
-				}
-				prepare()
-			})
-			if wrong > 0 {
-				t.Errorf("went wrong %d times", wrong)
 			}
 		})
 	}

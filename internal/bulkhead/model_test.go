@@ -185,8 +185,8 @@ type owned struct {
 	tenant string
 }
 
-func newPair(t *testing.T, limit, queue int, fair bool, shards int) *pair {
-	return &pair{t: t, b: New(limit, queue, fair, shards), m: &model{limit: limit, queue: queue, fair: fair}}
+func newPair(t *testing.T, limit, queue int, fair bool) *pair {
+	return &pair{t: t, b: New(limit, queue, fair), m: &model{limit: limit, queue: queue, fair: fair}}
 }
 
 var tenantNames = [...]string{"", "a", "b", "c", "d"}
@@ -194,9 +194,9 @@ var tenantNames = [...]string{"", "a", "b", "c", "d"}
 // step does one thing that verb and arg choose.
 func (p *pair) step(verb, arg byte) {
 	tenant := tenantNames[int(arg)%len(tenantNames)]
-	switch verb % 18 {
+	switch verb % 17 {
 	case 0, 1, 2:
-		p.try(uint32(arg/8), tenant)
+		p.try(tenant)
 	case 3, 4, 5, 6, 7:
 		p.join(tenant, Priority(int(arg/8)%3-1))
 	case 8:
@@ -208,17 +208,15 @@ func (p *pair) step(verb, arg byte) {
 	case 15:
 		p.setFair(arg)
 	case 16:
-		p.b.OpenShelves()
-	case 17:
 		p.stats()
 	}
 	p.check()
 }
 
-func (p *pair) try(shard uint32, tenant string) {
+func (p *pair) try(tenant string) {
 	name := p.m.name(tenant)
 	want := p.m.try(tenant)
-	s, ok := p.b.TryAcquire(shard, tenant)
+	s, ok := p.b.TryAcquire(tenant)
 	if ok != want || s.Held() != ok {
 		p.t.Fatalf("TryAcquire(%q) = %v, %v, want %v", tenant, s, ok, want)
 	}
@@ -293,32 +291,9 @@ func (p *pair) stats() {
 	}
 }
 
-// checkSlots compares the numbers and leaves the shelves as they are, which Stats
-// does not.
-func (p *pair) checkSlots() {
-	w := word(p.b.word.Load())
-	free, out, open := 0, 0, p.b.Shelves() > 0
-	if p.b.last != nil {
-		for i := range *p.b.last {
-			s := stock((*p.b.last)[i].stock.Load())
-			free += s.free()
-			out += s.out()
-			if s.isOpen() != open || s&allFree > (*p.b.last)[i].most {
-				p.t.Fatalf("shelf %d of %d is open %v with %d free", i, p.b.Shelves(), s.isOpen(), s.free())
-			}
-		}
-	}
-	if w.used()-free != len(p.m.slots) || w.queued() != len(p.m.stays) || w.limit() != p.m.limit || out > len(p.m.slots) {
-		p.t.Fatalf("%d used, %d on shelves, %d out of them, %d queued; want %+v", w.used(), free, out, w.queued(), p.m)
-	}
-	if open && (p.m.fair || w.queued() > 0 || w.used() > w.limit()) || !open && free > 0 || w.detour() != (open || p.m.fair) {
-		p.t.Fatalf("%d shelves are open at %x", p.b.Shelves(), uint64(w))
-	}
-}
-
 // check compares all that can be seen, and the table of tenants.
 func (p *pair) check() {
-	p.checkSlots()
+	p.stats()
 	for _, s := range p.stays {
 		p.checkStay(s)
 	}
@@ -368,12 +343,10 @@ func (p *pair) finish() {
 		p.release(0)
 		p.check()
 	}
-	p.b.OpenShelves()
-	for shard := range p.m.limit + 1 {
-		p.try(uint32(shard), "last")
+	for range p.m.limit + 1 {
+		p.try("last")
 	}
 	p.check()
-	p.stats()
 }
 
 // C101: after 10^5 random operations the free slots are the capacity, and on the
@@ -381,7 +354,7 @@ func (p *pair) finish() {
 func TestRandomOperationsLeaveEverySlotFree(t *testing.T) {
 	const runs, steps = 50, 2000
 	for run := range uint64(runs) {
-		p := newPair(t, int(run%7), int(run%9), run%2 == 0, 1)
+		p := newPair(t, int(run%7), int(run%9), run%2 == 0)
 		for i := range uint64(steps) {
 			x := chance.Bits(run, i, 0, chance.Backoff)
 			p.step(byte(x), byte(x>>8))
@@ -394,7 +367,7 @@ func TestRandomOperationsLeaveEverySlotFree(t *testing.T) {
 // and tenants crowd; limits stay put here.
 func TestFloodAgreesWithTheModel(t *testing.T) {
 	for run := range uint64(8) {
-		p := newPair(t, 3, 40, run%2 == 0, 1)
+		p := newPair(t, 3, 40, run%2 == 0)
 		for i := range uint64(1500) {
 			x := chance.Bits(run, i, 1, chance.Backoff)
 			verb := byte(3) // join
@@ -411,43 +384,11 @@ func TestFloodAgreesWithTheModel(t *testing.T) {
 	}
 }
 
-// With shelves open most of the time, all is as without.
-func TestShelvesAgreeWithTheModel(t *testing.T) {
-	steps, open := 0, 0
-	for run := range uint64(60) {
-		p := newPair(t, 8+int(run%15), int(run%5), run%8 == 0, 2<<(run%3))
-		for i := range uint64(1500) {
-			x := chance.Bits(run, i, 2, chance.Backoff)
-			verb := byte(x >> 16) // any, now and then
-			switch x % 32 {
-			case 0, 1:
-			case 2, 3, 4, 5:
-				verb = 16 // open the shelves
-			default:
-				verb = 9 * byte(x>>5&1) // try or release
-			}
-			if verb%18 == 14 && x>>6%4 != 0 {
-				verb = 0 // sizes too small for shelves should not last
-			}
-			p.step(verb, byte(x>>8))
-			steps++
-			if p.b.Shelves() > 0 {
-				open++
-			}
-		}
-		p.finish()
-	}
-	if open < steps/4 {
-		t.Errorf("shelves were open in %d of %d steps", open, steps)
-	}
-}
-
 func FuzzModel(f *testing.F) {
-	f.Add(byte(2), byte(1), true, byte(1), []byte{0, 1, 0, 1, 3, 1, 3, 2, 9, 0, 8, 0, 14, 0x35})
-	f.Add(byte(1), byte(3), false, byte(1), []byte{0, 0, 3, 0, 3, 8, 3, 16, 8, 1, 9, 0, 15, 0, 9, 0})
-	f.Add(byte(8), byte(3), false, byte(2), []byte{16, 0, 0, 0, 0, 8, 9, 0, 0, 16, 14, 0x12, 3, 0, 9, 0, 9, 0, 16, 0, 0, 0, 15, 0, 9, 0})
-	f.Fuzz(func(t *testing.T, limit, queue byte, fair bool, shards byte, script []byte) {
-		p := newPair(t, int(limit%32), int(queue%16), fair, int(shards%16))
+	f.Add(byte(2), byte(1), true, []byte{0, 1, 0, 1, 3, 1, 3, 2, 9, 0, 8, 0, 14, 0x35})
+	f.Add(byte(1), byte(3), false, []byte{0, 0, 3, 0, 3, 8, 3, 16, 8, 1, 9, 0, 15, 0, 9, 0})
+	f.Fuzz(func(t *testing.T, limit, queue byte, fair bool, script []byte) {
+		p := newPair(t, int(limit%32), int(queue%16), fair)
 		for i := 0; i+1 < min(len(script), 2000); i += 2 {
 			p.step(script[i], script[i+1])
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Priority says who goes first among those who wait.
+// Priority says who goes first among waiters.
 type Priority = policy.Priority
 
 // The classes of priority.
@@ -16,12 +16,12 @@ const (
 	High   = policy.PriorityHigh
 )
 
-// patience is how often in a row a class lets a higher one go first.
+// patience is how often in a row a class lets a higher one go first before it is served.
 const patience = 32
 
 const numClasses = 3
 
-// class is the place of p in tables: 0 is served first.
+// class returns the class of a priority. Class 0 is served first.
 func class(p Priority) int {
 	switch {
 	case p > 0:
@@ -32,21 +32,21 @@ func class(p Priority) int {
 	return 1
 }
 
-// Answer says how a stay in the queue stands.
+// Answer says what has become of a wait.
 type Answer uint8
 
-// How a stay stands.
+// The answers.
 const (
 	Waiting   Answer = iota // no slot yet
 	Granted                 // here is the slot
-	PushedOut               // a tenant with less in a fair queue took the place
-	Gone                    // over: it left, or took its slot already
+	PushedOut               // a tenant with fewer waiters took the place in a fair queue
+	Gone                    // the wait is over: it was left, or its slot was taken already
 )
 
-// Waiter is one stay in the queue. It is made by [Bulkhead.Join] and never used
-// again for another stay, so that a late wake can only be spurious.
+// Waiter is one wait in the queue. It is made by [Bulkhead.Join] and never used for
+// another wait, so a late wake does no harm.
 type Waiter struct {
-	prev, next *Waiter // in its line; next also in the chain of those to wake
+	prev, next *Waiter // in its fifo; next also in a wakeList
 	waker      Waker
 	tenant     *tenant
 	seq        uint64
@@ -54,24 +54,24 @@ type Waiter struct {
 	class      uint8
 }
 
-// Join queues for a slot, and reports false when the queue is full: the caller
-// is refused. A slot that came free in the meantime is given at once, queue or
-// no queue. In any case w is woken when [Bulkhead.Granted] has an answer,
-// possibly before Join returns; without a w (nil) the owner must look by itself.
+// Join waits in the queue for a slot. It reports false when the queue is full: the
+// caller is refused. A slot that has come free meanwhile is given at once, also without
+// a queue. In any case w is woken when [Bulkhead.Granted] has an answer, perhaps before
+// Join returns. With a nil w the caller has to ask by itself.
 //
-// The stay ends when Granted says so, or by [Bulkhead.Leave]; one of the two
-// must come, or a slot may get lost.
+// The wait ends when Granted says so, or with [Bulkhead.Leave]. One of the two must be
+// called, or a slot may be lost.
 func (b *Bulkhead) Join(w Waker, p Priority, tenant string) (*Waiter, bool) {
-	var told chain
-	b.lock()
-	me := b.join(w, p, tenant, &told)
+	var wake wakeList
+	b.mu.Lock()
+	me := b.join(w, p, tenant, &wake)
 	b.mu.Unlock()
-	told.wake()
+	wake.run()
 	return me, me != nil
 }
 
-// Granted says how the stay of w stands, and hands over the slot when it is
-// there: once, later calls answer Gone.
+// Granted says what has become of a wait. A slot is handed over once: later calls
+// answer Gone.
 func (b *Bulkhead) Granted(w *Waiter) (Slot, Answer) {
 	if w == nil {
 		return Slot{}, Gone
@@ -86,60 +86,59 @@ func (b *Bulkhead) Granted(w *Waiter) (Slot, Answer) {
 	return Slot{}, Gone
 }
 
-// Leave ends the stay of w. It reports true when a slot had been handed over
-// meanwhile: the slot is then the caller's, to use or to Release.
+// Leave ends a wait. It reports true when a slot had been handed over meanwhile: the
+// slot is then the caller's, to use or to release.
 func (b *Bulkhead) Leave(w *Waiter) (Slot, bool) {
 	if w == nil {
 		return Slot{}, false
 	}
-	b.lock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if Answer(w.state.Load()) != Waiting {
-		b.mu.Unlock()
 		return w.collect()
 	}
 	b.dequeue(w, Gone)
-	b.serve()
 	return Slot{}, false
 }
 
-// collect takes the slot out of a granted stay, once.
+// collect takes the slot of a granted wait, once.
 func (w *Waiter) collect() (Slot, bool) {
 	if w.state.CompareAndSwap(uint32(Granted), uint32(Gone)) {
-		return Slot{&w.tenant.source}, true
+		return Slot{w.tenant}, true
 	}
 	return Slot{}, false
 }
 
 // join is Join under the lock. It returns nil when the queue is full.
-func (b *Bulkhead) join(w Waker, p Priority, name string, told *chain) *Waiter {
-	b.pass(told) // a release may be between its word and its pass
-	_, free := b.takeFromWord()
-	if !free && b.queued() >= b.queueMax && !b.pushOut(name, class(p), told) {
+func (b *Bulkhead) join(w Waker, p Priority, name string, wake *wakeList) *Waiter {
+	b.handOver(wake) // a release may have changed the word and not handed over yet
+	free := b.take()
+	if !free && b.queued() >= b.queueMax && !b.pushOut(name, class(p), wake) {
 		return nil
 	}
 	b.seq++
 	me := &Waiter{waker: w, tenant: b.tenant(name), seq: b.seq, class: uint8(class(p))}
 	if free {
-		b.grant(me, told)
+		b.grant(me, wake)
 		return me
 	}
 	b.link(me)
 	b.word.Add(uint64(oneQueued))
-	b.pass(told) // a slot that came free before we were counted is for us to see
+	b.handOver(wake) // a release before that did not see this waiter
 	return me
 }
 
-// serve ends a verb that has changed the word: it passes, unlocks, wakes.
+// serve ends a method that has changed the word: it hands over, unlocks and wakes.
 func (b *Bulkhead) serve() {
-	var told chain
-	b.pass(&told)
+	var wake wakeList
+	b.handOver(&wake)
 	b.mu.Unlock()
-	told.wake()
+	wake.run()
 }
 
-// pass hands what is free to those who wait. It is run under the lock after
-// every change of the word that finds somebody queued.
-func (b *Bulkhead) pass(told *chain) {
+// handOver gives what is free to waiters. It runs under the lock after every change of
+// the word that finds a waiter.
+func (b *Bulkhead) handOver(wake *wakeList) {
 	for {
 		w := word(b.word.Load())
 		if w.queued() == 0 || !w.room() {
@@ -150,18 +149,18 @@ func (b *Bulkhead) pass(told *chain) {
 		}
 		next := b.first()
 		b.unlink(next)
-		b.grant(next, told)
+		b.grant(next, wake)
 	}
 }
 
 // grant gives w a slot that the word has counted already.
-func (b *Bulkhead) grant(w *Waiter, told *chain) {
+func (b *Bulkhead) grant(w *Waiter, wake *wakeList) {
 	b.hold(w.tenant)
 	w.state.Store(uint32(Granted))
-	told.add(w)
+	wake.add(w)
 }
 
-// dequeue takes w out of the queue with nothing but an answer.
+// dequeue takes w out of the queue without a slot.
 func (b *Bulkhead) dequeue(w *Waiter, a Answer) {
 	b.unlink(w)
 	b.settle(w.tenant)
@@ -169,29 +168,29 @@ func (b *Bulkhead) dequeue(w *Waiter, a Answer) {
 	w.state.Store(uint32(a))
 }
 
-// first returns who is next, and counts whom that overtakes.
+// first returns the next waiter, and counts for lower classes that they were skipped.
 func (b *Bulkhead) first() *Waiter {
-	turn := b.turn()
-	for c := range b.passed {
+	class := b.nextClass()
+	for c := range b.skipped {
 		switch {
-		case c == turn || b.turns[c].Len() == 0:
-			b.passed[c] = 0
-		case c > turn:
-			b.passed[c]++
+		case c == class || b.next[c].Len() == 0:
+			b.skipped[c] = 0
+		case c > class:
+			b.skipped[c]++
 		}
 	}
-	return b.turns[turn].tenants[0].lines[turn].head
+	return b.next[class].tenants[0].waiters[class].head
 }
 
-// turn returns the class that is served next: one out of patience, else the
-// highest that anybody waits in.
-func (b *Bulkhead) turn() int {
+// nextClass returns the class that is served next: one that was skipped too often, else
+// the highest with a waiter.
+func (b *Bulkhead) nextClass() int {
 	best := -1
-	for c := range b.turns {
-		if b.turns[c].Len() == 0 {
+	for c := range b.next {
+		if b.next[c].Len() == 0 {
 			continue
 		}
-		if b.passed[c] >= patience {
+		if b.skipped[c] >= patience {
 			return c
 		}
 		if best < 0 {
@@ -201,29 +200,56 @@ func (b *Bulkhead) turn() int {
 	return best
 }
 
-// queued returns how many wait. Under the lock the number stands still.
+// queued returns how many wait. While b.mu is held the number stands still.
 func (b *Bulkhead) queued() int { return word(b.word.Load()).queued() }
 
-// link puts w at the end of its tenant's line.
+// link puts w at the end of its tenant's waiters.
 func (b *Bulkhead) link(w *Waiter) {
 	t := w.tenant
-	t.lines[w.class].push(w)
+	t.waiters[w.class].push(w)
 	t.waiting++
 	b.rank(t)
 }
 
-// unlink takes w out of its tenant's line. The caller settles the tenant.
+// unlink takes w out of its tenant's waiters. The caller settles the tenant.
 func (b *Bulkhead) unlink(w *Waiter) {
 	t := w.tenant
-	t.lines[w.class].remove(w)
+	t.waiters[w.class].remove(w)
 	t.waiting--
 }
 
-// line is a queue of one tenant and class, in the order of arrival.
-type line struct{ head, tail *Waiter }
+// fifo is the waiters of one tenant and class, in the order of arrival.
+type fifo struct{ head, tail *Waiter }
 
-func (l *line) push(w *Waiter) {
-	w.prev = l.tail
+func (q *fifo) push(w *Waiter) {
+	w.prev = q.tail
+	if q.tail == nil {
+		q.head = w
+	} else {
+		q.tail.next = w
+	}
+	q.tail = w
+}
+
+func (q *fifo) remove(w *Waiter) {
+	if w.prev == nil {
+		q.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+}
+
+// wakeList is who to wake once the lock is free. It uses the links of the waiters, which
+// are in no fifo any more: waking thousands allocates nothing.
+type wakeList struct{ head, tail *Waiter }
+
+func (l *wakeList) add(w *Waiter) {
 	if l.tail == nil {
 		l.head = w
 	} else {
@@ -232,37 +258,10 @@ func (l *line) push(w *Waiter) {
 	l.tail = w
 }
 
-func (l *line) remove(w *Waiter) {
-	if w.prev == nil {
-		l.head = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		l.tail = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.prev, w.next = nil, nil
-}
-
-// chain is those to wake once the lock is free. It is made of their own links,
-// which nobody else uses any more: a verb that wakes thousands allocates nothing.
-type chain struct{ head, tail *Waiter }
-
-func (c *chain) add(w *Waiter) {
-	if c.tail == nil {
-		c.head = w
-	} else {
-		c.tail.next = w
-	}
-	c.tail = w
-}
-
-func (c *chain) wake() {
-	for w := c.head; w != nil; {
+func (l *wakeList) run() {
+	for w := l.head; w != nil; {
 		next := w.next
-		w.next = nil // or a stay that is kept would keep all that were granted after it
+		w.next = nil // or one waiter would keep all later ones in memory
 		if w.waker != nil {
 			w.waker.Wake()
 		}

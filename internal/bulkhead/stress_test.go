@@ -22,11 +22,11 @@ func TestNoWakeUpIsLostAndTheLimitHolds(t *testing.T) {
 	for i := range 16 {
 		c := crew{fair: i&1 != 0, resizing: i&2 != 0, leaving: i&4 != 0}
 		if i&8 == 0 {
-			c.slots, c.workers, c.shards = 2, 8, 1
+			c.slots, c.workers = 2, 8
 		} else {
-			c.slots, c.workers, c.shards = 8, 16, 2 // enough slots for shelves, and too few for all
+			c.slots, c.workers, c.switching = 8, 16, true
 		}
-		t.Run(fmt.Sprintf("shards=%d fair=%v resizing=%v leaving=%v", c.shards, c.fair, c.resizing, c.leaving), func(t *testing.T) {
+		t.Run(fmt.Sprintf("slots=%d fair=%v resizing=%v leaving=%v", c.slots, c.fair, c.resizing, c.leaving), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { c.stress(t) })
 		})
 	}
@@ -36,14 +36,13 @@ const workers = 8
 
 // crew is what the workers of one run share.
 type crew struct {
-	slots, workers, shards  int
-	fair, resizing, leaving bool
+	slots, workers                     int
+	fair, resizing, leaving, switching bool
 
 	b       *bulkhead.Bulkhead
 	inUse   atomic.Int32
 	most    atomic.Int32
 	through atomic.Int32
-	shelved atomic.Int32 // how often shelves were seen open
 }
 
 func (c *crew) stress(t *testing.T) {
@@ -51,7 +50,7 @@ func (c *crew) stress(t *testing.T) {
 	if testing.Short() {
 		calls = 500
 	}
-	c.b = bulkhead.New(c.slots, c.workers, c.fair, c.shards)
+	c.b = bulkhead.New(c.slots, c.workers, c.fair)
 	var work, others sync.WaitGroup
 	var done atomic.Bool
 	for n := range c.workers {
@@ -72,21 +71,18 @@ func (c *crew) stress(t *testing.T) {
 	if s := c.b.Stats(); s.InUse != 0 || s.Queued != 0 {
 		t.Errorf("left behind: %+v", s)
 	}
-	if c.shards > 1 && !c.fair && !c.resizing && c.shelved.Load() == 0 {
-		t.Error("there never were shelves")
-	}
 }
 
-// resize moves between one slot and all; it ends with all. Where there are
-// shelves it switches fairness, too.
+// resize moves between one slot and all; it ends with all. In half of the runs it
+// switches fairness, too.
 func (c *crew) resize(done *atomic.Bool) {
 	for i := 0; !done.Load(); i++ {
 		c.b.Resize(1+i%c.slots, c.workers)
-		if c.shards > 1 && i%3 == 0 {
+		if c.switching && i%3 == 0 {
 			c.b.SetFair(i%2 == 0)
 			c.b.SetFair(c.fair)
 		}
-		for range i % 50 { // or there are hardly any shelves
+		for range i % 50 {
 			runtime.Gosched()
 		}
 	}
@@ -98,13 +94,7 @@ func (c *crew) work(n uint64, calls int) {
 	tenant := string(rune('a' + n%3))
 	for i := range uint64(calls) {
 		x := chance.Bits(n, i, 0, chance.Backoff)
-		if x>>24%4 == 0 {
-			c.b.OpenShelves()
-			if c.b.Shelves() > 0 {
-				c.shelved.Add(1)
-			}
-		}
-		slot, ok := c.b.TryAcquire(uint32(x>>32), tenant)
+		slot, ok := c.b.TryAcquire(tenant)
 		if !ok {
 			slot, ok = c.queue(bell, tenant, x)
 		}
@@ -153,7 +143,7 @@ func (c *crew) use(x uint64) {
 // fairness goes on and off: nothing hangs, nothing is lost.
 func TestPushingOutAndSwitchingUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := bulkhead.New(1, 2, true, 1)
+		b := bulkhead.New(1, 2, true)
 		var work sync.WaitGroup
 		var through, out atomic.Int32
 		for n := range workers {
@@ -195,5 +185,31 @@ func call(b *bulkhead.Bulkhead, bell door, tenant string) bool {
 		default:
 			return false
 		}
+	}
+}
+
+// As many calls as there are slots try at once. So one is free whenever one tries, and
+// none is refused.
+func TestNobodyIsRefusedWhileASlotIsFree(t *testing.T) {
+	b := bulkhead.New(workers, 0, false)
+	var work sync.WaitGroup
+	for n := range uint64(workers) {
+		work.Go(func() {
+			for i := range uint64(5000) {
+				s, ok := b.TryAcquire("")
+				if !ok {
+					t.Error("refused")
+					return
+				}
+				if chance.Bits(n, i, 0, chance.Backoff)%4 == 0 {
+					runtime.Gosched()
+				}
+				b.Release(s)
+			}
+		})
+	}
+	work.Wait()
+	if s := b.Stats(); s.InUse != 0 {
+		t.Errorf("left behind: %+v", s)
 	}
 }

@@ -1,19 +1,13 @@
 package bulkhead
 
-// word is the whole state that decides: limit | detour | queued | used, from the
-// top bit down. Being one word, it changes as one: nobody sees a slot free and
-// misses that somebody queues for it.
+// word is the state that decides: limit | fair | queued | used, from the top bit down.
+// It changes as one: nobody sees a free slot and misses a waiter.
 //
-// The order makes the fast path one comparison. All that stands in the way of
-// taking a slot from the word alone (the detour, somebody queued, slots in use)
-// is the number below limit, and there is a slot to take if that number is below
-// limit.
+// The order makes the common case one comparison. Whatever forbids taking a slot
+// directly (fairness, a waiter, slots in use) is the number below limit, and a slot can
+// be taken if that number is less than limit.
 //
-// detour is set while the bulkhead is fair or has its shelves open: never both,
-// and only under the lock.
-//
-// used has a bit more than limit, which nothing sets but releasing more than
-// was taken.
+// used has a bit more than limit. Only releasing more than was taken sets it.
 type word uint64
 
 const (
@@ -30,28 +24,26 @@ const (
 
 	oneUsed   word = 1
 	oneQueued word = 1 << queuedShift
-	detourBit word = 1 << (limitShift - 1)
+	fairBit   word = 1 << (limitShift - 1)
 	below     word = 1<<limitShift - 1 // all but limit
 )
 
-func (w word) used() int    { return int(w & maxUsed) }
-func (w word) queued() int  { return int(w >> queuedShift & maxQueued) }
-func (w word) limit() int   { return int(w >> limitShift) }
-func (w word) detour() bool { return w&detourBit != 0 }
+func (w word) used() int   { return int(w & maxUsed) }
+func (w word) queued() int { return int(w >> queuedShift & maxQueued) }
+func (w word) limit() int  { return int(w >> limitShift) }
+func (w word) fair() bool  { return w&fairBit != 0 }
 
-// room reports whether a slot is free in the word.
+// room reports whether a slot is free.
 func (w word) room() bool { return w.used() < w.limit() }
 
-// open reports whether a slot in the word is free for somebody new: nobody waits
-// for it.
-func (w word) open() bool { return w&below&^detourBit < w>>limitShift }
+// open reports whether a slot is free and nobody waits for it.
+func (w word) open() bool { return w&below&^fairBit < w>>limitShift }
 
-// easy reports whether a slot can be taken from the word, and nothing else
-// counts.
+// easy is open of a bulkhead that is not fair.
 func (w word) easy() bool { return w&below < w>>limitShift }
 
-// quiet reports whether a slot can be given back without looking further: nobody
-// waits, and it was one that had been taken.
+// quiet reports that a slot was given back and no more is to do: the bulkhead is not
+// fair, nobody waits, and the slot had been taken.
 func (w word) quiet() bool { return w&below <= maxLimit }
 
 // overdrawn reports whether used has fallen below zero.

@@ -17,7 +17,7 @@ func TestWhatAPolicyMaySayABulkheadHolds(t *testing.T) {
 		if want := 2 * over; len(findings) != want {
 			t.Errorf("%d slots and %d places: %v", p.Bulkhead.Limit, p.Bulkhead.Queue, findings)
 		}
-		s := bulkhead.New(p.Bulkhead.Limit, p.Bulkhead.Queue, false, 1).Stats()
+		s := bulkhead.New(p.Bulkhead.Limit, p.Bulkhead.Queue, false).Stats()
 		if holds := s.Limit == p.Bulkhead.Limit && s.QueueLimit == p.Bulkhead.Queue; holds != (over == 0) {
 			t.Errorf("asked for %d and %d, it has %d and %d", p.Bulkhead.Limit, p.Bulkhead.Queue, s.Limit, s.QueueLimit)
 		}

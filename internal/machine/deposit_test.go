@@ -39,7 +39,7 @@ func TestRefusedCallsPayNothingIntoTheBudget(t *testing.T) {
 					now++
 				}
 			}
-			if calls, _ := s.window().Counts(now, r.budget); calls != c.want {
+			if calls, _ := s.window().Counts(now); calls != c.want {
 				t.Errorf("%d calls paid in, want %d", calls, c.want)
 			}
 		})

@@ -47,7 +47,7 @@ func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
 		return false
 	}
 	if c.rules.bulkhead && c.taken.has&aSlot == 0 {
-		slot, ok := c.state.bulkhead().TryAcquire(c.shard, c.tenant)
+		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
 		if !ok {
 			return c.join(now, s)
 		}

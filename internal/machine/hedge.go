@@ -134,7 +134,7 @@ func (c *Call) admitHedge(now clock.Instant) policy.Reason {
 		return policy.BreakerOpen
 	}
 	if c.rules.bulkhead && c.taken.has&aSlot == 0 {
-		slot, ok := c.state.bulkhead().TryAcquire(c.shard, c.tenant)
+		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
 		if !ok {
 			return policy.BulkheadFull
 		}

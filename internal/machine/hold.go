@@ -58,11 +58,11 @@ func (c *Call) othersFail() (fail, last bool) {
 	if c.rules.hold == 0 || !c.rules.guarded {
 		return false, false
 	}
-	row, lasts := c.part.breaker.Load().Row()
+	run, lasts := c.part.breaker.Load().FailureRun()
 	own := uint32(c.sent.n)
 	if c.rules.Policy.Breaker.Per == policy.PerCall {
 		own = 0 // which hears of this call at its end
 	}
-	fail = row >= own+c.rules.hold
+	fail = run >= own+c.rules.hold
 	return fail, fail && lasts
 }

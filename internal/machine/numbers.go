@@ -35,12 +35,12 @@ func (c *Call) spent(now clock.Instant) {
 }
 
 func (c *Call) spentWindow(now clock.Instant, w *budget.Window, r budget.Rules, span time.Duration) {
-	calls, resends := w.Counts(now, r)
+	calls, resends := w.Counts(now)
 	c.end.numbers = &policy.Numbers{Shape: policy.BudgetWindow, Calls: calls, Resends: resends, Allowed: r.Allows(calls), Window: span}
 }
 
 // crowded notes that the slots are taken.
 func (c *Call) crowded(waited time.Duration) {
-	limit, queued := c.state.bulkhead().Crowd()
+	limit, queued := c.state.bulkhead().LimitAndQueued()
 	c.end.numbers = &policy.Numbers{Limit: limit, Queued: queued, Waited: waited}
 }

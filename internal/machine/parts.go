@@ -71,7 +71,7 @@ func (s *State) contention() *budget.Window {
 		}
 		s.extend(func(next *parts) {
 			if next.repeats == nil {
-				w := budget.Make(contentionWindow, 1)
+				w := budget.MakeWindow(contentionWindow, 1)
 				next.repeats = &w
 			}
 		})

@@ -59,7 +59,7 @@ func Compile(p policy.Policy) (*Rules, error) {
 	tokens := !p.Retry.Budget.Off && p.Retry.Budget.Shape == policy.BudgetTokens
 	r.learns = r.measured || tokens
 	r.hold = uint32(on(p.Retry.Hold))
-	r.breaker.Rows = r.hold > 0
+	r.breaker.CountRun = r.hold > 0
 	r.throttled = p.Throttle.K > 0
 	if r.guarded && p.Breaker.Per == policy.PerCall {
 		r.whole |= aPermit

@@ -73,7 +73,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.settlePermit(now, t.held.permit, breaker.Good, c.openHint(o), o.Open)
 	}
 	if c.rules.throttled {
-		c.state.throttle().Accept(t.Sent, now, c.shard)
+		c.state.throttle().Accept(t.Sent, now)
 	}
 	if c.rules.earns {
 		c.state.earned.Earn(now, c.shard, &c.rules.earned)
@@ -211,9 +211,9 @@ func (c *Call) tellThrottle(now clock.Instant, t *Ticket, o *policy.Outcome, sho
 	switch {
 	case o.Class == policy.ClassThrottled || shows == breaker.Bad:
 	case shows == breaker.Neutral:
-		c.state.throttle().Forget(t.Sent, now, c.shard)
+		c.state.throttle().Forget(t.Sent, now)
 	default:
-		c.state.throttle().Accept(t.Sent, now, c.shard)
+		c.state.throttle().Accept(t.Sent, now)
 	}
 }
 

@@ -73,6 +73,6 @@ func (s *State) budgetStats(now clock.Instant, r *Rules) policy.BudgetStats {
 		return policy.BudgetStats{Sent: s.earned.Sent(), Level: max(s.earned.Level(now, &r.earned)/1e6, 0), Successes: successes}
 	}
 	w := s.window()
-	calls, sent := w.Counts(now, r.budget)
+	calls, sent := w.Counts(now)
 	return policy.BudgetStats{Calls: calls, Sent: sent, Level: w.Level(now, r.budget)}
 }

@@ -139,10 +139,10 @@ func (s *State) addParts(r, old *Rules) {
 	p := &r.Policy
 	s.extend(func(next *parts) {
 		if b := p.Bulkhead; r.bulkhead && next.bulkhead == nil {
-			next.bulkhead = bulkhead.New(b.Limit, on(b.Queue), b.Fair, int(s.shards))
+			next.bulkhead = bulkhead.New(b.Limit, on(b.Queue), b.Fair)
 		}
 		if r.windowed && next.window == nil {
-			w := budget.Make(p.Retry.Budget.Window, int(s.shards))
+			w := budget.MakeWindow(p.Retry.Budget.Window, int(s.shards))
 			next.window = &w
 		}
 		if b := p.Retry.Budget; !b.Off && b.Shape == policy.BudgetTokens && next.tokens == nil {
@@ -152,7 +152,7 @@ func (s *State) addParts(r, old *Rules) {
 			next.limiter = new(ratelimit.Limiter)
 		}
 		if p.Throttle.K > 0 && (next.throttle == nil || old.Policy.Throttle.Window != p.Throttle.Window) {
-			t := throttle.Make(p.Throttle.Window, int(s.shards))
+			t := throttle.Make(p.Throttle.Window)
 			next.throttle = &t
 		}
 	})
@@ -327,7 +327,7 @@ func (s *State) charge(now clock.Instant, r *Rules) {
 	case b.Shape == policy.BudgetTokens:
 		s.tokens().TryWithdraw(r.tokens)
 	case b.Shape == policy.BudgetWindow:
-		s.window().TryWithdraw(now, 0, r.budget)
+		s.window().TryWithdraw(now, r.budget)
 	default:
 		s.earned.Charge(now, &r.earned)
 	}

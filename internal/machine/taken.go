@@ -54,7 +54,7 @@ func (c *Call) undo(now clock.Instant) {
 		c.state.limiter().Cancel(now, t.turn, c.rules.rate)
 	}
 	if has&aRequest != 0 {
-		c.state.throttle().Forget(t.counted, now, c.shard)
+		c.state.throttle().Forget(t.counted, now)
 	}
 	if has&aPermit != 0 {
 		c.part.breaker.Load().Settle(now, c.shard, t.permit, breaker.Neutral, 0)
@@ -118,7 +118,7 @@ func (c *Call) takeRequest(now clock.Instant) (ok bool) {
 	if c.taken.has&aRequest != 0 {
 		return true
 	}
-	p := c.state.throttle().Admit(now, c.shard, c.rules.Policy.Throttle.K)
+	p := c.state.throttle().Admit(now, c.rules.Policy.Throttle.K)
 	if p != 0 && chance.U(c.draw(), 0, uint64(c.sent.n), chance.Throttled) < p {
 		return false
 	}
@@ -136,7 +136,7 @@ func (c *Call) takeCharge(now clock.Instant) (ok bool) {
 	if c.rules.Policy.Retry.Contention.Repeats < 0 {
 		return true
 	}
-	if c.taken.charge, ok = c.state.contention().TryWithdraw(now, 0, c.rules.repeats); ok {
+	if c.taken.charge, ok = c.state.contention().TryWithdraw(now, c.rules.repeats); ok {
 		c.taken.has |= aCharge | aRepeat
 	}
 	return ok
@@ -153,7 +153,7 @@ func (c *Call) takeResend(now clock.Instant) (ok bool) {
 		ok = c.state.tokens().TryWithdraw(c.rules.tokens)
 	case policy.BudgetWindow:
 		c.taken.epoch = c.state.epoch()
-		c.taken.charge, ok = c.state.window().TryWithdraw(now, c.shard, c.rules.budget)
+		c.taken.charge, ok = c.state.window().TryWithdraw(now, c.rules.budget)
 	default:
 		u := chance.U(c.draw(), 0, uint64(c.sent.n), chance.Budgeting)
 		ok = c.state.earned.TryWithdraw(now, &c.rules.earned, u)

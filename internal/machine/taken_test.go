@@ -25,7 +25,7 @@ func accountsOf(s *State, now clock.Instant) (a accounts) {
 	a.budget, a.sent, a.slots = st.Budget.Level, st.Budget.Sent, st.Bulkhead.InUse
 	a.calls = st.Main.Breaker.Counts.Calls
 	a.permits = st.Main.Breaker.InFlight + st.Main.Breaker.Probes
-	_, a.repeats = s.contention().Counts(now, s.Rules().repeats)
+	_, a.repeats = s.contention().Counts(now)
 	if s.Rules().throttled {
 		a.requests, _ = s.throttle().Counts(now)
 	}

@@ -1,9 +1,6 @@
 package throttle
 
 import (
-	"fmt"
-	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,27 +8,21 @@ import (
 )
 
 func BenchmarkCall(b *testing.B) {
-	for _, shards := range []int{1, 2, 8} {
-		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
-			b.ReportAllocs()
-			throttle := Make(2*time.Minute, shards)
-			for now := clock.Instant(0); b.Loop(); now += 100 {
-				throttle.Admit(now, 0, 2)
-				throttle.Accept(now, now, 0)
-			}
-		})
+	b.ReportAllocs()
+	throttle := Make(2 * time.Minute)
+	for now := clock.Instant(0); b.Loop(); now += 100 {
+		throttle.Admit(now, 2)
+		throttle.Accept(now, now)
 	}
 }
 
 func BenchmarkCallParallel(b *testing.B) {
 	b.ReportAllocs()
-	throttle := Make(2*time.Minute, runtime.GOMAXPROCS(0))
-	var shards atomic.Uint32
+	throttle := Make(2 * time.Minute)
 	b.RunParallel(func(pb *testing.PB) {
-		shard := shards.Add(1)
 		for now := clock.Instant(0); pb.Next(); now += 100 {
-			throttle.Admit(now, shard, 2)
-			throttle.Accept(now, now, shard)
+			throttle.Admit(now, 2)
+			throttle.Accept(now, now)
 		}
 	})
 }
@@ -39,7 +30,7 @@ func BenchmarkCallParallel(b *testing.B) {
 // A probability after each turn of the window, which reads all buckets.
 func BenchmarkProbabilityAnew(b *testing.B) {
 	b.ReportAllocs()
-	throttle := Make(2*time.Minute, 8)
+	throttle := Make(2 * time.Minute)
 	for now := clock.Instant(0); b.Loop(); now += clock.Instant(10 * time.Second) {
 		throttle.Probability(now, 2)
 	}

@@ -8,13 +8,13 @@ import (
 )
 
 func ExampleThrottle_Admit() {
-	t := throttle.Make(2*time.Minute, 1)
+	t := throttle.Make(2 * time.Minute)
 	for range 10 { // the dependency accepts everything
-		t.Admit(0, 0, 2)
-		t.Accept(0, 0, 0)
+		t.Admit(0, 2)
+		t.Accept(0, 0)
 	}
 	for i := 1; i <= 13; i++ { // and then nothing
-		if p := t.Admit(0, 0, 2); p > 0 {
+		if p := t.Admit(0, 2); p > 0 {
 			fmt.Printf("request %d is rejected with probability %.3f\n", i, p)
 		}
 	}
@@ -24,11 +24,11 @@ func ExampleThrottle_Admit() {
 }
 
 func ExampleThrottle_Probability() {
-	t := throttle.Make(2*time.Minute, 1)
+	t := throttle.Make(2 * time.Minute)
 	for i := range 100 {
-		t.Request(0, 0)
+		t.Request(0)
 		if i%4 == 0 { // the dependency accepts a quarter
-			t.Accept(0, 0, 0)
+			t.Accept(0, 0)
 		}
 	}
 	fmt.Printf("%.3f\n", t.Probability(0, 2))

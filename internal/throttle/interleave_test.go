@@ -37,20 +37,20 @@ func (d *doer) do(kind byte, at clock.Instant, n uint32, verb func(*deed)) {
 	d.tick++
 }
 
-func (d *doer) admit(now clock.Instant, shard uint32, k float64) {
-	d.do('r', now, 1, func(x *deed) { x.asked, x.k, x.p = true, k, d.Admit(now, shard, k) })
+func (d *doer) admit(now clock.Instant, k float64) {
+	d.do('r', now, 1, func(x *deed) { x.asked, x.k, x.p = true, k, d.Admit(now, k) })
 }
 
-func (d *doer) requests(now clock.Instant, shard, n uint32) {
-	d.do('r', now, n, func(*deed) { d.sent.Add(now, shard, n, 0) })
+func (d *doer) requests(now clock.Instant, n uint32) {
+	d.do('r', now, n, func(*deed) { d.sent.Add(now, n, 0, 0) })
 }
 
-func (d *doer) accepts(now clock.Instant, shard, n uint32) {
-	d.do('a', now, n, func(*deed) { d.sent.Add(now, shard, 0, n) })
+func (d *doer) accepts(now clock.Instant, n uint32) {
+	d.do('a', now, n, func(*deed) { d.sent.Add(now, 0, n, 0) })
 }
 
-func (d *doer) forget(at, now clock.Instant, shard uint32) {
-	d.do('f', at, 1, func(*deed) { d.Forget(at, now, shard) })
+func (d *doer) forget(at, now clock.Instant) {
+	d.do('f', at, 1, func(*deed) { d.Forget(at, now) })
 }
 
 // check fails where what is surely so contradicts an answer. A request was let
@@ -105,7 +105,7 @@ func (d *doer) sums(x *deed, kind, back byte) (bounds [2]int) {
 	return bounds
 }
 
-func TestInterleavedAdmit(t *testing.T) {
+func TestInterleaved(t *testing.T) {
 	for _, c := range []struct {
 		fact    string
 		before  func(d *doer)
@@ -113,56 +113,48 @@ func TestInterleavedAdmit(t *testing.T) {
 	}{
 		{
 			"the last that are let through",
-			func(d *doer) { d.accepts(0, 0, 20); d.admit(0, 0, 2); d.requests(0, 0, 19); d.requests(0, 1, 18) },
+			func(d *doer) { d.accepts(0, 20); d.requests(0, 38) },
 			[]func(d *doer){
-				func(d *doer) { d.admit(0, 0, 2); d.admit(0, 0, 2) },
-				func(d *doer) { d.admit(0, 1, 2); d.admit(0, 1, 2) },
-			},
-		},
-		{
-			"the first that allows others, and those",
-			func(d *doer) { d.accepts(0, 0, 20); d.requests(0, 0, 7) },
-			[]func(d *doer){
-				func(d *doer) { d.admit(0, 0, 2); d.requests(0, 0, 17) },
-				func(d *doer) { d.requests(0, 1, 16); d.admit(0, 1, 2) },
+				func(d *doer) { d.admit(0, 2); d.admit(0, 2) },
+				func(d *doer) { d.admit(0, 2); d.admit(0, 2) },
 			},
 		},
 		{
 			"a turn at which the accepts are forgotten",
-			func(d *doer) { d.accepts(0, 0, 40); d.requests(100, 0, 3) },
+			func(d *doer) { d.accepts(0, 40); d.requests(100, 3) },
 			[]func(d *doer){
-				func(d *doer) { d.admit(119, 0, 2); d.admit(119, 0, 2) },
-				func(d *doer) { d.admit(120, 1, 2); d.admit(120, 0, 2) },
+				func(d *doer) { d.admit(119, 2); d.admit(119, 2) },
+				func(d *doer) { d.admit(120, 2); d.admit(120, 2) },
 			},
 		},
 		{
 			"a turn at which they are forgotten while others are let through",
-			func(d *doer) { d.accepts(0, 0, 40); d.requests(100, 0, 3); d.admit(119, 1, 2) },
+			func(d *doer) { d.accepts(0, 40); d.requests(100, 3); d.admit(119, 2) },
 			[]func(d *doer){
-				func(d *doer) { d.admit(119, 0, 2); d.admit(120, 0, 2) },
-				func(d *doer) { d.admit(120, 1, 2); d.admit(119, 1, 2) },
+				func(d *doer) { d.admit(119, 2); d.admit(120, 2) },
+				func(d *doer) { d.admit(120, 2); d.admit(119, 2) },
 			},
 		},
 		{
 			"two K at once",
-			func(d *doer) { d.accepts(0, 0, 40); d.admit(0, 0, 2); d.requests(0, 0, 35); d.requests(0, 1, 14) },
+			func(d *doer) { d.accepts(0, 40); d.requests(0, 50) },
 			[]func(d *doer){
-				func(d *doer) { d.requests(0, 0, 8); d.admit(0, 0, 2) },
-				func(d *doer) { d.admit(0, 1, 1.5); d.admit(0, 1, 1.5) },
+				func(d *doer) { d.requests(0, 8); d.admit(0, 2) },
+				func(d *doer) { d.admit(0, 1.5); d.admit(0, 1.5) },
 			},
 		},
 		{
 			"an accept and a request taken back beside the last",
-			func(d *doer) { d.accepts(0, 0, 20); d.admit(0, 0, 2); d.requests(0, 0, 20); d.requests(0, 1, 19) },
+			func(d *doer) { d.accepts(0, 20); d.requests(0, 40) },
 			[]func(d *doer){
-				func(d *doer) { d.admit(0, 0, 2); d.admit(0, 1, 2) },
-				func(d *doer) { d.forget(0, 0, 0); d.accepts(0, 1, 1) },
+				func(d *doer) { d.admit(0, 2); d.admit(0, 2) },
+				func(d *doer) { d.forget(0, 0); d.accepts(0, 1) },
 			},
 		},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			interleave.Explore(t, 2, func() (threads []func(), check func() error) {
-				d := &doer{Throttle: Make(120, 2)}
+			interleave.Explore(t, 3, func() (threads []func(), check func() error) {
+				d := &doer{Throttle: Make(120)}
 				c.before(d)
 				for _, do := range c.threads {
 					threads = append(threads, func() { do(d) })

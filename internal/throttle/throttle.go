@@ -6,7 +6,6 @@
 package throttle
 
 import (
-	"math"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -21,62 +20,44 @@ const buckets = 12
 // window of time. What is older is forgotten whether or not anything is counted
 // since, so an idle Throttle rejects nothing.
 //
-// To read twelve buckets of every shard for each request would cost more than to
-// count it. So they are kept in a [window.Headroom]: as long as the dependency
-// accepts enough, a request looks at what its own shard has counted and no more.
+// Every request needs the sum, so the counters are not divided: to read those of many
+// processors would cost more than to take turns at one.
 //
 // A Throttle is made by [Make]; the zero Throttle can't be used. All methods are
 // safe for concurrent use. It must not be copied after first use.
 type Throttle struct {
-	sent window.Headroom // requests are its calls, accepts its failures
+	sent window.Window // requests are its calls, accepts its failures
 }
 
 // Make returns an empty throttle over the last window of time, rounded up to
-// twelve whole buckets and counted in so many shards, as in [window.Make].
-func Make(span time.Duration, shards int) (t Throttle) {
-	t.sent = window.MakeHeadroom(span, buckets, shards)
+// twelve whole buckets.
+func Make(span time.Duration) (t Throttle) {
+	t.sent = window.MakePairs(span, buckets)
 	return
 }
 
 // Request counts a call when it starts, also one that is then rejected locally:
-// otherwise rejecting would look like recovery. Callers that run on different
-// processors should pass different shards.
-func (t *Throttle) Request(now clock.Instant, shard uint32) {
-	t.sent.Add(now, shard, 1, 0)
-}
+// otherwise rejecting would look like recovery.
+func (t *Throttle) Request(now clock.Instant) { t.sent.Add(now, 1, 0, 0) }
 
 // Accept counts the request of the time at as accepted by the dependency: it did
 // the work, or refused for another reason than load. It counts at now; but when
 // the request is a window old, and so forgotten, its accept is not counted.
-func (t *Throttle) Accept(at, now clock.Instant, shard uint32) {
+func (t *Throttle) Accept(at, now clock.Instant) {
 	if now.Sub(at) < t.sent.Span() {
-		t.sent.Add(now, shard, 0, 1)
+		t.sent.Add(now, 0, 1, 0)
 	}
 }
 
 // Forget takes the request of the time at back, when its end says nothing about
 // the dependency. It reports false when the request is forgotten already.
-func (t *Throttle) Forget(at, now clock.Instant, shard uint32) bool {
-	return t.sent.Take(at, now, shard, 1, 0)
-}
+func (t *Throttle) Forget(at, now clock.Instant) bool { return t.sent.Take(at, now, 1, 0) }
 
 // Admit counts a request as [Throttle.Request] does, and returns the probability
 // with which to reject it, which is the [Throttle.Probability] just before.
-func (t *Throttle) Admit(now clock.Instant, shard uint32, k float64) float64 {
-	k = max(k, 0)
-	key := math.Float64bits(k)
-	if t.sent.Spend(now, shard, key) {
-		return 0
-	}
-	turn := t.sent.Turn()
-	sum := t.sent.Sum(now)
-	p := probability(sum, k)
-	// The least accepts there can be until the window turns, so the most requests
-	// that are all let through.
-	if most := float64(k * float64(sum.Failures)); p == 0 && t.sent.Worthwhile(most-float64(sum.Calls)) {
-		t.sent.Allow(turn, key, most)
-	}
-	t.sent.Add(now, shard, 1, 0)
+func (t *Throttle) Admit(now clock.Instant, k float64) float64 {
+	p := t.Probability(now, k)
+	t.Request(now)
 	return p
 }
 
@@ -84,15 +65,11 @@ func (t *Throttle) Admit(now clock.Instant, shard uint32, k float64) float64 {
 // max(0, (requests − k·accepts)/(requests + 1)). It is 0 as long as the
 // dependency accepts one of k requests, and always below 1, so that some get
 // through to find out. A negative k counts as 0; one that is NaN rejects nothing.
-// [Throttle.Admit] is the quicker way to ask for a request about to be sent.
 func (t *Throttle) Probability(now clock.Instant, k float64) float64 {
-	return probability(t.sent.Sum(now), max(k, 0))
-}
-
-func probability(sum window.Counts, k float64) float64 {
+	sum := t.sent.Sum(now)
 	// The conversion of the product keeps it from being fused with the
 	// subtraction, so that all machines reject alike.
-	over := float64(sum.Calls) - float64(k*float64(sum.Failures))
+	over := float64(sum.Calls) - float64(max(k, 0)*float64(sum.Failures))
 	if !(over > 0) {
 		return 0
 	}

@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"math"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,11 +15,11 @@ const s = clock.Instant(time.Second)
 
 // count makes so many requests at one moment, of which so many are accepted.
 func count(t *Throttle, now clock.Instant, requests, accepts int) {
-	for i := range requests {
-		t.Request(now, uint32(i))
+	for range requests {
+		t.Request(now)
 	}
-	for i := range accepts {
-		t.Accept(now, now, uint32(i))
+	for range accepts {
+		t.Accept(now, now)
 	}
 }
 
@@ -48,7 +47,7 @@ func TestProbability(t *testing.T) {
 		{math.NaN(), 10, 0, 0},
 		{math.Inf(1), 10, 1, 0},
 	} {
-		throttle := Make(2*time.Minute, 4)
+		throttle := Make(2 * time.Minute)
 		count(&throttle, 0, c.requests, c.accepts)
 		if got := throttle.Probability(0, c.k); !near(got, c.want) {
 			t.Errorf("K = %v, %d/%d: %v, want %v", c.k, c.requests, c.accepts, got, c.want)
@@ -59,10 +58,10 @@ func TestProbability(t *testing.T) {
 func TestThrottleSlides(t *testing.T) {
 	const k = 2
 	t.Run("C90 local rejections count as requests, and never reach 1", func(t *testing.T) {
-		throttle := Make(2*time.Minute, 1)
+		throttle := Make(2 * time.Minute)
 		last := -1.0
 		for range 100_000 {
-			throttle.Request(0, 0)
+			throttle.Request(0)
 			p := throttle.Probability(0, k)
 			if p <= last || p >= 1 {
 				t.Fatalf("%v after %v", p, last)
@@ -71,7 +70,7 @@ func TestThrottleSlides(t *testing.T) {
 		}
 	})
 	t.Run("C90 all accepted for a window is 0", func(t *testing.T) {
-		throttle := Make(2*time.Minute, 1)
+		throttle := Make(2 * time.Minute)
 		count(&throttle, 0, 1000, 0)
 		for now := clock.Instant(0); now < 120*s; now += s {
 			count(&throttle, now, 1, 1)
@@ -81,7 +80,7 @@ func TestThrottleSlides(t *testing.T) {
 		}
 	})
 	t.Run("T11 idle for a window is 0, though nothing was written", func(t *testing.T) {
-		throttle := Make(2*time.Minute, 1)
+		throttle := Make(2 * time.Minute)
 		count(&throttle, 0, 1000, 0)
 		if p := throttle.Probability(120*s-1, k); !near(p, 1000.0/1001) {
 			t.Errorf("%v within the window", p)
@@ -91,16 +90,16 @@ func TestThrottleSlides(t *testing.T) {
 		}
 	})
 	t.Run("an accept whose request is forgotten is not counted", func(t *testing.T) {
-		throttle := Make(2*time.Minute, 1)
-		throttle.Request(0, 0)
-		throttle.Accept(0, 120*s, 0)
-		throttle.Accept(1, 120*s, 0)
+		throttle := Make(2 * time.Minute)
+		throttle.Request(0)
+		throttle.Accept(0, 120*s)
+		throttle.Accept(1, 120*s)
 		if requests, accepts := throttle.Counts(120 * s); requests != 0 || accepts != 1 {
 			t.Errorf("%d/%d", requests, accepts)
 		}
 	})
 	t.Run("time before the origin is time", func(t *testing.T) {
-		throttle := Make(2*time.Minute, 1)
+		throttle := Make(2 * time.Minute)
 		count(&throttle, -500*s, 100, 25)
 		if p := throttle.Probability(-400*s, k); !near(p, 50.0/101) {
 			t.Errorf("%v", p)
@@ -112,7 +111,7 @@ func TestThrottleSlides(t *testing.T) {
 }
 
 func TestForget(t *testing.T) {
-	throttle := Make(2*time.Minute, 2)
+	throttle := Make(2 * time.Minute)
 	count(&throttle, 0, 4, 0)
 	count(&throttle, 30*s, 5, 0)
 	want := func(now clock.Instant, requests float64) {
@@ -122,29 +121,29 @@ func TestForget(t *testing.T) {
 		}
 	}
 	want(30*s, 9)
-	if !throttle.Forget(0, 30*s, 0) {
+	if !throttle.Forget(0, 30*s) {
 		t.Fatal("a request in an older bucket is not taken back")
 	}
 	want(30*s, 8)
-	if !throttle.Forget(30*s, 30*s, 1) {
+	if !throttle.Forget(30*s, 30*s) {
 		t.Fatal("a request in the newest bucket is not taken back")
 	}
 	want(30*s, 7)
-	if throttle.Forget(0, 125*s, 0) {
+	if throttle.Forget(0, 125*s) {
 		t.Fatal("a forgotten request is taken back")
 	}
 	want(125*s, 4)
 }
 
 func TestNothingIsAllocated(t *testing.T) {
-	throttle := Make(2*time.Minute, 2)
+	throttle := Make(2 * time.Minute)
 	now := clock.Instant(0)
 	if n := testing.AllocsPerRun(1000, func() {
 		now += s
-		throttle.Request(now, 1)
+		throttle.Request(now)
 		throttle.Probability(now, 2)
-		throttle.Accept(now, now, 1)
-		throttle.Forget(now, now, 1)
+		throttle.Accept(now, now)
+		throttle.Forget(now, now)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -153,22 +152,22 @@ func TestNothingIsAllocated(t *testing.T) {
 // TestGoroutinesLoseNothing is for the race detector too: whatever happened
 // while the window turned, a turn later the sums are exact.
 func TestGoroutinesLoseNothing(t *testing.T) {
-	throttle := Make(12*time.Second, runtime.GOMAXPROCS(0))
+	throttle := Make(12 * time.Second)
 	var tick atomic.Int64
 	var all sync.WaitGroup
-	for g := range uint32(4) {
+	for range 4 {
 		all.Go(func() {
 			for i := range 5000 {
 				now := clock.Instant(tick.Add(400_000)) // 8 s in all
-				throttle.Request(now, g)
+				throttle.Request(now)
 				if p := throttle.Probability(now, 2); p < 0 || p >= 1 {
 					t.Errorf("probability %v", p)
 				}
 				switch i % 4 {
 				case 0:
-					throttle.Accept(now, now, g)
+					throttle.Accept(now, now)
 				case 1:
-					throttle.Forget(now, now, g)
+					throttle.Forget(now, now)
 				}
 			}
 		})
@@ -200,7 +199,7 @@ func TestRandomScripts(t *testing.T) {
 // sameAsHistory compares a Throttle with the list of all that happened to it.
 func sameAsHistory(t *testing.T, script []byte) {
 	const width, k = 60, 1.5
-	throttle := Make(buckets*width, 2)
+	throttle := Make(buckets * width)
 	var requests, accepts, forgotten []int64 // when
 	bucket := func(at int64) int64 { return int64(math.Floor(float64(at) / width)) }
 	alive := func(times []int64, now int64) (n float64) {
@@ -217,18 +216,18 @@ func sameAsHistory(t *testing.T, script []byte) {
 		at, verb := clock.Instant(now), script[i+1]
 		switch {
 		case verb%4 < 2 || len(requests) == 0:
-			throttle.Request(at, uint32(verb))
+			throttle.Request(at)
 			requests = append(requests, now)
 		case verb%4 == 2:
 			then := requests[len(requests)-1-int(verb>>2)%len(requests)]
-			throttle.Accept(clock.Instant(then), at, uint32(verb))
+			throttle.Accept(clock.Instant(then), at)
 			if now-then < buckets*width {
 				accepts = append(accepts, now)
 			}
 		default:
 			last := len(requests) - 1
 			then := requests[last]
-			if throttle.Forget(clock.Instant(then), at, uint32(verb)) != (alive(requests[last:], now) == 1) {
+			if throttle.Forget(clock.Instant(then), at) != (alive(requests[last:], now) == 1) {
 				t.Fatalf("step %d: forgetting %d at %d went wrong", i/2, then, now)
 			}
 			requests = requests[:last]

@@ -1,186 +1,203 @@
 package window
 
 import (
+	"math/bits"
 	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
 )
 
-// Elastic is a [Window] of one shard that can be given more while it is in use.
-// Of thousands of partitions a few are busy on many processors: the others
-// should not pay for shards.
+// maxShards is the most that an Elastic grows to; more processors share.
+const maxShards = 256
+
+// Elastic is a [Window] that can be given shards while it is in use, so that calls on
+// different processors write to different cache lines. Of thousands of partitions a few
+// are that busy: the others should not pay for shards.
 //
-// An Elastic is made by [MakeElastic]; the zero Elastic can't be used. All
-// methods are safe for concurrent use. It must not be copied after first use.
+// A shard is one word. It counts for one bucket, and what it has counted is moved to that
+// bucket when the window turns. So a sum adds up the window and the shards, and it costs
+// hardly more than that of the window alone.
+//
+// An Elastic is made by [MakeElastic]; the zero Elastic can't be used. All methods are
+// safe for concurrent use. It must not be copied after first use.
 type Elastic struct {
-	home Window
-	// wide is where everything is added once it is there. What home holds by then
-	// stays there until it is forgotten, and is added up with the rest.
-	wide atomic.Pointer[wide]
+	win    Window
+	shards atomic.Pointer[shards] // nil until it grows
 }
 
-// MakeElastic returns an empty window with one shard, laid out as by [Make].
+// shards is what an Elastic grows.
+type shards struct {
+	moves atomic.Uint64 // odd while counts are moved to the window; changes under its lock
+	all   []shard       // a power of two
+	_     [32]byte
+}
+
+// A shard has a cache line to itself.
+type shard struct {
+	tally atomic.Uint64
+	_     [56]byte
+}
+
+// MakeElastic returns an empty window without shards, laid out as by [Make].
 func MakeElastic(span time.Duration, buckets int) (e Elastic) {
-	e.home.lay(span, buckets, 1, 2, 0)
+	e.win.lay(span, buckets, 2)
 	return
 }
 
-// Add counts as [Window.Add] does. It reports whether so many others added at
-// the same time that it should [Elastic.Grow].
-func (e *Elastic) Add(now clock.Instant, shard uint32, calls, failures, slow uint32) (crowded bool) {
-	if t := e.wide.Load(); t != nil {
-		t.Add(now, shard, calls, failures, slow)
+// Add counts one call at now. Callers that run on different processors should pass
+// different shards. It reports whether the window should [Elastic.Grow].
+func (e *Elastic) Add(now clock.Instant, shard uint32, failed, slow bool) (contended bool) {
+	if s := e.shards.Load(); s != nil {
+		e.addTo(s, shard, now, failed, slow)
 		return false
 	}
-	crowded = e.home.count(now, 0, calls, failures, slow)&meeting != 0
-	if t := e.wide.Load(); t != nil {
-		t.wasLate() // it has grown, and may have read home already
-	}
-	return crowded
+	return e.win.Add(now, 1, one(failed), one(slow))
 }
 
-// Grow divides the counters from now on into so many shards, as many as
-// [Make] would. It does so once, nothing that was counted is lost, and sums and
-// turns go on as if nothing had happened.
-func (e *Elastic) Grow(shards int) {
-	h := &e.home
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if shards < 2 || e.wide.Load() != nil {
-		return
-	}
-	t := &wide{prior: h}
-	t.lay(0, int(h.n), shards, int(h.step))
-	t.win.follow(h)
-	e.wide.Store(t)
-}
-
-// Grown reports whether it was given more shards.
-func (e *Elastic) Grown() bool { return e.wide.Load() != nil }
-
-// follow makes an empty window that is where the other one is in time.
-func (w *Window) follow(other *Window) {
-	at := place(other.cur.Load())
-	for shard := range uint32(w.mask) + 1 {
-		first := w.cell(at, shard)
-		for cell := first; cell < first+int(w.step); cell++ {
-			w.cells[cell].Store(uint64(at.tag()) << tagShift)
+func (e *Elastic) addTo(s *shards, shard uint32, now clock.Instant, failed, slow bool) {
+	t := &s.all[int(shard)&(len(s.all)-1)].tally
+	for {
+		if int64(now) >= e.win.end.Load() {
+			e.turn(s, now)
+		}
+		at := place(e.win.cur.Load())
+		old := tally(t.Load())
+		if old.tag() != at.tag() || old.full() {
+			e.renew(s, t)
+			continue
+		}
+		if t.CompareAndSwap(uint64(old), uint64(old.plus(failed, slow))) {
+			return
 		}
 	}
-	w.width.Store(other.width.Load())
-	w.cur.Store(uint32(at))
-	w.end.Store(other.end.Load())
 }
 
-// Sum returns what the window holds at now, as [Window.Sum] does.
-func (e *Elastic) Sum(now clock.Instant) Counts {
-	if t := e.wide.Load(); t != nil {
-		return t.Sum(now)
+// Grow gives the window so many shards, rounded up to a power of two, at most 256. It
+// does so once.
+func (e *Elastic) Grow(n int) {
+	e.win.mu.Lock()
+	defer e.win.mu.Unlock()
+	if n < 2 || e.shards.Load() != nil {
+		return
 	}
-	return e.home.Sum(now)
+	s := &shards{all: make([]shard, 1<<bits.Len(uint(min(n, maxShards)-1)))}
+	e.collect(s) // gives them their tags
+	e.shards.Store(s)
+}
+
+// Grown reports whether it has shards.
+func (e *Elastic) Grown() bool { return e.shards.Load() != nil }
+
+// turn moves the window to the bucket of now, and to their buckets what shards hold.
+func (e *Elastic) turn(s *shards, now clock.Instant) {
+	e.win.mu.Lock()
+	defer e.win.mu.Unlock()
+	if int64(now) >= e.win.end.Load() { // else another was quicker
+		e.win.turnLocked(now)
+		e.collect(s)
+	}
+}
+
+// renew makes a shard that is full, or of an older bucket, count for the newest one.
+func (e *Elastic) renew(s *shards, t *atomic.Uint64) {
+	e.win.mu.Lock()
+	defer e.win.mu.Unlock()
+	if old := tally(t.Load()); old.tag() != place(e.win.cur.Load()).tag() || old.full() {
+		e.collect(s)
+	}
+}
+
+// collect moves what the shards hold to the buckets in which it was counted, and makes
+// them count for the newest one. The window's lock is held. An Add that comes between
+// finds another tag or another count in its shard, and tries again.
+func (e *Elastic) collect(s *shards) {
+	newest := place(e.win.cur.Load())
+	s.moves.Add(1)
+	for i := range s.all {
+		old := tally(s.all[i].tally.Swap(uint64(newest.tag()) << tagShift))
+		age := int(newest.tag() - old.tag())
+		if c := old.counts(); c != (Counts{}) && age < int(e.win.n) {
+			e.win.addCounts(e.win.back(age), c)
+		}
+	}
+	s.moves.Add(1)
+}
+
+func (w *Window) addCounts(at place, c Counts) {
+	if w.addTo(at, at.cell(), uint32(c.Calls), uint32(c.Failures), 0) != full {
+		w.addSlow(at, uint32(c.Slow))
+	}
+}
+
+// Sum returns what the window holds at now, as [Window.Sum] does. A Sum that begins
+// after an Add has ended holds it.
+func (e *Elastic) Sum(now clock.Instant) Counts {
+	s := e.shards.Load()
+	if s == nil {
+		return e.win.Sum(now)
+	}
+	if int64(now) >= e.win.end.Load() {
+		e.turn(s, now)
+	}
+	if moves := s.moves.Load(); moves%2 == 0 {
+		if c := e.sum(s); s.moves.Load() == moves {
+			return c
+		}
+	}
+	e.win.mu.Lock() // nothing is moved now
+	defer e.win.mu.Unlock()
+	return e.sum(s)
+}
+
+// sum adds up the window and its shards. It is right if nothing is moved meanwhile.
+func (e *Elastic) sum(s *shards) Counts {
+	newest := place(e.win.cur.Load())
+	c := e.win.sum(newest)
+	for i := range s.all {
+		if t := tally(s.all[i].tally.Load()); newest.tag()-t.tag() < uint16(e.win.n) {
+			d := t.counts()
+			c.Calls += d.Calls
+			c.Failures += d.Failures
+			c.Slow += d.Slow
+		}
+	}
+	return c
 }
 
 // A Place names the bucket in which something was counted.
-type Place uint64
-
-// inWide is the bit of a Place that is not of the first shard; below it is a turn.
-const inWide Place = 1 << 32
+type Place uint32
 
 // Place returns that of the newest bucket.
-func (e *Elastic) Place() Place {
-	if t := e.wide.Load(); t != nil {
-		return inWide | Place(t.win.Turn())
-	}
-	return Place(e.home.Turn())
-}
+func (e *Elastic) Place() Place { return Place(e.win.Turn()) }
 
 // Take takes back one call that did not fail, and was slow or not, from the bucket in
 // which it was counted. It reports false, and changes nothing, when that is forgotten
-// or does not hold one. Pass the shard that was added to; others are tried after it.
-func (e *Elastic) Take(at Place, now clock.Instant, shard uint32, slow bool) bool {
-	t, w := e.wide.Load(), &e.home
-	if t != nil && at&inWide != 0 {
-		w = &t.win
+// or does not hold one.
+func (e *Elastic) Take(p Place, now clock.Instant, slow bool) bool {
+	w, at := &e.win, place(p)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turnLocked(now)
+	if s := e.shards.Load(); s != nil {
+		e.collect(s)
 	}
-	if !w.takeCall(place(uint32(at)), now, shard, slow) {
+	both := word(w.cells[at.cell()].Load())
+	if both.first() <= both.second() || !w.take(at, at.cell(), 1, 0) {
 		return false
 	}
-	if t != nil {
-		t.wasLate() // the sum that is kept of closed buckets may hold it
+	if slow {
+		w.take(at, at.cell()+1, 1, 0)
 	}
 	return true
 }
 
 // Turn returns a number that changes with the window, as [Window.Turn] does.
-func (e *Elastic) Turn() uint32 {
-	if t := e.wide.Load(); t != nil {
-		return t.win.Turn()
-	}
-	return e.home.Turn()
-}
+func (e *Elastic) Turn() uint32 { return e.win.Turn() }
 
-// Reset forgets everything, as [Window.Reset] does.
-func (e *Elastic) Reset(now clock.Instant) {
-	e.home.Reset(now)
-	if t := e.wide.Load(); t != nil { // looked for after home: who grows now follows that
-		t.win.Reset(now)
-	}
-}
+// Reset forgets everything, as [Window.Reset] does. What shards hold is then of buckets
+// that are forgotten.
+func (e *Elastic) Reset(now clock.Instant) { e.win.Reset(now) }
 
 // Resize changes the span and forgets everything, as [Window.Resize] does.
-func (e *Elastic) Resize(now clock.Instant, span time.Duration) {
-	e.home.Resize(now, span)
-	if t := e.wide.Load(); t != nil {
-		t.win.Resize(now, span)
-	}
-}
-
-// wide is a Tally that keeps what its prior's closed buckets hold along with its
-// own.
-type wide struct {
-	Tally
-	prior *Window       // what was counted in before
-	prev  atomic.Uint32 // the prior's turn in what is kept, since that may move on its own
-}
-
-// Sum is [Tally.Sum] over both.
-func (t *wide) Sum(now clock.Instant) Counts {
-	t.advance(now)
-	k, at, prev := t.kept(), t.win.Turn(), t.prior.Turn()
-	key := k.key(at)
-	c := t.win.newest(place(at)).plus(t.prior.newest(place(prev)))
-	if t.prev.Load() != prev { // asked before and after, as the stamp is: it changes while that is unknown
-		return t.keep()
-	}
-	if closed, ok := k.read(key); ok && t.prev.Load() == prev && t.win.Turn() == at {
-		return c.plus(closed)
-	}
-	return t.keep()
-}
-
-// advance moves both to the newest time that either has seen.
-func (t *wide) advance(now clock.Instant) {
-	if int64(now) >= t.win.end.Load() {
-		t.win.turn(now)
-	}
-	if end := t.prior.end.Load(); end > t.win.end.Load() {
-		t.win.turn(clock.Instant(end - 1))
-	}
-}
-
-// keep is [Tally.keep] over both.
-func (t *wide) keep() Counts {
-	t.win.mu.Lock()
-	defer t.win.mu.Unlock()
-	if end := t.win.end.Load(); end > t.prior.end.Load() {
-		t.prior.turn(clock.Instant(end - 1))
-	}
-	k, at, prev := t.kept(), t.win.Turn(), t.prior.Turn()
-	if key := k.key(at); k[stamp].Load() != key || t.prev.Load() != prev {
-		k[stamp].Store(unknown)
-		t.prev.Store(prev)
-		k.write(key, t.win.closed(place(at)).plus(t.prior.closed(place(prev))))
-	}
-	return t.win.newest(place(at)).plus(t.prior.newest(place(prev))).plus(k.sums())
-}
+func (e *Elastic) Resize(now clock.Instant, span time.Duration) { e.win.Resize(now, span) }

@@ -12,7 +12,13 @@ type naive struct {
 	n      int64
 	newest int64
 	begun  bool
-	all    map[[2]int64]Counts // by bucket and shard
+	all    map[int64]Counts // by bucket
+}
+
+// number returns which bucket an instant belongs to, counted from the origin of time.
+func (w *Window) number(at clock.Instant) int64 {
+	width := w.width.Load()
+	return (int64(at) - floorMod(int64(at), width)) / width
 }
 
 func (m *naive) see(bucket int64) {
@@ -21,35 +27,29 @@ func (m *naive) see(bucket int64) {
 	}
 }
 
-func (m *naive) add(bucket int64, shard uint32, calls, failures, slow uint32) {
+func (m *naive) add(bucket int64, calls, failures, slow uint32) {
 	m.see(bucket)
-	k := [2]int64{m.newest, int64(shard)}
-	c := m.all[k]
+	c := m.all[m.newest]
 	sum := Counts{c.Calls + int64(calls), c.Failures + int64(failures), c.Slow + int64(slow)}
 	if sum.Calls <= counterMax && sum.Failures <= counterMax {
-		m.all[k] = sum
+		m.all[m.newest] = sum
 	}
 }
 
-func (m *naive) take(at, now int64, shard, shards uint32, calls, failures uint32) bool {
+func (m *naive) take(at, now int64, calls, failures uint32) bool {
 	m.see(now)
-	if at > m.newest || at <= m.newest-m.n {
+	c := m.all[at]
+	if at > m.newest || at <= m.newest-m.n || c.Calls < int64(calls) || c.Failures < int64(failures) {
 		return false
 	}
-	for i := range shards {
-		k := [2]int64{at, int64((shard + i) % shards)}
-		if c := m.all[k]; c.Calls >= int64(calls) && c.Failures >= int64(failures) {
-			m.all[k] = Counts{c.Calls - int64(calls), c.Failures - int64(failures), c.Slow}
-			return true
-		}
-	}
-	return false
+	m.all[at] = Counts{c.Calls - int64(calls), c.Failures - int64(failures), c.Slow}
+	return true
 }
 
-func (m *naive) sum(now, newest int64) (c Counts) {
+func (m *naive) sum(now int64) (c Counts) {
 	m.see(now)
-	for k, v := range m.all {
-		if k[0] > m.newest-newest && k[0] <= m.newest {
+	for bucket, v := range m.all {
+		if bucket > m.newest-m.n && bucket <= m.newest {
 			c.Calls += v.Calls
 			c.Failures += v.Failures
 			c.Slow += v.Slow
@@ -58,19 +58,15 @@ func (m *naive) sum(now, newest int64) (c Counts) {
 	return c
 }
 
-func (m *naive) reset(now int64) { m.newest, m.begun, m.all = now, true, map[[2]int64]Counts{} }
+func (m *naive) reset(now int64) { m.newest, m.begun, m.all = now, true, map[int64]Counts{} }
 
 // C8, C11, C12: any run of verbs at any times agrees with the naive window.
 func FuzzWindow(f *testing.F) {
 	f.Add([]byte{4, 2, 0, 9, 1, 8, 40, 2, 3, 200, 4, 1, 7, 5, 0, 0})
 	f.Fuzz(func(t *testing.T, script []byte) {
 		const buckets, width = 5, 10
-		shards := uint32(1)
-		if len(script) > 0 && script[0]&1 == 1 {
-			shards = 4
-		}
-		w := Make(buckets*width, buckets, int(shards))
-		m := &naive{n: buckets, all: map[[2]int64]Counts{}}
+		w := Make(buckets*width, buckets)
+		m := &naive{n: buckets, all: map[int64]Counts{}}
 		now := clock.Instant(-35)
 		for ; len(script) >= 3; script = script[3:] {
 			op, arg, by := script[0], script[1], clock.Instant(int8(script[2]))
@@ -78,30 +74,26 @@ func FuzzWindow(f *testing.F) {
 				by = clock.Instant(365 * 24 * time.Hour)
 			}
 			now += by / 4
-			idx := w.Bucket(now)
-			shard, calls, failures := uint32(arg)%shards, uint32(arg>>2&3), uint32(arg>>4&1)
+			idx := w.number(now)
+			calls, failures := uint32(arg>>2&3), uint32(arg>>4&1)
 			switch op % 8 {
 			case 0:
 				at := now - clock.Instant(arg)
-				got, want := w.Take(at, now, shard, calls, failures), m.take(w.Bucket(at), idx, shard, shards, calls, failures)
+				got, want := w.Take(at, now, calls, failures), m.take(w.number(at), idx, calls, failures)
 				if got != want {
 					t.Fatalf("take of %d at %d: %v, want %v", at, now, got, want)
-				}
-			case 1:
-				if got, want := w.SumOf(now, int(arg%7)), m.sum(idx, min(int64(arg%7), buckets)); got != want {
-					t.Fatalf("newest %d at %d: %+v, want %+v", arg%7, now, got, want)
 				}
 			case 2:
 				w.Reset(now)
 				m.reset(idx)
 			case 3:
-				w.Add(now, shard, counterMax/2, failures, 1)
-				m.add(idx, shard, counterMax/2, failures, 1)
+				w.Add(now, counterMax/2, failures, 1)
+				m.add(idx, counterMax/2, failures, 1)
 			default:
-				w.Add(now, shard, calls, failures, uint32(arg>>5&1))
-				m.add(idx, shard, calls, failures, uint32(arg>>5&1))
+				w.Add(now, calls, failures, uint32(arg>>5&1))
+				m.add(idx, calls, failures, uint32(arg>>5&1))
 			}
-			if got, want := w.Sum(now), m.sum(idx, buckets); got != want {
+			if got, want := w.Sum(now), m.sum(idx); got != want {
 				t.Fatalf("sum at %d: %+v, want %+v", now, got, want)
 			}
 		}
@@ -111,23 +103,23 @@ func FuzzWindow(f *testing.F) {
 // C12: the same over a million verbs without a fuzzer's help.
 func TestMillionVerbs(t *testing.T) {
 	const buckets, width = 10, 100
-	w := Make(buckets*width, buckets, 1)
-	m := &naive{n: buckets, all: map[[2]int64]Counts{}}
+	w := Make(buckets*width, buckets)
+	m := &naive{n: buckets, all: map[int64]Counts{}}
 	now, x := clock.Instant(0), uint64(1)
 	for range 1_000_000 {
 		x ^= x << 13
 		x ^= x >> 7
 		x ^= x << 17
 		now += clock.Instant(x%16) - 5
-		w.Add(now, 0, 1, uint32(x>>8&1), uint32(x>>9&1))
-		m.add(w.Bucket(now), 0, 1, uint32(x>>8&1), uint32(x>>9&1))
+		w.Add(now, 1, uint32(x>>8&1), uint32(x>>9&1))
+		m.add(w.number(now), 1, uint32(x>>8&1), uint32(x>>9&1))
 		if x%8 == 0 {
 			for k := range m.all { // the naive one would grow for ever
-				if k[0] <= m.newest-buckets {
+				if k <= m.newest-buckets {
 					delete(m.all, k)
 				}
 			}
-			if got, want := w.Sum(now), m.sum(w.Bucket(now), buckets); got != want {
+			if got, want := w.Sum(now), m.sum(w.number(now)); got != want {
 				t.Fatalf("at %d: %+v, want %+v", now, got, want)
 			}
 		}

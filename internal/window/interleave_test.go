@@ -8,75 +8,56 @@ import (
 	"github.com/gabion-go/gabion/internal/interleave"
 )
 
-// spender is a Headroom of two shards and two buckets of ten nanoseconds, and what
-// is known of it from outside. Who begins to spend when as many calls have ended as
-// the key allows must be refused, and whoever sums up must find what has ended.
-type spender struct {
-	*Headroom
-	allowed map[uint64]int
-	ended   Counts // calls and failures
-	begun   Counts
-	taken   int64 // calls that have begun to be taken back
-	newer   int64 // calls of the second bucket
-	wrong   error
+// scene is an Elastic with two buckets of ten nanoseconds, and what is known of it from
+// outside: a sum must find what has ended, and nothing that has not begun.
+type scene struct {
+	Elastic
+	begun, ended Counts
+	taken        int64 // calls that have begun to be taken back
+	newer        int64 // calls of the second bucket
+	first        Place // of the first bucket
+	wrong        error
 }
 
-func newSpender(allowed map[uint64]int) *spender {
-	h := MakeHeadroom(20, 2, 2)
-	h.Sum(0)
-	return &spender{Headroom: &h, allowed: allowed}
+func newScene() *scene {
+	s := &scene{Elastic: MakeElastic(20, 2)}
+	s.Sum(0)
+	s.first = s.Place()
+	return s
 }
 
-func (s *spender) add(now clock.Instant, shard, calls, failures uint32) {
-	c := Counts{Calls: int64(calls), Failures: int64(failures)}
-	s.begun = s.begun.plus(c)
-	s.Add(now, shard, calls, failures)
-	s.count(now, c)
-}
-
-func (s *spender) count(now clock.Instant, c Counts) {
-	s.ended = s.ended.plus(c)
-	if now >= 10 {
-		s.newer += c.Calls
-	}
-}
-
-func (s *spender) take(at, now clock.Instant, shard uint32) {
-	s.taken++
-	if !s.Take(at, now, shard, 1, 0) {
-		s.wrong = fmt.Errorf("nothing taken at %d", at)
-	}
-}
-
-func (s *spender) spend(now clock.Instant, shard uint32, key uint64) {
-	before := s.ended.Calls
+func (s *scene) add(now clock.Instant, shard uint32, failed bool) {
 	s.begun.Calls++
-	if !s.Spend(now, shard, key) {
-		s.begun.Calls--
-		return
-	}
-	s.count(now, Counts{Calls: 1})
-	if least := before - s.taken; least >= int64(s.allowed[key]) {
-		s.wrong = fmt.Errorf("shard %d spends after %d calls, and key %d allows %d", shard, least, key, s.allowed[key])
+	s.begun.Failures += int64(one(failed))
+	s.Add(now, shard, failed, failed)
+	s.ended.Calls++
+	s.ended.Failures += int64(one(failed))
+	if now >= 10 {
+		s.newer++
 	}
 }
 
-func (s *spender) sum(now clock.Instant) {
+func (s *scene) sum(now clock.Instant) {
 	least := s.ended
 	c := s.Sum(now)
-	if c.Calls < least.Calls-s.taken || c.Calls > s.begun.Calls || c.Failures < least.Failures || c.Failures > s.begun.Failures {
+	if c.Calls < least.Calls-s.taken || c.Calls > s.begun.Calls || c.Failures < least.Failures || c.Failures > s.begun.Failures || c.Slow > c.Calls {
 		s.wrong = fmt.Errorf("%+v, want between %+v and %+v", c, least, s.begun)
 	}
 }
 
-func (s *spender) allow(key uint64) { s.Allow(s.Turn(), key, float64(s.allowed[key])) }
+func (s *scene) take(now clock.Instant) {
+	s.taken++
+	if !s.Take(s.first, now, false) {
+		s.wrong = fmt.Errorf("nothing taken at %d", now)
+	}
+}
 
-// check is for the end: nothing is lost, nothing is counted in an older bucket, and
-// the lock is free.
-func (s *spender) check() error {
+// check is for the end: nothing is lost, nothing of the second bucket is counted in an
+// older one, and the lock is free.
+func (s *scene) check() error {
 	want := s.ended
 	want.Calls -= s.taken
-	if got := s.Sum(0); s.wrong == nil && got != want {
+	if got := s.Sum(0); s.wrong == nil && (got.Calls != want.Calls || got.Failures != want.Failures || got.Slow != want.Failures) {
 		return fmt.Errorf("%+v in the end, want %+v", got, want)
 	}
 	if got := s.Sum(20); s.wrong == nil && got.Calls < s.newer-s.taken {
@@ -85,169 +66,59 @@ func (s *spender) check() error {
 	return s.wrong
 }
 
-// spenders are the scenes. Thread by thread they say what is done to a spender that
-// has been prepared.
-var spenders = []struct {
-	fact    string
-	often   int // how often a thread is interrupted
-	allowed map[uint64]int
-	before  func(s *spender) // leaves something to spend
-	threads []func(s *spender)
-}{
-	{
-		"a call past the share of its shard, and spenders of another", 2,
-		map[uint64]int{7: 40},
-		func(s *spender) { s.allow(7); s.add(0, 0, 20, 0); s.add(0, 1, 18, 0) },
-		[]func(s *spender){
-			func(s *spender) { s.add(0, 0, 1, 0) },
-			func(s *spender) { s.spend(0, 1, 7); s.spend(0, 1, 7) },
-		},
-	},
-	{
-		"a call that lands while calls are being allowed", 3,
-		map[uint64]int{7: 40},
-		func(s *spender) { s.add(0, 0, 4, 0); s.add(0, 1, 4, 0) },
-		[]func(s *spender){
-			func(s *spender) { s.allow(7); s.spend(0, 1, 7) },
-			func(s *spender) { s.add(0, 0, 30, 0); s.spend(0, 1, 7); s.spend(0, 1, 7); s.spend(0, 1, 7) },
-		},
-	},
-	{
-		"calls that land in both shards while calls are being allowed", 2,
-		map[uint64]int{7: 40},
-		nil,
-		[]func(s *spender){
-			func(s *spender) { s.allow(7) },
-			func(s *spender) { s.add(0, 0, 21, 0); s.spend(0, 1, 7) },
-			func(s *spender) { s.add(0, 1, 19, 0); s.spend(0, 0, 7) },
-		},
-	},
-	{
-		"a call that lands in a bucket that was closed meanwhile", 3,
-		map[uint64]int{7: 60},
-		nil,
-		[]func(s *spender){
-			func(s *spender) { s.add(10, 1, 9, 0); s.allow(7); s.add(10, 1, 10, 0); s.spend(10, 1, 7) },
-			func(s *spender) { s.add(0, 0, 45, 0); s.spend(10, 1, 7) },
-		},
-	},
-	{
-		"a call that is spent from a bucket that was closed meanwhile", 3,
-		map[uint64]int{7: 39},
-		func(s *spender) { s.add(0, 0, 7, 0); s.allow(7) },
-		[]func(s *spender){
-			func(s *spender) { s.spend(0, 0, 7); s.spend(10, 1, 7) },
-			func(s *spender) {
-				s.add(10, 1, 0, 1)
-				s.allow(7)
-				s.add(10, 0, 16, 0)
-				s.add(10, 1, 15, 0)
-				s.spend(10, 1, 7)
-			},
-		},
-	},
-	{
-		"a failure that lands in a bucket that was closed meanwhile", 2,
-		nil,
-		nil,
-		[]func(s *spender){
-			func(s *spender) { s.add(0, 0, 0, 1); s.sum(10) },
-			func(s *spender) { s.add(10, 1, 1, 0); s.sum(10) },
-		},
-	},
-	{
-		"one who spends at a turn", 2,
-		map[uint64]int{7: 40},
-		func(s *spender) { s.allow(7) },
-		[]func(s *spender){
-			func(s *spender) { s.spend(10, 0, 7); s.sum(10) },
-			func(s *spender) { s.add(10, 1, 1, 0); s.sum(10) },
-		},
-	},
-	{
-		"a key that is changed beside one who asks for it", 2,
-		map[uint64]int{7: 1000, 8: 40},
-		func(s *spender) { s.allow(7); s.add(0, 0, 100, 0) },
-		[]func(s *spender){
-			func(s *spender) { s.add(0, 0, 500, 0); s.allow(8) },
-			func(s *spender) { s.spend(0, 1, 8) },
-		},
-	},
-	{
-		"a key that is changed beside one who asks for the one before", 2,
-		map[uint64]int{7: 40, 8: 1000},
-		func(s *spender) { s.allow(7); s.add(0, 0, 20, 0); s.add(0, 1, 20, 0) },
-		[]func(s *spender){
-			func(s *spender) { s.add(0, 0, 1, 0); s.allow(8) },
-			func(s *spender) { s.spend(0, 1, 7) },
-		},
-	},
-	{
-		"a turn with another key, and one who asks for that before it", 2,
-		map[uint64]int{7: 1000, 8: 40},
-		func(s *spender) { s.allow(7); s.add(0, 0, 100, 0) },
-		[]func(s *spender){
-			func(s *spender) { s.add(10, 0, 1, 0); s.allow(8) },
-			func(s *spender) { s.spend(0, 1, 8) },
-		},
-	},
-	{
-		"a turn after which a shard holds more than it might before", 2,
-		map[uint64]int{7: 40},
-		func(s *spender) { s.allow(7); s.add(0, 0, 20, 0); s.add(0, 1, 20, 0) },
-		[]func(s *spender){
-			func(s *spender) { s.add(10, 0, 100, 0); s.allow(7) },
-			func(s *spender) { s.spend(0, 0, 7) },
-		},
-	},
-	{
-		"a turn while calls are being allowed", 2,
-		map[uint64]int{7: 40},
-		nil,
-		[]func(s *spender){
-			func(s *spender) { s.allow(7); s.spend(0, 0, 7) },
-			func(s *spender) { s.add(10, 1, 1, 0) },
-		},
-	},
-	{
-		"two who allow, and one who spends", 2,
-		map[uint64]int{7: 40, 8: 60},
-		func(s *spender) { s.add(0, 0, 4, 0) },
-		[]func(s *spender){
-			func(s *spender) { s.allow(7); s.add(0, 0, 36, 0); s.spend(0, 1, 7) },
-			func(s *spender) { s.allow(8); s.spend(0, 1, 7) },
-		},
-	},
-	{
-		"a call taken back that another spends", 2,
-		map[uint64]int{7: 40},
-		func(s *spender) { s.allow(7); s.add(0, 0, 20, 0); s.add(0, 1, 20, 0) },
-		[]func(s *spender){
-			func(s *spender) { s.take(0, 0, 0); s.add(0, 0, 1, 0) },
-			func(s *spender) { s.spend(0, 0, 7); s.spend(0, 1, 7) },
-		},
-	},
-	{
-		"two who spend the last of a shard", 2,
-		map[uint64]int{7: 40},
-		func(s *spender) { s.allow(7); s.add(0, 0, 19, 0); s.add(0, 1, 20, 0) },
-		[]func(s *spender){
-			func(s *spender) { s.spend(0, 0, 7); s.spend(0, 0, 7) },
-			func(s *spender) { s.spend(0, 0, 7); s.sum(0) },
-		},
-	},
-}
-
-func TestInterleavedHeadroom(t *testing.T) {
-	for _, c := range spenders {
+func TestInterleaved(t *testing.T) {
+	type verbs []func(s *scene)
+	add := func(now clock.Instant, shard uint32) func(s *scene) {
+		return func(s *scene) { s.add(now, shard, false) }
+	}
+	fail := func(now clock.Instant, shard uint32) func(s *scene) {
+		return func(s *scene) { s.add(now, shard, true) }
+	}
+	sum := func(now clock.Instant) func(s *scene) { return func(s *scene) { s.sum(now) } }
+	grow := func(s *scene) { s.Grow(2) }
+	take := func(now clock.Instant) func(s *scene) { return func(s *scene) { s.take(now) } }
+	full := func(s *scene) { // the first shard holds as much as it can
+		t := &s.shards.Load().all[0].tally
+		n := tallyMax - int64(tally(t.Load()).counts().Calls)
+		t.Add(uint64(n) << (2 * tallyBits))
+		s.begun.Calls += n
+		s.ended.Calls += n
+	}
+	for _, c := range []struct {
+		fact    string
+		before  verbs
+		threads []verbs
+	}{
+		{"two that add to one word", nil, []verbs{{fail(0, 0), sum(0)}, {fail(0, 1), sum(0)}}},
+		{"one that adds, and a turn", nil, []verbs{{fail(0, 0), sum(10)}, {fail(10, 1), sum(10)}}},
+		{"one that adds, and growth", nil, []verbs{{fail(0, 0), sum(0)}, {grow, fail(0, 1), sum(0)}}},
+		{"one that adds, and growth with a turn", verbs{add(0, 0)}, []verbs{{fail(0, 0), sum(10)}, {grow, fail(10, 1), sum(10)}}},
+		{"one that turns, and growth", verbs{add(0, 0)}, []verbs{{fail(10, 0), sum(10)}, {grow, fail(0, 1), sum(0)}}},
+		{"two that add to a shard", verbs{grow}, []verbs{{fail(0, 0), sum(0)}, {fail(0, 0), sum(0)}}},
+		{"one that adds to a shard, and a turn", verbs{grow, fail(0, 0)}, []verbs{{fail(0, 0), sum(10)}, {fail(10, 1), sum(10)}}},
+		{"one that sums up, and a turn", verbs{grow, fail(0, 0), fail(0, 1)}, []verbs{{sum(0), sum(10)}, {fail(10, 1), fail(0, 1)}}},
+		{"two that turn", verbs{grow, fail(0, 0), fail(0, 1)}, []verbs{{fail(10, 0), sum(10)}, {fail(10, 1), sum(10)}}},
+		{"a turn without the shards, and one with them", verbs{grow, fail(0, 0)}, []verbs{
+			{func(s *scene) { s.win.Sum(10) }, fail(0, 0), sum(0)}, {fail(10, 0), sum(10)}}},
+		{"a shard that is full", verbs{grow, full}, []verbs{{fail(0, 0), sum(0)}, {fail(0, 0), sum(0)}}},
+		{"a shard that is full, and a turn", verbs{grow, full}, []verbs{{fail(0, 0), sum(10)}, {fail(10, 0), sum(10)}}},
+		{"one that takes back from a shard, and one that adds", verbs{grow, add(0, 0)}, []verbs{{take(0), sum(0)}, {fail(0, 0), sum(0)}}},
+		{"one that takes back from a shard, and a turn", verbs{grow, add(0, 0)}, []verbs{{take(0), sum(0)}, {fail(10, 0), sum(10)}}},
+	} {
 		t.Run(c.fact, func(t *testing.T) {
-			interleave.Explore(t, c.often, func() (threads []func(), check func() error) {
-				s := newSpender(c.allowed)
-				if c.before != nil {
-					c.before(s)
+			interleave.Explore(t, 3, func() ([]func(), func() error) {
+				s := newScene()
+				do := func(v verbs) func() {
+					return func() {
+						for _, verb := range v {
+							verb(s)
+						}
+					}
 				}
-				for _, do := range c.threads {
-					threads = append(threads, func() { do(s) })
+				do(c.before)()
+				var threads []func()
+				for _, v := range c.threads {
+					threads = append(threads, do(v))
 				}
 				return threads, s.check
 			})

@@ -36,23 +36,28 @@ func TestSum(t *testing.T) {
 		{"the bucket before the origin is its own", []add{{-8, 1, 0, 0}, {8, 1, 0, 0}}, 9 * second, Counts{Calls: 1}},
 		{"the ends of time are fine", []add{{math.MinInt64, 1, 0, 0}, {clock.Never, 1, 0, 0}, {clock.Never, 1, 0, 0}}, clock.Never, Counts{Calls: 2}},
 	} {
-		for _, shards := range []int{1, 4} {
-			w := Make(10*time.Second, 10, shards)
-			for i, a := range c.adds {
-				w.Add(a.at, uint32(i), a.calls, a.failures, a.slow)
+		w, e := Make(10*time.Second, 10), MakeElastic(10*time.Second, 10)
+		e.Grow(4)
+		for i, a := range c.adds {
+			w.Add(a.at, a.calls, a.failures, a.slow)
+			for n := range a.calls {
+				e.Add(a.at, uint32(i)+n, n < a.failures, n < a.slow)
 			}
-			if got := w.Sum(c.read); got != c.want {
-				t.Errorf("%s (%d shards): %+v, want %+v", c.name, shards, got, c.want)
-			}
+		}
+		if got := w.Sum(c.read); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+		if got := e.Sum(c.read); got != c.want {
+			t.Errorf("%s, with shards: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 }
 
 // C10: one call a second for ten seconds.
 func TestOneCallASecond(t *testing.T) {
-	w := Make(10*time.Second, 10, 1)
+	w := Make(10*time.Second, 10)
 	for at := range clock.Instant(10) {
-		w.Add(at*second, 0, 1, 0, 0)
+		w.Add(at*second, 1, 0, 0)
 	}
 	for read, want := range map[clock.Instant]int64{9: 10} {
 		if got := w.Sum(read * second).Calls; got != want {
@@ -68,50 +73,25 @@ func TestOneCallASecond(t *testing.T) {
 
 // C8: a turn over 3·10^16 missed buckets of a nanosecond would not come home.
 func TestIdleYearCostsOneWindow(t *testing.T) {
-	w := Make(10, 10, 1)
-	w.Add(0, 0, 1, 1, 1)
-	w.Add(math.MaxInt64/2, 0, 1, 0, 0)
+	w := Make(10, 10)
+	w.Add(0, 1, 1, 1)
+	w.Add(math.MaxInt64/2, 1, 0, 0)
 	if got := w.Sum(math.MaxInt64 / 2); got != (Counts{Calls: 1}) {
 		t.Errorf("%+v, want one call", got)
 	}
 }
 
-func TestSumOfNewestBuckets(t *testing.T) {
-	w := MakePairs(4*time.Second, 4, 1)
-	for at := range clock.Instant(4) {
-		w.Add(at*second, 0, uint32(at)+1, 0, 9)
-	}
-	for k, want := range []int64{0, 4, 7, 9, 10, 10} {
-		if got := w.SumOf(3*second, k); got != (Counts{Calls: want}) {
-			t.Errorf("newest %d: %+v, want %d calls", k, got, want)
-		}
-	}
-}
-
-func TestAddTellsWhoTurned(t *testing.T) {
-	w := Make(10*time.Second, 10, 1)
-	for i, c := range []struct {
-		at   clock.Instant
-		want bool
-	}{{5, true}, {6, false}, {second, true}, {second, false}, {0, false}, {50 * second, true}} {
-		before := w.Turn()
-		if got := w.Add(c.at, 0, 1, 0, 0); got != c.want || (w.Turn() != before) != c.want {
-			t.Errorf("add %d: turned %v, want %v", i, got, c.want)
-		}
-	}
-}
-
 func TestFullBucketKeepsItsRatio(t *testing.T) {
-	w := Make(10*time.Second, 10, 1)
-	w.Add(0, 0, counterMax-1, 1000, 0)
-	w.Add(0, 0, 2, 2, 2)
-	w.Add(0, 0, math.MaxUint32, math.MaxUint32, math.MaxUint32)
-	w.Add(0, 0, 0, counterMax, 0)
+	w := Make(10*time.Second, 10)
+	w.Add(0, counterMax-1, 1000, 0)
+	w.Add(0, 2, 2, 2)
+	w.Add(0, math.MaxUint32, math.MaxUint32, math.MaxUint32)
+	w.Add(0, 0, counterMax, 0)
 	if got, want := w.Sum(0), (Counts{counterMax - 1, 1000, 0}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	w.Add(0, 0, 1, 1, 1)
-	w.Add(second, 0, 2, 2, 2)
+	w.Add(0, 1, 1, 1)
+	w.Add(second, 2, 2, 2)
 	if got, want := w.Sum(second), (Counts{counterMax + 2, 1003, 3}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -135,15 +115,13 @@ func TestTake(t *testing.T) {
 		{"not from the future's bucket by mistake for the newest", second, 0, 1, 0, false, Counts{3, 1, 0}},
 		{"not from long ago", math.MinInt64, 3 * second, 1, 0, false, Counts{3, 1, 0}},
 	} {
-		for shard := range uint32(4) {
-			w := Make(10*time.Second, 10, 4)
-			w.Add(0, 2, 3, 1, 0)
-			if got := w.Take(c.at, c.now, shard, c.calls, c.failures); got != c.want {
-				t.Errorf("%s: %v", c.name, got)
-			}
-			if got := w.Sum(c.now); got != c.left {
-				t.Errorf("%s: left %+v, want %+v", c.name, got, c.left)
-			}
+		w := Make(10*time.Second, 10)
+		w.Add(0, 3, 1, 0)
+		if got := w.Take(c.at, c.now, c.calls, c.failures); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		if got := w.Sum(c.now); got != c.left {
+			t.Errorf("%s: left %+v, want %+v", c.name, got, c.left)
 		}
 	}
 }
@@ -152,19 +130,19 @@ func TestTake(t *testing.T) {
 // bucket that took its bucket's slot.
 func TestLateAdderFindsItsBucketGone(t *testing.T) {
 	for name, overtake := range map[string]func(*Window){
-		"by a turn":   func(w *Window) { w.Add(10*second, 0, 1, 0, 0) },
+		"by a turn":   func(w *Window) { w.Add(10*second, 1, 0, 0) },
 		"by a year":   func(w *Window) { w.Sum(3e7 * second) },
 		"by a reset":  func(w *Window) { w.Reset(0) },
 		"by a resize": func(w *Window) { w.Resize(0, time.Minute) },
 	} {
-		w := Make(10*time.Second, 10, 1)
-		w.Add(0, 0, 1, 0, 0)
+		w := Make(10*time.Second, 10)
+		w.Add(0, 1, 0, 0)
 		at := place(w.cur.Load())
 		overtake(&w)
-		if got := w.add(at, w.cell(at, 0), 1, 0, 0); got != gone {
+		if got := w.addTo(at, at.cell(), 1, 0, 0); got != gone {
 			t.Errorf("overtaken %s: %v, want gone", name, got)
 		}
-		if w.take(at, w.cell(at, 0), 0, 0) {
+		if w.take(at, at.cell(), 0, 0) {
 			t.Errorf("overtaken %s: took from another's bucket", name)
 		}
 		if w.settled() != place(w.cur.Load()) {
@@ -175,14 +153,14 @@ func TestLateAdderFindsItsBucketGone(t *testing.T) {
 
 // An Add that finds a turn half done, cells first, waits for the rest of it.
 func TestAddWaitsForATurn(t *testing.T) {
-	w := Make(10*time.Second, 10, 1)
-	w.Add(0, 0, 1, 0, 0)
+	w := Make(10*time.Second, 10)
+	w.Add(0, 1, 0, 0)
 	before := w.cur.Load()
 	w.mu.Lock()
 	w.move(10*second, 10)
 	turned, end := w.cur.Swap(before), w.end.Swap(int64(second)) // as an adder on another processor still sees them
 	added := make(chan bool)
-	go func() { added <- w.Add(1, 0, 1, 0, 0) }()
+	go func() { added <- w.Add(1, 1, 0, 0) }()
 	recycled := w.cells[place(before).cell()].Load()
 	for range 10_000 {
 		yield()
@@ -193,36 +171,27 @@ func TestAddWaitsForATurn(t *testing.T) {
 	w.cur.Store(turned)
 	w.end.Store(end)
 	w.mu.Unlock()
-	if <-added {
-		t.Error("it says that it turned the window")
-	}
-	if got := w.SumOf(10*second, 1); got != (Counts{Calls: 1}) {
+	<-added
+	if got := w.Sum(19 * second); got != (Counts{Calls: 1}) {
 		t.Errorf("newest bucket: %+v, want the call", got)
 	}
 }
 
-// Both ways of adding agree on what is late, turned and crowded.
-func TestCountTellsWhatElseHappened(t *testing.T) {
-	w := Make(10*time.Second, 10, 1)
-	for i, c := range []struct {
-		at   clock.Instant
-		slow uint32
-		want event
-	}{{0, 0, turning}, {1, 0, 0}, {1, 1, 0}, {second, 1, turning}, {0, 0, 0}} {
-		if got := w.count(c.at, 0, 1, 0, c.slow); got != c.want {
-			t.Errorf("add %d: %b, want %b", i, got, c.want)
-		}
+func TestAddTellsThatOthersKeepAdding(t *testing.T) {
+	w := Make(10*time.Second, 10)
+	if w.Add(0, 1, 0, 0) || w.Add(0, 1, 0, 1) || w.Add(second, 1, 0, 1) {
+		t.Error("nobody else is there")
 	}
-	if w.countAny(second, 0, 1, 0, 0, crowded) != meeting || w.countAny(second, 0, 1, 0, 0, crowded-1) != 0 {
-		t.Error("who was overtaken so often met others, who was less often did not")
+	if !w.addAny(second, 1, 0, 0, manyLost) || w.addAny(second, 1, 0, 0, manyLost-1) {
+		t.Error("who lost so many races met others, who lost fewer did not")
 	}
 }
 
 func TestResetTakesTimeAnew(t *testing.T) {
-	w := Make(10*time.Second, 10, 1)
-	w.Add(100*second, 0, 1, 1, 1)
+	w := Make(10*time.Second, 10)
+	w.Add(100*second, 1, 1, 1)
 	w.Reset(50 * second)
-	w.Add(51*second, 0, 1, 0, 0)
+	w.Add(51*second, 1, 0, 0)
 	if got := w.Sum(60 * second); got != (Counts{Calls: 1}) {
 		t.Errorf("after a reset: %+v, want one call", got)
 	}
@@ -232,21 +201,12 @@ func TestResetTakesTimeAnew(t *testing.T) {
 }
 
 func TestResize(t *testing.T) {
-	w := Make(10*time.Second, 10, 1)
-	w.Add(0, 0, 1, 1, 1)
+	w := Make(10*time.Second, 10)
+	w.Add(0, 1, 1, 1)
 	w.Resize(0, time.Minute)
-	w.Add(0, 0, 1, 0, 0)
+	w.Add(0, 1, 0, 0)
 	if got := w.Sum(59 * second); got != (Counts{Calls: 1}) || w.Span() != time.Minute {
 		t.Errorf("%+v over %v, want one call over a minute", got, w.Span())
-	}
-}
-
-func TestBucket(t *testing.T) {
-	w := Make(10*time.Second, 10, 1)
-	for at, want := range map[clock.Instant]int64{0: 0, second - 1: 0, second: 1, -8: -1, -second: -1, -second - 1: -2} {
-		if got := w.Bucket(at); got != want {
-			t.Errorf("bucket of %d: %d, want %d", at, got, want)
-		}
 	}
 }
 
@@ -255,37 +215,35 @@ func TestLayout(t *testing.T) {
 		t.Errorf("header of %d bytes, want at most 56", got)
 	}
 	for _, c := range []struct {
-		make            func(time.Duration, int, int) Window
-		span            time.Duration
-		buckets, shards int
-		cells           int
-		covers          time.Duration
+		make    func(time.Duration, int) Window
+		span    time.Duration
+		buckets int
+		cells   int
+		covers  time.Duration
 	}{
-		{Make, 10 * time.Second, 10, 1, 20, 10 * time.Second},
-		{MakePairs, 10 * time.Second, 10, 1, 10, 10 * time.Second},
-		{Make, 10 * time.Second, 10, 3, 4 * 24, 10 * time.Second},
-		{MakePairs, 10 * time.Second, 8, 2, 2 * 8, 10 * time.Second},
-		{Make, 10, 3, 0, 6, 12},
-		{Make, 0, 0, -1, 2, 1},
-		{MakePairs, time.Second, 1000, 1000, 256 * 256, 255 * ((time.Second-1)/255 + 1)},
+		{Make, 10 * time.Second, 10, 20, 10 * time.Second},
+		{MakePairs, 10 * time.Second, 10, 10, 10 * time.Second},
+		{Make, 10, 3, 6, 12},
+		{Make, 0, 0, 2, 1},
+		{MakePairs, time.Second, 1000, 255, 255 * ((time.Second-1)/255 + 1)},
 	} {
-		w := c.make(c.span, c.buckets, c.shards)
+		w := c.make(c.span, c.buckets)
 		if got := len(w.cells); got != c.cells || w.Span() != c.covers {
 			t.Errorf("%d cells over %v, want %d over %v", got, w.Span(), c.cells, c.covers)
 		}
 	}
-	if huge := Make(math.MaxInt64, 10, 1); huge.Span() <= 0 {
+	if huge := Make(math.MaxInt64, 10); huge.Span() <= 0 {
 		t.Errorf("the longest span became %v", huge.Span())
 	}
 }
 
 func TestNothingIsAllocated(t *testing.T) {
-	w := Make(10*time.Second, 10, 4)
+	w := Make(10*time.Second, 10)
 	now := clock.Instant(0)
 	if n := testing.AllocsPerRun(100, func() {
 		now += second / 3
-		w.Add(now, uint32(now), 1, 1, 1)
-		w.Take(now, now, uint32(now), 1, 1)
+		w.Add(now, 1, 1, 1)
+		w.Take(now, now, 1, 1)
 		w.Sum(now)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -295,25 +253,23 @@ func TestNothingIsAllocated(t *testing.T) {
 // C12: whatever is added within one bucket is there, whoever reads meanwhile.
 func TestConcurrentSumIsExact(t *testing.T) {
 	const writers, each = 8, 20000
-	for _, shards := range []int{1, 4} {
-		w := Make(10*time.Second, 10, shards)
-		var wg sync.WaitGroup
-		for i := range uint32(writers) {
-			wg.Go(func() {
-				for k := range uint32(each) {
-					w.Add(5, i, 2, k&1, k>>1&1)
-					if k%4 == 3 {
-						w.Take(6, 7, i, 1, 0)
-						w.Sum(8)
-					}
+	w := Make(10*time.Second, 10)
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for k := range uint32(each) {
+				w.Add(5, 2, k&1, k>>1&1)
+				if k%4 == 3 {
+					w.Take(6, 7, 1, 0)
+					w.Sum(8)
 				}
-			})
-		}
-		wg.Wait()
-		want := Counts{writers * (each*2 - each/4), writers * each / 2, writers * each / 2}
-		if got := w.Sum(9); got != want {
-			t.Errorf("%d shards: %+v, want %+v", shards, got, want)
-		}
+			}
+		})
+	}
+	wg.Wait()
+	want := Counts{writers * (each*2 - each/4), writers * each / 2, writers * each / 2}
+	if got := w.Sum(9); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
@@ -321,12 +277,12 @@ func TestConcurrentSumIsExact(t *testing.T) {
 // what was added; and once all are past, nothing is left.
 func TestConcurrentTurns(t *testing.T) {
 	const writers, each = 8, 20000
-	w := Make(100, 10, 2)
+	w := Make(100, 10)
 	var wg sync.WaitGroup
 	for i := range uint32(writers) {
 		wg.Go(func() {
 			for k := range clock.Instant(each) {
-				w.Add(k, i, 1, 1, 1)
+				w.Add(k, 1, 1, 1)
 				if k%100 == 50 && i == 0 {
 					w.Reset(k)
 				}

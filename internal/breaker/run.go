@@ -1,0 +1,62 @@
+package breaker
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+// runLasts is the bit of Breaker.run which says that not all of its calls can have been
+// out at the same time. The bits below count them, and stay at the most.
+const (
+	runLasts = 1 << 31
+	runCount = runLasts - 1
+)
+
+// track counts the failures in a row.
+func (b *Breaker) track(now clock.Instant, p Permit, r *Rules, failed bool) {
+	switch {
+	case !r.countsRun():
+	case failed:
+		b.lengthen(now, p.start)
+	case b.run.Load() != 0:
+		b.run.Store(0)
+	}
+}
+
+// lengthen adds a failure of a call that began then. When the first call of the run ended
+// is not kept: it is taken to have been out for as long as this one.
+func (b *Breaker) lengthen(now, began clock.Instant) {
+	for {
+		run := b.run.Load()
+		next := run&runLasts | min(run&runCount+1, runCount)
+		if run&runCount == 0 {
+			b.since.Store(int64(began))
+		} else if began.Sub(clock.Instant(b.since.Load())) > max(now.Sub(began), 0) {
+			next |= runLasts
+		}
+		if b.run.CompareAndSwap(run, next) {
+			return
+		}
+	}
+}
+
+// runLength returns how many calls failed in a row.
+func (b *Breaker) runLength() uint32 { return b.run.Load() & runCount }
+
+// lasted returns how long the run of failures has lasted, if there is one.
+func (b *Breaker) lasted(now clock.Instant) time.Duration {
+	return now.Sub(clock.Instant(b.since.Load()))
+}
+
+// FailureRun returns how many calls failed in a row, up to now. It is 0 unless the
+// breaker counts and its rules keep the run. Lasts says that these calls were not all out
+// at the same time, as calls are that meet one short disturbance: one of them began after
+// the first had, by more than it took.
+func (b *Breaker) FailureRun() (failures uint32, lasts bool) {
+	if !counts(b.state()) || !b.rules.Load().countsRun() {
+		return 0, false
+	}
+	run := b.run.Load()
+	return run & runCount, run > runLasts
+}
