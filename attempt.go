@@ -103,13 +103,16 @@ func (a *Attempt) Settle(err error) error {
 	return a.settleAt(now, o, err)
 }
 
-// SettleOutcome is Settle for callers who know what the outcome means.
+// SettleOutcome is Settle for callers who know what the outcome means. One without a
+// class is read by the error, as package classify does.
 func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 	if a.well {
 		return err
 	}
 	_, r, _ := a.holder.parts()
-	return a.settleAt(r.d.now(), o, err)
+	now := r.d.now()
+	decide(err, &o)
+	return a.settleAt(now, o, err)
 }
 
 func (a *Attempt) settleAt(now clock.Instant, o policy.Outcome, err error) error {

@@ -16,6 +16,10 @@ import (
 // and those of [Dependency.Run] and [Dependency.Begin], which have no result, fit any
 // alone. A call whose result has another type ends as [policy.Invalid], and nothing is
 // sent. A nil classifier is none.
+//
+// An outcome without a class, such as the zero Outcome, decides nothing: the
+// dependency's classifier is asked then, and package classify in the end, to which no
+// error is a success. What else such an outcome says counts all the same.
 func ClassifyWith[T any](by func(result T, err error) policy.Outcome) CallOption {
 	return CallOption{set: setJudge, judge: classifierOf(by)}
 }
@@ -71,9 +75,9 @@ func (c classifies[T]) read(result any, err error) policy.Outcome {
 func suits[T any](r *runner) error {
 	by := r.o.judge
 	if by == nil {
-		return nil
+		by = r.d.judge
 	}
-	if _, same := by.(classifies[T]); same || by.fits(reflect.TypeFor[T]()) {
+	if by == nil || reads[T](by) {
 		return nil
 	}
 	has := "those of this call are " + reflect.TypeFor[T]().String()
@@ -84,22 +88,81 @@ func suits[T any](r *runner) error {
 		Err: fmt.Errorf("the classifier reads results of type %v, and %s: a classifier of any reads all", by.wants(), has)})
 }
 
-// judge reads what an attempt brought home. It writes in place, for the machine
-// reads in place: a copy of what was just written in parts waits for the parts.
+func reads[T any](by classifier) bool {
+	_, same := by.(classifies[T])
+	return same || by.fits(reflect.TypeFor[T]())
+}
+
+// judge reads what an attempt brought home: the call's classifier, then the
+// dependency's, then package classify, until one decides. It writes in place, for the
+// machine reads in place: a copy of what was just written in parts waits for the parts.
 func judge[T any](r *runner, v T, err error, o *policy.Outcome) {
-	switch by := r.o.judge.(type) {
-	case nil:
-		*o = byDefault(err)
-	case classifies[T]:
-		*o = by(v, err)
-	default:
-		*o = by.read(v, err)
+	if by := r.o.judge; by != nil {
+		ask(by, v, err, o)
+		if o.Class == policy.ClassUndecided {
+			next[T](r, v, err, o)
+		}
+		return
+	}
+	byDependency(r.d, v, err, o)
+}
+
+// next asks the dependency's classifier, if it can read what the call's did not decide.
+func next[T any](r *runner, v T, err error, o *policy.Outcome) {
+	said := *o
+	if by := r.d.judge; by == nil || reads[T](by) {
+		byDependency(r.d, v, err, o)
+	} else {
+		byDefault(err, o)
+	}
+	also(o, &said)
+}
+
+func byDependency[T any](d *Dependency, v T, err error, o *policy.Outcome) {
+	if d.judge == nil {
+		byDefault(err, o)
+		return
+	}
+	ask(d.judge, v, err, o)
+	decide(err, o)
+}
+
+func ask[T any](by classifier, v T, err error, o *policy.Outcome) {
+	if typed, ok := by.(classifies[T]); ok {
+		*o = typed(v, err)
+		return
+	}
+	*o = by.read(v, err)
+}
+
+func byDefault(err error, o *policy.Outcome) {
+	if err == nil {
+		*o = policy.Outcome{Class: policy.ClassSuccess}
+		return
+	}
+	*o = classify.Error(err)
+}
+
+// decide gives an outcome without a class that of err.
+func decide(err error, o *policy.Outcome) {
+	if o.Class == policy.ClassUndecided {
+		said := *o
+		byDefault(err, o)
+		also(o, &said)
 	}
 }
 
-func byDefault(err error) policy.Outcome {
-	if err == nil {
-		return policy.Outcome{}
+// also adds to o what was said beside a class that was not: marks are kept, and what may
+// have happened may.
+func also(o, said *policy.Outcome) {
+	switch {
+	case said.Effect == policy.UnknownEffect:
+		o.NeverSent, o.Undone, o.Effect = false, false, policy.UnknownEffect
+	case said.NeverSent || said.Undone:
+		o.NeverSent, o.Undone, o.Effect = o.NeverSent || said.NeverSent, o.Undone || said.Undone, policy.NoEffect
 	}
-	return classify.Error(err)
+	o.Once, o.Stop, o.Fixed = o.Once || said.Once, o.Stop || said.Stop, o.Fixed || said.Fixed
+	if said.HasAfter {
+		o.HasAfter, o.After, o.Alone = true, said.After, said.Alone
+	}
 }

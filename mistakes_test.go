@@ -9,6 +9,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -126,5 +127,56 @@ func TestACallWithoutAResultWantsAClassifierOfAny(t *testing.T) {
 	busy := gabion.New("bank", policy.Policy{}, gabion.WithClassify(func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} }))
 	if err := busy.Run(t.Context(), works); gabion.ReasonOf(err) != policy.NotRetryable {
 		t.Errorf("a classifier of any says business, and the call ended with %v", err)
+	}
+}
+
+// A classifier that says nothing of an error says nothing: the next is asked, and no
+// error becomes a success by being forgotten.
+func TestAnOutcomeWithoutAClassDecidesNothing(t *testing.T) {
+	busy := classify.Throttled(errors.New("busy"), 0)
+	nothing := func(any, error) policy.Outcome { return policy.Outcome{} }
+	business := func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} }
+	only := func(o policy.Outcome) gabion.CallOption {
+		return gabion.ClassifyWith(func(any, error) policy.Outcome { return o })
+	}
+	for fact, c := range map[string]struct {
+		own    gabion.CallOption
+		shared gabion.Option
+		err    error
+		want   gabion.Reason
+	}{
+		"an unknown error is none either":       {gabion.ClassifyWith(nothing), nil, errors.New("odd"), policy.UnclassifiedError},
+		"an error is what it is by itself":      {gabion.ClassifyWith(nothing), nil, busy, policy.AttemptsExhausted},
+		"the dependency's is asked next":        {gabion.ClassifyWith(nothing), gabion.WithClassify(business), busy, policy.NotRetryable},
+		"and package classify last":             {gabion.ClassifyWith(nothing), gabion.WithClassify(nothing), busy, policy.AttemptsExhausted},
+		"also without one of the call's":        {gabion.CallOption{}, gabion.WithClassify(nothing), busy, policy.AttemptsExhausted},
+		"one that can't read it is not asked":   {gabion.ClassifyWith(nothing), gabion.WithClassify(func(string, error) policy.Outcome { panic("asked") }), busy, policy.AttemptsExhausted},
+		"no error is a success":                 {gabion.ClassifyWith(nothing), gabion.WithClassify(nothing), nil, policy.None},
+		"which a success that is said is too":   {only(policy.Outcome{Class: policy.ClassSuccess}), gabion.WithClassify(business), errors.New("no rows"), policy.None},
+		"what is said beside it counts":         {only(policy.Outcome{Stop: true}), nil, busy, policy.DoNotRetry},
+		"what may have happened may":            {only(policy.Outcome{Effect: policy.UnknownEffect}), nil, classify.NotSent(errors.New("dial")), policy.NotSafe},
+		"what was never sent is safe to repeat": {only(policy.Outcome{NeverSent: true}), nil, errDown, policy.AttemptsExhausted},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := gabion.New("db", policy.Policy{Pace: policy.Pace{Off: true}, Retry: policy.Retry{Attempts: 2, Budget: free}}, c.shared)
+			_, err := gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 0, c.err }, c.own)
+			if got := gabion.ReasonOf(err); got != c.want || c.want == policy.None && err != c.err {
+				t.Errorf("%s: the call ended with %v, want %v", fact, err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnAttemptSettledWithoutAClassIsReadByItsError(t *testing.T) {
+	for want, settled := range map[gabion.Reason]error{policy.UnclassifiedError: errors.New("odd"), policy.None: nil} {
+		a, err := gabion.Begin(t.Context(), gabion.New("db", policy.Policy{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = a.SettleOutcome(policy.Outcome{}, settled)
+		if got := gabion.ReasonOf(err); got != want || (err == nil) != (settled == nil) {
+			t.Errorf("settled with %v it ends with %v", settled, err)
+		}
+		a.Close(nil)
 	}
 }

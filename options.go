@@ -160,9 +160,7 @@ func (c *callOptions) apply(o *CallOption) {
 	case setPartition:
 		c.Partition = o.text
 	case setJudge:
-		if o.judge != nil {
-			c.judge = o.judge
-		}
+		c.judge = o.judge
 	case setDiscard:
 		c.discard = o.discard
 	}

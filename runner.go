@@ -43,7 +43,6 @@ func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) err
 	if d.discard != nil {
 		r.o.discard = d.discard
 	}
-	r.o.judge = d.judge
 	r.o.collect(opts)
 	if err := r.o.problem(); err != nil {
 		return d.turnAway(ctx, r.o.operation, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})

@@ -10,6 +10,7 @@ import (
 // retried least wins. Among what is retried, a failure outweighs a request to wait,
 // or it would be hidden from the breaker, and a deadline explains what it broke off.
 var say = [...]uint8{
+	policy.ClassUndecided:    0,
 	policy.ClassSuccess:      0,
 	policy.ClassUnclassified: 1, // often just a name for the others
 	policy.ClassContention:   2,

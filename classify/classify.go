@@ -9,7 +9,8 @@
 // There are four checks, and the first one that matches counts:
 //
 //  1. The error has a method Outcome() policy.Outcome anywhere in its chain. The marks of
-//     this package ([Permanent], [Transient], …) have it.
+//     this package ([Permanent], [Transient], …) have it. An Outcome without a
+//     class does not count.
 //  2. A list in [Rules] names it.
 //  3. It is a type of the standard library: context, net, syscall, io, crypto,
 //     database/sql, or an HTTP/2 stream error.
@@ -98,6 +99,7 @@ func (r Rules) Error(err error) (o policy.Outcome) {
 // written costs more than looking at an error.
 func (r *Rules) decide(err error, left int, o *policy.Outcome) {
 	if err == nil {
+		o.Class = policy.ClassSuccess
 		return
 	}
 	if m, ok := err.(*mark); ok { // the walk would come to the same

@@ -24,7 +24,7 @@ var errOdd = errors.New("odd")
 
 // The outcomes that most tests expect.
 var (
-	success   = policy.Outcome{}
+	success   = policy.Outcome{Class: policy.ClassSuccess}
 	sentNet   = maybe(policy.ClassNetwork)
 	unsentNet = unsent(policy.ClassNetwork)
 	late      = maybe(policy.ClassTimeout)
@@ -338,6 +338,23 @@ func TestKnownErrorsCostNothing(t *testing.T) {
 	for name, err := range errs {
 		if n := testing.AllocsPerRun(100, func() { Error(err) }); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// An error that has nothing to say of itself is what it wraps.
+func TestAnOutcomeWithoutAClassSaysNothing(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want policy.Class
+	}{
+		{tells{o: policy.Outcome{}}, policy.ClassUnclassified},
+		{tells{o: policy.Outcome{Stop: true}}, policy.ClassUnclassified},
+		{fmt.Errorf("%w: %w", tells{o: policy.Outcome{}}, Throttled(errors.New("busy"), 0)), policy.ClassThrottled},
+		{Permanent(tells{o: policy.Outcome{}}), policy.ClassClient},
+	} {
+		if got := Error(c.err); got.Class != c.want {
+			t.Errorf("%v means %+v, want %v", c.err, got, c.want)
 		}
 	}
 }

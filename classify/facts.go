@@ -106,8 +106,7 @@ func (f *facts) has(any fact) bool { return f.seen&any != 0 }
 func (f *facts) judge(r *Rules, err error, o *policy.Outcome) {
 	for err != nil && f.left > 0 {
 		f.left--
-		if t, ok := err.(teller); ok {
-			f.told(r, t, o)
+		if t, ok := err.(teller); ok && f.told(r, t, o) {
 			return
 		}
 		f.note(err)
@@ -116,8 +115,7 @@ func (f *facts) judge(r *Rules, err error, o *policy.Outcome) {
 			f.driver, f.spoke = r.concrete(err)
 		}
 		if x, ok := err.(asker); ok {
-			if told, ok := f.fill(x); ok {
-				f.told(r, told, o)
+			if t, ok := f.fill(x); ok && f.told(r, t, o) {
 				return
 			}
 		}
@@ -136,12 +134,18 @@ func (f *facts) judge(r *Rules, err error, o *policy.Outcome) {
 	r.listed(f.in, r.known(f), o)
 }
 
-func (f *facts) told(r *Rules, t teller, o *policy.Outcome) {
+// told puts into o what t says of itself. It reports false if that is nothing.
+func (f *facts) told(r *Rules, t teller, o *policy.Outcome) bool {
 	if m, ok := t.(*mark); ok {
 		m.outcome(r, f.left, o)
-		return
+		return true
 	}
-	*o = t.Outcome()
+	said := t.Outcome()
+	if said.Class == policy.ClassUndecided {
+		return false
+	}
+	*o = said
+	return true
 }
 
 // judgeAll puts together what the branches mean. It reports false if there are none.

@@ -64,7 +64,7 @@ func (m *mark) naive(r naive) policy.Outcome {
 // documentation says of branches.
 func (r naive) Error(err error) policy.Outcome {
 	if err == nil {
-		return policy.Outcome{}
+		return policy.Outcome{Class: policy.ClassSuccess}
 	}
 	var all []policy.Outcome
 	for _, way := range waysDown(err) {
@@ -75,14 +75,25 @@ func (r naive) Error(err error) policy.Outcome {
 
 // way decides of a tree that is only one way down.
 func (r naive) way(err error) policy.Outcome {
-	t, ok := errors.AsType[teller](err)
-	if !ok {
-		return r.listed(err)
+	for at := err; at != nil; at = errors.Unwrap(at) {
+		t, ok := tellsOf(at.(*step).at)
+		if m, marked := t.(*mark); marked {
+			return m.naive(r)
+		}
+		if ok {
+			return t.Outcome()
+		}
 	}
-	if m, ok := t.(*mark); ok {
-		return m.naive(r)
+	return r.listed(err)
+}
+
+// tellsOf asks one error alone for a teller that says something.
+func tellsOf(err error) (teller, bool) {
+	t, ok := errors.AsType[teller](&step{at: err})
+	if _, marked := t.(*mark); ok && !marked && t.Outcome().Class == policy.ClassUndecided {
+		return nil, false
 	}
-	return t.Outcome()
+	return t, ok
 }
 
 // A step is an error on a way down, and the way from there. It stands for its error
@@ -113,7 +124,7 @@ func (s *step) As(target any) bool {
 // waysDown are the ways from err to the errors that wrap nothing, or that tell by
 // themselves what they mean.
 func waysDown(err error) (all []error) {
-	_, tells := errors.AsType[teller](&step{at: err})
+	_, tells := tellsOf(err)
 	var below []error
 	switch x := err.(type) {
 	case interface{ Unwrap() error }:

@@ -79,7 +79,7 @@ func (f *httpAttempt) decided(o policy.Outcome, err error) policy.Outcome {
 		said = by(nil, err)
 	}
 	switch {
-	case said.Class == policy.ClassSuccess || said.Class == policy.ClassUnclassified:
+	case said.Class == policy.ClassUndecided || said.Class == policy.ClassSuccess || said.Class == policy.ClassUnclassified:
 		return o
 	case err != nil:
 		if said.NeverSent = o.NeverSent; o.NeverSent {

@@ -32,7 +32,7 @@ const statusOverloaded = 529
 // byHundred is what all other statuses mean. A 500 may be a bug and not a blip,
 // so it is tried once more and no more.
 var byHundred = [...]policy.Outcome{
-	1: {}, 2: {}, 3: {},
+	1: {Class: policy.ClassSuccess}, 2: {Class: policy.ClassSuccess}, 3: {Class: policy.ClassSuccess},
 	4: {Class: policy.ClassClient},
 	5: {Class: policy.ClassServer, Effect: policy.UnknownEffect, Once: true},
 }

@@ -166,7 +166,7 @@ func TestStatuses(t *testing.T) {
 		switch {
 		case ok:
 		case code < 400:
-			w = policy.Outcome{}
+			w = policy.Outcome{Class: policy.ClassSuccess}
 		case code < 500:
 			w = wrong
 		default:
@@ -222,10 +222,10 @@ func TestHints(t *testing.T) {
 		{"C75 Envoy is overloaded", 503, nil, []string{"x-envoy-overloaded", "true"}, 0, policy.HTTP{}, with(server, stop)},
 		{"Stripe says yes", 409, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Outcome{Class: policy.ClassServer}},
 		{"Stripe says yes to a 500 more than once", 500, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, server},
-		{"Stripe's yes beats no success", 200, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Outcome{}},
+		{"Stripe's yes beats no success", 200, nil, []string{"Stripe-Should-Retry", "true"}, 0, policy.HTTP{}, policy.Outcome{Class: policy.ClassSuccess}},
 		{"a replayed 500 stays one", 500, nil, []string{"Idempotent-Replayed", "true"}, 0, policy.HTTP{}, with(once, stop)},
 		{"a replayed 400 is just a 400", 400, nil, []string{"Idempotent-Replayed", "true"}, 0, policy.HTTP{}, wrong},
-		{"a success needs no hints", 200, nil, []string{"X-Should-Retry", "false"}, 0, policy.HTTP{}, policy.Outcome{}},
+		{"a success needs no hints", 200, nil, []string{"X-Should-Retry", "false"}, 0, policy.HTTP{}, policy.Outcome{Class: policy.ClassSuccess}},
 		{"listed transient", 404, nil, nil, 0, policy.HTTP{Transient: []int{404}}, policy.Outcome{Class: policy.ClassServer}},
 		{"listed transient lifts once", 500, nil, nil, 0, policy.HTTP{Transient: []int{500}}, server},
 		{"listed transient keeps a class", 429, nil, nil, 0, policy.HTTP{Transient: []int{429}}, policy.Outcome{Class: policy.ClassThrottled, Undone: true}},

@@ -7,7 +7,8 @@ type Class uint8
 
 // The classes of outcome, in the order success, transient, permanent, neutral.
 const (
-	ClassSuccess      Class = iota // the work was done
+	ClassUndecided    Class = iota // the zero Class says nothing: a classifier leaves the decision to the next one
+	ClassSuccess                   // the work was done
 	ClassNetwork                   // transient: refused, reset, unreachable, broken off
 	ClassTimeout                   // transient: no answer in time
 	ClassServer                    // transient: the server failed or is overloaded
@@ -34,7 +35,9 @@ const (
 	UnknownEffect               // it may have happened: sent, and no answer that says otherwise
 )
 
-// Outcome is what a driver reports of one attempt.
+// Outcome is what a driver reports of one attempt. The zero Outcome says nothing, not
+// even that the work succeeded: see ClassUndecided. A machine that is told it takes it
+// for a failure that nobody classified.
 type Outcome struct {
 	Class  Class
 	Effect Effect
@@ -75,6 +78,7 @@ type Outcome struct {
 }
 
 var classText = [numClasses]string{
+	ClassUndecided:    "undecided",
 	ClassSuccess:      "success",
 	ClassNetwork:      "network",
 	ClassTimeout:      "timeout",

@@ -174,7 +174,7 @@ func judge(means *policy.Outcome, err error) policy.Outcome {
 	case means != nil:
 		return *means
 	}
-	return policy.Outcome{}
+	return policy.Outcome{Class: policy.ClassSuccess}
 }
 
 // work returns the script of an attempt, from 1.

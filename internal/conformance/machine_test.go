@@ -112,7 +112,7 @@ func (g *game) drain(p *played) {
 func (g *game) finish(p *played) {
 	for range 200 {
 		for _, t := range p.tickets {
-			p.call.Settle(g.now, t, policy.Outcome{})
+			p.call.Settle(g.now, t, policy.Outcome{Class: policy.ClassSuccess})
 			g.drain(p)
 			p.call.Release(g.now, t, false)
 			g.drain(p)
@@ -123,7 +123,7 @@ func (g *game) finish(p *played) {
 		g.now = g.now.Add(47 * ms)
 	}
 	for _, t := range p.tickets {
-		p.call.Settle(g.now, t, policy.Outcome{})
+		p.call.Settle(g.now, t, policy.Outcome{Class: policy.ClassSuccess})
 		p.call.Release(g.now, t, false)
 		g.drain(p)
 	}
@@ -250,7 +250,7 @@ func TestTheMachineAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-	down, fine := policy.Outcome{Class: policy.ClassServer}, policy.Outcome{}
+	down, fine := policy.Outcome{Class: policy.ClassServer}, policy.Outcome{Class: policy.ClassSuccess}
 	for _, c := range []struct {
 		fact   string
 		rules  *machine.Rules
@@ -294,7 +294,7 @@ func TestABareStateHasWhatItsPolicyAsksFor(t *testing.T) {
 	for retry.Verb == machine.Wait {
 		retry = c.Next(retry.Again)
 	}
-	c.Settle(clock.Instant(s), retry.Ticket, policy.Outcome{})
+	c.Settle(clock.Instant(s), retry.Ticket, policy.Outcome{Class: policy.ClassSuccess})
 	if c.Next(1); c.End().Reason != policy.None {
 		t.Error(c.End())
 	}
@@ -339,7 +339,7 @@ func TestACancelGivesAGrantedSlotBack(t *testing.T) {
 	second.Begin(state, 0, &machine.Params{Waker: noWaker{}})
 	ticket := first.Next(0).Ticket
 	second.Next(0)
-	first.Settle(1, ticket, policy.Outcome{})
+	first.Settle(1, ticket, policy.Outcome{Class: policy.ClassSuccess})
 	second.Cancel(1)
 	for _, leak := range Leaks(state.Stats(1)) {
 		t.Error(leak)

@@ -30,7 +30,7 @@ func BenchmarkCallSuccess(b *testing.B) {
 		c.Begin(s, now, &params)
 		step := c.Next(now)
 		now += 10
-		c.Settle(now, step.Ticket, policy.Outcome{})
+		c.Settle(now, step.Ticket, policy.Outcome{Class: policy.ClassSuccess})
 		if c.Next(now).Verb != machine.Return || c.End().Reason != policy.None {
 			b.Fatal("not a success")
 		}

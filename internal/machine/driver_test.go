@@ -19,7 +19,7 @@ func ExampleCall() {
 		return
 	}
 	state := machine.NewState(0, rules, machine.Setup{Seed: 1})
-	outcomes := []policy.Outcome{{Class: policy.ClassNetwork, NeverSent: true}, {}}
+	outcomes := []policy.Outcome{{Class: policy.ClassNetwork, NeverSent: true}, {Class: policy.ClassSuccess}}
 
 	var call machine.Call
 	now := clock.Instant(0)

@@ -47,7 +47,7 @@ func oneCall(s *machine.State, now clock.Instant, takes time.Duration, deadline 
 	c.Begin(s, now, &machine.Params{Deadline: deadline, Waker: deaf{}})
 	t := c.Next(now).Ticket
 	now = now.Add(takes)
-	c.Settle(now, t, policy.Outcome{})
+	c.Settle(now, t, policy.Outcome{Class: policy.ClassSuccess})
 	c.Next(now)
 	return now
 }

@@ -67,7 +67,7 @@ func (p *calling) take(m moment) {
 	case c.done:
 		return
 	case m.home >= 0:
-		c.Settle(m.at, c.out[m.home], policy.Outcome{})
+		c.Settle(m.at, c.out[m.home], policy.Outcome{Class: policy.ClassSuccess})
 	}
 	p.step(m.at, c)
 }
@@ -142,16 +142,16 @@ func TestACallIsMeasuredByItsFirstAttempt(t *testing.T) {
 		took time.Duration
 	}{
 		{"the first wins", func(now clock.Instant, c *Call, first, hedge Ticket) {
-			c.Settle(now, first, policy.Outcome{})
+			c.Settle(now, first, policy.Outcome{Class: policy.ClassSuccess})
 			c.Settle(now, hedge, policy.Outcome{Class: policy.ClassIgnored})
 		}, 1, 40 * time.Millisecond},
 		{"the hedge wins", func(now clock.Instant, c *Call, first, hedge Ticket) {
-			c.Settle(now, hedge, policy.Outcome{})
+			c.Settle(now, hedge, policy.Outcome{Class: policy.ClassSuccess})
 			c.Settle(now, first, policy.Outcome{Class: policy.ClassIgnored})
 		}, 1, 40 * time.Millisecond},
 		{"the first ignores that it lost, and is late", func(now clock.Instant, c *Call, first, hedge Ticket) {
-			c.Settle(now, hedge, policy.Outcome{})
-			c.Settle(now.Add(time.Second), first, policy.Outcome{})
+			c.Settle(now, hedge, policy.Outcome{Class: policy.ClassSuccess})
+			c.Settle(now.Add(time.Second), first, policy.Outcome{Class: policy.ClassSuccess})
 		}, 1, 1040 * time.Millisecond},
 		{"the caller leaves", func(now clock.Instant, c *Call, first, hedge Ticket) {
 			c.Cancel(now)

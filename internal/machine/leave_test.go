@@ -18,7 +18,7 @@ func TestACallLeavesItsPartitionWithTheLastThatIsOut(t *testing.T) {
 	}{
 		{"an open result", func(c *Call, inside func(int32, string)) {
 			sent := c.Next(0).Ticket
-			c.Settle(1, sent, policy.Outcome{Open: true})
+			c.Settle(1, sent, policy.Outcome{Class: policy.ClassSuccess, Open: true})
 			c.Next(1)
 			inside(1, "while it is open")
 			c.Release(2, sent, false)
@@ -26,27 +26,27 @@ func TestACallLeavesItsPartitionWithTheLastThatIsOut(t *testing.T) {
 		{"an open result of the second attempt", func(c *Call, inside func(int32, string)) {
 			c.Settle(1, c.Next(0).Ticket, policy.Outcome{Class: policy.ClassServer})
 			sent := c.Next(1).Ticket // the hedge, brought forward
-			c.Settle(2, sent, policy.Outcome{Open: true})
+			c.Settle(2, sent, policy.Outcome{Class: policy.ClassSuccess, Open: true})
 			c.Next(2)
 			inside(1, "while it is open")
 			c.Release(3, sent, false)
 		}},
 		{"a hedge that lost", func(c *Call, inside func(int32, string)) {
 			first, second := c.Next(0).Ticket, c.Next(s).Ticket
-			c.Settle(s+1, first, policy.Outcome{})
+			c.Settle(s+1, first, policy.Outcome{Class: policy.ClassSuccess})
 			c.Next(s + 1)
 			inside(1, "while the hedge is out")
 			c.Settle(s+2, second, policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect})
 		}},
 		{"a first that lost", func(c *Call, inside func(int32, string)) {
 			first, second := c.Next(0).Ticket, c.Next(s).Ticket
-			c.Settle(s+1, second, policy.Outcome{})
+			c.Settle(s+1, second, policy.Outcome{Class: policy.ClassSuccess})
 			c.Next(s + 1)
 			inside(1, "while the first is out")
 			c.Settle(s+2, first, policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect})
 		}},
 		{"nothing out", func(c *Call, inside func(int32, string)) {
-			c.Settle(1, c.Next(0).Ticket, policy.Outcome{})
+			c.Settle(1, c.Next(0).Ticket, policy.Outcome{Class: policy.ClassSuccess})
 			c.Next(1)
 		}},
 	} {

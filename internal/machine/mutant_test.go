@@ -21,7 +21,7 @@ func TestAWholeCallsSlotIsHeldWhileItsResultIsOpen(t *testing.T) {
 	var first, second Call
 	first.Begin(s, 0, &Params{})
 	step := first.Next(0)
-	first.Settle(1, step.Ticket, policy.Outcome{Open: true})
+	first.Settle(1, step.Ticket, policy.Outcome{Class: policy.ClassSuccess, Open: true})
 	if first.Next(1).Verb != Return {
 		t.Fatal("the call has not ended")
 	}

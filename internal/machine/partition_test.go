@@ -65,7 +65,7 @@ func keyedState(t *testing.T, processors, partitions int) *State {
 func callOnce(s *State, name string, now clock.Instant, shard uint32) {
 	var c Call
 	c.Begin(s, now, &Params{Partition: name, Safe: true, Shard: shard})
-	c.Settle(now, c.Next(now).Ticket, policy.Outcome{})
+	c.Settle(now, c.Next(now).Ticket, policy.Outcome{Class: policy.ClassSuccess})
 	c.Next(now)
 }
 

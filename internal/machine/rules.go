@@ -104,6 +104,7 @@ func (r *Rules) fund(b policy.Budget) {
 // and does not open. Work that was given up or crashed says nothing (CONFORMANCE C31,
 // C32).
 var shows = [policy.ClassCrashed + 1]breaker.Result{
+	policy.ClassUndecided:    breaker.Bad,
 	policy.ClassSuccess:      breaker.Good,
 	policy.ClassNetwork:      breaker.Bad,
 	policy.ClassTimeout:      breaker.Bad,

@@ -46,7 +46,7 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 		c.succeed(now, t, o, bit)
 		return
 	}
-	if o.Class > policy.ClassCrashed {
+	if o.Class == policy.ClassUndecided || o.Class > policy.ClassCrashed {
 		o.Class, o.Effect = policy.ClassUnclassified, policy.UnknownEffect
 	}
 	late := layerTimeout(now, t, o)

@@ -32,7 +32,7 @@ func (a answer) outcome(after time.Duration) policy.Outcome {
 	o := policy.Outcome{Effect: policy.UnknownEffect}
 	switch a {
 	case answered:
-		return policy.Outcome{}
+		return policy.Outcome{Class: policy.ClassSuccess}
 	case refused:
 		o = policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
 	case broken:
