@@ -93,9 +93,9 @@ func reads[T any](by classifier) bool {
 	return same || by.fits(reflect.TypeFor[T]())
 }
 
-// judge reads what an attempt brought home: the call's classifier, then the
-// dependency's, then package classify, until one decides. It writes in place, for the
-// machine reads in place: a copy of what was just written in parts waits for the parts.
+// judge classifies the result of an attempt: it asks the call's classifier, then the
+// dependency's, then package classify, until one decides. It fills o in place: to copy an
+// Outcome whose fields were just written one by one is slow.
 func judge[T any](r *runner, v T, err error, o *policy.Outcome) {
 	if by := r.o.judge; by != nil {
 		ask(by, v, err, o)

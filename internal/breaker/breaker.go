@@ -50,7 +50,7 @@ type extra struct {
 	probes       trackedCalls
 	outcomes     window.Counts // of the probes that were settled
 	bad          int64         // those of them that failed or were slow
-	inFlight     trackedCalls  // calls watched for ageing
+	watched      trackedCalls  // calls watched for ageing
 	ring         *ring         // the count window
 	added        uint64        // outcomes in count windows of before
 	held         []uint64      // isolations, by their ids
@@ -194,7 +194,7 @@ func (b *Breaker) due(now clock.Instant) {
 func (b *Breaker) admit(now clock.Instant) Permit {
 	p := Permit{word: b.word.Load(), start: now}
 	if counts(stateOf(p.word)) && b.rules.Load().ageing() {
-		p.slot, p.serial, _ = b.needExtra().inFlight.add(now, maxAgeing)
+		p.slot, p.serial, _ = b.needExtra().watched.add(now, maxAgeing)
 	}
 	return p
 }
@@ -246,7 +246,7 @@ func (b *Breaker) add(now clock.Instant, shard uint32, failed, slow bool) {
 func (b *Breaker) recordLocked(now clock.Instant, shard uint32, p Permit, v Result, slow, open bool, after time.Duration) (rc Receipt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.word.Load() != p.word || p.serial != 0 && !b.extra.inFlight.remove(p.slot, p.serial) || v == Neutral {
+	if b.word.Load() != p.word || p.serial != 0 && !b.extra.watched.remove(p.slot, p.serial) || v == Neutral {
 		return Receipt{}
 	}
 	r := b.rules.Load()

@@ -236,8 +236,8 @@ func TestAgeingIsBounded(t *testing.T) {
 	for range 10 * maxAgeing {
 		b.Acquire(0, 0)
 	}
-	if s := b.Snapshot(0); s.InFlight != maxAgeing || len(b.extra.inFlight.all) != maxAgeing {
-		t.Errorf("%d watched in %d trackedCalls", s.InFlight, len(b.extra.inFlight.all))
+	if s := b.Snapshot(0); s.InFlight != maxAgeing || len(b.extra.watched.all) != maxAgeing {
+		t.Errorf("%d watched in %d trackedCalls", s.InFlight, len(b.extra.watched.all))
 	}
 }
 

@@ -27,7 +27,7 @@ func strict(close, reopen int) Rules {
 
 var runs = consecutive(9)
 
-func knocking(r *Rules) { r.OpenCalls = 8 }
+func openCalls8(r *Rules) { r.OpenCalls = 8 }
 
 func limited(r *Rules) { r.ProbeTimeout = time.Second }
 
@@ -176,11 +176,11 @@ var cases = []struct {
 	{"C44: out of open it closes", timed(1, 0.5), "F iso:x rel:x is=closed"},
 	{"C44: a reset ends isolation", timed(1, 0.5), "iso:x reset S rel:x is=closed moves=2"},
 	{"C44: a zero isolation holds nothing", timed(1, 0.5), "rel:x iso:y rel:x is=forced_open"},
-	{"tripped by hand it waits for the open time, whatever is refused", probing(2).with(knocking), "trip no*99 is=open +4.999s no=1ms +1ms a:x no*2 a:y is=half_open"},
-	{"a probe that fails after that knocks as usual", probing(1).with(knocking), "trip +5s F is=open no*3 a:x x:F is=open cause=probe_failed opens=3"},
-	{"opened by its rules it probes sooner", probing(1).with(knocking), "F*5 no*2 a:x is=half_open cause=calls_refused"},
-	{"tripped while it was open it waits for what is left", probing(1).with(knocking), "F*5 +1s no*2 trip until=4s moves=1 no*99 is=open +4s S is=closed"},
-	{"tripped in half-open it waits anew", probing(1).with(knocking), "F*5 no*2 a:x trip no*99 until=5s x:S is=open"},
+	{"tripped by hand it waits for the open time, whatever is refused", probing(2).with(openCalls8), "trip no*99 is=open +4.999s no=1ms +1ms a:x no*2 a:y is=half_open"},
+	{"a probe that fails after that counts refusals as usual", probing(1).with(openCalls8), "trip +5s F is=open no*3 a:x x:F is=open cause=probe_failed opens=3"},
+	{"opened by its rules it probes sooner", probing(1).with(openCalls8), "F*5 no*2 a:x is=half_open cause=calls_refused"},
+	{"tripped while it was open it waits for what is left", probing(1).with(openCalls8), "F*5 +1s no*2 trip until=4s moves=1 no*99 is=open +4s S is=closed"},
+	{"tripped in half-open it waits anew", probing(1).with(openCalls8), "F*5 no*2 a:x trip no*99 until=5s x:S is=open"},
 	{"trip moves from where calls are admitted", timed(1, 0.5), "trip trip moves=1 until=5s reset observe trip is=open reset disable trip is=open force trip is=forced_open"},
 
 	// F. Consecutive

@@ -144,7 +144,7 @@ func (b *Breaker) noteReturn() {
 }
 
 // Release gives an isolation back. The last one closes the breaker, or returns
-// it to the state that a hand had set before. Releasing twice does nothing.
+// it to the state that was set by hand before. Releasing twice does nothing.
 func (b *Breaker) Release(now clock.Instant, i Isolation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

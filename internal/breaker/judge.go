@@ -74,14 +74,14 @@ func (b *Breaker) broken(now clock.Instant, r *Rules) (over Causes, c window.Cou
 
 // grownSlow reports whether a call that is out has been out for SlowCall.
 func (b *Breaker) grownSlow(now clock.Instant, r *Rules) bool {
-	return r.ageing() && b.extra != nil && b.extra.inFlight.oldest().Add(r.SlowCall) <= now
+	return r.ageing() && b.extra != nil && b.extra.watched.oldest().Add(r.SlowCall) <= now
 }
 
 // aged counts calls that are still out, one after the other, as slow from the moment at
 // which they have been out for SlowCall.
 func (b *Breaker) aged(now clock.Instant, r *Rules, c window.Counts, run uint32) (Causes, window.Counts, clock.Instant) {
 	var room [maxAgeing]clock.Instant
-	dues := b.extra.inFlight.aged(now, r.SlowCall, room[:0])
+	dues := b.extra.watched.aged(now, r.SlowCall, room[:0])
 	slices.Sort(dues)
 	for _, due := range dues {
 		c.Calls++

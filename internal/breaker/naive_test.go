@@ -8,7 +8,7 @@ import (
 	"github.com/gabion-go/gabion/internal/window"
 )
 
-// naive is a breaker that keeps every outcome of its life and reckons all anew
+// naive is a breaker that keeps every outcome there was and works all out anew
 // at each step, in whole numbers. It shares the rules' data with the real one,
 // the table of moves and nothing else.
 type naive struct {

@@ -102,7 +102,7 @@ func (b *Breaker) probeLives(now clock.Instant, p Permit) Receipt {
 }
 
 // probeEnds counts a probe whose result lived on, now that its end is known. One that
-// was taken for good before turns when it breaks after all.
+// was counted as good already becomes a failure if it breaks after all.
 func (b *Breaker) probeEnds(now clock.Instant, p Permit, rc Receipt, broke bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,11 +124,11 @@ func (b *Breaker) probeEnds(now clock.Instant, p Permit, rc Receipt, broke bool)
 	b.decide(now, now, 0)
 }
 
-// Fail says that a result broke after its verdict, as a response body can. The
-// success of the receipt becomes a failure of now, so that the call is counted once,
-// where the window still holds it; what it has forgotten, and what was never counted
-// because the verdict was neutral, is a failure by itself. It counts only while the
-// breaker has not moved since. A receipt must be used once.
+// Fail says that a result broke after its verdict, as a response body can. Where the
+// window still holds the success of the receipt, that becomes a failure of now, so that
+// the call is counted once. Else a failure is added: the success is forgotten, or was
+// never counted because the verdict was neutral. Nothing is counted if the breaker has
+// moved since. Use a receipt once.
 func (b *Breaker) Fail(now clock.Instant, shard uint32, p Permit, rc Receipt) {
 	word := b.word.Load()
 	s := stateOf(word)

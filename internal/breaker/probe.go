@@ -23,7 +23,7 @@ func (s *extra) probeDue() bool {
 // forgetCalls forgets the calls that are out. Settling them does nothing any more.
 func (s *extra) forgetCalls() {
 	s.probes.clear()
-	s.inFlight.clear()
+	s.watched.clear()
 	s.outcomes, s.bad = window.Counts{}, 0
 	s.refusedSince.Store(0)
 }
@@ -115,9 +115,9 @@ func (b *Breaker) decide(now, due clock.Instant, after time.Duration) {
 	}
 }
 
-// expire ends half-open when a probe has been out for too long, and takes one whose
-// result has lived on for as long for good. What comes of it counts from when it was
-// due, as if a timer had made it.
+// expire ends half-open when a probe has been out for too long. One whose result has lived
+// on for as long is good. A move is dated to when it fell due, as if a timer had made
+// it.
 func (b *Breaker) expire(now clock.Instant) {
 	r, s := b.rules.Load(), b.needExtra()
 	for r.ProbeTimeout > 0 && s.probes.out > 0 && b.state() == HalfOpen {
@@ -160,7 +160,7 @@ func (b *Breaker) Delay(p Permit, by time.Duration) Permit {
 		if p.Probe() {
 			s.probes.delay(p.slot, p.serial, by)
 		} else {
-			s.inFlight.delay(p.slot, p.serial, by)
+			s.watched.delay(p.slot, p.serial, by)
 		}
 	}
 	return p

@@ -10,9 +10,9 @@ import (
 // Snapshot is a breaker at one moment.
 type Snapshot = policy.BreakerStats
 
-// Snapshot returns what the breaker is at now, after what has fallen due. It
-// never makes a move that a call has to make: an open breaker whose time is over
-// stays open until somebody calls.
+// Snapshot returns what the breaker is at now, after the moves that have fallen due. It
+// makes no move that a call has to make: an open breaker whose time is over stays open
+// until the next call.
 func (b *Breaker) Snapshot(now clock.Instant) Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,7 +32,7 @@ func (b *Breaker) Snapshot(now clock.Instant) Snapshot {
 	}
 	if b.extra != nil {
 		s.Refused = b.extra.refused.sum()
-		s.Probes, s.InFlight = b.extra.probes.out, b.extra.inFlight.out
+		s.Probes, s.InFlight = b.extra.probes.out, b.extra.watched.out
 	}
 	if c := s.Counts; s.State != HalfOpen && c.Calls >= b.rules.Load().minCalls() {
 		s.FailureRate, s.SlowRate = min(rate(c.Failures, c.Calls), 1), min(rate(c.Slow, c.Calls), 1)
@@ -40,14 +40,14 @@ func (b *Breaker) Snapshot(now clock.Instant) Snapshot {
 	return s
 }
 
-// State returns the state at the last move. What has fallen due since is not
-// taken; Snapshot does that.
+// State returns the state at the last move. Moves that have fallen due since are not
+// made; Snapshot makes them.
 func (b *Breaker) State() State { return b.state() }
 
 // Shut reports whether a call at that time would be refused as far as is known,
 // and how long after it refusing ends, zero if that is not known. It changes
-// nothing. A half-open breaker is not known to be shut: its probes may be home
-// by then.
+// nothing. A half-open breaker is not known to be shut: its probes may have
+// ended by then.
 func (b *Breaker) Shut(at clock.Instant) (retryAfter time.Duration, shut bool) {
 	if !refuses(b.state()) {
 		return 0, false
@@ -61,5 +61,5 @@ func (b *Breaker) Shut(at clock.Instant) (retryAfter time.Duration, shut bool) {
 func (b *Breaker) Idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state() == Closed && (b.extra == nil || b.extra.inFlight.out == 0)
+	return b.state() == Closed && (b.extra == nil || b.extra.watched.out == 0)
 }

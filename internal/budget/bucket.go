@@ -25,14 +25,14 @@ func NewBucketRules(capacity, cost int, refill float64) BucketRules {
 	}
 }
 
-// Bucket is a budget of tokens: re-sends take them, successes bring them back,
-// time does nothing. So an idle client stays as rich or poor as it was.
+// Bucket is a budget of tokens: re-sends take them, successes bring them back, time does
+// nothing. An idle client has as many later as now.
 //
 // The zero Bucket is full. All methods are safe for concurrent use and take no
 // lock. A Bucket must not be copied after first use.
 type Bucket struct {
-	// spent is how far the level is below the capacity, because then zero is
-	// full whatever the capacity. It is never negative.
+	// spent is how far the level is below the capacity. So zero means full, whatever the
+	// capacity. It is never negative.
 	spent atomic.Int64
 }
 
@@ -59,8 +59,8 @@ func (b *Bucket) Refund(r BucketRules) { b.fill(r.Capacity, r.Cost) }
 // capacity.
 func (b *Bucket) Refill(r BucketRules) { b.fill(r.Capacity, r.Refill) }
 
-// fill first forgets debts beyond the capacity: a reload may have made it smaller
-// than what was spent before, and those debts were nobody's under these rules.
+// fill first forgets what was spent beyond the capacity: a reload may have made it
+// smaller than what was spent before.
 func (b *Bucket) fill(capacity, tokens int64) {
 	for {
 		spent := b.spent.Load()

@@ -30,17 +30,17 @@ func NewEarnedRules(ratio float64, window time.Duration, reserve, start float64)
 }
 
 // Earned is a budget of re-sends that successes earn. Time earns nothing, and
-// neither do failures: in a total outage nothing is added to what was kept.
+// neither do failures: in a total outage nothing is added to what is there.
 //
 // The promise: in any span of time what is spent, less what is refunded, is at most the
 // ratio of the successes in that span and the window before it, plus the reserve, or
-// plus the start for a budget as young as that. A whole re-send is granted for each one
-// spent. Part of one is spent on a chance that is as large, so that re-sends are on
-// average what was spent: for one client over time, and for a fleet in which each has
-// less than one.
+// plus the start if the budget is younger than that. For each whole re-send that is spent
+// one is granted. For a part of one, one is granted with a probability as large as the
+// part. So on average as many are granted as are spent: for one client over time, and for
+// many clients of which each has less than one.
 //
-// The reserve is for clients of few calls, whose window holds hardly any. It is what
-// a fleet of them can add at once, so it is small.
+// The reserve is for clients of few calls, whose window holds hardly any. Each of a fleet
+// of such clients can spend it at the same time, so it is small.
 //
 // An Earned is made by [MakeEarned]; the zero Earned can't be used. All methods are
 // safe for concurrent use. It must not be copied after first use. Time that goes
@@ -57,7 +57,7 @@ type Earned struct {
 	marks   [marks]mark
 }
 
-// marks is how many marks a window has: its successes are known to within one part.
+// marks is how many marks a window has. Its successes are known to within that part.
 const marks = 4
 
 // mark is how many successes there were before a moment.
@@ -121,8 +121,8 @@ func (e *Earned) TryWithdraw(now clock.Instant, r *EarnedRules, u float64) bool 
 	return true
 }
 
-// Refund gives back a re-send that was granted and not made. It is a whole one, also
-// where only a part was there: the draws that were lost have paid for the rest. Call it
+// Refund gives back a re-send that was granted and not made. It gives back a whole one,
+// also where only a part was there: tries that got nothing have paid for the rest. Call it
 // at most once for each that was granted.
 func (e *Earned) Refund() {
 	e.mu.Lock()
@@ -162,7 +162,7 @@ func (e *Earned) Level(now clock.Instant, r *EarnedRules) int64 {
 }
 
 // Recent returns how many successes there were in the window, at least, and how many a
-// second that is. The rate of a budget that is younger than the window is reckoned over
+// second that is. The rate of a budget that is younger than the window is taken over
 // its age, or over a twentieth of the window if it is younger than that.
 func (e *Earned) Recent(now clock.Instant, r *EarnedRules) (successes int64, rate float64) {
 	e.mu.Lock()
@@ -185,7 +185,7 @@ func (e *Earned) gather(now clock.Instant, r *EarnedRules) {
 }
 
 // before returns how many successes there were when the window began, and when that was,
-// as the oldest mark that lies in it says: so what the window holds is never overstated.
+// by the oldest mark that lies in it. So the window never counts too many.
 func (e *Earned) before(now clock.Instant, r *EarnedRules) (total uint64, since clock.Instant) {
 	total, oldest := e.successes.sum(), clock.Never
 	for _, m := range e.marks {
@@ -196,7 +196,7 @@ func (e *Earned) before(now clock.Instant, r *EarnedRules) (total uint64, since 
 	return total, min(oldest, now)
 }
 
-// worth is what so many successes earn. It saturates far above what can be spent.
+// worth returns what so many successes earn, at most far more than can be spent.
 func worth(successes uint64, ratio int64) int64 {
 	high, low := bits.Mul64(successes, uint64(max(ratio, 0)))
 	if high > 0 || low > math.MaxInt64/4 {

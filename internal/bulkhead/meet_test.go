@@ -9,13 +9,13 @@ import (
 	"github.com/gabion-go/gabion/internal/bulkhead"
 )
 
-// meeting makes two goroutines start together, round after round. A crowd of
-// workers seldom hits a window of a few instructions, and the next one who comes
-// along heals what was lost; two who meet hit it often, and nobody else is there.
+// meeting makes two goroutines start together, round after round. Many workers seldom hit
+// a window of a few instructions, and the next worker repairs what was lost. Two that
+// meet hit it often, and nobody repairs it.
 type meeting struct{ here, there atomic.Int64 }
 
-// meet waits until both have come to the round, then a little longer, since
-// nobody knows at which distance the window lies.
+// meet waits until both have come to the round, and then for a delay of its own, since
+// the window may be at any distance.
 func meet(mine, other *atomic.Int64, round, delay int) {
 	mine.Store(int64(round))
 	for spins := 0; other.Load() < int64(round); spins++ {

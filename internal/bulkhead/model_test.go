@@ -8,7 +8,7 @@ import (
 	"github.com/gabion-go/gabion/internal/chance"
 )
 
-// nobody is the model's tenant of slots and stays from unfair times.
+// nobody is the model's tenant of slots and waits from times without fairness.
 const nobody = "nobody"
 
 // model is what a bulkhead should do, told as plainly as possible: it keeps
@@ -191,7 +191,7 @@ func newPair(t *testing.T, limit, queue int, fair bool) *pair {
 
 var tenantNames = [...]string{"", "a", "b", "c", "d"}
 
-// step does one thing that verb and arg choose.
+// step calls one method, which verb and arg choose.
 func (p *pair) step(verb, arg byte) {
 	tenant := tenantNames[int(arg)%len(tenantNames)]
 	switch verb % 17 {
@@ -333,7 +333,7 @@ func (p *pair) checkStay(s *stay) {
 	}
 }
 
-// finish sends everybody home and finds all slots free (C101).
+// finish ends all waits, releases all slots and finds them free (C101).
 func (p *pair) finish() {
 	for len(p.stays) > 0 {
 		p.leave(0)
@@ -364,7 +364,7 @@ func TestRandomOperationsLeaveEverySlotFree(t *testing.T) {
 }
 
 // Long queues under a steady flood are what makes classes run out of patience,
-// and tenants crowd; limits stay put here.
+// and tenants push each other out; limits stay as they are here.
 func TestFloodAgreesWithTheModel(t *testing.T) {
 	for run := range uint64(8) {
 		p := newPair(t, 3, 40, run%2 == 0)

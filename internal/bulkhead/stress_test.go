@@ -15,9 +15,9 @@ import (
 // A wake-up that gets lost leaves a goroutine asleep for ever. In a synctest
 // bubble that is a deadlock, found at once and without a clock.
 //
-// A resizer heals lost wake-ups, since its own pass finds those who were
-// forgotten; so half of the runs have none. Waiters that give up hide lost
-// wake-ups as timeouts; so in half of the runs all wait for ever.
+// A resize repairs lost wake-ups, since it hands over what is free; so half of the runs
+// have none. Waiters that give up hide lost wake-ups as timeouts; so in half of the runs
+// all wait for ever.
 func TestNoWakeUpIsLostAndTheLimitHolds(t *testing.T) {
 	for i := range 16 {
 		c := crew{fair: i&1 != 0, resizing: i&2 != 0, leaving: i&4 != 0}
@@ -126,7 +126,7 @@ func (c *crew) queue(bell door, tenant string, x uint64) (bulkhead.Slot, bool) {
 	}
 }
 
-// use holds a slot, and counts who else does.
+// use holds a slot, and counts how many others do.
 func (c *crew) use(x uint64) {
 	now := c.inUse.Add(1)
 	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); {

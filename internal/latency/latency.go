@@ -1,10 +1,10 @@
-// Package latency remembers how long calls took, well enough to name a
-// percentile of the recent past.
+// Package latency remembers how long calls took, precisely enough for percentiles of the
+// recent past.
 //
-// A [Sketch] is a histogram whose buckets widen with the duration they stand
-// for: 32 to each doubling, as in HdrHistogram (Tene 2013), so that the error is
-// relative. It slides by halves: one half of its span is filled while the other
-// is still read, and a half that is a span old is emptied for reuse.
+// A [Sketch] is a histogram with 32 buckets for each doubling of the duration, as in
+// HdrHistogram (Tene 2013), so that the error is relative. It slides by halves: one half
+// of its span is filled while the other is still read, and a half that is a span old is
+// emptied and used again.
 package latency
 
 import (
@@ -24,7 +24,7 @@ const (
 	highest = 40
 	subBits = 5 // 32 buckets to a doubling: half a bucket is 1/64 of its start
 	cells   = (highest - lowest) << subBits
-	maxSubs = 256 // shards; more would cost memory and cool no cache line
+	maxSubs = 256 // shards; more processors share
 )
 
 // Sketch counts durations over the last half to whole span of time.
@@ -42,8 +42,8 @@ type Sketch struct {
 	turns  [2]atomic.Int64 // which half-span each half holds, or never, or emptying
 	counts []atomic.Uint32 // by half, shard, bucket
 
-	// The last answer of Recent. Whoever holds mu withdraws fresh, changes the
-	// rest and sets fresh again.
+	// The last answer of Recent. Under mu, fresh is unset, the rest is changed, and
+	// fresh is set again.
 	mu    sync.Mutex
 	fresh atomic.Int64 // the instant until which the answer holds
 	asked atomic.Uint64
@@ -95,7 +95,7 @@ func (s *Sketch) reuse(turn int64) bool {
 	if old == emptying {
 		return false
 	}
-	if old >= turn { // time went backward, or somebody was quicker
+	if old >= turn { // time went backward, or another goroutine was quicker
 		return true
 	}
 	if !held.CompareAndSwap(old, emptying) {
@@ -139,7 +139,7 @@ func (s *Sketch) Recent(now clock.Instant, q float64) (d time.Duration, n int64)
 		}
 	}
 	d, n = s.Quantile(now, q)
-	if s.mu.TryLock() { // otherwise somebody else is remembering
+	if s.mu.TryLock() { // else another goroutine is remembering an answer
 		defer s.mu.Unlock()
 		s.fresh.Store(never)
 		s.asked.Store(math.Float64bits(q))
@@ -150,7 +150,7 @@ func (s *Sketch) Recent(now clock.Instant, q float64) (d time.Duration, n int64)
 	return d, n
 }
 
-// sum adds up what is not forgotten by now, and returns how much that is.
+// sum adds up the counts that are not forgotten by now, and returns their total.
 func (s *Sketch) sum(now clock.Instant, sums *[cells]int64) (n int64) {
 	newest := s.turn(now)
 	for half := range s.turns {

@@ -9,7 +9,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 )
 
-// model knows every turn that was taken, and reckons the next one from the
+// model knows every turn that was taken, and works out the next one from the
 // promise alone: between any earlier turn and it, both included, there are no
 // more turns than the burst and one per interval.
 type model struct {

@@ -1,10 +1,9 @@
 // Package ratelimit spaces turns in time.
 //
-// A [Limiter] is the generic cell rate algorithm, GCRA (ITU-T I.371, annex A):
-// a token bucket that keeps, instead of a level and the time of its last change,
-// the one time at which it would be full again. That time is one atomic word. It
-// hands out turns in the future too, so a caller learns at once when it may go,
-// and nobody stands in a queue. Nothing here sleeps or reads a clock.
+// A [Limiter] is the generic cell rate algorithm, GCRA (ITU-T I.371, annex A): a token
+// bucket that keeps only the time at which it would be full again. That time is one
+// atomic word. It hands out turns in the future too. So a caller learns at once when it
+// may go, and there is no queue. Nothing here sleeps or reads a clock.
 package ratelimit
 
 import (
@@ -40,8 +39,8 @@ const longest = time.Duration(1) << 60
 // turns begin, however many goroutines ask.
 //
 // The zero Limiter is ready: the whole burst is there. All methods are safe for
-// concurrent use, and take no lock while no turn was given back that others have
-// reserved behind. A Limiter must not be copied after first use.
+// concurrent use. They take a lock only after a turn was given back that was not the
+// last one reserved. A Limiter must not be copied after first use.
 type Limiter struct {
 	// word is when the bucket is full again, the "theoretical arrival time" of
 	// GCRA, with the sign bit flipped: so that the zero word is the earliest
@@ -78,7 +77,7 @@ func (l *Limiter) Reserve(now clock.Instant, r Rules, maxWait time.Duration) (at
 			return at, at.Sub(now) <= max(maxWait, 0)
 		}
 	}
-	interval, slack := r.reckon()
+	interval, slack := r.spacing()
 	for {
 		old := l.word.Load()
 		full := instant(old)
@@ -92,16 +91,16 @@ func (l *Limiter) Reserve(now clock.Instant, r Rules, maxWait time.Duration) (at
 	}
 }
 
-// Cancel gives back the turn at, which must have been reserved by the same rules and
-// since the last Reset, and reports whether it could, which is while the turn lies ahead.
-// Whoever reserves next gets it; those who have reserved already keep the times that they
-// know. Cancel a turn at most once. One that lies further ahead than any since the last
-// Reset is not taken back.
+// Cancel gives back the turn at, and reports whether it could: only a turn that lies ahead
+// can be given back. The next Reserve gets it; turns that are reserved already stay as
+// they are. The turn must have been reserved with the same rules and since the last Reset;
+// one that lies further ahead than all of these is not taken back. Cancel a turn at most
+// once.
 func (l *Limiter) Cancel(now, at clock.Instant, r Rules) bool {
 	if r.Interval <= 0 || at <= now {
 		return false
 	}
-	interval, slack := r.reckon()
+	interval, slack := r.spacing()
 	// A turn that had to wait was the earliest that the slack allowed. So if it
 	// was the last, this is what it left in the word.
 	before := at.Add(slack)
@@ -109,7 +108,7 @@ func (l *Limiter) Cancel(now, at clock.Instant, r Rules) bool {
 		return true
 	}
 	if instant(l.word.Load()) < before.Add(interval) {
-		return false // it is of before a Reset: the next turn comes before it
+		return false // it was reserved before a Reset: the next turn comes before it
 	}
 	return l.keep(now, at)
 }
@@ -151,8 +150,8 @@ func (l *Limiter) reuse(now clock.Instant, maxWait time.Duration) (at clock.Inst
 	return at, true
 }
 
-// drop forgets turns that nobody took in time: taken later, they would come too close
-// to those after them.
+// drop forgets turns that have passed: taken later, they would come too close to those
+// after them.
 func (l *Limiter) drop(now clock.Instant) {
 	for len(l.free) > 0 && l.free[len(l.free)-1] < now {
 		l.free = l.free[:len(l.free)-1]
@@ -160,8 +159,8 @@ func (l *Limiter) drop(now clock.Instant) {
 	l.spare.Store(int32(len(l.free)))
 }
 
-// Reset forgets all turns: the whole burst is there again. It is for rules that
-// became very different, since turns taken by slow rules can lie far ahead.
+// Reset forgets all turns: the whole burst is there again. It is for rules that changed
+// much: turns that were taken by slow rules can lie far ahead.
 func (l *Limiter) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,9 +169,9 @@ func (l *Limiter) Reset() {
 	l.word.Store(0)
 }
 
-// reckon returns the time between turns, and how far ahead of them the word may
-// run: the time in which all of a burst but one comes back.
-func (r Rules) reckon() (interval, slack time.Duration) {
+// spacing returns the time between turns, and how far ahead the word may be: the time in
+// which a whole burst but one turn comes back.
+func (r Rules) spacing() (interval, slack time.Duration) {
 	interval = min(r.Interval, longest)
 	high, low := bits.Mul64(uint64(interval), uint64(max(r.Burst, 1)-1))
 	if high != 0 || low > uint64(longest) {

@@ -224,12 +224,12 @@ func TestGoroutinesShareOneBurst(t *testing.T) {
 
 func TestHugeBurstsCountAs36Years(t *testing.T) {
 	for _, r := range []Rules{{time.Second, math.MaxInt32}, {time.Hour, math.MaxInt}, {longest, 3}, {1 << 40, 1<<30 + 1}} {
-		if interval, slack := r.reckon(); interval != r.Interval || slack != longest {
+		if interval, slack := r.spacing(); interval != r.Interval || slack != longest {
 			t.Errorf("%+v: every %v, slack %v", r, interval, slack)
 		}
 	}
 	r := Rules{math.MaxInt64, math.MaxInt}
-	if interval, slack := r.reckon(); interval != longest || slack != longest {
+	if interval, slack := r.spacing(); interval != longest || slack != longest {
 		t.Errorf("%+v: every %v, slack %v", r, interval, slack)
 	}
 }

@@ -60,7 +60,7 @@ func (m *naive) sum(now int64) (c Counts) {
 
 func (m *naive) reset(now int64) { m.newest, m.begun, m.all = now, true, map[int64]Counts{} }
 
-// C8, C11, C12: any run of verbs at any times agrees with the naive window.
+// C8, C11, C12: any calls at any times agree with the naive window.
 func FuzzWindow(f *testing.F) {
 	f.Add([]byte{4, 2, 0, 9, 1, 8, 40, 2, 3, 200, 4, 1, 7, 5, 0, 0})
 	f.Fuzz(func(t *testing.T, script []byte) {
@@ -100,8 +100,8 @@ func FuzzWindow(f *testing.F) {
 	})
 }
 
-// C12: the same over a million verbs without a fuzzer's help.
-func TestMillionVerbs(t *testing.T) {
+// C12: the same for a million random calls.
+func TestAMillionCallsAgreeWithNaive(t *testing.T) {
 	const buckets, width = 10, 100
 	w := Make(buckets*width, buckets)
 	m := &naive{n: buckets, all: map[int64]Counts{}}

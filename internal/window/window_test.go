@@ -71,7 +71,7 @@ func TestOneCallASecond(t *testing.T) {
 	}
 }
 
-// C8: a turn over 3·10^16 missed buckets of a nanosecond would not come home.
+// C8: a turn that goes through 3·10^16 missed buckets of a nanosecond would never end.
 func TestIdleYearCostsOneWindow(t *testing.T) {
 	w := Make(10, 10)
 	w.Add(0, 1, 1, 1)
@@ -183,7 +183,7 @@ func TestAddTellsThatOthersKeepAdding(t *testing.T) {
 		t.Error("nobody else is there")
 	}
 	if !w.addAny(second, 1, 0, 0, manyLost) || w.addAny(second, 1, 0, 0, manyLost-1) {
-		t.Error("who lost so many races met others, who lost fewer did not")
+		t.Error("an Add that lost so many races is contended, one that lost fewer is not")
 	}
 }
 
