@@ -30,15 +30,6 @@ func WithClassify[T any](by func(result T, err error) policy.Outcome) Option {
 	return func(d *Dependency) { d.judge = classifierOf(by) }
 }
 
-// Classifier returns the function that [WithClassify] was given, nil if none: drivers
-// such as gabionhttp, whose calls bring a classifier of their own, ask it first.
-func (d *Dependency) Classifier() any {
-	if d.judge == nil {
-		return nil
-	}
-	return d.judge.given()
-}
-
 // classifier is a function that reads results of some type.
 type classifier interface {
 	given() any

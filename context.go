@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/internal/ending"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -105,7 +105,7 @@ func (a *attemptContext) armedErr() error {
 // is how the standard library finds the cause and hangs children into its tree.
 func (a *attemptContext) Value(key any) any {
 	switch key.(type) {
-	case attemptKey, ending.Key:
+	case attemptKey, adapter.EnderKey:
 		return a
 	case callKey:
 		return nil // not that of a call around this one
@@ -196,7 +196,7 @@ func (a *attemptContext) end() {
 	}
 }
 
-// End implements [ending.Ender].
+// End implements [adapter.Ender].
 func (a *attemptContext) End() { a.end() }
 
 // Value implements context.Context.

@@ -1,7 +1,6 @@
 package gabion
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -105,10 +104,6 @@ func (d *Dependency) Name() string { return d.name }
 // caller's own: changing it changes nothing here.
 func (d *Dependency) Policy() policy.Policy { return d.state.Rules().Policy.Clone() }
 
-// Rules returns the rules in force: the policy, made ready to decide by. They are
-// shared and never change, so that asking for them copies nothing.
-func (d *Dependency) Rules() *machine.Rules { return d.state.Rules() }
-
 // Reload puts another policy in force, or returns every finding and changes
 // nothing. Calls under way end on the policy that they began with; breaker,
 // budget and bulkhead keep what they know.
@@ -159,13 +154,4 @@ func (d *Dependency) timer(wait time.Duration) *time.Timer {
 func (d *Dependency) park(t *time.Timer) {
 	t.Stop()
 	d.timers.Put(t)
-}
-
-// Resent tells the dependency that something below its policy sent an attempt n
-// more times, as net/http does on reused connections. The re-sends are charged to
-// the retry budget as far as it has any left, and reported.
-func (d *Dependency) Resent(ctx context.Context, n int) {
-	now := d.now()
-	d.state.Resent(now, n)
-	d.deliver(ctx)
 }

@@ -57,21 +57,48 @@ type File struct {
 	origins map[string]origins
 }
 
-// Option changes how a file is read.
-type Option func(*yamlstrict.Options)
+// Option changes how a file is read. The zero Option changes nothing.
+type Option struct {
+	lookup func(name string) (value string, set bool)
+}
 
 // Lookup makes variables be looked up in f instead of the environment.
 func Lookup(f func(name string) (value string, set bool)) Option {
-	return func(o *yamlstrict.Options) { o.Lookup = f }
+	return Option{lookup: f}
 }
 
-// Finding is one mistake: where it is, what is wrong, what to write instead. Its
-// Error shows the line with a caret.
-type Finding = yamlstrict.Finding
+// Finding is one mistake: where it is, what is wrong, what to write instead.
+type Finding struct {
+	File      string
+	Line, Col int    // both from 1; columns count characters
+	Reason    string // what is wrong
+	Proposal  string // what to write instead; may be empty
+	Snippet   string // the line that it is on
+}
+
+// Error shows the finding's line, with a caret under its place.
+func (f Finding) Error() string { return yamlstrict.Finding(f).Error() }
 
 // Findings are all mistakes of a file, in the order of their places. It is the
 // type of the error that Parse returns.
-type Findings = yamlstrict.Findings
+type Findings []Finding
+
+// Error returns all findings, one below the other.
+func (fs Findings) Error() string {
+	texts := make([]string, len(fs))
+	for i, f := range fs {
+		texts[i] = f.Error()
+	}
+	return strings.Join(texts, "\n")
+}
+
+func findings(found yamlstrict.Findings) Findings {
+	fs := make(Findings, len(found))
+	for i, f := range found {
+		fs[i] = Finding(f)
+	}
+	return fs
+}
 
 // Load reads the file at path. The error is of type [Findings] when the file has
 // mistakes, else it says why it could not be read.
@@ -98,16 +125,18 @@ func read(path string) ([]byte, error) {
 func Parse(name string, data []byte, opts ...Option) (*File, error) {
 	o := readOptions()
 	for _, opt := range opts {
-		opt(&o)
+		if opt.lookup != nil {
+			o.Lookup = opt.lookup
+		}
 	}
 	doc, found := yamlstrict.Parse(name, data, o)
 	if len(found) > 0 {
-		return nil, found
+		return nil, findings(found)
 	}
 	r := reader{doc: doc, file: &File{Name: name, Policies: map[string]policy.Policy{}, origins: map[string]origins{}}}
 	r.read()
 	if len(r.found) > 0 {
-		return nil, r.found.Sort()
+		return nil, findings(r.found.Sort())
 	}
 	return r.file, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -49,7 +50,7 @@ func (c *exchange) learnClassifier() error {
 		c.asked = by
 		return nil
 	}
-	switch by := c.t.Dependency.Classifier().(type) {
+	switch by := adapter.Of(c.t.Dependency).Classifier().(type) {
 	case nil:
 	case func(*http.Response, error) policy.Outcome:
 		c.asked = by

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"github.com/gabion-go/gabion/internal/adapter"
 )
 
 // pool is what a Transport has to do with the connections of its Base.
@@ -39,7 +41,7 @@ func (t *Transport) base() http.RoundTripper {
 
 // atOnce is how many calls the policy lets out at once.
 func (t *Transport) atOnce() int {
-	if b := t.Dependency.Rules().Policy.Bulkhead; !b.Off && b.Limit > 0 {
+	if b := adapter.Of(t.Dependency).PolicyInForce().Bulkhead; !b.Off && b.Limit > 0 {
 		return b.Limit
 	}
 	return mostIdle

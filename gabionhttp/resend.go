@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/internal/ending"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/machine"
 )
 
@@ -172,7 +172,7 @@ func (f *httpAttempt) refuses(wrote int, before net.Conn) error {
 
 // stop ends the attempt's context: net/http sends nothing more for it.
 func (f *httpAttempt) stop() {
-	if e, ok := f.ctx.Value(ending.Key{}).(ending.Ender); ok {
+	if e, ok := f.ctx.Value(adapter.EnderKey{}).(adapter.Ender); ok {
 		e.End()
 	}
 }
@@ -241,7 +241,7 @@ func (f *httpAttempt) land(resp *http.Response, err error) {
 	}
 	if s.wrote > 1 {
 		f.of.t.hidden.Add(int64(s.wrote - 1))
-		f.of.t.Dependency.Resent(f.of.from.Context(), s.wrote-1)
+		adapter.Of(f.of.t.Dependency).Resent(f.of.from.Context(), s.wrote-1)
 	}
 	if err == nil {
 		f.of.t.http2.note(f.out.URL.Host, resp.ProtoMajor == 2)

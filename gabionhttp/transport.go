@@ -11,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -114,7 +115,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New("gabionhttp: Transport has no Dependency")
 	}
 	c := exchange{t: t, req: req, from: req}
-	c.learn(&t.Dependency.Rules().Policy)
+	c.learn(adapter.Of(t.Dependency).PolicyInForce())
 	c.own()
 	if err := cmp.Or(c.learnKey(), c.learnClassifier()); err != nil {
 		closeBody(req)

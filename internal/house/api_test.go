@@ -35,7 +35,9 @@ func exported(t *tree, dir string) []string {
 		for _, file := range p.code() {
 			for _, decl := range file.ast.Decls {
 				for _, line := range declared(decl) {
-					lines = append(lines, prefix+line)
+					if name := embedsHidden(line); name == "" || showsMembers(p, name) {
+						lines = append(lines, prefix+line)
+					}
 				}
 			}
 		}

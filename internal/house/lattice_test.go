@@ -73,9 +73,9 @@ var plan = map[string]room{
 	"lab/internal/bridge":     {floor: second},                                                                                                                                                // nothing but tests: the lab against the front door
 	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                                               // asserts on runs in users' tests
 
-	".": {floor: door, also: []string{"classify", "internal/ending", "internal/idemkey"}}, // the one classifier is part of Do
+	".": {floor: door, also: []string{"classify", "internal/adapter", "internal/idemkey"}}, // the one classifier is part of Do
 
-	"gabionhttp": {floor: third, also: []string{"internal/ending"}}, // ends an attempt that net/http repeats
+	"gabionhttp": {floor: third, also: []string{"internal/adapter"}}, // asks the front door what users may not
 	"gabionsql":  {floor: third},
 	"gabionslog": {floor: third},
 	"gabiontest": {floor: third},
@@ -84,7 +84,7 @@ var plan = map[string]room{
 
 	"proxy": {floor: fourth},
 
-	"internal/ending":      {floor: basement},
+	"internal/adapter":     {floor: basement, also: []string{"policy"}}, // its answers
 	"internal/house":       {floor: basement},
 	"internal/idemkey":     {floor: basement},
 	"internal/sqltable":    {floor: basement, also: []string{"idempotency"}}, // the table of the SQL stores, one of which is a module of its own

@@ -1,0 +1,32 @@
+package gabion
+
+import (
+	"context"
+
+	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/policy"
+)
+
+func init() {
+	adapter.Of = func(d any) adapter.Dependency { return adapted{d.(*Dependency)} }
+}
+
+// adapted is a dependency as adapters see it.
+type adapted struct{ d *Dependency }
+
+// PolicyInForce implements adapter.Dependency.
+func (a adapted) PolicyInForce() *policy.Policy { return &a.d.state.Rules().Policy }
+
+// Classifier implements adapter.Dependency.
+func (a adapted) Classifier() any {
+	if a.d.judge == nil {
+		return nil
+	}
+	return a.d.judge.given()
+}
+
+// Resent implements adapter.Dependency.
+func (a adapted) Resent(ctx context.Context, n int) {
+	a.d.state.Resent(a.d.now(), n)
+	a.d.deliver(ctx)
+}

@@ -1,0 +1,36 @@
+// Package adapter is what the adapters of this module may ask of package gabion, and
+// users may not.
+package adapter
+
+import (
+	"context"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// EnderKey finds the Ender in the context of an attempt.
+type EnderKey struct{}
+
+// Ender ends its attempt: whoever works with the attempt's context sees it canceled.
+// It may be called from any goroutine, and more than once.
+type Ender interface{ End() }
+
+// Dependency is a *gabion.Dependency as adapters see it.
+type Dependency interface {
+	// PolicyInForce returns the policy with every default written out. It is shared
+	// and must not be changed.
+	PolicyInForce() *policy.Policy
+
+	// Classifier returns the function that WithClassify was given, nil if none. An
+	// adapter whose calls bring a classifier of their own asks it first.
+	Classifier() any
+
+	// Resent says that something below the policy sent an attempt n more times, as
+	// net/http does on reused connections. The re-sends are charged to the retry
+	// budget as far as it has any left, and reported.
+	Resent(ctx context.Context, n int)
+}
+
+// Of returns a *gabion.Dependency as adapters see it. Package gabion sets it before
+// anything else runs.
+var Of func(gabionDependency any) Dependency
