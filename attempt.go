@@ -147,10 +147,10 @@ func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v 
 	return r.call.End(), true
 }
 
-// Expect says that somebody waits for more of the result from now on, and Arrived
-// that something came, or an end. If timeout.idle passes in between, the attempt's
-// context ends, [IdleTimeout] being its cause, and the breaker hears of a failure. A
-// result whose holder says neither may be silent for as long as it likes.
+// Expect says that somebody waits for more of the result from now on. Arrived says that
+// something arrived, or that the result ended. If timeout.idle passes in between, the
+// attempt's context ends with the cause [policy.IdleTimeout], and the breaker counts a
+// failure. Without Expect a result may be silent for any time.
 func (a *Attempt) Expect() { a.watch.expect(a) }
 
 // Arrived ends what Expect began.

@@ -15,8 +15,8 @@ type Stats struct {
 	ObserverPanics int64 // observers that panicked
 }
 
-// Stats returns a snapshot. What is due by time alone, such as a probe that never
-// came home, is taken first.
+// Stats returns a snapshot. Changes that are due by time alone, such as the expiry of a
+// probe, are made first.
 func (d *Dependency) Stats() Stats {
 	now := d.now()
 	s := Stats{

@@ -187,7 +187,7 @@ func plainJSON(h http.Header) bool {
 		(kind == "application/problem+json" || kind == "application/json")
 }
 
-// reader is a function that is one.
+// reader is a function as an io.Reader.
 type reader func([]byte) (int, error)
 
 func (r reader) Read(b []byte) (int, error) { return r(b) }

@@ -165,7 +165,7 @@ func read(t testing.TB, resp *http.Response) string {
 	return string(all)
 }
 
-// roundTripper is a function that is one.
+// roundTripper is a function as an http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

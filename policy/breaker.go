@@ -63,8 +63,8 @@ type Breaker struct {
 	// where it is; Off means no time.
 	ConsecutiveFor time.Duration
 
-	// InFlight counts a call as slow as soon as it has been out for longer than
-	// SlowCall, before it comes home.
+	// InFlight counts a call as slow as soon as it has run for longer than SlowCall,
+	// before it ends.
 	InFlight bool
 
 	// Throttled counts 429 and the like as failures. Zero means that they pace
@@ -110,9 +110,9 @@ type Breaker struct {
 	// ReopenAfter is how many failures re-open with CloseAfter. Zero means 1.
 	ReopenAfter int
 
-	// ProbeTimeout is when a probe that has not come home counts as failed. One whose
-	// result lives on, as a response body does, counts when that has ended, or has
-	// lived on for so long. Zero means the attempt timeout, or the call timeout with
+	// ProbeTimeout is when a probe that has not ended counts as failed. A probe whose
+	// result is still open, such as a response body, counts when the result ends, or
+	// after this time. Zero means the attempt timeout, or the call timeout with
 	// PerCall.
 	ProbeTimeout time.Duration
 

@@ -126,8 +126,8 @@ func (c *check) waits(p, r Policy) {
 	}
 }
 
-// A window that is shorter than two attempts forgets the first timeout before it
-// hears of the second.
+// A window that is shorter than two attempts forgets the first timeout before the second
+// one comes.
 func (c *check) windowHoldsAttempts(p, r Policy) {
 	window, attempt := r.Breaker.Window, r.Timeout.Attempt
 	if r.Breaker.WindowCalls > 0 || window <= 0 || attempt > maxDuration || window >= 2*attempt {

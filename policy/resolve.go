@@ -204,8 +204,8 @@ func (b Breaker) resolved(t Timeout) Breaker {
 	return b
 }
 
-// windowDefault holds two attempts, so that it has not forgotten the first timeout
-// when it hears of the second.
+// windowDefault holds two attempts, so that the first timeout still counts when the
+// second one comes.
 func windowDefault(t Timeout) time.Duration {
 	if t.Attempt > maxWindow/2 {
 		return maxWindow // no window is long enough: Validate says so

@@ -35,7 +35,7 @@ const (
 	CauseConsecutive                      // too many failures in a row
 	CauseProbeFailed                      // the probes failed
 	CauseProbesPassed                     // the probes succeeded
-	CauseProbeExpired                     // a probe did not come home in time
+	CauseProbeExpired                     // a probe did not end in time
 	CauseCooldownOver                     // the open time is over
 	CauseCallsRefused                     // so many calls were refused that one may probe
 	CauseForced                           // by hand, to the state that the change names
@@ -79,7 +79,7 @@ type BreakerStats struct {
 
 // BulkheadStats is a bulkhead at one moment.
 type BulkheadStats struct {
-	InUse      int // slots taken; more than Limit after a shrink, until they come home
+	InUse      int // slots taken; more than Limit after a shrink, until they are given back
 	Queued     int // calls that wait; more than QueueLimit after a shrink
 	Limit      int // the most slots in use
 	QueueLimit int // the most calls that wait

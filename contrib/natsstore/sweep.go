@@ -55,7 +55,7 @@ func (s *Store) scan(ctx context.Context, limit int, now idempotency.Moment) (fo
 		if found, err = s.read(ctx, reader, limit, now); !errors.Is(err, nats.ErrNoResponders) {
 			return found, err
 		}
-		// A cluster's servers hear of a new reader a moment later.
+		// The servers of a cluster learn of a new reader a moment later.
 		if err := wait(ctx, try); err != nil {
 			return nil, err
 		}

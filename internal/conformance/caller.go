@@ -176,7 +176,7 @@ func (c *caller) goOn() {
 	c.step()
 }
 
-// replace keeps the result that came home last, and lets go of the one before.
+// replace keeps the latest result and releases the one before.
 func (c *caller) replace(a *attempt, open bool) {
 	if c.kept != nil {
 		c.call.Release(c.v.now, c.kept.ticket, false)

@@ -87,14 +87,23 @@ func nameWords(name string) (words []string) {
 // bannedNames are private words that no name may have: each had one meaning for its
 // author and none for a reader. The standard word stands beside it.
 var bannedNames = map[string]string{
+	"berth":      "entry",
+	"beside":     "after what it stands for",
+	"credit":     "token",
 	"errand":     "call",
 	"flight":     "attempt",
+	"headroom":   "rest",
 	"homecoming": "settle",
+	"lane":       "partition",
+	"rack":       "shards",
+	"shelf":      "shard",
+	"shelve":     "shard",
+	"strand":     "invalidate",
 	"weather":    "draws, or random numbers",
 }
 
 // allowedNames are standard terms that contain a banned word.
-var allowedNames = []string{"InFlight"}
+var allowedNames = []string{"InFlight", "inFlight"}
 
 func bannedName(name string) string {
 	for _, allowed := range allowedNames {
@@ -163,8 +172,8 @@ func assigned(n *ast.AssignStmt) (names []*ast.Ident) {
 	return names
 }
 
-// bannedProse are private turns of phrase that documents do without.
-var bannedProse = regexp.MustCompile(`(?i)\b(weather|errand|homecoming|(comes?|came|coming) home|berths?|shelf|shelves|strands?|headroom|hears? of|such that|for it is|who comes)\b`)
+// bannedProse are private turns of phrase that documents and comments do without.
+var bannedProse = regexp.MustCompile(`(?i)\b(weather|errand|homecoming|(comes?|came|coming) home|berths?|shelf|shelves|strands?|headroom|lanes?|hears? of|such that|for it is|who comes)\b`)
 
 // privateProse finds them in the documents, outside of code.
 func privateProse(fsys fs.FS) (found []string, err error) {
@@ -181,6 +190,22 @@ func privateProse(fsys fs.FS) (found []string, err error) {
 		return err
 	})
 	return found, err
+}
+
+// privateComments finds them in the comments of code.
+func privateComments(t *tree) (found []string) {
+	for _, p := range t.packs {
+		for _, file := range p.code() {
+			for _, group := range file.ast.Comments {
+				for _, c := range group.List {
+					if w := bannedProse.FindString(c.Text); w != "" {
+						found = append(found, t.at(c.Pos(), "%q", w))
+					}
+				}
+			}
+		}
+	}
+	return found
 }
 
 // prose returns a document's lines, with code blanked out.
@@ -234,9 +259,16 @@ func TestNamesAreNotPrivateWords(t *testing.T) {
 	})
 }
 
-func TestDocumentsAreNotInPrivateWords(t *testing.T) {
+func TestDocumentsAndCommentsAreNotInPrivateWords(t *testing.T) {
 	keep(t, privateProse, `Say it in plain words, as you would to a colleague.`)
 
+	keep(t, overCode(privateComments), `Say it in plain words, as you would to a colleague.`)
+
+	prove(t, overCode(privateComments), []specimen{
+		{"private words of a comment", map[string]string{
+			"p/p.go": "// Package p is fine.\npackage p\n\n// x comes home.\nvar x = 1 // such that it does\n",
+		}, []string{`p.go:4: "comes home"`, `p.go:5: "such that"`}},
+	})
 	prove(t, privateProse, []specimen{
 		{"code is not prose", map[string]string{"docs/a.md": "`errand`\n```\nerrand\n```\n    errand\n"}, nil},
 		{"private words", map[string]string{"docs/a.md": "fine\non an errand\nfor it is\n"}, []string{`docs/a.md:2: "errand"`, `docs/a.md:3: "for it is"`}},

@@ -61,7 +61,7 @@ func (c *Call) othersFail() (fail, last bool) {
 	run, lasts := c.part.breaker.Load().FailureRun()
 	own := uint32(c.sent.n)
 	if c.rules.Policy.Breaker.Per == policy.PerCall {
-		own = 0 // which hears of this call at its end
+		own = 0 // which counts this call at its end
 	}
 	fail = run >= own+c.rules.hold
 	return fail, fail && lasts

@@ -8,7 +8,7 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 )
 
-// A pacer spaces the calls of a lane after the dependency asked for time, so that it
+// A pacer spaces the calls of a partition after the dependency asked for time, so that it
 // gets them one after the other, at a rate that it has shown to bear, and not all at
 // once when the time is over.
 //
@@ -20,7 +20,7 @@ import (
 // Where nothing succeeded there is no rate: then nobody goes before the time is over,
 // unless an answer that was on its way is a success.
 //
-// It is made when a lane is first refused, and kept.
+// It is made when a partition is first refused, and kept.
 type pacer struct {
 	active atomic.Bool // calls are spaced; stored under mu
 	counts atomic.Bool // it was asked for time lately, so answers are counted; stored under mu
@@ -187,7 +187,7 @@ func (p *pacer) returns() float64 {
 	return max(paceReturn, p.wanted, float64(p.came))
 }
 
-// held returns until when the lane is held back, if it is.
+// held returns until when the partition is held back, if it is.
 func (p *pacer) held(now clock.Instant) (clock.Instant, bool) {
 	if p == nil {
 		return 0, false

@@ -14,12 +14,12 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// lane is what is known of one partition of a dependency: a host, a tenant, an
+// partition is what is known of one part of a dependency: a host, a tenant, an
 // endpoint. A dependency without partitions has one.
 type partition struct {
 	breaker atomic.Pointer[breaker.Breaker]
 	latency atomic.Pointer[latency.Sketch]
-	pacer   atomic.Pointer[pacer] // nil until the lane is first held back
+	pacer   atomic.Pointer[pacer] // nil until the partition is first held back
 }
 
 // pace returns the pacer, and makes it when it is first needed.
@@ -52,7 +52,7 @@ func (l *partition) reload(now clock.Instant, old, r *Rules, name string) {
 	}
 }
 
-// namedPartition is a lane of a partition that calls named.
+// namedPartition is a partition that calls named.
 type namedPartition struct {
 	partition
 	name string
@@ -60,11 +60,11 @@ type namedPartition struct {
 	used atomic.Int64 // when it was last used
 }
 
-// evicted is added to the calls in a lane that is to be evicted; there are never so
+// evicted is added to the calls in a partition that is to be evicted; there are never so
 // many calls.
 const evicted = math.MinInt32 / 2
 
-// enter counts one more call in, unless the lane is evicted.
+// enter counts one more call in, unless the partition is evicted.
 func (l *namedPartition) enter() bool {
 	if l.out.Add(1) > 0 {
 		return true
@@ -73,7 +73,7 @@ func (l *namedPartition) enter() bool {
 	return false
 }
 
-// claim evicts the lane if nobody is in it and it is idle. It looks only when nobody
+// claim evicts the partition if nobody is in it and it is idle. It looks only when nobody
 // can come in any more.
 func (l *namedPartition) claim(now clock.Instant, r *Rules) bool {
 	if !l.out.CompareAndSwap(0, evicted) {
@@ -86,11 +86,11 @@ func (l *namedPartition) claim(now clock.Instant, r *Rules) bool {
 	return true
 }
 
-// lanes are the partitions of one dependency, bounded, idle ones evicted.
+// partitions are those of one dependency. Their number is bounded, and idle ones are evicted.
 type partitions struct {
-	spilled atomic.Int64 // calls that found no lane of their own
+	spilled atomic.Int64 // calls that found no partition of their own
 
-	// spots are where most calls find their lane without the lock, whose word all
+	// spots are where most calls find their partition without the lock, whose word all
 	// processors would fight for. Each is of one of the names that share it.
 	spots [64]atomic.Pointer[namedPartition]
 
@@ -101,7 +101,7 @@ type partitions struct {
 	spill  *namedPartition // the one that partitions past the bound share
 }
 
-// spot is where the lane of that name may be found.
+// spot is where the partition of that name may be found.
 func (ls *partitions) spot(name string) *atomic.Pointer[namedPartition] {
 	const odd = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 	h := uint64(len(name))
@@ -122,7 +122,7 @@ func eight(s string) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// find returns the lane of that name with the call counted in.
+// find returns the partition of that name with the call counted in.
 func (ls *partitions) find(now clock.Instant, name string) *namedPartition {
 	spot := ls.spot(name)
 	if l := spot.Load(); l != nil && l.name == name && l.enter() {
@@ -141,7 +141,7 @@ func (ls *partitions) find(now clock.Instant, name string) *namedPartition {
 	return l
 }
 
-// peek returns the lane of that name, the shared one by its own name.
+// peek returns the partition of that name, the shared one by its own name.
 func (ls *partitions) peek(name string) *namedPartition {
 	ls.mu.RLock()
 	defer ls.mu.RUnlock()
@@ -151,7 +151,7 @@ func (ls *partitions) peek(name string) *namedPartition {
 	return ls.byName[name]
 }
 
-// enter returns the lane of that name, making it if there is room.
+// enter returns the partition of that name, making it if there is room.
 func (ls *partitions) enter(s *State, r *Rules, now clock.Instant, name string) *namedPartition {
 	if l := ls.find(now, name); l != nil {
 		return l
@@ -166,7 +166,7 @@ func (ls *partitions) enter(s *State, r *Rules, now clock.Instant, name string) 
 	return l
 }
 
-// add makes a lane, or picks the shared one when the bound is reached and none of
+// add makes a partition, or picks the shared one when the bound is reached and none of
 // the others is idle.
 func (ls *partitions) add(s *State, r *Rules, now clock.Instant, name string) *namedPartition {
 	if len(ls.byName) >= r.Policy.Breaker.Partitions && !ls.evict(now, r) {
@@ -185,12 +185,12 @@ func (ls *partitions) add(s *State, r *Rules, now clock.Instant, name string) *n
 	return l
 }
 
-// evictScan bounds how many lanes one call looks at for an idle one: a full table
+// evictScan bounds how many partitions one call looks at for an idle one: a full table
 // must not make every call walk a thousand of them.
 const evictScan = 32
 
-// evict removes idle lanes among the next few, going round as a clock's hand does,
-// so that the same script evicts the same lanes twice. A lane in flight, or whose
+// evict removes idle partitions among the next few, going round as a clock's hand does,
+// so that the same script evicts the same partitions twice. A partition in flight, or whose
 // breaker is not closed, or that is held back, stays: forgetting it would let
 // traffic through to something known to be broken.
 func (ls *partitions) evict(now clock.Instant, r *Rules) (room bool) {
@@ -224,7 +224,7 @@ func (l *namedPartition) idle(now clock.Instant, r *Rules) bool {
 	return now.Sub(clock.Instant(l.used.Load())) >= r.Policy.Breaker.PartitionIdle
 }
 
-// each calls f for every lane in the order of their names, so that the same
+// each calls f for every partition in the order of their names, so that the same
 // script runs the same way twice; the shared one comes last.
 func (ls *partitions) each(f func(*namedPartition)) {
 	ls.mu.RLock()

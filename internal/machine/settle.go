@@ -29,7 +29,7 @@ func (a *attempts) idle() bool { return a.out|a.open == 0 }
 // attempt's time does not.
 func (a *attempts) workless() bool { return a.out|a.open&^a.lasting == 0 }
 
-// Settle reports that an attempt came home. Exactly one must come for every Send,
+// Settle reports that an attempt ended. Exactly one must come for every Send,
 // also after Return, after a panic and after runtime.Goexit; of several about one
 // ticket only the first counts.
 func (c *Call) Settle(now clock.Instant, t Ticket, o policy.Outcome) { c.SettleFrom(now, &t, &o) }
@@ -66,7 +66,7 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	c.giveBack(t, o)
 }
 
-// succeed ends the call well. Nearly every attempt comes home like this.
+// succeed ends the call well. Nearly every attempt ends like this.
 func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint64) {
 	c.sent.judge(breaker.Good)
 	if t.held.permit.Held() {

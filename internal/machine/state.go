@@ -189,7 +189,7 @@ func (s *State) addPartitions() *partitions {
 // hundred samples of a quiet dependency, short enough to follow a slow one.
 const latencySpan = time.Minute
 
-// furnishPartition gives a lane the parts that r needs.
+// furnishPartition gives a partition the parts that r needs.
 func (s *State) furnishPartition(now clock.Instant, l *partition, r *Rules, name string) {
 	if r.guarded && l.breaker.Load() == nil {
 		b := breaker.New(&r.breaker, int(s.shards), s.draws.Add(1), s.breakerLog(name))
@@ -221,11 +221,11 @@ func (s *State) breakerLog(name string) breaker.Log {
 
 func (s *State) newPartition(now clock.Instant, name string) *namedPartition {
 	l := &namedPartition{name: name}
-	s.furnishPartition(now, &l.partition, s.rules.Load(), name) // a reload that is under way comes for older lanes
+	s.furnishPartition(now, &l.partition, s.rules.Load(), name) // a reload that is under way comes for older partitions
 	return l
 }
 
-// eachPartition calls f for the lane of the dependency and for every partition's.
+// eachPartition calls f for the main partition and for every named one.
 func (s *State) eachPartition(f func(l *partition, name string)) {
 	f(&s.main, "")
 	if ls := s.partitions(); ls != nil {

@@ -352,7 +352,7 @@ func mark(h scenario.Holds) (sign, code string) {
 	return "?", amber
 }
 
-// again is how to see this once more: never cut, for it is there to be copied.
+// again is the command that shows this once more. It is never cut, so that it can be copied.
 func (t *screen) again() {
 	t.w.WriteString(t.paint(faint, "again: ") + oneLine(t.Command) + "\n")
 	t.line(faint, "events "+cut(oneLine(t.Hash), 32))

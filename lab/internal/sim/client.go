@@ -232,7 +232,7 @@ const (
 	homeward
 )
 
-// attempt is one attempt, on its way, in a queue, being worked on, or coming home.
+// attempt is one attempt: on its way, in a queue, being worked on, or on its way back.
 type attempt struct {
 	self, gen uint32
 	call      uint32
@@ -346,8 +346,8 @@ func (s *sim) comeHome(c *call, a *attempt, o *policy.Outcome) {
 	}
 }
 
-// returned is the end of a call for its caller. Attempts that are still out are
-// told to end, and come home at once as those of a caller who stopped waiting.
+// returned is the end of a call for its caller. Attempts that still run are cancelled,
+// and end at once, as those of a caller that stopped waiting.
 func (s *sim) returned(c *call) {
 	v := c.machine.End()
 	c.over = true

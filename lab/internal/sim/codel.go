@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// codel decides whether the one who comes out of the queue is dropped: controlled
+// codel decides whether the attempt at the head of the queue is dropped: controlled
 // delay as in RFC 8289, whose loop over packets is the caller's loop here.
 func (q *queue) codel(s *sim, v *service, a *attempt) bool {
 	target, interval := v.Target, v.Interval

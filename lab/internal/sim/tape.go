@@ -41,7 +41,7 @@ func (s *sim) recorded(j *job) *Recorded {
 	return &s.fleets[j.fleet].Calls[j.id&(1<<fleetShift-1)-1]
 }
 
-// play sends an attempt of a recorded call, which comes home as it did then.
+// play sends an attempt of a recorded call, which ends as it was recorded.
 func (s *sim) play(c *call, a *attempt) {
 	if a.try > len(c.tape.Answers) || c.tape.Answers[a.try-1].Never {
 		a.there = false
@@ -51,7 +51,7 @@ func (s *sim) play(c *call, a *attempt) {
 	s.next(a, s.now.Add(c.tape.Answers[a.try-1].Took), evHome)
 }
 
-// brought is what the driver makes of an attempt that came home.
+// brought is what the driver makes of an attempt that ended.
 func (s *sim) brought(a *attempt) policy.Outcome {
 	c := s.calls.at(a.call)
 	o := a.answer.outcome(a.after)

@@ -15,11 +15,11 @@ type Watch struct {
 	// the run, edges as in Result.Edges.
 	Tell func(call uint64, edge int, e policy.Event)
 
-	// Knows, unless nil, is told after each decision what it was made from.
+	// Knows, unless nil, gets the stats that each decision was made from, after it.
 	Knows func(call uint64, edge int, st policy.Stats)
 
-	// Heard, unless nil, is told what each attempt took and brought that was still
-	// waited for when it came home. Of those that ran out of time it hears nothing.
+	// Heard, unless nil, gets the duration and outcome of each attempt that ended while
+	// its caller waited for it. It gets none of those that ran out of time.
 	Heard func(call uint64, edge, try int, took time.Duration, o policy.Outcome)
 }
 

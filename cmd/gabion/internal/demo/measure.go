@@ -21,7 +21,7 @@ type Report struct {
 	InTimeMS    float64        `json:"in_time_ms"`
 	Phases      []PhasePlan    `json:"phases"`
 	Clients     []ClientReport `json:"clients"`
-	Left        int            `json:"left_behind"` // calls that did not come home when told to
+	Left        int            `json:"left_behind"` // calls that did not end after their cancellation
 	LateP99     float64        `json:"late_p99_ms"` // by how much calls started after their moment: the machine's doing
 
 	plan  Plan

@@ -47,8 +47,8 @@ func (p Phase) says() string {
 }
 
 // stages is the plan as data: the seconds are those of a run of 40 and scale
-// with it. It starts healthy for a baseline and ends healthy to see who comes
-// back, and the last phase is the longest, because coming back takes time.
+// with it. It starts healthy for a baseline, and ends healthy to show who recovers. The
+// last phase is the longest, because recovery takes time.
 var stages = []struct {
 	seconds float64
 	phase   Phase
@@ -62,15 +62,15 @@ var stages = []struct {
 	{11, Phase{Name: "healthy again", Kind: Healthy}},
 }
 
-// Plan is the phases laid out in time, and the rest in which nothing arrives any
-// more and the last calls come home.
+// Plan has the phases in time, and the rest, in which nothing arrives any more and the
+// last calls end.
 type Plan struct {
 	Phases []Phase
 	Total  time.Duration // of the run, the rest included
 }
 
 // NewPlan scales the stages so that the whole run takes total. A twentieth of it,
-// and never more than a call may take, is kept for the last calls to come home.
+// and never more than a call may take, is kept for the last calls to end.
 func NewPlan(total time.Duration) Plan {
 	busy := total - min(inTime, total/20)
 	var sum, done float64

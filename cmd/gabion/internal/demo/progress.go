@@ -108,7 +108,7 @@ func (st *stage) every(interval time.Duration, do func()) {
 
 func (st *stage) phaseName(at time.Duration) string {
 	if at >= st.plan.Busy() {
-		return "coming home"
+		return "last calls"
 	}
 	phase, _ := st.plan.At(at)
 	return phase.Name

@@ -24,9 +24,9 @@ type Settings struct {
 // headstart is the time between building everything and the first arrival.
 const headstart = 100 * time.Millisecond
 
-// homecoming is how long calls may take to notice that the run is over. Whoever
-// takes longer is left behind and reported.
-const homecoming = 3 * time.Second
+// lastCalls is how long calls may take to notice that the run is over. Calls that take
+// longer are left behind and reported.
+const lastCalls = 3 * time.Second
 
 // record is one finished call.
 type record struct {
@@ -83,7 +83,7 @@ type stage struct {
 	sides    []*side
 	done     chan struct{}   // closed when the play is over
 	cut      time.Duration   // when it was
-	left     int             // calls that did not come home in time
+	left     int             // calls that did not end in time
 	late     []time.Duration // by how much each order started after its moment
 }
 
@@ -142,7 +142,7 @@ func (st *stage) await(ctx context.Context, calls *sync.WaitGroup) {
 	case <-ctx.Done():
 		st.cut = st.now()
 	}
-	late := time.NewTimer(homecoming)
+	late := time.NewTimer(lastCalls)
 	defer late.Stop()
 	select {
 	case <-home:

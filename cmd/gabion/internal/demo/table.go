@@ -262,7 +262,7 @@ func (r *Report) contradictions() []string {
 		list = append(list, fmt.Sprintf("this machine was busy: one call in a hundred started %s late or more, so that the figures are partly its own.", duration(r.LateP99)))
 	}
 	if r.Left > 0 {
-		list = append(list, fmt.Sprintf("%d calls did not end within %s of their cancellation.", r.Left, homecoming))
+		list = append(list, fmt.Sprintf("%d calls did not end within %s of their cancellation.", r.Left, lastCalls))
 	}
 	return list
 }
