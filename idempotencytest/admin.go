@@ -98,6 +98,11 @@ func forget(b *bench, a idempotency.Admin, running, done, lost idempotency.Claim
 			b.Errorf("forget again: %v", err)
 		}
 	}
+	for id := range b.listed(a) {
+		if id == done.ID || id == lost.ID {
+			b.Errorf("a record that was forgotten is in the list: %v", id)
+		}
+	}
 	if a := b.want(again(done), idempotency.DecisionRun); a.Record.Attempt != 1 || a.Record.Token <= old.Token {
 		b.Errorf("after a record was forgotten: attempt %d, token %d after %d", a.Record.Attempt, a.Record.Token, old.Token)
 	}

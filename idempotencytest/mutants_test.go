@@ -54,6 +54,7 @@ const (
 	lostAttempt2 fault = "the attempt is not kept when a run is released"
 	lostCreated  fault = "when the first run began is not kept"
 	overflow     fault = "durations overflow"
+	tombstone    fault = "a record that was forgotten stays, and is empty"
 )
 
 // A handle is one process's on a disk. Without a fault one lock stands for the
@@ -83,6 +84,11 @@ func (h *handle) now() idempotency.Moment { return now().Add(h.ahead) }
 // write stores what the machine said, but for what is lost.
 func (h *handle) write(id idempotency.ID, old, next idempotency.Record) {
 	switch {
+	case h.fault == tombstone && next.State == idempotency.StateAbsent:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.records[id] = next
+		return
 	case h.fault == lostAttempt, h.fault == lostAttempt2 && next.State == idempotency.StateRetryable:
 		next.Attempt = min(next.Attempt, 1)
 	case h.fault == lostCreated && old.State != idempotency.StateAbsent:
@@ -193,7 +199,7 @@ func TestFaultyStoresAreFound(t *testing.T) {
 	}
 	for f, run := range map[fault]func(*bench){
 		ownLock: twoHandles, ownClock: clocks, blindSweep: sweepRaces,
-		lostAttempt: kept, lostAttempt2: kept, lostCreated: kept, overflow: forEver,
+		lostAttempt: kept, lostAttempt2: kept, lostCreated: kept, overflow: forEver, tombstone: administered,
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			for n := range times {
