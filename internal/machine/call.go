@@ -168,8 +168,8 @@ func (c *Call) SetWaker(w bulkhead.Waker) { c.waker = w }
 
 // next asks the phase that the call is in. A phase either answers, which fills in the
 // step, or moves the call on to another phase, which is asked then. The step is passed
-// down by pointer: it is larger than what returns in registers, and copying it cost
-// more than what is decided.
+// down by pointer because it does not fit in registers, and copying it up took longer
+// than all that is decided.
 func (c *Call) next(now clock.Instant, s *Step) {
 	if now >= c.deadline && c.phase != over {
 		c.expire(now)

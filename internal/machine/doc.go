@@ -1,8 +1,7 @@
 // Package machine decides.
 //
-// A [State] is what one dependency's calls share. A [Call] is the machine that
-// answers, for one call, with one of three verbs: send, wait, return. Nothing here
-// reads a clock, draws a random number, starts a goroutine or knows a context: time
-// and chance are arguments, so that the program and the simulator run this very
-// code.
+// A [State] is what the calls of one dependency share. A [Call] is the machine: it
+// answers for one call with one of three verbs, send, wait and return. Nothing here reads
+// a clock, draws a random number, starts a goroutine or knows a context. Time and chance
+// are arguments, so that a program and the simulator run this very code.
 package machine

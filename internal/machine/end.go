@@ -28,7 +28,7 @@ type ending struct {
 	cause   breaker.Cause // BreakerOpen: what opened it
 }
 
-// End tells how the call ended, or stands.
+// End returns how the call has ended, or how it stands. It changes nothing.
 func (c *Call) End() End {
 	effect := c.end.effect
 	if c.sent.out != 0 {
@@ -58,9 +58,9 @@ func (c *Call) Over() bool { return c.phase == over }
 // Succeeded reports whether the call has ended well.
 func (c *Call) Succeeded() bool { return c.phase == over && c.end.reason == policy.None }
 
-// Resting reports whether the call waits with nothing out before it makes another
-// attempt. The result of the attempt before is no longer wanted then, and if it is
-// still open it must be released before the next Next.
+// Resting reports whether the call waits, with nothing out, before it makes another
+// attempt. The result of the attempt before is of no use then; if it is still open, it
+// must be released before Next is called again.
 func (c *Call) Resting() bool { return c.phase == resting || c.phase == away && c.sent.out == 0 }
 
 // Out returns how many attempts are out.

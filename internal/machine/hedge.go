@@ -36,8 +36,8 @@ func (c *Call) sendHedge(now clock.Instant, s *Step, say bool) (sent bool) {
 	return true
 }
 
-// nextHedge says when the next hedge is due after what happened now, if there may
-// still be one.
+// nextHedge returns when the next hedge is due, counted from now, if there may still be
+// one.
 func (c *Call) nextHedge(now clock.Instant) clock.Instant {
 	if int(c.hedge.made) >= c.rules.Policy.Hedge.Max {
 		c.hedge.on = false
@@ -50,9 +50,9 @@ func (c *Call) nextHedge(now clock.Instant) clock.Instant {
 	return now.Add(delay)
 }
 
-// pullHedge brings the next hedge forward when an attempt failed, to now or to
-// when the dependency asked for (gRFC A6). With no hedge left, Next plans a retry
-// once nothing is out.
+// pullHedge moves the next hedge when an attempt failed: to now, or to the time that the
+// dependency asked for (gRFC A6). With no hedge left, Next plans a retry once nothing is
+// out.
 func (c *Call) pullHedge(now clock.Instant, o *policy.Outcome) {
 	switch {
 	case !c.hedge.on:
@@ -66,7 +66,7 @@ func (c *Call) pullHedge(now clock.Instant, o *policy.Outcome) {
 	}
 }
 
-// putHedgeOff lets the next hedge wait as long as a retry would, or gives it up.
+// putHedgeOff lets the next hedge wait as long as a retry would, or gives hedging up.
 func (c *Call) putHedgeOff(now clock.Instant, o *policy.Outcome) {
 	c.hedge.at = now.Add(c.backoff(o))
 	if why := c.mayPutOff(now, o); why != policy.None {
@@ -77,8 +77,8 @@ func (c *Call) putHedgeOff(now clock.Instant, o *policy.Outcome) {
 	}
 }
 
-// mayPutOff asks what a retry's plan asks. With nothing else out the wait is a sleep:
-// not into an open breaker, and with the re-send reserved before it.
+// mayPutOff asks what a retry's plan asks. With nothing else out, the call sleeps until
+// then: not into an open breaker, and with the re-send reserved before.
 func (c *Call) mayPutOff(now clock.Instant, o *policy.Outcome) policy.Reason {
 	if why := c.fits(now, c.hedge.at, o); why != policy.None || c.sent.out != 0 {
 		return why
@@ -98,8 +98,8 @@ func (c *Call) skipHedge(now clock.Instant, why policy.Reason) {
 	}
 }
 
-// enoughSamples is how many latencies must be known before a percentile of them is
-// believed: the 99th needs a hundred to mean anything.
+// enoughSamples is how many latencies must be known before a percentile of them is used:
+// the 99th of fewer than a hundred means nothing.
 const enoughSamples = 100
 
 func (c *Call) hedgeDelay(now clock.Instant) time.Duration {
@@ -111,7 +111,7 @@ func (c *Call) hedgeDelay(now clock.Instant) time.Duration {
 		return d
 	}
 	if h.Delay == 0 {
-		return policy.Off // not known yet, and nothing configured in its place
+		return policy.Off // not known yet, and nothing is configured in its place
 	}
 	return h.Delay
 }

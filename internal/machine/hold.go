@@ -5,17 +5,16 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// maxHolds is how often a retry is held back: each time for longer, so that these
-// are minutes with the default backoff. A call has no more time than that, unless
-// nothing bounds it.
+// maxHolds is how often a retry is held back, each time for longer: with the default
+// backoff these are minutes. Only a call without a deadline has more time than that.
 const maxHolds = 10
 
-// holdRetry keeps a retry waiting whose time has come while other calls fail, too: besides
-// this call's own, so many failures as Retry.Hold says came in a row and no success
-// after them. What would only fail again is not sent; and when the dependency is back,
-// retries come spread over as long as they were held. The last wait that fits the
-// deadline ends in a try whatever the others say, so that holding costs no call its
-// retry. A dependency that never answered well is not waited for.
+// holdRetry lets a retry whose time has come wait on while other calls fail, too: not
+// counting this call's own failures, as many as Retry.Hold says came in a row, and no
+// success after them. So nothing is sent that would only fail again. When the dependency
+// is back, the retries come spread over as long as they were held. The last wait that
+// fits the deadline ends in a try in any case, so that holding costs no call its retry. A
+// call does not wait for a dependency that never answered well: it ends.
 func (c *Call) holdRetry(now clock.Instant) (held bool) {
 	if c.retry.holds == maxHolds {
 		return false
@@ -47,13 +46,12 @@ func (c *Call) hopeless() bool {
 	return last && c.untried()
 }
 
-// untried reports whether nothing has succeeded yet, so that there is no success of
-// before to wait for again.
+// untried reports whether no call has ever succeeded.
 func (c *Call) untried() bool { return c.rules.earns && !c.state.earned.Any() }
 
-// othersFail reports whether as many failures of other calls came in a row as
-// Retry.Hold says, and whether these are more than one blip that calls met which were
-// out at the same time.
+// othersFail reports whether as many failures of other calls came in a row as Retry.Hold
+// says. Last is whether they are more than one short fault that met calls which were out
+// at the same time.
 func (c *Call) othersFail() (fail, last bool) {
 	if c.rules.hold == 0 || !c.rules.guarded {
 		return false, false
@@ -61,7 +59,7 @@ func (c *Call) othersFail() (fail, last bool) {
 	run, lasts := c.part.breaker.Load().FailureRun()
 	own := uint32(c.sent.n)
 	if c.rules.Policy.Breaker.Per == policy.PerCall {
-		own = 0 // which counts this call at its end
+		own = 0 // its failures are counted at its end
 	}
 	fail = run >= own+c.rules.hold
 	return fail, fail && lasts

@@ -7,8 +7,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// logSize is twice the most events that three verbs in a row were ever seen to
-// make; a driver drains after each verb, so overflow is a bug and is counted.
+// logSize is twice the most events that three verbs in a row were ever seen to make. A
+// driver drains after each verb, so overflow is a bug, and is counted.
 const logSize = 12
 
 // Log collects what a [Call]'s verbs decided until its driver drains it. It

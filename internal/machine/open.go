@@ -32,19 +32,19 @@ func (s *State) addStreams() *streams {
 	return s.streams()
 }
 
-// Limits are what bounds a result that lives on after its verdict.
+// Limits bound a result that lives on after its attempt was settled.
 type Limits struct {
 	Slot clock.Instant // until when it has its attempt's slot: see [Call.Outlive]
 	Body clock.Instant // until when it must have ended; Never = no bound
 	Idle time.Duration // for how long it may bring nothing while somebody reads; zero = for ever
 }
 
-// usualAttempt is what a policy gives an attempt if nothing is written.
+// usualAttempt is the attempt's time of a policy that says nothing about it.
 var usualAttempt = policy.Policy{}.Resolved().Timeout.Attempt
 
-// Limits returns those of a result whose verdict is given now. The slot is kept for
-// the attempt's own time, counted from when it was sent; where the policy gives it
-// none, that is what a policy gives if nothing is written.
+// Limits returns those of a result whose attempt is settled now. The slot is kept for the
+// attempt's own time, counted from when it was sent. Where the policy sets no such time,
+// it is the default's.
 func (c *Call) Limits(now clock.Instant, t *Ticket) Limits {
 	p := &c.rules.Policy.Timeout
 	l := Limits{Slot: t.Deadline, Body: clock.Never, Idle: on(p.Idle)}
@@ -57,10 +57,10 @@ func (c *Call) Limits(now clock.Instant, t *Ticket) Limits {
 	return l
 }
 
-// Outlive gives back the slot of a result that is still open when its attempt's own
-// time is over, or that is known to last: it is a stream then, and no work in
-// flight. The ticket must be the one that Release will get. It does nothing for a
-// result that is not open, or did so before.
+// Outlive gives back the slot of a result that is still open when its attempt's own time
+// is over, or that is known to last: it is a stream then, and no longer work that needs a
+// slot. The ticket must be the one that Release will get. Outlive does nothing for a
+// result that is not open, and nothing the second time.
 func (c *Call) Outlive(now clock.Instant, t *Ticket) {
 	bit := t.bit()
 	if c.sent.open&^c.sent.lasting&bit == 0 {
@@ -73,7 +73,7 @@ func (c *Call) Outlive(now clock.Instant, t *Ticket) {
 	if c.log != nil {
 		c.log.add(policy.Event{Kind: policy.KindOutlived, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
 	}
-	c.tellEnd(now, t, false) // it was well for an attempt's time: a stream of hours ends a row of failures now
+	c.settleOpen(now, t, false) // it lived well for an attempt's time, which ends a row of failures
 	slot := t.held.slot
 	t.held.slot = bulkhead.Slot{}
 	c.state.releaseSlot(slot)
@@ -82,21 +82,21 @@ func (c *Call) Outlive(now clock.Instant, t *Ticket) {
 	}
 }
 
-// Release ends a result that outlived its verdict, such as a response body: the
-// slot goes back. If the result broke, which the caller's own cancel does not
-// mean, the attempt is one failure to the breaker: a success that it heard of is
-// turned, and a failure stays the one that it was. The call's own verdict stands.
+// Release ends a result that lived on after its attempt was settled, such as a response
+// body: the slot is given back. If the result broke, the attempt is a failure to the
+// breaker: one that was counted as a success is counted as a failure instead. A cancel by
+// the caller does not break a result. How the call ended does not change.
 func (c *Call) Release(now clock.Instant, t Ticket, broke bool) { c.Strike(now, t, policy.None, broke) }
 
-// Strike is [Call.Release] of a result that ran into a limit of ours, which the
-// event names. It broke if somebody waited for more of it just then.
+// Strike is [Call.Release] of a result that reached one of its Limits, which the event
+// names. It broke if the caller was waiting for more of it.
 func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool) {
 	bit := t.bit()
 	if c.sent.open&bit == 0 {
 		return
 	}
 	c.sent.open &^= bit
-	c.tellEnd(now, &t, broke)
+	c.settleOpen(now, &t, broke)
 	if (broke || why != policy.None) && c.log != nil {
 		c.log.add(policy.Event{Kind: policy.KindBodyFailed, At: now, Reason: why, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)})
 	}
@@ -110,8 +110,9 @@ func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool
 	}
 }
 
-// tellEnd tells the breaker what became of a result that lived on.
-func (c *Call) tellEnd(now clock.Instant, t *Ticket, broke bool) {
+// settleOpen corrects what the breaker has counted, now that more is known of a result
+// that lived on.
+func (c *Call) settleOpen(now clock.Instant, t *Ticket, broke bool) {
 	permit := t.held.permit
 	if !permit.Held() {
 		permit = c.taken.permit

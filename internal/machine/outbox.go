@@ -8,15 +8,14 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// outboxMax bounds how many events about a dependency wait for delivery. State
-// changes are rare; so many waiting means that an observer hangs, and then the
-// newest tell more than the oldest.
+// outboxMax bounds how many events about a dependency wait for delivery. Such events are
+// rare. So many waiting means that an observer hangs; then the oldest are dropped.
 const outboxMax = 256
 
-// outbox keeps the events about one dependency in the order in which they
-// happened until somebody delivers them. Events are appended under the locks of
-// the parts, so the outbox calls nobody; they are delivered outside every lock,
-// by one deliverer at a time, and whoever else comes leaves them to that one.
+// outbox keeps the events about one dependency, in the order in which they happened,
+// until they are delivered. They are appended under the locks of the parts, so the
+// outbox calls nobody. They are delivered outside every lock by one caller at a time; to
+// others that one's work is enough.
 type outbox struct {
 	pending atomic.Int32 // events waiting; read without the lock
 
@@ -40,14 +39,14 @@ func (o *outbox) add(e policy.Event) {
 	o.pending.Store(int32(len(o.events)))
 }
 
-// deliver hands over everything that waits, unless somebody is at it already.
+// deliver passes on everything that waits, unless another caller does so already.
 func (o *outbox) deliver(emit func(policy.Event)) {
 	if o.pending.Load() == 0 || !o.enter() {
 		return
 	}
 	done := false
 	defer func() {
-		if !done { // emit left by runtime.Goexit: the next deliverer goes on
+		if !done { // emit ended by runtime.Goexit: the next caller goes on
 			o.leave()
 		}
 	}()
@@ -98,7 +97,7 @@ func (o *outbox) take() ([]policy.Event, bool) {
 	return batch, true
 }
 
-// partitionLog puts a partition's name on what its breaker says.
+// partitionLog puts a partition's name on its breaker's events.
 type partitionLog struct {
 	box       *outbox
 	partition string

@@ -8,19 +8,20 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 )
 
-// A pacer spaces the calls of a partition after the dependency asked for time, so that it
-// gets them one after the other, at a rate that it has shown to bear, and not all at
-// once when the time is over.
+// A pacer spaces the calls of a partition after the dependency asked for time. It gives
+// each call a start time, at a rate that the dependency has answered well, so that they
+// don't all go at once when the time is over.
 //
-// A few refusals among many successes are no limit, and space nobody. Beyond that, the
-// rate is what was answered well in the second before, and is measured anew each
-// second: a tenth more than what succeeded while it goes on asking for time. Once it
-// does not, the rate doubles each second up to a third more than what comes, so that
-// those who waited are no wave. Pacing ends when nobody has to wait.
-// Where nothing succeeded there is no rate: then nobody goes before the time is over,
-// unless an answer that was on its way is a success.
+// A few refusals among many successes are no limit, and no call is spaced for them.
+// Otherwise the rate is what was answered well in the second before. It is measured anew
+// each second. While the dependency goes on asking for time, the rate is a tenth more
+// than what succeeded. Once it does not, the rate doubles each second, up to a third more
+// than the calls that come, so that those that waited don't come all together. Pacing
+// ends when no call has to wait.
+// Where nothing succeeded there is no rate. Then no call goes before the time is over,
+// unless an attempt that was already out succeeds.
 //
-// It is made when a partition is first refused, and kept.
+// A pacer is made when a partition is first refused, and kept.
 type pacer struct {
 	active atomic.Bool // calls are spaced; stored under mu
 	counts atomic.Bool // it was asked for time lately, so answers are counted; stored under mu
@@ -29,14 +30,14 @@ type pacer struct {
 	until    clock.Instant // the time that was asked for
 	asking   clock.Instant // when it was asked for
 	since    clock.Instant // when this second of counting began
-	next     clock.Instant // the next turn that is free
-	wanted   float64       // calls a second that wanted a turn, smoothed over some seconds
-	rate     float64       // turns a second; 0 while nothing succeeds
+	next     clock.Instant // the next start time that is free
+	wanted   float64       // calls a second that asked for a start time, smoothed over some seconds
+	rate     float64       // start times a second; 0 while nothing succeeds
 	accepted int           // successes in this second
 	refused  int           // answers in this second that asked for time
-	came     int           // calls that wanted a turn in this second
+	came     int           // calls that asked for a start time in this second
 	asked    bool          // the dependency asked for time in this second
-	waited   bool          // somebody had to wait in this second
+	waited   bool          // a call had to wait in this second
 	unproven bool          // nothing succeeded before, and nothing was measured since
 }
 
@@ -44,25 +45,25 @@ const (
 	pacePeriod  = time.Second
 	paceGrowth  = 1.1         // of what succeeded: to find out whether more is possible
 	paceDecay   = 0.5         // of the rate, at least, after a second in which less succeeded
-	paceMostly  = 4           // successes for each refusal: what accepts so many limits nobody
-	paceSlight  = 3           // refusals that say nothing yet of others
-	paceLeast   = 0.25        // turns a second; what is less is none
-	paceCatchUp = 1.3         // of the calls that come: so fast those who wait are let go
-	paceQueue   = time.Second // longest wait for a turn where there is a rate: a longer queue only makes all late
+	paceMostly  = 4           // successes for each refusal: with so many there is no limit
+	paceSlight  = 3           // so few refusals say nothing about other calls
+	paceLeast   = 0.25        // start times a second; a lower rate is none
+	paceCatchUp = 1.3         // of the calls that come: how fast those that wait are let go
+	paceQueue   = time.Second // longest wait for a start time where there is a rate: a longer queue only makes all late
 	paceSmooth  = 0.2         // of the newest second
-	paceReturn  = 2           // turns a second, at least, after a time in which nothing succeeded
+	paceReturn  = 2           // start times a second, at least, after a time in which nothing succeeded
 )
 
-// bears is what a dependency answered well just now.
-type bears struct {
-	successes int64 // in the last second or so
-	rate      float64
+// successes are what a dependency answered well just now.
+type successes struct {
+	n    int64 // in the last second or so
+	rate float64
 }
 
-// hold holds calls back until then if refusals are more than a few among what was
-// answered well, and says whether that was news. Told means that the dependency named
-// the time: then calls are held back also for a single refusal where nothing succeeded.
-func (p *pacer) hold(now, until clock.Instant, told bool, lately bears) (news bool) {
+// hold spaces calls until then if refusals are more than a few among what was answered
+// well, and reports whether that is new. Named means that the dependency named the time:
+// then calls are also spaced for a single refusal where nothing succeeded.
+func (p *pacer) hold(now, until clock.Instant, named bool, lately successes) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if until <= now {
@@ -70,10 +71,10 @@ func (p *pacer) hold(now, until clock.Instant, told bool, lately bears) (news bo
 	}
 	if !p.active.Load() {
 		if !p.counts.Load() || now.Sub(p.since) >= pacePeriod {
-			p.since, p.accepted, p.refused = now, int(lately.successes), 0
+			p.since, p.accepted, p.refused = now, int(lately.n), 0
 			p.counts.Store(true)
 		}
-		if p.refused++; p.slight() && (p.accepted > 0 || !told) {
+		if p.refused++; p.slight() && (p.accepted > 0 || !named) {
 			return false
 		}
 		p.begin(now, lately.rate)
@@ -121,7 +122,7 @@ func (p *pacer) accept(now clock.Instant) {
 	}
 }
 
-// measure ends a second that is over.
+// measure computes the rate anew when a second is over.
 func (p *pacer) measure(now clock.Instant) {
 	lasted := now.Sub(p.since)
 	if lasted < pacePeriod {
@@ -133,13 +134,13 @@ func (p *pacer) measure(now clock.Instant) {
 		p.wanted = came
 	}
 	p.wanted += paceSmooth * (came - p.wanted)
-	// Where calls go at a rate, they find out by themselves when the limit has gone.
+	// Calls that go at a rate find out by themselves that the limit has gone.
 	switch over := now >= p.until || p.rate >= paceLeast; {
 	case over && !p.asked && !p.waited:
 		p.active.Store(false)
 	case over && !p.asked:
-		p.rate = max(min(2*p.rate, paceCatchUp*p.wanted), p.rate, p.returns())
-	case p.asked && p.accepted >= paceMostly*p.refused: // what it refuses is no limit
+		p.rate = max(min(2*p.rate, paceCatchUp*p.wanted), p.rate, p.least())
+	case p.asked && p.accepted >= paceMostly*p.refused: // so few refusals are no limit
 		p.rate = max(min(2*p.rate, paceCatchUp*max(p.wanted, came)), paceGrowth*succeeded)
 	case p.asked:
 		p.rate = max(paceGrowth*succeeded, paceDecay*p.rate)
@@ -148,8 +149,8 @@ func (p *pacer) measure(now clock.Instant) {
 	p.unproven = false
 }
 
-// reserve takes the next start time, if it is not later than last; it says when that is
-// in any case. U is a draw for who goes when, where there is no rate.
+// reserve takes the next start time, if it is not later than last. It returns that time
+// in any case. U is a draw by which calls are spread where there is no rate.
 func (p *pacer) reserve(now, last clock.Instant, u float64) (at clock.Instant, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +159,7 @@ func (p *pacer) reserve(now, last clock.Instant, u float64) (at clock.Instant, o
 	}
 	p.came++
 	if p.rate < paceLeast && now < p.until {
-		at = p.afterwards(last, u)
+		at = p.spread(last, u)
 		p.waited = true
 		return at, at <= last
 	}
@@ -167,27 +168,27 @@ func (p *pacer) reserve(now, last clock.Instant, u float64) (at clock.Instant, o
 	if at > last || at.Sub(now) > paceQueue {
 		return at, false
 	}
-	p.next = at.Add(time.Duration(1e9 / max(p.rate, p.returns())))
+	p.next = at.Add(time.Duration(1e9 / max(p.rate, p.least())))
 	return at, true
 }
 
-// afterwards is when a call goes that comes while nobody may: spread over twice the
-// time that was asked for, if the call can wait so long, so that those who came
-// meanwhile add half to those who come then.
-func (p *pacer) afterwards(last clock.Instant, u float64) clock.Instant {
-	spread := min(2*p.until.Sub(p.asking), max(last.Sub(p.until), 0))
-	return p.until.Add(time.Duration(float64(u * float64(spread))))
+// spread is when a call goes that comes while none may. Such calls are spread over twice
+// the time that was asked for, if they can wait so long, so that they add half to the
+// calls that come then.
+func (p *pacer) spread(last clock.Instant, u float64) clock.Instant {
+	over := min(2*p.until.Sub(p.asking), max(last.Sub(p.until), 0))
+	return p.until.Add(time.Duration(float64(u * float64(over))))
 }
 
-// returns is the rate with which calls begin to go where none is known: as they come.
-func (p *pacer) returns() float64 {
+// least is the rate at which calls begin to go where none is known: as they come.
+func (p *pacer) least() float64 {
 	if p.rate >= paceLeast {
 		return 0
 	}
 	return max(paceReturn, p.wanted, float64(p.came))
 }
 
-// held returns until when the partition is held back, if it is.
+// held returns until when no call may go, if that lies ahead.
 func (p *pacer) held(now clock.Instant) (clock.Instant, bool) {
 	if p == nil {
 		return 0, false

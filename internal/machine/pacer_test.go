@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // A client of a hundred calls a second, of which the dependency takes half for ten
@@ -35,7 +36,7 @@ func TestPacingEndsWithTheTrouble(t *testing.T) {
 		switch trouble := at < 10*s; {
 		case trouble && room == 0:
 			sent++
-			p.hold(now, now+s, true, bears{50, 50})
+			p.hold(now, now+s, true, successes{50, 50})
 		case trouble:
 			room--
 			sent++
@@ -81,7 +82,7 @@ func TestTheRateGrowsBeforeALongTimeIsOver(t *testing.T) {
 func TestNobodyGoesBeforeTheTimeIsOver(t *testing.T) {
 	const s = clock.Instant(time.Second)
 	p := new(pacer)
-	p.hold(0, 4*s, true, bears{})
+	p.hold(0, 4*s, true, successes{})
 	for i := range 50 {
 		if at, ok := p.reserve(s, 7*s, float64(i)/50); !ok || at < 4*s || at > 7*s {
 			t.Errorf("call %d goes at %v, %v", i, time.Duration(at), ok)
@@ -97,7 +98,7 @@ func TestNobodyGoesBeforeTheTimeIsOver(t *testing.T) {
 func TestTheRateDoesNotGrowBeyondWhatComes(t *testing.T) {
 	const s = clock.Instant(time.Second)
 	p := new(pacer)
-	p.hold(0, s, true, bears{})
+	p.hold(0, s, true, successes{})
 	p.begin(0, 50)
 	p.unproven = false
 	for i := range clock.Instant(3600 * 100) { // 100 calls a second, one in ten is refused
@@ -106,7 +107,7 @@ func TestTheRateDoesNotGrowBeyondWhatComes(t *testing.T) {
 			continue
 		}
 		if i%10 == 0 {
-			p.hold(now, now+s, true, bears{90, 90})
+			p.hold(now, now+s, true, successes{90, 90})
 		} else {
 			p.accept(now)
 		}
@@ -121,7 +122,7 @@ func TestTheRateDoesNotGrowBeyondWhatComes(t *testing.T) {
 func TestCallsGoAsTheyComeWhenTheFirstTimeIsOver(t *testing.T) {
 	const s = clock.Instant(time.Second)
 	p := new(pacer)
-	p.hold(0, s, true, bears{})
+	p.hold(0, s, true, successes{})
 	for i := range clock.Instant(200) {
 		now := i * s / 100
 		at, ok := p.reserve(now, now+s/2, 0)
@@ -141,20 +142,20 @@ func TestAFewRefusalsPaceNobody(t *testing.T) {
 	tests := []struct {
 		name    string
 		told    bool
-		lately  bears
+		lately  successes
 		answers string // r: refused, s: success
 		isPaced bool
 	}{
-		{"one without a time", false, bears{}, "r", false},
-		{"three without a time", false, bears{}, "rrr", false},
-		{"four without a time", false, bears{}, "rrrr", true},
-		{"four without a time, of twenty", false, bears{}, "rssssssssssssssssrrr", false},
-		{"eight, of twelve", false, bears{}, "rssssrrrrrrr", true},
-		{"eight, of a hundred", false, bears{90, 90}, "rrrrrrrr", false},
-		{"one with a time, and nothing succeeded", true, bears{}, "r", true},
-		{"one with a time, and something succeeded", true, bears{1, 1}, "r", false},
-		{"one with a time, and then a success", true, bears{}, "rs", false},
-		{"four with a time, and then a success", true, bears{}, "rrrrs", true},
+		{"one without a time", false, successes{}, "r", false},
+		{"three without a time", false, successes{}, "rrr", false},
+		{"four without a time", false, successes{}, "rrrr", true},
+		{"four without a time, of twenty", false, successes{}, "rssssssssssssssssrrr", false},
+		{"eight, of twelve", false, successes{}, "rssssrrrrrrr", true},
+		{"eight, of a hundred", false, successes{90, 90}, "rrrrrrrr", false},
+		{"one with a time, and nothing succeeded", true, successes{}, "r", true},
+		{"one with a time, and something succeeded", true, successes{1, 1}, "r", false},
+		{"one with a time, and then a success", true, successes{}, "rs", false},
+		{"four with a time, and then a success", true, successes{}, "rrrrs", true},
 	}
 	for _, tt := range tests {
 		p, now := new(pacer), clock.Instant(1)
@@ -176,17 +177,53 @@ func TestAFewRefusalsPaceNobody(t *testing.T) {
 func TestSuccessesOfLongAgoDoNotCount(t *testing.T) {
 	const s = clock.Instant(time.Second)
 	p := new(pacer)
-	p.hold(1, s, false, bears{})
+	p.hold(1, s, false, successes{})
 	for range 100 {
 		p.accept(2)
 	}
-	p.hold(2*s, 3*s, true, bears{})
+	p.hold(2*s, 3*s, true, successes{})
 	if !p.active.Load() {
 		t.Error("nothing succeeded for two seconds, and the time that was asked for is not kept")
 	}
 	p = new(pacer)
-	p.hold(1, s, false, bears{})
+	p.hold(1, s, false, successes{})
 	if p.accept(2 * s); p.counts.Load() {
 		t.Error("successes are still counted")
+	}
+}
+
+// A refusal that asks for a second is no limit if much was answered well just before.
+func TestOneRefusalAmongSuccessesPacesNobody(t *testing.T) {
+	tr := newTrial(t, policy.Policy{})
+	for i := range clock.Instant(20) {
+		tr.call(i*ms, i*ms+1, policy.ClassSuccess)
+	}
+	a, ticket := tr.begin(30 * ms)
+	a.Settle(31*ms, ticket, policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: time.Second})
+	tr.begin(32 * ms) // which fails if it is not sent
+}
+
+// The dependency asked for a second, and then answered one that was out already: so it
+// does accept, and nobody waits.
+func TestASuccessOnItsWayEndsPacing(t *testing.T) {
+	tr := newTrial(t, policy.Policy{})
+	a, first := tr.begin(0)
+	b, second := tr.begin(0)
+	a.Settle(ms, first, policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: time.Second})
+	var c Call
+	c.Begin(tr.state, 2*ms, &Params{})
+	if got := c.Next(2 * ms); got.Verb != Wait {
+		t.Fatalf("before the success: %v", got.Verb)
+	}
+	tr.home(3*ms, b, second, policy.ClassSuccess)
+	tr.begin(4 * ms) // which fails if it is not sent
+}
+
+// A call whose last moment is the end of the time that was asked for goes then.
+func TestATurnAtTheLastMomentIsTaken(t *testing.T) {
+	p := new(pacer)
+	p.hold(0, 4*sec, true, successes{})
+	if at, ok := p.reserve(sec, 4*sec, 0.5); !ok || at != 4*sec {
+		t.Errorf("it goes at %v, %v", time.Duration(at), ok)
 	}
 }

@@ -19,23 +19,23 @@ import (
 type partition struct {
 	breaker atomic.Pointer[breaker.Breaker]
 	latency atomic.Pointer[latency.Sketch]
-	pacer   atomic.Pointer[pacer] // nil until the partition is first held back
+	pacer   atomic.Pointer[pacer] // nil until calls are first spaced
 }
 
 // pace returns the pacer, and makes it when it is first needed.
-func (l *partition) pace() *pacer {
-	if p := l.pacer.Load(); p != nil {
-		return p
+func (p *partition) pace() *pacer {
+	if old := p.pacer.Load(); old != nil {
+		return old
 	}
-	l.pacer.CompareAndSwap(nil, new(pacer))
-	return l.pacer.Load()
+	p.pacer.CompareAndSwap(nil, new(pacer))
+	return p.pacer.Load()
 }
 
-// reload gives the breaker its new rules. Whether it only observes is a state of
-// it and not a rule, and is touched only if the policy changed its mind. The shared
-// partition always observes.
-func (l *partition) reload(now clock.Instant, old, r *Rules, name string) {
-	b := l.breaker.Load()
+// reload gives the breaker its new rules. Whether it only observes is its state and no
+// rule, and changes only if the policy has changed in that. The shared partition always
+// observes.
+func (p *partition) reload(now clock.Instant, old, r *Rules, name string) {
+	b := p.breaker.Load()
 	if b == nil {
 		return
 	}
@@ -45,64 +45,65 @@ func (l *partition) reload(now clock.Instant, old, r *Rules, name string) {
 	}
 	was, is := old.Policy.Breaker.Observe, r.Policy.Breaker.Observe
 	switch {
-	case is && !was && b.State() != breaker.ForcedOpen && b.State() != breaker.Disabled: // a hand's word stands
+	case is && !was && b.State() != breaker.ForcedOpen && b.State() != breaker.Disabled: // these were set by hand
 		b.Observe(now)
 	case was && !is && b.State() == breaker.ObserveOnly:
 		b.Reset(now)
 	}
 }
 
-// namedPartition is a partition that calls named.
+// namedPartition is one that calls have named.
 type namedPartition struct {
 	partition
 	name string
-	out  atomic.Int32 // calls in it; below zero once it is evicted
+	out  atomic.Int32 // calls that are counted in it; below zero once it is evicted
 	used atomic.Int64 // when it was last used
 }
 
-// evicted is added to the calls in a partition that is to be evicted; there are never so
-// many calls.
+// evicted is added to the calls of a partition that is to be evicted. There are never
+// so many calls.
 const evicted = math.MinInt32 / 2
 
-// enter counts one more call in, unless the partition is evicted.
-func (l *namedPartition) enter() bool {
-	if l.out.Add(1) > 0 {
+// enter counts one more call, unless the partition is evicted.
+func (p *namedPartition) enter() bool {
+	if p.out.Add(1) > 0 {
 		return true
 	}
-	l.out.Add(-1)
+	p.out.Add(-1)
 	return false
 }
 
-// claim evicts the partition if nobody is in it and it is idle. It looks only when nobody
-// can come in any more.
-func (l *namedPartition) claim(now clock.Instant, r *Rules) bool {
-	if !l.out.CompareAndSwap(0, evicted) {
+// evict reports whether the partition was idle, and lets no call in any more if so. It
+// looks only when no call is in it and none can come.
+func (p *namedPartition) evict(now clock.Instant, r *Rules) bool {
+	if !p.out.CompareAndSwap(0, evicted) {
 		return false
 	}
-	if !l.idle(now, r) {
-		l.out.Add(-evicted)
+	if !p.idle(now, r) {
+		p.out.Add(-evicted)
 		return false
 	}
 	return true
 }
 
-// partitions are those of one dependency. Their number is bounded, and idle ones are evicted.
+// partitions are those that calls of one dependency have named. Their number is bounded:
+// idle ones are evicted, and those past the bound share one.
 type partitions struct {
 	spilled atomic.Int64 // calls that found no partition of their own
 
-	// spots are where most calls find their partition without the lock, whose word all
-	// processors would fight for. Each is of one of the names that share it.
-	spots [64]atomic.Pointer[namedPartition]
+	// cache is where most calls find theirs without the lock, whose cache line all
+	// processors would write. Names share its places: the newest has it.
+	cache [64]atomic.Pointer[namedPartition]
 
-	mu     sync.RWMutex // guards byName
-	byName map[string]*namedPartition
-	ring   []*namedPartition // the same, for the hand that looks for idle ones
-	hand   int
-	spill  *namedPartition // the one that partitions past the bound share
+	mu       sync.RWMutex // guards all below
+	byName   map[string]*namedPartition
+	order    []*namedPartition // the same in the order in which idle ones are looked for
+	next     int               // the next of order to look at
+	overflow *namedPartition   // the one that those past the bound share
 }
 
-// spot is where the partition of that name may be found.
-func (ls *partitions) spot(name string) *atomic.Pointer[namedPartition] {
+// cached is where the partition of that name may be found.
+func (ps *partitions) cached(name string) *atomic.Pointer[namedPartition] {
 	const odd = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 	h := uint64(len(name))
 	for ; len(name) >= 8; name = name[8:] {
@@ -112,7 +113,7 @@ func (ls *partitions) spot(name string) *atomic.Pointer[namedPartition] {
 	for i := range len(name) {
 		h = (h ^ uint64(name[i])) * odd
 	}
-	return &ls.spots[h>>32%uint64(len(ls.spots))]
+	return &ps.cache[h>>32%uint64(len(ps.cache))]
 }
 
 // eight is the first eight letters, in one load where the processor can.
@@ -122,118 +123,119 @@ func eight(s string) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// find returns the partition of that name with the call counted in.
-func (ls *partitions) find(now clock.Instant, name string) *namedPartition {
-	spot := ls.spot(name)
-	if l := spot.Load(); l != nil && l.name == name && l.enter() {
-		return l
+// find returns the partition of that name, and counts the call in it.
+func (ps *partitions) find(now clock.Instant, name string) *namedPartition {
+	cached := ps.cached(name)
+	if p := cached.Load(); p != nil && p.name == name && p.enter() {
+		return p
 	}
-	ls.mu.RLock()
-	defer ls.mu.RUnlock()
-	l := ls.byName[name]
-	if l == nil {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	p := ps.byName[name]
+	if p == nil {
 		return nil
 	}
-	l.out.Add(1)
-	if old := spot.Load(); old == nil || now.Sub(clock.Instant(old.used.Load())) > time.Second { // busy ones don't take turns
-		spot.Store(l)
+	p.out.Add(1)
+	if old := cached.Load(); old == nil || now.Sub(clock.Instant(old.used.Load())) > time.Second { // two busy ones don't replace each other all the time
+		cached.Store(p)
 	}
-	return l
+	return p
 }
 
-// peek returns the partition of that name, the shared one by its own name.
-func (ls *partitions) peek(name string) *namedPartition {
-	ls.mu.RLock()
-	defer ls.mu.RUnlock()
+// peek returns the partition of that name; [policy.Overflow] is that of the shared one.
+func (ps *partitions) peek(name string) *namedPartition {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
 	if name == policy.Overflow {
-		return ls.spill
+		return ps.overflow
 	}
-	return ls.byName[name]
+	return ps.byName[name]
 }
 
-// enter returns the partition of that name, making it if there is room.
-func (ls *partitions) enter(s *State, r *Rules, now clock.Instant, name string) *namedPartition {
-	if l := ls.find(now, name); l != nil {
-		return l
+// enter returns the partition of that name, and counts the call in it. It makes the
+// partition if there is room.
+func (ps *partitions) enter(s *State, r *Rules, now clock.Instant, name string) *namedPartition {
+	if p := ps.find(now, name); p != nil {
+		return p
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l := ls.byName[name]
-	if l == nil {
-		l = ls.add(s, r, now, name)
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.byName[name]
+	if p == nil {
+		p = ps.add(s, r, now, name)
 	}
-	l.out.Add(1)
-	return l
+	p.out.Add(1)
+	return p
 }
 
 // add makes a partition, or picks the shared one when the bound is reached and none of
 // the others is idle.
-func (ls *partitions) add(s *State, r *Rules, now clock.Instant, name string) *namedPartition {
-	if len(ls.byName) >= r.Policy.Breaker.Partitions && !ls.evict(now, r) {
-		ls.spilled.Add(1)
-		if ls.spill == nil {
-			ls.spill = s.newPartition(now, policy.Overflow)
+func (ps *partitions) add(s *State, r *Rules, now clock.Instant, name string) *namedPartition {
+	if len(ps.byName) >= r.Policy.Breaker.Partitions && !ps.evict(now, r) {
+		ps.spilled.Add(1)
+		if ps.overflow == nil {
+			ps.overflow = s.newPartition(now, policy.Overflow)
 		}
-		return ls.spill
+		return ps.overflow
 	}
-	l := s.newPartition(now, name)
-	if ls.byName == nil {
-		ls.byName = make(map[string]*namedPartition)
+	p := s.newPartition(now, name)
+	if ps.byName == nil {
+		ps.byName = make(map[string]*namedPartition)
 	}
-	ls.byName[name] = l
-	ls.ring = append(ls.ring, l)
-	return l
+	ps.byName[name] = p
+	ps.order = append(ps.order, p)
+	return p
 }
 
 // evictScan bounds how many partitions one call looks at for an idle one: a full table
-// must not make every call walk a thousand of them.
+// must not make every call look at a thousand of them.
 const evictScan = 32
 
-// evict removes idle partitions among the next few, going round as a clock's hand does,
-// so that the same script evicts the same partitions twice. A partition in flight, or whose
-// breaker is not closed, or that is held back, stays: forgetting it would let
-// traffic through to something known to be broken.
-func (ls *partitions) evict(now clock.Instant, r *Rules) (room bool) {
-	for range min(evictScan, len(ls.ring)) {
-		ls.hand %= len(ls.ring)
-		l := ls.ring[ls.hand]
-		if !l.claim(now, r) {
-			ls.hand++
+// evict removes idle partitions among the next few of the order, and starts again at
+// its end, so that the same script evicts the same ones twice. One that has calls, or
+// whose breaker is not closed, or whose calls are spaced, stays: without what is known
+// of it, calls would go to something that is known to be broken.
+func (ps *partitions) evict(now clock.Instant, r *Rules) (room bool) {
+	for range min(evictScan, len(ps.order)) {
+		ps.next %= len(ps.order)
+		p := ps.order[ps.next]
+		if !p.evict(now, r) {
+			ps.next++
 			continue
 		}
 		room = true
-		delete(ls.byName, l.name)
-		ls.spot(l.name).CompareAndSwap(l, nil)
-		last := len(ls.ring) - 1
-		ls.ring[ls.hand] = ls.ring[last]
-		ls.ring[last] = nil
-		if ls.ring = ls.ring[:last]; last == 0 {
+		delete(ps.byName, p.name)
+		ps.cached(p.name).CompareAndSwap(p, nil)
+		last := len(ps.order) - 1
+		ps.order[ps.next] = ps.order[last]
+		ps.order[last] = nil
+		if ps.order = ps.order[:last]; last == 0 {
 			break
 		}
 	}
 	return room
 }
 
-func (l *namedPartition) idle(now clock.Instant, r *Rules) bool {
-	if _, held := l.pacer.Load().held(now); held {
+func (p *namedPartition) idle(now clock.Instant, r *Rules) bool {
+	if _, held := p.pacer.Load().held(now); held {
 		return false
 	}
-	if b := l.breaker.Load(); b != nil && !b.Idle() {
+	if b := p.breaker.Load(); b != nil && !b.Idle() {
 		return false
 	}
-	return now.Sub(clock.Instant(l.used.Load())) >= r.Policy.Breaker.PartitionIdle
+	return now.Sub(clock.Instant(p.used.Load())) >= r.Policy.Breaker.PartitionIdle
 }
 
 // each calls f for every partition in the order of their names, so that the same
-// script runs the same way twice; the shared one comes last.
-func (ls *partitions) each(f func(*namedPartition)) {
-	ls.mu.RLock()
-	defer ls.mu.RUnlock()
-	for _, name := range slices.Sorted(maps.Keys(ls.byName)) {
-		f(ls.byName[name])
+// script runs the same way twice. The shared one comes last.
+func (ps *partitions) each(f func(*namedPartition)) {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	for _, name := range slices.Sorted(maps.Keys(ps.byName)) {
+		f(ps.byName[name])
 	}
-	if ls.spill != nil {
-		f(ls.spill)
+	if ps.overflow != nil {
+		f(ps.overflow)
 	}
 }
 
@@ -241,11 +243,11 @@ func (c *Call) enterPartition(now clock.Instant, name string) {
 	if c.rules.Policy.Breaker.Partitions <= 0 {
 		return
 	}
-	ls := c.state.partitions()
-	if ls == nil {
-		ls = c.state.addPartitions()
+	ps := c.state.partitions()
+	if ps == nil {
+		ps = c.state.addPartitions()
 	}
-	c.named = ls.enter(c.state, c.rules, now, BoundedName(name))
+	c.named = ps.enter(c.state, c.rules, now, BoundedName(name))
 	c.part = &c.named.partition
 	c.state.furnishPartition(now, c.part, c.rules, c.named.name) // it may be older than the policy
 }
@@ -253,7 +255,7 @@ func (c *Call) enterPartition(now clock.Instant, name string) {
 // maxName bounds, in bytes, names that come with calls and are kept or become labels.
 const maxName = 128
 
-// BoundedName returns the name as it is kept and told: itself, or of one longer than
+// BoundedName returns the name as it is kept and reported: itself, or of one longer than
 // 128 bytes the first 111 or fewer, a tilde, and 16 hex digits of a hash of all of it,
 // so that two long names stay two.
 func BoundedName(name string) string {

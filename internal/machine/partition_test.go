@@ -87,9 +87,9 @@ func TestBusyPartitionCountsEveryCall(t *testing.T) {
 	}
 }
 
-// Lanes come and go while they are found without the lock: one with callers stays, so
-// that all of them meet the same breaker.
-func TestNoLaneIsEvictedUnderItsCallers(t *testing.T) {
+// Partitions come and go while they are found without the lock: one with callers stays,
+// so that all of them meet the same breaker.
+func TestNoPartitionIsEvictedUnderItsCallers(t *testing.T) {
 	for name, step := range map[string]time.Duration{
 		"any may be evicted": time.Second, "most were used too lately": 50 * time.Millisecond,
 	} {
@@ -126,20 +126,20 @@ func crowd(t *testing.T, step clock.Instant) {
 		})
 	}
 	wg.Wait()
-	lately := step < clock.Instant(time.Second) // then lanes are not always there to be evicted
+	lately := step < clock.Instant(time.Second) // then there is not always one to be evicted
 	if own.Load() == 0 || lately && shared.Load() == 0 {
-		t.Errorf("%d calls in lanes of their own, %d in the shared one: nothing was tested", own.Load(), shared.Load())
+		t.Errorf("%d calls in partitions of their own, %d in the shared one: nothing was tested", own.Load(), shared.Load())
 	}
-	for _, l := range s.partitions().ring {
+	for _, l := range s.partitions().order {
 		if out := l.out.Load(); out != 0 {
 			t.Errorf("%s: %d calls are in it at the end", l.name, out)
 		}
 	}
 }
 
-// A lane that is found by its spot is the one in the map, and an evicted one is not
-// found again, also where names share a spot.
-func TestSpotsTellWhatTheMapTells(t *testing.T) {
+// A partition that is found in the cache is the one in the map, and an evicted one is
+// not found again, also where names share a place.
+func TestTheCacheHasWhatTheMapHas(t *testing.T) {
 	s := keyedState(t, 1, 200)
 	names := make([]string, 300)
 	for i := range names {
@@ -152,27 +152,27 @@ func TestSpotsTellWhatTheMapTells(t *testing.T) {
 			name := names[(i+100*round)%len(names)]
 			callOnce(s, name, now, 0)
 			ls := s.partitions()
-			if l := ls.spot(name).Load(); l != nil && ls.byName[l.name] != l {
-				t.Fatalf("round %d, call %d: the spot has an evicted lane", round, i)
+			if l := ls.cached(name).Load(); l != nil && ls.byName[l.name] != l {
+				t.Fatalf("round %d, call %d: the cache has an evicted partition", round, i)
 			}
 		}
 		found := 0
-		for _, l := range s.partitions().ring {
+		for _, l := range s.partitions().order {
 			if got := s.partitions().find(now, l.name); got != l {
 				t.Fatalf("%s is not found", l.name)
 			}
 			l.out.Add(-1)
-			if s.partitions().spot(l.name).Load() == l {
+			if s.partitions().cached(l.name).Load() == l {
 				found++
 			}
 		}
 		if found < 48 {
-			t.Errorf("round %d: %d of %d lanes are in 64 spots", round, found, len(s.partitions().ring))
+			t.Errorf("round %d: %d of %d partitions are in 64 places", round, found, len(s.partitions().order))
 		}
 	}
 }
 
-// Go: go test -run xxx -bench Partition -cpu 1,2 ./policy
+// Go: go test -run xxx -bench Partition -cpu 1,2 ./internal/machine
 func BenchmarkPartition(b *testing.B) {
 	r, err := Compile(policy.Policy{Breaker: policy.Breaker{Partitions: 100}})
 	if err != nil {
@@ -186,4 +186,77 @@ func BenchmarkPartition(b *testing.B) {
 			ls.find(1, "host.internal:443").out.Add(-1)
 		}
 	})
+}
+
+// A call may see the new policy before a reload came to its partition.
+func TestACallFurnishesAPartitionThatAReloadHasNotReached(t *testing.T) {
+	s := NewState(0, rulesOf(t, policy.Policy{Breaker: policy.Breaker{Off: true}}), Setup{Seed: 1})
+	callOnce(s, "a", 0, 0)
+	r := rulesOf(t, policy.Policy{})
+	s.furnish(0, r)
+	s.rules.Store(r) // and no further
+	callOnce(s, "a", 1, 0)
+	if b := s.Breaker("a"); b == nil || b.Snapshot(1).Counts.Calls != 1 {
+		t.Errorf("the partition has breaker %v", b)
+	}
+}
+
+// A call is in its partition, which is not evicted then, until all that it has out has come
+// home, and no longer: else nobody's partition could ever be evicted.
+func TestACallLeavesItsPartitionWithTheLastThatIsOut(t *testing.T) {
+	const s = clock.Instant(time.Second)
+	for _, c := range []struct {
+		name string
+		play func(c *Call, inside func(int32, string))
+	}{
+		{"an open result", func(c *Call, inside func(int32, string)) {
+			sent := c.Next(0).Ticket
+			c.Settle(1, sent, policy.Outcome{Class: policy.ClassSuccess, Open: true})
+			c.Next(1)
+			inside(1, "while it is open")
+			c.Release(2, sent, false)
+		}},
+		{"an open result of the second attempt", func(c *Call, inside func(int32, string)) {
+			c.Settle(1, c.Next(0).Ticket, policy.Outcome{Class: policy.ClassServer})
+			sent := c.Next(1).Ticket // the hedge, brought forward
+			c.Settle(2, sent, policy.Outcome{Class: policy.ClassSuccess, Open: true})
+			c.Next(2)
+			inside(1, "while it is open")
+			c.Release(3, sent, false)
+		}},
+		{"a hedge that lost", func(c *Call, inside func(int32, string)) {
+			first, second := c.Next(0).Ticket, c.Next(s).Ticket
+			c.Settle(s+1, first, policy.Outcome{Class: policy.ClassSuccess})
+			c.Next(s + 1)
+			inside(1, "while the hedge is out")
+			c.Settle(s+2, second, policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect})
+		}},
+		{"a first that lost", func(c *Call, inside func(int32, string)) {
+			first, second := c.Next(0).Ticket, c.Next(s).Ticket
+			c.Settle(s+1, second, policy.Outcome{Class: policy.ClassSuccess})
+			c.Next(s + 1)
+			inside(1, "while the first is out")
+			c.Settle(s+2, first, policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect})
+		}},
+		{"nothing out", func(c *Call, inside func(int32, string)) {
+			c.Settle(1, c.Next(0).Ticket, policy.Outcome{Class: policy.ClassSuccess})
+			c.Next(1)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Minute}, Hedge: policy.Hedge{Max: 1, Delay: time.Second}}
+			state := NewState(0, rulesOf(t, p), Setup{Seed: 1})
+			var call Call
+			call.Begin(state, 0, &Params{Partition: "a"})
+			inside := func(want int32, when string) {
+				t.Helper()
+				if got := state.partitions().byName["a"].out.Load(); got != want {
+					t.Errorf("%s: %d calls are in the partition, want %d", when, got, want)
+				}
+			}
+			inside(1, "after its beginning")
+			c.play(&call, inside)
+			inside(0, "at the end")
+		})
+	}
 }

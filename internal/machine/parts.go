@@ -9,7 +9,7 @@ import (
 	"github.com/gabion-go/gabion/internal/throttle"
 )
 
-// parts are what not every dependency has.
+// parts are what not every dependency has. They are replaced as a whole.
 type parts struct {
 	bulkhead   *bulkhead.Bulkhead
 	window     *budget.Window
@@ -62,8 +62,8 @@ func (s *State) partitions() *partitions {
 	return nil
 }
 
-// contention is the budget of what is made again after a conflict. Its calls are those
-// that met one.
+// contention is the budget of what is sent again after a conflict. The calls that pay in
+// are those that met one.
 func (s *State) contention() *budget.Window {
 	for {
 		if p := s.part(); p != nil && p.repeats != nil {

@@ -84,3 +84,28 @@ func TestATurnOfARateThatIsGoneIsNotHandedOut(t *testing.T) {
 		})
 	}
 }
+
+// A reservation of before a reload that emptied the budget is not taken from what
+// was charged since.
+func TestRefundStopsAtAReloadThatEmptiedTheBudget(t *testing.T) {
+	safe := policy.Policy{Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetWindow}}}
+	s := NewState(0, rulesOf(t, safe), Setup{Seed: 1})
+	fail := func(c *Call) {
+		c.Begin(s, 0, &Params{})
+		c.Settle(0, c.Next(0).Ticket, policy.Outcome{Class: policy.ClassNetwork})
+		c.Next(0)
+	}
+	var before, since Call
+	fail(&before)
+	safe.Retry.Budget.Window = 20 * time.Second
+	s.Reload(0, rulesOf(t, safe))
+	fail(&since)
+	before.Cancel(0)
+	if got := s.Stats(0).Budget.Sent; got != 1 {
+		t.Errorf("%d re-sends are charged, want the one since the reload", got)
+	}
+	since.Cancel(0)
+	if got := s.Stats(0).Budget.Sent; got != 0 {
+		t.Errorf("%d re-sends are charged, want none", got)
+	}
+}

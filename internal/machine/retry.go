@@ -10,7 +10,7 @@ import (
 
 // retrying is what a call knows of its failures.
 type retrying struct {
-	failed  policy.Outcome // the last one, while a sibling may still succeed
+	failed  policy.Outcome // the last one
 	prev    time.Duration  // the wait before this one
 	lost    uint8          // tries that ended in a conflict
 	onces   uint8          // outcomes marked Once
@@ -31,8 +31,8 @@ func (r *retrying) add(o *policy.Outcome) {
 
 func (c *Call) retriesStopped() bool { return c.noRetry || c.state.retriesOff() }
 
-// plan decides, with nothing out, whether and when the last failure is retried.
-// No other place answers that.
+// plan decides, with nothing out, whether and when the last failure is retried. No other
+// place decides that.
 func (c *Call) plan(now clock.Instant) {
 	o := &c.retry.failed
 	if why := c.mayRetry(); why != policy.None {
@@ -81,7 +81,7 @@ func (c *Call) mayRetry() policy.Reason {
 		return policy.AttemptsExhausted
 	case o.Class != policy.ClassContention && tries >= c.rules.Policy.Retry.Attempts:
 		return policy.AttemptsExhausted
-	case c.retry.onces > 1: // a bug, then, and not a blip
+	case c.retry.onces > 1: // it happened twice: a bug, and no passing fault
 		return policy.AttemptsExhausted
 	case !c.safe && !o.NeverSent && !o.Undone:
 		return policy.NotSafe
@@ -91,8 +91,8 @@ func (c *Call) mayRetry() policy.Reason {
 	return policy.None
 }
 
-// backoff is the wait before the next try. A Retry-After is never shortened, and
-// every call adds its own draw to it, so that a fleet does not return together.
+// backoff is the wait before the next try. A Retry-After is never shortened. Every call
+// adds its own draw to it, so that many callers do not return together.
 func (c *Call) backoff(o *policy.Outcome) time.Duration {
 	b, n := &c.rules.Policy.Retry.Backoff, c.sent.tries-c.retry.lost
 	if o.Class == policy.ClassContention {
@@ -106,13 +106,13 @@ func (c *Call) backoff(o *policy.Outcome) time.Duration {
 		return 0
 	}
 	var u float64
-	if b.Jittered() && b.Cap > 1 { // of a nanosecond there is nothing to draw
+	if b.Jittered() && b.Cap > 1 { // a nanosecond can't be divided
 		u = chance.U(c.draw(), uint64(c.retry.holds), uint64(c.sent.tries), chance.Backoff)
 	}
 	return b.Delay(int(n)-1+int(c.retry.holds), c.retry.prev, u)
 }
 
-// fits asks whether a retry at that time is worth making at all.
+// fits says why a retry at that time is too late to be worth making.
 func (c *Call) fits(now, at clock.Instant, o *policy.Outcome) policy.Reason {
 	long := o.HasAfter && o.After > c.rules.Policy.Retry.MaxAfter
 	late := at.Add(c.margin(now)) > c.deadline

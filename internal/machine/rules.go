@@ -9,8 +9,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Rules is a policy made ready to decide by: every default written out, and what
-// the parts need reckoned once. Rules are immutable; many States may share one.
+// Rules is a compiled policy: every default is written out, and what the parts need is
+// computed once. Rules are immutable; many States may share them.
 type Rules struct {
 	Policy policy.Policy // resolved
 
@@ -26,7 +26,7 @@ type Rules struct {
 	windowed  bool   // the budget is a window
 	hold      uint32 // failures in a row that hold retries back; 0 means never
 	measured  bool   // latencies are kept
-	learns    bool   // some part wants to know of successes besides the breaker
+	learns    bool   // a part besides the breaker counts successes
 	throttled bool
 	whole     things // what wraps the whole call and not each attempt
 	parts     bool   // some layer is on that not every dependency has
@@ -39,8 +39,8 @@ const (
 	contentionFloor  = 1 // repeats a second, whatever the traffic
 )
 
-// Compile validates p and makes it ready. Nothing of p's is kept: the caller may
-// change its lists afterwards.
+// Compile validates p and compiles it. Nothing of p is kept: the caller may change its
+// lists afterwards.
 func Compile(p policy.Policy) (*Rules, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func Compile(p policy.Policy) (*Rules, error) {
 	return r, nil
 }
 
-// on reads a resolved number: Off is no rule, which the parts write as zero.
+// on reads a resolved number: to the parts zero is off.
 func on[T ~int | ~int64 | ~float64](v T) T { return max(v, 0) }
 
 func breakerRules(b policy.Breaker) breaker.Rules {
@@ -85,7 +85,7 @@ func breakerRules(b policy.Breaker) breaker.Rules {
 	}
 }
 
-// fund reckons the rules of the budget's shape.
+// fund compiles the rules of the budget's shape.
 func (r *Rules) fund(b policy.Budget) {
 	ratio := float64(on(b.Ratio))
 	switch b.Shape {

@@ -18,39 +18,39 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 	if live := s.streams(); live != nil {
 		st.Streams, st.Outlived = live.open.Load(), live.ever.Load()
 	}
-	ls := s.partitions()
-	if ls == nil {
+	ps := s.partitions()
+	if ps == nil {
 		return st
 	}
-	st.Spilled = ls.spilled.Load()
-	ls.each(func(l *namedPartition) {
-		one := l.stats(now, r)
-		one.Name = l.name
+	st.Spilled = ps.spilled.Load()
+	ps.each(func(p *namedPartition) {
+		one := p.stats(now, r)
+		one.Name = p.name
 		st.Partitions = append(st.Partitions, one)
 	})
 	slices.SortFunc(st.Partitions, func(a, b policy.PartitionStats) int { return strings.Compare(a.Name, b.Name) })
 	return st
 }
 
-func (l *partition) stats(now clock.Instant, r *Rules) policy.PartitionStats {
+func (p *partition) stats(now clock.Instant, r *Rules) policy.PartitionStats {
 	var st policy.PartitionStats
-	if until, held := l.pacer.Load().held(now); held {
+	if until, held := p.pacer.Load().held(now); held {
 		st.Paced = until.Sub(now)
 	}
-	if b := l.breaker.Load(); b != nil && r.guarded {
+	if b := p.breaker.Load(); b != nil && r.guarded {
 		st.Guarded, st.Breaker = true, b.Snapshot(now)
 	}
 	return st
 }
 
-// Quiet reports whether the State could be forgotten without losing more than
-// counts: no breaker is anything but closed, nothing is out or queued, and the
-// dependency is not held back. It is for evicting idle dependencies.
+// Quiet reports whether the State could be forgotten and nothing but counts would be
+// lost: every breaker is closed, nothing is out or queued, and calls are not spaced. It
+// is for evicting idle dependencies.
 func (s *State) Quiet(now clock.Instant) bool {
 	quiet := true
-	s.eachPartition(func(l *partition, _ string) {
-		b := l.breaker.Load()
-		_, held := l.pacer.Load().held(now)
+	s.eachPartition(func(p *partition, _ string) {
+		b := p.breaker.Load()
+		_, held := p.pacer.Load().held(now)
 		quiet = quiet && !held && (b == nil || b.Idle())
 	})
 	if b := s.bulkhead(); b != nil {

@@ -17,9 +17,8 @@ import (
 )
 
 // State is what all calls of one dependency share. It is safe for concurrent use.
-// Parts come into being when a policy first asks for them and keep what they know
-// when the policy changes; rules are handed to them by every call, from the policy
-// that the call began with.
+// A part is made when a policy first asks for it, and keeps what it knows when the
+// policy changes. Every call passes the rules of the policy that it began with.
 type State struct {
 	rules  atomic.Pointer[Rules]
 	main   partition     // of calls that name no partition
@@ -75,33 +74,33 @@ func NewState(now clock.Instant, r *Rules, setup Setup) *State {
 	return s
 }
 
-// reloading makes reloads of any State take turns. They are rare, so one lock for
-// all of them is better than eight bytes in each.
+// reloading is held by a reload, of whatever State. Reloads are rare, so one lock for
+// all States is better than eight bytes in each.
 var reloading sync.Mutex
 
 // maxShards bounds the spread of counters; more processors share.
 const maxShards = 256
 
 // Reload puts another policy in force. Calls under way end on the policy that
-// they began with; breakers, budget, bulkhead and all else keep what they know.
+// they began with. Breakers, budget, bulkhead and all other parts keep what they know.
 func (s *State) Reload(now clock.Instant, r *Rules) {
 	reloading.Lock()
 	defer reloading.Unlock()
 	s.furnish(now, r)
 	old := s.rules.Swap(r)
-	s.eachPartition(func(l *partition, name string) {
-		s.furnishPartition(now, l, r, name)
-		l.reload(now, old, r, name)
+	s.eachPartition(func(p *partition, name string) {
+		s.furnishPartition(now, p, r, name)
+		p.reload(now, old, r, name)
 	})
 	if l := s.limiter(); l != nil && old.rate != r.rate {
 		l.Reset() // turns of a slower limit may lie far ahead
 	}
-	s.resize(now, old, r) // last, for it wakes those who wait
+	s.resize(now, old, r) // last, because it wakes those who wait
 	s.note(policy.Event{Kind: policy.KindReloaded, At: now})
 }
 
-// resize gives the bulkhead its new bounds. Without a bulkhead whoever still
-// queues under the old policy goes.
+// resize gives the bulkhead its new bounds. Where there is no bulkhead any more, those
+// who queue under the old policy are let in.
 func (s *State) resize(now clock.Instant, old, r *Rules) {
 	b := s.bulkhead()
 	if b == nil {
@@ -130,7 +129,7 @@ func (s *State) furnish(now clock.Instant, r *Rules) {
 	}
 	if w := s.window(); r.windowed && w.Span() != r.Policy.Retry.Budget.Window {
 		w.Resize(now, r.Policy.Retry.Budget.Window)
-		s.flags.Add(nextEpoch) // reservations of before are not refunded into it
+		s.flags.Add(nextEpoch) // earlier reservations are not refunded into it
 	}
 	s.furnishPartition(now, &s.main, r, "")
 }
@@ -158,8 +157,7 @@ func (s *State) addParts(r, old *Rules) {
 	})
 }
 
-// extend adds parts to those that are there. A State whose rules need none has
-// none.
+// extend adds parts to those that are there. A State whose rules need none has none.
 func (s *State) extend(f func(*parts)) {
 	for {
 		old := s.more.Load()
@@ -185,21 +183,21 @@ func (s *State) addPartitions() *partitions {
 	return s.partitions()
 }
 
-// latencySpan is how far back a percentile of latency looks: long enough for a
-// hundred samples of a quiet dependency, short enough to follow a slow one.
+// latencySpan is how far back a percentile of latency looks: long enough for a hundred
+// samples of a quiet dependency, short enough to notice soon that it became slow.
 const latencySpan = time.Minute
 
 // furnishPartition gives a partition the parts that r needs.
-func (s *State) furnishPartition(now clock.Instant, l *partition, r *Rules, name string) {
-	if r.guarded && l.breaker.Load() == nil {
+func (s *State) furnishPartition(now clock.Instant, p *partition, r *Rules, name string) {
+	if r.guarded && p.breaker.Load() == nil {
 		b := breaker.New(&r.breaker, int(s.shards), s.draws.Add(1), s.breakerLog(name))
 		if r.Policy.Breaker.Observe || name == policy.Overflow {
 			b.Observe(now)
 		}
-		l.breaker.CompareAndSwap(nil, b)
+		p.breaker.CompareAndSwap(nil, b)
 	}
-	if r.measured && l.latency.Load() == nil {
-		l.latency.Store(latency.New(latencySpan, s.sketchShards(name)))
+	if r.measured && p.latency.Load() == nil {
+		p.latency.Store(latency.New(latencySpan, s.sketchShards(name)))
 	}
 }
 
@@ -220,16 +218,17 @@ func (s *State) breakerLog(name string) breaker.Log {
 }
 
 func (s *State) newPartition(now clock.Instant, name string) *namedPartition {
-	l := &namedPartition{name: name}
-	s.furnishPartition(now, &l.partition, s.rules.Load(), name) // a reload that is under way comes for older partitions
-	return l
+	p := &namedPartition{name: name}
+	s.furnishPartition(now, &p.partition, s.rules.Load(), name) // a reload that is under way reaches only older ones
+	return p
 }
 
-// eachPartition calls f for the main partition and for every named one.
-func (s *State) eachPartition(f func(l *partition, name string)) {
+// eachPartition calls f for the partition of calls that name none, and for every named
+// one.
+func (s *State) eachPartition(f func(p *partition, name string)) {
 	f(&s.main, "")
-	if ls := s.partitions(); ls != nil {
-		ls.each(func(l *namedPartition) { f(&l.partition, l.name) })
+	if ps := s.partitions(); ps != nil {
+		ps.each(func(p *namedPartition) { f(&p.partition, p.name) })
 	}
 }
 
@@ -257,9 +256,9 @@ func (s *State) Pending() bool {
 	return box != nil && box.pending.Load() > 0
 }
 
-// Deliver hands the events about the dependency that wait to emit, in order. One
-// caller at a time delivers; the others return at once. emit runs outside every
-// lock and must not panic.
+// Deliver passes the events about the dependency that wait for it to emit, in order. One
+// caller at a time delivers; the others return at once. emit runs outside every lock and
+// must not panic.
 func (s *State) Deliver(emit func(policy.Event)) {
 	if box := s.box(); box != nil {
 		box.deliver(emit)
@@ -281,7 +280,7 @@ func (s *State) SwitchRetries(now clock.Instant, allowed bool) {
 	}
 }
 
-// epoch says between which reloads that emptied the budget this is.
+// epoch is how often a reload has emptied the budget.
 func (s *State) epoch() uint32 { return s.flags.Load() / nextEpoch }
 
 func (s *State) retriesOff() bool {
@@ -304,15 +303,15 @@ func (s *State) Breaker(partition string) *breaker.Breaker {
 	if partition == "" {
 		return s.main.breaker.Load()
 	}
-	if ls := s.partitions(); ls != nil {
-		if l := ls.peek(partition); l != nil {
-			return l.breaker.Load()
+	if ps := s.partitions(); ps != nil {
+		if p := ps.peek(partition); p != nil {
+			return p.breaker.Load()
 		}
 	}
 	return nil
 }
 
-// Resent charges the budget with n re-sends that something below made unasked.
+// Resent charges the budget with n re-sends that something below made by itself.
 func (s *State) Resent(now clock.Instant, n int) {
 	r := s.rules.Load()
 	for range min(n, policy.MaxSends) {

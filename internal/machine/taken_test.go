@@ -174,3 +174,19 @@ func TestWhoAsksTheRateLimitAgainHoldsNoSlot(t *testing.T) {
 		}
 	}
 }
+
+// A hedge that the budget refuses is no request of the dependency's.
+func TestAHedgeThatTheBudgetRefusesIsNoRequest(t *testing.T) {
+	p := policy.Policy{Safe: true, Throttle: policy.Throttle{K: 2}, Hedge: policy.Hedge{Max: 1, Delay: time.Second}}
+	p.Retry.Budget = policy.Budget{Ratio: policy.Off, Reserve: policy.Off, Start: policy.Off}
+	s := NewState(0, rulesOf(t, p), Setup{Seed: 1})
+	var c Call
+	c.Begin(s, 0, &Params{})
+	c.Next(0)
+	if got := c.Next(clock.Instant(time.Second)); got.Verb != Wait {
+		t.Fatalf("the hedge: %v", got.Verb)
+	}
+	if requests, _ := s.throttle().Counts(clock.Instant(time.Second)); requests != 1 {
+		t.Errorf("%d requests are counted, one was sent", requests)
+	}
+}

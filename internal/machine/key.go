@@ -13,10 +13,10 @@ const (
 	KeyLacking               // the caller gave none and must: the call ends with KeyMissing, and nothing is sent
 )
 
-// UseKey decides about the key of one call. Idempotent is what the call says of itself:
-// its work may be repeated without a key, for the caller declares it or its method
-// means it. Keyed is whether the caller gave a key. What the policy declares safe
-// needs a key all the same where the mode asks for one.
+// UseKey decides about the key of one call. Idempotent says that the work may be repeated
+// without a key, because the caller declares it or because of its method. Keyed says that
+// the caller gave a key. What only the policy declares safe still needs a key where the
+// mode asks for one.
 func UseKey(m policy.KeyMode, idempotent, keyed bool) KeyUse {
 	switch {
 	case keyed:
@@ -43,7 +43,6 @@ func IdempotentMethod(method string) bool {
 }
 
 // HedgeableMethod reports whether two requests of an HTTP method may be under way at
-// once: by what the method means, or because safe, the policy's, declares all work
-// safe. A key alone is not enough, for few servers let the second of two wait for the
-// first.
+// once: because of what the method means, or because the policy declares all work safe. A
+// key alone is not enough: few servers let the second of two requests wait for the first.
 func HedgeableMethod(method string, safe bool) bool { return safe || IdempotentMethod(method) }
