@@ -9,7 +9,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// L1: what a successful call allocates.
+// What a successful call allocates.
 func TestAllocationsOfASuccess(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -13,9 +13,30 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabiontest"
-	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
+
+func TestSettleAfterCloseKeepsTheError(t *testing.T) {
+	d := gabion.New("db", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}})
+	a := begin(t, d)
+	a.Close(nil)
+	err := a.Settle(errDown)
+	if asError(t, err); !errors.Is(err, errDown) {
+		t.Errorf("it says %v", err)
+	}
+	if err := a.Settle(nil); err != nil {
+		t.Errorf("of a success it says %v", err)
+	}
+	_, a, err = gabion.Open(t.Context(), d, withResult(works))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close(nil)
+	if err := a.Settle(errDown); !errors.Is(err, errDown) {
+		t.Errorf("of an open result it says %v", err)
+	}
+	gabiontest.NothingHeld(t, d)
+}
 
 func begin(t *testing.T, d *gabion.Dependency, opts ...gabion.CallOption) *gabion.Attempt {
 	t.Helper()
@@ -286,150 +307,6 @@ func TestOpenGivesBackAFailureThatAHedgeReplaces(t *testing.T) {
 	}
 }
 
-// Discard gets each result that nobody sees exactly once; a call's own goes before
-// the dependency's.
-func TestResultsOfRetriedAttemptsAreDiscardedOnce(t *testing.T) {
-	bad := gabion.WithClassify(func(v any, _ error) policy.Outcome {
-		if v.(int) < 3 {
-			return policy.Outcome{Class: policy.ClassServer}
-		}
-		return policy.Outcome{}
-	})
-	for _, own := range []bool{false, true} {
-		for _, hedges := range []int{0, 1} {
-			synctest.Test(t, func(t *testing.T) {
-				var theDependencys, theCalls []any
-				d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}}, bad,
-					gabion.WithDiscard(func(v any) { theDependencys = append(theDependencys, v) }))
-				opts := []gabion.CallOption{}
-				got, other := &theDependencys, &theCalls
-				if own {
-					opts = append(opts, gabion.DiscardWith(func(v any) { theCalls = append(theCalls, v) }))
-					got, other = other, got
-				}
-				v, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) { return gabion.AttemptNumber(ctx), nil }, opts...)
-				if v != 3 || err != nil || fmt.Sprint(*got) != "[1 2]" || len(*other) != 0 {
-					t.Errorf("own=%v: got %d, %v, discarded %v and %v", own, v, err, *got, *other)
-				}
-			})
-		}
-	}
-}
-
-// Discard is the user's code too: a panic in it goes to the caller, and nothing
-// that the call held is lost.
-func TestAPanickingDiscardLosesNothing(t *testing.T) {
-	unsent := gabion.WithClassify(func(any, error) policy.Outcome {
-		return policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
-	})
-	for _, immediate := range []bool{false, true} {
-		for _, hedges := range []int{0, 1} {
-			for verb, call := range verbs {
-				t.Run(fmt.Sprintf("%s/hedge=%d/immediate=%v", verb, hedges, immediate), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						d, rec := watched(policy.Policy{
-							Safe: true, Retry: policy.Retry{Immediate: immediate}, Breaker: eager(time.Second),
-							Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}, Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off},
-						}, unsent, gabion.WithDiscard(func(any) { panic("boom") }))
-						b, _ := d.Breaker("")
-						b.ObserveOnly()
-						got := panicOf(func() { call(t.Context(), d, works) })
-						if (got == "boom") == (verb == "Run") { // Run has no results
-							t.Errorf("it panicked with %v", got)
-						}
-						nothingHeld(t, d)
-						if n := count(rec, kind(policy.KindReturned)); n != 1 {
-							t.Errorf("the end of the call was reported %d times", n)
-						}
-						if s := d.Stats().Budget; verb != "Run" && !immediate && hedges == 0 && s.Sent != 0 {
-							t.Errorf("budget %+v: a retry that was not made is charged", s)
-						}
-					})
-				})
-			}
-		}
-	}
-}
-
-func TestAPanickingDiscardOfALoserDoesNotEndTheProcess(t *testing.T) {
-	for _, hedgeLoses := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}},
-				gabion.WithDiscard(func(any) { panic("boom") }))
-			panicOf(func() {
-				gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
-					n := gabion.AttemptNumber(ctx)
-					if (n == 2) == hedgeLoses {
-						time.Sleep(time.Second)
-					} else {
-						time.Sleep(100 * time.Millisecond)
-					}
-					return n, nil
-				})
-			})
-			time.Sleep(10 * time.Second)
-			nothingHeld(t, d)
-		})
-	}
-}
-
-// C37: a thousand calls when the open time ends, one place: one call goes out.
-func TestOneProbeOfAThousandCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, rec := watched(policy.Policy{Breaker: eager(time.Second), Bulkhead: policy.Bulkhead{Off: true}})
-		d.Run(t.Context(), fails(errDown))
-		time.Sleep(time.Second)
-		var refused atomic.Int64
-		var wg sync.WaitGroup
-		for range 1000 {
-			wg.Go(func() {
-				if errors.Is(d.Run(t.Context(), lasts(time.Millisecond, nil)), policy.BreakerOpen) {
-					refused.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		rec.WantAttempts(t, 2)
-		if refused.Load() != 999 {
-			t.Errorf("%d were refused", refused.Load())
-		}
-		wantState(t, d, breaker.Closed)
-	})
-}
-
-// C63: what is discarded can still be drained, which needs its attempt's context;
-// after that the context ends.
-func TestDiscardComesBeforeTheEndOfTheContext(t *testing.T) {
-	for _, hedges := range []int{0, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			discarded := 0
-			d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}},
-				gabion.WithClassify(func(v any, _ error) policy.Outcome { return policy.Outcome{Class: policy.ClassServer} }),
-				gabion.WithDiscard(func(v any) {
-					discarded++
-					if err := v.(context.Context).Err(); err != nil {
-						t.Errorf("hedges=%d: discarded when its context says %v", hedges, err)
-					}
-				}))
-			var all []context.Context
-			_, a, _ := gabion.Open(t.Context(), d, func(ctx context.Context) (context.Context, error) {
-				all = append(all, ctx)
-				return ctx, nil
-			})
-			for i, ctx := range all[:len(all)-1] {
-				if ctx.Err() != context.Canceled {
-					t.Errorf("hedges=%d: attempt %d of %d lives on", hedges, i+1, len(all))
-				}
-			}
-			if discarded != len(all)-1 || discarded < 2 {
-				t.Errorf("%d discarded of %d", discarded, len(all))
-			}
-			a.Close(nil)
-			nothingHeld(t, d)
-		})
-	}
-}
-
 // The memory of a call that ended well serves the next one.
 func TestAClosedAttemptTouchesNothingOfTheNextCall(t *testing.T) {
 	var events gabiontest.Recorder
@@ -480,7 +357,7 @@ func (m *meddling) Err() error {
 	return m.Context.Err()
 }
 
-// F7: nothing that a user wrote runs under a lock, a context neither.
+// Nothing that a user wrote runs under a lock, a context neither.
 func TestTheCallersContextIsAskedUnderNoLock(t *testing.T) {
 	verbs := map[string]func(*gabion.Attempt){
 		"settle": func(a *gabion.Attempt) { a.Settle(errDown) },

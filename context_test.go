@@ -202,7 +202,7 @@ func lifetime(t *testing.T, ops []byte) {
 	})
 }
 
-// E1: whatever is done with an attempt's context, it answers as the standard
+// Whatever is done with an attempt's context, it answers as the standard
 // library's would, before and after the attempt's end.
 func TestAttemptContextIsLikeTheStandardLibrarys(t *testing.T) {
 	n := 3000

@@ -12,8 +12,80 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
+
+// One slot and one probe. Work that leaves without a result
+// gives both back, or the second call of each case could not run.
+func TestPermitsComeBackAfterPanicAndGoexit(t *testing.T) {
+	hedged := policy.Hedge{Max: 1, Delay: time.Second}
+	leave := map[string]func(context.Context) (int, error){
+		"panic":  func(context.Context) (int, error) { panic("boom") },
+		"goexit": func(context.Context) (int, error) { runtime.Goexit(); return 0, nil },
+	}
+	calls := map[string]func(*gabion.Dependency, func(context.Context) (int, error)){
+		"do": func(d *gabion.Dependency, work func(context.Context) (int, error)) {
+			gabion.Do(context.Background(), d, work, gabion.WithIdempotent())
+		},
+		"run": func(d *gabion.Dependency, work func(context.Context) (int, error)) {
+			d.Run(context.Background(), func(ctx context.Context) error { _, err := work(ctx); return err })
+		},
+		"open": func(d *gabion.Dependency, work func(context.Context) (int, error)) {
+			gabion.Open(context.Background(), d, work, gabion.WithIdempotent())
+		},
+		"begin": func(d *gabion.Dependency, work func(context.Context) (int, error)) {
+			a, err := gabion.Begin(context.Background(), d)
+			if err != nil {
+				panic(err)
+			}
+			defer a.Close(nil)
+			work(a.Context())
+		},
+	}
+	for how, work := range leave {
+		for verb, call := range calls {
+			for _, hedge := range []policy.Hedge{{}, hedged} {
+				t.Run(fmt.Sprintf("%s/%s/hedge=%d", how, verb, hedge.Max), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						d, rec := watched(policy.Policy{Hedge: hedge, Breaker: eager(time.Second), Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}})
+						d.Run(t.Context(), fails(errDown))
+						wantState(t, d, breaker.Open)
+						time.Sleep(time.Second) // the next call is the only probe
+						inItsOwnGoroutine(func() {
+							defer func() { recover() }()
+							call(d, work)
+						})
+						nothingHeld(t, d)
+						if s := d.Stats().Main.Breaker; s.State != breaker.HalfOpen || s.Counts.Calls != 0 {
+							t.Errorf("a probe that left without a result says nothing, but the breaker is %s with %d counted", s.State, s.Counts.Calls)
+						}
+						if err := d.Run(t.Context(), works); err != nil {
+							t.Errorf("the next call: %v", err)
+						}
+						if n := count(rec, func(e gabion.Event) bool { return e.Class == policy.ClassCrashed }); n != 1 && verb != "begin" {
+							t.Errorf("%d attempts were reported as crashed, want 1", n)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A classifier is the user's code too: when it panics, nothing is lost.
+func TestAPanickingClassifierLosesNothing(t *testing.T) {
+	for _, hedges := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			d, _ := watched(policy.Policy{Hedge: policy.Hedge{Off: hedges == 0, Max: hedges, Delay: time.Second}, Bulkhead: policy.Bulkhead{Limit: 1}},
+				gabion.WithClassify(func(any, error) policy.Outcome { panic("boom") }))
+			if got := panicOf(func() { gabion.Do(t.Context(), d, withResult(works), gabion.WithIdempotent()) }); got != "boom" {
+				t.Errorf("it panicked with %v", got)
+			}
+			nothingHeld(t, d)
+		})
+	}
+}
 
 // An observer that calls t.FailNow leaves the goroutine of the call that told it. At
 // whichever event it does, nothing of the call stays behind.
@@ -88,32 +160,6 @@ func TestAnObserverMayLeaveByGoexitAtAnyEvent(t *testing.T) {
 	}
 }
 
-// What nobody gets is discarded, also if an observer leaves when it is told of it.
-func TestALoserIsDiscardedThoughAnObserverLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var brought, discarded, ended atomic.Int32
-		d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}},
-			gabion.WithDiscard(func(any) { discarded.Add(1) }),
-			gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
-				if e.Kind == policy.KindLoserSettled {
-					runtime.Goexit()
-				}
-			})))
-		go gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
-			context.AfterFunc(ctx, func() { ended.Add(1) })
-			n := time.Duration(gabion.AttemptNumber(ctx))
-			time.Sleep(3 * time.Second / n / n)
-			brought.Add(1)
-			return 1, nil
-		})
-		time.Sleep(time.Minute)
-		if brought.Load() != 2 || discarded.Load() != 2 || ended.Load() != 2 { // the caller left, too, when it was told
-			t.Errorf("%d results, %d discarded, %d contexts ended", brought.Load(), discarded.Load(), ended.Load())
-		}
-		gabiontest.NothingHeld(t, d)
-	})
-}
-
 // faulty is a context of a caller's whose methods panic from some time on.
 type faulty struct {
 	context.Context
@@ -181,70 +227,6 @@ func TestWorkThatNeverBeganDidNotCrash(t *testing.T) {
 		if len(events) < 2 {
 			t.Errorf("%s: the end was not told", name)
 		}
-	}
-}
-
-// A result whose classifier panics is nobody's, and is discarded once, whoever ran the
-// work.
-func TestAResultIsDiscardedWhenItsClassifierPanics(t *testing.T) {
-	hedged := policy.Hedge{Max: 1, Delay: time.Second}
-	do := func(ctx context.Context, d *gabion.Dependency, work func(context.Context) (int, error)) {
-		gabion.Do(ctx, d, work)
-	}
-	open := func(ctx context.Context, d *gabion.Dependency, work func(context.Context) (int, error)) {
-		_, a, _ := gabion.Open(ctx, d, work)
-		a.Close(nil)
-	}
-	cases := []struct {
-		name  string
-		hedge policy.Hedge
-		bad   int // the attempt whose classifier panics
-		call  func(context.Context, *gabion.Dependency, func(context.Context) (int, error))
-	}{
-		{"Do", policy.Hedge{}, 1, do},
-		{"Open", policy.Hedge{}, 1, open},
-		{"Do, first of two", hedged, 1, do},
-		{"Open, first of two", hedged, 1, open},
-		{"Do, a hedge", hedged, 2, do},
-		{"Open, a hedge", hedged, 2, open},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var brought, discarded, alive atomic.Int32
-				d := gabion.New("db", policy.Policy{Safe: true, Hedge: c.hedge},
-					gabion.WithClassify(func(v any, _ error) policy.Outcome {
-						if v == c.bad {
-							panic("classifier")
-						}
-						return policy.Outcome{}
-					}),
-					gabion.WithDiscard(func(any) { discarded.Add(1) }))
-				v := panicOf(func() {
-					c.call(t.Context(), d, func(ctx context.Context) (int, error) {
-						alive.Add(1)
-						context.AfterFunc(ctx, func() { alive.Add(-1) })
-						n := gabion.AttemptNumber(ctx)
-						if n == c.bad {
-							time.Sleep(1500 * time.Millisecond)
-						} else {
-							time.Sleep(5 * time.Second)
-						}
-						brought.Add(1)
-						return n, nil
-					})
-				})
-				if v != "classifier" {
-					t.Errorf("the caller's panic is %v", v)
-				}
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				if brought.Load() == 0 || brought.Load() != discarded.Load() || alive.Load() != 0 {
-					t.Errorf("%d results, %d discarded, %d contexts live on", brought.Load(), discarded.Load(), alive.Load())
-				}
-				gabiontest.NothingHeld(t, d)
-			})
-		})
 	}
 }
 
@@ -346,92 +328,5 @@ func TestAPanicOfALoserIsNobodys(t *testing.T) {
 			t.Errorf("%d, %v", v, err)
 		}
 		nothingHeld(t, d)
-	})
-}
-
-// A result that a hedge replaced was discarded, and is not discarded again when the
-// caller's context panics after that.
-func TestAReplacedResultIsDiscardedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &faulty{Context: t.Context()}
-		var discarded []any
-		bad := func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassServer} }
-		d := gabion.New("db", policy.Policy{Safe: true, Retry: policy.Retry{Budget: free}, Hedge: policy.Hedge{Max: 1, Delay: time.Second}},
-			gabion.WithClassify(bad),
-			gabion.WithDiscard(func(v any) { discarded = append(discarded, v); f.err.Store(true) }))
-		if panicOf(func() {
-			gabion.Do(f, d, func(ctx context.Context) (int, error) {
-				time.Sleep(1500 * time.Millisecond)
-				return gabion.AttemptNumber(ctx), nil
-			})
-		}) != "Err" {
-			t.Error("it did not panic")
-		}
-		time.Sleep(time.Minute)
-		if fmt.Sprint(discarded) != "[1 2]" {
-			t.Errorf("discarded: %v", discarded)
-		}
-		nothingHeld(t, d)
-	})
-}
-
-// On a hedge's goroutine a second panic, of Discard, does not end the process either.
-func TestASecondPanicOfAHedgeIsNobodys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}},
-			gabion.WithClassify(func(any, error) policy.Outcome { panic("classifier") }),
-			gabion.WithDiscard(func(any) { panic("discard") }))
-		v := panicOf(func() {
-			gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
-				time.Sleep(3 * time.Second / time.Duration(gabion.AttemptNumber(ctx)))
-				return 1, nil
-			})
-		})
-		if v == nil {
-			t.Error("no panic reached the caller")
-		}
-		time.Sleep(time.Minute)
-		nothingHeld(t, d)
-	})
-}
-
-// A hedge brings a result that is wanted, and what it replaces is discarded by a
-// function that panics, on the hedge's goroutine: the caller panics, and so nobody
-// closes what the hedge brought.
-func TestAPanicOfDiscardWhileAHedgeWinsLeavesNothingHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}})
-		work := func(ctx context.Context) (string, error) {
-			if gabion.AttemptNumber(ctx) == 1 {
-				time.Sleep(2 * time.Second)
-				return "failed", nil
-			}
-			time.Sleep(1500 * time.Millisecond) // the first has settled by then
-			return "good", nil
-		}
-		classify := func(v any, _ error) policy.Outcome {
-			if v == "failed" {
-				return policy.Outcome{Class: policy.ClassServer}
-			}
-			return policy.Outcome{}
-		}
-		drop := func(v any) {
-			if v == "failed" {
-				panic(v)
-			}
-		}
-		panics := 0
-		for range 100 { // the caller may be quicker than the panic
-			if v := panicOf(func() {
-				_, a, _ := gabion.Open(t.Context(), d, work, gabion.ClassifyWith(classify), gabion.DiscardWith(drop))
-				a.Close(nil)
-			}); v != nil {
-				panics++
-			}
-		}
-		if panics == 0 {
-			t.Error("no panic reached its caller: nothing was tested")
-		}
-		gabiontest.NothingHeld(t, d)
 	})
 }

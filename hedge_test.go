@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,79 @@ import (
 	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/policy"
 )
+
+// A failure that is quick does not beat a success that is under way.
+func TestQuickFailureDoesNotBeatPendingSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}})
+		got, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+			n := gabion.AttemptNumber(ctx)
+			if n == 2 {
+				return n, errDown
+			}
+			return n, lasts(50*time.Millisecond, nil)(ctx)
+		})
+		if got != 1 || err != nil {
+			t.Errorf("got %d, %v", got, err)
+		}
+		nothingHeld(t, d)
+	})
+}
+
+// A panic or Goexit on a hedge's goroutine happens to the caller.
+func TestPanicInAHedgeIsTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}})
+		value := errors.New("with this very value")
+		raised := panicOf(func() {
+			gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+				if gabion.AttemptNumber(ctx) == 2 {
+					panic(value)
+				}
+				return 1, hangs(ctx)
+			})
+		})
+		if raised != any(value) {
+			t.Errorf("the caller got %v", raised)
+		}
+		nothingHeld(t, d)
+	})
+}
+
+func TestGoexitInAHedgeIsTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}})
+		returned := false
+		inItsOwnGoroutine(func() {
+			gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+				if gabion.AttemptNumber(ctx) == 2 {
+					runtime.Goexit()
+				}
+				return 1, hangs(ctx)
+			})
+			returned = true
+		})
+		if returned {
+			t.Error("Do returned; the hedge's Goexit was to end the caller's goroutine")
+		}
+		nothingHeld(t, d)
+	})
+}
+
+func TestColdPercentileHedgesOnlyWithADelay(t *testing.T) {
+	for delay, want := range map[time.Duration]int{0: 20, 10 * time.Millisecond: 40} {
+		t.Run(delay.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, rec := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Percentile: 0.95, Delay: delay}, Retry: policy.Retry{Budget: free}})
+				for range 20 {
+					gabion.Do(t.Context(), d, withResult(lasts(20*time.Millisecond, nil)))
+				}
+				synctest.Wait()
+				rec.WantAttempts(t, want)
+			})
+		})
+	}
+}
 
 // hedged is a policy of one try and so many hedges that nothing else stops.
 func hedged(most int, delay time.Duration) policy.Policy {
@@ -126,7 +200,7 @@ func TestHedgesGoWhenTheyAreDue(t *testing.T) {
 	}
 }
 
-// C108, C3: pushback says when at the earliest, and every client adds its own draw.
+// Pushback says when at the earliest, and every client adds its own draw.
 func TestAHedgeComesNotBeforeThePushback(t *testing.T) {
 	drawn := map[time.Duration]bool{}
 	for seed := range uint64(20) {
@@ -153,7 +227,7 @@ func TestAHedgeComesNotBeforeThePushback(t *testing.T) {
 	}
 }
 
-// C109: when all fail, the error is that of the one which completed last.
+// When all fail, the error is that of the one which completed last.
 func TestWhenAllHedgesFailTheLastOneSpeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := watched(hedged(2, 10*time.Millisecond))
@@ -169,7 +243,7 @@ func TestWhenAllHedgesFailTheLastOneSpeaks(t *testing.T) {
 	})
 }
 
-// C109: the caller's cancel ends them all.
+// The caller's cancel ends them all.
 func TestTheCallersCancelEndsAllHedges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := hedged(3, 10*time.Millisecond)
@@ -195,9 +269,9 @@ func TestTheCallersCancelEndsAllHedges(t *testing.T) {
 	})
 }
 
-// T16: a call is answered when it is decided, not at its deadline, whoever decides
+// A call is answered when it is decided, not at its deadline, whoever decides
 // it.
-func TestTrapT16_ACallIsAnsweredWhenItIsDecided(t *testing.T) {
+func TestACallIsAnsweredWhenItIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := watched(hedged(1, 10*time.Millisecond))
 		start := time.Now()
@@ -215,7 +289,7 @@ func TestTrapT16_ACallIsAnsweredWhenItIsDecided(t *testing.T) {
 	})
 }
 
-// C98 [core]: Do returns when deaf work does. A failure is the layer's timeout; a
+// Do returns when deaf work does. A failure is the layer's timeout; a
 // success that comes late is a success.
 func TestDeafWorkIsWaitedFor(t *testing.T) {
 	for _, hedges := range []int{0, 1} {

@@ -3,6 +3,9 @@ package gabion_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +15,167 @@ import (
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/policy"
 )
+
+func TestMistakesInCodeAreClearErrors(t *testing.T) {
+	ctx := t.Context()
+	answer := func(context.Context, error) (int, error) { return 0, nil }
+	called := false
+	work := func(context.Context) (int, error) { called = true; return 1, nil }
+	share := func(s policy.Ratio) error {
+		_, err := gabion.DoOr(ctx, gabion.New("db", policy.Policy{}), work, gabion.Fallback[int]{On: never, Answer: answer, Share: s})
+		return err
+	}
+	unmade := func(call func(*gabion.Dependency) error) error { return call(new(gabion.Dependency)) }
+	noName := "the name is empty: errors and events would not say who was called"
+	noDependency := "gabion: invalid: the dependency is nil, or not made by New"
+	for _, c := range []struct {
+		fact string
+		err  error
+		want string
+	}{
+		{"Do", unmade(func(d *gabion.Dependency) error { _, err := gabion.Do(ctx, d, work); return err }), noDependency},
+		{"Run", unmade(func(d *gabion.Dependency) error { return d.Run(ctx, works) }), noDependency},
+		{"Open", unmade(func(d *gabion.Dependency) error { _, _, err := gabion.Open(ctx, d, work); return err }), noDependency},
+		{"Begin", unmade(func(d *gabion.Dependency) error { _, err := gabion.Begin(ctx, d); return err }), noDependency},
+		{"DoOr", unmade(func(d *gabion.Dependency) error {
+			_, err := gabion.DoOr(ctx, d, work, gabion.Fallback[int]{On: never, Answer: answer})
+			return err
+		}), noDependency},
+		{"fallback without an answer", func() error {
+			_, err := gabion.DoOr(ctx, gabion.New("db", policy.Policy{}), work, gabion.Fallback[int]{})
+			return err
+		}(), "db: invalid: the fallback's Answer is nil"},
+		{"fallback without reasons", func() error {
+			_, err := gabion.DoOr(ctx, gabion.New("db", policy.Policy{}), work, gabion.Fallback[int]{Answer: answer, Share: 0.5})
+			return err
+		}(), "db: invalid: the fallback names no reasons, so that it never answers: On: gabion.Unavailable() are those of a dependency that could not be had"},
+		{"share of 5", share(5), "db: invalid: the fallback's share of 5 is not between 0 and 1"},
+		{"share below 0", share(-0.5), "db: invalid: the fallback's share of -0.5 is not between 0 and 1"},
+		{"share of NaN", share(policy.Ratio(math.NaN())), "db: invalid: the fallback's share of NaN is not between 0 and 1"},
+		{"empty name", func() error { _, err := gabion.Make("", policy.Policy{}); return err }(), noName},
+		{"empty registry", func() error {
+			r, err := gabion.NewRegistry(nil)
+			if err != nil {
+				return err
+			}
+			_, err = r.Get("db")
+			return err
+		}(), "db: unknown_dependency: none is declared"},
+	} {
+		if c.err == nil || c.err.Error() != c.want {
+			t.Errorf("%s: %v", c.fact, c.err)
+		}
+	}
+	if called {
+		t.Error("the work was called all the same")
+	}
+	if _, err := gabion.NewRegistry(map[string]policy.Policy{"": {}}); err == nil {
+		t.Error("a registry takes an empty name")
+	}
+	r, _ := gabion.NewRegistry(nil)
+	if err := r.Reload(map[string]policy.Policy{"": {}}); err == nil {
+		t.Error("a reload takes an empty name")
+	}
+}
+
+func TestNothingsAreHarmless(t *testing.T) {
+	d := gabion.New("db", policy.Policy{}, nil, gabion.WithObserver(nil), nil)
+	if err := d.Run(t.Context(), works, gabion.CallOption{}); err != nil {
+		t.Error(err)
+	}
+	if v := panicOf(func() {
+		var b gabion.Breaker
+		off, _ := gabion.New("db", policy.Policy{Breaker: policy.Breaker{Off: true}}).Breaker("")
+		for _, b := range []gabion.Breaker{b, off} {
+			b.ForceOpen(0)
+			b.Trip()
+			b.Disable()
+			b.ObserveOnly()
+			b.Reset()
+			b.Isolate()()
+			if b.HalfOpen() == nil {
+				t.Error("what is not there half-opened")
+			}
+		}
+	}); v != nil {
+		t.Errorf("a hand on nothing panics: %v", v)
+	}
+}
+
+// What can't be meant is refused with a clear error, and nothing is touched.
+func TestCallsThatCantBeMeantTouchNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		canceled, cancel := context.WithCancelCause(t.Context())
+		cancel(errTired)
+		expired, stop := context.WithTimeout(t.Context(), -1)
+		defer stop()
+		cases := []struct {
+			name   string
+			ctx    context.Context
+			work   func(context.Context) error
+			none   bool
+			reason gabion.Reason
+			is     error
+			text   string
+		}{
+			{name: "nil function", ctx: t.Context(), reason: policy.Invalid, text: "db: invalid: the function to call is nil"},
+			{name: "nil context", work: works, reason: policy.Invalid, text: "db: invalid: the context is nil"},
+			{name: "nil dependency", ctx: t.Context(), work: works, none: true, reason: policy.Invalid, text: "gabion: invalid: the dependency is nil, or not made by New"},
+			{name: "canceled", ctx: canceled, work: works, reason: policy.Canceled, is: errTired, text: "db: canceled, nothing sent: the caller is tired"},
+			{name: "expired", ctx: expired, work: works, reason: policy.CallTimeout, is: context.DeadlineExceeded, text: "db: call_timeout, nothing sent: context deadline exceeded"},
+		}
+		for _, c := range cases {
+			for verb, call := range verbs {
+				d, rec := watched(policy.Policy{Key: policy.KeyMade})
+				before := d.Stats()
+				callee := d
+				if c.none {
+					callee = nil
+				}
+				err := call(c.ctx, callee, c.work)
+				wantReason(t, err, c.reason)
+				if c.is != nil && !errors.Is(err, c.is) {
+					t.Errorf("%s, %s: %v is not %v", verb, c.name, err, c.is)
+				}
+				if err.Error() != c.text {
+					t.Errorf("%s, %s: %q, want %q", verb, c.name, err, c.text)
+				}
+				if gabion.EffectOf(err) != policy.NoEffect || len(rec.Events()) != 0 {
+					t.Errorf("%s, %s: effect %s, events %v", verb, c.name, gabion.EffectOf(err), rec.Decisions())
+				}
+				if after := d.Stats(); fmt.Sprint(after) != fmt.Sprint(before) {
+					t.Errorf("%s, %s: the dependency changed:\n%+v\n%+v", verb, c.name, before, after)
+				}
+			}
+		}
+		if _, err := gabion.Begin(t.Context(), nil); gabion.ReasonOf(err) != policy.Invalid {
+			t.Errorf("Begin with no dependency: %v", err)
+		}
+		if _, err := gabion.Begin(canceled, gabion.New("db", policy.Policy{})); gabion.ReasonOf(err) != policy.Canceled {
+			t.Errorf("Begin with a done context: %v", err)
+		}
+	})
+}
+
+// New panics with every finding, Make returns them.
+func TestInvalidPoliciesAreRefusedWithEveryFinding(t *testing.T) {
+	p := policy.Policy{Retry: policy.Retry{Attempts: -3}, Bulkhead: policy.Bulkhead{Limit: -7}}
+	_, err := gabion.Make("db", p)
+	findings, ok := errors.AsType[policy.Findings](err)
+	if !ok || len(findings) != 2 {
+		t.Fatalf("Make returned %v", err)
+	}
+	said := fmt.Sprint(panicOf(func() { gabion.New("db", p) }))
+	for _, want := range []string{"db", "retry.attempts", "-3", "bulkhead.limit", "-7"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("New panicked with %q, which does not name %q", said, want)
+		}
+	}
+	d := gabion.New("db", policy.Policy{Retry: policy.Retry{Attempts: 7}})
+	if err := d.Reload(p); err == nil || d.Policy().Retry.Attempts != 7 {
+		t.Errorf("a policy that is refused changed something: %v, %d attempts", err, d.Policy().Retry.Attempts)
+	}
+}
 
 func TestABackoffOfZeroDoesNotWait(t *testing.T) {
 	for fact, c := range map[string]struct {

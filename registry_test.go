@@ -85,7 +85,7 @@ func names(err error, parts ...string) bool {
 	return err != nil && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(err.Error(), p) })
 }
 
-// C117: Reload keeps what is known, whoever holds a dependency sees its policy.
+// Reload keeps what is known, whoever holds a dependency sees its policy.
 func TestRegistryReloadKeepsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := policy.Policy{Breaker: eager(time.Hour)}
@@ -185,7 +185,7 @@ func TestRegistryTellsNamesWithSlashesApart(t *testing.T) {
 	}
 }
 
-// C120: instances are bounded. Those past the bound share one; idle ones make room,
+// Instances are bounded. Those past the bound share one; idle ones make room,
 // but never one in flight or with a breaker that is not closed.
 func TestRegistryInstancesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestStatsTellWhatADependencyIsAt(t *testing.T) {
 	})
 }
 
-// C7: the hand that switches off the retries of a declared dependency means its
+// The hand that switches off the retries of a declared dependency means its
 // instances too, those that are there and those that come.
 func TestRegistrySwitchesRetriesOfInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,92 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
+
+// reload puts p in force.
+func reload(t *testing.T, d *gabion.Dependency, p policy.Policy) {
+	t.Helper()
+	if err := d.Reload(p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReloadKeepsAHandsWord(t *testing.T) {
+	observing := policy.Policy{Breaker: policy.Breaker{Observe: true}}
+	for _, c := range []struct {
+		fact     string
+		from, to policy.Policy
+		move     func(gabion.Breaker)
+		want     breaker.State
+	}{
+		{"forced open, observing to refusing", observing, policy.Policy{}, func(b gabion.Breaker) { b.ForceOpen(0) }, breaker.ForcedOpen},
+		{"forced open, refusing to observing", policy.Policy{}, observing, func(b gabion.Breaker) { b.ForceOpen(0) }, breaker.ForcedOpen},
+		{"isolated, observing to refusing", observing, policy.Policy{}, func(b gabion.Breaker) { b.Isolate() }, breaker.ForcedOpen},
+		{"isolated, refusing to observing", policy.Policy{}, observing, func(b gabion.Breaker) { b.Isolate() }, breaker.ForcedOpen},
+		{"disabled, observing to refusing", observing, policy.Policy{}, gabion.Breaker.Disable, breaker.Disabled},
+		{"disabled, refusing to observing", policy.Policy{}, observing, gabion.Breaker.Disable, breaker.Disabled},
+		{"observing by hand", policy.Policy{}, policy.Policy{Safe: true}, gabion.Breaker.ObserveOnly, breaker.ObserveOnly},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			d := gabion.New("db", c.from)
+			c.move(handOn(t, d, ""))
+			reload(t, d, c.to)
+			wantState(t, d, c.want)
+			want := policy.None
+			if c.want == breaker.ForcedOpen {
+				want = policy.BreakerOpen
+			}
+			wantReason(t, d.Run(t.Context(), works), want)
+		})
+	}
+}
+
+// A call ends on the policy that it began with.
+func TestReloadLeavesCallsUnderWayAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, rec := watched(policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 4, Backoff: every(time.Second)}})
+		n := 0
+		work := func(context.Context) error {
+			if n++; n == 2 {
+				if err := d.Reload(policy.Policy{Retry: policy.Retry{Attempts: 1}, Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Off: true}}); err != nil {
+					t.Error(err)
+				}
+			}
+			return errDown
+		}
+		start := time.Now()
+		wantReason(t, d.Run(t.Context(), work), policy.AttemptsExhausted)
+		wantElapsed(t, start, 3*time.Second)
+		rec.WantAttempts(t, 4)
+		wantReason(t, d.Run(t.Context(), fails(errDown)), policy.AttemptsExhausted)
+		rec.WantAttempts(t, 5)
+		if n := count(rec, kind(policy.KindReloaded)); n != 1 {
+			t.Errorf("%d reloads reported", n)
+		}
+	})
+}
+
+// Breakers keep what they know when the policy changes.
+func TestReloadKeepsTheBreakersState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(policy.Policy{Breaker: eager(time.Minute)})
+		d.Run(t.Context(), fails(errDown))
+		p := policy.Policy{Breaker: eager(time.Minute), Retry: policy.Retry{Attempts: 5}}
+		if err := d.Reload(p); err != nil {
+			t.Fatal(err)
+		}
+		wantState(t, d, breaker.Open)
+		p.Breaker = policy.Breaker{Off: true}
+		if err := d.Reload(p); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Run(t.Context(), works); err != nil {
+			t.Errorf("with the breaker off: %v", err)
+		}
+	})
+}
 
 // reloading is a context that reloads a dependency when a call asks for its deadline,
 // which is after the call has chosen how it is driven.

@@ -64,7 +64,7 @@ func eachOpen(t *testing.T, p policy.Policy, test func(*testing.T, *gabion.Depen
 	}
 }
 
-// E1: attempt timeout and call deadline end with the verdict, and the slot is given
+// Attempt timeout and call deadline end with the verdict, and the slot is given
 // back when the attempt's own time is over.
 func TestAResultOutlivesTheTimeouts(t *testing.T) {
 	eachOpen(t, short(), func(t *testing.T, d *gabion.Dependency, open func(context.Context) *gabion.Attempt, events func(policy.Kind) int) {

@@ -24,7 +24,7 @@ import (
 
 // T1: retried answers are drained and closed, so 1,000 retries need one connection
 // and leave no goroutine; with hedging allowed too.
-func TestTrapT1_RetriedAnswersLeaveNoConnections(t *testing.T) {
+func TestRetriedAnswersLeaveNoConnections(t *testing.T) {
 	hedged := with(eager(), func(p *policy.Policy) { p.Hedge = policy.Hedge{Max: 1, Delay: 10 * time.Second}; p.Retry.Attempts = 4 })
 	tests := []struct {
 		name  string
@@ -68,7 +68,7 @@ func TestTrapT1_RetriedAnswersLeaveNoConnections(t *testing.T) {
 }
 
 // T2: work that panics or leaves by Goexit gives slot and body back.
-func TestTrapT2_PanicAndGoexitGiveTheSlotBack(t *testing.T) {
+func TestPanicAndGoexitGiveTheSlotBack(t *testing.T) {
 	for name, leave := range map[string]func(){
 		"panic":           func() { panic("broken transport") },
 		"ErrAbortHandler": func() { panic(http.ErrAbortHandler) },
@@ -122,7 +122,7 @@ func (w *watchedBody) Close() error {
 }
 
 // T2 on the server's side: a handler that aborts while it holds an answer open.
-func TestTrapT2_AbortedHandlersLeaveNothing(t *testing.T) {
+func TestAbortedHandlersLeaveNothing(t *testing.T) {
 	inner := serve(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") })
 	c, d := client(t, policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}}, base(t, inner))
 	outer := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -147,7 +147,7 @@ func TestTrapT2_AbortedHandlersLeaveNothing(t *testing.T) {
 
 // T4: what sends the request sees the attempt's deadline, and an error of it is a
 // deadline's and names the layer.
-func TestTrapT4_TheDeadlineIsVisible(t *testing.T) {
+func TestTheDeadlineIsVisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left time.Duration
 		rt := roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -172,7 +172,7 @@ func TestTrapT4_TheDeadlineIsVisible(t *testing.T) {
 
 // T6: Retry-After in both forms is never cut short, one that does not fit ends the
 // call with the real answer, and an open breaker is not retried.
-func TestTrapT6_RetryAfterIsObeyed(t *testing.T) {
+func TestRetryAfterIsObeyed(t *testing.T) {
 	tests := []struct {
 		name   string
 		status int
@@ -263,7 +263,7 @@ func errOf(v *gabion.Error) error {
 	return v
 }
 
-func TestTrapT6_AnOpenBreakerIsNotRetried(t *testing.T) {
+func TestAnOpenBreakerIsNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		rt := roundTripper(func(req *http.Request) (*http.Response, error) { n++; return answer(req, 503, ""), nil })
@@ -287,7 +287,7 @@ func TestTrapT6_AnOpenBreakerIsNotRetried(t *testing.T) {
 
 // T7: server side. Work sees the end of its request, what was written stays as it
 // is, and refusals say when to come back.
-func TestTrapT7_ServersWorkOnTheRequestsContext(t *testing.T) {
+func TestServersWorkOnTheRequestsContext(t *testing.T) {
 	started, ended := make(chan bool), make(chan error, 1)
 	s := httptest.NewServer(&gabionhttp.Deadline{Max: time.Minute, Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(started)
@@ -306,7 +306,7 @@ func TestTrapT7_ServersWorkOnTheRequestsContext(t *testing.T) {
 	}
 }
 
-func TestTrapT7_NothingIsAddedToAPartialAnswer(t *testing.T) {
+func TestNothingIsAddedToAPartialAnswer(t *testing.T) {
 	s := httptest.NewServer(&gabionhttp.Deadline{Max: 20 * time.Millisecond, Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "part")
 		<-r.Context().Done()
@@ -322,7 +322,7 @@ func TestTrapT7_NothingIsAddedToAPartialAnswer(t *testing.T) {
 }
 
 // T9: requests with contexts that live on leave no goroutines.
-func TestTrapT9_LongLivedContextsLeaveNoGoroutines(t *testing.T) {
+func TestLongLivedContextsLeaveNoGoroutines(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") })
 	for _, hedges := range []int{0, 1} {
@@ -346,7 +346,7 @@ func TestTrapT9_LongLivedContextsLeaveNoGoroutines(t *testing.T) {
 
 // T10: a hedge never shares the first attempt's reader. A file without GetBody that
 // is too long to keep is not hedged at all; one with GetBody is read twice.
-func TestTrapT10_HedgesHaveBodiesOfTheirOwn(t *testing.T) {
+func TestHedgesHaveBodiesOfTheirOwn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "upload")
 	text := strings.Repeat("0123456789", 20_000)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -396,7 +396,7 @@ func upload(t *testing.T, c *http.Client, url, file string, reopen bool) {
 }
 
 // T12: what hedges that lost brought is closed, and their connections go.
-func TestTrapT12_LosersAreClosed(t *testing.T) {
+func TestLosersAreClosed(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(200)
@@ -426,7 +426,7 @@ func TestTrapT12_LosersAreClosed(t *testing.T) {
 }
 
 // T16: the context lives until the body is read, not until RoundTrip returns.
-func TestTrapT16_LongBodiesAreReadToTheirEnd(t *testing.T) {
+func TestLongBodiesAreReadToTheirEnd(t *testing.T) {
 	const size = 4 << 20
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, size)) })
 	for _, hedges := range []int{0, 1} {
@@ -443,7 +443,7 @@ func TestTrapT16_LongBodiesAreReadToTheirEnd(t *testing.T) {
 
 // T18: giving up leaves the idle pool alone, POST is sent once, the last answer is
 // readable, the original body closed, and nothing sleeps for an hour.
-func TestTrapT18_GivingUpIsTidy(t *testing.T) {
+func TestGivingUpIsTidy(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -477,7 +477,7 @@ func TestTrapT18_GivingUpIsTidy(t *testing.T) {
 }
 
 // T20: the call's time bounds all of it, the last attempt too.
-func TestTrapT20_TheCallEndsAtItsDeadline(t *testing.T) {
+func TestTheCallEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := roundTripper(func(req *http.Request) (*http.Response, error) {
 			select {
