@@ -93,7 +93,7 @@ func TestSizes(t *testing.T) {
 	if n := unsafe.Sizeof(Waiter{}); n > 64 {
 		t.Errorf("a Waiter has %d bytes", n)
 	}
-	if n := unsafe.Sizeof(Bulkhead{}); n > 768 {
+	if n := unsafe.Sizeof(Bulkhead{}); n > 416 {
 		t.Errorf("a Bulkhead has %d bytes", n)
 	}
 }
