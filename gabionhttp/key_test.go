@@ -740,3 +740,41 @@ func given(key string) []gabion.CallOption {
 	}
 	return []gabion.CallOption{gabion.WithKey(key)}
 }
+
+// A key is one, however a map's key spells its name.
+func TestAKeyUnderAnotherSpellingIsTheKey(t *testing.T) {
+	for name, tt := range map[string]struct {
+		names []string
+		lines int // that arrive; 0: it is refused
+	}{
+		"lower case":      {[]string{"idempotency-key"}, 1},
+		"the other name":  {[]string{"x-idempotency-KEY"}, 1},
+		"twice":           {[]string{"idempotency-key", "Idempotency-Key"}, 0},
+		"both names":      {[]string{"idempotency-key", "X-Idempotency-Key"}, 2},
+		"canonical alone": {[]string{"Idempotency-Key"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var arrived http.Header
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) { arrived = r.Header })
+			c, _ := client(t, with(eager(), func(p *policy.Policy) { p.Key = policy.KeyMade }), base(t, s))
+			req := request(t, "POST", s.URL, "charge")
+			for _, n := range tt.names {
+				req.Header[n] = []string{"k"}
+			}
+			resp, err := c.Do(req)
+			if tt.lines == 0 {
+				if gabion.ReasonOf(err) != policy.Invalid {
+					t.Errorf("ended with %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			read(t, resp)
+			if lines := len(arrived["Idempotency-Key"]) + len(arrived["X-Idempotency-Key"]); lines != tt.lines || len(req.Header) != len(tt.names) {
+				t.Errorf("%d keys arrived: %v; the caller's: %v", lines, arrived, req.Header)
+			}
+		})
+	}
+}

@@ -27,13 +27,15 @@ func write(t *testing.T, dir string, files map[string]string) {
 
 // house is a small repository like this one.
 var house = map[string]string{
-	"go.work":                 "go 1.26.0\n\nuse (\n\t./cmd/gabion\n\t.\n\t./contrib/store\n\t./e2e\n\t./examples/x\n\t./internal/release\n)\n",
+	"go.work":                 "go 1.26.0\n\nuse (\n\t./cmd/gabion\n\t.\n\t./contrib/store\n\t./e2e\n\t./examples/x\n\t./internal/release\n\t./lab\n)\n",
 	"go.mod":                  "module " + prefix + "\n\ngo 1.26.0\n",
 	"a.go":                    "package gabion\n",
 	"contrib/store/go.mod":    "module " + prefix + "/contrib/store\n\ngo 1.26.0\n\nrequire " + prefix + " v0.0.0-00010101000000-000000000000\n\nreplace " + prefix + " => ../..\n",
 	"contrib/store/s.go":      "package store\n",
 	"cmd/gabion/go.mod":       "module " + prefix + "/cmd/gabion\n\ngo 1.26.0\n\nrequire (\n\t" + prefix + " v0.0.0\n\t" + prefix + "/contrib/store v0.0.0\n)\n\nreplace (\n\t" + prefix + " => ../..\n\t" + prefix + "/contrib/store => ../../contrib/store\n)\n",
 	"cmd/gabion/main.go":      "package main\n\nfunc main() {}\n",
+	"lab/go.mod":              "module " + prefix + "/lab\n\ngo 1.26.0\n\nrequire " + prefix + " v0.0.0\n\nreplace " + prefix + " => ..\n",
+	"lab/lab.go":              "package lab\n",
 	"e2e/go.mod":              "module " + prefix + "/e2e\n",
 	"examples/x/go.mod":       "module " + prefix + "/examples/x\n",
 	"internal/release/go.mod": "module " + prefix + "/internal/release\n",
@@ -50,13 +52,13 @@ func TestModulesAreReleasedAfterThoseThatTheyRequire(t *testing.T) {
 	for _, m := range modules {
 		tags = append(tags, m.tag("v0.3.0"))
 	}
-	if want := []string{"v0.3.0", "contrib/store/v0.3.0", "cmd/gabion/v0.3.0"}; !slices.Equal(tags, want) {
+	if want := []string{"v0.3.0", "contrib/store/v0.3.0", "lab/v0.3.0", "cmd/gabion/v0.3.0"}; !slices.Equal(tags, want) {
 		t.Errorf("tags %v, want %v", tags, want)
 	}
 	if err := rewrite(src, proxy, modules, "v0.3.0", io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"contrib/store/go.mod", "cmd/gabion/go.mod"} {
+	for _, name := range []string{"contrib/store/go.mod", "lab/go.mod", "cmd/gabion/go.mod"} {
 		text, err := os.ReadFile(filepath.Join(src, name))
 		if err != nil || strings.Contains(string(text), "replace") || strings.Contains(string(text), "v0.0.0") || !strings.Contains(string(text), prefix+" v0.3.0") {
 			t.Errorf("%s: %v\n%s", name, err, text)
@@ -72,7 +74,7 @@ func TestModulesAreReleasedAfterThoseThatTheyRequire(t *testing.T) {
 	}
 	defer z.Close()
 	for _, f := range z.File {
-		if strings.Contains(f.Name, "contrib") || strings.Contains(f.Name, "cmd/") {
+		if strings.Contains(f.Name, "contrib") || strings.Contains(f.Name, "lab/") || strings.Contains(f.Name, "cmd/") {
 			t.Errorf("the root's zip has %s of another module", f.Name)
 		}
 	}
