@@ -1,4 +1,4 @@
-# Gabion's chores. The modules come from go.work, for ./... stops at nested ones.
+# Gabion's tasks. The list of modules is in go.work, because ./... stops at nested ones.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -32,7 +32,7 @@ RACE = $(if $(CC_FOUND),-race,)
 NO_RACE = echo "No C compiler (or cgo is off): the tests run WITHOUT the race detector."
 
 .PHONY: help
-help: ## Say what there is (this)
+help: ## List the targets (this)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 .PHONY: run
@@ -71,7 +71,7 @@ servers: ## Install the servers that tests run against, where apt-get may
 	@.ci/servers
 
 .PHONY: check
-check: ## gofmt, go vet, the house's own tests, tidy go.mod files, golangci-lint, the API's changes
+check: ## gofmt, go vet, the repository's own rules, tidy go.mod files, golangci-lint, the API's changes
 	@.ci/tools
 	@echo "== gofmt"; \
 	bad=$$(gofmt -l $(MODULES) | sort -u); \
@@ -99,7 +99,7 @@ api: ## Compare the exported API with the last version's: the CHANGELOG names wh
 	@echo "== API"; .ci/api
 
 .PHONY: bench
-bench: ## Run gabion beside its peers and write docs/performance.md and docs/stores.md, in some 10 minutes (ARGS="-quick" to see it work)
+bench: ## Compare gabion with other libraries and write docs/performance.md and docs/stores.md, in some 10 minutes (ARGS="-quick" to see it work)
 	@cd e2e/bench && go run ./report $(ARGS)
 	@cd e2e/stores && go run ./report $(ARGS)
 
@@ -120,7 +120,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s) each, and count their executio
 	@.ci/fuzz $(FUZZTIME) $(PACKAGES)
 
 .PHONY: mutate
-mutate: ## Change PKG=./budget in N (50) places by SEED (1), one at a time, and print what its tests let pass (docs/mutation.md)
+mutate: ## Change PKG=./internal/budget in N (50) places by SEED (1), one at a time, and print what its tests do not notice (docs/mutation.md)
 	@go run ./internal/mutate -n $(N) -seed $(SEED) -for $(FOR) -with "$(WITH)" -at "$(AT)" $(PKG)
 
 .PHONY: soak
