@@ -85,13 +85,13 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 
 // Context is what the attempt's work must use. It ends with Close, with the caller's
 // own, and with the limit that is hit, which is its cause: the attempt's time before
-// the verdict, [IdleTimeout] or [BodyTimeout] after it.
+// the verdict, [policy.IdleTimeout] or [policy.BodyTimeout] after it.
 func (a *Attempt) Context() context.Context { return a.ctx }
 
-// Settle gives the verdict: what err means is read by the dependency's
-// classifier, nil being success. The attempt stays open until Close. It returns
-// what Do would have returned. Only the first verdict counts; a later one is only
-// answered, so that an error is never lost to an attempt that was closed meanwhile.
+// Settle gives the verdict. The dependency's classifier says what err means; nil is a
+// success. The attempt stays open until Close. Settle returns what Do would have
+// returned. Only the first verdict counts: after that Settle returns the error, and
+// changes nothing.
 func (a *Attempt) Settle(err error) error {
 	if a.well {
 		return err

@@ -20,7 +20,7 @@ import (
 //
 // In tests with testing/synctest make it inside the bubble, as one makes an
 // http.Transport there: it has timers and channels, and a time that begins with it.
-// Calls from a bubble on one made outside are refused as [Invalid]. One that is taken
+// Calls from a bubble on one made outside are refused as [policy.Invalid]. One that is taken
 // out of its bubble is not noticed: the runtime ends the program when it meets a timer
 // of the bubble's.
 type Dependency struct {
@@ -35,9 +35,9 @@ type Dependency struct {
 	seed     uint64
 
 	tracked bool        // used and out are kept
-	parent  *Dependency // whose instance it is, so that this stays what its name means
+	parent  *Dependency // whose instance it is, if it is one
 
-	spares  sync.Pool // of *racing[T] or *opening[T], for whatever T was called last
+	spares  sync.Pool // of *racing[T] or *opening[T], of any T
 	logs    sync.Pool // of *policy.Log
 	watches sync.Pool // of *watch
 	timers  sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
@@ -105,7 +105,7 @@ func (d *Dependency) Name() string { return d.name }
 func (d *Dependency) Policy() policy.Policy { return d.state.Rules().Policy.Clone() }
 
 // Reload puts another policy in force, or returns every finding and changes
-// nothing. Calls under way end on the policy that they began with; breaker,
+// nothing. Calls that have begun end on the policy that they began with; breaker,
 // budget and bulkhead keep what they know.
 func (d *Dependency) Reload(p policy.Policy) error {
 	rules, err := machine.Compile(p)
@@ -121,8 +121,8 @@ func (d *Dependency) Reload(p policy.Policy) error {
 var retriesOff atomic.Bool
 
 // SetRetries switches the retries and hedges of every dependency in the process
-// on or off, at once, calls under way included. It is what one reaches for in an
-// outage; tests use it to get exactly one attempt. They are on at the start.
+// on or off at once, also for calls that have begun. It is for outages, and for tests
+// that want exactly one attempt. They are on at the start.
 func SetRetries(on bool) { retriesOff.Store(!on) }
 
 // SetRetries switches this dependency's retries and hedges on or off, at once, and

@@ -74,7 +74,7 @@ func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	return serialOpen(ctx, d, opts, work)
 }
 
-// admissible refuses calls that can't be meant, and touches nothing.
+// admissible refuses calls that are mistakes, and touches nothing.
 func admissible(ctx context.Context, d *Dependency, noWork bool) error {
 	switch {
 	case d == nil || d.state == nil:

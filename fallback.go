@@ -107,7 +107,7 @@ func (d *Dependency) exercise(share float64, key string) bool {
 }
 
 // keyOf is the key that the caller gave this call, or the call around it, and what
-// is told of its results that nobody sees. A key that can't be meant goes to nobody.
+// discards its results. A key that can't be one is an error.
 func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (key string, discard func(any), err error) {
 	c := callOptions{discard: d.discard}
 	c.collect(opts)

@@ -18,7 +18,7 @@ func NewKey() string { return idemkey.New(time.Now()) }
 // DeriveKey returns the idempotency key of one step of an operation, such as the
 // capture that follows an authorisation: the same whenever it is derived again,
 // another for each step, parent and tenant. It is 64 hex digits, and an HMAC-SHA-256,
-// so that neither tenant nor parent travels on. Within a run of package
+// so that nobody can read tenant or parent from it. Within a run of package
 // idempotency's Handler, that package's DeriveKey returns the same for the scope and
 // key of the request.
 //
@@ -85,7 +85,7 @@ func (c *callOptions) checkKey(d *Dependency) error {
 }
 
 // useful is how much of a retention a client relies on: nine tenths, since clocks
-// differ, and what is on its way arrives later.
+// differ, and a request takes time to arrive.
 func useful(retention time.Duration) time.Duration { return retention - retention/10 }
 
 // keyTime is when the key was made, as far as that is known.

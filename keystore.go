@@ -45,7 +45,7 @@ func KeyFor(ctx context.Context, s KeyStore, intent string) (key string, resumed
 	if err := s.InsertKey(ctx, intent, made); err != nil {
 		return "", false, fmt.Errorf("gabion: storing an idempotency key: %w", err)
 	}
-	// Whoever was first, what is stored is what counts.
+	// Another may have stored one first: the key that is stored is the one that counts.
 	switch key, err = loadKey(ctx, s, intent); {
 	case err != nil:
 		return "", false, err

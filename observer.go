@@ -11,13 +11,14 @@ import (
 // Event is one decision, by value.
 type Event = policy.Event
 
-// Observer is told of every decision about a dependency and its calls. Events of
-// one call come in the order of its decisions, events about the dependency (its
-// breaker moved, it asked for time) in the order in which they happened, both
-// outside every lock and with the context of a call. An observer may use the
-// dependency. It should be quick: the call waits for it. If it panics, the call
-// goes on and the first panic is logged. If it leaves by runtime.Goexit, as t.FailNow
-// does, the call ends there, and what was to be told next may not be.
+// Observer gets every decision about a dependency and its calls as an event. Events of
+// one call come in the order of its decisions. Events about the dependency, such as a
+// breaker that opened, come in the order in which they happened. Both come outside every
+// lock, with the context of a call.
+//
+// An observer may use the dependency. It should be quick: the call waits for it. If it
+// panics, the call goes on, and the first panic is logged. If it leaves by
+// runtime.Goexit, as t.FailNow does, the call ends there, and its next events may be lost.
 type Observer interface {
 	Observe(context.Context, Event)
 }
@@ -28,10 +29,10 @@ type ObserverFunc func(context.Context, Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// observers tells several.
+// observers are several observers.
 type observers []watcher
 
-// Observe tells each in turn. One that panics takes nothing from the others.
+// Observe calls each in turn. If one panics, the others still get the event.
 func (os observers) Observe(ctx context.Context, e Event) {
 	for _, o := range os {
 		o.observe(ctx, e)
@@ -64,7 +65,7 @@ func (d *Dependency) watch(o Observer) {
 	}
 }
 
-// log returns an empty log for one call.
+// log returns an empty log for a call.
 func (d *Dependency) log() *machine.Log {
 	if l, ok := d.logs.Get().(*machine.Log); ok {
 		return l
@@ -72,7 +73,7 @@ func (d *Dependency) log() *machine.Log {
 	return new(machine.Log)
 }
 
-// putLog takes back the log of a call that will say nothing more.
+// putLog takes back the log of a call that has ended.
 func (d *Dependency) putLog(l *machine.Log) {
 	if l != nil {
 		l.Drain()
@@ -80,14 +81,14 @@ func (d *Dependency) putLog(l *machine.Log) {
 	}
 }
 
-// publish tells the observer, whatever the observer does.
+// publish tells the observer, and survives its panic.
 func (d *Dependency) publish(ctx context.Context, e Event) {
 	defer d.survive(ctx)
 	e.Dependency = d.name
 	d.observer.Observe(ctx, e)
 }
 
-// turnAway tells the observer of a call that ended with err before it began.
+// turnAway tells the observer that a call ended with err before it began. It returns err.
 func (d *Dependency) turnAway(ctx context.Context, operation string, err error) error {
 	if d.observer == nil {
 		return err
@@ -98,8 +99,8 @@ func (d *Dependency) turnAway(ctx context.Context, operation string, err error) 
 	return err
 }
 
-// survive ends an observer's panic. It is reported once: a log that grows with
-// every event would be one more outage.
+// survive ends an observer's panic. Only the first is logged, since a log line for every
+// event would be one more outage.
 func (d *Dependency) survive(ctx context.Context) {
 	crash := recover()
 	if crash == nil {
@@ -109,7 +110,7 @@ func (d *Dependency) survive(ctx context.Context) {
 		return
 	}
 	d.state.Note(Event{Kind: policy.KindObserverCrashed, At: d.now()})
-	defer func() { _ = recover() }() // a handler that panics too is told to nobody
+	defer func() { _ = recover() }() // the log's handler may panic, too
 	logger := d.logger
 	if logger == nil {
 		logger = slog.Default()
@@ -118,7 +119,7 @@ func (d *Dependency) survive(ctx context.Context) {
 		slog.String("dependency", d.name), slog.Any("panic", crash))
 }
 
-// deliver hands what happened to the dependency to the observer.
+// deliver tells the observer what happened to the dependency.
 func (d *Dependency) deliver(ctx context.Context) {
 	if d.observer == nil || !d.state.Pending() {
 		return

@@ -46,7 +46,7 @@ func WithKey(key string) CallOption { return CallOption{set: setKey, text: key} 
 
 // WithKeyRetention says for how long the dependency remembers a key. An operation
 // whose key is older than nine tenths of that is not sent: it might be carried out
-// again. Such a call ends with [OutcomeUnknown], [KeyExpired] in it, and one that gets
+// again. Such a call ends with [policy.OutcomeUnknown], [KeyExpired] in it, and one that gets
 // there under way ends then. Zero means that nothing is known and every key is sent;
 // less than a second can't be meant, and ends the call before anything is sent. It needs to know the key's age: see [WithKeyMadeAt].
 func WithKeyRetention(d time.Duration) CallOption {

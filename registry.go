@@ -115,7 +115,7 @@ func (r *Registry) Instance(name, instance string) (*Dependency, error) {
 // manyNames bounds how many names an error lists.
 const manyNames = 10
 
-// unknown is the error for a name that nobody declared. The name may come from
+// unknown is the error for a name that is not declared. The name may come from
 // anywhere, so it is quoted unless it is plain.
 func (r *Registry) unknown(name string) error {
 	err := errors.New("none is declared")
@@ -206,12 +206,14 @@ func (d *Dependency) idle() bool {
 	return d.out.Load() == 0 && quiet >= instanceIdle && d.state.Quiet(d.now())
 }
 
-// Reload puts the policies of a new file in force, or returns every finding and
-// changes nothing. Dependencies that stay keep all they know, whoever holds one
-// sees its new policy, and new names appear. Names that are gone are forgotten here,
-// while calls and holders of theirs go on with the policy that they had; when such a
-// name comes back while its dependency is held, it is that one again. No error tells
-// that a name is gone: compare [Registry.Names] if the file is not to drop any.
+// Reload puts other policies in force, or returns every finding and changes nothing. A
+// dependency whose name stays keeps its state and gets its new policy, and new names are
+// added.
+//
+// A name that is missing is forgotten. A program that has its dependency can go on
+// calling it, under the policy that it had; if the name comes back meanwhile, it is that
+// dependency again. That a name is missing is no error: compare [Registry.Names] if none
+// may be dropped.
 func (r *Registry) Reload(policies map[string]policy.Policy) error {
 	rules, err := compileAll(policies)
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 )
 
-// Breaker is a hand on one of a dependency's breakers, for operators and tests.
-// Every move is an event. It is safe for concurrent use. The zero Breaker holds
-// nothing, and its moves do nothing.
+// Breaker moves one of a dependency's breakers, for operators and tests. Every move is
+// an event. It is safe for concurrent use. The zero Breaker has no breaker, and its moves
+// do nothing.
 type Breaker struct {
 	d *Dependency
 	b *breaker.Breaker
 }
 
 // Breaker returns the breaker of that partition, or with "" of the calls that name
-// none; calls through package gabionhttp name their host. To move one is to move no
-// other. It reports false if there is none: the policy has no breaker, or the partition
+// none; calls through package gabionhttp name their host. To move one moves no other. It
+// reports false if there is none: the policy has no breaker, or the partition
 // was never called or is forgotten. [Dependency.Stats] has the names.
 func (d *Dependency) Breaker(partition string) (Breaker, bool) {
 	b := d.state.Breaker(partition)

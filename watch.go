@@ -13,9 +13,9 @@ import (
 
 // A watch keeps the time of one attempt whose result may outlive its call: until the
 // verdict the attempt's own, and from then on that of the result. One timer rings for
-// whatever is due first. A ring that comes too early, or when the watch keeps
-// another attempt's time, finds nothing due: so the timer is not stopped when an
-// attempt ends, and the next one mostly finds it set.
+// what is due first. If it rings too early, or when the watch has another attempt, it
+// finds nothing due. So the timer is not stopped when an attempt ends, and the next
+// attempt mostly finds it set.
 type watch struct {
 	d     *Dependency
 	timer *time.Timer
@@ -42,8 +42,8 @@ func (d *Dependency) timed(now clock.Instant, at *attemptContext) *watch {
 	return w
 }
 
-// keep keeps the time of the attempt's result from now on: its verdict is given, and
-// its own time cuts nothing any more.
+// keep keeps the time of the attempt's result from now on. The attempt has its verdict,
+// so its own time does not count any more.
 func (w *watch) keep(now clock.Instant, a *Attempt, l machine.Limits) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +52,7 @@ func (w *watch) keep(now clock.Instant, a *Attempt, l machine.Limits) {
 	w.set(now)
 }
 
-// verdict ends the attempt's own time, for a result that nobody has yet.
+// verdict ends the attempt's own time. The caller does not have the result yet.
 func (w *watch) verdict() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *watch) next() clock.Instant {
 	return min(w.lasts.Slot, w.lasts.Body, w.silent())
 }
 
-// silent is when the result has brought nothing for too long.
+// silent is when the result will have been silent for too long.
 func (w *watch) silent() clock.Instant {
 	if w.waits == clock.Never {
 		return clock.Never
