@@ -24,12 +24,12 @@ func ExampleRead() {
 {"at":20,"kind":"returned","dependency":"bank","attempt":1,"effect":"none","took":10}
 {"at":
 `)
-	for line, err := range record.Read(file) {
+	for e, err := range record.Read(file) {
 		if err != nil {
 			fmt.Println(err)
 			break
 		}
-		fmt.Println(line.At, line.Kind, line.Took)
+		fmt.Println(e.At, e.Kind, e.Took)
 	}
 	// Output:
 	// 10 attempt_sent 0s

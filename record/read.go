@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -14,26 +15,27 @@ import (
 // recording.
 const maxLine = 1 << 20
 
-// Read returns the lines of a recording. The first line that is none ends it with
+// Read returns the events of a recording, without the fields that mean nothing for
+// their kind. The first line that is none ends it with
 // an error that names the line, unless the next one says that events were lost there:
 // a full disk may cut a line short.
-func Read(r io.Reader) iter.Seq2[Line, error] {
-	return func(yield func(Line, error) bool) {
+func Read(r io.Reader) iter.Seq2[gabion.Event, error] {
+	return func(yield func(gabion.Event, error) bool) {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, maxLine)
 		n := 0
 		var bad error
 		for lines.Scan() {
 			n++
-			l, err := parse(lines.Bytes())
-			if bad != nil && (err != nil || l.Kind != policy.KindEventsLost.String()) {
+			e, err := parse(lines.Bytes())
+			if bad != nil && (err != nil || e.Kind != policy.KindEventsLost) {
 				break
 			}
 			if err != nil {
 				bad = fmt.Errorf("line %d: %w", n, err)
 				continue
 			}
-			if bad = nil; !yield(l, nil) {
+			if bad = nil; !yield(e, nil) {
 				return
 			}
 		}
@@ -41,17 +43,15 @@ func Read(r io.Reader) iter.Seq2[Line, error] {
 			bad = fmt.Errorf("line %d: %w", n+1, err)
 		}
 		if bad != nil {
-			yield(Line{}, bad)
+			yield(gabion.Event{}, bad)
 		}
 	}
 }
 
-func parse(text []byte) (l Line, err error) {
+func parse(text []byte) (gabion.Event, error) {
+	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
-		return Line{}, err
+		return gabion.Event{}, err
 	}
-	if l.Kind == "" {
-		return Line{}, fmt.Errorf("no kind: not an event")
-	}
-	return l, nil
+	return l.event()
 }

@@ -2,11 +2,17 @@
 // order in which they were observed. A recording can be read again, shown and compared.
 package record
 
-import "time"
+import (
+	"fmt"
+	"time"
 
-// Line is one event as it is written. Times are nanoseconds since the origin of
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// line is one event as it is written. Times are nanoseconds since the origin of
 // the dependency's clock; fields that mean nothing for a kind are left out.
-type Line struct {
+type line struct {
 	At         int64         `json:"at"`
 	Kind       string        `json:"kind"`
 	Dependency string        `json:"dependency,omitempty"`
@@ -31,4 +37,68 @@ type Line struct {
 	Failures   int64         `json:"failures,omitempty"`
 	Slows      int64         `json:"slows,omitempty"`
 	Count      int64         `json:"count,omitempty"`
+}
+
+// lineOf is e as it is written.
+func lineOf(e gabion.Event) line {
+	l := line{
+		At: int64(e.At), Kind: e.Kind.String(), Dependency: e.Dependency, Operation: e.Operation,
+		Partition: e.Partition, Call: e.Call, Seq: e.Seq, Attempt: int(e.Attempt), Hedge: e.Hedge,
+		Slow: e.Slow, Took: e.Took, Wait: e.Wait, Until: int64(e.Until), Due: int64(e.Due),
+		Calls: e.Calls, Failures: e.Failures, Slows: e.Slows, Count: e.Count,
+	}
+	if e.Reason != policy.None {
+		l.Reason = e.Reason.String()
+	}
+	switch e.Kind {
+	case policy.KindAttemptSettled, policy.KindLoserSettled:
+		l.Class, l.Effect = e.Class.String(), e.Effect.String()
+	case policy.KindReturned:
+		l.Effect = e.Effect.String()
+	case policy.KindBreakerMoved, policy.KindBreakerExceeded:
+		l.From, l.To, l.Cause = e.From.String(), e.To.String(), e.Cause.String()
+	}
+	return l
+}
+
+// event is the event that the line was written of, without what means nothing for its
+// kind.
+func (l *line) event() (e gabion.Event, err error) {
+	e = gabion.Event{
+		At: policy.Instant(l.At), Dependency: l.Dependency, Operation: l.Operation, Partition: l.Partition, Call: l.Call, Seq: l.Seq,
+		Attempt: uint8(l.Attempt), Hedge: l.Hedge, Slow: l.Slow, Took: l.Took, Wait: l.Wait, Until: policy.Instant(l.Until),
+		Due: policy.Instant(l.Due), Calls: l.Calls, Failures: l.Failures, Slows: l.Slows, Count: l.Count,
+	}
+	switch {
+	case l.Kind == "":
+		return gabion.Event{}, fmt.Errorf("no kind: not an event")
+	case l.Attempt < 0 || l.Attempt > policy.MaxSends:
+		return gabion.Event{}, fmt.Errorf("attempt %d: there are none above %d", l.Attempt, policy.MaxSends)
+	}
+	for _, err := range []error{
+		find("kind", l.Kind, &e.Kind), find("class", l.Class, &e.Class), find("reason", l.Reason, &e.Reason), find("effect", l.Effect, &e.Effect),
+		find("from", l.From, &e.From), find("to", l.To, &e.To), find("cause", l.Cause, &e.Cause),
+	} {
+		if err != nil {
+			return gabion.Event{}, err
+		}
+	}
+	return e, nil
+}
+
+// find sets v to the value whose text that is. No text leaves it zero.
+func find[T interface {
+	~uint8
+	fmt.Stringer
+}](field, text string, v *T) error {
+	if text == "" {
+		return nil
+	}
+	for n := range 256 {
+		if T(n).String() == text {
+			*v = T(n)
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %q is not known: a later version of gabion may have written it", field, text)
 }

@@ -32,7 +32,7 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 // after a gap says how many are missing, as kind events_lost. The first failure of a
 // gap is logged by slog.Default.
 func (r *Writer) Observe(ctx context.Context, e gabion.Event) {
-	text, err := json.Marshal(LineOf(e))
+	text, err := json.Marshal(lineOf(e))
 	r.mu.Lock()
 	if err == nil {
 		err = r.write(e, append(text, '\n'))
@@ -49,19 +49,19 @@ func (r *Writer) Observe(ctx context.Context, e gabion.Event) {
 }
 
 // write writes one line, and before it what is to be said of a gap.
-func (r *Writer) write(e gabion.Event, line []byte) error {
+func (r *Writer) write(e gabion.Event, text []byte) error {
 	if r.lost > 0 {
-		gap, err := json.Marshal(Line{At: int64(e.At), Kind: policy.KindEventsLost.String(), Count: r.lost})
+		gap, err := json.Marshal(line{At: int64(e.At), Kind: policy.KindEventsLost.String(), Count: r.lost})
 		if err != nil {
 			return err
 		}
 		if gap = append(gap, '\n'); r.broken {
 			gap = append([]byte("\n"), gap...)
 		}
-		line = append(gap, line...)
+		text = append(gap, text...)
 	}
-	n, err := r.w.Write(line)
-	if err == nil && n < len(line) {
+	n, err := r.w.Write(text)
+	if err == nil && n < len(text) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
@@ -84,26 +84,4 @@ func (r *Writer) Lost() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.all
-}
-
-// LineOf is e as it is written.
-func LineOf(e gabion.Event) Line {
-	l := Line{
-		At: int64(e.At), Kind: e.Kind.String(), Dependency: e.Dependency, Operation: e.Operation,
-		Partition: e.Partition, Call: e.Call, Seq: e.Seq, Attempt: int(e.Attempt), Hedge: e.Hedge,
-		Slow: e.Slow, Took: e.Took, Wait: e.Wait, Until: int64(e.Until), Due: int64(e.Due),
-		Calls: e.Calls, Failures: e.Failures, Slows: e.Slows, Count: e.Count,
-	}
-	if e.Reason != policy.None {
-		l.Reason = e.Reason.String()
-	}
-	switch e.Kind {
-	case policy.KindAttemptSettled, policy.KindLoserSettled:
-		l.Class, l.Effect = e.Class.String(), e.Effect.String()
-	case policy.KindReturned:
-		l.Effect = e.Effect.String()
-	case policy.KindBreakerMoved, policy.KindBreakerExceeded:
-		l.From, l.To, l.Cause = e.From.String(), e.To.String(), e.Cause.String()
-	}
-	return l
 }
