@@ -21,7 +21,7 @@ func TestTheSharedPartitionRefusesNobody(t *testing.T) {
 	for name, bad := range map[string]error{"they fail": errDown, "they ask for time": classify.Throttled(errDown, time.Minute)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := policy.Policy{Breaker: policy.Breaker{Partitions: 20}}
+				p := policy.Policy{Partitions: policy.Partitions{Max: 20}}
 				d, rec := watched(p)
 				for i := range 200 {
 					d.Run(t.Context(), fails(bad), gabion.WithPartition(fmt.Sprint("bad", i)), gabion.WithoutRetry())

@@ -34,7 +34,7 @@ func TestPartitionsOfATimeWithoutABreakerGetOne(t *testing.T) {
 }
 
 func TestEveryPartitionOfStatsHasAHand(t *testing.T) {
-	d := gabion.New("db", policy.Policy{Breaker: policy.Breaker{Partitions: 1, Consecutive: 1}})
+	d := gabion.New("db", policy.Policy{Partitions: policy.Partitions{Max: 1}, Breaker: policy.Breaker{Consecutive: 1}})
 	for _, name := range []string{"a", "b"} {
 		d.Run(t.Context(), fails(errDown), gabion.WithPartition(name))
 	}
@@ -61,7 +61,7 @@ func partitionLabelsOfEventsAreBounded(t *testing.T) {
 		{2, []string{policy.Overflow, "host0", "host1"}},
 		{policy.Off, []string{""}},
 	} {
-		d, rec := watched(policy.Policy{Safe: true, Breaker: policy.Breaker{Partitions: c.partitions, Consecutive: 1}, Hedge: policy.Hedge{Max: 1, Delay: time.Second}})
+		d, rec := watched(policy.Policy{Safe: true, Partitions: policy.Partitions{Max: c.partitions}, Breaker: policy.Breaker{Consecutive: 1}, Hedge: policy.Hedge{Max: 1, Delay: time.Second}})
 		for i := range 100 {
 			name := gabion.WithPartition(fmt.Sprint("host", i))
 			d.Run(t.Context(), fails(errDown), name)
@@ -85,7 +85,7 @@ func TestPartitionThatAskedForTimeIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := gabion.New("db", policy.Policy{
 			Pace: policy.Pace{Max: time.Minute}, Retry: policy.Retry{MaxAfter: time.Minute},
-			Breaker: policy.Breaker{Partitions: 1, PartitionIdle: time.Second},
+			Partitions: policy.Partitions{Max: 1, Idle: time.Second},
 		})
 		d.Run(t.Context(), works, gabion.WithPartition("asked"), gabion.ClassifyWith(func(any, error) policy.Outcome {
 			return policy.Outcome{Class: policy.ClassThrottled, HasAfter: true, After: time.Minute}
@@ -105,9 +105,7 @@ func TestPartitionThatAskedForTimeIsNotForgotten(t *testing.T) {
 // make room, but never one in flight or with a breaker that is not closed.
 func TestPartitionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := eager(time.Hour)
-		b.Partitions, b.PartitionIdle = 3, time.Minute
-		d, _ := watched(policy.Policy{Breaker: b, Timeout: policy.Timeout{Attempt: policy.Off, Call: policy.Off}})
+		d, _ := watched(policy.Policy{Breaker: eager(time.Hour), Partitions: policy.Partitions{Max: 3, Idle: time.Minute}, Timeout: policy.Timeout{Attempt: policy.Off, Call: policy.Off}})
 		in := func(name string, work func(context.Context) error) error {
 			return d.Run(t.Context(), work, gabion.WithPartition(name))
 		}

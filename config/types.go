@@ -51,8 +51,11 @@ func readOptions() yamlstrict.Options {
 		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, strings.Join(list, ", "))}
 	}
 	instead := func(path string) string { return withoutOff()[path] }
-	return yamlstrict.Options{Lookup: os.LookupEnv, Scalars: scalars, Off: sectionOff, Instead: instead}
+	return yamlstrict.Options{Lookup: os.LookupEnv, Scalars: scalars, Off: sectionOff, Moved: moved, Instead: instead}
 }
+
+// moved says where a key is now that had another place.
+var moved = map[string]string{"breaker.partitions": "partitions.max", "breaker.partition_idle": "partitions.idle"}
 
 // withoutOff returns what to write, by path, where off is no value. Validate knows: it
 // is asked about a policy in which everything is off.

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -64,5 +65,19 @@ func TestEveryPartCanBeOff(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: off, printed and read again:\n%+v\n%+v", part, got, want)
 		}
+	}
+}
+
+// A key that has moved says where it is.
+func TestPartitionsHaveMoved(t *testing.T) {
+	_, err := Parse("f", []byte("version: 1\ndependencies: {a: {breaker: {partitions: 5, partition_idle: 1m}}}"))
+	for _, want := range []string{"it is partitions.max now", "it is partitions.idle now"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	f, err := Parse("f", []byte("version: 1\ndependencies: {a: {partitions: {max: 5, idle: 1m}}}"))
+	if err != nil || f.Policies["a"].Partitions != (policy.Partitions{Max: 5, Idle: time.Minute}) {
+		t.Errorf("%v", err)
 	}
 }

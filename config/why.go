@@ -77,6 +77,6 @@ var why = map[string]string{
 	"breaker.reopen_after":        "One failed probe shows that nothing has changed.",
 	"breaker.probe_timeout":       "As long as an attempt may take.",
 	"breaker.probe_expiry_closes": "A probe without an answer is no sign of health.",
-	"breaker.partitions":          "One dependency usually has at most this many hosts, shards or tenants. Those beyond it share a breaker that refuses nothing.",
-	"breaker.partition_idle":      "What is known of a partition that nobody called for so long is out of date. Its memory is freed.",
+	"partitions.max":              "One dependency usually has at most this many hosts, shards or tenants. Those beyond it share a breaker that refuses nothing.",
+	"partitions.idle":             "What is known of a partition that nobody called for so long is out of date. Its memory is freed.",
 }

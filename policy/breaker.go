@@ -119,14 +119,4 @@ type Breaker struct {
 	// ProbeExpiryCloses makes an expired probe close the breaker instead of
 	// opening it.
 	ProbeExpiryCloses bool
-
-	// Partitions is the most breakers that this dependency keeps, one for each
-	// partition (host, tenant, endpoint) that calls name; those past it share
-	// one. Zero means 1000; Off means that all calls share one breaker, whatever
-	// they name.
-	Partitions int
-
-	// PartitionIdle is how long a partition with a closed breaker must be unused
-	// before another may take its place. Zero means 10 min.
-	PartitionIdle time.Duration
 }

@@ -55,6 +55,21 @@ type Policy struct {
 	Bulkhead  Bulkhead
 	RateLimit RateLimit
 	HTTP      HTTP
+
+	Partitions Partitions
+}
+
+// Partitions bounds what a dependency keeps for each partition (host, tenant, endpoint)
+// that calls name: a breaker, latencies and a pace.
+type Partitions struct {
+	// Max is the most partitions that are kept. The others share one, whose breaker
+	// refuses nobody. Zero means 1000; Off means that all calls share one, whatever they
+	// name.
+	Max int
+
+	// Idle is how long a partition with a closed breaker must be unused before another
+	// may take its place. Zero means 10 min.
+	Idle time.Duration
 }
 
 // Clone returns a copy that shares nothing with p.

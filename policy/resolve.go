@@ -72,6 +72,8 @@ func (p Policy) Resolved() Policy {
 	p.Breaker = p.Breaker.resolved(p.Timeout)
 	p.Bulkhead = p.Bulkhead.resolved()
 	p.RateLimit = p.RateLimit.resolved()
+	p.Partitions.Max = or(p.Partitions.Max, defaultPartitions)
+	p.Partitions.Idle = or(p.Partitions.Idle, defaultIdle)
 	p.HTTP.ReplayLimit = or(p.HTTP.ReplayLimit, defaultReplayLimit)
 	return p
 }
@@ -199,8 +201,6 @@ func (b Breaker) resolved(t Timeout) Breaker {
 	b.CloseAfter = noRule(b.CloseAfter)
 	b.ReopenAfter = or(b.ReopenAfter, 1)
 	b.ProbeTimeout = or(b.ProbeTimeout, b.probeDefault(t))
-	b.Partitions = or(b.Partitions, defaultPartitions)
-	b.PartitionIdle = or(b.PartitionIdle, defaultIdle)
 	return b
 }
 

@@ -27,11 +27,11 @@ func TestResolvedZeroPolicy(t *testing.T) {
 			Consecutive: 20, ConsecutiveFor: 8 * s,
 			Open: 2 * s, OpenMax: 2500 * ms, OpenCalls: 8, OpenGrowth: 2, OpenJitter: 0.1,
 			Probes: 3, ProbeCalls: 1, ReopenAfter: 1, ProbeTimeout: 4 * s,
-			Partitions: 1000, PartitionIdle: 10 * time.Minute,
 		},
-		Bulkhead:  Bulkhead{Limit: 100, Queue: 200, QueueTimeout: s},
-		RateLimit: RateLimit{Burst: 1},
-		HTTP:      HTTP{ReplayLimit: 64 << 10},
+		Partitions: Partitions{Max: 1000, Idle: 10 * time.Minute},
+		Bulkhead:   Bulkhead{Limit: 100, Queue: 200, QueueTimeout: s},
+		RateLimit:  RateLimit{Burst: 1},
+		HTTP:       HTTP{ReplayLimit: 64 << 10},
 	}
 	if got := (Policy{}).Resolved(); !samePolicy(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -16,6 +16,10 @@ func (c *check) unused(p, r Policy) {
 		const why = "where nobody waits"
 		unused(c, p, "bulkhead.queue_timeout", "bulkhead.queue", why, "a queue", func(p *Policy) *time.Duration { return &p.Bulkhead.QueueTimeout })
 	}
+	if r.Partitions.Max == Off {
+		const why, instead = "where all calls share one", "partitions.max as well"
+		unused(c, p, "partitions.idle", "partitions.max", why, instead, func(p *Policy) *time.Duration { return &p.Partitions.Idle })
+	}
 	if r.Trust == External {
 		const why = "with trust: external"
 		unused(c, p, "timeout.hop_margin", "trust", why, "trust: internal", func(p *Policy) *time.Duration { return &p.Timeout.HopMargin })
@@ -85,10 +89,6 @@ func (c *check) unusedInBreaker(p Policy, b Breaker) {
 	} else {
 		const why, instead = "beside breaker.close_after", "one of the two"
 		unused(c, p, "breaker.probe_calls", "breaker.close_after", why, instead, func(p *Policy) *int { return &p.Breaker.ProbeCalls })
-	}
-	if b.Partitions == Off {
-		const why, instead = "without breaker.partitions", "breaker.partitions as well"
-		unused(c, p, "breaker.partition_idle", "breaker.partitions", why, instead, func(p *Policy) *time.Duration { return &p.Breaker.PartitionIdle })
 	}
 	if b.InFlight && b.SlowRate == Off {
 		c.addUnused("breaker.in_flight", "breaker.slow_rate", "true", "without breaker.slow_rate", "breaker.slow_rate as well")

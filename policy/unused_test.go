@@ -53,8 +53,8 @@ func TestValidateFindsWhatHasNoEffect(t *testing.T) {
 			"breaker.reopen_after: 2 has no effect without breaker.close_after: write breaker.close_after as well, or leave it out"},
 		{Policy{Breaker: Breaker{CloseAfter: 2, ProbeCalls: 5}},
 			"breaker.probe_calls: 5 has no effect beside breaker.close_after: write one of the two, or leave it out"},
-		{Policy{Breaker: Breaker{Partitions: Off, PartitionIdle: s}},
-			"breaker.partition_idle: 1s has no effect without breaker.partitions: write breaker.partitions as well, or leave it out"},
+		{Policy{Partitions: Partitions{Max: Off, Idle: s}},
+			"partitions.idle: 1s has no effect where all calls share one: write partitions.max as well, or leave it out"},
 	}
 	for _, c := range cases {
 		var found Findings

@@ -85,6 +85,8 @@ func (p Policy) Validate() error {
 	c.breakerOpen(p.Breaker)
 	c.bulkhead(p.Bulkhead)
 	c.rateLimit(p.RateLimit)
+	c.count("partitions.max", p.Partitions.Max, 1, maxCount, offFine)
+	c.duration("partitions.idle", p.Partitions.Idle, time.Second, maxDuration, "write a long one: what is kept is bounded")
 	c.http(p.HTTP)
 	r := p.Resolved()
 	c.pairs(p, r)
@@ -185,8 +187,6 @@ func (c *check) breakerOpen(b Breaker) {
 	c.count("breaker.close_after", b.CloseAfter, 1, maxCount, offMeans0)
 	c.count("breaker.reopen_after", b.ReopenAfter, 1, maxCount, offNever)
 	c.duration("breaker.probe_timeout", b.ProbeTimeout, minTime, maxDuration, "write a long one: a hung probe must end")
-	c.count("breaker.partitions", b.Partitions, 1, maxCount, offFine)
-	c.duration("breaker.partition_idle", b.PartitionIdle, time.Second, maxDuration, "write a long one: what is kept is bounded")
 }
 
 func (c *check) bulkhead(b Bulkhead) {

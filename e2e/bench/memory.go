@@ -65,7 +65,7 @@ func instances(n int) any {
 
 // partitions raises the bound, which is 1000, and nothing else.
 func partitions(n int) any {
-	d := gabion.New("bench", policy.Policy{Breaker: policy.Breaker{Partitions: n}})
+	d := gabion.New("bench", policy.Policy{Partitions: policy.Partitions{Max: n}})
 	for i := range n {
 		call(d, gabion.WithPartition(strconv.Itoa(i)))
 	}

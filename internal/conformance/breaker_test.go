@@ -132,7 +132,7 @@ func breakerCases() []Case {
 			Policy: with(slots(policy.Bulkhead{Limit: 1, Queue: policy.Off}), func(p *policy.Policy) { p.Breaker = policy.Breaker{} }),
 			Calls:  []Call{in("a", call(0, ok(s))), in("b", call(ms, ok(s)))}},
 		{ID: "C120 F8", Fact: "partitions past the bound share one breaker, which refuses nobody",
-			Policy: guarded(policy.Breaker{Consecutive: 1, Partitions: 1}),
+			Policy: with(guarded(policy.Breaker{Consecutive: 1}), func(p *policy.Policy) { p.Partitions.Max = 1 }),
 			Calls:  []Call{in("a", call(0, ok(ms))), in("b", call(s, down(ms))), in("c", call(2*s, ok(ms))), in("a", call(3*s, ok(ms)))}},
 	}
 }

@@ -171,7 +171,7 @@ func (ps *partitions) enter(s *State, r *Rules, now clock.Instant, name string) 
 // add makes a partition, or picks the shared one when the bound is reached and none of
 // the others is idle.
 func (ps *partitions) add(s *State, r *Rules, now clock.Instant, name string) *namedPartition {
-	if len(ps.byName) >= r.Policy.Breaker.Partitions && !ps.evict(now, r) {
+	if len(ps.byName) >= r.Policy.Partitions.Max && !ps.evict(now, r) {
 		ps.spilled.Add(1)
 		if ps.overflow == nil {
 			ps.overflow = s.newPartition(now, policy.Overflow)
@@ -223,7 +223,7 @@ func (p *namedPartition) idle(now clock.Instant, r *Rules) bool {
 	if b := p.breaker.Load(); b != nil && !b.Idle() {
 		return false
 	}
-	return now.Sub(clock.Instant(p.used.Load())) >= r.Policy.Breaker.PartitionIdle
+	return now.Sub(clock.Instant(p.used.Load())) >= r.Policy.Partitions.Idle
 }
 
 // each calls f for every partition in the order of their names, so that the same
@@ -240,7 +240,7 @@ func (ps *partitions) each(f func(*namedPartition)) {
 }
 
 func (c *Call) enterPartition(now clock.Instant, name string) {
-	if c.rules.Policy.Breaker.Partitions <= 0 {
+	if c.rules.Policy.Partitions.Max <= 0 {
 		return
 	}
 	ps := c.state.partitions()

@@ -55,7 +55,7 @@ func bytesOf(make func() any) int {
 func keyedState(t *testing.T, processors, partitions int) *State {
 	before := runtime.GOMAXPROCS(processors)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-	r, err := Compile(policy.Policy{Breaker: policy.Breaker{Partitions: partitions}})
+	r, err := Compile(policy.Policy{Partitions: policy.Partitions{Max: partitions}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestNoPartitionIsEvictedUnderItsCallers(t *testing.T) {
 
 func crowd(t *testing.T, step clock.Instant) {
 	const callers, each, names = 8, 20_000, 6
-	r, err := Compile(policy.Policy{Breaker: policy.Breaker{Partitions: 3, PartitionIdle: time.Second}})
+	r, err := Compile(policy.Policy{Partitions: policy.Partitions{Max: 3, Idle: time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestTheCacheHasWhatTheMapHas(t *testing.T) {
 	for i := range names {
 		names[i] = "host-" + strconv.Itoa(i) + ".internal:443"
 	}
-	idle := clock.Instant(s.Rules().Policy.Breaker.PartitionIdle)
+	idle := clock.Instant(s.Rules().Policy.Partitions.Idle)
 	for round := range 3 { // more than fit, so that each round evicts
 		now := clock.Instant(round) * 2 * idle
 		for i := range names {
@@ -174,7 +174,7 @@ func TestTheCacheHasWhatTheMapHas(t *testing.T) {
 
 // Go: go test -run xxx -bench Partition -cpu 1,2 ./internal/machine
 func BenchmarkPartition(b *testing.B) {
-	r, err := Compile(policy.Policy{Breaker: policy.Breaker{Partitions: 100}})
+	r, err := Compile(policy.Policy{Partitions: policy.Partitions{Max: 100}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -36,6 +36,7 @@ type Options struct {
 	Lookup  func(name string) (string, bool)     // variables; nil means that none is set
 	Scalars map[reflect.Type]Scalar              // types with a spelling of their own
 	Off     map[reflect.Type]func(reflect.Value) // what "off" does to a section; a field Off is set without
+	Moved   map[string]string                    // where a key is now, by where it was
 	Instead func(path string) string             // the proposal where off is no value; "" where it is one. May be nil
 }
 
@@ -227,7 +228,9 @@ func (d *decoder) unknown(key *yaml.Node, path string, fields []field) {
 		words[i] = f.key
 	}
 	proposal := "keys: " + strings.Join(words, ", ")
-	if near := suggest.Nearest(key.Value, words); near != "" {
+	if to := d.doc.options.Moved[join(path, key.Value)]; to != "" {
+		proposal = "it is " + to + " now"
+	} else if near := suggest.Nearest(key.Value, words); near != "" {
 		proposal = "did you mean " + near + "?"
 		d.meant(key, join(path, near))
 	} else if section := whereIs(key.Value, d.root, ""); section != "" {

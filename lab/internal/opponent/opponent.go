@@ -89,6 +89,8 @@ func bare(p policy.Policy, tries int, b backoff.Backoff) policy.Policy {
 		Pace:     policy.Pace{Off: true},
 		Breaker:  policy.Breaker{Off: true},
 		Bulkhead: policy.Bulkhead{Off: true},
+
+		Partitions: policy.Partitions{Max: policy.Off},
 	}
 }
 
@@ -100,6 +102,5 @@ func steady(open time.Duration) policy.Breaker {
 		Failures: policy.Off, Consecutive: policy.Off,
 		Open: open, OpenMax: open, OpenGrowth: 1, OpenJitter: policy.Off,
 		Probes: 1, ProbeCalls: 1, ReopenAfter: 1,
-		Partitions: policy.Off,
 	}
 }

@@ -126,7 +126,7 @@ func rule(b policy.Breaker) string {
 func TestNothingOfAnOpponentIsGabionsDefault(t *testing.T) {
 	p := of["timeouts of its own"]
 	silent := []string{ // what no source speaks of, or follows from the timeouts
-		"Retry.Contention.", "Breaker.ProbeTimeout", "Breaker.PartitionIdle", "Breaker.Partitions",
+		"Retry.Contention.", "Breaker.ProbeTimeout",
 	}
 	for _, o := range All() {
 		made := o.Change(p)
