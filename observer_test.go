@@ -43,7 +43,7 @@ func (m *meddler) Observe(_ context.Context, e gabion.Event) {
 	panic("observer")
 }
 
-// An observer that panics and uses the dependency neither
+// C45: an observer that panics and uses the dependency neither
 // deadlocks nor changes what happens, and is reported once.
 func TestPanickingMeddlingObserverChangesNothing(t *testing.T) {
 	for _, hedge := range []int{0, 1} {
