@@ -180,7 +180,7 @@ func lifetime(t *testing.T, ops []byte) {
 		f := &family{t: t, cancel: cancel}
 		var stop context.CancelFunc
 		d.Run(parent, func(ctx context.Context) error {
-			std := parent
+			var std context.Context
 			if limit.Attempt > 0 {
 				std, stop = context.WithDeadlineCause(parent, time.Now().Add(attemptLimit), policy.AttemptTimeout)
 			} else {

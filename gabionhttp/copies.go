@@ -120,8 +120,8 @@ func (b *body) seal() {
 	if !b.many {
 		return
 	}
-	b.use.Lock() //nolint:staticcheck // to wait: memory is soon read, and GetBody done
-	b.use.Unlock()
+	b.use.Lock()   // memory is soon read, and GetBody done
+	b.use.Unlock() //nolint:staticcheck // it was only waited for
 }
 
 // nopClosers are what http.NewRequest puts round a reader that can't be closed.

@@ -66,7 +66,8 @@ func appendString(b []byte, s string) ([]byte, bool) {
 
 func appendArray(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
 	b = append(b, '[')
-	for ok := true; d.More(); {
+	for d.More() {
+		var ok bool
 		if b, ok = appendValue(b, d, depth+1); !ok {
 			return b, false
 		}

@@ -29,7 +29,7 @@ func (d digest) print() []byte {
 	return append([]byte("sha-512:"), d.sha512...)
 }
 
-var errDigestHeader = errors.New("idempotency: malformed Content-Digest: it is a list of algorithm=:base64:")
+var errDigestHeader = errors.New("idempotency: malformed Content-Digest: it is a list of algorithm=:base64:") //nolint:revive,staticcheck // the colons are of the format
 
 // parseDigest reads the lines of a Content-Digest header, a dictionary of byte
 // sequences (RFC 9530, section 2; RFC 8941, section 3.2). Of an algorithm that is
@@ -123,6 +123,6 @@ func (v verifier) ok() bool {
 // of reports whether the digest is that of body.
 func (d digest) of(body []byte) bool {
 	v := d.verifier()
-	v.Write(body)
+	_, _ = v.Write(body)
 	return v.ok()
 }

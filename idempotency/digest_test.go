@@ -99,7 +99,7 @@ func stores(failed http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		w.WriteHeader(201)
-		w.Write([]byte(fmt.Sprint("stored ", len(body))))
+		fmt.Fprint(w, "stored ", len(body))
 	}
 }
 

@@ -63,7 +63,7 @@ func (x *execution) failed(err error, c Change) {
 // lost ends a run whose work did not return.
 func (x *execution) lost() {
 	c := x.ends(OutcomeUnknown, x.core.terms.Guarantee)
-	x.settle(c)
+	_ = x.settle(c)
 	if c.State == StateUnknown {
 		x.note(eventUnknown)
 	}
@@ -161,7 +161,7 @@ func (x *exchange) end(r *http.Request) {
 	case StateDone:
 		x.complete(r, res)
 	case StateRetryable:
-		x.settle(c)
+		_ = x.settle(c)
 		switch {
 		case fault != nil && how == OutcomeUnknown:
 			x.refuse(r, faultOf(fault))
@@ -171,7 +171,7 @@ func (x *exchange) end(r *http.Request) {
 			x.rec.finish() // half an answer as it is, with the length that it has not
 		}
 	case StateUnknown:
-		x.settle(c)
+		_ = x.settle(c)
 		if how == OutcomeUnknown {
 			x.note(eventUnknown)
 		}

@@ -59,7 +59,7 @@ func (c *core) startBeat(x *execution, begun time.Time) *heartbeat {
 
 // bubbled reports whether t was read in a bubble of testing/synctest: only there it has
 // no reading of the monotonic clock.
-func bubbled(t time.Time) bool { return t == t.Round(0) }
+func bubbled(t time.Time) bool { return t == t.Round(0) } //nolint:staticcheck // whether it has a monotonic part is the question
 
 // pause returns how long to wait for the next beat. The caller holds mu.
 func (b *heartbeat) pause(now time.Time) time.Duration {

@@ -110,7 +110,7 @@ func (b *streamedBody) finish(rest bool) error {
 	defer b.mu.Unlock()
 	for rest && b.end == nil {
 		b.look()
-		b.in.Discard(b.in.Buffered()) // never fails: so much is there
+		_, _ = b.in.Discard(b.in.Buffered()) // never fails: so much is there
 	}
 	switch b.end {
 	case nil:

@@ -200,7 +200,7 @@ func openDo(r *Run) func(*Worker) func() bool {
 		work := w.Work
 		return func() bool {
 			_, err := gabion.Do(ctx, d, work)
-			e, ok := err.(*gabion.Error) //nolint:errorlint // Do returns nothing else, and looking for it would cost more than Do
+			e, ok := err.(*gabion.Error) // Do returns nothing else, and looking for it would cost more than Do
 			return ok && e.Reason == policy.BreakerOpen
 		}
 	}

@@ -88,7 +88,7 @@ func (m *mortal) once(life time.Duration) (stopped bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer alive.Close()
+	defer func() { _ = alive.Close() }()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return false, err

@@ -158,7 +158,7 @@ func (h *handling) countFailure() {
 	}
 	h.attempt = 0
 	id := idempotency.IDOf(h.in.scope+failures, h.m.ID)
-	h.in.failures.Do(h.caller, id, [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
+	_, _ = h.in.failures.Do(h.caller, id, [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
 		h.attempt = idempotency.Attempt(ctx)
 		if why := h.reason(); why == reasonPermanent || why == reasonAttemptsExhausted {
 			return idempotency.Result{}, idempotency.OutcomeGivenUp

@@ -227,7 +227,7 @@ func (g *group) check(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.broken == nil { // without wrapping: that one COMMIT is unknown says nothing of what never began
-		g.broken = fmt.Errorf("sqlstore: the disk failed, so nothing is written until the program is started anew: %v", err)
+		g.broken = fmt.Errorf("sqlstore: the disk failed, so nothing is written until the program is started anew: %v", err) //nolint:errorlint // see above
 	}
 	return g.broken
 }

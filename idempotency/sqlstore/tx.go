@@ -189,7 +189,7 @@ func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wor
 	for n := 1; ; n++ {
 		a, err := s.once(ctx, c, run, n == txTries)
 		if s.group != nil {
-			s.group.check(err)
+			_ = s.group.check(err)
 		}
 		if n == txTries || !repeatable(err) {
 			return a, err
@@ -268,7 +268,7 @@ func (s *Store) guarded(ctx context.Context) (g *guarded, leave func(), err erro
 	}
 	return g, func() {
 		g.refuses.Store(false)
-		conn.Raw(func(c any) error { return s.dialect.guard(c, nil) })
+		_ = conn.Raw(func(c any) error { return s.dialect.guard(c, nil) })
 		conn.Close()
 	}, nil
 }

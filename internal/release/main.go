@@ -92,8 +92,10 @@ func ready(root, version string) error {
 	if !regexp.MustCompile(`(?m)^## \[?` + regexp.QuoteMeta(version) + `\b`).Match(changes) {
 		problems = append(problems, fmt.Errorf("CHANGELOG.md has no heading ## %s", version))
 	}
-	if tag, err := git(root, "tag", "--list", version); err != nil || tag != "" {
-		problems = append(problems, fmt.Errorf("the tag %s is there already (%v)", version, err))
+	if tag, err := git(root, "tag", "--list", version); err != nil {
+		problems = append(problems, err)
+	} else if tag != "" {
+		problems = append(problems, fmt.Errorf("the tag %s is there already", version))
 	}
 	return errors.Join(problems...)
 }

@@ -64,7 +64,7 @@ func run() error {
 	if _, err := parse(page); err != nil {
 		return fmt.Errorf("the report can't be read back: %w", err)
 	}
-	if err := os.WriteFile(*out, []byte(page), 0o644); err != nil { //nolint:gosec // documentation is for everybody
+	if err := os.WriteFile(*out, []byte(page), 0o644); err != nil {
 		return err
 	}
 	return intoReadme(page)
@@ -96,10 +96,10 @@ func measured(command string) ([]byte, error) {
 	}
 	about += fmt.Sprintf("took: %s\n\n", time.Since(start).Round(time.Second))
 	text = append([]byte(about), text...)
-	if err := os.MkdirAll(filepath.Dir(*raw), 0o755); err != nil { //nolint:gosec // as make's bin
+	if err := os.MkdirAll(filepath.Dir(*raw), 0o755); err != nil {
 		return nil, err
 	}
-	return text, os.WriteFile(*raw, text, 0o644) //nolint:gosec // no secrets
+	return text, os.WriteFile(*raw, text, 0o644)
 }
 
 // alone makes a command that sees this module's go.mod and no workspace, whose

@@ -138,5 +138,5 @@ func intoReadme(page string) error {
 	}
 	table, _ := block(page)
 	text = []byte(before + openMark + "\n" + table + "\n" + closeMark + after)
-	return os.WriteFile(*readme, text, 0o644) //nolint:gosec // documentation is for everybody
+	return os.WriteFile(*readme, text, 0o644)
 }

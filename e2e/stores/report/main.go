@@ -43,7 +43,7 @@ func run() error {
 	if err := parse(text); err != nil {
 		return fmt.Errorf("the report can't be read back: %w", err)
 	}
-	return os.WriteFile(*out, []byte(text), 0o644) //nolint:gosec // documentation is for everybody
+	return os.WriteFile(*out, []byte(text), 0o644)
 }
 
 func figures() (f stores.Figures, err error) {
@@ -61,10 +61,10 @@ func figures() (f stores.Figures, err error) {
 	if err != nil {
 		return f, err
 	}
-	if err := os.MkdirAll(filepath.Dir(*raw), 0o755); err != nil { //nolint:gosec // as make's bin
+	if err := os.MkdirAll(filepath.Dir(*raw), 0o755); err != nil {
 		return f, err
 	}
-	return f, os.WriteFile(*raw, text, 0o644) //nolint:gosec // no secrets
+	return f, os.WriteFile(*raw, text, 0o644)
 }
 
 // measure runs each part in a process of its own.
