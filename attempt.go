@@ -179,10 +179,10 @@ func (a *Attempt) outlive() {
 // more of it, so that the dependency is what was slow.
 func (a *Attempt) strike(why policy.Reason, waited bool) {
 	g, r, t := a.holder.parts()
+	defer a.at.strike(why) // without the lock, for it runs code of the caller's context
 	g.lock()
 	defer g.unlock(r)
 	r.call.Strike(r.d.now(), *t, why, waited)
-	a.at.strike(why)
 }
 
 // Close ends the attempt: slot and context go. If err is not nil the result broke
@@ -201,6 +201,7 @@ func (a *Attempt) giveBack(err error) {
 	g, r, t := a.holder.parts()
 	broke := err != nil && r.ctx.Err() == nil
 	defer a.watch.release()
+	defer a.at.end() // without the lock, for it runs code of the caller's context
 	g.lock()
 	defer g.unlock(r)
 	now := r.d.now()
@@ -211,6 +212,5 @@ func (a *Attempt) giveBack(err error) {
 	} else {
 		r.call.Release(now, *t, broke)
 	}
-	a.at.end()
 	r.finish()
 }

@@ -51,7 +51,6 @@ func (g *gate) unlock(r *runner) {
 	}
 	g.telling = false
 	g.mu.Unlock()
-
 }
 
 // tell is called with the lock, tells without it, and takes it again. If an observer

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -164,6 +165,14 @@ func TestAnObserverMayLeaveByGoexitAtAnyEvent(t *testing.T) {
 type faulty struct {
 	context.Context
 	err, deadline atomic.Bool
+	done          atomic.Int32 // how many more times Done panics
+}
+
+func (f *faulty) Done() <-chan struct{} {
+	if f.done.Add(-1) >= 0 {
+		panic("Done")
+	}
+	return f.Context.Done()
 }
 
 func (f *faulty) Err() error {
@@ -203,6 +212,65 @@ func TestAContextThatPanicsLeavesNothingHeld(t *testing.T) {
 					gabiontest.NothingHeld(t, d)
 				})
 			})
+		}
+	}
+}
+
+// Ending an attempt's context asks the caller's context for Done, which is the caller's
+// code: no lock is held then.
+func TestACallersDoneMayPanicWhenAnAttemptEnds(t *testing.T) {
+	listens := func(ctx context.Context) { ctx.Done() }
+	both := func(n int, f *faulty) func(context.Context) (int, error) {
+		return func(ctx context.Context) (int, error) {
+			listens(ctx)
+			if gabion.AttemptNumber(ctx) == 1 {
+				<-ctx.Done() // until the hedge has won
+				return 0, ctx.Err()
+			}
+			time.Sleep(time.Millisecond)
+			f.done.Store(int32(n))
+			return 7, nil
+		}
+	}
+	ways := map[string]func(*faulty) func(context.Context) (int, error){
+		"its own attempt's": func(f *faulty) func(context.Context) (int, error) {
+			return func(ctx context.Context) (int, error) { listens(ctx); f.done.Store(1); return 7, nil }
+		},
+		"its own attempt's, twice": func(f *faulty) func(context.Context) (int, error) {
+			return func(ctx context.Context) (int, error) { listens(ctx); f.done.Store(2); return 7, nil }
+		},
+		"the hedge's":           func(f *faulty) func(context.Context) (int, error) { return both(1, f) },
+		"the hedge's and other": func(f *faulty) func(context.Context) (int, error) { return both(2, f) },
+	}
+	for name, hedge := range map[string]policy.Hedge{"serial": {}, "hedged": {Max: 1, Delay: time.Second}} {
+		for way, work := range ways {
+			if name == "serial" && strings.Contains(way, "hedge") {
+				continue
+			}
+			for _, open := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, open %v", name, way, open), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						d := gabion.New("db", policy.Policy{Safe: true, Hedge: hedge, Bulkhead: policy.Bulkhead{Limit: 2}})
+						f := &faulty{Context: t.Context()}
+						left := panicOf(func() {
+							if !open {
+								gabion.Do(f, d, work(f))
+								return
+							}
+							_, a, err := gabion.Open(f, d, work(f))
+							if err == nil {
+								a.Close(nil)
+							}
+						})
+						if left != "Done" {
+							t.Errorf("the caller left with %v", left)
+						}
+						f.done.Store(0)
+						time.Sleep(time.Minute)
+						gabiontest.NothingHeld(t, d)
+					})
+				})
+			}
 		}
 	}
 }

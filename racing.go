@@ -240,8 +240,8 @@ func (x *racing[T]) settle(now clock.Instant, k *trial[T], canceled bool) {
 	} else {
 		x.waker.Wake()
 	}
-	x.settleOthers(now)
-	if lost == nil && x.run.log == nil {
+	rest := x.settleOthers(now)
+	if lost == nil && rest == nil && x.run.log == nil {
 		return
 	}
 	if lost != nil {
@@ -252,8 +252,14 @@ func (x *racing[T]) settle(now clock.Instant, k *trial[T], canceled bool) {
 			lost = &moved
 		}
 	}
-	x.unlockAndLose(lost)
+	x.unlockAndEnd(lost, rest)
 	x.lock()
+}
+
+// unlockAndEnd unlocks and ends the attempts that are not wanted any more.
+func (x *racing[T]) unlockAndEnd(lost *trial[T], rest []*attemptContext) {
+	defer endEach(rest)
+	x.unlockAndLose(lost)
 }
 
 // unlockAndLose discards a result that nobody wants, also if an observer leaves when it
@@ -263,26 +269,40 @@ func (x *racing[T]) unlockAndLose(lost *trial[T]) {
 	x.unlock(&x.run)
 }
 
-// settleOthers ends the other attempts of a call that is over. If the call goes on, it
-// makes sure that the machine is asked again.
-func (x *racing[T]) settleOthers(now clock.Instant) {
+// settleOthers returns the contexts of the attempts of a call that is over, to be ended
+// without the lock. If the call goes on, it makes sure that the machine is asked again.
+func (x *racing[T]) settleOthers(now clock.Instant) []*attemptContext {
 	if x.run.call.Over() {
-		x.endAll()
-		return
+		return x.others()
 	}
 	if x.inside {
 		x.askAt = now
 		x.ring(now)
 	}
+	return nil
 }
 
-// endAll ends every attempt's context but that of a result that lives on.
-func (x *racing[T]) endAll() {
+// others returns the contexts of all attempts but that of a result that lives on, if
+// there is more than one attempt: one alone ends itself. It is called once the call is
+// over, so none is added to them.
+func (x *racing[T]) others() []*attemptContext {
+	if len(x.live) < 2 {
+		return nil
+	}
+	return x.unkept()
+}
+
+func (x *racing[T]) unkept() []*attemptContext {
+	if x.kept == nil || !x.kept.open {
+		return x.live
+	}
+	all := make([]*attemptContext, 0, len(x.live))
 	for _, a := range x.live {
-		if x.kept == nil || !x.kept.open || a != x.kept.at {
-			a.end()
+		if a != x.kept.at {
+			all = append(all, a)
 		}
 	}
+	return all
 }
 
 // caught gives back a call of which a user's code left the timer's goroutine. A panic
@@ -292,24 +312,23 @@ func (x *racing[T]) endAll() {
 func (x *racing[T]) caught(k *trial[T], v any) {
 	defer func() { _ = recover() }() // of Discard: the caller has a panic already
 	defer x.waker.Wake()
-	giveBack(&x.gate, &x.run, k, func() *trial[T] {
+	giveBack(&x.gate, &x.run, k, func() (*trial[T], []*attemptContext) {
 		if x.crash == nil && (k == nil || !x.run.call.Over()) {
 			x.crash = &crash{value: v, goexit: v == nil}
 		}
-		x.endAll()
-		return nil // the caller's goroutine gives that back
+		return nil, x.unkept() // the caller's goroutine gives back what was kept
 	})
 }
 
 // leave gives back a call of which a user's code left the caller's goroutine.
 func (x *racing[T]) leave() {
 	defer x.run.finish()
-	giveBack(&x.gate, &x.run, x.mine, func() (kept *trial[T]) {
+	giveBack(&x.gate, &x.run, x.mine, func() (kept *trial[T], live []*attemptContext) {
 		x.inside = false
 		x.stop()
-		x.endAll()
+		live = x.unkept()
 		kept, x.kept = x.kept, nil
-		return kept
+		return kept, live
 	})
 }
 
@@ -327,7 +346,11 @@ func (x *racing[T]) answer(answered *bool) (v T, had bool, _ *Attempt, err error
 		x.unlock(&x.run)
 		crash.repeat()
 	}
-	x.endAll()
+	if rest := x.others(); rest != nil { // the deadline may have ended the call, which ends no attempt
+		x.mu.Unlock()
+		endEach(rest)
+		x.lock()
+	}
 	k, end := x.kept, x.run.call.End()
 	if err = x.err; k != nil {
 		v, had = k.value, k.have && err == nil

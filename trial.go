@@ -26,7 +26,8 @@ func (k *trial[T]) makeContext(r *runner) {
 	k.at, k.seen = r.context(&k.step.Ticket)
 }
 
-// run runs work and reads what it returned. Canceled says that it failed, and that the
+// run runs work, reads what it returned, and ends the attempt's context unless the result
+// may outlive the call. Canceled says that it failed, and that the
 // caller gave up meanwhile.
 func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after clock.Instant, canceled bool) {
 	if r.keep {
@@ -39,7 +40,11 @@ func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after 
 		k.err = k.at.told(k.err)
 	}
 	judge(r, k.value, k.err, &k.means)
-	return after, k.means.Class != policy.ClassSuccess && r.canceled()
+	canceled = k.means.Class != policy.ClassSuccess && r.canceled()
+	if !k.outlives(r) {
+		k.end()
+	}
+	return after, canceled
 }
 
 // outlives reports whether the result is one that may outlive the call.
@@ -50,8 +55,6 @@ func (k *trial[T]) settle(r *runner, now clock.Instant, open bool) {
 	k.open, k.means.Open = open, open
 	if open {
 		k.watch.verdict()
-	} else {
-		k.end()
 	}
 	r.call.SettleFrom(now, &k.step.Ticket, &k.means)
 }
@@ -66,7 +69,12 @@ func (k *trial[T]) settleLeft(r *runner, now clock.Instant) {
 		o = policy.Outcome{Class: policy.ClassCrashed, Effect: policy.UnknownEffect}
 	}
 	r.call.SettleFrom(now, &k.step.Ticket, &o)
-	if !k.outlives(r) {
+}
+
+// endLeft ends the context of an attempt that a user's code left. A result that is kept
+// does that when it is discarded. K may be nil.
+func (k *trial[T]) endLeft(r *runner) {
+	if k != nil && !k.outlives(r) {
 		k.end()
 	}
 }
@@ -113,17 +121,19 @@ func (k *trial[T]) end() {
 // then goes on.
 //
 // Every driver uses it. Mine is the last attempt of the goroutine that was left; nil means
-// that it needs nothing. Rest, if not nil, is called under the lock: it ends the other
-// attempts and returns the one whose result was kept for the caller, or nil.
-func giveBack[T any](g *gate, r *runner, mine *trial[T], rest func() (kept *trial[T])) {
+// that it needs nothing. Rest, if not nil, is called under the lock. It returns the
+// attempt whose result was kept for the caller, or nil, and the contexts of all attempts.
+// These end without the lock, since that runs code of the caller's context.
+func giveBack[T any](g *gate, r *runner, mine *trial[T], rest func() (kept *trial[T], live []*attemptContext)) {
 	canceled, now := r.canceledSafely(), r.d.now()
 	g.lock()
 	if canceled {
 		r.call.Cancel(now)
 	}
 	var kept *trial[T]
+	var live []*attemptContext
 	if rest != nil {
-		kept = rest()
+		kept, live = rest()
 	}
 	mine.settleLeft(r, now)
 	r.call.Cancel(now) // with nothing out, what was reserved for the retry goes back
@@ -131,5 +141,15 @@ func giveBack[T any](g *gate, r *runner, mine *trial[T], rest func() (kept *tria
 	kept.release(r, now)
 	defer kept.lose(r)
 	defer mine.lose(r)
+	defer endEach(live)
+	defer mine.endLeft(r)
 	g.unlock(r)
+}
+
+// endEach ends all of them, also if the caller's context panics when one ends.
+func endEach(all []*attemptContext) {
+	if len(all) > 0 {
+		defer endEach(all[1:])
+		all[0].end()
+	}
 }
