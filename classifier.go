@@ -18,8 +18,8 @@ import (
 // sent. A nil classifier is none.
 //
 // An outcome without a class, such as the zero Outcome, decides nothing: the
-// dependency's classifier is asked then, and package classify in the end, to which no
-// error is a success. What else such an outcome says counts all the same.
+// dependency's classifier is asked then, and in the end package classify reads the
+// error; a nil error is a success. What else such an outcome says counts all the same.
 func ClassifyWith[T any](by func(result T, err error) policy.Outcome) CallOption {
 	return CallOption{set: setJudge, judge: classifierOf(by)}
 }

@@ -38,7 +38,7 @@ type Dependency struct {
 	parent  *Dependency // whose instance it is, if it is one
 
 	spares  sync.Pool // of *racing[T] or *opening[T], of any T
-	logs    sync.Pool // of *policy.Log
+	logs    sync.Pool // of *machine.Log
 	watches sync.Pool // of *watch
 	timers  sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
 
@@ -132,7 +132,7 @@ func (d *Dependency) SetRetries(on bool) {
 	d.deliver(nil)
 }
 
-// now reads the monotonic clock, once per boundary.
+// now reads the monotonic clock.
 func (d *Dependency) now() clock.Instant { return clock.Instant(time.Since(d.epoch)) }
 
 // date is the wall-clock time of an instant.
@@ -141,7 +141,7 @@ func (d *Dependency) date(t clock.Instant) time.Time { return d.epoch.Add(time.D
 // instant is the instant of a wall-clock or monotonic time.
 func (d *Dependency) instant(t time.Time) clock.Instant { return clock.Instant(t.Sub(d.epoch)) }
 
-// timer returns a timer that fires after d, from the pool.
+// timer returns a timer from the pool, which fires after wait.
 func (d *Dependency) timer(wait time.Duration) *time.Timer {
 	if t, ok := d.timers.Get().(*time.Timer); ok {
 		t.Reset(wait)

@@ -3,6 +3,7 @@ package gabion
 import (
 	"context"
 	"errors"
+
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -40,8 +41,8 @@ func call[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 // hedges reports whether some call of d's may need the racing driver.
 func (d *Dependency) hedges() bool { return d.state.Rules().Policy.Hedge.Max > 0 }
 
-// Run is [Do] for work without a result. It never hedges, since two attempts at
-// once could only tell their results apart by value.
+// Run is [Do] for work without a result. It never hedges: its work leaves what it
+// found in variables outside, and two attempts at once would both write them.
 func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, opts ...CallOption) error {
 	if err := admissible(ctx, d, work == nil); err != nil {
 		return err

@@ -11,7 +11,8 @@ import (
 )
 
 // racing drives a call that may have several attempts out. The caller's goroutine makes
-// the first attempt. A timer's goroutine makes a hedge, if one is really sent.
+// the first attempt and the retries. A timer's goroutine makes a hedge that is due while
+// the caller is inside work.
 type racing[T any] struct {
 	waker waker
 

@@ -70,8 +70,9 @@ func (s *sending[T]) send(work func(context.Context) (T, error)) (after clock.In
 	return after
 }
 
-// supersede discards the result of an attempt that is about to be repeated. While a
-// result is open the machine says Wait, so it is released before step has the next ticket.
+// supersede discards the result of an attempt that is about to be repeated. The
+// machine says Wait as long as a result is open, so step still has the ticket of that
+// result when it is released.
 func (s *sending[T]) supersede(now clock.Instant) {
 	if s.step.Verb == machine.Wait {
 		s.release(&s.runner, now)

@@ -77,7 +77,7 @@ func Kinds() []Kind {
 // Why a call waits, for [Event.Wait]. There are no others.
 const (
 	ForBackoff = "backoff"
-	ForSuccess = "success" // a retry waits until some call succeeds
+	ForSuccess = "success" // a retry looks again after each wait, and goes once a call has succeeded
 	ForSlot    = "slot"
 	ForPace    = "pace"
 	ForRate    = "rate"

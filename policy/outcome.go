@@ -62,7 +62,7 @@ type Outcome struct {
 	// Fixed says that the body or stream can't be sent again.
 	Fixed bool
 
-	// HasAfter says that the dependency named a time to come back.
+	// HasAfter says that the dependency named a time to come back: After.
 	HasAfter bool
 
 	// Alone says that After concerns this call and no other, such as a key that is
@@ -70,10 +70,10 @@ type Outcome struct {
 	Alone bool
 
 	// Open says that the result lives on after the verdict, as a response body
-	// does: the slot is kept until Call.Release.
+	// does. It keeps its slot until it ends, or until its attempt's time is over.
 	Open bool
 
-	// After is that time, from now on. Meaningless without HasAfter.
+	// After is when to come back, from now. Meaningless without HasAfter.
 	After time.Duration
 }
 

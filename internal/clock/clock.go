@@ -5,7 +5,8 @@
 // counts nanoseconds from an origin that its maker chose, so instants of two
 // makers must not be compared. Negative instants are ordinary: under
 // testing/synctest the clock starts in the year 2000, and a simulator may start
-// wherever it likes. The zero Instant is the origin and means nothing special.
+// wherever it likes. The zero Instant is the origin; where a
+// field has an optional Instant, zero means none.
 package clock
 
 import "github.com/gabion-go/gabion/policy"

@@ -151,8 +151,8 @@ func (c *Call) setDeadline(now clock.Instant, p *Params) {
 }
 
 // Next says what to do now. It changes nothing while nothing has changed, so a
-// spurious call is free. It must be called after every Settle and Cancel, after a
-// wake, and when Step.Again has come.
+// spurious call is free. Unless the call is over, it must be called after every
+// Settle and Cancel, after a wake, and when Step.Again has come.
 func (c *Call) Next(now clock.Instant) (s Step) {
 	c.next(now, &s)
 	return s
@@ -251,8 +251,9 @@ func (c *Call) giveUp(now clock.Instant, why policy.Reason) {
 	c.finish(now, why)
 }
 
-// finish ends the call. All that was taken for an attempt that is not made is given
-// back, and what wraps the whole call once no attempt is out.
+// finish ends the call, and gives back what was taken for an attempt that is not made.
+// What wraps the whole call goes back, too: the permit now, the slot once no attempt is
+// out. What attempts hold goes back when they are settled.
 func (c *Call) finish(now clock.Instant, why policy.Reason) {
 	c.phase, c.end.reason = over, why
 	switch {

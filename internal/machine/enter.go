@@ -16,14 +16,15 @@ type waiting struct {
 	waiter *bulkhead.Waiter // its place in the queue
 }
 
-// wait begins a wait in that phase, and reports it.
+// waitIn begins a wait in that phase, and reports it.
 func (c *Call) waitIn(p phase, now, until clock.Instant, what string) {
 	c.phase, c.wait.until = p, until
 	c.log.wait(now, until, what, c.sent.n)
 }
 
-// rest is Next while the call waits before it enters. A result of the attempt before
-// that is still open holds a slot, which this call must not queue behind.
+// rest is Next while the call waits before it enters. If the result of the
+// last attempt is still open, it holds a slot. The call waits until that is released, or it
+// would queue behind itself.
 func (c *Call) rest(now clock.Instant, s *Step) (answered bool) {
 	switch {
 	case now < c.wait.until:

@@ -99,7 +99,7 @@ func (r *Rules) fund(b policy.Budget) {
 }
 
 // shows is what a class of outcome shows of the dependency, and so what the breaker
-// counts. No other place says it. A permanent outcome is an answer, so the dependency
+// counts. Only report makes exceptions. A permanent outcome is an answer, so the dependency
 // works (SPEC F5), and so is a conflict with another call. A throttled attempt paces,
 // and does not open. Work that was given up or crashed says nothing (CONFORMANCE C31,
 // C32).

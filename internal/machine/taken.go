@@ -10,8 +10,8 @@ import (
 )
 
 // taken is what a call has taken of others for the attempt that it is about to make,
-// and what wraps the whole call. When the attempt is sent, its permit and slot move to
-// its ticket, and the rest is spent. When it is not made, undo gives everything back.
+// and what wraps the whole call. When the attempt is sent, its ticket has
+// the permit and the slot, and the rest is spent. When it is not made, undo gives everything back.
 type taken struct {
 	held
 	charge  budget.Reservation // of a budget that is a window
