@@ -199,7 +199,7 @@ func (a *Attempt) Close(err error) {
 
 func (a *Attempt) giveBack(err error) {
 	g, r, t := a.holder.parts()
-	broke := err != nil && r.ctx.Err() == nil
+	broke := err != nil && r.wanted()
 	defer a.watch.release()
 	defer a.at.end() // without the lock, for it runs code of the caller's context
 	g.lock()

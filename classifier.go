@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -106,7 +107,7 @@ func next[T any](r *runner, v T, err error, o *policy.Outcome) {
 	} else {
 		byDefault(err, o)
 	}
-	also(o, &said)
+	outcome.Add(o, &said)
 }
 
 func byDependency[T any](d *Dependency, v T, err error, o *policy.Outcome) {
@@ -139,21 +140,6 @@ func decide(err error, o *policy.Outcome) {
 	if o.Class == policy.ClassUndecided {
 		said := *o
 		byDefault(err, o)
-		also(o, &said)
-	}
-}
-
-// also adds to o what was said beside a class that was not: marks are kept, and what may
-// have happened may.
-func also(o, said *policy.Outcome) {
-	switch {
-	case said.Effect == policy.UnknownEffect:
-		o.NeverSent, o.Undone, o.Effect = false, false, policy.UnknownEffect
-	case said.NeverSent || said.Undone:
-		o.NeverSent, o.Undone, o.Effect = o.NeverSent || said.NeverSent, o.Undone || said.Undone, policy.NoEffect
-	}
-	o.Once, o.Stop, o.Fixed = o.Once || said.Once, o.Stop || said.Stop, o.Fixed || said.Fixed
-	if said.HasAfter {
-		o.HasAfter, o.After, o.Alone = true, said.After, said.Alone
+		outcome.Add(o, &said)
 	}
 }

@@ -105,10 +105,11 @@ func (d *Dependency) Name() string { return d.name }
 func (d *Dependency) Policy() policy.Policy { return d.state.Rules().Policy.Clone() }
 
 // Reload puts another policy in force, or returns every finding and changes
-// nothing. Calls that have begun end on the policy that they began with; breaker,
+// nothing. A setting without an effect is no finding here, so that one field of what
+// [Dependency.Policy] returned can be changed alone. Calls that have begun end on the policy that they began with; breaker,
 // budget and bulkhead keep what they know.
 func (d *Dependency) Reload(p policy.Policy) error {
-	rules, err := machine.Compile(p)
+	rules, err := machine.Recompile(p)
 	if err != nil {
 		return err
 	}

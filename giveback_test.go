@@ -398,3 +398,60 @@ func TestAPanicOfALoserIsNobodys(t *testing.T) {
 		nothingHeld(t, d)
 	})
 }
+
+// What happens to the dependency is told at once, whatever driver the call has.
+func TestEveryDriverTellsWhatHappensToTheDependency(t *testing.T) {
+	down := func(context.Context) (int, error) { return 0, errDown }
+	for name, call := range map[string]func(*gabion.Dependency){
+		"do":   func(d *gabion.Dependency) { gabion.Do(t.Context(), d, down) },
+		"open": func(d *gabion.Dependency) { gabion.Open(t.Context(), d, down) },
+		"begin and settle": func(d *gabion.Dependency) {
+			a, err := gabion.Begin(t.Context(), d)
+			if err == nil {
+				a.Settle(errDown)
+				a.Close(nil)
+			}
+		},
+		"a result that breaks": func(d *gabion.Dependency) {
+			_, a, err := gabion.Open(t.Context(), d, func(context.Context) (int, error) { return 1, nil })
+			if err == nil {
+				a.Close(errDown)
+			}
+		},
+	} {
+		for _, hedges := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, %d hedges", name, hedges), func(t *testing.T) {
+				p := policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 1}, Breaker: policy.Breaker{Consecutive: 1}}
+				if hedges > 0 {
+					p.Hedge = policy.Hedge{Max: hedges, Delay: time.Second}
+				}
+				moved := 0
+				d := gabion.New("db", p, gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
+					if e.Kind == policy.KindBreakerMoved {
+						moved++
+					}
+				})))
+				call(d)
+				if moved != 1 {
+					t.Errorf("the observer was told of %d moves of the breaker, want 1", moved)
+				}
+			})
+		}
+	}
+}
+
+func TestAResultIsClosedWhenTheCallersContextPanics(t *testing.T) {
+	for name, hedge := range map[string]policy.Hedge{"serial": {}, "hedged": {Max: 1, Delay: time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			d := gabion.New("db", policy.Policy{Safe: true, Hedge: hedge, Bulkhead: policy.Bulkhead{Limit: 2}})
+			f := &faulty{Context: t.Context()}
+			_, a, err := gabion.Open(f, d, func(context.Context) (int, error) { return 1, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.err.Store(true)
+			a.Close(errDown)
+			gabiontest.NothingHeld(t, d)
+		})
+	}
+}

@@ -150,3 +150,36 @@ func TestAReloadOnTheWayInMakesNobodyHedge(t *testing.T) {
 		})
 	}
 }
+
+// Policy writes every default out. Who changes one field of it and reloads must not be
+// told that a default has no effect any more.
+func TestOneFieldOfThePolicyInForceMayBeChanged(t *testing.T) {
+	hedging := policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1}}
+	limited := policy.Policy{RateLimit: policy.RateLimit{Rate: 10}}
+	for name, c := range map[string]struct {
+		was    policy.Policy
+		change func(*policy.Policy)
+	}{
+		"no rule of failures in a row": {change: func(p *policy.Policy) { p.Breaker.Consecutive = policy.Off }},
+		"another budget":               {change: func(p *policy.Policy) { p.Retry.Budget.Shape = policy.BudgetWindow }},
+		"no hedges":                    {hedging, func(p *policy.Policy) { p.Hedge.Max = 0 }},
+		"no rate limit":                {limited, func(p *policy.Policy) { p.RateLimit.Rate = 0 }},
+		"one partition":                {change: func(p *policy.Policy) { p.Partitions.Max = policy.Off }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := gabion.New("db", c.was)
+			p := d.Policy()
+			c.change(&p)
+			if err := d.Reload(p); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	d := gabion.New("db", policy.Policy{})
+	if err := d.Reload(policy.Policy{Hedge: policy.Hedge{Delay: time.Second}, Timeout: policy.Timeout{Call: 30}}); err == nil {
+		t.Error("a call of 30 ns is put in force")
+	}
+	if _, err := gabion.Make("db", policy.Policy{Hedge: policy.Hedge{Delay: time.Second}}); err == nil {
+		t.Error("a new dependency may have a setting without an effect")
+	}
+}

@@ -158,6 +158,12 @@ func (r *runner) canceled() bool {
 	return r.call.Deadline().Sub(r.d.now()) > time.Millisecond
 }
 
+// wanted reports whether the caller's context has not ended. One that panics has.
+func (r *runner) wanted() (wanted bool) {
+	defer func() { _ = recover() }()
+	return r.ctx.Err() == nil
+}
+
 // canceledSafely is canceled for calls that a user's code has left. If the caller's
 // context panics, too, that must not keep them from giving back.
 func (r *runner) canceledSafely() (canceled bool) {

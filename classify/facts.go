@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 
+	"github.com/gabion-go/gabion/internal/outcome"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -86,9 +87,11 @@ type (
 type facts struct {
 	seen   fact
 	in     lists
-	spoke  bool    // driver is known
-	driver meaning // of the outermost foreign error that means something
-	left   int     // how many errors may still be looked at
+	spoke  bool           // driver is known
+	driver meaning        // of the outermost foreign error that means something
+	left   int            // how many errors may still be looked at
+	hinted bool           // hints say something
+	hints  policy.Outcome // what tellers said that named no class
 	url    *url.Error
 	op     *net.OpError
 	dns    *net.DNSError
@@ -102,8 +105,16 @@ type facts struct {
 func (f *facts) has(any fact) bool { return f.seen&any != 0 }
 
 // judge puts into o what the tree of err means, f being what the errors above it
-// said. The word of a teller counts alone for all that is below it.
+// said. The word of a teller counts alone for all that is below it. One that names no
+// class leaves that to those below, and what else it says is kept.
 func (f *facts) judge(r *Rules, err error, o *policy.Outcome) {
+	f.decide(r, err, o)
+	if f.hinted {
+		outcome.Add(o, &f.hints)
+	}
+}
+
+func (f *facts) decide(r *Rules, err error, o *policy.Outcome) {
 	for err != nil && f.left > 0 {
 		f.left--
 		if t, ok := err.(teller); ok && f.told(r, t, o) {
@@ -142,6 +153,8 @@ func (f *facts) told(r *Rules, t teller, o *policy.Outcome) bool {
 	}
 	said := t.Outcome()
 	if said.Class == policy.ClassUndecided {
+		outcome.Add(&said, &f.hints) // the outermost has the last word
+		f.hints, f.hinted = said, true
 		return false
 	}
 	*o = said

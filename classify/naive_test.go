@@ -73,27 +73,47 @@ func (r naive) Error(err error) policy.Outcome {
 	return naiveTogether(all)
 }
 
-// way decides of a tree that is only one way down.
+// way decides of a tree that is only one way down. What tellers above the one that
+// decides say beside a class that they leave open is added to that.
 func (r naive) way(err error) policy.Outcome {
-	for at := err; at != nil; at = errors.Unwrap(at) {
-		t, ok := tellsOf(at.(*step).at)
-		if m, marked := t.(*mark); marked {
-			return m.naive(r)
+	var beside []policy.Outcome
+	decided := func() policy.Outcome {
+		for at := err; at != nil; at = errors.Unwrap(at) {
+			t, ok := errors.AsType[teller](&step{at: at.(*step).at})
+			if m, marked := t.(*mark); marked {
+				return m.naive(r)
+			}
+			if !ok {
+				continue
+			}
+			if said := t.Outcome(); said.Class != policy.ClassUndecided {
+				return said
+			} else {
+				beside = append(beside, said)
+			}
 		}
-		if ok {
-			return t.Outcome()
-		}
+		return r.listed(err)
 	}
-	return r.listed(err)
+	o := decided()
+	for _, said := range slices.Backward(beside) { // the outermost has the last word
+		o = naiveAlso(o, said)
+	}
+	return o
 }
 
-// tellsOf asks one error alone for a teller that says something.
-func tellsOf(err error) (teller, bool) {
-	t, ok := errors.AsType[teller](&step{at: err})
-	if _, marked := t.(*mark); ok && !marked && t.Outcome().Class == policy.ClassUndecided {
-		return nil, false
+// naiveAlso is o with what was said beside a class.
+func naiveAlso(o, said policy.Outcome) policy.Outcome {
+	if said.NeverSent || said.Undone {
+		o.NeverSent, o.Undone, o.Effect = o.NeverSent || said.NeverSent, o.Undone || said.Undone, policy.NoEffect
 	}
-	return t, ok
+	if said.Effect == policy.UnknownEffect {
+		o.NeverSent, o.Undone, o.Effect = false, false, policy.UnknownEffect
+	}
+	o.Once, o.Stop, o.Fixed = o.Once || said.Once, o.Stop || said.Stop, o.Fixed || said.Fixed
+	if said.HasAfter {
+		o.HasAfter, o.After, o.Alone = true, said.After, said.Alone
+	}
+	return o
 }
 
 // A step is an error on a way down, and the way from there. It stands for its error
@@ -124,7 +144,10 @@ func (s *step) As(target any) bool {
 // waysDown are the ways from err to the errors that wrap nothing, or that tell by
 // themselves what they mean.
 func waysDown(err error) (all []error) {
-	_, tells := tellsOf(err)
+	t, tells := errors.AsType[teller](&step{at: err})
+	if _, marked := t.(*mark); tells && !marked {
+		tells = t.Outcome().Class != policy.ClassUndecided
+	}
 	var below []error
 	switch x := err.(type) {
 	case interface{ Unwrap() error }:

@@ -56,7 +56,7 @@ var allKeys = sync.OnceValue(func() (keys []string) {
 
 // Set returns p with one key as a file would set it: "breaker.open" to "5s", "retry" to
 // "off". A key of a section that is off switches the section on. A value is one value and
-// no list. Whether it fits the others is for [policy.Compile] to say. The error is a
+// no list. Whether it fits the others is for [policy.Policy.Validate] to say. The error is a
 // *[SetError]; p is not changed.
 func Set(p policy.Policy, path, value string) (policy.Policy, error) {
 	if !slices.Contains(allKeys(), path) {
@@ -80,6 +80,10 @@ func Set(p policy.Policy, path, value string) (policy.Policy, error) {
 // unknownKey says which key was most likely meant.
 func unknownKey(path string) error {
 	e := &SetError{Path: path, Problem: "there is no such key"}
+	if now := moved[path]; now != "" {
+		e.Proposal = "it is " + now + " now"
+		return e
+	}
 	section, _, _ := strings.Cut(path, ".")
 	var under, sections []string
 	for _, key := range allKeys() {

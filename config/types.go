@@ -90,10 +90,12 @@ var (
 	sectionOff = map[reflect.Type]func(reflect.Value){
 		reflect.TypeFor[policy.Retry]():           func(v reflect.Value) { v.FieldByName("Attempts").SetInt(1) },
 		reflect.TypeFor[backoff.Backoff]():        func(v reflect.Value) { v.FieldByName("Base").SetInt(policy.Off) },
+		reflect.TypeFor[policy.Partitions]():      func(v reflect.Value) { v.FieldByName("Max").SetInt(policy.Off) },
 		reflect.TypeFor[policy.ContentionRetry](): func(v reflect.Value) { v.FieldByName("Attempts").SetInt(1) },
 	}
 	offTarget = map[string]string{
 		"retry": "retry.attempts", "retry.contention": "retry.contention.attempts",
+		"partitions":    "partitions.max",
 		"retry.backoff": "retry.backoff.base", "retry.contention.backoff": "retry.contention.backoff.base",
 	}
 )

@@ -50,18 +50,19 @@ func (c *check) unusedInBudget(p Policy, b Budget) {
 		return
 	}
 	const with = "retry.budget.shape"
-	why, instead := "with retry.budget.shape: "+b.Shape.String(), "another shape"
+	why, instead := "with retry.budget.shape: "+b.Shape.String(), "shape: earned"
 	if b.Shape != BudgetEarned {
 		unused(c, p, "retry.budget.reserve", with, why, instead, func(p *Policy) *float64 { return &p.Retry.Budget.Reserve })
 		unused(c, p, "retry.budget.start", with, why, instead, func(p *Policy) *float64 { return &p.Retry.Budget.Start })
 	}
-	if b.Shape != BudgetWindow {
+	if instead = "shape: window"; b.Shape != BudgetWindow {
 		unused(c, p, "retry.budget.floor", with, why, instead, func(p *Policy) *PerSecond { return &p.Retry.Budget.Floor })
 	}
-	if b.Shape != BudgetTokens {
+	if instead = "shape: tokens"; b.Shape != BudgetTokens {
 		unused(c, p, "retry.budget.capacity", with, why, instead, func(p *Policy) *int { return &p.Retry.Budget.Capacity })
 		unused(c, p, "retry.budget.cost", with, why, instead, func(p *Policy) *int { return &p.Retry.Budget.Cost })
 	} else {
+		instead = "shape: earned or window"
 		unused(c, p, "retry.budget.window", with, why, instead, func(p *Policy) *time.Duration { return &p.Retry.Budget.Window })
 	}
 }

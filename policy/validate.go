@@ -229,8 +229,11 @@ func (c *check) enum(path string, v uint8, known int, words string) {
 
 func (c *check) duration(path string, d, least, most time.Duration, insteadOfOff string) {
 	if d > 0 && d < min(least, minTime) {
-		c.add(path, "", FormatDuration(d), "is too short",
-			"did you mean "+meant(d)+"? write at least "+FormatDuration(least))
+		proposal := "write at least " + FormatDuration(least)
+		if d < 10*time.Microsecond { // nobody means that, and Go takes a number for nanoseconds
+			proposal = "did you mean " + meant(d) + "? " + proposal
+		}
+		c.add(path, "", FormatDuration(d), "is too short", proposal)
 		return
 	}
 	bounded(c, path, FormatDuration(d), d, least, most, insteadOfOff, FormatDuration)

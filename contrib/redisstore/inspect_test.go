@@ -19,7 +19,7 @@ const (
 	noFile     = "no append-only file"
 	noSync     = "appendfsync is everysec"
 	noRewrite  = "while it rewrites"
-	unchecked  = "could not be checked"
+	unchecked  = "does not show its settings"
 	evicts     = "maxmemory-policy is allkeys-lru"
 	replicated = "follow asynchronously"
 	deadlines  = "ContextTimeoutEnabled"

@@ -31,8 +31,9 @@ type room struct {
 // plan is the house. A new package is placed here before anything else, and an
 // entry in also needs a reason beside it.
 var plan = map[string]room{
-	"backoff": {floor: words},
-	"policy":  {floor: words, also: []string{"backoff"}}, // a policy holds one
+	"backoff":          {floor: words},
+	"internal/outcome": {floor: words, also: []string{"policy"}},  // puts together what is said of one attempt
+	"policy":           {floor: words, also: []string{"backoff"}}, // a policy holds one
 
 	"internal/clock":     {floor: ground},
 	"internal/chance":    {floor: ground},

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/breaker"
@@ -45,6 +47,22 @@ func Compile(p policy.Policy) (*Rules, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	return compile(p), nil
+}
+
+// Recompile is Compile for a change of the policy in force, whose defaults are all
+// written out. A setting that has no effect any more because of the change stops nobody.
+func Recompile(p policy.Policy) (*Rules, error) {
+	if findings, ok := errors.AsType[policy.Findings](p.Validate()); ok {
+		findings = slices.DeleteFunc(findings, func(f policy.Finding) bool { return f.Unused })
+		if len(findings) > 0 {
+			return nil, findings
+		}
+	}
+	return compile(p), nil
+}
+
+func compile(p policy.Policy) *Rules {
 	p = p.Resolved().Clone()
 	r := &Rules{Policy: p, guarded: !p.Breaker.Off, bulkhead: !p.Bulkhead.Off}
 	r.breaker = breakerRules(p.Breaker)
@@ -68,7 +86,7 @@ func Compile(p policy.Policy) (*Rules, error) {
 		r.whole |= aSlot
 	}
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.windowed || tokens
-	return r, nil
+	return r
 }
 
 // on reads a resolved number: to the parts zero is off.

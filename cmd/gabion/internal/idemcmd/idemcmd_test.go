@@ -202,7 +202,7 @@ func TestWrongCalls(t *testing.T) {
 		{"show --store bolt:x 12", 2, "64 hex digits"},
 		{"show --store bolt:x --key k", 2, "which record"},
 		{"show --store bolt:x --key k", 2, "the scope of idempotency.Global is '*'"},
-		{"help", 0, "of idempotency.Global it is '*'"},
+		{"help", 0, "for idempotency.Global it is '*'"},
 		{"ls --store sqlite:" + empty, 3, "--table names the one"},
 		{"show --store bolt:x --scope s --key k " + id, 2, "one record at a time"},
 		{"resolve --store bolt:x " + id, 2, "either --done or --nothing"},
