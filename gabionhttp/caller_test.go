@@ -122,7 +122,10 @@ func TestTheCallersOwnBodyIsNobodyElsesFailure(t *testing.T) {
 					err = gabionhttp.Verdict(resp)
 					resp.Body.Close()
 				}
-				if gabion.ReasonOf(err) != policy.Canceled || gabion.EffectOf(err) != tt.effect || came.Load() > 1 {
+				// Of a body that is longer the server may have all that was announced, and answer,
+				// before net/http asks the body for more.
+				answered := err == nil && strings.HasPrefix(tt.name, "it is longer") && tt.effect == policy.UnknownEffect && came.Load() == 1
+				if !answered && (gabion.ReasonOf(err) != policy.Canceled || gabion.EffectOf(err) != tt.effect || came.Load() > 1) {
 					t.Errorf("%d arrived: %v", came.Load(), err)
 				}
 				if n := events.Load().Attempts; n > 1 || n == 0 && tt.effect == policy.UnknownEffect {
