@@ -126,7 +126,10 @@ func buildSkewed(t *testing.T) string {
 	t.Helper()
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
-		t.Skipf("there is no go command: %v", err)
+		if os.Getenv("GABION_REQUIRE_SERVERS") == "1" {
+			t.Fatalf("there is no go command to build the program with: %v", err)
+		}
+		t.Skipf("there is no go command to build the program with: %v", err)
 	}
 	source := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	text, err := os.ReadFile(source)

@@ -24,6 +24,9 @@ var standIns = strings.NewReplacer(
 // step of its own.
 func TestScenes(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
+		if os.Getenv("GABION_REQUIRE_SERVERS") == "1" {
+			t.Fatal("there is no go command to compile them with")
+		}
 		t.Skip("there is no go command to compile them with")
 	}
 	replace, dir := map[string]string{}, t.TempDir()
