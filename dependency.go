@@ -28,7 +28,7 @@ type Dependency struct {
 	state *machine.State
 	epoch time.Time // the origin of this dependency's instants
 
-	observer Observer
+	audience atomic.Pointer[audience] // nil while nobody observes
 	judge    classifier
 	discard  func(result any)
 	logger   *slog.Logger
@@ -42,10 +42,9 @@ type Dependency struct {
 	watches sync.Pool // of *watch
 	timers  sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
 
-	_         [64]byte      // calls read what is above and write what is below: not on one cache line
-	calls     atomic.Uint64 // numbers of observed calls
-	out       atomic.Int64  // calls that somebody waits for or holds open
-	used      atomic.Int64  // when the last call began; kept for Registry's eviction
+	_         [64]byte     // calls read what is above and write what is below: not on one cache line
+	out       atomic.Int64 // calls that somebody waits for or holds open
+	used      atomic.Int64 // when the last call began; kept for Registry's eviction
 	fallbacks atomic.Int64
 	exercised atomic.Uint64 // draws for exercising a fallback
 	crashes   atomic.Int64  // observers that panicked
@@ -90,10 +89,11 @@ func open(name string, rules *machine.Rules, opts []Option, parent *machine.Stat
 	d.state = machine.NewState(d.now(), rules, machine.Setup{
 		Shards: 4 * runtime.GOMAXPROCS(0),
 		Seed:   d.seed,
-		Events: d.observer != nil,
+		Events: true,
 		Kill:   &retriesOff,
 		Parent: parent,
 	})
+	d.state.Listen(d.audience.Load() != nil)
 	return d
 }
 

@@ -57,6 +57,10 @@ func (e *Error) about() string {
 		return fmt.Sprintf("limit %d, %d queued", n.Limit, n.Queued)
 	case e.Reason == policy.DeadlineShort:
 		return fmt.Sprintf("%s left, %s needed", short(n.Left), short(n.Need))
+	case e.Reason == policy.RetryAfterTooLong || e.Reason == policy.RateLimited || e.Reason == policy.Paced:
+		return fmt.Sprintf("a wait of %s, at most %s", short(n.Need), short(n.Left))
+	case e.Reason == policy.ThrottledLocally:
+		return fmt.Sprintf("%d requests, %d accepted, k %.3g", n.Requests, n.Accepts, n.Over)
 	case e.Reason == policy.BudgetExhausted:
 		return aboutBudget(n)
 	}

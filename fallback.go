@@ -125,7 +125,7 @@ func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (key string, d
 
 func (d *Dependency) fellBack(ctx context.Context, why Reason) {
 	d.fallbacks.Add(1)
-	if d.observer != nil {
+	if d.observed() {
 		d.publish(ctx, Event{Kind: policy.KindFellBack, At: d.now(), Reason: why})
 	}
 }

@@ -38,7 +38,7 @@ func (g *gate) unlock(r *runner) {
 		g.mu.Unlock()
 		return
 	}
-	defer r.d.deliver(r.ctx) // what happened to the dependency; without the lock
+	defer r.d.deliver(r.told) // what happened to the dependency; without the lock
 	g.said = append(g.said, r.log.Drain()...)
 	if g.telling {
 		g.mu.Unlock()

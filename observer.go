@@ -3,6 +3,9 @@ package gabion
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
@@ -29,41 +32,94 @@ type ObserverFunc func(context.Context, Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// observers are several observers.
-type observers []watcher
-
-// Observe calls each in turn. If one panics, the others still get the event.
-func (os observers) Observe(ctx context.Context, e Event) {
-	for _, o := range os {
-		o.observe(ctx, e)
-	}
-}
-
-// watcher is one of several observers of a dependency.
-type watcher struct {
-	d *Dependency
+// Tracer is an [Observer] that also puts something into contexts, such as a span: a
+// request that carries a trace must carry the span of its attempt. A dependency asks
+// each of its observers that is one. What it returns must be ctx or made of it, or the work would
+// not see its caller's end; nil counts as ctx. If it panics, the call goes on with ctx.
+type Tracer interface {
 	Observer
+
+	// TraceCall returns what the events and attempts of a call get as their context. The
+	// event tells dependency, operation, number and time.
+	TraceCall(ctx context.Context, call Event) context.Context
+
+	// TraceAttempt returns what an attempt's context is made of. It gets what TraceCall
+	// returned. The event is that of KindAttemptSent, which was observed just before. The time
+	// that it takes is not the attempt's.
+	TraceAttempt(ctx context.Context, attempt Event) context.Context
 }
 
-func (w watcher) observe(ctx context.Context, e Event) {
-	defer w.d.survive(ctx)
-	w.Observe(ctx, e)
+// subscription is an observer of one dependency, or of all those of a registry.
+type subscription struct {
+	observer Observer
+	ended    atomic.Bool
 }
 
-// watch adds an observer, if it is one.
-func (d *Dependency) watch(o Observer) {
-	if o == nil {
-		return
+// audience is who observes a dependency. It is never changed, but replaced.
+type audience struct {
+	all    []*subscription
+	traced bool // one of them is a Tracer
+}
+
+func newAudience(all []*subscription) *audience {
+	all = slices.DeleteFunc(slices.Clone(all), func(s *subscription) bool { return s.ended.Load() })
+	if len(all) == 0 {
+		return nil
 	}
-	switch have := d.observer.(type) {
-	case nil:
-		d.observer = o
-	case observers:
-		d.observer = append(have, watcher{d, o})
-	default:
-		d.observer = observers{{d, have}, {d, o}}
+	return &audience{all, slices.ContainsFunc(all, func(s *subscription) bool {
+		_, is := s.observer.(Tracer)
+		return is
+	})}
+}
+
+// callNumbers numbers the observed calls of the process, so that a recording of several
+// dependencies names each call once.
+var callNumbers atomic.Uint64
+
+// Observe sends every event about the dependency and its calls to o from now on, until
+// stop is called. Of calls that have begun o may get nothing, or the rest of their
+// events. An event that is being told when stop is called may still arrive after it; no
+// later one does. Calling stop twice is harmless. Observing nothing, with a nil o, is no error.
+func (d *Dependency) Observe(o Observer) (stop func()) {
+	s := &subscription{observer: o}
+	d.attach(s)
+	return func() {
+		s.ended.Store(true)
+		d.prune()
 	}
 }
+
+// attach adds an observer, if it is one.
+func (d *Dependency) attach(s *subscription) {
+	if s.observer != nil {
+		d.setAudience(func(have []*subscription) []*subscription { return append(slices.Clip(have), s) })
+	}
+}
+
+// prune forgets the observers that have ended.
+func (d *Dependency) prune() {
+	d.setAudience(func(have []*subscription) []*subscription { return have })
+}
+
+// attaching is held by whoever changes an audience, of whatever dependency.
+var attaching sync.Mutex
+
+func (d *Dependency) setAudience(change func([]*subscription) []*subscription) {
+	attaching.Lock()
+	defer attaching.Unlock()
+	var have []*subscription
+	if a := d.audience.Load(); a != nil {
+		have = a.all
+	}
+	next := newAudience(change(have))
+	d.audience.Store(next)
+	if d.state != nil { // else it is being made
+		d.state.Listen(next != nil)
+	}
+}
+
+// observed reports whether anybody observes.
+func (d *Dependency) observed() bool { return d.audience.Load() != nil }
 
 // log returns an empty log for a call.
 func (d *Dependency) log() *machine.Log {
@@ -81,20 +137,69 @@ func (d *Dependency) putLog(l *machine.Log) {
 	}
 }
 
-// publish tells the observer, and survives its panic.
+// publish tells each observer. If one panics, the others still get the event.
 func (d *Dependency) publish(ctx context.Context, e Event) {
-	defer d.survive(ctx)
+	a := d.audience.Load()
+	if a == nil {
+		return
+	}
 	e.Dependency = d.name
-	d.observer.Observe(ctx, e)
+	for _, s := range a.all {
+		d.tell(ctx, s, e)
+	}
+}
+
+func (d *Dependency) tell(ctx context.Context, s *subscription, e Event) {
+	if s.ended.Load() {
+		return
+	}
+	defer d.survive(ctx)
+	s.observer.Observe(ctx, e)
+}
+
+// traceCall lets every Tracer put what it needs into the context of a call.
+func (d *Dependency) traceCall(ctx context.Context, e Event) context.Context {
+	return d.trace(ctx, e, Tracer.TraceCall)
+}
+
+// traceAttempt is traceCall for an attempt.
+func (d *Dependency) traceAttempt(ctx context.Context, e Event) context.Context {
+	return d.trace(ctx, e, Tracer.TraceAttempt)
+}
+
+func (d *Dependency) trace(ctx context.Context, e Event, put func(Tracer, context.Context, Event) context.Context) context.Context {
+	a := d.audience.Load()
+	if a == nil {
+		return ctx
+	}
+	e.Dependency = d.name
+	for _, s := range a.all {
+		if t, ok := s.observer.(Tracer); ok && !s.ended.Load() {
+			ctx = d.putSafely(ctx, e, t, put)
+		}
+	}
+	return ctx
+}
+
+func (d *Dependency) putSafely(ctx context.Context, e Event, t Tracer, put func(Tracer, context.Context, Event) context.Context) (made context.Context) {
+	made = ctx
+	defer d.survive(ctx)
+	if got := put(t, ctx, e); got != nil {
+		made = got
+	}
+	return made
 }
 
 // turnAway tells the observer that a call ended with err before it began. It returns err.
 func (d *Dependency) turnAway(ctx context.Context, operation string, err error) error {
-	if d.observer == nil {
+	if !d.observed() {
 		return err
 	}
-	now, id, why := d.now(), d.calls.Add(1), ReasonOf(err)
-	d.publish(ctx, Event{Kind: policy.KindAttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: operation, Call: id})
+	now, id, why := d.now(), callNumbers.Add(1), ReasonOf(err)
+	ctx = d.traceCall(ctx, Event{At: now, Operation: operation, Call: id})
+	d.publish(ctx, Event{
+		Kind: policy.KindAttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: operation, Call: id, Left: policy.NoDeadline,
+	})
 	d.publish(ctx, Event{Kind: policy.KindReturned, At: now, Reason: why, Effect: EffectOf(err), Operation: operation, Call: id})
 	return err
 }
@@ -121,7 +226,7 @@ func (d *Dependency) survive(ctx context.Context) {
 
 // deliver tells the observer what happened to the dependency.
 func (d *Dependency) deliver(ctx context.Context) {
-	if d.observer == nil || !d.state.Pending() {
+	if !d.observed() || !d.state.Pending() {
 		return
 	}
 	if ctx == nil {

@@ -122,7 +122,7 @@ func TestOperationAndPartitionNameEveryEventOfACall(t *testing.T) {
 		}
 		for i, e := range events {
 			first := i < len(events)-3
-			if e.Dependency != "db" || (e.Operation == "charge") != first || (e.Partition == "eu") != first || (e.Call == 1) != first {
+			if e.Dependency != "db" || (e.Operation == "charge") != first || (e.Partition == "eu") != first || (e.Call == events[0].Call) != first {
 				t.Errorf("%+v", e)
 			}
 		}

@@ -171,9 +171,9 @@ func (c *callOptions) apply(o *CallOption) {
 type Option func(*Dependency)
 
 // WithObserver sends every event about the dependency and its calls to o. Several
-// WithObserver add up.
+// WithObserver add up. [Dependency.Observe] does the same while the program runs.
 func WithObserver(o Observer) Option {
-	return func(d *Dependency) { d.watch(o) }
+	return func(d *Dependency) { d.attach(&subscription{observer: o}) }
 }
 
 // WithDiscard is told of every result that no caller will see: of attempts that

@@ -206,14 +206,16 @@ func (x *racing[T]) send(k *trial[T]) clock.Instant {
 // start makes the attempt's context, and unlocks for the work. The time that observers
 // take before the work is not the dependency's, and no hedge becomes due meanwhile.
 func (x *racing[T]) start(k *trial[T]) {
+	parent := x.run.ctx
 	if x.run.log != nil {
 		x.askAt = clock.Never
 		x.unlock(&x.run)
+		parent = x.run.trace(&k.step.Ticket)
 		x.lock()
 		now := x.run.d.now()
 		x.arm(now, x.run.call.Start(now, &k.step.Ticket))
 	}
-	k.makeContext(&x.run)
+	k.makeContext(&x.run, parent)
 	x.live = append(x.live, k.at)
 	if x.run.call.Over() {
 		k.at.end()

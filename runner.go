@@ -17,6 +17,7 @@ import (
 type runner struct {
 	call  machine.Call
 	ctx   context.Context // the caller's
+	told  context.Context // ctx, or what a Tracer made of it: what observers and attempts get
 	d     *Dependency
 	o     callOptions
 	waker waker
@@ -36,7 +37,7 @@ func prepare[T any](ctx context.Context, r *runner, d *Dependency, opts []CallOp
 
 // read reads the clock and the options.
 func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) error {
-	r.ctx, r.d, r.began = ctx, d, d.now()
+	r.ctx, r.told, r.d, r.began = ctx, ctx, d, d.now()
 	if r.began < 0 { // the dependency was made in another synctest bubble
 		return &Error{Dependency: d.name, Reason: policy.Invalid, Err: errElsewhere}
 	}
@@ -53,7 +54,19 @@ func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) err
 	if err := r.o.settleKey(d); err != nil {
 		return d.turnAway(ctx, r.o.operation, err)
 	}
+	if a := d.audience.Load(); a != nil {
+		r.observe(a)
+	}
 	return nil
+}
+
+// observe numbers a call that somebody observes, and lets every Tracer have its context.
+// Nothing is taken or locked yet.
+func (r *runner) observe(a *audience) {
+	r.id = callNumbers.Add(1)
+	if a.traced {
+		r.told = r.d.traceCall(r.ctx, Event{At: r.began, Operation: r.o.operation, Partition: r.o.Partition, Call: r.id})
+	}
 }
 
 // begin starts the call.
@@ -61,9 +74,8 @@ func (r *runner) begin() clock.Instant {
 	d, p, now := r.d, &r.o.Params, r.began
 	p.Shard = shardOf(r, now)
 	p.Safe = p.Safe || r.o.key != ""
-	if d.observer != nil {
+	if r.id != 0 {
 		r.log = d.log()
-		r.id = d.calls.Add(1)
 		p.Log = r.log
 	}
 	if d.tracked {
@@ -125,8 +137,9 @@ func nonzero(t clock.Instant) clock.Instant {
 }
 
 // context makes the context of an attempt: the part that the runner uses, and the
-// context that work sees. Where results outlive the call, a watch ends it in time.
-func (r *runner) context(t *machine.Ticket) (*attemptContext, context.Context) {
+// context that work sees. Parent is the caller's, or what a Tracer made of it. Where
+// results outlive the call, a watch ends it in time.
+func (r *runner) context(parent context.Context, t *machine.Ticket) (*attemptContext, context.Context) {
 	var a *attemptContext
 	var seen context.Context
 	if r.o.key == "" {
@@ -136,7 +149,7 @@ func (r *runner) context(t *machine.Ticket) (*attemptContext, context.Context) {
 		k := &keyedContext{key: r.o.key}
 		a, seen = &k.attemptContext, k
 	}
-	a.Context, a.d, a.deadline, a.number = r.ctx, r.d, t.Deadline, t.Attempt
+	a.Context, a.d, a.deadline, a.number = parent, r.d, t.Deadline, t.Attempt
 	if r.keep {
 		a.marks.Store(watched)
 	}
@@ -179,25 +192,39 @@ func (r *runner) publish() {
 }
 
 // start sets the start of the attempt that is about to be made. The time that observers
-// took is not the attempt's.
-func (r *runner) start(now clock.Instant, t *machine.Ticket) clock.Instant {
-	if r.log != nil {
-		now = r.d.now()
-		r.call.Start(now, t)
+// took is not the attempt's. Parent is for the attempt's context.
+func (r *runner) start(now clock.Instant, t *machine.Ticket) (started clock.Instant, parent context.Context) {
+	if r.log == nil {
+		return now, r.ctx
 	}
-	return now
+	parent = r.trace(t)
+	now = r.d.now()
+	r.call.Start(now, t)
+	return now, parent
+}
+
+// trace returns what the attempt's context is made of: that of the call, or what a Tracer
+// made of it.
+func (r *runner) trace(t *machine.Ticket) context.Context {
+	if a := r.d.audience.Load(); a == nil || !a.traced {
+		return r.told
+	}
+	return r.d.traceAttempt(r.told, Event{
+		Kind: policy.KindAttemptSent, At: t.Sent, Until: t.Deadline, Attempt: t.Attempt, Hedge: t.Hedge,
+		Operation: r.o.operation, Partition: r.o.Partition, Call: r.id,
+	})
 }
 
 func (r *runner) tellAll() {
 	for _, e := range r.log.Drain() {
 		r.tell(e)
 	}
-	r.d.deliver(r.ctx)
+	r.d.deliver(r.told)
 }
 
 func (r *runner) tell(e Event) {
 	e.Operation, e.Call, e.Partition = r.o.operation, r.id, r.o.Partition
-	r.d.publish(r.ctx, e)
+	r.d.publish(r.told, e)
 }
 
 // sleep waits for a wake-up, for the end of the caller's context, or until then. It reads

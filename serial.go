@@ -36,11 +36,12 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 		s.publish()
 		switch s.step.Verb {
 		case machine.Send:
-			now = s.start(now, &s.step.Ticket)
+			var parent context.Context
+			now, parent = s.start(now, &s.step.Ticket)
 			if s.have {
 				s.supersede(now)
 			}
-			s.makeContext(&s.runner)
+			s.makeContext(&s.runner, parent)
 			if work == nil {
 				s.answered = true
 				return s.value, nil

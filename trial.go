@@ -22,8 +22,8 @@ type trial[T any] struct {
 }
 
 // makeContext makes the attempt's context, right before the work begins.
-func (k *trial[T]) makeContext(r *runner) {
-	k.at, k.seen = r.context(&k.step.Ticket)
+func (k *trial[T]) makeContext(r *runner, parent context.Context) {
+	k.at, k.seen = r.context(parent, &k.step.Ticket)
 }
 
 // run runs work, reads what it returned, and ends the attempt's context unless the result

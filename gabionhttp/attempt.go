@@ -42,6 +42,7 @@ func (f *httpAttempt) answered(now func() time.Time) policy.Outcome {
 		said = f.said.Problem
 	}
 	o := outcomeOf(f.resp, said, f.of.rules, now)
+	o.Code = statusText(f.resp.StatusCode)
 	if f.unread {
 		o.Effect = policy.UnknownEffect
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,6 +64,24 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 		o.After, o.HasAfter = waitFor(resp.Header, now)
 	}
 	return o
+}
+
+// statusDigits are the three digits of every status that has three.
+var statusDigits = func() string {
+	var b strings.Builder
+	for code := 100; code < 1000; code++ {
+		b.WriteString(strconv.Itoa(code))
+	}
+	return b.String()
+}()
+
+// statusText is the status as [policy.Outcome.Code] says it, without an allocation.
+func statusText(code int) string {
+	if code < 100 || code > 999 {
+		return "" // no status
+	}
+	at := 3 * (code - 100)
+	return statusDigits[at : at+3]
 }
 
 func byStatus(code int) policy.Outcome {

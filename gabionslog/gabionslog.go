@@ -127,16 +127,26 @@ func particulars(e *gabion.Event) []slog.Attr {
 		return []slog.Attr{slog.Int("attempts", int(e.Attempt)), slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took)}
 	case policy.KindBreakerMoved, policy.KindBreakerExceeded:
 		return []slog.Attr{slog.String("from", e.From.String()), slog.String("to", e.To.String()),
-			slog.String("cause", e.Cause.String()), slog.Int64("calls", e.Calls), slog.Int64("failures", e.Failures),
-			slog.Int64("slow", e.Slows), slog.Duration("for", until(e)), slog.Duration("late", late(e))}
+			slog.String("cause", e.Cause.String()), slog.Int64("calls", numbers(e).Calls), slog.Int64("failures", numbers(e).Failures),
+			slog.Int64("slow", numbers(e).Slows), slog.Duration("for", until(e)), slog.Duration("late", late(e))}
 	case policy.KindRetriesSwitched:
 		return []slog.Attr{slog.Bool("on", e.Reason == policy.None)}
+	case policy.KindKeyDecided, policy.KindMessageDisposed:
+		return []slog.Attr{slog.String("code", e.Code)}
 	case policy.KindPaceSet:
 		return []slog.Attr{slog.Duration("for", until(e))}
 	case policy.KindLimitMoved, policy.KindEventsLost, policy.KindResent:
 		return []slog.Attr{slog.Int64("count", e.Count)}
 	}
 	return nil
+}
+
+// numbers are those of the event, or zeros.
+func numbers(e *gabion.Event) policy.Numbers {
+	if e.Numbers == nil {
+		return policy.Numbers{}
+	}
+	return *e.Numbers
 }
 
 func attempt(e *gabion.Event) slog.Attr { return slog.Int("attempt", int(e.Attempt)) }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -12,16 +13,18 @@ type Kind uint8
 // What is reported. The first group is about one call, in the order in which the
 // call's decisions were made; the second is about the dependency.
 const (
-	KindAttemptSent    Kind = iota + 1 // an attempt starts
-	KindAttemptSettled                 // an attempt has ended
-	KindWaiting                        // the call waits: Wait says for what, Until how long
-	KindAttemptRefused                 // an attempt was not made: Reason says why
-	KindHedgeSkipped                   // a hedge was not made: Reason says why
-	KindReturned                       // the call is over
-	KindLoserSettled                   // an attempt has ended after the call was over
-	KindBodyFailed                     // a result broke after its verdict, as a body does: Reason says by which limit, if by one
-	KindOutlived                       // a result outlived its attempt's time, and gave its slot back
-	KindFellBack                       // the fallback answered in place of the call
+	KindAttemptSent     Kind = iota + 1 // an attempt starts
+	KindAttemptSettled                  // an attempt has ended
+	KindWaiting                         // the call waits: Wait says for what, Until how long
+	KindAttemptRefused                  // an attempt was not made: Reason says why
+	KindHedgeSkipped                    // a hedge was not made: Reason says why
+	KindReturned                        // the call is over
+	KindLoserSettled                    // an attempt has ended after the call was over
+	KindBodyFailed                      // a result broke after its verdict, as a body does: Reason says by which limit, if by one
+	KindOutlived                        // a result outlived its attempt's time, and gave its slot back
+	KindFellBack                        // the fallback answered in place of the call
+	KindKeyDecided                      // a request with an idempotency key was decided: Code says how
+	KindMessageDisposed                 // a message was handled: Code says what became of it
 
 	KindBreakerMoved    // the breaker changed its state
 	KindBreakerExceeded // an observing breaker would have opened
@@ -46,6 +49,8 @@ var kindText = [numKinds]string{
 	KindBodyFailed:      "body_failed",
 	KindOutlived:        "outlived",
 	KindFellBack:        "fell_back",
+	KindKeyDecided:      "key_decided",
+	KindMessageDisposed: "message_disposed",
 	KindBreakerMoved:    "breaker_moved",
 	KindBreakerExceeded: "breaker_exceeded",
 	KindPaceSet:         "pace_set",
@@ -90,30 +95,43 @@ type Event struct {
 	Class     Class  // AttemptSettled, LoserSettled
 	Reason    Reason // why; of AttemptSettled the layer that timed out, if one did
 	Effect    Effect // AttemptSettled, Returned
-	Hedge     bool   // this attempt is a hedge
+	Hedge     bool   // this attempt is a hedge; of Returned, a hedge brought the answer
 	Slow      bool   // it took longer than the slow limit
 	Attempt   uint8  // 1 is the first; of Returned, how many were sent
+	Hedges    uint8  // Returned: how many of the attempts were hedges; the first and the retries are the rest
 	From, To  BreakerState
 	Cause     BreakerCause
 	At        Instant       // when the decision was made
 	Due       Instant       // when it was due, if it was taken late
 	Until     Instant       // deadline of an attempt, end of a wait or of an open time
 	Took      time.Duration // AttemptSettled: the attempt; Returned: the call
+	Left      time.Duration // AttemptSent, AttemptRefused, HedgeSkipped: until the call's deadline; NoDeadline if it has none
 	Wait      string        // Waiting: for what
 	Partition string        // the partition whose breaker moved, or that the call named
 
+	// Code is the dependency's own word for how an attempt ended, out of a small set: the
+	// status "503", an SQLSTATE. It is empty where there was no answer, or where the
+	// classifier told none. Of Returned it is that of the last attempt that ended before the
+	// call did. Of KeyDecided and MessageDisposed it is the decision.
+	Code string
+
 	// What the front door knows: the dependency's name, the operation's, and a
-	// number that the events of one call share.
+	// number that the events of one call share. No two calls of a process have the same.
 	Dependency string
 	Operation  string
 	Call       uint64
 
-	Calls    int64 // BreakerMoved: the counts that caused it
-	Failures int64
-	Slows    int64
-	Count    int64  // LimitMoved: the limit; EventsLost: how many
-	Seq      uint64 // number of an event about the dependency, from 1
+	// Numbers are what the decision was about: of AttemptRefused, HedgeSkipped and
+	// Returned by the reason, of BreakerMoved and BreakerExceeded the counts and the rule. Nil
+	// where there are none. They are shared and must not be changed.
+	Numbers *Numbers
+
+	Count int64  // LimitMoved: the limit; EventsLost: how many
+	Seq   uint64 // number of an event about the dependency, from 1
 }
+
+// NoDeadline is the [Event.Left] of a call without a deadline.
+const NoDeadline = time.Duration(math.MaxInt64)
 
 // String tells the decision in one line without its times, so that two logs can
 // be compared.
@@ -133,6 +151,8 @@ func (e Event) describe(b *strings.Builder) {
 		fmt.Fprintf(b, " #%d%s", e.Attempt, hedgeMark(e.Hedge))
 	case KindAttemptSettled, KindLoserSettled:
 		fmt.Fprintf(b, " #%d%s %s%s", e.Attempt, hedgeMark(e.Hedge), e.Class, slowMark(e.Slow))
+	case KindKeyDecided, KindMessageDisposed:
+		b.WriteString(" " + e.Code)
 	case KindWaiting:
 		fmt.Fprintf(b, " for %s %s", e.Wait, e.Until.Sub(e.At))
 	case KindReturned:

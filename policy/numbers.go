@@ -2,17 +2,24 @@ package policy
 
 import "time"
 
-// Numbers are what a call's end is about, as they were when it was decided. Which
-// of them mean something depends on the reason; the others are zero.
+// Numbers are what a decision was about, as they were when it was made. Which
+// of them mean something depends on the reason, or on the kind of the event; the others
+// are zero.
 type Numbers struct {
 	// BulkheadFull and QueueTimeout.
 	Limit  int           // slots
+	InUse  int           // slots that are taken
 	Queued int           // calls that wait for one
 	Waited time.Duration // QueueTimeout: how long this one did
 
-	// DeadlineShort.
-	Left time.Duration // until the call's deadline
+	// DeadlineShort, RetryAfterTooLong, RateLimited and Paced.
+	Left time.Duration // how long the call could wait: until its deadline, or what the policy allows
 	Need time.Duration // the wait before the attempt and the least time for it
+
+	// ThrottledLocally.
+	Requests int64   // in the throttle's window
+	Accepts  int64   // of these, how many the dependency took
+	Over     float64 // throttle.k: it may refuse all but one of so many
 
 	// BudgetExhausted, by the shape of the budget. That of conflicts is a window.
 	Shape     BudgetShape
@@ -23,4 +30,10 @@ type Numbers struct {
 	Ratio     float64       // BudgetEarned and BudgetTokens: of a re-send, or of a token, that each success earns
 	Successes int64         // BudgetEarned: successes in the window
 	Window    time.Duration // of BudgetEarned and BudgetWindow
+
+	// BreakerMoved and BreakerExceeded: the counts that led to it, with Calls, and the
+	// bound of the rule that was broken.
+	Failures int64
+	Slows    int64
+	Rule     float64 // CauseFailureRate, CauseSlowRate: a share; CauseFailures, CauseConsecutive: failures
 }

@@ -75,6 +75,11 @@ type Outcome struct {
 
 	// After is when to come back, from now. Meaningless without HasAfter.
 	After time.Duration
+
+	// Code is the dependency's own word for it, for people and metrics: the status "503", an
+	// SQLSTATE, "UNAVAILABLE". Nothing is decided by it. It must come from a small set,
+	// since metrics count each by itself. Empty means that there is none.
+	Code string
 }
 
 var classText = [numClasses]string{

@@ -27,15 +27,16 @@ type line struct {
 	Effect     string        `json:"effect,omitempty"`
 	Slow       bool          `json:"slow,omitempty"`
 	Took       time.Duration `json:"took,omitempty"`
+	Left       time.Duration `json:"left,omitempty"`
+	Hedges     int           `json:"hedges,omitempty"`
+	Code       string        `json:"code,omitempty"`
 	Wait       string        `json:"wait,omitempty"`
 	Until      int64         `json:"until,omitempty"`
 	Due        int64         `json:"due,omitempty"`
 	From       string        `json:"from,omitempty"`
 	To         string        `json:"to,omitempty"`
 	Cause      string        `json:"cause,omitempty"`
-	Calls      int64         `json:"calls,omitempty"`
-	Failures   int64         `json:"failures,omitempty"`
-	Slows      int64         `json:"slows,omitempty"`
+	Numbers    *numbers      `json:"numbers,omitempty"`
 	Count      int64         `json:"count,omitempty"`
 }
 
@@ -45,7 +46,7 @@ func lineOf(e gabion.Event) line {
 		At: int64(e.At), Kind: e.Kind.String(), Dependency: e.Dependency, Operation: e.Operation,
 		Partition: e.Partition, Call: e.Call, Seq: e.Seq, Attempt: int(e.Attempt), Hedge: e.Hedge,
 		Slow: e.Slow, Took: e.Took, Wait: e.Wait, Until: int64(e.Until), Due: int64(e.Due),
-		Calls: e.Calls, Failures: e.Failures, Slows: e.Slows, Count: e.Count,
+		Left: e.Left, Hedges: int(e.Hedges), Code: e.Code, Numbers: (*numbers)(e.Numbers), Count: e.Count,
 	}
 	if e.Reason != policy.None {
 		l.Reason = e.Reason.String()
@@ -67,11 +68,13 @@ func (l *line) event() (e gabion.Event, err error) {
 	e = gabion.Event{
 		At: policy.Instant(l.At), Dependency: l.Dependency, Operation: l.Operation, Partition: l.Partition, Call: l.Call, Seq: l.Seq,
 		Attempt: uint8(l.Attempt), Hedge: l.Hedge, Slow: l.Slow, Took: l.Took, Wait: l.Wait, Until: policy.Instant(l.Until),
-		Due: policy.Instant(l.Due), Calls: l.Calls, Failures: l.Failures, Slows: l.Slows, Count: l.Count,
+		Due: policy.Instant(l.Due), Left: l.Left, Hedges: uint8(l.Hedges), Code: l.Code, Numbers: (*policy.Numbers)(l.Numbers), Count: l.Count,
 	}
 	switch {
 	case l.Kind == "":
 		return gabion.Event{}, fmt.Errorf("no kind: not an event")
+	case l.Hedges < 0 || l.Hedges > policy.MaxSends:
+		return gabion.Event{}, fmt.Errorf("hedges %d: there are none above %d", l.Hedges, policy.MaxSends)
 	case l.Attempt < 0 || l.Attempt > policy.MaxSends:
 		return gabion.Event{}, fmt.Errorf("attempt %d: there are none above %d", l.Attempt, policy.MaxSends)
 	}

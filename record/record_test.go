@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +24,8 @@ func full(k policy.Kind) gabion.Event {
 		Kind: k, Class: policy.ClassTimeout, Reason: policy.AttemptTimeout, Effect: policy.UnknownEffect, Hedge: true, Slow: true,
 		Attempt: 3, From: policy.StateObserveOnly, To: policy.StateOpen, Cause: policy.CauseConsecutive, At: -5, Due: -7, Until: 1 << 50, Took: time.Second,
 		Wait: policy.ForSlot, Partition: "eu\n\"€\u2028", Dependency: "db", Operation: "charge", Call: 1<<64 - 1,
-		Calls: 20, Failures: 11, Slows: 3, Count: -1, Seq: 9,
+		Count: -1, Seq: 9, Left: -3, Hedges: 2, Code: "503",
+		Numbers: &policy.Numbers{Calls: 20, Failures: 11, Slows: 3, Shape: policy.BudgetTokens, Level: -0.5},
 	}
 }
 
@@ -74,7 +76,7 @@ func TestEveryKindIsReadAsItWasWritten(t *testing.T) {
 		t.Fatalf("%d of %d events were read", len(got), len(want))
 	}
 	for i := range got {
-		if got[i] != want[i] {
+		if !reflect.DeepEqual(got[i], want[i]) {
 			t.Errorf("read  %+v\nwrote %+v", got[i], want[i])
 		}
 	}

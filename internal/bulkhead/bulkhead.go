@@ -153,11 +153,11 @@ func (b *Bulkhead) Stats() Stats {
 	return Stats{InUse: w.used(), Queued: w.queued(), Limit: w.limit(), QueueLimit: b.queueMax}
 }
 
-// LimitAndQueued returns the most slots in use, and how many wait for one. It takes no
-// lock.
-func (b *Bulkhead) LimitAndQueued() (limit, queued int) {
+// Occupancy returns how many slots are in use, the most that may be, and how many calls
+// wait for one. It takes no lock.
+func (b *Bulkhead) Occupancy() (inUse, limit, queued int) {
 	w := word(b.word.Load())
-	return w.limit(), w.queued()
+	return w.used(), w.limit(), w.queued()
 }
 
 // tryAgain is TryAcquire where another changed the word meanwhile, no slot is free, or

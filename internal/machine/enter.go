@@ -44,6 +44,7 @@ func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
 		return false
 	}
 	if c.rules.throttled && !c.takeRequest(now) {
+		c.throttled(now)
 		c.refuse(now, policy.ThrottledLocally, 0)
 		return false
 	}
@@ -68,6 +69,7 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 	last := min(c.deadline.Add(-c.margin(now)), now.Add(c.rules.Policy.Pace.Max+c.rules.Policy.Pace.Max/4))
 	at, ok := p.reserve(now, last, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
 	if !ok {
+		c.tooLong(at.Sub(now), last.Sub(now))
 		c.refuse(now, policy.Paced, at.Sub(now))
 		return false
 	}
@@ -204,6 +206,7 @@ func (c *Call) takeTurn(now clock.Instant) (due bool) {
 		c.phase, c.wait.until = resting, now+1
 		return false
 	case !ok:
+		c.tooLong(at.Sub(now), longest)
 		c.refuse(now, policy.RateLimited, at.Sub(now))
 		return false
 	}
@@ -267,7 +270,10 @@ func (c *Call) margin(now clock.Instant) time.Duration {
 // refuse ends the call because a layer said no.
 func (c *Call) refuse(now clock.Instant, why policy.Reason, after time.Duration) {
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.KindAttemptRefused, At: now, Reason: why, Attempt: c.sent.n + 1, Until: now.Add(after)})
+		c.log.add(policy.Event{
+			Kind: policy.KindAttemptRefused, At: now, Reason: why, Attempt: c.sent.n + 1, Until: now.Add(after),
+			Left: c.left(now), Numbers: c.end.numbers,
+		})
 	}
 	c.end.after = max(after, 0)
 	c.finish(now, why)
@@ -297,7 +303,7 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 		c.hedge.at = c.nextHedge(now)
 	}
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: c.sent.n, Hedge: hedge, Until: t.Deadline})
+		c.log.add(policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: c.sent.n, Hedge: hedge, Until: t.Deadline, Left: c.left(now)})
 	}
 	s.Verb, s.Again = Send, c.again(now)
 }

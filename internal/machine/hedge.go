@@ -94,8 +94,29 @@ func (c *Call) mayPutOff(now clock.Instant, o *policy.Outcome) policy.Reason {
 
 func (c *Call) skipHedge(now clock.Instant, why policy.Reason) {
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.KindHedgeSkipped, At: now, Reason: why, Attempt: c.sent.n})
+		c.log.add(policy.Event{
+			Kind: policy.KindHedgeSkipped, At: now, Reason: why, Attempt: c.sent.n, Left: c.left(now), Numbers: c.whyNoHedge(now, why),
+		})
 	}
+}
+
+// whyNoHedge are the numbers behind a hedge that was not made. They say nothing about the
+// end of the call.
+func (c *Call) whyNoHedge(now clock.Instant, why policy.Reason) *policy.Numbers {
+	before := c.end.numbers
+	defer func() { c.end.numbers = before }()
+	c.end.numbers = nil
+	switch why {
+	case policy.DeadlineShort:
+		c.shortOf(now, 0)
+	case policy.ThrottledLocally:
+		c.throttled(now)
+	case policy.BudgetExhausted:
+		c.spent(now)
+	case policy.BulkheadFull:
+		c.crowded(0)
+	}
+	return c.end.numbers
 }
 
 // enoughSamples is how many latencies must be known before a percentile of them is used:

@@ -17,6 +17,8 @@ type Log struct {
 	n      int
 	lost   int
 	until  clock.Instant // end of the wait that was reported last
+	code   string        // of the attempt that ended last
+	hedge  bool          // it was a hedge
 	events [logSize]policy.Event
 }
 
@@ -34,7 +36,7 @@ func (l *Log) Lost() int { return l.lost }
 // begin makes it ready for a call. A nil Log is that of a call that nobody observes.
 func (l *Log) begin() {
 	if l != nil {
-		l.until = math.MinInt64
+		l.until, l.code, l.hedge = math.MinInt64, "", false
 	}
 }
 

@@ -41,6 +41,25 @@ func (c *Call) spentWindow(now clock.Instant, w *budget.Window, r budget.Rules, 
 
 // crowded notes that the slots are taken.
 func (c *Call) crowded(waited time.Duration) {
-	limit, queued := c.state.bulkhead().LimitAndQueued()
-	c.end.numbers = &policy.Numbers{Limit: limit, Queued: queued, Waited: waited}
+	inUse, limit, queued := c.state.bulkhead().Occupancy()
+	c.end.numbers = &policy.Numbers{Limit: limit, InUse: inUse, Queued: queued, Waited: waited}
+}
+
+// throttled notes what the throttle has counted.
+func (c *Call) throttled(now clock.Instant) {
+	requests, accepts := c.state.throttle().Counts(now)
+	c.end.numbers = &policy.Numbers{Requests: requests, Accepts: accepts, Over: c.rules.Policy.Throttle.K}
+}
+
+// tooLong notes that a wait is longer than the call may wait.
+func (c *Call) tooLong(need, may time.Duration) {
+	c.end.numbers = &policy.Numbers{Left: max(may, 0), Need: need}
+}
+
+// left is the time until the call's deadline, for events.
+func (c *Call) left(now clock.Instant) time.Duration {
+	if c.deadline == clock.Never {
+		return policy.NoDeadline
+	}
+	return c.deadline.Sub(now)
 }

@@ -17,7 +17,8 @@ const outboxMax = 256
 // outbox calls nobody. They are delivered outside every lock by one caller at a time; to
 // others that one's work is enough.
 type outbox struct {
-	pending atomic.Int32 // events waiting; read without the lock
+	pending   atomic.Int32 // events waiting; read without the lock
+	listening atomic.Bool  // somebody takes them; else none are kept
 
 	mu     sync.Mutex // guards all below; nothing is called under it
 	events []policy.Event
@@ -27,6 +28,9 @@ type outbox struct {
 }
 
 func (o *outbox) add(e policy.Event) {
+	if !o.listening.Load() {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.seq++
@@ -99,19 +103,41 @@ func (o *outbox) take() ([]policy.Event, bool) {
 
 // partitionLog puts a partition's name on its breaker's events.
 type partitionLog struct {
-	box       *outbox
+	state     *State
 	partition string
 }
 
 // BreakerMoved implements breaker.Log. It runs under the breaker's lock.
 func (l partitionLog) BreakerMoved(c breaker.Change) {
+	box := l.state.box()
+	if !box.listening.Load() {
+		return
+	}
 	kind := policy.KindBreakerMoved
 	if c.From == c.To {
 		kind = policy.KindBreakerExceeded
 	}
-	l.box.add(policy.Event{
+	box.add(policy.Event{
 		Kind: kind, At: c.At, Due: c.Due, Until: c.Until, From: c.From, To: c.To, Cause: c.Cause,
 		Partition: l.partition,
-		Calls:     c.Counts.Calls, Failures: c.Counts.Failures, Slows: c.Counts.Slow,
+		Numbers: &policy.Numbers{
+			Calls: c.Counts.Calls, Failures: c.Counts.Failures, Slows: c.Counts.Slow,
+			Rule: l.state.rules.Load().bound(c.Cause),
+		},
 	})
+}
+
+// bound is the setting that decides where a breaker moves for that cause, or zero.
+func (r *Rules) bound(c policy.BreakerCause) float64 {
+	switch c {
+	case policy.CauseFailureRate:
+		return r.breaker.FailureRate
+	case policy.CauseSlowRate:
+		return r.breaker.SlowRate
+	case policy.CauseFailures:
+		return float64(r.breaker.Failures)
+	case policy.CauseConsecutive:
+		return float64(r.breaker.Consecutive)
+	}
+	return 0
 }

@@ -42,8 +42,11 @@ func (c *Call) plan(now clock.Instant) {
 	wait := c.backoff(o)
 	at := now.Add(wait)
 	if why := c.fits(now, at, o); why != policy.None {
-		if why == policy.DeadlineShort {
+		switch why {
+		case policy.DeadlineShort:
 			c.shortOf(now, wait)
+		case policy.RetryAfterTooLong:
+			c.tooLong(c.end.after, min(c.rules.Policy.Retry.MaxAfter, c.deadline.Sub(now)))
 		}
 		c.finish(now, why)
 		return

@@ -139,8 +139,11 @@ func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late 
 	took := now.Sub(t.Sent)
 	c.log.add(policy.Event{
 		Kind: kind, At: now, Class: o.Class, Reason: late, Effect: o.Effect, Attempt: t.Attempt,
-		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t),
+		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t), Code: o.Code,
 	})
+	if c.phase != over {
+		c.log.code, c.log.hedge = o.Code, t.Hedge
+	}
 }
 
 // settleLate settles what was still out when the call ended.

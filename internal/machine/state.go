@@ -46,7 +46,8 @@ type Setup struct {
 	// Seed names the stream of this dependency's draws.
 	Seed uint64
 
-	// Events collects what happens to the dependency, for Deliver.
+	// Events makes place for what happens to the dependency, for Deliver. It is kept
+	// from the start; Listen changes that.
 	Events bool
 
 	// Kill is a switch that turns all retries off while it is true, shared by any
@@ -66,6 +67,7 @@ func NewState(now clock.Instant, r *Rules, setup Setup) *State {
 		p := &parts{kill: setup.Kill, parent: setup.Parent}
 		if setup.Events {
 			p.box = new(outbox)
+			p.box.listening.Store(true)
 		}
 		s.more.Store(p)
 	}
@@ -211,8 +213,8 @@ func (s *State) sketchShards(name string) int {
 }
 
 func (s *State) breakerLog(name string) breaker.Log {
-	if box := s.box(); box != nil {
-		return partitionLog{box, name}
+	if s.box() != nil {
+		return partitionLog{s, name}
 	}
 	return nil
 }
@@ -249,6 +251,14 @@ func (s *State) note(e policy.Event) {
 
 // Rules returns the rules in force.
 func (s *State) Rules() *Rules { return s.rules.Load() }
+
+// Listen says whether anybody wants to know what happens to the dependency. While nobody
+// does, nothing is kept for Deliver. A State without Setup.Events keeps nothing.
+func (s *State) Listen(wanted bool) {
+	if box := s.box(); box != nil {
+		box.listening.Store(wanted)
+	}
+}
 
 // Pending reports, at the cost of one load, whether Deliver has anything to do.
 func (s *State) Pending() bool {
