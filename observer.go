@@ -89,11 +89,17 @@ func (d *Dependency) Observe(o Observer) (stop func()) {
 	}
 }
 
-// attach adds an observer, if it is one.
+// attach adds an observer, if it is one and not there yet.
 func (d *Dependency) attach(s *subscription) {
-	if s.observer != nil {
-		d.setAudience(func(have []*subscription) []*subscription { return append(slices.Clip(have), s) })
+	if s.observer == nil {
+		return
 	}
+	d.setAudience(func(have []*subscription) []*subscription {
+		if slices.Contains(have, s) {
+			return have
+		}
+		return append(slices.Clip(have), s)
+	})
 }
 
 // prune forgets the observers that have ended.

@@ -27,6 +27,7 @@ type Registry struct {
 	instances map[instanceOf]*Dependency
 	left      map[instanceOf]weak.Pointer[Dependency] // instances of names that are gone, likewise
 	spilled   int64                                   // calls of Instance that got the shared one
+	observing []*subscription                         // of Observe
 }
 
 // instanceOf names an instance. The two names are kept apart, since either may
@@ -55,9 +56,18 @@ func NewRegistry(policies map[string]policy.Policy, opts ...Option) (*Registry, 
 		left: map[instanceOf]weak.Pointer[Dependency]{},
 	}
 	for name, rule := range rules {
-		r.declared[name] = open(name, rule, opts, nil)
+		r.declared[name] = r.open(name, rule, nil)
 	}
 	return r, nil
+}
+
+// open makes a dependency that those who observe the registry observe, too.
+func (r *Registry) open(name string, rules *machine.Rules, parent *machine.State, more ...Option) *Dependency {
+	opts := append(slices.Clip(r.opts), more...)
+	for _, s := range r.observing {
+		opts = append(opts, func(d *Dependency) { d.attach(s) })
+	}
+	return open(name, rules, opts, parent)
 }
 
 // compileAll makes every policy ready, or none.
@@ -168,7 +178,7 @@ func (r *Registry) instance(parent *Dependency, which instanceOf) *Dependency {
 	if d != nil && d.parent == parent {
 		d.state.Reload(d.now(), parent.state.Rules())
 	} else {
-		d = open(which.String(), parent.state.Rules(), append(slices.Clip(r.opts), track), parent.state)
+		d = r.open(which.String(), parent.state.Rules(), parent.state, track)
 		d.parent = parent
 	}
 	r.instances[which] = d
@@ -237,7 +247,7 @@ func (r *Registry) swap(rules map[string]*machine.Rules) (moved []*Dependency) {
 			delete(r.gone, name)
 		}
 		if d == nil {
-			r.declared[name] = open(name, rule, r.opts, nil)
+			r.declared[name] = r.open(name, rule, nil)
 			continue
 		}
 		r.declared[name] = d
@@ -269,6 +279,56 @@ func (r *Registry) forget(rules map[string]*machine.Rules) {
 	}
 }
 
+// Observe sends every event about the dependencies and their calls to o from now on, until
+// stop is called: of those that are declared, of their instances, and of those that come
+// later. For the rest it is [Dependency.Observe].
+func (r *Registry) Observe(o Observer) (stop func()) {
+	if o == nil {
+		return func() {}
+	}
+	s := &subscription{observer: o}
+	r.mu.Lock()
+	r.observing = append(r.observing, s)
+	all := r.reachable()
+	r.mu.Unlock()
+	for _, d := range all { // one that is being forgotten or made twice is told once: see attach
+		d.attach(s)
+	}
+	return func() {
+		s.ended.Store(true)
+		r.mu.Lock()
+		r.observing = slices.DeleteFunc(r.observing, func(have *subscription) bool { return have == s })
+		all := r.reachable()
+		r.mu.Unlock()
+		for _, d := range all {
+			d.prune()
+		}
+	}
+}
+
+// reachable returns every dependency that somebody may call: those that are known, and
+// those whose names are gone and that somebody still holds.
+func (r *Registry) reachable() []*Dependency {
+	all := slices.AppendSeq(slices.Collect(maps.Values(r.declared)), maps.Values(r.instances))
+	for _, weak := range r.gone {
+		all = append(all, weak.Value())
+	}
+	for _, weak := range r.left {
+		all = append(all, weak.Value())
+	}
+	return slices.DeleteFunc(all, func(d *Dependency) bool { return d == nil })
+}
+
+// All returns every dependency that is declared, and every instance, in the order of their
+// names.
+func (r *Registry) All() []*Dependency {
+	r.mu.RLock()
+	all := slices.AppendSeq(slices.Collect(maps.Values(r.declared)), maps.Values(r.instances))
+	r.mu.RUnlock()
+	slices.SortFunc(all, func(a, b *Dependency) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
 // Names returns the names of the declared dependencies in order.
 func (r *Registry) Names() []string {
 	r.mu.RLock()
@@ -278,13 +338,10 @@ func (r *Registry) Names() []string {
 
 // Stats returns a snapshot of every dependency and instance, by name.
 func (r *Registry) Stats() []Stats {
-	r.mu.RLock()
-	all := slices.AppendSeq(slices.Collect(maps.Values(r.declared)), maps.Values(r.instances))
-	r.mu.RUnlock()
+	all := r.All()
 	stats := make([]Stats, len(all))
 	for i, d := range all {
 		stats[i] = d.Stats()
 	}
-	slices.SortFunc(stats, func(a, b Stats) int { return strings.Compare(a.Name, b.Name) })
 	return stats
 }

@@ -49,6 +49,7 @@ func merge(o, b *policy.Outcome) {
 	o.Alone = o.Alone && b.Alone
 	o.After = max(asked(o), asked(b))
 	o.HasAfter = o.HasAfter || b.HasAfter
+	o.Code = max(o.Code, b.Code) // either says something; which one must not depend on the order
 }
 
 // asked is the time that the dependency asked for.

@@ -180,7 +180,7 @@ func (r *Rules) known(f *facts) meaning {
 		m = inDoubt(policy.ClassUnclassified)
 	}
 	if !m.neverSent && f.neverSent() {
-		return neverLeft(m.class)
+		return neverLeft(m.class).named(m.code)
 	}
 	return m
 }
@@ -229,10 +229,17 @@ type meaning struct {
 	effect    policy.Effect
 	neverSent bool
 	undone    bool
+	code      string // what the dependency calls it, if it has a word
 }
 
 func (m meaning) fill(o *policy.Outcome) {
-	o.Class, o.Effect, o.NeverSent, o.Undone = m.class, m.effect, m.neverSent, m.undone
+	o.Class, o.Effect, o.NeverSent, o.Undone, o.Code = m.class, m.effect, m.neverSent, m.undone, m.code
+}
+
+// named is m with the dependency's own word for it.
+func (m meaning) named(code string) meaning {
+	m.code = code
+	return m
 }
 
 // inDoubt is said of work that may have had an effect.

@@ -109,7 +109,7 @@ func TestErrorByValue(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Error(tt.err); got != tt.want {
+			if got := uncoded(Error(tt.err)); got != tt.want {
 				t.Errorf("Error(%v) = %+v, want %+v", tt.err, got, tt.want)
 			}
 		})
@@ -163,7 +163,7 @@ func TestMarks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Error(tt.err); got != tt.want {
+			if got := uncoded(Error(tt.err)); got != tt.want {
 				t.Errorf("Error = %+v, want %+v", got, tt.want)
 			}
 		})
@@ -219,7 +219,7 @@ func TestRules(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.rules.Error(tt.err); got != tt.want {
+			if got := uncoded(tt.rules.Error(tt.err)); got != tt.want {
 				t.Errorf("Error = %+v, want %+v", got, tt.want)
 			}
 		})
@@ -248,7 +248,7 @@ func TestGRPC(t *testing.T) {
 		if !ok {
 			w = refusal(policy.ClassClient)
 		}
-		if got := Error(status(code)); got != w {
+		if got := uncoded(Error(status(code))); got != w {
 			t.Errorf("%s = %+v, want %+v", codes[code].name, got, w)
 		}
 	}
@@ -319,7 +319,7 @@ func TestDrivers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Error(tt.err); got != tt.want {
+			if got := uncoded(Error(tt.err)); got != tt.want {
 				t.Errorf("Error = %+v, want %+v", got, tt.want)
 			}
 		})
@@ -356,5 +356,39 @@ func TestAnOutcomeWithoutAClassSaysNothing(t *testing.T) {
 		if got := Error(c.err); got.Class != c.want {
 			t.Errorf("%v means %+v, want %v", c.err, got, c.want)
 		}
+	}
+}
+
+// uncoded is o without the code, by which nothing is decided.
+func uncoded(o policy.Outcome) policy.Outcome {
+	o.Code = ""
+	return o
+}
+
+func TestTheCodeIsTheDependencysOwnWord(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{errOdd, ""},
+		{syscall.ECONNREFUSED, ""},
+		{pgError("40001"), "40001"},
+		{fmt.Errorf("save: %w", pgError("23505")), "23505"},
+		{pgError("XX000"), ""},
+		{errors.Join(pgError("40001"), pgError("08006")), "40001"},
+		{errors.Join(pgError("08006"), pgError("40001")), "40001"},
+	} {
+		if got := Error(tt.err).Code; got != tt.want {
+			t.Errorf("%v: code %q, want %q", tt.err, got, tt.want)
+		}
+	}
+	if m, _ := mysql(1213, "40001"); m.code != "1213" {
+		t.Errorf("a deadlock of MySQL has the code %q", m.code)
+	}
+	if m, _ := sqlite(5 | 2<<8); m.code != "SQLITE_BUSY" {
+		t.Errorf("a busy SQLite has the code %q", m.code)
+	}
+	if m, _ := new(Rules).grpc(14); m.code != "UNAVAILABLE" {
+		t.Errorf("gRPC 14 has the code %q", m.code)
 	}
 }

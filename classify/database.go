@@ -1,6 +1,10 @@
 package classify
 
-import "github.com/gabion-go/gabion/policy"
+import (
+	"strconv"
+
+	"github.com/gabion-go/gabion/policy"
+)
 
 // database knows database/sql's own errors and SQLSTATE.
 func (f *facts) database() (meaning, bool) {
@@ -52,10 +56,10 @@ var refusals = map[string]bool{
 // sqlstate says what an SQLSTATE means, if it is one that we know.
 func sqlstate(state string) (meaning, bool) {
 	if o, ok := states[state]; ok {
-		return o, true
+		return o.named(state), true
 	}
 	if len(state) == 5 && refusals[state[:2]] {
-		return refusedBy(policy.ClassClient), true
+		return refusedBy(policy.ClassClient).named(state), true
 	}
 	return meaning{}, false
 }
@@ -65,18 +69,21 @@ func sqlstate(state string) (meaning, bool) {
 func mysql(number uint64, state string) (meaning, bool) {
 	switch number {
 	case 1213: // deadlock: the transaction was rolled back
-		return takenBack(policy.ClassContention), true
+		return takenBack(policy.ClassContention).named("1213"), true
 	case 3101: // group replication rolled back at commit
-		return takenBack(policy.ClassContention), true
+		return takenBack(policy.ClassContention).named("3101"), true
 	case 1205, 3572: // a lock was not had in time, or at once
 		// Only the statement was rolled back. What its transaction did before is there
 		// until somebody ends it, so nothing is proven of the whole work.
-		return refusedBy(policy.ClassContention), true
+		return refusedBy(policy.ClassContention).named(strconv.FormatUint(number, 10)), true
 	case 1040, 1203: // too many connections, of all users or of this one
-		return neverLeft(policy.ClassServer), true
+		return neverLeft(policy.ClassServer).named(strconv.FormatUint(number, 10)), true
 	}
 	return sqlstate(state)
 }
+
+// sqliteCodes are the names of those primary codes that mean something here.
+var sqliteCodes = map[int64]string{5: "SQLITE_BUSY", 6: "SQLITE_LOCKED", 19: "SQLITE_CONSTRAINT", 20: "SQLITE_MISMATCH"}
 
 // sqlite says what an SQLite result code means. The low byte is the primary code; BUSY
 // has BUSY_SNAPSHOT, BUSY_RECOVERY and BUSY_TIMEOUT above it, LOCKED has
@@ -86,9 +93,9 @@ func sqlite(code int64) (meaning, bool) {
 	case 5, 6: // BUSY, LOCKED
 		// The statement did nothing, be it a COMMIT, and its transaction is still open,
 		// so nothing is proven of the whole work.
-		return refusedBy(policy.ClassContention), true
+		return refusedBy(policy.ClassContention).named(sqliteCodes[code&0xff]), true
 	case 19, 20: // CONSTRAINT, MISMATCH
-		return refusedBy(policy.ClassClient), true
+		return refusedBy(policy.ClassClient).named(sqliteCodes[code&0xff]), true
 	}
 	return meaning{}, false
 }

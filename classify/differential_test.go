@@ -222,10 +222,11 @@ func sameAsNaive(t *testing.T, c choices) policy.Outcome {
 	err := c.tree(1 + c.pick(5))
 	got, gotPanic := outcomeOr(func() policy.Outcome { return r.Error(err) })
 	want, wantPanic := outcomeOr(func() policy.Outcome { return naive(r).Error(err) })
+	got, want = uncoded(got), uncoded(want)
 	if got != want || gotPanic != wantPanic {
 		t.Fatalf("%#v of rules %+v\n got %+v, panic %v\nwant %+v, panic %v", err, r, got, gotPanic, want, wantPanic)
 	}
-	if got, _ := outcomeOr(func() policy.Outcome { return Error(err) }); got != naiveError(err) {
+	if got, _ := outcomeOr(func() policy.Outcome { return Error(err) }); uncoded(got) != naiveError(err) {
 		t.Fatalf("%#v\n got %+v\nwant %+v", err, got, naiveError(err))
 	}
 	return want
@@ -278,7 +279,7 @@ func TestIssue10_BranchesTogether(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Error(tt.err); got != tt.want {
+			if got := uncoded(Error(tt.err)); got != tt.want {
 				t.Errorf("Error = %+v, want %+v", got, tt.want)
 			}
 		})
@@ -287,7 +288,7 @@ func TestIssue10_BranchesTogether(t *testing.T) {
 
 func naiveError(err error) policy.Outcome {
 	o, _ := outcomeOr(func() policy.Outcome { return naive{}.Error(err) })
-	return o
+	return uncoded(o)
 }
 
 func TestOneWalkSaysWhatManyQuestionsSay(t *testing.T) {

@@ -62,6 +62,9 @@ func (r *Rules) grpc(code uint64) (meaning, bool) {
 		return meaning{}, false
 	}
 	m := codes[code]
+	if code != 0 { // an error that says OK says nothing
+		m.code = m.name
+	}
 	if !r.lists(m.name) {
 		return m.meaning, true
 	}
