@@ -3,8 +3,8 @@ package gabion
 import (
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -46,45 +46,10 @@ var advice = [...]string{
 
 // about names the numbers behind the reason.
 func (e *Error) about() string {
-	n := e.Numbers
-	switch {
-	case e.Reason == policy.BreakerOpen:
+	if e.Reason == policy.BreakerOpen {
 		return e.Cause
-	case n == nil:
-	case e.Reason == policy.QueueTimeout:
-		return fmt.Sprintf("limit %d, %d queued, waited %s", n.Limit, n.Queued, short(n.Waited))
-	case e.Reason == policy.BulkheadFull:
-		return fmt.Sprintf("limit %d, %d queued", n.Limit, n.Queued)
-	case e.Reason == policy.DeadlineShort:
-		return fmt.Sprintf("%s left, %s needed", short(n.Left), short(n.Need))
-	case e.Reason == policy.RetryAfterTooLong || e.Reason == policy.RateLimited || e.Reason == policy.Paced:
-		return fmt.Sprintf("a wait of %s, at most %s", short(n.Need), short(n.Left))
-	case e.Reason == policy.ThrottledLocally:
-		return fmt.Sprintf("%d requests, %d accepted, k %.3g", n.Requests, n.Accepts, n.Over)
-	case e.Reason == policy.BudgetExhausted:
-		return aboutBudget(n)
 	}
-	return ""
-}
-
-// aboutBudget names the numbers of a budget that is spent.
-func aboutBudget(n *Numbers) string {
-	switch n.Shape {
-	case policy.BudgetWindow:
-		return fmt.Sprintf("%d calls, %d re-sends, %d allowed", n.Calls, n.Resends, n.Allowed)
-	case policy.BudgetTokens:
-		return fmt.Sprintf("%.3g re-sends left, each success earns %.3g tokens", n.Level, n.Ratio)
-	}
-	return fmt.Sprintf("%.3g re-sends left, each success earns %.3g, %d successes in %s, %d sent so far",
-		n.Level, n.Ratio, n.Successes, n.Window, n.Resends)
-}
-
-// short rounds what people read.
-func short(d time.Duration) time.Duration {
-	if d >= time.Millisecond {
-		return d.Round(time.Millisecond)
-	}
-	return d
+	return why.Numbers(e.Reason, e.Numbers)
 }
 
 // Format prints the long form for %+v: one thing to a line, with what to do and

@@ -34,6 +34,7 @@ var plan = map[string]room{
 	"backoff":          {floor: words},
 	"internal/outcome": {floor: words, also: []string{"policy"}},  // puts together what is said of one attempt
 	"policy":           {floor: words, also: []string{"backoff"}}, // a policy holds one
+	"internal/why":     {floor: words, also: []string{"policy"}},  // says in words what was decided
 
 	"internal/clock":     {floor: ground},
 	"internal/chance":    {floor: ground},

@@ -1,0 +1,42 @@
+package why
+
+import (
+	"fmt"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Numbers says in words what a reason is about, as errors have it in parentheses. It is
+// empty for a reason without numbers, and where n is nil.
+func Numbers(r policy.Reason, n *policy.Numbers) string {
+	if n == nil {
+		return ""
+	}
+	switch r {
+	case policy.QueueTimeout:
+		return fmt.Sprintf("limit %d, %d queued, waited %s", n.Limit, n.Queued, Short(n.Waited))
+	case policy.BulkheadFull:
+		return fmt.Sprintf("limit %d, %d queued", n.Limit, n.Queued)
+	case policy.DeadlineShort:
+		return fmt.Sprintf("%s left, %s needed", Short(n.Left), Short(n.Need))
+	case policy.RetryAfterTooLong, policy.RateLimited, policy.Paced:
+		return fmt.Sprintf("a wait of %s, at most %s", Short(n.Need), Short(n.Left))
+	case policy.ThrottledLocally:
+		return fmt.Sprintf("%d requests, %d accepted, k %.3g", n.Requests, n.Accepts, n.Over)
+	case policy.BudgetExhausted:
+		return budget(n)
+	}
+	return ""
+}
+
+// budget names the numbers of a budget that is spent.
+func budget(n *policy.Numbers) string {
+	switch n.Shape {
+	case policy.BudgetWindow:
+		return fmt.Sprintf("%d calls, %d re-sends, %d allowed", n.Calls, n.Resends, n.Allowed)
+	case policy.BudgetTokens:
+		return fmt.Sprintf("%.3g re-sends left, each success earns %.3g tokens", n.Level, n.Ratio)
+	}
+	return fmt.Sprintf("%.3g re-sends left, each success earns %.3g, %d successes in %s, %d sent so far",
+		n.Level, n.Ratio, n.Successes, n.Window, n.Resends)
+}
