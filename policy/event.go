@@ -92,7 +92,7 @@ const (
 // on Kind; the others are zero.
 type Event struct {
 	Kind      Kind
-	Class     Class  // AttemptSettled, LoserSettled
+	Class     Class  // AttemptSettled, LoserSettled; of AttemptSent that of the failure that a retry repeats
 	Reason    Reason // why; of AttemptSettled the layer that timed out, if one did
 	Effect    Effect // AttemptSettled, Returned
 	Hedge     bool   // this attempt is a hedge; of Returned, a hedge brought the answer
@@ -112,7 +112,8 @@ type Event struct {
 	// Code is the dependency's own word for how an attempt ended, out of a small set: the
 	// status "503", an SQLSTATE. It is empty where there was no answer, or where the
 	// classifier told none. Of Returned it is that of the last attempt that ended before the
-	// call did. Of KeyDecided and MessageDisposed it is the decision.
+	// call did. Of AttemptSent it is that of the failure that a retry repeats. Of KeyDecided
+	// and MessageDisposed it is the decision.
 	Code string
 
 	// What the front door knows: the dependency's name, the operation's, and a

@@ -54,6 +54,10 @@ func lineOf(e gabion.Event) line {
 	switch e.Kind {
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
 		l.Class, l.Effect = e.Class.String(), e.Effect.String()
+	case policy.KindAttemptSent:
+		if e.Class != policy.ClassUndecided {
+			l.Class = e.Class.String()
+		}
 	case policy.KindReturned:
 		l.Effect = e.Effect.String()
 	case policy.KindBreakerMoved, policy.KindBreakerExceeded:

@@ -45,6 +45,8 @@ func meant(e gabion.Event) gabion.Event {
 	switch e.Kind {
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
 		e.From, e.To, e.Cause = 0, 0, 0
+	case policy.KindAttemptSent:
+		e.Effect, e.From, e.To, e.Cause = 0, 0, 0, 0
 	case policy.KindReturned:
 		e.Class, e.From, e.To, e.Cause = 0, 0, 0, 0
 	case policy.KindBreakerMoved, policy.KindBreakerExceeded:

@@ -279,6 +279,15 @@ func (c *Call) refuse(now clock.Instant, why policy.Reason, after time.Duration)
 	c.finish(now, why)
 }
 
+// logSent reports an attempt that starts. A retry says what it repeats.
+func (c *Call) logSent(now clock.Instant, t *Ticket) {
+	e := policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Until: t.Deadline, Left: c.left(now)}
+	if t.Attempt > 1 && !t.Hedge {
+		e.Class, e.Code = c.log.class, c.log.code
+	}
+	c.log.add(e)
+}
+
 // send fills in the ticket of an attempt that every layer admitted.
 func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge bool) {
 	if c.sent.n == 0 && c.rules.windowed { // what was refused before is no load, and pays for none
@@ -303,7 +312,7 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 		c.hedge.at = c.nextHedge(now)
 	}
 	if c.log != nil {
-		c.log.add(policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: c.sent.n, Hedge: hedge, Until: t.Deadline, Left: c.left(now)})
+		c.logSent(now, t)
 	}
 	s.Verb, s.Again = Send, c.again(now)
 }

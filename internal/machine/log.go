@@ -18,6 +18,7 @@ type Log struct {
 	lost   int
 	until  clock.Instant // end of the wait that was reported last
 	code   string        // of the attempt that ended last
+	class  policy.Class  // likewise
 	hedge  bool          // it was a hedge
 	events [logSize]policy.Event
 }
@@ -36,7 +37,7 @@ func (l *Log) Lost() int { return l.lost }
 // begin makes it ready for a call. A nil Log is that of a call that nobody observes.
 func (l *Log) begin() {
 	if l != nil {
-		l.until, l.code, l.hedge = math.MinInt64, "", false
+		l.until, l.code, l.class, l.hedge = math.MinInt64, "", policy.ClassUndecided, false
 	}
 }
 

@@ -142,7 +142,7 @@ func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late 
 		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t), Code: o.Code,
 	})
 	if c.phase != over {
-		c.log.code, c.log.hedge = o.Code, t.Hedge
+		c.log.code, c.log.class, c.log.hedge = o.Code, o.Class, t.Hedge
 	}
 }
 
