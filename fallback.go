@@ -126,6 +126,6 @@ func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (key string, d
 func (d *Dependency) fellBack(ctx context.Context, why Reason) {
 	d.fallbacks.Add(1)
 	if d.observed() {
-		d.publish(ctx, Event{Kind: policy.KindFellBack, At: d.now(), Reason: why})
+		d.publish(ctx, &Event{Kind: policy.KindFellBack, At: d.now(), Reason: why})
 	}
 }

@@ -66,8 +66,8 @@ func (g *gate) tell(r *runner, batch []Event) {
 			g.mu.Unlock()
 		}
 	}()
-	for _, e := range batch {
-		r.tell(e)
+	for i := range batch {
+		r.tell(&batch[i])
 	}
 	done = true
 }

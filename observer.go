@@ -144,7 +144,8 @@ func (d *Dependency) putLog(l *machine.Log) {
 }
 
 // publish tells each observer. If one panics, the others still get the event.
-func (d *Dependency) publish(ctx context.Context, e Event) {
+// The event is handed down by pointer, since it is large, and up to here nobody keeps it.
+func (d *Dependency) publish(ctx context.Context, e *Event) {
 	a := d.audience.Load()
 	if a == nil {
 		return
@@ -155,12 +156,12 @@ func (d *Dependency) publish(ctx context.Context, e Event) {
 	}
 }
 
-func (d *Dependency) tell(ctx context.Context, s *subscription, e Event) {
+func (d *Dependency) tell(ctx context.Context, s *subscription, e *Event) {
 	if s.ended.Load() {
 		return
 	}
 	defer d.survive(ctx)
-	s.observer.Observe(ctx, e)
+	s.observer.Observe(ctx, *e)
 }
 
 // traceCall lets every Tracer put what it needs into the context of a call.
@@ -203,10 +204,10 @@ func (d *Dependency) turnAway(ctx context.Context, operation string, err error) 
 	}
 	now, id, why := d.now(), callNumbers.Add(1), ReasonOf(err)
 	ctx = d.traceCall(ctx, Event{At: now, Operation: operation, Call: id})
-	d.publish(ctx, Event{
+	d.publish(ctx, &Event{
 		Kind: policy.KindAttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: operation, Call: id, Left: policy.NoDeadline,
 	})
-	d.publish(ctx, Event{Kind: policy.KindReturned, At: now, Reason: why, Effect: EffectOf(err), Operation: operation, Call: id})
+	d.publish(ctx, &Event{Kind: policy.KindReturned, At: now, Reason: why, Effect: EffectOf(err), Operation: operation, Call: id})
 	return err
 }
 
@@ -238,5 +239,5 @@ func (d *Dependency) deliver(ctx context.Context) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	d.state.Deliver(func(e Event) { d.publish(ctx, e) })
+	d.state.Deliver(func(e Event) { d.publish(ctx, &e) })
 }

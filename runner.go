@@ -216,13 +216,14 @@ func (r *runner) trace(t *machine.Ticket) context.Context {
 }
 
 func (r *runner) tellAll() {
-	for _, e := range r.log.Drain() {
-		r.tell(e)
+	events := r.log.Drain()
+	for i := range events {
+		r.tell(&events[i])
 	}
 	r.d.deliver(r.told)
 }
 
-func (r *runner) tell(e Event) {
+func (r *runner) tell(e *Event) {
 	e.Operation, e.Call, e.Partition = r.o.operation, r.id, r.o.Partition
 	r.d.publish(r.told, e)
 }

@@ -270,10 +270,10 @@ func (c *Call) margin(now clock.Instant) time.Duration {
 // refuse ends the call because a layer said no.
 func (c *Call) refuse(now clock.Instant, why policy.Reason, after time.Duration) {
 	if c.log != nil {
-		c.log.add(policy.Event{
+		*c.log.next() = policy.Event{
 			Kind: policy.KindAttemptRefused, At: now, Reason: why, Attempt: c.sent.n + 1, Until: now.Add(after),
 			Left: c.left(now), Numbers: c.end.numbers,
-		})
+		}
 	}
 	c.end.after = max(after, 0)
 	c.finish(now, why)
@@ -281,11 +281,11 @@ func (c *Call) refuse(now clock.Instant, why policy.Reason, after time.Duration)
 
 // logSent reports an attempt that starts. A retry says what it repeats.
 func (c *Call) logSent(now clock.Instant, t *Ticket) {
-	e := policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Until: t.Deadline, Left: c.left(now)}
+	e := c.log.next()
+	*e = policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Until: t.Deadline, Left: c.left(now)}
 	if t.Attempt > 1 && !t.Hedge {
 		e.Class, e.Code = c.log.class, c.log.code
 	}
-	c.log.add(e)
 }
 
 // send fills in the ticket of an attempt that every layer admitted.

@@ -94,9 +94,9 @@ func (c *Call) mayPutOff(now clock.Instant, o *policy.Outcome) policy.Reason {
 
 func (c *Call) skipHedge(now clock.Instant, why policy.Reason) {
 	if c.log != nil {
-		c.log.add(policy.Event{
+		*c.log.next() = policy.Event{
 			Kind: policy.KindHedgeSkipped, At: now, Reason: why, Attempt: c.sent.n, Left: c.left(now), Numbers: c.whyNoHedge(now, why),
-		})
+		}
 	}
 }
 

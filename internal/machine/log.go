@@ -20,7 +20,7 @@ type Log struct {
 	code   string        // of the attempt that ended last
 	class  policy.Class  // likewise
 	hedge  bool          // it was a hedge
-	events [logSize]policy.Event
+	events [logSize + 1]policy.Event
 }
 
 // Drain returns what was decided since the last Drain. The slice is valid until the
@@ -46,15 +46,17 @@ func (l *Log) begin() {
 func (l *Log) wait(now, until clock.Instant, what string, sent uint8) {
 	if l != nil && l.until != until {
 		l.until = until
-		l.add(policy.Event{Kind: policy.KindWaiting, At: now, Until: until, Wait: what, Attempt: sent + 1})
+		*l.next() = policy.Event{Kind: policy.KindWaiting, At: now, Until: until, Wait: what, Attempt: sent + 1}
 	}
 }
 
-func (l *Log) add(e policy.Event) {
-	if l.n == len(l.events) {
+// next is the place of the next event, which is written where it stays. What does not fit
+// is written to a place that nobody reads.
+func (l *Log) next() *policy.Event {
+	if l.n == logSize {
 		l.lost++
-		return
+		return &l.events[logSize]
 	}
-	l.events[l.n] = e
 	l.n++
+	return &l.events[l.n-1]
 }

@@ -137,10 +137,10 @@ func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late 
 		kind = policy.KindLoserSettled
 	}
 	took := now.Sub(t.Sent)
-	c.log.add(policy.Event{
+	*c.log.next() = policy.Event{
 		Kind: kind, At: now, Class: o.Class, Reason: late, Effect: o.Effect, Attempt: t.Attempt,
 		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t), Code: o.Code,
-	})
+	}
 	if c.phase != over {
 		c.log.code, c.log.class, c.log.hedge = o.Code, o.Class, t.Hedge
 	}
