@@ -24,6 +24,7 @@ type core struct {
 	later   atomic.Int64 // goroutines that bring an end to the store after its answer was sent
 	nonce   [8]byte
 	claims  atomic.Uint64
+	made    time.Time // the origin of the instants that Stream gets
 }
 
 // init sets the core up with terms that are valid, and returns what is wrong with
@@ -32,7 +33,7 @@ func (c *core) init(store Store, terms RunnerConfig) error {
 	if store == nil {
 		return errors.New("the store is missing")
 	}
-	c.terms, c.store = terms.resolved(), store
+	c.terms, c.store, c.made = terms.resolved(), store, time.Now()
 	if terms.Guarantee == GuaranteeTx {
 		c.tx, _ = store.(TxStore)
 		if c.tx == nil {

@@ -83,6 +83,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, no := h.read(w, r)
 	switch {
 	case no != nil:
+		h.turnedAway(r.Context(), no.problem)
 		h.refuse(w, r, in.claim.ID, *no)
 	case !in.found:
 		h.next.ServeHTTP(w, r)
@@ -95,6 +96,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in input) {
 	a, begun, err := h.ask(r.Context(), in.claim)
+	h.decided(r.Context(), a, begun, err)
 	switch {
 	case err != nil:
 		h.unanswered(w, r, in, err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gabion-go/gabion/policy"
 )
 
 // A Runner does what a [Handler] does for work that does not come by HTTP: it claims
@@ -62,6 +64,20 @@ type RunnerConfig struct {
 
 	// Observer receives events. Nil means none.
 	Observer Observer
+
+	// Stream receives one [policy.Event] of [policy.KindKeyDecided] for each request or run
+	// with a key, so that metrics, logs and pages that take gabion's events take these,
+	// too: a gabion.Observer is one. Code is the decision: first, again (a run after one that
+	// failed), recover (the claim to find out is still out), replay, in_flight, mismatch, outcome_unknown, record_unreadable,
+	// store_unavailable, or the [Problem] of a request whose key was not looked up, with _ for
+	// each dash. Nil means none.
+	Stream interface {
+		Observe(context.Context, policy.Event)
+	}
+
+	// Name is the [policy.Event.Dependency] of these events. Zero means "idempotency"; of
+	// package inbox it means the group.
+	Name string
 }
 
 // Validate returns everything that is wrong with the configuration.
@@ -96,6 +112,7 @@ func (c RunnerConfig) resolved() RunnerConfig {
 	c.Retention = or(c.Retention, 24*time.Hour)
 	c.StoreTimeout = or(c.StoreTimeout, 2*time.Second)
 	c.WaitersPerKey, c.Waiters = or(c.WaitersPerKey, 64), or(c.Waiters, 1024)
+	c.Name = or(c.Name, "idempotency")
 	return c
 }
 
@@ -131,6 +148,7 @@ func (r *Runner) Do(ctx context.Context, id ID, fingerprint [32]byte, work func(
 		return r.doTx(ctx, claim, work)
 	}
 	a, begun, err := r.ask(ctx, claim)
+	r.decided(ctx, a, begun, err)
 	if err != nil || a.Decision != DecisionRun {
 		return a, err
 	}
@@ -187,6 +205,7 @@ func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Contex
 	if err == nil && a.Decision == DecisionInProgress && r.terms.Wait > 0 {
 		a, _, err = r.wait(ctx, claim.ID, a, ask)
 	}
+	r.decided(ctx, a, begun, err)
 	switch {
 	case errors.Is(err, ErrUnknown):
 		r.tell(ctx, Event{Kind: eventUnknown, ID: claim.ID, Err: err})

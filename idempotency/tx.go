@@ -17,6 +17,7 @@ func (h *Handler) serveTx(w http.ResponseWriter, r *http.Request, in input) {
 	if err == nil && a.Decision == DecisionInProgress && h.config.Wait > 0 {
 		a, _, err = h.wait(r.Context(), in.claim.ID, a, t.ask)
 	}
+	h.decided(r.Context(), a, begun, err)
 	if err == nil && a.Decision == DecisionRun {
 		t.respond()
 		h.waiting.wake(in.claim.ID)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/chance"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Handle runs the work of a message unless it was done before, and returns what to
@@ -20,6 +21,25 @@ import (
 // the lease is lost, when MaxExecution has passed, and when the message could not be
 // kept from others. A panic of it is an error ([PanicError]).
 func (in *Inbox) Handle(ctx context.Context, m Message, work func(context.Context) error) Disposition {
+	if in.options.Stream == nil {
+		return in.handle(ctx, m, work)
+	}
+	begun := time.Now()
+	d := in.handle(ctx, m, work)
+	in.disposed(ctx, d, begun)
+	return d
+}
+
+// disposed tells Stream what became of a message.
+func (in *Inbox) disposed(ctx context.Context, d Disposition, begun time.Time) {
+	defer func() { _ = recover() }() // it takes nothing from the message
+	in.options.Stream.Observe(ctx, policy.Event{
+		Kind: policy.KindMessageDisposed, Dependency: in.options.Name, At: policy.Instant(time.Since(in.made)),
+		Code: d.Verb.String() + "/" + string(d.Reason), Attempt: uint8(min(d.Attempt, 255)), Took: time.Since(begun),
+	})
+}
+
+func (in *Inbox) handle(ctx context.Context, m Message, work func(context.Context) error) Disposition {
 	switch {
 	case m.ID == "":
 		return Disposition{Verb: DeadLetter, Reason: reasonNoID}

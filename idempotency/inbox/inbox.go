@@ -12,7 +12,10 @@ import (
 
 // Options is how an [Inbox] works. The zero value is sound.
 type Options struct {
-	// RunnerConfig is how the work runs, with two differences. Retention is how long
+	// RunnerConfig is how the work runs, with three differences. Its Stream gets one event
+	// of policy.KindMessageDisposed for each message that was handled. Code is the Verb
+	// and the Reason with a slash between, as in "dead_letter/mismatch"; Took is how long that
+	// lasted. Retention is how long
 	// the id of a message that is done is known: zero means as long as BrokerRetention
 	// and DeadLetterRetention together, or 30 days if they are zero too. Under Hold an
 	// error of the work is a dead letter, unless it called idempotency.NoEffect: so
@@ -92,6 +95,13 @@ func (o Options) counter() idempotency.RunnerConfig {
 	return idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Lease: o.Lease, Retention: o.Retention, StoreTimeout: o.StoreTimeout, Observer: nobody{}}
 }
 
+// runs returns what runs the work. What becomes of a message is told in place of what
+// becomes of its key.
+func (o Options) runs() idempotency.RunnerConfig {
+	o.RunnerConfig.Stream = nil
+	return o.RunnerConfig
+}
+
 // nobody observes: what concerns the store is told by the other runner.
 type nobody struct{}
 
@@ -105,6 +115,7 @@ type Inbox struct {
 	options  Options
 	runner   *idempotency.Runner
 	failures *idempotency.Runner // under Tx: counts the runs that were rolled back
+	made     time.Time           // the origin of the events' instants
 }
 
 // New returns an Inbox. The group names the consumers that share the work: each
@@ -115,9 +126,10 @@ func New(group string, store idempotency.Store, o Options) (*Inbox, error) {
 	if group == "" {
 		err = errors.Join(err, errors.New("the group is missing: say which consumers share the messages"))
 	}
-	in := &Inbox{scope: scopeOf(group), options: o.resolved()}
+	in := &Inbox{scope: scopeOf(group), options: o.resolved(), made: time.Now()}
+	in.options.Name = or(in.options.Name, group)
 	if err == nil {
-		in.runner, err = idempotency.NewRunner(store, in.options.RunnerConfig)
+		in.runner, err = idempotency.NewRunner(store, in.options.runs())
 	}
 	if err == nil && o.Guarantee == idempotency.GuaranteeTx {
 		in.failures, err = idempotency.NewRunner(store, in.options.counter())
