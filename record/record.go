@@ -1,12 +1,17 @@
 // Package record keeps gabion's events as JSON lines: one object per event, in the
 // order in which they were observed. A recording can be read again, shown and compared.
+//
+// Its first line is a header, which says what program wrote it ([Header]). Before the
+// first event of a dependency a line says when the dependency's clock was at zero, and
+// which policy was in force ([Origin]). A file that a second run appended to has a second
+// header, and its calls are named by both numbers ([ID]). Recordings without such lines,
+// as earlier versions wrote them, are read as well.
 package record
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -41,7 +46,7 @@ type line struct {
 }
 
 // lineOf is e as it is written.
-func lineOf(e gabion.Event) line {
+func lineOf(e policy.Event) line {
 	l := line{
 		At: int64(e.At), Kind: e.Kind.String(), Dependency: e.Dependency, Operation: e.Operation,
 		Partition: e.Partition, Call: e.Call, Seq: e.Seq, Attempt: int(e.Attempt), Hedge: e.Hedge,
@@ -68,26 +73,26 @@ func lineOf(e gabion.Event) line {
 
 // event is the event that the line was written of, without what means nothing for its
 // kind.
-func (l *line) event() (e gabion.Event, err error) {
-	e = gabion.Event{
+func (l *line) event() (e policy.Event, err error) {
+	e = policy.Event{
 		At: policy.Instant(l.At), Dependency: l.Dependency, Operation: l.Operation, Partition: l.Partition, Call: l.Call, Seq: l.Seq,
 		Attempt: uint8(l.Attempt), Hedge: l.Hedge, Slow: l.Slow, Took: l.Took, Wait: l.Wait, Until: policy.Instant(l.Until),
 		Due: policy.Instant(l.Due), Left: l.Left, Hedges: uint8(l.Hedges), Code: l.Code, Numbers: (*policy.Numbers)(l.Numbers), Count: l.Count,
 	}
 	switch {
 	case l.Kind == "":
-		return gabion.Event{}, fmt.Errorf("no kind: not an event")
+		return policy.Event{}, fmt.Errorf("no kind: not an event")
 	case l.Hedges < 0 || l.Hedges > policy.MaxSends:
-		return gabion.Event{}, fmt.Errorf("hedges %d: there are none above %d", l.Hedges, policy.MaxSends)
+		return policy.Event{}, fmt.Errorf("hedges %d: there are none above %d", l.Hedges, policy.MaxSends)
 	case l.Attempt < 0 || l.Attempt > policy.MaxSends:
-		return gabion.Event{}, fmt.Errorf("attempt %d: there are none above %d", l.Attempt, policy.MaxSends)
+		return policy.Event{}, fmt.Errorf("attempt %d: there are none above %d", l.Attempt, policy.MaxSends)
 	}
 	for _, err := range []error{
 		find("kind", l.Kind, &e.Kind), find("class", l.Class, &e.Class), find("reason", l.Reason, &e.Reason), find("effect", l.Effect, &e.Effect),
 		find("from", l.From, &e.From), find("to", l.To, &e.To), find("cause", l.Cause, &e.Cause),
 	} {
 		if err != nil {
-			return gabion.Event{}, err
+			return policy.Event{}, err
 		}
 	}
 	return e, nil

@@ -6,36 +6,91 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
-	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // Writer is an Observer that writes every event as a line. Make one with
 // [NewWriter]; it is safe for concurrent use and may serve several dependencies.
 type Writer struct {
+	options options
+
 	mu     sync.Mutex // guards all below
 	w      io.Writer
-	err    error // of the last failure
-	lost   int64 // since the last line that was written
+	headed bool                 // the header is written
+	zeros  map[string]time.Time // the dependencies whose origin is written
+	err    error                // of the last failure
+	lost   int64                // since the last line that was written
 	all    int64
 	broken bool // the last failure left a part of a line behind
 }
 
-// NewWriter returns a Writer that writes to w, a line per Write. Give it a
+// Option says something of a recording that its Writer can't know.
+type Option func(*options)
+
+type options struct {
+	header   Header
+	policies func(dependency string) (policy.Policy, bool)
+	zero     time.Time
+}
+
+// WithPolicies makes the recording name the policy of each dependency by its
+// [PolicyHash], also after a reload. The function is called at the first event of a
+// dependency and at each reload, outside every lock. Nil, and false from it, mean that a
+// policy is not known.
+func WithPolicies(of func(dependency string) (policy.Policy, bool)) Option {
+	return func(o *options) { o.policies = of }
+}
+
+// WithPolicyFile names the file that the policies were read from, for whoever reads the
+// recording.
+func WithPolicyFile(path string) Option {
+	return func(o *options) { o.header.PolicyFile = path }
+}
+
+// WithProgram says which program this is, in place of [ThisProgram].
+func WithProgram(p Program) Option {
+	return func(o *options) { o.header.Program = p }
+}
+
+// WithNote puts a text into the header.
+func WithNote(text string) Option {
+	return func(o *options) { o.header.Note = text }
+}
+
+// Virtual says that the events are of a simulation, in which the instants of all
+// dependencies count from zero.
+func Virtual(zero time.Time) Option {
+	return func(o *options) { o.zero, o.header.Virtual = zero, true }
+}
+
+// NewWriter returns a Writer that writes to w, a line per Write; the first Write of each
+// dependency has the lines before its first event, too. Give it a
 // bufio.Writer to write in larger pieces, and flush that at the end; but such a one
-// never writes again after a failure, and w itself may.
-func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+// never writes again after a failure, and w itself may. A file has one Writer at a time:
+// another one begins another run of it.
+func NewWriter(w io.Writer, opts ...Option) *Writer {
+	o := options{header: Header{Program: ThisProgram()}}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	o.header.Version = Version
+	return &Writer{w: w, options: o, zeros: map[string]time.Time{}}
+}
 
 // Observe implements gabion.Observer. An event that can't be written, as on a full
 // disk, is lost and counted. The next ones are tried all the same, and the first line
 // after a gap says how many are missing, as kind events_lost. The first failure of a
 // gap is logged by slog.Default.
-func (r *Writer) Observe(ctx context.Context, e gabion.Event) {
+func (r *Writer) Observe(ctx context.Context, e policy.Event) {
 	text, err := json.Marshal(lineOf(e))
+	origin := r.describe(e)
 	r.mu.Lock()
 	if err == nil {
-		err = r.write(e, append(text, '\n'))
+		err = r.write(e, origin, append(text, '\n'))
 	}
 	first := false
 	if err != nil {
@@ -48,18 +103,37 @@ func (r *Writer) Observe(ctx context.Context, e gabion.Event) {
 	}
 }
 
-// write writes one line, and before it what is to be said of a gap.
-func (r *Writer) write(e gabion.Event, text []byte) error {
-	if r.lost > 0 {
-		gap, err := json.Marshal(line{At: int64(e.At), Kind: policy.KindEventsLost.String(), Count: r.lost})
-		if err != nil {
-			return err
-		}
-		if gap = append(gap, '\n'); r.broken {
-			gap = append([]byte("\n"), gap...)
-		}
-		text = append(gap, text...)
+// describe returns what is to be written of the event's dependency, or nil. It calls
+// other people's code, so no lock is held.
+func (r *Writer) describe(e policy.Event) *Origin {
+	r.mu.Lock()
+	zero, known := r.zeros[e.Dependency]
+	r.mu.Unlock()
+	if known && (e.Kind != policy.KindReloaded || r.options.policies == nil) {
+		return nil
 	}
+	if !known {
+		if zero = r.options.zero; !r.options.header.Virtual {
+			zero = time.Now().Add(-time.Duration(e.At)).Round(0).UTC()
+		}
+	}
+	o := &Origin{Dependency: e.Dependency, Zero: zero}
+	if r.options.policies != nil {
+		if p, ok := r.options.policies(e.Dependency); ok {
+			o.Policy = PolicyHash(p)
+		}
+	}
+	return o
+}
+
+// write writes one line, and before it what is to be said of a gap, of the recording and
+// of the dependency.
+func (r *Writer) write(e policy.Event, origin *Origin, text []byte) error {
+	before, err := r.before(e, origin)
+	if err != nil {
+		return err
+	}
+	text = append(before, text...)
 	n, err := r.w.Write(text)
 	if err == nil && n < len(text) {
 		err = io.ErrShortWrite
@@ -68,8 +142,39 @@ func (r *Writer) write(e gabion.Event, text []byte) error {
 		r.broken = r.broken || n > 0
 		return err
 	}
-	r.lost, r.broken = 0, false
+	r.lost, r.broken, r.headed = 0, false, true
+	if origin != nil {
+		r.zeros[origin.Dependency] = origin.Zero
+	}
 	return nil
+}
+
+// before is what has to stand before an event's line.
+func (r *Writer) before(e policy.Event, origin *Origin) (text []byte, err error) {
+	add := func(line any) {
+		var one []byte
+		if err == nil {
+			one, err = json.Marshal(line)
+			text = append(append(text, one...), '\n')
+		}
+	}
+	if r.broken {
+		text = append(text, '\n')
+	}
+	if r.lost > 0 {
+		add(line{At: int64(e.At), Kind: policy.KindEventsLost.String(), Count: r.lost})
+	}
+	if !r.headed {
+		h := r.options.header
+		if h.Time = r.options.zero; !h.Virtual {
+			h.Time = time.Now().Round(0).UTC()
+		}
+		add(headerLine{kindHeader, h})
+	}
+	if _, known := r.zeros[e.Dependency]; origin != nil && (!known || e.Kind == policy.KindReloaded) { // else somebody else was first
+		add(originLine{kindOrigin, *origin})
+	}
+	return text, err
 }
 
 // Err returns the last failure, or nil if there was none.

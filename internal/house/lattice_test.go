@@ -52,6 +52,7 @@ var plan = map[string]room{
 	"config":          {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
 	"lint":            {floor: second, also: []string{"config"}},                                  // findings point at lines of a file
 	"deadletter":      {floor: second},
+	"record":          {floor: second},
 	"idempotency":     {floor: second, also: []string{"internal/idemkey"}}, // reads keys as the front door does
 	"idempotencytest": {floor: second, also: []string{"idempotency"}},      // its conformance suite
 
@@ -81,7 +82,6 @@ var plan = map[string]room{
 	"gabionsql":  {floor: third},
 	"gabionslog": {floor: third},
 	"gabiontest": {floor: third},
-	"record":     {floor: third},
 	"dashboard":  {floor: third},
 
 	"proxy": {floor: fourth},

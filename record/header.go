@@ -1,0 +1,106 @@
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Version is the version of the lines that this package writes. It reads those before it,
+// too.
+const Version = 1
+
+// The kinds of the lines that are no events.
+const (
+	kindHeader = "header"
+	kindOrigin = "dependency"
+)
+
+// Header says who wrote a recording, or what follows of it: each run of a program that
+// writes to a file begins with one. The zero Header says nothing.
+type Header struct {
+	Version    int       `json:"version"`               // of the lines that follow
+	Time       time.Time `json:"time"`                  // when they began
+	Program    Program   `json:"program"`               // what wrote them
+	PolicyFile string    `json:"policy_file,omitempty"` // where the policies stand, if the program said so
+	Note       string    `json:"note,omitempty"`        // whatever the program said of this recording
+	Virtual    bool      `json:"virtual,omitempty"`     // times are those of a simulation, and no wall clock
+}
+
+// Program is what is known of a program. Fields that are not known are zero.
+type Program struct {
+	Name     string `json:"name,omitempty"`     // the last word of its package's path
+	Version  string `json:"version,omitempty"`  // of its module
+	Revision string `json:"revision,omitempty"` // the commit that it was built from
+	Modified bool   `json:"modified,omitempty"` // with changes that are not committed
+	Go       string `json:"go,omitempty"`       // the version of Go that built it
+	PID      int    `json:"pid,omitempty"`      // the number of its process
+	Host     string `json:"host,omitempty"`     // where it ran; never filled in by itself
+}
+
+// ThisProgram returns what is known of the running program, but for its host: a
+// recording is often handed to others.
+func ThisProgram() Program {
+	p := Program{Name: filepath.Base(os.Args[0]), PID: os.Getpid()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return p
+	}
+	if info.Path != "" && info.Path != "command-line-arguments" {
+		p.Name = filepath.Base(info.Path)
+	}
+	p.Version, p.Go = info.Main.Version, info.GoVersion
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			p.Revision = s.Value
+		case "vcs.modified":
+			p.Modified = s.Value == "true"
+		}
+	}
+	return p
+}
+
+// Origin is what a recording says of one dependency: what its instants count from, and
+// which policy is in force from here on. After a reload there is a new one.
+type Origin struct {
+	Dependency string    `json:"dependency"`
+	Zero       time.Time `json:"zero"`             // the wall clock at instant zero, as it was when the first event came
+	Policy     string    `json:"policy,omitempty"` // PolicyHash of its policy; empty where it is not known
+}
+
+// headerLine is a header as it is written. Its kind comes first: a reader finds by it a
+// header that was appended to a line that was cut off.
+type headerLine struct {
+	Kind string `json:"kind"`
+	Header
+}
+
+type originLine struct {
+	Kind string `json:"kind"`
+	Origin
+}
+
+// PolicyHash returns a short name for what a policy means, "sha256:…": two policies that
+// mean the same have the same, whatever was left out of them. Versions of gabion with
+// other fields or defaults give other names.
+func PolicyHash(p policy.Policy) string {
+	p = p.Resolved().Clone()
+	for _, list := range []*[]int{&p.HTTP.Transient, &p.HTTP.Permanent} {
+		if len(*list) == 0 {
+			*list = nil
+		}
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "" // a number that no policy can have, such as NaN
+	}
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
