@@ -79,20 +79,23 @@ func Make(name string, p policy.Policy, opts ...Option) (*Dependency, error) {
 
 var errNoName = errors.New("the name is empty: errors and events would not say who was called")
 
-func open(name string, rules *machine.Rules, opts []Option, parent *machine.State) *Dependency {
-	d := &Dependency{name: name, epoch: time.Now(), seed: rand.Uint64()}
+func open(name string, rules *machine.Rules, opts []Option, parent *Dependency) *Dependency {
+	d := &Dependency{name: name, epoch: time.Now(), seed: rand.Uint64(), parent: parent}
 	for _, o := range opts {
 		if o != nil {
 			o(d)
 		}
 	}
-	d.state = machine.NewState(d.now(), rules, machine.Setup{
+	setup := machine.Setup{
 		Shards: 4 * runtime.GOMAXPROCS(0),
 		Seed:   d.seed,
 		Events: true,
 		Kill:   &retriesOff,
-		Parent: parent,
-	})
+	}
+	if parent != nil {
+		setup.Parent, setup.Younger = parent.state, d.epoch.Sub(parent.epoch)
+	}
+	d.state = machine.NewState(d.now(), rules, setup)
 	d.state.Listen(d.audience.Load() != nil)
 	return d
 }
@@ -116,21 +119,6 @@ func (d *Dependency) Reload(p policy.Policy) error {
 	d.state.Reload(d.now(), rules)
 	d.deliver(nil)
 	return nil
-}
-
-// retriesOff is the process-wide kill switch.
-var retriesOff atomic.Bool
-
-// SetRetries switches the retries and hedges of every dependency in the process
-// on or off at once, also for calls that have begun. It is for outages, and for tests
-// that want exactly one attempt. They are on at the start.
-func SetRetries(on bool) { retriesOff.Store(!on) }
-
-// SetRetries switches this dependency's retries and hedges on or off, at once, and
-// with it those of the instances that a [Registry] made of it.
-func (d *Dependency) SetRetries(on bool) {
-	d.state.SwitchRetries(d.now(), on)
-	d.deliver(nil)
 }
 
 // now reads the monotonic clock.

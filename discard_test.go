@@ -92,7 +92,7 @@ func TestAPanickingDiscardLosesNothing(t *testing.T) {
 							Hedge: policy.Hedge{Max: hedges, Delay: policy.Off}, Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off},
 						}, unsent, gabion.WithDiscard(func(any) { panic("boom") }))
 						b, _ := d.Breaker("")
-						b.ObserveOnly()
+						b.ObserveOnly(0)
 						got := panicOf(func() { call(t.Context(), d, works) })
 						if (got == "boom") == (verb == "Run") { // Run has no results
 							t.Errorf("it panicked with %v", got)

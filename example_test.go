@@ -232,6 +232,29 @@ func ExampleSetRetries() {
 	// Output: retries_off
 }
 
+// An operator stops retries for an hour. The event says who did it.
+func ExampleDependency_Retries() {
+	d := gabion.New("stock", policy.Policy{Safe: true},
+		gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) { fmt.Println(e, "by", e.Code) })))
+	d.Retries().By("ann").Stop(time.Hour)
+	d.Retries().By("bob").Resume()
+	// Output:
+	// retries_switched retries_off by ann
+	// retries_switched by bob
+}
+
+// A breaker that is wrong is disabled for an hour, and nobody has to remember it.
+func ExampleBreaker_By() {
+	d := gabion.New("stock", policy.Policy{},
+		gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
+			fmt.Println(e, "by", e.Code, "for", e.Until.Sub(e.At))
+		})))
+	if b, ok := d.Breaker(""); ok {
+		b.By("ann").Disable(time.Hour)
+	}
+	// Output: breaker_moved closed→disabled by forced by ann for 1h0m0s
+}
+
 func ExampleDependency_Stats() {
 	d := gabion.New("stock", policy.Policy{})
 	d.Run(context.Background(), func(context.Context) error { return nil })

@@ -89,8 +89,8 @@ func TestNothingsAreHarmless(t *testing.T) {
 		for _, b := range []gabion.Breaker{b, off} {
 			b.ForceOpen(0)
 			b.Trip()
-			b.Disable()
-			b.ObserveOnly()
+			b.Disable(0)
+			b.ObserveOnly(0)
 			b.Reset()
 			b.Isolate()()
 			if b.HalfOpen() == nil {

@@ -62,7 +62,7 @@ func NewRegistry(policies map[string]policy.Policy, opts ...Option) (*Registry, 
 }
 
 // open makes a dependency that those who observe the registry observe, too.
-func (r *Registry) open(name string, rules *machine.Rules, parent *machine.State, more ...Option) *Dependency {
+func (r *Registry) open(name string, rules *machine.Rules, parent *Dependency, more ...Option) *Dependency {
 	opts := append(slices.Clip(r.opts), more...)
 	for _, s := range r.observing {
 		opts = append(opts, func(d *Dependency) { d.attach(s) })
@@ -178,8 +178,7 @@ func (r *Registry) instance(parent *Dependency, which instanceOf) *Dependency {
 	if d != nil && d.parent == parent {
 		d.state.Reload(d.now(), parent.state.Rules())
 	} else {
-		d = r.open(which.String(), parent.state.Rules(), parent.state, track)
-		d.parent = parent
+		d = r.open(which.String(), parent.state.Rules(), parent, track)
 	}
 	r.instances[which] = d
 	return d

@@ -32,9 +32,9 @@ func TestReloadKeepsAHandsWord(t *testing.T) {
 		{"forced open, refusing to observing", policy.Policy{}, observing, func(b gabion.Breaker) { b.ForceOpen(0) }, breaker.ForcedOpen},
 		{"isolated, observing to refusing", observing, policy.Policy{}, func(b gabion.Breaker) { b.Isolate() }, breaker.ForcedOpen},
 		{"isolated, refusing to observing", policy.Policy{}, observing, func(b gabion.Breaker) { b.Isolate() }, breaker.ForcedOpen},
-		{"disabled, observing to refusing", observing, policy.Policy{}, gabion.Breaker.Disable, breaker.Disabled},
-		{"disabled, refusing to observing", policy.Policy{}, observing, gabion.Breaker.Disable, breaker.Disabled},
-		{"observing by hand", policy.Policy{}, policy.Policy{Safe: true}, gabion.Breaker.ObserveOnly, breaker.ObserveOnly},
+		{"disabled, observing to refusing", observing, policy.Policy{}, func(b gabion.Breaker) { b.Disable(0) }, breaker.Disabled},
+		{"disabled, refusing to observing", policy.Policy{}, observing, func(b gabion.Breaker) { b.Disable(0) }, breaker.Disabled},
+		{"observing by hand", policy.Policy{}, policy.Policy{Safe: true}, func(b gabion.Breaker) { b.ObserveOnly(0) }, breaker.ObserveOnly},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			d := gabion.New("db", c.from)

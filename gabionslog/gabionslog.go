@@ -159,9 +159,10 @@ func late(e *gabion.Event) time.Duration {
 	return e.At.Sub(e.Due)
 }
 
-// until is how long from the event to what it names: a deadline, the end of a wait.
+// until is how long from the event to what it names: a deadline, the end of a wait. It is
+// zero where there is no end.
 func until(e *gabion.Event) time.Duration {
-	if e.Until <= e.At {
+	if e.Until <= e.At || e.Until == policy.Never {
 		return 0
 	}
 	return e.Until.Sub(e.At)

@@ -103,7 +103,7 @@ type Event struct {
 	Cause     BreakerCause
 	At        Instant       // when the decision was made
 	Due       Instant       // when it was due, if it was taken late
-	Until     Instant       // deadline of an attempt, end of a wait or of an open time
+	Until     Instant       // deadline of an attempt, end of a wait or of an open time; of BreakerMoved and RetriesSwitched by hand, when that ends by itself, or Never
 	Took      time.Duration // AttemptSettled: the attempt; Returned: the call
 	Left      time.Duration // AttemptSent, AttemptRefused, HedgeSkipped: until the call's deadline; NoDeadline if it has none
 	Wait      string        // Waiting: for what
@@ -113,7 +113,8 @@ type Event struct {
 	// status "503", an SQLSTATE. It is empty where there was no answer, or where the
 	// classifier told none. Of Returned it is that of the last attempt that ended before the
 	// call did. Of AttemptSent it is that of the failure that a retry repeats. Of KeyDecided
-	// and MessageDisposed it is the decision.
+	// and MessageDisposed it is the decision. Of BreakerMoved and RetriesSwitched it is who
+	// did it by hand, as far as that was told.
 	Code string
 
 	// What the front door knows: the dependency's name, the operation's, and a

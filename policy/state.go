@@ -8,9 +8,9 @@ const (
 	StateClosed      BreakerState = iota // admits and counts
 	StateOpen                            // refuses until its time is over
 	StateHalfOpen                        // admits a few probes and refuses the rest
-	StateDisabled                        // admits everything and counts nothing
+	StateDisabled                        // admits everything and counts nothing, until its end, if it has one
 	StateForcedOpen                      // refuses until its end, if it has one, and counts nothing
-	StateObserveOnly                     // admits and counts, says when it would have opened
+	StateObserveOnly                     // admits and counts, says when it would have opened; until its end, if it has one
 	numStates
 )
 
@@ -42,12 +42,14 @@ const (
 	CauseIsolated                         // by Isolate
 	CauseReleased                         // the last isolation was released
 	CauseReset                            // by Reset
+	CauseOverrideOver                     // the time is over for which it was disabled or made to observe, by hand
 	numCauses
 )
 
 var causeText = [numCauses]string{
 	"failure_rate", "slow_rate", "failures", "consecutive", "probe_failed", "probes_passed",
 	"probe_expired", "cooldown_over", "calls_refused", "forced", "isolated", "released", "reset",
+	"override_over",
 }
 
 // String returns the text that logs and docs use.
@@ -66,7 +68,7 @@ type Counts struct{ Calls, Failures, Slow int64 }
 type BreakerStats struct {
 	State    BreakerState
 	Counts   Counts  // of the window, or of the probes in half-open
-	Until    Instant // when open or forced open ends, Never for no end; else zero
+	Until    Instant // when open, or a state that was set by hand, ends, Never for no end; else zero
 	Refused  int64   // calls refused since calls were last admitted
 	Probes   int     // probes that are out
 	InFlight int     // calls that are out and watched for ageing

@@ -6,6 +6,7 @@ import (
 
 // Stats is what a State knows at one moment.
 type Stats struct {
+	Now        Instant          // when it was read, on the clock that BreakerStats.Until and events use
 	Main       PartitionStats   // of the calls that name no partition
 	Partitions []PartitionStats // by name; the shared overflow partition is named _overflow
 	Spilled    int64            // calls that had to use the overflow partition
@@ -13,7 +14,9 @@ type Stats struct {
 	Streams    int64            // results that outlived their attempt's time and are still open: they hold no slot
 	Outlived   int64            // results that ever did
 	Budget     BudgetStats
-	RetriesOff bool // retries are switched off, here or for the process
+
+	RetriesOff  bool    // retries are switched off, here or for the process
+	RetriesBack Instant // when they are on again by themselves, Never for no end; zero while they are on
 }
 
 // PartitionStats is what is known of one partition.

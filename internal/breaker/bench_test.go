@@ -80,7 +80,7 @@ func BenchmarkClosedParallel(b *testing.B) {
 
 func BenchmarkOpenRefusal(b *testing.B) {
 	br := New(benchRules(), 1, 1, nil)
-	br.Trip(0)
+	br.By("").Trip(0)
 	b.ReportAllocs()
 	for b.Loop() {
 		br.Acquire(5, 0)
@@ -91,7 +91,7 @@ func BenchmarkOpenRefusalParallel(b *testing.B) {
 	for _, shards := range []int{1, 8} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
 			br := New(benchRules(), shards, 1, nil)
-			br.Trip(0)
+			br.By("").Trip(0)
 			var next atomic.Uint32
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {

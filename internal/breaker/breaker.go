@@ -23,7 +23,7 @@ import (
 // all its methods are safe for concurrent use, and it must not be copied.
 type Breaker struct {
 	word    atomic.Uint64         // generation and state
-	until   atomic.Int64          // when open or forced open ends; stored before word
+	until   atomic.Int64          // when open or forced open ends; stored before word. Of states that lapse: when; stored after word
 	since   atomic.Int64          // when the first call of the run of failures began; stored before run
 	rules   atomic.Pointer[Rules] // the newest rules decide, whoever started a call
 	run     atomic.Uint32         // failures in a row, and runLasts; kept only while the rules ask for it
@@ -77,7 +77,8 @@ type Change struct {
 	Counts   window.Counts // what led to it
 	At       clock.Instant // when it was done
 	Due      clock.Instant // when it fell due: earlier than At if nobody asked before
-	Until    clock.Instant // when open or forced open ends; Never for no end
+	Until    clock.Instant // when open, or a state that was set by hand, ends; Never for no end
+	Who      string        // of a move by hand
 	Opens    int           // opens since the last close, this one included
 	Seq      uint64        // 1 for the breaker's first change
 }
@@ -123,14 +124,20 @@ func (b *Breaker) needExtra() *extra {
 func (b *Breaker) Acquire(now clock.Instant, shard uint32) (p Permit, retryAfter time.Duration, ok bool) {
 	word, counted := b.word.Load(), false
 	switch stateOf(word) {
-	case Closed, ObserveOnly:
+	case Closed:
 		if !b.rules.Load().ageing() {
 			return Permit{word: word, start: now}, 0, true
 		}
+	case ObserveOnly:
+		if now < clock.Instant(b.until.Load()) && !b.rules.Load().ageing() {
+			return Permit{word: word, start: now}, 0, true
+		}
 	case Disabled:
-		return Permit{word: word, start: now}, 0, true
+		if now < clock.Instant(b.until.Load()) {
+			return Permit{word: word, start: now}, 0, true
+		}
 	case Open, ForcedOpen:
-		if until := clock.Instant(b.until.Load()); now < until {
+		if until := clock.Instant(b.until.Load()); now < until && b.word.Load() == word {
 			if counted = stateOf(word) == Open; !counted || !b.extra.countRefusal() {
 				b.refuse(shard)
 				return Permit{}, left(now, until), false
@@ -183,6 +190,7 @@ func (b *Breaker) enter(now clock.Instant, shard uint32, counted bool) (Permit, 
 
 // due makes the moves that fell due while nobody asked.
 func (b *Breaker) due(now clock.Instant) {
+	b.lapse(now)
 	switch s := b.state(); {
 	case s == HalfOpen && !b.room():
 		b.expire(now)
@@ -294,10 +302,13 @@ func (b *Breaker) move(to State, c Change) bool {
 	if b.extra != nil {
 		b.extra.forgetCalls()
 	}
-	if refuses(to) { // else a call that is late may still read the old one
+	if refuses(to) { // before the word, since whoever reads that refuses until then
 		b.until.Store(int64(c.Until))
 	}
 	b.word.Store((word>>stateBits+1)<<stateBits | uint64(to))
+	if lapses(to) { // after it: a call that is late may still refuse until the old one
+		b.until.Store(int64(c.Until))
+	}
 	c.Opens = int(b.opens)
 	b.note(c)
 	return true

@@ -41,7 +41,7 @@ func TestManyCrossTheThresholdAndOneOpens(t *testing.T) {
 func TestManyAskAndOneProbes(t *testing.T) {
 	for range 20 {
 		b := New(&Rules{Window: time.Second, Open: 5, Probes: 1}, 4, 1, nil)
-		b.Trip(0)
+		b.By("").Trip(0)
 		begin := make(chan struct{})
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
@@ -85,17 +85,17 @@ func TestChangesFormAChain(t *testing.T) {
 				}
 				switch k % 199 {
 				case 3:
-					b.Reset(now)
+					b.By("").Reset(now)
 				case 5:
-					b.Release(now, b.Isolate(now))
+					b.By("").Release(now, b.By("").Isolate(now))
 				case 7:
-					b.ForceOpen(now, now+2)
+					b.By("").ForceOpen(now, now+2)
 				case 11:
 					b.SetRules(now, []*Rules{&r, &other}[i%2])
 				case 13:
-					b.Observe(now)
+					b.By("").Observe(now, clock.Never)
 				case 17:
-					b.Trip(now)
+					b.By("").Trip(now)
 				case 19:
 					b.Snapshot(now)
 				case 23:
@@ -131,7 +131,7 @@ func TestNothingIsAllocated(t *testing.T) {
 				call(b, now, Good)
 			}
 			call(b, now, Bad)
-			b.Trip(now)
+			b.By("").Trip(now)
 			call(b, now, Good)
 			now += clock.Instant(time.Minute)
 			call(b, now, Good)
@@ -169,7 +169,7 @@ func TestJitterOnlyLengthens(t *testing.T) {
 	seen := map[clock.Instant]bool{}
 	for seed := range uint64(200) {
 		b := New(&Rules{Window: 1, Open: 1000, OpenJitter: 0.1}, 1, seed, nil)
-		b.Trip(0)
+		b.By("").Trip(0)
 		until := b.Snapshot(0).Until
 		if until < 1000 || until >= 1100 {
 			t.Fatalf("seed %d: open until %d", seed, until)
@@ -259,13 +259,13 @@ func TestIsolationsAreBounded(t *testing.T) {
 	b := New(&Rules{Window: 1}, 1, 1, nil)
 	var all []Isolation
 	for range maxIsolations + 5 {
-		all = append(all, b.Isolate(0))
+		all = append(all, b.By("").Isolate(0))
 	}
 	for _, i := range all {
 		if b.State() != ForcedOpen && i != (Isolation{}) {
 			t.Fatal("released too early")
 		}
-		b.Release(0, i)
+		b.By("").Release(0, i)
 	}
 	if b.State() != Closed {
 		t.Errorf("all released: %v", b.State())

@@ -29,6 +29,8 @@ var runs = consecutive(9)
 
 func openCalls8(r *Rules) { r.OpenCalls = 8 }
 
+func observing(r *Rules) { r.Observe = true }
+
 func limited(r *Rules) { r.ProbeTimeout = time.Second }
 
 func grown(r *Rules) { r.OpenGrowth = 1.5 }
@@ -181,6 +183,17 @@ var cases = []struct {
 	{"opened by its rules it probes sooner", probing(1).with(openCalls8), "F*5 no*2 a:x is=half_open cause=calls_refused"},
 	{"tripped while it was open it waits for what is left", probing(1).with(openCalls8), "F*5 +1s no*2 trip until=4s moves=1 no*99 is=open +4s S is=closed"},
 	{"tripped in half-open it waits anew", probing(1).with(openCalls8), "F*5 no*2 a:x trip no*99 until=5s x:S is=open"},
+	{"disabled until a time, then closed with nothing counted", timed(1, 0.5), "disable=2h until=2h0m0s F*9 +1h59m F is=disabled +1m F moves=3 is=open"},
+	{"disabled until a time, and nobody asks: a look ends it", timed(1, 0.5), "S*3 disable=2h +3h is=closed calls=0 cause=override_over late=1h0m0s moves=2"},
+	{"observing until a time, then it opens again", timed(1, 0.5), "observe=2h until=2h0m0s F*9 is=observe_only calls=9 +2h S moves=3 is=closed calls=1 F is=open"},
+	{"a call ends what was disabled, and counts", timed(1, 0.6), "disable=1s +1s S moves=2 is=closed calls=1"},
+	{"another end takes the place of the first", timed(1, 0.5), "disable=1h disable=3h moves=2 until=3h0m0s +2h is=disabled +1h is=closed"},
+	{"an end takes the place of none, and none of an end", timed(1, 0.5), "observe=1h observe moves=2 until=never +2h is=observe_only observe=1h until=1h0m0s +1h is=closed"},
+	{"the same end again changes nothing", timed(1, 0.9), "observe=1h S*3 observe=1h calls=3 moves=1"},
+	{"rules that observe: the end observes, without end", timed(1, 0.5).with(observing), "disable=1h +1h S is=observe_only until=never moves=2 cause=override_over observe=1h F +1h is=observe_only calls=0 until=never"},
+	{"a hand finds what has ended, ended", timed(1, 0.5), "disable=1h +2h half! is=closed disable=1h +2h trip is=open moves=5"},
+	{"an isolation keeps the end", timed(1, 0.5), "disable=1h iso:x until=never rel:x is=disabled until=1h0m0s iso:x +2h is=forced_open rel:x is=closed moves=6"},
+	{"reset ends it at once", timed(1, 0.5), "observe=1h reset is=closed +2h S moves=2"},
 	{"trip moves from where calls are admitted", timed(1, 0.5), "trip trip moves=1 until=5s reset observe trip is=open reset disable trip is=open force trip is=forced_open"},
 
 	// F. Consecutive

@@ -37,12 +37,12 @@ func ExampleBreaker() {
 }
 
 // An operator takes a dependency out, and two do so independently.
-func ExampleBreaker_Isolate() {
+func ExampleHand_Isolate() {
 	b := breaker.New(&breaker.Rules{Window: time.Second}, 1, 1, nil)
-	deploy, incident := b.Isolate(0), b.Isolate(0)
-	b.Release(1, deploy)
+	deploy, incident := b.By("").Isolate(0), b.By("").Isolate(0)
+	b.By("").Release(1, deploy)
 	fmt.Println(b.State())
-	b.Release(2, incident)
+	b.By("").Release(2, incident)
 	fmt.Println(b.State())
 	// Output:
 	// forced_open
@@ -50,9 +50,9 @@ func ExampleBreaker_Isolate() {
 }
 
 // What a breaker would do can be watched before it is let do it.
-func ExampleBreaker_Observe() {
+func ExampleHand_Observe() {
 	b := breaker.New(&breaker.Rules{Window: time.Second, Consecutive: 2}, 1, 1, printer{})
-	b.Observe(0)
+	b.By("").Observe(0, clock.Never)
 	for now := range clock.Instant(3) {
 		permit, _, _ := b.Acquire(now, 0)
 		b.Settle(now, 0, permit, breaker.Bad, 0)

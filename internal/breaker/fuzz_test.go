@@ -21,6 +21,7 @@ var fuzzRules = []*Rules{
 	{Window: 200, MinCalls: 5, FailureRate: 0.9, Consecutive: 4, ConsecutiveFor: 10, Open: 200, OpenMax: 250, OpenCalls: 6, Probes: 3, ProbeTimeout: 50},
 	{Window: 100, MinCalls: 6, FailureRate: 0.9, CountRun: true, Open: 30, Probes: 2},
 	{Window: 100, MinCalls: 2, SlowRate: 1, SlowCall: 10, InFlight: true, Open: 30},
+	{Window: 100, MinCalls: 3, FailureRate: 0.5, SlowRate: 0.5, SlowCall: 15, InFlight: true, Observe: true, Open: 30},
 }
 
 // FuzzBreaker plays any script against the naive breaker: the same answers, the
@@ -58,6 +59,18 @@ func TestBreakerAgreesWithNaive(t *testing.T) {
 }
 
 var jumps = [16]clock.Instant{0, 0, 0, 1, 1, 2, 3, 5, 7, 9, 10, 20, 31, 50, -15, 400}
+
+// lasting is how long a hand keeps the breaker; zero means without end.
+type lasting clock.Instant
+
+var ends = [4]lasting{0, 1, 15, 60}
+
+func (l lasting) from(now clock.Instant) clock.Instant {
+	if l == 0 {
+		return clock.Never
+	}
+	return now + clock.Instant(l)
+}
 
 func duel(t *testing.T, first byte, script []byte) {
 	now := clock.Instant(-200)
@@ -112,33 +125,33 @@ func duel(t *testing.T, first byte, script []byte) {
 			b.SetRules(now, r)
 			n.setRules(now, r)
 		case op < 230:
-			b.Observe(now)
-			n.byHand(now, ObserveOnly, Forced, 0)
+			b.By("one").Observe(now, ends[arg%4].from(now))
+			n.byHand(now, "one", ObserveOnly, ends[arg%4].from(now))
 		case op == 230:
-			b.Disable(now)
-			n.byHand(now, Disabled, Forced, 0)
+			b.By("two").Disable(now, ends[arg%4].from(now))
+			n.byHand(now, "two", Disabled, ends[arg%4].from(now))
 		case op < 233:
-			b.ForceOpen(now, now+20)
-			n.byHand(now, ForcedOpen, Forced, now+20)
+			b.By("one").ForceOpen(now, now+20)
+			n.byHand(now, "one", ForcedOpen, now+20)
 		case op < 236:
-			b.Reset(now)
-			n.byHand(now, Closed, WasReset, 0)
+			b.By("two").Reset(now)
+			n.byHand(now, "two", Closed, 0)
 		case op < 238:
-			b.Trip(now)
+			b.By("").Trip(now)
 			n.trip(now)
 		case op < 240:
-			if got, want := b.TryHalfOpen(now) == nil, n.byHand(now, HalfOpen, Forced, 0); got != want {
+			if got, want := b.By("").TryHalfOpen(now) == nil, n.byHand(now, "", HalfOpen, 0); got != want {
 				t.Fatalf("step %d: half-opened %v, want %v", i/3, got, want)
 			}
 		case op < 242:
-			held = append(held, b.Isolate(now))
+			held = append(held, b.By("").Isolate(now))
 			n.isolate(now)
 		case op < 246 && len(held) > 0:
 			at := arg % len(held)
 			if n.held > 0 && slices.Contains(b.extra.held, held[at].id) {
 				n.release(now)
 			}
-			b.Release(now, held[at])
+			b.By("").Release(now, held[at])
 		case op >= 246:
 			compare(t, i/3, now, b, n)
 		}
@@ -169,7 +182,7 @@ func compare(t *testing.T, step int, now clock.Instant, b *Breaker, n *naive) {
 	} else {
 		want.InFlight = out
 	}
-	if refuses(n.state) {
+	if n.state != Closed && n.state != HalfOpen {
 		want.Until = n.until
 	}
 	if c := want.Counts; n.state != HalfOpen && c.Calls >= n.least() {

@@ -42,65 +42,87 @@ func (b *Breaker) countAnew(r *Rules) {
 	}
 }
 
+// Hand moves a breaker by hand. Its changes say who did it.
+type Hand struct {
+	b   *Breaker
+	who string
+}
+
+// By returns the hand of somebody; "" is nobody in particular.
+func (b *Breaker) By(who string) Hand { return Hand{b, who} }
+
 // ForceOpen refuses all calls until then, and then half-opens. With Never it refuses
 // until another method moves the breaker. Nothing is counted meanwhile.
-func (b *Breaker) ForceOpen(now, until clock.Instant) { b.force(now, ForcedOpen, until) }
+func (h Hand) ForceOpen(now, until clock.Instant) { h.force(now, ForcedOpen, until) }
 
-// Disable admits all calls and counts nothing.
-func (b *Breaker) Disable(now clock.Instant) { b.force(now, Disabled, 0) }
+// Disable admits all calls and counts nothing until then. Then the breaker is closed, or
+// observes if its rules say so, and nothing is counted. With Never there is no end.
+func (h Hand) Disable(now, until clock.Instant) { h.force(now, Disabled, until) }
 
 // Observe admits and counts all calls, and logs the rules that they break: once
-// each time that a rule is broken after having been kept.
-func (b *Breaker) Observe(now clock.Instant) { b.force(now, ObserveOnly, 0) }
+// each time that a rule is broken after having been kept. It ends as Disable does.
+func (h Hand) Observe(now, until clock.Instant) { h.force(now, ObserveOnly, until) }
 
 // Reset closes the breaker and empties its counts, whatever its state.
-func (b *Breaker) Reset(now clock.Instant) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.by(now, Closed, WasReset, 0)
-}
+func (h Hand) Reset(now clock.Instant) { h.force(now, Closed, 0) }
 
 // Trip opens the breaker for the open time of its rules. No probe goes before that is
 // over, however many calls are refused; TryHalfOpen and Reset end it. One that is open
 // already stays so for what is left of its time, without probes, and one that is forced
 // open stays as it is.
-func (b *Breaker) Trip(now clock.Instant) {
+func (h Hand) Trip(now clock.Instant) {
+	b := h.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.lapse(now)
 	switch s := b.state(); {
 	case s == Open:
 		b.extra.probeAfter.Store(0)
 	case moves[s][Open].Has(Forced):
 		b.release()
-		b.open(Change{Cause: Forced, Counts: b.counts(now), At: now, Due: now}, 0)
+		b.open(Change{Cause: Forced, Who: h.who, Counts: b.counts(now), At: now, Due: now}, 0)
 	}
 }
 
 // TryHalfOpen ends an open time early. It returns [ErrNotOpen] in other states
 // than open and forced open.
-func (b *Breaker) TryHalfOpen(now clock.Instant) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.by(now, HalfOpen, Forced, 0) {
+func (h Hand) TryHalfOpen(now clock.Instant) error {
+	if !h.force(now, HalfOpen, 0) {
 		return ErrNotOpen
 	}
 	return nil
 }
 
-func (b *Breaker) force(now clock.Instant, to State, until clock.Instant) {
+// force moves by hand. The last such move counts, so it ends isolations.
+func (h Hand) force(now clock.Instant, to State, until clock.Instant) bool {
+	b := h.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.by(now, to, Forced, until)
-}
-
-// by moves by hand. The last such move counts, so it ends isolations.
-func (b *Breaker) by(now clock.Instant, to State, c Cause, until clock.Instant) bool {
-	change := Change{Cause: c, Counts: b.counts(now), At: now, Due: now, Until: until}
-	if !b.move(to, change) {
+	b.lapse(now)
+	change := Change{Cause: Forced, Who: h.who, Counts: b.counts(now), At: now, Due: now, Until: until}
+	if to == Closed {
+		change.Cause = WasReset
+	}
+	if b.repeats(to, until) || !b.move(to, change) {
 		return false
 	}
 	b.release()
 	return true
+}
+
+// repeats reports whether a move by hand would change nothing, and so must not empty the
+// counts: the breaker is disabled or observes already, until the same time.
+func (b *Breaker) repeats(to State, until clock.Instant) bool {
+	return lapses(to) && b.state() == to && clock.Instant(b.until.Load()) == until
+}
+
+// lapse ends what was disabled, or made to observe, until a time that has come.
+func (b *Breaker) lapse(now clock.Instant) {
+	until := clock.Instant(b.until.Load())
+	if !lapses(b.state()) || now < until {
+		return
+	}
+	b.move(b.rules.Load().home(), Change{Cause: OverrideOver, Counts: b.counts(now), At: now, Due: until, Until: clock.Never})
 }
 
 func (b *Breaker) release() {
@@ -115,16 +137,18 @@ type Isolation struct{ id uint64 }
 
 // Isolate refuses all calls until every isolation is released, or until another
 // method moves the breaker by hand. At most 1024 are held at once.
-func (b *Breaker) Isolate(now clock.Instant) Isolation {
+func (h Hand) Isolate(now clock.Instant) Isolation {
+	b := h.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.lapse(now)
 	s := b.needExtra()
 	if len(s.held) == maxIsolations {
 		return Isolation{}
 	}
 	if len(s.held) == 0 {
 		b.noteReturn()
-		b.move(ForcedOpen, Change{Cause: Isolated, Counts: b.counts(now), At: now, Due: now, Until: clock.Never})
+		b.move(ForcedOpen, Change{Cause: Isolated, Who: h.who, Counts: b.counts(now), At: now, Due: now, Until: clock.Never})
 	}
 	s.lastID++
 	s.held = append(s.held, s.lastID)
@@ -135,17 +159,15 @@ func (b *Breaker) Isolate(now clock.Instant) Isolation {
 // closed.
 func (b *Breaker) noteReturn() {
 	b.extra.returnTo, b.extra.returnUntil = Closed, 0
-	switch s := b.state(); s {
-	case Disabled, ObserveOnly:
-		b.extra.returnTo = s
-	case ForcedOpen:
+	if s := b.state(); s == ForcedOpen || lapses(s) {
 		b.extra.returnTo, b.extra.returnUntil = s, clock.Instant(b.until.Load())
 	}
 }
 
 // Release gives an isolation back. The last one closes the breaker, or returns
 // it to the state that was set by hand before. Releasing twice does nothing.
-func (b *Breaker) Release(now clock.Instant, i Isolation) {
+func (h Hand) Release(now clock.Instant, i Isolation) {
+	b := h.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.extra == nil {
@@ -157,6 +179,6 @@ func (b *Breaker) Release(now clock.Instant, i Isolation) {
 		return
 	}
 	if s.held = slices.Delete(s.held, at, at+1); len(s.held) == 0 {
-		b.move(s.returnTo, Change{Cause: Released, At: now, Due: now, Until: s.returnUntil})
+		b.move(s.returnTo, Change{Cause: Released, Who: h.who, At: now, Due: now, Until: s.returnUntil})
 	}
 }

@@ -251,6 +251,8 @@ func (n *naive) move(to State, c Change) bool {
 		if c.Cause == Forced {
 			n.enough = 0
 		}
+	case to == Disabled || to == ObserveOnly:
+		n.until = c.Until
 	}
 	c.Opens = n.opens
 	n.log = append(n.log, c)
@@ -326,7 +328,18 @@ func (n *naive) count(now, due clock.Instant, p *pass, failed bool) {
 	n.decide(now, due, 0)
 }
 
+func (n *naive) lapse(now clock.Instant) {
+	if (n.state == Disabled || n.state == ObserveOnly) && now >= n.until {
+		to := Closed
+		if n.r.Observe {
+			to = ObserveOnly
+		}
+		n.move(to, Change{Cause: OverrideOver, Counts: n.counts(now), At: now, Due: n.until, Until: clock.Never})
+	}
+}
+
 func (n *naive) due(now clock.Instant) {
+	n.lapse(now)
 	if n.state == HalfOpen && !n.room(now) {
 		n.expire(now)
 	}
@@ -339,6 +352,7 @@ func (n *naive) acquire(now clock.Instant) (*pass, bool) {
 	if n.state == HalfOpen || counts(n.state) && n.ageing() {
 		n.due(now)
 	}
+	n.lapse(now)
 	if n.state == Open && n.enough > 0 && now < n.until {
 		if n.turned++; n.turned >= n.enough {
 			n.move(HalfOpen, Change{Cause: CallsRefused, At: now, Due: now})
@@ -492,8 +506,16 @@ func (n *naive) decide(now, due clock.Instant, after time.Duration) {
 	}
 }
 
-func (n *naive) byHand(now clock.Instant, to State, c Cause, until clock.Instant) bool {
-	ok := n.move(to, Change{Cause: c, Counts: n.counts(now), At: now, Due: now, Until: until})
+func (n *naive) byHand(now clock.Instant, who string, to State, until clock.Instant) bool {
+	n.lapse(now)
+	if (to == Disabled || to == ObserveOnly) && n.state == to && n.until == until {
+		return false
+	}
+	c := Forced
+	if to == Closed {
+		c = WasReset
+	}
+	ok := n.move(to, Change{Cause: c, Who: who, Counts: n.counts(now), At: now, Due: now, Until: until})
 	if ok {
 		n.held = 0
 	}
@@ -501,6 +523,7 @@ func (n *naive) byHand(now clock.Instant, to State, c Cause, until clock.Instant
 }
 
 func (n *naive) trip(now clock.Instant) {
+	n.lapse(now)
 	if n.state == Open {
 		n.enough = 0
 	}
@@ -511,13 +534,11 @@ func (n *naive) trip(now clock.Instant) {
 }
 
 func (n *naive) isolate(now clock.Instant) {
+	n.lapse(now)
 	if n.held == 0 {
 		n.home, n.till = Closed, 0
 		if n.state == Disabled || n.state == ObserveOnly || n.state == ForcedOpen {
-			n.home = n.state
-		}
-		if n.state == ForcedOpen {
-			n.till = n.until
+			n.home, n.till = n.state, n.until
 		}
 		n.move(ForcedOpen, Change{Cause: Isolated, Counts: n.counts(now), At: now, Due: now, Until: clock.Never})
 	}

@@ -51,6 +51,10 @@ type Rules struct {
 	// settled. At most 128 are watched at once.
 	InFlight bool
 
+	// Observe says that a breaker which was set by hand until a time only observes after
+	// it. It moves nothing by itself.
+	Observe bool
+
 	// Open is how long an open breaker refuses. It grows by the factor OpenGrowth
 	// with each open that no close separates from the last, is lengthened by a
 	// random share of itself up to OpenJitter, and never exceeds OpenMax. Growth
@@ -81,11 +85,20 @@ type Rules struct {
 }
 
 func (r *Rules) slow(took time.Duration) bool { return r.SlowCall > 0 && took > r.SlowCall }
-func (r *Rules) ageing() bool                 { return r.InFlight && r.SlowCall > 0 }
-func (r *Rules) countsRun() bool              { return r.CountRun || r.Consecutive > 0 }
-func (r *Rules) byCount() bool                { return r.WindowCalls > 0 }
-func (r *Rules) windowCalls() int             { return min(r.WindowCalls, maxWindowCalls) }
-func (r *Rules) probes() int                  { return min(max(r.Probes, 1), maxProbes) }
+
+// home is where a state that was set by hand until a time ends.
+func (r *Rules) home() State {
+	if r.Observe {
+		return ObserveOnly
+	}
+	return Closed
+}
+
+func (r *Rules) ageing() bool     { return r.InFlight && r.SlowCall > 0 }
+func (r *Rules) countsRun() bool  { return r.CountRun || r.Consecutive > 0 }
+func (r *Rules) byCount() bool    { return r.WindowCalls > 0 }
+func (r *Rules) windowCalls() int { return min(r.WindowCalls, maxWindowCalls) }
+func (r *Rules) probes() int      { return min(max(r.Probes, 1), maxProbes) }
 
 func (r *Rules) minCalls() int64 {
 	least := max(r.MinCalls, 1)

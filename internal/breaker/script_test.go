@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ import (
 //	x:open x:open5s x:fail x:whole   its result lives on; it breaks after all; it comes whole
 //	no no=20s       a call is refused; and told to come back in 20 s
 //	is=open …=…     what the snapshot or the newest change says
-//	reset trip disable observe force force=2h half half! iso:x rel:x   by hand; half! is refused
+//	reset trip disable observe force force=2h (so the two before) half half! iso:x rel:x   by hand; half! is refused
 type rig struct {
 	t       *testing.T
 	b       *Breaker
@@ -59,7 +60,7 @@ func (g *rig) do(word string) error {
 	if who, what, ok := strings.Cut(word, ":"); ok {
 		return g.named(who, what)
 	}
-	if what, want, ok := strings.Cut(word, "="); ok && what != "no" && what != "force" {
+	if what, want, ok := strings.Cut(word, "="); ok && !slices.Contains([]string{"no", "force", "disable", "observe"}, what) {
 		if got := g.show(what); got != want {
 			return fmt.Errorf("%s is %s, want %s", what, got, want)
 		}
@@ -77,9 +78,9 @@ func (g *rig) named(who, what string) error {
 		}
 		g.permits[what] = p
 	case "iso":
-		g.held[what] = g.b.Isolate(g.now)
+		g.held[what] = g.b.By("").Isolate(g.now)
 	case "rel":
-		g.b.Release(g.now, g.held[what])
+		g.b.By("").Release(g.now, g.held[what])
 	default:
 		return g.ofCall(who, what)
 	}
@@ -119,23 +120,19 @@ func (g *rig) plain(word string) error {
 			return fmt.Errorf("shut says %v, %v", shut, shutFor)
 		}
 	case "reset":
-		g.b.Reset(g.now)
+		g.b.By("").Reset(g.now)
 	case "trip":
-		g.b.Trip(g.now)
+		g.b.By("").Trip(g.now)
 	case "disable":
-		g.b.Disable(g.now)
+		g.b.By("").Disable(g.now, g.end(arg))
 	case "observe":
-		g.b.Observe(g.now)
+		g.b.By("").Observe(g.now, g.end(arg))
 	case "force":
-		until := clock.Never
-		if d, err := time.ParseDuration(arg); err == nil {
-			until = g.now.Add(d)
-		}
-		g.b.ForceOpen(g.now, until)
+		g.b.By("").ForceOpen(g.now, g.end(arg))
 	case "half":
-		return g.b.TryHalfOpen(g.now)
+		return g.b.By("").TryHalfOpen(g.now)
 	case "half!":
-		if g.b.TryHalfOpen(g.now) == nil {
+		if g.b.By("").TryHalfOpen(g.now) == nil {
 			return fmt.Errorf("half-opened")
 		}
 	default:
@@ -147,6 +144,15 @@ func (g *rig) plain(word string) error {
 		return g.settle(p, word)
 	}
 	return nil
+}
+
+// end is the time that the argument of a hand asks for.
+func (g *rig) end(arg string) clock.Instant {
+	d, err := time.ParseDuration(arg)
+	if err != nil {
+		return clock.Never
+	}
+	return g.now.Add(d)
 }
 
 // settle brings home a call whose permit is made older by what it took.

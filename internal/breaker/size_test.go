@@ -31,7 +31,7 @@ func TestQuietBreakerStaysSmall(t *testing.T) {
 		p, _, _ := b.Acquire(i*1e6, uint32(i))
 		b.Settle(i*1e6, uint32(i), p, Result(i&1), 0)
 	}
-	b.Trip(1e9)
+	b.By("").Trip(1e9)
 	for i := range uint32(1000) {
 		b.Acquire(1e9, i)
 	}
@@ -46,7 +46,7 @@ func TestQuietBreakerStaysSmall(t *testing.T) {
 func TestRefusalsAreCountedWhileTheCounterIsDivided(t *testing.T) {
 	const callers, each = 8, 5000
 	b := New(&Rules{Open: time.Hour}, callers, 0, nil)
-	b.Trip(0)
+	b.By("").Trip(0)
 	var wg sync.WaitGroup
 	for i := range uint32(callers) {
 		wg.Go(func() {
@@ -61,7 +61,7 @@ func TestRefusalsAreCountedWhileTheCounterIsDivided(t *testing.T) {
 	if got := b.Snapshot(1).Refused; got != callers*each {
 		t.Errorf("%d refused, want %d", got, callers*each)
 	}
-	if b.Reset(2); b.Snapshot(2).Refused != 0 {
+	if b.By("").Reset(2); b.Snapshot(2).Refused != 0 {
 		t.Error("a closed breaker shows refusals")
 	}
 }
@@ -69,7 +69,7 @@ func TestRefusalsAreCountedWhileTheCounterIsDivided(t *testing.T) {
 // Shards are picked by hashes, which use all 32 bits.
 func TestRefusalsAreCountedForEveryShard(t *testing.T) {
 	b := New(&Rules{Open: time.Hour}, 8, 0, nil)
-	b.Trip(0)
+	b.By("").Trip(0)
 	b.extra.refused.divide(8)
 	shards := []uint32{0, 7, 8, math.MaxInt32, math.MaxInt32 + 1, math.MaxInt32 + 2, math.MaxUint32}
 	for _, shard := range shards {

@@ -27,7 +27,7 @@ func (b *Breaker) Snapshot(now clock.Instant) Snapshot {
 		FailureRate: -1,
 		SlowRate:    -1,
 	}
-	if refuses(s.State) {
+	if refuses(s.State) || lapses(s.State) {
 		s.Until = clock.Instant(b.until.Load())
 	}
 	if b.extra != nil {
@@ -49,11 +49,16 @@ func (b *Breaker) State() State { return b.state() }
 // nothing. A half-open breaker is not known to be shut: its probes may have
 // ended by then.
 func (b *Breaker) Shut(at clock.Instant) (retryAfter time.Duration, shut bool) {
-	if !refuses(b.state()) {
-		return 0, false
+	for {
+		word := b.word.Load()
+		if !refuses(stateOf(word)) {
+			return 0, false
+		}
+		until := clock.Instant(b.until.Load())
+		if b.word.Load() == word { // else it may be that of a state that admits
+			return left(at, until), at < until
+		}
 	}
-	until := clock.Instant(b.until.Load())
-	return left(at, until), at < until
 }
 
 // Idle reports whether the breaker can be forgotten without losing more than

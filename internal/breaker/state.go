@@ -19,6 +19,7 @@ const (
 
 func refuses(s State) bool { return s == Open || s == ForcedOpen }
 func counts(s State) bool  { return s == Closed || s == ObserveOnly }
+func lapses(s State) bool  { return s == Disabled || s == ObserveOnly }
 
 // Result is what the end of a call says about the dependency.
 type Result uint8
@@ -48,8 +49,9 @@ const (
 	Isolated     = policy.CauseIsolated
 	Released     = policy.CauseReleased
 	WasReset     = policy.CauseReset
+	OverrideOver = policy.CauseOverrideOver
 
-	numCauses = WasReset + 1
+	numCauses = OverrideOver + 1
 )
 
 // Causes is a set of causes.
@@ -100,10 +102,11 @@ var moves = [numStates][numStates]Causes{
 		ObserveOnly: only(Forced),
 	},
 	Disabled: {
-		Closed:      only(WasReset),
+		Closed:      only(WasReset, OverrideOver),
 		Open:        only(Forced),
+		Disabled:    only(Forced),
 		ForcedOpen:  only(Forced, Isolated),
-		ObserveOnly: only(Forced),
+		ObserveOnly: only(Forced, OverrideOver),
 	},
 	ForcedOpen: {
 		Closed:      only(WasReset, Released),
@@ -113,10 +116,10 @@ var moves = [numStates][numStates]Causes{
 		ObserveOnly: only(Forced, Released),
 	},
 	ObserveOnly: {
-		Closed:      only(WasReset),
+		Closed:      only(WasReset, OverrideOver),
 		Open:        only(Forced),
 		Disabled:    only(Forced),
 		ForcedOpen:  only(Forced, Isolated),
-		ObserveOnly: only(FailureRate, SlowRate, Failures, Consecutive),
+		ObserveOnly: only(FailureRate, SlowRate, Failures, Consecutive, Forced, OverrideOver),
 	},
 }

@@ -200,16 +200,16 @@ func halfOpenCases() []Case {
 				p.Bulkhead, p.Timeout = policy.Bulkhead{Limit: 1, QueueTimeout: policy.Off}, policy.Timeout{Call: 30 * s, Attempt: 3500 * ms}
 			}),
 			Calls: []Call{call(0, ok(3*s)), call(1500*ms, ok(ms)), call(1501*ms, ok(ms))},
-			Hands: []Hand{move(10*ms, (*breaker.Breaker).Trip)}},
+			Hands: []Hand{move(10*ms, tripped)}},
 		{ID: "F6", Fact: "those queued are refused when their slot comes and the breaker is open",
 			Policy: with(guarded(policy.Breaker{Consecutive: 1}), func(p *policy.Policy) { p.Bulkhead = policy.Bulkhead{Limit: 1, QueueTimeout: policy.Off} }),
 			Calls:  []Call{call(0, down(s)), call(ms, ok(ms)), call(2*ms, ok(ms))}},
 		{ID: "F6", Fact: "nobody queues before an open breaker",
 			Policy: with(guarded(policy.Breaker{Consecutive: 1}), func(p *policy.Policy) { p.Bulkhead = policy.Bulkhead{Limit: 1, QueueTimeout: policy.Off} }),
-			Calls:  []Call{call(0, ok(s)), call(500*ms, ok(ms))}, Hands: []Hand{move(10*ms, (*breaker.Breaker).Trip)}},
+			Calls:  []Call{call(0, ok(s)), call(500*ms, ok(ms))}, Hands: []Hand{move(10*ms, tripped)}},
 		{ID: "F3", Fact: "tripped by hand it probes when its time is over, however many were refused",
 			Policy: guarded(policy.Breaker{Open: s, OpenCalls: 3}), Calls: append(each(500*ms, 10*ms, "SSSSSS"), call(1100*ms, ok(ms))),
-			Hands: []Hand{move(10*ms, (*breaker.Breaker).Trip)},
+			Hands: []Hand{move(10*ms, tripped)},
 			Check: returned(map[policy.Reason]int{policy.BreakerOpen: 6, policy.None: 1})},
 		{ID: "F3 G5", Fact: "a hedge never probes",
 			Policy: with(probing(policy.Breaker{Probes: 2}), func(p *policy.Policy) { p.Hedge = policy.Hedge{Max: 1, Delay: 100 * ms} }),
@@ -225,18 +225,18 @@ func handCases() []Case {
 	forced := func(end clock.Instant) func(*breaker.Breaker, clock.Instant) {
 		return func(b *breaker.Breaker, now clock.Instant) {
 			if end != clock.Never {
-				b.ForceOpen(now, now.Add(time.Duration(end)))
+				b.By("").ForceOpen(now, now.Add(time.Duration(end)))
 				return
 			}
-			b.ForceOpen(now, end)
+			b.By("").ForceOpen(now, end)
 		}
 	}
 	two := func() []Hand {
 		var one, other breaker.Isolation
 		return []Hand{
-			move(s, func(b *breaker.Breaker, now clock.Instant) { one, other = b.Isolate(now), b.Isolate(now) }),
-			move(3*s, func(b *breaker.Breaker, now clock.Instant) { b.Release(now, one); b.Release(now, one) }),
-			move(5*s, func(b *breaker.Breaker, now clock.Instant) { b.Release(now, other) }),
+			move(s, func(b *breaker.Breaker, now clock.Instant) { one, other = b.By("").Isolate(now), b.By("").Isolate(now) }),
+			move(3*s, func(b *breaker.Breaker, now clock.Instant) { b.By("").Release(now, one); b.By("").Release(now, one) }),
+			move(5*s, func(b *breaker.Breaker, now clock.Instant) { b.By("").Release(now, other) }),
 		}
 	}
 	return []Case{
@@ -245,18 +245,18 @@ func handCases() []Case {
 		{ID: "C40", Fact: "forced open for two hours",
 			Policy: guarded(trip), Calls: each(time.Hour, time.Hour+s, "SS"), Hands: []Hand{move(0, forced(clock.Instant(2*time.Hour)))}},
 		{ID: "C41", Fact: "disabled admits all, records nothing, says nothing",
-			Policy: guarded(trip), Calls: each(s, s, "FFFF"), Hands: []Hand{move(0, (*breaker.Breaker).Disable)}},
+			Policy: guarded(trip), Calls: each(s, s, "FFFF"), Hands: []Hand{move(0, disabled)}},
 		{ID: "C42", Fact: "observe-only never rejects, and says each crossing once",
 			Policy: guarded(policy.Breaker{Consecutive: 1, Observe: true}), Calls: each(s, s, "FFFFFFFFFF"), Check: all(counts(policy.KindBreakerExceeded, 1), counts(policy.KindAttemptSent, 10))},
 		{ID: "C43", Fact: "closed can't be half-opened by hand; reset closes and empties",
 			Policy: guarded(policy.Breaker{WindowCalls: 2}), Calls: slices.Concat(each(s, s, "FF"), each(4*s, s, "FS")),
 			Hands: []Hand{
 				move(0, func(b *breaker.Breaker, now clock.Instant) {
-					if b.TryHalfOpen(now) == nil {
+					if b.By("").TryHalfOpen(now) == nil {
 						panic("half-opened a closed breaker")
 					}
 				}),
-				move(3*s, (*breaker.Breaker).Reset),
+				move(3*s, closed),
 			}},
 		{ID: "C44", Fact: "two isolations: both must be released, and one only once",
 			Policy: guarded(trip), Calls: each(2*s, 2*s, "SSS"), Hands: two()},
@@ -285,3 +285,7 @@ func handCases() []Case {
 			Hands:  []Hand{reload(500*ms, guarded(trip)), reload(3500*ms, guarded(policy.Breaker{Consecutive: 1, Observe: true})), reload(2500*ms, guarded(policy.Breaker{Consecutive: 1, Observe: true}))}},
 	}
 }
+
+func tripped(b *breaker.Breaker, now clock.Instant)  { b.By("").Trip(now) }
+func closed(b *breaker.Breaker, now clock.Instant)   { b.By("").Reset(now) }
+func disabled(b *breaker.Breaker, now clock.Instant) { b.By("").Disable(now, clock.Never) }

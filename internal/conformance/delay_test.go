@@ -26,7 +26,7 @@ func TestADelayedProbeExpiresLater(t *testing.T) {
 		{"delayed, at its time", 2 * time.Second, 8 * s, breaker.Open},
 	} {
 		b := breaker.New(&rules, 1, 1, nil)
-		b.Trip(0)
+		b.By("").Trip(0)
 		probe, _, ok := b.Acquire(5*s, 0)
 		if !ok || !probe.Probe() {
 			t.Fatalf("%s: no probe", c.name)

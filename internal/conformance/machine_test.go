@@ -153,7 +153,7 @@ func (g *game) play(op, arg byte) {
 		if arg&1 == 0 {
 			g.state.Reload(g.now, g.rules[int(arg>>1)%len(g.rules)])
 		} else {
-			g.state.SwitchRetries(g.now, arg&2 != 0)
+			switchRetries(g.state, g.now, arg&2 != 0)
 		}
 	case 7:
 		if arg&1 == 0 {

@@ -251,8 +251,8 @@ func (r *source) hand(at time.Duration) Hand {
 	p := r.policy()
 	partition := pick(r, "", "p")
 	verb := pick(r,
-		func(b *breaker.Breaker, now Instant) { b.ForceOpen(now, now.Add(s)) },
-		(*breaker.Breaker).Reset, (*breaker.Breaker).Disable, (*breaker.Breaker).Trip)
+		func(b *breaker.Breaker, now Instant) { b.By("").ForceOpen(now, now.Add(s)) },
+		closed, disabled, tripped)
 	on := r.one(2)
 	do := pick(r,
 		func(h Handle) { _ = h.Reload(p) },

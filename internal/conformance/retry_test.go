@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -227,6 +226,6 @@ func budgetCases() []Case {
 			Policy: with(budget(one), func(p *policy.Policy) {
 				p.Breaker = policy.Breaker{Consecutive: 1, OpenJitter: policy.Off, Open: s + 50*ms}
 			}),
-			Calls: []Call{call(0, down(ms))}, Hands: []Hand{move(900*ms, (*breaker.Breaker).Reset)}},
+			Calls: []Call{call(0, down(ms))}, Hands: []Hand{move(900*ms, closed)}},
 	}
 }

@@ -168,7 +168,15 @@ func (v *virtual) Reload(p policy.Policy) error {
 }
 
 // SetRetries implements Handle.
-func (v *virtual) SetRetries(on bool) { v.state.SwitchRetries(v.now, on) }
+func (v *virtual) SetRetries(on bool) { switchRetries(v.state, v.now, on) }
+
+func switchRetries(s *machine.State, now Instant, on bool) {
+	if on {
+		s.ResumeRetries(now, "")
+	} else {
+		s.StopRetries(now, clock.Never, "")
+	}
+}
 
 // Move implements Handle.
 func (v *virtual) Move(partition string, f func(*breaker.Breaker, Instant)) {

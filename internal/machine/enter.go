@@ -156,7 +156,7 @@ func (c *Call) leaveQueue() (granted bool) {
 // rate limit and the breaker's permit. The breaker is asked last, so its permit goes
 // into the ticket at once.
 func (c *Call) trySend(now clock.Instant, s *Step) (answered bool) {
-	if c.sent.tries > 0 && c.retriesStopped() {
+	if c.sent.tries > 0 && c.retriesStopped(now) {
 		c.refuse(now, policy.RetriesOff, c.end.after)
 		return false
 	}

@@ -56,7 +56,7 @@ func (c *Call) nextHedge(now clock.Instant) clock.Instant {
 func (c *Call) pullHedge(now clock.Instant, o *policy.Outcome) {
 	switch {
 	case !c.hedge.on:
-	case o.Stop || c.retry.onces > 1 || c.retriesStopped():
+	case o.Stop || c.retry.onces > 1 || c.retriesStopped(now):
 		c.hedge.on = false
 	case o.Class == policy.ClassContention:
 	case o.HasAfter:
@@ -141,7 +141,7 @@ func (c *Call) hedgeDelay(now clock.Instant) time.Duration {
 // in the order of what is cheapest to give back.
 func (c *Call) admitHedge(now clock.Instant) policy.Reason {
 	switch {
-	case c.state.retriesOff():
+	case c.resendsOff(now):
 		return policy.RetriesOff
 	case now.Add(c.margin(now)) > c.deadline:
 		return policy.DeadlineShort

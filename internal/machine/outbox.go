@@ -114,11 +114,11 @@ func (l partitionLog) BreakerMoved(c breaker.Change) {
 		return
 	}
 	kind := policy.KindBreakerMoved
-	if c.From == c.To {
+	if c.From == c.To && c.Exceeded != 0 {
 		kind = policy.KindBreakerExceeded
 	}
 	box.add(policy.Event{
-		Kind: kind, At: c.At, Due: c.Due, Until: c.Until, From: c.From, To: c.To, Cause: c.Cause,
+		Kind: kind, At: c.At, Due: c.Due, Until: c.Until, From: c.From, To: c.To, Cause: c.Cause, Code: c.Who,
 		Partition: l.partition,
 		Numbers: &policy.Numbers{
 			Calls: c.Counts.Calls, Failures: c.Counts.Failures, Slows: c.Counts.Slow,

@@ -39,16 +39,19 @@ func (p *partition) reload(now clock.Instant, old, r *Rules, name string) {
 	if b == nil {
 		return
 	}
-	b.SetRules(now, &r.breaker)
+	b.SetRules(now, r.breakerOf(name))
 	if name == policy.Overflow {
 		return
 	}
 	was, is := old.Policy.Breaker.Observe, r.Policy.Breaker.Observe
-	switch {
-	case is && !was && b.State() != breaker.ForcedOpen && b.State() != breaker.Disabled: // these were set by hand
-		b.Observe(now)
-	case was && !is && b.State() == breaker.ObserveOnly:
-		b.Reset(now)
+	if was == is {
+		return
+	}
+	switch st := b.Snapshot(now); {
+	case is && st.State != breaker.ForcedOpen && st.State != breaker.Disabled && st.State != breaker.ObserveOnly: // these were set by hand
+		b.By("").Observe(now, clock.Never)
+	case was && st.State == breaker.ObserveOnly && st.Until == clock.Never: // else a hand set it
+		b.By("").Reset(now)
 	}
 }
 

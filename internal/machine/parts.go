@@ -2,6 +2,7 @@ package machine
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/gabion-go/gabion/internal/budget"
 	"github.com/gabion-go/gabion/internal/bulkhead"
@@ -21,7 +22,9 @@ type parts struct {
 	box        *outbox
 	kill       *atomic.Bool // retries are switched off for the whole process
 	parent     *State       // its retries are this one's
-	streams    *streams     // nil until a result outlives its attempt's time
+	younger    time.Duration
+	resume     *atomic.Int64 // when retries that are off are on again; nil until they were off for a time
+	streams    *streams      // nil until a result outlives its attempt's time
 }
 
 func (s *State) part() *parts { return s.more.Load() }

@@ -29,13 +29,18 @@ func (r *retrying) add(o *policy.Outcome) {
 	r.stopped = r.stopped || o.Stop
 }
 
-func (c *Call) retriesStopped() bool { return c.noRetry || c.state.retriesOff() }
+func (c *Call) retriesStopped(now clock.Instant) bool { return c.noRetry || c.resendsOff(now) }
+
+func (c *Call) resendsOff(now clock.Instant) bool {
+	_, off := c.state.retriesOff(now)
+	return off
+}
 
 // plan decides, with nothing out, whether and when the last failure is retried. No other
 // place decides that.
 func (c *Call) plan(now clock.Instant) {
 	o := &c.retry.failed
-	if why := c.mayRetry(); why != policy.None {
+	if why := c.mayRetry(now); why != policy.None {
 		c.finish(now, why)
 		return
 	}
@@ -72,11 +77,11 @@ func (c *Call) plan(now clock.Instant) {
 }
 
 // mayRetry says why the last failure must not be retried, whatever time and budget say.
-func (c *Call) mayRetry() policy.Reason {
+func (c *Call) mayRetry(now clock.Instant) policy.Reason {
 	switch o, tries := &c.retry.failed, int(c.sent.tries-c.retry.lost); {
 	case c.retry.stopped:
 		return policy.DoNotRetry
-	case c.state.retriesOff():
+	case c.resendsOff(now):
 		return policy.RetriesOff
 	case c.noRetry:
 		return policy.AttemptsExhausted

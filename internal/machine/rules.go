@@ -17,6 +17,7 @@ type Rules struct {
 	Policy policy.Policy // resolved
 
 	breaker   breaker.Rules
+	shared    breaker.Rules // of the shared partition, which always observes
 	earned    budget.EarnedRules
 	budget    budget.Rules
 	tokens    budget.BucketRules
@@ -78,6 +79,7 @@ func compile(p policy.Policy) *Rules {
 	r.learns = r.measured || tokens
 	r.hold = uint32(on(p.Retry.Hold))
 	r.breaker.CountRun = r.hold > 0
+	r.shared, r.shared.Observe = r.breaker, true
 	r.throttled = p.Throttle.K > 0
 	if r.guarded && p.Breaker.Per == policy.PerCall {
 		r.whole |= aPermit
@@ -87,6 +89,14 @@ func compile(p policy.Policy) *Rules {
 	}
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.windowed || tokens
 	return r
+}
+
+// breakerOf returns the rules of the breaker of the partition of that name.
+func (r *Rules) breakerOf(name string) *breaker.Rules {
+	if name == policy.Overflow {
+		return &r.shared
+	}
+	return &r.breaker
 }
 
 // on reads a resolved number: to the parts zero is off.
@@ -99,7 +109,7 @@ func breakerRules(b policy.Breaker) breaker.Rules {
 		Failures: b.Failures, Consecutive: on(b.Consecutive), ConsecutiveFor: on(b.ConsecutiveFor), InFlight: b.InFlight,
 		Open: b.Open, OpenMax: b.OpenMax, OpenGrowth: b.OpenGrowth, OpenJitter: float64(on(b.OpenJitter)),
 		OpenCalls: on(b.OpenCalls), Probes: b.Probes, ProbeCalls: b.ProbeCalls, CloseAfter: b.CloseAfter, ReopenAfter: b.ReopenAfter,
-		ProbeTimeout: b.ProbeTimeout, ExpiryCloses: b.ProbeExpiryCloses,
+		Observe: b.Observe, ProbeTimeout: b.ProbeTimeout, ExpiryCloses: b.ProbeExpiryCloses,
 	}
 }
 

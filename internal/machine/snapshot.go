@@ -11,7 +11,8 @@ import (
 // Stats returns a snapshot of every part. Each part is consistent in itself.
 func (s *State) Stats(now clock.Instant) policy.Stats {
 	r := s.rules.Load()
-	st := policy.Stats{Main: s.main.stats(now, r), Budget: s.budgetStats(now, r), RetriesOff: s.retriesOff()}
+	st := policy.Stats{Main: s.main.stats(now, r), Budget: s.budgetStats(now, r), Now: now}
+	st.RetriesBack, st.RetriesOff = s.retriesOff(now)
 	if b := s.bulkhead(); b != nil && r.bulkhead {
 		st.Bulkhead = b.Stats()
 	}

@@ -30,13 +30,6 @@ type State struct {
 	flags  atomic.Uint32 // retriesAreOff, and above it how often the budget was emptied by a reload
 }
 
-// retriesAreOff is the bit of State.flags that switches retries off; nextEpoch is
-// what the rest of it counts in.
-const (
-	retriesAreOff = 1
-	nextEpoch     = 2
-)
-
 // Setup is what a State needs besides its policy.
 type Setup struct {
 	// Shards is over how many cache lines counters are spread; it is rounded up to
@@ -55,8 +48,10 @@ type Setup struct {
 	Kill *atomic.Bool
 
 	// Parent is a State whose retries, once switched off, switch off this one's too.
-	// Nil means none.
-	Parent *State
+	// Nil means none. Younger is how much later than the parent's the instants of this
+	// State begin.
+	Parent  *State
+	Younger time.Duration
 }
 
 // NewState makes the shared state of a dependency.
@@ -64,7 +59,7 @@ func NewState(now clock.Instant, r *Rules, setup Setup) *State {
 	s := &State{shards: uint16(min(max(setup.Shards, 1), maxShards))}
 	s.draws.Store(chance.Bits(setup.Seed, 0, 0, 0) | 1)
 	if setup.Events || setup.Kill != nil || setup.Parent != nil {
-		p := &parts{kill: setup.Kill, parent: setup.Parent}
+		p := &parts{kill: setup.Kill, parent: setup.Parent, younger: setup.Younger}
 		if setup.Events {
 			p.box = new(outbox)
 			p.box.listening.Store(true)
@@ -192,9 +187,10 @@ const latencySpan = time.Minute
 // furnishPartition gives a partition the parts that r needs.
 func (s *State) furnishPartition(now clock.Instant, p *partition, r *Rules, name string) {
 	if r.guarded && p.breaker.Load() == nil {
-		b := breaker.New(&r.breaker, int(s.shards), s.draws.Add(1), s.breakerLog(name))
-		if r.Policy.Breaker.Observe || name == policy.Overflow {
-			b.Observe(now)
+		rules := r.breakerOf(name)
+		b := breaker.New(rules, int(s.shards), s.draws.Add(1), s.breakerLog(name))
+		if rules.Observe {
+			b.By("").Observe(now, clock.Never)
 		}
 		p.breaker.CompareAndSwap(nil, b)
 	}
@@ -273,35 +269,6 @@ func (s *State) Deliver(emit func(policy.Event)) {
 	if box := s.box(); box != nil {
 		box.deliver(emit)
 	}
-}
-
-// SwitchRetries turns the dependency's retries and hedges on or off, at once and
-// also for calls under way.
-func (s *State) SwitchRetries(now clock.Instant, allowed bool) {
-	var before uint32
-	e := policy.Event{Kind: policy.KindRetriesSwitched, At: now}
-	if allowed {
-		before = s.flags.And(^uint32(retriesAreOff))
-	} else {
-		before, e.Reason = s.flags.Or(retriesAreOff), policy.RetriesOff
-	}
-	if (before&retriesAreOff == 0) != allowed {
-		s.note(e)
-	}
-}
-
-// epoch is how often a reload has emptied the budget.
-func (s *State) epoch() uint32 { return s.flags.Load() / nextEpoch }
-
-func (s *State) retriesOff() bool {
-	if s.flags.Load()&retriesAreOff != 0 {
-		return true
-	}
-	p := s.part()
-	if p == nil {
-		return false
-	}
-	return p.kill != nil && p.kill.Load() || p.parent != nil && p.parent.retriesOff()
 }
 
 // Breaker returns the breaker of that partition, or of the calls that name none,

@@ -198,9 +198,9 @@ func ofDependency(e policy.Event) string {
 		return "a new policy is in force"
 	case policy.KindRetriesSwitched:
 		if e.Reason == policy.RetriesOff {
-			return "retries were switched off"
+			return "retries were switched off" + until(e) + who(e)
 		}
-		return "retries were switched on again"
+		return "retries were switched on again" + who(e)
 	case policy.KindResent:
 		return fmt.Sprintf("something below gabion sent again, unasked: %d times", e.Count)
 	case policy.KindEventsLost:
@@ -239,7 +239,15 @@ func cause(e policy.Event) string {
 	case policy.CauseProbesPassed:
 		return fmt.Sprintf("of %d probes %d failed", n.Calls, n.Failures)
 	}
-	return causes[e.Cause]
+	return causes[e.Cause] + who(e)
+}
+
+// who says who did by hand what the event tells, as far as that was told.
+func who(e policy.Event) string {
+	if e.Code == "" {
+		return ""
+	}
+	return ", by " + e.Code
 }
 
 // causes are those without numbers, in words.
@@ -251,6 +259,7 @@ var causes = map[policy.BreakerCause]string{
 	policy.CauseIsolated:     "isolated by hand",
 	policy.CauseReleased:     "released by hand",
 	policy.CauseReset:        "reset by hand",
+	policy.CauseOverrideOver: "the time that a hand had set is over",
 }
 
 func rate(bad int64, did string, n *policy.Numbers) string {

@@ -106,6 +106,10 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 		"retries are switched off": {
 			policy.Event{Kind: policy.KindRetriesSwitched, Reason: policy.RetriesOff}, "retries were switched off", "",
 		},
+		"retries are switched off for a time, by somebody": {
+			policy.Event{Kind: policy.KindRetriesSwitched, Reason: policy.RetriesOff, Until: in(time.Hour), Code: "ann"},
+			"retries were switched off, for 1h0m0s, by ann", "",
+		},
 		"the dependency asks for time": {
 			policy.Event{Kind: policy.KindPaceSet, Until: in(time.Second)}, "the dependency asked for time: calls are spaced, for 1s", "pace.max",
 		},
