@@ -21,6 +21,7 @@ const others = "others"
 type subject struct {
 	dependency string
 	kind       policy.Kind
+	level      slog.Level // of events that come with calls; zero of changes, whose last counts
 }
 
 // burst counts the events that are not logged one by one.
@@ -41,7 +42,10 @@ type burst struct {
 func (o *Observer) counted(level slog.Level, e *gabion.Event) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := subject{e.Dependency, e.Kind}
+	s := subject{dependency: e.Dependency, kind: e.Kind}
+	if frequent(e.Kind) {
+		s.level = level
+	}
 	b := o.bursts[s]
 	if b == nil && len(o.bursts) >= maxBursts {
 		s.dependency = others
@@ -62,7 +66,8 @@ func (o *Observer) counted(level slog.Level, e *gabion.Event) bool {
 // frequent reports whether events of a kind come with calls, and not with changes.
 func frequent(k policy.Kind) bool {
 	switch k {
-	case policy.KindReturned, policy.KindFellBack, policy.KindBodyFailed, policy.KindPaceSet, policy.KindEventsLost:
+	case policy.KindReturned, policy.KindFellBack, policy.KindBodyFailed, policy.KindPaceSet, policy.KindEventsLost,
+		policy.KindKeyDecided, policy.KindMessageDisposed:
 		return true
 	}
 	return false

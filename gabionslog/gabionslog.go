@@ -5,10 +5,12 @@ package gabionslog
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -16,7 +18,10 @@ import (
 const DefaultEvery = 10 * time.Second
 
 // Observer logs what an operator wants to know: what happened to a dependency, and
-// that calls failed. The first call that fails is logged at once. Those that fail
+// that calls failed. Warnings are what somebody should look at: a breaker that opened,
+// retries that were switched off, failed calls that may have happened all the same, dead
+// letters, keys in trouble. What failed without an effect, and what gets better, is
+// information. The first call that fails is logged at once. Those that fail
 // within Every after it are counted, and one line says how many they were, for which
 // reasons and since when; so it goes on until no call fails for that long. Other
 // events that come with calls, such as fallbacks and broken bodies, are treated alike.
@@ -45,8 +50,9 @@ type Observer struct {
 	bursts map[subject]*burst
 }
 
-// levels says how much each kind of event matters. Kinds that are not named are
-// logged at debug level, and only if Attempts is set.
+// levels says how much each kind of event matters: an error is a bug, a warning wants
+// somebody to look, information is worth keeping. Kinds that are not named, and those
+// that levelOf makes smaller, are logged at debug level, and only if Attempts is set.
 var levels = map[policy.Kind]slog.Level{
 	policy.KindBreakerMoved:    slog.LevelWarn,
 	policy.KindBreakerExceeded: slog.LevelWarn,
@@ -58,19 +64,38 @@ var levels = map[policy.Kind]slog.Level{
 	policy.KindReloaded:        slog.LevelInfo,
 	policy.KindFellBack:        slog.LevelInfo,
 	policy.KindBodyFailed:      slog.LevelInfo,
+	policy.KindReturned:        slog.LevelInfo,
+	policy.KindKeyDecided:      slog.LevelWarn,
+	policy.KindMessageDisposed: slog.LevelWarn,
 }
+
+// levelOf says how much an event matters.
+func levelOf(e *gabion.Event) slog.Level {
+	level, ok := levels[e.Kind]
+	switch {
+	case !ok:
+		return slog.LevelDebug
+	case e.Kind == policy.KindBreakerMoved && (e.To == policy.StateClosed || e.To == policy.StateHalfOpen),
+		e.Kind == policy.KindRetriesSwitched && e.Reason == policy.None:
+		return slog.LevelInfo // it gets better
+	case e.Kind == policy.KindReturned && (e.Reason == policy.None || e.Reason == policy.Canceled),
+		e.Kind == policy.KindKeyDecided && !troubled[e.Code],
+		e.Kind == policy.KindMessageDisposed && !strings.HasPrefix(e.Code, "dead_letter"):
+		return slog.LevelDebug
+	case e.Kind == policy.KindReturned && e.Effect == policy.UnknownEffect:
+		return slog.LevelWarn // somebody may have to find out whether it happened
+	}
+	return level
+}
+
+// troubled are the decisions about a key that want somebody to look.
+var troubled = map[string]bool{"mismatch": true, "outcome_unknown": true, "record_unreadable": true, "store_unavailable": true}
 
 // Observe implements gabion.Observer.
 func (o *Observer) Observe(ctx context.Context, e gabion.Event) {
-	level, ok := levels[e.Kind]
-	if e.Kind == policy.KindReturned && e.Reason != policy.None && e.Reason != policy.Canceled {
-		level, ok = slog.LevelInfo, true
-	}
-	if !ok && !o.Attempts {
+	level := levelOf(&e)
+	if level == slog.LevelDebug && !o.Attempts {
 		return
-	}
-	if !ok {
-		level = slog.LevelDebug
 	}
 	logger := o.logger()
 	if !logger.Enabled(ctx, level) || !o.Attempts && o.counted(level, &e) {
@@ -105,7 +130,24 @@ func attrs(e *gabion.Event) []slog.Attr {
 	if e.Seq != 0 {
 		as = append(as, slog.Uint64("seq", e.Seq))
 	}
-	return append(as, particulars(e)...)
+	as = append(as, particulars(e)...)
+	text("why", because(e))
+	return as
+}
+
+// because says in words what was decided and with which numbers, where that helps whoever
+// has to act.
+func because(e *gabion.Event) string {
+	switch {
+	case e.Kind == policy.KindBreakerMoved || e.Kind == policy.KindBreakerExceeded:
+		return why.Why(*e)
+	case e.Kind == policy.KindReturned && e.Reason != policy.None:
+		if about := why.Numbers(e.Reason, e.Numbers); about != "" {
+			return why.Reason(e.Reason) + " (" + about + ")"
+		}
+		return why.Reason(e.Reason)
+	}
+	return ""
 }
 
 func particulars(e *gabion.Event) []slog.Attr {
@@ -124,7 +166,11 @@ func particulars(e *gabion.Event) []slog.Attr {
 	case policy.KindHedgeSkipped:
 		return []slog.Attr{attempt(e)}
 	case policy.KindReturned:
-		return []slog.Attr{slog.Int("attempts", int(e.Attempt)), slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took)}
+		as := []slog.Attr{slog.Int("attempts", int(e.Attempt)), slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took)}
+		if e.Code != "" {
+			as = append(as, slog.String("code", e.Code))
+		}
+		return as
 	case policy.KindBreakerMoved, policy.KindBreakerExceeded:
 		return []slog.Attr{slog.String("from", e.From.String()), slog.String("to", e.To.String()),
 			slog.String("cause", e.Cause.String()), slog.Int64("calls", numbers(e).Calls), slog.Int64("failures", numbers(e).Failures),
