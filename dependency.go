@@ -90,6 +90,7 @@ func open(name string, rules *machine.Rules, opts []Option, parent *Dependency) 
 		Shards: 4 * runtime.GOMAXPROCS(0),
 		Seed:   d.seed,
 		Events: true,
+		Totals: true,
 		Kill:   &retriesOff,
 	}
 	if parent != nil {

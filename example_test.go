@@ -260,7 +260,10 @@ func ExampleDependency_Stats() {
 	d.Run(context.Background(), func(context.Context) error { return nil })
 	s := d.Stats()
 	fmt.Println(s.Name, s.Main.Breaker.State, s.Bulkhead.InUse, "of", s.Bulkhead.Limit)
-	// Output: stock closed 0 of 100
+	fmt.Println(s.Totals.Attempts, "attempts for", s.Totals.Calls, "calls,", s.Totals.Failures.Of(policy.BreakerOpen), "refused by the breaker")
+	// Output:
+	// stock closed 0 of 100
+	// 1 attempts for 1 calls, 0 refused by the breaker
 }
 
 func ExampleDependency_Reload() {

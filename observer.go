@@ -197,8 +197,9 @@ func (d *Dependency) putSafely(ctx context.Context, e Event, t Tracer, put func(
 	return made
 }
 
-// turnAway tells the observer that a call ended with err before it began. It returns err.
+// turnAway counts, and tells the observer, that a call ended with err before it began. It returns err.
 func (d *Dependency) turnAway(ctx context.Context, operation string, err error) error {
+	d.state.TurnAway(0, ReasonOf(err))
 	if !d.observed() {
 		return err
 	}

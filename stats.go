@@ -10,7 +10,7 @@ import (
 type Stats struct {
 	Name           string
 	At             time.Time
-	policy.Stats         // breaker, partitions, bulkhead, budget
+	policy.Stats         // totals, latency, breaker, partitions, bulkhead, budget, throttle, rate limit
 	Fallbacks      int64 // answers that a fallback gave
 	ObserverPanics int64 // observers that panicked
 }

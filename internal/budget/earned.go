@@ -78,13 +78,14 @@ func MakeEarned(r EarnedRules, shards int) (e Earned) {
 	return
 }
 
-// Earn counts one success. It takes no lock but a few times in a window. Callers that
-// run on different processors should pass different shards.
-func (e *Earned) Earn(now clock.Instant, shard uint32, r *EarnedRules) {
+// Earn counts one success, and returns how many its shard has with it. It takes no lock
+// but a few times in a window. Callers that run on different processors should pass
+// different shards.
+func (e *Earned) Earn(now clock.Instant, shard uint32, r *EarnedRules) (n uint64) {
 	if int64(now) >= e.due.Load() {
 		e.mark(now, r)
 	}
-	e.successes.of(shard).Add(1)
+	return e.successes.of(shard).Add(1)
 }
 
 // mark notes how many successes there were before now.
@@ -98,6 +99,9 @@ func (e *Earned) mark(now clock.Instant, r *EarnedRules) {
 	e.marks[e.newest] = mark{now, e.successes.sum()}
 	e.due.Store(int64(now.Add(r.Window/marks + 1)))
 }
+
+// Successes returns how many there were since the beginning.
+func (e *Earned) Successes() uint64 { return e.successes.sum() }
 
 // Any reports whether there was a success yet.
 func (e *Earned) Any() bool { return e.successes.sum() > 0 }

@@ -128,6 +128,23 @@ func (s *Sketch) Quantile(now clock.Instant, q float64) (d time.Duration, n int6
 	return 0, 0
 }
 
+// Quantiles is [Sketch.Quantile] for several shares at once, which are in order. The
+// durations go to ds.
+func (s *Sketch) Quantiles(now clock.Instant, qs []float64, ds []time.Duration) (n int64) {
+	var sums [cells]int64
+	if n = s.sum(now, &sums); n == 0 {
+		return 0
+	}
+	bucket, seen := 0, sums[0]
+	for i, q := range qs {
+		for least := rank(q, n); seen < least; seen += sums[bucket] {
+			bucket++
+		}
+		ds[i] = durationOf(bucket)
+	}
+	return n
+}
+
 // Recent is [Sketch.Quantile] with an answer up to 1/32 of the span old, which
 // makes it as cheap as reading a few words. It remembers the answer to one q.
 func (s *Sketch) Recent(now clock.Instant, q float64) (d time.Duration, n int64) {

@@ -256,6 +256,9 @@ func (c *Call) giveUp(now clock.Instant, why policy.Reason) {
 // out. What attempts hold goes back when they are settled.
 func (c *Call) finish(now clock.Instant, why policy.Reason) {
 	c.phase, c.end.reason = over, why
+	if why != policy.None || c.sent.n > 1 {
+		c.countEnd(why)
+	}
 	switch {
 	case why == policy.CallTimeout && c.sent.out != 0 && c.deadline.Sub(c.began) >= c.due():
 		c.sent.judge(breaker.Bad)

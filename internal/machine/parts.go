@@ -24,6 +24,7 @@ type parts struct {
 	parent     *State       // its retries are this one's
 	younger    time.Duration
 	resume     *atomic.Int64 // when retries that are off are on again; nil until they were off for a time
+	totals     *totals       // nil where nobody asks for them
 	streams    *streams      // nil until a result outlives its attempt's time
 }
 

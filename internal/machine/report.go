@@ -30,6 +30,7 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser boo
 	}
 	switch {
 	case loser && c.end.reason == policy.None:
+		c.countOvertaken(now, t)
 		c.recordTime(now, t) // it would have taken longer than this, so it counts as that at least
 	case o.Class == policy.ClassSuccess && !loser && c.rules.learns:
 		c.learn(now, t)

@@ -59,7 +59,9 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	if c.phase == over {
 		c.settleLate(now, o)
 	} else {
-		c.advance(now, o, late)
+		if c.advance(now, o, late); c.Succeeded() {
+			c.countSuccess(now, t, 0)
+		}
 	}
 	c.giveBack(t, o)
 }
@@ -73,8 +75,9 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	if c.rules.throttled {
 		c.state.throttle().Accept(t.Sent, now)
 	}
+	var earned uint64
 	if c.rules.earns {
-		c.state.earned.Earn(now, c.shard, &c.rules.earned)
+		earned = c.state.earned.Earn(now, c.shard, &c.rules.earned)
 	}
 	c.part.pacer.Load().accept(now)
 	if c.rules.learns {
@@ -90,6 +93,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.logSettled(now, t, o, policy.None, false)
 	}
 	c.finish(now, policy.None)
+	c.countSuccess(now, t, earned)
 	c.giveBack(t, o)
 }
 

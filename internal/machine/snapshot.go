@@ -3,6 +3,7 @@ package machine
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
@@ -16,6 +17,11 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 	if b := s.bulkhead(); b != nil && r.bulkhead {
 		st.Bulkhead = b.Stats()
 	}
+	if t := s.totals(); t != nil {
+		st.Totals = t.sum(s.earned.Successes())
+		st.Latency = s.latencyStats(now, r, t)
+	}
+	st.Throttle, st.RateLimit = s.throttleStats(now, r), s.rateStats(now, r)
 	if live := s.streams(); live != nil {
 		st.Streams, st.Outlived = live.open.Load(), live.ever.Load()
 	}
@@ -31,6 +37,40 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 	})
 	slices.SortFunc(st.Partitions, func(a, b policy.PartitionStats) int { return strings.Compare(a.Name, b.Name) })
 	return st
+}
+
+// latencyStats are taken of all attempts, where the policy measures them and no calls name a
+// partition, and else of those that were sampled.
+func (s *State) latencyStats(now clock.Instant, r *Rules, t *totals) (l policy.LatencyStats) {
+	times := t.times.Load()
+	if all := s.main.latency.Load(); r.measured && all != nil && s.partitions() == nil {
+		times = all
+	}
+	if times == nil {
+		return l
+	}
+	var ds [3]time.Duration
+	l.Samples = times.Quantiles(now, []float64{0.5, 0.95, 0.99}, ds[:])
+	l.P50, l.P95, l.P99, l.Span = ds[0], ds[1], ds[2], latencySpan
+	return l
+}
+
+func (s *State) throttleStats(now clock.Instant, r *Rules) (t policy.ThrottleStats) {
+	if r.throttled {
+		t.On = true
+		t.Requests, t.Accepts = s.throttle().Counts(now)
+		t.Refuses = policy.Ratio(s.throttle().Probability(now, r.Policy.Throttle.K))
+	}
+	return t
+}
+
+func (s *State) rateStats(now clock.Instant, r *Rules) (l policy.RateLimitStats) {
+	if r.rate.Interval > 0 {
+		l.On = true
+		l.Ahead, l.Next = s.limiter().Ahead(now, r.rate)
+		l.Rate, l.Burst = float64(r.Policy.RateLimit.Rate), r.Policy.RateLimit.Burst
+	}
+	return l
 }
 
 func (p *partition) stats(now clock.Instant, r *Rules) policy.PartitionStats {

@@ -43,6 +43,9 @@ type Setup struct {
 	// from the start; Listen changes that.
 	Events bool
 
+	// Totals counts calls and takes the time of attempts for Stats.
+	Totals bool
+
 	// Kill is a switch that turns all retries off while it is true, shared by any
 	// number of States. Nil means none.
 	Kill *atomic.Bool
@@ -58,11 +61,14 @@ type Setup struct {
 func NewState(now clock.Instant, r *Rules, setup Setup) *State {
 	s := &State{shards: uint16(min(max(setup.Shards, 1), maxShards))}
 	s.draws.Store(chance.Bits(setup.Seed, 0, 0, 0) | 1)
-	if setup.Events || setup.Kill != nil || setup.Parent != nil {
+	if setup.Events || setup.Totals || setup.Kill != nil || setup.Parent != nil {
 		p := &parts{kill: setup.Kill, parent: setup.Parent, younger: setup.Younger}
 		if setup.Events {
 			p.box = new(outbox)
 			p.box.listening.Store(true)
+		}
+		if setup.Totals {
+			p.totals = newTotals(int(s.shards))
 		}
 		s.more.Store(p)
 	}

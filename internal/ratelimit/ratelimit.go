@@ -169,6 +169,27 @@ func (l *Limiter) Reset() {
 	l.word.Store(0)
 }
 
+// Ahead returns how many turns that lie ahead are taken, and how long after now the next
+// one is free.
+func (l *Limiter) Ahead(now clock.Instant, r Rules) (turns int64, next time.Duration) {
+	if r.Interval <= 0 {
+		return 0, 0
+	}
+	interval, slack := r.spacing()
+	free := max(instant(l.word.Load()).Add(-slack), now)
+	next = free.Sub(now)
+	if last := free.Add(-interval); last > now {
+		turns = int64((last.Sub(now) + interval - 1) / interval)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.drop(now); len(l.free) > 0 {
+		turns = max(turns-int64(len(l.free)), 0)
+		next = min(next, l.free[len(l.free)-1].Sub(now))
+	}
+	return turns, next
+}
+
 // spacing returns the time between turns, and how far ahead the word may be: the time in
 // which a whole burst but one turn comes back.
 func (r Rules) spacing() (interval, slack time.Duration) {
