@@ -2,6 +2,7 @@ package gabion_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,9 +47,9 @@ func TestStatsKnowHowLongAttemptsTake(t *testing.T) {
 		}, 0, [3]time.Duration{}},
 		{"a hedge is not in, and the first counts until it is given up", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: 100 * ms}}, 1,
 			func(t *testing.T, d *gabion.Dependency, i int) {
-				n := 0
+				var n atomic.Int64
 				gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
-					if n++; n > 1 {
+					if n.Add(1) > 1 {
 						time.Sleep(10 * ms)
 						return 0, nil
 					}
