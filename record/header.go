@@ -68,10 +68,12 @@ func ThisProgram() Program {
 }
 
 // Origin is what a recording says of one dependency: what its instants count from, and
-// which policy is in force from here on. After a reload there is a new one.
+// which policy is in force from here on. There is a new one after a reload, and when the
+// clock turns out to be another: it was set, the machine slept, or another dependency of
+// the same name was made.
 type Origin struct {
 	Dependency string    `json:"dependency"`
-	Zero       time.Time `json:"zero"`             // the wall clock at instant zero, as it was when the first event came
+	Zero       time.Time `json:"zero"`             // the wall clock at instant zero, within a second
 	Policy     string    `json:"policy,omitempty"` // PolicyHash of its policy; empty where it is not known
 }
 

@@ -61,6 +61,48 @@ func TestARecordingKnowsTheWallClockOfEveryDependency(t *testing.T) {
 	})
 }
 
+// A name may be taken again: an instance that was idle is forgotten and made anew.
+func TestANameThatIsTakenAgainHasANewClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var file bytes.Buffer
+		w := record.NewWriter(&file)
+		var want []time.Time
+		for range 3 {
+			d := gabion.New("bank/eu", policy.Policy{}, gabion.WithObserver(w))
+			for range 2 {
+				time.Sleep(time.Hour)
+				if err := d.Run(t.Context(), succeed); err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, time.Now(), time.Now(), time.Now())
+			}
+		}
+		if n := strings.Count(file.String(), `"kind":"dependency"`); n != 3 {
+			t.Errorf("%d lines about 3 dependencies", n)
+		}
+		all, err := entries(&file)
+		if err != nil || len(all) != len(want) {
+			t.Fatalf("%d events, %v", len(all), err)
+		}
+		for i, e := range all {
+			if got := e.Time(e.Event.At); !got.Equal(want[i]) {
+				t.Errorf("line %d: %s, want %s", e.Line, got, want[i])
+			}
+		}
+	})
+}
+
+// An event about a dependency may wait for a call that delivers it.
+func TestALateEventDoesNotMoveAClock(t *testing.T) {
+	var file bytes.Buffer
+	w := record.NewWriter(&file)
+	w.Observe(t.Context(), policy.Event{Kind: policy.KindReturned, Dependency: "a", Call: 1, At: policy.Instant(time.Hour)})
+	w.Observe(t.Context(), policy.Event{Kind: policy.KindBreakerMoved, Dependency: "a", Seq: 1, At: policy.Instant(time.Minute)})
+	if n := strings.Count(file.String(), `"kind":"dependency"`); n != 1 {
+		t.Errorf("%d lines about one dependency:\n%s", n, file.String())
+	}
+}
+
 func TestARecordingNamesItsProgram(t *testing.T) {
 	var file bytes.Buffer
 	w := record.NewWriter(&file, record.WithPolicyFile("gabion.yaml"), record.WithNote("a test"))

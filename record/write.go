@@ -19,7 +19,7 @@ type Writer struct {
 	mu     sync.Mutex // guards all below
 	w      io.Writer
 	headed bool                 // the header is written
-	zeros  map[string]time.Time // the dependencies whose origin is written
+	zeros  map[string]time.Time // what is written of each dependency's origin
 	err    error                // of the last failure
 	lost   int64                // since the last line that was written
 	all    int64
@@ -106,24 +106,41 @@ func (r *Writer) Observe(ctx context.Context, e policy.Event) {
 // describe returns what is to be written of the event's dependency, or nil. It calls
 // other people's code, so no lock is held.
 func (r *Writer) describe(e policy.Event) *Origin {
+	o := &Origin{Dependency: e.Dependency, Zero: r.options.zero}
+	if !r.options.header.Virtual {
+		o.Zero = time.Now().Add(-time.Duration(e.At)).Round(0).UTC()
+	}
 	r.mu.Lock()
-	zero, known := r.zeros[e.Dependency]
+	known := r.knows(e, o)
 	r.mu.Unlock()
-	if known && (e.Kind != policy.KindReloaded || r.options.policies == nil) {
+	if known {
 		return nil
 	}
-	if !known {
-		if zero = r.options.zero; !r.options.header.Virtual {
-			zero = time.Now().Add(-time.Duration(e.At)).Round(0).UTC()
-		}
-	}
-	o := &Origin{Dependency: e.Dependency, Zero: zero}
 	if r.options.policies != nil {
 		if p, ok := r.options.policies(e.Dependency); ok {
 			o.Policy = PolicyHash(p)
 		}
 	}
 	return o
+}
+
+// clockDrift is how far the clock of a dependency may be from what its line says. It is
+// more when the wall clock was set, when the machine slept, or when another dependency
+// has taken the name.
+const clockDrift = time.Second
+
+// knows reports whether what was written of the event's dependency holds. An event about
+// the dependency may come long after it happened, so it says nothing of the clock.
+func (r *Writer) knows(e policy.Event, o *Origin) bool {
+	zero, written := r.zeros[o.Dependency]
+	switch {
+	case !written:
+		return false
+	case e.Kind == policy.KindReloaded && r.options.policies != nil:
+		o.Zero = zero
+		return false
+	}
+	return e.Seq != 0 || o.Zero.Sub(zero).Abs() <= clockDrift
 }
 
 // write writes one line, and before it what is to be said of a gap, of the recording and
@@ -171,7 +188,7 @@ func (r *Writer) before(e policy.Event, origin *Origin) (text []byte, err error)
 		}
 		add(headerLine{kindHeader, h})
 	}
-	if _, known := r.zeros[e.Dependency]; origin != nil && (!known || e.Kind == policy.KindReloaded) { // else somebody else was first
+	if origin != nil && !r.knows(e, origin) { // else somebody else was first
 		add(originLine{kindOrigin, *origin})
 	}
 	return text, err
