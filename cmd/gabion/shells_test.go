@@ -37,7 +37,8 @@ func TestWhatIsCompletedExists(t *testing.T) {
 		all[strings.Join(c.Words, " ")] = c
 	}
 	for words, want := range map[string][]string{
-		"":             {"demo", "config", "schema", "lab", "completion", "man", "version"},
+		"explain":      {"--call", "--policy", "--json", "-h"},
+		"":             {"demo", "config", "explain", "schema", "lab", "completion", "man", "version"},
 		"config":       {"check", "explain", "print"},
 		"lab":          {"run", "list", "show", "explain", "tournament", "opponents", "verify", "anchor"},
 		"config print": {"-f", "--dependency", "--reveal", "-h"},

@@ -17,7 +17,7 @@ import (
 func Why(e policy.Event) string {
 	switch e.Kind {
 	case policy.KindAttemptSent:
-		return attempt(e) + " sent" + timeFor(e) + late(e)
+		return attempt(e) + " sent" + repeats(e) + timeFor(e) + late(e)
 	case policy.KindAttemptSettled:
 		return settled(e)
 	case policy.KindLoserSettled:
@@ -46,6 +46,17 @@ func attempt(e policy.Event) string {
 		return fmt.Sprintf("attempt %d (hedge)", e.Attempt)
 	}
 	return fmt.Sprintf("attempt %d", e.Attempt)
+}
+
+// repeats says which failure an attempt repeats.
+func repeats(e policy.Event) string {
+	switch {
+	case e.Class == policy.ClassUndecided:
+		return ""
+	case e.Code != "":
+		return fmt.Sprintf(", because of %s %s", e.Class, e.Code)
+	}
+	return ", because of " + e.Class.String()
 }
 
 // timeFor says how long an attempt may take, and how much time its call has.

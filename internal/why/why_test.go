@@ -24,6 +24,9 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 			policy.Event{Kind: policy.KindAttemptSent, Attempt: 1, Until: in(4 * time.Second), Left: 15 * time.Second},
 			"attempt 1 sent, it may take 4s, the call has 15s left", "timeout.attempt",
 		},
+		"an attempt repeats a failure": {
+			policy.Event{Kind: policy.KindAttemptSent, Attempt: 2, Class: policy.ClassServer, Code: "503"}, "attempt 2 sent, because of server 503", "timeout.attempt",
+		},
 		"a hedge without a deadline, later than due": {
 			policy.Event{Kind: policy.KindAttemptSent, Attempt: 2, Hedge: true, Until: policy.Never, Left: policy.NoDeadline, Due: in(-12 * time.Millisecond)},
 			"attempt 2 (hedge) sent, the call has no deadline, 12ms late", "hedge.max",

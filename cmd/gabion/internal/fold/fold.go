@@ -58,3 +58,12 @@ func wrap(line string, hang int) string {
 	}
 	return strings.TrimRight(b.String(), " ")
 }
+
+// Hang breaks one line that is longer than Width, with what follows below its character
+// number hang.
+func Hang(line string, hang int) string {
+	if utf8.RuneCountInString(line) <= Width {
+		return line
+	}
+	return wrap(line, hang)
+}

@@ -1,0 +1,212 @@
+// Package explaincmd is what gabion explain does: it says what a reason means, which
+// calls of a recording to look at, and why one of them went as it did.
+package explaincmd
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/record"
+)
+
+// The exit codes of every gabion command.
+const (
+	exitOK       = 0
+	exitFindings = 1 // a file has mistakes
+	exitUsage    = 2 // the command was called wrongly
+	exitFailure  = 3 // something else went wrong
+)
+
+const usage = `usage: gabion explain [REASON] [--json]
+       gabion explain FILE [--json]
+       gabion explain --call ID FILE [--policy FILE] [--json]
+
+says why calls end, and why one did. Without a word it lists the reasons; of a
+REASON, such as budget_exhausted, it says what it means and what to do. FILE is
+a recording, as package record and gabion lab run --record write it, or - for
+standard input: then it lists the calls that are worth a look.
+
+  --call ID      each decision about this call, with what it was made from and
+                 the setting that ruled; the number is that of the log lines,
+                 17, or 2.17 in the second run that a file holds
+  --policy FILE  the gabion.yaml that was in force, for the value and the line
+                 of each setting; else it is the one that the recording names
+  --json         write JSON
+
+A recording that was cut off is read to the cut.
+
+Exit codes: 0 done, 1 a file has mistakes, 2 called wrongly, or there is no such
+reason or call, 3 any other failure.
+`
+
+// wrong is an error of whoever called the command. Its usage is shown below it, unless
+// only a name is wrong.
+type wrong struct {
+	error
+	usage bool
+}
+
+// request is what the command line asks for.
+type request struct {
+	call, policy   string
+	json           bool
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// Main explains.
+func Main(args []string, stdout, stderr io.Writer) int {
+	r := &request{stdin: os.Stdin, stdout: stdout, stderr: stderr}
+	return r.run(args)
+}
+
+func (r *request) run(args []string) int {
+	flags := flag.NewFlagSet("gabion explain", flag.ContinueOnError)
+	flags.SetOutput(r.stderr)
+	flags.StringVar(&r.call, "call", "", "")
+	flags.StringVar(&r.policy, "policy", "", "")
+	flags.BoolVar(&r.json, "json", false, "")
+	words, code := parse(flags, args, r.stdout)
+	if code >= 0 {
+		return code
+	}
+	return r.exit(r.explain(words))
+}
+
+// parse takes flags before, between and after words. A code of 0 or more ends the
+// command.
+func parse(flags *flag.FlagSet, args []string, stdout io.Writer) (words []string, code int) {
+	flags.Usage = func() {}
+	for {
+		switch err := flags.Parse(args); {
+		case errors.Is(err, flag.ErrHelp):
+			fmt.Fprint(stdout, usage)
+			return nil, exitOK
+		case err != nil:
+			fmt.Fprint(flags.Output(), "\n"+usage)
+			return nil, exitUsage
+		}
+		if flags.NArg() == 0 {
+			return words, -1
+		}
+		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
+	}
+}
+
+func (r *request) explain(words []string) error {
+	switch {
+	case len(words) > 1:
+		return wrong{fmt.Errorf("%q is not expected", words[1]), true}
+	case r.call == "" && r.policy != "":
+		return wrong{errors.New("--policy is for one call: name it with --call ID"), true}
+	case r.call != "" && len(words) == 0:
+		return wrong{errors.New("no recording is named: gabion explain --call " + r.call + " FILE"), true}
+	case r.call != "":
+		return r.explainCall(words[0])
+	case len(words) == 0:
+		return r.listReasons()
+	}
+	if reason, ok := reasonOf(words[0]); ok {
+		return r.explainReason(reason)
+	}
+	if !isFile(words[0]) {
+		return noReason(words[0])
+	}
+	return r.explainFile(words[0])
+}
+
+// isFile reports whether a word that is no reason means a file.
+func isFile(word string) bool {
+	if word == "-" || strings.ContainsAny(word, `/\.`) {
+		return true
+	}
+	_, err := os.Stat(word)
+	return err == nil
+}
+
+// exit says what went wrong, if something did, and returns the exit code.
+func (r *request) exit(err error) int {
+	var caller wrong
+	var mistakes config.Findings
+	var torn damaged
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &caller):
+		fmt.Fprint(r.stderr, fold.Lines("gabion explain: "+err.Error()+"\n"))
+		if caller.usage {
+			fmt.Fprint(r.stderr, "\n"+usage)
+		}
+		return exitUsage
+	case errors.As(err, &mistakes):
+		fmt.Fprintln(r.stderr, fold.Lines(mistakes.Error()))
+		return exitFindings
+	case errors.As(err, &torn):
+		fmt.Fprint(r.stderr, fold.Lines(err.Error()+"\n"))
+		return exitFindings
+	}
+	fmt.Fprintln(r.stderr, "gabion explain:", err)
+	return exitFailure
+}
+
+// damaged is an error of a recording. What was read before it is shown all the same.
+type damaged struct{ error }
+
+// read hands every event of a recording to take. A recording that was cut off is read to
+// the cut, which is said on stderr.
+func (r *request) read(name string, take func(*record.Entry)) error {
+	in := r.stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	var failed error
+	for e, err := range record.Entries(in) {
+		if err != nil {
+			failed = err
+			break
+		}
+		take(&e)
+	}
+	var path *os.PathError
+	switch {
+	case failed == nil:
+		return nil
+	case errors.Is(failed, record.ErrCut):
+		fmt.Fprintf(r.stderr, "%s: %v; what is whole was read\n", shown(name), failed)
+		return nil
+	case errors.As(failed, &path):
+		return failed
+	}
+	return damaged{fmt.Errorf("%s: %w; what stands before it was read: is it a recording of gabion's?", shown(name), failed)}
+}
+
+func shown(name string) string {
+	if name == "-" {
+		return "stdin"
+	}
+	return name
+}
+
+func (r *request) writeJSON(v any) error {
+	out := json.NewEncoder(r.stdout)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return out.Encode(v)
+}
+
+func (r *request) print(text string) error {
+	_, err := io.WriteString(r.stdout, text)
+	return err
+}
