@@ -1,0 +1,196 @@
+package gabionprom
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
+	"github.com/gabion-go/gabion/policy"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Describe implements [prometheus.Collector].
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, metric := range catalog.Exposed() {
+		to <- descs[metric]
+	}
+}
+
+// Collect implements [prometheus.Collector]. It asks the dependencies of the [Config] for
+// their states.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	s := &scrape{to: to}
+	m.states(s) // before the counters: it may find dependencies that had no event
+	for _, d := range m.dependencies.snapshot() {
+		d.collect(s)
+	}
+	if !m.others.unused() {
+		m.others.collect(s)
+	}
+	s.since = nil
+	for label, n := range map[string]*counter{
+		"dependency": &m.overflow.dependency, "operation": &m.overflow.operation, "code": &m.overflow.code,
+		"partition": &m.overflow.partition, "result": &m.overflow.result, "disposition": &m.overflow.disposition,
+	} {
+		s.countFromZero(catalog.Overflow, n.Load(), enumerated("label", label))
+	}
+	m.collectReload(s)
+}
+
+func (m *Metrics) collectReload(s *scrape) {
+	m.reload.Lock()
+	defer m.reload.Unlock()
+	if !m.reload.known {
+		return
+	}
+	s.level(catalog.ReloadSuccess, oneIf(m.reload.success))
+	if !m.reload.at.IsZero() {
+		s.level(catalog.ReloadTime, float64(m.reload.at.UnixNano())/1e9)
+	}
+	if m.reload.hash != "" {
+		s.level(catalog.ConfigInfo, 1, pair("hash", m.reload.hash))
+	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// unused reports whether nothing of a call was counted.
+func (d *dependency) unused() bool {
+	return len(d.operations.snapshot()) == 0 && d.others.unused()
+}
+
+func (o *operation) unused() bool {
+	for i := range o.calls {
+		if o.calls[i].Load() > 0 {
+			return false
+		}
+	}
+	for k := range o.attempts {
+		for c := range o.attempts[k] {
+			if o.attempts[k][c].Load() > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (d *dependency) collect(s *scrape) {
+	s.since = d.created
+	for _, o := range d.operations.snapshot() {
+		o.collect(s)
+	}
+	if !d.others.unused() {
+		d.others.collect(s)
+	}
+	s.since = d.created
+	s.durations(catalog.DeadlineLeft, &d.left, d.label)
+	s.reasons(catalog.Refused, &d.refused, d.label)
+	s.reasons(catalog.Suppressed, &d.suppressed, d.label)
+	s.reasons(catalog.HedgesSkipped, &d.skipped, d.label)
+	s.reasons(catalog.Fallbacks, &d.fallbacks, d.label)
+	s.reasons(catalog.BodiesFailed, &d.broken, d.label)
+	for i := range d.timeouts {
+		s.count(catalog.Timeouts, d.timeouts[i].Load(), d.label, enumerated("layer", layers[i]))
+	}
+	for i := range d.hedges {
+		s.count(catalog.Hedges, d.hedges[i].Load(), d.label, enumerated("won", yesNo[i]))
+	}
+	s.words(catalog.Waits, "wait", &d.waits, d.label)
+	s.words(catalog.Idempotency, "result", &d.keys, d.label)
+	for word, n := range d.messages.snapshot() {
+		disposition, why, _ := strings.Cut(word, "/")
+		s.count(catalog.Messages, n.Load(), d.label, pair("disposition", disposition), pair("reason", why))
+	}
+	d.collectState(s)
+}
+
+// collectState sends what was counted of the dependency itself.
+func (d *dependency) collectState(s *scrape) {
+	s.countFromZero(catalog.BreakerOpens, d.opens.Load(), d.label)
+	s.countFromZero(catalog.ResentBelow, d.resent.Load(), d.label)
+	s.count(catalog.Outlived, d.outlived.Load(), d.label)
+	s.count(catalog.PaceSet, d.paceSet.Load(), d.label)
+	s.count(catalog.LimitChanges, d.limits.Load(), d.label)
+	s.count(catalog.Reloads, d.reloads.Load(), d.label)
+	s.count(catalog.Switched, d.switched.Load(), d.label)
+	s.count(catalog.EventsLost, d.eventsLost.Load(), d.label)
+	d.mu.Lock()
+	moves, exceeded := maps.Clone(d.moves), maps.Clone(d.exceeded)
+	d.mu.Unlock()
+	for v, n := range moves {
+		s.count(catalog.BreakerTransitions, n, enumerated("cause", v.cause.String()), d.label,
+			enumerated("from", v.from.String()), enumerated("to", v.to.String()))
+	}
+	for cause, n := range exceeded {
+		s.count(catalog.BreakerExceeded, n, enumerated("cause", cause.String()), d.label)
+	}
+}
+
+func (o *operation) collect(s *scrape) {
+	s.since = o.created
+	d := o.of.label
+	for i := range o.calls {
+		if n := o.calls[i].Load(); n > 0 {
+			s.count(catalog.Calls, n, d, o.label, enumerated("outcome", reasonName(i)))
+		}
+	}
+	for k := range o.attempts {
+		for c := range o.attempts[k] {
+			if n := o.attempts[k][c].Load(); n > 0 {
+				s.count(catalog.Attempts, n, d, enumerated("kind", kindNames[k]), o.label, enumerated("result", policy.Class(c).String()))
+			}
+		}
+	}
+	for v := range o.took {
+		for r := range o.took[v] {
+			s.durations(catalog.CallDuration, o.took[v][r].p.Load(), d, o.label, enumerated("result", verdicts[v]), enumerated("retried", yesNo[r]))
+		}
+		if h := o.took[v][1].p.Load(); h != nil {
+			s.count(catalog.RetriedCalls, h.count(), d, o.label, enumerated("result", verdicts[v]))
+		}
+	}
+	for v := range o.trial {
+		s.durations(catalog.AttemptDuration, o.trial[v].p.Load(), d, o.label, enumerated("result", verdicts[v]))
+	}
+	s.count(catalog.SlowAttempts, o.slow.Load(), d, o.label)
+	for code, n := range o.codes.snapshot() {
+		s.count(catalog.Retries, n.Load(), pair("code", code), d, o.label)
+	}
+	o.collectUntil(s, d)
+}
+
+// untilBounds are the buckets of attempts until success.
+var untilBounds = []float64{1, 2, 3, 4, 5, 6, 7, 8}
+
+func (o *operation) collectUntil(s *scrape, d *dto.LabelPair) {
+	var alone [untilCells]uint64
+	count := uint64(0)
+	for i := range alone {
+		alone[i] = o.until[i].Load()
+		count += alone[i]
+	}
+	if count == 0 {
+		return
+	}
+	sum := float64(o.untilSum.Load())
+	s.to <- &sample{desc: descs[catalog.AttemptsForSuccess], labels: labels{d, o.label}, ready: &dto.Histogram{
+		SampleCount: &count, SampleSum: &sum, Bucket: classicBuckets(untilBounds, alone[:]), CreatedTimestamp: s.since,
+	}}
+}
+
+// reasonNames are the texts by number.
+var reasonNames = policy.Reasons()
+
+func reasonName(i int) string {
+	if i < len(reasonNames) {
+		return reasonNames[i].String()
+	}
+	return policy.None.String()
+}

@@ -1,0 +1,125 @@
+package catalog
+
+// The labels that more than one metric has.
+const (
+	dependency  = "dependency"
+	operation   = "operation"
+	outcome     = "outcome"
+	result      = "result"
+	kind        = "kind"
+	code        = "code"
+	reason      = "reason"
+	retried     = "retried"
+	layer       = "layer"
+	cause       = "cause"
+	state       = "state"
+	partition   = "partition"
+	wait        = "wait"
+	won         = "won"
+	disposition = "disposition"
+)
+
+// Calls and their attempts.
+var (
+	Calls = counter("gabion_calls_total", "Calls that have ended, by outcome.", dependency, operation, outcome).
+		note("`outcome` is `ok` or a [reason](reasons.md). Calls that were refused before they began count too.")
+	CallDuration = seconds("gabion_call_duration_seconds", "Time of whole calls, waits and retries included.", dependency, operation, result, retried).
+			note("`result` is `success`, `failure`, or `canceled` if the caller left. `retried` is `yes` if a retry was sent; a hedge is none.")
+	Attempts = counter("gabion_attempts_total", "Attempts that have ended, by kind and class of their result.", dependency, kind, operation, result).
+			note("`kind` is `first`, `retry` or `hedge`. `result` is the class: `success`, `network`, `timeout`, `server`, `throttled`, `contention`, `client`, `business`, `unclassified`, `ignored`, `rejected`, `crashed`. Divided by `gabion_calls_total` it is the amplification.")
+	AttemptDuration = seconds("gabion_attempt_duration_seconds", "Time of single attempts.", dependency, operation, result).
+			note("`result` is `success` or `failure`. Attempts that the caller ended are not counted.")
+	SlowAttempts       = counter("gabion_slow_attempts_total", "Attempts that took longer than the policy's slow limit.", dependency, operation)
+	AttemptsForSuccess = add(Metric{
+		Name: "gabion_attempts_until_success", Type: Histogram, Unit: "attempts", Labels: []string{dependency, operation},
+		Help: "First attempts and retries that calls which succeeded have sent.",
+		Note: "Hedges do not count. The sum divided by the count is the mean; 1 is the best.",
+	})
+	DeadlineLeft = seconds("gabion_deadline_remaining_seconds", "Time until the call's deadline when an attempt starts.", dependency).
+			note("Attempts of calls without a deadline are not counted.")
+	Timeouts = counter("gabion_timeouts_total", "Limits of time that were reached, by layer.", dependency, layer).
+			note("`layer` is `attempt`, `call`, `idle` and `body` (of a result that is being read), or `queue` (of the bulkhead).")
+	Waits = counter("gabion_waits_total", "Waits of calls, by what they wait for.", dependency, wait).
+		note("`wait` is `backoff`, `success` (a retry is held until some call succeeds), `slot`, `pace` or `rate`.")
+	Refused = counter("gabion_attempts_refused_total", "Attempts that gabion refused to send, by reason.", dependency, reason).
+		note("`reason` is one of [these](reasons.md), such as `breaker_open` or `bulkhead_full`.")
+	Fallbacks    = counter("gabion_fallbacks_total", "Answers that a fallback gave, by why the call had failed.", dependency, reason)
+	BodiesFailed = counter("gabion_results_broken_total", "Results that broke after the verdict, as a response body does.", dependency, reason).
+			note("`reason` is `idle_timeout` or `body_timeout`, and `ok` where the connection broke.")
+	Outlived = counter("gabion_results_outlived_total", "Results that were still open when their attempt's time was over.", dependency)
+	Streams  = gauge("gabion_streams_open", "Results that outlived their attempt's time and are still open.", dependency)
+)
+
+// Retries, their budget, hedges.
+var (
+	Retries = counter("gabion_retries_total", "Retries that were sent, by what the attempt before them had brought.", code, dependency, operation).
+		note("`code` is the status or SQLSTATE of the failure that is repeated, or its class where there was no answer: `network`, `timeout`.")
+	RetriedCalls = counter("gabion_retried_calls_total", "Calls that sent at least one retry, by result.", dependency, operation, result).
+			note("`result` is `success`, `failure` or `canceled`. The share of `success` is the retry success rate.")
+	Suppressed = counter("gabion_retries_suppressed_total", "Calls that failed without a retry that they had attempts left for, by reason.", dependency, reason).
+			note("`budget_exhausted` is the retry budget. `attempts_exhausted` is not here: nothing was suppressed then.")
+	BudgetTokens = gauge("gabion_retry_budget_tokens", "Retries and hedges that the budget allows right now.", dependency)
+	RetriesOff   = gauge("gabion_retries_off", "1 if retries are switched off, here or for the process, else 0.", dependency)
+	Switched     = counter("gabion_retries_switched_total", "Times that retries were switched off or on.", dependency)
+	Hedges       = counter("gabion_hedges_total", "Hedges that were sent, by whether they brought the answer.", dependency, won).
+			note("`won` is `yes` or `no`. They are counted when their call ends.")
+	HedgesSkipped = counter("gabion_hedges_skipped_total", "Hedges that were due and not sent, by reason.", dependency, reason)
+	ResentBelow   = counter("gabion_resent_below_total", "Requests that something below the policy sent again, unasked.", dependency).
+			note("net/http does so when a connection that it reused turns out to be dead. They count as amplification.")
+)
+
+// The breaker.
+var (
+	BreakerState = gauge("gabion_breaker_state", "1 for the state that the breaker is in, 0 for the others.", dependency, partition, state).
+			note("`state` is `closed`, `open`, `half_open`, `disabled`, `forced_open` or `observe_only`. Without `partition` it is the breaker of calls that name none. Other partitions are shown only while they are not closed, at most 20 names of each dependency; the rest is `_other`, with the worst state among them.")
+	BreakerPartitions = gauge("gabion_breaker_partitions", "Breakers of the dependency in each state, over all partitions.", dependency, state).
+				note("It has the states `closed`, `open` and `half_open` always, the others while a breaker is in them. Use it for alerts: it knows all partitions.")
+	BreakerOpens       = counter("gabion_breaker_opens_total", "Times that a breaker of the dependency opened.", dependency)
+	BreakerTransitions = counter("gabion_breaker_transitions_total", "Changes of state of the dependency's breakers, by cause.", cause, dependency, "from", "to").
+				note("`cause` is the rule that was broken, such as `failure_rate`, or why it moved otherwise, such as `probes_passed` or `forced`.")
+	BreakerExceeded = counter("gabion_breaker_would_open_total", "Times that a breaker which only observes would have opened.", cause, dependency)
+	FailureRatio    = gauge("gabion_breaker_failure_ratio", "Share of failures in the window of the breaker where it is largest.", dependency).
+			unit("ratio").note("Between 0 and 1, the largest over all partitions. Missing while no breaker has enough calls to know.")
+	SlowRatio = gauge("gabion_breaker_slow_ratio", "Share of slow calls in the window of the breaker where it is largest.", dependency).
+			unit("ratio").note("As above.")
+	Spilled = counter("gabion_partitions_spilled_total", "Calls that had to share a partition because there were too many.", dependency)
+)
+
+// Bulkhead, pace, limits.
+var (
+	InFlight     = gauge("gabion_bulkhead_in_flight", "Slots of the bulkhead that are taken.", dependency)
+	Queued       = gauge("gabion_bulkhead_queued", "Calls that wait for a slot.", dependency)
+	Limit        = gauge("gabion_bulkhead_limit", "Slots of the bulkhead.", dependency)
+	QueueLimit   = gauge("gabion_bulkhead_queue_limit", "Calls that may wait for a slot.", dependency)
+	LimitChanges = counter("gabion_bulkhead_limit_changes_total", "Times that the bulkhead got a new limit.", dependency)
+	PaceSet      = counter("gabion_pace_set_total", "Times that the dependency asked for time, as with Retry-After.", dependency)
+	Paced        = gauge("gabion_paced_seconds", "How much longer calls are held back because the dependency asked for time.", dependency).
+			unit("seconds").note("The largest over all partitions.")
+)
+
+// Keys and messages.
+var (
+	Idempotency = counter("gabion_idempotency_total", "Requests with an idempotency key, by how they were decided.", dependency, result).
+			note("`result` is `first`, `again`, `recover`, `replay`, `in_flight`, `mismatch`, `outcome_unknown`, `record_unreadable`, `store_unavailable`, or why the key was not looked up. It counts what has the Metrics as its Stream.")
+	Messages = counter("gabion_messages_total", "Messages that were handled, by what became of them and why.", dependency, disposition, reason).
+			note("`disposition` is `ack`, `retry` or `dead_letter`. `reason` is one of package inbox, such as `done` or `attempts_exhausted`. It counts what has the Metrics as its Stream.")
+
+	DeadLetters = gauge("gabion_dead_letters", "Dead letters that wait for somebody.", dependency).planned()
+	DeadAge     = gauge("gabion_dead_letters_oldest_age_seconds", "Age of the oldest dead letter.", dependency).unit("seconds").planned()
+)
+
+// Configuration, and gabion itself.
+var (
+	Reloads       = counter("gabion_policy_reloads_total", "Times that the dependency got a new policy.", dependency)
+	ReloadSuccess = gauge("gabion_config_last_reload_success", "1 if the last reload of the configuration succeeded, else 0.").
+			note("Exposed once the program has called Metrics.ConfigLoaded.")
+	ReloadTime = gauge("gabion_config_last_reload_success_timestamp_seconds", "Time of the last reload that succeeded.").
+			unit("seconds").note("Likewise, seconds since 1970.")
+	ConfigInfo = gauge("gabion_config_info", "Always 1, with the hash of the configuration in force.", "hash").
+			note("Likewise.")
+	EventsLost = counter("gabion_events_lost_total", "Events that were lost because the queue was full.", dependency).
+			note("The counters above lack what these events said.")
+	ObserverPanics = counter("gabion_observer_panics_total", "Panics of observers, whichever they were.", dependency)
+	Overflow       = counter("gabion_label_overflow_total", "Events and samples counted as _other because a label had too many values.", "label").
+			note("`label` is `dependency`, `operation`, `code`, `partition`, `result` or `disposition`. A value that grows means that a name comes from traffic: give operations by route, not by URL.")
+)

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// healthy is a service that calls a dependency 60 times a minute and a second one 6 times,
+// and all is well: a few failures, a few retries that succeed.
+var healthy = map[string]string{
+	`gabion_calls_total{outcome="ok"}`:                     "0+60x400",
+	`gabion_calls_total{outcome="attempts_exhausted"}`:     "0+0x400",
+	`gabion_attempts_total{kind="first",result="success"}`: "0+59x400",
+	`gabion_attempts_total{kind="first",result="server"}`:  "0+1x400",
+	`gabion_attempts_total{kind="retry",result="success"}`: "0+1x400",
+	`gabion_attempts_total{kind="retry",result="server"}`:  "0+0x400",
+	`gabion_resent_below_total{}`:                          "0x400",
+	`gabion_retried_calls_total{result="success"}`:         "0+1x400",
+	`gabion_retried_calls_total{result="failure"}`:         "0+0x400",
+
+	`gabion_retries_suppressed_total{reason="budget_exhausted"}`: "0x400",
+
+	"gabion_attempts_until_success_sum":   "0+61x400",
+	"gabion_attempts_until_success_count": "0+60x400",
+
+	`gabion_attempt_duration_seconds_bucket{result="success",le="0.01"}`: "0+10x400",
+	`gabion_attempt_duration_seconds_bucket{result="success",le="0.1"}`:  "0+60x400",
+	`gabion_attempt_duration_seconds_bucket{result="success",le="+Inf"}`: "0+60x400",
+
+	`gabion_deadline_remaining_seconds_bucket{le="0.01"}`: "0x400",
+	`gabion_deadline_remaining_seconds_bucket{le="1"}`:    "0+10x400",
+	`gabion_deadline_remaining_seconds_bucket{le="5"}`:    "0+60x400",
+	`gabion_deadline_remaining_seconds_bucket{le="+Inf"}`: "0+60x400",
+
+	`gabion_breaker_partitions{state="closed"}`:    "1x400",
+	`gabion_breaker_partitions{state="open"}`:      "0x400",
+	`gabion_breaker_partitions{state="half_open"}`: "0x400",
+	`gabion_breaker_opens_total{}`:                 "0x400",
+	`gabion_breaker_slow_ratio{}`:                  "0.01x400",
+	`gabion_retries_off{}`:                         "0x400",
+	`gabion_bulkhead_in_flight{}`:                  "3x400",
+	`gabion_bulkhead_limit{}`:                      "10x400",
+
+	`gabion_attempts_refused_total{reason="bulkhead_full"}`: "0x400",
+
+	`gabion_messages_total{disposition="ack",reason="done"}`:              "0+5x400",
+	`gabion_messages_total{disposition="dead_letter",reason="permanent"}`: "3x400",
+	`gabion_idempotency_total{result="first"}`:                            "0+9x400",
+	`gabion_idempotency_total{result="mismatch"}`:                         "2x400",
+	`gabion_idempotency_total{result="outcome_unknown"}`:                  "1x400",
+	`gabion_dead_letters{}`:                                               "0x400",
+	`gabion_dead_letters_oldest_age_seconds{}`:                            "0x400",
+	`gabion_config_last_reload_success{}`:                                 "1x400",
+	`gabion_label_overflow_total{label="operation"}`:                      "0x400",
+	`gabion_events_lost_total{}`:                                          "0x400",
+}
+
+// input writes series as promtool reads them. Those that are no dependency's get no such
+// label.
+func input(b *strings.Builder, all map[string]string) {
+	for _, s := range slices.Sorted(maps.Keys(all)) {
+		name, rest, _ := strings.Cut(strings.TrimSuffix(s, "}"), "{")
+		labels := []string{`job="shop"`, `instance="a:1"`}
+		if !strings.HasPrefix(name, "gabion_config_") && !strings.HasPrefix(name, "gabion_label_") {
+			labels = append(labels, `dependency="pay"`)
+		}
+		if rest != "" {
+			labels = append(labels, rest)
+		}
+		fmt.Fprintf(b, "      - series: '%s{%s}'\n        values: '%s'\n", name, strings.Join(labels, ","), all[s])
+	}
+}
+
+// ruleTest is one test of promtool: after how many minutes which alerts fire. Of alerts
+// that are in neither list nothing is said.
+type ruleTest struct {
+	series map[string]string
+	at     int
+	fires  []*alert
+	silent []*alert
+}
+
+func (r *ruleTest) write(b *strings.Builder) {
+	b.WriteString("  - interval: 1m\n    input_series:\n")
+	input(b, r.series)
+	b.WriteString("    alert_rule_test:\n")
+	for _, a := range r.fires {
+		fmt.Fprintf(b, "      - eval_time: %dm\n        alertname: %s\n        exp_alerts:\n          - exp_labels: {severity: %s", r.at, a.name, a.severity)
+		for _, l := range slices.Sorted(maps.Keys(a.labels)) {
+			fmt.Fprintf(b, ", %s: %q", l, a.labels[l])
+		}
+		b.WriteString("}\n")
+	}
+	for _, a := range r.silent {
+		fmt.Fprintf(b, "      - eval_time: %dm\n        alertname: %s\n        exp_alerts: []\n", r.at, a.name)
+	}
+}
+
+// testRules runs tests of the rules and returns what promtool says.
+func testRules(t *testing.T, rules string, tests ...ruleTest) (string, error) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("rule_files: [rules.yaml]\nevaluation_interval: 1m\ntests:\n")
+	for i := range tests {
+		tests[i].write(&b)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(rules), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return promtool(t, dir, "tests.yaml", b.String(), "test", "rules")
+}
+
+// rulesForTests are the rules without annotations: what an alert says has numbers in it
+// that are nobody's business here.
+func rulesForTests() string {
+	var kept []string
+	for line := range strings.Lines(string(rulesFile())) {
+		if l := strings.TrimSpace(line); l != "annotations:" && !strings.HasPrefix(l, "summary:") && !strings.HasPrefix(l, "runbook_url:") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+func all() (every []*alert) {
+	for i := range alerts {
+		every = append(every, &alerts[i])
+	}
+	return every
+}
+
+func TestNoAlertFiresInHealth(t *testing.T) {
+	if out, err := testRules(t, rulesForTests(), ruleTest{series: healthy, at: 30, silent: all()}, ruleTest{series: healthy, at: 120, silent: all()}); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// firing is the test in which an alert fires: its own series over the healthy ones.
+func firing(a *alert) ruleTest {
+	series := maps.Clone(healthy)
+	maps.Copy(series, a.fires)
+	at := 35
+	if a.lasts == "1h" {
+		at = 61
+	}
+	return ruleTest{series: series, at: at, fires: []*alert{a}}
+}
+
+func allFiring() (tests []ruleTest) {
+	for _, a := range all() {
+		tests = append(tests, firing(a))
+	}
+	return tests
+}
+
+func TestEachAlertFires(t *testing.T) {
+	if out, err := testRules(t, rulesForTests(), allFiring()...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestRulesThatAreBrokenAreSeen makes sure that the test above says something of each
+// rule: none may pass that never fires.
+func TestRulesThatAreBrokenAreSeen(t *testing.T) {
+	broken := rulesForTests()
+	for _, a := range all() {
+		broken = strings.Replace(broken, "expr: "+a.expr+"\n", "expr: vector(0) > 1\n", 1)
+	}
+	out, err := testRules(t, broken, allFiring()...)
+	for _, a := range all() {
+		if err == nil || !strings.Contains(out, "alertname: "+a.name+",") {
+			t.Errorf("nobody saw that %s never fires", a.name)
+		}
+	}
+}
