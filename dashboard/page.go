@@ -1,0 +1,177 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gabion-go/gabion"
+)
+
+// Config says what a [Page] shows. The zero Config shows only what [Page.Observe] is told.
+type Config struct {
+	// Title is the page's heading. Empty means "gabion".
+	Title string
+
+	// Registry holds dependencies to show, with their instances, also those that come
+	// later. Nil means none.
+	Registry *gabion.Registry
+
+	// Dependencies are further ones, which are in no registry. A nil one is left out.
+	Dependencies []*gabion.Dependency
+
+	// AllowOverrides lets whoever sees the page open and close breakers and switch
+	// retries off. See the package's notes on security. The zero value shows no
+	// such controls and refuses such requests.
+	AllowOverrides bool
+
+	// Settings tells the rules that are in force for a dependency, and where each comes
+	// from; package config's File.Explain knows. Nil, or a nil answer, means that the page reads the
+	// dependency's policy, and tells defaults from the rest. It is called by requests, at the
+	// same time.
+	Settings func(dependency string) []Setting
+}
+
+// A Page is a live page, and an [gabion.Observer]. Make one with [New]. It is safe for
+// concurrent use.
+//
+// It observes its dependencies from the moment it is made, because what went wrong
+// before somebody looks is what they want to know. That costs a call some 200 ns. It asks them for
+// their state once a second while somebody watches, and not at all otherwise.
+type Page struct {
+	config   Config
+	origin   time.Time
+	watched  *collector
+	stops    []func()
+	routes   map[string]http.HandlerFunc
+	sampling sync.Mutex // held by whoever asks the dependencies
+	sampled  time.Duration
+	due      map[string]time.Duration // when dependencies with many partitions are asked again
+
+	hub hub
+}
+
+// Handler returns the page of a registry, for programs that need no more than that. It is a
+// [Page], in case somebody wants to close it.
+func Handler(registry *gabion.Registry) http.Handler { return New(Config{Registry: registry}) }
+
+// New makes a page and begins to observe. It stops with [Page.Close].
+func New(c Config) *Page {
+	if c.Title == "" {
+		c.Title = "gabion"
+	}
+	p := &Page{config: c, origin: time.Now(), watched: newCollector(), due: map[string]time.Duration{}}
+	p.hub.page, p.hub.last = p, map[string]string{}
+	p.route()
+	if c.Registry != nil {
+		p.stops = append(p.stops, c.Registry.Observe(p))
+	}
+	for _, d := range c.Dependencies {
+		if d != nil {
+			p.stops = append(p.stops, d.Observe(p))
+		}
+	}
+	p.expect()
+	return p
+}
+
+// Observe takes an event in. A page observes its dependencies by itself. Call this with events of what
+// is no gabion dependency, such as a retry loop that somebody counts: each name that
+// [gabion.Event.Dependency] has gets a tile. Such events need Kind, Dependency, Operation, and what
+// [gabion.Event] says of their kind: KindAttemptSent and KindAttemptSettled for each attempt, KindReturned
+// for each call, with the same Call for those that belong together.
+func (p *Page) Observe(_ context.Context, e gabion.Event) { p.watched.observe(p.now(), &e) }
+
+// Close ends the observing and every stream. What is shown stays. Closing twice is
+// harmless.
+func (p *Page) Close() error {
+	for _, stop := range p.stops {
+		stop()
+	}
+	p.hub.close()
+	return nil
+}
+
+// now is the time since the page began.
+func (p *Page) now() time.Duration { return time.Since(p.origin) }
+
+// dependencies returns all that the page shows, by name.
+func (p *Page) dependencies() []*gabion.Dependency {
+	var all []*gabion.Dependency
+	if p.config.Registry != nil {
+		all = p.config.Registry.All()
+	}
+	for _, d := range p.config.Dependencies {
+		if d != nil {
+			all = append(all, d)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *gabion.Dependency) int { return strings.Compare(a.Name(), b.Name()) })
+	return all
+}
+
+// expect makes tiles for dependencies that nobody has called yet.
+func (p *Page) expect() {
+	var fresh []string
+	tiles := *p.watched.tiles.Load()
+	for _, d := range p.dependencies() {
+		if tiles[bounded(d.Name())] == nil {
+			fresh = append(fresh, bounded(d.Name()))
+		}
+	}
+	if len(fresh) > 0 {
+		p.watched.expect(p.now(), fresh...)
+	}
+}
+
+// dependency returns the one of that name.
+func (p *Page) dependency(name string) *gabion.Dependency {
+	for _, d := range p.dependencies() {
+		if bounded(d.Name()) == name {
+			return d
+		}
+	}
+	return nil
+}
+
+const (
+	sampleEvery = time.Second // frames, and how often dependencies are asked at most
+
+	// To ask a dependency costs as much as it has partitions, so one with more than that is
+	// asked less often. Its events are as quick as ever.
+	oftenPartitions = 50
+)
+
+// sample asks every dependency for its state, unless that was done just now.
+func (p *Page) sample() {
+	p.sampling.Lock()
+	defer p.sampling.Unlock()
+	if at := p.now(); p.sampled != 0 && at-p.sampled < sampleEvery/2 {
+		return
+	}
+	p.expect()
+	now := p.now()
+	for _, d := range p.dependencies() {
+		if now < p.due[d.Name()] {
+			continue
+		}
+		delete(p.due, d.Name())
+		stats := d.Stats()
+		if n := len(stats.Partitions); n > oftenPartitions {
+			p.due[d.Name()] = now + sampleEvery*time.Duration(n/oftenPartitions)
+		}
+		p.watched.sample(now, &stats, d.Policy())
+	}
+	p.sampled = now
+}
+
+// look returns a view of this moment.
+func (p *Page) look() *view {
+	p.sample()
+	p.sampling.Lock()
+	defer p.sampling.Unlock()
+	return &view{now: p.now(), sampled: p.sampled, origin: p.origin}
+}

@@ -1,0 +1,182 @@
+package dashboard
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// A row is a dependency as the page lists it. All counts are of the last 30 s. Times are in
+// milliseconds since 1970, durations in milliseconds; a time of 0 is unknown, and -1 is never.
+type row struct {
+	Name  string `json:"name"`
+	State string `json:"state"` // a policy.BreakerState, "never_called", "no_breaker" or "watched"
+	Tone  string `json:"tone"`  // "trouble", "warning", "hand", "quiet" or "good"
+	Notes []note `json:"notes,omitempty"`
+
+	Rate     float64  `json:"calls_per_second"`
+	Calls    uint32   `json:"calls"`
+	Attempts uint32   `json:"attempts"`
+	Amp      *float64 `json:"amplification"` // attempts ÷ calls; null without calls
+	Good     *float64 `json:"answered"`      // the share of calls that got an answer; null without calls
+	Hedges   uint32   `json:"hedges,omitempty"`
+
+	Outcomes outcomes  `json:"outcomes"`
+	Latency  *latency  `json:"latency,omitempty"` // of attempts
+	Slots    *slots    `json:"slots,omitempty"`
+	Budget   *gauge    `json:"budget,omitempty"`
+	Errors   []lastErr `json:"errors,omitempty"`
+
+	Partitions int `json:"partitions,omitempty"`
+	Troubled   int `json:"partitions_not_closed,omitempty"`
+
+	Second  *[3]uint32   `json:"second,omitempty"`  // the last whole one: calls, failed, refused
+	History *[][3]uint32 `json:"history,omitempty"` // two minutes of them, the newest last
+}
+
+// A note is one sentence about the dependency.
+type note struct {
+	Tone  string `json:"tone"`
+	Text  string `json:"text"`
+	Since int64  `json:"since,omitempty"`
+	Until int64  `json:"until,omitempty"`
+	Then  string `json:"then,omitempty"` // what is then: "next probe"
+}
+
+type outcomes struct {
+	First    uint32 `json:"first"`
+	Rescued  uint32 `json:"rescued"`
+	Answered uint32 `json:"answered_no"`
+	Failed   uint32 `json:"failed"`
+	Refused  uint32 `json:"refused"`
+	Left     uint32 `json:"caller_left"`
+}
+
+type latency struct {
+	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
+	P99   float64 `json:"p99"`
+	Limit float64 `json:"attempt_timeout,omitempty"`
+}
+
+type slots struct {
+	InUse  int `json:"in_use"`
+	Limit  int `json:"limit"`
+	Queued int `json:"queued"`
+	Queue  int `json:"queue_limit"`
+}
+
+type lastErr struct {
+	Class     string `json:"class"`
+	Code      string `json:"code,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	Count     uint64 `json:"count"`
+	First     int64  `json:"first"`
+	Last      int64  `json:"last"`
+	Operation string `json:"operation,omitempty"`
+	Partition string `json:"partition,omitempty"`
+}
+
+const shownErrors = 3
+
+// row describes the dependency. The caller holds t.mu.
+func (t *tile) row(v *view) row {
+	t.flow.turn(v.now)
+	v.sum = slot{}
+	t.flow.sum(&v.sum)
+	r := row{Name: t.name, Rate: rounded(t.flow.rate()), Attempts: v.sum.attempts, Hedges: v.sum.hedges}
+	t.counted(&r, &v.sum)
+	t.levels(&r, v)
+	r.Errors = t.lastErrors(v, shownErrors)
+	t.judge(&r, v)
+	if last := t.flow.seconds[max(t.flow.now-1, 0)%historySeconds]; last != (second{}) {
+		r.Second = &[3]uint32{last.calls, last.failed, last.refused}
+	}
+	return r
+}
+
+func (t *tile) counted(r *row, s *slot) {
+	for _, n := range s.endings {
+		r.Calls += n
+	}
+	e := &s.endings
+	r.Outcomes = outcomes{e[endedFirst], e[endedRescued], e[endedAnswered], e[endedFailed], e[endedRefused], e[endedLeft]}
+	if r.Calls == 0 {
+		return
+	}
+	amp := rounded(float64(s.attempts) / float64(r.Calls))
+	r.Amp = &amp
+	if wanted := r.Calls - e[endedLeft]; wanted > 0 {
+		good := math.Floor(1000*float64(e[endedFirst]+e[endedRescued]+e[endedAnswered])/float64(wanted)) / 1000
+		r.Good = &good
+	}
+}
+
+func (t *tile) levels(r *row, v *view) {
+	if v.sum.latency.total > 0 {
+		var p [3]time.Duration
+		v.sum.latency.percentiles([]float64{0.5, 0.95, 0.99}, p[:])
+		r.Latency = &latency{P50: millis(p[0]), P95: millis(p[1]), P99: millis(p[2])}
+	}
+	if !t.vitals.known {
+		return
+	}
+	p, s := &t.vitals.policy, &t.vitals.stats
+	if r.Latency != nil {
+		r.Latency.Limit = max(millis(p.Timeout.Attempt), 0)
+	}
+	if !p.Bulkhead.Off {
+		r.Slots = &slots{s.Bulkhead.InUse, s.Bulkhead.Limit, s.Bulkhead.Queued, s.Bulkhead.QueueLimit}
+	}
+	if p.Retry.Attempts > 1 || p.Hedge.Max > 0 {
+		r.Budget = budgetGauge(&s.Budget, &p.Retry.Budget)
+	}
+	r.Partitions = t.vitals.partitions
+	for state, n := range t.vitals.states {
+		if policy.BreakerState(state) != policy.StateClosed {
+			r.Troubled += n
+		}
+	}
+}
+
+func (t *tile) lastErrors(v *view, most int) (all []lastErr) {
+	for i := range t.errors {
+		f := &t.errors[i]
+		one := lastErr{
+			Class: f.class.String(), Code: f.code, Count: f.count, First: v.date(f.first), Last: v.date(f.last),
+			Operation: bounded(f.operation), Partition: bounded(f.partition),
+		}
+		if f.reason != policy.None {
+			one.Reason = f.reason.String()
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b lastErr) int { return int(b.Last - a.Last) })
+	return all[:min(len(all), most)]
+}
+
+// history is two minutes of seconds, the newest whole one last.
+func (t *tile) history() *[][3]uint32 {
+	all := make([][3]uint32, 0, historySeconds-1)
+	for n := t.flow.now - historySeconds + 1; n < t.flow.now; n++ {
+		var s second
+		if n >= 0 {
+			s = t.flow.seconds[n%historySeconds]
+		}
+		all = append(all, [3]uint32{s.calls, s.failed, s.refused})
+	}
+	return &all
+}
+
+// rounded keeps three digits, so that what did not change much is not sent again.
+func rounded(x float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	scale := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(x))))
+	return math.Round(x*scale) / scale
+}
+
+func millis(d time.Duration) float64 { return rounded(float64(d) / 1e6) }

@@ -1,0 +1,128 @@
+package dashboard
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// span is a duration as people read it: "8.2 s", "450 ms".
+func span(d time.Duration) string {
+	switch s := d.Seconds(); {
+	case d < 0:
+		return "-" + span(-d)
+	case s >= 3600:
+		return trimmed(s/3600) + " h"
+	case s >= 120:
+		return trimmed(s/60) + " min"
+	case s >= 1:
+		return trimmed(s) + " s"
+	case s >= 1e-3:
+		return trimmed(s*1e3) + " ms"
+	case s > 0:
+		return trimmed(s*1e6) + " µs"
+	}
+	return "0 s"
+}
+
+// trimmed is a number with two digits, or as many as stand before its point.
+func trimmed(x float64) string {
+	if math.Abs(x) >= 10 {
+		return strconv.FormatFloat(math.Round(x), 'f', -1, 64)
+	}
+	return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64)
+}
+
+// percent is a share as people read it: "53 %".
+func percent(share float64) string { return trimmed(share*100) + " %" }
+
+// spoken is a word of gabion's vocabulary without its underscores.
+func spoken(word string) string { return strings.ReplaceAll(word, "_", " ") }
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.FormatInt(n, 10) + " " + many
+}
+
+// whyMoved says in words why a breaker moved, with the numbers that led to it.
+func whyMoved(e *policy.Event) string {
+	n := e.Numbers
+	if n == nil {
+		n = &policy.Numbers{}
+	}
+	switch e.Cause {
+	case policy.CauseFailureRate:
+		return fmt.Sprintf("failure %s ≥ %s of %s", share(n.Failures, n.Calls), percent(n.Rule), plural(n.Calls, "call", "calls"))
+	case policy.CauseSlowRate:
+		return fmt.Sprintf("slow %s ≥ %s of %s", share(n.Slows, n.Calls), percent(n.Rule), plural(n.Calls, "call", "calls"))
+	case policy.CauseFailures:
+		return fmt.Sprintf("%s ≥ %s in the window", plural(n.Failures, "failure", "failures"), trimmed(n.Rule))
+	case policy.CauseConsecutive:
+		return fmt.Sprintf("%s failures in a row", trimmed(n.Rule))
+	}
+	return causeWords[e.Cause] + byWhom(e)
+}
+
+// byWhom says who made a move by hand, if the event does.
+func byWhom(e *policy.Event) string {
+	if e.Code == "" {
+		return ""
+	}
+	return " (" + bounded(e.Code) + ")"
+}
+
+var causeWords = map[policy.BreakerCause]string{
+	policy.CauseProbeFailed:  "the probes failed",
+	policy.CauseProbesPassed: "the probes succeeded",
+	policy.CauseProbeExpired: "a probe did not end in time",
+	policy.CauseCooldownOver: "the open time is over",
+	policy.CauseCallsRefused: "so many calls were refused that one may probe",
+	policy.CauseForced:       "by hand",
+	policy.CauseIsolated:     "isolated by hand",
+	policy.CauseReleased:     "the isolation was released",
+	policy.CauseReset:        "reset by hand",
+}
+
+func share(part, of int64) string {
+	if of == 0 {
+		return "0 %"
+	}
+	return percent(float64(part) / float64(of))
+}
+
+// A gauge is a level with its bound, and how it comes about.
+type gauge struct {
+	Level int64   `json:"level"`
+	Most  float64 `json:"most"`
+	Text  string  `json:"text"`
+	Off   bool    `json:"off,omitempty"`
+}
+
+// budgetGauge is what may still be sent again, with its arithmetic.
+func budgetGauge(s *policy.BudgetStats, b *policy.Budget) *gauge {
+	left := plural(s.Level, "re-send", "re-sends") + " left: "
+	switch {
+	case s.Off:
+		return &gauge{Off: true, Text: "no budget: nothing bounds retries and hedges"}
+	case b.Shape == policy.BudgetTokens:
+		return &gauge{Level: s.Level, Most: float64(b.Capacity) / float64(max(b.Cost, 1)), Text: fmt.Sprintf(
+			"%s%d tokens at most, each costs %d, each success earns %s", left, b.Capacity, b.Cost, percent(on(b.Ratio)))}
+	case b.Shape == policy.BudgetWindow:
+		most := on(b.Ratio)*float64(s.Calls) + max(float64(b.Floor), 0)*b.Window.Seconds()
+		return &gauge{Level: s.Level, Most: most, Text: fmt.Sprintf(
+			"%s%s × %s in %s + %s, less %d sent", left, trimmedRatio(b.Ratio), plural(s.Calls, "call", "calls"), span(b.Window), b.Floor, s.Sent)}
+	}
+	return &gauge{Level: s.Level, Most: max(on(b.Ratio)*float64(s.Successes), b.Reserve, 1), Text: fmt.Sprintf(
+		"%s%s × %s in %s (%s kept at least), less those sent", left, trimmedRatio(b.Ratio), plural(s.Successes, "success", "successes"),
+		span(b.Window), trimmed(max(b.Reserve, 0)))}
+}
+
+func on(r policy.Ratio) float64 { return max(float64(r), 0) }
+
+func trimmedRatio(r policy.Ratio) string { return strconv.FormatFloat(on(r), 'g', 3, 64) }

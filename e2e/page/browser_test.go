@@ -1,0 +1,171 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// browser is shared by the tests: it takes half a second to start.
+var browser = sync.OnceValues(func() (context.Context, error) {
+	program := ""
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		return nil, fmt.Errorf("no chromium is installed")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox)
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	stops = append(stops, cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	stops = append(stops, cancel)
+	return ctx, chromedp.Do(ctx)
+})
+
+var stops []func()
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for i := len(stops) - 1; i >= 0; i-- {
+		stops[i]()
+	}
+	os.Exit(code)
+}
+
+// A tab is a tab of the browser. What its console says fails the test.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu         sync.Mutex
+	complaints []string
+}
+
+func newTab(t *testing.T) *tab {
+	t.Helper()
+	parent, err := browser()
+	if err != nil {
+		missing(t, err)
+	}
+	ctx, cancel := chromedp.NewContext(parent)
+	b := &tab{t: t, ctx: ctx}
+	t.Cleanup(func() {
+		cancel()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, text := range b.complaints {
+			t.Error("the browser complains: " + text)
+		}
+	})
+	b.must(chromedp.Do(ctx))
+	b.must(chromedp.Listen(ctx, b.hear))
+	return b
+}
+
+// hear notes errors, and what the content security policy kept out.
+func (b *tab) hear(ev any) {
+	text := ""
+	switch e := ev.(type) {
+	case *cdplog.EventEntryAdded:
+		if e.Entry.Level == cdplog.EntryLevelError || e.Entry.Level == cdplog.EntryLevelWarning {
+			text = e.Entry.Text + " " + e.Entry.URL
+		}
+	case *runtime.EventExceptionThrown:
+		text = fmt.Sprintf("%s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+	case *runtime.EventConsoleAPICalled:
+		text = fmt.Sprint("console.", e.Type)
+	}
+	if text != "" {
+		b.mu.Lock()
+		b.complaints = append(b.complaints, text)
+		b.mu.Unlock()
+	}
+}
+
+// missing skips the test, or fails it where a browser is required.
+func missing(t *testing.T, err error) {
+	t.Helper()
+	if os.Getenv("GABION_REQUIRE_SERVERS") == "1" {
+		t.Fatalf("%v, and GABION_REQUIRE_SERVERS=1 (try: make servers)", err)
+	}
+	t.Skipf("%v (try: make servers)", err)
+}
+
+func (b *tab) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *tab) size(width, height int64, dark bool) {
+	b.t.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	b.must(chromedp.Do(b.ctx, chromedp.EmulateViewport(width, height)))
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	b.must(err)
+}
+
+func (b *tab) open(url string) {
+	b.t.Helper()
+	b.must(chromedp.Do(b.ctx, chromedp.Navigate(url)))
+}
+
+// read evaluates a script to a text.
+func (b *tab) read(script string) string {
+	b.t.Helper()
+	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](script))
+	b.must(err)
+	return text
+}
+
+// patience is how long a test waits for what must come. A slow machine needs seconds.
+const patience = 30 * time.Second
+
+// until waits for a script to say something with that in it.
+func (b *tab) until(script, want string) string {
+	b.t.Helper()
+	got := ""
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
+		if got = b.read(script); strings.Contains(got, want) {
+			return got
+		}
+	}
+	b.t.Fatalf("%s is %q, want %q in it", script, got, want)
+	return ""
+}
+
+// tile is the script for the text of a dependency's tile, its state first.
+func tile(name string) string {
+	return fmt.Sprintf(`(() => { const e = document.querySelector('[data-name=%q]'); return e ? e.dataset.state + " | " + e.innerText.replaceAll("\n", " ") : "" })()`, name)
+}
+
+func (b *tab) shot(file string) {
+	b.t.Helper()
+	dir := os.Getenv("GABION_PAGE_SHOTS")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	b.must(err)
+	b.must(os.WriteFile(dir+"/"+file, png, 0o644))
+}
