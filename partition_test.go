@@ -49,6 +49,36 @@ func TestEveryPartitionOfStatsHasAHand(t *testing.T) {
 	}
 }
 
+// A partition that stays for ever takes the place of those that come.
+func TestAnIdlePartitionMakesRoom(t *testing.T) {
+	for _, c := range []struct {
+		fact   string
+		policy policy.Breaker
+		hand   func(gabion.Breaker)
+		stays  bool
+	}{
+		{"its breaker is closed", policy.Breaker{}, func(gabion.Breaker) {}, false},
+		{"the policy only observes", policy.Breaker{Observe: true}, func(gabion.Breaker) {}, false},
+		{"it was disabled for a time that is over", policy.Breaker{}, func(b gabion.Breaker) { b.Disable(time.Minute) }, false},
+		{"it is disabled", policy.Breaker{}, func(b gabion.Breaker) { b.Disable(0) }, true},
+		{"a hand lets it observe", policy.Breaker{}, func(b gabion.Breaker) { b.ObserveOnly(0) }, true},
+		{"a hand lets it observe for longer, where the policy does too", policy.Breaker{Observe: true}, func(b gabion.Breaker) { b.ObserveOnly(1000 * time.Hour) }, true},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := gabion.New("db", policy.Policy{Breaker: c.policy, Partitions: policy.Partitions{Max: 1, Idle: time.Hour}})
+				d.Run(t.Context(), works, gabion.WithPartition("old"))
+				c.hand(handOn(t, d, "old"))
+				time.Sleep(2 * time.Hour)
+				d.Run(t.Context(), works, gabion.WithPartition("new"))
+				if spilled := d.Stats().Spilled > 0; spilled != c.stays {
+					t.Errorf("it stays: %v", spilled)
+				}
+			})
+		})
+	}
+}
+
 func TestPartitionLabelsOfEventsAreBounded(t *testing.T) {
 	synctest.Test(t, partitionLabelsOfEventsAreBounded)
 }

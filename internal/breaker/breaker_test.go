@@ -99,7 +99,7 @@ func TestChangesFormAChain(t *testing.T) {
 				case 19:
 					b.Snapshot(now)
 				case 23:
-					b.Idle()
+					b.Idle(now)
 					b.Shut(now)
 				}
 			}
@@ -158,7 +158,7 @@ func TestLogThatPanicsLeavesNoLockBehind(t *testing.T) {
 	if _, wait, ok := b.Acquire(1, 0); ok || wait != 4 {
 		t.Errorf("admitted %v, wait %v", ok, wait)
 	}
-	b.Idle() // needs the lock
+	b.Idle(0) // needs the lock
 }
 
 type panicky struct{}
@@ -217,6 +217,9 @@ func TestIdle(t *testing.T) {
 		"trip +5s S":         false,
 		"trip reset":         true,
 		"disable":            false,
+		"disable=1h":         false,
+		"disable=1h +1h":     true,
+		"observe=1h +1h":     true,
 		"observe":            false,
 		"a:x":                false,
 		"a:x +1s x:S":        true,
@@ -225,7 +228,8 @@ func TestIdle(t *testing.T) {
 		"a:x trip reset":     true,
 		"trip +5s S S S +1s": true,
 	} {
-		if got := play(t, ageing.with(func(r *Rules) { r.Probes = 3 }), script).b.Idle(); got != want {
+		g := play(t, ageing.with(func(r *Rules) { r.Probes = 3 }), script)
+		if got := g.b.Idle(g.now); got != want {
 			t.Errorf("%q: idle %v, want %v", script, got, want)
 		}
 	}

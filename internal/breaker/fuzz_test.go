@@ -191,7 +191,8 @@ func compare(t *testing.T, step int, now clock.Instant, b *Breaker, n *naive) {
 	if got != want {
 		t.Fatalf("step %d at %d:\n got %+v\nwant %+v", step, now, got, want)
 	}
-	if idle := n.state == Closed && out == 0; b.Idle() != idle {
+	usual := n.state == Closed || n.r.Observe && n.state == ObserveOnly && n.until == clock.Never
+	if idle := usual && out == 0; b.Idle(now) != idle {
 		t.Fatalf("step %d: idle %v, want %v", step, !idle, idle)
 	}
 }

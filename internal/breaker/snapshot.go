@@ -62,9 +62,12 @@ func (b *Breaker) Shut(at clock.Instant) (retryAfter time.Duration, shut bool) {
 }
 
 // Idle reports whether the breaker can be forgotten without losing more than
-// counts: it is closed, and watches no call.
-func (b *Breaker) Idle() bool {
+// counts: it is closed, or observes as its rules say, and watches no call.
+func (b *Breaker) Idle(now clock.Instant) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state() == Closed && (b.extra == nil || b.extra.watched.out == 0)
+	b.lapse(now)
+	s := b.state()
+	usual := s == Closed || s == b.rules.Load().home() && clock.Instant(b.until.Load()) == clock.Never
+	return usual && (b.extra == nil || b.extra.watched.out == 0)
 }

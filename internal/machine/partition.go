@@ -223,7 +223,7 @@ func (p *namedPartition) idle(now clock.Instant, r *Rules) bool {
 	if _, held := p.pacer.Load().held(now); held {
 		return false
 	}
-	if b := p.breaker.Load(); b != nil && !b.Idle() {
+	if b := p.breaker.Load(); b != nil && !b.Idle(now) {
 		return false
 	}
 	return now.Sub(clock.Instant(p.used.Load())) >= r.Policy.Partitions.Idle

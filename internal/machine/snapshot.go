@@ -92,7 +92,7 @@ func (s *State) Quiet(now clock.Instant) bool {
 	s.eachPartition(func(p *partition, _ string) {
 		b := p.breaker.Load()
 		_, held := p.pacer.Load().held(now)
-		quiet = quiet && !held && (b == nil || b.Idle())
+		quiet = quiet && !held && (b == nil || b.Idle(now))
 	})
 	if b := s.bulkhead(); b != nil {
 		st := b.Stats()
