@@ -34,6 +34,7 @@ func TestReloadKeepsAHandsWord(t *testing.T) {
 		{"isolated, refusing to observing", policy.Policy{}, observing, func(b gabion.Breaker) { b.Isolate() }, breaker.ForcedOpen},
 		{"disabled, observing to refusing", observing, policy.Policy{}, func(b gabion.Breaker) { b.Disable(0) }, breaker.Disabled},
 		{"disabled, refusing to observing", policy.Policy{}, observing, func(b gabion.Breaker) { b.Disable(0) }, breaker.Disabled},
+		{"observing by hand for a time, observing to refusing", observing, policy.Policy{}, func(b gabion.Breaker) { b.ObserveOnly(time.Hour) }, breaker.ObserveOnly},
 		{"observing by hand", policy.Policy{}, policy.Policy{Safe: true}, func(b gabion.Breaker) { b.ObserveOnly(0) }, breaker.ObserveOnly},
 	} {
 		t.Run(c.fact, func(t *testing.T) {

@@ -107,6 +107,11 @@ func TestTotalsAreWhatHappened(t *testing.T) {
 	}{
 		{"a success", free, func(t *testing.T, c *counted, d *gabion.Dependency) { do(t, c, d, works) },
 			policy.Totals{Calls: 1, Succeeded: 1, Attempts: 1}},
+		{"successes that earn re-sends", policy.Policy{}, func(t *testing.T, c *counted, d *gabion.Dependency) {
+			for range 3 {
+				do(t, c, d, works)
+			}
+		}, policy.Totals{Calls: 3, Succeeded: 3, Attempts: 3}},
 		{"a success under a budget that no success earns", tokens, func(t *testing.T, c *counted, d *gabion.Dependency) { do(t, c, d, works) },
 			policy.Totals{Calls: 1, Succeeded: 1, Attempts: 1}},
 		{"a success without an attempt's permit, slot or budget",
@@ -154,12 +159,21 @@ func TestTotalsAreWhatHappened(t *testing.T) {
 			a.Settle(errDown)
 			a.Close(nil)
 		}, policy.Totals{Calls: 1, Attempts: 1, Failures: because(policy.AttemptsExhausted)}},
+		{"a success that was never sent, as one from a cache", policy.Policy{}, func(t *testing.T, c *counted, d *gabion.Dependency) {
+			a, err := gabion.Begin(t.Context(), d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.tries++
+			a.SettleOutcome(policy.Outcome{Class: policy.ClassSuccess, NeverSent: true}, nil)
+			a.Close(nil)
+		}, policy.Totals{Calls: 1, Succeeded: 1, Attempts: 1}},
 		{"work that panics", free, func(t *testing.T, c *counted, d *gabion.Dependency) {
 			defer func() { _ = recover() }()
 			do(t, c, d, func(context.Context) error { panic("work") })
 		}, policy.Totals{Calls: 1, Attempts: 1, Failures: because(policy.WorkCrashed)}},
 		{"a reload to another budget loses no success", free, func(t *testing.T, c *counted, d *gabion.Dependency) {
-			for _, p := range []policy.Policy{tokens, free, tokens} {
+			for _, p := range []policy.Policy{{}, tokens, {}} {
 				do(t, c, d, works)
 				reload(t, d, p)
 			}
