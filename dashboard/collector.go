@@ -35,7 +35,7 @@ func (c *collector) observe(now time.Duration, e *policy.Event) {
 	if t == nil {
 		t = c.tile(now, e.Dependency)
 	}
-	t.observe(now, e)
+	t.observe(now, e, e.Kind == policy.KindReturned && notSent(e.Reason) && !c.drafts.refused(e.Call))
 	c.drafts.write(now, e, t)
 }
 
@@ -51,6 +51,14 @@ func (c *collector) tile(now time.Duration, name string) *tile {
 		return t
 	}
 	return tiles[policy.Overflow]
+}
+
+// forget begins anew.
+func (c *collector) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tiles.Store(&map[string]*tile{})
+	c.drafts = new(drafts)
 }
 
 // expect makes tiles for dependencies that were perhaps never called.

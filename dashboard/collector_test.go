@@ -199,6 +199,27 @@ func TestRefusalsComeWithTheirNumbers(t *testing.T) {
 	}
 }
 
+// A retry that was not tried is counted once, whichever events tell of it.
+func TestRetriesThatWereNotTriedAreCountedOnce(t *testing.T) {
+	l := newLog()
+	for call := range uint64(6) {
+		l.tell(policy.Event{Kind: policy.KindAttemptSent, Attempt: 1, Call: call + 1})
+		reason := policy.BudgetExhausted
+		if call >= 4 {
+			reason = policy.BulkheadFull
+			l.tell(policy.Event{Kind: policy.KindAttemptRefused, Attempt: 2, Call: call + 1, Reason: reason})
+		}
+		l.tell(policy.Event{Kind: policy.KindReturned, Attempt: 1, Call: call + 1, Reason: reason})
+	}
+	got := map[string]uint32{}
+	for _, r := range l.detail().Refusals {
+		got[r.Reason] = r.Count
+	}
+	if len(got) != 2 || got["budget_exhausted"] != 4 || got["bulkhead_full"] != 2 {
+		t.Errorf("%v", got)
+	}
+}
+
 // A call that failed can be read again, decision by decision.
 func TestStoryOfACall(t *testing.T) {
 	l := newLog()

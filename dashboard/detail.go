@@ -15,6 +15,7 @@ type detail struct {
 	At         int64       `json:"at"`
 	Row        row         `json:"row"`
 	Rules      []Setting   `json:"rules,omitempty"`
+	Levels     []string    `json:"levels,omitempty"` // what its parts have counted, a sentence each
 	Errors     []lastErr   `json:"errors,omitempty"`
 	Refusals   []refused   `json:"refusals,omitempty"`
 	Partitions []partition `json:"partitions,omitempty"`
@@ -87,6 +88,7 @@ func (t *tile) detail(v *view) *detail {
 	}
 	slices.SortFunc(d.Refusals, func(a, b refused) int { return int(b.Last - a.Last) })
 	t.partitions(d, v)
+	d.Levels = t.vitals.levels()
 	t.news.newest(func(h *headline) bool {
 		d.News = append(d.News, news{v.date(h.at), h.event.Kind.String(), h.text()})
 		return true

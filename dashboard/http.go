@@ -25,6 +25,7 @@ var types = map[string]string{
 	"tile.js":       "text/javascript; charset=utf-8",
 	"detail.js":     "text/javascript; charset=utf-8",
 	"chart.js":      "text/javascript; charset=utf-8",
+	"replay.js":     "text/javascript; charset=utf-8",
 	"words.js":      "text/javascript; charset=utf-8",
 	"page.css":      "text/css; charset=utf-8",
 	"uplot.js":      "text/javascript; charset=utf-8",
@@ -39,6 +40,7 @@ func (p *Page) route() {
 		"api/v1/stream":     p.serveStream,
 		"api/v1/dependency": p.serveDependency,
 		"api/v1/override":   p.serveOverride,
+		"api/v1/replay":     p.serveReplay,
 	}
 	for name := range types {
 		p.routes["static/"+name] = serveFile
@@ -75,7 +77,7 @@ func (p *Page) routed(path string) (do http.HandlerFunc, post bool) {
 	}
 	for end, do := range p.routes {
 		if path == end || strings.HasSuffix(path, "/"+end) {
-			return do, end == "api/v1/override"
+			return do, end == "api/v1/override" || end == "api/v1/replay"
 		}
 	}
 	return nil, false

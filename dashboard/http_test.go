@@ -85,7 +85,7 @@ func TestPageWorksUnderAnyPath(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"page.js", "tile.js", "detail.js", "chart.js", "words.js"} {
+	for _, name := range []string{"page.js", "tile.js", "detail.js", "chart.js", "replay.js", "words.js"} {
 		script := ask(p, "GET", "/x/static/"+name).Body.String()
 		for _, m := range regexp.MustCompile(`(?:from|fetch\(|EventSource\()\s*"([^"]*)"`).FindAllStringSubmatch(script, -1) {
 			if strings.HasPrefix(m[1], "/") {

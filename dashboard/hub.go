@@ -103,6 +103,18 @@ func (h *hub) run(quit chan struct{}) {
 	}
 }
 
+// pause is the time until the next frame.
+func (h *hub) pause() time.Duration {
+	if h.page.player != nil {
+		if len(*h.page.watched.tiles.Load()) > manyTiles {
+			return sampleEvery
+		}
+		return replayTick
+	}
+	now := h.page.now()
+	return (now + sampleEvery/2).Truncate(sampleEvery) + sampleEvery/2 - now
+}
+
 // send hands a frame to every viewer. It waits for none.
 func (h *hub) send(m message) {
 	h.mu.Lock()
@@ -141,6 +153,9 @@ func (h *hub) next() message {
 	defer h.frames.Unlock()
 	v := h.page.look()
 	f := h.page.frame(v)
+	if h.page.player != nil { // its seconds pass in leaps
+		return h.whole(v, &f)
+	}
 	f.Tiles, f.Gone = h.page.watched.changes(v, h.last)
 	h.number++
 	m := encoded(h.number, &f)
@@ -172,6 +187,11 @@ func (h *hub) full() message {
 	defer h.frames.Unlock()
 	v := h.page.look()
 	f := h.page.frame(v)
+	return h.whole(v, &f)
+}
+
+// whole fills a frame with every tile. The caller holds h.frames.
+func (h *hub) whole(v *view, f *frame) message {
 	f.Full = true
 	for _, r := range h.page.watched.rows(v, true) {
 		text, err := json.Marshal(&r)
@@ -181,7 +201,7 @@ func (h *hub) full() message {
 		f.Tiles = append(f.Tiles, text)
 		h.last[r.Name] = "" // the next frame has it in any case, lest it look as in the last one again
 	}
-	return encoded(h.number, &f)
+	return encoded(h.number, f)
 }
 
 func encoded(number uint64, f *frame) message {
@@ -194,8 +214,12 @@ func encoded(number uint64, f *frame) message {
 
 // frame is a frame without tiles.
 func (p *Page) frame(v *view) frame {
-	return frame{
+	f := frame{
 		Version: frameVersion, Title: p.config.Title, At: v.date(v.now), Second: int64(v.now/time.Second) - 1,
 		Overrides: p.config.AllowOverrides, Tiles: []json.RawMessage{},
 	}
+	if p.player != nil {
+		f.Replay = p.player.state(v)
+	}
+	return f
 }

@@ -65,15 +65,21 @@ func (p *Page) serveOverride(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, v)
 }
 
-// admits says whether a request may change something: overrides are allowed, and it comes from
-// this very page. A browser sends Origin with every POST, and no site can forge it, so one without it is refused.
+// admits says whether a request may override something.
 func (p *Page) admits(r *http.Request) (status int, why string) {
+	if !p.config.AllowOverrides {
+		return http.StatusForbidden, "This page is read-only."
+	}
+	return sameOrigin(r)
+}
+
+// sameOrigin says whether a request comes from this very page. A browser sends Origin with every
+// POST, and no site can forge it, so one without it is refused.
+func sameOrigin(r *http.Request) (status int, why string) {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	origin, err := url.Parse(r.Header.Get("Origin"))
 	site := r.Header.Get("Sec-Fetch-Site")
 	switch {
-	case !p.config.AllowOverrides:
-		return http.StatusForbidden, "This page is read-only."
 	case err != nil || origin.Host == "" || origin.Host != r.Host || len(r.Header.Values("Origin")) != 1:
 		return http.StatusForbidden, "The request does not come from this page: its Origin is another than its Host, or missing."
 	case site != "" && site != "same-origin":

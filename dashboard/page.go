@@ -51,7 +51,8 @@ type Page struct {
 	sampled  time.Duration
 	due      map[string]time.Duration // when dependencies with many partitions are asked again
 
-	hub hub
+	hub    hub
+	player *player // nil unless a recording is played
 }
 
 // Handler returns the page of a registry, for programs that need no more than that. It is a
@@ -83,7 +84,12 @@ func New(c Config) *Page {
 // [gabion.Event.Dependency] has gets a tile. Such events need Kind, Dependency, Operation, and what
 // [gabion.Event] says of their kind: KindAttemptSent and KindAttemptSettled for each attempt, KindReturned
 // for each call, with the same Call for those that belong together.
-func (p *Page) Observe(_ context.Context, e gabion.Event) { p.watched.observe(p.now(), &e) }
+// A page that plays a recording takes none.
+func (p *Page) Observe(_ context.Context, e gabion.Event) {
+	if p.player == nil {
+		p.watched.observe(p.now(), &e)
+	}
+}
 
 // Close ends the observing and every stream. What is shown stays. Closing twice is
 // harmless.
@@ -92,11 +98,19 @@ func (p *Page) Close() error {
 		stop()
 	}
 	p.hub.close()
+	if p.player != nil {
+		p.player.close()
+	}
 	return nil
 }
 
-// now is the time since the page began.
-func (p *Page) now() time.Duration { return time.Since(p.origin) }
+// now is the time since the page began, or where its recording is.
+func (p *Page) now() time.Duration {
+	if p.player != nil {
+		return p.player.now()
+	}
+	return time.Since(p.origin)
+}
 
 // dependencies returns all that the page shows, by name.
 func (p *Page) dependencies() []*gabion.Dependency {
@@ -149,6 +163,10 @@ const (
 func (p *Page) sample() {
 	p.sampling.Lock()
 	defer p.sampling.Unlock()
+	if p.player != nil {
+		p.advance(time.Now())
+		return
+	}
 	if at := p.now(); p.sampled != 0 && at-p.sampled < sampleEvery/2 {
 		return
 	}

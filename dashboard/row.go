@@ -118,7 +118,7 @@ func (t *tile) levels(r *row, v *view) {
 	if v.sum.latency.total > 0 {
 		var p [3]time.Duration
 		v.sum.latency.percentiles([]float64{0.5, 0.95, 0.99}, p[:])
-		r.Latency = &latency{P50: millis(p[0]), P95: millis(p[1]), P99: millis(p[2])}
+		r.Latency = &latency{P50: millis(p[0]), P95: millis(p[1]), P99: millis(p[2]), Limit: millis(t.allowed)}
 	}
 	if !t.vitals.known {
 		return

@@ -63,6 +63,14 @@ func (d *drafts) write(now time.Duration, e *policy.Event, t *tile) {
 	}
 }
 
+// refused reports whether a call that is under way was told that an attempt is not made.
+func (d *drafts) refused(call uint64) bool {
+	one := &d[call%openStories]
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	return one.call == call && slices.ContainsFunc(one.events, func(e policy.Event) bool { return e.Kind == policy.KindAttemptRefused })
+}
+
 // interesting reports whether somebody will want to read it: it failed, was sent again
 // or was slow.
 func (s *story) interesting() bool {

@@ -41,7 +41,7 @@ type tile struct {
 	paced    time.Duration // until then
 	retries  bool          // switched off, as far as events say
 	lost     int64         // events that are missing
-	limit    int64         // of the bulkhead, as events say
+	allowed  time.Duration // for an attempt, as events say
 
 	vitals vitals
 }
@@ -98,8 +98,9 @@ func (r *ring[T]) newest(do func(*T) bool) {
 	}
 }
 
-// observe takes an event in.
-func (t *tile) observe(now time.Duration, e *policy.Event) {
+// observe takes an event in. planned says that a call ended because a retry was not even tried,
+// for which there is no other event.
+func (t *tile) observe(now time.Duration, e *policy.Event, planned bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.flow.turn(now)
@@ -110,10 +111,16 @@ func (t *tile) observe(now time.Duration, e *policy.Event) {
 		if e.Hedge {
 			t.flow.slot().hedges++
 		}
+		if e.Until != policy.Never {
+			t.allowed = max(t.allowed, e.Until.Sub(e.At)) // less where the call's deadline is near
+		}
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
 		t.settled(now, e)
 	case policy.KindReturned:
-		t.returned(now, e)
+		t.returned(e)
+		if planned {
+			t.refused(now, e)
+		}
 	case policy.KindAttemptRefused, policy.KindHedgeSkipped:
 		t.refused(now, e)
 	case policy.KindKeyDecided, policy.KindMessageDisposed:
@@ -169,7 +176,7 @@ func (t *tile) failure(now time.Duration, e *policy.Event) *failure {
 	return &t.errors[oldest]
 }
 
-func (t *tile) returned(now time.Duration, e *policy.Event) {
+func (t *tile) returned(e *policy.Event) {
 	how := endingOf(e)
 	s := t.flow.second()
 	s.calls++
@@ -180,6 +187,16 @@ func (t *tile) returned(now time.Duration, e *policy.Event) {
 		s.refused++
 	}
 	t.flow.slot().endings[how]++
+}
+
+// notSent reports whether a call that ended so had one more attempt to make, and did not.
+func notSent(r policy.Reason) bool {
+	switch r {
+	case policy.BudgetExhausted, policy.AllFailing, policy.DeadlineShort, policy.RetryAfterTooLong, policy.DoNotRetry, policy.RetriesOff,
+		policy.BodyNotRewindable, policy.NotSafe:
+		return true
+	}
+	return r.Local()
 }
 
 func (t *tile) refused(now time.Duration, e *policy.Event) {
@@ -219,8 +236,6 @@ func (t *tile) happened(now time.Duration, e *policy.Event) {
 		t.retries = e.Reason == policy.RetriesOff
 	case policy.KindEventsLost:
 		t.lost += e.Count
-	case policy.KindLimitMoved:
-		t.limit = e.Count
 	}
 	t.news.put(h, keptNews)
 }

@@ -78,7 +78,7 @@ export class Detail {
 			p.errors = section("Last errors", p.errorList = el("ul.errors")),
 			p.refusals = section("Not sent, and why", p.refusalList = el("ul.errors")),
 			p.partitions = section("Partitions to look at", p.partitionList = el("ul.errors"), p.hidden = el("p.line")),
-			p.budget = section("Re-sends", p.budgetText = el("p")),
+			p.levels = section("Levels", p.levelList = el("ul.errors")),
 			p.news = section("What happened", p.newsList = el("ol.news")),
 			p.codes = section("Decided about keys and messages", p.codeList = el("ul.errors")),
 			p.rules = section("Rules in force", p.ruleTable = el("table.rules")));
@@ -104,8 +104,7 @@ export class Detail {
 		put(p.hidden, d.partitions_hidden ? `and ${count(d.partitions_hidden)} more, less troubled` : "");
 		part(p.news, p.newsList, d.news, (e) => `${clock(e.at)} ${e.text}`);
 		part(p.codes, p.codeList, d.decisions, (e) => `${spoken(e.name)} ×${count(e.count)}`);
-		p.budget.hidden = !r.budget;
-		put(p.budgetText, r.budget?.text ?? "");
+		part(p.levels, p.levelList, [...(r.budget ? ["budget: " + r.budget.text] : []), ...(d.levels ?? [])], (text) => text);
 		this.showCalls(d.calls ?? [], now);
 		this.showRules(d.rules ?? []);
 	}

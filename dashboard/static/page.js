@@ -1,6 +1,7 @@
 // The page: one stream of frames, one tile for each dependency.
 
 import {Detail} from "./detail.js";
+import {Replay} from "./replay.js";
 import {Tile} from "./tile.js";
 import {el, put, stateWord} from "./words.js";
 
@@ -32,6 +33,7 @@ class List {
 	take(frame) {
 		this.skew = frame.at - performance.now();
 		this.overrides = frame.overrides;
+		if (frame.replay) (this.replay ??= new Replay($("replay"))).show(frame.replay, frame.at);
 
 		const fresh = frame.tiles.length && frame.full ? new Set(frame.tiles.map((r) => r.name)) : null;
 		if (frame.full) for (const name of [...this.tiles.keys()]) if (!fresh?.has(name)) this.drop(name);
@@ -132,7 +134,7 @@ function connect() {
 	stream.onmessage = (event) => {
 		last = performance.now();
 		list.take(JSON.parse(event.data));
-		link("live", "live");
+		link("live", list.replay ? "recording" : "live");
 	};
 	stream.onerror = () => {
 		if (stream.readyState === EventSource.CLOSED) setTimeout(connect, 2000);

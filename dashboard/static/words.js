@@ -65,7 +65,7 @@ export function sentence(note, now) {
 
 const states = {
 	closed: "breaker closed", open: "breaker open", disabled: "breaker disabled",
-	never_called: "never called", no_breaker: "no breaker", watched: "no breaker",
+	never_called: "never called", no_breaker: "no breaker", watched: "no breaker seen",
 	half_open: "half open", forced_open: "forced open", observe_only: "observe only",
 };
 

@@ -178,6 +178,6 @@ func comeBackIn(seconds int) http.HandlerFunc {
 var (
 	noRetry   = policy.Retry{Attempts: 1}
 	quick     = policy.Retry{Attempts: 3, Hold: policy.Off, Backoff: backoff.Const(time.Millisecond)}
-	half      = policy.Breaker{MinCalls: 10, FailureRate: 0.5, Open: 30 * time.Second, OpenJitter: policy.Off}
+	half      = policy.Breaker{MinCalls: 10, FailureRate: 0.5, Open: 10 * time.Minute, OpenJitter: policy.Off}
 	noBreaker = policy.Breaker{Off: true}
 )

@@ -1,0 +1,56 @@
+package dashboard
+
+import (
+	"fmt"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// levels says in a sentence each what the parts of a dependency have counted.
+func (v *vitals) levels() (all []string) {
+	if !v.known {
+		return nil
+	}
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	s, p := &v.stats, &v.policy
+	if b := v.lead().Breaker; !v.unguarded && b.State == policy.StateClosed {
+		all = append(all, breakerLevel(&b, &p.Breaker))
+	}
+	if t := &s.Throttle; t.On {
+		add("throttle: %d requests, %d accepted in %s; above %s × accepted it refuses, now %s of the calls",
+			t.Requests, t.Accepts, span(p.Throttle.Window), trimmed(p.Throttle.K), percent(float64(t.Refuses)))
+	}
+	if r := &s.RateLimit; r.On {
+		text := "a turn is free"
+		if r.Next > 0 {
+			text = "the next turn is free in " + span(r.Next)
+		}
+		add("rate limit: %s a second, bursts of %d; %s, %d are taken ahead", trimmed(r.Rate), r.Burst, text, r.Ahead)
+	}
+	if p.Hedge.Max > 0 && !p.Hedge.Off {
+		add("hedges: %s sent so far, %d brought the answer", plural(s.Totals.Hedges, "was", "were"), s.Totals.HedgesWon)
+	}
+	if s.Streams > 0 {
+		add("results: %s still open after their time and hold no slot", plural(s.Streams, "is", "are"))
+	}
+	if t := &s.Totals; t.Calls > 0 {
+		add("since it was made: %s, %s succeeded, %.2f attempts per call, %s never sent",
+			plural(t.Calls, "call", "calls"), share(t.Succeeded, t.Calls), float64(t.Attempts)/float64(t.Calls), plural(t.Unsent, "was", "were"))
+	}
+	return all
+}
+
+// breakerLevel says how far a closed breaker is from opening.
+func breakerLevel(b *policy.BreakerStats, rule *policy.Breaker) string {
+	text := fmt.Sprintf("breaker: %s of %s failed", share(b.Counts.Failures, b.Counts.Calls), plural(b.Counts.Calls, "call", "calls"))
+	if b.Counts.Slow > 0 {
+		text += fmt.Sprintf(", %s were slow", share(b.Counts.Slow, b.Counts.Calls))
+	}
+	switch {
+	case rule.FailureRate > 0:
+		text += fmt.Sprintf("; it opens at %s of at least %d", percent(float64(rule.FailureRate)), rule.MinCalls)
+	case rule.Consecutive > 0:
+		text += fmt.Sprintf("; it opens at %d in a row", rule.Consecutive)
+	}
+	return text
+}

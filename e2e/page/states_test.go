@@ -1,0 +1,274 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/dashboard"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// One program in every state that there is. Each state is reached by calls to a real server,
+// or by hand, and read back from what the page shows.
+func TestEveryStateIsShown(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, map[string]policy.Policy{
+		"closed": {}, "never-called": {},
+		"open":         {Retry: noRetry, Breaker: half},
+		"half-open":    {Retry: noRetry, Breaker: policy.Breaker{Consecutive: 5, Open: 20 * time.Millisecond, Probes: 1, ProbeTimeout: time.Minute}, Timeout: policy.Timeout{Attempt: time.Minute, Call: policy.Off}},
+		"forced-open":  {},
+		"disabled":     {},
+		"observe-only": {Retry: noRetry, Breaker: half},
+		"budget":       {Retry: quick, Breaker: noBreaker},
+		"bulkhead":     {Bulkhead: policy.Bulkhead{Limit: 4, Queue: 2, QueueTimeout: time.Minute}, Timeout: policy.Timeout{Attempt: time.Minute, Call: policy.Off}},
+		"throttle":     {Retry: noRetry, Breaker: noBreaker, Throttle: policy.Throttle{K: 1.1}},
+		"rate-limit":   {RateLimit: policy.RateLimit{Rate: 2, MaxWait: policy.Off}},
+		"paced":        {Retry: noRetry, Pace: policy.Pace{Max: 10 * time.Minute}, Timeout: policy.Timeout{Call: 2 * time.Second, Attempt: time.Second}},
+		"retries-off":  {},
+		"hedged":       {Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}},
+		"no-breaker":   {Breaker: noBreaker},
+	}, dashboard.Config{Title: "all states"})
+	reach(p)
+
+	b := newTab(t)
+	b.size(1440, 1000, false)
+	b.open(p.url)
+	for name, want := range map[string][]string{
+		"closed":       {"closed | ", "breaker closed", "answered", "100 %", "1.00×", "timeout 4.0 s", "of 100"},
+		"never-called": {"never_called | ", "never called yet"},
+		"open":         {"open | ", "failure 100 % ≥ 50 % of 10 calls", "next probe in", "server 503 ×10", "refused here"},
+		"half-open":    {"half_open | ", "probing: 0 answers, 0 failed, 1 out"},
+		"forced-open":  {"forced_open | ", "forced open by hand (ann)", "ends in", "refused here"},
+		"disabled":     {"disabled | ", "disabled by hand (ann)", "ends in", "answered"},
+		"observe-only": {"observe_only | ", "only observing by hand (ann)", "failed"},
+		"budget":       {"no_breaker | ", "not sent: the budget is spent", "0 left", "0.3 × 0 successes in 1 s"},
+		"bulkhead":     {"closed | ", "4 of 4, 2 wait", "turned away: no slot is free (limit 4, 2 queued)"},
+		"throttle":     {"refused by the throttle", "accepted, k 1.1"},
+		"rate-limit":   {"refused by the rate limit"},
+		"paced":        {"held back: the dependency asked for time", "goes on in", "throttled 429"},
+		"retries-off":  {"retries and hedges are switched off (ann)", "back in"},
+		"hedged":       {"answered after a retry or hedge"},
+		"no-breaker":   {"no_breaker | ", "answered"},
+	} {
+		for _, text := range want {
+			b.until(tile(name)+`.replaceAll("\u00a0", " ")`, text)
+		}
+	}
+	b.until(`document.getElementById("summary").innerText`, "in trouble")
+	b.shot("states.png")
+	if n := b.read(`String(document.documentElement.scrollWidth - innerWidth)`); n != "0" {
+		t.Errorf("the page is %s px too wide", n)
+	}
+}
+
+// reach brings every dependency into its state, and goes on calling, since the page tells
+// of the last half minute alone.
+func reach(p *program) {
+	for _, name := range []string{"open", "observe-only", "budget", "throttle", "half-open"} {
+		p.servers[name].do(answers(503))
+	}
+	p.load("half-open", 5)
+	p.servers["half-open"].do(hangs)
+	time.AfterFunc(50*time.Millisecond, func() { p.atOnce("half-open", 1) }) // the open time is over
+	p.override("forced-open").ForceOpen(10 * time.Minute)
+	p.override("disabled").Disable(10 * time.Minute)
+	p.override("observe-only").ObserveOnly(10 * time.Minute)
+	p.load("retries-off", 1)
+	p.dependency("retries-off").Retries().By("ann").Stop(10 * time.Minute)
+	p.servers["bulkhead"].do(hangs)
+	p.servers["paced"].do(comeBackIn(600))
+	hang := atomic.Bool{}
+	p.servers["hedged"].do(func(w http.ResponseWriter, r *http.Request) {
+		if hang.CompareAndSwap(true, false) {
+			hangs(w, r)
+		}
+	})
+	calls := func() {
+		for name, n := range map[string]int{
+			"closed": 30, "open": 30, "forced-open": 5, "disabled": 5, "observe-only": 20, "budget": 5, "throttle": 40, "rate-limit": 5,
+			"hedged": 20, "no-breaker": 5,
+		} {
+			p.load(name, n)
+		}
+		hang.Store(true)
+		p.load("hedged", 1)
+		p.atOnce("paced", 1)
+		p.atOnce("bulkhead", 10)
+	}
+	calls()
+	p.calls.Go(func() {
+		for tick := time.NewTicker(3 * time.Second); p.ctx.Err() == nil; {
+			select {
+			case <-tick.C:
+				calls()
+			case <-p.ctx.Done():
+			}
+		}
+	})
+}
+
+// override returns the breaker of a dependency's host, which is there once it was called.
+func (p *program) override(name string) gabion.Breaker {
+	p.load(name, 1)
+	d := p.dependency(name)
+	b, ok := d.Breaker(d.Stats().Partitions[0].Name)
+	if !ok {
+		p.t.Fatal("no breaker for " + name)
+	}
+	return b.By("ann")
+}
+
+// Somebody clicks: the breaker is forced open with an end, calls are refused, and the page
+// says who did it; then it is closed again.
+func TestOverrideByClick(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, map[string]policy.Policy{"bank": {}}, dashboard.Config{AllowOverrides: true})
+	p.load("bank", 3)
+	b := newTab(t)
+	b.open(p.url)
+	b.until(tile("bank"), "closed | ")
+	b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(`[data-name=bank] .name`))))
+	b.until(`document.querySelector("dialog[open] .hand:not([hidden])")?.innerText ?? ""`, "Force open")
+	b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(`[data-action=force_open]`))))
+	b.until(`document.querySelector("dialog .hand [role=status]").innerText`, "force open: ")
+	b.until(tile("bank"), "forced open by hand (page, 127.0.0.1)")
+	if err := p.get(p.client("bank"), "bank"); !errors.Is(err, policy.BreakerOpen) {
+		t.Errorf("a call got %v, want it refused", err)
+	}
+	b.until(`document.querySelector("dialog .news").innerText`, "closed → forced_open: by hand")
+	b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(`[data-action=reset]`))))
+	b.until(tile("bank"), "closed | ")
+	if err := p.get(p.client("bank"), "bank"); err != nil {
+		t.Errorf("a call got %v", err)
+	}
+	b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(`[data-action=retries_off]`))))
+	b.until(tile("bank"), "retries and hedges are switched off (page, 127.0.0.1)")
+	b.must(chromedp.Do(b.ctx, chromedp.KeyEvent("\x1b")))
+	b.until(`String(document.querySelector("dialog[open]") === null) + location.hash`, "true")
+}
+
+// What failed can be read, decision by decision, and the rules with where they come from.
+func TestDetailIsRead(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, map[string]policy.Policy{"bank": {Retry: quick, Breaker: half}}, dashboard.Config{
+		Settings: func(name string) []dashboard.Setting {
+			return []dashboard.Setting{{Path: "retry.attempts", Value: "3", Source: name + ".yaml:12"}}
+		},
+	})
+	p.load("bank", 5)
+	p.servers["bank"].do(answers(503))
+	p.load("bank", 20)
+	b := newTab(t)
+	b.open(p.url + "#d=bank")
+	text := `(document.querySelector("dialog[open]")?.innerText ?? "")`
+	for _, want := range []string{"Calls worth reading", "Rules in force", "bank.yaml:12", "Not sent, and why", "breaker open ×", "What happened", "closed → open"} {
+		b.until(text, want)
+	}
+	if strings.Contains(b.read(text), "Force open") {
+		t.Error("a page that is read-only offers overrides")
+	}
+	b.until(`(() => { document.querySelectorAll("dialog details").forEach((d) => { d.open = true }); return `+text+` })()`, "attempt 1 failed after")
+	b.until(text, "the call ended: attempts_exhausted")
+	b.until(text, "retry.")
+}
+
+// Without script there is a table that says the same.
+func TestTableWithoutScript(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, map[string]policy.Policy{"bank": {Retry: noRetry, Breaker: half}, "<b>bold</b>": {}}, dashboard.Config{})
+	p.servers["bank"].do(answers(503))
+	p.load("bank", 12)
+	b := newTab(t)
+	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.must(err)
+	b.size(390, 800, false)
+	b.open(p.url)
+	text, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS("table")))
+	b.must(err)
+	for _, want := range []string{"bank", "open", "failure 100 % ≥ 50 % of 10 calls, at ", "next probe at", "server 503 10×", "<b>bold</b>", "never called yet", "2 attempts"} {
+		if want != "2 attempts" && !strings.Contains(text, want) {
+			t.Errorf("the table does not say %q:\n%s", want, text)
+		}
+	}
+	b.shot("noscript.png")
+}
+
+// The page is usable on a phone, at night, and with the keyboard, whatever names there are.
+func TestPhoneNightAndKeyboard(t *testing.T) {
+	t.Parallel()
+	policies := map[string]policy.Policy{
+		"a-name-that-is-much-longer-than-any-phone-is-wide.internal.example.com:8443": {},
+		`"><img src=x onerror=document.title='gone'>`:                                 {}, "plain": {},
+	}
+	for n := range 5 {
+		policies[fmt.Sprint("other-", n)] = policy.Policy{}
+	}
+	p := newProgram(t, policies, dashboard.Config{Title: "small"})
+	for name := range policies {
+		p.load(name, 2)
+	}
+	b := newTab(t)
+	for _, dark := range []bool{false, true} {
+		b.size(390, 844, dark)
+		b.open(p.url)
+		b.until(`String(document.querySelectorAll(".tile").length)`, fmt.Sprint(len(policies)))
+		b.until(tile("plain"), "answered")
+		if n := b.read(`String(document.documentElement.scrollWidth)`); n != "390" {
+			t.Errorf("dark %v: the page is %s px wide on a phone of 390", dark, n)
+		}
+		ground := b.read(`getComputedStyle(document.body).backgroundColor`)
+		if night := strings.HasPrefix(ground, "rgb(13,"); night != dark {
+			t.Errorf("dark %v: the ground is %s", dark, ground)
+		}
+	}
+	if title := b.read(`document.title`); title != "small" {
+		t.Errorf("a name became markup: the title is %q", title)
+	}
+	b.must(chromedp.Do(b.ctx, chromedp.KeyEvent("/")))
+	b.read(`document.activeElement.value = ""`) // the slash is typed, too, when a test presses the key
+	b.must(chromedp.Do(b.ctx, chromedp.KeyEvent("plain")))
+	b.until(`String(document.querySelectorAll(".tile:not([hidden])").length)`, "1")
+	b.must(chromedp.Do(b.ctx, chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r")))
+	b.until(`document.querySelector("dialog[open]")?.innerText ?? ""`, "Rules in force")
+	if n := b.read(`String(document.documentElement.scrollWidth)`); n != "390" {
+		t.Errorf("the sheet is %s px wide", n)
+	}
+	b.must(chromedp.Do(b.ctx, chromedp.KeyEvent("\x1b")))
+	b.until(`String(document.querySelector("dialog[open]") === null)`, "true")
+	if focus := b.read(`document.activeElement.textContent`); focus != "plain" {
+		t.Errorf("the focus is on %q after the sheet was closed", focus)
+	}
+}
+
+// What is no gabion dependency has a tile, too, when somebody counts it.
+func TestForeignClientHasATile(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, map[string]policy.Policy{"bank": {}}, dashboard.Config{})
+	ctx := context.Background()
+	for n := range uint64(20) {
+		e := gabion.Event{Dependency: "hand-written loop", Call: 1<<40 + n}
+		for attempt := range uint8(4) {
+			e.Kind, e.Attempt = policy.KindAttemptSent, attempt+1
+			p.page.Observe(ctx, e)
+			e.Kind, e.Class, e.Code, e.Took = policy.KindAttemptSettled, policy.ClassServer, "503", 30*time.Millisecond
+			p.page.Observe(ctx, e)
+		}
+		e.Kind, e.Reason = policy.KindReturned, policy.AttemptsExhausted
+		p.page.Observe(ctx, e)
+	}
+	b := newTab(t)
+	b.open(p.url)
+	for _, want := range []string{"watched | ", "4.00×", "20 failed", "server 503 ×80"} {
+		b.until(tile("hand-written loop"), want)
+	}
+}
