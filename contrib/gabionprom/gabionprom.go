@@ -15,7 +15,7 @@ const (
 	defaultDependencies = 1000   // a program has tens, and a registry a thousand instances at most
 	defaultSets         = 200    // an API has tens of routes, and each fails with a few codes
 	defaultPartitions   = 20     // more that are not closed at once are one outage, not twenty
-	maxSets             = 20_000 // of all dependencies together
+	maxSets             = 10_000 // of all dependencies together
 	maxWords            = 50     // results of keys and messages: sets that are closed elsewhere
 	maxName             = 128    // bytes, as gabion bounds the names of partitions
 )
@@ -36,7 +36,7 @@ type Config struct {
 	MaxDependencies int
 
 	// MaxSets is how many operations, and codes of an operation, are told apart for
-	// each dependency, together. Zero means 200. All dependencies together have 20,000.
+	// each dependency, together. Zero means 200. All dependencies together have 10,000.
 	MaxSets int
 
 	// MaxPartitions is how many names of partitions are told apart for each dependency,

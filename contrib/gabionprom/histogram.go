@@ -2,6 +2,7 @@ package gabionprom
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -76,9 +77,17 @@ var fractions = [perOctave]float64{
 type histogram struct {
 	blocks    [octaves]atomic.Pointer[block] // made when needed: durations of one kind fill few octaves
 	zero      atomic.Uint64
-	nanos     atomic.Int64
+	nanos     atomic.Int64 // the sum, less than wrap but for a moment
+	wraps     atomic.Uint64
 	exemplars atomic.Pointer[exemplars]
 }
+
+// longest is what a longer duration adds to the sum. It is 36 years, so nobody will miss the rest.
+const longest = 1 << 60
+
+// wrap is when the sum starts anew: deadlines of 15 s, ten thousand times a second, would
+// overflow it within a day.
+const wrap = 1 << 62
 
 type block [perBlock]atomic.Uint64
 
@@ -103,7 +112,12 @@ func cell(d time.Duration) (octave, cell int, ok bool) {
 }
 
 func (h *histogram) observe(d time.Duration) {
-	h.nanos.Add(int64(max(d, 0)))
+	if add := min(int64(d), longest); add > 0 {
+		if sum := h.nanos.Add(add); sum >= wrap && sum-add < wrap { // this one, and no other, passed it
+			h.wraps.Add(1)
+			h.nanos.Add(-wrap)
+		}
+	}
 	o, c, ok := cell(d)
 	if !ok {
 		h.zero.Add(1)
@@ -121,7 +135,7 @@ func (h *histogram) observe(d time.Duration) {
 func (h *histogram) write(out *dto.Histogram) {
 	var w nativeWriter
 	var classic [len(bounds) + 1]uint64
-	sum := float64(h.nanos.Load()) / 1e9
+	sum := h.sum()
 	zero := h.zero.Load()
 	count := zero
 	classic[0] = zero
@@ -145,6 +159,17 @@ func (h *histogram) write(out *dto.Histogram) {
 	out.PositiveSpan, out.PositiveDelta = w.spans, w.deltas
 	out.Bucket = classicBuckets(bounds[:], classic[:])
 	h.exemplars.Load().write(out)
+}
+
+// sum returns how long all durations were together, in seconds.
+func (h *histogram) sum() float64 {
+	for {
+		before, nanos := h.wraps.Load(), h.nanos.Load()
+		if nanos < wrap && h.wraps.Load() == before {
+			return float64(before)*wrap/1e9 + float64(nanos)/1e9
+		}
+		runtime.Gosched() // between the two steps of an observation
+	}
 }
 
 // count returns how many durations were observed.

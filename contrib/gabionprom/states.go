@@ -45,6 +45,16 @@ func (m *Metrics) state(s *scrape, d *dependency, stats *gabion.Stats) {
 		s.level(catalog.Limit, float64(b.Limit), d.label)
 		s.level(catalog.QueueLimit, float64(b.QueueLimit), d.label)
 	}
+	if x := &stats.Throttle; x.On {
+		s.level(catalog.ThrottleRefuses, float64(x.Refuses), d.label)
+		s.level(catalog.ThrottleRequests, float64(x.Requests), d.label)
+		s.level(catalog.ThrottleAccepts, float64(x.Accepts), d.label)
+	}
+	if x := &stats.RateLimit; x.On {
+		s.level(catalog.RateLimit, x.Rate, d.label)
+		s.level(catalog.RateLimitAhead, float64(x.Ahead), d.label)
+		s.level(catalog.RateLimitNext, x.Next.Seconds(), d.label)
+	}
 	s.level(catalog.Streams, float64(stats.Streams), d.label)
 	s.count(catalog.Spilled, uint64(stats.Spilled), d.label)
 	s.count(catalog.ObserverPanics, uint64(stats.ObserverPanics), d.label)

@@ -1,7 +1,6 @@
 package gabionprom_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -63,6 +62,22 @@ func scrape(t testing.TB, m prometheus.Collector) scraped {
 		t.Fatal(err)
 	}
 	return families
+}
+
+// gather reads the metrics without a server.
+func gather(t testing.TB, m prometheus.Collector) scraped {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(m)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := scraped{}
+	for _, f := range families {
+		got[f.GetName()] = f
+	}
+	return got
 }
 
 // sum adds up the series of a metric whose labels are so. Labels are "name=value". Of
@@ -188,6 +203,3 @@ func TestExpositionAgreesWithTheServer(t *testing.T) {
 		t.Errorf("levels of the budget: %v", level)
 	}
 }
-
-var _ gabion.Observer = (*gabionprom.Metrics)(nil)
-var _ = context.Background

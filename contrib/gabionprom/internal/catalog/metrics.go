@@ -95,6 +95,14 @@ var (
 	PaceSet      = counter("gabion_pace_set_total", "Times that the dependency asked for time, as with Retry-After.", dependency)
 	Paced        = gauge("gabion_paced_seconds", "How much longer calls are held back because the dependency asked for time.", dependency).
 			unit("seconds").note("The largest over all partitions.")
+	ThrottleRefuses = gauge("gabion_throttle_refused_ratio", "Share of calls that the adaptive throttle refuses now.", dependency).
+			unit("ratio").note("Exposed where the policy has a throttle, as the next two.")
+	ThrottleRequests = gauge("gabion_throttle_window_requests", "Requests in the throttle's window, also those that it refused.", dependency)
+	ThrottleAccepts  = gauge("gabion_throttle_window_accepts", "Requests in the throttle's window that the dependency took.", dependency)
+	RateLimit        = gauge("gabion_rate_limit", "Turns a second that the client's rate limit gives.", dependency).
+				note("Exposed where the policy has a rate limit, as the next two.")
+	RateLimitAhead = gauge("gabion_rate_limit_ahead", "Turns that are taken and lie ahead.", dependency)
+	RateLimitNext  = gauge("gabion_rate_limit_next_seconds", "Time until the next turn that is free.", dependency).unit("seconds")
 )
 
 // Keys and messages.

@@ -64,7 +64,7 @@ Counters and histograms come from events, so they count from the moment that the
 **Amplification** is the number to look at first: how many requests go out for each call. With retries at rest it is 1. The recording
 ` + "`" + recAmplified + "`" + ` has it.
 
-**Labels are bounded.** There are at most 1000 dependencies, 200 operations and codes of each dependency, and 20,000 of all
+**Labels are bounded.** There are at most 1000 dependencies, 200 operations and codes of each dependency, and 10,000 of all
 together. What is past a bound counts as ` + "`_other`" + `, and in ` + "`gabion_label_overflow_total`" + `. Names keep their place until the program ends. ` + "`gabionprom.Config`" + ` has the bounds.
 
 **Histograms of seconds** are exposed in both forms. A server that takes native histograms gets buckets that are 9 % wide, and others

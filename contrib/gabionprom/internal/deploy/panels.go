@@ -103,6 +103,14 @@ var rows = []row{
 		{title: "Attempts refused", unit: perSecond, targets: one(rate("dependency, reason", catalog.Refused), name+" {{reason}}")},
 		{title: "Waits", unit: perSecond, targets: one(rate("dependency, wait", catalog.Waits), name+" {{wait}}")},
 		{title: "Paced", about: "For how much longer the dependency asked for time.", unit: asSeconds, targets: []target{{largest(each, catalog.Paced), name}, {rate(each, catalog.PaceSet), name + " asked per second"}}},
+		{title: "Throttle", unit: asShare, targets: []target{
+			{largest(each, catalog.ThrottleRefuses), name + " refuses"},
+			{"1 - " + ratio(level(each, catalog.ThrottleAccepts), "("+level(each, catalog.ThrottleRequests)+" > 0)"), name + " not taken"},
+		}},
+		{title: "Rate limit", targets: []target{
+			{level(each, catalog.RateLimit), name + " turns per second"}, {largest(each, catalog.RateLimitAhead), name + " turns ahead"},
+			{largest(each, catalog.RateLimitNext), name + " seconds to the next"},
+		}},
 		{title: "Results still open", about: "Streams, and bodies that are not closed.", targets: []target{{level(each, catalog.Streams), name}, {rate(each, catalog.Outlived), name + " new per second"}}},
 		{title: "Results broken", unit: perSecond, targets: one(rate("dependency, reason", catalog.BodiesFailed), name+" {{reason}}")},
 	}},

@@ -1,0 +1,54 @@
+package gabionprom_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/contrib/gabionprom"
+	"github.com/gabion-go/gabion/policy"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// A program declares its dependencies, and its metrics with them. promhttp.Handler serves
+// what is registered.
+func ExampleNew() {
+	registry, err := gabion.NewRegistry(map[string]policy.Policy{"payments": {}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	metrics := gabionprom.New(gabionprom.Config{Registry: registry})
+	server := prometheus.NewRegistry()
+	server.MustRegister(metrics)
+	stop := registry.Observe(metrics)
+	defer stop()
+
+	payments, _ := registry.Get("payments")
+	payments.Run(context.Background(), func(context.Context) error { return nil }, gabion.WithOperation("charge"))
+
+	fmt.Println(testutil.GatherAndCompare(server, strings.NewReader(`
+# HELP gabion_calls_total Calls that have ended, by outcome.
+# TYPE gabion_calls_total counter
+gabion_calls_total{dependency="payments",operation="charge",outcome="ok"} 1
+`), "gabion_calls_total"))
+	// Output: <nil>
+}
+
+// Durations get the trace of their call. This is how it looks with OpenTelemetry.
+func ExampleConfig_exemplar() {
+	type spanContext struct{ TraceID, Sampled string }
+	spanOf := func(context.Context) spanContext { return spanContext{"4bf92f3577b34da6", "yes"} } // trace.SpanContextFromContext
+
+	metrics := gabionprom.New(gabionprom.Config{Exemplar: func(ctx context.Context) prometheus.Labels {
+		if span := spanOf(ctx); span.Sampled == "yes" {
+			return prometheus.Labels{"trace_id": span.TraceID}
+		}
+		return nil
+	}})
+	d := gabion.New("payments", policy.Policy{}, gabion.WithObserver(metrics))
+	fmt.Println(d.Run(context.Background(), func(context.Context) error { return nil }))
+	// Output: <nil>
+}
