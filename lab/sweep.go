@@ -34,8 +34,8 @@ type Sweep struct{ sweep *scenario.Sweep }
 // that name another side, a map or a client to watch mean nothing here. The error is a
 // *[config.SetError] where the key or a value is wrong, else as Run's.
 func (s *Scenario) Sweep(ctx context.Context, o Options, what string) (*Sweep, error) {
-	if o.Against != nil || len(o.AgainstAs) > 0 || o.Rival != "" || o.Map || o.Watch != "" {
-		return nil, errors.New("lab: a sweep compares values: it has no other side, no map and nobody to watch")
+	if o.Against != nil || len(o.AgainstAs) > 0 || o.Rival != "" || o.Map || o.Watch != "" || o.Record != nil {
+		return nil, errors.New("lab: a sweep compares values: it has no other side, no map and nobody to watch or to record")
 	}
 	swept, err := sweepOptions(what)
 	if err != nil {

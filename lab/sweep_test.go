@@ -94,7 +94,7 @@ func TestASweepIsWritten(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for fact, o := range map[string]Options{"a rival": {Rival: Plain}, "a map": {Map: true}, "a client": {Watch: "shop"}, "another file": {Against: &config.File{}}} {
+	for fact, o := range map[string]Options{"a rival": {Rival: Plain}, "a map": {Map: true}, "a client": {Watch: "shop"}, "a recording": {Record: &Recording{}}, "another file": {Against: &config.File{}}} {
 		if _, err := s.Sweep(t.Context(), o, "retry.attempts=1,2"); err == nil {
 			t.Errorf("%s is taken", fact)
 		}

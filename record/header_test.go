@@ -333,7 +333,10 @@ func TestTheLinesAroundEventsKeepTheirKeys(t *testing.T) {
 	var file bytes.Buffer
 	w := record.NewWriter(&file, record.Virtual(time.Unix(0, 0).UTC()), record.WithNote("n"), record.WithPolicyFile("f"),
 		record.WithProgram(record.Program{Name: "p", Version: "v", Revision: "r", Modified: true, Go: "g", PID: 1, Host: "h"}),
-		record.WithPolicies(func(string) (policy.Policy, bool) { return policy.Policy{}, true }))
+		record.WithPolicies(func(string) (policy.Policy, bool) { return policy.Policy{}, true }),
+		record.WithSettings(func(of string) []record.Setting {
+			return []record.Setting{{Path: "retry.attempts", Value: "3", Source: of}}
+		}))
 	w.Observe(t.Context(), policy.Event{Kind: policy.KindReturned, Dependency: "a"})
 	lines := strings.Split(file.String(), "\n")
 	const head = `{"kind":"header","version":1,"time":"1970-01-01T00:00:00Z","program":{"name":"p","version":"v","revision":"r",` +
@@ -345,7 +348,7 @@ func TestTheLinesAroundEventsKeepTheirKeys(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[1]), &about); err != nil {
 		t.Fatal(err)
 	}
-	if about["policy"] != record.PolicyHash(policy.Policy{}) || about["dependency"] != "a" || about["zero"] != "1970-01-01T00:00:00Z" || len(about) != 4 {
+	if about["policy"] != record.PolicyHash(policy.Policy{}) || about["dependency"] != "a" || about["zero"] != "1970-01-01T00:00:00Z" || len(about) != 5 || !strings.HasSuffix(lines[1], `"settings":[{"path":"retry.attempts","value":"3","source":"a"}]}`) {
 		t.Errorf("origin %s", lines[1])
 	}
 }

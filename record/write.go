@@ -32,6 +32,7 @@ type Option func(*options)
 type options struct {
 	header   Header
 	policies func(dependency string) (policy.Policy, bool)
+	settings func(dependency string) []Setting
 	zero     time.Time
 }
 
@@ -41,6 +42,13 @@ type options struct {
 // policy is not known.
 func WithPolicies(of func(dependency string) (policy.Policy, bool)) Option {
 	return func(o *options) { o.policies = of }
+}
+
+// WithSettings makes the recording say the settings of each dependency and where they come
+// from, so that whoever reads it needs no file. The function is called when that of
+// [WithPolicies] is. Nil from it means that they are not known.
+func WithSettings(of func(dependency string) []Setting) Option {
+	return func(o *options) { o.settings = of }
 }
 
 // WithPolicyFile names the file that the policies were read from, for whoever reads the
@@ -121,6 +129,9 @@ func (r *Writer) describe(e policy.Event) *Origin {
 			o.Policy = PolicyHash(p)
 		}
 	}
+	if r.options.settings != nil {
+		o.Settings = r.options.settings(e.Dependency)
+	}
 	return o
 }
 
@@ -136,7 +147,7 @@ func (r *Writer) knows(e policy.Event, o *Origin) bool {
 	switch {
 	case !written:
 		return false
-	case e.Kind == policy.KindReloaded && r.options.policies != nil:
+	case e.Kind == policy.KindReloaded && (r.options.policies != nil || r.options.settings != nil):
 		o.Zero = zero
 		return false
 	}

@@ -43,7 +43,7 @@ func TestWhatIsCompletedExists(t *testing.T) {
 		"lab":          {"run", "list", "show", "explain", "tournament", "opponents", "verify", "anchor"},
 		"config print": {"-f", "--dependency", "--reveal", "-h"},
 		"demo":         {"--seconds", "--seed", "--config", "--json", "--ledgers", "--into"},
-		"lab run":      {"--against", "--report", "--map"},
+		"lab run":      {"--against", "--report", "--map", "--record", "--record-of"},
 		"completion":   {"-h"},
 		"lab anchor":   {"--set", "--json"},
 		"config check": {"-f"},

@@ -24,6 +24,7 @@ type Options struct {
 	Map          bool   // look also where runs stay down
 	Watch        string // of this fleet, one client's calls are told; empty means none
 	WatchClient  int    // which
+	Record       *Recording
 	Command      string // what reproduces this
 
 	// Progress is told how many runs of how many are done. It is called from one
@@ -45,6 +46,11 @@ func (f *File) Run(ctx context.Context, o Options) (*Study, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Record != nil {
+		if _, _, err := f.watched(o.Record); err != nil {
+			return nil, err
+		}
+	}
 	jobs := f.jobs(&o, sides)
 	grids, err := f.mapJobs(&o, sides)
 	if err != nil {
@@ -57,6 +63,11 @@ func (f *File) Run(ctx context.Context, o Options) (*Study, error) {
 		return nil, err
 	}
 	study := f.study(&o, sides)
+	if o.Record != nil {
+		if study.Recorded, err = f.record(&o, sides); err != nil {
+			return nil, err
+		}
+	}
 	if len(grids) > 0 {
 		study.Map = f.chart(grids)
 	}

@@ -43,6 +43,7 @@ type Study struct {
 	Settings     []SettingDiff  `json:"settings"`
 	Map          *Map           `json:"map,omitempty"`
 	Timeline     []TimelineLine `json:"timeline,omitempty"`
+	Recorded     []Recorded     `json:"-"`           // in the order of the sides
 	Warnings     []string       `json:"warnings"`    // what makes the comparison doubtful, such as a load above the capacity before anything goes wrong
 	Assumptions  []string       `json:"assumptions"` // what is not modelled
 	Events       uint64         `json:"events"`      // of all runs

@@ -96,7 +96,7 @@ func (f *File) RunSweep(ctx context.Context, o SweepOptions) (*Sweep, error) {
 		return nil, fmt.Errorf("%d values of %s are more than %d", len(o.Values), o.Key, MaxSweep)
 	}
 	o.Options = f.complete(o.Options)
-	o.Alone, o.Against, o.Map, o.Watch = true, nil, false, ""
+	o.Alone, o.Against, o.Map, o.Watch, o.Record = true, nil, false, "", nil
 	rows, err := f.sweepRows(&o)
 	if err != nil {
 		return nil, err

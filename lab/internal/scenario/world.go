@@ -49,10 +49,11 @@ type Policies struct {
 type world struct {
 	sim.World
 	edges    []worldEdge
-	visits   [][]float64     // by fleet, then service: requests for one piece of work
-	means    []time.Duration // of each service's work; only a study needs them
-	from, to time.Duration   // the time of trouble
-	policies []Policy        // in the order in which edges name them
+	visits   [][]float64               // by fleet, then service: requests for one piece of work
+	means    []time.Duration           // of each service's work; only a study needs them
+	from, to time.Duration             // the time of trouble
+	policies []Policy                  // in the order in which edges name them
+	rules    map[string]*machine.Rules // of these, by name
 	hash     string
 	lacks    []string // what the side's file has no dependency for, where it has others
 	usual    bool     // all of them are the defaults, but for times and for what is safe
@@ -95,7 +96,7 @@ func (f *File) world(p *Policies, by scale) (*world, error) {
 	}
 	w.Cuts = f.cuts(by)
 	w.from, w.to = f.troubleAt(by)
-	w.policies, w.lacks = l.used, l.lacks
+	w.policies, w.rules, w.lacks = l.used, l.rules, l.lacks
 	w.hash = l.hash()
 	w.usual = !l.special
 	if l.err == nil && p.File != nil && !l.given {

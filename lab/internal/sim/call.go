@@ -62,7 +62,7 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 		p.Waker, p.Log = c, nil
 		use = machine.KeyNone
 	}
-	if s.watch != nil && j.fleet >= 0 && int(j.fleet) == s.watch.Fleet && j.client == s.watch.Client {
+	if s.watch != nil && s.watched(j, e) {
 		c.log = new(machine.Log)
 		p.Log = c.log
 	}

@@ -32,7 +32,7 @@ func (a answer) outcome(after time.Duration) policy.Outcome {
 	o := policy.Outcome{Effect: policy.UnknownEffect}
 	switch a {
 	case answered:
-		return policy.Outcome{Class: policy.ClassSuccess}
+		return policy.Outcome{Class: policy.ClassSuccess, Code: codes[a]}
 	case refused:
 		o = policy.Outcome{Class: policy.ClassNetwork, NeverSent: true}
 	case broken:
@@ -51,8 +51,12 @@ func (a answer) outcome(after time.Duration) policy.Outcome {
 	if after > 0 && (a == busy || a == throttled) {
 		o.HasAfter, o.After = true, after
 	}
+	o.Code = codes[a]
 	return o
 }
+
+// codes are the statuses of the answers that are some, for recordings.
+var codes = [numAnswers]string{answered: "200", failed: "500", busy: "503", badBelow: "502", stopBelow: "502", throttled: "429", expired: "504"}
 
 // service is a Service at work.
 type service struct {

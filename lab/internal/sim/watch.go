@@ -8,8 +8,9 @@ import (
 
 // Watch names a client whose decisions are told, one by one.
 type Watch struct {
-	Fleet  int
-	Client uint32
+	Fleet  int    // or -1 minus a service
+	Client uint32 // of the fleet, or which of the service's replicas
+	Whole  bool   // also the calls of all clients that share what it knows
 
 	// Tell is told what was decided about a call, in order. Calls are numbered by
 	// the run, edges as in Result.Edges.
@@ -27,7 +28,19 @@ type Watch struct {
 // the client that is watched.
 func (s *sim) watches(caller, instance int) bool {
 	w := s.watch
-	return w != nil && caller == w.Fleet && int(w.Client)/s.fleets[caller].group == instance
+	if w == nil || caller != w.Fleet {
+		return false
+	}
+	if caller < 0 {
+		return int(w.Client) == instance
+	}
+	return int(w.Client)/s.fleets[caller].group == instance
+}
+
+// watched reports whether the calls of a job on an edge are those of the client that is
+// watched.
+func (s *sim) watched(j *job, e int) bool {
+	return s.watches(s.edges[e].caller, j.instance) && (j.fleet < 0 || s.watch.Whole || j.client == s.watch.Client)
 }
 
 // tell passes on what the machine and the parts that it shares said.

@@ -113,6 +113,7 @@ type timeline struct {
 	Program    *record.Program `json:"program,omitempty"`
 	Virtual    bool            `json:"virtual,omitempty"`
 	Began      string          `json:"began,omitempty"`
+	At         float64         `json:"at"`    // when it began, in seconds by the dependency's clock
 	Ended      bool            `json:"ended"` // its end is in the recording
 	Reason     string          `json:"reason,omitempty"`
 	Steps      []step          `json:"steps"`
@@ -165,7 +166,7 @@ func (s *story) timeline(rules *rules) *timeline {
 	first := &s.own[0]
 	t := &timeline{
 		Version: 1, Call: s.id.String(), Dependency: first.Event.Dependency, Operation: first.Event.Operation, Partition: s.partition(),
-		Ended: over != nil, Began: clock(first, began), Steps: []step{}, Notes: append([]string{}, rules.notes...),
+		Ended: over != nil, Began: clock(first, began), At: began.Sub(0).Seconds(), Steps: []step{}, Notes: append([]string{}, rules.notes...),
 	}
 	if h := first.Header; h != nil {
 		t.Program, t.Virtual = &h.Program, h.Virtual
@@ -276,6 +277,8 @@ func (t *timeline) text() string {
 	}
 	if t.Began != "" {
 		b.WriteString(", began " + t.Began)
+	} else {
+		fmt.Fprintf(&b, ", began at %.3fs", t.At)
 	}
 	text := fold.Lines(b.String()+"\n") + "\n"
 	for _, s := range t.Steps {

@@ -233,6 +233,7 @@ func TestTheReaderIsToldWhereAPolicyIsNotTheOneInForce(t *testing.T) {
 	_, events, _ := strings.Cut(string(text), "\n") // without a header
 	_, events, _ = strings.Cut(events, "\n")        // and without an origin
 	instance := strings.ReplaceAll(string(text), `"bank"`, `"bank/eu"`)
+	own := strings.Replace(string(text), `"policy":`, `"settings":[{"path":"retry.backoff.base","value":"7s","source":"gabion.yaml:77"}],"policy":`, 1)
 	other := strings.Replace(policies, "attempts: 3", "attempts: 4", 1)
 	for fact, c := range map[string]struct {
 		args []string
@@ -248,6 +249,8 @@ func TestTheReaderIsToldWhereAPolicyIsNotTheOneInForce(t *testing.T) {
 		"nobody named one":      {[]string{write("bare.jsonl", events)}, exitOK, "the settings are not known", "(default)"},
 		"nobody said its hash":  {[]string{write("bare.jsonl", events), "--policy", policyFile}, exitOK, "does not say which policy was in force", "\x00"},
 		"the named one is gone": {[]string{write("moved.jsonl", strings.ReplaceAll(string(text), policyFile, "/nowhere.yaml"))}, exitOK, "/nowhere.yaml is not here", "(default)"},
+		"the recording has it":  {[]string{write("own.jsonl", own)}, exitOK, "retry.backoff.base: 7s (gabion.yaml:77)", "note:"},
+		"the caller knows best": {[]string{write("own.jsonl", own), "--policy", policyFile}, exitOK, "retry.backoff.base: 100ms (", "7s"},
 		"it is an instance's":   {[]string{write("instance.jsonl", instance)}, exitOK, "retry.backoff.base: 100ms (", "note:"},
 	} {
 		code, out, stderr := ask("", append(c.args, "--call", "2")...)
@@ -335,8 +338,8 @@ func TestJSONKeepsItsKeys(t *testing.T) {
 		"":                       "version reasons",
 		"breaker_open":           "version reason means refused setting text",
 		recording:                "version file runs calls open failed retried hedged lost ends look",
-		recording + " --call 2":  "version file call dependency program began ended reason steps notes",
-		recording + " --call=5 ": "version file call dependency program began ended reason steps notes",
+		recording + " --call 2":  "version file call dependency program began at ended reason steps notes",
+		recording + " --call=5 ": "version file call dependency program began at ended reason steps notes",
 	} {
 		code, out, stderr := ask("", append(strings.Fields(args), "--json")...)
 		var got map[string]any

@@ -12,14 +12,22 @@ import (
 
 // rules are the settings of the policy behind a call, as far as they are known.
 type rules struct {
-	settings map[string]config.Setting // by path; nil where no file is known
+	settings map[string]record.Setting // by path; nil where no file is known
 	notes    []string                  // what is to be said of them
 }
 
-// rulesOf reads the policy of an entry's dependency: of the file that the caller named, or
-// of the one that the recording does. Only the first must be there and without mistakes.
+// rulesOf reads the policy of an entry's dependency: of the file that the caller named, of
+// the recording itself, or of the file that the recording names. Only the first must be
+// there and without mistakes.
 func rulesOf(named string, e *record.Entry) (*rules, error) {
 	path := named
+	if path == "" && e.Origin != nil && len(e.Origin.Settings) > 0 {
+		r := &rules{settings: map[string]record.Setting{}}
+		for _, s := range e.Origin.Settings {
+			r.settings[s.Path] = s
+		}
+		return r, nil
+	}
 	if path == "" && e.Header != nil {
 		path = e.Header.PolicyFile
 	}
@@ -35,10 +43,10 @@ func rulesOf(named string, e *record.Entry) (*rules, error) {
 	case err != nil:
 		return &rules{notes: []string{fmt.Sprintf("the recording's %s can't be read: gabion config check says why", path)}}, nil
 	}
-	r := &rules{settings: map[string]config.Setting{}}
+	r := &rules{settings: map[string]record.Setting{}}
 	name := nameIn(file, e.Event.Dependency)
 	for _, s := range file.Explain(name) {
-		r.settings[s.Path] = s
+		r.settings[s.Path] = record.Setting{Path: s.Path, Value: s.Value, Source: s.Source}
 	}
 	switch p, ok := file.Policies[name]; {
 	case !ok:

@@ -34,6 +34,7 @@ const RunUsage = `usage: gabion lab run SCENARIO [--config FILE] [--against FILE
                       [--map] [--json] [--report FILE.html]
                       [--markdown FILE.md] [--junit FILE.xml]
                       [--sweep KEY=VALUES]
+                      [--record FILE] [--record-of NAME[/N]]
 
 Runs a scenario in virtual time, many times over, and says what the runs came
 to. SCENARIO is a name that gabion lab list shows, a file, or - for standard
@@ -60,6 +61,12 @@ input.
   --markdown FILE    write who wins, the assertions and the headlines as
                      Markdown, for the comment of a pull request
   --junit FILE       write the assertions as JUnit XML, for a CI server
+  --record FILE      write every decision about one client in the first run, for
+                     gabion explain and gabion page; into a folder, which ends
+                     in /, a file for each side, and else of the first side
+  --record-of NAME/N whose: client N of the clients NAME, with all that share
+                     what it knows, or replica N of the service NAME that calls
+                     others; usual is the first of the first clients
   --sweep KEY=VALUES try several values of a key of the policies with the same
                      random numbers, and say which is best for whom:
                      breaker.open=1s,5s,30s are three, breaker.open=1s..30s are
@@ -249,6 +256,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	r.flags.IntVar(&r.options.Workers, "workers", 0, "")
 	r.flags.BoolVar(&r.options.Map, "map", false, "")
 	asJSON := r.flags.Bool("json", false, "")
+	recording := r.recording()
 	var swept sweepFlag
 	r.flags.Var(&swept, "sweep", "")
 	to := r.outputs()
@@ -260,6 +268,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return r.wrongly("replications and workers are not negative")
 	}
 	r.options.Command = command(args)
+	if problem := recording.ready(&r.options, swept != ""); problem != "" {
+		return r.wrongly(problem)
+	}
 	if swept != "" {
 		return r.sweep(ctx, words[0], string(swept), *asJSON, to)
 	}
@@ -267,7 +278,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if code >= 0 {
 		return code
 	}
-	if err := errors.Join(to.write(report, r.stderr), r.write(report, *asJSON)); err != nil {
+	if err := errors.Join(recording.write(report, r.stderr), to.write(report, r.stderr), r.write(report, *asJSON)); err != nil {
 		return r.failed(err)
 	}
 	if report.Failed() {
@@ -277,7 +288,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // changesNothing are the flags with a value that what is run does not depend on.
-var changesNothing = []string{"workers", "report", "markdown", "junit"}
+var changesNothing = []string{"workers", "report", "markdown", "junit", "record", "record-of"}
 
 // command is what reproduces a run: the words that were given, without those that
 // change nothing.

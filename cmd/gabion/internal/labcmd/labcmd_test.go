@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/lab"
+	"github.com/gabion-go/gabion/record"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 )
@@ -68,6 +69,11 @@ func TestExitCodes(t *testing.T) {
 		{"a flag that does not exist", Run, []string{good, "--fast"}, 2, "", "usage: gabion lab run"},
 		{"a flag that is misspelled", Run, []string{good, "--agianst", "plain"}, 2, "", "did you mean --against?\n"},
 		{"a flag that is misspelled, with its value", RunTournament, []string{"-scenrio=flap"}, 2, "", "did you mean --scenario?\n"},
+		{"nobody to record", Run, []string{good, "--record", "x", "--record-of", "shopp"}, 3, "", "did you mean shop?"},
+		{"no number to record", Run, []string{good, "--record", "x", "--record-of", "shop/x"}, 2, "", "write NAME or NAME/N"},
+		{"whom to record, and not where", Run, []string{good, "--record-of", "shop"}, 2, "", "--record FILE is missing"},
+		{"a sweep that is recorded", Run, []string{good, "--record", "x", "--sweep", "breaker.open=1s,2s"}, 2, "", "without --sweep"},
+		{"a recording where nobody may write", Run, []string{good, "--record", "/nowhere/x"}, 3, "small", "nowhere"},
 		{"help", Run, []string{"-h"}, 0, "usage: gabion lab run", ""},
 		{"against nothing known", Run, []string{good, "--against", "./nothing.yaml"}, 3, "", "nothing.yaml"},
 		{"against an opponent", Run, []string{good, "--against", "resilience4j"}, 0, "resilience4j", ""},
@@ -194,6 +200,44 @@ func TestFilesForReviewers(t *testing.T) {
 	}
 	if code := Run(t.Context(), []string{fails, "--junit", filepath.Join(dir, "nothing", "x.xml")}, &stdout, &stderr); code != exitFailure {
 		t.Errorf("a folder that is not there: exit code %d", code)
+	}
+}
+
+// A run writes what gabion explain and gabion page read.
+func TestARunIsRecorded(t *testing.T) {
+	scenario, dir := file(t, "small.yaml", small), t.TempDir()
+	one, folder := filepath.Join(dir, "one.jsonl"), filepath.Join(dir, "all")+"/"
+	for fact, c := range map[string]struct {
+		args  []string
+		files []string
+	}{
+		"the first side":         {[]string{"--record", one, "--record-of", "shop/2"}, []string{one}},
+		"every side in a folder": {[]string{"--against", "naive", "--record", folder}, []string{folder + "0-defaults.jsonl", folder + "1-naive.jsonl", folder + "2-plain.jsonl"}},
+		"a folder that is there": {[]string{"--against", "off", "--record", dir}, []string{dir + "/0-defaults.jsonl"}},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := Run(t.Context(), append([]string{scenario}, c.args...), &stdout, &stderr); code > 1 {
+			t.Fatalf("%s: exit code %d, %s", fact, code, stderr.String())
+		}
+		for _, name := range c.files {
+			f, err := os.Open(name)
+			if err != nil {
+				t.Fatalf("%s: %v; said: %s", fact, err, stderr.String())
+			}
+			calls := map[uint64]bool{}
+			for e, err := range record.Entries(f) {
+				if err != nil || e.Event.Dependency != "db" || !e.Header.Virtual {
+					t.Fatalf("%s: %v, %+v", name, err, e)
+				}
+				calls[e.Event.Call] = true
+			}
+			if err := f.Close(); err != nil || len(calls) < 50 || !strings.Contains(stderr.String(), name+": ") {
+				t.Errorf("%s: %d calls, %v; said: %s", name, len(calls), err, stderr.String())
+			}
+		}
+		if strings.Contains(stdout.String(), "--record") {
+			t.Errorf("%s: what changes nothing is part of the command:\n%s", fact, stdout.String())
+		}
 	}
 }
 
