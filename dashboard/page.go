@@ -193,3 +193,10 @@ func (p *Page) look() *view {
 	defer p.sampling.Unlock()
 	return &view{now: p.now(), sampled: p.sampled, origin: p.origin}
 }
+
+// Viewers returns how many streams are open: how many browsers watch.
+func (p *Page) Viewers() int {
+	p.hub.mu.Lock()
+	defer p.hub.mu.Unlock()
+	return len(p.hub.viewers)
+}

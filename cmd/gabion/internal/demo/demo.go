@@ -32,7 +32,7 @@ const (
 )
 
 const usage = `usage: gabion demo [--seconds N] [--seed N] [--config FILE] [--json]
-                   [--ledgers DIR] [--into FILE]
+                   [--ledgers DIR] [--into FILE] [--page ADDRESS]
 
 Starts a payment provider for each of four clients, breaks it by plan, drives
 the same calls through all of them and compares. It talks to itself on loopback
@@ -45,6 +45,9 @@ only.
   --ledgers DIR   keep the ledgers of the providers in DIR
   --into FILE     also write the table into FILE, between the lines
                   <!-- demo --> and <!-- /demo -->
+  --page ADDRESS  serve a live page of the clients there: a host and port, or
+                  "off" (default 127.0.0.1:0, a free port; off with --json). As
+                  long as somebody watches it, the outage is played again
 
 Exit codes: 0 a run, 1 the file has findings, 2 called wrongly, 3 any other
 failure, 130 interrupted.
@@ -56,6 +59,7 @@ type request struct {
 	config   string
 	json     bool
 	into     string
+	page     string
 }
 
 // Main runs the demo with the arguments that follow its name, and returns the exit
@@ -78,6 +82,10 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	req.settings.Policy = rules.policy
+	if req.settings.live, err = goLive(req.page); err != nil {
+		return failed(stderr, err)
+	}
+	defer func() { _ = req.settings.live.close() }()
 	if req.json {
 		return req.asJSON(ctx, stdout, stderr)
 	}
@@ -95,6 +103,7 @@ func parse(args []string) (request, error) {
 	flags.BoolVar(&req.json, "json", false, "")
 	flags.StringVar(&req.settings.Ledgers, "ledgers", "", "")
 	flags.StringVar(&req.into, "into", "", "")
+	flags.StringVar(&req.page, "page", "", "")
 	if err := flags.Parse(args); err != nil {
 		return req, err
 	}
@@ -103,6 +112,12 @@ func parse(args []string) (request, error) {
 	}
 	if s := req.settings.Seconds; s < minSeconds || s > maxSeconds {
 		return req, fmt.Errorf("--seconds %d is out of range: %d to %d", s, minSeconds, maxSeconds)
+	}
+	switch {
+	case req.page == "" && req.json:
+		req.page = noPage
+	case req.page == "":
+		req.page = "127.0.0.1:0"
 	}
 	return req, nil
 }
@@ -127,9 +142,10 @@ func (req request) asJSON(ctx context.Context, stdout, stderr io.Writer) int {
 }
 
 func (req request) asTable(ctx context.Context, rules rules, stdout, stderr io.Writer) int {
-	scr := screenOf(stdout)
+	scr, l := screenOf(stdout), req.settings.live
 	report, err := run(ctx, req.settings, func(st *stage) {
 		st.introduce(stdout, rules, scr.paint)
+		l.introduce(stdout, scr.paint)
 		st.watch(stdout, scr)
 	})
 	if err != nil {
@@ -142,7 +158,22 @@ func (req request) asTable(ctx context.Context, rules rules, stdout, stderr io.W
 		}
 	}
 	printNext(stdout, req, report, scr.paint)
+	if err := req.encore(ctx, stdout, scr); err != nil {
+		return failed(stderr, err)
+	}
 	return report.exit()
+}
+
+// encore plays the outage again, for as long as somebody watches the page.
+func (req request) encore(ctx context.Context, stdout io.Writer, scr screen) error {
+	for n := 2; req.settings.live.watched() && ctx.Err() == nil; n++ {
+		fmt.Fprintf(stdout, "\n  %s  %s\n", scr.paint.bold(fmt.Sprintf("The page is open, so the outage begins again (%d).", n)), scr.paint.dim("Close it, or press Ctrl-C, to end."))
+		req.settings.Seed++
+		if _, err := run(ctx, req.settings, func(st *stage) { st.watch(stdout, scr) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func failed(stderr io.Writer, err error) int {

@@ -264,13 +264,14 @@ func TestClientsDifferInWhatTheTableSays(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(rules.policy, policy.Policy{}) {
 		t.Errorf("gabion runs with %+v, %v", rules.policy, err)
 	}
+	mine, _ := newGabion("", rules.policy, 1)
 	for _, c := range []struct {
 		client client
 		keyed  bool
 		setup  string
 	}{
-		{newHand(""), false, "by hand"}, {newKeyedHand(""), true, "by hand"},
-		{newLibrary(""), true, "its README"}, {newGabion("", rules.policy, 1), true, "defaults"},
+		{newHand("", nil), false, "by hand"}, {newKeyedHand("", nil), true, "by hand"},
+		{newLibrary("", nil), true, "its README"}, {mine, true, "defaults"},
 	} {
 		if c.client.keyed != c.keyed || c.client.setup != c.setup {
 			t.Errorf("%s: keyed %v, set up %s", c.client.name, c.client.keyed, c.client.setup)

@@ -19,6 +19,7 @@ type Settings struct {
 	Seed    uint64
 	Policy  policy.Policy
 	Ledgers string // a folder to keep the ledgers in; "" means they are removed
+	live    *live  // nil: there is no page
 }
 
 // headstart is the time between building everything and the first arrival.
@@ -94,23 +95,25 @@ func (st *stage) now() time.Duration { return time.Since(st.start) }
 func raise(dir string, s Settings) (*stage, error) {
 	st := &stage{settings: s, plan: NewPlan(time.Duration(s.Seconds) * time.Second), start: time.Now().Add(headstart), done: make(chan struct{})}
 	st.orders = Orders(s.Seed, st.plan.Busy())
-	builders := []struct {
-		name  string
-		build func(url string) client
-	}{
-		{"loop", newHand},
-		{"keyed loop", newKeyedHand},
-		{"library", newLibrary},
-		{gabionName, func(url string) client { return newGabion(url, s.Policy, s.Seed) }},
-	}
-	for _, b := range builders {
-		p, err := startProvider(dir, b.name, st.plan, s.Seed, st.now)
+	for _, name := range []string{"loop", "keyed loop", "library", gabionName} {
+		p, err := startProvider(dir, name, st.plan, s.Seed, st.now)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("start a provider: %w", err), st.closeAll())
 		}
-		st.sides = append(st.sides, &side{client: b.build(p.url()), provider: p, line: newTimeline(st.plan)})
+		st.sides = append(st.sides, &side{provider: p, line: newTimeline(st.plan), client: client{close: func() {}}})
 	}
+	st.build(s)
 	return st, nil
+}
+
+// build builds the clients: gabion's first, since the live page shows what is in it.
+func (st *stage) build(s Settings) {
+	url := func(i int) string { return st.sides[i].provider.url() }
+	mine, payments := newGabion(url(3), s.Policy, s.Seed)
+	seen := s.live.begin(payments)
+	for i, c := range []client{newHand(url(0), seen), newKeyedHand(url(1), seen), newLibrary(url(2), seen), mine} {
+		st.sides[i].client = c
+	}
 }
 
 // play lets the calls arrive and waits for them, at most until the plan's end.

@@ -1,0 +1,149 @@
+package demo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/gabiontest"
+)
+
+// output is what a run prints, for whoever reads it meanwhile.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+var pageLine = regexp.MustCompile(`http://127\.0\.0\.1:\d+/`)
+
+// address waits until the run has printed where its page is.
+func (o *output) address(t *testing.T) string {
+	t.Helper()
+	for every := time.NewTicker(5 * time.Millisecond); ; <-every.C {
+		if at := pageLine.FindString(o.String()); at != "" {
+			every.Stop()
+			return at
+		}
+		if t.Context().Err() != nil {
+			t.Fatalf("no page in\n%s", o)
+		}
+	}
+}
+
+// The run opens with the page's address, all four clients have tiles that count, and the
+// outage begins again for as long as somebody watches.
+func TestThePageShowsAllClientsAndTheRunGoesOnWhileItIsWatched(t *testing.T) {
+	var out, errs output
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan int, 1)
+	go func() { ended <- Main(ctx, []string{"--seconds", "5"}, &out, &errs) }()
+	at := out.address(t)
+	if strings.Contains(out.String(), "What to try next") {
+		t.Error("the address comes last")
+	}
+	resp, err := http.Get(at + "api/v1/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int64{}
+	for in := bufio.NewReader(resp.Body); len(seen) < 4; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%v after %v", err, seen)
+		}
+		text, is := strings.CutPrefix(line, "data: ")
+		if !is {
+			continue
+		}
+		var frame struct {
+			Tiles []struct {
+				Name            string
+				Calls, Attempts int64
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &frame); err != nil {
+			t.Fatal(err)
+		}
+		for _, tile := range frame.Tiles {
+			if tile.Calls > 0 && tile.Attempts >= tile.Calls {
+				seen[tile.Name] = tile.Calls
+			}
+		}
+	}
+	for _, name := range []string{"loop", "keyed loop", "library", gabionName} {
+		if seen[name] == 0 {
+			t.Errorf("%s has no tile: %v", name, seen)
+		}
+	}
+	for every := time.NewTicker(20 * time.Millisecond); !strings.Contains(out.String(), "begins again (2)"); <-every.C {
+		if t.Context().Err() != nil {
+			t.Fatalf("it did not begin again:\n%s", out.String())
+		}
+	}
+	resp.Body.Close()
+	if code := <-ended; code != exitOK || strings.Contains(out.String(), "begins again (3)") {
+		t.Errorf("it ended with %d, nobody watching:\n%s%s", code, out.String(), errs.String())
+	}
+}
+
+func TestThePageIsForThisMachineOnly(t *testing.T) {
+	defer gabiontest.NoLeaks(t)
+	l, err := goLive("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer l.close()
+	for host, want := range map[string]int{"": 200, "localhost:1": 200, "attacker.example:80": 403, "attacker.example": 403} {
+		req, err := http.NewRequest(http.MethodGet, l.address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("host %q: %s, want %d", host, resp.Status, want)
+		}
+	}
+}
+
+func TestWithoutAPageNothingIsServed(t *testing.T) {
+	for _, args := range [][]string{{"--json"}, {"--page", "off"}} {
+		req, err := parse(args)
+		if err != nil || req.page != noPage {
+			t.Errorf("%v: page %q, %v", args, req.page, err)
+		}
+	}
+	if l, err := goLive(noPage); l != nil || err != nil {
+		t.Errorf("%v, %v", l, err)
+	}
+	if _, err := goLive("nowhere.invalid:1"); err == nil || !strings.Contains(err.Error(), "live page") {
+		t.Errorf("an address that is none: %v", err)
+	}
+}
