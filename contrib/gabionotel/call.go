@@ -61,7 +61,7 @@ func (o *Observer) find(ctx context.Context, number uint64) *call {
 
 // TraceCall implements [gabion.Tracer]: it starts the call's span.
 func (o *Observer) TraceCall(ctx context.Context, e gabion.Event) context.Context {
-	if o.tracer == nil {
+	if o.tracer == nil || !o.config.AskSampler && settledBefore(ctx) {
 		return ctx
 	}
 	names := o.names.dependency(e.Dependency).operation(e.Operation)
@@ -79,6 +79,17 @@ func (o *Observer) TraceCall(ctx context.Context, e gabion.Event) context.Contex
 	c.attempts = c.room[:0]
 	span.SetAttributes(about(&e)...)
 	return c
+}
+
+// settledBefore reports whether the span around the call is one of this process that is
+// not sampled: its call is not either, unless the sampler ignores parents.
+func settledBefore(ctx context.Context) bool {
+	span := trace.SpanFromContext(ctx)
+	if span.IsRecording() {
+		return false
+	}
+	around := span.SpanContext()
+	return around.IsValid() && !around.IsSampled() && !around.IsRemote()
 }
 
 // alreadyRecorded reports whether another observer records this call. Its events come with

@@ -1,6 +1,7 @@
 package gabionotel
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -72,7 +73,9 @@ type measured struct {
 	set    attribute.Set
 }
 
+// newMeasured makes a label set. Labels that are empty are left off.
 func newMeasured(as ...attribute.KeyValue) *measured {
+	as = slices.DeleteFunc(as, func(a attribute.KeyValue) bool { return a.Value.AsString() == "" })
 	set := attribute.NewSet(as...)
 	o := metric.WithAttributeSet(set)
 	return &measured{[]metric.AddOption{o}, []metric.RecordOption{o}, set}

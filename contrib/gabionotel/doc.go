@@ -16,7 +16,8 @@
 // docs/tracing.md lists the attributes and events.
 //
 // The call's span decides about sampling. A call that is not sampled has no spans of its
-// attempts: its traceparent is that of the call, with the flag "not sampled". Samplers see
+// attempts: their traceparent is that of the call, with the flag "not sampled". Below a span that
+// is not sampled, the call has no span either: see [Config.AskSampler]. Samplers see
 // the span's name and its parent, but no attributes: to make them for each call would cost more
 // than the rest.
 //

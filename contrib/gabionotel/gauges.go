@@ -20,20 +20,18 @@ const (
 )
 
 // few returns a label set of an instrument whose labels have few values. What names the
-// instrument, whose sets are kept apart. An empty key means no label.
-func (d *dependency) few(what byte, key attribute.Key, value string, second attribute.Key, value2 string) *measured {
-	l := labels{what: what, a: value, b: value2}
+// instrument, whose sets are kept apart.
+func (d *dependency) few(what byte, key attribute.Key, value string) *measured {
+	l := labels{what: what, a: value}
 	if set := d.rest.get(l); set != nil {
 		return set
 	}
-	as := []attribute.KeyValue{keyDependency.String(d.name), key.String(value)}
-	if second != "" {
-		as = append(as, second.String(value2))
+	l.a = strings.Clone(value)
+	set := d.rest.put(l, maxFew, func() *measured { return newMeasured(keyDependency.String(d.name), key.String(l.a)) })
+	if set == nil {
+		return &d.set
 	}
-	if set := d.rest.put(labels{what, strings.Clone(value), value2, ""}, maxFew, func() *measured { return newMeasured(as...) }); set != nil {
-		return set
-	}
-	return &d.set
+	return set
 }
 
 // maxFew bounds the label sets of all such instruments of a dependency: the reasons and
@@ -76,9 +74,9 @@ var gauges = []gauge{
 		func(s *gabion.Stats) (int64, bool) { return int64(s.Bulkhead.Queued), s.Bulkhead.Limit > 0 }},
 	{"gabion.bulkhead.limit", "{slot}", "The most slots that may be taken.",
 		func(s *gabion.Stats) (int64, bool) { return int64(s.Bulkhead.Limit), s.Bulkhead.Limit > 0 }},
-	{"gabion.budget.level", "{attempt}", "Retries and hedges that the budget allows right now.",
+	{"gabion.retry_budget.tokens", "{attempt}", "Retries and hedges that the budget allows right now.",
 		func(s *gabion.Stats) (int64, bool) { return s.Budget.Level, !s.Budget.Off }},
-	{"gabion.results.outliving", "{result}", "Results that are open for longer than their attempt's time, such as streams.",
+	{"gabion.streams.open", "{result}", "Results that are open for longer than their attempt's time, such as streams.",
 		func(s *gabion.Stats) (int64, bool) { return s.Streams, true }},
 	{"gabion.retries.off", "1", "1 where retries are switched off.",
 		func(s *gabion.Stats) (int64, bool) {
@@ -94,7 +92,7 @@ func (m *meters) gauges(o *Observer) {
 	if o.config.Stats == nil {
 		return
 	}
-	state, err := m.meter.Int64ObservableGauge("gabion.breaker.state", metric.WithUnit("{breaker}"),
+	state, err := m.meter.Int64ObservableGauge("gabion.breaker.partitions", metric.WithUnit("{breaker}"),
 		metric.WithDescription("How many breakers of the dependency, one for each partition, are in each state."))
 	report(err)
 	all := []metric.Observable{state}
@@ -116,7 +114,7 @@ func (m *meters) gauges(o *Observer) {
 				}
 			}
 			for in, n := range states(&s) {
-				to.ObserveInt64(state, n, metric.WithAttributeSet(d.few('g', keyState, policy.BreakerState(in).String(), "", "").set))
+				to.ObserveInt64(state, n, metric.WithAttributeSet(d.few('g', keyState, policy.BreakerState(in).String()).set))
 			}
 		}
 		return nil

@@ -21,6 +21,8 @@ type meters struct {
 	hedges          metric.Int64Counter
 	suppressed      metric.Int64Counter
 	refused         metric.Int64Counter
+	skipped         metric.Int64Counter
+	outlived        metric.Int64Counter
 	transitions     metric.Int64Counter
 	results         metric.Int64Counter
 	fallbacks       metric.Int64Counter
@@ -45,16 +47,18 @@ func newMeters(m metric.Meter) *meters {
 		attemptDuration: duration(m, "gabion.attempt.duration", "Duration of attempts."),
 		left:            duration(m, "gabion.deadline.remaining", "Time until the call's deadline when an attempt is sent."),
 		hedges:          counter(m, "gabion.hedges", "{hedge}", "Hedges that were sent, and whether one brought the answer."),
-		suppressed:      counter(m, "gabion.retry.suppressed", "{call}", "Calls that failed although attempts were left, by why none was made."),
-		refused:         counter(m, "gabion.refused", "{attempt}", "Attempts and hedges that were not made, by reason."),
+		suppressed:      counter(m, "gabion.retries.suppressed", "{call}", "Calls that failed although attempts were left, by why none was made."),
+		refused:         counter(m, "gabion.attempts.refused", "{attempt}", "Attempts that were not made, by reason."),
+		skipped:         counter(m, "gabion.hedges.skipped", "{hedge}", "Hedges that were due and not made, by reason."),
+		outlived:        counter(m, "gabion.results.outlived", "{result}", "Results that were open when their attempt's time was over."),
 		transitions:     counter(m, "gabion.breaker.transitions", "{transition}", "Changes of a breaker's state, by cause."),
 		results:         counter(m, "gabion.results.broken", "{result}", "Results that broke after their attempt's verdict, such as bodies."),
 		fallbacks:       counter(m, "gabion.fallbacks", "{answer}", "Answers that a fallback gave, by what it answered for."),
-		resent:          counter(m, "gabion.resent", "{request}", "Requests that something below the policy sent again, unasked."),
+		resent:          counter(m, "gabion.resent_below", "{request}", "Requests that something below the policy sent again, unasked."),
 		idempotency:     counter(m, "gabion.idempotency", "{request}", "Requests with an idempotency key, by what was decided."),
 		messages:        counter(m, "gabion.messages", "{message}", "Messages, by what became of them."),
 		lost:            counter(m, "gabion.events.lost", "{event}", "Events about dependencies that the queue had no room for."),
-		overflows:       counter(m, "gabion.label.overflows", "{measurement}", "Measurements counted under _other, since there were too many names."),
+		overflows:       counter(m, "gabion.label.overflow", "{measurement}", "Measurements counted under _other, since there were too many names."),
 		meter:           m,
 	}
 }
@@ -94,16 +98,20 @@ func (m *meters) record(ctx context.Context, d *dependency, e *gabion.Event) {
 		m.attemptDuration.Record(ctx, e.Took.Seconds(), set.record...)
 	case policy.KindReturned:
 		m.returned(ctx, d, e)
-	case policy.KindAttemptRefused, policy.KindHedgeSkipped:
-		m.refused.Add(ctx, 1, d.few('r', keyReason, e.Reason.String(), keyKind, kindOf(e.Attempt, e.Kind == policy.KindHedgeSkipped)).add...)
+	case policy.KindAttemptRefused:
+		m.refused.Add(ctx, 1, d.few('r', keyReason, e.Reason.String()).add...)
+	case policy.KindHedgeSkipped:
+		m.skipped.Add(ctx, 1, d.few('s', keyReason, e.Reason.String()).add...)
+	case policy.KindOutlived:
+		m.outlived.Add(ctx, 1, d.set.add...)
 	case policy.KindBodyFailed:
-		m.results.Add(ctx, 1, d.few('b', keyReason, brokenBy(e), "", "").add...)
+		m.results.Add(ctx, 1, d.few('b', keyReason, brokenBy(e)).add...)
 	case policy.KindFellBack:
-		m.fallbacks.Add(ctx, 1, d.few('f', keyReason, e.Reason.String(), "", "").add...)
+		m.fallbacks.Add(ctx, 1, d.few('f', keyReason, e.Reason.String()).add...)
 	case policy.KindKeyDecided:
-		m.idempotency.Add(ctx, 1, d.few('i', keyResult, bound(e.Code), "", "").add...)
+		m.idempotency.Add(ctx, 1, d.few('i', keyResult, bound(e.Code)).add...)
 	case policy.KindMessageDisposed:
-		m.messages.Add(ctx, 1, d.few('m', keyResult, bound(e.Code), "", "").add...)
+		m.messages.Add(ctx, 1, d.few('m', keyResult, bound(e.Code)).add...)
 	case policy.KindBreakerMoved:
 		m.transitions.Add(ctx, 1, d.move(e).add...)
 	case policy.KindResent:
@@ -119,15 +127,15 @@ func (m *meters) returned(ctx context.Context, d *dependency, e *gabion.Event) {
 	m.callDuration.Record(ctx, e.Took.Seconds(), set.record...)
 	if others := int64(e.Hedges); others > 0 {
 		if e.Hedge {
-			m.hedges.Add(ctx, 1, d.few('h', keyWon, "true", "", "").add...)
+			m.hedges.Add(ctx, 1, d.few('h', keyWon, "true").add...)
 			others--
 		}
 		if others > 0 {
-			m.hedges.Add(ctx, others, d.few('h', keyWon, "false", "", "").add...)
+			m.hedges.Add(ctx, others, d.few('h', keyWon, "false").add...)
 		}
 	}
 	if e.Attempt > 0 && suppresses(e.Reason) {
-		m.suppressed.Add(ctx, 1, d.few('s', keyReason, e.Reason.String(), "", "").add...)
+		m.suppressed.Add(ctx, 1, d.few('n', keyReason, e.Reason.String()).add...)
 	}
 }
 

@@ -26,6 +26,12 @@ type Config struct {
 	// reports the metrics.
 	NoTraces, NoMetrics bool
 
+	// AskSampler asks the sampler of each call. Zero means that a call below a span of this
+	// process that is not sampled gets no span of its own: its requests carry that span's
+	// traceparent. Samplers that follow the parent, as the SDK's does unless told otherwise,
+	// would decide the same, but to ask costs more than the call itself.
+	AskSampler bool
+
 	// AttemptKind is the kind of the attempts' spans. Zero means trace.SpanKindClient. Use
 	// trace.SpanKindInternal where otelhttp or something like it is below gabion and makes a
 	// client span of its own for each attempt.

@@ -2,7 +2,6 @@ package gabionotel
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -77,8 +76,6 @@ func (c *call) tell(e *gabion.Event) {
 		c.span.AddEvent("gabion.refused", trace.WithAttributes(refusal(e)...))
 	case policy.KindHedgeSkipped:
 		c.span.AddEvent("gabion.hedge_skipped", trace.WithAttributes(refusal(e)...))
-	case policy.KindOutlived:
-		c.span.AddEvent("gabion.outlived", trace.WithAttributes(keyAttempt.Int(int(e.Attempt))))
 	case policy.KindBodyFailed:
 		c.broke(e)
 	case policy.KindReturned:
@@ -184,9 +181,6 @@ func (c *call) broke(e *gabion.Event) {
 	why := "broken"
 	if e.Reason != policy.None {
 		why = e.Reason.String()
-	}
-	if since.IsZero() {
-		since = time.Now()
 	}
 	_, span := c.of.tracer.Start(trace.ContextWithSpan(c, above), c.names.result,
 		trace.WithTimestamp(since), trace.WithAttributes(append(about(e), keyAttempt.Int(int(e.Attempt)), keyErrorType.String(why))...))

@@ -1,6 +1,8 @@
 package gabionotel_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,5 +24,12 @@ func TestTheTreeOfACallWithTwoRetriesAndAHedge(t *testing.T) {
 		}
 		synctest.Wait()
 		x.want(t, "two retries and a hedge")
+		page, err := os.ReadFile("../../docs/tracing.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if outline := x.outline(); !strings.Contains(string(page), outline) {
+			t.Errorf("docs/tracing.md does not show this tree:\n%s", outline)
+		}
 	})
 }

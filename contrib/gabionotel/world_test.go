@@ -52,44 +52,69 @@ func every(d time.Duration) backoff.Backoff {
 	return backoff.Backoff{Kind: backoff.Constant, Base: d, Cap: d}
 }
 
-// tree writes the spans as text without times and IDs: children below their parents, in the
-// order in which they began.
-func (x *exporter) tree() string {
+// walk visits the spans: children after their parents, in the order in which they began.
+// Names says how links name a span.
+func (x *exporter) walk(visit func(depth string, s *tracetest.SpanStub, names map[trace.SpanID]string)) {
 	spans := x.GetSpans()
 	slices.SortStableFunc(spans, func(a, b tracetest.SpanStub) int { return a.StartTime.Compare(b.StartTime) })
 	names := map[trace.SpanID]string{}
-	for _, s := range spans {
-		names[s.SpanContext.SpanID()] = label(&s)
+	for i := range spans {
+		names[spans[i].SpanContext.SpanID()] = spans[i].Name + " " + value(&spans[i], "gabion.attempt")
 	}
-	var b strings.Builder
-	var write func(parent trace.SpanID, depth string)
-	write = func(parent trace.SpanID, depth string) {
-		for _, s := range spans {
-			if s.Parent.SpanID() != parent {
-				continue
+	var below func(parent trace.SpanID, depth string)
+	below = func(parent trace.SpanID, depth string) {
+		for i := range spans {
+			if s := &spans[i]; s.Parent.SpanID() == parent {
+				visit(depth, s, names)
+				below(s.SpanContext.SpanID(), depth+"    ")
 			}
-			fmt.Fprintf(&b, "%s%s [%s] %s%s\n", depth, s.Name, s.SpanKind, status(&s), attributes(s.Attributes))
-			for _, l := range s.Links {
-				fmt.Fprintf(&b, "%s  link to %s\n", depth, names[l.SpanContext.SpanID()])
-			}
-			for _, e := range s.Events {
-				fmt.Fprintf(&b, "%s  event %s%s\n", depth, e.Name, attributes(e.Attributes))
-			}
-			write(s.SpanContext.SpanID(), depth+"    ")
 		}
 	}
-	write(trace.SpanID{}, "")
+	below(trace.SpanID{}, "")
+}
+
+// tree writes the spans as text without times and IDs.
+func (x *exporter) tree() string {
+	var b strings.Builder
+	x.walk(func(depth string, s *tracetest.SpanStub, names map[trace.SpanID]string) {
+		fmt.Fprintf(&b, "%s%s [%s] %s%s\n", depth, s.Name, s.SpanKind, status(s), attributes(s.Attributes))
+		for _, l := range s.Links {
+			fmt.Fprintf(&b, "%s  link to %s\n", depth, names[l.SpanContext.SpanID()])
+		}
+		for _, e := range s.Events {
+			fmt.Fprintf(&b, "%s  event %s%s\n", depth, e.Name, attributes(e.Attributes))
+		}
+	})
 	return b.String()
 }
 
-// label names a span in a link.
-func label(s *tracetest.SpanStub) string {
+// outline is the tree in short, as docs/tracing.md shows it.
+func (x *exporter) outline() string {
+	var b strings.Builder
+	x.walk(func(depth string, s *tracetest.SpanStub, names map[trace.SpanID]string) {
+		if number := value(s, "gabion.attempt"); number != "" {
+			fmt.Fprintf(&b, "%s%s %s (%s): %s\n", depth, s.Name, number, value(s, "gabion.attempt.kind"), value(s, "gabion.class"))
+		} else {
+			fmt.Fprintf(&b, "%s%s: %s after %s attempts\n", depth, s.Name, value(s, "gabion.outcome"), value(s, "gabion.attempts"))
+		}
+		for _, l := range s.Links {
+			fmt.Fprintf(&b, "%s  link to %s\n", depth, names[l.SpanContext.SpanID()])
+		}
+		for _, e := range s.Events {
+			fmt.Fprintf(&b, "%s  event %s%s\n", depth, e.Name, attributes(e.Attributes))
+		}
+	})
+	return b.String()
+}
+
+// value is an attribute as text, or "".
+func value(s *tracetest.SpanStub, key attribute.Key) string {
 	for _, a := range s.Attributes {
-		if a.Key == "gabion.attempt" {
-			return fmt.Sprint(s.Name, " ", a.Value.AsInt64())
+		if a.Key == key {
+			return a.Value.String()
 		}
 	}
-	return s.Name
+	return ""
 }
 
 func status(s *tracetest.SpanStub) string {

@@ -1,0 +1,5 @@
+//go:build !race
+
+package gabionotel_test
+
+const raceEnabled = false
