@@ -105,7 +105,9 @@ func alreadyRecorded(ctx context.Context, number uint64) bool {
 // about are the attributes that say what is called.
 func about(e *gabion.Event) []attribute.KeyValue {
 	as := make([]attribute.KeyValue, 0, 8)
-	as = append(as, keyDependency.String(e.Dependency))
+	if e.Dependency != "" {
+		as = append(as, keyDependency.String(e.Dependency))
+	}
 	if e.Operation != "" {
 		as = append(as, keyOperation.String(e.Operation))
 	}

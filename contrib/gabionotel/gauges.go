@@ -53,12 +53,25 @@ func (d *dependency) move(e *gabion.Event) *measured {
 	return set
 }
 
-// bound is a code as a label.
-func bound(code string) string {
+// decided returns the label set of what was decided about a key or a message: what, and of
+// messages after a slash why.
+func (d *dependency) decided(what byte, code string) *measured {
 	if len(code) > maxName {
-		return overflow
+		code = overflow
 	}
-	return code
+	l := labels{what: what}
+	l.a, l.b, _ = strings.Cut(code, "/")
+	if set := d.rest.get(l); set != nil {
+		return set
+	}
+	l.a, l.b = strings.Clone(l.a), strings.Clone(l.b)
+	set := d.rest.put(l, maxFew, func() *measured {
+		return newMeasured(keyDependency.String(d.name), keyResult.String(l.a), keyReason.String(l.b))
+	})
+	if set == nil {
+		return &d.set
+	}
+	return set
 }
 
 // gauge is one that is read from the statistics of a dependency.

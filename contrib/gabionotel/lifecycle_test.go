@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -215,6 +217,24 @@ func TestAFallbackIsToldToTheSpanAround(t *testing.T) {
 		}
 		span.End()
 		x.want(t, "a fallback")
+	})
+}
+
+// What a server decides is told to the request's span, and counted.
+func TestKeysAndMessagesAreToldToTheSpanAround(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newExporter()
+		ctx, span := x.provider.Tracer("test").Start(t.Context(), "request")
+		r := sdkmetric.NewManualReader()
+		o := gabionotel.New(gabionotel.Config{TracerProvider: x.provider, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(r))})
+		o.Observe(ctx, gabion.Event{Kind: policy.KindKeyDecided, Code: "replay", Dependency: "orders"})
+		o.Observe(ctx, gabion.Event{Kind: policy.KindMessageDisposed, Code: "dead_letter/mismatch"})
+		span.End()
+		x.want(t, "keys and messages")
+		got := strings.Join(read(t, r), "\n")
+		if want := "gabion.idempotency dependency=orders result=replay 1\ngabion.messages reason=mismatch result=dead_letter 1"; got != want {
+			t.Errorf("the metrics are\n%s\nwant\n%s", got, want)
+		}
 	})
 }
 

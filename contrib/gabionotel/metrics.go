@@ -109,9 +109,9 @@ func (m *meters) record(ctx context.Context, d *dependency, e *gabion.Event) {
 	case policy.KindFellBack:
 		m.fallbacks.Add(ctx, 1, d.few('f', keyReason, e.Reason.String()).add...)
 	case policy.KindKeyDecided:
-		m.idempotency.Add(ctx, 1, d.few('i', keyResult, bound(e.Code)).add...)
+		m.idempotency.Add(ctx, 1, d.decided('i', e.Code).add...)
 	case policy.KindMessageDisposed:
-		m.messages.Add(ctx, 1, d.few('m', keyResult, bound(e.Code)).add...)
+		m.messages.Add(ctx, 1, d.decided('m', e.Code).add...)
 	case policy.KindBreakerMoved:
 		m.transitions.Add(ctx, 1, d.move(e).add...)
 	case policy.KindResent:

@@ -2,6 +2,7 @@ package gabionotel
 
 import (
 	"context"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -46,7 +47,12 @@ func (o *Observer) tell(ctx context.Context, e *gabion.Event) {
 			keyDependency.String(e.Dependency), keyReason.String(e.Reason.String())))
 		return
 	case policy.KindKeyDecided, policy.KindMessageDisposed:
-		trace.SpanFromContext(ctx).AddEvent("gabion."+e.Kind.String(), trace.WithAttributes(keyCode.String(e.Code)))
+		result, why, _ := strings.Cut(e.Code, "/") // of messages with the reason
+		as := append(about(e), keyResult.String(result))
+		if why != "" {
+			as = append(as, keyReason.String(why))
+		}
+		trace.SpanFromContext(ctx).AddEvent("gabion."+e.Kind.String(), trace.WithAttributes(as...))
 		return
 	}
 	if e.Call == 0 { // about the dependency: the call that happened to tell it need not be its cause
