@@ -52,7 +52,13 @@ type Tracer interface {
 // subscription is an observer of one dependency, or of all those of a registry.
 type subscription struct {
 	observer Observer
+	tracer   Tracer // observer, if it is one
 	ended    atomic.Bool
+}
+
+func newSubscription(o Observer) *subscription {
+	t, _ := o.(Tracer)
+	return &subscription{observer: o, tracer: t}
 }
 
 // audience is who observes a dependency. It is never changed, but replaced.
@@ -66,10 +72,7 @@ func newAudience(all []*subscription) *audience {
 	if len(all) == 0 {
 		return nil
 	}
-	return &audience{all, slices.ContainsFunc(all, func(s *subscription) bool {
-		_, is := s.observer.(Tracer)
-		return is
-	})}
+	return &audience{all, slices.ContainsFunc(all, func(s *subscription) bool { return s.tracer != nil })}
 }
 
 // callNumbers numbers the observed calls of the process, so that a recording of several
@@ -81,7 +84,7 @@ var callNumbers atomic.Uint64
 // events. An event that is being told when stop is called may still arrive after it; no
 // later one does. Calling stop twice is harmless. Observing nothing, with a nil o, is no error.
 func (d *Dependency) Observe(o Observer) (stop func()) {
-	s := &subscription{observer: o}
+	s := newSubscription(o)
 	d.attach(s)
 	return func() {
 		s.ended.Store(true)
@@ -165,33 +168,39 @@ func (d *Dependency) tell(ctx context.Context, s *subscription, e *Event) {
 }
 
 // traceCall lets every Tracer put what it needs into the context of a call.
-func (d *Dependency) traceCall(ctx context.Context, e Event) context.Context {
-	return d.trace(ctx, e, Tracer.TraceCall)
+func (d *Dependency) traceCall(ctx context.Context, e *Event) context.Context {
+	return d.trace(ctx, e, false)
 }
 
 // traceAttempt is traceCall for an attempt.
-func (d *Dependency) traceAttempt(ctx context.Context, e Event) context.Context {
-	return d.trace(ctx, e, Tracer.TraceAttempt)
+func (d *Dependency) traceAttempt(ctx context.Context, e *Event) context.Context {
+	return d.trace(ctx, e, true)
 }
 
-func (d *Dependency) trace(ctx context.Context, e Event, put func(Tracer, context.Context, Event) context.Context) context.Context {
+func (d *Dependency) trace(ctx context.Context, e *Event, attempt bool) context.Context {
 	a := d.audience.Load()
 	if a == nil {
 		return ctx
 	}
 	e.Dependency = d.name
 	for _, s := range a.all {
-		if t, ok := s.observer.(Tracer); ok && !s.ended.Load() {
-			ctx = d.putSafely(ctx, e, t, put)
+		if s.tracer != nil && !s.ended.Load() {
+			ctx = d.putSafely(ctx, e, s.tracer, attempt)
 		}
 	}
 	return ctx
 }
 
-func (d *Dependency) putSafely(ctx context.Context, e Event, t Tracer, put func(Tracer, context.Context, Event) context.Context) (made context.Context) {
+func (d *Dependency) putSafely(ctx context.Context, e *Event, t Tracer, attempt bool) (made context.Context) {
 	made = ctx
 	defer d.survive(ctx)
-	if got := put(t, ctx, e); got != nil {
+	var got context.Context
+	if attempt {
+		got = t.TraceAttempt(ctx, *e)
+	} else {
+		got = t.TraceCall(ctx, *e)
+	}
+	if got != nil {
 		made = got
 	}
 	return made
@@ -204,7 +213,7 @@ func (d *Dependency) turnAway(ctx context.Context, operation string, err error) 
 		return err
 	}
 	now, id, why := d.now(), callNumbers.Add(1), ReasonOf(err)
-	ctx = d.traceCall(ctx, Event{At: now, Operation: operation, Call: id})
+	ctx = d.traceCall(ctx, &Event{At: now, Operation: operation, Call: id})
 	d.publish(ctx, &Event{
 		Kind: policy.KindAttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: operation, Call: id, Left: policy.NoDeadline,
 	})

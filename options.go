@@ -173,7 +173,7 @@ type Option func(*Dependency)
 // WithObserver sends every event about the dependency and its calls to o. Several
 // WithObserver add up. [Dependency.Observe] does the same while the program runs.
 func WithObserver(o Observer) Option {
-	return func(d *Dependency) { d.attach(&subscription{observer: o}) }
+	return func(d *Dependency) { d.attach(newSubscription(o)) }
 }
 
 // WithDiscard is told of every result that no caller will see: of attempts that

@@ -285,7 +285,7 @@ func (r *Registry) Observe(o Observer) (stop func()) {
 	if o == nil {
 		return func() {}
 	}
-	s := &subscription{observer: o}
+	s := newSubscription(o)
 	r.mu.Lock()
 	r.observing = append(r.observing, s)
 	all := r.reachable()

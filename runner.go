@@ -65,7 +65,7 @@ func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) err
 func (r *runner) observe(a *audience) {
 	r.id = callNumbers.Add(1)
 	if a.traced {
-		r.told = r.d.traceCall(r.ctx, Event{At: r.began, Operation: r.o.operation, Partition: r.o.Partition, Call: r.id})
+		r.told = r.d.traceCall(r.ctx, &Event{At: r.began, Operation: r.o.operation, Partition: r.o.Partition, Call: r.id})
 	}
 }
 
@@ -209,7 +209,7 @@ func (r *runner) trace(t *machine.Ticket) context.Context {
 	if a := r.d.audience.Load(); a == nil || !a.traced {
 		return r.told
 	}
-	return r.d.traceAttempt(r.told, Event{
+	return r.d.traceAttempt(r.told, &Event{
 		Kind: policy.KindAttemptSent, At: t.Sent, Until: t.Deadline, Attempt: t.Attempt, Hedge: t.Hedge,
 		Operation: r.o.operation, Partition: r.o.Partition, Call: r.id,
 	})

@@ -50,12 +50,18 @@ func (c *call) Value(key any) any {
 // context may be that of a call inside another one, and several observers may put calls
 // into one.
 func (o *Observer) find(ctx context.Context, number uint64) *call {
-	for {
-		c, ok := ctx.Value(callKey{}).(*call)
-		if !ok || c.of == o && c.number == number {
+	for inner := ctx; ; {
+		c, ok := inner.Value(callKey{}).(*call)
+		if !ok {
+			return nil
+		}
+		if c.of == o && c.number == number {
+			if c != ctx && !o.covered.Load() {
+				o.covered.Store(true)
+			}
 			return c
 		}
-		ctx = c.Context
+		inner = c.Context
 	}
 }
 
@@ -95,9 +101,6 @@ func settledBefore(ctx context.Context) bool {
 // alreadyRecorded reports whether another observer records this call. Its events come with
 // the context that is returned, so its span must stay the innermost.
 func alreadyRecorded(ctx context.Context, number uint64) bool {
-	if !recorded(ctx) {
-		return false
-	}
 	c, ok := ctx.Value(callKey{}).(*call)
 	return ok && c.number == number
 }
@@ -121,7 +124,7 @@ func about(e *gabion.Event) []attribute.KeyValue {
 // call is recorded, and writes the time left into the baggage, if asked to.
 func (o *Observer) TraceAttempt(ctx context.Context, e gabion.Event) context.Context {
 	ctx = o.sendDeadline(ctx, &e)
-	if o.tracer == nil || !recorded(ctx) {
+	if o.tracer == nil || !o.recorded(ctx) {
 		return ctx
 	}
 	c := o.find(ctx, e.Call)

@@ -156,6 +156,7 @@ func TestTooManyNamesAreCountedTogether(t *testing.T) {
 		see(gabion.Event{Kind: policy.KindReturned, Call: 1, Dependency: "other", Operation: strings.Repeat("x", 200+i%10)})
 		see(gabion.Event{Kind: policy.KindKeyDecided, Dependency: "db", Code: name})
 		see(gabion.Event{Kind: policy.KindAttemptSettled, Call: 1, Dependency: "codes", Attempt: 1, Code: name})
+		see(gabion.Event{Kind: policy.KindAttemptSettled, Call: 1, Dependency: "long", Attempt: 1, Code: strings.Repeat("y", 300+i%10)})
 		see(gabion.Event{Kind: policy.KindReturned, Call: 1, Dependency: "reasons", Operation: fmt.Sprint(i % 150), Reason: policy.Reason(i / 150 % 20)})
 	}
 	series, total, others := map[string]int{}, map[string]int{}, map[string]bool{}
@@ -163,7 +164,7 @@ func TestTooManyNamesAreCountedTogether(t *testing.T) {
 		name, labels, _ := strings.Cut(line, " ")
 		var n int
 		fmt.Sscan(line[strings.LastIndex(line, " "):], &n)
-		for _, d := range []string{"db", "codes", "reasons", "other"} {
+		for _, d := range []string{"db", "codes", "reasons", "other", "long"} {
 			if strings.Contains(labels, "dependency="+d+" ") {
 				series[d+" "+name]++
 				total[d+" "+name] += n
@@ -176,7 +177,7 @@ func TestTooManyNamesAreCountedTogether(t *testing.T) {
 	}
 	for name, most := range map[string]int{
 		"db gabion.calls": 230, "db gabion.attempts": 240, "db gabion.idempotency": 501,
-		"codes gabion.attempts": 240, "reasons gabion.calls": 230, "other gabion.calls": 1,
+		"codes gabion.attempts": 240, "reasons gabion.calls": 230, "other gabion.calls": 1, "long gabion.attempts": 1,
 	} {
 		if series[name] > most || total[name] != events {
 			t.Errorf("%s has %d series with %d together", name, series[name], total[name])

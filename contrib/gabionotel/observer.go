@@ -2,6 +2,7 @@ package gabionotel
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -66,6 +67,10 @@ type Observer struct {
 	tracer trace.Tracer // nil means no traces
 	meter  *meters      // nil means no metrics
 	names  catalog
+
+	// covered says that another Tracer's contexts lie around ours, so that a context that is
+	// not ours has to be looked at twice.
+	covered atomic.Bool
 }
 
 var _ gabion.Tracer = (*Observer)(nil)
@@ -108,17 +113,17 @@ func (o *Observer) Observe(ctx context.Context, e gabion.Event) {
 	if o.meter != nil && o.meter.on(ctx) {
 		o.meter.record(ctx, o.names.dependency(e.Dependency), &e)
 	}
-	if o.tracer != nil && recorded(ctx) {
+	if o.tracer != nil && o.recorded(ctx) {
 		o.tell(ctx, &e)
 	}
 }
 
 // recorded reports whether ctx may be that of a call whose span is recorded. It is quick,
 // for most are not. A span that has ended counts too, since losers end after their call.
-func recorded(ctx context.Context) bool {
+func (o *Observer) recorded(ctx context.Context) bool {
 	if _, is := ctx.(*call); is {
 		return true
 	}
 	span := trace.SpanFromContext(ctx)
-	return span.IsRecording() || span.SpanContext().IsSampled()
+	return span.IsRecording() || o.covered.Load() && span.SpanContext().IsSampled()
 }
