@@ -35,17 +35,19 @@ func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 // Tracer is an [Observer] that also puts something into contexts, such as a span: a
 // request that carries a trace must carry the span of its attempt. A dependency asks
 // each of its observers that is one. What it returns must be ctx or made of it, or the work would
-// not see its caller's end; nil counts as ctx. If it panics, the call goes on with ctx.
+// not see its caller's end; nil counts as ctx. If it panics, the call goes on with ctx. If it
+// leaves by runtime.Goexit, the call ends there, as with any Observer.
 type Tracer interface {
 	Observer
 
 	// TraceCall returns what the events and attempts of a call get as their context. The
-	// event tells dependency, operation, number and time.
+	// event tells dependency, operation, partition, number and time.
 	TraceCall(ctx context.Context, call Event) context.Context
 
 	// TraceAttempt returns what an attempt's context is made of. It gets what TraceCall
-	// returned. The event is that of KindAttemptSent, which was observed just before. The time
-	// that it takes is not the attempt's.
+	// returned. The event is that of KindAttemptSent, without what failed before and without Left.
+	// It was observed just before, or, where a hedge is sent, may be observed a moment later. It
+	// may come after the call's KindReturned, too. The time that it takes is not the attempt's.
 	TraceAttempt(ctx context.Context, attempt Event) context.Context
 }
 

@@ -191,6 +191,33 @@ func (another) TraceAttempt(ctx context.Context, _ gabion.Event) context.Context
 	return context.WithValue(ctx, key{}, 2)
 }
 
+// A hedge whose span begins when its call is over has a span that ends all the same.
+func TestAnAttemptMayBeginAfterItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newExporter()
+		p := once
+		p.Hedge = policy.Hedge{Max: 1, Delay: 50 * time.Millisecond, Percentile: policy.Off}
+		d := gabion.New("db", p, gabion.WithObserver(slow{}), gabion.WithObserver(x.observer()))
+		gabion.Do(t.Context(), d, takes(60*time.Millisecond))
+		if n := len(x.named("db")); n != 1 {
+			t.Errorf("%d calls have ended when the call has", n)
+		}
+		time.Sleep(2 * time.Second)
+		x.want(t, "an attempt that begins after its call")
+		gabiontest.NothingHeld(t, d)
+	})
+}
+
+// slow takes a second to trace a hedge.
+type slow struct{ another }
+
+func (slow) TraceAttempt(ctx context.Context, e gabion.Event) context.Context {
+	if e.Hedge {
+		time.Sleep(time.Second)
+	}
+	return ctx
+}
+
 type recordOnly struct{ sdktrace.Sampler }
 
 func (recordOnly) ShouldSample(sdktrace.SamplingParameters) sdktrace.SamplingResult {
