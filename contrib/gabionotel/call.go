@@ -30,10 +30,11 @@ type call struct {
 // attempt is what is known of one attempt.
 type attempt struct {
 	number uint8
-	told   bool          // KindAttemptSent was, so left is known; it may be told after the span began
-	left   time.Duration // until the call's deadline
-	span   trace.Span    // nil until it began
-	ended  time.Time     // zero while it is out
+	told   bool           // KindAttemptSent was, so left is known; it may be told after the span began
+	left   time.Duration  // until the call's deadline
+	span   trace.Span     // nil until it began
+	ended  time.Time      // zero while it is out
+	at     policy.Instant // the same by gabion's clock
 }
 
 type callKey struct{}
@@ -137,7 +138,7 @@ func (o *Observer) TraceAttempt(ctx context.Context, e gabion.Event) context.Con
 	}
 	options := []trace.SpanStartOption{trace.WithSpanKind(o.config.AttemptKind), trace.WithAttributes(as...)}
 	if e.Hedge {
-		options = append(options, trace.WithLinks(c.out()...))
+		options = append(options, trace.WithLinks(c.out(e.At)...))
 	}
 	ctx, span := o.tracer.Start(ctx, c.names.attempt, options...)
 	if left, told := c.begin(e.Attempt, span); told {
@@ -195,14 +196,14 @@ func (c *call) sent(number uint8, left time.Duration) trace.Span {
 }
 
 // end returns the span of an attempt that is out, or nil. The attempt is no longer out then.
-func (c *call) end(number uint8) trace.Span {
+func (c *call) end(number uint8, at policy.Instant) trace.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := c.get(number)
 	if a.span == nil || !a.ended.IsZero() {
 		return nil
 	}
-	a.ended = time.Now()
+	a.ended, a.at = time.Now(), at
 	return a.span
 }
 
@@ -214,12 +215,12 @@ func (c *call) settled(number uint8) (trace.Span, time.Time) {
 	return a.span, a.ended
 }
 
-// out are links to the attempts that are out.
-func (c *call) out() (links []trace.Link) {
+// out are links to the attempts that were out at that time, which may have ended since.
+func (c *call) out(at policy.Instant) (links []trace.Link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.attempts {
-		if a := &c.attempts[i]; a.span != nil && a.ended.IsZero() {
+		if a := &c.attempts[i]; a.span != nil && (a.ended.IsZero() || a.at > at) {
 			links = append(links, trace.Link{SpanContext: a.span.SpanContext(), Attributes: []attribute.KeyValue{keyAttempt.Int(int(a.number))}})
 		}
 	}

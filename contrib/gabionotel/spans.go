@@ -71,7 +71,7 @@ func (c *call) tell(e *gabion.Event) {
 			tellLeft(span, e.Left)
 		}
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
-		if span := c.end(e.Attempt); span != nil {
+		if span := c.end(e.Attempt, e.At); span != nil {
 			settle(span, e)
 			span.End()
 		}
