@@ -121,6 +121,17 @@ func (p *Page) rewind(to time.Duration) {
 	pl.feed(p)
 }
 
+// Seek moves a replay to a moment of its recording, or to the end that is nearer. A page of a
+// living program stays as it is.
+func (p *Page) Seek(to time.Time) {
+	if p.player == nil {
+		return
+	}
+	p.sampling.Lock()
+	defer p.sampling.Unlock()
+	p.rewind(to.Sub(p.origin))
+}
+
 // close lets go of the recording.
 func (pl *player) close() {
 	pl.mu.Lock()

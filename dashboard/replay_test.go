@@ -139,3 +139,24 @@ func TestReplayOfNothing(t *testing.T) {
 		t.Errorf("a living page plays nothing: %d", code)
 	}
 }
+
+// What a program asks for is where the first viewer is.
+func TestReplayBeginsWhereItsProgramSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := Replay(Config{}, 1, recording)
+		defer p.Close()
+		for _, c := range [][2]time.Time{
+			{recorded.Add(4 * time.Minute), recorded.Add(4 * time.Minute)},
+			{recorded.Add(-time.Hour), recorded.Add(-replayLead)},
+			{recorded.Add(time.Hour), recorded.Add(599*time.Second + replayLead)},
+		} {
+			p.Seek(c[0])
+			if at := p.origin.Add(p.now()); !at.Equal(c[1]) {
+				t.Errorf("asked for %v, it is at %v, want %v", c[0], at, c[1])
+			}
+		}
+		living := New(Config{})
+		defer living.Close()
+		living.Seek(recorded)
+	})
+}

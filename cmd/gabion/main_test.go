@@ -35,6 +35,7 @@ func TestRun(t *testing.T) {
 		{"demo out of range", "demo --seconds 1000", 2, "", "5 to 600"},
 		{"demo -h", "demo -h", 0, "--seconds", ""},
 		{"explain", "explain", 0, "budget_exhausted", ""},
+		{"page without a recording", "page", 2, "", "no recording is named"},
 		{"explain a reason", "explain paced", 0, "What to do:", ""},
 		{"explain a slip", "explain braker_open", 2, "", "breaker_open?"},
 		{"schema", "schema", 0, "$schema", ""},

@@ -37,8 +37,9 @@ func TestWhatIsCompletedExists(t *testing.T) {
 		all[strings.Join(c.Words, " ")] = c
 	}
 	for words, want := range map[string][]string{
+		"page":         {"--speed", "--from", "--run", "--listen", "-h"},
 		"explain":      {"--call", "--policy", "--json", "-h"},
-		"":             {"demo", "config", "explain", "schema", "lab", "completion", "man", "version"},
+		"":             {"demo", "config", "explain", "page", "schema", "lab", "completion", "man", "version"},
 		"config":       {"check", "explain", "print"},
 		"lab":          {"run", "list", "show", "explain", "tournament", "opponents", "verify", "anchor"},
 		"config print": {"-f", "--dependency", "--reveal", "-h"},

@@ -1,0 +1,140 @@
+package pagecmd
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/dashboard"
+	"github.com/gabion-go/gabion/record"
+)
+
+// film is one run of a recording, ready to be played.
+type film struct {
+	path        string
+	run, runs   int
+	first, last time.Time
+	virtual     bool
+	known       map[string][]dashboard.Setting
+	broken      error // where the recording ends before its end
+}
+
+// noRun is the error of a run that a file does not have.
+type noRun struct{ error }
+
+// open reads a recording once. Run 0 is the last.
+func open(path string, run int) (*film, error) {
+	f := &film{path: path, run: run, known: map[string][]dashboard.Setting{}}
+	events := 0
+	for e, err := range entries(path) {
+		if err != nil {
+			f.broken = err
+			break
+		}
+		if f.runs = e.Run; run != 0 && e.Run != run {
+			continue
+		}
+		if f.run != e.Run { // a later run of those of which the last is wanted
+			*f = film{path: path, run: e.Run, runs: e.Run, known: map[string][]dashboard.Setting{}}
+			events = 0
+		}
+		f.take(&e, events == 0)
+		events++
+	}
+	switch {
+	case events > 0:
+		return f, nil
+	case f.broken != nil && !errors.Is(f.broken, record.ErrCut):
+		return nil, fmt.Errorf("%s: %w: is it a recording of gabion's?", path, f.broken)
+	case f.runs > 0:
+		return nil, noRun{fmt.Errorf("%s has no run %d: it has %d", path, run, f.runs)}
+	}
+	return nil, fmt.Errorf("%s has no events", path)
+}
+
+// take keeps what the page needs to know before it plays.
+func (f *film) take(e *record.Entry, first bool) {
+	at := moment(e)
+	if first {
+		f.first, f.last = at, at
+	}
+	if at.After(f.last) {
+		f.last = at
+	}
+	if e.Header != nil {
+		f.virtual = e.Header.Virtual
+	}
+	if e.Origin == nil || len(e.Origin.Settings) == 0 {
+		return
+	}
+	all := make([]dashboard.Setting, len(e.Origin.Settings))
+	for i, s := range e.Origin.Settings {
+		all[i] = dashboard.Setting{Path: s.Path, Value: s.Value, Source: s.Source}
+	}
+	f.known[e.Event.Dependency] = all
+}
+
+// settings are those that the recording says were in force at last.
+func (f *film) settings(dependency string) []dashboard.Setting { return f.known[dependency] }
+
+// moment is when an event was. A recording without clocks begins in 1970.
+func moment(e *record.Entry) time.Time {
+	if at := e.Time(e.Event.At); !at.IsZero() {
+		return at
+	}
+	return time.Unix(0, int64(e.Event.At)).UTC()
+}
+
+// moment reads a flag that says when to begin.
+func (f *film) moment(text string) (time.Time, error) {
+	if text == "" {
+		return f.first, nil
+	}
+	after, err := time.ParseDuration(text)
+	at := f.first.Add(after)
+	if err != nil {
+		at, err = time.Parse(time.RFC3339Nano, text)
+	}
+	switch {
+	case err != nil:
+		return at, fmt.Errorf("--from %s: write 90s, or a time such as %s", text, f.first.Format(time.RFC3339))
+	case at.Before(f.first.Add(-time.Second)) || at.After(f.last):
+		return at, fmt.Errorf("--from %s: the recording goes from %s to %s", text, f.first.Format(time.RFC3339), f.last.Format(time.RFC3339))
+	}
+	return at, nil
+}
+
+// events are those of the run, from the beginning. A failure ends them: what there was is
+// played.
+func (f *film) events() iter.Seq2[time.Time, gabion.Event] {
+	return func(yield func(time.Time, gabion.Event) bool) {
+		for e, err := range entries(f.path) {
+			if err != nil || e.Run > f.run {
+				return
+			}
+			if e.Run == f.run && !yield(moment(&e), e.Event) {
+				return
+			}
+		}
+	}
+}
+
+// entries reads a file.
+func entries(path string) iter.Seq2[record.Entry, error] {
+	return func(yield func(record.Entry, error) bool) {
+		file, err := os.Open(path)
+		if err != nil {
+			yield(record.Entry{}, err)
+			return
+		}
+		defer file.Close()
+		for e, err := range record.Entries(file) {
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}

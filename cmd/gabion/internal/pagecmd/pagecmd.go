@@ -1,0 +1,172 @@
+// Package pagecmd is what gabion page does: it plays a recording on the live page.
+package pagecmd
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/dashboard"
+)
+
+// The exit codes of every gabion command.
+const (
+	exitOK       = 0
+	exitFindings = 1 // the recording can't be read
+	exitUsage    = 2 // the command was called wrongly
+	exitFailure  = 3 // something else went wrong
+)
+
+const usage = `usage: gabion page FILE [--speed N] [--from WHEN] [--run N]
+                   [--listen ADDRESS]
+
+plays a recording on the live page: FILE is what package record wrote, or gabion
+lab run --record. It prints the page's address, and serves it until Ctrl-C. Time
+goes on while somebody watches; the page has buttons to stop, to go elsewhere
+and to change the speed.
+
+  --speed N         so much faster than it was, up to 1000 (default 1; for a
+                    simulation 10)
+  --from WHEN       begin there: 90s after the first event, or at
+                    2026-11-22T12:00:00Z
+  --run N           which run, if the file has several (default the last)
+  --listen ADDRESS  where to serve (default 127.0.0.1:0, a free port). Whoever
+                    reaches it sees the names of dependencies and their settings
+
+Exit codes: 0 stopped by Ctrl-C, 1 the recording can't be read, 2 called
+wrongly, 3 any other failure.
+`
+
+// request is what the command line asks for.
+type request struct {
+	speed          float64
+	from, listen   string
+	run            int
+	stdout, stderr io.Writer
+}
+
+// Main serves the page until ctx is over.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	r := &request{stdout: stdout, stderr: stderr}
+	flags := flag.NewFlagSet("gabion page", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Float64Var(&r.speed, "speed", 0, "")
+	flags.StringVar(&r.from, "from", "", "")
+	flags.IntVar(&r.run, "run", 0, "")
+	flags.StringVar(&r.listen, "listen", "127.0.0.1:0", "")
+	words, code := parse(flags, args, stdout)
+	switch {
+	case code >= 0:
+		return code
+	case len(words) == 0:
+		return r.wrongly("no recording is named: gabion page FILE")
+	case len(words) > 1:
+		return r.wrongly(fmt.Sprintf("%q is not expected", words[1]))
+	case r.speed < 0 || r.speed > 1000:
+		return r.wrongly("--speed: write a number up to 1000")
+	case r.run < 0:
+		return r.wrongly("--run: runs are numbered from 1")
+	}
+	return r.play(ctx, words[0])
+}
+
+// parse takes flags before, between and after words. A code of 0 or more ends the
+// command.
+func parse(flags *flag.FlagSet, args []string, stdout io.Writer) (words []string, code int) {
+	flags.Usage = func() {}
+	for {
+		switch err := flags.Parse(args); {
+		case errors.Is(err, flag.ErrHelp):
+			fmt.Fprint(stdout, usage)
+			return nil, exitOK
+		case err != nil:
+			fmt.Fprint(flags.Output(), "\n"+usage)
+			return nil, exitUsage
+		}
+		if flags.NArg() == 0 {
+			return words, -1
+		}
+		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
+	}
+}
+
+func (r *request) wrongly(problem string) int {
+	fmt.Fprintf(r.stderr, "gabion page: %s\n\n%s", problem, usage)
+	return exitUsage
+}
+
+func (r *request) failed(code int, err error) int {
+	fmt.Fprint(r.stderr, fold.Lines("gabion page: "+err.Error()+"\n"))
+	return code
+}
+
+func (r *request) play(ctx context.Context, path string) int {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return r.failed(exitFailure, err)
+	case !info.Mode().IsRegular():
+		return r.failed(exitUsage, fmt.Errorf("%s is no file: the page reads a recording more than once", path))
+	}
+	f, err := open(path, r.run)
+	var none noRun
+	switch {
+	case errors.As(err, &none):
+		return r.failed(exitUsage, err)
+	case err != nil:
+		return r.failed(exitFindings, err)
+	}
+	if f.broken != nil {
+		fmt.Fprint(r.stderr, fold.Lines(fmt.Sprintf("%s: %v; what is whole is played\n", path, f.broken)))
+	}
+	if f.runs > 1 {
+		fmt.Fprintf(r.stderr, "%s has %d runs: this is number %d; --run N plays another\n", path, f.runs, f.run)
+	}
+	from, err := f.moment(r.from)
+	if err != nil {
+		return r.wrongly(err.Error())
+	}
+	if r.speed == 0 && f.virtual {
+		r.speed = 10
+	}
+	page := dashboard.Replay(dashboard.Config{Title: filepath.Base(path), Settings: f.settings}, r.speed, f.events)
+	defer page.Close()
+	if r.from != "" {
+		page.Seek(from)
+	}
+	if err := r.serve(ctx, page); err != nil {
+		return r.failed(exitFailure, err)
+	}
+	return exitOK
+}
+
+// serve serves the page until ctx is over. It is for this machine: a name that some site
+// has made point to it is not answered.
+func (r *request) serve(ctx context.Context, page http.Handler) error {
+	listener, err := net.Listen("tcp", r.listen)
+	if err != nil {
+		return err
+	}
+	address := "http://" + listener.Addr().String() + "/"
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if host, _, err := net.SplitHostPort(q.Host); err != nil || host != "localhost" && net.ParseIP(host) == nil {
+			http.Error(w, "This page is served at "+address, http.StatusForbidden)
+			return
+		}
+		page.ServeHTTP(w, q)
+	})}
+	fmt.Fprintln(r.stdout, address)
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // streams have no end of their own
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package pagecmd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/record"
+)
+
+// recorded is what a program writes that calls a dependency once a second for a minute.
+func recorded(t *testing.T, name string) string {
+	t.Helper()
+	var file bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		w := record.NewWriter(&file, record.WithProgram(record.Program{Name: "shop"}),
+			record.WithSettings(func(string) []record.Setting {
+				return []record.Setting{{Path: "retry.attempts", Value: "3", Source: "shop.yaml:7"}}
+			}))
+		d := gabion.New(name, policy.Policy{}, gabion.WithObserver(w))
+		for range 60 {
+			if err := d.Run(t.Context(), func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+	return file.String()
+}
+
+func written(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "calls.jsonl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// playing starts the command, and returns its address and a function that ends it as
+// Ctrl-C does.
+func playing(t *testing.T, args ...string) (address string, end func() (code int, stderr string)) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	var stderr bytes.Buffer
+	done := make(chan int, 1)
+	go func() {
+		done <- Main(ctx, args, in, &stderr)
+		_ = in.CloseWithError(errors.New("the command has ended"))
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		stop()
+		<-done
+		t.Fatalf("it prints no address: %v, %s", err, stderr.String())
+	}
+	return strings.TrimSpace(line), func() (int, string) { stop(); return <-done, stderr.String() }
+}
+
+func get(t *testing.T, address, host string) (status int, body string) {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host != "" {
+		q.Host = host
+	}
+	w, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Body.Close()
+	text, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.StatusCode, string(text)
+}
+
+// frame is what a test wants to know of a page's state.
+type frame struct {
+	At     int64 `json:"at"`
+	Title  string
+	Replay struct {
+		First, Last int64
+		Speed       float64
+		Events      int
+	}
+	Tiles []struct{ Name string }
+}
+
+func TestARecordingIsPlayedOnAPage(t *testing.T) {
+	began := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // as every bubble does
+	whole, other := recorded(t, "bank"), recorded(t, "mail")
+	for fact, c := range map[string]struct {
+		text   string
+		args   []string
+		tile   string
+		events int
+		from   time.Duration
+		speed  float64
+		says   string
+	}{
+		"from its beginning":           {whole, nil, "bank", 180, 0, 1, ""},
+		"from a moment, faster":        {whole, []string{"--from", "30s", "--speed", "20"}, "bank", 180, 30 * time.Second, 20, ""},
+		"from a time":                  {whole, []string{"--from", "2000-01-01T00:00:40Z"}, "bank", 180, 40 * time.Second, 1, ""},
+		"the last of two runs":         {whole + other, nil, "mail", 180, 0, 1, "has 2 runs: this is number 2"},
+		"the run that is named":        {whole + other, []string{"--run", "1"}, "bank", 180, 0, 1, "this is number 1"},
+		"one that was cut off":         {whole[:len(whole)-5], nil, "bank", 179, 0, 1, "cut off here; what is whole is played"},
+		"one that is damaged at last":  {whole + "what?\n", nil, "bank", 180, 0, 1, "line 183: invalid"},
+		"a simulation goes faster":     {strings.Replace(whole, `"program":`, `"virtual":true,"program":`, 1), nil, "bank", 180, 0, 10, ""},
+		"a recording without a header": {whole[strings.Index(whole, `{"at"`):], nil, "bank", 180, 0, 1, ""},
+	} {
+		t.Run(fact, func(t *testing.T) {
+			address, end := playing(t, append([]string{written(t, c.text)}, c.args...)...)
+			status, body := get(t, address+"api/v1/state", "")
+			var f frame
+			if err := json.Unmarshal([]byte(body), &f); err != nil || status != http.StatusOK {
+				t.Fatalf("status %d, %v: %s", status, err, body)
+			}
+			zero := began
+			if !strings.HasPrefix(c.text, `{"kind"`) {
+				zero = time.Unix(0, 0)
+			}
+			if first := time.UnixMilli(f.Replay.First); !first.Equal(zero) || f.Replay.Events != c.events || f.Replay.Speed != c.speed {
+				t.Errorf("replay %+v from %v", f.Replay, first)
+			}
+			if at := time.UnixMilli(f.At); at.Before(zero.Add(c.from)) || at.After(zero.Add(c.from+20*time.Second)) || f.Title != "calls.jsonl" {
+				t.Errorf("%q is at %v, want %v", f.Title, at, zero.Add(c.from))
+			}
+			if len(f.Tiles) != 1 || f.Tiles[0].Name != c.tile {
+				t.Errorf("tiles %+v, want %s", f.Tiles, c.tile)
+			}
+			if status, body := get(t, address+"api/v1/dependency?name="+c.tile, ""); status != http.StatusOK || c.says == "" && zero == began && !strings.Contains(body, "shop.yaml:7") {
+				t.Errorf("status %d, without the recording's settings: %s", status, body)
+			}
+			code, stderr := end()
+			if code != exitOK || !strings.Contains(stderr, c.says) || c.says == "" && stderr != "" {
+				t.Errorf("exit code %d, %q", code, stderr)
+			}
+		})
+	}
+}
+
+// A site can make its name point to this machine; browsers then take the page for its.
+func TestThePageAnswersToThisMachineOnly(t *testing.T) {
+	address, end := playing(t, written(t, recorded(t, "bank")))
+	for host, want := range map[string]int{"": 200, "localhost:80": 200, "evil.example:80": 403, "evil.example": 403} {
+		if status, _ := get(t, address, host); status != want {
+			t.Errorf("host %q: status %d, want %d", host, status, want)
+		}
+	}
+	if code, stderr := end(); code != exitOK || stderr != "" || !strings.HasPrefix(address, "http://127.0.0.1:") {
+		t.Errorf("exit code %d, %q, %s", code, stderr, address)
+	}
+}
+
+func TestWhatCanNotBePlayedIsSaid(t *testing.T) {
+	whole := recorded(t, "bank")
+	path := written(t, whole)
+	for fact, c := range map[string]struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		"nothing":                     {nil, exitUsage, "no recording is named"},
+		"two files":                   {[]string{path, path}, exitUsage, "is not expected"},
+		"a file that is not there":    {[]string{"/nowhere.jsonl"}, exitFailure, "no such file"},
+		"a folder":                    {[]string{t.TempDir()}, exitUsage, "is no file"},
+		"what is no recording":        {[]string{written(t, "hello\n")}, exitFindings, "line 1: "},
+		"an empty file":               {[]string{written(t, "")}, exitFindings, "has no events"},
+		"a header alone":              {[]string{written(t, whole[:strings.Index(whole, "\n")+1])}, exitFindings, "has no events"},
+		"a run that is not there":     {[]string{path, "--run", "2"}, exitUsage, "has no run 2: it has 1"},
+		"no number of a run":          {[]string{path, "--run", "-1"}, exitUsage, "from 1"},
+		"a speed below nothing":       {[]string{path, "--speed", "-1"}, exitUsage, "--speed"},
+		"a moment that is none":       {[]string{path, "--from", "noon"}, exitUsage, "write 90s, or a time such as 2000-01-01T00:00:00Z"},
+		"a moment after the end":      {[]string{path, "--from", "2m"}, exitUsage, "goes from 2000-01-01T00:00:00Z to 2000-01-01T00:00:59Z"},
+		"an address that is nobody's": {[]string{path, "--listen", "192.0.2.1:1"}, exitFailure, "192.0.2.1"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := Main(t.Context(), c.args, &stdout, &stderr)
+		if text := strings.Join(strings.Fields(stderr.String()), " "); code != c.code || !strings.Contains(text, c.stderr) || stdout.Len() > 0 {
+			t.Errorf("%s: exit code %d, want %d: %s", fact, code, c.code, text)
+		}
+	}
+	var stdout bytes.Buffer
+	if code := Main(t.Context(), []string{"-h"}, &stdout, io.Discard); code != exitOK || !strings.Contains(stdout.String(), "--speed") {
+		t.Errorf("help: exit code %d", code)
+	}
+}
