@@ -155,8 +155,8 @@ func particulars(e *gabion.Event) []slog.Attr {
 	case policy.KindAttemptSent:
 		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.Duration("within", until(e))}
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
-		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.String("class", e.Class.String()),
-			slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took), slog.Bool("slow", e.Slow)}
+		return withCode(e, attempt(e), slog.Bool("hedge", e.Hedge), slog.String("class", e.Class.String()),
+			slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took), slog.Bool("slow", e.Slow))
 	case policy.KindBodyFailed, policy.KindOutlived:
 		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.Duration("took", e.Took)}
 	case policy.KindWaiting:
@@ -166,11 +166,7 @@ func particulars(e *gabion.Event) []slog.Attr {
 	case policy.KindHedgeSkipped:
 		return []slog.Attr{attempt(e)}
 	case policy.KindReturned:
-		as := []slog.Attr{slog.Int("attempts", int(e.Attempt)), slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took)}
-		if e.Code != "" {
-			as = append(as, slog.String("code", e.Code))
-		}
-		return as
+		return withCode(e, slog.Int("attempts", int(e.Attempt)), slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took))
 	case policy.KindBreakerMoved, policy.KindBreakerExceeded:
 		return []slog.Attr{slog.String("from", e.From.String()), slog.String("to", e.To.String()),
 			slog.String("cause", e.Cause.String()), slog.Int64("calls", numbers(e).Calls), slog.Int64("failures", numbers(e).Failures),
@@ -193,6 +189,14 @@ func numbers(e *gabion.Event) policy.Numbers {
 		return policy.Numbers{}
 	}
 	return *e.Numbers
+}
+
+// withCode adds the dependency's own word, if there is one.
+func withCode(e *gabion.Event, as ...slog.Attr) []slog.Attr {
+	if e.Code != "" {
+		as = append(as, slog.String("code", e.Code))
+	}
+	return as
 }
 
 func attempt(e *gabion.Event) slog.Attr { return slog.Int("attempt", int(e.Attempt)) }

@@ -46,8 +46,9 @@ func clients() []*Contest {
 // A get makes one GET and reports whether the answer was right.
 type get func(ctx context.Context, url string) bool
 
-func clientEntries(on func(*Run) place) []Entry {
-	entry := func(name string, kind Kind, note string, make func(http.RoundTripper) get) Entry {
+// clientEntry makes entries of clients that are pointed at a place.
+func clientEntry(on func(*Run) place) func(string, Kind, string, func(http.RoundTripper) get) Entry {
+	return func(name string, kind Kind, note string, make func(http.RoundTripper) get) Entry {
 		return Entry{Name: name, Kind: kind, Note: note, Start: func(r *Run) func(*Worker) func() bool {
 			at := on(r)
 			fetch := make(at.base)
@@ -59,6 +60,10 @@ func clientEntries(on func(*Run) place) []Entry {
 			}
 		}}
 	}
+}
+
+func clientEntries(on func(*Run) place) []Entry {
+	entry := clientEntry(on)
 	return []Entry{
 		entry("bare", Floor, "http.Client", func(base http.RoundTripper) get { return plain(&http.Client{Transport: base}) }),
 		entry("bare+WithTimeout", Floor, "and context.WithTimeout: the least that sets a deadline", bareTimeout),

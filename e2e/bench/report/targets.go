@@ -198,6 +198,12 @@ func targets() []target {
 		atMost("Observer", "full stack, observed: allocations more", "", 2,
 			minus(value("stack", "gabion-observed", one, "allocs/op"), value("stack", "gabion", one, "allocs/op"))),
 		atMost("Observer", "full stack, observed: time more", "ns", 200, minus(ns("stack", "gabion-observed", one), ns("stack", "gabion", one))),
+		atMost("Watched", "Prometheus alone: time more", "ns", 150, minus(ns("watched", "gabion-prom", one), ns("watched", "gabion", one))),
+		atMost("Watched", "the same, allocations more", "", 0,
+			minus(value("watched", "gabion-prom", one, "allocs/op"), value("watched", "gabion", one, "allocs/op"))),
+		atMost("Watched", "Prometheus, and traces of which 1 % are kept", "×", 2, ratio(ns("watched", "gabion-both", one), ns("watched", "gabion", one))),
+		atMost("Watched", "the same, allocations more", "", 2,
+			minus(value("watched", "gabion-both", one, "allocs/op"), value("watched", "gabion", one, "allocs/op"))),
 		atMost("Memory", fmt.Sprintf("%d keyed breakers, default policy, MiB", bench.Keyed), "MiB", 100, keyedMiB),
 	}
 	return append(all, scaling()...)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package see_test
+
+const raced = false
