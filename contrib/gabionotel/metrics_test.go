@@ -146,7 +146,7 @@ func TestGaugesAreReadFromTheDependencies(t *testing.T) {
 // counted under _other, and its count is exact.
 func TestTooManyNamesAreCountedTogether(t *testing.T) {
 	o, r := measuring(nil)
-	const events = 10_000
+	const events = 3000
 	see := func(e gabion.Event) { o.Observe(context.Background(), e) }
 	for i := range events {
 		name := fmt.Sprint("user-", i)
