@@ -29,13 +29,13 @@ func newCollector() *collector {
 	return c
 }
 
-// observe takes an event in.
-func (c *collector) observe(now time.Duration, e *policy.Event) {
+// observe takes an event in. The clock is read when the event's own does not do.
+func (c *collector) observe(clock func() time.Duration, e *policy.Event) {
 	t := (*c.tiles.Load())[e.Dependency]
 	if t == nil {
-		t = c.tile(now, e.Dependency)
+		t = c.tile(clock(), e.Dependency)
 	}
-	t.observe(now, e, e.Kind == policy.KindReturned && notSent(e.Reason) && !c.drafts.refused(e.Call))
+	now := t.observe(clock, e, e.Kind == policy.KindReturned && notSent(e.Reason) && !c.drafts.refused(e.Call))
 	c.drafts.write(now, e, t)
 }
 

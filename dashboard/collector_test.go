@@ -25,7 +25,7 @@ func (l *log) tell(e policy.Event) {
 		e.Dependency = "bank"
 	}
 	e.At = policy.Instant(l.now)
-	l.c.observe(l.now, &e)
+	l.c.observe(func() time.Duration { return l.now }, &e)
 }
 
 // call tells a call of one attempt that ended so.
@@ -39,14 +39,14 @@ func (l *log) calls(n int, class policy.Class, code string, reason policy.Reason
 }
 
 func (l *log) row() row {
-	return l.c.rows(&view{now: l.now, sampled: l.now, origin: time.Unix(0, 0)}, false)[0]
+	return l.c.rows(&view{now: l.now, origin: time.Unix(0, 0)}, false)[0]
 }
 
 func (l *log) detail() *detail {
 	t := (*l.c.tiles.Load())["bank"]
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.detail(&view{now: l.now, sampled: l.now, origin: time.Unix(0, 0)})
+	return t.detail(&view{now: l.now, origin: time.Unix(0, 0)})
 }
 
 func moved(from, to policy.BreakerState, why policy.BreakerCause, n *policy.Numbers) policy.Event {
@@ -191,8 +191,9 @@ func TestRefusalsComeWithTheirNumbers(t *testing.T) {
 		l.tell(policy.Event{Kind: policy.KindAttemptRefused, Reason: policy.BulkheadFull, Numbers: &policy.Numbers{Limit: 8, InUse: 8, Queued: 4}})
 	}
 	r := l.row()
-	if want := "14 attempts turned away: no slot is free (limit 8, 4 queued)"; r.Notes[0].Text != want || r.Tone != toneWarning {
-		t.Errorf("%+v, want %q", r.Notes, want)
+	want := note{Tone: toneWarning, Text: "14 attempts turned away: no slot is free", About: "limit 8, 4 queued", Since: l.now.Milliseconds()}
+	if r.Notes[0] != want || r.Tone != toneWarning {
+		t.Errorf("%+v, want %+v", r.Notes, want)
 	}
 	if d := l.detail(); d.Refusals[0] != (refused{"bulkhead_full", 14, l.now.Milliseconds(), "limit 8, 4 queued"}) {
 		t.Errorf("%+v", d.Refusals)
@@ -398,15 +399,17 @@ func TestSettingsTellDefaultsFromTheRest(t *testing.T) {
 		got[s.Path] = s.Value + ", " + s.Source
 	}
 	for path, want := range map[string]string{
-		"retry.attempts":       "5, set in code or file",
-		"retry.backoff.base":   "1s, default",
-		"retry.budget.ratio":   "30%, default",
-		"breaker.open":         "20s, set in code or file",
-		"breaker.failure_rate": "95%, default",
-		"bulkhead.off":         "yes, set in code or file",
-		"timeout.attempt":      "4s, default",
-		"trust":                "external, default",
-		"http.replay_limit":    "65536, default",
+		"retry.attempts":          "5, set in code or file",
+		"retry.backoff.base":      "1s, default",
+		"retry.budget.ratio":      "30%, default",
+		"breaker.open":            "20s, set in code or file",
+		"breaker.failure_rate":    "95%, default",
+		"breaker.slow_rate":       "off, default",
+		"breaker.consecutive_for": "8s, default",
+		"bulkhead.off":            "yes, set in code or file",
+		"timeout.attempt":         "4s, default",
+		"trust":                   "external, default",
+		"http.replay_limit":       "65536, default",
 	} {
 		if got[path] != want {
 			t.Errorf("%s is %q, want %q", path, got[path], want)

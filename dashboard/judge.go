@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,11 +30,11 @@ func (t *tile) judge(r *row, v *view) {
 	t.switches(r, v)
 	t.refusing(r, v)
 	t.failing(r)
-	for _, n := range r.Notes {
-		if worse[n.Tone] > worse[r.Tone] {
-			r.Tone = n.Tone
-		}
+	if len(r.Notes) > 0 {
+		slices.SortStableFunc(r.Notes, func(a, b note) int { return worse[b.Tone] - worse[a.Tone] })
+		r.Tone = r.Notes[0].Tone
 	}
+	t.calm = r.Tone == toneQuiet
 }
 
 func (r *row) add(n note) { r.Notes = append(r.Notes, n) }
@@ -158,7 +159,7 @@ func (t *tile) switches(r *row, v *view) {
 	if t.vitals.known {
 		until = 0
 		if p := t.vitals.lead(); p.Paced > 0 {
-			until = v.sampled + p.Paced
+			until = t.vitals.at + p.Paced
 		}
 	}
 	if until > v.now {
@@ -194,11 +195,9 @@ func (t *tile) refusing(r *row, v *view) {
 		if strings.HasSuffix(about.text, "is spent") {
 			what = plural(int64(n), "re-send", "re-sends")
 		}
-		text := fmt.Sprintf(about.text, what)
-		if numbers := why.Numbers(about.reason, last.numbers); numbers != "" {
-			text += " (" + numbers + ")"
-		}
-		r.add(note{Tone: toneWarning, Text: text, Since: v.date(last.at)})
+		r.add(note{
+			Tone: toneWarning, Text: fmt.Sprintf(about.text, what), About: why.Numbers(about.reason, last.numbers), Since: v.date(last.at),
+		})
 	}
 }
 

@@ -44,11 +44,13 @@ type Config struct {
 type Page struct {
 	config   Config
 	origin   time.Time
+	clock    func() time.Duration // now
 	watched  *collector
 	stops    []func()
 	routes   map[string]http.HandlerFunc
 	sampling sync.Mutex // held by whoever asks the dependencies
 	sampled  time.Duration
+	turns    int                      // how often they were asked
 	due      map[string]time.Duration // when dependencies with many partitions are asked again
 
 	hub    hub
@@ -65,6 +67,7 @@ func New(c Config) *Page {
 		c.Title = "gabion"
 	}
 	p := &Page{config: c, origin: time.Now(), watched: newCollector(), due: map[string]time.Duration{}}
+	p.clock = p.now
 	p.hub.page, p.hub.last = p, map[string]string{}
 	p.route()
 	if c.Registry != nil {
@@ -83,11 +86,12 @@ func New(c Config) *Page {
 // is no gabion dependency, such as a retry loop that somebody counts: each name that
 // [gabion.Event.Dependency] has gets a tile. Such events need Kind, Dependency, Operation, and what
 // [gabion.Event] says of their kind: KindAttemptSent and KindAttemptSettled for each attempt, KindReturned
-// for each call, with the same Call for those that belong together.
+// for each call, with the same Call for those that belong together, and an At that goes on as time does; zero
+// is now.
 // A page that plays a recording takes none.
 func (p *Page) Observe(_ context.Context, e gabion.Event) {
 	if p.player == nil {
-		p.watched.observe(p.now(), &e)
+		p.watched.observe(p.clock, &e)
 	}
 }
 
@@ -157,6 +161,10 @@ const (
 	// To ask a dependency costs as much as it has partitions, so one with more than that is
 	// asked less often. Its events are as quick as ever.
 	oftenPartitions = 50
+
+	// So many are asked for each frame, and those that are in trouble. The others have their turn
+	// in the next ones.
+	askedPerFrame = 250
 )
 
 // sample asks every dependency for its state, unless that was done just now.
@@ -172,8 +180,9 @@ func (p *Page) sample() {
 	}
 	p.expect()
 	now := p.now()
-	for _, d := range p.dependencies() {
-		if now < p.due[d.Name()] {
+	all := p.dependencies()
+	for i, d := range all {
+		if now < p.due[d.Name()] || !p.turn(i, len(all)) && p.watched.calm(bounded(d.Name())) {
 			continue
 		}
 		delete(p.due, d.Name())
@@ -184,14 +193,19 @@ func (p *Page) sample() {
 		p.watched.sample(now, &stats, d.Policy())
 	}
 	p.sampled = now
+	p.turns++
+}
+
+// turn reports whether it is the i-th dependency's turn to be asked.
+func (p *Page) turn(i, all int) bool {
+	groups := (all + askedPerFrame - 1) / askedPerFrame
+	return i%groups == p.turns%groups
 }
 
 // look returns a view of this moment.
 func (p *Page) look() *view {
 	p.sample()
-	p.sampling.Lock()
-	defer p.sampling.Unlock()
-	return &view{now: p.now(), sampled: p.sampled, origin: p.origin}
+	return &view{now: p.now(), origin: p.origin}
 }
 
 // Viewers returns how many streams are open: how many browsers watch.

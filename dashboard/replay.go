@@ -154,7 +154,7 @@ func (pl *player) read(origin time.Time) {
 // feed tells the page what was until now.
 func (pl *player) feed(p *Page) {
 	for pl.more && pl.due <= pl.at {
-		p.watched.observe(pl.due, &pl.held)
+		p.watched.observe(func() time.Duration { return pl.due }, &pl.held)
 		pl.read(p.origin)
 	}
 }

@@ -40,6 +40,7 @@ type row struct {
 type note struct {
 	Tone  string `json:"tone"`
 	Text  string `json:"text"`
+	About string `json:"numbers,omitempty"` // that the decision was made by
 	Since int64  `json:"since,omitempty"`
 	Until int64  `json:"until,omitempty"`
 	Then  string `json:"then,omitempty"` // what is then: "next probe"

@@ -20,16 +20,17 @@ type Setting struct {
 }
 
 // settingsOf lists a resolved policy. A value that the policy would have anyway, given its other
-// values, is a default; whoever wrote it knows better, but nobody else can.
+// values or given none, is a default; whoever wrote it knows better, but nobody else can.
 func settingsOf(p policy.Policy) []Setting {
 	var all []Setting
+	zero := reflect.ValueOf(policy.Policy{}.Resolved())
 	rulesIn(reflect.ValueOf(&p).Elem(), "", func(path string, v reflect.Value) {
 		s := Setting{Path: path, Value: spelled(v), Source: "set in code or file"}
 		was := reflect.ValueOf(v.Interface())
 		v.SetZero()
 		same := fieldAt(reflect.ValueOf(p.Resolved()), path).Interface()
 		v.Set(was)
-		if reflect.DeepEqual(same, was.Interface()) {
+		if reflect.DeepEqual(same, was.Interface()) || reflect.DeepEqual(fieldAt(zero, path).Interface(), was.Interface()) {
 			s.Source = "default"
 		}
 		all = append(all, s)

@@ -100,7 +100,11 @@ func (t *tile) keep(s story) {
 	if len(alike) > 0 && s.at-t.stories[alike[len(alike)-1]].at < storyPause {
 		return
 	}
-	if len(alike) >= alikeStories {
+	most := alikeStories
+	if s.how == endedRefused {
+		most = 1 // there is little to read
+	}
+	if len(alike) >= most {
 		t.stories = slices.Delete(t.stories, alike[0], alike[0]+1)
 	} else if len(t.stories) >= keptStories {
 		t.stories = slices.Delete(t.stories, 0, 1)

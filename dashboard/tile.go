@@ -28,8 +28,10 @@ type tile struct {
 
 	mu   sync.Mutex // guards all below
 	flow flow
-	last time.Duration // of the newest event
-	seen bool          // there was one
+	last time.Duration  // of the newest event
+	seen bool           // there was one
+	read time.Duration  // what the clock said …
+	said policy.Instant // … at this time of the dependency's own
 
 	news     ring[headline]
 	errors   []failure
@@ -44,6 +46,7 @@ type tile struct {
 	allowed  time.Duration // for an attempt, as events say
 
 	vitals vitals
+	calm   bool // when it was last looked at
 }
 
 // A headline is something that happened to the dependency.
@@ -99,10 +102,11 @@ func (r *ring[T]) newest(do func(*T) bool) {
 }
 
 // observe takes an event in. planned says that a call ended because a retry was not even tried,
-// for which there is no other event.
-func (t *tile) observe(now time.Duration, e *policy.Event, planned bool) {
+// for which there is no other event. It returns when the event was.
+func (t *tile) observe(clock func() time.Duration, e *policy.Event, planned bool) (now time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now = t.time(clock, e)
 	t.flow.turn(now)
 	t.last, t.seen = now, true
 	switch e.Kind {
@@ -130,6 +134,17 @@ func (t *tile) observe(now time.Duration, e *policy.Event, planned bool) {
 			t.happened(now, e)
 		}
 	}
+	return now
+}
+
+// time is when an event was. To read the clock for each would be a third of what a page costs, so
+// for a second the event's own is trusted. Two dependencies of one name have two of those.
+func (t *tile) time(clock func() time.Duration, e *policy.Event) time.Duration {
+	if since := e.At.Sub(t.said); t.seen && since >= 0 && since < time.Second && e.At != 0 {
+		return t.read + since
+	}
+	t.read, t.said = clock(), e.At
+	return t.read
 }
 
 func (t *tile) settled(now time.Duration, e *policy.Event) {

@@ -9,10 +9,9 @@ import (
 
 // A view is one look at a collector.
 type view struct {
-	now     time.Duration
-	sampled time.Duration // when the dependencies were asked
-	origin  time.Time     // of both
-	sum     slot          // of the tile that is being looked at
+	now    time.Duration
+	origin time.Time // of now
+	sum    slot      // of the tile that is being looked at
 }
 
 // date is a time as frames write it.
@@ -36,8 +35,8 @@ type frame struct {
 	Full      bool              `json:"full"`
 	Overrides bool              `json:"overrides"`
 	Replay    *replayed         `json:"replay,omitempty"`
-	Tiles     []json.RawMessage `json:"tiles"`
 	Gone      []string          `json:"gone,omitempty"`
+	Tiles     []json.RawMessage `json:"tiles"` // the last field: see encoded
 }
 
 // frameVersion is that of the JSON. It rises when something means something else.

@@ -12,7 +12,8 @@ import (
 // vitals are what a living dependency said of itself, without the partitions that nobody
 // needs to look at.
 type vitals struct {
-	known  bool // it was asked: it is no recording, and nothing foreign
+	at     time.Duration // when it was asked
+	known  bool          // it was asked: it is no recording, and nothing foreign
 	policy policy.Policy
 	stats  policy.Stats // its Partitions are the troubled ones alone
 
@@ -78,6 +79,17 @@ func (v *vitals) lead() policy.PartitionStats {
 	return main
 }
 
+// calm reports whether a dependency was asked before and looked well.
+func (c *collector) calm(name string) bool {
+	t := (*c.tiles.Load())[name]
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.vitals.known && t.calm
+}
+
 // until is a time of the dependency's own clock as frames write it.
 func (v *vitals) until(look *view, at policy.Instant) int64 {
 	switch at {
@@ -86,7 +98,7 @@ func (v *vitals) until(look *view, at policy.Instant) int64 {
 	case policy.Never:
 		return -1
 	}
-	return look.date(look.sampled + at.Sub(v.stats.Now))
+	return look.date(v.at + at.Sub(v.stats.Now))
 }
 
 // sample takes in what a dependency said of itself.
@@ -98,4 +110,5 @@ func (c *collector) sample(now time.Duration, s *gabion.Stats, p policy.Policy) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.vitals.read(s, p)
+	t.vitals.at = now
 }

@@ -98,6 +98,6 @@ export function strip(host, l) {
 	const low = Math.max(l.p50 / 4, 0.01), high = Math.max(l.attempt_timeout ?? 0, l.p99) * 1.35;
 	const at = (ms) => Math.min(Math.max(Math.log(ms / low) / Math.log(high / low), 0), 1);
 	const rects = [["p50", 0, at(l.p50)], ["p95", at(l.p50), at(l.p95) - at(l.p50)], ["p99", at(l.p95), at(l.p99) - at(l.p95)]];
-	if (l.attempt_timeout) rects.push(["limit", at(l.attempt_timeout), 0.006]);
+	if (l.attempt_timeout) rects.push([l.p99 >= l.attempt_timeout * 0.9 ? "limit reached" : "limit", at(l.attempt_timeout), 0.006]);
 	drawRects(host, rects);
 }

@@ -66,7 +66,7 @@ export class Detail {
 		const section = (title, ...inside) => el("section", {hidden: true}, el("h3", null, title), ...inside);
 		this.host.replaceChildren(
 			el("header", null,
-				el("h2", {id: "detail-name"}, this.name),
+				el("h2", {id: "detail-name", tabindex: -1, autofocus: true}, this.name),
 				p.state = el("span.state"),
 				el("button.close", {type: "button", "aria-label": "Close", onclick: () => this.host.close()}, "×")),
 			p.notes = el("div.notes"),

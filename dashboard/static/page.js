@@ -78,6 +78,7 @@ class List {
 	/** sort puts trouble first. A tile that is being used stays where it is. */
 	sort() {
 		this.host.classList.toggle("long", this.tiles.size > many);
+		this.host.classList.toggle("few", this.tiles.size < 3);
 		const order = [...this.tiles.values()].sort((a, b) => a.order - b.order || (a.name < b.name ? -1 : 1));
 		const busy = document.activeElement?.closest?.(".tile");
 		order.forEach((tile, i) => {

@@ -31,7 +31,8 @@ export class Tile {
 			el("dl.figures", null,
 				figure("calls/s", p.rate = el("dd")),
 				figure("attempts per call", p.amp = el("dd")),
-				figure("answered", p.good = el("dd"))),
+				figure("answered", p.good = el("dd")),
+				figure("p95", p.p95 = el("dd"))),
 			p.spark = el("div.spark", {"aria-hidden": "true"}),
 			p.latency = el("div.latency", null, p.percentiles = el("p.line"), p.strip = el("div.strip")),
 			p.results = el("div.results", null, p.bar = el("div.bar"), p.legend = el("p.line")),
@@ -85,11 +86,12 @@ export class Tile {
 		put(p.mark, mark(r.tone));
 		put(p.state, stateWord(r.state));
 		say(p.state, "aria-label", `${stateWord(r.state)}, ${toneWord(r.tone)}`);
-		notes(p.notes, r.notes ?? [], now, 3);
+		notes(p.notes, r.notes ?? [], now, 2, true);
 		put(p.rate, rate(r.calls_per_second));
 		put(p.amp, times(r.amplification));
 		p.amp.classList.toggle("high", r.amplification > 1.2);
 		put(p.good, percent(r.answered));
+		put(p.p95, r.latency ? span(r.latency.p95) : "–");
 		this.spark.show(this.data());
 		this.drawLatency(r, p);
 		this.drawResults(r, p);
@@ -128,6 +130,7 @@ export class Tile {
 		}
 		if (r.budget) {
 			put(p.budget.value, r.budget.off ? "no bound" : `${count(r.budget.level)} left`);
+			say(p.sums, "title", r.budget.text);
 			put(p.sums, r.budget.text.replace(/^\d+ re-sends? left: /, "re-sends: "));
 			bar(p.budget.bar, [[r.budget.level ? "level" : "full", r.budget.off ? 1 : Math.min(r.budget.level / Math.max(r.budget.most, 1), 1)]]);
 		}
@@ -149,15 +152,15 @@ function gauge(label) {
 	return Object.assign(box, {value, bar: host});
 }
 
-/** notes writes sentences into host, each with its tone. */
-export function notes(host, all, now, most) {
+/** notes writes sentences into host, each with its tone. When they are short, the first alone has its numbers. */
+export function notes(host, all, now, most, short = false) {
 	const shown = all.slice(0, most);
 	while (host.children.length > shown.length) host.lastChild.remove();
 	while (host.children.length < shown.length) host.append(el("p"));
 	shown.forEach((note, i) => {
 		const p = host.children[i];
 		say(p, "class", "note " + note.tone);
-		put(p, sentence(note, now));
+		put(p, sentence(note, now, !short || i === 0));
 	});
 }
 

@@ -53,9 +53,10 @@ export const times = (x) => (x == null ? "–" : x.toFixed(2) + "×");
 
 export const percent = (x) => (x == null ? "–" : unit(x === 1 ? "100" : (x * 100).toFixed(1), "%"));
 
-/** sentence is a note with the times that it is about. */
-export function sentence(note, now) {
+/** sentence is a note with the times that it is about, and on request its numbers. */
+export function sentence(note, now, numbers = true) {
 	let text = note.text.replaceAll(" %", "\u00a0%");
+	if (note.numbers && numbers) text += ` (${note.numbers})`;
 	if (note.since > 0) text += ", " + ago(note.since, now);
 	if (note.until > now) text += `; ${note.then} in ${span(note.until - now)}`;
 	else if (note.until > 0 && note.then === "next probe") text += "; probes with the next calls";

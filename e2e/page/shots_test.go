@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -12,20 +13,25 @@ import (
 // outage is a program of twelve dependencies, of which some are in trouble.
 func outage(t *testing.T) *program {
 	p := newProgram(t, map[string]policy.Policy{
-		"payments": {Retry: quick, Breaker: half, Timeout: policy.Timeout{Attempt: time.Second}},
-		"ledger":   {}, "search": {Timeout: policy.Timeout{Attempt: 300 * time.Millisecond}},
+		"payments": {
+			Retry: quick, Timeout: policy.Timeout{Attempt: time.Second},
+			Breaker: policy.Breaker{MinCalls: 40, FailureRate: 0.5, Open: 20 * time.Second, OpenJitter: policy.Off},
+		},
+		"ledger": {}, "search": {Timeout: policy.Timeout{Attempt: 300 * time.Millisecond}},
 		"mail": {Retry: noRetry}, "stock": {Hedge: policy.Hedge{Max: 1, Delay: 60 * time.Millisecond}},
 		"shipping":    {Bulkhead: policy.Bulkhead{Limit: 8, Queue: 4}},
 		"fraud-score": {RateLimit: policy.RateLimit{Rate: 20, MaxWait: policy.Off}}, "geocoder": {},
 		"invoices": {}, "currency-rates": {}, "push": {}, "archive": {Breaker: noBreaker},
 	}, dashboard.Config{Title: "shop", AllowOverrides: true})
-	p.servers["payments"].do(sometimes(0.6, 503, 40*time.Millisecond))
+	p.servers["payments"].do(sometimes(0.002, 503, 40*time.Millisecond))
+	time.AfterFunc(wait(t)*3/4, func() { p.servers["payments"].do(sometimes(0.7, 503, 60*time.Millisecond)) })
 	p.servers["ledger"].do(sometimes(0, 200, 8*time.Millisecond))
 	p.servers["search"].do(sometimes(0.02, 500, 70*time.Millisecond))
 	p.servers["mail"].do(sometimes(0.01, 422, 20*time.Millisecond))
 	p.servers["stock"].do(sometimes(0.01, 503, 30*time.Millisecond))
 	p.servers["shipping"].do(sometimes(0, 200, 500*time.Millisecond))
-	p.servers["geocoder"].do(comeBackIn(4))
+	p.servers["geocoder"].do(sometimes(0, 200, 25*time.Millisecond))
+	time.AfterFunc(wait(t)/2, func() { p.servers["geocoder"].do(comeBackIn(4)) })
 	p.servers["currency-rates"].do(sometimes(0, 200, 3*time.Millisecond))
 	p.servers["invoices"].do(sometimes(0.1, 503, 15*time.Millisecond))
 	for name, rate := range map[string]float64{
@@ -38,25 +44,86 @@ func outage(t *testing.T) *program {
 	return p
 }
 
-// TestScreenshots makes the pictures of docs/page.md and others to look at.
+// wait is how long a program runs before its picture is taken.
+func wait(t *testing.T) time.Duration {
+	long, err := time.ParseDuration(os.Getenv("GABION_PAGE_WAIT"))
+	if err != nil {
+		return 35 * time.Second
+	}
+	return long
+}
+
+// calm is a program of so many dependencies that work.
+func calm(t *testing.T, n int) *program {
+	policies := map[string]policy.Policy{}
+	for i := range n {
+		policies[names[i%len(names)]+suffix(i/len(names))] = policy.Policy{}
+	}
+	p := newProgram(t, policies, dashboard.Config{Title: "shop"})
+	i := 0
+	for name := range policies {
+		p.servers[name].do(sometimes(0.001, 503, time.Duration(2+i%40)*time.Millisecond))
+		if i++; i%9 == 0 && n > 50 {
+			p.servers[name].do(sometimes(0.8, 503, 10*time.Millisecond))
+		}
+		p.steady(name, 1+float64(40*i%97)/float64(n))
+	}
+	return p
+}
+
+var names = []string{"payments", "ledger", "search", "mail", "stock", "shipping", "fraud-score", "geocoder", "invoices", "currency-rates", "push", "archive"}
+
+func suffix(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("-%02d.eu-%d.internal", n, n%3)
+}
+
+// TestScreenshots makes the pictures of docs/page.md and others to look at:
+//
+//	GABION_PAGE_SHOTS=/tmp/shots GABION_PAGE_WAIT=2m go test ./page -run Screenshots
 func TestScreenshots(t *testing.T) {
 	if os.Getenv("GABION_PAGE_SHOTS") == "" {
 		t.Skip("GABION_PAGE_SHOTS names no folder for the pictures")
 	}
-	p := outage(t)
-	b := newTab(t)
-	b.size(1440, 1100, false)
-	b.open(p.url)
-	time.Sleep(25 * time.Second)
-	b.shot("12-light.png")
-	b.size(1440, 1100, true)
-	time.Sleep(time.Second)
-	b.shot("12-dark.png")
-	b.size(390, 844, false)
-	time.Sleep(time.Second)
-	b.shot("12-phone.png")
-	b.size(1440, 1100, false)
-	b.open(p.url + "#d=payments")
-	time.Sleep(3 * time.Second)
-	b.shot("detail.png")
+	for _, c := range []struct {
+		name    string
+		program func(*testing.T) *program
+		detail  string
+	}{
+		{"outage", outage, "payments"},
+		{"one", func(t *testing.T) *program { return calm(t, 1) }, ""},
+		{"three", func(t *testing.T) *program { return calm(t, 3) }, ""},
+		{"many", func(t *testing.T) *program { return calm(t, 300) }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := c.program(t)
+			b := newTab(t)
+			b.size(1440, 1000, false)
+			b.open(p.url)
+			time.Sleep(wait(t))
+			b.shot(c.name + "-light.png")
+			b.size(1440, 1000, true)
+			time.Sleep(time.Second)
+			b.shot(c.name + "-dark.png")
+			b.size(390, 844, true)
+			time.Sleep(time.Second)
+			b.shot(c.name + "-phone.png")
+			if c.detail == "" {
+				return
+			}
+			b.open(p.url + "#d=" + c.detail)
+			time.Sleep(2 * time.Second)
+			b.shot(c.name + "-sheet-phone.png")
+			b.size(1440, 1000, false)
+			b.until(`(() => { document.querySelectorAll("dialog details").forEach((d, i) => { d.open = i === 3 }); return document.querySelector("dialog").innerText })()`, "attempt")
+			time.Sleep(time.Second)
+			b.shot(c.name + "-sheet.png")
+			b.read(`(() => { const d = document.querySelector("dialog"); d.scrollTop = d.scrollHeight; return "" })()`)
+			time.Sleep(time.Second)
+			b.shot(c.name + "-sheet-end.png")
+		})
+	}
 }
