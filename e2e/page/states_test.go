@@ -1,10 +1,13 @@
 package page
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/dashboard"
 	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/record"
 )
 
 // One program in every state that there is. Each state is reached by calls to a real server,
@@ -271,4 +275,40 @@ func TestForeignClientHasATile(t *testing.T) {
 	for _, want := range []string{"watched | ", "4.00×", "20 failed", "server 503 ×80"} {
 		b.until(tile("hand-written loop"), want)
 	}
+}
+
+// A recording of a program is played, stopped, and moved, and shows what the program showed.
+func TestRecordingIsPlayed(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	writer := record.NewWriter(&file)
+	p := newProgram(t, map[string]policy.Policy{"bank": {Retry: noRetry, Breaker: half}}, dashboard.Config{})
+	stop := p.registry.Observe(writer)
+	p.load("bank", 5)
+	p.servers["bank"].do(answers(503))
+	p.load("bank", 30)
+	stop()
+	page := dashboard.Replay(dashboard.Config{Title: "last night"}, 1, func() iter.Seq2[time.Time, gabion.Event] {
+		return func(yield func(time.Time, gabion.Event) bool) {
+			for e, err := range record.Entries(bytes.NewReader(file.Bytes())) {
+				if err != nil || !yield(e.Time(e.Event.At), e.Event) {
+					return
+				}
+			}
+		}
+	})
+	site := httptest.NewServer(page)
+	t.Cleanup(func() { page.Close(); site.Close() })
+	b := newTab(t)
+	b.open(site.URL + "/")
+	for _, want := range []string{"open | ", "failure 50 % ≥ 50 % of 10 calls", "server 503 ×5", "5 answered", "25 refused here"} {
+		b.until(tile("bank")+`.replaceAll("\u00a0", " ")`, want)
+	}
+	b.until(`document.querySelector("#replay button").innerText`, "Again")
+	first := `(() => { const s = document.querySelector("#replay [type=range]"); s.value = s.min - 900; s.value = s.min; s.dispatchEvent(new Event("change")); return "" })()`
+	b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS("#replay button")))) // again
+	b.until(`document.querySelector("#replay button").innerText`, "Again")
+	b.read(first)
+	b.until(`document.querySelector("#replay button").innerText`, "Again")
+	b.until(tile("bank"), "open | ")
 }
