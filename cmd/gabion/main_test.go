@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 		{"explain", "explain", 0, "budget_exhausted", ""},
 		{"page without a recording", "page", 2, "", "no recording is named"},
 		{"explain a reason", "explain paced", 0, "What to do:", ""},
-		{"explain a slip", "explain braker_open", 2, "", "breaker_open?"},
+		{"explain a slip", "explain breaker_opn", 2, "", "breaker_open?"},
 		{"schema", "schema", 0, "$schema", ""},
 		{"completion without a shell", "completion", 2, "", "name one shell: bash, fish, powershell, zsh"},
 		{"completion for an unknown shell", "completion tcsh", 2, "", "name one shell"},

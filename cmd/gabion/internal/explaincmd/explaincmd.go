@@ -179,14 +179,12 @@ func (r *request) read(name string, take func(*record.Entry)) error {
 		}
 		take(&e)
 	}
-	var path *os.PathError
-	switch {
-	case failed == nil:
-		return nil
-	case errors.Is(failed, record.ErrCut):
+	if errors.Is(failed, record.ErrCut) {
 		fmt.Fprintf(r.stderr, "%s: %v; what is whole was read\n", shown(name), failed)
-		return nil
-	case errors.As(failed, &path):
+		failed = nil
+	}
+	var path *os.PathError
+	if failed == nil || errors.As(failed, &path) {
 		return failed
 	}
 	return damaged{fmt.Errorf("%s: %w; what stands before it was read: is it a recording of gabion's?", shown(name), failed)}

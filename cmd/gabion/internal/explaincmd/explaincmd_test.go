@@ -288,7 +288,7 @@ func TestWhatCanNotBeReadIsSaid(t *testing.T) {
 		"two words":                             {"", "a b", exitUsage, "", `"b" is not expected`},
 		"a policy without a call":               {"", "- --policy x", exitUsage, "", "--policy is for one call"},
 		"no such flag":                          {"", "--cal 3", exitUsage, "", "-cal"},
-		"a slip":                                {"", "budget_exausted", exitUsage, "", "did you mean budget_exhausted?"},
+		"a slip":                                {"", "budget_exhaust", exitUsage, "", "did you mean budget_exhausted?"},
 		"nonsense":                              {"", "xyzzy", exitUsage, "", "gabion explain lists the reasons"},
 		"help":                                  {"", "-h", exitOK, "usage: gabion explain", ""},
 		"a directory":                           {"", "/", exitFailure, "", "is a directory"},

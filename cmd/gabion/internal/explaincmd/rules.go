@@ -38,10 +38,8 @@ func rulesOf(named string, e *record.Entry) (*rules, error) {
 	switch {
 	case err != nil && named != "":
 		return nil, err
-	case errors.Is(err, fs.ErrNotExist):
-		return &rules{notes: []string{fmt.Sprintf("the recording's %s is not here: name the policy in force, --policy FILE", path)}}, nil
 	case err != nil:
-		return &rules{notes: []string{fmt.Sprintf("the recording's %s can't be read: gabion config check says why", path)}}, nil
+		return unread(path, err), nil
 	}
 	r := &rules{settings: map[string]record.Setting{}}
 	name := nameIn(file, e.Event.Dependency)
@@ -57,6 +55,16 @@ func rulesOf(named string, e *record.Entry) (*rules, error) {
 		r.notes = append(r.notes, fmt.Sprintf("another policy was in force then: values and lines are those of %s now", path))
 	}
 	return r, nil
+}
+
+// unread are the rules where the file that a recording names can't be read: it may be
+// another machine's.
+func unread(path string, err error) *rules {
+	note := fmt.Sprintf("the recording's %s can't be read: gabion config check says why", path)
+	if errors.Is(err, fs.ErrNotExist) {
+		note = fmt.Sprintf("the recording's %s is not here: name the policy in force, --policy FILE", path)
+	}
+	return &rules{notes: []string{note}}
 }
 
 // nameIn is the name of a dependency in a file. An instance, as bank/eu, goes by the

@@ -138,7 +138,7 @@ func (r *request) play(ctx context.Context, path string) int {
 		r.speed = 10
 	}
 	page := dashboard.Replay(dashboard.Config{Title: filepath.Base(path), Settings: f.settings}, r.speed, f.events)
-	defer page.Close()
+	defer func() { _ = page.Close() }() // it holds a file that was read
 	if r.from != "" {
 		page.Seek(from)
 	}
