@@ -161,6 +161,41 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, fmt.Errorf("no space left") }
 
+// Clients that share a state are one program: its recording has the calls of all of them.
+func TestClientsThatShareWhatTheyKnowAreRecordedTogether(t *testing.T) {
+	f, err := Parse("shares", []byte(`version: 1
+title: Shared
+story: Two programs, of three clients each.
+duration: 30s
+replications: 1
+clients: {shop: {count: 6, shared: 3, rate: 20/s, calls: [{to: db}]}}
+services: {db: {time: 5ms}}
+policies: {db: {safe: true}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := func(client int) (n int) {
+		var file bytes.Buffer
+		if _, err := f.Run(t.Context(), Options{Alone: true, Record: &Recording{Client: client, Open: to(&file, 0)}}); err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range record.Entries(&file) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Event.Kind == policy.KindReturned {
+				n++
+			}
+		}
+		return n
+	}
+	one, same, other := calls(0), calls(2), calls(3)
+	if one != same || one < 200 || other < 200 || one+other < 550 {
+		t.Errorf("one program made %d calls, or %d, and the other %d, of some 600", one, same, other)
+	}
+}
+
 // After a reload the recording names the policy that is in force from then on.
 func TestAReloadIsRecordedWithItsPolicy(t *testing.T) {
 	f, err := Parse("reloads", []byte(`version: 1
