@@ -170,7 +170,8 @@ duration: 30s
 replications: 1
 clients: {shop: {count: 6, shared: 3, rate: 20/s, calls: [{to: db}]}}
 services: {db: {time: 5ms}}
-policies: {db: {safe: true}}
+policies:
+  db: {safe: true}
 `))
 	if err != nil {
 		t.Fatal(err)
