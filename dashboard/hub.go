@@ -88,12 +88,10 @@ func (h *hub) close() {
 	}
 }
 
-// run makes frames until quit, each in the middle of a second of the page's clock: so every
-// whole second is told once.
+// run makes frames until quit.
 func (h *hub) run(quit chan struct{}) {
 	for {
-		now := h.page.now()
-		wait := time.NewTimer((now + sampleEvery/2).Truncate(sampleEvery) + sampleEvery/2 - now)
+		wait := time.NewTimer(h.pause())
 		select {
 		case <-quit:
 			wait.Stop()
@@ -104,7 +102,8 @@ func (h *hub) run(quit chan struct{}) {
 	}
 }
 
-// pause is the time until the next frame.
+// pause is the time until the next frame. Those of a living program are in the middle of a second of
+// the page's clock, so every whole second is told once.
 func (h *hub) pause() time.Duration {
 	if h.page.player != nil {
 		if len(*h.page.watched.tiles.Load()) > manyTiles {

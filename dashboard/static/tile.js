@@ -1,7 +1,7 @@
 // One dependency, as a card or as a line of a long list.
 
 import {Spark, bar, strip} from "./chart.js";
-import {ago, count, el, mark, percent, put, rank, rate, say, sentence, span, stateWord, times, toneWord} from "./words.js";
+import {ago, count, el, mark, percent, put, rank, rate, say, span, stateWord, times, toneWord, what, when} from "./words.js";
 
 const seconds = Array.from({length: 119}, (_, i) => i - 118);
 const outcomes = [
@@ -131,7 +131,7 @@ export class Tile {
 		if (r.budget) {
 			put(p.budget.value, r.budget.off ? "no bound" : `${count(r.budget.level)} left`);
 			say(p.sums, "title", r.budget.text);
-			put(p.sums, r.budget.text.replace(/^\d+ re-sends? left: /, "re-sends: "));
+			put(p.sums, r.budget.text.replace(/^\d+ re-sends? left: /, "re-sends: ").replace(/ \(at least .*?\)/, ""));
 			bar(p.budget.bar, [[r.budget.level ? "level" : "full", r.budget.off ? 1 : Math.min(r.budget.level / Math.max(r.budget.most, 1), 1)]]);
 		}
 	}
@@ -156,11 +156,12 @@ function gauge(label) {
 export function notes(host, all, now, most, short = false) {
 	const shown = all.slice(0, most);
 	while (host.children.length > shown.length) host.lastChild.remove();
-	while (host.children.length < shown.length) host.append(el("p"));
+	while (host.children.length < shown.length) host.append(el("p", null, el("span.what"), " ", el("span.when")));
 	shown.forEach((note, i) => {
 		const p = host.children[i];
 		say(p, "class", "note " + note.tone);
-		put(p, sentence(note, now, !short || i === 0));
+		put(p.firstChild, what(note, !short || i === 0));
+		put(p.lastChild, when(note, now));
 	});
 }
 

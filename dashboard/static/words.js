@@ -53,15 +53,25 @@ export const times = (x) => (x == null ? "–" : x.toFixed(2) + "×");
 
 export const percent = (x) => (x == null ? "–" : unit(x === 1 ? "100" : (x * 100).toFixed(1), "%"));
 
-/** sentence is a note with the times that it is about, and on request its numbers. */
-export function sentence(note, now, numbers = true) {
-	let text = note.text.replaceAll(" %", "\u00a0%");
-	if (note.numbers && numbers) text += ` (${note.numbers})`;
-	if (note.since > 0) text += ", " + ago(note.since, now);
-	if (note.until > now) text += `; ${note.then} in ${span(note.until - now)}`;
-	else if (note.until > 0 && note.then === "next probe") text += "; probes with the next calls";
-	else if (note.until === -1 && note.then) text += "; until somebody ends it";
-	return text;
+/** what says what a note is about, and on request its numbers. */
+export function what(note, numbers = true) {
+	return note.text.replaceAll(" %", "\u00a0%") + (note.numbers && numbers ? ` (${note.numbers})` : "");
+}
+
+/** when says since when, and until. */
+export function when(note, now) {
+	const parts = [];
+	if (note.since > 0) parts.push(ago(note.since, now));
+	if (note.until > now) parts.push(`${note.then} in ${span(note.until - now)}`);
+	else if (note.until > 0 && note.then === "next probe") parts.push("probes with the next calls");
+	else if (note.until === -1 && note.then) parts.push("until somebody ends it");
+	return parts.join("; ");
+}
+
+/** sentence is both. */
+export function sentence(note, now) {
+	const times = when(note, now);
+	return what(note) + (times ? ", " + times : "");
 }
 
 const states = {
