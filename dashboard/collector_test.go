@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -85,8 +84,9 @@ func TestTileSaysWhy(t *testing.T) {
 			"open", toneTrouble, "20 failures in a row", "next probe",
 		},
 		{
-			"opened again by its probes", moved(policy.StateHalfOpen, policy.StateOpen, policy.CauseProbeFailed, nil), time.Second,
-			"open", toneTrouble, "the probes failed", "next probe",
+			"opened again by its probes", moved(policy.StateHalfOpen, policy.StateOpen, policy.CauseProbeFailed,
+				&policy.Numbers{Calls: 3, Failures: 2}), time.Second,
+			"open", toneTrouble, "2 of 3 probes failed", "next probe",
 		},
 		{
 			"forced open by somebody", policy.Event{
@@ -273,92 +273,6 @@ func TestStoriesThatEndAlikeLeaveRoom(t *testing.T) {
 	l.calls(1000, policy.ClassSuccess, "", policy.None, time.Millisecond)
 	if n := len(l.detail().Calls); n != 1+alikeStories {
 		t.Errorf("%d calls: what went well is no story", n)
-	}
-}
-
-func TestErrorsAreKeptByKind(t *testing.T) {
-	l := newLog()
-	for n := range 100 {
-		l.calls(2, policy.ClassServer, fmt.Sprint(500+n), policy.AttemptsExhausted, time.Millisecond)
-		l.now += time.Millisecond
-	}
-	if d := l.detail(); len(d.Errors) != keptErrors || d.Errors[0].Code != "599" || d.Errors[0].Count != 2 || len(d.Row.Errors) != shownErrors {
-		t.Errorf("%d errors: %+v", len(d.Errors), d.Errors)
-	}
-}
-
-// Names that come from traffic can't fill the memory.
-func TestNamesAreBounded(t *testing.T) {
-	l := newLog()
-	long := strings.Repeat("x", 10_000)
-	for n := range 3 * maxTiles {
-		l.tell(policy.Event{Kind: policy.KindReturned, Dependency: fmt.Sprintf("host-%d-%s", n, long)})
-	}
-	tiles := *l.c.tiles.Load()
-	if len(tiles) != maxTiles+1 || tiles[policy.Overflow] == nil {
-		t.Errorf("%d tiles", len(tiles))
-	}
-	l.now += 11 * time.Minute
-	l.tell(policy.Event{Kind: policy.KindReturned, Dependency: "fresh"})
-	if tiles := *l.c.tiles.Load(); tiles["fresh"] == nil || len(tiles) != 1 {
-		t.Errorf("after a while of nothing there are %d tiles", len(tiles))
-	}
-}
-
-// The page of 1,000 dependencies with 1,000 partitions each takes a bounded memory, whatever
-// happens to all of them.
-func TestMemoryIsBounded(t *testing.T) {
-	const dependencies, partitions = 1000, 1000
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	l := newLog()
-	var names, hosts [1000]string
-	for n := range names {
-		names[n], hosts[n] = fmt.Sprintf("dependency-%d", n), fmt.Sprintf("host-%d.example", n)
-	}
-	numbers := &policy.Numbers{Calls: 10, Failures: 10, Rule: 0.5}
-	for d := range dependencies {
-		for p := range partitions {
-			e := moved(policy.StateClosed, policy.StateOpen, policy.CauseFailureRate, numbers)
-			e.Dependency, e.Partition = names[d], hosts[p]
-			l.tell(e)
-		}
-		for n := range 40 { // every kind of failure and ending there is
-			class, reason := policy.Class(n%13), policy.Reason(n%28)
-			l.call++
-			l.tell(policy.Event{Kind: policy.KindAttemptSent, Dependency: names[d], Call: l.call, Attempt: 1})
-			l.tell(policy.Event{Kind: policy.KindAttemptSettled, Dependency: names[d], Call: l.call, Attempt: 1, Class: class, Code: fmt.Sprint(n)})
-			l.tell(policy.Event{Kind: policy.KindAttemptRefused, Dependency: names[d], Call: l.call, Attempt: 2, Reason: reason, Numbers: numbers})
-			l.tell(policy.Event{Kind: policy.KindReturned, Dependency: names[d], Call: l.call, Attempt: 1, Reason: reason})
-		}
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	took := int64(after.HeapAlloc) - int64(before.HeapAlloc)
-	t.Logf("%d MB for the page, %d bytes for each dependency", took>>20, took/dependencies)
-	if took > 64<<20 {
-		t.Errorf("the page takes %d MB", took>>20)
-	}
-	runtime.KeepAlive(l)
-}
-
-func TestPartitionsAreCountedPastTheBound(t *testing.T) {
-	l := newLog()
-	for n := range 100 {
-		e := moved(policy.StateClosed, policy.StateOpen, policy.CauseConsecutive, &policy.Numbers{Rule: 3})
-		e.Partition = fmt.Sprintf("host-%d", n)
-		l.tell(e)
-	}
-	d := l.detail()
-	if len(d.Partitions)+d.Hidden != 100 || len(d.Partitions) > keptPartitions+1 {
-		t.Errorf("%d shown, %d hidden", len(d.Partitions), d.Hidden)
-	}
-	e := moved(policy.StateHalfOpen, policy.StateClosed, policy.CauseProbesPassed, nil)
-	e.Partition = "host-0"
-	l.tell(e)
-	if n := len(l.detail().Partitions); n != len(d.Partitions)-1 {
-		t.Errorf("a partition that closed is still listed")
 	}
 }
 

@@ -300,6 +300,13 @@ func TestEverythingAtOnce(t *testing.T) {
 				post(p, "page.example", nil, `{"dependency":"bank","action":"reset"}`)
 			}
 		})
+		all.Go(func() { // pages come and go while calls are under way
+			for ctx.Err() == nil {
+				other := New(Config{Registry: registry})
+				ask(other, "GET", "/api/v1/state")
+				other.Close()
+			}
+		})
 		all.Go(func() {
 			r := httptest.NewRequestWithContext(ctx, "GET", "/api/v1/stream", nil)
 			p.ServeHTTP(httptest.NewRecorder(), r)

@@ -66,6 +66,12 @@ func whyMoved(e *policy.Event) string {
 	case policy.CauseConsecutive:
 		return fmt.Sprintf("%s failures in a row", trimmed(n.Rule))
 	}
+	if n.Calls > 0 && e.Cause == policy.CauseProbeFailed {
+		return fmt.Sprintf("%d of %s failed", n.Failures, plural(n.Calls, "probe", "probes"))
+	}
+	if n.Calls > 0 && e.Cause == policy.CauseProbesPassed {
+		return fmt.Sprintf("%d of %s succeeded", n.Calls-n.Failures, plural(n.Calls, "probe", "probes"))
+	}
 	return causeWords[e.Cause] + byWhom(e)
 }
 

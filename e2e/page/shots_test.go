@@ -15,7 +15,7 @@ func outage(t *testing.T) *program {
 	p := newProgram(t, map[string]policy.Policy{
 		"payments": {
 			Retry: quick, Timeout: policy.Timeout{Attempt: time.Second},
-			Breaker: policy.Breaker{MinCalls: 40, FailureRate: 0.5, Open: 20 * time.Second, OpenJitter: policy.Off},
+			Breaker: policy.Breaker{MinCalls: 40, FailureRate: 0.5, Open: 90 * time.Second, OpenJitter: policy.Off},
 		},
 		"ledger": {}, "search": {Timeout: policy.Timeout{Attempt: 300 * time.Millisecond}},
 		"mail": {Retry: noRetry}, "stock": {Hedge: policy.Hedge{Max: 1, Delay: 60 * time.Millisecond}},
@@ -118,7 +118,7 @@ func TestScreenshots(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			b.shot(c.name + "-sheet-phone.png")
 			b.size(1440, 1000, false)
-			b.until(`(() => { document.querySelectorAll("dialog details").forEach((d, i) => { d.open = i === 3 }); return document.querySelector("dialog").innerText })()`, "attempt")
+			b.until(`(() => { const all = [...document.querySelectorAll("dialog details")]; const steps = (d) => d.querySelectorAll("li").length; const most = Math.max(...all.map(steps)); all.find((d) => steps(d) === most).open = true; return document.querySelector("dialog").innerText })()`, "attempt")
 			time.Sleep(time.Second)
 			b.shot(c.name + "-sheet.png")
 			b.read(`(() => { const d = document.querySelector("dialog"); d.scrollTop = d.scrollHeight; return "" })()`)
