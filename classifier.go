@@ -76,7 +76,7 @@ func suits[T any](r *runner) error {
 	if reflect.TypeFor[T]() == reflect.TypeFor[struct{}]() {
 		has = "this call has none"
 	}
-	return r.d.turnAway(r.ctx, r.o.operation, &Error{Dependency: r.d.name, Reason: policy.Invalid,
+	return r.d.turnAway(r.ctx, &r.o, &Error{Dependency: r.d.name, Reason: policy.Invalid,
 		Err: fmt.Errorf("the classifier reads results of type %v, and %s: a classifier of any reads all", by.wants(), has)})
 }
 

@@ -112,13 +112,13 @@ func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (key string, d
 	c := callOptions{discard: d.discard}
 	c.collect(opts)
 	if err := c.problem(); err != nil {
-		return "", nil, d.turnAway(ctx, c.operation, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
+		return "", nil, d.turnAway(ctx, &c, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
 	}
 	if c.key == "" {
 		return Key(ctx), c.discard, nil
 	}
 	if err := c.checkKey(d); err != nil {
-		return "", nil, d.turnAway(ctx, c.operation, err)
+		return "", nil, d.turnAway(ctx, &c, err)
 	}
 	return c.key, c.discard, nil
 }

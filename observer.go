@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
@@ -209,18 +210,33 @@ func (d *Dependency) putSafely(ctx context.Context, e *Event, t Tracer, attempt 
 }
 
 // turnAway counts, and tells the observer, that a call ended with err before it began. It returns err.
-func (d *Dependency) turnAway(ctx context.Context, operation string, err error) error {
+func (d *Dependency) turnAway(ctx context.Context, o *callOptions, err error) error {
 	d.state.TurnAway(0, ReasonOf(err))
 	if !d.observed() {
 		return err
 	}
-	now, id, why := d.now(), callNumbers.Add(1), ReasonOf(err)
-	ctx = d.traceCall(ctx, &Event{At: now, Operation: operation, Call: id})
+	now, id, why, left := d.now(), callNumbers.Add(1), ReasonOf(err), d.wouldHave(ctx, o)
+	ctx = d.traceCall(ctx, &Event{At: now, Operation: o.operation, Call: id})
 	d.publish(ctx, &Event{
-		Kind: policy.KindAttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: operation, Call: id, Left: policy.NoDeadline,
+		Kind: policy.KindAttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: o.operation, Call: id, Left: left,
 	})
-	d.publish(ctx, &Event{Kind: policy.KindReturned, At: now, Reason: why, Effect: EffectOf(err), Operation: operation, Call: id})
+	d.publish(ctx, &Event{Kind: policy.KindReturned, At: now, Reason: why, Effect: EffectOf(err), Operation: o.operation, Call: id})
 	return err
+}
+
+// wouldHave is how long a call would have had that did not begin.
+func (d *Dependency) wouldHave(ctx context.Context, o *callOptions) time.Duration {
+	left := policy.NoDeadline
+	if limit := d.state.Rules().Policy.Timeout.Call; limit > 0 {
+		left = limit
+	}
+	if o.Timeout > 0 {
+		left = o.Timeout
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(deadline))
+	}
+	return left
 }
 
 // survive ends an observer's panic. Only the first is logged, since a log line for every
@@ -244,7 +260,11 @@ func (d *Dependency) survive(ctx context.Context) {
 }
 
 // deliver tells the observer what happened to the dependency.
+// A call of an instance may also have found that something of its parent is over.
 func (d *Dependency) deliver(ctx context.Context) {
+	if d.parent != nil {
+		d.parent.deliver(ctx)
+	}
 	if !d.observed() || !d.state.Pending() {
 		return
 	}

@@ -29,10 +29,17 @@ type runner struct {
 
 // prepare readies a call whose result is a T. The dependency is not touched yet.
 func prepare[T any](ctx context.Context, r *runner, d *Dependency, opts []CallOption) error {
-	if err := r.read(ctx, d, opts); err != nil {
+	err := r.read(ctx, d, opts)
+	if err == nil {
+		err = suits[T](r)
+	}
+	if err != nil {
 		return err
 	}
-	return suits[T](r)
+	if a := d.audience.Load(); a != nil {
+		r.observe(a)
+	}
+	return nil
 }
 
 // read reads the clock and the options.
@@ -46,16 +53,13 @@ func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) err
 	}
 	r.o.collect(opts)
 	if err := r.o.problem(); err != nil {
-		return d.turnAway(ctx, r.o.operation, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
+		return d.turnAway(ctx, &r.o, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		r.o.Deadline = nonzero(d.instant(deadline))
 	}
 	if err := r.o.settleKey(d); err != nil {
-		return d.turnAway(ctx, r.o.operation, err)
-	}
-	if a := d.audience.Load(); a != nil {
-		r.observe(a)
+		return d.turnAway(ctx, &r.o, err)
 	}
 	return nil
 }
@@ -65,7 +69,7 @@ func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) err
 func (r *runner) observe(a *audience) {
 	r.id = callNumbers.Add(1)
 	if a.traced {
-		r.told = r.d.traceCall(r.ctx, &Event{At: r.began, Operation: r.o.operation, Partition: r.o.Partition, Call: r.id})
+		r.told = r.d.traceCall(r.ctx, &Event{At: r.began, Operation: r.o.operation, Partition: machine.BoundedName(r.o.Partition), Call: r.id})
 	}
 }
 

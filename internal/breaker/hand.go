@@ -17,6 +17,7 @@ func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
 	defer b.mu.Unlock()
 	old := b.rules.Swap(r)
 	b.reached.Store(never)
+	b.rehome(old, r)
 	if !old.countsRun() {
 		b.run.Store(0) // it was not kept
 	}
@@ -26,6 +27,21 @@ func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
 	}
 	if b.state() == HalfOpen {
 		b.decide(now, now, 0) // fewer probes may be enough now, and then none may be left to say so
+	}
+}
+
+// rehome makes the last release go where the rules say now, unless it goes back to what
+// was set by hand.
+func (b *Breaker) rehome(old, r *Rules) {
+	if b.extra == nil || len(b.extra.held) == 0 || old.home() == r.home() || b.extra.returnTo != old.home() {
+		return
+	}
+	if lapses(b.extra.returnTo) && b.extra.returnUntil != clock.Never {
+		return
+	}
+	b.extra.returnTo, b.extra.returnUntil = r.home(), 0
+	if lapses(r.home()) {
+		b.extra.returnUntil = clock.Never
 	}
 }
 

@@ -554,6 +554,13 @@ func (n *naive) release(now clock.Instant) {
 func (n *naive) setRules(now clock.Instant, r *Rules) {
 	kept, old := n.countsRun(), n.r
 	n.r = r
+	switch until := clock.Instant(clock.Never); {
+	case n.held == 0 || old.Observe == r.Observe:
+	case r.Observe && n.home == Closed:
+		n.home, n.till = ObserveOnly, until
+	case old.Observe && n.home == ObserveOnly && n.till == until:
+		n.home, n.till = Closed, 0
+	}
 	if !kept {
 		n.run++
 	}

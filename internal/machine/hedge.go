@@ -115,6 +115,14 @@ func (c *Call) whyNoHedge(now clock.Instant, why policy.Reason) *policy.Numbers 
 		c.spent(now)
 	case policy.BulkheadFull:
 		c.crowded(0)
+	case policy.RetryAfterTooLong:
+		c.tooLate(now, c.hedge.at.Sub(now))
+	case policy.RateLimited:
+		_, next := c.state.limiter().Ahead(now, c.rules.rate)
+		c.tooLong(next, 0) // a hedge never waits
+	case policy.Paced:
+		until, _ := c.part.pacer.Load().held(now)
+		c.tooLong(max(until.Sub(now), 0), 0)
 	}
 	return c.end.numbers
 }

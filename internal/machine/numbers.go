@@ -13,6 +13,16 @@ func (c *Call) shortOf(now clock.Instant, wait time.Duration) {
 	c.end.numbers = &policy.Numbers{Left: c.deadline.Sub(now), Need: wait + c.margin(now)}
 }
 
+// tooLate notes that the dependency asked for more time than the policy allows, or that
+// after that wait the deadline is too near.
+func (c *Call) tooLate(now clock.Instant, wait time.Duration) {
+	if most := c.rules.Policy.Retry.MaxAfter; c.end.after > most {
+		c.tooLong(c.end.after, most)
+		return
+	}
+	c.shortOf(now, wait)
+}
+
 // spent notes that the budget has nothing left.
 func (c *Call) spent(now clock.Instant) {
 	b := &c.rules.Policy.Retry.Budget

@@ -33,6 +33,9 @@ func (o *outbox) add(e policy.Event) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !o.listening.Load() {
+		return
+	}
 	o.seq++
 	e.Seq = o.seq
 	if len(o.events) == outboxMax {
@@ -41,6 +44,18 @@ func (o *outbox) add(e policy.Event) {
 	}
 	o.events = append(o.events, e)
 	o.pending.Store(int32(len(o.events)))
+}
+
+// listen says whether somebody takes the events. What nobody took is forgotten, so that
+// whoever listens next is not told of what was before.
+func (o *outbox) listen(wanted bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.listening.Store(wanted)
+	if !wanted {
+		o.events, o.lost = nil, 0
+		o.pending.Store(0)
+	}
 }
 
 // deliver passes on everything that waits, unless another caller does so already.

@@ -51,7 +51,7 @@ func (c *Call) plan(now clock.Instant) {
 		case policy.DeadlineShort:
 			c.shortOf(now, wait)
 		case policy.RetryAfterTooLong:
-			c.tooLong(c.end.after, min(c.rules.Policy.Retry.MaxAfter, c.deadline.Sub(now)))
+			c.tooLate(now, wait)
 		}
 		c.finish(now, why)
 		return

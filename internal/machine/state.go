@@ -258,7 +258,7 @@ func (s *State) Rules() *Rules { return s.rules.Load() }
 // does, nothing is kept for Deliver. A State without Setup.Events keeps nothing.
 func (s *State) Listen(wanted bool) {
 	if box := s.box(); box != nil {
-		box.listening.Store(wanted)
+		box.listen(wanted)
 	}
 }
 
