@@ -98,3 +98,21 @@ func TestPartitionsAreCountedPastTheBound(t *testing.T) {
 		t.Errorf("a partition that closed is still listed")
 	}
 }
+
+// Every word that policy has fits what a tile keeps, and every cause has words.
+func TestVocabularyFits(t *testing.T) {
+	if n := len(policy.Reasons()); n > maxReasons {
+		t.Errorf("%d reasons, room for %d", n, maxReasons)
+	}
+	if policy.Class(maxClasses).String() != "class(unknown)" {
+		t.Errorf("there are more than %d classes", maxClasses)
+	}
+	if policy.BreakerState(numStates).String() != "state(unknown)" {
+		t.Errorf("there are more than %d states", numStates)
+	}
+	for c := policy.BreakerCause(0); c.String() != "cause(unknown)"; c++ {
+		if whyMoved(&policy.Event{Cause: c, Numbers: &policy.Numbers{Calls: 4, Failures: 4, Rule: 1}}) == "" {
+			t.Errorf("the page has no words for %s", c)
+		}
+	}
+}

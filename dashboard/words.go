@@ -93,6 +93,7 @@ var causeWords = map[policy.BreakerCause]string{
 	policy.CauseIsolated:     "isolated by hand",
 	policy.CauseReleased:     "the isolation was released",
 	policy.CauseReset:        "reset by hand",
+	policy.CauseOverrideOver: "the override is over",
 }
 
 func share(part, of int64) string {

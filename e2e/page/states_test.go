@@ -312,3 +312,32 @@ func TestRecordingIsPlayed(t *testing.T) {
 	b.until(`document.querySelector("#replay button").innerText`, "Again")
 	b.until(tile("bank"), "open | ")
 }
+
+// Many dependencies are lines, those in trouble first, and the page says so when its program
+// is gone.
+func TestManyAndGone(t *testing.T) {
+	t.Parallel()
+	policies := map[string]policy.Policy{}
+	for n := range 60 {
+		policies[fmt.Sprintf("dependency-%02d", n)] = policy.Policy{Retry: noRetry, Breaker: half}
+	}
+	p := newProgram(t, policies, dashboard.Config{})
+	p.servers["dependency-42"].do(answers(503))
+	p.load("dependency-42", 12)
+	b := newTab(t)
+	for _, width := range []int64{1440, 800, 390} {
+		b.size(width, 800, false)
+		b.open(p.url)
+		b.until(`String(document.querySelectorAll(".long .tile").length)`, "60")
+		b.until(`document.querySelector(".tile").dataset.name + " " + document.querySelector(".tile").dataset.state`, "dependency-42 open")
+		if n := b.read(`String(document.documentElement.scrollWidth)`); n != fmt.Sprint(width) {
+			t.Errorf("the page is %s px wide, the window %d", n, width)
+		}
+	}
+	b.until(`document.getElementById("link").innerText`, "live")
+	p.page.Close()
+	b.until(`document.getElementById("link").innerText`, "no news for ")
+	b.mu.Lock()
+	b.complaints = nil // the browser says that the stream is gone
+	b.mu.Unlock()
+}
