@@ -13,6 +13,9 @@ import (
 // others share one tile.
 const maxTiles = 2500
 
+// nameless is the tile of events that name no dependency.
+const nameless = "(no name)"
+
 // A collector keeps what a page shows. It reads no clock and starts nothing, so a
 // recording is shown by the same code as a living program. It is safe for concurrent use.
 type collector struct {
@@ -33,7 +36,7 @@ func newCollector() *collector {
 func (c *collector) observe(clock func() time.Duration, e *policy.Event) {
 	t := (*c.tiles.Load())[e.Dependency]
 	if t == nil {
-		t = c.tile(clock(), e.Dependency)
+		t = c.tile(clock(), or(e.Dependency, nameless))
 	}
 	now := t.observe(clock, e, e.Kind == policy.KindReturned && notSent(e.Reason) && !c.drafts.refused(e.Call))
 	c.drafts.write(now, e, t)

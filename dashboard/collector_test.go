@@ -179,8 +179,12 @@ func TestEndings(t *testing.T) {
 		l := newLog()
 		c.event.Kind, c.event.Call = policy.KindReturned, 1
 		l.tell(c.event)
-		if got := l.row().Outcomes; got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		r := l.row()
+		if r.Outcomes != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, r.Outcomes, c.want)
+		}
+		if good := c.want.First+c.want.Rescued+c.want.Answered == 1; c.want.Left == 0 && (*r.Good == 1) != good || c.want.Left == 1 && r.Good != nil {
+			t.Errorf("%s: answered is %v", c.name, r.Good)
 		}
 	}
 }
@@ -328,5 +332,24 @@ func TestSettingsTellDefaultsFromTheRest(t *testing.T) {
 		if got[path] != want {
 			t.Errorf("%s is %q, want %q", path, got[path], want)
 		}
+	}
+}
+
+// Servers and consumers tell what became of keys and messages in the same stream.
+func TestDecisionsAboutKeysAreCounted(t *testing.T) {
+	l := newLog()
+	for n := range 20 {
+		l.tell(policy.Event{Kind: policy.KindKeyDecided, Code: []string{"first", "replay"}[n/15]})
+	}
+	for n := range 20 {
+		l.tell(policy.Event{Kind: policy.KindMessageDisposed, Code: fmt.Sprint("code_", n)})
+	}
+	r := l.row()
+	if r.State != "keys" || !strings.HasPrefix(r.Notes[0].Text, "key first ×15, key replay ×5, message code 0 ×1, ") || !strings.HasSuffix(r.Notes[0].Text, ", others ×10") {
+		t.Errorf("%s %+v", r.State, r.Notes)
+	}
+	l.c.observe(func() time.Duration { return l.now }, &policy.Event{Kind: policy.KindKeyDecided, Code: "first"})
+	if (*l.c.tiles.Load())[nameless] == nil {
+		t.Error("a server without a name has no tile")
 	}
 }

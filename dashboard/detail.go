@@ -96,10 +96,7 @@ func (t *tile) detail(v *view) *detail {
 	for i := range t.stories {
 		d.Calls = append(d.Calls, t.stories[len(t.stories)-1-i].tell(v))
 	}
-	for code, n := range t.codes {
-		d.Codes = append(d.Codes, counted{code, n})
-	}
-	slices.SortFunc(d.Codes, func(a, b counted) int { return strings.Compare(a.Name, b.Name) })
+	d.Codes = t.countedCodes()
 	return d
 }
 

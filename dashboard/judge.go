@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ func (t *tile) judge(r *row, v *view) {
 	t.switches(r, v)
 	t.refusing(r, v)
 	t.failing(r)
+	t.deciding(r)
 	if len(r.Notes) > 0 {
 		slices.SortStableFunc(r.Notes, func(a, b note) int { return worse[b.Tone] - worse[a.Tone] })
 		r.Tone = r.Notes[0].Tone
@@ -215,4 +217,28 @@ func (t *tile) failing(r *row) {
 	case share >= 0.05:
 		r.add(note{Tone: toneWarning, Text: percent(share) + " of the calls that were sent failed"})
 	}
+}
+
+// deciding says what became of requests with a key and of messages, where those are all
+// that the tile is about: it is one of a server or a consumer.
+func (t *tile) deciding(r *row) {
+	if len(t.codes) == 0 || t.vitals.known {
+		return
+	}
+	if r.State == "watched" && r.Calls == 0 {
+		r.State = "keys"
+	}
+	var all []string
+	for _, c := range t.countedCodes() {
+		all = append(all, fmt.Sprintf("%s ×%d", spoken(c.Name), c.Count))
+	}
+	r.add(note{Tone: toneQuiet, Text: strings.Join(all, ", ")})
+}
+
+// countedCodes are the decisions about keys and messages, by name.
+func (t *tile) countedCodes() (all []counted) {
+	for _, code := range slices.Sorted(maps.Keys(t.codes)) {
+		all = append(all, counted{code, t.codes[code]})
+	}
+	return all
 }

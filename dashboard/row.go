@@ -12,7 +12,7 @@ import (
 // milliseconds since 1970, durations in milliseconds; a time of 0 is unknown, and -1 is never.
 type row struct {
 	Name  string `json:"name"`
-	State string `json:"state"` // a policy.BreakerState, "never_called", "no_breaker" or "watched"
+	State string `json:"state"` // a policy.BreakerState, "never_called", "no_breaker", "watched" or "keys"
 	Tone  string `json:"tone"`  // "trouble", "warning", "hand", "quiet" or "good"
 	Notes []note `json:"notes,omitempty"`
 

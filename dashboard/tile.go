@@ -15,7 +15,7 @@ const (
 	keptPartitions = 16 // whose breaker is not closed
 	keptStories    = 8  // calls with all their decisions
 	alikeStories   = 2  // of these, how many may have ended alike
-	keptCodes      = 8  // decisions about keys and messages
+	keptCodes      = 12 // decisions about keys and messages
 	shownTroubles  = 8  // partitions that a page lists
 
 	forgetErrors = 2 * time.Minute // after the last of a kind, it counts from zero
@@ -128,7 +128,7 @@ func (t *tile) observe(clock func() time.Duration, e *policy.Event, planned bool
 	case policy.KindAttemptRefused, policy.KindHedgeSkipped:
 		t.refused(now, e)
 	case policy.KindKeyDecided, policy.KindMessageDisposed:
-		t.decided(e.Code)
+		t.decided(e)
 	default:
 		if e.Kind >= policy.KindBreakerMoved {
 			t.happened(now, e)
@@ -222,14 +222,20 @@ func (t *tile) refused(now time.Duration, e *policy.Event) {
 	t.refusals[e.Reason] = refusal{now, e.Numbers, e.Left}
 }
 
-func (t *tile) decided(code string) {
+// decided counts what became of requests with a key, and of messages.
+func (t *tile) decided(e *policy.Event) {
 	if t.codes == nil {
 		t.codes = map[string]uint64{}
 	}
-	if _, known := t.codes[code]; !known && len(t.codes) >= keptCodes {
-		code = policy.Overflow
+	what := "key "
+	if e.Kind == policy.KindMessageDisposed {
+		what = "message "
 	}
-	t.codes[bounded(code)]++
+	what += bounded(e.Code)
+	if _, known := t.codes[what]; !known && len(t.codes) >= keptCodes {
+		what = "others"
+	}
+	t.codes[what]++
 }
 
 // happened takes in what happened to the dependency itself.

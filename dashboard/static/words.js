@@ -76,7 +76,7 @@ export function sentence(note, now) {
 
 const states = {
 	closed: "breaker closed", open: "breaker open", disabled: "breaker disabled",
-	never_called: "never called", no_breaker: "no breaker", watched: "no breaker seen",
+	never_called: "never called", no_breaker: "no breaker", watched: "no breaker seen", keys: "keys and messages",
 	half_open: "half open", forced_open: "forced open", observe_only: "observe only",
 };
 
