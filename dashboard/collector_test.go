@@ -325,6 +325,8 @@ func TestSettingsTellDefaultsFromTheRest(t *testing.T) {
 		"breaker.slow_rate":       "off, default",
 		"breaker.consecutive_for": "8s, default",
 		"bulkhead.off":            "yes, set in code or file",
+		"bulkhead.limit":          "", // of what is off nothing else is said,
+		"breaker.off":             "", // and of what is on not that it is
 		"timeout.attempt":         "4s, default",
 		"trust":                   "external, default",
 		"http.replay_limit":       "65536, default",

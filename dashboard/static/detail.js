@@ -73,7 +73,7 @@ export class Detail {
 			p.figures = el("p.line"),
 			p.chart = el("div.chart", {"aria-hidden": "true"}),
 			el("p.key", null, el("span.k.calls", null, "calls"), el("span.k.failed", null, "failed"), el("span.k.refused", null, "refused"), " per second, last two minutes"),
-			p.hand = el("div.hand", {hidden: true}),
+			p.hand = el("div.override", {hidden: true}),
 			p.calls = section("Calls worth reading", p.callList = el("div")),
 			p.errors = section("Last errors", p.errorList = el("ul.errors")),
 			p.refusals = section("Not sent, and why", p.refusalList = el("ul.errors")),

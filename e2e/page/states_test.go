@@ -142,9 +142,9 @@ func TestOverrideByClick(t *testing.T) {
 	b.open(p.url)
 	b.until(tile("bank"), "closed | ")
 	b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(`[data-name=bank] .name`))))
-	b.until(`document.querySelector("dialog[open] .hand:not([hidden])")?.innerText ?? ""`, "Force open")
+	b.until(`document.querySelector("dialog[open] .override:not([hidden])")?.innerText ?? ""`, "Force open")
 	b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(`[data-action=force_open]`))))
-	b.until(`document.querySelector("dialog .hand [role=status]").innerText`, "force open: ")
+	b.until(`document.querySelector("dialog .override [role=status]").innerText`, "force open: ")
 	b.until(tile("bank"), "forced open by hand (page, 127.0.0.1)")
 	if err := p.get(p.client("bank"), "bank"); !errors.Is(err, policy.BreakerOpen) {
 		t.Errorf("a call got %v, want it refused", err)
@@ -182,7 +182,7 @@ func TestDetailIsRead(t *testing.T) {
 		t.Error("a page that is read-only offers overrides")
 	}
 	b.until(`(() => { document.querySelectorAll("dialog details").forEach((d) => { d.open = true }); return `+text+` })()`, "attempt 1 failed after")
-	b.until(text, "the call ended: attempts_exhausted")
+	b.until(text, "the call ended: breaker_open")
 	b.until(text, "retry.")
 }
 
