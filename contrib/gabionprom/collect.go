@@ -22,7 +22,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	s := &scrape{to: to}
 	m.states(s) // before the counters: it may find dependencies that had no event
-	for _, d := range m.dependencies.snapshot() {
+	for _, d := range m.dependencies.sorted() {
 		d.collect(s)
 	}
 	if !m.others.unused() {
@@ -33,7 +33,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		"dependency": &m.overflow.dependency, "operation": &m.overflow.operation, "code": &m.overflow.code,
 		"partition": &m.overflow.partition, "result": &m.overflow.result, "disposition": &m.overflow.disposition,
 	} {
-		s.countFromZero(catalog.Overflow, n.Load(), enumerated("label", label))
+		s.countFromZero(catalog.Overflow, n.Load(), pair("label", label))
 	}
 	m.collectReload(s)
 }
@@ -66,41 +66,46 @@ func (d *dependency) unused() bool {
 }
 
 func (o *operation) unused() bool {
-	for i := range o.calls {
-		if o.calls[i].Load() > 0 {
-			return false
+	for v := range o.took {
+		for r := range o.took[v] {
+			if o.took[v][r].p.Load() != nil {
+				return false
+			}
 		}
 	}
 	for k := range o.attempts {
+		if o.done[k].p.Load() != nil {
+			return false
+		}
 		for c := range o.attempts[k] {
 			if o.attempts[k][c].Load() > 0 {
 				return false
 			}
 		}
 	}
-	return true
+	return len(o.codes.snapshot()) == 0
 }
 
 func (d *dependency) collect(s *scrape) {
 	s.since = d.created
-	for _, o := range d.operations.snapshot() {
+	for _, o := range d.operations.sorted() {
 		o.collect(s)
 	}
 	if !d.others.unused() {
 		d.others.collect(s)
 	}
 	s.since = d.created
-	s.durations(catalog.DeadlineLeft, &d.left, d.label)
+	s.durations(catalog.DeadlineLeft, []*histogram{&d.left}, d.label)
 	s.reasons(catalog.Refused, &d.refused, d.label)
 	s.reasons(catalog.Suppressed, &d.suppressed, d.label)
 	s.reasons(catalog.HedgesSkipped, &d.skipped, d.label)
 	s.reasons(catalog.Fallbacks, &d.fallbacks, d.label)
 	s.reasons(catalog.BodiesFailed, &d.broken, d.label)
 	for i := range d.timeouts {
-		s.count(catalog.Timeouts, d.timeouts[i].Load(), d.label, enumerated("layer", layers[i]))
+		s.count(catalog.Timeouts, d.timeouts[i].Load(), d.label, layerLabels[i])
 	}
 	for i := range d.hedges {
-		s.count(catalog.Hedges, d.hedges[i].Load(), d.label, enumerated("won", yesNo[i]))
+		s.count(catalog.Hedges, d.hedges[i].Load(), d.label, wonLabels[i])
 	}
 	s.words(catalog.Waits, "wait", &d.waits, d.label)
 	s.words(catalog.Idempotency, "result", &d.keys, d.label)
@@ -125,40 +130,19 @@ func (d *dependency) collectState(s *scrape) {
 	moves, exceeded := maps.Clone(d.moves), maps.Clone(d.exceeded)
 	d.mu.Unlock()
 	for v, n := range moves {
-		s.count(catalog.BreakerTransitions, n, enumerated("cause", v.cause.String()), d.label,
-			enumerated("from", v.from.String()), enumerated("to", v.to.String()))
+		s.count(catalog.BreakerTransitions, n, pair("cause", v.cause.String()), d.label,
+			pair("from", v.from.String()), pair("to", v.to.String()))
 	}
 	for cause, n := range exceeded {
-		s.count(catalog.BreakerExceeded, n, enumerated("cause", cause.String()), d.label)
+		s.count(catalog.BreakerExceeded, n, pair("cause", cause.String()), d.label)
 	}
 }
 
 func (o *operation) collect(s *scrape) {
 	s.since = o.created
 	d := o.of.label
-	for i := range o.calls {
-		if n := o.calls[i].Load(); n > 0 {
-			s.count(catalog.Calls, n, d, o.label, enumerated("outcome", reasonName(i)))
-		}
-	}
-	for k := range o.attempts {
-		for c := range o.attempts[k] {
-			if n := o.attempts[k][c].Load(); n > 0 {
-				s.count(catalog.Attempts, n, d, enumerated("kind", kindNames[k]), o.label, enumerated("result", policy.Class(c).String()))
-			}
-		}
-	}
-	for v := range o.took {
-		for r := range o.took[v] {
-			s.durations(catalog.CallDuration, o.took[v][r].p.Load(), d, o.label, enumerated("result", verdicts[v]), enumerated("retried", yesNo[r]))
-		}
-		if h := o.took[v][1].p.Load(); h != nil {
-			s.count(catalog.RetriedCalls, h.count(), d, o.label, enumerated("result", verdicts[v]))
-		}
-	}
-	for v := range o.trial {
-		s.durations(catalog.AttemptDuration, o.trial[v].p.Load(), d, o.label, enumerated("result", verdicts[v]))
-	}
+	o.collectCalls(s, d)
+	o.collectAttempts(s, d)
 	s.count(catalog.SlowAttempts, o.slow.Load(), d, o.label)
 	for code, n := range o.codes.snapshot() {
 		s.count(catalog.Retries, n.Load(), pair("code", code), d, o.label)
@@ -166,31 +150,55 @@ func (o *operation) collect(s *scrape) {
 	o.collectUntil(s, d)
 }
 
+func (o *operation) collectCalls(s *scrape, d *dto.LabelPair) {
+	ok := o.took[success][0].p.Load().count() + o.took[success][1].p.Load().count()
+	s.count(catalog.Calls, ok, d, o.label, outcomeLabels[policy.None])
+	for i := range o.calls {
+		if n := o.calls[i].Load(); n > 0 {
+			s.count(catalog.Calls, n, d, o.label, outcomeLabels[i])
+		}
+	}
+	for v := range o.took {
+		for r := range o.took[v] {
+			s.durations(catalog.CallDuration, []*histogram{o.took[v][r].p.Load()}, d, o.label, verdictLabels[v], retriedLabels[r])
+		}
+		s.count(catalog.RetriedCalls, o.took[v][1].p.Load().count(), d, o.label, verdictLabels[v])
+	}
+}
+
+func (o *operation) collectAttempts(s *scrape, d *dto.LabelPair) {
+	done := make([]*histogram, numKinds)
+	for k := range done {
+		kind := kindLabels[k]
+		done[k] = o.done[k].p.Load()
+		s.count(catalog.Attempts, done[k].count(), d, kind, o.label, classLabels[policy.ClassSuccess])
+		for c := range o.attempts[k] {
+			if n := o.attempts[k][c].Load(); n > 0 {
+				s.count(catalog.Attempts, n, d, kind, o.label, classLabels[c])
+			}
+		}
+	}
+	s.durations(catalog.AttemptDuration, done, d, o.label, verdictLabels[success])
+	s.durations(catalog.AttemptDuration, []*histogram{o.broken.p.Load()}, d, o.label, verdictLabels[failure])
+}
+
 // untilBounds are the buckets of attempts until success.
 var untilBounds = []float64{1, 2, 3, 4, 5, 6, 7, 8}
 
 func (o *operation) collectUntil(s *scrape, d *dto.LabelPair) {
 	var alone [untilCells]uint64
-	count := uint64(0)
+	atOnce := o.took[success][0].p.Load().count()
+	count := atOnce
 	for i := range alone {
 		alone[i] = o.until[i].Load()
 		count += alone[i]
 	}
+	alone[0] += atOnce
 	if count == 0 {
 		return
 	}
-	sum := float64(o.untilSum.Load())
-	s.to <- &sample{desc: descs[catalog.AttemptsForSuccess], labels: labels{d, o.label}, ready: &dto.Histogram{
-		SampleCount: &count, SampleSum: &sum, Bucket: classicBuckets(untilBounds, alone[:]), CreatedTimestamp: s.since,
-	}}
-}
-
-// reasonNames are the texts by number.
-var reasonNames = policy.Reasons()
-
-func reasonName(i int) string {
-	if i < len(reasonNames) {
-		return reasonNames[i].String()
-	}
-	return policy.None.String()
+	sum := float64(o.untilSum.Load() + atOnce)
+	x := s.sample(catalog.AttemptsForSuccess, []*dto.LabelPair{d, o.label})
+	x.histogram = &dto.Histogram{SampleCount: &count, SampleSum: &sum, Bucket: classicBuckets(untilBounds, alone[:]), CreatedTimestamp: s.since}
+	s.to <- x
 }

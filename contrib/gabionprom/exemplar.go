@@ -58,13 +58,12 @@ func (x *exemplars) write(out *dto.Histogram) {
 		if e == nil {
 			continue
 		}
-		out.Exemplars = append(out.Exemplars, e)
-		if i < len(bounds) {
-			out.Bucket[i].Exemplar = e
-			continue
+		if i == len(bounds) && len(out.Bucket) == i {
+			out.Bucket = append(out.Bucket, infinite(out.GetSampleCount()))
 		}
-		last := infinite(out.GetSampleCount())
-		last.Exemplar = e
-		out.Bucket = append(out.Bucket, last)
+		out.Exemplars = append(out.Exemplars, e)
+		if b := out.Bucket[i]; b.Exemplar == nil || b.Exemplar.GetTimestamp().AsTime().Before(e.GetTimestamp().AsTime()) {
+			b.Exemplar = e
+		}
 	}
 }

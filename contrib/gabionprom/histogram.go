@@ -2,6 +2,7 @@ package gabionprom
 
 import (
 	"math"
+	"math/bits"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -20,50 +21,20 @@ const (
 	schema     = 3
 	perOctave  = 1 << schema
 	firstPower = -20 // what is shorter than 2^-20 s, a microsecond, is zero
-	octaves    = 37  // what is longer than 2^17 s, 36 hours, counts as that
-	perBlock   = 10  // cells of an octave: the native buckets, some of them cut by a classic bound
+	lastPower  = 17  // what is longer than 2^17 s, 36 hours, counts as that
 )
 
-// An octave is the durations between a power of two and the next. Its cells are so narrow
-// that each lies in one native bucket and in one classic one. So an observation adds to
-// one counter, and the two forms agree with each other at every moment.
-type octave struct {
-	upper   [perBlock]float64 // bounds of its cells, then infinity
-	native  [perBlock]int32   // the bucket of each cell
-	classic [perBlock]uint8
+// Durations count in cells. A cell is so narrow that it lies in one native bucket and in
+// one classic one. So an observation adds to one counter, and the two forms agree with
+// each other at every moment.
+type scale struct {
+	upper   []time.Duration // bounds of the cells, ascending; the last has none
+	native  []int32         // the bucket of each cell; the first cell is the zero bucket
+	classic []uint8
+	start   [65 * 8]uint16 // where to look first, by the highest bits of a duration
 }
 
-var scale = makeScale()
-
-func makeScale() (scale [octaves]octave) {
-	for i := range scale {
-		o := &scale[i]
-		low := math.Ldexp(1, firstPower+i)
-		uppers := make([]float64, 0, perBlock)
-		for s := 1; s <= perOctave; s++ {
-			uppers = append(uppers, math.Ldexp(fractions[s-1], firstPower+i+1))
-		}
-		for _, b := range bounds {
-			if low < b && b <= 2*low {
-				uppers = append(uppers, b)
-			}
-		}
-		slices.Sort(uppers)
-		uppers = slices.Compact(uppers)
-		for c := range o.upper {
-			if c >= len(uppers) {
-				o.upper[c] = math.Inf(1)
-				continue
-			}
-			o.upper[c] = uppers[c]
-			within, _ := slices.BinarySearch(fractions[:], math.Ldexp(uppers[c], -(firstPower+i+1)))
-			o.native[c] = int32((firstPower+i)*perOctave + within + 1)
-			classic, _ := slices.BinarySearch(bounds[:], uppers[c])
-			o.classic[c] = uint8(classic)
-		}
-	}
-	return scale
-}
+var cells = makeScale()
 
 // fractions are the bounds of native buckets between 1/2 and 1, to the last bit those of
 // client_golang.
@@ -72,15 +43,87 @@ var fractions = [perOctave]float64{
 	0.7711054127039704, 0.8408964152537144, 0.9170040432046711, 1,
 }
 
+func makeScale() *scale {
+	uppers := slices.Clone(bounds[:])
+	uppers = append(uppers, math.Ldexp(1, firstPower))
+	for power := firstPower; power < lastPower; power++ {
+		for _, f := range fractions {
+			uppers = append(uppers, math.Ldexp(f, power+1))
+		}
+	}
+	slices.Sort(uppers)
+	uppers = slices.Compact(uppers)
+	s := new(scale)
+	for _, u := range uppers {
+		classic, _ := slices.BinarySearch(bounds[:], u)
+		s.upper = append(s.upper, atMost(u))
+		s.native = append(s.native, nativeBucket(u))
+		s.classic = append(s.classic, uint8(classic))
+	}
+	s.upper[len(uppers)-1] = math.MaxInt64
+	for i := range s.start {
+		least := time.Duration(0) // of the durations that look here first
+		if n := i / 8; n >= 4 && n < 64 {
+			least = time.Duration(8+i%8) << (n - 4)
+		}
+		at, _ := slices.BinarySearch(s.upper, least)
+		s.start[i] = uint16(at)
+	}
+	return s
+}
+
+// nativeBucket is the bucket in which so many seconds count.
+func nativeBucket(seconds float64) int32 {
+	fraction, power := math.Frexp(seconds) // at least 1/2, and less than 1
+	if fraction == .5 {                    // it ends the octave before
+		fraction, power = 1, power-1
+	}
+	within, _ := slices.BinarySearch(fractions[:], fraction)
+	return int32((power-1)*perOctave + within + 1)
+}
+
+// atMost is the longest duration of no more than so many seconds.
+func atMost(seconds float64) time.Duration {
+	d := time.Duration(seconds * 1e9)
+	for d.Seconds() > seconds {
+		d--
+	}
+	for (d + 1).Seconds() <= seconds {
+		d++
+	}
+	return d
+}
+
+// find returns the cell of a duration that is not negative.
+func (s *scale) find(d time.Duration) int {
+	n := bits.Len64(uint64(d))
+	i := n * 8
+	if n >= 4 {
+		i += int(d>>(n-4)) & 7
+	}
+	cell := int(s.start[i])
+	for s.upper[cell] < d {
+		cell++
+	}
+	return cell
+}
+
+// There are as many blocks as the cells need; a test compares.
+const (
+	numBlocks = 39
+	blockSize = 8
+)
+
 // A histogram counts durations, in classic buckets and in native ones. The zero value is
 // ready. It is safe for concurrent use.
 type histogram struct {
-	blocks    [octaves]atomic.Pointer[block] // made when needed: durations of one kind fill few octaves
-	zero      atomic.Uint64
-	nanos     atomic.Int64 // the sum, less than wrap but for a moment
+	blocks    [numBlocks]atomic.Pointer[block] // made when needed: durations of one kind lie near each other
+	nanos     atomic.Int64                     // the sum, less than wrap but for a moment
 	wraps     atomic.Uint64
 	exemplars atomic.Pointer[exemplars]
 }
+
+type block [blockSize]atomic.Uint64
 
 // longest is what a longer duration adds to the sum. It is 36 years, so nobody will miss the rest.
 const longest = 1 << 60
@@ -89,28 +132,6 @@ const longest = 1 << 60
 // overflow it within a day.
 const wrap = 1 << 62
 
-type block [perBlock]atomic.Uint64
-
-// cell finds where a duration counts. Both are zero for one that is too short to tell.
-func cell(d time.Duration) (octave, cell int, ok bool) {
-	v := d.Seconds()
-	// One less, so that a power of two belongs to the octave that it ends.
-	octave = int((math.Float64bits(v)-1)>>52) - 1023 - firstPower
-	if d <= 0 || octave < 0 {
-		return 0, 0, false
-	}
-	if octave >= octaves {
-		octave, v = octaves-1, math.Ldexp(1, firstPower+octaves)
-	}
-	for _, u := range &scale[octave].upper {
-		if u >= v {
-			break
-		}
-		cell++
-	}
-	return octave, cell, true
-}
-
 func (h *histogram) observe(d time.Duration) {
 	if add := min(int64(d), longest); add > 0 {
 		if sum := h.nanos.Add(add); sum >= wrap && sum-add < wrap { // this one, and no other, passed it
@@ -118,47 +139,13 @@ func (h *histogram) observe(d time.Duration) {
 			h.nanos.Add(-wrap)
 		}
 	}
-	o, c, ok := cell(d)
-	if !ok {
-		h.zero.Add(1)
-		return
-	}
-	b := h.blocks[o].Load()
+	cell := cells.find(max(d, 0))
+	b := h.blocks[cell/blockSize].Load()
 	if b == nil {
-		h.blocks[o].CompareAndSwap(nil, new(block))
-		b = h.blocks[o].Load()
+		h.blocks[cell/blockSize].CompareAndSwap(nil, new(block))
+		b = h.blocks[cell/blockSize].Load()
 	}
-	b[c].Add(1)
-}
-
-// write fills in both forms.
-func (h *histogram) write(out *dto.Histogram) {
-	var w nativeWriter
-	var classic [len(bounds) + 1]uint64
-	sum := h.sum()
-	zero := h.zero.Load()
-	count := zero
-	classic[0] = zero
-	for o := range h.blocks {
-		b := h.blocks[o].Load()
-		if b == nil {
-			continue
-		}
-		for c := range b {
-			if n := b[c].Load(); n > 0 {
-				count += n
-				classic[scale[o].classic[c]] += n
-				w.add(scale[o].native[c], n)
-			}
-		}
-	}
-	w.flush()
-	threshold, sch := math.Ldexp(1, firstPower), int32(schema)
-	out.SampleCount, out.SampleSum = &count, &sum
-	out.Schema, out.ZeroThreshold, out.ZeroCount = &sch, &threshold, &zero
-	out.PositiveSpan, out.PositiveDelta = w.spans, w.deltas
-	out.Bucket = classicBuckets(bounds[:], classic[:])
-	h.exemplars.Load().write(out)
+	b[cell%blockSize].Add(1)
 }
 
 // sum returns how long all durations were together, in seconds.
@@ -172,11 +159,13 @@ func (h *histogram) sum() float64 {
 	}
 }
 
-// count returns how many durations were observed.
+// count returns how many durations were observed. That of no histogram is zero.
 func (h *histogram) count() (n uint64) {
-	n = h.zero.Load()
-	for o := range h.blocks {
-		if b := h.blocks[o].Load(); b != nil {
+	if h == nil {
+		return 0
+	}
+	for i := range h.blocks {
+		if b := h.blocks[i].Load(); b != nil {
 			for c := range b {
 				n += b[c].Load()
 			}
@@ -184,6 +173,66 @@ func (h *histogram) count() (n uint64) {
 	}
 	return n
 }
+
+// addBlock adds up a block of histograms. Nil ones have counted nothing. It reports
+// whether there is anything.
+func addBlock(all []*histogram, i int) (sum [blockSize]uint64, any bool) {
+	for _, h := range all {
+		if h == nil {
+			continue
+		}
+		if b := h.blocks[i].Load(); b != nil {
+			any = true
+			for c := range b {
+				sum[c] += b[c].Load()
+			}
+		}
+	}
+	return sum, any
+}
+
+// write fills in both forms of histograms, as if they were one.
+func write(out *dto.Histogram, all []*histogram) {
+	var w nativeWriter
+	var classic [len(bounds) + 1]uint64
+	zero, count, sum := uint64(0), uint64(0), 0.0
+	for i := range numBlocks {
+		block, any := addBlock(all, i)
+		if !any {
+			continue
+		}
+		for c, n := range block {
+			at := i*blockSize + c
+			switch {
+			case n == 0:
+				continue
+			case at == 0:
+				zero = n
+			default:
+				w.add(cells.native[at], n)
+			}
+			count += n
+			classic[cells.classic[at]] += n
+		}
+	}
+	w.flush()
+	out.Bucket = classicBuckets(bounds[:], classic[:])
+	out.SampleCount, out.SampleSum, out.ZeroCount = &count, &sum, &zero
+	out.Schema, out.ZeroThreshold = &schemaNumber, &zeroThreshold
+	out.PositiveSpan, out.PositiveDelta = w.spans, w.deltas
+	for _, h := range all {
+		if h != nil {
+			sum += h.sum()
+			h.exemplars.Load().write(out)
+		}
+	}
+}
+
+// What every histogram says of itself.
+var (
+	schemaNumber  = int32(schema)
+	zeroThreshold = math.Ldexp(1, firstPower)
+)
 
 // classicBuckets adds up what is in each bucket alone. The last, without a bound, is left
 // out: Prometheus takes it from the count.

@@ -44,7 +44,7 @@ func edges() (all []time.Duration) {
 		d := time.Duration(math.Round(b * 1e9))
 		all = append(all, d-1, d, d+1)
 	}
-	for p := firstPower; p < firstPower+octaves; p++ {
+	for p := firstPower; p < lastPower; p++ {
 		d := time.Duration(math.Ldexp(1e9, p))
 		all = append(all, d-1, d, d+1)
 	}
@@ -67,7 +67,7 @@ func TestHistogramCountsAsClientGolangDoes(t *testing.T) {
 	}
 	var got dto.Histogram
 	var want dto.Metric
-	h.write(&got)
+	write(&got, []*histogram{&h, nil})
 	if err := ref.Write(&want); err != nil {
 		t.Fatal(err)
 	}
@@ -87,12 +87,18 @@ func TestHistogramCountsAsClientGolangDoes(t *testing.T) {
 	}
 }
 
+func TestCellsFit(t *testing.T) {
+	if n := len(cells.upper); n > numBlocks*blockSize || n <= (numBlocks-1)*blockSize {
+		t.Errorf("%d cells in %d blocks", n, numBlocks)
+	}
+}
+
 func TestHistogramOfVeryLongDurations(t *testing.T) {
 	for _, d := range []time.Duration{100 * time.Hour, longest} {
 		var h histogram
 		h.observe(d)
 		var got dto.Histogram
-		h.write(&got)
+		write(&got, []*histogram{&h, nil})
 		if got.GetSampleCount() != 1 || got.GetSampleSum() != d.Seconds() || got.Bucket[len(bounds)-1].GetCumulativeCount() != 0 || len(counts(&got)) != 1 {
 			t.Errorf("%v: %v", d, &got)
 		}
@@ -125,7 +131,7 @@ func TestBothFormsAgreeWhileOthersObserve(t *testing.T) {
 	}
 	for range 200 {
 		var got dto.Histogram
-		h.write(&got)
+		write(&got, []*histogram{&h, nil})
 		native := got.GetZeroCount()
 		for _, n := range counts(&got) {
 			native += uint64(n)

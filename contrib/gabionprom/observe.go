@@ -60,19 +60,19 @@ func kindOf(e *gabion.Event) int {
 
 func (m *Metrics) settled(ctx context.Context, e *gabion.Event) {
 	o := m.operation(e)
-	o.attempts[kindOf(e)][clip(int(e.Class), numClasses)].Add(1)
 	if e.Slow {
 		o.slow.Add(1)
 	}
 	if e.Reason == policy.AttemptTimeout {
 		o.of.timeouts[layerAttempt].Add(1)
 	}
-	switch e.Class {
-	case policy.ClassIgnored:
-	case policy.ClassSuccess:
-		m.time(ctx, &o.trial[success], e.Took)
-	default:
-		m.time(ctx, &o.trial[failure], e.Took)
+	if e.Class == policy.ClassSuccess {
+		m.time(ctx, &o.done[kindOf(e)], e.Took)
+		return
+	}
+	o.attempts[kindOf(e)][clip(int(e.Class), numClasses)].Add(1)
+	if e.Class != policy.ClassIgnored {
+		m.time(ctx, &o.broken, e.Took)
 	}
 }
 
@@ -86,21 +86,23 @@ func (m *Metrics) time(ctx context.Context, l *lazy, took time.Duration) {
 
 func (m *Metrics) returned(ctx context.Context, e *gabion.Event) {
 	o := m.operation(e)
-	o.calls.add(e.Reason)
-	tries := max(int(e.Attempt)-int(e.Hedges), 0)
-	retried := 0
+	verdict, retried := failure, 0
+	tries := int(e.Attempt) - int(e.Hedges)
 	if tries > 1 {
 		retried = 1
 	}
-	verdict := failure
 	switch e.Reason {
 	case policy.None:
 		verdict = success
-		o.until[min(max(tries, 1), untilCells)-1].Add(1)
-		o.untilSum.Add(uint64(tries))
+		if tries > 1 {
+			o.until[min(tries, untilCells)-1].Add(1)
+			o.untilSum.Add(uint64(tries))
+		}
 	case policy.Canceled:
 		verdict = canceled
+		o.calls.add(e.Reason)
 	default:
+		o.calls.add(e.Reason)
 		o.of.failed(e)
 	}
 	m.time(ctx, &o.took[verdict][retried], e.Took)
@@ -182,7 +184,7 @@ func (d *dependency) bodyFailed(e *gabion.Event) {
 func (d *dependency) noteState(e *gabion.Event) {
 	switch e.Kind {
 	case policy.KindBreakerMoved:
-		d.moved(e)
+		d.move(e)
 	case policy.KindBreakerExceeded:
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -205,7 +207,7 @@ func (d *dependency) noteState(e *gabion.Event) {
 	}
 }
 
-func (d *dependency) moved(e *gabion.Event) {
+func (d *dependency) move(e *gabion.Event) {
 	if e.To == policy.StateOpen {
 		d.opens.Add(1)
 	}

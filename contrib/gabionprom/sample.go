@@ -2,9 +2,11 @@ package gabionprom
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
+	"github.com/gabion-go/gabion/policy"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -21,15 +23,21 @@ func makeDescs() map[*catalog.Metric]*prometheus.Desc {
 	return all
 }
 
-// A sample is a metric as it is at one scrape. It implements prometheus.Metric.
+// maxLabels is the most that a metric has.
+const maxLabels = 4
+
+// A sample is a metric as it is at one scrape. It implements prometheus.Metric. There are
+// tens of thousands in a scrape, so it is made in one piece.
 type sample struct {
-	desc    *prometheus.Desc
-	labels  []*dto.LabelPair // in alphabetical order
-	created *timestamppb.Timestamp
-	gauge   *dto.Gauge
-	counter *dto.Counter
-	from    *histogram     // a histogram of durations
-	ready   *dto.Histogram // or another one
+	desc      *prometheus.Desc
+	labels    [maxLabels]*dto.LabelPair // in alphabetical order of their names
+	n         int                       // of labels
+	created   *timestamppb.Timestamp
+	kind      catalog.Type
+	value     float64
+	gauge     dto.Gauge
+	counter   dto.Counter
+	histogram *dto.Histogram
 }
 
 // Desc implements prometheus.Metric.
@@ -37,10 +45,16 @@ func (s *sample) Desc() *prometheus.Desc { return s.desc }
 
 // Write implements prometheus.Metric.
 func (s *sample) Write(out *dto.Metric) error {
-	out.Label, out.Gauge, out.Counter, out.Histogram = s.labels, s.gauge, s.counter, s.ready
-	if s.from != nil {
-		out.Histogram = &dto.Histogram{CreatedTimestamp: s.created}
-		s.from.write(out.Histogram)
+	out.Label = s.labels[:s.n]
+	switch s.kind {
+	case catalog.Gauge:
+		s.gauge.Value = &s.value
+		out.Gauge = &s.gauge
+	case catalog.Counter:
+		s.counter.Value, s.counter.CreatedTimestamp = &s.value, s.created
+		out.Counter = &s.counter
+	default:
+		out.Histogram = s.histogram
 	}
 	return nil
 }
@@ -51,8 +65,12 @@ type scrape struct {
 	since *timestamppb.Timestamp // since when what comes next is counted
 }
 
-// labels are the values of a sample's labels, in the order of their names.
-type labels = []*dto.LabelPair
+// sample makes a sample. Its labels are in alphabetical order of their names.
+func (s *scrape) sample(m *catalog.Metric, l []*dto.LabelPair) *sample {
+	x := &sample{desc: descs[m], created: s.since, kind: m.Type}
+	x.n = copy(x.labels[:], l)
+	return x
+}
 
 // count sends a counter, unless it has counted nothing.
 func (s *scrape) count(m *catalog.Metric, n uint64, l ...*dto.LabelPair) {
@@ -64,25 +82,31 @@ func (s *scrape) count(m *catalog.Metric, n uint64, l ...*dto.LabelPair) {
 // countFromZero sends a counter that is there from the beginning, so that its first
 // increase is not missed.
 func (s *scrape) countFromZero(m *catalog.Metric, n uint64, l ...*dto.LabelPair) {
-	v := float64(n)
-	s.to <- &sample{desc: descs[m], labels: l, counter: &dto.Counter{Value: &v, CreatedTimestamp: s.since}}
+	s.level(m, float64(n), l...)
 }
 
+// level sends a number.
 func (s *scrape) level(m *catalog.Metric, v float64, l ...*dto.LabelPair) {
-	s.to <- &sample{desc: descs[m], labels: l, gauge: &dto.Gauge{Value: &v}}
+	x := s.sample(m, l)
+	x.value = v
+	s.to <- x
 }
 
-// durations sends a histogram, if there is one.
-func (s *scrape) durations(m *catalog.Metric, h *histogram, l ...*dto.LabelPair) {
-	if h != nil {
-		s.to <- &sample{desc: descs[m], labels: l, created: s.since, from: h}
+// durations sends histograms as one, if there is any. It is written here, and not when the
+// registry asks for it, because that is a goroutine of its own which has enough to do.
+func (s *scrape) durations(m *catalog.Metric, all []*histogram, l ...*dto.LabelPair) {
+	if slices.ContainsFunc(all, func(h *histogram) bool { return h != nil }) {
+		x := s.sample(m, l)
+		x.histogram = &dto.Histogram{CreatedTimestamp: s.since}
+		write(x.histogram, all)
+		s.to <- x
 	}
 }
 
 func (s *scrape) reasons(m *catalog.Metric, r *reasons, before *dto.LabelPair) {
 	for i := range r {
 		if n := r[i].Load(); n > 0 {
-			s.count(m, n, before, enumerated("reason", reasonName(i)))
+			s.count(m, n, before, reasonLabels[i])
 		}
 	}
 }
@@ -108,17 +132,44 @@ func pair(label, value string) *dto.LabelPair {
 	return &dto.LabelPair{Name: nameOf(label), Value: &value}
 }
 
-// pairs are the labels whose values are of a closed set.
-var pairs sync.Map
+// The labels whose values are of a closed set, by number.
+var (
+	outcomeLabels = enumerate("outcome", reasonNames)
+	reasonLabels  = enumerate("reason", reasonNames)
+	kindLabels    = enumerate("kind", kindNames[:])
+	classLabels   = enumerate("result", numbered[policy.Class](numClasses))
+	verdictLabels = enumerate("result", verdicts[:])
+	retriedLabels = enumerate("retried", yesNo[:])
+	wonLabels     = enumerate("won", yesNo[:])
+	layerLabels   = enumerate("layer", layers[:])
+	stateLabels   = enumerate("state", numbered[policy.BreakerState](numStates))
+	noPartition   = pair("partition", "")
+)
 
-// enumerated is pair for a value of a closed set, which is kept.
-func enumerated(label, value string) *dto.LabelPair {
-	key := [2]string{label, value}
-	if p, ok := pairs.Load(key); ok {
-		return p.(*dto.LabelPair)
+// reasonNames are the texts of the reasons, by number.
+var reasonNames = func() (names []string) {
+	for _, r := range policy.Reasons() {
+		names = append(names, r.String())
 	}
-	p, _ := pairs.LoadOrStore(key, pair(label, value))
-	return p.(*dto.LabelPair)
+	return names
+}()
+
+// numbered are the texts of the first n values of an enumeration.
+func numbered[T interface {
+	~uint8
+	String() string
+}](n int) (names []string) {
+	for i := range n {
+		names = append(names, T(i).String())
+	}
+	return names
+}
+
+func enumerate(label string, values []string) (all []*dto.LabelPair) {
+	for _, v := range values {
+		all = append(all, pair(label, v))
+	}
+	return all
 }
 
 // infinite is the bucket without a bound.

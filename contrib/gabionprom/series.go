@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// The sizes of arrays that an enumeration indexes, with room for more values. What does
-// not fit counts as zero; a test compares them with the enumerations.
+// The sizes of arrays that an enumeration indexes, with room for more values. A test
+// compares them with the enumerations.
 const (
 	numReasons  = 48
 	numClasses  = 16
@@ -22,8 +22,14 @@ const (
 
 type reasons [numReasons]counter
 
-func (r *reasons) add(why policy.Reason) { r[clip(int(why), numReasons)].Add(1) }
+func (r *reasons) add(why policy.Reason) {
+	if int(why) >= len(reasonNames) {
+		why = policy.UnclassifiedError // of a later version
+	}
+	r[why].Add(1)
+}
 
+// clip is i, or zero if there is no room for it.
 func clip(i, n int) int {
 	if i >= n {
 		return 0
@@ -63,6 +69,7 @@ type dependency struct {
 	moves      map[move]uint64
 	exceeded   map[policy.BreakerCause]uint64
 	partitions map[string]bool // names that were exposed
+	moved      bool            // a breaker has moved, or was not closed when it was first seen
 }
 
 // move is a change of a breaker's state. There are at most as many as the machine makes.
@@ -79,13 +86,16 @@ type operation struct {
 	label   *dto.LabelPair
 	created *timestamppb.Timestamp
 
-	calls    reasons
-	took     [numVerdicts][2]lazy // by verdict, and by whether a retry was sent
-	attempts [numKinds][numClasses]counter
-	trial    [2]lazy // of attempts: success, failure
-	slow     counter
-	until    [untilCells]counter
+	// Successes are counted by their histograms alone: one counter less for what happens
+	// most.
+	took     [numVerdicts][2]lazy          // whole calls, by verdict, and by whether a retry was sent
+	calls    reasons                       // those that did not succeed
+	done     [numKinds]lazy                // attempts that succeeded
+	broken   lazy                          // attempts that failed
+	attempts [numKinds][numClasses]counter // those that did not succeed
+	until    [untilCells]counter           // successes with a retry, by attempts
 	untilSum counter
+	slow     counter
 	codes    words // of what retries repeat
 }
 

@@ -43,7 +43,6 @@ func (m *Metrics) state(s *scrape, d *dependency, stats *gabion.Stats) {
 		s.level(catalog.InFlight, float64(b.InUse), d.label)
 		s.level(catalog.Queued, float64(b.Queued), d.label)
 		s.level(catalog.Limit, float64(b.Limit), d.label)
-		s.level(catalog.QueueLimit, float64(b.QueueLimit), d.label)
 	}
 	if x := &stats.Throttle; x.On {
 		s.level(catalog.ThrottleRefuses, float64(x.Refuses), d.label)
@@ -55,14 +54,18 @@ func (m *Metrics) state(s *scrape, d *dependency, stats *gabion.Stats) {
 		s.level(catalog.RateLimitAhead, float64(x.Ahead), d.label)
 		s.level(catalog.RateLimitNext, x.Next.Seconds(), d.label)
 	}
-	s.level(catalog.Streams, float64(stats.Streams), d.label)
+	if stats.Outlived > 0 {
+		s.level(catalog.Streams, float64(stats.Streams), d.label)
+	}
 	s.count(catalog.Spilled, uint64(stats.Spilled), d.label)
 	s.count(catalog.ObserverPanics, uint64(stats.ObserverPanics), d.label)
 	paced := stats.Main.Paced
 	for i := range stats.Partitions {
 		paced = max(paced, stats.Partitions[i].Paced)
 	}
-	s.level(catalog.Paced, paced.Seconds(), d.label)
+	if paced > 0 {
+		s.level(catalog.Paced, paced.Seconds(), d.label)
+	}
 }
 
 // breakers sends the states of a dependency's breakers: how many are in which, and by
@@ -86,8 +89,8 @@ func (m *Metrics) breakers(s *scrape, d *dependency, stats *gabion.Stats) {
 		return
 	}
 	for state, n := range in {
-		if n > 0 || state <= int(policy.StateHalfOpen) {
-			s.level(catalog.BreakerPartitions, float64(n), d.label, enumerated("state", policy.BreakerState(state).String()))
+		if n > 0 {
+			s.level(catalog.BreakerPartitions, float64(n), d.label, stateLabels[state])
 		}
 	}
 	if failures >= 0 {
@@ -97,10 +100,24 @@ func (m *Metrics) breakers(s *scrape, d *dependency, stats *gabion.Stats) {
 		s.level(catalog.SlowRatio, slow, d.label)
 	}
 	if stats.Main.Guarded {
-		s.breaker(d, "", stats.Main.Breaker.State)
+		m.mainBreaker(s, d, stats.Main.Breaker.State)
 	}
 	for name, state := range m.notClosed(d, stats.Partitions) {
 		s.breaker(d, name, state)
+	}
+}
+
+// mainBreaker sends the state of the breaker of calls that name no partition. Until a
+// breaker has moved, its one state is enough: most dependencies are quiet.
+func (m *Metrics) mainBreaker(s *scrape, d *dependency, in policy.BreakerState) {
+	d.mu.Lock()
+	d.moved = d.moved || in != policy.StateClosed || len(d.moves) > 0
+	moved := d.moved
+	d.mu.Unlock() // sending may wait for whoever scrapes
+	if moved {
+		s.breaker(d, "", in)
+	} else {
+		s.level(catalog.BreakerState, 1, d.label, noPartition, stateLabels[clip(int(in), numStates)])
 	}
 }
 
@@ -162,6 +179,6 @@ func (s *scrape) breaker(d *dependency, partition string, in policy.BreakerState
 	where := pair("partition", partition)
 	for state := range numStates {
 		state := policy.BreakerState(state)
-		s.level(catalog.BreakerState, oneIf(state == in), d.label, where, enumerated("state", state.String()))
+		s.level(catalog.BreakerState, oneIf(state == in), d.label, where, stateLabels[state])
 	}
 }

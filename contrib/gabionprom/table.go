@@ -2,6 +2,7 @@ package gabionprom
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,17 @@ func (t *table[T]) snapshot() map[string]*T {
 		return *all
 	}
 	return nil
+}
+
+// sorted returns all in the order of their names, in which a registry wants them in the
+// end: it sorts quicker what is sorted.
+func (t *table[T]) sorted() []*T {
+	all := t.snapshot()
+	sorted := make([]*T, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		sorted = append(sorted, all[name])
+	}
+	return sorted
 }
 
 // cleanName is a name as a label has it: valid UTF-8 and bounded.

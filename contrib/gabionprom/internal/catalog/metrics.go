@@ -71,9 +71,9 @@ var (
 // The breaker.
 var (
 	BreakerState = gauge("gabion_breaker_state", "1 for the state that the breaker is in, 0 for the others.", dependency, partition, state).
-			note("`state` is `closed`, `open`, `half_open`, `disabled`, `forced_open` or `observe_only`. Without `partition` it is the breaker of calls that name none. Other partitions are shown only while they are not closed, at most 20 names of each dependency; the rest is `_other`, with the worst state among them.")
+			note("`state` is `closed`, `open`, `half_open`, `disabled`, `forced_open` or `observe_only`. Without `partition` it is the breaker of calls that name none; until a breaker of the dependency has moved, only `closed` is exposed. Other partitions are shown only while they are not closed, at most 20 names of each dependency; the rest is `_other`, with the worst state among them.")
 	BreakerPartitions = gauge("gabion_breaker_partitions", "Breakers of the dependency in each state, over all partitions.", dependency, state).
-				note("It has the states `closed`, `open` and `half_open` always, the others while a breaker is in them. Use it for alerts: it knows all partitions.")
+				note("A state that no breaker is in is missing. Use it for alerts: it knows all partitions.")
 	BreakerOpens       = counter("gabion_breaker_opens_total", "Times that a breaker of the dependency opened.", dependency)
 	BreakerTransitions = counter("gabion_breaker_transitions_total", "Changes of state of the dependency's breakers, by cause.", cause, dependency, "from", "to").
 				note("`cause` is the rule that was broken, such as `failure_rate`, or why it moved otherwise, such as `probes_passed` or `forced`.")
@@ -90,11 +90,10 @@ var (
 	InFlight     = gauge("gabion_bulkhead_in_flight", "Slots of the bulkhead that are taken.", dependency)
 	Queued       = gauge("gabion_bulkhead_queued", "Calls that wait for a slot.", dependency)
 	Limit        = gauge("gabion_bulkhead_limit", "Slots of the bulkhead.", dependency)
-	QueueLimit   = gauge("gabion_bulkhead_queue_limit", "Calls that may wait for a slot.", dependency)
 	LimitChanges = counter("gabion_bulkhead_limit_changes_total", "Times that the bulkhead got a new limit.", dependency)
 	PaceSet      = counter("gabion_pace_set_total", "Times that the dependency asked for time, as with Retry-After.", dependency)
 	Paced        = gauge("gabion_paced_seconds", "How much longer calls are held back because the dependency asked for time.", dependency).
-			unit("seconds").note("The largest over all partitions.")
+			unit("seconds").note("The largest over all partitions. Missing while nobody is held back.")
 	ThrottleRefuses = gauge("gabion_throttle_refused_ratio", "Share of calls that the adaptive throttle refuses now.", dependency).
 			unit("ratio").note("Exposed where the policy has a throttle, as the next two.")
 	ThrottleRequests = gauge("gabion_throttle_window_requests", "Requests in the throttle's window, also those that it refused.", dependency)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
 )
@@ -97,7 +98,7 @@ var rows = []row{
 	{"Bulkhead and waits", []panel{
 		{title: "Bulkhead", targets: []target{
 			{level(each, catalog.InFlight), name + " in flight"}, {level(each, catalog.Limit), name + " limit"},
-			{level(each, catalog.Queued), name + " queued"}, {level(each, catalog.QueueLimit), name + " queue limit"},
+			{level(each, catalog.Queued), name + " queued"},
 			{rate(each, catalog.LimitChanges), name + " limit changes per second"},
 		}},
 		{title: "Attempts refused", unit: perSecond, targets: one(rate("dependency, reason", catalog.Refused), name+" {{reason}}")},
@@ -148,13 +149,14 @@ func rateless(by string, m *catalog.Metric, match ...string) string {
 	return sum(by, series(m, append([]string{where}, match...)...))
 }
 
-// stateNumber is the number of the state that each breaker is in.
+// stateNumber is the number of the state that each breaker is in. Of one that never
+// moved there is only the state closed.
 func stateNumber() string {
-	expr := "0 * " + largest("instance, dependency, partition", catalog.BreakerState)
-	for i, s := range states[1:] {
-		expr += fmt.Sprintf(" + %d * %s", i+1, largest("instance, dependency, partition", catalog.BreakerState, `state="`+s.name+`"`))
+	var all []string
+	for i, s := range states {
+		all = append(all, fmt.Sprintf("%d * %s", i, series(catalog.BreakerState, where, `state="`+s.name+`"`)))
 	}
-	return expr
+	return fmt.Sprintf("max by (instance, dependency, partition) (%s)", strings.Join(all, " or "))
 }
 
 // states are those of breakers, in the order of their numbers.
