@@ -215,7 +215,7 @@ func (x *racing[T]) start(k *trial[T]) {
 		now := x.run.d.now()
 		x.arm(now, x.run.call.Start(now, &k.step.Ticket))
 	}
-	k.makeContext(&x.run, parent)
+	k.makeContext(parent, &x.run)
 	x.live = append(x.live, k.at)
 	if x.run.call.Over() {
 		k.at.end()

@@ -41,7 +41,7 @@ func (s *sending[T]) drive(work func(context.Context) (T, error)) (T, error) {
 			if s.have {
 				s.supersede(now)
 			}
-			s.makeContext(&s.runner, parent)
+			s.makeContext(parent, &s.runner)
 			if work == nil {
 				s.answered = true
 				return s.value, nil

@@ -22,7 +22,7 @@ type trial[T any] struct {
 }
 
 // makeContext makes the attempt's context, right before the work begins.
-func (k *trial[T]) makeContext(r *runner, parent context.Context) {
+func (k *trial[T]) makeContext(parent context.Context, r *runner) {
 	k.at, k.seen = r.context(parent, &k.step.Ticket)
 }
 

@@ -95,8 +95,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in input) {
+	asked := time.Now()
 	a, begun, err := h.ask(r.Context(), in.claim)
-	h.decided(r.Context(), a, begun, err)
+	h.decided(r.Context(), a, asked, err)
 	switch {
 	case err != nil:
 		h.unanswered(w, r, in, err)

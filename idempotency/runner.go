@@ -70,7 +70,9 @@ type RunnerConfig struct {
 	// too: a gabion.Observer is one. Code is the decision: first, again (a run after one that
 	// failed), recover (the claim to find out is still out), replay, in_flight, mismatch, outcome_unknown, record_unreadable,
 	// store_unavailable, or the [Problem] of a request whose key was not looked up, with _ for
-	// each dash. Nil means none.
+	// each dash. Took is how long the decision took: the waiting for another run included,
+	// and under Tx the run. Attempt is which run the record is of, at most
+	// 255; zero where none is known. Nil means none.
 	Stream interface {
 		Observe(context.Context, policy.Event)
 	}
@@ -147,8 +149,9 @@ func (r *Runner) Do(ctx context.Context, id ID, fingerprint [32]byte, work func(
 	if r.tx != nil {
 		return r.doTx(ctx, claim, work)
 	}
+	asked := time.Now()
 	a, begun, err := r.ask(ctx, claim)
-	r.decided(ctx, a, begun, err)
+	r.decided(ctx, a, asked, err)
 	if err != nil || a.Decision != DecisionRun {
 		return a, err
 	}
@@ -189,10 +192,18 @@ func (r *Runner) do(ctx context.Context, a Answer, id ID, begun time.Time, work 
 }
 
 func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Context) (Result, Outcome)) (Answer, error) {
-	var kept bool
+	var kept, told bool
+	var granted Record
+	asked := time.Now()
+	defer func() {
+		if !told {
+			r.leftTx(ctx, granted, asked)
+		}
+	}()
 	ask := func() (Answer, time.Time, error) {
 		begun := time.Now()
 		a, err := r.within(ctx, claim, func(ctx context.Context, record Record) (Result, Outcome, error) {
+			granted = record
 			res, how, err := runTx(ctx, Ref{claim.ID, record.Token}, record.Attempt, work)
 			kept = how != OutcomeFailed
 			return res, how, err
@@ -205,7 +216,8 @@ func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Contex
 	if err == nil && a.Decision == DecisionInProgress && r.terms.Wait > 0 {
 		a, _, err = r.wait(ctx, claim.ID, a, ask)
 	}
-	r.decided(ctx, a, begun, err)
+	told = true
+	r.decided(ctx, a, asked, err)
 	switch {
 	case errors.Is(err, ErrUnknown):
 		r.tell(ctx, Event{Kind: eventUnknown, ID: claim.ID, Err: err})

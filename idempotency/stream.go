@@ -10,10 +10,20 @@ import (
 )
 
 // decided tells Stream what became of a key, if the request or run has one.
-func (c *core) decided(ctx context.Context, a Answer, begun time.Time, err error) {
+func (c *core) decided(ctx context.Context, a Answer, asked time.Time, err error) {
 	if c.terms.Stream != nil {
-		c.stream(ctx, policy.Event{Code: codeOf(a, err), Attempt: uint8(min(a.Record.Attempt, 255)), Took: time.Since(begun)})
+		c.stream(ctx, policy.Event{Code: codeOf(a, err), Attempt: uint8(min(a.Record.Attempt, 255)), Took: time.Since(asked)})
 	}
+}
+
+// leftTx tells Stream of a key whose transaction was left by a panic or runtime.Goexit,
+// which goes on up. Granted is the record that its work had, if it came to that.
+func (c *core) leftTx(ctx context.Context, granted Record, asked time.Time) {
+	var err error
+	if granted.Attempt == 0 {
+		err = errNoClaim
+	}
+	c.decided(ctx, Answer{Decision: DecisionRun, Record: granted}, asked, err)
 }
 
 // turnedAway tells Stream of a request whose key was not looked up.

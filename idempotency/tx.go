@@ -12,12 +12,19 @@ import (
 // sent before.
 func (h *Handler) serveTx(w http.ResponseWriter, r *http.Request, in input) {
 	t := &txServe{h: h, w: w, r: r, in: in, before: w.Header().Clone()}
+	asked, told := time.Now(), false
+	defer func() {
+		if !told {
+			h.leftTx(r.Context(), t.granted, asked)
+		}
+	}()
 	a, begun, err := t.ask()
 	h.tell(r.Context(), Event{Kind: eventBegan, ID: in.claim.ID, Decision: a.Decision, State: a.Record.State, Took: time.Since(begun), Err: err})
 	if err == nil && a.Decision == DecisionInProgress && h.config.Wait > 0 {
 		a, _, err = h.wait(r.Context(), in.claim.ID, a, t.ask)
 	}
-	h.decided(r.Context(), a, begun, err)
+	told = true
+	h.decided(r.Context(), a, asked, err)
 	if err == nil && a.Decision == DecisionRun {
 		t.respond()
 		h.waiting.wake(in.claim.ID)
@@ -39,14 +46,15 @@ func (h *Handler) serveTx(w http.ResponseWriter, r *http.Request, in input) {
 
 // A txServe is a request being served in a transaction, perhaps more than once.
 type txServe struct {
-	h      *Handler
-	w      http.ResponseWriter
-	r      *http.Request
-	in     input
-	before http.Header // the response's header before the handler wrote to it
-	rec    *recorder   // of the last run
-	fault  error       // of its body, when it succeeded and was rolled back for that
-	broken Problem     // with its answer, for which it was rolled back
+	h       *Handler
+	w       http.ResponseWriter
+	r       *http.Request
+	in      input
+	before  http.Header // the response's header before the handler wrote to it
+	rec     *recorder   // of the last run
+	granted Record      // that the last run had
+	fault   error       // of its body, when it succeeded and was rolled back for that
+	broken  Problem     // with its answer, for which it was rolled back
 }
 
 // respond answers what was decided to be the answer.
@@ -77,7 +85,7 @@ func (t *txServe) restore() {
 
 func (t *txServe) run(ctx context.Context, record Record) (Result, Outcome, error) {
 	t.restore()
-	t.broken = ""
+	t.broken, t.granted = "", record
 	x := &run{ref: Ref{t.in.claim.ID, record.Token}, attempt: record.Attempt, stream: t.in.stream}
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()

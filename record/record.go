@@ -10,6 +10,7 @@ package record
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/gabion-go/gabion/policy"
@@ -84,8 +85,8 @@ func (l *line) event() (e policy.Event, err error) {
 		return policy.Event{}, fmt.Errorf("no kind: not an event")
 	case l.Hedges < 0 || l.Hedges > policy.MaxSends:
 		return policy.Event{}, fmt.Errorf("hedges %d: there are none above %d", l.Hedges, policy.MaxSends)
-	case l.Attempt < 0 || l.Attempt > policy.MaxSends:
-		return policy.Event{}, fmt.Errorf("attempt %d: there are none above %d", l.Attempt, policy.MaxSends)
+	case l.Attempt < 0 || l.Attempt > mostAttempts(l.Kind):
+		return policy.Event{}, fmt.Errorf("attempt %d: there are none above %d", l.Attempt, mostAttempts(l.Kind))
 	}
 	for _, err := range []error{
 		find("kind", l.Kind, &e.Kind), find("class", l.Class, &e.Class), find("reason", l.Reason, &e.Reason), find("effect", l.Effect, &e.Effect),
@@ -96,6 +97,16 @@ func (l *line) event() (e policy.Event, err error) {
 		}
 	}
 	return e, nil
+}
+
+// mostAttempts is the most that events of that kind tell: those of keys and messages
+// count runs of any number of calls.
+func mostAttempts(kind string) int {
+	switch kind {
+	case policy.KindKeyDecided.String(), policy.KindMessageDisposed.String():
+		return math.MaxUint8
+	}
+	return policy.MaxSends
 }
 
 // find sets v to the value whose text that is. No text leaves it zero.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -244,4 +246,39 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAMessageMayHaveManyAttempts(t *testing.T) {
+	var b bytes.Buffer
+	want := []gabion.Event{
+		{Kind: policy.KindMessageDisposed, Dependency: "billing", Code: "retry/failed", Attempt: 255},
+		{Kind: policy.KindKeyDecided, Dependency: "billing", Code: "again", Attempt: 255},
+	}
+	for _, e := range want {
+		record.NewWriter(&b).Observe(context.Background(), e)
+	}
+	if got := events(t, &b); !reflect.DeepEqual(got, want) {
+		t.Errorf("read %+v", got)
+	}
+}
+
+// What a Writer keeps must not grow with every name that comes from traffic.
+func TestAWriterOfManyNamesKeepsFew(t *testing.T) {
+	w := record.NewWriter(io.Discard)
+	kept := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := kept()
+	for n := range 50_000 {
+		w.Observe(context.Background(), gabion.Event{Kind: policy.KindReloaded, Dependency: fmt.Sprintf("hosts/%d.example", n), Seq: 1})
+	}
+	if grown := kept() - before; grown > 2<<20 {
+		t.Errorf("it keeps %d KiB", grown>>10)
+	}
+	if err := w.Err(); err != nil {
+		t.Error(err)
+	}
 }

@@ -140,6 +140,9 @@ func (r *Writer) describe(e policy.Event) *Origin {
 // has taken the name.
 const clockDrift = time.Second
 
+// maxZeros bounds how many dependencies' origins a Writer remembers.
+const maxZeros = 4096
+
 // knows reports whether what was written of the event's dependency holds. An event about
 // the dependency may come long after it happened, so it says nothing of the clock.
 func (r *Writer) knows(e policy.Event, o *Origin) bool {
@@ -172,6 +175,9 @@ func (r *Writer) write(e policy.Event, origin *Origin, text []byte) error {
 	}
 	r.lost, r.broken, r.headed = 0, false, true
 	if origin != nil {
+		if len(r.zeros) == maxZeros { // names come from traffic: their origins are written again
+			clear(r.zeros)
+		}
 		r.zeros[origin.Dependency] = origin.Zero
 	}
 	return nil

@@ -205,7 +205,7 @@ func ofSpans(t *testing.T, spans tracetest.SpanStubs, parents map[string]int) co
 	for _, s := range spans {
 		at := map[string]string{}
 		for _, a := range s.Attributes {
-			at[string(a.Key)] = a.Value.Emit()
+			at[string(a.Key)] = a.Value.String()
 		}
 		switch s.SpanKind {
 		case trace.SpanKindClient:
