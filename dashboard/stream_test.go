@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -263,6 +264,30 @@ func TestLastEventID(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A server's timeouts are for requests that end.
+func TestStreamOutlivesTheServersTimeouts(t *testing.T) {
+	p := New(Config{Registry: newRegistry(t, "bank")})
+	server := httptest.NewUnstartedServer(p)
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+	server.Start()
+	t.Cleanup(func() { p.Close(); server.Close() })
+	resp, err := http.Get(server.URL + "/api/v1/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for frames := 0; frames < 3; {
+		if !lines.Scan() {
+			t.Fatalf("after %d frames the stream ended: %v", frames, lines.Err())
+		}
+		if strings.HasPrefix(lines.Text(), "data: ") {
+			frames++
+		}
+	}
 }
 
 func TestOnceIsOneFrame(t *testing.T) {

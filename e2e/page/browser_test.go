@@ -14,6 +14,8 @@ import (
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/gabion-go/gabion/internal/testservers"
 )
 
 // browser is shared by the tests: it takes half a second to start.
@@ -59,7 +61,7 @@ func newTab(t *testing.T) *tab {
 	t.Helper()
 	parent, err := browser()
 	if err != nil {
-		missing(t, err)
+		testservers.Missing(t, "%v", err)
 	}
 	ctx, cancel := chromedp.NewContext(parent)
 	b := &tab{t: t, ctx: ctx}
@@ -94,15 +96,6 @@ func (b *tab) hear(ev any) {
 		b.complaints = append(b.complaints, text)
 		b.mu.Unlock()
 	}
-}
-
-// missing skips the test, or fails it where a browser is required.
-func missing(t *testing.T, err error) {
-	t.Helper()
-	if os.Getenv("GABION_REQUIRE_SERVERS") == "1" {
-		t.Fatalf("%v, and GABION_REQUIRE_SERVERS=1 (try: make servers)", err)
-	}
-	t.Skipf("%v (try: make servers)", err)
 }
 
 func (b *tab) must(err error) {
