@@ -151,12 +151,12 @@ func (m *Metrics) operation(e *gabion.Event) *operation {
 // hotSlot spreads names over the slots. It need not be good: two names that share one are
 // told apart, and the second is looked up.
 func hotSlot(dependency, operation string) uint {
-	h := uint(len(dependency))*31 + uint(len(operation))*131
+	h := uint(len(dependency)) ^ uint(len(operation))<<2
 	if n := len(dependency); n > 0 {
-		h += uint(dependency[0])*7 + uint(dependency[n-1])*37 + uint(dependency[n/2])*17
+		h ^= uint(dependency[n-1])<<1 ^ uint(dependency[n/2])<<3
 	}
 	if n := len(operation); n > 0 {
-		h += uint(operation[0])*11 + uint(operation[n-1])*61 + uint(operation[n/2])*23
+		h ^= uint(operation[n-1])<<4 ^ uint(operation[n/2])
 	}
 	return h % hotSize
 }

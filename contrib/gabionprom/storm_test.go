@@ -136,7 +136,9 @@ func TestExpositionAgreesWithTheServer(t *testing.T) {
 	defer s.Close()
 	reg, metrics := registry(t, gabionprom.Config{}, map[string]policy.Policy{"shop": {
 		Trust: policy.Internal, // it gets the attempt's number
-		Retry: policy.Retry{Attempts: 4, Backoff: backoff.Full(time.Millisecond, 2*time.Millisecond)},
+		// Nothing here may depend on how quick this machine is.
+		Timeout: policy.Timeout{Call: 2 * time.Minute, Attempt: time.Minute},
+		Retry:   policy.Retry{Attempts: 4, Backoff: backoff.Full(time.Millisecond, 2*time.Millisecond)},
 	}})
 	dep, _ := reg.Get("shop")
 	client := &http.Client{Transport: &gabionhttp.Transport{Dependency: dep, Operation: func(r *http.Request) string { return r.Pattern }}}
