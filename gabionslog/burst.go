@@ -3,6 +3,8 @@ package gabionslog
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -11,6 +13,7 @@ import (
 
 const (
 	maxBursts  = 1000 // a program has tens of dependencies
+	maxCodes   = 32   // codes that a sum names: there are fewer decisions about keys or messages
 	maxChanges = 20   // lines about changes of one kind, of one dependency, before they are counted: partitions may be a thousand
 )
 
@@ -26,14 +29,16 @@ type subject struct {
 
 // burst counts the events that are not logged one by one.
 type burst struct {
-	level   slog.Level
-	seen    int       // since it began
-	since   time.Time // of the first that is counted and not told yet
-	first   policy.Reason
+	seen    int        // since it began
+	since   time.Time  // of the first that is counted and not told yet
+	level   slog.Level // the highest of those
+	first   gabion.Event
 	count   int
-	unknown int // of those, calls whose effect is unknown
+	unknown int   // of those, calls whose effect is unknown
+	lost    int64 // events that those say are lost
 	reasons map[policy.Reason]int
-	last    gabion.Event // of those
+	codes   map[string]int // of decisions about keys and messages
+	last    gabion.Event   // of those
 	timer   *time.Timer
 }
 
@@ -52,14 +57,14 @@ func (o *Observer) counted(level slog.Level, e *gabion.Event) bool {
 		b = o.bursts[s]
 	}
 	if b == nil {
-		o.begin(s, level)
+		o.begin(s)
 		return false
 	}
 	b.seen++
 	if b.seen <= maxChanges && !frequent(e.Kind) {
 		return false
 	}
-	b.add(e)
+	b.add(level, e)
 	return true
 }
 
@@ -73,11 +78,11 @@ func frequent(k policy.Kind) bool {
 	return false
 }
 
-func (o *Observer) begin(s subject, level slog.Level) {
+func (o *Observer) begin(s subject) {
 	if o.bursts == nil {
 		o.bursts = map[subject]*burst{}
 	}
-	b := &burst{level: level, seen: 1}
+	b := &burst{seen: 1}
 	b.timer = time.AfterFunc(o.every(), func() { o.elapsed(s, b) })
 	o.bursts[s] = b
 }
@@ -89,17 +94,27 @@ func (o *Observer) every() time.Duration {
 	return o.Every
 }
 
-func (b *burst) add(e *gabion.Event) {
+func (b *burst) add(level slog.Level, e *gabion.Event) {
 	if b.count == 0 {
-		b.since, b.first = time.Now(), e.Reason
-		b.reasons = map[policy.Reason]int{}
+		b.since, b.first, b.level = time.Now(), *e, level
+		b.reasons, b.codes = map[policy.Reason]int{}, map[string]int{}
 	}
 	b.count++
-	b.last = *e
+	b.level, b.last = max(b.level, level), *e
 	b.reasons[e.Reason]++
-	if e.Kind == policy.KindReturned && e.Effect == policy.UnknownEffect {
+	switch {
+	case e.Kind == policy.KindReturned && e.Effect == policy.UnknownEffect:
 		b.unknown++
+	case e.Kind == policy.KindEventsLost:
+		b.lost += e.Count
+	case decides(e.Kind) && (b.codes[e.Code] > 0 || len(b.codes) < maxCodes):
+		b.codes[e.Code]++
 	}
+}
+
+// decides reports whether the code of an event is what was decided.
+func decides(k policy.Kind) bool {
+	return k == policy.KindKeyDecided || k == policy.KindMessageDisposed
 }
 
 // elapsed tells what was counted, or ends the burst if there was nothing.
@@ -113,7 +128,7 @@ func (o *Observer) elapsed(s subject, b *burst) {
 	if b.count == 0 {
 		delete(o.bursts, s)
 	} else {
-		*b = burst{level: b.level, seen: b.seen, timer: b.timer}
+		*b = burst{seen: b.seen, timer: b.timer}
 		b.timer.Reset(o.every())
 	}
 	o.mu.Unlock()
@@ -142,11 +157,16 @@ func (o *Observer) tell(s subject, b *burst) {
 		slog.String("dependency", s.dependency), slog.Int("count", b.count),
 		slog.Time("since", b.since), slog.Duration("for", time.Since(b.since)),
 	}
-	if b.first != policy.None {
-		as = append(as, slog.String("first_reason", b.first.String()))
+	if b.first.Reason != policy.None {
+		as = append(as, slog.String("first_reason", b.first.Reason.String()))
 	}
-	if s.kind == policy.KindReturned {
+	switch {
+	case s.kind == policy.KindReturned:
 		as = append(as, slog.Int("effect_unknown", b.unknown))
+	case s.kind == policy.KindEventsLost:
+		as = append(as, slog.Int64("lost", b.lost))
+	case decides(s.kind):
+		as = append(as, slog.String("first_code", b.first.Code), b.byCode())
 	}
 	if len(b.reasons) > 1 {
 		as = append(as, b.byReason())
@@ -166,4 +186,18 @@ func (b *burst) byReason() slog.Attr {
 		}
 	}
 	return slog.Group("reasons", as...)
+}
+
+// byCode says how many there were of each decision.
+func (b *burst) byCode() slog.Attr {
+	var as []any
+	others := b.count
+	for _, code := range slices.Sorted(maps.Keys(b.codes)) {
+		as = append(as, slog.Int(code, b.codes[code]))
+		others -= b.codes[code]
+	}
+	if others > 0 {
+		as = append(as, slog.Int("others", others))
+	}
+	return slog.Group("codes", as...)
 }

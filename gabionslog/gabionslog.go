@@ -139,7 +139,7 @@ func attrs(e *gabion.Event) []slog.Attr {
 // has to act.
 func because(e *gabion.Event) string {
 	switch {
-	case e.Kind == policy.KindBreakerMoved || e.Kind == policy.KindBreakerExceeded:
+	case e.Kind == policy.KindBreakerMoved || e.Kind == policy.KindBreakerExceeded || e.Kind == policy.KindRetriesSwitched:
 		return why.Why(*e)
 	case e.Kind == policy.KindReturned && e.Reason != policy.None:
 		if about := why.Numbers(e.Reason, e.Numbers); about != "" {
