@@ -10,18 +10,23 @@ export class Replay {
 		host.replaceChildren(
 			this.button = el("button", {type: "button", onclick: () => this.ask({playing: !this.state.playing, ...(this.over() ? {at: this.state.first} : {})})}),
 			this.time = el("output.time"),
-			this.slider = el("input", {type: "range", "aria-label": "moment", step: "any"}),
+			this.slider = el("input", {type: "range", "aria-label": "moment", min: 0, step: "any"}),
 			this.end = el("span.time"),
 			this.speed = el("select", {"aria-label": "speed"}, ...speeds.map((n) => el("option", {value: n}, n + "×"))));
 		this.slider.addEventListener("input", () => {
 			this.sliding = true;
-			put(this.time, clock(Number(this.slider.value)));
+			put(this.time, clock(this.chosen()));
 		});
 		this.slider.addEventListener("change", () => {
 			this.sliding = false;
-			this.ask({at: Math.round(Number(this.slider.value))});
+			this.ask({at: this.chosen()});
 		});
 		this.speed.addEventListener("change", () => this.ask({speed: Number(this.speed.value)}));
+	}
+
+	// A slider places its thumb by small numbers only.
+	chosen() {
+		return this.state.first + Math.round(Number(this.slider.value));
 	}
 
 	over() {
@@ -38,9 +43,8 @@ export class Replay {
 			this.speed.value = String(state.speed);
 		}
 		if (this.sliding) return;
-		this.slider.min = state.first;
-		this.slider.max = state.last;
-		this.slider.value = at;
+		this.slider.max = state.last - state.first;
+		this.slider.value = at - state.first;
 		put(this.time, clock(at));
 	}
 

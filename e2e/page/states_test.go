@@ -305,12 +305,22 @@ func TestRecordingIsPlayed(t *testing.T) {
 		b.until(tile("bank")+`.replaceAll("\u00a0", " ")`, want)
 	}
 	b.until(`document.querySelector("#replay button").innerText`, "Again")
-	first := `(() => { const s = document.querySelector("#replay [type=range]"); s.value = s.min - 900; s.value = s.min; s.dispatchEvent(new Event("change")); return "" })()`
+	first := `(() => { const s = document.querySelector("#replay [type=range]"); s.value = 0; s.dispatchEvent(new Event("change")); return "" })()`
 	b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS("#replay button")))) // again
 	b.until(`document.querySelector("#replay button").innerText`, "Again")
+	place := `(() => { const s = document.querySelector("#replay [type=range]"); return "at " + (s.value / s.max).toFixed(3) })()`
+	b.until(place, "at 1.000")
 	b.read(first)
+	b.until(place, "at 1.000")
 	b.until(`document.querySelector("#replay button").innerText`, "Again")
 	b.until(tile("bank"), "open | ")
+	b.size(390, 844, false)
+	if n := b.read(`String(document.documentElement.scrollWidth)`); n != "390" {
+		t.Errorf("the page is %s px wide on a phone of 390", n)
+	}
+	b.shot("replay-phone.png")
+	b.size(1200, 500, true)
+	b.shot("replay.png")
 }
 
 // Many dependencies are lines, those in trouble first, and the page says so when its program
