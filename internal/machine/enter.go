@@ -69,7 +69,11 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 	last := min(c.deadline.Add(-c.margin(now)), now.Add(c.rules.Policy.Pace.Max+c.rules.Policy.Pace.Max/4))
 	at, ok := p.reserve(now, last, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
 	if !ok {
-		c.tooLong(at.Sub(now), last.Sub(now))
+		most := last.Sub(now)
+		if at <= last {
+			most = paceQueue
+		}
+		c.tooLong(at.Sub(now), most)
 		c.refuse(now, policy.Paced, at.Sub(now))
 		return false
 	}

@@ -149,8 +149,9 @@ func (p *pacer) measure(now clock.Instant) {
 	p.unproven = false
 }
 
-// reserve takes the next start time, if it is not later than last. It returns that time
-// in any case. U is a draw by which calls are spread where there is no rate.
+// reserve takes the next start time, if it is not later than last, and within paceQueue
+// where there is a rate. It returns that time in any case. U is a draw by which calls are
+// spread where there is no rate.
 func (p *pacer) reserve(now, last clock.Instant, u float64) (at clock.Instant, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

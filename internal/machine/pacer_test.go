@@ -227,3 +227,30 @@ func TestATurnAtTheLastMomentIsTaken(t *testing.T) {
 		t.Errorf("it goes at %v, %v", time.Duration(at), ok)
 	}
 }
+
+// A call is refused for a wait only if the wait is longer than it may be, and the numbers
+// say so, whichever limit it is.
+func TestARefusedTurnSaysWhatItsWaitMayBe(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		timeout time.Duration
+		most    time.Duration
+	}{
+		{"until the deadline", 500 * time.Millisecond, 450 * time.Millisecond},
+		{"the longest wait for a turn", 10 * time.Second, paceQueue},
+	} {
+		tr := newTrial(t, policy.Policy{Timeout: policy.Timeout{Call: tt.timeout}})
+		tr.state.main.pace().begin(0, 100) // a turn every 10 ms
+		var n *policy.Numbers
+		for range 200 {
+			c := new(Call)
+			c.Begin(tr.state, ms, &Params{})
+			if c.Next(ms); n == nil && c.End().Reason == policy.Paced {
+				n = c.End().Numbers
+			}
+		}
+		if n == nil || n.Left != tt.most || n.Need <= n.Left {
+			t.Errorf("%s: %+v", tt.name, n)
+		}
+	}
+}
