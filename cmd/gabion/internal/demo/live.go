@@ -17,6 +17,7 @@ import (
 // program, and a page of its own for each run.
 type live struct {
 	address string
+	open    bool // not only to this machine
 	server  *http.Server
 	page    atomic.Pointer[dashboard.Page]
 }
@@ -32,9 +33,10 @@ func goLive(address string) (*live, error) {
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("serve the live page: %w", err)
+		return nil, fmt.Errorf("serve the live page at %q, which wants a free host:port, such as 127.0.0.1:8080, or %s: %w", address, noPage, err)
 	}
-	l := &live{address: "http://" + listener.Addr().String() + "/"}
+	l := new(live)
+	l.address, l.open = reached(listener.Addr())
 	l.page.Store(dashboard.New(dashboard.Config{Title: title}))
 	l.server = &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
@@ -42,6 +44,16 @@ func goLive(address string) (*live, error) {
 	}
 	go func() { _ = l.server.Serve(listener) }() // it ends with close
 	return l, nil
+}
+
+// reached says under which address a browser on this machine finds what listens there,
+// and whether other machines may reach it as well.
+func reached(at net.Addr) (address string, open bool) {
+	on, _ := at.(*net.TCPAddr)
+	if on != nil && on.IP.IsUnspecified() { // no browser goes to [::]
+		return fmt.Sprintf("http://127.0.0.1:%d/", on.Port), true
+	}
+	return "http://" + at.String() + "/", on == nil || !on.IP.IsLoopback()
 }
 
 // serve serves the page of the run that goes on. The page has buttons, and is for this
@@ -69,9 +81,14 @@ func (l *live) begin(d *gabion.Dependency) (seen gabion.Observer) {
 
 // introduce says where the page is.
 func (l *live) introduce(w io.Writer, p paint) {
-	if l != nil {
-		fmt.Fprintln(w, "  "+p.bold("Watch it in a browser")+"  "+l.address+"\n")
+	if l == nil {
+		return
 	}
+	fmt.Fprintln(w, "  "+p.bold("Watch it in a browser")+"  "+l.address)
+	if l.open {
+		fmt.Fprintln(w, "  Whoever reaches this machine can watch it too, and use its buttons.")
+	}
+	fmt.Fprintln(w)
 }
 
 // watched reports whether somebody looks at the page.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -145,5 +146,38 @@ func TestWithoutAPageNothingIsServed(t *testing.T) {
 	}
 	if _, err := goLive("nowhere.invalid:1"); err == nil || !strings.Contains(err.Error(), "live page") {
 		t.Errorf("an address that is none: %v", err)
+	}
+}
+
+func TestThePagesAddressOpensInABrowserOfThisMachine(t *testing.T) {
+	for _, tt := range []struct {
+		at, address string
+		open        bool
+	}{
+		{"127.0.0.1:80", "http://127.0.0.1:80/", false},
+		{"[::1]:80", "http://[::1]:80/", false},
+		{"0.0.0.0:80", "http://127.0.0.1:80/", true},
+		{"[::]:80", "http://127.0.0.1:80/", true},
+		{"192.0.2.7:80", "http://192.0.2.7:80/", true},
+	} {
+		at, err := net.ResolveTCPAddr("tcp", tt.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if address, open := reached(at); address != tt.address || open != tt.open {
+			t.Errorf("%s: %s, open to others: %v", tt.at, address, open)
+		}
+	}
+	var out bytes.Buffer
+	if (&live{address: "http://127.0.0.1:80/", open: true}).introduce(&out, false); !strings.Contains(out.String(), "Whoever reaches this machine") {
+		t.Errorf("nobody is warned: %s", &out)
+	}
+}
+
+func TestAnAddressThatIsNoneSaysWhatToWrite(t *testing.T) {
+	for _, at := range []string{"8080", "nonsense", "127.0.0.1:99999999"} {
+		if _, err := goLive(at); err == nil || !strings.Contains(err.Error(), "such as 127.0.0.1:8080") {
+			t.Errorf("%s: %v", at, err)
+		}
 	}
 }
