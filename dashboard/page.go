@@ -39,7 +39,7 @@ type Config struct {
 // concurrent use.
 //
 // It observes its dependencies from the moment it is made, because what went wrong
-// before somebody looks is what they want to know. That costs a call some 350 ns. It asks them for
+// before somebody looks is what they want to know. That costs a call less than a microsecond. It asks them for
 // their state once a second while somebody watches, and not at all otherwise.
 type Page struct {
 	config   Config
