@@ -46,28 +46,53 @@ type Tracer interface {
 	TraceCall(ctx context.Context, call Event) context.Context
 
 	// TraceAttempt returns what an attempt's context is made of. It gets what TraceCall
-	// returned. The event is that of KindAttemptSent, without what failed before and without Left.
+	// returned. The event is that of KindAttemptSent, without what failed before.
 	// It was observed just before, or, where a hedge is sent, may be observed a moment later. It
 	// may come after the call's KindReturned, too. The time that it takes is not the attempt's.
 	TraceAttempt(ctx context.Context, attempt Event) context.Context
+}
+
+// Selective is an [Observer] that does not want every event, so that calls which nothing
+// else observes cost less. Wants is asked once for each kind, when the observer is attached. An
+// attempt that is sent is told of all the same if it is a retry or a hedge: who does not want
+// policy.KindAttemptSent is spared those of first attempts. The event of an attempt
+// that has settled tells Left, too.
+type Selective interface {
+	Observer
+	Wants(policy.Kind) bool
 }
 
 // subscription is an observer of one dependency, or of all those of a registry.
 type subscription struct {
 	observer Observer
 	tracer   Tracer // observer, if it is one
+	skip     machine.Kinds
 	ended    atomic.Bool
 }
 
 func newSubscription(o Observer) *subscription {
 	t, _ := o.(Tracer)
-	return &subscription{observer: o, tracer: t}
+	s := &subscription{observer: o, tracer: t}
+	if choosy, ok := o.(Selective); ok {
+		for _, k := range policy.Kinds() {
+			if !choosy.Wants(k) {
+				s.skip = s.skip.With(k)
+			}
+		}
+	}
+	return s
+}
+
+// wants reports whether the observer is told of an event.
+func (s *subscription) wants(e *Event) bool {
+	return !s.skip.Has(e.Kind) || e.Kind == policy.KindAttemptSent && (e.Attempt > 1 || e.Hedge)
 }
 
 // audience is who observes a dependency. It is never changed, but replaced.
 type audience struct {
 	all    []*subscription
-	traced bool // one of them is a Tracer
+	traced bool          // one of them is a Tracer
+	skip   machine.Kinds // what none of them wants
 }
 
 func newAudience(all []*subscription) *audience {
@@ -75,7 +100,12 @@ func newAudience(all []*subscription) *audience {
 	if len(all) == 0 {
 		return nil
 	}
-	return &audience{all, slices.ContainsFunc(all, func(s *subscription) bool { return s.tracer != nil })}
+	a := &audience{all: all, skip: all[0].skip}
+	for _, s := range all {
+		a.traced = a.traced || s.tracer != nil
+		a.skip &= s.skip
+	}
+	return a
 }
 
 // callNumbers numbers the observed calls of the process, so that a recording of several
@@ -163,7 +193,7 @@ func (d *Dependency) publish(ctx context.Context, e *Event) {
 }
 
 func (d *Dependency) tell(ctx context.Context, s *subscription, e *Event) {
-	if s.ended.Load() {
+	if s.ended.Load() || !s.wants(e) {
 		return
 	}
 	defer d.survive(ctx)
@@ -259,17 +289,18 @@ func (d *Dependency) survive(ctx context.Context) {
 		slog.String("dependency", d.name), slog.Any("panic", crash))
 }
 
-// deliver tells the observer what happened to the dependency.
-// A call of an instance may also have found that something of its parent is over.
-func (d *Dependency) deliver(ctx context.Context) {
+// deliver tells the observer what happened to the dependency, and reports whether there was
+// anything. A call of an instance may also have found that something of its parent is over.
+func (d *Dependency) deliver(ctx context.Context) (told bool) {
 	if d.parent != nil {
-		d.parent.deliver(ctx)
+		told = d.parent.deliver(ctx)
 	}
 	if !d.observed() || !d.state.Pending() {
-		return
+		return told
 	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	d.state.Deliver(func(e Event) { d.publish(ctx, &e) })
+	return true
 }

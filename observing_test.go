@@ -281,3 +281,45 @@ func TestEventsSayWhy(t *testing.T) {
 		})
 	}
 }
+
+// choosy wants some kinds only.
+type choosy struct {
+	gabiontest.Recorder
+	wants []policy.Kind
+}
+
+func (c *choosy) Wants(k policy.Kind) bool { return slices.Contains(c.wants, k) }
+
+func TestASelectiveObserverIsSparedWhatItDoesNotWant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 2, Backoff: every(time.Millisecond)}, Breaker: policy.Breaker{Off: true}}
+		ends := &choosy{wants: []policy.Kind{policy.KindReturned}}
+		settled := &choosy{wants: []policy.Kind{policy.KindAttemptSettled, policy.KindReloaded}}
+		d := gabion.New("db", p, gabion.WithObserver(ends), gabion.WithObserver(settled))
+		d.Run(t.Context(), fails(errDown))
+		d.Reload(p)
+		for _, c := range []struct {
+			who  *choosy
+			want string
+		}{
+			{ends, "[attempt_sent #2 returned after 2 attempts_exhausted]"},
+			{settled, "[attempt_settled #1 server attempt_sent #2 attempt_settled #2 server reloaded]"},
+		} {
+			if got := fmt.Sprint(c.who.Decisions()); got != c.want {
+				t.Errorf("told %s, want %s", got, c.want)
+			}
+		}
+		for _, e := range settled.Events() {
+			if e.Kind == policy.KindAttemptSettled && e.Left != d.Policy().Timeout.Call && e.Attempt == 1 {
+				t.Errorf("when it was sent, %s were left", e.Left)
+			}
+		}
+		all := new(gabiontest.Recorder)
+		defer d.Observe(all)()
+		d.Run(t.Context(), works)
+		if got := fmt.Sprint(all.Decisions(), ends.Decisions()[2:], settled.Decisions()[4:]); got !=
+			"[attempt_sent #1 attempt_settled #1 success returned after 1] [returned after 1] [attempt_settled #1 success]" {
+			t.Errorf("beside one that wants all: %s", got)
+		}
+	})
+}

@@ -210,7 +210,7 @@ func (x *racing[T]) start(k *trial[T]) {
 	if x.run.log != nil {
 		x.askAt = clock.Never
 		x.unlock(&x.run)
-		parent = x.run.trace(&k.step.Ticket)
+		parent, _ = x.run.trace(&k.step.Ticket)
 		x.lock()
 		now := x.run.d.now()
 		x.arm(now, x.run.call.Start(now, &k.step.Ticket))

@@ -23,6 +23,8 @@ type runner struct {
 	waker waker
 	log   *machine.Log
 	id    uint64
+	skip  machine.Kinds // what no observer wants to know of this call
+	spoke bool          // observers were told something since an attempt was last sent
 	began clock.Instant
 	keep  bool // results outlive the call
 }
@@ -67,7 +69,7 @@ func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) err
 // observe numbers a call that somebody observes, and lets every Tracer have its context.
 // Nothing is taken or locked yet.
 func (r *runner) observe(a *audience) {
-	r.id = callNumbers.Add(1)
+	r.id, r.skip = callNumbers.Add(1), a.skip
 	if a.traced {
 		r.told = r.d.traceCall(r.ctx, &Event{At: r.began, Operation: r.o.operation, Partition: machine.BoundedName(r.o.Partition), Call: r.id})
 	}
@@ -80,6 +82,7 @@ func (r *runner) begin() clock.Instant {
 	p.Safe = p.Safe || r.o.key != ""
 	if r.id != 0 {
 		r.log = d.log()
+		r.log.Skip(r.skip)
 		p.Log = r.log
 	}
 	if d.tracked {
@@ -201,22 +204,29 @@ func (r *runner) start(now clock.Instant, t *machine.Ticket) (started clock.Inst
 	if r.log == nil {
 		return now, r.ctx
 	}
-	parent = r.trace(t)
-	now = r.d.now()
-	r.call.Start(now, t)
+	parent, traced := r.trace(t)
+	if traced || r.spoke {
+		r.spoke = false
+		now = r.d.now()
+		r.call.Start(now, t)
+	}
 	return now, parent
 }
 
 // trace returns what the attempt's context is made of: that of the call, or what a Tracer
 // made of it.
-func (r *runner) trace(t *machine.Ticket) context.Context {
+func (r *runner) trace(t *machine.Ticket) (made context.Context, traced bool) {
 	if a := r.d.audience.Load(); a == nil || !a.traced {
-		return r.told
+		return r.told, false
+	}
+	left := policy.NoDeadline
+	if end := r.call.Deadline(); end != clock.Never {
+		left = end.Sub(t.Sent)
 	}
 	return r.d.traceAttempt(r.told, &Event{
-		Kind: policy.KindAttemptSent, At: t.Sent, Until: t.Deadline, Attempt: t.Attempt, Hedge: t.Hedge,
+		Kind: policy.KindAttemptSent, At: t.Sent, Until: t.Deadline, Attempt: t.Attempt, Hedge: t.Hedge, Left: left,
 		Operation: r.o.operation, Partition: r.o.Partition, Call: r.id,
-	})
+	}), true
 }
 
 func (r *runner) tellAll() {
@@ -224,7 +234,7 @@ func (r *runner) tellAll() {
 	for i := range events {
 		r.tell(&events[i])
 	}
-	r.d.deliver(r.told)
+	r.spoke = r.d.deliver(r.told) || len(events) > 0 || r.spoke
 }
 
 func (r *runner) tell(e *Event) {

@@ -40,7 +40,7 @@ type Observer struct {
 	Logger *slog.Logger
 
 	// Attempts logs each event by itself, and every attempt, wait and success too, at
-	// debug level. At a thousand calls a second that is three thousand lines a second.
+	// debug level. It must be set before the observer is attached. At a thousand calls a second that is three thousand lines a second.
 	Attempts bool
 
 	// Every is the time that one line sums up. Zero means DefaultEvery.
@@ -90,6 +90,13 @@ func levelOf(e *gabion.Event) slog.Level {
 
 // troubled are the decisions about a key that want somebody to look.
 var troubled = map[string]bool{"mismatch": true, "outcome_unknown": true, "record_unreadable": true, "store_unavailable": true}
+
+// Wants implements gabion.Selective: without Attempts, what is never logged costs calls
+// nothing.
+func (o *Observer) Wants(k policy.Kind) bool {
+	_, named := levels[k]
+	return o.Attempts || named
+}
 
 // Observe implements gabion.Observer.
 func (o *Observer) Observe(ctx context.Context, e gabion.Event) {

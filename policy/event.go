@@ -105,7 +105,7 @@ type Event struct {
 	Due       Instant       // when it was due, if it was taken late
 	Until     Instant       // deadline of an attempt, end of a wait or of an open time; of BreakerMoved and RetriesSwitched by hand, when that ends by itself, or Never
 	Took      time.Duration // AttemptSettled: the attempt; Returned: the call
-	Left      time.Duration // AttemptSent, AttemptRefused, HedgeSkipped: until the call's deadline; NoDeadline if it has none
+	Left      time.Duration // AttemptSent, AttemptSettled, LoserSettled: until the call's deadline when the attempt was sent; AttemptRefused, HedgeSkipped: likewise, now; NoDeadline if it has none
 	Wait      string        // Waiting: for what
 	Partition string        // the partition whose breaker moved, or that the call named
 

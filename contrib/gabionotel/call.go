@@ -30,8 +30,6 @@ type call struct {
 // attempt is what is known of one attempt.
 type attempt struct {
 	number uint8
-	told   bool           // KindAttemptSent was, so left is known; it may be told after the span began
-	left   time.Duration  // until the call's deadline
 	span   trace.Span     // nil until it began
 	ended  time.Time      // zero while it is out
 	at     policy.Instant // the same by gabion's clock
@@ -141,9 +139,8 @@ func (o *Observer) TraceAttempt(ctx context.Context, e gabion.Event) context.Con
 		options = append(options, trace.WithLinks(c.out(e.At)...))
 	}
 	ctx, span := o.tracer.Start(ctx, c.names.attempt, options...)
-	if left, told := c.begin(e.Attempt, span); told {
-		tellLeft(span, left)
-	}
+	tellLeft(span, e.Left)
+	c.begin(e.Attempt, span)
 	return ctx
 }
 
@@ -176,23 +173,11 @@ func (c *call) began(number uint8) bool {
 	return c.get(number).span != nil
 }
 
-// begin keeps the attempt's span. Told says that left is known.
-func (c *call) begin(number uint8, span trace.Span) (left time.Duration, told bool) {
+// begin keeps the attempt's span.
+func (c *call) begin(number uint8, span trace.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := c.get(number)
-	a.span = span
-	return a.left, a.told
-}
-
-// sent keeps how much time was left when the attempt was sent. It returns the attempt's
-// span if that began before.
-func (c *call) sent(number uint8, left time.Duration) trace.Span {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a := c.get(number)
-	a.left, a.told = left, true
-	return a.span
+	c.get(number).span = span
 }
 
 // end returns the span of an attempt that is out, or nil. The attempt is no longer out then.

@@ -88,12 +88,11 @@ func (m *meters) on(ctx context.Context) bool { return m.calls.Enabled(ctx) }
 // record counts an event.
 func (m *meters) record(ctx context.Context, d *dependency, e *gabion.Event) {
 	switch e.Kind {
-	case policy.KindAttemptSent:
-		if e.Left != policy.NoDeadline {
-			m.left.Record(ctx, e.Left.Seconds(), m.operation(ctx, d, e).plain.record...)
-		}
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
 		set := m.attemptSet(ctx, d, e)
+		if e.Left != policy.NoDeadline {
+			m.left.Record(ctx, e.Left.Seconds(), d.operation(e.Operation).plain.record...)
+		}
 		m.attempts.Add(ctx, 1, set.add...)
 		m.attemptDuration.Record(ctx, e.Took.Seconds(), set.record...)
 	case policy.KindReturned:
@@ -161,7 +160,7 @@ func brokenBy(e *gabion.Event) string {
 // operation returns that of the event, and counts those that have no room.
 func (m *meters) operation(ctx context.Context, d *dependency, e *gabion.Event) *operation {
 	o := d.operation(e.Operation)
-	if o == d.other && e.Kind != policy.KindAttemptSent {
+	if o == d.other {
 		m.overflows.Add(ctx, 1, d.set.add...)
 	}
 	return o

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // scope names this package as the source of spans and metrics.
@@ -107,6 +108,9 @@ func (o *Observer) Close() error {
 	}
 	return o.meter.reading.Unregister()
 }
+
+// Wants implements [gabion.Selective]: TraceAttempt is told of what is sent.
+func (o *Observer) Wants(k policy.Kind) bool { return k != policy.KindAttemptSent }
 
 // Observe implements [gabion.Observer].
 func (o *Observer) Observe(ctx context.Context, e gabion.Event) {

@@ -66,10 +66,6 @@ func (o *Observer) tell(ctx context.Context, e *gabion.Event) {
 // tell adds an event to the call's spans.
 func (c *call) tell(e *gabion.Event) {
 	switch e.Kind {
-	case policy.KindAttemptSent:
-		if span := c.sent(e.Attempt, e.Left); span != nil {
-			tellLeft(span, e.Left)
-		}
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
 		if span := c.end(e.Attempt, e.At); span != nil {
 			settle(span, e)

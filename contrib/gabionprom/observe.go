@@ -20,6 +20,9 @@ func (l *lazy) get() *histogram {
 	return l.p.Load()
 }
 
+// Wants implements [gabion.Selective]: of a first attempt all is known when it has settled.
+func (m *Metrics) Wants(k policy.Kind) bool { return k != policy.KindAttemptSent }
+
 // Observe counts an event. It implements [gabion.Observer].
 func (m *Metrics) Observe(ctx context.Context, e gabion.Event) {
 	switch e.Kind {
@@ -35,17 +38,14 @@ func (m *Metrics) Observe(ctx context.Context, e gabion.Event) {
 }
 
 func (m *Metrics) sent(e *gabion.Event) {
-	o := m.operation(e)
-	if e.Left != policy.NoDeadline {
-		o.of.left.observe(e.Left)
+	if kindOf(e) != kindRetry {
+		return
 	}
-	if kindOf(e) == kindRetry {
-		code := e.Code
-		if code == "" {
-			code = e.Class.String()
-		}
-		o.code(m, code).Add(1)
+	code := e.Code
+	if code == "" {
+		code = e.Class.String()
 	}
+	m.operation(e).code(m, code).Add(1)
 }
 
 func kindOf(e *gabion.Event) int {
@@ -60,6 +60,9 @@ func kindOf(e *gabion.Event) int {
 
 func (m *Metrics) settled(ctx context.Context, e *gabion.Event) {
 	o := m.operation(e)
+	if e.Left != policy.NoDeadline {
+		o.of.left.observe(e.Left)
+	}
 	if e.Slow {
 		o.slow.Add(1)
 	}

@@ -273,7 +273,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 	}
 	if c.log != nil {
 		v := c.End()
-		*c.log.next() = policy.Event{
+		*c.log.next(policy.KindReturned) = policy.Event{
 			Kind: policy.KindReturned, At: now, Reason: why, Effect: v.Effect, Attempt: c.sent.n, Took: now.Sub(c.began),
 			Hedges: c.sent.n - c.sent.tries, Hedge: c.log.hedge && why == policy.None, Code: c.log.code, Numbers: v.Numbers,
 		}

@@ -274,7 +274,7 @@ func (c *Call) margin(now clock.Instant) time.Duration {
 // refuse ends the call because a layer said no.
 func (c *Call) refuse(now clock.Instant, why policy.Reason, after time.Duration) {
 	if c.log != nil {
-		*c.log.next() = policy.Event{
+		*c.log.next(policy.KindAttemptRefused) = policy.Event{
 			Kind: policy.KindAttemptRefused, At: now, Reason: why, Attempt: c.sent.n + 1, Until: now.Add(after),
 			Left: c.left(now), Numbers: c.end.numbers,
 		}
@@ -285,9 +285,13 @@ func (c *Call) refuse(now clock.Instant, why policy.Reason, after time.Duration)
 
 // logSent reports an attempt that starts. A retry says what it repeats.
 func (c *Call) logSent(now clock.Instant, t *Ticket) {
-	e := c.log.next()
+	first := t.Attempt == 1 && !t.Hedge
+	if first && c.log.skip.Has(policy.KindAttemptSent) {
+		return
+	}
+	e := c.log.next(0)
 	*e = policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Until: t.Deadline, Left: c.left(now)}
-	if t.Attempt > 1 && !t.Hedge {
+	if !first && !t.Hedge {
 		e.Class, e.Code = c.log.class, c.log.code
 	}
 }

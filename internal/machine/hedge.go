@@ -94,7 +94,7 @@ func (c *Call) mayPutOff(now clock.Instant, o *policy.Outcome) policy.Reason {
 
 func (c *Call) skipHedge(now clock.Instant, why policy.Reason) {
 	if c.log != nil {
-		*c.log.next() = policy.Event{
+		*c.log.next(policy.KindHedgeSkipped) = policy.Event{
 			Kind: policy.KindHedgeSkipped, At: now, Reason: why, Attempt: c.sent.n, Left: c.left(now), Numbers: c.whyNoHedge(now, why),
 		}
 	}

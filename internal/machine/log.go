@@ -16,12 +16,26 @@ const logSize = 12
 type Log struct {
 	n      int
 	lost   int
+	skip   Kinds         // those that nobody wants
 	until  clock.Instant // end of the wait that was reported last
 	code   string        // of the attempt that ended last
 	class  policy.Class  // likewise
 	hedge  bool          // it was a hedge
 	events [logSize + 1]policy.Event
 }
+
+// Kinds is a set of kinds of events.
+type Kinds uint32
+
+// Has reports whether the set has a kind.
+func (ks Kinds) Has(k policy.Kind) bool { return ks&(1<<k) != 0 }
+
+// With returns the set with another kind.
+func (ks Kinds) With(k policy.Kind) Kinds { return ks | 1<<k }
+
+// Skip says which events nobody wants. With KindAttemptSent only those of first attempts
+// are left out. It holds until the next Skip.
+func (l *Log) Skip(ks Kinds) { l.skip = ks }
 
 // Drain returns what was decided since the last Drain. The slice is valid until the
 // next verb.
@@ -46,14 +60,17 @@ func (l *Log) begin() {
 func (l *Log) wait(now, until clock.Instant, what string, sent uint8) {
 	if l != nil && l.until != until {
 		l.until = until
-		*l.next() = policy.Event{Kind: policy.KindWaiting, At: now, Until: until, Wait: what, Attempt: sent + 1}
+		*l.next(policy.KindWaiting) = policy.Event{Kind: policy.KindWaiting, At: now, Until: until, Wait: what, Attempt: sent + 1}
 	}
 }
 
-// next is the place of the next event, which is written where it stays. What does not fit
-// is written to a place that nobody reads.
-func (l *Log) next() *policy.Event {
-	if l.n == logSize {
+// next is the place of the next event, which is written where it stays. What does not fit,
+// and what nobody wants, is written to a place that nobody reads.
+func (l *Log) next(k policy.Kind) *policy.Event {
+	switch {
+	case l.skip.Has(k):
+		return &l.events[logSize]
+	case l.n == logSize:
 		l.lost++
 		return &l.events[logSize]
 	}

@@ -71,7 +71,7 @@ func (c *Call) Outlive(now clock.Instant, t *Ticket) {
 	live.open.Add(1)
 	live.ever.Add(1)
 	if c.log != nil {
-		*c.log.next() = policy.Event{Kind: policy.KindOutlived, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)}
+		*c.log.next(policy.KindOutlived) = policy.Event{Kind: policy.KindOutlived, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)}
 	}
 	c.settleOpen(now, t, false) // it lived well for an attempt's time, which ends a row of failures
 	slot := t.held.slot
@@ -98,7 +98,7 @@ func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool
 	c.sent.open &^= bit
 	c.settleOpen(now, &t, broke)
 	if (broke || why != policy.None) && c.log != nil {
-		*c.log.next() = policy.Event{Kind: policy.KindBodyFailed, At: now, Reason: why, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)}
+		*c.log.next(policy.KindBodyFailed) = policy.Event{Kind: policy.KindBodyFailed, At: now, Reason: why, Attempt: t.Attempt, Hedge: t.Hedge, Took: now.Sub(t.Sent)}
 	}
 	if c.sent.lasting&bit != 0 {
 		c.sent.lasting &^= bit

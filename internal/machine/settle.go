@@ -141,9 +141,9 @@ func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late 
 		kind = policy.KindLoserSettled
 	}
 	took := now.Sub(t.Sent)
-	*c.log.next() = policy.Event{
+	*c.log.next(kind) = policy.Event{
 		Kind: kind, At: now, Class: o.Class, Reason: late, Effect: o.Effect, Attempt: t.Attempt,
-		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t), Code: o.Code,
+		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t), Code: o.Code, Left: c.left(t.Sent),
 	}
 	if c.phase != over {
 		c.log.code, c.log.class, c.log.hedge = o.Code, o.Class, t.Hedge

@@ -46,3 +46,11 @@ func bytesPerState(t *testing.T, p policy.Policy) int {
 	runtime.KeepAlive(states)
 	return int(after.HeapAlloc-before.HeapAlloc) / len(states)
 }
+
+func TestEveryKindFitsIntoKinds(t *testing.T) {
+	for _, k := range policy.Kinds() {
+		if k >= 32 {
+			t.Errorf("%s is bit %d of 32", k, k)
+		}
+	}
+}
