@@ -59,6 +59,8 @@ type Tracer interface {
 // that has settled tells Left, too.
 type Selective interface {
 	Observer
+
+	// Wants reports whether the observer wants events of a kind.
 	Wants(policy.Kind) bool
 }
 
