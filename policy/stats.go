@@ -52,8 +52,9 @@ func (f *Failures) Of(r Reason) int64 {
 
 // LatencyStats say how long successful attempts took, within 1.6 %.
 //
-// They are sampled. The first hundred successes are in, and then one in eight, or the
-// next one after a pause of 50 ms: of a dependency that is called seldom all are in. Where the policy itself
+// They are sampled. The first hundred successes are in, and then one in eight, and the next
+// one after a quarter of a second (of the budget's window, if that is another): of a
+// dependency that is called seldom nearly all are in. Where the policy itself
 // measures, for a percentile of hedges or of the least time, and no call names a
 // partition, all are in anyway. Hedges are not, since they are sent where the first
 // attempt is late. An attempt that a hedge was quicker than counts with the time after

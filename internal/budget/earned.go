@@ -78,14 +78,15 @@ func MakeEarned(r EarnedRules, shards int) (e Earned) {
 	return
 }
 
-// Earn counts one success, and returns how many its shard has with it. It takes no lock
+// Earn counts one success, and returns how many its shard has with it. First says that it
+// is the first in a quarter of the window. It takes no lock
 // but a few times in a window. Callers that run on different processors should pass
 // different shards.
-func (e *Earned) Earn(now clock.Instant, shard uint32, r *EarnedRules) (n uint64) {
-	if int64(now) >= e.due.Load() {
+func (e *Earned) Earn(now clock.Instant, shard uint32, r *EarnedRules) (n uint64, first bool) {
+	if first = int64(now) >= e.due.Load(); first {
 		e.mark(now, r)
 	}
-	return e.successes.of(shard).Add(1)
+	return e.successes.of(shard).Add(1), first
 }
 
 // mark notes how many successes there were before now.

@@ -75,9 +75,9 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	if c.rules.throttled {
 		c.state.throttle().Accept(t.Sent, now)
 	}
-	var earned uint64
+	earned, first := uint64(0), false
 	if c.rules.earns {
-		earned = c.state.earned.Earn(now, c.shard, &c.rules.earned)
+		earned, first = c.state.earned.Earn(now, c.shard, &c.rules.earned)
 	}
 	c.part.pacer.Load().accept(now)
 	if c.rules.learns {
@@ -93,7 +93,9 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		c.logSettled(now, t, o, policy.None, false)
 	}
 	c.finish(now, policy.None)
-	c.countSuccess(now, t, earned)
+	if first || timed(earned) || t.Hedge {
+		c.countSuccess(now, t, earned)
+	}
 	c.giveBack(t, o)
 }
 

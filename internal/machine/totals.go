@@ -43,13 +43,17 @@ const (
 )
 
 // The time of an attempt is taken of the first so many successes of each shard, then of one in
-// so many, and whenever none was taken for a while. So of a dependency that is
-// called seldom all times are known, and where calls are many, taking them costs little.
+// so many, and of the next one after a while. So of a dependency that is
+// called seldom all times are known, and where calls are many, taking them costs little. Where
+// the budget counts successes, the while is a quarter of its window.
 const (
 	timedFirst = 128
 	timedEvery = 8
-	timedAfter = 50 * time.Millisecond
+	timedAfter = 250 * time.Millisecond
 )
+
+// timed reports whether the n-th success of a shard is one whose time is taken.
+func timed(n uint64) bool { return n <= timedFirst || n%timedEvery == 0 }
 
 func newTotals(shards int) *totals {
 	n := 1 << bits.Len(uint(max(shards, 1)-1))
@@ -73,21 +77,26 @@ func (s *State) TurnAway(shard uint32, why policy.Reason) {
 	}
 }
 
-// countSuccess counts a call that ended well. Earned is the number of the success among
-// those of its shard that the budget has counted, or zero.
+// countSuccess counts a call that ended well, and takes its time. Earned is the number of
+// the success among those of its shard that the budget has counted, or zero. Of those that the
+// budget has counted it need only be called where the time is to be taken, or for a hedge.
 func (c *Call) countSuccess(now clock.Instant, t *Ticket, earned uint64) {
 	to := c.state.totals()
 	if to == nil {
 		return
 	}
-	if earned == 0 {
-		earned = to.line(c.shard).successes.Add(1)
+	n := earned
+	if n == 0 {
+		n = to.line(c.shard).successes.Add(1)
 	}
-	if t.Hedge {
+	switch {
+	case t.Hedge:
 		to.other(c.shard).won.Add(1)
-		return
+	case earned != 0:
+		to.record(now, now.Sub(t.Sent))
+	default:
+		to.sample(now, c.shard, n, now.Sub(t.Sent))
 	}
-	to.sample(now, c.shard, earned, now.Sub(t.Sent))
 }
 
 // countOvertaken samples an attempt that a hedge was quicker than. It would have taken
@@ -123,7 +132,7 @@ func (c *Call) countEnd(why policy.Reason) {
 // sample takes the time of an attempt, if it is its turn. The n-th of its shard asks.
 func (t *totals) sample(now clock.Instant, shard uint32, n uint64, took time.Duration) {
 	l := t.line(shard)
-	if n > timedFirst && n%timedEvery != 0 && now.Sub(clock.Instant(l.sampled.Load())) < timedAfter {
+	if !timed(n) && now.Sub(clock.Instant(l.sampled.Load())) < timedAfter {
 		return
 	}
 	l.sampled.Store(int64(now))
