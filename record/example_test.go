@@ -56,6 +56,6 @@ func ExampleEntries() {
 		}
 	}
 	// Output:
-	// shop call 17 2026-11-22T12:00:01.5Z returned
+	// shop call 1.17 2026-11-22T12:00:01.5Z returned
 	// all that is whole was read: line 4: the recording was cut off here
 }

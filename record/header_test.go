@@ -245,12 +245,12 @@ func TestACompressedRecordingMayBeCutToo(t *testing.T) {
 // The calls of each run are numbered from 1 on, and a file may have several.
 func TestACallHasOneIDInAFile(t *testing.T) {
 	for fact, c := range map[string]struct{ text, ids string }{
-		"without a header":                   {event + event, "7 7"},
-		"one run":                            {header + origin + event, "7"},
-		"two runs":                           {header + event + header + event, "7 2.7"},
-		"a header after events without one":  {event + header + event, "7 2.7"},
+		"without a header":                   {event + event, "1.7 1.7"},
+		"one run":                            {header + origin + event, "1.7"},
+		"two runs":                           {header + event + header + event, "1.7 2.7"},
+		"a header after events without one":  {event + header + event, "1.7 2.7"},
 		"three, one of which has no event":   {header + header + event, "2.7"},
-		"a beginning that could not be kept": {`{"kind":"events_lost","count":3}` + "\n" + header + event, "1 7"},
+		"a beginning that could not be kept": {`{"kind":"events_lost","count":3}` + "\n" + header + event, "1 1.7"},
 	} {
 		all, err := entries(strings.NewReader(c.text))
 		if err != nil {
@@ -269,12 +269,15 @@ func TestACallHasOneIDInAFile(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]record.ID{
-		"17": {Run: 1, Call: 17}, "1.17": {Run: 1, Call: 17}, "2.18446744073709551615": {Run: 2, Call: 1<<64 - 1},
+		"17": {Call: 17}, "1.17": {Run: 1, Call: 17}, "2.18446744073709551615": {Run: 2, Call: 1<<64 - 1},
 		"": {}, "0": {}, "1.0": {}, "0.1": {}, "x": {}, "1.2.3": {}, "-1": {}, "1.": {}, "99999999999.1": {},
 	} {
 		got, err := record.ParseID(text)
 		if got != want || (err == nil) != (want != record.ID{}) {
 			t.Errorf("%q is %v, %v", text, got, err)
+		}
+		if err == nil && got.String() != text {
+			t.Errorf("%q is written %s", text, got)
 		}
 	}
 }

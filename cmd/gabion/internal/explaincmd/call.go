@@ -21,15 +21,27 @@ const (
 	maxKnown = 1 << 16 // dependencies and partitions of which the last state is kept
 )
 
-// story is what a recording tells of one call.
+// story is what a recording tells of one call. Where the run is left open, each run that
+// has such a call begins the tale anew.
 type story struct {
+	tale
 	id    record.ID
+	found tale              // of the last run before this one that has the call
+	other []int             // the runs before found that have one too
+	calls map[int][2]uint64 // the least and the greatest number of a call, by run
+	run   int
+}
+
+// tale is what one run tells of a call.
+type tale struct {
 	own   []record.Entry         // the call's own events
 	aside []record.Entry         // of its dependency, once the call is known; before, of all
 	known map[place]record.Entry // what was so before, by what and where
-	calls map[int][2]uint64      // the least and the greatest number of a call, by run
 	more  bool                   // some were left out
-	run   int
+}
+
+func newStory(id record.ID) *story {
+	return &story{id: id, calls: map[int][2]uint64{}}
 }
 
 // place is where and what a state is of.
@@ -41,20 +53,19 @@ type place struct {
 // take keeps what an entry says of the call.
 func (s *story) take(e *record.Entry) {
 	if e.Run != s.run {
-		s.run = e.Run
-		if len(s.own) == 0 {
-			s.aside, s.known = nil, map[place]record.Entry{}
-		}
+		s.turn()
+		s.run, s.tale = e.Run, tale{known: map[place]record.Entry{}}
 	}
 	if n := e.Event.Call; n != 0 {
 		s.count(e.Run, n)
 	}
 	switch {
-	case e.ID() == s.id:
+	case s.id.Run != 0 && s.id.Run != e.Run:
+	case e.Event.Call == s.id.Call:
 		if s.more = s.more || len(s.own) == maxSteps; len(s.own) < maxSteps {
 			s.own = append(s.own, *e)
 		}
-	case e.Event.Call != 0 || e.Run != s.id.Run:
+	case e.Event.Call != 0:
 	case len(s.own) == 0:
 		s.before(e)
 	case e.Event.Dependency == s.own[0].Event.Dependency || e.Event.Kind == policy.KindEventsLost:
@@ -62,6 +73,48 @@ func (s *story) take(e *record.Entry) {
 			s.aside = append(s.aside, *e)
 		}
 	}
+}
+
+// turn ends a run. What it told of the call is kept, if it told something.
+func (s *story) turn() {
+	if len(s.own) == 0 {
+		return
+	}
+	if len(s.found.own) > 0 && len(s.other) < maxRuns {
+		s.other = append(s.other, s.found.own[0].Run)
+	}
+	s.found = s.tale
+}
+
+// end ends the recording: the tale is that of the last run that has the call.
+func (s *story) end() {
+	s.turn()
+	s.tale = s.found
+}
+
+// others says which other runs have a call of that number, where the reader did not name
+// the run.
+func (s *story) others() string {
+	if len(s.other) == 0 {
+		return ""
+	}
+	var ids []string
+	for _, run := range s.other[max(0, len(s.other)-shownCalls):] {
+		ids = append(ids, record.ID{Run: run, Call: s.id.Call}.String())
+	}
+	text := strings.Join(ids, ", ")
+	if left := len(s.other) - len(ids); left > 0 {
+		text += fmt.Sprintf(" and %d more", left)
+	}
+	return fmt.Sprintf("also %s: this is the one of run %d, the last that has a call %d", text, s.own[0].Run, s.id.Call)
+}
+
+// named is how a call is named to the reader: the run matters where there are several.
+func named(id record.ID, runs int) string {
+	if runs <= 1 {
+		id.Run = 0
+	}
+	return id.String()
 }
 
 func (s *story) count(run int, n uint64) {
@@ -125,8 +178,9 @@ func (r *request) explainCall(file string) error {
 	if err != nil {
 		return wrong{fmt.Errorf("--call: %w", err), true}
 	}
-	s := &story{id: id, known: map[place]record.Entry{}, calls: map[int][2]uint64{}}
+	s := newStory(id)
 	failed := r.read(file, s.take)
+	s.end()
 	if len(s.own) == 0 {
 		if failed != nil {
 			return failed
@@ -149,15 +203,34 @@ func (r *request) explainCall(file string) error {
 
 // missing says which calls there are.
 func (s *story) missing(file string) error {
-	seen, ok := s.calls[s.id.Run]
-	switch {
-	case !ok && len(s.calls) > 0:
-		return fmt.Errorf("%s has no call %s: it has %d runs; gabion explain %s lists calls", file, s.id, s.run, file)
-	case !ok:
-		return fmt.Errorf("%s has no call at all", file)
+	run := s.id.Run
+	if run == 0 {
+		run = s.run
 	}
-	first, last := record.ID{Run: s.id.Run, Call: seen[0]}, record.ID{Run: s.id.Run, Call: seen[1]}
-	return fmt.Errorf("%s has no call %s: its calls are %s to %s; gabion explain %s lists those worth a look", file, s.id, first, last, file)
+	seen, ok := s.calls[run]
+	switch {
+	case len(s.calls) == 0:
+		return fmt.Errorf("%s has no call at all", file)
+	case s.id.Run > s.run:
+		return fmt.Errorf("%s has no run %d: it has %s; gabion explain %s lists calls", file, s.id.Run, plural(s.run, "run"), file)
+	case !ok:
+		return fmt.Errorf("%s has no call %s: run %d has none at all; gabion explain %s lists calls", file, s.id, run, file)
+	}
+	whose := "its calls"
+	if s.run > 1 {
+		whose = fmt.Sprintf("the calls of run %d", run)
+	}
+	first, last := record.ID{Run: run, Call: seen[0]}, record.ID{Run: run, Call: seen[1]}
+	return fmt.Errorf("%s has no call %s: %s are %s to %s; gabion explain %s lists those worth a look",
+		file, s.id, whose, named(first, s.run), named(last, s.run), file)
+}
+
+// plural is a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // timeline puts the events of a call, and of its dependency meanwhile, in order.
@@ -165,7 +238,7 @@ func (s *story) timeline(rules *rules) *timeline {
 	began, ended, over := s.span()
 	first := &s.own[0]
 	t := &timeline{
-		Version: 1, Call: s.id.String(), Dependency: first.Event.Dependency, Operation: first.Event.Operation, Partition: s.partition(),
+		Version: 1, Call: named(first.ID(), s.run), Dependency: first.Event.Dependency, Operation: first.Event.Operation, Partition: s.partition(),
 		Ended: over != nil, Began: clock(first, began), At: began.Sub(0).Seconds(), Steps: []step{}, Notes: append([]string{}, rules.notes...),
 	}
 	if h := first.Header; h != nil {
@@ -175,6 +248,9 @@ func (s *story) timeline(rules *rules) *timeline {
 		t.Reason = over.Reason.String()
 	} else {
 		t.Notes = append(t.Notes, "the recording does not have the end of this call")
+	}
+	if text := s.others(); text != "" {
+		t.Notes = append(t.Notes, text)
 	}
 	if s.more {
 		t.Notes = append(t.Notes, "there is more than is shown")

@@ -35,7 +35,8 @@ standard input: then it lists the calls that are worth a look.
 
   --call ID      each decision about this call, with what it was made from and
                  the setting that ruled; the number is that of the log lines,
-                 17, or 2.17 in the second run that a file holds
+                 17. If several runs of a file have a call 17, that is the one of
+                 the last; 1.17 is the one of the first run
   --policy FILE  the gabion.yaml that was in force, for the value and the line
                  of each setting; else it is the one that the recording names
   --json         write JSON

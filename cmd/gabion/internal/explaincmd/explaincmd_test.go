@@ -280,7 +280,7 @@ func TestWhatCanNotBeReadIsSaid(t *testing.T) {
 		"nothing":                               {"", "-", exitOK, "0 calls", ""},
 		"no call in nothing":                    {"", "- --call 2", exitUsage, "", "has no call at all"},
 		"no such call":                          {whole, "- --call 9", exitUsage, "", "its calls are 1 to 6"},
-		"no such run":                           {whole, "- --call 2.1", exitUsage, "", "has no call 2.1"},
+		"no such run":                           {whole, "- --call 2.1", exitUsage, "", "has no run 2: it has 1 run; "},
 		"no number":                             {whole, "- --call x", exitUsage, "", `"x" is no call`},
 		"a call of the second run":              {whole + whole, "- --call 2.6", exitOK, "call 2.6 of bank", ""},
 		"no file":                               {"", "--call 1", exitUsage, "", "no recording is named"},
@@ -355,7 +355,7 @@ func TestJSONKeepsItsKeys(t *testing.T) {
 // However long a recording is, what is kept of it is bounded.
 func TestALongRecordingTakesNoMoreMemory(t *testing.T) {
 	o := newOverview("x")
-	s := &story{id: record.ID{Run: 1, Call: 1}, known: map[place]record.Entry{}, calls: map[int][2]uint64{}}
+	s := newStory(record.ID{Call: 1})
 	for i := range 120_000 {
 		e := record.Entry{Run: 1, Line: i + 1, Event: policy.Event{Kind: policy.KindAttemptSent, Dependency: "a", Call: uint64(i + 2)}}
 		o.take(&e)

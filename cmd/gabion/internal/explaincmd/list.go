@@ -170,16 +170,33 @@ func (r *request) explainFile(name string) error {
 	if o.run == 0 && failed != nil {
 		return failed
 	}
+	o.finish()
+	if r.json {
+		return cmp.Or(r.writeJSON(o), failed)
+	}
+	return cmp.Or(r.print(o.text()), failed)
+}
+
+// finish counts what is left open, orders the ends, and names calls without their run
+// where there is one run.
+func (o *overview) finish() {
 	o.Open += len(o.open)
 	for _, end := range slices.SortedFunc(maps.Values(o.ends), func(a, b *endLine) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Dependency, b.Dependency), cmp.Compare(a.Reason, b.Reason))
 	}) {
 		o.Ends = append(o.Ends, *end)
 	}
-	if r.json {
-		return cmp.Or(r.writeJSON(o), failed)
+	if o.run > 1 {
+		return
 	}
-	return cmp.Or(r.print(o.text()), failed)
+	for i := range o.Ends {
+		o.Ends[i].First, o.Ends[i].Last = strings.TrimPrefix(o.Ends[i].First, "1."), strings.TrimPrefix(o.Ends[i].Last, "1.")
+	}
+	for _, l := range o.Look {
+		for i := range l.Calls {
+			l.Calls[i].Call = strings.TrimPrefix(l.Calls[i].Call, "1.")
+		}
+	}
 }
 
 // text shows an overview in a terminal.
