@@ -59,13 +59,13 @@ func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	if err := f.problem(); err != nil {
 		return zero, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err}
 	}
-	key, discard, err := keyOf(ctx, d, opts)
+	o, err := optionsOf(ctx, d, opts)
 	if err != nil {
 		return zero, err
 	}
-	if f.Share > 0 && d.exercise(float64(f.Share), key) {
-		d.fellBack(ctx, policy.None)
-		return f.Answer(forFallback(ctx, key), nil)
+	if f.Share > 0 && d.exercise(float64(f.Share), o.key) {
+		d.fellBack(ctx, &o, policy.None)
+		return f.Answer(forFallback(ctx, o.key), nil)
 	}
 	v, had, err := call(ctx, d, opts, work)
 	if err == nil {
@@ -75,11 +75,11 @@ func DoOr[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	if EffectOf(err) == policy.UnknownEffect || !slices.Contains(f.On, why) {
 		return v, err
 	}
-	if had && discard != nil { // the fallback's answer takes its place
-		discard(v)
+	if had && o.discard != nil { // the fallback's answer takes its place
+		o.discard(v)
 	}
-	d.fellBack(ctx, why)
-	return f.Answer(forFallback(ctx, key), err)
+	d.fellBack(ctx, &o, why)
+	return f.Answer(forFallback(ctx, o.key), err)
 }
 
 // problem says why the fallback can't be meant.
@@ -106,26 +106,27 @@ func (d *Dependency) exercise(share float64, key string) bool {
 	return chance.U(d.seed, d.exercised.Add(1), 0, chance.Exercise) < share
 }
 
-// keyOf is the key that the caller gave this call, or the call around it, and what
-// discards its results. A key that can't be one is an error.
-func keyOf(ctx context.Context, d *Dependency, opts []CallOption) (key string, discard func(any), err error) {
-	c := callOptions{discard: d.discard}
+// optionsOf are those of the call. Its key is the one that the caller gave it, or that of
+// the call around it. A key that can't be one is an error.
+func optionsOf(ctx context.Context, d *Dependency, opts []CallOption) (c callOptions, err error) {
+	c.discard = d.discard
 	c.collect(opts)
-	if err := c.problem(); err != nil {
-		return "", nil, d.turnAway(ctx, &c, &Error{Dependency: d.name, Reason: policy.Invalid, Err: err})
-	}
-	if c.key == "" {
-		return Key(ctx), c.discard, nil
+	switch problem := c.problem(); {
+	case problem != nil:
+		return c, d.turnAway(ctx, &c, &Error{Dependency: d.name, Reason: policy.Invalid, Err: problem})
+	case c.key == "":
+		c.key = Key(ctx)
+		return c, nil
 	}
 	if err := c.checkKey(d); err != nil {
-		return "", nil, d.turnAway(ctx, &c, err)
+		return c, d.turnAway(ctx, &c, err)
 	}
-	return c.key, c.discard, nil
+	return c, nil
 }
 
-func (d *Dependency) fellBack(ctx context.Context, why Reason) {
+func (d *Dependency) fellBack(ctx context.Context, o *callOptions, why Reason) {
 	d.fallbacks.Add(1)
 	if d.observed() {
-		d.publish(ctx, &Event{Kind: policy.KindFellBack, At: d.now(), Reason: why})
+		d.publish(ctx, &Event{Kind: policy.KindFellBack, At: d.now(), Reason: why, Operation: o.operation})
 	}
 }

@@ -117,7 +117,9 @@ var callNumbers atomic.Uint64
 // Observe sends every event about the dependency and its calls to o from now on, until
 // stop is called. Of calls that have begun o may get nothing, or the rest of their
 // events. An event that is being told when stop is called may still arrive after it; no
-// later one does. Calling stop twice is harmless. Observing nothing, with a nil o, is no error.
+// later one does. Calling stop twice is harmless. One that is attached twice is told twice.
+// A [Tracer] that comes during a call gets the contexts of its attempts without what it
+// would have put into the call's. Observing nothing, with a nil o, is no error.
 func (d *Dependency) Observe(o Observer) (stop func()) {
 	s := newSubscription(o)
 	d.attach(s)

@@ -53,6 +53,21 @@ func TestACallThatIsTurnedAwaySaysWhatItHad(t *testing.T) {
 	})
 }
 
+func TestAFallbackIsToldWithItsOperation(t *testing.T) {
+	rec := new(gabiontest.Recorder)
+	d := gabion.New("db", policy.Policy{Breaker: policy.Breaker{}}, gabion.WithObserver(rec))
+	handOn(t, d, "").ForceOpen(0)
+	f := gabion.Fallback[int]{On: gabion.Unavailable(), Answer: func(context.Context, error) (int, error) { return 7, nil }}
+	work := func(context.Context) (int, error) { return 1, nil }
+	if v, err := gabion.DoOr(t.Context(), d, work, f, gabion.WithOperation("read")); v != 7 || err != nil {
+		t.Fatal(v, err)
+	}
+	all := rec.Events()
+	if e := all[len(all)-1]; e.Kind != policy.KindFellBack || e.Operation != "read" || e.Reason != policy.BreakerOpen {
+		t.Errorf("told %+v", e)
+	}
+}
+
 func TestEveryTracedCallReturns(t *testing.T) {
 	open := map[uint64]int{}
 	tr := &tracer{

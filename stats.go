@@ -16,7 +16,8 @@ type Stats struct {
 }
 
 // Stats returns a snapshot. Changes that are due by time alone, such as the expiry of a
-// probe, are made first.
+// probe, are made first, and observers are told of them before Stats returns: do not call
+// it with a lock that an observer takes.
 func (d *Dependency) Stats() Stats {
 	now := d.now()
 	s := Stats{

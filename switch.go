@@ -157,7 +157,8 @@ var retriesOff atomic.Bool
 
 // SetRetries switches the retries and hedges of every dependency in the process
 // on or off at once, also for calls that have begun. It is for outages, and for tests
-// that want exactly one attempt. They are on at the start.
+// that want exactly one attempt. They are on at the start. It is no event: [Stats] says
+// that they are off.
 func SetRetries(on bool) { retriesOff.Store(!on) }
 
 // SetRetries switches this dependency's retries and hedges on or off, at once, and

@@ -97,14 +97,14 @@ type Event struct {
 	Effect    Effect // AttemptSettled, Returned
 	Hedge     bool   // this attempt is a hedge; of Returned, a hedge brought the answer
 	Slow      bool   // it took longer than the slow limit
-	Attempt   uint8  // 1 is the first; of Returned, how many were sent
+	Attempt   uint8  // 1 is the first; of Returned, how many were sent; of KeyDecided and MessageDisposed, how often the work has run, at most 255
 	Hedges    uint8  // Returned: how many of the attempts were hedges; the first and the retries are the rest
 	From, To  BreakerState
 	Cause     BreakerCause
 	At        Instant       // when the decision was made
 	Due       Instant       // when it was due, if it was taken late
 	Until     Instant       // deadline of an attempt, end of a wait or of an open time; of BreakerMoved and RetriesSwitched by hand, when that ends by itself, or Never
-	Took      time.Duration // AttemptSettled: the attempt; Returned: the call
+	Took      time.Duration // AttemptSettled, LoserSettled, BodyFailed, Outlived: the attempt, up to now; Returned: the call; KeyDecided, MessageDisposed: the decision
 	Left      time.Duration // AttemptSent, AttemptSettled, LoserSettled: until the call's deadline when the attempt was sent; AttemptRefused, HedgeSkipped: likewise, now; NoDeadline if it has none
 	Wait      string        // Waiting: for what
 	Partition string        // the partition whose breaker moved, or that the call named

@@ -13,8 +13,8 @@ type Numbers struct {
 	Waited time.Duration // QueueTimeout: how long this one did
 
 	// DeadlineShort, RetryAfterTooLong, RateLimited and Paced.
-	Left time.Duration // how long the call could wait: until its deadline, or what the policy allows
-	Need time.Duration // the wait before the attempt and the least time for it
+	Left time.Duration // how long the call could wait: until its deadline, or what the policy allows; zero of a hedge, which never waits for a turn
+	Need time.Duration // the wait before the attempt, and, where Left is until the deadline, the least time for it
 
 	// ThrottledLocally.
 	Requests int64   // in the throttle's window

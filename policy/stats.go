@@ -26,8 +26,9 @@ type Stats struct {
 
 // Totals count the calls that have ended, and their attempts, since the dependency was
 // made. A call that is under way counts once it ends, with all its attempts: that is when
-// KindReturned tells it. Calls that were mistakes, such as one with a context that has
-// ended, were never begun and are not counted. The numbers only grow.
+// KindReturned tells it. Calls without work, or with a context that has ended, are neither
+// counted nor events; those that are turned away for their options or their key count as
+// Unsent. The numbers only grow.
 type Totals struct {
 	Calls     int64 // that ended, well or not
 	Succeeded int64
