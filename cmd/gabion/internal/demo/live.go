@@ -66,7 +66,9 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	l.page.Load().ServeHTTP(w, r)
 }
 
-const title = "gabion demo: one outage, four clients"
+// The page is gabion's own, and shows each client alike: it counts what a call returned,
+// however late. The table alone knows how long the shop waits.
+const title = "gabion demo: one outage, four clients (late successes count here)"
 
 // begin makes the page of a run, and returns what the clients that are not gabion's tell.
 // The streams of the last page end, and browsers come back by themselves.
@@ -85,6 +87,10 @@ func (l *live) introduce(w io.Writer, p paint) {
 		return
 	}
 	fmt.Fprintln(w, "  "+p.bold("Watch it in a browser")+"  "+l.address)
+	for _, line := range wrap(fmt.Sprintf("The page knows no limit of %.0f s: there a late success counts, whichever client's it is. "+
+		"The table counts it as none.", inTime.Seconds()), minWidth-4) {
+		fmt.Fprintln(w, "  "+line)
+	}
 	if l.open {
 		fmt.Fprintln(w, "  Whoever reaches this machine can watch it too, and use its buttons.")
 	}

@@ -12,9 +12,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // output is what a run prints, for whoever reads it meanwhile.
@@ -179,5 +182,34 @@ func TestAnAddressThatIsNoneSaysWhatToWrite(t *testing.T) {
 		if _, err := goLive(at); err == nil || !strings.Contains(err.Error(), "such as 127.0.0.1:8080") {
 			t.Errorf("%s: %v", at, err)
 		}
+	}
+}
+
+// The page and the table differ in what a success is. The reader of either is told, and no
+// client is judged in another way than the others.
+func TestALateSuccessCountsOnThePageForEveryClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := map[string]policy.Reason{}
+		seen := gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
+			if e.Kind == policy.KindReturned && e.Took > inTime {
+				ended[e.Dependency] = e.Reason
+			}
+		})
+		late := func(context.Context) error { time.Sleep(inTime + time.Second); return nil }
+		other := count("loop", nil, seen)
+		other.call(t.Context(), func(ctx context.Context) result { return result{ok: late(ctx) == nil} })
+		_, mine := newGabion("http://127.0.0.1:1", policy.Policy{}, 1)
+		defer mine.Observe(seen)()
+		if err := mine.Run(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+		if len(ended) != 2 || ended["loop"] != policy.None || ended[gabionName] != policy.None {
+			t.Errorf("late successes ended with %v", ended)
+		}
+	})
+	var out bytes.Buffer
+	(&live{address: "http://127.0.0.1:80/"}).introduce(&out, false)
+	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, "The page knows no limit of 2 s") || !strings.Contains(title, "late successes count") {
+		t.Errorf("nobody is told: %s, %s", text, title)
 	}
 }
