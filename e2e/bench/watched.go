@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -33,10 +34,8 @@ func watched() []*Contest {
 				watchedEntry("gabion", "unobserved", nil),
 				watchedEntry("gabion-prom", "gabionprom", func(d *gabion.Dependency) { d.Observe(gabionprom.New(gabionprom.Config{})) }),
 				watchedEntry("gabion-otel", "gabionotel's spans, 1 % kept", func(d *gabion.Dependency) { d.Observe(tracedBy(sampledTraces())) }),
-				watchedEntry("gabion-both", "both", func(d *gabion.Dependency) {
-					d.Observe(gabionprom.New(gabionprom.Config{}))
-					d.Observe(tracedBy(sampledTraces()))
-				}),
+				watchedEntry("gabion-both", "both: a root span is asked for each call", both),
+				{Name: "gabion-both-below", Kind: Gabion, Note: "both, in requests that have a span, of which 1 % are kept", Start: belowRequests},
 				{Name: "hand-counted", Kind: Hand, Note: "context.WithTimeout, cenkalti/backoff, gobreaker, x/sync, a counter and a histogram of client_golang", Start: stackCounted},
 				{Name: "failsafe-go-counted", Note: "with a counter and a histogram of client_golang", Start: failsafeCounted},
 			},
@@ -58,6 +57,34 @@ func watchedEntry(name, note string, watch func(*gabion.Dependency)) Entry {
 		}
 		return doCalls(d)
 	}}
+}
+
+func both(d *gabion.Dependency) {
+	d.Observe(gabionprom.New(gabionprom.Config{}))
+	d.Observe(tracedBy(sampledTraces()))
+}
+
+// belowRequests makes calls in the contexts of a hundred requests, one of which is
+// sampled.
+func belowRequests(*Run) func(*Worker) func() bool {
+	d := gabion.New("bench", whole())
+	both(d)
+	var requests [1 / sampledShare]context.Context
+	for i := range requests {
+		of := trace.SpanContextConfig{TraceID: trace.TraceID{1, byte(i)}, SpanID: trace.SpanID{1, byte(i)}}
+		if i == 0 {
+			of.TraceFlags = trace.FlagsSampled
+		}
+		requests[i] = trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(of))
+	}
+	return func(w *Worker) func() bool {
+		work, n := w.Work, 0
+		return func() bool {
+			n++
+			v, err := gabion.Do(requests[n%len(requests)], d, work)
+			return w.Right(v, err)
+		}
+	}
 }
 
 // sampledTraces makes spans and throws those that are kept away.
