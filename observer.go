@@ -42,8 +42,10 @@ type Tracer interface {
 	Observer
 
 	// TraceCall returns what the events and attempts of a call get as their context. The
-	// event tells dependency, operation, partition, number and time.
-	TraceCall(ctx context.Context, call Event) context.Context
+	// event tells dependency, operation, partition, number and time. Without follow the
+	// Tracer gets neither the attempts nor the events of this call, as it may want for
+	// one that is not sampled.
+	TraceCall(ctx context.Context, call Event) (made context.Context, follow bool)
 
 	// TraceAttempt returns what an attempt's context is made of. It gets what TraceCall
 	// returned. The event is that of KindAttemptSent, without what failed before.
@@ -108,6 +110,21 @@ func newAudience(all []*subscription) *audience {
 		a.skip &= s.skip
 	}
 	return a
+}
+
+// without returns what remains where some of the audience do not follow a call: what nobody of
+// the others wants, and whether one of them is a Tracer.
+func (a *audience) without(muted uint64) (skip machine.Kinds, traced bool) {
+	if muted == 0 {
+		return a.skip, a.traced
+	}
+	skip = ^machine.Kinds(0)
+	for i, s := range a.all {
+		if muted&(1<<i) == 0 {
+			skip, traced = skip&s.skip, traced || s.tracer != nil
+		}
+	}
+	return skip, traced
 }
 
 // callNumbers numbers the observed calls of the process, so that a recording of several
@@ -185,14 +202,23 @@ func (d *Dependency) putLog(l *machine.Log) {
 
 // publish tells each observer. If one panics, the others still get the event.
 // The event is handed down by pointer, since it is large, and up to here nobody keeps it.
-func (d *Dependency) publish(ctx context.Context, e *Event) {
+func (d *Dependency) publish(ctx context.Context, e *Event) { d.publishBut(ctx, e, nil, 0) }
+
+// publishBut is publish for a call that some of an audience do not follow. Who has come
+// since is told.
+func (d *Dependency) publishBut(ctx context.Context, e *Event, of *audience, muted uint64) {
 	a := d.audience.Load()
 	if a == nil {
 		return
 	}
+	if a != of {
+		muted = 0
+	}
 	e.Dependency = d.name
-	for _, s := range a.all {
-		d.tell(ctx, s, e)
+	for i, s := range a.all {
+		if muted&(1<<i) == 0 {
+			d.tell(ctx, s, e)
+		}
 	}
 }
 
@@ -204,40 +230,48 @@ func (d *Dependency) tell(ctx context.Context, s *subscription, e *Event) {
 	s.observer.Observe(ctx, *e)
 }
 
-// traceCall lets every Tracer put what it needs into the context of a call.
-func (d *Dependency) traceCall(ctx context.Context, e *Event) context.Context {
-	return d.trace(ctx, e, false)
-}
-
-// traceAttempt is traceCall for an attempt.
-func (d *Dependency) traceAttempt(ctx context.Context, e *Event) context.Context {
-	return d.trace(ctx, e, true)
-}
-
-func (d *Dependency) trace(ctx context.Context, e *Event, attempt bool) context.Context {
-	a := d.audience.Load()
-	if a == nil {
-		return ctx
-	}
+// traceCall lets every Tracer put what it needs into the context of a call. Muted are those
+// of the audience that do not follow the call, by their places; of more than 64 the rest does.
+func (d *Dependency) traceCall(ctx context.Context, a *audience, e *Event) (made context.Context, muted uint64) {
 	e.Dependency = d.name
-	for _, s := range a.all {
-		if s.tracer != nil && !s.ended.Load() {
-			ctx = d.putSafely(ctx, e, s.tracer, attempt)
+	for i, s := range a.all {
+		if s.tracer == nil || s.ended.Load() {
+			continue
+		}
+		follow := true
+		if ctx, follow = d.traceCallBy(ctx, e, s.tracer); !follow {
+			muted |= 1 << i
+		}
+	}
+	return ctx, muted
+}
+
+func (d *Dependency) traceCallBy(ctx context.Context, e *Event, t Tracer) (made context.Context, follow bool) {
+	made, follow = ctx, true
+	defer d.survive(ctx)
+	got, follows := t.TraceCall(ctx, *e)
+	if got != nil {
+		made = got
+	}
+	return made, follows
+}
+
+// traceAttempt lets every Tracer that follows the call put what it needs into the context of
+// an attempt.
+func (d *Dependency) traceAttempt(ctx context.Context, a *audience, e *Event, muted uint64) context.Context {
+	e.Dependency = d.name
+	for i, s := range a.all {
+		if s.tracer != nil && muted&(1<<i) == 0 && !s.ended.Load() {
+			ctx = d.traceAttemptBy(ctx, e, s.tracer)
 		}
 	}
 	return ctx
 }
 
-func (d *Dependency) putSafely(ctx context.Context, e *Event, t Tracer, attempt bool) (made context.Context) {
+func (d *Dependency) traceAttemptBy(ctx context.Context, e *Event, t Tracer) (made context.Context) {
 	made = ctx
 	defer d.survive(ctx)
-	var got context.Context
-	if attempt {
-		got = t.TraceAttempt(ctx, *e)
-	} else {
-		got = t.TraceCall(ctx, *e)
-	}
-	if got != nil {
+	if got := t.TraceAttempt(ctx, *e); got != nil {
 		made = got
 	}
 	return made
@@ -246,15 +280,18 @@ func (d *Dependency) putSafely(ctx context.Context, e *Event, t Tracer, attempt 
 // turnAway counts, and tells the observer, that a call ended with err before it began. It returns err.
 func (d *Dependency) turnAway(ctx context.Context, o *callOptions, err error) error {
 	d.state.TurnAway(0, ReasonOf(err))
-	if !d.observed() {
+	a := d.audience.Load()
+	if a == nil {
 		return err
 	}
 	now, id, why, left := d.now(), callNumbers.Add(1), ReasonOf(err), d.wouldHave(ctx, o)
-	ctx = d.traceCall(ctx, &Event{At: now, Operation: o.operation, Call: id})
-	d.publish(ctx, &Event{
+	ctx, muted := d.traceCall(ctx, a, &Event{At: now, Operation: o.operation, Call: id})
+	d.publishBut(ctx, &Event{
 		Kind: policy.KindAttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: o.operation, Call: id, Left: left,
-	})
-	d.publish(ctx, &Event{Kind: policy.KindReturned, At: now, Reason: why, Effect: EffectOf(err), Operation: o.operation, Call: id})
+	}, a, muted)
+	d.publishBut(ctx, &Event{
+		Kind: policy.KindReturned, At: now, Reason: why, Effect: EffectOf(err), Operation: o.operation, Call: id,
+	}, a, muted)
 	return err
 }
 

@@ -206,7 +206,7 @@ func (x *racing[T]) send(k *trial[T]) clock.Instant {
 // start makes the attempt's context, and unlocks for the work. The time that observers
 // take before the work is not the dependency's, and no hedge becomes due meanwhile.
 func (x *racing[T]) start(k *trial[T]) {
-	parent := x.run.ctx
+	parent := x.run.told
 	if x.run.log != nil {
 		x.askAt = clock.Never
 		x.unlock(&x.run)

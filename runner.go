@@ -15,18 +15,21 @@ import (
 // runner has what every driver of a call needs and does not depend on the result's type:
 // the machine, the clock, the timers and the events.
 type runner struct {
-	call  machine.Call
-	ctx   context.Context // the caller's
-	told  context.Context // ctx, or what a Tracer made of it: what observers and attempts get
-	d     *Dependency
-	o     callOptions
-	waker waker
-	log   *machine.Log
-	id    uint64
-	skip  machine.Kinds // what no observer wants to know of this call
-	spoke bool          // observers were told something since an attempt was last sent
-	began clock.Instant
-	keep  bool // results outlive the call
+	call   machine.Call
+	ctx    context.Context // the caller's
+	told   context.Context // ctx, or what a Tracer made of it: what observers and attempts get
+	d      *Dependency
+	o      callOptions
+	waker  waker
+	log    *machine.Log
+	id     uint64
+	of     *audience     // who observes, as the call found it
+	muted  uint64        // those of them that do not follow the call
+	skip   machine.Kinds // what none of the others wants to know
+	traced bool          // one of the others is a Tracer
+	spoke  bool          // observers were told something since an attempt was last sent
+	began  clock.Instant
+	keep   bool // results outlive the call
 }
 
 // prepare readies a call whose result is a T. The dependency is not touched yet.
@@ -69,10 +72,13 @@ func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) err
 // observe numbers a call that somebody observes, and lets every Tracer have its context.
 // Nothing is taken or locked yet.
 func (r *runner) observe(a *audience) {
-	r.id, r.skip = callNumbers.Add(1), a.skip
+	r.id, r.of = callNumbers.Add(1), a
 	if a.traced {
-		r.told = r.d.traceCall(r.ctx, &Event{At: r.began, Operation: r.o.operation, Partition: machine.BoundedName(r.o.Partition), Call: r.id})
+		r.told, r.muted = r.d.traceCall(r.ctx, a, &Event{
+			At: r.began, Operation: r.o.operation, Partition: machine.BoundedName(r.o.Partition), Call: r.id,
+		})
 	}
+	r.skip, r.traced = a.without(r.muted)
 }
 
 // begin starts the call.
@@ -202,7 +208,7 @@ func (r *runner) publish() {
 // took is not the attempt's. Parent is for the attempt's context.
 func (r *runner) start(now clock.Instant, t *machine.Ticket) (started clock.Instant, parent context.Context) {
 	if r.log == nil {
-		return now, r.ctx
+		return now, r.told
 	}
 	parent, traced := r.trace(t)
 	if traced || r.spoke {
@@ -216,17 +222,21 @@ func (r *runner) start(now clock.Instant, t *machine.Ticket) (started clock.Inst
 // trace returns what the attempt's context is made of: that of the call, or what a Tracer
 // made of it.
 func (r *runner) trace(t *machine.Ticket) (made context.Context, traced bool) {
-	if a := r.d.audience.Load(); a == nil || !a.traced {
+	a, muted := r.d.audience.Load(), r.muted
+	if a != r.of {
+		muted = 0
+	}
+	if a == nil || muted == 0 && !a.traced || muted != 0 && !r.traced {
 		return r.told, false
 	}
 	left := policy.NoDeadline
 	if end := r.call.Deadline(); end != clock.Never {
 		left = end.Sub(t.Sent)
 	}
-	return r.d.traceAttempt(r.told, &Event{
+	return r.d.traceAttempt(r.told, a, &Event{
 		Kind: policy.KindAttemptSent, At: t.Sent, Until: t.Deadline, Attempt: t.Attempt, Hedge: t.Hedge, Left: left,
 		Operation: r.o.operation, Partition: r.o.Partition, Call: r.id,
-	}), true
+	}, muted), true
 }
 
 func (r *runner) tellAll() {
@@ -239,7 +249,7 @@ func (r *runner) tellAll() {
 
 func (r *runner) tell(e *Event) {
 	e.Operation, e.Call, e.Partition = r.o.operation, r.id, r.o.Partition
-	r.d.publish(r.told, e)
+	r.d.publishBut(r.told, e, r.of, r.muted)
 }
 
 // sleep waits for a wake-up, for the end of the caller's context, or until then. It reads

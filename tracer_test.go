@@ -19,10 +19,11 @@ import (
 type tracer struct {
 	call, attempt func(context.Context, gabion.Event) context.Context
 	observe       func(context.Context, gabion.Event)
+	leaves        bool // it follows no call
 }
 
-func (t *tracer) TraceCall(ctx context.Context, e gabion.Event) context.Context {
-	return t.call(ctx, e)
+func (t *tracer) TraceCall(ctx context.Context, e gabion.Event) (context.Context, bool) {
+	return t.call(ctx, e), !t.leaves
 }
 
 func (t *tracer) TraceAttempt(ctx context.Context, e gabion.Event) context.Context {
@@ -228,5 +229,38 @@ func TestTracersComeAndGoDuringACall(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A call that a Tracer does not follow is not for it, and is for all others.
+func TestATracerNeedNotFollowACall(t *testing.T) {
+	for name, p := range tracedPolicies {
+		t.Run(name, func(t *testing.T) {
+			var calls, attempts, told atomic.Int64
+			one, other, all := marks("one", &calls, &attempts), marks("other", new(atomic.Int64), new(atomic.Int64)), new(gabiontest.Recorder)
+			one.leaves = true
+			one.observe = func(_ context.Context, e gabion.Event) {
+				if e.Call != 0 {
+					told.Add(1)
+				}
+			}
+			d := gabion.New("db", p, gabion.WithObserver(one), gabion.WithObserver(other), gabion.WithObserver(all))
+			var seen context.Context
+			_, err := gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) { seen = ctx; return 1, nil })
+			if err != nil || calls.Load() != 1 || attempts.Load() != 0 || told.Load() != 0 || len(all.Events()) < 3 {
+				t.Errorf("%v: it was asked for %d calls and %d attempts, and told %d events; another one %q", err, calls.Load(), attempts.Load(), told.Load(), all.Decisions())
+			}
+			if seen.Value(mark{"one call"}) == nil || seen.Value(mark{"one attempt"}) != nil || seen.Value(mark{"other attempt"}) == nil {
+				t.Error("the work does not see what the call's context has, or what the other one put into the attempt's")
+			}
+			handOn(t, d, "").Reset()
+			stop := d.Observe(gabion.ObserverFunc(func(context.Context, gabion.Event) {}))
+			stop()
+			one.leaves = false
+			d.Run(t.Context(), works)
+			if attempts.Load() != 1 || told.Load() < 3 {
+				t.Errorf("of a call that it follows: %d attempts, %d events", attempts.Load(), told.Load())
+			}
+		})
 	}
 }

@@ -64,26 +64,28 @@ func (o *Observer) find(ctx context.Context, number uint64) *call {
 	}
 }
 
-// TraceCall implements [gabion.Tracer]: it starts the call's span.
-func (o *Observer) TraceCall(ctx context.Context, e gabion.Event) context.Context {
+// TraceCall implements [gabion.Tracer]: it starts the call's span. A call that is not
+// sampled is followed for metrics and for the deadline only.
+func (o *Observer) TraceCall(ctx context.Context, e gabion.Event) (_ context.Context, follow bool) {
+	follow = o.meter != nil || o.config.SendDeadline != nil
 	if o.tracer == nil || !o.config.AskSampler && settledBefore(ctx) {
-		return ctx
+		return ctx, follow
 	}
 	names := o.names.dependency(e.Dependency).operation(e.Operation)
 	made, span := o.tracer.Start(ctx, names.call)
 	if !span.IsRecording() {
 		if alreadyRecorded(ctx, e.Call) {
-			return ctx
+			return ctx, follow
 		}
-		return made
+		return made, follow
 	}
 	if o.find(ctx, e.Call) != nil { // the observer was attached twice
-		return ctx
+		return ctx, follow
 	}
 	c := &call{Context: made, of: o, number: e.Call, span: span, names: names}
 	c.attempts = c.room[:0]
 	span.SetAttributes(about(&e)...)
-	return c
+	return c, true
 }
 
 // settledBefore reports whether the span around the call is one of this process that is

@@ -184,8 +184,8 @@ func TestLosersEndAfterTheirCall(t *testing.T) {
 type another struct{}
 
 func (another) Observe(context.Context, gabion.Event) {}
-func (another) TraceCall(ctx context.Context, _ gabion.Event) context.Context {
-	return context.WithValue(ctx, key{}, 1)
+func (another) TraceCall(ctx context.Context, _ gabion.Event) (context.Context, bool) {
+	return context.WithValue(ctx, key{}, 1), true
 }
 func (another) TraceAttempt(ctx context.Context, _ gabion.Event) context.Context {
 	return context.WithValue(ctx, key{}, 2)
