@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,9 +43,11 @@ type partition struct {
 }
 
 type news struct {
-	At   int64  `json:"at"`
-	Kind string `json:"kind"`
-	Text string `json:"text"`
+	At    int64  `json:"at"` // of the last time
+	Kind  string `json:"kind"`
+	Text  string `json:"text"`
+	Since int64  `json:"since,omitempty"` // of the first time, if there were more
+	Last  string `json:"last,omitempty"`  // code or class of the last probe that failed
 }
 
 type counted struct {
@@ -82,6 +85,9 @@ func (t *tile) detail(v *view) *detail {
 	d.Row.History = t.history()
 	d.Errors = t.lastErrors(v, keptErrors)
 	for reason, last := range t.refusals {
+		if v.sum.refused[min(int(reason), maxReasons-1)] == 0 {
+			continue
+		}
 		d.Refusals = append(d.Refusals, refused{
 			reason.String(), v.sum.refused[min(int(reason), maxReasons-1)], v.date(last.at), why.Numbers(reason, last.numbers),
 		})
@@ -90,9 +96,14 @@ func (t *tile) detail(v *view) *detail {
 	t.partitions(d, v)
 	d.Levels = t.vitals.levels()
 	t.news.newest(func(h *headline) bool {
-		d.News = append(d.News, news{v.date(h.at), h.event.Kind.String(), h.text()})
+		one := news{At: v.date(h.at), Kind: h.event.Kind.String(), Text: h.text()}
+		if f := h.fold; f != nil && f.count > 0 {
+			one.Since, one.Last = v.date(f.since), f.last
+		}
+		d.News = append(d.News, one)
 		return true
 	})
+	slices.SortStableFunc(d.News, func(a, b news) int { return cmp.Compare(b.At, a.At) })
 	for i := range t.stories {
 		d.Calls = append(d.Calls, t.stories[len(t.stories)-1-i].tell(v))
 	}
@@ -102,10 +113,13 @@ func (t *tile) detail(v *view) *detail {
 
 func (t *tile) partitions(d *detail, v *view) {
 	if !t.vitals.known {
-		for name, h := range t.breakers {
-			if name != "" {
+		for name, b := range t.breakers {
+			if h, known := b.opening(); name != "" {
+				if !known {
+					h = b.last
+				}
 				d.Partitions = append(d.Partitions, partition{
-					name, h.event.To.String(), whyMoved(&h.event), v.date(h.at), v.date(h.until),
+					name, b.last.event.To.String(), whyMoved(&h.event), v.date(h.at), v.date(b.last.until),
 				})
 			}
 		}
@@ -116,23 +130,15 @@ func (t *tile) partitions(d *detail, v *view) {
 	for i := range t.vitals.stats.Partitions {
 		p := &t.vitals.stats.Partitions[i]
 		one := partition{Name: bounded(p.Name), State: p.Breaker.State.String()}
-		if h, known := t.breakers[one.Name]; known && h.event.To == p.Breaker.State {
-			one.Text, one.Since, one.Until = whyMoved(&h.event), v.date(h.at), v.date(h.until)
+		b := t.breakers[one.Name]
+		if h, known := b.opening(); known && p.Breaker.State != policy.StateClosed {
+			one.Text, one.Since, one.Until = whyMoved(&h.event), v.date(h.at), t.vitals.until(v, p.Breaker.Until)
 		} else if p.Breaker.FailureRate >= 0 {
 			one.Text = fmt.Sprintf("failure %s of %s", percent(p.Breaker.FailureRate), plural(p.Breaker.Counts.Calls, "call", "calls"))
 		}
 		d.Partitions = append(d.Partitions, one)
 	}
 	d.Hidden = t.vitals.partitions - len(d.Partitions)
-}
-
-// text says what happened, and who did it by hand.
-func (h *headline) text() string {
-	text := why.Why(h.event)
-	if h.event.Partition != "" {
-		text += " (" + h.event.Partition + ")"
-	}
-	return text
 }
 
 // tell writes a call down.

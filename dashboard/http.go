@@ -98,6 +98,7 @@ func serveFile(w http.ResponseWriter, r *http.Request) {
 
 var index = template.Must(template.New("index.html").Funcs(template.FuncMap{
 	"spoken": spoken,
+	"from":   func(since, now int64) string { return span(time.Duration(now-since) * time.Millisecond) },
 	"clock":  func(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") },
 	"share": func(x *float64) string {
 		if x == nil {

@@ -312,3 +312,22 @@ func FuzzNamesStayTexts(f *testing.F) {
 		io.Discard.Write(state)
 	})
 }
+
+// The table without script says which timeout it was, and since when a breaker is open.
+func TestTableTellsTimeoutsApart(t *testing.T) {
+	p := New(Config{})
+	defer p.Close()
+	e := gabion.Event{Kind: policy.KindAttemptSettled, Dependency: "bank", Attempt: 1, Class: policy.ClassTimeout}
+	for _, e.Reason = range []policy.Reason{policy.AttemptTimeout, policy.IdleTimeout} {
+		p.Observe(t.Context(), e)
+	}
+	p.Observe(t.Context(), gabion.Event{
+		Kind: policy.KindBreakerMoved, Dependency: "bank", To: policy.StateOpen, Cause: policy.CauseConsecutive, Numbers: &policy.Numbers{Rule: 20},
+	})
+	text := ask(p, "GET", "/").Body.String()
+	for _, want := range []string{"timeout, attempt timeout 1×", "timeout, idle timeout 1×", "open since ", "): 20 failures in a row"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the table does not say %q:\n%s", want, text)
+		}
+	}
+}

@@ -30,11 +30,16 @@ func (t *tile) judge(r *row, v *view) {
 	t.breaker(r, v)
 	t.switches(r, v)
 	t.refusing(r, v)
+	t.leaking(r, v)
 	t.failing(r)
 	t.deciding(r)
 	if len(r.Notes) > 0 {
 		slices.SortStableFunc(r.Notes, func(a, b note) int { return worse[b.Tone] - worse[a.Tone] })
 		r.Tone = r.Notes[0].Tone
+		slices.SortStableFunc(r.Notes, func(a, b note) int { return strings.Compare(b.Head, a.Head) }) // since when comes first
+	}
+	if worse[r.Tone] >= worse[toneWarning] {
+		r.Doing = t.doing(r)
 	}
 	t.calm = r.Tone == toneQuiet
 }
@@ -58,23 +63,19 @@ func (t *tile) breaker(r *row, v *view) {
 		return
 	}
 	r.State = lead.Breaker.State.String()
-	h, known := t.breakers[bounded(lead.Name)]
-	if known && h.event.To != lead.Breaker.State {
-		known = false
-	}
-	t.stateNote(r, v, lead, h, known)
+	t.stateNote(r, v, lead, t.breakers[bounded(lead.Name)])
 }
 
 // told is breaker for a dependency that is known by its events alone.
 func (t *tile) told(r *row, v *view) {
 	r.State = "watched"
 	var lead policy.PartitionStats
-	var h headline
+	var b breaker
 	found := false
 	for name, one := range t.breakers {
-		to := one.event.To % numStates
+		to := one.last.event.To % numStates
 		if !found || severity[to] > severity[lead.Breaker.State] {
-			lead.Name, lead.Breaker.State, h, found = name, to, one, true
+			lead.Name, lead.Breaker.State, b, found = name, to, one, true
 		}
 		if name != "" && to != policy.StateClosed {
 			r.Troubled++
@@ -83,29 +84,23 @@ func (t *tile) told(r *row, v *view) {
 	lead.Breaker.FailureRate = -1
 	if found {
 		r.State = lead.Breaker.State.String()
-		t.stateNote(r, v, lead, h, true)
+		t.stateNote(r, v, lead, b)
 	}
 }
 
 // stateNote is the sentence about one breaker.
-func (t *tile) stateNote(r *row, v *view, p policy.PartitionStats, h headline, known bool) {
+func (t *tile) stateNote(r *row, v *view, p policy.PartitionStats, b breaker) {
 	n := note{}
 	why := ""
-	if known {
-		why, n.Since, n.Until = whyMoved(&h.event), v.date(h.at), v.date(h.until)
+	if b.last.event.Kind != 0 && b.last.event.To == p.Breaker.State {
+		why, n.Since, n.Until = whyMoved(&b.last.event), v.date(b.last.at), v.date(b.last.until)
 	}
 	if t.vitals.known {
 		n.Until = t.vitals.until(v, p.Breaker.Until)
 	}
-	switch b := &p.Breaker; b.State {
-	case policy.StateOpen:
-		n.Tone, n.Then, n.Text = toneTrouble, "next probe", or(why, "open since before this page began to watch")
-	case policy.StateHalfOpen:
-		n.Tone, n.Until = toneWarning, 0
-		n.Text = fmt.Sprintf("probing: %s, %d failed", plural(b.Counts.Calls, "answer", "answers"), b.Counts.Failures)
-		if b.Probes > 0 {
-			n.Text += fmt.Sprintf(", %d out", b.Probes)
-		}
+	switch p.Breaker.State {
+	case policy.StateOpen, policy.StateHalfOpen:
+		t.openNote(&n, v, &p, &b)
 	case policy.StateForcedOpen:
 		n.Tone, n.Then, n.Text = toneTrouble, "ends", "forced open "+or(why, "by hand")+": every call is refused"
 	case policy.StateDisabled:
@@ -113,13 +108,58 @@ func (t *tile) stateNote(r *row, v *view, p policy.PartitionStats, h headline, k
 	case policy.StateObserveOnly:
 		n.Tone, n.Then, n.Text = toneHand, "ends", "only observing "+or(why, "by hand")+": nothing is refused"
 	case policy.StateClosed:
-		if !known || v.now-h.at > recently || h.event.From == policy.StateClosed {
+		if why == "" || v.now-b.last.at > recently || b.last.event.From == policy.StateClosed {
 			return
 		}
 		n.Tone, n.Text, n.Until = toneGood, "closed again: "+why, 0
 	}
 	n.Text += t.where(p.Name, r)
 	r.add(n)
+}
+
+// openNote says since when and why a breaker is not closed, and what its probes say.
+func (t *tile) openNote(n *note, v *view, p *policy.PartitionStats, b *breaker) {
+	n.Tone, n.Since = toneTrouble, 0
+	n.Text = "open since before this page began to watch"
+	if h, known := b.opening(); known {
+		n.Head, n.Since, n.Text = "open", v.date(h.at), whyMoved(&h.event)
+	}
+	var more []string
+	failed := b.probes != nil && b.probes.count > 0
+	if s := &p.Breaker; s.State == policy.StateHalfOpen {
+		n.Until = 0
+		text := fmt.Sprintf("probing: %s, %d failed", plural(s.Counts.Calls, "answer", "answers"), s.Counts.Failures)
+		if s.Probes > 0 {
+			text += fmt.Sprintf(", %d out", s.Probes)
+		}
+		more = append(more, text)
+		if !failed {
+			n.Tone = toneWarning // the first probe may well close it
+		}
+	} else {
+		n.Then = t.nextProbe(s)
+	}
+	if failed {
+		text := plural(b.probes.count, "probe", "probes") + " failed"
+		if b.probes.last != "" {
+			text += ", last: " + b.probes.last
+		}
+		more = append(more, text)
+	}
+	n.More = strings.Join(more, "; ")
+}
+
+// nextProbe says what an open breaker waits for before it probes.
+func (t *tile) nextProbe(b *policy.BreakerStats) string {
+	most := t.vitals.policy.Breaker.OpenCalls
+	switch {
+	case !t.vitals.known:
+		return "next probe at the latest" // the policy is not known
+	case most > 0:
+		n := min(most, max(b.Opens, 1)+2) // it begins at 3 and grows with each open
+		return fmt.Sprintf("probes after %s, at the latest", plural(int64(n), "refused call", "refused calls"))
+	}
+	return "next probe"
 }
 
 // where names the partition that a sentence is about, if there are others.
@@ -165,11 +205,25 @@ func (t *tile) switches(r *row, v *view) {
 		}
 	}
 	if until > v.now {
-		r.add(note{Tone: toneWarning, Text: "held back: the dependency asked for time", Until: v.date(until), Then: "goes on"})
+		r.add(t.heldBack(v, until))
 	}
 	if t.lost > 0 {
 		r.add(note{Tone: toneQuiet, Text: plural(t.lost, "event is", "events are") + " missing: what is shown is incomplete"})
 	}
+}
+
+// heldBack says what comes of a dependency's wish for time: where something succeeds, calls are
+// spaced, and else none goes out before the time is over.
+func (t *tile) heldBack(v *view, until time.Duration) note {
+	l := t.flow.lately()
+	if first := l.attempts - l.resends; first > 0 {
+		out := fmt.Sprintf("%s of %s", trimmed(first), trimmed(l.calls))
+		if first >= l.calls {
+			out = "all " + trimmed(first)
+		}
+		return note{Tone: toneWarning, Text: "the dependency asked for time: calls are spaced, " + out + " a second went out"}
+	}
+	return note{Tone: toneWarning, Text: "the dependency asked for time: nothing is sent", Until: v.date(until), Then: "goes on"}
 }
 
 // refusalNotes are the refusals that get a sentence of their own on the tile.
@@ -201,6 +255,58 @@ func (t *tile) refusing(r *row, v *view) {
 			Tone: toneWarning, Text: fmt.Sprintf(about.text, what), About: why.Numbers(about.reason, last.numbers), Since: v.date(last.at),
 		})
 	}
+}
+
+// leaking says that slots are taken by results that nobody closes.
+func (t *tile) leaking(r *row, v *view) {
+	s := r.Slots
+	if s == nil {
+		return
+	}
+	away := v.sum.refused[policy.BulkheadFull] + v.sum.refused[policy.QueueTimeout]
+	full := s.InUse >= s.Limit
+	text := ""
+	switch open := t.vitals.stats.Streams; {
+	case open > 0 && (full || away > 0):
+		text = fmt.Sprintf("%s taken, and %s still open after their time: are bodies closed?",
+			plural(int64(s.InUse), "slot is", "slots are"), plural(open, "result is", "results are"))
+	case full && away > 0 && 2*t.out < int64(s.InUse):
+		text = fmt.Sprintf("%s taken, but only %s out: the others hold results that are still open, are bodies closed?",
+			plural(int64(s.InUse), "slot is", "slots are"), plural(t.out, "attempt is", "attempts are"))
+	default:
+		return
+	}
+	r.Notes = append([]note{{Tone: toneWarning, Text: text}}, r.Notes...) // it is why calls are turned away
+}
+
+// doing says in a line what gabion does just now.
+func (t *tile) doing(r *row) string {
+	l := t.flow.lately()
+	var parts []string
+	if l.refused > 0 {
+		verb := "sends"
+		if r.State == "open" || r.State == "half_open" {
+			verb = "probes"
+		}
+		if r.Partitions > 1 {
+			verb = "sends" // to the other partitions, too
+		}
+		text := fmt.Sprintf("refuses %s of %s calls/s", trimmed(l.refused), trimmed(l.calls))
+		if l.attempts > 0 {
+			text += fmt.Sprintf(", %s %s/s", verb, trimmed(l.attempts))
+		}
+		parts = append(parts, text)
+	}
+	if sent := l.calls - l.refused; sent > 0 && l.resends >= 0.05*sent {
+		text := fmt.Sprintf("sends %s attempts a call, %s of them ", trimmed(l.attempts/sent), trimmed(l.resends/sent))
+		if r.Hedges > 0 {
+			text += "retries and hedges"
+		} else {
+			text += "retries"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
 }
 
 const manyFail = 5 // so many calls must have ended before a share of failures is worth a colour

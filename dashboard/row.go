@@ -15,12 +15,14 @@ type row struct {
 	State string `json:"state"` // a policy.BreakerState, "never_called", "no_breaker", "watched" or "keys"
 	Tone  string `json:"tone"`  // "trouble", "warning", "hand", "quiet" or "good"
 	Notes []note `json:"notes,omitempty"`
+	Doing string `json:"doing,omitempty"` // what gabion does about it, if the tone is "trouble" or "warning"
 
 	Rate     float64  `json:"calls_per_second"`
 	Calls    uint32   `json:"calls"`
 	Attempts uint32   `json:"attempts"`
 	Amp      *float64 `json:"amplification"` // attempts ÷ calls; null without calls
 	Good     *float64 `json:"answered"`      // the share of calls that got an answer; null without calls
+	Well     *float64 `json:"succeeded"`     // the share of calls that succeeded; null without calls
 	Hedges   uint32   `json:"hedges,omitempty"`
 
 	Outcomes outcomes  `json:"outcomes"`
@@ -39,7 +41,9 @@ type row struct {
 // A note is one sentence about the dependency.
 type note struct {
 	Tone  string `json:"tone"`
+	Head  string `json:"head,omitempty"` // what is so since then: "open"
 	Text  string `json:"text"`
+	More  string `json:"more,omitempty"`    // for a second line
 	About string `json:"numbers,omitempty"` // that the decision was made by
 	Since int64  `json:"since,omitempty"`
 	Until int64  `json:"until,omitempty"`
@@ -110,9 +114,15 @@ func (t *tile) counted(r *row, s *slot) {
 	amp := rounded(float64(s.attempts) / float64(r.Calls))
 	r.Amp = &amp
 	if wanted := r.Calls - e[endedLeft]; wanted > 0 {
-		good := math.Floor(1000*float64(e[endedFirst]+e[endedRescued]+e[endedAnswered])/float64(wanted)) / 1000
-		r.Good = &good
+		well := e[endedFirst] + e[endedRescued]
+		r.Good, r.Well = thousandths(well+e[endedAnswered], wanted), thousandths(well, wanted)
 	}
+}
+
+// thousandths is a share, rounded down: 999.9 of 1000 is not all.
+func thousandths(part, of uint32) *float64 {
+	s := math.Floor(1000*float64(part)/float64(of)) / 1000
+	return &s
 }
 
 func (t *tile) levels(r *row, v *view) {

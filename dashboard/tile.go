@@ -36,14 +36,15 @@ type tile struct {
 	news     ring[headline]
 	errors   []failure
 	refusals map[policy.Reason]refusal
-	breakers map[string]headline // the last move of partitions that are not closed, and of the main one
-	hidden   int                 // moves of partitions for which there was no room
+	breakers map[string]breaker // of partitions that are not closed, and the main one
+	hidden   int                // moves of partitions for which there was no room
 	codes    map[string]uint64
 	stories  []story       // the oldest first
 	paced    time.Duration // until then
 	retries  bool          // switched off, as far as events say
 	lost     int64         // events that are missing
 	allowed  time.Duration // for an attempt, as events say
+	out      int64         // attempts that were sent and have not settled
 
 	vitals vitals
 	calm   bool // when it was last looked at
@@ -54,6 +55,7 @@ type headline struct {
 	at    time.Duration
 	until time.Duration // 0 is none, forever is no end
 	event policy.Event
+	fold  *fold // of moves that are one line
 }
 
 const forever = time.Duration(1<<63 - 1)
@@ -111,7 +113,12 @@ func (t *tile) observe(clock func() time.Duration, e *policy.Event, planned bool
 	t.last, t.seen = now, true
 	switch e.Kind {
 	case policy.KindAttemptSent:
+		t.out++
 		t.flow.slot().attempts++
+		t.flow.second().attempts++
+		if e.Attempt > 1 || e.Hedge {
+			t.flow.second().resends++
+		}
 		if e.Hedge {
 			t.flow.slot().hedges++
 		}
@@ -119,6 +126,7 @@ func (t *tile) observe(clock func() time.Duration, e *policy.Event, planned bool
 			t.allowed = max(t.allowed, e.Until.Sub(e.At)) // less where the call's deadline is near
 		}
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
+		t.out = max(t.out-1, 0) // some were sent before the page began to watch
 		t.settled(now, e)
 	case policy.KindReturned:
 		t.returned(e)
@@ -155,6 +163,9 @@ func (t *tile) settled(now time.Duration, e *policy.Event) {
 	}
 	if !failed(e.Class) {
 		return
+	}
+	if probes := t.breakers[e.Partition].probes; probes != nil {
+		probes.last = bounded(or(e.Code, e.Class.String()))
 	}
 	f := t.failure(now, e)
 	if now-f.last > forgetErrors {
@@ -251,6 +262,7 @@ func (t *tile) happened(now time.Duration, e *policy.Event) {
 	switch e.Kind {
 	case policy.KindBreakerMoved:
 		t.moved(h)
+		return
 	case policy.KindPaceSet:
 		t.paced = h.until
 	case policy.KindRetriesSwitched:
@@ -258,24 +270,7 @@ func (t *tile) happened(now time.Duration, e *policy.Event) {
 	case policy.KindEventsLost:
 		t.lost += e.Count
 	}
-	t.news.put(h, keptNews)
-}
-
-// moved notes where a breaker went. A named partition that is closed again is forgotten.
-func (t *tile) moved(h headline) {
-	if t.breakers == nil {
-		t.breakers = map[string]headline{}
-	}
-	name := h.event.Partition
-	if name != "" && h.event.To == policy.StateClosed {
-		delete(t.breakers, name)
-		return
-	}
-	if _, known := t.breakers[name]; !known && name != "" && len(t.breakers) > keptPartitions {
-		t.hidden++
-		return
-	}
-	t.breakers[name] = h
+	t.tell(h)
 }
 
 // bounded is a text from traffic, cut to what a page needs of it.

@@ -53,6 +53,7 @@ func endingOf(e *policy.Event) ending {
 // A second is what the sparkline knows of one second.
 type second struct {
 	calls, failed, refused uint32
+	attempts, resends      uint32
 }
 
 // A slot holds the counts of some seconds.
@@ -121,6 +122,27 @@ func (f *flow) rate() float64 {
 		calls += f.seconds[(f.now-1-n)%historySeconds].calls
 	}
 	return float64(calls) / float64(max(n, 1))
+}
+
+// lately is what happened in a second, as the mean of the last five.
+type lately struct {
+	calls, refused, attempts, resends float64
+}
+
+func (f *flow) lately() (l lately) {
+	const span = 5
+	n := int64(0)
+	for ; n < span && f.now-1-n >= 0; n++ {
+		s := &f.seconds[(f.now-1-n)%historySeconds]
+		l.calls += float64(s.calls)
+		l.refused += float64(s.refused)
+		l.attempts += float64(s.attempts)
+		l.resends += float64(s.resends)
+	}
+	for _, sum := range []*float64{&l.calls, &l.refused, &l.attempts, &l.resends} {
+		*sum /= float64(max(n, 1))
+	}
+	return l
 }
 
 // A histogram counts durations in buckets of an eighth of their power of two, so that what

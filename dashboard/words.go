@@ -126,7 +126,7 @@ func budgetGauge(s *policy.BudgetStats, b *policy.Budget) *gauge {
 			"%s%s × %s in %s + %s, less %d sent", left, trimmedRatio(b.Ratio), plural(s.Calls, "call", "calls"), span(b.Window), b.Floor, s.Sent)}
 	}
 	return &gauge{Level: s.Level, Most: max(on(b.Ratio)*float64(s.Successes), b.Reserve, 1), Text: fmt.Sprintf(
-		"%s%s × %s in %s (at least %s kept), less those sent", left, trimmedRatio(b.Ratio), plural(s.Successes, "success", "successes"),
+		"%s%s × %s in %s (%s at least), less those sent", left, trimmedRatio(b.Ratio), plural(s.Successes, "success", "successes"),
 		span(b.Window), trimmed(max(b.Reserve, 0)))}
 }
 

@@ -37,6 +37,8 @@ export class Detail {
 	leave() {
 		this.name = null;
 		this.opened.clear();
+		clearTimeout(this.asked);
+		this.asked = 0;
 		this.spark?.end();
 		this.host.replaceChildren();
 	}
@@ -70,6 +72,7 @@ export class Detail {
 				p.state = el("span.state"),
 				el("button.close", {type: "button", "aria-label": "Close", onclick: () => this.host.close()}, "×")),
 			p.notes = el("div.notes"),
+			p.doing = el("p.doing"),
 			p.figures = el("p.line"),
 			p.chart = el("div.chart", {"aria-hidden": "true"}),
 			el("p.key", null, el("span.k.calls", null, "calls"), el("span.k.failed", null, "failed"), el("span.k.refused", null, "refused"), " per second, last two minutes"),
@@ -93,16 +96,18 @@ export class Detail {
 		say(this.host, "data-state", r.state);
 		put(p.state, stateWord(r.state));
 		notes(p.notes, r.notes ?? [], now, 10);
-		put(p.figures, `${rate(r.calls_per_second)} calls/s · ${times(r.amplification)} attempts per call · ${percent(r.answered)} answered` +
+		put(p.doing, r.doing ?? "");
+		p.doing.hidden = !r.doing;
+		put(p.figures, `${rate(r.calls_per_second)} calls/s · ${times(r.amplification)} attempts per call · ${percent(r.succeeded)} succeeded` +
 			(r.hedges ? ` · ${count(r.hedges)} hedges` : "") + (r.latency ? ` · p99 ${span(r.latency.p99)}` : ""));
 		const h = r.history, x = h.map((_, i) => i - h.length + 1);
 		this.spark.show([x, h.map((s) => s[0]), h.map((s) => s[2]), h.map((s) => s[1])]);
 		this.list.overrides && (p.hand.hidden = !d.rules);
 		part(p.errors, p.errorList, d.errors, (e) => errorLine(e, now) + (e.partition ? ` · ${e.partition}` : "") + (e.operation ? ` · ${e.operation}` : ""));
 		part(p.refusals, p.refusalList, d.refusals, (e) => `${spoken(e.reason)} ×${count(e.count)} in 30 s, last ${ago(e.last, now)}${e.text ? ": " + e.text : ""}`);
-		part(p.partitions, p.partitionList, d.partitions, (e) => `${e.name}: ${stateWord(e.state)}${e.text ? ", " + sentence({...e, then: e.state === "open" ? "next probe" : "ends"}, now) : ""}`);
+		part(p.partitions, p.partitionList, d.partitions, (e) => `${e.name}: ${stateWord(e.state)}${e.text ? ", " + sentence({...e, then: e.state === "open" ? "next probe at the latest" : "ends"}, now) : ""}`);
 		put(p.hidden, d.partitions_hidden ? `and ${count(d.partitions_hidden)} more, less troubled` : "");
-		part(p.news, p.newsList, d.news, (e) => `${clock(e.at)} ${e.text}`);
+		part(p.news, p.newsList, d.news, newsLine);
 		part(p.codes, p.codeList, d.decisions, (e) => `${spoken(e.name)} ×${count(e.count)}`);
 		part(p.levels, p.levelList, [...(r.budget ? ["budget: " + r.budget.text] : []), ...(d.levels ?? [])], (text) => text);
 		this.showCalls(d.calls ?? [], now);
@@ -136,8 +141,29 @@ export class Detail {
 		const minutes = el("select", {"aria-label": "for how long"}, ...[1, 5, 15, 60].map((n) => el("option", {value: n, selected: n === 5}, `for ${n} min`)));
 		const answer = el("p.line", {role: "status"});
 		p.hand.replaceChildren(el("h3", null, "Override"), minutes,
-			...actions.map(([action, label, title]) => el("button", {type: "button", title, "data-action": action, onclick: () => this.act(action, Number(minutes.value), answer)}, label)),
+			...actions.map(([action, label, title]) => el("button", {type: "button", title, "data-action": action, onclick: ({currentTarget}) => {
+				if (action !== "force_open" || this.sure(currentTarget, label, minutes)) this.act(action, Number(minutes.value), answer);
+			}}, label)),
 			answer);
+	}
+
+	/** sure asks once more: what stops every call takes a second click within five seconds. */
+	sure(button, label, minutes) {
+		const calm = () => {
+			clearTimeout(this.asked);
+			this.asked = 0;
+			put(button, label);
+			button.classList.remove("asks");
+		};
+		if (this.asked) {
+			calm();
+			return true;
+		}
+		put(button, `Really force open for ${minutes.value} min?`);
+		button.classList.add("asks");
+		this.asked = setTimeout(calm, 5000);
+		minutes.addEventListener("change", calm, {once: true});
+		return false;
 	}
 
 	async act(action, minutes, answer) {
@@ -161,6 +187,11 @@ function part(box, list, all, text) {
 	lines(list, (all ?? []).map(text));
 }
 
+function newsLine(e) {
+	const at = e.since ? clock(e.since) : "";
+	return `${clock(e.at)} ${e.text}` + (at ? `, since ${at}` : "") + (e.last ? `, last: ${e.last}` : "");
+}
+
 /** callBox is one call with its timeline. */
 function callBox(c) {
 	const when = el("span.when");
@@ -169,8 +200,9 @@ function callBox(c) {
 		el("span.after", null, "+" + span(s.after)), el("span.text", null, s.text),
 		s.setting ? el("span.setting", {title: "the rule behind it"}, s.setting) : null));
 	const box = el("details.call", {"data-call": c.call},
-		el("summary", null, el("span.outcome", null, c.outcome), " ", el("span.took", null, span(total)), " ",
+		el("summary", null, el("span.number", {title: "call= in logs, and gabion explain --call"}, "#" + c.call), " ", el("span.outcome", null, c.outcome), " ", el("span.took", null, span(total)), " ",
 			el("span.what", null, [c.operation, c.partition].filter(Boolean).join(" · ")), " ", when),
-		el("ol.steps", null, ...steps));
+		el("ol.steps", null, ...steps),
+		el("p.line", null, "of a recording: ", el("code", null, `gabion explain --call ${c.call}`), "; in logs: ", el("code", null, `call=${c.call}`)));
 	return Object.assign(box, {when});
 }

@@ -104,6 +104,7 @@ class List {
 		put($("summary"), this.tiles.size === 1 ? "" : parts.join(" · "));
 		$("filter").parentElement.hidden = this.tiles.size < 7;
 		$("empty").hidden = this.tiles.size > 0;
+		$("key").hidden = this.tiles.size === 0;
 		put($("empty"), "No dependency is known here yet.");
 	}
 

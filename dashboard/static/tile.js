@@ -5,8 +5,8 @@ import {ago, count, el, mark, percent, put, rank, rate, say, span, stateWord, ti
 
 const seconds = Array.from({length: 119}, (_, i) => i - 118);
 const outcomes = [
-	["first", "answered", ""], ["rescued", "answered after a retry or hedge", "retried"], ["answered_no", "answered “no”", "said no"],
-	["failed", "failed", "failed"], ["refused", "refused here", "refused"], ["caller_left", "caller left", "left"],
+	["first", "succeeded"], ["rescued", "succeeded after a retry or hedge"], ["answered_no", "answered “no”"],
+	["failed", "failed"], ["refused", "refused here"], ["caller_left", "caller left"],
 ];
 
 export class Tile {
@@ -27,13 +27,13 @@ export class Tile {
 				p.mark = el("span.mark", {"aria-hidden": "true"}),
 				el("h2", null, p.name = el("button.name", {type: "button", onclick: open, title: this.name}, this.name)),
 				p.state = el("span.state")),
-			p.notes = el("div.notes"),
+			el("div.about", null, p.notes = el("div.notes"), p.doing = el("p.doing")),
 			el("dl.figures", null,
 				figure("calls/s", p.rate = el("dd")),
 				figure("attempts per call", p.amp = el("dd")),
-				figure("answered", p.good = el("dd")),
+				figure("succeeded", p.good = el("dd")),
 				figure("p95", p.p95 = el("dd"))),
-			p.spark = el("div.spark", {"aria-hidden": "true"}),
+			p.spark = el("div.spark", {role: "img", title: "calls per second in grey, failed in red, refused here dashed; two minutes"}),
 			p.latency = el("div.latency", null, p.percentiles = el("p.line"), p.strip = el("div.strip")),
 			p.results = el("div.results", null, p.bar = el("div.bar"), p.legend = el("p.line")),
 			p.gauges = el("div.gauges", null,
@@ -87,10 +87,12 @@ export class Tile {
 		put(p.state, stateWord(r.state));
 		say(p.state, "aria-label", `${stateWord(r.state)}, ${toneWord(r.tone)}`);
 		notes(p.notes, r.notes ?? [], now, 2, true);
+		put(p.doing, r.doing ?? "");
+		p.doing.hidden = !r.doing;
 		put(p.rate, rate(r.calls_per_second));
 		put(p.amp, times(r.amplification));
 		p.amp.classList.toggle("high", r.amplification > 1.2);
-		put(p.good, percent(r.answered));
+		put(p.good, percent(r.succeeded));
 		put(p.p95, r.latency ? span(r.latency.p95) : "–");
 		this.spark.show(this.data());
 		this.drawLatency(r, p);
@@ -117,7 +119,7 @@ export class Tile {
 		p.results.classList.toggle("none", !r.calls);
 		bar(p.bar, outcomes.map(([key]) => [key, r.calls ? r.outcomes[key] / r.calls : 0]));
 		const text = outcomes.filter(([key]) => r.outcomes[key]).map(([key, long]) => `${count(r.outcomes[key])} ${long}`);
-		put(p.legend, text.join(" · ") || "no calls in the last 30 s");
+		put(p.legend, text.length ? "last 30 s: " + text.join(" · ") : "no calls in the last 30 s");
 	}
 
 	drawGauges(r, p) {
@@ -131,7 +133,7 @@ export class Tile {
 		if (r.budget) {
 			put(p.budget.value, r.budget.off ? "no bound" : `${count(r.budget.level)} left`);
 			say(p.sums, "title", r.budget.text);
-			put(p.sums, r.budget.text.replace(/^\d+ re-sends? left: /, "re-sends: ").replace(/ \(at least .*?\)/, ""));
+			put(p.sums, r.budget.text.replace(/^\d+ re-sends? left: /, "re-sends: "));
 			bar(p.budget.bar, [[r.budget.level ? "level" : "full", r.budget.off ? 1 : Math.min(r.budget.level / Math.max(r.budget.most, 1), 1)]]);
 		}
 	}
@@ -160,7 +162,7 @@ export function notes(host, all, now, most, short = false) {
 	shown.forEach((note, i) => {
 		const p = host.children[i];
 		say(p, "class", "note " + note.tone);
-		put(p.firstChild, what(note, !short || i === 0));
+		put(p.firstChild, what(note, now, !short || i === 0));
 		put(p.lastChild, when(note, now));
 	});
 }

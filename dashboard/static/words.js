@@ -54,16 +54,18 @@ export const times = (x) => (x == null ? "–" : x.toFixed(2) + "×");
 export const percent = (x) => (x == null ? "–" : unit(x === 1 ? "100" : (x * 100).toFixed(1), "%"));
 
 /** what says what a note is about, and on request its numbers. */
-export function what(note, numbers = true) {
-	return note.text.replaceAll(" %", "\u00a0%") + (note.numbers && numbers ? ` (${note.numbers})` : "");
+export function what(note, now, numbers = true) {
+	const head = note.head ? `${note.head} since ${clock(note.since)} (${span(now - note.since)}): ` : "";
+	return head + note.text.replaceAll(" %", "\u00a0%") + (note.numbers && numbers ? ` (${note.numbers})` : "");
 }
 
-/** when says since when, and until. */
+/** when says since when, what else there is to say, and until when. */
 export function when(note, now) {
 	const parts = [];
-	if (note.since > 0) parts.push(ago(note.since, now));
+	if (note.since > 0 && !note.head) parts.push(ago(note.since, now));
+	if (note.more) parts.push(note.more);
 	if (note.until > now) parts.push(`${note.then} in ${span(note.until - now)}`);
-	else if (note.until > 0 && note.then === "next probe") parts.push("probes with the next calls");
+	else if (note.until > 0 && /probe/.test(note.then)) parts.push("probes with the next calls");
 	else if (note.until === -1 && note.then) parts.push("until somebody ends it");
 	return parts.join("; ");
 }
@@ -71,7 +73,7 @@ export function when(note, now) {
 /** sentence is both. */
 export function sentence(note, now) {
 	const times = when(note, now);
-	return what(note) + (times ? ", " + times : "");
+	return what(note, now) + (times ? ", " + times : "");
 }
 
 const states = {

@@ -29,6 +29,7 @@ func TestEveryStateIsShown(t *testing.T) {
 	p := newProgram(t, map[string]policy.Policy{
 		"closed": {}, "never-called": {},
 		"open":         {Retry: noRetry, Breaker: half},
+		"open-calls":   {Retry: noRetry, Breaker: policy.Breaker{MinCalls: 10, FailureRate: 0.5, Open: 10 * time.Minute, OpenCalls: 8}},
 		"half-open":    {Retry: noRetry, Breaker: policy.Breaker{Consecutive: 5, Open: 20 * time.Millisecond, Probes: 1, ProbeTimeout: time.Minute}, Timeout: policy.Timeout{Attempt: time.Minute, Call: policy.Off}},
 		"forced-open":  {},
 		"disabled":     {},
@@ -48,27 +49,29 @@ func TestEveryStateIsShown(t *testing.T) {
 	b.size(1440, 1000, false)
 	b.open(p.url)
 	for name, want := range map[string][]string{
-		"closed":       {"closed | ", "breaker closed", "answered", "100 %", "1.00×", "timeout 4.0 s", "of 100"},
+		"closed":       {"closed | ", "breaker closed", "last 30 s: ", "succeeded", "100 %", "1.00×", "timeout 4.0 s", "of 100"},
 		"never-called": {"never_called | ", "never called yet"},
-		"open":         {"open | ", "failure 100 % ≥ 50 % of 10 calls", "next probe in", "server 503 ×10", "refused here"},
-		"half-open":    {"half_open | ", "probing: 0 answers, 0 failed, 1 out"},
+		"open":         {"open | ", "open since ", " s): failure 100 % ≥ 50 % of 10 calls", "next probe in", "refuses ", "server 503 ×10", "refused here"},
+		"open-calls":   {"open | ", "probes after 3 refused calls, at the latest in "},
+		"half-open":    {"half_open | ", "5 failures in a row", "probing: 0 answers, 0 failed, 1 out"},
 		"forced-open":  {"forced_open | ", "forced open by hand (ann)", "ends in", "refused here"},
-		"disabled":     {"disabled | ", "disabled by hand (ann)", "ends in", "answered"},
+		"disabled":     {"disabled | ", "disabled by hand (ann)", "ends in", "succeeded"},
 		"observe-only": {"observe_only | ", "only observing by hand (ann)", "failed"},
-		"budget":       {"no_breaker | ", "not sent: the budget is spent", "0 left", "0.3 × 0 successes in 1 s"},
+		"budget":       {"no_breaker | ", "not sent: the budget is spent", "0 left", "0.3 × 0 successes in 1 s (1.5 at least), less those sent"},
 		"bulkhead":     {"closed | ", "4 of 4, 2 wait", "turned away: no slot is free (limit 4, 2 queued)"},
 		"throttle":     {"refused by the throttle", "accepted, k 1.1"},
 		"rate-limit":   {"refused by the rate limit"},
-		"paced":        {"held back: the dependency asked for time", "goes on in", "throttled 429"},
+		"paced":        {"the dependency asked for time", "throttled 429"},
 		"retries-off":  {"retries and hedges are switched off (ann)", "back in"},
-		"hedged":       {"answered after a retry or hedge"},
-		"no-breaker":   {"no_breaker | ", "answered"},
+		"hedged":       {"succeeded after a retry or hedge"},
+		"no-breaker":   {"no_breaker | ", "succeeded"},
 	} {
 		for _, text := range want {
 			b.until(tile(name)+`.replaceAll("\u00a0", " ")`, text)
 		}
 	}
 	b.until(`document.getElementById("summary").innerText`, "in trouble")
+	b.until(`document.getElementById("key").innerText`, "refused here")
 	b.shot("states.png")
 	if n := b.read(`String(document.documentElement.scrollWidth - innerWidth)`); n != "0" {
 		t.Errorf("the page is %s px too wide", n)
@@ -81,6 +84,8 @@ func reach(p *program) {
 	for _, name := range []string{"open", "observe-only", "budget", "throttle", "half-open"} {
 		p.servers[name].do(answers(503))
 	}
+	p.servers["open-calls"].do(answers(503))
+	p.load("open-calls", 11)
 	p.load("half-open", 5)
 	p.servers["half-open"].do(hangs)
 	time.AfterFunc(50*time.Millisecond, func() { p.atOnce("half-open", 1) }) // the open time is over
@@ -143,7 +148,19 @@ func TestOverrideByClick(t *testing.T) {
 	b.until(tile("bank"), "closed | ")
 	b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(`[data-name=bank] .name`))))
 	b.until(`document.querySelector("dialog[open] .override:not([hidden])")?.innerText ?? ""`, "Force open")
-	b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(`[data-action=force_open]`))))
+	ask := func() {
+		b.must(chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(`[data-action=force_open]`))))
+	}
+	button := `document.querySelector("[data-action=force_open]").innerText`
+	ask()
+	b.until(button, "Really force open for 5 min?")
+	b.until(`document.querySelector("[data-action=force_open]:not(.asks)")?.innerText ?? ""`, "Force open") // five seconds later
+	if err := p.get(p.client("bank"), "bank"); err != nil {
+		t.Errorf("one click stopped the calls: %v", err)
+	}
+	ask()
+	b.until(button, "Really force open for 5 min?")
+	ask()
 	b.until(`document.querySelector("dialog .override [role=status]").innerText`, "force open: ")
 	b.until(tile("bank"), "forced open by hand (page, 127.0.0.1)")
 	if err := p.get(p.client("bank"), "bank"); !errors.Is(err, policy.BreakerOpen) {
@@ -183,6 +200,10 @@ func TestDetailIsRead(t *testing.T) {
 	}
 	b.until(`(() => { document.querySelectorAll("dialog details").forEach((d) => { d.open = true }); return `+text+` })()`, "attempt 1 failed after")
 	b.until(text, "the call ended: breaker_open")
+	b.until(`document.querySelector("dialog .call .number").innerText + " " + document.querySelector("dialog .call code").innerText + " " + document.querySelector("dialog .call").dataset.call`, "gabion explain --call ")
+	if ok := b.read(`String([...document.querySelectorAll("dialog .call")].every((c) => c.querySelector("summary").innerText.includes("#" + c.dataset.call)))`); ok != "true" {
+		t.Error("a call worth reading has no number")
+	}
 	b.until(text, "retry.")
 }
 
@@ -199,7 +220,7 @@ func TestTableWithoutScript(t *testing.T) {
 	b.open(p.url)
 	text, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS("table")))
 	b.must(err)
-	for _, want := range []string{"bank", "open", "failure 100 % ≥ 50 % of 10 calls, at ", "next probe at", "server 503 10×", "<b>bold</b>", "never called yet", "2 attempts"} {
+	for _, want := range []string{"bank", "open", "open since ", "): failure 100 % ≥ 50 % of 10 calls", "next probe at", "server 503 10×", "<b>bold</b>", "never called yet", "2 attempts"} {
 		if want != "2 attempts" && !strings.Contains(text, want) {
 			t.Errorf("the table does not say %q:\n%s", want, text)
 		}
@@ -226,7 +247,7 @@ func TestPhoneNightAndKeyboard(t *testing.T) {
 		b.size(390, 844, dark)
 		b.open(p.url)
 		b.until(`String(document.querySelectorAll(".tile").length)`, fmt.Sprint(len(policies)))
-		b.until(tile("plain"), "answered")
+		b.until(tile("plain"), "succeeded")
 		if n := b.read(`String(document.documentElement.scrollWidth)`); n != "390" {
 			t.Errorf("dark %v: the page is %s px wide on a phone of 390", dark, n)
 		}
@@ -301,7 +322,7 @@ func TestRecordingIsPlayed(t *testing.T) {
 	t.Cleanup(func() { page.Close(); site.Close() })
 	b := newTab(t)
 	b.open(site.URL + "/")
-	for _, want := range []string{"open | ", "failure 50 % ≥ 50 % of 10 calls", "server 503 ×5", "5 answered", "25 refused here"} {
+	for _, want := range []string{"open | ", "failure 50 % ≥ 50 % of 10 calls", "server 503 ×5", "5 succeeded", "25 refused here"} {
 		b.until(tile("bank")+`.replaceAll("\u00a0", " ")`, want)
 	}
 	b.until(`document.querySelector("#replay button").innerText`, "Again")

@@ -1,0 +1,273 @@
+package dashboard
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/why"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// opens tells that the breaker opened, and n times that a probe failed.
+func (l *log) opens(n int) {
+	e := moved(policy.StateClosed, policy.StateOpen, policy.CauseConsecutive, &policy.Numbers{Rule: 20})
+	e.Until = policy.Instant(l.now + 2*time.Second)
+	l.tell(e)
+	for range n {
+		l.now += 100 * time.Millisecond
+		l.tell(moved(policy.StateOpen, policy.StateHalfOpen, policy.CauseCallsRefused, nil))
+		l.tell(policy.Event{Kind: policy.KindAttemptSettled, Attempt: 1, Class: policy.ClassServer, Code: "503"})
+		e := moved(policy.StateHalfOpen, policy.StateOpen, policy.CauseProbeFailed, &policy.Numbers{Calls: 1, Failures: 1})
+		e.Until = policy.Instant(l.now + 2*time.Second)
+		l.tell(e)
+	}
+}
+
+// However many probes fail, what happened keeps the move that it began with, and the tile says
+// since when and why.
+func TestProbesDontPushOutWhatItBeganWith(t *testing.T) {
+	l := newLog()
+	began := l.now
+	l.opens(108)
+	d := l.detail()
+	want := []news{
+		{At: l.now.Milliseconds(), Kind: "breaker_moved", Text: "108 probes failed", Since: (began + 100*time.Millisecond).Milliseconds(), Last: "503"},
+		{At: began.Milliseconds(), Kind: "breaker_moved", Text: why.Why(policy.Event{
+			Kind: policy.KindBreakerMoved, From: policy.StateClosed, To: policy.StateOpen, Numbers: &policy.Numbers{Rule: 20},
+			Cause: policy.CauseConsecutive, At: policy.Instant(began), Until: policy.Instant(began + 2*time.Second),
+		})},
+	}
+	if len(d.News) != 2 || d.News[0] != want[0] || d.News[1] != want[1] {
+		t.Errorf("%+v\nwant %+v", d.News, want)
+	}
+	n := d.Row.Notes[0]
+	if n.Head != "open" || n.Since != began.Milliseconds() || n.Text != "20 failures in a row" || n.More != "108 probes failed, last: 503" || n.Until != (l.now+2*time.Second).Milliseconds() {
+		t.Errorf("%+v", n)
+	}
+	l.tell(moved(policy.StateOpen, policy.StateHalfOpen, policy.CauseCallsRefused, nil))
+	if n := l.row().Notes[0]; n.Text != "20 failures in a row" || n.Since != began.Milliseconds() || !strings.HasPrefix(n.More, "probing: ") || n.Tone != toneTrouble {
+		t.Errorf("while it probes: %+v", n)
+	}
+	l.tell(moved(policy.StateHalfOpen, policy.StateClosed, policy.CauseProbesPassed, &policy.Numbers{Calls: 1}))
+	if r := l.row(); r.Tone != toneGood || r.Notes[0].Text != "closed again: 1 of 1 probe succeeded" {
+		t.Errorf("when it is over: %+v", r.Notes)
+	}
+	again := l.now + time.Second
+	l.now = again
+	l.opens(2)
+	if n := l.row().Notes[0]; n.Since != again.Milliseconds() || n.More != "2 probes failed, last: 503" {
+		t.Errorf("the next time: %+v", n)
+	}
+	if d := l.detail(); len(d.News) != 5 || d.News[0].Text != "2 probes failed" || d.News[3].Text != "108 probes failed" {
+		t.Errorf("the next time: %+v", d.News)
+	}
+}
+
+// The probes of one partition are not those of another, and those for which there is no room
+// don't push anything out.
+func TestProbesAreFoldedByPartition(t *testing.T) {
+	l := newLog()
+	for range 50 {
+		for _, host := range []string{"a", "b"} {
+			for _, to := range []policy.BreakerState{policy.StateHalfOpen, policy.StateOpen} {
+				e := moved(policy.StateOpen, to, policy.CauseProbeExpired, nil)
+				if to == policy.StateHalfOpen {
+					e = moved(policy.StateOpen, to, policy.CauseCooldownOver, nil)
+				}
+				e.Partition = host
+				l.tell(e)
+			}
+		}
+	}
+	if d := l.detail(); len(d.News) != 2 || !strings.HasPrefix(d.News[0].Text, "50 probes failed (") {
+		t.Errorf("%+v", d.News)
+	}
+}
+
+// An answer that asks for time comes with each call. It is one line.
+func TestNewsThatRepeatsIsOneLine(t *testing.T) {
+	l := newLog()
+	l.opens(0)
+	began := l.now
+	for range 200 {
+		l.now += time.Millisecond
+		l.tell(policy.Event{Kind: policy.KindPaceSet, Until: policy.Instant(l.now + time.Second)})
+	}
+	d := l.detail()
+	if len(d.News) != 2 || !strings.HasSuffix(d.News[0].Text, ", the last of 200 times") || d.News[0].Since != (began+time.Millisecond).Milliseconds() {
+		t.Errorf("%+v", d.News)
+	}
+}
+
+// sampled is what a living dependency says of itself.
+func (l *log) sampled(p policy.Policy, set func(*gabion.Stats)) {
+	s := gabion.Stats{Name: "bank"}
+	s.Main.Guarded = true
+	s.Main.Breaker.Counts.Calls = 1
+	s.Bulkhead.Limit = 20
+	set(&s)
+	l.c.sample(l.now, &s, p.Resolved())
+}
+
+// With traffic the probe comes after so many refused calls, and the time is the latest.
+func TestNextProbeIsSaidByTheRuleInForce(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rule  policy.Breaker
+		opens int
+		want  string
+	}{
+		{"the default, at first", policy.Breaker{}, 1, "probes after 3 refused calls, at the latest"},
+		{"the default, later", policy.Breaker{}, 40, "probes after 8 refused calls, at the latest"},
+		{"one call", policy.Breaker{OpenCalls: 1}, 40, "probes after 1 refused call, at the latest"},
+		{"time alone", policy.Breaker{Open: time.Second}, 3, "next probe"},
+	} {
+		l := newLog()
+		l.opens(1)
+		l.sampled(policy.Policy{Breaker: c.rule}, func(s *gabion.Stats) {
+			s.Main.Breaker.State, s.Main.Breaker.Opens = policy.StateOpen, c.opens
+			s.Now, s.Main.Breaker.Until = policy.Instant(l.now), policy.Instant(l.now+2100*time.Millisecond)
+		})
+		if n := l.row().Notes[0]; n.Then != c.want || n.Until != (l.now+2100*time.Millisecond).Milliseconds() {
+			t.Errorf("%s: %+v, want %q", c.name, n, c.want)
+		}
+	}
+}
+
+// second tells of one second's calls: sent with so many attempts each, and refused.
+func (l *log) second(sent, attempts, refused int) {
+	for range sent {
+		l.call++
+		for n := range attempts {
+			l.tell(policy.Event{Kind: policy.KindAttemptSent, Attempt: uint8(n + 1), Call: l.call})
+			l.tell(policy.Event{Kind: policy.KindAttemptSettled, Attempt: uint8(n + 1), Call: l.call, Class: policy.ClassServer, Code: "503"})
+		}
+		l.tell(policy.Event{Kind: policy.KindReturned, Attempt: uint8(attempts), Call: l.call, Reason: policy.AttemptsExhausted})
+	}
+	for range refused {
+		l.call++
+		l.tell(policy.Event{Kind: policy.KindReturned, Call: l.call, Reason: policy.BreakerOpen})
+	}
+	l.now += time.Second
+}
+
+func TestTileSaysWhatGabionDoes(t *testing.T) {
+	for _, c := range []struct {
+		name                    string
+		open                    bool
+		sent, attempts, refused int
+		want                    string
+	}{
+		{"an open breaker", true, 5, 1, 35, "refuses 35 of 40 calls/s, probes 5/s"},
+		{"nothing but refusals", true, 0, 1, 40, "refuses 40 of 40 calls/s"},
+		{"retries", false, 10, 3, 0, "sends 3 attempts a call, 2 of them retries"},
+		{"refusals and retries", false, 10, 2, 30, "refuses 30 of 40 calls/s, sends 20/s; sends 2 attempts a call, 1 of them retries"},
+		{"nothing but calls", false, 10, 1, 0, ""},
+	} {
+		l := newLog()
+		if c.open {
+			l.opens(0)
+		}
+		for range 6 {
+			l.second(c.sent, c.attempts, c.refused)
+		}
+		if r := l.row(); r.Doing != c.want || r.Tone != toneTrouble {
+			t.Errorf("%s: %q, want %q (%s)", c.name, r.Doing, c.want, r.Tone)
+		}
+	}
+	l := newLog()
+	l.calls(40, policy.ClassSuccess, "200", policy.None, time.Millisecond)
+	l.now += time.Second
+	if r := l.row(); r.Doing != "" {
+		t.Errorf("all is well: %q", r.Doing)
+	}
+}
+
+// After a wish for time calls go out in part, or not at all.
+func TestPacedTileSaysWhatGoesOut(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		sent, refused int
+		want          string
+	}{
+		{"spaced", 12, 28, "the dependency asked for time: calls are spaced, 12 of 40 a second went out"},
+		{"spaced, and none refused", 12, 0, "the dependency asked for time: calls are spaced, all 12 a second went out"},
+		{"nothing succeeds", 0, 40, "the dependency asked for time: nothing is sent"},
+	} {
+		l := newLog()
+		for range 6 {
+			l.second(c.sent, 1, c.refused)
+		}
+		l.sampled(policy.Policy{}, func(s *gabion.Stats) { s.Main.Paced = 5 * time.Second })
+		found := false
+		for _, n := range l.row().Notes {
+			if n.Text == c.want {
+				found = (n.Until != 0) == (c.sent == 0)
+			}
+		}
+		if !found {
+			t.Errorf("%s: %+v, want %q", c.name, l.row().Notes, c.want)
+		}
+	}
+}
+
+// Slots that results hold which nobody closes are named.
+func TestSlotLeakIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		inUse, open int
+		out, away   int
+		want        string
+	}{
+		{"results open after their time", 20, 376, 20, 5, "20 slots are taken, and 376 results are still open after their time: are bodies closed?"},
+		{"slots that came free just now", 17, 376, 17, 5, "17 slots are taken, and 376 results are still open after their time: are bodies closed?"},
+		{"results open within their time", 20, 0, 3, 5, "20 slots are taken, but only 3 attempts are out: the others hold results that are still open, are bodies closed?"},
+		{"a dependency that is slow", 20, 0, 20, 5, ""},
+		{"long results, and room", 3, 376, 3, 0, ""},
+		{"full, and nobody turned away", 20, 0, 3, 0, ""},
+	} {
+		l := newLog()
+		for range c.out {
+			l.tell(policy.Event{Kind: policy.KindAttemptSent, Attempt: 1})
+		}
+		for range c.away {
+			l.tell(policy.Event{Kind: policy.KindAttemptRefused, Reason: policy.BulkheadFull, Numbers: &policy.Numbers{Limit: 20, InUse: 20}})
+		}
+		l.sampled(policy.Policy{Bulkhead: policy.Bulkhead{Limit: 20}}, func(s *gabion.Stats) {
+			s.Bulkhead.InUse, s.Streams = c.inUse, int64(c.open)
+		})
+		got := ""
+		if n := l.row().Notes; len(n) > 0 && strings.Contains(n[0].Text, "bodies") {
+			got = n[0].Text
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A server that answers 503 succeeds in nothing, and one that says no does not succeed either.
+func TestSucceededIsNotAnswered(t *testing.T) {
+	l := newLog()
+	l.calls(5, policy.ClassSuccess, "200", policy.None, time.Millisecond)
+	l.calls(3, policy.ClassClient, "404", policy.NotRetryable, time.Millisecond)
+	l.calls(2, policy.ClassServer, "503", policy.AttemptsExhausted, time.Millisecond)
+	if r := l.row(); *r.Well != 0.5 || *r.Good != 0.8 {
+		t.Errorf("succeeded %v, answered %v", *r.Well, *r.Good)
+	}
+}
+
+// A refusal that is over is not listed as one that happened no time.
+func TestRefusalsThatAreOverAreLeftOut(t *testing.T) {
+	l := newLog()
+	l.tell(policy.Event{Kind: policy.KindAttemptRefused, Reason: policy.NotSafe})
+	if n := len(l.detail().Refusals); n != 1 {
+		t.Errorf("%d refusals", n)
+	}
+	l.now += time.Minute
+	if d := l.detail(); len(d.Refusals) != 0 {
+		t.Errorf("a minute later: %+v", d.Refusals)
+	}
+}
