@@ -238,7 +238,7 @@ func (d *Dependency) traceCall(ctx context.Context, a *audience, e *Event) (made
 		if s.tracer == nil || s.ended.Load() {
 			continue
 		}
-		follow := true
+		var follow bool
 		if ctx, follow = d.traceCallBy(ctx, e, s.tracer); !follow {
 			muted |= 1 << i
 		}
