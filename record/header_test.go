@@ -235,6 +235,20 @@ func TestDamageIsNoCut(t *testing.T) {
 	}
 }
 
+func TestALineOfALaterVersionIsSaidToBeOne(t *testing.T) {
+	for text, later := range map[string]bool{
+		`{"kind":"header","version":2}`:                   true,
+		`{"at":1,"kind":"pondered"}`:                      true,
+		`{"at":1,"kind":"returned","reason":"too_lunar"}`: true,
+		`{"at":1}`: false,
+		`what?`:    false,
+	} {
+		if _, err := entries(strings.NewReader(text + "\n")); err == nil || errors.Is(err, record.ErrLater) != later {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestACompressedRecordingMayBeCutToo(t *testing.T) {
 	all, err := entries(io.MultiReader(strings.NewReader(event), failing{io.ErrUnexpectedEOF}))
 	if len(all) != 1 || !errors.Is(err, record.ErrCut) {

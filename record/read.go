@@ -25,6 +25,10 @@ const (
 // read before.
 var ErrCut = errors.New("the recording was cut off here")
 
+// ErrLater is the error of a line that a later version of gabion wrote, as far as this one
+// can tell: the version of the format is above [Version], or a word is not known.
+var ErrLater = errors.New("a later version of gabion may have written it")
+
 // Entry is one event of a recording, and where it stands.
 type Entry struct {
 	Event  policy.Event
@@ -224,7 +228,7 @@ func (l *anyLine) parse(text []byte) error {
 			return err
 		}
 		if h.Version > Version {
-			return fmt.Errorf("version %d is not known: a later version of gabion wrote it", h.Version)
+			return fmt.Errorf("version %d of the format is not known, only those to %d: %w", h.Version, Version, ErrLater)
 		}
 		l.header = &h.Header
 	case kindOrigin:

@@ -123,5 +123,5 @@ func find[T interface {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s %q is not known: a later version of gabion may have written it", field, text)
+	return fmt.Errorf("%s %q is not known: %w", field, text, ErrLater)
 }

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/serving"
 	"github.com/gabion-go/gabion/dashboard"
 )
 
@@ -31,38 +31,22 @@ func goLive(address string) (*live, error) {
 	if address == noPage {
 		return nil, nil
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, url, open, err := serving.Listen(address)
 	if err != nil {
 		return nil, fmt.Errorf("serve the live page at %q, which wants a free host:port, such as 127.0.0.1:8080, or %s: %w", address, noPage, err)
 	}
-	l := new(live)
-	l.address, l.open = reached(listener.Addr())
+	l := &live{address: url, open: open}
 	l.page.Store(dashboard.New(dashboard.Config{Title: title}))
 	l.server = &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
-		Handler:           http.HandlerFunc(l.serve),
+		Handler:           serving.Guard(url, http.HandlerFunc(l.serve)),
 	}
 	go func() { _ = l.server.Serve(listener) }() // it ends with close
 	return l, nil
 }
 
-// reached says under which address a browser on this machine finds what listens there,
-// and whether other machines may reach it as well.
-func reached(at net.Addr) (address string, open bool) {
-	on, _ := at.(*net.TCPAddr)
-	if on != nil && on.IP.IsUnspecified() { // no browser goes to [::]
-		return fmt.Sprintf("http://127.0.0.1:%d/", on.Port), true
-	}
-	return "http://" + at.String() + "/", on == nil || !on.IP.IsLoopback()
-}
-
-// serve serves the page of the run that goes on. The page has buttons, and is for this
-// machine: a name that some site has made point to it is not answered.
+// serve serves the page of the run that goes on. The page has buttons.
 func (l *live) serve(w http.ResponseWriter, r *http.Request) {
-	if host, _, err := net.SplitHostPort(r.Host); err != nil || host != "localhost" && net.ParseIP(host) == nil {
-		http.Error(w, "This page is served at "+l.address, http.StatusForbidden)
-		return
-	}
 	l.page.Load().ServeHTTP(w, r)
 }
 

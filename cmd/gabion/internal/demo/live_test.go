@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -152,25 +151,7 @@ func TestWithoutAPageNothingIsServed(t *testing.T) {
 	}
 }
 
-func TestThePagesAddressOpensInABrowserOfThisMachine(t *testing.T) {
-	for _, tt := range []struct {
-		at, address string
-		open        bool
-	}{
-		{"127.0.0.1:80", "http://127.0.0.1:80/", false},
-		{"[::1]:80", "http://[::1]:80/", false},
-		{"0.0.0.0:80", "http://127.0.0.1:80/", true},
-		{"[::]:80", "http://127.0.0.1:80/", true},
-		{"192.0.2.7:80", "http://192.0.2.7:80/", true},
-	} {
-		at, err := net.ResolveTCPAddr("tcp", tt.at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if address, open := reached(at); address != tt.address || open != tt.open {
-			t.Errorf("%s: %s, open to others: %v", tt.at, address, open)
-		}
-	}
+func TestAPageThatOthersReachIsSaidToBeOne(t *testing.T) {
 	var out bytes.Buffer
 	if (&live{address: "http://127.0.0.1:80/", open: true}).introduce(&out, false); !strings.Contains(out.String(), "Whoever reaches this machine") {
 		t.Errorf("nobody is warned: %s", &out)

@@ -55,7 +55,11 @@ func (r *request) explainCall(file string) error {
 		if failed != nil {
 			return failed
 		}
-		return wrong{s.missing(shown(file)), false}
+		err := s.missing(shown(file))
+		if r.cut {
+			err = fmt.Errorf("%w. The recording was cut off: the call may have been in what is lost", err)
+		}
+		return wrong{err, false}
 	}
 	rules, err := rulesOf(r.policy, &s.own[len(s.own)-1])
 	if err != nil {
@@ -63,6 +67,9 @@ func (r *request) explainCall(file string) error {
 	}
 	t := s.timeline(rules)
 	t.File = shown(file)
+	if r.cut && !t.Ended {
+		t.Notes = append(t.Notes, "the recording was cut off")
+	}
 	if r.json {
 		err = r.writeJSON(t)
 	} else {

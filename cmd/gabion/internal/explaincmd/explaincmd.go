@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/record"
 )
@@ -19,7 +20,7 @@ import (
 // The exit codes of every gabion command.
 const (
 	exitOK       = 0
-	exitFindings = 1 // a file has mistakes
+	exitFindings = 1 // a file has mistakes, or nothing
 	exitUsage    = 2 // the command was called wrongly
 	exitFailure  = 3 // something else went wrong
 )
@@ -43,8 +44,8 @@ standard input: then it lists the calls that are worth a look.
 
 A recording that was cut off is read to the cut.
 
-Exit codes: 0 done, 1 a file has mistakes, 2 called wrongly, or there is no such
-reason or call, 3 any other failure.
+Exit codes: 0 done, 1 a file has mistakes or is empty, 2 called wrongly, or there
+is no such reason or call, 3 any other failure.
 `
 
 // wrong is an error of whoever called the command. Its usage is shown below it, unless
@@ -57,6 +58,7 @@ type wrong struct {
 // request is what the command line asks for.
 type request struct {
 	call, policy   string
+	cut            bool // the recording was cut off
 	json           bool
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -165,30 +167,32 @@ type damaged struct{ error }
 func (r *request) read(name string, take func(*record.Entry)) error {
 	in := r.stdin
 	if name != "-" {
-		f, err := os.Open(name)
+		f, err := recorded.Open(name)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
 		in = f
 	}
-	var failed error
+	var ended error
+	events := 0
 	for e, err := range record.Entries(in) {
 		if err != nil {
-			failed = err
+			ended = err
 			break
 		}
+		events++
 		take(&e)
 	}
-	if errors.Is(failed, record.ErrCut) {
-		fmt.Fprintf(r.stderr, "%s: %v; what is whole was read\n", shown(name), failed)
-		failed = nil
+	if r.cut = errors.Is(ended, record.ErrCut); r.cut && events > 0 {
+		fmt.Fprintf(r.stderr, "%s: %v; what is whole was read\n", shown(name), ended)
 	}
 	var path *os.PathError
-	if failed == nil || errors.As(failed, &path) {
-		return failed
+	err := recorded.Problem(shown(name), ended, events)
+	if err == nil || errors.As(err, &path) {
+		return err
 	}
-	return damaged{fmt.Errorf("%s: %w; what stands before it was read: is it a recording of gabion's?", shown(name), failed)}
+	return damaged{err}
 }
 
 func shown(name string) string {

@@ -273,12 +273,21 @@ func TestWhatCanNotBeReadIsSaid(t *testing.T) {
 		stdout, stderr string
 	}{
 		"a recording that was cut off is read to the cut": {whole[:len(whole)-9], "- --call 5", exitOK, "call 5 of bank", "the recording was cut off here; what is whole was read"},
-		"so is its list":                        {whole[:len(whole)-9], "-", exitOK, "of 1 the end is not here", "stdin: line 26: the recording was cut off here"},
+		"so is its list":                        {whole[:len(whole)-9], "-", exitOK, "5 calls: 3 failed, 2 retried, 0 hedged, 1 more without an end", "stdin: line 26: the recording was cut off here"},
 		"a call that was cut off":               {whole[:strings.LastIndex(whole, `{"at"`)], "- --call 6", exitOK, "does not have the end of this call", ""},
 		"damage is a mistake of the file":       {strings.Replace(whole, `"kind":"returned","dependency":"bank","call":5`, `?`, 1) + whole, "- --call 2", exitFindings, "call 2 of bank", "stdin: line 24: "},
 		"what is no recording":                  {"hello\n", "-", exitFindings, "", "stdin: line 1: "},
-		"nothing":                               {"", "-", exitOK, "0 calls", ""},
-		"no call in nothing":                    {"", "- --call 2", exitUsage, "", "has no call at all"},
+		"nothing":                               {"", "-", exitFindings, "", "stdin is empty: it has no events. Is the writer attached"},
+		"nothing, for programs":                 {"", "- --json", exitFindings, "", "stdin is empty"},
+		"no call in nothing":                    {"", "- --call 2", exitFindings, "", "stdin is empty: it has no events."},
+		"a header alone":                        {whole[:strings.Index(whole, "\n")+1], "-", exitFindings, "", "stdin is empty: it has no events."},
+		"half a header":                         {whole[:20], "-", exitFindings, "", "stdin: line 1: the recording was cut off here, before its first event\x00"},
+		"one call":                              {cut(t, whole, `"call":2`), "-", exitOK, "\n1 call: 0 failed", ""},
+		"what a later version wrote":            {`{"kind":"header","version":2}` + "\n", "-", exitFindings, "", "a later version of gabion may have written it: a newer gabion command reads it\x00"},
+		"what a later version added":            {whole + `{"at":1,"kind":"pondered"}` + "\n", "- --call 5", exitFindings, "call 5 of bank", "a newer gabion command reads it; what stands before it was read\x00"},
+		"what is no recording, and not read":    {"hello\n", "- --call 2", exitFindings, "", "looking for beginning of value: is it a recording of gabion's?\x00"},
+		"a call that may be behind the cut":     {whole[:len(whole)-9], "- --call 7", exitUsage, "", "its calls are 1 to 6; gabion explain stdin lists those worth a look. The recording was cut off: the call may have been in what is lost"},
+		"a call whose end is behind the cut":    {whole[:len(whole)-9], "- --call 6", exitOK, "note: the recording was cut off", "cut off here"},
 		"no such call":                          {whole, "- --call 9", exitUsage, "", "its calls are 1 to 6"},
 		"no such run":                           {whole, "- --call 2.1", exitUsage, "", "has no run 2: it has 1 run; "},
 		"no number":                             {whole, "- --call x", exitUsage, "", `"x" is no call`},
@@ -291,15 +300,28 @@ func TestWhatCanNotBeReadIsSaid(t *testing.T) {
 		"a slip":                                {"", "budget_exhaust", exitUsage, "", "did you mean budget_exhausted?"},
 		"nonsense":                              {"", "xyzzy", exitUsage, "", "gabion explain lists the reasons"},
 		"help":                                  {"", "-h", exitOK, "usage: gabion explain", ""},
-		"a directory":                           {"", "/", exitFailure, "", "is a directory"},
+		"a directory":                           {"", "/", exitFailure, "", "/ is a directory: name a recording in it"},
 		"a file in a format that is not a line": {strings.Repeat("x", 2<<20), "-", exitFindings, "", "stdin: line 1: "},
 	} {
 		code, out, stderr := ask(c.stdin, strings.Fields(c.args)...)
-		stderr = strings.Join(strings.Fields(stderr), " ")
-		if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(stderr, c.stderr) || c.stderr == "" && stderr != "" || c.stdout == "" && out != "" {
+		stderr = strings.Join(strings.Fields(stderr), " ") + "\x00" // marks the end
+		if c.stderr == "" {
+			c.stderr = "\x00"
+		}
+		if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(stderr, c.stderr) || c.stderr == "\x00" && stderr != "\x00" || c.stdout == "" && out != "" {
 			t.Errorf("%s: exit code %d, want %d\n%s\n%s", fact, code, c.code, out, stderr)
 		}
 	}
+}
+
+// cut is a recording up to a text, and without the line that it is in.
+func cut(t *testing.T, recording, text string) string {
+	t.Helper()
+	at := strings.Index(recording, text)
+	if at < 0 {
+		t.Fatalf("no %s in\n%s", text, recording)
+	}
+	return recording[:strings.LastIndex(recording[:at], "\n")+1]
 }
 
 // The page of each reason is part of the program, and says what to do.

@@ -205,8 +205,8 @@ func (o *overview) text() string {
 	for _, run := range o.Runs {
 		b.WriteString(fold.Lines(run.text(len(o.Runs) > 1) + "\n"))
 	}
-	b.WriteString(fold.Lines(fmt.Sprintf("%d calls: %d failed, %d retried, %d hedged%s%s\n", o.Calls, o.Failed, o.Retried, o.Hedged,
-		some(int64(o.Open), "of %d the end is not here"), some(o.Lost, "%d events are lost"))))
+	b.WriteString(fold.Lines(fmt.Sprintf("%s: %d failed, %d retried, %d hedged%s%s\n", plural(o.Calls, "call"), o.Failed, o.Retried, o.Hedged,
+		some(int64(o.Open), "%d more without an end"), some(o.Lost, "events lost: %d"))))
 	if len(o.Ends) > 0 {
 		b.WriteString("\n")
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -73,7 +73,7 @@ func TestExitCodes(t *testing.T) {
 		{"no number to record", Run, []string{good, "--record", "x", "--record-of", "shop/x"}, 2, "", "write NAME or NAME/N"},
 		{"whom to record, and not where", Run, []string{good, "--record-of", "shop"}, 2, "", "--record FILE is missing"},
 		{"a sweep that is recorded", Run, []string{good, "--record", "x", "--sweep", "breaker.open=1s,2s"}, 2, "", "without --sweep"},
-		{"a recording where nobody may write", Run, []string{good, "--record", "/nowhere/x"}, 3, "small", "nowhere"},
+		{"a recording where nobody may write", Run, []string{good, "--record", "/nowhere/x"}, 3, "small", "open /nowhere/x: no such file or directory"},
 		{"help", Run, []string{"-h"}, 0, "usage: gabion lab run", ""},
 		{"against nothing known", Run, []string{good, "--against", "./nothing.yaml"}, 3, "", "nothing.yaml"},
 		{"against an opponent", Run, []string{good, "--against", "resilience4j"}, 0, "resilience4j", ""},
@@ -290,6 +290,23 @@ func TestTheSchemaAcceptsTheLibrary(t *testing.T) {
 		{"share: 50%", "factor: 2"}, {"kind: errors", "kind: brown_out"}, {", for: 10s", ""}} {
 		if validate(strings.Replace(small, c[0], c[1], 1)) == nil {
 			t.Errorf("%s is accepted", c[1])
+		}
+	}
+}
+
+// What is being written has another name for a while, which nobody has heard of.
+func TestAFileThatCanNotBeWrittenIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "taken", "by"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for fact, name := range map[string]string{
+		"its folder is not there": filepath.Join(dir, "nowhere", "x"),
+		"it is a folder":          filepath.Join(dir, "taken"),
+	} {
+		err := WriteFile(name, func(io.Writer) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), " "+name+": ") || strings.Contains(err.Error(), ".gabion-") {
+			t.Errorf("%s: %v", fact, err)
 		}
 	}
 }

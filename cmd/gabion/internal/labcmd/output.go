@@ -52,11 +52,24 @@ func WriteFile(name string, write func(io.Writer) error) error {
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".gabion-*")
 	if err != nil {
-		return err
+		return about(name, err)
 	}
 	defer os.Remove(f.Name()) // gone already when all went well
-	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
+	if err := errors.Join(about(name, write(f)), about(name, f.Chmod(0o644)), about(name, f.Close())); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), name)
+	return about(name, os.Rename(f.Name(), name))
+}
+
+// about makes an error that names a temporary file name the one that is meant.
+func about(name string, err error) error {
+	var path *os.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return &os.PathError{Op: path.Op, Path: name, Err: path.Err}
+	case errors.As(err, &link):
+		return &os.PathError{Op: "write", Path: name, Err: link.Err}
+	}
+	return err
 }

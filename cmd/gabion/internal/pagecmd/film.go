@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
 	"github.com/gabion-go/gabion/dashboard"
 	"github.com/gabion-go/gabion/record"
 )
@@ -47,12 +48,10 @@ func open(path string, run int) (*film, error) {
 	switch {
 	case events > 0:
 		return f, nil
-	case f.broken != nil && !errors.Is(f.broken, record.ErrCut):
-		return nil, fmt.Errorf("%s: %w: is it a recording of gabion's?", path, f.broken)
-	case f.runs > 0:
+	case f.runs > 0 && (f.broken == nil || errors.Is(f.broken, record.ErrCut)):
 		return nil, noRun{fmt.Errorf("%s has no run %d: it has %d", path, run, f.runs)}
 	}
-	return nil, fmt.Errorf("%s has no events", path)
+	return nil, recorded.Problem(path, f.broken, 0)
 }
 
 // take keeps what the page needs to know before it plays.
@@ -88,8 +87,8 @@ func moment(e *record.Entry) time.Time {
 	return time.Unix(0, int64(e.Event.At)).UTC()
 }
 
-// moment reads a flag that says when to begin.
-func (f *film) moment(text string) (time.Time, error) {
+// moment reads a flag that says when to begin. Times of day are of a zone.
+func (f *film) moment(text string, here *time.Location) (time.Time, error) {
 	if text == "" {
 		return f.first, nil
 	}
@@ -98,13 +97,37 @@ func (f *film) moment(text string) (time.Time, error) {
 	if err != nil {
 		at, err = time.Parse(time.RFC3339Nano, text)
 	}
+	if clock, wrong := time.Parse("15:04:05", text); wrong == nil {
+		at, err = f.timeOfDay(clock, here), nil
+	}
 	switch {
 	case err != nil:
-		return at, fmt.Errorf("--from %s: write 90s, or a time such as %s", text, f.first.Format(time.RFC3339))
-	case at.Before(f.first.Add(-time.Second)) || at.After(f.last):
+		return at, fmt.Errorf("--from %s: write 90s, or a time such as %s or %s", text, f.first.In(here).Format(time.TimeOnly), f.first.Format(time.RFC3339))
+	case !f.has(at):
 		return at, fmt.Errorf("--from %s: the recording goes from %s to %s", text, f.first.Format(time.RFC3339), f.last.Format(time.RFC3339))
 	}
 	return at, nil
+}
+
+// has reports whether the recording was going on at a time, which may leave out parts of a
+// second.
+func (f *film) has(at time.Time) bool {
+	return !at.Before(f.first.Add(-time.Second)) && !at.After(f.last)
+}
+
+// timeOfDay is the first moment of the recording with that time of day: here, as a browser
+// shows it, or else in UTC, as gabion explain does.
+func (f *film) timeOfDay(clock time.Time, here *time.Location) time.Time {
+	for _, zone := range []*time.Location{here, time.UTC} {
+		day := f.first.In(zone)
+		for next := range 2 {
+			at := time.Date(day.Year(), day.Month(), day.Day()+next, clock.Hour(), clock.Minute(), clock.Second(), clock.Nanosecond(), zone)
+			if f.has(at) {
+				return at
+			}
+		}
+	}
+	return time.Time{}
 }
 
 // events are those of the run, from the beginning. A failure ends them: what there was is

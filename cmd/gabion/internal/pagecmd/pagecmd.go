@@ -7,13 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/serving"
 	"github.com/gabion-go/gabion/dashboard"
 )
 
@@ -35,8 +35,8 @@ and to change the speed.
 
   --speed N         so much faster than it was, up to 1000 (default 1; for a
                     simulation 10)
-  --from WHEN       begin there: 90s after the first event, or at
-                    2026-11-22T12:00:00Z
+  --from WHEN       begin there: 90s after the first event, at 13:17:30 as the
+                    page shows it, or at 2026-11-22T12:00:00Z
   --run N           which run, if the file has several (default the last)
   --listen ADDRESS  where to serve (default 127.0.0.1:0, a free port). Whoever
                     reaches it sees the names of dependencies and their settings
@@ -70,8 +70,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return r.wrongly("no recording is named: gabion page FILE")
 	case len(words) > 1:
 		return r.wrongly(fmt.Sprintf("%q is not expected", words[1]))
-	case r.speed < 0 || r.speed > 1000:
-		return r.wrongly("--speed: write a number up to 1000")
+	case given(flags, "speed") && !(r.speed > 0 && r.speed <= 1000): // it may be NaN
+		return r.wrongly("--speed: write a number above 0, up to 1000")
 	case r.run < 0:
 		return r.wrongly("--run: runs are numbered from 1")
 	}
@@ -98,6 +98,11 @@ func parse(flags *flag.FlagSet, args []string, stdout io.Writer) (words []string
 	}
 }
 
+func given(flags *flag.FlagSet, name string) (found bool) {
+	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
+
 func (r *request) wrongly(problem string) int {
 	fmt.Fprintf(r.stderr, "gabion page: %s\n\n%s", problem, usage)
 	return exitUsage
@@ -109,12 +114,18 @@ func (r *request) failed(code int, err error) int {
 }
 
 func (r *request) play(ctx context.Context, path string) int {
+	const again = "the page reads a recording more than once: write it to a file first"
+	if path == "-" {
+		return r.failed(exitUsage, errors.New("standard input is no file: "+again))
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return r.failed(exitFailure, err)
+	case info.IsDir():
+		return r.failed(exitUsage, fmt.Errorf("%s is a directory: name a recording in it", path))
 	case !info.Mode().IsRegular():
-		return r.failed(exitUsage, fmt.Errorf("%s is no file: the page reads a recording more than once", path))
+		return r.failed(exitUsage, fmt.Errorf("%s is no file: %s", path, again))
 	}
 	f, err := open(path, r.run)
 	var none noRun
@@ -130,7 +141,7 @@ func (r *request) play(ctx context.Context, path string) int {
 	if f.runs > 1 {
 		fmt.Fprintf(r.stderr, "%s has %d runs: this is number %d; --run N plays another\n", path, f.runs, f.run)
 	}
-	from, err := f.moment(r.from)
+	from, err := f.moment(r.from, time.Local)
 	if err != nil {
 		return r.wrongly(err.Error())
 	}
@@ -148,22 +159,18 @@ func (r *request) play(ctx context.Context, path string) int {
 	return exitOK
 }
 
-// serve serves the page until ctx is over. It is for this machine: a name that some site
-// has made point to it is not answered.
+// serve serves the page until ctx is over. It is for this machine, unless it listens
+// elsewhere.
 func (r *request) serve(ctx context.Context, page http.Handler) error {
-	listener, err := net.Listen("tcp", r.listen)
+	listener, url, open, err := serving.Listen(r.listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("--listen wants a free host:port, such as 127.0.0.1:8080: %w", err)
 	}
-	address := "http://" + listener.Addr().String() + "/"
-	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if host, _, err := net.SplitHostPort(q.Host); err != nil || host != "localhost" && net.ParseIP(host) == nil {
-			http.Error(w, "This page is served at "+address, http.StatusForbidden)
-			return
-		}
-		page.ServeHTTP(w, q)
-	})}
-	fmt.Fprintln(r.stdout, address)
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: serving.Guard(url, page)}
+	if open {
+		fmt.Fprintln(r.stderr, "Whoever reaches this machine can watch the page too.")
+	}
+	fmt.Fprintln(r.stdout, url)
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // streams have no end of their own
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,8 +21,8 @@ import (
 	"github.com/gabion-go/gabion/record"
 )
 
-// recorded is what a program writes that calls a dependency once a second for a minute.
-func recorded(t *testing.T, name string) string {
+// recording is what a program writes that calls a dependency once a second for a minute.
+func recording(t *testing.T, name string) string {
 	t.Helper()
 	var file bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +106,7 @@ type frame struct {
 
 func TestARecordingIsPlayedOnAPage(t *testing.T) {
 	began := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // as every bubble does
-	whole, other := recorded(t, "bank"), recorded(t, "mail")
+	whole, other := recording(t, "bank"), recording(t, "mail")
 	for fact, c := range map[string]struct {
 		text   string
 		args   []string
@@ -118,6 +119,7 @@ func TestARecordingIsPlayedOnAPage(t *testing.T) {
 		"from its beginning":           {whole, nil, "bank", 180, 0, 1, ""},
 		"from a moment, faster":        {whole, []string{"--from", "30s", "--speed", "20"}, "bank", 180, 30 * time.Second, 20, ""},
 		"from a time":                  {whole, []string{"--from", "2000-01-01T00:00:40Z"}, "bank", 180, 40 * time.Second, 1, ""},
+		"from a time of day":           {whole, []string{"--from", "00:00:40"}, "bank", 180, 40 * time.Second, 1, ""},
 		"the last of two runs":         {whole + other, nil, "mail", 180, 0, 1, "has 2 runs: this is number 2"},
 		"the run that is named":        {whole + other, []string{"--run", "1"}, "bank", 180, 0, 1, "this is number 1"},
 		"one that was cut off":         {whole[:len(whole)-5], nil, "bank", 179, 0, 1, "cut off here; what is whole is played"},
@@ -158,7 +160,7 @@ func TestARecordingIsPlayedOnAPage(t *testing.T) {
 
 // A site can make its name point to this machine; browsers then take the page for its.
 func TestThePageAnswersToThisMachineOnly(t *testing.T) {
-	address, end := playing(t, written(t, recorded(t, "bank")))
+	address, end := playing(t, written(t, recording(t, "bank")))
 	for host, want := range map[string]int{"": 200, "localhost:80": 200, "evil.example:80": 403, "evil.example": 403} {
 		if status, _ := get(t, address, host); status != want {
 			t.Errorf("host %q: status %d, want %d", host, status, want)
@@ -169,8 +171,60 @@ func TestThePageAnswersToThisMachineOnly(t *testing.T) {
 	}
 }
 
+func TestAPageThatOthersReachHasAnAddressForThisMachineAndAWarning(t *testing.T) {
+	address, end := playing(t, written(t, recording(t, "bank")), "--listen", "0.0.0.0:0")
+	if status, _ := get(t, address, ""); status != http.StatusOK || !strings.HasPrefix(address, "http://127.0.0.1:") {
+		t.Errorf("%s: status %d", address, status)
+	}
+	if code, stderr := end(); code != exitOK || !strings.Contains(stderr, "Whoever reaches this machine") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+// The page shows times of day in the zone of the browser, and gabion explain in UTC.
+func TestATimeOfDayIsTheFirstInTheRecording(t *testing.T) {
+	here := time.FixedZone("here", 2*60*60)
+	at := func(text string) time.Time {
+		t.Helper()
+		at, err := time.Parse(time.RFC3339Nano, "2026-11-"+text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	f := &film{first: at("22T21:30:00.5Z"), last: at("23T06:00:00Z")}
+	for text, want := range map[string]time.Time{
+		"23:30:00":    at("22T21:30:00Z"), // the page leaves out parts of a second
+		"23:45:00":    at("22T21:45:00Z"), // also 23:45 UTC, which is later
+		"00:10:00":    at("22T22:10:00Z"),
+		"07:59:59.25": at("23T05:59:59.25Z"),
+		"21:31:00":    at("22T21:31:00Z"), // as gabion explain shows it: here it was over
+	} {
+		if got, err := f.moment(text, here); err != nil || !got.Equal(want) {
+			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	if _, err := f.moment("12:00:00", here); err == nil {
+		t.Error("a time of day that is not in the recording is taken")
+	}
+	if _, err := f.moment("noon", here); err == nil || !strings.Contains(err.Error(), "such as 23:30:00 or 2026-11-22T21:30:00Z") {
+		t.Errorf("what is no time: %v", err)
+	}
+}
+
+// taken is an address that another program listens at.
+func taken(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
 func TestWhatCanNotBePlayedIsSaid(t *testing.T) {
-	whole := recorded(t, "bank")
+	whole := recording(t, "bank")
 	path := written(t, whole)
 	for fact, c := range map[string]struct {
 		args   []string
@@ -180,20 +234,29 @@ func TestWhatCanNotBePlayedIsSaid(t *testing.T) {
 		"nothing":                     {nil, exitUsage, "no recording is named"},
 		"two files":                   {[]string{path, path}, exitUsage, "is not expected"},
 		"a file that is not there":    {[]string{"/nowhere.jsonl"}, exitFailure, "no such file"},
-		"a folder":                    {[]string{t.TempDir()}, exitUsage, "is no file"},
+		"a folder":                    {[]string{t.TempDir()}, exitUsage, "is a directory: name a recording in it"},
+		"standard input":              {[]string{"-"}, exitUsage, "standard input is no file: the page reads a recording more than once: write it to a file first"},
+		"a pipe":                      {[]string{os.DevNull}, exitUsage, "is no file: the page reads"},
+		"what a later version wrote":  {[]string{written(t, `{"kind":"header","version":2}`+"\n")}, exitFindings, "a later version of gabion may have written it: a newer gabion command reads it\x00"},
+		"half a header":               {[]string{written(t, whole[:20])}, exitFindings, "cut off here, before its first event"},
 		"what is no recording":        {[]string{written(t, "hello\n")}, exitFindings, "line 1: "},
-		"an empty file":               {[]string{written(t, "")}, exitFindings, "has no events"},
-		"a header alone":              {[]string{written(t, whole[:strings.Index(whole, "\n")+1])}, exitFindings, "has no events"},
+		"an empty file":               {[]string{written(t, "")}, exitFindings, "is empty: it has no events. Is the writer attached"},
+		"a header alone":              {[]string{written(t, whole[:strings.Index(whole, "\n")+1])}, exitFindings, "is empty: it has no events"},
 		"a run that is not there":     {[]string{path, "--run", "2"}, exitUsage, "has no run 2: it has 1"},
 		"no number of a run":          {[]string{path, "--run", "-1"}, exitUsage, "from 1"},
 		"a speed below nothing":       {[]string{path, "--speed", "-1"}, exitUsage, "--speed"},
-		"a moment that is none":       {[]string{path, "--from", "noon"}, exitUsage, "write 90s, or a time such as 2000-01-01T00:00:00Z"},
+		"no speed at all":             {[]string{path, "--speed", "0"}, exitUsage, "--speed: write a number above 0"},
+		"a speed that is no number":   {[]string{path, "--speed", "NaN"}, exitUsage, "--speed: write a number above 0"},
+		"a time of day after the end": {[]string{path, "--from", "13:17:30"}, exitUsage, "goes from 2000-01-01T00:00:00Z to 2000-01-01T00:00:59Z"},
+		"a port in use":               {[]string{path, "--listen", taken(t)}, exitFailure, "another program has this port; port 0 takes one that is free"},
+		"an address that is none":     {[]string{path, "--listen", "8080"}, exitFailure, "--listen wants a free host:port, such as 127.0.0.1:8080"},
+		"a moment that is none":       {[]string{path, "--from", "noon"}, exitUsage, "write 90s, or a time such as "},
 		"a moment after the end":      {[]string{path, "--from", "2m"}, exitUsage, "goes from 2000-01-01T00:00:00Z to 2000-01-01T00:00:59Z"},
 		"an address that is nobody's": {[]string{path, "--listen", "192.0.2.1:1"}, exitFailure, "192.0.2.1"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), c.args, &stdout, &stderr)
-		if text := strings.Join(strings.Fields(stderr.String()), " "); code != c.code || !strings.Contains(text, c.stderr) || stdout.Len() > 0 {
+		if text := strings.Join(strings.Fields(stderr.String()), " ") + "\x00"; code != c.code || !strings.Contains(text, c.stderr) || stdout.Len() > 0 {
 			t.Errorf("%s: exit code %d, want %d: %s", fact, code, c.code, text)
 		}
 	}
