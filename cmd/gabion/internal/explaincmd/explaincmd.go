@@ -35,17 +35,17 @@ a recording, as package record and gabion lab run --record write it, or - for
 standard input: then it lists the calls that are worth a look.
 
   --call ID      each decision about this call, with what it was made from and
-                 the setting that ruled; the number is that of the log lines,
-                 17. If several runs of a file have a call 17, that is the one of
-                 the last; 1.17 is the one of the first run
+                 the setting that ruled; the number is that of the log lines.
+                 If several runs in a file have a call 17, then 17 is the one
+                 of the last run, and 1.17 that of the first
   --policy FILE  the gabion.yaml that was in force, for the value and the line
                  of each setting; else it is the one that the recording names
   --json         write JSON
 
 A recording that was cut off is read to the cut.
 
-Exit codes: 0 done, 1 a file has mistakes or is empty, 2 called wrongly, or there
-is no such reason or call, 3 any other failure.
+Exit codes: 0 done, 1 a file has mistakes or is empty, 2 called wrongly, or
+there is no such reason or call, 3 any other failure.
 `
 
 // wrong is an error of whoever called the command. Its usage is shown below it, unless
