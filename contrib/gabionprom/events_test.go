@@ -156,6 +156,21 @@ var countings = []struct {
 		series(1, "gabion_breaker_transitions_total", "from=closed", "to=open", "cause=failure_rate"),
 		series(1, "gabion_breaker_would_open_total", "cause=slow_rate"),
 	}},
+	{"a breaker whose probes fail opened once", []gabion.Event{
+		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseFailureRate},
+		{Kind: policy.KindBreakerMoved, From: policy.StateOpen, To: policy.StateHalfOpen, Cause: policy.CauseCooldownOver},
+		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, To: policy.StateOpen, Cause: policy.CauseProbeFailed},
+		{Kind: policy.KindBreakerMoved, From: policy.StateOpen, To: policy.StateHalfOpen, Cause: policy.CauseCooldownOver},
+		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, To: policy.StateOpen, Cause: policy.CauseProbeFailed},
+	}, []expect{
+		series(1, "gabion_breaker_opens_total"),
+		series(2, "gabion_breaker_transitions_total", "from=half_open", "to=open"),
+	}},
+	{"a breaker that closes and opens again opened twice", []gabion.Event{
+		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseFailureRate},
+		{Kind: policy.KindBreakerMoved, From: policy.StateHalfOpen, Cause: policy.CauseProbesPassed},
+		{Kind: policy.KindBreakerMoved, To: policy.StateOpen, Cause: policy.CauseFailureRate},
+	}, []expect{series(2, "gabion_breaker_opens_total")}},
 	{"a quiet dependency has counters to grow from", []gabion.Event{returned(policy.None, 1, 0)}, []expect{
 		series(0, "gabion_breaker_opens_total", "dependency=d"), series(0, "gabion_resent_below_total", "dependency=d"),
 	}},

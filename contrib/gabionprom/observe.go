@@ -210,8 +210,14 @@ func (d *dependency) noteState(e *gabion.Event) {
 	}
 }
 
+// admits reports whether a breaker in that state lets all calls through. One that opens
+// again because its probes failed was not closed meanwhile.
+func admits(s policy.BreakerState) bool {
+	return s == policy.StateClosed || s == policy.StateDisabled || s == policy.StateObserveOnly
+}
+
 func (d *dependency) move(e *gabion.Event) {
-	if e.To == policy.StateOpen {
+	if e.To == policy.StateOpen && admits(e.From) {
 		d.opens.Add(1)
 	}
 	d.mu.Lock()

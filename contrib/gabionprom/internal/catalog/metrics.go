@@ -19,6 +19,11 @@ const (
 	disposition = "disposition"
 )
 
+// NoFailures are the outcomes that say nothing bad of the dependency: answers, also "no",
+// callers who left, mistakes of the program, and its own rate limit. Every other outcome is
+// a failure of the dependency, also one that later versions may add.
+var NoFailures = []string{"ok", "canceled", "not_retryable", "rate_limited", "key_missing", "outcome_unknown", "unknown_dependency", "invalid"}
+
 // Calls and their attempts.
 var (
 	Calls = counter("gabion_calls_total", "Calls that have ended, by outcome.", dependency, operation, outcome).
@@ -74,12 +79,13 @@ var (
 			note("`state` is `closed`, `open`, `half_open`, `disabled`, `forced_open` or `observe_only`. Without `partition` it is the breaker of calls that name none; until a breaker of the dependency has moved, only `closed` is exposed. Other partitions are shown only while they are not closed, at most 20 names of each dependency; the rest is `_other`, with the worst state among them.")
 	BreakerPartitions = gauge("gabion_breaker_partitions", "Breakers of the dependency in each state, over all partitions.", dependency, state).
 				note("A state that no breaker is in is missing. Use it for alerts: it knows all partitions.")
-	BreakerOpens       = counter("gabion_breaker_opens_total", "Times that a breaker of the dependency opened.", dependency)
+	BreakerOpens = counter("gabion_breaker_opens_total", "Times that a breaker of the dependency opened, from a state that lets all calls through.", dependency).
+			note("One that opens again because its probes failed does not count: it was not closed. `gabion_breaker_transitions_total` has those.")
 	BreakerTransitions = counter("gabion_breaker_transitions_total", "Changes of state of the dependency's breakers, by cause.", cause, dependency, "from", "to").
 				note("`cause` is the rule that was broken, such as `failure_rate`, or why it moved otherwise, such as `probes_passed` or `forced`.")
 	BreakerExceeded = counter("gabion_breaker_would_open_total", "Times that a breaker which only observes would have opened.", cause, dependency)
 	FailureRatio    = gauge("gabion_breaker_failure_ratio", "Share of failures in the window of the breaker where it is largest.", dependency).
-			unit("ratio").note("Between 0 and 1, the largest over all partitions. Missing while no breaker has enough calls to know.")
+			unit("ratio").note("Between 0 and 1, the largest over all partitions. Missing while no breaker has enough calls to know, as while it is open: a window begins anew when its breaker closes.")
 	SlowRatio = gauge("gabion_breaker_slow_ratio", "Share of slow calls in the window of the breaker where it is largest.", dependency).
 			unit("ratio").note("As above.")
 	Spilled = counter("gabion_partitions_spilled_total", "Calls that had to share a partition because there were too many.", dependency)

@@ -2,11 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
 )
 
-func init() { alerts = append(alerts, capacityAlerts...); alerts = append(alerts, dataAlerts...) }
+func init() { alerts = slices.Concat(outageAlerts, alerts, capacityAlerts, dataAlerts) }
 
 // capacityAlerts are about time and room.
 var capacityAlerts = []alert{

@@ -61,7 +61,8 @@ var rows = []row{
 		{title: "Calls", unit: perSecond, width: 6, targets: one(rate(each, catalog.Calls), name)},
 		{title: "Requests", about: "Attempts, and what is sent again below.", unit: perSecond, width: 6, targets: one(requests(each, window, where), name)},
 		{title: "Calls by outcome", unit: perSecond, targets: one(rate("dependency, outcome", catalog.Calls), name+" {{outcome}}")},
-		{title: "Share of calls that failed", unit: asShare, targets: one(ratio(rate(each, catalog.Calls, `outcome!~"ok|canceled"`), rate(each, catalog.Calls)), name)},
+		{title: "Share of calls that failed", about: "Because of the dependency: answers that say no do not count.", unit: asShare,
+			targets: one(ratio(rate(each, catalog.Calls, failures), rate(each, catalog.Calls, `outcome!="canceled"`)), name)},
 		{title: "Attempts by result", unit: perSecond, targets: one(rate("dependency, kind, result", catalog.Attempts), name+" {{kind}} {{result}}")},
 	}},
 	{"Retries and budget", []panel{

@@ -21,7 +21,12 @@ const (
 	recMeanLong  = "dependency:gabion_attempts_until_success:mean6h"
 	recHalf      = "dependency:gabion_attempt_duration_seconds:p50_5m"
 	recLeft      = "dependency:gabion_deadline_remaining_seconds:p10_5m"
+	recFailed    = "dependency:gabion_calls_failed:rate3m"
+	recFailing   = "dependency:gabion_calls_failed:ratio_rate3m"
 )
+
+// failures selects the calls that failed because of the dependency.
+var failures = fmt.Sprintf("outcome!~%q", strings.Join(catalog.NoFailures, "|"))
 
 var recordings = []recording{
 	{recCalls, rates(who, series(catalog.Calls), "5m")},
@@ -32,6 +37,8 @@ var recordings = []recording{
 	{recMeanLong, mean(who, catalog.AttemptsForSuccess, "6h")},
 	{recHalf, quantile(0.5, who, catalog.AttemptDuration, "5m", `result="success"`)},
 	{recLeft, quantile(0.1, who, catalog.DeadlineLeft, "5m")},
+	{recFailed, rates(who, series(catalog.Calls, failures), "3m")},
+	{recFailing, ratio(rates(who, series(catalog.Calls, failures), "3m"), rates(who, series(catalog.Calls, `outcome!="canceled"`), "3m"))},
 }
 
 // runbook is where the documents are for readers of alerts.
