@@ -94,20 +94,42 @@ func (s *subscription) wants(e *Event) bool {
 
 // audience is who observes a dependency. It is never changed, but replaced.
 type audience struct {
-	all    []*subscription
+	all    []seat
 	traced bool          // one of them is a Tracer
 	skip   machine.Kinds // what none of them wants
 }
 
-func newAudience(all []*subscription) *audience {
-	all = slices.DeleteFunc(slices.Clone(all), func(s *subscription) bool { return s.ended.Load() })
-	if len(all) == 0 {
-		return nil
+// seat is an observer's place in an audience, which it keeps while it observes.
+type seat struct {
+	*subscription
+	bit uint64 // a call says by it that the observer does not follow it; zero past the 64th
+}
+
+// newAudience seats those that observe from now on. A place that became free may be taken by
+// somebody else, who then may get nothing of calls that have begun.
+func newAudience(have []seat, all []*subscription) *audience {
+	a := &audience{skip: ^machine.Kinds(0)}
+	taken := uint64(0)
+	for _, s := range have {
+		taken |= s.bit
 	}
-	a := &audience{all: all, skip: all[0].skip}
-	for _, s := range all {
-		a.traced = a.traced || s.tracer != nil
-		a.skip &= s.skip
+	for _, one := range all {
+		if one.ended.Load() {
+			continue
+		}
+		s := seat{one, 0}
+		if i := slices.IndexFunc(have, func(h seat) bool { return h.subscription == one }); i >= 0 {
+			s.bit = have[i].bit
+		} else {
+			s.bit = ^taken & (taken + 1) // the lowest that is free
+			taken |= s.bit
+		}
+		a.all = append(a.all, s)
+		a.traced = a.traced || one.tracer != nil
+		a.skip &= one.skip
+	}
+	if len(a.all) == 0 {
+		return nil
 	}
 	return a
 }
@@ -119,8 +141,8 @@ func (a *audience) without(muted uint64) (skip machine.Kinds, traced bool) {
 		return a.skip, a.traced
 	}
 	skip = ^machine.Kinds(0)
-	for i, s := range a.all {
-		if muted&(1<<i) == 0 {
+	for _, s := range a.all {
+		if muted&s.bit == 0 {
 			skip, traced = skip&s.skip, traced || s.tracer != nil
 		}
 	}
@@ -170,11 +192,15 @@ var attaching sync.Mutex
 func (d *Dependency) setAudience(change func([]*subscription) []*subscription) {
 	attaching.Lock()
 	defer attaching.Unlock()
-	var have []*subscription
+	var have []seat
 	if a := d.audience.Load(); a != nil {
 		have = a.all
 	}
-	next := newAudience(change(have))
+	all := make([]*subscription, len(have))
+	for i, s := range have {
+		all[i] = s.subscription
+	}
+	next := newAudience(have, change(all))
 	d.audience.Store(next)
 	if d.state != nil { // else it is being made
 		d.state.Listen(next != nil)
@@ -202,22 +228,18 @@ func (d *Dependency) putLog(l *machine.Log) {
 
 // publish tells each observer. If one panics, the others still get the event.
 // The event is handed down by pointer, since it is large, and up to here nobody keeps it.
-func (d *Dependency) publish(ctx context.Context, e *Event) { d.publishBut(ctx, e, nil, 0) }
+func (d *Dependency) publish(ctx context.Context, e *Event) { d.publishBut(ctx, e, 0) }
 
-// publishBut is publish for a call that some of an audience do not follow. Who has come
-// since is told.
-func (d *Dependency) publishBut(ctx context.Context, e *Event, of *audience, muted uint64) {
+// publishBut is publish for a call that some do not follow.
+func (d *Dependency) publishBut(ctx context.Context, e *Event, muted uint64) {
 	a := d.audience.Load()
 	if a == nil {
 		return
 	}
-	if a != of {
-		muted = 0
-	}
 	e.Dependency = d.name
-	for i, s := range a.all {
-		if muted&(1<<i) == 0 {
-			d.tell(ctx, s, e)
+	for _, s := range a.all {
+		if muted&s.bit == 0 {
+			d.tell(ctx, s.subscription, e)
 		}
 	}
 }
@@ -231,16 +253,16 @@ func (d *Dependency) tell(ctx context.Context, s *subscription, e *Event) {
 }
 
 // traceCall lets every Tracer put what it needs into the context of a call. Muted are those
-// of the audience that do not follow the call, by their places; of more than 64 the rest does.
+// of the audience that do not follow the call, by their places.
 func (d *Dependency) traceCall(ctx context.Context, a *audience, e *Event) (made context.Context, muted uint64) {
 	e.Dependency = d.name
-	for i, s := range a.all {
+	for _, s := range a.all {
 		if s.tracer == nil || s.ended.Load() {
 			continue
 		}
 		var follow bool
 		if ctx, follow = d.traceCallBy(ctx, e, s.tracer); !follow {
-			muted |= 1 << i
+			muted |= s.bit
 		}
 	}
 	return ctx, muted
@@ -260,8 +282,8 @@ func (d *Dependency) traceCallBy(ctx context.Context, e *Event, t Tracer) (made 
 // an attempt.
 func (d *Dependency) traceAttempt(ctx context.Context, a *audience, e *Event, muted uint64) context.Context {
 	e.Dependency = d.name
-	for i, s := range a.all {
-		if s.tracer != nil && muted&(1<<i) == 0 && !s.ended.Load() {
+	for _, s := range a.all {
+		if s.tracer != nil && muted&s.bit == 0 && !s.ended.Load() {
 			ctx = d.traceAttemptBy(ctx, e, s.tracer)
 		}
 	}
@@ -288,10 +310,10 @@ func (d *Dependency) turnAway(ctx context.Context, o *callOptions, err error) er
 	ctx, muted := d.traceCall(ctx, a, &Event{At: now, Operation: o.operation, Call: id})
 	d.publishBut(ctx, &Event{
 		Kind: policy.KindAttemptRefused, At: now, Until: now, Reason: why, Attempt: 1, Operation: o.operation, Call: id, Left: left,
-	}, a, muted)
+	}, muted)
 	d.publishBut(ctx, &Event{
 		Kind: policy.KindReturned, At: now, Reason: why, Effect: EffectOf(err), Operation: o.operation, Call: id,
-	}, a, muted)
+	}, muted)
 	return err
 }
 

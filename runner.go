@@ -15,21 +15,19 @@ import (
 // runner has what every driver of a call needs and does not depend on the result's type:
 // the machine, the clock, the timers and the events.
 type runner struct {
-	call   machine.Call
-	ctx    context.Context // the caller's
-	told   context.Context // ctx, or what a Tracer made of it: what observers and attempts get
-	d      *Dependency
-	o      callOptions
-	waker  waker
-	log    *machine.Log
-	id     uint64
-	of     *audience     // who observes, as the call found it
-	muted  uint64        // those of them that do not follow the call
-	skip   machine.Kinds // what none of the others wants to know
-	traced bool          // one of the others is a Tracer
-	spoke  bool          // observers were told something since an attempt was last sent
-	began  clock.Instant
-	keep   bool // results outlive the call
+	call  machine.Call
+	ctx   context.Context // the caller's
+	told  context.Context // ctx, or what a Tracer made of it: what observers and attempts get
+	d     *Dependency
+	o     callOptions
+	waker waker
+	log   *machine.Log
+	id    uint64
+	muted uint64        // observers that do not follow the call, by their seats
+	skip  machine.Kinds // what none of the others wants to know
+	spoke bool          // observers were told something since an attempt was last sent
+	began clock.Instant
+	keep  bool // results outlive the call
 }
 
 // prepare readies a call whose result is a T. The dependency is not touched yet.
@@ -72,13 +70,13 @@ func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) err
 // observe numbers a call that somebody observes, and lets every Tracer have its context.
 // Nothing is taken or locked yet.
 func (r *runner) observe(a *audience) {
-	r.id, r.of = callNumbers.Add(1), a
+	r.id = callNumbers.Add(1)
 	if a.traced {
 		r.told, r.muted = r.d.traceCall(r.ctx, a, &Event{
 			At: r.began, Operation: r.o.operation, Partition: machine.BoundedName(r.o.Partition), Call: r.id,
 		})
 	}
-	r.skip, r.traced = a.without(r.muted)
+	r.skip, _ = a.without(r.muted)
 }
 
 // begin starts the call.
@@ -222,12 +220,14 @@ func (r *runner) start(now clock.Instant, t *machine.Ticket) (started clock.Inst
 // trace returns what the attempt's context is made of: that of the call, or what a Tracer
 // made of it.
 func (r *runner) trace(t *machine.Ticket) (made context.Context, traced bool) {
-	a, muted := r.d.audience.Load(), r.muted
-	if a != r.of {
-		muted = 0
-	}
-	if a == nil || muted == 0 && !a.traced || muted != 0 && !r.traced {
+	a := r.d.audience.Load()
+	if a == nil || !a.traced {
 		return r.told, false
+	}
+	if r.muted != 0 {
+		if _, traced = a.without(r.muted); !traced {
+			return r.told, false
+		}
 	}
 	left := policy.NoDeadline
 	if end := r.call.Deadline(); end != clock.Never {
@@ -236,7 +236,7 @@ func (r *runner) trace(t *machine.Ticket) (made context.Context, traced bool) {
 	return r.d.traceAttempt(r.told, a, &Event{
 		Kind: policy.KindAttemptSent, At: t.Sent, Until: t.Deadline, Attempt: t.Attempt, Hedge: t.Hedge, Left: left,
 		Operation: r.o.operation, Partition: r.o.Partition, Call: r.id,
-	}, muted), true
+	}, r.muted), true
 }
 
 func (r *runner) tellAll() {
@@ -249,7 +249,7 @@ func (r *runner) tellAll() {
 
 func (r *runner) tell(e *Event) {
 	e.Operation, e.Call, e.Partition = r.o.operation, r.id, r.o.Partition
-	r.d.publishBut(r.told, e, r.of, r.muted)
+	r.d.publishBut(r.told, e, r.muted)
 }
 
 // sleep waits for a wake-up, for the end of the caller's context, or until then. It reads

@@ -264,3 +264,51 @@ func TestATracerNeedNotFollowACall(t *testing.T) {
 		})
 	}
 }
+
+// Others come and go during a call. A Tracer that does not follow it stays out of it.
+func TestWhoDoesNotFollowACallStaysOutWhenOthersComeAndGo(t *testing.T) {
+	var calls, attempts, told atomic.Int64
+	out := marks("out", &calls, &attempts)
+	out.leaves = true
+	out.observe = func(context.Context, gabion.Event) { told.Add(1) }
+	d := gabion.New("db", policy.Policy{Safe: true, Retry: policy.Retry{Backoff: every(time.Millisecond), Budget: free, Hold: policy.Off}})
+	first := d.Observe(new(gabiontest.Recorder))
+	defer d.Observe(out)()
+	all := new(gabiontest.Recorder)
+	stop := func() {}
+	err := d.Run(t.Context(), func(ctx context.Context) error {
+		if gabion.AttemptNumber(ctx) == 1 {
+			first()
+			stop = d.Observe(all)
+			return errDown
+		}
+		return nil
+	})
+	defer stop()
+	if err != nil || attempts.Load() != 0 || told.Load() != 0 || len(all.Events()) < 2 {
+		t.Errorf("%v: it was asked for %d attempts and told %d events, and who came %q", err, attempts.Load(), told.Load(), all.Decisions())
+	}
+}
+
+func TestAnObserverThatHasGoneIsNotKeptByAnAttemptThatIsOpen(t *testing.T) {
+	var freed atomic.Bool
+	d := gabion.New("db", policy.Policy{})
+	stop := func() func() {
+		gone := new(gabiontest.Recorder)
+		runtime.AddCleanup(gone, func(f *atomic.Bool) { f.Store(true) }, &freed)
+		return d.Observe(gone)
+	}()
+	a, err := gabion.Begin(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close(nil)
+	stop()
+	stop = nil
+	for range 1000 {
+		if runtime.GC(); freed.Load() {
+			return
+		}
+	}
+	t.Error("it is kept")
+}
