@@ -147,7 +147,7 @@ func TestARecordingIsPlayedOnAPage(t *testing.T) {
 			if len(f.Tiles) != 1 || f.Tiles[0].Name != c.tile {
 				t.Errorf("tiles %+v, want %s", f.Tiles, c.tile)
 			}
-			if status, body := get(t, address+"api/v1/dependency?name="+c.tile, ""); status != http.StatusOK || c.says == "" && zero == began && !strings.Contains(body, "shop.yaml:7") {
+			if status, body := get(t, address+"api/v1/dependency?name="+c.tile, ""); status != http.StatusOK || c.says == "" && zero.Equal(began) && !strings.Contains(body, "shop.yaml:7") {
 				t.Errorf("status %d, without the recording's settings: %s", status, body)
 			}
 			code, stderr := end()
