@@ -39,6 +39,9 @@ type burst struct {
 	reasons map[policy.Reason]int
 	codes   map[string]int // of decisions about keys and messages
 	last    gabion.Event   // of those
+	code    string         // the last that one of those had
+	calls   *calls         // of the dependency; nil unless the burst is of calls
+	before  share          // of those, when what is not told yet began
 	timer   *time.Timer
 }
 
@@ -57,9 +60,10 @@ func (o *Observer) counted(level slog.Level, e *gabion.Event) bool {
 		b = o.bursts[s]
 	}
 	if b == nil {
-		o.begin(s)
+		o.begin(s, e)
 		return false
 	}
+	b.calls.note(e)
 	b.seen++
 	if b.seen <= maxChanges && !frequent(e.Kind) {
 		return false
@@ -78,11 +82,13 @@ func frequent(k policy.Kind) bool {
 	return false
 }
 
-func (o *Observer) begin(s subject) {
+func (o *Observer) begin(s subject, e *gabion.Event) {
 	if o.bursts == nil {
 		o.bursts = map[subject]*burst{}
 	}
-	b := &burst{seen: 1}
+	b := &burst{seen: 1, calls: o.watch(s, e)}
+	b.before = b.calls.now()
+	b.calls.note(e)
 	b.timer = time.AfterFunc(o.every(), func() { o.elapsed(s, b) })
 	o.bursts[s] = b
 }
@@ -102,6 +108,9 @@ func (b *burst) add(level slog.Level, e *gabion.Event) {
 	b.count++
 	b.level, b.last = max(b.level, level), *e
 	b.reasons[e.Reason]++
+	if e.Code != "" {
+		b.code = e.Code
+	}
 	switch {
 	case e.Kind == policy.KindReturned && e.Effect == policy.UnknownEffect:
 		b.unknown++
@@ -124,33 +133,38 @@ func (o *Observer) elapsed(s subject, b *burst) {
 		o.mu.Unlock()
 		return
 	}
-	told := *b
+	told, now := *b, b.calls.now()
 	if b.count == 0 {
 		delete(o.bursts, s)
+		o.unwatch(s, b.calls)
 	} else {
-		*b = burst{seen: b.seen, timer: b.timer}
+		*b = burst{seen: b.seen, timer: b.timer, calls: b.calls, before: now}
 		b.timer.Reset(o.every())
 	}
 	o.mu.Unlock()
-	o.tell(s, &told)
+	o.tell(s, &told, now.since(told.before))
 }
 
 // Flush tells what was counted and not told yet, as at the end of a program.
 func (o *Observer) Flush() {
 	o.mu.Lock()
 	bursts := o.bursts
-	o.bursts = nil
+	o.bursts, o.calls = nil, nil
+	o.failing.Store(0)
 	o.mu.Unlock()
 	for s, b := range bursts {
 		b.timer.Stop()
-		o.tell(s, b)
+		o.tell(s, b, b.calls.now().since(b.before))
 	}
 }
 
 // tell logs a burst in one line. It belongs to no call, so it has no call's context.
-func (o *Observer) tell(s subject, b *burst) {
-	logger, ctx := o.logger(), context.Background()
-	if b.count == 0 || !logger.Enabled(ctx, b.level) {
+func (o *Observer) tell(s subject, b *burst, of share) {
+	logger, ctx, level := o.logger(), context.Background(), b.level
+	if of.most() {
+		level = max(level, slog.LevelWarn)
+	}
+	if b.count == 0 || !logger.Enabled(ctx, level) {
 		return
 	}
 	as := []slog.Attr{
@@ -163,6 +177,10 @@ func (o *Observer) tell(s subject, b *burst) {
 	switch {
 	case s.kind == policy.KindReturned:
 		as = append(as, slog.Int("effect_unknown", b.unknown))
+		if b.calls != nil {
+			as = append(as, slog.Int64("succeeded", of.succeeded))
+		}
+		as = withLast(b, as)
 	case s.kind == policy.KindEventsLost:
 		as = append(as, slog.Int64("lost", b.lost))
 	case decides(s.kind):
@@ -174,7 +192,22 @@ func (o *Observer) tell(s subject, b *burst) {
 	if !frequent(s.kind) { // a change of state: what it is now
 		as = append(as, slog.Attr{Key: "last", Value: slog.GroupValue(attrs(&b.last)[1:]...)})
 	}
-	logger.LogAttrs(ctx, b.level, "gabion: more of "+s.kind.String(), as...)
+	logger.LogAttrs(ctx, level, titleOf(s.kind), as...)
+}
+
+func titleOf(k policy.Kind) string {
+	if k == policy.KindReturned {
+		return "gabion: more calls failed"
+	}
+	return "gabion: more of " + k.String()
+}
+
+// withLast adds what the dependency said to the last call that got an answer.
+func withLast(b *burst, as []slog.Attr) []slog.Attr {
+	if b.code != "" {
+		as = append(as, slog.String("last_code", b.code))
+	}
+	return as
 }
 
 // byReason says how many there were for each reason.

@@ -87,7 +87,7 @@ func TestAnOutageIsAFewLines(t *testing.T) {
 			case "gabion: returned":
 				failed++
 				reasons[l.Reason]++
-			case "gabion: more of returned":
+			case "gabion: more calls failed":
 				failed += l.Count
 				for r, k := range l.Reasons {
 					reasons[r] += k

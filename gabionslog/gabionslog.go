@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -19,11 +20,13 @@ const DefaultEvery = 10 * time.Second
 
 // Observer logs what an operator wants to know: what happened to a dependency, and
 // that calls failed. Warnings are what somebody should look at: a breaker that opened,
-// retries that were switched off, failed calls that may have happened all the same, dead
-// letters, keys in trouble. What failed without an effect, and what gets better, is
-// information. The first call that fails is logged at once. Those that fail
+// retries that were switched off, failed calls that may have happened all the same, most
+// calls failing, dead letters, keys in trouble. What failed without an effect, and what gets
+// better, is information. The first call that fails is logged at once. Those that fail
 // within Every after it are counted, and one line says how many they were, for which
-// reasons and since when; so it goes on until no call fails for that long. Other
+// reasons and since when; so it goes on until no call fails for that long. That line is a
+// warning if most calls of the dependency failed in that time because of it, whatever the
+// effect. Other
 // events that come with calls, such as fallbacks and broken bodies, are treated alike.
 // Of changes, such as a breaker's, the first 20 are logged, and then their sum with the
 // last of them: what is so now, of the partition that it names.
@@ -46,8 +49,10 @@ type Observer struct {
 	// Every is the time that one line sums up. Zero means DefaultEvery.
 	Every time.Duration
 
-	mu     sync.Mutex // guards bursts
-	bursts map[subject]*burst
+	failing atomic.Int32 // dependencies in calls
+	mu      sync.RWMutex // guards bursts and calls
+	bursts  map[subject]*burst
+	calls   map[string]*calls // of dependencies whose calls fail
 }
 
 // levels says how much each kind of event matters: an error is a bug, a warning wants
@@ -102,10 +107,17 @@ func (o *Observer) Wants(k policy.Kind) bool {
 func (o *Observer) Observe(ctx context.Context, e gabion.Event) {
 	level := levelOf(&e)
 	if level == slog.LevelDebug && !o.Attempts {
+		if e.Kind == policy.KindReturned && e.Reason == policy.None {
+			o.succeeded(e.Dependency)
+		}
 		return
 	}
 	logger := o.logger()
-	if !logger.Enabled(ctx, level) || !o.Attempts && o.counted(level, &e) {
+	enabled := logger.Enabled(ctx, level)
+	if !enabled && (o.Attempts || e.Kind != policy.KindReturned || !logger.Enabled(ctx, slog.LevelWarn)) {
+		return // the sum of calls may be a warning although none of them is
+	}
+	if !o.Attempts && o.counted(level, &e) || !enabled {
 		return
 	}
 	logger.LogAttrs(ctx, level, "gabion: "+e.Kind.String(), attrs(&e)...)
@@ -146,7 +158,7 @@ func attrs(e *gabion.Event) []slog.Attr {
 // has to act.
 func because(e *gabion.Event) string {
 	switch {
-	case e.Kind == policy.KindBreakerMoved || e.Kind == policy.KindBreakerExceeded || e.Kind == policy.KindRetriesSwitched:
+	case e.Kind == policy.KindBreakerMoved, e.Kind == policy.KindBreakerExceeded, e.Kind == policy.KindRetriesSwitched, e.Kind == policy.KindPaceSet:
 		return why.Why(*e)
 	case e.Kind == policy.KindReturned && e.Reason != policy.None:
 		if about := why.Numbers(e.Reason, e.Numbers); about != "" {

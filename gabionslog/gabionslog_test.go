@@ -61,7 +61,7 @@ var golden = []struct {
 		"level=WARN msg=\"gabion: breaker_exceeded\" from=" + breaker.ObserveOnly.String() + " to=" + breaker.ObserveOnly.String() + " cause=" + breaker.Cause(0).String() + " calls=20 failures=11 slow=0 for=0s late=0s why=\"the breaker would have opened: 11 of 20 calls failed, 55 %, the rule is 50 %\"", false},
 	{gabion.Event{Kind: policy.KindKeyDecided, Code: "replay"}, "level=DEBUG msg=\"gabion: key_decided\" code=replay", true},
 	{gabion.Event{Kind: policy.KindMessageDisposed, Code: "ack"}, "level=DEBUG msg=\"gabion: message_disposed\" code=ack", true},
-	{gabion.Event{Kind: policy.KindPaceSet, At: second, Until: 6 * second}, "level=INFO msg=\"gabion: pace_set\" for=5s", false},
+	{gabion.Event{Kind: policy.KindPaceSet, At: second, Until: 6 * second}, "level=INFO msg=\"gabion: pace_set\" for=5s why=\"the dependency asked for time: calls are spaced, for 5s\"", false},
 	{gabion.Event{Kind: policy.KindLimitMoved, Count: 50}, "level=INFO msg=\"gabion: limit_moved\" count=50", false},
 	{gabion.Event{Kind: policy.KindReloaded}, "level=INFO msg=\"gabion: reloaded\"", false},
 	{gabion.Event{Kind: policy.KindRetriesSwitched, Reason: policy.RetriesOff}, "level=WARN msg=\"gabion: retries_switched\" reason=retries_off on=false why=\"retries were switched off\"", false},
