@@ -239,7 +239,7 @@ func TestBreakersThatAreNotClosedAreNamed(t *testing.T) {
 	got := scrape(t, m)
 	for _, x := range []expect{
 		series(5, "gabion_breaker_partitions", "state=forced_open"),
-		series(4, "gabion_breaker_partitions", "state=closed"), // three hosts, and that of calls that name none
+		series(3, "gabion_breaker_partitions", "state=closed"), // three hosts: no call named none
 		series(4, "gabion_breaker_state", "state=forced_open"),
 		series(1, "gabion_breaker_state", "state=forced_open", "partition=_other"),
 		series(1, "gabion_breaker_state", "state=closed", "partition="),
@@ -259,5 +259,39 @@ func TestBreakersThatAreNotClosedAreNamed(t *testing.T) {
 	}
 	if n := len(scrape(t, m)["gabion_breaker_state"].GetMetric()); n != 6 {
 		t.Errorf("%d series when all are closed again, want the six of the main breaker", n)
+	}
+}
+
+func TestOnlyBreakersInUseAreCounted(t *testing.T) {
+	host := gabion.WithPartition("api.example.com")
+	for _, c := range []struct {
+		fact  string
+		calls [][]gabion.CallOption // and a scrape after each
+		trip  bool
+		want  map[string]float64
+	}{
+		{"one host is one breaker", [][]gabion.CallOption{{host}, {host}}, false, map[string]float64{"closed": 1}},
+		{"nothing was called yet", nil, false, map[string]float64{"closed": 1}},
+		{"calls that name none have one", [][]gabion.CallOption{{}}, false, map[string]float64{"closed": 1}},
+		{"and keep it beside the hosts'", [][]gabion.CallOption{{}, {host}}, false, map[string]float64{"closed": 2}},
+		{"one that was moved by hand counts", [][]gabion.CallOption{{host}}, true, map[string]float64{"closed": 1, "open": 1}},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			reg, m := registry(t, gabionprom.Config{}, map[string]policy.Policy{"d": {Safe: true}})
+			d, _ := reg.Get("d")
+			if b, ok := d.Breaker(""); ok && c.trip {
+				b.Trip()
+			}
+			for _, o := range c.calls {
+				d.Run(t.Context(), works, o...)
+				gather(t, m)
+			}
+			got := gather(t, m)
+			for _, state := range []string{"closed", "open"} {
+				if n := got.sum("gabion_breaker_partitions", "state="+state); n != c.want[state] {
+					t.Errorf("%v are %s, want %v", n, state, c.want[state])
+				}
+			}
+		})
 	}
 }

@@ -69,6 +69,7 @@ type dependency struct {
 	moves      map[move]uint64
 	exceeded   map[policy.BreakerCause]uint64
 	partitions map[string]bool // names that were exposed
+	used       bool            // the breaker of calls that name no partition was seen in use
 	moved      bool            // a breaker has moved, or was not closed when it was first seen
 }
 

@@ -81,7 +81,9 @@ func (m *Metrics) breakers(s *scrape, d *dependency, stats *gabion.Stats) {
 			failures, slow = max(failures, p.Breaker.FailureRate), max(slow, p.Breaker.SlowRate)
 		}
 	}
-	look(&stats.Main)
+	if d.nameless(stats) {
+		look(&stats.Main)
+	}
 	for i := range stats.Partitions {
 		look(&stats.Partitions[i])
 	}
@@ -105,6 +107,18 @@ func (m *Metrics) breakers(s *scrape, d *dependency, stats *gabion.Stats) {
 	for name, state := range m.notClosed(d, stats.Partitions) {
 		s.breaker(d, name, state)
 	}
+}
+
+// nameless reports whether the breaker of calls that name no partition is one of the
+// dependency's: it is not if all calls name one, as through gabionhttp. It is seen in use
+// at a scrape, and then stays.
+func (d *dependency) nameless(stats *gabion.Stats) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := &stats.Main.Breaker
+	d.used = d.used || b.State != policy.StateClosed && b.State != policy.StateObserveOnly ||
+		b.Counts.Calls > 0 || b.InFlight > 0 || b.Probes > 0 || b.Refused > 0 || b.Opens > 0
+	return d.used || len(stats.Partitions) == 0
 }
 
 // mainBreaker sends the state of the breaker of calls that name no partition. Until a

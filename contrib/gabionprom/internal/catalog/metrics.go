@@ -78,7 +78,7 @@ var (
 	BreakerState = gauge("gabion_breaker_state", "1 for the state that the breaker is in, 0 for the others.", dependency, partition, state).
 			note("`state` is `closed`, `open`, `half_open`, `disabled`, `forced_open` or `observe_only`. Without `partition` it is the breaker of calls that name none; until a breaker of the dependency has moved, only `closed` is exposed. Other partitions are shown only while they are not closed, at most 20 names of each dependency; the rest is `_other`, with the worst state among them.")
 	BreakerPartitions = gauge("gabion_breaker_partitions", "Breakers of the dependency in each state, over all partitions.", dependency, state).
-				note("A state that no breaker is in is missing. Use it for alerts: it knows all partitions.")
+				note("A state that no breaker is in is missing. The breaker of calls that name no partition counts once it was in use, or if there is no other. Use it for alerts: it knows all partitions.")
 	BreakerOpens = counter("gabion_breaker_opens_total", "Times that a breaker of the dependency opened, from a state that lets all calls through.", dependency).
 			note("One that opens again because its probes failed does not count: it was not closed. `gabion_breaker_transitions_total` has those.")
 	BreakerTransitions = counter("gabion_breaker_transitions_total", "Changes of state of the dependency's breakers, by cause.", cause, dependency, "from", "to").

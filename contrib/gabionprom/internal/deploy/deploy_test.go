@@ -156,6 +156,23 @@ func TestEveryAlertHasASection(t *testing.T) {
 	}
 }
 
+func TestTheProgramInTheDocumentIsWhole(t *testing.T) {
+	doc := string(metricsDoc())
+	_, rest, _ := strings.Cut(doc, "```go\n")
+	shown, _, found := strings.Cut(rest, "```")
+	if !found || !strings.Contains(doc, "\ngo get github.com/gabion-go/gabion/contrib/gabionprom") {
+		t.Fatal("docs/metrics.md does not say how to get it")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(shown), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", os.DevNull, filepath.Join(dir, "main.go")).CombinedOutput()
+	if err != nil {
+		t.Errorf("docs/metrics.md: %v\n%s", err, out)
+	}
+}
+
 var quoted = regexp.MustCompile(`"([^"]+)"`)
 
 func TestDashboardIsWhatGrafanaReads(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed" // the program in docs/metrics.md
 	"fmt"
 	"regexp"
 	"slices"
@@ -42,6 +43,11 @@ explains the metrics.
 	return []byte(b.String())
 }
 
+// program is what docs/metrics.md shows, as the compiler reads it.
+//
+//go:embed program/main.go
+var program string
+
 // metricsDoc lists every metric.
 func metricsDoc() []byte {
 	var b strings.Builder
@@ -50,13 +56,13 @@ func metricsDoc() []byte {
 
 ` + "`contrib/gabionprom`" + ` exposes these to Prometheus. Names, types, units and labels are stable.
 
-Three lines attach it:
+It is a module of its own:
 
-` + "```go" + `
-metrics := gabionprom.New(gabionprom.Config{Registry: registry})
-prometheus.MustRegister(metrics)
-stop := registry.Observe(metrics)
-` + "```" + `
+` + "```sh\ngo get github.com/gabion-go/gabion/contrib/gabionprom github.com/prometheus/client_golang\n```" + `
+
+A program that exposes the metrics of its dependencies at ` + "http://localhost:2112/metrics" + `:
+
+` + "```go\n" + program + "```" + `
 
 Counters and histograms come from events, so they count from the moment that the Metrics observes. Gauges come from
 ` + "`Registry.Stats`" + ` at each scrape.
