@@ -95,7 +95,9 @@ func (d *dependency) collect(s *scrape) {
 		d.others.collect(s)
 	}
 	s.since = d.created
-	s.durations(catalog.DeadlineLeft, []*histogram{&d.left}, d.label)
+	if d.left.count() > 0 {
+		s.durations(catalog.DeadlineLeft, []*histogram{&d.left}, d.label)
+	}
 	s.reasons(catalog.Refused, &d.refused, d.label)
 	s.reasons(catalog.Suppressed, &d.suppressed, d.label)
 	s.reasons(catalog.HedgesSkipped, &d.skipped, d.label)

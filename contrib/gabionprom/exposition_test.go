@@ -295,3 +295,22 @@ func TestOnlyBreakersInUseAreCounted(t *testing.T) {
 		})
 	}
 }
+
+// A registry may have a thousand dependencies of which few are called.
+func TestHistogramsThatHaveCountedNothingAreNotExposed(t *testing.T) {
+	reg, m := registry(t, gabionprom.Config{}, map[string]policy.Policy{"quiet": {}, "busy": {}, "endless": {Timeout: policy.Timeout{Call: policy.Off, Attempt: policy.Off}}})
+	for _, name := range []string{"busy", "endless"} {
+		d, _ := reg.Get(name)
+		d.Run(t.Context(), works)
+	}
+	for name, family := range gather(t, m) {
+		for _, s := range family.GetMetric() {
+			if h := s.GetHistogram(); h != nil && h.GetSampleCount() == 0 {
+				t.Errorf("%s%v has counted nothing", name, s.GetLabel())
+			}
+		}
+	}
+	if got := gather(t, m); len(got["gabion_deadline_remaining_seconds"].GetMetric()) != 1 {
+		t.Error("one dependency has calls with a deadline")
+	}
+}
