@@ -126,6 +126,13 @@ func (t *tile) openNote(n *note, v *view, p *policy.PartitionStats, b *breaker) 
 	}
 	var more []string
 	failed := b.probes != nil && b.probes.count > 0
+	if failed {
+		text := plural(b.probes.count, "probe", "probes") + " failed"
+		if b.probes.last != "" {
+			text += ", last: " + b.probes.last
+		}
+		more = append(more, text)
+	}
 	if s := &p.Breaker; s.State == policy.StateHalfOpen {
 		n.Until = 0
 		text := fmt.Sprintf("probing: %s, %d failed", plural(s.Counts.Calls, "answer", "answers"), s.Counts.Failures)
@@ -138,13 +145,6 @@ func (t *tile) openNote(n *note, v *view, p *policy.PartitionStats, b *breaker) 
 		}
 	} else {
 		n.Then = t.nextProbe(s)
-	}
-	if failed {
-		text := plural(b.probes.count, "probe", "probes") + " failed"
-		if b.probes.last != "" {
-			text += ", last: " + b.probes.last
-		}
-		more = append(more, text)
 	}
 	n.More = strings.Join(more, "; ")
 }
@@ -298,7 +298,7 @@ func (t *tile) doing(r *row) string {
 		parts = append(parts, text)
 	}
 	if sent := l.calls - l.refused; sent > 0 && l.resends >= 0.05*sent {
-		text := fmt.Sprintf("sends %s attempts a call, %s of them ", trimmed(l.attempts/sent), trimmed(l.resends/sent))
+		text := fmt.Sprintf("sends %s attempts a call, %s of them ", trimmed(1+l.resends/sent), trimmed(l.resends/sent))
 		if r.Hedges > 0 {
 			text += "retries and hedges"
 		} else {

@@ -47,7 +47,7 @@ func TestProbesDontPushOutWhatItBeganWith(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	l.tell(moved(policy.StateOpen, policy.StateHalfOpen, policy.CauseCallsRefused, nil))
-	if n := l.row().Notes[0]; n.Text != "20 failures in a row" || n.Since != began.Milliseconds() || !strings.HasPrefix(n.More, "probing: ") || n.Tone != toneTrouble {
+	if n := l.row().Notes[0]; n.Text != "20 failures in a row" || n.Since != began.Milliseconds() || !strings.HasPrefix(n.More, "108 probes failed, last: 503; probing: ") || n.Tone != toneTrouble {
 		t.Errorf("while it probes: %+v", n)
 	}
 	l.tell(moved(policy.StateHalfOpen, policy.StateClosed, policy.CauseProbesPassed, &policy.Numbers{Calls: 1}))

@@ -6,6 +6,7 @@ import {Tile} from "./tile.js";
 import {el, put, stateWord} from "./words.js";
 
 const many = 50; // with more tiles than that each is a line
+const probes = (state) => state === "open" || state === "half_open"; // from one to the other several times a second
 const $ = (id) => document.getElementById(id);
 
 class List {
@@ -63,7 +64,7 @@ class List {
 			tile.draw(this.now());
 			this.visible.observe(tile.box);
 		}
-		if (before && before.state !== row.state) this.announce(row);
+		if (before && before.state !== row.state && !(probes(before.state) && probes(row.state))) this.announce(row);
 		return order !== tile.order;
 	}
 

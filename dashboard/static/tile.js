@@ -163,7 +163,7 @@ export function notes(host, all, now, most, short = false) {
 		const p = host.children[i];
 		say(p, "class", "note " + note.tone);
 		put(p.firstChild, what(note, now, !short || i === 0));
-		put(p.lastChild, when(note, now));
+		put(p.lastChild, when(note, now, host.closest(".long") ? "; " : "\n"));
 	});
 }
 

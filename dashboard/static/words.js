@@ -60,14 +60,14 @@ export function what(note, now, numbers = true) {
 }
 
 /** when says since when, what else there is to say, and until when. */
-export function when(note, now) {
+export function when(note, now, line = "; ") {
 	const parts = [];
 	if (note.since > 0 && !note.head) parts.push(ago(note.since, now));
-	if (note.more) parts.push(note.more);
+	if (note.more) parts.push(...note.more.split("; "));
 	if (note.until > now) parts.push(`${note.then} in ${span(note.until - now)}`);
 	else if (note.until > 0 && /probe/.test(note.then)) parts.push("probes with the next calls");
 	else if (note.until === -1 && note.then) parts.push("until somebody ends it");
-	return parts.join("; ");
+	return parts.join(note.more ? line : "; ");
 }
 
 /** sentence is both. */

@@ -15,7 +15,7 @@ import (
 func TestOutageIsTold(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t, map[string]policy.Policy{"bank": {Retry: noRetry, Breaker: policy.Breaker{Consecutive: 20}}}, dashboard.Config{})
-	p.servers["bank"].do(answers(503))
+	p.servers["bank"].do(sometimes(1, 503, 30*time.Millisecond)) // so that half of the time a probe is out
 	p.steady("bank", 200)
 	b := newTab(t)
 	b.open(p.url + "#d=bank")
@@ -30,6 +30,11 @@ func TestOutageIsTold(t *testing.T) {
 	got := strings.Split(b.read(news), "\n")
 	if len(got) != 2 || !strings.Contains(got[0], ", last: 503") || !strings.Contains(got[1], "closed → open: ") {
 		t.Errorf("what happened is\n%s", strings.Join(got, "\n"))
+	}
+	b.read(`(() => { window.states = new Set(); setInterval(() => states.add(document.querySelector(".tile").dataset.state), 20); return "" })()`)
+	b.until(`[...states].sort().join()`, "half_open,open")
+	if told := b.read(`document.getElementById("news").textContent`); strings.Contains(told, "half open") {
+		t.Errorf("each probe is read aloud: %s", told)
 	}
 }
 

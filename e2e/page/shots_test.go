@@ -15,7 +15,7 @@ func outage(t *testing.T) *program {
 	p := newProgram(t, map[string]policy.Policy{
 		"payments": {
 			Retry: quick, Timeout: policy.Timeout{Attempt: time.Second},
-			Breaker: policy.Breaker{MinCalls: 40, FailureRate: 0.5, Open: 90 * time.Second, OpenJitter: policy.Off},
+			Breaker: policy.Breaker{MinCalls: 40, FailureRate: 0.5, Open: 90 * time.Second, OpenCalls: 8, OpenJitter: policy.Off},
 		},
 		"ledger": {}, "search": {Timeout: policy.Timeout{Attempt: 300 * time.Millisecond}},
 		"mail": {Retry: noRetry}, "stock": {Hedge: policy.Hedge{Max: 1, Delay: 60 * time.Millisecond}},
@@ -25,6 +25,7 @@ func outage(t *testing.T) *program {
 	}, dashboard.Config{Title: "shop", AllowOverrides: true})
 	p.servers["payments"].do(sometimes(0.002, 503, 40*time.Millisecond))
 	time.AfterFunc(wait(t)*3/4, func() { p.servers["payments"].do(sometimes(0.7, 503, 60*time.Millisecond)) })
+	time.AfterFunc(wait(t)*3/4+4*time.Second, func() { p.servers["payments"].do(sometimes(1, 503, 60*time.Millisecond)) })
 	p.servers["ledger"].do(sometimes(0, 200, 8*time.Millisecond))
 	p.servers["search"].do(sometimes(0.02, 500, 70*time.Millisecond))
 	p.servers["mail"].do(sometimes(0.01, 422, 20*time.Millisecond))
