@@ -90,7 +90,7 @@ class List {
 
 	announce(row) {
 		const why = row.notes?.[0]?.text;
-		$("news").append(el("p", null, `${row.name}: ${stateWord(row.state)}${why ? ", " + why : ""}`));
+		$("news").append(el("p", null, `${row.name}: ${stateWord(probes(row.state) ? "open" : row.state)}${why ? ", " + why : ""}`));
 		while ($("news").children.length > 5) $("news").firstChild.remove();
 	}
 

@@ -31,16 +31,16 @@ func TestIssue10_TypesOfDrivers(t *testing.T) {
 		want policy.Outcome
 	}{
 		{"pgx finds no rows", pgx.ErrNoRows, policy.Outcome{Class: policy.ClassBusiness}},
-		{"lib/pq: serialization", &pq.Error{Code: "40001"}, undone},
-		{"lib/pq: lock not available", &pq.Error{Code: "55P03"}, undone},
-		{"MySQL: deadlock", &mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}}, undone},
-		{"MySQL: lock wait timeout", &mysql.MySQLError{Number: 1205}, policy.Outcome{Class: policy.ClassContention}},
-		{"MySQL: NOWAIT", &mysql.MySQLError{Number: 3572}, policy.Outcome{Class: policy.ClassContention}},
-		{"MySQL: too many connections", &mysql.MySQLError{Number: 1040}, policy.Outcome{Class: policy.ClassServer, NeverSent: true}},
+		{"lib/pq: serialization", &pq.Error{Code: "40001"}, coded(undone, "40001")},
+		{"lib/pq: lock not available", &pq.Error{Code: "55P03"}, coded(undone, "55P03")},
+		{"MySQL: deadlock", &mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}}, coded(undone, "1213")},
+		{"MySQL: lock wait timeout", &mysql.MySQLError{Number: 1205}, policy.Outcome{Class: policy.ClassContention, Code: "1205"}},
+		{"MySQL: NOWAIT", &mysql.MySQLError{Number: 3572}, policy.Outcome{Class: policy.ClassContention, Code: "3572"}},
+		{"MySQL: too many connections", &mysql.MySQLError{Number: 1040}, policy.Outcome{Class: policy.ClassServer, NeverSent: true, Code: "1040"}},
 		{"MySQL: the connection broke before", mysql.ErrInvalidConn, policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
-		{"gRPC: not found", status.Error(codes.NotFound, ""), policy.Outcome{Class: policy.ClassBusiness}},
-		{"gRPC: aborted", status.Error(codes.Aborted, ""), policy.Outcome{Class: policy.ClassContention, Effect: policy.UnknownEffect}},
-		{"gRPC: exhausted, which may be an answer that is too large", status.Error(codes.ResourceExhausted, ""), policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect}},
+		{"gRPC: not found", status.Error(codes.NotFound, ""), policy.Outcome{Class: policy.ClassBusiness, Code: "NOT_FOUND"}},
+		{"gRPC: aborted", status.Error(codes.Aborted, ""), policy.Outcome{Class: policy.ClassContention, Effect: policy.UnknownEffect, Code: "ABORTED"}},
+		{"gRPC: exhausted, which may be an answer that is too large", status.Error(codes.ResourceExhausted, ""), policy.Outcome{Class: policy.ClassClient, Effect: policy.UnknownEffect, Code: "RESOURCE_EXHAUSTED"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,6 +49,12 @@ func TestIssue10_TypesOfDrivers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// coded is o with the dependency's own word.
+func coded(o policy.Outcome, code string) policy.Outcome {
+	o.Code = code
+	return o
 }
 
 func TestIssue10_SQLiteIsBusy(t *testing.T) {
@@ -71,7 +77,7 @@ func TestIssue10_SQLiteIsBusy(t *testing.T) {
 	}
 	defer tx.Rollback()
 	_, err = second.Begin()
-	if got, want := classify.Error(err), (policy.Outcome{Class: policy.ClassContention}); got != want {
+	if got, want := classify.Error(err), (policy.Outcome{Class: policy.ClassContention, Code: "SQLITE_BUSY"}); got != want {
 		t.Errorf("%v is %+v, want %+v", err, got, want)
 	}
 }
@@ -93,7 +99,7 @@ func TestIssue10_PostgreSQLsOwnConflicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := b.Exec(ctx, "SELECT n FROM counters WHERE id = 1 FOR UPDATE NOWAIT")
-	if got, want := classify.Error(err), (policy.Outcome{Class: policy.ClassContention, Undone: true}); got != want {
+	if got, want := classify.Error(err), (policy.Outcome{Class: policy.ClassContention, Undone: true, Code: "55P03"}); got != want {
 		t.Errorf("NOWAIT: %v is %+v, want %+v", err, got, want)
 	}
 	c := hold()
@@ -106,7 +112,7 @@ func TestIssue10_PostgreSQLsOwnConflicts(t *testing.T) {
 	if err == nil {
 		c.Rollback(ctx)
 	}
-	if err = errors.Join(err, <-other); classify.Error(err) != (policy.Outcome{Class: policy.ClassContention, Undone: true}) {
+	if err = errors.Join(err, <-other); classify.Error(err) != (policy.Outcome{Class: policy.ClassContention, Undone: true, Code: "40P01"}) {
 		t.Errorf("deadlock: %v is %+v", err, classify.Error(err))
 	}
 }
