@@ -293,18 +293,20 @@ func TestWhoDoesNotFollowACallStaysOutWhenOthersComeAndGo(t *testing.T) {
 func TestAnObserverThatHasGoneIsNotKeptByAnAttemptThatIsOpen(t *testing.T) {
 	var freed atomic.Bool
 	d := gabion.New("db", policy.Policy{})
-	stop := func() func() {
+	attached := func() (stop func()) {
 		gone := new(gabiontest.Recorder)
 		runtime.AddCleanup(gone, func(f *atomic.Bool) { f.Store(true) }, &freed)
 		return d.Observe(gone)
-	}()
-	a, err := gabion.Begin(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
 	}
+	a := func() *gabion.Attempt {
+		defer attached()()
+		a, err := gabion.Begin(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}()
 	defer a.Close(nil)
-	stop()
-	stop = nil
 	for range 1000 {
 		if runtime.GC(); freed.Load() {
 			return

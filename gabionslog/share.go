@@ -70,7 +70,7 @@ func (o *Observer) watch(s subject, e *gabion.Event) *calls {
 		}
 		c = new(calls)
 		o.calls[s.dependency] = c
-		o.failing.Store(int32(len(o.calls))) //nolint:gosec // at most maxBursts
+		o.failing.Store(int32(len(o.calls)))
 	}
 	c.bursts++
 	return c
@@ -83,6 +83,6 @@ func (o *Observer) unwatch(s subject, c *calls) {
 	}
 	if c.bursts--; c.bursts == 0 {
 		delete(o.calls, s.dependency)
-		o.failing.Store(int32(len(o.calls))) //nolint:gosec // at most maxBursts
+		o.failing.Store(int32(len(o.calls)))
 	}
 }

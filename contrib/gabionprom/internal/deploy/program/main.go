@@ -1,3 +1,4 @@
+// A program whose calls Prometheus sees.
 package main
 
 import (
