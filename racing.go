@@ -2,7 +2,6 @@ package gabion
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -36,20 +35,6 @@ type round[T any] struct {
 	kept   *trial[T]          // the attempt that was settled last before the end; nil once nobody wants its result
 	err    error              // of the attempt that was settled last before the end
 	crash  *crash
-}
-
-// crash is how a user's code left a timer's goroutine.
-type crash struct {
-	value  any
-	goexit bool
-}
-
-// repeat makes the caller's goroutine leave in the same way.
-func (c *crash) repeat() {
-	if c.goexit {
-		runtime.Goexit()
-	}
-	panic(c.value)
 }
 
 // race drives a call. Had says that v is a result that work returned without an error,

@@ -2,6 +2,7 @@ package gabion
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
@@ -113,6 +114,20 @@ func (k *trial[T]) end() {
 		k.watch.release()
 		k.watch = nil
 	}
+}
+
+// crash is how a user's code left a timer's goroutine.
+type crash struct {
+	value  any
+	goexit bool
+}
+
+// repeat makes the caller's goroutine leave in the same way.
+func (c *crash) repeat() {
+	if c.goexit {
+		runtime.Goexit()
+	}
+	panic(c.value)
 }
 
 // giveBack ends a call that a user's code left by a panic or by runtime.Goexit: work, a

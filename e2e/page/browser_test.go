@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -154,13 +155,14 @@ func tile(name string) string {
 
 func (b *tab) shot(file string) {
 	b.t.Helper()
-	dir := os.Getenv("GABION_PAGE_SHOTS")
-	if dir == "" {
-		return
-	}
 	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	b.must(err)
-	b.must(os.WriteFile(dir+"/"+file, png, 0o644))
+	if !bytes.HasPrefix(png, []byte("\x89PNG")) || len(png) < 5_000 {
+		b.t.Errorf("%s: a picture of %d bytes shows nothing", file, len(png))
+	}
+	if dir := os.Getenv("GABION_PAGE_SHOTS"); dir != "" {
+		b.must(os.WriteFile(dir+"/"+file, png, 0o644))
+	}
 }
 
 // pass lets time pass: browsers and servers here are real, and know no other.

@@ -3,13 +3,15 @@ package configcmd
 import (
 	"fmt"
 	"io"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
 )
 
 // check reads a file and says what is wrong with it. The file is named by itself or
 // with -f, as for the other words.
 func check(args []string, stdout, stderr io.Writer) int {
 	r := newRequest("gabion config check", stdout, stderr)
-	words, code := parse(r.flags, args, usage, stdout)
+	words, code := arguments.Parse(r.flags, args, usage, stdout)
 	switch {
 	case code >= 0:
 		return code

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/suggest"
@@ -52,7 +53,7 @@ other failure.
 func Schema(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("gabion schema", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	words, code := parse(flags, args, schemaUsage, stdout)
+	words, code := arguments.Parse(flags, args, schemaUsage, stdout)
 	if code >= 0 {
 		return code
 	}
@@ -105,7 +106,7 @@ func newRequest(name string, stdout, stderr io.Writer) *request {
 
 // open reads the flags and the file. A code of 0 or more ends the command.
 func (r *request) open(args []string, most int) (f *config.File, words []string, code int) {
-	words, code = parse(r.flags, args, usage, r.stdout)
+	words, code = arguments.Parse(r.flags, args, usage, r.stdout)
 	if code >= 0 {
 		return nil, nil, code
 	}
@@ -147,26 +148,6 @@ func load(path string) (*config.File, error) {
 		return nil, err
 	}
 	return config.Parse("stdin", data)
-}
-
-// parse takes flags before, between and after words. Help that was asked for goes
-// to stdout. A code of 0 or more ends the command.
-func parse(flags *flag.FlagSet, args []string, usage string, stdout io.Writer) (words []string, code int) {
-	flags.Usage = func() {}
-	for {
-		switch err := flags.Parse(args); {
-		case errors.Is(err, flag.ErrHelp):
-			fmt.Fprint(stdout, usage)
-			return nil, exitOK
-		case err != nil:
-			fmt.Fprint(flags.Output(), "\n"+usage)
-			return nil, exitUsage
-		}
-		if flags.NArg() == 0 {
-			return words, -1
-		}
-		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
-	}
 }
 
 func printFile(args []string, stdout, stderr io.Writer) int {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
 	"github.com/gabion-go/gabion/config"
@@ -76,31 +77,11 @@ func (r *request) run(args []string) int {
 	flags.StringVar(&r.call, "call", "", "")
 	flags.StringVar(&r.policy, "policy", "", "")
 	flags.BoolVar(&r.json, "json", false, "")
-	words, code := parse(flags, args, r.stdout)
+	words, code := arguments.Parse(flags, args, usage, r.stdout)
 	if code >= 0 {
 		return code
 	}
 	return r.exit(r.explain(words))
-}
-
-// parse takes flags before, between and after words. A code of 0 or more ends the
-// command.
-func parse(flags *flag.FlagSet, args []string, stdout io.Writer) (words []string, code int) {
-	flags.Usage = func() {}
-	for {
-		switch err := flags.Parse(args); {
-		case errors.Is(err, flag.ErrHelp):
-			fmt.Fprint(stdout, usage)
-			return nil, exitOK
-		case err != nil:
-			fmt.Fprint(flags.Output(), "\n"+usage)
-			return nil, exitUsage
-		}
-		if flags.NArg() == 0 {
-			return words, -1
-		}
-		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
-	}
 }
 
 func (r *request) explain(words []string) error {

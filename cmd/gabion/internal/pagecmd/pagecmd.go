@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/serving"
 	"github.com/gabion-go/gabion/dashboard"
@@ -62,7 +63,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&r.from, "from", "", "")
 	flags.IntVar(&r.run, "run", 0, "")
 	flags.StringVar(&r.listen, "listen", "127.0.0.1:0", "")
-	words, code := parse(flags, args, stdout)
+	words, code := arguments.Parse(flags, args, usage, stdout)
 	switch {
 	case code >= 0:
 		return code
@@ -76,26 +77,6 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return r.wrongly("--run: runs are numbered from 1")
 	}
 	return r.play(ctx, words[0])
-}
-
-// parse takes flags before, between and after words. A code of 0 or more ends the
-// command.
-func parse(flags *flag.FlagSet, args []string, stdout io.Writer) (words []string, code int) {
-	flags.Usage = func() {}
-	for {
-		switch err := flags.Parse(args); {
-		case errors.Is(err, flag.ErrHelp):
-			fmt.Fprint(stdout, usage)
-			return nil, exitOK
-		case err != nil:
-			fmt.Fprint(flags.Output(), "\n"+usage)
-			return nil, exitUsage
-		}
-		if flags.NArg() == 0 {
-			return words, -1
-		}
-		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
-	}
 }
 
 func given(flags *flag.FlagSet, name string) (found bool) {

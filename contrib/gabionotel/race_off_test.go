@@ -1,5 +1,0 @@
-//go:build !race
-
-package gabionotel_test
-
-const raceEnabled = false
