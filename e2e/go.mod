@@ -6,14 +6,16 @@ replace (
 	github.com/gabion-go/gabion => ../
 	github.com/gabion-go/gabion/contrib/gabionotel => ../contrib/gabionotel
 	github.com/gabion-go/gabion/contrib/gabionprom => ../contrib/gabionprom
+	github.com/gabion-go/gabion/lab => ../lab
 )
 
 require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.22.1
-	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion v0.0.0
 	github.com/gabion-go/gabion/contrib/gabionotel v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/gabionprom v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/lab v0.0.0-00010101000000-000000000000
 	github.com/go-resty/resty/v2 v2.17.2
 	github.com/prometheus/client_golang v1.25.0
 	github.com/stripe/stripe-go/v85 v85.0.0
@@ -38,6 +40,7 @@ require (
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
+	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect

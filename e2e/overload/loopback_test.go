@@ -1,0 +1,90 @@
+package overload
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/gabiontest"
+)
+
+// brief is a world for a test in real time: a quarter of a minute.
+func brief() *World {
+	w := Small
+	w.Before, w.Trigger, w.After = 2*time.Second, 4*time.Second, 6*time.Second
+	return &w
+}
+
+// TestOverTCPTheServerCollapses is the same over loopback in real time.
+func TestOverTCPTheServerCollapses(t *testing.T) {
+	overTCP(t, brief(), Case{Bare, Naive}, func(_ *Run, f Figures) (wrong []string) {
+		if f.Trigger.Goodput > 0.4 || f.After.Goodput > 0.1 { // in the first of four seconds the queue is short
+			wrong = append(wrong, fmt.Sprintf("goodput was %.2f of the capacity under overload and %.2f afterwards: that is no collapse", f.Trigger.Goodput, f.After.Goodput))
+		}
+		if f.Recovery != Never {
+			wrong = append(wrong, fmt.Sprintf("it recovered in %g s", f.Recovery))
+		}
+		return wrong
+	})
+}
+
+// overTCP runs a case and judges it. What a machine that is late does to calls of 50 ms is
+// no fault of the server's: when it was, and something is wrong, it runs once more, and then
+// nothing is judged. The tests in a bubble always judge.
+func overTCP(t *testing.T, w *World, c Case, judge func(*Run, Figures) (wrong []string)) {
+	t.Helper()
+	gabiontest.NoLeaks(t)
+	for try := 1; ; try++ {
+		r, err := w.Run(c, Loopback{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := judge(r, r.Figures())
+		t.Logf("%s: a request takes %s when the server is idle, p99 %s; the machine was %s", c, r.Ping.Median, r.Ping.P99, r.Late)
+		if len(wrong) > 0 && r.Late.TooMuch() && w.Duration() < time.Minute {
+			if try == 1 {
+				continue
+			}
+			t.Skipf("not judged: this machine was too late twice, and then %s", wrong)
+		}
+		for _, text := range wrong {
+			t.Error(text)
+		}
+		return
+	}
+}
+
+// TestTenMinutesOfOverload is the long one, and the lab draws calls of its own.
+func TestTenMinutesOfOverload(t *testing.T) {
+	if os.Getenv("GABION_SOAK") != "1" {
+		t.Skip("eleven minutes in real time: make soak")
+	}
+	for _, c := range []Case{{Bare, Plain}} {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			overTCP(t, &Large, c, func(r *Run, f Figures) (wrong []string) {
+				if f.Trigger.Goodput > 0.05 {
+					wrong = append(wrong, fmt.Sprintf("goodput was %.2f of the capacity: that is no collapse", f.Trigger.Goodput))
+				}
+				return append(wrong, unpredicted(t, r, f)...)
+			})
+		})
+	}
+}
+
+// unpredicted returns where the lab is off by more than it may be.
+func unpredicted(t *testing.T, r *Run, lived Figures) (wrong []string) {
+	t.Helper()
+	w := &r.World
+	predicted, err := w.Predict(t.Context(), r.Case, r.Ping.Way(w.Work), Drawn, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range Compare(predicted, lived) {
+		if t.Log(d); d.Wrong() {
+			wrong = append(wrong, d.String())
+		}
+	}
+	return wrong
+}
