@@ -58,7 +58,7 @@ dependencies:
 	// safe false from default
 	// timeout.call 20s from gabion.yaml:7
 	// timeout.attempt 5s from preset payment
-	// timeout.idle 30s from default
+	// timeout.percentile off from default
 }
 
 // One key of a policy is set as a file would set it.

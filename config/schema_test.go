@@ -123,6 +123,9 @@ func (g generator) field(of reflect.Type, f reflect.StructField, v reflect.Value
 		return s
 	}
 	s := g.leaf(f.Type)
+	if of == reflect.TypeFor[policy.Timeout]() && f.Name == "Attempt" { // see measuredAttempt
+		s["pattern"] = strings.Replace(s["pattern"].(string), "^(off|", "^(off|p[0-9]+(\\.[0-9]+)?|", 1)
+	}
 	if own == "" {
 		own = g.comments[f.Type.String()]
 	}

@@ -51,7 +51,23 @@ func readOptions() yamlstrict.Options {
 		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, strings.Join(list, ", "))}
 	}
 	instead := func(path string) string { return withoutOff()[path] }
-	return yamlstrict.Options{Lookup: os.LookupEnv, Scalars: scalars, Off: sectionOff, Moved: moved, Instead: instead}
+	other := map[reflect.Type]yamlstrict.Other{reflect.TypeFor[policy.Timeout](): measuredAttempt}
+	return yamlstrict.Options{Lookup: os.LookupEnv, Scalars: scalars, Off: sectionOff, Moved: moved, Instead: instead, Other: other}
+}
+
+// measuredAttempt reads attempt: p99.9, which says percentile: 99.9%. The attempt's own value
+// stays what it was: the upper bound.
+func measuredAttempt(key, text string) (name string, read yamlstrict.Scalar) {
+	if key != "attempt" || !strings.HasPrefix(text, "p") {
+		return "", yamlstrict.Scalar{}
+	}
+	return "percentile", yamlstrict.Scalar{Parse: func(text string) (any, string, string) {
+		var r policy.Ratio
+		if err := r.UnmarshalText([]byte(text[1:] + "%")); err != nil {
+			return r, "is not a percentile", "write one such as p99.9"
+		}
+		return r, "", ""
+	}}
 }
 
 // moved says where a key is now that had another place.
@@ -179,7 +195,7 @@ func leaves(v reflect.Value, path string, all bool, do func(path string, v refle
 	}
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
-		if name == "Off" || !all && otherShape(v, name) {
+		if name == "Off" || !all && meaningless(v, name) {
 			continue
 		}
 		at := yamlstrict.Snake(name)
@@ -204,11 +220,17 @@ var shapes = map[string][]policy.BudgetShape{
 	"Cost":     {policy.BudgetTokens},
 }
 
-// otherShape reports whether a field of a budget means nothing in its shape.
-func otherShape(v reflect.Value, name string) bool {
-	b, ok := v.Interface().(policy.Budget)
-	of := shapes[name]
-	return ok && of != nil && !slices.Contains(of, b.Shape)
+// meaningless reports whether a field of a budget means nothing in its shape, or the least
+// of an attempt's time where that is not measured.
+func meaningless(v reflect.Value, name string) bool {
+	switch s := v.Interface().(type) {
+	case policy.Budget:
+		of := shapes[name]
+		return of != nil && !slices.Contains(of, s.Shape)
+	case policy.Timeout:
+		return name == "AttemptMin" && s.Percentile <= 0
+	}
+	return false
 }
 
 // overlay lays what over says on top of p. A section that over says anything

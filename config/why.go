@@ -9,6 +9,7 @@ var why = map[string]string{
 
 	"timeout.call":       "The whole call, with its waits: three attempts of 4 s and their usual waits fit. People stop waiting at about that time.",
 	"timeout.attempt":    "One attempt must end early enough for another to fit. It is above the 99th percentile of nearly all services. Set it to yours.",
+	"timeout.percentile": "It makes the timeout as long as attempts need, which only enough traffic can tell. Until then, and in trouble, the fixed one counts anyway, so you have to ask for it.",
 	"timeout.idle":       "A body that is silent for so long is broken. Streams and watches send keep-alives more often than that.",
 	"timeout.body":       "A download or a stream may take any time, while data arrives.",
 	"timeout.margin":     "With less time left, an attempt would be cut off before its answer, and would load the dependency for nothing.",

@@ -174,8 +174,12 @@ func particulars(e *gabion.Event) []slog.Attr {
 	case policy.KindAttemptSent:
 		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.Duration("within", until(e))}
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
-		return withCode(e, attempt(e), slog.Bool("hedge", e.Hedge), slog.String("class", e.Class.String()),
+		attrs := withCode(e, attempt(e), slog.Bool("hedge", e.Hedge), slog.String("class", e.Class.String()),
 			slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took), slog.Bool("slow", e.Slow))
+		if e.Measured {
+			attrs = append(attrs, slog.Bool("measured", true))
+		}
+		return attrs
 	case policy.KindBodyFailed, policy.KindOutlived:
 		return []slog.Attr{attempt(e), slog.Bool("hedge", e.Hedge), slog.Duration("took", e.Took)}
 	case policy.KindWaiting:

@@ -31,6 +31,10 @@ type Numbers struct {
 	Successes int64         // BudgetEarned: successes in the window
 	Window    time.Duration // of BudgetEarned and BudgetWindow
 
+	// Any reason, where the last attempt ran into a time that was measured.
+	Timeout    time.Duration // how much time it had
+	Percentile Ratio         // timeout.percentile
+
 	// BreakerMoved and BreakerExceeded: the counts that led to it, with Calls, and the
 	// bound of the rule that was broken.
 	Failures int64

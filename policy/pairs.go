@@ -10,6 +10,7 @@ import (
 // what it resolves to; a number that is wrong by itself is not judged again.
 func (c *check) pairs(p, r Policy) {
 	c.attemptInCall(p, r)
+	c.measuredInAttempt(p, r)
 	c.idleInBody(p, r)
 	c.marginInCall(p, r)
 	c.hopInTime(p, r)
@@ -33,6 +34,22 @@ func (c *check) attemptInCall(p, r Policy) {
 	c.add("timeout.attempt", "timeout.call", given(attempt, p.Timeout.Attempt),
 		"is longer than timeout.call, "+given(call, p.Timeout.Call),
 		"write at most "+FormatDuration(call)+", or a longer call timeout")
+}
+
+// measuredInAttempt: what is measured needs a most, which also counts while too little is
+// measured, and a least that is not more than that.
+func (c *check) measuredInAttempt(p, r Policy) {
+	least, most := r.Timeout.AttemptMin, r.Timeout.Attempt
+	switch {
+	case r.Timeout.Percentile <= 0:
+	case most == Off:
+		c.add("timeout.percentile", "timeout.attempt", r.Timeout.Percentile.String(),
+			"with timeout.attempt: off has no upper bound", "write an attempt timeout, the longest that you can bear")
+	case most > 0 && least > most:
+		c.add("timeout.attempt_min", "timeout.attempt", given(least, p.Timeout.AttemptMin),
+			"is longer than timeout.attempt, "+given(most, p.Timeout.Attempt),
+			"write at most "+FormatDuration(most)+", or a longer attempt timeout")
+	}
 }
 
 // idleInBody: a result that may be silent for longer than it may last is never found
@@ -65,6 +82,9 @@ func (c *check) hopInTime(p, r Policy) {
 	name, limit, written := "timeout.attempt", r.Timeout.Attempt, p.Timeout.Attempt
 	if call := r.Timeout.Call; call > 0 && (limit <= 0 || call < limit || call == limit && written == 0) {
 		name, limit, written = "timeout.call", call, p.Timeout.Call
+	}
+	if least := r.Timeout.AttemptMin; r.Timeout.Percentile > 0 && least > 0 && least < limit {
+		name, limit, written = "timeout.attempt_min", least, p.Timeout.AttemptMin
 	}
 	margin := r.Timeout.HopMargin
 	if r.Trust != Internal || limit <= 0 || margin > maxDuration || limit > margin {

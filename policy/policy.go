@@ -109,8 +109,22 @@ type Timeout struct {
 	// Attempt is the most time that one attempt may take. Zero means 4 s, or what
 	// fits Call, half of the breaker's Window, and a fourth above its SlowCall; Off
 	// means only the call's deadline counts. Both end with the verdict: that of an
-	// HTTP request is given at the response headers.
+	// HTTP request is given at the response headers. With Percentile it is the upper
+	// bound, and what counts while too little is measured.
 	Attempt time.Duration
+
+	// Percentile takes the attempt's time from what is measured, within AttemptMin and
+	// Attempt: 0.999 cuts off at most one in a thousand of the attempts that would
+	// succeed. It needs that many samples, a thousand of the last 30 s or, where calls are
+	// rare, of the last 20 min. An attempt that was cut off counts as at least that long,
+	// and where many are, Attempt counts. Files write it as attempt: p99.9 as well. Zero
+	// means that Attempt always counts.
+	Percentile Ratio
+
+	// AttemptMin is the least time that Percentile gives an attempt. Zero means 50 ms, or
+	// twice a HopMargin that is written, or Attempt when that is shorter. Of Percentile
+	// only.
+	AttemptMin time.Duration
 
 	// Idle is the longest time for which a result that lives on after its verdict,
 	// as a response body does, may bring nothing while somebody reads it. Zero means
@@ -132,7 +146,7 @@ type Timeout struct {
 	Fit Ratio
 
 	// HopMargin is what a hop keeps for itself of the time that it passes on.
-	// Zero means 100 ms, or half of the shorter timeout when that is less; Off means
+	// Zero means 100 ms, or half of the shortest timeout when that is less; Off means
 	// none.
 	HopMargin time.Duration
 }

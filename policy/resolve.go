@@ -11,6 +11,7 @@ import (
 const (
 	defaultCall         = 15 * time.Second
 	defaultAttempt      = 4 * time.Second
+	defaultAttemptMin   = 50 * time.Millisecond
 	defaultSilence      = 30 * time.Second
 	defaultMaxAfter     = 30 * time.Second
 	defaultMargin       = 50 * time.Millisecond
@@ -84,8 +85,20 @@ func (t Timeout) resolved(b Breaker) Timeout {
 	t.Body = noRule(t.Body)
 	t.Idle = or(t.Idle, shorter(defaultSilence, t.Body))
 	t.Margin = or(t.Margin, shorter(shorter(defaultMargin, t.Call/10), t.Attempt))
-	t.HopMargin = or(t.HopMargin, shorter(shorter(defaultHopMargin, t.Call/2), t.Attempt/2))
+	if t.Percentile = noRule(t.Percentile); t.Percentile > 0 {
+		t.AttemptMin = or(t.AttemptMin, t.attemptMinDefault())
+	}
+	t.HopMargin = or(t.HopMargin, shorter(shorter(shorter(defaultHopMargin, t.Call/2), t.Attempt/2), t.AttemptMin/2))
 	return t
+}
+
+// attemptMinDefault leaves something to send after a hop has kept its margin.
+func (t Timeout) attemptMinDefault() time.Duration {
+	least := defaultAttemptMin
+	if t.HopMargin > 0 && t.HopMargin <= maxDuration {
+		least = max(least, 2*t.HopMargin)
+	}
+	return shorter(least, t.Attempt)
 }
 
 // attemptDefault leaves room for what the breaker calls slow, and fits into its

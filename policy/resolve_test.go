@@ -86,6 +86,16 @@ func TestResolvedDerivesDefaults(t *testing.T) {
 			func(p Policy) any { return p.Timeout.Margin }, 20 * ms},
 		{"a hop keeps half of a short attempt", Policy{Timeout: Timeout{Attempt: 50 * ms}},
 			func(p Policy) any { return p.Timeout.HopMargin }, 25 * ms},
+		{"a measured attempt has 50 ms at least", Policy{Timeout: Timeout{Percentile: 0.999}},
+			func(p Policy) any { return p.Timeout.AttemptMin }, 50 * ms},
+		{"and no more than its most", Policy{Timeout: Timeout{Percentile: 0.999, Attempt: 20 * ms}},
+			func(p Policy) any { return p.Timeout.AttemptMin }, 20 * ms},
+		{"a hop keeps half of what a measured attempt has at least", Policy{Timeout: Timeout{Percentile: 0.999}},
+			func(p Policy) any { return p.Timeout.HopMargin }, 25 * ms},
+		{"a hop margin that is written leaves a measured attempt as much", Policy{Timeout: Timeout{Percentile: 0.999, HopMargin: 200 * ms}},
+			func(p Policy) any { return p.Timeout.AttemptMin }, 400 * ms},
+		{"what is not measured has no least", Policy{Timeout: Timeout{Percentile: Off}},
+			func(p Policy) any { return p.Timeout }, Timeout{Call: 15 * s, Attempt: 4 * s, Idle: 30 * s, Margin: 50 * ms, HopMargin: 100 * ms}},
 		{"an open time is not longer than the longest", Policy{Breaker: Breaker{OpenMax: 2 * s}},
 			func(p Policy) any { return p.Breaker.Open }, 2 * s},
 		{"a floor is of a window", Policy{Retry: Retry{Budget: Budget{Floor: 2}}},
@@ -146,6 +156,7 @@ func TestResolvedForgetsNoNumber(t *testing.T) {
 		"Breaker.WindowCalls": true, "Breaker.Failures": true, "Breaker.CloseAfter": true,
 		"Retry.Budget.Floor": true, "Retry.Budget.Capacity": true, "Retry.Budget.Cost": true, // of other shapes
 		"RateLimit.Rate": true, "RateLimit.MaxWait": true, "Timeout.Fit": true, "Timeout.Body": true,
+		"Timeout.Percentile": true, "Timeout.AttemptMin": true,
 	}
 	var walk func(path string, v reflect.Value)
 	walk = func(path string, v reflect.Value) {

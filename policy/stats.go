@@ -89,6 +89,38 @@ type PartitionStats struct {
 	Guarded bool // there is a breaker
 	Breaker BreakerStats
 	Paced   time.Duration // how much longer it is held back
+	Timeout TimeoutStats
+}
+
+// TimeoutStats is the time that an attempt may take, at one moment.
+type TimeoutStats struct {
+	Attempt    time.Duration // the time in force; zero means no bound
+	Percentile Ratio         // that it is measured by; zero where it is timeout.attempt
+	Basis      TimeoutBasis
+	Samples    int64 // attempts whose time is known; of a measured one, as is what follows
+	Cut        int64 // attempts of which only the least is known: they ended before they succeeded
+	Needed     int64 // of Samples, before the percentile is used
+}
+
+// TimeoutBasis says what the time of an attempt rests on.
+type TimeoutBasis uint8
+
+// What the time of an attempt can rest on.
+const (
+	TimeoutFixed      TimeoutBasis = iota // timeout.attempt
+	TimeoutTooFew                         // timeout.attempt, since fewer times are known than needed
+	TimeoutMeasured                       // the percentile, between the bounds
+	TimeoutTooManyCut                     // more than the percentile, at most timeout.attempt: too many attempts were cut off for the percentile to be known
+)
+
+var timeoutBasisText = [...]string{TimeoutFixed: "fixed", TimeoutTooFew: "too_few", TimeoutMeasured: "measured", TimeoutTooManyCut: "too_many_cut"}
+
+// String returns the word that logs and pages use.
+func (b TimeoutBasis) String() string {
+	if int(b) < len(timeoutBasisText) {
+		return timeoutBasisText[b]
+	}
+	return "unknown"
 }
 
 // BudgetStats is how much a dependency may still send again.

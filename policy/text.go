@@ -120,6 +120,8 @@ func (r *Ratio) UnmarshalText(text []byte) error {
 	switch {
 	case !ok && isDecimal(s):
 		return &TextError{s, "has no unit", "write " + percentFor(s)}
+	case len(s) > 1 && s[0] == 'p' && isDecimal(s[1:]):
+		return &TextError{s, "is not a percentage", "write " + s[1:] + "%"}
 	case !ok || !isDecimal(digits):
 		return &TextError{s, "is not a percentage", "write one such as 50%"}
 	}

@@ -20,6 +20,10 @@ func (c *check) unused(p, r Policy) {
 		const why, instead = "where all calls share one", "partitions.max as well"
 		unused(c, p, "partitions.idle", "partitions.max", why, instead, func(p *Policy) *time.Duration { return &p.Partitions.Idle })
 	}
+	if r.Timeout.Percentile <= 0 {
+		const why, instead = "without timeout.percentile", "attempt: p99.9 as well"
+		unused(c, p, "timeout.attempt_min", "timeout.percentile", why, instead, func(p *Policy) *time.Duration { return &p.Timeout.AttemptMin })
+	}
 	if r.Trust == External {
 		const why = "with trust: external"
 		unused(c, p, "timeout.hop_margin", "trust", why, "trust: internal", func(p *Policy) *time.Duration { return &p.Timeout.HopMargin })

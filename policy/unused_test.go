@@ -25,6 +25,8 @@ func TestValidateFindsWhatHasNoEffect(t *testing.T) {
 			"rate_limit.max_wait: 1s has no effect without rate_limit.rate: write rate_limit.rate as well, or leave it out"},
 		{Policy{Timeout: Timeout{HopMargin: s}},
 			"timeout.hop_margin: 1s has no effect with trust: external: write trust: internal, or leave it out"},
+		{Policy{Timeout: Timeout{AttemptMin: s}},
+			"timeout.attempt_min: 1s has no effect without timeout.percentile: write attempt: p99.9 as well, or leave it out"},
 		{Policy{Bulkhead: Bulkhead{Queue: Off, QueueTimeout: 2 * s}},
 			"bulkhead.queue_timeout: 2s has no effect where nobody waits: write a queue, or leave it out"},
 		{Policy{Retry: Retry{Budget: Budget{Shape: BudgetWindow, Reserve: 2}}},

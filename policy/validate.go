@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,8 @@ const (
 	minTime      = 100 * time.Microsecond // shorter, it was meant in another unit
 	minPart      = minTime / 10           // of waits, and of what derives from a timeout
 	minWindow    = 10 * time.Millisecond
+	minMeasured  = Ratio(0.9)     // timeout.percentile: less cuts off every tenth
+	maxMeasured  = Ratio(0.99999) // more would need more samples than 20 min bring
 	maxWindow    = 24 * time.Hour
 )
 
@@ -126,6 +129,8 @@ func (c *check) enums(p Policy) {
 func (c *check) timeout(t Timeout) {
 	c.duration("timeout.call", t.Call, minTime, maxDuration, offFine)
 	c.duration("timeout.attempt", t.Attempt, minTime, maxDuration, offFine)
+	c.percentile(t.Percentile)
+	c.duration("timeout.attempt_min", t.AttemptMin, minPart, maxDuration, "write a short one")
 	c.duration("timeout.idle", t.Idle, time.Millisecond, maxDuration, offFine)
 	c.duration("timeout.body", t.Body, time.Millisecond, maxDuration, offMeans0)
 	c.duration("timeout.margin", t.Margin, minPart, maxDuration, offFine)
@@ -134,6 +139,19 @@ func (c *check) timeout(t Timeout) {
 		c.add("timeout.fit", "", "100%", "asks for the slowest call ever seen", "write 50%")
 	}
 	c.duration("timeout.hop_margin", t.HopMargin, minPart, maxDuration, offFine)
+}
+
+// percentile judges that of the attempt's time.
+func (c *check) percentile(r Ratio) {
+	const path, usual = "timeout.percentile", "write 99.9%"
+	switch {
+	case r == 1:
+		c.add(path, "", "100%", "asks for the slowest attempt ever seen", usual)
+	case r > 0 && r < minMeasured:
+		c.add(path, "", r.String(), "would cut off "+Ratio(math.Round(float64(1-r)*1e6)/1e6).String()+" of the attempts that succeed", usual)
+	default:
+		c.ratio(path, r, maxMeasured, offMeans0)
+	}
 }
 
 func (c *check) retry(r Retry) {

@@ -258,6 +258,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 	c.phase, c.end.reason = over, why
 	if why != policy.None || c.sent.n > 1 {
 		c.countEnd(why)
+		c.cutShort(why)
 	}
 	switch {
 	case why == policy.CallTimeout && c.sent.out != 0 && c.deadline.Sub(c.began) >= c.due():

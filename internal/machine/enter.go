@@ -265,7 +265,7 @@ func (c *Call) margin(now clock.Instant) time.Duration {
 	if t.Fit <= 0 {
 		return least
 	}
-	if d, n := c.part.latency.Load().Recent(now, float64(t.Fit)); n >= enoughSamples {
+	if d, n := c.part.times.Load().all.Recent(now, float64(t.Fit)); n >= enoughSamples {
 		return max(least, d)
 	}
 	return least
@@ -290,7 +290,10 @@ func (c *Call) logSent(now clock.Instant, t *Ticket) {
 		return
 	}
 	e := c.log.next(0)
-	*e = policy.Event{Kind: policy.KindAttemptSent, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Until: t.Deadline, Left: c.left(now)}
+	*e = policy.Event{
+		Kind: policy.KindAttemptSent, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Until: t.Deadline, Left: c.left(now),
+		Measured: c.measured(t) > 0,
+	}
 	if !first && !t.Hedge {
 		e.Class, e.Code = c.log.class, c.log.code
 	}
@@ -308,7 +311,11 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	if c.rules.whole != 0 {
 		c.keep(&t.held)
 	}
-	if limit := c.rules.Policy.Timeout.Attempt; limit > 0 {
+	limit := c.rules.Policy.Timeout.Attempt
+	if c.rules.timed {
+		limit = c.part.limit(now, &c.rules.Policy.Timeout)
+	}
+	if limit > 0 {
 		if at := now.Add(limit); at < t.Deadline {
 			t.Deadline, t.last = at, false
 		}

@@ -136,7 +136,7 @@ func (c *Call) hedgeDelay(now clock.Instant) time.Duration {
 	if h.Percentile <= 0 {
 		return h.Delay
 	}
-	if d, n := c.part.latency.Load().Recent(now, float64(h.Percentile)); n >= enoughSamples {
+	if d, n := c.part.times.Load().all.Recent(now, float64(h.Percentile)); n >= enoughSamples {
 		return d
 	}
 	if h.Delay == 0 {

@@ -170,7 +170,7 @@ func TestACallIsMeasuredByItsFirstAttempt(t *testing.T) {
 			t.Fatalf("%s: no hedge: %+v", c.fact, s)
 		}
 		c.end(40*ms, call, first, s.Ticket)
-		got, n := tr.state.main.latency.Load().Quantile(50*ms, 1)
+		got, n := tr.state.main.times.Load().all.Quantile(50*ms, 1)
 		if n != c.n || math.Abs(float64(got-c.took)) > 0.02*float64(c.took) {
 			t.Errorf("%s: %d measured, %s", c.fact, n, got)
 		}

@@ -43,11 +43,14 @@ type Limits struct {
 var usualAttempt = policy.Policy{}.Resolved().Timeout.Attempt
 
 // Limits returns those of a result whose attempt is settled now. The slot is kept for the
-// attempt's own time, counted from when it was sent. Where the policy sets no such time,
-// it is the default's.
+// attempt's own time, counted from when it was sent, or for the policy's upper bound where
+// that time is measured. Where the policy sets no such time, it is the default's.
 func (c *Call) Limits(now clock.Instant, t *Ticket) Limits {
 	p := &c.rules.Policy.Timeout
 	l := Limits{Slot: t.Deadline, Body: clock.Never, Idle: on(p.Idle)}
+	if c.measured(t) > 0 { // it is about how soon an answer begins
+		l.Slot = min(t.Sent.Add(p.Attempt), c.deadline)
+	}
 	if l.Slot == clock.Never {
 		l.Slot = t.Sent.Add(usualAttempt)
 	}

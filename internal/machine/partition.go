@@ -18,8 +18,42 @@ import (
 // endpoint. A dependency without partitions has one.
 type partition struct {
 	breaker atomic.Pointer[breaker.Breaker]
-	latency atomic.Pointer[latency.Sketch]
+	times   atomic.Pointer[times] // nil until a policy measures
 	pacer   atomic.Pointer[pacer] // nil until calls are first spaced
+}
+
+// times are how long attempts take, as far as policies have asked for it.
+type times struct {
+	all  *latency.Sketch // for percentiles of hedges and of the least time
+	tail *latency.Tail   // for the attempt's own time
+}
+
+// measure makes what r needs to know of times. What is there stays.
+func (p *partition) measure(now clock.Instant, r *Rules, shards int) {
+	for {
+		old := p.times.Load()
+		if old.has(r) {
+			return
+		}
+		next := new(times)
+		if old != nil {
+			*next = *old
+		}
+		if r.measured && next.all == nil {
+			next.all = latency.New(latencySpan, shards)
+		}
+		if r.timed && next.tail == nil {
+			next.tail = latency.NewTail(now, shards)
+		}
+		if p.times.CompareAndSwap(old, next) {
+			return
+		}
+	}
+}
+
+// has reports whether all that r needs is there.
+func (t *times) has(r *Rules) bool {
+	return t != nil && (!r.measured || t.all != nil) && (!r.timed || t.tail != nil)
 }
 
 // pace returns the pacer, and makes it when it is first needed.

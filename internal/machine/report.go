@@ -65,6 +65,9 @@ func (c *Call) settleRequest(now clock.Instant, t *Ticket, o *policy.Outcome, sh
 // learn gives a success to the parts that count successes.
 func (c *Call) learn(now clock.Instant, t *Ticket) {
 	c.recordTime(now, t)
+	if c.rules.timed {
+		c.recordFinish(now, t)
+	}
 	if c.rules.Policy.Retry.Budget.Shape == policy.BudgetTokens {
 		if b := c.state.tokens(); b != nil {
 			b.Refill(c.rules.tokens)
@@ -76,7 +79,7 @@ func (c *Call) learn(now clock.Instant, t *Ticket) {
 // where the first is late, so its time says little about all calls.
 func (c *Call) recordTime(now clock.Instant, t *Ticket) {
 	if c.rules.measured && !t.Hedge {
-		c.part.latency.Load().Record(now, c.shard, now.Sub(t.Sent))
+		c.part.times.Load().all.Record(now, c.shard, now.Sub(t.Sent))
 	}
 }
 

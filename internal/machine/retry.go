@@ -12,6 +12,7 @@ import (
 type retrying struct {
 	failed  policy.Outcome // the last one
 	prev    time.Duration  // the wait before this one
+	limit   time.Duration  // the measured time that ended the last one; zero if something else did
 	lost    uint8          // tries that ended in a conflict
 	onces   uint8          // outcomes marked Once
 	holds   uint8          // how often a retry was held back

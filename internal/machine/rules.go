@@ -29,6 +29,7 @@ type Rules struct {
 	windowed  bool   // the budget is a window
 	hold      uint32 // failures in a row that hold retries back; 0 means never
 	measured  bool   // latencies are kept
+	timed     bool   // the attempt's time is measured
 	learns    bool   // a part besides the breaker counts successes
 	throttled bool
 	whole     things // what wraps the whole call and not each attempt
@@ -76,7 +77,8 @@ func compile(p policy.Policy) *Rules {
 	}
 	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
 	tokens := !p.Retry.Budget.Off && p.Retry.Budget.Shape == policy.BudgetTokens
-	r.learns = r.measured || tokens
+	r.timed = p.Timeout.Percentile > 0
+	r.learns = r.measured || r.timed || tokens
 	r.hold = uint32(on(p.Retry.Hold))
 	r.breaker.CountRun = r.hold > 0
 	r.shared, r.shared.Observe = r.breaker, true

@@ -50,6 +50,9 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	late := layerTimeout(now, t, o)
 	loser := c.phase == over && !(c.end.reason == policy.CallTimeout && now >= c.deadline)
 	c.report(now, t, o, loser)
+	if c.rules.timed {
+		c.recordCut(now, t, o, late)
+	}
 	if o.Open {
 		c.sent.open |= bit
 	}
@@ -146,6 +149,7 @@ func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late 
 	*c.log.next(kind) = policy.Event{
 		Kind: kind, At: now, Class: o.Class, Reason: late, Effect: o.Effect, Attempt: t.Attempt,
 		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t), Code: o.Code, Left: c.left(t.Sent),
+		Measured: late == policy.AttemptTimeout && c.measured(t) > 0,
 	}
 	if c.phase != over {
 		c.log.code, c.log.class, c.log.hedge = o.Code, o.Class, t.Hedge

@@ -43,8 +43,8 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 // partition, and else of those that were sampled.
 func (s *State) latencyStats(now clock.Instant, r *Rules, t *totals) (l policy.LatencyStats) {
 	times := t.times.Load()
-	if all := s.main.latency.Load(); r.measured && all != nil && s.partitions() == nil {
-		times = all
+	if main := s.main.times.Load(); r.measured && main.has(r) && s.partitions() == nil {
+		times = main.all
 	}
 	if times == nil {
 		return l
@@ -74,7 +74,7 @@ func (s *State) rateStats(now clock.Instant, r *Rules) (l policy.RateLimitStats)
 }
 
 func (p *partition) stats(now clock.Instant, r *Rules) policy.PartitionStats {
-	var st policy.PartitionStats
+	st := policy.PartitionStats{Timeout: p.timeoutStats(now, r)}
 	if until, held := p.pacer.Load().held(now); held {
 		st.Paced = until.Sub(now)
 	}

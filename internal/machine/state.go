@@ -10,7 +10,6 @@ import (
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/internal/latency"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/internal/throttle"
 	"github.com/gabion-go/gabion/policy"
@@ -200,8 +199,8 @@ func (s *State) furnishPartition(now clock.Instant, p *partition, r *Rules, name
 		}
 		p.breaker.CompareAndSwap(nil, b)
 	}
-	if r.measured && p.latency.Load() == nil {
-		p.latency.Store(latency.New(latencySpan, s.sketchShards(name)))
+	if r.measured || r.timed {
+		p.measure(now, r, s.sketchShards(name))
 	}
 }
 

@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -25,6 +26,9 @@ func Numbers(r policy.Reason, n *policy.Numbers) string {
 		return fmt.Sprintf("%d requests, %d accepted, k %.3g", n.Requests, n.Accepts, n.Over)
 	case policy.BudgetExhausted:
 		return budget(n)
+	}
+	if n.Timeout > 0 {
+		return fmt.Sprintf("timeout %s, measured p%s", Short(n.Timeout), strings.TrimSuffix(n.Percentile.String(), "%"))
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ func SettingAfter(e policy.Event, last policy.Class) string {
 		if e.Hedge {
 			return "hedge.max"
 		}
-		return "timeout.attempt"
+		return ofAttempt(e)
 	case policy.KindWaiting:
 		if conflict && e.Wait == policy.ForBackoff {
 			return "retry.contention.backoff.base"
@@ -26,6 +26,9 @@ func SettingAfter(e policy.Event, last policy.Class) string {
 	case policy.KindAttemptSettled, policy.KindLoserSettled, policy.KindBodyFailed:
 		if e.Slow && e.Reason == policy.None {
 			return "breaker.slow_call"
+		}
+		if e.Reason == policy.AttemptTimeout {
+			return ofAttempt(e)
 		}
 		return ofReason[e.Reason]
 	case policy.KindAttemptRefused, policy.KindHedgeSkipped, policy.KindReturned:
@@ -37,6 +40,14 @@ func SettingAfter(e policy.Event, last policy.Class) string {
 		return ofCause[e.Cause]
 	}
 	return ofKind[e.Kind]
+}
+
+// ofAttempt is the setting of an attempt's time.
+func ofAttempt(e policy.Event) string {
+	if e.Measured {
+		return "timeout.percentile"
+	}
+	return "timeout.attempt"
 }
 
 var ofWait = map[string]string{

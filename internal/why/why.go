@@ -63,7 +63,7 @@ func repeats(e policy.Event) string {
 func timeFor(e policy.Event) string {
 	b := ""
 	if e.Until != policy.Never && e.Until > e.At {
-		b = ", it may take " + Short(e.Until.Sub(e.At)).String()
+		b = ", it may take " + Short(e.Until.Sub(e.At)).String() + asMeasured(e)
 	}
 	switch {
 	case e.Left == policy.NoDeadline:
@@ -72,6 +72,14 @@ func timeFor(e policy.Event) string {
 		b += ", the call has " + Short(e.Left).String() + " left"
 	}
 	return b
+}
+
+// asMeasured says that the attempt's time was no setting.
+func asMeasured(e policy.Event) string {
+	if e.Measured {
+		return " (measured)"
+	}
+	return ""
 }
 
 // late says that a decision was taken after its time.
@@ -95,7 +103,7 @@ func settled(e policy.Event) string {
 			b.WriteString(" " + e.Code)
 		}
 		if e.Reason != policy.None {
-			fmt.Fprintf(&b, ", %s", e.Reason)
+			fmt.Fprintf(&b, ", %s%s", e.Reason, asMeasured(e))
 		}
 		b.WriteString(effect(e))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -38,7 +39,12 @@ type Options struct {
 	Off     map[reflect.Type]func(reflect.Value) // what "off" does to a section; a field Off is set without
 	Moved   map[string]string                    // where a key is now, by where it was
 	Instead func(path string) string             // the proposal where off is no value; "" where it is one. May be nil
+	Other   map[reflect.Type]Other               // sections where what a value says may belong to another key
 }
+
+// Other reads a value that stands under one key of a section and belongs to another. An
+// empty name means that it belongs where it stands.
+type Other func(key, text string) (name string, read Scalar)
 
 // Node is a part of a file that is decoded later.
 type Node struct {
@@ -57,7 +63,7 @@ var nodeType = reflect.TypeFor[Node]()
 // it is like. What the node does not mention stays as it was,
 // so values can be laid over others. All mistakes are returned.
 func (n Node) Decode(into any) (map[string]Place, Findings) {
-	d := decoder{doc: n.doc, places: map[string]Place{}, root: reflect.TypeOf(into).Elem()}
+	d := decoder{doc: n.doc, places: map[string]Place{}, moved: map[string]bool{}, root: reflect.TypeOf(into).Elem()}
 	if n.node != nil {
 		d.value(reflect.ValueOf(into).Elem(), n.node, "", 0)
 	}
@@ -73,6 +79,7 @@ const (
 type decoder struct {
 	doc    *Document
 	places map[string]Place
+	moved  map[string]bool // those that stood under another key
 	root   reflect.Type
 	found  Findings
 	nodes  int
@@ -155,9 +162,39 @@ func (d *decoder) section(v reflect.Value, n *yaml.Node, path string, depth int)
 			d.unknown(key, path, fields)
 			return
 		}
+		if d.elsewhere(v, fields, key, value, path) {
+			return
+		}
+		if _, twice := d.places[at]; twice && d.moved[at] {
+			d.fail(key, at, "is there twice, first in line "+strconv.Itoa(d.places[at].Line), "remove one")
+			return
+		}
 		d.places[at] = d.place(key, value)
 		d.value(v.FieldByIndex(fields[i].index), value, at, depth+1)
 	})
+}
+
+// elsewhere reads a value that belongs to another key than the one it stands under.
+func (d *decoder) elsewhere(v reflect.Value, fields []field, key, value *yaml.Node, path string) bool {
+	other := d.doc.options.Other[v.Type()]
+	if other == nil || value.Kind != yaml.ScalarNode {
+		return false
+	}
+	text, _, problem, _ := expand(value.Value, d.doc.options.Lookup)
+	name, read := other(key.Value, text)
+	i := slices.IndexFunc(fields, func(f field) bool { return f.key == name })
+	if problem != "" || i < 0 {
+		return false
+	}
+	at := join(path, name)
+	if before, twice := d.places[at]; twice {
+		d.fail(key, at, "is there twice, first in line "+strconv.Itoa(before.Line), "remove one")
+		return true
+	}
+	d.places[at] = d.place(key, value)
+	d.moved[at] = true
+	d.scalar(v.FieldByIndex(fields[i].index), value, at, read)
+	return true
 }
 
 // switchOff handles a section that is a word.

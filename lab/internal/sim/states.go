@@ -78,7 +78,7 @@ func newBlanks(r *machine.Rules, instances, many int) *blanks {
 // that hold nothing but a budget and a time until which calls are held back.
 func remembers(r *machine.Rules) time.Duration {
 	p := &r.Policy
-	if !p.Breaker.Off || !p.Bulkhead.Off || p.RateLimit.Rate > 0 || p.Throttle.K > 0 || p.Hedge.Percentile > 0 || p.Timeout.Fit > 0 ||
+	if !p.Breaker.Off || !p.Bulkhead.Off || p.RateLimit.Rate > 0 || p.Throttle.K > 0 || p.Hedge.Percentile > 0 || p.Timeout.Fit > 0 || p.Timeout.Percentile > 0 ||
 		p.Timeout.Call <= 0 {
 		return 0
 	}
