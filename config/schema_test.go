@@ -126,10 +126,16 @@ func (g generator) field(of reflect.Type, f reflect.StructField, v reflect.Value
 	if of == reflect.TypeFor[policy.Timeout]() && f.Name == "Attempt" { // see measuredAttempt
 		s["pattern"] = strings.Replace(s["pattern"].(string), "^(off|", "^(off|p[0-9]+(\\.[0-9]+)?|", 1)
 	}
+	for word := range named(yamlstrict.Snake(of.Name()) + "." + yamlstrict.Snake(f.Name)) {
+		s["anyOf"] = append(s["anyOf"].([]any), object{"const": word})
+	}
 	if own == "" {
 		own = g.comments[f.Type.String()]
 	}
 	s["description"] = own
+	if of == reflect.TypeFor[policy.Bulkhead]() && v.Kind() == reflect.Int && v.IsZero() { // of a learned limit
+		v = reflect.ValueOf(policy.Policy{Bulkhead: policy.Bulkhead{Limit: policy.Learned}}.Resolved().Bulkhead).FieldByName(f.Name)
+	}
 	if text := spell(v); text != "" && f.Type.Kind() != reflect.Slice {
 		s["default"] = jsonDefault(v, text)
 	}

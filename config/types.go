@@ -52,7 +52,7 @@ func readOptions() yamlstrict.Options {
 	}
 	instead := func(path string) string { return withoutOff()[path] }
 	other := map[reflect.Type]yamlstrict.Other{reflect.TypeFor[policy.Timeout](): measuredAttempt}
-	return yamlstrict.Options{Lookup: os.LookupEnv, Scalars: scalars, Off: sectionOff, Moved: moved, Instead: instead, Other: other}
+	return yamlstrict.Options{Lookup: os.LookupEnv, Scalars: scalars, Off: sectionOff, Moved: moved, Named: named, Instead: instead, Other: other}
 }
 
 // measuredAttempt reads attempt: p99.9, which says percentile: 99.9%. The attempt's own value
@@ -68,6 +68,14 @@ func measuredAttempt(key, text string) (name string, read yamlstrict.Scalar) {
 		}
 		return r, "", ""
 	}}
+}
+
+// named has the words for a value of one key.
+func named(path string) map[string]any {
+	if path == "bulkhead.limit" || strings.HasSuffix(path, ".bulkhead.limit") {
+		return map[string]any{"learned": policy.Learned}
+	}
+	return nil
 }
 
 // moved says where a key is now that had another place.
@@ -161,6 +169,9 @@ func spell(v reflect.Value) string {
 	}
 	switch v.Kind() {
 	case reflect.Int:
+		if v.Int() == policy.Learned {
+			return "learned"
+		}
 		return offOr(v.Int() == policy.Off, strconv.FormatInt(v.Int(), 10))
 	case reflect.Float64:
 		return offOr(v.Float() == policy.Off, strconv.FormatFloat(v.Float(), 'f', -1, 64))
@@ -195,7 +206,7 @@ func leaves(v reflect.Value, path string, all bool, do func(path string, v refle
 	}
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
-		if name == "Off" || !all && meaningless(v, name) {
+		if name == "Off" || !all && (meaningless(v, name) || fixedLimit(v, name)) {
 			continue
 		}
 		at := yamlstrict.Snake(name)
@@ -231,6 +242,13 @@ func meaningless(v reflect.Value, name string) bool {
 		return name == "AttemptMin" && s.Percentile <= 0
 	}
 	return false
+}
+
+// fixedLimit reports whether a field of a bulkhead means nothing where its limit is a
+// number.
+func fixedLimit(v reflect.Value, name string) bool {
+	b, ok := v.Interface().(policy.Bulkhead)
+	return ok && (name == "Min" || name == "Max") && b.Limit != policy.Learned
 }
 
 // overlay lays what over says on top of p. A section that over says anything

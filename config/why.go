@@ -43,6 +43,8 @@ var why = map[string]string{
 	"throttle.window":   "Used only with throttle.k: the two minutes of the SRE book.",
 	"bulkhead.per":      "An attempt loads the dependency, so an attempt holds a slot. A call that waits for its next attempt holds none.",
 	"bulkhead.limit":    "100 calls per second that each take a second need this many slots. It keeps a dependency that hangs from taking all goroutines and connections.",
+	"bulkhead.min":      "Used only with bulkhead.limit: learned. One call at a time is the least that goes on.",
+	"bulkhead.max":      "Used only with bulkhead.limit: learned. A thousand calls at once is more than most dependencies should get from one process.",
 	"bulkhead.queue":    "Twice the limit: a short burst waits, and a long queue is refused.",
 	"bulkhead.fair":     "First come, first served is what most people expect. Turn it on if tenants share a dependency.",
 	"rate_limit.rate":   "gabion cannot know how much the dependency allows you.",

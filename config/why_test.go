@@ -21,6 +21,8 @@ func TestEachDefaultSaysWhy(t *testing.T) {
 		}
 		delete(left, path)
 	})
+	learned := policy.Policy{Bulkhead: policy.Bulkhead{Limit: policy.Learned}}
+	leaves(reflect.ValueOf(learned.Resolved()), "", false, func(path string, _ reflect.Value) { delete(left, path) })
 	for path := range left {
 		t.Errorf("%s is no setting of the zero policy", path)
 	}

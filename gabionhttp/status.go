@@ -20,10 +20,10 @@ var meanings = map[int]policy.Outcome{
 	http.StatusTooManyRequests:         {Class: policy.ClassThrottled, Undone: true},
 	http.StatusNotImplemented:          {Class: policy.ClassClient, Effect: policy.UnknownEffect},
 	http.StatusBadGateway:              {Class: policy.ClassServer, Effect: policy.UnknownEffect},
-	http.StatusServiceUnavailable:      {Class: policy.ClassServer, Effect: policy.UnknownEffect},
+	http.StatusServiceUnavailable:      {Class: policy.ClassServer, Effect: policy.UnknownEffect, Busy: true},
 	http.StatusGatewayTimeout:          {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
 	http.StatusHTTPVersionNotSupported: {Class: policy.ClassClient, Effect: policy.UnknownEffect},
-	statusOverloaded:                   {Class: policy.ClassServer, Effect: policy.UnknownEffect},
+	statusOverloaded:                   {Class: policy.ClassServer, Effect: policy.UnknownEffect, Busy: true},
 }
 
 // statusOverloaded is what model providers answer when all of their service is too
@@ -114,7 +114,7 @@ func listed(code int, p *policy.HTTP, o policy.Outcome) policy.Outcome {
 	}
 	switch {
 	case no:
-		o.Class = policy.ClassClient
+		o.Class, o.Busy = policy.ClassClient, false
 	case yes:
 		return retryable(o)
 	}

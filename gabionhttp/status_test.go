@@ -148,18 +148,18 @@ func FuzzRetryAfter(f *testing.F) {
 
 func TestStatuses(t *testing.T) {
 	server := policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
-	once := server
-	once.Once = true
+	once, busy := server, server
+	once.Once, busy.Busy = true, true
 	wrong := policy.Outcome{Class: policy.ClassClient}
 	want := map[int]policy.Outcome{
 		408: {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
 		429: {Class: policy.ClassThrottled, Undone: true},
 		501: {Class: policy.ClassClient, Effect: policy.UnknownEffect},
 		502: server,
-		503: server,
+		503: busy,
 		504: {Class: policy.ClassTimeout, Effect: policy.UnknownEffect},
 		505: {Class: policy.ClassClient, Effect: policy.UnknownEffect},
-		529: server, // overloaded: not a bug, so that it may be tried more than once
+		529: busy, // overloaded: not a bug, so that it may be tried more than once
 	}
 	for code := 100; code < 600; code++ {
 		w, ok := want[code]
@@ -247,6 +247,7 @@ func TestHints(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			resp := &http.Response{StatusCode: tt.code, Request: tt.req, Header: header(tt.header...)}
+			tt.want.Busy = tt.want.Class == policy.ClassServer && (tt.code == 503 || tt.code == 529)
 			if got := outcomeOf(resp, tt.said, &tt.rules, atNoon); got != tt.want {
 				t.Errorf("outcomeOf = %+v, want %+v", got, tt.want)
 			}

@@ -12,6 +12,13 @@ type Numbers struct {
 	Queued int           // calls that wait for one
 	Waited time.Duration // QueueTimeout: how long this one did
 
+	// LimitMoved, where the limit is learned: what was seen when it was moved.
+	Moved    LimitCause
+	Before   int           // the limit until then
+	Each     time.Duration // that a good answer took on average, late attempts included
+	Usual    time.Duration // what it takes when nothing waits at the dependency; zero if that is not known yet
+	Answered float64       // good answers a second
+
 	// DeadlineShort, RetryAfterTooLong, RateLimited and Paced.
 	Left time.Duration // how long the call could wait: until its deadline, or what the policy allows; zero of a hedge, which never waits for a turn
 	Need time.Duration // the wait before the attempt, and, where Left is until the deadline, the least time for it

@@ -17,6 +17,7 @@ func (c *check) pairs(p, r Policy) {
 	c.hedgesInCall(p, r)
 	c.sends(p, r)
 	c.waits(p, r)
+	c.learned(p, r)
 	if !r.Breaker.Off {
 		c.windowHoldsAttempts(p, r)
 		c.windowHoldsCalls(r)
@@ -143,6 +144,23 @@ func (c *check) waits(p, r Policy) {
 		c.add("retry.budget.cost", "retry.budget.capacity", strconv.Itoa(budget.Cost),
 			fmt.Sprintf("is more than retry.budget.capacity, %d: no retry could ever be paid", budget.Capacity),
 			fmt.Sprintf("write at most %d, or a larger capacity", budget.Capacity))
+	}
+}
+
+// learned: the limit is learned from how long slots are held. A slot of a whole call is held
+// while the call waits between its attempts, too, which says nothing of the dependency.
+func (c *check) learned(p, r Policy) {
+	b := r.Bulkhead
+	if b.Off || b.Limit != Learned {
+		return
+	}
+	if b.Per == PerCall {
+		c.add("bulkhead.limit", "bulkhead.per", "learned", "needs slots that are held by attempts: those of whole calls are held while nothing is out",
+			"leave bulkhead.per out, or write a number")
+	}
+	if b.Min > b.Max && b.Max > 0 {
+		c.add("bulkhead.min", "bulkhead.max", formatCount(b.Min), "is more than bulkhead.max, "+formatCount(b.Max),
+			"write at most "+formatCount(b.Max)+", or a larger bulkhead.max")
 	}
 }
 

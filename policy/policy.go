@@ -17,6 +17,10 @@ import (
 // Off switches a numeric rule off, where zero would mean its default.
 const Off = -1
 
+// Learned is the [Bulkhead.Limit] of a bulkhead that finds out by itself how many calls the
+// dependency can work on at once. Files write "learned".
+const Learned = -2
+
 // Ratio is a share between 0 and 1. Files write it as a percentage, "50%".
 type Ratio float64
 
@@ -316,11 +320,20 @@ type Bulkhead struct {
 	// PerAttempt.
 	Per Per
 
-	// Limit is the most attempts out at once. Zero means 100.
+	// Limit is the most attempts out at once. Zero means 100. Learned means that it
+	// begins with 100 and moves between Min and Max, as the dependency's answers show
+	// how many it can work on at once.
 	Limit int
 
-	// Queue is the most calls waiting for a slot. Zero means twice Limit; Off
-	// means that nobody waits.
+	// Min is the lowest limit that is learned. Zero means 1. Of a learned limit only.
+	Min int
+
+	// Max is the highest limit that is learned. Zero means 1000, or Min when that is
+	// more. Of a learned limit only.
+	Max int
+
+	// Queue is the most calls waiting for a slot. Zero means twice Limit, also while
+	// that moves; Off means that nobody waits.
 	Queue int
 
 	// QueueTimeout is the longest wait for a slot; the deadline bounds it too.

@@ -50,6 +50,8 @@ const (
 	defaultPartitions   = 1000
 	defaultIdle         = 10 * time.Minute
 	defaultLimit        = 100
+	defaultLeast        = 1
+	defaultMost         = 1000
 	defaultQueueTimeout = time.Second
 	defaultReplayLimit  = 64 << 10
 )
@@ -287,7 +289,12 @@ func (r RateLimit) resolved() RateLimit {
 
 func (b Bulkhead) resolved() Bulkhead {
 	b.Limit = or(b.Limit, defaultLimit)
-	b.Queue = or(b.Queue, min(2*b.Limit, maxQueue))
+	if b.Limit == Learned {
+		b.Min = or(b.Min, defaultLeast)
+		b.Max = or(b.Max, max(defaultMost, b.Min))
+	} else {
+		b.Queue = or(b.Queue, min(2*b.Limit, maxQueue))
+	}
 	b.QueueTimeout = or(b.QueueTimeout, defaultQueueTimeout)
 	return b
 }

@@ -155,6 +155,7 @@ func TestResolvedForgetsNoNumber(t *testing.T) {
 		"Hedge.Max": true, "Hedge.Delay": true, "Hedge.Percentile": true, "Throttle.K": true, // no such rule
 		"Breaker.WindowCalls": true, "Breaker.Failures": true, "Breaker.CloseAfter": true,
 		"Retry.Budget.Floor": true, "Retry.Budget.Capacity": true, "Retry.Budget.Cost": true, // of other shapes
+		"Bulkhead.Min": true, "Bulkhead.Max": true, // of a learned limit
 		"RateLimit.Rate": true, "RateLimit.MaxWait": true, "Timeout.Fit": true, "Timeout.Body": true,
 		"Timeout.Percentile": true, "Timeout.AttemptMin": true,
 	}

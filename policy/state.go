@@ -83,8 +83,13 @@ type BreakerStats struct {
 type BulkheadStats struct {
 	InUse      int // slots taken; more than Limit after a shrink, until they are given back
 	Queued     int // calls that wait; more than QueueLimit after a shrink
-	Limit      int // the most slots in use
+	Limit      int // the most slots in use, now
 	QueueLimit int // the most calls that wait
+
+	// Learned says that Limit moves by itself, between Min and Max. Min and Max are zero
+	// of a limit that is fixed.
+	Learned  bool
+	Min, Max int
 }
 
 // Priority says who goes first among those who wait. A free slot goes to the

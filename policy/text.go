@@ -11,7 +11,10 @@ import (
 // How files spell what a policy says. Numbers carry their unit, because a bare
 // 250 has been read as seconds by one and as milliseconds by the next.
 
-const offText = "off"
+const (
+	offText     = "off"
+	learnedText = "learned"
+)
 
 // The longest number that is read. Nobody needs more, and what is parsed is
 // bounded.
@@ -277,8 +280,11 @@ func FormatDuration(d time.Duration) string {
 func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func formatCount(n int) string {
-	if n == Off {
+	switch n {
+	case Off:
 		return offText
+	case Learned:
+		return learnedText
 	}
 	return strconv.Itoa(n)
 }

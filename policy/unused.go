@@ -16,6 +16,11 @@ func (c *check) unused(p, r Policy) {
 		const why = "where nobody waits"
 		unused(c, p, "bulkhead.queue_timeout", "bulkhead.queue", why, "a queue", func(p *Policy) *time.Duration { return &p.Bulkhead.QueueTimeout })
 	}
+	if !p.Bulkhead.Off && r.Bulkhead.Limit != Learned {
+		const with, why, instead = "bulkhead.limit", "where bulkhead.limit is a number", "bulkhead.limit: learned"
+		unused(c, p, "bulkhead.min", with, why, instead, func(p *Policy) *int { return &p.Bulkhead.Min })
+		unused(c, p, "bulkhead.max", with, why, instead, func(p *Policy) *int { return &p.Bulkhead.Max })
+	}
 	if r.Partitions.Max == Off {
 		const why, instead = "where all calls share one", "partitions.max as well"
 		unused(c, p, "partitions.idle", "partitions.max", why, instead, func(p *Policy) *time.Duration { return &p.Partitions.Idle })

@@ -208,7 +208,11 @@ func (c *check) breakerOpen(b Breaker) {
 }
 
 func (c *check) bulkhead(b Bulkhead) {
-	c.count("bulkhead.limit", b.Limit, 1, maxSlots, "write bulkhead: off")
+	if b.Limit != Learned {
+		c.count("bulkhead.limit", b.Limit, 1, maxSlots, "write bulkhead: off")
+	}
+	c.count("bulkhead.min", b.Min, 1, maxSlots, "write 1")
+	c.count("bulkhead.max", b.Max, 1, maxSlots, "write the most that you can bear")
 	c.count("bulkhead.queue", b.Queue, 1, maxQueue, offFine)
 	c.duration("bulkhead.queue_timeout", b.QueueTimeout, minPart, maxDuration, offFine)
 }

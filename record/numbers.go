@@ -12,6 +12,11 @@ type numbers struct {
 	InUse      int                `json:"in_use,omitempty"`
 	Queued     int                `json:"queued,omitempty"`
 	Waited     time.Duration      `json:"waited,omitempty"`
+	Moved      policy.LimitCause  `json:"moved,omitempty"`
+	Before     int                `json:"before,omitempty"`
+	Each       time.Duration      `json:"each,omitempty"`
+	Usual      time.Duration      `json:"usual,omitempty"`
+	Answered   float64            `json:"answered,omitempty"`
 	Left       time.Duration      `json:"left,omitempty"`
 	Need       time.Duration      `json:"need,omitempty"`
 	Requests   int64              `json:"requests,omitempty"`

@@ -45,6 +45,7 @@ var plan = map[string]room{
 	"internal/ratelimit": {floor: ground},
 	"internal/throttle":  {floor: ground},
 	"internal/latency":   {floor: ground},
+	"internal/learned":   {floor: ground},
 
 	"internal/machine": {floor: first},
 
@@ -68,6 +69,7 @@ var plan = map[string]room{
 	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                         // shows it; its logarithms are the same on every machine
 	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                            // findings point at lines
 	"lab/internal/junit":      {floor: second},
+	"lab/internal/limits":     {floor: second, also: []string{"lab/internal/sim", "lab/internal/draw"}},                                                                                       // learned limits against each other
 	"lab/internal/review":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/report", "lab/internal/stat", "lab/internal/junit"}},                                     // shows it to who reviews a change
 	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                                       // makes scenarios around those of the library
 	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},                                  // policies against others in many scenarios

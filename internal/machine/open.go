@@ -7,6 +7,7 @@ import (
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -106,6 +107,9 @@ func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool
 	if c.sent.lasting&bit != 0 {
 		c.sent.lasting &^= bit
 		c.state.streams().open.Add(-1)
+	}
+	if c.rules.limit != nil && t.held.slot.Held() && !broke {
+		c.learnLimit(now, now.Sub(t.Sent), learned.Worked)
 	}
 	c.state.releaseSlot(t.held.slot)
 	if c.phase == over {

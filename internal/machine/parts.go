@@ -6,6 +6,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/budget"
 	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/internal/throttle"
 )
@@ -13,6 +14,7 @@ import (
 // parts are what not every dependency has. They are replaced as a whole.
 type parts struct {
 	bulkhead   *bulkhead.Bulkhead
+	learned    *learned.Limit // of the bulkhead; made when a policy first has it learned
 	window     *budget.Window
 	tokens     *budget.Bucket
 	repeats    *budget.Window // after conflicts; made at the first one

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/budget"
+	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -25,12 +26,13 @@ type Rules struct {
 	rate      ratelimit.Rules
 	guarded   bool // there is a breaker
 	bulkhead  bool
-	earns     bool   // successes earn re-sends
-	windowed  bool   // the budget is a window
-	hold      uint32 // failures in a row that hold retries back; 0 means never
-	measured  bool   // latencies are kept
-	timed     bool   // the attempt's time is measured
-	learns    bool   // a part besides the breaker counts successes
+	limit     func() learned.Rule // that moves the bulkhead's limit; nil where that is fixed
+	earns     bool                // successes earn re-sends
+	windowed  bool                // the budget is a window
+	hold      uint32              // failures in a row that hold retries back; 0 means never
+	measured  bool                // latencies are kept
+	timed     bool                // the attempt's time is measured
+	learns    bool                // a part besides the breaker counts successes
 	throttled bool
 	whole     things // what wraps the whole call and not each attempt
 	parts     bool   // some layer is on that not every dependency has
@@ -88,6 +90,9 @@ func compile(p policy.Policy) *Rules {
 	}
 	if r.bulkhead && p.Bulkhead.Per == policy.PerCall {
 		r.whole |= aSlot
+	}
+	if r.bulkhead && p.Bulkhead.Limit == policy.Learned {
+		r.limit = r.newLimit
 	}
 	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.windowed || tokens
 	return r

@@ -3,6 +3,7 @@ package machine
 import (
 	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -66,6 +67,9 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 			c.countSuccess(now, t, 0)
 		}
 	}
+	if c.rules.limit != nil && !o.Open {
+		c.learnLimit(now, now.Sub(t.Sent), c.teaches(now, t, o, loser))
+	}
 	c.giveBack(t, o)
 }
 
@@ -98,6 +102,9 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	c.finish(now, policy.None)
 	if first || timed(earned) || t.Hedge {
 		c.countSuccess(now, t, earned)
+	}
+	if c.rules.limit != nil && !o.Open {
+		c.learnLimit(now, now.Sub(t.Sent), learned.Worked)
 	}
 	c.giveBack(t, o)
 }

@@ -16,6 +16,9 @@ func (s *State) Stats(now clock.Instant) policy.Stats {
 	st.RetriesBack, st.RetriesOff = s.retriesOff(now)
 	if b := s.bulkhead(); b != nil && r.bulkhead {
 		st.Bulkhead = b.Stats()
+		if r.limit != nil {
+			st.Bulkhead.Learned, st.Bulkhead.Min, st.Bulkhead.Max = true, r.Policy.Bulkhead.Min, r.Policy.Bulkhead.Max
+		}
 	}
 	if t := s.totals(); t != nil {
 		st.Totals = t.sum(s.earned.Successes())

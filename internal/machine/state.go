@@ -10,6 +10,7 @@ import (
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/internal/throttle"
 	"github.com/gabion-go/gabion/policy"
@@ -108,13 +109,14 @@ func (s *State) resize(now clock.Instant, old, r *Rules) {
 	if b == nil {
 		return
 	}
+	was := b.Stats().Limit
 	limit, queue := bulkhead.Off, 0
 	if r.bulkhead {
-		limit, queue = r.Policy.Bulkhead.Limit, on(r.Policy.Bulkhead.Queue)
+		limit, queue = s.slots(r)
 		b.SetFair(r.Policy.Bulkhead.Fair)
 	}
 	b.Resize(limit, queue)
-	if old.bulkhead != r.bulkhead || old.Policy.Bulkhead.Limit != r.Policy.Bulkhead.Limit {
+	if old.bulkhead != r.bulkhead || old.Policy.Bulkhead.Limit != r.Policy.Bulkhead.Limit || limit != was {
 		s.note(policy.Event{Kind: policy.KindLimitMoved, At: now, Count: int64(limit)})
 	}
 }
@@ -127,7 +129,7 @@ func (s *State) furnish(now clock.Instant, r *Rules) {
 		s.funded = true
 	}
 	if r.parts {
-		s.addParts(r, old)
+		s.addParts(now, r, old)
 	}
 	if w := s.window(); r.windowed && w.Span() != r.Policy.Retry.Budget.Window {
 		w.Resize(now, r.Policy.Retry.Budget.Window)
@@ -136,11 +138,15 @@ func (s *State) furnish(now clock.Instant, r *Rules) {
 	s.furnishPartition(now, &s.main, r, "")
 }
 
-func (s *State) addParts(r, old *Rules) {
+func (s *State) addParts(now clock.Instant, r, old *Rules) {
 	p := &r.Policy
 	s.extend(func(next *parts) {
+		if r.limit != nil && next.learned == nil {
+			next.learned = learned.New(now, r.limit(), int(s.shards))
+		}
 		if b := p.Bulkhead; r.bulkhead && next.bulkhead == nil {
-			next.bulkhead = bulkhead.New(b.Limit, on(b.Queue), b.Fair)
+			limit, queue := r.slots(next.learned)
+			next.bulkhead = bulkhead.New(limit, queue, b.Fair)
 		}
 		if r.windowed && next.window == nil {
 			w := budget.MakeWindow(p.Retry.Budget.Window, int(s.shards))

@@ -135,8 +135,8 @@ func TestWhatTheMeasuredTimeoutLearnsFrom(t *testing.T) {
 	}
 }
 
-// learned returns a trial whose attempts have a time of about 300 ms.
-func learned(t *testing.T, p policy.Policy) *trial {
+// learnedTimes returns a trial whose attempts have a time of about 300 ms.
+func learnedTimes(t *testing.T, p policy.Policy) *trial {
 	p.Timeout.Percentile = 0.9
 	tr := newTrial(t, p)
 	for range 20 {
@@ -161,7 +161,7 @@ func TestAMeasuredTimeoutSaysThatItIsOne(t *testing.T) {
 		"the caller had less time than that": {clock.Instant(2200 * time.Millisecond), 0, false, false},
 	} {
 		t.Run(fact, func(t *testing.T) {
-			tr := learned(t, policy.Policy{Retry: policy.Retry{Attempts: 1}})
+			tr := learnedTimes(t, policy.Policy{Retry: policy.Retry{Attempts: 1}})
 			var log Log
 			var call Call
 			now := clock.Instant(2 * time.Second)
@@ -251,7 +251,7 @@ func TestEachPartitionHasATimeoutOfItsOwn(t *testing.T) {
 // What is measured is when an answer begins. A body may keep its slot for as long as it could
 // without.
 func TestABodyKeepsItsSlotForTheUpperBound(t *testing.T) {
-	tr := learned(t, policy.Policy{})
+	tr := learnedTimes(t, policy.Policy{})
 	now := clock.Instant(2 * time.Second)
 	c, ticket := tr.begin(now)
 	if got := c.Limits(now, &ticket).Slot; got != now.Add(4*time.Second) {
@@ -260,7 +260,7 @@ func TestABodyKeepsItsSlotForTheUpperBound(t *testing.T) {
 }
 
 func TestMeasuringATimeoutAllocatesNothing(t *testing.T) {
-	tr := learned(t, policy.Policy{})
+	tr := learnedTimes(t, policy.Policy{})
 	var c Call
 	now := clock.Instant(2 * time.Second)
 	if n := testing.AllocsPerRun(1000, func() {

@@ -38,6 +38,7 @@ type Options struct {
 	Scalars map[reflect.Type]Scalar              // types with a spelling of their own
 	Off     map[reflect.Type]func(reflect.Value) // what "off" does to a section; a field Off is set without
 	Moved   map[string]string                    // where a key is now, by where it was
+	Named   func(path string) map[string]any     // words for values of one key, beside its type's. May be nil
 	Instead func(path string) string             // the proposal where off is no value; "" where it is one. May be nil
 	Other   map[reflect.Type]Other               // sections where what a value says may belong to another key
 }
@@ -322,7 +323,12 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node, path string, s Scalar) {
 		d.fail(n, path, problem, proposal)
 		return
 	}
-	value, problem, proposal := s.Parse(text)
+	var value any
+	if word, ok := d.named(path, text); ok {
+		value = word
+	} else {
+		value, problem, proposal = s.Parse(text)
+	}
 	switch {
 	case problem == "":
 		v.Set(reflect.ValueOf(value).Convert(v.Type()))
@@ -334,6 +340,15 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node, path string, s Scalar) {
 		}
 		d.fail(n, path, clipped(text)+" "+problem, d.possible(path, suggest.For(text, s.Words, proposal)))
 	}
+}
+
+// named returns the value that a word stands for at one key only.
+func (d *decoder) named(path, text string) (value any, ok bool) {
+	if d.doc.options.Named == nil {
+		return nil, false
+	}
+	value, ok = d.doc.options.Named(path)[text]
+	return value, ok
 }
 
 // possible returns a proposal that does not lead to the next mistake: who reads a

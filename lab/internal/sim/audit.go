@@ -123,7 +123,7 @@ func (a *auditor) service(i int, sent int64, at *there) {
 		r := &v.replicas[k]
 		busy += int64(r.busy)
 		queued += int64(r.waiting.n)
-		if v.Workers > 0 && r.busy > v.Workers || r.waiting.n > v.Queue || v.Workers > 0 && r.waiting.n > 0 && r.busy < v.Workers {
+		if v.Workers > 0 && r.busy > a.world.most(i) || r.waiting.n > v.Queue || v.Workers > 0 && r.waiting.n > 0 && r.busy < v.crew() {
 			a.say("service %d: replica %d works on %d and lets %d wait", i, k, r.busy, r.waiting.n)
 		}
 	}
@@ -134,6 +134,17 @@ func (a *auditor) service(i int, sent int64, at *there) {
 	if v.worked != n.Useful+n.Wasted+at.span {
 		a.say("service %d: worked %v: %v useful, %v wasted, %v not done", i, v.worked, n.Useful, n.Wasted, at.span)
 	}
+}
+
+// most is how many there ever are to work at a replica.
+func (w *World) most(service int) int {
+	n := w.Services[service].Workers
+	for i := range w.Faults {
+		if f := &w.Faults[i]; f.Kind == Crew && f.Service == service && f.Factor > 1 {
+			n = int(float64(float64(n)*f.Factor) + 1)
+		}
+	}
+	return n
 }
 
 // slots looks for what an edge at rest still holds.

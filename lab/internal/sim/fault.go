@@ -38,6 +38,7 @@ func (s *sim) fault(i int, gen uint32) {
 	default:
 		v := &s.services[f.Service]
 		v.active = append(v.active, activeFault{Fault: f, index: i, since: s.now, limits: new(limiters)})
+		s.summon(v, f)
 	}
 }
 
@@ -59,12 +60,23 @@ func (s *sim) endFault(i int, f *Fault) {
 	}
 	v := &s.services[f.Service]
 	v.active = slices.DeleteFunc(v.active, func(a activeFault) bool { return a.index == i })
+	s.summon(v, f)
 	if f.Kind == Restart && f.Ramp > 0 {
 		for r := range v.replicas {
 			if f.hits(r) {
 				v.replicas[r].cold, v.replicas[r].warm = s.now, s.now.Add(f.Ramp)
 			}
 		}
+	}
+}
+
+// summon gives those who wait to workers who have come.
+func (s *sim) summon(v *service, f *Fault) {
+	if f.Kind != Crew {
+		return
+	}
+	for i := range v.replicas {
+		s.serveNext(v, &v.replicas[i])
 	}
 }
 

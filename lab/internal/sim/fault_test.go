@@ -266,3 +266,25 @@ func TestAFaultThatOutlastsTheLoadDoesNotOutlastTheRun(t *testing.T) {
 		t.Errorf("ended after %v with %d under way", r.Ended, r.Under)
 	}
 }
+
+func TestWorkersComeAndGo(t *testing.T) {
+	for _, c := range []struct {
+		fact   string
+		factor float64
+		most   int64 // effects in the second of the fault, with 4 workers that take 10 ms
+	}{
+		{"half of them are gone", 0.5, 200},
+		{"one is always left", 0.01, 100},
+		{"twice as many", 2, 800},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			w := steady(tries(t, 1, attemptTimeout(time.Minute)), 1000, 3*time.Second, Service{Workers: 4, Queue: 10_000, Time: draw.Constant(10 * ms)},
+				Fault{Kind: Crew, Factor: c.factor, At: time.Second, For: time.Second})
+			w.Cuts = []time.Duration{time.Second, 2 * time.Second}
+			n := play(t, w).Phases[1].Services[0].Effects
+			if n < c.most-8 || n > c.most+8 {
+				t.Errorf("%d pieces of work were done, want about %d", n, c.most)
+			}
+		})
+	}
+}

@@ -39,7 +39,9 @@ func (a answer) outcome(after time.Duration) policy.Outcome {
 		o.Class = policy.ClassNetwork
 	case failed:
 		o.Class, o.Once = policy.ClassServer, true // a 500 may be a bug and not a blip
-	case busy, badBelow:
+	case busy:
+		o.Class, o.Busy = policy.ClassServer, true
+	case badBelow:
 		o.Class = policy.ClassServer
 	case expired:
 		o.Class = policy.ClassTimeout
@@ -118,6 +120,17 @@ func (s *sim) choose(v *service, a *attempt) int {
 	return draws.N(n)
 }
 
+// crew is how many work at each replica now.
+func (v *service) crew() int {
+	n := v.Workers
+	for i := range v.active {
+		if f := &v.active[i]; f.Kind == Crew {
+			n = max(int(float64(float64(n)*f.Factor)+0.5), 1)
+		}
+	}
+	return n
+}
+
 func (r *replica) load() int { return r.busy + r.waiting.n }
 
 // arrive is an attempt that reaches the service.
@@ -144,7 +157,7 @@ func (s *sim) arrive(a *attempt) {
 	case v.DropExpired && s.now >= a.expires:
 		v.n.Expired++
 		s.reply(a, expired, 0)
-	case v.Workers == 0 || r.busy < v.Workers:
+	case v.Workers == 0 || r.busy < v.crew():
 		s.start(v, r, a)
 	case r.waiting.n < v.Queue:
 		r.waiting.push(s, v, a)
@@ -323,7 +336,7 @@ func (s *sim) effect(v *service, c *call, a *attempt) {
 
 // serveNext takes the next one who waits.
 func (s *sim) serveNext(v *service, r *replica) {
-	for r.waiting.n > 0 && (v.Workers == 0 || r.busy < v.Workers) {
+	for r.waiting.n > 0 && (v.Workers == 0 || r.busy < v.crew()) {
 		a, drop := r.waiting.pop(s, v)
 		switch {
 		case a == nil:

@@ -151,6 +151,9 @@ const (
 	Reload                    // a fleet's policy is replaced by Rules
 )
 
+// Crew is a kind that files don't have: workers are Factor times as many, which may be more.
+const Crew = Reload + 1
+
 // Fault is something that goes wrong for a while.
 type Fault struct {
 	Kind     Kind

@@ -1,0 +1,231 @@
+// Package learned finds out how many calls a dependency can work on at once.
+//
+// A [Limit] counts what attempts bring and how long they take. About ten times a second,
+// or less often when there is little to see, a [Rule] judges what was counted and may move
+// the limit. The rule of this package, [NewRule], compares how long an attempt takes now
+// with how long it takes when nobody waits at the dependency. What it cannot know it tries
+// out: it allows fewer for a moment, and sees whether attempts get faster.
+//
+// Concurrency is taken from the counts by Little's law: the sum of all durations, divided
+// by the time in which they ended. So a Limit needs nothing but when an attempt ended,
+// how long it took and what it brought. It serves a client's bulkhead and a server's
+// admission alike.
+package learned
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Verdict says what an attempt showed of how much the dependency can take.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Nothing Verdict = iota // refused, failed fast, cancelled: says nothing
+	Worked                 // the dependency did the work, and said yes or no
+	Late                   // it had no answer in time
+	Busy                   // it answered that it has no room
+)
+
+// Bounds are what the limit stays within. Min is at least 1 and at most Max.
+type Bounds struct{ Min, Max int }
+
+func (b Bounds) clamp(n int) int { return max(b.Min, min(n, b.Max)) }
+
+// Window is what was counted between two moments.
+type Window struct {
+	Span  time.Duration
+	Limit int           // that was in force
+	Good  int64         // attempts that worked
+	Late  int64         // attempts that had no answer in time
+	Busy  int64         // attempts that found no room
+	Time  time.Duration // that attempts took which worked or were late, all together
+}
+
+// Each is how much time of a slot a good attempt costs, those that were late included.
+func (w *Window) Each() time.Duration { return w.Time / time.Duration(max(w.Good, 1)) }
+
+// Concurrency is how many attempts were out on average.
+func (w *Window) Concurrency() float64 { return float64(w.Time) / float64(max(w.Span, 1)) }
+
+// Rate is how many good attempts ended in a second.
+func (w *Window) Rate() float64 { return float64(w.Good) / max(w.Span, 1).Seconds() }
+
+// Verdicts of a rule on a window.
+const (
+	Longer = iota // look again, with more counted
+	Anew          // begin a new window
+)
+
+// Rule decides. It is not safe for concurrent use: a [Limit] asks it one question at a
+// time.
+type Rule interface {
+	// Judge is asked about the window up to now. It returns the limit, and what becomes
+	// of the window: Longer or Anew. Where the limit moves, the next window begins
+	// settle later, when what was sent under the old limit has ended.
+	Judge(now clock.Instant, w *Window) (limit int, verdict int, settle time.Duration)
+
+	// SetBounds changes the bounds, and returns the limit within them.
+	SetBounds(Bounds) (limit int)
+
+	// Limit returns the limit.
+	Limit() int
+}
+
+// Every is the least time between two looks at the counts, and so between two moves.
+const Every = 100 * time.Millisecond
+
+// Limit is a limit that is learned. Make one with [New]. All methods are safe for
+// concurrent use.
+type Limit struct {
+	lines []line
+	look  atomic.Int64 // when the rule is asked next
+	limit atomic.Int64
+	moves atomic.Pointer[Move]
+
+	mu    sync.Mutex // guards all below
+	rule  Rule
+	mark  counts        // at the beginning of the window
+	since clock.Instant // when that was
+	fresh bool          // the next look begins a window
+}
+
+// line is a cache line of counters, which only grow.
+type line struct {
+	good atomic.Int64
+	time atomic.Int64
+	late atomic.Int64
+	busy atomic.Int64
+	_    [32]byte
+}
+
+type counts struct{ good, time, late, busy int64 }
+
+// Move is what a limit was moved by.
+type Move struct {
+	From, To int
+	Window   Window
+	Usual    time.Duration // what an attempt takes when nobody waits, as far as known; else zero
+	Why      policy.LimitCause
+}
+
+// Explainer is a rule that can say why it moved the limit last.
+type Explainer interface {
+	Explain() (why policy.LimitCause, usual time.Duration)
+}
+
+// New returns a limit that the rule moves. Counters are spread over so many shards, rounded
+// up to a power of two.
+func New(now clock.Instant, rule Rule, shards int) *Limit {
+	l := &Limit{rule: rule, lines: make([]line, 1<<bits.Len(uint(max(shards, 1)-1))), fresh: true}
+	l.limit.Store(int64(rule.Limit()))
+	l.look.Store(int64(now))
+	return l
+}
+
+// Limit returns how many may be out.
+func (l *Limit) Limit() int { return int(l.limit.Load()) }
+
+// Last returns the last move, or nil. It must not be changed.
+func (l *Limit) Last() *Move { return l.moves.Load() }
+
+// Done counts an attempt that has ended after it took so long. It reports whether the
+// limit moved with it, which it does at most once in [Every].
+func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verdict) (limit int, moved bool) {
+	c := &l.lines[int(shard)&(len(l.lines)-1)]
+	switch v {
+	case Worked:
+		c.good.Add(1)
+		c.time.Add(int64(took))
+	case Late:
+		c.late.Add(1)
+		c.time.Add(int64(took))
+	case Busy:
+		c.busy.Add(1)
+	default:
+		return 0, false
+	}
+	if int64(now) < l.look.Load() {
+		return 0, false
+	}
+	return l.ask(now)
+}
+
+// SetBounds changes the bounds, and returns the limit within them.
+func (l *Limit) SetBounds(b Bounds) (limit int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limit = l.rule.SetBounds(b)
+	l.limit.Store(int64(limit))
+	return limit
+}
+
+// ask asks the rule, unless somebody else does.
+func (l *Limit) ask(now clock.Instant) (limit int, moved bool) {
+	if !l.mu.TryLock() {
+		return 0, false
+	}
+	defer l.mu.Unlock()
+	if int64(now) < l.look.Load() {
+		return 0, false
+	}
+	if l.fresh || now < l.since {
+		l.begin(now)
+		return 0, false
+	}
+	was := l.Limit()
+	w := l.window(now, was)
+	limit, verdict, settle := l.rule.Judge(now, &w)
+	switch {
+	case limit != was:
+		l.limit.Store(int64(limit))
+		l.moves.Store(l.explain(was, limit, &w))
+		l.fresh = true
+		l.look.Store(int64(now.Add(max(settle, Every))))
+		return limit, true
+	case verdict == Anew:
+		l.begin(now)
+	default:
+		l.look.Store(int64(now.Add(Every)))
+	}
+	return limit, false
+}
+
+func (l *Limit) explain(from, to int, w *Window) *Move {
+	m := &Move{From: from, To: to, Window: *w}
+	if e, ok := l.rule.(Explainer); ok {
+		m.Why, m.Usual = e.Explain()
+	}
+	return m
+}
+
+// begin begins a window.
+func (l *Limit) begin(now clock.Instant) {
+	l.mark, l.since, l.fresh = l.sum(), now, false
+	l.look.Store(int64(now.Add(Every)))
+}
+
+func (l *Limit) sum() (n counts) {
+	for i := range l.lines {
+		c := &l.lines[i]
+		n.good += c.good.Load()
+		n.time += c.time.Load()
+		n.late += c.late.Load()
+		n.busy += c.busy.Load()
+	}
+	return n
+}
+
+func (l *Limit) window(now clock.Instant, limit int) Window {
+	n := l.sum()
+	return Window{
+		Span: now.Sub(l.since), Limit: limit, Good: n.good - l.mark.good, Late: n.late - l.mark.late,
+		Busy: n.busy - l.mark.busy, Time: time.Duration(n.time - l.mark.time),
+	}
+}
