@@ -174,7 +174,7 @@ func (g generator) leaf(t reflect.Type) object {
 	case t.Kind() == reflect.Int:
 		return or(object{"type": "integer", "minimum": 1}, object{"const": "off"})
 	case t.Kind() == reflect.Float64:
-		return or(object{"type": "number", "minimum": 1}, object{"const": "off"})
+		return or(object{"type": "number", "exclusiveMinimum": 0}, object{"const": "off"})
 	case t.Kind() == reflect.Bool:
 		return or(object{"type": "boolean"})
 	}

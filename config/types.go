@@ -223,12 +223,15 @@ func leaves(v reflect.Value, path string, all bool, do func(path string, v refle
 
 // shapes names the shapes of a budget that a field is of, where it is not of all.
 var shapes = map[string][]policy.BudgetShape{
-	"Window":   {policy.BudgetEarned, policy.BudgetWindow},
-	"Reserve":  {policy.BudgetEarned},
-	"Start":    {policy.BudgetEarned},
-	"Floor":    {policy.BudgetWindow},
-	"Capacity": {policy.BudgetTokens},
-	"Cost":     {policy.BudgetTokens},
+	"Window":        {policy.BudgetEarned, policy.BudgetWindow},
+	"Reserve":       {policy.BudgetEarned},
+	"Start":         {policy.BudgetEarned},
+	"Floor":         {policy.BudgetWindow},
+	"Capacity":      {policy.BudgetTokens, policy.BudgetGRPC, policy.BudgetQuota},
+	"Cost":          {policy.BudgetTokens, policy.BudgetQuota},
+	"ThrottledCost": {policy.BudgetQuota},
+	"TimeoutCost":   {policy.BudgetQuota},
+	"MinInFlight":   {policy.BudgetShare},
 }
 
 // meaningless reports whether a field of a budget means nothing in its shape, or the least

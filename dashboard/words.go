@@ -120,6 +120,15 @@ func budgetGauge(s *policy.BudgetStats, b *policy.Budget) *gauge {
 	case b.Shape == policy.BudgetTokens:
 		return &gauge{Level: s.Level, Most: float64(b.Capacity) / float64(max(b.Cost, 1)), Text: fmt.Sprintf(
 			"%s%d tokens at most, each costs %d, each success earns %s", left, b.Capacity, b.Cost, percent(on(b.Ratio)))}
+	case b.Shape == policy.BudgetGRPC:
+		return &gauge{Level: s.Level, Most: float64((b.Capacity - 1) / 2), Text: fmt.Sprintf(
+			"%s%s of %d tokens, more than half are needed, a failure takes one, each success brings %s", left, trimmed(s.Tokens), b.Capacity, trimmedRatio(b.Ratio))}
+	case b.Shape == policy.BudgetQuota:
+		return &gauge{Level: s.Level, Most: float64(b.Capacity / max(b.Cost, 1)), Text: fmt.Sprintf(
+			"%s%s of %d tokens, each costs %d, which comes back if it succeeds, each first success brings %s", left, trimmed(s.Tokens), b.Capacity, b.Cost, trimmedRatio(b.Ratio))}
+	case b.Shape == policy.BudgetShare:
+		return &gauge{Level: s.Level, Most: max(on(b.Ratio)*float64(s.Calls), float64(b.MinInFlight), 1), Text: fmt.Sprintf(
+			"%s%s of %s in flight (%d at least), less %d in flight", left, percent(on(b.Ratio)), plural(s.Calls, "call", "calls"), max(b.MinInFlight, 0), s.Sent)}
 	case b.Shape == policy.BudgetWindow:
 		most := on(b.Ratio)*float64(s.Calls) + max(float64(b.Floor), 0)*b.Window.Seconds()
 		return &gauge{Level: s.Level, Most: most, Text: fmt.Sprintf(

@@ -57,6 +57,8 @@ func TestNoDefaultContradictsTheOneFieldThatIsWritten(t *testing.T) {
 	bases := map[string]Policy{
 		"zero": {}, "internal": {Trust: Internal}, "per call": {Breaker: Breaker{Per: PerCall}},
 		"tokens": {Retry: Retry{Budget: Budget{Shape: BudgetTokens}}}, "window of calls": {Breaker: Breaker{WindowCalls: 100}},
+		"grpc": {Retry: Retry{Budget: Budget{Shape: BudgetGRPC}}}, "share": {Retry: Retry{Budget: Budget{Shape: BudgetShare}}},
+		"quota": {Retry: Retry{Budget: Budget{Shape: BudgetQuota}}},
 	}
 	// Two written fields that can't stand together.
 	clash := map[string]bool{

@@ -30,13 +30,16 @@ type Numbers struct {
 
 	// BudgetExhausted, by the shape of the budget. That of conflicts is a window.
 	Shape     BudgetShape
-	Calls     int64         // BudgetWindow: calls that paid in, in the window
-	Allowed   int64         // BudgetWindow: retries and hedges that so many calls allow
-	Resends   int64         // retries and hedges sent: in the window, or of BudgetEarned since the beginning
-	Level     float64       // BudgetEarned and BudgetTokens: re-sends that are left, below zero if some are owed
-	Ratio     float64       // BudgetEarned and BudgetTokens: of a re-send, or of a token, that each success earns
+	Calls     int64         // BudgetWindow: calls that paid in, in the window; BudgetShare: calls in flight
+	Allowed   int64         // BudgetWindow and BudgetShare: retries and hedges that so many calls allow
+	Resends   int64         // retries and hedges sent: in the window, or of BudgetEarned since the beginning; BudgetShare: those in flight
+	Level     float64       // BudgetEarned, BudgetTokens and BudgetQuota: re-sends that are left, below zero if some are owed
+	Ratio     float64       // of a re-send, or of a token, that each success earns; with BudgetQuota each at the first attempt
 	Successes int64         // BudgetEarned: successes in the window
 	Window    time.Duration // of BudgetEarned and BudgetWindow
+	Tokens    float64       // BudgetGRPC and BudgetQuota: tokens that are left
+	Capacity  int           // BudgetGRPC and BudgetQuota: tokens at most
+	Cost      int           // BudgetQuota: tokens that this re-send would have taken
 
 	// Any reason, where the last attempt ran into a time that was measured.
 	Timeout    time.Duration // how much time it had

@@ -128,7 +128,7 @@ func (c *check) sends(p, r Policy) {
 }
 
 func (c *check) waits(p, r Policy) {
-	b, budget := r.Retry.Backoff, r.Retry.Budget
+	b := r.Retry.Backoff
 	if b.Base > b.Cap && b.Cap > 0 {
 		c.add("retry.backoff.base", "retry.backoff.cap", given(b.Base, p.Retry.Backoff.Base),
 			"is longer than retry.backoff.cap, "+given(b.Cap, p.Retry.Backoff.Cap),
@@ -140,10 +140,27 @@ func (c *check) waits(p, r Policy) {
 			"is longer than retry.contention.backoff.cap, "+given(b.Cap, written.Cap),
 			"write at most "+FormatDuration(b.Cap)+", or a longer cap")
 	}
-	if !budget.Off && budget.Shape == BudgetTokens && budget.Cost > budget.Capacity && budget.Capacity > 0 {
-		c.add("retry.budget.cost", "retry.budget.capacity", strconv.Itoa(budget.Cost),
-			fmt.Sprintf("is more than retry.budget.capacity, %d: no retry could ever be paid", budget.Capacity),
-			fmt.Sprintf("write at most %d, or a larger capacity", budget.Capacity))
+	if b := r.Retry.Budget; !b.Off && (b.Shape == BudgetTokens || b.Shape == BudgetQuota) {
+		c.costs(b)
+	}
+}
+
+// costs: what costs more than a bucket can hold is never granted.
+func (c *check) costs(b Budget) {
+	type cost struct {
+		path   string
+		tokens int
+	}
+	costs := []cost{{"retry.budget.cost", b.Cost}}
+	if b.Shape == BudgetQuota {
+		costs = append(costs, cost{"retry.budget.throttled_cost", b.ThrottledCost}, cost{"retry.budget.timeout_cost", b.TimeoutCost})
+	}
+	for _, cost := range costs {
+		if cost.tokens > b.Capacity && b.Capacity > 0 {
+			c.add(cost.path, "retry.budget.capacity", strconv.Itoa(cost.tokens),
+				fmt.Sprintf("is more than retry.budget.capacity, %d: no retry could ever be paid", b.Capacity),
+				fmt.Sprintf("write at most %d, or a larger capacity", b.Capacity))
+		}
 	}
 }
 

@@ -33,6 +33,13 @@ const (
 	defaultFloor        = PerSecond(1)
 	defaultCapacity     = 100
 	defaultCost         = 1
+	defaultMaxTokens    = 10
+	defaultShare        = Ratio(0.2)
+	defaultMinInFlight  = 3
+	defaultFirstTry     = Ratio(1)
+	defaultQuota        = 500
+	defaultQuotaCost    = 14
+	defaultThrottled    = 5
 	defaultHedge        = Ratio(0.95)
 	defaultPace         = 5 * time.Second
 	defaultThrottle     = 2 * time.Minute
@@ -157,6 +164,10 @@ func (b Budget) shape() BudgetShape {
 	case b.Shape != BudgetEarned || b.Reserve != 0 || b.Start != 0:
 	case b.Floor != 0:
 		return BudgetWindow
+	case b.MinInFlight != 0:
+		return BudgetShare
+	case b.ThrottledCost != 0 || b.TimeoutCost != 0:
+		return BudgetQuota
 	case b.Capacity != 0 || b.Cost != 0:
 		return BudgetTokens
 	}
@@ -182,8 +193,28 @@ func (b Budget) resolved() Budget {
 		b.Ratio = or(b.Ratio, defaultBudget)
 		b.Cost = or(b.Cost, defaultCost)
 		b.Capacity = or(b.Capacity, max(defaultCapacity, b.Cost))
+	case BudgetGRPC:
+		b.Ratio = or(b.Ratio, defaultBudget)
+		b.Capacity = or(b.Capacity, defaultMaxTokens)
+	case BudgetShare:
+		b.Ratio = or(b.Ratio, defaultShare)
+		b.MinInFlight = or(b.MinInFlight, defaultMinInFlight)
+	case BudgetQuota:
+		b.Ratio = or(b.Ratio, defaultFirstTry)
+		b.Cost = or(b.Cost, cheaper(defaultQuotaCost, b.Capacity))
+		b.ThrottledCost = or(b.ThrottledCost, cheaper(defaultThrottled, b.Cost))
+		b.TimeoutCost = or(b.TimeoutCost, b.Cost)
+		b.Capacity = or(b.Capacity, max(defaultQuota, b.Cost, b.ThrottledCost, b.TimeoutCost))
 	}
 	return b
+}
+
+// cheaper returns the lower of two costs, where one that is not positive is none.
+func cheaper(cost, most int) int {
+	if most > 0 {
+		return min(cost, most)
+	}
+	return cost
 }
 
 func (b Breaker) resolved(t Timeout) Breaker {

@@ -126,12 +126,18 @@ func (b TimeoutBasis) String() string {
 // BudgetStats is how much a dependency may still send again.
 type BudgetStats struct {
 	Off   bool
-	Calls int64 // paid in, in the window; of BudgetWindow only
-	Sent  int64 // re-sends: of BudgetWindow those in the window, of BudgetEarned all since the beginning
-	Level int64 // re-sends allowed right now
+	Calls int64 // BudgetWindow: calls that paid in, in the window; BudgetShare: calls in flight
+	Sent  int64 // re-sends: of BudgetWindow those in the window, of BudgetEarned all since the beginning, of BudgetShare those in flight
+
+	// Level is how many re-sends are allowed right now. Of BudgetGRPC it is how many failures
+	// would be tried again if no success came in between.
+	Level int64
 
 	// Successes are those in the window that earn re-sends. Of BudgetEarned only.
 	Successes int64
+
+	// Tokens are what is left of Capacity. Of BudgetTokens, BudgetGRPC and BudgetQuota.
+	Tokens float64
 }
 
 // Overflow is the name of the partition that all partitions past the bound share. It

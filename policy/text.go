@@ -23,8 +23,11 @@ const maxNumberText = 40
 var (
 	trustText = []string{External: "external", Internal: "internal"}
 	keyText   = []string{KeyDeclared: "declared", KeyMade: "made", KeyRequired: "required"}
-	shapeText = []string{BudgetEarned: "earned", BudgetWindow: "window", BudgetTokens: "tokens"}
-	perText   = []string{PerAttempt: "attempt", PerCall: "call"}
+	shapeText = []string{
+		BudgetEarned: "earned", BudgetWindow: "window", BudgetTokens: "tokens",
+		BudgetGRPC: "grpc", BudgetShare: "share", BudgetQuota: "quota",
+	}
+	perText = []string{PerAttempt: "attempt", PerCall: "call"}
 )
 
 // TextError says why a text is no value, and what would be one.
@@ -62,7 +65,8 @@ func (s BudgetShape) String() string { return word(shapeText, s) }
 // MarshalText returns the word that files use, and an error for an unknown value.
 func (s BudgetShape) MarshalText() ([]byte, error) { return marshalWord(shapeText, s) }
 
-// UnmarshalText reads "earned", "window" or "tokens"; on an error s stays as it was.
+// UnmarshalText reads "earned", "window", "tokens", "grpc", "share" or "quota"; on an
+// error s stays as it was.
 func (s *BudgetShape) UnmarshalText(text []byte) error { return unmarshalWord(shapeText, s, text) }
 
 // String returns the word that files use.

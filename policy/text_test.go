@@ -115,10 +115,10 @@ func TestWordsRoundTrip(t *testing.T) {
 			t.Errorf("%T %v is written %s and not read again", v, v, b)
 		}
 	}
-	for i := range uint8(5) {
+	for i := range uint8(8) {
 		check(Trust(i), new(Trust), i < 2)
 		check(KeyMode(i), new(KeyMode), i < 3)
-		check(BudgetShape(i), new(BudgetShape), i < 3)
+		check(BudgetShape(i), new(BudgetShape), i < 6)
 		check(Per(i), new(Per), i < 2)
 	}
 	k := KeyRequired

@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // unused reports settings that are right by themselves and have no effect, because
 // another one is missing or takes their place. What says no more than the default is
@@ -58,22 +62,33 @@ func (c *check) unusedInBudget(p Policy, b Budget) {
 	if b.Off {
 		return
 	}
-	const with = "retry.budget.shape"
-	why, instead := "with retry.budget.shape: "+b.Shape.String(), "shape: earned"
-	if b.Shape != BudgetEarned {
-		unused(c, p, "retry.budget.reserve", with, why, instead, func(p *Policy) *float64 { return &p.Retry.Budget.Reserve })
-		unused(c, p, "retry.budget.start", with, why, instead, func(p *Policy) *float64 { return &p.Retry.Budget.Start })
+	unusedOf(c, p, b, "reserve", func(b *Budget) *float64 { return &b.Reserve }, BudgetEarned)
+	unusedOf(c, p, b, "start", func(b *Budget) *float64 { return &b.Start }, BudgetEarned)
+	unusedOf(c, p, b, "floor", func(b *Budget) *PerSecond { return &b.Floor }, BudgetWindow)
+	unusedOf(c, p, b, "capacity", func(b *Budget) *int { return &b.Capacity }, BudgetTokens, BudgetGRPC, BudgetQuota)
+	unusedOf(c, p, b, "cost", func(b *Budget) *int { return &b.Cost }, BudgetTokens, BudgetQuota)
+	unusedOf(c, p, b, "throttled_cost", func(b *Budget) *int { return &b.ThrottledCost }, BudgetQuota)
+	unusedOf(c, p, b, "timeout_cost", func(b *Budget) *int { return &b.TimeoutCost }, BudgetQuota)
+	unusedOf(c, p, b, "min_in_flight", func(b *Budget) *int { return &b.MinInFlight }, BudgetShare)
+	unusedOf(c, p, b, "window", func(b *Budget) *time.Duration { return &b.Window }, BudgetEarned, BudgetWindow)
+}
+
+// unusedOf reports a number of the budget that is of other shapes only.
+func unusedOf[T number](c *check, p Policy, b Budget, name string, at func(*Budget) *T, of ...BudgetShape) {
+	if slices.Contains(of, b.Shape) {
+		return
 	}
-	if instead = "shape: window"; b.Shape != BudgetWindow {
-		unused(c, p, "retry.budget.floor", with, why, instead, func(p *Policy) *PerSecond { return &p.Retry.Budget.Floor })
+	words := make([]string, len(of))
+	for i, s := range of {
+		words[i] = s.String()
 	}
-	if instead = "shape: tokens"; b.Shape != BudgetTokens {
-		unused(c, p, "retry.budget.capacity", with, why, instead, func(p *Policy) *int { return &p.Retry.Budget.Capacity })
-		unused(c, p, "retry.budget.cost", with, why, instead, func(p *Policy) *int { return &p.Retry.Budget.Cost })
-	} else {
-		instead = "shape: earned or window"
-		unused(c, p, "retry.budget.window", with, why, instead, func(p *Policy) *time.Duration { return &p.Retry.Budget.Window })
+	last := len(words) - 1
+	instead := words[last]
+	if last > 0 {
+		instead = strings.Join(words[:last], ", ") + " or " + instead
 	}
+	unused(c, p, "retry.budget."+name, "retry.budget.shape", "with retry.budget.shape: "+b.Shape.String(), "shape: "+instead,
+		func(p *Policy) *T { return at(&p.Retry.Budget) })
 }
 
 func (c *check) unusedInBreaker(p Policy, b Breaker) {

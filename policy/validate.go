@@ -24,6 +24,8 @@ const (
 	minRate      = PerSecond(1e-5)      // about one a day: slower, it is no rate
 	maxReplay    = 1 << 30              // bytes kept per call in flight
 	maxBudget    = Ratio(1)             // 100 %: one re-send for each call already doubles the load
+	minToken     = Ratio(0.001)         // tokens are counted in thousandths, as in gRPC's service config
+	maxTokens    = 1000                 // of a gRPC service config
 	minReserve   = 0.01                 // re-sends: less is none
 	maxReserve   = 1000                 // re-sends: a fleet has as many times that
 	minBudgetTTL = time.Second          // as in Finagle, both
@@ -163,14 +165,28 @@ func (c *check) retry(r Retry) {
 	c.duration("retry.contention.backoff.base", r.Contention.Backoff.Base, minPart, maxDuration, offFine)
 	c.duration("retry.contention.backoff.cap", r.Contention.Backoff.Cap, minPart, maxDuration, "write a longer cap: waits are always bounded")
 	c.count("retry.contention.repeats", r.Contention.Repeats, 1, MaxSends, offFine)
-	c.ratio("retry.budget.ratio", r.Budget.Ratio, maxBudget, offFine)
 	c.count("retry.hold", r.Hold, 1, maxCount, offFine)
-	c.float("retry.budget.reserve", r.Budget.Reserve, minReserve, maxReserve, offFine)
-	c.float("retry.budget.start", r.Budget.Start, minReserve, maxReserve, offFine)
-	c.duration("retry.budget.window", r.Budget.Window, minBudgetTTL, maxBudgetTTL, "write budget: off")
-	c.rate("retry.budget.floor", r.Budget.Floor, offFine)
-	c.count("retry.budget.capacity", r.Budget.Capacity, 1, maxCount, "write budget: off")
-	c.count("retry.budget.cost", r.Budget.Cost, 1, maxCount, "write budget: off")
+	c.budget(r.Budget)
+}
+
+func (c *check) budget(b Budget) {
+	shape, most := b.shape(), maxCount
+	if shape == BudgetGRPC {
+		most = maxTokens
+	}
+	c.ratio("retry.budget.ratio", b.Ratio, maxBudget, offFine)
+	if tokens := shape == BudgetTokens || shape == BudgetGRPC || shape == BudgetQuota; tokens && b.Ratio > 0 && b.Ratio < minToken {
+		c.add("retry.budget.ratio", "", b.Ratio.String(), "of a token is too small", "write at least "+minToken.String()+", or off")
+	}
+	c.float("retry.budget.reserve", b.Reserve, minReserve, maxReserve, offFine)
+	c.float("retry.budget.start", b.Start, minReserve, maxReserve, offFine)
+	c.duration("retry.budget.window", b.Window, minBudgetTTL, maxBudgetTTL, "write budget: off")
+	c.rate("retry.budget.floor", b.Floor, offFine)
+	c.count("retry.budget.capacity", b.Capacity, 1, most, "write budget: off")
+	c.count("retry.budget.cost", b.Cost, 1, maxCount, "write budget: off")
+	c.count("retry.budget.throttled_cost", b.ThrottledCost, 1, maxCount, "write budget: off")
+	c.count("retry.budget.timeout_cost", b.TimeoutCost, 1, maxCount, "write budget: off")
+	c.count("retry.budget.min_in_flight", b.MinInFlight, 1, maxCount, offFine)
 }
 
 func (c *check) hedge(h Hedge) {

@@ -30,6 +30,9 @@ type numbers struct {
 	Ratio      float64            `json:"ratio,omitempty"`
 	Successes  int64              `json:"successes,omitempty"`
 	Window     time.Duration      `json:"window,omitempty"`
+	Tokens     float64            `json:"tokens,omitempty"`
+	Capacity   int                `json:"capacity,omitempty"`
+	Cost       int                `json:"cost,omitempty"`
 	Timeout    time.Duration      `json:"timeout,omitempty"`
 	Percentile policy.Ratio       `json:"percentile,omitempty"`
 	Failures   int64              `json:"failures,omitempty"`

@@ -31,7 +31,7 @@ func appendNumbers(as []attribute.KeyValue, why policy.Reason, n *policy.Numbers
 
 // appendBudget adds a budget's arithmetic. What is left of it may be below zero.
 func appendBudget(as []attribute.KeyValue, n *policy.Numbers) []attribute.KeyValue {
-	if n.Shape == policy.BudgetWindow {
+	if n.Shape == policy.BudgetWindow || n.Shape == policy.BudgetShare {
 		return append(as, attribute.Float64("gabion.budget.left", float64(n.Allowed-n.Resends)), attribute.Int64("gabion.budget.calls", n.Calls),
 			attribute.Int64("gabion.budget.allowed", n.Allowed), attribute.Int64("gabion.budget.resends", n.Resends))
 	}

@@ -78,3 +78,22 @@ func (b *Bucket) fill(capacity, tokens int64) {
 func (b *Bucket) Level(r BucketRules) int64 {
 	return max(max(r.Capacity, 0)-b.spent.Load(), 0)
 }
+
+// Drain takes the cost of one failure, or what is left if that is less. It is for
+// budgets that failures spend, as the retry throttling of gRPC.
+func (b *Bucket) Drain(r BucketRules) {
+	capacity := max(r.Capacity, 0)
+	for {
+		spent := b.spent.Load()
+		after := capacity
+		if cost := max(r.Cost, 0); cost < capacity-spent {
+			after = spent + cost
+		}
+		if after <= spent || b.spent.CompareAndSwap(spent, after) {
+			return
+		}
+	}
+}
+
+// OverHalf reports whether the bucket holds more than half of its capacity.
+func (b *Bucket) OverHalf(r BucketRules) bool { return b.Level(r) > max(r.Capacity, 0)/2 }

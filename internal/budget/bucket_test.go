@@ -78,6 +78,41 @@ func TestBucketAsQuotaWithCosts(t *testing.T) {
 	level(11)
 }
 
+// C84, and A6 of gRPC: failures take a token each and never more than there are, and half
+// of the capacity must be left.
+func TestBucketAsRetryThrottling(t *testing.T) {
+	r := NewBucketRules(10, 1, 0.1)
+	var b Bucket
+	for i, want := range []bool{true, true, true, true, false, false, false, false, false, false, false, false} {
+		if b.Drain(r); b.OverHalf(r) != want {
+			t.Errorf("after %d failures: %v", i+1, !want)
+		}
+	}
+	if got := b.Level(r); got != 0 {
+		t.Errorf("level %d after twelve failures", got)
+	}
+	for range 50 {
+		b.Refill(r)
+	}
+	if b.OverHalf(r) {
+		t.Error("half of the tokens is not more than half")
+	}
+	if b.Refill(r); !b.OverHalf(r) || b.Level(r) != 5100 {
+		t.Errorf("level %d after 51 successes", b.Level(r))
+	}
+	odd := NewBucketRules(5, 1, 0.1)
+	var half Bucket
+	if half.Drain(odd); !half.OverHalf(odd) {
+		t.Error("four of five")
+	}
+	if half.Drain(odd); !half.OverHalf(odd) {
+		t.Error("three of five are more than two and a half")
+	}
+	if half.Drain(odd); half.OverHalf(odd) {
+		t.Error("two of five are less than two and a half")
+	}
+}
+
 func TestBucketUnderOtherRules(t *testing.T) {
 	var b Bucket
 	large, small := NewBucketRules(500, 500, 1), NewBucketRules(10, 1, 1)
@@ -106,8 +141,14 @@ func TestBucketUnderOtherRules(t *testing.T) {
 	full.TryWithdraw(BucketRules{Capacity: 1000, Cost: 300})
 	full.Refill(negative)
 	full.Refund(negative)
+	full.Drain(negative)
 	if !full.TryWithdraw(negative) || full.Level(negative) != 700 {
 		t.Error("negative rules took or gave")
+	}
+	full.Drain(nothing)
+	full.Drain(huge)
+	if full.Level(huge) != 0 || full.OverHalf(nothing) {
+		t.Error("the largest cost leaves something, or no capacity is more than half")
 	}
 }
 
@@ -127,6 +168,30 @@ func TestGoroutinesShareOneBucket(t *testing.T) {
 	if got := granted.Load(); got != 1_000_000 {
 		t.Errorf("%d tokens out of a million", got)
 	}
+}
+
+// Failures and successes of several goroutines leave nothing below zero or above the
+// capacity.
+func TestGoroutinesDrainOneBucket(t *testing.T) {
+	r := NewBucketRules(100, 3, 2)
+	var b Bucket
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := range 20_000 {
+				if chance.Bits(uint64(i), uint64(n), 0, 0)>>63 == 0 {
+					b.Drain(r)
+				} else {
+					b.Refill(r)
+				}
+				if spent := b.spent.Load(); spent < 0 || spent > r.Capacity {
+					t.Errorf("%d of %d are spent", spent, r.Capacity)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func FuzzBucket(f *testing.F) {
@@ -151,6 +216,12 @@ func sameAsLevel(t *testing.T, script []byte) {
 	var b Bucket
 	for i, step := range script {
 		amount := int64(step>>2) * 7
+		if step == 255 {
+			r.Cost = 400
+			b.Drain(r)
+			level = max(level-400, 0)
+			continue
+		}
 		r.Cost, r.Refill = amount, amount
 		switch step & 3 {
 		case 0:
@@ -166,7 +237,7 @@ func sameAsLevel(t *testing.T, script []byte) {
 				level -= amount
 			}
 		}
-		if b.Level(r) != level {
+		if b.Level(r) != level || b.OverHalf(r) != (2*level > r.Capacity) {
 			t.Fatalf("step %d: level %d, want %d", i, b.Level(r), level)
 		}
 	}

@@ -3,7 +3,8 @@
 // [Earned] is the default: successes earn re-sends, and time earns none. A [Window]
 // compares re-sends with calls over a sliding time: re-sends are at most a ratio of the
 // calls and a floor, as in Finagle, Linkerd and tower. A [Bucket] holds tokens that
-// re-sends take and successes bring back, as in gRPC and the AWS SDKs. All keep only
+// re-sends or failures take and successes bring back, as in gRPC and the AWS SDKs. A [Share]
+// bounds the re-sends in flight by the calls in flight, as in Envoy. All keep only
 // state. The rules are arguments, so that a reload changes them and not the counts.
 //
 // A budget is asked before the wait between attempts, not after it. So calls that all

@@ -159,7 +159,7 @@ func (r *source) policy() policy.Policy {
 		Retry: policy.Retry{
 			Attempts: 1 + r.IntN(4), Immediate: r.one(3),
 			Backoff: backoff.Backoff{Kind: pick(r, backoff.FullJitter, backoff.EqualJitter, backoff.DecorrelatedJitter, backoff.Constant), Base: r.time(200 * ms), Cap: s},
-			Budget:  policy.Budget{Off: r.one(3), Ratio: 0.5, Floor: 2, Shape: pick(r, policy.BudgetWindow, policy.BudgetTokens), Capacity: 5},
+			Budget:  policy.Budget{Off: r.one(3), Ratio: 0.5, Floor: 2, Shape: pick(r, policy.BudgetWindow, policy.BudgetTokens, policy.BudgetGRPC, policy.BudgetShare, policy.BudgetQuota), Capacity: 5, MinInFlight: 1},
 		},
 		Pace: policy.Pace{Off: r.one(2), Max: r.time(s)},
 		Breaker: policy.Breaker{
@@ -188,10 +188,15 @@ func (r *source) policy() policy.Policy {
 
 // withoutUnused clears what was drawn and has no effect.
 func withoutUnused(p policy.Policy) policy.Policy {
-	if p.Retry.Budget.Shape == policy.BudgetWindow {
-		p.Retry.Budget.Capacity = 0
-	} else {
-		p.Retry.Budget.Floor = 0
+	b := &p.Retry.Budget
+	if b.Shape != policy.BudgetWindow {
+		b.Floor = 0
+	}
+	if b.Shape == policy.BudgetWindow || b.Shape == policy.BudgetShare {
+		b.Capacity = 0
+	}
+	if b.Shape != policy.BudgetShare {
+		b.MinInFlight = 0
 	}
 	if p.Bulkhead.Queue == policy.Off {
 		p.Bulkhead.QueueTimeout = 0

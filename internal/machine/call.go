@@ -38,7 +38,8 @@ type Ticket struct {
 	Deadline clock.Instant // when the attempt must have ended
 	Sent     clock.Instant
 	held     held
-	Attempt  uint8 // 1 is the first
+	charge   things // of charges: what it has paid the budget
+	Attempt  uint8  // 1 is the first
 	Hedge    bool
 	last     bool // the attempt ends with the call, not with its own timeout
 }

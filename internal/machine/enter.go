@@ -301,13 +301,13 @@ func (c *Call) logSent(now clock.Instant, t *Ticket) {
 
 // send fills in the ticket of an attempt that every layer admitted.
 func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge bool) {
-	if c.sent.n == 0 && c.rules.windowed { // what was refused before is no load, and pays for none
-		c.state.window().Deposit(now, c.shard)
+	if c.sent.n == 0 && c.rules.deposits { // what was refused before is no load, and pays for none
+		c.deposit(now)
 	}
 	c.sent.n++
 	t := &s.Ticket
 	t.Attempt, t.Hedge, t.Sent, t.Deadline, t.last = c.sent.n, hedge, now, c.deadline, true
-	t.held = held{permit, c.taken.slot}
+	t.held, t.charge = held{permit, c.taken.slot}, c.taken.has&charges
 	if c.rules.whole != 0 {
 		c.keep(&t.held)
 	}

@@ -86,7 +86,7 @@ func (c *Call) mayPutOff(now clock.Instant, o *policy.Outcome) policy.Reason {
 	if _, shut := c.shut(c.hedge.at); shut {
 		return policy.BreakerOpen
 	}
-	if !c.takeResend(now) {
+	if !c.takeResend(now, o.Class) {
 		return policy.BudgetExhausted
 	}
 	return policy.None
@@ -157,7 +157,7 @@ func (c *Call) admitHedge(now clock.Instant) policy.Reason {
 		return policy.Paced
 	case c.rules.throttled && !c.takeRequest(now):
 		return policy.ThrottledLocally
-	case c.taken.has&aCharge == 0 && !c.takeResend(now):
+	case c.taken.has&aCharge == 0 && !c.takeResend(now, policy.ClassUndecided):
 		return policy.BudgetExhausted
 	case c.guards() && !c.takePermit(now):
 		return policy.BreakerOpen

@@ -3,7 +3,6 @@ package machine
 import (
 	"time"
 
-	"github.com/gabion-go/gabion/internal/budget"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -21,32 +20,6 @@ func (c *Call) tooLate(now clock.Instant, wait time.Duration) {
 		return
 	}
 	c.shortOf(now, wait)
-}
-
-// spent notes that the budget has nothing left.
-func (c *Call) spent(now clock.Instant) {
-	b := &c.rules.Policy.Retry.Budget
-	switch {
-	case c.retry.failed.Class == policy.ClassContention:
-		c.spentWindow(now, c.state.contention(), c.rules.repeats, contentionWindow)
-	case b.Shape == policy.BudgetWindow:
-		c.spentWindow(now, c.state.window(), c.rules.budget, b.Window)
-	case b.Shape == policy.BudgetTokens:
-		level := float64(c.state.tokens().Level(c.rules.tokens)) / float64(max(c.rules.tokens.Cost, 1))
-		c.end.numbers = &policy.Numbers{Shape: policy.BudgetTokens, Level: level, Ratio: float64(on(b.Ratio))}
-	default:
-		e, r := &c.state.earned, &c.rules.earned
-		successes, _ := e.Recent(now, r)
-		c.end.numbers = &policy.Numbers{
-			Shape: policy.BudgetEarned, Level: float64(e.Level(now, r)) / 1e6, Ratio: float64(on(b.Ratio)),
-			Successes: successes, Resends: e.Sent(), Window: b.Window,
-		}
-	}
-}
-
-func (c *Call) spentWindow(now clock.Instant, w *budget.Window, r budget.Rules, span time.Duration) {
-	calls, resends := w.Counts(now)
-	c.end.numbers = &policy.Numbers{Shape: policy.BudgetWindow, Calls: calls, Resends: resends, Allowed: r.Allows(calls), Window: span}
 }
 
 // crowded notes that the slots are taken.

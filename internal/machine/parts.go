@@ -17,6 +17,7 @@ type parts struct {
 	learned    *learned.Limit // of the bulkhead; made when a policy first has it learned
 	window     *budget.Window
 	tokens     *budget.Bucket
+	share      *budget.Share
 	repeats    *budget.Window // after conflicts; made at the first one
 	limiter    *ratelimit.Limiter
 	throttle   *throttle.Throttle
@@ -57,6 +58,13 @@ func (s *State) window() *budget.Window {
 func (s *State) tokens() *budget.Bucket {
 	if p := s.part(); p != nil {
 		return p.tokens
+	}
+	return nil
+}
+
+func (s *State) share() *budget.Share {
+	if p := s.part(); p != nil {
+		return p.share
 	}
 	return nil
 }

@@ -35,6 +35,9 @@ func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser boo
 	case o.Class == policy.ClassSuccess && !loser && c.rules.learns:
 		c.learn(now, t)
 	}
+	if c.rules.settles && (loser || o.Class != policy.ClassSuccess) {
+		c.payFailure(now, t, o, loser)
+	}
 	if (o.HasAfter || o.Class == policy.ClassThrottled) && !o.Alone && o.Class != policy.ClassRejected && !loser {
 		c.holdBack(now, o)
 	}
@@ -68,10 +71,8 @@ func (c *Call) learn(now clock.Instant, t *Ticket) {
 	if c.rules.timed {
 		c.recordFinish(now, t)
 	}
-	if c.rules.Policy.Retry.Budget.Shape == policy.BudgetTokens {
-		if b := c.state.tokens(); b != nil {
-			b.Refill(c.rules.tokens)
-		}
+	if c.rules.settles {
+		c.payIn(t)
 	}
 }
 

@@ -22,6 +22,9 @@ type Rules struct {
 	earned    budget.EarnedRules
 	budget    budget.Rules
 	tokens    budget.BucketRules
+	cheap     budget.BucketRules // tokens, with the cost after a throttled attempt
+	dear      budget.BucketRules // tokens, with the cost after a timeout
+	share     budget.ShareRules
 	repeats   budget.Rules // after conflicts
 	rate      ratelimit.Rules
 	guarded   bool // there is a breaker
@@ -29,6 +32,10 @@ type Rules struct {
 	limit     func() learned.Rule // that moves the bulkhead's limit; nil where that is fixed
 	earns     bool                // successes earn re-sends
 	windowed  bool                // the budget is a window
+	bucket    bool                // the budget is of tokens
+	shares    bool                // the budget is a share of the calls in flight
+	deposits  bool                // the budget counts calls
+	settles   bool                // the budget learns how attempts end
 	hold      uint32              // failures in a row that hold retries back; 0 means never
 	measured  bool                // latencies are kept
 	timed     bool                // the attempt's time is measured
@@ -78,9 +85,8 @@ func compile(p policy.Policy) *Rules {
 		r.rate = ratelimit.Every(float64(p.RateLimit.Rate), p.RateLimit.Burst)
 	}
 	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
-	tokens := !p.Retry.Budget.Off && p.Retry.Budget.Shape == policy.BudgetTokens
 	r.timed = p.Timeout.Percentile > 0
-	r.learns = r.measured || r.timed || tokens
+	r.learns = r.measured || r.timed || r.settles
 	r.hold = uint32(on(p.Retry.Hold))
 	r.breaker.CountRun = r.hold > 0
 	r.shared, r.shared.Observe = r.breaker, true
@@ -94,7 +100,10 @@ func compile(p policy.Policy) *Rules {
 	if r.bulkhead && p.Bulkhead.Limit == policy.Learned {
 		r.limit = r.newLimit
 	}
-	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.windowed || tokens
+	if r.shares {
+		r.whole |= aPlace
+	}
+	r.parts = r.bulkhead || p.RateLimit.Rate > 0 || r.throttled || r.deposits || r.bucket
 	return r
 }
 
@@ -117,19 +126,6 @@ func breakerRules(b policy.Breaker) breaker.Rules {
 		Open: b.Open, OpenMax: b.OpenMax, OpenGrowth: b.OpenGrowth, OpenJitter: float64(on(b.OpenJitter)),
 		OpenCalls: on(b.OpenCalls), Probes: b.Probes, ProbeCalls: b.ProbeCalls, CloseAfter: b.CloseAfter, ReopenAfter: b.ReopenAfter,
 		Observe: b.Observe, ProbeTimeout: b.ProbeTimeout, ExpiryCloses: b.ProbeExpiryCloses,
-	}
-}
-
-// fund compiles the rules of the budget's shape.
-func (r *Rules) fund(b policy.Budget) {
-	ratio := float64(on(b.Ratio))
-	switch b.Shape {
-	case policy.BudgetEarned:
-		r.earns, r.earned = true, budget.NewEarnedRules(ratio, b.Window, on(b.Reserve), on(b.Start))
-	case policy.BudgetWindow:
-		r.windowed, r.budget = true, budget.NewRules(ratio, float64(on(b.Floor)), b.Window)
-	case policy.BudgetTokens:
-		r.tokens = budget.NewBucketRules(b.Capacity, b.Cost, ratio)
 	}
 }
 

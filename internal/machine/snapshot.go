@@ -103,20 +103,3 @@ func (s *State) Quiet(now clock.Instant) bool {
 	}
 	return quiet
 }
-
-func (s *State) budgetStats(now clock.Instant, r *Rules) policy.BudgetStats {
-	b := r.Policy.Retry.Budget
-	switch {
-	case b.Off:
-		return policy.BudgetStats{Off: true}
-	case b.Shape == policy.BudgetTokens:
-		return policy.BudgetStats{Level: s.tokens().Level(r.tokens) / max(r.tokens.Cost, 1)}
-	}
-	if b.Shape == policy.BudgetEarned {
-		successes, _ := s.earned.Recent(now, &r.earned)
-		return policy.BudgetStats{Sent: s.earned.Sent(), Level: max(s.earned.Level(now, &r.earned)/1e6, 0), Successes: successes}
-	}
-	w := s.window()
-	calls, sent := w.Counts(now)
-	return policy.BudgetStats{Calls: calls, Sent: sent, Level: w.Level(now, r.budget)}
-}

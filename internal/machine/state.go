@@ -152,8 +152,12 @@ func (s *State) addParts(now clock.Instant, r, old *Rules) {
 			w := budget.MakeWindow(p.Retry.Budget.Window, int(s.shards))
 			next.window = &w
 		}
-		if b := p.Retry.Budget; !b.Off && b.Shape == policy.BudgetTokens && next.tokens == nil {
+		if r.bucket && next.tokens == nil {
 			next.tokens = new(budget.Bucket)
+		}
+		if r.shares && next.share == nil {
+			b := budget.MakeShare(int(s.shards))
+			next.share = &b
 		}
 		if p.RateLimit.Rate > 0 && next.limiter == nil {
 			next.limiter = new(ratelimit.Limiter)
@@ -306,16 +310,4 @@ func (s *State) Resent(now clock.Instant, n int) {
 		s.charge(now, r)
 	}
 	s.note(policy.Event{Kind: policy.KindResent, At: now, Count: int64(n)})
-}
-
-func (s *State) charge(now clock.Instant, r *Rules) {
-	switch b := r.Policy.Retry.Budget; {
-	case b.Off:
-	case b.Shape == policy.BudgetTokens:
-		s.tokens().TryWithdraw(r.tokens)
-	case b.Shape == policy.BudgetWindow:
-		s.window().TryWithdraw(now, r.budget)
-	default:
-		s.earned.Charge(now, &r.earned)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
-	"github.com/gabion-go/gabion/policy"
 )
 
 // taken is what a call has taken of others for the attempt that it is about to make,
@@ -29,7 +28,7 @@ type held struct {
 }
 
 // things is a set, so that one look tells that there is nothing to give back.
-type things uint8
+type things uint16
 
 const (
 	aPermit  things = 1 << iota // of the breaker
@@ -40,7 +39,13 @@ const (
 	aRequest                    // the throttle has counted the attempt
 	aStart                      // a start time of the pacer, which needs no giving back
 	asked                       // the rate limit was asked a second time, with a fresh clock
+	aCheap                      // the charge is what a quota asks after a throttled attempt
+	aDear                       // the charge is what a quota asks after a timeout
+	aPlace                      // among the calls in flight, of a budget that is a share of them
 )
+
+// charges are what the end of an attempt must know of its charge.
+const charges = aCharge | aRepeat | aCheap | aDear
 
 // undo gives back what was taken for an attempt that is not made, each as it must.
 func (c *Call) undo(now clock.Instant) {
@@ -48,7 +53,7 @@ func (c *Call) undo(now clock.Instant) {
 	has := t.has &^ t.kept
 	t.has = t.kept
 	if has&aCharge != 0 {
-		c.refund(now, has&aRepeat != 0)
+		c.refund(now, has)
 	}
 	if has&aTurn != 0 && c.state.Rules().rate == c.rules.rate { // turns of another rate are forgotten
 		c.state.limiter().Cancel(now, t.turn, c.rules.rate)
@@ -80,7 +85,8 @@ func (c *Call) keep(t *held) {
 }
 
 // endWhole gives back what wraps the whole call, which has ended: the breaker's permit
-// with what the last attempt showed, and the slot once no work is left.
+// with what the last attempt showed, its place among the calls in flight, and the slot once
+// no work is left.
 func (c *Call) endWhole(now clock.Instant) {
 	t := &c.taken
 	if t.kept&aPermit != 0 {
@@ -90,6 +96,10 @@ func (c *Call) endWhole(now clock.Instant) {
 			v = c.sent.last
 		}
 		c.settlePermit(now, t.permit, v, c.end.after, c.sent.open != 0)
+	}
+	if t.kept&aPlace != 0 {
+		t.drop(aPlace)
+		c.state.share().End(c.shard)
 	}
 	if t.kept&aSlot != 0 && c.sent.workless() {
 		t.drop(aSlot)
@@ -125,55 +135,4 @@ func (c *Call) takeRequest(now clock.Instant) (ok bool) {
 	c.taken.counted = now
 	c.taken.has |= aRequest
 	return true
-}
-
-// takeCharge reserves what the retry of the last failure costs, of the budget that it
-// is for.
-func (c *Call) takeCharge(now clock.Instant) (ok bool) {
-	if c.retry.failed.Class != policy.ClassContention {
-		return c.takeResend(now)
-	}
-	if c.rules.Policy.Retry.Contention.Repeats < 0 {
-		return true
-	}
-	if c.taken.charge, ok = c.state.contention().TryWithdraw(now, c.rules.repeats); ok {
-		c.taken.has |= aCharge | aRepeat
-	}
-	return ok
-}
-
-// takeResend reserves one re-send of the budget.
-func (c *Call) takeResend(now clock.Instant) (ok bool) {
-	b := &c.rules.Policy.Retry.Budget
-	if b.Off {
-		return true
-	}
-	switch b.Shape {
-	case policy.BudgetTokens:
-		ok = c.state.tokens().TryWithdraw(c.rules.tokens)
-	case policy.BudgetWindow:
-		c.taken.epoch = c.state.epoch()
-		c.taken.charge, ok = c.state.window().TryWithdraw(now, c.rules.budget)
-	default:
-		u := chance.U(c.draw(), 0, uint64(c.sent.n), chance.Budgeting)
-		ok = c.state.earned.TryWithdraw(now, &c.rules.earned, u)
-	}
-	if ok {
-		c.taken.has |= aCharge
-	}
-	return ok
-}
-
-// refund gives back a reservation that was not spent.
-func (c *Call) refund(now clock.Instant, repeat bool) {
-	switch shape := c.rules.Policy.Retry.Budget.Shape; {
-	case repeat:
-		c.state.contention().Refund(now, c.taken.charge)
-	case shape == policy.BudgetTokens:
-		c.state.tokens().Refund(c.rules.tokens)
-	case shape != policy.BudgetWindow:
-		c.state.earned.Refund()
-	case c.taken.epoch == c.state.epoch():
-		c.state.window().Refund(now, c.taken.charge)
-	}
 }

@@ -12,6 +12,7 @@ import (
 // accounts are what others see of what calls have taken.
 type accounts struct {
 	budget, sent int64         // re-sends that are allowed, and charged
+	tokens       float64       // of a budget that has some
 	repeats      int64         // charged after conflicts
 	requests     int64         // that the throttle has counted
 	turn         clock.Instant // when the rate limit lets the next one go
@@ -22,6 +23,7 @@ type accounts struct {
 
 func accountsOf(s *State, now clock.Instant) (a accounts) {
 	st := s.Stats(now)
+	a.tokens = st.Budget.Tokens
 	a.budget, a.sent, a.slots = st.Budget.Level, st.Budget.Sent, st.Bulkhead.InUse
 	a.calls = st.Main.Breaker.Counts.Calls
 	a.permits = st.Main.Breaker.InFlight + st.Main.Breaker.Probes
@@ -71,7 +73,17 @@ func TestWhatAnAttemptHasTakenIsGivenBackWhenItIsNotMade(t *testing.T) {
 		{"a re-send of a window", policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetWindow}}}, failed(policy.ClassServer),
 			func(a accounts) accounts { a.budget--; a.sent++; return a }},
 		{"a token", policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetTokens}}}, failed(policy.ClassServer),
-			func(a accounts) accounts { a.budget--; return a }},
+			func(a accounts) accounts { a.budget--; a.tokens--; return a }},
+		{"tokens of a quota", policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetQuota}}}, failed(policy.ClassServer),
+			func(a accounts) accounts { a.budget--; a.tokens -= 14; return a }},
+		{"fewer of them after a throttled attempt", policy.Policy{Pace: policy.Pace{Off: true}, Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetQuota}}}, failed(policy.ClassThrottled),
+			func(a accounts) accounts { a.tokens -= 5; return a }},
+		{"more of them after a timeout", policy.Policy{Retry: policy.Retry{Budget: policy.Budget{TimeoutCost: 30}}}, failed(policy.ClassTimeout),
+			func(a accounts) accounts { a.budget -= 2; a.tokens -= 30; return a }},
+		{"a place in flight", policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetShare}}}, failed(policy.ClassServer),
+			func(a accounts) accounts { a.budget--; a.sent++; return a }},
+		{"nothing, where failures pay", policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetGRPC}}}, failed(policy.ClassServer),
+			func(a accounts) accounts { return a }},
 		{"a repeat after a conflict", policy.Policy{}, failed(policy.ClassContention),
 			func(a accounts) accounts { a.repeats++; return a }},
 		{"a turn, and the slot and the request of who waits for it", limited, second,

@@ -40,6 +40,12 @@ func budget(n *policy.Numbers) string {
 		return fmt.Sprintf("%d calls, %d re-sends, %d allowed", n.Calls, n.Resends, n.Allowed)
 	case policy.BudgetTokens:
 		return fmt.Sprintf("%.3g re-sends left, each success earns %.3g tokens", n.Level, n.Ratio)
+	case policy.BudgetGRPC:
+		return fmt.Sprintf("%.4g of %d tokens left, more than half are needed, each success earns %.3g", n.Tokens, n.Capacity, n.Ratio)
+	case policy.BudgetQuota:
+		return fmt.Sprintf("%.4g of %d tokens left, this re-send costs %d", n.Tokens, n.Capacity, n.Cost)
+	case policy.BudgetShare:
+		return fmt.Sprintf("%d calls and %d re-sends in flight, %d allowed", n.Calls, n.Resends, n.Allowed)
 	}
 	return fmt.Sprintf("%.3g re-sends left, each success earns %.3g, %d successes in %s, %d sent so far",
 		n.Level, n.Ratio, n.Successes, n.Window, n.Resends)

@@ -84,7 +84,8 @@ func remembers(r *machine.Rules) time.Duration {
 	}
 	after := max(p.Pace.Max, 0)
 	if b := p.Retry.Budget; !b.Off {
-		if b.Shape == policy.BudgetTokens {
+		switch b.Shape {
+		case policy.BudgetTokens, policy.BudgetGRPC, policy.BudgetQuota: // what is spent stays spent
 			return 0
 		}
 		after = max(after, b.Window+b.Window/4) // a window keeps one slice more, a seventh of it

@@ -92,6 +92,9 @@ func TestOnlyStatesThatForgetAreLent(t *testing.T) {
 		{"a throttle", func(p *policy.Policy) { p.Throttle.K = 2 }, 0},
 		{"a rate limit", func(p *policy.Policy) { p.RateLimit.Rate = 2 }, 0},
 		{"tokens", func(p *policy.Policy) { p.Retry.Budget = policy.Budget{Shape: policy.BudgetTokens} }, 0},
+		{"gRPC's tokens", func(p *policy.Policy) { p.Retry.Budget = policy.Budget{Shape: policy.BudgetGRPC} }, 0},
+		{"a quota", func(p *policy.Policy) { p.Retry.Budget = policy.Budget{Shape: policy.BudgetQuota} }, 0},
+		{"a share of what is in flight", func(p *policy.Policy) { p.Retry.Budget = policy.Budget{Shape: policy.BudgetShare} }, 2*time.Second + 5*time.Second + time.Second},
 		{"measured latency", func(p *policy.Policy) { p.Hedge = policy.Hedge{Max: 1, Percentile: 0.9} }, 0},
 		{"a fit", func(p *policy.Policy) { p.Timeout.Fit = 0.5 }, 0},
 	} {

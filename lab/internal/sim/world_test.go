@@ -35,7 +35,8 @@ func (d *dice) rules() *machine.Rules {
 		Breaker:  policy.Breaker{Off: d.Yes(0.5), Open: time.Second},
 		Bulkhead: policy.Bulkhead{Off: d.Yes(0.5), Limit: 1 + d.N(20), Per: one(d, policy.PerAttempt, policy.PerCall)},
 	}
-	p.Retry.Budget = one(d, policy.Budget{}, policy.Budget{Off: true}, policy.Budget{Shape: policy.BudgetTokens}, policy.Budget{Floor: policy.Off, Window: time.Second})
+	p.Retry.Budget = one(d, policy.Budget{}, policy.Budget{Off: true}, policy.Budget{Shape: policy.BudgetTokens}, policy.Budget{Floor: policy.Off, Window: time.Second},
+		policy.Budget{Shape: policy.BudgetGRPC}, policy.Budget{Shape: policy.BudgetShare, Ratio: 0.5, MinInFlight: 1}, policy.Budget{Shape: policy.BudgetQuota, Capacity: 20})
 	p.Safe, p.Key = d.Yes(0.7), one(d, policy.KeyDeclared, policy.KeyDeclared, policy.KeyMade, policy.KeyRequired)
 	if d.Yes(0.3) {
 		p.Hedge = policy.Hedge{Max: 1 + d.N(3), Delay: max(d.upTo(100*ms), ms)}
