@@ -111,9 +111,10 @@ const (
 	TimeoutTooFew                         // timeout.attempt, since fewer times are known than needed
 	TimeoutMeasured                       // the percentile, between the bounds
 	TimeoutTooManyCut                     // more than the percentile, at most timeout.attempt: too many attempts were cut off for the percentile to be known
+	TimeoutHopeless                       // likewise, but hardly any attempt succeeds that takes longer; one in sixteen has timeout.attempt
 )
 
-var timeoutBasisText = [...]string{TimeoutFixed: "fixed", TimeoutTooFew: "too_few", TimeoutMeasured: "measured", TimeoutTooManyCut: "too_many_cut"}
+var timeoutBasisText = [...]string{TimeoutFixed: "fixed", TimeoutTooFew: "too_few", TimeoutMeasured: "measured", TimeoutTooManyCut: "too_many_cut", TimeoutHopeless: "hopeless"}
 
 // String returns the word that logs and pages use.
 func (b TimeoutBasis) String() string {

@@ -29,6 +29,9 @@ const (
 	spare       = 3                // the limit is at least so many times the median
 	growth      = 2                // times the longest time seen, where the percentile is just beyond it
 	gross       = 10               // so many times more cut off than asked for: the limit knows nothing any more
+	hopeless    = 50               // an attempt that has less than one chance in so many is not waited for
+	enoughHung  = 4 * hopeless     // more that hang count as so many: a few that finish are news
+	scouts      = 16               // but one attempt in so many is, lest that goes unnoticed when it changes
 )
 
 // Knowledge is what an estimate rests on.
@@ -39,6 +42,7 @@ const (
 	TooFew   Knowledge = iota // attempts have finished: there is no limit yet
 	Known                     // the percentile is known
 	TooShort                  // too many attempts were cut off for the percentile to be known: it is longer than what was seen
+	Hopeless                  // likewise, but those that had the upper bound show that hardly any attempt succeeds after the limit
 )
 
 // Estimate is how long an attempt must be allowed to take, as far as it is known.
@@ -56,7 +60,9 @@ type Estimate struct {
 // itself, another deadline, a hedge, the caller, a failure. The estimate is that of Kaplan
 // and Meier (1958), which takes the latter as "at least that long". So a limit taken from it
 // does not fall below what it hides itself. If so many were cut off that the percentile lies
-// beyond all that was seen, the limit grows.
+// beyond all that was seen, the limit grows up to its bound. If attempts that had all that
+// time show that waiting so long is in vain, as in a black hole, the limit becomes short
+// again, but for one attempt in sixteen.
 //
 // It knows the last 30 s to a minute, or where attempts are rare, as far back as the
 // percentile needs samples, up to 20 minutes. It takes 6,144 bytes for each shard. A
@@ -70,7 +76,8 @@ type Tail struct {
 	due   atomic.Int64  // the instant from which the limit is estimated anew
 	soon  atomic.Int64  // the same where a limit has ended an attempt
 	asked atomic.Uint64 // the share that the limit is for
-	limit atomic.Int64
+	limit atomic.Int64  // below zero where it is Hopeless to wait for longer
+	sent  atomic.Uint32 // attempts that had a Hopeless limit
 
 	mu    sync.Mutex
 	began [2]clock.Instant // of each half, under mu
@@ -112,10 +119,28 @@ func (t *Tail) add(what int, shard uint32, d time.Duration) {
 	}
 }
 
-// Limit returns the limit that cuts off no more than a share 1-q of the attempts, or zero
-// where there is none. It is estimated once a second, or a tenth of a second after the limit
-// has ended an attempt; in between it is as cheap as reading a few words.
-func (t *Tail) Limit(now clock.Instant, q float64) time.Duration {
+// Limit returns the limit for one attempt, which cuts off no more than a share 1-q of those
+// that would succeed within most, the upper bound; or zero where there is none but that. It
+// is estimated once a second, or a tenth of a second after the limit has ended an attempt; in
+// between it is as cheap as reading a few words.
+func (t *Tail) Limit(now clock.Instant, q float64, most time.Duration) time.Duration {
+	limit := t.inForce(now, q, most)
+	if limit >= 0 {
+		return limit
+	}
+	if t.sent.Add(1)%scouts == 0 {
+		return 0
+	}
+	return -limit
+}
+
+// InForce is [Tail.Limit] without sending anything.
+func (t *Tail) InForce(now clock.Instant, q float64, most time.Duration) time.Duration {
+	limit := t.inForce(now, q, most)
+	return max(limit, -limit)
+}
+
+func (t *Tail) inForce(now clock.Instant, q float64, most time.Duration) time.Duration {
 	same := t.asked.Load() == math.Float64bits(q)
 	if same && int64(now) < t.due.Load() {
 		return time.Duration(t.limit.Load())
@@ -128,17 +153,21 @@ func (t *Tail) Limit(now clock.Instant, q float64) time.Duration {
 	}
 	defer t.mu.Unlock()
 	t.turn(now, q)
-	e := t.estimate(q)
-	t.limit.Store(int64(e.Limit))
+	e := t.estimate(q, most)
+	limit := e.Limit
+	if e.Known == Hopeless {
+		limit = -limit
+	}
+	t.limit.Store(int64(limit))
 	t.soon.Store(int64(now.Add(tailSoon)))
 	t.asked.Store(math.Float64bits(q))
 	t.due.Store(int64(now.Add(tailEvery)))
-	return e.Limit
+	return limit
 }
 
 // Estimate returns what is known now, without changing the limit that is in force. It looks
 // at every bucket, which takes microseconds.
-func (t *Tail) Estimate(q float64) Estimate { return t.estimate(q) }
+func (t *Tail) Estimate(q float64, most time.Duration) Estimate { return t.estimate(q, most) }
 
 // turn begins a new half, in place of the older one, when the current one is old enough.
 func (t *Tail) turn(now clock.Instant, q float64) {
@@ -187,20 +216,20 @@ func (t *Tail) sum(half uint32, what int, sums *[tailCells]int64) {
 	}
 }
 
-func (t *Tail) estimate(q float64) Estimate {
+func (t *Tail) estimate(q float64, most time.Duration) Estimate {
 	var ended, atLeast [tailCells]int64
 	for half := range uint32(2) {
 		t.sum(half, finished, &ended)
 		t.sum(half, cut, &atLeast)
 	}
-	return survive(q, &ended, &atLeast)
+	return survive(q, most, &ended, &atLeast)
 }
 
 // survive walks up the buckets. Surviving is the share of attempts that take longer than
 // the buckets walked, left how many are known to. The attempt that the limit is for
 // counts as one more that outlasts all others, so that it takes longer with a probability of
 // at most 1-q, however few are known.
-func survive(q float64, ended, atLeast *[tailCells]int64) (e Estimate) {
+func survive(q float64, bound time.Duration, ended, atLeast *[tailCells]int64) (e Estimate) {
 	longest := 0
 	for i := range ended {
 		e.Finished += ended[i]
@@ -213,26 +242,49 @@ func survive(q float64, ended, atLeast *[tailCells]int64) (e Estimate) {
 	if e.Finished < e.Needed {
 		return e
 	}
-	const rounding = 1 + 1e-9
-	most := (1 - q) * rounding
+	least := spare * middle(e.Finished, ended)
+	most := (1 - q) * (1 + 1e-9) // it is rounded
 	surviving, left := 1.0, e.Finished+e.Cut+1
-	var median time.Duration
 	for i := range longest + 1 {
 		surviving *= 1 - float64(ended[i])/float64(left)
 		left -= ended[i] + atLeast[i]
-		if median == 0 && surviving <= 0.5*rounding {
-			median = tailEnd(i)
-		}
 		if surviving <= most {
-			e.Limit, e.Known = max(tailEnd(i), spare*median), Known
+			e.Limit, e.Known = max(tailEnd(i), least), Known
 			return e
 		}
 	}
 	e.Known = TooShort
-	if surviving <= min(gross*most, 0.5) {
-		e.Limit = max(growth*tailEnd(longest), spare*median)
+	if i, in := vain(tailBucket(bound), ended, atLeast); in {
+		e.Limit, e.Known = max(tailEnd(i), least), Hopeless
+	} else if surviving <= min(gross*most, 0.5) {
+		e.Limit = max(growth*tailEnd(longest), least)
 	}
 	return e
+}
+
+// middle returns the median of those that finished.
+func middle(n int64, ended *[tailCells]int64) time.Duration {
+	for i, left := 0, (n+1)/2; ; i++ {
+		if left -= ended[i]; left <= 0 {
+			return tailEnd(i)
+		}
+	}
+}
+
+// vain returns the first bucket after which waiting is in vain: of the attempts that took
+// longer and had all the time that there is, hardly any finished.
+func vain(bound int, ended, atLeast *[tailCells]int64) (bucket int, in bool) {
+	hung, late := int64(0), int64(1) // the next one may finish
+	for i := bound; i < tailCells; i++ {
+		hung += atLeast[i]
+		late += ended[i]
+	}
+	hung = min(hung, enoughHung)
+	for i := bound - 1; i >= 0 && hopeless*late <= hung+late; i-- {
+		bucket, in = i, true
+		late += ended[i]
+	}
+	return bucket, in
 }
 
 // Needed returns how many attempts must have finished before a percentile of them means

@@ -30,7 +30,7 @@ func newService(q float64, rate int) *service {
 func (p *service) run(n int, takes func() time.Duration) (cutOff, open float64) {
 	for range n {
 		p.now = p.now.Add(p.every)
-		if p.limit = p.tail.Limit(p.now, p.q); p.limit == 0 || p.limit >= p.most {
+		if p.limit = p.tail.Limit(p.now, p.q, p.most); p.limit == 0 || p.limit >= p.most {
 			p.limit = p.most
 			open++
 		}
@@ -90,10 +90,10 @@ func TestALimitCutsOffTheShareThatItIsFor(t *testing.T) {
 		for _, at := range []struct {
 			q    float64
 			rate int
-		}{{0.999, 1000}, {0.999, 20}, {0.99, 200}, {0.99, 5}} {
+		}{{0.999, 1000}, {0.999, 100}, {0.99, 200}, {0.99, 5}} {
 			p := newService(at.q, at.rate)
 			p.run(3*int(Needed(at.q))+60*at.rate, c.takes.with(1))
-			n := 200 * int(Needed(at.q))
+			n := 50 * int(Needed(at.q))
 			cutOff, open := p.run(n, c.takes.with(2))
 			asked := 1 - at.q
 			if noise := 3 * math.Sqrt(asked/float64(n)); cutOff > asked+noise || cutOff < c.least*asked-noise {
@@ -118,11 +118,11 @@ func TestALimitNeedsSamples(t *testing.T) {
 		tail.Finish(0, 10*ms)
 	}
 	tail.Cut(0, 5*ms, false)
-	if d := tail.Limit(0, 0.999); d != 0 {
+	if d := tail.Limit(0, 0.999, 4*time.Second); d != 0 {
 		t.Errorf("after 999 the limit is %v", d)
 	}
 	tail.Finish(0, 10*ms)
-	if d := tail.Limit(clock.Instant(tailEvery), 0.999); d < 30*ms || d > 32*ms {
+	if d := tail.Limit(clock.Instant(tailEvery), 0.999, 4*time.Second); d < 30*ms || d > 32*ms {
 		t.Errorf("after 1000 the limit is %v, want three medians", d)
 	}
 }
@@ -152,21 +152,59 @@ func TestALimitFollowsASteps(t *testing.T) {
 	}
 }
 
-// In a black hole the limit goes to the upper bound, and does not come back before the
-// service does.
-func TestALimitThatKnowsNothingIsTheUpperBound(t *testing.T) {
+// In a black hole attempts get all the time there is, until it shows that this is in vain.
+// From then on only one in sixteen does; and these notice when answers come late again.
+func TestABlackHoleIsNotWaitedFor(t *testing.T) {
 	takes := lognormal(20*ms, 0.5).with(4)
+	hole := func() time.Duration { return time.Hour }
 	p := newService(0.999, 300)
 	p.run(300*120, takes)
-	before := p.limit
-	p.run(300*2, func() time.Duration { return time.Hour })
-	_, open := p.run(300*58, func() time.Duration { return time.Hour })
-	if open < 1 {
-		t.Errorf("after two seconds of a black hole %.1f %% did not have the upper bound", 100*(1-open))
+	before := p.tail.InForce(p.now, p.q, p.most)
+	_, open := p.run(300*2, hole)
+	if open < 0.1 {
+		t.Errorf("at first %.1f %% had the upper bound", 100*open)
+	}
+	_, open = p.run(300*58, hole)
+	if limit := p.tail.InForce(p.now, p.q, p.most); limit > 3*before || math.Abs(open-1.0/16) > 0.01 {
+		t.Errorf("later %.1f %% had the upper bound, and the others %v, which was %v before", 100*open, limit, before)
+	}
+	slow := func() time.Duration { return 30 * takes() }
+	first, _ := p.run(300*5, slow)
+	then, _ := p.run(300*115, slow)
+	if limit := p.tail.InForce(p.now, p.q, p.most); first > 0.4 || then > 0.005 || limit < 20*before {
+		t.Errorf("slow after the hole, %.1f %% of the first five seconds were cut off, then %.2f %%; the limit is %v", 100*first, 100*then, limit)
 	}
 	p.run(300*90, takes)
-	if p.limit > 2*before {
-		t.Errorf("90 s after the end the limit is %v, it was %v", p.limit, before)
+	if limit := p.tail.InForce(p.now, p.q, p.most); limit > 3*before/2 {
+		t.Errorf("90 s after all that the limit is %v, it was %v", limit, before)
+	}
+}
+
+// Where some attempts never end, waiting for them does not lengthen the limit of the others
+// beyond what these need.
+func TestAttemptsThatHangAreNotWaitedFor(t *testing.T) {
+	for fact, share := range map[string]float64{"one in two hundred": 0.005, "one in ten": 0.1, "half": 0.5} {
+		takes := slowOnes(share, constant(time.Hour), lognormal(20*ms, 0.7)).with(6)
+		p := newService(0.999, 300)
+		p.run(300*120, takes)
+		var late, all float64
+		for range 300 * 300 {
+			p.run(1, func() time.Duration {
+				d := takes()
+				if d < time.Hour {
+					all++
+					if d > p.limit {
+						late++
+					}
+				}
+				return d
+			})
+		}
+		if limit := p.tail.InForce(p.now, p.q, p.most); late/all > map[bool]float64{true: 0.005, false: 0.001}[share > 0.4] || limit > 2*time.Second {
+			t.Errorf("%s hang: %.2f %% of the others were cut off, after %v", fact, 100*late/all, limit)
+		} else {
+			t.Logf("%s hang: %.3f %% of the others were cut off, after %v", fact, 100*late/all, limit)
+		}
 	}
 }
 
@@ -187,7 +225,7 @@ func TestWhatEndedEarlyDoesNotMoveTheLimit(t *testing.T) {
 		}
 		part.Cut(0, 2*ms, false)
 	}
-	a, b := whole.Limit(0, 0.99), part.Limit(0, 0.99)
+	a, b := whole.Limit(0, 0.99, time.Second), part.Limit(0, 0.99, time.Second)
 	if ratio := float64(b) / float64(a); ratio < 0.9 || ratio > 1.15 {
 		t.Errorf("the limit is %v, and %v where most ended early", a, b)
 	}
@@ -228,7 +266,7 @@ func TestAnIdleTailForgets(t *testing.T) {
 	p := newService(0.99, 100)
 	p.run(5000, constant(50*ms).with(0))
 	p.now = p.now.Add(2 * tailLongest)
-	if d := p.tail.Limit(p.now, p.q); d != 0 {
+	if d := p.tail.Limit(p.now, p.q, p.most); d != 0 {
 		t.Errorf("after twenty idle minutes the limit is %v", d)
 	}
 }
@@ -239,12 +277,12 @@ func TestALimitIsOfTheShareThatIsAsked(t *testing.T) {
 	for i := range 1000 {
 		tail.Finish(0, time.Duration(i*i)*time.Microsecond)
 	}
-	if a, b := tail.Limit(1, 0.9), tail.Limit(1, 0.999); a >= b {
+	if a, b := tail.Limit(1, 0.9, time.Second), tail.Limit(1, 0.999, time.Second); a >= b {
 		t.Fatalf("%v and %v", a, b)
 	}
 	for range 3 {
 		for _, q := range []float64{0.9, 0.999} {
-			a, b := tail.Limit(1, q), tail.Estimate(q).Limit
+			a, b := tail.Limit(1, q, time.Second), tail.Estimate(q, time.Second).Limit
 			if a != b {
 				t.Errorf("p%g is %v in force, and %v", 100*q, a, b)
 			}
@@ -273,8 +311,8 @@ func TestATailAllocatesNothing(t *testing.T) {
 		now += clock.Instant(300 * ms)
 		tail.Finish(1, ms)
 		tail.Cut(2, ms, true)
-		tail.Limit(now, 0.999)
-		tail.Estimate(0.999)
+		tail.Limit(now, 0.999, time.Second)
+		tail.Estimate(0.999, time.Second)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -288,12 +326,12 @@ func TestGoroutinesCountAll(t *testing.T) {
 			for i := range 5000 {
 				tail.Finish(g, time.Duration(i)*ms)
 				tail.Cut(g, time.Duration(i)*ms, i%100 == 0)
-				tail.Limit(clock.Instant(i)*clock.Instant(ms), 0.99)
+				tail.Limit(clock.Instant(i)*clock.Instant(ms), 0.99, time.Second)
 			}
 		})
 	}
 	all.Wait()
-	if e := tail.Estimate(0.99); e.Finished != 20_000 || e.Cut != 20_000 {
+	if e := tail.Estimate(0.99, time.Second); e.Finished != 20_000 || e.Cut != 20_000 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -317,8 +355,9 @@ func FuzzTail(f *testing.F) {
 			}
 		}
 		for _, q := range []float64{0.9, 0.99, 0.999} {
-			want := naive(list, q)
-			if got := tail.Estimate(q); got != want {
+			bound := time.Duration(1+n%5) * 100 * ms
+			want := naive(list, q, bound)
+			if got := tail.Estimate(q, bound); got != want {
 				t.Fatalf("p%g of %d is %+v, want %+v", 100*q, n, got, want)
 			}
 		}
@@ -332,7 +371,7 @@ type sample struct {
 
 // naive is the estimate in its textbook form: one at a time, the shortest first, of equal
 // ones those that finished first, and one more that outlasts all.
-func naive(list []sample, q float64) (e Estimate) {
+func naive(list []sample, q float64, bound time.Duration) (e Estimate) {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b sample) int {
 		if a.d != b.d {
@@ -341,32 +380,52 @@ func naive(list []sample, q float64) (e Estimate) {
 		return map[bool]int{false: 0, true: 1}[a.cut] - map[bool]int{false: 0, true: 1}[b.cut]
 	})
 	surviving := 1.0
-	var median time.Duration
+	var all []time.Duration // that finished
 	for i, s := range list {
 		if s.cut {
 			e.Cut++
 			continue
 		}
-		e.Finished++
+		all = append(all, s.d)
 		surviving *= 1 - 1/float64(len(list)+1-i)
-		if surviving <= 0.5*(1+1e-9) && median == 0 {
-			median = s.d
-		}
 		if surviving <= (1-q)*(1+1e-9) && e.Limit == 0 {
-			e.Limit = max(s.d, 3*median)
+			e.Limit = s.d
 		}
 	}
-	e.Needed = int64(math.Ceil(1/(1-q) - 1e-6))
-	switch {
-	case e.Finished < e.Needed:
-		e.Limit = 0
-	case e.Limit > 0:
-		e.Known = Known
-	default:
+	e.Finished, e.Needed = int64(len(all)), int64(math.Ceil(1/(1-q)-1e-6))
+	if e.Finished < e.Needed {
+		return Estimate{Finished: e.Finished, Cut: e.Cut, Needed: e.Needed}
+	}
+	if e.Known = Known; e.Limit == 0 {
 		e.Known = TooShort
-		if surviving <= min(10*(1-q)*(1+1e-9), 0.5) {
-			e.Limit = max(2*list[len(list)-1].d, 3*median)
+		if e.Limit = naiveVain(list, tailEnd(tailBucket(bound))); e.Limit > 0 {
+			e.Known = Hopeless
+		} else if surviving <= min(10*(1-q)*(1+1e-9), 0.5) {
+			e.Limit = 2 * list[len(list)-1].d
 		}
+	}
+	if e.Limit > 0 {
+		e.Limit = max(e.Limit, 3*all[(len(all)-1)/2])
 	}
 	return e
+}
+
+// naiveVain tries every limit below the bound, from the shortest on.
+func naiveVain(list []sample, bound time.Duration) time.Duration {
+	for i := 0; tailEnd(i) < bound; i++ {
+		hung, late := 0, 0
+		for _, s := range list {
+			switch {
+			case s.cut && s.d >= bound:
+				hung++
+			case !s.cut && s.d > tailEnd(i):
+				late++
+			}
+		}
+		hung = min(hung, 200)
+		if float64(late+1)/float64(hung+late+1) <= 1.0/50 {
+			return tailEnd(i)
+		}
+	}
+	return 0
 }

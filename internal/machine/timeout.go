@@ -11,7 +11,7 @@ import (
 // limit is the time of an attempt where it is measured: the percentile, between the policy's
 // bounds, and the upper one while the percentile is not known.
 func (p *partition) limit(now clock.Instant, t *policy.Timeout) time.Duration {
-	return bounded(p.times.Load().tail.Limit(now, float64(t.Percentile)), t)
+	return bounded(p.times.Load().tail.Limit(now, float64(t.Percentile), t.Attempt), t)
 }
 
 func bounded(d time.Duration, t *policy.Timeout) time.Duration {
@@ -77,6 +77,7 @@ var knowledge = [...]policy.TimeoutBasis{
 	latency.TooFew:   policy.TimeoutTooFew,
 	latency.Known:    policy.TimeoutMeasured,
 	latency.TooShort: policy.TimeoutTooManyCut,
+	latency.Hopeless: policy.TimeoutHopeless,
 }
 
 // timeoutStats is the attempt's time that is in force.
@@ -87,8 +88,9 @@ func (p *partition) timeoutStats(now clock.Instant, r *Rules) policy.TimeoutStat
 	if !r.timed || !times.has(r) { // a reload is under way
 		return st
 	}
-	e := times.tail.Estimate(float64(t.Percentile))
-	st.Attempt, st.Percentile, st.Basis = p.limit(now, t), t.Percentile, knowledge[e.Known]
+	q := float64(t.Percentile)
+	e := times.tail.Estimate(q, t.Attempt)
+	st.Attempt, st.Percentile, st.Basis = bounded(times.tail.InForce(now, q, t.Attempt), t), t.Percentile, knowledge[e.Known]
 	st.Samples, st.Cut, st.Needed = e.Finished, e.Cut, e.Needed
 	return st
 }

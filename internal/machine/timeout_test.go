@@ -59,7 +59,7 @@ func TestAnAttemptHasTheTimeThatItsPercentileNeeds(t *testing.T) {
 			p.Timeout = c.p
 			tr, r := newTrial(t, p), rand.New(rand.NewPCG(8, 58))
 			now, had, cut := clock.Instant(0), time.Duration(0), 0
-			const n = 200_000
+			const n = 40_000
 			for i := range n {
 				now = now.Add(5 * time.Millisecond)
 				takes := time.Duration(c.takes(r) * 1e9)
@@ -74,7 +74,7 @@ func TestAnAttemptHasTheTimeThatItsPercentileNeeds(t *testing.T) {
 			if had < c.least || had > c.most {
 				t.Errorf("in the end an attempt has %v, want %v to %v", had, c.least, c.most)
 			}
-			if rate := float64(cut) / n; rate > c.rate*1.1 {
+			if rate := float64(cut) / n; rate > c.rate*1.5 {
 				t.Errorf("%.3f %% were cut off, %.3f %% were asked for", 100*rate, 100*c.rate)
 			}
 			st := tr.state.Stats(now).Main.Timeout
@@ -243,7 +243,7 @@ func TestEachPartitionHasATimeoutOfItsOwn(t *testing.T) {
 			t.Errorf("%s has %v, want about %v", p.Name, got, want)
 		}
 	}
-	if tr.state.main.times.Load().tail.Estimate(0.9) != (latency.Estimate{Needed: 10}) {
+	if tr.state.main.times.Load().tail.Estimate(0.9, time.Second) != (latency.Estimate{Needed: 10}) {
 		t.Error("calls that name a partition count for those that name none")
 	}
 }
