@@ -63,7 +63,11 @@ type Bulkhead struct {
 	spares      int                 // how many, at most maxSpares
 	next        [numClasses]ranking // for each class, who is served next
 	mostWaiting ranking             // who has most waiting
-	skipped     [numClasses]int     // how often in a row a class let a higher one go first
+	skipped     [numClasses]int32   // how often in a row a class let a higher one go first
+	tenantSlots int32               // the most slots of a tenant; 0 = no bound
+	tenantQueue int32               // the most waiters of a tenant; 0 = no bound
+	newest      bool                // the newest waiter of a class goes first
+	strict      bool                // no class goes before a higher one
 }
 
 // New returns a bulkhead with limit slots and room for queue waiters. Without slots
@@ -82,7 +86,7 @@ type Bulkhead struct {
 func New(limit, queue int, fair bool) *Bulkhead {
 	b := &Bulkhead{tenants: make(map[string]*tenant)}
 	for c := range b.next {
-		b.next[c] = ranking{id: c, less: nextBefore(c)}
+		b.next[c] = ranking{id: c, less: b.nextBefore(c)}
 	}
 	b.mostWaiting = ranking{id: numClasses, less: moreWaiting}
 	b.Resize(limit, queue)
@@ -132,7 +136,6 @@ func (b *Bulkhead) Resize(limit, queue int) {
 // the order of arrival again.
 func (b *Bulkhead) SetFair(fair bool) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	switch was := b.fair(); {
 	case fair && !was:
 		b.word.Or(uint64(fairBit))
@@ -140,6 +143,7 @@ func (b *Bulkhead) SetFair(fair bool) {
 		b.word.And(^uint64(fairBit))
 		b.merge()
 	}
+	b.serve() // who waited behind a tenant's bound
 }
 
 // fair reports whether the bulkhead is fair. While b.mu is held it stays so.
@@ -176,11 +180,17 @@ func (b *Bulkhead) tryAgain(tenant string) (Slot, bool) {
 	}
 }
 
-// take takes a slot from the word, fair or not. b.mu is held.
-func (b *Bulkhead) take() bool {
+// take takes a slot from the word for a tenant of a fair bulkhead, or for anybody where
+// it is not fair. b.mu is held.
+func (b *Bulkhead) take(name string) bool {
+	if b.tenantSlots > 0 && b.fair() {
+		if t := b.tenants[name]; t != nil && t.held >= int(b.tenantSlots) {
+			return false
+		}
+	}
 	for {
 		w := word(b.word.Load())
-		if !w.open() {
+		if !w.room() || w.queued() > 0 && !b.allCapped() {
 			return false
 		}
 		if b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed)) {

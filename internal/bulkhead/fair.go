@@ -25,7 +25,7 @@ const maxSpares = 128
 func (b *Bulkhead) tryFair(name string) (Slot, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.take() {
+	if !b.take(name) {
 		return Slot{}, false
 	}
 	t := b.tenant(name)
@@ -98,11 +98,12 @@ func (b *Bulkhead) settle(t *tenant) {
 	}
 }
 
-// rank moves t to its place in the rankings. Everyone is not in mostWaiting: its waiters
-// are not pushed out.
+// rank moves t to its place in the rankings. A tenant that holds all that it may is not
+// served. Everyone is not in mostWaiting: its waiters are not pushed out.
 func (b *Bulkhead) rank(t *tenant) {
+	capped := b.capped(t)
 	for c := range b.next {
-		if in := t.waiters[c].head != nil; in || t.at[c] != 0 {
+		if in := t.waiters[c].head != nil && !capped; in || t.at[c] != 0 {
 			b.next[c].place(t, in)
 		}
 	}
@@ -170,13 +171,14 @@ func (t *tenant) appendWaiters(all []*Waiter) []*Waiter {
 }
 
 // nextBefore orders tenants by who is served next in class c: fewest slots in use, then
-// first come.
-func nextBefore(c int) func(t, u *tenant) bool {
+// first come; last come where the newest goes first.
+func (b *Bulkhead) nextBefore(c int) func(t, u *tenant) bool {
 	return func(t, u *tenant) bool {
 		if t.held != u.held {
 			return t.held < u.held
 		}
-		return t.waiters[c].head.seq < u.waiters[c].head.seq
+		v, w := b.turn(t, c), b.turn(u, c)
+		return v.seq < w.seq != b.newest
 	}
 }
 

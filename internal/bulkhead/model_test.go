@@ -19,6 +19,10 @@ type model struct {
 	slots        []string // the tenant of each slot in use
 	stays        []*stay  // those in the queue, in the order of arrival
 	turns        []turn   // every grant there ever was
+	newest       bool
+	strict       bool
+	slotsMax     int // of a tenant; 0 = no bound
+	queueMax     int // of a tenant; 0 = no bound
 }
 
 type stay struct {
@@ -66,12 +70,19 @@ func (m *model) waiting(tenant string) (n int) {
 	return n
 }
 
-func (m *model) waitsIn(class int) bool {
-	return slices.ContainsFunc(m.stays, func(s *stay) bool { return s.class == class })
+// may reports whether a tenant may have one more slot, as far as it is its own matter.
+func (m *model) may(tenant string) bool {
+	return m.slotsMax == 0 || tenant == nobody || m.held(tenant) < m.slotsMax
 }
 
+func (m *model) waitsIn(class int) bool {
+	return slices.ContainsFunc(m.stays, func(s *stay) bool { return s.class == class && m.may(s.tenant) })
+}
+
+func (m *model) anyWaits() bool { return m.waitsIn(0) || m.waitsIn(1) || m.waitsIn(2) }
+
 func (m *model) try(tenant string) bool {
-	if len(m.stays) > 0 || len(m.slots) >= m.limit {
+	if m.anyWaits() || len(m.slots) >= m.limit || !m.may(m.name(tenant)) {
 		return false
 	}
 	m.slots = append(m.slots, m.name(tenant))
@@ -83,7 +94,7 @@ func (m *model) join(s *stay) bool {
 		s.tenant, s.answer = m.name(s.tenant), Granted
 		return true
 	}
-	if len(m.stays) >= m.queue && !m.pushOut(s) {
+	if m.queueMax > 0 && m.fair && m.waiting(s.tenant) >= m.queueMax || len(m.stays) >= m.queue && !m.pushOut(s) {
 		return false
 	}
 	s.tenant = m.name(s.tenant)
@@ -131,7 +142,7 @@ func (m *model) turn() int {
 	for class := range numClasses {
 		switch {
 		case !m.waitsIn(class):
-		case m.overtaken(class) >= patience:
+		case m.overtaken(class) >= patience && !m.strict:
 			return class
 		case best < 0:
 			best = class
@@ -141,15 +152,19 @@ func (m *model) turn() int {
 }
 
 func (m *model) pass() {
-	for len(m.stays) > 0 && len(m.slots) < m.limit {
+	for m.anyWaits() && len(m.slots) < m.limit {
 		t := turn{class: m.turn()}
 		for c := range t.waiting {
 			t.waiting[c] = m.waitsIn(c)
 		}
 		m.turns = append(m.turns, t)
-		in := slices.DeleteFunc(slices.Clone(m.stays), func(s *stay) bool { return s.class != t.class })
+		in := slices.DeleteFunc(slices.Clone(m.stays), func(s *stay) bool { return s.class != t.class || !m.may(s.tenant) })
 		next := slices.MinFunc(in, func(v, w *stay) int {
-			return cmp.Or(cmp.Compare(m.held(v.tenant), m.held(w.tenant)), cmp.Compare(v.seq, w.seq))
+			order := cmp.Compare(v.seq, w.seq)
+			if m.newest {
+				order = -order
+			}
+			return cmp.Or(cmp.Compare(m.held(v.tenant), m.held(w.tenant)), order)
 		})
 		m.remove(next, Granted)
 		m.slots = append(m.slots, next.tenant)
@@ -168,6 +183,7 @@ func (m *model) setFair(fair bool) {
 			s.tenant = nobody
 		}
 	}
+	m.pass()
 }
 
 // pair is a bulkhead and its model, driven by the same numbers.
@@ -194,7 +210,7 @@ var tenantNames = [...]string{"", "a", "b", "c", "d"}
 // step calls one method, which verb and arg choose.
 func (p *pair) step(verb, arg byte) {
 	tenant := tenantNames[int(arg)%len(tenantNames)]
-	switch verb % 17 {
+	switch verb % 20 {
 	case 0, 1, 2:
 		p.try(tenant)
 	case 3, 4, 5, 6, 7:
@@ -209,6 +225,19 @@ func (p *pair) step(verb, arg byte) {
 		p.setFair(arg)
 	case 16:
 		p.stats()
+	case 17:
+		p.m.newest, p.m.strict = arg%2 == 0, arg%4 < 2
+		p.b.SetNewestFirst(arg%2 == 0)
+		p.b.SetStrict(arg%4 < 2)
+	case 18:
+		p.m.slotsMax, p.m.queueMax = int(arg%4), int(arg/4%4)
+		p.m.pass()
+		p.b.SetTenantMax(int(arg%4), int(arg/4%4))
+	case 19:
+		held, waiting, n := p.b.Tenants(tenant)
+		if fair := p.m.fair; fair && (held != p.m.held(tenant) || waiting != p.m.waiting(tenant)) || n > len(tenantNames) {
+			p.t.Fatalf("Tenants(%q) = %d, %d, %d", tenant, held, waiting, n)
+		}
 	}
 	p.check()
 }
@@ -343,6 +372,8 @@ func (p *pair) finish() {
 		p.release(0)
 		p.check()
 	}
+	p.m.slotsMax, p.m.queueMax = 0, 0
+	p.b.SetTenantMax(0, 0)
 	for range p.m.limit + 1 {
 		p.try("last")
 	}
@@ -368,6 +399,8 @@ func TestRandomOperationsLeaveEverySlotFree(t *testing.T) {
 func TestFloodAgreesWithTheModel(t *testing.T) {
 	for run := range uint64(8) {
 		p := newPair(t, 3, 40, run%2 == 0)
+		p.m.strict = run%4 < 2
+		p.b.SetStrict(p.m.strict)
 		for i := range uint64(1500) {
 			x := chance.Bits(run, i, 1, chance.Backoff)
 			verb := byte(3) // join

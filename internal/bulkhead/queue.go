@@ -112,8 +112,8 @@ func (w *Waiter) collect() (Slot, bool) {
 // join is Join under the lock. It returns nil when the queue is full.
 func (b *Bulkhead) join(w Waker, p Priority, name string, wake *wakeList) *Waiter {
 	b.handOver(wake) // a release may have changed the word and not handed over yet
-	free := b.take()
-	if !free && b.queued() >= b.queueMax && !b.pushOut(name, class(p), wake) {
+	free := b.take(name)
+	if !free && (b.crowds(name) || b.queued() >= b.queueMax && !b.pushOut(name, class(p), wake)) {
 		return nil
 	}
 	b.seq++
@@ -141,7 +141,7 @@ func (b *Bulkhead) serve() {
 func (b *Bulkhead) handOver(wake *wakeList) {
 	for {
 		w := word(b.word.Load())
-		if w.queued() == 0 || !w.room() {
+		if w.queued() == 0 || !w.room() || b.allCapped() {
 			return
 		}
 		if !b.word.CompareAndSwap(uint64(w), uint64(w+oneUsed-oneQueued)) {
@@ -179,7 +179,15 @@ func (b *Bulkhead) first() *Waiter {
 			b.skipped[c]++
 		}
 	}
-	return b.next[class].tenants[0].waiters[class].head
+	return b.turn(b.next[class].tenants[0], class)
+}
+
+// turn returns which waiter of a tenant and class is served next.
+func (b *Bulkhead) turn(t *tenant, class int) *Waiter {
+	if b.newest {
+		return t.waiters[class].tail
+	}
+	return t.waiters[class].head
 }
 
 // nextClass returns the class that is served next: one that was skipped too often, else
@@ -190,7 +198,7 @@ func (b *Bulkhead) nextClass() int {
 		if b.next[c].Len() == 0 {
 			continue
 		}
-		if b.skipped[c] >= patience {
+		if b.skipped[c] >= patience && !b.strict {
 			return c
 		}
 		if best < 0 {
