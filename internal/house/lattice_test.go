@@ -42,6 +42,7 @@ var plan = map[string]room{
 	"internal/breaker":   {floor: ground},
 	"internal/budget":    {floor: ground},
 	"internal/bulkhead":  {floor: ground},
+	"internal/admission": {floor: ground, also: []string{"internal/bulkhead"}}, // its slots and its queue
 	"internal/ratelimit": {floor: ground},
 	"internal/throttle":  {floor: ground},
 	"internal/latency":   {floor: ground},

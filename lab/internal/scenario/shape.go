@@ -223,11 +223,12 @@ type service struct {
 	// means fifo.
 	Order orderWord
 
-	// Target is how long waiting is fine, for codel. Left out, it means 5ms.
+	// Target is how long a request may wait in an overload, for codel. Left out, it
+	// means 20ms.
 	Target span
 
-	// Interval is for how long more is tolerated, for codel. Left out, it means
-	// 100ms.
+	// Interval is how long it may wait otherwise, for codel, and for how long all have to
+	// wait longer than the target until it is an overload. Left out, it means 1s.
 	Interval span
 
 	// DropExpired does no work for callers whose deadline has passed, as far as

@@ -122,9 +122,9 @@ func (a *auditor) service(i int, sent int64, at *there) {
 	for k := range v.replicas {
 		r := &v.replicas[k]
 		busy += int64(r.busy)
-		queued += int64(r.waiting.n)
-		if v.Workers > 0 && r.busy > a.world.most(i) || r.waiting.n > v.Queue || v.Workers > 0 && r.waiting.n > 0 && r.busy < v.crew() {
-			a.say("service %d: replica %d works on %d and lets %d wait", i, k, r.busy, r.waiting.n)
+		queued += int64(r.queued())
+		if v.Workers > 0 && r.busy > a.world.most(i) || r.queued() > v.Queue || v.Workers > 0 && r.queued() > 0 && r.busy < v.crew() {
+			a.say("service %d: replica %d works on %d and lets %d wait", i, k, r.busy, r.queued())
 		}
 	}
 	if busy != at.working || queued != at.waiting || int64(v.under) != busy {

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/gabion-go/gabion/internal/admission"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
@@ -141,7 +142,8 @@ type attempt struct {
 	answer    answer
 	after     time.Duration
 	priority  int8
-	next      uint32 // in a queue
+	slot      admission.Slot // the worker's
+	seat      *seat          // in the queue; nil unless it waits
 }
 
 func (s *sim) send(c *call, t *machine.Ticket) {

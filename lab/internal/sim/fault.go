@@ -70,14 +70,17 @@ func (s *sim) endFault(i int, f *Fault) {
 	}
 }
 
-// summon gives those who wait to workers who have come.
+// summon changes how many work at each replica.
 func (s *sim) summon(v *service, f *Fault) {
 	if f.Kind != Crew {
 		return
 	}
 	for i := range v.replicas {
-		s.serveNext(v, &v.replicas[i])
+		if pool := v.replicas[i].pool; pool != nil {
+			pool.SetLimit(v.crew())
+		}
 	}
+	s.serve()
 }
 
 // hits reports whether the fault is at that replica.
@@ -211,7 +214,7 @@ func (s *sim) restart(v *service, f *Fault) {
 			continue
 		}
 		v.move(s.now, r, -r.busy)
-		r.waiting = queue{}
+		r.pool, r.debt = v.pool(), 0
 		for _, e := range v.plan.edges {
 			s.edges[e].forget(i)
 		}
@@ -228,7 +231,7 @@ func (s *sim) restart(v *service, f *Fault) {
 			v.n.Wasted += s.now.Sub(a.started)
 		}
 		a.gen = s.attempts.renew(a.self)
-		a.armed = false
+		a.armed, a.seat = false, nil
 		s.reply(a, broken, 0)
 	}
 	s.orphans()

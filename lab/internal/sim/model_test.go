@@ -7,7 +7,6 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/bulkhead"
-	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
@@ -93,40 +92,6 @@ func TestOverloadedQueueAnswersTooLateAndStackInTime(t *testing.T) {
 	}
 	near(t, "first in, first out", share(FIFO), 0, 0)
 	near(t, "last in, first out", share(LIFO), 0.5, 0.03)
-}
-
-// RFC 8289: the first drop is an interval after the wait rose above the target,
-// the n-th after it follows an interval over the root of n later.
-func TestCoDelDropsByTheControlLaw(t *testing.T) {
-	v := &service{Service: &Service{Discipline: CoDel, Target: 5 * ms, Interval: 100 * ms}}
-	q := queue{n: 1000}
-	s := &sim{}
-	next, n := time.Second+100*ms, 0.0
-	for now := time.Second; now < 3*time.Second; now += ms / 10 {
-		s.now = clock.Instant(now)
-		drop := q.codel(s, v, &attempt{came: s.now.Add(-50 * ms)})
-		if want := now >= next; drop != want {
-			t.Fatalf("at %v dropped %v, want %v; the next is due at %v", now, drop, want, next)
-		}
-		if drop {
-			n++
-			next += time.Duration(float64(100*ms) / math.Sqrt(n))
-		}
-	}
-	// It was above for two seconds. When it comes above again soon after, it goes on
-	// from the rate that was needed, and not from the first.
-	s.now = clock.Instant(3 * time.Second)
-	q.codel(s, v, &attempt{came: s.now})
-	drops := 0
-	for now := 3*time.Second + ms; now < 3500*ms; now += ms / 10 {
-		s.now = clock.Instant(now)
-		if q.codel(s, v, &attempt{came: s.now.Add(-50 * ms)}) {
-			drops++
-		}
-	}
-	if want := int(0.4 / 0.1 * math.Sqrt(n)); drops < want*9/10 || drops > want*13/10 {
-		t.Errorf("%d drops when it comes back, want about %d", drops, want)
-	}
 }
 
 func TestCoDelKeepsTheWaitShort(t *testing.T) {

@@ -3,56 +3,105 @@ package sim
 import (
 	"time"
 
+	"github.com/gabion-go/gabion/internal/admission"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
 )
 
-// queue is who waits at a replica: a list through the attempts, one for each
-// priority.
-type queue struct {
-	lists [3]struct{ first, last uint32 } // slots plus one; 0 is nobody
-	n     int
-	debt  time.Duration // work that refusals cost and nobody has done yet
-
-	// CoDel's state, by the names of RFC 8289.
-	firstAbove clock.Instant
-	dropNext   clock.Instant
-	count      int
-	lastCount  int
-	dropping   bool
+// seat is an attempt's place in a queue.
+type seat struct {
+	admission.Wait
+	sim      *sim
+	who, gen uint32
 }
 
-func (q *queue) push(s *sim, v *service, a *attempt) {
-	l := &q.lists[0]
+// Wake remembers that the seat has an answer.
+func (p *seat) Wake() { p.sim.woken = append(p.sim.woken, p) }
+
+// pool returns the workers of a replica and the queue before them.
+func (v *service) pool() *admission.Gate {
+	if v.Workers == 0 {
+		return nil
+	}
+	r := admission.Rules{Limit: v.crew(), Queue: v.Queue}
+	switch v.Discipline {
+	case LIFO:
+		r.Order = admission.LIFO
+	case CoDel:
+		r.Target, r.Interval = or(v.Target, admission.DefaultTarget), or(v.Interval, admission.DefaultInterval)
+	}
+	return admission.New(r)
+}
+
+func or(d, other time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return other
+}
+
+// wait puts an attempt in a replica's queue. It reports false when that is full.
+func (s *sim) wait(v *service, r *replica, a *attempt) bool {
+	p := &seat{sim: s, who: a.self, gen: a.gen}
+	deadline, priority := clock.Never, policy.PriorityNormal
+	if v.DropExpired {
+		deadline = a.expires
+	}
 	if v.Discipline == ByPriority {
-		l = &q.lists[1-int(a.priority)]
+		priority = policy.Priority(a.priority)
 	}
-	q.n++
-	a.next, a.stage = 0, waiting
-	switch {
-	case l.first == 0:
-		l.first, l.last = a.self+1, a.self+1
-	case v.Discipline == LIFO:
-		a.next = l.first
-		l.first = a.self + 1
-	default:
-		s.attempts.at(l.last - 1).next = a.self + 1
-		l.last = a.self + 1
+	if r.pool.Join(s.now, &p.Wait, p, priority, "", deadline) != admission.Waiting {
+		return false
 	}
+	a.seat, a.stage = p, waiting
+	s.arm(a)
+	if v.Discipline == CoDel {
+		s.at(p.Until(), evLeave, a.self, a.gen)
+	}
+	return true
 }
 
-func (q *queue) pop(s *sim, v *service) (a *attempt, drop bool) {
-	for i := range q.lists {
-		l := &q.lists[i]
-		if l.first == 0 {
-			continue
+// serve tells those in queues what has become of them.
+func (s *sim) serve() {
+	for i := 0; i < len(s.woken); i++ { // more may come while it runs
+		p := s.woken[i]
+		if a := s.attempts.get(p.who, p.gen); a != nil && a.seat == p {
+			slot, answer := s.pool(a).Ask(s.now, &p.Wait)
+			s.turn(a, slot, answer)
 		}
-		a = s.attempts.at(l.first - 1)
-		l.first = a.next
-		if l.first == 0 {
-			l.last = 0
-		}
-		q.n--
-		return a, v.Discipline == CoDel && q.codel(s, v, a)
 	}
-	return nil, false
+	s.woken = s.woken[:0]
+}
+
+// leave ends the wait of an attempt that may wait no longer.
+func (s *sim) leave(a *attempt) {
+	if a.seat == nil || s.now < a.seat.Until() {
+		return
+	}
+	slot, answer := s.pool(a).Leave(s.now, &a.seat.Wait)
+	s.turn(a, slot, answer)
+	s.serve()
+}
+
+func (s *sim) pool(a *attempt) *admission.Gate {
+	return s.services[a.service].replicas[a.replica].pool
+}
+
+// turn is the end of an attempt's wait.
+func (s *sim) turn(a *attempt, slot admission.Slot, answer admission.Answer) {
+	v := &s.services[a.service]
+	switch answer {
+	case admission.Waiting:
+		return
+	case admission.Admitted:
+		a.slot = slot
+		s.start(v, &v.replicas[a.replica], a)
+	case admission.Expired:
+		v.n.Expired++
+		s.reply(a, expired, 0)
+	default:
+		v.n.Dropped++
+		s.reply(a, busy, 0)
+	}
+	a.seat = nil
 }

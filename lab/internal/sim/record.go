@@ -200,7 +200,7 @@ func (s *sim) bin() {
 	b := r.here(s)
 	for i := range s.services {
 		for k := range s.services[i].replicas {
-			b.Queue[i] += int64(s.services[i].replicas[k].waiting.n)
+			b.Queue[i] += int64(s.services[i].replicas[k].queued())
 		}
 	}
 	for i := range s.edges {

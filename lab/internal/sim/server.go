@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/gabion-go/gabion/internal/admission"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/ratelimit"
 	"github.com/gabion-go/gabion/lab/internal/draw"
@@ -77,15 +78,19 @@ type service struct {
 
 // replica is one instance.
 type replica struct {
-	busy    int // requests being worked on
-	waiting queue
-	warm    clock.Instant // until when work is slow after a restart
-	cold    clock.Instant // when that began
+	busy int             // requests being worked on
+	pool *admission.Gate // its workers; nil where nobody ever waits
+	debt time.Duration   // work that refusals cost and nobody has done yet
+	warm clock.Instant   // until when work is slow after a restart
+	cold clock.Instant   // when that began
 }
 
 func newService(s *sim, i int) service {
 	v := service{Service: &s.world.Services[i], index: i, limits: new(limiters)}
 	v.replicas = make([]replica, v.count())
+	for i := range v.replicas {
+		v.replicas[i].pool = v.pool()
+	}
 	return v
 }
 
@@ -131,7 +136,15 @@ func (v *service) crew() int {
 	return n
 }
 
-func (r *replica) load() int { return r.busy + r.waiting.n }
+func (r *replica) load() int { return r.busy + r.queued() }
+
+func (r *replica) queued() int {
+	if r.pool == nil {
+		return 0
+	}
+	_, _, queued := r.pool.Occupancy()
+	return queued
+}
 
 // arrive is an attempt that reaches the service.
 func (s *sim) arrive(a *attempt) {
@@ -152,16 +165,24 @@ func (s *sim) arrive(a *attempt) {
 		v.n.Refused++
 		return
 	}
-	r := &v.replicas[a.replica]
-	switch {
-	case v.DropExpired && s.now >= a.expires:
+	if v.DropExpired && s.now >= a.expires {
 		v.n.Expired++
 		s.reply(a, expired, 0)
-	case v.Workers == 0 || r.busy < v.crew():
+		return
+	}
+	s.work(v, &v.replicas[a.replica], a)
+}
+
+// work gives an attempt to a worker, or puts it in the queue.
+func (s *sim) work(v *service, r *replica, a *attempt) {
+	free := r.pool == nil
+	if !free {
+		a.slot, free = r.pool.Enter(s.now, "")
+	}
+	switch {
+	case free:
 		s.start(v, r, a)
-	case r.waiting.n < v.Queue:
-		r.waiting.push(s, v, a)
-		s.arm(a)
+	case s.wait(v, r, a):
 		v.n.Queued++
 	default:
 		v.n.Refused++
@@ -177,7 +198,7 @@ func (s *sim) refuseBusy(v *service, r *replica, a *attempt) {
 		d := draw.New(s.seed, forService, attemptID(s.calls.at(a.call).id, a.try))
 		cost := time.Duration(float64(v.RefuseCost * float64(v.Time.Draw(&d))))
 		v.n.RefuseWork += cost
-		r.waiting.debt += cost
+		r.debt += cost
 	}
 	s.reply(a, busy, 0)
 }
@@ -237,8 +258,8 @@ func (s *sim) start(v *service, r *replica, a *attempt) {
 	} else {
 		a.work = s.workTime(v, r, a, c)
 	}
-	a.work += r.waiting.debt
-	r.waiting.debt = 0
+	a.work += r.debt
+	r.debt = 0
 	s.next(a, s.now.Add(a.work), evDone)
 }
 
@@ -310,7 +331,7 @@ func (s *sim) finished(a *attempt, ok bool) {
 		a.answer = broken
 	}
 	s.reply(a, a.answer, a.after)
-	s.serveNext(v, r)
+	s.serveNext(r, a)
 }
 
 // move changes how many requests a replica works on, and keeps for how long.
@@ -334,22 +355,11 @@ func (s *sim) effect(v *service, c *call, a *attempt) {
 	}
 }
 
-// serveNext takes the next one who waits.
-func (s *sim) serveNext(v *service, r *replica) {
-	for r.waiting.n > 0 && (v.Workers == 0 || r.busy < v.crew()) {
-		a, drop := r.waiting.pop(s, v)
-		switch {
-		case a == nil:
-			return
-		case drop:
-			v.n.Dropped++
-			s.reply(a, busy, 0)
-		case v.DropExpired && s.now >= a.expires:
-			v.n.Expired++
-			s.reply(a, expired, 0)
-		default:
-			s.start(v, r, a)
-		}
+// serveNext gives a worker back, for the next one who waits.
+func (s *sim) serveNext(r *replica, a *attempt) {
+	if r.pool != nil {
+		r.pool.Release(s.now, a.slot)
+		s.serve()
 	}
 }
 

@@ -43,6 +43,8 @@ type sim struct {
 	calls    pool[call]
 	attempts pool[attempt]
 	jobs     pool[job]
+
+	woken []*seat // whose wait has an answer
 }
 
 // event says what happens and to whom. The tag is the generation of a pool's slot
@@ -61,6 +63,7 @@ const (
 	evFault                      // a fault begins, changes or ends
 	evBin                        // a bin of the series ends
 	evCut                        // a phase begins
+	evLeave                      // an attempt may wait no longer
 	kinds
 )
 
@@ -125,6 +128,10 @@ func (s *sim) handle(e event) {
 	case evDeadline:
 		if a := s.attempts.get(e.who, gen); a != nil {
 			s.timeout(a)
+		}
+	case evLeave:
+		if a := s.attempts.get(e.who, gen); a != nil {
+			s.leave(a)
 		}
 	case evFault:
 		s.troubled--

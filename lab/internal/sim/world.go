@@ -98,7 +98,7 @@ type Discipline uint8
 const (
 	FIFO Discipline = iota
 	LIFO
-	CoDel      // first in, first out, and those who waited too long are dropped (Nichols and Jacobson, 2012)
+	CoDel      // first in, first out, and in an overload those who waited too long are refused: see package admission
 	ByPriority // higher first, first in first out within one
 )
 
@@ -110,8 +110,8 @@ type Service struct {
 	Workers     int // of each replica; 0 means that nobody ever waits
 	Discipline  Discipline
 	Queue       int           // who may wait at a replica; the next is refused
-	Target      time.Duration // CoDel: how long waiting is fine; 0 means 5 ms
-	Interval    time.Duration // CoDel: for how long more is tolerated; 0 means 100 ms
+	Target      time.Duration // CoDel: 0 means admission.DefaultTarget
+	Interval    time.Duration // CoDel: 0 means admission.DefaultInterval
 	DropExpired bool          // does no work for callers whose deadline has passed
 	Time        draw.Dist     // of the work itself
 	ByCall      bool          // what takes long for one attempt does so for all of its call

@@ -1,0 +1,97 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+// control says whether the server is overloaded, by how long requests wait. A queue
+// that empties now and then evens out the arrivals. One that stands is of no use:
+// everybody waits, and no more gets done. That is CoDel's thought (RFC 8289). Two things
+// are different here. Requests don't come slower because one was dropped, as packets of
+// TCP do: so whoever has waited too long in an overload is refused, without a law for how
+// many at a time. And the overload ends by what arrives and not by what waits: the queue
+// of an overload is short, and may be empty by chance.
+//
+//   - It begins when for an interval nobody got a slot at once, and nobody who waited got
+//     one within the target while the queue had room.
+//   - It ends after an interval in which a tenth of the requests found a free slot.
+type control struct {
+	target, interval time.Duration
+
+	state state
+	since clock.Instant // when the state began; of an overload, the interval that is counted
+	full  clock.Instant // when the queue had last no room, and hasFull
+	came  int           // in the interval that is counted
+	found int           // of these, a free slot
+
+	hasFull bool
+}
+
+type state uint32
+
+const (
+	calm     state = iota // requests are served in time
+	standing              // not any more
+	overload
+)
+
+// enough is the share of requests that find a free slot where there is no overload: one
+// in so many.
+const enough = 10
+
+// late is told that somebody waits, or has waited, for the target or longer.
+func (c *control) late(now clock.Instant) {
+	switch {
+	case c.interval <= 0:
+	case c.state == calm:
+		c.state, c.since = standing, now
+	case c.state == standing && now.Sub(c.since) >= c.interval:
+		c.state, c.since, c.came, c.found = overload, now, 0, 0
+	}
+}
+
+// noRoom is told that the queue was full: nobody knows how long those would have
+// waited who are refused.
+func (c *control) noRoom(now clock.Instant) {
+	c.full, c.hasFull = now, true
+	c.late(now)
+}
+
+// served is told how long somebody waited who got a slot now.
+func (c *control) served(now clock.Instant, waited time.Duration) {
+	if waited >= c.target || c.hasFull && now.Sub(c.full) < c.target {
+		c.late(now)
+		return
+	}
+	c.calm()
+}
+
+// calm is told that nobody has to wait any more, or only one tenant.
+func (c *control) calm() {
+	if c.state == standing {
+		c.state = calm
+	}
+}
+
+// arrived is told of every request unless all is calm, and whether it found a free slot.
+func (c *control) arrived(now clock.Instant, free bool) {
+	if free {
+		c.calm()
+	}
+	if c.state != overload {
+		return
+	}
+	if lasted := now.Sub(c.since); lasted >= c.interval {
+		if lasted >= 2*c.interval || c.found*enough >= c.came {
+			c.state = calm
+			return
+		}
+		c.since, c.came, c.found = now, 0, 0
+	}
+	c.came++
+	if free {
+		c.found++
+	}
+}

@@ -1,0 +1,88 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+const ms = time.Millisecond
+
+func at(d time.Duration) clock.Instant { return clock.Instant(0).Add(d) }
+
+// A said is one thing that a control is told.
+type said struct {
+	at     time.Duration
+	what   string // late, served, full, free or taken
+	waited time.Duration
+}
+
+func (s said) tell(c *control) {
+	switch now := at(s.at); s.what {
+	case "late":
+		c.late(now)
+	case "served":
+		c.served(now, s.waited)
+	case "full":
+		c.noRoom(now)
+	case "free":
+		c.arrived(now, true)
+	case "taken":
+		c.arrived(now, false)
+	}
+}
+
+// every is the same again and again.
+func every(step, from, to time.Duration, s said) (all []said) {
+	for s.at = from; s.at <= to; s.at += step {
+		all = append(all, s)
+	}
+	return all
+}
+
+func TestWhatIsAnOverload(t *testing.T) {
+	long := said{what: "served", waited: 30 * ms}
+	over := every(10*ms, 0, 100*ms, long) // at 100 ms
+	for _, c := range []struct {
+		fact string
+		told [][]said
+		want state
+	}{
+		{"nothing is", nil, calm},
+		{"nobody is served in time for an interval", [][]said{over}, overload},
+		{"a moment less than an interval is none", [][]said{every(10*ms, 0, 90*ms, long)}, standing},
+		{"one who is served in time ends the count", [][]said{every(10*ms, 0, 90*ms, long), {{at: 95 * ms, what: "served", waited: 4 * ms}}, every(10*ms, 96*ms, 190*ms, long)}, standing},
+		{"one who finds a free slot ends the count", [][]said{every(10*ms, 0, 90*ms, long), {{at: 95 * ms, what: "free"}}, every(10*ms, 96*ms, 190*ms, long)}, standing},
+		{"a short queue that is full for an interval", [][]said{every(2*ms, 0, 110*ms, said{what: "full"}), {{at: 111 * ms, what: "served", waited: ms}}}, overload},
+		{"a queue that was full for once is none", [][]said{{{what: "full"}, {at: 30 * ms, what: "served", waited: ms}}, every(10*ms, 40*ms, 120*ms, long)}, standing},
+		{"what waits may be served in time by chance", [][]said{over, {{at: 120 * ms, what: "served", waited: ms}}}, overload},
+		{"it goes on while fewer than a tenth find a free slot", [][]said{over, every(5*ms, 105*ms, 195*ms, said{what: "taken"}), {{at: 196 * ms, what: "free"}}, {{at: 205 * ms, what: "taken"}}}, overload},
+		{"it ends when a tenth does", [][]said{over, every(15*ms, 105*ms, 190*ms, said{what: "taken"}), {{at: 196 * ms, what: "free"}}, {{at: 205 * ms, what: "taken"}}}, calm},
+		{"it ends when nobody comes for an interval", [][]said{over, every(10*ms, 105*ms, 150*ms, said{what: "taken"}), {{at: 301 * ms, what: "taken"}}}, calm},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			x := control{target: 5 * ms, interval: 100 * ms}
+			for _, part := range c.told {
+				for _, s := range part {
+					s.tell(&x)
+				}
+			}
+			if x.state != c.want {
+				t.Errorf("state %d, want %d", x.state, c.want)
+			}
+		})
+	}
+}
+
+func TestWithoutAnIntervalThereIsNoOverload(t *testing.T) {
+	var x control
+	for now := time.Duration(0); now < time.Minute; now += time.Second {
+		x.noRoom(at(now))
+		x.served(at(now), time.Hour)
+		x.arrived(at(now), false)
+	}
+	if x.state != calm {
+		t.Errorf("state %d", x.state)
+	}
+}

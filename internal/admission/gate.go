@@ -1,0 +1,170 @@
+// Package admission decides which requests a server works on now, which wait, and which
+// it refuses. The server in production and the services of the lab run this code.
+//
+// Slots and queue are those of package bulkhead. What is added is time: how long a
+// request may wait, and who is refused when more arrives than can be done. Nothing here
+// reads a clock, blocks or starts a goroutine.
+package admission
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Order says which waiter of a class is served next.
+type Order uint8
+
+// The orders.
+const (
+	FIFO     Order = iota // the first
+	Adaptive              // the first; in an overload the last, who may still be in time
+	LIFO                  // the last
+)
+
+// What Target and Interval are where nothing else is said: see docs/adr/0059-admission.md.
+const (
+	DefaultTarget   = 20 * time.Millisecond
+	DefaultInterval = time.Second
+)
+
+// Rules are what a gate goes by.
+type Rules struct {
+	Limit int // requests at once
+	Queue int // requests that wait
+	Order Order
+
+	// Target is how long a request may wait in an overload. Interval is how long it may
+	// wait otherwise, and for how long all must have waited longer than Target until it
+	// is an overload. Without an Interval nobody is refused for having waited.
+	Target, Interval time.Duration
+
+	// Fair shares slots and queue among tenants, as [bulkhead.New] says.
+	Fair bool
+
+	// TenantShare is the share of slots and queue that one tenant may have at most, even if
+	// all others are idle. It is at least one slot. 0 is no bound. It needs Fair.
+	TenantShare float64
+}
+
+// Slot is the right to be worked on. The zero Slot is none.
+type Slot = bulkhead.Slot
+
+// Gate admits requests. Make one with [New]. All methods are safe for concurrent use.
+type Gate struct {
+	b     *bulkhead.Bulkhead
+	state atomic.Uint32 // control.state, to be read without the lock
+
+	mu      sync.Mutex
+	rules   Rules
+	control control
+	waits   list
+	places  int // in the queue, of one tenant at most; 0 = no bound
+}
+
+// New returns a gate.
+func New(r Rules) *Gate {
+	g := &Gate{b: bulkhead.New(r.Limit, r.Queue, r.Fair), rules: r}
+	g.control.target, g.control.interval = r.Target, r.Interval
+	g.b.SetNewestFirst(r.Order == LIFO)
+	g.b.SetStrict(true) // a wait here is bounded, so a class that never has its turn is refused
+	g.boundTenants()
+	return g
+}
+
+func (g *Gate) boundTenants() {
+	if r := &g.rules; r.Fair && r.TenantShare > 0 {
+		g.places = max(int(r.TenantShare*float64(r.Queue)), 1)
+		g.b.SetTenantMax(max(int(r.TenantShare*float64(r.Limit)), 1), g.places)
+	}
+}
+
+// SetLimit changes how many requests are worked on at once.
+func (g *Gate) SetLimit(limit int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.rules.Limit == limit {
+		return
+	}
+	g.rules.Limit = limit
+	g.boundTenants()
+	g.b.Resize(limit, g.rules.Queue)
+}
+
+// Stats returns the numbers of one moment, and whether it is an overload.
+func (g *Gate) Stats() (s policy.BulkheadStats, overloaded bool) {
+	return g.b.Stats(), state(g.state.Load()) == overload
+}
+
+// Occupancy is [bulkhead.Bulkhead.Occupancy]. It takes no lock.
+func (g *Gate) Occupancy() (inUse, limit, queued int) { return g.b.Occupancy() }
+
+// Enter takes a slot if one is free and nobody who could have it waits for it. The tenant
+// matters only to a fair gate.
+func (g *Gate) Enter(now clock.Instant, tenant string) (Slot, bool) {
+	s, ok := g.b.TryAcquire(tenant)
+	if ok && g.state.Load() != 0 {
+		g.mu.Lock()
+		g.control.arrived(now, true)
+		g.setState()
+		g.mu.Unlock()
+	}
+	return s, ok
+}
+
+// Release gives a slot back, and hands it to the next waiter. In an overload those who
+// have waited for too long are refused then, and not before: so the slot goes to whose
+// turn it is, and none is free while anybody waits.
+func (g *Gate) Release(now clock.Instant, s Slot) {
+	_, _, queued := g.b.Occupancy()
+	g.b.Release(s)
+	if queued == 0 || g.rules.Interval <= 0 {
+		return
+	}
+	var refused list
+	g.mu.Lock()
+	if g.waitsLong(now) {
+		g.late(now)
+		g.shed(now, &refused)
+	}
+	g.mu.Unlock()
+	refused.wake()
+}
+
+// waitsLong reports whether somebody has waited for the target or longer. g.mu is held.
+func (g *Gate) waitsLong(now clock.Instant) bool {
+	return g.waits.head != nil && now.Sub(g.waits.head.came) >= g.rules.Target
+}
+
+// late tells the control that somebody waits or has waited for long, unless that is only
+// the tenant's own matter. g.mu is held.
+func (g *Gate) late(now clock.Instant) {
+	if g.room() {
+		g.control.calm()
+	} else {
+		g.control.late(now)
+	}
+	g.setState()
+}
+
+// room reports whether a slot is free, which those who wait may not have.
+func (g *Gate) room() bool {
+	used, limit, _ := g.b.Occupancy()
+	return used < limit
+}
+
+// setState puts in force what the control was told. g.mu is held.
+func (g *Gate) setState() {
+	is, was := g.control.state, state(g.state.Load())
+	if is == was {
+		return
+	}
+	g.state.Store(uint32(is))
+	if g.rules.Order == Adaptive && (is == overload) != (was == overload) {
+		g.b.SetNewestFirst(is == overload)
+	}
+}

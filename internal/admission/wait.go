@@ -1,0 +1,248 @@
+package admission
+
+import (
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Answer says what has become of a request.
+type Answer uint8
+
+// The answers.
+const (
+	Waiting   Answer = iota // for a slot
+	Admitted                // here is the slot
+	QueueFull               // refused: the queue is full
+	TooLong                 // refused: it waited for as long as it may
+	PushedOut               // refused: its place in the queue went to a tenant with fewer there
+	OverShare               // refused: its tenant has all that one may have
+	Expired                 // its deadline passed before its turn came
+	Gone                    // its caller gave up before its turn came
+	NumAnswers
+)
+
+// Wait is one request in the queue. [Gate.Join] fills it, and it is not used again.
+type Wait struct {
+	wait     *bulkhead.Waiter
+	waker    bulkhead.Waker
+	tenant   string
+	came     clock.Instant
+	until    clock.Instant // when it may wait no longer
+	deadline clock.Instant
+	prev     *Wait
+	next     *Wait // in a list
+	listed   bool
+	slot     Slot   // handed over while it was being refused
+	answer   Answer // Waiting until the gate has refused it
+	whole    bool
+}
+
+// Wake implements [bulkhead.Waker].
+func (w *Wait) Wake() {
+	if w.waker != nil {
+		w.waker.Wake()
+	}
+}
+
+// Until is when the wait is over: the caller must then call [Gate.Leave].
+func (w *Wait) Until() clock.Instant { return w.until }
+
+// Whole reports, of a request that was refused, whether that was in an overload of the
+// whole server: neither only its tenant nor only its priority asks for too much. Asking
+// again soon is then of no use to anybody.
+func (w *Wait) Whole() bool { return w.whole }
+
+// Join puts a request in the queue. The deadline is the caller's; clock.Never is none. It
+// answers Waiting, and then calls waker when [Gate.Ask] has another answer, perhaps
+// before Join returns; or it answers why the request is refused.
+func (g *Gate) Join(now clock.Instant, w *Wait, waker bulkhead.Waker, p policy.Priority, tenant string, deadline clock.Instant) Answer {
+	*w = Wait{waker: waker, tenant: tenant, came: now, until: deadline, deadline: deadline}
+	if i := g.rules.Interval; i > 0 {
+		w.until = min(deadline, now.Add(i))
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.control.arrived(now, false)
+	if g.room() {
+		g.control.calm()
+	} else if g.waitsLong(now) {
+		g.control.late(now)
+	}
+	bw, ok := g.b.Join(w, p, tenant)
+	if ok {
+		w.wait = bw
+		g.waits.push(w)
+	} else {
+		g.noRoom(now, w)
+	}
+	g.setState()
+	return w.answer
+}
+
+// noRoom refuses a request for which there is no room in the queue. g.mu is held.
+func (g *Gate) noRoom(now clock.Instant, w *Wait) {
+	if g.crowds(w) {
+		w.answer = OverShare
+		return
+	}
+	g.control.noRoom(now)
+	w.answer, w.whole = QueueFull, g.control.state == overload
+}
+
+// Ask says what has become of a wait. A slot is handed over once.
+func (g *Gate) Ask(now clock.Instant, w *Wait) (Slot, Answer) {
+	g.mu.Lock()
+	if w.answer != Waiting {
+		defer g.mu.Unlock()
+		return w.collect()
+	}
+	s, a := g.b.Granted(w.wait)
+	switch a {
+	case bulkhead.Granted:
+		return g.granted(now, w, s)
+	case bulkhead.PushedOut:
+		g.end(w)
+		w.answer = PushedOut
+	}
+	defer g.mu.Unlock()
+	return Slot{}, w.answer
+}
+
+// granted ends a wait with a slot. It unlocks.
+func (g *Gate) granted(now clock.Instant, w *Wait, s Slot) (Slot, Answer) {
+	g.end(w)
+	if g.room() {
+		g.control.calm()
+	} else {
+		g.control.served(now, now.Sub(w.came))
+	}
+	g.setState()
+	w.answer = Admitted
+	if now >= w.deadline {
+		w.answer = Expired
+	}
+	g.mu.Unlock()
+	if w.answer == Expired {
+		g.Release(now, s)
+		return Slot{}, Expired
+	}
+	return s, Admitted
+}
+
+// Leave ends a wait because its time is over, or because its caller is gone. The answer
+// is Admitted, with the slot, if that was handed over meanwhile.
+func (g *Gate) Leave(now clock.Instant, w *Wait) (Slot, Answer) {
+	g.mu.Lock()
+	if w.answer != Waiting {
+		defer g.mu.Unlock()
+		return w.collect()
+	}
+	if s, ok := g.b.Leave(w.wait); ok {
+		return g.granted(now, w, s)
+	}
+	defer g.mu.Unlock()
+	g.end(w)
+	switch {
+	case now >= w.deadline:
+		w.answer = Expired
+	case now >= w.until:
+		g.refuse(w)
+	default:
+		w.answer = Gone
+	}
+	return Slot{}, w.answer
+}
+
+// collect is the answer of a wait that the gate has ended. g.mu is held.
+func (w *Wait) collect() (Slot, Answer) {
+	if w.answer == Admitted && w.slot.Held() {
+		s := w.slot
+		w.slot = Slot{}
+		return s, Admitted
+	}
+	if w.answer == Admitted {
+		return Slot{}, Gone // it was handed over already
+	}
+	return Slot{}, w.answer
+}
+
+// shed refuses those who have waited for too long in an overload. g.mu is held.
+func (g *Gate) shed(now clock.Instant, refused *list) {
+	for g.control.state == overload && g.waitsLong(now) {
+		w := g.waits.head
+		s, ok := g.b.Leave(w.wait)
+		g.end(w)
+		if ok {
+			w.slot, w.answer = s, Admitted // and woken already
+			continue
+		}
+		g.refuse(w)
+		refused.push(w)
+	}
+}
+
+// refuse answers one who has waited for too long. g.mu is held.
+func (g *Gate) refuse(w *Wait) {
+	w.answer, w.whole = TooLong, g.control.state == overload && !g.crowds(w)
+}
+
+// end takes a wait out of the list. g.mu is held.
+func (g *Gate) end(w *Wait) {
+	g.waits.remove(w)
+	if g.waits.head == nil {
+		g.control.calm()
+		g.setState()
+	}
+}
+
+// crowds reports whether the tenant of a request that gets no place in the queue has more
+// requests there than the others, with this one. g.mu is held.
+func (g *Gate) crowds(w *Wait) bool {
+	if !g.rules.Fair {
+		return false
+	}
+	_, waiting, tenants := g.b.Tenants(w.tenant)
+	_, _, queued := g.b.Occupancy()
+	return waiting > 0 && (waiting+1)*tenants > queued+1 || g.places > 0 && waiting >= g.places
+}
+
+// list is waits in the order in which they came.
+type list struct{ head, tail *Wait }
+
+func (l *list) push(w *Wait) {
+	w.prev, w.next, w.listed = l.tail, nil, true
+	if l.tail == nil {
+		l.head = w
+	} else {
+		l.tail.next = w
+	}
+	l.tail = w
+}
+
+func (l *list) remove(w *Wait) {
+	if !w.listed {
+		return
+	}
+	if w.prev == nil {
+		l.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next, w.listed = nil, nil, false
+}
+
+// wake wakes all in a list that nobody else has. No lock is held.
+func (l *list) wake() {
+	for w := l.head; w != nil; {
+		next := w.next
+		w.prev, w.next = nil, nil
+		w.Wake()
+		w = next
+	}
+}
