@@ -77,9 +77,8 @@ var all = []Opponent{
 	},
 	{
 		Name: "aws-standard", Aliases: []string{"aws"}, Title: "AWS SDK for Go v2, retry mode standard",
-		Source: "github.com/aws/aws-sdk-go-v2 v1.47.7, aws/retry/standard.go and jitter_backoff.go: 3 attempts, full jitter from 2 s up to 20 s; 500 tokens, 5 a retry",
-		Lacks: "A retry after a timeout costs 10 tokens there and 5 here; a retry that succeeds gives back what it cost there, and one token here. " +
-			retryAfter,
+		Source: "github.com/aws/aws-sdk-go-v2 v1.47.7, aws/retry/standard.go and jitter_backoff.go: 3 attempts, full jitter from 2 s up to 20 s; 500 tokens, 5 a retry, 10 after a timeout",
+		Lacks:  retryAfter,
 		change: awsStandard,
 	},
 	{
@@ -95,15 +94,14 @@ var all = []Opponent{
 	{
 		Name: "grpc", Title: "gRPC service config with retryThrottling, as the design's example",
 		Source: "https://github.com/grpc/proposal/blob/master/A6-client-retries.md; grpc-go v1.85.0, stream.go: 4 attempts, 100 ms doubled up to 1 s; 10 tokens, 0.1 a success, none below 5",
-		Lacks: "Every failure takes a token there, also one that is not tried again; here a retry takes it, from the five above the threshold. " +
-			"Its jitter of a fifth either way is left out.",
+		Lacks:  "Its jitter of a fifth either way is left out.",
 		change: grpc,
 	},
 	{
 		Name: "envoy", Title: "Envoy: one retry, outlier detection with its panic threshold",
-		Source: "https://www.envoyproxy.io/docs/envoy/v1.31.0 (retry_policy, circuit_breakers, outlier_detection): 1 retry, full jitter from 25 ms up to 250 ms; 1024 requests at once",
+		Source: "https://www.envoyproxy.io/docs/envoy/v1.31.0 (retry_policy, circuit_breakers, outlier_detection): 1 retry, full jitter from 25 ms up to 250 ms; 1024 requests and 3 retries at once",
 		Lacks: "Its outlier detection takes hosts out; when more than half are out, as when a whole service fails, the panic threshold sends to all again, " +
-			"so there is no breaker here, and one bad host is not avoided. Its limit of three retries at once is left out. " + retryAfter,
+			"so there is no breaker here, and one bad host is not avoided. Each client here is such a proxy, with a limit of retries of its own. " + retryAfter,
 		change: envoy,
 	},
 	{
@@ -182,18 +180,19 @@ func hystrix(p policy.Policy) policy.Policy {
 
 func awsStandard(p policy.Policy) policy.Policy {
 	p = bare(p, 3, backoff.Full(2*time.Second, 20*time.Second))
-	p.Retry.Budget = policy.Budget{Shape: policy.BudgetTokens, Capacity: 500, Cost: 5, Ratio: 1}
+	p.Retry.Budget = policy.Budget{Shape: policy.BudgetQuota, Capacity: 500, Cost: 5, ThrottledCost: 5, TimeoutCost: 10, Ratio: 1}
 	return p
 }
 
 func grpc(p policy.Policy) policy.Policy {
 	p = bare(p, 4, backoff.Exp(100*time.Millisecond, time.Second))
-	p.Retry.Budget = policy.Budget{Shape: policy.BudgetTokens, Capacity: 5, Cost: 1, Ratio: 0.1}
+	p.Retry.Budget = policy.Budget{Shape: policy.BudgetGRPC, Capacity: 10, Ratio: 0.1}
 	return p
 }
 
 func envoy(p policy.Policy) policy.Policy {
 	p = bare(p, 2, backoff.Full(25*time.Millisecond, 250*time.Millisecond))
+	p.Retry.Budget = policy.Budget{Shape: policy.BudgetShare, Ratio: policy.Off, MinInFlight: 3}
 	p.Bulkhead = policy.Bulkhead{Limit: 1024, Queue: policy.Off, QueueTimeout: policy.Off}
 	return p
 }

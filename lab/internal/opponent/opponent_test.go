@@ -71,10 +71,10 @@ func TestOpponentsHaveTheNumbersOfTheirSources(t *testing.T) {
 		"sre":              {3, backoff.Full(100*time.Millisecond, 10*time.Second), "10% and off over 1m", none, 0, 0, "2 over 2m"},
 		"envoy-admission":  {1, backoff.Const(time.Millisecond), none, none, 0, 0, "1.05 over 30s"},
 		"hystrix":          {1, backoff.Const(time.Millisecond), none, "50% in 10s, at least 20", 5 * time.Second, 10, none},
-		"aws-standard":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 1 a success", none, 0, 0, none},
-		"aws-adaptive":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 1 a success", none, 0, 0, none},
-		"grpc":             {4, backoff.Exp(100*time.Millisecond, time.Second), "5 tokens, 1 each, 0.1 a success", none, 0, 0, none},
-		"envoy":            {2, backoff.Full(25*time.Millisecond, 250*time.Millisecond), none, none, 0, 1024, none},
+		"aws-standard":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 5 throttled, 10 late, 1 a first success", none, 0, 0, none},
+		"aws-adaptive":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 5 throttled, 10 late, 1 a first success", none, 0, 0, none},
+		"grpc":             {4, backoff.Exp(100*time.Millisecond, time.Second), "10 tokens, half of them, 0.1 a success", none, 0, 0, none},
+		"envoy":            {2, backoff.Full(25*time.Millisecond, 250*time.Millisecond), "3 in flight", none, 0, 1024, none},
 		"istio":            {3, backoff.Full(25*time.Millisecond, 250*time.Millisecond), none, "5 in a row", 30 * time.Second, 0, none},
 		"linkerd":          {10, backoff.Const(time.Millisecond), "20% and 10/s over 10s", none, 0, 0, none},
 	} {
@@ -97,8 +97,12 @@ func budget(b policy.Budget) string {
 	switch {
 	case b.Off:
 		return "none"
-	case b.Shape == policy.BudgetTokens:
-		return fmt.Sprintf("%d tokens, %d each, %v a success", b.Capacity, b.Cost, float64(b.Ratio))
+	case b.Shape == policy.BudgetQuota:
+		return fmt.Sprintf("%d tokens, %d each, %d throttled, %d late, %v a first success", b.Capacity, b.Cost, b.ThrottledCost, b.TimeoutCost, float64(b.Ratio))
+	case b.Shape == policy.BudgetGRPC:
+		return fmt.Sprintf("%d tokens, half of them, %v a success", b.Capacity, float64(b.Ratio))
+	case b.Shape == policy.BudgetShare && b.Ratio == policy.Off:
+		return fmt.Sprintf("%d in flight", b.MinInFlight)
 	}
 	return fmt.Sprintf("%v and %v over %s", b.Ratio, b.Floor, policy.FormatDuration(b.Window))
 }
@@ -145,10 +149,6 @@ func TestNothingOfAnOpponentIsGabionsDefault(t *testing.T) {
 		switch b := made.Retry.Budget; {
 		case b.Off:
 			unused = append(unused, "Retry.Budget.")
-		case b.Shape == policy.BudgetTokens:
-			unused = append(unused, "Retry.Budget.Window", "Retry.Budget.Floor")
-		default:
-			unused = append(unused, "Retry.Budget.Capacity", "Retry.Budget.Cost")
 		}
 		if b := resolved.Breaker; b.FailureRate == policy.Off && b.SlowRate == policy.Off {
 			unused = append(unused, "Breaker.MinCalls")
