@@ -159,7 +159,7 @@ func timeCases() []Case {
 
 func budgetCases() []Case {
 	budget := func(b policy.Budget) policy.Policy {
-		if b == (policy.Budget{}) || b.Ratio > 0 && b.Shape != policy.BudgetTokens {
+		if b == (policy.Budget{}) || b.Ratio > 0 && b.Shape == policy.BudgetEarned {
 			b.Shape = policy.BudgetWindow
 		}
 		p := retrying(3, every(s))
@@ -178,6 +178,18 @@ func budgetCases() []Case {
 	}
 	for i := range 40 {
 		seven = append(seven, call(time.Duration(i)*11*ms, down(ms)))
+	}
+	apart := func(n int, gap time.Duration) (calls []Call) { // all of which fail
+		for i := range n {
+			calls = append(calls, call(time.Duration(i)*gap, down(10*ms)))
+		}
+		return calls
+	}
+	together := func(n int) (calls []Call) { // that are out at the same time, and whose retries succeed
+		for i := range n {
+			calls = append(calls, call(time.Duration(i), down(10*ms), ok(10*ms)))
+		}
+		return calls
 	}
 	return []Case{
 		{ID: "C88 D4", Fact: "a refusal of the budget ends the call at once",
@@ -215,6 +227,26 @@ func budgetCases() []Case {
 		{ID: "C87 D2", Fact: "tokens: successes bring retries back",
 			Policy: budget(policy.Budget{Shape: policy.BudgetTokens, Capacity: 1, Ratio: 0.5}),
 			Calls:  []Call{call(0, down(ms)), call(3*s, ok(ms)), call(4*s, down(ms)), call(5*s, ok(ms)), call(6*s, down(ms), ok(ms))}},
+		{ID: "C84 D2", Fact: "grpc: failures spend the tokens above half, and no more is sent while nothing succeeds",
+			Policy: budget(policy.Budget{Shape: policy.BudgetGRPC}), Calls: seven, Check: counts(policy.KindAttemptSent, 40+4)},
+		{ID: "C84 C87 D2", Fact: "grpc: answers that are no failure move nothing, a mark that stops retries takes a token, a success brings one back",
+			Policy: budget(policy.Budget{Shape: policy.BudgetGRPC, Capacity: 3, Ratio: 1}),
+			Calls: []Call{call(0, ends(ms, errWrong)), call(100*ms, ends(ms, errWrong)), call(200*ms, ends(ms, errWrong)), call(s, down(ms), ok(ms)),
+				call(3*s, ends(ms, errStop)), call(4*s, down(ms)), call(5*s, ok(ms)), call(6*s, ok(ms)), call(7*s, down(ms), ok(ms))}},
+		{ID: "C82 D2", Fact: "share: of a hundred calls that fail together 25 are sent again at a quarter, whatever they wait",
+			Policy: budget(policy.Budget{Shape: policy.BudgetShare, Ratio: 0.25}), Calls: together(100), Check: counts(policy.KindAttemptSent, 125)},
+		{ID: "C82 D2", Fact: "share: of 25 calls five at a fifth", Policy: budget(policy.Budget{Shape: policy.BudgetShare}), Calls: together(25), Check: counts(policy.KindAttemptSent, 30)},
+		{ID: "C82 D2", Fact: "share: of two calls both, since three may be in flight", Policy: budget(policy.Budget{Shape: policy.BudgetShare}), Calls: together(2), Check: counts(policy.KindAttemptSent, 4)},
+		{ID: "C83 D2", Fact: "share: a fifth of a thousand simultaneous failures",
+			Policy: budget(policy.Budget{Shape: policy.BudgetShare}), Calls: together(1000), Check: counts(policy.KindAttemptSent, 1200)},
+		{ID: "C69 D2", Fact: "share: a retry makes room when it has ended, and when it is not made",
+			Policy: budget(policy.Budget{MinInFlight: 1, Ratio: policy.Off}),
+			Calls:  []Call{call(0, down(10*ms), ok(3*s)), call(500*ms, down(10*ms)), call(5*s, down(10*ms), ok(ms)), canceled(7500*ms, call(7*s, down(10*ms))), call(7600*ms, down(10*ms), ok(ms))}},
+		{ID: "C85 D2", Fact: "quota: fifty calls are sent twice more, the next once",
+			Policy: budget(policy.Budget{Shape: policy.BudgetQuota, Cost: 5, TimeoutCost: 10}), Calls: apart(51, 3*s), Check: counts(policy.KindAttemptSent, 151)},
+		{ID: "C86 D2", Fact: "quota: a success gives back what its retry cost, a first success brings one",
+			Policy: budget(policy.Budget{Shape: policy.BudgetQuota, Capacity: 28}),
+			Calls:  []Call{call(0, down(ms), ok(ms)), call(3*s, down(ms), down(ms), ok(ms)), call(7*s, down(ms)), call(10*s, ok(ms)), call(13*s, down(ms))}},
 		{ID: "C87 D1", Fact: "window: what is spent is there again a window later",
 			Policy: budget(one), Calls: []Call{call(0, down(ms)), call(5*s, down(ms)), call(13*s, down(ms), ok(ms))}},
 		{ID: "G5 D1", Fact: "hedges are charged to the budget",
