@@ -78,3 +78,20 @@ func ExampleSteps() {
 	// Output:
 	// [1s 2s 3.9s 7.7s 15s 30s] <nil>
 }
+
+// The time of an attempt is taken from what is measured, between two bounds.
+func ExampleParse_measuredTimeout() {
+	file, err := config.Parse("gabion.yaml", []byte(`version: 1
+defaults:
+  timeout: {attempt: 2s}
+dependencies:
+  search:
+    timeout: {attempt: p99.9, attempt_min: 100ms}
+`))
+	fmt.Println(err)
+	t := file.Policies["search"].Timeout
+	fmt.Println(t.Percentile, "between", t.AttemptMin, "and", t.Attempt)
+	// Output:
+	// <nil>
+	// 99.9% between 100ms and 2s
+}

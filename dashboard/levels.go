@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -15,6 +16,9 @@ func (v *vitals) levels() (all []string) {
 	s, p := &v.stats, &v.policy
 	if b := v.lead().Breaker; !v.unguarded && b.State == policy.StateClosed {
 		all = append(all, breakerLevel(&b, &p.Breaker))
+	}
+	if text := v.timeoutLevel(); text != "" {
+		all = append(all, text)
 	}
 	if t := &s.Throttle; t.On {
 		add("throttle: %d requests, %d accepted in %s; above %s × accepted it refuses, now %s of the calls",
@@ -38,6 +42,27 @@ func (v *vitals) levels() (all []string) {
 			plural(t.Calls, "call", "calls"), share(t.Succeeded, t.Calls), float64(t.Attempts)/float64(t.Calls), plural(t.Unsent, "was", "were"))
 	}
 	return all
+}
+
+// timeoutLevel says what an attempt's time rests on where it is measured, and else whether
+// another would fit better.
+func (v *vitals) timeoutLevel() string {
+	t := &v.timeout
+	if t.Basis == policy.TimeoutFixed {
+		proposal, _ := v.policy.ProposeAttempt(v.stats.Latency)
+		return proposal.Reason
+	}
+	text, share := fmt.Sprintf("attempt timeout: %s now, ", span(t.Attempt)), strings.TrimSuffix(t.Percentile.String(), "%")
+	switch t.Basis {
+	case policy.TimeoutTooFew:
+		return text + fmt.Sprintf("the upper bound: %d of the %d latencies that p%s needs are known", t.Samples, t.Needed, share)
+	case policy.TimeoutMeasured:
+		return text + fmt.Sprintf("measured: p%s of %s, %s cut off before", share,
+			plural(t.Samples+t.Cut, "attempt", "attempts"), plural(t.Cut, "was", "were"))
+	case policy.TimeoutHopeless:
+		return text + "since hardly any attempt succeeds that takes longer; one in 16 has the upper bound"
+	}
+	return text + fmt.Sprintf("longer than measured: %s cut off, so p%s is not known", plural(t.Cut, "was", "were"), share)
 }
 
 // breakerLevel says how far a closed breaker is from opening.

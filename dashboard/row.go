@@ -136,7 +136,7 @@ func (t *tile) levels(r *row, v *view) {
 	}
 	p, s := &t.vitals.policy, &t.vitals.stats
 	if r.Latency != nil {
-		r.Latency.Limit = max(millis(p.Timeout.Attempt), 0)
+		r.Latency.Limit = millis(t.vitals.timeout.Attempt)
 	}
 	if !p.Bulkhead.Off {
 		r.Slots = &slots{s.Bulkhead.InUse, s.Bulkhead.Limit, s.Bulkhead.Queued, s.Bulkhead.QueueLimit}

@@ -122,7 +122,9 @@ func (t *tile) observe(clock func() time.Duration, e *policy.Event, planned bool
 		if e.Hedge {
 			t.flow.slot().hedges++
 		}
-		if e.Until != policy.Never {
+		if e.Measured {
+			t.allowed = e.Until.Sub(e.At)
+		} else if e.Until != policy.Never {
 			t.allowed = max(t.allowed, e.Until.Sub(e.At)) // less where the call's deadline is near
 		}
 	case policy.KindAttemptSettled, policy.KindLoserSettled:

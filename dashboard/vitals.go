@@ -21,6 +21,7 @@ type vitals struct {
 	states     [numStates]int        // of these, by the state of their breaker
 	unguarded  bool                  // it has no breaker
 	first      policy.PartitionStats // the only partition, if there is one
+	timeout    policy.TimeoutStats   // of an attempt
 
 }
 
@@ -34,7 +35,7 @@ var severity = [numStates]int{
 
 // read condenses what a dependency said.
 func (v *vitals) read(s *gabion.Stats, p policy.Policy) {
-	*v = vitals{known: true, policy: p, stats: s.Stats, partitions: len(s.Partitions)}
+	*v = vitals{known: true, policy: p, stats: s.Stats, partitions: len(s.Partitions), timeout: s.AttemptTimeout()}
 	v.stats.Partitions = nil
 	v.unguarded = !s.Main.Guarded
 	for i := range s.Partitions {

@@ -34,3 +34,14 @@ func ExampleParseDuration() {
 	// "250" has no unit: write 250ms or 250s
 	// 1m30s
 }
+
+func ExamplePolicy_ProposeAttempt() {
+	p := policy.Policy{Timeout: policy.Timeout{Attempt: 4 * time.Second}}
+	seen := policy.LatencyStats{ // as Dependency.Stats has it
+		P50: 20 * time.Millisecond, P99: 90 * time.Millisecond, P999: 160 * time.Millisecond, Samples: 5000,
+	}
+	if t, off := p.ProposeAttempt(seen); off {
+		fmt.Println(t.Reason)
+	}
+	// Output: p99.9 of the last 5000 attempts that were measured is 160ms, and timeout.attempt is 4s: write attempt: p99.9, or 320ms
+}

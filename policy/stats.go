@@ -62,6 +62,7 @@ func (f *Failures) Of(r Reason) int64 {
 // which it was given up.
 type LatencyStats struct {
 	P50, P95, P99 time.Duration // zero without samples
+	P999          time.Duration // the 99.9th percentile; zero with fewer than a thousand samples
 	Samples       int64
 	Span          time.Duration // they are of the last half to whole span; zero before the first sample
 }
@@ -100,6 +101,21 @@ type TimeoutStats struct {
 	Samples    int64 // attempts whose time is known; of a measured one, as is what follows
 	Cut        int64 // attempts of which only the least is known: they ended before they succeeded
 	Needed     int64 // of Samples, before the percentile is used
+}
+
+// AttemptTimeout returns the attempt's time in force. Where calls name partitions it is the
+// longest of theirs.
+func (s *Stats) AttemptTimeout() TimeoutStats {
+	longest := s.Main.Timeout
+	if longest.Samples+longest.Cut == 0 && len(s.Partitions) > 0 {
+		longest = s.Partitions[0].Timeout
+	}
+	for i := range s.Partitions {
+		if t := s.Partitions[i].Timeout; t.Attempt > longest.Attempt {
+			longest = t
+		}
+	}
+	return longest
 }
 
 // TimeoutBasis says what the time of an attempt rests on.

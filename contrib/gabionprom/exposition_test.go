@@ -38,7 +38,7 @@ func everything(t *testing.T) *gabionprom.Metrics {
 			Safe: true, Retry: policy.Retry{Attempts: 3, Backoff: backoff.Const(time.Millisecond)},
 			Throttle: policy.Throttle{K: 2}, RateLimit: policy.RateLimit{Rate: 1e6, Burst: 1000}, Partitions: policy.Partitions{Max: 1},
 		},
-		"full": {Safe: true, Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}, Breaker: policy.Breaker{MinCalls: 1}},
+		"full": {Safe: true, Timeout: policy.Timeout{Percentile: 0.999}, Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}, Breaker: policy.Breaker{MinCalls: 1}},
 	})
 	defer m.ConfigLoaded("abc", nil)
 	busy, _ := reg.Get("busy")

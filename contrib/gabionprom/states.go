@@ -57,6 +57,9 @@ func (m *Metrics) state(s *scrape, d *dependency, stats *gabion.Stats) {
 	if stats.Outlived > 0 {
 		s.level(catalog.Streams, float64(stats.Streams), d.label)
 	}
+	if t := stats.AttemptTimeout(); t.Percentile > 0 {
+		s.level(catalog.AttemptTimeout, t.Attempt.Seconds(), d.label)
+	}
 	s.count(catalog.Spilled, uint64(stats.Spilled), d.label)
 	s.count(catalog.ObserverPanics, uint64(stats.ObserverPanics), d.label)
 	paced := stats.Main.Paced

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/latency"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -52,9 +53,12 @@ func (s *State) latencyStats(now clock.Instant, r *Rules, t *totals) (l policy.L
 	if times == nil {
 		return l
 	}
-	var ds [3]time.Duration
-	l.Samples = times.Quantiles(now, []float64{0.5, 0.95, 0.99}, ds[:])
+	var ds [4]time.Duration
+	l.Samples = times.Quantiles(now, []float64{0.5, 0.95, 0.99, 0.999}, ds[:])
 	l.P50, l.P95, l.P99, l.Span = ds[0], ds[1], ds[2], latencySpan
+	if l.Samples >= latency.Needed(0.999) {
+		l.P999 = ds[3]
+	}
 	return l
 }
 

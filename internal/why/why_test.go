@@ -24,6 +24,21 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 			policy.Event{Kind: policy.KindAttemptSent, Attempt: 1, Until: in(4 * time.Second), Left: 15 * time.Second},
 			"attempt 1 sent, it may take 4s, the call has 15s left", "timeout.attempt",
 		},
+		"an attempt is sent with a measured timeout": {
+			policy.Event{Kind: policy.KindAttemptSent, Attempt: 1, Until: in(302 * time.Millisecond), Left: 15 * time.Second, Measured: true},
+			"attempt 1 sent, it may take 302ms (measured), the call has 15s left", "timeout.percentile",
+		},
+		"an attempt ran into a measured timeout": {
+			policy.Event{Kind: policy.KindAttemptSettled, Attempt: 1, Class: policy.ClassTimeout, Reason: policy.AttemptTimeout, Took: 302 * time.Millisecond, Measured: true},
+			"attempt 1 failed after 302ms: timeout, attempt_timeout (measured), it has not happened", "timeout.percentile",
+		},
+		"a call whose last attempt ran into a measured timeout": {
+			policy.Event{
+				Kind: policy.KindReturned, Attempt: 1, Reason: policy.NotSafe, Took: 302 * time.Millisecond,
+				Numbers: &policy.Numbers{Timeout: 302 * time.Millisecond, Percentile: 0.999},
+			},
+			"the call ended: not_safe (timeout 302ms, measured p99.9), 1 attempt in 302ms, it has not happened", "safe",
+		},
 		"an attempt repeats a failure": {
 			policy.Event{Kind: policy.KindAttemptSent, Attempt: 2, Class: policy.ClassServer, Code: "503"}, "attempt 2 sent, because of server 503", "timeout.attempt",
 		},

@@ -93,13 +93,15 @@ var (
 
 // Bulkhead, pace, limits.
 var (
-	InFlight     = gauge("gabion_bulkhead_in_flight", "Slots of the bulkhead that are taken.", dependency)
-	Queued       = gauge("gabion_bulkhead_queued", "Calls that wait for a slot.", dependency)
-	Limit        = gauge("gabion_bulkhead_limit", "Slots of the bulkhead.", dependency)
-	LimitChanges = counter("gabion_bulkhead_limit_changes_total", "Times that the bulkhead got a new limit.", dependency)
-	PaceSet      = counter("gabion_pace_set_total", "Times that the dependency asked for time, as with Retry-After.", dependency)
-	Paced        = gauge("gabion_paced_seconds", "How much longer calls are held back because the dependency asked for time.", dependency).
-			unit("seconds").note("The largest over all partitions. Missing while nobody is held back.")
+	InFlight       = gauge("gabion_bulkhead_in_flight", "Slots of the bulkhead that are taken.", dependency)
+	Queued         = gauge("gabion_bulkhead_queued", "Calls that wait for a slot.", dependency)
+	Limit          = gauge("gabion_bulkhead_limit", "Slots of the bulkhead.", dependency)
+	LimitChanges   = counter("gabion_bulkhead_limit_changes_total", "Times that the bulkhead got a new limit.", dependency)
+	AttemptTimeout = gauge("gabion_attempt_timeout_seconds", "The time that an attempt may take now, where it is measured.", dependency).
+			unit("seconds").note("The longest over all partitions. Exposed where the policy has `timeout.percentile`.")
+	PaceSet = counter("gabion_pace_set_total", "Times that the dependency asked for time, as with Retry-After.", dependency)
+	Paced   = gauge("gabion_paced_seconds", "How much longer calls are held back because the dependency asked for time.", dependency).
+		unit("seconds").note("The largest over all partitions. Missing while nobody is held back.")
 	ThrottleRefuses = gauge("gabion_throttle_refused_ratio", "Share of calls that the adaptive throttle refuses now.", dependency).
 			unit("ratio").note("Exposed where the policy has a throttle, as the next two.")
 	ThrottleRequests = gauge("gabion_throttle_window_requests", "Requests in the throttle's window, also those that it refused.", dependency)

@@ -78,7 +78,8 @@ var rows = []row{
 	{"Latency", []panel{
 		{title: "Call duration", unit: asSeconds, targets: quantiles(catalog.CallDuration)},
 		{title: "Call duration with retries", unit: asSeconds, targets: quantiles(catalog.CallDuration, `retried="yes"`)},
-		{title: "Attempt duration", about: "Of successes.", unit: asSeconds, targets: quantiles(catalog.AttemptDuration, `result="success"`)},
+		{title: "Attempt duration", about: "Of successes, and the timeout where it is measured.", unit: asSeconds, targets: append(
+			quantiles(catalog.AttemptDuration, `result="success"`), target{largest(each, catalog.AttemptTimeout), name + " timeout"})},
 		{title: "Deadline left at attempt start", about: "The tenth with least time, against what half of the attempts need.", unit: asSeconds, targets: []target{
 			{quantile(.1, each, catalog.DeadlineLeft, window, where), name + " left p10"},
 			{quantile(.5, each, catalog.AttemptDuration, window, where, `result="success"`), name + " attempt p50"},
