@@ -103,6 +103,10 @@ bench: ## Compare gabion with other libraries and write docs/performance.md and 
 	@cd e2e/bench && go run ./report $(ARGS)
 	@cd e2e/stores && go run ./report $(ARGS)
 
+.PHONY: overload
+overload: ## Overload a server in many ways and write docs/overload.md, in three hours (ARGS="-at-once 3" in one)
+	@cd e2e && go run ./overload/report $(ARGS)
+
 .PHONY: example
 example: ## Add amounts exactly once while the server is killed (DATABASE_URL=... for PostgreSQL too)
 	@cd examples/balance && go run . $(ARGS)

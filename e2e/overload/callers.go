@@ -128,7 +128,7 @@ func (l *loop) call(ctx context.Context, url string) ending {
 }
 
 func (l *loop) try(ctx context.Context, url string) ending {
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	sent := time.Now()
 	l.seen.send(sent)

@@ -5,11 +5,22 @@ import (
 	"math"
 )
 
+// Kind says what a deviation is in.
+type Kind uint8
+
+// The kinds.
+const (
+	Share   Kind = iota // of the real figure
+	Points              // of the capacity
+	Seconds             // of a recovery
+)
+
 // A Deviation is by how much the lab is off in one figure.
 type Deviation struct {
 	What      string
+	Kind      Kind
 	Lab, Real float64
-	By        float64 // of goodput in points of the capacity, of recovery in seconds, else a share
+	By        float64
 	Within    float64 // what it may be: as far as the lab is said to be off
 }
 
@@ -21,26 +32,38 @@ func (d Deviation) String() string {
 	return fmt.Sprintf("%s: %.4g in the lab, %.4g in the real run: off by %.3f of %.3f", d.What, d.Lab, d.Real, d.By, d.Within)
 }
 
+// Compared are the figures that are compared, in their order.
+var Compared = []string{goodputThen, goodputAfter, perCall, p99Before, p99Then, recovery}
+
+const (
+	goodputThen  = "goodput"
+	goodputAfter = "goodput afterwards"
+	perCall      = "attempts per call"
+	p99Before    = "p99 before"
+	p99Then      = "p99"
+	recovery     = "recovery"
+)
+
 // Compare returns the figures that the lab and the real run have in common. Goodput and
 // attempts may be off by 5 %, p99 by 15 %, and a recovery by that and a second,
 // for it is counted in seconds. A p99 of next to nothing is left out.
 func Compare(lab, real Figures) (all []Deviation) {
 	points := func(what string, lab, real float64) {
-		all = append(all, Deviation{what, lab, real, lab - real, 0.05})
+		all = append(all, Deviation{what, Points, lab, real, lab - real, 0.05})
 	}
 	shares := func(what string, lab, real, within float64) {
 		if lab > 0 && real > 0 {
-			all = append(all, Deviation{what, lab, real, lab/real - 1, within})
+			all = append(all, Deviation{what, Share, lab, real, lab/real - 1, within})
 		}
 	}
-	points("goodput under overload", lab.Trigger.Goodput, real.Trigger.Goodput)
-	points("goodput afterwards", lab.After.Goodput, real.After.Goodput)
-	shares("attempts per call under overload", lab.Trigger.PerCall, real.Trigger.PerCall, 0.05)
-	shares("p99 before", lab.Before.P99, real.Before.P99, 0.15)
-	shares("p99 under overload", lab.Trigger.P99, real.Trigger.P99, 0.15)
-	recovery := Deviation{"recovery", lab.Recovery, real.Recovery, lab.Recovery - real.Recovery, 1 + 0.15*max(real.Recovery, 0)}
+	points(goodputThen, lab.Trigger.Goodput, real.Trigger.Goodput)
+	points(goodputAfter, lab.After.Goodput, real.After.Goodput)
+	shares(perCall, lab.Trigger.PerCall, real.Trigger.PerCall, 0.05)
+	shares(p99Before, lab.Before.P99, real.Before.P99, 0.15)
+	shares(p99Then, lab.Trigger.P99, real.Trigger.P99, 0.15)
+	back := Deviation{recovery, Seconds, lab.Recovery, real.Recovery, lab.Recovery - real.Recovery, 1 + 0.15*max(real.Recovery, 0)}
 	if (lab.Recovery == Never) != (real.Recovery == Never) {
-		recovery.Within = 0
+		back.Within = 0
 	}
-	return append(all, recovery)
+	return append(all, back)
 }

@@ -43,7 +43,7 @@ func (w *World) Scenario(c Case, network time.Duration, load Load) string {
 		line("    rate: %g/s", w.Base*w.Capacity())
 		line("    load: [{at: %s, for: %s, rate: %g/s}]", w.Before, w.Trigger, w.Peak*w.Capacity())
 	}
-	line("    deadline: %s", callTime)
+	line("    deadline: %s", CallTime)
 	line("    calls: [{to: server, policy: %s%s}]", c.Callers, w.distance(network))
 	line("services:")
 	line("  server: %s", w.service(c.Server))

@@ -116,7 +116,7 @@ func (w *World) drive(by []client, start time.Time) ([]call, error) {
 		}
 		all.Go(func() {
 			defer under.Add(-1)
-			ctx, cancel := context.WithDeadline(context.Background(), when.Add(callTime))
+			ctx, cancel := context.WithDeadline(context.Background(), when.Add(CallTime))
 			defer cancel()
 			end := by[a.client].call(ctx, target)
 			calls[i] = call{a.at, time.Since(when), end}

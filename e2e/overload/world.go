@@ -42,8 +42,8 @@ var (
 // The times that callers have, as policies.yaml says. An answer after the call's time is
 // of no use to anybody.
 const (
-	attemptTime = time.Second
-	callTime    = 3 * time.Second
+	Patience = time.Second     // of an attempt
+	CallTime = 3 * time.Second // of a call, whatever its attempts
 )
 
 // Capacity is the requests a second that the server can serve.
@@ -88,6 +88,27 @@ type Case struct {
 	Server  Server
 	Callers string // a dependency of policies.yaml
 }
+
+// Short is the trigger of a spike.
+const Short = 10 * time.Second
+
+// A Planned case is run with a spike, and with ten minutes of overload if it is Long.
+type Planned struct {
+	Case
+	Long bool
+}
+
+// Cases are all that are run.
+func Cases() []Planned {
+	return []Planned{
+		{Case{Bare, Plain}, true},
+		{Case{Bare, Naive}, true},
+		{Case{Bare, Default}, true},
+	}
+}
+
+// Admits reports whether the server has admission.
+func (c Case) Admits() bool { return c.Server != Bare }
 
 // String returns server and callers.
 func (c Case) String() string { return fmt.Sprintf("%s/%s", c.Server, c.Callers) }

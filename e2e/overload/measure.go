@@ -1,0 +1,35 @@
+package overload
+
+import (
+	"context"
+	"time"
+)
+
+// A Result is a case that was run in real time, and what the lab said of it.
+type Result struct {
+	Name      string
+	Case      Case
+	World     World
+	Real, Lab Figures
+	Ping      Ping
+	Late      Lateness
+	CPU, Took time.Duration // of the process, with server and clients
+	Load      string        // of the machine when it began
+}
+
+// replications is how often the lab plays a case.
+const replications = 5
+
+// Measure runs a case over loopback and in the lab.
+func (w *World) Measure(ctx context.Context, c Case) (Result, error) {
+	m := Result{Case: c, World: *w, Load: load()}
+	cpu, start := processorTime(), time.Now()
+	r, err := w.Run(c, Loopback{})
+	if err != nil {
+		return m, err
+	}
+	m.CPU, m.Took = processorTime()-cpu, time.Since(start)
+	m.Ping, m.Late, m.Real = r.Ping, r.Late, r.Figures()
+	m.Lab, err = w.Predict(ctx, c, r.Ping.Way(w.Work), Drawn, replications)
+	return m, err
+}

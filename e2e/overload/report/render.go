@@ -1,0 +1,264 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/e2e/overload"
+)
+
+const (
+	yes = "met"
+	no  = "**not met**"
+)
+
+// page is docs/overload.md while it is written.
+type page struct{ strings.Builder }
+
+func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+func (p *page) cells(cells ...string) { p.line("| %s |", strings.Join(cells, " | ")) }
+
+// table begins a table whose first columns are text.
+func (p *page) table(left int, head ...string) {
+	p.cells(head...)
+	p.line("%s|", strings.Repeat("|---", left)+strings.Repeat("|--:", len(head)-left))
+}
+
+func render(f figures) string {
+	p := new(page)
+	p.line("# Overload")
+	p.line("")
+	p.line("<!-- Written by `make overload`, never by hand. A test reads it back. -->")
+	p.line("")
+	w := overload.Large
+	p.line("What becomes of a server that gets more requests than it can serve, with and without protection. The server is real and is called over loopback. "+
+		"It has %d workers, each busy for %s with a request, so it can serve %.0f requests a second. Up to %d requests wait for a worker. "+
+		"A caller waits %s for an answer, and %s in all if it tries again. The server does the work of callers who have gone too, as most servers do.",
+		w.Workers, w.Work, w.Capacity(), w.Queue, overload.Patience, overload.CallTime)
+	p.line("")
+	long, short := f.of(overload.Large.Trigger), f.of(overload.Short)
+	p.runs(fmt.Sprintf("%s at %g times the capacity", spell(overload.Large.Trigger), w.Peak), long)
+	p.runs("A spike of "+spell(overload.Short), short)
+	p.targets(f)
+	p.lab(f)
+	p.method(f)
+	return strings.TrimRight(p.String(), "\n") + "\n"
+}
+
+// of are the results of the runs with such a trigger, in the order of the plan.
+func (f *figures) of(trigger time.Duration) (all []overload.Result) {
+	for _, p := range plan() {
+		if !strings.HasSuffix(p.name, "/"+trigger.String()) {
+			continue
+		}
+		for _, r := range f.Results {
+			if r.Name == p.name {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+func spell(d time.Duration) string {
+	if d >= time.Minute {
+		return fmt.Sprintf("%.0f minutes", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f seconds", d.Seconds())
+}
+
+// runs is a table of runs.
+func (p *page) runs(title string, all []overload.Result) {
+	if len(all) == 0 {
+		return
+	}
+	p.line("## %s", title)
+	p.line("")
+	p.table(2, "server", "callers", "goodput", "p99 ms", "of an idle server's", "attempts a call", "work for nobody", "goodput afterwards", "recovery")
+	for _, r := range all {
+		t := r.Real.Trigger
+		p.cells(words[string(r.Case.Server)], words[r.Case.Callers], percent(t.Goodput), some(t.Admitted, ""), some(times(r), "×"),
+			decimals(t.PerCall), percent(r.Real.Wasted), percent(r.Real.After.Goodput), recovered(r.Real.Recovery))
+	}
+	p.line("")
+}
+
+// words are the names of servers and callers for people.
+var words = map[string]string{
+	string(overload.Bare): "no protection",
+	overload.Plain:        "one try",
+	overload.Naive:        "three tries at once",
+	overload.Default:      "gabion's defaults",
+}
+
+// times is the p99 of what was admitted as a multiple of that of an idle server.
+func times(r overload.Result) float64 { return r.Real.Trigger.Admitted / (float64(r.Ping.P99) / 1e6) }
+
+func recovered(seconds float64) string {
+	if seconds == overload.Never {
+		return "never"
+	}
+	return decimals(seconds) + " s"
+}
+
+// A target is a bound and what was measured of what it bounds.
+type target struct {
+	what     string
+	measured float64
+	unit     string
+	least    bool // the bound is a lower one
+	bound    float64
+}
+
+// targets are the bounds of all runs: protected servers serve nine tenths of their
+// capacity, soon enough, and recover; the unprotected one does not, or there would be nothing to
+// protect.
+func (f *figures) targets() (all []target) {
+	long, short := f.of(overload.Large.Trigger), f.of(overload.Short)
+	for _, r := range long {
+		name := title(r)
+		t := r.Real.Trigger
+		switch {
+		case r.Case == overload.Case{Server: overload.Bare, Callers: overload.Plain}:
+			all = append(all, target{name + ": goodput, for comparison", 100 * t.Goodput, " %", false, 5})
+		case r.Case.Admits():
+			all = append(all, target{name + ": goodput", 100 * t.Goodput, " %", true, 90}, target{name + ": p99 of an idle server's", times(r), "×", false, 2})
+		}
+	}
+	for _, r := range append(long, short...) {
+		if r.Case.Admits() {
+			all = append(all, target{fmt.Sprintf("%s, %s: recovery", title(r), spell(r.World.Trigger)), endless(r.Real.Recovery), " s", false, 5})
+		}
+	}
+	return all
+}
+
+func title(r overload.Result) string {
+	return words[string(r.Case.Server)] + ", " + words[r.Case.Callers]
+}
+
+func endless(recovery float64) float64 {
+	if recovery == overload.Never {
+		return math.Inf(1)
+	}
+	return recovery
+}
+
+func (t target) cells() []string {
+	sign, met := "≤ ", t.measured <= t.bound
+	if t.least {
+		sign, met = "≥ ", t.measured >= t.bound
+	}
+	verdict := no
+	if met {
+		verdict = yes
+	}
+	return []string{t.what, decimals(t.measured) + t.unit, sign + decimals(t.bound) + t.unit, verdict}
+}
+
+func (p *page) targets(f figures) {
+	p.line("## Targets")
+	p.line("")
+	p.table(1, "", "measured", "target", "")
+	for _, t := range f.targets() {
+		p.cells(t.cells()...)
+	}
+	p.line("")
+}
+
+// lab compares with what the lab said.
+func (p *page) lab(f figures) {
+	p.line("## What the lab said")
+	p.line("")
+	p.line("The same cases as scenarios: the same policies, other calls at the same rates. Each cell is the real run and the lab. " +
+		"The lab is said to be within 5 points of the capacity for goodput, within 5 %% for attempts and within 15 %% for p99 ([lab.md](lab.md#how-far-to-believe-it)).")
+	p.line("")
+	p.table(3, "server", "callers", "overload", "goodput", "goodput afterwards", "attempts a call", "p99 before", "p99", "recovery", "off by more")
+	for _, r := range append(f.of(overload.Large.Trigger), f.of(overload.Short)...) {
+		all := overload.Compare(r.Lab, r.Real)
+		row := []string{words[string(r.Case.Server)], words[r.Case.Callers], spell(r.World.Trigger)}
+		for _, what := range overload.Compared {
+			cell := "–"
+			for _, d := range all {
+				if d.What == what {
+					cell = shown(d)
+				}
+			}
+			row = append(row, cell)
+		}
+		p.cells(append(row, wrong(all))...)
+	}
+	p.line("")
+}
+
+// wrong names the figures of which the lab is off by more than it is said to be.
+func wrong(all []overload.Deviation) string {
+	var names []string
+	for _, d := range all {
+		if d.Wrong() {
+			names = append(names, "**"+d.What+"**")
+		}
+	}
+	if names == nil {
+		return "nothing"
+	}
+	return strings.Join(names, ", ")
+}
+
+func shown(d overload.Deviation) string {
+	switch d.Kind {
+	case overload.Points:
+		return percent(d.Real) + ", " + percent(d.Lab)
+	case overload.Seconds:
+		return recovered(d.Real) + ", " + recovered(d.Lab)
+	}
+	return decimals(d.Real) + ", " + decimals(d.Lab)
+}
+
+func (p *page) method(f figures) {
+	w := overload.Large
+	p.line("## How it is measured")
+	p.line("")
+	p.line("`%s`. Each run is a process of its own, with the server and its callers; %d at a time. After %d requests to the idle server, the load is %.0f %% of the capacity for %s, "+
+		"%.0f %% for the time of the overload, and %.0f %% again for %s. Calls come at random (Poisson), at times that do not depend on what became of others. "+
+		"A call's time counts from when it was due, and %d clients make them, each knowing of its own calls only.",
+		f.Command, f.AtOnce, w.Pings, 100*w.Base, w.Before, 100*w.Peak, 100*w.Base, w.After, w.Clients)
+	p.line("")
+	p.line("*Goodput* is the calls that were answered in time, in percent of what the server can serve. *p99* is of the attempts that were answered well, while the overload lasts. " +
+		"*Recovery* is the time from the end of the overload until the last second in which fewer calls than before ended well (less than 99 %% of the share, beyond chance). " +
+		"*Work for nobody* is the share of all work whose caller had gone.")
+	p.line("")
+	p.line("%s, %d processors, %s, %s.", f.CPU, f.Processors, f.System, f.Go)
+	p.line("")
+	p.table(1, "run", "processor", "timers late, one in ten", "timers late, at most", "load of the machine")
+	for _, r := range append(f.of(overload.Large.Trigger), f.of(overload.Short)...) {
+		p.cells(r.Name, percent(r.CPU.Seconds()/r.Took.Seconds()), decimals(float64(r.Late.Usual)/1e6)+" ms", decimals(float64(r.Late.Most)/1e6)+" ms", r.Load)
+	}
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
+// some is a figure that may be missing.
+func some(v float64, unit string) string {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return "–"
+	}
+	return decimals(v) + unit
+}
+
+// decimals has three digits that count.
+func decimals(v float64) string {
+	switch {
+	case math.IsInf(v, 0):
+		return "∞"
+	case v >= 100 || v == math.Trunc(v):
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
