@@ -49,6 +49,16 @@ func (r *Rules) slots(l *learned.Limit) (limit, queue int) {
 	return limit, on(b.Queue)
 }
 
+// teach tells the learned limit what an attempt has shown. An answer whose result is open is
+// told of when that ends, with its slot; all else at once: a refusal has a body, too.
+func (c *Call) teach(now clock.Instant, t *Ticket, v learned.Verdict, open bool) {
+	if open && v == learned.Worked {
+		c.sent.worked |= t.bit()
+		return
+	}
+	c.learnLimit(now, now.Sub(t.Sent), v)
+}
+
 // learnLimit tells the learned limit what an attempt brought whose slot is given back.
 func (c *Call) learnLimit(now clock.Instant, took time.Duration, v learned.Verdict) {
 	if v == learned.Nothing {

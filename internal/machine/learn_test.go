@@ -129,3 +129,49 @@ func TestALearnedLimitAllocatesNothing(t *testing.T) {
 		t.Errorf("a call allocates %v times", n)
 	}
 }
+
+func TestWhatAnOpenResultTeachesALimit(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		o     policy.Outcome
+		broke bool
+		want  learned.Window
+	}{
+		{"an answer worked when its body has ended", policy.Outcome{Class: policy.ClassSuccess}, false, learned.Window{Good: 1, Time: 3 * time.Millisecond}},
+		{"a no is an answer", policy.Outcome{Class: policy.ClassClient}, false, learned.Window{Good: 1, Time: 3 * time.Millisecond}},
+		{"no room is no room, whatever the body", policy.Outcome{Class: policy.ClassServer, Busy: true}, false, learned.Window{Busy: 1}},
+		{"a 500 says nothing, and its body neither", policy.Outcome{Class: policy.ClassServer, Once: true}, false, learned.Window{}},
+		{"a body that breaks says nothing", policy.Outcome{Class: policy.ClassSuccess}, true, learned.Window{}},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			seen := new(witness)
+			s := NewState(0, learning(t, policy.Bulkhead{}).WithLimit(func(learned.Bounds) learned.Rule { return seen }), Setup{})
+			busy := policy.Outcome{Class: policy.ClassServer, Busy: true}
+			now := answer(s, 0, time.Millisecond, busy) // begins the window
+			var call Call
+			call.Begin(s, now, &Params{})
+			step := call.Next(now)
+			o := c.o
+			o.Open = true
+			call.Settle(now.Add(time.Millisecond), step.Ticket, o)
+			call.Next(now.Add(time.Millisecond))
+			call.Release(now.Add(3*time.Millisecond), step.Ticket, c.broke)
+			answer(s, now, time.Minute, busy) // has the rule asked
+			w := seen.last
+			w.Span, w.Limit, w.Busy = 0, 0, w.Busy-1
+			if w != c.want {
+				t.Errorf("the limit saw %+v, want %+v", w, c.want)
+			}
+		})
+	}
+}
+
+// witness is a rule that only looks.
+type witness struct{ last learned.Window }
+
+func (r *witness) Judge(_ clock.Instant, w *learned.Window) (limit, verdict int, settle time.Duration) {
+	r.last = *w
+	return 100, learned.Longer, 0
+}
+func (r *witness) SetBounds(learned.Bounds) int { return 100 }
+func (r *witness) Limit() int                   { return 100 }

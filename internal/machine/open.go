@@ -108,9 +108,10 @@ func (c *Call) Strike(now clock.Instant, t Ticket, why policy.Reason, broke bool
 		c.sent.lasting &^= bit
 		c.state.streams().open.Add(-1)
 	}
-	if c.rules.limit != nil && t.held.slot.Held() && !broke {
+	if c.sent.worked&bit != 0 && t.held.slot.Held() && !broke {
 		c.learnLimit(now, now.Sub(t.Sent), learned.Worked)
 	}
+	c.sent.worked &^= bit
 	c.state.releaseSlot(t.held.slot)
 	if c.phase == over {
 		c.whenIdle(now)

@@ -7,11 +7,12 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// attempts are those that a call has sent. Each has a bit in the three sets.
+// attempts are those that a call has sent. Each has a bit in the sets.
 type attempts struct {
 	out     uint64          // under way
 	open    uint64          // the result is still open
 	lasting uint64          // those of open that outlived their attempt's time
+	worked  uint64          // those of open that a learned limit counts when they end
 	receipt breaker.Receipt // of the success whose result is open
 	n       uint8           // how many were sent
 	tries   uint8           // how many of them were not hedges
@@ -67,8 +68,8 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 			c.countSuccess(now, t, 0)
 		}
 	}
-	if c.rules.limit != nil && !o.Open {
-		c.learnLimit(now, now.Sub(t.Sent), c.teaches(now, t, o, loser))
+	if c.rules.limit != nil {
+		c.teach(now, t, c.teaches(now, t, o, loser), o.Open)
 	}
 	c.giveBack(t, o)
 }
@@ -103,8 +104,8 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	if first || timed(earned) || t.Hedge {
 		c.countSuccess(now, t, earned)
 	}
-	if c.rules.limit != nil && !o.Open {
-		c.learnLimit(now, now.Sub(t.Sent), learned.Worked)
+	if c.rules.limit != nil {
+		c.teach(now, t, learned.Worked, o.Open)
 	}
 	c.giveBack(t, o)
 }
