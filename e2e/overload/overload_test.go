@@ -26,7 +26,9 @@ func livedInABubble(t *testing.T, w *World, c Case) Figures {
 		t.Fatal(err)
 	}
 	for _, d := range Compare(predicted, lived) {
-		d.Within /= 4 // no machine is late, and no call is another one
+		if policyFree[c.Callers] {
+			d.Within /= 4 // no machine is late, and no call is another one
+		} // else who makes a call matters, and the lab draws that
 		if t.Log(d); d.Wrong() {
 			t.Error("the lab is off by more than that")
 		}
@@ -39,6 +41,9 @@ func livedInABubble(t *testing.T, w *World, c Case) Figures {
 	return lived
 }
 
+// policyFree are callers of whom none knows anything.
+var policyFree = map[string]bool{Plain: true, Naive: true}
+
 // TestWithoutProtectionTheServerCollapses is what the others are compared with.
 func TestWithoutProtectionTheServerCollapses(t *testing.T) {
 	for _, c := range []struct {
@@ -49,6 +54,7 @@ func TestWithoutProtectionTheServerCollapses(t *testing.T) {
 		{"who tries once is answered again when the queue is worked off", Case{Bare, Plain}, true},
 		{"naive retries keep the server down when the trigger is gone", Case{Bare, Naive}, false},
 		{"the default policy lets the server recover", Case{Bare, Default}, true},
+		{"a learned limit of the clients does so too", Case{Bare, Limited}, true},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			t.Parallel()

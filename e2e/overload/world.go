@@ -104,6 +104,7 @@ func Cases() []Planned {
 		{Case{Bare, Plain}, true},
 		{Case{Bare, Naive}, true},
 		{Case{Bare, Default}, true},
+		{Case{Bare, Limited}, true},
 	}
 }
 
@@ -123,9 +124,10 @@ const (
 
 // The callers. The first two are a plain loop in the real run.
 const (
-	Plain   = "plain"  // one try
-	Naive   = "naive"  // three tries at once
-	Default = "gabion" // gabion's defaults
+	Plain   = "plain"   // one try
+	Naive   = "naive"   // three tries at once
+	Default = "gabion"  // gabion's defaults
+	Limited = "learned" // the same with a learned limit
 )
 
 //go:embed policies.yaml

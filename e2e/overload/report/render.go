@@ -93,6 +93,7 @@ var words = map[string]string{
 	overload.Plain:        "one try",
 	overload.Naive:        "three tries at once",
 	overload.Default:      "gabion's defaults",
+	overload.Limited:      "defaults, learned limit",
 }
 
 // times is the p99 of what was admitted as a multiple of that of an idle server.
