@@ -232,3 +232,79 @@ func ExampleError() {
 	fmt.Println(w.Code, w.Header().Get("X-Should-Retry"), w.Body)
 	// Output: 500 false key_missing
 }
+
+// At most one request at a time here, and none that waits: the second one is refused
+// before any work.
+func ExampleAdmission() {
+	busy, done := make(chan bool), make(chan bool)
+	work := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		busy <- true
+		<-done
+	})
+	server := &gabionhttp.Admission{Next: work, Limit: 1, Queue: policy.Off}
+	go server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/first", nil))
+	<-busy
+	w := httptest.NewRecorder()
+	server.ServeHTTP(w, httptest.NewRequest("GET", "/second", nil))
+	fmt.Println(w.Code, w.Header().Get(gabionhttp.HeaderRefused))
+	fmt.Println(w.Body)
+	close(done)
+	// Output:
+	// 503 queue-full
+	// {"type":"urn:gabion:admission:queue-full","title":"The server has no room for more requests","status":503}
+}
+
+func ExampleAdmission_Stats() {
+	server := &gabionhttp.Admission{Next: http.NotFoundHandler(), Limit: 10}
+	server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/healthz", nil))
+	late := httptest.NewRequest("GET", "/", nil)
+	late.Header.Set(gabionhttp.HeaderDeadline, "0")
+	server.ServeHTTP(httptest.NewRecorder(), late)
+	s := server.Stats()
+	fmt.Println(s.Admitted, s.Exempt, s.Refused(), s.Saved())
+	// Output: 1 1 0 1
+}
+
+// A stream gives its slot back when it has begun, so that others are let in.
+func ExampleReleaseSlot() {
+	events := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "event: hello\n\n")
+		http.NewResponseController(w).Flush()
+		fmt.Println("given back:", gabionhttp.ReleaseSlot(r.Context()))
+		// … and now an hour of events
+	})
+	server := &gabionhttp.Admission{Next: events, Limit: 100}
+	r := httptest.NewRequest("GET", "/events", nil)
+	r.Header.Set("Accept", "text/event-stream")
+	server.ServeHTTP(httptest.NewRecorder(), r)
+	// Output: given back: true
+}
+
+// What a batch job asks for can wait. Servers of ours that it calls in turn learn that too.
+func ExampleWithPriority() {
+	server := httptest.NewServer(&gabionhttp.Admission{Limit: 10, Next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println(gabionhttp.Priority(r.Context()) == policy.PriorityLow)
+	})})
+	defer server.Close()
+	stock := gabion.New("stock", policy.Policy{Trust: policy.Internal})
+	client := &http.Client{Transport: &gabionhttp.Transport{Dependency: stock}}
+	defer client.CloseIdleConnections()
+	ctx := gabionhttp.WithPriority(context.Background(), policy.PriorityLow)
+	r, _ := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+	resp, err := client.Do(r)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	// Output: true
+}
+
+func ExampleHealthCheck() {
+	server := &gabionhttp.Admission{Limit: 100, Exempt: func(r *http.Request) bool {
+		return gabionhttp.HealthCheck(r) || r.URL.Path == "/metrics"
+	}}
+	fmt.Println(server.Exempt(httptest.NewRequest("GET", "/metrics", nil)), server.Exempt(httptest.NewRequest("GET", "/orders", nil)))
+	// Output: true false
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // send is one attempt.
@@ -118,6 +119,9 @@ func (c *exchange) address(ctx context.Context, out *http.Request) error {
 		return nil
 	}
 	out.Header.Set(HeaderAttempt, strconv.Itoa(gabion.AttemptNumber(ctx)))
+	if c.priority != policy.PriorityNormal {
+		out.Header[HeaderPriority] = priorityTexts[c.priority]
+	}
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return nil
@@ -130,13 +134,14 @@ func (c *exchange) address(ctx context.Context, out *http.Request) error {
 
 // marked reports whether h has headers that only hops of ours may see.
 func (t *Transport) marked(h http.Header) bool {
-	return h[HeaderDeadline] != nil || h[HeaderAttempt] != nil || // both are written as they are looked up
+	return h[HeaderDeadline] != nil || h[HeaderAttempt] != nil || h[HeaderPriority] != nil || // all are written as they are looked up
 		slices.ContainsFunc(t.Headers, func(name string) bool { return h[http.CanonicalHeaderKey(name)] != nil })
 }
 
 func (t *Transport) unmark(h http.Header) {
 	h.Del(HeaderDeadline)
 	h.Del(HeaderAttempt)
+	h.Del(HeaderPriority)
 	for _, name := range t.Headers {
 		h.Del(name)
 	}

@@ -59,6 +59,9 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 	if o.Class == policy.ClassSuccess {
 		return o
 	}
+	if unbegun(resp) {
+		o = declined(resp, o)
+	}
 	o.Stop = stops(resp) || waits && replayed(resp)
 	if waits || o.Class.Transient() {
 		o.After, o.HasAfter = waitFor(resp.Header, now)
@@ -137,6 +140,26 @@ func stops(resp *http.Response) bool {
 		says(h, "Stripe-Should-Retry", "false") ||
 		h.Get("X-Envoy-Overloaded") != "" ||
 		resp.StatusCode >= 500 && replayed(resp)
+}
+
+// unbegun reports whether the server's [Admission] refused the request before it began.
+// Where gabion sent a request again and passes on the last answer, that says nothing of the
+// others.
+func unbegun(resp *http.Response) bool {
+	return resp.StatusCode >= 500 && resp.Header[HeaderRefused] != nil && resp.Header[HeaderGaveUp] == nil
+}
+
+// declined is what the refusal of an [Admission] means. Nothing was done. The server works
+// and has no room, so that the breaker stays closed, and calls are spaced instead; unless
+// only this tenant or this priority had too many.
+func declined(resp *http.Response, o policy.Outcome) policy.Outcome {
+	o.Effect, o.Undone = policy.NoEffect, true
+	if resp.StatusCode == http.StatusServiceUnavailable && o.Class == policy.ClassServer {
+		o.Class = policy.ClassThrottled
+		o.Alone = !says(resp.Header, headerShouldRetry, "false")
+		o.Busy = !o.Alone
+	}
+	return o
 }
 
 func replayed(resp *http.Response) bool { return says(resp.Header, "Idempotent-Replayed", "true") }

@@ -155,19 +155,20 @@ func closeBody(req *http.Request) {
 
 // exchange is one call of a Transport.
 type exchange struct {
-	t       *Transport
-	req     *http.Request // the caller's, who may use it again once RoundTrip returned and the answer's body is closed
-	from    *http.Request // what attempts are made from: req, or a copy of it
-	rules   *policy.HTTP  // never changes
-	margin  time.Duration
-	ours    bool         // the dependency is internal
-	safe    bool         // the policy says so of everything
-	serial  bool         // no two attempts are out at once, so that none outlives the call
-	key     string       // the caller's
-	asked   classifier   // nil means that the status and the error alone decide
-	strayed bool         // a redirect led to another host than the key's
-	body    *body        // nil means none
-	status  atomic.Int32 // of the last attempt's answer, if that was a failure
+	t        *Transport
+	req      *http.Request // the caller's, who may use it again once RoundTrip returned and the answer's body is closed
+	from     *http.Request // what attempts are made from: req, or a copy of it
+	rules    *policy.HTTP  // never changes
+	margin   time.Duration
+	ours     bool // the dependency is internal
+	safe     bool // the policy says so of everything
+	serial   bool // no two attempts are out at once, so that none outlives the call
+	priority policy.Priority
+	key      string       // the caller's
+	asked    classifier   // nil means that the status and the error alone decide
+	strayed  bool         // a redirect led to another host than the key's
+	body     *body        // nil means none
+	status   atomic.Int32 // of the last attempt's answer, if that was a failure
 
 	// The first attempt and the answer's body are part of their exchange, since
 	// most calls have one of each.
@@ -178,6 +179,7 @@ type exchange struct {
 
 func (c *exchange) learn(p *policy.Policy) {
 	c.rules, c.margin, c.ours, c.safe = &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
+	c.priority = Priority(c.req.Context())
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
 }
@@ -217,7 +219,7 @@ func (c *exchange) unread(err error) error {
 }
 
 // maxOptions is how many options a call of a Transport can have.
-const maxOptions = 10
+const maxOptions = 11
 
 // options fills opts and returns how many there are.
 func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
@@ -225,6 +227,9 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	opts[2], opts[3] = gabion.WithPartition(c.partition()), gabion.WithOperation(c.operation())
 	n := 4
 	add := func(o gabion.CallOption) { opts[n] = o; n++ }
+	if c.priority != policy.PriorityNormal {
+		add(gabion.WithPriority(c.priority))
+	}
 	if c.key != "" {
 		add(gabion.WithKey(c.key))
 	}

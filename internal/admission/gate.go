@@ -84,15 +84,22 @@ func (g *Gate) boundTenants() {
 }
 
 // SetLimit changes how many requests are worked on at once.
-func (g *Gate) SetLimit(limit int) {
+func (g *Gate) SetLimit(limit int) { g.Resize(limit, -1) }
+
+// Resize changes how many requests are worked on at once, and how many wait; a negative
+// queue stays what it is. Nobody is sent away.
+func (g *Gate) Resize(limit, queue int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.rules.Limit == limit {
+	if queue < 0 {
+		queue = g.rules.Queue
+	}
+	if g.rules.Limit == limit && g.rules.Queue == queue {
 		return
 	}
-	g.rules.Limit = limit
+	g.rules.Limit, g.rules.Queue = limit, queue
 	g.boundTenants()
-	g.b.Resize(limit, g.rules.Queue)
+	g.b.Resize(limit, queue)
 }
 
 // Stats returns the numbers of one moment, and whether it is an overload.

@@ -81,7 +81,7 @@ var plan = map[string]room{
 
 	".": {floor: door, also: []string{"classify", "internal/adapter", "internal/idemkey"}}, // the one classifier is part of Do
 
-	"gabionhttp": {floor: third, also: []string{"internal/adapter"}}, // asks the front door what users may not
+	"gabionhttp": {floor: third, also: []string{"internal/adapter", "internal/serving"}}, // asks the front door what users may not; admits requests
 	"gabionsql":  {floor: third},
 	"gabionslog": {floor: third},
 	"gabiontest": {floor: third},
@@ -89,7 +89,8 @@ var plan = map[string]room{
 
 	"proxy": {floor: fourth},
 
-	"internal/adapter":     {floor: basement, also: []string{"policy"}}, // its answers
+	"internal/adapter":     {floor: basement, also: []string{"policy"}},                                                             // its answers
+	"internal/serving":     {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
 	"internal/house":       {floor: basement},
 	"internal/idemkey":     {floor: basement},
 	"internal/sqltable":    {floor: basement, also: []string{"idempotency"}}, // the table of the SQL stores, one of which is a module of its own
