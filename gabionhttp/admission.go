@@ -158,13 +158,14 @@ func (a *Admission) work(w http.ResponseWriter, r *http.Request, pass serving.Pa
 	done = true
 }
 
-// verdict is what the end of a request shows of how much the server can take. What panics
-// or whose caller has gone may have ended before its time.
+// verdict is what the end of a request shows of how much the server can take. A caller who
+// has gone has had no answer in time, as far as he was concerned. Where all are, the server is
+// far too slow, and must not learn nothing of it. What panics may have ended before its time.
 func verdict(ctx context.Context, done bool) learned.Verdict {
 	switch err := ctx.Err(); {
-	case err == context.DeadlineExceeded:
+	case err == context.DeadlineExceeded, err != nil && done:
 		return learned.Late
-	case err != nil || !done:
+	case !done:
 		return learned.Nothing
 	}
 	return learned.Worked
