@@ -71,6 +71,15 @@ func TestErrorsNameTheirNumbers(t *testing.T) {
 		{"a budget of tokens that is spent", calls(policy.Policy{
 			Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Const(0), Budget: policy.Budget{Capacity: 3, Cost: 2}},
 		}, 2), "db: budget_exhausted (0.5 re-sends left, each success earns 0.1 tokens) after 1 attempt, may have happened: EOF"},
+		{"gRPC's throttling", calls(policy.Policy{
+			Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Const(0), Budget: policy.Budget{Shape: policy.BudgetGRPC, Capacity: 5, Ratio: 0.125}},
+		}, 2), "db: budget_exhausted (2 of 5 tokens left, more than half are needed, each success earns 0.125) after 1 attempt, may have happened: EOF"},
+		{"a quota that is spent", calls(policy.Policy{
+			Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Const(0), Budget: policy.Budget{Shape: policy.BudgetQuota, Capacity: 20}},
+		}, 2), "db: budget_exhausted (6 of 20 tokens left, this re-send costs 14) after 1 attempt, may have happened: EOF"},
+		{"a share of what is in flight", calls(policy.Policy{
+			Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Const(0), Budget: policy.Budget{Shape: policy.BudgetShare, MinInFlight: policy.Off}},
+		}, 1), "db: budget_exhausted (1 calls and 0 re-sends in flight, 0 allowed) after 1 attempt, may have happened: EOF"},
 		{"the default budget, with nothing earned", calls(policy.Policy{Safe: true, Breaker: policy.Breaker{Off: true}}, 2),
 			"db: budget_exhausted (0 re-sends left, each success earns 0.3, 0 successes in 1s, 1 sent so far) after 1 attempt, may have happened: EOF"},
 		{"the default budget, with what was earned spent", func(t *testing.T) (err error) {

@@ -45,3 +45,18 @@ func ExamplePolicy_ProposeAttempt() {
 	}
 	// Output: p99.9 of the last 5000 attempts that were measured is 160ms, and timeout.attempt is 4s: write attempt: p99.9, or 320ms
 }
+
+// A budget that works as that of a gRPC client beside it, and what else its name stands for.
+func ExampleBudgetShape() {
+	p := policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Shape: policy.BudgetGRPC, Capacity: 100}}}
+	b := p.Resolved().Retry.Budget
+	fmt.Printf("%s: %d tokens, a success brings %s of one\n", b.Shape, b.Capacity, b.Ratio)
+
+	p.Retry.Budget = policy.Budget{TimeoutCost: 10} // only a quota has that
+	b = p.Resolved().Retry.Budget
+	fmt.Printf("%s: %d tokens, a retry costs %d, %d after a throttled attempt, %d after a timeout\n",
+		b.Shape, b.Capacity, b.Cost, b.ThrottledCost, b.TimeoutCost)
+	// Output:
+	// grpc: 100 tokens, a success brings 10% of one
+	// quota: 500 tokens, a retry costs 14, 5 after a throttled attempt, 10 after a timeout
+}
