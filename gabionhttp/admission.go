@@ -200,13 +200,6 @@ func (a *Admission) deadline(h http.Header) (at time.Time) {
 	return at
 }
 
-// What a learned limit begins with and stays within, and the least room to wait.
-const (
-	usualLimit = 100
-	mostLimit  = 1000
-	leastQueue = 128
-)
-
 // open makes the room from the fields.
 func (a *Admission) open() {
 	if a.wrong = a.problem(); a.wrong != "" {
@@ -222,12 +215,12 @@ func (a *Admission) open() {
 	if a.Limit == 0 || a.Limit == policy.Learned {
 		b := learned.Bounds{Min: max(a.Min, 1), Max: a.Max}
 		if b.Max == 0 {
-			b.Max = max(mostLimit, b.Min)
+			b.Max = max(admission.MostLimit, b.Min)
 		}
-		c.Limit, c.Learn = usualLimit, &b
+		c.Limit, c.Learn = admission.UsualLimit, &b
 	}
 	if a.Queue == 0 {
-		c.QueueOf = func(limit int) int { return max(2*limit, leastQueue) }
+		c.QueueOf = admission.QueueFor
 	}
 	a.room = serving.New(c)
 }
@@ -269,7 +262,7 @@ type AdmissionStats struct {
 	// Requests that were refused with 503.
 	QueueFull int64 // there was no room to wait
 	TooLong   int64 // waited for as long as they may
-	PushedOut int64 // the place in the queue went to a tenant with fewer there
+	PushedOut int64 // the place in the queue went to a tenant with fewer there, or to a higher priority
 	OverShare int64 // the tenant had all that one may have
 
 	// Work that was not begun because nobody would have waited for its end.

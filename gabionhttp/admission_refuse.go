@@ -15,7 +15,7 @@ import (
 //
 //	queue-full  there was no room to wait
 //	too-long    it waited for as long as it may
-//	pushed-out  its place in the queue went to a tenant with fewer there
+//	pushed-out  its place in the queue went to a tenant with fewer there, or to a higher priority
 //	over-share  its tenant has all that one may have
 //	expired     its deadline has passed
 //	gone        its caller gave up
@@ -36,7 +36,7 @@ var refusals = func() (all [admission.NumAnswers]struct {
 	}{
 		admission.QueueFull: {503, "queue-full", "The server has no room for more requests"},
 		admission.TooLong:   {503, "too-long", "The server could not begin with the request in time"},
-		admission.PushedOut: {503, "pushed-out", "The server has no room for more requests of this tenant"},
+		admission.PushedOut: {503, "pushed-out", "The request's place in the queue went to another one"},
 		admission.OverShare: {503, "over-share", "This tenant has as many requests here as it may have"},
 		admission.Expired:   {504, "expired", "The request's deadline passed before it was begun"},
 		admission.Gone:      {503, "gone", "The request was given up before it was begun"},

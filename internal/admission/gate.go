@@ -175,3 +175,14 @@ func (g *Gate) setState() {
 		g.b.SetNewestFirst(is == overload)
 	}
 }
+
+// What a learned limit begins with and stays within, where nothing else is said.
+const (
+	UsualLimit = 100
+	MostLimit  = 1000
+)
+
+// QueueFor is how many may wait where nothing else is said: twice the limit, and 128 at
+// least. With a short queue before few workers a server at nine tenths of what it can do
+// would refuse requests that it can do.
+func QueueFor(limit int) int { return max(2*limit, 128) }

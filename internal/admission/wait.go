@@ -15,7 +15,7 @@ const (
 	Admitted                // here is the slot
 	QueueFull               // refused: the queue is full
 	TooLong                 // refused: it waited for as long as it may
-	PushedOut               // refused: its place in the queue went to a tenant with fewer there
+	PushedOut               // refused: its place in the queue went to a tenant with fewer there, or to a higher class
 	OverShare               // refused: its tenant has all that one may have
 	Expired                 // its deadline passed before its turn came
 	Gone                    // its caller gave up before its turn came

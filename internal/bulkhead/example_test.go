@@ -27,13 +27,14 @@ func Example() {
 	second, answer := b.Granted(stay)
 	fmt.Println("granted:", answer == bulkhead.Granted)
 	b.Release(second)
-	fmt.Printf("%+v\n", b.Stats())
+	s := b.Stats()
+	fmt.Println(s.InUse, s.Queued, s.Limit, s.QueueLimit)
 
 	// Output:
 	// no slot is free
 	// the queue is full
 	// granted: true
-	// {InUse:0 Queued:0 Limit:1 QueueLimit:1}
+	// 0 0 1 1
 }
 
 // A caller that gives up may have been given a slot in the same moment.

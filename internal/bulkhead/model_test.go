@@ -94,7 +94,8 @@ func (m *model) join(s *stay) bool {
 		s.tenant, s.answer = m.name(s.tenant), Granted
 		return true
 	}
-	if m.queueMax > 0 && m.fair && m.waiting(s.tenant) >= m.queueMax || len(m.stays) >= m.queue && !m.pushOut(s) {
+	crowds := m.queueMax > 0 && m.fair && m.waiting(s.tenant) >= m.queueMax
+	if (crowds || len(m.stays) >= m.queue && !m.pushOut(s)) && !m.pushLower(s) {
 		return false
 	}
 	s.tenant = m.name(s.tenant)
@@ -115,6 +116,16 @@ func (m *model) pushOut(s *stay) bool {
 		return false
 	}
 	m.remove(out, PushedOut)
+	return true
+}
+
+// pushLower pushes out the newest of the lowest class of the same tenant.
+func (m *model) pushLower(s *stay) bool {
+	own := slices.DeleteFunc(slices.Clone(m.stays), func(v *stay) bool { return v.tenant != m.name(s.tenant) || v.class <= s.class })
+	if !m.strict || len(own) == 0 {
+		return false
+	}
+	m.remove(slices.MaxFunc(own, func(v, w *stay) int { return cmp.Or(cmp.Compare(v.class, w.class), cmp.Compare(v.seq, w.seq)) }), PushedOut)
 	return true
 }
 

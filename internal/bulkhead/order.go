@@ -18,10 +18,11 @@ func (b *Bulkhead) SetNewestFirst(on bool) {
 	}
 }
 
-// SetStrict says whether a class is served only while nobody waits in a higher one. In a
-// new bulkhead a class that was skipped 32 times in a row is served first. Strict is for
-// callers that bound the wait, so that what is never served is refused and does not wait
-// for ever.
+// SetStrict says whether a class is served only while nobody waits in a higher one, and
+// gives its places in a full queue to higher ones: the newest of the lowest class is pushed
+// out. In a new bulkhead a class that was skipped 32 times in a row is served first, and
+// none is pushed out. Strict is for callers that bound the wait, so that what is never
+// served is refused and does not wait for ever.
 func (b *Bulkhead) SetStrict(on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,11 +71,28 @@ func (b *Bulkhead) allCapped() bool {
 	return true
 }
 
-// crowds reports whether a tenant has all the waiters that it may. b.mu is held.
-func (b *Bulkhead) crowds(name string) bool {
-	if b.tenantQueue == 0 || !b.fair() {
+// place reports whether there is a place in the queue, and makes one if it can. b.mu is held.
+func (b *Bulkhead) place(name string, class int, wake *wakeList) bool {
+	mine := &b.everyone
+	if b.fair() {
+		mine = b.tenants[name]
+	}
+	switch {
+	case b.tenantQueue > 0 && b.fair() && mine != nil && mine.waiting >= int(b.tenantQueue):
+	case b.queued() < b.queueMax, b.pushOut(name, class, wake):
+		return true
+	}
+	return b.strict && mine != nil && b.pushLower(mine, class, wake)
+}
+
+// pushLower makes room for a waiter of a class by pushing out one of a lower class of the
+// same tenant.
+func (b *Bulkhead) pushLower(t *tenant, class int, wake *wakeList) bool {
+	out := t.newest()
+	if out == nil || int(out.class) <= class {
 		return false
 	}
-	t := b.tenants[name]
-	return t != nil && t.waiting >= int(b.tenantQueue)
+	b.dequeue(out, PushedOut)
+	wake.add(out)
+	return true
 }

@@ -113,7 +113,7 @@ func (w *Waiter) collect() (Slot, bool) {
 func (b *Bulkhead) join(w Waker, p Priority, name string, wake *wakeList) *Waiter {
 	b.handOver(wake) // a release may have changed the word and not handed over yet
 	free := b.take(name)
-	if !free && (b.crowds(name) || b.queued() >= b.queueMax && !b.pushOut(name, class(p), wake)) {
+	if !free && !b.place(name, class(p), wake) {
 		return nil
 	}
 	b.seq++

@@ -257,11 +257,51 @@ type service struct {
 	// Limit is its rate limit.
 	Limit limit
 
+	// Admission is what it lets in, before its workers and their queue.
+	Admission admission
+
 	// Deadline bounds the calls that it makes in turn.
 	Deadline span
 
 	// Calls are made in turn, after its own work, while the worker waits.
 	Calls []yamlstrict.Node
+}
+
+// admission is what gabionhttp.Admission does, at each replica. It does no work for callers
+// who have gone or whose deadline has passed, and believes the priority of calls.
+type admission struct {
+	// Limit is how many requests are let in at once, or learned.
+	Limit slots
+
+	// Min is the lowest limit that is learned. Left out, it means 1.
+	Min whole
+
+	// Max is the highest limit that is learned. Left out, it means 1000.
+	Max whole
+
+	// Queue is how many may wait, or none. Left out, it means twice the limit, and 128
+	// at least.
+	Queue places
+
+	// Target is how long a request may wait in an overload. Left out, it means 20ms.
+	Target span
+
+	// Interval is how long it may wait otherwise, and for how long all have to wait longer
+	// than the target until it is an overload. Left out, it means 1s.
+	Interval span
+
+	// NewestFirst serves the newest request first in an overload.
+	NewestFirst bool
+
+	// Fair shares slots and queue among those who call: fleets and services.
+	Fair bool
+
+	// TenantShare is the most of both that one of them may have. It needs fair.
+	TenantShare share
+
+	// RetryAfter is the least time that a refusal names; the most is twice that. Left out,
+	// it means 1s.
+	RetryAfter span
 }
 
 // limit is a rate limit of a service.

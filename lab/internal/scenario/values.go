@@ -21,6 +21,8 @@ type (
 	span    time.Duration // longer than nothing
 	instant time.Duration // from the beginning of the run; 0s is one
 	whole   int           // at least 1
+	slots   int           // at least 1; -1 is learned
+	places  int           // at least 1; -1 is none
 	share   float64       // above 0 %, at most 100 %
 	percent float64       // above 0 %
 	rate    float64       // a second
@@ -71,6 +73,8 @@ func spellings(files *files) map[reflect.Type]yamlstrict.Scalar {
 		reflect.TypeFor[span]():        {Parse: func(s string) (any, string, string) { return parseSpan(s) }},
 		reflect.TypeFor[instant]():     {Parse: parseInstant},
 		reflect.TypeFor[whole]():       {Parse: parseWhole},
+		reflect.TypeFor[slots]():       {Parse: wholeOr("learned", func(n int) any { return slots(n) })},
+		reflect.TypeFor[places]():      {Parse: wholeOr("none", func(n int) any { return places(n) })},
 		reflect.TypeFor[share]():       {Parse: parseShare},
 		reflect.TypeFor[percent]():     {Parse: parsePercent},
 		reflect.TypeFor[rate]():        {Parse: parseRate},
@@ -138,6 +142,20 @@ func parseWhole(s string) (any, string, string) {
 		return nil, "is more than ten million", "write less"
 	}
 	return whole(n), "", ""
+}
+
+// wholeOr reads a whole number, or a word that means -1.
+func wholeOr(word string, value func(int) any) func(string) (any, string, string) {
+	return func(s string) (any, string, string) {
+		if s == word {
+			return value(-1), "", ""
+		}
+		v, problem, proposal := parseWhole(s)
+		if problem != "" {
+			return nil, problem, proposal + ", or write " + word
+		}
+		return value(int(v.(whole))), "", ""
+	}
 }
 
 func parsePercent(s string) (any, string, string) {

@@ -63,6 +63,9 @@ func sayings() []saying {
 		{fact: "expired", answer: expired, server: says(504)},
 		{fact: "a failure below", answer: badBelow, server: says(502)},
 		{fact: "a failure below that must not be retried", answer: stopBelow, server: says(502, "X-Should-Retry", "false")},
+		{fact: "a refusal before any work", answer: shed, after: time.Second, server: says(503, "Gabion-Refused", "queue-full", "Retry-After", "1")},
+		{fact: "a refusal in an overload", answer: shedAll, after: time.Second, server: says(503, "Gabion-Refused", "too-long", "Retry-After", "1", "X-Should-Retry", "false")},
+		{fact: "a deadline that passed before any work", answer: tooLate, server: says(504, "Gabion-Refused", "expired", "X-Should-Retry", "false")},
 		{fact: "silence", never: true, server: hang},
 	}
 }

@@ -123,8 +123,13 @@ func (a *auditor) service(i int, sent int64, at *there) {
 		r := &v.replicas[k]
 		busy += int64(r.busy)
 		queued += int64(r.queued())
-		if v.Workers > 0 && r.busy > a.world.most(i) || r.queued() > v.Queue || v.Workers > 0 && r.queued() > 0 && r.busy < v.crew() {
-			a.say("service %d: replica %d works on %d and lets %d wait", i, k, r.busy, r.queued())
+		if v.Workers > 0 && r.busy > a.world.most(i) || queuedAt(r.pool) > v.Queue || v.Workers > 0 && queuedAt(r.pool) > 0 && r.busy < v.crew() {
+			a.say("service %d: replica %d works on %d and lets %d wait", i, k, r.busy, queuedAt(r.pool))
+		}
+		if f := r.front.Gate; f != nil {
+			if st, _ := f.Stats(); st.InUse != r.busy+queuedAt(r.pool) || st.Queued > 0 && st.InUse < st.Limit && v.Admission.TenantShare == 0 {
+				a.say("service %d: replica %d works on %d, lets %d wait, and says %+v", i, k, r.busy, queuedAt(r.pool), st)
+			}
 		}
 	}
 	if busy != at.working || queued != at.waiting || int64(v.under) != busy {

@@ -142,9 +142,16 @@ type attempt struct {
 	answer    answer
 	after     time.Duration
 	priority  int8
-	slot      admission.Slot // the worker's
-	seat      *seat          // in the queue; nil unless it waits
+	admitted  clock.Instant     // to the workers
+	slots     [2]admission.Slot // of the workers and of the Admission
+	seat      *seat             // in a queue; nil unless it waits
 }
+
+// Where an attempt has a slot.
+const (
+	atWorker = iota
+	atFront
+)
 
 func (s *sim) send(c *call, t *machine.Ticket) {
 	e := &s.edges[c.edge]

@@ -214,7 +214,7 @@ func (s *sim) restart(v *service, f *Fault) {
 			continue
 		}
 		v.move(s.now, r, -r.busy)
-		r.pool, r.debt = v.pool(), 0
+		r.pool, r.front, r.debt = v.pool(), v.front(s.now), 0
 		for _, e := range v.plan.edges {
 			s.edges[e].forget(i)
 		}

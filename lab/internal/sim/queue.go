@@ -13,6 +13,7 @@ type seat struct {
 	admission.Wait
 	sim      *sim
 	who, gen uint32
+	front    bool // of the Admission, and not of the workers
 }
 
 // Wake remembers that the seat has an answer.
@@ -53,12 +54,16 @@ func (s *sim) wait(v *service, r *replica, a *attempt) bool {
 	if r.pool.Join(s.now, &p.Wait, p, priority, "", deadline) != admission.Waiting {
 		return false
 	}
-	a.seat, a.stage = p, waiting
-	s.arm(a)
+	s.sit(a, p)
 	if v.Discipline == CoDel {
 		s.at(p.Until(), evLeave, a.self, a.gen)
 	}
 	return true
+}
+
+func (s *sim) sit(a *attempt, p *seat) {
+	a.seat, a.stage = p, waiting
+	s.arm(a)
 }
 
 // serve tells those in queues what has become of them.
@@ -66,7 +71,7 @@ func (s *sim) serve() {
 	for i := 0; i < len(s.woken); i++ { // more may come while it runs
 		p := s.woken[i]
 		if a := s.attempts.get(p.who, p.gen); a != nil && a.seat == p {
-			slot, answer := s.pool(a).Ask(s.now, &p.Wait)
+			slot, answer := s.gate(a).Ask(s.now, &p.Wait)
 			s.turn(a, slot, answer)
 		}
 	}
@@ -78,30 +83,41 @@ func (s *sim) leave(a *attempt) {
 	if a.seat == nil || s.now < a.seat.Until() {
 		return
 	}
-	slot, answer := s.pool(a).Leave(s.now, &a.seat.Wait)
+	slot, answer := s.gate(a).Leave(s.now, &a.seat.Wait)
 	s.turn(a, slot, answer)
 	s.serve()
 }
 
-func (s *sim) pool(a *attempt) *admission.Gate {
-	return s.services[a.service].replicas[a.replica].pool
+// gate is what an attempt waits for.
+func (s *sim) gate(a *attempt) *admission.Gate {
+	r := &s.services[a.service].replicas[a.replica]
+	if a.seat.front {
+		return r.front.Gate
+	}
+	return r.pool
 }
 
 // turn is the end of an attempt's wait.
 func (s *sim) turn(a *attempt, slot admission.Slot, answer admission.Answer) {
-	v := &s.services[a.service]
-	switch answer {
-	case admission.Waiting:
+	if answer == admission.Waiting {
 		return
-	case admission.Admitted:
-		a.slot = slot
-		s.start(v, &v.replicas[a.replica], a)
-	case admission.Expired:
+	}
+	v := &s.services[a.service]
+	r, p := &v.replicas[a.replica], a.seat
+	a.seat = nil
+	switch {
+	case p.front:
+		s.letIn(v, r, a, p, slot, answer)
+	case answer == admission.Admitted:
+		a.slots[atWorker] = slot
+		s.start(v, r, a)
+	case answer == admission.Expired:
 		v.n.Expired++
 		s.reply(a, expired, 0)
+		s.goOut(r, a, false)
 	default:
 		v.n.Dropped++
 		s.reply(a, busy, 0)
+		s.goOut(r, a, false)
 	}
-	a.seat = nil
 }

@@ -24,6 +24,9 @@ const (
 	expired          // 504: the caller's time was over, and no work was done
 	badBelow         // 502: a service below failed
 	stopBelow        // the same, and it says not to retry
+	shed             // 503 of an Admission: no work was done, and only this caller or priority has no room
+	shedAll          // the same in an overload: it says not to retry
+	tooLate          // 504 of an Admission: the caller's time was over, and it says not to retry
 	numAnswers
 )
 
@@ -50,8 +53,14 @@ func (a answer) outcome(after time.Duration) policy.Outcome {
 		o.Class, o.Stop = policy.ClassServer, true
 	case throttled:
 		o = policy.Outcome{Class: policy.ClassThrottled, Undone: true}
+	case shed:
+		o = policy.Outcome{Class: policy.ClassThrottled, Undone: true, Alone: true}
+	case shedAll:
+		o = policy.Outcome{Class: policy.ClassThrottled, Undone: true, Busy: true, Stop: true}
+	case tooLate:
+		o = policy.Outcome{Class: policy.ClassTimeout, Undone: true, Stop: true}
 	}
-	if after > 0 && (a == busy || a == throttled) {
+	if after > 0 && (a == busy || a == throttled || a == shed || a == shedAll) {
 		o.HasAfter, o.After = true, after
 	}
 	o.Code = codes[a]
@@ -59,7 +68,7 @@ func (a answer) outcome(after time.Duration) policy.Outcome {
 }
 
 // codes are the statuses of the answers that are some, for recordings.
-var codes = [numAnswers]string{answered: "200", failed: "500", busy: "503", badBelow: "502", stopBelow: "502", throttled: "429", expired: "504"}
+var codes = [numAnswers]string{answered: "200", failed: "500", busy: "503", badBelow: "502", stopBelow: "502", throttled: "429", expired: "504", shed: "503", shedAll: "503", tooLate: "504"}
 
 // service is a Service at work.
 type service struct {
@@ -78,18 +87,19 @@ type service struct {
 
 // replica is one instance.
 type replica struct {
-	busy int             // requests being worked on
-	pool *admission.Gate // its workers; nil where nobody ever waits
-	debt time.Duration   // work that refusals cost and nobody has done yet
-	warm clock.Instant   // until when work is slow after a restart
-	cold clock.Instant   // when that began
+	busy  int // requests being worked on
+	front front
+	pool  *admission.Gate // its workers; nil where nobody ever waits
+	debt  time.Duration   // work that refusals cost and nobody has done yet
+	warm  clock.Instant   // until when work is slow after a restart
+	cold  clock.Instant   // when that began
 }
 
 func newService(s *sim, i int) service {
 	v := service{Service: &s.world.Services[i], index: i, limits: new(limiters)}
 	v.replicas = make([]replica, v.count())
 	for i := range v.replicas {
-		v.replicas[i].pool = v.pool()
+		v.replicas[i].pool, v.replicas[i].front = v.pool(), v.front(s.now)
 	}
 	return v
 }
@@ -138,11 +148,13 @@ func (v *service) crew() int {
 
 func (r *replica) load() int { return r.busy + r.queued() }
 
-func (r *replica) queued() int {
-	if r.pool == nil {
+func (r *replica) queued() int { return queuedAt(r.pool) + queuedAt(r.front.Gate) }
+
+func queuedAt(g *admission.Gate) int {
+	if g == nil {
 		return 0
 	}
-	_, _, queued := r.pool.Occupancy()
+	_, _, queued := g.Occupancy()
 	return queued
 }
 
@@ -170,14 +182,19 @@ func (s *sim) arrive(a *attempt) {
 		s.reply(a, expired, 0)
 		return
 	}
-	s.work(v, &v.replicas[a.replica], a)
+	if r := &v.replicas[a.replica]; v.Admission != nil {
+		s.ask(v, r, a)
+	} else {
+		s.work(v, r, a)
+	}
 }
 
 // work gives an attempt to a worker, or puts it in the queue.
 func (s *sim) work(v *service, r *replica, a *attempt) {
+	a.admitted = s.now
 	free := r.pool == nil
 	if !free {
-		a.slot, free = r.pool.Enter(s.now, "")
+		a.slots[atWorker], free = r.pool.Enter(s.now, "")
 	}
 	switch {
 	case free:
@@ -187,20 +204,21 @@ func (s *sim) work(v *service, r *replica, a *attempt) {
 	default:
 		v.n.Refused++
 		v.n.Full++
-		s.refuseBusy(v, r, a)
+		s.refusalCost(v, r, a)
+		s.reply(a, busy, 0)
+		s.goOut(r, a, false)
 	}
 }
 
-// refuseBusy answers that there is no room. A refusal costs its share of the work,
-// which somebody must do in between: it makes the next work of the replica longer.
-func (s *sim) refuseBusy(v *service, r *replica, a *attempt) {
+// refusalCost is what a refusal costs: a share of the work, which somebody must do in
+// between. It makes the next work of the replica longer.
+func (s *sim) refusalCost(v *service, r *replica, a *attempt) {
 	if v.RefuseCost > 0 {
 		d := draw.New(s.seed, forService, attemptID(s.calls.at(a.call).id, a.try))
 		cost := time.Duration(float64(v.RefuseCost * float64(v.Time.Draw(&d))))
 		v.n.RefuseWork += cost
 		r.debt += cost
 	}
-	s.reply(a, busy, 0)
 }
 
 // admit asks the service's own rate limit.
@@ -358,9 +376,10 @@ func (s *sim) effect(v *service, c *call, a *attempt) {
 // serveNext gives a worker back, for the next one who waits.
 func (s *sim) serveNext(r *replica, a *attempt) {
 	if r.pool != nil {
-		r.pool.Release(s.now, a.slot)
+		r.pool.Release(s.now, a.slots[atWorker])
 		s.serve()
 	}
+	s.goOut(r, a, true)
 }
 
 // reply sends an answer home.

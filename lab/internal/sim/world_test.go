@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
@@ -76,10 +77,27 @@ func (d *dice) service(i, n int) Service {
 	if d.Yes(0.2) {
 		v.Limit = d.limit()
 	}
+	if d.Yes(0.4) {
+		v.Admission = d.admission()
+	}
 	if i+1 < n && d.Yes(0.7) {
 		v.Plan = Plan{Steps: d.steps(i+1, n), Deadline: one(d, 0, time.Second)}
 	}
 	return v
+}
+
+func (d *dice) admission() *Admission {
+	a := &Admission{
+		Limit: 1 + d.N(8), Queue: d.N(20) - 1, Target: one(d, 0, d.upTo(20*ms)), Interval: one(d, 0, d.upTo(300*ms)),
+		NewestFirst: d.Yes(0.5), Fair: d.Yes(0.5), RetryAfter: one(d, 0, time.Second),
+	}
+	if d.Yes(0.3) {
+		a.Learn = &learned.Bounds{Min: 1, Max: 10}
+	}
+	if a.Fair {
+		a.TenantShare = one(d, 0, d.U())
+	}
+	return a
 }
 
 func (d *dice) fleet(n int) Fleet {

@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/internal/bulkhead"
+	"github.com/gabion-go/gabion/internal/learned"
+	"github.com/gabion-go/gabion/lab/internal/draw"
+)
+
+// Sixteen workers of 10 ms can do 1600 requests a second.
+func admitting(a *Admission) Service {
+	return Service{Workers: 16, Queue: 10_000, Time: draw.Exponential(10 * ms), Admission: a}
+}
+
+func fixed(n int) *Admission { return &Admission{Limit: n} }
+
+// shop is a fleet of a thousand clients.
+func shop(t *testing.T, rate float64, p bulkhead.Priority) Fleet {
+	return Fleet{Clients: 1000, Load: Steady(rate), Plan: Plan{Steps: []Step{{Edge: Edge{Rules: tries(t, 1, attemptTimeout(time.Second)), Deadline: true, Priority: p}}}}}
+}
+
+func serving(v Service, fleets ...Fleet) *World {
+	return &World{Duration: 2 * time.Minute, Warmup: 20 * time.Second, Bin: time.Hour, Fleets: fleets, Services: []Service{v}}
+}
+
+// A server that can do all that comes refuses nothing, and one that can't does what it
+// can. Without an admission everybody waits for a second and leaves.
+func TestAdmissionRefusesOnlyWhatIsTooMuch(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		v     Service
+		times float64 // of the capacity
+		good  float64 // share of the capacity that is answered in time
+		p99   time.Duration
+	}{
+		{"nine tenths, nothing is refused", admitting(fixed(16)), 0.9, 0.9, 80 * ms},
+		{"three times as much", admitting(fixed(16)), 3, 1, 85 * ms},
+		{"three times as much, newest first", admitting(&Admission{Limit: 16, NewestFirst: true}), 3, 1, 85 * ms},
+		{"twice as much, and a learned limit", admitting(&Admission{Limit: 100, Learn: &learned.Bounds{Min: 1, Max: 1000}}), 2, 1, 150 * ms},
+		{"three times as much, and a refusal costs a hundredth", func() Service { v := admitting(fixed(16)); v.RefuseCost = 0.01; return v }(), 3, 0.98, 85 * ms},
+		{"three times as much, and no admission", admitting(nil), 3, 0, 0},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			r := play(t, serving(c.v, shop(t, 1600*c.times, 0)))
+			got := float64(r.Fleets[0].Good) / float64(r.Fleets[0].Offered) * c.times
+			if got < c.good-0.05 || got > c.good+0.05 {
+				t.Errorf("a share of %.3f of the capacity is answered in time, want %.2f", got, c.good)
+			}
+			if p99 := r.Fleets[0].Answered.Quantile(0.99); c.p99 > 0 && p99 > c.p99 {
+				t.Errorf("p99 is %v, want at most %v", p99, c.p99)
+			}
+			if n := r.Services[0].Refused + r.Services[0].Dropped; c.times < 1 && n != 0 {
+				t.Errorf("%d of %d were refused, and there was no need to", n, r.Fleets[0].Offered)
+			}
+		})
+	}
+}
+
+// A flood of one priority, or of one tenant, is refused, and nobody else is.
+func TestAFloodConcernsOnlyWhoMakesIt(t *testing.T) {
+	for _, c := range []struct {
+		fact   string
+		a      *Admission
+		flood  bulkhead.Priority
+		others float64 // share that is answered in time
+	}{
+		{"of low priority", fixed(16), bulkhead.Low, 0.999},
+		{"of one tenant", &Admission{Limit: 16, Fair: true}, bulkhead.Normal, 0.99},
+		{"of one tenant that may have half", &Admission{Limit: 16, Fair: true, TenantShare: 0.5}, bulkhead.Normal, 0.999},
+		{"of anybody", fixed(16), bulkhead.Normal, 0},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			r := play(t, serving(admitting(c.a), shop(t, 300, bulkhead.Normal), shop(t, 4800, c.flood)))
+			got := good(r, 0)
+			if c.others == 0 && got > 0.6 || c.others > 0 && got < c.others {
+				t.Errorf("a share of %.4f of the others' requests is answered in time, want %.3f", got, c.others)
+			}
+		})
+	}
+}
