@@ -73,7 +73,7 @@ func ExampleDo() {
 }
 
 func ExampleDependency_Run() {
-	queue := gabion.New("queue", policy.Policy{})
+	queue := gabion.New("queue", policy.Policy{Safe: true})
 	err := queue.Run(context.Background(), func(ctx context.Context) error {
 		deadline, _ := ctx.Deadline()
 		fmt.Println("attempt", gabion.AttemptNumber(ctx), "has", time.Until(deadline).Round(time.Second))

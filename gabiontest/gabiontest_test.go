@@ -147,7 +147,7 @@ func TestScriptNumbersAttemptsThatOverlap(t *testing.T) {
 
 func TestScriptSeesKeyNumberAndDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := gabion.New("db", policy.Policy{})
+		d := gabion.New("db", policy.Policy{Timeout: policy.Timeout{Attempt: 4 * time.Second}})
 		s := gabiontest.NewScript(gabiontest.Step{Err: errDown}, gabiontest.Step{})
 		if err := d.Run(t.Context(), s.Run, gabion.WithKey("k")); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 // what it resolves to; a number that is wrong by itself is not judged again.
 func (c *check) pairs(p, r Policy) {
 	c.attemptInCall(p, r)
+	c.lastInCall(p, r)
 	c.measuredInAttempt(p, r)
 	c.idleInBody(p, r)
 	c.marginInCall(p, r)
@@ -35,6 +36,25 @@ func (c *check) attemptInCall(p, r Policy) {
 	c.add("timeout.attempt", "timeout.call", given(attempt, p.Timeout.Attempt),
 		"is longer than timeout.call, "+given(call, p.Timeout.Call),
 		"write at most "+FormatDuration(call)+", or a longer call timeout")
+}
+
+// lastInCall: an attempt that nothing follows has no less time than others, and no more than
+// its call.
+func (c *check) lastInCall(p, r Policy) {
+	last, attempt, call := r.Timeout.Last, r.Timeout.Attempt, r.Timeout.Call
+	switch {
+	case p.Timeout.Last <= 0 || last > maxDuration:
+	case attempt > last:
+		c.add("timeout.last", "timeout.attempt", given(last, p.Timeout.Last),
+			"is shorter than timeout.attempt, "+given(attempt, p.Timeout.Attempt),
+			"write at least "+FormatDuration(attempt)+", or off, or a shorter attempt timeout")
+	case attempt == Off:
+		c.add("timeout.last", "timeout.attempt", given(last, p.Timeout.Last),
+			"is a bound, and timeout.attempt: off is none", "write an attempt timeout as well, or leave it out")
+	case call > 0 && last > call:
+		c.add("timeout.last", "timeout.call", given(last, p.Timeout.Last),
+			"is longer than timeout.call, "+given(call, p.Timeout.Call), "write at most "+FormatDuration(call)+", or off")
+	}
 }
 
 // measuredInAttempt: what is measured needs a most, which also counts while too little is

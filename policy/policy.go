@@ -110,10 +110,10 @@ type Timeout struct {
 	// breaker per call; Off means only the caller's deadline counts.
 	Call time.Duration
 
-	// Attempt is the most time that one attempt may take. Zero means 4 s, or what
-	// fits Call, half of the breaker's Window, and a fourth above its SlowCall; Off
-	// means only the call's deadline counts. Both end with the verdict: that of an
-	// HTTP request is given at the response headers. With Percentile it is the upper
+	// Attempt is the most time that one attempt may take, if another can follow it: see
+	// Last. Zero means 4 s, or what fits Call and Last, half of the breaker's Window, and a
+	// fourth above its SlowCall; Off means only the call's deadline counts. Both end with the
+	// verdict: that of an HTTP request is given at the response headers. With Percentile it is the upper
 	// bound, and what counts while too little is measured.
 	Attempt time.Duration
 
@@ -124,6 +124,14 @@ type Timeout struct {
 	// and where many are, Attempt counts. Files write it as attempt: p99.9 as well. Zero
 	// means that Attempt always counts.
 	Percentile Ratio
+
+	// Last is the most time that an attempt may take which no other can follow: the
+	// attempts are used up, the budget is empty, the time is too short for another one, or
+	// the work is not safe to repeat. To cut such an attempt off earlier would only turn a
+	// late answer into none. It is decided when the attempt is sent. Off means that only the
+	// call's deadline counts. Zero means Off, but Attempt where that is written or measured,
+	// or where Call is Off.
+	Last time.Duration
 
 	// AttemptMin is the least time that Percentile gives an attempt. Zero means 50 ms, or
 	// twice a HopMargin that is written, or Attempt when that is shorter. Of Percentile
@@ -220,8 +228,8 @@ type Budget struct {
 	// BudgetQuota with ThrottledCost or TimeoutCost, BudgetTokens with Capacity or Cost.
 	Shape BudgetShape
 
-	// Ratio is the part of a re-send that each success earns. Zero means 30 %; Off
-	// means none. With BudgetWindow it is the share of calls that may be sent again,
+	// Ratio is the part of a re-send that each success earns, but for one that took longer
+	// than Timeout.Attempt. Zero means 30 %; Off means none. With BudgetWindow it is the share of calls that may be sent again,
 	// and zero means 10 %; with BudgetTokens and BudgetGRPC the part of a token that each
 	// success earns, and zero means 10 %; with BudgetQuota the same of each success at the
 	// first attempt, and zero means 100 %; with BudgetShare the share of the calls in flight

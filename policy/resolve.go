@@ -89,8 +89,10 @@ func (p Policy) Resolved() Policy {
 }
 
 func (t Timeout) resolved(b Breaker) Timeout {
-	t.Attempt = or(t.Attempt, shorter(b.attemptDefault(), t.Call))
-	t.Call = or(t.Call, max(defaultCall, t.Attempt, b.callDefault()))
+	written := t.Attempt
+	t.Attempt = or(t.Attempt, shorter(shorter(b.attemptDefault(), t.Call), t.Last))
+	t.Call = or(t.Call, max(defaultCall, t.Attempt, t.Last, b.callDefault()))
+	t.Last = or(t.Last, t.lastDefault(written))
 	t.Body = noRule(t.Body)
 	t.Idle = or(t.Idle, shorter(defaultSilence, t.Body))
 	t.Margin = or(t.Margin, shorter(shorter(defaultMargin, t.Call/10), t.Attempt))
@@ -99,6 +101,14 @@ func (t Timeout) resolved(b Breaker) Timeout {
 	}
 	t.HopMargin = or(t.HopMargin, shorter(shorter(shorter(defaultHopMargin, t.Call/2), t.Attempt/2), t.AttemptMin/2))
 	return t
+}
+
+// lastDefault keeps to the attempt's time that is written or measured.
+func (t Timeout) lastDefault(written time.Duration) time.Duration {
+	if written == 0 && t.Call > 0 && t.Percentile <= 0 {
+		return Off
+	}
+	return t.Attempt
 }
 
 // attemptMinDefault leaves something to send after a hop has kept its margin.

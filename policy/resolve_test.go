@@ -14,7 +14,7 @@ func samePolicy(a, b Policy) bool { return reflect.DeepEqual(a, b) }
 func TestResolvedZeroPolicy(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	want := Policy{
-		Timeout: Timeout{Call: 15 * s, Attempt: 4 * s, Idle: 30 * s, Margin: 50 * ms, HopMargin: 100 * ms},
+		Timeout: Timeout{Call: 15 * s, Attempt: 4 * s, Last: Off, Idle: 30 * s, Margin: 50 * ms, HopMargin: 100 * ms},
 		Retry: Retry{
 			Attempts: 3, Backoff: backoff.Full(s, 30*s), Hold: 1, MaxAfter: 30 * s,
 			Budget:     Budget{Ratio: 0.3, Window: s, Reserve: 1.5, Start: 1},
@@ -95,7 +95,19 @@ func TestResolvedDerivesDefaults(t *testing.T) {
 		{"a hop margin that is written leaves a measured attempt as much", Policy{Timeout: Timeout{Percentile: 0.999, HopMargin: 200 * ms}},
 			func(p Policy) any { return p.Timeout.AttemptMin }, 400 * ms},
 		{"what is not measured has no least", Policy{Timeout: Timeout{Percentile: Off}},
-			func(p Policy) any { return p.Timeout }, Timeout{Call: 15 * s, Attempt: 4 * s, Idle: 30 * s, Margin: 50 * ms, HopMargin: 100 * ms}},
+			func(p Policy) any { return p.Timeout }, Timeout{Call: 15 * s, Attempt: 4 * s, Last: Off, Idle: 30 * s, Margin: 50 * ms, HopMargin: 100 * ms}},
+		{"a last attempt has the time of the call", Policy{Timeout: Timeout{Call: 9 * s}},
+			func(p Policy) any { return p.Timeout.Last }, time.Duration(Off)},
+		{"a short time of last attempts is that of all", Policy{Timeout: Timeout{Last: 2 * s}},
+			func(p Policy) any { return p.Timeout.Attempt }, 2 * s},
+		{"a long one lengthens the call", Policy{Timeout: Timeout{Last: 40 * s}},
+			func(p Policy) any { return p.Timeout.Call }, 40 * s},
+		{"but keeps to an attempt's time that is written", Policy{Timeout: Timeout{Attempt: 2 * s}},
+			func(p Policy) any { return p.Timeout.Last }, 2 * s},
+		{"or measured", Policy{Timeout: Timeout{Percentile: 0.999}},
+			func(p Policy) any { return p.Timeout.Last }, 4 * s},
+		{"and is bounded where the call is not", Policy{Timeout: Timeout{Call: Off}},
+			func(p Policy) any { return p.Timeout.Last }, 4 * s},
 		{"an open time is not longer than the longest", Policy{Breaker: Breaker{OpenMax: 2 * s}},
 			func(p Policy) any { return p.Breaker.Open }, 2 * s},
 		{"a floor is of a window", Policy{Retry: Retry{Budget: Budget{Floor: 2}}},

@@ -131,6 +131,7 @@ func (c *check) enums(p Policy) {
 func (c *check) timeout(t Timeout) {
 	c.duration("timeout.call", t.Call, minTime, maxDuration, offFine)
 	c.duration("timeout.attempt", t.Attempt, minTime, maxDuration, offFine)
+	c.duration("timeout.last", t.Last, minTime, maxDuration, offFine)
 	c.percentile(t.Percentile)
 	c.duration("timeout.attempt_min", t.AttemptMin, minPart, maxDuration, "write a short one")
 	c.duration("timeout.idle", t.Idle, time.Millisecond, maxDuration, offFine)

@@ -57,6 +57,12 @@ func TestValidateFindsWhatIsImpossible(t *testing.T) {
 			"timeout.percentile: 9900% is too large: did you mean 99%? write at most 99.999%"},
 		{"a measured attempt without a bound", Policy{Timeout: Timeout{Attempt: Off, Percentile: 0.999}},
 			"timeout.percentile: 99.9% with timeout.attempt: off has no upper bound: write an attempt timeout, the longest that you can bear"},
+		{"a last attempt with less time than others", Policy{Timeout: Timeout{Attempt: 2 * s, Last: s}},
+			"timeout.last: 1s is shorter than timeout.attempt, 2s: write at least 2s, or off, or a shorter attempt timeout"},
+		{"a last attempt that outlasts its call", Policy{Timeout: Timeout{Call: 5 * s, Attempt: s, Last: 6 * s}},
+			"timeout.last: 6s is longer than timeout.call, 5s: write at most 5s, or off"},
+		{"a bound for the last attempt alone", Policy{Timeout: Timeout{Attempt: Off, Last: s}},
+			"timeout.last: 1s is a bound, and timeout.attempt: off is none: write an attempt timeout as well, or leave it out"},
 		{"a measured attempt with the bounds crossed", Policy{Timeout: Timeout{Attempt: s, Percentile: 0.999, AttemptMin: 2 * s}},
 			"timeout.attempt_min: 2s is longer than timeout.attempt, 1s: write at most 1s, or a longer attempt timeout"},
 		{"no least for a measured attempt", Policy{Timeout: Timeout{Percentile: 0.999, AttemptMin: Off}},
@@ -228,7 +234,7 @@ func FuzzValidate(f *testing.F) {
 		d, g := time.Duration(a), time.Duration(b)
 		p := Policy{
 			Trust: Trust(e), Key: KeyMode(e),
-			Timeout: Timeout{d, g, Ratio(x), d, d, g, d, Ratio(x), g},
+			Timeout: Timeout{d, g, Ratio(x), d, d, d, g, d, Ratio(x), g},
 			Retry: Retry{
 				Attempts: m, Backoff: backoff.Backoff{Kind: backoff.Kind(e), Base: d, Cap: g}, Hold: n, MaxAfter: d,
 				Budget:     Budget{Shape: BudgetShape(e), Ratio: Ratio(x), Window: g, Reserve: x, Start: x, Floor: PerSecond(x), Capacity: m, Cost: n, ThrottledCost: m, TimeoutCost: n, MinInFlight: m},

@@ -136,6 +136,14 @@ func (e *Earned) Refund() {
 	e.sent--
 }
 
+// Forgo takes back what one success has earned.
+func (e *Earned) Forgo(now clock.Instant, r *EarnedRules) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gather(now, r)
+	e.level = max(e.level-r.Ratio, -maxDebt*million)
+}
+
 // maxDebt is how far below zero Charge goes, in re-sends.
 const maxDebt = 64
 

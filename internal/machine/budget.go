@@ -87,6 +87,9 @@ func (c *Call) takeResend(now clock.Instant, after policy.Class) (ok bool) {
 	if b.Off {
 		return true
 	}
+	if c.rules.lasts && c.state.flags.Load()&spending == 0 {
+		c.state.flags.Or(spending)
+	}
 	var cost things
 	switch b.Shape {
 	case policy.BudgetTokens:

@@ -42,6 +42,7 @@ type Ticket struct {
 	Attempt  uint8  // 1 is the first
 	Hedge    bool
 	last     bool // the attempt ends with the call, not with its own timeout
+	lone     bool // no other could follow it, so it has timeout.last
 }
 
 // Final reports whether the attempt ends with the call rather than with a timeout

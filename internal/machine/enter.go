@@ -292,7 +292,7 @@ func (c *Call) logSent(now clock.Instant, t *Ticket) {
 	e := c.log.next(0)
 	*e = policy.Event{
 		Kind: policy.KindAttemptSent, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Until: t.Deadline, Left: c.left(now),
-		Measured: c.measured(t) > 0,
+		Measured: c.measured(t) > 0, Last: t.lone,
 	}
 	if !first && !t.Hedge {
 		e.Class, e.Code = c.log.class, c.log.code
@@ -311,10 +311,8 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	if c.rules.whole != 0 {
 		c.keep(&t.held)
 	}
-	limit := c.rules.Policy.Timeout.Attempt
-	if c.rules.timed {
-		limit = c.part.limit(now, &c.rules.Policy.Timeout)
-	}
+	limit, lone := c.timeFor(now)
+	t.lone = lone
 	if limit > 0 {
 		if at := now.Add(limit); at < t.Deadline {
 			t.Deadline, t.last = at, false

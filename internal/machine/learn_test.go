@@ -76,7 +76,7 @@ func TestWhatTeachesALimit(t *testing.T) {
 		{"neither does a 500", policy.Outcome{Class: policy.ClassServer, Once: true}, time.Millisecond, learned.Nothing},
 		{"nor a 429, which paces", class(policy.ClassThrottled), time.Millisecond, learned.Nothing},
 		{"no room is no room", policy.Outcome{Class: policy.ClassServer, Busy: true}, time.Millisecond, learned.Busy},
-		{"our own timeout", class(policy.ClassTimeout), 4 * time.Second, learned.Late},
+		{"our own timeout", class(policy.ClassTimeout), 15 * time.Second, learned.Late},
 		{"the dependency's timeout says nothing of ours", class(policy.ClassTimeout), time.Second, learned.Nothing},
 		{"what the caller gave up", class(policy.ClassIgnored), time.Millisecond, learned.Nothing},
 	} {

@@ -39,6 +39,7 @@ type Rules struct {
 	hold      uint32              // failures in a row that hold retries back; 0 means never
 	measured  bool                // latencies are kept
 	timed     bool                // the attempt's time is measured
+	lasts     bool                // an attempt that nothing can follow has more time than others
 	learns    bool                // a part besides the breaker counts successes
 	throttled bool
 	whole     things // what wraps the whole call and not each attempt
@@ -86,6 +87,7 @@ func compile(p policy.Policy) *Rules {
 	}
 	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
 	r.timed = p.Timeout.Percentile > 0
+	r.lasts = p.Timeout.Attempt > 0 && p.Timeout.Last != p.Timeout.Attempt
 	r.learns = r.measured || r.timed || r.settles
 	r.hold = uint32(on(p.Retry.Hold))
 	r.breaker.CountRun = r.hold > 0

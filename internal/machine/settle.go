@@ -86,6 +86,9 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	earned, first := uint64(0), false
 	if c.rules.earns {
 		earned, first = c.state.earned.Earn(now, c.shard, &c.rules.earned)
+		if t.lone && now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt { // so late that one more attempt would have made it later
+			c.state.earned.Forgo(now, &c.rules.earned)
+		}
 	}
 	c.part.pacer.Load().accept(now)
 	if c.rules.learns {
@@ -157,7 +160,7 @@ func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late 
 	*c.log.next(kind) = policy.Event{
 		Kind: kind, At: now, Class: o.Class, Reason: late, Effect: o.Effect, Attempt: t.Attempt,
 		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t), Code: o.Code, Left: c.left(t.Sent),
-		Measured: late == policy.AttemptTimeout && c.measured(t) > 0,
+		Measured: late == policy.AttemptTimeout && c.measured(t) > 0, Last: late == policy.AttemptTimeout && t.lone,
 	}
 	if c.phase != over {
 		c.log.code, c.log.class, c.log.hedge = o.Code, o.Class, t.Hedge

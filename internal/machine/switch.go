@@ -8,11 +8,12 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// retriesAreOff is the bit of State.flags that switches retries off; nextEpoch is
-// what the rest of it counts in.
+// retriesAreOff is the bit of State.flags that switches retries off; spending is set by a
+// re-send, until the budget has a whole one again; nextEpoch is what the rest of it counts in.
 const (
 	retriesAreOff = 1
-	nextEpoch     = 2
+	spending      = 2
+	nextEpoch     = 4
 )
 
 // epoch is how often a reload has emptied the budget.

@@ -44,8 +44,11 @@ func SettingAfter(e policy.Event, last policy.Class) string {
 
 // ofAttempt is the setting of an attempt's time.
 func ofAttempt(e policy.Event) string {
-	if e.Measured {
+	switch {
+	case e.Measured:
 		return "timeout.percentile"
+	case e.Last:
+		return "timeout.last"
 	}
 	return "timeout.attempt"
 }

@@ -64,6 +64,9 @@ func timeFor(e policy.Event) string {
 	b := ""
 	if e.Until != policy.Never && e.Until > e.At {
 		b = ", it may take " + Short(e.Until.Sub(e.At)).String() + asMeasured(e)
+		if e.Last {
+			b += " since no other can follow"
+		}
 	}
 	switch {
 	case e.Left == policy.NoDeadline:

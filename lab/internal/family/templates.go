@@ -67,7 +67,7 @@ func (p plan) world() World {
 	}
 	fmt.Fprintf(&b, "    deadline: 5s\n    calls: [{to: db, network: exp 2ms}]\n")
 	fmt.Fprintf(&b, "services:\n  db: {workers: %d, queue: %d, time: lognormal 20ms/100ms%s}\n", workers, 8*workers, p.service)
-	fmt.Fprintf(&b, "policies:\n  db: {safe: true, timeout: {call: 5s, attempt: 1s}}\nagainst: none\n")
+	fmt.Fprintf(&b, "policies:\n  db: {safe: true, timeout: {call: 5s, attempt: 1s, last: off}}\nagainst: none\n")
 	if p.fault != "" {
 		fmt.Fprintf(&b, "faults:\n  - {%s}\n", p.fault)
 	}

@@ -23,7 +23,7 @@ var all = []Opponent{
 		Lacks: "Nothing.",
 		change: func(p policy.Policy) policy.Policy {
 			p = bare(p, 1, backoff.Const(time.Millisecond))
-			p.Timeout.Attempt = policy.Off
+			p.Timeout.Attempt, p.Timeout.Last = policy.Off, policy.Off
 			return p
 		},
 	},

@@ -82,9 +82,10 @@ func unasked(p policy.Policy) policy.Policy {
 // bare is a call with p's timeouts and nothing else. Retry-After is waited for when it
 // fits the call, however long it is.
 func bare(p policy.Policy, tries int, b backoff.Backoff) policy.Policy {
+	attempt := p.Timeout.Attempt // for the last attempt, too: none of them tells it from others
 	return policy.Policy{
 		Trust: p.Trust, Safe: p.Safe,
-		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: p.Timeout.Attempt, Margin: policy.Off},
+		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: attempt, Last: attempt, Margin: policy.Off},
 		Retry:    policy.Retry{Attempts: tries, Backoff: b, MaxAfter: 24 * time.Hour, Budget: policy.Budget{Off: true}},
 		Pace:     policy.Pace{Off: true},
 		Breaker:  policy.Breaker{Off: true},

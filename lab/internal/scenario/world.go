@@ -303,9 +303,10 @@ var rivals = []string{rivalNone, rivalPlain, rivalNaive}
 
 // rival makes of a policy what a rival does.
 func rival(p policy.Policy, which string) (policy.Policy, bool) {
+	attempt := p.Timeout.Attempt // for the last attempt, too
 	bare := policy.Policy{
 		Trust: p.Trust, Safe: p.Safe,
-		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: p.Timeout.Attempt, Margin: policy.Off},
+		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: attempt, Last: attempt, Margin: policy.Off},
 		Retry:    policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}},
 		Pace:     policy.Pace{Off: true},
 		Breaker:  policy.Breaker{Off: true},
@@ -315,7 +316,7 @@ func rival(p policy.Policy, which string) (policy.Policy, bool) {
 	case rivalPlain:
 		return bare, true
 	case rivalNone:
-		bare.Timeout.Attempt = policy.Off
+		bare.Timeout.Attempt, bare.Timeout.Last = policy.Off, policy.Off
 		return bare, true
 	case rivalNaive:
 		bare.Safe = true

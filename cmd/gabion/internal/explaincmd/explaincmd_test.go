@@ -139,8 +139,9 @@ func TestACallIsExplainedWithTheLinesOfItsPolicy(t *testing.T) {
 `,
 		"4": `call 4 of bank, by shop (pid 7), began 2000-01-01T00:00:01.730Z
 
-  +0.000s  00:00:01.730  attempt 1 sent, it may take 4s, the call has 12s left
-                           timeout.attempt: 4s (default)
+  +0.000s  00:00:01.730  attempt 1 sent, it may take 12s since no other can
+                         follow, the call has 12s left
+                           timeout.last: off (default)
   +0.010s  00:00:01.740  attempt 1 failed after 10ms: server, it may have
                          happened
   +0.010s  00:00:01.740  the call ended: budget_exhausted (4 calls, 2 re-sends,
@@ -152,8 +153,9 @@ more: gabion explain budget_exhausted
 `,
 		"1.5": `call 5 of bank, by shop (pid 7), began 2000-01-01T00:00:02.240Z
 
-  +0.000s  00:00:02.240  attempt 1 sent, it may take 4s, the call has 12s left
-                           timeout.attempt: 4s (default)
+  +0.000s  00:00:02.240  attempt 1 sent, it may take 12s since no other can
+                         follow, the call has 12s left
+                           timeout.last: off (default)
   +0.010s  00:00:02.250  attempt 1 failed after 10ms: server, it may have
                          happened
 * +0.010s  00:00:02.250  breaker closed → open: 4 failures in a row, for 2s

@@ -1,0 +1,62 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/gabion-go/gabion/internal/breaker"
+	"github.com/gabion-go/gabion/internal/clock"
+)
+
+// timeFor is how long an attempt that begins now may take, and whether that is the time of a
+// last one. To cut it off early has one use:
+// to make room for another. So where, as far as is known, no other can follow, it has
+// timeout.last. A probe has not: others wait for its verdict.
+func (c *Call) timeFor(now clock.Instant) (limit time.Duration, last bool) {
+	t := &c.rules.Policy.Timeout
+	if c.rules.lasts && !c.mayFollow(now) && !c.probing() {
+		return t.Last, true
+	}
+	if c.rules.timed {
+		return c.part.limit(now, t), false
+	}
+	return t.Attempt, false
+}
+
+// mayFollow reports whether the attempt that begins now could be repeated after it was cut
+// off: it is safe to repeat, and there are attempts, time and budget for it.
+func (c *Call) mayFollow(now clock.Instant) bool {
+	t := &c.rules.Policy.Timeout
+	switch {
+	case !c.safe, c.noRetry, int(c.sent.tries-c.retry.lost) >= c.rules.Policy.Retry.Attempts:
+		return false
+	case t.Attempt > 0 && now.Add(t.Attempt+on(t.Margin)) > c.deadline:
+		return false
+	}
+	return c.state.affords(now, c.rules) && !c.resendsOff(now)
+}
+
+// probing reports whether the breaker asks by single calls whether the dependency is back.
+func (c *Call) probing() bool {
+	return c.rules.guarded && c.part.breaker.Load().State() == breaker.HalfOpen
+}
+
+// affords reports whether the budget has a whole re-send. To know that takes locks, so it is
+// only looked at between a re-send and the time when the budget has one again.
+func (s *State) affords(now clock.Instant, r *Rules) bool {
+	if s.flags.Load()&spending == 0 || r.Policy.Retry.Budget.Off {
+		return true
+	}
+	if !s.full(now, r) {
+		return false
+	}
+	s.flags.And(^uint32(spending))
+	return true
+}
+
+// full reports whether the budget has a whole re-send.
+func (s *State) full(now clock.Instant, r *Rules) bool {
+	if r.earns {
+		return s.earned.Level(now, &r.earned) >= 1_000_000
+	}
+	return s.budgetStats(now, r).Level >= 1
+}
