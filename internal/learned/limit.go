@@ -46,6 +46,7 @@ type Window struct {
 	Late  int64         // attempts that had no answer in time
 	Busy  int64         // attempts that found no room
 	Time  time.Duration // that attempts took which worked or were late, all together
+	Lost  time.Duration // of it, those that were late
 }
 
 // Each is how much time of a slot a good attempt costs, those that were late included.
@@ -56,6 +57,18 @@ func (w *Window) Concurrency() float64 { return float64(w.Time) / float64(max(w.
 
 // Rate is how many good attempts ended in a second.
 func (w *Window) Rate() float64 { return float64(w.Good) / max(w.Span, 1).Seconds() }
+
+// many reports whether late attempts are a good part of all.
+func (w *Window) many() bool { return 20*w.Late > w.Good }
+
+// round is the least that a window must span to be like those before and after it. What
+// is late ends long after what was good.
+func (w *Window) round() time.Duration {
+	if w.many() {
+		return max(w.Each(), 3*w.Lost/time.Duration(w.Late))
+	}
+	return w.Each()
+}
 
 // Verdicts of a rule on a window.
 const (
@@ -78,16 +91,28 @@ type Rule interface {
 	Limit() int
 }
 
+// Sampler is a rule that wants to be told of every attempt, as others' algorithms do. It
+// may move the limit each time. There is one caller at a time: the lab.
+type Sampler interface {
+	Rule
+
+	// Sample is told of an attempt, and how many were out, itself included.
+	Sample(now clock.Instant, took time.Duration, v Verdict, out int) (limit int)
+}
+
 // Every is the least time between two looks at the counts, and so between two moves.
 const Every = 100 * time.Millisecond
 
 // Limit is a limit that is learned. Make one with [New]. All methods are safe for
 // concurrent use.
 type Limit struct {
-	lines []line
-	look  atomic.Int64 // when the rule is asked next
-	limit atomic.Int64
-	moves atomic.Pointer[Move]
+	lines   []line
+	sampler Sampler      // nil but in the lab's comparisons
+	out     func() int   // how many are out; of a sampler only
+	look    atomic.Int64 // when the rule is asked next
+	limit   atomic.Int64
+	brief   atomic.Int64 // what a good attempt took of late: one that had less time was not late, but hurried
+	moves   atomic.Pointer[Move]
 
 	mu    sync.Mutex // guards all below
 	rule  Rule
@@ -102,10 +127,11 @@ type line struct {
 	time atomic.Int64
 	late atomic.Int64
 	busy atomic.Int64
-	_    [32]byte
+	lost atomic.Int64
+	_    [24]byte
 }
 
-type counts struct{ good, time, late, busy int64 }
+type counts struct{ good, time, late, busy, lost int64 }
 
 // Move is what a limit was moved by.
 type Move struct {
@@ -129,6 +155,21 @@ func New(now clock.Instant, rule Rule, shards int) *Limit {
 	return l
 }
 
+// Watch tells a rule that is a [Sampler] of every attempt, and how many are out.
+func (l *Limit) Watch(out func() int) {
+	l.sampler, _ = l.rule.(Sampler)
+	l.out = out
+}
+
+// sample asks a sampler.
+func (l *Limit) sample(now clock.Instant, took time.Duration, v Verdict) (limit int, moved bool) {
+	was := l.Limit()
+	limit = l.sampler.Sample(now, took, v, l.out())
+	l.limit.Store(int64(limit))
+	l.moves.Store(&Move{From: was, To: limit})
+	return limit, limit != was
+}
+
 // Limit returns how many may be out.
 func (l *Limit) Limit() int { return int(l.limit.Load()) }
 
@@ -138,14 +179,20 @@ func (l *Limit) Last() *Move { return l.moves.Load() }
 // Done counts an attempt that has ended after it took so long. It reports whether the
 // limit moved with it, which it does at most once in [Every].
 func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verdict) (limit int, moved bool) {
+	if l.sampler != nil {
+		return l.sample(now, took, v)
+	}
 	c := &l.lines[int(shard)&(len(l.lines)-1)]
 	switch v {
 	case Worked:
 		c.good.Add(1)
 		c.time.Add(int64(took))
 	case Late:
-		c.late.Add(1)
 		c.time.Add(int64(took))
+		c.lost.Add(int64(took))
+		if int64(took) >= l.brief.Load() {
+			c.late.Add(1)
+		}
 	case Busy:
 		c.busy.Add(1)
 	default:
@@ -181,6 +228,11 @@ func (l *Limit) ask(now clock.Instant) (limit int, moved bool) {
 	}
 	was := l.Limit()
 	w := l.window(now, was)
+	if w.Good >= enough {
+		if half := int64(w.Time-w.Lost) / w.Good / 2; l.brief.Load() == 0 || half < l.brief.Load() {
+			l.brief.Store(half)
+		}
+	}
 	limit, verdict, settle := l.rule.Judge(now, &w)
 	switch {
 	case limit != was:
@@ -218,6 +270,7 @@ func (l *Limit) sum() (n counts) {
 		n.time += c.time.Load()
 		n.late += c.late.Load()
 		n.busy += c.busy.Load()
+		n.lost += c.lost.Load()
 	}
 	return n
 }
@@ -226,6 +279,6 @@ func (l *Limit) window(now clock.Instant, limit int) Window {
 	n := l.sum()
 	return Window{
 		Span: now.Sub(l.since), Limit: limit, Good: n.good - l.mark.good, Late: n.late - l.mark.late,
-		Busy: n.busy - l.mark.busy, Time: time.Duration(n.time - l.mark.time),
+		Busy: n.busy - l.mark.busy, Time: time.Duration(n.time - l.mark.time), Lost: time.Duration(n.lost - l.mark.lost),
 	}
 }

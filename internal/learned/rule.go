@@ -14,9 +14,8 @@ const (
 	idle    = 0.5  // of the limit: below it nobody waits because of this client
 	enough  = 20   // attempts below which nothing is concluded
 	certain = 2.5  // standard errors, at the end of a window
-	sure    = 4    // standard errors, at one of many looks
-	cured   = 0.7  // of what queueing alone would make it: the wait was in a queue
-	uncured = 0.3  // likewise: it was not
+	sure    = 4.0  // standard errors, at one of many looks
+	uncured = 0.3  // of what fewer calls would bring if all that is too much were waiting: below it nothing was
 	slack   = 1.5  // times the root of the limit, which may wait at the dependency
 	starve  = 5    // so many late for each good one is next to nothing
 	crowd   = 0.05 // of the answers "no room", which is too many
@@ -54,97 +53,25 @@ type rule struct {
 	phase  phase
 	why    policy.LimitCause
 	usual  mean
-	noise  noise // of windows with all slots in use
-	calm   noise // of windows with fewer
-	part   part
-	tested clock.Instant
+	noise  noise         // of windows with all slots in use
+	calm   noise         // of windows with fewer
+	part   part          // how far the window had come at the last look
+	tested clock.Instant // when the usual time was measured last
 
-	before Window // the try
-	last   Window // the step before of the try
-	best   float64
-	deep   bool // the try goes on as far as it takes
+	before Window  // the try
+	last   Window  // the step before this one of the try
+	best   float64 // the most answers a second that a step of the try has brought
+	deep   bool    // the try goes on as far as it takes
 
+	alarmed   bool    // the last window called for a move
+	measured  uint    // how often the usual time was
 	runs      uint    // growths in a row
+	raised    bool    // the usual time has grown before
 	held      hold    // growth
 	deaf      hold    // to answers "no room"
 	saved     int     // the limit before next to nothing was answered
 	busyShare float64 // before the try
 }
-
-// mean is an average that stands for so many samples.
-type mean struct{ value, n float64 }
-
-func (m *mean) set(v, n float64) { m.value, m.n = v, min(n, maxSamples) }
-
-func (m *mean) add(v, n float64) {
-	m.n = min(m.n+n, maxSamples)
-	m.value += float64((v - m.value) * min(n/m.n, 1))
-}
-
-// noise is how far the mean of n attempts is off: about its value divided by the root of n.
-type noise struct{ square, last, n float64 }
-
-func (s *noise) of(n float64) float64 {
-	return float64(math.Sqrt(max(s.square, 0.1) / max(n, 1)))
-}
-
-// see learns from the parts of a window, one after the other.
-func (s *noise) see(mean, n float64) {
-	if s.square == 0 {
-		s.square = 1
-	}
-	if s.n > 0 {
-		d := (mean - s.last) / ((mean + s.last) / 2)
-		v := min(float64(d*d)/(1/n+1/s.n), 16)
-		if v > s.square {
-			s.square += (v - s.square) / 8
-		} else {
-			s.square += (v - s.square) / 32
-		}
-	}
-	s.last, s.n = mean, n
-}
-
-// part is how far a window had come at the last look.
-type part struct {
-	good int64
-	time time.Duration
-}
-
-// listen learns how noisy the window is, from what has come since the last look.
-func (r *rule) listen(w *Window) {
-	if w.Good < r.part.good || w.Time < r.part.time {
-		r.part, r.noise.n, r.calm.n = part{}, 0, 0
-	}
-	good := w.Good - r.part.good
-	if good < enough {
-		return
-	}
-	mean := float64(w.Time-r.part.time) / float64(good)
-	r.part = part{w.Good, w.Time}
-	if r.phase == watching && w.Concurrency() >= inUse*float64(w.Limit) {
-		r.noise.see(mean, float64(good))
-	} else {
-		r.calm.see(mean, float64(good))
-	}
-}
-
-// hold keeps something from happening for a while, longer each time.
-type hold struct {
-	until clock.Instant
-	span  time.Duration
-}
-
-func (h *hold) begin(now clock.Instant, least, most time.Duration) {
-	if h.span == 0 || now > h.until.Add(4*h.span) {
-		h.span = least
-	} else {
-		h.span = min(2*h.span, most)
-	}
-	h.until = now.Add(h.span)
-}
-
-func (h *hold) on(now clock.Instant) bool { return h.span > 0 && now < h.until }
 
 // NewRule returns the rule of this package. It begins with start, within the bounds.
 func NewRule(b Bounds, start int) Rule {
@@ -171,30 +98,26 @@ func (r *rule) Explain() (policy.LimitCause, time.Duration) {
 
 // Judge implements Rule.
 func (r *rule) Judge(now clock.Instant, w *Window) (limit, verdict int, settle time.Duration) {
-	was := r.limit
 	r.listen(w)
 	verdict = r.judge(now, w)
 	if verdict == Anew {
 		r.part, r.noise.n, r.calm.n = part{}, 0, 0
 	}
-	settle = w.Each()
-	if w.Good < enough || w.Late > starve*w.Good {
+	settle = w.Each() * 3 / 2
+	if late := w.Lost / time.Duration(max(w.Late, 1)); w.Good < enough || w.Late > starve*w.Good {
 		settle = w.Time / time.Duration(max(w.Good+w.Late, 1))
-	}
-	if r.limit > was {
-		settle /= 2 // only the new ones take time to come back
+	} else if w.many() {
+		settle = max(settle, late)
 	}
 	return r.limit, verdict, settle
 }
 
 func (r *rule) judge(now clock.Instant, w *Window) (verdict int) {
-	if w.Good+w.Late+w.Busy < enough {
-		if w.Span > patience {
-			return Anew
-		}
+	switch all := w.Good + w.Late + w.Busy; {
+	case all < enough && w.Span < patience:
 		return Longer
-	}
-	switch {
+	case all < enough:
+		return r.giveUp()
 	case w.Late >= enough/2 && w.Late > starve*w.Good:
 		return r.starve(w)
 	case r.phase == starved:
@@ -203,67 +126,111 @@ func (r *rule) judge(now clock.Instant, w *Window) (verdict int) {
 		return r.judgeRoom(now, w)
 	case r.phase == trying:
 		return r.judgeTry(now, w)
-	case float64(w.Busy) > crowd*float64(w.Good+w.Late+w.Busy) && !r.deaf.on(now) && w.Concurrency() >= enough:
+	case float64(w.Busy) > crowd*float64(all) && !r.deaf.on(now) && w.Concurrency() >= enough:
 		return r.tryRoom(w)
-	case w.Good < enough:
-		if w.Span > patience {
-			return Anew
-		}
+	case w.Good < enough && w.Span < patience:
 		return Longer
+	case w.Good < enough:
+		return Anew
 	}
 	return r.watch(now, w)
+}
+
+// giveUp ends what is being tried when nobody calls any more.
+func (r *rule) giveUp() (verdict int) {
+	if r.phase == trying || r.phase == crowded {
+		r.phase = watching
+		r.move(r.before.Limit, policy.LimitBack)
+	}
+	return Anew
 }
 
 // watch is what is done most of the time.
 func (r *rule) watch(now clock.Instant, w *Window) (verdict int) {
 	each, n := float64(w.Each()), float64(w.Good)
-	used := w.Concurrency() / float64(w.Limit)
-	switch {
+	switch used := w.Concurrency() / float64(w.Limit); {
+	case w.Span < w.round():
+		return Longer
 	case used < inUse:
 		r.runs = 0
-		if time.Duration(each) > w.Span {
-			return Longer
-		}
 		r.rest(now, each, n, used)
 		return Anew
-	case w.Span < time.Duration(each):
+	case r.usual.n == 0 && w.Span < 2*w.round():
 		return Longer
 	case r.usual.n == 0:
-		r.try(w, r.limit/2, true)
-		return Anew
+		return r.forget(w)
 	}
-	if faster := r.usual.value - each; faster > sure*r.calm.of(n)*each && n >= 4*enough {
+	if less := r.usual.value - each; less > sure*r.calm.of(n)*each && n >= 4*enough {
 		r.usual.set(each, n)
 		r.tested = now
+		if less > each/5 {
+			return r.forget(w)
+		}
 	}
-	want := right(float64(w.Limit), r.usual.value/each)
-	gap := want - float64(w.Limit)
-	off := float64(w.Limit) * r.noise.of(n)
-	room, far := max(spare(want)/2, 1), max(gap, -gap)
-	whole := n >= max(400, 8*float64(w.Limit))*max(r.noise.square, 1) || w.Span >= 5*time.Second
+	gap := right(float64(w.Limit), r.usual.value/each) - float64(w.Limit)
+	moves, whole := r.moves(w, gap, n)
 	switch {
-	case far > room && far > sure*off, whole && far > room && far > certain*off:
+	case moves && !r.alarmed && w.Span > max(3*time.Duration(each), 3*Every):
+		r.alarmed = true // part of the window may be from before, so the next one decides
+		return Anew
+	case moves:
+		return r.act(now, w, gap, each)
 	case !whole:
 		return Longer
-	default:
-		r.runs = 0
-		if now.Sub(r.tested) > refresh+20*time.Duration(each) {
-			r.try(w, int(min(0.82*float64(w.Limit), float64(w.Limit)*r.usual.value/each)+0.5), false)
-		}
-		return Anew
 	}
-	if gap < 0 {
+	r.runs, r.alarmed = 0, false
+	if now.Sub(r.tested) > refresh+20*time.Duration(each) {
+		r.measure(w, each)
+	}
+	return Anew
+}
+
+// moves reports whether the limit is so far from the right one that it must move, and
+// whether the window has seen enough to be sure that it must not.
+func (r *rule) moves(w *Window, gap, n float64) (moves, whole bool) {
+	far, limit := max(gap, -gap), float64(w.Limit)
+	off := limit * r.noise.of(n)
+	whole = n >= max(400, 8*limit)*max(r.noise.square, 1) || w.Span >= 5*time.Second
+	errors := sure
+	if whole || r.alarmed {
+		errors = certain
+	}
+	return far > max(spare(limit+gap)/2, 1) && far > errors*off, whole
+}
+
+// act moves the limit towards the right one.
+func (r *rule) act(now clock.Instant, w *Window, gap, each float64) (verdict int) {
+	r.alarmed = false
+	switch {
+	case gap < 0:
 		r.runs = 0
 		depth := min(max(0.8*r.usual.value/each, 0.5), 0.7)
 		r.try(w, int(depth*float64(w.Limit)), true)
-		return Anew
+	case r.usual.value-each > each/5:
+		return r.forget(w)
+	case !r.held.on(now):
+		step := min(gap*float64(uint(1)<<min(r.runs, 4)), float64(w.Limit))
+		r.move(w.Limit+int(step+0.5), policy.LimitGrew)
+		r.runs++
 	}
-	if r.held.on(now) {
-		return Anew
+	return Anew
+}
+
+// measure measures the usual time anew, with as many as are worked on by what is known. Each
+// third time it goes further down, in case that far too many wait.
+func (r *rule) measure(w *Window, each float64) {
+	share := min(0.82, r.usual.value/each)
+	if r.measured++; r.measured%3 == 0 {
+		share = min(0.6, share)
 	}
-	step := min(gap*float64(uint(1)<<min(r.runs, 4)), float64(w.Limit))
-	r.move(w.Limit+int(step+0.5), policy.LimitGrew)
-	r.runs++
+	r.try(w, int(float64(share*float64(w.Limit))+0.5), false)
+}
+
+// forget finds the usual time anew: it is not known, or attempts are much faster than was
+// thought, and may wait nevertheless.
+func (r *rule) forget(w *Window) (verdict int) {
+	r.usual, r.runs = mean{}, 0
+	r.try(w, w.Limit/2, true)
 	return Anew
 }
 
@@ -292,131 +259,4 @@ func (r *rule) rest(now clock.Instant, each, n, used float64) {
 
 func (r *rule) move(to int, why policy.LimitCause) {
 	r.limit, r.why = r.clamp(to), why
-}
-
-// try allows fewer for a while.
-func (r *rule) try(w *Window, to int, deep bool) {
-	to = r.clamp(min(to, w.Limit-1))
-	if to >= w.Limit { // it can't be lower
-		r.usual.set(float64(w.Each()), float64(w.Good))
-		return
-	}
-	r.phase, r.before, r.last, r.best, r.deep = trying, *w, *w, w.Rate(), deep
-	r.move(to, policy.LimitTried)
-}
-
-// judgeTry sees what fewer have brought.
-func (r *rule) judgeTry(now clock.Instant, w *Window) (verdict int) {
-	each, n := float64(w.Each()), float64(w.Good)
-	if n < enough {
-		return Longer
-	}
-	need := float64(2 * w.Limit)
-	if r.deep {
-		need = max(need, 100*r.calm.square) // off by a tenth
-	}
-	long := max(20*time.Duration(each), 3*time.Second)
-	if w.Span < time.Duration(each) || n < need && w.Span < long {
-		return Longer
-	}
-	r.best = max(r.best, w.Rate())
-	if r.deep && fewerHelp(&r.last, w) >= cured && w.Limit > r.Min && (r.usual.n == 0 || each > 1.15*r.usual.value) {
-		r.last = *w
-		r.move(max(r.Min, w.Limit/2), policy.LimitTried)
-		return Anew
-	}
-	r.phase, r.tested = watching, now
-	r.learn(now, w)
-	work := r.best * r.usual.value / 1e9
-	r.move(int(min(work+spare(work), float64(2*r.before.Limit))+0.5), policy.LimitFound)
-	return Anew
-}
-
-// learn takes the usual time from a try.
-func (r *rule) learn(now clock.Instant, w *Window) {
-	each, n := float64(w.Each()), float64(w.Good)
-	apart := each - r.usual.value
-	clear := max(apart, -apart) > certain*r.calm.of(min(n, r.usual.n))*each
-	switch {
-	case r.usual.n == 0:
-		r.usual.set(each, n)
-	case apart > 0 && fewerHelp(&r.before, w) > uncured: // others' calls wait, too
-	case apart > 0 && clear:
-		r.usual.set(each, n)
-		if r.held.span > 0 || r.held.until != 0 {
-			r.held.begin(now, quiet, maxQuiet)
-		} else {
-			r.held.until = now
-		}
-	case clear:
-		r.usual.set(each, n)
-	default:
-		r.usual.add(each, n)
-	}
-}
-
-// fewerHelp is 1 where attempts got faster in proportion to how many fewer were out, as they
-// do where they wait for each other, and 0 where they did not.
-func fewerHelp(more, fewer *Window) float64 {
-	n := more.Concurrency()/max(fewer.Concurrency(), 0.01) - 1
-	t := float64(more.Each())/float64(max(fewer.Each(), 1)) - 1
-	if n <= 0.05 {
-		return 0.5
-	}
-	return t / n
-}
-
-func busyShare(w *Window) float64 {
-	return float64(w.Busy) / float64(max(w.Good+w.Late+w.Busy, 1))
-}
-
-// tryRoom allows fewer because the dependency says that it has no room.
-func (r *rule) tryRoom(w *Window) (verdict int) {
-	r.phase, r.before, r.busyShare = crowded, *w, busyShare(w)
-	r.move(int(0.9*min(w.Concurrency(), float64(w.Limit))), policy.LimitCrowded)
-	return Anew
-}
-
-// judgeRoom sees whether that has helped.
-func (r *rule) judgeRoom(now clock.Instant, w *Window) (verdict int) {
-	if w.Good < enough && w.Span < patience {
-		return Longer
-	}
-	r.phase = watching
-	if share := busyShare(w); share > 0.6*r.busyShare {
-		r.deaf.begin(now, patience, maxQuiet)
-		r.move(r.before.Limit, policy.LimitBack)
-		return Anew
-	}
-	r.held.until, r.held.span = now.Add(patience), patience
-	return Anew
-}
-
-// starve allows half as many while next to nothing is answered in time: there may be so
-// many out that all come too late.
-func (r *rule) starve(w *Window) (verdict int) {
-	if w.Concurrency() < inUse*float64(w.Limit) && r.phase != starved {
-		return Anew
-	}
-	if r.phase != starved {
-		r.saved = w.Limit
-		if r.phase == trying {
-			r.saved = r.before.Limit
-		}
-	}
-	r.phase = starved
-	r.move(max(w.Limit/2, r.saved/16), policy.LimitStarved)
-	return Anew
-}
-
-// revive ends that.
-func (r *rule) revive(w *Window) (verdict int) {
-	if w.Good < enough {
-		return Longer
-	}
-	r.phase = watching
-	if r.usual.n > 0 && float64(w.Each()) < 1.5*r.usual.value {
-		r.move(r.saved, policy.LimitBack)
-	}
-	return Anew
 }

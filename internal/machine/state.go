@@ -148,6 +148,9 @@ func (s *State) addParts(now clock.Instant, r, old *Rules) {
 			limit, queue := r.slots(next.learned)
 			next.bulkhead = bulkhead.New(limit, queue, b.Fair)
 		}
+		if r.limit != nil {
+			next.learned.Watch(func() int { return next.bulkhead.Stats().InUse })
+		}
 		if r.windowed && next.window == nil {
 			w := budget.MakeWindow(p.Retry.Budget.Window, int(s.shards))
 			next.window = &w

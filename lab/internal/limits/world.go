@@ -3,7 +3,9 @@
 package limits
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/learned"
@@ -23,6 +25,7 @@ type World struct {
 	Rate    float64   // calls a second of all clients
 	Clients []time.Duration
 	Faults  []sim.Fault
+	Queue   int // of the service; 0 means that all may wait
 	Length  time.Duration
 	Changes []time.Duration // when something changes; ten seconds after it, latency does not count
 }
@@ -38,31 +41,33 @@ const (
 // Worlds are the six.
 func Worlds() []World {
 	const ms = time.Millisecond
-	work := draw.Exponential(100 * ms)
+	work := draw.LogNormal(90*ms, 250*ms) // 99 ms on average
 	bimodal := draw.Mixture(draw.Part{Share: 0.95, Dist: draw.Constant(20 * ms)}, draw.Part{Share: 0.05, Dist: draw.Constant(500 * ms)})
+	half, twice := sim.Fault{Kind: sim.Crew, Factor: 0.5}, sim.Fault{Kind: sim.Crew, Factor: 2}
+	half.At, half.For = 90*time.Second, time.Hour
+	twice.At, twice.For = half.At, half.For
+	step := []time.Duration{0, half.At}
 	return []World{
-		{Name: "start above capacity", Says: "10 workers, and the limit begins with 100: the first answers have waited already",
-			Workers: 10, Work: work, Rate: 150, Clients: []time.Duration{0}, Length: 5 * time.Minute, Changes: []time.Duration{0}},
-		{Name: "saturated", Says: "50 workers, and ten minutes of half as much again as they can do",
-			Workers: 50, Work: work, Rate: 750, Clients: []time.Duration{0}, Length: 10 * time.Minute, Changes: []time.Duration{0}},
-		{Name: "step down", Says: "after two minutes half of 60 workers go",
-			Workers: 60, Work: work, Rate: 900, Clients: []time.Duration{0}, Length: 5 * time.Minute, Changes: []time.Duration{0, 2 * time.Minute},
-			Faults: []sim.Fault{{Kind: sim.Crew, Factor: 0.5, At: 2 * time.Minute, For: time.Hour}}},
-		{Name: "step up", Says: "after two minutes 30 workers become 60",
-			Workers: 30, Work: work, Rate: 900, Clients: []time.Duration{0}, Length: 5 * time.Minute, Changes: []time.Duration{0, 2 * time.Minute},
-			Faults: []sim.Fault{{Kind: sim.Crew, Factor: 2, At: 2 * time.Minute, For: time.Hour}}},
-		{Name: "two clients", Says: "a second client with as much to do joins after two minutes",
-			Workers: 50, Work: work, Rate: 750, Clients: []time.Duration{0, 2 * time.Minute}, Length: 5 * time.Minute, Changes: []time.Duration{0, 2 * time.Minute}},
-		{Name: "bimodal", Says: "19 of 20 pieces of work take 20 ms, and one takes 500 ms",
-			Workers: 40, Work: bimodal, Rate: 1300, Clients: []time.Duration{0}, Length: 5 * time.Minute, Changes: []time.Duration{0}},
+		{Name: "start above capacity", Says: "10 workers: the first answers have waited already", Workers: 10, Work: work,
+			Rate: 150, Clients: []time.Duration{0}, Length: 3 * time.Minute, Changes: step[:1]},
+		{Name: "saturated", Says: "20 workers, for ten minutes half as much again as they can do", Workers: 20, Work: work,
+			Rate: 300, Clients: []time.Duration{0}, Length: 10 * time.Minute, Changes: step[:1]},
+		{Name: "step down", Says: "40 workers become 20", Workers: 40, Work: work,
+			Rate: 600, Clients: []time.Duration{0}, Length: 3 * time.Minute, Changes: step, Faults: []sim.Fault{half}},
+		{Name: "step up", Says: "20 workers become 40", Workers: 20, Work: work,
+			Rate: 600, Clients: []time.Duration{0}, Length: 3 * time.Minute, Changes: step, Faults: []sim.Fault{twice}},
+		{Name: "two clients", Says: "40 workers; a second client joins that has as much to do", Workers: 40, Work: work,
+			Rate: 600, Clients: step, Length: 3 * time.Minute, Changes: step},
+		{Name: "bimodal", Says: "20 workers; of 20 pieces of work 19 take 20 ms and one takes 500 ms", Workers: 20, Work: bimodal,
+			Rate: 680, Clients: []time.Duration{0}, Length: 3 * time.Minute, Changes: step[:1]},
 	}
 }
 
 // Contender is a way to set the limit.
 type Contender struct {
 	Name  string
-	Fixed int                                      // the limit; 0 means that it is learned
-	Rule  func(learned.Bounds) func() learned.Rule // nil means gabion's
+	Fixed int                 // the limit; 0 means that it is learned
+	Rule  func() learned.Rule // nil means gabion's
 }
 
 // Score is what a contender came to.
@@ -71,6 +76,7 @@ type Score struct {
 	P99     time.Duration // of answers, but of the ten seconds after a change
 	Shares  []float64     // of each client's answers, while all were there
 	Limits  []Sample      // of the first client
+	Steady  float64       // share of the time in which its limit was within a fifth of the usual one, after the last change
 }
 
 // Sample is the limit from a time on.
@@ -89,10 +95,10 @@ func rules(c Contender) (*machine.Rules, error) {
 		p.Bulkhead.Limit = c.Fixed
 	}
 	r, err := machine.Compile(p)
-	if err != nil {
-		return nil, err
+	if err == nil && c.Rule != nil {
+		r = r.WithLimit(func(learned.Bounds) learned.Rule { return c.Rule() })
 	}
-	return r, nil
+	return r, err
 }
 
 // Run runs a contender in a world.
@@ -102,7 +108,7 @@ func (w *World) Run(c Contender, seed uint64) (Score, error) {
 		return Score{}, err
 	}
 	world := &sim.World{Duration: w.Length, Drain: 10 * time.Second, Faults: w.Faults, Services: []sim.Service{{
-		Name: "service", Workers: w.Workers, Queue: 1 << 20, Time: w.Work,
+		Name: "service", Workers: w.Workers, Queue: cmp.Or(w.Queue, 1<<20), Time: w.Work,
 	}}}
 	for _, at := range w.Changes {
 		if at > 0 {
@@ -120,7 +126,7 @@ func (w *World) Run(c Contender, seed uint64) (Score, error) {
 			Plan: sim.Plan{Deadline: deadline, Steps: []sim.Step{{Edge: sim.Edge{Rules: r, Network: draw.Constant(network)}}}},
 		})
 	}
-	var s Score
+	s := Score{Limits: []Sample{{Limit: start}}}
 	watch := &sim.Watch{Tell: func(_ uint64, _ int, e policy.Event) {
 		if e.Kind == policy.KindLimitMoved {
 			sample := Sample{At: time.Duration(e.At), Limit: int(e.Count)}
@@ -135,7 +141,49 @@ func (w *World) Run(c Contender, seed uint64) (Score, error) {
 		return Score{}, fmt.Errorf("%s: %s: %v", w.Name, c.Name, res.Broken)
 	}
 	s.read(w, res)
+	s.Steady = steady(s.Limits, w.Changes[len(w.Changes)-1]+learning, w.Length)
 	return s, nil
+}
+
+// piece is a limit and how long it was in force.
+type piece struct {
+	limit int
+	span  time.Duration
+}
+
+// pieces are the limits between two times, and the one that was in force for the middle of
+// that time if they are sorted.
+func pieces(limits []Sample, from, to time.Duration) (all []piece, median int) {
+	for i, l := range limits {
+		end := to
+		if i+1 < len(limits) {
+			end = min(to, limits[i+1].At)
+		}
+		if span := end - max(l.At, from); span > 0 {
+			all = append(all, piece{l.Limit, span})
+		}
+	}
+	slices.SortFunc(all, func(a, b piece) int { return cmp.Compare(a.limit, b.limit) })
+	sum := time.Duration(0)
+	for _, p := range all {
+		if sum += p.span; sum >= (to-from)/2 {
+			return all, p.limit
+		}
+	}
+	return all, 0
+}
+
+// steady is the share of the time in which the limit was within a fifth of its median, or
+// one slot.
+func steady(limits []Sample, from, to time.Duration) float64 {
+	all, median := pieces(limits, from, to)
+	near := time.Duration(0)
+	for _, p := range all {
+		if off := max(p.limit-median, median-p.limit); off <= 1 || 5*off <= median {
+			near += p.span
+		}
+	}
+	return near.Seconds() / (to - from).Seconds()
 }
 
 func (s *Score) read(w *World, res *sim.Result) {

@@ -1,0 +1,64 @@
+package learned
+
+import (
+	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/policy"
+)
+
+func busyShare(w *Window) float64 {
+	return float64(w.Busy) / float64(max(w.Good+w.Late+w.Busy, 1))
+}
+
+// tryRoom allows fewer because the dependency says that it has no room.
+func (r *rule) tryRoom(w *Window) (verdict int) {
+	r.phase, r.before, r.busyShare = crowded, *w, busyShare(w)
+	r.move(int(0.9*min(w.Concurrency(), float64(w.Limit))), policy.LimitCrowded)
+	return Anew
+}
+
+// judgeRoom sees whether that has helped.
+func (r *rule) judgeRoom(now clock.Instant, w *Window) (verdict int) {
+	if w.Good < enough && w.Span < patience {
+		return Longer
+	}
+	r.phase = watching
+	if share := busyShare(w); share > 0.6*r.busyShare {
+		r.deaf.begin(now, patience, maxQuiet)
+		r.move(r.before.Limit, policy.LimitBack)
+		return Anew
+	}
+	r.held.until, r.held.span = now.Add(patience), patience
+	return Anew
+}
+
+// starve allows a fourth while next to nothing is answered in time: there may be so
+// many out that all come too late.
+func (r *rule) starve(w *Window) (verdict int) {
+	if w.Concurrency() < inUse*float64(w.Limit) && r.phase != starved {
+		return Anew
+	}
+	if r.phase != starved {
+		r.saved = w.Limit
+		if r.phase == trying {
+			r.saved = r.before.Limit
+		}
+	}
+	r.phase = starved
+	r.move(max(w.Limit/4, r.saved/16), policy.LimitStarved)
+	return Anew
+}
+
+// revive ends that.
+func (r *rule) revive(w *Window) (verdict int) {
+	switch {
+	case w.Good < enough:
+		return Longer
+	case w.Late > w.Good:
+		return Anew
+	}
+	r.phase = watching
+	if r.usual.n > 0 && float64(w.Each()) < 1.5*r.usual.value {
+		r.move(r.saved, policy.LimitBack)
+	}
+	return Anew
+}
