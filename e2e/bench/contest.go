@@ -235,5 +235,5 @@ func (c *Contest) Try(t testing.TB, e Entry, calls int) {
 
 // Contests are all the tasks, in the order of the report.
 func Contests() []*Contest {
-	return slices.Concat(floors(), stacks(), breakers(), retries(), limits(), timeouts(), hedges(), clients(), watched())
+	return slices.Concat(floors(), stacks(), breakers(), retries(), budgets(), limits(), learners(), servers(), timeouts(), hedges(), clients(), watched())
 }

@@ -14,6 +14,7 @@ type target struct {
 	most     bool    // the bound is the most; otherwise the least
 	bound    float64 // of the measure
 	needs    needs   // what a call of what is measured can't do without; of times only
+	more     bool    // the measure is a difference of two rows, so clock and harness are not in it
 }
 
 // needs are the primitives that a call can't do without, whoever writes it, as its
@@ -62,7 +63,7 @@ func (t target) adjusted(r *results) string {
 	harness, known := r.median("floor", "function-call", "single", "ns/op")
 	read, also := minus(ns("floor", "monotonic-read", "single"), ns("floor", "function-call", "single"))(r)
 	v, ok := t.measure(r)
-	if t.unit != "ns" || !ok || !known || !also || t.id == "Observer" {
+	if t.unit != "ns" || !ok || !known || !also || t.more {
 		return ""
 	}
 	return number(v-(harness-referenceCall)-float64(t.needs.reads)*(read-referenceRead)) + " ns"
@@ -155,13 +156,13 @@ func missing(*results) (float64, bool) { return 0, false }
 func targets() []target {
 	one, two := "single", "parallel"
 	atMost := func(id, text, unit string, bound float64, m func(*results) (float64, bool)) target {
-		return target{id, text, m, unit, true, bound, needs{}}
+		return target{id, text, m, unit, true, bound, needs{}, unit == "ns"}
 	}
 	atLeast := func(id, text string, bound float64, m func(*results) (float64, bool)) target {
-		return target{id, text, m, "×", false, bound, needs{}}
+		return target{id, text, m, "×", false, bound, needs{}, false}
 	}
 	timed := func(id, text string, needs needs, bound float64, m func(*results) (float64, bool)) target {
-		return target{id, text, m, "ns", true, bound, needs}
+		return target{id, text, m, "ns", true, bound, needs, false}
 	}
 	all := []target{
 		timed("L1", "full stack, Done not asked for", wholeStack(1), 170, ns("stack", "gabion", one)),
@@ -188,7 +189,12 @@ func targets() []target {
 		timed("L3", "bulkhead, package bulkhead", needs{atomics: 2}, 16, ns("bulkhead", "gabion", one)),
 		timed("L3", "rate limiter, package ratelimit", needs{reads: 1, atomics: 1}, 30, ns("rate-limit", "gabion", one)),
 		timed("L3", "throttle, package throttle", needs{reads: 1, atomics: 2}, 50, ns("throttle", "gabion", one)),
-		timed("L3", "adaptive limiter (not built)", needs{reads: 1}, 70, missing),
+		atMost("L3", "learned limit: time more than with a fixed one", "ns", 70, minus(ns("learned", "gabion", one), ns("learned", "gabion-fixed", one))),
+		atMost("L3", "the same, allocations more", "", 0,
+			minus(value("learned", "gabion", one, "allocs/op"), value("learned", "gabion-fixed", one, "allocs/op"))),
+		atMost("L3", "server admission, the limit is learned: time more than the handler alone", "ns", 300,
+			minus(ns("admission", "gabion", one), ns("admission", "bare", one))),
+		atMost("L3", "the same, allocations", "", 0, value("admission", "gabion", one, "allocs/op")),
 		timed("L3", "hedge armed, primary wins", needs{reads: 2, atomics: 2, locks: 2, allocs: 1, timers: 1}, 300, ns("hedge", "gabion", one)),
 		atMost("L4", "HTTP with the full stack, 16 in flight, against bare + context.WithTimeout", "×", 1.05,
 			ratio(ns("http", "gabion", "16"), ns("http", "bare+WithTimeout", "16"))),
@@ -224,11 +230,12 @@ func scaling() (all []target) {
 		{"stack-two", "gabion", "full stack, two failures"}, {"breaker-slow", "gabion", "breaker with slow-call rate"},
 		{"breaker-open", "gabion", "breaker open"}, {"retry-first", "gabion", "retry, first try"},
 		{"bulkhead", "gabion", "bulkhead"}, {"rate-limit", "gabion", "rate limiter"}, {"throttle", "gabion", "throttle"},
+		{"learned", "gabion", "learned limit"}, {"admission", "gabion", "server admission"},
 		{"timeout", "gabion", "timeout"}, {"hedge", "gabion", "hedge"},
 	} {
 		all = append(all, target{
 			"Scaling", c.text + ", parallel against single",
-			ratio(ns(c.contest, c.entry, "parallel"), ns(c.contest, c.entry, "single")), "×", true, 1, needs{},
+			ratio(ns(c.contest, c.entry, "parallel"), ns(c.contest, c.entry, "single")), "×", true, 1, needs{}, false,
 		})
 	}
 	return all
