@@ -28,7 +28,7 @@ var ownHeader = []string{HeaderDeadline}
 func TimeLeft(h http.Header, names ...string) (left time.Duration, ok bool, bad int) {
 	left = math.MaxInt64
 	for _, name := range orOwn(names) {
-		name = http.CanonicalHeaderKey(name)
+		name = canonical(name)
 		for _, value := range h[name] {
 			d, good := parseLeft(name, value)
 			if !good {
@@ -52,7 +52,7 @@ func TimeLeft(h http.Header, names ...string) (left time.Duration, ok bool, bad 
 func SetTimeLeft(h http.Header, left time.Duration, names ...string) bool {
 	enough := left >= time.Millisecond
 	for _, name := range orOwn(names) {
-		name = http.CanonicalHeaderKey(name)
+		name = canonical(name)
 		switch {
 		case !enough:
 			delete(h, name)
@@ -70,6 +70,16 @@ func orOwn(names []string) []string {
 		return ownHeader
 	}
 	return names
+}
+
+// canonical is the name as a header has it. It need not look at each letter of the known
+// names.
+func canonical(name string) string {
+	switch name {
+	case HeaderDeadline, HeaderEnvoyTimeout, HeaderGRPCTimeout:
+		return name
+	}
+	return http.CanonicalHeaderKey(name)
 }
 
 func parseLeft(name, value string) (time.Duration, bool) {
