@@ -266,18 +266,18 @@ func (p *page) processors(m machine) {
 	dear := max(2*both-call, 0) / meeting(2)
 	p.line("## More processors")
 	p.line("")
-	p.line("Calculated, not measured: this machine has two. In a call of the full stack nothing is written that all other calls write, too. Budget, throttle, and, " +
-		"once calls get into each other's way, breaker and bulkhead are divided into four shards for each processor, all else is only read (policy, breaker " +
-		"state), and a context is the call's own. Calls meet where two goroutines have one shard, for a millisecond at a time, and in the runtime's memory.")
+	p.line("Calculated, not measured: this machine has two. In a call of the full stack one word is written that all other calls write, too: that of the " +
+		"bulkhead, which is exact (ADR 55). The budget counts on four shards for each processor, and so does the breaker's window once calls get into each " +
+		"other's way. All else is only read (policy, breaker state), and a context is the call's own.")
 	p.line("")
 	p.line("The model: a call meets each of the others with a probability of one in the number of shards, so (n-1)/4n of them on n processors, and each meeting "+
 		"costs the same. On two processors a call takes %s ns of a processor's time instead of %s, so a meeting costs %s ns, with all else that is dearer on two "+
 		"laid to its charge. Beyond one socket a cache line takes about twice as long to move.", number(2*both), number(call), number(dear))
 	p.line("")
-	p.line("A bulkhead is divided into as many parts as there are shards, but each is to find four slots: one with a limit below 8 stays one word. Calls that do "+
-		"nothing else then follow each other at its pace, twice what a fought-for atomic-add takes, %s ns; with calls of a millisecond it is idle almost always.", number(word))
+	p.line("Calls that do nothing else follow each other at the pace of the bulkhead's word, twice what a fought-for atomic-add takes, %s ns; with calls of a "+
+		"millisecond it is idle almost always.", number(word))
 	p.line("")
-	p.table([]string{"Processors", "calls/s, one socket", "calls/s, two sockets", "calls/s, a limit below 8", "share of the word's time with work of 1 ms"}, 0)
+	p.table([]string{"Processors", "calls/s, no bulkhead, one socket", "the same, two sockets", "calls/s, with a bulkhead", "share of the word's time with work of 1 ms"}, 0)
 	p.cells("1", rate(call), "–", rate(call), "–")
 	p.cells("2 (measured)", rate(both), "–", "–", share(2, word))
 	for _, n := range []int{8, 16, 32, 64} {
