@@ -22,7 +22,7 @@ func shop(t *testing.T, rate float64, p bulkhead.Priority) Fleet {
 }
 
 func serving(v Service, fleets ...Fleet) *World {
-	return &World{Duration: 2 * time.Minute, Warmup: 20 * time.Second, Bin: time.Hour, Fleets: fleets, Services: []Service{v}}
+	return &World{Duration: 40 * time.Second, Warmup: 10 * time.Second, Bin: time.Hour, Fleets: fleets, Services: []Service{v}}
 }
 
 // A server that can do all that comes refuses nothing, and one that can't does what it
@@ -36,6 +36,7 @@ func TestAdmissionRefusesOnlyWhatIsTooMuch(t *testing.T) {
 		p99   time.Duration
 	}{
 		{"nine tenths, nothing is refused", admitting(fixed(16)), 0.9, 0.9, 80 * ms},
+		{"a pool of four at eight tenths", Service{Workers: 4, Queue: 10_000, Time: draw.Exponential(40 * ms / 16), Admission: fixed(4)}, 0.8, 0.8, 80 * ms},
 		{"three times as much", admitting(fixed(16)), 3, 1, 85 * ms},
 		{"three times as much, newest first", admitting(&Admission{Limit: 16, NewestFirst: true}), 3, 1, 85 * ms},
 		{"twice as much, and a learned limit", admitting(&Admission{Limit: 100, Learn: &learned.Bounds{Min: 1, Max: 1000}}), 2, 1, 150 * ms},
