@@ -60,3 +60,14 @@ func ExampleBudgetShape() {
 	// grpc: 100 tokens, a success brings 10% of one
 	// quota: 500 tokens, a retry costs 14, 5 after a throttled attempt, 10 after a timeout
 }
+
+// A bulkhead that finds out by itself how many attempts the dependency can work on at once.
+func ExampleBulkhead() {
+	p := policy.Policy{Bulkhead: policy.Bulkhead{Limit: policy.Learned, Max: 200}}
+	fmt.Println(p.Validate())
+	b := p.Resolved().Bulkhead
+	fmt.Println(b.Limit == policy.Learned, b.Min, b.Max)
+	// Output:
+	// <nil>
+	// true 1 200
+}

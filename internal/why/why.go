@@ -215,7 +215,7 @@ func ofDependency(e policy.Event) string {
 	case policy.KindPaceSet:
 		return "the dependency asked for time: calls are spaced" + until(e)
 	case policy.KindLimitMoved:
-		return fmt.Sprintf("the bulkhead has %d slots now", e.Count)
+		return fmt.Sprintf("the bulkhead has %d slots now", e.Count) + learned(e.Numbers)
 	case policy.KindReloaded:
 		return "a new policy is in force"
 	case policy.KindRetriesSwitched:
@@ -231,6 +231,27 @@ func ofDependency(e policy.Event) string {
 		return "an observer panicked"
 	}
 	return e.String()
+}
+
+// learned says what a learned limit was moved by. It is empty for one that a policy set.
+func learned(n *policy.Numbers) string {
+	if n == nil || n.Moved == policy.LimitSet {
+		return ""
+	}
+	seen := fmt.Sprintf(": %.0f answers a second took %s each", n.Answered, Short(n.Each))
+	if n.Usual > 0 {
+		seen += fmt.Sprintf(", without waiting they take %s", Short(n.Usual))
+	}
+	return fmt.Sprintf(", it had %d (%s)", n.Before, moves[n.Moved]) + seen
+}
+
+var moves = map[policy.LimitCause]string{
+	policy.LimitGrew:    "all were in use, and attempts took no longer than usual",
+	policy.LimitTried:   "fewer are tried for a moment",
+	policy.LimitFound:   "found by trying fewer",
+	policy.LimitCrowded: "the dependency had no room",
+	policy.LimitStarved: "next to nothing was answered in time",
+	policy.LimitBack:    "what lowered it is over, or fewer were no help",
 }
 
 // until says how long something holds.

@@ -187,3 +187,16 @@ func TestAFleetIsNotWorseOffThanWithTheDefault(t *testing.T) {
 		t.Errorf("%.1f answers a second, and with a fixed limit %.1f", learned.Goodput, fixed.Goodput)
 	}
 }
+
+// With a limit fifty times too high every answer comes too late, so that none says how long
+// work takes.
+func TestWhereNothingIsAnsweredInTime(t *testing.T) {
+	w := World{Workers: 2, Work: draw.LogNormal(90*time.Millisecond, 250*time.Millisecond), Rate: 40, Clients: []time.Duration{0}, Length: 2 * time.Minute, Changes: []time.Duration{0}}
+	s, err := w.Run(Contender{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Goodput < 17 {
+		t.Errorf("%.1f answers a second, of 20", s.Goodput)
+	}
+}
