@@ -67,7 +67,7 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 		return true
 	}
 	last := min(c.deadline.Add(-c.margin(now)), now.Add(c.rules.Policy.Pace.Max+c.rules.Policy.Pace.Max/4))
-	at, ok := p.reserve(now, last, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
+	at, ok := p.reserve(now, last, c.deadline, chance.U(c.draw(), 0, uint64(c.sent.n), chance.Pacing))
 	if !ok {
 		most := last.Sub(now)
 		if at <= last {

@@ -13,23 +13,23 @@ import (
 // timeout.last. A probe has not: others wait for its verdict.
 func (c *Call) timeFor(now clock.Instant) (limit time.Duration, last bool) {
 	t := &c.rules.Policy.Timeout
-	if c.rules.lasts && !c.mayFollow(now) && !c.probing() {
+	limit = t.Attempt
+	if c.rules.timed {
+		limit = c.part.limit(now, t)
+	}
+	if c.rules.lasts && !c.mayFollow(now, limit) && !c.probing() {
 		return t.Last, true
 	}
-	if c.rules.timed {
-		return c.part.limit(now, t), false
-	}
-	return t.Attempt, false
+	return limit, false
 }
 
 // mayFollow reports whether the attempt that begins now could be repeated after it was cut
-// off: it is safe to repeat, and there are attempts, time and budget for it.
-func (c *Call) mayFollow(now clock.Instant) bool {
-	t := &c.rules.Policy.Timeout
+// off at that time: it is safe to repeat, and there are attempts, time and budget for it.
+func (c *Call) mayFollow(now clock.Instant, limit time.Duration) bool {
 	switch {
 	case !c.safe, c.noRetry, int(c.sent.tries-c.retry.lost) >= c.rules.Policy.Retry.Attempts:
 		return false
-	case t.Attempt > 0 && now.Add(t.Attempt+on(t.Margin)) > c.deadline:
+	case now.Add(limit+on(c.rules.Policy.Timeout.Margin)) > c.deadline:
 		return false
 	}
 	return c.state.affords(now, c.rules) && !c.resendsOff(now)

@@ -39,6 +39,8 @@ type pacer struct {
 	asked    bool          // the dependency asked for time in this second
 	waited   bool          // a call had to wait in this second
 	unproven bool          // nothing succeeded before, and nothing was measured since
+
+	takes time.Duration // how long an answer that is good takes, smoothed over some of them
 }
 
 const (
@@ -51,6 +53,8 @@ const (
 	paceCatchUp = 1.3         // of the calls that come: how fast those that wait are let go
 	paceQueue   = time.Second // longest wait for a start time where there is a rate: a longer queue only makes all late
 	paceSmooth  = 0.2         // of the newest second
+	paceAnswer  = 4           // times what a good answer takes must be left after a wait: of exponential times 98 % are shorter
+	paceAnswers = 8           // how many answers are smoothed over
 	paceReturn  = 2           // start times a second, at least, after a time in which nothing succeeded
 )
 
@@ -104,8 +108,8 @@ func (p *pacer) begin(now clock.Instant, rate float64) {
 	p.active.Store(true)
 }
 
-// accept counts a success. A nil pacer counts none.
-func (p *pacer) accept(now clock.Instant) {
+// accept counts a success that took so long. A nil pacer counts none.
+func (p *pacer) accept(now clock.Instant, took time.Duration) {
 	if p == nil || !p.counts.Load() {
 		return
 	}
@@ -117,6 +121,7 @@ func (p *pacer) accept(now clock.Instant) {
 		return
 	}
 	p.accepted++
+	p.takes += (took - p.takes) / paceAnswers
 	if active && p.unproven && p.slight() { // so it does accept, and mostly
 		p.active.Store(false)
 	}
@@ -149,10 +154,11 @@ func (p *pacer) measure(now clock.Instant) {
 	p.unproven = false
 }
 
-// reserve takes the next start time, if it is not later than last, and within paceQueue
-// where there is a rate. It returns that time in any case. U is a draw by which calls are
+// reserve takes the next start time, if it is not later than last, and where there is a rate
+// within paceQueue and early enough for an answer by the deadline. It returns that time in
+// any case. U is a draw by which calls are
 // spread where there is no rate.
-func (p *pacer) reserve(now, last clock.Instant, u float64) (at clock.Instant, ok bool) {
+func (p *pacer) reserve(now, last, deadline clock.Instant, u float64) (at clock.Instant, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.measure(now); !p.active.Load() {
@@ -166,7 +172,7 @@ func (p *pacer) reserve(now, last clock.Instant, u float64) (at clock.Instant, o
 	}
 	at = max(p.next, now)
 	p.waited = p.waited || at > now
-	if at > last || at.Sub(now) > paceQueue {
+	if at > last || at.Sub(now) > paceQueue || at > now && at.Add(paceAnswer*p.takes) > deadline {
 		return at, false
 	}
 	p.next = at.Add(time.Duration(1e9 / max(p.rate, p.least())))

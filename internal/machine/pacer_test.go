@@ -22,7 +22,7 @@ func TestPacingEndsWithTheTrouble(t *testing.T) {
 		}
 		at, ok := now, true
 		if p.active.Load() {
-			at, ok = p.reserve(now, now+5*s, 0.5)
+			at, ok = p.reserve(now, now+5*s, clock.Never, 0.5)
 		}
 		if !ok {
 			continue
@@ -41,9 +41,9 @@ func TestPacingEndsWithTheTrouble(t *testing.T) {
 			room--
 			sent++
 			answered++
-			p.accept(at)
+			p.accept(at, 0)
 		default:
-			p.accept(at)
+			p.accept(at, 0)
 		}
 	}
 	if answered < 400 || sent > 800 {
@@ -65,10 +65,10 @@ func TestTheRateGrowsBeforeALongTimeIsOver(t *testing.T) {
 		now := i * s / 100
 		at, ok := now, true
 		if p.active.Load() {
-			at, ok = p.reserve(now, now+s, 0.5)
+			at, ok = p.reserve(now, now+s, clock.Never, 0.5)
 		}
 		if ok {
-			p.accept(at)
+			p.accept(at, 0)
 		} else if now >= 4*s {
 			late++
 		}
@@ -84,11 +84,11 @@ func TestNobodyGoesBeforeTheTimeIsOver(t *testing.T) {
 	p := new(pacer)
 	p.hold(0, 4*s, true, successes{})
 	for i := range 50 {
-		if at, ok := p.reserve(s, 7*s, float64(i)/50); !ok || at < 4*s || at > 7*s {
+		if at, ok := p.reserve(s, 7*s, clock.Never, float64(i)/50); !ok || at < 4*s || at > 7*s {
 			t.Errorf("call %d goes at %v, %v", i, time.Duration(at), ok)
 		}
 	}
-	if at, ok := p.reserve(s, 3*s, 0.5); ok || at < 4*s {
+	if at, ok := p.reserve(s, 3*s, clock.Never, 0.5); ok || at < 4*s {
 		t.Errorf("a call without that much time goes at %v, %v", time.Duration(at), ok)
 	}
 }
@@ -103,13 +103,13 @@ func TestTheRateDoesNotGrowBeyondWhatComes(t *testing.T) {
 	p.unproven = false
 	for i := range clock.Instant(3600 * 100) { // 100 calls a second, one in ten is refused
 		now := i * s / 100
-		if _, ok := p.reserve(now, now+s, 0.5); !ok {
+		if _, ok := p.reserve(now, now+s, clock.Never, 0.5); !ok {
 			continue
 		}
 		if i%10 == 0 {
 			p.hold(now, now+s, true, successes{90, 90})
 		} else {
-			p.accept(now)
+			p.accept(now, 0)
 		}
 	}
 	if p.rate > 150 {
@@ -125,11 +125,11 @@ func TestCallsGoAsTheyComeWhenTheFirstTimeIsOver(t *testing.T) {
 	p.hold(0, s, true, successes{})
 	for i := range clock.Instant(200) {
 		now := i * s / 100
-		at, ok := p.reserve(now, now+s/2, 0)
+		at, ok := p.reserve(now, now+s/2, clock.Never, 0)
 		if now <= s {
 			continue
 		}
-		if p.accept(now); !ok || at > now+s/10 {
+		if p.accept(now, 0); !ok || at > now+s/10 {
 			t.Fatalf("at %v a call waits until %v, %v", time.Duration(now), time.Duration(at), ok)
 		}
 	}
@@ -163,7 +163,7 @@ func TestAFewRefusalsPaceNobody(t *testing.T) {
 			if now += ms; a == 'r' {
 				p.hold(now, now+1000*ms, tt.told, tt.lately)
 			} else {
-				p.accept(now)
+				p.accept(now, 0)
 			}
 		}
 		if got := p.active.Load(); got != tt.isPaced {
@@ -179,7 +179,7 @@ func TestSuccessesOfLongAgoDoNotCount(t *testing.T) {
 	p := new(pacer)
 	p.hold(1, s, false, successes{})
 	for range 100 {
-		p.accept(2)
+		p.accept(2, 0)
 	}
 	p.hold(2*s, 3*s, true, successes{})
 	if !p.active.Load() {
@@ -187,7 +187,7 @@ func TestSuccessesOfLongAgoDoNotCount(t *testing.T) {
 	}
 	p = new(pacer)
 	p.hold(1, s, false, successes{})
-	if p.accept(2 * s); p.counts.Load() {
+	if p.accept(2*s, 0); p.counts.Load() {
 		t.Error("successes are still counted")
 	}
 }
@@ -223,7 +223,7 @@ func TestASuccessOnItsWayEndsPacing(t *testing.T) {
 func TestATurnAtTheLastMomentIsTaken(t *testing.T) {
 	p := new(pacer)
 	p.hold(0, 4*sec, true, successes{})
-	if at, ok := p.reserve(sec, 4*sec, 0.5); !ok || at != 4*sec {
+	if at, ok := p.reserve(sec, 4*sec, clock.Never, 0.5); !ok || at != 4*sec {
 		t.Errorf("it goes at %v, %v", time.Duration(at), ok)
 	}
 }
@@ -252,5 +252,36 @@ func TestARefusedTurnSaysWhatItsWaitMayBe(t *testing.T) {
 		if n == nil || n.Left != tt.most || n.Need <= n.Left {
 			t.Errorf("%s: %+v", tt.name, n)
 		}
+	}
+}
+
+// A call that waits so long for its start that no answer can come in time only makes work.
+func TestAWaitLeavesTimeForTheAnswer(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	for _, c := range []struct {
+		fact     string
+		takes    time.Duration
+		deadline clock.Instant
+		ok       bool
+	}{
+		{"answers are quick", 10 * time.Millisecond, 600 * ms, true},
+		{"answers need what is left", 100 * time.Millisecond, 600 * ms, false},
+		{"answers are slow, and there is time", 100 * time.Millisecond, 900 * ms, true},
+		{"nothing is known of answers", 0, 501 * ms, true},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			p := new(pacer)
+			for range 5 {
+				p.hold(0, clock.Instant(time.Second), true, successes{n: 2, rate: 2})
+			}
+			for range 100 {
+				p.accept(0, c.takes)
+			}
+			p.reserve(0, clock.Never, clock.Never, 0) // the next start is half a second later
+			at, ok := p.reserve(0, clock.Never, c.deadline, 0)
+			if at != 500*ms || ok != c.ok {
+				t.Errorf("%v at %v, want %v at 500ms", ok, time.Duration(at), c.ok)
+			}
+		})
 	}
 }

@@ -90,7 +90,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 			c.state.earned.Forgo(now, &c.rules.earned)
 		}
 	}
-	c.part.pacer.Load().accept(now)
+	c.part.pacer.Load().accept(now, now.Sub(t.Sent))
 	if c.rules.learns {
 		c.learn(now, t)
 	}
