@@ -86,3 +86,104 @@ func TestWithoutAnIntervalThereIsNoOverload(t *testing.T) {
 		t.Errorf("state %d", x.state)
 	}
 }
+
+// history is what a control was told, from which a model works out anew what is so.
+type history []said
+
+// inTime reports whether fact i is of one who was served in time.
+func (h history) inTime(i int) bool {
+	s := h[i]
+	if s.what == "free" {
+		return true
+	}
+	if s.what != "served" || s.waited >= 5*ms {
+		return false
+	}
+	for _, f := range h[:i] {
+		if f.what == "full" && s.at-f.at < 5*ms {
+			return false
+		}
+	}
+	return true
+}
+
+// late reports whether fact i is of one who had to wait for long.
+func (h history) late(i int) bool {
+	return h[i].what == "late" || h[i].what == "full" || h[i].what == "served" && !h.inTime(i)
+}
+
+// overload reports whether it is an overload at the end, and where it began.
+func (h history) overload() bool {
+	from := 0 // what came before counts no more
+	for {
+		at := h.begins(from)
+		if at < 0 {
+			return false
+		}
+		end := h.ends(at)
+		if end < 0 {
+			return true
+		}
+		from = end + 1
+	}
+}
+
+// begins returns the first fact at which an overload begins: a late one, an interval after
+// another, with nobody served in time in between.
+func (h history) begins(from int) int {
+	for i := from; i < len(h); i++ {
+		first := -1
+		for k := i; k >= from && !h.inTime(k); k-- {
+			if h.late(k) {
+				first = k
+			}
+		}
+		if h.late(i) && first >= 0 && first < i && h[i].at-h[first].at >= 100*ms {
+			return i
+		}
+	}
+	return -1
+}
+
+// ends returns the fact at which an overload ends that began with another.
+func (h history) ends(began int) int {
+	since, came, found := h[began].at, 0, 0
+	for i := began + 1; i < len(h); i++ {
+		if h[i].what != "free" && h[i].what != "taken" {
+			continue
+		}
+		if lasted := h[i].at - since; lasted >= 100*ms {
+			if lasted >= 200*ms || 10*found >= came {
+				return i
+			}
+			since, came, found = h[i].at, 0, 0
+		}
+		came++
+		if h[i].what == "free" {
+			found++
+		}
+	}
+	return -1
+}
+
+func FuzzControl(f *testing.F) {
+	f.Add([]byte{1, 40, 1, 40, 1, 40, 4, 60, 3, 60, 4, 200})
+	f.Add([]byte{2, 2, 2, 2, 2, 255, 1, 1, 3, 3, 0, 90, 0, 90})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		x := control{target: 5 * ms, interval: 100 * ms}
+		var h history
+		var now time.Duration
+		for i := 0; i+1 < min(len(script), 400); i += 2 {
+			now += time.Duration(script[i+1]) * ms / 2
+			s := said{at: now, what: []string{"late", "served", "full", "free", "taken", "served"}[script[i]%6]}
+			if script[i]%6 == 1 {
+				s.waited = 30 * ms
+			}
+			s.tell(&x)
+			h = append(h, s)
+			if got := x.state == overload; got != h.overload() {
+				t.Fatalf("overload %v, want %v, after %+v", got, !got, h)
+			}
+		}
+	})
+}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	ground "github.com/gabion-go/gabion/internal/admission"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/lab/internal/sim"
@@ -94,34 +93,6 @@ func (r *reader) service(v *namedService, node yamlstrict.Node) {
 	if len(v.Calls) == 0 {
 		it.never("without calls", "deadline", "stops_retries")
 	}
-}
-
-func (it item) admission(a *admission) {
-	if !it.has("admission") {
-		return
-	}
-	if !it.has("admission.limit") {
-		it.fail("admission", "admission.limit is missing", "write admission: {limit: learned}, or a number")
-	}
-	if a.Limit > 0 {
-		it.never("where the limit is not learned", "admission.min", "admission.max")
-	}
-	if a.Max > 0 && a.Max < a.Min {
-		it.fail("admission.max", "max is less than min", "write min or more")
-	}
-	if a.TenantShare > 0 && !a.Fair {
-		it.fail("admission.tenant_share", "tenant_share means nothing unless it is fair", "write fair: true as well")
-	}
-	if target, interval := or(a.Target, span(ground.DefaultTarget)), or(a.Interval, span(ground.DefaultInterval)); target > interval {
-		it.fail("admission.target", "target is longer than the interval", "write at most the interval")
-	}
-}
-
-func or(d, other span) span {
-	if d > 0 {
-		return d
-	}
-	return other
 }
 
 func (it item) limit(l *limit) {

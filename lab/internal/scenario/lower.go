@@ -3,8 +3,6 @@ package scenario
 import (
 	"time"
 
-	ground "github.com/gabion-go/gabion/internal/admission"
-	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
 
@@ -50,24 +48,6 @@ func (l *lowering) service(s *namedService) sim.Service {
 		Honours: s.HonoursKeys, Marks: s.StopsRetries, Limit: s.Limit.lower(), Admission: s.Admission.lower(),
 		Plan: sim.Plan{Steps: l.steps(s.calls), Deadline: time.Duration(s.Deadline)},
 	}
-}
-
-func (a *admission) lower() *sim.Admission {
-	if a.Limit == 0 {
-		return nil
-	}
-	made := &sim.Admission{
-		Limit: int(a.Limit), Queue: int(a.Queue), Target: time.Duration(a.Target), Interval: time.Duration(a.Interval),
-		NewestFirst: a.NewestFirst, Fair: a.Fair, TenantShare: float64(a.TenantShare), RetryAfter: time.Duration(a.RetryAfter),
-	}
-	if a.Limit < 0 {
-		b := learned.Bounds{Min: max(int(a.Min), 1), Max: int(a.Max)}
-		if b.Max == 0 {
-			b.Max = max(ground.MostLimit, b.Min)
-		}
-		made.Limit, made.Learn = ground.UsualLimit, &b
-	}
-	return made
 }
 
 func (l *limit) lower() sim.Limit {

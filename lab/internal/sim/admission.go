@@ -7,6 +7,7 @@ import (
 	"github.com/gabion-go/gabion/internal/admission"
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/learned"
+	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -141,4 +142,15 @@ func (s *sim) goOut(r *replica, a *attempt, worked bool) {
 		}
 	}
 	s.serve()
+}
+
+// refusalCost is what a refusal costs: a share of the work, which somebody must do in
+// between. It makes the next work of the replica longer.
+func (s *sim) refusalCost(v *service, r *replica, a *attempt) {
+	if v.RefuseCost > 0 {
+		d := draw.New(s.seed, forService, attemptID(s.calls.at(a.call).id, a.try))
+		cost := time.Duration(float64(v.RefuseCost * float64(v.Time.Draw(&d))))
+		v.n.RefuseWork += cost
+		r.debt += cost
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/lab/internal/draw"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Sixteen workers of 10 ms can do 1600 requests a second.
@@ -77,6 +78,34 @@ func TestAFloodConcernsOnlyWhoMakesIt(t *testing.T) {
 			got := good(r, 0)
 			if c.others == 0 && got > 0.6 || c.others > 0 && got < c.others {
 				t.Errorf("a share of %.4f of the others' requests is answered in time, want %.3f", got, c.others)
+			}
+		})
+	}
+}
+
+// Callers with retries of their own, which honour Retry-After and the mark, add nothing to
+// an overload; and what was refused in a burst succeeds when they come again.
+func TestRetriesOfThoseWhoAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		load  Load
+		tries float64 // at most, for each call
+		good  float64 // at least
+	}{
+		{"twice the capacity for a minute", Steady(3200), 1.15, 0.45},
+		{"a burst of ten times the capacity for a tenth of a second", Load{{0, 800}, {20 * time.Second, 800}, {20 * time.Second, 16000}, {20100 * ms, 16000}, {20100 * ms, 800}, {40 * time.Second, 800}}, 1.1, 0.995},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			f := shop(t, 0, 0)
+			f.Load = c.load
+			f.Plan.Steps[0].Edge.Rules = tries(t, 3, func(p *policy.Policy) { p.Timeout.Call = 5 * time.Second })
+			r := play(t, serving(admitting(fixed(16)), f))
+			e := r.Edges[0]
+			if got := float64(e.Attempts) / float64(e.Calls); got > c.tries {
+				t.Errorf("%.3f attempts for each call, want at most %.3f", got, c.tries)
+			}
+			if got := good(r, 0); got < c.good {
+				t.Errorf("a share of %.4f is answered, want %.3f", got, c.good)
 			}
 		})
 	}

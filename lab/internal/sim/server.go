@@ -210,17 +210,6 @@ func (s *sim) work(v *service, r *replica, a *attempt) {
 	}
 }
 
-// refusalCost is what a refusal costs: a share of the work, which somebody must do in
-// between. It makes the next work of the replica longer.
-func (s *sim) refusalCost(v *service, r *replica, a *attempt) {
-	if v.RefuseCost > 0 {
-		d := draw.New(s.seed, forService, attemptID(s.calls.at(a.call).id, a.try))
-		cost := time.Duration(float64(v.RefuseCost * float64(v.Time.Draw(&d))))
-		v.n.RefuseWork += cost
-		r.debt += cost
-	}
-}
-
 // admit asks the service's own rate limit.
 func (s *sim) admit(v *service, a *attempt) bool {
 	ok, after := s.limit(v.limits, &v.Limit, a)

@@ -1,0 +1,151 @@
+package gabionhttp_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/policy"
+)
+
+func TestEverySlotComesBack(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		next http.HandlerFunc
+	}{
+		{"of a handler that returns", func(http.ResponseWriter, *http.Request) {}},
+		{"of a handler that panics", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"of a handler that leaves", func(http.ResponseWriter, *http.Request) { runtime.Goexit() }},
+		{"of a handler that gave it back", func(_ http.ResponseWriter, r *http.Request) {
+			if !gabionhttp.ReleaseSlot(r.Context()) || gabionhttp.ReleaseSlot(r.Context()) {
+				panic("not once")
+			}
+		}},
+	} {
+		for _, lasts := range []bool{false, true} {
+			if !lasts && c.fact == "of a handler that gave it back" {
+				continue
+			}
+			t.Run(c.fact, func(t *testing.T) {
+				a := &gabionhttp.Admission{Next: c.next, Limit: 1, Queue: policy.Off, Lasts: func(*http.Request) bool { return lasts }}
+				for range 3 {
+					w, over := httptest.NewRecorder(), make(chan struct{})
+					go func() {
+						defer close(over)
+						defer func() { _ = recover() }()
+						a.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+					}()
+					<-over
+					if s := a.Stats(); w.Code != 200 || s.InUse != 0 {
+						t.Fatalf("%d, %+v", w.Code, s)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A stream gives its slot back when it has begun, and goes on.
+func TestAStreamNeedsNoSlotForLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		a := &gabionhttp.Admission{Limit: 1, Queue: policy.Off, Next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/events" && !gabionhttp.ReleaseSlot(r.Context()) {
+				t.Error("there was no slot to give back")
+			}
+			if r.URL.Path == "/work" && gabionhttp.ReleaseSlot(r.Context()) {
+				t.Error("a request that does not last gave its slot back")
+			}
+			if r.URL.Path == "/events" {
+				<-hold
+			}
+		})}
+		var all sync.WaitGroup
+		for _, kind := range []func(*http.Request){header("Accept", "text/event-stream"), header("Upgrade", "websocket")} {
+			all.Go(func() {
+				r := httptest.NewRequest("GET", "/events", nil)
+				kind(r)
+				a.ServeHTTP(httptest.NewRecorder(), r)
+			})
+			synctest.Wait()
+		}
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, httptest.NewRequest("GET", "/work", nil))
+		close(hold)
+		all.Wait()
+		if s := a.Stats(); w.Code != 200 || s.Admitted != 3 || s.InUse != 0 {
+			t.Errorf("%d, %+v", w.Code, s)
+		}
+	})
+}
+
+func TestHealthChecksTakeNoSlot(t *testing.T) {
+	only := func(r *http.Request) bool { return r.URL.Path == "/status" }
+	for _, c := range []struct {
+		method, path string
+		exempt       func(*http.Request) bool
+		want         int
+	}{
+		{"GET", "/healthz", nil, 200},
+		{"HEAD", "/readyz", nil, 200},
+		{"GET", "/livez", nil, 200},
+		{"GET", "/health", nil, 200},
+		{"GET", "/ready", nil, 200},
+		{"GET", "/live", nil, 200},
+		{"POST", "/healthz", nil, 503},
+		{"GET", "/healthz/deep", nil, 503},
+		{"GET", "/status", nil, 503},
+		{"GET", "/status", only, 200},
+		{"GET", "/healthz", only, 503},
+	} {
+		t.Run(c.method+" "+c.path, func(t *testing.T) {
+			hold, in := make(chan struct{}), make(chan struct{})
+			a := &gabionhttp.Admission{Limit: 1, Queue: policy.Off, Exempt: c.exempt, Next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/hold" {
+					close(in)
+					<-hold
+				}
+			})}
+			go a.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/hold", nil))
+			<-in
+			defer close(hold)
+			w := httptest.NewRecorder()
+			a.ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
+			if s := a.Stats(); w.Code != c.want || s.Exempt != int64(200/w.Code) {
+				t.Errorf("%d, %+v", w.Code, s)
+			}
+		})
+	}
+}
+
+// A request that need not wait, and a handler that does nothing.
+func BenchmarkAdmission(b *testing.B) {
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for _, c := range []struct {
+		name string
+		is   *gabionhttp.Admission
+	}{
+		{"fixed", &gabionhttp.Admission{Next: next, Limit: 1000}},
+		{"learned", &gabionhttp.Admission{Next: next}},
+		{"fair", &gabionhttp.Admission{Next: next, Limit: 1000, Tenant: func(*http.Request) string { return "a" }}},
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/work", nil)
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.is.ServeHTTP(w, r)
+			}
+		})
+		b.Run(c.name+"/parallel", func(b *testing.B) {
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					c.is.ServeHTTP(w, r)
+				}
+			})
+		})
+	}
+}
