@@ -45,6 +45,7 @@ func merge(o, b *policy.Outcome) {
 	o.Once = o.Once || b.Once
 	o.Stop = o.Stop || b.Stop
 	o.Fixed = o.Fixed || b.Fixed
+	o.Busy = o.Busy || b.Busy
 	o.Open = o.Open || b.Open
 	o.Alone = o.Alone && b.Alone
 	o.After = max(asked(o), asked(b))

@@ -229,11 +229,12 @@ type meaning struct {
 	effect    policy.Effect
 	neverSent bool
 	undone    bool
+	busy      bool
 	code      string // what the dependency calls it, if it has a word
 }
 
 func (m meaning) fill(o *policy.Outcome) {
-	o.Class, o.Effect, o.NeverSent, o.Undone, o.Code = m.class, m.effect, m.neverSent, m.undone, m.code
+	o.Class, o.Effect, o.NeverSent, o.Undone, o.Busy, o.Code = m.class, m.effect, m.neverSent, m.undone, m.busy, m.code
 }
 
 // named is m with the dependency's own word for it.
@@ -247,6 +248,9 @@ func inDoubt(c policy.Class) meaning { return meaning{class: c, effect: policy.U
 
 // neverLeft is said of work that provably never left.
 func neverLeft(c policy.Class) meaning { return meaning{class: c, neverSent: true} }
+
+// noRoom is said of work that the other side had no room for, so that it never left.
+func noRoom() meaning { return meaning{class: policy.ClassServer, neverSent: true, busy: true} }
 
 // refusedBy is said of work whose last request the other side refused.
 func refusedBy(c policy.Class) meaning { return meaning{class: c} }

@@ -90,7 +90,7 @@ func TestErrorByValue(t *testing.T) {
 		{"crash of another", pgError("57P02"), maybe(policy.ClassServer)},
 		{"shutdown", pgError("57P01"), maybe(policy.ClassServer)},
 		{"starting up", pgError("57P03"), unsent(policy.ClassServer)},
-		{"too many connections", pgError("53300"), unsent(policy.ClassServer)},
+		{"too many connections", pgError("53300"), policy.Outcome{Class: policy.ClassServer, NeverSent: true, Busy: true}},
 		{"never connected", pgError("08001"), unsentNet},
 		{"connection rejected", pgError("08004"), unsentNet},
 		{"connection failure in doubt", pgError("08006"), sentNet},
@@ -293,6 +293,7 @@ func TestDrivers(t *testing.T) {
 	known(t, "moderncType", typeName{"modernc.org/sqlite", "Error"})
 	known(t, "mattnType", typeName{"github.com/mattn/go-sqlite3", "Error"})
 	again, rolledBack, wrong := refusal(policy.ClassContention), undone(policy.ClassContention), refusal(policy.ClassClient)
+	full := policy.Outcome{Class: policy.ClassServer, NeverSent: true, Busy: true}
 	tests := []struct {
 		name string
 		err  error
@@ -302,9 +303,9 @@ func TestDrivers(t *testing.T) {
 		{"mysql deadlock", fmt.Errorf("tx: %w", &mysqlType{1213, at("40001")}), rolledBack},
 		{"mysql group replication", &mysqlType{3101, at("40000")}, rolledBack},
 		{"mysql NOWAIT", &mysqlType{3572, at("HY000")}, again},
-		{"mysql too many connections of this user", &mysqlType{1203, at("42000")}, unsent(policy.ClassServer)},
+		{"mysql too many connections of this user", &mysqlType{1203, at("42000")}, full},
 		{"mysql shuts down", &mysqlType{1053, at("08S01")}, sentNet},
-		{"mysql too many connections", &mysqlType{1040, at("08004")}, unsent(policy.ClassServer)},
+		{"mysql too many connections", &mysqlType{1040, at("08004")}, full},
 		{"mysql duplicate key", &mysqlType{1062, at("23000")}, wrong},
 		{"mysql something else", &mysqlType{3, at("HY000")}, unknown},
 		{"mysql without a state", &mysqlType{Number: 3}, unknown},

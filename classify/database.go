@@ -30,7 +30,7 @@ var states = map[string]meaning{
 	"57P01": inDoubt(policy.ClassServer),       // admin_shutdown
 	"57P02": inDoubt(policy.ClassServer),       // crash_shutdown
 	"57P03": neverLeft(policy.ClassServer),     // cannot_connect_now: still starting up
-	"53300": neverLeft(policy.ClassServer),     // too_many_connections
+	"53300": noRoom(),                          // too_many_connections
 	"08001": neverLeft(policy.ClassNetwork),    // the client could not connect
 	"08004": neverLeft(policy.ClassNetwork),    // the server refused the connection
 	"08000": inDoubt(policy.ClassNetwork),      // connection_exception
@@ -77,7 +77,7 @@ func mysql(number uint64, state string) (meaning, bool) {
 		// until somebody ends it, so nothing is proven of the whole work.
 		return refusedBy(policy.ClassContention).named(strconv.FormatUint(number, 10)), true
 	case 1040, 1203: // too many connections, of all users or of this one
-		return neverLeft(policy.ClassServer).named(strconv.FormatUint(number, 10)), true
+		return noRoom().named(strconv.FormatUint(number, 10)), true
 	}
 	return sqlstate(state)
 }

@@ -24,7 +24,7 @@ import (
 type naive Rules
 
 func (m meaning) outcome() policy.Outcome {
-	return policy.Outcome{Class: m.class, Effect: m.effect, NeverSent: m.neverSent, Undone: m.undone}
+	return policy.Outcome{Class: m.class, Effect: m.effect, NeverSent: m.neverSent, Undone: m.undone, Busy: m.busy}
 }
 
 func maybe(c policy.Class) policy.Outcome   { return inDoubt(c).outcome() }
@@ -197,6 +197,7 @@ func naiveTogether(all []policy.Outcome) (o policy.Outcome) {
 	o.Once = some(func(o policy.Outcome) bool { return o.Once })
 	o.Stop = some(func(o policy.Outcome) bool { return o.Stop })
 	o.Fixed = some(func(o policy.Outcome) bool { return o.Fixed })
+	o.Busy = some(func(o policy.Outcome) bool { return o.Busy })
 	o.Open = some(func(o policy.Outcome) bool { return o.Open })
 	o.Alone = every(func(o policy.Outcome) bool { return o.Alone })
 	o.HasAfter = some(func(o policy.Outcome) bool { return o.HasAfter })

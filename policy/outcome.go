@@ -69,8 +69,8 @@ type Outcome struct {
 	// still being worked on: the dependency is not held back for it.
 	Alone bool
 
-	// Busy says that the dependency answered that it has no room, as with 503. A learned
-	// limit goes by it.
+	// Busy says that the dependency answered that it has no room, as with 503, or as a
+	// database that has too many connections. A learned limit goes by it.
 	Busy bool
 
 	// Open says that the result lives on after the verdict, as a response body
