@@ -35,7 +35,7 @@ var capacityAlerts = []alert{
 		summary:  subject + "all slots of the bulkhead are taken",
 		means:    "As many calls are out as the bulkhead lets out. More calls wait, or are refused with `bulkhead_full` or `queue_timeout`.",
 		look:     "\"Attempt duration\": did the dependency become slow? Then slots are held for longer. \"Calls\": is there more traffic? \"Results still open\": are bodies not closed?",
-		do:       "If the dependency is slow, leave the limit: it protects both. If there is more traffic and the dependency can take it, raise `bulkhead.limit` to traffic × time of an attempt × 1.5.",
+		do:       "If the dependency is slow, leave the limit: it protects both. If there is more traffic and the dependency can take it, raise `bulkhead.limit` to traffic × time of an attempt × 1.5, or `bulkhead.max` where the limit is learned.",
 		fires:    map[string]string{`gabion_bulkhead_in_flight{}`: "10x80"},
 		labels:   map[string]string{"job": "shop", "dependency": "pay"},
 	},
