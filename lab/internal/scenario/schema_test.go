@@ -121,6 +121,9 @@ func (g generator) leaf(t reflect.Type) object {
 	switch t {
 	case reflect.TypeFor[whole]():
 		return object{"type": "integer", "minimum": 1}
+	case reflect.TypeFor[slots](), reflect.TypeFor[places]():
+		word := map[reflect.Type]string{reflect.TypeFor[slots](): "learned", reflect.TypeFor[places](): "none"}[t]
+		return object{"anyOf": []object{{"type": "integer", "minimum": 1}, {"const": word}}}
 	case reflect.TypeFor[factor]():
 		return object{"type": "number", "exclusiveMinimum": 0}
 	case reflect.TypeFor[span](), reflect.TypeFor[instant]():

@@ -40,8 +40,13 @@ var stories = map[string]struct {
 }{
 	"gabion lab run error-storm":         {[]string{"A amplification during", "B amplification during", "A goodput during", "B goodput during", "A recovery <= 30s p80", "B recovery all"}, "3m35s"},
 	"gabion lab run metastable-collapse": {[]string{"A stuck all", "B stuck all", "A amplification after", "B amplification after", "A goodput after", "B goodput after", "A recovery all"}, "2m"},
+	"gabion lab run overload":            {overloaded, "2m10s"},
+	"gabion lab run admission":           {overloaded, "2m10s"},
 	"gabion lab run hedge-that-hurts":    {[]string{"A goodput before", "B goodput before", "A amplification before", "B amplification before", "capacity"}, "3m5s"},
 }
+
+// overloaded are the figures of both stories of one overload.
+var overloaded = []string{"A goodput during", "B goodput during", "A amplification during", "B amplification during"}
 
 // tell runs a command as a shell would, and returns its figures and the hashes of the
 // first run's events.
@@ -196,6 +201,7 @@ func TestTheStoriesAreQuotedAsTheyAre(t *testing.T) {
 	docs := strings.Join(strings.Fields(string(text)), " ")
 	all := known(t)
 	storm, collapse, hedge := all["gabion lab run error-storm"].Figures, all["gabion lab run metastable-collapse"].Figures, all["gabion lab run hedge-that-hurts"].Figures
+	overload, admission := all["gabion lab run overload"].Figures, all["gabion lab run admission"].Figures
 	value := func(f figure) float64 { return number(f.Value) }
 	percent := func(f figure) float64 { return 100 * value(f) }
 	stays := func(f figure) string {
@@ -216,6 +222,8 @@ func TestTheStoriesAreQuotedAsTheyAre(t *testing.T) {
 		fmt.Sprintf("\"%.0f calls a second succeed\"", 40*value(collapse["B goodput after"])),
 		fmt.Sprintf("costs %.0f %% of the calls", 100-percent(collapse["A goodput after"])),
 		"half of all runs are back " + within(value(collapse["A recovery all"])),
+		overloadRow("nobody", overload, "B"), overloadRow("the clients", overload, "A"),
+		overloadRow("the service", admission, "B"), overloadRow("both", admission, "A"),
 		fmt.Sprintf("| goodput before the trouble | %.0f %% | %.0f %% |", percent(hedge["A goodput before"]), percent(hedge["B goodput before"])),
 		fmt.Sprintf("| attempts per call, before | %.2f | %.2f |", value(hedge["A amplification before"]), value(hedge["B amplification before"])),
 		fmt.Sprintf("takes %.0f %% of the service", 100*240/value(hedge["capacity"])),
@@ -240,4 +248,9 @@ func within(seconds float64) string {
 		return "within a second"
 	}
 	return fmt.Sprintf("within %.0f seconds", seconds)
+}
+
+// overloadRow is a row of the table of the overload.
+func overloadRow(who string, figures map[string]figure, side string) string {
+	return fmt.Sprintf("| %s | %.1f %% | %.2f |", who, 100*number(figures[side+" goodput during"].Value), number(figures[side+" amplification during"].Value))
 }
