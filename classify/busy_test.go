@@ -16,7 +16,6 @@ func TestNoRoomForAConnectionIsBusyInAnyOrder(t *testing.T) {
 		fmt.Errorf("connect: %w", full),
 		errors.Join(full, syscall.ECONNREFUSED),
 		errors.Join(syscall.ECONNREFUSED, full),
-		errors.Join(syscall.ECONNREFUSED, &mysqlType{1040, at("08004")}),
 	} {
 		if o := Error(err); !o.Busy {
 			t.Errorf("%v means %+v", err, o)
