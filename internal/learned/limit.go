@@ -155,7 +155,8 @@ func New(now clock.Instant, rule Rule, shards int) *Limit {
 	return l
 }
 
-// Watch tells a rule that is a [Sampler] of every attempt, and how many are out.
+// Watch tells a rule that is a [Sampler] of every attempt, and how many are out. It must be
+// called before anything else uses the limit.
 func (l *Limit) Watch(out func() int) {
 	l.sampler, _ = l.rule.(Sampler)
 	l.out = out

@@ -143,13 +143,11 @@ func (s *State) addParts(now clock.Instant, r, old *Rules) {
 	s.extend(func(next *parts) {
 		if r.limit != nil && next.learned == nil {
 			next.learned = learned.New(now, r.limit(), int(s.shards))
+			next.learned.Watch(func() int { return next.bulkhead.Stats().InUse })
 		}
 		if b := p.Bulkhead; r.bulkhead && next.bulkhead == nil {
 			limit, queue := r.slots(next.learned)
 			next.bulkhead = bulkhead.New(limit, queue, b.Fair)
-		}
-		if r.limit != nil {
-			next.learned.Watch(func() int { return next.bulkhead.Stats().InUse })
 		}
 		if r.windowed && next.window == nil {
 			w := budget.MakeWindow(p.Retry.Budget.Window, int(s.shards))
