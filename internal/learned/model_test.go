@@ -20,15 +20,14 @@ type ended struct {
 // keeps all attempts, and reckons every window anew.
 type watched struct {
 	*rule
-	t       testing.TB
-	all     []ended
-	begin   int           // the first of all that is in the window
-	since   clock.Instant // when the window began
-	due     clock.Instant // when the rule may be asked next
-	fresh   bool          // the next Done at or after due begins a window
-	moves   int
-	judged  int
-	lastAsk clock.Instant
+	t      testing.TB
+	all    []ended
+	begin  int           // the first of all that is in the window
+	since  clock.Instant // when the window began
+	due    clock.Instant // when the rule may be asked next
+	fresh  bool          // the next Done at or after due begins a window
+	moves  int
+	judged int
 }
 
 func (m *watched) Judge(now clock.Instant, w *Window) (limit, verdict int, settle time.Duration) {
