@@ -139,14 +139,18 @@ func (a *Admission) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *Admission) work(w http.ResponseWriter, r *http.Request, pass serving.Pass, ask *serving.Request, waited bool) {
 	done := false
 	late := waited && !ask.Deadline.IsZero() // the header tells of the time before the wait
-	if ask.Priority == policy.PriorityNormal && !late && !a.lasts(r) {
+	lasts := a.lasts(r)
+	if ask.Priority == policy.PriorityNormal && !late && !lasts {
 		defer func() { a.room.Leave(pass, verdict(r.Context(), done)) }()
 		a.next().ServeHTTP(w, r)
 		done = true
 		return
 	}
 	h, cancel := &holding{room: a.room, pass: pass}, func() {}
-	ctx := context.WithValue(WithPriority(r.Context(), ask.Priority), holdingKey{}, h)
+	ctx := WithPriority(r.Context(), ask.Priority)
+	if lasts {
+		ctx = context.WithValue(ctx, holdingKey{}, h)
+	}
 	if late {
 		ctx, cancel = context.WithDeadlineCause(ctx, ask.Deadline, errDeadline)
 	}

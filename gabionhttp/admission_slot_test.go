@@ -75,9 +75,12 @@ func TestAStreamNeedsNoSlotForLife(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		a.ServeHTTP(w, httptest.NewRequest("GET", "/work", nil))
+		low := httptest.NewRequest("GET", "/work", nil)
+		low.Header.Set(gabionhttp.HeaderPriority, "low") // it has a context of its own, but does not last either
+		a.ServeHTTP(httptest.NewRecorder(), low)
 		close(hold)
 		all.Wait()
-		if s := a.Stats(); w.Code != 200 || s.Admitted != 3 || s.InUse != 0 {
+		if s := a.Stats(); w.Code != 200 || s.Admitted != 4 || s.InUse != 0 {
 			t.Errorf("%d, %+v", w.Code, s)
 		}
 	})
