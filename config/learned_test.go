@@ -36,6 +36,11 @@ func TestALearnedLimitInAFile(t *testing.T) {
 			t.Errorf("%s is taken", wrong)
 		}
 	}
+	for wrong, want := range map[string]string{"learnt": "did you mean learned?", "Learned": "did you mean learned?", "many": "write digits only"} {
+		if _, err := Parse("f", []byte("version: 1\ndependencies: {a: {bulkhead: {limit: "+wrong+"}}}\n")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("limit: %s says %v, want %s", wrong, err, want)
+		}
+	}
 	if p, err := Set(policy.Policy{}, "bulkhead.limit", "learned"); err != nil || p.Bulkhead.Limit != policy.Learned {
 		t.Errorf("set to learned, it is %d: %v", p.Bulkhead.Limit, err)
 	}

@@ -3,6 +3,7 @@ package yamlstrict
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -338,7 +339,7 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node, path string, s Scalar) {
 		if saysNo(text) && v.Kind() != reflect.Bool && s.Words == nil {
 			proposal = "leave the key out, or write off"
 		}
-		d.fail(n, path, clipped(text)+" "+problem, d.possible(path, suggest.For(text, s.Words, proposal)))
+		d.fail(n, path, clipped(text)+" "+problem, d.possible(path, suggest.For(text, append(d.words(path), s.Words...), proposal)))
 	}
 }
 
@@ -349,6 +350,14 @@ func (d *decoder) named(path, text string) (value any, ok bool) {
 	}
 	value, ok = d.doc.options.Named(path)[text]
 	return value, ok
+}
+
+// words returns the words that stand for a value at one key only.
+func (d *decoder) words(path string) []string {
+	if d.doc.options.Named == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(d.doc.options.Named(path)))
 }
 
 // possible returns a proposal that does not lead to the next mistake: who reads a
