@@ -32,7 +32,8 @@ const (
 // proposed where fewer than a hundred latencies are known, or where the timeout is
 // measured already.
 func (p Policy) ProposeAttempt(l LatencyStats) (t TimeoutProposal, off bool) {
-	attempt, written := p.Resolved().Timeout.Attempt, p.Timeout.Attempt
+	is := p.Resolved().Timeout
+	attempt, call, written := is.Attempt, is.Call, p.Timeout.Attempt
 	t.Samples, t.Of, t.Observed = l.Samples, 0.999, l.P999
 	least := 2 * l.P999
 	if l.Samples < manySamples {
@@ -51,8 +52,10 @@ func (p Policy) ProposeAttempt(l LatencyStats) (t TimeoutProposal, off bool) {
 	case attempt > farAbove*t.Attempt:
 		t.Percentile = t.Of
 		t.Reason = fmt.Sprintf("%s, and timeout.attempt is %s: write attempt: %s, or %s", seen, given(attempt, written), share, FormatDuration(t.Attempt))
-	case float64(t.Observed) > closeTo*float64(attempt):
-		t.Attempt = 2 * attempt
+	case float64(t.Observed) > closeTo*float64(attempt) && (call <= 0 || attempt < call):
+		if t.Attempt = 2 * attempt; call > 0 {
+			t.Attempt = min(t.Attempt, call)
+		}
 		t.Reason = fmt.Sprintf("%s, close to timeout.attempt, %s, which cuts off what takes longer: write %s", seen, given(attempt, written), FormatDuration(t.Attempt))
 	default:
 		return TimeoutProposal{}, false
