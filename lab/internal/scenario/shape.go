@@ -198,6 +198,10 @@ type edge struct {
 	// Propagate sends the deadline along.
 	Propagate bool
 
+	// IgnoresHints is for callers that only see that an answer is an error: neither when to
+	// come again, nor that it is no use, nor that there was no room. So does a plain loop.
+	IgnoresHints bool
+
 	// Priority is low, normal or high.
 	Priority urgentWord
 }

@@ -110,3 +110,30 @@ func TestRetriesOfThoseWhoAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// An admission says when to come again, and that it is no use. A plain loop reads neither.
+func TestALoopThatIgnoresHintsTriesAsOftenAsItMay(t *testing.T) {
+	for _, c := range []struct {
+		fact        string
+		blunt       bool
+		least, most float64 // attempts for each call
+		late        time.Duration
+	}{
+		{"who reads them tries once, for all are told that it is no use", false, 1, 1.1, 1500 * ms},
+		{"who does not tries three times at once", true, 2.2, 3, 100 * ms},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			fleet := shop(t, 4800, 0)
+			edge := &fleet.Plan.Steps[0].Edge
+			edge.Rules, edge.Blunt = tries(t, 3, attemptTimeout(time.Second)), c.blunt
+			r := play(t, serving(admitting(fixed(16)), fleet))
+			e := &r.Edges[0]
+			if got := float64(e.Attempts) / float64(e.Calls); got < c.least || got > c.most {
+				t.Errorf("%.2f attempts for each call, want %g to %g", got, c.least, c.most)
+			}
+			if p99 := r.Fleets[0].Answered.Quantile(0.99); p99 > c.late {
+				t.Errorf("p99 is %v, want at most %v", p99, c.late)
+			}
+		})
+	}
+}

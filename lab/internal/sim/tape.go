@@ -55,11 +55,22 @@ func (s *sim) play(c *call, a *attempt) {
 func (s *sim) brought(a *attempt) policy.Outcome {
 	c := s.calls.at(a.call)
 	o := a.answer.outcome(a.after)
-	if c.tape != nil {
+	switch {
+	case c.tape != nil:
 		o = c.tape.Answers[a.try-1].Outcome
+	case s.edges[a.edge].Blunt && o.Class != policy.ClassSuccess:
+		o = withoutHints(o)
 	}
 	if c.log != nil && s.watch.Heard != nil {
 		s.watch.Heard(c.id, c.edge, a.try, s.now.Sub(a.sent), o)
 	}
 	return o
+}
+
+// withoutHints is what a caller makes of a failure who reads nothing but that it is one.
+func withoutHints(o policy.Outcome) policy.Outcome {
+	if o.Class == policy.ClassThrottled {
+		o.Class = policy.ClassServer
+	}
+	return policy.Outcome{Class: o.Class, Effect: policy.UnknownEffect, NeverSent: o.NeverSent, Code: o.Code}
 }

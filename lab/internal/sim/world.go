@@ -77,6 +77,7 @@ type Edge struct {
 	Method   string    // of HTTP, which says whether it may be repeated; empty means that only the policy and a key do
 	Keyed    bool      // the caller gives an idempotency key, which a service may honour
 	Deadline bool      // the caller's deadline travels along
+	Blunt    bool      // the caller sees of an answer only that it is an error
 	Priority bulkhead.Priority
 }
 
