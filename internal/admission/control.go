@@ -16,17 +16,21 @@ import (
 //
 //   - It begins when for an interval nobody got a slot at once, and nobody who waited got
 //     one within the target while the queue had room.
-//   - It ends after an interval in which a tenth of the requests found a free slot.
+//   - It ends after an interval in which a tenth of the requests found a free slot. If all
+//     have to wait again soon after that, it goes on at once: callers who come back when
+//     they are no longer refused would else fill the queue for an interval each time.
 type control struct {
 	target, interval time.Duration
 
 	state state
 	since clock.Instant // when the state began; of an overload, the interval that is counted
+	ended clock.Instant // when the last overload did, if was
 	full  clock.Instant // when the queue had last no room, and hasFull
 	came  int           // in the interval that is counted
 	found int           // of these, a free slot
 
 	hasFull bool
+	was     bool // there was an overload
 }
 
 type state uint32
@@ -41,13 +45,25 @@ const (
 // in so many.
 const enough = 10
 
+// soon is how many intervals after its end an overload goes on, after a tenth of an interval
+// in which all had to wait.
+const soon, again = 2, 10
+
+// needs is for how long all must have had to wait.
+func (c *control) needs(now clock.Instant) time.Duration {
+	if c.was && now.Sub(c.ended) < soon*c.interval {
+		return c.interval / again
+	}
+	return c.interval
+}
+
 // late is told that somebody waits, or has waited, for the target or longer.
 func (c *control) late(now clock.Instant) {
 	switch {
 	case c.interval <= 0:
 	case c.state == calm:
 		c.state, c.since = standing, now
-	case c.state == standing && now.Sub(c.since) >= c.interval:
+	case c.state == standing && now.Sub(c.since) >= c.needs(now):
 		c.state, c.since, c.came, c.found = overload, now, 0, 0
 	}
 }
@@ -85,7 +101,7 @@ func (c *control) arrived(now clock.Instant, free bool) {
 	}
 	if lasted := now.Sub(c.since); lasted >= c.interval {
 		if lasted >= 2*c.interval || c.found*enough >= c.came {
-			c.state = calm
+			c.state, c.ended, c.was = calm, now, true
 			return
 		}
 		c.since, c.came, c.found = now, 0, 0

@@ -59,6 +59,9 @@ func TestWhatIsAnOverload(t *testing.T) {
 		{"what waits may be served in time by chance", [][]said{over, {{at: 120 * ms, what: "served", waited: ms}}}, overload},
 		{"it goes on while fewer than a tenth find a free slot", [][]said{over, every(5*ms, 105*ms, 195*ms, said{what: "taken"}), {{at: 196 * ms, what: "free"}}, {{at: 205 * ms, what: "taken"}}}, overload},
 		{"it ends when a tenth does", [][]said{over, every(15*ms, 105*ms, 190*ms, said{what: "taken"}), {{at: 196 * ms, what: "free"}}, {{at: 205 * ms, what: "taken"}}}, calm},
+		{"it goes on when all wait again soon after it has ended", [][]said{over, {{at: 301 * ms, what: "taken"}}, every(5*ms, 310*ms, 320*ms, long)}, overload},
+		{"all have to wait for a moment at least", [][]said{over, {{at: 301 * ms, what: "taken"}}, every(5*ms, 310*ms, 315*ms, long)}, standing},
+		{"it begins anew when they wait again later", [][]said{over, {{at: 301 * ms, what: "taken"}}, every(10*ms, 510*ms, 600*ms, long)}, standing},
 		{"it ends when nobody comes for an interval", [][]said{over, every(10*ms, 105*ms, 150*ms, said{what: "taken"}), {{at: 301 * ms, what: "taken"}}}, calm},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
@@ -128,7 +131,16 @@ func (h history) overload() bool {
 	}
 }
 
-// begins returns the first fact at which an overload begins: a late one, an interval after
+// needs is for how long all must have had to wait at a fact: not for long where an overload
+// ended just before fact from.
+func (h history) needs(i, from int) time.Duration {
+	if from > 0 && h[i].at-h[from-1].at < 200*ms {
+		return 10 * ms
+	}
+	return 100 * ms
+}
+
+// begins returns the first fact at which an overload begins: a late one, so long after
 // another, with nobody served in time in between.
 func (h history) begins(from int) int {
 	for i := from; i < len(h); i++ {
@@ -138,7 +150,7 @@ func (h history) begins(from int) int {
 				first = k
 			}
 		}
-		if h.late(i) && first >= 0 && first < i && h[i].at-h[first].at >= 100*ms {
+		if h.late(i) && first >= 0 && first < i && h[i].at-h[first].at >= h.needs(i, from) {
 			return i
 		}
 	}
