@@ -104,8 +104,14 @@ func (p protected) call(ctx context.Context, url string) ending {
 	if err == nil {
 		return end
 	}
-	if e, ok := errors.AsType[*gabion.Error](err); ok && e.Attempts == 0 {
+	e, ok := errors.AsType[*gabion.Error](err)
+	switch {
+	case !ok, e.Timeout():
+		return ofError(err)
+	case e.Attempts == 0:
 		return stopped
+	case e.Outcome().Class == policy.ClassServer:
+		return refused // and there was no time, or no room, for another attempt
 	}
 	return ofError(err)
 }

@@ -21,8 +21,9 @@ type Phase struct {
 // Figures are what a run comes to, in real time or in the lab.
 type Figures struct {
 	Before, Trigger, After Phase
-	Recovery               float64 // seconds from the end of the trigger; Never
-	Wasted                 float64 // work for callers who had gone, as a share of all work
+	Recovery               float64    // seconds from the end of the trigger, of several runs the median; Never
+	Recoveries             [2]float64 // of several runs the shortest and the longest, which may be Never
+	Wasted                 float64    // work for callers who had gone, as a share of all work
 }
 
 // Never is the recovery of what did not recover while it was watched.
@@ -46,6 +47,7 @@ func (r *Run) Figures() Figures {
 		Before: r.phase(0, change), Trigger: r.phase(change, end), After: r.phase(end, w.Duration()),
 		Recovery: never(w.recovery(r.seconds())),
 	}
+	f.Recoveries = [2]float64{f.Recovery, f.Recovery}
 	if r.served > 0 {
 		f.Wasted = float64(r.wasted) / float64(r.served)
 	}

@@ -29,7 +29,20 @@ func TestOverTCPTheServerCollapses(t *testing.T) {
 	})
 }
 
-// overTCP runs a case and judges it. What a machine that is late does to calls of 50 ms is
+// TestOverTCPAdmissionKeepsTheServerAtItsCapacity is the other side of it.
+func TestOverTCPAdmissionKeepsTheServerAtItsCapacity(t *testing.T) {
+	overTCP(t, brief(), Case{Fixed, Naive}, func(_ *Run, f Figures) (wrong []string) {
+		if f.Trigger.Goodput < 0.8 { // a worker that is free waits for a goroutine to be scheduled
+			wrong = append(wrong, fmt.Sprintf("goodput was %.2f of the capacity under overload", f.Trigger.Goodput))
+		}
+		if f.Recovery == Never || f.Recovery > 5 {
+			wrong = append(wrong, fmt.Sprintf("recovery took %g s", f.Recovery))
+		}
+		return wrong
+	})
+}
+
+// overTCP runs a case and judges it. What a machine that is late does to calls of 100 ms is
 // no fault of the server's: when it was, and something is wrong, it runs once more, and then
 // nothing is judged. The tests in a bubble always judge.
 func overTCP(t *testing.T, w *World, c Case, judge func(*Run, Figures) (wrong []string)) {
@@ -55,7 +68,7 @@ func overTCP(t *testing.T, w *World, c Case, judge func(*Run, Figures) (wrong []
 	}
 }
 
-// TestTenMinutesOfOverload is the long one, and the lab draws calls of its own.
+// TestTenMinutesOfOverload is the long one.
 func TestTenMinutesOfOverload(t *testing.T) {
 	if os.Getenv("GABION_SOAK") != "1" {
 		t.Skip("eleven minutes in real time: make soak")
@@ -79,7 +92,7 @@ func TestTenMinutesOfOverload(t *testing.T) {
 func unpredicted(t *testing.T, r *Run, lived Figures) (wrong []string) {
 	t.Helper()
 	w := &r.World
-	predicted, err := w.Predict(t.Context(), r.Case, r.Ping.Way(w.Work), Drawn, 3)
+	predicted, err := w.Predict(t.Context(), r.Case, r.Ping.Way(w.Work), 3)
 	if err != nil {
 		t.Fatal(err)
 	}

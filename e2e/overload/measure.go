@@ -17,8 +17,8 @@ type Result struct {
 	Load      string        // of the machine when it began
 }
 
-// replications is how often the lab plays a case.
-const replications = 5
+// Replications is how often the lab plays a case.
+const Replications = 10
 
 // Measure runs a case over loopback and in the lab.
 func (w *World) Measure(ctx context.Context, c Case) (Result, error) {
@@ -30,6 +30,6 @@ func (w *World) Measure(ctx context.Context, c Case) (Result, error) {
 	}
 	m.CPU, m.Took = processorTime()-cpu, time.Since(start)
 	m.Ping, m.Late, m.Real = r.Ping, r.Late, r.Figures()
-	m.Lab, err = w.Predict(ctx, c, r.Ping.Way(w.Work), Drawn, replications)
+	m.Lab, err = w.Predict(ctx, c, r.Ping.Way(w.Work), Replications)
 	return m, err
 }

@@ -2,26 +2,21 @@ package overload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion/lab"
 )
 
-// Load says which calls the lab plays.
-type Load bool
-
-// The loads.
-const (
-	Drawn Load = false // others at the same rates, as many a second as in the real run on average
-	Same  Load = true  // the very calls of the real run, for worlds of less than a hundred thousand
-)
-
-// Scenario returns the case as a file for the lab. Network is how long a message takes one
-// way, which the lab has to be told.
-func (w *World) Scenario(c Case, network time.Duration, load Load) string {
+// Scenario returns the case as a file for the lab, which stands beside the files of the
+// clients' calls. Network is how long a message takes one way, which the lab has to be told.
+func (w *World) Scenario(c Case, network time.Duration) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("version: 1")
@@ -30,38 +25,41 @@ func (w *World) Scenario(c Case, network time.Duration, load Load) string {
 	line("duration: %s", w.Duration())
 	line("drain: 10s")
 	line("bin: 1s")
-	if load == Same {
-		line("during: %s..%s", w.Before, w.Before+w.Trigger)
-	}
+	line("during: %s..%s", w.Before, w.Before+w.Trigger)
 	line("clients:")
-	line("  callers:")
-	line("    count: %d", w.Clients)
-	if load == Same {
+	for i, first := range w.firsts() {
+		line("  client%d:", i)
+		line("    count: 1")
 		line("    loop: trace")
-		line("    trace: [%s]", w.times())
-	} else {
-		line("    rate: %g/s", w.Base*w.Capacity())
-		line("    load: [{at: %s, for: %s, rate: %g/s}]", w.Before, w.Trigger, w.Peak*w.Capacity())
+		line("    replay: \"from %s, at due s, begin %s\"", callsOf(i), first)
+		line("    deadline: %s", CallTime)
+		line("    calls: [{to: server, policy: %s%s%s}]", c.Callers, hints(c), distance(network))
 	}
-	line("    deadline: %s", CallTime)
-	line("    calls: [{to: server, policy: %s%s}]", c.Callers, w.distance(network))
 	line("services:")
 	line("  server: %s", w.service(c.Server))
 	return b.String()
 }
 
-func (w *World) times() string {
-	var b strings.Builder
-	for i, a := range w.arrivals() {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(a.at.String())
+// firsts are the times of the first call of each client.
+func (w *World) firsts() []time.Duration {
+	all := make([]time.Duration, w.Clients)
+	for _, a := range slices.Backward(w.arrivals()) {
+		all[a.client] = a.at
 	}
-	return b.String()
+	return all
 }
 
-func (w *World) distance(network time.Duration) string {
+func callsOf(client int) string { return fmt.Sprintf("client%d.csv", client) }
+
+// hints says that a plain loop takes no answer for a hint.
+func hints(c Case) string {
+	if c.Callers == Plain || c.Callers == Naive {
+		return ", ignores_hints: true"
+	}
+	return ""
+}
+
+func distance(network time.Duration) string {
 	if network <= 0 {
 		return ""
 	}
@@ -70,20 +68,42 @@ func (w *World) distance(network time.Duration) string {
 
 // service is what a server is to the lab.
 func (w *World) service(s Server) string {
-	workers := fmt.Sprintf("workers: %d, queue: %d, time: %s", w.Workers, w.Queue, w.Work)
-	switch s {
-	default:
-		return "{" + workers + "}"
-	}
+	admission := map[Server]string{Fixed: fmt.Sprintf(", admission: {limit: %d}", w.Workers), Learned: ", admission: {limit: learned}"}
+	return fmt.Sprintf("{workers: %d, queue: %d, time: %s%s}", w.Workers, w.Queue, w.Work, admission[s])
 }
 
-// Predict plays a case in the lab, so often.
-func (w *World) Predict(ctx context.Context, c Case, network time.Duration, load Load, replications int) (f Figures, err error) {
+// write puts the scenario and the calls of the clients into a folder.
+func (w *World) write(folder string, c Case, network time.Duration) (name string, err error) {
+	calls := make([]strings.Builder, w.Clients)
+	for i := range calls {
+		calls[i].WriteString("due\n")
+	}
+	for _, a := range w.arrivals() {
+		fmt.Fprintf(&calls[a.client], "%.9f\n", a.at.Seconds())
+	}
+	for i := range calls {
+		err = errors.Join(err, os.WriteFile(filepath.Join(folder, callsOf(i)), []byte(calls[i].String()), 0o600))
+	}
+	name = filepath.Join(folder, "overload.yaml")
+	return name, errors.Join(err, os.WriteFile(name, []byte(w.Scenario(c, network)), 0o600))
+}
+
+// Predict plays the same calls in the lab, so often.
+func (w *World) Predict(ctx context.Context, c Case, network time.Duration, replications int) (f Figures, err error) {
+	folder, err := os.MkdirTemp("", "gabion-overload")
+	if err != nil {
+		return f, err
+	}
+	defer os.RemoveAll(folder)
+	name, err := w.write(folder, c, network)
+	if err != nil {
+		return f, err
+	}
 	file, err := callers()
 	if err != nil {
 		return f, err
 	}
-	s, err := lab.Parse(c.String(), []byte(w.Scenario(c, network, load)))
+	s, err := lab.Load(name)
 	if err != nil {
 		return f, err
 	}
@@ -91,30 +111,33 @@ func (w *World) Predict(ctx context.Context, c Case, network time.Duration, load
 	if err != nil {
 		return f, err
 	}
-	calm, wild, after := w.offered(load)
+	return w.read(report)
+}
+
+// read takes the figures out of a report.
+func (w *World) read(r *lab.Report) (f Figures, err error) {
+	calm, wild, after := w.offered()
 	for _, phase := range []struct {
 		name string
 		load float64
 		to   *Phase
 	}{{"before", calm, &f.Before}, {"during", wild, &f.Trigger}, {"after", after, &f.After}} {
-		if *phase.to, err = phaseOf(report, phase.name, phase.load); err != nil {
+		if *phase.to, err = phaseOf(r, phase.name, phase.load); err != nil {
 			return f, err
 		}
 	}
-	recovery, _, err := report.Metric(0, "recovery", "", "")
+	recovery, each, err := r.Metric(0, "recovery", "", "")
 	if err != nil {
 		return f, err
 	}
-	wasted, _, err := report.Metric(0, "wasted", "", "")
+	f.Recoveries = [2]float64{never(slices.Min(each)), never(slices.Max(each))}
+	wasted, _, err := r.Metric(0, "wasted", "", "")
 	f.Recovery, f.Wasted = never(recovery.Value), wasted.Value
 	return f, err
 }
 
 // offered is the load of each phase, as a multiple of the capacity.
-func (w *World) offered(load Load) (before, trigger, after float64) {
-	if load == Drawn {
-		return w.Base, w.Peak, w.Base
-	}
+func (w *World) offered() (before, trigger, after float64) {
 	for _, a := range w.arrivals() {
 		switch {
 		case a.at < w.Before:

@@ -132,7 +132,7 @@ type Lateness struct {
 }
 
 // TooMuch reports whether times that were measured meanwhile are the machine's, of work
-// that takes 50 ms.
+// that takes 100 ms.
 func (l Lateness) TooMuch() bool {
 	return l.Most > 250*time.Millisecond || l.Usual > 5*time.Millisecond
 }

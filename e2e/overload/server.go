@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gabion-go/gabion/gabionhttp"
 )
 
 // A pool is the workers of a server and the queue before them, as a pool of threads or of
@@ -128,6 +130,10 @@ func (w *World) guard(by Server, next http.Handler) (http.Handler, error) {
 	switch by {
 	case Bare:
 		return next, nil
+	case Fixed:
+		return &gabionhttp.Admission{Next: next, Limit: w.Workers}, nil
+	case Learned:
+		return &gabionhttp.Admission{Next: next}, nil
 	}
 	return nil, errors.New("no such server: " + string(by))
 }

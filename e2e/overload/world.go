@@ -25,16 +25,16 @@ type World struct {
 	Seed    uint64        // of the times of calls, of who makes them, and of the clients' draws
 }
 
-// The worlds that are run. A server of ten workers and 50 ms of work serves 200 requests a
-// second, and five workers a hundred: the small world is for the race detector on slow
+// The worlds that are run. A server of twenty workers and 100 ms of work serves 200 requests
+// a second, and ten workers a hundred: the small world is for the race detector on slow
 // processors. A queue holds five seconds of work, and callers wait for one.
 var (
 	Large = World{
-		Workers: 10, Work: 50 * time.Millisecond, Queue: 1000, Clients: 4, Base: 0.8, Peak: 3,
+		Workers: 20, Work: 100 * time.Millisecond, Queue: 1000, Clients: 4, Base: 0.8, Peak: 3,
 		Before: 30 * time.Second, Trigger: 10 * time.Minute, After: time.Minute, Seed: 1, Pings: 400,
 	}
 	Small = World{
-		Workers: 5, Work: 50 * time.Millisecond, Queue: 500, Clients: 4, Base: 0.8, Peak: 3,
+		Workers: 10, Work: 100 * time.Millisecond, Queue: 500, Clients: 4, Base: 0.8, Peak: 3,
 		Before: 8 * time.Second, Trigger: 8 * time.Second, After: 34 * time.Second, Seed: 1, Pings: 40,
 	}
 )
@@ -105,6 +105,14 @@ func Cases() []Planned {
 		{Case{Bare, Naive}, true},
 		{Case{Bare, Default}, true},
 		{Case{Bare, Limited}, true},
+		{Case{Fixed, Plain}, true},
+		{Case{Fixed, Naive}, true},
+		{Case{Fixed, Default}, true},
+		{Case{Fixed, Limited}, false},
+		{Case{Learned, Plain}, true},
+		{Case{Learned, Naive}, true},
+		{Case{Learned, Default}, true},
+		{Case{Learned, Limited}, false},
 	}
 }
 
@@ -119,7 +127,9 @@ type Server string
 
 // The servers.
 const (
-	Bare Server = "bare" // nothing but its queue's length
+	Bare    Server = "bare"    // nothing but its queue's length
+	Fixed   Server = "fixed"   // gabionhttp.Admission that admits as many as there are workers
+	Learned Server = "learned" // gabionhttp.Admission as it is, which finds out how many
 )
 
 // The callers. The first two are a plain loop in the real run.

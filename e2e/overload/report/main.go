@@ -6,7 +6,7 @@
 //	go run ./overload/report -at-once 3                       # in a third of that, if the machine has nothing else to do
 //	go run ./overload/report -only bare/naive/10s             # runs one again, and keeps what the others came to
 //	go run ./overload/report -quick -out /tmp/o.md -raw /tmp/o.json # to see whether it works
-//	go run ./overload/report -from ../bin/overload.json
+//	go run ./overload/report -from ../bin/overload.json          # with -predict: what the lab says now
 package main
 
 import (
@@ -33,6 +33,7 @@ var (
 	only   = flag.String("only", "", "the runs, with commas; those of the file of -raw are kept")
 	out    = flag.String("out", "../docs/overload.md", "the file to write")
 	raw    = flag.String("raw", "../bin/overload.json", "where to keep the figures")
+	again  = flag.Bool("predict", false, "with -from: ask the lab again, and keep what was measured")
 	from   = flag.String("from", "", "write the report from such a file, and measure nothing")
 	one    = flag.String("one", "", "make this run, and print what it came to: what the command calls itself with")
 )
@@ -121,7 +122,10 @@ func all(ctx context.Context) (f figures, err error) {
 			return f, err
 		}
 	}
-	if *from != "" {
+	switch {
+	case *from != "" && *again:
+		return f, f.predict(ctx)
+	case *from != "":
 		return f, nil
 	}
 	f.Command = "make overload"
@@ -162,6 +166,20 @@ func (f *figures) measure(ctx context.Context) error {
 	return failed
 }
 
+// predict asks the lab again of all that was measured.
+func (f *figures) predict(ctx context.Context) (err error) {
+	for i := range f.Results {
+		r := &f.Results[i]
+		if r.Lab, err = r.World.Predict(ctx, r.Case, r.Ping.Way(r.World.Work), overload.Replications); err != nil {
+			return fmt.Errorf("%s: %w", r.Name, err)
+		}
+		if err := f.keep(*r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // inProcess makes a run in a process of its own.
 func inProcess(ctx context.Context, name string) (r overload.Result, err error) {
 	self, err := os.Executable()
@@ -179,8 +197,11 @@ func inProcess(ctx context.Context, name string) (r overload.Result, err error) 
 
 // keep puts a result in the place of the last one, and writes all.
 func (f *figures) keep(r overload.Result) error {
-	f.Results = slices.DeleteFunc(f.Results, func(old overload.Result) bool { return old.Name == r.Name })
-	f.Results = append(f.Results, r)
+	if i := slices.IndexFunc(f.Results, func(old overload.Result) bool { return old.Name == r.Name }); i >= 0 {
+		f.Results[i] = r
+	} else {
+		f.Results = append(f.Results, r)
+	}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func (p *page) runs(title string, all []overload.Result) {
 	p.table(2, "server", "callers", "goodput", "p99 ms", "of an idle server's", "attempts a call", "work for nobody", "goodput afterwards", "recovery")
 	for _, r := range all {
 		t := r.Real.Trigger
-		p.cells(words[string(r.Case.Server)], words[r.Case.Callers], percent(t.Goodput), some(t.Admitted, ""), some(times(r), "×"),
+		p.cells(words["server "+string(r.Case.Server)], words[r.Case.Callers], percent(t.Goodput), some(t.Admitted, ""), some(times(r), "×"),
 			decimals(t.PerCall), percent(r.Real.Wasted), percent(r.Real.After.Goodput), recovered(r.Real.Recovery))
 	}
 	p.line("")
@@ -89,11 +89,13 @@ func (p *page) runs(title string, all []overload.Result) {
 
 // words are the names of servers and callers for people.
 var words = map[string]string{
-	string(overload.Bare): "no protection",
-	overload.Plain:        "one try",
-	overload.Naive:        "three tries at once",
-	overload.Default:      "gabion's defaults",
-	overload.Limited:      "defaults, learned limit",
+	"server " + string(overload.Bare):    "no protection",
+	"server " + string(overload.Fixed):   "admission, as many as workers",
+	"server " + string(overload.Learned): "admission, learned limit",
+	overload.Plain:                       "one try",
+	overload.Naive:                       "three tries at once",
+	overload.Default:                     "gabion's defaults",
+	overload.Limited:                     "defaults, learned limit",
 }
 
 // times is the p99 of what was admitted as a multiple of that of an idle server.
@@ -139,7 +141,7 @@ func (f *figures) targets() (all []target) {
 }
 
 func title(r overload.Result) string {
-	return words[string(r.Case.Server)] + ", " + words[r.Case.Callers]
+	return words["server "+string(r.Case.Server)] + ", " + words[r.Case.Callers]
 }
 
 func endless(recovery float64) float64 {
@@ -175,13 +177,13 @@ func (p *page) targets(f figures) {
 func (p *page) lab(f figures) {
 	p.line("## What the lab said")
 	p.line("")
-	p.line("The same cases as scenarios: the same policies, other calls at the same rates. Each cell is the real run and the lab. " +
+	p.line("The same cases as scenarios: the same policies, and calls at the same times. Each cell is the real run and the lab. " +
 		"The lab is said to be within 5 points of the capacity for goodput, within 5 %% for attempts and within 15 %% for p99 ([lab.md](lab.md#how-far-to-believe-it)).")
 	p.line("")
 	p.table(3, "server", "callers", "overload", "goodput", "goodput afterwards", "attempts a call", "p99 before", "p99", "recovery", "off by more")
 	for _, r := range append(f.of(overload.Large.Trigger), f.of(overload.Short)...) {
 		all := overload.Compare(r.Lab, r.Real)
-		row := []string{words[string(r.Case.Server)], words[r.Case.Callers], spell(r.World.Trigger)}
+		row := []string{words["server "+string(r.Case.Server)], words[r.Case.Callers], spell(r.World.Trigger)}
 		for _, what := range overload.Compared {
 			cell := "–"
 			for _, d := range all {

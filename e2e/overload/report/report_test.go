@@ -20,6 +20,7 @@ func sample() figures {
 			r.Real.Trigger = overload.Phase{Goodput: 0.01, PerCall: 1.5}
 			r.Real.After.Goodput, r.Real.Recovery, r.Real.Wasted = 0, overload.Never, 0.99
 		}
+		r.Real.Recoveries = [2]float64{r.Real.Recovery, r.Real.Recovery}
 		r.Lab = r.Real
 		r.Lab.Trigger.Goodput += 0.02
 		r.Lab.Trigger.PerCall *= 1.1
