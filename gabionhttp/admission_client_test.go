@@ -27,17 +27,19 @@ func TestWhatATransportMakesOfARefusal(t *testing.T) {
 	for _, c := range []struct {
 		fact     string
 		method   string
+		trust    policy.Trust
 		status   int
 		header   map[string]string
 		attempts int64 // of 20 calls, each of 3 attempts at most
 		open     bool
 	}{
-		{"an overloaded server is not asked again, and opens no breaker", "GET", 503, refused("X-Should-Retry", "false"), 1, false},
-		{"one tenant's request may be sent again", "GET", 503, refused(), 3, false},
-		{"even if it is unsafe, since nothing was done", "POST", 503, refused(), 3, false},
-		{"a deadline that has passed is a timeout like others", "GET", 504, map[string]string{gabionhttp.HeaderRefused: "expired", "X-Should-Retry": "false"}, 1, true},
-		{"what gabion gave up on may have been done", "POST", 503, refused(gabionhttp.HeaderGaveUp, "attempts_exhausted; attempts=3"), 1, true},
-		{"any other 503 is an outage", "GET", 503, map[string]string{"X-Should-Retry": "false"}, 1, true},
+		{"an overloaded server is not asked again, and opens no breaker", "GET", policy.Internal, 503, refused("X-Should-Retry", "false"), 1, false},
+		{"one tenant's request may be sent again", "GET", policy.Internal, 503, refused(), 3, false},
+		{"even if it is unsafe, since nothing was done", "POST", policy.Internal, 503, refused(), 3, false},
+		{"but a vendor's gateway may pass on what another server said", "POST", policy.External, 503, refused(), 1, false},
+		{"a deadline that has passed is a timeout like others", "GET", policy.Internal, 504, map[string]string{gabionhttp.HeaderRefused: "expired", "X-Should-Retry": "false"}, 1, true},
+		{"what gabion gave up on may have been done", "POST", policy.Internal, 503, refused(gabionhttp.HeaderGaveUp, "attempts_exhausted; attempts=3"), 1, true},
+		{"any other 503 is an outage", "GET", policy.Internal, 503, map[string]string{"X-Should-Retry": "false"}, 1, true},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			asked := int64(0)
@@ -51,6 +53,7 @@ func TestWhatATransportMakesOfARefusal(t *testing.T) {
 			}))
 			defer server.Close()
 			dep := gabion.New("server", policy.Policy{
+				Trust: c.trust,
 				Retry: policy.Retry{Backoff: backoff.Const(0), Budget: policy.Budget{Off: true}},
 				Pace:  policy.Pace{Off: true},
 			})

@@ -20,8 +20,9 @@ import (
 //	expired     its deadline has passed
 //	gone        its caller gave up
 //
-// A [Transport] knows by it that nothing was done, so that the request may be sent again
-// whatever it is, and that the server works and only has no room.
+// A [Transport] knows by it that the server works and only has no room. From a dependency
+// with trust: internal it also knows that nothing was done, so that the request may be sent
+// again whatever it is. A gateway must not pass it on if it has done work of its own.
 const HeaderRefused = "Gabion-Refused"
 
 // refusals are what is written for each answer. The bodies are those of RFC 9457.

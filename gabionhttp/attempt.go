@@ -42,6 +42,9 @@ func (f *httpAttempt) answered(now func() time.Time) policy.Outcome {
 		said = f.said.Problem
 	}
 	o := outcomeOf(f.resp, said, f.of.rules, now)
+	if !f.of.ours && unbegun(f.resp) { // somebody else's gateway may have done work, and pass on what another server says
+		o.Effect, o.Undone = policy.UnknownEffect, false
+	}
 	o.Code = statusText(f.resp.StatusCode)
 	if f.unread {
 		o.Effect = policy.UnknownEffect

@@ -65,8 +65,9 @@ func TestAFewRefusalsPaceNobodyIntoLateness(t *testing.T) {
 		{name: "as it comes"},
 		{name: "the first is refused", first: []int{429}},
 		{name: "the second is refused", first: []int{200, 429}},
-		// A third and a fourth before sixteen succeeded: for a second calls are spaced.
-		{name: "the first two are refused", first: []int{429, 429, 200}, late: 5},
+		// A third and a fourth before sixteen succeeded: for a second calls are spaced, and those
+		// whose answer would not come in time after their wait are refused.
+		{name: "the first two are refused", first: []int{429, 429, 200}, late: 12},
 		{name: "the tenth is refused", first: []int{200, 200, 200, 200, 200, 200, 200, 200, 200, 429}},
 		{name: "as it comes, with a time", after: "1", first: []int{200}},
 		{name: "the second is refused, with a time", after: "1", first: []int{200, 429}},
@@ -76,7 +77,7 @@ func TestAFewRefusalsPaceNobodyIntoLateness(t *testing.T) {
 		for _, takes := range []time.Duration{time.Millisecond, 35 * time.Millisecond} {
 			t.Run(tt.name+", answers take "+takes.String(), func(t *testing.T) {
 				if takes > 10*time.Millisecond { // the successes that are on their way tell soon
-					tt.late = min(tt.late, 5)
+					tt.late = min(tt.late, 12)
 				}
 				for seed := range uint64(8) {
 					synctest.Test(t, func(t *testing.T) {
