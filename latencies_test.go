@@ -122,8 +122,8 @@ func TestStatsShowThrottleAndRateLimit(t *testing.T) {
 		}
 		for range 5 { // two at once, the others wait 100 ms each
 			go d.Run(t.Context(), works)
+			synctest.Wait() // else the throttle may see several requests before the first success
 		}
-		synctest.Wait()
 		if r := d.Stats().RateLimit; r.Ahead != 3 || r.Next != 400*time.Millisecond {
 			t.Errorf("three wait: %+v", r)
 		}
