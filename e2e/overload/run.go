@@ -59,10 +59,11 @@ func (r *Run) live(s *site, base *http.Transport) (err error) {
 	if err != nil {
 		return err
 	}
+	due := r.World.arrivals() // before the start: of ten minutes it takes a while
 	s.forget()
 	r.attempts.start = time.Now()
 	stop := watch()
-	r.calls, err = r.World.drive(all, r.attempts.start)
+	r.calls, err = drive(due, all, r.attempts.start)
 	r.Late = stop()
 	return err
 }
@@ -102,8 +103,7 @@ func (w *World) ping(base *http.Transport) (p Ping, err error) {
 const target = "http://server/"
 
 // drive makes each call when it is due.
-func (w *World) drive(by []client, start time.Time) ([]call, error) {
-	due := w.arrivals()
+func drive(due []arrival, by []client, start time.Time) ([]call, error) {
 	calls := make([]call, len(due))
 	var all sync.WaitGroup
 	var under atomic.Int64

@@ -32,6 +32,7 @@ var (
 	atOnce = flag.Int("at-once", 1, "how many runs there are at the same time, each in a process of its own")
 	only   = flag.String("only", "", "the runs, with commas; those of the file of -raw are kept")
 	out    = flag.String("out", "../docs/overload.md", "the file to write")
+	note   = flag.String("note", "", "what else is to be said of the runs, such as that the machine had other work to do")
 	raw    = flag.String("raw", "../bin/overload.json", "where to keep the figures")
 	again  = flag.Bool("predict", false, "with -from: ask the lab again, and keep what was measured")
 	from   = flag.String("from", "", "write the report from such a file, and measure nothing")
@@ -41,6 +42,7 @@ var (
 // figures are what all runs come to.
 type figures struct {
 	Command, System, CPU, Go string
+	Note                     string
 	Processors, AtOnce       int
 	Results                  []overload.Result
 }
@@ -131,6 +133,9 @@ func all(ctx context.Context) (f figures, err error) {
 	f.Command = "make overload"
 	if *atOnce > 1 {
 		f.Command += fmt.Sprintf(` ARGS="-at-once %d"`, *atOnce)
+	}
+	if *note != "" {
+		f.Note = *note
 	}
 	f.System, f.CPU, f.Go = runtime.GOOS+"/"+runtime.GOARCH, overload.Processor(), runtime.Version()
 	f.Processors, f.AtOnce = runtime.GOMAXPROCS(0), *atOnce

@@ -40,13 +40,43 @@ func render(f figures) string {
 		"A caller waits %s for an answer, and %s in all if it tries again. The server does the work of callers who have gone too, as most servers do.",
 		w.Workers, w.Work, w.Capacity(), w.Queue, overload.Patience, overload.CallTime)
 	p.line("")
+	p.shows(f)
 	long, short := f.of(overload.Large.Trigger), f.of(overload.Short)
 	p.runs(fmt.Sprintf("%s at %g times the capacity", spell(overload.Large.Trigger), w.Peak), long)
 	p.runs("A spike of "+spell(overload.Short), short)
+	p.line("That it is an overload is known after a second, in which requests wait for up to a second. In a short spike these make the p99. A goodput above 100 %% is of calls that were " +
+		"due in the spike and made after it: clients with the defaults space their calls when they are refused.")
+	p.line("")
 	p.targets(f)
 	p.lab(f)
 	p.method(f)
 	return strings.TrimRight(p.String(), "\n") + "\n"
+}
+
+// shows says in words what the tables show, with their figures.
+func (p *page) shows(f figures) {
+	long := map[overload.Case]overload.Result{}
+	least, most, slowest := 1.0, 0.0, 0.0
+	for _, r := range f.of(overload.Large.Trigger) {
+		long[r.Case] = r
+		if r.Case.Admits() {
+			least, most, slowest = min(least, r.Real.Trigger.Goodput), max(most, times(r)), max(slowest, endless(r.Real.Recovery))
+		}
+	}
+	once, ok1 := long[overload.Case{Server: overload.Bare, Callers: overload.Plain}]
+	naive, ok2 := long[overload.Case{Server: overload.Bare, Callers: overload.Naive}]
+	limited, ok3 := long[overload.Case{Server: overload.Bare, Callers: overload.Limited}]
+	if !ok1 || !ok2 || !ok3 || most == 0 {
+		return // only some of it was run
+	}
+	p.line("* **Without protection** the server answers %s of its capacity in time. It is busy all the time, with work for callers who have gone. When the load is "+
+		"normal again, callers who try once are answered as before after %s, when the queue is worked off. Callers who try three times at once keep it full: recovery, %s.",
+		percent(once.Real.Trigger.Goodput), recovered(once.Real.Recovery), recovered(naive.Real.Recovery))
+	p.line("* **With admission** the server works at %s of its capacity or more, whatever its callers do, and the p99 of what it lets in is at most %s times that of an idle server. "+
+		"It recovers within %s. What it can't do it refuses at once.", percent(least), decimals(most), recovered(slowest))
+	p.line("* **Clients that learn a limit** keep a server without admission at %s of its capacity. They see nothing of its queue but how long they wait, so they keep it longer: the p99 is %s times that of an idle server.",
+		percent(limited.Real.Trigger.Goodput), decimals(times(limited)))
+	p.line("")
 }
 
 // of are the results of the runs with such a trigger, in the order of the plan.
@@ -235,7 +265,7 @@ func (p *page) method(f figures) {
 		"*Recovery* is the time from the end of the overload until the last second in which fewer calls than before ended well (less than 99 %% of the share, beyond chance). " +
 		"*Work for nobody* is the share of all work whose caller had gone.")
 	p.line("")
-	p.line("%s, %d processors, %s, %s.", f.CPU, f.Processors, f.System, f.Go)
+	p.line("%s, %d processors, %s, %s. %s", f.CPU, f.Processors, f.System, f.Go, f.Note)
 	p.line("")
 	p.table(1, "run", "processor", "timers late, one in ten", "timers late, at most", "load of the machine")
 	for _, r := range append(f.of(overload.Large.Trigger), f.of(overload.Short)...) {

@@ -38,6 +38,7 @@ func TestAReportCanBeReadBack(t *testing.T) {
 		"| no protection | one try | 1.0 % | – | – | 1.50 | 99.0 % | 0.0 % | never |",
 		"| no protection, one try: goodput, for comparison | 1 % | ≤ 5 % | met |",
 		"| no protection | one try | 10 minutes | 1.0 %, 3.0 % | 0.0 %, 0.0 % | 1.50, 1.65 | – | – | never, never | **attempts per call** |",
+		"answers 1.0 % of its capacity", "works at 95.0 % of its capacity or more", "at most 1.60 times that of an idle server", "recovers within 3 s",
 		"Some CPU, 2 processors, linux/amd64, go1.26", "`make overload`. Each run",
 	} {
 		if !strings.Contains(text, want) {
