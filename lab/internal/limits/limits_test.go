@@ -37,7 +37,7 @@ func readTable(t *testing.T) (table Table) {
 
 func TestUpdate(t *testing.T) {
 	if !*update {
-		t.Skip("compares all contenders with -args -update")
+		return // the golden is read by the other tests
 	}
 	table, err := Compare(1)
 	if err != nil {
