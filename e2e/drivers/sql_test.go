@@ -36,7 +36,7 @@ func TestIssue10_TypesOfDrivers(t *testing.T) {
 		{"MySQL: deadlock", &mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}}, coded(undone, "1213")},
 		{"MySQL: lock wait timeout", &mysql.MySQLError{Number: 1205}, policy.Outcome{Class: policy.ClassContention, Code: "1205"}},
 		{"MySQL: NOWAIT", &mysql.MySQLError{Number: 3572}, policy.Outcome{Class: policy.ClassContention, Code: "3572"}},
-		{"MySQL: too many connections", &mysql.MySQLError{Number: 1040}, policy.Outcome{Class: policy.ClassServer, NeverSent: true, Code: "1040"}},
+		{"MySQL: too many connections", &mysql.MySQLError{Number: 1040}, policy.Outcome{Class: policy.ClassServer, NeverSent: true, Busy: true, Code: "1040"}},
 		{"MySQL: the connection broke before", mysql.ErrInvalidConn, policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
 		{"gRPC: not found", status.Error(codes.NotFound, ""), policy.Outcome{Class: policy.ClassBusiness, Code: "NOT_FOUND"}},
 		{"gRPC: aborted", status.Error(codes.Aborted, ""), policy.Outcome{Class: policy.ClassContention, Effect: policy.UnknownEffect, Code: "ABORTED"}},

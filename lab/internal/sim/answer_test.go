@@ -102,8 +102,10 @@ func TestAnswersMeanWhatTheyMeanOverHTTP(t *testing.T) {
 
 func (s *saying) compare(t *testing.T) {
 	t.Helper()
-	for _, safe := range []bool{true, false} {
+	for i := range 4 {
+		safe, trust := i&1 == 0, policy.Trust(i>>1)
 		p := policy.Policy{
+			Trust:    trust,
 			Timeout:  policy.Timeout{Call: 5 * time.Second, Attempt: 2 * time.Second},
 			Retry:    policy.Retry{Attempts: 4, Backoff: backoff.Const(time.Millisecond), MaxAfter: 10 * time.Millisecond, Budget: policy.Budget{Off: true}},
 			Breaker:  policy.Breaker{Off: true},
@@ -115,7 +117,7 @@ func (s *saying) compare(t *testing.T) {
 		}
 		lab, live := s.inLab(t, p, safe), s.overHTTP(t, p, safe)
 		if !slices.Equal(lab, live) {
-			t.Errorf("%s, safe to repeat %v:\nlab\n\t%s\nlive\n\t%s", s.fact, safe, strings.Join(lab, "\n\t"), strings.Join(live, "\n\t"))
+			t.Errorf("%s, %s, safe to repeat %v:\nlab\n\t%s\nlive\n\t%s", s.fact, trust, safe, strings.Join(lab, "\n\t"), strings.Join(live, "\n\t"))
 		}
 	}
 }
@@ -125,7 +127,7 @@ func decided(e policy.Event) string { return e.String() + ", effect " + e.Effect
 func (s *saying) inLab(t *testing.T, p policy.Policy, safe bool) (log []string) {
 	call := Recorded{Params: machine.Params{Safe: safe}}
 	if !s.never {
-		call.Answers = slices.Repeat([]Answer{{Took: time.Millisecond, Outcome: s.answer.outcome(s.after)}}, 4)
+		call.Answers = slices.Repeat([]Answer{{Took: time.Millisecond, Outcome: s.answer.outcome(s.after, p.Trust)}}, 4)
 	}
 	w := &World{
 		Duration: time.Second,

@@ -31,8 +31,9 @@ const (
 )
 
 // outcome is what a driver makes of an answer: what gabionhttp makes of the status,
-// and package classify of the error.
-func (a answer) outcome(after time.Duration) policy.Outcome {
+// and package classify of the error. What an Admission says of the work counts only if
+// the service is the caller's own: somebody else's gateway may pass it on.
+func (a answer) outcome(after time.Duration, trust policy.Trust) policy.Outcome {
 	o := policy.Outcome{Effect: policy.UnknownEffect}
 	switch a {
 	case answered:
@@ -62,6 +63,9 @@ func (a answer) outcome(after time.Duration) policy.Outcome {
 	}
 	if after > 0 && (a == busy || a == throttled || a == shed || a == shedAll) {
 		o.HasAfter, o.After = true, after
+	}
+	if trust == policy.External && (a == shed || a == shedAll || a == tooLate) {
+		o.Effect, o.Undone = policy.UnknownEffect, false
 	}
 	o.Code = codes[a]
 	return o

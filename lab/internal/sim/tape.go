@@ -54,7 +54,7 @@ func (s *sim) play(c *call, a *attempt) {
 // brought is what the driver makes of an attempt that ended.
 func (s *sim) brought(a *attempt) policy.Outcome {
 	c := s.calls.at(a.call)
-	o := a.answer.outcome(a.after)
+	o := a.answer.outcome(a.after, s.edges[a.edge].Rules.Policy.Trust)
 	switch {
 	case c.tape != nil:
 		o = c.tape.Answers[a.try-1].Outcome
