@@ -39,6 +39,7 @@ func TestExampleIsTheDefaults(t *testing.T) {
 	want := policy.Policy{}.Resolved()
 	got := f.Policies["catalogue"].Resolved()
 	got.HTTP.Transient, got.HTTP.Permanent = nil, nil // written as []
+	got.GRPC.Transient, got.GRPC.Permanent = nil, nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -162,6 +163,7 @@ dependencies:
 	for name, p := range f.Policies {
 		got, want := again.Policies[name].Resolved(), p.Resolved()
 		got.HTTP, want.HTTP = policy.HTTP{}, policy.HTTP{}
+		got.GRPC, want.GRPC = policy.GRPC{}, policy.GRPC{}
 		// what a section that is off holds is not printed
 		if want.Breaker.Off {
 			got.Breaker, want.Breaker = policy.Breaker{}, policy.Breaker{}

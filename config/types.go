@@ -23,6 +23,7 @@ var words = map[reflect.Type][]string{
 	reflect.TypeFor[policy.KeyMode]():     wordsOf[policy.KeyMode](),
 	reflect.TypeFor[policy.BudgetShape](): wordsOf[policy.BudgetShape](),
 	reflect.TypeFor[policy.Per]():         wordsOf[policy.Per](),
+	reflect.TypeFor[policy.GRPCCode]():    wordsOf[policy.GRPCCode](),
 	reflect.TypeFor[backoff.Kind]():       wordsOf[backoff.Kind](),
 }
 
@@ -191,7 +192,7 @@ func offOr(off bool, text string) string {
 func spellList(v reflect.Value) string {
 	items := make([]string, v.Len())
 	for i := range items {
-		items[i] = strconv.FormatInt(v.Index(i).Int(), 10)
+		items[i] = fmt.Sprint(v.Index(i))
 	}
 	return "[" + strings.Join(items, ", ") + "]"
 }

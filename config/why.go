@@ -52,6 +52,8 @@ var why = map[string]string{
 	"rate_limit.burst":  "Used only with rate_limit.rate: calls are spaced evenly.",
 	"http.transient":    "429, 502, 503, 504, 529 and, for one retry, other 5xx are known. List other statuses that your dependency uses for transient failures.",
 	"http.permanent":    "4xx except 408, 425 and 429 are answers. List other statuses that your dependency uses for permanent failures.",
+	"grpc.transient":    "UNAVAILABLE is known, and ABORTED as a conflict. List RESOURCE_EXHAUSTED where it means that the server is overloaded, and not that a quota is used up.",
+	"grpc.permanent":    "What the request itself got wrong is known. List other codes that your dependency uses for permanent failures.",
 	"http.replay_limit": "Bodies that cannot be read again are kept up to this size, so that they can be sent again. Larger ones are sent once, unless the reader can be rewound.",
 
 	"bulkhead.queue_timeout": "If a call waits longer than a second for a slot, the dependency does not answer.",

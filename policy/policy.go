@@ -34,7 +34,7 @@ type PerSecond float64
 // reports.
 //
 // A Policy is a value: copy it freely, share it between dependencies. Copies share
-// the lists of HTTP; [Policy.Clone] makes one that shares nothing.
+// the lists of HTTP and GRPC; [Policy.Clone] makes one that shares nothing.
 type Policy struct {
 	// Trust says whether the dependency is ours. Deadline and attempt headers go
 	// only to internal dependencies: a vendor does not learn our internals.
@@ -59,6 +59,7 @@ type Policy struct {
 	Bulkhead  Bulkhead
 	RateLimit RateLimit
 	HTTP      HTTP
+	GRPC      GRPC
 
 	Partitions Partitions
 }
@@ -80,6 +81,8 @@ type Partitions struct {
 func (p Policy) Clone() Policy {
 	p.HTTP.Transient = slices.Clone(p.HTTP.Transient)
 	p.HTTP.Permanent = slices.Clone(p.HTTP.Permanent)
+	p.GRPC.Transient = slices.Clone(p.GRPC.Transient)
+	p.GRPC.Permanent = slices.Clone(p.GRPC.Permanent)
 	return p
 }
 

@@ -93,6 +93,7 @@ func (p Policy) Validate() error {
 	c.count("partitions.max", p.Partitions.Max, 1, maxCount, offFine)
 	c.duration("partitions.idle", p.Partitions.Idle, time.Second, maxDuration, "write a long one: what is kept is bounded")
 	c.http(p.HTTP)
+	c.grpc(p.GRPC)
 	r := p.Resolved()
 	c.pairs(p, r)
 	c.unused(p, r)
