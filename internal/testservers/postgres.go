@@ -33,7 +33,7 @@ func StartPostgres(t testing.TB, settings ...string) *Server {
 	if err != nil {
 		Missing(t, "PostgreSQL refuses to run as root: %v", err)
 	}
-	s := &Server{t: t, dir: ownedDir(t, who), owner: who}
+	s := &Server{t: t, dir: ownedDir(t, "postgres", who), owner: who}
 	s.kind = kind{"postgres", postgresArgv(filepath.Join(bin, "postgres"), settings), postgresUp, syscall.SIGINT} // SIGINT: disconnects clients
 	if out, err := s.initdb(filepath.Join(bin, "initdb")); err != nil {
 		t.Fatalf("testservers: initdb: %v\n%s", err, out)
@@ -60,12 +60,12 @@ func postgresBin() (string, error) {
 
 // ownedDir makes a directory that the server's user can reach: t.TempDir is for
 // the test's user alone.
-func ownedDir(t testing.TB, who *owner) string {
+func ownedDir(t testing.TB, server string, who *owner) string {
 	t.Helper()
 	if who == nil {
 		return t.TempDir()
 	}
-	dir, err := os.MkdirTemp("", "gabion-postgres-")
+	dir, err := os.MkdirTemp("", "gabion-"+server+"-")
 	if err == nil {
 		t.Cleanup(func() { os.RemoveAll(dir) })
 		err = os.Chown(dir, who.uid, who.gid)

@@ -26,6 +26,22 @@ func StartRedis(t testing.TB, args ...string) *Server {
 			Missing(t, "redis-server is not installed")
 		}
 	}
+	return startRedis(t, program, args)
+}
+
+// StartValkey is [StartRedis] with Valkey. It skips the test where Valkey is not installed,
+// required or not: older releases of systems do not have it.
+func StartValkey(t testing.TB, args ...string) *Server {
+	t.Helper()
+	program, err := find("valkey-server")
+	if err != nil {
+		t.Skipf("%v: what is tested with Redis is not tested with Valkey", err)
+	}
+	return startRedis(t, program, args)
+}
+
+func startRedis(t testing.TB, program string, args []string) *Server {
+	t.Helper()
 	argv := func(s *Server) []string {
 		return append([]string{
 			program, "--bind", "127.0.0.1", "--port", fmt.Sprint(s.port), "--dir", s.dir,

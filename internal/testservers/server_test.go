@@ -112,13 +112,44 @@ func postgresSays(t *testing.T, addr, statement string) (value string) {
 	}
 }
 
+func TestMariaDBGreetsAndComesBack(t *testing.T) {
+	s := StartMariaDB(t, "innodb-lock-wait-timeout=7")
+	if want := "root@tcp(" + s.Addr + ")/test"; s.DSN != want {
+		t.Errorf("DSN %q, want %q", s.DSN, want)
+	}
+	s.Kill()
+	if mariadbUp(s) {
+		t.Error("a killed server greets")
+	}
+	s.Restart()
+	if !mariadbUp(s) {
+		t.Error("it does not greet after a restart")
+	}
+	s.Stop()
+	s.Restart()
+}
+
+func TestValkeyIsValkey(t *testing.T) {
+	s := StartValkey(t)
+	conn, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "INFO server\r\nQUIT\r\n")
+	if text, err := io.ReadAll(conn); err != nil || !strings.Contains(string(text), "server_name:valkey") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
 func TestCleanupLeavesNoProcessAndNoFiles(t *testing.T) {
-	var redis, postgres *Server
+	var redis, postgres, mariadb *Server
 	t.Run("servers", func(t *testing.T) {
 		t.Run("redis", func(t *testing.T) { redis = StartRedis(t) })
 		t.Run("postgres", func(t *testing.T) { postgres = StartPostgres(t) })
+		t.Run("mariadb", func(t *testing.T) { mariadb = StartMariaDB(t) })
 	})
-	for _, s := range []*Server{redis, postgres} {
+	for _, s := range []*Server{redis, postgres, mariadb} {
 		if s == nil {
 			continue // skipped
 		}
