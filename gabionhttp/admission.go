@@ -1,9 +1,7 @@
 package gabionhttp
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -11,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/admission"
-	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/internal/serving"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -141,38 +138,25 @@ func (a *Admission) work(w http.ResponseWriter, r *http.Request, pass serving.Pa
 	late := waited && !ask.Deadline.IsZero() // the header tells of the time before the wait
 	lasts := a.lasts(r)
 	if ask.Priority == policy.PriorityNormal && !late && !lasts {
-		defer func() { a.room.Leave(pass, verdict(r.Context(), done)) }()
+		defer func() { a.room.Leave(pass, serving.Verdict(r.Context(), done)) }()
 		a.next().ServeHTTP(w, r)
 		done = true
 		return
 	}
-	h, cancel := &holding{room: a.room, pass: pass}, func() {}
+	h, cancel := a.room.Hold(pass), func() {}
 	ctx := WithPriority(r.Context(), ask.Priority)
 	if lasts {
-		ctx = context.WithValue(ctx, holdingKey{}, h)
+		ctx = h.In(ctx)
 	}
 	if late {
 		ctx, cancel = context.WithDeadlineCause(ctx, ask.Deadline, errDeadline)
 	}
 	defer func() {
-		h.release(verdict(ctx, done))
+		h.Release(serving.Verdict(ctx, done))
 		cancel()
 	}()
 	a.next().ServeHTTP(w, r.WithContext(ctx))
 	done = true
-}
-
-// verdict is what the end of a request shows of how much the server can take. A caller who
-// has gone has had no answer in time, as far as he was concerned. Where all are, the server is
-// far too slow, and must not learn nothing of it. What panics may have ended before its time.
-func verdict(ctx context.Context, done bool) learned.Verdict {
-	switch err := ctx.Err(); {
-	case err == context.DeadlineExceeded, err != nil && done:
-		return learned.Late
-	case !done:
-		return learned.Nothing
-	}
-	return learned.Worked
 }
 
 func (a *Admission) next() http.Handler {
@@ -206,50 +190,15 @@ func (a *Admission) deadline(h http.Header) (at time.Time) {
 
 // open makes the room from the fields.
 func (a *Admission) open() {
-	if a.wrong = a.problem(); a.wrong != "" {
+	o := serving.Options{
+		Limit: a.Limit, Min: a.Min, Max: a.Max, Queue: a.Queue, Target: a.Target, Interval: a.Interval, RetryAfter: a.RetryAfter,
+		NewestFirst: a.NewestFirst, Fair: a.Tenant != nil, TenantShare: a.TenantShare,
+	}
+	if problem := o.Problem(); problem != "" {
+		a.wrong = "gabionhttp: " + problem
 		return
 	}
-	c := serving.Config{Rules: admission.Rules{
-		Limit: a.Limit, Queue: max(a.Queue, 0), Fair: a.Tenant != nil, TenantShare: a.TenantShare,
-		Target: cmp.Or(a.Target, admission.DefaultTarget), Interval: cmp.Or(a.Interval, admission.DefaultInterval),
-	}}
-	if a.NewestFirst {
-		c.Order = admission.Adaptive
-	}
-	if a.Limit == 0 || a.Limit == policy.Learned {
-		b := learned.Bounds{Min: max(a.Min, 1), Max: a.Max}
-		if b.Max == 0 {
-			b.Max = max(admission.MostLimit, b.Min)
-		}
-		c.Limit, c.Learn = admission.UsualLimit, &b
-	}
-	if a.Queue == 0 {
-		c.QueueOf = admission.QueueFor
-	}
-	a.room = serving.New(c)
-}
-
-// problem says which fields can't be meant.
-func (a *Admission) problem() string {
-	short := func(d time.Duration) bool { return d != 0 && d < time.Microsecond }
-	learns := a.Limit == 0 || a.Limit == policy.Learned
-	switch {
-	case a.Limit < 0 && !learns:
-		return fmt.Sprintf("gabionhttp: Admission.Limit is %d: nobody would be let in", a.Limit)
-	case !learns && (a.Min != 0 || a.Max != 0):
-		return fmt.Sprintf("gabionhttp: Admission has Min %d and Max %d, and a Limit of %d that does not move", a.Min, a.Max, a.Limit)
-	case a.Min < 0 || a.Max < 0 || a.Max > 0 && a.Max < a.Min:
-		return fmt.Sprintf("gabionhttp: Admission learns a limit between Min %d and Max %d", a.Min, a.Max)
-	case a.Queue < 0 && a.Queue != policy.Off:
-		return fmt.Sprintf("gabionhttp: Admission.Queue is %d: policy.Off is none", a.Queue)
-	case short(a.Target) || short(a.Interval) || short(a.RetryAfter):
-		return fmt.Sprintf("gabionhttp: Admission has Target %v, Interval %v and RetryAfter %v: one is negative, or lacks its unit", a.Target, a.Interval, a.RetryAfter)
-	case cmp.Or(a.Target, admission.DefaultTarget) > cmp.Or(a.Interval, admission.DefaultInterval):
-		return fmt.Sprintf("gabionhttp: Admission.Target %v is longer than the Interval %v", a.Target, a.Interval)
-	case a.TenantShare != 0 && (a.Tenant == nil || !(a.TenantShare > 0 && a.TenantShare <= 1)):
-		return fmt.Sprintf("gabionhttp: Admission.TenantShare is %v: it is a share, above 0 and at most 1, and needs Tenant", a.TenantShare)
-	}
-	return ""
+	a.room = o.Open()
 }
 
 // AdmissionStats is an Admission at one moment, and what it has counted since the

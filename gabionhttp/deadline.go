@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/serving"
 )
 
 // The headers in which the time that is left travels, as a span and not as a
@@ -182,8 +184,8 @@ var errDeadline = fmt.Errorf("gabionhttp: the request's deadline is over: %w", c
 
 // ServeHTTP implements [http.Handler].
 func (d *Deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if problem := d.problem(); problem != "" {
-		http.Error(w, problem, http.StatusInternalServerError)
+	if problem := serving.DeadlineProblem(d.Margin, d.Max); problem != "" {
+		http.Error(w, "gabionhttp: "+problem, http.StatusInternalServerError)
 		return
 	}
 	left, ok, bad := TimeLeft(r.Header, d.Headers...)
@@ -205,20 +207,6 @@ func (d *Deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), left, errDeadline)
 	defer cancel()
 	d.next().ServeHTTP(w, r.WithContext(ctx))
-}
-
-// problem says what can't be meant by a time that is negative, or so short that it was
-// written without its unit.
-func (d *Deadline) problem() string {
-	switch {
-	case d.Margin < 0 || d.Max < 0:
-		return fmt.Sprintf("gabionhttp: a Deadline of Margin %v and Max %v: neither can be negative", d.Margin, d.Max)
-	case d.Margin > 0 && d.Margin < time.Microsecond:
-		return fmt.Sprintf("gabionhttp: Deadline.Margin is %v: did you mean %d * time.Millisecond?", d.Margin, int64(d.Margin))
-	case d.Max > 0 && d.Max < time.Microsecond:
-		return fmt.Sprintf("gabionhttp: Deadline.Max is %v: did you mean %d * time.Second?", d.Max, int64(d.Max))
-	}
-	return ""
 }
 
 func (d *Deadline) next() http.Handler {

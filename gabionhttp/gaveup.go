@@ -2,9 +2,9 @@ package gabionhttp
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/serving"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -30,41 +30,19 @@ func mark(resp *http.Response, why *gabion.Error) {
 	gaveUp(resp.Header, why)
 }
 
-// inVain reports whether gabion repeated a request and gave up. What it sent once it
-// leaves to whoever is above and may know that repeating is safe, whatever the reason;
-// and also what it repeated while that was surely safe, such as a POST whose first
-// connection was refused, and then might not repeat any more.
-func inVain(why *gabion.Error) bool {
-	switch why.Reason {
-	case policy.NotSafe, policy.BodyNotRewindable, policy.RetriesOff:
-		return false
-	}
-	return why.Attempts > 1
-}
+func inVain(why *gabion.Error) bool { return serving.InVain(why.Reason, why.Attempts) }
 
 func gaveUp(h http.Header, why *gabion.Error) {
 	h.Set(headerShouldRetry, "false")
-	h.Set(HeaderGaveUp, why.Reason.String()+"; attempts="+strconv.Itoa(why.Attempts))
+	h.Set(HeaderGaveUp, serving.GaveUp(why.Reason, why.Attempts))
 }
 
-// leftToOthers are the reasons for which a call ends after one attempt without a
-// word on whether another would help: its retrying was never done here.
-var leftToOthers = map[gabion.Reason]bool{
-	policy.NotSafe: true, policy.BodyNotRewindable: true, policy.RetriesOff: true,
-	policy.AttemptsExhausted: true, policy.BudgetExhausted: true,
-	policy.DeadlineShort: true, policy.RetryAfterTooLong: true,
-	policy.AttemptTimeout: true, policy.CallTimeout: true,
-	policy.IdleTimeout: true, policy.BodyTimeout: true,
-}
-
-// markError is mark for an answer of this server's own, made of why. What was refused
-// unsent is a server shedding load, or a mistake that stays one; and what the
-// dependency called permanent, or not to be retried, the new status no longer says.
+// markError is mark for an answer of this server's own, made of why.
 func markError(h http.Header, why *gabion.Error) {
 	switch {
 	case inVain(why):
 		gaveUp(h, why)
-	case why.Attempts == 0 || !leftToOthers[why.Reason]:
+	case serving.Final(why.Reason, why.Attempts):
 		h.Set(headerShouldRetry, "false")
 	}
 }

@@ -1,4 +1,4 @@
-package gabionhttp
+package serving
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func TestWhatARequestShowsOfTheServer(t *testing.T) {
 		{"a panic whose caller has gone shows nothing", gone, false, learned.Nothing},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			if got := verdict(c.ctx, c.done); got != c.want {
+			if got := Verdict(c.ctx, c.done); got != c.want {
 				t.Errorf("it shows %d, want %d", got, c.want)
 			}
 		})
