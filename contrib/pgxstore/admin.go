@@ -5,6 +5,7 @@ import (
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/internal/sqltx"
 )
 
 // Now implements [idempotency.Store].
@@ -16,7 +17,7 @@ func (s *Store) Now(ctx context.Context) (at idempotency.Moment, err error) {
 // List implements [idempotency.Store]. The order is that of the IDs.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (entries []idempotency.Entry, next string, err error) {
 	entries, next, err = sqltable.List(cursor, limit, func(after []byte, limit int) (page []idempotency.Entry, err error) {
-		err = untilNoConflict(func() (err error) {
+		err = sqltx.UntilNoConflict(func() (err error) {
 			page, err = s.page(ctx, after, limit)
 			return err
 		})

@@ -1,11 +1,13 @@
 package pgxstore
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gabion-go/gabion/gabiontest"
@@ -98,5 +100,38 @@ func throughConflicts(t *testing.T, pool *pgxpool.Pool, s idempotency.Store, loo
 		if err := step.do(); err != nil {
 			t.Errorf("%s: %v", step.name, err)
 		}
+	}
+}
+
+// A lock that is not to be had, at once or in time, ends the transaction as a deadlock does.
+func TestLockThatIsNotHadIsRepeated(t *testing.T) {
+	gabiontest.NoLeaks(t)
+	dsn := testservers.Postgres(t)
+	pool := connect(t, dsn, 4)
+	store := open(t, pool, "records")
+	execute(t, pool, "CREATE TABLE effects (key text)")
+	execute(t, pool, "CREATE TABLE stock (n int)")
+	execute(t, pool, "INSERT INTO stock VALUES (1)")
+	holder, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holder.Exec(t.Context(), "UPDATE stock SET n = 2"); err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	_, err = store.Do(t.Context(), claimOf("k"), func(ctx context.Context, tx pgx.Tx) (idempotency.Result, error) {
+		runs++
+		_, err := tx.Exec(ctx, "SELECT n FROM stock FOR UPDATE NOWAIT")
+		if err := holder.Rollback(ctx); runs == 1 && err != nil {
+			t.Error(err)
+		}
+		if err != nil {
+			return idempotency.Result{}, err
+		}
+		return idempotency.Result{Status: 201}, add(ctx, tx)
+	})
+	if runs != 2 || err != nil {
+		t.Errorf("%d runs, %v", runs, err)
 	}
 }

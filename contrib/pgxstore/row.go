@@ -11,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/internal/sqltx"
 )
 
 // A row is a record as it was read: rev is zero if there is none.
@@ -23,22 +24,11 @@ type row struct {
 
 // load reads a record, in no transaction but its own.
 func (s *Store) load(ctx context.Context, id idempotency.ID) (x row, err error) {
-	err = untilNoConflict(func() error {
+	err = sqltx.UntilNoConflict(func() error {
 		x = row{sent: time.Now()}
 		return x.scan(s.pool.QueryRow(ctx, s.sql.load, id[:]))
 	})
 	return x, wrap("load", err)
-}
-
-// untilNoConflict repeats what the database wants repeated: a read too, in serializable
-// transactions.
-func untilNoConflict(do func() error) (err error) {
-	for range casTries {
-		if err = do(); !conflict(err) {
-			break
-		}
-	}
-	return err
 }
 
 // scan reads the time and the columns, after what stands before them.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/internal/sqltx"
 )
 
 // A Store keeps records in one table. Make one with [New]. Safe for concurrent use.
@@ -58,7 +59,7 @@ var errContended = errors.New("pgxstore: the record changed too often")
 func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Answer, error) {
 	for range casTries {
 		a, done, err := s.begin(ctx, c)
-		if done || err != nil && !conflict(err) {
+		if done || err != nil && !sqltx.Conflict(err) {
 			return a, err
 		}
 	}
@@ -117,7 +118,7 @@ func (s *Store) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Ch
 			return err
 		}
 		made, err := s.write(ctx, ref.ID, old, next, 0)
-		if made || err != nil && !conflict(err) {
+		if made || err != nil && !sqltx.Conflict(err) {
 			return err
 		}
 	}
@@ -138,7 +139,7 @@ func (s *Store) applyHeld(ctx context.Context, ref idempotency.Ref, c idempotenc
 		return false, nil //nolint:nilerr // the record itself shall say so
 	}
 	made, err = s.write(ctx, ref.ID, old, next, now)
-	if conflict(err) {
+	if sqltx.Conflict(err) {
 		return false, nil
 	}
 	return made, err
@@ -180,7 +181,7 @@ func (s *Store) Get(ctx context.Context, id idempotency.ID) (idempotency.Record,
 // Sweep implements [idempotency.Store]. It takes two round trips.
 func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 	var changes *pgx.Batch
-	err = untilNoConflict(func() (err error) {
+	err = sqltx.UntilNoConflict(func() (err error) {
 		changes, err = s.sweepable(ctx, limit)
 		return err
 	})
@@ -196,7 +197,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 		n += int(tag.RowsAffected())
 	}
 	switch err = results.Close(); {
-	case conflict(err):
+	case sqltx.Conflict(err):
 		return 0, nil // all of it was undone: somebody else is at it
 	case err != nil:
 		return 0, wrap("sweep", err)

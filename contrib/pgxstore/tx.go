@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqltx"
 )
 
 // An Entry is a claim inside a transaction. Nothing of it is in the table before
@@ -134,14 +134,11 @@ func taken(err error) error {
 	return err
 }
 
-// txTries is how often work runs whose transaction the database asked to repeat.
-const txTries = 3
-
 // Do runs work in a transaction with its record: its effects happen exactly once
 // for a key. If the answer's decision is Run, work ran and was committed; if it is
 // Replay, the record has the earlier result. An error of work rolls back. work may
-// run up to three times, when the database reports a serialization failure or a
-// deadlock, and only its last run counts.
+// run up to three times, when the database reports a serialization failure, a
+// deadlock or a lock that was not to be had, and only its last run counts.
 func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.Context, pgx.Tx) (idempotency.Result, error)) (idempotency.Answer, error) {
 	return s.Tx(ctx, c, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
 		res, err := work(ctx, From(ctx))
@@ -153,12 +150,12 @@ func (s *Store) Do(ctx context.Context, c idempotency.Claim, work func(context.C
 // serialization failure or a deadlock is repeated also when it made an answer of that
 // error and did not return it.
 func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Work) (idempotency.Answer, error) {
-	for n := 1; ; n++ {
-		a, err := s.once(ctx, c, run, n == txTries)
-		if n == txTries || !repeatable(err) {
-			return a, err
-		}
-	}
+	var a idempotency.Answer
+	err := sqltx.Repeat(ctx, repeatable, func(last bool) (err error) {
+		a, err = s.once(ctx, c, run, last)
+		return err
+	})
+	return a, err
 }
 
 func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.Work, last bool) (idempotency.Answer, error) {
@@ -190,7 +187,7 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	switch how {
 	case idempotency.OutcomeSucceeded:
-		if err = s.commit(ctx, tx, e, res); stateOf(err) == inFailedTransaction && w.failed != nil {
+		if err = s.commit(ctx, tx, e, res); sqltx.Aborted(err) && w.failed != nil {
 			err = w.failed
 		}
 	case idempotency.OutcomeRejected:
@@ -298,31 +295,15 @@ func (s *Store) commit(ctx context.Context, tx pgx.Tx, e Entry, res idempotency.
 
 // outcome says what became of a COMMIT.
 func outcome(err error) error {
-	if err == nil || answered(err) || errors.Is(err, errEnded) {
+	if err == nil || sqltx.Answered(err) || errors.Is(err, errEnded) {
 		return wrap("commit", err)
 	}
 	return fmt.Errorf("pgxstore: commit: %w: %w", idempotency.ErrUnknown, err)
 }
 
-// answered reports whether an error of COMMIT is the database's own word that nothing was
-// committed. It is not when the connection (class 08), the server (53, 57, 58) or the
-// database itself (XX) broke down meanwhile, nor with 40003, by which the database says
-// that it does not know. What the client says of itself does not count: once a connection
-// has broken, pgx reports "conn closed" for the rest of a batch, and pgconn.SafeToRetry
-// holds for that, although all of the batch was sent.
-func answered(err error) bool {
-	if errors.Is(err, pgx.ErrTxCommitRollback) {
-		return true
-	}
-	state := stateOf(err)
-	return len(state) == 5 && state != "40003" && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:2])
-}
-
 const (
 	idle   = 'I' // states of a connection (ReadyForQuery)
 	failed = 'E'
-
-	inFailedTransaction = "25P02"
 )
 
 // stateOf returns the SQLSTATE of the database's answer, empty if it is none.
@@ -334,15 +315,9 @@ func stateOf(err error) string {
 	return ""
 }
 
-// conflict reports whether the database asks to try again.
-func conflict(err error) bool {
-	state := stateOf(err)
-	return state == "40001" || state == "40P01"
-}
-
 func repeatable(err error) bool {
 	if errors.Is(err, idempotency.ErrUnknown) {
 		return false
 	}
-	return errors.Is(err, ErrConflict) || conflict(err)
+	return errors.Is(err, ErrConflict) || sqltx.Contended(err)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqltx"
 )
 
 // A workTx is the transaction that work sees, or a savepoint in it. It notes when the
@@ -68,7 +69,7 @@ func (w *workTx) live() pgx.Tx {
 }
 
 func (w *workTx) note(err error) error {
-	if conflict(err) {
+	if sqltx.Contended(err) {
 		w.top().failed = err
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/internal/sqltx"
 )
 
 // A Store keeps records in one table. Make one with [New]. Safe for concurrent use.
@@ -62,18 +63,7 @@ func (s *Store) change(ctx context.Context, do func(context.Context, queryer) er
 	if s.group != nil {
 		return s.group.do(ctx, do)
 	}
-	return untilNoConflict(func() error { return do(ctx, s.db) })
-}
-
-// untilNoConflict repeats what the database wants repeated, each statement of which is a
-// transaction of its own: a read too, where they are serializable.
-func untilNoConflict(do func() error) (err error) {
-	for range casTries {
-		if err = do(); !conflict(err) {
-			break
-		}
-	}
-	return err
+	return sqltx.UntilNoConflict(func() error { return do(ctx, s.db) })
 }
 
 // A row is a record as it was read: rev is zero if there is none.
@@ -164,7 +154,7 @@ func (s *Store) apply(ctx context.Context, q queryer, ref idempotency.Ref, c ide
 // Get implements [idempotency.Store].
 func (s *Store) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
 	var r row
-	err := untilNoConflict(func() (err error) {
+	err := sqltx.UntilNoConflict(func() (err error) {
 		r, err = s.load(ctx, s.db, id)
 		return err
 	})

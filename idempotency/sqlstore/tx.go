@@ -7,11 +7,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqltx"
 )
 
 // An Entry is a claim inside a transaction. Nothing of it is in the table before
@@ -155,9 +155,6 @@ func (s *Store) CompleteTx(ctx context.Context, tx *sql.Tx, e Entry, res idempot
 	return err
 }
 
-// txTries is how often work runs whose transaction the database asked to repeat.
-const txTries = 3
-
 // Do runs work in a transaction with its record: its effects happen exactly once
 // for a key. If the answer's decision is Run, work ran and was committed; if it is
 // Replay, the record has the earlier result. An error of work rolls back. work may
@@ -186,15 +183,15 @@ func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wor
 		}
 		defer leave()
 	}
-	for n := 1; ; n++ {
-		a, err := s.once(ctx, c, run, n == txTries)
+	var a idempotency.Answer
+	err := sqltx.Repeat(ctx, repeatable, func(last bool) (err error) {
+		a, err = s.once(ctx, c, run, last)
 		if s.group != nil {
 			_ = s.group.check(err)
 		}
-		if n == txTries || !repeatable(err) {
-			return a, err
-		}
-	}
+		return err
+	})
+	return a, err
 }
 
 func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.Work, last bool) (idempotency.Answer, error) {
@@ -227,7 +224,7 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	switch how {
 	case idempotency.OutcomeSucceeded:
-		if err = s.commit(ctx, from, tx, e, res); w.failed != nil && aborted(err) {
+		if err = s.commit(ctx, from, tx, e, res); w.failed != nil && sqltx.Aborted(err) {
 			err = w.failed
 		}
 	case idempotency.OutcomeRejected:
@@ -296,64 +293,21 @@ func (s *Store) commit(ctx context.Context, from *guarded, tx *sql.Tx, e Entry, 
 	}
 	from.refuses.Store(false)
 	err := tx.Commit()
-	if err == nil || answered(err) {
+	if err == nil || sqltx.Answered(err) {
 		return wrap("commit", err)
 	}
 	return fmt.Errorf("sqlstore: commit: %w: %w", idempotency.ErrUnknown, err)
 }
 
-// sqlState is what PostgreSQL drivers' errors have.
-type sqlState interface{ SQLState() string }
-
 // code is what SQLite drivers' errors have.
 type code interface{ Code() int }
 
-// answered reports whether an error of COMMIT is the database's own word that
-// nothing was committed. It is not when the connection (class 08), the server
-// (57, 58) or the database itself (XX) broke down meanwhile, nor with 40003, by
-// which the database says that it does not know; nor with any error of SQLite but
-// a lock or a constraint, for its commit may have reached the disk in part.
-func answered(err error) bool {
-	var state sqlState
-	if errors.As(err, &state) {
-		s := state.SQLState()
-		return len(s) == 5 && s != "40003" && !slices.Contains([]string{"08", "57", "58", "XX"}, s[:2])
-	}
-	var c code
-	return errors.As(err, &c) && slices.Contains([]int{sqliteBusy, sqliteLocked, sqliteConstraint}, c.Code()&0xff)
-}
-
-// Primary result codes of SQLite.
-const (
-	sqliteBusy       = 5 // the write lock was not to be had
-	sqliteLocked     = 6
-	sqliteIO         = 10
-	sqliteConstraint = 19
-)
-
-// aborted reports whether an earlier statement's error ended the transaction.
-func aborted(err error) bool {
-	var state sqlState
-	return errors.As(err, &state) && state.SQLState() == "25P02"
-}
+// sqliteIO is a primary result code of SQLite.
+const sqliteIO = 10
 
 func repeatable(err error) bool {
-	if err == nil || errors.Is(err, idempotency.ErrUnknown) {
+	if errors.Is(err, idempotency.ErrUnknown) {
 		return false
 	}
-	if errors.Is(err, ErrConflict) {
-		return true // to find the other's result
-	}
-	var c code
-	return conflict(err) || errors.As(err, &c) && c.Code()&0xff == sqliteBusy
-}
-
-// conflict reports whether a database undid what it was told and asks to try again.
-func conflict(err error) bool {
-	var state sqlState
-	if !errors.As(err, &state) {
-		return false
-	}
-	s := state.SQLState()
-	return s == "40001" || s == "40P01"
+	return errors.Is(err, ErrConflict) || sqltx.Contended(err) // of a conflict about the key, to find the other's result
 }

@@ -58,8 +58,8 @@ var plan = map[string]room{
 	"idempotency":     {floor: second, also: []string{"internal/idemkey"}}, // reads keys as the front door does
 	"idempotencytest": {floor: second, also: []string{"idempotency"}},      // its conformance suite
 
-	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqltable"}}, // one of its stores, apart so that others don't link database/sql
-	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}},                      // its adapter for consumers, apart because it is no part of HTTP
+	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
+	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}},                                        // its adapter for consumers, apart because it is no part of HTTP
 
 	"lab":                     {floor: second, also: []string{"config", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
@@ -82,7 +82,7 @@ var plan = map[string]room{
 	".": {floor: door, also: []string{"classify", "internal/adapter", "internal/idemkey"}}, // the one classifier is part of Do
 
 	"gabionhttp": {floor: third, also: []string{"internal/adapter", "internal/serving"}}, // asks the front door what users may not; admits requests
-	"gabionsql":  {floor: third},
+	"gabionsql":  {floor: third, also: []string{"internal/sqltx"}},                       // repeats transactions as the stores do
 	"gabionslog": {floor: third},
 	"gabiontest": {floor: third},
 	"dashboard":  {floor: third},
@@ -93,7 +93,8 @@ var plan = map[string]room{
 	"internal/serving":     {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
 	"internal/house":       {floor: basement},
 	"internal/idemkey":     {floor: basement},
-	"internal/sqltable":    {floor: basement, also: []string{"idempotency"}}, // the table of the SQL stores, one of which is a module of its own
+	"internal/sqltable":    {floor: basement, also: []string{"idempotency"}},                   // the table of the SQL stores, one of which is a module of its own
+	"internal/sqltx":       {floor: basement, also: []string{"backoff", "policy", "classify"}}, // waits, and reads errors, for the stores and for gabionsql
 	"internal/interleave":  {floor: basement},
 	"internal/mutate":      {floor: basement},
 	"internal/testproxy":   {floor: basement},
