@@ -111,7 +111,7 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 	}
 	_, r, _ := a.holder.parts()
 	now := r.d.now()
-	decide(err, &o)
+	decide(r.d, err, &o)
 	return a.settleAt(now, o, err)
 }
 

@@ -105,18 +105,18 @@ func next[T any](r *runner, v T, err error, o *policy.Outcome) {
 	if by := r.d.judge; by == nil || reads[T](by) {
 		byDependency(r.d, v, err, o)
 	} else {
-		byDefault(err, o)
+		byDefault(r.d, err, o)
 	}
 	outcome.Add(o, &said)
 }
 
 func byDependency[T any](d *Dependency, v T, err error, o *policy.Outcome) {
 	if d.judge == nil {
-		byDefault(err, o)
+		byDefault(d, err, o)
 		return
 	}
 	ask(d.judge, v, err, o)
-	decide(err, o)
+	decide(d, err, o)
 }
 
 func ask[T any](by classifier, v T, err error, o *policy.Outcome) {
@@ -127,19 +127,23 @@ func ask[T any](by classifier, v T, err error, o *policy.Outcome) {
 	*o = by.read(v, err)
 }
 
-func byDefault(err error, o *policy.Outcome) {
+func byDefault(d *Dependency, err error, o *policy.Outcome) {
 	if err == nil {
 		*o = policy.Outcome{Class: policy.ClassSuccess}
+		return
+	}
+	if codes := &d.state.Rules().Policy.GRPC; len(codes.Transient)+len(codes.Permanent) > 0 {
+		*o = classify.Rules{GRPC: *codes}.Error(err)
 		return
 	}
 	*o = classify.Error(err)
 }
 
 // decide gives an outcome without a class that of err.
-func decide(err error, o *policy.Outcome) {
+func decide(d *Dependency, err error, o *policy.Outcome) {
 	if o.Class == policy.ClassUndecided {
 		said := *o
-		byDefault(err, o)
+		byDefault(d, err, o)
 		outcome.Add(o, &said)
 	}
 }

@@ -48,6 +48,7 @@ func merge(o, b *policy.Outcome) {
 	o.Busy = o.Busy || b.Busy
 	o.Open = o.Open || b.Open
 	o.Alone = o.Alone && b.Alone
+	o.Exact = o.Exact && b.Exact
 	o.After = max(asked(o), asked(b))
 	o.HasAfter = o.HasAfter || b.HasAfter
 	o.Code = max(o.Code, b.Code) // either says something; which one must not depend on the order

@@ -79,9 +79,9 @@ type Rules struct {
 	// again on its own proves nothing by the error of its last try.
 	NotSent []error
 
-	// GRPC are further gRPC codes to retry, such as "RESOURCE_EXHAUSTED". Case does
-	// not matter. UNAVAILABLE and ABORTED need no listing.
-	GRPC []string
+	// GRPC says which codes of gRPC mean something else than usual. A code that is in both
+	// of its lists is never retried.
+	GRPC policy.GRPC
 
 	// HostNotFound makes DNS's "no such host" transient, for names that come and
 	// go. Zero means that it is permanent, as a mistyped name is.

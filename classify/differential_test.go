@@ -132,7 +132,7 @@ func (c *choices) leaf() error {
 		yes := func() bool { return c.pick(2) == 1 }
 		return tells{policy.Outcome{
 			Class: policy.Class(c.pick(12)), Effect: policy.Effect(c.pick(2)), Stop: yes(), Once: yes(), Fixed: yes(), Open: yes(),
-			NeverSent: yes(), Undone: yes(), HasAfter: yes(), Alone: yes(), After: time.Duration(c.pick(9)),
+			NeverSent: yes(), Undone: yes(), HasAfter: yes(), Alone: yes(), Exact: yes(), After: time.Duration(c.pick(9)),
 		}}
 	case 6:
 		return reply(redisReplies[c.pick(len(redisReplies))])
@@ -204,7 +204,9 @@ func (c *choices) rules() Rules {
 	}
 	r := Rules{Ignored: list(), Permanent: list(), Transient: list(), Business: list(), NotSent: list(), HostNotFound: c.pick(2) == 1}
 	if c.pick(2) == 1 {
-		r.GRPC = []string{"aborted", "RESOURCE_EXHAUSTED"}
+		r.GRPC = policy.GRPC{
+			Transient: []policy.GRPCCode{policy.GRPCAborted, policy.GRPCResourceExhausted, policy.GRPCDeadlineExceeded}, Permanent: []policy.GRPCCode{policy.GRPCUnavailable},
+		}
 	}
 	return r
 }

@@ -2,7 +2,7 @@ package classify
 
 import (
 	"reflect"
-	"strings"
+	"slices"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -65,21 +65,22 @@ func (r *Rules) grpc(code uint64) (meaning, bool) {
 	if code != 0 { // an error that says OK says nothing
 		m.code = m.name
 	}
-	if !r.lists(m.name) {
-		return m.meaning, true
+	switch c := policy.GRPCCode(code); {
+	case slices.Contains(r.GRPC.Permanent, c):
+		m.class = permanent(m.class)
+	case slices.Contains(r.GRPC.Transient, c):
+		m.class = transientCode(c, m.class)
 	}
-	if m.name == "RESOURCE_EXHAUSTED" {
-		m.class = policy.ClassThrottled
-	}
-	m.class = transient(m.class)
 	return m.meaning, true
 }
 
-func (r *Rules) lists(name string) bool {
-	for _, n := range r.GRPC {
-		if strings.EqualFold(n, name) {
-			return true
-		}
+// transientCode is the class of a code that is listed as worth a retry.
+func transientCode(code policy.GRPCCode, class policy.Class) policy.Class {
+	switch code {
+	case policy.GRPCResourceExhausted:
+		return policy.ClassThrottled
+	case policy.GRPCDeadlineExceeded:
+		return policy.ClassTimeout
 	}
-	return false
+	return transient(class)
 }

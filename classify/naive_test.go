@@ -111,7 +111,7 @@ func naiveAlso(o, said policy.Outcome) policy.Outcome {
 	}
 	o.Once, o.Stop, o.Fixed = o.Once || said.Once, o.Stop || said.Stop, o.Fixed || said.Fixed
 	if said.HasAfter {
-		o.HasAfter, o.After, o.Alone = true, said.After, said.Alone
+		o.HasAfter, o.After, o.Alone, o.Exact = true, said.After, said.Alone, said.Exact
 	}
 	return o
 }
@@ -200,6 +200,7 @@ func naiveTogether(all []policy.Outcome) (o policy.Outcome) {
 	o.Busy = some(func(o policy.Outcome) bool { return o.Busy })
 	o.Open = some(func(o policy.Outcome) bool { return o.Open })
 	o.Alone = every(func(o policy.Outcome) bool { return o.Alone })
+	o.Exact = every(func(o policy.Outcome) bool { return o.Exact })
 	o.HasAfter = some(func(o policy.Outcome) bool { return o.HasAfter })
 	for _, b := range all {
 		if b.HasAfter {

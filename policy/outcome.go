@@ -69,6 +69,10 @@ type Outcome struct {
 	// still being worked on: the dependency is not held back for it.
 	Alone bool
 
+	// Exact says that a retry is to wait for After exactly, without jitter, and that the
+	// backoff begins anew after it, as with the pushback of gRPC. Meaningless without HasAfter.
+	Exact bool
+
 	// Busy says that the dependency answered that it has no room, as with 503, or as a
 	// database that has too many connections. A learned limit goes by it.
 	Busy bool

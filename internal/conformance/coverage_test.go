@@ -97,7 +97,7 @@ var coverage = []cover{
 	{70, "the attempt header", "", "gabionhttp has its own header, X-Request-Attempt; it does not imitate other systems' names or first numbers"},
 	{71, "Retry-After", "here gabionhttp", ""},
 	{72, "AWS's header", "", profile},
-	{73, "gRPC's pushback", "", grpcToo},
+	{73, "gRPC's pushback", "here", ""},
 	{74, "gRPC's service config", "", grpcToo},
 	{75, "overloaded, don't retry", "here classify gabionhttp", ""},
 	{76, "a budget's reserve", "budget", ""},

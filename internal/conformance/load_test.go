@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -106,6 +107,7 @@ func hedgeCases() []Case {
 	stop := &told{policy.Outcome{Class: policy.ClassServer, Stop: true}}
 	push := &told{policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: 300 * ms}}
 	soon := &told{policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: 50 * ms}}
+	exact := &told{policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: 300 * ms, Exact: true, Alone: true}}
 	bug := &told{policy.Outcome{Class: policy.ClassServer, Once: true}}
 	return []Case{
 		{ID: "C104", Fact: "delay 500 ms, four attempts: one more in flight every 500 ms",
@@ -152,6 +154,8 @@ func hedgeCases() []Case {
 			Policy: hedged(1, policy.Off), Calls: []Call{call(0, ok(2*s)), call(3*s, down(ms), ok(ms))}},
 		{ID: "C108", Fact: "pushback: the next hedge not before that time, and then the delay again",
 			Policy: with(hedged(2, 500*ms), func(p *policy.Policy) { p.Pace, p.Retry.Backoff = noPace, every(ms) }), Calls: []Call{call(0, ends(100*ms, push), ok(2*s), ok(ms))}},
+		{ID: "C108 C73", Fact: "pushback of gRPC: the next hedge at exactly that time, and then the delay again",
+			Policy: with(hedged(2, 500*ms), func(p *policy.Policy) { p.Retry.Backoff = backoff.Backoff{Base: 50 * ms} }), Calls: []Call{call(0, ends(100*ms, exact), ok(2*s), ok(ms))}, Check: sentAt(0, 400*ms, 900*ms)},
 		{ID: "C108", Fact: "negative pushback: no more hedges, those in flight continue",
 			Policy: hedged(3, 500*ms), Calls: []Call{call(0, ok(2*s), ends(100*ms, stop), ok(ms))}},
 		{ID: "C108", Fact: "negative pushback: no retry either, whatever the sibling says",

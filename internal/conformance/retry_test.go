@@ -15,6 +15,9 @@ func retryCases() []Case {
 	after := func(d time.Duration) error {
 		return &told{policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: d}}
 	}
+	pushback := func(d time.Duration) error {
+		return &told{policy.Outcome{Class: policy.ClassServer, HasAfter: true, After: d, Exact: true, Alone: true}}
+	}
 	waits := func(k backoff.Kind) Case {
 		return Case{ID: "C54", Fact: "waits of " + k.String() + " from 1 s",
 			Policy: retrying(4, backoff.Backoff{Kind: k, Base: s}), Calls: []Call{call(0, ends(0, errDown))}}
@@ -87,6 +90,16 @@ func retryCases() []Case {
 		{ID: "C71 SPEC.C3", Fact: "a Retry-After beyond the deadline ends the call now",
 			Policy: with(retrying(2, every(100*ms)), func(p *policy.Policy) { p.Pace = noPace }),
 			Calls:  []Call{within(2*s, call(0, ends(10*ms, after(1990*ms))))}},
+		{ID: "C73", Fact: "pushback: exactly that long, and then the backoff begins anew",
+			Policy: with(retrying(5, backoff.Backoff{Kind: backoff.Exponential, Base: 100 * ms, Cap: 10 * s}), func(p *policy.Policy) { p.Timeout.Call = 60 * s }),
+			Calls:  []Call{call(0, down(10*ms), ends(10*ms, pushback(s)), down(10*ms), down(10*ms), ok(ms))}, Check: pauses(100*ms, s, 100*ms, 200*ms)},
+		{ID: "C73", Fact: "pushback: jitter is not added, and the jitter of the next waits begins anew",
+			Policy: with(retrying(4, backoff.Backoff{Kind: backoff.DecorrelatedJitter, Base: 100 * ms, Cap: 10 * s}), func(p *policy.Policy) { p.Timeout.Call = 60 * s }),
+			Calls:  []Call{call(0, ends(10*ms, pushback(5*s)), down(10*ms), ok(ms))}, Check: pausesWithin(5*s, 5*s, 100*ms, 300*ms)},
+		{ID: "C73", Fact: "pushback when the attempts are used up is not waited for",
+			Policy: retrying(2, every(100*ms)), Calls: []Call{call(0, down(10*ms), ends(10*ms, pushback(s)))}, Check: endedAt(120 * ms)},
+		{ID: "C73", Fact: "pushback holds no other call back",
+			Policy: retrying(2, every(100*ms)), Calls: []Call{call(0, ends(10*ms, pushback(s)), ok(ms)), call(20*ms, ok(ms))}, Check: counts(policy.KindPaceSet, 0)},
 		{ID: "C75 SPEC.C6", Fact: "overloaded, don't retry: nobody does",
 			Policy: retrying(3, every(s)), Calls: []Call{call(0, ends(10*ms, errStop))}},
 		{ID: "C121 SPEC.C7", Fact: "the kill switch stops retries, of calls under way too",
@@ -120,6 +133,45 @@ func jittered(l Log) error {
 
 // sendsApart says whether the first two attempts began so far from each other,
 // not counting what the first took.
+// sentAt checks when attempts began.
+func sentAt(want ...time.Duration) func(Log) error {
+	return func(l Log) error {
+		var got []time.Duration
+		for _, e := range l.Of(policy.KindAttemptSent) {
+			got = append(got, e.At)
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("attempts began at %v", got)
+		}
+		return nil
+	}
+}
+
+// pauses checks how long after each failure the next attempt began.
+func pauses(want ...time.Duration) func(Log) error {
+	var bounds []time.Duration
+	for _, d := range want {
+		bounds = append(bounds, d, d)
+	}
+	return pausesWithin(bounds...)
+}
+
+// pausesWithin is pauses with the least and the most of each.
+func pausesWithin(bounds ...time.Duration) func(Log) error {
+	return func(l Log) error {
+		sent, home := l.Of(policy.KindAttemptSent), l.Of(policy.KindAttemptSettled)
+		if len(sent) != 1+len(bounds)/2 {
+			return fmt.Errorf("%d attempts", len(sent))
+		}
+		for i := range sent[1:] {
+			if d := sent[i+1].At - home[i].At; d < bounds[2*i] || d > bounds[2*i+1] {
+				return fmt.Errorf("attempt %d began %s after the failure", i+2, d)
+			}
+		}
+		return nil
+	}
+}
+
 func sendsApart(least, most time.Duration) func(Log) error {
 	return func(l Log) error {
 		sent, home := l.Of(policy.KindAttemptSent), l.Of(policy.KindAttemptSettled)

@@ -16,6 +16,7 @@ type retrying struct {
 	lost    uint8          // tries that ended in a conflict
 	onces   uint8          // outcomes marked Once
 	holds   uint8          // how often a retry was held back
+	exact   uint8          // tries that were made when the dependency last set the wait itself
 	stopped bool           // an attempt brought the mark that stops retries
 }
 
@@ -72,6 +73,9 @@ func (c *Call) plan(now clock.Instant) {
 		return
 	}
 	c.retry.prev, c.wait.until, c.phase = wait, at, resting
+	if o.HasAfter && o.Exact {
+		c.retry.prev, c.retry.exact = 0, c.sent.tries-c.retry.lost
+	}
 	if wait > 0 {
 		c.log.wait(now, at, policy.ForBackoff, c.sent.n)
 	}
@@ -103,7 +107,10 @@ func (c *Call) mayRetry(now clock.Instant) policy.Reason {
 // backoff is the wait before the next try. A Retry-After is never shortened. Every call
 // adds its own draw to it, so that many callers do not return together.
 func (c *Call) backoff(o *policy.Outcome) time.Duration {
-	b, n := &c.rules.Policy.Retry.Backoff, c.sent.tries-c.retry.lost
+	if o.HasAfter && o.Exact {
+		return c.end.after
+	}
+	b, n := &c.rules.Policy.Retry.Backoff, c.sent.tries-c.retry.lost-c.retry.exact
 	if o.Class == policy.ClassContention {
 		b, n = &c.rules.Policy.Retry.Contention.Backoff, c.retry.lost
 	}

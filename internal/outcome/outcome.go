@@ -14,6 +14,6 @@ func Add(o, said *policy.Outcome) {
 	}
 	o.Once, o.Stop, o.Fixed = o.Once || said.Once, o.Stop || said.Stop, o.Fixed || said.Fixed
 	if said.HasAfter {
-		o.HasAfter, o.After, o.Alone = true, said.After, said.Alone
+		o.HasAfter, o.After, o.Alone, o.Exact = true, said.After, said.Alone, said.Exact
 	}
 }
