@@ -3,6 +3,7 @@ package gabion_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
@@ -27,7 +28,7 @@ func TestDoReadsTheCodesOfGRPCAsThePolicySays(t *testing.T) {
 		t.Run(c.fact, func(t *testing.T) {
 			d := gabion.New("ledger", policy.Policy{
 				GRPC: c.codes, Safe: true, Pace: policy.Pace{Off: true},
-				Retry: policy.Retry{Backoff: backoff.Backoff{Base: 1}, Hold: policy.Off},
+				Retry: policy.Retry{Backoff: backoff.Backoff{Base: 10 * time.Microsecond}, Hold: policy.Off, Budget: policy.Budget{Off: true}},
 			})
 			sent := 0
 			err := d.Run(t.Context(), func(context.Context) error { sent++; return c.err })
