@@ -100,7 +100,9 @@ var plan = map[string]room{
 	"internal/testproxy":   {floor: basement},
 	"internal/testservers": {floor: basement},
 	"internal/suggest":     {floor: basement},
-	"internal/yamlstrict":  {floor: basement, also: []string{"internal/suggest"}},                                                                                                     // says which key was meant
+	"internal/finding":     {floor: basement},
+	"internal/grpcconfig":  {floor: second, also: []string{"internal/finding", "internal/suggest"}},                                                                                   // says where a mistake is, and what was meant
+	"internal/yamlstrict":  {floor: basement, also: []string{"internal/finding", "internal/suggest"}},                                                                                 // says which key was meant
 	"internal/conformance": {floor: basement, also: []string{"policy", "classify", "internal/machine", "internal/breaker", "internal/bulkhead", "internal/clock", "internal/chance"}}, // plays scripts on the machine
 
 	"internal/interleave/atomic": {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync/atomic, and steps
