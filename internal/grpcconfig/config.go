@@ -47,6 +47,15 @@ type Method struct {
 	Policy     policy.Policy
 }
 
+// Spoken names the methods for people, such as "/service/method, /other/*".
+func (m Method) Spoken() string {
+	names := make([]string, len(m.Names))
+	for i, path := range m.Names {
+		names[i] = spoken(path)
+	}
+	return strings.Join(names, ", ")
+}
+
 // methodConfig is a method config as it is written.
 type methodConfig struct {
 	at       *node

@@ -84,10 +84,10 @@ func TestWhatARetryPolicyComesTo(t *testing.T) {
 		{"waits longer than a year", retrying("maxBackoff", `"315576000000s"`), func(p *policy.Policy) { p.Retry.Backoff.Cap = longest }, "is 31536000s here"},
 		{"a wait of a nanosecond", retrying("initialBackoff", `"0.000000001s"`), func(p *policy.Policy) { p.Retry.Backoff.Base = 10 * time.Microsecond }, "is 0.00001s here"},
 		{"C74: codes in small letters", retrying("retryableStatusCodes", `["unavailable"]`), func(p *policy.Policy) {}, `grpc-go refuses "unavailable"`},
-		{"codes by their number", retrying("retryableStatusCodes", `[14, 13]`), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{policy.GRPCInternal} }, "gabion retries INTERNAL because it is listed"},
-		{"conflicts that are listed are no conflicts", retrying("retryableStatusCodes", `["UNAVAILABLE", "ABORTED"]`), func(p *policy.Policy) {
-			p.GRPC = policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCAborted}}
-		}, "retries ABORTED"},
+		{"codes by their number", retrying("retryableStatusCodes", `[14, 13]`), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{policy.GRPCInternal} }, "gabion retries INTERNAL because the list has it"},
+		{"conflicts that are listed are repeated as often", retrying("retryableStatusCodes", `["UNAVAILABLE", "ABORTED"]`), func(p *policy.Policy) {
+			p.GRPC, p.Retry.Contention = policy.GRPC{}, policy.ContentionRetry{Attempts: 4, Backoff: p.Retry.Backoff}
+		}, "ABORTED is a conflict here"},
 		{"UNAVAILABLE is not listed", retrying("retryableStatusCodes", `["RESOURCE_EXHAUSTED"]`), func(p *policy.Policy) {
 			p.GRPC = policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCResourceExhausted}, Permanent: []policy.GRPCCode{policy.GRPCUnavailable, policy.GRPCAborted}}
 		}, "UNAVAILABLE is not listed"},
@@ -147,6 +147,10 @@ func TestWhatTheRestOfAConfigComesTo(t *testing.T) {
 		{"hedging", hedging(`"maxAttempts": 3, "hedgingDelay": "0.5s", ` + unavailable), func(p *policy.Policy) {
 			hedge(p, policy.Hedge{Max: 2, Delay: 500 * ms})
 		}, "grpc-go has no hedging"},
+		{"hedging that goes on after a conflict", hedging(`"maxAttempts": 3, "hedgingDelay": "0.5s", "nonFatalStatusCodes": ["UNAVAILABLE", "ABORTED"]`), func(p *policy.Policy) {
+			hedge(p, policy.Hedge{Max: 2, Delay: 500 * ms})
+			p.GRPC.Permanent, p.Retry.Contention.Attempts = nil, 3
+		}, "ABORTED is a conflict here"},
 		{"hedging all at once", hedging(`"maxAttempts": 9, ` + unavailable), func(p *policy.Policy) {
 			hedge(p, policy.Hedge{Max: 4, Percentile: policy.Off})
 		}, "sent as often as it may be, at once"},

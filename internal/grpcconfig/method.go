@@ -69,7 +69,7 @@ func (r *reader) names(n *node) (names []string) {
 		}
 		if before, twice := r.paths[path]; twice {
 			line, col := r.place(before)
-			r.wrong(item, fmt.Sprintf("name: %s is there twice, first in %d:%d", spoken(path), line, col), "name a method once")
+			r.wrong(item, fmt.Sprintf("name: %s: named twice, first in %d:%d", spoken(path), line, col), "name a method once")
 			continue
 		}
 		r.paths[path] = item.at
@@ -85,7 +85,7 @@ func (r *reader) names(n *node) (names []string) {
 func spoken(path string) string {
 	switch {
 	case path == "":
-		return "the name of all methods"
+		return "all methods"
 	case path[len(path)-1] == '/':
 		return clip(path) + "*"
 	}

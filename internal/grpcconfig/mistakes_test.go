@@ -43,7 +43,7 @@ func TestMistakes(t *testing.T) {
 		{"a size in parts", method(`"maxRequestMessageBytes": 1.5`), "1:76: maxRequestMessageBytes wants a whole number, not 1.5 = write digits only, such as 3"},
 		{"a key twice", `{"methodConfig": [], "methodConfig": []}`, "differs 1:22: service config: methodConfig is there twice, first in 1:2 = JSON leaves open which one counts: remove one"},
 		{"a method without its service", `{"methodConfig": [{"name": [{"method": "Get"}]}]}`, `1:29: name: a method without its service = write {"service": "package.Service", "method": "Get"}`},
-		{"a method twice", "{\"methodConfig\": [{\"name\": [{\"service\": \"a\"}]},\n{\"name\": [{\"service\": \"a\"}]}]}", "2:11: name: /a/* is there twice, first in 1:29 = name a method once"},
+		{"a method twice", "{\"methodConfig\": [{\"name\": [{\"service\": \"a\"}]},\n{\"name\": [{\"service\": \"a\"}]}]}", "2:11: name: /a/*: named twice, first in 1:29 = name a method once"},
 		{"a name that is misspelled would be all methods", `{"methodConfig": [{"name": [{"servce": "a"}]}]}`, "differs 1:30: name: unknown key \"servce\" = did you mean service?"},
 		{"null is no name", `{"methodConfig": [{"name": [null]}]}`, "differs 1:29: null is no name = write {} for all methods"},
 		{"a name alone", `{"methodConfig": [{"name": {}}]}`, "1:28: name wants a list, not an object = write […]"},

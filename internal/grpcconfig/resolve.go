@@ -112,7 +112,7 @@ func (r *reader) capped(s *resending, what string) int {
 	if s.attempts > maxAttempts {
 		r.note(s.fields["maxAttempts"].at, false, fmt.Sprintf("%s.maxAttempts: %d behaves as %d, as in gRPC", what, s.attempts, maxAttempts), "write at most 5; a policy may have more")
 	}
-	return min(s.attempts, maxAttempts)
+	return s.sends()
 }
 
 // backoff finds the waits that are most like gRPC's. Here they double, and are drawn between
@@ -149,17 +149,25 @@ func (r *reader) wait(at *node, what string, d time.Duration) time.Duration {
 	return bounded
 }
 
+// sends is how often a call is sent at most.
+func (s *resending) sends() int { return min(s.attempts, maxAttempts) }
+
 // classes says which codes are retried: those that are listed, and no others.
 func (r *reader) classes(at *node, s *resending, p *policy.Policy) {
 	var other []string
 	for _, code := range s.codes {
-		if code != policy.GRPCUnavailable {
+		switch code {
+		case policy.GRPCUnavailable:
+		case policy.GRPCAborted:
+			p.Retry.Contention.Attempts, p.Retry.Contention.Backoff = s.sends(), p.Retry.Backoff
+			r.note(at.at, false, "retry.contention: ABORTED is a conflict here: a call repeats it as often as other failures, but counts and bounds the two apart, and it is no failure of the dependency", "")
+		default:
 			p.GRPC.Transient = append(p.GRPC.Transient, code)
 			other = append(other, code.String())
 		}
 	}
 	if len(other) > 0 {
-		r.note(at.at, false, "grpc.transient: gabion retries "+strings.Join(other, ", ")+" because it is listed, and counts it as a failure of the dependency", "")
+		r.note(at.at, false, "grpc.transient: gabion retries "+strings.Join(other, ", ")+" because the list has it, and counts it as a failure of the dependency", "")
 	}
 	for _, code := range []policy.GRPCCode{policy.GRPCUnavailable, policy.GRPCAborted} {
 		if slices.Contains(s.codes, code) {
