@@ -48,6 +48,6 @@ func (a adapted) Means(err error) (o policy.Outcome) {
 	if a.d.judge != nil {
 		o = a.d.judge.read(nil, err)
 	}
-	decide(err, &o)
+	decide(a.d, err, &o)
 	return o
 }
