@@ -1,0 +1,76 @@
+package gabiongrpc
+
+import (
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// callError is a *gabion.Error that has a status, as grpc-go's errors have.
+type callError struct{ why *gabion.Error }
+
+// told makes the error of a call what its caller gets.
+func (c *call) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := err.(*gabion.Error); ok {
+		return callError{e}
+	}
+	return status.Error(codes.Internal, err.Error())
+}
+
+// Error reads as that of the [gabion.Error] does.
+func (e callError) Error() string { return e.why.Error() }
+
+// Unwrap returns the [*gabion.Error].
+func (e callError) Unwrap() error { return e.why }
+
+// Is makes visible to errors.Is what the server said of the idempotency key.
+func (e callError) Is(target error) bool {
+	problem, ok := target.(gabion.KeyProblem)
+	if !ok || problem == 0 {
+		return false
+	}
+	s := statusOf(e.why.Err)
+	return s != nil && keyProblem(s) == problem
+}
+
+// GRPCStatus is what status.FromError makes of the error, and a server whose handler returns
+// it: the status of the last attempt as it came, or one that says why there is none.
+func (e callError) GRPCStatus() *status.Status {
+	code, s := codeOf(e.why), statusOf(e.why.Err)
+	if s != nil && s.Code() == code {
+		return s
+	}
+	return status.New(code, e.Error())
+}
+
+// codeOf is the code of a call that ended with e.
+func codeOf(e *gabion.Error) codes.Code {
+	switch e.Reason {
+	case policy.KeyMissing:
+		return codes.InvalidArgument
+	case policy.OutcomeUnknown:
+		return codes.Unknown
+	case policy.UnknownDependency, policy.Invalid:
+		return codes.Internal
+	case policy.CallTimeout, policy.AttemptTimeout, policy.IdleTimeout, policy.BodyTimeout:
+		return codes.DeadlineExceeded
+	case policy.Canceled:
+		return codes.Canceled
+	}
+	switch s := statusOf(e.Err); {
+	case s != nil:
+		return s.Code()
+	case errors.Is(e, errNoTime), e.Reason == policy.DeadlineShort:
+		return codes.DeadlineExceeded
+	case e.Attempts == 0:
+		return codes.Unavailable
+	}
+	return codes.Unknown
+}
