@@ -43,34 +43,25 @@ func (e callError) Is(target error) bool {
 // GRPCStatus is what status.FromError makes of the error, and a server whose handler returns
 // it: the status of the last attempt as it came, or one that says why there is none.
 func (e callError) GRPCStatus() *status.Status {
-	code, s := codeOf(e.why), statusOf(e.why.Err)
+	code, s := callCode(e.why), statusOf(e.why.Err)
 	if s != nil && s.Code() == code {
 		return s
 	}
 	return status.New(code, e.Error())
 }
 
-// codeOf is the code of a call that ended with e.
-func codeOf(e *gabion.Error) codes.Code {
-	switch e.Reason {
-	case policy.KeyMissing:
-		return codes.InvalidArgument
-	case policy.OutcomeUnknown:
-		return codes.Unknown
-	case policy.UnknownDependency, policy.Invalid:
-		return codes.Internal
-	case policy.CallTimeout, policy.AttemptTimeout, policy.IdleTimeout, policy.BodyTimeout:
-		return codes.DeadlineExceeded
-	case policy.Canceled:
-		return codes.Canceled
-	}
-	switch s := statusOf(e.Err); {
-	case s != nil:
+// callCode is the code of a call that ended with e: that of [Status], but where there was
+// an answer, and too little time for another attempt, it is the answer's.
+func callCode(e *gabion.Error) codes.Code {
+	s := statusOf(e.Err)
+	switch code := codeOf(e); {
+	case e.Reason == policy.DeadlineShort && s != nil:
 		return s.Code()
-	case errors.Is(e, errNoTime), e.Reason == policy.DeadlineShort:
+	case errors.Is(e, errNoTime):
 		return codes.DeadlineExceeded
-	case e.Attempts == 0:
+	case code == codes.Unknown && e.Attempts == 0 && e.Reason != policy.OutcomeUnknown:
 		return codes.Unavailable
+	default:
+		return code
 	}
-	return codes.Unknown
 }

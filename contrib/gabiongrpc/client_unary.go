@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
@@ -21,7 +22,8 @@ type unaryCall struct {
 	call
 	invoker    grpc.UnaryInvoker
 	req, reply any
-	hedged     bool // attempts may be out at once, so each but the first has messages of its own
+	hedged     bool                     // attempts may be out at once, so each but the first has messages of its own
+	kind       protoreflect.MessageType // of the reply, if hedged: the reply itself is the first attempt's to use
 	begun      atomic.Bool
 	first      attempt // most calls have one
 
@@ -34,7 +36,9 @@ func (u *unaryCall) gabionOptions(room []gabion.CallOption) []gabion.CallOption 
 	all := u.call.gabionOptions(room, gabion.ClassifyWith(judge), gabion.DiscardWith(nil))
 	u.hedged = u.policy.Hedge.Max > 0 && (u.key == "" || u.safe || u.client.HedgeKeyed) &&
 		messageOf(u.req) != nil && messageOf(u.reply) != nil
-	if !u.hedged {
+	if u.hedged {
+		u.kind = messageOf(u.reply).ProtoReflect().Type()
+	} else {
 		all = append(all, gabion.WithoutHedge())
 	}
 	return all
@@ -60,7 +64,7 @@ func (u *unaryCall) send(ctx context.Context) (*attempt, error) {
 	case !again:
 		a.reply = u.reply
 	case u.hedged:
-		a = &attempt{reply: messageOf(u.reply).ProtoReflect().New().Interface()}
+		a = &attempt{reply: u.kind.New().Interface()}
 		if req = u.copied(); req == nil {
 			return a, errOver
 		}
