@@ -27,8 +27,6 @@ const (
 	setIdempotent
 	setNoRetry
 	setNoHedge
-	setNoSlot
-	setInside
 	setTimeout
 	setPriority
 	setOperation
@@ -151,10 +149,6 @@ func (c *callOptions) apply(o *CallOption) {
 		c.NoRetry = true
 	case setNoHedge:
 		c.NoHedge = true
-	case setNoSlot:
-		c.NoSlot = true
-	case setInside:
-		c.Inside = true
 	case setTimeout:
 		c.Timeout = time.Duration(o.num)
 	case setPriority:

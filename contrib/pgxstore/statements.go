@@ -47,7 +47,7 @@ type statements struct {
 }
 
 func write(table string) (statements, error) {
-	fill, err := sqltable.Fill(table, "{blob}", "bytea", "{now}", sqltable.PostgresNow, "{values}", stored)
+	fill, err := sqltable.Fill(table, "{hash}", "bytea", "{blob}", "bytea", "{more}", "", "{options}", "", "{now}", sqltable.PostgresNow, "{values}", stored)
 	if err != nil {
 		return statements{}, wrap("table", err)
 	}

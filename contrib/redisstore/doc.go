@@ -53,7 +53,7 @@
 // if a sweeper had come at the end of the lease. So a store that nobody sweeps
 // doesn't grow, and the state machine is nowhere in Lua.
 //
-// It is tested with Redis 7.0, alone and as a cluster. Valkey has the same protocol
-// and the same commands; it is not tested. A redis.Ring is refused: it sends keys
-// elsewhere when a server is down, where their records are not.
+// It is tested with Redis 7.0, alone and as a cluster, and with Valkey 8.0. A redis.Ring
+// is refused: it sends keys elsewhere when a server is down, where their records are not,
+// so that a claim would be granted twice.
 package redisstore

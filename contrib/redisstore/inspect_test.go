@@ -128,3 +128,36 @@ func TestFullServer(t *testing.T) {
 	r.begin(other(claimOf("0")), idempotency.DecisionInProgress)
 	r.begin(other(claimOf("done")), idempotency.DecisionReplay)
 }
+
+// What a Ring would do: with one of two servers down, it grants the same claim again on the
+// other one.
+func TestRingWouldGrantAClaimTwice(t *testing.T) {
+	servers := []*testservers.Server{testservers.StartRedis(t, durable...), testservers.StartRedis(t, durable...)}
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": servers[0].Addr, "b": servers[1].Addr}, HeartbeatFrequency: 10 * time.Millisecond, ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() { ring.Close() })
+	s := &Store{client: ring, prefix: defaultPrefix} // as New would make it
+	c := claimOf("k")
+	if a, err := s.Begin(t.Context(), c); err != nil || a.Decision != idempotency.DecisionRun {
+		t.Fatalf("%v, %v", a.Decision, err)
+	}
+	for _, server := range servers {
+		if n, err := dial(t, server.Addr).Exists(t.Context(), s.key(c.ID)).Result(); err != nil || n == 1 {
+			server.Kill()
+		}
+	}
+	var a idempotency.Answer
+	var err error
+	for limit := time.Now().Add(patience); time.Now().Before(limit); {
+		if a, err = s.Begin(t.Context(), other(c)); err == nil {
+			break // the Ring has noticed
+		}
+	}
+	if err != nil || a.Decision != idempotency.DecisionRun {
+		t.Errorf("a Ring that keeps its keys may be allowed: %v, %v", a.Decision, err)
+	}
+	if _, err := New(t.Context(), ring, Options{}); err == nil || !strings.Contains(err.Error(), "they would run again") {
+		t.Errorf("a Ring: %v", err)
+	}
+}

@@ -11,15 +11,17 @@ import (
 	"github.com/gabion-go/gabion/internal/sqltable"
 )
 
-// A Dialect is what databases disagree about. Use [Postgres] or [SQLite].
+// A Dialect is what databases disagree about. Use [Postgres], [SQLite] or [MySQL].
 type Dialect struct {
 	name   string
-	blob   string // the type of bytes
+	hash   string // the type of up to 32 bytes
+	blob   string // the type of many bytes
 	now    string // the clock: nanoseconds since 1970
 	begun  string // by which a transaction is known again: when it began; empty if by a savepoint
 	lock   string // first statement of a transaction; ? is the key, where there is one
 	tryKey bool   // lock returns whether it got the key; otherwise it waits for the database
-	number bool   // placeholders are $1, $2, …
+	mysql  bool   // statements and errors are MySQL's; lock makes the key's row, which a rollback takes away
+	dollar bool   // placeholders are $1, $2, …
 	group  bool   // one writer at a time, and a commit costs a sync: changes share them
 	check  func(context.Context, *sql.Conn, string) (flaws []string, err error)
 	guard  func(conn any, refuse func() bool) error
@@ -30,7 +32,7 @@ var (
 	// Transactions take an advisory lock that ends with them, which is safe behind a
 	// pooler and costs a needless 409 if two keys' hashes collide.
 	Postgres = Dialect{
-		name: "postgres", blob: "bytea", number: true, tryKey: true,
+		name: "postgres", hash: "bytea", blob: "bytea", dollar: true, tryKey: true,
 		now:   sqltable.PostgresNow,
 		begun: "(extract(epoch from now()) * 1000000)::bigint",
 		lock:  "SELECT pg_try_advisory_xact_lock(?), {begun}", check: checkPostgres,
@@ -42,7 +44,7 @@ var (
 	// share a transaction, and its sync. For work in transactions it needs
 	// [Dialect.WithGuard], which contrib/sqlitestore has.
 	SQLite = Dialect{
-		name: "sqlite", blob: "blob", group: true, check: checkSQLite,
+		name: "sqlite", hash: "blob", blob: "blob", group: true, check: checkSQLite,
 		now:  "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000000)",
 		lock: "UPDATE {table} SET rev = rev WHERE id = x''",
 	}
@@ -78,7 +80,15 @@ const (
 
 // A prepared Dialect has its statements written out for one table.
 type statements struct {
-	schema, index, insertNew, selectOne, selectNow, selectTx, insertOne, updateOne, deleteOne, selectDue, lock, selectPage string
+	schema, index, insertNew, selectOne, lockOne, selectNow, selectTx, insertOne, updateOne, deleteOne, selectDue, lock, selectPage string
+}
+
+// all returns the places of all of them.
+func (s *statements) all() []*string {
+	return []*string{
+		&s.schema, &s.index, &s.insertNew, &s.selectOne, &s.lockOne, &s.selectNow, &s.selectTx, &s.insertOne,
+		&s.updateOne, &s.deleteOne, &s.selectDue, &s.lock, &s.selectPage,
+	}
 }
 
 var errNoDialect = errors.New("sqlstore: the dialect is missing")
@@ -87,20 +97,26 @@ func (d Dialect) statements(table string) (statements, error) {
 	if d.name == "" {
 		return statements{}, errNoDialect
 	}
-	fill, err := sqltable.Fill(table, "{blob}", d.blob, "{now}", d.now, "{begun}", cmp.Or(d.begun, "0"))
+	texts := statements{
+		sqltable.Schema, sqltable.Index, insertNew, selectOne, selectOne, selectNow, selectTx, insertOne,
+		updateOne, deleteOne, selectDue, d.lock, selectPage,
+	}
+	if d.mysql {
+		texts.asMySQL()
+	}
+	fill, err := sqltable.Fill(table, "{more}", "", "{options}", "", "{hash}", d.hash, "{blob}", d.blob, "{now}", d.now, "{begun}", cmp.Or(d.begun, "0"))
 	if err != nil {
 		return statements{}, wrap("table", err)
 	}
-	write := func(text string) string { return d.bind(fill(text)) }
-	return statements{
-		write(sqltable.Schema), write(sqltable.Index), write(insertNew), write(selectOne), write(selectNow), write(selectTx), write(insertOne),
-		write(updateOne), write(deleteOne), write(selectDue), write(d.lock), write(selectPage),
-	}, nil
+	for _, text := range texts.all() {
+		*text = d.bind(fill(*text))
+	}
+	return texts, nil
 }
 
 // bind numbers the placeholders. No statement has a question mark that is none.
 func (d Dialect) bind(text string) string {
-	if !d.number {
+	if !d.dollar {
 		return text
 	}
 	var b strings.Builder

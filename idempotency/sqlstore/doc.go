@@ -1,5 +1,5 @@
-// Package sqlstore keeps idempotency records in PostgreSQL or SQLite, with database/sql
-// and any driver.
+// Package sqlstore keeps idempotency records in PostgreSQL, SQLite, MariaDB or MySQL, with
+// database/sql and any driver whose errors package classify knows.
 //
 // It is an idempotency.TxStore: work whose effects are in the same database commits
 // together with its record, and then happens exactly once. Use [Store.Do] around a

@@ -21,6 +21,7 @@ type Store struct {
 	sql     statements
 	group   *group // nil where each change is a transaction of its own
 	caps    atomic.Pointer[idempotency.Caps]
+	server  atomic.Pointer[session] // with the dialect MySQL: what its server understands
 }
 
 var _ idempotency.TxStore = (*Store)(nil)
@@ -43,6 +44,9 @@ func New(db *sql.DB, d Dialect, table string) (*Store, error) {
 // Migrate creates table and index if they are missing, and then is [Store.Check].
 func (s *Store) Migrate(ctx context.Context) error {
 	for _, text := range []string{s.sql.schema, s.sql.index} {
+		if text == "" {
+			continue // MySQL makes both in one
+		}
 		if _, err := s.db.ExecContext(ctx, text); err != nil {
 			return fmt.Errorf("sqlstore: migrate: %w", err)
 		}
@@ -115,9 +119,13 @@ func (s *Store) begin(ctx context.Context, q queryer, c idempotency.Claim) (idem
 // beginNew claims a key that has no record.
 func (s *Store) beginNew(ctx context.Context, q queryer, c idempotency.Claim) (a idempotency.Answer, granted bool, err error) {
 	lease, due := sqltable.Times(c)
+	values := []any{c.ID[:], sqltable.Version, int(c.Guarantee), c.Fingerprint[:], c.Owner[:], lease, int64(c.Retention), due}
 	var created int64
-	err = q.QueryRowContext(ctx, s.sql.insertNew, c.ID[:], sqltable.Version, int(c.Guarantee), c.Fingerprint[:], c.Owner[:],
-		lease, int64(c.Retention), due).Scan(&created)
+	if s.dialect.mysql {
+		created, err = mysqlInsert(ctx, q, s.sql.insertNew, values)
+	} else {
+		err = q.QueryRowContext(ctx, s.sql.insertNew, values...).Scan(&created)
+	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, false, nil
 	}
@@ -224,8 +232,12 @@ func (s *Store) sweep(ctx context.Context, q queryer, id idempotency.ID) (bool, 
 
 // load reads a record and the time. Without a record it asks for the time alone.
 func (s *Store) load(ctx context.Context, q queryer, id idempotency.ID) (row, error) {
+	return s.loadBy(ctx, q, s.sql.selectOne, id)
+}
+
+func (s *Store) loadBy(ctx context.Context, q queryer, text string, id idempotency.ID) (row, error) {
 	var x row
-	err := x.scan(q.QueryRowContext(ctx, s.sql.selectOne, id[:]))
+	err := x.scan(q.QueryRowContext(ctx, text, id[:]))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = q.QueryRowContext(ctx, s.sql.selectNow).Scan(&x.now)
 	}

@@ -76,7 +76,7 @@ func (s *Store) BeginTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim) (E
 	if !got {
 		return Entry{Answer: idempotency.Answer{Decision: idempotency.DecisionInProgress}, id: c.ID}, nil
 	}
-	old, err := s.load(ctx, tx, c.ID)
+	old, err := s.loadBy(ctx, tx, s.sql.lockOne, c.ID)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -97,7 +97,11 @@ func (s *Store) lock(ctx context.Context, tx *sql.Tx, id idempotency.ID) (got bo
 		err = tx.QueryRowContext(ctx, s.sql.lock, int64(binary.BigEndian.Uint64(id[:]))).Scan(&got, &m.time)
 		return got, m, err
 	}
-	if _, err = tx.ExecContext(ctx, s.sql.lock); err != nil {
+	if s.dialect.mysql {
+		if got, err = s.lockRow(ctx, tx, id); !got || err != nil {
+			return false, m, err
+		}
+	} else if _, err = tx.ExecContext(ctx, s.sql.lock); err != nil {
 		return false, m, err
 	}
 	m.savepoint = "gabion_" + strings.ToLower(rand.Text()) // a name that work can't have chosen
@@ -109,14 +113,16 @@ func (s *Store) lock(ctx context.Context, tx *sql.Tx, id idempotency.ID) (got bo
 // marked. A savepoint is there until its transaction ends, however it does, and is used up
 // here.
 func (s *Store) same(ctx context.Context, tx *sql.Tx, m mark) (now idempotency.Moment, err error) {
+	var gone error
 	if m.savepoint != "" {
-		if _, err := tx.ExecContext(ctx, "RELEASE "+m.savepoint); err != nil && ctx.Err() == nil {
-			return 0, fmt.Errorf("%w: %w", errEnded, err)
-		}
+		_, gone = tx.ExecContext(ctx, "RELEASE SAVEPOINT "+m.savepoint)
 	}
 	var begun int64
-	if err := tx.QueryRowContext(ctx, s.sql.selectTx).Scan(&now, &begun); err != nil {
-		return 0, wrap("complete", err)
+	if err := tx.QueryRowContext(ctx, s.sql.selectTx).Scan(&now, &begun); err != nil && (gone == nil || s.dialect.mysql) {
+		return 0, wrap("complete", err) // the connection's: it says nothing of the savepoint
+	}
+	if gone != nil && ctx.Err() == nil {
+		return 0, fmt.Errorf("%w: %w", errEnded, gone)
 	}
 	if begun != m.time {
 		return 0, errEnded
@@ -209,9 +215,12 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	if err != nil || e.Decision != idempotency.DecisionRun {
 		return e.Answer, err
 	}
+	if err := s.claimed(ctx, from, tx); err != nil {
+		return idempotency.Answer{}, err
+	}
 	w := &work{tx: tx, group: s.group}
 	res, how, err := run(context.WithValue(ctx, workKey{}, w), e.Record)
-	if err != nil || how != idempotency.OutcomeSucceeded {
+	if (err != nil || how != idempotency.OutcomeSucceeded) && !s.dialect.undone(errors.Join(err, w.failed)) {
 		if end := s.ended(ctx, tx, e.begun); end != nil {
 			return idempotency.Answer{}, errors.Join(end, err)
 		}
@@ -224,7 +233,8 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	switch how {
 	case idempotency.OutcomeSucceeded:
-		if err = s.commit(ctx, from, tx, e, res); w.failed != nil && sqltx.Aborted(err) {
+		err = s.commit(ctx, from, tx, e, res)
+		if w.failed != nil && (sqltx.Aborted(err) || s.dialect.undone(w.failed) && errors.Is(err, errEnded)) {
 			err = w.failed
 		}
 	case idempotency.OutcomeRejected:
@@ -242,7 +252,9 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 // commits nothing before the store does.
 type guarded struct {
 	beginner
-	refuses atomic.Bool
+	refuses   atomic.Bool
+	claimed   string // what is said once the key is claimed, if anything
+	committed bool
 }
 
 type beginner interface {
@@ -250,12 +262,15 @@ type beginner interface {
 }
 
 func (s *Store) guarded(ctx context.Context) (g *guarded, leave func(), err error) {
-	if s.dialect.guard == nil {
+	if s.dialect.guard == nil && !s.dialect.mysql {
 		return &guarded{beginner: s.db}, func() {}, nil
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, nil, err
+	}
+	if s.dialect.mysql {
+		return s.session(ctx, conn)
 	}
 	g = &guarded{beginner: conn}
 	g.refuses.Store(true)
@@ -293,6 +308,7 @@ func (s *Store) commit(ctx context.Context, from *guarded, tx *sql.Tx, e Entry, 
 	}
 	from.refuses.Store(false)
 	err := tx.Commit()
+	from.committed = err == nil
 	if err == nil || sqltx.Answered(err) {
 		return wrap("commit", err)
 	}

@@ -20,7 +20,7 @@ const Version = 1
 // overflow: a century, so that the sum of two is a moment too.
 const FarOff = 100 * 365 * 24 * time.Hour
 
-// Texts with what [Fill] fills in. Times are nanoseconds since 1970. The payload is the
+// Texts with what [Fill] fills in: {hash} is the type of at most 32 bytes, {blob} that of many. Times are nanoseconds since 1970. The payload is the
 // record's own form; what the columns before it say counts.
 const (
 	// Columns are all but id, in the order in which they are read and written.
@@ -31,23 +31,23 @@ const (
 		"CASE WHEN state = 3 THEN NULL ELSE payload END"
 
 	Schema = `CREATE TABLE IF NOT EXISTS {table} (
-	id {blob} PRIMARY KEY,
+	id {hash} PRIMARY KEY,
 	rev bigint NOT NULL,
 	version integer NOT NULL,
 	state integer NOT NULL,
 	guarantee integer NOT NULL,
 	token bigint NOT NULL,
 	attempt integer NOT NULL,
-	fingerprint {blob} NOT NULL,
-	owner {blob} NOT NULL,
+	fingerprint {hash} NOT NULL,
+	owner {hash} NOT NULL,
 	lease_until bigint NOT NULL,
 	created bigint NOT NULL,
 	finished bigint NOT NULL,
 	expires bigint NOT NULL,
 	retention bigint NOT NULL,
 	due bigint NOT NULL,
-	payload {blob}
-)`
+	payload {blob}{more}
+){options}`
 	Index = `CREATE INDEX IF NOT EXISTS {index} ON {table} (due)`
 
 	// PostgresNow is PostgreSQL's clock.

@@ -53,7 +53,13 @@ type mariadb struct {
 	installer string // which makes a data directory; empty where the server itself does
 }
 
+// mysqldEnv names MySQL's server, by its path, to be tested instead of MariaDB's.
+const mysqldEnv = "GABION_MYSQLD"
+
 func findMariaDB() (m mariadb, err error) {
+	if m.server = os.Getenv(mysqldEnv); m.server != "" {
+		return m, nil
+	}
 	if m.server, err = find("mariadbd", "/usr/sbin/mariadbd", "/opt/homebrew/opt/mariadb*/bin/mariadbd"); err == nil {
 		m.installer, err = find("mariadb-install-db", "/usr/bin/mariadb-install-db", "/opt/homebrew/opt/mariadb*/bin/mariadb-install-db")
 		return m, err

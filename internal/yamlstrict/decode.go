@@ -9,7 +9,6 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/gabion-go/gabion/internal/finding"
 	"github.com/gabion-go/gabion/internal/suggest"
 )
 
@@ -380,7 +379,7 @@ func clip(s string) string {
 	if runes := []rune(s); len(runes) > 60 {
 		s = string(runes[:60]) + "…"
 	}
-	return finding.Printable(s)
+	return printable(s)
 }
 
 func clipped(s string) string { return `"` + clip(s) + `"` }
