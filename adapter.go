@@ -8,6 +8,8 @@ import (
 )
 
 func init() {
+	adapter.NoSlot, adapter.Inside = CallOption{set: setNoSlot}, CallOption{set: setInside}
+	adapter.HoldSlot = func(a any) { a.(*Attempt).holdSlot() }
 	adapter.Of = func(d any) adapter.Dependency { return adapted{d.(*Dependency)} }
 }
 
@@ -29,4 +31,23 @@ func (a adapted) Classifier() any {
 func (a adapted) Resent(ctx context.Context, n int) {
 	a.d.state.Resent(a.d.now(), n)
 	a.d.deliver(ctx)
+}
+
+// Inside implements adapter.Dependency.
+func (a adapted) Inside(ctx context.Context) bool {
+	for at, ok := attemptOf(ctx); ok; at, ok = attemptOf(at.Context) {
+		if at.d == a.d {
+			return true
+		}
+	}
+	return false
+}
+
+// Means implements adapter.Dependency.
+func (a adapted) Means(err error) (o policy.Outcome) {
+	if a.d.judge != nil {
+		o = a.d.judge.read(nil, err)
+	}
+	decide(a.d, err, &o)
+	return o
 }

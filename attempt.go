@@ -168,6 +168,15 @@ func (a *Attempt) Outlive() {
 	a.outlive()
 }
 
+// holdSlot keeps the slot until Close.
+func (a *Attempt) holdSlot() {
+	if !a.take() {
+		return
+	}
+	defer a.drop()
+	a.watch.outlived(a) // whoever rings finds nothing due for the slot
+}
+
 func (a *Attempt) outlive() {
 	g, r, t := a.holder.parts()
 	g.lock()

@@ -54,6 +54,8 @@ func (e *Error) head() *strings.Builder {
 		b.WriteString(" (" + about + ")")
 	}
 	switch {
+	case e.Reason == policy.PoolExhausted && e.Attempts <= 1:
+		b.WriteString(", nothing sent") // the attempt waited for a connection
 	case e.Attempts == 1:
 		b.WriteString(" after 1 attempt")
 	case e.Attempts > 1:
@@ -107,6 +109,8 @@ func (e *Error) Outcome() policy.Outcome {
 	case e.Reason == policy.KeyMissing || e.Reason == policy.UnknownDependency || e.Reason == policy.Invalid:
 		o.Class = policy.ClassClient
 	case e.Attempts == 0 && (e.Reason.Local() || e.Reason == policy.DeadlineShort):
+		o.Class = policy.ClassRejected
+	case e.Reason == policy.PoolExhausted:
 		o.Class = policy.ClassRejected
 	case e.Timeout():
 		o.Class = policy.ClassTimeout

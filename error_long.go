@@ -37,6 +37,7 @@ var advice = [...]string{
 	policy.ThrottledLocally:  "send less: the dependency refuses more than it accepts",
 	policy.RateLimited:       "send less, come back after RetryAfter, or raise rate_limit.rate if the dependency allows it",
 	policy.Paced:             "come back after RetryAfter: the dependency asked for that time",
+	policy.PoolExhausted:     "look for rows and transactions that are never closed, and for slow statements; else raise the pool's size together with bulkhead.limit, or send less",
 	policy.WorkCrashed:       "fix the work: it panicked or ended its goroutine",
 	policy.KeyMissing:        "make one key for each intent, store it with the intent, and pass it with WithKey",
 	policy.OutcomeUnknown:    "ask the dependency what it did, by something other than the key, before you make a new one",

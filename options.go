@@ -27,6 +27,8 @@ const (
 	setIdempotent
 	setNoRetry
 	setNoHedge
+	setNoSlot
+	setInside
 	setTimeout
 	setPriority
 	setOperation
@@ -149,6 +151,10 @@ func (c *callOptions) apply(o *CallOption) {
 		c.NoRetry = true
 	case setNoHedge:
 		c.NoHedge = true
+	case setNoSlot:
+		c.NoSlot = true
+	case setInside:
+		c.Inside = true
 	case setTimeout:
 		c.Timeout = time.Duration(o.num)
 	case setPriority:

@@ -85,6 +85,7 @@ func TestErrorByValue(t *testing.T) {
 		{"a bad connection may have been used", driver.ErrBadConn, sentNet},
 		{"a connection given back says nothing of its use before", sql.ErrConnDone, sentNet},
 		{"serialization failure", pgError("40001"), undone(policy.ClassContention)},
+		{"the server is a read-only replica", pgError("25006"), undone(policy.ClassServer)},
 		{"deadlock", fmt.Errorf("tx: %w", pgError("40P01")), undone(policy.ClassContention)},
 		{"lock not had in time", pgError("55P03"), undone(policy.ClassContention)},
 		{"crash of another", pgError("57P02"), maybe(policy.ClassServer)},

@@ -27,6 +27,7 @@ var states = map[string]meaning{
 	"40001": takenBack(policy.ClassContention), // serialization_failure
 	"40P01": takenBack(policy.ClassContention), // deadlock_detected
 	"55P03": takenBack(policy.ClassContention), // lock_not_available: NOWAIT, or lock_timeout
+	"25006": takenBack(policy.ClassServer),     // read_only_sql_transaction: a replica, as after a failover
 	"57P01": inDoubt(policy.ClassServer),       // admin_shutdown
 	"57P02": inDoubt(policy.ClassServer),       // crash_shutdown
 	"57P03": neverLeft(policy.ClassServer),     // cannot_connect_now: still starting up
@@ -78,6 +79,8 @@ func mysql(number uint64, state string) (meaning, bool) {
 		// Only the statement was rolled back. What its transaction did before is there
 		// until somebody ends it, so nothing is proven of the whole work.
 		return refusedBy(policy.ClassContention).named(strconv.FormatUint(number, 10)), true
+	case 1290, 1836: // the server is read-only, as after a failover; only the statement was refused
+		return refusedBy(policy.ClassServer).named(strconv.FormatUint(number, 10)), true
 	case 1040, 1203: // too many connections, of all users or of this one
 		return noRoom().named(strconv.FormatUint(number, 10)), true
 	}

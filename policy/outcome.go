@@ -77,6 +77,11 @@ type Outcome struct {
 	// database that has too many connections. A learned limit goes by it.
 	Busy bool
 
+	// Exhausted says that the work was not sent because the client's own pool had no
+	// connection for it in time. It goes with ClassRejected and NeverSent: the dependency
+	// was not asked, and the call ends with PoolExhausted.
+	Exhausted bool
+
 	// Open says that the result lives on after the verdict, as a response body
 	// does. It keeps its slot until it ends, or until its attempt's time is over.
 	Open bool

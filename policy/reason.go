@@ -31,6 +31,7 @@ const (
 	ThrottledLocally         // refused: adaptive throttling
 	RateLimited              // refused: the client-side rate limit
 	Paced                    // refused: the dependency asked for time
+	PoolExhausted            // refused: no connection of the client's own pool came free in time
 	WorkCrashed              // the work panicked or called runtime.Goexit
 	KeyMissing               // refused: the policy requires an idempotency key
 	OutcomeUnknown           // refused: the key may be forgotten, and what an earlier run did is not known
@@ -63,6 +64,7 @@ var reasonText = [numReasons]string{
 	ThrottledLocally:  "throttled_locally",
 	RateLimited:       "rate_limited",
 	Paced:             "paced",
+	PoolExhausted:     "pool_exhausted",
 	WorkCrashed:       "work_crashed",
 	KeyMissing:        "key_missing",
 	OutcomeUnknown:    "outcome_unknown",
@@ -84,7 +86,7 @@ func (r Reason) Error() string { return r.String() }
 // Local reports whether gabion refused without asking the dependency.
 func (r Reason) Local() bool {
 	switch r {
-	case BreakerOpen, BulkheadFull, QueueTimeout, ThrottledLocally, RateLimited, Paced, KeyMissing, OutcomeUnknown, UnknownDependency, Invalid:
+	case BreakerOpen, BulkheadFull, QueueTimeout, ThrottledLocally, RateLimited, Paced, PoolExhausted, KeyMissing, OutcomeUnknown, UnknownDependency, Invalid:
 		return true
 	}
 	return false
@@ -99,7 +101,7 @@ func (r Reason) Unavailable() bool {
 	switch r {
 	case NotSafe, AttemptsExhausted, BudgetExhausted, AllFailing, DeadlineShort, RetryAfterTooLong, DoNotRetry,
 		RetriesOff, BodyNotRewindable, AttemptTimeout, CallTimeout, IdleTimeout, BodyTimeout,
-		BreakerOpen, BulkheadFull, QueueTimeout, ThrottledLocally, RateLimited, Paced:
+		BreakerOpen, BulkheadFull, QueueTimeout, ThrottledLocally, RateLimited, Paced, PoolExhausted:
 		return true
 	}
 	return false

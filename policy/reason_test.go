@@ -13,7 +13,7 @@ func TestWhichReasonsMeanThatADependencyCanNotBeHad(t *testing.T) {
 	yes := []Reason{
 		NotSafe, AttemptsExhausted, BudgetExhausted, AllFailing, DeadlineShort, RetryAfterTooLong, DoNotRetry, RetriesOff,
 		BodyNotRewindable, AttemptTimeout, CallTimeout, IdleTimeout, BodyTimeout,
-		BreakerOpen, BulkheadFull, QueueTimeout, ThrottledLocally, RateLimited, Paced,
+		BreakerOpen, BulkheadFull, QueueTimeout, ThrottledLocally, RateLimited, Paced, PoolExhausted,
 	}
 	for _, r := range Reasons() {
 		if slices.Contains(not, r) == slices.Contains(yes, r) {

@@ -12,6 +12,8 @@
 //
 //	grpc.ChainUnaryInterceptor(metrics, authenticate, idempotent, limit)
 //
+// What bounds the whole server stands outside: gabiongrpc.Server has the order.
+//
 // Streaming calls have no one answer that could be stored: they pass by, as unary
 // interceptors don't see them, and their keys mean nothing.
 //

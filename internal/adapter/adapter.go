@@ -29,7 +29,24 @@ type Dependency interface {
 	// net/http does on reused connections. The re-sends are charged to the retry
 	// budget as far as it has any left, and reported.
 	Resent(ctx context.Context, n int)
+
+	// Inside reports whether ctx belongs to an attempt of this dependency, so that what
+	// is done with it was admitted already.
+	Inside(ctx context.Context) bool
+
+	// Means reads an error as the dependency's classifier does for calls without a result.
+	Means(err error) policy.Outcome
 }
+
+// NoSlot and Inside are of type gabion.CallOption. A call with NoSlot takes no slot of the
+// bulkhead, for what is bounded elsewhere. One with Inside is part of work that was
+// admitted, such as a statement of a transaction: nothing refuses or delays it, it takes
+// no slot, and what it shows of the dependency counts.
+var NoSlot, Inside any
+
+// HoldSlot makes the result of a *gabion.Attempt hold its slot until it is closed, however
+// long that takes.
+var HoldSlot func(gabionAttempt any)
 
 // Of returns a *gabion.Dependency as adapters see it. Package gabion sets it before
 // anything else runs.

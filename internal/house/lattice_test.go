@@ -82,7 +82,7 @@ var plan = map[string]room{
 	".": {floor: door, also: []string{"classify", "internal/adapter", "internal/idemkey"}}, // the one classifier is part of Do
 
 	"gabionhttp": {floor: third, also: []string{"internal/adapter", "internal/serving"}}, // asks the front door what users may not; admits requests
-	"gabionsql":  {floor: third, also: []string{"internal/sqltx"}},                       // repeats transactions as the stores do
+	"gabionsql":  {floor: third, also: []string{"internal/adapter", "internal/sqltx"}},   // asks the front door what users may not; repeats transactions as the stores do
 	"gabionslog": {floor: third},
 	"gabiontest": {floor: third},
 	"dashboard":  {floor: third},
@@ -100,7 +100,9 @@ var plan = map[string]room{
 	"internal/testproxy":   {floor: basement},
 	"internal/testservers": {floor: basement},
 	"internal/suggest":     {floor: basement},
-	"internal/yamlstrict":  {floor: basement, also: []string{"internal/suggest"}},                                                                                                     // says which key was meant
+	"internal/finding":     {floor: basement},
+	"internal/grpcconfig":  {floor: second, also: []string{"internal/finding", "internal/suggest"}},                                                                                   // says where a mistake is, and what was meant
+	"internal/yamlstrict":  {floor: basement, also: []string{"internal/finding", "internal/suggest"}},                                                                                 // says which key was meant
 	"internal/conformance": {floor: basement, also: []string{"policy", "classify", "internal/machine", "internal/breaker", "internal/bulkhead", "internal/clock", "internal/chance"}}, // plays scripts on the machine
 
 	"internal/interleave/atomic": {floor: basement, also: []string{"internal/interleave"}}, // stands in for sync/atomic, and steps

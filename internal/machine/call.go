@@ -59,6 +59,8 @@ type Params struct {
 	Safe      bool          // declared safe to repeat
 	NoRetry   bool          // one attempt, whatever the policy says
 	NoHedge   bool          // never hedge, whatever the policy says
+	NoSlot    bool          // takes no slot: what it works with is bounded elsewhere, as the connections of a pool are
+	Inside    bool          // part of work that was admitted, as a statement of a transaction is: nothing refuses or delays it, and it takes no slot
 	Priority  bulkhead.Priority
 	Shard     uint32 // which shard of the counters; any number
 	Tenant    string // whose call it is, for fair shares
@@ -108,6 +110,8 @@ type Call struct {
 	priority bulkhead.Priority
 	safe     bool
 	noRetry  bool
+	noSlot   bool
+	inside   bool
 
 	phase phase
 	wait  waiting  // enter.go
@@ -132,6 +136,7 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	c.began, c.deadline = now, clock.Never
 	c.shard, c.priority = p.Shard, p.Priority
 	c.safe, c.noRetry = p.Safe || r.Policy.Safe, p.NoRetry
+	c.noSlot, c.inside = p.NoSlot || p.Inside, p.Inside
 	if p.Partition != "" {
 		c.enterPartition(now, p.Partition)
 	}

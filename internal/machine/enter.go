@@ -40,6 +40,10 @@ func (c *Call) rest(now clock.Instant, s *Step) (answered bool) {
 // enter asks the layers that stand before the slot, and takes the slot: pace, throttle,
 // bulkhead. A layer that says "later" makes the call wait, one that says "no" ends it.
 func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
+	if c.inside {
+		c.phase = sending
+		return false
+	}
 	if p := c.part.pacer.Load(); p != nil && p.active.Load() && !c.takeStart(p, now) {
 		return false
 	}
@@ -48,7 +52,7 @@ func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
 		c.refuse(now, policy.ThrottledLocally, 0)
 		return false
 	}
-	if c.rules.bulkhead && c.taken.has&aSlot == 0 {
+	if c.rules.bulkhead && !c.noSlot && c.taken.has&aSlot == 0 {
 		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
 		if !ok {
 			return c.join(now, s)
@@ -164,16 +168,16 @@ func (c *Call) trySend(now clock.Instant, s *Step) (answered bool) {
 		c.refuse(now, policy.RetriesOff, c.end.after)
 		return false
 	}
-	if now != c.began && now.Add(c.margin(now)) > c.deadline { // a first attempt that did not wait may try
+	if now != c.began && now.Add(c.margin(now)) > c.deadline && !c.inside { // a first attempt that did not wait may try
 		c.shortOf(now, 0)
 		c.refuse(now, policy.DeadlineShort, 0)
 		return false
 	}
-	if c.rules.rate.Interval > 0 && !c.takeTurn(now) {
+	if c.rules.rate.Interval > 0 && !c.inside && !c.takeTurn(now) {
 		return false
 	}
 	var permit breaker.Permit
-	if c.guards() {
+	if c.guards() && !(c.inside && c.refuses(now)) {
 		p, after, ok := c.part.breaker.Load().Acquire(now, c.shard)
 		if !ok {
 			c.refuse(now, policy.BreakerOpen, after)
@@ -255,6 +259,14 @@ func (c *Call) refusedNow(now clock.Instant) (after time.Duration, refused bool)
 	p, after, ok := b.Acquire(now, c.shard)
 	b.Settle(now, c.shard, p, breaker.Neutral, 0)
 	return after, !ok
+}
+
+// refuses asks for work that goes on whatever the breaker says, and that it counts while
+// it is not open. A half-open one lets its probes decide.
+func (c *Call) refuses(now clock.Instant) bool {
+	b := c.part.breaker.Load()
+	_, shut := b.Shut(now)
+	return shut || b.State() == breaker.HalfOpen
 }
 
 // margin is the least time that must be left for an attempt to be worth starting:

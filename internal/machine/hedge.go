@@ -162,7 +162,7 @@ func (c *Call) admitHedge(now clock.Instant) policy.Reason {
 	case c.guards() && !c.takePermit(now):
 		return policy.BreakerOpen
 	}
-	if c.rules.bulkhead && c.taken.has&aSlot == 0 {
+	if c.rules.bulkhead && !c.noSlot && c.taken.has&aSlot == 0 {
 		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
 		if !ok {
 			return policy.BulkheadFull

@@ -213,6 +213,8 @@ func (c *Call) advance(now clock.Instant, o *policy.Outcome, late policy.Reason)
 		c.finish(now, policy.Canceled)
 	case o.Class == policy.ClassUnclassified:
 		c.finish(now, policy.UnclassifiedError)
+	case o.Exhausted && o.NeverSent:
+		c.finish(now, policy.PoolExhausted)
 	case o.Class == policy.ClassRejected:
 		c.finish(now, policy.DoNotRetry)
 	case !o.Class.Transient():

@@ -72,6 +72,12 @@ func (c *Call) undo(now clock.Instant) {
 // keep leaves with the call what its first attempt took for the whole of it.
 func (c *Call) keep(t *held) {
 	whole := c.rules.whole
+	if c.noSlot {
+		whole &^= aSlot
+	}
+	if c.inside && !t.permit.Held() { // the breaker would have refused it
+		whole &^= aPermit
+	}
 	if whole&aPermit != 0 {
 		if c.taken.kept&aPermit == 0 {
 			c.taken.permit = t.permit

@@ -27,6 +27,7 @@ var reasons = map[policy.Reason]string{
 	policy.ThrottledLocally:  "refused: more is sent than the dependency accepts",
 	policy.RateLimited:       "refused: the rate limit of this client",
 	policy.Paced:             "refused: the dependency asked for time",
+	policy.PoolExhausted:     "refused: the client's pool had no free connection in time",
 	policy.WorkCrashed:       "the work panicked or ended its goroutine",
 	policy.KeyMissing:        "refused: the policy wants an idempotency key",
 	policy.OutcomeUnknown:    "refused: the key may be forgotten, and what an earlier run did is not known",

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/gabion-go/gabion/internal/finding"
 	"github.com/gabion-go/gabion/internal/suggest"
 )
 
@@ -379,7 +380,7 @@ func clip(s string) string {
 	if runes := []rune(s); len(runes) > 60 {
 		s = string(runes[:60]) + "…"
 	}
-	return printable(s)
+	return finding.Printable(s)
 }
 
 func clipped(s string) string { return `"` + clip(s) + `"` }

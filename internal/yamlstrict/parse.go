@@ -1,3 +1,12 @@
+// Package yamlstrict reads YAML into structs and forgives nothing.
+//
+// A configuration that is half understood is worse than none, so every mistake
+// is an error, and all of them are reported at once: unknown and duplicate keys,
+// wrong kinds, bare numbers where a unit is wanted, empty values, unset
+// variables. Each has its line and column, a reason and a proposal. Input is
+// bounded in size, depth and expansion, and no input makes the package panic.
+//
+// It is the only importer of a YAML parser in the module.
 package yamlstrict
 
 import (
@@ -9,7 +18,15 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/gabion-go/gabion/internal/finding"
 )
+
+// Finding is one mistake in a file.
+type Finding = finding.Finding
+
+// Findings are all the mistakes in a file, in the order of their places.
+type Findings = finding.Findings
 
 // MaxSize is the size of the largest file that is read.
 const MaxSize = 1 << 20
@@ -81,7 +98,7 @@ func (d *Document) Decode(into any) (map[string]Place, Findings) {
 // outside the file become its beginning.
 func (d *Document) Finding(line, col int, reason, proposal string) Finding {
 	line, col = max(line, 1), max(col, 1)
-	f := Finding{File: d.name, Line: line, Col: col, Reason: printable(reason), Proposal: printable(proposal)}
+	f := Finding{File: d.name, Line: line, Col: col, Reason: finding.Printable(reason), Proposal: finding.Printable(proposal)}
 	if line <= len(d.lines) {
 		f.Snippet = d.lines[line-1]
 	}

@@ -1,13 +1,5 @@
-// Package yamlstrict reads YAML into structs and forgives nothing.
-//
-// A configuration that is half understood is worse than none, so every mistake
-// is an error, and all of them are reported at once: unknown and duplicate keys,
-// wrong kinds, bare numbers where a unit is wanted, empty values, unset
-// variables. Each has its line and column, a reason and a proposal. Input is
-// bounded in size, depth and expansion, and no input makes the package panic.
-//
-// It is the only importer of a YAML parser in the module.
-package yamlstrict
+// Package finding shows what is wrong in a file: where it is, why, and what to write instead.
+package finding
 
 import (
 	"cmp"
@@ -55,10 +47,10 @@ func (f Finding) Error() string {
 // a megabyte is not shown as a whole, and what a terminal would obey is not shown
 // at all.
 func (f Finding) crop() (line string, caret int) {
-	runes := []rune(printable(f.Snippet))
+	runes := []rune(f.Snippet)
 	at := min(max(f.Col-1, 0), len(runes))
 	from, to := max(0, at-snippetBefore), min(len(runes), at+snippetAfter)
-	line = string(runes[from:to])
+	line = Printable(string(runes[from:to]))
 	if from > 0 {
 		line, caret = "… "+line, 2
 	}
@@ -68,8 +60,8 @@ func (f Finding) crop() (line string, caret int) {
 	return line, caret + at - from
 }
 
-// printable replaces, character by character, what a terminal would not show.
-func printable(s string) string {
+// Printable replaces, character by character, what a terminal would not show.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':

@@ -1,0 +1,197 @@
+// Package importcmd is what gabion import does.
+package importcmd
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/internal/grpcconfig"
+	"github.com/gabion-go/gabion/internal/suggest"
+)
+
+// The exit codes of every gabion command.
+const (
+	exitOK       = 0
+	exitFindings = 1 // the file has mistakes
+	exitUsage    = 2 // the command was called wrongly
+	exitFailure  = 3 // something else went wrong
+)
+
+const usage = `usage: gabion import grpc-service-config FILE [--method METHOD]
+              [--dependency NAME] [--exact]
+
+writes the policies that a gRPC service config stands for as gabion's file, one
+dependency for each method config. What means something else here is said on
+standard error, with its place in FILE.
+
+  FILE               the service config, JSON; - for standard input
+  --method METHOD    only what holds for this method, /package.Service/Method
+  --dependency NAME  the name of the dependency, where there is one
+  --exact            switch off what gabion would add: breaker, bulkhead,
+                     pacing, timeouts of attempts, and the budget where the
+                     config has none
+
+Exit codes: 0 the policies are written, 1 FILE has mistakes, 2 called wrongly,
+3 any other failure.
+`
+
+// Main reads the configuration of another system and writes gabion's file.
+func Main(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		return wrongly(stderr, "gabion import: say what to import: grpc-service-config")
+	}
+	const format = "grpc-service-config"
+	switch args[0] {
+	case format:
+		return serviceConfig(args[1:], stdout, stderr)
+	case "-h", "-help", "--help", "help":
+		return written(stderr, func() error { _, err := io.WriteString(stdout, usage); return err })
+	}
+	problem := fmt.Sprintf("gabion import: unknown format %q", args[0])
+	if suggest.Nearest(args[0], []string{format, "grpc"}) != "" {
+		problem += "; did you mean " + format + "?"
+	}
+	return wrongly(stderr, problem)
+}
+
+// wrongly says what is wrong with a command line, and then how it should look.
+func wrongly(stderr io.Writer, problem string) int {
+	fmt.Fprintf(stderr, "%s\n\n%s", problem, usage)
+	return exitUsage
+}
+
+func written(stderr io.Writer, write func() error) int {
+	if err := write(); err != nil {
+		fmt.Fprintln(stderr, "gabion import:", err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+// request is what is asked of an import.
+type request struct {
+	method, dependency string
+	options            grpcconfig.Options
+}
+
+func serviceConfig(args []string, stdout, stderr io.Writer) int {
+	var q request
+	flags := flag.NewFlagSet("gabion import grpc-service-config", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&q.method, "method", "", "only what holds for this method")
+	flags.StringVar(&q.dependency, "dependency", "", "the name of the dependency")
+	flags.BoolVar(&q.options.Exact, "exact", false, "switch off what gabion would add")
+	words, code := arguments.Parse(flags, args, usage, stdout)
+	switch {
+	case code >= 0:
+		return code
+	case len(words) == 0:
+		return wrongly(stderr, "gabion import grpc-service-config: no file is named")
+	case len(words) > 1:
+		return wrongly(stderr, fmt.Sprintf("gabion import grpc-service-config: %q is not expected: one file at a time", words[1]))
+	}
+	name, data, err := read(words[0])
+	if err != nil {
+		fmt.Fprintln(stderr, "gabion import:", err)
+		return exitFailure
+	}
+	c, found := grpcconfig.Parse(name, data, q.options)
+	if len(found) > 0 {
+		show(stderr, "", found)
+		return exitFindings
+	}
+	return q.write(name, c, stdout, stderr)
+}
+
+// read stops where the file would be refused: a path may name something endless.
+func read(path string) (name string, data []byte, err error) {
+	f, name := os.Stdin, "stdin"
+	if path != "-" {
+		if f, err = os.Open(path); err != nil {
+			return "", nil, err // it names the file
+		}
+		defer f.Close()
+		name = path
+	}
+	data, err = io.ReadAll(io.LimitReader(f, 2<<20))
+	return name, data, err
+}
+
+func (q request) write(name string, c *grpcconfig.Config, stdout, stderr io.Writer) int {
+	chosen, problem := q.choose(name, c)
+	if problem != "" {
+		fmt.Fprintln(stderr, fold.Lines("gabion import: "+problem))
+		return exitUsage
+	}
+	text := file(name, chosen)
+	if _, err := config.Parse(name, []byte(text)); err != nil {
+		var found config.Findings
+		if errors.As(err, &found) && q.dependency != "" {
+			fmt.Fprintln(stderr, fold.Lines("gabion import: --dependency: "+found[0].Reason+": "+found[0].Proposal))
+			return exitUsage
+		}
+		fmt.Fprintln(stderr, "gabion import: the policies are none that gabion reads:", err)
+		return exitFailure
+	}
+	show(stderr, "note: ", c.Notes)
+	if c.Rest != "" {
+		fmt.Fprintf(stderr, "note: this part stays gRPC's; pass it to grpc.WithDefaultServiceConfig:\n%s\n", c.Rest)
+	}
+	return written(stderr, func() error { _, err := io.WriteString(stdout, text); return err })
+}
+
+func show(stderr io.Writer, before string, found []grpcconfig.Finding) {
+	for _, f := range found {
+		fmt.Fprintln(stderr, fold.Lines(before+f.Error()))
+	}
+}
+
+// choose returns the policies that are asked for, under the names that they get.
+func (q request) choose(name string, c *grpcconfig.Config) (chosen []grpcconfig.Method, problem string) {
+	chosen = slices.Clone(c.Methods)
+	if q.method != "" {
+		i, ok := c.Find(pathOf(q.method))
+		if !ok {
+			return nil, fmt.Sprintf("%s has no method config for %s; it has some for %s", name, q.method, all(c.Methods))
+		}
+		chosen = chosen[i : i+1]
+	}
+	if q.dependency == "" {
+		return chosen, ""
+	}
+	if len(chosen) != 1 {
+		return nil, fmt.Sprintf("--dependency names one policy, and %s has %d, for %s: choose one with --method", name, len(chosen), all(chosen))
+	}
+	chosen[0].Dependency = q.dependency
+	return chosen, ""
+}
+
+// pathOf takes a method as people write it: with or without the slash in front, or a
+// service alone.
+func pathOf(method string) string {
+	method = "/" + strings.TrimPrefix(method, "/")
+	if strings.Count(method, "/") == 1 {
+		method += "/"
+	}
+	return method
+}
+
+// all names the methods of some configs.
+func all(methods []grpcconfig.Method) string {
+	var names []string
+	for _, m := range methods {
+		names = append(names, m.Spoken())
+	}
+	if len(names) == 0 {
+		return "no method"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,116 @@
+package gabiongrpc
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/gabionhttp"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// attempt is one attempt: the context in which it goes, and what grpc-go tells of it.
+type attempt struct {
+	context.Context // gabion's, with the metadata of the attempt
+
+	of      *call
+	began   time.Time
+	until   time.Time // what the server is told
+	hop     bool      // until is earlier than the context's own deadline
+	header  metadata.MD
+	trailer metadata.MD
+	peer    peer.Peer
+	ended   atomic.Bool // grpc-go has ended it, so that peer says whether it opened a stream
+	reply   any
+	options [8]grpc.CallOption
+}
+
+// Deadline implements context.Context: what grpc-go writes as grpc-timeout. The attempt
+// ends at the deadline of gabion's context, a margin later.
+func (a *attempt) Deadline() (time.Time, bool) {
+	if a.hop {
+		return a.until, true
+	}
+	return a.Context.Deadline()
+}
+
+// opened reports whether grpc-go opened a stream for the attempt, so that something may
+// have been sent.
+func (a *attempt) opened() bool {
+	return a.peer.Addr != nil || a.peer.LocalAddr != nil || a.peer.AuthInfo != nil
+}
+
+// unsent reports whether grpc-go itself ended the attempt without having opened a stream.
+// Where something else answered, as an interceptor can, nothing is known.
+func (a *attempt) unsent() bool { return a.ended.Load() && !a.opened() }
+
+// errNoTime says that a hop has no time to pass on. It is permanent, since another
+// attempt has no more, and says nothing about the dependency.
+var errNoTime = classify.Permanent(classify.NotSent(
+	fmt.Errorf("gabiongrpc: no time is left for the next hop: %w", context.DeadlineExceeded)))
+
+// prepare makes a ready to be sent in ctx, which is gabion's.
+func (a *attempt) prepare(ctx context.Context, c *call) error {
+	a.of, a.began = c, time.Now()
+	number := gabion.AttemptNumber(ctx)
+	key := gabion.Key(ctx)
+	if c.strays {
+		ctx = withoutStrays(ctx)
+	}
+	if number > 1 {
+		ctx = metadata.AppendToOutgoingContext(ctx, MetadataAttempts, strconv.Itoa(number-1))
+	}
+	if key != "" && len(metadata.ValueFromOutgoingContext(ctx, MetadataKey)) == 0 {
+		ctx = metadata.AppendToOutgoingContext(ctx, MetadataKey, key)
+	}
+	ours := c.policy.Trust == policy.Internal
+	if ours && c.priority != policy.PriorityNormal {
+		ctx = metadata.AppendToOutgoingContext(ctx, metadataPriority, priorityText(c.priority))
+	}
+	a.Context = ctx
+	if !ours {
+		return nil
+	}
+	if at, ok := ctx.Deadline(); ok {
+		left := gabionhttp.NextHop(0, at.Sub(a.began), max(c.policy.Timeout.HopMargin, 0))
+		if left <= 0 {
+			return errNoTime
+		}
+		a.until, a.hop = a.began.Add(left), true
+	}
+	return nil
+}
+
+func priorityText(p policy.Priority) string {
+	if p > policy.PriorityNormal {
+		return "high"
+	}
+	return "low"
+}
+
+// withoutStrays drops what an earlier hop wrote of itself, as a proxy passes it on.
+func withoutStrays(ctx context.Context) context.Context {
+	md, _ := metadata.FromOutgoingContext(ctx) // a copy
+	delete(md, MetadataAttempts)
+	delete(md, metadataPriority)
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+// callOptions are those of the attempt: the caller's, and what tells how it went.
+func (a *attempt) callOptions() []grpc.CallOption {
+	opts := append(a.options[:0], a.of.rest...)
+	if len(a.of.wants.headers) > 0 {
+		opts = append(opts, grpc.Header(&a.header))
+	}
+	return append(opts, grpc.Trailer(&a.trailer), grpc.Peer(&a.peer), grpc.OnFinish(a.finished))
+}
+
+func (a *attempt) finished(error) { a.ended.Store(true) }

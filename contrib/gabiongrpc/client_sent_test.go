@@ -1,0 +1,217 @@
+package gabiongrpc_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/contrib/gabiongrpc"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// refusing dials nobody.
+func refusing() grpc.DialOption {
+	return grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return nil, errors.New("refused") })
+}
+
+// answering is an interceptor that answers by itself.
+func answering(err error) grpc.DialOption {
+	return grpc.WithChainUnaryInterceptor(func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+		return err
+	})
+}
+
+func TestC66WhatProvablyNeverLeft(t *testing.T) {
+	unavailable := status.Error(codes.Unavailable, "no connection")
+	for _, c := range []struct {
+		fact     string
+		dial     grpc.DialOption
+		opts     []grpc.CallOption
+		attempts int
+		effect   gabion.Effect
+		code     codes.Code
+	}{
+		{"a connection that nobody takes: an unsafe call is repeated", refusing(), nil, 3, policy.NoEffect, codes.Unavailable},
+		{"C69 an interceptor that says so proves nothing", answering(unavailable), nil, 1, policy.UnknownEffect, codes.Unavailable},
+		{"a call that waits for a connection until its time is over", refusing(), []grpc.CallOption{grpc.WaitForReady(true)}, 3, policy.NoEffect, codes.DeadlineExceeded},
+		{"a request that can't be written", grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(1)), nil, 1, policy.UnknownEffect, codes.ResourceExhausted},
+		{"a codec that is not there", grpc.WithDefaultCallOptions(grpc.CallContentSubtype("none")), nil, 1, policy.NoEffect, codes.Internal},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			inRoomOf(t, plain(), nil, []grpc.DialOption{c.dial}, func(r *room) {
+				r.answers(ok(""))
+				_, err := r.stub.UnaryCall(r.Context(), &pb.SimpleRequest{ResponseSize: 700}, c.opts...)
+				e, _ := errors.AsType[*gabion.Error](err)
+				if e == nil || e.Attempts != c.attempts || e.Effect != c.effect || status.Code(err) != c.code {
+					t.Errorf("%v, code %v", err, status.Code(err))
+				}
+				r.wantAt()
+			})
+		})
+	}
+}
+
+func TestTimeOfAttemptAndCall(t *testing.T) {
+	slow := ok("").after(time.Minute)
+	for _, c := range []struct {
+		fact   string
+		policy policy.Policy
+		caller time.Duration
+		says   []answer
+		came   int
+		took   time.Duration
+		why    gabion.Reason
+		code   codes.Code
+	}{
+		{"an attempt that takes too long is repeated", plain(), 0, []answer{slow, ok("")}, 2, 4100 * ms, policy.None, codes.OK},
+		{"until attempts are used up", plain(), 0, []answer{slow}, 3, 12200 * ms, policy.AttemptsExhausted, codes.DeadlineExceeded},
+		{"the caller's deadline ends it", plain(), time.Second, []answer{slow}, 1, time.Second, policy.CallTimeout, codes.DeadlineExceeded},
+		{"what the server says at the deadline that it was told is our timeout", with(plain(), func(p *policy.Policy) { p.Trust = policy.Internal }),
+			0, []answer{slow, ok("")}, 2, 4000 * ms, policy.None, codes.OK},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			inRoom(t, c.policy, func(r *room) {
+				r.answers(c.says...)
+				ctx := r.Context()
+				if c.caller > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, c.caller)
+					defer cancel()
+				}
+				_, err := r.stub.UnaryCall(ctx, &pb.SimpleRequest{}, safely())
+				if took := time.Since(r.start); took != c.took || gabion.ReasonOf(err) != c.why || status.Code(err) != c.code || len(r.seen()) != c.came {
+					t.Errorf("%d attempts, %v after %v", len(r.seen()), err, took)
+				}
+			})
+		})
+	}
+}
+
+func TestC65ACancelIsNotRepeatedAndSaysNothing(t *testing.T) {
+	inRoom(t, plain(), func(r *room) {
+		r.answers(ok("").after(time.Minute))
+		ctx, cancel := context.WithCancel(r.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := r.stub.UnaryCall(ctx, &pb.SimpleRequest{}, safely())
+		if gabion.ReasonOf(err) != policy.Canceled || status.Code(err) != codes.Canceled || !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if counts := r.dep.Stats().Partitions; time.Since(r.start) != time.Second {
+			t.Errorf("after %v, %v", time.Since(r.start), counts)
+		}
+	})
+}
+
+func TestTheCodeOfWhatWasRefusedHere(t *testing.T) {
+	down := fails(codes.Unavailable)
+	for _, c := range []struct {
+		fact   string
+		policy policy.Policy
+		before int
+		opts   []grpc.CallOption
+		why    gabion.Reason
+		code   codes.Code
+	}{
+		{"an open breaker", with(plain(), func(p *policy.Policy) { p.Breaker.Consecutive = 1 }), 1, nil, policy.BreakerOpen, codes.Unavailable},
+		{"a key that is missing", with(plain(), func(p *policy.Policy) { p.Key = policy.KeyRequired }), 0, nil, policy.KeyMissing, codes.InvalidArgument},
+		{"an option that can't be meant", plain(), 0, []grpc.CallOption{gabiongrpc.With(gabion.WithTimeout(-1))}, policy.Invalid, codes.Internal},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			inRoom(t, c.policy, func(r *room) {
+				r.answers(down)
+				for range c.before {
+					_, _ = r.call()
+				}
+				_, err := r.call(c.opts...)
+				if gabion.ReasonOf(err) != c.why || status.Code(err) != c.code || len(r.seen()) != c.before {
+					t.Errorf("%v, code %v", err, status.Code(err))
+				}
+			})
+		})
+	}
+}
+
+func TestADetailedStatusArrivesAsItWasSent(t *testing.T) {
+	inRoom(t, plain(), func(r *room) {
+		r.answers(fails(codes.NotFound).retryIn(time.Second))
+		_, err := r.call()
+		s, _ := status.FromError(err)
+		if s.Message() != "as told: 5" || len(s.Details()) != 1 {
+			t.Error(s)
+		}
+	})
+}
+
+func TestAClassifierSeesTheReply(t *testing.T) {
+	full := func(reply proto.Message, err error) policy.Outcome {
+		if m, _ := reply.(*pb.SimpleResponse); err == nil && m.GetUsername() == "busy" {
+			return policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
+		}
+		return policy.Outcome{}
+	}
+	for _, c := range []struct {
+		fact string
+		by   gabion.Option
+		says []answer
+		came int
+		why  gabion.Reason
+	}{
+		{"a success that is a failure is repeated", gabion.WithClassify(full), []answer{ok("busy"), ok("")}, 2, policy.None},
+		{"and is one at the end", gabion.WithClassify(full), []answer{ok("busy")}, 3, policy.AttemptsExhausted},
+		{"what it does not decide the code does", gabion.WithClassify(full), []answer{fails(codes.Unavailable), ok("")}, 2, policy.None},
+		{"one of any is asked, too", gabion.WithClassify(func(reply any, err error) policy.Outcome { return full(reply.(proto.Message), err) }), []answer{ok("busy"), ok("")}, 2, policy.None},
+		{"it can't take pushback back", gabion.WithClassify(func(any, error) policy.Outcome { return policy.Outcome{Class: policy.ClassServer} }),
+			[]answer{fails(codes.Unavailable).push("-1")}, 1, policy.DoNotRetry},
+		{"one of other results is a mistake", gabion.WithClassify(func(int, error) policy.Outcome { return policy.Outcome{} }), []answer{ok("")}, 0, policy.Invalid},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			inRoomOf(t, plain(), nil, nil, func(r *room) {
+				r.answers(c.says...)
+				_, err := r.call(safely())
+				if gabion.ReasonOf(err) != c.why || len(r.seen()) != c.came {
+					t.Errorf("%d attempts, %v", len(r.seen()), err)
+				}
+			}, c.by)
+		})
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	inRoomOf(t, plain(), func(c *gabiongrpc.Client) { c.Dependency = nil }, nil, func(r *room) {
+		r.answers(ok(""))
+		if _, err := r.call(); status.Code(err) != codes.Internal || len(r.seen()) != 0 {
+			t.Error(err)
+		}
+	})
+	for fact, leave := range map[string]func(){"a panic": func() { panic("x") }, "Goexit": nil} {
+		t.Run(fact+" below gives everything back", func(t *testing.T) {
+			below := grpc.WithChainUnaryInterceptor(func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+				if leave == nil {
+					runtime.Goexit()
+				}
+				leave()
+				return nil
+			})
+			inRoomOf(t, plain(), nil, []grpc.DialOption{below}, func(r *room) {
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					defer func() { _ = recover() }()
+					_, _ = r.call()
+					t.Error("the call came back")
+				}()
+				<-done
+			})
+		})
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package gabiongrpc_test
+
+const raceEnabled = false

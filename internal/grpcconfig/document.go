@@ -1,0 +1,77 @@
+package grpcconfig
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gabion-go/gabion/internal/finding"
+)
+
+// maxSize is the size of the largest config that is read.
+const maxSize = 1 << 20
+
+// maxFindings is how many findings and how many notes a file gets; what follows is more of
+// the same.
+const maxFindings = 100
+
+// document is the text of a config, and what is said of it.
+type document struct {
+	name, text string
+	found      []Finding
+	notes      []Finding
+}
+
+// Finding is a mistake in a service config, or a note on it.
+type Finding struct {
+	finding.Finding
+
+	// Differs says that grpc-go judges otherwise: it takes the config that has the mistake,
+	// or refuses the one that has the note.
+	Differs bool
+}
+
+// place returns the line and the column, in characters, of an offset.
+func (d *document) place(at int) (line, col int) {
+	before := d.text[:min(at, len(d.text))]
+	line = 1 + strings.Count(before, "\n")
+	return line, 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
+}
+
+func (d *document) finding(at int, reason, proposal string) finding.Finding {
+	line, col := d.place(at)
+	rest := d.text[min(at, len(d.text)):]
+	start := strings.LastIndexByte(d.text[:len(d.text)-len(rest)], '\n') + 1
+	end := len(d.text)
+	if i := strings.IndexByte(rest, '\n'); i >= 0 {
+		end = len(d.text) - len(rest) + i
+	}
+	return finding.Finding{
+		File: d.name, Line: line, Col: col, Snippet: strings.TrimRight(d.text[start:end], " "),
+		Reason: finding.Printable(reason), Proposal: finding.Printable(proposal),
+	}
+}
+
+// fail notes a mistake; differs says that grpc-go takes it.
+func (d *document) fail(at int, differs bool, reason, proposal string) {
+	if len(d.found) < maxFindings {
+		d.found = append(d.found, Finding{d.finding(at, reason, proposal), differs})
+	}
+}
+
+// note notes what has another meaning, or none; differs says that grpc-go refuses it.
+func (d *document) note(at int, differs bool, reason, proposal string) {
+	if len(d.notes) < maxFindings {
+		d.notes = append(d.notes, Finding{d.finding(at, reason, proposal), differs})
+	}
+}
+
+// clip bounds what is repeated of a file.
+func clip(s string) string {
+	if runes := []rune(s); len(runes) > 60 {
+		s = string(runes[:60]) + "…"
+	}
+	return finding.Printable(s)
+}
+
+func quoted(s string) string { return fmt.Sprintf(`"%s"`, clip(s)) }
