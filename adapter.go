@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	adapter.NoSlot, adapter.Inside = CallOption{set: setNoSlot}, CallOption{set: setInside}
+	adapter.NoSlot, adapter.NoQueue, adapter.Inside = CallOption{set: setNoSlot}, CallOption{set: setNoQueue}, CallOption{set: setInside}
 	adapter.HoldSlot = func(a any) { a.(*Attempt).holdSlot() }
 	adapter.Of = func(d any) adapter.Dependency { return adapted{d.(*Dependency)} }
 }

@@ -28,6 +28,7 @@ const (
 	setNoRetry
 	setNoHedge
 	setNoSlot
+	setNoQueue
 	setInside
 	setTimeout
 	setPriority
@@ -153,6 +154,8 @@ func (c *callOptions) apply(o *CallOption) {
 		c.NoHedge = true
 	case setNoSlot:
 		c.NoSlot = true
+	case setNoQueue:
+		c.NoQueue = true
 	case setInside:
 		c.Inside = true
 	case setTimeout:

@@ -35,6 +35,10 @@ import (
 // A nil base or dep makes every operation fail with [policy.Invalid]. The connector is safe
 // for concurrent use if base is.
 func Connector(base driver.Connector, dep *gabion.Dependency, opts ...gabion.CallOption) driver.Connector {
+	return newConnector(base, dep, opts)
+}
+
+func newConnector(base driver.Connector, dep *gabion.Dependency, opts []gabion.CallOption) *connector {
 	c := &connector{base: base, dep: dep}
 	if dep != nil {
 		c.seen = adapter.Of(dep)

@@ -1,12 +1,12 @@
 package gabionsql
 
 import (
-	"context"
 	"database/sql/driver"
 	"io"
 	"reflect"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -64,9 +64,7 @@ func (r *rows) heard(err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	if why, ours := context.Cause(r.attempt.Context()).(policy.Reason); ours {
-		err = &gabion.Error{Dependency: r.conn.of.dep.Name(), Reason: why, Effect: policy.UnknownEffect, Attempts: 1, Err: err}
-	}
+	err = limited(r.conn.of.dep, r.attempt, err)
 	if r.broke == nil {
 		r.broke = err
 	}
@@ -87,6 +85,8 @@ func (r *rows) end() {
 	}
 	r.attempt.Close(nil) // an answer, such as a division by zero in a later row
 }
+
+func means(dep *gabion.Dependency, err error) policy.Outcome { return adapter.Of(dep).Means(err) }
 
 // counts reports whether an outcome is a failure of the database.
 func counts(o policy.Outcome) bool {

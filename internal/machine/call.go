@@ -60,6 +60,7 @@ type Params struct {
 	NoRetry   bool          // one attempt, whatever the policy says
 	NoHedge   bool          // never hedge, whatever the policy says
 	NoSlot    bool          // takes no slot: what it works with is bounded elsewhere, as the connections of a pool are
+	NoQueue   bool          // takes a slot if one is free, and goes without where none is: it has a connection of a pool that is no larger
 	Inside    bool          // part of work that was admitted, as a statement of a transaction is: nothing refuses or delays it, and it takes no slot
 	Priority  bulkhead.Priority
 	Shard     uint32 // which shard of the counters; any number
@@ -111,6 +112,7 @@ type Call struct {
 	safe     bool
 	noRetry  bool
 	noSlot   bool
+	noQueue  bool
 	inside   bool
 
 	phase phase
@@ -136,7 +138,7 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	c.began, c.deadline = now, clock.Never
 	c.shard, c.priority = p.Shard, p.Priority
 	c.safe, c.noRetry = p.Safe || r.Policy.Safe, p.NoRetry
-	c.noSlot, c.inside = p.NoSlot || p.Inside, p.Inside
+	c.noSlot, c.noQueue, c.inside = p.NoSlot || p.Inside, p.NoQueue, p.Inside
 	if p.Partition != "" {
 		c.enterPartition(now, p.Partition)
 	}

@@ -54,10 +54,12 @@ func (c *Call) enter(now clock.Instant, s *Step) (answered bool) {
 	}
 	if c.rules.bulkhead && !c.noSlot && c.taken.has&aSlot == 0 {
 		slot, ok := c.state.bulkhead().TryAcquire(c.tenant)
-		if !ok {
+		switch {
+		case ok:
+			c.taken.addSlot(slot)
+		case !c.noQueue:
 			return c.join(now, s)
 		}
-		c.taken.addSlot(slot)
 	}
 	c.phase = sending
 	return false

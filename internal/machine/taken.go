@@ -72,7 +72,7 @@ func (c *Call) undo(now clock.Instant) {
 // keep leaves with the call what its first attempt took for the whole of it.
 func (c *Call) keep(t *held) {
 	whole := c.rules.whole
-	if c.noSlot {
+	if c.taken.has&aSlot == 0 { // it goes without
 		whole &^= aSlot
 	}
 	if c.inside && !t.permit.Held() { // the breaker would have refused it
@@ -125,6 +125,7 @@ func (c *Call) dropSlot() {
 	if c.taken.has&^c.taken.kept&aSlot != 0 {
 		c.taken.has &^= aSlot
 		c.state.bulkhead().Release(c.taken.slot)
+		c.taken.slot = bulkhead.Slot{}
 	}
 }
 
