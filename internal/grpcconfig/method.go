@@ -2,6 +2,7 @@ package grpcconfig
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -128,7 +129,12 @@ func (r *reader) retryPolicy(n *node, nameless bool) *resending {
 	wait := func(key, such string) (d time.Duration) {
 		at := f[key]
 		if at == nil {
-			judge(func() { r.missing(n, "retryPolicy", key, `write one such as "`+key+`": "`+such+`"`) })
+			missing := func() { r.missing(n, "retryPolicy", key, `write one such as "`+key+`": "`+such+`"`) }
+			if isNulled(n, key) { // grpc-go reads it, and null is no duration
+				missing()
+			} else {
+				judge(missing)
+			}
 			return 0
 		}
 		d, ok := r.duration(at, "retryPolicy."+key)
@@ -153,6 +159,16 @@ func (r *reader) retryPolicy(n *node, nameless bool) *resending {
 		judge(func() { r.wrong(at, what+": no code is listed", `write ["UNAVAILABLE"]`) })
 	}
 	return p
+}
+
+// isNulled reports whether an object says null for a key.
+func isNulled(n *node, key string) bool {
+	for _, m := range n.members {
+		if strings.EqualFold(m.key.text, key) && m.value.kind == isNull {
+			return true
+		}
+	}
+	return false
 }
 
 // attempts reads how often a call is sent at most, the first time included.

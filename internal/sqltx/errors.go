@@ -29,7 +29,6 @@ const (
 	unknownState        = "40003" // statement_completion_unknown
 	lockNotAvailable    = "55P03"
 	inFailedTransaction = "25P02"
-	noTransaction       = "25P01"
 )
 
 // StateOf returns the SQLSTATE of an error, empty if it has none.
@@ -83,9 +82,9 @@ const (
 	mysqlLost     = "invalid connection"                                       // mysql.ErrInvalidConn
 )
 
-// RolledBack reports whether COMMIT was made a ROLLBACK, because the transaction had failed
-// before.
-func RolledBack(err error) bool { return says(err, pgxRolledBack) || says(err, pqRolledBack) }
+// madeRollback reports whether COMMIT was made a ROLLBACK, because the transaction had
+// failed before.
+func madeRollback(err error) bool { return says(err, pgxRolledBack) || says(err, pqRolledBack) }
 
 // says looks for an error without a type by its whole text. A driver that changes the text
 // makes "nothing was committed" an "unknown", never the reverse.
@@ -111,5 +110,5 @@ func Answered(err error) bool {
 	if slices.Contains([]int{sqliteBusy, sqliteLocked, sqliteConstraint}, sqliteCode(err)) {
 		return true
 	}
-	return RolledBack(err) || Contended(err)
+	return madeRollback(err) || Contended(err)
 }
