@@ -24,6 +24,9 @@ type Contest struct {
 	Listens  bool   // the work asks its context for Done
 	Modes    []Mode // none means Single and Parallel
 	Entries  []Entry
+
+	// Prepare makes what all entries share, such as a server. Nil means nothing.
+	Prepare func(testing.TB)
 }
 
 // Kind says what an entry is.
@@ -160,6 +163,7 @@ func (c *Contest) Measured() (names []string) {
 
 // Benchmark measures every entry in every mode.
 func (c *Contest) Benchmark(b *testing.B) {
+	c.Ready(b)
 	for _, e := range c.Entries {
 		for _, m := range c.modes() {
 			b.Run(e.Name+"/"+m.Name, func(b *testing.B) { c.measure(b, e, m) })
@@ -216,6 +220,13 @@ func (r *Run) together(b *testing.B, play func(*Worker) func() bool) {
 	})
 }
 
+// Ready makes what the entries share, which lasts as long as t.
+func (c *Contest) Ready(t testing.TB) {
+	if c.Prepare != nil {
+		c.Prepare(t)
+	}
+}
+
 // Try makes a few calls with an entry, for tests.
 func (c *Contest) Try(t testing.TB, e Entry, calls int) {
 	r := &Run{TB: t, contest: c, Extra: map[string]float64{}}
@@ -235,5 +246,5 @@ func (c *Contest) Try(t testing.TB, e Entry, calls int) {
 
 // Contests are all the tasks, in the order of the report.
 func Contests() []*Contest {
-	return slices.Concat(floors(), stacks(), breakers(), retries(), budgets(), limits(), learners(), servers(), timeouts(), hedges(), clients(), watched())
+	return slices.Concat(floors(), stacks(), breakers(), retries(), budgets(), limits(), learners(), servers(), timeouts(), hedges(), clients(), databases(), watched())
 }
