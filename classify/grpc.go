@@ -56,6 +56,21 @@ var codes = [...]grpcMeaning{
 	16: {"UNAUTHENTICATED", refusedBy(policy.ClassClient)},
 }
 
+// GRPCCode decides what the code of a gRPC answer means, where there is no error to tell it.
+// OK is a success.
+func (r Rules) GRPCCode(code policy.GRPCCode) (o policy.Outcome) {
+	if code == policy.GRPCOK {
+		o.Class = policy.ClassSuccess
+		return o
+	}
+	m, ok := r.grpc(uint64(code))
+	if !ok { // a number that nobody knows
+		m, _ = r.grpc(uint64(policy.GRPCUnknown))
+	}
+	m.fill(&o)
+	return o
+}
+
 // grpc says what a code means to r.
 func (r *Rules) grpc(code uint64) (meaning, bool) {
 	if code >= uint64(len(codes)) {

@@ -19,6 +19,7 @@ type httpAttempt struct {
 	resp   *http.Response
 	said   *KeyError // what the answer says of the key; nil if nothing
 	unread bool      // the answer broke off before that was known
+	rpc    *rpcEnd   // nil for plain HTTP
 	tracer *tracer
 	seen   sights
 
@@ -37,6 +38,9 @@ func (c *exchange) nextAttempt() *httpAttempt {
 
 // answered says what an attempt's answer means.
 func (f *httpAttempt) answered(now func() time.Time) policy.Outcome {
+	if f.rpc != nil && f.rpc.judged && f.rpc.code != policy.GRPCOK {
+		return f.rpcFailure()
+	}
 	var said gabion.KeyProblem
 	if f.said != nil {
 		said = f.said.Problem

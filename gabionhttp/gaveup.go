@@ -28,6 +28,7 @@ func mark(resp *http.Response, why *gabion.Error) {
 		resp.Header = make(http.Header)
 	}
 	gaveUp(resp.Header, why)
+	stopRPC(resp)
 }
 
 func inVain(why *gabion.Error) bool { return serving.InVain(why.Reason, why.Attempts) }

@@ -92,8 +92,12 @@ func (f *httpAttempt) decided(o policy.Outcome, err error) policy.Outcome {
 	if f.seen.now().wrote > 1 { // the answer speaks of the last sending only
 		said.Effect, said.Undone = policy.UnknownEffect, false
 	}
-	said.Stop = said.Stop || stops(f.resp)
-	if said.Class.Transient() && !said.HasAfter {
+	said.Stop = said.Stop || stops(f.resp) || f.rpc != nil && o.Stop
+	switch {
+	case !said.Class.Transient() || said.HasAfter:
+	case f.rpc != nil:
+		said.After, said.HasAfter, said.Exact, said.Alone = o.After, o.HasAfter, o.Exact, o.Alone
+	default:
 		said.After, said.HasAfter = waitFor(f.resp.Header, time.Now)
 	}
 	return said
@@ -133,7 +137,7 @@ type glimpse struct {
 // Read reads of the first 8 KiB what is there.
 func (g *glimpse) Read(b []byte) (int, error) {
 	if g.kept == nil {
-		g.kept = &keptBody{body: g.body}
+		g.kept = &keptBody{body: g.body, most: peekLimit}
 		g.kept.come.L = &g.kept.mu
 		g.f.resp.Body = g.kept
 		if !g.until.IsZero() {
@@ -151,9 +155,7 @@ func (g *glimpse) Close() error { return nil }
 
 func (g *glimpse) end() {
 	if g.kept != nil {
-		g.kept.mu.Lock()
-		defer g.kept.mu.Unlock()
-		g.kept.enough = true
+		g.kept.suffices()
 	}
 }
 
@@ -167,6 +169,21 @@ type keptBody struct {
 	err     error        // with which the head ends
 	filling bool         // a goroutine reads the beginning
 	enough  bool         // it is to stop: the classifier has seen what it wanted
+	most    int          // how much the goroutine reads
+}
+
+// suffices lets the goroutine stop.
+func (k *keptBody) suffices() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.enough = true
+}
+
+// ended reports whether the body has come to its end.
+func (k *keptBody) ended() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err == io.EOF
 }
 
 // look copies what was read from off on, and reads more if there is none.
@@ -214,7 +231,7 @@ var errBodyLeft = errors.New("gabionhttp: the answer's body ended its reader's g
 // fill reads the beginning of a body, until there is enough of it. It ends when the
 // body does or is closed. That the body panics is an error to whoever reads it next.
 func (k *keptBody) fill() {
-	b, whole := make([]byte, peekLimit), false
+	b, whole := make([]byte, k.most), false
 	defer func() {
 		v := recover()
 		if whole {

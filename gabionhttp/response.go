@@ -15,7 +15,7 @@ import (
 // until its body is done.
 func (c *exchange) deliver(f *httpAttempt, attempt *gabion.Attempt, err error) *http.Response {
 	b, resp := &c.answer, f.resp
-	b.call, b.body, b.attempt = c, resp.Body, attempt
+	b.call, b.body, b.attempt, b.from = c, resp.Body, attempt, f
 	b.why, _ = err.(*gabion.Error)
 	resp.Request = c.req
 	if b.why != nil {
@@ -76,6 +76,7 @@ type responseBody struct {
 	body    io.ReadCloser
 	attempt *gabion.Attempt
 	why     *gabion.Error
+	from    *httpAttempt
 	closed  atomic.Bool
 	done    atomic.Bool
 }
@@ -84,9 +85,15 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	b.attempt.Expect()
 	n, err := b.body.Read(p)
 	b.attempt.Arrived()
+	if rpc := b.from.rpc; rpc != nil && !rpc.judged && rpc.body.flag != 0 {
+		rpc.body.see(p[:n])
+	}
 	switch {
 	case err == nil:
 		return n, nil
+	case err == io.EOF && !b.closed.Load():
+		b.end(b.from.rpcBroke())
+		return n, err
 	case err == io.EOF || b.closed.Load(): // closing is no failure, also under a reader's feet
 		b.end(nil)
 		return n, err

@@ -52,6 +52,11 @@ func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
 	if resp.Request == nil {
 		resp.Request = out
 	}
+	if err := f.learnRPC(resp); err != nil {
+		resp.Body.Close()
+		c.status.Store(0)
+		return f, timedOut(ctx, err)
+	}
 	f.resp = resp
 	f.peek(resp)
 	return f, nil

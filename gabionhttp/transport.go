@@ -159,6 +159,7 @@ type exchange struct {
 	req      *http.Request // the caller's, who may use it again once RoundTrip returned and the answer's body is closed
 	from     *http.Request // what attempts are made from: req, or a copy of it
 	rules    *policy.HTTP  // never changes
+	codes    *policy.GRPC  // never changes
 	margin   time.Duration
 	ours     bool // the dependency is internal
 	safe     bool // the policy says so of everything
@@ -168,7 +169,7 @@ type exchange struct {
 	asked    classifier   // nil means that the status and the error alone decide
 	strayed  bool         // a redirect led to another host than the key's
 	body     *body        // nil means none
-	status   atomic.Int32 // of the last attempt's answer, if that was a failure
+	status   atomic.Int32 // of the last attempt's answer, if that was a failure, with gRPC's code above it
 
 	// The first attempt and the answer's body are part of their exchange, since
 	// most calls have one of each.
@@ -178,7 +179,7 @@ type exchange struct {
 }
 
 func (c *exchange) learn(p *policy.Policy) {
-	c.rules, c.margin, c.ours, c.safe = &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
+	c.codes, c.rules, c.margin, c.ours, c.safe = &p.GRPC, &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
 	c.priority = Priority(c.req.Context())
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
 		!machine.HedgeableMethod(c.method(), c.safe) && !c.t.HedgeKeyed
@@ -307,7 +308,7 @@ func judge(f *httpAttempt, err error) policy.Outcome {
 		}
 		o.Fixed = f.of.body.fixed()
 		if f.resp != nil {
-			f.of.status.Store(int32(f.resp.StatusCode))
+			f.of.status.Store(f.statusError().packed())
 		}
 	}
 	return o
@@ -326,8 +327,8 @@ func (c *exchange) failed(err error) error {
 	if !ok {
 		return err
 	}
-	if code := int(c.status.Load()); code != 0 {
-		e.Err = because(&StatusError{Code: code}, e.Err) // the latter is why the wait for the retry ended
+	if answer := unpacked(c.status.Load()); answer != nil {
+		e.Err = because(answer, e.Err) // the latter is why the wait for the retry ended
 	}
 	c.explain(e)
 	if inVain(e) && e.Err != nil {
@@ -374,16 +375,37 @@ func because(answer, end error) error {
 }
 
 // StatusError is the failure of an answer that is no longer there.
-type StatusError struct{ Code int }
+type StatusError struct {
+	Code int             // the HTTP status
+	GRPC policy.GRPCCode // what an answer of gRPC or Connect says besides its status of 200; zero for others
+}
+
+func (e *StatusError) packed() int32 { return int32(e.Code) | int32(e.GRPC)<<16 }
+
+// unpacked is the reverse of packed; nil for zero.
+func unpacked(n int32) *StatusError {
+	if n == 0 {
+		return nil
+	}
+	return &StatusError{Code: int(n & 0xffff), GRPC: policy.GRPCCode(n >> 16)}
+}
 
 // Outcome is what the answer meant. A success that somebody called a failure is one of
 // which the status says nothing.
 func (e *StatusError) Outcome() policy.Outcome {
+	if e.GRPC != policy.GRPCOK {
+		return classify.Rules{}.GRPCCode(e.GRPC)
+	}
 	if o := byStatus(e.Code); o.Class != policy.ClassSuccess {
 		return o
 	}
 	return policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
 }
 
-// Error reads "503 Service Unavailable".
-func (e *StatusError) Error() string { return fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code)) }
+// Error reads "503 Service Unavailable", or "UNAVAILABLE".
+func (e *StatusError) Error() string {
+	if e.GRPC != policy.GRPCOK {
+		return e.GRPC.String()
+	}
+	return fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
+}

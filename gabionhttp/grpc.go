@@ -1,0 +1,272 @@
+package gabionhttp
+
+import (
+	"cmp"
+	"encoding/json"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// protocol is one whose answers say in their own way how a call ended: the HTTP status is
+// 200 whatever came of it.
+type protocol uint8
+
+const (
+	plainHTTP     protocol = iota
+	grpcHTTP2              // gRPC: in the trailers, or in the headers of an answer without a body
+	grpcWeb                // gRPC-Web: in the last frame of the body, or in the headers
+	connectStream          // streams of Connect: in the last frame of the body
+)
+
+// protocolOf is the protocol of an answer. gRPC-Web's text, which is for browsers, and
+// Connect's unary calls, whose HTTP status tells, are plain HTTP.
+func protocolOf(req *http.Request, resp *http.Response) protocol {
+	kind, ok := strings.CutPrefix(first(resp.Header, "Content-Type"), "application/")
+	if !ok || resp.StatusCode != http.StatusOK || req.Method != http.MethodPost {
+		return plainHTTP
+	}
+	kind, _, _ = strings.Cut(kind, ";")
+	name, codec, _ := strings.Cut(kind, "+")
+	switch {
+	case name == "grpc":
+		return grpcHTTP2
+	case name == "grpc-web":
+		return grpcWeb
+	case name == "connect" && codec != "":
+		return connectStream
+	}
+	return plainHTTP
+}
+
+// rpcEnd is how a call of gRPC or Connect ended, as its server tells.
+type rpcEnd struct {
+	protocol protocol
+	known    bool // the rest counts
+	code     policy.GRPCCode
+	pushback []string // as the server wrote it
+	refused  bool     // by an Admission
+	judged   bool     // it was known at the verdict
+	body     frames   // what was seen of it
+}
+
+// flag is that of the last frame; zero means that no frame tells the end.
+func (p protocol) flag() byte {
+	switch p {
+	case grpcWeb:
+		return 0x80
+	case connectStream:
+		return 0x02
+	}
+	return 0
+}
+
+// readHeader reads headers or trailers of gRPC. It reports whether they tell the end.
+func (r *rpcEnd) readHeader(h http.Header) bool {
+	code := first(h, "Grpc-Status")
+	if code == "" {
+		return false
+	}
+	r.known, r.code = true, policy.GRPCUnknown
+	if n, err := strconv.ParseUint(code, 10, 8); err == nil && n <= uint64(policy.GRPCUnauthenticated) {
+		r.code = policy.GRPCCode(n)
+	}
+	r.pushback = h["Grpc-Retry-Pushback-Ms"]
+	r.refused = h[HeaderRefused] != nil && h[HeaderGaveUp] == nil
+	return true
+}
+
+// readFrame reads the last frame of a body.
+func (r *rpcEnd) readFrame(payload []byte) {
+	if r.protocol == grpcWeb {
+		h := make(http.Header)
+		for line := range strings.Lines(string(payload)) {
+			if name, value, ok := strings.Cut(line, ":"); ok {
+				h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+			}
+		}
+		r.readHeader(h)
+		return
+	}
+	var end struct {
+		Error *struct {
+			Code string `json:"code"`
+		} `json:"error"`
+		Metadata map[string][]string `json:"metadata"`
+	}
+	if r.known = json.Unmarshal(payload, &end) == nil; !r.known || end.Error == nil {
+		return
+	}
+	if r.code.UnmarshalText([]byte(end.Error.Code)) != nil || r.code == policy.GRPCOK {
+		r.code = policy.GRPCUnknown
+	}
+	for name, values := range end.Metadata {
+		switch http.CanonicalHeaderKey(name) {
+		case "Grpc-Retry-Pushback-Ms":
+			r.pushback = values
+		case HeaderRefused:
+			r.refused = true
+		}
+	}
+}
+
+// failure is what the end means; a zero class means that the call succeeded.
+func (f *httpAttempt) rpcFailure() (o policy.Outcome) {
+	r, c := f.rpc, f.of
+	if r.code == policy.GRPCOK {
+		return o
+	}
+	o = classify.Rules{GRPC: *c.codes}.GRPCCode(r.code)
+	switch {
+	case r.code == policy.GRPCCancelled && f.ctx.Err() == nil: // somebody else canceled it
+		o.Class = policy.ClassUnclassified
+	case r.code == policy.GRPCDeadlineExceeded && f.late():
+		o.Class = policy.ClassTimeout
+	}
+	n, err := int64(-1), error(nil)
+	if len(r.pushback) == 1 {
+		n, err = strconv.ParseInt(r.pushback[0], 10, 64)
+	}
+	o.Stop = len(r.pushback) > 0 && (n < 0 || err != nil) || says(f.resp.Header, headerShouldRetry, "false")
+	if r.refused {
+		f.declinedRPC(&o)
+	}
+	if len(r.pushback) > 0 && !o.Stop && o.Class.Transient() {
+		o.HasAfter, o.Exact, o.Alone = true, true, true
+		o.After = time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	}
+	if f.seen.now().wrote > 1 { // the answer speaks of the last sending only
+		o.Effect, o.Undone = policy.UnknownEffect, false
+	}
+	return o
+}
+
+// declinedRPC is what the refusal of an Admission means: as declined, for gRPC. Only who is
+// trusted is believed that nothing was done.
+func (f *httpAttempt) declinedRPC(o *policy.Outcome) {
+	switch f.rpc.code {
+	case policy.GRPCUnavailable, policy.GRPCResourceExhausted:
+		if o.Class == policy.ClassServer || f.rpc.code == policy.GRPCResourceExhausted {
+			o.Class, o.Alone, o.Busy = policy.ClassThrottled, !o.Stop, o.Stop
+		}
+	case policy.GRPCDeadlineExceeded:
+		o.Class = policy.ClassTimeout
+	}
+	if f.of.ours {
+		o.Effect, o.Undone = policy.NoEffect, true
+	}
+}
+
+// late reports whether the time is over that the server was told. It is less than the
+// attempt's own by the margin, and in whole milliseconds.
+func (f *httpAttempt) late() bool {
+	at, ok := f.ctx.Deadline()
+	return ok && time.Until(at) <= max(f.of.margin, time.Millisecond)+time.Millisecond
+}
+
+// rpcWait is how long an answer may keep the verdict waiting that began and does not say yet
+// how the call ended. Servers that fail without a message write both at once. A stream's
+// first message may be hours away.
+const rpcWait = 100 * time.Millisecond
+
+// rpcBegins is how much of a body is looked at.
+const rpcBegins = 1 << 10
+
+// learnRPC finds out how the call ended, if that is known before its first message. The
+// error is that of a body that broke before.
+func (f *httpAttempt) learnRPC(resp *http.Response) error {
+	p := protocolOf(&f.out, resp)
+	if p == plainHTTP {
+		return nil
+	}
+	r := &rpcEnd{protocol: p, body: frames{flag: p.flag(), packing: packing(resp.Header)}}
+	f.rpc, r.body.end = r, r.readFrame
+	switch {
+	case p != connectStream && r.readHeader(resp.Header), resp.Body == nil:
+	case f.of.body.live(): // its sender may wait for this answer before it sends more
+	default:
+		if err := r.look(resp); err != nil {
+			return err
+		}
+	}
+	r.judged = r.known
+	r.body.rewind() // the caller reads all of it again
+	return nil
+}
+
+// packing is how frames are packed that say that they are.
+func packing(h http.Header) string {
+	return cmp.Or(first(h, "Connect-Content-Encoding"), first(h, "Grpc-Encoding"))
+}
+
+// look looks at the beginning of an answer, which the caller still reads all of.
+func (r *rpcEnd) look(resp *http.Response) error {
+	k := &keptBody{body: resp.Body, filling: true, most: rpcBegins}
+	k.come.L = &k.mu
+	resp.Body = k
+	go k.fill()
+	defer k.suffices()
+	until, head, seen := time.Now().Add(rpcWait), make([]byte, rpcBegins), 0
+	for {
+		n, err := k.look(head[seen:], seen, until)
+		r.body.see(head[seen : seen+n])
+		switch seen += n; {
+		case err != nil && err != io.EOF && seen == 0:
+			return err
+		case err != nil && k.ended() && !r.body.message:
+			r.ended(resp)
+			return nil
+		case err != nil, r.known, r.protocol == grpcHTTP2, r.body.message, seen == len(head):
+			return nil
+		}
+	}
+}
+
+// ended is told that the body has come to its end.
+func (r *rpcEnd) ended(resp *http.Response) {
+	switch {
+	case r.known:
+	case r.protocol == grpcHTTP2 && r.readHeader(resp.Trailer):
+	case r.body.unread: // the server did tell
+		r.known = true
+	default: // what was cut off, or lost its trailers on the way, is no success
+		r.known, r.code = true, policy.GRPCUnknown
+	}
+}
+
+// rpcBroke reports whether an answer that began well ended as a failure of the dependency.
+func (f *httpAttempt) rpcBroke() error {
+	if f.rpc == nil || f.rpc.judged {
+		return nil
+	}
+	f.rpc.ended(f.resp)
+	switch o := f.rpcFailure(); {
+	case o.Class.Transient() && o.Class != policy.ClassContention && o.Class != policy.ClassThrottled, o.Class == policy.ClassUnclassified:
+		return f.statusError()
+	}
+	return nil
+}
+
+// statusError is the failure that the answer tells.
+func (f *httpAttempt) statusError() *StatusError {
+	e := &StatusError{Code: f.resp.StatusCode}
+	if f.rpc != nil {
+		e.GRPC = f.rpc.code
+	}
+	return e
+}
+
+// stopRPC tells the layers above in the way of gRPC that retrying was done here.
+func stopRPC(resp *http.Response) {
+	for _, h := range []http.Header{resp.Header, resp.Trailer} {
+		if h["Grpc-Status"] != nil {
+			h["Grpc-Retry-Pushback-Ms"] = []string{"-1"}
+		}
+	}
+}
