@@ -117,7 +117,9 @@ func TestIssue15_AnswersOfGRPCAreReadByTheirStatus(t *testing.T) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				c.answer.write(w)
 			})
-			p := with(eager(), func(p *policy.Policy) { p.Breaker.Off, p.Breaker.Observe, p.Safe, p.Retry.Attempts = false, true, true, 3 })
+			p := with(eager(), func(p *policy.Policy) {
+				p.Breaker.Off, p.Breaker.Observe, p.Safe, p.Retry.Attempts = false, true, true, 3
+			})
 			hc, d := client(t, p, base(t, s))
 			resp, err := hc.Do(request(t, "POST", s.URL+"/a.B/C", frame(0, "question")))
 			if err != nil {
