@@ -308,6 +308,7 @@ func TestDrivers(t *testing.T) {
 		{"mysql lock wait", &mysqlType{1205, at("HY000")}, again},
 		{"mysql deadlock", fmt.Errorf("tx: %w", &mysqlType{1213, at("40001")}), rolledBack},
 		{"mysql group replication", &mysqlType{3101, at("40000")}, rolledBack},
+		{"mysql changed since the snapshot", &mysqlType{1020, at("HY000")}, rolledBack},
 		{"mysql NOWAIT", &mysqlType{3572, at("HY000")}, again},
 		{"mysql too many connections of this user", &mysqlType{1203, at("42000")}, full},
 		{"mysql shuts down", &mysqlType{1053, at("08S01")}, sentNet},

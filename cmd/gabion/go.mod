@@ -6,11 +6,13 @@ require (
 	github.com/gabion-go/gabion v0.0.0
 	github.com/gabion-go/gabion/contrib/boltstore v0.0.0
 	github.com/gabion-go/gabion/lab v0.0.0
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	golang.org/x/term v0.47.0
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
@@ -33,6 +35,7 @@ require (
 )
 
 require (
+	github.com/gabion-go/gabion/contrib/mysqlstore v0.0.0
 	github.com/gabion-go/gabion/contrib/natsstore v0.0.0
 	github.com/gabion-go/gabion/contrib/pgxstore v0.0.0
 	github.com/gabion-go/gabion/contrib/redisstore v0.0.0
@@ -52,6 +55,8 @@ replace (
 	github.com/gabion-go/gabion/contrib/boltstore => ../../contrib/boltstore
 	github.com/gabion-go/gabion/lab => ../../lab
 )
+
+replace github.com/gabion-go/gabion/contrib/mysqlstore => ../../contrib/mysqlstore
 
 replace github.com/gabion-go/gabion/contrib/natsstore => ../../contrib/natsstore
 

@@ -4,6 +4,9 @@ go 1.26.0
 
 replace github.com/gabion-go/gabion => ../..
 
-require github.com/go-sql-driver/mysql v1.10.1
+require (
+	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	github.com/go-sql-driver/mysql v1.10.1
+)
 
 require filippo.io/edwards25519 v1.2.0 // indirect

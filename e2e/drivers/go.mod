@@ -7,7 +7,7 @@ replace github.com/gabion-go/gabion => ../..
 require (
 	github.com/cenkalti/backoff/v7 v7.0.3
 	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
-	github.com/go-sql-driver/mysql v1.9.3
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lib/pq v1.10.9
 	github.com/redis/go-redis/v9 v9.23.0
@@ -16,7 +16,7 @@ require (
 )
 
 require (
-	filippo.io/edwards25519 v1.1.0 // indirect
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect

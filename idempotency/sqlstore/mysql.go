@@ -15,14 +15,12 @@ import (
 )
 
 // MySQL is MariaDB 10.6 and later and MySQL 8.0 and later, with tables of InnoDB, at any
-// isolation level but READ UNCOMMITTED. The
-// driver is github.com/go-sql-driver/mysql, whose errors package classify knows;
-// contrib/mysqlstore opens it.
+// isolation level but READ UNCOMMITTED. The driver is github.com/go-sql-driver/mysql, whose
+// errors package classify knows; contrib/mysqlstore opens it.
 //
 // A transaction locks the row of its key, which a rollback takes away again. Another claim of
-// the key is told at once that somebody works on it; with MySQL,
-// whose locks can't be asked for that, after a second, or in a transaction of one's own
-// after innodb_lock_wait_timeout.
+// the key is told at once that somebody works on it; with MySQL, whose locks can.t be asked for
+// that, after a second, or in a transaction of one's own after innodb_lock_wait_timeout.
 var MySQL = Dialect{
 	name: "mysql", mysql: true, hash: "varbinary(32)", blob: "longblob", check: checkMySQL,
 	// UTC_TIMESTAMP does not depend on the session's time zone: where clocks are put back in

@@ -87,6 +87,7 @@ URL is one of
   bolt:PATH                 a file of boltstore that no process has open
   sqlite:PATH               a file of sqlitestore         (--table)
   postgres://...            pgxstore or sqlstore          (--table)
+  mysql://...               mysqlstore, MariaDB, too      (--table)
   redis://..., rediss://... redisstore                    (--prefix)
   nats://...                natsstore                     (--bucket)
 and is taken from GABION_STORE where --store is missing.

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gabion-go/gabion/contrib/boltstore"
+	"github.com/gabion-go/gabion/contrib/mysqlstore"
 	"github.com/gabion-go/gabion/contrib/pgxstore"
 	"github.com/gabion-go/gabion/contrib/redisstore"
 	"github.com/gabion-go/gabion/idempotency"
@@ -100,6 +101,22 @@ var stores = map[string]func(*testing.T) (flags []string){
 		}
 		fill(t, s)
 		return []string{"--store", dsn}
+	},
+	"mysql": func(t *testing.T) []string {
+		dsn := testservers.MariaDB(t)
+		db, s, err := mysqlstore.Open(t.Context(), dsn, "idempotency_records")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		fill(t, s)
+		for _, text := range []string{"CREATE USER 'till'@'127.0.0.1' IDENTIFIED BY 'a:b/c@d'", "GRANT SELECT, INSERT, UPDATE, DELETE ON test.* TO 'till'@'127.0.0.1'"} {
+			if _, err := db.ExecContext(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		addr := strings.TrimSuffix(strings.TrimPrefix(dsn, "root@tcp("), ")/test")
+		return []string{"--store", "mysql://till:a%3Ab%2Fc%40d@" + addr + "/test?timeout=10s"}
 	},
 	"redis": func(t *testing.T) []string {
 		addr := testservers.Redis(t)
@@ -187,7 +204,9 @@ func TestWrongCalls(t *testing.T) {
 		{"help", 0, "postgres://"},
 		{"delete", 2, "unknown command"},
 		{"ls", 2, "--store is missing"},
-		{"ls --store mysql://x", 2, "--store begins with"},
+		{"ls --store oracle://x", 2, "--store begins with"},
+		{"ls --store mysql://u:pass@127.0.0.1:1/shop", 3, "refused"},
+		{"ls --store mysql://u:pass@127.0.0.1:1/shop?tls=nonsense", 2, "nonsense"},
 		{"ls --store postgres://u:pass\x7f@h/", 2, "no URL"},
 		{"ls --store bolt:x --state lost", 2, "running, retryable, done or unknown"},
 		{"ls --store bolt:x --scope s", 2, "can't be listed by scope"},

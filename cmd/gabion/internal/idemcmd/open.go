@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -16,6 +17,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/gabion-go/gabion/contrib/boltstore"
+	"github.com/gabion-go/gabion/contrib/mysqlstore"
 	"github.com/gabion-go/gabion/contrib/natsstore"
 	"github.com/gabion-go/gabion/contrib/pgxstore"
 	"github.com/gabion-go/gabion/contrib/redisstore"
@@ -38,12 +40,14 @@ func open(ctx context.Context, o *options) (store idempotency.Store, closeStore 
 	switch kind {
 	case "postgres", "postgresql":
 		return openPostgres(ctx, o.store, o.table)
+	case "mysql", "mariadb":
+		return openMySQL(ctx, o.store, o.table)
 	case "redis", "rediss":
 		return openRedis(ctx, o.store, o.prefix)
 	case "nats", "tls":
 		return openNATS(ctx, o.store, o.bucket)
 	}
-	return nil, nil, wrongf("--store begins with bolt:, sqlite:, postgres://, redis:// or nats://")
+	return nil, nil, wrongf("--store begins with bolt:, sqlite:, postgres://, mysql://, redis:// or nats://")
 }
 
 func exists(file string) error {
@@ -109,6 +113,38 @@ func openPostgres(ctx context.Context, dsn, table string) (idempotency.Store, fu
 		return nil, nil, inTable(err, table)
 	}
 	return s, pool.Close, nil
+}
+
+// openMySQL takes a URL whose query are the driver's own parameters.
+func openMySQL(ctx context.Context, dsn, table string) (idempotency.Store, func(), error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return nil, nil, wrongf("--store is no URL")
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host += ":3306"
+	}
+	config, err := mysql.ParseDSN("tcp(" + host + ")" + u.EscapedPath() + "?" + u.RawQuery)
+	if err != nil {
+		return nil, nil, wrong{err}
+	}
+	config.User = u.User.Username()
+	config.Passwd, _ = u.User.Password()
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, nil, wrong{err}
+	}
+	db := sql.OpenDB(connector)
+	s, err := mysqlstore.New(db, table)
+	if err == nil {
+		_, _, err = s.List(ctx, "", 1)
+	}
+	if err != nil {
+		db.Close()
+		return nil, nil, inTable(err, table)
+	}
+	return s, func() { db.Close() }, nil
 }
 
 func openRedis(ctx context.Context, dsn, prefix string) (idempotency.Store, func(), error) {
