@@ -73,6 +73,7 @@ func NewClient(target string, d *gabion.Dependency, opts ...grpc.DialOption) (*g
 func (c *Client) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(c.UnaryInterceptor()),
+		grpc.WithChainStreamInterceptor(c.StreamInterceptor()),
 		grpc.WithDisableRetry(),
 	}
 }

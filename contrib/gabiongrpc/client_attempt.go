@@ -23,21 +23,27 @@ type attempt struct {
 
 	of      *call
 	began   time.Time
-	until   time.Time // what the server is told
-	hop     bool      // until is earlier than the context's own deadline
+	until   time.Time // what the server is told, if that is not the context's own deadline
+	tells   bool      // until counts; a zero one is none
 	header  metadata.MD
 	trailer metadata.MD
 	peer    peer.Peer
 	ended   atomic.Bool // grpc-go has ended it, so that peer says whether it opened a stream
 	reply   any
+	stream  *streamCall       // nil for a unary call
+	opens   grpc.ClientStream // what a stream's attempt has opened
+	last    error             // with which that ended before any message came
+	left    bool              // grpc-go has ended the stream; guarded by the mutex of the call
+	why     error             // with this
 	options [8]grpc.CallOption
 }
 
-// Deadline implements context.Context: what grpc-go writes as grpc-timeout. The attempt
-// ends at the deadline of gabion's context, a margin later.
+// Deadline implements context.Context: what grpc-go writes as grpc-timeout. A unary attempt
+// ends at the deadline of gabion's context, which may be a margin later. A stream's attempt
+// ends there too if it is not open by then, but the stream itself has only the caller's.
 func (a *attempt) Deadline() (time.Time, bool) {
-	if a.hop {
-		return a.until, true
+	if a.tells {
+		return a.until, !a.until.IsZero()
 	}
 	return a.Context.Deadline()
 }
@@ -76,16 +82,28 @@ func (a *attempt) prepare(ctx context.Context, c *call) error {
 		ctx = metadata.AppendToOutgoingContext(ctx, metadataPriority, priorityText(c.priority))
 	}
 	a.Context = ctx
-	if !ours {
+	return a.tell(ours)
+}
+
+// tell decides which deadline the server is told.
+func (a *attempt) tell(ours bool) error {
+	from := a.Context
+	if a.stream != nil {
+		from, a.tells = a.of.ctx, true
+	}
+	at, ok := from.Deadline()
+	switch {
+	case !ok:
+		return nil
+	case !ours:
+		a.until = at
 		return nil
 	}
-	if at, ok := ctx.Deadline(); ok {
-		left := gabionhttp.NextHop(0, at.Sub(a.began), max(c.policy.Timeout.HopMargin, 0))
-		if left <= 0 {
-			return errNoTime
-		}
-		a.until, a.hop = a.began.Add(left), true
+	left := gabionhttp.NextHop(0, at.Sub(a.began), max(a.of.policy.Timeout.HopMargin, 0))
+	if left <= 0 {
+		return errNoTime
 	}
+	a.until, a.tells = a.began.Add(left), true
 	return nil
 }
 
@@ -113,4 +131,10 @@ func (a *attempt) callOptions() []grpc.CallOption {
 	return append(opts, grpc.Trailer(&a.trailer), grpc.Peer(&a.peer), grpc.OnFinish(a.finished))
 }
 
-func (a *attempt) finished(error) { a.ended.Store(true) }
+// finished is told by grpc-go that the attempt is over.
+func (a *attempt) finished(err error) {
+	a.ended.Store(true)
+	if a.stream != nil {
+		a.stream.left(a, err)
+	}
+}
