@@ -23,6 +23,17 @@ import (
 // inRoomOfGRPC runs f in a bubble without gabion: grpc-go follows the service config itself.
 func inRoomOfGRPC(t *testing.T, js string, f func(*room)) {
 	t.Helper()
+	inRoomWith(t, func(*testing.T) []grpc.DialOption { return []grpc.DialOption{grpc.WithDefaultServiceConfig(js)} }, f)
+}
+
+// inRoomWith runs f in a bubble with a connection of such options.
+func inRoomWith(t *testing.T, options func(*testing.T) []grpc.DialOption, f func(*room)) {
+	t.Helper()
+	inRoomOn(t, "passthrough:///memory", options, f)
+}
+
+func inRoomOn(t *testing.T, target string, options func(*testing.T) []grpc.DialOption, f func(*room)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &room{T: t, server: &server{t: t, start: time.Now()}}
 		l := bufconn.Listen(1 << 20)
@@ -30,9 +41,9 @@ func inRoomOfGRPC(t *testing.T, js string, f func(*room)) {
 		pb.RegisterTestServiceServer(s, r.server)
 		served := make(chan struct{})
 		go func() { defer close(served); _ = s.Serve(l) }()
-		conn, err := grpc.NewClient("passthrough:///memory", grpc.WithDefaultServiceConfig(js),
+		conn, err := grpc.NewClient(target, append(options(t),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
-			grpc.WithTransportCredentials(insecure.NewCredentials()))
+			grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 		if err != nil {
 			t.Fatal(err)
 		}
