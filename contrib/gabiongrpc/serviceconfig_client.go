@@ -33,6 +33,7 @@ func (s *ServiceConfig) DialOptions(deps *gabion.Registry) ([]grpc.DialOption, e
 	}
 	opts := []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(r.unary),
+		grpc.WithChainStreamInterceptor(r.stream),
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
 	}
@@ -53,4 +54,11 @@ func (r *routes) unary(ctx context.Context, method string, req, reply any, conn 
 		return r.clients[i].unary(ctx, method, req, reply, conn, invoker, opts...)
 	}
 	return invoker(ctx, method, req, reply, conn, opts...)
+}
+
+func (r *routes) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if i, ok := r.config.find(method); ok {
+		return r.clients[i].stream(ctx, desc, conn, method, streamer, opts...)
+	}
+	return streamer(ctx, desc, conn, method, opts...)
 }

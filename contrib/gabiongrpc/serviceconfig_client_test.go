@@ -1,6 +1,7 @@
 package gabiongrpc_test
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,8 @@ const twoMethods = `{
 	"methodConfig": [
 		{"name": [{"service": "grpc.testing.TestService", "method": "UnaryCall"}], "retryPolicy": {
 			"maxAttempts": 3, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}},
-		{"name": [{"service": "grpc.testing.TestService", "method": "EmptyCall"}], "timeout": "1s"}]}`
+		{"name": [{"service": "grpc.testing.TestService", "method": "EmptyCall"}, {"service": "grpc.testing.TestService", "method": "StreamingOutputCall"}],
+			"retryPolicy": {"maxAttempts": 2, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
 
 func through(t *testing.T, js string) (*gabion.Registry, []grpc.DialOption) {
 	t.Helper()
@@ -62,6 +64,41 @@ func TestEachMethodGoesThroughTheDependencyOfItsConfig(t *testing.T) {
 			if d, err := deps.Get(name); err != nil || d.Stats().Totals.Calls != 1 {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	})
+}
+
+func TestStreamsGoThroughTheDependencyOfTheirConfig(t *testing.T) {
+	options := func(t *testing.T) []grpc.DialOption {
+		_, opts := through(t, twoMethods)
+		return opts
+	}
+	inRoomWith(t, options, func(r *room) {
+		r.server.down = func(n int, _ *pb.StreamingOutputCallRequest, s grpc.ServerStreamingServer[pb.StreamingOutputCallResponse]) error {
+			if n == 1 {
+				return status.Error(codes.Unavailable, "not yet")
+			}
+			return s.Send(&pb.StreamingOutputCallResponse{})
+		}
+		s, err := r.stub.StreamingOutputCall(r.Context(), &pb.StreamingOutputCallRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Recv(); err != nil || len(r.seen()) != 2 {
+			t.Errorf("%v, %d attempts", err, len(r.seen()))
+		}
+		if _, err := s.Recv(); err != io.EOF {
+			t.Error(err)
+		}
+		r.server.up = func(int, grpc.ClientStreamingServer[pb.StreamingInputCallRequest, pb.StreamingInputCallResponse]) error {
+			return status.Error(codes.Unavailable, "never")
+		}
+		up, err := r.stub.StreamingInputCall(r.Context()) // nothing is said of it
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := up.CloseAndRecv(); status.Code(err) != codes.Unavailable || len(r.seen()) != 3 {
+			t.Errorf("%v, %d attempts", err, len(r.seen()))
 		}
 	})
 }

@@ -138,9 +138,9 @@ func TestWhatTheRestOfAConfigComesTo(t *testing.T) {
 		want func(*policy.Policy) // of a policy that does not retry
 		note string
 	}{
-		{"nothing but a timeout", method(`"timeout": "2.5s"`), func(p *policy.Policy) { p.Timeout.Call = 2500 * ms }, "timeout is that of the whole call"},
+		{"nothing but a timeout", method(`"timeout": "2.5s"`), func(p *policy.Policy) { p.Timeout.Call, p.Timeout.Body = 2500*ms, 2500*ms }, "timeout is that of the whole call"},
 		{"a timeout of a year and more", method(`"timeout": "99999999999s"`), func(p *policy.Policy) { p.Timeout.Call = policy.Off }, "more than a year, and off here"},
-		{"a timeout of a nanosecond", method(`"timeout": ".000000001s"`), func(p *policy.Policy) { p.Timeout.Call = 100 * time.Microsecond }, "raised to 0.0001s"},
+		{"a timeout of a nanosecond", method(`"timeout": ".000000001s"`), func(p *policy.Policy) { p.Timeout.Call, p.Timeout.Body = 100*time.Microsecond, ms }, "raised to 0.0001s"},
 		{"no timeout", method(`"waitForReady": true`), func(p *policy.Policy) {}, "timeout: gRPC has none here"},
 		{"waitForReady", method(`"waitForReady": true`), func(p *policy.Policy) {}, "waitForReady has no counterpart"},
 		{"sizes", method(`"maxRequestMessageBytes": 4096`), func(p *policy.Policy) {}, "maxRequestMessageBytes has no counterpart"},
@@ -183,7 +183,7 @@ func TestTheExactFormAddsNothing(t *testing.T) {
 	p := only(t, retrying(), Options{Exact: true})
 	r := p.Resolved()
 	if !r.Breaker.Off || !r.Bulkhead.Off || !r.Pace.Off || !r.Retry.Budget.Off || r.Timeout.Call != policy.Off || r.Timeout.Attempt != policy.Off ||
-		r.Timeout.Last != policy.Off || r.Retry.Hold != policy.Off || r.Retry.MaxAfter != longest || r.Hedge.Max != 0 {
+		r.Timeout.Last != policy.Off || r.Timeout.Idle != policy.Off || r.Retry.Hold != policy.Off || r.Retry.MaxAfter != longest || r.Hedge.Max != 0 {
 		t.Errorf("%+v", r)
 	}
 	for _, n := range parsed(t, retrying(), Options{Exact: true}).Notes {

@@ -70,7 +70,7 @@ func (r *reader) ofGRPC(m *methodConfig, o Options) {
 		}
 	}
 	if at := m.fields["timeout"]; at != nil {
-		r.note(at.at, false, "timeout is that of the whole call, with its retries and waits, as in gRPC", "")
+		r.note(at.at, false, "timeout is that of the whole call, with its retries and waits, as in gRPC; a stream has as much again from its header on, timeout.body", "")
 	} else if len(m.names) > 0 && !o.Exact {
 		r.note(m.at.at, false, "timeout: gRPC has none here; gabion's call timeout counts, 15s", "write timeout.call: off for none")
 	}
@@ -113,6 +113,7 @@ func (r *reader) onAdditions(read []methodConfig, resends bool) {
 		}
 	}
 	r.note(at, false, "timeout.attempt: gRPC has no timeout of one attempt; gabion has, and retries what ran into it", "write timeout.attempt: off for none")
+	r.note(at, false, "timeout.idle: a stream that brings nothing for 30s while somebody waits for it is ended", "write timeout.idle: off for none")
 	r.note(at, false, "breaker, bulkhead, pace: gabion adds them with their defaults", "write breaker: off, bulkhead: off, pace: off for none; the exact form does")
 	if !resends {
 		return

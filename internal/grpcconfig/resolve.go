@@ -73,7 +73,7 @@ func (r *reader) policyOf(m *methodConfig, o Options) (p policy.Policy) {
 
 // exact switches off what gRPC does not have.
 func exact(p *policy.Policy) {
-	p.Timeout.Attempt, p.Timeout.Margin = policy.Off, policy.Off
+	p.Timeout.Attempt, p.Timeout.Margin, p.Timeout.Idle = policy.Off, policy.Off, policy.Off
 	p.Breaker.Off, p.Bulkhead.Off, p.Pace.Off = true, true, true
 	if p.Retry.Attempts > 1 || p.Hedge.Max > 0 {
 		p.Retry.Hold = policy.Off
@@ -96,6 +96,9 @@ func (r *reader) call(m *methodConfig, p *policy.Policy, o Options) {
 		p.Timeout.Call = leastTimeout
 	default:
 		p.Timeout.Call = *m.timeout
+	}
+	if p.Timeout.Call > 0 {
+		p.Timeout.Body = max(p.Timeout.Call, time.Millisecond) // of a stream, from its header on
 	}
 }
 

@@ -60,13 +60,13 @@ func TestExitCodes(t *testing.T) {
 		code        int
 		out, errOut string // parts of what is written
 	}{
-		{scheme + "sample.json", 0, "  # /shop.Catalogue/*\n  \"shop.Catalogue\":\n    safe: true\n    timeout: {call: 2.5s}\n", "note: sample.json:6:23: waitForReady has no counterpart"},
+		{scheme + "sample.json", 0, "  # /shop.Catalogue/*\n  \"shop.Catalogue\":\n    safe: true\n    timeout: {call: 2.5s, body: 2.5s}\n", "note: sample.json:6:23: waitForReady has no counterpart"},
 		{scheme + "sample.json", 0, "  # /shop.Prices/Get, all methods\n  \"shop.Prices.Get\":\n    safe: true\n    hedge: {max: 2, delay: 500ms}\n", "note: this part stays gRPC's; pass it to grpc.WithDefaultServiceConfig:\n{\"methodConfig\": ["},
 		{scheme + "sample.json --method /shop.Catalogue/Get --dependency catalogue", 0, "dependencies:\n  # /shop.Catalogue/*\n  \"catalogue\":\n", ""},
 		{scheme + "sample.json --method shop.Catalogue", 0, "  \"shop.Catalogue\":\n", ""},
 		{scheme + "sample.json --method x.Y/Z", 0, "  \"shop.Prices.Get\":\n", ""},
 		{scheme + "sample.json --exact", 0, "    pace: off\n    breaker: off\n    bulkhead: off\n", ""},
-		{scheme + "one.json --dependency catalogue", 0, "  \"catalogue\":\n    timeout: {call: 1s}\n    retry:\n      attempts: 1\n", ""},
+		{scheme + "one.json --dependency catalogue", 0, "  \"catalogue\":\n    timeout: {call: 1s, body: 1s}\n    retry:\n      attempts: 1\n", ""},
 		{scheme + "none.json", 0, "dependencies:\n  {}\n", "no method has a config"},
 		{scheme + "bad.json", 1, "", "bad.json:1:59: timeout: \"1\" has no unit\n  | … me\": [{\"service\": \"a\"}], \"timeout\": \"1\"}, {\"retryPolicy\": 3}]}\n  |                                       ^ write \"1s\" for seconds\nbad.json:1:81: retryPolicy wants an object, not 3"},
 		{scheme + "one.json --method x.Y/Z", 2, "", "one.json has no method config for x.Y/Z; it has some for\n    /shop.Catalogue/*"},

@@ -35,7 +35,8 @@ func settings(p policy.Policy) (lines []string) {
 	if p.Safe {
 		add("safe: true")
 	}
-	timeout := pairs("call", duration(p.Timeout.Call), "attempt", duration(p.Timeout.Attempt), "margin", duration(p.Timeout.Margin))
+	t := p.Timeout
+	timeout := pairs("call", duration(t.Call), "attempt", duration(t.Attempt), "margin", duration(t.Margin), "idle", duration(t.Idle), "body", duration(t.Body))
 	if timeout != "" {
 		add("timeout: " + timeout)
 	}
