@@ -1,0 +1,23 @@
+module github.com/gabion-go/gabion/e2e/grpc
+
+go 1.26.0
+
+replace (
+	github.com/gabion-go/gabion => ../..
+	github.com/gabion-go/gabion/contrib/gabiongrpc => ../../contrib/gabiongrpc
+	github.com/gabion-go/gabion/contrib/grpcidem => ../../contrib/grpcidem
+)
+
+require (
+	connectrpc.com/connect v1.21.1
+	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	google.golang.org/grpc v1.85.0
+)
+
+require (
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)
