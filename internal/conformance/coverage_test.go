@@ -21,7 +21,6 @@ const (
 	adaptive  = "adaptive limits do not exist yet"
 	endpoints = "gabion does not balance load over endpoints"
 	profile   = "a compatibility profile of another system, which gabion does not have"
-	grpcToo   = "there is no gRPC client yet; the machine's part is C108"
 )
 
 var coverage = []cover{
@@ -84,7 +83,7 @@ var coverage = []cover{
 	{57, "full and equal jitter", "here backoff", ""},
 	{58, "decorrelated jitter", "backoff", ""},
 	{59, "jitter of ± 25 %", "", profile},
-	{60, "gRPC's ranges of backoff", "", profile},
+	{60, "gRPC's ranges of backoff", "grpcconfig contrib/gabiongrpc", "in part: the waits of an imported service config are drawn between zero and the whole"},
 	{61, "Envoy's ranges of backoff", "", profile},
 	{62, "unclassified and ignored errors", "here classify", ""},
 	{63, "discarded bodies are drained and closed", "gabionhttp", ""},
@@ -97,8 +96,8 @@ var coverage = []cover{
 	{70, "the attempt header", "", "gabionhttp has its own header, X-Request-Attempt; it does not imitate other systems' names or first numbers"},
 	{71, "Retry-After", "here gabionhttp", ""},
 	{72, "AWS's header", "", profile},
-	{73, "gRPC's pushback", "here", ""},
-	{74, "gRPC's service config", "", grpcToo},
+	{73, "gRPC's pushback", "here contrib/gabiongrpc", ""},
+	{74, "gRPC's service config", "grpcconfig contrib/gabiongrpc", ""},
 	{75, "overloaded, don't retry", "here classify gabionhttp", ""},
 	{76, "a budget's reserve", "budget", ""},
 	{77, "a budget's ratio", "budget", ""},
@@ -108,7 +107,7 @@ var coverage = []cover{
 	{81, "stacked layers pay in once", "budget", ""},
 	{82, "a share of what is active", "here budget", ""},
 	{83, "a thousand simultaneous failures", "here budget", ""},
-	{84, "which answers move gRPC's tokens", "here budget", ""},
+	{84, "which answers move gRPC's tokens", "here budget contrib/gabiongrpc", ""},
 	{85, "AWS's quota", "here budget", ""},
 	{86, "AWS's quota of 2026", "here budget", ""},
 	{87, "every mode refills", "here budget", ""},
