@@ -63,6 +63,8 @@ func TestC66WhatProvablyNeverLeft(t *testing.T) {
 
 func TestTimeOfAttemptAndCall(t *testing.T) {
 	slow := ok("").after(time.Minute)
+	limited := []grpc.DialOption{grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "timeout": "1s", "retryPolicy":
+		{"maxAttempts": 5, "initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`)}
 	for _, c := range []struct {
 		fact   string
 		policy policy.Policy
@@ -72,15 +74,19 @@ func TestTimeOfAttemptAndCall(t *testing.T) {
 		took   time.Duration
 		why    gabion.Reason
 		code   codes.Code
+		dial   []grpc.DialOption
 	}{
-		{"an attempt that takes too long is repeated", plain(), 0, []answer{slow, ok("")}, 2, 4100 * ms, policy.None, codes.OK},
-		{"until attempts are used up", plain(), 0, []answer{slow}, 3, 12200 * ms, policy.AttemptsExhausted, codes.DeadlineExceeded},
-		{"the caller's deadline ends it", plain(), time.Second, []answer{slow}, 1, time.Second, policy.CallTimeout, codes.DeadlineExceeded},
+		{"the time of a service config is an attempt's", plain(), 0, []answer{slow, ok("")}, 2, 1100 * ms, policy.None, codes.OK, limited},
+		{"and its retries are not made", plain(), 0, []answer{fails(codes.Unavailable)}, 3, 200 * ms, policy.AttemptsExhausted, codes.Unavailable, limited},
+		{"too little time for another attempt", plain(), 120 * ms, []answer{fails(codes.Unavailable)}, 1, 0, policy.DeadlineShort, codes.Unavailable, nil},
+		{"an attempt that takes too long is repeated", plain(), 0, []answer{slow, ok("")}, 2, 4100 * ms, policy.None, codes.OK, nil},
+		{"until attempts are used up", plain(), 0, []answer{slow}, 3, 12200 * ms, policy.AttemptsExhausted, codes.DeadlineExceeded, nil},
+		{"the caller's deadline ends it", plain(), time.Second, []answer{slow}, 1, time.Second, policy.CallTimeout, codes.DeadlineExceeded, nil},
 		{"what the server says at the deadline that it was told is our timeout", with(plain(), func(p *policy.Policy) { p.Trust = policy.Internal }),
-			0, []answer{slow, ok("")}, 2, 4000 * ms, policy.None, codes.OK},
+			0, []answer{slow, ok("")}, 2, 4000 * ms, policy.None, codes.OK, nil},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			inRoom(t, c.policy, func(r *room) {
+			inRoomOf(t, c.policy, nil, c.dial, func(r *room) {
 				r.answers(c.says...)
 				ctx := r.Context()
 				if c.caller > 0 {
@@ -91,6 +97,11 @@ func TestTimeOfAttemptAndCall(t *testing.T) {
 				_, err := r.stub.UnaryCall(ctx, &pb.SimpleRequest{}, safely())
 				if took := time.Since(r.start); took != c.took || gabion.ReasonOf(err) != c.why || status.Code(err) != c.code || len(r.seen()) != c.came {
 					t.Errorf("%d attempts, %v after %v", len(r.seen()), err, took)
+				}
+				for _, e := range r.rec.Events() {
+					if e.Kind == policy.KindAttemptSettled && e.Code == "DEADLINE_EXCEEDED" && e.Class != policy.ClassTimeout && c.why != policy.CallTimeout {
+						t.Errorf("a timeout counts as %v", e.Class)
+					}
 				}
 			})
 		})

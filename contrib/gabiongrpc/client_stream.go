@@ -152,15 +152,18 @@ func (s *streamCall) adopt(open *gabion.Attempt) {
 	s.open = open
 	over := s.attempt.left
 	s.mu.Unlock()
-	if over || s.attempt.last != nil {
+	if over {
 		s.close()
 	}
 }
 
-// left is told when grpc-go has ended the stream of an attempt, on any goroutine.
+// left is told when the stream of an attempt has ended: by grpc-go, on any goroutine, and by
+// RecvMsg, since an interceptor can put a stream of its own in the place of grpc-go's.
 func (s *streamCall) left(a *attempt, err error) {
 	s.mu.Lock()
-	a.left, a.why = true, err
+	if !a.left {
+		a.left, a.why = true, err
+	}
 	open := s.open != nil && s.attempt == a // else it is one that failed before
 	s.mu.Unlock()
 	if open {
@@ -265,20 +268,26 @@ func (s *streamCall) RecvMsg(m any) error {
 	if err := s.await(); err != nil {
 		return err
 	}
-	if err := s.attempt.last; err != nil {
-		return err
+	a := s.attempt
+	if a.last != nil {
+		s.left(a, nil) // it is io.EOF
+		return a.last
 	}
 	s.open.Expect()
-	err := s.attempt.opens.RecvMsg(m)
+	err := a.opens.RecvMsg(m)
 	s.open.Arrived()
-	return s.explain(err)
+	switch {
+	case err == io.EOF, err == nil && !s.desc.ServerStreams:
+		s.left(a, nil)
+	case err != nil:
+		err = s.explain(err)
+		s.left(a, err)
+	}
+	return err
 }
 
 // explain says which limit was hit, if that is why the stream broke.
 func (s *streamCall) explain(err error) error {
-	if err == nil || err == io.EOF {
-		return err
-	}
 	why, ok := context.Cause(s.open.Context()).(policy.Reason)
 	if !ok {
 		return err

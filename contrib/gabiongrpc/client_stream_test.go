@@ -125,6 +125,7 @@ func TestStreamsAreRepeatedUntilTheirFirstMessage(t *testing.T) {
 		{"C73 at the time that pushback says", [][]step{{step{end: true, code: codes.Unavailable, push: "700"}}, two}, []grpc.CallOption{safely()}, []time.Duration{0, 700 * ms}, 2, io.EOF, codes.Unknown, policy.None},
 		{"C73 or never", [][]step{{step{end: true, code: codes.Unavailable, push: "-1"}}, two}, []grpc.CallOption{safely()}, []time.Duration{0}, 0, nil, codes.Unavailable, policy.DoNotRetry},
 		{"and an attempt without a header has its time", [][]step{{later(time.Minute, message())}, two}, []grpc.CallOption{safely()}, []time.Duration{0, 4100 * ms}, 2, io.EOF, codes.Unknown, policy.None},
+		{"of which there is an end", [][]step{{later(time.Minute, message())}}, []grpc.CallOption{safely()}, []time.Duration{0, 4100 * ms, 8200 * ms}, 0, nil, codes.DeadlineExceeded, policy.AttemptsExhausted},
 		{"an empty stream is a success", [][]step{{}}, []grpc.CallOption{safely()}, []time.Duration{0}, 0, io.EOF, codes.Unknown, policy.None},
 		{"an answer is not repeated", [][]step{{ends(codes.NotFound)}}, []grpc.CallOption{safely()}, []time.Duration{0}, 0, nil, codes.NotFound, policy.NotRetryable},
 	} {
@@ -403,4 +404,77 @@ func TestOptionsOfAStreamAreFilledWithTheLastAttempt(t *testing.T) {
 			t.Errorf("%v and %v, %v, %v", early, header, err, end)
 		}
 	})
+}
+
+// ownStream is an interceptor's own stream, of which grpc-go knows nothing.
+type ownStream struct {
+	grpc.ClientStream
+	messages int
+}
+
+func (*ownStream) SendMsg(any) error            { return nil }
+func (*ownStream) CloseSend() error             { return nil }
+func (*ownStream) Header() (metadata.MD, error) { return metadata.MD{}, nil }
+func (o *ownStream) RecvMsg(any) error {
+	if o.messages--; o.messages < 0 {
+		return io.EOF
+	}
+	return nil
+}
+
+func TestAStreamOfAnInterceptorsOwnGivesItsSlotBack(t *testing.T) {
+	below := grpc.WithChainStreamInterceptor(func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, grpc.Streamer, ...grpc.CallOption) (grpc.ClientStream, error) {
+		return &ownStream{messages: 1}, nil
+	})
+	inRoomOf(t, plain(), nil, []grpc.DialOption{below}, func(r *room) {
+		if n, err := r.listen(); n != 1 || err != io.EOF || r.slots() != 0 {
+			t.Errorf("%d messages, %v, %d slots are held", n, err, r.slots())
+		}
+		s, err := r.stub.StreamingInputCall(r.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.CloseAndRecv(); err != nil || r.slots() != 0 {
+			t.Errorf("%v, %d slots are held", err, r.slots())
+		}
+	})
+}
+
+func TestAnAttemptThatFailedBeforeEndsNotTheStream(t *testing.T) {
+	var first func(error)
+	below := grpc.WithChainStreamInterceptor(func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if first != nil {
+			return next(ctx, d, cc, method, opts...)
+		}
+		for _, o := range opts {
+			if o, ok := o.(grpc.OnFinishCallOption); ok {
+				first = o.OnFinish
+			}
+		}
+		return nil, status.Error(codes.Unavailable, "its stream ends later")
+	})
+	inRoomOf(t, plain(), nil, []grpc.DialOption{below}, func(r *room) {
+		r.streams([]step{message(), later(time.Second, message())})
+		s, err := r.stub.StreamingOutputCall(r.Context(), &pb.StreamingOutputCallRequest{}, safely())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		first(errors.New("at last"))
+		if n, err := drain(s); n != 1 || err != io.EOF {
+			t.Errorf("%d messages and %v", n, err)
+		}
+	})
+}
+
+func TestAClassifierOfRepliesIsNotAskedAboutStreams(t *testing.T) {
+	asked := gabion.WithClassify(func(any, error) policy.Outcome { panic("asked") })
+	inRoomOf(t, plain(), nil, nil, func(r *room) {
+		r.streams([]step{ends(codes.NotFound)})
+		if _, err := r.listen(); status.Code(err) != codes.NotFound {
+			t.Error(err)
+		}
+	}, asked)
 }

@@ -251,3 +251,28 @@ func bare(ctx context.Context, method string, req, reply any, cc *grpc.ClientCon
 	}
 	return s.RecvMsg(reply)
 }
+
+func TestTheKeyOfTheCallAroundIsForTheOneEffect(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		opts func(*gabiongrpc.Client)
+		key  []string
+	}{
+		{"it goes along", func(*gabiongrpc.Client) {}, []string{"outer"}},
+		{"and not with what only reads", func(c *gabiongrpc.Client) { c.Idempotent = func(string) bool { return true } }, nil},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			inRoomOf(t, plain(), c.opts, nil, func(r *room) {
+				r.answers(ok(""))
+				outer := gabion.New("outer", policy.Policy{})
+				err := outer.Run(r.Context(), func(ctx context.Context) error {
+					_, err := r.stub.UnaryCall(ctx, &pb.SimpleRequest{})
+					return err
+				}, gabion.WithKey("outer"))
+				if got := r.seen()[0].md.Get("idempotency-key"); err != nil || !slices.Equal(got, c.key) {
+					t.Errorf("key %q, %v", got, err)
+				}
+			})
+		})
+	}
+}
