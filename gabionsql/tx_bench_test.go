@@ -12,6 +12,7 @@ import (
 
 // BenchmarkRunTx is what RunTx costs beside BeginTx and Commit, without a database. The one
 // in e2e/sql is on PostgreSQL.
+// in e2e/sql is on PostgreSQL.
 func BenchmarkRunTx(b *testing.B) {
 	db := openFake(b, new(fakeDB))
 	d := gabion.New("db", policy.Policy{})
