@@ -68,6 +68,9 @@ func (a *attempt) failure(err error) policy.Outcome {
 		o.Code = policy.GRPCCode(s.Code()).String()
 	}
 	a.obey(s, &o)
+	if a.trailer[MetadataRefused] != nil && a.trailer[MetadataGaveUp] == nil {
+		a.declined(s.Code(), &o)
+	}
 	return a.never(o)
 }
 

@@ -27,7 +27,8 @@ type house struct {
 	pb.UnimplementedTestServiceServer
 	*testing.T
 	*gabiongrpc.Admission
-	conn *grpc.ClientConn
+	conn     *grpc.ClientConn
+	listener *bufconn.Listener
 
 	mu     sync.Mutex
 	begun  []string // the names of calls, in the order in which their work began
@@ -52,21 +53,27 @@ func serveWith(t *testing.T, a *gabiongrpc.Admission, options []grpc.ServerOptio
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
-	dial = append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-	conn, err := grpc.NewClient("passthrough:///house", dial...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.conn = conn
+	h.listener = l
+	h.conn = h.again(dial...)
 	t.Cleanup(func() {
-		conn.Close()
 		server.Stop()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
 	})
 	return h
+}
+
+// again connects once more.
+func (h *house) again(dial ...grpc.DialOption) *grpc.ClientConn {
+	h.Helper()
+	conn, err := grpc.NewClient("passthrough:///house", append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return h.listener.DialContext(ctx) }))...)
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.Cleanup(func() { conn.Close() })
+	return conn
 }
 
 func admits(t *testing.T, a *gabiongrpc.Admission) *house {
