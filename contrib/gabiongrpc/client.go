@@ -2,6 +2,7 @@ package gabiongrpc
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -56,6 +57,8 @@ type Client struct {
 	// metadata. It declares that the server can tell two calls with one key that arrive at
 	// once. Zero means that such calls are not hedged.
 	HedgeKeyed bool
+
+	hidden atomic.Int64
 }
 
 // NewClient is grpc.NewClient with the options of a [Client] of d:

@@ -74,17 +74,17 @@ func TestWhatIsHedged(t *testing.T) {
 	plain := func(ctx context.Context) context.Context { return ctx }
 	for _, c := range []struct {
 		fact   string
-		client gabiongrpc.Client
+		client *gabiongrpc.Client
 		ctx    func(context.Context) context.Context
 		opts   []grpc.CallOption
 		came   int
 	}{
-		{"a call that is declared safe", gabiongrpc.Client{}, plain, []grpc.CallOption{safely()}, 2},
-		{"a method that is", gabiongrpc.Client{Idempotent: func(string) bool { return true }}, plain, nil, 2},
-		{"no other", gabiongrpc.Client{}, plain, nil, 1},
-		{"C110 none of which only a key says so", gabiongrpc.Client{}, keyed, nil, 1},
-		{"but where the server can tell two at once", gabiongrpc.Client{HedgeKeyed: true}, keyed, nil, 2},
-		{"none that asks not to be", gabiongrpc.Client{}, plain, []grpc.CallOption{safely(), gabiongrpc.With(gabion.WithoutHedge())}, 1},
+		{"a call that is declared safe", &gabiongrpc.Client{}, plain, []grpc.CallOption{safely()}, 2},
+		{"a method that is", &gabiongrpc.Client{Idempotent: func(string) bool { return true }}, plain, nil, 2},
+		{"no other", &gabiongrpc.Client{}, plain, nil, 1},
+		{"C110 none of which only a key says so", &gabiongrpc.Client{}, keyed, nil, 1},
+		{"but where the server can tell two at once", &gabiongrpc.Client{HedgeKeyed: true}, keyed, nil, 2},
+		{"none that asks not to be", &gabiongrpc.Client{}, plain, []grpc.CallOption{safely(), gabiongrpc.With(gabion.WithoutHedge())}, 1},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			inRoomOf(t, hedged(1, 100*ms), func(used *gabiongrpc.Client) {
