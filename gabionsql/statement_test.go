@@ -118,6 +118,7 @@ func TestAnExhaustedPool(t *testing.T) {
 		{"no connection comes free", true, nil, nil, policy.PoolExhausted, false},
 		{"nor until the caller's deadline", true, nil, deadlineIn(time.Second), policy.PoolExhausted, false},
 		{"the caller leaves", true, nil, leavesIn(time.Second), policy.Canceled, false},
+		{"a transaction finds none", true, nil, nil, policy.PoolExhausted, false},
 		{"the database does not answer", false, late("exec2"), nil, policy.CallTimeout, true},
 		{"it does not let connections in", false, late("connect"), nil, policy.CallTimeout, true},
 	} {
@@ -148,6 +149,9 @@ func TestAnExhaustedPool(t *testing.T) {
 				}
 				defer cancel()
 				_, err = gabionsql.Exec(ctx, d, db, "UPDATE n")
+				if strings.HasPrefix(c.fact, "a transaction") {
+					err = gabionsql.RunTx(ctx, d, db, func(context.Context, *sql.Tx) error { return nil })
+				}
 				if got := gabion.ReasonOf(err); got != c.want {
 					t.Errorf("%v, want %v", err, c.want)
 				}

@@ -47,7 +47,8 @@ func (e *ending) Begin(ctx context.Context) (*sql.Tx, error) {
 	own, end := context.WithCancel(context.WithoutCancel(ctx))
 	e.end = end
 	e.stop = context.AfterFunc(ctx, e.expire)
-	tx, err := e.db.BeginTx(own, e.opts)
+	w := &reach{Context: own}
+	tx, err := e.db.BeginTx(w, e.opts)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err == nil && e.phase == beginning {
@@ -62,6 +63,9 @@ func (e *ending) Begin(ctx context.Context) (*sql.Tx, error) {
 	}
 	if ended := ctx.Err(); ended != nil && errors.Is(err, context.Canceled) {
 		err = ended
+	}
+	if db, ok := e.db.(*sql.DB); ok {
+		err = w.waited(db, err)
 	}
 	return nil, err
 }
