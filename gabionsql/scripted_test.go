@@ -24,12 +24,17 @@ type scripted struct {
 	rows  func(*scriptedRows) driver.Rows // nil: as it is
 	on    func(ctx context.Context, op string) error
 
+	mute bool // writes nothing down
+
 	mu   sync.Mutex
 	log  []string
 	open int // connections
 }
 
 func (f *scripted) note(format string, args ...any) {
+	if f.mute {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, fmt.Sprintf(format, args...))

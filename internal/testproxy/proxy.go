@@ -42,12 +42,12 @@ type Fault struct {
 type Proxy struct {
 	Addr string // where it listens: 127.0.0.1 and a port
 
-	server   string
 	listener net.Listener
 	all      sync.WaitGroup
 	closed   chan struct{} // by close, when all connections are broken
 
 	mu      sync.Mutex // guards all below
+	server  string
 	fault   Fault
 	changed chan struct{} // closed by the next Set
 	struck  int
@@ -121,7 +121,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.server)
+		server, err := net.Dial("tcp", p.target())
 		if err != nil {
 			client.Close()
 			continue
@@ -134,6 +134,20 @@ func (p *Proxy) accept() {
 		p.all.Go(func() { p.carry(c, toServer) })
 		p.all.Go(func() { p.carry(c, toClient) })
 	}
+}
+
+func (p *Proxy) target() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server
+}
+
+// Switch lets new connections go to the server at another address, as a name does that was
+// moved. Those that are open stay.
+func (p *Proxy) Switch(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = server
 }
 
 func (p *Proxy) add(c *conn) bool {
