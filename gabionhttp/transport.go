@@ -30,7 +30,8 @@ const (
 // HEAD, OPTIONS, TRACE, PUT and DELETE are; other methods only with an
 // idempotency key, or when the attempt provably never left. What an answer means
 // is decided by its status (policy.HTTP adjusts that), Retry-After is obeyed on 429
-// and 503, and marks that say not to retry are honoured.
+// and 503, and marks that say not to retry are honoured. Answers of gRPC, gRPC-Web and streams
+// of Connect are read by the code that they tell in headers, trailers or their last frame.
 //
 // When attempts are used up and the last brought an answer, RoundTrip returns that
 // answer, readable, without an error; [Verdict] tells what gabion thought of it.
