@@ -52,7 +52,9 @@ var (
 // begin anew each time. What it does to others, such as a call of a web service, is not
 // undone; errors of such calls, if they are gabion's, HTTP's, gRPC's or the network's, are
 // not repeated for the transaction's sake. Work must not end tx, keep it, or start
-// goroutines that outlive it, and must use the context that it gets.
+// goroutines that outlive it, and must use the context that it gets. It has to return the
+// errors of its statements: after a deadlock MySQL and MariaDB have rolled back the whole
+// transaction, and make each further statement one of its own. Only [WithRecord] finds out.
 //
 // The effect of the [gabion.Error] is that on the database: until COMMIT is sent nothing
 // has happened. A COMMIT whose answer was lost is unknown, [ErrCommitUnknown], and is not

@@ -74,6 +74,7 @@ func TestRunTx(t *testing.T) {
 		{name: "BEGIN with wrong options is not repeated", begin: []error{sqlState("42601")}, is: sqlState("42601")},
 		{name: "a connection that breaks in the work is repeated", work: []error{io.ErrUnexpectedEOF}, gone: true, works: 2, commits: 1},
 		{name: "a bad connection too", work: []error{driver.ErrBadConn}, gone: true, works: 2, commits: 1},
+		{name: "MySQL's driver has no type for it", work: []error{errors.New("invalid connection")}, gone: true, works: 2, commits: 1},
 		{name: "one that breaks while the database's holds is another's", work: []error{syscall.ECONNRESET}, works: 1, is: syscall.ECONNRESET, effect: policy.UnknownEffect},
 		{name: "an HTTP error is another's", work: []error{&url.Error{Op: "Post", Err: syscall.ECONNRESET}}, gone: true, works: 1, is: syscall.ECONNRESET, effect: policy.UnknownEffect},
 		{name: "a call of gabion's that may have happened may have", work: []error{end(policy.UnknownEffect)}, gone: true, works: 1, is: syscall.ECONNRESET, effect: policy.UnknownEffect},

@@ -2,18 +2,22 @@ module github.com/gabion-go/gabion/e2e/sql
 
 go 1.26.0
 
-replace github.com/gabion-go/gabion => ../..
+replace (
+	github.com/gabion-go/gabion => ../..
+	github.com/gabion-go/gabion/contrib/mysqlstore => ../../contrib/mysqlstore
+)
 
 require (
 	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
-	github.com/go-sql-driver/mysql v1.9.3
+	github.com/gabion-go/gabion/contrib/mysqlstore v0.0.0-00010101000000-000000000000
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lib/pq v1.10.9
 	modernc.org/sqlite v1.60.1
 )
 
 require (
-	filippo.io/edwards25519 v1.1.0 // indirect
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect

@@ -19,7 +19,7 @@ import (
 // errors package classify knows; contrib/mysqlstore opens it.
 //
 // A transaction locks the row of its key, which a rollback takes away again. Another claim of
-// the key is told at once that somebody works on it; with MySQL, whose locks can.t be asked for
+// the key is told at once that somebody works on it; with MySQL, whose locks can't be asked for
 // that, after a second, or in a transaction of one's own after innodb_lock_wait_timeout.
 var MySQL = Dialect{
 	name: "mysql", mysql: true, hash: "varbinary(32)", blob: "longblob", check: checkMySQL,

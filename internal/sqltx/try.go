@@ -85,12 +85,15 @@ func (f *Failure) Doubtful() bool { return f.Fate > Undone }
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Outcome is what the error of a [Try] means, but for its class: that is the classifier's
-// of the dependency. What may have been committed is not repeated, whatever else says that
-// it is safe.
+// of the dependency, except where the driver of MySQL has no type for a connection that
+// broke. What may have been committed is not repeated, whatever else says that it is safe.
 func Outcome(err error) (o policy.Outcome) {
 	f, ok := err.(*Failure)
 	if !ok {
 		return o
+	}
+	if says(f.Err, mysqlLost) {
+		o.Class = policy.ClassNetwork
 	}
 	switch f.Fate {
 	case NotBegun:
