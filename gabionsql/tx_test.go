@@ -364,3 +364,51 @@ func TestOptionsOfTheTransaction(t *testing.T) {
 		t.Errorf("%d runs, %q: %v", runs, seen, err)
 	}
 }
+
+// All connections of the pool are in use until the call's time is over.
+func TestRunTxWithoutAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := gabion.New("db", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}})
+		db := sql.OpenDB(gabionsql.Connector(new(fakeDB), d))
+		defer db.Close()
+		db.SetMaxOpenConns(1)
+		if err := gabionsql.CheckPool(db, d); err != nil {
+			t.Fatal(err)
+		}
+		held, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err = gabionsql.RunTx(ctx, d, db, func(context.Context, *sql.Tx) error { t.Error("it ran"); return nil })
+		if e := new(gabion.Error); gabion.ReasonOf(err) != policy.PoolExhausted || !errors.As(err, &e) || e.Effect != policy.NoEffect {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// The transaction of a RunTx is part of its attempt, where the database's connector has the
+// same dependency: one slot, and one outcome.
+func TestRunTxOverAConnector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeDB{commit: series(sqlState("40001"))}
+		d := gabion.New("db", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}})
+		db := sql.OpenDB(gabionsql.Connector(f, d))
+		defer db.Close()
+		runs := 0
+		err := gabionsql.RunTx(t.Context(), d, db, func(ctx context.Context, tx *sql.Tx) error {
+			runs++
+			if n := d.Stats().Bulkhead.InUse; n != 1 {
+				t.Errorf("%d slots are in use", n)
+			}
+			_, err := tx.ExecContext(ctx, "UPDATE")
+			return err
+		})
+		if err != nil || runs != 2 || f.committed != 1 || d.Stats().Bulkhead.InUse != 0 {
+			t.Errorf("%d runs, %d commits: %v", runs, f.committed, err)
+		}
+		f.wantClean(t, db)
+	})
+}
