@@ -106,8 +106,8 @@ func TestRetryInfoHoldsTheDependencyBackAndPushbackOneCall(t *testing.T) {
 	}
 }
 
-// With three tokens one failure leaves two, which is more than half, and two leave one.
-func TestC84WhatTakesTokensOfTheThrottling(t *testing.T) {
+// C84: with three tokens one failure leaves two, which is more than half, and two leave one.
+func TestWhatTakesTokensOfTheThrottling(t *testing.T) {
 	for _, c := range []struct {
 		fact string
 		says []answer

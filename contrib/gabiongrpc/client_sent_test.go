@@ -31,7 +31,8 @@ func answering(err error) grpc.DialOption {
 	})
 }
 
-func TestC66WhatProvablyNeverLeft(t *testing.T) {
+// C66
+func TestWhatProvablyNeverLeft(t *testing.T) {
 	unavailable := status.Error(codes.Unavailable, "no connection")
 	for _, c := range []struct {
 		fact     string
@@ -108,7 +109,8 @@ func TestTimeOfAttemptAndCall(t *testing.T) {
 	}
 }
 
-func TestC65ACancelIsNotRepeatedAndSaysNothing(t *testing.T) {
+// C65
+func TestACancelIsNotRepeatedAndSaysNothing(t *testing.T) {
 	inRoom(t, plain(), func(r *room) {
 		r.answers(ok("").after(time.Minute))
 		ctx, cancel := context.WithCancel(r.Context())

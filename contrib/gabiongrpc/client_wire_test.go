@@ -21,7 +21,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-func TestC70AttemptsAreNumberedAsGRPCDoes(t *testing.T) {
+// C70
+func TestAttemptsAreNumberedAsGRPCDoes(t *testing.T) {
 	for _, c := range []struct {
 		fact string
 		ctx  func(context.Context) context.Context
