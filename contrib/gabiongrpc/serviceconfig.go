@@ -51,12 +51,13 @@ func (fs Findings) Error() string {
 }
 
 // FromServiceConfig reads a gRPC service config, which is JSON. All its mistakes are
-// returned at once, as [Findings]; it refuses what grpc-go refuses, but for codes in small
+// returned at once, the first hundred of them, as [Findings]. It refuses what grpc-go refuses, but for codes in small
 // letters, and also keys that are there twice, timeouts of zero, and mistakes in what grpc-go
 // does not read.
 //
 // gRPC repeats every method that a retryPolicy or hedgingPolicy names, so their policies say
-// Safe: make sure that it is true of each.
+// Safe: make sure that it is true of each. They have no timeout of attempts, whose end would be
+// retried, unless DEADLINE_EXCEEDED is listed.
 func FromServiceConfig(js []byte) (*ServiceConfig, error) {
 	return read(slices.Clone(js), grpcconfig.Options{})
 }

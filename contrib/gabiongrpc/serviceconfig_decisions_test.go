@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,15 +62,19 @@ func inRoomOn(t *testing.T, target string, options func(*testing.T) []grpc.DialO
 // added.
 func exactly(t *testing.T, js string) policy.Policy {
 	t.Helper()
+	return imported(t, js).Exact().Policies()["all"]
+}
+
+func imported(t *testing.T, js string) *gabiongrpc.ServiceConfig {
+	t.Helper()
 	s, err := gabiongrpc.FromServiceConfig([]byte(js))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, ok := s.Exact().Policy("/grpc.testing.TestService/UnaryCall")
-	if !ok {
+	if _, ok := s.Policies()["all"]; !ok {
 		t.Fatal("no policy")
 	}
-	return p
+	return s
 }
 
 // played is what came of calls: of each, how often it was sent and how it ended, and when
@@ -149,12 +154,17 @@ func TestTheSameDecisionsAsGRPC(t *testing.T) {
 		{"C84: negative pushback moves them", throttled(4, "0.1"), []answer{down.push("-1"), down, up}, 2, []int{1, 1}, nil},
 		{"successes earn tokens", throttled(4, "1"), []answer{down, down, up, up, down, up}, 4, []int{2, 1, 1, 2}, nil},
 		{"tokens end at their most", throttled(4, "1"), []answer{up, up, down, down, up}, 4, []int{1, 1, 2, 1}, nil},
+		{"an attempt that hangs is not repeated", strings.Replace(plain, `"retryPolicy"`, `"timeout": "9s", "retryPolicy"`, 1), []answer{up.after(time.Minute), up}, 1, []int{1}, nil},
 		{"one token is none", throttled(1, "1"), []answer{down}, 2, []int{1, 1}, nil},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			var theirs, ours played
+			var theirs, ours, usual played
 			inRoomOfGRPC(t, c.config, func(r *room) { theirs = r.play(c.calls, c.script) })
 			inRoom(t, exactly(t, c.config), func(r *room) { ours = r.play(c.calls, c.script) })
+			inRoom(t, imported(t, c.config).Policies()["all"], func(r *room) { usual = r.play(1, c.script) })
+			if usual.sent[0] > theirs.sent[0] {
+				t.Errorf("with what gabion adds it sent %d times, grpc-go %d", usual.sent[0], theirs.sent[0])
+			}
 			if !slices.Equal(theirs.sent, c.sent) || !slices.Equal(ours.sent, c.sent) {
 				t.Errorf("grpc-go sent %v, gabion %v, want %v", theirs.sent, ours.sent, c.sent)
 			}

@@ -40,8 +40,8 @@ func ExampleFromServiceConfig() {
 	}
 	// Output:
 	// 4 attempts in 2s
-	// 2:20 timeout.attempt: gRPC has no timeout of one attempt; gabion has, and retries what ran into it
 	// 2:20 timeout.idle: a stream that brings nothing for 30s while somebody waits for it is ended
+	// 2:20 breaker, bulkhead, pace: gabion adds them with their defaults
 }
 
 // All mistakes of a service config come at once.

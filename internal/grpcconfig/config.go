@@ -49,11 +49,16 @@ type Method struct {
 
 // Spoken names the methods for people, such as "/service/method, /other/*".
 func (m Method) Spoken() string {
-	names := make([]string, len(m.Names))
-	for i, path := range m.Names {
-		names[i] = spoken(path)
+	const most = 8
+	var names []string
+	for _, path := range m.Names[:min(len(m.Names), most)] {
+		names = append(names, spoken(path))
 	}
-	return strings.Join(names, ", ")
+	text := strings.Join(names, ", ")
+	if more := len(m.Names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // methodConfig is a method config as it is written.

@@ -64,7 +64,7 @@ func only(t *testing.T, text string, o Options) policy.Policy {
 
 // C60, C74: what a retryPolicy comes to.
 func TestWhatARetryPolicyComesTo(t *testing.T) {
-	base := policy.Policy{Safe: true}
+	base := policy.Policy{Safe: true, Timeout: policy.Timeout{Attempt: policy.Off}}
 	base.Retry = policy.Retry{Attempts: 4, Backoff: backoff.Full(100*ms, time.Second)}
 	base.GRPC.Permanent = []policy.GRPCCode{policy.GRPCAborted}
 	for _, c := range []struct {
@@ -92,6 +92,10 @@ func TestWhatARetryPolicyComesTo(t *testing.T) {
 			p.GRPC = policy.GRPC{Transient: []policy.GRPCCode{policy.GRPCResourceExhausted}, Permanent: []policy.GRPCCode{policy.GRPCUnavailable, policy.GRPCAborted}}
 		}, "UNAVAILABLE is not listed"},
 		{"OK and CANCELLED are no failures", retrying("retryableStatusCodes", `["UNAVAILABLE", "OK", "CANCELLED"]`), func(p *policy.Policy) {}, "does not retry CANCELLED"},
+		{"an attempt has a timeout only where its end may be retried", retrying("retryableStatusCodes", `["UNAVAILABLE", "DEADLINE_EXCEEDED"]`), func(p *policy.Policy) {
+			p.Timeout.Attempt, p.GRPC.Transient = 0, []policy.GRPCCode{policy.GRPCDeadlineExceeded}
+		}, "as DEADLINE_EXCEEDED is listed"},
+		{"and else has none", retrying(), func(p *policy.Policy) {}, "timeout.attempt: off, as in gRPC"},
 		{"a code twice is there once", retrying("retryableStatusCodes", `["UNAVAILABLE", 13, 13]`), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{policy.GRPCInternal} }, ""},
 	} {
 		want := base.Clone()
@@ -123,10 +127,12 @@ func TestWhatTheRestOfAConfigComesTo(t *testing.T) {
 	}
 	hedge := func(p *policy.Policy, h policy.Hedge) {
 		p.Safe, p.Hedge, p.GRPC.Permanent = true, h, []policy.GRPCCode{policy.GRPCAborted}
+		p.Timeout.Attempt = policy.Off
 	}
 	budget := func(capacity int, ratio policy.Ratio) func(*policy.Policy) {
 		return func(p *policy.Policy) {
 			p.Safe, p.Retry.Attempts, p.Retry.Backoff = true, 4, backoff.Full(100*ms, time.Second)
+			p.Timeout.Attempt = policy.Off
 			p.Retry.Budget = policy.Budget{Shape: policy.BudgetGRPC, Capacity: capacity, Ratio: ratio}
 			p.GRPC.Permanent = []policy.GRPCCode{policy.GRPCAborted}
 		}
@@ -211,6 +217,34 @@ func TestEachMethodHasTheConfigThatNamesItBest(t *testing.T) {
 	}
 	if _, ok := parsed(t, retrying(), Options{}).Find("/x.Y/Z"); ok {
 		t.Error("found what nobody named")
+	}
+}
+
+// A megabyte of configs is read in a moment, also if all their names are alike.
+func TestAMegabyteOfConfigs(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"methodConfig": [{"name": [{}]}`)
+	for i := 0; b.Len() < 1<<20-100; i++ {
+		fmt.Fprintf(&b, `,{"name":[{"service":"x%c"}]}`, rune(0x4e00+i))
+	}
+	b.WriteString("]}")
+	c, found := Parse("sc.json", []byte(b.String()), Options{})
+	if c == nil || len(c.Methods) < 30_000 {
+		t.Fatal(found)
+	}
+	names := map[string]bool{}
+	for _, m := range c.Methods {
+		names[m.Dependency] = true
+	}
+	if len(names) != len(c.Methods) {
+		t.Errorf("%d names for %d configs", len(names), len(c.Methods))
+	}
+}
+
+func TestManyNamesAreNotSpokenOf(t *testing.T) {
+	m := Method{Names: []string{"/a/", "/b/", "/c/", "/d/", "/e/", "/f/", "/g/", "/h/i", "/j/"}}
+	if got := m.Spoken(); got != "/a/*, /b/*, /c/*, /d/*, /e/*, /f/*, /g/*, /h/i and 1 more" {
+		t.Error(got)
 	}
 }
 

@@ -52,6 +52,15 @@ func (d *document) finding(at int, reason, proposal string) finding.Finding {
 	}
 }
 
+// there says where something stands, unless there are findings enough: to count takes time.
+func (d *document) there(at int) string {
+	if len(d.found) >= maxFindings {
+		return ""
+	}
+	line, col := d.place(at)
+	return fmt.Sprintf("%d:%d", line, col)
+}
+
 // fail notes a mistake; differs says that grpc-go takes it.
 func (d *document) fail(at int, differs bool, reason, proposal string) {
 	if len(d.found) < maxFindings {

@@ -69,8 +69,7 @@ func (r *reader) names(n *node) (names []string) {
 			path = "/" + service + "/" + method
 		}
 		if before, twice := r.paths[path]; twice {
-			line, col := r.place(before)
-			r.wrong(item, fmt.Sprintf("name: %s: named twice, first in %d:%d", spoken(path), line, col), "name a method once")
+			r.wrong(item, fmt.Sprintf("name: %s: named twice, first in %s", spoken(path), r.there(before)), "name a method once")
 			continue
 		}
 		r.paths[path] = item.at

@@ -152,6 +152,14 @@ func TestAMegabyteOfMistakes(t *testing.T) {
 	}
 }
 
+// The same name again and again is said a hundred times, and soon.
+func TestAMegabyteOfNamesThatAreThereTwice(t *testing.T) {
+	text := `{"methodConfig": [{"name": [{}` + strings.Repeat(",{}", (1<<20)/3-20) + "]}]}"
+	if _, found := Parse("sc.json", []byte(text), Options{}); len(found) != maxFindings {
+		t.Errorf("%d findings", len(found))
+	}
+}
+
 // No text makes the reader panic; each finding has a place in the file, and each policy is one.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"", "{}", retrying(), retrying("maxAttempts", `"x"`), method(`"timeout": "0s"`), method(`"hedgingPolicy": {"maxAttempts": 3}`),

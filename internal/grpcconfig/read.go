@@ -41,8 +41,7 @@ func (r *reader) fields(n *node, what string, known ...string) (values map[strin
 			continue
 		}
 		if before := seen[key]; before != nil {
-			line, col := r.place(before.at)
-			r.stricter(m.key, fmt.Sprintf("%s: %s is there twice, first in %d:%d", what, key, line, col), "JSON leaves open which one counts: remove one")
+			r.stricter(m.key, fmt.Sprintf("%s: %s is there twice, first in %s", what, key, r.there(before.at)), "JSON leaves open which one counts: remove one")
 			continue
 		}
 		seen[key] = m.key

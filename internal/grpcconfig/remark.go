@@ -3,6 +3,9 @@ package grpcconfig
 import (
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/gabion-go/gabion/policy"
 )
 
 // remark notes what means something else here, once for the whole config.
@@ -38,7 +41,29 @@ func (r *reader) remark(read []methodConfig, f map[string]*node, o Options) {
 		}
 	}
 	if len(r.config.Methods) > 0 && !o.Exact {
+		r.onAttempts(read)
 		r.onAdditions(read, retry != nil || hedge != nil)
+	}
+}
+
+// onAttempts: gRPC has no timeout of one attempt. Here its end would be retried, so there is
+// one only where the config retries DEADLINE_EXCEEDED.
+func (r *reader) onAttempts(read []methodConfig) {
+	without, with := false, false
+	for i := range read {
+		for _, s := range []*resending{read[i].retry, read[i].hedge} {
+			switch {
+			case s == nil:
+			case slices.Contains(s.codes, policy.GRPCDeadlineExceeded):
+				if !with {
+					r.note(s.at.at, false, "timeout.attempt: gRPC has no timeout of one attempt; gabion has, and retries what ran into it, as DEADLINE_EXCEEDED is listed", "write timeout.attempt: off for none")
+				}
+				with = true
+			case !without:
+				r.note(s.at.at, false, "timeout.attempt: off, as in gRPC: gabion would retry what ran into it, and DEADLINE_EXCEEDED is not listed", "write one, such as 1s, if that is harmless: an attempt that hangs takes the whole call")
+				without = true
+			}
+		}
 	}
 }
 
@@ -112,7 +137,6 @@ func (r *reader) onAdditions(read []methodConfig, resends bool) {
 			break
 		}
 	}
-	r.note(at, false, "timeout.attempt: gRPC has no timeout of one attempt; gabion has, and retries what ran into it", "write timeout.attempt: off for none")
 	r.note(at, false, "timeout.idle: a stream that brings nothing for 30s while somebody waits for it is ended", "write timeout.idle: off for none")
 	r.note(at, false, "breaker, bulkhead, pace: gabion adds them with their defaults", "write breaker: off, bulkhead: off, pace: off for none; the exact form does")
 	if !resends {

@@ -25,7 +25,7 @@ const (
 
 // resolve makes the policies of the method configs.
 func (r *reader) resolve(root *node, read []methodConfig, f map[string]*node, o Options) {
-	used := map[string]bool{}
+	used := map[string]int{}
 	for i := range read {
 		m := &read[i]
 		p := r.policyOf(m, o)
@@ -172,6 +172,9 @@ func (r *reader) classes(at *node, s *resending, p *policy.Policy) {
 	if len(other) > 0 {
 		r.note(at.at, false, "grpc.transient: gabion retries "+strings.Join(other, ", ")+" because the list has it, and counts it as a failure of the dependency", "")
 	}
+	if !slices.Contains(s.codes, policy.GRPCDeadlineExceeded) {
+		p.Timeout.Attempt = policy.Off // its end would be retried
+	}
 	for _, code := range []policy.GRPCCode{policy.GRPCUnavailable, policy.GRPCAborted} {
 		if slices.Contains(s.codes, code) {
 			continue
@@ -232,8 +235,9 @@ func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
 }
 
-// dependencyName makes a name of a path that a file of gabion takes.
-func dependencyName(path string, used map[string]bool) string {
+// dependencyName makes a name of a path that a file of gabion takes. used counts the names
+// that were made.
+func dependencyName(path string, used map[string]int) string {
 	clean := strings.Map(func(c rune) rune {
 		switch {
 		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_':
@@ -248,9 +252,10 @@ func dependencyName(path string, used map[string]bool) string {
 		clean = "all"
 	}
 	name := clean
-	for i := 2; used[name]; i++ {
-		name = fmt.Sprintf("%s-%d", clean, i)
+	for used[name] > 0 {
+		used[clean]++
+		name = fmt.Sprintf("%s-%d", clean, used[clean])
 	}
-	used[name] = true
+	used[name] = 1
 	return name
 }

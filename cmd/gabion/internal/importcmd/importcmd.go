@@ -35,9 +35,8 @@ standard error, with its place in FILE.
   FILE               the service config, JSON; - for standard input
   --method METHOD    only what holds for this method, /package.Service/Method
   --dependency NAME  the name of the dependency, where there is one
-  --exact            switch off what gabion would add: breaker, bulkhead,
-                     pacing, timeouts of attempts, and the budget where the
-                     config has none
+  --exact            switch off what gabion would add, such as the breaker,
+                     the bulkhead, and the budget where the config has none
 
 Exit codes: 0 the policies are written, 1 FILE has mistakes, 2 called wrongly,
 3 any other failure.

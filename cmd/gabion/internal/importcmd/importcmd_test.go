@@ -60,8 +60,8 @@ func TestExitCodes(t *testing.T) {
 		code        int
 		out, errOut string // parts of what is written
 	}{
-		{scheme + "sample.json", 0, "  # /shop.Catalogue/*\n  \"shop.Catalogue\":\n    safe: true\n    timeout: {call: 2.5s, body: 2.5s}\n", "note: sample.json:6:23: waitForReady has no counterpart"},
-		{scheme + "sample.json", 0, "  # /shop.Prices/Get, all methods\n  \"shop.Prices.Get\":\n    safe: true\n    hedge: {max: 2, delay: 500ms}\n", "note: this part stays gRPC's; pass it to grpc.WithDefaultServiceConfig:\n{\"methodConfig\": ["},
+		{scheme + "sample.json", 0, "  # /shop.Catalogue/*\n  \"shop.Catalogue\":\n    safe: true\n    timeout: {call: 2.5s, attempt: off, body: 2.5s}\n", "note: sample.json:6:23: waitForReady has no counterpart"},
+		{scheme + "sample.json", 0, "  # /shop.Prices/Get, all methods\n  \"shop.Prices.Get\":\n    safe: true\n    timeout: {attempt: off}\n    hedge: {max: 2, delay: 500ms}\n", "note: this part stays gRPC's; pass it to grpc.WithDefaultServiceConfig:\n{\"methodConfig\": ["},
 		{scheme + "sample.json --method /shop.Catalogue/Get --dependency catalogue", 0, "dependencies:\n  # /shop.Catalogue/*\n  \"catalogue\":\n", ""},
 		{scheme + "sample.json --method shop.Catalogue", 0, "  \"shop.Catalogue\":\n", ""},
 		{scheme + "sample.json --method x.Y/Z", 0, "  \"shop.Prices.Get\":\n", ""},
