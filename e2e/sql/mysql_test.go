@@ -42,7 +42,7 @@ type bank struct {
 
 const (
 	accounts = 4
-	each     = 1000 // what an account has at first
+	balance  = 1000 // what an account has at first
 )
 
 func newBank(t *testing.T, p policy.Policy, settings ...string) *bank {
@@ -54,7 +54,7 @@ func newBank(t *testing.T, p policy.Policy, settings ...string) *bank {
 	b.exec("CREATE TABLE accounts (id integer PRIMARY KEY, amount integer NOT NULL) ENGINE=InnoDB")
 	b.exec("CREATE TABLE transfers (id varchar(40) PRIMARY KEY) ENGINE=InnoDB")
 	for id := range accounts {
-		b.exec(fmt.Sprintf("INSERT INTO accounts VALUES (%d, %d)", id, each))
+		b.exec(fmt.Sprintf("INSERT INTO accounts VALUES (%d, %d)", id, balance))
 	}
 	return b
 }
@@ -108,8 +108,8 @@ func (b *bank) wantTransfers(want int) {
 	if n := b.number("SELECT count(*) FROM transfers"); n != want {
 		b.Errorf("%d transfers, want %d", n, want)
 	}
-	if n := b.number("SELECT sum(amount) FROM accounts"); n != accounts*each {
-		b.Errorf("the accounts have %d, want %d", n, accounts*each)
+	if n := b.number("SELECT sum(amount) FROM accounts"); n != accounts*balance {
+		b.Errorf("the accounts have %d, want %d", n, accounts*balance)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestLockWaitUndoesTheWholeTransaction(t *testing.T) {
 		t.Errorf("%v after %d runs", err, runs)
 	}
 	b.wantTransfers(1)
-	if n := b.number("SELECT amount FROM accounts WHERE id = 0"); n != each-1 {
+	if n := b.number("SELECT amount FROM accounts WHERE id = 0"); n != balance-1 {
 		t.Errorf("the first account has %d", n)
 	}
 }
