@@ -175,6 +175,15 @@ func (f *httpAttempt) late() bool {
 // first message may be hours away.
 const rpcWait = 100 * time.Millisecond
 
+// patience is how long to wait. The attempt's time goes on meanwhile, and must not be over
+// because of it.
+func (f *httpAttempt) patience() time.Duration {
+	if at, ok := f.ctx.Deadline(); ok {
+		return max(min(rpcWait, time.Until(at)/2), 0)
+	}
+	return rpcWait
+}
+
 // rpcBegins is how much of a body is looked at.
 const rpcBegins = 1 << 10
 
@@ -191,7 +200,7 @@ func (f *httpAttempt) learnRPC(resp *http.Response) error {
 	case p != connectStream && r.readHeader(resp.Header), resp.Body == nil:
 	case f.of.body.live(): // its sender may wait for this answer before it sends more
 	default:
-		if err := r.look(resp); err != nil {
+		if err := r.look(resp, f.patience()); err != nil {
 			return err
 		}
 	}
@@ -206,13 +215,13 @@ func packing(h http.Header) string {
 }
 
 // look looks at the beginning of an answer, which the caller still reads all of.
-func (r *rpcEnd) look(resp *http.Response) error {
+func (r *rpcEnd) look(resp *http.Response, most time.Duration) error {
 	k := &keptBody{body: resp.Body, filling: true, most: rpcBegins}
 	k.come.L = &k.mu
 	resp.Body = k
 	go k.fill()
 	defer k.suffices()
-	until, head, seen := time.Now().Add(rpcWait), make([]byte, rpcBegins), 0
+	until, head, seen := time.Now().Add(most), make([]byte, rpcBegins), 0
 	for {
 		n, err := k.look(head[seen:], seen, until)
 		r.body.see(head[seen : seen+n])

@@ -189,12 +189,14 @@ func TestTheListsOfCodesCount(t *testing.T) {
 // is an hour away, and at once if the request is a stream as well. Its failure counts once.
 func TestStreamsOfGRPCAreNotHeldUp(t *testing.T) {
 	for _, c := range []struct {
-		fact string
-		live bool
-		most time.Duration
+		fact    string
+		live    bool
+		attempt time.Duration
+		most    time.Duration
 	}{
-		{"a request with a body of known length", false, 100 * time.Millisecond},
-		{"a request that is a stream as well", true, 0},
+		{"a request with a body of known length", false, 5 * time.Second, 100 * time.Millisecond},
+		{"an attempt that has hardly any time left", false, 60 * time.Millisecond, 30 * time.Millisecond},
+		{"a request that is a stream as well", true, 5 * time.Second, 0},
 	} {
 		bubble(t, c.fact, func(t *testing.T) {
 			s := servePipedH2(t, func(w http.ResponseWriter, r *http.Request) {
@@ -203,7 +205,7 @@ func TestStreamsOfGRPCAreNotHeldUp(t *testing.T) {
 				rpcAnswer{body: []string{frame(0, "late")}, trailer: status(policy.GRPCUnavailable)}.write(w)
 			})
 			hc, d := client(t, with(eager(), func(p *policy.Policy) {
-				p.Breaker.Off, p.Breaker.Observe, p.Safe, p.Timeout.Attempt = false, true, true, 5*time.Second
+				p.Breaker.Off, p.Breaker.Observe, p.Safe, p.Timeout.Attempt = false, true, true, c.attempt
 			}), base(t, s))
 			req := request(t, "POST", s.URL, "x")
 			pr, pw := io.Pipe()
@@ -223,6 +225,31 @@ func TestStreamsOfGRPCAreNotHeldUp(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 			if n := failures(d); n != 1 {
+				t.Errorf("%d failures", n)
+			}
+			gabiontest.NothingHeld(t, d)
+		})
+	}
+}
+
+// A stream that nobody reads, or not to its end, leaves nothing behind when it is closed.
+func TestAStreamOfGRPCThatIsLeft(t *testing.T) {
+	for _, some := range []int{0, 3, 5} {
+		bubble(t, strconv.Itoa(some)+" bytes of it were read", func(t *testing.T) {
+			s := servePipedH2(t, func(w http.ResponseWriter, r *http.Request) {
+				rpcAnswer{body: []string{frame(0, "")}}.write(w)
+				<-r.Context().Done()
+			})
+			hc, d := client(t, with(eager(), func(p *policy.Policy) { p.Breaker.Off, p.Breaker.Observe, p.Safe = false, true, true }), base(t, s))
+			resp, err := hc.Do(request(t, "POST", s.URL, "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(resp.Body, make([]byte, some)); err != nil {
+				t.Error(err)
+			}
+			resp.Body.Close()
+			if n := failures(d); n != 0 {
 				t.Errorf("%d failures", n)
 			}
 			gabiontest.NothingHeld(t, d)

@@ -136,7 +136,7 @@ func serveGRPC(t *testing.T, s pb.TestServiceServer, options ...grpc.ServerOptio
 	return "http://" + l.Addr().String()
 }
 
-// serveConnect starts a server of connect-go, and returns its URL.
+// serveConnect starts a server of net/http, as connect-go has it, and returns its URL.
 func serveConnect(t *testing.T, h http.Handler) string {
 	t.Helper()
 	l := listen(t)
@@ -150,6 +150,20 @@ func serveConnect(t *testing.T, h http.Handler) string {
 		}
 	})
 	return "http://" + l.Addr().String()
+}
+
+// everywhere serves s with grpc-go, alone and under net/http, and with connect-go. It returns
+// the URLs.
+func (s *service) everywhere(t *testing.T) map[string]string {
+	t.Helper()
+	under := grpc.NewServer()
+	pb.RegisterTestServiceServer(under, s)
+	t.Cleanup(under.Stop)
+	return map[string]string{
+		"grpc-go":                serveGRPC(t, s),
+		"grpc-go under net/http": serveConnect(t, under),
+		"connect-go":             serveConnect(t, s.asConnect()),
+	}
 }
 
 // cleartext is HTTP/2 without TLS.
@@ -196,10 +210,10 @@ var protocols = map[string][]connect.ClientOption{
 // are repeated where that is safe, and the client is told UNAVAILABLE as it was without gabion.
 func TestThirtyUnavailableAreThirtyFailures(t *testing.T) {
 	s := new(service)
-	servers := map[string]string{"grpc-go": serveGRPC(t, s), "connect-go": serveConnect(t, s.asConnect())}
+	servers := s.everywhere(t)
 	for server, url := range servers {
 		for name, options := range protocols {
-			if server == "grpc-go" && name != "gRPC" {
+			if server != "connect-go" && name != "gRPC" {
 				continue
 			}
 			for _, streams := range []bool{false, true} {
@@ -260,10 +274,10 @@ func nothingHeld(t *testing.T, d *gabion.Dependency) {
 // directions, where each side waits for the other.
 func TestCallsThatSucceedAreNotTouched(t *testing.T) {
 	s := new(service)
-	servers := map[string]string{"grpc-go": serveGRPC(t, s), "connect-go": serveConnect(t, s.asConnect())}
+	servers := s.everywhere(t)
 	for server, url := range servers {
 		for name, options := range protocols {
-			if server == "grpc-go" && name != "gRPC" {
+			if server != "connect-go" && name != "gRPC" {
 				continue
 			}
 			t.Run(server+", "+name, func(t *testing.T) {

@@ -62,9 +62,9 @@ func (b *bank) UnaryCall(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse
 }
 
 // dial connects to a server that serveGRPC started.
-func dial(t *testing.T, url string) *grpc.ClientConn {
+func dial(t *testing.T, url string, more ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(strings.TrimPrefix(url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(strings.TrimPrefix(url, "http://"), append(more, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
