@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/gabion-go/gabion => ../..
 	github.com/gabion-go/gabion/contrib/boltstore => ../../contrib/boltstore
+	github.com/gabion-go/gabion/contrib/mysqlstore => ../../contrib/mysqlstore
 	github.com/gabion-go/gabion/contrib/redisstore => ../../contrib/redisstore
 	github.com/gabion-go/gabion/contrib/sqlitestore => ../../contrib/sqlitestore
 )
@@ -13,8 +14,10 @@ require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/boltstore v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/contrib/mysqlstore v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/redisstore v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/sqlitestore v0.0.0-00010101000000-000000000000
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.23.0
@@ -22,6 +25,7 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect

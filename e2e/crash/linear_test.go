@@ -30,7 +30,7 @@ func TestStoresAreLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, kind := range stores {
 		ops := 12000
-		if kind.name == "sqlite" || kind.name == "postgres" {
+		if kind.name == "sqlite" || kind.name == "postgres" || kind.name == "mysql" {
 			ops = 3000
 		}
 		t.Run(kind.name, func(t *testing.T) {

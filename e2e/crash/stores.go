@@ -53,6 +53,7 @@ var stores = []*storeKind{
 	{name: "memory", tick: time.Microsecond, lease: 200 * time.Microsecond, start: nowhere, open: openMemory},
 	{name: "sqlite", shared: true, tx: true, tick: 2 * time.Millisecond, lease: 6 * time.Millisecond, start: inFile, open: openSQLite},
 	{name: "postgres", shared: true, tx: true, tick: 2 * time.Microsecond, lease: 3 * time.Millisecond, start: startPostgres, open: openPostgres},
+	{name: "mysql", shared: true, tx: true, tick: 2 * time.Microsecond, lease: 3 * time.Millisecond, start: startMySQL, open: openMySQL},
 	{name: "bolt", tick: time.Microsecond, lease: 3 * time.Millisecond, start: inFile, open: openBolt},
 	{name: "redis", shared: true, tick: 2 * time.Microsecond, lease: 2 * time.Millisecond, start: startRedis, open: openRedis},
 }

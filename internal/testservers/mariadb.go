@@ -87,6 +87,7 @@ func (m mariadb) install(s *Server) (out []byte, err error) {
 		cmd = exec.Command(m.server, "--no-defaults", "--initialize-insecure", "--datadir="+s.data(), "--init-file="+first)
 	}
 	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "TMPDIR="+s.dir) // a server that starts removes others' temporary tables from there
 	cmd.SysProcAttr = attributes(s.owner)
 	return cmd.CombinedOutput()
 }
@@ -95,7 +96,7 @@ func (m mariadb) argv(settings []string) func(*Server) []string {
 	return func(s *Server) []string {
 		argv := []string{
 			m.server, "--no-defaults", "--datadir=" + s.data(), "--port=" + fmt.Sprint(s.port), "--bind-address=127.0.0.1",
-			"--pid-file=" + s.pidFile(), "--socket=server.sock", // within the data directory: a path of a socket must be short
+			"--pid-file=" + s.pidFile(), "--tmpdir=" + s.dir, "--socket=server.sock", // within the data directory: a path of a socket must be short
 			"--skip-name-resolve", "--performance-schema=OFF", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M",
 		}
 		for _, setting := range settings {
