@@ -144,3 +144,27 @@ func TestDependenciesThatAreNotThoseOfTheConfig(t *testing.T) {
 		t.Error(opts, err)
 	}
 }
+
+// grpc-go and gabion find the same method config for a method.
+func TestTheSameMethodConfigAsGRPC(t *testing.T) {
+	const js = `{"methodConfig": [
+		{"name": [{"service": "a.B", "method": "Get"}, {"service": "a.C"}], "timeout": "1s"},
+		{"name": [{"service": "a.B"}], "timeout": "2s"},
+		{"name": [{}], "timeout": "3s"}, {"name": [{"service": "a/x"}], "timeout": "4s"}, {"timeout": "5s"}]}`
+	s, err := gabiongrpc.FromServiceConfig([]byte(js))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inRoomOfGRPC(t, js, func(r *room) {
+		r.answers(ok("fine"))
+		if _, err := r.call(); err != nil { // the config is in force once the name is resolved
+			t.Fatal(err)
+		}
+		for _, method := range []string{"/a.B/Get", "/a.B/Put", "/a.C/Get", "/a.D/Get", "/a/x/y", "/a/y", "a.B/Get", "/", "odd", ""} {
+			theirs := r.conn.GetMethodConfig(method)
+			if ours, ok := s.Policy(method); !ok || theirs.Timeout == nil || ours.Timeout.Call != *theirs.Timeout {
+				t.Errorf("%q: %v, grpc-go has %v", method, ours.Timeout.Call, theirs.Timeout)
+			}
+		}
+	})
+}

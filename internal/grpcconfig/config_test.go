@@ -215,6 +215,9 @@ func TestEachMethodHasTheConfigThatNamesItBest(t *testing.T) {
 			t.Errorf("%s: %d, %v", path, i, ok)
 		}
 	}
+	if n := testing.AllocsPerRun(100, func() { c.Find("/a.D/Get") }); n > 0 {
+		t.Errorf("to find a config takes %v allocations", n)
+	}
 	if _, ok := parsed(t, retrying(), Options{}).Find("/x.Y/Z"); ok {
 		t.Error("found what nobody named")
 	}
