@@ -246,5 +246,5 @@ func (c *Contest) Try(t testing.TB, e Entry, calls int) {
 
 // Contests are all the tasks, in the order of the report.
 func Contests() []*Contest {
-	return slices.Concat(floors(), stacks(), breakers(), retries(), budgets(), limits(), learners(), servers(), timeouts(), hedges(), clients(), databases(), watched())
+	return slices.Concat(floors(), stacks(), breakers(), retries(), budgets(), limits(), learners(), servers(), timeouts(), hedges(), clients(), rpcs(), databases(), watched())
 }

@@ -4,6 +4,7 @@ go 1.26.0
 
 replace (
 	github.com/gabion-go/gabion => ../..
+	github.com/gabion-go/gabion/contrib/gabiongrpc => ../../contrib/gabiongrpc
 	github.com/gabion-go/gabion/contrib/gabionotel => ../../contrib/gabionotel
 	github.com/gabion-go/gabion/contrib/gabionprom => ../../contrib/gabionprom
 )
@@ -15,9 +16,11 @@ require (
 	github.com/eapache/go-resiliency v1.7.0
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/contrib/gabiongrpc v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/gabionotel v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/gabionprom v0.0.0-00010101000000-000000000000
 	github.com/go-kratos/aegis v0.2.0
+	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/prometheus/client_golang v1.25.0
@@ -30,6 +33,7 @@ require (
 	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
 	golang.org/x/sync v0.24.0
 	golang.org/x/time v0.16.0
+	google.golang.org/grpc v1.85.0
 )
 
 require (
@@ -60,7 +64,9 @@ require (
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )

@@ -45,6 +45,11 @@ func serve() error {
 	mux.HandleFunc("GET /served", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, served.Load())
 	})
+	stop, err := serveRPCs(mux)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -95,16 +100,22 @@ var server = sync.OnceValues(func() (*child, error) {
 })
 
 // served asks how many requests there were.
-func (c *child) served(t testing.TB) int {
-	resp, err := http.Get(c.url + "served")
+func (c *child) served(t testing.TB) int { return c.number(t, "served") }
+
+func (c *child) number(t testing.TB, path string) int {
+	n, err := strconv.Atoi(c.text(t, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (c *child) text(t testing.TB, path string) string {
+	resp, err := http.Get(c.url + path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
-	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return strings.TrimSpace(string(text))
 }
