@@ -45,7 +45,7 @@ func TestAProxyPassesOnWhatItRepeated(t *testing.T) {
 					t.Errorf("%d failures, %d calls", n, calls)
 				}
 
-				// A client of grpc-go hears it, retries of its own: the pushback says so.
+				// A client of grpc-go with retries of its own hears it by the pushback.
 				s.calls.Store(0)
 				_, err := pb.NewTestServiceClient(dial(t, proxy, retries)).UnaryCall(t.Context(), &pb.SimpleRequest{})
 				if calls := s.calls.Load(); calls != 3 || status.Code(err) != codes.Unavailable {
