@@ -14,6 +14,8 @@ func isNil(db Beginner) bool {
 		return db == nil
 	case *pgxpool.Conn:
 		return db == nil
+	case *Pool:
+		return db == nil
 	case *pgx.Conn:
 		return db == nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A Beginner begins transactions: a *pgxpool.Pool, a *pgxpool.Conn or a *pgx.Conn.
+// A Beginner begins transactions: a [*Pool], a *pgxpool.Pool, a *pgxpool.Conn or a *pgx.Conn.
 type Beginner interface {
 	BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
 }
