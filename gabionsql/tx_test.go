@@ -26,6 +26,16 @@ type sqlState string
 func (s sqlState) Error() string    { return "state " + string(s) }
 func (s sqlState) SQLState() string { return string(s) }
 
+// rpcErr is an error of gRPC's.
+type rpcErr struct{}
+
+func (rpcErr) Error() string          { return "unavailable" }
+func (rpcErr) GRPCStatus() *rpcStatus { return new(rpcStatus) }
+
+type rpcStatus struct{}
+
+func (*rpcStatus) Code() uint32 { return 14 }
+
 var errPoor = errors.New("not enough money")
 
 // series returns a function that answers with one error after the other, and then nil.
@@ -52,6 +62,7 @@ func TestRunTx(t *testing.T) {
 		work    []error
 		commit  []error
 		gone    bool // the connection: ROLLBACK is not answered
+		refused bool // ROLLBACK is, for there is no transaction
 		works   int  // how often work ran
 		commits int
 		is      error // nil for a success
@@ -77,6 +88,8 @@ func TestRunTx(t *testing.T) {
 		{name: "MySQL's driver has no type for it", work: []error{errors.New("invalid connection")}, gone: true, works: 2, commits: 1},
 		{name: "one that breaks while the database's holds is another's", work: []error{syscall.ECONNRESET}, works: 1, is: syscall.ECONNRESET, effect: policy.UnknownEffect},
 		{name: "an HTTP error is another's", work: []error{&url.Error{Op: "Post", Err: syscall.ECONNRESET}}, gone: true, works: 1, is: syscall.ECONNRESET, effect: policy.UnknownEffect},
+		{name: "an error of gRPC's is another's", work: []error{fmt.Errorf("charge: %w", rpcErr{})}, gone: true, works: 1, is: rpcErr{}, effect: policy.UnknownEffect},
+		{name: "a rollback that is refused proves nothing", work: []error{sqlState("40001")}, refused: true, works: 1, is: gabionsql.ErrEnded, effect: policy.UnknownEffect},
 		{name: "a call of gabion's that may have happened may have", work: []error{end(policy.UnknownEffect)}, gone: true, works: 1, is: syscall.ECONNRESET, effect: policy.UnknownEffect},
 		{name: "one that did not happen is not repeated", work: []error{end(policy.NoEffect)}, works: 1, is: policy.DoNotRetry},
 		{name: "a COMMIT without an answer is unknown", commit: []error{syscall.ECONNRESET}, works: 1, is: gabionsql.ErrCommitUnknown, effect: policy.UnknownEffect},
@@ -88,13 +101,16 @@ func TestRunTx(t *testing.T) {
 	} {
 		for _, p := range []policy.Policy{{}, {Safe: true}} {
 			t.Run(fmt.Sprintf("%s, safe %v", c.name, p.Safe), func(t *testing.T) {
-				if p.Safe && (errors.Is(c.is, syscall.ECONNRESET) || c.is == nil) {
+				if p.Safe && (errors.Is(c.is, syscall.ECONNRESET) || c.is == rpcErr{} || c.is == nil) {
 					t.Skip("is repeated if all work is declared safe")
 				}
 				synctest.Test(t, func(t *testing.T) {
 					f := &fakeDB{begin: series(c.begin...), commit: series(c.commit...)}
 					if c.gone {
 						f.rollback = func(context.Context) error { return driver.ErrBadConn }
+					}
+					if c.refused {
+						f.rollback = func(context.Context) error { return errors.New("no transaction is active") }
 					}
 					db := openFake(t, f)
 					works, work := 0, series(c.work...)
