@@ -111,6 +111,10 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, conn 
 		return u.call.told(err)
 	}
 	var room [maxOptions]gabion.CallOption
-	a, err := gabion.Do(ctx, c.Dependency, u.send, u.gabionOptions(room[:0])...)
+	all := u.gabionOptions(room[:0])
+	if u.hedged {
+		defer u.leave()
+	}
+	a, err := gabion.Do(ctx, c.Dependency, u.send, all...)
 	return u.end(a, err)
 }

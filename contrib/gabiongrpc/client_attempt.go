@@ -79,7 +79,7 @@ func (a *attempt) prepare(ctx context.Context, c *call) error {
 	}
 	ours := c.policy.Trust == policy.Internal
 	if ours && c.priority != policy.PriorityNormal {
-		ctx = metadata.AppendToOutgoingContext(ctx, metadataPriority, priorityText(c.priority))
+		ctx = metadata.AppendToOutgoingContext(ctx, MetadataPriority, priorityText(c.priority))
 	}
 	a.Context = ctx
 	return a.tell(ours)
@@ -118,7 +118,7 @@ func priorityText(p policy.Priority) string {
 func withoutStrays(ctx context.Context) context.Context {
 	md, _ := metadata.FromOutgoingContext(ctx) // a copy
 	delete(md, MetadataAttempts)
-	delete(md, metadataPriority)
+	delete(md, MetadataPriority)
 	return metadata.NewOutgoingContext(ctx, md)
 }
 

@@ -17,9 +17,6 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// metadataPriority says how much a call matters, to internal dependencies.
-const metadataPriority = "x-request-priority"
-
 // call is one call of a Client, unary or a stream.
 type call struct {
 	client   *Client
@@ -113,7 +110,7 @@ var errKeys = errors.New("gabiongrpc: the metadata has more than one idempotency
 // take it.
 func (c *call) learnMetadata() error {
 	c.strays = len(metadata.ValueFromOutgoingContext(c.ctx, MetadataAttempts)) > 0 ||
-		len(metadata.ValueFromOutgoingContext(c.ctx, metadataPriority)) > 0
+		len(metadata.ValueFromOutgoingContext(c.ctx, MetadataPriority)) > 0
 	switch keys := metadata.ValueFromOutgoingContext(c.ctx, MetadataKey); {
 	case len(keys) > 1, len(keys) == 1 && keys[0] == "":
 		return fmt.Errorf("%w (%w)", errKeys, gabion.KeyMalformed)

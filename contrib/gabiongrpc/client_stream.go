@@ -98,7 +98,7 @@ func (s *streamCall) driveBeside() {
 		close(s.ready)
 	}()
 	_ = s.drive()
-	left = false
+	left, s.request = false, nil
 }
 
 // try is one attempt to open the stream.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -477,4 +478,57 @@ func TestAClassifierOfRepliesIsNotAskedAboutStreams(t *testing.T) {
 			t.Error(err)
 		}
 	}, asked)
+}
+
+// C110
+func TestStreamsAreNeverHedged(t *testing.T) {
+	inRoom(t, hedged(2, 100*ms), func(r *room) {
+		r.streams([]step{later(time.Second, message())})
+		if n, err := r.listen(safely()); n != 1 || err != io.EOF || len(r.seen()) != 1 {
+			t.Errorf("%d messages and %v, %d attempts", n, err, len(r.seen()))
+		}
+	})
+}
+
+// Reading and sending may go on at once, and what is left over at the end must not.
+func TestManyStreamsAtOnce(t *testing.T) {
+	inRoom(t, with(plain(), func(p *policy.Policy) { p.Bulkhead.Limit, p.Bulkhead.Queue = 100, policy.Off }), func(r *room) {
+		r.server.duplex = func(n int, s duplexStream) error {
+			for {
+				if _, err := s.Recv(); err != nil || s.Send(&pb.StreamingOutputCallResponse{}) != nil {
+					return nil
+				}
+			}
+		}
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				ctx, cancel := context.WithCancel(r.Context())
+				defer cancel()
+				s, err := r.stub.FullDuplexCall(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				all.Go(func() {
+					for range 20 {
+						_ = s.Send(&pb.StreamingOutputCallRequest{})
+					}
+					_ = s.CloseSend()
+				})
+				for {
+					if _, err := s.Recv(); err != nil {
+						if err != io.EOF {
+							t.Error(err)
+						}
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		if r.slots() != 0 {
+			t.Errorf("%d slots are held", r.slots())
+		}
+	})
 }

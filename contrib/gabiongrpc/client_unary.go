@@ -88,6 +88,13 @@ func (u *unaryCall) copied() any {
 	return proto.Clone(messageOf(u.req))
 }
 
+// leave keeps hedges that come late from the request, also if the call ends by a panic.
+func (u *unaryCall) leave() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
+}
+
 // empty makes a reply what a new one is.
 func empty(reply any) {
 	if m := messageOf(reply); m != nil {
@@ -101,11 +108,6 @@ func empty(reply any) {
 
 // end gives the caller what the attempt brought.
 func (u *unaryCall) end(a *attempt, err error) error {
-	if u.hedged {
-		u.mu.Lock()
-		u.over = true
-		u.mu.Unlock()
-	}
 	if err == nil && a.reply != u.reply {
 		empty(u.reply)
 		proto.Merge(messageOf(u.reply), a.reply.(proto.Message))
