@@ -3,6 +3,7 @@ package gabionhttp
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -226,7 +227,7 @@ func (r *rpcEnd) look(resp *http.Response, most time.Duration) error {
 		n, err := k.look(head[seen:], seen, until)
 		r.body.see(head[seen : seen+n])
 		switch seen += n; {
-		case err != nil && err != io.EOF && seen == 0:
+		case err != nil && !errors.Is(err, io.EOF) && seen == 0:
 			return err
 		case err != nil && k.ended() && !r.body.message:
 			r.ended(resp)

@@ -47,7 +47,7 @@ func (s *frames) see(b []byte) {
 		if s.last() && uint64(len(s.kept))+uint64(s.left) <= longestEnd {
 			s.kept = append(s.kept, b[:n]...)
 		}
-		s.left, b = s.left-uint32(n), b[n:] //nolint:gosec // n is at most left
+		s.left, b = s.left-uint32(n), b[n:]
 		s.finish()
 	}
 }

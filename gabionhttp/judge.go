@@ -183,7 +183,7 @@ func (k *keptBody) suffices() {
 func (k *keptBody) ended() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.err == io.EOF
+	return errors.Is(k.err, io.EOF)
 }
 
 // look copies what was read from off on, and reads more if there is none.

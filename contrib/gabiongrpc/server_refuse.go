@@ -75,7 +75,7 @@ func refused(r serving.Result, least time.Duration) refusal {
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: x.reason, Domain: AdmissionDomain}}
 	if x.code == codes.Unavailable || x.code == codes.ResourceExhausted {
 		// In whole milliseconds, since the pushback is.
-		after := (least + rand.N(least+1) + time.Millisecond - 1).Truncate(time.Millisecond) //nolint:gosec // spreads callers; nothing is secret
+		after := (least + rand.N(least+1) + time.Millisecond - 1).Truncate(time.Millisecond)
 		trailer[trailerPushback] = []string{strconv.FormatInt(after.Milliseconds(), 10)}
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
 	}
