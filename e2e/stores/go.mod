@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/gabion-go/gabion => ../..
 	github.com/gabion-go/gabion/contrib/boltstore => ../../contrib/boltstore
+	github.com/gabion-go/gabion/contrib/mysqlstore => ../../contrib/mysqlstore
 	github.com/gabion-go/gabion/contrib/natsstore => ../../contrib/natsstore
 	github.com/gabion-go/gabion/contrib/pgxstore => ../../contrib/pgxstore
 	github.com/gabion-go/gabion/contrib/redisstore => ../../contrib/redisstore
@@ -14,6 +15,7 @@ replace (
 require (
 	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/boltstore v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/contrib/mysqlstore v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/natsstore v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/pgxstore v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/redisstore v0.0.0-00010101000000-000000000000
@@ -25,9 +27,11 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect

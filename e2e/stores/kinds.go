@@ -32,6 +32,8 @@ const (
 	SQLite        = "sqlitestore"
 	PostgresBare  = "PostgreSQL, bare statements"
 	PostgresStore = "pgxstore"
+	MariaDBBare   = "MariaDB, bare statements"
+	MySQLStore    = "mysqlstore"
 	RedisBare     = "Redis, bare scripts"
 	RedisStore    = "redisstore"
 	NATSBare      = "NATS, bare bucket"
@@ -50,6 +52,7 @@ func tell(server string) {
 var kinds = []kind{
 	{Log, makeLog}, {Bolt, makeBolt}, {SQLite, makeSQLite},
 	{PostgresBare, makePostgresBare}, {PostgresStore, makePostgresStore},
+	{MariaDBBare, makeMariaDBBare}, {MySQLStore, makeMySQLStore},
 	{RedisBare, makeRedisBare}, {RedisStore, makeRedisStore},
 	{NATSBare, makeNATSBare}, {NATSStore, makeNATSStore},
 }

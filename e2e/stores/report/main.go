@@ -135,7 +135,7 @@ func join(f, other stores.Figures) stores.Figures {
 }
 
 // told are the modules whose versions matter.
-var told = []string{"go.etcd.io/bbolt", "modernc.org/sqlite", "github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}
+var told = []string{"go.etcd.io/bbolt", "modernc.org/sqlite", "github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql", "github.com/redis/go-redis/v9", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}
 
 func versions() ([]string, error) {
 	cmd := exec.Command("go", append([]string{"list", "-m"}, told...)...)

@@ -45,7 +45,7 @@ func render(f stores.Figures) string {
 
 // twins say what a store is compared with.
 var twins = map[string]string{
-	stores.Bolt: stores.Log, stores.SQLite: stores.Log, stores.PostgresStore: stores.PostgresBare,
+	stores.Bolt: stores.Log, stores.SQLite: stores.Log, stores.PostgresStore: stores.PostgresBare, stores.MySQLStore: stores.MariaDBBare,
 	stores.RedisStore: stores.RedisBare, stores.NATSStore: stores.NATSBare,
 }
 
@@ -162,6 +162,7 @@ func targets() []target {
 		share("the same, what we would like", stores.Bolt, 0.5),
 		share("sqlitestore, of an append log", stores.SQLite, 0.25),
 		share("pgxstore, of bare statements", stores.PostgresStore, 0.7),
+		share("mysqlstore, of bare statements", stores.MySQLStore, 0.7),
 		share("redisstore, of bare scripts", stores.RedisStore, 0.7),
 		micros("middleware, new key", stores.NewKey, 3),
 		micros("middleware, "+stores.SameKey, stores.SameKey, 3),
