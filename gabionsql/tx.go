@@ -134,7 +134,7 @@ func (c *txCall) run(ctx context.Context, tx *sql.Tx) error {
 }
 
 func (c *txCall) note(err error) {
-	if f, ok := err.(*sqltx.Failure); ok && f.Doubtful() {
+	if f, ok := errors.AsType[*sqltx.Failure](err); ok && f.Doubtful() {
 		c.doubt = true
 	}
 }
@@ -142,7 +142,7 @@ func (c *txCall) note(err error) {
 // known takes back that a transaction may have been committed which is known not to be. To
 // a Dependency all work is in doubt whose time was over.
 func (c *txCall) known(err error) error {
-	if e, ok := err.(*gabion.Error); ok && !c.doubt {
+	if e, ok := errors.AsType[*gabion.Error](err); ok && !c.doubt {
 		e.Effect = policy.NoEffect
 	}
 	return err

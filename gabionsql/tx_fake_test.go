@@ -58,9 +58,8 @@ func (f *fakeDB) Driver() driver.Driver { return nil }
 
 // A fakeConn keeps the context of its transaction, as pgx does.
 type fakeConn struct {
-	f    *fakeDB
-	ctx  context.Context
-	lost bool
+	f   *fakeDB
+	ctx context.Context
 }
 
 func answer(f func(context.Context) error, ctx context.Context) error {

@@ -184,15 +184,15 @@ func TestWorkThatLeaves(t *testing.T) {
 	}{
 		{"with a panic", func(context.Context, *sql.Tx) error { panic("no") }, 0, true},
 		{"with a panic and open rows", func(ctx context.Context, tx *sql.Tx) error {
-			_, _ = tx.QueryContext(ctx, "SELECT") //nolint:all // left open
+			_, _ = tx.QueryContext(ctx, "SELECT") //nolint:rowserrcheck // left open
 			panic("no")
 		}, 0, true},
 		{"with open rows", func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.QueryContext(ctx, "SELECT") //nolint:all // left open
+			_, err := tx.QueryContext(ctx, "SELECT") //nolint:rowserrcheck // left open
 			return err
 		}, 1, false},
 		{"with open rows and an error", func(ctx context.Context, tx *sql.Tx) error {
-			_, _ = tx.QueryContext(ctx, "SELECT") //nolint:all // left open
+			_, _ = tx.QueryContext(ctx, "SELECT") //nolint:rowserrcheck // left open
 			return errPoor
 		}, 0, false},
 		{"and keeps its transaction", func(_ context.Context, tx *sql.Tx) error { kept = tx; return nil }, 1, false},

@@ -105,7 +105,7 @@ func (c *txCall) runRecorded(d *gabion.Dependency) error {
 // try is one attempt.
 func (r *recorded) try(ctx context.Context) error {
 	err := r.once(ctx)
-	if f, ok := err.(*sqltx.Failure); !ok || !f.Recorded {
+	if f, ok := errors.AsType[*sqltx.Failure](err); !ok || !f.Recorded {
 		r.note(err)
 	}
 	return err
@@ -113,7 +113,7 @@ func (r *recorded) try(ctx context.Context) error {
 
 func (r *recorded) once(ctx context.Context) error {
 	err := sqltx.Try(ctx, &ending{db: r.db, opts: r.o.begin}, r.run)
-	f, failed := err.(*sqltx.Failure)
+	f, failed := errors.AsType[*sqltx.Failure](err)
 	switch {
 	case !failed:
 		return nil

@@ -79,7 +79,7 @@ func RunTx(ctx context.Context, d *gabion.Dependency, db Beginner, work func(ctx
 	}
 	n := len(c.calls)
 	err := d.Run(ctx, c.try, append(c.calls[:n:n], txClassifier)...)
-	if e, ok := err.(*gabion.Error); ok && !c.doubt {
+	if e, ok := errors.AsType[*gabion.Error](err); ok && !c.doubt {
 		e.Effect = policy.NoEffect // to a Dependency all work is in doubt whose time was over
 	}
 	return err
@@ -125,7 +125,7 @@ func (c *txCall) problem(ctx context.Context) error {
 // try is one attempt.
 func (c *txCall) try(ctx context.Context) error {
 	err := sqltx.Try(ctx, &ending{db: c.db, opts: c.begin}, c.run)
-	if f, ok := err.(*sqltx.Failure); ok && f.Doubtful() {
+	if f, ok := errors.AsType[*sqltx.Failure](err); ok && f.Doubtful() {
 		c.doubt = true
 	}
 	return err

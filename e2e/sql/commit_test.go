@@ -214,7 +214,7 @@ func TestWorkDoesWrong(t *testing.T) {
 			{"it rolls back", func(ctx context.Context, tx *sql.Tx) error { return errors.Join(insert("x")(ctx, tx), tx.Rollback()) }, gabionsql.ErrEnded, unknown},
 			{"it hides an error", func(ctx context.Context, tx *sql.Tx) error { tx.ExecContext(ctx, "nonsense"); return nil }, gabionsql.ErrFailedBefore, nothing},
 			{"it leaves rows open", func(ctx context.Context, tx *sql.Tx) error {
-				_, err := tx.QueryContext(ctx, "SELECT generate_series(1, 100000)") //nolint:all // left open
+				_, err := tx.QueryContext(ctx, "SELECT generate_series(1, 100000)") //nolint:rowserrcheck // left open
 				return err
 			}, nil, done},
 		} {

@@ -88,7 +88,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 // of the dependency, except where the driver of MySQL has no type for a connection that
 // broke. What may have been committed is not repeated, whatever else says that it is safe.
 func Outcome(err error) (o policy.Outcome) {
-	f, ok := err.(*Failure)
+	f, ok := errors.AsType[*Failure](err)
 	if !ok {
 		return o
 	}
@@ -225,7 +225,7 @@ func remote(err error) bool {
 	if _, is := reflect.TypeOf(err).MethodByName("GRPCStatus"); is {
 		return true
 	}
-	switch x := err.(type) {
+	switch x := err.(type) { //nolint:errorlint // this is the walk
 	case interface{ Unwrap() error }:
 		return remote(x.Unwrap())
 	case interface{ Unwrap() []error }:
