@@ -21,6 +21,7 @@ import (
 // turner is an HTTP/2 server that turns every stream away without looking at it.
 type turner struct {
 	goAway  bool // with its connection
+	cuts    bool // the connection instead, as a server does that dies
 	streams atomic.Int64
 }
 
@@ -59,6 +60,9 @@ func (s *turner) serve(c net.Conn) {
 		case *http2.HeadersFrame:
 			s.streams.Add(1)
 			id := frame.StreamID
+			if s.cuts {
+				return
+			}
 			if s.goAway {
 				write <- func() error { return f.WriteGoAway(0, http2.ErrCodeNo, nil) }
 			} else {
@@ -81,6 +85,7 @@ func TestWhatGRPCSendsAgainByItselfIsCounted(t *testing.T) {
 	}{
 		{"a refused stream once, and no more, though the call is not safe", &turner{}, nil, 1, 2, 1, policy.UnknownEffect},
 		{"once for each attempt of a call that is", &turner{}, []grpc.CallOption{safely()}, 3, 6, 3, policy.UnknownEffect},
+		{"a call whose connection broke not at all: it may have happened", &turner{cuts: true}, nil, 1, 1, 0, policy.UnknownEffect},
 		{"GOAWAY in the same way", &turner{goAway: true}, nil, 1, 2, 1, policy.UnknownEffect},
 	} {
 		t.Run(c.fact, func(t *testing.T) {

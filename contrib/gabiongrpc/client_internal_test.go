@@ -62,3 +62,15 @@ func TestWhatADescriptorDeclares(t *testing.T) {
 		}
 	}
 }
+
+// Codecs other than that of protocol buffers add to what is there.
+func TestAReplyIsEmptiedWhateverItIs(t *testing.T) {
+	type plain struct{ Names []string }
+	filled, message := &plain{[]string{"a"}}, &pb.SimpleResponse{Username: "a"}
+	for _, reply := range []any{filled, message, (*plain)(nil), plain{}, nil, map[string]int{}} {
+		empty(reply)
+	}
+	if filled.Names != nil || message.GetUsername() != "" {
+		t.Errorf("%v, %v", filled, message)
+	}
+}

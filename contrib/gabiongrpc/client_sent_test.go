@@ -80,6 +80,7 @@ func TestTimeOfAttemptAndCall(t *testing.T) {
 		{"the time of a service config is an attempt's", plain(), 0, []answer{slow, ok("")}, 2, 1100 * ms, policy.None, codes.OK, limited},
 		{"and its retries are not made", plain(), 0, []answer{fails(codes.Unavailable)}, 3, 200 * ms, policy.AttemptsExhausted, codes.Unavailable, limited},
 		{"too little time for another attempt", plain(), 120 * ms, []answer{fails(codes.Unavailable)}, 1, 0, policy.DeadlineShort, codes.Unavailable, nil},
+		{"no time for the next hop", with(plain(), func(p *policy.Policy) { p.Trust = policy.Internal }), 100 * ms, []answer{ok("")}, 0, 0, policy.NotRetryable, codes.DeadlineExceeded, nil},
 		{"an attempt that takes too long is repeated", plain(), 0, []answer{slow, ok("")}, 2, 4100 * ms, policy.None, codes.OK, nil},
 		{"until attempts are used up", plain(), 0, []answer{slow}, 3, 12200 * ms, policy.AttemptsExhausted, codes.DeadlineExceeded, nil},
 		{"the caller's deadline ends it", plain(), time.Second, []answer{slow}, 1, time.Second, policy.CallTimeout, codes.DeadlineExceeded, nil},

@@ -277,3 +277,29 @@ func TestTheKeyOfTheCallAroundIsForTheOneEffect(t *testing.T) {
 		})
 	}
 }
+
+func TestThePriorityIsToldToOursOnly(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		trust policy.Trust
+		as    policy.Priority
+		want  []string
+	}{
+		{"high", policy.Internal, policy.PriorityHigh, []string{"high"}},
+		{"low", policy.Internal, policy.PriorityLow, []string{"low"}},
+		{"normal is not said", policy.Internal, policy.PriorityNormal, nil},
+		{"nor anything to others", policy.External, policy.PriorityHigh, nil},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			inRoom(t, with(plain(), func(p *policy.Policy) { p.Trust = c.trust }), func(r *room) {
+				r.answers(ok(""))
+				if _, err := r.stub.UnaryCall(gabiongrpc.WithPriority(r.Context(), c.as), &pb.SimpleRequest{}); err != nil {
+					t.Fatal(err)
+				}
+				if got := r.seen()[0].md.Get(gabiongrpc.MetadataPriority); !slices.Equal(got, c.want) {
+					t.Errorf("the server read %q", got)
+				}
+			})
+		})
+	}
+}
