@@ -107,7 +107,7 @@ func (c *conn) call(op operation) []gabion.CallOption {
 
 // learn looks at an error for what it says of the connection.
 func (c *conn) learn(err error) {
-	if err != nil && err != driver.ErrSkip && !(c.tx != nil && c.tx.readOnly) && wrongServer(c.of.seen.Means(err)) {
+	if err != nil && !(c.tx != nil && c.tx.readOnly) && wrongServer(c.of.seen.Means(err)) {
 		c.bad = true
 	}
 }
@@ -136,7 +136,7 @@ func (c *conn) open(ctx context.Context, ask func(context.Context) (driver.Rows,
 		return nil, a.said(err)
 	case err != nil: // a classifier took the rows for a failure
 		if r != nil {
-			r.Close()
+			_ = r.Close()
 		}
 		attempt.Close(nil)
 		return nil, err
@@ -157,7 +157,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		}
 		s, err := c.base.Prepare(query)
 		if err == nil && ctx.Err() != nil {
-			s.Close()
+			_ = s.Close()
 			return nil, ctx.Err()
 		}
 		return s, err
@@ -172,7 +172,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	}
 	if err != nil {
 		if s != nil {
-			s.Close()
+			_ = s.Close()
 		}
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func Raw(c *sql.Conn, f func(driverConn any) error) error {
 // queryerWithout and execerWithout do what database/sql does for drivers that know no
 // contexts.
 type queryerWithout struct {
-	driver.Queryer //nolint:staticcheck // it is about these
+	driver.Queryer
 }
 
 func (q queryerWithout) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
@@ -266,7 +266,7 @@ func (q queryerWithout) QueryContext(ctx context.Context, query string, args []d
 }
 
 type execerWithout struct {
-	driver.Execer //nolint:staticcheck // it is about these
+	driver.Execer
 }
 
 func (e execerWithout) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {

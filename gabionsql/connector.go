@@ -111,7 +111,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return made, a.hear(ctx, err)
 	}, c.calls[connects]...)
 	if err != nil && base != nil { // a classifier took it for a failure
-		base.Close()
+		_ = base.Close()
 		base = nil
 	}
 	return c.wrap(base, a.said(err))
@@ -172,7 +172,7 @@ func (a *answer) hear(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case err == driver.ErrSkip || errors.Is(err, driver.ErrBadConn):
+	case errors.Is(err, driver.ErrSkip) || errors.Is(err, driver.ErrBadConn):
 		return aside{err}
 	case ctx.Err() != nil:
 		a.limit, _ = context.Cause(ctx).(policy.Reason)

@@ -180,7 +180,9 @@ func TestAnOpenBreaker(t *testing.T) {
 	if err != nil {
 		t.Fatalf("a query of a transaction: %v", err)
 	}
-	rows.Close()
+	if err := errors.Join(rows.Close(), rows.Err()); err != nil {
+		t.Error(err)
+	}
 	if err := tx.Commit(); err != nil {
 		t.Errorf("its commit: %v", err)
 	}
@@ -403,7 +405,9 @@ func TestMistakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows.Close()
-		rows.Close()
+		if err := errors.Join(rows.Close(), rows.Err()); err != nil {
+			t.Error(err)
+		}
 		tx, _ := db.Begin()
 		tx.Rollback()
 		if err := tx.Rollback(); !errors.Is(err, sql.ErrTxDone) {

@@ -50,7 +50,7 @@ func Query(ctx context.Context, dep *gabion.Dependency, db *sql.DB, query string
 	if err != nil {
 		return nil, err
 	}
-	r, attempt, err := gabion.Open(ctx, dep, func(ctx context.Context) (*sql.Rows, error) {
+	r, attempt, err := gabion.Open(ctx, dep, func(ctx context.Context) (*sql.Rows, error) { //nolint:rowserrcheck // Rows.Err tells
 		w := &reach{Context: ctx}
 		r, err := db.QueryContext(w, query, args...)
 		return r, unsent(w.waited(db, err))

@@ -15,7 +15,7 @@ type stmt struct {
 // database/sql does something else.
 type stmtConverts struct {
 	*stmt
-	driver.ColumnConverter //nolint:staticcheck // drivers may have no other
+	driver.ColumnConverter
 }
 
 func newStmt(c *conn, base driver.Stmt) driver.Stmt {

@@ -94,7 +94,7 @@ func TestEverydayUse(t *testing.T) {
 		must(t, err)
 		rows, err := tx.Query("SELECT id FROM stock ORDER BY id")
 		must(t, err)
-		must(t, rows.Close())
+		must(t, errors.Join(rows.Close(), rows.Err()))
 		must(t, tx.Commit())
 		rows, err = db.QueryContext(ctx, "SELECT id, name, n FROM stock")
 		must(t, err)
@@ -106,7 +106,7 @@ func TestEverydayUse(t *testing.T) {
 		if p, scale, ok := types[2].DecimalSize(); !ok || p != 7 || scale != 2 {
 			t.Errorf("the size is %d, %d, %v", p, scale, ok)
 		}
-		must(t, rows.Close())
+		must(t, errors.Join(rows.Close(), rows.Err()))
 		_, err = db.ExecContext(ctx, "INSERT INTO stock VALUES (1, 'again', 0)")
 		if !errors.As(err, new(interface{ SQLState() string })) || gabion.ReasonOf(err) != policy.None {
 			t.Errorf("the driver's error is %v", err)
