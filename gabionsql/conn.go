@@ -80,7 +80,9 @@ func (c *conn) query(ctx context.Context, query string, args []driver.NamedValue
 		c.learn(err)
 		return r, err
 	}
-	return c.open(ctx, func(ctx context.Context) (driver.Rows, error) { return c.queryer.QueryContext(ctx, query, args) })
+	r := newRows(c)
+	r.query, r.args = query, args
+	return r.open(ctx, r.ask)
 }
 
 func (c *conn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
@@ -121,27 +123,6 @@ func do[T any](ctx context.Context, c *conn, op operation, ask func(context.Cont
 	}, c.call(op)...)
 	c.learn(a.err)
 	return v, a.said(err)
-}
-
-// open makes one attempt of an operation that brings rows.
-func (c *conn) open(ctx context.Context, ask func(context.Context) (driver.Rows, error)) (driver.Rows, error) {
-	var a answer
-	r, attempt, err := gabion.Open(ctx, c.of.dep, func(ctx context.Context) (driver.Rows, error) {
-		r, err := ask(ctx)
-		return r, a.hear(ctx, err)
-	}, c.call(queries)...)
-	c.learn(a.err)
-	switch {
-	case attempt == nil:
-		return nil, a.said(err)
-	case err != nil: // a classifier took the rows for a failure
-		if r != nil {
-			_ = r.Close()
-		}
-		attempt.Close(nil)
-		return nil, err
-	}
-	return newRows(c, r, attempt), nil
 }
 
 // Prepare implements driver.Conn. database/sql calls PrepareContext.

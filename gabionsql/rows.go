@@ -1,6 +1,7 @@
 package gabionsql
 
 import (
+	"context"
 	"database/sql/driver"
 	"io"
 	"reflect"
@@ -21,10 +22,39 @@ type rows struct {
 	attempt *gabion.Attempt
 	timed   bool  // the policy bounds the wait for a row
 	broke   error // what ended them too early
+
+	// How they are asked for. One piece of memory serves the whole of a query.
+	query  string
+	args   []driver.NamedValue
+	answer answer
 }
 
-func newRows(c *conn, base driver.Rows, attempt *gabion.Attempt) *rows {
-	return &rows{base: base, conn: c, attempt: attempt, timed: c.of.seen.PolicyInForce().Timeout.Idle > 0}
+func newRows(c *conn) *rows {
+	return &rows{conn: c, timed: c.of.seen.PolicyInForce().Timeout.Idle > 0}
+}
+
+// ask is the attempt of a query that is not prepared.
+func (r *rows) ask(ctx context.Context) (driver.Rows, error) {
+	base, err := r.conn.queryer.QueryContext(ctx, r.query, r.args)
+	return base, r.answer.hear(ctx, err)
+}
+
+// open makes one attempt, which leaves what the driver said in r.answer.
+func (r *rows) open(ctx context.Context, ask func(context.Context) (driver.Rows, error)) (driver.Rows, error) {
+	base, attempt, err := gabion.Open(ctx, r.conn.of.dep, ask, r.conn.call(queries)...)
+	r.conn.learn(r.answer.err)
+	switch {
+	case attempt == nil:
+		return nil, r.answer.said(err)
+	case err != nil: // a classifier took the rows for a failure
+		if base != nil {
+			_ = base.Close()
+		}
+		attempt.Close(nil)
+		return nil, err
+	}
+	r.base, r.attempt, r.args = base, attempt, nil
+	return r, nil
 }
 
 // Columns implements driver.Rows.

@@ -87,7 +87,11 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 		s.conn.learn(err)
 		return r, err
 	}
-	return s.conn.open(ctx, ask)
+	r := newRows(s.conn)
+	return r.open(ctx, func(ctx context.Context) (driver.Rows, error) {
+		base, err := ask(ctx)
+		return base, r.answer.hear(ctx, err)
+	})
 }
 
 // CheckNamedValue implements driver.NamedValueChecker. database/sql asks the connection
