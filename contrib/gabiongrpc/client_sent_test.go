@@ -3,6 +3,7 @@ package gabiongrpc_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"runtime"
 	"testing"
@@ -44,6 +45,8 @@ func TestWhatProvablyNeverLeft(t *testing.T) {
 	}{
 		{"a connection that nobody takes: an unsafe call is repeated", refusing(), nil, 3, policy.NoEffect, codes.Unavailable},
 		{"C69 an interceptor that says so proves nothing", answering(unavailable), nil, 1, policy.UnknownEffect, codes.Unavailable},
+		{"C69 the bare end of a stream: it may have happened", answering(io.EOF), nil, 1, policy.UnknownEffect, codes.Unavailable},
+		{"the bare end of a stream of a safe call is repeated", answering(io.EOF), []grpc.CallOption{safely()}, 3, policy.UnknownEffect, codes.Unavailable},
 		{"a call that waits for a connection until its time is over", refusing(), []grpc.CallOption{grpc.WaitForReady(true)}, 3, policy.NoEffect, codes.DeadlineExceeded},
 		{"a request that can't be written", grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(1)), nil, 1, policy.UnknownEffect, codes.ResourceExhausted},
 		{"a codec that is not there", grpc.WithDefaultCallOptions(grpc.CallContentSubtype("none")), nil, 1, policy.NoEffect, codes.Internal},

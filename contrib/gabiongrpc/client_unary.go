@@ -3,11 +3,14 @@ package gabiongrpc
 import (
 	"context"
 	"errors"
+	"io"
 	"reflect"
 	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -75,8 +78,16 @@ func (u *unaryCall) send(ctx context.Context) (*attempt, error) {
 	if err := a.prepare(ctx, &u.call); err != nil {
 		return a, err
 	}
-	return a, u.invoker(a, u.method, req, a.reply, u.conn, a.callOptions()...)
+	err := u.invoker(a, u.method, req, a.reply, u.conn, a.callOptions()...)
+	if err == io.EOF {
+		err = errCutOff
+	}
+	return a, err
 }
+
+// errCutOff is for grpc-go's io.EOF, which has no status: a stream that it sent again by
+// itself ended before the request was written (v1.85.0).
+var errCutOff = status.Error(codes.Unavailable, "the stream ended before its answer")
 
 // copied returns a copy of the request, or nil if the call is over.
 func (u *unaryCall) copied() any {
