@@ -146,6 +146,20 @@ func TestWhatIsRepeatedAfterALostAnswer(t *testing.T) {
 	}
 }
 
+// Half an answer to work that was done is not asked for again.
+func TestHalfAnAnswerIsNotRepeated(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "20")
+		io.WriteString(w, `{"Attributes":`)
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	_, err := dynamodb.NewFromConfig(s.config(gabion.New("table", quick()))).PutItem(t.Context(), put())
+	if s.attempts() != 1 || gabion.EffectOf(err) != policy.UnknownEffect {
+		t.Errorf("%d attempts, effect %v: %v", s.attempts(), gabion.EffectOf(err), err)
+	}
+}
+
 // Every attempt sends the whole stream, signed anew; one that can't be rewound is sent once.
 func TestStreamsAreSentWholeOrOnce(t *testing.T) {
 	content := strings.Repeat("0123456789", 100_000)

@@ -71,8 +71,11 @@ func read(err error) policy.Outcome {
 		o.Class = policy.ClassClient
 	case api != nil: // S3's copies answer 200 before they fail
 		o.Class, o.Effect = policy.ClassServer, policy.UnknownEffect
-	default: // an answer that could not be read, such as half a body
-		return unanswered(err)
+	default: // the service did it, and its answer could not be read: the SDK does not repeat that either
+		if o = unanswered(err); o.Class.Transient() {
+			o.Class = policy.ClassUnclassified
+		}
+		return o
 	}
 	if o.Class.Transient() {
 		o.After, o.HasAfter = after(header)

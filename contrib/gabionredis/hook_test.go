@@ -233,6 +233,28 @@ func TestAnExhaustedPoolSentNothing(t *testing.T) {
 	}
 }
 
+// What sets a connection up belongs to the call that needs it, and takes no second slot.
+func TestAConnectionIsSetUpWithinItsCall(t *testing.T) {
+	p := quick()
+	p.Bulkhead = policy.Bulkhead{Limit: 1, Queue: policy.Off}
+	o := options(testservers.Redis(t))
+	o.OnConnect = func(ctx context.Context, c *redis.Conn) error {
+		if err := c.Incr(ctx, "connections").Err(); err != nil {
+			return err
+		}
+		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "connections"); return nil })
+		return err
+	}
+	d := gabion.New("cache", p)
+	c := use(t, o, d)
+	if n, err := c.Get(t.Context(), "connections").Int(); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n := d.Stats().Totals.Calls; n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
 // What gabion refuses is not sent, and every command of a pipeline says so.
 func TestRefusals(t *testing.T) {
 	server := testservers.Redis(t)

@@ -4,6 +4,10 @@ go 1.26.0
 
 replace github.com/gabion-go/gabion => ../..
 
+replace github.com/gabion-go/gabion/contrib/gabionaws => ../../contrib/gabionaws
+
+replace github.com/gabion-go/gabion/contrib/gabionredis => ../../contrib/gabionredis
+
 require (
 	github.com/Shopify/toxiproxy/v2 v2.5.0
 	github.com/anthropics/anthropic-sdk-go v1.84.0
@@ -13,6 +17,8 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.8
 	github.com/elastic/elastic-transport-go/v8 v8.9.0
 	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/contrib/gabionaws v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/contrib/gabionredis v0.0.0-00010101000000-000000000000
 	github.com/go-resty/resty/v2 v2.17.2
 	github.com/mccutchen/go-httpbin/v2 v2.26.0
 	github.com/openai/openai-go/v3 v3.96.0

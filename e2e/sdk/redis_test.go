@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/contrib/gabionredis"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -128,6 +129,17 @@ func (c *cable) serve(near *net.TCPConn) {
 	}
 }
 
+// saw is what came of a call.
+func (c *cable) saw(t *testing.T, err error, admin *redis.Client) seen {
+	n, err2 := admin.Get(t.Context(), "counter").Int()
+	if err2 != nil {
+		t.Fatal(err2)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return seen{err, c.seen, int(c.sent.Load()), n}
+}
+
 // TestGoRedisIsNotWorseOffWithGabion: go-redis with a real server. Its own retry repeats
 // INCR after an answer that was lost, and counts twice; with gabion around it, as
 // docs/http.md says, what may have happened is not repeated, and the caller is told.
@@ -166,7 +178,7 @@ func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 					c := newCable(t, server, p.plan)
 					opts := &redis.Options{
 						Addr: "redis", Dialer: c.dial, Protocol: 2, DisableIdentity: true,
-						ReadTimeout: patience, DialerRetries: 1, MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 10 * time.Millisecond,
+						ReadTimeout: patience, DialerRetries: 1, ContextTimeoutEnabled: how == asIs, MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 10 * time.Millisecond,
 					}
 					if how != alone {
 						opts.MaxRetries = -1
@@ -182,6 +194,13 @@ func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 							p = policy.Policy{}
 						}
 						cache := gabion.New("cache", p)
+						if how == asIs { // with contrib/gabionredis, as docs/redis.md says
+							if err := gabionredis.Use(client, cache); err != nil {
+								t.Fatal(err)
+							}
+							err = cmd.run(t.Context(), client)
+							return c.saw(t, err, admin)
+						}
 						var call []gabion.CallOption
 						if cmd.safe {
 							call = append(call, gabion.WithIdempotent())
@@ -190,18 +209,12 @@ func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 					} else {
 						err = cmd.run(t.Context(), client)
 					}
-					n, err2 := admin.Get(t.Context(), "counter").Int()
-					if err2 != nil {
-						t.Fatal(err2)
-					}
-					c.mu.Lock()
-					defer c.mu.Unlock()
-					return seen{err, c.seen, int(c.sent.Load()), n}
+					return c.saw(t, err, admin)
 				}
 				bare := run(alone)
-				for _, how := range []int{paged, frugal} {
+				for _, how := range []int{paged, frugal, asIs} {
 					with := run(how)
-					t.Logf("alone %v | with gabion, default budget %v: %v", bare, how == frugal, with)
+					t.Logf("alone %v | with gabion, default budget %v, with gabionredis %v: %v", bare, how == frugal, how == asIs, with)
 					if gabion.ReasonOf(with.err) != policy.NotSafe { // it may have been counted: another INCR would be a guess
 						(&subject{name: "go-redis"}).compare(t, t.Name(), bare, with, 0, how == frugal && p.name == "refused twice")
 					}

@@ -23,11 +23,12 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/stripe/stripe-go/v85"
 
+	"github.com/gabion-go/gabion/contrib/gabionaws"
 	"github.com/gabion-go/gabion/policy"
 )
 
 func subjects() []*subject {
-	return []*subject{openAI(), claude(), payments(), s3Put(), s3Get(), table(), search(), restyGet(0), restyGet(2), restyPost()}
+	return []*subject{openAI(), claude(), payments(), s3Put(), s3Get(), table(), byModule(s3Put(), twoFailures), byModule(s3Get(), twoFailures), byModule(table(), twoFailuresOfTable), search(), restyGet(0), restyGet(2), restyPost()}
 }
 
 // twoFailures are the faults in which an attempt fails twice and the third would not.
@@ -153,12 +154,27 @@ func payments() *subject {
 // onceEach is the policy for SDKs whose own retry is the better one.
 var onceEach = policy.Policy{Retry: policy.Retry{Attempts: 1}}
 
-func awsConfig(rt http.RoundTripper) aws.Config {
-	return aws.Config{
+func awsConfig(ctx context.Context, rt http.RoundTripper) aws.Config {
+	cfg := aws.Config{
 		Region: "eu-central-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
 		HTTPClient: &http.Client{Transport: rt},
 	}
+	if d := through(ctx); d != nil {
+		gabionaws.Configure(&cfg, d)
+	}
+	return cfg
 }
+
+// byModule is a call of the AWS SDK's through contrib/gabionaws, as docs/aws.md says.
+func byModule(s *subject, worse []string) *subject {
+	s.name, s.module, s.policy = s.name+" with gabionaws", true, policy.Policy{Retry: twice}
+	s.worse.frugal, s.worse.asIs = worse, worse
+	s.more.page, s.more.asIs = 0, 0
+	return s
+}
+
+// twoFailuresOfTable are those of twoFailures that the SDK repeats without a code of throttling.
+var twoFailuresOfTable = []string{"refused twice", "reset before the work, twice", "503 twice", "500 twice", "one of each"}
 
 func failsXML(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "application/xml")
@@ -180,7 +196,7 @@ func s3Put() *subject {
 	s.answer = func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Etag", `"e"`) }
 	s.worse.asIs = []string{"refused twice"} // the SDK hears that gabion tried twice
 	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
-		client := s3.NewFromConfig(awsConfig(rt), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &url, true })
+		client := s3.NewFromConfig(awsConfig(ctx, rt), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &url, true })
 		_, err := client.PutObject(ctx, &s3.PutObjectInput{
 			Bucket: aws.String("b"), Key: aws.String("k"), Body: bytes.NewReader(upload),
 		})
@@ -195,7 +211,7 @@ func s3Get() *subject {
 	s.more.asIs = 1
 	s.worse.asIs = []string{"refused twice", "reset before the work, twice"}
 	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
-		client := s3.NewFromConfig(awsConfig(rt), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &url, true })
+		client := s3.NewFromConfig(awsConfig(ctx, rt), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &url, true })
 		out, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("b"), Key: aws.String("k")})
 		if err != nil {
 			return err
@@ -218,7 +234,7 @@ func table() *subject {
 	}
 	s.worse.asIs = []string{"refused twice"}
 	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
-		client := dynamodb.NewFromConfig(awsConfig(rt), func(o *dynamodb.Options) { o.BaseEndpoint = &url })
+		client := dynamodb.NewFromConfig(awsConfig(ctx, rt), func(o *dynamodb.Options) { o.BaseEndpoint = &url })
 		_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName:        aws.String("accounts"),
 			Key:              map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: "7"}},

@@ -33,6 +33,10 @@ type subject struct {
 	policy policy.Policy // that docs/http.md gives for it
 	opts   []gabion.Option
 
+	// module says that the SDK calls through a module of gabion's for it, and not through a
+	// transport. The call finds the dependency with through.
+	module bool
+
 	// more is by how many attempts gabion may exceed the SDK alone, or the three of its
 	// policy where the SDK does not retry: as the page says, and under an SDK and a policy
 	// that were both left as they come.
@@ -109,10 +113,21 @@ func (s *subject) run(t testing.TB, plan []fault, how int) seen {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	if t, ok := rt.(*gabionhttp.Transport); ok && s.module {
+		rt, ctx = base, context.WithValue(ctx, throughKey{}, t.Dependency)
+	}
 	err := s.call(ctx, url, rt, how == paged || how == frugal)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return seen{err, w.attempts, w.requests, w.effects}
+}
+
+type throughKey struct{}
+
+// through is the dependency that a call goes through, or nil where the SDK is alone.
+func through(ctx context.Context) *gabion.Dependency {
+	d, _ := ctx.Value(throughKey{}).(*gabion.Dependency)
+	return d
 }
 
 // patient gives attempts as long as the SDK alone has.
