@@ -194,7 +194,7 @@ func judge(err error) (o policy.Outcome) {
 	switch {
 	case err == nil:
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
-		o = policy.Outcome{Class: policy.ClassThrottled, NeverSent: true, Busy: true, Code: "pool_exhausted"}
+		o = policy.Outcome{Class: policy.ClassRejected, NeverSent: true, Exhausted: true}
 	case errors.Is(err, redis.ErrClosed):
 		o = policy.Outcome{Class: policy.ClassClient, NeverSent: true}
 	}

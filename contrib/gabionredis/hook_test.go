@@ -221,7 +221,7 @@ func TestAnExhaustedPoolSentNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := c.Incr(t.Context(), "counter").Err()
-	if !errors.Is(err, redis.ErrPoolTimeout) || gabion.EffectOf(err) != policy.NoEffect || gabion.ReasonOf(err) != policy.AttemptsExhausted {
+	if !errors.Is(err, redis.ErrPoolTimeout) || gabion.EffectOf(err) != policy.NoEffect || gabion.ReasonOf(err) != policy.PoolExhausted {
 		t.Errorf("effect %v: %v", gabion.EffectOf(err), err)
 	}
 	if n := d.Stats().Main.Breaker.Counts.Failures; n != 0 {
