@@ -90,7 +90,8 @@ type recorded struct {
 	*txCall
 	*Record
 	claim idempotency.Claim
-	lost  bool // what became of an earlier attempt's COMMIT was not found out
+	at    context.Context // of the last attempt
+	lost  bool            // what became of an earlier attempt's COMMIT was not found out
 }
 
 func (c *txCall) runRecorded(d *gabion.Dependency) error {
@@ -112,6 +113,7 @@ func (r *recorded) try(ctx context.Context) error {
 }
 
 func (r *recorded) once(ctx context.Context) error {
+	r.at = ctx
 	err := sqltx.Try(ctx, &ending{db: r.db, opts: r.o.begin}, r.run)
 	f, failed := errors.AsType[*sqltx.Failure](err)
 	switch {
@@ -196,10 +198,12 @@ func (r *recorded) replay(done idempotency.Record) {
 const findTime = 2 * time.Second
 
 // find looks for the record of the key until the database says whether it is there, or time
-// is over.
+// is over. That is part of the attempt, over a [Connector] too: there may be no other slot,
+// and the COMMIT may be why the breaker opened. Only the caller can end it.
 func (r *recorded) find() (there, known bool) {
-	ctx, cancel := context.WithTimeout(r.ctx, findTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.at), findTime)
 	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
 	for n := 1; ; n++ {
 		record, err := r.ask(ctx)
 		if err == nil {
@@ -217,24 +221,30 @@ func (r *recorded) find() (there, known bool) {
 
 // ask reads the record when no transaction with the key can be open any more: whoever has
 // the key's lock knows that. Only a read that begins after that sees all that was committed,
-// whatever the isolation.
+// whatever the isolation. A record of another claim that does not answer this one is past
+// its retention, or was written since, so that it says nothing of this transaction.
 func (r *recorded) ask(ctx context.Context) (idempotency.Record, error) {
+	var none idempotency.Record
 	tx, err := r.db.BeginTx(ctx, nil)
 	if err != nil {
-		return idempotency.Record{}, err
+		return none, err
 	}
 	defer tx.Rollback()
 	e, err := r.Store.BeginTx(ctx, tx, r.claim)
 	switch {
 	case err != nil:
-		return idempotency.Record{}, err
+		return none, err
 	case e.Decision == idempotency.DecisionReplay:
 		return e.Record, nil
 	case e.Decision != idempotency.DecisionRun:
-		return idempotency.Record{}, ErrInProgress
+		return none, ErrInProgress
 	}
 	if err := tx.Rollback(); err != nil {
-		return idempotency.Record{}, err
+		return none, err
 	}
-	return r.Store.Get(ctx, r.ID)
+	record, err := r.Store.Get(ctx, r.ID)
+	if record.Owner != r.claim.Owner {
+		return none, err
+	}
+	return record, err
 }

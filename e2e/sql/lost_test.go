@@ -1,0 +1,150 @@
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"io"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/gabionsql"
+	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// lossy is a database that loses the answer of the next COMMIT, which it carries out or not.
+type lossy struct {
+	driver driver.Driver
+	dsn    string
+	next   atomic.Int32
+}
+
+const (
+	answered int32 = iota
+	lostAfter
+	lostBefore
+)
+
+func (l *lossy) Driver() driver.Driver { return l.driver }
+
+func (l *lossy) Connect(context.Context) (driver.Conn, error) {
+	c, err := l.driver.Open(l.dsn)
+	if err != nil {
+		return nil, err
+	}
+	return &lossyConn{fullConn: c.(fullConn), of: l}, nil
+}
+
+type fullConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+}
+
+type lossyConn struct {
+	fullConn
+	of *lossy
+}
+
+func (c *lossyConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.fullConn.BeginTx(ctx, o)
+	return &lossyTx{tx, c.of}, err
+}
+
+type lossyTx struct {
+	driver.Tx
+	of *lossy
+}
+
+func (t *lossyTx) Commit() error {
+	switch t.of.next.Swap(answered) {
+	case lostAfter:
+		if err := t.Tx.Commit(); err != nil {
+			return err
+		}
+		return io.ErrUnexpectedEOF
+	case lostBefore:
+		_ = t.Tx.Rollback()
+		return io.ErrUnexpectedEOF
+	}
+	return t.Tx.Commit()
+}
+
+// lossyStore returns a database whose pool and bulkhead have one place, and a store in it.
+func lossyStore(t *testing.T, p policy.Policy) (*lossy, *gabion.Dependency, *sql.DB, *sqlstore.Store) {
+	t.Helper()
+	dsn := "file:" + filepath.Join(t.TempDir(), "db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(1000)"
+	plain := open(t, "sqlite", dsn, 2)
+	execute(t, plain, "CREATE TABLE effects (k text)")
+	l := &lossy{driver: plain.Driver(), dsn: dsn}
+	p.Bulkhead = policy.Bulkhead{Limit: 1}
+	d := gabion.New("db", p)
+	db := sql.OpenDB(gabionsql.Connector(l, d))
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	store, err := sqlstore.New(db, sqlstore.SQLite, "records")
+	if err == nil {
+		err = store.Migrate(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, d, db, store
+}
+
+// A record is looked for as part of the attempt: there may be no other slot.
+func TestALostCommitIsFoundOutWithoutAnotherSlot(t *testing.T) {
+	gabiontest.NoLeaks(t)
+	l, d, db, store := lossyStore(t, policy.Policy{Retry: policy.Retry{Attempts: 1}})
+	for next, runs := range map[int32]int{lostAfter: 1, lostBefore: 1} {
+		l.next.Store(next)
+		ran, start := 0, time.Now()
+		r := &gabionsql.Record{Store: store, ID: idempotency.IDOf("", string(rune('a'+next))), Retention: time.Hour}
+		err := gabionsql.RunTx(t.Context(), d, db, func(ctx context.Context, tx *sql.Tx) error {
+			ran++
+			return insert("k")(ctx, tx)
+		}, gabionsql.WithRecord(r))
+		want := done
+		if next == lostBefore {
+			want = nothing // known, and the policy allows no other attempt
+		}
+		if said(err) != want || ran != runs || time.Since(start) > time.Second {
+			t.Errorf("COMMIT lost (%d): %d runs in %v: %v", next, ran, time.Since(start), err)
+		}
+	}
+	if n := count(t, db, "SELECT count(*) FROM effects"); n != 1 {
+		t.Errorf("%d effects", n)
+	}
+}
+
+// The record of an earlier request with the key, which is past its retention, says nothing
+// of this one.
+func TestAnExpiredRecordProvesNothing(t *testing.T) {
+	gabiontest.NoLeaks(t)
+	l, d, db, store := lossyStore(t, policy.Policy{})
+	transfer := func() (*gabionsql.Record, error) {
+		r := &gabionsql.Record{Store: store, ID: idempotency.IDOf("", "k"), Retention: time.Nanosecond}
+		return r, gabionsql.RunTx(t.Context(), d, db, insert("k"), gabionsql.WithRecord(r))
+	}
+	if _, err := transfer(); err != nil {
+		t.Fatal(err)
+	}
+	l.next.Store(lostBefore)
+	r, err := transfer()
+	if n := count(t, db, "SELECT count(*) FROM effects"); err != nil || n != 2 || r.Replayed {
+		t.Errorf("%d effects, replayed %v: %v", n, r.Replayed, err)
+	}
+	l.next.Store(lostAfter) // and its own record, if past its retention already, says that it was committed
+	r, err = transfer()
+	if n := count(t, db, "SELECT count(*) FROM effects"); err != nil || n != 3 || r.Replayed {
+		t.Errorf("%d effects, replayed %v: %v", n, r.Replayed, err)
+	}
+}
