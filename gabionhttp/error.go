@@ -1,6 +1,7 @@
 package gabionhttp
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -55,7 +56,7 @@ func Error(w http.ResponseWriter, err error) {
 	}
 	status, ok := answers[e.Reason]
 	switch {
-	case errors.Is(e, errNoTime):
+	case e.Reason == policy.NotRetryable && errors.Is(e, context.DeadlineExceeded): // no time was left to pass on, by any transport
 		status = http.StatusGatewayTimeout
 	case !ok:
 		status = http.StatusServiceUnavailable

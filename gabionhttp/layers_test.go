@@ -104,6 +104,7 @@ func TestErrorAnswersAsTheReasonCallsFor(t *testing.T) {
 		{why(policy.Paced), 429, "false", "", "paced\n"},
 		{why(policy.RateLimited), 429, "false", "", "rate_limited\n"},
 		{why(policy.NotRetryable), 502, "false", "", "not_retryable\n"},
+		{&gabion.Error{Reason: policy.NotRetryable, Attempts: 1, Err: fmt.Errorf("gRPC: no time for the next hop: %w", context.DeadlineExceeded)}, 504, "false", "", "not_retryable\n"},
 		{why(policy.KeyMissing), 500, "false", "", "key_missing\n"},
 		{sent(3, policy.AttemptsExhausted), 503, "false", "", "attempts_exhausted\n"},
 		{sent(2, policy.BudgetExhausted), 503, "false", "", "budget_exhausted\n"},

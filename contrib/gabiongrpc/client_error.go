@@ -1,8 +1,6 @@
 package gabiongrpc
 
 import (
-	"errors"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -57,8 +55,6 @@ func callCode(e *gabion.Error) codes.Code {
 	switch code := codeOf(e); {
 	case e.Reason == policy.DeadlineShort && s != nil:
 		return s.Code()
-	case errors.Is(e, errNoTime):
-		return codes.DeadlineExceeded
 	case code == codes.Unknown && e.Attempts == 0 && e.Reason != policy.OutcomeUnknown:
 		return codes.Unavailable
 	default:

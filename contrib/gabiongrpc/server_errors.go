@@ -66,7 +66,8 @@ const PolicyDomain = "policy.gabion"
 // and nil, come back as they are. It is safe for concurrent use.
 //
 //	UNAVAILABLE         refused here, as breaker_open and bulkhead_full are: nothing was sent
-//	DEADLINE_EXCEEDED   call_timeout, attempt_timeout, idle_timeout, body_timeout, deadline_short
+//	DEADLINE_EXCEEDED   call_timeout, attempt_timeout, idle_timeout, body_timeout, deadline_short,
+//	                    and not_retryable where no time was left for the next hop
 //	CANCELLED           canceled
 //	INVALID_ARGUMENT    key_missing
 //	INTERNAL            unknown_dependency, invalid
@@ -81,8 +82,8 @@ func Status(err error) error {
 		return err
 	}
 	code := codeOf(e)
-	if code == codes.Unavailable && gabion.EffectOf(err) != policy.NoEffect { // of another call that err tells of
-		code = codes.Unknown
+	if code == codes.Unavailable && e.Attempts == 0 && gabion.EffectOf(err) != policy.NoEffect {
+		code = codes.Unknown // it was refused here, and err tells of another call, too
 	}
 	s := status.New(code, err.Error())
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: gabion.ReasonOf(err).String(), Domain: PolicyDomain}}
@@ -113,6 +114,9 @@ func codeOf(e *gabion.Error) codes.Code {
 	}
 	if s, ok := status.FromError(e.Err); ok && e.Err != nil {
 		return s.Code()
+	}
+	if e.Reason == policy.NotRetryable && errors.Is(e, context.DeadlineExceeded) { // no time was left to pass on
+		return codes.DeadlineExceeded
 	}
 	return codes.Unknown
 }

@@ -39,6 +39,9 @@ func TestIssue10_RefusalsHaveACode(t *testing.T) {
 		{&gabion.Error{Reason: policy.NotRetryable, Attempts: 1, Err: notFound}, codes.NotFound, 0},
 		{&gabion.Error{Reason: policy.BreakerOpen, Attempts: 1, Effect: policy.UnknownEffect, Err: io.EOF}, codes.Unknown, 0}, // it was sent once
 		{&gabion.Error{Reason: policy.NotSafe, Attempts: 1, Err: io.EOF}, codes.Unknown, 0},
+		{&gabion.Error{Reason: policy.AttemptsExhausted, Attempts: 3, Effect: policy.UnknownEffect, Err: status.Error(codes.Unavailable, "down")}, codes.Unavailable, 0},
+		{&gabion.Error{Reason: policy.NotSafe, Attempts: 1, Effect: policy.UnknownEffect, Err: status.Error(codes.Unavailable, "down")}, codes.Unavailable, 0},
+		{&gabion.Error{Reason: policy.NotRetryable, Attempts: 1, Err: fmt.Errorf("no time for the next hop: %w", context.DeadlineExceeded)}, codes.DeadlineExceeded, 0},
 		{&gabion.Error{Reason: policy.Invalid}, codes.Internal, 0},
 		{errors.Join(&gabion.Error{Reason: policy.BreakerOpen}, &gabion.Error{Reason: policy.NotSafe, Attempts: 1, Effect: policy.UnknownEffect}), codes.Unknown, 0},
 	}
