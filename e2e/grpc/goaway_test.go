@@ -113,7 +113,7 @@ func TestAStormOfGoAways(t *testing.T) {
 			var working sync.WaitGroup
 			for _, s := range storms {
 				for worker := range 4 {
-					working.Go(func() { s.run(t.Context(), worker, 60) })
+					working.Go(func() { s.run(t.Context(), worker, 40) })
 				}
 			}
 			working.Wait()
