@@ -3,6 +3,7 @@ package gabiongrpc
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,8 @@ type attempt struct {
 	peer    peer.Peer
 	ended   atomic.Bool // grpc-go has ended it, so that peer says whether it opened a stream
 	reply   any
+	unfit   bool              // the request could not be encoded, which is the caller's fault
+	sending atomic.Int32      // how many are in SendMsg of a stream of many requests
 	stream  *streamCall       // nil for a unary call
 	opens   grpc.ClientStream // what a stream's attempt has opened
 	last    error             // with which that ended before any message came
@@ -48,11 +51,13 @@ func (a *attempt) Deadline() (time.Time, bool) {
 	return a.Context.Deadline()
 }
 
+// nobody is the address of a peer that grpc-go has not written yet. What it writes can have
+// no address at all, since connections and credentials may be a user's own.
+var nobody net.Addr = new(net.UnixAddr)
+
 // opened reports whether grpc-go opened a stream for the attempt, so that something may
 // have been sent.
-func (a *attempt) opened() bool {
-	return a.peer.Addr != nil || a.peer.LocalAddr != nil || a.peer.AuthInfo != nil
-}
+func (a *attempt) opened() bool { return a.peer.Addr != nobody }
 
 // unsent reports whether grpc-go itself ended the attempt without having opened a stream.
 // Where something else answered, as an interceptor can, nothing is known.
@@ -65,7 +70,7 @@ var errNoTime = classify.Permanent(classify.NotSent(
 
 // prepare makes a ready to be sent in ctx, which is gabion's.
 func (a *attempt) prepare(ctx context.Context, c *call) error {
-	a.of, a.began = c, time.Now()
+	a.of, a.began, a.peer.Addr = c, time.Now(), nobody
 	number := gabion.AttemptNumber(ctx)
 	key := gabion.Key(ctx)
 	if c.strays {

@@ -23,8 +23,9 @@ func TestAHedgeThatComesAfterTheEndSendsNothing(t *testing.T) {
 		t.Error("it was sent")
 		return nil
 	}
-	if _, err := u.send(t.Context()); err != errOver {
-		t.Error(err)
+	a, err := u.send(t.Context())
+	if o := judge(a, err); err != errOver || !o.NeverSent {
+		t.Errorf("%v, %+v", err, o)
 	}
 }
 

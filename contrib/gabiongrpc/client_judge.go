@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"github.com/gabion-go/gabion"
@@ -50,9 +51,16 @@ func (a *attempt) failure(err error) policy.Outcome {
 		return a.never(o)
 	}
 	switch s.Code() {
-	case codes.Canceled:
-		if a.Err() == nil { // somebody else canceled it
+	case codes.Unavailable, codes.Canceled:
+		switch {
+		case a.of.conn != nil && a.of.conn.GetState() == connectivity.Shutdown: // by its owner, who gives its calls up
+			o.Class = policy.ClassIgnored
+		case s.Code() == codes.Canceled && a.Err() == nil: // somebody else canceled it
 			o.Class = policy.ClassUnclassified
+		}
+	case codes.Internal:
+		if a.unfit {
+			o.Class = policy.ClassClient
 		}
 	case codes.DeadlineExceeded:
 		if a.late() {

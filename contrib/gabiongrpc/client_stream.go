@@ -120,6 +120,7 @@ func (s *streamCall) try(ctx context.Context) (*attempt, error) {
 // exchange sends the only request of a stream and waits for its header.
 func (a *attempt) exchange(request any) error {
 	if err := a.opens.SendMsg(request); err != nil && err != io.EOF {
+		a.unfit = status.Code(err) == codes.Internal
 		return err
 	}
 	if err := a.opens.CloseSend(); err != nil {
@@ -185,8 +186,18 @@ func (s *streamCall) close() {
 }
 
 // broke reports whether the end of an open stream is a failure of the dependency, and not an
-// answer.
+// answer or the end of the time that the caller gave it.
 func (s *streamCall) broke(err error) bool {
+	switch a := s.attempt; status.Code(err) {
+	case codes.DeadlineExceeded:
+		if a.late() {
+			return false
+		}
+	case codes.Internal:
+		if a.sending.Load() > 0 && len(a.trailer) == 0 { // a message could not be encoded
+			return false
+		}
+	}
 	switch s.attempt.failure(err).Class {
 	case policy.ClassNetwork, policy.ClassTimeout, policy.ClassServer, policy.ClassUnclassified:
 		return true
@@ -245,6 +256,8 @@ func (s *streamCall) opened() grpc.ClientStream {
 // SendMsg implements grpc.ClientStream.
 func (s *streamCall) SendMsg(m any) error {
 	if s.desc.ClientStreams {
+		s.attempt.sending.Add(1)
+		defer s.attempt.sending.Add(-1)
 		return s.attempt.opens.SendMsg(m)
 	}
 	if s.sent.Swap(true) {

@@ -69,7 +69,7 @@ func (u *unaryCall) send(ctx context.Context) (*attempt, error) {
 	case u.hedged:
 		a = &attempt{reply: u.kind.New().Interface()}
 		if req = u.copied(); req == nil {
-			return a, errOver
+			return nil, errOver
 		}
 	default:
 		a = &attempt{reply: u.reply}
@@ -82,7 +82,18 @@ func (u *unaryCall) send(ctx context.Context) (*attempt, error) {
 	if err == io.EOF {
 		err = errCutOff
 	}
+	a.unfit = status.Code(err) == codes.Internal && !encodes(req)
 	return a, err
+}
+
+// encodes reports whether a request can be encoded, as far as is known without its codec.
+func encodes(req any) bool {
+	m := messageOf(req)
+	if m == nil {
+		return true
+	}
+	_, err := proto.Marshal(m)
+	return err == nil
 }
 
 // errCutOff is for grpc-go's io.EOF, which has no status: a stream that it sent again by

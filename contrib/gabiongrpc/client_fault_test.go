@@ -1,0 +1,147 @@
+package gabiongrpc_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// tripsAtOnce opens the breaker at the first failure.
+func tripsAtOnce() policy.Policy {
+	return with(plain(), func(p *policy.Policy) { p.Breaker.Consecutive = 1 })
+}
+
+func TestWhatTheCallerEndedIsNoFailureOfTheServer(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		use  func(*testing.T, *room)
+	}{
+		{"the caller's deadline ends an open stream", func(t *testing.T, r *room) {
+			r.streams([]step{message(), later(time.Hour, message())})
+			ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+			defer cancel()
+			s, err := r.stub.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := drain(s); n != 1 || status.Code(err) != codes.DeadlineExceeded {
+				t.Errorf("%d messages, %v", n, err)
+			}
+		}},
+		{"the connection is closed under a stream", func(t *testing.T, r *room) {
+			r.streams([]step{message(), later(time.Hour, message())})
+			s, err := r.stub.StreamingOutputCall(r.Context(), &pb.StreamingOutputCallRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Recv(); err != nil {
+				t.Fatal(err)
+			}
+			_ = r.conn.Close()
+			if _, err := s.Recv(); err == nil {
+				t.Error("no error")
+			}
+		}},
+		{"the connection is closed under a call", func(t *testing.T, r *room) {
+			r.answers(ok("").after(time.Second))
+			go func() {
+				time.Sleep(100 * ms)
+				_ = r.conn.Close()
+			}()
+			if _, err := r.call(safely()); err == nil {
+				t.Error("no error")
+			}
+			if time.Since(r.start) != 100*ms {
+				t.Error(time.Since(r.start))
+			}
+		}},
+		{"the connection was closed before", func(t *testing.T, r *room) {
+			_ = r.conn.Close()
+			if _, err := r.call(safely()); err == nil {
+				t.Error("no error")
+			}
+		}},
+		{"a request cannot be marshaled", func(t *testing.T, r *room) {
+			r.answers(ok(""))
+			_, err := r.stub.UnaryCall(r.Context(), &pb.SimpleRequest{OrcaPerQueryReport: &pb.TestOrcaReport{RequestCost: map[string]float64{"\xff": 1}}})
+			if status.Code(err) != codes.Internal {
+				t.Error(err)
+			}
+		}},
+		{"nor that of a stream", func(t *testing.T, r *room) {
+			r.streams([]step{message()})
+			s, err := r.stub.StreamingOutputCall(r.Context(), &pb.StreamingOutputCallRequest{OrcaOobReport: nil, Payload: nil, ResponseStatus: &pb.EchoStatus{Message: "\xff"}})
+			if err == nil {
+				_, err = s.Recv()
+			}
+			if status.Code(err) != codes.Internal {
+				t.Error(err)
+			}
+		}},
+		{"nor a message of many", func(t *testing.T, r *room) {
+			r.streams([]step{message()})
+			s, err := r.stub.FullDuplexCall(r.Context())
+			if err == nil {
+				err = s.Send(&pb.StreamingOutputCallRequest{ResponseStatus: &pb.EchoStatus{Message: "\xff"}})
+			}
+			if status.Code(err) != codes.Internal {
+				t.Error(err)
+			}
+		}},
+	} {
+		for _, trust := range []policy.Trust{policy.External, policy.Internal} {
+			t.Run(c.fact+", "+trust.String(), func(t *testing.T) {
+				inRoom(t, with(tripsAtOnce(), func(p *policy.Policy) { p.Trust = trust }), func(r *room) {
+					c.use(t, r)
+					synctest.Wait()
+					_, err := gabion.Do(r.Context(), r.dep, func(context.Context) (int, error) { return 0, nil }, gabion.WithPartition(r.conn.Target()))
+					if err != nil {
+						t.Errorf("the next call: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// silentAddresses is a connection that does not say where it leads.
+type silentAddresses struct{ net.Conn }
+
+func (silentAddresses) LocalAddr() net.Addr  { return nil }
+func (silentAddresses) RemoteAddr() net.Addr { return nil }
+
+// noAuthInfo says nothing of whom it speaks with.
+type noAuthInfo struct {
+	credentials.TransportCredentials
+}
+
+func (n noAuthInfo) ClientHandshake(ctx context.Context, name string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return silentAddresses{c}, nil, nil
+}
+func (n noAuthInfo) Clone() credentials.TransportCredentials { return n }
+
+func TestAConnectionWithoutAddressesProvesNothing(t *testing.T) {
+	var came atomic.Int32
+	inRoomOf(t, plain(), nil, []grpc.DialOption{grpc.WithTransportCredentials(noAuthInfo{insecure.NewCredentials()})}, func(r *room) {
+		r.server.unary = func(context.Context, int, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			came.Add(1)
+			return nil, status.Error(codes.Unavailable, "no")
+		}
+		if _, err := r.call(); came.Load() != 1 {
+			t.Errorf("the server did it %d times: %v", came.Load(), err)
+		}
+	})
+}
