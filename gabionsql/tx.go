@@ -46,7 +46,7 @@ var (
 // (serialization failure, deadlock, a lock that was not to be had) or if its failure is
 // transient; it is always rolled back before, so that nothing is done twice. policy's
 // retry.contention is about conflicts. An error of work's own, such as "not enough money",
-// is not repeated.
+// is not repeated, and no failure of the database to the breaker.
 //
 // Work may run several times. It must act on nothing but tx and its own variables, and
 // begin anew each time. What it does to others, such as a call of a web service, is not
@@ -65,7 +65,7 @@ var (
 // work does, and however the call ends, no connection stays in the transaction. RunTx
 // returns when work does. It is safe for concurrent use, as db is.
 func RunTx(ctx context.Context, d *gabion.Dependency, db Beginner, work func(ctx context.Context, tx *sql.Tx) error, opts ...TxOption) error {
-	c := &txCall{ctx: ctx, db: db, work: work}
+	c := &txCall{ctx: ctx, dep: d, db: db, work: work}
 	for i := range opts {
 		opts[i].apply(&c.o)
 	}
@@ -96,6 +96,7 @@ var txClassifier = []gabion.CallOption{
 // A txCall is one call of RunTx.
 type txCall struct {
 	ctx  context.Context // the caller's
+	dep  *gabion.Dependency
 	db   Beginner
 	work func(context.Context, *sql.Tx) error
 	o    txOptions
@@ -134,8 +135,13 @@ func (c *txCall) run(ctx context.Context, tx *sql.Tx) error {
 }
 
 func (c *txCall) note(err error) {
-	if f, ok := errors.AsType[*sqltx.Failure](err); ok && f.Doubtful() {
-		c.doubt = true
+	f, ok := errors.AsType[*sqltx.Failure](err)
+	if !ok {
+		return
+	}
+	c.doubt = c.doubt || f.Doubtful()
+	if f.Answered {
+		f.Blame(means(c.dep, f.Err))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabionsql"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/internal/sqltx"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -70,7 +71,7 @@ func WithCallOptions(opts ...gabion.CallOption) TxOption { return TxOption{calls
 // transaction in its place; tx's own methods refuse it. Work that leaves rows open loses
 // its connection, and the call fails. RunTx is safe for concurrent use, as db is.
 func RunTx(ctx context.Context, d *gabion.Dependency, db Beginner, work func(ctx context.Context, tx pgx.Tx) error, opts ...TxOption) error {
-	c := &txCall{db: db, work: work}
+	c := &txCall{dep: d, db: db, work: work}
 	for i := range opts {
 		c.apply(&opts[i])
 	}
@@ -96,6 +97,7 @@ var txClassifier = gabion.ClassifyWith(func(_ any, err error) policy.Outcome { r
 
 // A txCall is one call of RunTx.
 type txCall struct {
+	dep   *gabion.Dependency
 	db    Beginner
 	work  func(context.Context, pgx.Tx) error
 	begin pgx.TxOptions
@@ -125,8 +127,11 @@ func (c *txCall) problem(ctx context.Context) error {
 // try is one attempt.
 func (c *txCall) try(ctx context.Context) error {
 	err := sqltx.Try(ctx, &ending{db: c.db, opts: c.begin}, c.run)
-	if f, ok := errors.AsType[*sqltx.Failure](err); ok && f.Doubtful() {
-		c.doubt = true
+	if f, ok := errors.AsType[*sqltx.Failure](err); ok {
+		c.doubt = c.doubt || f.Doubtful()
+		if f.Answered {
+			f.Blame(adapter.Of(c.dep).Means(f.Err))
+		}
 	}
 	return err
 }

@@ -50,6 +50,15 @@ type Failure struct {
 	Fate     Fate
 	Err      error
 	Recorded bool // the next try finds out, by its record, what became of this one
+	Answered bool // the database answered the rollback, and the time was not over
+	own      bool // see Blame
+}
+
+// Blame is told what the dependency's classifier says of Err. An error that nobody knows is
+// the work's own, such as "not enough money", if the database answered the rollback: it is
+// no failure of the database.
+func (f *Failure) Blame(means policy.Outcome) {
+	f.own = f.Answered && means.Class == policy.ClassUnclassified && means.Code == ""
 }
 
 // Error says what is not known beside the error itself.
@@ -100,6 +109,9 @@ func Outcome(err error) (o policy.Outcome) {
 		o.NeverSent = true
 	case Undone:
 		o.Undone = true
+		if f.own && o.Class == policy.ClassUndecided {
+			o.Class = policy.ClassBusiness
+		}
 	case Unknown, Ended:
 		o.Effect, o.Stop = policy.UnknownEffect, !f.Recorded
 	}
@@ -136,7 +148,7 @@ func Try[T any](ctx context.Context, by Ends[T], work func(context.Context, T) e
 	if err != nil {
 		end := by.Rollback(ctx, tx)
 		over = true
-		return &Failure{Fate: FateOf(end, err), Err: err}
+		return &Failure{Fate: FateOf(end, err), Err: err, Answered: end == EndAnswered && ctx.Err() == nil}
 	}
 	fate, err := by.Commit(ctx, tx)
 	over = true
