@@ -78,9 +78,14 @@ func (r *rpcEnd) readHeader(h http.Header) bool {
 	if n, err := strconv.ParseUint(code, 10, 8); err == nil && n <= uint64(policy.GRPCUnauthenticated) {
 		r.code = policy.GRPCCode(n)
 	}
+	r.readHints(h)
+	return true
+}
+
+// readHints reads what a server says beside the code of its failure.
+func (r *rpcEnd) readHints(h http.Header) {
 	r.pushback = h["Grpc-Retry-Pushback-Ms"]
 	r.refused = h[HeaderRefused] != nil && h[HeaderGaveUp] == nil
-	return true
 }
 
 // readFrame reads the last frame of a body.
@@ -107,14 +112,13 @@ func (r *rpcEnd) readFrame(payload []byte) {
 	if r.code.UnmarshalText([]byte(end.Error.Code)) != nil || r.code == policy.GRPCOK {
 		r.code = policy.GRPCUnknown
 	}
+	h := make(http.Header)
 	for name, values := range end.Metadata {
-		switch http.CanonicalHeaderKey(name) {
-		case "Grpc-Retry-Pushback-Ms":
-			r.pushback = values
-		case HeaderRefused:
-			r.refused = true
+		for _, value := range values {
+			h.Add(name, value)
 		}
 	}
+	r.readHints(h)
 }
 
 // failure is what the end means; a zero class means that the call succeeded.

@@ -326,6 +326,40 @@ func TestWhatAServerOfGRPCAsksFor(t *testing.T) {
 	}
 }
 
+// Streams of Connect tell it in the metadata of their last frame.
+func TestWhatAServerOfConnectAsksFor(t *testing.T) {
+	for _, c := range []struct {
+		fact     string
+		metadata string
+		requests int32
+	}{
+		{"a refusal by a server of ours is repeated", `"gabion-refused":["queue-full"]`, 2},
+		{"who gave up has done work", `"gabion-refused":["queue-full"],"gabion-gave-up":["x"]`, 1},
+		{"a refusal without a value is none", `"gabion-refused":[]`, 1},
+	} {
+		bubble(t, c.fact, func(t *testing.T) {
+			s := servePipedH2(t, nil)
+			s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				end := `{}`
+				if s.requests.Add(1) == 1 {
+					end = `{"error":{"code":"unavailable"},"metadata":{` + c.metadata + `}}`
+				}
+				rpcAnswer{kind: "application/connect+proto", body: []string{frame(2, end)}}.write(w)
+			})
+			hc, d := client(t, with(eager(), func(p *policy.Policy) { p.Trust = policy.Internal }), base(t, s))
+			resp, err := hc.Do(request(t, "POST", s.URL, "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			read(t, resp)
+			if s.requests.Load() != c.requests {
+				t.Errorf("%d requests", s.requests.Load())
+			}
+			gabiontest.NothingHeld(t, d)
+		})
+	}
+}
+
 // The error of a call whose last answer is gone says what that was.
 func TestTheErrorTellsTheCodeOfGRPC(t *testing.T) {
 	for code, want := range map[policy.GRPCCode]policy.Class{
