@@ -108,7 +108,7 @@ type withOption struct {
 func (c *Client) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	u := &unaryCall{invoker: invoker, req: req, reply: reply}
 	if err := u.call.begin(ctx, c, method, conn, opts); err != nil {
-		return u.call.told(err)
+		return u.end(nil, err)
 	}
 	var room [maxOptions]gabion.CallOption
 	all := u.gabionOptions(room[:0])

@@ -2,6 +2,7 @@ package gabiongrpc_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/gabion-go/gabion"
@@ -142,6 +144,58 @@ func TestAConnectionWithoutAddressesProvesNothing(t *testing.T) {
 		}
 		if _, err := r.call(); came.Load() != 1 {
 			t.Errorf("the server did it %d times: %v", came.Load(), err)
+		}
+	})
+}
+
+func TestAStreamCanBeAskedAgainAfterItsEnd(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		play []step
+		code codes.Code
+	}{
+		{"that was well", []step{message()}, codes.OK},
+		{"that was empty", nil, codes.OK},
+		{"that was a failure", []step{message(), ends(codes.DataLoss)}, codes.DataLoss},
+		{"that was one at once", []step{ends(codes.NotFound)}, codes.NotFound},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			inRoom(t, tripsAtOnce(), func(r *room) {
+				r.streams(c.play)
+				s, err := r.stub.StreamingOutputCall(r.Context(), &pb.StreamingOutputCallRequest{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, end := drain(s)
+				for range 3 {
+					_, again := s.Recv()
+					if status.Code(again) != status.Code(end) || (again == io.EOF) != (c.code == codes.OK) {
+						t.Errorf("first %v, then %v", end, again)
+					}
+					_ = s.Trailer()
+					_, _ = s.Header()
+					_ = s.CloseSend()
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+func TestACallThatCannotBeginIsOver(t *testing.T) {
+	inRoom(t, plain(), func(r *room) {
+		ctx := metadata.AppendToOutgoingContext(r.Context(), "idempotency-key", "")
+		finished := 0
+		over := grpc.OnFinish(func(err error) {
+			if err != nil {
+				finished++
+			}
+		})
+		if _, err := r.stub.UnaryCall(ctx, &pb.SimpleRequest{}, over); err == nil || finished != 1 {
+			t.Errorf("%v, over %d times", err, finished)
+		}
+		if _, err := r.stub.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{}, over); err == nil || finished != 2 {
+			t.Errorf("%v, over %d times", err, finished)
 		}
 	})
 }
