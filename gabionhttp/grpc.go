@@ -2,6 +2,7 @@ package gabionhttp
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -170,8 +171,10 @@ func (f *httpAttempt) declinedRPC(o *policy.Outcome) {
 
 // late reports whether the time is over that the server was told. It is less than the
 // attempt's own by the margin, and in whole milliseconds.
-func (f *httpAttempt) late() bool {
-	at, ok := f.ctx.Deadline()
+func (f *httpAttempt) late() bool { return f.over(f.ctx) }
+
+func (f *httpAttempt) over(ctx context.Context) bool {
+	at, ok := ctx.Deadline()
 	return ok && time.Until(at) <= max(f.of.margin, time.Millisecond)+time.Millisecond
 }
 
@@ -260,6 +263,9 @@ func (f *httpAttempt) rpcBroke() error {
 		return nil
 	}
 	f.rpc.ended(f.resp)
+	if f.rpc.code == policy.GRPCDeadlineExceeded && f.over(f.of.req.Context()) { // by the caller's own clock
+		return nil
+	}
 	switch o := f.rpcFailure(); {
 	case o.Class.Transient() && o.Class != policy.ClassContention && o.Class != policy.ClassThrottled, o.Class == policy.ClassUnclassified:
 		return f.statusError()

@@ -3,6 +3,7 @@ package gabionhttp_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/binary"
 	"io"
 	"net/http"
@@ -322,6 +323,44 @@ func TestWhatAServerOfGRPCAsksFor(t *testing.T) {
 			if waited := time.Since(began); s.requests.Load() != c.requests || waited != c.waited || failures(d) != c.failures {
 				t.Errorf("%d requests, waited %v, %d failures", s.requests.Load(), waited, failures(d))
 			}
+		})
+	}
+}
+
+// The server of a stream hears of its caller's deadline, and can end it a moment before the caller.
+func TestTheCallersDeadlineOfAStreamIsNoFailureOfTheServer(t *testing.T) {
+	for _, c := range []struct {
+		fact     string
+		code     policy.GRPCCode
+		ends     time.Duration // after the request
+		failures int
+	}{
+		{"its end", policy.GRPCDeadlineExceeded, 9999 * time.Millisecond, 0},
+		{"another deadline before it", policy.GRPCDeadlineExceeded, 5 * time.Second, 1},
+		{"another failure at its end", policy.GRPCUnavailable, 9999 * time.Millisecond, 1},
+	} {
+		bubble(t, c.fact, func(t *testing.T) {
+			s := servePipedH2(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/grpc")
+				io.WriteString(w, frame(0, "news"))
+				http.NewResponseController(w).Flush()
+				select {
+				case <-time.After(c.ends):
+				case <-r.Context().Done():
+				}
+				w.Header().Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(c.code)))
+			})
+			hc, d := client(t, with(eager(), func(p *policy.Policy) { p.Breaker.Off, p.Breaker.Observe = false, true }), base(t, s))
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			resp, err := hc.Do(request(t, "POST", s.URL, "x").WithContext(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, resp); got != frame(0, "news") || failures(d) != c.failures {
+				t.Errorf("%q, %d failures", got, failures(d))
+			}
+			gabiontest.NothingHeld(t, d)
 		})
 	}
 }
