@@ -16,8 +16,10 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/contrib/gabiongrpc"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -198,4 +200,50 @@ func TestACallThatCannotBeginIsOver(t *testing.T) {
 			t.Errorf("%v, over %d times", err, finished)
 		}
 	})
+}
+
+// With retries of grpc-go's own, that the last one was never opened proves nothing of those
+// before it.
+func TestRetriesOfGRPCsOwnLeaveNoProof(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		opts func(*gabiongrpc.Client) []grpc.DialOption
+		want policy.Effect
+	}{
+		{"where they are on", func(c *gabiongrpc.Client) []grpc.DialOption {
+			return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.UnaryInterceptor())}
+		}, policy.UnknownEffect},
+		{"and where they are off, there are none", (*gabiongrpc.Client).DialOptions, policy.UnknownEffect},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := bufconn.Listen(1 << 20)
+				s := grpc.NewServer()
+				came := 0
+				down := func() {}
+				pb.RegisterTestServiceServer(s, &server{t: t, start: time.Now(), unary: func(context.Context, int, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+					came++
+					down()
+					return nil, status.Error(codes.Unavailable, "done, and gone")
+				}})
+				served := make(chan struct{})
+				go func() { defer close(served); _ = s.Serve(l) }()
+				down = func() { go s.GracefulStop() }
+				defer func() { s.Stop(); <-served }()
+				client := &gabiongrpc.Client{Dependency: gabion.New("payments", with(plain(), func(p *policy.Policy) { p.Retry.Attempts = 1 }))}
+				conn, err := grpc.NewClient("passthrough:///memory", append(c.opts(client),
+					grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
+					grpc.WithDefaultServiceConfig(`{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":3,"initialBackoff":"1s","maxBackoff":"1s","backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE"]}}]}`),
+					grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				_, err = pb.NewTestServiceClient(conn).UnaryCall(t.Context(), &pb.SimpleRequest{})
+				if came != 1 || gabion.EffectOf(err) != c.want {
+					t.Errorf("came %d times: %v", came, err)
+				}
+			})
+		})
+	}
 }

@@ -62,8 +62,9 @@ func gaveUp(err error) metadata.MD {
 const PolicyDomain = "policy.gabion"
 
 // Status makes of a *gabion.Error, anywhere in err, the gRPC status that a method's
-// caller should see; as it is, grpc-go tells every such error as UNKNOWN. Other errors,
-// and nil, come back as they are. It is safe for concurrent use.
+// caller should see. As it is, grpc-go tells such an error as UNKNOWN, and one of a [Client]
+// by the status of its last attempt, as if nothing had been repeated. Other errors, and nil,
+// come back as they are. It is safe for concurrent use.
 //
 //	UNAVAILABLE         refused here, as breaker_open and bulkhead_full are: nothing was sent
 //	DEADLINE_EXCEEDED   call_timeout, attempt_timeout, idle_timeout, body_timeout, deadline_short,
