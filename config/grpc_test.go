@@ -24,11 +24,11 @@ func TestCodesOfGRPCAreReadByName(t *testing.T) {
 }
 
 func TestACodeThatDoesNotExistNamesItsNeighbour(t *testing.T) {
-	_, err := Parse("f", []byte("version: 1\ndependencies: {a: {grpc: {transient: [unavailble, 14]}}}"))
+	_, err := Parse("f", []byte("version: 1\ndependencies: {a: {grpc: {transient: [unavailabel, 14]}}}"))
 	if err == nil {
 		t.Fatal("it was read")
 	}
-	for _, want := range []string{"f:2:", `"unavailble"`, "did you mean UNAVAILABLE?", "14"} {
+	for _, want := range []string{"f:2:", `"unavailabel"`, "did you mean UNAVAILABLE?", "14"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
 		}

@@ -40,7 +40,7 @@ var (
 	byResult = gabion.ClassifyWith(judge)
 	discard  = gabion.DiscardWith(func(result any) {
 		if r, ok := result.(*sent); ok && r != nil && r.body != nil {
-			r.body.Close()
+			_ = r.body.Close()
 		}
 	})
 )

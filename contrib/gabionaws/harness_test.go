@@ -29,7 +29,6 @@ type service struct {
 	mu     sync.Mutex
 	asked  []*http.Request
 	bodies []string
-	done   int // how often the work was done
 	url    string
 	base   *http.Transport
 }

@@ -315,7 +315,7 @@ func (s *streamCall) explain(err error) error {
 // tells why.
 func (s *streamCall) Header() (metadata.MD, error) {
 	if s.await() != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // as grpc-go does
 	}
 	return s.attempt.opens.Header()
 }

@@ -496,7 +496,7 @@ func TestManyStreamsAtOnce(t *testing.T) {
 		r.server.duplex = func(n int, s duplexStream) error {
 			for {
 				if _, err := s.Recv(); err != nil || s.Send(&pb.StreamingOutputCallResponse{}) != nil {
-					return nil
+					return nil //nolint:nilerr // the client has ended it
 				}
 			}
 		}

@@ -12,7 +12,9 @@ import (
 
 // isAnswer reports whether an error of go-redis's is none: there is no such key, or a watched
 // key was changed, after which the caller has to read again.
-func isAnswer(err error) bool { return err == redis.Nil || err == redis.TxFailedErr }
+func isAnswer(err error) bool {
+	return err == redis.Nil || err == redis.TxFailedErr //nolint:errorlint // what wraps it may hold failures, too
+}
 
 // isReply reports whether the server said it, so that it is not in doubt what became of the
 // command.
@@ -64,7 +66,7 @@ func aborted(cmds []redis.Cmder, err error) error {
 		return nil
 	}
 	for _, cmd := range cmds {
-		if own := cmd.Err(); own != nil && own != err && isReply(own) && classify.Error(own).Class.Transient() {
+		if own := cmd.Err(); own != nil && own != err && isReply(own) && classify.Error(own).Class.Transient() { //nolint:errorlint // is it the very one?
 			return own
 		}
 	}

@@ -38,12 +38,20 @@ type Dependency interface {
 	Means(err error) policy.Outcome
 }
 
-// NoSlot, NoQueue and Inside are of type gabion.CallOption. A call with NoSlot takes no slot of the
-// bulkhead, for what is bounded elsewhere. One with NoQueue takes one only if it is free,
-// for what has a connection of a pool that is no larger than the bulkhead. One with Inside is part of work that was
-// admitted, such as a statement of a transaction: nothing refuses or delays it, it takes
-// no slot, and what it shows of the dependency counts.
-var NoSlot, NoQueue, Inside any
+// These are of type gabion.CallOption.
+var (
+	// NoSlot is for what is bounded elsewhere: the call takes no slot of the bulkhead.
+	NoSlot any
+
+	// NoQueue is for what has a connection of a pool that is no larger than the bulkhead: the
+	// call takes a slot only if one is free.
+	NoQueue any
+
+	// Inside is for what is part of work that was admitted, such as a statement of a
+	// transaction: nothing refuses or delays the call, it takes no slot, and what it shows of
+	// the dependency counts.
+	Inside any
+)
 
 // HoldSlot makes the result of a *gabion.Attempt hold its slot until it is closed, however
 // long that takes.

@@ -131,8 +131,6 @@ func jittered(l Log) error {
 	return nil
 }
 
-// sendsApart says whether the first two attempts began so far from each other,
-// not counting what the first took.
 // sentAt checks when attempts began.
 func sentAt(want ...time.Duration) func(Log) error {
 	return func(l Log) error {
@@ -172,6 +170,8 @@ func pausesWithin(bounds ...time.Duration) func(Log) error {
 	}
 }
 
+// sendsApart says whether the first two attempts began so far from each other,
+// not counting what the first took.
 func sendsApart(least, most time.Duration) func(Log) error {
 	return func(l Log) error {
 		sent, home := l.Of(policy.KindAttemptSent), l.Of(policy.KindAttemptSettled)

@@ -273,10 +273,10 @@ func (s *scanner) word() *node {
 	word := s.letters()
 	s.pos += len(word)
 	n.end, n.text = s.pos, word
-	switch {
-	case word == "null":
+	switch word {
+	case "null":
 		n.kind = isNull
-	case word == "true" || word == "false":
+	case "true", "false":
 		n.kind = isBool
 	default:
 		s.noValue(n.at, word)

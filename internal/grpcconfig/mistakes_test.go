@@ -19,7 +19,7 @@ func TestMistakes(t *testing.T) {
 		{"attempts in parts", retrying("maxAttempts", "3.0"), "1:81: retryPolicy.maxAttempts wants a whole number, not 3.0 = write digits only, such as 3"},
 		{"C74: no codes", retrying("retryableStatusCodes", ""), `1:65: retryPolicy: retryableStatusCodes is missing = write one such as "retryableStatusCodes": ["UNAVAILABLE"]`},
 		{"C74: an empty list of codes", retrying("retryableStatusCodes", "[]"), `1:178: retryPolicy.retryableStatusCodes: no code is listed = write ["UNAVAILABLE"]`},
-		{"a code that does not exist", retrying("retryableStatusCodes", `["UNAVAILBLE"]`), `1:179: retryPolicy.retryableStatusCodes: "UNAVAILBLE" is no gRPC code = did you mean UNAVAILABLE?`},
+		{"a code that does not exist", retrying("retryableStatusCodes", `["UNAVAILABEL"]`), `1:179: retryPolicy.retryableStatusCodes: "UNAVAILABEL" is no gRPC code = did you mean UNAVAILABLE?`},
 		{"a code far from all", retrying("retryableStatusCodes", `["zzz"]`), `1:179: retryPolicy.retryableStatusCodes: "zzz" is no gRPC code = codes are CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS, UNAUTHENTICATED`},
 		{"a number that is no code", retrying("retryableStatusCodes", "[17]"), "1:179: retryPolicy.retryableStatusCodes: 17 is no gRPC code = write one from CANCELLED (1) to UNAUTHENTICATED (16), better by its name"},
 		{"a number in quotes", retrying("retryableStatusCodes", `["14"]`), `1:179: retryPolicy.retryableStatusCodes: "14" is no gRPC code = write "UNAVAILABLE"`},
