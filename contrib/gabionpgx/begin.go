@@ -19,21 +19,15 @@ func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) { return p.BeginTx(ctx
 // their failures count, but nothing refuses or repeats them. To repeat the whole
 // transaction, call [RunTx], which takes a Pool for its database.
 func (p *Pool) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
+	begin := func(ctx context.Context) (*transaction, error) { return p.begin(ctx, o) }
 	if p.part(ctx) {
-		return p.pool.BeginTx(ctx, o)
+		t, err := begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return t, nil
 	}
-	t, attempt, err := gabion.Open(ctx, p.dep, func(ctx context.Context) (*transaction, error) {
-		c, err := p.acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		t, err := c.BeginTx(ctx, o)
-		if err != nil {
-			c.Release()
-			return nil, err
-		}
-		return &transaction{Tx: t, pool: p, release: c.Release}, nil
-	}, p.call("begin", gabion.WithoutHedge(), gabion.DiscardWith(abandon))...)
+	t, attempt, err := gabion.Open(ctx, p.dep, begin, p.call("begin", gabion.WithoutHedge(), gabion.DiscardWith(abandon))...)
 	if attempt == nil {
 		return nil, err
 	}
@@ -47,6 +41,24 @@ func (p *Pool) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
 	return t, nil
 }
 
+func (p *Pool) begin(ctx context.Context, o pgx.TxOptions) (*transaction, error) {
+	c, err := p.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &transaction{pool: p, readOnly: o.AccessMode == pgx.ReadOnly}
+	defer func() {
+		if t.release == nil { // an error, or a panic of a tracer
+			c.Release()
+		}
+	}()
+	if t.Tx, err = c.BeginTx(ctx, o); err != nil {
+		return nil, err
+	}
+	t.release = c.Release
+	return t, nil
+}
+
 func abandon(result any) {
 	if t, ok := result.(*transaction); ok && t != nil {
 		_ = t.Rollback(context.Background())
@@ -56,9 +68,10 @@ func abandon(result any) {
 // transaction has the slot of its BEGIN until it ends.
 type transaction struct {
 	pgx.Tx
-	pool    *Pool
-	attempt *gabion.Attempt
-	release func() // nil once it is over
+	pool     *Pool
+	attempt  *gabion.Attempt // nil where it is part of another one
+	release  func()          // nil once it is over
+	readOnly bool            // as was asked for
 }
 
 // on lends the transaction to a statement.
@@ -70,7 +83,7 @@ func (t *transaction) on(context.Context) (target, func(error), error) {
 // write, unless that was asked for.
 func (t *transaction) learn(err error) {
 	var state *pgconn.PgError
-	if t.release == nil || !errors.As(err, &state) || state.Code != "25006" {
+	if t.release == nil || t.readOnly || !errors.As(err, &state) || state.Code != "25006" {
 		return
 	}
 	conn, release := t.Conn(), t.release

@@ -61,20 +61,23 @@ func exec(ctx context.Context, p *Pool, from source, opts []gabion.CallOption, s
 }
 
 func query(ctx context.Context, p *Pool, from source, opts []gabion.CallOption, sql string, args []any) (pgx.Rows, error) {
-	once := func(ctx context.Context) (*rows, error) {
+	once := func(ctx context.Context) (_ *rows, err error) {
 		c, release, err := from(ctx)
 		if err != nil {
 			return nil, err
 		}
-		r, err := c.Query(ctx, sql, args...)
+		x := &rows{pool: p, release: release, first: true}
+		defer func() {
+			if !x.more { // nor after a panic
+				x.giveBack(err)
+			}
+		}()
+		x.Rows, err = c.Query(ctx, sql, args...)
 		if err != nil {
-			release(err)
 			return nil, err
 		}
-		x := &rows{Rows: r, pool: p, release: release, first: true}
-		if x.more = r.Next(); !x.more { // else pgx has not read what the server says to it
-			err = r.Err()
-			x.giveBack(err)
+		if x.more = x.Rows.Next(); !x.more { // else pgx has not read what the server says to it
+			err = x.Rows.Err()
 		}
 		return x, err
 	}
@@ -249,8 +252,8 @@ func read(r pgx.Rows, dest []any) error {
 // batch are the results of a batch, which is one attempt until they are closed.
 type batch struct {
 	pgx.BatchResults
-	attempt *gabion.Attempt
-	release func(error) // nil once it is closed
+	attempt *gabion.Attempt // nil where it is part of another one
+	release func(error)     // nil once it is closed
 	err     error
 }
 
@@ -259,12 +262,30 @@ func (b *batch) Close() error {
 	if b.release == nil {
 		return b.err
 	}
-	err := b.BatchResults.Close()
-	b.release(err)
+	defer b.leave() // also when a callback panics
+	b.err = b.BatchResults.Close()
+	return b.settle()
+}
+
+// settle gives the connection back, and the verdict.
+func (b *batch) settle() error {
+	release := b.release
 	b.release = nil
-	b.err = b.attempt.Settle(err)
-	b.attempt.Close(nil)
+	release(b.err)
+	if b.attempt != nil {
+		b.err = b.attempt.Settle(b.err)
+	}
 	return b.err
+}
+
+func (b *batch) leave() {
+	if b.release != nil {
+		b.release(nil)
+		b.release = nil
+	}
+	if b.attempt != nil {
+		b.attempt.Close(nil)
+	}
 }
 
 // failedBatch are the results of a batch that was not sent.

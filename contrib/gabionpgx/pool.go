@@ -27,6 +27,9 @@ var ErrInTransaction = errors.New("gabionpgx: a statement of its own in the work
 // Arguments of a statement at the end that are a [gabion.CallOption] are options of the
 // call.
 //
+// With a context that belongs to an attempt of the dependency already, as in the work of
+// [gabion.Do], a call is part of that attempt: it takes no slot, and is not repeated.
+//
 // A call that gets no connection in time ends as [policy.PoolExhausted], if all of them
 // are in use. Errors are [*gabion.Error] with the driver's in them.
 //
@@ -84,7 +87,7 @@ func (p *Pool) Close() { p.pool.Close() }
 // passes the dependency: what is done on it does not, and it holds no slot.
 func (p *Pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if p.part(ctx) {
-		return p.pool.Acquire(ctx)
+		return p.acquire(ctx)
 	}
 	return gabion.Do(ctx, p.dep, p.acquire, p.call("acquire", gabion.WithoutHedge())...)
 }
@@ -128,14 +131,18 @@ func (p *Pool) CopyFrom(ctx context.Context, table pgx.Identifier, columns []str
 	if err != nil {
 		return 0, err
 	}
-	return gabion.Do(ctx, p.dep, func(ctx context.Context) (n int64, err error) {
+	once := func(ctx context.Context) (n int64, err error) {
 		c, release, err := p.borrow(ctx)
 		if err != nil {
 			return 0, err
 		}
 		defer func() { release(err) }()
 		return c.CopyFrom(ctx, table, columns, rows)
-	}, append(opts, gabion.WithoutRetry(), gabion.WithoutHedge())...)
+	}
+	if p.part(ctx) {
+		return once(ctx)
+	}
+	return gabion.Do(ctx, p.dep, once, append(opts, gabion.WithoutRetry(), gabion.WithoutHedge())...)
 }
 
 // SendBatch sends several statements at once. The batch is one attempt, and sent once. Its
@@ -144,6 +151,13 @@ func (p *Pool) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	_, opts, err := p.split(ctx, "batch", nil)
 	if err != nil {
 		return failedBatch{err}
+	}
+	if p.part(ctx) {
+		c, release, err := p.borrow(ctx)
+		if err != nil {
+			return failedBatch{err}
+		}
+		return send(ctx, c, b, &batch{release: release})
 	}
 	a, err := gabion.Begin(ctx, p.dep, opts...)
 	if err != nil {
@@ -155,7 +169,18 @@ func (p *Pool) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 		a.Close(nil)
 		return failedBatch{err}
 	}
-	return &batch{BatchResults: c.SendBatch(a.Context(), b), attempt: a, release: release}
+	return send(a.Context(), c, b, &batch{attempt: a, release: release})
+}
+
+// send leaves nothing behind if an argument of the batch panics.
+func send(ctx context.Context, on target, b *pgx.Batch, to *batch) *batch {
+	defer func() {
+		if to.BatchResults == nil {
+			to.leave()
+		}
+	}()
+	to.BatchResults = on.SendBatch(ctx, b)
+	return to
 }
 
 // part reports whether a call with ctx is part of an attempt of this dependency already.
