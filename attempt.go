@@ -168,13 +168,13 @@ func (a *Attempt) Outlive() {
 	a.outlive()
 }
 
-// holdSlot keeps the slot until Close.
+// holdSlot keeps the slot until Close, and the limits of results away.
 func (a *Attempt) holdSlot() {
 	if !a.take() {
 		return
 	}
 	defer a.drop()
-	a.watch.outlived(a) // whoever rings finds nothing due for the slot
+	a.watch.hold(a)
 }
 
 func (a *Attempt) outlive() {

@@ -95,6 +95,15 @@ func (w *watch) outlived(a *Attempt) {
 	}
 }
 
+// hold says that a's result has its slot, and goes on, until it is closed.
+func (w *watch) hold(a *Attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open == a {
+		w.lasts.Slot, w.lasts.Body, w.lasts.Idle = clock.Never, clock.Never, 0
+	}
+}
+
 // next is when the watch has something to do.
 func (w *watch) next() clock.Instant {
 	switch {

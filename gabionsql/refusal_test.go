@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/gabionsql"
@@ -95,4 +97,28 @@ func TestACommitThatIsNotACall(t *testing.T) {
 			t.Errorf("%d slots are in use", n)
 		}
 	}
+}
+
+// The limits of open results are not those of a transaction: drivers that keep the context
+// of BEGIN, as pgx does, commit with it.
+func TestATransactionOutlastsTheLimitsOfRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		second := policy.Timeout{Attempt: time.Second, Call: time.Second, Idle: time.Second, Body: time.Second}
+		f := &scripted{on: func(ctx context.Context, _ string) error { return ctx.Err() }}
+		d := dependency(t, policy.Policy{Timeout: second})
+		tx, err := wrapped(t, f, d).BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		if n := inUse(d); n != 1 {
+			t.Errorf("%d slots are in use", n)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Error(err)
+		}
+		if n := inUse(d); n != 0 {
+			t.Errorf("%d slots are in use", n)
+		}
+	})
 }

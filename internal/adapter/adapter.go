@@ -54,7 +54,7 @@ var (
 )
 
 // HoldSlot makes the result of a *gabion.Attempt hold its slot until it is closed, however
-// long that takes.
+// long that takes: timeout.body and timeout.idle do not end it.
 var HoldSlot func(gabionAttempt any)
 
 // Of returns a *gabion.Dependency as adapters see it. Package gabion sets it before
