@@ -3,7 +3,6 @@ package gabionsql
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"slices"
 
@@ -32,9 +31,10 @@ func closeRows(result any) {
 
 // Query sends one statement that returns rows, again if that is right, within dep's policy.
 // It is repeated only if that is safe: declared by the policy or with
-// [gabion.WithIdempotent], or if it provably was not sent, as a driver says with
-// driver.ErrBadConn. A SELECT is not taken for safe by itself, since functions in it may
-// write.
+// [gabion.WithIdempotent], undone by the server, or if it provably was not sent. That is
+// not proven by driver.ErrBadConn, which lib/pq and pgx return for what was sent, too;
+// database/sql repeats such a statement all the same, up to twice. A SELECT is not taken
+// for safe by itself, since functions in it may write.
 //
 // Arguments at the end that are a [gabion.CallOption] are options of the call, and the
 // others those of the statement:
@@ -53,7 +53,7 @@ func Query(ctx context.Context, dep *gabion.Dependency, db *sql.DB, query string
 	r, attempt, err := gabion.Open(ctx, dep, func(ctx context.Context) (*sql.Rows, error) { //nolint:rowserrcheck // Rows.Err tells
 		w := &reach{Context: ctx}
 		r, err := db.QueryContext(w, query, args...)
-		return r, unsent(w.waited(db, err))
+		return r, w.waited(db, err)
 	}, opts...)
 	switch {
 	case attempt == nil:
@@ -75,7 +75,7 @@ func Exec(ctx context.Context, dep *gabion.Dependency, db *sql.DB, query string,
 	return gabion.Do(ctx, dep, func(ctx context.Context) (sql.Result, error) {
 		w := &reach{Context: ctx}
 		r, err := db.ExecContext(w, query, args...)
-		return r, unsent(w.waited(db, err))
+		return r, w.waited(db, err)
 	}, opts...)
 }
 
@@ -123,7 +123,7 @@ func (r *Row) read(ctx context.Context, args, dest []any) error {
 	w := &reach{Context: ctx}
 	rows, err := r.db.QueryContext(w, r.query, args...)
 	if err != nil {
-		return unsent(w.waited(r.db, err))
+		return w.waited(r.db, err)
 	}
 	defer rows.Close()
 	if !rows.Next() {
@@ -167,15 +167,6 @@ func prepare(ctx context.Context, dep *gabion.Dependency, db *sql.DB, args []any
 var errOptionFirst = errors.New("gabionsql: an argument of the statement behind a gabion.CallOption: the options come last")
 
 func isOption(a any) bool { _, is := a.(gabion.CallOption); return is }
-
-// unsent marks an error that a driver returns only if the statement was not sent. A driver
-// that returns it all the same has a bug, which database/sql repeats as well.
-func unsent(err error) error {
-	if err != nil && errors.Is(err, driver.ErrBadConn) {
-		return classify.NotSent(err)
-	}
-	return err
-}
 
 // Rows are the rows of [Query]: those of database/sql, and the attempt that brought them,
 // which ends when they are closed or read to their end. Like [sql.Rows] they are for one

@@ -67,7 +67,8 @@ func TestWhatIsSentAgain(t *testing.T) {
 		{"one that the server has undone is sent again", 1, sqlError("40001"), nil, 2, policy.None},
 		{"one that a replica refused is sent again", 1, readOnly{}, nil, 2, policy.None},
 		{"bad connections are database/sql's to try again", 2, driver.ErrBadConn, nil, 3, policy.None},
-		{"and then ours, for nothing was sent", 4, driver.ErrBadConn, nil, 5, policy.None},
+		{"and then not ours, for that proves nothing", 4, driver.ErrBadConn, nil, 3, policy.NotSafe},
+		{"unless it was declared safe", 4, driver.ErrBadConn, []any{gabion.WithIdempotent()}, 5, policy.None},
 		{"an answer of no is final", 1, state23505{}, []any{gabion.WithIdempotent()}, 1, policy.NotRetryable},
 	} {
 		for op, send := range send {
