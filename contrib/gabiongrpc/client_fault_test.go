@@ -247,3 +247,31 @@ func TestRetriesOfGRPCsOwnLeaveNoProof(t *testing.T) {
 		})
 	}
 }
+
+// legacy is a message as older generators make it.
+type legacy struct {
+	Username string `protobuf:"bytes,2,opt,name=username,proto3"`
+}
+
+func (m *legacy) Reset()         { *m = legacy{} }
+func (m *legacy) String() string { return m.Username }
+func (*legacy) ProtoMessage()    {}
+
+func TestAHedgeHasMessagesOfTheTypesOfTheCall(t *testing.T) {
+	types := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		_, one := req.(*legacy)
+		_, two := reply.(*legacy)
+		if !one || !two {
+			t.Errorf("attempt %d has a %T and a %T", gabion.AttemptNumber(ctx), req, reply)
+		}
+		return next(ctx, method, req, reply, cc, opts...)
+	}
+	inRoomOf(t, hedged(1, 100*ms), nil, []grpc.DialOption{grpc.WithChainUnaryInterceptor(types)}, func(r *room) {
+		r.answers(ok("late").after(time.Second), ok("hedge"))
+		reply := new(legacy)
+		err := r.conn.Invoke(r.Context(), pb.TestService_UnaryCall_FullMethodName, new(legacy), reply, safely())
+		if err != nil || reply.Username != "hedge" || len(r.seen()) != 2 {
+			t.Errorf("%q, %v", reply.Username, err)
+		}
+	})
+}

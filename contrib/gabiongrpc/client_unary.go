@@ -67,7 +67,7 @@ func (u *unaryCall) send(ctx context.Context) (*attempt, error) {
 	case !again:
 		a.reply = u.reply
 	case u.hedged:
-		a = &attempt{reply: u.kind.New().Interface()}
+		a = &attempt{reply: as(u.kind.New().Interface(), u.reply)}
 		if req = u.copied(); req == nil {
 			return nil, errOver
 		}
@@ -107,7 +107,16 @@ func (u *unaryCall) copied() any {
 	if u.over {
 		return nil
 	}
-	return proto.Clone(messageOf(u.req))
+	return as(proto.Clone(messageOf(u.req)), u.req)
+}
+
+// as returns m in the form of a message of the caller's, whose codec and interceptors know
+// its type.
+func as(m proto.Message, form any) any {
+	if _, ok := form.(proto.Message); ok {
+		return m
+	}
+	return protoadapt.MessageV1Of(m)
 }
 
 // leave keeps hedges that come late from the request, also if the call ends by a panic.
@@ -132,7 +141,7 @@ func empty(reply any) {
 func (u *unaryCall) end(a *attempt, err error) error {
 	if err == nil && a.reply != u.reply {
 		empty(u.reply)
-		proto.Merge(messageOf(u.reply), a.reply.(proto.Message))
+		proto.Merge(messageOf(u.reply), messageOf(a.reply))
 	}
 	err = u.told(err)
 	u.finish(a, err)
