@@ -20,7 +20,9 @@ import (
 // thing in the transaction and commits with it. So a COMMIT whose answer was lost is found
 // out, here or by whoever comes later with the same key.
 //
-// A Record is for one call at a time. All fields but Result and Replayed have to be set.
+// A Record is for one call at a time. All fields but Result and Replayed have to be set. A
+// key that is past its Retention is done again, so that has to be longer than callers repeat
+// a request.
 type Record struct {
 	Store     *sqlstore.Store // in the database of the transaction
 	ID        idempotency.ID  // of the key: idempotency.IDOf(scope, key)
