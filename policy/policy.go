@@ -179,9 +179,10 @@ type Retry struct {
 
 	// Hold keeps a retry waiting while others fail, too: so many failures of theirs in
 	// a row, and no success since. It goes once somebody succeeds, or when the call's
-	// time is nearly over. A dependency that has not answered well yet is not waited
+	// time is nearly over, or after one more wait if all of them were out at the same time:
+	// they may have met one blip, and would wait for each other. A dependency that has not answered well yet is not waited
 	// for: the call ends, as soon as a call failed that was sent after another had
-	// failed; those that were out at the same time may have met one blip. The breaker
+	// failed. The breaker
 	// counts the failures, whatever its rules, so without one nothing is held. Zero
 	// means 1; Off means that no retry waits for others.
 	Hold int

@@ -9,6 +9,11 @@ import (
 // backoff these are minutes. Only a call without a deadline has more time than that.
 const maxHolds = 10
 
+// maxBlipHolds is how often a retry is held back by failures of calls that were all out at
+// the same time. They may have met one blip, such as a connection that all of them used, and
+// then all of them wait, and none of them can be the success that the others wait for.
+const maxBlipHolds = 1
+
 // holdRetry lets a retry whose time has come wait on while other calls fail, too: not
 // counting this call's own failures, as many as Retry.Hold says came in a row, and no
 // success after them. So nothing is sent that would only fail again. When the dependency
@@ -21,7 +26,7 @@ func (c *Call) holdRetry(now clock.Instant) (held bool) {
 	}
 	others, last := c.othersFail()
 	switch {
-	case !others:
+	case !others || !last && c.retry.holds == maxBlipHolds:
 		return false
 	case c.untried():
 		if !last {
