@@ -30,9 +30,9 @@ TESTED = $(if $(PKG),$(PKG),$(addsuffix /...,$(filter-out ./e2e/sdk,$(MODULES)))
 CC_FOUND = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && cc=$$(go env CC) && command -v "$${cc%% *}")
 RACE = $(if $(CC_FOUND),-race,)
 # The simulator plays a world in one goroutine. There is nothing for the race detector to find
-# in these packages, and it makes them ten times as slow. The pool in which scenarios play many
-# worlds runs under it in the tests of lab and lab/labtest.
-SERIAL = /lab/internal/(sim|limits|scenario)$$
+# in these packages, and it makes them ten times as slow. The pools in which many worlds are
+# played run under it in the tests of lab/labtest and of cmd/gabion.
+SERIAL = /lab(/internal/(sim|limits|scenario|opponent|report))?$$
 
 NO_RACE = echo "No C compiler (or cgo is off): the tests run WITHOUT the race detector."
 
