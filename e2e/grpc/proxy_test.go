@@ -78,5 +78,8 @@ func proxyTo(t *testing.T, target string, rt http.RoundTripper) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: rt, FlushInterval: -1}
+	// Answers without a length are flushed as they come anyway. With a FlushInterval, an answer
+	// that is nothing but a header can lose its end: a ReverseProxy flushes it from a goroutine,
+	// and gRPC then misses the trailers, which are in that header.
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: rt}
 }
