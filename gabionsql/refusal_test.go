@@ -56,7 +56,7 @@ func TestNilPointersBesideAnError(t *testing.T) {
 		for op, do := range map[string]func(context.Context) error{
 			"connect": down.PingContext,
 			"prepare": func(ctx context.Context) error { _, err := db.PrepareContext(ctx, "x"); return err },
-			"query":   func(ctx context.Context) error { _, err := db.QueryContext(ctx, "x"); return err },
+			"query":   func(ctx context.Context) error { _, err := db.QueryContext(ctx, "x"); return err }, //nolint:rowserrcheck // it is refused
 			"begin":   func(ctx context.Context) error { _, err := db.BeginTx(ctx, nil); return err },
 		} {
 			if err := do(t.Context()); !errors.Is(err, errRefused) {

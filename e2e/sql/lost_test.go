@@ -107,7 +107,7 @@ func TestALostCommitIsFoundOutWithoutAnotherSlot(t *testing.T) {
 	for next, runs := range map[int32]int{lostAfter: 1, lostBefore: 1} {
 		l.next.Store(next)
 		ran, start := 0, time.Now()
-		r := &gabionsql.Record{Store: store, ID: idempotency.IDOf("", string(rune('a'+next))), Retention: time.Hour}
+		r := &gabionsql.Record{Store: store, ID: idempotency.IDOf("", string('a'+next)), Retention: time.Hour}
 		err := gabionsql.RunTx(t.Context(), d, db, func(ctx context.Context, tx *sql.Tx) error {
 			ran++
 			return insert("k")(ctx, tx)
