@@ -80,7 +80,8 @@ func TestMariaDBsOwnErrors(t *testing.T) {
 	m := newMaria(t, "max-connections=20")
 	again := policy.Outcome{Class: policy.ClassContention}
 	undone := policy.Outcome{Class: policy.ClassContention, Undone: true}
-	nowait := map[bool]string{true: "1205", false: "3572"}[m.isMaria()]
+	maria := m.isMaria()
+	nowait := map[bool]string{true: "1205", false: "3572"}[maria]
 	for _, tt := range []struct {
 		name  string
 		fails func() error
@@ -95,12 +96,15 @@ func TestMariaDBsOwnErrors(t *testing.T) {
 		{"no room for connections", m.full, policy.Outcome{Class: policy.ClassServer, NeverSent: true, Busy: true, Code: "1040"}},
 		{"a connection that was killed", m.killed, policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
 	} {
+		if !maria && tt.want.Code == "1020" {
+			continue // MySQL itself lets the later transaction win
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			m.T = t
 			m.exec("UPDATE counters SET n = 0")
 			err := tt.fails()
 			if err == nil {
-				t.Skip("this server does not know that error")
+				t.Fatal("the server reports no error")
 			}
 			if got := classify.Error(err); got != tt.want {
 				t.Errorf("%v is %+v, want %+v", err, got, tt.want)

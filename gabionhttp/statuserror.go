@@ -1,0 +1,45 @@
+package gabionhttp
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// StatusError is the failure of an answer that is no longer there.
+type StatusError struct {
+	Code int             // the HTTP status
+	GRPC policy.GRPCCode // what an answer of gRPC or Connect says besides its status of 200; zero for others
+}
+
+func (e *StatusError) packed() int32 { return int32(e.Code) | int32(e.GRPC)<<16 }
+
+// unpacked is the reverse of packed; nil for zero.
+func unpacked(n int32) *StatusError {
+	if n == 0 {
+		return nil
+	}
+	return &StatusError{Code: int(n & 0xffff), GRPC: policy.GRPCCode(n >> 16)}
+}
+
+// Outcome is what the answer meant. A success that somebody called a failure is one of
+// which the status says nothing.
+func (e *StatusError) Outcome() policy.Outcome {
+	if e.GRPC != policy.GRPCOK {
+		return classify.Rules{}.GRPCCode(e.GRPC)
+	}
+	if o := byStatus(e.Code); o.Class != policy.ClassSuccess {
+		return o
+	}
+	return policy.Outcome{Class: policy.ClassServer, Effect: policy.UnknownEffect}
+}
+
+// Error reads "503 Service Unavailable", or "UNAVAILABLE".
+func (e *StatusError) Error() string {
+	if e.GRPC != policy.GRPCOK {
+		return e.GRPC.String()
+	}
+	return fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
+}
