@@ -33,4 +33,7 @@ func TestACodeThatDoesNotExistNamesItsNeighbour(t *testing.T) {
 			t.Errorf("%q is not in\n%v", want, err)
 		}
 	}
+	if strings.Contains(err.Error(), "OK is no failure") {
+		t.Errorf("what could not be read is taken for OK:\n%v", err)
+	}
 }

@@ -298,8 +298,11 @@ func (d *decoder) list(v reflect.Value, n *yaml.Node, path string, depth int) {
 	list := reflect.MakeSlice(v.Type(), 0, min(len(n.Content), maxNodes))
 	for _, c := range n.Content {
 		elem := reflect.New(v.Type().Elem()).Elem()
+		before := len(d.found)
 		d.value(elem, c, path, depth+1)
-		list = reflect.Append(list, elem)
+		if c.Kind != yaml.ScalarNode || len(d.found) == before { // zero is not what a text means that can't be read
+			list = reflect.Append(list, elem)
+		}
 		if d.nodes > maxNodes {
 			break
 		}
