@@ -196,11 +196,11 @@ func (f *httpAttempt) patience() time.Duration {
 const rpcBegins = 1 << 10
 
 // learnRPC finds out how the call ended, if that is known before its first message. The
-// error is that of a body that broke before.
-func (f *httpAttempt) learnRPC(resp *http.Response) error {
+// error is that of a body that broke before. The answer goes on in place of resp.
+func (f *httpAttempt) learnRPC(resp *http.Response) (*http.Response, error) {
 	p := protocolOf(&f.out, resp)
 	if p == plainHTTP {
-		return nil
+		return resp, nil
 	}
 	r := &rpcEnd{protocol: p, body: frames{flag: p.flag(), packing: packing(resp.Header)}}
 	f.rpc, r.body.end = r, r.readFrame
@@ -208,13 +208,14 @@ func (f *httpAttempt) learnRPC(resp *http.Response) error {
 	case p != connectStream && r.readHeader(resp.Header), resp.Body == nil:
 	case f.of.body.live(): // its sender may wait for this answer before it sends more
 	default:
-		if err := r.look(resp, f.patience()); err != nil {
-			return err
+		var err error
+		if resp, err = r.look(resp, f.patience()); err != nil {
+			return resp, err
 		}
 	}
 	r.judged = r.known
 	r.body.rewind() // the caller reads all of it again
-	return nil
+	return resp, nil
 }
 
 // packing is how frames are packed that say that they are.
@@ -223,10 +224,9 @@ func packing(h http.Header) string {
 }
 
 // look looks at the beginning of an answer, which the caller still reads all of.
-func (r *rpcEnd) look(resp *http.Response, most time.Duration) error {
-	k := &keptBody{body: resp.Body, filling: true, most: rpcBegins}
-	k.come.L = &k.mu
-	resp.Body = k
+func (r *rpcEnd) look(resp *http.Response, most time.Duration) (*http.Response, error) {
+	resp, k := keep(resp, rpcBegins)
+	k.filling = true
 	go k.fill()
 	defer k.suffices()
 	until, head, seen := time.Now().Add(most), make([]byte, rpcBegins), 0
@@ -235,12 +235,13 @@ func (r *rpcEnd) look(resp *http.Response, most time.Duration) error {
 		r.body.see(head[seen : seen+n])
 		switch seen += n; {
 		case err != nil && !errors.Is(err, io.EOF) && seen == 0:
-			return err
+			return resp, err
 		case err != nil && k.ended() && !r.body.message:
+			k.trail()
 			r.ended(resp)
-			return nil
+			return resp, nil
 		case err != nil, r.known, r.protocol == grpcHTTP2, r.body.message, seen == len(head):
-			return nil
+			return resp, nil
 		}
 	}
 }

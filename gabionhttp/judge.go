@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -106,6 +107,7 @@ func (f *httpAttempt) decided(o policy.Outcome, err error) policy.Outcome {
 // show asks by about the answer.
 func (f *httpAttempt) show(by classifier) policy.Outcome {
 	seen := *f.resp
+	seen.Trailer = seen.Trailer.Clone()
 	body := f.resp.Body
 	if _, upgraded := body.(io.Writer); upgraded || body == nil || body == http.NoBody {
 		seen.Body = http.NoBody
@@ -137,9 +139,7 @@ type glimpse struct {
 // Read reads of the first 8 KiB what is there.
 func (g *glimpse) Read(b []byte) (int, error) {
 	if g.kept == nil {
-		g.kept = &keptBody{body: g.body, most: peekLimit}
-		g.kept.come.L = &g.kept.mu
-		g.f.resp.Body = g.kept
+		g.f.resp, g.kept = keep(g.f.resp, peekLimit)
 		if !g.until.IsZero() {
 			g.kept.filling = true
 			go g.kept.fill()
@@ -162,6 +162,9 @@ func (g *glimpse) end() {
 // keptBody is a body whose beginning was looked at before it is read.
 type keptBody struct {
 	body io.ReadCloser
+	from *http.Response // whose trailers are written while its body is read
+	to   *http.Response // whose trailers are written when the caller has come to the end
+	told bool           // that was done
 
 	mu      sync.Mutex
 	come    sync.Cond    // something was read, or filling ended
@@ -170,6 +173,29 @@ type keptBody struct {
 	filling bool         // a goroutine reads the beginning
 	enough  bool         // it is to stop: the classifier has seen what it wanted
 	most    int          // how much the goroutine reads
+}
+
+// keep returns an answer to hand on in place of resp, and its body, which keeps what was
+// read of resp's. A goroutine may then read that body: it also writes the trailers of
+// resp, at which the caller may be looking.
+func keep(resp *http.Response, most int) (*http.Response, *keptBody) {
+	k := &keptBody{body: resp.Body, from: resp, to: new(http.Response), most: most}
+	k.come.L = &k.mu
+	*k.to = *resp
+	k.to.Body, k.to.Trailer = k, resp.Trailer.Clone()
+	return k.to, k
+}
+
+// trail hands on the trailers, once. The body has come to its end.
+func (k *keptBody) trail() {
+	if k.told {
+		return
+	}
+	k.told = true
+	if k.to.Trailer == nil && len(k.from.Trailer) > 0 {
+		k.to.Trailer = make(http.Header, len(k.from.Trailer))
+	}
+	maps.Copy(k.to.Trailer, k.from.Trailer)
 }
 
 // suffices lets the goroutine stop.
@@ -273,9 +299,22 @@ func (k *keptBody) Read(b []byte) (int, error) {
 	case k.head.Len() > 0:
 		return k.head.Read(b)
 	case k.err != nil:
+		if k.err == io.EOF {
+			k.trail()
+		}
 		return 0, k.err
 	}
-	k.mu.Unlock() // nobody else reads any more, and Close must not wait for this
+	n, err := k.on(b)
+	if err == io.EOF {
+		k.trail()
+	}
+	return n, err
+}
+
+// on reads on where the kept beginning ends. Nobody else reads any more, and Close must
+// not wait for this.
+func (k *keptBody) on(b []byte) (int, error) {
+	k.mu.Unlock()
 	defer k.mu.Lock()
 	return k.body.Read(b)
 }

@@ -52,7 +52,7 @@ func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
 	if resp.Request == nil {
 		resp.Request = out
 	}
-	if err := f.learnRPC(resp); err != nil {
+	if resp, err = f.learnRPC(resp); err != nil {
 		resp.Body.Close()
 		c.status.Store(0)
 		return f, timedOut(ctx, err)
