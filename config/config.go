@@ -54,7 +54,16 @@ type File struct {
 	// together, defaults not written out.
 	Policies map[string]policy.Policy
 
+	// Facts are what the file says of the world around dependencies, by their names: of
+	// those of which it says anything.
+	Facts map[string]Facts
+
+	// Program is what the file says of the program that uses it.
+	Program Program
+
 	origins map[string]origins
+	program map[string]yamlstrict.Place
+	doc     *yamlstrict.Document // of a file from Read only
 }
 
 // Option changes how a file is read. The zero Option changes nothing.
@@ -133,12 +142,17 @@ func Parse(name string, data []byte, opts ...Option) (*File, error) {
 	if len(found) > 0 {
 		return nil, findings(found)
 	}
-	r := reader{doc: doc, file: &File{Name: name, Policies: map[string]policy.Policy{}, origins: map[string]origins{}}}
-	r.read()
-	if len(r.found) > 0 {
-		return nil, findings(r.found.Sort())
+	f, found := readDocument(name, doc)
+	if len(found) > 0 {
+		return nil, findings(found)
 	}
-	return r.file, nil
+	return f, nil
+}
+
+func readDocument(name string, doc *yamlstrict.Document) (*File, yamlstrict.Findings) {
+	r := reader{doc: doc, file: &File{Name: name, Policies: map[string]policy.Policy{}, Facts: map[string]Facts{}, origins: map[string]origins{}}}
+	r.read()
+	return r.file, r.found.Sort()
 }
 
 // Names returns the names of the dependencies in alphabetical order.
@@ -154,6 +168,7 @@ func (f *File) Names() []string {
 // document is the shape of a file.
 type document struct {
 	Version      int
+	Facts        yamlstrict.Node
 	Defaults     yamlstrict.Node
 	Dependencies map[string]yamlstrict.Node
 }
@@ -161,6 +176,7 @@ type document struct {
 // dependency is the shape of one entry under dependencies.
 type dependency struct {
 	Preset string
+	Facts  Facts
 	policy.Policy
 }
 
@@ -184,6 +200,7 @@ func (r *reader) read() {
 	places, found := r.doc.Decode(&d)
 	r.found = append(r.found, found...)
 	r.version(d.Version, places)
+	r.readFacts(d.Facts)
 	r.readDefaults(d.Defaults)
 	if len(d.Dependencies) > maxDependencies {
 		at := places["dependencies"]
@@ -223,6 +240,15 @@ func (r *reader) readDefaults(node yamlstrict.Node) {
 	}
 }
 
+func (r *reader) readFacts(node yamlstrict.Node) {
+	if node.Set() {
+		places, found := node.Decode(&r.file.Program)
+		r.file.program = places
+		r.adopt("facts", found)
+		r.judgeFacts("the file", "", r.file.Program, places)
+	}
+}
+
 // nameForm keeps names usable as labels, in URLs and on command lines.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
@@ -248,8 +274,12 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 		}
 	}
 	r.file.Policies[name] = full.Policy
+	r.judgeFacts(name, "facts.", full.Facts, places)
+	if full.Facts != (Facts{}) {
+		r.file.Facts[name] = full.Facts
+	}
 	r.file.origins[name] = origins{
-		file: r.file.Name, defaults: r.defaults.places,
+		key: node.Key, file: r.file.Name, defaults: r.defaults.places,
 		presetName: dep.Preset, preset: preset, own: places, moot: moot,
 	}
 }

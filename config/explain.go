@@ -24,6 +24,7 @@ func (s Setting) Reveal() string { return s.plain }
 
 // origins is what Explain needs to know of one dependency.
 type origins struct {
+	key        yamlstrict.Place // of the dependency itself
 	file       string
 	defaults   map[string]yamlstrict.Place
 	presetName string

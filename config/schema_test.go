@@ -11,6 +11,7 @@ import (
 	"go/token"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ var update = flag.Bool("update", false, "write the generated files instead of co
 // The schema is made from the structs and their doc comments, so that editors
 // show what pkg.go.dev shows.
 func TestSchemaIsGenerated(t *testing.T) {
-	g := generator{comments(t, "../policy", "../backoff")}
+	g := generator{comments(t, "../policy", "../backoff", ".")}
 	for name, text := range undocumented {
 		g.comments[name] = cmp.Or(g.comments[name], text)
 	}
@@ -68,6 +69,7 @@ func (g generator) file() object {
 		"description": "Preset is the policy to start from.",
 		"anyOf":       []any{object{"enum": policy.PresetNames()}, object{"type": "string", "pattern": variables}},
 	}}
+	properties["facts"] = g.facts(reflect.ValueOf(Facts{}))
 	for key := range defs {
 		refs[key] = object{"$ref": "#/$defs/" + key}
 		properties[key] = refs[key]
@@ -83,6 +85,7 @@ func (g generator) file() object {
 		"$defs":                defs,
 		"properties": object{
 			"version":  object{"description": "Version of the file's format.", "const": Version},
+			"facts":    g.facts(reflect.ValueOf(Program{})),
 			"defaults": shared,
 			"dependencies": object{
 				"description":          "The dependencies by name.",
@@ -91,6 +94,29 @@ func (g generator) file() object {
 				"additionalProperties": object{"type": "object", "additionalProperties": false, "properties": properties},
 			},
 		},
+	}
+}
+
+// facts describes a struct of facts, which have no defaults and can't be off.
+func (g generator) facts(v reflect.Value) object {
+	s := g.section(v.Type(), v)
+	known(s)
+	return s
+}
+
+func known(section object) {
+	for _, p := range section["properties"].(object) {
+		p := p.(object)
+		delete(p, "default")
+		if text, ok := p["pattern"].(string); ok {
+			p["pattern"] = strings.Replace(text, "^(off|", "^(", 1)
+		}
+		if kinds, ok := p["anyOf"].([]any); ok {
+			p["anyOf"] = slices.DeleteFunc(kinds, func(s any) bool { return s.(object)["const"] == "off" })
+		}
+		if p["properties"] != nil {
+			known(p)
+		}
 	}
 }
 
@@ -177,6 +203,8 @@ func (g generator) leaf(t reflect.Type) object {
 		return or(object{"type": "number", "exclusiveMinimum": 0}, object{"const": "off"})
 	case t.Kind() == reflect.Bool:
 		return or(object{"type": "boolean"})
+	case t.Kind() == reflect.String:
+		return object{"type": "string"}
 	}
 	return object{"type": "array", "items": or(object{"type": "integer", "minimum": 100, "maximum": 599})}
 }
@@ -249,7 +277,7 @@ func TestSchemaKnowsTheKeysOfAPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := s.Properties.Dependencies.AdditionalProperties.Properties
-	want := reflect.TypeFor[policy.Policy]().NumField() + 1
+	want := reflect.TypeFor[policy.Policy]().NumField() + 2
 	if len(keys) != want || keys["rate_limit"] == nil || keys["preset"] == nil {
 		t.Errorf("the schema has %d keys for a dependency, want %d", len(keys), want)
 	}

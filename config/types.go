@@ -97,6 +97,9 @@ var withoutOff = sync.OnceValue(func() map[string]string {
 			instead[path] = "leave it out of the list"
 		}
 	})
+	for _, path := range slices.Concat(keysOfFacts("facts.", Facts{}), keysOfFacts("", Program{})) {
+		instead[path] = "leave the key out when nothing is known"
+	}
 	found, _ := p.Validate().(policy.Findings)
 	for _, f := range found {
 		if f.With == "" {

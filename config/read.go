@@ -1,0 +1,184 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/gabion-go/gabion/internal/yamlstrict"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Read reads of a file's text what can be read, for tools that say what a policy will do.
+// The file is never nil. It may hold policies that can't be used: a program takes [Parse].
+// A text that is no YAML is read up to the line that is not. The findings are those of
+// Parse. See [File.Unread] for what they leave unknown.
+func Read(name string, data []byte, opts ...Option) (*File, Findings) {
+	o := readOptions()
+	for _, opt := range opts {
+		if opt.lookup != nil {
+			o.Lookup = opt.lookup
+		}
+	}
+	doc, found := yamlstrict.Parse(name, data, o)
+	whole := doc
+	if len(found) > 0 {
+		if doc = beforeTheMistake(name, data, found[0].Line, o); doc == nil {
+			return &File{Name: name, Policies: map[string]policy.Policy{}, Facts: map[string]Facts{}, doc: whole}, findings(found)
+		}
+	}
+	f, more := readDocument(name, doc)
+	f.doc = whole
+	return f, findings(append(found, more...).Sort())
+}
+
+// beforeTheMistake returns the longest beginning of a text that is YAML, or nil. A section
+// that began in the line before is cut off with what it would hold.
+func beforeTheMistake(name string, data []byte, line int, o yamlstrict.Options) *yamlstrict.Document {
+	if len(data) > yamlstrict.MaxSize {
+		return nil
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	for back, tries := 1, 0; line-back > 0 && tries < 24; tries++ {
+		text := strings.Join(lines[:min(line-back, len(lines))], "")
+		if doc, found := yamlstrict.Parse(name, []byte(text), o); len(found) == 0 {
+			return doc
+		}
+		if back++; tries >= 12 {
+			back *= 2
+		}
+	}
+	return nil
+}
+
+// DefaultsName stands for the file's section defaults where the name of a dependency is
+// asked for.
+const DefaultsName = "defaults"
+
+// Finding returns a finding about one key of a dependency's policy, with its place: where
+// the dependency has it, else where the defaults have it, else at the nearest section,
+// else at the dependency's name. Keys of facts begin with "facts."; those of the file's own
+// facts have no dependency.
+func (f *File) Finding(dependency, path, reason, proposal string) Finding {
+	at := f.at(dependency, path)
+	if f.doc == nil {
+		return Finding{File: f.Name, Line: max(at.Line, 1), Col: max(at.Col, 1), Reason: reason, Proposal: proposal}
+	}
+	return Finding(f.doc.Finding(at.Line, at.Col, reason, proposal))
+}
+
+func (f *File) at(dependency, path string) yamlstrict.Place {
+	if dependency == "" {
+		return f.program[strings.TrimPrefix(path, "facts.")]
+	}
+	o := f.origins[dependency]
+	for ; path != ""; path = parent(path) {
+		if at := find(path, []map[string]yamlstrict.Place{o.own, o.defaults}); at.Line > 0 {
+			return at
+		}
+	}
+	return o.key
+}
+
+// Written reports whether the dependency, the file's defaults or a preset says anything of a
+// key or a section.
+func (f *File) Written(dependency, path string) bool {
+	if dependency == "" {
+		_, ok := f.program[strings.TrimPrefix(path, "facts.")]
+		return ok
+	}
+	o := f.origins[dependency]
+	if find(path, []map[string]yamlstrict.Place{o.own, o.defaults}).Line > 0 {
+		return true
+	}
+	for at, s := range o.sources() {
+		if !s.builtin() && (at == path || strings.HasPrefix(at, path+".")) {
+			return true
+		}
+	}
+	return false
+}
+
+// Unread reports whether what a file says of a key is not known, because there is a mistake
+// in it or in a section around it.
+func (f *File) Unread(dependency, path string) bool {
+	if dependency == "" {
+		return unread(strings.TrimPrefix(path, "facts."), []map[string]yamlstrict.Place{f.program})
+	}
+	o := f.origins[dependency]
+	return unread(path, []map[string]yamlstrict.Place{o.own, presetLayer(o.preset, true), o.defaults})
+}
+
+// Change is a value that a key of a dependency is to have. Value is as a file spells it.
+type Change struct {
+	Dependency string // or DefaultsName
+	Path       string // such as "retry.attempts"
+	Value      string
+}
+
+// Edit returns the text of a file with changes made, and everything else as it was: comments,
+// order, spaces. Keys that are missing are added. The outcome says what the changes say: a
+// file that is written in a way that can't be changed by itself is an error, as is a change
+// that is a mistake. The text is not changed.
+func Edit(name string, text []byte, changes []Change, opts ...Option) ([]byte, error) {
+	for _, c := range changes {
+		next, err := edit(name, text, c, opts)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %s: %s: %w", name, c.Dependency, c.Path, c.Value, err)
+		}
+		text = next
+	}
+	return text, nil
+}
+
+func edit(name string, text []byte, c Change, opts []Option) ([]byte, error) {
+	path := append([]string{"dependencies", c.Dependency}, strings.Split(c.Path, ".")...)
+	if c.Dependency == DefaultsName {
+		path = path[1:]
+	} else if f, _ := Read(name, text, opts...); f.origins[c.Dependency].key.Line == 0 {
+		return nil, fmt.Errorf("the file has no such dependency")
+	}
+	before, found := Read(name, text, opts...)
+	next, err := yamlstrict.Edit(text, path, c.Value)
+	if err != nil {
+		return nil, err
+	}
+	after, now := Read(name, next, opts...)
+	if len(now) > len(found) {
+		for _, f := range now {
+			if !holds(found, f) {
+				return nil, f
+			}
+		}
+	}
+	return next, sameBut(before, after, c)
+}
+
+// holds reports whether a finding was there before; lines may have moved.
+func holds(found Findings, f Finding) bool {
+	for _, g := range found {
+		if g.Reason == f.Reason {
+			return true
+		}
+	}
+	return false
+}
+
+// sameBut reports that a change did what it says, and nothing else.
+func sameBut(before, after *File, c Change) error {
+	for name, want := range before.Policies {
+		switch {
+		case c.Dependency == DefaultsName || name == c.Dependency && strings.HasPrefix(c.Value, "["):
+			continue
+		case name == c.Dependency && !strings.HasPrefix(c.Path, "facts."):
+			var err error
+			if want, err = Set(want, c.Path, c.Value); err != nil {
+				return err
+			}
+		}
+		if !reflect.DeepEqual(after.Policies[name], want) {
+			return yamlstrict.ErrNoEdit
+		}
+	}
+	return nil
+}

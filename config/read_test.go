@@ -1,0 +1,190 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+const shop = `version: 1 # the shop
+facts: {service: shop, processes: 40}
+defaults:
+  timeout: {call: 10s}
+dependencies:
+  payments: # money
+    preset: payment
+    facts:
+      rate: 50/s
+      p99: 800ms # measured
+    retry: {attempts: 3}
+  stock:
+    breaker: off
+    retry:
+      attempts: "${TRIES:-4}" # few
+      backoff: {base: 50ms}
+    http: {transient: [425]}
+`
+
+func TestFactsAreRead(t *testing.T) {
+	f, err := Parse("gabion.yaml", []byte(shop))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Program{Service: "shop", Processes: 40}); f.Program != want {
+		t.Errorf("program: %+v", f.Program)
+	}
+	if want := (Facts{Rate: 50, P99: 800 * time.Millisecond}); f.Facts["payments"] != want || len(f.Facts) != 1 {
+		t.Errorf("facts: %+v", f.Facts)
+	}
+	for text, want := range map[string]string{
+		"facts: {processes: -3}":                           "processes",
+		"facts: {proceses: 3}":                             "did you mean processes?",
+		"dependencies: {a: {facts: {rate: off}}}":          "leave the key out when nothing is known",
+		"dependencies: {a: {facts: {p99: 3}}}":             "has no unit",
+		"dependencies: {a: {facts: {mesh: {attempt: 2}}}}": "did you mean attempts?",
+	} {
+		_, err := Parse("gabion.yaml", []byte("version: 1\n"+text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A tool that says what a policy will do says of a broken file all that it can.
+func TestABrokenFileIsReadAsFarAsItGoes(t *testing.T) {
+	for fact, c := range map[string]struct {
+		text, names, unread string
+		found               int
+	}{
+		"whole":                   {shop, "payments stock", "", 0},
+		"an unknown key":          {strings.Replace(shop, "retry: {attempts: 3}", "retry: {atempts: 3}", 1), "payments stock", "payments retry.attempts", 1},
+		"cut in a flow mapping":   {shop[:strings.Index(shop, "3}\n")], "payments", "", 1},
+		"cut within a key":        {shop[:strings.Index(shop, "reaker: off")], "payments stock", "", 1},
+		"no YAML at the end":      {shop + "  x: {\n", "payments stock", "", 1},
+		"no YAML at all":          {"{", "", "", 1},
+		"empty":                   {"", "", "", 1},
+		"a value that can't be":   {strings.Replace(shop, "call: 10s", "call: 10", 1), "payments stock", "stock timeout.call", 1},
+		"a mistake in a variable": {strings.Replace(shop, ":-4}", ":-four}", 1), "payments stock", "stock retry.attempts", 1},
+	} {
+		t.Run(fact, func(t *testing.T) {
+			f, found := Read("gabion.yaml", []byte(c.text), Lookup(func(string) (string, bool) { return "", false }))
+			if got := strings.Join(f.Names(), " "); got != c.names {
+				t.Errorf("dependencies %q, want %q", got, c.names)
+			}
+			if (len(found) > 0) != (c.found > 0) {
+				t.Errorf("findings: %v", found)
+			}
+			if name, path, ok := strings.Cut(c.unread, " "); ok && !f.Unread(name, path) {
+				t.Errorf("%s of %s counts as read", path, name)
+			}
+			if f.Unread("payments", "bulkhead.limit") {
+				t.Error("what is right counts as unread")
+			}
+		})
+	}
+}
+
+func TestAFindingHasItsPlace(t *testing.T) {
+	f, _ := Read("gabion.yaml", []byte(shop))
+	for _, c := range []struct {
+		name, path string
+		line       int
+		written    bool
+	}{
+		{"payments", "retry.attempts", 11, true},
+		{"payments", "timeout.call", 4, true},        // of the defaults
+		{"payments", "retry.backoff.base", 11, true}, // of the preset: the nearest section
+		{"payments", "hedge.max", 6, false},
+		{"payments", "facts.p99", 10, true},
+		{"payments", "facts.pool", 8, false},
+		{"stock", "breaker.open", 13, false},
+		{"stock", "retry.attempts", 15, true},
+		{"stock", "", 12, false},
+		{"", "facts.processes", 2, true},
+		{"nobody", "retry.attempts", 1, false},
+	} {
+		got := f.Finding(c.name, c.path, "", "")
+		if got.Line != c.line || f.Written(c.name, c.path) != c.written {
+			t.Errorf("%s %s: line %d, written %v", c.name, c.path, got.Line, f.Written(c.name, c.path))
+		}
+	}
+}
+
+func TestAnEditChangesNothingElse(t *testing.T) {
+	for fact, c := range map[string]struct {
+		change   Change
+		old, new string
+	}{
+		"a value":                      {Change{"payments", "retry.attempts", "2"}, "attempts: 3}", "attempts: 2}"},
+		"a text in quotes":             {Change{"stock", "retry.attempts", "2"}, `"${TRIES:-4}" # few`, "2 # few"},
+		"a key in braces":              {Change{"payments", "retry.hold", "off"}, "{attempts: 3}", "{hold: off, attempts: 3}"},
+		"a section in braces":          {Change{"payments", "retry.backoff.cap", "2s"}, "{attempts: 3}", "{backoff: {cap: 2s}, attempts: 3}"},
+		"a key of a block":             {Change{"stock", "retry.hold", "off"}, "{base: 50ms}\n", "{base: 50ms}\n      hold: off\n"},
+		"a section":                    {Change{"stock", "hedge.max", "1"}, "[425]}\n", "[425]}\n    hedge: {max: 1}\n"},
+		"a section that is off":        {Change{"stock", "breaker.open", "3s"}, "breaker: off", "breaker: {open: 3s}"},
+		"a section is switched off":    {Change{"payments", "hedge", "off"}, "{attempts: 3}\n", "{attempts: 3}\n    hedge: off\n"},
+		"a list":                       {Change{"stock", "http.transient", "[423, 425]"}, "[425]", "[423, 425]"},
+		"a fact":                       {Change{"payments", "facts.pool", "10"}, "# measured\n", "# measured\n      pool: 10\n"},
+		"of the defaults":              {Change{DefaultsName, "timeout.call", "12s"}, "call: 10s", "call: 12s"},
+		"of one that the defaults say": {Change{"stock", "timeout.call", "12s"}, "[425]}\n", "[425]}\n    timeout: {call: 12s}\n"},
+	} {
+		t.Run(fact, func(t *testing.T) {
+			got, err := Edit("gabion.yaml", []byte(shop), []Change{c.change})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := strings.Replace(shop, c.old, c.new, 1); string(got) != want {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+}
+
+func TestAnEditThatCanNotBeIsRefused(t *testing.T) {
+	const anchors = "version: 1\ndependencies:\n  a: &x {retry: {attempts: 3}}\n  b: *x\n"
+	for fact, c := range map[string]struct {
+		text   string
+		change Change
+	}{
+		"no such dependency":    {shop, Change{"nobody", "retry.attempts", "2"}},
+		"no such key":           {shop, Change{"stock", "retry.atempts", "2"}},
+		"a value that can't be": {shop, Change{"stock", "retry.attempts", "two"}},
+		"a contradiction":       {shop, Change{"stock", "timeout.attempt", "20s"}},
+		"behind an alias":       {anchors, Change{"b", "retry.attempts", "2"}},
+		"what others share":     {anchors, Change{"a", "retry.attempts", "2"}},
+		"no YAML":               {"{", Change{"a", "retry.attempts", "2"}},
+	} {
+		if got, err := Edit("gabion.yaml", []byte(c.text), []Change{c.change}); err == nil {
+			t.Errorf("%s: got\n%s", fact, got)
+		}
+	}
+	_, err := Edit("gabion.yaml", []byte(anchors), []Change{{"b", "retry.attempts", "2"}})
+	if err == nil || !strings.Contains(err.Error(), "gabion.yaml: b: retry.attempts") {
+		t.Error(err)
+	}
+	var f Finding
+	if _, err := Edit("gabion.yaml", []byte(shop), []Change{{"stock", "retry.attempts", "two"}}); !errors.As(err, &f) {
+		t.Errorf("%T", err)
+	}
+}
+
+// Whatever a file holds, an edit does what it says or is refused.
+func FuzzEdit(f *testing.F) {
+	f.Add(shop, "stock", "3")
+	f.Add("version: 1\ndependencies:\n  a:\n    retry:\n      - x\n", "a", "2")
+	f.Add("version: 1\ndependencies: {a: {retry: {attempts: 'x\n y'}}}", "a", "2")
+	f.Fuzz(func(t *testing.T, text, name, value string) {
+		got, err := Edit("f", []byte(text), []Change{{name, "retry.attempts", value}})
+		if err != nil {
+			return
+		}
+		file, _ := Read("f", got)
+		want, err := Set(policy.Policy{}, "retry.attempts", value)
+		if err != nil || file.Policies[name].Retry.Attempts != want.Retry.Attempts && !strings.HasPrefix(value, "[") {
+			t.Errorf("%d attempts of %q, %v\n%s", file.Policies[name].Retry.Attempts, value, err, got)
+		}
+	})
+}
