@@ -39,7 +39,7 @@ func StartMariaDB(t testing.TB, settings ...string) *Server {
 	}
 	s := &Server{t: t, dir: ownedDir(t, "mariadb", who), owner: who}
 	s.kind = kind{"mariadb", m.argv(settings), mariadbUp, syscall.SIGTERM}
-	if out, err := m.install(s); err != nil {
+	if out, err := s.installed(func() ([]byte, error) { return m.install(s) }, m.server, m.installer); err != nil {
 		t.Fatalf("testservers: %s does not make a data directory: %v\n%s", m.server, err, out)
 	}
 	launch(s)

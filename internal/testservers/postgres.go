@@ -35,7 +35,8 @@ func StartPostgres(t testing.TB, settings ...string) *Server {
 	}
 	s := &Server{t: t, dir: ownedDir(t, "postgres", who), owner: who}
 	s.kind = kind{"postgres", postgresArgv(filepath.Join(bin, "postgres"), settings), postgresUp, syscall.SIGINT} // SIGINT: disconnects clients
-	if out, err := s.initdb(filepath.Join(bin, "initdb")); err != nil {
+	initdb := filepath.Join(bin, "initdb")
+	if out, err := s.installed(func() ([]byte, error) { return s.initdb(initdb) }, initdb); err != nil {
 		t.Fatalf("testservers: initdb: %v\n%s", err, out)
 	}
 	launch(s)
