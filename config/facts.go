@@ -114,3 +114,9 @@ func (r *reader) judgeFacts(part, prefix string, facts any, places map[string]ya
 		}
 	})
 }
+
+// Has reports whether the facts say anything of a path such as facts.rate.
+func (f Facts) Has(path string) (has bool) {
+	leaves(reflect.ValueOf(f), "facts", true, func(at string, v reflect.Value) { has = has || at == path && !v.IsZero() })
+	return has
+}

@@ -122,6 +122,10 @@ type Options struct {
 	// Broken are the mistakes of files, as config.Read returned them: they are errors of
 	// rule G000.
 	Broken []config.Findings
+
+	// Measured are facts that were measured, by dependency. They count where the file does
+	// not say them.
+	Measured map[string]config.Facts
 }
 
 // Rules returns all rules by id.
@@ -147,6 +151,7 @@ func Run(files []*config.File, o Options) Report {
 			r.report.Findings = append(r.report.Findings, Finding{Rule: fileRules[0], Severity: Error, Finding: f})
 		}
 	}
+	r.measured = o.Measured
 	r.rules = slices.DeleteFunc(Rules(), func(rule Rule) bool {
 		return len(o.Rules) > 0 && !slices.Contains(o.Rules, rule.ID)
 	})
@@ -166,8 +171,9 @@ func Run(files []*config.File, o Options) Report {
 
 // run is one run over files.
 type run struct {
-	rules  []Rule
-	report Report
+	rules    []Rule
+	measured map[string]config.Facts
+	report   Report
 }
 
 func (r *run) dependency(f *config.File, name string) {

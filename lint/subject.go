@@ -20,7 +20,7 @@ type subject struct {
 }
 
 func newSubject(r *run, f *config.File, name string) *subject {
-	s := &subject{run: r, file: f, name: name, p: f.Policies[name].Resolved(), facts: f.Facts[name], program: f.Program}
+	s := &subject{run: r, file: f, name: name, p: f.Policies[name].Resolved(), facts: add(f.Facts[name], r.measured[name]), program: f.Program}
 	if s.facts.Processes == 0 {
 		s.facts.Processes = s.program.Processes
 	}
@@ -55,7 +55,7 @@ func (s *subject) said(path string) bool {
 	if path == "facts.processes" && s.facts.Processes > 0 {
 		return true
 	}
-	return s.file.Written(s.name, path)
+	return s.file.Written(s.name, path) || s.run.measured[s.name].Has(path)
 }
 
 // find reports a finding of the rule at a key: what follows, with the file's numbers. The
