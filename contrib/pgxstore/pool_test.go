@@ -42,18 +42,11 @@ func (h *heard) Observe(_ context.Context, n idempotency.Event) {
 func TestWorkThatSharesTheStoresPool(t *testing.T) {
 	const connections, requests, lease = 4, 8, 1500 * time.Millisecond
 	dsn := testservers.Postgres(t)
-	stores := map[string]func(*pgxpool.Pool, *sql.DB) idempotency.Store{
-		"pgxstore": func(pool *pgxpool.Pool, _ *sql.DB) idempotency.Store { return open(t, pool, "pooled") },
-		"sqlstore": func(_ *pgxpool.Pool, db *sql.DB) idempotency.Store {
-			store, err := sqlstore.New(db, sqlstore.Postgres, "pooled_sql")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := store.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return store
-		},
+	open(t, connect(t, dsn, 1), "pooled") // before all others want to at once
+	sqlOf(t, openSQL(t, dsn, 1))
+	stores := map[string]func(*testing.T, *pgxpool.Pool, *sql.DB) idempotency.Store{
+		"pgxstore": func(t *testing.T, pool *pgxpool.Pool, _ *sql.DB) idempotency.Store { return open(t, pool, "pooled") },
+		"sqlstore": func(t *testing.T, _ *pgxpool.Pool, db *sql.DB) idempotency.Store { return sqlOf(t, db) },
 	}
 	for _, c := range []struct {
 		name    string
@@ -68,6 +61,7 @@ func TestWorkThatSharesTheStoresPool(t *testing.T) {
 	} {
 		for name, of := range stores {
 			t.Run(c.name+", "+name, func(t *testing.T) {
+				t.Parallel() // the database sleeps
 				pool, db := connect(t, dsn, connections), openSQL(t, dsn, connections)
 				keys, keysDB := pool, db
 				if c.own {
@@ -85,7 +79,7 @@ func TestWorkThatSharesTheStoresPool(t *testing.T) {
 						w.WriteHeader(http.StatusInternalServerError)
 					}
 				}
-				h, err := idempotency.New(idempotency.Global, of(keys, keysDB), http.HandlerFunc(work), idempotency.Config{
+				h, err := idempotency.New(idempotency.Global, of(t, keys, keysDB), http.HandlerFunc(work), idempotency.Config{
 					RunnerConfig: idempotency.RunnerConfig{Lease: lease, StoreTimeout: time.Minute, ConnectionsPerRun: c.perRun, OwnPool: c.own, Observer: &seen},
 				})
 				if err != nil {
@@ -119,6 +113,18 @@ func TestWorkThatSharesTheStoresPool(t *testing.T) {
 			})
 		}
 	}
+}
+
+func sqlOf(t *testing.T, db *sql.DB) *sqlstore.Store {
+	t.Helper()
+	store, err := sqlstore.New(db, sqlstore.Postgres, "pooled_sql")
+	if err == nil {
+		err = store.Migrate(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
 }
 
 func openSQL(t *testing.T, dsn string, connections int) *sql.DB {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ import (
 func TestConformance(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	dsn := testservers.Postgres(t)
-	for _, c := range []struct {
+	for n, c := range []struct {
 		name, level string
 		mode        pgx.QueryExecMode
 		wrap        func(*Store) idempotency.Store
@@ -36,8 +37,10 @@ func TestConformance(t *testing.T) {
 		{"simple protocol, forgetful", "read committed", pgx.QueryExecModeSimpleProtocol, func(s *Store) idempotency.Store { return forgetful{s} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store := open(t, connectMode(t, dsn, c.mode, c.level), "records")
-			other := open(t, connectMode(t, dsn, c.mode, c.level), "records")
+			table := fmt.Sprint("records", n)
+			store := open(t, connectMode(t, dsn, c.mode, c.level), table)
+			other := open(t, connectMode(t, dsn, c.mode, c.level), table)
+			t.Parallel() // it waits for leases
 			idempotencytest.Run(t, idempotencytest.Config{
 				Open:  func(testing.TB) idempotency.Store { return c.wrap(store) },
 				Again: func(testing.TB, idempotency.Store, time.Duration) idempotency.Store { return c.wrap(other) },
