@@ -20,6 +20,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/explaincmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/idemcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/importcmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/lintcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/pagecmd"
 	"github.com/gabion-go/gabion/internal/suggest"
 )
@@ -37,6 +38,7 @@ type command struct {
 var commands = []command{
 	{"demo", "one outage, four clients: see what gabion does", demo.Main},
 	{"config", "what a configuration file means, and where each value comes from", withoutContext(configcmd.Config)},
+	{"lint", "what the policies in files will do in trouble, before merge", lintcmd.Main},
 	{"import", "policies from the retry rules of others: gRPC service configs", withoutContext(importcmd.Main)},
 	{"explain", "what a reason means, and why a recorded call went as it did", withoutContext(explaincmd.Main)},
 	{"page", "play a recording on the live page", pagecmd.Main},

@@ -53,6 +53,7 @@ var plan = map[string]room{
 	"classify":        {floor: second},
 	"config":          {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
 	"lint":            {floor: second, also: []string{"config"}},                                  // findings point at lines of a file
+	"docs/lint":       {floor: words},                                                             // the linter's pages
 	"deadletter":      {floor: second},
 	"record":          {floor: second},
 	"idempotency":     {floor: second, also: []string{"internal/idemkey"}}, // reads keys as the front door does

@@ -1,0 +1,159 @@
+// Package lintcmd is what gabion lint does: it says before merge what a policy will do.
+package lintcmd
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/gabion-go/gabion/internal/suggest"
+	"github.com/gabion-go/gabion/lint"
+)
+
+// The exit codes of every gabion command.
+const (
+	exitOK          = 0
+	exitFindings    = 1 // there are findings that count
+	exitUsage       = 2 // the command was called wrongly
+	exitFailure     = 3 // a file could not be read, or something else went wrong
+	exitInterrupted = 130
+)
+
+const usage = `usage: gabion lint [--format FORMAT] [--severity LEAST] [--rules IDS]
+                   [--verbose] FILE...
+       gabion lint --list | --explain ID
+
+says before merge what the policies in files will do: attempts that can't all
+fit, writes that may be done twice, breakers that can't open. Each finding
+shows the formula with the file's own numbers, its line, what to write instead,
+and a page. FILE is a gabion.yaml, or - for standard input; several files are
+looked at together.
+
+  --format FORMAT   text, json, sarif, or github for annotations; usual is text
+  --severity LEAST  note, warning or error: what is milder is neither shown nor
+                    counted. Without it everything is shown, and warnings and
+                    errors count
+  --rules IDS       only these rules, such as G001,G010
+  --verbose         name each case of a rule that could not be evaluated
+  --list            list the rules
+  --explain ID      show the page of a rule, such as G010
+
+Some rules need to know what no policy says, such as facts.rate. Where the file
+does not say it, the rule is reported as not evaluated.
+
+Exit codes: 0 nothing that counts was found, 1 findings, 2 called wrongly, 3 a
+file can't be read, or any other failure.
+`
+
+// request is what the command line asks for.
+type request struct {
+	format, severity, rules, explain string
+	verbose, list                    bool
+
+	ids   []string      // of --rules
+	least lint.Severity // what is milder is not shown
+	fails lint.Severity // what is milder does not count
+
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	color          bool
+}
+
+// wrong is an error of whoever called the command.
+type wrong struct{ error }
+
+// Main looks at files.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	r := &request{stdin: os.Stdin, stdout: stdout, stderr: stderr, color: takesColor(stdout)}
+	return r.run(ctx, args)
+}
+
+func (r *request) run(ctx context.Context, args []string) int {
+	flags := flag.NewFlagSet("gabion lint", flag.ContinueOnError)
+	flags.SetOutput(r.stderr)
+	flags.StringVar(&r.format, "format", "text", "")
+	flags.StringVar(&r.severity, "severity", "", "")
+	flags.StringVar(&r.rules, "rules", "", "")
+	flags.StringVar(&r.explain, "explain", "", "")
+	flags.BoolVar(&r.verbose, "verbose", false, "")
+	flags.BoolVar(&r.list, "list", false, "")
+	words, code := arguments.Parse(flags, args, usage, r.stdout)
+	if code >= 0 {
+		return code
+	}
+	code, err := r.do(ctx, words)
+	var caller wrong
+	switch {
+	case errors.As(err, &caller):
+		fmt.Fprintf(r.stderr, "gabion lint: %v\n\n%s", err, usage)
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case err != nil:
+		fmt.Fprintln(r.stderr, "gabion lint:", err)
+		return exitFailure
+	}
+	return code
+}
+
+// do does what is asked for, and returns the exit code.
+func (r *request) do(ctx context.Context, words []string) (code int, err error) {
+	switch {
+	case (r.list || r.explain != "") && len(words) > 0:
+		return 0, wrong{fmt.Errorf("%q is not expected", words[0])}
+	case r.list:
+		return exitOK, r.listRules()
+	case r.explain != "":
+		return exitOK, r.explainRule()
+	}
+	if err := r.settle(); err != nil {
+		return 0, err
+	}
+	in, failed, err := r.read(ctx, words)
+	if err != nil {
+		return 0, err
+	}
+	if len(in) == 0 {
+		return failed, nil
+	}
+	out := r.look(in)
+	if err := r.write(out); err != nil {
+		return 0, err
+	}
+	return max(out.exit(r.fails), failed), nil
+}
+
+// settle reads the flags that are words.
+func (r *request) settle() error {
+	if !slices.Contains(formats, r.format) {
+		return wrong{fmt.Errorf("--format %.40q is not known: %s", r.format, suggest.For(r.format, formats, "use one of "+strings.Join(formats, ", ")))}
+	}
+	r.fails = lint.Warning
+	if r.severity != "" {
+		if err := r.least.UnmarshalText([]byte(r.severity)); err != nil {
+			return wrong{fmt.Errorf("--severity: %w", err)}
+		}
+		r.fails = r.least
+	}
+	for id := range strings.SplitSeq(r.rules, ",") {
+		id = strings.TrimSpace(id)
+		if id == "" {
+			continue
+		}
+		rule, err := ruleOf(id)
+		if err != nil {
+			return wrong{fmt.Errorf("--rules: %w", err)}
+		}
+		r.ids = append(r.ids, rule.ID)
+	}
+	if r.rules != "" && r.ids == nil {
+		return wrong{errors.New("--rules names no rule")}
+	}
+	return nil
+}

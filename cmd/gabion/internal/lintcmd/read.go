@@ -1,0 +1,153 @@
+package lintcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/lint"
+)
+
+// maxSize is one byte more than a file may have: config refuses it with its own words.
+const maxSize = 1<<20 + 1
+
+// stdinName is what standard input is called in findings.
+const stdinName = "stdin"
+
+// input is a file as it was read.
+type input struct {
+	path string // as it was named; "-" is standard input
+	name string // in findings
+	text []byte
+	info os.FileInfo // nil for standard input
+}
+
+// read reads what is named, each file once. What can't be read is said and leaves the exit
+// code of a failure; the others are looked at all the same.
+func (r *request) read(ctx context.Context, words []string) (in []input, failed int, err error) {
+	if len(words) == 0 {
+		return nil, 0, wrong{errors.New("no file is named: gabion lint FILE...")}
+	}
+	for i, word := range words {
+		one := input{path: word, name: word}
+		switch {
+		case word == "-" && has(words[:i], word):
+			return nil, 0, wrong{errors.New("standard input is named twice")}
+		case word == "-":
+			one.name = stdinName
+			one.text, err = readStdin(ctx, r.stdin)
+		default:
+			one.text, one.info, err = readFile(word)
+		}
+		switch {
+		case errors.Is(err, context.Canceled):
+			return nil, 0, err
+		case err != nil:
+			fmt.Fprintln(r.stderr, "gabion lint:", err)
+			failed = exitFailure
+		case !named(in, one):
+			in = append(in, one)
+		}
+	}
+	return in, failed, nil
+}
+
+func has(words []string, word string) bool {
+	for _, w := range words {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// named reports whether the same file is there already, perhaps by another name.
+func named(in []input, one input) bool {
+	for _, have := range in {
+		if have.info != nil && one.info != nil && os.SameFile(have.info, one.info) {
+			return true
+		}
+	}
+	return false
+}
+
+func readFile(path string) ([]byte, os.FileInfo, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.IsDir() {
+		return nil, nil, fmt.Errorf("%s is a folder: name the files in it", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSize))
+	return text, info, err
+}
+
+// readStdin reads standard input, unless the command is interrupted first.
+func readStdin(ctx context.Context, stdin io.Reader) (text []byte, err error) {
+	done := make(chan struct{})
+	go func() { // ends with standard input or with the program
+		defer close(done)
+		text, err = io.ReadAll(io.LimitReader(stdin, maxSize))
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, context.Canceled
+	case <-done:
+		return text, err
+	}
+}
+
+// outcome is what was found in files.
+type outcome struct {
+	files        []string
+	dependencies int
+	lint.Report
+}
+
+// look runs the rules. The files of the lab's scenarios are no policy files yet: they are
+// refused like any other file that is none.
+func (r *request) look(in []input) outcome {
+	out := outcome{}
+	var files []*config.File
+	o := lint.Options{Rules: r.ids}
+	for _, one := range in {
+		f, broken := config.Read(one.name, one.text)
+		files = append(files, f)
+		if len(broken) > 0 {
+			o.Broken = append(o.Broken, broken)
+		}
+		out.files = append(out.files, one.name)
+		out.dependencies += len(f.Policies)
+	}
+	out.Report = lint.Run(files, o)
+	out.Findings = keep(out.Findings, func(f lint.Finding) bool { return f.Severity >= r.least })
+	return out
+}
+
+func keep[T any](all []T, when func(T) bool) (kept []T) {
+	for _, one := range all {
+		if when(one) {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
+// exit is the exit code of findings.
+func (o *outcome) exit(fails lint.Severity) int {
+	for _, f := range o.Findings {
+		if f.Severity >= fails {
+			return exitFindings
+		}
+	}
+	return exitOK
+}

@@ -1,0 +1,185 @@
+package lintcmd
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/lint"
+)
+
+var formats = []string{"text", "json"}
+
+func (r *request) write(out outcome) error {
+	if r.format == "json" {
+		return r.writeJSON(documentOf(out))
+	}
+	return r.print(r.text(out))
+}
+
+// takesColor reports whether a stream is a terminal that shows colours.
+func takesColor(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// text shows findings in a terminal.
+func (r *request) text(out outcome) string {
+	var b strings.Builder
+	for _, f := range out.Findings {
+		text := fold.Lines(f.Error() + "\n")
+		if r.color {
+			head := f.Severity.String() + " " + f.Rule.ID
+			text = strings.Replace(text, head, colors[f.Severity]+head+"\x1b[0m", 1)
+		}
+		b.WriteString(text + "  = " + f.Rule.Page() + "\n\n")
+	}
+	b.WriteString(r.unknown(out.Unknown))
+	b.WriteString(out.counts() + "\n")
+	return b.String()
+}
+
+// colors are blue, yellow and red.
+var colors = [...]string{lint.Note: "\x1b[34m", lint.Warning: "\x1b[33m", lint.Error: "\x1b[31m"}
+
+// unknown says which rules could not be evaluated and why: each case, or one line for each
+// rule and reason.
+func (r *request) unknown(all []lint.Unknown) string {
+	var b strings.Builder
+	seen := map[[3]string]int{}
+	for _, u := range all {
+		seen[[3]string{u.Rule.ID, u.Missing, u.Why}]++
+	}
+	for _, u := range all {
+		of := u.Dependency
+		if !r.verbose {
+			key := [3]string{u.Rule.ID, u.Missing, u.Why}
+			n := seen[key]
+			if n == 0 {
+				continue // it was said
+			}
+			seen[key] = 0
+			if of = plural(n, "dependency"); u.Dependency == "" {
+				of = plural(n, "file")
+			}
+		} else {
+			of = strings.TrimSuffix(u.File+": "+u.Dependency, ": ")
+		}
+		b.WriteString(fold.Lines(fmt.Sprintf("not evaluated: %s for %s: %s: %s\n", u.Rule.ID, of, u.Missing, u.Why)))
+	}
+	if b.Len() > 0 {
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// counts is the last line: what was found, and in what.
+func (o *outcome) counts() string {
+	n := o.count()
+	var parts []string
+	for s := lint.Error; ; s-- {
+		if n[s] > 0 {
+			parts = append(parts, plural(n[s], s.String()))
+		}
+		if s == lint.Note {
+			break
+		}
+	}
+	return fmt.Sprintf("%s in %s with %s", cmp.Or(strings.Join(parts, ", "), "no findings"), plural(len(o.files), "file"), plural(o.dependencies, "dependency"))
+}
+
+func (o *outcome) count() (n [lint.Error + 1]int) {
+	for _, f := range o.Findings {
+		n[f.Severity]++
+	}
+	return n
+}
+
+func plural(n int, word string) string {
+	if n != 1 {
+		if stem, ok := strings.CutSuffix(word, "y"); ok {
+			word = stem + "ie"
+		}
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
+}
+
+// document is the JSON of findings. Its keys are part of its version.
+type document struct {
+	Version      int           `json:"version"`
+	Files        []string      `json:"files"`
+	Dependencies int           `json:"dependencies"`
+	Counts       counted       `json:"counts"`
+	Findings     []findingLine `json:"findings"`
+	NotEvaluated []unknownLine `json:"not_evaluated"`
+}
+
+type counted struct {
+	Error   int `json:"error"`
+	Warning int `json:"warning"`
+	Note    int `json:"note"`
+}
+
+type findingLine struct {
+	Rule       string        `json:"rule"`
+	Name       string        `json:"name"`
+	Severity   lint.Severity `json:"severity"`
+	File       string        `json:"file"`
+	Line       int           `json:"line"`
+	Column     int           `json:"column"`
+	Dependency string        `json:"dependency,omitempty"`
+	Path       string        `json:"path,omitempty"`
+	Reason     string        `json:"reason"`
+	Proposal   string        `json:"proposal,omitempty"`
+	Page       string        `json:"page"`
+	Fix        []changeLine  `json:"fix,omitempty"`
+}
+
+type changeLine struct {
+	Dependency string `json:"dependency"`
+	Path       string `json:"path"`
+	Value      string `json:"value"`
+}
+
+type unknownLine struct {
+	Rule       string `json:"rule"`
+	File       string `json:"file"`
+	Dependency string `json:"dependency,omitempty"`
+	Missing    string `json:"missing"`
+	Why        string `json:"why"`
+}
+
+func documentOf(out outcome) document {
+	n := out.count()
+	d := document{
+		Version: 1, Files: out.files, Dependencies: out.dependencies, Counts: counted{n[lint.Error], n[lint.Warning], n[lint.Note]},
+		Findings: []findingLine{}, NotEvaluated: []unknownLine{},
+	}
+	if d.Files == nil {
+		d.Files = []string{}
+	}
+	for _, f := range out.Findings {
+		d.Findings = append(d.Findings, findingLine{
+			Rule: f.Rule.ID, Name: f.Rule.Name, Severity: f.Severity, File: f.File, Line: f.Line, Column: f.Col, Dependency: f.Dependency,
+			Path: f.Path, Reason: f.Reason, Proposal: f.Proposal, Page: f.Rule.Page(), Fix: changes(f.Fix),
+		})
+	}
+	for _, u := range out.Unknown {
+		d.NotEvaluated = append(d.NotEvaluated, unknownLine{u.Rule.ID, u.File, u.Dependency, u.Missing, u.Why})
+	}
+	return d
+}
+
+func changes(fix []config.Change) (lines []changeLine) {
+	for _, c := range fix {
+		lines = append(lines, changeLine(c))
+	}
+	return lines
+}
