@@ -63,6 +63,7 @@ type File struct {
 
 	origins map[string]origins
 	program map[string]yamlstrict.Place
+	facts   yamlstrict.Place     // of the file's facts
 	doc     *yamlstrict.Document // of a file from Read only
 }
 
@@ -243,9 +244,10 @@ func (r *reader) readDefaults(node yamlstrict.Node) {
 func (r *reader) readFacts(node yamlstrict.Node) {
 	if node.Set() {
 		places, found := node.Decode(&r.file.Program)
-		r.file.program = places
+		r.file.program, r.file.facts = places, node.Key
 		r.adopt("facts", found)
 		r.judgeFacts("the file", "", r.file.Program, places)
+		r.judgeServing()
 	}
 }
 

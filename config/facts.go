@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/yamlstrict"
@@ -62,6 +63,14 @@ type Facts struct {
 
 	// KeyRetention is how long the dependency remembers idempotency keys.
 	KeyRetention time.Duration
+
+	// Horizon is how long after its first attempt a call may come again by what calls
+	// gabion, with the same key: a queue that redelivers, a job that is repeated. Zero
+	// means that nothing is said.
+	Horizon time.Duration
+
+	// Connections is how many connections the dependency takes from all its callers.
+	Connections int
 }
 
 // MeshFacts is what a service mesh or proxy does to the calls of one dependency. Zero means
@@ -96,8 +105,18 @@ type Program struct {
 	// DropsKeys says that the program does not pass on the idempotency keys that it gets.
 	DropsKeys bool
 
+	// StopsRetries says that the program answers with gabionhttp.Error, or passes the
+	// answers of its own calls on: what gabion repeated in vain is not repeated above.
+	StopsRetries bool
+
 	// Metrics says that its metrics are collected, so that somebody sees a breaker open.
 	Metrics bool
+
+	// Routes are what it serves, by names such as POST /charges.
+	Routes map[string]Route
+
+	// Stores are where it keeps idempotency records, by names that routes use.
+	Stores map[string]Store
 }
 
 // keysOfFacts returns the paths of a struct of facts.
@@ -110,7 +129,7 @@ func keysOfFacts(prefix string, facts any) (keys []string) {
 func (r *reader) judgeFacts(part, prefix string, facts any, places map[string]yamlstrict.Place) {
 	leaves(reflect.ValueOf(facts), "", true, func(path string, v reflect.Value) {
 		if at := places[prefix+path]; !at.Wrong && (v.CanInt() && v.Int() < 0 || v.CanFloat() && v.Float() < 0) {
-			r.fail(at, fmt.Sprintf("%s: facts.%s is negative", part, path), "leave the key out when nothing is known")
+			r.fail(at, fmt.Sprintf("%s: facts.%s is negative", part, strings.TrimPrefix(prefix, "facts.")+path), "leave the key out when nothing is known")
 		}
 	})
 }

@@ -69,7 +69,12 @@ func (f *File) Finding(dependency, path, reason, proposal string) Finding {
 
 func (f *File) at(dependency, path string) yamlstrict.Place {
 	if dependency == "" {
-		return f.program[strings.TrimPrefix(path, "facts.")]
+		for path = strings.TrimPrefix(path, "facts."); path != ""; path = parent(path) {
+			if at := f.program[path]; at.Line > 0 {
+				return at
+			}
+		}
+		return f.facts
 	}
 	o := f.origins[dependency]
 	for ; path != ""; path = parent(path) {
@@ -111,7 +116,7 @@ func (f *File) Unread(dependency, path string) bool {
 
 // Change is a value that a key of a dependency is to have. Value is as a file spells it.
 type Change struct {
-	Dependency string // or DefaultsName
+	Dependency string // or DefaultsName, or empty for the file's own facts
 	Path       string // such as "retry.attempts"
 	Value      string
 }
@@ -135,6 +140,8 @@ func edit(name string, text []byte, c Change, opts []Option) ([]byte, error) {
 	path := append([]string{"dependencies", c.Dependency}, strings.Split(c.Path, ".")...)
 	if c.Dependency == DefaultsName {
 		path = path[1:]
+	} else if c.Dependency == "" {
+		path = wordsOfFacts(c.Path)
 	} else if f, _ := Read(name, text, opts...); f.origins[c.Dependency].key.Line == 0 {
 		return nil, fmt.Errorf("the file has no such dependency")
 	}
@@ -166,6 +173,12 @@ func holds(found Findings, f Finding) bool {
 
 // sameBut reports that a change did what it says, and nothing else.
 func sameBut(before, after *File, c Change) error {
+	if !reflect.DeepEqual(before.Program, after.Program) && c.Dependency != "" {
+		return yamlstrict.ErrNoEdit
+	}
+	if path := strings.TrimPrefix(c.Path, "facts."); c.Dependency == "" && after.program[path].Text != strings.Trim(c.Value, "\"'") {
+		return yamlstrict.ErrNoEdit
+	}
 	for name, want := range before.Policies {
 		switch {
 		case c.Dependency == DefaultsName || name == c.Dependency && strings.HasPrefix(c.Value, "["):

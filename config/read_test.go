@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestFactsAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Program{Service: "shop", Processes: 40}); f.Program != want {
+	if want := (Program{Service: "shop", Processes: 40}); !reflect.DeepEqual(f.Program, want) {
 		t.Errorf("program: %+v", f.Program)
 	}
 	if want := (Facts{Rate: 50, P99: 800 * time.Millisecond}); f.Facts["payments"] != want || len(f.Facts) != 1 {

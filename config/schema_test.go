@@ -117,6 +117,9 @@ func known(section object) {
 		if p["properties"] != nil {
 			known(p)
 		}
+		if entry, ok := p["additionalProperties"].(object); ok {
+			known(entry)
+		}
 	}
 }
 
@@ -147,6 +150,10 @@ func (g generator) field(of reflect.Type, f reflect.StructField, v reflect.Value
 			return object{"description": description, "anyOf": []any{s, object{"const": "off"}}}
 		}
 		return s
+	}
+	if f.Type.Kind() == reflect.Map {
+		entry := g.section(f.Type.Elem(), reflect.Zero(f.Type.Elem()))
+		return object{"type": "object", "description": own, "additionalProperties": entry}
 	}
 	s := g.leaf(f.Type)
 	if of == reflect.TypeFor[policy.Timeout]() && f.Name == "Attempt" { // see measuredAttempt
@@ -191,6 +198,10 @@ func (g generator) leaf(t reflect.Type) object {
 	switch {
 	case words[t] != nil:
 		return or(object{"enum": words[t]})
+	case factWords[t] != nil:
+		return or(object{"enum": factWords[t]})
+	case t == reflect.TypeFor[[]string]():
+		return object{"type": "array", "items": object{"type": "string"}}
 	case t == reflect.TypeFor[time.Duration]():
 		return text(`(` + decimal + `(ns|us|µs|ms|s|m|h))+`)
 	case t == reflect.TypeFor[policy.Ratio]():

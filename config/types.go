@@ -48,10 +48,18 @@ func readOptions() yamlstrict.Options {
 		reflect.TypeFor[policy.Ratio]():     {Parse: parseText(reflect.TypeFor[policy.Ratio](), "")},
 		reflect.TypeFor[policy.PerSecond](): {Parse: parseText(reflect.TypeFor[policy.PerSecond](), "")},
 	}
+	for t, list := range factWords {
+		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, "")}
+	}
 	for t, list := range words {
 		scalars[t] = yamlstrict.Scalar{Words: list, Parse: parseText(t, strings.Join(list, ", "))}
 	}
-	instead := func(path string) string { return withoutOff()[path] }
+	instead := func(path string) string {
+		if serving(path) {
+			return noFact
+		}
+		return withoutOff()[path]
+	}
 	other := map[reflect.Type]yamlstrict.Other{reflect.TypeFor[policy.Timeout](): measuredAttempt}
 	return yamlstrict.Options{Lookup: os.LookupEnv, Scalars: scalars, Off: sectionOff, Moved: moved, Named: named, Instead: instead, Other: other}
 }
@@ -82,6 +90,9 @@ func named(path string) map[string]any {
 // moved says where a key is now that had another place.
 var moved = map[string]string{"breaker.partitions": "partitions.max", "breaker.partition_idle": "partitions.idle"}
 
+// noFact is what to write in the place of a fact that is off.
+const noFact = "leave the key out when nothing is known"
+
 // withoutOff returns what to write, by path, where off is no value. Validate knows: it
 // is asked about a policy in which everything is off.
 var withoutOff = sync.OnceValue(func() map[string]string {
@@ -98,7 +109,7 @@ var withoutOff = sync.OnceValue(func() map[string]string {
 		}
 	})
 	for _, path := range slices.Concat(keysOfFacts("facts.", Facts{}), keysOfFacts("", Program{})) {
-		instead[path] = "leave the key out when nothing is known"
+		instead[path] = noFact
 	}
 	found, _ := p.Validate().(policy.Findings)
 	for _, f := range found {
