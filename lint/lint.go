@@ -111,6 +111,7 @@ type Unknown struct {
 // Report is what was found.
 type Report struct {
 	Findings []Finding // by file and place
+	Ignored  []Ignored // those that comments ignore, by file and place
 	Unknown  []Unknown // by rule, file and dependency
 }
 
@@ -136,7 +137,7 @@ func Rules() []Rule {
 }
 
 // allRules is the list of rules. Each file of the package that holds rules adds its own.
-var allRules = slices.Concat(fileRules, policyRules)
+var allRules = slices.Concat(fileRules, policyRules, ignoreRules)
 
 // fileRules are about a file as such.
 var fileRules = []Rule{
@@ -165,6 +166,7 @@ func Run(files []*config.File, o Options) Report {
 			rule.across(&r, files)
 		}
 	}
+	r.ignores(files)
 	r.report.sort()
 	return r.report
 }
@@ -189,11 +191,14 @@ func (r *run) dependency(f *config.File, name string) {
 	}
 }
 
+func byPlace(a, b Finding) int {
+	return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col),
+		strings.Compare(a.Rule.ID, b.Rule.ID), strings.Compare(a.Dependency, b.Dependency))
+}
+
 func (r *Report) sort() {
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col),
-			strings.Compare(a.Rule.ID, b.Rule.ID), strings.Compare(a.Dependency, b.Dependency))
-	})
+	slices.SortStableFunc(r.Findings, byPlace)
+	slices.SortStableFunc(r.Ignored, func(a, b Ignored) int { return byPlace(a.Finding, b.Finding) })
 	slices.SortStableFunc(r.Unknown, func(a, b Unknown) int {
 		return cmp.Or(strings.Compare(a.Rule.ID, b.Rule.ID), strings.Compare(a.File, b.File), strings.Compare(a.Dependency, b.Dependency))
 	})

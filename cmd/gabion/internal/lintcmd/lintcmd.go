@@ -44,6 +44,11 @@ looked at together.
   --list            list the rules
   --explain ID      show the page of a rule, such as G010
 
+A comment on the line of a finding, or alone above it, ignores it; at the name
+of a dependency it is for the whole dependency. It has to say why:
+
+  retry: {attempts: 8}  # gabion:ignore G010 the batch job has the whole night
+
 Some rules need to know what no policy says, such as facts.rate. Where the file
 does not say it, the rule is reported as not evaluated.
 

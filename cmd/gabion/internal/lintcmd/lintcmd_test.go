@@ -19,6 +19,7 @@ import (
 const (
 	tight  = "version: 1\ndependencies:\n  stock:\n    timeout: {call: 5s, attempt: 2s}\n"
 	roomy  = "version: 1\ndependencies:\n  stock:\n    timeout: {call: 9s, attempt: 2s}\n"
+	silent = "version: 1\ndependencies:\n  stock: # gabion:ignore G010 the last may be cut off\n    timeout: {call: 5s, attempt: 2s}\n"
 	broken = "version: 1\ndependencies:\n  stock:\n    retry: {atempts: 2}\n"
 )
 
@@ -47,7 +48,7 @@ func ask(t *testing.T, dir, stdin, args string) (code int, stdout, stderr string
 func TestWhatTheCommandSaysAndHowItEnds(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"tight.yaml": tight, "roomy.yaml": roomy, "broken.yaml": broken, "empty.yaml": "", "cut.yaml": tight + "  pay: {retry: {attempts: 3, ba", "bytes.yaml": "\xff\x00",
-		"huge.yaml": "version: 1\n" + strings.Repeat("#", 1<<20),
+		"silent.yaml": silent, "huge.yaml": "version: 1\n" + strings.Repeat("#", 1<<20),
 	})
 	if err := os.Symlink("tight.yaml", filepath.Join(dir, "link.yaml")); err != nil {
 		t.Fatal(err)
@@ -67,6 +68,7 @@ func TestWhatTheCommandSaysAndHowItEnds(t *testing.T) {
 		{"what is unknown is told", "broken.yaml", "", 1, "not evaluated: G010 for 1 dependency: retry.attempts: it could not be read\n", ""},
 		{"each of it when asked to", "--verbose broken.yaml", "", 1, "not evaluated: G010 for broken.yaml: stock: retry.attempts: it could not be read\n", ""},
 		{"two files", "--rules G010 roomy.yaml tight.yaml", "", 0, "1 note in 2 files with 2 dependencies\n", ""},
+		{"what is ignored is counted", "--rules G010 --severity note silent.yaml", "", 0, "1 ignored in 1 file with 1 dependency\n", ""},
 		{"a file that was cut off", "cut.yaml", "", 1, "note G010: stock", ""},
 		{"an empty file", "empty.yaml", "", 1, "the file is empty", ""},
 		{"bytes", "bytes.yaml", "", 1, "not UTF-8", ""},
@@ -106,16 +108,19 @@ func TestWhatTheCommandSaysAndHowItEnds(t *testing.T) {
 }
 
 func TestJSONHoldsEverything(t *testing.T) {
-	dir := folder(t, map[string]string{"tight.yaml": tight, "broken.yaml": broken})
-	code, stdout, _ := ask(t, dir, "", "--format json --rules G010 broken.yaml tight.yaml")
+	dir := folder(t, map[string]string{"tight.yaml": tight, "broken.yaml": broken, "silent.yaml": silent})
+	code, stdout, _ := ask(t, dir, "", "--format json --rules G010 broken.yaml tight.yaml silent.yaml")
 	var got document
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 1 {
 		t.Fatalf("%d, %v", code, err)
 	}
-	if got.Version != 1 || len(got.Findings) != 2 || got.Counts != (counted{Error: 1, Note: 1}) || got.Dependencies != 2 || fmt.Sprint(got.Files) != "[broken.yaml tight.yaml]" {
+	if got.Version != 1 || len(got.Findings) != 3 || got.Counts != (counted{Error: 1, Note: 1, Ignored: 1}) || got.Dependencies != 3 || fmt.Sprint(got.Files) != "[broken.yaml tight.yaml silent.yaml]" {
 		t.Errorf("%+v", got)
 	}
 	if f := got.Findings[1]; f.Rule != "G010" || f.Line != 3 || f.Column != 3 || f.Dependency != "stock" || f.Path != "retry.attempts" || f.Severity != lint.Note || !strings.Contains(f.Page, "G010.md") {
+		t.Errorf("%+v", f)
+	}
+	if f := got.Findings[2]; f.Ignored == nil || f.Ignored.Line != 3 || f.Ignored.Why != "the last may be cut off" {
 		t.Errorf("%+v", f)
 	}
 	if len(got.NotEvaluated) != 1 || got.NotEvaluated[0].Missing != "retry.attempts" {

@@ -130,6 +130,7 @@ func (r *request) look(in []input) outcome {
 	}
 	out.Report = lint.Run(files, o)
 	out.Findings = keep(out.Findings, func(f lint.Finding) bool { return f.Severity >= r.least })
+	out.Ignored = keep(out.Ignored, func(i lint.Ignored) bool { return i.Severity >= r.least })
 	return out
 }
 

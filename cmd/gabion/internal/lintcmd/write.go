@@ -91,6 +91,9 @@ func (o *outcome) counts() string {
 			break
 		}
 	}
+	if len(o.Ignored) > 0 {
+		parts = append(parts, fmt.Sprintf("%d ignored", len(o.Ignored)))
+	}
 	return fmt.Sprintf("%s in %s with %s", cmp.Or(strings.Join(parts, ", "), "no findings"), plural(len(o.files), "file"), plural(o.dependencies, "dependency"))
 }
 
@@ -125,6 +128,7 @@ type counted struct {
 	Error   int `json:"error"`
 	Warning int `json:"warning"`
 	Note    int `json:"note"`
+	Ignored int `json:"ignored"`
 }
 
 type findingLine struct {
@@ -140,6 +144,12 @@ type findingLine struct {
 	Proposal   string        `json:"proposal,omitempty"`
 	Page       string        `json:"page"`
 	Fix        []changeLine  `json:"fix,omitempty"`
+	Ignored    *ignoredLine  `json:"ignored,omitempty"` // by a comment; the finding does not count
+}
+
+type ignoredLine struct {
+	Line int    `json:"line"`
+	Why  string `json:"why"`
 }
 
 type changeLine struct {
@@ -159,22 +169,29 @@ type unknownLine struct {
 func documentOf(out outcome) document {
 	n := out.count()
 	d := document{
-		Version: 1, Files: out.files, Dependencies: out.dependencies, Counts: counted{n[lint.Error], n[lint.Warning], n[lint.Note]},
+		Version: 1, Files: out.files, Dependencies: out.dependencies, Counts: counted{n[lint.Error], n[lint.Warning], n[lint.Note], len(out.Ignored)},
 		Findings: []findingLine{}, NotEvaluated: []unknownLine{},
 	}
 	if d.Files == nil {
 		d.Files = []string{}
 	}
 	for _, f := range out.Findings {
-		d.Findings = append(d.Findings, findingLine{
-			Rule: f.Rule.ID, Name: f.Rule.Name, Severity: f.Severity, File: f.File, Line: f.Line, Column: f.Col, Dependency: f.Dependency,
-			Path: f.Path, Reason: f.Reason, Proposal: f.Proposal, Page: f.Rule.Page(), Fix: changes(f.Fix),
-		})
+		d.Findings = append(d.Findings, newFindingLine(f, nil))
+	}
+	for _, i := range out.Ignored {
+		d.Findings = append(d.Findings, newFindingLine(i.Finding, &ignoredLine{i.Line, i.Why}))
 	}
 	for _, u := range out.Unknown {
 		d.NotEvaluated = append(d.NotEvaluated, unknownLine{u.Rule.ID, u.File, u.Dependency, u.Missing, u.Why})
 	}
 	return d
+}
+
+func newFindingLine(f lint.Finding, ignored *ignoredLine) findingLine {
+	return findingLine{
+		Rule: f.Rule.ID, Name: f.Rule.Name, Severity: f.Severity, File: f.File, Line: f.Line, Column: f.Col, Dependency: f.Dependency,
+		Path: f.Path, Reason: f.Reason, Proposal: f.Proposal, Page: f.Rule.Page(), Fix: changes(f.Fix), Ignored: ignored,
+	}
 }
 
 func changes(fix []config.Change) (lines []changeLine) {
