@@ -170,15 +170,17 @@ func TestLinksLead(t *testing.T) {
 	})
 }
 
-// unproven finds Go in README.md that no compiler has seen: each block marked go
+// proven are the pages whose Go is compiled: what a newcomer copies first.
+var proven = regexp.MustCompile(`^(README\.md|docs/get-started\.md|docs/comparison\.md|docs/migrate/.*\.md)$`)
+
+// unproven finds Go in those pages that no compiler has seen: each block marked go
 // stands, but for indentation, in an example that the tests build.
 func unproven(fsys fs.FS) (found []string, err error) {
-	readme, err := fs.ReadFile(fsys, "README.md")
-	if err != nil {
-		return nil, err
-	}
-	var examples []string
+	var examples, pages []string
 	err = walk(fsys, func(name string) error {
+		if proven.MatchString(name) {
+			pages = append(pages, name)
+		}
 		if !isExample(name) {
 			return nil
 		}
@@ -186,9 +188,15 @@ func unproven(fsys fs.FS) (found []string, err error) {
 		examples = append(examples, flush(strings.Split(string(text), "\n")))
 		return err
 	})
-	for _, b := range parseMarkdown(string(readme)).blocks {
-		if b.language == "go" && !containsAny(examples, flush(b.text)) {
-			found = append(found, fmt.Sprintf("README.md:%d: this Go stands in no example", b.line))
+	for _, page := range pages {
+		text, err := fs.ReadFile(fsys, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range parseMarkdown(string(text)).blocks {
+			if b.language == "go" && !containsAny(examples, flush(b.text)) {
+				found = append(found, fmt.Sprintf("%s:%d: this Go stands in no example", page, b.line))
+			}
 		}
 	}
 	return found, err
@@ -222,7 +230,7 @@ func containsAny(texts []string, part string) bool {
 	return false
 }
 
-func TestREADMEIsTheExamplesText(t *testing.T) {
+func TestPagesAreTheExamplesText(t *testing.T) {
 	t.Run("README.md", func(t *testing.T) {
 		if missing(home(), "README.md") {
 			t.Fatal("there is no README.md")
@@ -246,6 +254,10 @@ not meant to compile are not marked go.`)
 		{"code that stands in no example but elsewhere", map[string]string{
 			"README.md": "```go\nif x {\n```\n", "p/p.go": example, "p/p_test.go": example,
 		}, []string{"README.md:1: this Go"}},
+		{"a guide is read as well, and other pages are not", map[string]string{
+			"README.md": "", "docs/migrate/a.md": "```go\nif x {\n  f(1, 3)\n```\n", "docs/other.md": "```go\nf(1, 3)\n```\n",
+			"p/example_test.go": example,
+		}, []string{"docs/migrate/a.md:1: this Go"}},
 	})
 }
 

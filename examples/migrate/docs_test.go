@@ -1,0 +1,164 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/examples/migrate/failsafego"
+	"github.com/gabion-go/gabion/examples/migrate/gobreaker"
+	"github.com/gabion-go/gabion/examples/migrate/guide"
+	"github.com/gabion-go/gabion/examples/migrate/hystrix"
+	"github.com/gabion-go/gabion/examples/migrate/retryablehttp"
+	"github.com/gabion-go/gabion/policy"
+)
+
+var update = flag.Bool("update", false, "write the tables of the guides")
+
+const docs = "../../docs"
+
+func (m migration) guide() string { return filepath.Join(docs, "migrate", m.name+".md") }
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// compareTable compares a guide's table with what was measured, or writes it.
+func (m migration) compareTable(t *testing.T, rows []row) {
+	t.Helper()
+	var table strings.Builder
+	if m.before == nil {
+		table.WriteString("| | gabion |\n|---|---|\n")
+	} else {
+		fmt.Fprintf(&table, "| | %s | gabion |\n|---|---|---|\n", strings.Replace(m.name, "gobreaker-", "gobreaker and ", 1))
+	}
+	for _, r := range rows {
+		if m.before == nil {
+			fmt.Fprintf(&table, "| %s | %s |\n", r.name, r.after)
+			continue
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", r.name, r.before, r.after)
+	}
+	guide.Keep(t, m.guide(), "measured", table.String(), *update, alike)
+}
+
+var (
+	fence = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+	span  = regexp.MustCompile("`([^`]+)`")
+)
+
+// pages are those whose snippets are tested here.
+func pages(t *testing.T) []string {
+	guides, err := filepath.Glob(docs + "/migrate/*.md")
+	if err != nil || len(guides) < len(migrations) {
+		t.Fatalf("%d guides, %v", len(guides), err)
+	}
+	return guides
+}
+
+// Go blocks are in examples: the house's own test looks for them. Here are the others.
+func TestSnippetsAreRead(t *testing.T) {
+	elsewhere := read(t, "resilience4j/testdata/application.yml") + read(t, "resilience4j/testdata/ShopClient.java") + read(t, "polly/testdata/ShopClient.cs")
+	for _, page := range pages(t) {
+		for _, b := range fence.FindAllStringSubmatch(read(t, page), -1) {
+			language, text := b[1], b[2]
+			switch {
+			case language == "java" || language == "csharp" || strings.HasPrefix(text, "resilience4j:"):
+				if !strings.Contains(flush(elsewhere), flush(text)) {
+					t.Errorf("%s: this stands in no file of testdata:\n%s", page, text)
+				}
+			case language == "yaml":
+				if _, err := config.Parse(page, []byte(text)); err != nil {
+					t.Errorf("%s: %v", page, err)
+				}
+			case language != "go":
+				t.Errorf("%s: nobody tests %s", page, language)
+			}
+		}
+	}
+}
+
+func flush(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// Tables of settings have a column that is called gabion. What stands there as code is a
+// part of a dependency in a file, and has no mistake.
+func TestEverySettingIsRead(t *testing.T) {
+	for _, m := range migrations {
+		column, settings := -1, 0
+		for line := range strings.Lines(read(t, m.guide())) {
+			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+			switch {
+			case !strings.HasPrefix(line, "|"):
+				column = -1
+			case column < 0 && strings.TrimSpace(cells[0]) == "setting":
+				for i, c := range cells {
+					if strings.TrimSpace(c) == "gabion" {
+						column = i
+					}
+				}
+			case column >= 0 && column < len(cells):
+				for _, s := range span.FindAllStringSubmatch(cells[column], -1) {
+					if goName.MatchString(s[1]) {
+						continue
+					}
+					settings++
+					file := "version: 1\ndependencies:\n  shop:\n    " + s[1] + "\n"
+					if _, err := config.Parse(m.guide(), []byte(file)); err != nil {
+						t.Errorf("%s: %s: %v", m.guide(), s[1], err)
+					}
+				}
+			}
+		}
+		if settings < 8 {
+			t.Errorf("%s: %d settings are translated", m.guide(), settings)
+		}
+	}
+}
+
+// goName is code that is no setting: the house looks whether it exists.
+var goName = regexp.MustCompile(`^(Dependency|policy|gabion|gabionhttp|backoff|classify|config)\.[A-Z]`)
+
+// The file of a guide says what its program says.
+func TestFilesSayWhatTheProgramsSay(t *testing.T) {
+	inCode := map[string]policy.Policy{
+		"failsafe-go": failsafego.Policy, "gobreaker-backoff": gobreaker.Policy,
+		"go-retryablehttp": retryablehttp.Policy, "hystrix": hystrix.Policy,
+	}
+	for _, m := range migrations {
+		var file string
+		for _, b := range fence.FindAllStringSubmatch(read(t, m.guide()), -1) {
+			if b[1] == "yaml" && strings.HasPrefix(b[2], "version: 1") {
+				file = b[2]
+			}
+		}
+		if m.before == nil {
+			if own := string(m.file); file != own {
+				t.Errorf("%s has\n%s\nand the program has\n%s", m.guide(), file, own)
+			}
+			continue
+		}
+		got, err := config.Parse(m.guide(), []byte(file))
+		if err != nil || !reflect.DeepEqual(got.Policies["shop"], inCode[m.name]) {
+			t.Errorf("%s: %v\n%+v, want\n%+v", m.guide(), err, got, inCode[m.name])
+		}
+	}
+}
