@@ -8,6 +8,7 @@ require (
 	github.com/gabion-go/gabion/lab v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/hashicorp/go-retryablehttp v0.7.8
+	github.com/rogpeppe/go-internal v1.16.0
 	golang.org/x/term v0.47.0
 )
 

@@ -26,7 +26,7 @@ const (
 )
 
 const usage = `usage: gabion lint [--format FORMAT] [--severity LEAST] [--rules IDS]
-                   [--verbose] FILE...
+                   [--verbose] [--fix] [--diff] FILE...
        gabion lint --list | --explain ID
 
 says before merge what the policies in files will do: attempts that can't all
@@ -41,6 +41,9 @@ looked at together.
                     errors count
   --rules IDS       only these rules, such as G001,G010
   --verbose         name each case of a rule that could not be evaluated
+  --fix             change the files where that is safe: the finding goes away, no
+                    other comes, and the policy only becomes more careful
+  --diff            show what --fix would change, and write nothing
   --list            list the rules
   --explain ID      show the page of a rule, such as G010
 
@@ -59,7 +62,7 @@ file can't be read, or any other failure.
 // request is what the command line asks for.
 type request struct {
 	format, severity, rules, explain string
-	verbose, list                    bool
+	verbose, list, mend, diff        bool
 
 	ids   []string      // of --rules
 	least lint.Severity // what is milder is not shown
@@ -87,6 +90,8 @@ func (r *request) run(ctx context.Context, args []string) int {
 	flags.StringVar(&r.rules, "rules", "", "")
 	flags.StringVar(&r.explain, "explain", "", "")
 	flags.BoolVar(&r.verbose, "verbose", false, "")
+	flags.BoolVar(&r.mend, "fix", false, "")
+	flags.BoolVar(&r.diff, "diff", false, "")
 	flags.BoolVar(&r.list, "list", false, "")
 	words, code := arguments.Parse(flags, args, usage, r.stdout)
 	if code >= 0 {
@@ -120,6 +125,9 @@ func (r *request) do(ctx context.Context, words []string) (code int, err error) 
 	if err := r.settle(); err != nil {
 		return 0, err
 	}
+	if r.mend && !r.diff && has(words, "-") {
+		return 0, wrong{errors.New("standard input can't be written to: --diff shows what --fix would change")}
+	}
 	in, failed, err := r.read(ctx, words)
 	if err != nil {
 		return 0, err
@@ -127,7 +135,10 @@ func (r *request) do(ctx context.Context, words []string) (code int, err error) 
 	if len(in) == 0 {
 		return failed, nil
 	}
-	out := r.look(in)
+	out, err := r.mended(in)
+	if err != nil {
+		return 0, err
+	}
 	if err := r.write(out); err != nil {
 		return 0, err
 	}
@@ -138,6 +149,9 @@ func (r *request) do(ctx context.Context, words []string) (code int, err error) 
 func (r *request) settle() error {
 	if !slices.Contains(formats, r.format) {
 		return wrong{fmt.Errorf("--format %.40q is not known: %s", r.format, suggest.For(r.format, formats, "use one of "+strings.Join(formats, ", ")))}
+	}
+	if r.diff && r.format != "text" {
+		return wrong{errors.New("--diff is text: leave --format out")}
 	}
 	r.fails = lint.Warning
 	if r.severity != "" {
@@ -161,4 +175,22 @@ func (r *request) settle() error {
 		return wrong{errors.New("--rules names no rule")}
 	}
 	return nil
+}
+
+// mended looks at files, after it changed them if that is asked for.
+func (r *request) mended(in []input) (outcome, error) {
+	if !r.mend && !r.diff {
+		return r.look(in), nil
+	}
+	f := r.fix(in)
+	if r.diff {
+		err := r.print(f.diff())
+		fmt.Fprint(r.stderr, f.told("not written"))
+		return r.look(in), err
+	}
+	if err := f.write(); err != nil {
+		return outcome{}, err
+	}
+	fmt.Fprint(r.stderr, f.told("written"))
+	return r.look(f.in), nil
 }

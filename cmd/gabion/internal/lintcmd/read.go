@@ -108,6 +108,7 @@ func readStdin(ctx context.Context, stdin io.Reader) (text []byte, err error) {
 
 // outcome is what was found in files.
 type outcome struct {
+	inputs       []input
 	files        []string
 	dependencies int
 	lint.Report
@@ -116,7 +117,7 @@ type outcome struct {
 // look runs the rules. The files of the lab's scenarios are no policy files yet: they are
 // refused like any other file that is none.
 func (r *request) look(in []input) outcome {
-	out := outcome{}
+	out := outcome{inputs: in}
 	var files []*config.File
 	o := lint.Options{Rules: r.ids}
 	for _, one := range in {

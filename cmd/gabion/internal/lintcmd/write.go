@@ -14,11 +14,16 @@ import (
 	"github.com/gabion-go/gabion/lint"
 )
 
-var formats = []string{"text", "json"}
+var formats = []string{"text", "json", "sarif", "github"}
 
 func (r *request) write(out outcome) error {
-	if r.format == "json" {
+	switch r.format {
+	case "json":
 		return r.writeJSON(documentOf(out))
+	case "sarif":
+		return r.writeJSON(sarif(out))
+	case "github":
+		return r.print(r.github(out))
 	}
 	return r.print(r.text(out))
 }
