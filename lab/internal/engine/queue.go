@@ -68,6 +68,25 @@ func (q *Queue[T]) Peek() (clock.Instant, bool) {
 	return q.buckets[0][q.next].At, true
 }
 
+// Due is Peek for those who may still push what comes before that: it moves no time on,
+// and looks at many entries.
+func (q *Queue[T]) Due() (clock.Instant, bool) {
+	switch {
+	case q.n == 0:
+		return 0, false
+	case q.next < len(q.buckets[0]):
+		return q.buckets[0][q.next].At, true
+	}
+	q.buckets[0], q.next = q.buckets[0][:0], 0
+	q.filled[0] &^= 1
+	from := q.buckets[q.lowest()]
+	least := from[0].At
+	for _, e := range from[1:] {
+		least = min(least, e.At)
+	}
+	return least, true
+}
+
 // Pop returns the next entry; false when nothing is pending.
 func (q *Queue[T]) Pop() (Entry[T], bool) {
 	if q.n == 0 {

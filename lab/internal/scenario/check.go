@@ -75,6 +75,9 @@ func (it item) never(why string, keys ...string) {
 
 func (r *reader) service(v *namedService, node yamlstrict.Node) {
 	it := r.decode(v.name, node, &v.service)
+	if it.has("plan") {
+		r.planned(it, v)
+	}
 	if v.Workers == 0 {
 		it.never("without workers", "queue", "order", "refuse_cost")
 	}
@@ -247,9 +250,11 @@ func (r *reader) again(it item, at, lasts, every, until time.Duration) {
 		it.fail("every", fmt.Sprintf("it comes again after %s, before it is over", every), "write a longer every, or a shorter for")
 	case until > 0 && until < at:
 		it.fail("until", "it may last come before it first does", "write it later")
-	case until > r.file.duration:
+	case r.plan && until == 0 && r.file.duration == 0:
+		it.fail("every", "nothing says how long it comes again", "write until: 10m, or a duration of the plan")
+	case until > r.file.duration && r.file.duration > 0:
 		it.fail("until", "it may come after the load has ended", "write it earlier")
-	case r.file.duration/every > 10_000:
+	case max(r.file.duration, until)/every > 10_000:
 		it.fail("every", "it comes more than ten thousand times", "write a longer every")
 	}
 }
@@ -284,6 +289,8 @@ var keysOf = [...]string{
 	"clients! every until",
 	"service! every until add!",
 	"clients! every until policy!",
+	"service! replicas share ramp every until",
+	"service! replicas share ramp every until add!",
 }
 
 func (r *reader) fault(node yamlstrict.Node) {
@@ -303,13 +310,15 @@ func (r *reader) fault(node yamlstrict.Node) {
 		it.never("for what happens at once", "for")
 	}
 	it.fits(f.kind)
-	f.service, f.fleet = r.serviceNamed(it, "service", f.Service), r.fleetNamed(it, f.Clients)
+	if !r.plan {
+		f.service, f.fleet = r.serviceNamed(it, "service", f.Service), r.fleetNamed(it, f.Clients)
+	}
 	r.sizes(it, &f)
 	if lasts {
 		r.again(it, time.Duration(f.At), time.Duration(f.For), time.Duration(f.Every), time.Duration(f.Until))
 	}
 	if end := time.Duration(f.At) + time.Duration(f.For); end > r.file.duration && r.file.duration > 0 {
-		it.fail("at", fmt.Sprintf("it ends at %s, after the load", end), "write it earlier, or make the duration longer")
+		it.fail("at", fmt.Sprintf("it ends at %s, after the %s", end, r.whole()), "write it earlier, or make the duration longer")
 	}
 	r.file.faults = append(r.file.faults, f)
 }
@@ -338,6 +347,15 @@ func faultKeys(kind sim.Kind) (all, needed []string) {
 func (it item) fits(of sim.Kind) {
 	kind := kinds[of]
 	allowed, needed := faultKeys(of)
+	if it.r.plan {
+		if slices.Contains(allowed, "clients") {
+			it.fail("kind", kind+" is of clients, and a plan has none", "write it into the scenario")
+			return
+		}
+		it.never("in a plan, which is of one service", "service")
+		allowed = append(allowed, "service") // said
+		needed = slices.DeleteFunc(needed, func(key string) bool { return key == "service" })
+	}
 	for _, key := range needed {
 		if !slices.Contains([]string{"kind", "at", "for"}, key) { // said already
 			it.need(key, kind+" needs it")

@@ -65,7 +65,7 @@ func (r *reader) strikes(it item, f *namedFault) {
 	}
 	v := &r.file.services[f.service]
 	switch {
-	case f.kind == sim.Skew && !slices.ContainsFunc(r.callsTo(f.service), func(e namedEdge) bool { return e.Propagate }):
+	case f.kind == sim.Skew && !r.plan && !slices.ContainsFunc(r.callsTo(f.service), func(e namedEdge) bool { return e.Propagate }):
 		it.fail("kind", "clock_skew means nothing while no call of "+v.name+" sends its deadline along", "write propagate: true at a call")
 	case v.Time.text == "" && r.file.replayed(f.service) == 0 && (f.kind == sim.BrownOut || f.kind == sim.Slow && f.Add == 0):
 		it.fail("kind", kinds[f.kind]+" means nothing for "+v.name+", whose work takes no time", "write how long its work takes")

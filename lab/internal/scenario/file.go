@@ -142,7 +142,7 @@ func parse(name string, data []byte, other *files) (*File, error) {
 	if len(found) > 0 {
 		return nil, found
 	}
-	r := reader{doc: doc, words: asserting, text: string(data), file: &File{Name: name, Text: string(data)}}
+	r := reader{doc: doc, words: asserting, text: string(data), file: &File{Name: name, Text: string(data)}, other: other}
 	r.read()
 	if other != nil {
 		r.found = append(r.found, other.found...)
@@ -161,6 +161,9 @@ type reader struct {
 	words  *vocabulary
 	places map[string]yamlstrict.Place // of the document's own keys
 	found  Findings
+	other  *files
+	plan   bool // the document is a plan
+	plans  []usedPlan
 }
 
 func (r *reader) fail(at yamlstrict.Place, reason, proposal string) {
@@ -193,6 +196,7 @@ func (r *reader) read() {
 	for _, node := range d.Faults {
 		r.fault(node)
 	}
+	r.faultsOfPlans()
 	r.grid(&d.Map)
 	if len(r.found) > 0 {
 		return // assertions name what may have gone missing
@@ -237,13 +241,7 @@ func (r *reader) head(d *document) {
 	if f.Replications == 0 {
 		f.Replications = 20
 	}
-	at, written := r.places["version"]
-	switch {
-	case !written:
-		r.fail(at, "version is missing", fmt.Sprintf("begin with version: %d", Version))
-	case d.Version != Version && !at.Wrong:
-		r.fail(at, fmt.Sprintf("version %d is not known", d.Version), fmt.Sprintf("write version: %d, or use a newer gabion", Version))
-	}
+	r.version(d.Version)
 	if f.Title == "" && !r.places["title"].Wrong {
 		r.fail(r.places["title"], "there is no title", "say in one line what happens")
 	}

@@ -75,6 +75,10 @@ func (f *namedFault) text(of string) string {
 		return fmt.Sprintf("%s lets %.6g/s through", of, float64(f.Limit.Rate))
 	case sim.Restart:
 		return of + " restarts" + some
+	case sim.CutBody:
+		return part + "answers of " + of + " break off" + some
+	case sim.SlowBody:
+		return part + "bodies of " + of + " take " + policy.FormatDuration(time.Duration(f.Add)) + " longer" + some
 	case sim.ClientRestart:
 		return of + " restart"
 	case sim.Skew:

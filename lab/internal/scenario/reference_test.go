@@ -74,6 +74,7 @@ var sections = []struct {
 	{reflect.TypeFor[limit](), "limit: of services and faults"},
 	{reflect.TypeFor[fault](), "faults: []"},
 	{reflect.TypeFor[mapping](), "map:"},
+	{reflect.TypeFor[plan](), "The file of a plan"},
 }
 
 func (r *reference) keys() {

@@ -269,6 +269,32 @@ type service struct {
 
 	// Calls are made in turn, after its own work, while the worker waits.
 	Calls []yamlstrict.Node
+
+	// Plan is the name of a plan's file, which says all of the above but what the service
+	// calls, and its faults. Those come after the scenario's own.
+	Plan string
+}
+
+// plan is the shape of a plan's file: one service, and what goes wrong with it.
+type plan struct {
+	// Version of the file's format.
+	Version int
+
+	// Title is one line for lists.
+	Title string
+
+	// Story says what happens, and what to look at.
+	Story string
+
+	// Duration is how long the plan goes on; afterwards nothing is wrong. Left out, it
+	// lasts until its last fault is over.
+	Duration span
+
+	// Service is what it is when nothing is wrong.
+	Service yamlstrict.Node
+
+	// Faults are what goes wrong, and when.
+	Faults []yamlstrict.Node
 }
 
 // admission is what gabionhttp.Admission does, at each replica. It does no work for callers
@@ -330,7 +356,8 @@ type limit struct {
 // fault is something that goes wrong for a while.
 type fault struct {
 	// Kind is what goes wrong: down, black_hole, reset, brown_out, slow, errors,
-	// lost_answers, rate_limit, restart, restart_clients, clock_skew or reload.
+	// lost_answers, rate_limit, restart, restart_clients, clock_skew, reload, cut_body or
+	// slow_body.
 	Kind kindWord
 
 	// At is when it begins.
@@ -365,7 +392,7 @@ type fault struct {
 	// work takes.
 	Factor factor
 
-	// Add is how much longer slow work takes, or how far clocks are off.
+	// Add is how much longer slow work or a slow body takes, or how far clocks are off.
 	Add span
 
 	// Status is what errors answer: 429, 500, 503 or 529. Left out, it means 503,

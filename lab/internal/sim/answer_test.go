@@ -57,6 +57,7 @@ func sayings() []saying {
 		{fact: "a broken connection", answer: broken, server: cut},
 		{fact: "no room", answer: busy, server: says(503)},
 		{fact: "no room, and when to come back", answer: busy, after: time.Second, server: says(503, "Retry-After", "1")},
+		{fact: "no room, as some APIs say it", answer: overloaded, server: says(529)},
 		{fact: "a failure", answer: failed, server: says(500)},
 		{fact: "too many requests", answer: throttled, server: says(429)},
 		{fact: "too many requests, and when to come back", answer: throttled, after: time.Second, server: says(429, "Retry-After", "1")},

@@ -145,6 +145,8 @@ type attempt struct {
 	admitted  clock.Instant     // to the workers
 	slots     [2]admission.Slot // of the workers and of the Admission
 	seat      *seat             // in a queue; nil unless it waits
+	lost, cut bool              // of an answer that breaks: before its first byte, or in its body
+	body      time.Duration     // how much longer the body of the answer takes
 }
 
 // Where an attempt has a slot.
@@ -201,6 +203,10 @@ func (s *sim) arm(a *attempt) {
 // home is an answer that reaches the caller.
 func (s *sim) home(a *attempt) {
 	a.there = false
+	if s.asked(a) {
+		s.live.deliver(a)
+		return
+	}
 	if a.out {
 		o := s.brought(a)
 		s.settle(a, &o)

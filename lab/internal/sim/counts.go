@@ -45,7 +45,7 @@ type Work struct {
 // spent counts a piece of work: useful if the caller still waits for its answer.
 func (w *Work) spent(s *sim, a *attempt, c *call) {
 	t := s.now.Sub(a.started)
-	if a.out && !c.over {
+	if a.out && (!c.over || s.asked(a)) {
 		w.Useful += t
 		s.rec.here(s).Useful[a.service] += int64(t)
 	} else {

@@ -148,8 +148,11 @@ func Statuses() []int { return []int{429, 500, 503, 529} }
 
 // refusal is what a server without room says. A 529 means what a 503 means.
 func (f *Fault) refusal() answer {
-	if f.Status == 429 {
+	switch f.Status {
+	case 429:
 		return throttled
+	case 529:
+		return overloaded
 	}
 	return busy
 }
@@ -179,8 +182,10 @@ func (s *sim) slowness(v *service, a *attempt) (factor float64, more time.Durati
 type failure struct {
 	answer answer
 	after  time.Duration
-	late   bool // the effect is there nevertheless
-	lost   bool // the answer does not arrive
+	late   bool          // the effect is there nevertheless
+	lost   bool          // the answer does not arrive
+	cut    bool          // it begins to arrive, and breaks off
+	body   time.Duration // it takes that much longer to arrive
 }
 
 func (s *sim) fails(v *service, a *attempt) (f failure) {
@@ -193,6 +198,12 @@ func (s *sim) fails(v *service, a *attempt) (f failure) {
 			}
 		case LostAnswers:
 			f.lost = f.lost || s.strikes(at, a)
+		case CutBody:
+			f.cut = f.cut || s.strikes(at, a)
+		case SlowBody:
+			if s.strikes(at, a) {
+				f.body += at.Add
+			}
 		}
 	}
 	return f
@@ -241,8 +252,11 @@ func (s *sim) restart(v *service, f *Fault) {
 func (s *sim) orphans() {
 	var lost []*call
 	s.calls.each(func(c *call) {
+		if c.over {
+			return // or it was asked from outside, and is no job's
+		}
 		j := s.jobs.get(c.job, c.jgen)
-		if !c.over && j != nil && j.fleet < 0 && s.attempts.get(j.attempt, j.agen) == nil {
+		if j != nil && j.fleet < 0 && s.attempts.get(j.attempt, j.agen) == nil {
 			lost = append(lost, c)
 		}
 	})

@@ -39,6 +39,8 @@ func TestWaysToFail(t *testing.T) {
 		{"late errors come when the work is done", Fault{Kind: Errors, Status: 503, Late: true}, false, 3 * calls, 3 * calls, calls, 32 * ms},
 		{"and unsafe calls that met one are done and failed", Fault{Kind: Errors, Status: 503, Late: true}, true, calls, calls, calls, 10 * ms},
 		{"a lost answer is work done", Fault{Kind: LostAnswers}, false, 3 * calls, 3 * calls, calls, 32 * ms},
+		{"an answer that breaks off is work done, and nothing that its caller could use", Fault{Kind: CutBody}, false, 3 * calls, 3 * calls, calls, 32 * ms},
+		{"a slow body takes its time", Fault{Kind: SlowBody, Add: 7 * ms}, false, calls, calls, 0, 17 * ms},
 		{"slow by a factor", Fault{Kind: Slow, Factor: 7}, false, calls, calls, 0, 70 * ms},
 		{"slow by a time", Fault{Kind: Slow, Add: 7 * ms}, false, calls, calls, 0, 17 * ms},
 		{"a brown-out to a half takes twice as long", Fault{Kind: BrownOut, Factor: 0.5}, false, calls, calls, 0, 20 * ms},

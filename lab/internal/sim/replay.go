@@ -20,8 +20,10 @@ func (m *Met) answer() answer {
 		return broken
 	case m.Status == 429:
 		return throttled
-	case m.Status == 503 || m.Status == 529:
+	case m.Status == 503:
 		return busy
+	case m.Status == 529:
+		return overloaded
 	case m.Status == 502:
 		return badBelow
 	case m.Status == 504:

@@ -15,18 +15,19 @@ type answer uint8
 
 // The answers.
 const (
-	answered  answer = iota
-	refused          // no connection: nothing was sent
-	broken           // the connection broke after the request was sent
-	busy             // 503 or 529: there was no room, and no work was done
-	failed           // 500: the work failed
-	throttled        // 429
-	expired          // 504: the caller's time was over, and no work was done
-	badBelow         // 502: a service below failed
-	stopBelow        // the same, and it says not to retry
-	shed             // 503 of an Admission: no work was done, and only this caller or priority has no room
-	shedAll          // the same in an overload: it says not to retry
-	tooLate          // 504 of an Admission: the caller's time was over, and it says not to retry
+	answered   answer = iota
+	refused           // no connection: nothing was sent
+	broken            // the connection broke after the request was sent
+	busy              // 503: there was no room, and no work was done
+	failed            // 500: the work failed
+	throttled         // 429
+	expired           // 504: the caller's time was over, and no work was done
+	badBelow          // 502: a service below failed
+	stopBelow         // the same, and it says not to retry
+	shed              // 503 of an Admission: no work was done, and only this caller or priority has no room
+	shedAll           // the same in an overload: it says not to retry
+	tooLate           // 504 of an Admission: the caller's time was over, and it says not to retry
+	overloaded        // 529: the same as busy, in the word of some APIs
 	numAnswers
 )
 
@@ -44,7 +45,7 @@ func (a answer) outcome(after time.Duration, trust policy.Trust) policy.Outcome 
 		o.Class = policy.ClassNetwork
 	case failed:
 		o.Class, o.Once = policy.ClassServer, true // a 500 may be a bug and not a blip
-	case busy:
+	case busy, overloaded:
 		o.Class, o.Busy = policy.ClassServer, true
 	case badBelow:
 		o.Class = policy.ClassServer
@@ -61,7 +62,7 @@ func (a answer) outcome(after time.Duration, trust policy.Trust) policy.Outcome 
 	case tooLate:
 		o = policy.Outcome{Class: policy.ClassTimeout, Undone: true, Stop: true}
 	}
-	if after > 0 && (a == busy || a == throttled || a == shed || a == shedAll) {
+	if after > 0 && (a == busy || a == overloaded || a == throttled || a == shed || a == shedAll) {
 		o.HasAfter, o.After = true, after
 	}
 	if trust == policy.External && (a == shed || a == shedAll || a == tooLate) {
@@ -72,7 +73,7 @@ func (a answer) outcome(after time.Duration, trust policy.Trust) policy.Outcome 
 }
 
 // codes are the statuses of the answers that are some, for recordings.
-var codes = [numAnswers]string{answered: "200", failed: "500", busy: "503", badBelow: "502", stopBelow: "502", throttled: "429", expired: "504", shed: "503", shedAll: "503", tooLate: "504"}
+var codes = [numAnswers]string{answered: "200", failed: "500", busy: "503", badBelow: "502", stopBelow: "502", throttled: "429", expired: "504", shed: "503", shedAll: "503", tooLate: "504", overloaded: "529"}
 
 // service is a Service at work.
 type service struct {
@@ -337,10 +338,12 @@ func (s *sim) finished(a *attempt, ok bool) {
 	default:
 		s.effect(v, c, a)
 	}
-	if fails.lost {
+	a.cut, a.body = fails.cut, fails.body
+	if fails.lost || fails.cut {
 		v.n.LostAnswers++
 		a.answer = broken
 	}
+	a.lost = fails.lost
 	s.reply(a, a.answer, a.after)
 	s.serveNext(r, a)
 }
@@ -383,7 +386,11 @@ func (s *sim) reply(a *attempt, ans answer, after time.Duration) {
 		s.vanish(a)
 		return
 	}
-	s.next(a, s.now.Add(e.Network.Draw(&a.draws)), evHome)
+	late := e.Network.Draw(&a.draws)
+	if !s.asked(a) { // who asked from outside reads the body himself
+		late += a.body
+	}
+	s.next(a, s.now.Add(late), evHome)
 }
 
 // vanish is an attempt of which the caller hears nothing.

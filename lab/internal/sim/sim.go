@@ -45,6 +45,7 @@ type sim struct {
 	jobs     pool[job]
 
 	woken []*seat // whose wait has an answer
+	live  *Live   // who asks from outside; nil in a run
 }
 
 // event says what happens and to whom. The tag is the generation of a pool's slot
@@ -64,6 +65,7 @@ const (
 	evBin                        // a bin of the series ends
 	evCut                        // a phase begins
 	evLeave                      // an attempt may wait no longer
+	evStop                       // of a Live: it is now
 	kinds
 )
 

@@ -151,10 +151,12 @@ const (
 	ClientRestart             // clients begin anew, all at once
 	Skew                      // clocks of the service are off by Add
 	Reload                    // a fleet's policy is replaced by Rules
+	CutBody                   // a share of answers breaks off in the middle, when the work is done
+	SlowBody                  // the body of an answer takes Add longer to arrive, while no worker is busy with it
 )
 
 // Crew is a kind that files don't have: workers are Factor times as many, which may be more.
-const Crew = Reload + 1
+const Crew = SlowBody + 1
 
 // Fault is something that goes wrong for a while.
 type Fault struct {

@@ -115,7 +115,7 @@ func (d *dice) fleet(n int) Fleet {
 
 func (d *dice) fault(w *World) Fault {
 	f := Fault{
-		Kind: Kind(d.N(int(Reload) + 1)), Service: d.N(len(w.Services)), Fleet: d.N(len(w.Fleets)),
+		Kind: Kind(d.N(int(SlowBody) + 1)), Service: d.N(len(w.Services)), Fleet: d.N(len(w.Fleets)),
 		At: d.upTo(w.Duration), For: one(d, d.upTo(3*time.Second), time.Hour), Ramp: one(d, 0, time.Second), Period: one(d, 0, 0, 4*time.Second),
 		Replicas: d.N(3), Share: one(d, 0, d.U()), Factor: 0.1 + d.U(), Add: d.upTo(300 * ms),
 		Status: one(d, Statuses()...), After: one(d, 0, time.Second), Late: d.Yes(0.3), Limit: d.limit(), Rules: d.rules(),
