@@ -80,6 +80,7 @@ func (r *reader) readPlan() {
 	}
 	for i := range f.faults {
 		x := &f.faults[i]
+		x.Service = planService
 		last := lastOf(time.Duration(x.At), time.Duration(x.For), time.Duration(x.Every), time.Duration(x.Until), f.duration)
 		f.duration = max(f.duration, last+time.Duration(x.For))
 	}
@@ -216,9 +217,19 @@ func (f *File) Marks() []Mark { return f.marks() }
 
 // Live returns a service, by its place among Services, to be asked from outside.
 func (f *File) Live(service int, seed uint64) (*sim.Live, error) {
+	w, err := f.World()
+	if err != nil {
+		return nil, err
+	}
+	return sim.NewLive(w, service, seed)
+}
+
+// World returns what the file says, with the scenario's own policies. That of a plan has no
+// fleets.
+func (f *File) World() (*sim.World, error) {
 	w, err := f.world(&Policies{}, asItIs)
 	if err != nil {
 		return nil, err
 	}
-	return sim.NewLive(&w.World, service, seed)
+	return &w.World, nil
 }

@@ -145,6 +145,7 @@ type attempt struct {
 	admitted  clock.Instant     // to the workers
 	slots     [2]admission.Slot // of the workers and of the Admission
 	seat      *seat             // in a queue; nil unless it waits
+	did       bool              // its work was done, or had been before under its key
 	lost, cut bool              // of an answer that breaks: before its first byte, or in its body
 	body      time.Duration     // how much longer the body of the answer takes
 }

@@ -40,6 +40,7 @@ type Reply struct {
 	At      time.Duration
 	Status  int           // of HTTP; zero is a connection that breaks before an answer
 	Refused bool          // as if nobody listened: no byte of the request was read
+	Worked  bool          // the work was done, or known to be, whatever the rest says
 	CutBody bool          // the answer breaks off in its body
 	Body    time.Duration // for so long the body takes to arrive
 	After   time.Duration // when to come again; zero says nothing
@@ -191,7 +192,7 @@ func (l *Live) deliver(a *attempt) {
 	t := l.asks[a.self]
 	delete(l.asks, a.self)
 	c := s.calls.at(a.call)
-	r := Reply{At: time.Duration(s.now), Try: a.try, Effects: c.effects, Body: a.body, CutBody: a.cut && !a.lost}
+	r := Reply{At: time.Duration(s.now), Try: a.try, Effects: c.effects, Worked: a.did, Body: a.body, CutBody: a.cut && !a.lost}
 	a.answer.reply(&r)
 	if r.CutBody {
 		r.Status = 200

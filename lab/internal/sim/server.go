@@ -358,6 +358,7 @@ func (v *service) move(now clock.Instant, r *replica, by int) {
 
 // effect is the work that was done: once for a call, if all is well.
 func (s *sim) effect(v *service, c *call, a *attempt) {
+	a.did = true
 	if v.Honours && c.keyed && c.effects > 0 {
 		v.n.Replays++
 		return
