@@ -264,7 +264,7 @@ func TestKilledAtAnyTime(t *testing.T) {
 	t.Parallel()
 	file := newFile(t)
 	total := &witness{}
-	for n := range soak(60, 5000) {
+	for n := range soak(30, 5000) {
 		life := 40*time.Millisecond + rand.N(120*time.Millisecond)
 		w := run(t, file, strconv.Itoa(n), 16, 1<<30, life)
 		w.check(t, file)

@@ -16,13 +16,13 @@ func TestDuplicatesOnThreeServers(t *testing.T) {
 		if !kind.shared {
 			continue
 		}
-		keys := 200
+		keys := 80
 		if kind.name != "postgres" {
-			keys = 20
+			keys = 12
 		}
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			duplicates(t, kind, soak(keys, 25*keys), 64)
+			duplicates(t, kind, soak(keys, 5000), 64)
 		})
 	}
 }

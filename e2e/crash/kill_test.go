@@ -32,7 +32,7 @@ const killLanes = 2
 
 // embeddedKills are the stores that live in the killed process, and how often an
 // ordinary run kills it.
-var embeddedKills = map[string]int{"bolt": 200, "sqlite": 60}
+var embeddedKills = map[string]int{"bolt": 80, "sqlite": 30}
 
 func killAgain(t *testing.T, kind *storeKind, kills int) {
 	r := newRig(t, kind, "", 100*time.Millisecond)

@@ -23,9 +23,9 @@ func TestStoppedHolders(t *testing.T) {
 			if !kind.shared {
 				continue
 			}
-			pauses := 25
+			pauses := 12
 			if kind.name != "postgres" {
-				pauses = 6
+				pauses = 5
 			}
 			for lane := range 2 {
 				t.Run(fmt.Sprintf("%s/%d", kind.name, lane), func(t *testing.T) {
