@@ -65,6 +65,7 @@ type File struct {
 	program map[string]yamlstrict.Place
 	facts   yamlstrict.Place     // of the file's facts
 	doc     *yamlstrict.Document // of a file from Read only
+	broken  bool                 // Read found mistakes
 }
 
 // Option changes how a file is read. The zero Option changes nothing.

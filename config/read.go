@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/gabion-go/gabion/internal/yamlstrict"
@@ -24,11 +26,11 @@ func Read(name string, data []byte, opts ...Option) (*File, Findings) {
 	whole := doc
 	if len(found) > 0 {
 		if doc = beforeTheMistake(name, data, found[0].Line, o); doc == nil {
-			return &File{Name: name, Policies: map[string]policy.Policy{}, Facts: map[string]Facts{}, doc: whole}, findings(found)
+			return &File{Name: name, Policies: map[string]policy.Policy{}, Facts: map[string]Facts{}, doc: whole, broken: true}, findings(found)
 		}
 	}
 	f, more := readDocument(name, doc)
-	f.doc = whole
+	f.doc, f.broken = whole, len(found)+len(more) > 0
 	return f, findings(append(found, more...).Sort())
 }
 
@@ -96,6 +98,9 @@ func (f *File) Written(dependency, path string) bool {
 	if find(path, []map[string]yamlstrict.Place{o.own, o.defaults}).Line > 0 {
 		return true
 	}
+	if strings.HasPrefix(path, "facts.") {
+		return false // they have no other layers
+	}
 	for at, s := range o.sources() {
 		if !s.builtin() && (at == path || strings.HasPrefix(at, path+".")) {
 			return true
@@ -107,10 +112,16 @@ func (f *File) Written(dependency, path string) bool {
 // Unread reports whether what a file says of a key is not known, because there is a mistake
 // in it or in a section around it.
 func (f *File) Unread(dependency, path string) bool {
+	if !f.broken {
+		return false
+	}
 	if dependency == "" {
 		return unread(strings.TrimPrefix(path, "facts."), []map[string]yamlstrict.Place{f.program})
 	}
 	o := f.origins[dependency]
+	if !slices.ContainsFunc(slices.Collect(maps.Values(o.defaults)), func(at yamlstrict.Place) bool { return at.Wrong }) {
+		return unread(path, []map[string]yamlstrict.Place{o.own})
+	}
 	return unread(path, []map[string]yamlstrict.Place{o.own, presetLayer(o.preset, true), o.defaults})
 }
 

@@ -186,7 +186,7 @@ func (r *run) unused(f *config.File, all []*ignore, files int) {
 				continue
 			}
 			how, reason := Warning, id+" finds nothing here any more"
-			if r.rules[at].across != nil && files == 1 {
+			if rule := r.rules[at]; (rule.across != nil || rule.graph != nil) && files == 1 {
 				how, reason = Note, id+" finds nothing here; it looks at several files, and this is one"
 			}
 			r.aboutIgnoreAs(how, "G090", f, i.at, reason, "remove the comment, or the id from it")

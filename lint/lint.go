@@ -70,6 +70,7 @@ type Rule struct {
 
 	check  func(*subject)             // of one dependency; nil for a rule that is not about one
 	across func(*run, []*config.File) // of all files together; nil for a rule that is about one
+	graph  func(*look)                // of who calls whom; nil for a rule that is not about that
 }
 
 // Page is where the rule is explained: why, what is bad, what is good, who got burnt.
@@ -137,7 +138,7 @@ func Rules() []Rule {
 }
 
 // allRules is the list of rules. Each file of the package that holds rules adds its own.
-var allRules = slices.Concat(fileRules, policyRules, ignoreRules)
+var allRules = slices.Concat(fileRules, policyRules, ignoreRules, idempotencyRules, graphRules)
 
 // fileRules are about a file as such.
 var fileRules = []Rule{
@@ -153,9 +154,7 @@ func Run(files []*config.File, o Options) Report {
 		}
 	}
 	r.measured = o.Measured
-	r.rules = slices.DeleteFunc(Rules(), func(rule Rule) bool {
-		return len(o.Rules) > 0 && !slices.Contains(o.Rules, rule.ID)
-	})
+	r.rules = chosen(o)
 	for _, f := range files {
 		for _, name := range f.Names() {
 			r.dependency(f, name)
@@ -166,9 +165,17 @@ func Run(files []*config.File, o Options) Report {
 			rule.across(&r, files)
 		}
 	}
+	r.graph(r.graphOf(files))
 	r.ignores(files)
 	r.report.sort()
 	return r.report
+}
+
+// chosen returns the rules that are looked at.
+func chosen(o Options) []Rule {
+	return slices.DeleteFunc(Rules(), func(rule Rule) bool {
+		return len(o.Rules) > 0 && !slices.Contains(o.Rules, rule.ID)
+	})
 }
 
 // run is one run over files.
