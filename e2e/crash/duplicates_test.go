@@ -16,13 +16,13 @@ func TestDuplicatesOnThreeServers(t *testing.T) {
 		if !kind.shared {
 			continue
 		}
-		keys := 80
+		keys := soak(80, 5000)
 		if kind.name != "postgres" {
-			keys = 12
+			keys = soak(12, 500)
 		}
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			duplicates(t, kind, soak(keys, 5000), 64)
+			duplicates(t, kind, keys, 64)
 		})
 	}
 }
