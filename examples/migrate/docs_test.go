@@ -41,7 +41,7 @@ func (m migration) compareTable(t *testing.T, rows []row) {
 	if m.before == nil {
 		table.WriteString("| | gabion |\n|---|---|\n")
 	} else {
-		fmt.Fprintf(&table, "| | %s | gabion |\n|---|---|---|\n", strings.Replace(m.name, "gobreaker-", "gobreaker and ", 1))
+		fmt.Fprintf(&table, "| | %s | gabion |\n|---|---|---|\n", title(m))
 	}
 	for _, r := range rows {
 		if m.before == nil {
@@ -52,6 +52,32 @@ func (m migration) compareTable(t *testing.T, rows []row) {
 	}
 	guide.Keep(t, m.guide(), "measured", table.String(), *update, alike)
 }
+
+// compareAll does the same for the page that compares all libraries. Gabion's column is
+// that of the programs which make three attempts.
+func compareAll(t *testing.T, all [][]row) {
+	t.Helper()
+	var table strings.Builder
+	head, line := "| |", "|---|"
+	for _, m := range migrations {
+		if m.before != nil {
+			head, line = head+" "+title(m)+" |", line+"---|"
+		}
+	}
+	fmt.Fprintf(&table, "%s gabion |\n%s---|\n", head, line)
+	for i, r := range all[0] {
+		fmt.Fprintf(&table, "| %s |", r.name)
+		for j, m := range migrations {
+			if m.before != nil {
+				fmt.Fprintf(&table, " %s |", all[j][i].before)
+			}
+		}
+		fmt.Fprintf(&table, " %s |\n", r.after)
+	}
+	guide.Keep(t, docs+"/comparison.md", "measured", table.String(), *update, alike)
+}
+
+func title(m migration) string { return strings.Replace(m.name, "gobreaker-", "gobreaker and ", 1) }
 
 var (
 	fence = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
@@ -64,7 +90,7 @@ func pages(t *testing.T) []string {
 	if err != nil || len(guides) < len(migrations) {
 		t.Fatalf("%d guides, %v", len(guides), err)
 	}
-	return guides
+	return append(guides, docs+"/get-started.md", docs+"/comparison.md")
 }
 
 // Go blocks are in examples: the house's own test looks for them. Here are the others.
@@ -158,7 +184,7 @@ func TestFilesSayWhatTheProgramsSay(t *testing.T) {
 		}
 		got, err := config.Parse(m.guide(), []byte(file))
 		if err != nil || !reflect.DeepEqual(got.Policies["shop"], inCode[m.name]) {
-			t.Errorf("%s: %v\n%+v, want\n%+v", m.guide(), err, got, inCode[m.name])
+			t.Errorf("%s: %v: the program has\n%+v", m.guide(), err, inCode[m.name])
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // update it writes it there instead. It is for tests.
 func Keep(t testing.TB, page, mark, table string, update bool, alike func(a, b string) bool) {
 	t.Helper()
-	text, err := os.ReadFile(page) //nolint:gosec // a test names it
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ var Questions = []Question{
 	}},
 	{Name: "20 calls at once, each takes 300 ms", Ask: func(ctx context.Context, s *Server, c Client) string {
 		s.Plan(Step{Takes: 300 * time.Millisecond})
-		return fmt.Sprintf("%d answered", rush(ctx, c, 20, 0))
+		return fmt.Sprintf("%d answered", rush(ctx, c, 20, breath))
 	}},
 	{Name: "100 calls, one after the other, all answered 503", Slow: true, Ask: func(ctx context.Context, s *Server, c Client) string {
 		s.Plan(unavailable)
@@ -125,7 +125,7 @@ var Questions = []Question{
 // faulty asks what becomes of calls while a share of the answers are failures.
 func faulty(share float64) func(context.Context, *Server, Client) string {
 	return func(ctx context.Context, s *Server, c Client) string {
-		draw := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same failures for both programs
+		draw := rand.New(rand.NewPCG(1, 2))
 		steps := make([]Step, 1000)
 		for i := range steps {
 			if draw.Float64() < share {
