@@ -195,6 +195,16 @@ type reader struct {
 type layer struct {
 	policy policy.Policy
 	places map[string]yamlstrict.Place
+	wrong  bool // one of the places has a mistake
+}
+
+func anyWrong(places map[string]yamlstrict.Place) bool {
+	for _, p := range places {
+		if p.Wrong {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *reader) read() {
@@ -233,7 +243,7 @@ func (r *reader) readDefaults(node yamlstrict.Node) {
 		return
 	}
 	places, found := node.Decode(&r.defaults.policy)
-	r.defaults.places = places
+	r.defaults.places, r.defaults.wrong = places, anyWrong(places)
 	r.adopt("defaults", found)
 	r.shared = judge(r.defaults.policy, places)
 	r.shared = slices.DeleteFunc(r.shared, func(f policy.Finding) bool { return f.Unused }) // a dependency may use it
@@ -284,6 +294,7 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 	r.file.origins[name] = origins{
 		key: node.Key, file: r.file.Name, defaults: r.defaults.places,
 		presetName: dep.Preset, preset: preset, own: places, moot: moot,
+		wrong: anyWrong(places) || r.defaults.wrong,
 	}
 }
 

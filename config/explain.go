@@ -31,6 +31,7 @@ type origins struct {
 	preset     policy.Policy
 	own        map[string]yamlstrict.Place
 	moot       []string // paths of lower layers without an effect
+	wrong      bool     // a key has a mistake
 }
 
 // unwritten is what a zero means that no file can say.

@@ -2,9 +2,7 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/gabion-go/gabion/internal/yamlstrict"
@@ -119,8 +117,8 @@ func (f *File) Unread(dependency, path string) bool {
 		return unread(strings.TrimPrefix(path, "facts."), []map[string]yamlstrict.Place{f.program})
 	}
 	o := f.origins[dependency]
-	if !slices.ContainsFunc(slices.Collect(maps.Values(o.defaults)), func(at yamlstrict.Place) bool { return at.Wrong }) {
-		return unread(path, []map[string]yamlstrict.Place{o.own})
+	if !o.wrong {
+		return false
 	}
 	return unread(path, []map[string]yamlstrict.Place{o.own, presetLayer(o.preset, true), o.defaults})
 }

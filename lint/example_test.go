@@ -15,7 +15,7 @@ func ExampleRun() {
 		fmt.Println(f.Error())
 	}
 	// Output:
-	// gabion.yaml:3:3: note G010: stock: 3 attempts × 2s + waits of up to 3s = 9s > call timeout 5s: the last attempts do not get their time
+	// gabion.yaml:3:3: note G010: stock: 3 attempts (default) × 2s + waits of up to 3s = 9s > call timeout 5s: if each runs into its timeout, only 2 of 3 are sure to get their time
 	//   |   stock:
-	//   |   ^ write timeout.call: 9s, or fewer attempts
+	//   |   ^ write timeout.call: 9s, or a shorter attempt timeout, or fewer attempts
 }

@@ -68,6 +68,8 @@ type Rule struct {
 	// say them leaves the rule unknown.
 	Needs []string
 
+	reads  []string                   // keys of the policy that it looks at
+	when   func(*subject) bool        // whether it matters, as far as the policy says; nil means always
 	check  func(*subject)             // of one dependency; nil for a rule that is not about one
 	across func(*run, []*config.File) // of all files together; nil for a rule that is about one
 	graph  func(*look)                // of who calls whom; nil for a rule that is not about that
@@ -162,6 +164,7 @@ func Run(files []*config.File, o Options) Report {
 	}
 	for _, rule := range r.rules {
 		if rule.across != nil {
+			r.rule = rule
 			rule.across(&r, files)
 		}
 	}
@@ -181,6 +184,7 @@ func chosen(o Options) []Rule {
 // run is one run over files.
 type run struct {
 	rules    []Rule
+	rule     Rule // that is looked at across files
 	measured map[string]config.Facts
 	report   Report
 }
@@ -192,9 +196,10 @@ func (r *run) dependency(f *config.File, name string) {
 			continue
 		}
 		s.rule = rule
-		if s.knows(rule.Needs...) {
-			rule.check(s)
+		if !s.knows(rule.reads...) || rule.when != nil && !rule.when(s) || !s.knows(rule.Needs...) {
+			continue
 		}
+		rule.check(s)
 	}
 }
 

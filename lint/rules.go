@@ -1,50 +1,88 @@
 package lint
 
 import (
-	"fmt"
-	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // policyRules are about one dependency's policy.
-var policyRules = []Rule{
-	{
-		ID: "G010", Name: "attempts-do-not-fit", Severity: Note,
-		Title: "the attempts can't all have their time before the call's deadline",
-		check: (*subject).attemptsDoNotFit,
-	},
+var policyRules = slices.Concat(keyRules, retryRules, timeRules)
+
+// zero is the policy that a file without keys has.
+var zero = policy.Policy{}.Resolved()
+
+// span writes a duration that was computed. No reader needs more than four digits.
+func span(d time.Duration) string {
+	if !formulas.Bounded(d) {
+		return "without end"
+	}
+	unit := time.Duration(1)
+	for d/unit >= 10_000 {
+		unit *= 10
+	}
+	if d >= time.Minute {
+		unit = max(unit, time.Second)
+	}
+	return policy.FormatDuration(d.Round(unit))
 }
 
-// attemptsDoNotFit compares attempts x timeout + waits with the call's time.
-func (s *subject) attemptsDoNotFit() {
-	if !s.knows("retry.attempts", "timeout.attempt", "timeout.call", "retry.backoff") {
-		return
+// plural writes a number with what is counted.
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
 	}
-	n, attempt, call := s.p.Retry.Attempts, s.p.Timeout.Attempt, s.p.Timeout.Call
-	if n < 2 || attempt <= 0 || call <= 0 {
-		return
-	}
-	waits := longestWaits(s.p.Retry.Backoff, n-1)
-	most := time.Duration(n)*attempt + waits
-	if most <= call {
-		return
-	}
-	s.find("retry.attempts", fmt.Sprintf("%d attempts × %s + waits of up to %s = %s > call timeout %s: the last attempts do not get their time",
-		n, policy.FormatDuration(attempt), policy.FormatDuration(waits), policy.FormatDuration(most), policy.FormatDuration(call)),
-		fmt.Sprintf("write timeout.call: %s, or fewer attempts", policy.FormatDuration(most)))
+	return strconv.Itoa(n) + " " + what
 }
 
-// longestWaits is how long n waits can be together.
-func longestWaits(b backoff.Backoff, n int) (sum time.Duration) {
-	last := time.Duration(0)
-	for i := range n {
-		if last = b.Delay(i, last, math.Nextafter(1, 0)); sum > 1000*time.Hour {
-			break
-		}
-		sum += last
+// digits writes a number that was computed, with three digits.
+func digits(x float64) string {
+	if x >= 1000 && x < 1e15 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
 	}
-	return sum.Round(time.Microsecond)
+	return strings.TrimSuffix(strconv.FormatFloat(x, 'g', 3, 64), ".0")
 }
+
+// percent writes a share that was computed.
+func percent(x float64) string { return digits(100*x) + "%" }
+
+// perSecond writes a rate that was computed.
+func perSecond(x float64) string { return digits(x) + "/s" }
+
+// numbersOf writes the first to the last of what is counted: 3 and 4, or 3 to 9.
+func numbersOf(first, last int) string {
+	switch last - first {
+	case 0:
+		return strconv.Itoa(first)
+	case 1:
+		return strconv.Itoa(first) + " and " + strconv.Itoa(last)
+	}
+	return strconv.Itoa(first) + " to " + strconv.Itoa(last)
+}
+
+// retries reports whether the policy makes more than one attempt.
+func (s *subject) retries() bool { return s.p.Retry.Attempts > 1 }
+
+// hedges reports whether the policy sends hedges.
+func (s *subject) hedges() bool { return s.p.Hedge.Max > 0 }
+
+// queued reports whether nobody waits for the calls: the facts say so or, where they say
+// nothing of it, a call may take longer than anybody waits.
+func (s *subject) queued() bool {
+	return s.facts.Queue || !s.said("facts.queue") && s.p.Timeout.Call >= 2*time.Minute
+}
+
+// rate is how many calls one process makes at most in a second.
+func (s *subject) rate() policy.PerSecond {
+	if limit := s.p.RateLimit.Rate; limit > 0 && limit < s.facts.Rate {
+		return limit
+	}
+	return s.facts.Rate
+}
+
+// fleet is how many calls all processes make in a second.
+func (s *subject) fleet() float64 { return float64(s.rate()) * float64(s.facts.Processes) }

@@ -2,6 +2,8 @@ package lint
 
 import (
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/policy"
@@ -27,6 +29,12 @@ func newSubject(r *run, f *config.File, name string) *subject {
 	return s
 }
 
+// Why something is not known.
+const (
+	unreadText = "it could not be read"
+	unsaidText = "the file does not say it"
+)
+
 // knows reports whether facts and keys are known, and notes those that are not: the rule is
 // then unknown, and not silent. A path is a key of a policy or begins with "facts.".
 func (s *subject) knows(paths ...string) bool {
@@ -35,9 +43,9 @@ func (s *subject) knows(paths ...string) bool {
 		why := ""
 		switch {
 		case s.file.Unread(s.name, path):
-			why = "it could not be read"
+			why = unreadText
 		case !s.said(path):
-			why = "the file does not say it"
+			why = unsaidText
 		}
 		if why != "" {
 			s.run.report.Unknown = append(s.run.report.Unknown, Unknown{s.rule, s.file.Name, s.name, path, why})
@@ -47,15 +55,57 @@ func (s *subject) knows(paths ...string) bool {
 	return known
 }
 
-// said reports whether a fact is said; a key of a policy always has a value.
+// said reports whether a fact is said; a key of a policy always has a value. A number that
+// is zero says nothing.
 func (s *subject) said(path string) bool {
-	if len(path) < 6 || path[:6] != "facts." {
+	if !strings.HasPrefix(path, "facts.") {
 		return true
 	}
-	if path == "facts.processes" && s.facts.Processes > 0 {
-		return true
+	if number, ok := numbers[path]; ok {
+		return number(&s.facts) > 0
 	}
 	return s.file.Written(s.name, path) || s.run.measured[s.name].Has(path)
+}
+
+// numbers are the facts that are numbers.
+var numbers = map[string]func(*config.Facts) float64{
+	"facts.rate":          func(f *config.Facts) float64 { return float64(f.Rate) },
+	"facts.processes":     func(f *config.Facts) float64 { return float64(f.Processes) },
+	"facts.capacity":      func(f *config.Facts) float64 { return float64(f.Capacity) },
+	"facts.p50":           func(f *config.Facts) float64 { return float64(f.P50) },
+	"facts.p99":           func(f *config.Facts) float64 { return float64(f.P99) },
+	"facts.p999":          func(f *config.Facts) float64 { return float64(f.P999) },
+	"facts.blip":          func(f *config.Facts) float64 { return float64(f.Blip) },
+	"facts.pool":          func(f *config.Facts) float64 { return float64(f.Pool) },
+	"facts.idle_per_host": func(f *config.Facts) float64 { return float64(f.IdlePerHost) },
+	"facts.inner":         func(f *config.Facts) float64 { return float64(f.Inner) },
+	"facts.mesh.attempts": func(f *config.Facts) float64 { return float64(f.Mesh.Attempts) },
+	"facts.mesh.timeout":  func(f *config.Facts) float64 { return float64(f.Mesh.Timeout) },
+	"facts.key_retention": func(f *config.Facts) float64 { return float64(f.KeyRetention) },
+}
+
+// has is knows for a fact that a rule can do without.
+func (s *subject) has(path string) bool { return s.said(path) && !s.file.Unread(s.name, path) }
+
+// written reports whether the file, and not a default, says a key.
+func (s *subject) written(path string) bool { return s.file.Written(s.name, path) }
+
+// mark adds to a number where it comes from, if that is not the file.
+func (s *subject) mark(path, text string) string {
+	if s.written(path) {
+		return text
+	}
+	return text + " (default)"
+}
+
+// time writes the duration of a key, and whether it is the default.
+func (s *subject) time(path string, d time.Duration) string {
+	return s.mark(path, policy.FormatDuration(d))
+}
+
+// count writes the number of a key with what is counted, and whether it is the default.
+func (s *subject) count(path string, n int, what string) string {
+	return s.mark(path, plural(n, what))
 }
 
 // find reports a finding of the rule at a key: what follows, with the file's numbers. The

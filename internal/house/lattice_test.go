@@ -47,6 +47,7 @@ var plan = map[string]room{
 	"internal/throttle":  {floor: ground},
 	"internal/latency":   {floor: ground},
 	"internal/learned":   {floor: ground},
+	"internal/formulas":  {floor: ground},
 
 	"internal/machine": {floor: first},
 
