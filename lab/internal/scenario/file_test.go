@@ -181,7 +181,7 @@ func TestLoadsAreDrawnAsTheyAreWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	load := f.fleets[0].load(f.duration, scale{2, 0.5})
+	load := f.fleets[0].load(f.duration, scale{2, 0.5, 1})
 	for at, want := range map[int]float64{0: 100, 12: 140, 16: 200, 25: 400, 35: 200, 40: 300, 43: 200, 55: 300, 59: 200} {
 		got := 0.0
 		for i := range load {

@@ -16,7 +16,7 @@ func (f *namedFleet) load(end time.Duration, by scale) sim.Load {
 		s := &f.steps[i]
 		to, ramp := f.rateOf(s), time.Duration(s.Ramp)
 		if s.For > 0 {
-			to = max(now+float64((to-now)*by.trigger), 0)
+			to = max(now+float64((to-now)*float64(by.trigger*by.severity)), 0)
 		}
 		last := s.last(end)
 		for at := time.Duration(s.At); at <= last; at += max(time.Duration(s.Every), 1) {

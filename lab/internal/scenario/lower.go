@@ -60,6 +60,7 @@ func (l *lowering) fault(f *namedFault) sim.Fault {
 		Period: time.Duration(f.Every), Until: time.Duration(f.Until), Replicas: int(f.Replicas), Share: float64(f.Share), Factor: float64(f.Factor),
 		Add: time.Duration(f.Add), Status: f.status(), After: time.Duration(f.RetryAfter), Late: f.AfterWork, Limit: f.Limit.lower(),
 	}
+	l.by.harden(&made)
 	if made.Period > 0 && made.Until == 0 {
 		made.Until = l.file.duration - made.For
 	}

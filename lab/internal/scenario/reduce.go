@@ -30,8 +30,13 @@ type summary struct {
 // phaseNames returns the phases of a file and where they begin and end. The first
 // is all of them.
 func (f *File) phaseNames() (names []string, bounds [][2]time.Duration) {
-	names, bounds = []string{"all"}, [][2]time.Duration{{f.warmup, f.duration}}
 	from, to := f.trouble()
+	return f.phaseNamesOf(from, to)
+}
+
+// phaseNamesOf is phaseNames where the trouble is at another time.
+func (f *File) phaseNamesOf(from, to time.Duration) (names []string, bounds [][2]time.Duration) {
+	names, bounds = []string{"all"}, [][2]time.Duration{{f.warmup, f.duration}}
 	if from == to {
 		return names, bounds
 	}
@@ -62,7 +67,7 @@ func (f *File) summarize(w *world, r *sim.Result, series bool) summary {
 	}
 	defs := f.defs()
 	s.take(w, &all, defs)
-	if names, _ := f.phaseNames(); len(names) > 1 {
+	if names, _ := f.phaseNamesOf(w.from, w.to); len(names) > 1 {
 		for i := range counted {
 			s.take(w, &counted[i], defs)
 		}

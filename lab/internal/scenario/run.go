@@ -264,7 +264,7 @@ func (f *File) mapJobs(o *Options, sides []*runs) (all []*cells, err error) {
 	for side, p := range of {
 		for row, trigger := range triggers {
 			for column, load := range loads {
-				w, err := f.world(p, scale{load, trigger})
+				w, err := f.world(p, scale{load, trigger, 1})
 				if err != nil {
 					return nil, err
 				}

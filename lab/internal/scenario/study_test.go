@@ -180,7 +180,7 @@ func TestATriggerOfAMapIsHowLongFaultsLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, trigger := range []float64{0.5, 1, 5} {
-		w, err := f.world(&Policies{}, scale{1, trigger})
+		w, err := f.world(&Policies{}, scale{1, trigger, 1})
 		if want := time.Duration(trigger * 1e10); err != nil || w.Faults[0].For != want {
 			t.Errorf("cell %d: the fault lasts %s, want %s (%v)", i, w.Faults[0].For, want, err)
 		}

@@ -70,10 +70,10 @@ type worldEdge struct {
 	unguarded  bool // there is no breaker
 }
 
-// scale changes a scenario for a map: both are 1 without one.
-type scale struct{ load, trigger float64 }
+// scale changes a scenario, for a map or a Trial: all are 1 without one.
+type scale struct{ load, trigger, severity float64 }
 
-var asItIs = scale{1, 1}
+var asItIs = scale{1, 1, 1}
 
 // world lowers the file for one side.
 func (f *File) world(p *Policies, by scale) (*world, error) {
