@@ -63,7 +63,7 @@ var plan = map[string]room{
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
 	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}},                                        // its adapter for consumers, apart because it is no part of HTTP
 
-	"lab":                     {floor: second, also: []string{"config", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor"}}, // simulates the file that production runs
+	"lab":                     {floor: second, also: []string{"config", "internal/suggest", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
@@ -76,6 +76,7 @@ var plan = map[string]room{
 	"lab/internal/review":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/report", "lab/internal/stat", "lab/internal/junit"}},                                     // shows it to who reviews a change
 	"lab/internal/family":     {floor: second, also: []string{"lab/internal/scenario"}},                                                                                                       // makes scenarios around those of the library
 	"lab/internal/tournament": {floor: second, also: []string{"lab/internal/scenario", "lab/internal/stat", "lab/internal/opponent", "lab/internal/family"}},                                  // policies against others in many scenarios
+	"lab/internal/tune":       {floor: second, also: []string{"config", "internal/finding", "internal/suggest", "lab/internal/scenario", "lab/internal/stat", "lab/internal/draw"}},           // searches a policy's numbers; says what is wrong with a goal
 	"lab/internal/opponent":   {floor: second, also: []string{"internal/suggest"}},                                                                                                            // what others do; suggests a name as files do
 	"lab/internal/anchor":     {floor: second, also: []string{"internal/suggest", "lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
 	"lab/internal/bridge":     {floor: second},                                                                                                                                                // nothing but tests: the lab against the front door
