@@ -18,6 +18,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/demo"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/explaincmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/flakycmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/idemcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/importcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/lintcmd"
@@ -44,6 +45,7 @@ var commands = []command{
 	{"page", "play a recording on the live page", pagecmd.Main},
 	{"schema", "the JSON Schema of the configuration file", withoutContext(configcmd.Schema)},
 	{"lab", "see the outage before production does, in virtual time", runLab},
+	{"flaky", "a server that fails by plan, for the test of your own client", flakycmd.Main},
 	{"idempotency", "list, show, resolve and forget the records of a store of keys", idemcmd.Main},
 	{"version", "what this binary is made of", version},
 }
