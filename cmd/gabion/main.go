@@ -23,6 +23,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/importcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/lintcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/pagecmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/stormcmd"
 	"github.com/gabion-go/gabion/internal/suggest"
 )
 
@@ -46,6 +47,7 @@ var commands = []command{
 	{"schema", "the JSON Schema of the configuration file", withoutContext(configcmd.Schema)},
 	{"lab", "see the outage before production does, in virtual time", runLab},
 	{"flaky", "a server that fails by plan, for the test of your own client", flakycmd.Main},
+	{"storm", "load at a constant rate, with thresholds, against your own service", stormcmd.Main},
 	{"idempotency", "list, show, resolve and forget the records of a store of keys", idemcmd.Main},
 	{"version", "what this binary is made of", version},
 }

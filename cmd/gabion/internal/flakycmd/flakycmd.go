@@ -38,7 +38,7 @@ file with a service and its faults, a file of a scenario of gabion lab, or the
 name of one that gabion lab list shows. Without PLAN the flags make one.
 
   --listen ADDRESS   where (default 127.0.0.1:8411)
-  --service NAME     which service of a scenario; left out, the first with faults
+  --service NAME     which service of a scenario; usual is the first with faults
   --seed N           which requests fail (default 1)
   --start WHEN       when the plan's time begins: with the first request (the
                      default), or now
