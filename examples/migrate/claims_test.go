@@ -20,6 +20,7 @@ const (
 	hour    = "503 with `Retry-After: 3600`"
 	never   = "The shop never answers"
 	refused = "100 calls, one after the other, all answered 503"
+	quick   = "After 20 s of nothing but 503: the quickest of ten calls"
 	last    = "Every attempt is answered with 503"
 	each    = "20 GETs, one after the other, each answered 503 once"
 	missing = "60 answers of 404, then the shop is asked once more"
@@ -36,12 +37,12 @@ var said = map[string]map[string]string{
 		twice: "answered, 3 attempts", lost: "answered, charged 2 times", keyed: "answered, charged once",
 		seconds: "comes back too early at times", date: "comes back too early", hour: "waits for an hour",
 		last: "fails, without the last answer", each: "10 answered, over 11 connections",
-		missing: "answered", gaveUp: "the shop is not asked",
+		missing: "answered", gaveUp: "the shop is not asked", quick: "takes 0.3 s",
 	},
 	"gobreaker-backoff": {
 		twice: "answered, 3 attempts", lost: "answered, charged 2 times", keyed: "answered, charged once",
 		seconds: "never comes back too early", date: "comes back too early", hour: "fails at once",
-		last: "the caller can read the last answer", missing: "the shop is not asked", gaveUp: "the shop is not asked",
+		last: "the caller can read the last answer", missing: "the shop is not asked", gaveUp: "the shop is not asked", quick: "takes no time",
 	},
 	"go-retryablehttp": {
 		twice: "answered, 3 attempts", lost: "answered, charged 2 times", keyed: "answered, charged once",
@@ -65,7 +66,7 @@ var promised = map[string]string{
 	last: "the caller can read the last answer", each: "2 answered, over 1 connection",
 	missing: "answered", gaveUp: "answered", atOnce: "20 answered",
 	tenth: "100 % answered, 1.1 attempts a call", half: "65 % answered, 1.2 attempts a call",
-	down: "0.2 attempts a call, back within 1 s",
+	down: "0.2 attempts a call, back within 1 s", quick: "takes no time",
 }
 
 // withoutRetry is the same of hystrix, whose program does not retry, has a fallback and
@@ -76,7 +77,7 @@ var withoutRetry = map[string]string{
 	last: "the fallback answers", each: "0 answered, over 1 connection",
 	missing: "answered", gaveUp: "answered", atOnce: "10 answered",
 	tenth: "90 % answered, 1.0 attempts a call", half: "55 % answered, 1.0 attempts a call",
-	down: "0.2 attempts a call, back within 1 s",
+	down: "0.2 attempts a call, back within 1 s", quick: "takes no time",
 }
 
 // TestMigrations puts all questions to all programs, and compares what they say with what
