@@ -11,7 +11,7 @@ import (
 )
 
 // policyRules are about one dependency's policy.
-var policyRules = slices.Concat(keyRules, retryRules, timeRules)
+var policyRules = slices.Concat(keyRules, retryRules, timeRules, breakerRules, budgetRules, bulkheadRules, hedgeRules, layerRules)
 
 // zero is the policy that a file without keys has.
 var zero = policy.Policy{}.Resolved()
@@ -53,6 +53,16 @@ func percent(x float64) string { return digits(100*x) + "%" }
 // perSecond writes a rate that was computed.
 func perSecond(x float64) string { return digits(x) + "/s" }
 
+// atMost writes a rate that was computed and is a bound: rounded down.
+func atMost(x float64) string {
+	for _, less := range []float64{1, 0.999, 0.99, 0.9} {
+		if v, err := strconv.ParseFloat(digits(x*less), 64); err == nil && v <= x {
+			return perSecond(v)
+		}
+	}
+	return perSecond(x)
+}
+
 // numbersOf writes the first to the last of what is counted: 3 and 4, or 3 to 9.
 func numbersOf(first, last int) string {
 	switch last - first {
@@ -74,6 +84,14 @@ func (s *subject) hedges() bool { return s.p.Hedge.Max > 0 }
 // nothing of it, a call may take longer than anybody waits.
 func (s *subject) queued() bool {
 	return s.facts.Queue || !s.said("facts.queue") && s.p.Timeout.Call >= 2*time.Minute
+}
+
+// rateText writes the rate of one process.
+func (s *subject) rateText() string {
+	if text := s.rate().String(); len(text) <= 8 {
+		return text
+	}
+	return perSecond(float64(s.rate()))
 }
 
 // rate is how many calls one process makes at most in a second.
