@@ -26,6 +26,7 @@ import (
 	"github.com/gabion-go/gabion/lab/internal/family"
 	"github.com/gabion-go/gabion/lab/internal/report"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
+	"github.com/gabion-go/gabion/lint"
 )
 
 // Findings are all mistakes of a scenario's file, in the order of their places, each
@@ -78,6 +79,14 @@ func Load(name string) (*Scenario, error) {
 // Parse reads the text of a scenario; name is for messages. It reads no file, so what the
 // text takes from one is a mistake: see [Load]. The error is of type [Findings].
 func Parse(name string, text []byte) (*Scenario, error) { return made(scenario.Parse(name, text)) }
+
+// Read reads of a scenario's text what can be read, for tools that say what its policies
+// will do: the policies, who calls whom by them, and all mistakes. Files that the text takes
+// something from are looked for in the folder; if that is empty, naming one is a mistake.
+// The policies are never nil.
+func Read(folder, name string, text []byte) (policies *config.File, calls lint.Graph, mistakes Findings) {
+	return scenario.Read(folder, name, text)
+}
 
 func made(f *scenario.File, err error) (*Scenario, error) {
 	if err != nil {

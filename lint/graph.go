@@ -83,6 +83,19 @@ func RunGraph(g Graph, o Options) Report {
 	return r.report
 }
 
+// graphs looks at the graph that files make together, and at those that come with files.
+func (r *run) graphs(files []*config.File, own map[*config.File]Graph) {
+	var together []*config.File
+	for _, f := range files {
+		if g, ok := own[f]; ok {
+			r.graph(g)
+		} else {
+			together = append(together, f)
+		}
+	}
+	r.graph(r.graphOf(together))
+}
+
 // graph runs the rules over a graph.
 func (r *run) graph(g Graph) {
 	x := newLook(r, g)

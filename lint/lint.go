@@ -130,6 +130,10 @@ type Options struct {
 	// Measured are facts that were measured, by dependency. They count where the file does
 	// not say them.
 	Measured map[string]config.Facts
+
+	// Graphs are who calls whom by the policies of a file that is not of one program, such
+	// as a scenario's. A graph is looked at by itself.
+	Graphs map[*config.File]Graph
 }
 
 // Rules returns all rules by id.
@@ -168,7 +172,7 @@ func Run(files []*config.File, o Options) Report {
 			rule.across(&r, files)
 		}
 	}
-	r.graph(r.graphOf(files))
+	r.graphs(files, o.Graphs)
 	r.ignores(files)
 	r.report.sort()
 	return r.report

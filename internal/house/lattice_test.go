@@ -67,10 +67,10 @@ var plan = map[string]room{
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
-	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw"}},                                                                                                           // the world in which policies are tried
-	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "config", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
-	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                         // shows it; its logarithms are the same on every machine
-	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                            // findings point at lines
+	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw"}},                                                                                                                   // the world in which policies are tried
+	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "config", "lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
+	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                                 // shows it; its logarithms are the same on every machine
+	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                                    // findings point at lines
 	"lab/internal/junit":      {floor: second},
 	"lab/internal/limits":     {floor: second, also: []string{"lab/internal/sim", "lab/internal/draw"}},                                                                                       // learned limits against each other
 	"lab/internal/review":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/report", "lab/internal/stat", "lab/internal/junit"}},                                     // shows it to who reviews a change

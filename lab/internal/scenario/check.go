@@ -75,6 +75,7 @@ func (it item) never(why string, keys ...string) {
 
 func (r *reader) service(v *namedService, node yamlstrict.Node) {
 	it := r.decode(v.name, node, &v.service)
+	v.at = it.first
 	if it.has("plan") {
 		r.planned(it, v)
 	}
@@ -120,7 +121,7 @@ func (r *reader) edges(of item, nodes []yamlstrict.Node) (edges []namedEdge) {
 		var e namedEdge
 		it := r.decode(fmt.Sprintf("%s: call %d", of.what, i+1), node, &e.edge)
 		it.need("to", "name the service that is called")
-		e.to = r.serviceNamed(it, "to", e.To)
+		e.to, e.at = r.serviceNamed(it, "to", e.To), it.first
 		if e.Policy == "" {
 			e.Policy = e.To
 		}
@@ -160,6 +161,7 @@ func oneOf(name string, names []string) string {
 func (r *reader) fleet(name string, node yamlstrict.Node) {
 	f := namedFleet{name: name}
 	it := r.decode(name, node, &f.fleet)
+	f.at = it.first
 	it.need("count", "write how many clients there are, such as count: 100")
 	it.need("calls", "write calls: [{to: …}]")
 	f.calls = r.edges(it, f.Calls)

@@ -80,17 +80,20 @@ type namedFleet struct {
 	name  string
 	steps []loadStep
 	calls []namedEdge
+	at    yamlstrict.Place
 }
 
 type namedService struct {
 	service
 	name  string
 	calls []namedEdge
+	at    yamlstrict.Place
 }
 
 type namedEdge struct {
 	edge
 	to int
+	at yamlstrict.Place
 }
 
 type namedFault struct {
@@ -135,6 +138,15 @@ func ParseIn(folder, name string, data []byte) (*File, error) {
 }
 
 func parse(name string, data []byte, other *files) (*File, error) {
+	r, found := begin(name, data, other)
+	if len(found) > 0 {
+		return nil, found
+	}
+	return r.file, nil
+}
+
+// begin reads what can be read. The reader is nil for a text that is no YAML.
+func begin(name string, data []byte, other *files) (*reader, Findings) {
 	asserting := &vocabulary{}
 	scalars := spellings(other)
 	scalars[assertionType] = yamlstrict.Scalar{Parse: asserting.parse}
@@ -142,15 +154,12 @@ func parse(name string, data []byte, other *files) (*File, error) {
 	if len(found) > 0 {
 		return nil, found
 	}
-	r := reader{doc: doc, words: asserting, text: string(data), file: &File{Name: name, Text: string(data)}, other: other}
+	r := &reader{doc: doc, words: asserting, text: string(data), file: &File{Name: name, Text: string(data)}, other: other}
 	r.read()
 	if other != nil {
 		r.found = append(r.found, other.found...)
 	}
-	if len(r.found) > 0 {
-		return nil, r.found.Sort()
-	}
-	return r.file, nil
+	return r, r.found.Sort()
 }
 
 // reader turns a document into a file.

@@ -32,8 +32,8 @@ const usage = `usage: gabion lint [--format FORMAT] [--severity LEAST] [--rules 
 says before merge what the policies in files will do: attempts that can't all
 fit, writes that may be done twice, breakers that can't open. Each finding
 shows the formula with the file's own numbers, its line, what to write instead,
-and a page. FILE is a gabion.yaml, or - for standard input; several files are
-looked at together.
+and a page. FILE is a gabion.yaml, a scenario of the lab, or - for standard
+input; several files are looked at together.
 
   --format FORMAT   text, json, sarif, or github for annotations; usual is text
   --severity LEAST  note, warning or error: what is milder is neither shown nor

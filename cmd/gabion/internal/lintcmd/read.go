@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"regexp"
 
 	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/lint"
 )
 
@@ -114,14 +117,17 @@ type outcome struct {
 	lint.Report
 }
 
-// look runs the rules. The files of the lab's scenarios are no policy files yet: they are
-// refused like any other file that is none.
+// scenarioKeys are keys that a scenario of the lab has, and a policy file has not.
+var scenarioKeys = regexp.MustCompile(`(?m)^(clients|services):`)
+
+// look runs the rules. Of a scenario of the lab they look at its policies, and at who calls
+// whom.
 func (r *request) look(in []input) outcome {
 	out := outcome{inputs: in}
 	var files []*config.File
-	o := lint.Options{Rules: r.ids}
+	o := lint.Options{Rules: r.ids, Graphs: map[*config.File]lint.Graph{}}
 	for _, one := range in {
-		f, broken := config.Read(one.name, one.text)
+		f, broken := one.policies(o.Graphs)
 		files = append(files, f)
 		if len(broken) > 0 {
 			o.Broken = append(o.Broken, broken)
@@ -133,6 +139,24 @@ func (r *request) look(in []input) outcome {
 	out.Findings = keep(out.Findings, func(f lint.Finding) bool { return f.Severity >= r.least })
 	out.Ignored = keep(out.Ignored, func(i lint.Ignored) bool { return i.Severity >= r.least })
 	return out
+}
+
+// policies reads the policies of a file. Of a scenario it adds who calls whom.
+func (one *input) policies(graphs map[*config.File]lint.Graph) (*config.File, config.Findings) {
+	if !scenarioKeys.Match(one.text) {
+		return config.Read(one.name, one.text)
+	}
+	folder := ""
+	if one.path != "-" {
+		folder = filepath.Dir(one.path)
+	}
+	f, g, mistakes := lab.Read(folder, one.name, one.text)
+	graphs[f] = g
+	var broken config.Findings
+	for _, m := range mistakes {
+		broken = append(broken, config.Finding(m))
+	}
+	return f, broken
 }
 
 func keep[T any](all []T, when func(T) bool) (kept []T) {
