@@ -307,6 +307,9 @@ func settle(p *policy.Policy, own map[string]yamlstrict.Place) (moot []string) {
 			moot = append(moot, f.Path)
 		}
 	}
+	if len(moot) == 0 {
+		return nil
+	}
 	leaves(reflect.ValueOf(p).Elem(), "", true, func(path string, v reflect.Value) {
 		if slices.Contains(moot, path) {
 			v.SetZero()
@@ -370,6 +373,9 @@ func unread(path string, layers []map[string]yamlstrict.Place) bool {
 // which one is meant that may be everything, and nobody knows what.
 func presetLayer(p policy.Policy, known bool) map[string]yamlstrict.Place {
 	places := map[string]yamlstrict.Place{}
+	if known && reflect.ValueOf(p).IsZero() {
+		return places
+	}
 	leaves(reflect.ValueOf(p), "", true, func(path string, v reflect.Value) {
 		if !known || !v.IsZero() {
 			places[path] = yamlstrict.Place{Wrong: !known}

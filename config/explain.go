@@ -113,11 +113,13 @@ func (s source) String() string {
 func (o origins) sources() map[string]source {
 	all := map[string]source{}
 	o.add(all, o.defaults, "defaults")
-	leaves(reflect.ValueOf(o.preset), "", true, func(path string, v reflect.Value) {
-		if !v.IsZero() {
-			all[path] = source{note: "preset " + o.presetName}
-		}
-	})
+	if o.presetName != "" {
+		leaves(reflect.ValueOf(o.preset), "", true, func(path string, v reflect.Value) {
+			if !v.IsZero() {
+				all[path] = source{note: "preset " + o.presetName}
+			}
+		})
+	}
 	for _, path := range o.moot {
 		delete(all, path)
 	}

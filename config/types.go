@@ -219,8 +219,7 @@ func leaves(v reflect.Value, path string, all bool, do func(path string, v refle
 		do(path, off)
 		return
 	}
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
+	for i, name := range namesOf(v.Type()) {
 		if name == "Off" || !all && (meaningless(v, name) || fixedLimit(v, name)) {
 			continue
 		}
@@ -234,6 +233,22 @@ func leaves(v reflect.Value, path string, all bool, do func(path string, v refle
 			do(at, f)
 		}
 	}
+}
+
+// namesOfTypes remembers what namesOf returned: nobody changes it.
+var namesOfTypes sync.Map // by reflect.Type
+
+// namesOf returns the names of a struct's fields, in their order.
+func namesOf(t reflect.Type) []string {
+	if known, ok := namesOfTypes.Load(t); ok {
+		return known.([]string)
+	}
+	names := make([]string, t.NumField())
+	for i := range names {
+		names[i] = t.Field(i).Name
+	}
+	namesOfTypes.Store(t, names)
+	return names
 }
 
 // shapes names the shapes of a budget that a field is of, where it is not of all.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 
@@ -341,14 +342,22 @@ type field struct {
 	typ   reflect.Type
 }
 
+// fieldsOfTypes remembers what fieldsOf returned: nobody changes it.
+var fieldsOfTypes sync.Map // by reflect.Type
+
 // fieldsOf returns the keys of a section in the order of its fields. Embedded
 // structs lend theirs; Off is written as the section's value, not as a key.
-func fieldsOf(t reflect.Type) (fields []field) {
+func fieldsOf(t reflect.Type) []field {
+	if known, ok := fieldsOfTypes.Load(t); ok {
+		return known.([]field)
+	}
+	var fields []field
 	for _, f := range reflect.VisibleFields(t) {
 		if f.IsExported() && !f.Anonymous && f.Name != "Off" {
 			fields = append(fields, field{Snake(f.Name), f.Index, f.Type})
 		}
 	}
+	fieldsOfTypes.Store(t, fields)
 	return fields
 }
 

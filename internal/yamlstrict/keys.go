@@ -3,11 +3,24 @@ package yamlstrict
 import (
 	"reflect"
 	"strings"
+	"sync"
 	"unicode"
 )
 
+// keysOfNames remembers what Snake returned: Go programs have few names of fields.
+var keysOfNames sync.Map // by name
+
 // Snake returns the key of a Go field: MaxAfter is max_after, HTTP is http.
 func Snake(name string) string {
+	if key, ok := keysOfNames.Load(name); ok {
+		return key.(string)
+	}
+	key := snake(name)
+	keysOfNames.Store(name, key)
+	return key
+}
+
+func snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {
