@@ -15,6 +15,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/checklistcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/demo"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/explaincmd"
@@ -41,6 +42,7 @@ var commands = []command{
 	{"demo", "one outage, four clients: see what gabion does", demo.Main},
 	{"config", "what a configuration file means, and where each value comes from", withoutContext(configcmd.Config)},
 	{"lint", "what the policies in files will do in trouble, before merge", lintcmd.Main},
+	{"checklist", "what has to be so before a policy ships, and who said that it is", checklistcmd.Main},
 	{"import", "policies from the retry rules of others: gRPC service configs", withoutContext(importcmd.Main)},
 	{"explain", "what a reason means, and why a recorded call went as it did", withoutContext(explaincmd.Main)},
 	{"page", "play a recording on the live page", pagecmd.Main},

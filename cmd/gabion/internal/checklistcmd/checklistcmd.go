@@ -140,7 +140,7 @@ func (r *request) do(words []string) (code int, err error) {
 
 // read reads the policy file and the answers, and says what is wrong with them.
 func (r *request) read(path string) (j *judge, mistakes int, err error) {
-	text, err := os.ReadFile(path)
+	text, err := readText(path)
 	if err != nil {
 		return nil, 0, err
 	}

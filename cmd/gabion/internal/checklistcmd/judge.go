@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lint"
@@ -17,6 +18,9 @@ const (
 	isOpen  = "open"
 	isStale = "stale" // it was answered, and what was answered has changed, or it was long ago
 )
+
+// lintName is who answers with rules.
+const lintName = "gabion lint "
 
 // item is a question, asked of the program or of one dependency. Its keys are part of the
 // JSON's version.
@@ -60,7 +64,58 @@ type judge struct {
 	answers *answerFile
 	today   day
 	maxAge  int // in days; 0 means that answers don't age
+
+	of map[string]*lint.Report // what the report says of each dependency
 }
+
+// split sorts the report by dependency.
+func (j *judge) split() {
+	j.of = map[string]*lint.Report{}
+	at := func(file, dependency string) *lint.Report {
+		if file != j.file.Name {
+			return &lint.Report{}
+		}
+		if j.of[dependency] == nil {
+			j.of[dependency] = &lint.Report{}
+		}
+		return j.of[dependency]
+	}
+	for _, f := range j.report.Findings {
+		r := at(f.File, f.Dependency)
+		r.Findings = append(r.Findings, f)
+	}
+	for _, u := range j.report.Unknown {
+		r := at(u.File, u.Dependency)
+		r.Unknown = append(r.Unknown, u)
+	}
+	for _, i := range j.report.Ignored {
+		r := at(i.File, i.Dependency)
+		r.Ignored = append(r.Ignored, i)
+	}
+}
+
+// reportOn is what the report says of a dependency, or of the whole file.
+func (j *judge) reportOn(q question, dependency string) lint.Report {
+	if q.program {
+		return j.report
+	}
+	if j.of == nil {
+		j.split()
+	}
+	if r := j.of[dependency]; r != nil {
+		return *r
+	}
+	return lint.Report{}
+}
+
+// knownRules are the ids of all rules.
+var knownRules = sync.OnceValue(func() map[string]bool {
+	known := map[string]bool{}
+	for _, r := range lint.Rules() {
+		known[r.ID] = true
+	}
+	return known
+})
 
 // items are all questions of a file: those about the program first.
 func (j *judge) items() (all []item) {
@@ -81,11 +136,8 @@ func (j *judge) items() (all []item) {
 
 func (j *judge) item(q question, dependency string) item {
 	i := item{ID: q.id, Dependency: dependency, Question: q.text, Check: q.check, State: isOpen}
-	if state, by, note := j.rules(q, dependency); state != isOpen {
-		i.State, i.By, i.Note = state, by, note
+	if i.State, i.By, i.Note = j.rules(q, dependency); i.State != isOpen {
 		return i
-	} else {
-		i.Note = note
 	}
 	e, ok := j.answers.of(q.id, dependency)
 	if !ok {
@@ -100,42 +152,42 @@ func (j *judge) item(q question, dependency string) item {
 
 // rules returns what the linter's rules answer; open, with what is missing, if they can't.
 func (j *judge) rules(q question, dependency string) (state, by, note string) {
-	known := lint.Rules()
 	for _, id := range q.rules {
-		if !slices.ContainsFunc(known, func(r lint.Rule) bool { return r.ID == id }) {
+		if !knownRules()[id] {
 			return isOpen, "", ""
 		}
 	}
 	if len(q.rules) == 0 {
 		return isOpen, "", ""
 	}
-	ours := func(rule lint.Rule, file, of string) bool {
-		return slices.Contains(q.rules, rule.ID) && file == j.file.Name && (of == dependency || q.program)
+	report := j.reportOn(q, dependency)
+	ours := func(rule lint.Rule, file string) bool {
+		return slices.Contains(q.rules, rule.ID) && file == j.file.Name
 	}
 	var notes []string
-	for _, f := range j.report.Findings {
-		if !ours(f.Rule, f.File, f.Dependency) {
+	for _, f := range report.Findings {
+		if !ours(f.Rule, f.File) {
 			continue
 		}
 		if f.Severity > lint.Note {
-			return "no", f.Rule.ID, f.Reason
+			return "no", lintName + f.Rule.ID, f.Reason
 		}
 		notes = append(notes, f.Rule.ID+": "+f.Reason)
 	}
-	for _, u := range j.report.Unknown {
-		if ours(u.Rule, u.File, u.Dependency) {
+	for _, u := range report.Unknown {
+		if ours(u.Rule, u.File) {
 			notes = append(notes, u.Rule.ID+" could answer it, but "+u.Missing+": "+u.Why)
 		}
 	}
 	if len(notes) > 0 {
 		return isOpen, "", strings.Join(notes, "; ")
 	}
-	for _, i := range j.report.Ignored {
-		if ours(i.Rule, i.File, i.Dependency) {
-			return "not-applicable", i.Rule.ID, fmt.Sprintf("ignored in line %d: %s", i.Line, i.Why)
+	for _, i := range report.Ignored {
+		if ours(i.Rule, i.File) {
+			return "not-applicable", lintName + i.Rule.ID, fmt.Sprintf("ignored in line %d: %s", i.Line, i.Why)
 		}
 	}
-	return "yes", strings.Join(q.rules, ", "), ""
+	return "yes", lintName + strings.Join(q.rules, ", "), ""
 }
 
 // stale says why an answer does not count any more, or nothing.

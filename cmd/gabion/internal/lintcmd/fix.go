@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/wholefile"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lint"
 )
@@ -199,15 +200,6 @@ func beside(in input, before []byte) (target, name string, err error) {
 	case !bytes.Equal(now, before):
 		return "", "", fmt.Errorf("%s was changed by somebody else in the meantime, so nothing is written", in.path)
 	}
-	file, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*")
-	if err != nil {
-		return "", "", err
-	}
-	_, err = file.Write(in.text)
-	err = errors.Join(err, file.Chmod(info.Mode().Perm()), file.Sync(), file.Close())
-	if err != nil {
-		_ = os.Remove(file.Name()) // the error before says more
-		return "", "", err
-	}
-	return target, file.Name(), nil
+	name, err = wholefile.Beside(target, in.text, info.Mode())
+	return target, name, err
 }

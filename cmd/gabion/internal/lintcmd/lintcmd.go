@@ -41,8 +41,8 @@ input; several files are looked at together.
                     errors count
   --rules IDS       only these rules, such as G001,G010
   --verbose         name each case of a rule that could not be evaluated
-  --fix             change the files where that is safe: the finding goes away, no
-                    other comes, and the policy only becomes more careful
+  --fix             change the files where that is safe: the finding goes away,
+                    no other comes, and the policy only becomes more careful
   --diff            show what --fix would change, and write nothing
   --list            list the rules
   --explain ID      show the page of a rule, such as G010
