@@ -85,8 +85,8 @@ var plan = map[string]room{
 
 	".": {floor: door, also: []string{"classify", "internal/adapter", "internal/idemkey"}}, // the one classifier is part of Do
 
-	"gabionhttp": {floor: third, also: []string{"internal/adapter", "internal/serving"}}, // asks the front door what users may not; admits requests
-	"gabionsql":  {floor: third, also: []string{"internal/adapter", "internal/sqltx"}},   // asks the front door what users may not; repeats transactions as the stores do
+	"gabionhttp": {floor: third, also: []string{"internal/adapter", "internal/serving", "internal/suggest"}}, // asks the front door what users may not; admits requests; suggests a fault as files do
+	"gabionsql":  {floor: third, also: []string{"internal/adapter", "internal/sqltx"}},                       // asks the front door what users may not; repeats transactions as the stores do
 	"gabionslog": {floor: third},
 	"gabiontest": {floor: third},
 	"dashboard":  {floor: third},
