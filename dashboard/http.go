@@ -39,6 +39,7 @@ func (p *Page) route() {
 		"api/v1/state":      p.serveState,
 		"api/v1/stream":     p.serveStream,
 		"api/v1/dependency": p.serveDependency,
+		"api/v1/measured":   p.serveMeasured,
 		"api/v1/override":   p.serveOverride,
 		"api/v1/replay":     p.serveReplay,
 	}

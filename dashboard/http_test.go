@@ -43,7 +43,7 @@ func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
 func TestEveryAnswerIsLockedDown(t *testing.T) {
 	p := New(Config{Registry: newRegistry(t, "bank")})
 	defer p.Close()
-	paths := []string{"/", "/api/v1/state", "/api/v1/stream?once=1", "/api/v1/dependency?name=bank", "/api/v1/dependency?name=x", "/nothing"}
+	paths := []string{"/", "/api/v1/state", "/api/v1/stream?once=1", "/api/v1/dependency?name=bank", "/api/v1/dependency?name=x", "/api/v1/measured", "/nothing"}
 	for name := range types {
 		paths = append(paths, "/static/"+name)
 	}
@@ -329,5 +329,41 @@ func TestTableTellsTimeoutsApart(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the table does not say %q:\n%s", want, text)
 		}
+	}
+}
+
+// What a program may ask for says what was counted, and the settings in force.
+func TestMeasuredIsWhatWasCounted(t *testing.T) {
+	r := newRegistry(t, "bank", "stock")
+	p := New(Config{Registry: r, Settings: func(name string) []Setting {
+		if name == "bank" {
+			return []Setting{{Path: "retry.attempts", Value: "3", Source: "gabion.yaml:4"}}
+		}
+		return nil
+	}})
+	defer p.Close()
+	bank, _ := r.Get("bank")
+	for range 3 {
+		if _, err := gabion.Do(t.Context(), bank, func(context.Context) (int, error) { return 0, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := ask(p, "GET", "/api/v1/measured")
+	var got struct {
+		Version      int
+		Dependencies []measured
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Version != 1 || len(got.Dependencies) != 2 {
+		t.Fatalf("%s", w.Body)
+	}
+	b, s := got.Dependencies[0], got.Dependencies[1]
+	if b.Calls != 3 || b.Succeeded != 3 || b.Attempts != 3 || b.Latency.Samples != 3 || b.State != "closed" || len(b.Settings) != 1 || b.Slots.Limit != 100 {
+		t.Errorf("%+v", b)
+	}
+	if s.Calls != 0 || len(s.Settings) < 20 {
+		t.Errorf("%+v", s)
 	}
 }

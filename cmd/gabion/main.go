@@ -18,6 +18,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/checklistcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/demo"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/doctorcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/explaincmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/flakycmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/idemcmd"
@@ -45,6 +46,7 @@ var commands = []command{
 	{"checklist", "what has to be so before a policy ships, and who said that it is", checklistcmd.Main},
 	{"import", "policies from the retry rules of others: gRPC service configs", withoutContext(importcmd.Main)},
 	{"explain", "what a reason means, and why a recorded call went as it did", withoutContext(explaincmd.Main)},
+	{"doctor", "compare a policy with what was measured, and say what to change", doctorcmd.Main},
 	{"page", "play a recording on the live page", pagecmd.Main},
 	{"schema", "the JSON Schema of the configuration file", withoutContext(configcmd.Schema)},
 	{"lab", "see the outage before production does, in virtual time", runLab},

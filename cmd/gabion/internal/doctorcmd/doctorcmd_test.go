@@ -1,0 +1,337 @@
+package doctorcmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/dashboard"
+	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/record"
+)
+
+func doctor(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = Main(t.Context(), args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+var errDown = classify.Transient(errors.New("down"))
+
+// lives makes calls of a dependency with a policy, and returns their recording.
+func lives(t *testing.T, p policy.Policy, settings []record.Setting, live func(d *gabion.Dependency)) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "calls.jsonl")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	synctest.Test(t, func(t *testing.T) {
+		w := record.NewWriter(f, record.WithSettings(func(string) []record.Setting { return settings }),
+			record.WithPolicies(func(string) (policy.Policy, bool) { return p, true }))
+		live(gabion.New("stock", p, gabion.WithObserver(w)))
+		synctest.Wait()
+	})
+	return name
+}
+
+// does makes calls one after the other, each of which takes some time.
+func does(d *gabion.Dependency, n int, took time.Duration, err error) {
+	for range n {
+		_, _ = gabion.Do(context.Background(), d, func(ctx context.Context) (int, error) {
+			select {
+			case <-time.After(took):
+				return 0, err
+			case <-ctx.Done():
+				return 0, context.Cause(ctx)
+			}
+		})
+	}
+}
+
+func written(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "gabion.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// What a recording shows is held against the file, and the diff says what to write.
+func TestARecordingIsHeldAgainstTheFile(t *testing.T) {
+	for fact, c := range map[string]struct {
+		file string
+		live func(d *gabion.Dependency)
+		says []string
+		diff []string
+		code int
+	}{
+		"a policy that fits": {"{}", func(d *gabion.Dependency) { does(d, 300, 300*time.Millisecond, nil); does(d, 10, 2*time.Second, nil) }, nil, nil, exitOK},
+		"attempts are cut off": {
+			"{timeout: {attempt: 100ms}, safe: true}",
+			func(d *gabion.Dependency) { does(d, 400, 98*time.Millisecond, nil); does(d, 100, time.Second, nil) },
+			[]string{"were ended by timeout.attempt of 100ms"},
+			[]string{"-  stock: {timeout: {attempt: 100ms}", "+  stock: {timeout: {attempt: "}, exitFindings,
+		},
+		"the budget is used up": {
+			"{safe: true, timeout: {attempt: 100ms}, retry: {backoff: {base: 1ms}, hold: off, budget: {ratio: 5%}}, breaker: off}",
+			func(d *gabion.Dependency) { does(d, 300, time.Millisecond, errDown) },
+			[]string{"the budget was used up: ", "the default"}, []string{"ratio: 30%"}, exitFindings,
+		},
+		"nothing may be repeated": {
+			"{}", func(d *gabion.Dependency) {
+				does(d, 1000, time.Millisecond, nil)
+				does(d, 19, time.Millisecond, errDown)
+			},
+			[]string{"no call was ever repeated, and 19 of 19"}, []string{"attempt: 50ms"}, exitFindings,
+		},
+		"the breaker flaps": {
+			"{breaker: {failure_rate: 20%, min_calls: 5, open: 1s}}",
+			func(d *gabion.Dependency) {
+				for range 6 {
+					does(d, 40, 10*time.Millisecond, nil)
+					does(d, 20, 10*time.Millisecond, errDown)
+					time.Sleep(10 * time.Second)
+				}
+			},
+			[]string{"it flaps"}, []string{"failure_rate: 95%", "min_calls: 30"}, exitFindings,
+		},
+		"the bulkhead is never full": {
+			"{bulkhead: {limit: 100}}", func(d *gabion.Dependency) { does(d, 1000, 10*time.Millisecond, nil) },
+			[]string{"at most 1 of the bulkhead's 100 slots"}, []string{"bulkhead: {limit: 10}}"}, exitOK,
+		},
+	} {
+		t.Run(fact, func(t *testing.T) {
+			text := "version: 1\ndependencies:\n  stock: " + c.file + "\n"
+			file := written(t, text)
+			parsed, err := config.Parse(file, []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls := lives(t, parsed.Policies["stock"], nil, c.live)
+			code, out, stderr := doctor(t, calls, "--config", file)
+			if code != c.code || stderr != "" {
+				t.Errorf("code %d, want %d; %s", code, c.code, stderr)
+			}
+			for _, want := range append(c.says, c.diff...) {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is not in\n%s", want, out)
+				}
+			}
+			if c.diff == nil && strings.Contains(out, "+++") {
+				t.Errorf("a change is proposed:\n%s", out)
+			}
+			if c.diff == nil {
+				return
+			}
+			if _, _, stderr := doctor(t, calls, "--config", file, "--write"); !strings.Contains(stderr, "was written") {
+				t.Error(stderr)
+			}
+			after, err := os.ReadFile(file)
+			if err != nil || bytes.Equal(after, []byte(text)) {
+				t.Errorf("%v\n%s", err, after)
+			}
+			if _, err := config.Parse(file, after); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A recording tells the settings that were in force, so no file is needed.
+func TestARecordingTellsWhatWasInForce(t *testing.T) {
+	p := policy.Policy{Bulkhead: policy.Bulkhead{Limit: 80}}
+	calls := lives(t, p, []record.Setting{{Path: "bulkhead.limit", Value: "80", Source: "gabion.yaml:7"}, {Path: "retry.attempts", Value: "3", Source: "default"}},
+		func(d *gabion.Dependency) { does(d, 1000, 10*time.Millisecond, nil) })
+	_, out, _ := doctor(t, calls)
+	if !strings.Contains(out, "-  \"stock\": {bulkhead: {limit: 80}}") {
+		t.Error(out)
+	}
+	_, out, _ = doctor(t, calls, "--json")
+	if !strings.Contains(out, `"version": 1`) || !strings.Contains(out, `"value": "10"`) && !strings.Contains(out, `"Value": "10"`) {
+		t.Error(out)
+	}
+	if code, _, stderr := doctor(t, lives(t, p, nil, func(d *gabion.Dependency) { does(d, 1, time.Millisecond, nil) })); code != exitFailure || !strings.Contains(stderr, "--config") {
+		t.Error(code, stderr)
+	}
+}
+
+// A recording that was cut off is used up to the cut.
+func TestACutRecordingIsUsedToTheCut(t *testing.T) {
+	calls := lives(t, policy.Policy{}, nil, func(d *gabion.Dependency) { does(d, 50, time.Millisecond, nil) })
+	whole, err := os.ReadFile(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := written(t, "version: 1\ndependencies: {stock: {}}\n")
+	for _, cut := range []int{len(whole) - 7, len(whole) / 2, 40, 1, 0} {
+		if err := os.WriteFile(calls, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, stderr := doctor(t, calls, "--config", file)
+		if read := strings.Contains(out, "stock: "); read != (cut > 1000) || stderr == "" || code == exitUsage {
+			t.Errorf("cut at %d of %d: code %d, %s%s", cut, len(whole), code, out, stderr)
+		}
+	}
+}
+
+// A living process is examined by its page.
+func TestALivingProcessIsExamined(t *testing.T) {
+	registry, err := gabion.NewRegistry(map[string]policy.Policy{"stock": {Safe: true, Timeout: policy.Timeout{Attempt: 20 * time.Millisecond}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := dashboard.New(dashboard.Config{Registry: registry})
+	defer page.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/debug/gabion/", page)
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	d, _ := registry.Get("stock")
+	for range 200 {
+		if _, err := gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 0, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, stderr := doctor(t, server.URL+"/debug/gabion/")
+	if code == exitFailure || !strings.Contains(out, "stock: 200 calls") || !strings.Contains(out, "100 % succeeded") {
+		t.Errorf("code %d: %s%s", code, out, stderr)
+	}
+	for _, wrong := range []string{server.URL + "/nothing", server.URL + "/debug/gabion/api/v1/state", "http://127.0.0.1:1/"} {
+		if code, out, stderr := doctor(t, wrong); code != exitFailure || stderr == "" || out != "" {
+			t.Errorf("%s: code %d: %s%s", wrong, code, out, stderr)
+		}
+	}
+}
+
+// The names that are read are those that contrib/gabionprom exposes.
+func TestMetricsAreThoseThatThereAre(t *testing.T) {
+	code, err := os.ReadFile("metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := os.ReadFile("../../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`"(gabion_[a-z_]+)"`).FindAllSubmatch(code, -1)
+	if len(names) < 8 {
+		t.Fatalf("%d names", len(names))
+	}
+	for _, n := range names {
+		if name := string(n[1]); name != "gabion_" && !bytes.Contains(docs, []byte("| `"+name+"` |")) {
+			t.Errorf("%s is not exposed", name)
+		}
+	}
+}
+
+// metrics is what an endpoint answers for a dependency with 20,000 calls in 1,000 s.
+const metrics = `# TYPE process_start_time_seconds gauge
+process_start_time_seconds 1.7e+09
+# TYPE gabion_calls_total counter
+gabion_calls_total{dependency="stock",operation="",outcome="ok"} 19000
+gabion_calls_total{dependency="stock",operation="",outcome="bulkhead_full"} 1000
+# TYPE gabion_attempts_total counter
+gabion_attempts_total{dependency="stock",kind="first",operation="",result="success"} 19000
+gabion_attempts_total{dependency="stock",kind="retry",operation="",result="timeout"} 400
+# TYPE gabion_timeouts_total counter
+gabion_timeouts_total{dependency="stock",layer="attempt"} 400
+# TYPE gabion_bulkhead_limit gauge
+gabion_bulkhead_limit{dependency="stock"} 10
+# TYPE gabion_attempt_duration_seconds histogram
+gabion_attempt_duration_seconds_bucket{dependency="stock",operation="",result="success",le="0.5"} 15000
+gabion_attempt_duration_seconds_bucket{dependency="stock",operation="",result="success",le="1"} 18900
+gabion_attempt_duration_seconds_bucket{dependency="stock",operation="",result="success",le="2"} 19000
+gabion_attempt_duration_seconds_bucket{dependency="stock",operation="",result="success",le="+Inf"} 19000
+gabion_attempt_duration_seconds_sum{dependency="stock",operation="",result="success"} 9000
+gabion_attempt_duration_seconds_count{dependency="stock",operation="",result="success"} 19000
+`
+
+func TestMetricsAreRead(t *testing.T) {
+	all, err := readMetrics(strings.NewReader(metrics), time.Unix(1_700_001_000, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := all["stock"]
+	if v.calls != 20000 || v.rate() != 20 || v.retries != 400 || v.cut != 400 || v.limit != 10 || v.latency.P99 != time.Second || v.latency.P999 != 2*time.Second {
+		t.Errorf("%+v", v)
+	}
+	file := written(t, "version: 1\ndependencies: {stock: {bulkhead: {limit: 10}}}\n")
+	source := filepath.Join(t.TempDir(), "metrics.txt")
+	for _, text := range []string{metrics, metrics[:len(metrics)-40]} {
+		if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, _ := doctor(t, source, "--config", file)
+		if code != exitFindings || !strings.Contains(out, "refused 5 % of the calls (1000 of 20,000)") {
+			t.Errorf("code %d: %s", code, out)
+		}
+	}
+	for _, none := range []string{"", "up 1\n", "}{", "<html>"} {
+		if all, err := readMetrics(strings.NewReader(none), time.Now()); len(all) > 0 || err == nil {
+			t.Errorf("%q: %v, %v", none, all, err)
+		}
+	}
+}
+
+func TestWhatIsCalledWronglyIsTold(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                   "no source is named",
+		"a b":                `"b" is not expected`,
+		"a --write":          "--write needs --config",
+		"nothing.jsonl":      "no such file",
+		".":                  "is a directory",
+		"doctorcmd_test.go":  "series of gabion",
+		"a --nothing":        "flag provided but not defined",
+		"--dependency x ../": "is a directory",
+	} {
+		if code, _, stderr := doctor(t, strings.Fields(args)...); code < exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, %s", args, code, stderr)
+		}
+	}
+}
+
+// Whatever a source holds, nothing panics.
+func FuzzSources(f *testing.F) {
+	f.Add([]byte(metrics))
+	f.Add([]byte(`{"version":1,"dependencies":[{"name":"a","calls":1e308}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, read := range []func() (map[string]*vitals, error){
+			func() (map[string]*vitals, error) { return readMetrics(bytes.NewReader(data), time.Now()) },
+			func() (map[string]*vitals, error) { return readPage(bytes.NewReader(data)) },
+			func() (map[string]*vitals, error) {
+				all, _, err := measure(record.Entries(bytes.NewReader(data)))
+				return all, err
+			},
+		} {
+			all, _ := read()
+			diagnose("gabion.yaml", []byte("version: 1\ndependencies: {stock: {}, a: {}}\n"), all)
+		}
+	})
+}
+
+// Behind each line is a rule that there is.
+func TestTheRulesBehindTheLinesAreRules(t *testing.T) {
+	for _, id := range []string{ruleTimeout, ruleFar, ruleBudget, ruleUnsafe, ruleFlap, ruleBulkhead, ruleWide, ruleInner, ruleRetention} {
+		if !slices.ContainsFunc(lint.Rules(), func(r lint.Rule) bool { return r.ID == id }) {
+			t.Errorf("%s is no rule", id)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package doctorcmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gabion-go/gabion/policy"
+)
+
+// living is what a page answers under api/v1/measured.
+type living struct {
+	Version      int     `json:"version"`
+	Observed     float64 `json:"observed_ms"`
+	Dependencies []struct {
+		Name      string             `json:"name"`
+		Calls     float64            `json:"calls"`
+		Succeeded float64            `json:"succeeded"`
+		Attempts  float64            `json:"attempts"`
+		Retries   float64            `json:"retries"`
+		Hedges    float64            `json:"hedges"`
+		Failures  map[string]float64 `json:"failures"`
+		Latency   struct {
+			P50, P95, P99, P999 float64
+			Samples             int64
+			Span                float64
+		} `json:"latency"`
+		Slots *struct {
+			InUse float64 `json:"in_use"`
+			Limit float64 `json:"limit"`
+		} `json:"slots"`
+		Settings []struct{ Path, Value, Source string } `json:"settings"`
+	} `json:"dependencies"`
+}
+
+// readPage measures what a living page tells.
+func readPage(in io.Reader) (map[string]*vitals, error) {
+	var l living
+	if err := json.NewDecoder(in).Decode(&l); err != nil {
+		return nil, fmt.Errorf("it is no answer of a page of gabion: %w", err)
+	}
+	if l.Version != 1 {
+		return nil, fmt.Errorf("its version is %d: a newer gabion command reads it", l.Version)
+	}
+	all := map[string]*vitals{}
+	for _, d := range l.Dependencies {
+		v := newVitals(d.Name)
+		v.span = millis(l.Observed).Round(time.Second)
+		v.calls, v.succeeded, v.attempts, v.retries, v.hedges = d.Calls, d.Succeeded, d.Attempts, d.Retries, d.Hedges
+		v.settled = d.Attempts
+		for reason, n := range d.Failures {
+			v.ended[reason] = n
+		}
+		v.latency = policy.LatencyStats{
+			P50: millis(d.Latency.P50), P95: millis(d.Latency.P95), P99: millis(d.Latency.P99), P999: millis(d.Latency.P999),
+			Samples: d.Latency.Samples, Span: millis(d.Latency.Span),
+		}
+		if d.Slots != nil {
+			v.limit = d.Slots.Limit
+		}
+		for _, s := range d.Settings {
+			if s.Source != "default" {
+				v.settings = append(v.settings, setting(d.Name, s.Path, s.Value))
+			}
+		}
+		v.hasPolicy = len(d.Settings) > 0
+		all[d.Name] = v
+	}
+	return all, nil
+}
+
+func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

@@ -1,0 +1,133 @@
+package doctorcmd
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/record"
+)
+
+// tape measures a recording while it is read.
+type tape struct {
+	all  map[string]*vitals
+	of   map[string]*reel
+	runs int
+}
+
+// reel is what one dependency needs besides while its events are read.
+type reel struct {
+	took        times
+	first, last policy.Instant
+	run         int
+	out         float64
+}
+
+// measure reads a recording to its end, or as far as it goes: the error says why not further.
+func measure(entries iter.Seq2[record.Entry, error]) (all map[string]*vitals, events int, err error) {
+	t := tape{all: map[string]*vitals{}, of: map[string]*reel{}}
+	for e, failed := range entries {
+		if failed != nil {
+			err = failed
+			break
+		}
+		events++
+		t.take(&e)
+	}
+	for name, v := range t.all {
+		r := t.of[name]
+		v.span += r.last.Sub(r.first)
+		v.latency = r.took.stats()
+		v.latency.Span = v.span
+	}
+	return t.all, events, err
+}
+
+func (t *tape) take(e *record.Entry) {
+	name := e.Event.Dependency
+	v, r := t.all[name], t.of[name]
+	if v == nil {
+		v, r = newVitals(name), &reel{run: e.Run, first: e.Event.At, last: e.Event.At}
+		v.knowOpens, v.knowBusy = true, true
+		t.all[name], t.of[name] = v, r
+	}
+	if e.Run != r.run || e.Event.At < r.first { // another process, or another clock
+		v.span += r.last.Sub(r.first)
+		r.run, r.first, r.last, r.out = e.Run, e.Event.At, e.Event.At, 0
+	}
+	r.last = max(r.last, e.Event.At)
+	if e.Origin != nil && len(e.Origin.Settings) > 0 {
+		v.settings, v.hasPolicy = inForce(name, e.Origin.Settings), true
+	}
+	v.event(r, &e.Event)
+}
+
+func (v *vitals) event(r *reel, e *policy.Event) {
+	switch e.Kind {
+	case policy.KindAttemptSent:
+		v.attempts++
+		switch {
+		case e.Hedge:
+			v.hedges++
+		case e.Attempt > 1:
+			v.retries++
+		}
+		r.out++
+		v.busiest = max(v.busiest, r.out)
+	case policy.KindAttemptSettled, policy.KindLoserSettled:
+		v.settled++
+		r.out = max(r.out-1, 0)
+		if e.Reason == policy.AttemptTimeout {
+			v.cut++
+		}
+		if e.Class == policy.ClassSuccess {
+			r.took.add(e.Took, 1)
+		}
+	case policy.KindAttemptRefused, policy.KindHedgeSkipped:
+		v.refused[e.Reason.String()]++
+	case policy.KindWaiting:
+		if e.Wait == policy.ForSlot {
+			v.waited++
+		}
+	case policy.KindResent:
+		v.resent += float64(e.Count)
+	case policy.KindBreakerMoved:
+		if e.To == policy.StateOpen && e.From != policy.StateHalfOpen {
+			v.opens++
+		}
+	case policy.KindReturned:
+		v.calls++
+		if e.Reason == policy.None {
+			v.succeeded++
+		} else {
+			v.ended[e.Reason.String()]++
+		}
+		if e.Attempt > 1 {
+			v.longest = max(v.longest, e.Took)
+		}
+	}
+}
+
+// inForce are the settings that are no defaults.
+func inForce(name string, settings []record.Setting) (set []config.Change) {
+	for _, s := range settings {
+		if s.Source != "default" {
+			set = append(set, setting(name, s.Path, s.Value))
+		}
+	}
+	return set
+}
+
+// setting is one as a recording or a page spells it.
+func setting(name, path, value string) config.Change {
+	if section, off := strings.CutSuffix(path, ".off"); off {
+		path, value = section, "off"
+	}
+	return config.Change{Dependency: name, Path: path, Value: value}
+}
+
+// perTenMinutes is how often something happened in ten minutes.
+func (v *vitals) perTenMinutes(n float64) float64 {
+	return n / max(v.span.Minutes()/10, 1)
+}
