@@ -36,7 +36,8 @@ const usage = `usage: gabion doctor SOURCE [--config FILE] [--dependency NAME]
 compares a policy with what was measured, and says what to change: timeouts and
 the time that attempts need, budgets that are used up or never used, breakers
 that can't open or flap, bulkheads that are always or never full, retries below
-the policy, keys that expire too soon. Behind each line is a rule of gabion lint.
+the policy, keys that expire too soon. Behind each line is a rule of gabion
+lint.
 
 SOURCE is one of
   a recording       that package record wrote, or gabion lab run --record
