@@ -2,6 +2,7 @@ package crosscheck
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -19,14 +20,22 @@ var checks = []check{
 	{rule: "G001", draw: repeatedWrites, shows: func(t *testing.T, o *outcome) bool { return o.metric(t, "duplicates", "", "") > 0 }},
 	{rule: "G003", draw: togetherAgain, shows: func(_ *testing.T, o *outcome) bool { return spread(o) < 5*time.Millisecond }},
 	{rule: "G004", draw: atOnce, shows: func(_ *testing.T, o *outcome) bool { return spread(o) < time.Millisecond }},
+	{rule: "G006", least: lint.Warning, draw: manyTries, shows: func(t *testing.T, o *outcome) bool { return o.metric(t, "amplification", "db", "during") > 6.2 }},
 	{rule: "G010", draw: attemptsThatFit, shows: func(_ *testing.T, o *outcome) bool { return lacking(o) }},
 	{rule: "G012", draw: fleets, shows: func(t *testing.T, o *outcome) bool { return o.metric(t, "goodput", "", "") < 0.97 }},
 	{rule: "G013", draw: deadOnes, shows: func(_ *testing.T, o *outcome) bool { return stillCalled(o) }},
+	{rule: "G015", least: lint.Error, draw: slowRules, shows: func(_ *testing.T, o *outcome) bool { return o.count(opened) > 0 }},
 	{rule: "G016", draw: breakersThatWait, shows: func(_ *testing.T, o *outcome) bool { return o.count(opened) == 0 }},
 	{rule: "G017", least: lint.Warning, draw: countedFailures, shows: func(_ *testing.T, o *outcome) bool { return o.count(opened) > 0 }},
 	{rule: "G020", draw: budgets, shows: func(t *testing.T, o *outcome) bool { return o.metric(t, "amplification", "db", "during") > 1.7 }},
 	{rule: "G029", least: lint.Warning, draw: bulkheads, shows: func(t *testing.T, o *outcome) bool { return o.metric(t, "refused", "", "") > 0.02 }},
 	{rule: "G031", least: lint.Warning, draw: timeouts, shows: func(_ *testing.T, o *outcome) bool { return cutOff(o) >= 0.01 }},
+	{rule: "G036", least: lint.Warning, draw: askedForTime, shows: func(_ *testing.T, o *outcome) bool {
+		return float64(o.count(sent)) > 0.75*float64(o.count(ended))
+	}},
+	{rule: "G042", draw: earlyHedges, shows: func(_ *testing.T, o *outcome) bool {
+		return float64(o.count(func(e *policy.Event) bool { return sent(e) && e.Hedge })) > 0.5*float64(o.count(ended))
+	}},
 	{rule: "G033", least: lint.Warning, draw: blips, shows: func(t *testing.T, o *outcome) bool { return o.metric(t, "goodput", "", "") == 0 }},
 }
 
@@ -173,7 +182,7 @@ func countedFailures(r *rand.Rand) trial {
 		policy: fmt.Sprintf("retry: off, breaker: {failures: %d, window: %ds, consecutive: off, failure_rate: off}", failures, window),
 		facts:  fmt.Sprintf("rate: %d/s", rate),
 		world:  world(time.Duration(3*window)*time.Second, fmt.Sprintf("count: 1, rate: %d/s", rate), "time: 5ms", fmt.Sprintf("kind: errors, at: 1s, for: %ds, share: 5%%, status: 500", 3*window-1)),
-		near:   share > 0.03 && share < 0.05+6*0.22/sqrt(float64(rate*window)),
+		near:   share > 0.03 && share < 0.05+6*0.22/math.Sqrt(float64(rate*window)),
 	}
 }
 
@@ -224,5 +233,54 @@ func blips(r *rand.Rand) trial {
 		policy: fmt.Sprintf("safe: true, %s, retry: {attempts: %d, hold: off, budget: off, backoff: {kind: %s, base: %v}}, timeout: {call: 2m, attempt: 1s}", calm, n, one(r, "full", "equal", "exponential"), base),
 		facts:  fmt.Sprintf("blip: %v", blip),
 		world:  strings.Replace(world(time.Minute, "count: 1, loop: trace, trace: [10s]", "time: 1ms", fmt.Sprintf("kind: down, at: 9999ms, for: %v", blip+time.Millisecond)), "replications: 1", "replications: 20", 1),
+	}
+}
+
+// Everything fails for a while, and calls try often.
+func manyTries(r *rand.Rand) trial {
+	return trial{
+		policy: fmt.Sprintf("safe: true, %s, timeout: {call: 1m}, retry: {attempts: %d, hold: off, budget: %s, backoff: {base: 10ms, cap: 40ms}}", calm, between(r, 1, 14), one(r, "off", "off", "{}")),
+		world:  world(50*time.Second, "count: 3, rate: 20/s", "time: 5ms", "kind: errors, at: 10s, for: 30s, status: 503"),
+	}
+}
+
+// All is well, and the breaker counts slow calls.
+func slowRules(r *rand.Rand) trial {
+	p50 := between(r, 20, 60)
+	p99 := p50 * between(r, 3, 6)
+	slow, rate := between(r, p50/3, 2*p99), between(r, 10, 90)
+	if r.IntN(2) == 0 {
+		slow, rate = between(r, p50/4, p50), between(r, 10, 55)
+	}
+	// The share of attempts that are slower, of this distribution. The linter knows two points
+	// of it: between them it does not tell whether the share is above slow_rate.
+	sigma := math.Log(float64(p99)/float64(p50)) / 2.3263
+	share := math.Erfc(math.Log(float64(slow)/float64(p50))/sigma/math.Sqrt2) / 2
+	sure := slow < p50 && rate <= 50
+	return trial{
+		policy: fmt.Sprintf("retry: off, timeout: {call: 10s, attempt: 5s}, breaker: {slow_call: %dms, slow_rate: %d%%, consecutive: off}", slow, rate),
+		facts:  fmt.Sprintf("p50: %dms, p99: %dms", p50, p99),
+		world:  world(40*time.Second, "count: 1, rate: 50/s", fmt.Sprintf("time: lognormal %dms/%dms", p50, p99)),
+		near:   sure && share < 1.1*float64(rate)/100 || !sure && share > 0.7*float64(rate)/100,
+	}
+}
+
+// The dependency lets a part of the calls through, and says to the others when to come again.
+func askedForTime(r *rand.Rand) trial {
+	return trial{
+		policy: fmt.Sprintf("retry: off, breaker: off, pace: %s", one(r, "off", "{}", "{max: 2s}", "{max: 10s}")),
+		world: world(30*time.Second, fmt.Sprintf("count: 1, rate: %d/s", between(r, 20, 60)), "time: 5ms",
+			fmt.Sprintf("kind: rate_limit, at: 0s, for: 30s, limit: {rate: %d/s, retry_after: 2s}", between(r, 2, 5))),
+	}
+}
+
+// All is well, and calls are hedged after a delay.
+func earlyHedges(r *rand.Rand) trial {
+	p50, delay := between(r, 20, 60), between(r, 5, 150)
+	return trial{
+		policy: fmt.Sprintf("safe: true, breaker: off, retry: {attempts: 1, budget: off}, hedge: {max: 1, delay: %dms}", delay),
+		facts:  fmt.Sprintf("p50: %dms", p50),
+		world:  world(20*time.Second, "count: 1, rate: 40/s", fmt.Sprintf("time: lognormal %dms/%dms", p50, 4*p50)),
+		near:   is(float64(delay), 0.1, float64(p50)),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -191,7 +190,5 @@ func millis(r *rand.Rand, low, high int) time.Duration {
 }
 
 func one[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
-
-func sqrt(x float64) float64 { return math.Sqrt(x) }
 
 func is(a, within, b float64) bool { return a >= b*(1-within) && a <= b*(1+within) }
