@@ -80,6 +80,7 @@ var plan = map[string]room{
 	"lab/internal/opponent":   {floor: second, also: []string{"internal/suggest"}},                                                                                                            // what others do; suggests a name as files do
 	"lab/internal/anchor":     {floor: second, also: []string{"internal/suggest", "lab/internal/engine", "lab/internal/draw", "lab/internal/sim", "lab/internal/stat", "lab/internal/junit"}}, // published results, reproduced
 	"lab/internal/bridge":     {floor: second},                                                                                                                                                // nothing but tests: the lab against the front door
+	"lab/internal/crosscheck": {floor: second},                                                                                                                                                // nothing but tests: the linter against the lab
 	"lab/flaky":               {floor: fourth, also: []string{"internal/serving"}},                                                                                                            // reads priorities as servers do
 	"lab/labtest":             {floor: second, also: []string{"lab", "config"}},                                                                                                               // asserts on runs in users' tests
 
