@@ -74,7 +74,7 @@ func TestTheTableNamesEachRule(t *testing.T) {
 	b.WriteString("<!-- Made by: go test ./internal/crosscheck -update, in lab. Change table_test.go there. -->\n# The linter held against the lab\n\n" +
 		"Random policies go through the linter and through [the lab](lab.md). Where a rule is silent, the lab must not show the failure that the rule is about. Where it\n" +
 		"warns, the lab must be able to show it. `make test` draws two dozen policies for each rule, `make soak` a thousand. No disagreement is\naccepted.\n\n" +
-		"Policies at the bound of a rule, where one run of the lab does not tell, are counted and not judged: `checks_test.go` says for each rule how near that is.\n" +
+		"Policies at the bound of a rule, where one run of the lab does not tell, are counted and not judged: `lab/internal/crosscheck/checks_test.go` says for each rule how near that is.\n" +
 		"One bound is wide: the linter knows the median and the 99th percentile, and nothing of how latencies lie between them, so G015 is silent about a\n`slow_call` between the two although the breaker may open.\n\n" +
 		"| rule | the lab plays | it shows the failure if |\n|---|---|---|\n")
 	rules := lint.Rules()
