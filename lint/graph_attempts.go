@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/internal/formulas"
 )
 
 // counting says which defences count when attempts are multiplied.
@@ -22,15 +22,12 @@ type term struct {
 	n    float64
 }
 
-// attempts returns what a call of an edge becomes, at most: gabion's attempts, those of the
-// client under it, and those of a mesh.
+// attempts returns what a call of an edge becomes, at most: gabion's attempts and hedges, those of
+// the client under it, and those of a mesh.
 func (e *Edge) attempts(c counting, marked bool) []term {
-	n := float64(max(e.Policy.Retry.Attempts, 1))
-	if e.unreadAttempts() {
-		n = 1 // and the rule is unknown there
-	}
+	n := e.sends()
 	if c.budgets {
-		n = min(n, 1+budgetShare(e.Policy.Retry.Budget))
+		n = min(n, 1+formulas.Extra(e.Policy))
 	}
 	if c.marks && marked && !e.Deaf {
 		n = 1
@@ -46,26 +43,21 @@ func (e *Edge) attempts(c counting, marked bool) []term {
 }
 
 func (e *Edge) unreadAttempts() bool {
-	return e.Unread != nil && (e.Unread("retry.attempts") || e.Unread("retry.budget"))
+	return e.Unread != nil && (e.Unread("retry.attempts") || e.Unread("retry.budget") || e.Unread("hedge.max"))
 }
 
-// budgetShare is what a budget lets re-sends add to the calls, at most, while an outage
-// lasts.
-func budgetShare(b policy.Budget) float64 {
-	if b.Off {
-		return 1 << 20
+// sends is how many attempts and hedges gabion makes of a call of an edge.
+func (e *Edge) sends() float64 {
+	if e.unreadAttempts() {
+		return 1 // and the rule is unknown there
 	}
-	share := max(float64(b.Ratio), 0)
-	if b.Shape == policy.BudgetQuota {
-		share /= float64(max(b.Cost, 1))
-	}
-	return share
+	return float64(formulas.Sends(e.Policy))
 }
 
 // marks reports whether From's answers are sure to be marked when a call of the edge fails.
 // A budget may end the call after one attempt, which is not marked.
 func (e *Edge) marks(c counting, below bool) bool {
-	return below && !e.Deaf || e.Policy.Retry.Attempts > 1 && !(c.budgets && !e.Policy.Retry.Budget.Off)
+	return below && !e.Deaf || e.sends() > 1 && !(c.budgets && !e.Policy.Retry.Budget.Off)
 }
 
 // reach is the worst path from a node to the bottom.
@@ -163,7 +155,7 @@ func (w *worst) visit(v int) {
 func (x *look) attemptsMultiply() {
 	for i := range x.Edges {
 		e := &x.Edges[i]
-		x.reads(e, "retry.attempts", "retry.budget")
+		x.reads(e, "retry.attempts", "retry.budget", "hedge.max")
 		if x.round[i] {
 			x.unknown(e, "a path that ends", "its services call each other in a circle, see G080")
 		}

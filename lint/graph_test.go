@@ -78,6 +78,9 @@ func TestAttemptsAreMultiplied(t *testing.T) {
 			[]string{"G070 warning a.yaml:4 a → b → c: 3 × 2 × 3 × 2 = 36 attempts at c for one call of a; marks that stop retries leave 12; budgets bound it to 6.76 while an outage lasts: nothing bounds facts.inner of a → b, facts.inner of b → c"}, ""},
 		{"a mesh heeds no budget", "G070", chain(same(ours+", facts: {mesh: {attempts: 3}}"), same(""), "a", "b", "c"),
 			[]string{"nothing bounds facts.mesh.attempts of a → b, facts.mesh.attempts of b → c"}, ""},
+		{"hedges are attempts, too", "G070", chain(same(ours+", hedge: {max: 1}"), same(""), "a", "b", "c"), []string{"4 × 4 = 16 attempts"}, ""},
+		{"a budget of another shape", "G070", chain(same(ours+", retry: {budget: {shape: window}}"), same(""), "a", "b", "c"), []string{"budgets bound it to 1.21"}, ""},
+		{"a budget that never earns", "G070", chain(same(ours+", retry: {budget: {ratio: off}}"), same(""), "a", "b", "c"), []string{"budgets bound it to 1 "}, ""},
 		{"one layer without a bound multiplies with nothing", "G070", chain(func(i int) string { return []string{ours, "safe: true, retry: {budget: off}"}[i] }, same(""), "a", "b", "c"),
 			[]string{"G070 note"}, ""},
 		{"one layer", "G070", chain(func(i int) string {
@@ -204,7 +207,7 @@ func drawn(rnd *rand.Rand, nodes, edges int, circles bool) (g Graph) {
 			a, b = min(a, b), max(a, b)
 		}
 		e := Edge{From: fmt.Sprint(a), To: fmt.Sprint(b), Place: none, Deaf: rnd.IntN(5) == 0, Deadline: rnd.IntN(2) == 0}
-		e.Policy.Retry.Attempts = 1 + rnd.IntN(4)
+		e.Policy.Retry.Attempts, e.Policy.Hedge.Max = 1+rnd.IntN(4), max(rnd.IntN(5)-2, 0)
 		e.Policy.Retry.Budget.Off = rnd.IntN(2) == 0
 		e.Facts.Inner, e.Facts.Mesh.Attempts, e.Facts.Mesh.Breaker = rnd.IntN(3), rnd.IntN(3), rnd.IntN(2) == 0
 		e.Policy = e.Policy.Resolved()
@@ -223,7 +226,7 @@ func naive(x *look, bottom int, c counting) (most float64) {
 			n, marked := 1.0, false
 			for _, j := range path { // from the bottom up
 				e := &x.Edges[j]
-				gabion := float64(e.Policy.Retry.Attempts)
+				gabion := float64(e.Policy.Retry.Attempts + e.Policy.Hedge.Max)
 				budget := !e.Policy.Retry.Budget.Off
 				repeats := gabion > 1 && !(c.budgets && budget)
 				if c.budgets && budget {
