@@ -3,7 +3,9 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
@@ -99,13 +101,30 @@ func (f *File) Written(dependency, path string) bool {
 	if strings.HasPrefix(path, "facts.") {
 		return false // they have no other layers
 	}
-	for at, s := range o.sources() {
-		if !s.builtin() && (at == path || strings.HasPrefix(at, path+".")) {
-			return true
+	says := func(at string) bool { return at == path || strings.HasPrefix(at, path+".") }
+	for _, places := range []map[string]yamlstrict.Place{o.own, o.defaults} {
+		for at, place := range places {
+			if target, ok := offTarget[at]; ok && place.Leaf && says(target) {
+				return true
+			}
 		}
 	}
-	return false
+	return slices.ContainsFunc(presetPaths()[o.presetName], func(at string) bool { return says(at) && !slices.Contains(o.moot, at) })
 }
+
+// presetPaths are the keys that presets set, by their names.
+var presetPaths = sync.OnceValue(func() map[string][]string {
+	paths := map[string][]string{}
+	for _, name := range policy.PresetNames() {
+		p, _ := policy.Preset(name)
+		leaves(reflect.ValueOf(p), "", true, func(path string, v reflect.Value) {
+			if !v.IsZero() {
+				paths[name] = append(paths[name], path)
+			}
+		})
+	}
+	return paths
+})
 
 // Unread reports whether what a file says of a key is not known, because there is a mistake
 // in it or in a section around it.

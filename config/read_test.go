@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,4 +189,34 @@ func FuzzEdit(f *testing.F) {
 			t.Errorf("%d attempts of %q, %v\n%s", file.Policies[name].Retry.Attempts, value, err, got)
 		}
 	})
+}
+
+// Written is asked very often, and so does not look at what Explain looks at. Both say the
+// same.
+func TestWrittenSaysWhatExplainSays(t *testing.T) {
+	text := `
+version: 1
+defaults: {hedge: {delay: 10ms}, retry: {contention: off}, timeout: {call: 9s}}
+dependencies:
+  a: {}
+  b: {preset: payment, retry: off, breaker: {open: 3s}}
+  c: {preset: best-effort, bulkhead: {queue: 4}, http: {transient: [425]}}
+  d: {preset: nobody, partitions: off, retry: {backoff: off}}
+`
+	f, _ := Read("gabion.yaml", []byte(text))
+	for _, name := range f.Names() {
+		said := map[string]bool{}
+		for at, s := range f.origins[name].sources() {
+			said[at] = !s.builtin()
+		}
+		for _, path := range Keys() {
+			want := said[path]
+			for at, is := range said {
+				want = want || is && strings.HasPrefix(at, path+".")
+			}
+			if got := f.Written(name, path); got != want && !slices.ContainsFunc(f.origins[name].moot, func(at string) bool { return at == path || strings.HasPrefix(at, path+".") }) {
+				t.Errorf("%s: %s: %v, want %v", name, path, got, want)
+			}
+		}
+	}
 }

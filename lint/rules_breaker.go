@@ -76,20 +76,20 @@ var breakerRules = []Rule{
 
 func (s *subject) noBreaker() {
 	b := s.p.Breaker
-	attempts := s.count("retry.attempts", max(s.p.Retry.Attempts, 1), "attempt")
+	attempts := func() string { return s.count("retry.attempts", max(s.p.Retry.Attempts, 1), "attempt") }
 	switch {
 	case b.Off:
 		more := ""
 		if s.retries() && s.p.Retry.Hold > 0 {
 			more = ", and retries are not held back (retry.hold), since nobody counts the failures"
 		}
-		s.find("breaker", fmt.Sprintf("breaker: off: a dependency that is dead gets up to %s of every call for as long as it is dead%s", attempts, more),
+		s.find("breaker", fmt.Sprintf("breaker: off: a dependency that is dead gets up to %s of every call for as long as it is dead%s", attempts(), more),
 			"leave it out for the default, which refuses nothing while anything succeeds", s.set("breaker.observe", "false"))
 	case b.Observe:
 		s.findAs(Note, "breaker.observe", "breaker.observe: true: the breaker counts and reports, and refuses nothing",
 			"leave it out once its reports are what you expect")
 	case b.Per == policy.PerCall && s.retries():
-		s.findAs(Note, "breaker.per", fmt.Sprintf("breaker.per: call: it counts one failure for up to %s, and knows that much later", attempts), "write per: attempt")
+		s.findAs(Note, "breaker.per", fmt.Sprintf("breaker.per: call: it counts one failure for up to %s, and knows that much later", attempts()), "write per: attempt")
 	}
 }
 
@@ -124,14 +124,16 @@ func (s *subject) healthyCallsAreSlow() {
 	case s.has("facts.p999") && b.SlowCall < s.facts.P999:
 		share, path, d = 0.001, "facts.p999", s.facts.P999
 	}
-	say, text := s.findAs, fmt.Sprintf("slow_call %s < %s %s: at least %s of the attempts are slow when all is well", s.time("breaker.slow_call", b.SlowCall), path, span(d), percent(share))
+	if share == 0 {
+		return
+	}
+	text := fmt.Sprintf("slow_call %s < %s %s: at least %s of the attempts are slow when all is well", s.time("breaker.slow_call", b.SlowCall), path, span(d), percent(share))
 	proposal := "write slow_call: " + span(3*max(d, s.facts.P99)) + " or more"
 	switch {
-	case share == 0:
 	case share >= float64(b.SlowRate):
-		say(Error, "breaker.slow_call", fmt.Sprintf("%s ≥ slow_rate %s: the breaker opens in health", text, s.mark("breaker.slow_rate", b.SlowRate.String())), proposal)
+		s.findAs(Error, "breaker.slow_call", fmt.Sprintf("%s ≥ slow_rate %s: the breaker opens in health", text, s.mark("breaker.slow_rate", b.SlowRate.String())), proposal)
 	case share == 0.5:
-		say(Warning, "breaker.slow_call", fmt.Sprintf("%s; from there to slow_rate %s is not far", text, s.mark("breaker.slow_rate", b.SlowRate.String())), proposal)
+		s.findAs(Warning, "breaker.slow_call", fmt.Sprintf("%s; from there to slow_rate %s is not far", text, s.mark("breaker.slow_rate", b.SlowRate.String())), proposal)
 	}
 }
 
@@ -147,7 +149,9 @@ func (s *subject) breakerNeverTrips() {
 		rate *= 1 + formulas.Extra(s.p)
 	}
 	counts := int(min(rate*window.Seconds(), 1<<30))
-	held := fmt.Sprintf("the %d outcomes that facts.rate %s brings into window %s, in each process and partition", counts, s.rateText(), s.time("breaker.window", window))
+	held := func() string {
+		return fmt.Sprintf("the %d outcomes that facts.rate %s brings into window %s, in each process and partition", counts, s.rateText(), s.time("breaker.window", window))
+	}
 	byRate := b.FailureRate > 0 || b.SlowRate > 0
 	reach := formulas.Reach(b.Consecutive, rate)
 	if b.Consecutive <= 0 {
@@ -157,12 +161,14 @@ func (s *subject) breakerNeverTrips() {
 		reach = min(reach, formulas.Reach(b.WindowCalls, rate))
 	} else {
 		if b.Failures > counts {
-			s.find("breaker.failures", fmt.Sprintf("failures %d > %s: this rule never opens the breaker", b.Failures, held),
+			s.find("breaker.failures", fmt.Sprintf("failures %d > %s: this rule never opens the breaker", b.Failures, held()),
 				fmt.Sprintf("write failures: %d, or a longer window, or leave it out", max(counts/2, 1)))
 		}
-		own := s.written("breaker.min_calls") || s.written("breaker.failure_rate") || s.written("breaker.slow_rate") || s.written("breaker.slow_call")
-		if byRate && b.MinCalls > counts && own && b.MinCalls != b.Consecutive {
-			s.find("breaker.min_calls", fmt.Sprintf("min_calls %s > %s: no rate ever opens the breaker", s.mark("breaker.min_calls", fmt.Sprint(b.MinCalls)), held),
+		own := func() bool {
+			return s.written("breaker.min_calls") || s.written("breaker.failure_rate") || s.written("breaker.slow_rate") || s.written("breaker.slow_call")
+		}
+		if byRate && b.MinCalls > counts && own() {
+			s.find("breaker.min_calls", fmt.Sprintf("min_calls %s > %s: no rate ever opens the breaker", s.mark("breaker.min_calls", fmt.Sprint(b.MinCalls)), held()),
 				fmt.Sprintf("write window: %s, or min_calls: %d", span(time.Duration(float64(2*b.MinCalls)/max(rate, 1e-6)*float64(time.Second))), max(counts/2, 1)))
 		}
 		if byRate && b.MinCalls <= counts || b.Failures > 0 && b.Failures <= counts {
@@ -188,11 +194,15 @@ const (
 
 func (s *subject) breakerTripsByChance() {
 	b, rate := s.p.Breaker, s.rate()
-	calls, of := formulas.Slots(rate, b.Window), fmt.Sprintf("facts.rate %s × window %s", s.rateText(), s.time("breaker.window", b.Window))
+	calls := formulas.Slots(rate, b.Window)
 	if b.WindowCalls > 0 {
-		calls, of = float64(b.WindowCalls), "window_calls"
+		calls = float64(b.WindowCalls)
 	}
 	if share := float64(b.Failures) / max(calls, 1); b.Failures > 0 && share <= chanceShare {
+		of := "window_calls"
+		if b.WindowCalls <= 0 {
+			of = fmt.Sprintf("facts.rate %s × window %s", s.rateText(), s.time("breaker.window", b.Window))
+		}
 		s.find("breaker.failures", fmt.Sprintf("failures %d of %s = %s calls are %s: the breaker opens while %s succeed", b.Failures, of, digits(calls), percent(share), percent(1-share)),
 			"leave it out: failure_rate and consecutive do not depend on the rate of calls")
 	}

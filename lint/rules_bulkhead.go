@@ -83,8 +83,7 @@ func (s *subject) idleConnections() {
 	if n <= idle {
 		return
 	}
-	why := s.slotsText()
-	how := Note
+	how, why := Note, ""
 	if s.has("facts.rate") && s.has("facts.p50") {
 		usual := formulas.Slots(s.rate(), s.facts.P50)
 		if s.has("facts.p99") && formulas.Slots(s.rate(), s.facts.P99) <= float64(idle) {
@@ -93,6 +92,9 @@ func (s *subject) idleConnections() {
 		if usual > float64(idle) {
 			how, why = Warning, fmt.Sprintf("facts.rate %s × facts.p50 %s = %s at once", s.rateText(), policy.FormatDuration(s.facts.P50), digits(usual))
 		}
+	}
+	if why == "" {
+		why = s.slotsText()
 	}
 	s.findAs(how, path, fmt.Sprintf("%s > facts.idle_per_host %d: each attempt beyond that opens a connection and closes it when it is done", why, idle),
 		fmt.Sprintf("set http.Transport.MaxIdleConnsPerHost to %d, and MaxIdleConns to no less", min(n, 1000)))

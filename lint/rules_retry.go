@@ -185,15 +185,17 @@ func (s *subject) blipOutlastsRetries() {
 	waits := formulas.Waits(s.p.Retry.Backoff, s.p.Retry.Attempts-1, formulas.Longest)
 	others := !s.has("facts.rate") || formulas.Slots(s.rate(), waits) >= 1
 	longest, usual := formulas.Bridge(s.p, formulas.Longest, others), formulas.Bridge(s.p, formulas.Usual, others)
+	if usual >= blip {
+		return
+	}
 	text := fmt.Sprintf("the last of %s begins up to %s after the first failed", s.count("retry.attempts", s.p.Retry.Attempts, "attempt"), span(longest))
 	if !s.retries() {
 		text = "one attempt is all that a call makes"
 	}
 	proposal := fmt.Sprintf("write waits that sum up to more than %s (retry.backoff.base, or one more attempt), and a timeout.call above that", policy.FormatDuration(blip))
-	switch {
-	case longest < blip:
+	if longest < blip {
 		s.find("retry.backoff", fmt.Sprintf("%s < facts.blip %s: every attempt of a call that meets its beginning lands inside", text, policy.FormatDuration(blip)), proposal)
-	case usual < blip:
+	} else {
 		s.findAs(Note, "retry.backoff", fmt.Sprintf("%s, and usually %s < facts.blip %s: most calls that meet its beginning fail", text, span(usual), policy.FormatDuration(blip)), proposal)
 	}
 }

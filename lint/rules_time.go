@@ -126,7 +126,6 @@ func (s *subject) timeoutCutsHealthy() {
 	if t.Attempt <= 0 {
 		return
 	}
-	says := "timeout.attempt " + s.time("timeout.attempt", t.Attempt)
 	type known struct {
 		path string
 		d    time.Duration
@@ -143,7 +142,7 @@ func (s *subject) timeoutCutsHealthy() {
 		if s.retries() {
 			then = fmt.Sprintf("is cut off and repeated, so that calls cost %.5g attempts", formulas.Amplification(k.cut))
 		}
-		s.findAs(k.how, "timeout.attempt", fmt.Sprintf("%s ≤ %s %s: at least %s of the attempts %s when all is well", says, k.path, span(k.d), percent(k.cut), then),
+		s.findAs(k.how, "timeout.attempt", fmt.Sprintf("timeout.attempt %s ≤ %s %s: at least %s of the attempts %s when all is well", s.time("timeout.attempt", t.Attempt), k.path, span(k.d), percent(k.cut), then),
 			"write attempt: p99.9, or "+span(2*max(k.d, s.facts.P99, s.facts.P999)))
 		return
 	}
