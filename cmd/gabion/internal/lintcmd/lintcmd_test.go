@@ -23,6 +23,23 @@ const (
 	broken = "version: 1\ndependencies:\n  stock:\n    retry: {atempts: 2}\n"
 )
 
+// nested is a scenario in which two layers retry, without budgets. In tamed a comment
+// ignores that.
+const nested = `version: 1
+title: nested
+duration: 30s
+clients:
+  shop: {count: 4, rate: 40/s, calls: [{to: front}]}
+services:
+  front: {workers: 4, queue: 10, time: exp 20ms, calls: [{to: back}]}
+  back: {workers: 4, queue: 10, time: exp 20ms}
+policies:
+  front: {retry: {attempts: 4, budget: off}}
+  back: {retry: {attempts: 4, budget: off}}
+`
+
+var tamed = strings.ReplaceAll(nested, "policies:", "policies:\n  # gabion:ignore G010,G020,G070 it is an example") // at front
+
 // folder is a folder with files. Names in it end in .yaml; "link" leads to a.yaml.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -48,7 +65,7 @@ func ask(t *testing.T, dir, stdin, args string) (code int, stdout, stderr string
 func TestWhatTheCommandSaysAndHowItEnds(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"tight.yaml": tight, "roomy.yaml": roomy, "broken.yaml": broken, "empty.yaml": "", "cut.yaml": tight + "  pay: {retry: {attempts: 3, ba", "bytes.yaml": "\xff\x00",
-		"silent.yaml": silent, "huge.yaml": "version: 1\n" + strings.Repeat("#", 1<<20),
+		"silent.yaml": silent, "nested.yaml": nested, "tamed.yaml": tamed, "huge.yaml": "version: 1\n" + strings.Repeat("#", 1<<20),
 	})
 	if err := os.Symlink("tight.yaml", filepath.Join(dir, "link.yaml")); err != nil {
 		t.Fatal(err)
@@ -75,6 +92,10 @@ func TestWhatTheCommandSaysAndHowItEnds(t *testing.T) {
 		{"a file that is too large", "huge.yaml", "", 1, "files have at most 1 MiB", ""},
 		{"the same file twice", "--rules G010 tight.yaml ./tight.yaml link.yaml", "", 0, "1 note in 1 file with 1 dependency\n", ""},
 		{"standard input", "--rules G010 -", tight, 0, "stdin:3:3: note G010", ""},
+		{"a scenario", "--rules G020,G070 nested.yaml", "", 1, "4 × 4 = 16 attempts at", ""},
+		{"what it ignores", "--rules G020,G070 tamed.yaml", "", 1, "ignored in 1 file", ""},
+		{"a scenario on standard input", "--rules G070 -", nested, 1, "stdin:", ""},
+		{"a scenario with a mistake", "-", strings.Replace(nested, "queue", "queu", 1), 1, "did you mean queue?", ""},
 		{"standard input, empty", "-", "", 1, "stdin:1:1: error G000: the file is empty", ""},
 		{"standard input twice", "- -", "", 2, "", "standard input is named twice"},
 		{"a file that is not there", "nowhere.yaml", "", 3, "", "nowhere.yaml: no such file"},
@@ -167,7 +188,7 @@ func TestWaitingForStandardInputCanBeInterrupted(t *testing.T) {
 
 // Nothing that a file holds makes the command fail in another way than with findings.
 func FuzzLint(f *testing.F) {
-	for _, text := range []string{tight, roomy, broken, "{", ""} {
+	for _, text := range []string{tight, roomy, broken, nested, silent, "{", ""} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
