@@ -2,7 +2,10 @@ package config
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,4 +71,60 @@ func TestTheDocumentSaysWhy(t *testing.T) {
 	if list != want.String() {
 		t.Error("docs/defaults.md does not say what the code does: go test ./config -update")
 	}
+}
+
+// tables are those of settings on the pages about patterns: each names the settings, or
+// the sections, that it has.
+var tables = regexp.MustCompile("(?s)<!-- defaults: ([a-z_. ]+); written by go test ./config -update -->\n(.*?)<!-- end -->")
+
+// docs/patterns has the same sentences, each where it belongs.
+func TestThePatternsSayWhy(t *testing.T) {
+	pages, err := filepath.Glob("../docs/patterns/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	f, err := Parse("", []byte("version: 1\ndependencies:\n  a: {}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range pages {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := tables.ReplaceAllStringFunc(string(page), func(old string) string {
+			parts := tables.FindStringSubmatch(old)
+			head, _, _ := strings.Cut(old, "\n")
+			return head + "\n" + tableOf(t, name, f.Explain("a"), strings.Fields(parts[1])) + "<!-- end -->"
+		})
+		switch {
+		case *update && text != string(page):
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		case text != string(page):
+			t.Errorf("%s does not say what the code does: go test ./config -update", name)
+		}
+	}
+}
+
+// tableOf writes the settings that are named, or that are in a section that is.
+func tableOf(t *testing.T, page string, all []Setting, names []string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("| setting | default | why |\n|---|---|---|\n")
+	found := map[string]bool{}
+	for _, s := range all {
+		for _, name := range names {
+			if s.Path == name || strings.HasPrefix(s.Path, name+".") {
+				b.WriteString("| `" + s.Path + "` | " + s.Value + " | " + s.Why + " |\n")
+				found[name] = true
+				break
+			}
+		}
+	}
+	if missing := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return found[n] }); len(missing) > 0 {
+		t.Errorf("%s: no setting is called %v", page, missing)
+	}
+	return b.String()
 }

@@ -107,7 +107,8 @@ func TestWhatIsShippedHasNoWarning(t *testing.T) {
 		clean(t, path, read(t, path))
 	}
 	pages, _ := filepath.Glob("../docs/*.md")
-	for _, path := range append(pages, "../README.md") {
+	patterns, _ := filepath.Glob("../docs/patterns/*.md")
+	for _, path := range append(slices.Concat(pages, patterns), "../README.md") {
 		for _, found := range block.FindAllStringSubmatch(read(t, path), -1) {
 			if strings.HasPrefix(found[1], "version: 1\ndependencies:") {
 				clean(t, path, found[1])

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,7 +91,11 @@ func pages(t *testing.T) []string {
 	if err != nil || len(guides) < len(migrations) {
 		t.Fatalf("%d guides, %v", len(guides), err)
 	}
-	return append(guides, docs+"/get-started.md", docs+"/comparison.md")
+	patterns, err := filepath.Glob(docs + "/patterns/*.md")
+	if err != nil || len(patterns) < 11 {
+		t.Fatalf("%d patterns, %v", len(patterns), err)
+	}
+	return slices.Concat(guides, patterns, []string{docs + "/get-started.md", docs + "/comparison.md", docs + "/mesh.md", docs + "/isolation.md"})
 }
 
 // Go blocks are in examples: the house's own test looks for them. Here are the others.

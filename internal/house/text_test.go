@@ -171,7 +171,7 @@ func TestLinksLead(t *testing.T) {
 }
 
 // proven are the pages whose Go is compiled: what a newcomer copies first.
-var proven = regexp.MustCompile(`^(README\.md|docs/get-started\.md|docs/comparison\.md|docs/migrate/.*\.md)$`)
+var proven = regexp.MustCompile(`^(README\.md|docs/get-started\.md|docs/comparison\.md|docs/migrate/.*\.md|docs/patterns/.*\.md)$`)
 
 // unproven finds Go in those pages that no compiler has seen: each block marked go
 // stands, but for indentation, in an example that the tests build.
