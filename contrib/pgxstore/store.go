@@ -42,7 +42,11 @@ func New(pool *pgxpool.Pool, table string) (*Store, error) {
 // Migrate creates table and index if they are missing, and then is [Store.Check].
 func (s *Store) Migrate(ctx context.Context) error {
 	for _, text := range []string{s.sql.schema, s.sql.index} {
-		if _, err := s.pool.Exec(ctx, text); err != nil {
+		_, err := s.pool.Exec(ctx, text)
+		for try := 1; sqltable.Raced(err) && try < sqltable.MigrateTries; try++ {
+			_, err = s.pool.Exec(ctx, text)
+		}
+		if err != nil {
 			return wrap("migrate", err)
 		}
 	}

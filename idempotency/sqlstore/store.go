@@ -47,7 +47,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 		if text == "" {
 			continue // MySQL makes both in one
 		}
-		if _, err := s.db.ExecContext(ctx, text); err != nil {
+		_, err := s.db.ExecContext(ctx, text)
+		for try := 1; sqltable.Raced(err) && try < sqltable.MigrateTries; try++ {
+			_, err = s.db.ExecContext(ctx, text)
+		}
+		if err != nil {
 			return fmt.Errorf("sqlstore: migrate: %w", err)
 		}
 	}

@@ -70,6 +70,28 @@ func Fill(table string, more ...string) (func(text string) string, error) {
 	return strings.NewReplacer(append(more, "{table}", table, "{index}", index, "{columns}", Columns, "{bare}", Bare)...).Replace, nil
 }
 
+// MigrateTries bounds how often a table is created anew because somebody else created it at
+// the same time.
+const MigrateTries = 10
+
+// Raced reports that somebody else created the same table or index at the same time. Two
+// servers that start together may do so: PostgreSQL's IF NOT EXISTS looks before it locks. The
+// next try finds what the other one made.
+func Raced(err error) bool {
+	state, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err)
+	if !ok {
+		return false
+	}
+	switch state.SQLState() {
+	case "23505", "42P07", "42710": // unique_violation in a catalog, duplicate_table, duplicate_object
+		return true
+	}
+	return false
+}
+
 // ErrNoTable says that nobody has created the table.
 var ErrNoTable = errors.New("there is no such table: call Migrate")
 
