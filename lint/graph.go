@@ -43,20 +43,19 @@ type Edge struct {
 // Place makes a finding about a key, at the place where it stands.
 type Place func(path, reason, proposal string) config.Finding
 
-// NewGraph makes the graph of files: each is a service by the name under facts.service, and
+// NewGraph makes the graph of files: each is a service by the name under facts.service, else by
+// the file's, and
 // calls what its dependencies name under facts.service, or by their own names.
 func NewGraph(files []*config.File) Graph { return (&run{}).graphOf(files) }
 
 func (r *run) graphOf(files []*config.File) (g Graph) {
-	for _, f := range files {
+	names := namesOf(files)
+	for i, f := range files {
+		name := names[i]
 		of := func(dependency string) Place {
 			return func(path, reason, proposal string) config.Finding {
 				return f.Finding(dependency, path, reason, proposal)
 			}
-		}
-		name := f.Program.Service
-		if name == "" {
-			name = strings.TrimSuffix(filepath.Base(f.Name), filepath.Ext(f.Name))
 		}
 		g.Services = append(g.Services, Service{name, f.Program, of(""), func(path string) bool { return f.Unread("", path) }})
 		for _, dep := range f.Names() {
@@ -72,6 +71,24 @@ func (r *run) graphOf(files []*config.File) (g Graph) {
 		}
 	}
 	return g
+}
+
+// namesOf returns the names of the files' services: as they are said, else as the files are
+// called, with the folder where that would be the name of two.
+func namesOf(files []*config.File) []string {
+	names, taken := make([]string, len(files)), map[string]int{}
+	for i, f := range files {
+		if names[i] = f.Program.Service; names[i] == "" {
+			names[i] = strings.TrimSuffix(filepath.Base(f.Name), filepath.Ext(f.Name))
+		}
+		taken[names[i]]++
+	}
+	for i, f := range files {
+		if f.Program.Service == "" && taken[names[i]] > 1 {
+			names[i] = f.Name
+		}
+	}
+	return names
 }
 
 // RunGraph looks at a graph with the rules for graphs. Of the options Broken and Measured
