@@ -30,8 +30,9 @@ TESTED = $(if $(PKG),$(PKG),$(addsuffix /...,$(filter-out ./e2e/sdk,$(MODULES)))
 CC_FOUND = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && cc=$$(go env CC) && command -v "$${cc%% *}")
 RACE = $(if $(CC_FOUND),-race,)
 # The simulator plays a world in one goroutine, and so do those who read texts. There is nothing
-# for the race detector to find in these packages, and it makes them ten times as slow.
-SERIAL = /(lab(/internal/(crosscheck|draw|engine|family|junit|limits|opponent|recorded|report|review|scenario|sim|stat))?|internal/(grpcconfig|house|yamlstrict))$$
+# for the race detector to find in these packages, and it makes them ten times as slow. The pool of
+# gabion tune runs under it in the tests of lab/internal/tune.
+SERIAL = /(cmd/gabion/internal/tunecmd|lab(/internal/(crosscheck|draw|engine|family|junit|limits|opponent|recorded|report|review|scenario|sim|stat))?|internal/(grpcconfig|house|yamlstrict))$$
 # The same goes for tests ALONE of the packages MIXED, whose other tests run with it: there, in
 # lab/labtest and in cmd/gabion, are the pools in which many worlds are played.
 MIXED = /(cmd/gabion/internal/labcmd|lab/internal/(anchor|bridge)|internal/conformance)$$

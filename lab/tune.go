@@ -82,7 +82,8 @@ type TuneOptions struct {
 	Command string
 
 	// Propose returns the difference that a proposal makes to a file, as text for the
-	// report. It is called only for a win. Nil means that none is shown.
+	// report. It is called only for a win, and an error is noted. Nil means that none is
+	// shown.
 	Propose func(changes []TuneChange) (diff string, err error)
 
 	// Progress is told how far it is, from one goroutine at a time. Nil means that nobody is
@@ -140,7 +141,7 @@ func Tune(ctx context.Context, o TuneOptions) (*Tuning, error) {
 	}
 	if o.Propose != nil && result.Verdict == tune.Win {
 		if result.Diff, err = o.Propose(slices.Clone(result.Changes)); err != nil {
-			return nil, err
+			result.Notes = append(result.Notes, "the file can't be changed by itself, make the changes by hand: "+err.Error())
 		}
 	}
 	return &Tuning{result}, nil

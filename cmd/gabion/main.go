@@ -26,6 +26,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/lintcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/pagecmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/stormcmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/tunecmd"
 	"github.com/gabion-go/gabion/internal/suggest"
 )
 
@@ -50,6 +51,7 @@ var commands = []command{
 	{"page", "play a recording on the live page", pagecmd.Main},
 	{"schema", "the JSON Schema of the configuration file", withoutContext(configcmd.Schema)},
 	{"lab", "see the outage before production does, in virtual time", runLab},
+	{"tune", "search a policy's numbers in the lab, and prove what is better", tunecmd.Main},
 	{"flaky", "a server that fails by plan, for the test of your own client", flakycmd.Main},
 	{"storm", "load at a constant rate, with thresholds, against your own service", stormcmd.Main},
 	{"idempotency", "list, show, resolve and forget the records of a store of keys", idemcmd.Main},
