@@ -48,6 +48,9 @@ type Problem struct {
 	Workers  int                      // 0 means GOMAXPROCS
 	Over     func(share float64) bool // more than this share of the time is used; nil means never
 	Progress func(phase string, candidates, runs int)
+
+	// Left returns how many runs there is time for, after so many; nil means any number.
+	Left func(runs int) int
 }
 
 // Candidate is a point and what is known of it.
@@ -143,6 +146,18 @@ func (s *search) extend(field []*Candidate, replications int) bool {
 		return false
 	}
 	return true
+}
+
+// left is how many runs may be made for now.
+func (s *search) left() int {
+	n := math.MaxInt
+	if s.MaxRuns > 0 {
+		n = int(s.share*float64(s.MaxRuns)) - s.runs
+	}
+	if s.Left != nil {
+		n = min(n, int(s.share*float64(s.Left(s.runs))))
+	}
+	return n
 }
 
 // ended reports whether nothing more may be run.

@@ -13,6 +13,7 @@ const (
 	drawn        = 2  // points that are drawn at first, for each dimension
 	maxRounds    = 20 // of the search around the best
 	finalists    = 3
+	perCandidate = 6 // runs that a race takes for each of its field, about
 
 	exploring = 0.75 // of runs and time; the rest is for the last few
 )
@@ -47,18 +48,26 @@ func Search(ctx context.Context, p *Problem) *Found {
 }
 
 // first races points that are far apart, then the best values of all dimensions together.
+// Where there is little time they are fewer.
 func (s *search) first() (*Candidate, bool) {
+	if !s.extend([]*Candidate{s.home}, s.Rounds[0]) {
+		return s.home, false
+	}
+	values := perDimension
+	if s.left() < perCandidate*(values+drawn)*len(s.Sizes) {
+		values = 2
+	}
 	alone := make([][]*Candidate, len(s.Sizes))
 	var field []*Candidate
 	for d, size := range s.Sizes {
-		for _, v := range spread(size, s.Home[d]) {
+		for _, v := range spread(size, s.Home[d], values) {
 			if c := s.candidate(s.Home.with(d, v)); c != nil {
 				alone[d] = append(alone[d], c)
 				field = append(field, c)
 			}
 		}
 	}
-	if len(s.Sizes) > 1 {
+	if len(s.Sizes) > 1 && values == perDimension {
 		for i := range drawn * len(s.Sizes) {
 			field = append(field, s.candidate(s.draw(uint64(i))))
 		}
@@ -72,18 +81,27 @@ func (s *search) first() (*Candidate, bool) {
 	return s.race(best, s.combined(alone))
 }
 
-// spread are some values of a dimension, far apart, without that of home.
-func spread(size, home int) (values []int) {
-	if size <= perDimension+1 {
+// spread are some values of a dimension, far apart, without that of home. Two are one on
+// each side of it, halfway to the end.
+func spread(size, home, count int) (values []int) {
+	add := func(v int) {
+		if v >= 0 && v < size && v != home && !slices.Contains(values, v) {
+			values = append(values, v)
+		}
+	}
+	if count <= 2 {
+		add(home - (home+1)/2)
+		add(home + (size-home)/2)
+		return values
+	}
+	if size <= count+1 {
 		for v := range size {
-			if v != home {
-				values = append(values, v)
-			}
+			add(v)
 		}
 		return values
 	}
-	for i := range perDimension {
-		v := (i*(size-1) + (perDimension-1)/2) / (perDimension - 1)
+	for i := range count {
+		v := (i*(size-1) + (count-1)/2) / (count - 1)
 		switch {
 		case v != home:
 		case v > 0:
@@ -91,9 +109,7 @@ func spread(size, home int) (values []int) {
 		default:
 			v++
 		}
-		if !slices.Contains(values, v) {
-			values = append(values, v)
-		}
+		add(v)
 	}
 	return values
 }

@@ -133,6 +133,39 @@ func TestASearchKeepsToItsBounds(t *testing.T) {
 	}
 }
 
+func TestWithLittleTimeFewerPointsAreTried(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		left  func(runs int) int
+		least int
+	}{
+		{"much time", func(int) int { return 10_000 }, 29},
+		{"little time", func(runs int) int { return 100 - runs }, 9},
+	} {
+		p := hill(Point{5, 1, 7, 4, 2}, 40, 0.1, 3)
+		p.Left = c.left
+		first := 0
+		p.Progress = func(phase string, candidates, _ int) {
+			if phase == "looking around" {
+				first = candidates
+			}
+		}
+		if found := Search(t.Context(), p); first < c.least || first > c.least+4 || slices.Equal(found.Best.Point, p.Home) {
+			t.Errorf("%s: %d candidates at first, and then %v", c.fact, first, found.Best.Point)
+		}
+	}
+	for size := 2; size < 12; size++ {
+		for home := range size {
+			for _, count := range []int{2, 4} {
+				values := spread(size, home, count)
+				if len(values) == 0 || len(values) > count || slices.Contains(values, home) || slices.Max(values) >= size || slices.Min(values) < 0 {
+					t.Errorf("%d values, home %d: %v", size, home, values)
+				}
+			}
+		}
+	}
+}
+
 func TestPointsThatCannotBeAreLeftOut(t *testing.T) {
 	p := hill(Point{5, 1, 7, 4, 2}, 20, 0.1, 1)
 	p.Possible = func(q Point) bool { return q[0] <= 3 }

@@ -119,6 +119,7 @@ func (o *Options) problem(b *bench) *Problem {
 	}
 	if o.Used != nil {
 		p.Over = func(share float64) bool { return o.Used() > searchShare*share }
+		p.Left = func(runs int) int { return int(float64(runs) * (searchShare/max(o.Used(), 1e-9) - 1)) }
 	}
 	if o.Progress != nil {
 		p.Progress = func(phase string, candidates, runs int) {
