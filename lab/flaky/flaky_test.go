@@ -160,6 +160,9 @@ func TestABlackHoleHoldsRequestsUntilTheyLeave(t *testing.T) {
 
 func TestWhoIsDownRefusesConnections(t *testing.T) {
 	s, by, url := running(t, "faults: [{kind: down, at: 0s, for: 300ms}]", Options{})
+	if resp, err := by.Get(url + "_flaky"); err != nil || resp.Body.Close() != nil {
+		t.Fatal(err) // it serves now, and time has not begun
+	}
 	s.Start()
 	if got := post(by, url, ""); got != "refused" {
 		t.Errorf("got %s", got)

@@ -135,7 +135,7 @@ func (s *Server) schedule() {
 
 // listening lets connections in, or refuses them.
 func (s *Server) listening() {
-	if deaf := s.live.Deaf(); deaf != s.deaf {
+	if deaf := !s.start.IsZero() && s.live.Deaf(); deaf != s.deaf { // the first request must be able to come
 		s.deaf = deaf
 		for d := range s.doors {
 			d.shut(deaf)
