@@ -44,8 +44,7 @@ type Edge struct {
 type Place func(path, reason, proposal string) config.Finding
 
 // NewGraph makes the graph of files: each is a service by the name under facts.service, else by
-// the file's, and
-// calls what its dependencies name under facts.service, or by their own names.
+// the file's, and calls what its dependencies name under facts.service, or by their own names.
 func NewGraph(files []*config.File) Graph { return (&run{}).graphOf(files) }
 
 func (r *run) graphOf(files []*config.File) (g Graph) {
