@@ -121,6 +121,7 @@ func TestTimesAlongAPath(t *testing.T) {
 		{"own calls in a row fit", "G076", "version: 1\nfacts: {service: a, deadline: 5s}\ndependencies: {b: {timeout: {call: 3s}}, c: {timeout: {call: 2s}}}\n", nil, ""},
 		{"one call is longer", "G076", "version: 1\nfacts: {service: a, deadline: 5s}\ndependencies: {b: {timeout: {call: 6s}}, c: {timeout: {call: 2s}}}\n",
 			[]string{"G076 warning gabion.yaml:3 a → b may take 6s"}, ""},
+		{"one call is as long", "G076", "version: 1\nfacts: {service: a, deadline: 5s}\ndependencies: {b: {timeout: {call: 5s}}}\n", nil, ""},
 		{"no deadline is said", "G076", "version: 1\nfacts: {service: a}\ndependencies: {b: {timeout: {call: 6s}}}\n", nil, ""},
 	} {
 		t.Run(c.fact, c.check)
