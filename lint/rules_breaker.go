@@ -15,7 +15,7 @@ var breakerRules = []Rule{
 		ID: "G013", Name: "no-breaker", Severity: Warning,
 		Title: "nothing stops the calls to a dependency that is dead",
 		reads: []string{"breaker", "retry.attempts", "retry.hold"},
-		when:  func(s *subject) bool { return !s.facts.Local },
+		when:  func(s *subject) bool { return !s.facts.Local && !s.facts.Mesh.Breaker },
 		check: (*subject).noBreaker,
 	},
 	{

@@ -13,6 +13,7 @@ func TestRulesOfBreakers(t *testing.T) {
 			"a: breaker: off: a dependency that is dead gets up to 3 attempts (default) of every call for as long as it is dead, and retries are not held back (retry.hold), since nobody counts the failures"},
 		{"off, and one attempt", "{breaker: off, retry: off}", "warning", "gets up to 1 attempt of every call for as long as it is dead"},
 		{"off, and local", "{breaker: off, facts: {local: true}}", "silent", ""},
+		{"off, and the mesh has one", "{breaker: off, facts: {mesh: {breaker: true}}}", "silent", ""},
 		{"observes", "{breaker: {observe: true}}", "note", ""},
 		{"asked once", "{breaker: {per: call}}", "note", ""},
 		{"asked once for one attempt", "{breaker: {per: call}, retry: off}", "silent", ""},
