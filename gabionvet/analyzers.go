@@ -1,0 +1,96 @@
+package gabionvet
+
+import (
+	"reflect"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// The rules, by id. An id is never used again for another rule.
+var (
+	rules = []rule{
+		{"G101", "waitwithoutjitter", "a loop waits before it tries again, without jitter", waitWithoutJitter},
+		{"G102", "loopwithoutbound", "a loop tries again until it succeeds, whatever that takes", loopWithoutBound},
+		{"G103", "sleepdeaftocontext", "a loop sleeps between attempts and does not hear that its context ended", sleepDeafToContext},
+		{"G104", "retrieseveryerror", "a loop with back-off repeats whatever the error is", retriesEveryError},
+		{"G105", "shortcutwithouttimeout", "http.Get and its like have no timeout and no context", shortcutWithoutTimeout},
+		{"G106", "requestwithoutcontext", "a request is sent without the context that is at hand", requestWithoutContext},
+		{"G107", "clientwithouttimeout", "an http.Client without Timeout sends a request without a deadline", clientWithoutTimeout},
+		{"G108", "bodynotclosed", "the body of an answer is not closed, or not before the next try", bodyNotClosed},
+		{"G109", "bodynotdrained", "the body of an answer is closed and never read", bodyNotDrained},
+		{"G110", "bodysenttwice", "attempts share one reader as their body", bodySentTwice},
+		{"G111", "unsafewithoutkey", "a POST is repeated without an idempotency key", unsafeWithoutKey},
+		{"G112", "keyneweachattempt", "an idempotency key is made anew on every attempt", keyNewOnEachAttempt},
+		{"G113", "errorlosesmeaning", "work that is retried hides its error behind %v", errorLosesMeaning},
+		{"G114", "errorcompared", "an error that is wrapped is compared with ==", errorCompared},
+		{"G115", "workignorescontext", "work ignores the context that its retrier gives it", workIgnoresContext},
+		{"G116", "twolayers", "two layers retry", twoLayers},
+		{"G117", "cancelmissing", "the cancel of a context is thrown away", cancelMissing},
+		{"G118", "deferinloop", "a loop defers what should end with each iteration", deferInLoop},
+		{"G119", "transportpercall", "an http.Transport is made for each call", transportPerCall},
+		{"G120", "dependencyperrequest", "a dependency, breaker or limiter is made for each request", dependencyPerRequest},
+		{"G121", "contextlost", "context.Background drops the context that is at hand", contextLost},
+		{"G123", "retryintransaction", "a statement is repeated inside its transaction", retryInTransaction},
+		{"G124", "callintransaction", "work of a transaction calls somebody else", callInTransaction},
+		{"G125", "serverwithouttimeouts", "an http.Server has no timeout for the header", serverWithoutTimeouts},
+		{"G126", "repeatsrefusals", "a loop repeats answers from 400 to 499", repeatsRefusals},
+		{"G190", "ignorewithoutreason", "an ignore has no reason, or names no rule", checkIgnores},
+	}
+	ofRules = analyzers(rules)
+)
+
+func analyzers(rules []rule) (all []*analysis.Analyzer) {
+	for _, r := range rules {
+		all = append(all, r.analyzer())
+	}
+	return all
+}
+
+// The analyzers, one for each rule. They are safe for concurrent use, as all analyzers are,
+// and must not be changed.
+var (
+	WaitWithoutJitter      = ofRules[0]  // G101
+	LoopWithoutBound       = ofRules[1]  // G102
+	SleepDeafToContext     = ofRules[2]  // G103
+	RetriesEveryError      = ofRules[3]  // G104
+	ShortcutWithoutTimeout = ofRules[4]  // G105
+	RequestWithoutContext  = ofRules[5]  // G106
+	ClientWithoutTimeout   = ofRules[6]  // G107
+	BodyNotClosed          = ofRules[7]  // G108
+	BodyNotDrained         = ofRules[8]  // G109
+	BodySentTwice          = ofRules[9]  // G110
+	UnsafeWithoutKey       = ofRules[10] // G111
+	KeyNewEachAttempt      = ofRules[11] // G112
+	ErrorLosesMeaning      = ofRules[12] // G113
+	ErrorCompared          = ofRules[13] // G114
+	WorkIgnoresContext     = ofRules[14] // G115
+	TwoLayers              = ofRules[15] // G116
+	CancelMissing          = ofRules[16] // G117
+	DeferInLoop            = ofRules[17] // G118
+	TransportPerCall       = ofRules[18] // G119
+	DependencyPerRequest   = ofRules[19] // G120
+	ContextLost            = ofRules[20] // G121
+	RetryInTransaction     = ofRules[21] // G123
+	CallInTransaction      = ofRules[22] // G124
+	ServerWithoutTimeouts  = ofRules[23] // G125
+	RepeatsRefusals        = ofRules[24] // G126
+	IgnoreWithoutReason    = ofRules[25] // G190
+)
+
+// StaleIgnore reports ignores that no longer keep a rule from reporting: G191. It runs all
+// rules to know.
+var StaleIgnore = &analysis.Analyzer{
+	Name:       "staleignore",
+	Doc:        "G191: an ignore matches nothing any more",
+	URL:        pages + "G191.md",
+	Requires:   append([]*analysis.Analyzer{index}, ofRules...),
+	ResultType: reflect.TypeFor[*used](),
+	Run: func(pass *analysis.Pass) (any, error) {
+		c := &check{unit: pass.ResultOf[index].(*unit), rule: rule{id: "G191"}, pass: pass, used: &used{}}
+		staleIgnores(pass, c, rules, ofRules)
+		return c.used, nil
+	},
+}
+
+// Analyzers are all rules, in the order of their ids. It must not be changed.
+var Analyzers = append(append([]*analysis.Analyzer(nil), ofRules...), StaleIgnore)

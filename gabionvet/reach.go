@@ -1,0 +1,162 @@
+package gabionvet
+
+import (
+	"go/ast"
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// networks are packages all of whose calls that can fail go over a network.
+var networks = []string{
+	"database/sql", "net/rpc", "net/smtp",
+	"github.com/jackc/pgx", "github.com/redis/go-redis", "github.com/go-redis/redis", "github.com/gomodule/redigo/redis",
+	"github.com/nats-io/nats.go", "github.com/rabbitmq/amqp091-go", "github.com/segmentio/kafka-go", "github.com/twmb/franz-go",
+	"github.com/hashicorp/consul/api", "github.com/hashicorp/vault/api", "go.etcd.io/etcd/client",
+	"github.com/aws/aws-sdk-go", "github.com/stripe/stripe-go", "go.mongodb.org/mongo-driver", "github.com/go-resty/resty",
+	"github.com/hashicorp/go-retryablehttp", "github.com/minio/minio-go", "github.com/google/go-github", "github.com/gabion-go/gabion",
+	"k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "github.com/docker/docker/client", "github.com/eclipse/paho.mqtt.golang",
+}
+
+var dials = regexp.MustCompile(`^(Dial|DialContext|DialTimeout|DialTCP|DialUDP|Lookup.*|Do|RoundTrip|Get|Head|Post|PostForm|Handshake|HandshakeContext|DialTLS|Invoke|NewStream|DialWithDialer)$`)
+
+// leaves reports whether a call by itself goes over a network, as far as its name says.
+func (u *unit) leaves(call *ast.CallExpr) bool {
+	f := u.callee(call)
+	if f == nil || f.Pkg() == nil {
+		return false
+	}
+	sig, ok := f.Type().(*types.Signature)
+	if !ok || !canFail(sig) {
+		return false
+	}
+	path := unversioned(f.Pkg().Path())
+	switch path {
+	case "net", "net/http", "crypto/tls", "google.golang.org/grpc":
+		return dials.MatchString(f.Name())
+	}
+	return slices.ContainsFunc(networks, func(n string) bool {
+		return path == n || strings.HasPrefix(path, n+"/")
+	}) && !strings.HasPrefix(f.Name(), "New") && f.Name() != "Close" && !strings.HasPrefix(f.Name(), "Parse")
+}
+
+func canFail(sig *types.Signature) bool {
+	res := sig.Results()
+	for i := range res.Len() {
+		if isError(res.At(i).Type()) {
+			return true
+		}
+	}
+	return false
+}
+
+func takesContext(sig *types.Signature) bool {
+	return sig.Params().Len() > 0 && isContext(sig.Params().At(0).Type())
+}
+
+// isRemote reports whether a call goes over a network, by itself or by what it calls in
+// this package, or takes a context and can fail, as calls over networks do.
+func (u *unit) isRemote(call *ast.CallExpr) bool {
+	if u.leaves(call) {
+		return true
+	}
+	f := u.callee(call)
+	if f == nil {
+		return u.inRetryHelper(call)
+	}
+	if u.remote[f] {
+		return true
+	}
+	sig, ok := f.Type().(*types.Signature)
+	if !ok || !canFail(sig) || !takesContext(sig) || f.Pkg() == nil {
+		return false
+	}
+	path := f.Pkg().Path()
+	if strings.HasPrefix(path, "github.com/chromedp/") {
+		return false // a browser on the same machine
+	}
+	first, _, _ := strings.Cut(path, "/")
+	return strings.Contains(first, ".") || f.Pkg() == u.pkg && u.funcs[f] == nil // an interface's method
+}
+
+var retryName = regexp.MustCompile(`(?i)retr(y|ie)|backoff|attempt`)
+
+// inRetryHelper reports whether a call of a function value stands in a function that is
+// there to retry it.
+func (u *unit) inRetryHelper(call *ast.CallExpr) bool {
+	sig, ok := u.typeOf(call.Fun).(*types.Signature)
+	if !ok || !canFail(sig) {
+		return false
+	}
+	decl := u.enclosingDecl(call)
+	return decl != nil && retryName.MatchString(decl.Name.Name)
+}
+
+// enclosingDecl returns the declaration of the function in which a node stands.
+func (u *unit) enclosingDecl(n ast.Node) *ast.FuncDecl {
+	c, ok := u.root.FindNode(n)
+	if !ok {
+		return nil
+	}
+	for e := range c.Enclosing((*ast.FuncDecl)(nil)) {
+		return e.Node().(*ast.FuncDecl)
+	}
+	return nil
+}
+
+// reaching returns the functions of the package in which is holds for a call, directly or
+// in a function that they call. Function literals belong to what they stand in.
+func (u *unit) reaching(is func(*ast.CallExpr) bool) map[*types.Func]bool {
+	found := map[*types.Func]bool{}
+	var todo []*types.Func
+	mark := func(f *types.Func) {
+		if f != nil && !found[f] {
+			found[f] = true
+			todo = append(todo, f)
+		}
+	}
+	calledBy := map[*types.Func][]*types.Func{}
+	for f, decl := range u.funcs {
+		if decl.Body == nil {
+			continue
+		}
+		ast.Inspect(decl.Body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if is(call) {
+				mark(f)
+			} else if g := u.callee(call); g != nil && g.Pkg() == u.pkg {
+				calledBy[g] = append(calledBy[g], f)
+			}
+			return true
+		})
+	}
+	for len(todo) > 0 {
+		f := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, g := range calledBy[f] {
+			mark(g)
+		}
+	}
+	return found
+}
+
+// draws reports whether a call returns something random, or may: by its package or name.
+func (u *unit) draws(call *ast.CallExpr) bool {
+	f := u.callee(call)
+	if f == nil {
+		return false
+	}
+	if f.Pkg() != nil {
+		switch f.Pkg().Path() {
+		case "math/rand", "math/rand/v2", "crypto/rand":
+			return true
+		}
+	}
+	return randomName.MatchString(f.Name())
+}
+
+var randomName = regexp.MustCompile(`(?i)rand|jitter|fuzz|splay|scatter|backoff|entropy`)

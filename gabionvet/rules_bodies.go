@@ -1,0 +1,379 @@
+package gabionvet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strings"
+
+	"golang.org/x/tools/go/ast/inspector"
+)
+
+// An answer is a variable that holds a *http.Response of a call.
+type answer struct {
+	obj  types.Object
+	call *ast.CallExpr
+	stmt *ast.AssignStmt
+	body *ast.BlockStmt // of the function
+	at   inspector.Cursor
+}
+
+// answers are the responses that functions of the package get from calls.
+func (u *unit) answers() (all []answer) {
+	u.root.Inspect([]ast.Node{(*ast.AssignStmt)(nil)}, func(c inspector.Cursor) bool {
+		s := c.Node().(*ast.AssignStmt)
+		if len(s.Rhs) != 1 || len(s.Lhs) != 2 || !isError(u.typeOf(s.Lhs[1])) || !u.looksAt(s.Pos()) {
+			return true
+		}
+		call, is := ast.Unparen(s.Rhs[0]).(*ast.CallExpr)
+		obj, isVar := u.object(s.Lhs[0]).(*types.Var)
+		if !is || !isVar || obj.IsField() || !isResponse(obj.Type()) || !u.sends(call) {
+			return true
+		}
+		if _, _, body := enclosing(c); body != nil && declaredIn(obj, body) {
+			all = append(all, answer{obj, call, s, body, c})
+		}
+		return true
+	})
+	return all
+}
+
+// name is the variable's name, or what one would call it.
+func (a answer) name() string {
+	if a.obj.Name() == "_" {
+		return "resp"
+	}
+	return a.obj.Name()
+}
+
+func isResponse(t types.Type) bool { return isPointer(t) && typeName(t) == "net/http.Response" }
+
+// sends reports whether a call sends a request of net/http.
+func (u *unit) sends(call *ast.CallExpr) bool {
+	return u.is(call, shortcuts...) || u.is(call, clientShortcuts...) ||
+		u.is(call, "(net/http.Client).Do", "(net/http.Transport).RoundTrip", "(net/http.RoundTripper).RoundTrip")
+}
+
+// uses says what a function does with an answer.
+type uses struct {
+	escapes bool // it, or its body, goes elsewhere
+	closes  bool
+	reads   bool
+}
+
+func (u *unit) usesOf(a answer) (all uses) {
+	for _, id := range u.uses[a.obj] {
+		u.use(id, a, &all)
+	}
+	return all
+}
+
+func (u *unit) use(id inspector.Cursor, a answer, all *uses) {
+	parent := id.Parent()
+	sel, isField := parent.Node().(*ast.SelectorExpr)
+	switch p := parent.Node().(type) {
+	case *ast.AssignStmt:
+		if p != a.stmt {
+			for _, to := range p.Lhs {
+				if to == id.Node() {
+					return // it is assigned to
+				}
+			}
+			all.escapes = true
+		}
+		return
+	case *ast.BinaryExpr:
+		return // compared with nil
+	}
+	if !isField {
+		all.escapes = true
+		return
+	}
+	if sel.Sel.Name != "Body" {
+		if f, is := u.info.Uses[sel.Sel].(*types.Func); is && f.Name() == "Write" {
+			all.reads, all.closes = true, true
+		}
+		return
+	}
+	switch p := parent.Parent().Node().(type) {
+	case *ast.SelectorExpr: // resp.Body.Close
+		if p.Sel.Name == "Close" {
+			all.closes = true
+			if _, is := parent.Parent().Parent().Node().(*ast.CallExpr); !is {
+				all.escapes = true // the method as a value
+			}
+		} else {
+			all.reads = true
+		}
+	case *ast.CallExpr:
+		all.reads = true
+		if !u.onlyReads(p) {
+			all.closes = true // by somebody else, perhaps
+			all.escapes = true
+		}
+	case *ast.BinaryExpr:
+	default:
+		all.escapes = true
+	}
+}
+
+// onlyReads reports whether a call reads a body and surely doesn't close it.
+func (u *unit) onlyReads(call *ast.CallExpr) bool {
+	return u.is(call, "io.ReadAll", "io.Copy", "io.CopyN", "io.CopyBuffer", "io/ioutil.ReadAll", "io.LimitReader", "bufio.NewScanner",
+		"bufio.NewReader", "encoding/json.NewDecoder", "encoding/xml.NewDecoder", "io.ReadFull", "io.TeeReader")
+}
+
+// bodyNotClosed is G108.
+func bodyNotClosed(c *check) {
+	for _, a := range c.answers() {
+		used := c.usesOf(a)
+		if !used.escapes && !used.closes {
+			c.report(a.call, nil, "the body of this answer is never closed: on each path that does not read it to its end, its connection is never used again, nor given back, until the process has no more; "+
+				"after the check of err write defer %s.Body.Close()", a.name())
+			continue
+		}
+		if used.escapes && !used.closes {
+			continue
+		}
+		c.checkRounds(a)
+	}
+}
+
+// checkRounds finds the paths on which a loop tries again and leaves the answer open.
+func (c *check) checkRounds(a answer) {
+	for _, l := range c.loops {
+		if !within(l.body, a.call.Pos()) || !within(a.body, l.stmt.Pos()) || !declaredIn(a.obj, l.body) {
+			continue
+		}
+		touches := func(n ast.Node) uint8 {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if n == a.call {
+					return opened
+				}
+			case *ast.SelectorExpr:
+				if n.Sel.Name == "Body" && c.object(n.X) == a.obj {
+					return closed
+				}
+			case *ast.Ident:
+				if c.info.Uses[n] == a.obj && !c.isFieldOf(n) {
+					return closed // given to somebody
+				}
+			}
+			return 0
+		}
+		w := &walk{u: c.unit, errs: l.errs, flag: touches, status: 503}
+		if e := w.loop(l.stmt, l.label); !w.lost && e.round.has(ok, opened, closed) {
+			c.report(a.call, nil, "when this loop tries again after an answer, such as a 503, it leaves that answer's body open: each try loses a connection; "+
+				"read it to the end and close %s.Body before the next try", a.obj.Name())
+		}
+	}
+}
+
+func (u *unit) isFieldOf(id *ast.Ident) bool {
+	c, found := u.root.FindNode(id)
+	if !found {
+		return false
+	}
+	switch p := c.Parent().Node().(type) {
+	case *ast.SelectorExpr:
+		return p.X == ast.Expr(id)
+	case *ast.BinaryExpr:
+		return true
+	}
+	return false
+}
+
+// bodyNotDrained is G109.
+func bodyNotDrained(c *check) {
+	given := map[*ast.BlockStmt]bool{}
+	for _, a := range c.answers() {
+		used := c.usesOf(a)
+		if used.escapes || !used.closes || used.reads || c.isHead(a) || c.inMain(a) {
+			continue
+		}
+		if _, known := given[a.body]; !known {
+			given[a.body] = c.giveBack(a)
+		}
+		if given[a.body] {
+			continue
+		}
+		c.report(a.call, nil, "the body of this answer is closed and never read: up to Go 1.26 its connection is closed with it, so every call dials again, and shakes hands for TLS; "+
+			"before Close write io.Copy(io.Discard, io.LimitReader(%s.Body, 64<<10))", a.obj.Name())
+	}
+}
+
+// inMain reports whether an answer is one of main's own, which runs once.
+func (c *check) inMain(a answer) bool {
+	decl := c.enclosingDecl(a.call)
+	return decl != nil && decl.Recv == nil && decl.Name.Name == "main" && decl.Body == a.body
+}
+
+// isHead reports whether the request has no body in its answer.
+func (u *unit) isHead(a answer) bool {
+	name := calledName(a.call)
+	if name != nil && name.Name == "Head" {
+		return true
+	}
+	for _, arg := range a.call.Args {
+		for _, value := range u.values[u.object(arg)] {
+			call, is := value.(*ast.CallExpr)
+			if !is || !u.is(call, "net/http.NewRequest", "net/http.NewRequestWithContext") {
+				return true // not seen
+			}
+			method := call.Args[len(call.Args)-3]
+			if tv := u.info.Types[method]; tv.Value == nil || strings.Contains(tv.Value.ExactString(), "HEAD") {
+				return true
+			}
+		}
+		if len(u.values[u.object(arg)]) == 0 && isRequest(u.typeOf(arg)) {
+			return true
+		}
+	}
+	return false
+}
+
+func isRequest(t types.Type) bool { return typeName(t) == "net/http.Request" }
+
+// giveBack reports whether the function ends connections on purpose, or reads nothing since
+// nobody answers with more than a status.
+func (u *unit) giveBack(a answer) bool {
+	disables := false
+	ast.Inspect(a.body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			disables = disables || n.Name == "DisableKeepAlives" || n.Name == "CloseIdleConnections" || n.Name == "StatusNoContent" || n.Name == "StatusSwitchingProtocols"
+		case *ast.BasicLit:
+			disables = disables || n.Kind == token.INT && (n.Value == "204" || n.Value == "101")
+		}
+		return !disables
+	})
+	return disables
+}
+
+// bodySentTwice is G110.
+func bodySentTwice(c *check) {
+	for _, r := range c.repeats() {
+		for _, call := range calls(r.body, false) {
+			c.checkResend(r, call)
+		}
+	}
+}
+
+func (c *check) checkResend(r repeated, call *ast.CallExpr) {
+	var body ast.Expr
+	switch {
+	case c.is(call, "net/http.NewRequest", "net/http.NewRequestWithContext"):
+		body = call.Args[len(call.Args)-1]
+	case c.is(call, "net/http.Post") || c.is(call, "(net/http.Client).Post"):
+		body = call.Args[len(call.Args)-1]
+	case c.is(call, "(net/http.Client).Do", "(net/http.RoundTripper).RoundTrip", "(net/http.Transport).RoundTrip") && len(call.Args) == 1:
+		c.checkSameRequest(r, call)
+		return
+	default:
+		return
+	}
+	v, is := c.object(body).(*types.Var)
+	if !is || v.IsField() || declaredIn(v, r.node) || !c.isReader(v.Type()) || c.rewinds(r.body, v) || c.isNilAlways(v) {
+		return
+	}
+	c.report(body, nil, "%s sends the same reader on every attempt: the first one reads %s to its end, so the second sends an empty body, or fails; "+
+		"make a reader of the bytes for each attempt, as bytes.NewReader(data) does", c.loopName(r), v.Name())
+}
+
+func (c *check) loopName(r repeated) string {
+	if r.by == nil {
+		return r.what
+	}
+	return "the work of " + r.what
+}
+
+// isReader reports whether a type is read once: a reader that nobody can know the bytes of.
+func (u *unit) isReader(t types.Type) bool {
+	switch typeName(t) {
+	case "io.Reader", "io.ReadCloser", "io.ReadSeeker", "bytes.Buffer", "bytes.Reader", "strings.Reader", "os.File", "bufio.Reader":
+		return true
+	}
+	return false
+}
+
+// rewinds reports whether code assigns to a reader anew or calls a method that resets it.
+func (u *unit) rewinds(body ast.Node, v types.Object) (found bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, to := range n.Lhs {
+				found = found || u.object(to) == v
+			}
+		case *ast.CallExpr:
+			sel, is := n.Fun.(*ast.SelectorExpr)
+			if is && u.object(sel.X) == v && (sel.Sel.Name == "Seek" || sel.Sel.Name == "Reset") {
+				found = true
+			}
+			if !is || !u.sends(n) && !u.is(n, "net/http.NewRequest", "net/http.NewRequestWithContext") {
+				found = found || usesAsArgument(u, n, v) // a function of the program's own may rewind it
+			}
+		case *ast.TypeAssertExpr:
+			found = found || u.object(n.X) == v
+		}
+		return !found
+	})
+	return found
+}
+
+func (u *unit) isNilAlways(v types.Object) bool {
+	for _, value := range u.values[v] {
+		if value == nil || !u.isNil(value) {
+			return false
+		}
+	}
+	return len(u.values[v]) > 0
+}
+
+// checkSameRequest finds a request with a body that was made outside and is sent again.
+func (c *check) checkSameRequest(r repeated, call *ast.CallExpr) {
+	v, is := c.object(call.Args[0]).(*types.Var)
+	if !is || v.IsField() || declaredIn(v, r.node) || len(c.values[v]) != 1 || c.touchesBody(r.body, v) {
+		return
+	}
+	made, is := c.values[v][0].(*ast.CallExpr)
+	if !is || !c.is(made, "net/http.NewRequest", "net/http.NewRequestWithContext") {
+		return
+	}
+	body := made.Args[len(made.Args)-1]
+	if c.isNil(body) || c.mayBeNil(body) || mentions(body, noBody) {
+		return
+	}
+	c.report(call, nil, "%s sends the same request on every attempt, and nothing rewinds its body: the first one reads it to its end, so the second sends an empty body, or fails; "+
+		"make the request in each attempt, or set %s.Body from %s.GetBody() before it", c.loopName(r), v.Name(), v.Name())
+}
+
+func (u *unit) mayBeNil(e ast.Expr) bool {
+	for _, value := range u.values[u.object(e)] {
+		if value == nil || u.isNil(value) {
+			return true
+		}
+	}
+	return false
+}
+
+func (u *unit) touchesBody(n ast.Node, req types.Object) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if u.object(n.X) == req && (n.Sel.Name == "Body" || n.Sel.Name == "GetBody" || n.Sel.Name == "Clone") {
+				found = true
+			}
+		case *ast.CallExpr:
+			if f := u.callee(n); (f == nil || f.Pkg() == u.pkg) && usesAsArgument(u, n, req) {
+				found = true // somebody else may rewind it
+			}
+		case *ast.AssignStmt:
+			for _, to := range n.Lhs {
+				found = found || u.object(to) == req
+			}
+		}
+		return !found
+	})
+	return found
+}

@@ -1,0 +1,290 @@
+package gabionvet
+
+import (
+	"fmt"
+	"go/ast"
+	"go/types"
+	"regexp"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// waitWithoutJitter is G101.
+func waitWithoutJitter(c *check) {
+	for _, l := range c.loops {
+		for _, w := range l.waits {
+			if c.mayBeRandom(w.d, 0) || mentions(w.d, randomName) || c.drawsIn(l) {
+				continue
+			}
+			c.report(w.node, c.jitterFix(l, w), "this loop waits %s before it tries again, without jitter: callers that failed together come back together, "+
+				"again and again; draw the wait from a range, as rand.N(%s) of math/rand/v2 does, or let gabion.Do wait", c.waitText(w.d), source(w.d))
+			break
+		}
+	}
+}
+
+func (u *unit) waitText(d ast.Expr) string {
+	if tv := u.info.Types[d]; tv.Value != nil {
+		return source(d) + " each time"
+	}
+	return source(d)
+}
+
+// drawsIn reports whether a loop, or the function around it, uses a random number.
+func (u *unit) drawsIn(l *retryLoop) bool {
+	var body *ast.BlockStmt
+	switch f := l.fn.(type) {
+	case *ast.FuncDecl:
+		body = f.Body
+	case *ast.FuncLit:
+		body = f.Body
+	}
+	for _, call := range calls(body, true) {
+		if u.draws(call) || u.random[u.callee(call)] && within(l.stmt, call.Pos()) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeRandom reports whether a duration comes from somewhere that may draw it: a call that
+// is no conversion, a function value, an interface.
+func (u *unit) mayBeRandom(e ast.Expr, depth int) (may bool) {
+	if e == nil || depth > 4 {
+		return true
+	}
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if !u.info.Types[n.Fun].IsType() && !u.isPure(n) {
+				may = true
+			}
+		case *ast.Ident:
+			if v, is := u.info.Uses[n].(*types.Var); is && !may {
+				may = u.variableMayBeRandom(v, depth)
+			}
+		}
+		return !may
+	})
+	return may
+}
+
+func (u *unit) variableMayBeRandom(v *types.Var, depth int) bool {
+	if typeName(v.Type()) != "time.Duration" && !v.IsField() {
+		if b, is := v.Type().Underlying().(*types.Basic); !is || b.Info()&types.IsNumeric == 0 {
+			return false // a struct that a field is read of, and so on: the field decides
+		}
+	}
+	if v.Pkg() != u.pkg {
+		return true
+	}
+	for _, value := range u.values[v] {
+		if value != nil && !mentionsObject(u, value, v) && u.mayBeRandom(value, depth+1) {
+			return true
+		}
+		if value != nil && mentionsObject(u, value, v) && u.callsUnknown(value) {
+			return true
+		}
+	}
+	return false
+}
+
+func (u *unit) callsUnknown(e ast.Expr) bool {
+	for _, call := range calls(e, true) {
+		if !u.info.Types[call.Fun].IsType() && !u.isPure(call) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPure reports whether a call computes what it returns from its arguments alone.
+func (u *unit) isPure(call *ast.CallExpr) bool {
+	if id, is := ast.Unparen(call.Fun).(*ast.Ident); is {
+		if _, is := u.info.Uses[id].(*types.Builtin); is {
+			return true
+		}
+	}
+	f := u.callee(call)
+	if f == nil || f.Pkg() == nil {
+		return false
+	}
+	switch f.Pkg().Path() {
+	case "math", "math/bits", "time":
+		return true
+	}
+	return false
+}
+
+func (c *check) jitterFix(l *retryLoop, w wait) []analysis.SuggestedFix {
+	call, is := w.node.(*ast.CallExpr)
+	if !is || !w.sleep || typeName(c.typeOf(w.d)) != "time.Duration" {
+		return nil
+	}
+	name, edits := c.importing(call, "math/rand/v2", "rand")
+	if name == "" {
+		return nil
+	}
+	edits = append(edits,
+		analysis.TextEdit{Pos: w.d.Pos(), End: w.d.Pos(), NewText: []byte(name + ".N(")},
+		analysis.TextEdit{Pos: w.d.End(), End: w.d.End(), NewText: []byte(")")})
+	if tv := c.info.Types[w.d]; tv.Value == nil {
+		return nil // rand.N panics at zero
+	}
+	return []analysis.SuggestedFix{{Message: "Draw the wait between zero and " + source(w.d), TextEdits: edits}}
+}
+
+// loopWithoutBound is G102.
+func loopWithoutBound(c *check) {
+	for _, l := range c.loops {
+		if l.bounded() || len(l.waits) == 0 && !endlessHead(l.stmt) {
+			continue
+		}
+		c.report(l.stmt, nil, "this loop repeats %s until it succeeds: nothing ends it while the dependency is down, and the caller waits for ever; "+
+			"bound the attempts, or the time with a context's deadline", called(l.attempts))
+	}
+}
+
+func endlessHead(s ast.Stmt) bool {
+	f, is := s.(*ast.ForStmt)
+	return is && f.Cond == nil
+}
+
+func called(attempts []*ast.CallExpr) string {
+	var names []string
+	for _, a := range attempts {
+		names = append(names, source(a.Fun))
+		if len(names) == 2 {
+			break
+		}
+	}
+	return listed(names)
+}
+
+var contextEnd = regexp.MustCompile(`^(Done|Err|Cause|ctxErr|SleepWithContext|SleepContext)$`)
+
+// sleepDeafToContext is G103.
+func sleepDeafToContext(c *check) {
+	for _, l := range c.loops {
+		if mentions(l.stmt, contextEnd) {
+			continue
+		}
+		name, _ := c.contextInScope(l.cursor)
+		if name == "" {
+			continue
+		}
+		for _, w := range l.waits {
+			if !w.sleep {
+				continue
+			}
+			c.report(w.node, c.sleepFix(l, w, name), "time.Sleep hears nothing of %s: a caller that gave up is kept waiting, and this loop goes on to try for nobody; "+
+				"wait in a select with <-%s.Done()", name, name)
+			break
+		}
+	}
+}
+
+// sleepFix waits for the context too, where the function returns an error and no more.
+func (c *check) sleepFix(l *retryLoop, w wait, ctx string) []analysis.SuggestedFix {
+	at, found := c.root.FindNode(w.node)
+	if !found {
+		return nil
+	}
+	stmt, is := at.Parent().Node().(*ast.ExprStmt)
+	_, typ, _ := enclosing(at)
+	if !is || typ == nil || typ.Results == nil || len(typ.Results.List) != 1 || len(typ.Results.List[0].Names) > 1 ||
+		!isError(c.typeOf(typ.Results.List[0].Type)) {
+		return nil
+	}
+	text := fmt.Sprintf("select {\ncase <-%s.Done():\nreturn %s.Err()\ncase <-time.After(%s):\n}", ctx, ctx, source(w.d))
+	if len(types.ExprString(w.d)) > 40 {
+		return nil
+	}
+	return []analysis.SuggestedFix{{Message: "Wait for the context too", TextEdits: []analysis.TextEdit{{Pos: stmt.Pos(), End: stmt.End(), NewText: []byte(text)}}}}
+}
+
+var asksError = regexp.MustCompile(`(?i)retr(y|ia)|tempora|transient|permanent|fatal|recover|timeout|^Is[A-Z]|Code|^As$|^Is$|classif|should|status`)
+
+// retriesEveryError is G104.
+func retriesEveryError(c *check) {
+	for _, l := range c.loops {
+		if len(l.waits) == 0 || !c.grows(l) || c.asks(l) || c.looksAtStatus(l.body) || c.onlyDials(l) {
+			continue
+		}
+		c.report(l.attempts[0], nil, "this loop repeats %s whatever its error says: what is refused, invalid, or ended by its context fails again each time, "+
+			"after longer and longer waits; repeat only what can succeed, and return other errors at once", source(l.attempts[0].Fun))
+	}
+}
+
+// grows reports whether the wait of a loop gets longer: it is back-off that somebody wrote.
+func (u *unit) grows(l *retryLoop) bool {
+	for _, w := range l.waits {
+		if u.info.Types[w.d].Value != nil {
+			continue
+		}
+		changes := false
+		ast.Inspect(w.d, func(n ast.Node) bool {
+			if id, is := n.(*ast.Ident); is {
+				if v, is := u.info.Uses[id].(*types.Var); is && !v.IsField() {
+					changes = changes || u.changesIn(v, l.stmt)
+				}
+			}
+			return !changes
+		})
+		if changes {
+			return true
+		}
+	}
+	return false
+}
+
+// changesIn reports whether a loop assigns to a variable, its own counter included.
+func (u *unit) changesIn(v *types.Var, stmt ast.Stmt) (changes bool) {
+	ast.Inspect(stmt, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, to := range n.Lhs {
+				changes = changes || u.object(to) == types.Object(v)
+			}
+		case *ast.IncDecStmt:
+			changes = changes || u.object(n.X) == types.Object(v)
+		case *ast.RangeStmt:
+			changes = changes || n == stmt && n.Key != nil && (u.object(n.Key) == types.Object(v) || n.Value != nil && u.object(n.Value) == types.Object(v))
+		}
+		return !changes
+	})
+	return changes
+}
+
+// asks reports whether a loop asks anything of its error but whether there is one.
+func (u *unit) asks(l *retryLoop) (found bool) {
+	ast.Inspect(l.stmt, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if id := calledName(n); id != nil && asksError.MatchString(id.Name) {
+				found = true
+			}
+		case *ast.BinaryExpr:
+			if l.errs[u.object(n.X)] && !u.isNil(n.Y) || l.errs[u.object(n.Y)] && !u.isNil(n.X) {
+				found = true
+			}
+		case *ast.TypeAssertExpr, *ast.TypeSwitchStmt:
+			found = true
+		case *ast.SwitchStmt:
+			found = found || n.Tag != nil && l.errs[u.object(n.Tag)]
+		}
+		return !found
+	})
+	return found
+}
+
+// onlyDials reports whether the attempts only open connections, all of whose failures may pass.
+func (u *unit) onlyDials(l *retryLoop) bool {
+	dial := regexp.MustCompile(`(?i)dial|connect|ping|listen|open|login|handshake|start|init|resolve|lookup|wait|close|shutdown`)
+	for _, a := range l.attempts {
+		if id := calledName(a); id == nil || !dial.MatchString(id.Name) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,174 @@
+package gabionvet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ast/inspector"
+)
+
+// shortcuts are the functions of net/http that use http.DefaultClient.
+var shortcuts = []string{"net/http.Get", "net/http.Head", "net/http.Post", "net/http.PostForm"}
+
+// clientShortcuts are the same as methods of a client.
+var clientShortcuts = []string{"(net/http.Client).Get", "(net/http.Client).Head", "(net/http.Client).Post", "(net/http.Client).PostForm"}
+
+// eachCall visits the calls of what the rules look at.
+func (u *unit) eachCall(visit func(inspector.Cursor, *ast.CallExpr)) {
+	u.root.Inspect([]ast.Node{(*ast.File)(nil), (*ast.CallExpr)(nil)}, func(c inspector.Cursor) bool {
+		switch n := c.Node().(type) {
+		case *ast.File:
+			return u.looksAt(n.Pos())
+		case *ast.CallExpr:
+			visit(c, n)
+		}
+		return true
+	})
+}
+
+// shortcutWithoutTimeout is G105.
+func shortcutWithoutTimeout(c *check) {
+	c.eachCall(func(_ inspector.Cursor, call *ast.CallExpr) {
+		if c.is(call, shortcuts...) && !c.sets("net/http", "Timeout") && !c.sets("net/http", "DefaultClient") {
+			c.report(call, nil, "%s has no timeout and no context: if the server accepts and says nothing, it never returns; "+
+				"send a request of http.NewRequestWithContext by a client with a Timeout", source(call.Fun))
+		}
+	})
+}
+
+// requestWithoutContext is G106.
+func requestWithoutContext(c *check) {
+	c.eachCall(func(at inspector.Cursor, call *ast.CallExpr) {
+		if !c.is(call, "net/http.NewRequest") {
+			return
+		}
+		ctx, _ := c.contextInScope(at)
+		if ctx == "" || !c.sentWithoutContext(at, call) {
+			return
+		}
+		c.report(call, c.withContextFix(call, ctx), "this request is sent without %s: it goes on when the caller has given up, and outlives every deadline; "+
+			"use http.NewRequestWithContext(%s, ...)", ctx, ctx)
+	})
+}
+
+// sentWithoutContext reports whether the request of a call is sent in the function that
+// makes it, and gets no context on the way.
+func (u *unit) sentWithoutContext(at inspector.Cursor, call *ast.CallExpr) bool {
+	as, is := at.Parent().Node().(*ast.AssignStmt)
+	_, _, body := enclosing(at)
+	if !is || body == nil {
+		return false
+	}
+	req := u.object(as.Lhs[0])
+	if req == nil || len(u.values[req]) > 1 {
+		return false
+	}
+	sent := false
+	for _, other := range calls(body, true) {
+		sel, isSel := ast.Unparen(other.Fun).(*ast.SelectorExpr)
+		switch {
+		case isSel && u.object(sel.X) == req && (sel.Sel.Name == "WithContext" || sel.Sel.Name == "Clone"):
+			return false
+		case u.is(other, "(net/http.Client).Do") && len(other.Args) == 1 && u.object(other.Args[0]) == req:
+			sent = true
+		case other != call && usesAsArgument(u, other, req) && !u.is(other, "(net/http.Client).Do"):
+			if f := u.callee(other); f == nil || f.Pkg() == u.pkg {
+				return false // somebody else may give it one
+			}
+		}
+	}
+	return sent
+}
+
+func usesAsArgument(u *unit, call *ast.CallExpr, obj types.Object) bool {
+	for _, arg := range call.Args {
+		if un, is := arg.(*ast.UnaryExpr); is && un.Op == token.AND {
+			arg = un.X
+		}
+		if u.object(arg) == obj {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *check) withContextFix(call *ast.CallExpr, ctx string) []analysis.SuggestedFix {
+	name := calledName(call)
+	if name == nil || len(call.Args) == 0 {
+		return nil
+	}
+	return []analysis.SuggestedFix{{Message: "Give the request the context", TextEdits: []analysis.TextEdit{
+		{Pos: name.Pos(), End: name.End(), NewText: []byte("NewRequestWithContext")},
+		{Pos: call.Args[0].Pos(), End: call.Args[0].Pos(), NewText: []byte(ctx + ", ")},
+	}}}
+}
+
+// clientWithoutTimeout is G107.
+func clientWithoutTimeout(c *check) {
+	c.eachCall(func(_ inspector.Cursor, call *ast.CallExpr) {
+		sel, is := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+		if !is {
+			return
+		}
+		lacking := ""
+		switch {
+		case c.is(call, clientShortcuts...):
+			lacking = "the request has no context"
+		case c.is(call, "(net/http.Client).Do") && len(call.Args) == 1 && c.requestLimit(call.Args[0], 0) == endless:
+			lacking = "the request's context has no deadline"
+		default:
+			return
+		}
+		if c.clientLimit(sel.X, 0) != endless {
+			return
+		}
+		c.report(call, nil, "%s has no Timeout and %s: if the server accepts and says nothing, this never returns and holds all it has; "+
+			"set http.Client's Timeout, or send with a context of context.WithTimeout", source(sel.X), lacking)
+	})
+}
+
+// serverWithoutTimeouts is G125.
+func serverWithoutTimeouts(c *check) {
+	c.root.Inspect([]ast.Node{(*ast.CompositeLit)(nil), (*ast.CallExpr)(nil)}, func(at inspector.Cursor) bool {
+		switch n := at.Node().(type) {
+		case *ast.CallExpr:
+			if c.is(n, "net/http.ListenAndServe", "net/http.ListenAndServeTLS", "net/http.Serve", "net/http.ServeTLS") {
+				c.report(n, nil, "%s has no timeouts: a client that sends its header a byte at a time holds a connection and a goroutine for ever; "+
+					"use an http.Server with ReadHeaderTimeout", source(n.Fun))
+			}
+		case *ast.CompositeLit:
+			if typeName(c.typeOf(n)) == "net/http.Server" {
+				c.checkServer(n)
+			}
+		}
+		return true
+	})
+}
+
+func (c *check) checkServer(lit *ast.CompositeLit) {
+	if c.sets("net/http", "ReadHeaderTimeout") || c.sets("net/http", "ReadTimeout") {
+		return
+	}
+	for _, elt := range lit.Elts {
+		kv, is := elt.(*ast.KeyValueExpr)
+		if !is {
+			return
+		}
+		if id, is := kv.Key.(*ast.Ident); is && (id.Name == "ReadHeaderTimeout" || id.Name == "ReadTimeout") {
+			return
+		}
+	}
+	c.report(lit, c.headerTimeoutFix(lit), "this http.Server has neither ReadHeaderTimeout nor ReadTimeout: a client that sends its header a byte at a time "+
+		"holds a connection and a goroutine for ever; set ReadHeaderTimeout")
+}
+
+func (c *check) headerTimeoutFix(lit *ast.CompositeLit) []analysis.SuggestedFix {
+	name, edits := c.importing(lit, "time", "time")
+	if name == "" || len(lit.Elts) == 0 {
+		return nil
+	}
+	edits = append(edits, analysis.TextEdit{Pos: lit.Elts[0].Pos(), End: lit.Elts[0].Pos(), NewText: []byte("ReadHeaderTimeout: 10 * " + name + ".Second,\n")})
+	return []analysis.SuggestedFix{{Message: "Set ReadHeaderTimeout to 10 s", TextEdits: edits}}
+}

@@ -1,0 +1,10 @@
+// Package policy stands in for the real one.
+package policy
+
+type Policy struct{}
+
+type Reason uint8
+
+const BreakerOpen Reason = 1
+
+func (Reason) Error() string { return "" }

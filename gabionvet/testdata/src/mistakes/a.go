@@ -1,0 +1,75 @@
+// Package mistakes holds what a rule must find, and what it must not, beyond the pages.
+package mistakes
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+)
+
+type store interface {
+	Save(ctx context.Context) error
+}
+
+// A channel that says that the program ends is a bound.
+func untilTheEnd(s store, quit chan struct{}, tick chan struct{}) {
+	for {
+		select {
+		case <-quit:
+			return
+		case <-tick:
+			if err := s.Save(context.Background()); err != nil {
+				continue
+			}
+			return
+		}
+	}
+}
+
+// A context that ends with its parent needs no cancel of its own.
+func both(parent context.Context) (outer, inner context.Context, cancel func()) {
+	outer, cancel = context.WithTimeout(parent, time.Minute)
+	inner, _ = context.WithTimeout(outer, time.Second)
+	return outer, inner, cancel
+}
+
+// A loop that consumes is no retry, and one that waits for a state is none.
+func consumes(s store, done func() bool) error {
+	for {
+		if err := s.Save(context.Background()); err != nil {
+			time.Sleep(time.Second)
+			continue
+		}
+		if done() {
+			return nil
+		}
+	}
+}
+
+// Write closes the body.
+func copies(c *http.Client, req *http.Request, w io.Writer) error {
+	resp, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Write(w)
+}
+
+// Nobody gets the answer.
+func dropped() error {
+	_, err := http.Get("https://a.example") // want `G105` `G108: .* write defer resp.Body.Close`
+	return err
+}
+
+//gabion:ignore G105 // want `G190: this comment ignores nothing, since it has no reason`
+var _ = 0
+
+//gabion:ignore G105 there was a call // want `G191: G105 finds nothing here any more`
+var _ = 1
+
+//gabion:ignore G199 who knows // want `G191: there is no rule G199`
+var _ = 2
+
+//gabion:ignore G012 a rule of gabion lint
+var _ = 3
