@@ -189,7 +189,7 @@ func bodyNotDrained(c *check) {
 	given := map[*ast.BlockStmt]bool{}
 	for _, a := range c.answers() {
 		used := c.usesOf(a)
-		if used.escapes || !used.closes || used.reads || c.isHead(a) || c.inMain(a) {
+		if used.escapes || !used.closes || used.reads || c.isHead(a) || c.inMain(a) || c.ownClient(a) {
 			continue
 		}
 		if _, known := given[a.body]; !known {
@@ -207,6 +207,17 @@ func bodyNotDrained(c *check) {
 func (c *check) inMain(a answer) bool {
 	decl := c.enclosingDecl(a.call)
 	return decl != nil && decl.Recv == nil && decl.Name.Name == "main" && decl.Body == a.body
+}
+
+// ownClient reports whether the client is made in the function itself: its connections may
+// be for this one answer alone.
+func (c *check) ownClient(a answer) bool {
+	sel, is := ast.Unparen(a.call.Fun).(*ast.SelectorExpr)
+	if !is {
+		return false
+	}
+	obj := c.object(sel.X)
+	return declaredIn(obj, a.body) && len(c.values[obj]) > 0
 }
 
 // isHead reports whether the request has no body in its answer.

@@ -109,7 +109,7 @@ func sorted(m map[string]tally) (keys []string) {
 
 const preface = `# What gabionvet finds in public code
 
-All rules were run over %d public modules, %d lines without tests, at the versions below, and each finding was
+All rules were run over %d public modules, %d lines without _test.go files, at the versions below, and each finding was
 judged by reading the code around it. This page is written by ` + "`go run ./internal/survey`" + ` in the folder of the module
 gabionvet, from the verdicts in its file judged.txt.
 
@@ -119,6 +119,9 @@ Each place counts once. The verdicts:
 * **arguable**: it does what the message says, and there is a reason to leave it: it is documented, it is for a tool
   that a person watches, or the caller can set it otherwise.
 * **false**: it does not do what the message says, or that cannot hurt there. These are the false positives.
+
+Files for tests and generated code are read but not judged, as everywhere: see [gabionvet](vet.md). Rules without a row below found nothing
+in these modules; the tests alone show what they find.
 
 **%d findings: %d true, %d arguable, %d false (%.1f %%).**
 `

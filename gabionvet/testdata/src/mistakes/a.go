@@ -73,3 +73,17 @@ var _ = 2
 
 //gabion:ignore G012 a rule of gabion lint
 var _ = 3
+
+// A client of one's own may be for this one answer: draining would give nobody a connection.
+func login(ctx context.Context, t http.RoundTripper) error {
+	c := &http.Client{Transport: t, Timeout: time.Second}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://a.example", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
