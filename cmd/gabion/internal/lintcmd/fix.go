@@ -124,7 +124,8 @@ func worse(before, after outcome, found lint.Finding) string {
 		}
 	}
 	for _, u := range after.Unknown {
-		if !unknown[u.Rule.ID+"\x00"+u.File+"\x00"+u.Dependency] {
+		// A rule that begins to apply may lack a fact: that is no harm that the change did.
+		if !strings.HasPrefix(u.Missing, "facts.") && !unknown[u.Rule.ID+"\x00"+u.File+"\x00"+u.Dependency] {
 			return u.Rule.ID + " could not be evaluated any more: " + u.Missing
 		}
 	}

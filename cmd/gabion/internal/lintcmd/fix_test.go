@@ -84,6 +84,24 @@ func TestFixesAreMadeWhereTheyAreSafe(t *testing.T) {
 	}
 }
 
+// A budget that is on again is judged by more rules. That they lack facts is no reason to
+// leave it off.
+func TestAFixMayLetRulesApplyThatLackFacts(t *testing.T) {
+	found := lint.Finding{Rule: lint.Rule{ID: "G001"}}
+	unknown := func(missing string) outcome {
+		return outcome{Report: lint.Report{Unknown: []lint.Unknown{{Rule: lint.Rule{ID: "G002"}, Missing: missing}}}}
+	}
+	if why := worse(outcome{}, unknown("facts.rate"), found); why != "" {
+		t.Error(why)
+	}
+	if why := worse(outcome{}, unknown("retry.attempts"), found); why == "" {
+		t.Error("a key that can't be read any more is no reason")
+	}
+	if why := worse(unknown("retry.attempts"), unknown("retry.attempts"), found); why != "" {
+		t.Error(why)
+	}
+}
+
 func TestADiffIsAPatch(t *testing.T) {
 	f := fixed("version: 1\ndependencies:\n  a: {retry: {attempts: 4}}\n", func(lint.Finding) bool { return true })
 	want := "--- a.yaml\n+++ a.yaml\n@@ -1,3 +1,3 @@\n version: 1\n dependencies:\n-  a: {retry: {attempts: 4}}\n+  a: {retry: {attempts: 3}}\n"
