@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 )
 
 // The ways in which a command ends.
@@ -31,8 +32,8 @@ const (
 	defaultSeconds = 40
 )
 
-const usage = `usage: gabion demo [--seconds N] [--seed N] [--config FILE] [--json]
-                   [--ledgers DIR] [--into FILE] [--page ADDRESS]
+const usage = `usage: gabion demo [--seconds N] [--seed N] [--config FILE] [--plan PLAN]
+                   [--json] [--ledgers DIR] [--into FILE] [--page ADDRESS]
 
 Starts a payment provider for each of four clients, breaks it by plan, drives
 the same calls through all of them and compares. It talks to itself on loopback
@@ -41,6 +42,9 @@ only.
   --seconds N     how long the run takes, %d to %d (default %d)
   --seed N        which calls arrive when, and which of them fail (default 1)
   --config FILE   try your own policy: "payments" in FILE, or its only one
+  --plan PLAN     break the providers as this plan of gabion flaky says, which
+                  also says how long; a scenario or its name is one, too. The
+                  providers honour keys, and break connections for down
   --json          print one JSON object on stdout, and nothing else
   --ledgers DIR   keep the ledgers of the providers in DIR
   --into FILE     also write the table into FILE, between the lines
@@ -57,6 +61,7 @@ failure, 130 interrupted.
 type request struct {
 	settings Settings
 	config   string
+	plan     string
 	json     bool
 	into     string
 	page     string
@@ -82,6 +87,14 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	req.settings.Policy = rules.policy
+	if req.settings.Outage, code, err = loadOutage(req.plan); err != nil {
+		fmt.Fprintf(stderr, "gabion demo: %v\n", err)
+		return code
+	}
+	if req.settings.Outage != nil {
+		plan, _ := planOf(req.settings.Outage) // it could be made
+		req.settings.Seconds = int(plan.Total / time.Second)
+	}
 	if req.settings.live, err = goLive(req.page); err != nil {
 		return failed(stderr, err)
 	}
@@ -100,6 +113,7 @@ func parse(args []string) (request, error) {
 	flags.IntVar(&req.settings.Seconds, "seconds", defaultSeconds, "")
 	flags.Uint64Var(&req.settings.Seed, "seed", 1, "")
 	flags.StringVar(&req.config, "config", "", "")
+	flags.StringVar(&req.plan, "plan", "", "")
 	flags.BoolVar(&req.json, "json", false, "")
 	flags.StringVar(&req.settings.Ledgers, "ledgers", "", "")
 	flags.StringVar(&req.into, "into", "", "")
@@ -113,6 +127,9 @@ func parse(args []string) (request, error) {
 	if s := req.settings.Seconds; s < minSeconds || s > maxSeconds {
 		return req, fmt.Errorf("--seconds %d is out of range: %d to %d", s, minSeconds, maxSeconds)
 	}
+	if req.plan != "" && (isSet(flags, "seconds") || req.into != "") {
+		return req, fmt.Errorf("--plan %s says how long it takes, and its table is not the demo's: leave --seconds and --into out", req.plan)
+	}
 	switch {
 	case req.page == "" && req.json:
 		req.page = noPage
@@ -120,6 +137,11 @@ func parse(args []string) (request, error) {
 		req.page = "127.0.0.1:0"
 	}
 	return req, nil
+}
+
+func isSet(flags *flag.FlagSet, name string) (set bool) {
+	flags.Visit(func(f *flag.Flag) { set = set || f.Name == name })
+	return set
 }
 
 // asJSON prints the report and nothing else. Whoever sits at a terminal sees the
@@ -192,10 +214,13 @@ func (r *Report) exit() int {
 func (st *stage) introduce(w io.Writer, rules rules, p paint) {
 	fmt.Fprintln(w, "\n  "+p.bold("gabion demo: one outage, four clients"))
 	fmt.Fprintln(w)
+	provider := fmt.Sprintf("A provider works on %d charges of %d ms at once, %d/s, and queues up to %d more.", slots, service.Milliseconds(), capacity, waiting)
+	if o := st.settings.Outage; o != nil {
+		provider = fmt.Sprintf("A provider is what %s says of %s.", o.Name(), o.Service())
+	}
 	for _, line := range wrap(fmt.Sprintf("Each client charges cards at a payment provider of its own, a real HTTP server on this machine: "+
 		"the same %s orders at the same moments, %d a second. A call succeeds when it is done within %.0f s. "+
-		"A provider works on %d charges of %d ms at once, %d/s, and queues up to %d more.",
-		thousands(len(st.orders)), load, inTime.Seconds(), slots, service.Milliseconds(), capacity, waiting), minWidth-4) {
+		"%s", thousands(len(st.orders)), load, inTime.Seconds(), provider), minWidth-4) {
 		fmt.Fprintln(w, "  "+line)
 	}
 	fmt.Fprintln(w, "\n  "+p.bold("The plan")+p.dim(fmt.Sprintf("  (%d s in all, seed %d)", st.settings.Seconds, st.settings.Seed)))

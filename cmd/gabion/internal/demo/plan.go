@@ -16,6 +16,7 @@ const (
 	Reset                   // a share of connections is reset before the work
 	Lost                    // a share of connections is reset after the charge was made
 	RateLimited             // requests above a rate are answered 429 with Retry-After
+	Played                  // what the plan of a file says
 )
 
 // Phase is one stretch of the plan.
@@ -27,11 +28,14 @@ type Phase struct {
 	Rate   float64       // requests per second let through, for RateLimited
 	Start  time.Duration // from the start of the run
 	End    time.Duration
+	text   string // what it says, for Played
 }
 
 // says describes the phase to people.
 func (p Phase) says() string {
 	switch p.Kind {
+	case Played:
+		return p.text
 	case Unavailable:
 		return fmt.Sprintf("%.0f %% of requests are answered 503 at the door", 100*p.Share)
 	case Slow:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/chance"
+	"github.com/gabion-go/gabion/lab/flaky"
 )
 
 // keyHeader names the intent of a request, so that repeating it is safe.
@@ -51,6 +52,7 @@ type provider struct {
 	ledger *ledger
 	keys   *keys
 	bucket bucket
+	flaky  *flaky.Server // plays the plan of a file; nil plays the demo's own
 
 	slots chan struct{} // a token for each charge in work
 	queue chan struct{} // a token for each request in work or waiting
@@ -69,9 +71,9 @@ type provider struct {
 }
 
 // startProvider starts a provider whose ledger is in dir.
-func startProvider(dir, name string, plan Plan, seed uint64, now func() time.Duration) (*provider, error) {
+func startProvider(dir, name string, plan Plan, s Settings, now func() time.Duration) (*provider, error) {
 	p := &provider{
-		name: name, plan: plan, seed: seed, now: now,
+		name: name, plan: plan, seed: s.Seed, now: now,
 		path:     filepath.Join(dir, name+".ledger"),
 		bucket:   bucket{rate: limitOf(plan), burst: limitOf(plan)},
 		slots:    make(chan struct{}, slots),
@@ -90,6 +92,11 @@ func startProvider(dir, name string, plan Plan, seed uint64, now func() time.Dur
 	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, errors.Join(err, p.keys.store.Close(), p.ledger.close())
 	}
+	if s.Outage != nil {
+		if p.flaky, err = flaky.New(s.Outage, flaky.Options{Seed: s.Seed, Handler: p.keys.handler}); err != nil {
+			return nil, errors.Join(err, p.listener.Close(), p.keys.store.Close(), p.ledger.close())
+		}
+	}
 	p.serve()
 	return p, nil
 }
@@ -106,6 +113,9 @@ func (p *provider) serve() {
 // nobody is at work any more, so that no charge misses the ledger.
 func (p *provider) close() error {
 	close(p.quit)
+	if p.flaky != nil {
+		_ = p.flaky.Close() // which never fails
+	}
 	err := p.server.Close()
 	p.served.Wait()
 	p.busy.Lock() // for good
@@ -132,6 +142,12 @@ func (p *provider) charge(w http.ResponseWriter, r *http.Request) {
 	}
 	at := p.now()
 	attempt := p.note(at, pay.Number)
+	if p.flaky != nil {
+		r = visit{pay, attempt}.in(r)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		p.flaky.ServeHTTP(w, r)
+		return
+	}
 	phase, index := p.plan.At(at)
 	hit := phase.Share > 0 && p.draw(pay.Number, attempt, drawFault+chance.Purpose(1+index)) < phase.Share
 	switch {
@@ -162,6 +178,10 @@ func (p *provider) charge(w http.ResponseWriter, r *http.Request) {
 // effect, so the same key may be tried again.
 func (p *provider) work(w http.ResponseWriter, r *http.Request) {
 	v := visitOf(r.Context())
+	if p.flaky != nil { // the work's time is over
+		p.posted(w, r, v)
+		return
+	}
 	refuse := func(why string) {
 		idempotency.NoEffect(r.Context())
 		answer(w, http.StatusServiceUnavailable, problem(why))
@@ -184,6 +204,11 @@ func (p *provider) work(w http.ResponseWriter, r *http.Request) {
 		refuse("closing")
 		return
 	}
+	p.posted(w, r, v)
+}
+
+// posted charges the card and answers.
+func (p *provider) posted(w http.ResponseWriter, r *http.Request, v visit) {
 	if err := p.post(r.Header.Get(keyHeader), v.pay); err != nil {
 		answer(w, http.StatusInternalServerError, problem(err.Error()))
 		return

@@ -22,7 +22,7 @@ func providerWith(t *testing.T, phase Phase) *provider {
 	t.Helper()
 	phase.End = time.Hour
 	plan := Plan{Total: time.Hour, Phases: []Phase{phase}}
-	p, err := startProvider(t.TempDir(), "it", plan, 1, func() time.Duration { return 0 })
+	p, err := startProvider(t.TempDir(), "it", plan, Settings{Seed: 1}, func() time.Duration { return 0 })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gabion-go/gabion/lab/flaky"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -18,8 +19,9 @@ type Settings struct {
 	Seconds int
 	Seed    uint64
 	Policy  policy.Policy
-	Ledgers string // a folder to keep the ledgers in; "" means they are removed
-	live    *live  // nil: there is no page
+	Ledgers string      // a folder to keep the ledgers in; "" means they are removed
+	Outage  *flaky.Plan // what goes wrong; nil means the demo's own plan
+	live    *live       // nil: there is no page
 }
 
 // headstart is the time between building everything and the first arrival.
@@ -94,9 +96,15 @@ func (st *stage) now() time.Duration { return time.Since(st.start) }
 // raise builds providers and clients.
 func raise(dir string, s Settings) (*stage, error) {
 	st := &stage{settings: s, plan: NewPlan(time.Duration(s.Seconds) * time.Second), start: time.Now().Add(headstart), done: make(chan struct{})}
+	if s.Outage != nil {
+		var err error
+		if st.plan, err = planOf(s.Outage); err != nil {
+			return nil, err
+		}
+	}
 	st.orders = Orders(s.Seed, st.plan.Busy())
 	for _, name := range []string{"loop", "keyed loop", "library", gabionName} {
-		p, err := startProvider(dir, name, st.plan, s.Seed, st.now)
+		p, err := startProvider(dir, name, st.plan, s, st.now)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("start a provider: %w", err), st.closeAll())
 		}

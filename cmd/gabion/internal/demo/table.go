@@ -90,6 +90,9 @@ func (r *Report) tooShort() string {
 	for _, phase := range r.plan.Phases {
 		longest = max(longest, phase.End-phase.Start)
 	}
+	if r.plan.Phases[0].Kind == Played {
+		return "too short to judge: a plan whose phases last longer tells more"
+	}
 	return fmt.Sprintf("too short to judge: phases last under %d s; use --seconds %d", int(longest.Seconds())+1, defaultSeconds)
 }
 
