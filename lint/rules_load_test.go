@@ -81,6 +81,7 @@ func TestRulesOfBulkheads(t *testing.T) {
 	tryRule(t, "G027", []specimen{
 		{"as many as slots", "{bulkhead: {limit: 20}, facts: {idle_per_host: 20}}", "silent", ""},
 		{"fewer", "{bulkhead: {limit: 21}, facts: {idle_per_host: 20}}", "note", "a: bulkhead.limit 21 > facts.idle_per_host 20: each"},
+		{"as many as are out on average", "{facts: {idle_per_host: 2, rate: 50/s, p50: 40ms}}", "note", ""},
 		{"fewer than are out on average", "{facts: {idle_per_host: 2, rate: 50/s, p50: 41ms}}", "warning", "facts.rate 50/s × facts.p50 41ms = 2.05 at once > facts.idle_per_host 2"},
 		{"enough for the slow ones", "{facts: {idle_per_host: 5, rate: 50/s, p50: 41ms, p99: 100ms}}", "silent", ""},
 		{"not for the slow ones", "{facts: {idle_per_host: 4, rate: 50/s, p50: 41ms, p99: 100ms}}", "note", ""},
