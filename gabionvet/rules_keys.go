@@ -5,6 +5,8 @@ import (
 	"go/types"
 	"regexp"
 	"strings"
+
+	"golang.org/x/tools/go/ast/inspector"
 )
 
 var (
@@ -31,11 +33,11 @@ func keyNewOnEachAttempt(c *check) {
 			}
 		}
 	}
-	for _, r := range c.regions {
-		if r.by.gabion {
-			c.checkKeyOption(r)
+	c.eachCall(func(_ inspector.Cursor, call *ast.CallExpr) {
+		if by, is := c.retrierOf(call); is && by.gabion {
+			c.checkKeyOption(call)
 		}
-	}
+	})
 }
 
 func (c *check) keyAdvice(r repeated) string {
@@ -47,12 +49,12 @@ func (c *check) keyAdvice(r repeated) string {
 
 // checkKeyOption finds gabion.WithKey(gabion.NewKey()) in a loop that calls again: each
 // call would be another intent.
-func (c *check) checkKeyOption(r *region) {
+func (c *check) checkKeyOption(call *ast.CallExpr) {
 	for _, l := range c.loops {
-		if !within(l.body, r.call.Pos()) {
+		if !within(l.body, call.Pos()) {
 			continue
 		}
-		for _, arg := range r.call.Args {
+		for _, arg := range call.Args {
 			opt, is := ast.Unparen(arg).(*ast.CallExpr)
 			if is && c.is(opt, "github.com/gabion-go/gabion.WithKey") && len(opt.Args) == 1 && c.freshIn(opt.Args[0], l.stmt, 0) != nil {
 				c.report(opt, nil, "this loop makes a new idempotency key each time it calls again: the server takes each call for another request and does the work twice; "+
