@@ -63,7 +63,7 @@ var plan = map[string]room{
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
 	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}},                                        // its adapter for consumers, apart because it is no part of HTTP
 
-	"lab":                     {floor: second, also: []string{"config", "internal/suggest", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
+	"lab":                     {floor: second, also: []string{"config", "internal/suggest", "lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
