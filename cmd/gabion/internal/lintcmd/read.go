@@ -32,7 +32,7 @@ type input struct {
 // code of a failure; the others are looked at all the same.
 func (r *request) read(ctx context.Context, words []string) (in []input, failed int, err error) {
 	if len(words) == 0 {
-		return nil, 0, wrong{errors.New("no file is named: gabion lint FILE...")}
+		return nil, 0, wrong{errors.New("no file is named: gabion lint FILE")}
 	}
 	for i, word := range words {
 		one := input{path: word, name: word}

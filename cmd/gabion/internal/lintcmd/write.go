@@ -62,7 +62,7 @@ func (r *request) unknown(all []lint.Unknown) string {
 		seen[[3]string{u.Rule.ID, u.Missing, u.Why}]++
 	}
 	for _, u := range all {
-		of := u.Dependency
+		var of string
 		if !r.verbose {
 			key := [3]string{u.Rule.ID, u.Missing, u.Why}
 			n := seen[key]
