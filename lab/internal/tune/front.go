@@ -99,7 +99,7 @@ func (b *bench) typical(c, home *Candidate, k int) float64 {
 		}
 	}
 	if m := mean(diff); !math.IsNaN(m) {
-		return mean(base) + m
+		return max(mean(base)+m, 0) // nothing that is measured is less
 	}
 	return mean(base)
 }

@@ -170,7 +170,11 @@ func (o *Options) validate(ctx context.Context, b *bench, found *Found, r *Resul
 		used := o.Used()
 		perSeed := used / float64(max(found.Runs, 1)) * float64(2*len(validated))
 		seeds = min(seeds, max(int((validateShare-used)/max(perSeed, 1e-9)), leastSeeds))
-		ended = func() bool { return o.Used() > validateShare }
+		until := validateShare
+		if seeds <= leastSeeds {
+			until = 1 // a claim is worth more than the guards
+		}
+		ended = func() bool { return o.Used() > until }
 	}
 	v, err := b.validate(ctx, found.Best.Point, validated, seeds, o.Workers, func(w int) uint64 { return o.Validation + b.seedOf(w) }, ended, o.told("validating"))
 	if err != nil {
