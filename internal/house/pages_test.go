@@ -86,13 +86,17 @@ const metricsPage = "docs/metrics.md"
 // A metric in prose or in a table: `gabion_calls_total`. Recordings have colons.
 var metricName = regexp.MustCompile("`(gabion_[a-z_]+)[`{]")
 
+// plannedMetric is the line of one that is not there yet.
+var plannedMetric = regexp.MustCompile("(?m)^\\| `.*\\*\\*Planned.*$")
+
 // unknownMetrics finds names of metrics, in any document, that the page of metrics does
-// not have.
+// not have, or has as planned.
 func unknownMetrics(fsys fs.FS) (found []string, err error) {
 	text, err := fs.ReadFile(fsys, metricsPage)
 	if err != nil {
 		return []string{metricsPage + " is missing"}, nil //nolint:nilerr // that is the finding
 	}
+	exposed := plannedMetric.ReplaceAllString(string(text), "")
 	err = walk(fsys, func(name string) error {
 		if path.Ext(name) != ".md" || dated.MatchString(name) || name == metricsPage {
 			return nil
@@ -100,7 +104,7 @@ func unknownMetrics(fsys fs.FS) (found []string, err error) {
 		page, err := fs.ReadFile(fsys, name)
 		for i, line := range strings.Split(string(page), "\n") {
 			for _, m := range metricName.FindAllStringSubmatch(line, -1) {
-				if !strings.Contains(string(text), "\n| `"+m[1]+"` |") {
+				if !strings.Contains(exposed, "\n| `"+m[1]+"` |") {
 					found = append(found, fmt.Sprintf("%s:%d: no metric is called %s", name, i+1, m[1]))
 				}
 			}
@@ -113,14 +117,14 @@ func unknownMetrics(fsys fs.FS) (found []string, err error) {
 func TestMetricsOfThePagesExist(t *testing.T) {
 	keep(t, unknownMetrics, `docs/metrics.md has all metrics.`)
 
-	metrics := "| metric |\n| `gabion_calls_total` | counter |\n"
+	metrics := "| metric |\n| `gabion_calls_total` | counter |\n| `gabion_some_day` | gauge | **Planned, not exposed yet.** X |\n"
 	prove(t, unknownMetrics, []specimen{
 		{"one that is there", map[string]string{
 			metricsPage: metrics, "docs/a.md": "`gabion_calls_total` and `gabion_calls_total{outcome=\"ok\"}`, `gabion lint`\n",
 		}, nil},
 		{"one that is not, in any document", map[string]string{
-			metricsPage: metrics, "docs/p/a.md": "x\n`gabion_calls`\n", "README.md": "`gabion_retries_total`\n",
-		}, []string{"README.md:1: no metric", "docs/p/a.md:2: no metric"}},
+			metricsPage: metrics, "docs/p/a.md": "x\n`gabion_calls`\n", "README.md": "`gabion_retries_total`\n`gabion_some_day`\n",
+		}, []string{"README.md:1: no metric", "README.md:2: no metric", "docs/p/a.md:2: no metric"}},
 	})
 }
 
