@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -149,10 +150,15 @@ type Change struct {
 	Value      string
 }
 
+// ErrVariable says that a key's value comes from a variable. Where the program runs it may
+// have another value than here, so that a change could make a policy looser there.
+var ErrVariable = errors.New("its value comes from a variable")
+
 // Edit returns the text of a file with changes made, and everything else as it was: comments,
 // order, spaces. Keys that are missing are added. The outcome says what the changes say: a
 // file that is written in a way that can't be changed by itself is an error, as is a change
-// that is a mistake. The text is not changed.
+// that is a mistake, and one of a value that comes from a variable ([ErrVariable]). The text
+// is not changed.
 func Edit(name string, text []byte, changes []Change, opts ...Option) ([]byte, error) {
 	for _, c := range changes {
 		next, err := edit(name, text, c, opts)
@@ -170,10 +176,14 @@ func edit(name string, text []byte, c Change, opts []Option) ([]byte, error) {
 		path = path[1:]
 	} else if c.Dependency == "" {
 		path = wordsOfFacts(c.Path)
-	} else if f, _ := Read(name, text, opts...); f.origins[c.Dependency].key.Line == 0 {
-		return nil, fmt.Errorf("the file has no such dependency")
 	}
 	before, found := Read(name, text, opts...)
+	if c.Dependency != "" && c.Dependency != DefaultsName && before.origins[c.Dependency].key.Line == 0 {
+		return nil, fmt.Errorf("the file has no such dependency")
+	}
+	if vars := before.variables(c); len(vars) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrVariable, vars[0])
+	}
 	next, err := yamlstrict.Edit(text, path, c.Value)
 	if err != nil {
 		return nil, err
@@ -187,6 +197,21 @@ func edit(name string, text []byte, c Change, opts []Option) ([]byte, error) {
 		}
 	}
 	return next, sameBut(before, after, c)
+}
+
+// variables are those from which a key takes its value before a change.
+func (f *File) variables(c Change) []string {
+	if c.Dependency == "" {
+		return f.program[strings.TrimPrefix(c.Path, "facts.")].Vars
+	}
+	for name, o := range f.origins {
+		if c.Dependency == DefaultsName {
+			return o.defaults[c.Path].Vars
+		} else if name == c.Dependency {
+			return find(c.Path, []map[string]yamlstrict.Place{o.own, o.defaults}).Vars
+		}
+	}
+	return nil
 }
 
 // holds reports whether a finding was there before; lines may have moved.

@@ -127,9 +127,13 @@ func (e edit) insert(n *yaml.Node, path []string, value string) ([]byte, error) 
 	if !ok || strings.TrimSpace(indent) != "" || last < 1 || last > len(e.lines) {
 		return nil, ErrNoEdit
 	}
-	line := indent + nested(path, value, false) + "\n"
+	end := "\n"
+	if strings.HasSuffix(e.lines[0], "\r\n") {
+		end = "\r\n"
+	}
+	line := indent + nested(path, value, false) + end
 	if !strings.HasSuffix(e.lines[last-1], "\n") {
-		e.lines[last-1] += "\n"
+		e.lines[last-1] += end
 	}
 	e.lines = slices.Insert(e.lines, last, line)
 	return e.text(), nil

@@ -98,6 +98,9 @@ func reasonOf(err error) string {
 	if errors.As(err, &f) {
 		return f.Reason
 	}
+	if cause := errors.Unwrap(err); cause != nil { // what is around it names the change again
+		err = cause
+	}
 	first, _, _ := strings.Cut(err.Error(), "\n")
 	return first
 }

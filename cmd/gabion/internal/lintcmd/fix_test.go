@@ -102,6 +102,15 @@ func TestAFixMayLetRulesApplyThatLackFacts(t *testing.T) {
 	}
 }
 
+func TestAVariableStays(t *testing.T) {
+	text := "version: 1\ndependencies:\n  a: {retry: {attempts: \"${N:-12}\"}}\n"
+	f := fixed(text, func(lint.Finding) bool { return true })
+	told := f.told("written")
+	if got := string(f.in[0].text); got != text || !strings.Contains(told, "variable: N") || strings.Count(told, "retry.attempts") != 1 {
+		t.Errorf("got\n%s%s", got, told)
+	}
+}
+
 func TestADiffIsAPatch(t *testing.T) {
 	f := fixed("version: 1\ndependencies:\n  a: {retry: {attempts: 4}}\n", func(lint.Finding) bool { return true })
 	want := "--- a.yaml\n+++ a.yaml\n@@ -1,3 +1,3 @@\n version: 1\n dependencies:\n-  a: {retry: {attempts: 4}}\n+  a: {retry: {attempts: 3}}\n"

@@ -12,9 +12,12 @@ import (
 	"github.com/gabion-go/gabion/lint"
 )
 
-// maxSARIFFixes bounds the fixes that are worked out for a report: each means reading the
-// file again.
-const maxSARIFFixes = 50
+// Bounds of the fixes that are worked out for a report, and of the text that is read for
+// them: each means reading its whole file again.
+const (
+	maxSARIFFixes = 50
+	maxSARIFRead  = 1 << 20
+)
 
 // object is a JSON object of SARIF 2.1.0, in the words of its specification.
 type object map[string]any
@@ -79,6 +82,7 @@ type sarifResults struct {
 	out   outcome
 	index map[string]int
 	fixes int
+	read  int // bytes of text
 }
 
 func (s *sarifResults) result(f lint.Finding) object {
@@ -111,8 +115,10 @@ func (s *sarifResults) fix(f lint.Finding) object {
 	if len(f.Fix) == 0 || at < 0 || s.fixes == maxSARIFFixes {
 		return nil
 	}
-	s.fixes++
 	before := s.out.inputs[at].text
+	if s.fixes, s.read = s.fixes+1, s.read+len(before); s.read > maxSARIFRead {
+		return nil
+	}
 	after, err := config.Edit(f.File, before, f.Fix)
 	if err != nil {
 		return nil
