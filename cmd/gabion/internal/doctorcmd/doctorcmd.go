@@ -116,6 +116,9 @@ func (r *request) examine(ctx context.Context) int {
 		return r.failed(err)
 	}
 	d := diagnose(name, text, all)
+	if len(d.Lines) == 0 && len(d.missing()) == len(all) {
+		return r.failed(fmt.Errorf("%s has none of what was measured: %s. Its dependencies have to have the same names", name, strings.Join(d.missing(), ", ")))
+	}
 	return r.tell(d)
 }
 

@@ -173,6 +173,21 @@ func TestARecordingTellsWhatWasInForce(t *testing.T) {
 	}
 }
 
+// A file that has nothing of what was measured is not said to agree with it.
+func TestWhatWasNotExaminedDoesNotAgree(t *testing.T) {
+	calls := lives(t, policy.Policy{}, nil, func(d *gabion.Dependency) { does(d, 50, time.Millisecond, nil) })
+	for _, how := range []string{"", "--json"} {
+		args := []string{calls, "--config", written(t, "version: 1\ndependencies: {other: {}}\n")}
+		if how != "" {
+			args = append(args, how)
+		}
+		code, out, stderr := doctor(t, args...)
+		if code != exitFailure || out != "" || !strings.Contains(stderr, "none of what was measured: stock") {
+			t.Errorf("%s: code %d, %s%s", how, code, out, stderr)
+		}
+	}
+}
+
 // A recording that was cut off is used up to the cut.
 func TestACutRecordingIsUsedToTheCut(t *testing.T) {
 	calls := lives(t, policy.Policy{}, nil, func(d *gabion.Dependency) { does(d, 50, time.Millisecond, nil) })

@@ -64,6 +64,16 @@ func diagnose(name string, text []byte, all map[string]*vitals) *diagnosis {
 	return d
 }
 
+// missing are the dependencies that were measured and that the file does not have.
+func (d *diagnosis) missing() (names []string) {
+	for _, u := range d.Unknown {
+		if u.Missing == "dependencies."+u.Dependency {
+			names = append(names, u.Dependency)
+		}
+	}
+	return names
+}
+
 // lint adds what the linter finds with the measured facts.
 func (d *diagnosis) lint(report lint.Report, measured map[string]config.Facts) {
 	for _, f := range report.Findings {
@@ -170,8 +180,11 @@ func (r *request) print(d *diagnosis) {
 	if d.Diff != "" {
 		fmt.Fprintf(r.stdout, "\n%s", d.Diff)
 	}
-	if len(d.Lines) == 0 {
+	switch gone := d.missing(); {
+	case len(d.Lines) == 0 && len(gone) == 0:
 		fmt.Fprintln(r.stdout, "\nThe policies agree with what was measured.")
+	case len(d.Lines) == 0:
+		fmt.Fprintf(r.stdout, "\nThe policies that were examined agree with what was measured; %s was not examined.\n", strings.Join(gone, ", "))
 	}
 }
 

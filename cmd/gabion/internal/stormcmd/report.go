@@ -98,7 +98,7 @@ func reachable(ctx context.Context, client *http.Client, target string) error {
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	conn, err := client.Transport.(*http.Transport).DialContext(ctx, "tcp", joined(u.Hostname(), port))
 	if err != nil {
-		if why(err) == errRemote.Error() {
+		if what := why(err); what == errRemote.Error() || what == unknownHost {
 			return err
 		}
 		return nil // that it is down is what the storm is to show

@@ -137,14 +137,20 @@ func (s *storm) key(n int) string {
 	return fmt.Sprintf("storm-%d-%d-%012x", s.seed, n, uint64(chance.U(s.seed, uint64(n), 0, drawKey)*(1<<48)))
 }
 
+// unknownHost is a name that no address belongs to.
+const unknownHost = "unknown host"
+
 // why says in few words why there is no answer.
 func why(err error) string {
 	var timeout net.Error
+	var host *net.DNSError
 	switch {
 	case errors.Is(err, errRemote):
 		return errRemote.Error()
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
+	case errors.As(err, &host) && host.IsNotFound:
+		return unknownHost
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED):

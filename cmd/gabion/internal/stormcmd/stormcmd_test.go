@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -177,6 +179,16 @@ func TestAStormCanBeInterrupted(t *testing.T) {
 	var out, err bytes.Buffer
 	if code := Main(ctx, []string{on.URL, "--duration", "1h", "--rate", "10/s"}, &out, &err); code != exitInterrupted || !strings.Contains(out.String(), "interrupted") {
 		t.Errorf("exit code %d: %s%s", code, out.String(), err.String())
+	}
+}
+
+func TestAHostThatIsNotThereIsNamedBeforeTheStorm(t *testing.T) {
+	gone := fmt.Errorf("dial: %w", &net.DNSError{Err: "no such host", Name: "shop.invalid", IsNotFound: true})
+	if why(gone) != unknownHost {
+		t.Error(why(gone))
+	}
+	if away := (&net.DNSError{Err: "server misbehaving", Name: "shop.invalid"}); why(away) != "no answer" {
+		t.Error(why(away))
 	}
 }
 
