@@ -54,12 +54,13 @@ func (s set) without(err int) set {
 // has reports whether a path with that knowledge is among s that has all of yes and none
 // of no.
 func (s set) has(err int, yes, no uint8) bool {
-	return 0 != s.each(func(st state) set {
+	found := s.each(func(st state) set {
 		if st.err == err && st.flags&yes == yes && st.flags&no == 0 {
 			return st.set()
 		}
 		return 0
 	})
+	return found != 0
 }
 
 // A walk follows the paths of a piece of code.
@@ -258,7 +259,7 @@ func (w *walk) cases(s *ast.SwitchStmt, in set, ret *frame) (next set) {
 		}
 		taken := fell
 		for _, e := range c.List {
-			yes, no := rest, rest
+			var yes, no set
 			if s.Tag == nil {
 				yes, no = w.cond(e, rest)
 			} else {

@@ -1,6 +1,7 @@
 package flaky
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log"
@@ -131,7 +132,7 @@ func (d *door) reopened() bool {
 		d.mu.Lock()
 		deaf, closed := d.deaf, d.closed
 		if !deaf && !closed {
-			if l, err := net.Listen("tcp", d.addr.String()); err == nil {
+			if l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", d.addr.String()); err == nil {
 				d.inner = l
 				d.mu.Unlock()
 				return true

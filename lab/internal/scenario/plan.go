@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -164,7 +165,8 @@ func (f *files) plan(name string) (*File, string) {
 	}
 	made, err := ParsePlan(filepath.Dir(path), path, text)
 	if err != nil {
-		f.found = append(f.found, err.(Findings)...) // of no other type
+		found, _ := errors.AsType[Findings](err) // it is of no other type
+		f.found = append(f.found, found...)
 		return nil, ""
 	}
 	return made, ""
@@ -173,7 +175,10 @@ func (f *files) plan(name string) (*File, string) {
 func readPlan(path string) ([]byte, error) {
 	in, err := os.Open(path)
 	if err != nil {
-		return nil, err.(*os.PathError).Err // the path is said already
+		if at, ok := errors.AsType[*os.PathError](err); ok {
+			err = at.Err // the path is said already
+		}
+		return nil, err
 	}
 	defer in.Close()
 	text, err := io.ReadAll(io.LimitReader(in, maxPlan+1))

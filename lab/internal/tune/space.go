@@ -227,7 +227,7 @@ func spelled(x float64, home, unit string) string {
 }
 
 func two(x float64) float64 {
-	y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 1, 64), 64) //nolint:errcheck // it was a number before
+	y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 1, 64), 64) // it was a number before
 	return y
 }
 

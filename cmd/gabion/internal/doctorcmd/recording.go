@@ -11,9 +11,8 @@ import (
 
 // tape measures a recording while it is read.
 type tape struct {
-	all  map[string]*vitals
-	of   map[string]*reel
-	runs int
+	all map[string]*vitals
+	of  map[string]*reel
 }
 
 // reel is what one dependency needs besides while its events are read.

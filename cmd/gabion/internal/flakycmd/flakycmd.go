@@ -153,7 +153,7 @@ func (req *request) serve(ctx context.Context, p *flaky.Plan, stdout, stderr io.
 		_ = l.Close()
 		return err
 	}
-	defer s.Close()
+	defer s.Close() //nolint:errcheck // it closes what listens, and nothing is left to be told
 	introduce(stderr, p, url, open, req.start)
 	if req.start == "now" {
 		s.Start()
@@ -168,8 +168,8 @@ func (req *request) serve(ctx context.Context, p *flaky.Plan, stdout, stderr io.
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		defer func() { <-ended }()
-		defer s.Close()
+		_ = s.Close() // likewise
+		<-ended
 	}
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return err
