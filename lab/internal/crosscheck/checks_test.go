@@ -177,6 +177,9 @@ func breakersThatWait(r *rand.Rand) trial {
 // One call in twenty fails, and nothing else is wrong.
 func countedFailures(r *rand.Rand) trial {
 	rate, window, failures := between(r, 5, 60), between(r, 5, 20), between(r, 2, 120)
+	if r.IntN(2) == 0 {
+		failures = between(r, 2, 3+rate*window/40)
+	}
 	share := float64(failures) / float64(rate*window)
 	return trial{
 		policy: fmt.Sprintf("retry: off, breaker: {failures: %d, window: %ds, consecutive: off, failure_rate: off}", failures, window),
@@ -202,7 +205,7 @@ func bulkheads(r *rand.Rand) trial {
 		policy: fmt.Sprintf("retry: off, breaker: off, bulkhead: {limit: %d}", limit),
 		facts:  fmt.Sprintf("rate: %d/s, p50: %dms", rate, took),
 		world:  world(30*time.Second, fmt.Sprintf("count: 1, rate: %d/s", rate), fmt.Sprintf("time: %dms", took)),
-		near:   usual > 0.75*float64(limit) && usual < 1.15*float64(limit),
+		near:   usual > 0.75*float64(limit)-0.3 && usual < 1.15*float64(limit), // few slots refuse already when they are mostly in use
 	}
 }
 
@@ -229,10 +232,15 @@ func cutOff(o *outcome) float64 {
 // One call meets the beginning of an outage, twenty times.
 func blips(r *rand.Rand) trial {
 	n, base, blip := between(r, 1, 5), millis(r, 50, 2000), millis(r, 200, 20000)
+	kind := one(r, "full", "equal", "exponential")
+	longest := time.Duration(1<<(n-1)-1) * base
+	usual := map[string]time.Duration{"full": longest / 2, "equal": longest * 3 / 4, "exponential": longest}[kind]
 	return trial{
-		policy: fmt.Sprintf("safe: true, %s, retry: {attempts: %d, hold: off, budget: off, backoff: {kind: %s, base: %v}}, timeout: {call: 2m, attempt: 1s}", calm, n, one(r, "full", "equal", "exponential"), base),
+		policy: fmt.Sprintf("safe: true, %s, retry: {attempts: %d, hold: off, budget: off, backoff: {kind: %s, base: %v}}, timeout: {call: 2m, attempt: 1s}", calm, n, kind, base),
 		facts:  fmt.Sprintf("blip: %v", blip),
 		world:  strings.Replace(world(time.Minute, "count: 1, loop: trace, trace: [10s]", "time: 1ms", fmt.Sprintf("kind: down, at: 9999ms, for: %v", blip+time.Millisecond)), "replications: 1", "replications: 20", 1),
+		// Between the two some calls survive and some do not: the linter has a note there.
+		near: blip > usual*95/100 && blip <= longest,
 	}
 }
 
@@ -261,7 +269,7 @@ func slowRules(r *rand.Rand) trial {
 		policy: fmt.Sprintf("retry: off, timeout: {call: 10s, attempt: 5s}, breaker: {slow_call: %dms, slow_rate: %d%%, consecutive: off}", slow, rate),
 		facts:  fmt.Sprintf("p50: %dms, p99: %dms", p50, p99),
 		world:  world(40*time.Second, "count: 1, rate: 50/s", fmt.Sprintf("time: lognormal %dms/%dms", p50, p99)),
-		near:   sure && share < 1.1*float64(rate)/100 || !sure && share > 0.7*float64(rate)/100,
+		near:   sure && share < 1.1*float64(rate)/100 || !sure && share > 0.5*float64(rate)/100,
 	}
 }
 
