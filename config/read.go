@@ -172,9 +172,10 @@ func Edit(name string, text []byte, changes []Change, opts ...Option) ([]byte, e
 
 func edit(name string, text []byte, c Change, opts []Option) ([]byte, error) {
 	path := append([]string{"dependencies", c.Dependency}, strings.Split(c.Path, ".")...)
-	if c.Dependency == DefaultsName {
+	switch c.Dependency {
+	case DefaultsName:
 		path = path[1:]
-	} else if c.Dependency == "" {
+	case "":
 		path = wordsOfFacts(c.Path)
 	}
 	before, found := Read(name, text, opts...)

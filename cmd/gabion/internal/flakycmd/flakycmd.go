@@ -169,7 +169,7 @@ func (req *request) serve(ctx context.Context, p *flaky.Plan, stdout, stderr io.
 	case err = <-ended:
 	case <-ctx.Done():
 		_ = s.Close() // likewise
-		<-ended
+		err = <-ended
 	}
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return err
