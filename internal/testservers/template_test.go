@@ -91,7 +91,7 @@ func ownCache(t *testing.T) string {
 	t.Setenv("HOME", t.TempDir())
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	return cache
 }

@@ -101,11 +101,14 @@ func TestSARIFIsThatOfItsSchema(t *testing.T) {
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOPROXY=off")
 	dir, err := cmd.Output()
 	if err != nil || len(bytes.TrimSpace(dir)) == 0 {
+		if os.Getenv("GABION_REQUIRE_SERVERS") == "1" { // .ci/run has fetched the tools' modules
+			t.Fatalf("gosec, which has the schema, is not in the module cache: %v", err)
+		}
 		t.Skipf("gosec, which has the schema, is not in the module cache: make check fetches it (%v)", err)
 	}
 	file, err := os.Open(filepath.Join(strings.TrimSpace(string(dir)), "report", "sarif", "testdata", "sarif-schema-2.1.0.json"))
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	defer file.Close()
 	text, err := jsonschema.UnmarshalJSON(file)
