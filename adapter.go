@@ -2,13 +2,16 @@ package gabion
 
 import (
 	"context"
+	"time"
 
 	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
 func init() {
 	adapter.NoSlot, adapter.NoQueue, adapter.Inside = CallOption{set: setNoSlot}, CallOption{set: setNoQueue}, CallOption{set: setInside}
+	adapter.Repeat = CallOption{set: setRepeat}
 	adapter.HoldSlot = func(a any) { a.(*Attempt).holdSlot() }
 	adapter.Of = func(d any) adapter.Dependency { return adapted{d.(*Dependency)} }
 }
@@ -50,4 +53,26 @@ func (a adapted) Means(err error) (o policy.Outcome) {
 	}
 	decide(a.d, err, &o)
 	return o
+}
+
+// Room implements adapter.Dependency.
+func (a adapted) Room() (calls int, after time.Duration) { return a.d.state.Room(a.d.now()) }
+
+// Redelivery implements adapter.Dependency.
+func (a adapted) Redelivery(o *policy.Outcome, runs int, seed uint64) (wait time.Duration, why policy.Reason) {
+	return machine.Redelivery(&a.d.state.Rules().Policy.Retry, o, runs, seed)
+}
+
+// PutOff implements adapter.Dependency.
+func (a adapted) PutOff(times int, seed uint64) time.Duration {
+	return machine.PutOff(&a.d.state.Rules().Policy.Retry, times, seed)
+}
+
+// Observed implements adapter.Dependency.
+func (a adapted) Observed() bool { return a.d.observed() }
+
+// Tell implements adapter.Dependency.
+func (a adapted) Tell(ctx context.Context, e policy.Event) {
+	e.At = a.d.now()
+	a.d.publishBut(ctx, &e, 0)
 }

@@ -69,7 +69,7 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	if err := admissible(ctx, d, false); err != nil {
 		return nil, err
 	}
-	g := new(opening[struct{}])
+	g := new(beginning)
 	g.keep = true
 	if err := prepare[struct{}](ctx, &g.runner, d, opts); err != nil {
 		return nil, err
@@ -78,9 +78,16 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	if _, err := g.drive(nil); err != nil {
 		return nil, err
 	}
-	a := &Attempt{holder: g, ctx: g.seen, at: g.at, watch: d.timed(g.step.Ticket.Sent, g.at)}
+	a := &g.attempt
+	a.holder, a.ctx, a.at, a.watch = &g.opening, g.seen, g.at, d.timed(g.step.Ticket.Sent, g.at)
 	a.users.Store(1)
 	return a, nil
+}
+
+// A beginning is an opening with the attempt of which Begin hands out.
+type beginning struct {
+	opening[struct{}]
+	attempt Attempt
 }
 
 // Context is what the attempt's work must use. It ends with Close, with the caller's

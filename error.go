@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -90,38 +91,17 @@ func (e *Error) Is(target error) bool {
 }
 
 // Timeout reports whether a deadline ended the call, as net.Error does.
-func (e *Error) Timeout() bool {
-	switch e.Reason {
-	case policy.CallTimeout, policy.AttemptTimeout, policy.IdleTimeout, policy.BodyTimeout:
-		return true
-	}
-	return false
-}
+func (e *Error) Timeout() bool { return machine.Late(e.Reason) }
 
 // Outcome is what this error means to a call around the one that it ended.
 // Retrying is done in one layer, so it carries the mark that stops retries in
 // every layer above.
 func (e *Error) Outcome() policy.Outcome {
-	o := policy.Outcome{Class: policy.ClassServer}
-	switch {
-	case e.Reason == policy.Canceled:
-		o.Class = policy.ClassIgnored
-	case e.Reason == policy.KeyMissing || e.Reason == policy.UnknownDependency || e.Reason == policy.Invalid:
-		o.Class = policy.ClassClient
-	case e.Attempts == 0 && (e.Reason.Local() || e.Reason == policy.DeadlineShort):
-		o.Class = policy.ClassRejected
-	case e.Reason == policy.PoolExhausted:
-		o.Class = policy.ClassRejected
-	case e.Timeout():
-		o.Class = policy.ClassTimeout
-	case e.Err != nil:
-		o = classify.Error(e.Err)
+	var inner func() policy.Outcome
+	if e.Err != nil {
+		inner = func() policy.Outcome { return classify.Error(e.Err) }
 	}
-	o.Effect, o.Stop, o.NeverSent, o.Undone = e.Effect, true, false, false
-	if e.RetryAfter > 0 {
-		o.HasAfter, o.After = true, e.RetryAfter
-	}
-	return o
+	return machine.Around(&machine.End{Reason: e.Reason, Effect: e.Effect, Attempts: e.Attempts, RetryAfter: e.RetryAfter}, inner)
 }
 
 // ReasonOf returns why err ended a call, or policy.None if no call of gabion's

@@ -30,6 +30,7 @@ const (
 	setNoSlot
 	setNoQueue
 	setInside
+	setRepeat
 	setTimeout
 	setPriority
 	setOperation
@@ -158,6 +159,8 @@ func (c *callOptions) apply(o *CallOption) {
 		c.NoQueue = true
 	case setInside:
 		c.Inside = true
+	case setRepeat:
+		c.Repeat = true
 	case setTimeout:
 		c.Timeout = time.Duration(o.num)
 	case setPriority:

@@ -4,6 +4,7 @@ package adapter
 
 import (
 	"context"
+	"time"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -36,6 +37,25 @@ type Dependency interface {
 
 	// Means reads an error as the dependency's classifier does for calls without a result.
 	Means(err error) policy.Outcome
+
+	// Room says how many calls may begin now as far as the breaker and the dependency's own
+	// wishes are concerned, and if that is none, when to ask again.
+	Room() (calls int, after time.Duration)
+
+	// Redelivery decides what becomes of a message whose work failed: with policy.None
+	// it is delivered again after the wait. The seed names the message.
+	Redelivery(o *policy.Outcome, runs int, seed uint64) (wait time.Duration, why policy.Reason)
+
+	// PutOff is the wait of a message that came that often, whatever was the reason that
+	// nothing came of it.
+	PutOff(times int, seed uint64) time.Duration
+
+	// Observed reports whether anybody observes the dependency.
+	Observed() bool
+
+	// Tell tells those who observe the dependency. It sets the event's time and the
+	// dependency's name.
+	Tell(ctx context.Context, e policy.Event)
 }
 
 // These are of type gabion.CallOption.
@@ -51,6 +71,10 @@ var (
 	// transaction: nothing refuses or delays the call, it takes no slot, and what it shows of
 	// the dependency counts.
 	Inside any
+
+	// Repeat is for work that was tried before in a call of its own, such as a message that
+	// is delivered again: the retry budget pays for the call's first attempt.
+	Repeat any
 )
 
 // HoldSlot makes the result of a *gabion.Attempt hold its slot until it is closed, however

@@ -62,6 +62,9 @@ func (c *Call) deposit(now clock.Instant) {
 		c.state.share().Begin(c.shard)
 		return
 	}
+	if c.repeat { // its call has paid
+		return
+	}
 	c.state.window().Deposit(now, c.shard)
 }
 

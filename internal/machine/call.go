@@ -58,6 +58,7 @@ type Params struct {
 	Timeout   time.Duration // in place of the policy's Timeout.Call; zero means the policy's
 	Safe      bool          // declared safe to repeat
 	NoRetry   bool          // one attempt, whatever the policy says
+	Repeat    bool          // the work was tried before, in a call of its own: the budget pays for the first attempt, too
 	NoHedge   bool          // never hedge, whatever the policy says
 	NoSlot    bool          // takes no slot: what it works with is bounded elsewhere, as the connections of a pool are
 	NoQueue   bool          // takes a slot if one is free, and goes without where none is: it has a connection of a pool that is no larger
@@ -74,13 +75,14 @@ type Params struct {
 type phase uint8
 
 const (
-	entering phase = iota // wants to make an attempt
-	resting               // waits until wait.until before it enters
-	queued                // waits for a slot
-	sending               // has the slot that it needs
-	limited               // has the slot, and waits until wait.until for its turn of the rate limit
-	away                  // attempts are out, or a hedge is due
-	over                  // returned
+	entering  phase = iota // wants to make an attempt
+	resting                // waits until wait.until before it enters
+	queued                 // waits for a slot
+	sending                // has the slot that it needs
+	limited                // has the slot, and waits until wait.until for its turn of the rate limit
+	away                   // attempts are out, or a hedge is due
+	over                   // returned
+	repeating              // wants to make an attempt that the budget has to pay for
 )
 
 // grace is how much longer than its deadline a call waits for attempts that are out.
@@ -114,6 +116,7 @@ type Call struct {
 	noSlot   bool
 	noQueue  bool
 	inside   bool
+	repeat   bool
 
 	phase phase
 	wait  waiting  // enter.go
@@ -139,6 +142,9 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	c.shard, c.priority = p.Shard, p.Priority
 	c.safe, c.noRetry = p.Safe || r.Policy.Safe, p.NoRetry
 	c.noSlot, c.noQueue, c.inside = p.NoSlot || p.Inside, p.NoQueue, p.Inside
+	if p.Repeat {
+		c.repeat, c.phase = true, repeating
+	}
 	if p.Partition != "" {
 		c.enterPartition(now, p.Partition)
 	}
@@ -199,6 +205,8 @@ func (c *Call) next(now clock.Instant, s *Step) {
 			answered = c.queue(now, s)
 		case limited:
 			answered = c.awaitTurn(now, s)
+		case repeating:
+			c.claimRepeat(now)
 		}
 	}
 }

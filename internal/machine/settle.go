@@ -90,6 +90,9 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 			c.state.earned.Forgo(now, &c.rules.earned)
 		}
 	}
+	if c.repeat {
+		c.returnCharge(now, t)
+	}
 	c.part.pacer.Load().accept(now, now.Sub(t.Sent))
 	if c.rules.learns {
 		c.learn(now, t)
