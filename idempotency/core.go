@@ -173,8 +173,13 @@ const resultTimeout = 5 * time.Second
 // apply makes a change. A body that is too large for the store is left out: what
 // was done stays done.
 func (c *core) apply(ctx context.Context, ref Ref, change Change) error {
-	bound := &lateContext{Context: ctx, limit: resultTimeout}
+	return c.applyIn(&lateContext{Context: ctx, limit: resultTimeout}, ref, change)
+}
+
+// applyIn is apply with the context that bounds it. It ends that.
+func (c *core) applyIn(bound *lateContext, ref Ref, change Change) error {
 	defer bound.end(nil)
+	ctx := bound.Context
 	err := c.store.Apply(bound, ref, change)
 	if errors.Is(err, ErrTooLarge) && change.State == StateDone {
 		c.tell(ctx, Event{Kind: eventBodyOmitted, ID: ref.ID})

@@ -12,6 +12,7 @@ import (
 type execution struct {
 	run
 	life   lateContext
+	bound  lateContext // of the store's work at the end
 	core   *core
 	beat   atomic.Pointer[heartbeat] // nil once it was stopped
 	fenced atomic.Bool               // it had ended the run
@@ -41,7 +42,12 @@ func (x *execution) note(s EventKind) { x.core.tell(x, Event{Kind: s, ID: x.ref.
 
 // settle ends the run: it makes the change, or sees to it that it is made.
 func (x *execution) settle(c Change) error {
-	if err := x.core.apply(x, x.ref, c); err != nil {
+	bound := &x.bound
+	if bound.Context != nil { // a run ends once, but who knows
+		bound = new(lateContext)
+	}
+	bound.Context, bound.limit = x, resultTimeout
+	if err := x.core.applyIn(bound, x.ref, c); err != nil {
 		x.failed(err, c)
 		return err
 	}
@@ -120,7 +126,12 @@ func (x *exchange) keepEarly(res Result) {
 	if !x.verified() {
 		c = Change{State: StateUnknown}
 	}
-	if err := x.core.apply(x, x.ref, c); err != nil {
+	bound := &x.bound
+	if bound.Context != nil { // a run ends once, but who knows
+		bound = new(lateContext)
+	}
+	bound.Context, bound.limit = x, resultTimeout
+	if err := x.core.applyIn(bound, x.ref, c); err != nil {
 		x.failed(err, c)
 	}
 	context.AfterFunc(x.client, func() { x.life.end(context.Cause(x.client)) })

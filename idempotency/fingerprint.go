@@ -111,14 +111,27 @@ func sentPath(target string) string {
 // Fingerprint returns a fingerprint of work that does not come by HTTP: of its parts
 // in their order. The secret is that of [Config].Secret.
 func Fingerprint(secret []byte, parts ...[]byte) (sum [32]byte) {
-	h := hmac.New(sha256.New, secret)
-	var length [binary.MaxVarintLen64]byte
+	h, _ := hashes.Get().(*sharedHash)
+	if h == nil || !bytes.Equal(h.secret, secret) {
+		h = &sharedHash{keyedHash{Hash: hmac.New(sha256.New, secret), room: make([]byte, 0, 256)}, bytes.Clone(secret)}
+	}
 	for _, p := range parts {
-		h.Write(binary.AppendUvarint(length[:0], uint64(len(p))))
+		h.Write(binary.AppendUvarint(h.room[:0], uint64(len(p))))
 		h.Write(p)
 	}
-	h.Sum(sum[:0])
+	copy(sum[:], h.Sum(h.room[:0]))
+	h.Reset()
+	hashes.Put(h)
 	return sum
+}
+
+// hashes are those of Fingerprint. Most programs have one secret.
+var hashes sync.Pool // of *sharedHash
+
+// A sharedHash is one that any caller with the same secret may use.
+type sharedHash struct {
+	keyedHash
+	secret []byte
 }
 
 // canonicalQuery sorts by name; values of one name keep their order. What can't be

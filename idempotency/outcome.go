@@ -21,6 +21,9 @@ const (
 	// OutcomeGivenUp is as OutcomeUnknown, but where the next request runs it may be
 	// another: for work that ends for good until somebody asks otherwise.
 	OutcomeGivenUp
+	// OutcomeRefused is as OutcomeUnknown, but where the next request runs this run does not
+	// count as an attempt: for work that something refused which it needs.
+	OutcomeRefused
 
 	fenced // its context was cancelled because the lease was lost
 	outcomes
@@ -50,6 +53,7 @@ var endStates = [outcomes]struct{ hold, holdNoEffect, reexecute State }{
 	OutcomeRejected:  {StateDone, StateDone, StateDone},
 	OutcomeFailed:    {StateDone, StateRetryable, StateRetryable},
 	OutcomeGivenUp:   {StateUnknown, StateRetryable, StateRetryable},
+	OutcomeRefused:   {StateUnknown, StateRetryable, StateRetryable},
 	fenced:           {StateUnknown, StateRetryable, left},
 }
 
@@ -75,23 +79,38 @@ func (o Outcome) broken() Outcome {
 	return OutcomeUnknown
 }
 
-// ends returns the change that ends a run, without a result. With the state left there is
-// none.
-func (x *run) ends(o Outcome, g Guarantee) Change {
+// Ends returns the change that ends a run that came out like this, without a result.
+// NoEffect says that the work said so ([NoEffect]). With StateRunning there is none: the
+// record is another's.
+func (o Outcome) Ends(g Guarantee, noEffect bool) Change {
+	if o >= outcomes {
+		o = OutcomeUnknown
+	}
 	states := &endStates[o]
 	var to State
 	switch {
 	case g == GuaranteeReexecute:
 		to = states.reexecute
-	case x.noEffect.Load():
+	case noEffect:
 		to = states.holdNoEffect
 	default:
 		to = states.hold
 	}
-	if o == OutcomeRejected && x.notKept.Load() {
-		to = StateRetryable
+	again := to == StateRetryable
+	return Change{State: to, Free: again && o == OutcomeGivenUp, Unrun: again && o == OutcomeRefused}
+}
+
+// ends returns the change that ends a run, without a result. With the state left there is
+// none.
+func (x *run) ends(o Outcome, g Guarantee) Change {
+	c := o.Ends(g, x.noEffect.Load())
+	if x.notKept.Load() {
+		if o == OutcomeRejected {
+			c.State = StateRetryable
+		}
+		c.Free = c.State == StateRetryable
 	}
-	return Change{State: to, Free: to == StateRetryable && (o == OutcomeGivenUp || x.notKept.Load())}
+	return c
 }
 
 // endsTx says which of three a [TxStore] does: OutcomeSucceeded, OutcomeRejected or

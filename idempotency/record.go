@@ -168,6 +168,6 @@ type Change struct {
 	Lease    time.Duration // with StateRunning
 	Point    *Point        // with StateRunning: keep it, and leave the lease as it is
 	Result   Result        // with StateDone
-	Unrun    bool          // with StateRetryable: the work was not begun, so that this was no attempt
+	Unrun    bool          // with StateRetryable: the work was not begun, or was refused, so that this was no attempt
 	Free     bool          // with StateRetryable: nothing of the run is kept, and the next claim may be for another request
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/gabion-go/gabion/internal/seal"
 )
 
 // A Sealer encrypts what is stored of answers, and decrypts it again. It must be safe for
@@ -41,8 +43,6 @@ func Sealed(store Store, sealer Sealer) Store {
 
 // sealMark is the name of the one header line of a sealed result.
 const sealMark = "sealed"
-
-var errNotSealed = errors.New("it is not sealed")
 
 type sealedStore struct {
 	Store
@@ -167,7 +167,7 @@ func (r *Result) IsSealed() bool { return len(r.Header) == 1 && r.Header[0] == F
 
 func (s *sealedStore) openResult(id ID, res Result) (Result, error) {
 	if !res.IsSealed() {
-		return Result{}, errNotSealed
+		return Result{}, seal.ErrNot
 	}
 	text, err := s.sealer.Open(res.Body, contextOf(id, resultSeal, ""))
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/policy"
 )
 
 var queryModes = []pgx.QueryExecMode{
@@ -132,7 +133,7 @@ func TestInboxWithoutAnswerOfCommit(t *testing.T) {
 			}
 			pool, p := inMode(t, server, mode)
 			s := newShop(t, witness, open(t, pool, "records"))
-			in, err := inbox.New("orders", s.store, inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, MaxAttempts: 1})
+			in, err := inbox.New("orders", s.store, inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, Retry: policy.Retry{Attempts: 1}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -86,7 +86,7 @@ func together(t *testing.T, store *sqlstore.Store, prefix string, keys int) (ans
 	return answers, errs
 }
 
-var queues = regexp.MustCompile(`\[select\]:\n[^\n]*sqlstore\.\(\*group\)\.do\(`)
+var queues = regexp.MustCompile(`\[select\]:\n[^\n]*sqlgroup\.\(\*Group\)\.Do\(`)
 
 // queuing returns how many wait for the write lock.
 func queuing() int {

@@ -16,6 +16,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // A bank books messages in a database that has the inbox too. Bookings are the
@@ -40,7 +41,7 @@ func openBank(ctx context.Context, dir string, o inbox.Options) (*bank, error) {
 			return nil, err
 		}
 	}
-	o.Guarantee, o.Backoff = idempotency.GuaranteeTx, backoff.Const(50*time.Millisecond)
+	o.Guarantee, o.Retry.Backoff = idempotency.GuaranteeTx, backoff.Const(50*time.Millisecond)
 	in, err := inbox.New("bank", store, o)
 	return &bank{db, in}, err
 }
@@ -147,7 +148,7 @@ func TestRedeliveryAfterCommitIsAckedWithoutEffect(t *testing.T) { // 70
 
 func TestRedeliveryAfterAnErrorRunsAgain(t *testing.T) { // 71
 	t.Parallel()
-	b, k := startBroker(t, patience), testBank(t, inbox.Options{MaxAttempts: 3})
+	b, k := startBroker(t, patience), testBank(t, inbox.Options{Retry: policy.Retry{Attempts: 3}})
 	b.publish("m1", "12")
 	m := b.wantNext(1)
 	d := k.handle(t.Context(), m, func() error { return errors.New("no") })

@@ -19,6 +19,7 @@ import (
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // The test binary is also the relay and the consumer: processes of their own, for
@@ -136,7 +137,7 @@ func consume(ctx context.Context, handle func(*bank, jetstream.Msg) inbox.Dispos
 		return err
 	}
 	defer nc.Close()
-	k, err := openBank(ctx, os.Getenv(dirVar), inbox.Options{MaxAttempts: -1, Visibility: rigAckWait})
+	k, err := openBank(ctx, os.Getenv(dirVar), inbox.Options{Retry: policy.Retry{Attempts: 1_000_000}, Visibility: rigAckWait})
 	if err != nil {
 		return err
 	}

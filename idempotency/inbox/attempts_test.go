@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Attempts are runs of the work: a message that came many times before its work could
@@ -14,18 +15,18 @@ import (
 func TestDeliveriesAreNoAttempts(t *testing.T) {
 	for _, g := range []idempotency.Guarantee{idempotency.GuaranteeReexecute, idempotency.GuaranteeTx} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}, MaxAttempts: 3}, fails)
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}, Retry: policy.Retry{Attempts: 3}}, fails)
 			m := order("x")
 			p.store.begin.Store(&errDown)
 			for m.Delivery = 1; m.Delivery < 12; m.Delivery++ {
-				p.want(p.deliver(m), Retry, reasonStoreUnavailable)
+				p.want(p.deliver(m), Retry, ReasonStoreUnavailable)
 			}
 			p.store.begin.Store(nil)
 			pass(time.Minute)
 			p.wantRuns(0)
-			for n, why := range []Reason{reasonFailed, reasonFailed, reasonAttemptsExhausted} {
+			for n, why := range []Reason{ReasonFailed, ReasonFailed, ReasonAttemptsExhausted} {
 				verb := Retry
-				if why != reasonFailed {
+				if why != ReasonFailed {
 					verb = DeadLetter
 				}
 				d := p.deliver(m)
@@ -55,38 +56,38 @@ func TestMendedMessageRuns(t *testing.T) {
 		why  Reason
 		runs bool // the mended message does
 	}{
-		{"reexecute, a permanent error", idempotency.GuaranteeReexecute, permanent, 1, reasonPermanent, true},
-		{"reexecute, too many errors", idempotency.GuaranteeReexecute, fails, 3, reasonAttemptsExhausted, true},
-		{"tx, a permanent error", idempotency.GuaranteeTx, permanent, 1, reasonPermanent, true},
-		{"tx, too many errors", idempotency.GuaranteeTx, fails, 3, reasonAttemptsExhausted, true},
-		{"hold, without effect", idempotency.GuaranteeHold, noEffect, 1, reasonPermanent, true},
-		{"hold: it may have had an effect", idempotency.GuaranteeHold, permanent, 1, reasonUnknown, false},
+		{"reexecute, a permanent error", idempotency.GuaranteeReexecute, permanent, 1, ReasonPermanent, true},
+		{"reexecute, too many errors", idempotency.GuaranteeReexecute, fails, 3, ReasonAttemptsExhausted, true},
+		{"tx, a permanent error", idempotency.GuaranteeTx, permanent, 1, ReasonPermanent, true},
+		{"tx, too many errors", idempotency.GuaranteeTx, fails, 3, ReasonAttemptsExhausted, true},
+		{"hold, without effect", idempotency.GuaranteeHold, noEffect, 1, ReasonPermanent, true},
+		{"hold: it may have had an effect", idempotency.GuaranteeHold, permanent, 1, ReasonUnknown, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}, MaxAttempts: 3}, c.work)
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}, Retry: policy.Retry{Attempts: 3}}, c.work)
 			for n := 1; n < c.dead; n++ {
-				p.want(p.deliver(order("x")), Retry, reasonFailed)
+				p.want(p.deliver(order("x")), Retry, ReasonFailed)
 			}
 			if c.dead > 1 && c.g != idempotency.GuaranteeTx {
-				p.want(p.deliver(order("another")), DeadLetter, reasonMismatch) // while it is tried, it is what it was
+				p.want(p.deliver(order("another")), DeadLetter, ReasonMismatch) // while it is tried, it is what it was
 			}
 			p.want(p.deliver(order("x")), DeadLetter, c.why)
 			if !c.runs {
-				p.want(p.deliver(order("mended")), DeadLetter, reasonMismatch)
+				p.want(p.deliver(order("mended")), DeadLetter, ReasonMismatch)
 				return
 			}
 			p.work = fails
 			if c.g != idempotency.GuaranteeHold {
 				d := p.deliver(order("mended"))
-				p.want(d, Retry, reasonFailed)
+				p.want(d, Retry, ReasonFailed)
 				if d.Attempt != 1 {
 					t.Errorf("attempt %d of the mended message", d.Attempt)
 				}
 			}
 			p.work = succeeds
-			p.want(p.deliver(order("mended")), Ack, reasonDone)
-			p.want(p.deliver(order("mended")), Ack, reasonDuplicate)
-			p.want(p.deliver(order("x")), DeadLetter, reasonMismatch)
+			p.want(p.deliver(order("mended")), Ack, ReasonDone)
+			p.want(p.deliver(order("mended")), Ack, ReasonDuplicate)
+			p.want(p.deliver(order("x")), DeadLetter, ReasonMismatch)
 		})
 	}
 }
@@ -95,15 +96,15 @@ func TestMendedMessageRuns(t *testing.T) {
 // comes again.
 func TestFailuresThatCanNotBeCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, MaxAttempts: 1}, nil)
+		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, Retry: policy.Retry{Attempts: 1}}, nil)
 		p.work = func(context.Context) error {
 			p.store.begin.Store(&errDown)
 			return errWork
 		}
-		p.want(p.deliver(order("x")), Retry, reasonFailed)
+		p.want(p.deliver(order("x")), Retry, ReasonFailed)
 		p.store.begin.Store(nil)
 		pass(time.Minute)
 		p.work = fails
-		p.want(p.deliver(order("x")), DeadLetter, reasonAttemptsExhausted)
+		p.want(p.deliver(order("x")), DeadLetter, ReasonAttemptsExhausted)
 	})
 }

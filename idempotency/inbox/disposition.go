@@ -1,6 +1,19 @@
 package inbox
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// Why a message is not run, in [Disposition].Err, and why the context of its work ended. See
+// context.Cause.
+var (
+	// ErrExpired: the message's deadline has passed.
+	ErrExpired = errors.New("inbox: the message's deadline has passed")
+
+	// ErrNeverEnded: runs of the message's work began and were lost with their processes.
+	ErrNeverEnded = errors.New("inbox: runs of the work began and never ended")
+)
 
 // A Verb is what to tell the broker about a message.
 type Verb uint8
@@ -32,28 +45,43 @@ var verbs = [...]string{"retry", "ack", "dead_letter"}
 //	not_recorded       Retry       the work ran, and that could not be stored, or another has the record
 //	commit_unknown     Retry       the answer to COMMIT was lost; the next delivery finds out
 //	stopped            Retry       Handle's context had ended before anything ran
-//	permanent          DeadLetter  the work's error was marked Permanent
+//	refused            Retry       the consumer's policy did not admit the work; nothing ran
+//	not_put_away       Retry       it is a dead letter, and the store of letters did not take it
+//	permanent          DeadLetter  the work's error was marked Permanent, or is of a permanent class
 //	attempts_exhausted DeadLetter  the work failed too often
 //	mismatch           DeadLetter  the id belongs to a message with another payload
 //	outcome_unknown    DeadLetter  under Hold, nobody knows whether the work had its effect
+//	expired            DeadLetter  its deadline has passed; nothing ran this time. Ack with Options.DropExpired
 //	no_id              DeadLetter  the message has no id
+//	too_large          DeadLetter  the payload is longer than Options.MaxPayload
+//	header_unreadable  DeadLetter  a header of package message can't be read
+//	unknown_version    DeadLetter  the headers are of a version that this program does not know
+//
+// Package consumer gives refused and not_put_away.
 type Reason string
 
+// The reasons, in the order of the table at [Reason].
 const (
-	reasonDone              Reason = "done"
-	reasonDuplicate         Reason = "duplicate"
-	reasonFailed            Reason = "failed"
-	reasonInProgress        Reason = "in_progress"
-	reasonStoreUnavailable  Reason = "store_unavailable"
-	reasonRecordUnreadable  Reason = "record_unreadable"
-	reasonNotRecorded       Reason = "not_recorded"
-	reasonCommitUnknown     Reason = "commit_unknown"
-	reasonStopped           Reason = "stopped"
-	reasonPermanent         Reason = "permanent"
-	reasonAttemptsExhausted Reason = "attempts_exhausted"
-	reasonMismatch          Reason = "mismatch"
-	reasonUnknown           Reason = "outcome_unknown"
-	reasonNoID              Reason = "no_id"
+	ReasonDone              Reason = "done"               // the work ran
+	ReasonDuplicate         Reason = "duplicate"          // it was done before
+	ReasonFailed            Reason = "failed"             // the work failed, and may be repeated
+	ReasonInProgress        Reason = "in_progress"        // somebody else works on it
+	ReasonStoreUnavailable  Reason = "store_unavailable"  // the store did not answer
+	ReasonRecordUnreadable  Reason = "record_unreadable"  // the record can't be read
+	ReasonNotRecorded       Reason = "not_recorded"       // the work ran, and that is not on record
+	ReasonCommitUnknown     Reason = "commit_unknown"     // the answer to COMMIT was lost
+	ReasonStopped           Reason = "stopped"            // the context had ended
+	ReasonRefused           Reason = "refused"            // the policy did not admit the work
+	ReasonNotPutAway        Reason = "not_put_away"       // the store of dead letters did not take it
+	ReasonPermanent         Reason = "permanent"          // the work would fail again
+	ReasonAttemptsExhausted Reason = "attempts_exhausted" // the work failed too often
+	ReasonMismatch          Reason = "mismatch"           // the id has another payload
+	ReasonUnknown           Reason = "outcome_unknown"    // nobody knows whether the work had its effect
+	ReasonExpired           Reason = "expired"            // nobody wants the work any more
+	ReasonNoID              Reason = "no_id"              // there is no id
+	ReasonTooLarge          Reason = "too_large"          // the payload is too long
+	ReasonHeaderUnreadable  Reason = "header_unreadable"  // a header can't be read
+	ReasonUnknownVersion    Reason = "unknown_version"    // the headers are of a newer program
 )
 
 // A Disposition is what becomes of a message.

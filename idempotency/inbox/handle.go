@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"time"
 
+	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/internal/chance"
+	"github.com/gabion-go/gabion/internal/joined"
+	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/message"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -40,11 +44,8 @@ func (in *Inbox) disposed(ctx context.Context, d Disposition, begun time.Time) {
 }
 
 func (in *Inbox) handle(ctx context.Context, m Message, work func(context.Context) error) Disposition {
-	switch {
-	case m.ID == "":
-		return Disposition{Verb: DeadLetter, Reason: reasonNoID}
-	case ctx.Err() != nil:
-		return Disposition{Reason: reasonStopped, Err: context.Cause(ctx)}
+	if d, refused := in.unfit(ctx, &m); refused {
+		return d
 	}
 	h := handling{in: in, m: m, id: idempotency.IDOf(in.scope, m.ID), caller: ctx, alive: ctx, work: work}
 	if m.Extend != nil {
@@ -52,8 +53,60 @@ func (in *Inbox) handle(ctx context.Context, m Message, work func(context.Contex
 		h.alive, stop = KeepVisible(ctx, Visibility{Timeout: in.options.Visibility, Max: in.options.MaxExecution}, m.Extend)
 		defer stop()
 	}
-	a, err := in.runner.Do(ctx, h.id, idempotency.Fingerprint(in.options.Secret, m.Payload), h.run)
+	if in.failures != nil && m.Delivery > 2 {
+		return h.watched()
+	}
+	return h.do()
+}
+
+func (h *handling) do() Disposition {
+	a, err := h.in.runner.Do(h.caller, h.id, idempotency.Fingerprint(h.in.options.Secret, h.m.Payload), h.run)
 	return h.dispose(a, err)
+}
+
+// watched is do under Tx for a message that came often. A run that takes its process with
+// it leaves nothing of a transaction, so this run is counted before it begins, in the
+// record beside the message's, which it holds until it has ended.
+func (h *handling) watched() (d Disposition) {
+	a, err := h.in.failures.Do(h.caller, h.counter(), [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
+		h.counted = idempotency.Attempt(ctx)
+		switch d = h.do(); {
+		case d.Verb != Retry:
+			return idempotency.Result{}, idempotency.OutcomeGivenUp // the next begins anew
+		case !h.ran, d.Reason == ReasonRefused:
+			return idempotency.Result{}, idempotency.OutcomeRefused
+		}
+		return idempotency.Result{}, idempotency.OutcomeFailed
+	})
+	switch {
+	case h.counted > 0:
+		return d
+	case err != nil:
+		return h.retry(ReasonStoreUnavailable, err)
+	}
+	return h.dispose(a, nil)
+}
+
+// counter names the record in which failed runs under Tx are counted.
+func (h *handling) counter() idempotency.ID { return idempotency.IDOf(h.in.scope+failures, h.m.ID) }
+
+// unfit returns what becomes of messages that can't be handled at all.
+func (in *Inbox) unfit(ctx context.Context, m *Message) (d Disposition, refused bool) {
+	switch {
+	case m.ID == "":
+		return Disposition{Verb: DeadLetter, Reason: ReasonNoID}, true
+	case len(m.Payload) > in.options.MaxPayload:
+		return Disposition{Verb: DeadLetter, Reason: ReasonTooLarge,
+			Err: fmt.Errorf("inbox: the payload has %d bytes, and %d are the most", len(m.Payload), in.options.MaxPayload)}, true
+	case ctx.Err() != nil:
+		return Disposition{Reason: ReasonStopped, Err: context.Cause(ctx)}, true
+	}
+	if err := m.Headers.Check(); errors.Is(err, message.ErrVersion) {
+		return Disposition{Verb: DeadLetter, Reason: ReasonUnknownVersion, Err: err}, true
+	} else if err != nil {
+		return Disposition{Verb: DeadLetter, Reason: ReasonHeaderUnreadable, Err: err}, true
+	}
+	return Disposition{}, false
 }
 
 // A handling is a message while it is handled.
@@ -64,28 +117,72 @@ type handling struct {
 	caller context.Context
 	alive  context.Context // ends with the caller's, and when the message is not kept
 	work   func(context.Context) error
+	until  joined.Context // of the work's first run
 
 	ran     bool
+	counted int // which run it is, by the record beside the message's; zero if that was not asked
 	attempt int
-	err     error  // of the work
-	why     Reason // what becomes of a message whose work failed
+	err     error         // of the work
+	why     Reason        // what becomes of a message whose work failed
+	after   time.Duration // with ReasonFailed: until the next delivery
 }
 
 // run runs the work. What it did when it failed is unknown.
 func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(h.alive, func() { cancel(context.Cause(h.alive)) })()
-	h.ran, h.attempt = true, idempotency.Attempt(ctx)
-	h.err = guarded(ctx, h.work)
+	until := &h.until
+	if h.ran { // under Tx it may run again, and what the run before left behind still has its context
+		until = new(joined.Context)
+	}
+	h.ran, h.attempt = true, max(idempotency.Attempt(ctx), h.counted)
+	if h.hopeless() {
+		h.ran = false
+		idempotency.NoEffect(ctx)
+		return idempotency.Result{}, idempotency.OutcomeGivenUp
+	}
+	*until = joined.Context{Context: ctx, Other: h.alive, Unread: true, Cause: ErrExpired}
+	until.At, _ = h.m.Headers.Deadline()
+	defer until.End()
+	h.err = guarded(until, h.work)
 	switch h.why = h.reason(); {
 	case h.err == nil:
 		return idempotency.Result{}, idempotency.OutcomeSucceeded
-	case h.why == reasonPermanent, h.why == reasonAttemptsExhausted:
+	case h.why == ReasonPermanent, h.why == ReasonAttemptsExhausted:
 		return idempotency.Result{}, idempotency.OutcomeGivenUp // it may be mended and sent again
+	case h.why == ReasonRefused:
+		return idempotency.Result{}, idempotency.OutcomeRefused // no run, and those before count
 	}
 	return idempotency.Result{}, idempotency.OutcomeUnknown
 }
+
+// hopeless reports whether there is no point in another run: nobody wants it any more, or
+// the runs before were lost with their processes.
+func (h *handling) hopeless() bool {
+	h.why = ""
+	if end, _ := h.m.Headers.Deadline(); !end.IsZero() && !time.Now().Before(end) {
+		h.why, h.err = ReasonExpired, fmt.Errorf("%w %v ago", ErrExpired, time.Since(end).Round(time.Millisecond))
+		return true
+	}
+	if h.attempt > 1 {
+		if _, why := h.judge(ErrNeverEnded, h.attempt-1); why == policy.AttemptsExhausted {
+			h.why, h.err = ReasonAttemptsExhausted, fmt.Errorf("%w: there were %d runs", ErrNeverEnded, h.attempt-1)
+			h.attempt--
+			return true
+		}
+	}
+	return false
+}
+
+// judge asks who decides for the message.
+func (h *handling) judge(err error, runs int) (time.Duration, policy.Reason) {
+	if h.m.Judge != nil {
+		return h.m.Judge(err, runs)
+	}
+	o := classify.Error(err)
+	return machine.Redelivery(&h.in.options.Retry, &o, runs, h.seed())
+}
+
+// seed names the message for draws: its waits are the same wherever it is handled.
+func (h *handling) seed() uint64 { return binary.BigEndian.Uint64(h.id[:]) }
 
 func guarded(ctx context.Context, work func(context.Context) error) (err error) {
 	defer func() {
@@ -102,15 +199,18 @@ func (h *handling) dispose(a idempotency.Answer, err error) Disposition {
 	}
 	switch a.Decision {
 	case idempotency.DecisionRun:
+		if h.why == ReasonExpired {
+			return h.expired()
+		}
 		return h.ended(a.Record.State)
 	case idempotency.DecisionReplay:
-		return Disposition{Verb: Ack, Reason: reasonDuplicate, Attempt: a.Record.Attempt}
+		return Disposition{Verb: Ack, Reason: ReasonDuplicate, Attempt: a.Record.Attempt}
 	case idempotency.DecisionInProgress:
-		return Disposition{Reason: reasonInProgress, After: min(max(a.Left, time.Second), 5*time.Second)}
+		return Disposition{Reason: ReasonInProgress, After: machine.AskAgain(a.Left)}
 	case idempotency.DecisionMismatch:
-		return Disposition{Verb: DeadLetter, Reason: reasonMismatch}
+		return Disposition{Verb: DeadLetter, Reason: ReasonMismatch}
 	}
-	return Disposition{Verb: DeadLetter, Reason: reasonUnknown, Attempt: a.Record.Attempt}
+	return Disposition{Verb: DeadLetter, Reason: ReasonUnknown, Attempt: a.Record.Attempt}
 }
 
 // unanswered decides when the store did not take the end of the work, or not even
@@ -118,13 +218,13 @@ func (h *handling) dispose(a idempotency.Answer, err error) Disposition {
 func (h *handling) unanswered(err error) Disposition {
 	switch {
 	case errors.Is(err, idempotency.ErrUnknown):
-		return h.retry(reasonCommitUnknown, err)
+		return h.retry(ReasonCommitUnknown, err)
 	case errors.Is(err, idempotency.ErrUnreadable):
-		return h.retry(reasonRecordUnreadable, err)
+		return h.retry(ReasonRecordUnreadable, err)
 	case !h.ran:
-		return h.retry(reasonStoreUnavailable, err)
+		return h.retry(ReasonStoreUnavailable, err)
 	case h.in.options.Guarantee != idempotency.GuaranteeTx:
-		return h.retry(reasonNotRecorded, errors.Join(err, h.err))
+		return h.retry(ReasonNotRecorded, errors.Join(err, h.err))
 	case h.err == nil:
 		h.err = err // the database refused to commit: that can be the message's fault
 	}
@@ -135,36 +235,66 @@ func (h *handling) unanswered(err error) Disposition {
 func (h *handling) ended(s idempotency.State) Disposition {
 	switch s {
 	case idempotency.StateDone:
-		return Disposition{Verb: Ack, Reason: reasonDone, Attempt: h.attempt}
+		return Disposition{Verb: Ack, Reason: ReasonDone, Attempt: h.attempt}
 	case idempotency.StateUnknown:
-		return Disposition{Verb: DeadLetter, Reason: reasonUnknown, Attempt: h.attempt, Err: h.err}
+		return Disposition{Verb: DeadLetter, Reason: ReasonUnknown, Attempt: h.attempt, Err: h.err}
 	}
 	return h.failed()
 }
 
-// reason says what becomes of a message whose work failed, by the attempts that are known.
-func (h *handling) reason() Reason {
-	var p permanent
-	switch most := h.in.options.MaxAttempts; {
-	case errors.As(h.err, &p):
-		return reasonPermanent
-	case h.caller.Err() != nil:
-		return reasonStopped // not the message's fault
-	case most > 0 && h.attempt >= most:
-		return reasonAttemptsExhausted
+// stopped reports whether a context has ended. Others may have acted on its deadline a
+// moment before its own timer does.
+func stopped(ctx context.Context) bool {
+	at, ends := ctx.Deadline()
+	return ctx.Err() != nil || ends && !time.Now().Before(at)
+}
+
+// expired decides about a message that nobody wants any more.
+func (h *handling) expired() Disposition {
+	d := Disposition{Verb: DeadLetter, Reason: ReasonExpired, Attempt: h.attempt - 1, Err: h.err}
+	if h.in.options.DropExpired {
+		d.Verb = Ack
 	}
-	return reasonFailed
+	return d
+}
+
+// reason says what becomes of a message whose work failed, by the runs that are known.
+func (h *handling) reason() Reason {
+	switch {
+	case h.err == nil:
+		return ""
+	case IsPermanent(h.err):
+		return ReasonPermanent
+	case stopped(h.caller):
+		return ReasonStopped // not the message's fault
+	}
+	after, why := h.judge(h.err, h.attempt)
+	h.after = max(after, time.Nanosecond)
+	switch {
+	case why == policy.None:
+		return ReasonFailed
+	case why == policy.AttemptsExhausted:
+		return ReasonAttemptsExhausted
+	case why.Local():
+		return ReasonRefused
+	}
+	return ReasonPermanent
 }
 
 // failed decides after an error of the work that left no effect, or may be repeated
 // nevertheless.
 func (h *handling) failed() Disposition {
-	if h.in.failures != nil {
-		h.countFailure()
+	if h.in.failures != nil && h.ran && h.why != ReasonRefused {
+		if h.counted == 0 {
+			h.countFailure()
+		}
 		h.why, h.attempt = h.reason(), max(h.attempt, 1)
 	}
-	if h.why == reasonPermanent || h.why == reasonAttemptsExhausted {
+	if h.why == ReasonPermanent || h.why == ReasonAttemptsExhausted {
 		return Disposition{Verb: DeadLetter, Reason: h.why, Attempt: h.attempt, Err: h.err}
+	}
+	if h.why == ReasonFailed || h.why == ReasonRefused {
+		return Disposition{Reason: h.why, After: h.after, Attempt: h.attempt, Err: h.err}
 	}
 	return h.retry(h.why, h.err)
 }
@@ -173,14 +303,13 @@ func (h *handling) failed() Disposition {
 // the message's record, so they are counted in one beside it, which a dead letter clears.
 // Where the store does not answer it is none of the last.
 func (h *handling) countFailure() {
-	if h.reason() == reasonStopped {
+	if h.reason() == ReasonStopped {
 		return
 	}
 	h.attempt = 0
-	id := idempotency.IDOf(h.in.scope+failures, h.m.ID)
-	_, _ = h.in.failures.Do(h.caller, id, [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
+	_, _ = h.in.failures.Do(h.caller, h.counter(), [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
 		h.attempt = idempotency.Attempt(ctx)
-		if why := h.reason(); why == reasonPermanent || why == reasonAttemptsExhausted {
+		if why := h.reason(); why == ReasonPermanent || why == ReasonAttemptsExhausted {
 			return idempotency.Result{}, idempotency.OutcomeGivenUp
 		}
 		return idempotency.Result{}, idempotency.OutcomeFailed
@@ -190,6 +319,5 @@ func (h *handling) countFailure() {
 // retry asks for another delivery: the later, the more there were.
 func (h *handling) retry(why Reason, err error) Disposition {
 	n := max(h.attempt, h.m.Delivery, 1)
-	u := chance.U(binary.BigEndian.Uint64(h.id[:]), uint64(n), 0, chance.Backoff)
-	return Disposition{Reason: why, After: h.in.options.Backoff.Delay(n-1, 0, u), Attempt: h.attempt, Err: err}
+	return Disposition{Reason: why, After: machine.PutOff(&h.in.options.Retry, n, h.seed()), Attempt: h.attempt, Err: err}
 }

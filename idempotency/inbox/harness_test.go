@@ -108,7 +108,7 @@ func (p *post) want(d Disposition, v Verb, why Reason) {
 	if d.Verb != v || d.Reason != why {
 		p.Errorf("%v because %s (%v), want %v because %s", d.Verb, d.Reason, d.Err, v, why)
 	}
-	if (d.Verb == Retry && why != reasonStopped) != (d.After > 0) {
+	if (d.Verb == Retry && why != ReasonStopped) != (d.After > 0) {
 		p.Errorf("%v after %v", d.Verb, d.After)
 	}
 }

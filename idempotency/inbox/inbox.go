@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Options is how an [Inbox] works. The zero value is sound.
@@ -28,16 +29,23 @@ type Options struct {
 	// check.
 	BrokerRetention, DeadLetterRetention time.Duration
 
-	// MaxAttempts is how often the work may run and fail before the message is a dead
-	// letter. Zero means 10; negative means for ever. The record counts, under Tx one
+	// Retry says how often the work may run and fail before the message is a dead letter,
+	// and how long to wait after a failure. Only its Attempts, Backoff and
+	// Contention.Backoff count. What is zero is that of the preset message-queue: 11
+	// attempts, decorrelated jitter from 1 s to 60 s. The record counts runs, under Tx one
 	// beside it, since a rollback leaves nothing in the message's own; what the broker
-	// delivered without a run does not count. A dead letter that is sent again has all
-	// attempts, also when its payload was mended.
-	MaxAttempts int
+	// delivered without a run does not count. A run that was lost with its process counts, too; under
+	// Tx from the third delivery on, of brokers that count them. A dead letter that is sent again has all attempts, also when its payload was mended. Where a Message has
+	// a Judge, that decides.
+	Retry policy.Retry
 
-	// Backoff says how long to wait after a failure, by the number of failures. The
-	// zero value means equal jitter from 1 s to 5 min.
-	Backoff backoff.Backoff
+	// MaxPayload is the longest payload in bytes; a message with a longer one is a dead letter.
+	// Zero means 16 MiB.
+	MaxPayload int
+
+	// DropExpired acknowledges messages whose deadline has passed before their work could
+	// run. Else they are dead letters.
+	DropExpired bool
 
 	// Visibility is how long the broker keeps a message from others unless it is
 	// extended (ack wait, visibility timeout). It is needed for messages that have an
@@ -65,9 +73,22 @@ func (o Options) Validate() error {
 			all = append(all, fmt.Errorf("%s: %v is negative", d.name, d.Duration))
 		}
 	}
+	all = append(all, o.counts())
 	if r := o.resolved(); r.Retention < o.BrokerRetention+o.DeadLetterRetention {
 		all = append(all, fmt.Errorf("retention: after %v a message is forgotten that may come again until %v: %v in the broker and %v in the dead letters",
 			r.Retention, o.BrokerRetention+o.DeadLetterRetention, o.BrokerRetention, o.DeadLetterRetention))
+	}
+	return errors.Join(all...)
+}
+
+// counts returns what is wrong with the numbers.
+func (o Options) counts() error {
+	var all []error
+	if o.Retry.Attempts < 0 {
+		all = append(all, fmt.Errorf("retry: attempts: %d is negative: a message that is tried for ever stops others", o.Retry.Attempts))
+	}
+	if o.MaxPayload < 0 {
+		all = append(all, fmt.Errorf("max payload: %d is negative", o.MaxPayload))
 	}
 	return errors.Join(all...)
 }
@@ -76,8 +97,15 @@ func (o Options) resolved() Options {
 	o.Lease = or(o.Lease, 30*time.Second)
 	o.MaxExecution = or(o.MaxExecution, 5*time.Minute)
 	o.Retention = or(o.Retention, or(o.BrokerRetention+o.DeadLetterRetention, defaultRetention))
-	o.MaxAttempts = or(o.MaxAttempts, 10)
-	o.Backoff = or(o.Backoff, backoff.Equal(time.Second, 5*time.Minute))
+	p, _ := policy.Preset("message-queue")
+	p.Retry.Attempts = or(o.Retry.Attempts, p.Retry.Attempts)
+	p.Retry.Backoff = or(o.Retry.Backoff, p.Retry.Backoff)
+	p.Retry.Contention = o.Retry.Contention
+	attempts := p.Retry.Attempts
+	p.Retry.Attempts = min(attempts, policy.MaxSends) // as far as a policy goes
+	o.Retry = p.Resolved().Retry
+	o.Retry.Attempts = attempts
+	o.MaxPayload = or(o.MaxPayload, 16<<20)
 	o.Visibility = or(o.Visibility, 30*time.Second)
 	return o
 }
@@ -159,6 +187,10 @@ type Message struct {
 	// different payload is a dead letter.
 	Payload []byte
 
+	// Headers are what came with the message. Of them Handle reads those of package message:
+	// the work's context ends at the deadline, and what can't be read is a dead letter.
+	Headers message.Headers
+
 	// Delivery is how often the broker has delivered the message, this time
 	// included. Zero means that it does not say. The more, the longer a retry waits.
 	Delivery int
@@ -167,7 +199,18 @@ type Message struct {
 	// others for another Options.Visibility. Nil means that the broker has no such
 	// thing. It must return when its context ends.
 	Extend func(context.Context) error
+
+	// Judge decides what becomes of the message if its work fails. Nil means that
+	// Options.Retry and package classify do.
+	Judge Judge
 }
+
+// A Judge decides what becomes of a message whose work failed, by its error and how many
+// runs there were. With None the message comes again after the wait. With one of the
+// reasons that are Local, too, and the run does not count: the work could not begin, since
+// something that it needs refused. Any other reason makes it a dead letter. It must be
+// quick and change nothing: it may be asked twice.
+type Judge func(err error, runs int) (wait time.Duration, why policy.Reason)
 
 // A PanicError is the error of work that panicked.
 type PanicError struct {
@@ -188,8 +231,18 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
+// Outcome is what package classify asks of errors that know what they mean.
+func (p permanent) Outcome() policy.Outcome { return policy.Outcome{Class: policy.ClassBusiness} }
+
+// IsPermanent reports whether an error was marked by Permanent.
+func IsPermanent(err error) bool {
+	var p permanent
+	return errors.As(err, &p)
+}
+
 // Permanent marks an error of the work that will be the same next time: the message
-// is a dead letter at once. Nil stays nil.
+// is a dead letter at once. It is a business outcome ([policy.ClassBusiness]), and so no
+// failure of what the work called. Nil stays nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

@@ -12,13 +12,14 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/policy"
 )
 
 func TestRedeliveryAfterSuccessIsAcked(t *testing.T) { // 70
 	for _, g := range guarantees {
 		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, succeeds)
-		p.want(p.deliver(order("x")), Ack, reasonDone)
-		p.want(p.deliver(order("x")), Ack, reasonDuplicate)
+		p.want(p.deliver(order("x")), Ack, ReasonDone)
+		p.want(p.deliver(order("x")), Ack, ReasonDuplicate)
 		p.wantRuns(1)
 	}
 }
@@ -36,10 +37,10 @@ func TestRedeliveryAfterAnError(t *testing.T) { // 71
 		why   Reason
 		again bool // the work runs again, and then succeeds
 	}{
-		{"tx: rolled back, runs again", idempotency.GuaranteeTx, fails, Retry, reasonFailed, true},
-		{"reexecute: runs again", idempotency.GuaranteeReexecute, fails, Retry, reasonFailed, true},
-		{"hold: may have had an effect, does not run again", idempotency.GuaranteeHold, fails, DeadLetter, reasonUnknown, false},
-		{"hold and no effect: runs again", idempotency.GuaranteeHold, noEffect, Retry, reasonFailed, true},
+		{"tx: rolled back, runs again", idempotency.GuaranteeTx, fails, Retry, ReasonFailed, true},
+		{"reexecute: runs again", idempotency.GuaranteeReexecute, fails, Retry, ReasonFailed, true},
+		{"hold: may have had an effect, does not run again", idempotency.GuaranteeHold, fails, DeadLetter, ReasonUnknown, false},
+		{"hold and no effect: runs again", idempotency.GuaranteeHold, noEffect, Retry, ReasonFailed, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}}, c.work)
@@ -50,11 +51,11 @@ func TestRedeliveryAfterAnError(t *testing.T) { // 71
 			}
 			p.work = succeeds
 			if !c.again {
-				p.want(p.deliver(order("x")), DeadLetter, reasonUnknown)
+				p.want(p.deliver(order("x")), DeadLetter, ReasonUnknown)
 				p.wantRuns(1)
 				return
 			}
-			p.want(p.deliver(order("x")), Ack, reasonDone)
+			p.want(p.deliver(order("x")), Ack, ReasonDone)
 			p.wantRuns(2)
 		})
 	}
@@ -68,16 +69,16 @@ func TestDuplicateWhileRunning(t *testing.T) { // 72, 73
 				return nil
 			})
 			var all sync.WaitGroup
-			all.Go(func() { p.want(p.deliver(order("x")), Ack, reasonDone) })
+			all.Go(func() { p.want(p.deliver(order("x")), Ack, ReasonDone) })
 			for range 59 {
 				pass(time.Second)
 				d := p.deliver(order("x"))
-				p.want(d, Retry, reasonInProgress)
+				p.want(d, Retry, ReasonInProgress)
 				if d.After < time.Second || d.After > 5*time.Second {
 					t.Errorf("retry after %v", d.After)
 				}
 			}
-			p.want(p.deliver(order("y")), DeadLetter, reasonMismatch)
+			p.want(p.deliver(order("y")), DeadLetter, ReasonMismatch)
 			all.Wait()
 			p.wantRuns(1)
 		})
@@ -87,9 +88,9 @@ func TestDuplicateWhileRunning(t *testing.T) { // 72, 73
 func TestSameIDOtherPayloadIsADeadLetter(t *testing.T) { // 73
 	for _, g := range guarantees {
 		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, succeeds)
-		p.want(p.deliver(order("x")), Ack, reasonDone)
-		p.want(p.deliver(order("y")), DeadLetter, reasonMismatch)
-		p.want(p.deliver(order("x")), Ack, reasonDuplicate) // the record is as it was
+		p.want(p.deliver(order("x")), Ack, ReasonDone)
+		p.want(p.deliver(order("y")), DeadLetter, ReasonMismatch)
+		p.want(p.deliver(order("x")), Ack, ReasonDuplicate) // the record is as it was
 		p.wantRuns(1)
 	}
 }
@@ -127,26 +128,26 @@ func TestOptions(t *testing.T) { // 74
 }
 
 func TestAttempts(t *testing.T) {
-	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, MaxAttempts: 3}, fails)
+	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, Retry: policy.Retry{Attempts: 3}}, fails)
 	for range 2 {
-		p.want(p.deliver(order("x")), Retry, reasonFailed)
+		p.want(p.deliver(order("x")), Retry, ReasonFailed)
 	}
 	d := p.deliver(order("x"))
-	p.want(d, DeadLetter, reasonAttemptsExhausted)
+	p.want(d, DeadLetter, ReasonAttemptsExhausted)
 	if d.Attempt != 3 || !errors.Is(d.Err, errWork) {
 		t.Errorf("attempt %d, %v", d.Attempt, d.Err)
 	}
 	p.work = succeeds // somebody mended it and sent the dead letter again
-	p.want(p.deliver(order("x")), Ack, reasonDone)
+	p.want(p.deliver(order("x")), Ack, ReasonDone)
 
-	p = newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, MaxAttempts: 3}, fails)
+	p = newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, Retry: policy.Retry{Attempts: 3}}, fails)
 	for _, c := range []struct {
 		delivery int
 		verb     Verb
 		why      Reason
 	}{
-		{0, Retry, reasonFailed}, {12, Retry, reasonFailed}, {13, DeadLetter, reasonAttemptsExhausted}, // however often it was delivered
-		{1, Retry, reasonFailed}, {2, Retry, reasonFailed}, {3, DeadLetter, reasonAttemptsExhausted}, // somebody sent the dead letter again
+		{0, Retry, ReasonFailed}, {12, Retry, ReasonFailed}, {13, DeadLetter, ReasonAttemptsExhausted}, // however often it was delivered
+		{1, Retry, ReasonFailed}, {2, Retry, ReasonFailed}, {3, DeadLetter, ReasonAttemptsExhausted}, // somebody sent the dead letter again
 	} {
 		m := order("x")
 		m.Delivery = c.delivery
@@ -154,14 +155,14 @@ func TestAttempts(t *testing.T) {
 	}
 	p.wantRuns(6)
 
-	p = newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, MaxAttempts: -1}, fails)
+	p = newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, Retry: policy.Retry{Attempts: 1_000_000}}, fails)
 	for range 100 {
-		p.want(p.deliver(order("x")), Retry, reasonFailed)
+		p.want(p.deliver(order("x")), Retry, ReasonFailed)
 	}
 }
 
 func TestBackoffGrowsWithAttempts(t *testing.T) {
-	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, MaxAttempts: -1, Backoff: backoff.Exp(time.Second, 10*time.Second)}, fails)
+	p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, Retry: policy.Retry{Attempts: 1000, Backoff: backoff.Exp(time.Second, 10*time.Second)}}, fails)
 	for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
 		if d := p.deliver(order("x")); d.After != want*time.Second {
 			t.Errorf("retry after %v, want %v", d.After, want*time.Second)
@@ -173,12 +174,12 @@ func TestPermanentErrorIsADeadLetter(t *testing.T) {
 	for _, g := range []idempotency.Guarantee{idempotency.GuaranteeReexecute, idempotency.GuaranteeTx} {
 		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, func(context.Context) error { return Permanent(errWork) })
 		d := p.deliver(order("x"))
-		p.want(d, DeadLetter, reasonPermanent)
+		p.want(d, DeadLetter, ReasonPermanent)
 		if !errors.Is(d.Err, errWork) {
 			t.Errorf("%v", d.Err)
 		}
 		p.work = succeeds
-		p.want(p.deliver(order("x")), Ack, reasonDone)
+		p.want(p.deliver(order("x")), Ack, ReasonDone)
 	}
 	if Permanent(nil) != nil {
 		t.Error("nil became an error")
@@ -191,9 +192,9 @@ func TestPanics(t *testing.T) {
 		verb Verb
 		why  Reason
 	}{
-		{idempotency.GuaranteeHold, DeadLetter, reasonUnknown},
-		{idempotency.GuaranteeReexecute, Retry, reasonFailed},
-		{idempotency.GuaranteeTx, Retry, reasonFailed},
+		{idempotency.GuaranteeHold, DeadLetter, ReasonUnknown},
+		{idempotency.GuaranteeReexecute, Retry, ReasonFailed},
+		{idempotency.GuaranteeTx, Retry, ReasonFailed},
 	} {
 		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}}, func(context.Context) error { panic(errWork) })
 		d := p.deliver(order("x"))
@@ -215,7 +216,7 @@ func TestGoexitSettlesTheRecord(t *testing.T) {
 	all.Go(func() { p.deliver(order("x")) })
 	all.Wait()
 	p.work = succeeds
-	p.want(p.deliver(order("x")), Ack, reasonDone)
+	p.want(p.deliver(order("x")), Ack, ReasonDone)
 }
 
 func TestStoreDown(t *testing.T) {
@@ -223,11 +224,11 @@ func TestStoreDown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, succeeds)
 			p.store.begin.Store(&errDown)
-			p.want(p.deliver(order("x")), Retry, reasonStoreUnavailable)
+			p.want(p.deliver(order("x")), Retry, ReasonStoreUnavailable)
 			p.wantRuns(0)
 			p.store.begin.Store(nil)
 			pass(time.Minute)
-			p.want(p.deliver(order("x")), Ack, reasonDone)
+			p.want(p.deliver(order("x")), Ack, ReasonDone)
 		})
 	}
 }
@@ -240,11 +241,11 @@ func TestStoreDownAfterTheWork(t *testing.T) {
 				p.store.apply.Store(&errDown)
 				return nil
 			}
-			p.want(p.deliver(order("x")), Retry, reasonNotRecorded)
-			p.want(p.deliver(order("x")), Retry, reasonInProgress)
+			p.want(p.deliver(order("x")), Retry, ReasonNotRecorded)
+			p.want(p.deliver(order("x")), Retry, ReasonInProgress)
 			p.store.apply.Store(nil)
 			pass(20 * time.Second) // the result is brought later
-			p.want(p.deliver(order("x")), Ack, reasonDuplicate)
+			p.want(p.deliver(order("x")), Ack, ReasonDuplicate)
 			p.wantRuns(1)
 			pass(time.Minute)
 		})
@@ -260,15 +261,15 @@ func TestCommit(t *testing.T) {
 		verb     Verb
 		why      Reason
 	}{
-		{"its answer was lost", unknown, 1, Retry, reasonCommitUnknown},
-		{"its answer was lost, and it was the last delivery", unknown, 10, Retry, reasonCommitUnknown},
-		{"refused", errDown, 1, Retry, reasonFailed},
-		{"refused at the last delivery, which is the first run", errDown, 10, Retry, reasonFailed},
-		{"refused for the last time", errDown, 1, DeadLetter, reasonAttemptsExhausted},
+		{"its answer was lost", unknown, 1, Retry, ReasonCommitUnknown},
+		{"its answer was lost, and it was the last delivery", unknown, 10, Retry, ReasonCommitUnknown},
+		{"refused", errDown, 1, Retry, ReasonFailed},
+		{"refused at the last delivery, which is the first run", errDown, 10, Retry, ReasonFailed},
+		{"refused for the last time", errDown, 1, DeadLetter, ReasonAttemptsExhausted},
 	} {
 		o := Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}}
-		if c.why == reasonAttemptsExhausted {
-			o.MaxAttempts = 1
+		if c.why == ReasonAttemptsExhausted {
+			o.Retry.Attempts = 1
 		}
 		p := newPost(t, o, succeeds)
 		p.store.commit.Store(&c.err)
@@ -285,7 +286,7 @@ func TestCommit(t *testing.T) {
 func TestUnreadableRecordIsRetried(t *testing.T) {
 	p := newPost(t, Options{}, succeeds)
 	p.store.begin.Store(&idempotency.ErrUnreadable)
-	p.want(p.deliver(order("x")), Retry, reasonRecordUnreadable)
+	p.want(p.deliver(order("x")), Retry, ReasonRecordUnreadable)
 	p.wantRuns(0)
 }
 
@@ -295,12 +296,12 @@ func TestStop(t *testing.T) {
 		verb Verb
 		why  Reason
 	}{
-		{idempotency.GuaranteeHold, DeadLetter, reasonUnknown},
-		{idempotency.GuaranteeReexecute, Retry, reasonStopped},
-		{idempotency.GuaranteeTx, Retry, reasonStopped},
+		{idempotency.GuaranteeHold, DeadLetter, ReasonUnknown},
+		{idempotency.GuaranteeReexecute, Retry, ReasonStopped},
+		{idempotency.GuaranteeTx, Retry, ReasonStopped},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}, MaxAttempts: 1}, func(ctx context.Context) error {
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g}, Retry: policy.Retry{Attempts: 1}}, func(ctx context.Context) error {
 				<-ctx.Done()
 				return ctx.Err()
 			})
@@ -310,7 +311,7 @@ func TestStop(t *testing.T) {
 			if d.Verb != c.verb || d.Reason != c.why {
 				t.Errorf("%v: %+v", c.g, d)
 			}
-			if d := p.deliverTo(ctx, Message{ID: "another"}); d.Verb != Retry || d.Reason != reasonStopped {
+			if d := p.deliverTo(ctx, Message{ID: "another"}); d.Verb != Retry || d.Reason != ReasonStopped {
 				t.Errorf("after the stop: %+v", d)
 			}
 			p.wantRuns(1)
@@ -328,14 +329,14 @@ func TestLostRun(t *testing.T) {
 		why     Reason
 		runs    int64
 	}{
-		{"hold", idempotency.GuaranteeHold, nil, DeadLetter, reasonUnknown, 0},
+		{"hold", idempotency.GuaranteeHold, nil, DeadLetter, ReasonUnknown, 0},
 		{"hold, and it can be found out that it was done", idempotency.GuaranteeHold, func(context.Context, idempotency.Record) (idempotency.Change, error) {
 			return idempotency.Change{State: idempotency.StateDone}, nil
-		}, Ack, reasonDuplicate, 0},
+		}, Ack, ReasonDuplicate, 0},
 		{"hold, and it can be found out that nothing was done", idempotency.GuaranteeHold, func(context.Context, idempotency.Record) (idempotency.Change, error) {
 			return idempotency.Change{State: idempotency.StateRetryable}, nil
-		}, Ack, reasonDone, 1},
-		{"reexecute", idempotency.GuaranteeReexecute, nil, Ack, reasonDone, 1},
+		}, Ack, ReasonDone, 1},
+		{"reexecute", idempotency.GuaranteeReexecute, nil, Ack, ReasonDone, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -345,7 +346,7 @@ func TestLostRun(t *testing.T) {
 				if _, err := p.store.Begin(t.Context(), dead); err != nil {
 					t.Fatal(err)
 				}
-				p.want(p.deliver(order("x")), Retry, reasonInProgress)
+				p.want(p.deliver(order("x")), Retry, ReasonInProgress)
 				pass(31 * time.Second)
 				p.want(p.deliver(order("x")), c.verb, c.why)
 				p.wantRuns(c.runs)
@@ -360,8 +361,8 @@ func TestWorkThatHangs(t *testing.T) {
 		verb Verb
 		why  Reason
 	}{
-		{idempotency.GuaranteeHold, DeadLetter, reasonUnknown},
-		{idempotency.GuaranteeTx, Retry, reasonFailed},
+		{idempotency.GuaranteeHold, DeadLetter, ReasonUnknown},
+		{idempotency.GuaranteeTx, Retry, ReasonFailed},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: c.g, MaxExecution: time.Minute}}, func(ctx context.Context) error {
@@ -410,7 +411,7 @@ func TestSecretKeysTheFingerprint(t *testing.T) {
 
 func TestMessageWithoutID(t *testing.T) {
 	p := newPost(t, Options{}, succeeds)
-	p.want(p.deliver(Message{Payload: []byte("x")}), DeadLetter, reasonNoID)
+	p.want(p.deliver(Message{Payload: []byte("x")}), DeadLetter, ReasonNoID)
 	p.wantRuns(0)
 }
 
@@ -431,7 +432,7 @@ func TestWorkSeesItsRun(t *testing.T) {
 		return nil
 	})
 	p.deliver(order("x"))
-	p.want(p.deliver(order("x")), Ack, reasonDone)
+	p.want(p.deliver(order("x")), Ack, ReasonDone)
 	if tokens[0] == 0 || tokens[1] <= tokens[0] || keys[0] == "" || keys[0] != keys[1] || phases != 1 {
 		t.Errorf("tokens %d, keys %q, %d phases", tokens, keys, phases)
 	}
@@ -446,7 +447,7 @@ func TestMessageIsKeptFromOthersWhileTheWorkRuns(t *testing.T) {
 		})
 		m := order("x")
 		m.Extend = func(context.Context) error { extended++; return nil }
-		p.want(p.deliver(m), Ack, reasonDone)
+		p.want(p.deliver(m), Ack, ReasonDone)
 		if extended != 9 {
 			t.Errorf("extended %d times in 95 s", extended)
 		}
@@ -464,7 +465,7 @@ func TestMessageIsKeptFromOthersWhileTheWorkRuns(t *testing.T) {
 		m.Extend = func(context.Context) error { return errDown }
 		start := time.Now()
 		d := p.deliver(m)
-		p.want(d, Retry, reasonFailed)
+		p.want(d, Retry, ReasonFailed)
 		if took := time.Since(start); took != 30*time.Second || !errors.Is(d.Err, ErrNotKept) || !errors.Is(d.Err, errDown) {
 			t.Errorf("after %v: %v", took, d.Err)
 		}

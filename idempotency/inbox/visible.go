@@ -45,21 +45,35 @@ func (v Visibility) resolved() Visibility {
 // returns when no extension is under way.
 func KeepVisible(ctx context.Context, v Visibility, extend func(context.Context) error) (alive context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	begun := time.Now()
-	go func() {
-		defer close(ended)
-		cancel(v.resolved().keep(ctx, begun, extend))
-	}()
+	k := &keeping{Visibility: v.resolved(), begun: time.Now(), extend: extend, cancel: cancel, ended: make(chan struct{})}
+	timer := time.AfterFunc(min(k.Every, k.Max), func() { k.keep(ctx) })
 	return ctx, func() {
 		cancel(nil)
-		<-ended
+		if timer.Stop() {
+			close(k.ended)
+		}
+		<-k.ended
 	}
 }
 
-func (v Visibility) keep(ctx context.Context, begun time.Time, extend func(context.Context) error) error {
-	until, last := begun.Add(v.Timeout), begun.Add(v.Max)
-	timer := time.NewTimer(min(v.Every, v.Max))
+// A keeping is a message that is kept. It has a goroutine only from the first extension on,
+// since most work has ended by then.
+type keeping struct {
+	Visibility
+	begun  time.Time
+	extend func(context.Context) error
+	cancel context.CancelCauseFunc
+	ended  chan struct{}
+}
+
+func (k *keeping) keep(ctx context.Context) {
+	defer close(k.ended)
+	k.cancel(k.untilDone(ctx))
+}
+
+func (k *keeping) untilDone(ctx context.Context) error {
+	until, last := k.begun.Add(k.Timeout), k.begun.Add(k.Max)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
@@ -71,15 +85,15 @@ func (v Visibility) keep(ctx context.Context, begun time.Time, extend func(conte
 		if !now.Before(last) {
 			return ErrKeptTooLong
 		}
-		err := within(ctx, until, extend)
-		pause := v.Every
+		err := within(ctx, until, k.extend)
+		pause := k.Every
 		switch left := time.Until(until); {
 		case err == nil:
-			until = now.Add(v.Timeout) // it began no earlier than the call
+			until = now.Add(k.Timeout) // it began no earlier than the call
 		case left <= 0:
 			return fmt.Errorf("%w: %w", ErrNotKept, err)
 		default:
-			pause = min(v.Every/4, left)
+			pause = min(k.Every/4, left)
 		}
 		timer.Reset(min(pause, time.Until(last)))
 	}

@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -100,5 +101,24 @@ func TestKeepVisibleEndsWithItsContext(t *testing.T) {
 			t.Error(context.Cause(alive))
 		}
 		synctest.Wait()
+	})
+}
+
+// Most work ends before the first extension: then nothing was started for it.
+func TestKeepVisibleStartsNoGoroutineBeforeTheFirstExtension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		var stops []func()
+		for range 100 {
+			_, stop := KeepVisible(t.Context(), Visibility{}, func(context.Context) error { return nil })
+			stops = append(stops, stop)
+		}
+		if n := runtime.NumGoroutine() - before; n >= 100 {
+			t.Errorf("%d goroutines for 100 messages", n)
+		}
+		for _, stop := range stops {
+			stop()
+			stop() // twice is once
+		}
 	})
 }

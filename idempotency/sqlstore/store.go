@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/internal/sqlgroup"
 	"github.com/gabion-go/gabion/internal/sqltable"
 	"github.com/gabion-go/gabion/internal/sqltx"
 )
@@ -59,11 +60,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 // A queryer is a database or a transaction.
-type queryer interface {
-	ExecContext(context.Context, string, ...any) (sql.Result, error)
-	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-	QueryRowContext(context.Context, string, ...any) *sql.Row
-}
+type queryer = sqlgroup.Queryer
 
 // change makes a change, alone or together with others'. Nothing that do assigns may
 // be read after an error: do may still be under way.

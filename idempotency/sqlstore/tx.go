@@ -193,7 +193,7 @@ func (s *Store) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wor
 	err := sqltx.Repeat(ctx, repeatable, func(last bool) (err error) {
 		a, err = s.once(ctx, c, run, last)
 		if s.group != nil {
-			_ = s.group.check(err)
+			_ = s.group.Check(err)
 		}
 		return err
 	})
@@ -314,12 +314,6 @@ func (s *Store) commit(ctx context.Context, from *guarded, tx *sql.Tx, e Entry, 
 	}
 	return fmt.Errorf("sqlstore: commit: %w: %w", idempotency.ErrUnknown, err)
 }
-
-// code is what SQLite drivers' errors have.
-type code interface{ Code() int }
-
-// sqliteIO is a primary result code of SQLite.
-const sqliteIO = 10
 
 func repeatable(err error) bool {
 	if errors.Is(err, idempotency.ErrUnknown) {
