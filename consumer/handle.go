@@ -1,0 +1,251 @@
+package consumer
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/internal/joined"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Handle runs the work of a message unless it was done before, and returns what to tell
+// the broker. Tell it after Handle has returned. Where there are Letters, a message that is
+// to be a dead letter has been put there by then.
+//
+// The context of the work ends with ctx, at the attempt's timeout, at the message's
+// deadline, and when the message could not be kept from other consumers. [From]
+// and [Onward] work with it, and all that package inbox says of the context of its work.
+func (c *Consumer) Handle(ctx context.Context, m Message, work func(context.Context) error) inbox.Disposition {
+	begun := time.Now()
+	h := handling{c: c, m: m, caller: ctx, work: work}
+	d := h.handle()
+	c.tell(ctx, &d, time.Since(begun))
+	return d
+}
+
+// A handling is a message while it is handled.
+type handling struct {
+	c      *Consumer
+	m      Message
+	caller context.Context
+	alive  context.Context // ends with the caller's, and when the message is not kept
+	work   func(context.Context) error
+	again  bool          // it is a letter that is redriven: the store learns of its end by other means
+	lease  time.Duration // of that letter
+	before int           // runs of it that somebody has found out about
+
+	attempt *gabion.Attempt
+	context working // of the first run
+	ran     bool
+	local   bool          // a dependency of the work's refused it: that is no run
+	hurried bool          // the message's deadline ended it before it had time enough
+	took    time.Duration // of the run
+}
+
+func (h *handling) handle() inbox.Disposition {
+	h.alive = h.caller
+	if h.m.Extend != nil { // from the start: an attempt may wait for its slot
+		var stop func()
+		o := &h.c.options.Inbox
+		h.alive, stop = inbox.KeepVisible(h.caller, inbox.Visibility{Timeout: or(h.lease, or(h.m.Visibility, o.Visibility)), Max: o.MaxExecution}, h.m.Extend)
+		defer stop()
+	}
+	a, err := gabion.Begin(h.alive, h.c.d, h.options()...)
+	if err != nil {
+		return h.refused(err)
+	}
+	h.attempt = a
+	defer a.Close(nil)
+	in := h.m.Message
+	in.Extend, in.Judge = nil, h.judge
+	d := h.c.inbox.Handle(h.caller, in, h.run)
+	h.settle(&d)
+	a.Close(nil) // letters are no part of the work
+	return h.keep(d)
+}
+
+// options are those of the attempt.
+func (h *handling) options() []gabion.CallOption {
+	var opts []gabion.CallOption
+	if h.m.repeated() {
+		opts = append(opts, adapter.Repeat.(gabion.CallOption))
+	}
+	if h.m.Tenant != "" {
+		opts = append(opts, gabion.WithTenant(h.m.Tenant))
+	}
+	return opts
+}
+
+// run runs the work in the inbox's context, and ends it with the attempt's.
+func (h *handling) run(ctx context.Context) error {
+	seen := &h.context
+	if h.ran { // under Tx it may run again, and what the run before left behind still has its context
+		seen = new(working)
+	}
+	*seen = working{joined.Context{Context: ctx, Other: h.attempt.Context()}, &h.m}
+	defer seen.End()
+	h.ran, h.local, h.hurried = true, false, false
+	begun := time.Now()
+	defer func() { h.took = time.Since(begun) }()
+	err := h.work(seen)
+	h.local = h.c.refusal(err)
+	h.hurried = err != nil && seen.Err() != nil && errors.Is(context.Cause(seen), inbox.ErrExpired) && time.Since(begun) < h.c.due()
+	return err
+}
+
+// due is the least time that a run must have had for its end at the message's deadline to
+// say something about others: that of a call's attempt.
+func (c *Consumer) due() time.Duration {
+	t := &c.seen.PolicyInForce().Timeout
+	due := max(t.Margin, 0)
+	if t.Attempt > 0 {
+		due = min(due, t.Attempt)
+	}
+	return due
+}
+
+// judge decides what becomes of the message after a run that failed. A refusal is no run.
+func (h *handling) judge(err error, runs int) (wait time.Duration, why policy.Reason) {
+	o := h.c.seen.Means(err)
+	if errors.Is(err, inbox.ErrNeverEnded) {
+		runs -= h.before
+	}
+	if !h.local {
+		return h.c.seen.Redelivery(&o, runs, h.seed())
+	}
+	wait = h.c.seen.PutOff(1, h.seed())
+	if o.HasAfter {
+		wait += o.After
+	}
+	return wait, policy.BreakerOpen
+}
+
+// seed names the message for draws.
+func (h *handling) seed() uint64 {
+	id := h.c.letter(&h.m)
+	var b [8]byte
+	if _, err := hex.Decode(b[:], []byte(id[:16])); err != nil {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// settle tells the dependency how the attempt came out. What says nothing about whether
+// messages can be worked on is not told: that somebody else has the message, or that it was
+// done before.
+func (h *handling) settle(d *inbox.Disposition) {
+	var o policy.Outcome
+	switch d.Reason {
+	case inbox.ReasonDone:
+		o.Class = policy.ClassSuccess
+	case inbox.ReasonStoreUnavailable, inbox.ReasonNotRecorded, inbox.ReasonCommitUnknown:
+		o = policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
+	default:
+		if !h.ran || d.Err == nil || h.hurried {
+			return
+		}
+		if o = h.c.seen.Means(d.Err); o.Class == policy.ClassRejected {
+			o.Class, o.Alone = policy.ClassServer, true // it does not work, and others may do without what refused
+		}
+	}
+	_ = h.attempt.SettleOutcome(o, d.Err)
+}
+
+// refused decides about a message whose work was not admitted. It does not count as a run.
+func (h *handling) refused(err error) inbox.Disposition {
+	if h.caller.Err() != nil {
+		return inbox.Disposition{Reason: inbox.ReasonStopped, Err: context.Cause(h.caller)}
+	}
+	after := h.c.seen.PutOff(1, h.seed())
+	var e *gabion.Error
+	if errors.As(err, &e) {
+		after += max(e.RetryAfter, 0)
+	}
+	return inbox.Disposition{Reason: inbox.ReasonRefused, After: max(after, time.Millisecond), Err: err}
+}
+
+// keep writes down what is to be known of a message that failed, and puts it away if it is
+// to be a dead letter.
+func (h *handling) keep(d inbox.Disposition) inbox.Disposition {
+	letters := h.c.options.Letters
+	if letters == nil || h.again {
+		return d
+	}
+	var err error
+	switch {
+	case d.Verb == inbox.DeadLetter:
+		if err = h.bounded(func(ctx context.Context) error { return letters.Put(ctx, h.dead(&d)) }); err != nil {
+			err = errors.Join(err, d.Err)
+			d = inbox.Disposition{Reason: inbox.ReasonNotPutAway, Attempt: d.Attempt, Err: err, After: h.c.seen.PutOff(max(h.m.Delivery, 1), h.seed())}
+		}
+	case d.Reason == inbox.ReasonFailed && h.ran:
+		err = h.bounded(func(ctx context.Context) error { return letters.Fail(ctx, h.c.letter(&h.m), h.failure(&d)) })
+	case d.Reason == inbox.ReasonDone && (d.Attempt > 1 || h.m.repeated()):
+		err = h.bounded(func(ctx context.Context) error { return letters.Forget(ctx, h.c.letter(&h.m)) })
+	}
+	if err != nil {
+		h.c.logger().LogAttrs(h.caller, slog.LevelWarn, "the store of dead letters failed",
+			slog.String("group", h.c.options.Group), slog.String("letter", string(h.c.letter(&h.m))), slog.Any("error", err))
+	}
+	return d
+}
+
+// bounded uses the letters also where the caller's context has ended: what happened is to be
+// written down. A store that panics is one that fails.
+func (h *handling) bounded(use func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("consumer: the store of dead letters panicked: %v", v)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.caller), h.c.options.LetterTimeout)
+	defer cancel()
+	return use(ctx)
+}
+
+// dead is the letter that the message becomes.
+func (h *handling) dead(d *inbox.Disposition) deadletter.Letter {
+	m, now := &h.m, time.Now()
+	l := deadletter.Letter{
+		ID: h.c.letter(m), Group: h.c.options.Group, Key: m.ID, Source: m.Source, Position: m.Position, Order: m.Order,
+		Headers: m.Headers, Payload: m.Payload, Reason: string(d.Reason), Attempts: d.Attempt, First: now, Last: now,
+	}
+	if d.Err != nil {
+		l.Failures = []deadletter.Failure{h.failure(d)}
+	}
+	return l
+}
+
+func (h *handling) failure(d *inbox.Disposition) deadletter.Failure {
+	f := deadletter.Failure{At: time.Now(), Took: h.took, Attempt: d.Attempt, Reason: string(d.Reason)}
+	if d.Err != nil {
+		o := h.c.seen.Means(d.Err)
+		f.Class, f.Message = o.Class.String(), fmt.Sprint(d.Err) // which bears an Error that panics, as of a nil pointer
+	}
+	return f
+}
+
+// tell tells observers what became of a message.
+func (c *Consumer) tell(ctx context.Context, d *inbox.Disposition, took time.Duration) {
+	if c.stream == nil && !c.seen.Observed() {
+		return
+	}
+	e := policy.Event{
+		Kind: policy.KindMessageDisposed, Dependency: c.d.Name(), At: policy.Instant(time.Since(c.made)),
+		Code: d.Verb.String() + "/" + string(d.Reason), Attempt: uint8(min(d.Attempt, 255)), Took: took,
+	}
+	c.seen.Tell(ctx, e)
+	if c.stream != nil {
+		defer func() { _ = recover() }() // it takes nothing from the message
+		c.stream.Observe(ctx, e)
+	}
+}

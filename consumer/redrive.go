@@ -1,0 +1,155 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+)
+
+// Orders is what [Consumer.Redrive] needs of a [deadletter.Store].
+type Orders interface {
+	// Take takes up to n letters that are ordered and due; again is when to ask next.
+	Take(ctx context.Context, group string, n int, lease time.Duration) (taken []deadletter.Lease, again time.Duration, err error)
+	// Extend prolongs the lease of a letter whose work still runs.
+	Extend(ctx context.Context, l deadletter.Lease, lease time.Duration) error
+	// Settle says how a letter came out.
+	Settle(ctx context.Context, l deadletter.Lease, v deadletter.Verdict) error
+}
+
+// A Redrive is how letters are taken up again. The zero value is sound.
+type Redrive struct {
+	// Workers is how many letters are worked on at once, beside the messages of the broker.
+	// The slots of the policy bound both together. Zero means 4.
+	Workers int
+
+	// Lease is for how long a letter is taken; it is prolonged while its work runs. Zero
+	// means 30 s.
+	Lease time.Duration
+
+	// Idle is how long to wait before the store is asked again when nothing is ordered. Zero
+	// means 2 s.
+	Idle time.Duration
+}
+
+// Redrive runs the work of letters that somebody ordered to be taken up again, until the
+// context ends: under the same policy as messages, and with their own keys. A letter whose
+// work succeeds is done. One whose work fails waits again. One that the policy does not admit
+// stays ordered: while the breaker refuses, none is taken. The store keeps to the order's
+// rate, and stops it when too few succeed. Every process of the group may run it.
+//
+// It returns the context's error. It does not return for a store that fails: it asks again.
+func (c *Consumer) Redrive(ctx context.Context, orders Orders, work func(context.Context) error, r Redrive) error {
+	r.Workers, r.Lease, r.Idle = max(or(r.Workers, 4), 1), or(r.Lease, 30*time.Second), or(r.Idle, 2*time.Second)
+	var working sync.WaitGroup
+	defer working.Wait()
+	slots := make(chan struct{}, r.Workers)
+	for {
+		free := r.Workers - len(slots)
+		if room, _ := c.Room(0); free > 0 {
+			free = min(free, room)
+		}
+		again := whileBusy
+		if free > 0 {
+			taken, next, err := orders.Take(ctx, c.options.Group, free, r.Lease)
+			if err != nil && ctx.Err() == nil {
+				c.logger().LogAttrs(ctx, slog.LevelWarn, "the store of dead letters failed", slog.String("group", c.options.Group), slog.Any("error", err))
+			}
+			for _, l := range taken {
+				slots <- struct{}{}
+				working.Go(func() {
+					defer func() { <-slots }()
+					c.redrive(ctx, orders, l, work, &r)
+				})
+			}
+			if again = min(or(next, r.Idle), r.Idle); len(taken) == free {
+				again = 0
+			}
+		}
+		if err := pause(ctx, again); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return ctx.Err()
+	}
+}
+
+// redrive runs the work of one letter.
+func (c *Consumer) redrive(ctx context.Context, orders Orders, l deadletter.Lease, work func(context.Context) error, r *Redrive) {
+	v, again := deadletter.Verdict{State: deadletter.Ordered}, r.Idle
+	if err := c.resolve(ctx, &l.Letter); err == nil {
+		v, again = c.rerun(ctx, orders, l, work, r.Lease)
+	} else {
+		c.logger().LogAttrs(ctx, slog.LevelWarn, "what was found out of a dead letter can't be stored", slog.String("letter", string(l.ID)), slog.Any("error", err))
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.LetterTimeout)
+	defer cancel()
+	if err := orders.Settle(ending, l, v); err != nil {
+		c.logger().LogAttrs(ctx, slog.LevelWarn, "the end of a redriven letter can't be stored", slog.String("letter", string(l.ID)), slog.Any("error", err))
+	}
+	if v.State == deadletter.Ordered { // it may be taken at once, and would come to the same
+		_ = pause(ctx, min(again, r.Idle))
+	}
+}
+
+// rerun handles the letter as the message that it was. Again is what a message would wait.
+func (c *Consumer) rerun(ctx context.Context, orders Orders, l deadletter.Lease, work func(context.Context) error, lease time.Duration) (v deadletter.Verdict, again time.Duration) {
+	m := Message{Source: l.Source, Position: l.Position, Order: l.Order, Again: true}
+	m.ID, m.Payload, m.Headers = l.Key, l.Payload, l.Headers
+	if at, err := m.Headers.Deadline(); err == nil && !at.IsZero() { // who orders it wants it all the same
+		m.Headers = m.Headers.WithDeadline(time.Time{})
+	}
+	m.Extend = func(ctx context.Context) error { return orders.Extend(ctx, l, lease) }
+	h := handling{c: c, m: m, caller: ctx, work: work, again: true, lease: lease}
+	if l.Reason == deadletter.Unknown && l.Resolved == deadletter.ResolvedAsFailed {
+		h.before = l.Attempts
+	}
+	begun := time.Now()
+	d := h.handle()
+	c.tell(ctx, &d, time.Since(begun))
+	switch {
+	case d.Verb == inbox.Ack:
+		return deadletter.Verdict{State: deadletter.Done}, 0
+	case d.Reason == inbox.ReasonNotRecorded && l.Reason == deadletter.Unknown: // what was found out was about the runs before
+		d.Reason = inbox.ReasonUnknown
+	case d.Verb == inbox.Retry && d.Reason != inbox.ReasonFailed:
+		return deadletter.Verdict{State: deadletter.Ordered}, d.After
+	}
+	v = deadletter.Verdict{State: deadletter.Waiting, Reason: string(d.Reason)}
+	if d.Reason == inbox.ReasonFailed && l.Reason != deadletter.Unknown { // it failed as it had before, or had no effect for certain
+		v.Reason = l.Reason
+	}
+	f := h.failure(&d)
+	v.Failure = &f
+	return v, 0
+}
+
+// resolve stores what somebody found out of work whose outcome was unknown, so that the
+// inbox lets it run.
+func (c *Consumer) resolve(ctx context.Context, l *deadletter.Letter) error {
+	if l.Reason != deadletter.Unknown || l.Resolved != deadletter.ResolvedAsFailed {
+		return nil
+	}
+	err := idempotency.Admin{Store: c.store}.Resolve(ctx, inbox.IDOf(c.options.Group, l.Key), idempotency.Change{State: idempotency.StateRetryable})
+	if errors.Is(err, idempotency.ErrRefused) { // it is known by now, or forgotten
+		return nil
+	}
+	return err
+}
