@@ -1,0 +1,180 @@
+package deadlettertest
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/deadletter"
+)
+
+var boundCases = []oneCase{
+	{"a letter that is too large is refused", deadletter.Options{MaxPayload: 1000}, tooLarge},
+	{"a full store refuses, and takes again what it has", deadletter.Options{MaxLetters: 3}, full},
+	{"a store that is full by bytes refuses", deadletter.Options{MaxBytes: 1000}, fullBytes},
+	{"what is done or dropped makes room first", deadletter.Options{MaxLetters: 3}, makesRoom},
+	{"a full store that may drops the oldest, and says so before", deadletter.Options{MaxLetters: 3, Overflow: deadletter.DropOldest}, dropsOldest},
+	{"letters of a redrive are not dropped for room", deadletter.Options{MaxLetters: 2, Overflow: deadletter.DropOldest}, keepsOrdered},
+	{"what is done or dropped for long is swept", deadletter.Options{Retention: time.Hour}, swept},
+	{"failures of messages that never became letters are swept", deadletter.Options{Retention: time.Hour}, sweptFailures},
+	{"failures of many messages that are no letters are bounded", deadletter.Options{MaxLetters: 3}, boundedFailures},
+	{"redrives that are over for long are swept", deadletter.Options{Retention: time.Hour}, sweptDrives},
+	{"nothing that waits is ever swept", deadletter.Options{Retention: time.Second}, keptWaiting},
+}
+
+func tooLarge(b *bench) {
+	l := letter("g", 1)
+	l.Payload = make([]byte, 2000)
+	b.is(b.Put(b.Context(), l), deadletter.ErrTooLarge)
+	l.Payload, l.Position = nil, strings.Repeat("x", 2000)
+	b.is(b.Put(b.Context(), l), deadletter.ErrTooLarge)
+	b.wantAll(deadletter.Query{})
+}
+
+func full(b *bench) {
+	ids := b.put("g", 3)
+	b.is(b.Put(b.Context(), letter("g", 3)), deadletter.ErrFull)
+	b.ok(b.Put(b.Context(), letter("g", 2)))
+	b.ok(b.Fail(b.Context(), ids[0], deadletter.Failure{At: begun, Message: "x"}))
+	b.wantAll(deadletter.Query{}, ids...)
+	if len(b.notices) != 0 {
+		b.Errorf("%v", b.notices)
+	}
+}
+
+func fullBytes(b *bench) {
+	n := 0
+	for ; n < 100; n++ {
+		if err := b.Put(b.Context(), letter("g", n)); errors.Is(err, deadletter.ErrFull) {
+			break
+		} else if err != nil {
+			b.Fatal(err)
+		}
+	}
+	s := b.stats("")
+	if n < 3 || n > 20 || s.Bytes > 1000 || s.Letters != n {
+		b.Errorf("%d letters, %+v", n, s)
+	}
+}
+
+func makesRoom(b *bench) {
+	ids := b.put("g", 3)
+	b.ok(b.Drop(b.Context(), ids[1], "", ""))
+	b.pass(time.Second)
+	b.ok(b.Drop(b.Context(), ids[0], "", ""))
+	b.ok(b.Put(b.Context(), letter("g", 3)))
+	_, err := b.Get(b.Context(), ids[1])
+	b.is(err, deadletter.ErrNotFound)
+	b.wantState(ids[0], deadletter.Dropped)
+	b.ok(b.Put(b.Context(), letter("g", 0))) // needs no room of its own
+	b.is(b.Put(b.Context(), letter("g", 4)), deadletter.ErrFull)
+	if s := b.stats(""); s.Letters != 3 {
+		b.Errorf("%+v", s)
+	}
+}
+
+func dropsOldest(b *bench) {
+	ids := b.put("g", 3)
+	oldest := b.get(ids[0]).Kept
+	b.ok(b.Put(b.Context(), letter("g", 3)))
+	if len(b.notices) != 1 || b.notices[0].Letters != 1 || b.notices[0].Bytes <= 0 || !b.notices[0].Before.Equal(oldest) {
+		b.Errorf("%+v", b.notices)
+	}
+	b.wantAll(deadletter.Query{}, ids[1], ids[2], letter("g", 3).ID)
+}
+
+func keepsOrdered(b *bench) {
+	ids := b.put("g", 2)
+	b.order("g", 1)
+	b.take("g", 1)
+	b.is(b.Put(b.Context(), letter("g", 3)), deadletter.ErrFull)
+	b.wantState(ids[0], deadletter.Taken)
+	b.wantState(ids[1], deadletter.Ordered)
+	if len(b.notices) != 0 {
+		b.Errorf("%v", b.notices)
+	}
+}
+
+func (b *bench) wantSwept(want int) {
+	b.Helper()
+	n, err := b.Sweep(b.Context())
+	b.ok(err)
+	if n != want {
+		b.Errorf("%d were swept, want %d", n, want)
+	}
+}
+
+func swept(b *bench) {
+	ids := b.put("g", 3)
+	b.ok(b.Drop(b.Context(), ids[0], "", ""))
+	b.pass(time.Hour - time.Second)
+	b.wantSwept(0)
+	b.pass(2 * time.Second)
+	b.wantSwept(1)
+	b.wantSwept(0)
+	_, err := b.Get(b.Context(), ids[0])
+	b.is(err, deadletter.ErrNotFound)
+	if s := b.stats("g"); s.Put != 3 || s.Letters != 2 || s.ByState[deadletter.Dropped] != 0 {
+		b.Errorf("%+v", s)
+	}
+}
+
+func sweptFailures(b *bench) {
+	l := letter("g", 1)
+	b.ok(b.Fail(b.Context(), l.ID, deadletter.Failure{At: begun, Message: "x"}))
+	b.pass(30 * time.Minute)
+	b.ok(b.Fail(b.Context(), l.ID, deadletter.Failure{At: begun.Add(time.Minute), Message: "y"}))
+	b.pass(45 * time.Minute)
+	b.wantSwept(0)
+	b.pass(45 * time.Minute)
+	b.wantSwept(1)
+	b.ok(b.Put(b.Context(), l))
+	if got := b.get(l.ID); len(got.Failures) != 0 {
+		b.Errorf("%v", got.Failures)
+	}
+}
+
+func boundedFailures(b *bench) {
+	for n := range 6 {
+		b.ok(b.Fail(b.Context(), letter("g", n).ID, deadletter.Failure{At: begun, Message: "x"}))
+		b.pass(time.Second)
+		if n == 1 {
+			b.ok(b.Forget(b.Context(), letter("g", n).ID))
+		}
+	}
+	for n, want := range []int{0, 0, 0, 1} {
+		b.ok(b.Put(b.Context(), letter("g", n)))
+		if got := len(b.get(letter("g", n).ID).Failures); got != want {
+			b.Errorf("letter %d has %d failures, want %d", n, got, want)
+		}
+		b.ok(b.Drop(b.Context(), letter("g", n).ID, "", ""))
+	}
+}
+
+func sweptDrives(b *bench) {
+	b.put("g", 1)
+	old := b.order("g", 1)
+	taken, _ := b.take("g", 1)
+	b.ok(b.Settle(b.Context(), taken[0], failed("no")))
+	b.pass(2 * time.Hour)
+	next := b.order("g", 1)
+	_, err := b.Sweep(b.Context())
+	b.ok(err)
+	all, err := b.Drives(b.Context(), "")
+	b.ok(err)
+	if len(all) != 1 || all[0].ID != next.ID {
+		b.Errorf("%v without %s", all, old.ID)
+	}
+}
+
+func keptWaiting(b *bench) {
+	ids := b.put("g", 3)
+	b.order("g", 1)
+	b.take("g", 1)
+	b.put("h", 1)
+	b.pass(1000 * time.Hour)
+	b.wantSwept(0)
+	for _, id := range ids {
+		b.get(id)
+	}
+}

@@ -1,0 +1,357 @@
+package deadletter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A Memory keeps letters in this process's memory: for tests, and for a single process whose
+// restart may forget. It looks at every letter for most of what it does, so it is for some
+// ten thousand of them. Make one with [NewMemory]. Safe for concurrent use.
+type Memory struct {
+	options Options
+
+	mu      sync.Mutex // guards all below
+	letters map[ID]*Record
+	list    []*Record // the same, in the order of their places
+	noted   map[ID]*note
+	courses []*Course // in the order in which they were made
+	bytes   int64
+	put     map[string]int64 // by group
+}
+
+// A note is what was written of a message that is no letter.
+type note struct {
+	failures []Failure
+	last     time.Time
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory returns an empty store. The error says everything that is wrong with the
+// options.
+func NewMemory(o Options) (*Memory, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("deadletter: memory: %w", err)
+	}
+	o.MaxLetters = cmp.Or(o.MaxLetters, 10_000)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 64<<20)
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return &Memory{options: o.Resolved(), letters: map[ID]*Record{}, noted: map[ID]*note{}, put: map[string]int64{}}, nil
+}
+
+// Fail implements [Store].
+func (m *Memory) Fail(ctx context.Context, id ID, f Failure) error {
+	if err := cmp.Or(ctx.Err(), id.Validate()); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.letters[id]; r != nil && r.Live() {
+		m.keep(r, r.Fail(f))
+		return nil
+	}
+	n := m.noted[id]
+	if n == nil {
+		if len(m.noted) >= m.options.MaxLetters {
+			m.forgetOldest()
+		}
+		n = &note{}
+		m.noted[id] = n
+	}
+	n.failures, n.last = AddFailures(n.failures, f), m.options.Clock()
+	return nil
+}
+
+func (m *Memory) forgetOldest() {
+	var oldest ID
+	for id, n := range m.noted {
+		if oldest == "" || n.last.Before(m.noted[oldest].last) {
+			oldest = id
+		}
+	}
+	delete(m.noted, oldest)
+}
+
+// Forget implements [Store].
+func (m *Memory) Forget(ctx context.Context, id ID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.noted, id)
+	return nil
+}
+
+// Put implements [Store].
+func (m *Memory) Put(ctx context.Context, l Letter) error {
+	if n := l.Size(); n > min(m.options.MaxPayload, m.options.MaxBytes) {
+		return fmt.Errorf("%w: it has %d bytes, and the bound is %d", ErrTooLarge, n, min(m.options.MaxPayload, m.options.MaxBytes))
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		notice, err := m.tryPut(&l)
+		if err != nil || notice == nil {
+			return err
+		}
+		m.options.Tell(ctx, *notice)
+		m.removeWaiting(notice.Before)
+	}
+}
+
+// tryPut puts a letter away, unless waiting ones have to go before.
+func (m *Memory) tryPut(l *Letter) (*Notice, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var old Record
+	if r := m.letters[l.ID]; r != nil {
+		old = *r
+	}
+	var noted []Failure
+	if n := m.noted[l.ID]; n != nil {
+		noted = n.failures
+	}
+	now := m.options.Clock()
+	next, err := old.Put(*l, noted, now)
+	if err != nil {
+		return nil, err
+	}
+	if !old.Live() {
+		if notice, err := m.room(&old, &next); notice != nil || err != nil {
+			return notice, err
+		}
+		m.put[l.Group]++
+	}
+	delete(m.noted, l.ID)
+	m.keep(m.letters[l.ID], next)
+	return nil, nil
+}
+
+// room removes what is done or dropped until there is room for a letter. If that is not
+// enough, it says which waiting ones have to go.
+func (m *Memory) room(old, next *Record) (*Notice, error) {
+	need, more := next.Bytes(), 1
+	if old.ID != "" {
+		need, more = need-old.Bytes(), 0
+	}
+	lacks := func(letters int, bytes int64) bool {
+		return len(m.letters)-letters+more > m.options.MaxLetters || m.bytes-bytes+need > m.options.MaxBytes
+	}
+	for lacks(0, 0) {
+		r := m.oldest(func(r *Record) bool { return !r.Live() && r.ID != next.ID })
+		if r == nil {
+			break
+		}
+		m.remove(r)
+	}
+	if !lacks(0, 0) {
+		return nil, nil
+	}
+	full := fmt.Errorf("%w: it has %d letters with %d bytes, and the bounds are %d and %d", ErrFull, len(m.letters), m.bytes, m.options.MaxLetters, m.options.MaxBytes)
+	if m.options.Overflow == Refuse {
+		return nil, full
+	}
+	n := &Notice{}
+	for _, r := range m.list {
+		if r.State == Waiting {
+			n.Letters, n.Bytes, n.Before = n.Letters+1, n.Bytes+r.Bytes(), r.Kept
+		}
+		if !lacks(n.Letters, n.Bytes) {
+			return n, nil
+		}
+	}
+	return nil, full
+}
+
+// oldest returns the one that came into its state first.
+func (m *Memory) oldest(of func(*Record) bool) (first *Record) {
+	for _, r := range m.list {
+		if of(r) && (first == nil || r.Since.Before(first.Since)) {
+			first = r
+		}
+	}
+	return first
+}
+
+// removeWaiting removes the letters that wait and were put away up to that time.
+func (m *Memory) removeWaiting(before time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range slices.Clone(m.list) {
+		if r.State == Waiting && !r.Kept.After(before) {
+			m.remove(r)
+		}
+	}
+}
+
+// keep replaces a record, or adds one if old is nil.
+func (m *Memory) keep(old *Record, next Record) {
+	if old != nil && PlaceOf(&old.Letter) == PlaceOf(&next.Letter) {
+		m.bytes += next.Bytes() - old.Bytes()
+		m.left(old, &next)
+		*old = next
+		return
+	}
+	if old != nil {
+		m.remove(old)
+	}
+	r := &next
+	at, _ := slices.BinarySearchFunc(m.list, PlaceOf(&r.Letter), byPlace)
+	m.list = slices.Insert(m.list, at, r)
+	m.letters[r.ID] = r
+	m.bytes += r.Bytes()
+}
+
+func byPlace(r *Record, p Place) int { return PlaceOf(&r.Letter).Compare(p) }
+
+func (m *Memory) remove(r *Record) {
+	at, _ := slices.BinarySearchFunc(m.list, PlaceOf(&r.Letter), byPlace)
+	m.list = slices.Delete(m.list, at, at+1)
+	delete(m.letters, r.ID)
+	m.bytes -= r.Bytes()
+}
+
+// Get implements [Store].
+func (m *Memory) Get(ctx context.Context, id ID) (Letter, error) {
+	if err := ctx.Err(); err != nil {
+		return Letter{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.letters[id]
+	if r == nil {
+		return Letter{}, missing(id)
+	}
+	return r.Clone(), nil
+}
+
+func missing(id ID) error { return fmt.Errorf("%w: %.40s", ErrNotFound, strconv.Quote(string(id))) }
+
+// List implements [Store].
+func (m *Memory) List(ctx context.Context, q Query, from string, limit int) (Page, error) {
+	limit, err := Limit(limit)
+	place, wrong := ParsePlace(from)
+	if err := cmp.Or(ctx.Err(), err, wrong, q.Validate()); err != nil {
+		return Page{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var p Page
+	at, found := slices.BinarySearchFunc(m.list, place, byPlace)
+	if found {
+		at++
+	}
+	for _, r := range m.list[at:] {
+		if !q.Picks(&r.Letter) {
+			continue
+		}
+		if len(p.Letters) == limit {
+			p.Next = PlaceOf(&p.Letters[limit-1]).String()
+			break
+		}
+		p.Letters = append(p.Letters, r.Bare())
+	}
+	return p, nil
+}
+
+// change decides about one letter and keeps what becomes of it.
+func (m *Memory) change(ctx context.Context, id ID, decide func(Record, time.Time) (Record, bool, error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.letters[id]
+	if r == nil {
+		return missing(id)
+	}
+	next, changed, err := decide(*r, m.options.Clock())
+	if err == nil && changed {
+		m.keep(r, next)
+	}
+	return err
+}
+
+// Resolve implements [Store].
+func (m *Memory) Resolve(ctx context.Context, id ID, res Resolution, by, note string) error {
+	return m.change(ctx, id, func(r Record, now time.Time) (Record, bool, error) { return r.Resolve(res, by, note, now) })
+}
+
+// Drop implements [Store].
+func (m *Memory) Drop(ctx context.Context, id ID, by, note string) error {
+	return m.change(ctx, id, func(r Record, now time.Time) (Record, bool, error) { return r.Drop(by, note, now) })
+}
+
+// Groups implements [Store].
+func (m *Memory) Groups(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	for group := range m.put {
+		all = append(all, group)
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// Stats implements [Store].
+func (m *Memory) Stats(ctx context.Context, group string) (Stats, error) {
+	if err := ctx.Err(); err != nil {
+		return Stats{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var s Stats
+	for of, n := range m.put {
+		if group == "" || of == group {
+			s.Put += n
+		}
+	}
+	for _, r := range m.list {
+		if group != "" && r.Group != group {
+			continue
+		}
+		s.Count(r.State, r.Reason, r.Held(), 1, r.Bytes())
+		if r.State == Waiting && s.Oldest.IsZero() {
+			s.Oldest = r.Kept
+		}
+	}
+	return s, nil
+}
+
+// Sweep implements [Store].
+func (m *Memory) Sweep(ctx context.Context) (removed int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.options.Clock().Add(-m.options.Retention)
+	for id, n := range m.noted {
+		if n.last.Before(before) {
+			delete(m.noted, id)
+			removed++
+		}
+	}
+	for _, r := range slices.Clone(m.list) {
+		if !r.Live() && r.Since.Before(before) {
+			m.remove(r)
+			removed++
+		}
+	}
+	m.courses = slices.DeleteFunc(m.courses, func(c *Course) bool { return m.old(c, before) })
+	return removed, nil
+}

@@ -1,0 +1,97 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// An Overflow says what a full store does with one more letter.
+type Overflow uint8
+
+// What a full store does.
+const (
+	Refuse     Overflow = iota // returns ErrFull: the message stays with the broker. The default
+	DropOldest                 // removes the letters that wait the longest, and tells Options.Dropping before
+)
+
+// Options are a store's bounds. The zero value is sound. For each bound zero means the
+// default, and a negative number that there is none.
+type Options struct {
+	// MaxPayload bounds one letter: its payload, headers, and what else came with the message,
+	// in bytes. A larger one gets ErrTooLarge. Zero means 16 MiB.
+	MaxPayload int64
+
+	// MaxLetters and MaxBytes bound all letters together, the done and dropped ones too. What
+	// is done or dropped is removed first when there is no room. Zero means 1,000,000 letters
+	// with 4 GiB; in a [Memory] 10,000 with 64 MiB.
+	MaxLetters int
+	MaxBytes   int64
+
+	// Overflow says what becomes of one more letter when all others wait, are ordered or
+	// taken. Letters that are ordered or taken are never removed.
+	Overflow Overflow
+
+	// Retention is how long a letter stays that is done or was dropped. Zero means 30 days. It
+	// is also how long the failures of a message stay that has not become a letter.
+	Retention time.Duration
+
+	// Dropping is told before letters that wait are removed to make room. It is called
+	// without any lock, and the removal waits for it. Nil means nobody.
+	Dropping func(context.Context, Notice)
+
+	// Clock is what the time is. Nil means the database's clock for a store that has one for
+	// many machines, and time.Now for others. For tests.
+	Clock func() time.Time
+}
+
+// A Notice says which waiting letters are about to be removed because a store is full.
+type Notice struct {
+	Letters int
+	Bytes   int64
+	Before  time.Time // all of them were put away before this, or at this time
+}
+
+// Validate returns everything that is wrong with the options.
+func (o Options) Validate() error {
+	var all []error
+	if o.Overflow > DropOldest {
+		all = append(all, fmt.Errorf("overflow: there is no %d", o.Overflow))
+	}
+	if o.MaxBytes > 0 && o.MaxPayload > o.MaxBytes {
+		all = append(all, fmt.Errorf("max payload: %d bytes are more than max bytes, %d", o.MaxPayload, o.MaxBytes))
+	}
+	return errors.Join(all...)
+}
+
+// Resolved returns the options with their defaults; a bound that there is none of becomes
+// the largest number. It is for those who write stores.
+func (o Options) Resolved() Options {
+	o.MaxPayload = bound(o.MaxPayload, 16<<20, math.MaxInt64)
+	o.MaxLetters = bound(o.MaxLetters, 1_000_000, math.MaxInt)
+	o.MaxBytes = bound(o.MaxBytes, 4<<30, math.MaxInt64)
+	o.Retention = bound(o.Retention, 30*24*time.Hour, math.MaxInt64)
+	return o
+}
+
+// bound returns the bound that was asked for.
+func bound[T int | int64 | time.Duration](v, otherwise, none T) T {
+	switch {
+	case v < 0:
+		return none
+	case v == 0:
+		return otherwise
+	}
+	return v
+}
+
+// Tell calls Dropping, if there is one. A panic of it takes nothing from the store.
+func (o Options) Tell(ctx context.Context, n Notice) {
+	if o.Dropping == nil {
+		return
+	}
+	defer func() { _ = recover() }()
+	o.Dropping(ctx, n)
+}

@@ -1,0 +1,267 @@
+package deadletter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Record is a letter as a store keeps it, with its lease. Its methods decide what
+// becomes of it, by the time that they are given; they change nothing and return what to
+// keep. The zero value is no letter. It is for those who write stores.
+type Record struct {
+	Letter
+	Token int64     // of the last taking; zero if there was none
+	Until time.Time // when the lease of a letter that is taken ends
+}
+
+// Errors about letters that can't be one.
+var (
+	errID    = errors.New("deadletter: an ID has 32 hexadecimal digits in lower case")
+	errGroup = errors.New("deadletter: the group is missing")
+)
+
+// Validate returns what is wrong with an ID.
+func (id ID) Validate() error {
+	if len(id) != 32 {
+		return fmt.Errorf("%w: %.40q", errID, string(id))
+	}
+	for i := range len(id) {
+		if c := id[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return fmt.Errorf("%w: %q", errID, string(id))
+		}
+	}
+	return nil
+}
+
+// Live reports whether there is a letter that somebody may still have to do something about.
+func (r Record) Live() bool { return r.ID != "" && r.State <= Taken }
+
+// Held reports whether the letter wants a Resolution before it may be redriven.
+func (r Record) Held() bool { return r.Live() && r.Reason == Unknown && r.Resolved == Unresolved }
+
+// Driven reports whether the letter is one of those that its redrive still has to do.
+func (r Record) Driven() bool { return r.State == Ordered || r.State == Taken }
+
+// Size returns what the letter counts for, in bytes.
+func (l *Letter) Size() int64 {
+	n := int64(len(l.ID)+len(l.Group)+len(l.Key)+len(l.Source)+len(l.Position)+len(l.Order)+len(l.Reason)) + int64(len(l.Payload))
+	for _, h := range l.Headers {
+		n += int64(len(h.Name) + len(h.Value))
+	}
+	return n
+}
+
+// Bytes returns what the record counts for: the letter's Size and its failures.
+func (r Record) Bytes() int64 {
+	n := r.Size()
+	for _, f := range r.Failures {
+		n += f.size()
+	}
+	return n
+}
+
+// Put returns the record once the letter is put away. Noted are the failures that were
+// written before there was one.
+func (r Record) Put(l Letter, noted []Failure, now time.Time) (Record, error) {
+	if err := l.ID.Validate(); err != nil {
+		return r, err
+	}
+	if l.Group == "" {
+		return r, errGroup
+	}
+	l.Reason = cut(l.Reason, maxName)
+	l.First, l.Last = moment(l.First), moment(l.Last)
+	l.Attempts = max(l.Attempts, 0)
+	failures := AddFailures(AddFailures(r.Failures, noted...), l.Failures...)
+	if !r.Live() {
+		l.State, l.Since, l.Kept = Waiting, moment(now), moment(now)
+		l.Redriven, l.Resolved, l.Drive, l.By, l.Note = r.Redriven, Unresolved, r.Drive, "", ""
+		r.Letter = l
+		r.Headers, r.Payload = slices.Clone(l.Headers), slices.Clone(l.Payload)
+	} else {
+		if l.Reason == Unknown && l.Last.After(r.Last) {
+			r.Resolved = Unresolved // it is another run than what was found out about
+		}
+		r.Reason = l.Reason
+		r.Attempts = max(r.Attempts, l.Attempts)
+		r.spans(l.First)
+		r.spans(l.Last)
+	}
+	r.fail(failures)
+	if r.State == Ordered && r.Held() {
+		r = r.move(Waiting, now) // no redrive may take it any more
+	}
+	return r, nil
+}
+
+// fail takes failures in the place of those that there are.
+func (r *Record) fail(all []Failure) {
+	r.Failures = all
+	for _, f := range all {
+		r.Attempts = max(r.Attempts, f.Attempt)
+		r.spans(f.At)
+	}
+}
+
+// spans widens the time from the first to the last failure.
+func (r *Record) spans(t time.Time) {
+	if t.IsZero() {
+		return
+	}
+	if r.First.IsZero() || t.Before(r.First) {
+		r.First = t
+	}
+	if r.Last.IsZero() || t.After(r.Last) {
+		r.Last = t
+	}
+}
+
+// Fail returns the record with one more failure.
+func (r Record) Fail(f Failure) Record {
+	r.fail(AddFailures(r.Failures, f))
+	return r
+}
+
+// AddTo returns the record as one of a redrive, or false if it can't be.
+func (r Record) AddTo(drive, by string, now time.Time) (Record, bool) {
+	if r.State != Waiting || r.ID == "" || r.Held() {
+		return r, false
+	}
+	r.Drive, r.By = drive, cut(by, maxName)
+	return r.move(Ordered, now), true
+}
+
+// move changes the state.
+func (r Record) move(to State, now time.Time) Record {
+	r.State, r.Since, r.Until = to, moment(now), time.Time{}
+	return r
+}
+
+// Takeable reports whether a consumer may have the letter: it is ordered, or its lease is
+// over.
+func (r Record) Takeable(now time.Time) bool {
+	return r.State == Ordered || r.State == Taken && !now.Before(r.Until)
+}
+
+// lose returns the record without what was found out about its work if somebody has taken
+// it: nobody knows what became of that run.
+func (r Record) lose() Record {
+	if r.State == Taken {
+		r.Resolved = Unresolved
+	}
+	return r
+}
+
+// Take returns the record as one that somebody has taken until then.
+func (r Record) Take(until, now time.Time) Record {
+	r = r.lose()
+	r.Token = max(r.Token+1, now.UnixMicro()) // grows also where the letter was removed and put away anew
+	r.Redriven++
+	r = r.move(Taken, now)
+	r.Until = moment(until)
+	return r
+}
+
+// Release returns the record as one that waits again since its redrive is over, or since it
+// wants a Resolution. One that somebody has taken stays theirs as long as their lease.
+func (r Record) Release(now time.Time) (Record, bool) {
+	if !r.Takeable(now) {
+		return r, false
+	}
+	return r.lose().move(Waiting, now), true
+}
+
+// Extend returns the record with a longer lease. A lease that is over and that nobody else
+// has taken can be extended.
+func (r Record) Extend(token int64, until time.Time) (Record, error) {
+	if r.State != Taken || r.Token != token {
+		return r, ErrLost
+	}
+	r.Until = moment(until)
+	return r, nil
+}
+
+// Settle returns the record as the consumer says that it came out, and whether that is new:
+// a verdict that is given twice is one. Over says that the letter's redrive is over, so that
+// a letter that is to be taken again waits.
+func (r Record) Settle(token int64, v Verdict, over bool, now time.Time) (next Record, changed bool, err error) {
+	if v.State != Done && v.State != Waiting && v.State != Ordered {
+		return r, false, fmt.Errorf("%w: a verdict is done, waiting or ordered, not %s", ErrState, v.State)
+	}
+	to := v.State
+	if over && to == Ordered {
+		to = Waiting
+	}
+	if r.Token != token || token == 0 {
+		return r, false, ErrLost
+	}
+	if r.State != Taken {
+		if r.State == to {
+			return r, false, nil
+		}
+		return r, false, ErrLost
+	}
+	if v.State == Waiting && v.Reason != "" {
+		r.Reason, r.Resolved = cut(v.Reason, maxName), Unresolved
+	}
+	if v.Failure != nil {
+		r = r.Fail(*v.Failure)
+	}
+	return r.move(to, now), true, nil
+}
+
+// Resolve returns the record once somebody has found out whether its work had its effect.
+func (r Record) Resolve(res Resolution, by, note string, now time.Time) (next Record, changed bool, err error) {
+	switch {
+	case res != ResolvedAsDone && res != ResolvedAsFailed:
+		return r, false, fmt.Errorf("%w: a resolution is done or nothing, not %s", ErrState, res)
+	case r.ID == "":
+		return r, false, ErrNotFound
+	case r.Resolved == res && r.Reason == Unknown && (r.Live() || r.State == Done) && r.Live() == (res == ResolvedAsFailed):
+		return r, false, nil
+	case r.Reason != Unknown:
+		return r, false, fmt.Errorf("%w: only letters with reason %s are resolved, this one has %q", ErrState, Unknown, r.Reason)
+	case r.State != Waiting:
+		return r, false, fmt.Errorf("%w: it is %s, and only letters that wait are resolved", ErrState, r.State)
+	}
+	r.Resolved, r.By, r.Note = res, cut(by, maxName), cut(note, MaxMessage)
+	if res == ResolvedAsDone {
+		r = r.move(Done, now)
+	}
+	return r, true, nil
+}
+
+// Drop returns the record without headers and payload, once somebody has given it up. A
+// letter that a consumer works on can't be dropped before its lease is over.
+func (r Record) Drop(by, note string, now time.Time) (next Record, changed bool, err error) {
+	switch {
+	case r.ID == "":
+		return r, false, ErrNotFound
+	case r.State == Dropped:
+		return r, false, nil
+	case r.State == Done:
+		return r, false, fmt.Errorf("%w: its work is done", ErrState)
+	case r.State == Taken && now.Before(r.Until):
+		return r, false, fmt.Errorf("%w: a consumer works on it until %s", ErrState, r.Until.Format(time.RFC3339))
+	}
+	r.By, r.Note = cut(by, maxName), cut(note, MaxMessage)
+	r.Headers, r.Payload = nil, nil
+	return r.move(Dropped, now), true, nil
+}
+
+// Clone returns a letter that shares nothing with this one.
+func (l *Letter) Clone() Letter {
+	c := *l
+	c.Headers, c.Payload, c.Failures = slices.Clone(l.Headers), slices.Clone(l.Payload), slices.Clone(l.Failures)
+	return c
+}
+
+// Bare returns the letter as lists have it: without payload, and with the last failure.
+func (l *Letter) Bare() Letter {
+	c := *l
+	c.Payload, c.Headers = nil, slices.Clone(l.Headers)
+	c.Failures = slices.Clone(l.Failures[max(0, len(l.Failures)-1):])
+	return c
+}

@@ -1,0 +1,49 @@
+package deadletter
+
+import (
+	"testing"
+	"time"
+)
+
+// A resolution is about the runs before it. Once a consumer has taken the letter and is
+// lost with it, nobody knows what its run did.
+func TestAResolutionIsUsedOnce(t *testing.T) {
+	now := time.Unix(1000, 0)
+	taken := func() Record {
+		r := Record{Letter: Letter{ID: "a", Group: "g", Reason: Unknown, State: Waiting}}
+		r, _, err := r.Resolve(ResolvedAsFailed, "ann", "", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, ok := r.AddTo("drive", "ann", now)
+		if !ok || r.Resolved != ResolvedAsFailed {
+			t.Fatalf("%+v", r)
+		}
+		if r = r.Take(now.Add(time.Minute), now); r.Resolved != ResolvedAsFailed {
+			t.Fatal("who takes it does not learn that it is resolved")
+		}
+		return r
+	}
+	later := now.Add(time.Hour)
+	t.Run("a lease that is over", func(t *testing.T) {
+		if r := taken().Take(later.Add(time.Minute), later); r.Resolved != Unresolved {
+			t.Error("the next consumer is told of it, too")
+		}
+	})
+	t.Run("a redrive that is over meanwhile", func(t *testing.T) {
+		r, ok := taken().Release(later)
+		if !ok || !r.Held() {
+			t.Errorf("it waits and may be redriven: %v, %+v", ok, r)
+		}
+	})
+	t.Run("a verdict that its work did not run", func(t *testing.T) {
+		r := taken()
+		r, _, err := r.Settle(r.Token, Verdict{State: Ordered}, false, now)
+		if err != nil || r.Resolved != ResolvedAsFailed {
+			t.Errorf("%v: %+v", err, r)
+		}
+		if r = r.Take(now.Add(time.Minute), now); r.Resolved != ResolvedAsFailed {
+			t.Error("forgotten, though nothing ran")
+		}
+	})
+}

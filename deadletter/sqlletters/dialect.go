@@ -1,0 +1,244 @@
+package sqlletters
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/internal/sqltable"
+)
+
+// A Dialect is what databases disagree about. Use [SQLite] or [Postgres].
+type Dialect struct {
+	name   string
+	text   string // the type of text that may have any bytes
+	blob   string
+	float  string
+	now    string // the clock, in nanoseconds since 1970; empty if it is this machine's
+	shard  string // whose counters a transaction uses, so that few wait for each other
+	rows   string // keeps the rows that were read from other transactions
+	letter string // keeps a letter, which may not be there, from other transactions; ? is its number
+	bytes  bool   // text is given as bytes
+	dollar bool   // placeholders are $1, $2, …
+	aside  string // before a column by which no index is to be chosen, where the database has no statistics
+	group  bool   // one writer at a time, and a commit costs a sync: changes share them
+}
+
+var (
+	// SQLite is SQLite 3.42 and later. Open it with WAL, synchronous=FULL and a busy timeout, as
+	// contrib/sqliteletters does. Changes that come together share a transaction, and its
+	// sync. Its clock is the machine's.
+	SQLite = Dialect{name: "sqlite", text: "text", blob: "blob", float: "real", shard: "0", aside: "+", group: true}
+
+	// Postgres is PostgreSQL 11 and later, at isolation level READ COMMITTED. Its clock is that
+	// of the server.
+	Postgres = Dialect{
+		name: "postgres", text: "bytea", blob: "bytea", float: "double precision", now: sqltable.PostgresNow,
+		shard: "pg_backend_pid() % 16", rows: " FOR UPDATE", letter: "SELECT pg_advisory_xact_lock(?)", bytes: true, dollar: true,
+	}
+)
+
+// str is a text as the driver takes it.
+func (d Dialect) str(text string) any {
+	if d.bytes {
+		return []byte(text)
+	}
+	return text
+}
+
+func (d Dialect) id(id deadletter.ID) any { return d.str(string(id)) }
+
+// bind numbers the placeholders. No statement has a question mark that is none.
+func (d Dialect) bind(text string) string {
+	if !d.dollar {
+		return text
+	}
+	var b strings.Builder
+	for n, part := range strings.Split(text, "?") {
+		if n > 0 {
+			b.WriteString("$" + strconv.Itoa(n))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// clock is the time of a database without a clock of its own.
+func clock(o deadletter.Options) func() time.Time {
+	if o.Clock != nil {
+		return o.Clock
+	}
+	return time.Now
+}
+
+// The tables. Times are nanoseconds since 1970, zero for none; states, resolutions and
+// outcomes are the numbers of package deadletter. The columns with many bytes come last, so that lists need not read over them.
+var schema = []string{
+	`CREATE TABLE IF NOT EXISTS {t} (
+	id {text} PRIMARY KEY, grp {text} NOT NULL, source {text} NOT NULL, reason {text} NOT NULL, ord {text} NOT NULL,
+	state integer NOT NULL, held integer NOT NULL, kept bigint NOT NULL, since bigint NOT NULL,
+	token bigint NOT NULL, until bigint NOT NULL, redriven integer NOT NULL, resolved integer NOT NULL, drive {text} NOT NULL, bytes bigint NOT NULL,
+	attempts integer NOT NULL, first bigint NOT NULL, last bigint NOT NULL, key {text} NOT NULL, position {text} NOT NULL,
+	by_whom {text} NOT NULL, note {text} NOT NULL, newest {text} NOT NULL, headers {text} NOT NULL, failures {text} NOT NULL, payload {blob} NOT NULL
+)`,
+	`CREATE INDEX IF NOT EXISTS {i}_kept ON {t} (state, kept, id)`,
+	`CREATE INDEX IF NOT EXISTS {i}_group ON {t} (grp, state, kept, id)`,
+	`CREATE INDEX IF NOT EXISTS {i}_reason ON {t} (state, reason, kept, id)`,
+	`CREATE INDEX IF NOT EXISTS {i}_ordered ON {t} (drive, ord, kept, id) WHERE state = 1`,
+	`CREATE INDEX IF NOT EXISTS {i}_behind ON {t} (grp, ord, kept, id) WHERE state = 1`,
+	`CREATE INDEX IF NOT EXISTS {i}_taken ON {t} (drive, until) WHERE state = 2`,
+	`CREATE INDEX IF NOT EXISTS {i}_busy ON {t} (grp, ord, until) WHERE state = 2`,
+	`CREATE INDEX IF NOT EXISTS {i}_over ON {t} (since) WHERE state >= 3`,
+	`CREATE TABLE IF NOT EXISTS {t}_failures (id {text} PRIMARY KEY, last bigint NOT NULL, failures {text} NOT NULL)`,
+	`CREATE INDEX IF NOT EXISTS {i}_failures_last ON {t}_failures (last)`,
+	`CREATE TABLE IF NOT EXISTS {t}_drives (
+	id {text} PRIMARY KEY, grp {text} NOT NULL, rate {float} NOT NULL, by_whom {text} NOT NULL, made bigint NOT NULL,
+	state integer NOT NULL, why {text} NOT NULL, total bigint NOT NULL, remain bigint NOT NULL, done bigint NOT NULL, failed bigint NOT NULL,
+	next bigint NOT NULL, filling bigint NOT NULL, outcomes bigint NOT NULL
+)`,
+	`CREATE INDEX IF NOT EXISTS {i}_drives_made ON {t}_drives (made)`,
+	`CREATE TABLE IF NOT EXISTS {t}_counts (
+	grp {text} NOT NULL, state integer NOT NULL, reason {text} NOT NULL, held integer NOT NULL, shard integer NOT NULL,
+	n bigint NOT NULL, bytes bigint NOT NULL, PRIMARY KEY (grp, state, reason, held, shard)
+)`,
+}
+
+// Rows of counts that are of no state: of all letters together, of how many a group ever
+// had, and of the messages that failed and are no letters.
+const (
+	countAll   = 255
+	countPut   = 254
+	countNotes = 253
+)
+
+// versions are the changes of the tables, from each version to the next. The first makes
+// them.
+var versions = [][]string{schema}
+
+// columns of a letter, without its payload and all failures but the newest.
+const columns = `id, grp, source, reason, ord, state, kept, since, token, until, redriven, resolved, drive, attempts, first, last, key, position, by_whom, note, newest, headers`
+
+const driveColumns = `id, grp, rate, by_whom, made, state, why, total, remain, done, failed, next, filling, outcomes`
+
+// statements of one table, written out.
+type statements struct {
+	fill                                                             func(string) string
+	lock, schemaTable, version, beginVersion, setVersion             string
+	head, letterLock, selectOne, insert, update, remove              string
+	selectNote, insertNote, deleteNote                               string
+	selectDrive, insertDrive, updateDrive, openDrives, listDrives    string
+	lost, free, heads, busy, behind, ends, release, releaseLost      string
+	count, stats, oldest, groups                                     string
+	sweepOver, sweepNotes, sweepDrives, makeRoom, longest, removeOld string
+	orderChunk, listChunk, driveOf, oldestNotes, countNotes          string
+}
+
+func (d Dialect) statements(table string) statements {
+	fill := d.filler(table)
+	const part = "LIMIT 500" // of what is changed in one transaction
+	const gone = " RETURNING grp, state, reason, held, bytes"
+	return statements{
+		fill: fill,
+
+		lock:         fill(`UPDATE {t}_schema SET version = version WHERE one = 1`),
+		schemaTable:  fill(`CREATE TABLE IF NOT EXISTS {t}_schema (one integer PRIMARY KEY, version integer NOT NULL)`),
+		version:      fill(`SELECT version FROM {t}_schema WHERE one = 1`),
+		beginVersion: fill(`INSERT INTO {t}_schema (one, version) VALUES (1, 0) ON CONFLICT (one) DO UPDATE SET version = {t}_schema.version`),
+		setVersion:   fill(`UPDATE {t}_schema SET version = ? WHERE one = 1`),
+
+		head: fill(`SELECT version, {now}, {shard}, (SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 255),
+			(SELECT coalesce(sum(bytes), 0) FROM {t}_counts WHERE grp = ? AND state = 255) FROM {t}_schema WHERE one = 1`),
+		letterLock: d.bind(d.letter),
+		selectOne:  fill(`SELECT {columns}, failures, payload FROM {t} WHERE id = ?{rows}`),
+		insert: fill(`INSERT INTO {t} ({columns}, failures, payload, held, bytes)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+		update: fill(`UPDATE {t} SET reason = ?, state = ?, kept = ?, since = ?, token = ?, until = ?, redriven = ?, resolved = ?, drive = ?,
+			attempts = ?, first = ?, last = ?, by_whom = ?, note = ?, newest = ?, failures = ?, held = ?, bytes = ? WHERE id = ?`),
+		remove: fill(`DELETE FROM {t} WHERE id = ?`),
+
+		selectNote: fill(`SELECT failures FROM {t}_failures WHERE id = ?{rows}`),
+		insertNote: fill(`INSERT INTO {t}_failures (id, last, failures) VALUES (?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET last = excluded.last, failures = excluded.failures`),
+		deleteNote: fill(`DELETE FROM {t}_failures WHERE id = ?`),
+
+		selectDrive: fill(`SELECT {drive} FROM {t}_drives WHERE id = ?{rows}`),
+		insertDrive: fill(`INSERT INTO {t}_drives ({drive}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+		updateDrive: fill(`UPDATE {t}_drives SET state = ?, why = ?, total = ?, remain = ?, done = ?, failed = ?, next = ?, filling = ?, outcomes = ? WHERE id = ?`),
+		openDrives:  fill(`SELECT {drive} FROM {t}_drives WHERE grp = ? AND (state = 0 OR remain > 0) ORDER BY made, id{rows}`),
+		listDrives:  fill(`SELECT {drive} FROM {t}_drives WHERE grp = ? OR ? = 1 ORDER BY made DESC, id DESC LIMIT 1000`),
+		driveOf:     fill(`SELECT drive FROM {t} WHERE id = ?`),
+
+		lost:   fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 2 AND until <= ? ORDER BY until LIMIT ?`),
+		free:   fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord = ? ORDER BY kept, id LIMIT ?`),
+		heads:  fill(`SELECT ord, id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord > ? ORDER BY ord, kept, id LIMIT 1`),
+		busy:   fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE grp = ? AND ord = ? AND state = 2 LIMIT 1) AS x`),
+		behind: fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE grp = ? AND ord = ? AND state = 1 AND (kept, id) < (?, ?) LIMIT 1) AS x`),
+		ends:   fill(`SELECT until FROM {t} WHERE drive = ? AND state = 2 ORDER BY until LIMIT 1`),
+		release: fill(`UPDATE {t} SET state = 0, since = ?, until = 0 WHERE id IN (SELECT id FROM {t} WHERE drive = ? AND state = 1 ` + part + `{rows})
+			RETURNING grp, 1, reason, held, bytes`),
+		releaseLost: fill(`UPDATE {t} SET state = 0, since = ?, until = 0 WHERE id IN (SELECT id FROM {t} WHERE drive = ? AND state = 2 AND until <= ? ` + part + `{rows})
+			RETURNING grp, 2, reason, held, bytes`),
+
+		count: fill(`INSERT INTO {t}_counts (grp, state, reason, held, shard, n, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (grp, state, reason, held, shard) DO UPDATE SET n = {t}_counts.n + excluded.n, bytes = {t}_counts.bytes + excluded.bytes`),
+		stats:  fill(`SELECT state, reason, held, sum(n), sum(bytes) FROM {t}_counts WHERE (grp = ? OR ? = 1) AND state NOT IN (253, 255) GROUP BY state, reason, held ORDER BY state, reason, held`),
+		oldest: fill(`SELECT kept FROM {t} WHERE state = 0 {of} ORDER BY kept LIMIT 1`),
+		groups: fill(`SELECT DISTINCT grp FROM {t}_counts WHERE state = 254 ORDER BY grp`),
+
+		sweepOver:  fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND since < ? ` + part + `{rows})` + gone),
+		sweepNotes: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures WHERE last < ? ` + part + `{rows}) RETURNING last`),
+		sweepDrives: fill(`DELETE FROM {t}_drives WHERE made < ? AND remain = 0 AND filling < ? AND NOT EXISTS
+			(SELECT 1 FROM {t} WHERE drive = {t}_drives.id AND state = 1) AND NOT EXISTS (SELECT 1 FROM {t} WHERE drive = {t}_drives.id AND state = 2)`),
+		makeRoom:    fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND id <> ? ORDER BY since LIMIT ?{rows})` + gone),
+		longest:     fill(`SELECT kept, bytes FROM {t} WHERE state = 0 ORDER BY kept, id LIMIT 1000`),
+		removeOld:   fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state = 0 AND kept <= ? ` + part + `{rows})` + gone),
+		countNotes:  fill(`SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 253`),
+		oldestNotes: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures ORDER BY last LIMIT ?)`),
+		orderChunk: fill(`UPDATE {t} SET state = 1, since = ?, drive = ?, by_whom = ? WHERE id IN
+			(SELECT id FROM {t} WHERE {where} ORDER BY kept, id ` + part + `{rows}) RETURNING grp, 0, reason, held, bytes, kept, id`),
+		listChunk: fill(`SELECT {columns} FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
+	}
+}
+
+// often are the statements that SQLite has prepared.
+func (s *statements) often() []string {
+	return []string{
+		s.head, s.selectOne, s.insert, s.update, s.selectNote, s.insertNote, s.deleteNote, s.selectDrive, s.updateDrive, s.openDrives,
+		s.driveOf, s.lost, s.free, s.heads, s.busy, s.behind, s.ends, s.count,
+	}
+}
+
+var tableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*)?$`)
+
+var errDialect = errors.New("sqlletters: the dialect is missing")
+
+func (d Dialect) check(table string) error {
+	if d.name == "" {
+		return errDialect
+	}
+	if !tableName.MatchString(table) || len(table) > 40 {
+		return fmt.Errorf("sqlletters: %.50q is no table name of up to 40 letters, digits and _", table)
+	}
+	return nil
+}
+
+// filler returns what fills texts for a table. Texts with {where} or {of} are bound later.
+func (d Dialect) filler(table string) func(string) string {
+	now := d.now
+	if now == "" {
+		now = "0"
+	}
+	r := strings.NewReplacer("{t}", table, "{i}", strings.ReplaceAll(table, ".", "_"), "{text}", d.text, "{blob}", d.blob, "{float}", d.float,
+		"{now}", now, "{shard}", d.shard, "{rows}", d.rows, "{columns}", columns, "{drive}", driveColumns)
+	return func(text string) string {
+		text = r.Replace(text)
+		if strings.Contains(text, "{where}") || strings.Contains(text, "{of}") {
+			return text
+		}
+		return d.bind(text)
+	}
+}

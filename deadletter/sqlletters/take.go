@@ -1,0 +1,223 @@
+package sqlletters
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/gabion-go/gabion/deadletter"
+)
+
+// Take implements [deadletter.Store].
+func (s *Store) Take(ctx context.Context, group string, n int, lease time.Duration) ([]deadletter.Lease, time.Duration, error) {
+	if err := deadletter.CheckTake(group, n, lease); err != nil {
+		return nil, 0, err
+	}
+	got := new(taking)
+	err := s.change(ctx, "", func(t *tx) (err error) {
+		*got, err = t.take(group, n, lease)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return got.taken, got.again, nil
+}
+
+// A taking is what came of one.
+type taking struct {
+	taken []deadletter.Lease
+	again time.Duration
+}
+
+func (t *tx) take(group string, n int, lease time.Duration) (got taking, err error) {
+	driving, _, err := t.open(group)
+	for _, c := range driving {
+		if err != nil || len(got.taken) == n {
+			break
+		}
+		want := n - len(got.taken)
+		most, wait := c.Due(want, t.now)
+		var some []deadletter.Lease
+		var later time.Duration
+		var next deadletter.Course
+		if some, later, next, err = t.takeFrom(c, most, lease); err != nil {
+			break
+		}
+		got.taken = append(got.taken, some...)
+		got.again = c.Again(got.again, want, most, len(some), wait, later)
+		if next = next.Take(len(some), t.now).At(t.now); next != c {
+			err = t.saveDrive(next)
+		}
+	}
+	if len(got.taken) == n {
+		got.again = 0
+	}
+	return got, err
+}
+
+// A candidate is a letter that may be taken.
+type candidate struct {
+	deadletter.Place
+	order string
+}
+
+// takeFrom takes letters of one redrive. Later says when there may be more than there were.
+func (t *tx) takeFrom(c deadletter.Course, most int, lease time.Duration) (taken []deadletter.Lease, later time.Duration, _ deadletter.Course, err error) {
+	all, blocked, err := t.candidates(&c, most)
+	for _, one := range all {
+		if err != nil || len(taken) == most {
+			break
+		}
+		var r deadletter.Record
+		if r, err = t.load(one.ID); err != nil {
+			break
+		}
+		if r.Drive != c.ID || !r.Takeable(t.now) {
+			continue
+		}
+		if r.Held() { // since somebody took it, who is gone
+			next, _ := r.Release(t.now)
+			c = c.Leave(1, t.now)
+			err = t.save(r, next)
+			continue
+		}
+		next := r.Take(t.now.Add(lease), t.now)
+		if err = t.save(r, next); err == nil {
+			taken = append(taken, deadletter.Lease{Letter: next.Letter, Token: next.Token})
+		}
+	}
+	if err == nil && len(taken) < most || most == 0 {
+		later, err = t.ends(c.ID)
+	}
+	if blocked {
+		later = deadletter.Sooner(later, deadletter.OrderWait)
+	}
+	return taken, later, c, err
+}
+
+// ends returns how long until the first lease of a redrive's letters ends, zero if none is
+// taken.
+func (t *tx) ends(drive string) (time.Duration, error) {
+	var until int64
+	if err := t.q.QueryRowContext(t, t.sql.ends, t.dialect.str(drive)).Scan(&until); err != nil {
+		return 0, none(err)
+	}
+	return max(deadletter.Time(until).Sub(t.now), 1), nil
+}
+
+// moreHeads is how many orders are looked at beyond those that are wanted, so that one order
+// with many letters does not keep back older ones of others.
+const moreHeads = 16
+
+// candidates are the letters of a redrive that may be taken: those that others had and
+// lost, those without an order, and of each order the oldest, unless somebody has another
+// of it. Blocked says that there are others.
+func (t *tx) candidates(c *deadletter.Course, most int) (all []candidate, blocked bool, err error) {
+	if most == 0 {
+		return nil, false, nil
+	}
+	drive := t.dialect.str(c.ID)
+	lost, err := t.places(t.sql.lost, drive, deadletter.Nanos(t.now), most+moreHeads) // some may want a Resolution
+	if err != nil {
+		return nil, false, err
+	}
+	all, err = t.places(t.sql.free, drive, t.dialect.str(""), most)
+	if err != nil {
+		return nil, false, err
+	}
+	heads := 0
+	for after := ""; heads < most+moreHeads; {
+		var one candidate
+		err := t.q.QueryRowContext(t, t.sql.heads, drive, t.dialect.str(after)).Scan(&one.order, &one.ID, &one.Kept)
+		if err != nil {
+			if err := none(err); err != nil {
+				return nil, false, err
+			}
+			break
+		}
+		after = one.order
+		waits, err := t.waits(c.Group, one)
+		if err != nil {
+			return nil, false, err
+		}
+		if blocked = blocked || waits; !waits {
+			heads++
+			all = append(all, one)
+		}
+	}
+	all = append(all, lost...)
+	slices.SortFunc(all, func(a, b candidate) int { return a.Compare(b.Place) })
+	return all, blocked, nil
+}
+
+// waits reports whether a letter has to wait for another of its order.
+func (t *tx) waits(group string, one candidate) (bool, error) {
+	var busy, behind int
+	of, order := t.dialect.str(group), t.dialect.str(one.order)
+	err := t.q.QueryRowContext(t, t.sql.busy, of, order).Scan(&busy)
+	if err == nil && busy == 0 {
+		err = t.q.QueryRowContext(t, t.sql.behind, of, order, one.Kept, t.dialect.id(one.ID)).Scan(&behind)
+	}
+	return busy+behind > 0, err
+}
+
+func (t *tx) places(text string, args ...any) (all []candidate, err error) {
+	rows, err := t.q.QueryContext(t, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var one candidate
+		if err := rows.Scan(&one.ID, &one.Kept); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// Extend implements [deadletter.Store].
+func (s *Store) Extend(ctx context.Context, l deadletter.Lease, lease time.Duration) error {
+	return s.change(ctx, l.ID, func(t *tx) error {
+		r, err := t.load(l.ID)
+		if err != nil {
+			return err
+		}
+		next, err := r.Extend(l.Token, t.now.Add(lease))
+		if err != nil {
+			return err
+		}
+		return t.save(r, next)
+	})
+}
+
+// Settle implements [deadletter.Store].
+func (s *Store) Settle(ctx context.Context, l deadletter.Lease, v deadletter.Verdict) error {
+	return s.change(ctx, l.ID, func(t *tx) error {
+		c, r, err := t.driven(l.ID)
+		if err != nil {
+			return err
+		}
+		next, changed, err := r.Settle(l.Token, v, c.ID == "" || c.State != deadletter.Driving, t.now)
+		if err != nil || !changed {
+			return err
+		}
+		if err := t.save(r, next); err != nil || c.ID == "" {
+			return err
+		}
+		if v.State != deadletter.Ordered {
+			c = c.Settle(v.State == deadletter.Done)
+		}
+		if !next.Driven() {
+			c = c.Leave(1, t.now)
+		}
+		if c.State == deadletter.Stopped {
+			if c, _, err = t.release(c); err != nil {
+				return err
+			}
+		}
+		return t.saveDrive(c)
+	})
+}
