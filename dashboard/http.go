@@ -26,6 +26,7 @@ var types = map[string]string{
 	"detail.js":     "text/javascript; charset=utf-8",
 	"chart.js":      "text/javascript; charset=utf-8",
 	"replay.js":     "text/javascript; charset=utf-8",
+	"letters.js":    "text/javascript; charset=utf-8",
 	"words.js":      "text/javascript; charset=utf-8",
 	"page.css":      "text/css; charset=utf-8",
 	"uplot.js":      "text/javascript; charset=utf-8",
@@ -42,6 +43,9 @@ func (p *Page) route() {
 		"api/v1/measured":   p.serveMeasured,
 		"api/v1/override":   p.serveOverride,
 		"api/v1/replay":     p.serveReplay,
+		"api/v1/letters":    p.serveLetters,
+		"api/v1/letter":     p.serveLetter,
+		"api/v1/letter-act": p.serveLetterAct,
 	}
 	for name := range types {
 		p.routes["static/"+name] = serveFile
@@ -78,7 +82,7 @@ func (p *Page) routed(path string) (do http.HandlerFunc, post bool) {
 	}
 	for end, do := range p.routes {
 		if path == end || strings.HasSuffix(path, "/"+end) {
-			return do, end == "api/v1/override" || end == "api/v1/replay"
+			return do, end == "api/v1/override" || end == "api/v1/replay" || end == "api/v1/letter-act"
 		}
 	}
 	return nil, false
@@ -113,11 +117,18 @@ var index = template.Must(template.New("index.html").Funcs(template.FuncMap{
 		}
 		return fmt.Sprintf("%.2f×", *x)
 	},
+	"date":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05") + " UTC" },
 	"number": func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) },
 }).ParseFS(files, "static/index.html"))
 
 // serveIndex serves the page, with a table for those who see it without script.
-func (p *Page) serveIndex(w http.ResponseWriter, _ *http.Request) {
+func (p *Page) serveIndex(w http.ResponseWriter, r *http.Request) {
+	var letters *letterView // asked for only on the page that shows them without script
+	if p.letters != nil && r.URL.Query().Has("letters") {
+		q, from := lettersQuery(r)
+		l := p.lookAtLetters(r.Context(), q, from)
+		letters = &l
+	}
 	v := p.look()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	index.Execute(w, struct { //nolint:errcheck // nobody is left to be told
@@ -125,7 +136,9 @@ func (p *Page) serveIndex(w http.ResponseWriter, _ *http.Request) {
 		At        int64
 		Overrides bool
 		Rows      []row
-	}{p.config.Title, v.date(v.now), p.config.AllowOverrides, p.watched.rows(v, false)})
+		HasBox    bool // of dead letters
+		Letters   *letterView
+	}{p.config.Title, v.date(v.now), p.config.AllowOverrides, p.watched.rows(v, false), p.letters != nil, letters})
 }
 
 // serveState serves one full frame as JSON.

@@ -80,12 +80,13 @@ func TestPageWorksUnderAnyPath(t *testing.T) {
 			t.Errorf("%s is no relative address", m[1])
 		}
 		for _, prefix := range []string{"/", "/debug/gabion/", "/a/b/c/"} {
-			if w := ask(p, "GET", prefix+m[1]); w.Code != 200 {
+			path, _, _ := strings.Cut(prefix+m[1], "#")
+			if w := ask(p, "GET", path); w.Code != 200 {
 				t.Errorf("%s%s: %d", prefix, m[1], w.Code)
 			}
 		}
 	}
-	for _, name := range []string{"page.js", "tile.js", "detail.js", "chart.js", "replay.js", "words.js"} {
+	for _, name := range []string{"page.js", "tile.js", "detail.js", "chart.js", "replay.js", "letters.js", "words.js"} {
 		script := ask(p, "GET", "/x/static/"+name).Body.String()
 		for _, m := range regexp.MustCompile(`(?:from|fetch\(|EventSource\()\s*"([^"]*)"`).FindAllStringSubmatch(script, -1) {
 			if strings.HasPrefix(m[1], "/") {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/deadletter"
 )
 
 // Config says what a [Page] shows. The zero Config shows only what [Page.Observe] is told.
@@ -33,6 +34,11 @@ type Config struct {
 	// dependency's policy, and tells defaults from the rest. It is called by requests, at the
 	// same time.
 	Settings func(dependency string) []Setting
+
+	// Letters is a store of dead letters to show in a tab of its own, without payloads and
+	// the values of headers. With AllowOverrides, letters can be redriven, resolved and
+	// dropped there. It is asked only while somebody looks. Nil means that there is no such tab.
+	Letters deadletter.Store
 }
 
 // A Page is a live page, and an [gabion.Observer]. Make one with [New]. It is safe for
@@ -53,8 +59,9 @@ type Page struct {
 	turns    int                      // how often they were asked
 	due      map[string]time.Duration // when dependencies with many partitions are asked again
 
-	hub    hub
-	player *player // nil unless a recording is played
+	hub     hub
+	letters *letterbox // nil without a store
+	player  *player    // nil unless a recording is played
 }
 
 // Handler returns the page of a registry, for programs that need no more than that. It is a
@@ -67,7 +74,7 @@ func New(c Config) *Page {
 		c.Title = "gabion"
 	}
 	p := &Page{config: c, origin: time.Now(), watched: newCollector(), due: map[string]time.Duration{}}
-	p.clock = p.now
+	p.clock, p.letters = p.now, newLetterbox(c.Letters)
 	p.hub.page, p.hub.last = p, map[string]string{}
 	p.route()
 	if c.Registry != nil {

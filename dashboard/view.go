@@ -34,6 +34,7 @@ type frame struct {
 	Second    int64             `json:"second"` // number of the newest whole second of the histories
 	Full      bool              `json:"full"`
 	Overrides bool              `json:"overrides"`
+	Letters   bool              `json:"letters,omitempty"` // there is a tab of dead letters
 	Replay    *replayed         `json:"replay,omitempty"`
 	Gone      []string          `json:"gone,omitempty"`
 	Tiles     []json.RawMessage `json:"tiles"` // the last field: see encoded

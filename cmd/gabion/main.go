@@ -23,6 +23,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/flakycmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/idemcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/importcmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/lettercmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/lintcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/pagecmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/stormcmd"
@@ -55,6 +56,7 @@ var commands = []command{
 	{"flaky", "a server that fails by plan, for the test of your own client", flakycmd.Main},
 	{"storm", "load at a constant rate, with thresholds, against your own service", stormcmd.Main},
 	{"idempotency", "list, show, resolve and forget the records of a store of keys", idemcmd.Main},
+	{"deadletter", "list, show, redrive, resolve, drop and export dead letters", lettercmd.Main},
 	{"version", "what this binary is made of", version},
 }
 

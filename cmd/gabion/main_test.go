@@ -45,6 +45,8 @@ func TestRun(t *testing.T) {
 		{"man takes nothing", "man 1", 2, "", "not expected"},
 		{"help on a slip of completion", "compeltion", 2, "", `did you mean "completion"?`},
 		{"config without a verb", "config", 2, "", "usage"},
+		{"deadletter without a verb", "deadletter", 2, "", "usage: gabion deadletter"},
+		{"help on a verb of deadletter", "help deadletter redrive", 0, "usage: gabion deadletter redrive", ""},
 		{"config check of what is not there", "config check /nowhere.yaml", 3, "", "no such file"},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -50,8 +50,12 @@ func TestWhatIsCompletedExists(t *testing.T) {
 		"config check": {"-f"},
 		"lab explain":  {"--fleet", "--client", "--from", "--to"},
 		"version":      {"-h"},
-		"lab show":     {"--schema"},
-		"schema":       {"-h"},
+
+		"deadletter":         {"ls", "show", "redrive", "redrives", "stop", "resolve", "drop", "export", "stats"},
+		"deadletter redrive": {"--rate", "--dry-run", "--follow", "--group", "--since", "--store"},
+		"deadletter resolve": {"--as", "--note", "--by"},
+		"lab show":           {"--schema"},
+		"schema":             {"-h"},
 	} {
 		c, ok := all[words]
 		if !ok {

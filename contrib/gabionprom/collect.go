@@ -12,7 +12,7 @@ import (
 
 // Describe implements [prometheus.Collector].
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, metric := range catalog.Exposed() {
+	for _, metric := range catalog.All() {
 		to <- descs[metric]
 	}
 }
@@ -21,7 +21,9 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 // their states.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	s := &scrape{to: to}
-	m.states(s) // before the counters: it may find dependencies that had no event
+	m.states(s) // before the counters: these may find dependencies that had no event
+	s.since = nil
+	m.collectLetters(s)
 	for _, d := range m.dependencies.sorted() {
 		d.collect(s)
 	}

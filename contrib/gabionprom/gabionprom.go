@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/deadletter"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -47,6 +48,10 @@ type Config struct {
 	// a trace that is kept. They are attached to durations of calls and attempts. It is
 	// called for each, so it must be quick. Nil means no exemplars.
 	Exemplar func(context.Context) prometheus.Labels
+
+	// Letters is a store of dead letters, which is asked how many there are at scrapes, at
+	// most every ten seconds. A scrape waits half a second for it at most. Nil means none.
+	Letters deadletter.Store
 }
 
 // Metrics is a [gabion.Observer] and a [prometheus.Collector]. Make one with [New]. It is
@@ -58,6 +63,7 @@ type Metrics struct {
 	others       *dependency // those past the bound
 	hot          [hotSize]atomic.Pointer[operation]
 	sets         atomic.Int64 // in use, of all dependencies
+	letters      *letters     // nil without a store
 
 	overflow struct{ dependency, operation, code, partition, result, disposition atomic.Uint64 }
 
@@ -81,6 +87,9 @@ func New(c Config) *Metrics {
 		}
 	}
 	m := &Metrics{config: c}
+	if c.Letters != nil {
+		m.letters = &letters{store: c.Letters}
+	}
 	m.others = m.newDependency(other)
 	return m
 }

@@ -17,7 +17,7 @@ var descs = makeDescs()
 
 func makeDescs() map[*catalog.Metric]*prometheus.Desc {
 	all := map[*catalog.Metric]*prometheus.Desc{}
-	for _, m := range catalog.Exposed() {
+	for _, m := range catalog.All() {
 		all[m] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
 	}
 	return all

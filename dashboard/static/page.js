@@ -1,6 +1,7 @@
 // The page: one stream of frames, one tile for each dependency.
 
 import {Detail} from "./detail.js";
+import {Letters} from "./letters.js";
 import {Replay} from "./replay.js";
 import {Tile} from "./tile.js";
 import {el, put, stateWord} from "./words.js";
@@ -16,6 +17,7 @@ class List {
 		this.skew = 0;
 		this.filter = "";
 		this.detail = new Detail($("detail"), this);
+		this.letters = new Letters($("letters"), $("letter"), $("tab-letters"));
 		this.visible = new IntersectionObserver((all) => {
 			for (const one of all) {
 				const tile = this.tiles.get(one.target.dataset.name);
@@ -34,6 +36,7 @@ class List {
 	take(frame) {
 		this.skew = frame.at - performance.now();
 		this.overrides = frame.overrides;
+		$("tabs").hidden = !frame.letters;
 		if (frame.replay) (this.replay ??= new Replay($("replay"))).show(frame.replay, frame.at);
 
 		const fresh = frame.tiles.length && frame.full ? new Set(frame.tiles.map((r) => r.name)) : null;
@@ -154,7 +157,10 @@ setInterval(() => {
 }, 1000);
 
 function follow() {
-	const name = /^#d=(.*)$/.exec(location.hash)?.[1];
+	const name = /^#d=(.*)$/.exec(location.hash)?.[1], letter = /^#letters(?:=([0-9a-f]*))?$/.exec(location.hash);
+	for (const part of [$("tiles"), $("empty"), $("summary"), document.querySelector(".filter"), $("key")]) part.classList.toggle("away", !!letter);
+	for (const [tab, on] of [[$("tab-tiles"), !letter], [$("tab-letters"), !!letter]]) on ? tab.setAttribute("aria-current", "page") : tab.removeAttribute("aria-current");
+	list.letters.show(!!letter, letter?.[1]);
 	if (name === undefined) list.detail.close();
 	else list.detail.open(decodeURIComponent(name));
 }

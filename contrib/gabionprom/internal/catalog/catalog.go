@@ -16,14 +16,13 @@ const (
 
 // Metric is one metric. Labels are in alphabetical order, as they are exposed.
 type Metric struct {
-	Name    string
-	Type    Type
-	Unit    string // what one is; empty for a plain number of the things that Help names
-	Labels  []string
-	Help    string // one sentence, exposed as HELP
-	Note    string // more for readers of the document
-	Native  bool   // a histogram that is exposed in both forms
-	Planned bool   // the name is reserved; nothing is exposed yet
+	Name   string
+	Type   Type
+	Unit   string // what one is; empty for a plain number of the things that Help names
+	Labels []string
+	Help   string // one sentence, exposed as HELP
+	Note   string // more for readers of the document
+	Native bool   // a histogram that is exposed in both forms
 }
 
 // Has reports whether the metric has the label.
@@ -32,13 +31,8 @@ func (m *Metric) Has(label string) bool { return slices.Contains(m.Labels, label
 // all is in the order of declaration, which is that of the document.
 var all []*Metric
 
-// All returns every metric, also those that are only planned.
+// All returns every metric.
 func All() []*Metric { return slices.Clone(all) }
-
-// Exposed returns the metrics that are not only planned.
-func Exposed() []*Metric {
-	return slices.DeleteFunc(All(), func(m *Metric) bool { return m.Planned })
-}
 
 // Find returns the metric that a series belongs to, or nil. A histogram's series end in
 // _bucket, _sum and _count.
@@ -68,8 +62,6 @@ func gauge(name, help string, labels ...string) *Metric {
 func (m *Metric) unit(unit string) *Metric { m.Unit = unit; return m }
 
 func (m *Metric) note(text string) *Metric { m.Note = text; return m }
-
-func (m *Metric) planned() *Metric { m.Planned = true; return m }
 
 func seconds(name, help string, labels ...string) *Metric {
 	return add(Metric{Name: name, Type: Histogram, Unit: "seconds", Help: help, Labels: labels, Native: true})

@@ -119,8 +119,18 @@ var (
 	Messages = counter("gabion_messages_total", "Messages that were handled, by what became of them and why.", dependency, disposition, reason).
 			note("`disposition` is `ack`, `retry` or `dead_letter`. `reason` is one of package inbox, such as `done` or `attempts_exhausted`. It counts what has the Metrics as its Stream.")
 
-	DeadLetters = gauge("gabion_dead_letters", "Dead letters that wait for somebody.", dependency).planned()
-	DeadAge     = gauge("gabion_dead_letters_oldest_age_seconds", "Age of the oldest dead letter.", dependency).unit("seconds").planned()
+	DeadLetters = gauge("gabion_dead_letters", "Dead letters that are not done or dropped, by where they stand.", dependency, state).
+			note("`state` is `waiting` for somebody, `ordered` to run again, or `taken` by a consumer. `dependency` is the group of consumers. Exposed where the Config has Letters, as the next ones. Processes that share a store expose the same numbers: take the maximum, not the sum.")
+	DeadUnresolved = gauge("gabion_dead_letters_unresolved", "Dead letters whose outcome nobody knows, and that nobody has resolved.", dependency).
+			note("No redrive takes them.")
+	DeadAge = gauge("gabion_dead_letters_oldest_age_seconds", "Time since the oldest dead letter that waits was put away.", dependency).
+		unit("seconds").note("0 if none waits.")
+	DeadBytes = gauge("gabion_dead_letters_bytes", "Room that dead letters take: payloads, headers and failures.", dependency).unit("bytes")
+	DeadPut   = counter("gabion_dead_letters_put_total", "Dead letters that were ever put into the store.", dependency).
+			note("The store counts it, so it goes on when a process starts anew.")
+	Redrives = gauge("gabion_redrives_running", "Redrives of dead letters that have letters left.", dependency)
+	DeadUp   = gauge("gabion_dead_letter_store_up", "1 if the store of dead letters answered when it was asked last, else 0.").
+			note("While it is 0, the metrics of dead letters are as they were, and go after a minute.")
 )
 
 // Configuration, and gabion itself.

@@ -7,7 +7,7 @@ import (
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
 )
 
-func init() { alerts = slices.Concat(outageAlerts, alerts, capacityAlerts, dataAlerts) }
+func init() { alerts = slices.Concat(outageAlerts, alerts, capacityAlerts, dataAlerts, letterAlerts) }
 
 // capacityAlerts are about time and room.
 var capacityAlerts = []alert{
@@ -75,21 +75,8 @@ var dataAlerts = []alert{
 		summary:  "{{ $labels.job }}: messages of {{ $labels.dependency }} became dead letters",
 		means:    "Messages were put aside because they can't be handled. Nobody will handle them unless somebody looks.",
 		look:     "The label `reason` of `gabion_messages_total`: `attempts_exhausted` mostly is an outage of something that the work needs; `permanent` is a bug or a bad message; `mismatch` is an id that was used twice; `outcome_unknown` needs somebody to find out what happened.",
-		do:       "Mend the cause, then deliver the letters again. Of `outcome_unknown`, find out first whether the effect happened.",
+		do:       "`gabion deadletter ls` and `show` have the letters and their errors. Mend the cause, then `gabion deadletter redrive`. Of `outcome_unknown`, find out first whether the effect happened: [redrive.md](redrive.md) goes through it.",
 		fires:    map[string]string{`gabion_messages_total{disposition="dead_letter",reason="permanent"}`: "_x30 1x30"},
-		labels:   map[string]string{"job": "shop", "dependency": "pay"},
-	},
-	{
-		name: "GabionDeadLettersWaiting",
-		expr: fmt.Sprintf("max by (%[1]s) (%[2]s) > 86400 or sum by (%[1]s) (delta(%[3]s[1h])) > 0",
-			who, catalog.DeadAge.Name, catalog.DeadLetters.Name),
-		lasts:    "15m",
-		severity: "warning",
-		summary:  "{{ $labels.job }}: dead letters of {{ $labels.dependency }} become more, or are older than a day",
-		means:    "Dead letters pile up. **Its metrics are planned:** nothing exposes them yet, so this alert is silent until the queue of dead letters has come.",
-		look:     "How many there are, and why they died: GabionDeadLetters tells.",
-		do:       "Mend the cause, deliver them again at a bounded rate, and drop what is no longer wanted.",
-		fires:    map[string]string{`gabion_dead_letters{}`: "0+1x80"},
 		labels:   map[string]string{"job": "shop", "dependency": "pay"},
 	},
 	{

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
+	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -91,6 +92,10 @@ func valuesOf(label string, m *catalog.Metric) (values []string) {
 			values = append(values, r.String())
 		}
 		values = append(values, "canceled")
+	case label == "state" && m == catalog.DeadLetters:
+		for s := deadletter.Waiting; s <= deadletter.Taken; s++ {
+			values = append(values, s.String())
+		}
 	case label == "state":
 		for s := policy.StateClosed; s <= policy.StateObserveOnly; s++ {
 			values = append(values, s.String())

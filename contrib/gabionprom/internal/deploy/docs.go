@@ -65,7 +65,8 @@ A program that exposes the metrics of its dependencies at ` + "http://localhost:
 ` + "```go\n" + program + "```" + `
 
 Counters and histograms come from events, so they count from the moment that the Metrics observes. Gauges come from
-` + "`Registry.Stats`" + ` at each scrape.
+` + "`Registry.Stats`" + ` at each scrape. Those of dead letters come from the store in ` + "`gabionprom.Config.Letters`" + `, which is asked every ten seconds
+at most; a scrape waits half a second for it at most.
 
 **Amplification** is the number to look at first: how many requests go out for each call. With retries at rest it is 1. The recording
 ` + "`" + recAmplified + "`" + ` has it.
@@ -85,9 +86,6 @@ get classic ones from 0.1 ms to 30 s. Dashboard and alerts use whichever is ther
 			kind += ", native and classic"
 		}
 		help := m.Help
-		if m.Planned {
-			help = "**Planned, not exposed yet.** " + help
-		}
 		if m.Note != "" {
 			help += " " + m.Note
 		}

@@ -125,7 +125,15 @@ var rows = []row{
 	{"Keys and messages", []panel{
 		{title: "Idempotency", unit: perSecond, targets: one(rate("dependency, result", catalog.Idempotency), name+" {{result}}")},
 		{title: "Messages", unit: perSecond, targets: one(rate("dependency, disposition, reason", catalog.Messages), name+" {{disposition}} {{reason}}")},
-		{title: "Dead letters", about: "Planned: nothing exposes these yet.", targets: []target{{level(each, catalog.DeadLetters), name}, {largest(each, catalog.DeadAge), name + " oldest, seconds"}}},
+		{title: "Dead letters", about: "The store's own numbers: each process that shares it says the same.", targets: []target{
+			{largest("dependency, state", catalog.DeadLetters), name + " {{state}}"}, {largest(each, catalog.DeadUnresolved), name + " outcome unknown"},
+		}},
+		{title: "Dead letters, new per minute", targets: one(fmt.Sprintf("60 * max by (dependency) (rate(%s[%s]))", series(catalog.DeadPut, where), window), name)},
+		{title: "Oldest dead letter", unit: asSeconds, targets: one(largest(each, catalog.DeadAge), name)},
+		{title: "Dead letters, room and redrives", targets: []target{
+			{largest(each, catalog.DeadBytes), name + " bytes"}, {largest(each, catalog.Redrives), name + " redrives"},
+			{fmt.Sprintf("min by (job, instance) (%s{%s})", catalog.DeadUp.Name, processes), "{{instance}} store answers"},
+		}},
 	}},
 	{"Gabion itself", []panel{
 		{title: "Configuration", targets: []target{

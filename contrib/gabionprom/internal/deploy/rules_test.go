@@ -53,8 +53,11 @@ var healthy = map[string]string{
 	`gabion_idempotency_total{result="first"}`:                            "0+9x400",
 	`gabion_idempotency_total{result="mismatch"}`:                         "2x400",
 	`gabion_idempotency_total{result="outcome_unknown"}`:                  "1x400",
-	`gabion_dead_letters{}`:                                               "0x400",
-	`gabion_dead_letters_oldest_age_seconds{}`:                            "0x400",
+	`gabion_dead_letters{state="waiting"}`:                                "3x400",
+	`gabion_dead_letters_oldest_age_seconds{}`:                            "60+60x400",
+	`gabion_dead_letters_unresolved{}`:                                    "0x400",
+	`gabion_dead_letters_put_total{}`:                                     "3x400",
+	`gabion_dead_letter_store_up{}`:                                       "1x400",
 	`gabion_config_last_reload_success{}`:                                 "1x400",
 	`gabion_label_overflow_total{label="operation"}`:                      "0x400",
 	`gabion_events_lost_total{}`:                                          "0x400",
@@ -66,7 +69,7 @@ func input(b *strings.Builder, all map[string]string) {
 	for _, s := range slices.Sorted(maps.Keys(all)) {
 		name, rest, _ := strings.Cut(strings.TrimSuffix(s, "}"), "{")
 		labels := []string{`job="shop"`, `instance="a:1"`}
-		if !strings.HasPrefix(name, "gabion_config_") && !strings.HasPrefix(name, "gabion_label_") {
+		if !strings.HasPrefix(name, "gabion_config_") && !strings.HasPrefix(name, "gabion_label_") && name != "gabion_dead_letter_store_up" {
 			labels = append(labels, `dependency="pay"`)
 		}
 		if rest != "" {

@@ -1,0 +1,47 @@
+package lettercmd
+
+import (
+	"encoding/base64"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gabion-go/gabion/deadletter"
+)
+
+const keyHelp = `  --key-file FILE  the keys of payloads that are sealed, one on a line: its name
+                   and its secret in base64. Without it, size, hash and contents
+                   are those of what is stored
+`
+
+func keyFlag(set *flag.FlagSet, o *options) { set.StringVar(&o.keyFile, "key-file", "", "") }
+
+// unsealed returns the store as those see it who have the keys in the file.
+func unsealed(store deadletter.Store, file string) (deadletter.Store, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var keys []deadletter.SealKey
+	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		words := strings.Fields(line)
+		if len(words) != 2 {
+			return nil, wrongf("%s, line %d: it is a key's name and its secret in base64", file, i+1) // and not the line
+		}
+		secret, err := base64.StdEncoding.DecodeString(words[1])
+		if err != nil {
+			return nil, wrongf("%s, line %d: the secret is no base64", file, i+1)
+		}
+		keys = append(keys, deadletter.SealKey{Name: words[0], Secret: secret})
+	}
+	sealer, err := deadletter.NewSealer(keys...)
+	if err != nil {
+		return nil, wrong{fmt.Errorf("%s: %w", file, err)}
+	}
+	return deadletter.Sealed(store, sealer), nil
+}

@@ -1,0 +1,216 @@
+// Package lettercmd is gabion deadletter: an operator's look at a store of dead letters, and
+// hand in it.
+package lettercmd
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/gabion-go/gabion/deadletter"
+)
+
+// Exit codes.
+const (
+	fine        = 0
+	refused     = 1 // a letter's state does not allow it, or a redrive went badly
+	usage       = 2
+	failed      = 3
+	interrupted = 130
+)
+
+const help = `usage: gabion deadletter <command> --store URL [flags]
+
+  ls        list letters
+  show      one letter in full, with each of its failures
+  redrive   order that consumers run letters again, at a bounded rate
+  redrives  list redrives, the newest first
+  stop      end a redrive: what it had not taken waits again
+  resolve   say what became of work whose outcome is unknown
+  drop      give letters up for good: their payloads are erased
+  export    write letters as JSON, one on a line
+  stats     how many letters there are, by group
+
+URL is one of
+  sqlite:PATH      the file of sqliteletters, which has to be there
+  postgres://...   sqlletters in PostgreSQL
+and is taken from GABION_DEADLETTERS where --store is missing. --table names its
+tables if they are not dead_letters.
+
+An ID may be cut after its first 6 digits, if no other letter begins so.
+Payloads and the values of headers are printed only where a flag asks for them.
+
+gabion deadletter <command> -h says more.
+
+Exit codes: 0 done, 1 refused, or a redrive that letters failed in, 2 called
+wrongly, 3 failed, 130 interrupted.
+`
+
+type verb struct {
+	name  string
+	help  string
+	flags func(*flag.FlagSet, *options)
+	check func(*options) error // before the store is opened
+	run   func(context.Context, *call) error
+}
+
+var verbs = []verb{
+	{"ls", listHelp, listFlags, checkList, list},
+	{"show", showHelp, showFlags, checkShow, show},
+	{"redrive", redriveHelp, redriveFlags, checkRedrive, redrive},
+	{"redrives", redrivesHelp, redrivesFlags, noWords, redrives},
+	{"stop", stopHelp, stopFlags, checkStop, stop},
+	{"resolve", resolveHelp, resolveFlags, checkResolve, resolve},
+	{"drop", dropHelp, dropFlags, checkDrop, drop},
+	{"export", exportHelp, exportFlags, noWords, export},
+	{"stats", statsHelp, statsFlags, noWords, stats},
+}
+
+// options are the flags of all verbs.
+type options struct {
+	store, table, keyFile string
+	json                  bool
+	filter                filter
+	words                 []string
+
+	limit            int
+	every            bool
+	after            string
+	payload          string
+	headers, with    bool
+	rateText         string
+	rate             float64
+	dry, follow, yes bool
+	by, note, as     string
+	group            string
+}
+
+// A call is one use of the command.
+type call struct {
+	*options
+	letters        deadletter.Store
+	stdout, stderr io.Writer
+}
+
+// wrong is an error of whoever called the command.
+type wrong struct{ error }
+
+func wrongf(text string, args ...any) error { return wrong{fmt.Errorf(text, args...)} }
+
+// refusedf is for what a letter's state does not allow.
+func refusedf(text string, args ...any) error { return refusal{fmt.Errorf(text, args...)} }
+
+type refusal struct{ error }
+
+// Main runs gabion deadletter and returns its exit code.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return command{open}.main(ctx, args, stdout, stderr)
+}
+
+// A command knows how stores are opened.
+type command struct {
+	open func(context.Context, *options) (deadletter.Store, func(), error)
+}
+
+func (c command) main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, help)
+		return usage
+	}
+	for _, v := range verbs {
+		if v.name == args[0] {
+			return c.verb(ctx, &v, args[1:], stdout, stderr)
+		}
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, help)
+		return fine
+	}
+	fmt.Fprintf(stderr, "gabion deadletter: unknown command %q\n\n%s", args[0], help)
+	return usage
+}
+
+func (c command) verb(ctx context.Context, v *verb, args []string, stdout, stderr io.Writer) int {
+	o := &options{}
+	flags := flag.NewFlagSet("gabion deadletter "+v.name, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.store, "store", "", "")
+	flags.StringVar(&o.table, "table", "dead_letters", "")
+	flags.BoolVar(&o.json, "json", false, "")
+	v.flags(flags, o)
+	words, code := arguments.Parse(flags, args, v.help, stdout)
+	if code >= 0 {
+		return code
+	}
+	if o.words = words; o.store == "" {
+		o.store = os.Getenv("GABION_DEADLETTERS")
+	}
+	err := v.check(o)
+	if err == nil && o.store == "" {
+		err = wrongf("--store is missing, such as --store sqlite:letters.db: see gabion deadletter -h")
+	}
+	if err == nil {
+		err = c.with(ctx, v, o, stdout, stderr)
+	}
+	if err == nil {
+		return fine
+	}
+	fmt.Fprintf(stderr, "gabion deadletter %s: %s\n", v.name, text(err.Error()))
+	return codeOf(ctx, err)
+}
+
+func (c command) with(ctx context.Context, v *verb, o *options, stdout, stderr io.Writer) error {
+	letters, closeStore, err := c.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	if o.keyFile != "" {
+		if letters, err = unsealed(letters, o.keyFile); err != nil {
+			return err
+		}
+	}
+	return explained(v.run(ctx, &call{o, letters, stdout, stderr}))
+}
+
+func codeOf(ctx context.Context, err error) int {
+	var w wrong
+	var r refusal
+	switch {
+	case errors.As(err, &w):
+		return usage
+	case errors.As(err, &r), errors.Is(err, deadletter.ErrState), errors.Is(err, deadletter.ErrUnresolved):
+		return refused
+	case ctx.Err() != nil:
+		return interrupted
+	}
+	return failed
+}
+
+func noWords(o *options) error {
+	if len(o.words) > 0 {
+		return wrongf("%q is not expected", o.words[0])
+	}
+	return o.filter.check()
+}
+
+// who is the name under which something is ordered, dropped or resolved.
+func who(by string) string {
+	if by != "" {
+		return by
+	}
+	name := "somebody"
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name
+}

@@ -1,0 +1,159 @@
+package lettercmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/gabion-go/gabion/deadletter"
+)
+
+const resolveHelp = `usage: gabion deadletter resolve ID --as done|nothing --note TEXT --store URL
+                    [--by NAME] [--json] [--table NAME]
+
+Says what became of work whose outcome is unknown: letters with the reason
+outcome_unknown. Look for the effect first, where it would be.
+
+  --as done        it had its effect: the letter is done, and never runs again
+  --as nothing     it had no effect and can have none any more: a redrive may
+                   run it, under the same key
+  --note TEXT      how that was found out; it is kept with the letter
+  --by NAME        who says so (default: the user and the machine)
+  --json           print JSON
+  --table NAME     of the tables, if it is not dead_letters
+`
+
+func resolveFlags(set *flag.FlagSet, o *options) {
+	set.StringVar(&o.as, "as", "", "")
+	set.StringVar(&o.note, "note", "", "")
+	set.StringVar(&o.by, "by", "", "")
+}
+
+func checkResolve(o *options) error {
+	switch {
+	case len(o.words) != 1:
+		return wrongf("one letter at a time, by its ID: each effect has to be looked for by itself")
+	case o.as != "done" && o.as != "nothing":
+		return wrongf("say --as done or --as nothing: what became of the work")
+	case strings.TrimSpace(o.note) == "":
+		return wrongf("say with --note how that was found out")
+	}
+	return prefixes(o.words)
+}
+
+func resolve(ctx context.Context, c *call) error {
+	found, err := c.find(ctx, c.words)
+	if err != nil {
+		return err
+	}
+	l, to := found[0], deadletter.ResolvedAsFailed
+	if c.as == "done" {
+		to = deadletter.ResolvedAsDone
+	}
+	switch {
+	case l.Reason != deadletter.Unknown:
+		return refusedf("the outcome of %s is known, its reason is %s: gabion deadletter redrive %s runs it again, drop gives it up", l.ID, l.Reason, l.ID)
+	case l.State == deadletter.Done || l.State == deadletter.Dropped:
+		return refusedf("%s is %s already", l.ID, l.State)
+	}
+	if err := c.letters.Resolve(ctx, l.ID, to, who(c.by), c.note); err != nil {
+		return err
+	}
+	if c.json {
+		return printJSON(c.stdout, map[string]any{"version": jsonVersion, "id": l.ID, "resolved": to.String()})
+	}
+	if to == deadletter.ResolvedAsDone {
+		_, err = fmt.Fprintf(c.stdout, "%s is done\n", l.ID)
+	} else {
+		_, err = fmt.Fprintf(c.stdout, "%s may run: gabion deadletter redrive %s\n", l.ID, l.ID)
+	}
+	return err
+}
+
+const dropHelp = `usage: gabion deadletter drop ID... --note TEXT --store URL [--yes]
+                    [--by NAME] [--json] [--table NAME]
+
+Gives letters up for good. Their payloads are erased; that they were there, and
+who dropped them, stays for a while.
+
+  --note TEXT      why; it is kept with the letter
+  --yes            it is meant. Without it a terminal is asked
+  --by NAME        who drops them (default: the user and the machine)
+  --json           print JSON
+  --table NAME     of the tables, if it is not dead_letters
+`
+
+func dropFlags(set *flag.FlagSet, o *options) {
+	set.BoolVar(&o.yes, "yes", false, "")
+	set.StringVar(&o.note, "note", "", "")
+	set.StringVar(&o.by, "by", "", "")
+}
+
+func checkDrop(o *options) error {
+	switch {
+	case len(o.words) == 0:
+		return wrongf("which letters? Give their IDs: gabion deadletter ls lists them")
+	case strings.TrimSpace(o.note) == "":
+		return wrongf("say with --note why: it stays with the letter")
+	}
+	return prefixes(o.words)
+}
+
+func drop(ctx context.Context, c *call) error {
+	found, err := c.find(ctx, c.words)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		if s := found[i].State; s == deadletter.Taken {
+			return refusedf("a consumer works on %s right now: nothing was dropped", found[i].ID)
+		}
+	}
+	if err := c.confirm(found); err != nil {
+		return err
+	}
+	by := who(c.by)
+	var dropped []deadletter.ID
+	for i := range found {
+		if err := c.letters.Drop(ctx, found[i].ID, by, c.note); err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", found[i].ID, err), c.said(dropped))
+		}
+		dropped = append(dropped, found[i].ID)
+	}
+	return c.said(dropped)
+}
+
+func (c *call) said(dropped []deadletter.ID) error {
+	if c.json {
+		return printJSON(c.stdout, map[string]any{"version": jsonVersion, "dropped": append([]deadletter.ID{}, dropped...)})
+	}
+	for _, id := range dropped {
+		fmt.Fprintf(c.stdout, "%s is dropped\n", id)
+	}
+	return nil
+}
+
+// confirm asks whoever sits at the terminal.
+func (c *call) confirm(found []deadletter.Letter) error {
+	if c.yes {
+		return nil
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return wrongf("the payloads of %s will be erased: say --yes if that is meant", count(len(found), "letter", "letters"))
+	}
+	for i := range found {
+		fmt.Fprintf(c.stderr, "%s  %s  %s\n", found[i].ID, text(found[i].Group), text(found[i].Key))
+	}
+	fmt.Fprintf(c.stderr, "Erase the payloads of %s for good? Type yes: ", count(len(found), "letter", "letters"))
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if strings.TrimSpace(answer) != "yes" {
+		return refusedf("nothing was dropped")
+	}
+	return nil
+}

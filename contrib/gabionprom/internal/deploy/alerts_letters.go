@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
+)
+
+// waiting are the dead letters that wait.
+var waiting = series(catalog.DeadLetters, `state="waiting"`)
+
+// letterAlerts are about dead letters that nobody looks after. GabionDeadLetters tells of
+// each that comes.
+var letterAlerts = []alert{
+	{
+		name:     "GabionDeadLettersInflow",
+		expr:     fmt.Sprintf("max by (%s) (increase(%s[15m])) > 50", who, catalog.DeadPut.Name),
+		severity: "critical",
+		summary:  "{{ $labels.job }}: {{ $value | humanize }} messages of {{ $labels.dependency }} became dead letters in 15 minutes",
+		means:    "Messages are given up one after another. One bad message is a dead letter; so many are an outage of something that the work needs, or a deployment that can't read them.",
+		look:     "`gabion deadletter stats` says why they are given up, `gabion deadletter ls --since 15m` has the last error of each. What was deployed before it began?",
+		do:       "Stop what causes it: undo the deployment, or pause the consumers. A policy with more attempts or a breaker would have kept these messages with the broker. Redrive when the cause is mended.",
+		fires:    map[string]string{`gabion_dead_letters_put_total{}`: "0+10x80"},
+		labels:   map[string]string{"job": "shop", "dependency": "pay"},
+	},
+	{
+		name:     "GabionDeadLettersPileUp",
+		expr:     fmt.Sprintf("max by (%[1]s) (%[2]s) > max by (%[1]s) (min_over_time(%[2]s[1h]))", who, waiting),
+		lasts:    "15m",
+		severity: "warning",
+		summary:  "{{ $labels.job }}: {{ $value | humanize }} dead letters of {{ $labels.dependency }} wait, and they become more",
+		means:    "There are more dead letters than an hour ago, and nobody settles them.",
+		look:     "`gabion deadletter stats` counts them by reason, `gabion deadletter ls` lists them.",
+		do:       "Mend the cause, then redrive them at a rate that the dependency can take. Drop what is no longer wanted. [redrive.md](redrive.md) goes through it.",
+		fires:    map[string]string{`gabion_dead_letters{state="waiting"}`: "0+1x80"},
+		labels:   map[string]string{"job": "shop", "dependency": "pay"},
+	},
+	{
+		name:     "GabionDeadLettersOld",
+		expr:     fmt.Sprintf("max by (%s) (%s) > 86400", who, catalog.DeadAge.Name),
+		lasts:    "15m",
+		severity: "warning",
+		summary:  "{{ $labels.job }}: a dead letter of {{ $labels.dependency }} has waited for {{ $value | humanizeDuration }}",
+		means:    "A message was given up more than a day ago, and nobody has decided what becomes of it. Somebody may be waiting for its effect.",
+		look:     "`gabion deadletter ls --before 1d` lists those that are older than a day.",
+		do:       "Redrive, resolve or drop each. A letter that nobody wants is dropped, not left.",
+		fires:    map[string]string{`gabion_dead_letters_oldest_age_seconds{}`: "90000+60x80"},
+		labels:   map[string]string{"job": "shop", "dependency": "pay"},
+	},
+	{
+		name:     "GabionDeadLettersUnresolved",
+		expr:     fmt.Sprintf("max by (%s) (%s) > 0", who, catalog.DeadUnresolved.Name),
+		lasts:    "1h",
+		severity: "warning",
+		summary:  "{{ $labels.job }}: nobody knows the outcome of {{ $value | humanize }} dead letters of {{ $labels.dependency }}",
+		means:    "Their work may have had its effect or not, as when a process died in the middle. No redrive takes them until somebody finds out.",
+		look:     "`gabion deadletter ls --reason outcome_unknown` lists them. Look for the effect where it would be: in the ledger, at the payment provider.",
+		do:       "`gabion deadletter resolve` each: done, or nothing happened. Then a redrive may take those of which nothing happened.",
+		fires:    map[string]string{`gabion_dead_letters_unresolved{}`: "2x80"},
+		labels:   map[string]string{"job": "shop", "dependency": "pay"},
+	},
+	{
+		name:     "GabionDeadLetterStoreDown",
+		expr:     fmt.Sprintf("%s == 0", catalog.DeadUp.Name),
+		lasts:    "5m",
+		severity: "critical",
+		summary:  "{{ $labels.job }} on {{ $labels.instance }}: the store of dead letters does not answer",
+		means:    "Messages that are given up can't be put away. Consumers leave them with the broker, which delivers them again and again: nothing is lost, but nothing of them gets done.",
+		look:     "Is the database up, its disk full, its file locked or read-only? `gabion deadletter stats` says what it answers.",
+		do:       "Mend the store. Consumers go on by themselves.",
+		fires:    map[string]string{`gabion_dead_letter_store_up{}`: "0x80"},
+		labels:   map[string]string{"job": "shop", "instance": "a:1"},
+	},
+}
