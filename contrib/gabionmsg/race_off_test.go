@@ -1,0 +1,5 @@
+//go:build !race
+
+package gabionmsg_test
+
+const raceEnabled = false

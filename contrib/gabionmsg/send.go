@@ -1,0 +1,74 @@
+package gabionmsg
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	wm "github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+
+	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/message"
+)
+
+// ReasonMetadata is the metadata of a dead letter that says why it is one, as an
+// [inbox.Reason]. Beside it there are its key and the number of its runs (Idempotency-Key
+// and Gabion-Attempt), and what Watermill's PoisonQueue writes: the error, the
+// topic, the handler and the subscriber.
+const ReasonMetadata = "Gabion-Reason"
+
+// longestError is how much of an error is sent with a dead letter, in bytes.
+const longestError = 1024
+
+// poison is the message as a dead letter.
+func (d *delivery) poison(v *inbox.Disposition) *wm.Message {
+	c, ctx := d.copyOf(), d.msg.Context()
+	text := string(v.Reason)
+	if v.Err != nil {
+		text = v.Err.Error()
+	}
+	set(c.Metadata, ReasonMetadata, string(v.Reason))
+	if v.Attempt > 0 {
+		set(c.Metadata, message.Attempt, strconv.Itoa(v.Attempt))
+	}
+	c.Metadata[middleware.ReasonForPoisonedKey] = text[:min(len(text), longestError)]
+	c.Metadata[middleware.PoisonedTopicKey] = d.m.Source
+	c.Metadata[middleware.PoisonedHandlerKey] = wm.HandlerNameFromCtx(ctx)
+	c.Metadata[middleware.PoisonedSubscriberKey] = wm.SubscriberNameFromCtx(ctx)
+	return c
+}
+
+// publish publishes what the handler produced, in the context of the work. Each message gets a
+// key that is the same however often the work runs, and the deadline of the work's own.
+func (d *delivery) publish(ctx context.Context, produced []*wm.Message) error {
+	g := d.g
+	if g.Publisher == nil {
+		return inbox.Permanent(ErrNoPublisher)
+	}
+	topic := g.PublishTopic
+	if topic == "" {
+		topic = wm.PublishTopicFromCtx(ctx)
+	}
+	for n, msg := range produced {
+		onward(ctx, msg, topic+"/"+strconv.Itoa(n))
+	}
+	if err := g.Publisher.Publish(topic, produced...); err != nil {
+		return fmt.Errorf("gabionmsg: publishing what the handler produced: %w", err)
+	}
+	return nil
+}
+
+// onward gives a message what it lacks of the headers of [consumer.Onward].
+func onward(ctx context.Context, msg *wm.Message, step string) {
+	if msg.Metadata == nil {
+		msg.Metadata = wm.Metadata{}
+	}
+	has := headers(msg.Metadata)
+	for _, h := range consumer.Onward(ctx, step) {
+		if _, found := has.Lookup(h.Name); !found {
+			msg.Metadata[h.Name] = h.Value
+		}
+	}
+}

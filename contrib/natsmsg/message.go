@@ -1,0 +1,112 @@
+package natsmsg
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/message"
+)
+
+// An item is a delivery that this process keeps.
+type item struct {
+	raw       *nats.Msg
+	seq       uint64 // in the stream
+	delivered int
+	order     string
+	line      *line     // that it stands in, nil if it is not ordered
+	came      time.Time // when it was delivered
+	kept      time.Time // when the broker was last told that it is worked on
+	running   bool
+	tries     int // in this process since it came
+}
+
+// message returns what a Consumer needs to know of a delivery.
+func (s *subscription) message(it *item) consumer.Message {
+	m := consumer.Message{
+		Message:    inbox.Message{ID: s.id(it.raw), Payload: it.raw.Data, Headers: headersOf(it.raw.Header), Delivery: it.delivered + it.tries},
+		Source:     s.stream + "/" + it.raw.Subject,
+		Position:   strconv.FormatUint(it.seq, 10),
+		Visibility: s.visibility,
+	}
+	m.Order, m.Tenant = it.order, ask(s.o.Tenant, it.raw)
+	if !s.o.NoHeartbeat {
+		m.Extend = func(ctx context.Context) error { return s.confirmed(ctx, it.raw.Reply, inProgress) }
+	}
+	return m
+}
+
+// id returns the sender's name for a message.
+func (s *subscription) id(m *nats.Msg) string {
+	if id := m.Header.Get(message.Key); id != "" {
+		return id
+	}
+	if id := m.Header.Get(jetstream.MsgIDHeader); id != "" {
+		return id
+	}
+	for name, values := range m.Header { // other programs write names in other cases
+		if strings.EqualFold(name, message.Key) && len(values) > 0 && values[0] != "" {
+			return values[0]
+		}
+	}
+	return ask(s.o.ID, m)
+}
+
+// ask asks a function of the user about a message. No function, and one that panics, says
+// nothing.
+func ask(f func(*nats.Msg) string, m *nats.Msg) (text string) {
+	if f == nil {
+		return ""
+	}
+	defer func() {
+		if recover() != nil {
+			text = ""
+		}
+	}()
+	return f(m)
+}
+
+// headersOf returns headers in the order of their names.
+func headersOf(h nats.Header) message.Headers {
+	if len(h) == 0 {
+		return nil
+	}
+	all := make(message.Headers, 0, len(h))
+	for name, values := range h {
+		for _, v := range values {
+			all = append(all, message.Header{Name: name, Value: v})
+		}
+	}
+	if len(h) > 1 {
+		slices.SortStableFunc(all, func(a, b message.Header) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return all
+}
+
+// natsHeaders returns headers as NATS has them, without those that tell a NATS server to do
+// something, and without line breaks, which no header can have.
+func natsHeaders(all message.Headers) nats.Header {
+	h := nats.Header{}
+	for _, one := range all {
+		if !strings.HasPrefix(one.Name, "Nats-") {
+			h.Add(one.Name, oneLine(one.Value))
+		}
+	}
+	return h
+}
+
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\r' || r == '\n' {
+			return ' '
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,73 @@
+package natsmsg
+
+import (
+	"slices"
+	"time"
+)
+
+// stop gives back what was not begun, waits for what was, and returns the error.
+func (s *subscription) stop(why error) error {
+	s.mu.Lock()
+	s.stopping = true
+	back := s.waiting()
+	s.mu.Unlock()
+	for _, it := range back {
+		s.tell(it, nak)
+	}
+	s.leave()
+	close(s.idle) // nothing is begun any more
+	ended := make(chan struct{})
+	go func() {
+		s.workers.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(max(s.o.Grace, 0))
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		s.end(ErrStopping)
+		<-ended
+	}
+	s.close()
+	_ = s.nc.FlushTimeout(flushTime)
+	return why
+}
+
+// close ends what open began, but for the subscription to messages.
+func (s *subscription) close() {
+	if s.dropped != nil {
+		_ = s.dropped.Unsubscribe()
+	}
+	if s.end != nil {
+		s.end(nil)
+	}
+}
+
+const flushTime = 2 * time.Second
+
+// leave ends the subscription, so that the broker forgets the request that is out. What it
+// sent before comes still, and is given back.
+func (s *subscription) leave() {
+	drained := make(chan struct{})
+	s.sub.SetClosedHandler(func(string) { close(drained) })
+	if !s.nc.IsConnected() || s.sub.Drain() != nil {
+		_ = s.sub.Unsubscribe()
+		return
+	}
+	timer := time.NewTimer(flushTime)
+	defer timer.Stop()
+	select {
+	case <-drained:
+	case <-timer.C:
+		_ = s.sub.Unsubscribe()
+	}
+}
+
+func without(all, some []*item) []*item {
+	return slices.DeleteFunc(all, func(it *item) bool { return slices.Contains(some, it) })
+}
+
+// tell tells the broker about a message, and waits for nothing. What is lost on the way makes
+// the message come again.
+func (s *subscription) tell(it *item, what []byte) { _ = s.nc.Publish(it.raw.Reply, what) }

@@ -1,0 +1,177 @@
+package natsmsg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/message"
+)
+
+func TestStoppingGivesBackWhatWasNotBegun(t *testing.T) {
+	r := newRig(t)
+	r.policy.Bulkhead.Limit = 2
+	r.options.Order = func(*nats.Msg) string { return "all" } // so that messages wait in this process
+	r.cfg.AckWait = patience
+	r.publishMany(10)
+	begun, release := make(chan struct{}, 10), make(chan struct{})
+	subscriptions := r.js.Conn().NumSubscriptions()
+	r.consume(func(context.Context) error { begun <- struct{}{}; <-release; return nil })
+	<-begun
+	r.eventually("all are here", func() bool { return r.info().NumAckPending == 10 })
+	r.end()
+	c, err := r.js.Consumer(t.Context(), stream, durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := c.Fetch(9, jetstream.FetchMaxWait(patience/2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for m := range batch.Messages() {
+		n++
+		_ = m.Ack()
+	}
+	if n != 9 {
+		t.Errorf("%d of 9 were given back", n)
+	}
+	close(release)
+	if err := r.stop(); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	r.settled()
+	r.eventually("no goroutine and no subscription is left", func() bool {
+		return !strings.Contains(stacks(), "natsmsg.(*subscription)") && r.js.Conn().NumSubscriptions() <= subscriptions+1 // of requests
+	})
+}
+
+// stacks returns what all goroutines do: the broker's are in this process, too.
+func stacks() string {
+	text := make([]byte, 1<<20)
+	return string(text[:runtime.Stack(text, true)])
+}
+
+func TestWorkThatOutlastsTheGraceSeesItsContextEnd(t *testing.T) {
+	r := newRig(t)
+	r.options.Grace = 50 * time.Millisecond
+	r.publishMany(1)
+	begun, cause := make(chan struct{}), make(chan error, 1)
+	r.consume(func(ctx context.Context) error {
+		close(begun)
+		<-ctx.Done()
+		cause <- context.Cause(ctx)
+		return ctx.Err()
+	})
+	<-begun
+	_ = r.stop()
+	if err := <-cause; !errors.Is(err, ErrStopping) {
+		t.Errorf("ended because %v", err)
+	}
+	r.c, r.options.Grace = nil, 0
+	r.consume(func(context.Context) error { return nil })
+	r.settled() // it came again, long before the ack wait
+}
+
+func TestWorkThatPanicsOrEndsItsGoroutineTakesNothingWithIt(t *testing.T) {
+	r := newRig(t)
+	r.publishMany(4)
+	var j journal
+	r.consume(func(ctx context.Context) error {
+		m := consumer.From(ctx)
+		j.add(m.ID)
+		switch {
+		case m.ID == "order-1" && m.Delivery == 1:
+			panic("no")
+		case m.ID == "order-2" && m.Delivery == 1:
+			runtime.Goexit()
+		}
+		return nil
+	})
+	r.eventually("all four were begun", func() bool { return j.len() >= 4 })
+	r.eventually("two at least are done", func() bool { return r.info().NumAckPending <= 2 })
+}
+
+// Quick messages are worked on by few goroutines. When these get stuck, the others go on.
+func TestStuckWorkStopsNoOtherWhileThereAreSlots(t *testing.T) {
+	r := newRig(t)
+	r.policy.Bulkhead.Limit = 40
+	var others atomic.Int32
+	release := make(chan struct{})
+	defer close(release)
+	r.consume(func(ctx context.Context) error {
+		if string(consumer.From(ctx).Payload) == "stuck" {
+			<-release
+		}
+		others.Add(1)
+		return nil
+	})
+	r.publishMany(200)
+	r.settled()
+	for i := range 3 * few {
+		r.publish("orders.new", "stuck", message.Key, fmt.Sprint("stuck-", i))
+	}
+	r.publish("orders.new", "fine", message.Key, "fine")
+	r.eventually("the last is done", func() bool { return others.Load() == 201 })
+}
+
+func TestOfSlowWorkNothingIsFetchedAhead(t *testing.T) {
+	r := newRig(t)
+	r.policy.Bulkhead.Limit = 2
+	r.publishMany(8)
+	var most atomic.Int64
+	r.consume(func(context.Context) error {
+		<-time.After(2 * quick)
+		most.Store(max(most.Load(), int64(r.info().NumAckPending)))
+		return nil
+	})
+	r.settled()
+	if n := most.Load(); n > 2 {
+		t.Errorf("%d messages were here, for 2 slots", n)
+	}
+}
+
+func TestTheLimitsOfTheConsumerAreKept(t *testing.T) {
+	r := newRig(t)
+	r.cfg.MaxRequestBatch, r.cfg.MaxRequestExpires = 3, 300*time.Millisecond
+	var runs atomic.Int32
+	r.consume(func(context.Context) error { runs.Add(1); return nil })
+	<-time.After(400 * time.Millisecond) // the first request has expired
+	r.publishMany(20)
+	r.settled()
+	if n := runs.Load(); n != 20 {
+		t.Errorf("%d runs of 20 messages", n)
+	}
+}
+
+func TestADeadLetterThatCantBePublishedLeavesItsMessageAtTheBroker(t *testing.T) {
+	r := newRig(t)
+	r.bare, r.options.DeadSubject = true, "letters"
+	var runs atomic.Int32
+	r.make()
+	r.publishMany(1)
+	r.consume(func(context.Context) error {
+		if runs.Add(1) == 1 { // nobody stores letters any more
+			cfg := jetstream.StreamConfig{Name: stream, Subjects: []string{"orders.>"}, Duplicates: 100 * time.Millisecond}
+			if _, err := r.js.UpdateStream(context.Background(), cfg); err != nil {
+				t.Error(err)
+			}
+		}
+		return inbox.Permanent(errors.New("no such account"))
+	})
+	r.eventually("it ran", func() bool { return runs.Load() == 1 })
+	_ = r.stop()
+	if i := r.info(); i.NumAckPending != 1 {
+		t.Errorf("%d messages are unacknowledged, want the one", i.NumAckPending)
+	}
+}
