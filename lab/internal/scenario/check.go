@@ -191,6 +191,7 @@ func (r *reader) fleet(name string, node yamlstrict.Node) {
 	if period := time.Duration(f.Daily.Period); period > 0 && period < time.Minute {
 		it.fail("daily.period", "period is shorter than a minute", "write more, or a spike with every")
 	}
+	r.queue(it, &f)
 	r.steps(it, &f)
 	r.file.fleets = append(r.file.fleets, f)
 }
@@ -288,7 +289,7 @@ var keysOf = [...]string{
 	"service! replicas share ramp every until",
 	"service! every until limit!",
 	"service! replicas ramp every until",
-	"clients! every until",
+	"clients! replicas every until",
 	"service! every until add!",
 	"clients! every until policy!",
 	"service! replicas share ramp every until",
@@ -377,6 +378,9 @@ func (r *reader) sizes(it item, f *namedFault) {
 		if has := max(r.file.services[f.service].Replicas, 1); f.Replicas > has {
 			it.fail("replicas", fmt.Sprintf("%s has %d replicas, not %d", f.Service, has, f.Replicas), "write at most as many")
 		}
+	}
+	if f.kind == sim.ClientRestart && f.fleet >= 0 && it.has("clients") {
+		it.restarts(f, &r.file.fleets[f.fleet])
 	}
 	it.limit(&f.Limit)
 	switch {

@@ -102,6 +102,9 @@ func (r *reader) unused(section string, node yamlstrict.Node) {
 	for _, f := range r.file.faults {
 		used[f.Policy] = true
 	}
+	for i := range r.file.fleets {
+		used[r.file.fleets[i].consumes()] = true
+	}
 	var named map[string]yamlstrict.Node
 	_, _ = node.Decode(&named) // the reader of policies has said what is wrong with it
 	for _, name := range slices.Sorted(maps.Keys(named)) {

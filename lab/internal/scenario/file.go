@@ -63,6 +63,7 @@ func (f *File) PolicyNames() (names []string) {
 		for _, e := range f.fleets[i].calls {
 			add(e.Policy)
 		}
+		add(f.fleets[i].consumes())
 	}
 	for i := range f.services {
 		for _, e := range f.services[i].calls {
@@ -77,10 +78,11 @@ func (f *File) PolicyNames() (names []string) {
 
 type namedFleet struct {
 	fleet
-	name  string
-	steps []loadStep
-	calls []namedEdge
-	at    yamlstrict.Place
+	queued bool // there is a broker between load and clients
+	name   string
+	steps  []loadStep
+	calls  []namedEdge
+	at     yamlstrict.Place
 }
 
 type namedService struct {

@@ -39,9 +39,11 @@ func (r *reader) graph(policies *config.File) (g lint.Graph) {
 	rates := r.rates()
 	for i := range r.file.fleets {
 		f := &r.file.fleets[i]
-		g.Services = append(g.Services, lint.Service{
-			Name: f.name, Place: r.placed(f.at, nil, ""), Program: config.Program{Deadline: time.Duration(f.Deadline)},
-		})
+		program := config.Program{Deadline: time.Duration(f.Deadline)}
+		if f.queued {
+			program.Deadline = 0 // nobody waits for the work of a message
+		}
+		g.Services = append(g.Services, lint.Service{Name: f.name, Place: r.placed(f.at, nil, ""), Program: program})
 		processes := max(int(f.Count), 1)
 		for _, e := range f.calls {
 			g.Edges = append(g.Edges, r.edge(policies, f.name, e, float64(f.Rate)/float64(processes), processes, 0)...)

@@ -11,6 +11,7 @@ func (l *lowering) fleet(f *namedFleet) sim.Fleet {
 		Name: f.name, Clients: int(f.Count), Loop: sim.Loop(f.Loop), Even: f.Even, Think: f.Think.Dist, Spread: time.Duration(f.Spread),
 		Session: int(f.Session), Shared: int(f.Shared), Plan: sim.Plan{Steps: l.steps(f.calls), Deadline: time.Duration(f.Deadline)},
 	}
+	made.Queue = l.queue(f)
 	for _, at := range f.Trace {
 		made.At = append(made.At, time.Duration(at))
 	}

@@ -57,12 +57,17 @@ func (f *File) defs() []def {
 			def{"p99", c.name, "p99 latency of answers for " + c.name, Seconds, false, func(m *measured) float64 { return quantile(&m.Fleets[i], 0.99) }},
 		)
 	}
+	for i := range f.fleets {
+		if f.fleets[i].queued {
+			all = append(all, defsOfQueue(i, f.fleets[i].name)...)
+		}
+	}
 	return all
 }
 
 // metricKeys are the keys of all metrics that some file has.
 func metricKeys() (keys []string) {
-	f := &File{fleets: []namedFleet{{name: "a"}, {name: "b"}}, services: []namedService{{name: "c"}}}
+	f := &File{fleets: []namedFleet{{name: "a", queued: true}, {name: "b"}}, services: []namedService{{name: "c"}}}
 	for _, d := range slices.Concat(f.defs(), ofRun) {
 		if !slices.Contains(keys, d.key) {
 			keys = append(keys, d.key)

@@ -92,6 +92,7 @@ func b2f(b bool) float64 {
 func (w *world) empty() sim.Phase {
 	p := sim.Phase{
 		Fleets: make([]sim.FleetCounts, len(w.Fleets)), Edges: make([]sim.Counts, len(w.edges)), Services: make([]sim.Work, len(w.Services)),
+		Messages: make([]sim.MessageCounts, len(w.Fleets)),
 	}
 	for i := range p.Edges {
 		p.Edges[i].Ended = map[policy.Reason]int64{}
@@ -140,7 +141,7 @@ func mergeFleets(fleets []sim.FleetCounts) sim.FleetCounts {
 func (f *File) study(o *Options, sides []*runs) *Study {
 	s := &Study{
 		Version: StudyVersion, Name: f.Name, Title: f.Title, Story: f.Story, Text: f.Text, Seed: o.Seed, Replications: o.Replications,
-		Duration: seconds(f.duration), Warmup: seconds(f.warmup), Bin: seconds(f.bin), Marks: f.marks(), Assumptions: assumptions,
+		Duration: seconds(f.duration), Warmup: seconds(f.warmup), Bin: seconds(f.bin), Marks: f.marks(), Assumptions: f.assumptions(),
 		Command: o.Command, Diffs: []Diff{}, Settings: []SettingDiff{},
 	}
 	from, to := f.trouble()
@@ -370,8 +371,16 @@ func (f *File) chart(all []*cells) *Map {
 	return m
 }
 
-// assumptions are what every study should say.
-var assumptions = []string{
+// assumptions are what a study should say.
+func (f *File) assumptions() []string {
+	if slices.ContainsFunc(f.fleets, func(c namedFleet) bool { return c.queued }) {
+		return slices.Concat(usually, ofBrokers)
+	}
+	return usually
+}
+
+// usually are the assumptions of every study.
+var usually = []string{
 	"Callers are as fast as they have to be: no scheduler, garbage collector, TLS or kernel queue of theirs is modelled.",
 	"Service times are drawn, not reckoned: a request's cost depends on its content only as far as the scenario says.",
 	"Networks delay and lose messages independently of each other and of load.",

@@ -66,6 +66,7 @@ var sections = []struct {
 }{
 	{reflect.TypeFor[document](), "The file"},
 	{reflect.TypeFor[fleet](), "clients: NAME:"},
+	{reflect.TypeFor[queue](), "clients: NAME: queue:"},
 	{reflect.TypeFor[loadStep](), "clients: NAME: load: []"},
 	{reflect.TypeFor[daily](), "clients: NAME: daily:"},
 	{reflect.TypeFor[edge](), "calls: [] of clients and services"},
@@ -197,7 +198,7 @@ func kindComments(t *testing.T) (says []string) {
 }
 
 func (r *reference) metrics() {
-	f := &File{fleets: []namedFleet{{name: "FLEET"}, {name: "b"}}, services: []namedService{{name: "SERVICE"}}}
+	f := &File{fleets: []namedFleet{{name: "FLEET", queued: true}, {name: "b"}}, services: []namedService{{name: "SERVICE"}}}
 	r.linef("## Metrics\n\nAssertions, `Report.Metric` and package labtest use these keys.\n\n| metric | | is | better | in phases |\n|---|---|---|---|---|")
 	of := map[string]string{"": "", "SERVICE": "(SERVICE)", "FLEET": "(FLEET)"}
 	for _, d := range append(f.defs(), ofRun...) {
@@ -214,7 +215,7 @@ func (r *reference) metrics() {
 		}
 		r.linef("| `%s%s` | %s | %s | %s | %s |", d.key, about, d.name, unitNames[d.unit], better, phased)
 	}
-	r.linef("\nMetrics of a fleet exist if there are at least two fleets. Time is in seconds. For recovery and retry_tail the median of the runs")
+	r.linef("\nGoodput and latencies of a fleet exist if there are at least two fleets, what is said of messages if it has a queue. Time is in seconds. For recovery and retry_tail the median of the runs")
 	r.linef("counts, for stuck the share of runs, and for all others the mean.\n")
 }
 

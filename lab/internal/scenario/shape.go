@@ -123,8 +123,70 @@ type fleet struct {
 	// Deadline is when an answer is too late to be of use.
 	Deadline span
 
+	// Queue is a broker between the load and the clients, who are consumers then: each piece
+	// of work is a message. It is answered when it is acknowledged, and has failed when it is
+	// a dead letter.
+	Queue queue
+
 	// Calls are made one after the other for each piece of work.
 	Calls []yamlstrict.Node
+}
+
+// queue is a broker, and how its consumers work with it. What they decide is decided by the
+// code of packages consumer, inbox and idempotency.
+type queue struct {
+	// Policy is the name of the consumers' dependency. Left out, it is that of the clients.
+	Policy string
+
+	// Plain is for consumers that have no policy and remember nothing: a message whose work
+	// failed is given back. So do those of a word that against compares with, which send no
+	// heartbeats either.
+	Plain bool
+
+	// Workers is how many messages a consumer works on at once. A bulkhead of the policy
+	// decides instead where there is one.
+	Workers whole
+
+	// Prefetch is how many messages a plain consumer has beyond those. Left out, it means
+	// none.
+	Prefetch whole
+
+	// Visibility is how long a message is kept from others once it is delivered. Left out, it
+	// means 30s.
+	Visibility span
+
+	// Heartbeat extends the visibility while a message is worked on, every third of it.
+	Heartbeat bool
+
+	// Inbox is what consumers remember of messages: none; hold, by which a run that was lost
+	// is never repeated; reexecute, by which it is. Left out, it means none.
+	Inbox inboxWord
+
+	// MaxDeliveries is how often the broker delivers a message before it makes it a dead
+	// letter. Left out, it means any number.
+	MaxDeliveries whole
+
+	// Requeue is how long until a message comes again that a plain consumer gave back. Left
+	// out, it means 100ms.
+	Requeue span
+
+	// LostAcks is the share of acknowledgements that don't reach the broker.
+	LostAcks share
+
+	// Partitions is how many there are. Each delivers its messages in order, one at a time.
+	// Left out, there is no order.
+	Partitions whole
+
+	// Skip lets the others of a partition go on while a message waits to come again.
+	Skip bool
+
+	// Poison is the share of messages whose work can't succeed. It calls nothing.
+	Poison share
+
+	// PoisonDoes is what they do: fails, with an error that nobody knows; permanent, with one
+	// that says that it will be the same next time; crashes, which ends the process. Left
+	// out, it means fails.
+	PoisonDoes harmWord
 }
 
 // daily is a rate that rises and falls as a sine does.
@@ -382,7 +444,8 @@ type fault struct {
 	// Clients is the fleet, for restart_clients and reload.
 	Clients string
 
-	// Replicas is how many of them have it. Left out, it means all.
+	// Replicas is how many of them have it; of consumers that restart, how many do each time,
+	// one after the other. Left out, it means all.
 	Replicas whole
 
 	// Share is how many requests meet it. Left out, it means all.

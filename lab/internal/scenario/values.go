@@ -47,6 +47,8 @@ var (
 	orders    = []string{"fifo", "lifo", "codel", "priority"}
 	kinds     = []string{"down", "black_hole", "reset", "brown_out", "slow", "errors", "lost_answers", "rate_limit", "restart", "restart_clients", "clock_skew", "reload", "cut_body", "slow_body"}
 	urgencies = []string{"normal", "low", "high"}
+	inboxes   = []string{"none", "hold", "reexecute"}
+	harms     = []string{"fails", "permanent", "crashes"}
 	methods   = []string{"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "POST", "PATCH"}
 )
 
@@ -56,6 +58,8 @@ type (
 	orderWord   sim.Discipline
 	kindWord    int // one more than a sim.Kind, so that zero is left out
 	urgentWord  bulkhead.Priority
+	inboxWord   sim.Inbox
+	harmWord    sim.Harm
 	methodWord  string // empty is left out
 )
 
@@ -86,6 +90,8 @@ func spellings(files *files) map[reflect.Type]yamlstrict.Scalar {
 		reflect.TypeFor[balanceWord](): wordScalar(balances, func(i int) any { return balanceWord(i) }),
 		reflect.TypeFor[orderWord]():   wordScalar(orders, func(i int) any { return orderWord(i) }),
 		reflect.TypeFor[kindWord]():    wordScalar(kinds, func(i int) any { return kindWord(i + 1) }),
+		reflect.TypeFor[inboxWord]():   wordScalar(inboxes, func(i int) any { return inboxWord(i) }),
+		reflect.TypeFor[harmWord]():    wordScalar(harms, func(i int) any { return harmWord(i) }),
 		reflect.TypeFor[methodWord]():  wordScalar(methods, func(i int) any { return methodWord(methods[i]) }),
 		reflect.TypeFor[urgentWord]():  wordScalar(urgencies, func(i int) any { return urgentWord([]bulkhead.Priority{0, -1, 1}[i]) }),
 	}

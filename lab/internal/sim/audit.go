@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/policy"
@@ -17,6 +18,11 @@ func (s *sim) audit(all *Phase) []string {
 	a.edges()
 	a.services()
 	a.slots()
+	for i := range s.fleets {
+		if b := s.fleets[i].broker; b != nil {
+			a.messages(b)
+		}
+	}
 	return a.broken
 }
 
@@ -175,4 +181,60 @@ func (a *auditor) live() bool {
 	under := false
 	a.calls.each(func(c *call) { under = under || !c.over })
 	return under
+}
+
+// messages looks for messages that are nowhere, and for what consumers hold and don't know.
+func (a *auditor) messages(b *broker) {
+	live, out, runs := 0, 0, int64(0)
+	a.sim.messages.each(func(at **message) {
+		m := *at
+		if m.fleet != b.fleet {
+			return
+		}
+		live++
+		if b.holds(m.spot) {
+			out++
+		}
+		if m.over || m.spot == nowhere || m.spot == isReady && !slices.Contains(b.lines[m.line].ready, m) {
+			a.say("queue %d: message %d is nowhere", b.fleet, m.seq)
+		}
+		if d := a.deliveries.get(m.current, m.cgen); m.spot == isOut && (d == nil || d.message != m || d.lapsed) {
+			a.say("queue %d: message %d is out, and nobody has it", b.fleet, m.seq)
+		}
+	})
+	for i := range b.lines {
+		out -= b.lines[i].out
+	}
+	a.deliveries.each(func(d *delivery) {
+		if d.fleet == b.fleet && d.running {
+			runs++
+		}
+	})
+	n := &a.all.Messages[b.fleet]
+	if over := int64(b.seq) - int64(live); out != 0 || over < n.DeadLetters() || n.Runs != n.Useful+n.Wasted+runs {
+		a.say("queue %d: %d messages of %d are over, %d are dead letters, %+v", b.fleet, over, b.seq, n.DeadLetters(), n)
+	}
+	a.consumers(b)
+}
+
+// consumers compares what consumers say that they have with what was delivered to them.
+func (a *auditor) consumers(b *broker) {
+	taken := make([]int, len(b.consumers))
+	a.deliveries.each(func(d *delivery) {
+		if d.fleet == b.fleet && !d.lost {
+			taken[d.who]++
+		}
+	})
+	for who, n := range taken {
+		if c := &b.consumers[who]; c.taken != n || b.Rules == nil && c.working+len(c.held) != n {
+			a.say("queue %d: consumer %d has %d messages, says %d, works on %d and holds %d", b.fleet, who, n, c.taken, c.working, len(c.held))
+		}
+		st := b.states[who]
+		if st == nil || st.Rules().Policy.Bulkhead.Off {
+			continue
+		}
+		if k := st.Stats(a.now).Bulkhead; k.InUse+k.Queued > n {
+			a.say("queue %d: consumer %d has %d messages, %d slots are held and %d calls queue", b.fleet, who, n, k.InUse, k.Queued)
+		}
+	}
 }

@@ -37,6 +37,7 @@ type facts struct {
 	keyed     bool         // its attempts carry an idempotency key
 	log       *machine.Log // nil unless its client is watched
 	tape      *Recorded    // nil unless its attempts were recorded
+	of        *messageCall // nil unless it is part of the work of a message
 }
 
 // Wake implements bulkhead.Waker.
@@ -66,6 +67,9 @@ func (s *sim) startCall(j *job, e int, k uint64) {
 	if s.watch != nil && s.watched(j, e) {
 		c.log = new(machine.Log)
 		p.Log = c.log
+	}
+	if j.run {
+		c.of = &messageCall{message: s.deliveries.at(j.attempt).message, part: part(j.step, int(k))}
 	}
 	c.ends.Calls++
 	if use == machine.KeyLacking {
@@ -237,6 +241,9 @@ func (s *sim) settle(a *attempt, o *policy.Outcome) {
 // comeHome ends the caller's interest in an attempt.
 func (s *sim) comeHome(c *call, a *attempt, o *policy.Outcome) {
 	a.out = false
+	if c.of != nil {
+		c.of.last = *o
+	}
 	for i, other := range c.out {
 		if other == a.self {
 			c.out = append(c.out[:i], c.out[i+1:]...)
@@ -269,6 +276,9 @@ func (s *sim) ended(c *call, v *machine.End) {
 	c.over, c.ok = true, v.Reason == policy.None
 	s.rec.returned(s, c, v)
 	ok, job, jgen, step := c.ok, c.job, c.jgen, c.facts.step
+	if j := s.jobs.get(job, jgen); j != nil && j.run && !ok {
+		s.failedCall(s.deliveries.at(j.attempt), c, v)
+	}
 	if c.refs == 0 {
 		s.forget(c)
 	}

@@ -88,6 +88,7 @@ type Phase struct {
 	Fleets   []FleetCounts
 	Edges    []Counts
 	Services []Work
+	Messages []MessageCounts // of each fleet; all zero for one without a broker
 }
 
 // Window is a time in which something is wrong.
@@ -110,6 +111,7 @@ type Result struct {
 	Fleets   []FleetCounts
 	Edges    []Counts
 	Services []Work
+	Messages []MessageCounts
 	Phases   []Phase // what Fleets, Edges and Services are the sums of
 	Faults   []Window
 	Under    int64    // what clients still waited for at the end
@@ -129,7 +131,7 @@ func (s *sim) result() *Result {
 	}
 	return &Result{
 		Seed: s.seed, Hash: s.hash, Events: r.events, Ended: time.Duration(s.now), Width: r.width,
-		Bins: r.bins, Fleets: all.Fleets, Edges: all.Edges, Services: all.Services, Phases: r.phases, Faults: r.faults,
+		Bins: r.bins, Fleets: all.Fleets, Edges: all.Edges, Services: all.Services, Messages: all.Messages, Phases: r.phases, Faults: r.faults,
 		Under: r.under, Broken: s.audit(&all),
 	}
 }
@@ -141,6 +143,9 @@ func (p *Phase) Add(o *Phase) {
 	}
 	for i := range o.Edges {
 		p.Edges[i].add(&o.Edges[i])
+	}
+	for i := range o.Messages {
+		p.Messages[i].add(&o.Messages[i])
 	}
 	for i := range o.Services {
 		p.Services[i].add(&o.Services[i])

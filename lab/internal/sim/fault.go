@@ -29,7 +29,7 @@ func (s *sim) fault(i int, gen uint32) {
 	}
 	switch f.Kind {
 	case ClientRestart:
-		s.restartClients(f.Fleet)
+		s.restartClients(f.Fleet, f.Replicas)
 	case Reload:
 		s.reload(f)
 	case Restart:
@@ -256,7 +256,7 @@ func (s *sim) orphans() {
 			return // or it was asked from outside, and is no job's
 		}
 		j := s.jobs.get(c.job, c.jgen)
-		if j != nil && j.fleet < 0 && s.attempts.get(j.attempt, j.agen) == nil {
+		if j != nil && j.fleet < 0 && !j.run && s.attempts.get(j.attempt, j.agen) == nil {
 			lost = append(lost, c)
 		}
 	})
@@ -267,9 +267,13 @@ func (s *sim) orphans() {
 }
 
 // restartClients makes every client of a fleet begin anew: nothing is known any
-// more. Calls under way go on.
-func (s *sim) restartClients(i int) {
+// more. Calls under way go on, but for those of consumers, which lose what they work on.
+func (s *sim) restartClients(i, some int) {
 	f := &s.fleets[i]
+	if f.broker != nil {
+		s.restartConsumers(f.broker, some)
+		return
+	}
 	for _, e := range f.plan.edges {
 		s.edges[e].forgetAll()
 	}

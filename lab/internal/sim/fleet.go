@@ -19,6 +19,7 @@ type fleet struct {
 	spent  []uint32 // calls of each client's session
 	group  int      // clients to a state
 	trace  int
+	broker *broker // nil unless there is one between load and clients
 }
 
 func newFleet(s *sim, i int) fleet {
@@ -33,6 +34,7 @@ func newFleet(s *sim, i int) fleet {
 	if f.Session > 0 {
 		f2.spent = make([]uint32, f.Clients)
 	}
+	f2.broker = newBroker(s, i)
 	f2.plan = s.plan(&f.Plan, i, (f.Clients+f2.group-1)/f2.group)
 	return f2
 }
@@ -71,6 +73,10 @@ func (s *sim) nextArrival(i int) {
 func (s *sim) arrival(i int) {
 	f := &s.fleets[i]
 	s.nextArrival(i)
+	if f.broker != nil {
+		s.publish(i)
+		return
+	}
 	s.request(i, uint32(f.picks.N(max(f.Clients, 1))))
 }
 

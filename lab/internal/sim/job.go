@@ -21,6 +21,7 @@ type job struct {
 	instance  int
 	attempt   uint32 // a replica's
 	agen      uint32
+	run       bool // of a message's work: its attempt is a delivery
 	step      int
 	pending   int
 	good, bad int
@@ -105,6 +106,12 @@ func (s *sim) endJob(j *job) {
 			s.at(s.now.Add(s.pause(f, j)), evClient, j.client, uint32(j.fleet))
 		}
 		s.jobs.put(j.self)
+		return
+	}
+	if j.run {
+		d := s.deliveries.get(j.attempt, j.agen)
+		s.jobs.put(j.self)
+		s.ran(d, ok)
 		return
 	}
 	a := s.attempts.get(j.attempt, j.agen)

@@ -43,6 +43,7 @@ func (r *recorder) begin(s *sim) {
 func newPhase(s *sim) Phase {
 	p := Phase{
 		Fleets: make([]FleetCounts, len(s.fleets)), Edges: make([]Counts, len(s.edges)), Services: make([]Work, len(s.services)),
+		Messages: make([]MessageCounts, len(s.fleets)),
 	}
 	for i := range p.Edges {
 		p.Edges[i].Ended = map[policy.Reason]int64{}
@@ -55,6 +56,11 @@ func (r *recorder) enter(s *sim, phase int) {
 	r.phase = phase
 	for i := range s.edges {
 		s.edges[i].n = &r.phases[phase].Edges[i]
+	}
+	for i := range s.fleets {
+		if b := s.fleets[i].broker; b != nil {
+			b.n = &r.phases[phase].Messages[i]
+		}
 	}
 	for i := range s.services {
 		s.services[i].n = &r.phases[phase].Services[i]
@@ -206,6 +212,7 @@ func (s *sim) bin() {
 	for i := range s.edges {
 		s.lookAt(b, i)
 	}
+	s.lags()
 	s.now++
 	if s.now < s.end || s.queue.Len() > s.troubled {
 		s.at(s.now.Add(r.width), evBin, 0, 0)

@@ -265,7 +265,7 @@ func (s *sim) start(v *service, r *replica, a *attempt) {
 	v.move(s.now, r, 1)
 	a.stage, a.started = working, s.now
 	c := s.calls.at(a.call)
-	if v.Honours && c.keyed && c.effects > 0 {
+	if v.Honours && c.keyed && c.known() {
 		a.work = 0 // the answer is known
 	} else {
 		a.work = s.workTime(v, r, a, c)
@@ -359,15 +359,25 @@ func (v *service) move(now clock.Instant, r *replica, by int) {
 // effect is the work that was done: once for a call, if all is well.
 func (s *sim) effect(v *service, c *call, a *attempt) {
 	a.did = true
-	if v.Honours && c.keyed && c.effects > 0 {
+	if v.Honours && c.keyed && c.known() {
 		v.n.Replays++
 		return
 	}
 	c.effects++
 	v.n.Effects++
-	if c.effects > 1 {
+	times := c.effects
+	if c.of != nil {
+		times = s.saw(c.of.message, c.of.part)
+	}
+	if times > 1 {
 		v.n.Duplicates++
 	}
+}
+
+// known reports whether the work of a call was done before. A call of a message's work has
+// a key that is derived from the message's, the same whenever it is made.
+func (c *call) known() bool {
+	return c.effects > 0 || c.of != nil && c.of.message.effects[c.of.part] > 0
 }
 
 // serveNext gives a worker back, for the next one who waits.

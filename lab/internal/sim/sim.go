@@ -20,6 +20,10 @@ const (
 	forFaults
 	forPolicy
 	forPlans
+	forMessages
+	forConsumers
+	forWaits
+	forAcks
 )
 
 // sim is one run.
@@ -44,6 +48,9 @@ type sim struct {
 	attempts pool[attempt]
 	jobs     pool[job]
 
+	messages   pool[*message]
+	deliveries pool[delivery]
+
 	woken []*seat // whose wait has an answer
 	live  *Live   // who asks from outside; nil in a run
 }
@@ -66,6 +73,12 @@ const (
 	evCut                        // a phase begins
 	evLeave                      // an attempt may wait no longer
 	evStop                       // of a Live: it is now
+	evDelivery                   // a delivery wants to be asked
+	evEnd                        // the time of a run is over
+	evLapse                      // the visibility of a delivery ends
+	evReady                      // a message may come again
+	evRoom                       // a consumer asks again whether it has room
+	evOffer                      // a broker delivers what it can
 	kinds
 )
 
@@ -92,7 +105,7 @@ func newSim(w *World, seed uint64, watch *Watch) *sim {
 func (s *sim) run() {
 	s.build()
 	stop := s.end.Add(s.world.Drain)
-	if s.world.Drain <= 0 {
+	if s.world.Drain <= 0 && !s.world.queues() {
 		stop = clock.Never
 	}
 	for !s.over {
@@ -142,6 +155,8 @@ func (s *sim) handle(e event) {
 		s.bin()
 	case evCut:
 		s.rec.enter(s, int(e.who))
+	default:
+		s.handleMessages(e)
 	}
 }
 

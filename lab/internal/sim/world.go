@@ -50,6 +50,7 @@ type Fleet struct {
 	Calls   []Recorded      // Trace, in place of At: calls whose attempts were recorded too, by one step of one edge
 	Session int             // calls after which a client is replaced by a new one that knows nothing; 0 means never
 	Shared  int             // how many clients share one policy's state, as behind a sidecar; 0 means 1
+	Queue   *Queue          // between load and clients; nil means none. Not for the loop Closed
 	Plan    Plan
 }
 
@@ -167,7 +168,7 @@ type Fault struct {
 	Ramp     time.Duration // over which it grows to its full size, and falls again
 	Period   time.Duration // it comes again; 0 means once
 	Until    time.Duration // the last time of a period; 0 means the end of the load
-	Replicas int           // how many of them; 0 means all
+	Replicas int           // how many of them; 0 means all. ClientRestart: of consumers, and the next ones each time
 	Share    float64       // of requests; 0 means all
 	Factor   float64
 	Add      time.Duration

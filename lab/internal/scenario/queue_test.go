@@ -1,0 +1,105 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// behind is a scenario whose clients are behind a broker.
+func behind(queue, more string) string {
+	return fmt.Sprintf(`version: 1
+title: x
+duration: 1m
+warmup: 5s
+clients:
+  billing: {count: 2, rate: 10/s, deadline: 20s, queue: {%s}, calls: [{to: db}]}
+services:
+  db: {time: 1500ms}
+policies:
+  db: {safe: true, timeout: {call: 30s, attempt: 30s}, retry: off, bulkhead: off}
+  billing: {timeout: {call: 2m, attempt: 30s}, retry: {attempts: 3}, bulkhead: {limit: 20}}
+%s`, queue, more)
+}
+
+func TestMistakesOfQueues(t *testing.T) {
+	for _, c := range []struct{ queue, more, at, says string }{
+		{"visibility: 1s", "", "6:50", "billing: queue.workers is missing"},
+		{"workers: 0", "", "6:67", "less than one"},
+		{"workers: 1, inbox: hard", "", "6:77", "use one of none, hold, reexecute"},
+		{"workers: 1, plain: true, inbox: hold", "", "6:90", "inbox means nothing for plain consumers"},
+		{"workers: 1, prefetch: 3", "", "6:80", "prefetch means nothing where no consumer is plain"},
+		{"workers: 1, skip: true", "", "6:76", "skip means nothing without partitions"},
+		{"workers: 1, poison_does: fails", "", "6:83", "poison_does means nothing without poison"},
+		{"workers: 1, poison: 120%", "", "6:78", "more than all"},
+		{"workers: 1, visible: 1s", "", "6:70", "unknown key \"visible\" in queue"},
+		{"workers: 1, policy: other", "", "11:3", "nothing goes by the policy \"billing\""},
+		{"workers: 1", "faults:\n  - {kind: restart_clients, clients: billing, at: 30s, replicas: 3}\n", "13:66", "there are 2 of billing, not 3"},
+		{"workers: 1", "assert:\n  - dubled(billing) == 0\n", "13:5", "did you mean doubled?"},
+		{"workers: 1", "assert:\n  - doubled(db) == 0\n", "13:13", "has no doubled"},
+	} {
+		_, err := Parse("x", []byte(behind(c.queue, c.more)))
+		var found Findings
+		if !errors.As(err, &found) {
+			t.Errorf("%s %s: %v", c.queue, c.more, err)
+			continue
+		}
+		at := fmt.Sprintf("%d:%d", found[0].Line, found[0].Col)
+		if text := found[0].Reason + ", " + found[0].Proposal; at != c.at || !strings.Contains(text, c.says) {
+			t.Errorf("%s %s: at %s: %s, want at %s: %s", c.queue, c.more, at, text, c.at, c.says)
+		}
+	}
+	for text, says := range map[string]string{
+		strings.Replace(behind("workers: 1", ""), "rate: 10/s", "loop: closed, think: 1s", 1): "queue means nothing in a closed loop",
+		strings.Replace(behind("workers: 1", ""), "count: 2", "count: 2, session: 3", 1):      "session means nothing for consumers",
+	} {
+		if _, err := Parse("x", []byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %s", err, says)
+		}
+	}
+}
+
+// Work that takes longer than the visibility, without and with what helps, and on the side
+// of clients that have neither.
+func TestMessagesAreMeasured(t *testing.T) {
+	for _, c := range []struct {
+		fact, queue string
+		most        map[string]float64 // by metric
+		least       map[string]float64
+	}{
+		{"plain consumers do it twice", "plain: true, workers: 20, visibility: 1s", map[string]float64{"lost": 0, "dead_letters": 0}, map[string]float64{"deliveries": 1.9, "copies": 2, "doubled": 400, "wasted_runs": 0.45}},
+		{"heartbeats keep it", "workers: 20, visibility: 1s, heartbeat: true", map[string]float64{"deliveries": 1, "copies": 1, "doubled": 0, "wasted_runs": 0, "lag": 3}, nil},
+		{"an inbox costs a delivery", "workers: 20, visibility: 1s, inbox: reexecute", map[string]float64{"copies": 1, "doubled": 0, "wasted_runs": 0}, map[string]float64{"deliveries": 1.5}},
+		{"poison is put away after three runs", "workers: 20, inbox: reexecute, poison: 5%", map[string]float64{"deliveries": 1.2, "wasted_runs": 0.2, "doubled": 0}, map[string]float64{"deliveries": 1.04, "dead_letters": 15, "wasted_runs": 0.08}},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			text := behind(c.queue, "against: plain\n")
+			if strings.Contains(c.queue, "plain") {
+				text = strings.Replace(text, "  billing: {timeout: {call: 2m, attempt: 30s}, retry: {attempts: 3}, bulkhead: {limit: 20}}\n", "", 1)
+			}
+			s := study(t, text, Options{Replications: 2})
+			for _, side := range s.Sides {
+				for _, b := range side.Broken {
+					t.Error(b)
+				}
+			}
+			for key, most := range c.most {
+				if got := metric(t, s, 0, key, "billing", "").Mean.Value; got > most {
+					t.Errorf("%s is %g, want at most %g", key, got, most)
+				}
+			}
+			for key, least := range c.least {
+				if got := metric(t, s, 0, key, "billing", "").Mean.Value; got < least {
+					t.Errorf("%s is %g, want at least %g", key, got, least)
+				}
+			}
+			if poison := strings.Contains(c.queue, "poison"); !poison && metric(t, s, 1, "doubled", "billing", "").Mean.Value < 400 && strings.Contains(c.queue, "1s") {
+				t.Error("consumers without gabion do nothing twice")
+			}
+			if last := s.Assumptions[len(s.Assumptions)-1]; !strings.Contains(last, "consumer") {
+				t.Errorf("nothing is said of what is assumed about brokers: %s", last)
+			}
+		})
+	}
+}
