@@ -1,0 +1,306 @@
+package rabbit
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/gabion-go/gabion/internal/testservers"
+)
+
+// The broker takes seconds to start, so these tests share one. The last of them kills it.
+func TestRabbitMQ(t *testing.T) {
+	broker := testservers.StartRabbitMQ(t)
+	before := runtime.NumGoroutine()
+	t.Run("broker", func(t *testing.T) {
+		for _, c := range []struct {
+			name string
+			test func(*testing.T, *testservers.Server)
+		}{
+			{"what is published arrives as it was", arrives},
+			{"a message that is not wanted now comes again and says how often", comesAgain},
+			{"one at a time comes in order", inOrder},
+			{"as many as are wanted at the same time are handed out", atTheSameTime},
+			{"a delayed message comes when its time is there", comesLater},
+			{"a message that no queue takes is an error", unroutable},
+			{"closing waits for what is at work", closingWaits},
+			{"after Close there is only an error", closed},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel() // most of their time they wait until a new queue is on disk
+				c.test(t, broker)
+			})
+		}
+	})
+	t.Run("a killed broker loses nothing that it confirmed", func(t *testing.T) { killed(t, broker) })
+	for limit := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(limit) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines more than before:\n%s", runtime.NumGoroutine()-before, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+func publisher(t *testing.T, url string) *Publisher {
+	p := NewPublisher(url)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func subscribe(t *testing.T, url, topic string, prefetch int) <-chan *message.Message {
+	t.Helper()
+	s := NewSubscriber(url, prefetch)
+	t.Cleanup(func() { s.Close() })
+	messages, err := s.Subscribe(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return messages
+}
+
+func publish(t *testing.T, p *Publisher, topic string, payloads ...string) {
+	t.Helper()
+	var messages []*message.Message
+	for _, payload := range payloads {
+		messages = append(messages, message.NewMessage("id-"+payload, []byte(payload)))
+	}
+	if err := p.Publish(topic, messages...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next returns the next message, which is there within the time that a busy machine needs.
+func next(t *testing.T, messages <-chan *message.Message) *message.Message {
+	t.Helper()
+	select {
+	case m, more := <-messages:
+		if !more {
+			t.Fatal("the subscription is over")
+		}
+		return m
+	case <-time.After(20 * time.Second):
+		t.Fatal("no message comes")
+	}
+	return nil
+}
+
+func arrives(t *testing.T, broker *testservers.Server) {
+	p, messages := publisher(t, broker.DSN), subscribe(t, broker.DSN, "arrives", 1)
+	sent := message.NewMessage("id", []byte("\x00\xff any bytes"))
+	sent.Metadata = message.Metadata{"Idempotency-Key": "k", "Bytes": "\x00\xff", "Empty": "", "x-delivery-count": "7"}
+	if err := p.Publish("arrives", sent); err != nil {
+		t.Fatal(err)
+	}
+	got := next(t, messages)
+	want := message.Metadata{"Idempotency-Key": "k", "Bytes": "\x00\xff", "Empty": ""}
+	if got.UUID != "id" || string(got.Payload) != string(sent.Payload) || !maps.Equal(got.Metadata, want) {
+		t.Errorf("got %q %q %v", got.UUID, got.Payload, got.Metadata)
+	}
+	got.Ack()
+	<-got.Context().Done()
+	publish(t, p, "arrives", "") // nothing of the first comes again
+	if got := next(t, messages); got.UUID != "id-" || len(got.Payload) != 0 || got.Metadata[Deliveries] != "" {
+		t.Errorf("an empty message arrives as %q %q %v", got.UUID, got.Payload, got.Metadata)
+	} else {
+		got.Ack()
+	}
+}
+
+func comesAgain(t *testing.T, broker *testservers.Server) {
+	messages := subscribe(t, broker.DSN, "again", 1)
+	publish(t, publisher(t, broker.DSN), "again", "m")
+	for _, want := range []string{"", "1", "2"} {
+		m := next(t, messages)
+		if got := m.Metadata[Deliveries]; got != want {
+			t.Errorf("delivered %q times before, want %q", got, want)
+		}
+		if want == "2" {
+			m.Ack()
+		} else {
+			m.Nack()
+		}
+	}
+}
+
+func inOrder(t *testing.T, broker *testservers.Server) {
+	messages := subscribe(t, broker.DSN, "order", 1)
+	publish(t, publisher(t, broker.DSN), "order", "a", "b", "c", "d")
+	var got []string
+	for range 4 {
+		m := next(t, messages)
+		got = append(got, string(m.Payload))
+		m.Ack()
+	}
+	if !slices.IsSorted(got) {
+		t.Errorf("in the order %q", got)
+	}
+}
+
+func atTheSameTime(t *testing.T, broker *testservers.Server) {
+	messages := subscribe(t, broker.DSN, "same", 3)
+	publish(t, publisher(t, broker.DSN), "same", "a", "b", "c", "d")
+	open := []*message.Message{next(t, messages), next(t, messages), next(t, messages)}
+	select {
+	case m := <-messages:
+		t.Errorf("%s is a fourth", m.Payload)
+	case <-time.After(50 * time.Millisecond): // a fault is seen then, and more often not
+	}
+	for _, m := range open {
+		m.Ack()
+	}
+	next(t, messages).Ack()
+}
+
+func comesLater(t *testing.T, broker *testservers.Server) {
+	p := publisher(t, broker.DSN)
+	delays := []time.Duration{400 * time.Millisecond, 30 * time.Millisecond, 0}
+	if err := p.Declare("later", delays...); err != nil {
+		t.Fatal(err)
+	}
+	messages := subscribe(t, broker.DSN, "later", 1)
+	start := time.Now()
+	for _, delay := range delays {
+		m := message.NewMessage(delay.String(), nil)
+		m.Metadata.Set("Idempotency-Key", "k")
+		if err := p.PublishAfter("later", delay, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range delays {
+		m := next(t, messages)
+		if m.Metadata.Get("Idempotency-Key") != "k" {
+			t.Errorf("%s lost its key: %v", m.UUID, m.Metadata)
+		}
+		if delay, _ := time.ParseDuration(m.UUID); time.Since(start) < delay {
+			t.Errorf("%v came after %v", delay, time.Since(start))
+		}
+		m.Ack()
+	}
+}
+
+func TestStep(t *testing.T) {
+	for delay, want := range map[time.Duration]time.Duration{
+		1:                     50 * time.Millisecond,
+		50 * time.Millisecond: 50 * time.Millisecond,
+		51 * time.Millisecond: 100 * time.Millisecond,
+		time.Minute:           102400 * time.Millisecond,
+		1 << 62:               24 * time.Hour,
+	} {
+		if got := step(delay); got != want {
+			t.Errorf("step(%v) = %v, want %v", delay, got, want)
+		}
+	}
+}
+
+func unroutable(t *testing.T, broker *testservers.Server) {
+	p := publisher(t, broker.DSN)
+	publish(t, p, "gone", "a")
+	session, err := dial(broker.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.close()
+	if _, err := session.QueueDelete("gone", false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Publish("gone", message.NewMessage("b", nil)); !errors.Is(err, ErrUnconfirmed) {
+		t.Errorf("error %v, want %v", err, ErrUnconfirmed)
+	}
+	publish(t, p, "gone", "c")
+	if m := next(t, subscribe(t, broker.DSN, "gone", 1)); m.UUID != "id-c" {
+		t.Errorf("got %q", m.UUID)
+	} else {
+		m.Ack()
+	}
+}
+
+func closingWaits(t *testing.T, broker *testservers.Server) {
+	publish(t, publisher(t, broker.DSN), "closing", "m")
+	s := NewSubscriber(broker.DSN, 1)
+	messages, err := s.Subscribe(t.Context(), "closing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, over := next(t, messages), make(chan error)
+	go func() { over <- s.Close() }()
+	select {
+	case <-over:
+		t.Error("Close did not wait")
+	case <-m.Context().Done():
+		t.Error("Close ended the work")
+	case <-time.After(50 * time.Millisecond):
+	}
+	m.Ack()
+	<-over
+	if _, more := <-messages; more {
+		t.Error("another message after Close")
+	}
+	session, err := dial(broker.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.close()
+	if _, found, err := session.Get("closing", false); found || err != nil {
+		t.Errorf("what was acknowledged is in the queue: %v, %v", found, err)
+	}
+}
+
+func closed(t *testing.T, broker *testservers.Server) {
+	p, s := NewPublisher(broker.DSN), NewSubscriber(broker.DSN, 0)
+	for range 2 {
+		if err := errors.Join(p.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := p.Publish("closed", message.NewMessage("", nil)); !errors.Is(err, ErrClosed) {
+		t.Errorf("Publish: %v", err)
+	}
+	if _, err := s.Subscribe(t.Context(), "closed"); !errors.Is(err, ErrClosed) {
+		t.Errorf("Subscribe: %v", err)
+	}
+}
+
+// Messages are published, delayed and open while the broker is killed. Everything that was
+// confirmed and not acknowledged comes.
+func killed(t *testing.T, broker *testservers.Server) {
+	p := publisher(t, broker.DSN)
+	if err := p.Declare("killed", time.Second); err != nil {
+		t.Fatal(err)
+	}
+	messages := subscribe(t, broker.DSN, "killed", 2)
+	missing := map[string]bool{"open": true, "delayed": true}
+	publish(t, p, "killed", "open")
+	open := next(t, messages)
+	if err := p.PublishAfter("killed", time.Second, message.NewMessage("", []byte("delayed"))); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		payload := fmt.Sprint(i)
+		publish(t, p, "killed", payload)
+		missing[payload] = true
+	}
+	broker.Kill()
+	<-open.Context().Done()
+	open.Ack() // too late
+	if err := p.Publish("killed", message.NewMessage("", []byte("unheard"))); err == nil {
+		t.Error("a killed broker confirmed")
+	}
+	broker.Restart()
+	publish(t, p, "killed", "after")
+	missing["after"] = true
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("missing: %v", missing)
+		}
+	})
+	for len(missing) > 0 {
+		m := next(t, messages)
+		delete(missing, string(m.Payload))
+		m.Ack()
+	}
+}

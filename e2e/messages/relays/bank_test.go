@@ -1,0 +1,111 @@
+package relays
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gabion-go/gabion/contrib/sqlitestore"
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/message"
+)
+
+// A bank books what is published, each message once: a line for each effect.
+type bank struct {
+	*testing.T
+	db     *sql.DB
+	in     *inbox.Inbox
+	reader jetstream.Consumer
+
+	mu      sync.Mutex
+	reasons map[inbox.Reason]int
+}
+
+func newBank(t *testing.T, js jetstream.JetStream) *bank {
+	t.Helper()
+	db, store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "bank.db"), "inbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if _, err := db.ExecContext(t.Context(), "CREATE TABLE bookings (message text, aggregate text)"); err != nil {
+		t.Fatal(err)
+	}
+	k := &bank{T: t, db: db, reasons: map[inbox.Reason]int{}}
+	if k.in, err = inbox.New("bank", store, inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}}); err != nil {
+		t.Fatal(err)
+	}
+	k.reader, err = js.CreateConsumer(t.Context(), stream, jetstream.ConsumerConfig{Durable: "bank", AckPolicy: jetstream.AckExplicitPolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// work books messages until the test's end.
+func (k *bank) work() {
+	ctx, cancel := context.WithCancel(k.Context())
+	all, err := k.reader.Messages(jetstream.PullMaxMessages(50))
+	if err != nil {
+		k.Fatal(err)
+	}
+	var working sync.WaitGroup
+	working.Go(func() {
+		for {
+			m, err := all.Next(jetstream.NextContext(ctx))
+			if err != nil {
+				return
+			}
+			k.book(m)
+		}
+	})
+	k.Cleanup(func() { cancel(); all.Stop(); working.Wait() })
+}
+
+func (k *bank) book(m jetstream.Msg) {
+	id := m.Headers().Get(message.Key)
+	if id+"/"+m.Subject() != m.Headers().Get(jetstream.MsgIDHeader) {
+		k.Errorf("a message has the key %q and the id %q", id, m.Headers().Get(jetstream.MsgIDHeader))
+	}
+	d := k.in.Handle(context.WithoutCancel(k.Context()), inbox.Message{ID: id, Payload: m.Data()}, func(ctx context.Context) error {
+		_, err := sqlstore.From(ctx).ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", id, m.Headers().Get("Aggregate"))
+		return err
+	})
+	k.mu.Lock()
+	k.reasons[d.Reason]++
+	k.mu.Unlock()
+	if d.Verb == inbox.Ack {
+		_ = m.Ack() // or it comes again
+	} else {
+		_ = m.NakWithDelay(max(d.After, time.Millisecond))
+	}
+}
+
+func (k *bank) number(query string) (n int) {
+	k.Helper()
+	if err := k.db.QueryRowContext(k.Context(), query).Scan(&n); err != nil {
+		k.Fatal(err)
+	}
+	return n
+}
+
+// wantOnce waits until each of so many messages was booked, and checks that it was once.
+func (k *bank) wantOnce(s *shop, messages int) {
+	k.Helper()
+	s.eventually(func() bool { return k.number("SELECT count(DISTINCT message) FROM bookings") >= messages }, func() string { return "lost messages" })
+	info, err := k.reader.Info(k.Context())
+	s.eventually(func() bool {
+		info, err = k.reader.Info(k.Context())
+		return err == nil && info.NumPending == 0 && info.NumAckPending == 0
+	}, func() string { return "the broker still has messages" })
+	if n := k.number("SELECT count(*) FROM bookings"); n != messages {
+		k.Errorf("%d bookings of %d messages", n, messages)
+	}
+}

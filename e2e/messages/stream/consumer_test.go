@@ -1,0 +1,243 @@
+package stream
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/contrib/natsmsg"
+	"github.com/gabion-go/gabion/contrib/sqlitestore"
+	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// The test binary is also the brokers and the consumers: processes of their own, for they are
+// killed.
+const (
+	roleVar  = "STREAM_ROLE" // consumer or naive
+	urlVar   = "STREAM_BROKER"
+	dirVar   = "STREAM_DIR"
+	dieVar   = "STREAM_DIE"       // where: fetch, work, commit, letter or term
+	afterVar = "STREAM_DIE_AFTER" // the how manyth time
+)
+
+var roles = map[string]func(context.Context) error{"consumer": consume, "naive": naive}
+
+func TestMain(m *testing.M) {
+	do := roles[os.Getenv(roleVar)]
+	if text := os.Getenv(nodeVar); text != "" {
+		do = func(context.Context) error { return serve(text) }
+	} else if do != nil {
+		go func() { // no child outlives the test
+			_, _ = os.Stdin.Read(make([]byte, 1))
+			os.Exit(3)
+		}()
+	}
+	if do == nil {
+		os.Exit(m.Run())
+	}
+	if err := do(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	os.Exit(0)
+}
+
+var (
+	passing sync.Mutex
+	passed  int // of the place to die at
+)
+
+// die kills this process, by a signal that it can't handle, if it is to die here.
+func die(here string) {
+	if os.Getenv(dieVar) != here {
+		return
+	}
+	passing.Lock()
+	defer passing.Unlock()
+	passed++
+	if after, _ := strconv.Atoi(os.Getenv(afterVar)); passed < after {
+		return
+	}
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = self.Kill()
+	}
+	select {}
+}
+
+func connect(url string) (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect(url, nats.Timeout(patience), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.RetryOnFailedConnect(true),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if err != nil {
+		return nil, nil, err
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(5*time.Second))
+	return nc, js, err
+}
+
+func openBank(ctx context.Context, dir string) (*sql.DB, *sqlstore.Store, error) {
+	db, store, err := sqlitestore.Open(ctx, filepath.Join(dir, "bank.db"), "inbox")
+	if err == nil {
+		_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS bookings (message text, amount integer)")
+	}
+	return db, store, err
+}
+
+// An execer is a database or a transaction.
+type execer interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+}
+
+func book(ctx context.Context, in execer, id string, payload []byte) error {
+	n, err := strconv.Atoi(string(payload))
+	if err != nil {
+		return inbox.Permanent(err)
+	}
+	_, err = in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", id, n)
+	return err
+}
+
+// work books a message, now and then fails at first, and now and then takes longer than the
+// broker waits.
+func work(ctx context.Context) error {
+	m := consumer.From(ctx)
+	if err := book(ctx, sqlstore.From(ctx), m.ID, m.Payload); err != nil {
+		return err
+	}
+	die("work")
+	if rand.IntN(50) == 0 {
+		return classify.Transient(errors.New("the bank is away"))
+	}
+	return nil
+}
+
+// letters are stored in the stream, in a subject of their own.
+type letters struct{ js jetstream.JetStream }
+
+func (letters) Fail(context.Context, deadletter.ID, deadletter.Failure) error { return nil }
+func (letters) Forget(context.Context, deadletter.ID) error                   { return nil }
+func (l letters) Put(ctx context.Context, one deadletter.Letter) error {
+	die("letter")
+	_, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: "letters", Header: nats.Header{"Reason": {one.Reason}}, Data: []byte(one.Key)}, jetstream.WithMsgID(string(one.ID)))
+	if err == nil {
+		die("term")
+	}
+	return err
+}
+
+// A witness is told what becomes of messages, before the broker is.
+type witness struct{}
+
+func (witness) Observe(_ context.Context, e policy.Event) {
+	if e.Kind != policy.KindMessageDisposed {
+		return
+	}
+	fmt.Println(e.Code)
+	if strings.HasPrefix(e.Code, "ack/done") {
+		die("commit")
+	}
+}
+
+type quiet struct{}
+
+func (quiet) Observe(context.Context, idempotency.Event) {}
+
+// ackWait is short, so that what died with a process comes again soon.
+const ackWait = 700 * time.Millisecond
+
+// consume books messages until it is killed.
+func consume(ctx context.Context) error {
+	nc, js, err := connect(os.Getenv(urlVar))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	db, store, err := openBank(ctx, os.Getenv(dirVar))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	p := policy.Policy{
+		Timeout:  policy.Timeout{Call: time.Minute, Attempt: 20 * time.Second},
+		Retry:    policy.Retry{Attempts: policy.MaxSends, Backoff: backoff.Const(50 * time.Millisecond), Budget: policy.Budget{Off: true}},
+		Breaker:  policy.Breaker{Off: true},
+		Bulkhead: policy.Bulkhead{Limit: 4},
+	}
+	c, err := consumer.New(gabion.New("bank", p, gabion.WithLogger(log)), store, consumer.Options{
+		Letters: letters{js}, Logger: log,
+		Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Observer: quiet{}, Stream: witness{}}},
+	})
+	if err != nil {
+		return err
+	}
+	o := natsmsg.Options{Logger: log, Tenant: func(*nats.Msg) string { die("fetch"); return "" }}
+	for {
+		err := natsmsg.Consume(ctx, js, "ORDERS", "bank", c, work, o)
+		if !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrJetStreamNotEnabled) && !temporary(err) {
+			return err
+		}
+		<-time.After(50 * time.Millisecond) // it was not there when this process began
+	}
+}
+
+// temporary reports whether the broker said that it can't say now.
+func temporary(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.Code >= 500
+}
+
+// naive books messages and acknowledges them, without an inbox: the rig must see what it does.
+func naive(ctx context.Context) error {
+	nc, js, err := connect(os.Getenv(urlVar))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	db, _, err := openBank(ctx, os.Getenv(dirVar))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	c, err := js.Consumer(ctx, "ORDERS", "bank")
+	if err != nil {
+		return err
+	}
+	all, err := c.Messages(jetstream.PullMaxMessages(4))
+	if err != nil {
+		return err
+	}
+	for {
+		m, err := all.Next()
+		if err != nil {
+			return err
+		}
+		if err := book(ctx, db, m.Headers().Get("Idempotency-Key"), m.Data()); err == nil {
+			die("commit")
+		}
+		if err := m.DoubleAck(ctx); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package watermill tests contrib/gabionmsg with brokers and consumers that are killed.
+package watermill

@@ -1,0 +1,242 @@
+package watermill
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	wm "github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/message"
+)
+
+// A rig is a broker, a bank, and consumers between them that are killed.
+type rig struct {
+	*testing.T
+	name   string
+	broker *testservers.Server
+	dir    string
+	bank   *sql.DB
+	line   *line
+}
+
+func newRig(t *testing.T, name string) *rig {
+	t.Helper()
+	k := kinds[name]
+	r := &rig{T: t, name: name, broker: k.start(t), dir: t.TempDir()}
+	var err error
+	if r.bank, _, err = openBank(t.Context(), r.dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.bank.Close() })
+	if r.line, err = k.open(urlOf(r.broker)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.line.end)
+	sub, err := r.line.subscribe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i, ok := sub.(wm.SubscribeInitializer); ok { // or two consumers would make the same table
+		for _, topic := range []string{orders, dead} {
+			if err := i.SubscribeInitialize(topic); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := sub.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// publish publishes orders from one number to another, again where the broker is away.
+func (r *rig) publish(from, to int) {
+	r.Helper()
+	for n := from; n < to; n++ {
+		msg := wm.NewMessage(fmt.Sprint("order ", n), []byte(strconv.Itoa(n)))
+		msg.Metadata.Set(message.Key, strconv.Itoa(n))
+		for end := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
+			err := r.line.Publish(orders, msg)
+			if err == nil {
+				break
+			}
+			if time.Now().After(end) {
+				r.Fatal(err)
+			}
+		}
+	}
+}
+
+// A child is a consumer in a process of its own.
+type child struct {
+	*exec.Cmd
+	trouble bytes.Buffer
+	ended   chan struct{} // closed when it has
+	stdin   io.Closer
+}
+
+func (r *rig) start(role, point string, after int) *child {
+	r.Helper()
+	c := &child{Cmd: exec.CommandContext(r.Context(), os.Args[0]), ended: make(chan struct{})}
+	c.Env = append(os.Environ(), roleVar+"="+role, kindVar+"="+r.name, urlVar+"="+urlOf(r.broker), dirVar+"="+r.dir, dieVar+"="+point, afterVar+"="+strconv.Itoa(after))
+	c.Stderr = &c.trouble
+	stdin, err := c.StdinPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	c.stdin = stdin
+	go func() {
+		defer close(c.ended)
+		_ = c.Wait()
+	}()
+	return c
+}
+
+func (c *child) kill() {
+	_ = c.Process.Kill()
+	<-c.ended
+}
+
+// booked is how many messages the bank has booked, and how often in all.
+func (r *rig) booked() (messages, bookings int) {
+	r.Helper()
+	if err := r.bank.QueryRowContext(r.Context(), "SELECT count(DISTINCT message), count(*) FROM bookings").Scan(&messages, &bookings); err != nil {
+		r.Fatal(err)
+	}
+	return messages, bookings
+}
+
+// consume runs two consumers until the bank has booked so many messages. They die at the points
+// in turn, so many times together, and one now and then at any moment. It kills the
+// broker when half is booked, if it is to. It returns how many died at points.
+func (r *rig) consume(role string, want, kills int, killBroker bool) (died int) {
+	r.Helper()
+	started := 0
+	next := func() *child {
+		point := ""
+		if started < kills {
+			point = points[started%len(points)]
+		}
+		started++
+		return r.start(role, point, 1+rand.IntN(3))
+	}
+	pair := [2]*child{next(), next()}
+	replace := func(n int) {
+		if pair[n].ProcessState.Exited() {
+			r.Fatalf("a consumer failed: %s", &pair[n].trouble)
+		}
+		pair[n] = next()
+	}
+	end := time.Now().Add(patience())
+	for booked := 0; booked < want; booked, _ = r.booked() {
+		if time.Now().After(end) {
+			r.Fatalf("%d of %d messages are booked\n%s\n%s", booked, want, &pair[0].trouble, &pair[1].trouble)
+		}
+		if killBroker && booked > want/2 {
+			killBroker = false
+			r.broker.Kill()
+			r.broker.Restart()
+		}
+		select {
+		case <-pair[0].ended:
+			died++
+			replace(0)
+		case <-pair[1].ended:
+			died++
+			replace(1)
+		case <-time.After(20 * time.Millisecond):
+			if n := rand.IntN(100); n < 2 && started < kills {
+				pair[n].kill()
+				replace(n)
+			}
+		}
+	}
+	pair[0].kill()
+	pair[1].kill()
+	return died
+}
+
+func sizes(name string) (messages, kills int) {
+	switch {
+	case os.Getenv("GABION_SOAK") != "1":
+		return 150, 5
+	case name == "redis streams":
+		return 100_000, 500 // in minutes; the others are slower
+	}
+	return 10_000, 50
+}
+
+// patience is how long a rig may take.
+func patience() time.Duration {
+	if os.Getenv("GABION_SOAK") == "1" {
+		return time.Hour
+	}
+	return 2 * time.Minute
+}
+
+// The consumers die at each point, the broker once, and each order is booked once. What cannot be
+// booked is among the dead letters.
+func TestEachOrderIsBookedOnceWhateverIsKilled(t *testing.T) {
+	for name := range kinds {
+		t.Run(name, func(t *testing.T) {
+			if name == "rabbitmq" && os.Getenv("GABION_SOAK") != "1" {
+				t.Skip("its broker takes 20 s to start and restart: with GABION_SOAK=1")
+			}
+			r := newRig(t, name)
+			messages, kills := sizes(name)
+			published := make(chan struct{})
+			go func() {
+				defer close(published)
+				r.publish(0, messages)
+			}()
+			letters := 0
+			for n := range messages {
+				if isPoison(strconv.Itoa(n)) {
+					letters++
+				}
+			}
+			died := r.consume("gabion", messages-letters, kills, true)
+			<-published
+			survivor := r.start("gabion", "", 0) // for what is left of dead letters
+			defer survivor.kill()
+			after, err := kinds[name].open(urlOf(r.broker)) // the old connections may have died with the broker
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer after.end()
+			seen, err := after.drain(t.Context(), dead, letters)
+			if err != nil || len(seen) != letters {
+				t.Errorf("%d of %d dead letters are there: %v", len(seen), letters, err)
+			}
+			if distinct, all := r.booked(); distinct != messages-letters || all != distinct {
+				t.Errorf("%d orders were booked %d times, and %d had to be", distinct, all, messages-letters)
+			}
+			if died == 0 {
+				t.Error("no consumer died where it had to")
+			}
+			t.Logf("%d orders, %d dead letters, %d consumers killed at points", messages, letters, died)
+		})
+	}
+}
+
+// The same rig finds double bookings where there is no inbox.
+func TestTheRigSeesWhatWatermillAloneDoes(t *testing.T) {
+	r := newRig(t, "redis streams")
+	r.publish(0, 40)
+	r.consume("plain", 39, 6, false)
+	if distinct, all := r.booked(); all <= distinct {
+		t.Errorf("%d orders were booked %d times", distinct, all)
+	}
+}
