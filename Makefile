@@ -35,11 +35,11 @@ RACE = $(if $(CC_FOUND),-race,)
 SERIAL = /(cmd/gabion/internal/tunecmd|lab(/internal/(crosscheck|draw|engine|family|junit|limits|opponent|recorded|report|review|scenario|sim|stat))?|internal/(grpcconfig|house|yamlstrict))$$
 # The same goes for tests ALONE of the packages MIXED, whose other tests run with it: there, in
 # lab/labtest and in cmd/gabion, are the pools in which many worlds are played.
-MIXED = /(cmd/gabion/internal/labcmd|lab/internal/(anchor|bridge)|internal/conformance)$$
-ALONE = ^(TestTheStoriesAreWhatTheyWere|TestPublishedResultsAtASmallSize|TestLayersWithBudgetsMultiplyAsPublished|TestSameFiguresWhateverRunsBeside|TestFiguresAreNumbersWithNames|TestSeedsMatter|TestC119_ARunOfTheLabIsDecidedAlike|TestLookingDecidesNothing|TestEveryCaseIsTestedOrLeftOutWithAReason)$$|^TestExitCodes$$/^a_map$$|^TestExitCodes$$/^a_timeline_of_a_busy
+MIXED = /(cmd/gabion/internal/labcmd|contrib/sqliteletters|lab/internal/(anchor|bridge)|internal/conformance)$$
+ALONE = ^(TestDatabasesDoAsMemoryDoes|TestManyLetters|TestTheStoriesAreWhatTheyWere|TestPublishedResultsAtASmallSize|TestLayersWithBudgetsMultiplyAsPublished|TestSameFiguresWhateverRunsBeside|TestFiguresAreNumbersWithNames|TestSeedsMatter|TestC119_ARunOfTheLabIsDecidedAlike|TestLookingDecidesNothing|TestEveryCaseIsTestedOrLeftOutWithAReason)$$|^TestExitCodes$$/^a_map$$|^TestExitCodes$$/^a_timeline_of_a_busy
 # These wait most, for leases, servers and partitions. They come first, so that others compute
 # meanwhile and no processor is idle in the end.
-WAIT = /(e2e/(crash|overload|sql|grpc|drivers|page|inbox)|contrib/[a-z]*(store|pgx)|gabionhttp)$$
+WAIT = /(e2e/(crash|overload|sql|grpc|drivers|page|inbox|messages/[a-z]*)|examples/river|contrib/[a-z]*(store|pgx)|gabionhttp)$$
 # Every program with the race detector sleeps for a second when it ends, that is a hundred times.
 GORACE_SHORT = atexit_sleep_ms=20
 
@@ -123,6 +123,10 @@ api: ## Compare the exported API with the last version's: the CHANGELOG names wh
 bench: ## Compare gabion with other libraries and write docs/performance.md and docs/stores.md, in some 10 minutes (ARGS="-quick" to see it work)
 	@cd e2e/bench && go run ./report $(ARGS)
 	@cd e2e/stores && go run ./report $(ARGS)
+	@cd contrib/gabionmsg && go test -run '^$$' -bench Middleware -benchtime 100000x -count 3 .
+	@cd contrib/sqliteletters && go test -run '^$$' -bench . .
+	@cd e2e/messages && go test -run '^$$' -bench Relay -benchtime 20000x -count 3 ./relays
+	@go test -run "^$$" -bench Consume -benchtime 10x ./contrib/natsmsg
 
 .PHONY: overload
 overload: ## Overload a server in many ways and write docs/overload.md, in three hours (ARGS="-at-once 3" in one)

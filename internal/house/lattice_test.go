@@ -34,7 +34,8 @@ var plan = map[string]room{
 	"backoff":          {floor: words},
 	"internal/outcome": {floor: words, also: []string{"policy"}},  // puts together what is said of one attempt
 	"policy":           {floor: words, also: []string{"backoff"}}, // a policy holds one
-	"internal/why":     {floor: words, also: []string{"policy"}},  // says in words what was decided
+	"message":          {floor: words},
+	"internal/why":     {floor: words, also: []string{"policy"}}, // says in words what was decided
 
 	"internal/clock":     {floor: ground},
 	"internal/chance":    {floor: ground},
@@ -51,23 +52,27 @@ var plan = map[string]room{
 
 	"internal/machine": {floor: first},
 
-	"classify":        {floor: second},
-	"config":          {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
-	"lint":            {floor: second, also: []string{"config", "internal/suggest"}},              // findings point at lines of a file; ignores name ids
-	"docs/lint":       {floor: words},                                                             // the linter's pages
-	"deadletter":      {floor: second},
-	"record":          {floor: second},
-	"idempotency":     {floor: second, also: []string{"internal/idemkey"}}, // reads keys as the front door does
-	"idempotencytest": {floor: second, also: []string{"idempotency"}},      // its conformance suite
+	"classify":   {floor: second},
+	"config":     {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
+	"lint":       {floor: second, also: []string{"config", "internal/suggest"}},              // findings point at lines of a file; ignores name ids
+	"docs/lint":  {floor: words},                                                             // the linter's pages
+	"deadletter": {floor: second, also: []string{"internal/seal"}},                           // seals as other stores do
 
-	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
-	"idempotency/inbox":    {floor: second, also: []string{"idempotency"}},                                        // its adapter for consumers, apart because it is no part of HTTP
+	"deadletter/deadlettertest": {floor: second, also: []string{"deadletter"}},                                                             // its conformance suite
+	"deadletter/sqlletters":     {floor: second, also: []string{"deadletter", "internal/sqlgroup", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
+
+	"record":          {floor: second},
+	"idempotency":     {floor: second, also: []string{"internal/idemkey", "internal/seal"}}, // reads keys as the front door does; seals as other stores do
+	"idempotencytest": {floor: second, also: []string{"idempotency"}},                       // its conformance suite
+
+	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqlgroup", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
+	"idempotency/inbox":    {floor: second, also: []string{"idempotency", "classify", "internal/joined"}},                              // its adapter for consumers, apart because it is no part of HTTP
 
 	"lab":                     {floor: second, also: []string{"config", "internal/suggest", "lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
-	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw"}},                                                                                                                   // the world in which policies are tried
+	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "classify", "idempotency", "idempotency/inbox"}},                                                                   // the world in which policies are tried; consumers' records are decided as in production
 	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "config", "lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
 	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                                 // shows it; its logarithms are the same on every machine
 	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                                    // findings point at lines
@@ -90,7 +95,9 @@ var plan = map[string]room{
 	"gabionsql":  {floor: third, also: []string{"internal/adapter", "internal/sqltx"}},                       // asks the front door what users may not; repeats transactions as the stores do
 	"gabionslog": {floor: third},
 	"gabiontest": {floor: third},
+	"outbox":     {floor: third, also: []string{"internal/adapter", "internal/idemkey", "internal/sqltable", "internal/sqltx"}}, // reads errors as its dependency does; keys, tables and transactions are those of the stores
 	"dashboard":  {floor: third},
+	"consumer":   {floor: third, also: []string{"internal/adapter", "internal/joined"}}, // asks the front door what users may not
 
 	"proxy": {floor: fourth},
 
@@ -98,6 +105,8 @@ var plan = map[string]room{
 	"internal/serving":     {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
 	"internal/house":       {floor: basement},
 	"internal/idemkey":     {floor: basement},
+	"internal/seal":        {floor: basement},
+	"internal/sqlgroup":    {floor: basement},
 	"internal/sqltable":    {floor: basement, also: []string{"idempotency"}},                   // the table of the SQL stores, one of which is a module of its own
 	"internal/sqltx":       {floor: basement, also: []string{"backoff", "policy", "classify"}}, // waits, and reads errors, for the stores and for gabionsql
 	"internal/interleave":  {floor: basement},
@@ -105,6 +114,7 @@ var plan = map[string]room{
 	"internal/testproxy":   {floor: basement},
 	"internal/testservers": {floor: basement},
 	"internal/suggest":     {floor: basement},
+	"internal/joined":      {floor: basement},
 	"internal/finding":     {floor: basement},
 	"internal/grpcconfig":  {floor: second, also: []string{"internal/finding", "internal/suggest"}},                                                                                   // says where a mistake is, and what was meant
 	"internal/yamlstrict":  {floor: basement, also: []string{"internal/finding", "internal/suggest"}},                                                                                 // says which key was meant
