@@ -44,15 +44,16 @@ var recordings = []recording{
 // runbook is where the documents are for readers of alerts.
 const runbook = "https://github.com/gabion-go/gabion/blob/main/docs/alerts.md#"
 
-// rulesFile writes recordings and alerts as Prometheus reads them.
+// rulesFile writes recordings and alerts as Prometheus reads them. They are one group, because
+// only the rules of one group are evaluated in order: an alert of another group would see what
+// was recorded a whole interval ago, or not, by chance.
 func rulesFile() []byte {
 	var b strings.Builder
 	b.WriteString("# Made by contrib/gabionprom/internal/deploy. docs/alerts.md says what to do about each alert.\n")
-	b.WriteString("groups:\n  - name: gabion-recordings\n    rules:\n")
+	b.WriteString("groups:\n  - name: gabion\n    rules:\n")
 	for _, r := range recordings {
 		fmt.Fprintf(&b, "      - record: %s\n        expr: %s\n", r.name, r.expr)
 	}
-	b.WriteString("  - name: gabion-alerts\n    rules:\n")
 	for i := range alerts {
 		a := &alerts[i]
 		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n", a.name, a.expr)
