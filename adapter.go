@@ -13,6 +13,7 @@ func init() {
 	adapter.NoSlot, adapter.NoQueue, adapter.Inside = CallOption{set: setNoSlot}, CallOption{set: setNoQueue}, CallOption{set: setInside}
 	adapter.Repeat = CallOption{set: setRepeat}
 	adapter.HoldSlot = func(a any) { a.(*Attempt).holdSlot() }
+	adapter.Spare = func(a any) { a.(*Attempt).spare() }
 	adapter.Of = func(d any) adapter.Dependency { return adapted{d.(*Dependency)} }
 }
 

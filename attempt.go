@@ -69,7 +69,10 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	if err := admissible(ctx, d, false); err != nil {
 		return nil, err
 	}
-	g := new(beginning)
+	g, ok := d.begun.Get().(*beginning)
+	if !ok {
+		g = new(beginning)
+	}
 	g.keep = true
 	if err := prepare[struct{}](ctx, &g.runner, d, opts); err != nil {
 		return nil, err
@@ -79,7 +82,7 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 		return nil, err
 	}
 	a := &g.attempt
-	a.holder, a.ctx, a.at, a.watch = &g.opening, g.seen, g.at, d.timed(g.step.Ticket.Sent, g.at)
+	a.holder, a.ctx, a.at, a.watch = g, g.seen, g.at, d.timed(g.step.Ticket.Sent, g.at)
 	a.users.Store(1)
 	return a, nil
 }
@@ -88,6 +91,20 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 type beginning struct {
 	opening[struct{}]
 	attempt Attempt
+}
+
+// spare gives back the memory of an attempt of Begin that was closed. Nobody may use the
+// attempt any more; its context may live on. While the watch's timer runs the memory is
+// left to the collector.
+func (a *Attempt) spare() {
+	g, ok := a.holder.(*beginning)
+	if !ok || !a.closed.Load() || a.users.Load() != 0 {
+		return
+	}
+	d := g.d
+	d.putLog(g.log)
+	*g = beginning{}
+	d.begun.Put(g)
 }
 
 // Context is what the attempt's work must use. It ends with Close, with the caller's

@@ -38,6 +38,7 @@ type Dependency struct {
 	parent  *Dependency // whose instance it is, if it is one
 
 	spares  sync.Pool // of *racing[T] or *opening[T], of any T
+	begun   sync.Pool // of *beginning
 	logs    sync.Pool // of *machine.Log
 	watches sync.Pool // of *watch
 	timers  sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -57,6 +58,7 @@ type Consumer struct {
 	options Options
 	made    time.Time // the origin of the events' instants
 	stream  stream
+	spares  sync.Pool // of *handling
 }
 
 // stream is the Stream of the inbox's options.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/internal/adapter"
-	"github.com/gabion-go/gabion/internal/joined"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -25,17 +25,29 @@ import (
 // deadline, and when the message could not be kept from other consumers. [From]
 // and [Onward] work with it, and all that package inbox says of the context of its work.
 func (c *Consumer) Handle(ctx context.Context, m Message, work func(context.Context) error) inbox.Disposition {
-	begun := time.Now()
-	h := handling{c: c, m: m, caller: ctx, work: work}
+	var begun time.Time
+	told := c.told()
+	if told {
+		begun = time.Now()
+	}
+	h := c.handling(&m)
+	h.caller, h.work = ctx, work
 	d := h.handle()
-	c.tell(ctx, &d, time.Since(begun))
+	h.spare()
+	if told {
+		c.tell(ctx, &d, time.Since(begun))
+	}
 	return d
 }
 
 // A handling is a message while it is handled.
 type handling struct {
-	c      *Consumer
-	m      Message
+	c       *Consumer
+	running func(context.Context) error                     // is run
+	judging func(error, int) (time.Duration, policy.Reason) // is judge
+
+	first  *working // the context of the work's first run, which may outlive the handling
+	m      *Message // of first
 	caller context.Context
 	alive  context.Context // ends with the caller's, and when the message is not kept
 	work   func(context.Context) error
@@ -44,11 +56,37 @@ type handling struct {
 	before int           // runs of it that somebody has found out about
 
 	attempt *gabion.Attempt
-	context working // of the first run
 	ran     bool
 	local   bool          // a dependency of the work's refused it: that is no run
 	hurried bool          // the message's deadline ended it before it had time enough
-	took    time.Duration // of the run
+	begun   time.Time     // of the run
+	took    time.Duration // of a run that failed
+}
+
+// handling returns memory for one message.
+func (c *Consumer) handling(m *Message) *handling {
+	h, ok := c.spares.Get().(*handling)
+	if !ok {
+		h = &handling{c: c}
+		h.running, h.judging = h.run, h.judge
+	}
+	h.first = &working{message: *m}
+	h.m = &h.first.message
+	return h
+}
+
+// spare gives the memory back. Under Tx a store may have left a run behind. What left by a
+// panic or runtime.Goexit does not come here.
+func (h *handling) spare() {
+	if h.c.options.Inbox.Guarantee == idempotency.GuaranteeTx {
+		return
+	}
+	if h.attempt != nil {
+		adapter.Spare(h.attempt)
+	}
+	c := h.c
+	*h = handling{c: c, running: h.running, judging: h.judging}
+	c.spares.Put(h)
 }
 
 func (h *handling) handle() inbox.Disposition {
@@ -66,8 +104,8 @@ func (h *handling) handle() inbox.Disposition {
 	h.attempt = a
 	defer a.Close(nil)
 	in := h.m.Message
-	in.Extend, in.Judge = nil, h.judge
-	d := h.c.inbox.Handle(h.caller, in, h.run)
+	in.Extend, in.Judge = nil, h.judging
+	d := h.c.inbox.Handle(h.caller, in, h.running)
 	h.settle(&d)
 	a.Close(nil) // letters are no part of the work
 	return h.keep(d)
@@ -87,18 +125,25 @@ func (h *handling) options() []gabion.CallOption {
 
 // run runs the work in the inbox's context, and ends it with the attempt's.
 func (h *handling) run(ctx context.Context) error {
-	seen := &h.context
+	seen := h.first
 	if h.ran { // under Tx it may run again, and what the run before left behind still has its context
-		seen = new(working)
+		seen = &working{message: *h.m}
 	}
-	*seen = working{joined.Context{Context: ctx, Other: h.attempt.Context()}, &h.m}
-	defer seen.End()
-	h.ran, h.local, h.hurried = true, false, false
-	begun := time.Now()
-	defer func() { h.took = time.Since(begun) }()
+	seen.Context.Context, seen.Other = ctx, h.attempt.Context()
+	h.ran, h.local, h.hurried, h.begun = true, false, false, time.Now()
+	returned := false
+	defer func() {
+		if !returned { // a panic
+			h.took = time.Since(h.begun)
+		}
+		seen.End()
+	}()
 	err := h.work(seen)
-	h.local = h.c.refusal(err)
-	h.hurried = err != nil && seen.Err() != nil && errors.Is(context.Cause(seen), inbox.ErrExpired) && time.Since(begun) < h.c.due()
+	if returned = true; err == nil {
+		return nil
+	}
+	h.took, h.local = time.Since(h.begun), h.c.refusal(err)
+	h.hurried = seen.Err() != nil && errors.Is(context.Cause(seen), inbox.ErrExpired) && h.took < h.c.due()
 	return err
 }
 
@@ -131,7 +176,7 @@ func (h *handling) judge(err error, runs int) (wait time.Duration, why policy.Re
 
 // seed names the message for draws.
 func (h *handling) seed() uint64 {
-	id := h.c.letter(&h.m)
+	id := h.c.letter(h.m)
 	var b [8]byte
 	if _, err := hex.Decode(b[:], []byte(id[:16])); err != nil {
 		return 0
@@ -188,13 +233,13 @@ func (h *handling) keep(d inbox.Disposition) inbox.Disposition {
 			d = inbox.Disposition{Reason: inbox.ReasonNotPutAway, Attempt: d.Attempt, Err: err, After: h.c.seen.PutOff(max(h.m.Delivery, 1), h.seed())}
 		}
 	case d.Reason == inbox.ReasonFailed && h.ran:
-		err = h.bounded(func(ctx context.Context) error { return letters.Fail(ctx, h.c.letter(&h.m), h.failure(&d)) })
+		err = h.bounded(func(ctx context.Context) error { return letters.Fail(ctx, h.c.letter(h.m), h.failure(&d)) })
 	case d.Reason == inbox.ReasonDone && (d.Attempt > 1 || h.m.repeated()):
-		err = h.bounded(func(ctx context.Context) error { return letters.Forget(ctx, h.c.letter(&h.m)) })
+		err = h.bounded(func(ctx context.Context) error { return letters.Forget(ctx, h.c.letter(h.m)) })
 	}
 	if err != nil {
 		h.c.logger().LogAttrs(h.caller, slog.LevelWarn, "the store of dead letters failed",
-			slog.String("group", h.c.options.Group), slog.String("letter", string(h.c.letter(&h.m))), slog.Any("error", err))
+			slog.String("group", h.c.options.Group), slog.String("letter", string(h.c.letter(h.m))), slog.Any("error", err))
 	}
 	return d
 }
@@ -214,7 +259,7 @@ func (h *handling) bounded(use func(context.Context) error) (err error) {
 
 // dead is the letter that the message becomes.
 func (h *handling) dead(d *inbox.Disposition) deadletter.Letter {
-	m, now := &h.m, time.Now()
+	m, now := h.m, time.Now()
 	l := deadletter.Letter{
 		ID: h.c.letter(m), Group: h.c.options.Group, Key: m.ID, Source: m.Source, Position: m.Position, Order: m.Order,
 		Headers: m.Headers, Payload: m.Payload, Reason: string(d.Reason), Attempts: d.Attempt, First: now, Last: now,
@@ -234,11 +279,11 @@ func (h *handling) failure(d *inbox.Disposition) deadletter.Failure {
 	return f
 }
 
+// told reports whether anybody is told what became of messages.
+func (c *Consumer) told() bool { return c.stream != nil || c.seen.Observed() }
+
 // tell tells observers what became of a message.
 func (c *Consumer) tell(ctx context.Context, d *inbox.Disposition, took time.Duration) {
-	if c.stream == nil && !c.seen.Observed() {
-		return
-	}
 	e := policy.Event{
 		Kind: policy.KindMessageDisposed, Dependency: c.d.Name(), At: policy.Instant(time.Since(c.made)),
 		Code: d.Verb.String() + "/" + string(d.Reason), Attempt: uint8(min(d.Attempt, 255)), Took: took,

@@ -76,13 +76,13 @@ func Onward(ctx context.Context, step string) message.Headers {
 // A working is the context of work: the inbox's and the attempt's, and the message.
 type working struct {
 	joined.Context
-	message *Message
+	message Message
 }
 
 // Value implements context.Context.
 func (w *working) Value(key any) any {
 	if _, mine := key.(messageKey); mine {
-		return w.message
+		return &w.message
 	}
 	return w.Context.Value(key)
 }

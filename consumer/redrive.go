@@ -117,13 +117,16 @@ func (c *Consumer) rerun(ctx context.Context, orders Orders, l deadletter.Lease,
 		m.Headers = m.Headers.WithDeadline(time.Time{})
 	}
 	m.Extend = func(ctx context.Context) error { return orders.Extend(ctx, l, lease) }
-	h := handling{c: c, m: m, caller: ctx, work: work, again: true, lease: lease}
+	h := c.handling(&m)
+	h.caller, h.work, h.again, h.lease = ctx, work, true, lease
 	if l.Reason == deadletter.Unknown && l.Resolved == deadletter.ResolvedAsFailed {
 		h.before = l.Attempts
 	}
 	begun := time.Now()
 	d := h.handle()
-	c.tell(ctx, &d, time.Since(begun))
+	if c.told() {
+		c.tell(ctx, &d, time.Since(begun))
+	}
 	switch {
 	case d.Verb == inbox.Ack:
 		return deadletter.Verdict{State: deadletter.Done}, 0

@@ -89,16 +89,17 @@ func (c *core) owner() (o [16]byte) {
 }
 
 // ask claims a key outside of transactions: it waits for another run and finds out
-// about a lost one, as configured. It returns when the claim began.
-func (c *core) ask(ctx context.Context, claim Claim) (Answer, time.Time, error) {
-	a, begun, err := c.begin(ctx, claim)
+// about a lost one, as configured. Bound is memory for the context of the first claim. It
+// returns when the claim began.
+func (c *core) ask(ctx context.Context, claim Claim, bound *lateContext) (Answer, time.Time, error) {
+	a, begun, err := c.begin(ctx, claim, bound)
 	if err == nil && a.Decision == DecisionInProgress && c.terms.Wait > 0 {
-		a, begun, err = c.wait(ctx, claim.ID, a, func() (Answer, time.Time, error) { return c.claim(ctx, claim) })
+		a, begun, err = c.wait(ctx, claim.ID, a, func() (Answer, time.Time, error) { return c.claim(ctx, claim, new(lateContext)) })
 	}
 	if err == nil && a.Decision == DecisionRecover {
 		c.findOut(ctx, claim.ID, a.Record, begun)
 		claim.Recover, claim.Owner = false, c.owner()
-		a, begun, err = c.begin(ctx, claim)
+		a, begun, err = c.begin(ctx, claim, new(lateContext))
 	}
 	if err != nil && !refused(err) {
 		c.disown(ctx, claim)
@@ -107,8 +108,8 @@ func (c *core) ask(ctx context.Context, claim Claim) (Answer, time.Time, error) 
 }
 
 // begin claims, and tells.
-func (c *core) begin(ctx context.Context, claim Claim) (Answer, time.Time, error) {
-	a, begun, err := c.claim(ctx, claim)
+func (c *core) begin(ctx context.Context, claim Claim, bound *lateContext) (Answer, time.Time, error) {
+	a, begun, err := c.claim(ctx, claim, bound)
 	if c.terms.Observer == nil {
 		return a, begun, err
 	}
@@ -124,17 +125,19 @@ func (c *core) begin(ctx context.Context, claim Claim) (Answer, time.Time, error
 const claimTries = 3
 
 // claim asks the store. It does not end when the client goes, so that no claim is
-// granted without anybody hearing of it. It returns when it began: the lease did not
-// begin before. A caller that is told to run or to find out has a seat, and leaves it
-// afterwards.
-func (c *core) claim(ctx context.Context, claim Claim) (a Answer, begun time.Time, err error) {
+// granted without anybody hearing of it. Bound, which is unused, becomes its context. It
+// returns when it began: the lease did not begin before. A caller that is told to run or
+// to find out has a seat, and leaves it afterwards.
+func (c *core) claim(ctx context.Context, claim Claim, bound *lateContext) (a Answer, begun time.Time, err error) {
 	begun = time.Now()
-	bound := &lateContext{Context: ctx, edge: begun.Add(c.terms.StoreTimeout)}
+	bound.Context, bound.edge = ctx, begun.Add(c.terms.StoreTimeout)
 	defer bound.end(nil)
-	if !c.seats.take(bound) {
-		return a, begun, errNoSeat
+	if c.seats != nil {
+		if !c.seats.take(bound) {
+			return a, begun, errNoSeat
+		}
+		begun = time.Now()
 	}
-	begun = time.Now()
 	defer func() {
 		if err != nil || a.Decision != DecisionRun && a.Decision != DecisionRecover {
 			c.seats.leave()
@@ -243,7 +246,7 @@ func (c *core) disown(ctx context.Context, claim Claim) {
 
 // giveBack repeats a claim to learn what it was granted, and undoes that.
 func (c *core) giveBack(ctx context.Context, claim Claim) error {
-	a, _, err := c.claim(ctx, claim)
+	a, _, err := c.claim(ctx, claim, new(lateContext))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 // An execution is a run under a lease, with what is needed to end it.
 type execution struct {
 	run
+	values endless
+	claim  lateContext // of the store's work at the beginning
 	life   lateContext
 	bound  lateContext // of the store's work at the end
 	core   *core
@@ -23,7 +25,8 @@ type execution struct {
 // will ask again.
 func (x *execution) start(ctx context.Context, c *core, id ID, record Record, begun time.Time) {
 	x.core = c
-	x.life.Context = context.WithoutCancel(ctx)
+	x.values.Context = ctx
+	x.life.Context = &x.values
 	x.Context = &x.life
 	x.store, x.ref, x.attempt, x.points = c.store, Ref{id, record.Token}, record.Attempt, record.Points
 	x.beat.Store(c.startBeat(x, begun))

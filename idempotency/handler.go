@@ -96,7 +96,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in input) {
 	asked := time.Now()
-	a, begun, err := h.ask(r.Context(), in.claim)
+	a, begun, err := h.ask(r.Context(), in.claim, new(lateContext))
 	h.decided(r.Context(), a, asked, err)
 	switch {
 	case err != nil:

@@ -152,6 +152,19 @@ func (b *heartbeat) stop() (fenced bool) {
 	return fenced
 }
 
+// An endless context has the values of another and no end, as that of context.WithoutCancel.
+// It needs no memory of its own.
+type endless struct{ context.Context }
+
+// Deadline implements [context.Context].
+func (*endless) Deadline() (at time.Time, ends bool) { return at, false }
+
+// Done implements [context.Context].
+func (*endless) Done() <-chan struct{} { return nil }
+
+// Err implements [context.Context].
+func (*endless) Err() error { return nil }
+
 // A lateContext has the values of another context and an end of its own. What ends it is
 // made when somebody first asks for its end, which most handlers and a store in memory never
 // do, and then is the standard library's, so that causes, children and AfterFunc behave as

@@ -15,6 +15,7 @@ const (
 	memoryBytes      = 256 << 20 // default bound on kept bodies and headers
 	memorySweepEvery = 32        // claims of new keys between two looks at a shard
 	memorySweepLook  = 64        // records looked at: twice what was added, so that at most half of a busy store is expired
+	memorySweepRest  = 16        // after looks that found nothing, up to so many times as many claims pass until the next
 )
 
 // A memoryStore is what NewMemoryStore returns.
@@ -30,7 +31,8 @@ type memoryStore struct {
 type memoryShard struct {
 	mu      sync.Mutex // guards all below
 	records map[ID]*Record
-	added   int
+	added   int      // since the last look
+	rest    int      // how many times as many claims pass until the next look
 	_       [64]byte // a cache line of its own
 }
 
@@ -50,7 +52,7 @@ func newMemoryStore(records int, bytes int64) *memoryStore {
 	}
 	s := &memoryStore{origin: time.Now(), records: int64(records), bytes: bytes}
 	for i := range s.shards {
-		s.shards[i].records = map[ID]*Record{}
+		s.shards[i].records, s.shards[i].rest = map[ID]*Record{}, 1
 	}
 	return s
 }
@@ -86,8 +88,13 @@ func (s *memoryStore) Begin(_ context.Context, c Claim) (Answer, error) {
 
 // room makes room for one more record, if there can be.
 func (s *memoryStore) room(h *memoryShard, now Moment) bool {
-	if h.added++; h.added%memorySweepEvery == 0 {
-		s.sweepShard(h, now, memorySweepLook)
+	if h.added++; h.added >= memorySweepEvery*h.rest {
+		h.added = 0
+		if s.sweepShard(h, now, memorySweepLook) > 0 {
+			h.rest = 1
+		} else {
+			h.rest = min(2*h.rest, memorySweepRest)
+		}
 	}
 	if s.live.Load() >= s.records {
 		s.sweepShard(h, now, len(h.records))

@@ -149,18 +149,21 @@ func (r *Runner) Do(ctx context.Context, id ID, fingerprint [32]byte, work func(
 	if r.tx != nil {
 		return r.doTx(ctx, claim, work)
 	}
-	asked := time.Now()
-	a, begun, err := r.ask(ctx, claim)
+	var asked time.Time
+	if r.terms.Stream != nil {
+		asked = time.Now()
+	}
+	x := new(execution)
+	a, begun, err := r.ask(ctx, claim, &x.claim)
 	r.decided(ctx, a, asked, err)
 	if err != nil || a.Decision != DecisionRun {
 		return a, err
 	}
-	return r.do(ctx, a, id, begun, work)
+	return r.do(ctx, a, x, id, begun, work)
 }
 
-func (r *Runner) do(ctx context.Context, a Answer, id ID, begun time.Time, work func(context.Context) (Result, Outcome)) (Answer, error) {
+func (r *Runner) do(ctx context.Context, a Answer, x *execution, id ID, begun time.Time, work func(context.Context) (Result, Outcome)) (Answer, error) {
 	defer r.seats.leave()
-	var x execution
 	x.start(ctx, &r.core, id, a.Record, begun)
 	defer x.life.end(nil)
 	returned := false

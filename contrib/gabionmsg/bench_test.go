@@ -62,7 +62,7 @@ func TestAMessageCostsFewAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates too")
 	}
-	const runs, most = 2000, 13
+	const runs, most = 2000, 7
 	h, msgs, n := guarded(t), fresh(runs+1), 0
 	got := testing.AllocsPerRun(runs, func() {
 		if _, err := h(msgs[n]); err != nil {

@@ -47,20 +47,46 @@ func (in *Inbox) handle(ctx context.Context, m Message, work func(context.Contex
 	if d, refused := in.unfit(ctx, &m); refused {
 		return d
 	}
-	h := handling{in: in, m: m, id: idempotency.IDOf(in.scope, m.ID), caller: ctx, alive: ctx, work: work}
+	h := in.handling()
+	h.m, h.id, h.caller, h.alive, h.work = m, idempotency.IDOf(in.scope, m.ID), ctx, ctx, work
 	if m.Extend != nil {
 		var stop func()
 		h.alive, stop = KeepVisible(ctx, Visibility{Timeout: in.options.Visibility, Max: in.options.MaxExecution}, m.Extend)
 		defer stop()
 	}
+	var d Disposition
 	if in.failures != nil && m.Delivery > 2 {
-		return h.watched()
+		d = h.watched()
+	} else {
+		d = h.do()
 	}
-	return h.do()
+	h.spare()
+	return d
+}
+
+// handling returns memory for one message.
+func (in *Inbox) handling() *handling {
+	if h, ok := in.spares.Get().(*handling); ok {
+		return h
+	}
+	h := &handling{in: in}
+	h.running = h.run
+	return h
+}
+
+// spare gives the memory back. What the work may have kept is not part of it. Under Tx a
+// store may have left a run behind.
+func (h *handling) spare() {
+	in := h.in
+	if in.failures != nil {
+		return
+	}
+	*h = handling{in: in, running: h.running}
+	in.spares.Put(h)
 }
 
 func (h *handling) do() Disposition {
-	a, err := h.in.runner.Do(h.caller, h.id, idempotency.Fingerprint(h.in.options.Secret, h.m.Payload), h.run)
+	a, err := h.in.runner.Do(h.caller, h.id, idempotency.Fingerprint(h.in.options.Secret, h.m.Payload), h.running)
 	return h.dispose(a, err)
 }
 
@@ -111,13 +137,14 @@ func (in *Inbox) unfit(ctx context.Context, m *Message) (d Disposition, refused 
 
 // A handling is a message while it is handled.
 type handling struct {
-	in     *Inbox
+	in      *Inbox
+	running func(context.Context) (idempotency.Result, idempotency.Outcome) // is run
+
 	m      Message
 	id     idempotency.ID
 	caller context.Context
 	alive  context.Context // ends with the caller's, and when the message is not kept
 	work   func(context.Context) error
-	until  joined.Context // of the work's first run
 
 	ran     bool
 	counted int // which run it is, by the record beside the message's; zero if that was not asked
@@ -129,17 +156,13 @@ type handling struct {
 
 // run runs the work. What it did when it failed is unknown.
 func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
-	until := &h.until
-	if h.ran { // under Tx it may run again, and what the run before left behind still has its context
-		until = new(joined.Context)
-	}
 	h.ran, h.attempt = true, max(idempotency.Attempt(ctx), h.counted)
 	if h.hopeless() {
 		h.ran = false
 		idempotency.NoEffect(ctx)
 		return idempotency.Result{}, idempotency.OutcomeGivenUp
 	}
-	*until = joined.Context{Context: ctx, Other: h.alive, Unread: true, Cause: ErrExpired}
+	until := &joined.Context{Context: ctx, Other: h.alive, Unread: true, Cause: ErrExpired}
 	until.At, _ = h.m.Headers.Deadline()
 	defer until.End()
 	h.err = guarded(until, h.work)

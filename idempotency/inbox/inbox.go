@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
@@ -144,6 +145,7 @@ type Inbox struct {
 	runner   *idempotency.Runner
 	failures *idempotency.Runner // under Tx: counts the runs that were rolled back
 	made     time.Time           // the origin of the events' instants
+	spares   sync.Pool           // of *handling
 }
 
 // New returns an Inbox. The group names the consumers that share the work: each

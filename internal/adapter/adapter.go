@@ -81,6 +81,10 @@ var (
 // long that takes: timeout.body and timeout.idle do not end it.
 var HoldSlot func(gabionAttempt any)
 
+// Spare gives back the memory of a *gabion.Attempt that Begin returned and that was closed.
+// Nobody may use the attempt any more. Its context may live on.
+var Spare func(gabionAttempt any)
+
 // Of returns a *gabion.Dependency as adapters see it. Package gabion sets it before
 // anything else runs.
 var Of func(gabionDependency any) Dependency
