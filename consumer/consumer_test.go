@@ -240,6 +240,24 @@ func TestWhatIsNotPutAwayStaysAtTheBroker(t *testing.T) {
 	})
 }
 
+// With hold, work that may have had its effect is not run again because its letter could not
+// be put away.
+func TestWhatIsNotPutAwayIsNotRunAgainUnderHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newDesk(t, unguarded, consumer.Options{Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeHold, Observer: quiet{}}}})
+		k.work = k.fails
+		k.letters.err = deadletter.ErrFull
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonNotPutAway)
+		k.want(k.deliver(again(order(1))), inbox.Retry, inbox.ReasonNotPutAway)
+		k.letters.err = nil
+		k.want(k.deliver(again(order(1))), inbox.DeadLetter, inbox.ReasonUnknown)
+		k.letters.only(t)
+		if k.runs != 1 {
+			t.Errorf("%d runs", k.runs)
+		}
+	})
+}
+
 func TestABreakerThatRefusesPausesTheSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, policy.Policy{Retry: policy.Retry{Attempts: 11}}, consumer.Options{})
