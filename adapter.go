@@ -59,6 +59,9 @@ func (a adapted) Means(err error) (o policy.Outcome) {
 // Room implements adapter.Dependency.
 func (a adapted) Room() (calls int, after time.Duration) { return a.d.state.Room(a.d.now()) }
 
+// Slots implements adapter.Dependency.
+func (a adapted) Slots() int { return a.d.state.Slots() }
+
 // Redelivery implements adapter.Dependency.
 func (a adapted) Redelivery(o *policy.Outcome, runs int, seed uint64) (wait time.Duration, why policy.Reason) {
 	return machine.Redelivery(&a.d.state.Rules().Policy.Retry, o, runs, seed)

@@ -112,13 +112,12 @@ func (c *Consumer) Group() string { return c.options.Group }
 func (c *Consumer) KeepsLetters() bool { return c.options.Letters != nil }
 
 // Slots returns how many messages may be worked on at once: the limit of the policy's
-// bulkhead, and without one the given number.
+// bulkhead, as it is now where it is learned, and without one the given number.
 func (c *Consumer) Slots(otherwise int) int {
-	b := &c.seen.PolicyInForce().Bulkhead
-	if b.Off || b.Limit <= 0 {
-		return otherwise
+	if n := c.seen.Slots(); n > 0 {
+		return n
 	}
-	return b.Limit
+	return otherwise
 }
 
 // Room says how many messages are worth fetching while that many are being worked on, and

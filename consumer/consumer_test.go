@@ -258,6 +258,29 @@ func TestWhatIsNotPutAwayIsNotRunAgainUnderHold(t *testing.T) {
 	})
 }
 
+func TestSlotsAreThoseOfTheBulkhead(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		policy.Bulkhead
+		want int
+	}{
+		{"its default", policy.Bulkhead{}, 100},
+		{"its limit", policy.Bulkhead{Limit: 7}, 7},
+		{"the limit that it has learned", policy.Bulkhead{Limit: policy.Learned, Max: 3}, 3},
+		{"the adapter's own without one", policy.Bulkhead{Off: true}, 10},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			k := newDesk(t, policy.Policy{Bulkhead: c.Bulkhead}, consumer.Options{})
+			if n := k.Slots(10); n != c.want {
+				t.Errorf("%d slots, want %d", n, c.want)
+			}
+			if n, _ := k.Room(1); !c.Off && n != c.want-1 {
+				t.Errorf("room for %d beside one, want %d", n, c.want-1)
+			}
+		})
+	}
+}
+
 func TestABreakerThatRefusesPausesTheSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, policy.Policy{Retry: policy.Retry{Attempts: 11}}, consumer.Options{})

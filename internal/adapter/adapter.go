@@ -42,6 +42,10 @@ type Dependency interface {
 	// wishes are concerned, and if that is none, when to ask again.
 	Room() (calls int, after time.Duration)
 
+	// Slots returns the limit of the bulkhead, the learned one where it learns. Zero means that
+	// there is none.
+	Slots() int
+
 	// Redelivery decides what becomes of a message whose work failed: with policy.None
 	// it is delivered again after the wait. The seed names the message.
 	Redelivery(o *policy.Outcome, runs int, seed uint64) (wait time.Duration, why policy.Reason)

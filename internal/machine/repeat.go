@@ -108,6 +108,17 @@ func (s *State) Room(now clock.Instant) (calls int, after time.Duration) {
 	return calls, 0
 }
 
+// Slots returns how many attempts, or calls, the bulkhead has room for, which is what it has
+// learned where it learns. Zero means that there is no bound.
+func (s *State) Slots() int {
+	b := s.bulkhead()
+	if r := s.rules.Load(); b == nil || !r.bulkhead {
+		return 0
+	}
+	_, limit, _ := b.Occupancy()
+	return limit
+}
+
 // leastAgain is how long to wait at least before Room is asked again.
 const leastAgain = 50 * time.Millisecond
 
