@@ -84,7 +84,7 @@ const (
 	insertRelay   = `INSERT INTO {relay} (id, version, token, owner, until, changes) VALUES (1, {version}, 0, '', 0, 0) ON CONFLICT (id) DO NOTHING`
 	selectVersion = `SELECT version FROM {relay} WHERE id = 1`
 
-	acquire = `UPDATE {relay} SET token = token + 1, owner = ?, until = {now} + ? WHERE id = 1 AND until <= {now} RETURNING token`
+	acquire = `UPDATE {relay} SET token = token + 1, owner = ?, until = {now} + ? WHERE id = 1 AND (until <= {now} OR until > {now} + ?) RETURNING token`
 	left    = `SELECT version, until - {now} FROM {relay} WHERE id = 1`
 	renew   = `UPDATE {relay} SET until = {now} + ? WHERE id = 1 AND token = ?`
 	release = `UPDATE {relay} SET until = 0 WHERE id = 1 AND token = ?`
@@ -100,7 +100,7 @@ const (
 
 	setAside    = `UPDATE {table} SET state = 2, due = CASE WHEN CAST(? AS bigint) = 0 THEN 0 ELSE {now} + ? END, attempts = ?, failure = ? WHERE seq = ? AND state = 0`
 	anyAside    = `SELECT count(*) FROM (SELECT 1 FROM {table} WHERE state = 2 UNION ALL SELECT 1 FROM {table} WHERE state = 3 LIMIT 1) AS found`
-	releaseDue  = `UPDATE {table} SET state = 0 WHERE state = 2 AND due > 0 AND due <= {now}`
+	releaseDue  = `UPDATE {table} SET state = 0 WHERE state = 2 AND due > 0 AND (due <= {now} OR due > {now} + ?)`
 	releaseRest = `UPDATE {table} SET state = 0 WHERE state = 3 AND aggregate NOT IN (SELECT aggregate FROM {table} WHERE state = 2)`
 	holdRest    = `UPDATE {table} SET state = 3 WHERE state = 0 AND aggregate IN (SELECT aggregate FROM {table} WHERE state = 2 AND aggregate <> '')`
 

@@ -26,6 +26,7 @@ type fake struct {
 	due   map[string]time.Time // of what is aside; zero for what is parked
 	token int64
 	until time.Time
+	taken bool             // by another relay, which renews its lease
 	fails map[string]error // by the name of the method
 	calls map[string]int
 }
@@ -56,7 +57,10 @@ func (f *fake) fail(name string, err error) {
 func (f *fake) acquire(_ context.Context, _ string, length time.Duration) (int64, time.Duration, error) {
 	unlock, err := f.called("acquire")
 	defer unlock()
-	if left := time.Until(f.until); err != nil || left > 0 {
+	if f.taken {
+		return 0, length, err
+	}
+	if left := time.Until(f.until); err != nil || left > 0 && left <= 2*length {
 		return 0, left, err
 	}
 	f.token++
@@ -122,7 +126,7 @@ func (f *fake) setAside(_ context.Context, token int64, failed []verdict) (bool,
 	return true, nil
 }
 
-func (f *fake) tidy(_ context.Context, token int64) (bool, error) {
+func (f *fake) tidy(_ context.Context, token int64, _ time.Duration) (bool, error) {
 	unlock, err := f.called("tidy")
 	defer unlock()
 	for aggregate, all := range f.aside {

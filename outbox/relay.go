@@ -25,8 +25,10 @@ type RelayOptions struct {
 	// [Relay.Wake] is called. Zero means 1 s.
 	Poll time.Duration
 
-	// Lease is for how long a relay that has died keeps others waiting. Zero means 15 s; it
-	// is at least 1 s.
+	// Lease is for how long a relay that has died keeps others waiting, and twice that where
+	// the database's clock was set back meanwhile. Zero means 15 s; it is at least 1 s. All
+	// relays of a table should have the same: one with less than half of another's takes the
+	// other's lease.
 	Lease time.Duration
 
 	// Keep is for how long rows stay after their message was published: Enqueue refuses their

@@ -227,7 +227,7 @@ func TestALeaderStopsWhenItsLeaseEnds(t *testing.T) {
 				if c.steal {
 					f.mu.Lock()
 					f.token++
-					f.until = time.Now().Add(time.Hour)
+					f.taken = true
 					f.mu.Unlock()
 				} else {
 					f.fail("renew", errDown)
@@ -309,7 +309,7 @@ func TestAnOlderLeaderParksNothing(t *testing.T) {
 				return nil
 			}
 			f.mu.Lock()
-			f.token, f.until = f.token+1, time.Now().Add(time.Hour)
+			f.token, f.taken = f.token+1, true
 			f.mu.Unlock()
 			return classify.Permanent(errBroker)
 		}

@@ -119,7 +119,7 @@ func (r *Relay) batch(ctx context.Context, h *holding) (batch []*row, held bool,
 		return nil, false, err
 	}
 	if !tidied {
-		if held, err := r.rows.tidy(ctx, h.token); err != nil || !held {
+		if held, err := r.rows.tidy(ctx, h.token, r.longest()); err != nil || !held {
 			return nil, held, err
 		}
 		r.tidied = time.Now()
@@ -127,6 +127,13 @@ func (r *Relay) batch(ctx context.Context, h *holding) (batch []*row, held bool,
 	batch, cut, err := r.rows.waiting(ctx, nil, r.limit)
 	r.adapt(len(batch), cut)
 	return batch, true, err
+}
+
+// longest is how long a message may rest. One that seems to rest longer does so since the
+// database's clock was set back.
+func (r *Relay) longest() time.Duration {
+	const most = 365 * 24 * time.Hour // what is added to a time has to be a time
+	return min(max(r.options.Backoff.Delay(1000, 0, 1), time.Millisecond), most)
 }
 
 // adapt sets how many rows to read next: of large messages the database need not send what

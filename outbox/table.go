@@ -29,7 +29,8 @@ type verdict struct {
 // rows is what a relay does in the database. A token of an older leader changes nothing but
 // what it published itself.
 type rows interface {
-	// acquire takes the lease if nobody has it: token is zero if somebody does, for left.
+	// acquire takes the lease if nobody has it: token is zero if somebody does, for left. One
+	// that would last for more than twice the length is nobody's.
 	acquire(ctx context.Context, owner string, length time.Duration) (token int64, left time.Duration, err error)
 	renew(ctx context.Context, token int64, length time.Duration) (held bool, err error)
 	release(ctx context.Context, token int64) error
@@ -44,8 +45,9 @@ type rows interface {
 	// setAside puts off what failed and what is behind it.
 	setAside(ctx context.Context, token int64, failed []verdict) (held bool, err error)
 
-	// tidy lets go what is due again, and removes what was kept for long enough.
-	tidy(ctx context.Context, token int64) (held bool, err error)
+	// tidy lets go what is due again, or seems to rest for longer than anything may, and
+	// removes what was kept for long enough.
+	tidy(ctx context.Context, token int64, longest time.Duration) (held bool, err error)
 }
 
 // maxBytes bounds what a relay holds in memory. A single message may be larger.
@@ -57,10 +59,12 @@ func (o *Outbox) acquire(ctx context.Context, owner string, length time.Duration
 	if err := o.db.QueryRowContext(ctx, o.sql.left).Scan(&is, &left); err != nil {
 		return 0, 0, err
 	}
-	if err := known(is); err != nil || left > 0 {
+	if err := known(is); err != nil || left > 0 && left <= 2*length {
 		return 0, left, err
 	}
-	err = o.db.QueryRowContext(ctx, o.sql.acquire, owner, int64(length)).Scan(&token)
+	// The database's clock was set back if more is left: who lives renews it soon, and who took it
+	// from one that lives has done no harm.
+	err = o.db.QueryRowContext(ctx, o.sql.acquire, owner, int64(length), int64(2*length)).Scan(&token)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, length, nil // somebody else did, just now
 	}
@@ -181,7 +185,7 @@ func failure(err error) string {
 const maxKept = 1000
 
 // tidy implements rows.
-func (o *Outbox) tidy(ctx context.Context, token int64) (held bool, err error) {
+func (o *Outbox) tidy(ctx context.Context, token int64, longest time.Duration) (held bool, err error) {
 	if _, err := o.db.ExecContext(ctx, o.sql.deleteKept, maxKept); err != nil {
 		return false, err
 	}
@@ -190,7 +194,10 @@ func (o *Outbox) tidy(ctx context.Context, token int64) (held bool, err error) {
 		return err == nil, err
 	}
 	return o.fenced(ctx, token, func(tx *sql.Tx) error {
-		for _, text := range []string{o.sql.releaseDue, o.sql.releaseRest, o.sql.holdRest} {
+		if _, err := tx.ExecContext(ctx, o.sql.releaseDue, int64(longest)); err != nil {
+			return err
+		}
+		for _, text := range []string{o.sql.releaseRest, o.sql.holdRest} {
 			if _, err := tx.ExecContext(ctx, text); err != nil {
 				return err
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gabion-go/gabion/contrib/natsmsg"
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
+	"github.com/gabion-go/gabion/e2e/messages/clocks"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/message"
 	"github.com/gabion-go/gabion/outbox"
@@ -29,6 +30,7 @@ const (
 	dsnVar    = "RELAYS_DSN"       // of PostgreSQL, or the name of SQLite's file
 	dieVar    = "RELAYS_DIE"       // where to die
 	afterVar  = "RELAYS_DIE_AFTER" // the how manyth time
+	clockVar  = "RELAYS_CLOCK"     // the file of SQLite's clock
 )
 
 // Where a relay may die. What comes after a mark is what comes before the next publishing.
@@ -55,6 +57,11 @@ func TestMain(m *testing.M) {
 }
 
 func child(ctx context.Context) error {
+	if clock := clocks.File(os.Getenv(clockVar)); clock != "" {
+		if err := clock.Follow(); err != nil {
+			return err
+		}
+	}
 	nc, js, err := connect(os.Getenv(brokerVar))
 	if err != nil {
 		return err
@@ -124,6 +131,7 @@ func (p *mortal) Publish(ctx context.Context, messages []outbox.Message) []error
 type rig struct {
 	*shop
 	dsn, url string
+	clock    clocks.File // of SQLite in the relays; empty for the machine's
 	js       jetstream.JetStream
 	bank     *bank
 }
@@ -166,7 +174,7 @@ type process struct {
 func (r *rig) start(die string, after int) *process {
 	r.Helper()
 	c := &process{Cmd: exec.CommandContext(r.Context(), os.Args[0]), ended: make(chan struct{})}
-	c.Env = append(os.Environ(), brokerVar+"="+r.url, dsnVar+"="+r.dsn, dieVar+"="+die, afterVar+"="+strconv.Itoa(after))
+	c.Env = append(os.Environ(), brokerVar+"="+r.url, dsnVar+"="+r.dsn, dieVar+"="+die, afterVar+"="+strconv.Itoa(after), clockVar+"="+string(r.clock))
 	c.Stderr = &c.trouble
 	stdin, err := c.StdinPipe()
 	if err == nil {
