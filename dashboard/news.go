@@ -54,7 +54,7 @@ func (t *tile) tell(h headline) {
 // repeats reports whether news of a kind may come many times in a row.
 func repeats(k policy.Kind) bool {
 	switch k {
-	case policy.KindPaceSet, policy.KindLimitMoved, policy.KindResent, policy.KindEventsLost, policy.KindBreakerExceeded:
+	case policy.KindPaceSet, policy.KindLimitMoved, policy.KindResent, policy.KindLettersLost, policy.KindEventsLost, policy.KindBreakerExceeded:
 		return true
 	}
 	return false

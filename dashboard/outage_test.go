@@ -101,6 +101,19 @@ func TestNewsThatRepeatsIsOneLine(t *testing.T) {
 	}
 }
 
+// Letters that a full store removes are news of the group whose they are.
+func TestLettersThatAFullStoreRemovesAreNews(t *testing.T) {
+	l := newLog()
+	for range 3 {
+		l.now += time.Millisecond
+		l.tell(policy.Event{Kind: policy.KindLettersLost, Count: 2, Numbers: &policy.Numbers{Bytes: 100, Waited: time.Hour}})
+	}
+	const want = "the store of dead letters is full: 2 that wait are removed, 100 bytes, the oldest waited 1h0m0s, the last of 3 times"
+	if d := l.detail(); len(d.News) != 1 || d.News[0].Text != want {
+		t.Errorf("%+v", d.News)
+	}
+}
+
 // sampled is what a living dependency says of itself.
 func (l *log) sampled(p policy.Policy, set func(*gabion.Stats)) {
 	s := gabion.Stats{Name: "bank"}

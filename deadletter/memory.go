@@ -15,6 +15,7 @@ import (
 // ten thousand of them. Make one with [NewMemory]. Safe for concurrent use.
 type Memory struct {
 	options Options
+	room    *Room
 
 	mu      sync.Mutex // guards all below
 	letters map[ID]*Record
@@ -44,7 +45,7 @@ func NewMemory(o Options) (*Memory, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Memory{options: o.Resolved(), letters: map[ID]*Record{}, noted: map[ID]*note{}, put: map[string]int64{}}, nil
+	return &Memory{options: o.Resolved(), room: NewRoom(o), letters: map[ID]*Record{}, noted: map[ID]*note{}, put: map[string]int64{}}, nil
 }
 
 // Fail implements [Store].
@@ -96,17 +97,10 @@ func (m *Memory) Put(ctx context.Context, l Letter) error {
 	if n := l.Size(); n > min(m.options.MaxPayload, m.options.MaxBytes) {
 		return fmt.Errorf("%w: it has %d bytes, and the bound is %d", ErrTooLarge, n, min(m.options.MaxPayload, m.options.MaxBytes))
 	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		notice, err := m.tryPut(&l)
-		if err != nil || notice == nil {
-			return err
-		}
-		m.options.Tell(ctx, *notice)
-		m.removeWaiting(notice.Before)
+	if err := ctx.Err(); err != nil {
+		return err
 	}
+	return m.room.Put(ctx, func() (*Notice, error) { return m.tryPut(&l) }, m.removeWaiting)
 }
 
 // tryPut puts a letter away, unless waiting ones have to go before.
@@ -127,7 +121,7 @@ func (m *Memory) tryPut(l *Letter) (*Notice, error) {
 		return nil, err
 	}
 	if !old.Live() {
-		if notice, err := m.room(&old, &next); notice != nil || err != nil {
+		if notice, err := m.lack(&old, &next); notice != nil || err != nil {
 			return notice, err
 		}
 		m.put[l.Group]++
@@ -137,9 +131,9 @@ func (m *Memory) tryPut(l *Letter) (*Notice, error) {
 	return nil, nil
 }
 
-// room removes what is done or dropped until there is room for a letter. If that is not
+// lack removes what is done or dropped until there is room for a letter. If that is not
 // enough, it says which waiting ones have to go.
-func (m *Memory) room(old, next *Record) (*Notice, error) {
+func (m *Memory) lack(old, next *Record) (*Notice, error) {
 	need, more := next.Bytes(), 1
 	if old.ID != "" {
 		need, more = need-old.Bytes(), 0
@@ -164,7 +158,7 @@ func (m *Memory) room(old, next *Record) (*Notice, error) {
 	n := &Notice{}
 	for _, r := range m.list {
 		if r.State == Waiting {
-			n.Letters, n.Bytes, n.Before = n.Letters+1, n.Bytes+r.Bytes(), r.Kept
+			n.Add(r.Group, r.Bytes(), PlaceOf(&r.Letter))
 		}
 		if !lacks(n.Letters, n.Bytes) {
 			return n, nil
@@ -183,15 +177,20 @@ func (m *Memory) oldest(of func(*Record) bool) (first *Record) {
 	return first
 }
 
-// removeWaiting removes the letters that wait and were put away up to that time.
-func (m *Memory) removeWaiting(before time.Time) {
+// removeWaiting removes the letters that were told of.
+func (m *Memory) removeWaiting(told Notice) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range slices.Clone(m.list) {
-		if r.State == Waiting && !r.Kept.After(before) {
+		if told.Letters == 0 || byPlace(r, told.Last) > 0 {
+			break
+		}
+		if r.State == Waiting {
 			m.remove(r)
+			told.Letters--
 		}
 	}
+	return nil
 }
 
 // keep replaces a record, or adds one if old is nil.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/gabion-go/gabion/policy"
 )
 
 // An Overflow says what a full store does with one more letter.
@@ -14,7 +16,7 @@ type Overflow uint8
 // What a full store does.
 const (
 	Refuse     Overflow = iota // returns ErrFull: the message stays with the broker. The default
-	DropOldest                 // removes the letters that wait the longest, and tells Options.Dropping before
+	DropOldest                 // removes the letters that wait the longest, and tells Options.Dropping and Stream before
 )
 
 // Options are a store's bounds. The zero value is sound. For each bound zero means the
@@ -38,20 +40,23 @@ type Options struct {
 	// is also how long the failures of a message stay that has not become a letter.
 	Retention time.Duration
 
-	// Dropping is told before letters that wait are removed to make room. It is called
-	// without any lock, and the removal waits for it. Nil means nobody.
+	// Dropping is told before letters that wait are removed to make room. The removal waits for
+	// it, and so do other calls of Put that need room: it may use the store, but not put
+	// letters into it. Several processes with one store may tell of the same letters. Nil means
+	// nobody.
 	Dropping func(context.Context, Notice)
+
+	// Stream is told then, too: it receives one [policy.Event] of [policy.KindLettersLost] for each
+	// group of consumers, so that metrics, logs and pages that take gabion's events take these.
+	// A gabion.Observer is one. Dependency is the group, Count how many of its letters go,
+	// and Numbers say what room they take and how long the oldest waited. Nil means none.
+	Stream interface {
+		Observe(context.Context, policy.Event)
+	}
 
 	// Clock is what the time is. Nil means the database's clock for a store that has one for
 	// many machines, and time.Now for others. For tests.
 	Clock func() time.Time
-}
-
-// A Notice says which waiting letters are about to be removed because a store is full.
-type Notice struct {
-	Letters int
-	Bytes   int64
-	Before  time.Time // all of them were put away before this, or at this time
 }
 
 // Validate returns everything that is wrong with the options.
@@ -87,11 +92,10 @@ func bound[T int | int64 | time.Duration](v, otherwise, none T) T {
 	return v
 }
 
-// Tell calls Dropping, if there is one. A panic of it takes nothing from the store.
-func (o Options) Tell(ctx context.Context, n Notice) {
-	if o.Dropping == nil {
-		return
+// now is the time by the options' clock.
+func (o *Options) now() time.Time {
+	if o.Clock == nil {
+		return time.Now()
 	}
-	defer func() { _ = recover() }()
-	o.Dropping(ctx, n)
+	return o.Clock()
 }

@@ -35,7 +35,7 @@ type burst struct {
 	first   gabion.Event
 	count   int
 	unknown int   // of those, calls whose effect is unknown
-	lost    int64 // events that those say are lost
+	lost    int64 // events or letters that those say are lost
 	reasons map[policy.Reason]int
 	codes   map[string]int // of decisions about keys and messages
 	last    gabion.Event   // of those
@@ -75,7 +75,7 @@ func (o *Observer) counted(level slog.Level, e *gabion.Event) bool {
 // frequent reports whether events of a kind come with calls, and not with changes.
 func frequent(k policy.Kind) bool {
 	switch k {
-	case policy.KindReturned, policy.KindFellBack, policy.KindBodyFailed, policy.KindPaceSet, policy.KindEventsLost,
+	case policy.KindReturned, policy.KindFellBack, policy.KindBodyFailed, policy.KindPaceSet, policy.KindEventsLost, policy.KindLettersLost,
 		policy.KindKeyDecided, policy.KindMessageDisposed:
 		return true
 	}
@@ -114,7 +114,7 @@ func (b *burst) add(level slog.Level, e *gabion.Event) {
 	switch {
 	case e.Kind == policy.KindReturned && e.Effect == policy.UnknownEffect:
 		b.unknown++
-	case e.Kind == policy.KindEventsLost:
+	case e.Kind == policy.KindEventsLost, e.Kind == policy.KindLettersLost:
 		b.lost += e.Count
 	case decides(e.Kind) && (b.codes[e.Code] > 0 || len(b.codes) < maxCodes):
 		b.codes[e.Code]++
@@ -181,7 +181,7 @@ func (o *Observer) tell(s subject, b *burst, of share) {
 			as = append(as, slog.Int64("succeeded", of.succeeded))
 		}
 		as = withLast(b, as)
-	case s.kind == policy.KindEventsLost:
+	case s.kind == policy.KindEventsLost, s.kind == policy.KindLettersLost:
 		as = append(as, slog.Int64("lost", b.lost))
 	case decides(s.kind):
 		as = append(as, slog.String("first_code", b.first.Code), b.byCode())

@@ -142,6 +142,7 @@ func TestWhatIsCounted(t *testing.T) {
 		{"broken bodies", gabion.Event{Kind: policy.KindBodyFailed, Dependency: "bank"}, 100, []int{1, 99}},
 		{"requests for time", gabion.Event{Kind: policy.KindPaceSet, Dependency: "bank"}, 100, []int{1, 99}},
 		{"lost events", gabion.Event{Kind: policy.KindEventsLost, Dependency: "bank"}, 100, []int{1, 99}},
+		{"letters that a full store removes", gabion.Event{Kind: policy.KindLettersLost, Dependency: "bank", Count: 1}, 100, []int{1, 99}},
 		{"moves of a breaker are not", moved, 3, []int{1, 1, 1}},
 		{"but those of a thousand partitions are", moved, 1000, append(slicesOf(1, 20), 980)},
 		{"cancelled calls are nobody's failure", returned("bank", policy.Canceled), 100, nil},

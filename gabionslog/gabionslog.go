@@ -21,7 +21,7 @@ const DefaultEvery = 10 * time.Second
 // Observer logs what an operator wants to know: what happened to a dependency, and
 // that calls failed. Warnings are what somebody should look at: a breaker that opened,
 // retries that were switched off, failed calls that may have happened all the same, most
-// calls failing, dead letters, keys in trouble. What failed without an effect, and what gets
+// calls failing, dead letters and their loss, keys in trouble. What failed without an effect, and what gets
 // better, is information. The first call that fails is logged at once. Those that fail
 // within Every after it are counted, and one line says how many they were, for which
 // reasons and since when; so it goes on until no call fails for that long. That line is a
@@ -62,6 +62,7 @@ var levels = map[policy.Kind]slog.Level{
 	policy.KindBreakerMoved:    slog.LevelWarn,
 	policy.KindBreakerExceeded: slog.LevelWarn,
 	policy.KindRetriesSwitched: slog.LevelWarn,
+	policy.KindLettersLost:     slog.LevelWarn,
 	policy.KindEventsLost:      slog.LevelWarn,
 	policy.KindObserverCrashed: slog.LevelError,
 	policy.KindPaceSet:         slog.LevelInfo,
@@ -158,7 +159,8 @@ func attrs(e *gabion.Event) []slog.Attr {
 // has to act.
 func because(e *gabion.Event) string {
 	switch {
-	case e.Kind == policy.KindBreakerMoved, e.Kind == policy.KindBreakerExceeded, e.Kind == policy.KindRetriesSwitched, e.Kind == policy.KindPaceSet:
+	case e.Kind == policy.KindBreakerMoved, e.Kind == policy.KindBreakerExceeded, e.Kind == policy.KindRetriesSwitched, e.Kind == policy.KindPaceSet,
+		e.Kind == policy.KindLettersLost:
 		return why.Why(*e)
 	case e.Kind == policy.KindReturned && e.Reason != policy.None:
 		if about := why.Numbers(e.Reason, e.Numbers); about != "" {
@@ -198,6 +200,8 @@ func particulars(e *gabion.Event) []slog.Attr {
 		return []slog.Attr{slog.Bool("on", e.Reason == policy.None)}
 	case policy.KindKeyDecided, policy.KindMessageDisposed:
 		return []slog.Attr{slog.String("code", e.Code)}
+	case policy.KindLettersLost:
+		return []slog.Attr{slog.Int64("count", e.Count), slog.Int64("bytes", numbers(e).Bytes), slog.Duration("oldest", numbers(e).Waited)}
 	case policy.KindPaceSet:
 		return []slog.Attr{slog.Duration("for", until(e))}
 	case policy.KindLimitMoved, policy.KindEventsLost, policy.KindResent:

@@ -67,6 +67,10 @@ var golden = []struct {
 	{gabion.Event{Kind: policy.KindRetriesSwitched, Reason: policy.RetriesOff}, "level=WARN msg=\"gabion: retries_switched\" reason=retries_off on=false why=\"retries were switched off\"", false},
 	{gabion.Event{Kind: policy.KindRetriesSwitched}, "level=INFO msg=\"gabion: retries_switched\" on=true why=\"retries were switched on again\"", false},
 	{gabion.Event{Kind: policy.KindResent, Count: 2}, "level=DEBUG msg=\"gabion: resent\" count=2", true},
+	{
+		gabion.Event{Kind: policy.KindLettersLost, Count: 3, Numbers: &policy.Numbers{Bytes: 4096, Waited: 26 * time.Hour}},
+		"level=WARN msg=\"gabion: letters_lost\" count=3 bytes=4096 oldest=26h0m0s why=\"the store of dead letters is full: 3 that wait are removed, 4096 bytes, the oldest waited 26h0m0s\"", false,
+	},
 	{gabion.Event{Kind: policy.KindEventsLost, Count: 7}, "level=WARN msg=\"gabion: events_lost\" count=7", false},
 	{gabion.Event{Kind: policy.KindObserverCrashed}, "level=ERROR msg=\"gabion: observer_crashed\"", false},
 }

@@ -62,12 +62,15 @@ func TestASumOfDecisionsSaysWhich(t *testing.T) {
 		for range 3 {
 			o.Observe(t.Context(), gabion.Event{Kind: policy.KindEventsLost, Dependency: "bank", Count: 7})
 		}
+		for range 4 {
+			o.Observe(t.Context(), gabion.Event{Kind: policy.KindLettersLost, Dependency: "bills", Count: 9, Numbers: &policy.Numbers{Bytes: 100}})
+		}
 		o.Flush()
 		text := n.text.String()
 		for _, want := range []string{
 			`"count":3,`, `"first_code":"mismatch","codes":{"mismatch":2,"store_unavailable":1}`,
 			`"others":67`, // of codes without end, the first ones are told by name
-			`"count":2,`, `"lost":14`,
+			`"count":2,`, `"lost":14`, `"lost":27`,
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("nothing says %s:\n%s", want, text)

@@ -33,6 +33,7 @@ const (
 	KindReloaded        // a new policy is in force
 	KindRetriesSwitched // retries were switched off or on again
 	KindResent          // something below the policy sent again, unasked: Count times
+	KindLettersLost     // a store of dead letters is full: Count letters that nobody has looked at are about to be removed
 	KindEventsLost      // the queue of events was full: Count are missing
 	KindObserverCrashed // an observer panicked; reported once
 	numKinds
@@ -58,6 +59,7 @@ var kindText = [numKinds]string{
 	KindReloaded:        "reloaded",
 	KindRetriesSwitched: "retries_switched",
 	KindResent:          "resent",
+	KindLettersLost:     "letters_lost",
 	KindEventsLost:      "events_lost",
 	KindObserverCrashed: "observer_crashed",
 }
@@ -126,11 +128,11 @@ type Event struct {
 	Call       uint64
 
 	// Numbers are what the decision was about: of AttemptRefused, HedgeSkipped and
-	// Returned by the reason, of BreakerMoved and BreakerExceeded the counts and the rule. Nil
-	// where there are none. They are shared and must not be changed.
+	// Returned by the reason, of BreakerMoved and BreakerExceeded the counts and the rule, of
+	// LettersLost what is lost. Nil where there are none. They are shared and must not be changed.
 	Numbers *Numbers
 
-	Count int64  // LimitMoved: the limit; EventsLost: how many
+	Count int64  // LimitMoved: the limit; Resent, LettersLost, EventsLost: how many
 	Seq   uint64 // number of an event about the dependency, from 1
 }
 
@@ -163,7 +165,7 @@ func (e Event) describe(b *strings.Builder) {
 		fmt.Fprintf(b, " after %d", e.Attempt)
 	case KindBreakerMoved, KindBreakerExceeded:
 		fmt.Fprintf(b, " %s→%s by %s", e.From, e.To, e.Cause)
-	case KindLimitMoved, KindEventsLost, KindResent:
+	case KindLimitMoved, KindLettersLost, KindEventsLost, KindResent:
 		fmt.Fprintf(b, " %d", e.Count)
 	}
 }

@@ -10,7 +10,7 @@ type Numbers struct {
 	Limit  int           // slots
 	InUse  int           // slots that are taken
 	Queued int           // calls that wait for one
-	Waited time.Duration // QueueTimeout: how long this one did
+	Waited time.Duration // QueueTimeout: how long this one did; LettersLost: how long the oldest letter did
 
 	// LimitMoved, where the limit is learned: what was seen when it was moved.
 	Moved    LimitCause
@@ -50,4 +50,6 @@ type Numbers struct {
 	Failures int64
 	Slows    int64
 	Rule     float64 // CauseFailureRate, CauseSlowRate: a share; CauseFailures, CauseConsecutive: failures
+
+	Bytes int64 // LettersLost: the room that the letters take
 }

@@ -38,4 +38,5 @@ type numbers struct {
 	Failures   int64              `json:"failures,omitempty"`
 	Slows      int64              `json:"slows,omitempty"`
 	Rule       float64            `json:"rule,omitempty"`
+	Bytes      int64              `json:"bytes,omitempty"`
 }

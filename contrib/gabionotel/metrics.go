@@ -29,6 +29,7 @@ type meters struct {
 	resent          metric.Int64Counter
 	idempotency     metric.Int64Counter
 	messages        metric.Int64Counter
+	letters         metric.Int64Counter
 	lost            metric.Int64Counter
 	overflows       metric.Int64Counter
 
@@ -57,6 +58,7 @@ func newMeters(m metric.Meter) *meters {
 		resent:          counter(m, "gabion.resent_below", "{request}", "Requests that something below the policy sent again, unasked."),
 		idempotency:     counter(m, "gabion.idempotency", "{request}", "Requests with an idempotency key, by what was decided."),
 		messages:        counter(m, "gabion.messages", "{message}", "Messages, by what became of them."),
+		letters:         counter(m, "gabion.dead_letters.lost", "{letter}", "Dead letters that were removed unseen, since their store was full."),
 		lost:            counter(m, "gabion.events.lost", "{event}", "Events about dependencies that the queue had no room for."),
 		overflows:       counter(m, "gabion.label.overflow", "{measurement}", "Measurements counted under _other, since there were too many names."),
 		meter:           m,
@@ -115,6 +117,8 @@ func (m *meters) record(ctx context.Context, d *dependency, e *gabion.Event) {
 		m.transitions.Add(ctx, 1, d.move(e).add...)
 	case policy.KindResent:
 		m.resent.Add(ctx, e.Count, d.set.add...)
+	case policy.KindLettersLost:
+		m.letters.Add(ctx, e.Count, d.set.add...)
 	case policy.KindEventsLost:
 		m.lost.Add(ctx, e.Count, d.set.add...)
 	}

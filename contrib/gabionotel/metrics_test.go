@@ -116,6 +116,20 @@ func TestMetricsTellHedgesApart(t *testing.T) {
 	})
 }
 
+// Events that say how many they tell of are counted as so many.
+func TestEventsThatTellOfManyCountThem(t *testing.T) {
+	o, r := measuring(nil)
+	for _, k := range []policy.Kind{policy.KindResent, policy.KindLettersLost, policy.KindEventsLost} {
+		o.Observe(t.Context(), gabion.Event{Kind: k, Dependency: "db", Count: 3})
+	}
+	got := read(t, r)
+	for _, want := range []string{"gabion.resent_below dependency=db 3", "gabion.dead_letters.lost dependency=db 3", "gabion.events.lost dependency=db 3"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+}
+
 func TestGaugesAreReadFromTheDependencies(t *testing.T) {
 	var d *gabion.Dependency
 	o, r := measuring(func() []gabion.Stats { return []gabion.Stats{d.Stats()} })

@@ -129,6 +129,7 @@ func (d *dependency) collectState(s *scrape) {
 	s.count(catalog.LimitChanges, d.limits.Load(), d.label)
 	s.count(catalog.Reloads, d.reloads.Load(), d.label)
 	s.count(catalog.Switched, d.switched.Load(), d.label)
+	s.count(catalog.DeadLost, d.lettersLost.Load(), d.label)
 	s.count(catalog.EventsLost, d.eventsLost.Load(), d.label)
 	d.mu.Lock()
 	moves, exceeded := maps.Clone(d.moves), maps.Clone(d.exceeded)

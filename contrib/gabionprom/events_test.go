@@ -175,11 +175,11 @@ var countings = []struct {
 		series(0, "gabion_breaker_opens_total", "dependency=d"), series(0, "gabion_resent_below_total", "dependency=d"),
 	}},
 	{"what happens to a dependency", []gabion.Event{
-		{Kind: policy.KindResent, Count: 3}, {Kind: policy.KindEventsLost, Count: 7}, {Kind: policy.KindPaceSet}, {Kind: policy.KindLimitMoved, Count: 5},
+		{Kind: policy.KindResent, Count: 3}, {Kind: policy.KindEventsLost, Count: 7}, {Kind: policy.KindLettersLost, Count: 9}, {Kind: policy.KindPaceSet}, {Kind: policy.KindLimitMoved, Count: 5},
 		{Kind: policy.KindReloaded}, {Kind: policy.KindRetriesSwitched}, {Kind: policy.KindOutlived}, {Kind: policy.KindFellBack, Reason: policy.BreakerOpen},
 		{Kind: policy.KindHedgeSkipped, Reason: policy.BudgetExhausted},
 	}, []expect{
-		series(3, "gabion_resent_below_total"), series(7, "gabion_events_lost_total"), series(1, "gabion_pace_set_total"),
+		series(3, "gabion_resent_below_total"), series(7, "gabion_events_lost_total"), series(9, "gabion_dead_letters_lost_total"), series(1, "gabion_pace_set_total"),
 		series(1, "gabion_bulkhead_limit_changes_total"), series(1, "gabion_policy_reloads_total"), series(1, "gabion_retries_switched_total"),
 		series(1, "gabion_results_outlived_total"), series(1, "gabion_fallbacks_total", "reason=breaker_open"),
 		series(1, "gabion_hedges_skipped_total", "reason=budget_exhausted"),

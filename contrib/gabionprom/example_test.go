@@ -3,10 +3,14 @@ package gabionprom_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
+	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/gabionslog"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -51,4 +55,47 @@ func ExampleConfig_exemplar() {
 	d := gabion.New("payments", policy.Policy{}, gabion.WithObserver(metrics))
 	fmt.Println(d.Run(context.Background(), func(context.Context) error { return nil }))
 	// Output: <nil>
+}
+
+// observers tells several observers, where one is asked for.
+type observers []gabion.Observer
+
+func (all observers) Observe(ctx context.Context, e gabion.Event) {
+	for _, o := range all {
+		o.Observe(ctx, e)
+	}
+}
+
+// What a full store of dead letters drops is logged and counted before it is gone.
+func ExampleMetrics_letters() {
+	ctx := context.Background()
+	log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "oldest" || a.Key == "why" {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	metrics := gabionprom.New(gabionprom.Config{})
+	store, err := deadletter.NewMemory(deadletter.Options{
+		MaxLetters: 1000, Overflow: deadletter.DropOldest,
+		Stream: observers{metrics, &gabionslog.Observer{Logger: log}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for n := range 1003 {
+		key := fmt.Sprint(n)
+		if err := store.Put(ctx, deadletter.Letter{ID: deadletter.IDOf("billing", key, nil), Group: "billing", Key: key}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(testutil.CollectAndCompare(metrics, strings.NewReader(`
+# HELP gabion_dead_letters_lost_total Dead letters that a full store removed although they waited.
+# TYPE gabion_dead_letters_lost_total counter
+gabion_dead_letters_lost_total{dependency="billing"} 3
+`), "gabion_dead_letters_lost_total"))
+	// Output:
+	// level=WARN msg="gabion: letters_lost" dependency=billing count=1 bytes=40
+	// <nil>
 }

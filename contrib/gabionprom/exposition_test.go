@@ -69,7 +69,7 @@ func everything(t *testing.T) *gabionprom.Metrics {
 	decide(t, m)
 	e := gabion.Event{Dependency: "busy"}
 	for _, k := range []policy.Kind{policy.KindBodyFailed, policy.KindOutlived, policy.KindHedgeSkipped, policy.KindPaceSet, policy.KindLimitMoved,
-		policy.KindReloaded, policy.KindRetriesSwitched, policy.KindResent, policy.KindEventsLost, policy.KindBreakerExceeded, policy.KindWaiting} {
+		policy.KindReloaded, policy.KindRetriesSwitched, policy.KindResent, policy.KindLettersLost, policy.KindEventsLost, policy.KindBreakerExceeded, policy.KindWaiting} {
 		e.Kind, e.Count, e.Wait = k, 1, policy.ForRate
 		m.Observe(ctx, e)
 	}

@@ -205,6 +205,8 @@ func (d *dependency) noteState(e *gabion.Event) {
 		d.switched.Add(1)
 	case policy.KindResent:
 		d.resent.Add(uint64(max(e.Count, 0)))
+	case policy.KindLettersLost:
+		d.lettersLost.Add(uint64(max(e.Count, 0)))
 	case policy.KindEventsLost:
 		d.eventsLost.Add(uint64(max(e.Count, 0)))
 	}

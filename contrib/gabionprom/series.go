@@ -51,19 +51,20 @@ type dependency struct {
 
 	refused, suppressed, skipped, fallbacks, broken reasons
 
-	timeouts   [len(layers)]counter
-	waits      words
-	hedges     [2]counter // lost, won
-	outlived   counter
-	resent     counter
-	paceSet    counter
-	opens      counter
-	limits     counter
-	reloads    counter
-	switched   counter
-	eventsLost counter
-	keys       words
-	messages   words
+	timeouts    [len(layers)]counter
+	waits       words
+	hedges      [2]counter // lost, won
+	outlived    counter
+	resent      counter
+	paceSet     counter
+	opens       counter
+	limits      counter
+	reloads     counter
+	switched    counter
+	eventsLost  counter
+	lettersLost counter
+	keys        words
+	messages    words
 
 	mu         sync.Mutex
 	moves      map[move]uint64

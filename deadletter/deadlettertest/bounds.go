@@ -2,10 +2,15 @@ package deadlettertest
 
 import (
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/policy"
 )
 
 var boundCases = []oneCase{
@@ -14,6 +19,11 @@ var boundCases = []oneCase{
 	{"a store that is full by bytes refuses", deadletter.Options{MaxBytes: 1000}, fullBytes},
 	{"what is done or dropped makes room first", deadletter.Options{MaxLetters: 3}, makesRoom},
 	{"a full store that may drops the oldest, and says so before", deadletter.Options{MaxLetters: 3, Overflow: deadletter.DropOldest}, dropsOldest},
+	{"letters are there while somebody is told that they go", deadletter.Options{MaxLetters: 3, Overflow: deadletter.DropOldest}, toldBefore},
+	{"each group is told of, with what it loses", deadletter.Options{MaxBytes: 2000, Overflow: deadletter.DropOldest}, toldByGroup},
+	{"of letters of one moment no more go than have to", deadletter.Options{MaxLetters: 3, Overflow: deadletter.DropOldest}, dropsFew},
+	{"who is told and panics takes nothing from the store", deadletter.Options{MaxLetters: 1, Overflow: deadletter.DropOldest}, toldInVain},
+	{"of what many put at once as much is told as goes", deadletter.Options{MaxLetters: 20, Overflow: deadletter.DropOldest}, toldOnce},
 	{"letters of a redrive are not dropped for room", deadletter.Options{MaxLetters: 2, Overflow: deadletter.DropOldest}, keepsOrdered},
 	{"what is done or dropped for long is swept", deadletter.Options{Retention: time.Hour}, swept},
 	{"failures of messages that never became letters are swept", deadletter.Options{Retention: time.Hour}, sweptFailures},
@@ -37,8 +47,14 @@ func full(b *bench) {
 	b.ok(b.Put(b.Context(), letter("g", 2)))
 	b.ok(b.Fail(b.Context(), ids[0], deadletter.Failure{At: begun, Message: "x"}))
 	b.wantAll(deadletter.Query{}, ids...)
-	if len(b.notices) != 0 {
-		b.Errorf("%v", b.notices)
+	b.wantNotices(0)
+}
+
+// wantNotices wants that so often somebody was told of letters that go.
+func (b *bench) wantNotices(want int) {
+	b.Helper()
+	if len(b.notices) != want || want == 0 && len(b.events) != 0 {
+		b.Errorf("%d notices, want %d: %+v %v", len(b.notices), want, b.notices, b.events)
 	}
 }
 
@@ -77,7 +93,8 @@ func dropsOldest(b *bench) {
 	ids := b.put("g", 3)
 	oldest := b.get(ids[0]).Kept
 	b.ok(b.Put(b.Context(), letter("g", 3)))
-	if len(b.notices) != 1 || b.notices[0].Letters != 1 || b.notices[0].Bytes <= 0 || !b.notices[0].Before.Equal(oldest) {
+	b.wantNotices(1)
+	if b.notices[0].Letters != 1 || b.notices[0].Bytes <= 0 || !b.notices[0].Before.Equal(oldest) {
 		b.Errorf("%+v", b.notices)
 	}
 	b.wantAll(deadletter.Query{}, ids[1], ids[2], letter("g", 3).ID)
@@ -90,8 +107,97 @@ func keepsOrdered(b *bench) {
 	b.is(b.Put(b.Context(), letter("g", 3)), deadletter.ErrFull)
 	b.wantState(ids[0], deadletter.Taken)
 	b.wantState(ids[1], deadletter.Ordered)
-	if len(b.notices) != 0 {
-		b.Errorf("%v", b.notices)
+	b.wantNotices(0)
+}
+
+func toldBefore(b *bench) {
+	ids := b.put("g", 3)
+	var seen []string
+	b.told = func(by string) {
+		b.wantAll(deadletter.Query{}, ids...)
+		seen = append(seen, by)
+	}
+	b.pass(time.Hour)
+	b.ok(b.Put(b.Context(), letter("g", 3)))
+	b.same("who was told", seen, []string{"Dropping", "Stream"})
+	b.wantAll(deadletter.Query{}, ids[1], ids[2], letter("g", 3).ID)
+	if len(b.events) != 1 {
+		b.Fatalf("events %v", b.events)
+	}
+	e := b.events[0]
+	if e.Kind != policy.KindLettersLost || e.Dependency != "g" || e.Count != 1 || e.Numbers.Bytes != b.notices[0].Bytes ||
+		e.Numbers.Waited != time.Hour+3*time.Millisecond {
+		b.Errorf("event %v %+v", e, e.Numbers)
+	}
+}
+
+func toldByGroup(b *bench) {
+	b.put("g", 2)
+	b.pass(time.Second)
+	b.put("f", 1)
+	big := letter("g", 9)
+	big.Payload = make([]byte, 1850)
+	b.ok(b.Put(b.Context(), big))
+	b.wantAll(deadletter.Query{}, big.ID)
+	b.wantNotices(1)
+	n := b.notices[0]
+	if g, f := n.Groups["g"], n.Groups["f"]; n.Letters != 3 || g.Letters != 2 || f.Letters != 1 || len(n.Groups) != 2 || g.Bytes+f.Bytes != n.Bytes ||
+		!g.Oldest.Equal(begun) || !f.Oldest.Equal(begun.Add(time.Second+2*time.Millisecond)) || !n.Before.Equal(f.Oldest) {
+		b.Errorf("%+v", n)
+	}
+	var lost []string
+	for _, e := range b.events {
+		lost = append(lost, fmt.Sprint(e.Dependency, e.Count))
+	}
+	b.same("lost", lost, []string{"f1", "g2"})
+}
+
+func dropsFew(b *bench) {
+	for n := range 4 {
+		b.ok(b.Put(b.Context(), letter("g", n)))
+	}
+	if got := b.all(deadletter.Query{}, 0); len(got) != 3 {
+		b.Errorf("%d letters are left", len(got))
+	}
+	b.wantNotices(1)
+	if n := b.notices[0]; n.Letters != 1 {
+		b.Errorf("%+v", n)
+	}
+}
+
+func toldInVain(b *bench) {
+	b.told = func(by string) { panic(by) }
+	b.put("g", 3)
+	b.wantNotices(2)
+	b.wantAll(deadletter.Query{}, letter("g", 2).ID)
+}
+
+func toldOnce(b *bench) {
+	var told, at atomic.Int64
+	b.told = func(by string) {
+		if at.Add(1) > 1 {
+			b.Error("two tell at once")
+		}
+		for range 100 {
+			runtime.Gosched() // so that others may come
+		}
+		if by == "Stream" {
+			told.Add(b.events[len(b.events)-1].Count)
+		}
+		at.Add(-1)
+	}
+	b.put("g", 20)
+	var all sync.WaitGroup
+	for n := range 40 {
+		all.Go(func() {
+			if err := b.Put(b.Context(), letter("h", n)); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if left := b.stats("").Letters; left != 20 || told.Load() != 40 {
+		b.Errorf("%d letters are left of 60, and %d were told of", left, told.Load())
 	}
 }
 

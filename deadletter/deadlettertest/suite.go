@@ -12,6 +12,7 @@ import (
 
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // Open returns a new and empty store with the options, and a function that returns another
@@ -42,6 +43,8 @@ type bench struct {
 	again   func(testing.TB) deadletter.Store
 	now     *atomic.Int64 // of the stores' clock
 	notices []deadletter.Notice
+	events  []policy.Event
+	told    func(by string)    // of letters that go; nil means nothing
 	handles []deadletter.Store // what both made
 }
 
@@ -52,9 +55,25 @@ func newBench(t *testing.T, open Open, o deadletter.Options) *bench {
 	b := &bench{T: t, now: new(atomic.Int64)}
 	b.now.Store(begun.UnixNano())
 	o.Clock = func() time.Time { return time.Unix(0, b.now.Load()) }
-	o.Dropping = func(_ context.Context, n deadletter.Notice) { b.notices = append(b.notices, n) }
+	o.Dropping, o.Stream = b.drop, b
 	b.Store, b.again = open(t, o)
 	return b
+}
+
+// drop is told of letters that go.
+func (b *bench) drop(_ context.Context, n deadletter.Notice) {
+	b.notices = append(b.notices, n)
+	if b.told != nil {
+		b.told("Dropping")
+	}
+}
+
+// Observe is told of letters that go.
+func (b *bench) Observe(_ context.Context, e policy.Event) {
+	b.events = append(b.events, e)
+	if b.told != nil {
+		b.told("Stream")
+	}
 }
 
 // pass lets time pass.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
 )
@@ -16,9 +15,9 @@ type crowdedError struct{ notice deadletter.Notice }
 // Error implements error.
 func (e *crowdedError) Error() string { return fmt.Sprintf("%d letters have to go", e.notice.Letters) }
 
-// room makes room for a letter by removing what is done or dropped, or says what has to go
+// lack makes room for a letter by removing what is done or dropped, or says what has to go
 // besides. Several processes at once may get a few letters past the bounds.
-func (t *tx) room(old, next *deadletter.Record) error {
+func (t *tx) lack(old, next *deadletter.Record) error {
 	need, more := next.Bytes(), int64(1)
 	if old.ID != "" {
 		need, more = need-old.Bytes(), 0
@@ -61,11 +60,13 @@ func (t *tx) oldest(lacks func(n, bytes int64) bool) (*deadletter.Notice, error)
 	defer rows.Close()
 	var n deadletter.Notice
 	for rows.Next() {
-		var kept, bytes int64
-		if err := rows.Scan(&kept, &bytes); err != nil {
+		var group string
+		var bytes int64
+		var at deadletter.Place
+		if err := rows.Scan(&group, &bytes, &at.Kept, &at.ID); err != nil {
 			return nil, err
 		}
-		n = deadletter.Notice{Letters: n.Letters + 1, Bytes: n.Bytes + bytes, Before: deadletter.Time(kept)}
+		n.Add(group, bytes, at)
 		if !lacks(int64(n.Letters), n.Bytes) {
 			return &n, nil
 		}
@@ -119,13 +120,12 @@ func (s *Store) parts(ctx context.Context, do func(*tx) (int64, error)) (total i
 	}
 }
 
-// removeWaiting removes the letters that wait and were put away up to that time.
-func (s *Store) removeWaiting(ctx context.Context, before time.Time) error {
-	_, err := s.parts(ctx, func(t *tx) (int64, error) {
-		n, _, err := t.gone(t.q.QueryContext(t, t.sql.removeOld, deadletter.Nanos(before)))
-		return n, err
+// removeWaiting removes the letters that were told of, of which there are at most a thousand.
+func (s *Store) removeWaiting(ctx context.Context, told deadletter.Notice) error {
+	return s.change(ctx, "", func(t *tx) error {
+		_, _, err := t.gone(t.q.QueryContext(t, t.sql.removeOld, told.Last.Kept, told.Last.Kept, t.dialect.id(told.Last.ID), told.Letters))
+		return err
 	})
-	return err
 }
 
 // Sweep implements [deadletter.Store].

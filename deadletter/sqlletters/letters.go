@@ -145,17 +145,13 @@ func (s *Store) Put(ctx context.Context, l deadletter.Letter) error {
 	if n, most := l.Size(), min(s.options.MaxPayload, s.options.MaxBytes); n > most {
 		return fmt.Errorf("%w: it has %d bytes, and the bound is %d", deadletter.ErrTooLarge, n, most)
 	}
-	for {
+	return s.room.Put(ctx, func() (*deadletter.Notice, error) {
 		err := s.change(ctx, l.ID, func(t *tx) error { return t.put(l) })
-		crowded, ok := errors.AsType[*crowdedError](err)
-		if !ok {
-			return err
+		if crowded, ok := errors.AsType[*crowdedError](err); ok {
+			return &crowded.notice, nil
 		}
-		s.options.Tell(ctx, crowded.notice)
-		if err := s.removeWaiting(ctx, crowded.notice.Before); err != nil {
-			return err
-		}
-	}
+		return nil, err
+	}, func(told deadletter.Notice) error { return s.removeWaiting(ctx, told) })
 }
 
 func (t *tx) put(l deadletter.Letter) error {
@@ -175,7 +171,7 @@ func (t *tx) put(l deadletter.Letter) error {
 		return err
 	}
 	if !old.Live() {
-		if err := t.room(&old, &next); err != nil {
+		if err := t.lack(&old, &next); err != nil {
 			return err
 		}
 		t.add(kind{group: l.Group, state: countPut}, 1, 0)

@@ -20,6 +20,7 @@ type Store struct {
 	db      *sql.DB
 	dialect Dialect
 	options deadletter.Options
+	room    *deadletter.Room
 	sql     statements
 	group   *sqlgroup.Group // nil where each change is a transaction of its own
 }
@@ -37,7 +38,7 @@ func New(db *sql.DB, d Dialect, table string, o deadletter.Options) (*Store, err
 	if err != nil {
 		return nil, fmt.Errorf("sqlletters: %w", err)
 	}
-	s := &Store{db: db, dialect: d, options: o.Resolved(), sql: d.statements(table)}
+	s := &Store{db: db, dialect: d, options: o.Resolved(), room: deadletter.NewRoom(o), sql: d.statements(table)}
 	if d.group {
 		s.group = sqlgroup.New(db, sqlgroup.Texts{Store: "sqlletters", Lock: s.sql.lock, Prepared: s.sql.often()}, refusal)
 	}

@@ -225,12 +225,26 @@ func ofDependency(e policy.Event) string {
 		return "retries were switched on again" + who(e)
 	case policy.KindResent:
 		return fmt.Sprintf("something below gabion sent again, unasked: %d times", e.Count)
+	case policy.KindLettersLost:
+		return lettersLost(e)
 	case policy.KindEventsLost:
 		return fmt.Sprintf("%d events are missing here", e.Count)
 	case policy.KindObserverCrashed:
 		return "an observer panicked"
 	}
 	return e.String()
+}
+
+// lettersLost says what a full store of dead letters removes.
+func lettersLost(e policy.Event) string {
+	said := fmt.Sprintf("the store of dead letters is full: %d that wait are removed", e.Count)
+	if e.Count == 1 {
+		said = "the store of dead letters is full: 1 that waits is removed"
+	}
+	if n := e.Numbers; n != nil {
+		said += fmt.Sprintf(", %d bytes, the oldest waited %s", n.Bytes, Short(n.Waited))
+	}
+	return said
 }
 
 // learned says what a learned limit was moved by. It is empty for one that a policy set.

@@ -39,6 +39,13 @@ func TestEachDecisionIsSaidWithItsInputs(t *testing.T) {
 			},
 			"the call ended: not_safe (timeout 302ms, measured p99.9), 1 attempt in 302ms, it has not happened", "safe",
 		},
+		"a full store removes letters": {
+			policy.Event{Kind: policy.KindLettersLost, Count: 2, Numbers: &policy.Numbers{Bytes: 4096, Waited: 90 * time.Minute}},
+			"the store of dead letters is full: 2 that wait are removed, 4096 bytes, the oldest waited 1h30m0s", "",
+		},
+		"a full store removes one letter": {
+			policy.Event{Kind: policy.KindLettersLost, Count: 1}, "the store of dead letters is full: 1 that waits is removed", "",
+		},
 		"an attempt repeats a failure": {
 			policy.Event{Kind: policy.KindAttemptSent, Attempt: 2, Class: policy.ClassServer, Code: "503"}, "attempt 2 sent, because of server 503", "timeout.attempt",
 		},

@@ -128,6 +128,8 @@ var (
 	DeadBytes = gauge("gabion_dead_letters_bytes", "Room that dead letters take: payloads, headers and failures.", dependency).unit("bytes")
 	DeadPut   = counter("gabion_dead_letters_put_total", "Dead letters that were ever put into the store.", dependency).
 			note("The store counts it, so it goes on when a process starts anew.")
+	DeadLost = counter("gabion_dead_letters_lost_total", "Dead letters that a full store removed although they waited.", dependency).
+			note("Only under `deadletter.DropOldest`. It counts what has the Metrics as its Stream. Processes that share a store may tell of the same letters, so it may be too much, and never too little.")
 	Redrives = gauge("gabion_redrives_running", "Redrives of dead letters that have letters left.", dependency)
 	DeadUp   = gauge("gabion_dead_letter_store_up", "1 if the store of dead letters answered when it was asked last, else 0.").
 			note("While it is 0, the metrics of dead letters are as they were, and go after a minute.")

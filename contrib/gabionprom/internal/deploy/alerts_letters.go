@@ -60,6 +60,17 @@ var letterAlerts = []alert{
 		labels:   map[string]string{"job": "shop", "dependency": "pay"},
 	},
 	{
+		name:     "GabionDeadLettersLost",
+		expr:     grown(who, series(catalog.DeadLost), "15m"),
+		severity: "critical",
+		summary:  "{{ $labels.job }}: a full store removed dead letters of {{ $labels.dependency }}",
+		means:    "The store of dead letters is full and has `DropOldest`. To make room it removed the letters that waited the longest. Nobody had settled them, and their messages are gone.",
+		look:     "The log has a line `letters_lost` for each group, with how many they were and how long the oldest waited. The panel \"Dead letters\" says what fills the store.",
+		do:       "Stop the inflow, and settle what waits: redrive or drop it. Raise `MaxLetters` or `MaxBytes` if the store is too small for an outage. With `Refuse`, the default, a full store leaves messages with the broker. What was removed can only come from the senders again.",
+		fires:    map[string]string{`gabion_dead_letters_lost_total{}`: "_x30 1x30"},
+		labels:   map[string]string{"job": "shop", "dependency": "pay"},
+	},
+	{
 		name:     "GabionDeadLetterStoreDown",
 		expr:     fmt.Sprintf("%s == 0", catalog.DeadUp.Name),
 		lasts:    "5m",

@@ -128,7 +128,10 @@ var rows = []row{
 		{title: "Dead letters", about: "The store's own numbers: each process that shares it says the same.", targets: []target{
 			{largest("dependency, state", catalog.DeadLetters), name + " {{state}}"}, {largest(each, catalog.DeadUnresolved), name + " outcome unknown"},
 		}},
-		{title: "Dead letters, new per minute", targets: one(fmt.Sprintf("60 * max by (dependency) (rate(%s[%s]))", series(catalog.DeadPut, where), window), name)},
+		{title: "Dead letters, new per minute", targets: []target{
+			{fmt.Sprintf("60 * max by (dependency) (rate(%s[%s]))", series(catalog.DeadPut, where), window), name},
+			{"60 * " + rate(each, catalog.DeadLost), name + " lost by a full store"},
+		}},
 		{title: "Oldest dead letter", unit: asSeconds, targets: one(largest(each, catalog.DeadAge), name)},
 		{title: "Dead letters, room and redrives", targets: []target{
 			{largest(each, catalog.DeadBytes), name + " bytes"}, {largest(each, catalog.Redrives), name + " redrives"},

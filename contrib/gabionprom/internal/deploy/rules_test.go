@@ -57,6 +57,7 @@ var healthy = map[string]string{
 	`gabion_dead_letters_oldest_age_seconds{}`:                            "60+60x400",
 	`gabion_dead_letters_unresolved{}`:                                    "0x400",
 	`gabion_dead_letters_put_total{}`:                                     "3x400",
+	`gabion_dead_letters_lost_total{}`:                                    "5x400",
 	`gabion_dead_letter_store_up{}`:                                       "1x400",
 	`gabion_config_last_reload_success{}`:                                 "1x400",
 	`gabion_label_overflow_total{label="operation"}`:                      "0x400",
