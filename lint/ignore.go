@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/suggest"
@@ -78,7 +79,10 @@ func ignoring(all []*ignore, file string, found Finding) *ignore {
 func (r *run) ignoresOf(f *config.File) (all []*ignore) {
 	var names map[int]string
 	for _, c := range f.Comments() {
-		word, rest, _ := strings.Cut(c.Text, " ")
+		word, rest := c.Text, ""
+		if at := strings.IndexFunc(word, unicode.IsSpace); at >= 0 {
+			word, rest = word[:at], word[at:]
+		}
 		if word != directive {
 			r.slip(f, c, word)
 			continue
@@ -103,11 +107,18 @@ func linesOfNames(f *config.File) map[int]string {
 	return names
 }
 
+// nearly is a directive that is written in another way, and the id of a rule. It is the id that
+// tells it from prose.
+var nearly = regexp.MustCompile(`^((?i:gabion)\s*[:_-]?\s*(?i:ignore))\b[\s:(]*[Gg]\d{2,}`)
+
 // slip finds a comment that was meant to ignore something.
 func (r *run) slip(f *config.File, c config.Comment, word string) {
-	if len(word) > len("gabion:") && strings.HasPrefix(word, "gabion:") && suggest.Nearest(strings.TrimRight(word, ":"), []string{directive}) != "" {
-		r.aboutIgnore("G092", f, c, fmt.Sprintf("%q ignores nothing", word), "write # "+directive+" ID reason")
+	if m := nearly.FindStringSubmatch(c.Text); m != nil {
+		word = m[1]
+	} else if len(word) <= len("gabion:") || !strings.HasPrefix(word, "gabion:") || suggest.Nearest(strings.TrimRight(word, ":"), []string{directive}) == "" {
+		return
 	}
+	r.aboutIgnore("G092", f, c, fmt.Sprintf("%q ignores nothing", word), "write # "+directive+" ID reason")
 }
 
 var (
