@@ -67,8 +67,8 @@ func (s *sim) hasRoom(b *broker, who int) bool {
 
 // slots is how many messages a consumer works on at once.
 func (b *broker) slots(st *machine.State) int {
-	if p := &st.Rules().Policy.Bulkhead; !p.Off && p.Limit > 0 {
-		return p.Limit
+	if n := st.Slots(); n > 0 {
+		return n
 	}
 	return b.Workers
 }
