@@ -31,11 +31,8 @@ const leastVisibility = 100 * time.Millisecond
 // leastThreshold is the shortest InactiveThreshold: an outage is mostly shorter.
 const leastThreshold = time.Hour
 
-// visibility returns for how long the broker keeps a delivery from others, at least.
+// visibility returns for how long the broker keeps a delivery from others.
 func visibility(cfg *jetstream.ConsumerConfig) time.Duration {
-	if len(cfg.BackOff) > 0 {
-		return slices.Min(cfg.BackOff)
-	}
 	if cfg.AckWait <= 0 {
 		return 30 * time.Second
 	}
@@ -58,8 +55,11 @@ func check(cfg *jetstream.ConsumerConfig, p policy.Policy, atOnce int, o *Option
 	case cfg.PriorityPolicy != jetstream.PriorityPolicyNone:
 		no("priority policy: it is not supported: unset it")
 	}
-	if attempts := p.Retry.Attempts; cfg.MaxDeliver > 0 && cfg.MaxDeliver <= attempts {
-		no("max deliver: after %d deliveries the broker drops a message in silence, and the policy tries it %d times: set -1, or more than %d", cfg.MaxDeliver, attempts, attempts)
+	if cfg.MaxDeliver > 0 {
+		no("max deliver: after %d deliveries the broker drops a message in silence, and those that were no runs count, as when a process stops: set -1, since the policy says when a message is given up", cfg.MaxDeliver)
+	}
+	if len(cfg.BackOff) > 0 {
+		no("back off: the broker adds it to the waits of the policy: set ack wait in place of it")
 	}
 	if t := cfg.InactiveThreshold; t > 0 && t < leastThreshold {
 		no("inactive threshold: the broker deletes the consumer when nothing was asked of it for %v, as while the breaker is open: make it durable and unset it, or set %v at least", t, leastThreshold)

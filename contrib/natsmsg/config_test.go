@@ -41,9 +41,10 @@ func TestWhatIsWrongWithAConsumersConfiguration(t *testing.T) {
 		{"acknowledging what came before", with(func(c *jetstream.ConsumerConfig) { c.AckPolicy = jetstream.AckAllPolicy }), Options{}, "ack policy"},
 		{"push", with(func(c *jetstream.ConsumerConfig) { c.DeliverSubject = "x" }), Options{}, "push"},
 		{"headers only", with(func(c *jetstream.ConsumerConfig) { c.HeadersOnly = true }), Options{}, "headers only"},
-		{"dropped as early as given up", with(func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 11 }), Options{}, "more than 11"},
-		{"dropped later than given up", with(func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 12 }), Options{}, ""},
-		{"a backoff that is too short", with(func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{time.Second, time.Millisecond} }), Options{}, "ack wait"},
+		{"dropped as early as given up", with(func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 11 }), Options{}, "max deliver"},
+		{"dropped after deliveries that were no runs", with(func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 1000 }), Options{}, "max deliver"},
+		{"waits of the broker's own", with(func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{time.Second, time.Minute} }), Options{}, "back off"},
+		{"an ack wait that is too short", with(func(c *jetstream.ConsumerConfig) { c.AckWait = time.Millisecond }), Options{}, "ack wait"},
 		{"attempts that outlast the ack wait, with heartbeats", with(func(c *jetstream.ConsumerConfig) { c.AckWait = time.Second }), Options{}, ""},
 		{"attempts that outlast the ack wait", with(func(c *jetstream.ConsumerConfig) { c.AckWait = 5 * time.Second }), Options{NoHeartbeat: true}, "without heartbeats"},
 		{"attempts that end before the ack wait", with(func(c *jetstream.ConsumerConfig) { c.AckWait = 6 * time.Second }), Options{NoHeartbeat: true}, ""},
@@ -75,14 +76,13 @@ func TestConfigIsFit(t *testing.T) {
 	}
 }
 
-func TestVisibilityIsTheShortestThatTheBrokerKnows(t *testing.T) {
+func TestVisibilityIsTheAckWait(t *testing.T) {
 	for _, c := range []struct {
 		cfg  jetstream.ConsumerConfig
 		want time.Duration
 	}{
 		{jetstream.ConsumerConfig{}, 30 * time.Second},
 		{jetstream.ConsumerConfig{AckWait: time.Second}, time.Second},
-		{jetstream.ConsumerConfig{AckWait: time.Second, BackOff: []time.Duration{3 * time.Second, 2 * time.Second}}, 2 * time.Second},
 	} {
 		if got := visibility(&c.cfg); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.cfg, got, c.want)
