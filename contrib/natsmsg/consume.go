@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -34,7 +35,7 @@ func Consume(ctx context.Context, js jetstream.JetStream, stream, durable string
 	if js == nil || c == nil || work == nil {
 		return errors.New("natsmsg: the JetStream, the Consumer or the work is nil")
 	}
-	s := &subscription{js: js, nc: js.Conn(), stream: stream, durable: durable, c: c, work: work, o: o.resolved(), fatal: make(chan error, 1), hand: map[uint64]*item{}, lines: map[string]*line{}, took: time.Second, takes: time.Second, idle: make(chan *item)}
+	s := &subscription{js: js, nc: js.Conn(), stream: stream, durable: durable, c: c, work: work, o: o.resolved(), fatal: make(chan error, 1), hand: map[uint64]*item{}, lines: map[string]*line{}, unheard: map[uint64]*item{}, heard: make(chan struct{}, 1), took: time.Second, takes: time.Second, idle: make(chan *item)}
 	if err := s.open(ctx); err != nil {
 		s.close()
 		return fmt.Errorf("natsmsg: consumer %s of stream %s: %w", durable, stream, err)
@@ -57,7 +58,10 @@ type subscription struct {
 	lasts      time.Duration // for which the broker keeps a request
 	most       int           // messages that the broker lets one request have; zero means any number
 	sub        *nats.Subscription
-	dropped    *nats.Subscription // advisories of messages that the broker gave up
+	answers    *nats.Subscription // to what the broker says when it was told the end of a message
+	replies    string             // what the subjects of that begin with
+	sources    sync.Map           // the names of subjects
+	subjects   atomic.Int64       // how many of these are kept
 	base       context.Context    // of the work
 	end        context.CancelCauseFunc
 	fatal      chan error // why it can't go on
@@ -67,9 +71,12 @@ type subscription struct {
 	mu       sync.Mutex // guards all below
 	hand     map[uint64]*item
 	lines    map[string]*line
+	unheard  map[uint64]*item // their end was told to the broker, which has not confirmed it
+	heard    chan struct{}    // gets one when, at the end, nothing is unheard
 	ready    []*item
 	delayed  []*line
 	working  int
+	arrival  arrival
 	took     time.Duration // by the work of a message lately, on average; it begins with a second
 	takes    time.Duration // the same with what the broker is told
 	pull     pulling
@@ -96,15 +103,18 @@ func (s *subscription) open(ctx context.Context) error {
 		s.lasts = min(lasts, t)
 	}
 	s.next = apiPrefix(s.js.Options()) + "CONSUMER.MSG.NEXT." + s.stream + "." + s.durable
-	s.inbox = s.nc.NewInbox() + "."
+	s.inbox, s.replies = s.nc.NewInbox()+".", s.nc.NewInbox()+"."
 	s.base, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	if cfg.MaxDeliver > 0 {
-		if s.dropped, err = s.nc.Subscribe("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES."+s.stream+"."+s.durable, s.gaveUp); err != nil {
+	if s.o.Order != nil {
+		if err := s.settle(ctx, durable); err != nil {
 			return err
 		}
 	}
-	if s.o.Order != nil {
-		if err := s.settle(ctx, durable); err != nil {
+	if !s.o.SingleAck {
+		if s.answers, err = s.nc.Subscribe(s.replies+"*", s.confirm); err != nil {
+			return err
+		}
+		if err := s.answers.SetPendingLimits(-1, -1); err != nil {
 			return err
 		}
 	}
@@ -112,28 +122,6 @@ func (s *subscription) open(ctx context.Context) error {
 		return err
 	}
 	return s.sub.SetPendingLimits(-1, -1) // no more comes than was asked for
-}
-
-// settle waits until the broker delivers again what a process before this one had, so that
-// nothing newer overtakes it.
-func (s *subscription) settle(ctx context.Context, durable jetstream.Consumer) error {
-	if durable.CachedInfo().NumAckPending == 0 {
-		return nil
-	}
-	timer := time.NewTimer(s.visibility + time.Second)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timer.C:
-			return nil
-		case <-time.After(s.visibility / 4):
-		}
-		if info, err := durable.Info(ctx); err == nil && info.NumAckPending == 0 {
-			return nil
-		}
-	}
 }
 
 func apiPrefix(o jetstream.JetStreamOptions) string {
@@ -144,11 +132,6 @@ func apiPrefix(o jetstream.JetStreamOptions) string {
 		return strings.TrimSuffix(o.APIPrefix, ".") + "."
 	}
 	return "$JS.API."
-}
-
-// gaveUp says that the broker dropped a message.
-func (s *subscription) gaveUp(m *nats.Msg) {
-	s.o.Logger.Error("the broker gave up a message: max_deliver of its consumer is too small", slog.String("stream", s.stream), slog.String("consumer", s.durable), slog.String("advisory", string(m.Data)))
 }
 
 // fail ends the subscription.
@@ -165,12 +148,12 @@ func (s *subscription) receive(m *nats.Msg) {
 		s.status(m)
 		return
 	}
-	meta, err := m.Metadata()
-	if err != nil {
+	place, ok := placeOf(m.Reply)
+	if !ok {
 		return // it is no delivery
 	}
 	now := time.Now()
-	it := &item{raw: m, seq: meta.Sequence.Stream, delivered: int(meta.NumDelivered), came: now, kept: now, order: ask(s.o.Order, m)}
+	it := &item{raw: m, seq: place.stream, delivered: place.delivered, came: now, kept: now, order: ask(s.o.Order, m)}
 	s.mu.Lock()
 	if s.pull.left > 0 {
 		s.pull.left--
@@ -180,6 +163,9 @@ func (s *subscription) receive(m *nats.Msg) {
 		s.mu.Unlock()
 		s.tell(it, nak)
 		return
+	}
+	if s.o.Order != nil {
+		s.arrived(place, now)
 	}
 	if old := s.hand[it.seq]; old != nil { // who has it answers for this delivery too
 		if !old.running {
@@ -215,11 +201,11 @@ func (s *subscription) begin() {
 	}
 }
 
-// often is how often it is looked what is due.
+// often is how often it is looked what is due, at least.
 const often = 100 * time.Millisecond
 
 func (s *subscription) run(ctx context.Context) error {
-	ticker := time.NewTicker(often)
+	ticker := time.NewTicker(min(often, s.visibility/6))
 	defer ticker.Stop()
 	for {
 		s.look(ctx)
@@ -241,15 +227,19 @@ func (s *subscription) look(ctx context.Context) {
 	s.due(now)
 	s.begin()
 	beats, back := s.keep(now)
+	silent := s.silent(now)
 	r := s.want(now)
 	verify, why := s.pull.verify, s.lastErr
 	s.pull.verify = false
 	s.mu.Unlock()
-	for _, it := range beats {
-		_ = s.nc.Publish(it.raw.Reply, inProgress)
+	for _, reply := range beats {
+		_ = s.nc.Publish(reply, inProgress)
 	}
 	for _, it := range back {
 		s.tell(it, nak)
+	}
+	for _, it := range silent {
+		s.ask(it)
 	}
 	s.send(r)
 	if verify {
@@ -260,10 +250,10 @@ func (s *subscription) look(ctx context.Context) {
 // longest is how long a message is kept that can't be begun, since the policy refuses.
 const longest = 5 * time.Minute
 
-// keep returns the messages of which the broker is to be told that they are kept, and those
-// that were kept for too long. mu is held.
-func (s *subscription) keep(now time.Time) (beats, back []*item) {
-	if s.working == len(s.hand) {
+// keep returns where the broker is to be told that messages are kept, and those that were kept for
+// too long. mu is held.
+func (s *subscription) keep(now time.Time) (beats []string, back []*item) {
+	if s.working == len(s.hand)-len(s.unheard) {
 		return nil, nil
 	}
 	for _, it := range s.hand {
@@ -273,7 +263,7 @@ func (s *subscription) keep(now time.Time) (beats, back []*item) {
 			back = append(back, it)
 		case now.Sub(it.kept) > s.visibility/3:
 			it.kept = now
-			beats = append(beats, it)
+			beats = append(beats, it.raw.Reply)
 		}
 	}
 	for _, it := range back {

@@ -1,6 +1,7 @@
 package natsmsg
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -48,6 +49,9 @@ func (s *subscription) take(working int) *item {
 	if s.stopping || len(s.ready) == 0 || working >= s.c.Slots(s.o.Workers) {
 		return nil
 	}
+	if s.o.Order != nil && !s.complete(time.Now()) {
+		return nil
+	}
 	if room, _ := s.c.Room(working); room <= 0 {
 		return nil
 	}
@@ -64,6 +68,11 @@ func (s *subscription) take(working int) *item {
 // over takes a message out of what this process has. mu is held.
 func (s *subscription) over(it *item) {
 	delete(s.hand, it.seq)
+	s.pass(it)
+}
+
+// pass lets the next go on that waits for a message. mu is held.
+func (s *subscription) pass(it *item) {
 	l := it.line
 	if l == nil {
 		return
@@ -101,7 +110,7 @@ func (s *subscription) due(now time.Time) {
 	})
 }
 
-// waiting takes out all messages that are not worked on. mu is held.
+// waiting takes out all messages that are not worked on, by their place. mu is held.
 func (s *subscription) waiting() (all []*item) {
 	for seq, it := range s.hand {
 		if !it.running {
@@ -113,5 +122,6 @@ func (s *subscription) waiting() (all []*item) {
 	for _, l := range s.lines {
 		l.items = slices.DeleteFunc(l.items, func(it *item) bool { return !it.running })
 	}
+	slices.SortFunc(all, func(a, b *item) int { return cmp.Compare(a.seq, b.seq) })
 	return all
 }

@@ -24,15 +24,19 @@ type item struct {
 	line      *line     // that it stands in, nil if it is not ordered
 	came      time.Time // when it was delivered
 	kept      time.Time // when the broker was last told that it is worked on
-	running   bool
-	tries     int // in this process since it came
+	running   bool      // from its beginning until the broker has heard of its end
+	tries     int       // in this process since it came
+
+	said  []byte    // what the broker was told of its end
+	ended time.Time // when it was told so first
+	asked time.Time // when it was told so last
 }
 
 // message returns what a Consumer needs to know of a delivery.
 func (s *subscription) message(it *item) consumer.Message {
 	m := consumer.Message{
 		Message:    inbox.Message{ID: s.id(it.raw), Payload: it.raw.Data, Headers: headersOf(it.raw.Header), Delivery: it.delivered + it.tries},
-		Source:     s.stream + "/" + it.raw.Subject,
+		Source:     s.source(it.raw.Subject),
 		Position:   strconv.FormatUint(it.seq, 10),
 		Visibility: s.visibility,
 	}
@@ -41,6 +45,21 @@ func (s *subscription) message(it *item) consumer.Message {
 		m.Extend = func(ctx context.Context) error { return s.confirmed(ctx, it.raw.Reply, inProgress) }
 	}
 	return m
+}
+
+// mostSources is about how many subjects have their names kept.
+const mostSources = 1000
+
+// source returns how a subject of the stream is called.
+func (s *subscription) source(subject string) string {
+	if known, ok := s.sources.Load(subject); ok {
+		return known.(string)
+	}
+	text := s.stream + "/" + subject
+	if s.subjects.Add(1) <= mostSources {
+		s.sources.Store(text[len(s.stream)+1:], text)
+	}
+	return text
 }
 
 // id returns the sender's name for a message.

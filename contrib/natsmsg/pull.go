@@ -48,7 +48,7 @@ func (s *subscription) want(now time.Time) *request {
 		return nil
 	}
 	limit := s.limit()
-	n := limit - len(s.hand)
+	n := limit - len(s.hand) + min(len(s.unheard), limit/2)
 	if n <= 0 || n < limit/2 {
 		return nil
 	}

@@ -29,15 +29,32 @@ func (s *subscription) stop(why error) error {
 		s.end(ErrStopping)
 		<-ended
 	}
+	s.listen()
 	s.close()
 	_ = s.nc.FlushTimeout(flushTime)
 	return why
 }
 
+// listen waits a little until the broker has confirmed what it was told.
+func (s *subscription) listen() {
+	s.mu.Lock()
+	open := len(s.unheard)
+	s.mu.Unlock()
+	if open == 0 || !s.nc.IsConnected() {
+		return
+	}
+	timer := time.NewTimer(flushTime)
+	defer timer.Stop()
+	select {
+	case <-s.heard:
+	case <-timer.C:
+	}
+}
+
 // close ends what open began, but for the subscription to messages.
 func (s *subscription) close() {
-	if s.dropped != nil {
-		_ = s.dropped.Unsubscribe()
+	if s.answers != nil {
+		_ = s.answers.Unsubscribe()
 	}
 	if s.end != nil {
 		s.end(nil)

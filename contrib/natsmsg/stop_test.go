@@ -141,6 +141,62 @@ func TestOfSlowWorkNothingIsFetchedAhead(t *testing.T) {
 	}
 }
 
+// A message was told to the broker to be done, and the broker did not hear it.
+func TestAnEndThatTheBrokerDidNotHearIsToldAgain(t *testing.T) {
+	now := time.Now()
+	s := &subscription{visibility: 30 * time.Second, hand: map[uint64]*item{}, unheard: map[uint64]*item{}, heard: make(chan struct{}, 1)}
+	for seq, since := range map[uint64]time.Duration{1: time.Second, 2: 3 * time.Second, 3: 31 * time.Second} {
+		it := &item{seq: seq, said: ack, ended: now.Add(-since), asked: now.Add(-since)}
+		s.hand[seq], s.unheard[seq] = it, it
+	}
+	again := s.silent(now)
+	if len(again) != 1 || again[0].seq != 2 || again[0].asked != now {
+		t.Errorf("%d messages are told again, want the second", len(again))
+	}
+	if _, kept := s.hand[3]; kept || len(s.unheard) != 2 {
+		t.Error("what the broker delivers again by now is still kept")
+	}
+}
+
+func TestTheStopWaitsForConfirmations(t *testing.T) {
+	r := newRig(t)
+	s := &subscription{nc: r.js.Conn(), stopping: true, hand: map[uint64]*item{}, unheard: map[uint64]*item{1: {}, 2: {}}, heard: make(chan struct{}, 1)}
+	forget := func(seq uint64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.forget(seq)
+	}
+	forget(1)
+	go func() {
+		<-time.After(30 * time.Millisecond)
+		forget(2)
+	}()
+	begun := time.Now()
+	s.listen()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if took := time.Since(begun); len(s.unheard) > 0 || took >= flushTime {
+		t.Errorf("after %v %d are not confirmed", took, len(s.unheard))
+	}
+}
+
+// Work that ends after the context of Consume is acknowledged, too.
+func TestWhatEndsAfterTheStopIsAcknowledged(t *testing.T) {
+	r := newRig(t)
+	r.publishMany(8)
+	release := make(chan struct{})
+	var begun atomic.Int32
+	r.consume(func(context.Context) error { begun.Add(1); <-release; return nil })
+	r.eventually("all run", func() bool { return begun.Load() == 8 })
+	r.end()
+	<-time.After(20 * time.Millisecond)
+	close(release)
+	_ = r.stop()
+	if i := r.info(); i.NumAckPending != 0 {
+		t.Errorf("%d messages are unacknowledged after the end", i.NumAckPending)
+	}
+}
+
 func TestTheLimitsOfTheConsumerAreKept(t *testing.T) {
 	r := newRig(t)
 	r.cfg.MaxRequestBatch, r.cfg.MaxRequestExpires = 3, 300*time.Millisecond
@@ -173,5 +229,21 @@ func TestADeadLetterThatCantBePublishedLeavesItsMessageAtTheBroker(t *testing.T)
 	_ = r.stop()
 	if i := r.info(); i.NumAckPending != 1 {
 		t.Errorf("%d messages are unacknowledged, want the one", i.NumAckPending)
+	}
+}
+
+// A negative Grace ends work at once. Dead letters are published all the same.
+func TestWithoutGraceDeadLettersArePublished(t *testing.T) {
+	r := newRig(t)
+	r.bare, r.options.DeadSubject, r.options.Grace = true, "letters", -time.Hour
+	r.publishMany(1)
+	r.consume(func(context.Context) error { return inbox.Permanent(errors.New("no such account")) })
+	r.settled()
+	s, err := r.js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.GetLastMsgForSubject(t.Context(), "letters"); err != nil {
+		t.Error(err)
 	}
 }

@@ -39,24 +39,25 @@ func (s *subscription) worker(it *item) {
 	}()
 	for it != nil {
 		begun := time.Now()
-		work := s.handle(it)
-		if it = s.following(work, time.Since(begun)); it == nil {
+		work := s.handle(it, begun)
+		if it = s.following(work, begun); it == nil {
 			it = <-s.idle
 		}
 	}
 }
 
-// following returns the next message for a worker, nil if there is none. The last one took so
-// long, with what was told to the broker.
-func (s *subscription) following(work, all time.Duration) *item {
+// following returns the next message for a worker, nil if there is none. The work of the last one
+// took so long; with what was told to the broker it began at begun.
+func (s *subscription) following(work time.Duration, begun time.Time) *item {
+	now := time.Now()
 	s.mu.Lock()
 	s.took += (work - s.took) / 16
-	s.takes += (all - s.takes) / 16
+	s.takes += (now.Sub(begun) - s.takes) / 16
 	it := s.take(s.working - 1)
 	if it == nil {
 		s.working--
 	}
-	r := s.want(time.Now())
+	r := s.want(now)
 	s.mu.Unlock()
 	s.send(r)
 	return it
@@ -64,36 +65,36 @@ func (s *subscription) following(work, all time.Duration) *item {
 
 // handle handles a message, tells the broker what became of it, and returns how long it was
 // handled.
-func (s *subscription) handle(it *item) (took time.Duration) {
-	if time.Since(it.kept) > s.visibility/4 {
+func (s *subscription) handle(it *item, now time.Time) (took time.Duration) {
+	if now.Sub(it.kept) > s.visibility/4 {
 		s.tell(it, inProgress)
 	}
-	m := s.message(it)
-	begun := time.Now()
-	d := s.c.Handle(s.base, m, s.work)
-	took = time.Since(begun)
-	if d.Verb == inbox.Retry && s.again(it, &d) {
-		return took
+	d := s.c.Handle(s.base, s.message(it), s.work)
+	took = time.Since(now)
+	if d.Verb == inbox.DeadLetter && !s.buried(it, &d) {
+		d.Verb, d.After = inbox.Retry, unburied
 	}
-	switch d.Verb {
-	case inbox.Ack:
+	switch {
+	case d.Verb == inbox.Ack:
 		s.answer(it, ack)
-	case inbox.DeadLetter:
-		if !s.c.KeepsLetters() {
-			if err := s.bury(it, &d); err != nil {
-				s.o.Logger.Warn("a dead letter can't be published: its message comes again", slog.String("subject", s.o.DeadSubject), slog.Any("error", err))
-				s.later(it, unburied)
-				break
-			}
-		}
+	case d.Verb == inbox.DeadLetter:
 		s.answer(it, append(append(term[:len(term):len(term)], ' '), d.Reason...))
-	default:
+	case !s.again(it, &d):
 		s.later(it, d.After)
 	}
-	s.mu.Lock()
-	s.over(it)
-	s.mu.Unlock()
 	return took
+}
+
+// buried reports whether a dead letter is stored.
+func (s *subscription) buried(it *item, d *inbox.Disposition) bool {
+	if s.c.KeepsLetters() {
+		return true
+	}
+	err := s.bury(it, d)
+	if err != nil {
+		s.o.Logger.Warn("a dead letter can't be published: its message comes again", slog.String("subject", s.o.DeadSubject), slog.Any("error", err))
+	}
+	return err == nil
 }
 
 // unburied is the wait of a message whose dead letter was not stored.
@@ -121,25 +122,91 @@ func (s *subscription) again(it *item, d *inbox.Disposition) bool {
 	return true
 }
 
-// later has the broker deliver a message again after a while.
+// later has the broker deliver a message again after a while. At the end one that others must not
+// overtake is given back at once.
 func (s *subscription) later(it *item, after time.Duration) {
-	text, err := json.Marshal(struct {
-		Delay time.Duration `json:"delay"`
-	}{max(after, time.Millisecond)})
-	if err != nil {
-		s.tell(it, nak)
-		return
+	what := nak
+	if it.line == nil {
+		text, err := json.Marshal(struct {
+			Delay time.Duration `json:"delay"`
+		}{max(after, time.Millisecond)})
+		if err == nil {
+			what = append(append(nak[:len(nak):len(nak)], ' '), text...)
+		}
 	}
-	s.tell(it, append(append(nak[:len(nak):len(nak)], ' '), text...))
+	s.tell(it, what)
+	s.mu.Lock()
+	s.over(it)
+	s.mu.Unlock()
 }
 
-// answer tells the broker that a message is over.
+// answer tells the broker that a message is over. It does not wait until the broker has confirmed
+// that: the message stays in this process until then.
 func (s *subscription) answer(it *item, what []byte) {
 	if s.o.SingleAck {
 		s.tell(it, what)
+		s.mu.Lock()
+		s.over(it)
+		s.mu.Unlock()
 		return
 	}
-	_, _ = s.nc.Request(it.raw.Reply, what, min(s.visibility, flushTime)) // else it comes again, and is recognized
+	now := time.Now()
+	s.mu.Lock()
+	it.said, it.ended, it.asked = what, now, now
+	s.unheard[it.seq] = it
+	s.pass(it)
+	s.mu.Unlock()
+	s.ask(it)
+}
+
+// ask tells the broker that a message is over, and asks for an answer.
+func (s *subscription) ask(it *item) {
+	_ = s.nc.PublishRequest(it.raw.Reply, s.replies+strconv.FormatUint(it.seq, 10), it.said) // else it is asked again
+}
+
+// confirm gets what the broker says when it was told the end of a message. That the consumer is
+// gone is an end, too.
+func (s *subscription) confirm(m *nats.Msg) {
+	seq, err := strconv.ParseUint(m.Subject[len(s.replies):], 10, 64)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.forget(seq)
+	r := s.want(time.Now())
+	s.mu.Unlock()
+	s.send(r)
+}
+
+// forget takes a message out of what this process has, of whose end the broker has heard. mu is
+// held.
+func (s *subscription) forget(seq uint64) {
+	if s.unheard[seq] == nil {
+		return
+	}
+	delete(s.unheard, seq)
+	delete(s.hand, seq)
+	if s.stopping && len(s.unheard) == 0 {
+		select {
+		case s.heard <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// silent returns the messages of whose end the broker is to be told again, and forgets those that
+// it delivers again by now: they are recognized as done. mu is held.
+func (s *subscription) silent(now time.Time) (all []*item) {
+	for seq, it := range s.unheard {
+		switch {
+		case now.Sub(it.ended) > s.visibility:
+			s.forget(seq)
+		case now.Sub(it.asked) > min(s.visibility/3, flushTime):
+			it.asked = now
+			all = append(all, it)
+		}
+	}
+	return all
 }
 
 // confirmed tells the broker something and waits until it has heard it.
@@ -178,7 +245,7 @@ func (s *subscription) bury(it *item, d *inbox.Disposition) error {
 	if d.Err != nil {
 		h.Set(DeadError, oneLine(d.Err.Error()))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.base), s.o.Grace+flushTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.base), max(s.o.Grace, 0)+flushTime)
 	defer cancel()
 	_, err := s.js.PublishMsg(ctx, &nats.Msg{Subject: s.o.DeadSubject, Header: h, Data: m.Payload}, jetstream.WithMsgID("dead/"+string(deadletter.IDOf(s.c.Group(), key, m.Payload))))
 	return err
