@@ -1,0 +1,108 @@
+package deadlettertest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/gabion-go/gabion/deadletter"
+)
+
+var resolutionCases = []oneCase{
+	{"a resolution as done ends a letter", deadletter.Options{}, resolvedDone},
+	{"a resolution as nothing lets a redrive take it", deadletter.Options{}, resolvedNothing},
+	{"only unknown outcomes that wait are resolved", deadletter.Options{}, notResolved},
+	{"a dropped letter has no payload, and says who dropped it", deadletter.Options{}, dropped},
+}
+
+func unknown(_ int, l *deadletter.Letter) { l.Reason = deadletter.Unknown }
+
+func resolvedDone(b *bench) {
+	id := b.put("g", 1, unknown)[0]
+	if s := b.stats("g"); s.Unresolved != 1 {
+		b.Errorf("%+v", s)
+	}
+	for range 2 { // its answer was lost
+		b.ok(b.Resolve(b.Context(), id, deadletter.ResolvedAsDone, "ann", "saw it"))
+	}
+	l := b.get(id)
+	if l.State != deadletter.Done || l.Resolved != deadletter.ResolvedAsDone || l.By != "ann" || l.Note != "saw it" {
+		b.Errorf("%s", fields(l))
+	}
+	if s := b.stats("g"); s.Unresolved != 0 || s.Letters != 0 || s.ByState[deadletter.Done] != 1 {
+		b.Errorf("%+v", s)
+	}
+	b.is(b.Resolve(b.Context(), id, deadletter.ResolvedAsFailed, "", ""), deadletter.ErrState)
+}
+
+func resolvedNothing(b *bench) {
+	id := b.put("g", 1, unknown)[0]
+	if d := b.order("g", 10); d.Total != 0 || d.State != deadletter.Finished {
+		b.Errorf("without a resolution: %+v", d)
+	}
+	for range 2 {
+		b.ok(b.Resolve(b.Context(), id, deadletter.ResolvedAsFailed, "ann", "nothing there"))
+	}
+	b.wantState(id, deadletter.Waiting)
+	b.order("g", 10)
+	taken, _ := b.take("g", 1)
+	b.wantTaken(taken, id)
+	if taken[0].Resolved != deadletter.ResolvedAsFailed {
+		b.Error("the consumer does not learn of the resolution")
+	}
+	v := failed("again unknown")
+	v.Reason = deadletter.Unknown
+	b.ok(b.Settle(b.Context(), taken[0], v))
+	if l := b.get(id); l.Resolved != deadletter.Unresolved {
+		b.Error("the resolution of one run was taken for that of another")
+	}
+	if s := b.stats("g"); s.Unresolved != 1 {
+		b.Errorf("%+v", s)
+	}
+	// An outcome that gets unknown while the letter is ordered keeps it from being taken.
+	b.ok(b.Resolve(b.Context(), id, deadletter.ResolvedAsFailed, "ann", ""))
+	d := b.order("g", 10)
+	l := letter("g", 0)
+	l.Reason, l.Last = deadletter.Unknown, b.time().Add(time.Hour)
+	b.ok(b.Put(b.Context(), l))
+	b.pass(time.Second)
+	taken, _ = b.take("g", 1)
+	b.wantTaken(taken)
+	b.wantState(id, deadletter.Waiting)
+	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: 1})
+}
+
+func notResolved(b *bench) {
+	ids := b.put("g", 2, func(n int, l *deadletter.Letter) {
+		if n == 1 {
+			l.Reason = deadletter.Unknown
+		}
+	})
+	b.is(b.Resolve(b.Context(), ids[0], deadletter.ResolvedAsDone, "", ""), deadletter.ErrState)
+	for _, r := range []deadletter.Resolution{deadletter.Unresolved, 9} {
+		if err := b.Resolve(b.Context(), ids[1], r, "", ""); err == nil {
+			b.Errorf("resolution %d was taken", r)
+		}
+	}
+	b.ok(b.Drop(b.Context(), ids[1], "", ""))
+	b.is(b.Resolve(b.Context(), ids[1], deadletter.ResolvedAsDone, "", ""), deadletter.ErrState)
+}
+
+func dropped(b *bench) {
+	ids := b.put("g", 2)
+	before := b.stats("g").Bytes
+	for range 2 {
+		b.ok(b.Drop(b.Context(), ids[0], "ann", strings.Repeat("x", 5000)))
+	}
+	l := b.get(ids[0])
+	if l.State != deadletter.Dropped || len(l.Payload) != 0 || len(l.Headers) != 0 || l.By != "ann" || len(l.Note) > deadletter.MaxMessage {
+		b.Errorf("%s", fields(l))
+	}
+	if s := b.stats("g"); s.Bytes >= before || s.Letters != 1 || s.ByState[deadletter.Dropped] != 1 {
+		b.Errorf("%+v", s)
+	}
+	d := b.order("g", 10)
+	b.ok(b.Drop(b.Context(), ids[1], "", ""))
+	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: 1})
+	taken, _ := b.take("g", 5)
+	b.wantTaken(taken)
+}
