@@ -11,6 +11,7 @@ var resolutionCases = []oneCase{
 	{"a resolution as done ends a letter", deadletter.Options{}, resolvedDone},
 	{"a resolution as nothing lets a redrive take it", deadletter.Options{}, resolvedNothing},
 	{"only unknown outcomes that wait are resolved", deadletter.Options{}, notResolved},
+	{"a resolution is for one run, also where the redrive ends meanwhile", deadletter.Options{}, lostRun},
 	{"a dropped letter has no payload, and says who dropped it", deadletter.Options{}, dropped},
 }
 
@@ -105,4 +106,33 @@ func dropped(b *bench) {
 	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: 1})
 	taken, _ := b.take("g", 5)
 	b.wantTaken(taken)
+}
+
+// lostRun is a consumer that takes a resolved letter and is gone, while its redrive ends:
+// nobody knows what its run did.
+func lostRun(b *bench) {
+	ids := b.put("g", 2, unknown)
+	for _, id := range ids {
+		b.ok(b.Resolve(b.Context(), id, deadletter.ResolvedAsFailed, "ann", "nothing there"))
+	}
+	d := b.order("g", 1)
+	taken, _ := b.take("g", 5)
+	b.wantTaken(taken, ids[0])
+	b.ok(b.Stop(b.Context(), d.ID, "ann", "enough"))
+	b.pass(time.Hour)
+	none, _ := b.take("g", 5)
+	b.wantTaken(none)
+	b.wantState(ids[0], deadletter.Waiting)
+	if l := b.get(ids[0]); l.Resolved != deadletter.Unresolved {
+		b.Error("what was found out of the runs before is taken for the lost one, too")
+	}
+	if l := b.get(ids[1]); l.Resolved != deadletter.ResolvedAsFailed {
+		b.Error("forgotten, though nothing ran")
+	}
+	if s := b.stats("g"); s.Unresolved != 1 || s.Letters != 2 {
+		b.Errorf("%+v", s)
+	}
+	if again := b.order("g", 1); again.Total != 1 {
+		b.Errorf("ordered anew: %+v", again)
+	}
 }

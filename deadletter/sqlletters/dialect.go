@@ -131,15 +131,17 @@ type statements struct {
 	head, letterLock, selectOne, insert, update, remove              string
 	selectNote, insertNote, deleteNote                               string
 	selectDrive, insertDrive, updateDrive, openDrives, listDrives    string
-	lost, free, heads, busy, behind, ends, release, releaseLost      string
+	lost, free, heads, busy, behind, ends, release                   string
 	count, stats, oldest, groups                                     string
 	sweepOver, sweepNotes, sweepDrives, makeRoom, longest, removeOld string
 	orderChunk, listChunk, driveOf, oldestNotes, countNotes          string
 }
 
+// part is how many letters one transaction changes of many.
+const part = 500
+
 func (d Dialect) statements(table string) statements {
 	fill := d.filler(table)
-	const part = "LIMIT 500" // of what is changed in one transaction
 	const gone = " RETURNING grp, state, reason, held, bytes"
 	return statements{
 		fill: fill,
@@ -178,10 +180,8 @@ func (d Dialect) statements(table string) statements {
 		busy:   fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE grp = ? AND ord = ? AND state = 2 LIMIT 1) AS x`),
 		behind: fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE grp = ? AND ord = ? AND state = 1 AND (kept, id) < (?, ?) LIMIT 1) AS x`),
 		ends:   fill(`SELECT until FROM {t} WHERE drive = ? AND state = 2 ORDER BY until LIMIT 1`),
-		release: fill(`UPDATE {t} SET state = 0, since = ?, until = 0 WHERE id IN (SELECT id FROM {t} WHERE drive = ? AND state = 1 ` + part + `{rows})
+		release: fill(`UPDATE {t} SET state = 0, since = ?, until = 0 WHERE id IN (SELECT id FROM {t} WHERE drive = ? AND state = 1 {part}{rows})
 			RETURNING grp, 1, reason, held, bytes`),
-		releaseLost: fill(`UPDATE {t} SET state = 0, since = ?, until = 0 WHERE id IN (SELECT id FROM {t} WHERE drive = ? AND state = 2 AND until <= ? ` + part + `{rows})
-			RETURNING grp, 2, reason, held, bytes`),
 
 		count: fill(`INSERT INTO {t}_counts (grp, state, reason, held, shard, n, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (grp, state, reason, held, shard) DO UPDATE SET n = {t}_counts.n + excluded.n, bytes = {t}_counts.bytes + excluded.bytes`),
@@ -189,8 +189,8 @@ func (d Dialect) statements(table string) statements {
 		oldest: fill(`SELECT kept FROM {t} WHERE state = 0 {of} ORDER BY kept LIMIT 1`),
 		groups: fill(`SELECT DISTINCT grp FROM {t}_counts WHERE state = 254 ORDER BY grp`),
 
-		sweepOver:  fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND since < ? ` + part + `{rows})` + gone),
-		sweepNotes: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures WHERE last < ? ` + part + `{rows}) RETURNING last`),
+		sweepOver:  fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND since < ? {part}{rows})` + gone),
+		sweepNotes: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures WHERE last < ? {part}{rows}) RETURNING last`),
 		sweepDrives: fill(`DELETE FROM {t}_drives WHERE made < ? AND remain = 0 AND filling < ? AND NOT EXISTS
 			(SELECT 1 FROM {t} WHERE drive = {t}_drives.id AND state = 1) AND NOT EXISTS (SELECT 1 FROM {t} WHERE drive = {t}_drives.id AND state = 2)`),
 		makeRoom:    fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND id <> ? ORDER BY since LIMIT ?{rows})` + gone),
@@ -199,7 +199,7 @@ func (d Dialect) statements(table string) statements {
 		countNotes:  fill(`SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 253`),
 		oldestNotes: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures ORDER BY last LIMIT ?)`),
 		orderChunk: fill(`UPDATE {t} SET state = 1, since = ?, drive = ?, by_whom = ? WHERE id IN
-			(SELECT id FROM {t} WHERE {where} ORDER BY kept, id ` + part + `{rows}) RETURNING grp, 0, reason, held, bytes, kept, id`),
+			(SELECT id FROM {t} WHERE {where} ORDER BY kept, id {part}{rows}) RETURNING grp, 0, reason, held, bytes, kept, id`),
 		listChunk: fill(`SELECT {columns} FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
 	}
 }
@@ -233,7 +233,7 @@ func (d Dialect) filler(table string) func(string) string {
 		now = "0"
 	}
 	r := strings.NewReplacer("{t}", table, "{i}", strings.ReplaceAll(table, ".", "_"), "{text}", d.text, "{blob}", d.blob, "{float}", d.float,
-		"{now}", now, "{shard}", d.shard, "{rows}", d.rows, "{columns}", columns, "{drive}", driveColumns)
+		"{now}", now, "{shard}", d.shard, "{rows}", d.rows, "{part}", "LIMIT "+strconv.Itoa(part), "{columns}", columns, "{drive}", driveColumns)
 	return func(text string) string {
 		text = r.Replace(text)
 		if strings.Contains(text, "{where}") || strings.Contains(text, "{of}") {

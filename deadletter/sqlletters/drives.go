@@ -140,11 +140,30 @@ func (t *tx) release(c deadletter.Course) (deadletter.Course, int64, error) {
 	n, _, err := t.moved(rows, err, int(deadletter.Waiting))
 	if err == nil {
 		var lost int64
-		rows, err = t.q.QueryContext(t, t.sql.releaseLost, now, t.dialect.str(c.ID), now)
-		lost, _, err = t.moved(rows, err, int(deadletter.Waiting))
+		lost, err = t.releaseLost(&c)
 		n += lost
 	}
 	return c.Leave(int(n), t.now), n, err
+}
+
+// releaseLost lets a part of the letters wait again that consumers took and lost, each as
+// its record decides: of one that was resolved nobody knows any more what became of it.
+func (t *tx) releaseLost(c *deadletter.Course) (n int64, err error) {
+	all, err := t.places(t.sql.lost, t.dialect.str(c.ID), deadletter.Nanos(t.now), part)
+	for _, one := range all {
+		if err != nil {
+			break
+		}
+		var r deadletter.Record
+		if r, err = t.load(one.ID); err != nil {
+			break
+		}
+		if next, ok := r.Release(t.now); ok && r.Drive == c.ID {
+			n++
+			err = t.save(r, next)
+		}
+	}
+	return n, err
 }
 
 // releaseAll lets all letters of redrives that are over wait again.
