@@ -186,6 +186,15 @@ type Verdict struct {
 	Failure *Failure
 }
 
+// A Tally is how many letters of one kind there are.
+type Tally struct {
+	Group      string
+	State      State
+	Reason     string
+	Unresolved bool // they want a Resolution before they are redriven
+	Letters    int  // more than zero
+}
+
 // Stats say what a store holds of a group, or of all.
 type Stats struct {
 	Letters    int // that wait, are ordered or taken
@@ -193,6 +202,7 @@ type Stats struct {
 	ByReason   map[string]int // of Letters; at most 100 reasons, the rest under ""
 	Unresolved int            // of Letters: that wait for a Resolution
 	Oldest     time.Time      // when the oldest of those that wait was put away; zero if none does
+	Newest     time.Time      // when the newest of all was put away, whatever its state; zero if there is none
 	Bytes      int64          // of payloads, headers and failures
 	Put        int64          // ever put away, in this store
 }
@@ -221,8 +231,15 @@ type Store interface {
 	// means 100.
 	List(ctx context.Context, q Query, from string, limit int) (Page, error)
 
-	// Order makes a redrive of what the query picks, and returns it with its ID. Letters
-	// that wait for a Resolution are not picked.
+	// Count counts what the query picks without handing it out: the zero Query counts what
+	// waits. The tallies are in the order of their groups, states and reasons, the resolved
+	// first.
+	Count(ctx context.Context, q Query) ([]Tally, error)
+
+	// Order makes a redrive of what the query picks and waits, and returns it with its ID.
+	// Letters that want a Resolution are left out: Count tells how many they are. A query
+	// that names one of them in IDs is ErrUnresolved, and orders nothing. What is put away
+	// while Order runs need not be in the redrive; what failed in it is not in it again.
 	Order(ctx context.Context, q Query, d Drive) (Drive, error)
 
 	// Drives returns the newest redrives first, of a group or of all.

@@ -263,6 +263,21 @@ func (m *Memory) List(ctx context.Context, q Query, from string, limit int) (Pag
 	return p, nil
 }
 
+// Count implements [Store].
+func (m *Memory) Count(ctx context.Context, q Query) (all []Tally, err error) {
+	if err := cmp.Or(ctx.Err(), q.Validate()); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.list {
+		if q.Picks(&r.Letter) {
+			all = AddTally(all, Tally{r.Group, r.State, r.Reason, r.Held(), 1})
+		}
+	}
+	return all, nil
+}
+
 // change decides about one letter and keeps what becomes of it.
 func (m *Memory) change(ctx context.Context, id ID, decide func(Record, time.Time) (Record, bool, error)) error {
 	if err := ctx.Err(); err != nil {
@@ -324,6 +339,7 @@ func (m *Memory) Stats(ctx context.Context, group string) (Stats, error) {
 			continue
 		}
 		s.Count(r.State, r.Reason, r.Held(), 1, r.Bytes())
+		s.Newest = r.Kept
 		if r.State == Waiting && s.Oldest.IsZero() {
 			s.Oldest = r.Kept
 		}

@@ -55,6 +55,11 @@ func (m *Memory) Order(ctx context.Context, q Query, d Drive) (Drive, error) {
 		return Drive{}, err
 	}
 	q.Group = c.Group
+	for _, r := range m.list {
+		if len(q.IDs) > 0 && r.State == Waiting && r.Held() && q.Picks(&r.Letter) {
+			return Drive{}, NotResolved(r.ID)
+		}
+	}
 	m.release(c.Group, "", now)
 	for _, r := range m.list {
 		if !q.Picks(&r.Letter) {

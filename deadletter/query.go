@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -131,6 +132,31 @@ func Time(ns int64) time.Time {
 	}
 	return time.Unix(0, ns).UTC()
 }
+
+// AddTally adds letters to those of their kind, for stores that count one by one.
+func AddTally(all []Tally, one Tally) []Tally {
+	at, found := slices.BinarySearchFunc(all, one, Tally.compare)
+	if found {
+		all[at].Letters += one.Letters
+		return all
+	}
+	return slices.Insert(all, at, one)
+}
+
+// compare orders tallies by their kinds.
+func (t Tally) compare(other Tally) int {
+	held := func(t Tally) int {
+		if t.Unresolved {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(strings.Compare(t.Group, other.Group), cmp.Compare(t.State, other.State), strings.Compare(t.Reason, other.Reason), cmp.Compare(held(t), held(other)))
+}
+
+// NotResolved is the error of an order that names a letter which wants a Resolution. It is for
+// those who write stores.
+func NotResolved(id ID) error { return fmt.Errorf("%w: %.40q", ErrUnresolved, string(id)) }
 
 // Count adds letters of one kind, for stores that count by kind. Held is that of their
 // records.

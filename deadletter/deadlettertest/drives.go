@@ -1,9 +1,11 @@
 package deadlettertest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
@@ -24,6 +26,7 @@ var driveCases = []oneCase{
 	{"what is given back is taken again", deadletter.Options{}, givenBack},
 	{"redrives of two groups do not meet", deadletter.Options{}, twoGroups},
 	{"redrives of one group go on side by side", deadletter.Options{}, twoDrives},
+	{"what fails or comes while a redrive is ordered is not in it again", deadletter.Options{}, orderedOnce},
 	{"a large redrive is ordered and stopped whole", deadletter.Options{}, large},
 }
 
@@ -351,6 +354,59 @@ func twoDrives(b *bench) {
 		}
 	}
 	b.wantState(ids[1], deadletter.Waiting)
+}
+
+func orderedOnce(b *bench) {
+	const n = 2600 // several transactions' parts
+	b.at(8, func(w int, s deadletter.Store) {
+		for i := w; i < n; i += 8 * len(b.both()) {
+			if err := s.Put(b.Context(), letter("g", i)); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.pass(time.Second)
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() { // half of them fail, so that the redrive goes on
+		for i := 0; ; {
+			b.pass(time.Millisecond)
+			taken, _, err := b.Take(b.Context(), "g", 20, time.Hour)
+			for _, l := range taken {
+				v := done
+				if i++; i%2 == 0 {
+					v = failed("still down")
+				}
+				err = errors.Join(err, b.Settle(b.Context(), l, v))
+			}
+			late := letter("g", n+i)
+			if err = errors.Join(err, b.Put(b.Context(), late)); err != nil {
+				b.Error(err)
+				return
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	d := b.order("g", 1e9)
+	close(stop)
+	all.Wait()
+	if d.Total < n || d.Total > n+50 { // what came before it began
+		b.Errorf("%d letters were ordered of %d", d.Total, n)
+	}
+	for from, first := "", true; first || from != ""; first = false {
+		p, err := b.List(b.Context(), deadletter.Query{Group: "g", States: []deadletter.State{deadletter.Ordered, deadletter.Taken}}, from, 1000)
+		b.ok(err)
+		for _, l := range p.Letters {
+			if l.Redriven > 0 {
+				b.Fatalf("%s failed, and was ordered once more", l.ID)
+			}
+		}
+		from = p.Next
+	}
 }
 
 func large(b *bench) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
@@ -16,6 +17,8 @@ var listCases = []oneCase{
 	{"a list with many pages has each letter once while others come and go", deadletter.Options{}, pages},
 	{"questions that can't be answered are errors", deadletter.Options{}, badQuestions},
 	{"what is missing is not found", deadletter.Options{}, missing},
+	{"a count is of what a list has", deadletter.Options{}, tallied},
+	{"a list of several states has each letter once while they change", deadletter.Options{}, changing},
 	{"stats count each group and all", deadletter.Options{}, counted},
 	{"a context that has ended changes nothing", deadletter.Options{}, cancelled},
 }
@@ -42,9 +45,88 @@ func lists(b *bench) {
 	b.wantAll(deadletter.Query{Prefix: string(a[2][:20])}, a[2])
 	b.wantAll(deadletter.Query{Prefix: string(a[2])}, a[2])
 	b.wantAll(deadletter.Query{Prefix: string(c[1][:20])})
+	early, late := time.Date(1, 2, 3, 0, 0, 0, 0, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) // nanoseconds can't say them
+	b.wantAll(deadletter.Query{After: early, Before: late}, a[0], a[1], a[2], c[0])
+	b.wantAll(deadletter.Query{Before: early})
+	b.wantAll(deadletter.Query{After: late})
 	groups, err := b.Groups(b.Context())
 	b.ok(err)
 	b.same("groups", groups, []string{"a", "c"})
+}
+
+// tallied compares what is counted with what is listed.
+func tallied(b *bench) {
+	a := b.put("a", 6, func(n int, l *deadletter.Letter) {
+		l.Source = fmt.Sprint("s", n%2)
+		if n > 2 {
+			l.Reason = deadletter.Unknown
+		}
+	})
+	b.ok(b.Resolve(b.Context(), a[3], deadletter.ResolvedAsFailed, "ann", ""))
+	b.ok(b.Resolve(b.Context(), a[4], deadletter.ResolvedAsDone, "ann", ""))
+	second := b.time()
+	c := b.put("c", 2)
+	b.ok(b.Drop(b.Context(), c[0], "", ""))
+	b.order("c", 1)
+	every := []deadletter.State{0, 1, 2, 3, 4}
+	for _, q := range []deadletter.Query{
+		{}, {States: every}, {Group: "a"}, {Group: "a", States: every}, {Group: "a", Reason: deadletter.Unknown}, {Reason: deadletter.Unknown, States: every},
+		{Source: "s0"}, {IDs: []deadletter.ID{a[0], c[1]}, States: every}, {Prefix: string(a[5][:20])}, {Before: second, States: every}, {After: second, States: every},
+		{Group: "nobody"}, {Source: "nowhere"}, {States: []deadletter.State{deadletter.Ordered, deadletter.Done}},
+	} {
+		var want []deadletter.Tally
+		for _, id := range b.all(q, 0) {
+			l := b.get(id)
+			r := deadletter.Record{Letter: l}
+			want = deadletter.AddTally(want, deadletter.Tally{Group: l.Group, State: l.State, Reason: l.Reason, Unresolved: r.Held(), Letters: 1})
+		}
+		got, err := b.Count(b.Context(), q)
+		b.ok(err)
+		b.same(fmt.Sprintf("count of %+v", q), got, want)
+	}
+	got, err := b.Count(b.Context(), deadletter.Query{Group: "a"})
+	b.ok(err)
+	b.same("counted", got, []deadletter.Tally{{Group: "a", Reason: "attempts_exhausted", Letters: 3}, {Group: "a", Reason: deadletter.Unknown, Letters: 1}, {Group: "a", Reason: deadletter.Unknown, Unresolved: true, Letters: 1}})
+}
+
+// changing lists letters while each goes from one state into another and back.
+func changing(b *bench) {
+	want := b.put("g", 20)
+	every := deadletter.Query{Group: "g", States: []deadletter.State{0, 1, 2, 3, 4}}
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(stop)
+	for _, s := range b.both() {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				d, err := s.Order(b.Context(), deadletter.Query{Group: "g"}, deadletter.Drive{Rate: 1})
+				if err == nil {
+					err = s.Stop(b.Context(), d.ID, "", "")
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 400 {
+		p, err := b.List(b.Context(), every, "", 0)
+		b.ok(err)
+		var got []deadletter.ID
+		for _, l := range p.Letters {
+			got = append(got, l.ID)
+		}
+		if !slices.Equal(got, want) {
+			b.Fatalf("%d letters, want %d, each once", len(got), len(want))
+		}
+	}
 }
 
 func pages(b *bench) {
@@ -78,6 +160,9 @@ func badQuestions(b *bench) {
 	for _, q := range []deadletter.Query{{IDs: make([]deadletter.ID, 1001)}, {Prefix: "%"}, {Prefix: strings.Repeat("a", 33)}, {States: []deadletter.State{77}}} {
 		if _, err := b.List(b.Context(), q, "", 0); err == nil {
 			b.Errorf("query %+v was taken", q)
+		}
+		if _, err := b.Count(b.Context(), q); err == nil {
+			b.Errorf("a count of %+v was taken", q)
 		}
 		if _, err := b.Order(b.Context(), q, deadletter.Drive{Group: "g", Rate: 1}); err == nil {
 			b.Errorf("an order of %+v was taken", q)
@@ -123,7 +208,7 @@ func missing(b *bench) {
 
 func counted(b *bench) {
 	b.same("nothing", b.stats("").Letters, 0)
-	b.put("a", 3)
+	a := b.put("a", 3)
 	b.pass(time.Minute)
 	c := b.put("c", 2, unknown)
 	b.ok(b.Drop(b.Context(), c[0], "", ""))
@@ -131,9 +216,9 @@ func counted(b *bench) {
 	b.take("a", 1)
 	for group, want := range map[string]deadletter.Stats{
 		"": {Letters: 4, ByState: map[deadletter.State]int{deadletter.Waiting: 1, deadletter.Ordered: 2, deadletter.Taken: 1, deadletter.Dropped: 1},
-			ByReason: map[string]int{"attempts_exhausted": 3, deadletter.Unknown: 1}, Unresolved: 1, Put: 5, Oldest: b.get(c[1]).Kept},
-		"a": {Letters: 3, ByState: map[deadletter.State]int{deadletter.Ordered: 2, deadletter.Taken: 1}, ByReason: map[string]int{"attempts_exhausted": 3}, Put: 3},
-		"c": {Letters: 1, ByState: map[deadletter.State]int{deadletter.Waiting: 1, deadletter.Dropped: 1}, ByReason: map[string]int{deadletter.Unknown: 1}, Unresolved: 1, Put: 2, Oldest: b.get(c[1]).Kept},
+			ByReason: map[string]int{"attempts_exhausted": 3, deadletter.Unknown: 1}, Unresolved: 1, Put: 5, Oldest: b.get(c[1]).Kept, Newest: b.get(c[1]).Kept},
+		"a": {Letters: 3, ByState: map[deadletter.State]int{deadletter.Ordered: 2, deadletter.Taken: 1}, ByReason: map[string]int{"attempts_exhausted": 3}, Put: 3, Newest: b.get(a[2]).Kept},
+		"c": {Letters: 1, ByState: map[deadletter.State]int{deadletter.Waiting: 1, deadletter.Dropped: 1}, ByReason: map[string]int{deadletter.Unknown: 1}, Unresolved: 1, Put: 2, Oldest: b.get(c[1]).Kept, Newest: b.get(c[1]).Kept},
 	} {
 		got := b.stats(group)
 		if got.Bytes <= 0 {
@@ -151,6 +236,7 @@ func cancelled(b *bench) {
 	ctx, cancel := context.WithCancel(b.Context())
 	cancel()
 	_, getErr := b.Get(ctx, id)
+	_, countErr := b.Count(ctx, deadletter.Query{})
 	_, listErr := b.List(ctx, deadletter.Query{}, "", 0)
 	_, orderErr := b.Order(ctx, deadletter.Query{}, deadletter.Drive{Group: "g", Rate: 1})
 	_, drivesErr := b.Drives(ctx, "")
@@ -159,7 +245,7 @@ func cancelled(b *bench) {
 	_, statsErr := b.Stats(ctx, "")
 	_, sweepErr := b.Sweep(ctx)
 	for n, err := range []error{
-		b.Fail(ctx, id, deadletter.Failure{At: begun}), b.Forget(ctx, id), b.Put(ctx, letter("g", 7)), getErr, listErr, orderErr, drivesErr,
+		b.Fail(ctx, id, deadletter.Failure{At: begun}), b.Forget(ctx, id), b.Put(ctx, letter("g", 7)), getErr, listErr, countErr, orderErr, drivesErr,
 		b.Stop(ctx, d.ID, "", ""), takeErr, b.Extend(ctx, taken[0], time.Hour), b.Settle(ctx, taken[0], done),
 		b.Resolve(ctx, id, deadletter.ResolvedAsDone, "", ""), b.Drop(ctx, id, "", ""), groupsErr, statsErr, sweepErr,
 	} {

@@ -10,6 +10,7 @@ import (
 var resolutionCases = []oneCase{
 	{"a resolution as done ends a letter", deadletter.Options{}, resolvedDone},
 	{"a resolution as nothing lets a redrive take it", deadletter.Options{}, resolvedNothing},
+	{"an order that names an unknown outcome is refused whole", deadletter.Options{}, notOrdered},
 	{"only unknown outcomes that wait are resolved", deadletter.Options{}, notResolved},
 	{"a resolution is for one run, also where the redrive ends meanwhile", deadletter.Options{}, lostRun},
 	{"a dropped letter has no payload, and says who dropped it", deadletter.Options{}, dropped},
@@ -70,6 +71,36 @@ func resolvedNothing(b *bench) {
 	b.wantTaken(taken)
 	b.wantState(id, deadletter.Waiting)
 	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: 1})
+}
+
+func notOrdered(b *bench) {
+	ids := b.put("g", 3, func(n int, l *deadletter.Letter) {
+		if n > 0 {
+			l.Reason = deadletter.Unknown
+		}
+	})
+	b.ok(b.Resolve(b.Context(), ids[2], deadletter.ResolvedAsFailed, "ann", "nothing there"))
+	order := func(q deadletter.Query) (deadletter.Drive, error) {
+		return b.Order(b.Context(), q, deadletter.Drive{Group: "g", Rate: 1000})
+	}
+	_, err := order(deadletter.Query{IDs: ids})
+	b.is(err, deadletter.ErrUnresolved)
+	if err != nil && !strings.Contains(err.Error(), string(ids[1])) {
+		b.Errorf("which letter? %v", err)
+	}
+	if drives, err := b.Drives(b.Context(), ""); err != nil || len(drives) != 0 {
+		b.Errorf("%+v, %v", drives, err)
+	}
+	for _, id := range ids {
+		b.wantState(id, deadletter.Waiting)
+	}
+	d, err := order(deadletter.Query{IDs: ids[1:2], Group: "g", States: []deadletter.State{deadletter.Done}})
+	if err != nil || d.Total != 0 { // it does not mean what waits
+		b.Errorf("%+v, %v", d, err)
+	}
+	if d, err = order(deadletter.Query{}); err != nil || d.Total != 2 { // it names none
+		b.Errorf("%+v, %v", d, err)
+	}
 }
 
 func notResolved(b *bench) {

@@ -134,7 +134,9 @@ type statements struct {
 	lost, free, heads, busy, behind, ends, release                   string
 	count, stats, oldest, groups                                     string
 	sweepOver, sweepNotes, sweepDrives, makeRoom, longest, removeOld string
-	orderChunk, listChunk, driveOf, oldestNotes, countNotes          string
+	driveOf, oldestNotes, countNotes                                 string
+	newestWaiting, orderSome, pickSome, countSome, listSome          string
+	counted, tally, newest                                           string
 }
 
 // part is how many letters one transaction changes of many.
@@ -186,21 +188,26 @@ func (d Dialect) statements(table string) statements {
 		count: fill(`INSERT INTO {t}_counts (grp, state, reason, held, shard, n, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (grp, state, reason, held, shard) DO UPDATE SET n = {t}_counts.n + excluded.n, bytes = {t}_counts.bytes + excluded.bytes`),
 		stats:  fill(`SELECT state, reason, held, sum(n), sum(bytes) FROM {t}_counts WHERE (grp = ? OR ? = 1) AND state NOT IN (253, 255) GROUP BY state, reason, held ORDER BY state, reason, held`),
-		oldest: fill(`SELECT kept FROM {t} WHERE state = 0 {of} ORDER BY kept LIMIT 1`),
 		groups: fill(`SELECT DISTINCT grp FROM {t}_counts WHERE state = 254 ORDER BY grp`),
 
 		sweepOver:  fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND since < ? {part}{rows})` + gone),
 		sweepNotes: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures WHERE last < ? {part}{rows}) RETURNING last`),
 		sweepDrives: fill(`DELETE FROM {t}_drives WHERE made < ? AND remain = 0 AND filling < ? AND NOT EXISTS
 			(SELECT 1 FROM {t} WHERE drive = {t}_drives.id AND state = 1) AND NOT EXISTS (SELECT 1 FROM {t} WHERE drive = {t}_drives.id AND state = 2)`),
-		makeRoom:    fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND id <> ? ORDER BY since LIMIT ?{rows})` + gone),
-		longest:     fill(`SELECT grp, bytes, kept, id FROM {t} WHERE state = 0 ORDER BY kept, id LIMIT 1000`),
-		removeOld:   fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state = 0 AND kept <= ? AND (kept < ? OR id <= ?) ORDER BY kept, id LIMIT ?{rows})` + gone),
-		countNotes:  fill(`SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 253`),
-		oldestNotes: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures ORDER BY last LIMIT ?)`),
-		orderChunk: fill(`UPDATE {t} SET state = 1, since = ?, drive = ?, by_whom = ? WHERE id IN
-			(SELECT id FROM {t} WHERE {where} ORDER BY kept, id {part}{rows}) RETURNING grp, 0, reason, held, bytes, kept, id`),
-		listChunk: fill(`SELECT {columns} FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
+		makeRoom:      fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND id <> ? ORDER BY since LIMIT ?{rows})` + gone),
+		longest:       fill(`SELECT grp, bytes, kept, id FROM {t} WHERE state = 0 ORDER BY kept, id LIMIT 1000`),
+		removeOld:     fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state = 0 AND kept <= ? AND (kept < ? OR id <= ?) ORDER BY kept, id LIMIT ?{rows})` + gone),
+		countNotes:    fill(`SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 253`),
+		oldestNotes:   fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures ORDER BY last LIMIT ?)`),
+		newestWaiting: fill(`SELECT id, kept FROM {t} WHERE grp = ? AND state = 0 ORDER BY kept DESC, id DESC LIMIT 1`),
+		orderSome:     fill(`UPDATE {t} SET state = 1, since = ?, drive = ?, by_whom = ? WHERE {where} RETURNING grp, 0, reason, held, bytes`),
+		pickSome:      fill(`SELECT id, kept FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
+		countSome:     fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE {where} LIMIT ?) AS x`),
+		listSome:      fill(`SELECT {columns} FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
+		counted:       fill(`SELECT grp, state, reason, held, sum(n) AS n FROM {t}_counts WHERE {where} GROUP BY grp, state, reason, held`),
+		tally:         fill(`SELECT grp, state, reason, held, count(*) AS n FROM {t} WHERE {where} GROUP BY grp, state, reason, held`),
+		oldest:        fill(`SELECT min(kept) FROM {t} WHERE {where}`),
+		newest:        fill(`SELECT max(kept) AS kept FROM {t} WHERE {where}`),
 	}
 }
 
@@ -226,7 +233,7 @@ func (d Dialect) check(table string) error {
 	return nil
 }
 
-// filler returns what fills texts for a table. Texts with {where} or {of} are bound later.
+// filler returns what fills texts for a table. Texts with {where} are bound later.
 func (d Dialect) filler(table string) func(string) string {
 	now := d.now
 	if now == "" {
@@ -236,7 +243,7 @@ func (d Dialect) filler(table string) func(string) string {
 		"{now}", now, "{shard}", d.shard, "{rows}", d.rows, "{part}", "LIMIT "+strconv.Itoa(part), "{columns}", columns, "{drive}", driveColumns)
 	return func(text string) string {
 		text = r.Replace(text)
-		if strings.Contains(text, "{where}") || strings.Contains(text, "{of}") {
+		if strings.Contains(text, "{where}") {
 			return text
 		}
 		return d.bind(text)

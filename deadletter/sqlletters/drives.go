@@ -5,9 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
 )
@@ -46,91 +43,6 @@ func (t *tx) driven(id deadletter.ID) (c deadletter.Course, r deadletter.Record,
 		c = deadletter.Course{} // it is of another meanwhile: the token will say so
 	}
 	return c, r, err
-}
-
-// Order implements [deadletter.Store]. It orders some hundred letters in each transaction,
-// so that others get their turn. If it fails half way, the redrive is stopped.
-func (s *Store) Order(ctx context.Context, q deadletter.Query, d deadletter.Drive) (deadletter.Drive, error) {
-	if err := q.Validate(); err != nil {
-		return deadletter.Drive{}, err
-	}
-	id := deadletter.NewDrive()
-	made := new(deadletter.Course)
-	err := s.change(ctx, "", func(t *tx) (err error) {
-		if *made, err = deadletter.NewCourse(q, d, id, t.now); err != nil {
-			return err
-		}
-		_, err = t.q.ExecContext(t, t.sql.insertDrive, t.dialect.driveValues(made)...)
-		return err
-	})
-	if err != nil {
-		return deadletter.Drive{}, err
-	}
-	q.Group = made.Group
-	if err := s.releaseAll(ctx, q.Group); err != nil {
-		return deadletter.Drive{}, s.undo(ctx, id, err)
-	}
-	if _, err = s.parts(ctx, func(t *tx) (int64, error) { return t.fill(&q, id) }); err != nil {
-		return deadletter.Drive{}, s.undo(ctx, id, err)
-	}
-	err = s.change(ctx, "", func(t *tx) error {
-		c, err := t.drive(id)
-		if err == nil {
-			c = c.Filled(t.now)
-			*made = c
-			err = t.saveDrive(c)
-		}
-		return err
-	})
-	if err != nil {
-		return deadletter.Drive{}, s.undo(ctx, id, err)
-	}
-	return made.Drive, nil
-}
-
-// undo stops a redrive that could not be ordered whole. If that fails too, it ends by itself.
-func (s *Store) undo(ctx context.Context, id string, err error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	_ = s.Stop(ctx, id, "", "it could not be ordered whole")
-	return err
-}
-
-// fill orders one part: the oldest that wait.
-func (t *tx) fill(q *deadletter.Query, id string) (int64, error) {
-	if !slices.Contains(q.In(), deadletter.Waiting) {
-		return 0, nil
-	}
-	c, err := t.drive(id)
-	if err != nil || c.State != deadletter.Driving {
-		return 0, err
-	}
-	w := t.dialect.pick(q, deadletter.Waiting, deadletter.Place{})
-	w.and("held = 0")
-	text := t.dialect.bind(strings.ReplaceAll(t.sql.orderChunk, "{where}", w.String()))
-	args := append([]any{deadletter.Nanos(t.now), t.dialect.str(id), t.dialect.str(c.By)}, w.args...)
-	rows, err := t.q.QueryContext(t, text, args...)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	var n int64
-	for rows.Next() {
-		var k kind
-		var size int64
-		var at deadletter.Place
-		if err := rows.Scan(&k.group, &k.state, &k.reason, &k.held, &size, &at.Kept, &at.ID); err != nil {
-			return 0, err
-		}
-		n++
-		t.add(k, -1, -size)
-		k.state = int(deadletter.Ordered)
-		t.add(k, 1, size)
-	}
-	if err := rows.Err(); err != nil {
-		return 0, err
-	}
-	return n, t.saveDrive(c.Fill(int(n), t.now))
 }
 
 // release lets a part of the letters of a redrive that is over wait again.

@@ -3,9 +3,10 @@ package sqlletters
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
 )
@@ -23,6 +24,11 @@ func (w *where) and(part string, args ...any) {
 }
 
 func (w *where) String() string { return strings.Join(w.parts, " AND ") }
+
+// fill puts the condition into a statement, to be used once.
+func (w *where) fill(text string) string {
+	return w.d.bind(strings.ReplaceAll(text, "{where}", w.String()))
+}
 
 // pick is the condition of a query, in one state and after a place.
 func (d Dialect) pick(q *deadletter.Query, state deadletter.State, from deadletter.Place) *where {
@@ -52,15 +58,26 @@ func (d Dialect) pick(q *deadletter.Query, state deadletter.State, from deadlett
 		w.and("id >= ? AND id < ?", d.str(q.Prefix), d.str(q.Prefix+"g"))
 	}
 	if !q.Before.IsZero() {
-		w.and("kept < ?", deadletter.Nanos(q.Before))
+		w.and("kept < ?", nanos(q.Before))
 	}
 	if !q.After.IsZero() {
-		w.and("kept >= ?", deadletter.Nanos(q.After))
+		w.and("kept >= ?", nanos(q.After))
 	}
 	if from != (deadletter.Place{}) {
 		w.and("(kept, id) > (?, ?)", from.Kept, d.id(from.ID))
 	}
 	return w
+}
+
+// nanos is a time to compare with. One that no letter can have is beyond all of them.
+func nanos(t time.Time) int64 {
+	switch first, last := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64); {
+	case t.Before(first):
+		return math.MinInt64
+	case t.After(last):
+		return math.MaxInt64
+	}
+	return t.UnixNano()
 }
 
 // List implements [deadletter.Store].
@@ -73,12 +90,8 @@ func (s *Store) List(ctx context.Context, q deadletter.Query, from string, limit
 		}
 	}
 	var p deadletter.Page
-	for _, state := range q.In() { // each by the index, in their order
-		some, err := s.list(ctx, s.dialect.pick(&q, state, place), limit+1)
-		if err != nil {
-			return deadletter.Page{}, clear(err)
-		}
-		p.Letters = append(p.Letters, some...)
+	if p.Letters, err = s.list(ctx, &q, place, limit+1); err != nil {
+		return deadletter.Page{}, clear(err)
 	}
 	slices.SortFunc(p.Letters, func(a, b deadletter.Letter) int {
 		return deadletter.PlaceOf(&a).Compare(deadletter.PlaceOf(&b))
@@ -90,9 +103,24 @@ func (s *Store) List(ctx context.Context, q deadletter.Query, from string, limit
 	return p, nil
 }
 
-func (s *Store) list(ctx context.Context, w *where, limit int) (all []deadletter.Letter, err error) {
-	text := s.dialect.bind(strings.ReplaceAll(s.sql.listChunk, "{where}", w.String()))
-	rows, err := s.db.QueryContext(ctx, text, append(w.args, limit)...)
+// each is a statement with a part for each state, by the index and so in its order. It is one
+// statement, and so sees one moment: a letter that comes from one state into another
+// is in one of them.
+func (s *Store) each(q *deadletter.Query, from deadletter.Place, text string, more ...any) (string, []any) {
+	var parts []string
+	var args []any
+	for _, state := range q.In() {
+		w := s.dialect.pick(q, state, from)
+		parts = append(parts, "SELECT * FROM ("+strings.ReplaceAll(text, "{where}", w.String())+") AS x")
+		args = append(append(args, w.args...), more...)
+	}
+	return s.dialect.bind(strings.Join(parts, " UNION ALL ")), args
+}
+
+// list reads up to so many letters of each state.
+func (s *Store) list(ctx context.Context, q *deadletter.Query, from deadletter.Place, limit int) (all []deadletter.Letter, err error) {
+	text, args := s.each(q, from, s.sql.listSome, limit)
+	rows, err := s.db.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +131,39 @@ func (s *Store) list(ctx context.Context, w *where, limit int) (all []deadletter
 			return nil, err
 		}
 		all = append(all, r.Letter)
+	}
+	return all, rows.Err()
+}
+
+// Count implements [deadletter.Store]. What only a group, a reason and states pick is counted
+// already; for all else the database looks at what an index narrows down.
+func (s *Store) Count(ctx context.Context, q deadletter.Query) ([]deadletter.Tally, error) {
+	for _, err := range []error{ctx.Err(), q.Validate()} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	text, args := s.each(&q, deadletter.Place{}, s.sql.tally)
+	if q.Source == "" && len(q.IDs) == 0 && q.Prefix == "" && q.Before.IsZero() && q.After.IsZero() {
+		text, args = s.each(&q, deadletter.Place{}, s.sql.counted)
+	}
+	all, err := tallies(s.db.QueryContext(ctx, text, args...))
+	return all, clear(err)
+}
+
+func tallies(rows *sql.Rows, err error) (all []deadletter.Tally, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var one deadletter.Tally
+		if err := rows.Scan(&one.Group, &one.State, &one.Reason, &one.Unresolved, &one.Letters); err != nil {
+			return nil, err
+		}
+		if one.Letters > 0 {
+			all = deadletter.AddTally(all, one)
+		}
 	}
 	return all, rows.Err()
 }
@@ -136,18 +197,23 @@ func (s *Store) Stats(ctx context.Context, group string) (deadletter.Stats, erro
 	if err != nil {
 		return deadletter.Stats{}, clear(err)
 	}
-	of, args := "", []any{}
-	if group != "" {
-		of, args = "AND grp = ?", append(args, s.dialect.str(group))
+	text, args := s.each(&deadletter.Query{Group: group}, deadletter.Place{}, s.sql.oldest)
+	var kept sql.NullInt64
+	err = s.db.QueryRowContext(ctx, text, args...).Scan(&kept)
+	if err == nil {
+		all.Oldest = deadletter.Time(kept.Int64)
+		text, args = s.each(&deadletter.Query{Group: group, States: every}, deadletter.Place{}, s.sql.newest)
+		err = s.db.QueryRowContext(ctx, "SELECT max(kept) FROM ("+text+") AS y", args...).Scan(&kept)
 	}
-	var kept int64
-	err = s.db.QueryRowContext(ctx, s.dialect.bind(strings.ReplaceAll(s.sql.oldest, "{of}", of)), args...).Scan(&kept)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err != nil {
 		return deadletter.Stats{}, clear(err)
 	}
-	all.Oldest = deadletter.Time(kept)
+	all.Newest = deadletter.Time(kept.Int64)
 	return all, nil
 }
+
+// every state that a letter can be in.
+var every = []deadletter.State{deadletter.Waiting, deadletter.Ordered, deadletter.Taken, deadletter.Done, deadletter.Dropped}
 
 // stats sums up the counts.
 func (s *Store) stats(ctx context.Context, group string) (all deadletter.Stats, err error) {

@@ -2,6 +2,7 @@ package sqlletters
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"time"
 
@@ -162,8 +163,11 @@ func (t *tx) waits(group string, one candidate) (bool, error) {
 	return busy+behind > 0, err
 }
 
-func (t *tx) places(text string, args ...any) (all []candidate, err error) {
-	rows, err := t.q.QueryContext(t, text, args...)
+func (t *tx) places(text string, args ...any) ([]candidate, error) {
+	return places(t.q.QueryContext(t, text, args...))
+}
+
+func places(rows *sql.Rows, err error) (all []candidate, _ error) {
 	if err != nil {
 		return nil, err
 	}
