@@ -386,3 +386,58 @@ func putForever(t *testing.T, file string) {
 	}
 	all.Wait()
 }
+
+// A store whose bounds were lowered, as they are after a disk was full, takes letters again: those
+// that have to go are told of a thousand at a time.
+func TestABoundThatWasLoweredByThousands(t *testing.T) {
+	for _, c := range []struct {
+		fact string
+		o    deadletter.Options
+		err  error
+		left int // that wait then
+	}{
+		{"all that wait are enough", deadletter.Options{MaxLetters: 300}, nil, 300},
+		{"all that wait are not enough", deadletter.Options{MaxLetters: 2}, deadletter.ErrFull, 2600},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "letters")
+			s := openFile(t, file, deadletter.Options{})
+			put := func(group string, n int) {
+				l := letter(n)
+				l.Group = group
+				if err := s.Put(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put("g", 0)
+			s.db.SetMaxOpenConns(1) // for a temporary table
+			copies(t, s, 2597)
+			put("ordered", 1)
+			put("ordered", 2)
+			if d, err := s.Order(t.Context(), deadletter.Query{Group: "ordered"}, deadletter.Drive{Rate: 1}); err != nil || d.Total != 2 {
+				t.Fatal(d, err)
+			}
+			s.Close()
+			var told []int
+			c.o.Overflow = deadletter.DropOldest
+			c.o.Dropping = func(_ context.Context, n deadletter.Notice) { told = append(told, n.Letters) }
+			s = openFile(t, file, c.o)
+			if err := s.Put(t.Context(), letter(7)); !errors.Is(err, c.err) {
+				t.Errorf("error %v, want %v", err, c.err)
+			}
+			sum := 0
+			for _, n := range told {
+				if sum += n; n > 1000 {
+					t.Errorf("%d letters at once", n)
+				}
+			}
+			st, err := s.Stats(t.Context(), "")
+			if err != nil || st.ByState[deadletter.Ordered] != 2 {
+				t.Errorf("%+v, %v", st, err)
+			}
+			if want := 2600 - c.left; c.err == nil && sum != want+1 || c.err != nil && sum != 0 || st.Letters != c.left {
+				t.Errorf("told of %d letters, and %d are left", sum, st.Letters)
+			}
+		})
+	}
+}

@@ -51,7 +51,11 @@ func (t *tx) lack(old, next *deadletter.Record) error {
 		deadletter.ErrFull, t.letters, t.size, t.options.MaxLetters, t.options.MaxBytes)
 }
 
-// oldest finds the letters that wait the longest and have to go, nil if that does not help.
+// told is how many letters go at once at most, after somebody was told of them.
+const told = 1000
+
+// oldest finds the letters that wait the longest and have to go, or the first of them if they
+// are many. It is nil if it would not help that all go.
 func (t *tx) oldest(lacks func(n, bytes int64) bool) (*deadletter.Notice, error) {
 	rows, err := t.q.QueryContext(t, t.sql.longest)
 	if err != nil {
@@ -71,7 +75,14 @@ func (t *tx) oldest(lacks func(n, bytes int64) bool) (*deadletter.Notice, error)
 			return &n, nil
 		}
 	}
-	return nil, rows.Err()
+	if n.Letters < told || rows.Err() != nil {
+		return nil, rows.Err()
+	}
+	var letters, bytes int64
+	if err := t.q.QueryRowContext(t, t.sql.waiting).Scan(&letters, &bytes); err != nil || lacks(letters, bytes) {
+		return nil, err
+	}
+	return &n, nil
 }
 
 // gone counts letters that were removed, from what the statement returned of them.
@@ -121,9 +132,9 @@ func (s *Store) parts(ctx context.Context, do func(*tx) (int64, error)) (total i
 }
 
 // removeWaiting removes the letters that were told of, of which there are at most a thousand.
-func (s *Store) removeWaiting(ctx context.Context, told deadletter.Notice) error {
+func (s *Store) removeWaiting(ctx context.Context, n deadletter.Notice) error {
 	return s.change(ctx, "", func(t *tx) error {
-		_, _, err := t.gone(t.q.QueryContext(t, t.sql.removeOld, told.Last.Kept, told.Last.Kept, t.dialect.id(told.Last.ID), told.Letters))
+		_, _, err := t.gone(t.q.QueryContext(t, t.sql.removeOld, n.Last.Kept, n.Last.Kept, t.dialect.id(n.Last.ID), n.Letters))
 		return err
 	})
 }

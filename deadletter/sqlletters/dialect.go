@@ -136,7 +136,7 @@ type statements struct {
 	sweepOver, sweepNotes, sweepDrives, makeRoom, longest, removeOld string
 	driveOf, oldestNotes, countNotes                                 string
 	newestWaiting, orderSome, pickSome, countSome, listSome          string
-	counted, tally, newest                                           string
+	counted, tally, newest, waiting                                  string
 }
 
 // part is how many letters one transaction changes of many.
@@ -195,7 +195,8 @@ func (d Dialect) statements(table string) statements {
 		sweepDrives: fill(`DELETE FROM {t}_drives WHERE made < ? AND remain = 0 AND filling < ? AND NOT EXISTS
 			(SELECT 1 FROM {t} WHERE drive = {t}_drives.id AND state = 1) AND NOT EXISTS (SELECT 1 FROM {t} WHERE drive = {t}_drives.id AND state = 2)`),
 		makeRoom:      fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND id <> ? ORDER BY since LIMIT ?{rows})` + gone),
-		longest:       fill(`SELECT grp, bytes, kept, id FROM {t} WHERE state = 0 ORDER BY kept, id LIMIT 1000`),
+		longest:       fill(`SELECT grp, bytes, kept, id FROM {t} WHERE state = 0 ORDER BY kept, id LIMIT ` + strconv.Itoa(told)),
+		waiting:       fill(`SELECT coalesce(sum(n), 0), coalesce(sum(bytes), 0) FROM {t}_counts WHERE state = 0`),
 		removeOld:     fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state = 0 AND kept <= ? AND (kept < ? OR id <= ?) ORDER BY kept, id LIMIT ?{rows})` + gone),
 		countNotes:    fill(`SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 253`),
 		oldestNotes:   fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures ORDER BY last LIMIT ?)`),
