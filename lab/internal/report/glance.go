@@ -106,6 +106,10 @@ func cardName(h *scenario.Headline) string {
 		return "Recovery"
 	case "stuck":
 		return "Stays down"
+	case "doubled_share":
+		return "Effects done again"
+	case "lost_share":
+		return "Effects lost"
 	}
 	return h.Name
 }
@@ -129,6 +133,8 @@ func cardTime(h *scenario.Headline) string {
 		return "after the trouble, half of runs"
 	case "stuck":
 		return "probability, after the trouble"
+	case "doubled_share", "lost_share":
+		return "to messages, in the whole run"
 	}
 	return strings.ToLower(tileTime(h.Phase))
 }

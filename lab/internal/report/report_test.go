@@ -537,6 +537,40 @@ func TestWhoWinsIsSaidFirst(t *testing.T) {
 	}
 }
 
+// Where there are messages, what became of their effects stands beside the answers.
+func TestEffectsStandBesideAnswers(t *testing.T) {
+	f, err := scenario.Parse("x", []byte(`version: 1
+title: x
+duration: 1m
+clients:
+  billing: {count: 2, rate: 10/s, deadline: 20s, queue: {workers: 20, visibility: 1s, heartbeat: true, inbox: reexecute}, calls: [{to: db}]}
+services:
+  db: {time: 1500ms}
+policies:
+  db: {safe: true, timeout: {call: 30s, attempt: 30s}, retry: off, bulkhead: off}
+  billing: {timeout: {call: 2m, attempt: 30s}, retry: {attempts: 3}, bulkhead: {limit: 20}}
+against: plain
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := f.Run(t.Context(), scenario.Options{Replications: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen := terminal(t, s, Options{Width: 100})
+	for _, row := range []string{`effects done again +0 % +\d[\d.]+ % worse`, `effects lost +0 % +0 %`} {
+		if !regexp.MustCompile(row).MatchString(screen) {
+			t.Errorf("the screen does not say %s: %s", row, screen)
+		}
+	}
+	for _, text := range []string{"Effects done again", "effects lost", "to messages, in the whole run"} {
+		if !strings.Contains(said(html(t, s)), text) {
+			t.Errorf("the page does not say %q", text)
+		}
+	}
+}
+
 // What is worse is red, and what is better green.
 func TestVerdictsHaveTheirColours(t *testing.T) {
 	for verdict, want := range map[string]string{worse: "\x1b[31m", better: "\x1b[32m"} {

@@ -30,6 +30,10 @@ func headName(h *scenario.Headline) string {
 		return "recovery, " + map[string]string{"p50": "half of runs", "p80": "4 of 5 runs", "worst": "the worst"}[h.At]
 	case "stuck":
 		return "stays down"
+	case "doubled_share":
+		return "effects done again"
+	case "lost_share":
+		return "effects lost"
 	}
 	return h.Name
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gabion-go/gabion/lab/internal/stat"
 )
@@ -12,6 +13,7 @@ const (
 	Dependency = "dependency" // what is called
 	Recovery   = "recovery"   // how soon all is well when nothing is wrong any more
 	Certainty  = "certainty"  // that it is at all
+	Effects    = "effects"    // that messages have theirs once, neither twice nor never
 )
 
 // Headline is one of the few numbers by which a side is judged.
@@ -63,6 +65,8 @@ var weights = []weight{
 	{Dependency, "peak", false, -1, 1},      // and a busiest moment of twice the usual is one
 	{Recovery, "recovery", false, -0.05, 0}, // and twenty seconds are one
 	{Certainty, "stuck", false, -30, 0},     // and three runs of a hundred that stay down are nearly one
+	{Effects, "doubled_share", false, -100, 0},
+	{Effects, "lost_share", false, -100, 0}, // and an effect that is there twice, or not at all, is an answer that is not there
 }
 
 // decisive is the least sum of points by which a side wins.
@@ -177,8 +181,21 @@ func (s *Study) judge(a, b int) Judgement {
 	case j.Points <= -decisive:
 		j.Winner = s.Sides[a].Name
 	}
+	if s.wrongMore(&j) {
+		j.Winner = ""
+	}
 	j.Sentence = s.sentence(&j)
 	return j
+}
+
+// wrongMore is true when the winner has more effects twice, or loses more, than the other: answers
+// do not make up for that, since to those who count them what was done twice is an answer too.
+func (s *Study) wrongMore(j *Judgement) bool {
+	bad := stat.Worse
+	if j.Winner == s.Sides[j.A].Name && j.Points < 0 {
+		bad = stat.Better
+	}
+	return j.Winner != "" && slices.ContainsFunc(j.Heads, func(h Weighed) bool { return h.Group == Effects && h.Verdict == bad.String() })
 }
 
 // weigh compares two sides in one headline.

@@ -307,6 +307,47 @@ func TestWhoWins(t *testing.T) {
 	}
 }
 
+// What a side does twice, or loses, is not made up for by its answers.
+func TestWrongEffectsWinNothing(t *testing.T) {
+	side := func(name string, good, doubled, lost float64) Side {
+		s := Side{Name: name}
+		for _, m := range []struct {
+			key  string
+			more bool
+			x    float64
+		}{{"goodput", true, good}, {"doubled_share", false, doubled}, {"lost_share", false, lost}} {
+			made := Metric{Key: m.key, Name: m.key, Unit: Share, More: m.more}
+			var xs []float64
+			for i := range 8 {
+				xs = append(xs, m.x+0.0001*float64(i%3))
+				made.Values = append(made.Values, Number(xs[i]))
+			}
+			made.Mean = estimate(middle(m.key, xs))
+			s.Metrics = append(s.Metrics, made)
+		}
+		return s
+	}
+	const answers = "answers 5.0 points more in time than "
+	for _, c := range []struct {
+		fact     string
+		a, b     Side
+		winner   string
+		sentence string
+	}{
+		{"more answers", side("ours", 0.9, 0, 0), side("plain", 0.95, 0, 0), "plain", "plain wins for callers: it " + answers + "ours."},
+		{"more answers, and effects done again", side("ours", 0.9, 0, 0), side("plain", 0.95, 0.01, 0), "", "Neither plain nor ours wins: plain " + answers + "ours, but does 1 effects again for each 100 messages instead of 0.0087."},
+		{"the same, the other way round", side("plain", 0.95, 0.01, 0), side("ours", 0.9, 0, 0), "", "Neither ours nor plain wins: ours does 0.0087 effects again for each 100 messages instead of 1, but answers 5.0 points fewer in time than plain."},
+		{"more answers, and effects lost", side("ours", 0.9, 0, 0), side("plain", 0.95, 0, 0.02), "", "Neither plain nor ours wins: plain " + answers + "ours, but loses 2 effects of each 100 messages instead of 0.0087."},
+		{"more of all", side("plain", 0.9, 1.4, 0), side("ours", 0.95, 0.2, 0), "ours", "ours wins for callers and correctness: it " + answers + "plain and does 20 effects again for each 100 messages instead of 140."},
+		{"fewer effects again, for nothing", side("plain", 0.9, 0.05, 0), side("ours", 0.9, 0.01, 0), "ours", "ours wins for correctness: it does 1 effects again for each 100 messages instead of 5."},
+	} {
+		j := (&Study{Duration: 130, Replications: 8, Sides: []Side{c.a, c.b}}).judge(0, 1)
+		if j.Winner != c.winner || j.Sentence != c.sentence {
+			t.Errorf("%s: %q by %g: %s", c.fact, j.Winner, j.Points, j.Sentence)
+		}
+	}
+}
+
 func TestAFailureThatEveryRunShowsIsAFailure(t *testing.T) {
 	claims := []struct {
 		text string

@@ -44,6 +44,7 @@ func (f *File) defs() []def {
 	}{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}} {
 		all = append(all, def{q.key, "", q.key + " latency of answers", Seconds, false, func(m *measured) float64 { return quantile(&m.fleet, q.p) }})
 	}
+	all = append(all, f.defsOfEffects()...)
 	for i, s := range f.services {
 		all = append(all, f.defsOf(i, s.name)...)
 	}

@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/lab/internal/sim"
@@ -87,6 +88,28 @@ func defsOfQueue(i int, name string) []def {
 		{"disorder", name, "messages of " + name + " done after a younger one", Count, false, of(func(n *sim.MessageCounts) float64 { return float64(n.Disorder) })},
 		{"dead_letters", name, "dead letters of " + name, Count, false, of(func(n *sim.MessageCounts) float64 { return float64(n.DeadLetters()) })},
 		{"lag", name, "age of the oldest message of " + name, Seconds, false, of(func(n *sim.MessageCounts) float64 { return n.Oldest.Seconds() })},
+	}
+}
+
+// defsOfEffects returns the metrics of the messages of all fleets, by which sides are judged.
+func (f *File) defsOfEffects() []def {
+	if !slices.ContainsFunc(f.fleets, func(c namedFleet) bool { return c.queued }) {
+		return nil
+	}
+	of := func(count func(n *sim.MessageCounts) int64) func(m *measured) float64 {
+		return func(m *measured) float64 {
+			n, offered := int64(0), int64(0)
+			for i := range f.fleets {
+				if f.fleets[i].queued {
+					n, offered = n+count(&m.Messages[i]), offered+m.Fleets[i].Offered
+				}
+			}
+			return div(n, offered)
+		}
+	}
+	return []def{
+		{"doubled_share", "", "effects of messages that were there, to messages", Share, false, of(func(n *sim.MessageCounts) int64 { return n.Doubled })},
+		{"lost_share", "", "messages that are done without an effect, of all", Share, false, of(func(n *sim.MessageCounts) int64 { return n.Lost })},
 	}
 }
 

@@ -103,3 +103,31 @@ func TestMessagesAreMeasured(t *testing.T) {
 		})
 	}
 }
+
+// Plain consumers that are restarted answer more than an inbox under hold, which puts away what
+// nobody knows. What they do again is said beside that, and they don't win.
+func TestRestartedPlainConsumersDoNotWin(t *testing.T) {
+	f, err := Open("consumer-restart-storm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := f.Run(t.Context(), Options{Replications: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, plain := metric(t, s, 0, "doubled_share", "", "").Mean.Value, metric(t, s, 1, "doubled_share", "", "").Mean.Value
+	messages := 0.0
+	for _, fleet := range []string{"bare", "held", "keyed"} {
+		messages += metric(t, s, 1, "doubled", fleet, "").Mean.Value
+	}
+	if offered := messages / plain; offered < 9000 || offered > 11000 { // 30 a second for 340 s
+		t.Errorf("%g effects are %g of the messages, which would be %g messages", messages, plain, offered)
+	}
+	if plain < 1.5*ours || ours == 0 {
+		t.Errorf("%g of the effects are done again, and %g by plain consumers alone", ours, plain)
+	}
+	j := s.Judgements[0]
+	if j.Winner != "" || !strings.Contains(j.Sentence, "but ") || !strings.Contains(j.Sentence, "effects again for each 100 messages instead of") {
+		t.Errorf("%q wins: %s", j.Winner, j.Sentence)
+	}
+}

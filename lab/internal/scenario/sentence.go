@@ -42,6 +42,8 @@ func (s *Study) sentence(j *Judgement) string {
 		return fmt.Sprintf("One run says nothing of %s against %s: run more.", about.Name, other.Name)
 	case len(good)+len(bad) == 0:
 		return fmt.Sprintf("%s and %s do not differ by more than chance explains.", about.Name, other.Name)
+	case j.Winner == "" && len(good) > 0 && len(bad) > 0:
+		return fmt.Sprintf("Neither %s nor %s wins: %s %s, but %s.", about.Name, other.Name, about.Name, list(good), list(bad))
 	case j.Winner == "":
 		return fmt.Sprintf("Neither %s nor %s wins: %s %s.", about.Name, other.Name, about.Name, list(append(good, bad...)))
 	case len(bad) == 0:
@@ -50,7 +52,7 @@ func (s *Study) sentence(j *Judgement) string {
 	return fmt.Sprintf("%s wins for %s: it %s; the price: it %s.", about.Name, list(whom), list(good), list(bad))
 }
 
-var forWhom = map[string]string{Callers: "callers", Dependency: "the dependency", Recovery: "recovery", Certainty: "certainty"}
+var forWhom = map[string]string{Callers: "callers", Dependency: "the dependency", Recovery: "recovery", Certainty: "certainty", Effects: "correctness"}
 
 // list joins what is said.
 func list(of []string) string {
@@ -89,6 +91,10 @@ func (j *Judgement) claim(h *Weighed, sign float64, other string) (c claim, ok b
 		c.text = recovers(d, mine, its)
 	case "stuck":
 		c.text = fmt.Sprintf("stays down in %.3g %% of the runs instead of %.3g %%", 100*mine, 100*its)
+	case "doubled_share":
+		c.text = fmt.Sprintf("does %s effects again for each 100 messages instead of %s", hundred(mine), hundred(its))
+	case "lost_share":
+		c.text = fmt.Sprintf("loses %s effects of each 100 messages instead of %s", hundred(mine), hundred(its))
 	}
 	return c, true
 }
@@ -130,6 +136,14 @@ func points(x float64) string {
 		return fmt.Sprintf("%.2f", 100*x)
 	}
 	return fmt.Sprintf("%.1f", 100*x)
+}
+
+// hundred writes how many there are for each hundred.
+func hundred(x float64) string {
+	if x < 0.1 {
+		return fmt.Sprintf("%.2g", 100*x)
+	}
+	return fmt.Sprintf("%.0f", 100*x)
 }
 
 // brief writes seconds.
