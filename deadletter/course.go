@@ -140,7 +140,7 @@ func (c Course) Settle(done bool) Course {
 	c.Outcomes &= 1<<judged - 1
 	known, good := min(c.Done+c.Failed, judged), bits.OnesCount32(c.Outcomes)
 	if c.State == Driving && known >= enough && 2*good < known {
-		c.State = Stopped
+		c.State = StoppedByItself
 		c.Why = fmt.Sprintf("of the last %d letters %d were done, fewer than half", known, good)
 	}
 	return c

@@ -167,11 +167,11 @@ func FuzzStop(f *testing.F) {
 			}
 			want := Driving
 			if len(last) >= 10 && 2*good < len(last) {
-				want = Stopped
+				want = StoppedByItself
 			} else if len(history) == len(outcomes) {
 				want = Finished
 			}
-			if c.State != want || c.Left != len(outcomes)-len(history) || want == Stopped && !strings.Contains(c.Why, fmt.Sprintf("last %d letters %d", len(last), good)) {
+			if c.State != want || c.Left != len(outcomes)-len(history) || want == StoppedByItself && !strings.Contains(c.Why, fmt.Sprintf("last %d letters %d", len(last), good)) {
 				t.Fatalf("after %v: %+v, want %s", history, c, want)
 			}
 		}

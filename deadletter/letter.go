@@ -158,12 +158,13 @@ type DriveState uint8
 
 // The states of redrives.
 const (
-	Driving  DriveState = iota
-	Stopped             // by somebody, or because too few letters succeeded: what is left waits again
-	Finished            // every letter was taken
+	Driving         DriveState = iota
+	Stopped                    // by somebody: what is left waits again
+	Finished                   // every letter was taken
+	StoppedByItself            // because too few letters succeeded: what is left waits again
 )
 
-// String returns the state's name in lower case.
+// String returns the state's name in lower case, such as "stopped_by_itself".
 func (s DriveState) String() string {
 	if int(s) < len(driveStates) {
 		return driveStates[s]
@@ -171,7 +172,7 @@ func (s DriveState) String() string {
 	return "invalid"
 }
 
-var driveStates = [...]string{"driving", "stopped", "finished"}
+var driveStates = [...]string{"driving", "stopped", "finished", "stopped_by_itself"}
 
 // A Lease is a letter that a consumer has taken.
 type Lease struct {

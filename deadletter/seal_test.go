@@ -122,7 +122,7 @@ func TestRedriveWithoutTheKeyStops(t *testing.T) {
 		}
 	}
 	all, err := m.Drives(t.Context(), "g")
-	if err != nil || all[0].ID != d.ID || all[0].State != deadletter.Stopped {
+	if err != nil || all[0].ID != d.ID || all[0].State != deadletter.StoppedByItself {
 		t.Errorf("%+v, %v", all, err)
 	}
 	got, err := with.Get(t.Context(), secret("x").ID)

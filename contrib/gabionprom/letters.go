@@ -37,6 +37,7 @@ type group struct {
 	name    string
 	stats   deadletter.Stats
 	driving int
+	stopped int // by themselves, since another ended well or by hand
 }
 
 // now returns what the store said last, after asking it if that was some time ago. It waits
@@ -100,14 +101,29 @@ func groupsOf(ctx context.Context, store deadletter.Store) (groups []group, err 
 		if err != nil {
 			return nil, err
 		}
-		for i := range drives {
-			if drives[i].State == deadletter.Driving {
-				g.driving++
-			}
-		}
+		g.count(drives)
 		groups = append(groups, g)
 	}
 	return groups, nil
+}
+
+// count counts redrives, of which the newest come first.
+func (g *group) count(drives []deadletter.Drive) {
+	settled := false
+	for i := range drives {
+		switch drives[i].State {
+		case deadletter.Driving:
+			g.driving++
+		case deadletter.StoppedByItself:
+			if !settled {
+				g.stopped++
+			}
+		case deadletter.Stopped:
+			settled = true
+		case deadletter.Finished:
+			settled = settled || drives[i].Done > 0 && drives[i].Done >= drives[i].Failed
+		}
+	}
 }
 
 // letterStates are those of letters that are not over.
@@ -140,5 +156,6 @@ func (m *Metrics) collectLetters(s *scrape) {
 		s.level(catalog.DeadBytes, float64(g.stats.Bytes), d.label)
 		s.level(catalog.DeadPut, float64(g.stats.Put), d.label)
 		s.level(catalog.Redrives, float64(g.driving), d.label)
+		s.level(catalog.RedrivesStopped, float64(g.stopped), d.label)
 	}
 }

@@ -66,6 +66,38 @@ func TestDeadLettersAreExposed(t *testing.T) {
 	})
 }
 
+// A redrive that stopped by itself is told until another one ended well, or by somebody's hand.
+func TestRedrivesThatStoppedByThemselvesAreTold(t *testing.T) {
+	driving, stopped, itself := deadletter.Drive{State: deadletter.Driving}, deadletter.Drive{State: deadletter.Stopped}, deadletter.Drive{State: deadletter.StoppedByItself}
+	finished := func(done, failed int) deadletter.Drive {
+		return deadletter.Drive{State: deadletter.Finished, Done: done, Failed: failed}
+	}
+	for _, c := range []struct {
+		fact string
+		all  []deadletter.Drive // the newest first
+		want float64
+	}{
+		{"there was none", nil, 0},
+		{"it runs", []deadletter.Drive{driving}, 0},
+		{"it stopped by itself", []deadletter.Drive{itself}, 1},
+		{"two did", []deadletter.Drive{itself, itself, finished(3, 3), itself}, 2},
+		{"another runs now", []deadletter.Drive{driving, itself}, 1},
+		{"an older one still runs", []deadletter.Drive{itself, driving, finished(1, 0)}, 1},
+		{"another has succeeded since", []deadletter.Drive{driving, finished(2, 1), itself}, 0},
+		{"another has finished since, and failed", []deadletter.Drive{finished(1, 2), itself}, 1},
+		{"another had nothing to run", []deadletter.Drive{finished(0, 0), itself}, 1},
+		{"somebody stopped another since", []deadletter.Drive{stopped, itself}, 0},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			s := full("billing")
+			s.drives = c.all
+			if n := gather(t, gabionprom.New(gabionprom.Config{Letters: s})).sum("gabion_redrives_stopped", "dependency=billing"); n != c.want {
+				t.Errorf("%v, want %v", n, c.want)
+			}
+		})
+	}
+}
+
 func TestWithoutStoreNothingIsSaidOfLetters(t *testing.T) {
 	if _, there := gather(t, gabionprom.New(gabionprom.Config{}))["gabion_dead_letter_store_up"]; there {
 		t.Error("there is a store")

@@ -172,7 +172,8 @@ export class Letters {
 		const row = {box: el("li", null, text, bar, stop, answer)};
 		row.take = (fresh, now) => {
 			d = fresh;
-			put(text, `${d.group}: ${d.state}, ${count(d.done)} of ${count(d.total)} done, ${count(d.failed)} failed, ${count(d.left)} left · ${d.rate} a second · ordered ${ago(d.made, now)}${d.by ? " by " + d.by : ""}${d.why ? " · " + d.why : ""}`);
+			row.box.classList.toggle("warning", d.state === "stopped_by_itself");
+			put(text, `${d.group}: ${spoken(d.state)}, ${count(d.done)} of ${count(d.total)} done, ${count(d.failed)} failed, ${count(d.left)} left · ${d.rate} a second · ordered ${ago(d.made, now)}${d.by ? " by " + d.by : ""}${d.why ? " · " + d.why : ""}`);
 			say(bar, "max", String(Math.max(1, d.total)));
 			say(bar, "value", String(d.total - d.left));
 			if (stop) stop.hidden = d.state !== "driving";

@@ -244,7 +244,7 @@ func stopsItself(b *bench) {
 		settled++
 	}
 	got := b.drive(d.ID)
-	if settled != 10 || got.State != deadletter.Stopped || got.Left != 0 || !strings.Contains(got.Why, "of the last 10 letters 4 were done") {
+	if settled != 10 || got.State != deadletter.StoppedByItself || got.Left != 0 || !strings.Contains(got.Why, "of the last 10 letters 4 were done") {
 		b.Errorf("after %d: %+v", settled, got)
 	}
 	if got.Done != 4 || got.Failed != 6 {
@@ -273,7 +273,7 @@ func goesOn(b *bench) {
 		}
 	}
 	got := b.drive(d.ID)
-	if got.State != deadletter.Stopped || got.Done != 10 || got.Failed != 11 || !strings.Contains(got.Why, "of the last 20 letters 9 were done") {
+	if got.State != deadletter.StoppedByItself || got.Done != 10 || got.Failed != 11 || !strings.Contains(got.Why, "of the last 20 letters 9 were done") {
 		b.Errorf("%+v", got)
 	}
 }

@@ -217,7 +217,7 @@ func (s *Store) Settle(ctx context.Context, l deadletter.Lease, v deadletter.Ver
 		if !next.Driven() {
 			c = c.Leave(1, t.now)
 		}
-		if c.State == deadletter.Stopped {
+		if c.State == deadletter.Stopped || c.State == deadletter.StoppedByItself {
 			if c, _, err = t.release(c); err != nil {
 				return err
 			}

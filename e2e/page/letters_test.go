@@ -110,6 +110,42 @@ func TestDeadLettersAreATab(t *testing.T) {
 	b.until(lettersText, "stopped, 1 of 121 done")
 }
 
+// A redrive that stopped by itself stands out from one that somebody ended.
+func TestARedriveThatStoppedByItselfIsSeen(t *testing.T) {
+	t.Parallel()
+	store, url := letters(t)
+	for _, group := range []string{"mail", "billing"} {
+		if _, err := store.Order(t.Context(), deadletter.Query{Group: group}, deadletter.Drive{Rate: 1e6}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := store.Drives(t.Context(), "mail")
+	if err != nil || store.Stop(t.Context(), all[0].ID, "ann", "enough") != nil {
+		t.Fatal(err)
+	}
+	leases, _, err := store.Take(t.Context(), "billing", 10, time.Minute)
+	if err != nil || len(leases) != 10 {
+		t.Fatal(len(leases), err)
+	}
+	for _, l := range leases {
+		failed := deadletter.Failure{At: time.Now(), Class: "server", Message: "503"}
+		if err := store.Settle(t.Context(), l, deadletter.Verdict{State: deadletter.Waiting, Reason: "attempts_exhausted", Failure: &failed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newTab(t)
+	b.size(1440, 1000, false)
+	b.open(url + "#letters")
+	b.until(lettersText, "mail: stopped, 0 of 9 done")
+	b.until(lettersText, "billing: stopped by itself, 0 of 120 done, 10 failed")
+	b.until(lettersText, "of the last 10 letters 0 were done, fewer than half")
+	const colors = `[...document.querySelectorAll(".drives li")].map((e) => getComputedStyle(e.querySelector(".line")).color).join()`
+	if c := strings.Split(b.read(colors), "),"); len(c) != 2 || strings.TrimSuffix(c[0], ")") == strings.TrimSuffix(c[1], ")") {
+		t.Errorf("colors %q", c)
+	}
+	b.shot("redrive-stopped.png")
+}
+
 func TestDeadLettersFitAPhone(t *testing.T) {
 	t.Parallel()
 	_, url := letters(t)

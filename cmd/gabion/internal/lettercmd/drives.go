@@ -70,7 +70,7 @@ func redrives(ctx context.Context, c *call) error {
 
 // standing is where a redrive stands.
 func standing(d *deadletter.Drive) string {
-	s := fmt.Sprintf("%s: %d of %s done, %d failed, %d left", d.State, d.Done, count(d.Total, "letter", "letters"), d.Failed, d.Left)
+	s := fmt.Sprintf("%s: %d of %s done, %d failed, %d left", strings.ReplaceAll(d.State.String(), "_", " "), d.Done, count(d.Total, "letter", "letters"), d.Failed, d.Left)
 	if d.Why != "" {
 		s += ". " + text(d.Why)
 	}
@@ -191,6 +191,8 @@ func (c *call) ended(d *deadletter.Drive) error {
 		}
 	}
 	switch {
+	case d.State == deadletter.StoppedByItself:
+		return refusedf("it stopped by itself: %s. %s again", d.Why, count(d.Total-d.Done, "letter waits", "letters wait"))
 	case d.State == deadletter.Stopped:
 		return refusedf("it was stopped: %s. %s again", or(d.Why, "nobody said why"), count(d.Total-d.Done, "letter waits", "letters wait"))
 	case d.Failed > 0:

@@ -134,7 +134,7 @@ func TestFollow(t *testing.T) {
 	}{
 		{"all succeed", 20, 1000, 0, 0, []string{"driving: 0 of 20 letters done", "finished: 20 of 20 letters done, 0 failed, 0 left"}},
 		{"one fails", 20, 20, 0, 1, []string{"finished: 19 of 20 letters done, 1 failed", "1 letter failed and waits again", "ls --group billing"}},
-		{"too few succeed", 100, 6, 0, 1, []string{"stopped: 5 of 100 letters done, 6 failed, 0 left", "fewer than half", "it was stopped", "95 letters wait again"}},
+		{"too few succeed", 100, 6, 0, 1, []string{"stopped by itself: 5 of 100 letters done, 6 failed, 0 left", "fewer than half", "it stopped by itself", "95 letters wait again"}},
 		{"nobody consumes", 5, 0, time.Minute, 130, []string{"nothing was taken for 30s: does a consumer of billing run", "the redrive goes on: gabion deadletter stop "}},
 	} {
 		t.Run(c.fact, func(t *testing.T) {

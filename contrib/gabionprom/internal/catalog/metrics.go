@@ -130,9 +130,11 @@ var (
 			note("The store counts it, so it goes on when a process starts anew.")
 	DeadLost = counter("gabion_dead_letters_lost_total", "Dead letters that a full store removed although they waited.", dependency).
 			note("Only under `deadletter.DropOldest`. It counts what has the Metrics as its Stream. Processes that share a store may tell of the same letters, so it may be too much, and never too little.")
-	Redrives = gauge("gabion_redrives_running", "Redrives of dead letters that have letters left.", dependency)
-	DeadUp   = gauge("gabion_dead_letter_store_up", "1 if the store of dead letters answered when it was asked last, else 0.").
-			note("While it is 0, the metrics of dead letters are as they were, and go after a minute.")
+	Redrives        = gauge("gabion_redrives_running", "Redrives of dead letters that have letters left.", dependency)
+	RedrivesStopped = gauge("gabion_redrives_stopped", "Redrives that stopped by themselves, since one of the group succeeded or was stopped by somebody.", dependency).
+			note("A redrive stops by itself when too few of its letters succeed. One that finished succeeded if at least half of its letters did.")
+	DeadUp = gauge("gabion_dead_letter_store_up", "1 if the store of dead letters answered when it was asked last, else 0.").
+		note("While it is 0, the metrics of dead letters are as they were, and go after a minute.")
 )
 
 // Configuration, and gabion itself.

@@ -135,6 +135,7 @@ var rows = []row{
 		{title: "Oldest dead letter", unit: asSeconds, targets: one(largest(each, catalog.DeadAge), name)},
 		{title: "Dead letters, room and redrives", targets: []target{
 			{largest(each, catalog.DeadBytes), name + " bytes"}, {largest(each, catalog.Redrives), name + " redrives"},
+			{largest(each, catalog.RedrivesStopped), name + " redrives that stopped by themselves"},
 			{fmt.Sprintf("min by (job, instance) (%s{%s})", catalog.DeadUp.Name, processes), "{{instance}} store answers"},
 		}},
 	}},

@@ -57,6 +57,7 @@ var healthy = map[string]string{
 	`gabion_dead_letters_oldest_age_seconds{}`:                            "60+60x400",
 	`gabion_dead_letters_unresolved{}`:                                    "0x400",
 	`gabion_dead_letters_put_total{}`:                                     "3x400",
+	`gabion_redrives_stopped{}`:                                           "0x400",
 	`gabion_dead_letters_lost_total{}`:                                    "5x400",
 	`gabion_dead_letter_store_up{}`:                                       "1x400",
 	`gabion_config_last_reload_success{}`:                                 "1x400",
@@ -141,6 +142,21 @@ func all() (every []*alert) {
 
 func TestNoAlertFiresInHealth(t *testing.T) {
 	if out, err := testRules(t, rulesForTests(), ruleTest{series: healthy, at: 30, silent: all()}, ruleTest{series: healthy, at: 120, silent: all()}); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A redrive that stopped by itself is nobody's business once its letters are settled.
+func TestNoRedriveIsMissedWhereNoLetterWaits(t *testing.T) {
+	series := maps.Clone(healthy)
+	series[`gabion_redrives_stopped{}`], series[`gabion_dead_letters{state="waiting"}`] = "1x400", "3x20 0x380"
+	var stopped []*alert
+	for _, a := range all() {
+		if a.name == "GabionRedriveStopped" {
+			stopped = append(stopped, a)
+		}
+	}
+	if out, err := testRules(t, rulesForTests(), ruleTest{series: series, at: 15, fires: stopped}, ruleTest{series: series, at: 30, silent: stopped}); err != nil || len(stopped) != 1 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
