@@ -6,6 +6,7 @@ replace (
 	github.com/gabion-go/gabion => ../..
 	github.com/gabion-go/gabion/contrib/gabionmsg => ../../contrib/gabionmsg
 	github.com/gabion-go/gabion/contrib/natsmsg => ../../contrib/natsmsg
+	github.com/gabion-go/gabion/contrib/sqliteletters => ../../contrib/sqliteletters
 	github.com/gabion-go/gabion/contrib/sqlitestore => ../../contrib/sqlitestore
 )
 
@@ -16,6 +17,7 @@ require (
 	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/gabionmsg v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/natsmsg v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/contrib/sqliteletters v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/sqlitestore v0.0.0-00010101000000-000000000000
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2

@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/e2e/messages/bad"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
@@ -28,6 +32,7 @@ func TestRabbitMQ(t *testing.T) {
 			{"as many as are wanted at the same time are handed out", atTheSameTime},
 			{"a delayed message comes when its time is there", comesLater},
 			{"a message that no queue takes is an error", unroutable},
+			{"bad messages are dead letters and stop nothing", badMessages},
 			{"closing waits for what is at work", closingWaits},
 			{"after Close there is only an error", closed},
 		} {
@@ -217,6 +222,22 @@ func unroutable(t *testing.T, broker *testservers.Server) {
 	} else {
 		m.Ack()
 	}
+}
+
+func badMessages(t *testing.T, broker *testservers.Server) {
+	letters, err := deadletter.NewMemory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	desk := bad.Open(t, consumer.Options{Letters: letters}, bad.All(t.Context(), letters))
+	desk.Route(t, NewSubscriber(broker.DSN, 4), "bad")
+	p := publisher(t, broker.DSN)
+	for _, m := range bad.Messages() {
+		if err := p.Publish("bad", m.Watermill()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	desk.Want(t, bad.Messages())
 }
 
 func closingWaits(t *testing.T, broker *testservers.Server) {

@@ -26,6 +26,7 @@ import (
 	"github.com/gabion-go/gabion/contrib/natsmsg"
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/e2e/messages/clocks"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
@@ -40,7 +41,13 @@ const (
 	dirVar   = "STREAM_DIR"
 	dieVar   = "STREAM_DIE"       // where: fetch, work, commit, letter or term
 	afterVar = "STREAM_DIE_AFTER" // the how manyth time
+	stopVar  = "STREAM_STOP"      // not to die there, but to stop until it is told to go on
+	clockVar = "STREAM_CLOCK"     // the file of SQLite's clock
+	keepVar  = "STREAM_KEEP"      // for how long the inbox knows what was done
 )
+
+// takes is the header that says how long the work of a message takes.
+const takes = "Takes"
 
 var roles = map[string]func(context.Context) error{"consumer": consume, "naive": naive}
 
@@ -69,7 +76,10 @@ var (
 	passed  int // of the place to die at
 )
 
-// die kills this process, by a signal that it can't handle, if it is to die here.
+// stopSelf stops this process until it gets SIGCONT, where there is that.
+var stopSelf func()
+
+// die kills this process, by a signal that it can't handle, if it is to die here. Or it stops.
 func die(here string) {
 	if os.Getenv(dieVar) != here {
 		return
@@ -77,7 +87,15 @@ func die(here string) {
 	passing.Lock()
 	defer passing.Unlock()
 	passed++
-	if after, _ := strconv.Atoi(os.Getenv(afterVar)); passed < after {
+	after, _ := strconv.Atoi(os.Getenv(afterVar))
+	if passed < after {
+		return
+	}
+	if os.Getenv(stopVar) != "" {
+		if passed == max(after, 1) {
+			fmt.Println("stops at", here)
+			stopSelf()
+		}
 		return
 	}
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
@@ -122,6 +140,11 @@ func book(ctx context.Context, in execer, id string, payload []byte) error {
 // broker waits.
 func work(ctx context.Context) error {
 	m := consumer.From(ctx)
+	for _, h := range m.Headers {
+		if h.Name == takes {
+			linger(ctx, h.Value)
+		}
+	}
 	if err := book(ctx, sqlstore.From(ctx), m.ID, m.Payload); err != nil {
 		return err
 	}
@@ -130,6 +153,15 @@ func work(ctx context.Context) error {
 		return classify.Transient(errors.New("the bank is away"))
 	}
 	return nil
+}
+
+// linger takes so long.
+func linger(ctx context.Context, text string) {
+	d, _ := time.ParseDuration(text)
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 // letters are stored in the stream, in a subject of their own.
@@ -166,8 +198,17 @@ func (quiet) Observe(context.Context, idempotency.Event) {}
 // ackWait is short, so that what died with a process comes again soon.
 const ackWait = 700 * time.Millisecond
 
+// lease is how long the inbox waits for a run that is silent.
+const lease = time.Second
+
 // consume books messages until it is killed.
 func consume(ctx context.Context) error {
+	if clock := clocks.File(os.Getenv(clockVar)); clock != "" {
+		if err := clock.Follow(); err != nil {
+			return err
+		}
+	}
+	keep, _ := time.ParseDuration(os.Getenv(keepVar))
 	nc, js, err := connect(os.Getenv(urlVar))
 	if err != nil {
 		return err
@@ -187,7 +228,7 @@ func consume(ctx context.Context) error {
 	}
 	c, err := consumer.New(gabion.New("bank", p, gabion.WithLogger(log)), store, consumer.Options{
 		Letters: letters{js}, Logger: log,
-		Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Observer: quiet{}, Stream: witness{}}},
+		Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Lease: lease, Retention: keep, Observer: quiet{}, Stream: witness{}}},
 	})
 	if err != nil {
 		return err
@@ -233,6 +274,7 @@ func naive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		linger(ctx, m.Headers().Get(takes))
 		if err := book(ctx, db, m.Headers().Get("Idempotency-Key"), m.Data()); err == nil {
 			die("commit")
 		}

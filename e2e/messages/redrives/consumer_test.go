@@ -1,0 +1,175 @@
+package redrives
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/contrib/sqliteletters"
+	"github.com/gabion-go/gabion/contrib/sqlitestore"
+	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/deadletter/sqlletters"
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/idempotency/sqlstore"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// The test binary is also the consumer: a process of its own, for it is killed.
+const (
+	dirVar     = "REDRIVES_DIR"
+	lettersVar = "REDRIVES_LETTERS"   // the address of PostgreSQL, or the name of SQLite's file
+	dieVar     = "REDRIVES_DIE"       // where, of points
+	afterVar   = "REDRIVES_DIE_AFTER" // the how manyth time
+)
+
+// points are where a consumer may die: with letters at hand, in the work, between COMMIT and what the
+// store of letters is told, and after that.
+var points = []string{"taken", "work", "commit", "settled"}
+
+const group = "bank"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(dirVar) == "" {
+		os.Exit(m.Run())
+	}
+	go func() { // no child outlives the test
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(3)
+	}()
+	if err := redrive(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(2)
+}
+
+var (
+	passing sync.Mutex
+	passed  int // of the place to die at
+)
+
+// die kills this process, by a signal that it can't handle, if it is to die here.
+func die(here string) {
+	if os.Getenv(dieVar) != here {
+		return
+	}
+	passing.Lock()
+	defer passing.Unlock()
+	passed++
+	if after, _ := strconv.Atoi(os.Getenv(afterVar)); passed < after {
+		return
+	}
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = self.Kill()
+	}
+	select {}
+}
+
+// openLetters opens the store of letters.
+func openLetters(ctx context.Context, where string) (deadletter.Store, io.Closer, error) {
+	if !strings.HasPrefix(where, "postgres") {
+		s, err := sqliteletters.Open(ctx, where, deadletter.Options{})
+		return s, s, err
+	}
+	db, err := sql.Open("pgx", where)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := sqlletters.New(db, sqlletters.Postgres, "dead_letters", deadletter.Options{})
+	if err == nil {
+		err = s.Migrate(ctx)
+	}
+	return s, db, err
+}
+
+// openBank opens the database with the bookings, the witness: a line for each effect.
+func openBank(ctx context.Context, dir string) (*sql.DB, *sqlstore.Store, error) {
+	db, store, err := sqlitestore.Open(ctx, filepath.Join(dir, "bank.db"), "inbox")
+	if err == nil {
+		_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS bookings (message text)")
+	}
+	return db, store, err
+}
+
+type quiet struct{}
+
+// Observe implements idempotency.Observer.
+func (quiet) Observe(context.Context, idempotency.Event) {}
+
+// newConsumer returns a consumer as the test and its processes have it.
+func newConsumer(store idempotency.Store, letters deadletter.Store) (*consumer.Consumer, error) {
+	p := policy.Policy{Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 3, Budget: policy.Budget{Off: true}}}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	return consumer.New(gabion.New(group, p, gabion.WithLogger(log)), store, consumer.Options{
+		Letters: letters, Logger: log,
+		Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Observer: quiet{}}},
+	})
+}
+
+// mortal orders kill their process.
+type mortal struct{ deadletter.Store }
+
+// Take implements consumer.Orders.
+func (m mortal) Take(ctx context.Context, group string, n int, lease time.Duration) ([]deadletter.Lease, time.Duration, error) {
+	taken, again, err := m.Store.Take(ctx, group, n, lease)
+	if len(taken) > 0 {
+		die("taken")
+	}
+	return taken, again, err
+}
+
+// Settle implements consumer.Orders.
+func (m mortal) Settle(ctx context.Context, l deadletter.Lease, v deadletter.Verdict) error {
+	die("commit")
+	err := m.Store.Settle(ctx, l, v)
+	die("settled")
+	return err
+}
+
+var errDown = classify.Transient(errors.New("the bank is down"))
+
+// down is the file that is there while the bank is down.
+func down(dir string) string { return filepath.Join(dir, "down") }
+
+// redrive runs letters again until the process is killed.
+func redrive(ctx context.Context) error {
+	dir := os.Getenv(dirVar)
+	letters, closer, err := openLetters(ctx, os.Getenv(lettersVar))
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	db, store, err := openBank(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	c, err := newConsumer(store, letters)
+	if err != nil {
+		return err
+	}
+	return c.Redrive(ctx, mortal{letters}, func(ctx context.Context) error {
+		fmt.Println("run")
+		_, err := sqlstore.From(ctx).ExecContext(ctx, "INSERT INTO bookings VALUES (?)", consumer.From(ctx).ID)
+		die("work")
+		if _, is := os.Stat(down(dir)); err == nil && is == nil {
+			err = errDown
+		}
+		return err
+	}, consumer.Redrive{Workers: 3, Lease: time.Second, Idle: 50 * time.Millisecond})
+}

@@ -1,0 +1,288 @@
+package redrives
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/internal/testservers"
+)
+
+// size returns how many there are of something: few, or with GABION_SOAK=1 many.
+func size(usual, soak int) int {
+	if os.Getenv("GABION_SOAK") == "1" {
+		return soak
+	}
+	return usual
+}
+
+// patience is how long a test waits for what a machine that works would bring.
+var patience = time.Duration(size(1, 30)) * time.Minute
+
+// A rig is a store of letters, a bank, and consumers that redrive.
+type rig struct {
+	*testing.T
+	dir, where string
+	letters    deadletter.Store
+	bank       *sql.DB
+	ids        []deadletter.ID // of all letters
+
+	mu   sync.Mutex
+	told bytes.Buffer
+}
+
+// Write implements io.Writer, for several processes.
+func (r *rig) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told.Write(p)
+}
+
+// runs returns how often work was begun.
+func (r *rig) runs() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Count(r.told.String(), "run\n")
+}
+
+// onBoth runs a test with each store of letters.
+func onBoth(t *testing.T, test func(*rig)) {
+	for name, where := range map[string]func(t *testing.T) string{
+		"SQLite":     func(t *testing.T) string { return filepath.Join(t.TempDir(), "letters.db") },
+		"PostgreSQL": func(t *testing.T) string { return testservers.Postgres(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &rig{T: t, dir: t.TempDir(), where: where(t)}
+			letters, closer, err := openLetters(t.Context(), r.where)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { closer.Close() })
+			r.letters = letters
+			test(r)
+		})
+	}
+}
+
+// fail has a consumer give up so many messages, so that they become letters.
+func (r *rig) fail(n int) {
+	r.Helper()
+	db, store, err := openBank(r.Context(), r.dir)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { db.Close() })
+	r.bank = db
+	c, err := newConsumer(store, r.letters)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for i := range n {
+		m := consumer.Message{Source: "orders", Position: strconv.Itoa(i)}
+		m.ID, m.Payload = fmt.Sprint("m", i), []byte("1 €")
+		d := c.Handle(r.Context(), m, func(context.Context) error { return inbox.Permanent(errors.New("no such account")) })
+		if d.Verb != inbox.DeadLetter {
+			r.Fatalf("%+v", d)
+		}
+		r.ids = append(r.ids, deadletter.IDOf(group, m.ID, m.Payload))
+	}
+}
+
+func (r *rig) order() deadletter.Drive {
+	r.Helper()
+	d, err := r.letters.Order(r.Context(), deadletter.Query{Group: group}, deadletter.Drive{Rate: 1000})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return d
+}
+
+func (r *rig) drive(id string) deadletter.Drive {
+	r.Helper()
+	all, err := r.letters.Drives(r.Context(), group)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, d := range all {
+		if d.ID == id {
+			return d
+		}
+	}
+	r.Fatalf("there is no redrive %s", id)
+	return deadletter.Drive{}
+}
+
+// ended waits until a redrive is over.
+func (r *rig) ended(id string) (d deadletter.Drive) {
+	r.Helper()
+	for end := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+		if d = r.drive(id); d.State != deadletter.Driving {
+			return d
+		}
+		if time.Now().After(end) {
+			r.Fatalf("it is not over: %+v", d)
+		}
+	}
+}
+
+func (r *rig) wantBookings(want int) {
+	r.Helper()
+	var all, different int
+	if err := r.bank.QueryRowContext(r.Context(), "SELECT count(*), count(DISTINCT message) FROM bookings").Scan(&all, &different); err != nil {
+		r.Fatal(err)
+	}
+	if all != want || different != want {
+		r.Errorf("%d bookings of %d messages, want %d", all, different, want)
+	}
+}
+
+// wantLetters checks that each letter that was put away is there once, by its id, in that state.
+func (r *rig) wantLetters(want deadletter.State) {
+	r.Helper()
+	there := map[deadletter.ID]int{}
+	for from, first := "", true; first || from != ""; first = false {
+		p, err := r.letters.List(r.Context(), deadletter.Query{Group: group, States: []deadletter.State{deadletter.Waiting, deadletter.Ordered, deadletter.Taken, deadletter.Done, deadletter.Dropped}}, from, 100)
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, l := range p.Letters {
+			if there[l.ID]++; l.State != want {
+				r.Errorf("letter %s is %s, want %s", l.Key, l.State, want)
+			}
+		}
+		from = p.Next
+	}
+	for _, id := range r.ids {
+		if there[id] != 1 {
+			r.Errorf("letter %s is there %d times", id, there[id])
+		}
+	}
+	if len(there) != len(r.ids) {
+		r.Errorf("%d letters, want %d", len(there), len(r.ids))
+	}
+}
+
+// A child is a process that redrives.
+type child struct {
+	*exec.Cmd
+	trouble bytes.Buffer
+	ended   chan struct{}
+}
+
+func (r *rig) start(die string, after int) *child {
+	r.Helper()
+	c := &child{Cmd: exec.CommandContext(r.Context(), os.Args[0]), ended: make(chan struct{})}
+	c.Env = append(os.Environ(), dirVar+"="+r.dir, lettersVar+"="+r.where, dieVar+"="+die, afterVar+"="+strconv.Itoa(after))
+	c.Stderr, c.Stdout = &c.trouble, r
+	stdin, err := c.StdinPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	go func() {
+		defer close(c.ended)
+		_ = c.Wait() // its state says it
+		stdin.Close()
+	}()
+	return c
+}
+
+// wantKilled waits until the child was killed.
+func (r *rig) wantKilled(c *child) {
+	r.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(patience):
+		_ = c.Process.Kill()
+		<-c.ended
+		r.Errorf("a consumer was not where it should die: %s", &c.trouble)
+	}
+	if c.ProcessState.Exited() {
+		r.Errorf("a consumer failed: %s", &c.trouble)
+	}
+}
+
+func (r *rig) kill(c *child) {
+	_ = c.Process.Kill()
+	r.wantKilled(c)
+}
+
+// Every letter that goes in comes out once, by its id, although two consumers redrive at a time
+// and one after the other is killed at each point.
+func TestEachLetterComesOutOnceWhateverIsKilled(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.fail(size(40, 10_000))
+		d := r.order()
+		for n := range size(2, 100) {
+			at := 2 * n % len(points)
+			pair := []*child{r.start(points[at], 1+n%3), r.start(points[at+1], 2)}
+			r.wantKilled(pair[0])
+			r.wantKilled(pair[1])
+		}
+		pair := []*child{r.start("", 0), r.start("", 0)}
+		d = r.ended(d.ID)
+		if all := len(r.ids); d.State != deadletter.Finished || d.Total != all || d.Done != all || d.Failed != 0 || d.Left != 0 {
+			r.Errorf("%+v", d)
+		}
+		for _, c := range pair {
+			r.kill(c)
+		}
+		r.wantLetters(deadletter.Done)
+		r.wantBookings(len(r.ids))
+		r.Logf("%d letters, %d runs", len(r.ids), r.runs())
+	})
+}
+
+// While the bank is down a redrive stops by itself after few letters, whoever is killed meanwhile,
+// and no letter is lost. Once the bank works, the next order does them all.
+func TestARedriveStopsByItselfWhileTheBankIsDown(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.fail(30)
+		if err := os.WriteFile(down(r.dir), nil, 0o600); err != nil {
+			r.Fatal(err)
+		}
+		d := r.order()
+		pair := []*child{r.start("commit", 3), r.start("work", 2)}
+		for _, c := range pair {
+			r.wantKilled(c)
+		}
+		pair = []*child{r.start("", 0), r.start("", 0)}
+		d = r.ended(d.ID)
+		if d.State != deadletter.Stopped || d.Done != 0 || !strings.Contains(d.Why, "fewer than half") {
+			r.Errorf("%+v", d)
+		}
+		<-time.After(1500 * time.Millisecond) // leases of the dead end, and who still works ends
+		r.wantLetters(deadletter.Waiting)
+		r.wantBookings(0)
+		if n := r.runs(); n < 10 || n > 30 {
+			r.Errorf("%d runs", n)
+		}
+		if err := os.Remove(down(r.dir)); err != nil {
+			r.Fatal(err)
+		}
+		if d = r.ended(r.order().ID); d.State != deadletter.Finished || d.Done != len(r.ids) {
+			r.Errorf("%+v", d)
+		}
+		for _, c := range pair {
+			r.kill(c)
+		}
+		r.wantLetters(deadletter.Done)
+		r.wantBookings(len(r.ids))
+	})
+}

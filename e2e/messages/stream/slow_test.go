@@ -1,0 +1,54 @@
+package stream
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Work that takes longer than the broker waits is delivered once, since heartbeats keep it. A
+// consumer without them has it again and again, beside itself.
+func TestWorkTakesLongerThanTheBrokerWaits(t *testing.T) {
+	for _, c := range []struct {
+		role  string
+		twice bool
+	}{{"consumer", false}, {"naive", true}} {
+		t.Run(c.role, func(t *testing.T) {
+			r := newRig(t, 1)
+			for range size(3, 200) {
+				r.publishOne((2 * ackWait).String())
+				r.publish(3)
+			}
+			pair := []*child{r.start(c.role, r.url, "", 0), r.start(c.role, r.url, "", 0)}
+			r.settled()
+			for _, one := range pair {
+				r.end(one, 0)
+			}
+			if !c.twice {
+				r.wantEachOnce()
+				if n := r.said("ack/duplicate"); n > 0 {
+					t.Errorf("%d messages were delivered again that somebody worked on", n)
+				}
+				return
+			}
+			if all, different := r.number("SELECT count(*) FROM bookings"), r.number("SELECT count(DISTINCT message) FROM bookings"); all == different {
+				t.Errorf("%d bookings of %d messages: the rig proves nothing", all, different)
+			}
+		})
+	}
+}
+
+// stopped waits until so many consumers have said that they stop, and does something meanwhile.
+func (r *rig) stopped(n int, meanwhile func()) {
+	r.Helper()
+	r.eventually("consumers stop", func() error {
+		if is := r.said("stops at"); is < n {
+			meanwhile()
+			return fmt.Errorf("%d of %d", is, n)
+		}
+		return nil
+	})
+}
+
+// stopFor is longer than the broker waits, and than a lease lasts.
+const stopFor = lease + ackWait + 300*time.Millisecond

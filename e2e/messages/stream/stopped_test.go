@@ -1,0 +1,60 @@
+//go:build unix
+
+package stream
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func init() {
+	stopSelf = func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+}
+
+// Consumers are stopped for longer than the broker waits and a lease lasts, before the work, in it,
+// and between COMMIT and acknowledgement. Others get what they had. They go on with it as if
+// nothing had been, and yet each message is booked once.
+func TestConsumersAreStoppedForLongerThanTheBrokerWaits(t *testing.T) {
+	r := newRig(t, 1)
+	r.env = []string{stopVar + "=1"}
+	other := r.start("consumer", r.url, "", 0)
+	places := []string{"fetch", "work", "commit"}
+	for n := range size(len(places), 100*len(places)) {
+		c := r.start("consumer", r.url, places[n%len(places)], 1)
+		r.stopped(n+1, func() { r.publish(5) }) // or the other may have everything
+		<-time.After(stopFor)                   // it may have SQLite's one write lock: then the other waits, too
+		if err := c.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		r.publish(5)
+		r.settled()
+		r.end(c, 0)
+	}
+	r.end(other, 0)
+	r.wantEachOnce()
+	if r.said("ack/duplicate") == 0 {
+		t.Error("nothing came twice: the rig proves nothing")
+	}
+}
+
+// The same stop makes a consumer without an inbox book twice.
+func TestTheRigSeesAStoppedConsumerWithoutAnInbox(t *testing.T) {
+	r := newRig(t, 1)
+	r.env = []string{stopVar + "=1"}
+	r.publish(9)
+	first := r.start("naive", r.url, "commit", 3)
+	r.stopped(1, func() {})
+	second := r.start("naive", r.url, "", 0)
+	<-time.After(stopFor)
+	if err := first.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	r.settled()
+	r.end(first, 0)
+	r.end(second, 0)
+	if all, different := r.number("SELECT count(*) FROM bookings"), r.number("SELECT count(DISTINCT message) FROM bookings"); all == different {
+		t.Errorf("%d bookings of %d messages", all, different)
+	}
+}
