@@ -3,6 +3,7 @@
 package lettercmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -10,6 +11,9 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"strings"
+
+	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
 	"github.com/gabion-go/gabion/deadletter"
@@ -93,8 +97,9 @@ type options struct {
 // A call is one use of the command.
 type call struct {
 	*options
-	letters        deadletter.Store
-	stdout, stderr io.Writer
+	letters deadletter.Store
+	stdout  *output
+	stderr  io.Writer
 }
 
 // wrong is an error of whoever called the command.
@@ -161,8 +166,21 @@ func (c command) verb(ctx context.Context, v *verb, args []string, stdout, stder
 	if err == nil {
 		return fine
 	}
-	fmt.Fprintf(stderr, "gabion deadletter %s: %s\n", v.name, text(err.Error()))
+	fmt.Fprintf(stderr, "gabion deadletter %s: %s\n", v.name, said(err))
 	return codeOf(ctx, err)
+}
+
+// said is an error's text as a terminal may have it: what follows its first line is indented.
+func said(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = text(strings.TrimSpace(line))
+	}
+	said := strings.Join(lines, "\n  ")
+	if errors.Is(err, context.Canceled) {
+		said = strings.ReplaceAll(said, context.Canceled.Error(), "interrupted")
+	}
+	return said
 }
 
 func (c command) with(ctx context.Context, v *verb, o *options, stdout, stderr io.Writer) error {
@@ -176,7 +194,30 @@ func (c command) with(ctx context.Context, v *verb, o *options, stdout, stderr i
 			return err
 		}
 	}
-	return explained(v.run(ctx, &call{o, letters, stdout, stderr}))
+	out := &output{Writer: stdout}
+	return explained(cmp.Or(v.run(ctx, &call{o, letters, out, stderr}), out.failed))
+}
+
+// An output remembers that it could not be written, which is a failure of every verb: a payload
+// that was to be saved on a full disk is not.
+type output struct {
+	io.Writer
+	failed error
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if o.failed == nil {
+		o.failed = err
+	}
+	return n, err
+}
+
+// terminal is true if it is one.
+func (o *output) terminal() bool {
+	f, is := o.Writer.(*os.File)
+	return is && term.IsTerminal(int(f.Fd()))
 }
 
 func codeOf(ctx context.Context, err error) int {

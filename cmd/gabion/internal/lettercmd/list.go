@@ -100,14 +100,14 @@ func (t *table) add(l *deadletter.Letter) error {
 		return t.addJSON(l)
 	}
 	if t.n == 1 {
-		fmt.Fprintf(t.c.stdout, "%s put away             %s %s %s  runs last failure\n", column("id", 32), column("group", 16), column("key", 20), column(t.why("reason", "state"), 18))
+		fmt.Fprintf(t.c.stdout, "%s put away             %s %s %s%s  runs last failure\n", column("id", 32), column("group", 16), column("key", 20), t.state("state"), column("reason", 18))
 	}
 	last := "-"
 	if n := len(l.Failures); n > 0 {
 		last = short(l.Failures[n-1].Message, 60)
 	}
-	_, err := fmt.Fprintf(t.c.stdout, "%s %-20s %s %s %s %5d %s\n", column(string(l.ID), 32), stamp(l.Kept),
-		column(l.Group, 16), column(or(l.Key, "-"), 20), column(t.why(why(l), l.State.String()), 18), l.Attempts, last)
+	_, err := fmt.Fprintf(t.c.stdout, "%s %-20s %s %s %s%s %5d %s\n", column(string(l.ID), 32), stamp(l.Kept),
+		column(l.Group, 16), column(or(l.Key, "-"), 20), t.state(l.State.String()), column(why(l), 18), l.Attempts, last)
 	return err
 }
 
@@ -119,12 +119,12 @@ func why(l *deadletter.Letter) string {
 	return l.Reason
 }
 
-// why is the column that has the state, too, where letters are in more than one.
-func (t *table) why(reason, state string) string {
+// state is a column where letters are in more than one.
+func (t *table) state(s string) string {
 	if t.states {
-		return state + " " + reason
+		return column(s, 7) + " "
 	}
-	return reason
+	return ""
 }
 
 func (t *table) addJSON(l *deadletter.Letter) error {

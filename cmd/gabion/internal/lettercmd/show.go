@@ -6,14 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/deadletter"
 )
@@ -75,7 +72,7 @@ func show(ctx context.Context, c *call) error {
 
 // raw writes the payload as it is, unless a terminal would obey it.
 func (c *call) raw(payload []byte) error {
-	if f, is := c.stdout.(*os.File); is && term.IsTerminal(int(f.Fd())) && printable(payload) != string(payload) {
+	if c.stdout.terminal() && printable(payload) != string(payload) {
 		return wrongf("the payload has bytes that a terminal would obey: --payload utf8 or hex shows it, and > FILE keeps it")
 	}
 	_, err := c.stdout.Write(payload)
