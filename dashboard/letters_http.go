@@ -253,5 +253,19 @@ func (a *letterAct) order(ctx context.Context, store deadletter.Store, who strin
 	if d.Total == 0 {
 		return "", fmt.Errorf("%w: no letter that is meant waits and may run", deadletter.ErrState)
 	}
-	return fmt.Sprintf("%s will run, in about %s.", plural(int64(d.Total), "letter", "letters"), span(time.Duration(math.Ceil(float64(d.Total)/a.Rate))*time.Second)), nil
+	text := fmt.Sprintf("%s will run, in about %s.", plural(int64(d.Total), "letter", "letters"), span(time.Duration(math.Ceil(float64(d.Total)/a.Rate))*time.Second))
+	all, err := store.Count(ctx, q)
+	if err != nil {
+		return text, nil // it is ordered all the same
+	}
+	left := 0
+	for _, some := range all {
+		if some.Unresolved {
+			left += some.Letters
+		}
+	}
+	if left > 0 {
+		text += fmt.Sprintf(" Left out: %s whose outcome is unknown.", plural(int64(left), "letter", "letters"))
+	}
+	return text, nil
 }

@@ -208,7 +208,9 @@ func TestActsOnLettersAreGuarded(t *testing.T) {
 func TestActsOnLettersSayWho(t *testing.T) {
 	m, ids := lettersOf(t)
 	p := lettersPage(t, m, true)
-	actOn(p, `{"action":"redrive","group":"billing","rate":5}`)
+	if w := actOn(p, `{"action":"redrive","group":"billing","rate":5}`); !strings.Contains(w.Body.String(), "2 letters will run, in about 1 s. Left out: 1 letter whose outcome is unknown.") {
+		t.Error(w.Body)
+	}
 	v := lettersAt(t, p, "")
 	if len(v.Drives) != 1 || v.Drives[0].Total != 2 || v.Drives[0].By != "page, 192.0.2.1" || v.Groups[0].Ordered != 2 {
 		t.Fatalf("%+v", v)

@@ -39,6 +39,12 @@ type driveRecord struct {
 	Failed  int        `json:"failed"`
 }
 
+// An orderRecord is what was ordered.
+type orderRecord struct {
+	driveRecord
+	Unresolved int `json:"unresolved"` // left out, since they want a resolution
+}
+
 func driveRecordOf(d *deadletter.Drive) driveRecord {
 	return driveRecord{
 		Version: jsonVersion, ID: d.ID, Group: data(d.Group), State: d.State.String(), Why: data(d.Why), Rate: d.Rate, By: data(d.By),
@@ -150,8 +156,8 @@ const (
 	idleHint  = 30 * time.Second // without any progress
 )
 
-// watch shows how a redrive goes until it ends.
-func (c *call) watch(ctx context.Context, d deadletter.Drive) error {
+// watch shows how a redrive goes until it ends. Unresolved is how many letters it left out.
+func (c *call) watch(ctx context.Context, d deadletter.Drive, unresolved int) error {
 	last, moved, hinted := "", time.Now(), false
 	for {
 		if now := standing(&d); now != last {
@@ -161,7 +167,7 @@ func (c *call) watch(ctx context.Context, d deadletter.Drive) error {
 			}
 		}
 		if d.State != deadletter.Driving {
-			return c.ended(&d)
+			return c.ended(&d, unresolved)
 		}
 		if quiet := time.Since(moved); quiet >= idleHint && quiet >= time.Duration(2/d.Rate*float64(time.Second)) && !hinted {
 			hinted = true
@@ -184,9 +190,9 @@ func (c *call) watch(ctx context.Context, d deadletter.Drive) error {
 	}
 }
 
-func (c *call) ended(d *deadletter.Drive) error {
+func (c *call) ended(d *deadletter.Drive, unresolved int) error {
 	if c.json {
-		if err := printJSON(c.stdout, driveRecordOf(d)); err != nil {
+		if err := printJSON(c.stdout, orderRecord{driveRecordOf(d), unresolved}); err != nil {
 			return err
 		}
 	}

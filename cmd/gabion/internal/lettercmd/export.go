@@ -18,7 +18,8 @@ const exportHelp = `usage: gabion deadletter export --store URL [--group NAME] [
                     > letters.jsonl
 
 Writes letters as JSON, one on a line, the oldest first and each once, also
-while consumers work. The last line is whole if it is interrupted.
+while consumers work. What is put away after it began is not in it. The last
+line is whole if it is interrupted.
 ` + filterHelp + `  --state STATES   waiting (the default), ordered, taken, done, dropped, with
                    commas, or all
   --payload        with payloads, in base64, and the values of headers
@@ -38,9 +39,18 @@ func export(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	e := exporting{call: c, written: map[deadletter.ID]struct{}{}}
+	// A letter that is put away anew has another place, and would come twice. To remember
+	// those that were written would take memory for each.
+	there, err := c.letters.Stats(ctx, q.Group)
+	if err != nil {
+		return err
+	}
+	if end := there.Newest.Add(1); q.Before.IsZero() || end.Before(q.Before) {
+		q.Before = end
+	}
+	e := exporting{call: c}
 	_, err = c.pages(ctx, q, "", func(l *deadletter.Letter) error { return e.write(ctx, l) })
-	n := count(len(e.written), "letter was", "letters were")
+	n := count(e.written, "letter was", "letters were")
 	if err != nil {
 		return fmt.Errorf("%w. %s written, and that was not all", err, n)
 	}
@@ -54,14 +64,11 @@ func export(ctx context.Context, c *call) error {
 // An exporting is an export under way.
 type exporting struct {
 	*call
-	written map[deadletter.ID]struct{} // one that is put away again would come twice: 100 bytes for each
-	sealed  int                        // that did not open
+	written int
+	sealed  int // that did not open
 }
 
 func (e *exporting) write(ctx context.Context, l *deadletter.Letter) error {
-	if _, twice := e.written[l.ID]; twice {
-		return nil
-	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -85,7 +92,7 @@ func (e *exporting) write(ctx context.Context, l *deadletter.Letter) error {
 		return err
 	}
 	if _, err = e.stdout.Write(append(line, '\n')); err == nil { // whole lines
-		e.written[l.ID] = struct{}{}
+		e.written++
 	}
 	return err
 }

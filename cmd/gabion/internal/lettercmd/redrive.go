@@ -26,7 +26,8 @@ through the same policy: they hold back while the breaker is open, and a letter
 that fails waits again, with the failure written down. The redrive stops by
 itself when fewer than half of its last 20 letters succeed.
 
-Letters whose outcome is unknown are left out until somebody resolves them.
+Letters whose outcome is unknown are left out until somebody resolves them, and
+how many those are is said. Where an ID names one, nothing is ordered.
 ` + filterHelp + `  --rate RATE      how many letters run, of all consumers together: 5/s (the
                    default), 300/m, 100/h
   --dry-run        say what would run, and order nothing
@@ -37,7 +38,8 @@ Letters whose outcome is unknown are left out until somebody resolves them.
   --table NAME     of the tables, if it is not dead_letters
 
 Exit codes: 0 it was ordered; with --follow every letter succeeded. 1 nothing
-can run, or with --follow some letters failed or it was stopped.
+can run, an ID names a letter whose outcome is unknown, or with --follow some
+letters failed or it was stopped.
 `
 
 const (
@@ -110,7 +112,7 @@ type plan struct {
 	ready      map[string]int // by group
 	reasons    map[string]int // of those that are ready
 	unresolved int
-	example    deadletter.ID  // one of those that are unresolved
+	example    deadletter.ID  // one of those that are unresolved; empty if none is any more
 	others     map[string]int // named by ID, by why they can't run
 }
 
@@ -154,38 +156,43 @@ func (c *call) plan(ctx context.Context) (p *plan, err error) {
 	return p, nil
 }
 
-var errEnough = errors.New("enough is known")
-
-// fill counts what flags pick. To order a group it is enough to know that there is something,
-// and which letters are left out: a million of the others need not be read.
+// fill counts what flags pick, without reading it.
 func (c *call) fill(ctx context.Context, p *plan) error {
-	every := c.dry || p.query.Group == ""
-	_, err := c.pages(ctx, p.query, "", func(l *deadletter.Letter) error {
-		if p.add(l); !every && len(p.ready) > 0 {
-			return errEnough
-		}
-		return nil
-	})
-	if !errors.Is(err, errEnough) || p.query.Reason != "" {
-		return without(err, errEnough)
+	all, err := c.letters.Count(ctx, p.query)
+	if err != nil {
+		return err
 	}
-	unknown := p.query
-	unknown.Reason, p.unresolved = deadletter.Unknown, 0
-	_, err = c.pages(ctx, unknown, "", func(l *deadletter.Letter) error {
-		if l.Resolved == deadletter.Unresolved {
-			p.add(l)
+	for _, some := range all {
+		if some.Unresolved {
+			p.unresolved += some.Letters
+		} else {
+			p.ready[some.Group] += some.Letters
+			p.reasons[some.Reason] += some.Letters
 		}
-		return nil
-	})
+	}
+	if p.unresolved > 0 {
+		p.example, err = c.firstUnresolved(ctx, p.query)
+	}
 	return err
 }
 
-// without is the error, unless it is that one.
-func without(err, expected error) error {
-	if errors.Is(err, expected) {
+var errFound = errors.New("it is found")
+
+// firstUnresolved finds one that wants a resolution, to be shown as an example. It is empty if
+// there is none any more.
+func (c *call) firstUnresolved(ctx context.Context, q deadletter.Query) (id deadletter.ID, err error) {
+	q.Reason = deadletter.Unknown
+	_, err = c.pages(ctx, q, "", func(l *deadletter.Letter) error {
+		if l.Resolved == deadletter.Unresolved {
+			id = l.ID
+			return errFound
+		}
 		return nil
+	})
+	if errors.Is(err, errFound) {
+		err = nil
 	}
-	return err
+	return id, err
 }
 
 func redrive(ctx context.Context, c *call) error {
@@ -195,6 +202,8 @@ func redrive(ctx context.Context, c *call) error {
 	}
 	groups := slices.Sorted(maps.Keys(p.ready))
 	switch {
+	case len(c.words) > 0 && p.unresolved > 0:
+		return fmt.Errorf("%w: %s. Nothing was ordered. When it is found out: gabion deadletter resolve %s --as done|nothing --note TEXT", deadletter.ErrUnresolved, p.example, p.example)
 	case len(groups) == 0:
 		c.leftOut(p)
 		return refusedf("there is nothing to run: no letter that is meant waits and may run")
@@ -208,13 +217,14 @@ func redrive(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	c.leftOut(p)
 	if !c.json || !c.follow {
 		if err := c.printOrder(p, &d); err != nil {
 			return err
 		}
 	}
 	if c.follow {
-		return c.watch(ctx, d)
+		return c.watch(ctx, d, p.unresolved)
 	}
 	return nil
 }
@@ -242,7 +252,7 @@ func lasting(letters int, rate float64) string {
 // leftOut says what a redrive leaves out, and how that can be changed.
 func (c *call) leftOut(p *plan) {
 	if p.unresolved > 0 {
-		fmt.Fprintf(c.stderr, "left out: %s whose outcome is unknown. Find out what became of each, such as\n  gabion deadletter resolve %s --as done|nothing --note TEXT\n", count(p.unresolved, "letter", "letters"), p.example)
+		fmt.Fprintf(c.stderr, "left out: %s whose outcome is unknown. Find out what became of each, such as\n  gabion deadletter resolve %s --as done|nothing --note TEXT\n", count(p.unresolved, "letter", "letters"), or(string(p.example), "ID"))
 	}
 	for _, state := range slices.Sorted(maps.Keys(p.others)) {
 		fmt.Fprintf(c.stderr, "left out: %s\n", count(p.others[state], "letter that is "+state, "letters that are "+state))
@@ -250,9 +260,8 @@ func (c *call) leftOut(p *plan) {
 }
 
 func (c *call) printOrder(p *plan, d *deadletter.Drive) error {
-	c.leftOut(p)
 	if c.json {
-		return printJSON(c.stdout, driveRecordOf(d))
+		return printJSON(c.stdout, orderRecord{driveRecordOf(d), p.unresolved})
 	}
 	fmt.Fprintf(c.stdout, "redrive %s: %s of %s at %s, in about %s\n", d.ID, count(d.Total, "letter", "letters"), text(d.Group), rateText(d.Rate), lasting(d.Total, d.Rate))
 	if !c.follow {

@@ -3,8 +3,11 @@ package lettercmd
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,11 +146,53 @@ func TestFilesThatAreNotWell(t *testing.T) {
 			c.spoil(t, db, file)
 			var out, errs strings.Builder
 			args := append(strings.Fields(strings.Replace(c.args, "ID", ids["order-1"], 1)), "--store", "sqlite:"+file)
-			if code := Main(t.Context(), args, &out, &errs); code != failed || !strings.Contains(errs.String(), c.says) {
+			if code := Main(t.Context(), args, &out, &errs); code != failed || !strings.Contains(errs.String(), c.says) || strings.Contains(errs.String(), `\n`) || strings.Count(errs.String(), "\n") > 2 {
 				t.Errorf("exit code %d\n%s%s", code, &out, &errs)
 			}
 		})
 	}
+}
+
+// What an export needs of memory does not grow with the letters. With GABION_SOAK=1 they are a
+// million.
+func TestExportOfManyLetters(t *testing.T) {
+	n := 8000
+	if os.Getenv("GABION_SOAK") != "" {
+		n = 1_000_000
+	}
+	file := filepath.Join(t.TempDir(), "letters.db")
+	db, _, _ := filled(t, sqlletters.SQLite, "sqlite", "file:"+file+"?_pragma=journal_mode(WAL)", "dead_letters")
+	const columns = `grp, source, reason, ord, state, held, since, token, until, redriven, resolved, drive, bytes, attempts, first, last, key, position, by_whom, note, newest, headers, failures, payload`
+	db.SetMaxOpenConns(1) // for a temporary table
+	run(t, db, `CREATE TEMP TABLE one AS SELECT * FROM dead_letters WHERE key = 'order-1'`)
+	run(t, db, fmt.Sprintf(`INSERT INTO dead_letters (id, kept, %s) WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < %d)
+		SELECT lower(hex(randomblob(16))), kept + n, %s FROM c, one`, columns, n-4, columns))
+	var errs strings.Builder
+	w := &weighing{at: []int{n / 10, n - 1}}
+	if code := Main(t.Context(), []string{"export", "--store", "sqlite:" + file}, w, &errs); code != 0 || w.lines != n || !strings.Contains(errs.String(), fmt.Sprintf("%d letters were written", n)) {
+		t.Fatalf("exit code %d, %d lines\n%s", code, w.lines, &errs)
+	}
+	t.Logf("of %d letters: %d bytes more at the end than after a tenth", n, w.heap[1]-w.heap[0])
+	if more := w.heap[1] - w.heap[0]; more > 256<<10 {
+		t.Errorf("of %d letters the last tenths took %d bytes of memory", n, more)
+	}
+}
+
+// A weighing writer looks at the heap when it has so many lines.
+type weighing struct {
+	lines int
+	at    []int
+	heap  []int64
+}
+
+func (w *weighing) Write(text []byte) (int, error) {
+	if w.lines++; slices.Contains(w.at, w.lines) {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		w.heap = append(w.heap, int64(m.HeapAlloc))
+	}
+	return len(text), nil
 }
 
 func run(t *testing.T, db *sql.DB, statement string) {
