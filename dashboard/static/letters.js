@@ -166,7 +166,7 @@ export class Letters {
 	}
 
 	driveRow() {
-		const text = el("p.line"), bar = el("progress", {"aria-label": "letters that were taken"}), answer = el("p.line", {role: "status"});
+		const text = el("p.line"), bar = el("progress", {"aria-label": "letters that ran"}), answer = el("p.line", {role: "status"});
 		let d;
 		const stop = this.overrides ? el("button", {type: "button", onclick: () => this.act({action: "stop", redrive: d.id}, answer)}, "Stop") : null;
 		const row = {box: el("li", null, text, bar, stop, answer)};
@@ -175,7 +175,7 @@ export class Letters {
 			row.box.classList.toggle("warning", d.state === "stopped_by_itself");
 			put(text, `${d.group}: ${spoken(d.state)}, ${count(d.done)} of ${count(d.total)} done, ${count(d.failed)} failed, ${count(d.left)} left · ${d.rate} a second · ordered ${ago(d.made, now)}${d.by ? " by " + d.by : ""}${d.why ? " · " + d.why : ""}`);
 			say(bar, "max", String(Math.max(1, d.total)));
-			say(bar, "value", String(d.total - d.left));
+			say(bar, "value", String(d.done + d.failed)); // not what is left: of one that was stopped nothing is
 			if (stop) stop.hidden = d.state !== "driving";
 		};
 		return row;

@@ -108,6 +108,9 @@ func TestDeadLettersAreATab(t *testing.T) {
 	b.click("Stop")
 	b.until(lettersText, "stopped on the page")
 	b.until(lettersText, "stopped, 1 of 121 done")
+	// The bar is what ran: of a redrive that was stopped nothing is left, and 120 did not run.
+	b.until(`(({value, max}) => value + " of " + max)(document.querySelector("#letters progress"))`, "1 of 121")
+	b.until(`getComputedStyle(document.querySelector("#letters progress")).backgroundColor`, "rgb(236, 239, 242)")
 }
 
 // A redrive that stopped by itself stands out from one that somebody ended.
