@@ -14,6 +14,7 @@ func init() {
 	adapter.Repeat = CallOption{set: setRepeat}
 	adapter.HoldSlot = func(a any) { a.(*Attempt).holdSlot() }
 	adapter.Spare = func(a any) { a.(*Attempt).spare() }
+	adapter.Unspent = func(a any) { a.(*Attempt).unspent() }
 	adapter.Of = func(d any) adapter.Dependency { return adapted{d.(*Dependency)} }
 }
 

@@ -87,6 +87,16 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	return a, nil
 }
 
+// unspent says that the attempt's work had no need to run.
+func (a *Attempt) unspent() {
+	g, r, t := a.holder.parts()
+	g.lock()
+	defer g.unlock(r)
+	if !a.settled {
+		r.call.Unspent(r.d.now(), t)
+	}
+}
+
 // A beginning is an opening with the attempt of which Begin hands out.
 type beginning struct {
 	opening[struct{}]

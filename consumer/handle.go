@@ -195,6 +195,9 @@ func (h *handling) settle(d *inbox.Disposition) {
 	case inbox.ReasonStoreUnavailable, inbox.ReasonNotRecorded, inbox.ReasonCommitUnknown:
 		o = policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
 	default:
+		if !h.ran {
+			adapter.Unspent(h.attempt)
+		}
 		if !h.ran || d.Err == nil || h.hurried {
 			return
 		}

@@ -89,6 +89,10 @@ var HoldSlot func(gabionAttempt any)
 // Nobody may use the attempt any more. Its context may live on.
 var Spare func(gabionAttempt any)
 
+// Unspent says of a *gabion.Attempt that was begun with Repeat that its work had no need to
+// run. What it has cost of the retry budget is given back. It must be neither settled nor closed.
+var Unspent func(gabionAttempt any)
+
 // Of returns a *gabion.Dependency as adapters see it. Package gabion sets it before
 // anything else runs.
 var Of func(gabionDependency any) Dependency

@@ -47,6 +47,21 @@ func (c *Call) returnCharge(now clock.Instant, t *Ticket) {
 	}
 }
 
+// Unspent gives back what a repeat has cost that came to nothing, as its work had no need to
+// run: a message that was done before, or that somebody else works on. One that nothing has
+// paid for lets the next go. It must be called before the attempt settles.
+func (c *Call) Unspent(now clock.Instant, t *Ticket) {
+	switch {
+	case !c.repeat || c.sent.out&t.bit() == 0:
+	case t.charged():
+		if c.returnCharge(now, t); !c.rules.shares {
+			t.charge = 0
+		}
+	default:
+		c.state.resumeUnpaid(now)
+	}
+}
+
 // leastUnpaid is the shortest time between two repeats that nothing has paid for.
 const leastUnpaid = time.Second
 
@@ -62,6 +77,15 @@ func (s *State) unpaid(now clock.Instant, r *Rules) (wait time.Duration) {
 		}
 		if due.CompareAndSwap(at, int64(now.Add(every))) {
 			return 0
+		}
+	}
+}
+
+// resumeUnpaid lets the next repeat go that nothing has paid for.
+func (s *State) resumeUnpaid(now clock.Instant) {
+	if p := s.more.Load(); p != nil && p.unpaid != nil {
+		if at := p.unpaid.Load(); at > int64(now) {
+			p.unpaid.CompareAndSwap(at, int64(now))
 		}
 	}
 }

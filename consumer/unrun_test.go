@@ -1,0 +1,111 @@
+package consumer_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// budgeted is unguarded with a budget of that shape.
+func budgeted(shape policy.BudgetShape) policy.Policy {
+	p := unguarded
+	p.Retry.Budget = policy.Budget{Shape: shape}
+	return p
+}
+
+// After a rebalance a broker delivers again what was done already. No work runs, so the
+// budget for retries has nothing to pay for.
+func TestDuplicatesCostNothingOfTheBudget(t *testing.T) {
+	for _, shape := range []policy.BudgetShape{policy.BudgetEarned, policy.BudgetWindow, policy.BudgetTokens, policy.BudgetQuota, policy.BudgetShare, policy.BudgetGRPC} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newDesk(t, budgeted(shape), consumer.Options{})
+			const many = 300
+			for n := range many {
+				k.want(k.deliver(order(n)), inbox.Ack, inbox.ReasonDone)
+			}
+			acked := 0
+			for n := range many {
+				if d := k.deliver(again(order(n))); d.Reason == inbox.ReasonDuplicate {
+					acked++
+				}
+			}
+			if acked != many {
+				t.Errorf("%v: of %d duplicates %d were acknowledged", shape, many, acked)
+			}
+		})
+	}
+}
+
+// An outage has spent the budget, and nothing is new: duplicates need none of it.
+func TestDuplicatesAreAcknowledgedWhereTheBudgetIsEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newDesk(t, budgeted(policy.BudgetEarned), consumer.Options{})
+		const many = 100
+		for n := range many {
+			k.want(k.deliver(order(n)), inbox.Ack, inbox.ReasonDone)
+		}
+		k.work = k.fails
+		spent := false
+		for n := many; n < 2*many; n++ {
+			k.deliver(order(n))
+			spent = k.deliver(again(order(n))).Reason == inbox.ReasonRefused || spent
+		}
+		if !spent {
+			t.Fatal("the outage did not spend the budget")
+		}
+		time.Sleep(2 * time.Second)
+		acked := 0
+		for n := range many {
+			if d := k.deliver(again(order(n))); d.Reason == inbox.ReasonDuplicate {
+				acked++
+			}
+		}
+		if acked != many {
+			t.Errorf("of %d duplicates %d were acknowledged", many, acked)
+		}
+	})
+}
+
+// Work that runs and fails is paid for all the same.
+func TestRepeatsThatRunAndFailAreStillPaidFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newDesk(t, budgeted(policy.BudgetEarned), consumer.Options{})
+		k.work = k.fails
+		runs := 0
+		for n := range 1000 {
+			if k.deliver(again(order(n))).Reason == inbox.ReasonFailed {
+				runs++
+			}
+		}
+		if runs > 200 {
+			t.Errorf("%d of 1000 failing repeats ran", runs)
+		}
+	})
+}
+
+// A copy of a message that is worked on elsewhere runs nothing.
+func TestCopiesOfAMessageCostNothingOfTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := budgeted(policy.BudgetEarned)
+		p.Timeout = policy.Timeout{Call: time.Hour, Attempt: time.Hour}
+		k := newDesk(t, p, consumer.Options{})
+		done := make(chan struct{})
+		go k.Handle(t.Context(), order(1), func(context.Context) error {
+			<-done
+			return nil
+		})
+		synctest.Wait()
+		for range 1000 {
+			if d := k.deliver(again(order(1))); d.Reason != inbox.ReasonInProgress {
+				t.Errorf("%+v", d)
+				break
+			}
+		}
+		close(done)
+	})
+}
