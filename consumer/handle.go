@@ -248,16 +248,11 @@ func (h *handling) keep(d inbox.Disposition) inbox.Disposition {
 }
 
 // bounded uses the letters also where the caller's context has ended: what happened is to be
-// written down. A store that panics is one that fails.
-func (h *handling) bounded(use func(context.Context) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("consumer: the store of dead letters panicked: %v", v)
-		}
-	}()
+// written down.
+func (h *handling) bounded(use func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.caller), h.c.options.LetterTimeout)
 	defer cancel()
-	return use(ctx)
+	return unpanicked(func() error { return use(ctx) })
 }
 
 // dead is the letter that the message becomes.

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -45,18 +46,18 @@ type Redrive struct {
 //
 // It returns the context's error. It does not return for a store that fails: it asks again.
 func (c *Consumer) Redrive(ctx context.Context, orders Orders, work func(context.Context) error, r Redrive) error {
-	r.Workers, r.Lease, r.Idle = max(or(r.Workers, 4), 1), or(r.Lease, 30*time.Second), or(r.Idle, 2*time.Second)
+	r = r.resolved()
 	var working sync.WaitGroup
 	defer working.Wait()
 	slots := make(chan struct{}, r.Workers)
 	for {
-		free := r.Workers - len(slots)
-		if room, _ := c.Room(0); free > 0 {
-			free = min(free, room)
-		}
-		again := whileBusy
+		free, again := c.free(r.Workers, len(slots))
 		if free > 0 {
-			taken, next, err := orders.Take(ctx, c.options.Group, free, r.Lease)
+			var taken []deadletter.Lease
+			err := unpanicked(func() (err error) {
+				taken, again, err = orders.Take(ctx, c.options.Group, free, r.Lease)
+				return err
+			})
 			if err != nil && ctx.Err() == nil {
 				c.logger().LogAttrs(ctx, slog.LevelWarn, "the store of dead letters failed", slog.String("group", c.options.Group), slog.Any("error", err))
 			}
@@ -67,14 +68,46 @@ func (c *Consumer) Redrive(ctx context.Context, orders Orders, work func(context
 					c.redrive(ctx, orders, l, work, &r)
 				})
 			}
-			if again = min(or(next, r.Idle), r.Idle); len(taken) == free {
+			switch {
+			case len(taken) == free:
 				again = 0
+			case again <= 0:
+				again = r.Idle
+			default:
+				again = min(again, r.Idle)
 			}
 		}
 		if err := pause(ctx, again); err != nil {
 			return err
 		}
 	}
+}
+
+// resolved puts the defaults in place of what is zero, or no number of such things.
+func (r Redrive) resolved() Redrive {
+	r.Workers = or(max(r.Workers, 0), 4)
+	r.Lease, r.Idle = or(max(r.Lease, 0), 30*time.Second), or(max(r.Idle, 0), 2*time.Second)
+	return r
+}
+
+// free says how many letters are worth taking while that many are being worked on, and if
+// that is none, when to ask again.
+func (c *Consumer) free(workers, working int) (letters int, again time.Duration) {
+	if working >= workers {
+		return 0, whileBusy
+	}
+	room, again := c.Room(working)
+	return min(workers-working, room), min(again, longestPause)
+}
+
+// unpanicked uses a store of letters. One that panics is one that fails.
+func unpanicked(use func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("consumer: the store of dead letters panicked: %v", v)
+		}
+	}()
+	return use()
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -101,7 +134,7 @@ func (c *Consumer) redrive(ctx context.Context, orders Orders, l deadletter.Leas
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.LetterTimeout)
 	defer cancel()
-	if err := orders.Settle(ending, l, v); err != nil {
+	if err := unpanicked(func() error { return orders.Settle(ending, l, v) }); err != nil {
 		c.logger().LogAttrs(ctx, slog.LevelWarn, "the end of a redriven letter can't be stored", slog.String("letter", string(l.ID)), slog.Any("error", err))
 	}
 	if v.State == deadletter.Ordered { // it may be taken at once, and would come to the same
@@ -150,6 +183,8 @@ func (c *Consumer) resolve(ctx context.Context, l *deadletter.Letter) error {
 	if l.Reason != deadletter.Unknown || l.Resolved != deadletter.ResolvedAsFailed {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.options.LetterTimeout) // the letter's lease goes on meanwhile
+	defer cancel()
 	err := idempotency.Admin{Store: c.store}.Resolve(ctx, inbox.IDOf(c.options.Group, l.Key), idempotency.Change{State: idempotency.StateRetryable})
 	if errors.Is(err, idempotency.ErrRefused) { // it is known by now, or forgotten
 		return nil

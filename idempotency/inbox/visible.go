@@ -99,8 +99,15 @@ func (k *keeping) untilDone(ctx context.Context) error {
 	}
 }
 
-func within(ctx context.Context, end time.Time, extend func(context.Context) error) error {
+// within extends. One that panics has failed: it has a goroutine of ours, where nobody else
+// could recover.
+func within(ctx context.Context, end time.Time, extend func(context.Context) error) (err error) {
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("inbox: extending a message panicked: %v", v)
+		}
+	}()
 	return extend(ctx)
 }

@@ -118,7 +118,11 @@ func (s *State) Room(now clock.Instant) (calls int, after time.Duration) {
 		case breaker.Open, breaker.ForcedOpen, breaker.HalfOpen:
 			c := Call{state: s, rules: r, part: &s.main}
 			if after, refused := c.refusedNow(now); refused {
-				return 0, max(after, leastAgain)
+				least := leastAgain
+				if b.State() == breaker.ForcedOpen {
+					least = forcedAgain
+				}
+				return 0, max(after, least)
 			}
 			calls = 1
 		}
@@ -145,6 +149,9 @@ func (s *State) Slots() int {
 
 // leastAgain is how long to wait at least before Room is asked again.
 const leastAgain = 50 * time.Millisecond
+
+// forcedAgain is leastAgain while somebody holds the breaker open, who moves it by hand.
+const forcedAgain = time.Second
 
 // longestAfter is the longest wish of a dependency that a delivery is put off for.
 const longestAfter = 24 * time.Hour
