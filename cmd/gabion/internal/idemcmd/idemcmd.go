@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -50,11 +51,6 @@ type options struct {
 	status              int
 	file                string
 }
-
-// wrong is an error of whoever called the command.
-type wrong struct{ error }
-
-func wrongf(text string, args ...any) error { return wrong{fmt.Errorf(text, args...)} }
 
 // Main runs gabion idempotency and returns its exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -177,7 +173,7 @@ func (v verb) with(ctx context.Context, o *options, stdout io.Writer) error {
 }
 
 func codeOf(err error) int {
-	var w wrong
+	var w operator.Wrong
 	if errors.As(err, &w) {
 		return usage
 	}
@@ -191,7 +187,7 @@ func codeOf(err error) int {
 func (o *options) check(verb string) error {
 	switch {
 	case o.store == "":
-		return wrongf("--store is missing: see gabion idempotency -h")
+		return operator.Wrongf("--store is missing: see gabion idempotency -h")
 	case verb == "ls":
 		return o.checkList()
 	}
@@ -200,13 +196,13 @@ func (o *options) check(verb string) error {
 	}
 	switch {
 	case verb == "forget" && !o.yes:
-		return wrongf("the key will run as new, and what its first run did will be done again: say --yes if that is meant")
+		return operator.Wrongf("the key will run as new, and what its first run did will be done again: say --yes if that is meant")
 	case verb == "resolve" && o.done == o.nothing:
-		return wrongf("say either --done or --nothing: what became of the run")
+		return operator.Wrongf("say either --done or --nothing: what became of the run")
 	case verb == "resolve" && o.nothing && (o.status != 0 || o.file != ""):
-		return wrongf("--status and --body-file are of a result, and --nothing says that there is none")
+		return operator.Wrongf("--status and --body-file are of a result, and --nothing says that there is none")
 	case verb == "resolve" && o.status != 0 && (o.status < 200 || o.status > 599):
-		return wrongf("--status %d is no final status", o.status)
+		return operator.Wrongf("--status %d is no final status", o.status)
 	}
 	return nil
 }
@@ -215,18 +211,18 @@ func (o *options) check(verb string) error {
 func (o *options) id() (id idempotency.ID, err error) {
 	switch {
 	case len(o.args) > 1 || len(o.args) == 1 && (o.hasScope || o.key != ""):
-		return id, wrongf("one record at a time: its ID, or --scope and --key")
+		return id, operator.Wrongf("one record at a time: its ID, or --scope and --key")
 	case len(o.args) == 1:
 		if id, err = idempotency.ParseID(o.args[0]); err != nil {
-			return id, wrong{err}
+			return id, operator.Call(err)
 		}
 		return id, nil
 	case !o.hasScope || o.key == "":
-		return id, wrongf("which record? Give its ID, or --scope and --key (the scope of idempotency.Global is '*')")
+		return id, operator.Wrongf("which record? Give its ID, or --scope and --key (the scope of idempotency.Global is '*')")
 	}
 	key, err := idempotency.ParseKey(o.key)
 	if err != nil {
-		return id, wrong{err}
+		return id, operator.Call(err)
 	}
 	return idempotency.IDOf(o.scope, key), nil
 }

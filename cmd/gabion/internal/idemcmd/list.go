@@ -3,15 +3,14 @@ package idemcmd
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -35,13 +34,13 @@ var stateNames = map[string]idempotency.State{
 func (o *options) checkList() error {
 	switch {
 	case len(o.args) > 0:
-		return wrongf("%q is not expected", o.args[0])
+		return operator.Wrongf("%q is not expected", o.args[0])
 	case o.limit < 1:
-		return wrongf("--limit is at least 1")
+		return operator.Wrongf("--limit is at least 1")
 	case o.keys == "" && o.hasScope:
-		return wrongf("records can't be listed by scope, of which only a hash is stored: give --keys FILE too, and they are looked up")
+		return operator.Wrongf("records can't be listed by scope, of which only a hash is stored: give --keys FILE too, and they are looked up")
 	case o.keys != "" && (!o.hasScope || o.after != ""):
-		return wrongf("--keys needs --scope, and no --after")
+		return operator.Wrongf("--keys needs --scope, and no --after")
 	}
 	_, err := o.wanted()
 	return err
@@ -55,7 +54,7 @@ func (o *options) wanted() (states []idempotency.State, err error) {
 	for name := range strings.SplitSeq(o.states, ",") {
 		s, known := stateNames[strings.TrimSpace(name)]
 		if !known {
-			return nil, wrongf("--state %q: it is running, retryable, done or unknown", name)
+			return nil, operator.Wrongf("--state %q: it is running, retryable, done or unknown", name)
 		}
 		states = append(states, s)
 	}
@@ -85,7 +84,7 @@ func list(ctx context.Context, store idempotency.Store, o *options, w io.Writer)
 		return err
 	}
 	if o.json {
-		return printJSON(w, found)
+		return operator.PrintJSON(w, found)
 	}
 	return found.print(w, now)
 }
@@ -135,7 +134,7 @@ func (p *page) lookUp(ctx context.Context, store idempotency.Store, o *options, 
 		}
 		key, err := idempotency.ParseKey(text)
 		if err != nil {
-			return wrongf("line %d of the keys: %w", n, err)
+			return operator.Wrongf("line %d of the keys: %w", n, err)
 		}
 		e := idempotency.Entry{ID: idempotency.IDOf(o.scope, key)}
 		if e.Record, err = store.Get(ctx, e.ID); err != nil {
@@ -154,7 +153,7 @@ func (p *page) lookUp(ctx context.Context, store idempotency.Store, o *options, 
 
 func (p *page) print(w io.Writer, now idempotency.Moment) error {
 	for _, x := range p.Records {
-		fmt.Fprintf(w, "%s %-10s%s", x.ID, x.State, short(now.Sub(x.created)))
+		fmt.Fprintf(w, "%s %-10s%s", x.ID, x.State, operator.Span(now.Sub(x.created)))
 		if x.Key != "" {
 			fmt.Fprint(w, " ", x.Key)
 		}
@@ -170,24 +169,4 @@ func (p *page) print(w io.Writer, now idempotency.Moment) error {
 		fmt.Fprintf(w, "there may be more: --after %s\n", p.Next)
 	}
 	return nil
-}
-
-// short is a duration in one unit.
-func short(d time.Duration) string {
-	switch {
-	case d >= 48*time.Hour:
-		return fmt.Sprintf("%dd", d/(24*time.Hour))
-	case d >= 2*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d >= 2*time.Minute:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	}
-	return fmt.Sprintf("%ds", max(0, d)/time.Second)
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -16,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/contrib/boltstore"
 	"github.com/gabion-go/gabion/contrib/mysqlstore"
 	"github.com/gabion-go/gabion/contrib/natsstore"
@@ -34,8 +34,8 @@ func open(ctx context.Context, o *options) (store idempotency.Store, closeStore 
 	case "sqlite":
 		return openSQLite(ctx, rest, o.table)
 	}
-	if _, err := url.Parse(o.store); err != nil {
-		return nil, nil, wrongf("--store is no URL") // which may have a password in it
+	if err := operator.URL(o.store); err != nil {
+		return nil, nil, err
 	}
 	switch kind {
 	case "postgres", "postgresql":
@@ -47,19 +47,11 @@ func open(ctx context.Context, o *options) (store idempotency.Store, closeStore 
 	case "nats", "tls":
 		return openNATS(ctx, o.store, o.bucket)
 	}
-	return nil, nil, wrongf("--store begins with bolt:, sqlite:, postgres://, mysql://, redis:// or nats://")
-}
-
-func exists(file string) error {
-	info, err := os.Stat(file)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file", file)
-	}
-	return err
+	return nil, nil, operator.Wrongf("--store begins with bolt:, sqlite:, postgres://, mysql://, redis:// or nats://")
 }
 
 func openBolt(file string) (idempotency.Store, func(), error) {
-	if err := exists(file); err != nil {
+	if err := operator.Regular(file); err != nil {
 		return nil, nil, err
 	}
 	s, err := boltstore.Open(file, boltstore.Options{})
@@ -73,10 +65,10 @@ func openBolt(file string) (idempotency.Store, func(), error) {
 }
 
 func openSQLite(ctx context.Context, file, table string) (idempotency.Store, func(), error) {
-	if err := exists(file); err != nil {
+	if err := operator.Regular(file); err != nil {
 		return nil, nil, err
 	}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)")
+	db, err := sql.Open("sqlite", operator.SQLite(file, "_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,7 +111,7 @@ func openPostgres(ctx context.Context, dsn, table string) (idempotency.Store, fu
 func openMySQL(ctx context.Context, dsn, table string) (idempotency.Store, func(), error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return nil, nil, wrongf("--store is no URL")
+		return nil, nil, operator.Wrongf("--store is no URL")
 	}
 	host := u.Host
 	if u.Port() == "" {
@@ -127,13 +119,13 @@ func openMySQL(ctx context.Context, dsn, table string) (idempotency.Store, func(
 	}
 	config, err := mysql.ParseDSN("tcp(" + host + ")" + u.EscapedPath() + "?" + u.RawQuery)
 	if err != nil {
-		return nil, nil, wrong{err}
+		return nil, nil, operator.Call(err)
 	}
 	config.User = u.User.Username()
 	config.Passwd, _ = u.User.Password()
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, nil, wrong{err}
+		return nil, nil, operator.Call(err)
 	}
 	db := sql.OpenDB(connector)
 	s, err := mysqlstore.New(db, table)
@@ -150,7 +142,7 @@ func openMySQL(ctx context.Context, dsn, table string) (idempotency.Store, func(
 func openRedis(ctx context.Context, dsn, prefix string) (idempotency.Store, func(), error) {
 	o, err := redis.ParseURL(dsn)
 	if err != nil {
-		return nil, nil, wrong{err}
+		return nil, nil, operator.Call(err)
 	}
 	o.ContextTimeoutEnabled = true
 	client := redis.NewClient(o)
@@ -164,7 +156,7 @@ func openRedis(ctx context.Context, dsn, prefix string) (idempotency.Store, func
 
 func openNATS(ctx context.Context, dsn, bucket string) (idempotency.Store, func(), error) {
 	if bucket == "" {
-		return nil, nil, wrongf("--bucket is missing: a NATS server has many")
+		return nil, nil, operator.Wrongf("--bucket is missing: a NATS server has many")
 	}
 	nc, err := nats.Connect(dsn, nats.Name("gabion idempotency"), nats.ReconnectBufSize(-1))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/idempotency"
 )
 
@@ -106,7 +107,7 @@ func show(ctx context.Context, store idempotency.Store, o *options, w io.Writer)
 		f.Body = r.Result.Body
 	}
 	if o.json {
-		return printJSON(w, f)
+		return operator.PrintJSON(w, f)
 	}
 	f.print(w, &r, now)
 	return nil
@@ -219,7 +220,7 @@ func unsealed(ctx context.Context, store idempotency.Store) error {
 				return err
 			}
 			if r.Result.IsSealed() {
-				return wrongf("the store's results are sealed, and this command has no key: resolve it in Go, with idempotency.Admin on the sealed store")
+				return operator.Wrongf("the store's results are sealed, and this command has no key: resolve it in Go, with idempotency.Admin on the sealed store")
 			}
 			results++
 		}
@@ -249,7 +250,7 @@ func forget(ctx context.Context, store idempotency.Store, o *options, w io.Write
 // said tells what a record is now.
 func said(w io.Writer, o *options, id idempotency.ID, state string) error {
 	if o.json {
-		return printJSON(w, map[string]string{"id": id.Hex(), "state": state})
+		return operator.PrintJSON(w, map[string]string{"id": id.Hex(), "state": state})
 	}
 	_, err := fmt.Fprintf(w, "%s is %s\n", id.Hex(), state)
 	return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 )
 
@@ -62,7 +63,7 @@ func redrives(ctx context.Context, c *call) error {
 		for i := range all {
 			list = append(list, driveRecordOf(&all[i]))
 		}
-		return printJSON(c.stdout, map[string]any{"version": jsonVersion, "redrives": list})
+		return operator.PrintJSON(c.stdout, map[string]any{"version": jsonVersion, "redrives": list})
 	}
 	for i := range all {
 		d := &all[i]
@@ -101,7 +102,7 @@ func stopFlags(set *flag.FlagSet, o *options) {
 
 func checkStop(o *options) error {
 	if len(o.words) != 1 {
-		return wrongf("which redrive? Give one ID: gabion deadletter redrives lists them")
+		return operator.Wrongf("which redrive? Give one ID: gabion deadletter redrives lists them")
 	}
 	return nil
 }
@@ -121,7 +122,7 @@ func stop(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.json {
-		return printJSON(c.stdout, driveRecordOf(&d))
+		return operator.PrintJSON(c.stdout, driveRecordOf(&d))
 	}
 	_, err = fmt.Fprintf(c.stdout, "redrive %s is %s\n", d.ID, standing(&d))
 	return err
@@ -144,9 +145,9 @@ func (c *call) redriveNamed(ctx context.Context, word string) (deadletter.Drive,
 	}
 	switch {
 	case len(found) == 0:
-		return deadletter.Drive{}, wrongf("there is no redrive %q: gabion deadletter redrives lists them", word)
+		return deadletter.Drive{}, operator.Wrongf("there is no redrive %q: gabion deadletter redrives lists them", word)
 	case len(found) > 1:
-		return deadletter.Drive{}, wrongf("%q is the beginning of %d redrives: give more of it", word, len(found))
+		return deadletter.Drive{}, operator.Wrongf("%q is the beginning of %d redrives: give more of it", word, len(found))
 	}
 	return found[0], nil
 }
@@ -171,7 +172,7 @@ func (c *call) watch(ctx context.Context, d deadletter.Drive, unresolved int) er
 		}
 		if quiet := time.Since(moved); quiet >= idleHint && quiet >= time.Duration(2/d.Rate*float64(time.Second)) && !hinted {
 			hinted = true
-			fmt.Fprintf(c.stderr, "nothing was taken for %s: does a consumer of %s run that redrives from this store, and is its breaker closed?\n", span(quiet), text(d.Group))
+			fmt.Fprintf(c.stderr, "nothing was taken for %s: does a consumer of %s run that redrives from this store, and is its breaker closed?\n", operator.Span(quiet), text(d.Group))
 		}
 		next := time.NewTimer(lookEvery)
 		select {
@@ -192,7 +193,7 @@ func (c *call) watch(ctx context.Context, d deadletter.Drive, unresolved int) er
 
 func (c *call) ended(d *deadletter.Drive, unresolved int) error {
 	if c.json {
-		if err := printJSON(c.stdout, orderRecord{driveRecordOf(d), unresolved}); err != nil {
+		if err := operator.PrintJSON(c.stdout, orderRecord{driveRecordOf(d), unresolved}); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 )
 
@@ -146,7 +147,7 @@ func stats(ctx context.Context, c *call) error {
 		all = append(all, r)
 	}
 	if c.json {
-		return printJSON(c.stdout, map[string]any{"version": jsonVersion, "groups": all})
+		return operator.PrintJSON(c.stdout, map[string]any{"version": jsonVersion, "groups": all})
 	}
 	c.printStats(all)
 	return nil
@@ -162,7 +163,7 @@ func (c *call) printStats(all []statsRecord) {
 		s := &all[i]
 		oldest := "-"
 		if s.Oldest != nil {
-			oldest = span(time.Since(*s.Oldest))
+			oldest = operator.Span(time.Since(*s.Oldest))
 		}
 		of := func(state deadletter.State) int { return s.ByState[state.String()] }
 		fmt.Fprintf(c.stdout, "%s %7d %7d %5d %7d %7d %7s %10s %8d\n", column(string(s.Group), 24), of(deadletter.Waiting), of(deadletter.Ordered),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/internal/suggest"
 )
@@ -57,7 +58,7 @@ func (f *filter) query(now time.Time) (q deadletter.Query, err error) {
 		return q, err
 	}
 	if !q.After.IsZero() && !q.Before.IsZero() && !q.After.Before(q.Before) {
-		return q, wrongf("--since is not earlier than --before, so no letter is meant")
+		return q, operator.Wrongf("--since is not earlier than --before, so no letter is meant")
 	}
 	return q, nil
 }
@@ -81,7 +82,7 @@ func statesOf(text string) (states []deadletter.State, err error) {
 			if near := suggest.Nearest(name, names); near != "" {
 				hint = fmt.Sprintf("; did you mean %s?", near)
 			}
-			return nil, wrongf("--state %q: it is all, or some of %s, with commas%s", name, strings.Join(names, ", "), hint)
+			return nil, operator.Wrongf("--state %q: it is all, or some of %s, with commas%s", name, strings.Join(names, ", "), hint)
 		}
 		states = append(states, allStates[i])
 	}
@@ -104,7 +105,7 @@ func timeOf(flag, text string, now time.Time) (time.Time, error) {
 	}
 	d, err := time.ParseDuration(ago)
 	if err != nil || d < 0 || d > 100*365*24*time.Hour/unit {
-		return time.Time{}, wrongf("%s %q: it is a time such as 2026-11-23T02:00:00Z (UTC where nothing else is said), a day such as 2026-11-23, or how long ago, such as 90m or 3d", flag, text)
+		return time.Time{}, operator.Wrongf("%s %q: it is a time such as 2026-11-23T02:00:00Z (UTC where nothing else is said), a day such as 2026-11-23, or how long ago, such as 90m or 3d", flag, text)
 	}
 	return now.Add(-d * unit), nil
 }
@@ -116,9 +117,9 @@ func prefix(word string) (string, error) {
 	word = strings.ToLower(word)
 	switch {
 	case strings.Trim(word, "0123456789abcdef") != "" || len(word) > 32:
-		return "", wrongf("%q is no letter's ID, which has 32 hexadecimal digits: gabion deadletter ls lists them", word)
+		return "", operator.Wrongf("%q is no letter's ID, which has 32 hexadecimal digits: gabion deadletter ls lists them", word)
 	case len(word) < leastDigits:
-		return "", wrongf("%q is too short: give at least %d digits of the ID", word, leastDigits)
+		return "", operator.Wrongf("%q is too short: give at least %d digits of the ID", word, leastDigits)
 	}
 	return word, nil
 }
@@ -144,9 +145,9 @@ func (c *call) find(ctx context.Context, words []string) (found []deadletter.Let
 		case err != nil:
 			return nil, err
 		case len(page.Letters) == 0:
-			return nil, wrongf("there is no letter %s: gabion deadletter ls --state all lists them", begins)
+			return nil, operator.Wrongf("there is no letter %s: gabion deadletter ls --state all lists them", begins)
 		case len(page.Letters) > 1:
-			return nil, wrongf("%s is the beginning of more than one letter: %s. Give more digits", begins, idsOf(page.Letters))
+			return nil, operator.Wrongf("%s is the beginning of more than one letter: %s. Give more digits", begins, idsOf(page.Letters))
 		}
 		one := page.Letters[0]
 		if !slices.ContainsFunc(found, func(l deadletter.Letter) bool { return l.ID == one.ID }) {

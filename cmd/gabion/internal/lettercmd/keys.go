@@ -3,10 +3,10 @@ package lettercmd
 import (
 	"encoding/base64"
 	"flag"
-	"fmt"
 	"os"
 	"strings"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 )
 
@@ -31,17 +31,17 @@ func unsealed(store deadletter.Store, file string) (deadletter.Store, error) {
 		}
 		words := strings.Fields(line)
 		if len(words) != 2 {
-			return nil, wrongf("%s, line %d: it is a key's name and its secret in base64", file, i+1) // and not the line
+			return nil, operator.Wrongf("%s, line %d: it is a key's name and its secret in base64", file, i+1) // and not the line
 		}
 		secret, err := base64.StdEncoding.DecodeString(words[1])
 		if err != nil {
-			return nil, wrongf("%s, line %d: the secret is no base64", file, i+1)
+			return nil, operator.Wrongf("%s, line %d: the secret is no base64", file, i+1)
 		}
 		keys = append(keys, deadletter.SealKey{Name: words[0], Secret: secret})
 	}
 	sealer, err := deadletter.NewSealer(keys...)
 	if err != nil {
-		return nil, wrong{fmt.Errorf("%s: %w", file, err)}
+		return nil, operator.Wrongf("%s: %w", file, err)
 	}
 	return deadletter.Sealed(store, sealer), nil
 }

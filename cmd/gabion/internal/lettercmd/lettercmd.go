@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 )
 
@@ -102,11 +103,6 @@ type call struct {
 	stderr  io.Writer
 }
 
-// wrong is an error of whoever called the command.
-type wrong struct{ error }
-
-func wrongf(text string, args ...any) error { return wrong{fmt.Errorf(text, args...)} }
-
 // refusedf is for what a letter's state does not allow.
 func refusedf(text string, args ...any) error { return refusal{fmt.Errorf(text, args...)} }
 
@@ -158,7 +154,7 @@ func (c command) verb(ctx context.Context, v *verb, args []string, stdout, stder
 	}
 	err := v.check(o)
 	if err == nil && o.store == "" {
-		err = wrongf("--store is missing, such as --store sqlite:letters.db: see gabion deadletter -h")
+		err = operator.Wrongf("--store is missing, such as --store sqlite:letters.db: see gabion deadletter -h")
 	}
 	if err == nil {
 		err = c.with(ctx, v, o, stdout, stderr)
@@ -221,7 +217,7 @@ func (o *output) terminal() bool {
 }
 
 func codeOf(ctx context.Context, err error) int {
-	var w wrong
+	var w operator.Wrong
 	var r refusal
 	switch {
 	case errors.As(err, &w):
@@ -236,7 +232,7 @@ func codeOf(ctx context.Context, err error) int {
 
 func noWords(o *options) error {
 	if len(o.words) > 0 {
-		return wrongf("%q is not expected", o.words[0])
+		return operator.Wrongf("%q is not expected", o.words[0])
 	}
 	return o.filter.check()
 }

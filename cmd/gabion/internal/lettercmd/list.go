@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 )
 
@@ -40,10 +41,10 @@ func listFlags(set *flag.FlagSet, o *options) {
 
 func checkList(o *options) error {
 	if o.limit < 1 {
-		return wrongf("--limit is at least 1, or say --all")
+		return operator.Wrongf("--limit is at least 1, or say --all")
 	}
 	if _, err := deadletter.ParsePlace(o.after); err != nil {
-		return wrongf("--after %q: it is the cursor that the list before ended with", o.after)
+		return operator.Wrongf("--after %q: it is the cursor that the list before ended with", o.after)
 	}
 	return noWords(o)
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	_ "modernc.org/sqlite"             // the driver "sqlite"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/deadletter/sqlletters"
 )
@@ -23,7 +23,7 @@ var lockTime = 5 * time.Second
 // fileName is a file for the driver, opened as contrib/sqliteletters does, but for what would make
 // it, or turn another file into one of its kind.
 func fileName(path string) string {
-	return fmt.Sprintf("file:%s?mode=rw&_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=synchronous(FULL)", (&url.URL{Path: path}).EscapedPath(), lockTime.Milliseconds())
+	return operator.SQLite(path, fmt.Sprintf("mode=rw&_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=synchronous(FULL)", lockTime.Milliseconds()))
 }
 
 // connectTime bounds how long a database may take to say that it is there.
@@ -39,24 +39,21 @@ func open(ctx context.Context, o *options) (deadletter.Store, func(), error) {
 		}
 		return openSQL(ctx, o, sqlletters.SQLite, "sqlite", fileName(rest))
 	case "postgres", "postgresql":
-		if _, err := url.Parse(o.store); err != nil {
-			return nil, nil, wrongf("--store is no URL") // which may have a password in it
+		if err := operator.URL(o.store); err != nil {
+			return nil, nil, err
 		}
 		return openSQL(ctx, o, sqlletters.Postgres, "pgx", o.store)
 	}
-	return nil, nil, wrongf("--store begins with sqlite: or postgres://")
+	return nil, nil, operator.Wrongf("--store begins with sqlite: or postgres://")
 }
 
 func exists(file string) error {
 	if file == "" {
-		return wrongf("--store names no file: it is sqlite:PATH")
+		return operator.Wrongf("--store names no file: it is sqlite:PATH")
 	}
-	info, err := os.Stat(file)
+	err := operator.Regular(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: give the path that the consumers open", err)
-	}
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file", file)
 	}
 	return err
 }
@@ -69,7 +66,7 @@ func openSQL(ctx context.Context, o *options, d sqlletters.Dialect, driver, dsn 
 	s, err := sqlletters.New(db, d, o.table, deadletter.Options{MaxPayload: -1, MaxLetters: -1, MaxBytes: -1})
 	if err != nil {
 		db.Close()
-		return nil, nil, wrong{err}
+		return nil, nil, operator.Call(err)
 	}
 	limited, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()

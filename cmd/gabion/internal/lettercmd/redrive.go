@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 )
 
@@ -62,11 +63,11 @@ func checkRedrive(o *options) (err error) {
 	}
 	switch {
 	case len(o.words) > 0 && o.filter.given():
-		return wrongf("either IDs or flags that pick letters, not both")
+		return operator.Wrongf("either IDs or flags that pick letters, not both")
 	case len(o.words) > mostIDs:
-		return wrongf("at most %d IDs in one order: pick more with flags such as --group and --reason", mostIDs)
+		return operator.Wrongf("at most %d IDs in one order: pick more with flags such as --group and --reason", mostIDs)
 	case o.dry && o.follow:
-		return wrongf("--dry-run orders nothing that --follow could show")
+		return operator.Wrongf("--dry-run orders nothing that --follow could show")
 	}
 	if err := prefixes(o.words); err != nil {
 		return err
@@ -82,13 +83,13 @@ func rateOf(text string) (perSecond float64, err error) {
 	perSecond = n / seconds
 	switch {
 	case err != nil || !known || math.IsNaN(n) || strings.HasSuffix(text, "/"):
-		return 0, wrongf("--rate %q: it is a number of letters in a second, a minute or an hour, such as 5/s, 300/m or 100/h", text)
+		return 0, operator.Wrongf("--rate %q: it is a number of letters in a second, a minute or an hour, such as 5/s, 300/m or 100/h", text)
 	case n <= 0:
-		return 0, wrongf("--rate %q: it is more than zero. gabion deadletter stop ends a redrive", text)
+		return 0, operator.Wrongf("--rate %q: it is more than zero. gabion deadletter stop ends a redrive", text)
 	case perSecond > mostRate:
-		return 0, wrongf("--rate %q: it is at most %d/s", text, mostRate)
+		return 0, operator.Wrongf("--rate %q: it is at most %d/s", text, mostRate)
 	case perSecond < 1.0/86400:
-		return 0, wrongf("--rate %q: that is less than one letter a day", text)
+		return 0, operator.Wrongf("--rate %q: that is less than one letter a day", text)
 	}
 	return perSecond, nil
 }
@@ -208,7 +209,7 @@ func redrive(ctx context.Context, c *call) error {
 		c.leftOut(p)
 		return refusedf("there is nothing to run: no letter that is meant waits and may run")
 	case len(groups) > 1:
-		return wrongf("the letters are of %d groups (%s), and a redrive is of one: say which with --group", len(groups), strings.Join(groups, ", "))
+		return operator.Wrongf("the letters are of %d groups (%s), and a redrive is of one: say which with --group", len(groups), strings.Join(groups, ", "))
 	case c.dry:
 		return c.printPlan(p, groups[0])
 	}
@@ -231,7 +232,7 @@ func redrive(ctx context.Context, c *call) error {
 
 func (c *call) printPlan(p *plan, group string) error {
 	if c.json {
-		return printJSON(c.stdout, map[string]any{
+		return operator.PrintJSON(c.stdout, map[string]any{
 			"version": jsonVersion, "dry_run": true, "group": group, "letters": p.total(), "by_reason": p.reasons,
 			"rate_per_second": c.rate, "seconds": math.Ceil(float64(p.total()) / c.rate), "unresolved": p.unresolved, "not_waiting": p.others,
 		})
@@ -246,7 +247,7 @@ func (c *call) printPlan(p *plan, group string) error {
 
 // lasting is how long a redrive takes at its rate.
 func lasting(letters int, rate float64) string {
-	return span(time.Duration(math.Min(math.Ceil(float64(letters)/rate), 1e9)) * time.Second)
+	return operator.Span(time.Duration(math.Min(math.Ceil(float64(letters)/rate), 1e9)) * time.Second)
 }
 
 // leftOut says what a redrive leaves out, and how that can be changed.
@@ -261,7 +262,7 @@ func (c *call) leftOut(p *plan) {
 
 func (c *call) printOrder(p *plan, d *deadletter.Drive) error {
 	if c.json {
-		return printJSON(c.stdout, orderRecord{driveRecordOf(d), p.unresolved})
+		return operator.PrintJSON(c.stdout, orderRecord{driveRecordOf(d), p.unresolved})
 	}
 	fmt.Fprintf(c.stdout, "redrive %s: %s of %s at %s, in about %s\n", d.ID, count(d.Total, "letter", "letters"), text(d.Group), rateText(d.Rate), lasting(d.Total, d.Rate))
 	if !c.follow {

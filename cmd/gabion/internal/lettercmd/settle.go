@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 )
 
@@ -38,11 +39,11 @@ func resolveFlags(set *flag.FlagSet, o *options) {
 func checkResolve(o *options) error {
 	switch {
 	case len(o.words) != 1:
-		return wrongf("one letter at a time, by its ID: each effect has to be looked for by itself")
+		return operator.Wrongf("one letter at a time, by its ID: each effect has to be looked for by itself")
 	case o.as != "done" && o.as != "nothing":
-		return wrongf("say --as done or --as nothing: what became of the work")
+		return operator.Wrongf("say --as done or --as nothing: what became of the work")
 	case strings.TrimSpace(o.note) == "":
-		return wrongf("say with --note how that was found out")
+		return operator.Wrongf("say with --note how that was found out")
 	}
 	return prefixes(o.words)
 }
@@ -66,7 +67,7 @@ func resolve(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.json {
-		return printJSON(c.stdout, map[string]any{"version": jsonVersion, "id": l.ID, "resolved": to.String()})
+		return operator.PrintJSON(c.stdout, map[string]any{"version": jsonVersion, "id": l.ID, "resolved": to.String()})
 	}
 	if to == deadletter.ResolvedAsDone {
 		_, err = fmt.Fprintf(c.stdout, "%s is done\n", l.ID)
@@ -98,9 +99,9 @@ func dropFlags(set *flag.FlagSet, o *options) {
 func checkDrop(o *options) error {
 	switch {
 	case len(o.words) == 0:
-		return wrongf("which letters? Give their IDs: gabion deadletter ls lists them")
+		return operator.Wrongf("which letters? Give their IDs: gabion deadletter ls lists them")
 	case strings.TrimSpace(o.note) == "":
-		return wrongf("say with --note why: it stays with the letter")
+		return operator.Wrongf("say with --note why: it stays with the letter")
 	}
 	return prefixes(o.words)
 }
@@ -131,7 +132,7 @@ func drop(ctx context.Context, c *call) error {
 
 func (c *call) said(dropped []deadletter.ID) error {
 	if c.json {
-		return printJSON(c.stdout, map[string]any{"version": jsonVersion, "dropped": append([]deadletter.ID{}, dropped...)})
+		return operator.PrintJSON(c.stdout, map[string]any{"version": jsonVersion, "dropped": append([]deadletter.ID{}, dropped...)})
 	}
 	for _, id := range dropped {
 		fmt.Fprintf(c.stdout, "%s is dropped\n", id)
@@ -145,7 +146,7 @@ func (c *call) confirm(found []deadletter.Letter) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return wrongf("the payloads of %s will be erased: say --yes if that is meant", count(len(found), "letter", "letters"))
+		return operator.Wrongf("the payloads of %s will be erased: say --yes if that is meant", count(len(found), "letter", "letters"))
 	}
 	for i := range found {
 		fmt.Fprintf(c.stderr, "%s  %s  %s\n", found[i].ID, text(found[i].Group), text(found[i].Key))

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 )
 
@@ -39,9 +40,9 @@ func showFlags(set *flag.FlagSet, o *options) {
 func checkShow(o *options) error {
 	switch {
 	case len(o.words) != 1:
-		return wrongf("which letter? Give one ID: gabion deadletter ls lists them")
+		return operator.Wrongf("which letter? Give one ID: gabion deadletter ls lists them")
 	case !slices.Contains(payloadForms, o.payload):
-		return wrongf("--payload %q: it is raw, hex or utf8", o.payload)
+		return operator.Wrongf("--payload %q: it is raw, hex or utf8", o.payload)
 	}
 	return prefixes(o.words)
 }
@@ -61,7 +62,7 @@ func show(ctx context.Context, c *call) error {
 	if c.json {
 		r := recordOf(&l)
 		r.contents = contentsOf(&l, c.headers, c.payload != "")
-		return printJSON(c.stdout, r)
+		return operator.PrintJSON(c.stdout, r)
 	}
 	if c.payload == "raw" {
 		return c.raw(l.Payload)
@@ -73,7 +74,7 @@ func show(ctx context.Context, c *call) error {
 // raw writes the payload as it is, unless a terminal would obey it.
 func (c *call) raw(payload []byte) error {
 	if c.stdout.terminal() && printable(payload) != string(payload) {
-		return wrongf("the payload has bytes that a terminal would obey: --payload utf8 or hex shows it, and > FILE keeps it")
+		return operator.Wrongf("the payload has bytes that a terminal would obey: --payload utf8 or hex shows it, and > FILE keeps it")
 	}
 	_, err := c.stdout.Write(payload)
 	return err
