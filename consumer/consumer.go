@@ -28,9 +28,11 @@ type Letters interface {
 
 // Options is how a [Consumer] works. The zero value is sound, but keeps no dead letters.
 type Options struct {
-	// Inbox is how work is deduplicated. Its Retry does not count, since the dependency's
-	// policy decides. Its Stream gets what the dependency's observers get: one event of
-	// policy.KindMessageDisposed for each message.
+	// Inbox is how work is deduplicated. Its zero value has idempotency.GuaranteeHold, under which
+	// work that fails is a dead letter at once, whatever the policy's attempts: nobody knows whether
+	// it had its effect. Its Retry does not count, since the dependency's policy decides. Its
+	// Stream gets what the dependency's observers get: one event of policy.KindMessageDisposed for
+	// each message.
 	Inbox inbox.Options
 
 	// Group names the consumers that share the work, in the inbox and at dead letters.

@@ -2,7 +2,7 @@
 // between an adapter for a broker and the work:
 //
 //	billing := gabion.New("billing", policy.Policy{…})
-//	c, err := consumer.New(billing, store, consumer.Options{Letters: letters})
+//	c, err := consumer.New(billing, store, consumer.Options{Letters: letters, Inbox: …})
 //	…
 //	d := c.Handle(ctx, m, work) // ack, later, or dead: tell the broker
 //
@@ -13,7 +13,9 @@
 // it waits before that is decided by the policy's retry section, and the broker does the
 // waiting.
 //
-// The work runs in an [inbox.Inbox]: what was done is not done again. A message that is
-// given up is put into a [deadletter.Store], with what happened at each attempt, before the
-// broker is told to forget it. [Consumer.Redrive] takes it up again when somebody says so.
+// The work runs in an [inbox.Inbox]: what was done is not done again. Its guarantee decides
+// whether work that failed may run again: under [idempotency.GuaranteeHold], the zero value, it
+// may not, since nobody knows whether it had its effect. A message that is given up is put into
+// a [deadletter.Store], with what happened at each attempt, before the broker is told to forget
+// it. [Consumer.Redrive] takes it up again when somebody says so.
 package consumer

@@ -5,17 +5,58 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/message"
 	"github.com/gabion-go/gabion/policy"
 )
+
+// A message is given up, since the card was declined. It is a dead letter until somebody orders
+// that it runs again.
+func Example() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	store := idempotency.NewMemoryStore(0, 0) // one that lasts, in earnest, and so for the letters
+	letters, _ := deadletter.NewMemory(deadletter.Options{})
+
+	p, _ := policy.Preset("message-queue")
+	c, err := consumer.New(gabion.New("billing", p), store, consumer.Options{
+		Letters: letters,
+		Inbox:   inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	declined, done := true, make(chan struct{})
+	charge := func(ctx context.Context) error {
+		if declined {
+			return classify.Permanent(errors.New("the card was declined"))
+		}
+		fmt.Println("charged for", consumer.From(ctx).ID)
+		close(done)
+		return nil
+	}
+	d := c.Handle(ctx, consumer.Message{Message: inbox.Message{ID: "order-1042"}}, charge) // an adapter does this
+	fmt.Println(d.Verb, d.Reason)
+
+	declined = false
+	go c.Redrive(ctx, letters, charge, consumer.Redrive{})                                                       // in each process: it runs letters that somebody orders
+	if _, err := letters.Order(ctx, deadletter.Query{Group: "billing"}, deadletter.Drive{Rate: 5}); err != nil { // as gabion deadletter redrive does
+		log.Fatal(err)
+	}
+	<-done
+	// Output:
+	// dead_letter permanent
+	// charged for order-1042
+}
 
 // A broker delivers a message three times. The bank is away at first.
 func ExampleConsumer_Handle() {

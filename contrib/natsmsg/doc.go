@@ -1,7 +1,7 @@
 // Package natsmsg consumes messages of NATS JetStream under the policy of a gabion.Dependency,
 // and publishes them.
 //
-//	c, err := consumer.New(billing, store, consumer.Options{Letters: letters})
+//	c, err := consumer.New(billing, store, consumer.Options{Letters: letters, Inbox: …})
 //	…
 //	_, err = js.CreateOrUpdateConsumer(ctx, "ORDERS", natsmsg.Config(c, "billing"))
 //	…
