@@ -241,7 +241,9 @@ func stopsItself(b *bench) {
 			v = done
 		}
 		b.ok(b.Settle(b.Context(), taken[0], v))
-		settled++
+		if settled++; settled == 10 {
+			b.wantState(ids[10], deadletter.Waiting) // at once, and not when somebody takes again
+		}
 	}
 	got := b.drive(d.ID)
 	if settled != 10 || got.State != deadletter.StoppedByItself || got.Left != 0 || !strings.Contains(got.Why, "of the last 10 letters 4 were done") {
