@@ -36,10 +36,11 @@ type letterbox struct {
 	store deadletter.Store
 	busy  chan struct{} // a place for each question
 
-	mu    sync.Mutex
-	at    time.Time // when stock was counted
-	stock *letterStock
-	was   map[string][]putCount // by group, the oldest first
+	mu       sync.Mutex
+	at       time.Time // when stock was counted
+	stock    *letterStock
+	counting *stocktaking          // nil while nobody counts
+	was      map[string][]putCount // by group, the oldest first
 }
 
 // A putCount is how many letters of a group were ever put away, at some time.
@@ -98,7 +99,7 @@ type letterStock struct {
 }
 
 type letterGroup struct {
-	Name       string        `json:"name"`
+	letterName
 	Waiting    int           `json:"waiting"`
 	Ordered    int           `json:"ordered"`
 	Taken      int           `json:"taken"`
@@ -112,8 +113,21 @@ type letterGroup struct {
 }
 
 type letterCount struct {
-	Name  string `json:"name"`
-	Count int    `json:"count"`
+	letterName
+	Count int `json:"count"`
+}
+
+// A letterName is a group or a reason.
+type letterName struct {
+	Name  string `json:"name"`            // as it is shown
+	Value string `json:"value,omitempty"` // as the store has it, where that is another: it is what is asked for
+}
+
+func nameOf(s string) letterName {
+	if shown := letterCut(s); shown != s {
+		return letterName{shown, s}
+	}
+	return letterName{Name: s}
 }
 
 type letterDrive struct {
@@ -130,32 +144,59 @@ type letterDrive struct {
 	Failed int     `json:"failed"`
 }
 
+// A stocktaking is one question what the store has, which all wait for who look meanwhile.
+type stocktaking struct {
+	done  chan struct{} // closed when the rest is known
+	stock *letterStock
+	err   error
+}
+
 // count returns what the store has, and asks it only if that was some time ago.
 func (b *letterbox) count(ctx context.Context) (*letterStock, error) {
 	b.mu.Lock()
-	stock, at := b.stock, b.at
+	if b.stock != nil && time.Since(b.at) < letterStockTime {
+		defer b.mu.Unlock()
+		return b.stock, nil
+	}
+	s := b.counting
+	if s == nil {
+		s = &stocktaking{done: make(chan struct{})}
+		b.counting = s
+		go b.run(s)
+	}
 	b.mu.Unlock()
-	if stock != nil && time.Since(at) < letterStockTime {
-		return stock, nil
+	select {
+	case <-s.done:
+		return s.stock, s.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	stock, err := asked(ctx, b, letterTime, b.counted)
-	if err != nil {
-		return nil, err
-	}
+}
+
+// run asks for all who wait, whoever of them leaves.
+func (b *letterbox) run(s *stocktaking) {
+	s.stock, s.err = asked(context.Background(), b, letterTime, b.take)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stock, b.at = stock, time.Now()
-	return stock, nil
+	defer close(s.done)
+	if b.counting != s {
+		return // something was changed meanwhile
+	}
+	b.counting = nil
+	if s.err == nil {
+		b.stock, b.at = s.stock, time.Now()
+	}
 }
 
 // forget has the next look count anew, after somebody has changed something.
 func (b *letterbox) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stock = nil
+	b.stock, b.counting = nil, nil
 }
 
-func (b *letterbox) counted(ctx context.Context) (*letterStock, error) {
+// take takes stock.
+func (b *letterbox) take(ctx context.Context) (*letterStock, error) {
 	names, err := b.store.Groups(ctx)
 	if err != nil {
 		return nil, err
@@ -180,12 +221,12 @@ func (b *letterbox) counted(ctx context.Context) (*letterStock, error) {
 
 func (b *letterbox) groupOf(name string, s *deadletter.Stats) letterGroup {
 	g := letterGroup{
-		Name: letterCut(name), Waiting: s.ByState[deadletter.Waiting], Ordered: s.ByState[deadletter.Ordered], Taken: s.ByState[deadletter.Taken],
+		letterName: nameOf(name), Waiting: s.ByState[deadletter.Waiting], Ordered: s.ByState[deadletter.Ordered], Taken: s.ByState[deadletter.Taken],
 		Unresolved: s.Unresolved, Oldest: milliseconds(s.Oldest), Bytes: s.Bytes, Put: s.Put, Reasons: []letterCount{},
 	}
 	for reason, n := range s.ByReason {
 		if n > 0 {
-			g.Reasons = append(g.Reasons, letterCount{letterCut(reason), n})
+			g.Reasons = append(g.Reasons, letterCount{nameOf(reason), n})
 		}
 	}
 	slices.SortFunc(g.Reasons, func(a, b letterCount) int {

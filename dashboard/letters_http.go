@@ -89,7 +89,8 @@ type letterDetail struct {
 	Note     string          `json:"note,omitempty"`
 	Headers  []string        `json:"headers"` // their names
 	Bytes    int             `json:"payload_bytes"`
-	Hash     string          `json:"payload_sha256"`
+	Hash     string          `json:"payload_sha256,omitempty"`
+	Sealed   bool            `json:"sealed,omitempty"` // this process has no key: of the payload nothing is known, and of the failures the last
 	Failures []letterFailure `json:"failures"`
 
 	Overrides bool `json:"overrides"`
@@ -128,17 +129,48 @@ func (p *Page) serveLetter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := deadletter.ID(r.URL.Query().Get("id"))
-	l, err := asked(r.Context(), p.letters, letterTime, func(ctx context.Context) (deadletter.Letter, error) { return p.letters.store.Get(ctx, id) })
+	d, err := asked(r.Context(), p.letters, letterTime, func(ctx context.Context) (letterDetail, error) { return letterOf(ctx, p.letters.store, id) })
 	switch {
 	case errors.Is(err, deadletter.ErrNotFound):
 		http.Error(w, "There is no such letter.", http.StatusNotFound)
 	case err != nil:
 		http.Error(w, letterProblem(err), http.StatusServiceUnavailable)
 	default:
-		d := detailOf(&l)
 		d.Overrides = p.config.AllowOverrides
 		answer(w, http.StatusOK, d)
 	}
+}
+
+// letterOf reads one letter. Of one that is sealed, and not for this process, it reads what a
+// list has of it.
+func letterOf(ctx context.Context, store deadletter.Store, id deadletter.ID) (letterDetail, error) {
+	l, err := store.Get(ctx, id)
+	if err == nil {
+		return detailOf(&l), nil
+	}
+	if !errors.Is(err, deadletter.ErrSealed) {
+		return letterDetail{}, err
+	}
+	if l, err = bareLetter(ctx, store, id); err != nil {
+		return letterDetail{}, err
+	}
+	d := detailOf(&l)
+	d.Sealed, d.Hash = true, ""
+	return d, nil
+}
+
+// bareLetter finds a letter without what is in it.
+func bareLetter(ctx context.Context, store deadletter.Store, id deadletter.ID) (deadletter.Letter, error) {
+	page, err := store.List(ctx, deadletter.Query{IDs: []deadletter.ID{id}, States: []deadletter.State{
+		deadletter.Waiting, deadletter.Ordered, deadletter.Taken, deadletter.Done, deadletter.Dropped,
+	}}, "", 1)
+	if err == nil && len(page.Letters) == 0 {
+		err = deadletter.ErrNotFound
+	}
+	if err != nil {
+		return deadletter.Letter{}, err
+	}
+	return page.Letters[0], nil
 }
 
 // A letterAct is what somebody wants of letters.
@@ -240,7 +272,7 @@ func (a *letterAct) do(ctx context.Context, store deadletter.Store, who string) 
 func (a *letterAct) order(ctx context.Context, store deadletter.Store, who string) (string, error) {
 	q := deadletter.Query{Group: a.Group, Reason: a.Reason}
 	if a.ID != "" {
-		l, err := store.Get(ctx, a.ID)
+		l, err := bareLetter(ctx, store, a.ID)
 		if err != nil {
 			return "", err
 		}

@@ -1,15 +1,14 @@
 package dashboard
 
 import (
-	"context"
+	"bytes"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http/httptest"
-	"runtime"
+	"net/url"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
@@ -70,7 +69,7 @@ func TestTheTabListsLetters(t *testing.T) {
 	if len(v.Letters) != 4 || len(v.Groups) != 2 || v.Problem != "" || v.Overrides {
 		t.Fatalf("%+v", v)
 	}
-	if g := v.Groups[0]; g.Name != "billing" || g.Waiting != 3 || g.Unresolved != 1 || g.Put != 3 || g.Reasons[0] != (letterCount{"attempts_exhausted", 2}) {
+	if g := v.Groups[0]; g.Name != "billing" || g.Waiting != 3 || g.Unresolved != 1 || g.Put != 3 || g.Reasons[0] != (letterCount{letterName{Name: "attempts_exhausted"}, 2}) {
 		t.Errorf("%+v", g)
 	}
 	if l := v.Letters[0]; l.Error != `bank: refused \u001b[31m\u202egnp` || l.Key != "order-1" {
@@ -98,6 +97,86 @@ func TestALetterIsShownWithoutItsContents(t *testing.T) {
 	for id, want := range map[string]int{strings.Repeat("0", 32): 404, "nonsense": 404} {
 		if w := ask(p, "GET", "/api/v1/letter?id="+id); w.Code != want && w.Code != 503 {
 			t.Errorf("%s: %d", id, w.Code)
+		}
+	}
+}
+
+// Two groups, and two reasons, may look alike once they are fit to be shown. What is asked for
+// is the one that was meant.
+func TestNamesThatLookAlikeAreToldApart(t *testing.T) {
+	m, err := deadletter.NewMemory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("g", letterText)
+	names := []string{"a b", "a\nb", long + "1", long + "2", `"><script>`}
+	for i, name := range names {
+		for n := range i + 1 {
+			if err := m.Put(t.Context(), deadletter.Letter{ID: deadletter.IDOf(name, string(rune('a'+n)), nil), Group: name, Reason: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := lettersPage(t, m, true)
+	for _, g := range lettersAt(t, p, "").Groups {
+		meant, reason := cmp.Or(g.Value, g.Name), cmp.Or(g.Reasons[0].Value, g.Reasons[0].Name)
+		at := slices.Index(names, meant)
+		if at < 0 || g.Waiting != at+1 || reason != meant || len(g.Name) > letterText+len("…") || strings.Contains(g.Name, "\n") {
+			t.Fatalf("%+v", g)
+		}
+		q := url.Values{"group": {meant}, "reason": {reason}}
+		if v := lettersAt(t, p, "?"+q.Encode()); len(v.Letters) != g.Waiting {
+			t.Errorf("%q has %d letters, and %d are listed", meant, g.Waiting, len(v.Letters))
+		}
+		body, err := json.Marshal(letterAct{Action: "redrive", Group: meant, Reason: reason, Rate: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := actOn(p, string(body)); w.Code != 200 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if d := lettersAt(t, p, "").Drives[0]; d.Total != g.Waiting {
+			t.Errorf("of %q %d letters run, and %d waited", meant, d.Total, g.Waiting)
+		}
+	}
+}
+
+// Whoever has no key still sees what happened, and can have it run again.
+func TestASealedLetterIsShownWithoutAKey(t *testing.T) {
+	m, err := deadletter.NewMemory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyed := func(name string) deadletter.Store {
+		sealer, err := deadletter.NewSealer(deadletter.SealKey{Name: name, Secret: bytes.Repeat([]byte(name), 32)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return deadletter.Sealed(m, sealer)
+	}
+	l := deadletter.Letter{
+		ID: deadletter.IDOf("billing", "order-1", []byte(secret)), Group: "billing", Key: "order-1", Payload: []byte(secret),
+		Headers: headers.Headers{{Name: "Authorization", Value: secret}}, Failures: []deadletter.Failure{{Message: "bank: refused"}},
+	}
+	if err := keyed("a").Put(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	for key, sealed := range map[string]bool{"a": false, "b": true} {
+		p := lettersPage(t, keyed(key), true)
+		w := ask(p, "GET", "/api/v1/letter?id="+string(l.ID))
+		var d letterDetail
+		if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || w.Code != 200 || strings.Contains(w.Body.String(), secret) {
+			t.Fatalf("key %s: %d %v %s", key, w.Code, err, w.Body)
+		}
+		if d.Sealed != sealed || (d.Hash == "") != sealed || d.Headers[0] != "Authorization" || d.Failures[0].Message != "bank: refused" || !d.Overrides {
+			t.Errorf("key %s: %+v", key, d)
+		}
+		if w := actOn(p, `{"action":"redrive","id":"`+string(l.ID)+`","rate":1}`); w.Code != 200 {
+			t.Errorf("key %s: %d %s", key, w.Code, w.Body)
+		}
+		all, err := m.Drives(t.Context(), "")
+		if err != nil || m.Stop(t.Context(), all[0].ID, "", "") != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -223,90 +302,4 @@ func TestActsOnLettersSayWho(t *testing.T) {
 	if l, err := m.Get(t.Context(), ids["m-1"]); err != nil || l.State != deadletter.Dropped || l.By != "page, 192.0.2.1" || l.Note != "test data" {
 		t.Errorf("%v %v %q %q", err, l.State, l.By, l.Note)
 	}
-}
-
-// A deaf store is one that does not come back.
-type deafStore struct {
-	deadletter.Store
-	answer    func(context.Context) error
-	now, most atomic.Int32 // questions at once
-}
-
-func (s *deafStore) ask(ctx context.Context) error {
-	n := s.now.Add(1)
-	defer s.now.Add(-1)
-	for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
-	}
-	return s.answer(ctx)
-}
-
-func (s *deafStore) Groups(ctx context.Context) ([]string, error) { return nil, s.ask(ctx) }
-func (s *deafStore) Get(ctx context.Context, _ deadletter.ID) (deadletter.Letter, error) {
-	return deadletter.Letter{}, s.ask(ctx)
-}
-func (s *deafStore) Drop(ctx context.Context, _ deadletter.ID, _, _ string) error { return s.ask(ctx) }
-
-func TestAStoreThatIsDownDoesNotHoldThePage(t *testing.T) {
-	for _, c := range []struct {
-		fact   string
-		answer func(ctx context.Context, end chan struct{}) error
-		says   string
-	}{
-		{"it fails", func(context.Context, chan struct{}) error { return errors.New("disk full") }, "disk full"},
-		{"it heeds its time", func(ctx context.Context, _ chan struct{}) error { <-ctx.Done(); return ctx.Err() }, "does not answer in time"},
-		{"it is deaf", func(_ context.Context, end chan struct{}) error { <-end; return nil }, "does not answer in time"},
-		{"it panics", func(context.Context, chan struct{}) error { panic("nil map") }, "panicked"},
-		{"it ends its goroutine", func(context.Context, chan struct{}) error { runtime.Goexit(); return nil }, "panicked"},
-	} {
-		t.Run(c.fact, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				end := make(chan struct{})
-				store := &deafStore{answer: func(ctx context.Context) error { return c.answer(ctx, end) }}
-				p := New(Config{Letters: store, AllowOverrides: true})
-				defer p.Close()
-				began := time.Now()
-				for range 20 {
-					go ask(p, "GET", "/api/v1/letters")
-				}
-				if v := lettersAt(t, p, ""); !strings.Contains(v.Problem, c.says) {
-					t.Errorf("%q", v.Problem)
-				}
-				if text := ask(p, "GET", "/?letters").Body.String(); !strings.Contains(text, c.says) {
-					t.Error(text)
-				}
-				if w := ask(p, "GET", "/api/v1/letter?id=1"); w.Code != 503 || !strings.Contains(w.Body.String(), c.says) {
-					t.Errorf("%d %s", w.Code, w.Body)
-				}
-				if took := time.Since(began); took > 3*letterTime {
-					t.Errorf("three looks took %v", took)
-				}
-				if w := actOn(p, `{"action":"drop","id":"1","note":"x"}`); w.Code != 503 || !strings.Contains(w.Body.String(), "may have been done") {
-					t.Errorf("%d %s", w.Code, w.Body)
-				}
-				if w := ask(p, "GET", "/"); w.Code != 200 {
-					t.Errorf("the page itself: %d", w.Code)
-				}
-				if n := store.most.Load(); n > letterQuestions {
-					t.Errorf("%d questions at once", n)
-				}
-				close(end) // the bubble ends only when every goroutine has
-			})
-		})
-	}
-}
-
-func TestNewLettersAreCountedOverTheLastMinutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newLetterbox(&deafStore{})
-		for i := range 3600 {
-			letters, seconds := b.inflow("billing", int64(i))
-			if want := min(i, 630); int(letters) > want || int(seconds) > want || i > 700 && letters < 590 {
-				t.Fatalf("after %d s: %d letters in %d s", i, letters, seconds)
-			}
-			time.Sleep(time.Second)
-		}
-		if n := len(b.was["billing"]); n > 25 {
-			t.Errorf("%d counts are kept", n)
-		}
-	})
 }

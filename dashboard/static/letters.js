@@ -4,6 +4,9 @@ import {ago, count, el, put, say, span, spoken} from "./words.js";
 
 const every = 2000; // milliseconds between looks, while the tab is to be seen
 const date = (at) => (at ? new Date(at).toISOString().replace("T", " ").slice(0, 19) + "Z" : "–");
+const patience = 15000; // milliseconds that the page waits for an answer
+const meant = (name) => name.value ?? name.name; // what the store calls a group or a reason
+const ask = (what, how) => fetch(what, {...how, signal: AbortSignal.timeout(patience)});
 const size = (n) => (n >= 10485760 ? `${Math.round(n / 1048576)} MiB` : n >= 10240 ? `${Math.round(n / 1024)} KiB` : `${n} B`);
 
 export class Letters {
@@ -50,7 +53,7 @@ export class Letters {
 		for (const name of ["group", "reason", "from"]) if (this[name]) q.set(name, this[name]);
 		const asked = q.toString();
 		try {
-			const got = await fetch("api/v1/letters?" + asked);
+			const got = await ask("api/v1/letters?" + asked);
 			if (!got.ok) throw new Error(await got.text());
 			const v = await got.json();
 			if (asked === this.wanted()) this.take(v);
@@ -104,13 +107,13 @@ export class Letters {
 			return this.take(v);
 		}
 		put(this.tab, `Dead letters (${count(v.groups.reduce((n, g) => n + g.waiting, 0))})`);
-		this.keyed(this.rows, p.groups, v.groups, (g) => g.name, () => this.groupRow(), (row, g) => row.take(g, now));
+		this.keyed(this.rows, p.groups, v.groups, meant, () => this.groupRow(), (row, g) => row.take(g, now));
 		if (!v.groups.length) p.groups.replaceChildren(el("tr", null, el("td", {colspan: 9}, "No dead letters.")));
 		put(p.hidden, v.groups_hidden ? `and ${count(v.groups_hidden)} more groups` : "");
 		p.drivesBox.hidden = !v.redrives.length;
 		this.keyed(this.drives, p.drives, v.redrives, (d) => d.id, () => this.driveRow(), (row, d) => row.take(d, now));
-		this.choices(p.group, v.groups.map((g) => g.name), this.group);
-		this.choices(p.reason, [...new Set(v.groups.flatMap((g) => g.reasons.map((r) => r.name)))].filter(Boolean).sort(), this.reason);
+		this.choices(p.group, v.groups, this.group);
+		this.choices(p.reason, v.groups.flatMap((g) => g.reasons).filter((r) => r.name).sort((a, b) => (a.name < b.name ? -1 : 1)), this.reason);
 		this.lines(v.letters, now);
 		this.to = v.next;
 		p.next.hidden = !v.next;
@@ -130,12 +133,13 @@ export class Letters {
 		while (host.children.length > all.length) host.lastChild.remove();
 	}
 
-	choices(select, names, chosen) {
-		if (chosen && !names.includes(chosen)) names = [...names, chosen];
-		const text = JSON.stringify(names);
+	choices(select, all, chosen) {
+		const names = new Map(all.map((one) => [meant(one), one.name]));
+		if (chosen && !names.has(chosen)) names.set(chosen, chosen);
+		const text = JSON.stringify([...names]);
 		if (select.dataset.names === text || select === document.activeElement) return;
 		select.dataset.names = text;
-		select.replaceChildren(select.firstChild, ...names.map((n) => el("option", {value: n, selected: n === chosen}, spoken(n))));
+		select.replaceChildren(select.firstChild, ...Array.from(names, ([value, name]) => el("option", {value, selected: value === chosen}, spoken(name))));
 	}
 
 	groupRow() {
@@ -149,7 +153,7 @@ export class Letters {
 			const answer = el("p.line", {role: "status"});
 			const button = el("button", {type: "button", onclick: () => {
 				if (!rate.reportValidity()) return;
-				if (this.sure(button, "Redrive", this.reason ? `Really run those of ${g.name} with ${spoken(this.reason)}?` : `Really run ${count(g.waiting - g.unresolved)} of ${g.name}?`)) this.act({action: "redrive", group: g.name, reason: this.reason, rate: Number(rate.value)}, answer);
+				if (this.sure(button, "Redrive", this.reason ? `Really run those of ${g.name} with ${this.parts.reason.selectedOptions[0].text}?` : `Really run ${count(g.waiting - g.unresolved)} of ${g.name}?`)) this.act({action: "redrive", group: meant(g), reason: this.reason, rate: Number(rate.value)}, answer);
 			}}, "Redrive");
 			row.box.append(el("td.hand", null, rate, " a second ", button, answer));
 		}
@@ -208,7 +212,7 @@ export class Letters {
 	async load() {
 		const id = this.id;
 		try {
-			const got = await fetch("api/v1/letter?id=" + id);
+			const got = await ask("api/v1/letter?id=" + encodeURIComponent(id));
 			if (this.id !== id) return;
 			if (got.ok) this.inside.replaceChildren(...this.letter(await got.json()));
 			else this.inside.replaceChildren(el("p.line", null, await got.text()));
@@ -220,10 +224,10 @@ export class Letters {
 	letter(l) {
 		const facts = [["group", l.group], ["reason", why(l)], ["key", l.key], ["source", l.source], ["position", l.position], ["order", l.order],
 			["put away", date(l.kept)], ["runs", count(l.attempts)], ["redriven", l.redriven ? `${count(l.redriven)}×` : ""], ["by", l.by], ["note", l.note],
-			["headers", l.headers.join(", ")], ["payload", l.state === "dropped" ? "erased" : `${size(l.payload_bytes)}, SHA-256 ${l.payload_sha256}`]];
+			["headers", l.headers.join(", ")], ["payload", l.sealed ? "sealed, and this page has no key" : l.state === "dropped" ? "erased" : `${size(l.payload_bytes)}, SHA-256 ${l.payload_sha256}`]];
 		return [
 			el("table.facts", null, el("tbody", null, ...facts.filter(([, v]) => v).map(([k, v]) => el("tr", null, el("th", {scope: "row"}, k), el("td", null, v))))),
-			el("section", null, el("h3", null, "Failures, the oldest first"), el("ol.news", null, ...l.failures.map((f) => el("li", null,
+			el("section", null, el("h3", null, l.sealed ? "The last failure" : "Failures, the oldest first"), el("ol.news", null, ...l.failures.map((f) => el("li", null,
 				`${f.attempt ? "run " + f.attempt + ", " : ""}${date(f.at)}, took ${span(f.took_ms)}${f.class ? ", " + spoken(f.class) : ""}: ${f.message || "–"}`)))),
 			el("section", null, el("h3", null, "On the command line"), el("p.line", null, el("code", null, "gabion deadletter show " + l.id))),
 			...(l.overrides ? [this.hand(l)] : []),
@@ -265,7 +269,7 @@ export class Letters {
 	async act(what, answer, reload) {
 		put(answer, "…");
 		try {
-			const got = await fetch("api/v1/letter-act", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(what)});
+			const got = await ask("api/v1/letter-act", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(what)});
 			const text = (await got.json()).text;
 			put(answer, text);
 			if (got.ok && reload) {
