@@ -80,7 +80,9 @@ func (o *Options) validate(c *consumer.Consumer) error {
 }
 
 // Middleware returns a middleware that runs the handler as the consumer's work. It returns
-// what is wrong with its arguments. Handlers of different groups need one each.
+// what is wrong with its arguments. Handlers that do different work of the same messages need one
+// each, of consumers of different groups: with one for both, a message that one handler has done is
+// a duplicate for the other.
 //
 // A handler that returns no error is done, and what was done is not done again. The
 // context of its message is that of the work: see [consumer.Consumer.Handle]. Ack means

@@ -3,6 +3,8 @@ package gabionmsg_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"runtime"
 	"strconv"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/components/delay"
 	wm "github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
@@ -351,6 +354,50 @@ func TestWhatTheHandlerProducesIsOutBeforeItIsDone(t *testing.T) {
 			t.Errorf("the headers: %v, %v", sent[0].Metadata, sent[1].Metadata)
 		}
 	})
+}
+
+// Handlers like to pass on the metadata of their message, or the message itself. What these say of
+// the message that came is not said of those that go.
+func TestWhatIsProducedWithTheMetadataOfItsMessageHasANameOfItsOwn(t *testing.T) {
+	for _, named := range []bool{true, false} {
+		t.Run(fmt.Sprint("with a key ", named), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				out := &outlet{err: errBank}
+				k := newDesk(t, patient(), gabionmsg.Options{Publisher: out, PublishTopic: "parts"})
+				k.handler = func(msg *wm.Message) ([]*wm.Message, error) {
+					one, two := wm.NewMessage(watermill.NewUUID(), []byte("one")), wm.NewMessage(watermill.NewUUID(), []byte("two"))
+					one.Metadata, two.Metadata = msg.Metadata, msg.Metadata
+					return []*wm.Message{one, two, msg}, nil
+				}
+				m := wm.NewMessage("uuid", []byte("10 €"))
+				m.Metadata = wm.Metadata{"Trace": "t", message.Attempt: "2", gabionmsg.DueMetadata: "5", delay.DelayedForKey: "1h"}
+				if named {
+					m.Metadata.Set("idempotency-key", "order-1")
+				}
+				before := maps.Clone(m.Metadata)
+				if _, err := k.deliver(m); !errors.Is(err, errBank) {
+					t.Fatalf("publishing failed, and the message's end was %v", err)
+				}
+				if !maps.Equal(m.Metadata, before) {
+					t.Errorf("the message that came has the metadata %v by now", m.Metadata)
+				}
+				out.err = nil
+				if _, err := k.deliver(m); err != nil {
+					t.Fatal(err)
+				}
+				keys := map[string]bool{}
+				for _, msg := range out.sent["parts"] {
+					key := msg.Metadata.Get(message.Key)
+					if keys[key] = true; len(key) != 64 || len(msg.Metadata) != 2 || msg.Metadata["Trace"] != "t" {
+						t.Errorf("published with %v", msg.Metadata)
+					}
+				}
+				if len(keys) != 3 {
+					t.Errorf("%d keys of 3 messages", len(keys))
+				}
+			})
+		})
+	}
 }
 
 func TestProducedMessagesWithoutAPublisherAreNotLost(t *testing.T) {

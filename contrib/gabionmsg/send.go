@@ -3,8 +3,11 @@ package gabionmsg
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/ThreeDotsLabs/watermill/components/delay"
 	wm "github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
@@ -52,7 +55,7 @@ func (d *delivery) publish(ctx context.Context, produced []*wm.Message) error {
 		topic = wm.PublishTopicFromCtx(ctx)
 	}
 	for n, msg := range produced {
-		onward(ctx, msg, topic+"/"+strconv.Itoa(n))
+		d.onward(ctx, msg, topic+"/"+strconv.Itoa(n))
 	}
 	if err := g.Publisher.Publish(topic, produced...); err != nil {
 		return fmt.Errorf("gabionmsg: publishing what the handler produced: %w", err)
@@ -60,10 +63,18 @@ func (d *delivery) publish(ctx context.Context, produced []*wm.Message) error {
 	return nil
 }
 
-// onward gives a message what it lacks of the headers of [consumer.Onward].
-func onward(ctx context.Context, msg *wm.Message, step string) {
-	if msg.Metadata == nil {
-		msg.Metadata = wm.Metadata{}
+// ofOne is the metadata that says something of one message, and not of those that come of it.
+var ofOne = []string{message.Key, message.Attempt, DueMetadata, delay.DelayedForKey, delay.DelayedUntilKey}
+
+// onward gives a message metadata of its own, without what a handler copied that is about the message
+// which came, and with what it lacks of the headers of [consumer.Onward].
+func (d *delivery) onward(ctx context.Context, msg *wm.Message, step string) {
+	given := msg.Metadata
+	msg.Metadata = make(wm.Metadata, len(given)+2)
+	for name, value := range given {
+		if !d.copied(name, value) {
+			msg.Metadata[name] = value
+		}
 	}
 	has := headers(msg.Metadata)
 	for _, h := range consumer.Onward(ctx, step) {
@@ -71,4 +82,13 @@ func onward(ctx context.Context, msg *wm.Message, step string) {
 			msg.Metadata[h.Name] = h.Value
 		}
 	}
+}
+
+func (d *delivery) copied(name, value string) bool {
+	at := slices.IndexFunc(ofOne, func(one string) bool { return strings.EqualFold(one, name) })
+	if at < 0 {
+		return false
+	}
+	came, found := d.m.Headers.Lookup(ofOne[at])
+	return found && came == value || ofOne[at] == message.Key && value == d.m.ID
 }
