@@ -27,7 +27,7 @@ type Message struct {
 	// are published in order. Empty means that the message has no order with others.
 	Aggregate string
 
-	// Payload may be any bytes, up to Options.MaxPayload.
+	// Payload may be any bytes, as many as Options.MaxPayload says.
 	Payload []byte
 
 	// Headers travel with the message.
@@ -46,8 +46,25 @@ const (
 	maxHeaders = 64 << 10
 )
 
-// defaultPayload is what NATS takes unless told otherwise, and little less than Kafka.
-const defaultPayload = 1 << 20
+// defaultSize is what NATS takes unless told otherwise, headers included, and little less than Kafka.
+const defaultSize = 1 << 20
+
+// beside is what a broker's client adds to payload, headers, topic and ID, at most: the names of
+// headers that have the ID or are of its own.
+const beside = 256
+
+// room returns how many bytes of payload a message may have. It is sent with its ID twice: as the key,
+// and with its topic as what the broker deduplicates by.
+func (m *Message) room(maxPayload int) int {
+	if maxPayload > 0 {
+		return maxPayload
+	}
+	size := defaultSize - beside - 2*len(m.ID) - 2*len(m.Topic)
+	for _, h := range m.Headers {
+		size -= len(h.Name) + len(h.Value) + len(": \r\n")
+	}
+	return size
+}
 
 // check returns the message with its ID, or what is wrong with it. fresh makes an ID.
 func (m Message) check(maxPayload int, fresh func() string) (Message, error) {
@@ -79,8 +96,8 @@ func (m Message) check(maxPayload int, fresh func() string) (Message, error) {
 			return m, m.bad("a header has no name")
 		}
 	}
-	if n := len(m.Payload); n > maxPayload {
-		return m, fmt.Errorf("%w: %s: its payload has %d bytes, more than %d", ErrTooLarge, shown(m.ID), n, maxPayload)
+	if n, room := len(m.Payload), m.room(maxPayload); n > room {
+		return m, fmt.Errorf("%w: %s: its payload has %d bytes, more than %d", ErrTooLarge, shown(m.ID), n, room)
 	}
 	if n := len(encode(m.Headers)); n > maxHeaders {
 		return m, fmt.Errorf("%w: %s: its headers have %d bytes, more than %d", ErrTooLarge, shown(m.ID), n, maxHeaders)

@@ -13,9 +13,10 @@ import (
 
 // Options is how an [Outbox] works. The zero value is sound.
 type Options struct {
-	// MaxPayload is how many bytes of payload a message may have. Zero means 1 MiB, which is
-	// what NATS takes by default. A larger message fails its transaction with ErrTooLarge,
-	// which is better than one that the broker refuses later.
+	// MaxPayload is how many bytes of payload a message may have. Zero means what has room in 1 MiB
+	// beside its headers, its topic and its ID: that is what NATS takes by default. A larger
+	// message fails its transaction with ErrTooLarge, which is better than one that the broker
+	// refuses later.
 	MaxPayload int
 
 	// Deadlines makes Enqueue write the deadline of its context into the header
@@ -48,9 +49,6 @@ func New(db *sql.DB, d Dialect, table string, o Options) (*Outbox, error) {
 	}
 	if o.MaxPayload < 0 {
 		return nil, fmt.Errorf("outbox: a payload of at most %d bytes is none", o.MaxPayload)
-	}
-	if o.MaxPayload == 0 {
-		o.MaxPayload = defaultPayload
 	}
 	return &Outbox{db: db, dialect: d, table: table, sql: t, options: o}, nil
 }

@@ -2,6 +2,8 @@ package natsmsg
 
 import (
 	"context"
+	"math"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -9,13 +11,22 @@ import (
 	"github.com/gabion-go/gabion/outbox"
 )
 
-// Publisher publishes the messages of an outbox: the topic of each is its subject. All messages
-// of a call are on their way at once, so WithPublishAsyncMaxPending has to be no less than
-// outbox.RelayOptions.Batch; by default it is 4000. Messages have the same Nats-Msg-Id
-// as those of [Publish].
+// Publisher publishes the messages of an outbox through js's connection: the topic of each is its
+// subject. All messages of a call are on their way at once. They have the same Nats-Msg-Id as those of
+// [Publish]. Options of js for asynchronous publishing have no effect.
 //
 // A message that is larger than the server takes is refused for ever, so the relay parks it.
-func Publisher(js jetstream.JetStream) outbox.Publisher { return publisher{js} }
+func Publisher(js jetstream.JetStream) outbox.Publisher {
+	// A JetStream keeps what is not answered for ever unless it has a timeout, and stops at a maximum of that.
+	own, err := jetstream.New(js.Conn(), jetstream.WithPublishAsyncTimeout(unanswered), jetstream.WithPublishAsyncMaxPending(math.MaxInt))
+	if err != nil { // these options are sound
+		own = js
+	}
+	return publisher{own}
+}
+
+// unanswered is for how long an answer is waited for whose attempt has ended.
+const unanswered = 30 * time.Second
 
 type publisher struct{ js jetstream.JetStream }
 
@@ -24,6 +35,9 @@ func (p publisher) Publish(ctx context.Context, messages []outbox.Message) []err
 	errs := make([]error, len(messages))
 	answers := make([]jetstream.PubAckFuture, len(messages))
 	for i, m := range messages {
+		if errs[i] = context.Cause(ctx); errs[i] != nil {
+			continue
+		}
 		to := &nats.Msg{Subject: m.Topic, Header: clone(natsHeaders(m.Headers)), Data: m.Payload}
 		answers[i], errs[i] = p.js.PublishMsgAsync(to, jetstream.WithMsgID(m.ID+"/"+m.Topic), jetstream.WithRetryAttempts(0))
 		errs[i] = meaning(errs[i])

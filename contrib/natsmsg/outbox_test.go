@@ -2,9 +2,15 @@ package natsmsg
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
+	"slices"
+	"sort"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion/classify"
@@ -56,4 +62,60 @@ func TestPublisherOfAnOutboxEndsInTime(t *testing.T) {
 			t.Error("confirmed by nobody")
 		}
 	}
+}
+
+// A broker that took messages and never answered, as a stream without a leader does, must not
+// keep the publisher from others after that.
+func TestUnansweredMessagesDoNotStopThePublisher(t *testing.T) {
+	r := newRig(t)
+	silent, err := r.js.Conn().Subscribe("void", func(*nats.Msg) {}) // so that somebody is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Unsubscribe()
+	p := Publisher(r.js)
+	lost := slices.Repeat([]outbox.Message{{ID: "k", Topic: "void"}}, 500)
+	for range 9 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		begun := time.Now()
+		errs := p.Publish(ctx, lost)
+		cancel()
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Fatalf("it took %v beyond the end of its context", took)
+		}
+		if errs[499] == nil {
+			t.Fatal("confirmed by nobody")
+		}
+	}
+	if errs := p.Publish(t.Context(), []outbox.Message{{ID: "k", Topic: "orders.new"}}); errs[0] != nil {
+		t.Error(errs[0])
+	}
+}
+
+// What Enqueue takes with its defaults, a broker takes with its defaults.
+func TestTheLargestMessageOfAnOutboxIsPublished(t *testing.T) {
+	r := newRig(t)
+	box, err := outbox.New(nil, outbox.SQLite, "outbox", outbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, headers := range []message.Headers{nil, {{Name: "Trace", Value: strings.Repeat("x", 60_000)}}} {
+		m := outbox.Message{ID: strings.Repeat("k", 255), Topic: "orders." + strings.Repeat("t", 900), Headers: headers}
+		taken := func(n int) bool {
+			m.Payload = make([]byte, n)
+			return box.Enqueue(t.Context(), anyway{}, m) == nil
+		}
+		m.Payload = make([]byte, sort.Search(2<<20, func(n int) bool { return !taken(n) })-1)
+		m.Headers = m.Headers.With(message.Key, m.ID) // as the relay does
+		if errs := Publisher(r.js).Publish(t.Context(), []outbox.Message{m}); errs[0] != nil {
+			t.Errorf("%d bytes of payload: %v", len(m.Payload), errs[0])
+		}
+	}
+}
+
+// anyway is a transaction that takes all.
+type anyway struct{}
+
+func (anyway) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return driver.RowsAffected(1), nil
 }
