@@ -181,12 +181,30 @@ func failure(err error) string {
 	return string(text[:min(len(text), maxFailure)])
 }
 
-// maxKept bounds how many rows that were kept for long enough are removed at once.
-const maxKept = 1000
+// maxKept bounds how many rows that were kept for long enough are removed by one statement, and
+// tidying for how long there is another.
+const (
+	maxKept = 1000
+	tidying = time.Second
+)
+
+// removeKept removes rows that were kept for long enough: more of them may end in a second than
+// one statement should remove.
+func (o *Outbox) removeKept(ctx context.Context) error {
+	for begun := time.Now(); ; {
+		result, err := o.db.ExecContext(ctx, o.sql.deleteKept, maxKept)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n < maxKept || time.Since(begun) > tidying {
+			return err
+		}
+	}
+}
 
 // tidy implements rows.
 func (o *Outbox) tidy(ctx context.Context, token int64, longest time.Duration) (held bool, err error) {
-	if _, err := o.db.ExecContext(ctx, o.sql.deleteKept, maxKept); err != nil {
+	if err := o.removeKept(ctx); err != nil {
 		return false, err
 	}
 	var some int

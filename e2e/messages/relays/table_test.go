@@ -31,6 +31,7 @@ func TestTables(t *testing.T) {
 		"many messages at once":                               enqueueManyAtOnce,
 		"an id that is there":                                 enqueueTwice,
 		"ids of kept rows are taken":                          idsOfKeptRowsAreTaken,
+		"many kept rows are removed at once":                  manyKeptRowsAreRemovedAtOnce,
 		"a message that commits late is not lost":             aMessageThatCommitsLateIsNotLost,
 		"the order of an aggregate, by eight writers":         orderOfAnAggregate,
 		"what the broker refuses does not stop others":        whatTheBrokerRefusesDoesNotStopOthers,
@@ -126,6 +127,29 @@ func idsOfKeptRowsAreTaken(s *shop) {
 	}
 	s.relay(b, outbox.RelayOptions{Keep: time.Hour})
 	s.eventually(func() bool { return again() == nil }, func() string { return "kept for ever" })
+}
+
+// A relay publishes more in a second than a thousand messages.
+func manyKeptRowsAreRemovedAtOnce(s *shop) {
+	b, messages := &memory{}, []outbox.Message{}
+	for n := range 3500 {
+		messages = append(messages, about("", fmt.Sprint("m", n)))
+	}
+	s.enqueue(messages...)
+	r := s.relay(b, outbox.RelayOptions{Keep: time.Hour})
+	s.wantStats(0, 0, 0)
+	r.stop()
+	if _, err := s.db.ExecContext(s.Context(), "UPDATE outbox SET due = 1"); err != nil { // as if the hour were over
+		s.Fatal(err)
+	}
+	s.relay(b, outbox.RelayOptions{Keep: time.Hour, Poll: time.Hour}) // it looks once
+	left := -1
+	s.eventually(func() bool {
+		if err := s.db.QueryRowContext(s.Context(), "SELECT count(*) FROM outbox").Scan(&left); err != nil {
+			s.Fatal(err)
+		}
+		return left == 0
+	}, func() string { return fmt.Sprint(left, " rows are left") })
 }
 
 // A lower number may become visible after a higher one, when its transaction commits later.
@@ -348,7 +372,7 @@ func largeMessages(s *shop) {
 	if !s.postgres {
 		s.Skip("the limit is not the database's, and that one syncs")
 	}
-	b, large := &memory{}, bytes.Repeat([]byte("x"), 1<<20)
+	b, large := &memory{}, bytes.Repeat([]byte("x"), 1_000_000)
 	var want []string
 	for n := range 20 {
 		m := about("a", fmt.Sprintf("m%02d", n))
