@@ -49,9 +49,9 @@ const (
 // defaultSize is what NATS takes unless told otherwise, headers included, and little less than Kafka.
 const defaultSize = 1 << 20
 
-// beside is what a broker's client adds to payload, headers, topic and ID, at most: the names of
+// addedByClient is what a broker's client adds to payload, headers, topic and ID, at most: the names of
 // headers that have the ID or are of its own.
-const beside = 256
+const addedByClient = 256
 
 // room returns how many bytes of payload a message may have. It is sent with its ID twice: as the key,
 // and with its topic as what the broker deduplicates by.
@@ -59,7 +59,7 @@ func (m *Message) room(maxPayload int) int {
 	if maxPayload > 0 {
 		return maxPayload
 	}
-	size := defaultSize - beside - 2*len(m.ID) - 2*len(m.Topic)
+	size := defaultSize - addedByClient - 2*len(m.ID) - 2*len(m.Topic)
 	for _, h := range m.Headers {
 		size -= len(h.Name) + len(h.Value) + len(": \r\n")
 	}

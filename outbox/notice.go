@@ -10,7 +10,8 @@ import (
 //
 //	leads      the relay has the lease and publishes from now on
 //	resigned   it gave the lease back
-//	lease_lost another took the lease, or the database could not be asked in time; see Err
+//	lease_lost another took the lease, the database could not be asked in time, or the publisher
+//	           does not return; see Err
 //	published  messages were confirmed by the broker: Messages of them
 //	failing    a message failed while others were confirmed; it is tried again after Rest
 //	parked     a message is given up until somebody retries or discards it; see Err

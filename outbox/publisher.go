@@ -11,7 +11,8 @@ import (
 type Publisher interface {
 	// Publish publishes messages and returns when the broker has confirmed or refused each
 	// of them, or ctx has ended. It returns nil if all were confirmed, or else an error for each
-	// message, in their order, nil for those that were confirmed.
+	// message, in their order, nil for those that were confirmed. Where it does not return for
+	// as long as a lease after ctx has ended, its relay gives the lease up.
 	//
 	// The messages have no order among each other, so that all may be on their way at the
 	// same time: no two are of the same aggregate. Those that were not confirmed come

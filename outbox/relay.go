@@ -91,6 +91,7 @@ type Relay struct {
 	wake      chan struct{}
 	running   atomic.Bool
 	leads     atomic.Bool
+	calling   atomic.Pointer[calling] // the call of the publisher that is under way
 
 	// These belong to Run.
 	unmarked  []int64   // confirmed, and the database does not know it
@@ -263,6 +264,11 @@ func (r *Relay) keep(ctx context.Context, h *holding, end context.CancelCauseFun
 		if ctx.Err() != nil {
 			return
 		}
+		if r.hangs(l.length) {
+			end(errLost)
+			r.tell(Notice{Kind: noticeLost, Err: errHangs})
+			return
+		}
 		asked := time.Now()
 		limited, cancel := context.WithDeadline(ctx, l.until)
 		held, err := r.rows.renew(limited, l.token, l.length)
@@ -283,6 +289,28 @@ func (r *Relay) keep(ctx context.Context, h *holding, end context.CancelCauseFun
 		h.lease = l
 		h.mu.Unlock()
 	}
+}
+
+// errHangs is why a relay gives up a lease that it could renew.
+var errHangs = fmt.Errorf("%w: the publisher does not return, although its context has ended", errLost)
+
+// A calling is a call of the publisher.
+type calling struct {
+	ctx  context.Context
+	late time.Time // when it was seen first that ctx has ended; belongs to the goroutine that renews
+}
+
+// hangs reports whether a call goes on for that long after the end of its context: another relay may
+// have more luck.
+func (r *Relay) hangs(long time.Duration) bool {
+	c := r.calling.Load()
+	if c == nil || c.ctx.Err() == nil {
+		return false
+	}
+	if c.late.IsZero() {
+		c.late = time.Now()
+	}
+	return time.Since(c.late) >= long
 }
 
 // goodbye bounds what is said to the database after the end of Run's context.

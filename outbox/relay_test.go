@@ -248,6 +248,28 @@ func TestALeaderStopsWhenItsLeaseEnds(t *testing.T) {
 	}
 }
 
+// A publisher that does not return when its context ends stops its relay, and no other.
+func TestAPublisherThatHangsLosesTheLease(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		f := newFake("a1 a2")
+		p := policy.Policy{Timeout: policy.Timeout{Attempt: time.Second}, Retry: policy.Retry{Attempts: 1}}
+		stuck := newTrial(t, f, &broker{publish: func(context.Context, Message) error { <-release; return errBroker }}, p, RelayOptions{Lease: 15 * time.Second}).start()
+		pass(10 * time.Second)
+		if !stuck.relay.Leads() {
+			t.Error("it lost the lease at once: a call may be late")
+		}
+		other := newTrial(t, f, &broker{}, p, RelayOptions{}).start()
+		pass(time.Minute)
+		other.want("a1 a2", "/")
+		close(release)
+		pass(time.Minute)
+		stuck.stop()
+		other.stop()
+		stuck.wantTold("leads", "lease_lost")
+	})
+}
+
 // The policy decides how often a call is repeated, and a broker that asks for time gets it.
 func TestThePolicyHolds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

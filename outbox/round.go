@@ -278,6 +278,8 @@ func (r *Relay) call(ctx context.Context, pending []*row) []error {
 		messages[i] = x.Message
 	}
 	var errs []error
+	r.calling.Store(&calling{ctx: ctx})
+	defer r.calling.Store(nil)
 	err := guarded(func() error {
 		errs = r.publisher.Publish(ctx, messages)
 		return nil
