@@ -160,9 +160,12 @@ func (c *Consumer) due() time.Duration {
 
 // judge decides what becomes of the message after a run that failed. A refusal is no run.
 func (h *handling) judge(err error, runs int) (wait time.Duration, why policy.Reason) {
-	o := h.c.seen.Means(err)
-	if errors.Is(err, inbox.ErrNeverEnded) {
+	var o policy.Outcome
+	if errors.Is(err, inbox.ErrNeverEnded) { // which says nothing to a classifier of the user's
 		runs -= h.before
+		o.Class = policy.ClassCrashed
+	} else {
+		o = h.c.means(err)
 	}
 	if !h.local {
 		return h.c.seen.Redelivery(&o, runs, h.seed())
@@ -172,6 +175,18 @@ func (h *handling) judge(err error, runs int) (wait time.Duration, why policy.Re
 		wait += o.After
 	}
 	return wait, policy.BreakerOpen
+}
+
+// means reads an error as the dependency does. A classifier that panics has not classified: the
+// message is as one whose work panicked.
+func (c *Consumer) means(err error) (o policy.Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.logger().Error("the classifier panicked", slog.String("dependency", c.d.Name()), slog.Any("panic", v))
+			o = policy.Outcome{Class: policy.ClassCrashed, Effect: policy.UnknownEffect}
+		}
+	}()
+	return c.seen.Means(err)
 }
 
 // seed names the message for draws.
@@ -201,7 +216,7 @@ func (h *handling) settle(d *inbox.Disposition) {
 		if !h.ran || d.Err == nil || h.hurried {
 			return
 		}
-		if o = h.c.seen.Means(d.Err); o.Class == policy.ClassRejected {
+		if o = h.c.means(d.Err); o.Class == policy.ClassRejected {
 			o.Class, o.Alone = policy.ClassServer, true // it does not work, and others may do without what refused
 		}
 	}
@@ -271,7 +286,7 @@ func (h *handling) dead(d *inbox.Disposition) deadletter.Letter {
 func (h *handling) failure(d *inbox.Disposition) deadletter.Failure {
 	f := deadletter.Failure{At: time.Now(), Took: h.took, Attempt: d.Attempt, Reason: string(d.Reason)}
 	if d.Err != nil {
-		o := h.c.seen.Means(d.Err)
+		o := h.c.means(d.Err)
 		f.Class, f.Message = o.Class.String(), fmt.Sprint(d.Err) // which bears an Error that panics, as of a nil pointer
 	}
 	return f

@@ -94,12 +94,11 @@ func TestARedriveTakesNoMoreLettersThanThereAreSlots(t *testing.T) {
 			s := &atWork{shelf: k.letters}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
-			first := true
+			var begun atomic.Bool
 			_ = k.Redrive(ctx, s, func(context.Context) error {
-				if c.half && !first {
+				if begun.Swap(true) && c.half {
 					return nil // the breaker is closed again
 				}
-				first = false
 				time.Sleep(10 * time.Second)
 				if c.half && s.most.Load() > c.want {
 					t.Errorf("%s: %d letters are taken at once", c.fact, s.most.Load())

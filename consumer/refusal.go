@@ -44,7 +44,7 @@ func (c *Consumer) refusals(err error, left int) (refused, tried bool) {
 // tried reports whether an error that is not gabion's says that something failed. One that
 // nobody classified is mostly a name for the others.
 func (c *Consumer) tried(err error) bool {
-	switch c.seen.Means(err).Class {
+	switch c.means(err).Class {
 	case policy.ClassUnclassified, policy.ClassIgnored, policy.ClassSuccess:
 		return false
 	}

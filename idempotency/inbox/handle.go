@@ -186,13 +186,30 @@ func (h *handling) hopeless() bool {
 		return true
 	}
 	if h.attempt > 1 {
-		if _, why := h.judge(ErrNeverEnded, h.attempt-1); why == policy.AttemptsExhausted {
+		var why policy.Reason
+		judge := h.m.Judge // which is asked again about the run's own error
+		h.judged(func() { _, why = h.judge(ErrNeverEnded, h.attempt-1) })
+		h.m.Judge = judge
+		if why == policy.AttemptsExhausted {
 			h.why, h.err = ReasonAttemptsExhausted, fmt.Errorf("%w: there were %d runs", ErrNeverEnded, h.attempt-1)
 			h.attempt--
 			return true
 		}
 	}
 	return false
+}
+
+// judged asks an error what it means, or the Judge: both are somebody else's. What panics
+// there is a panic of the work, and Options.Retry decides about it.
+func (h *handling) judged(ask func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			h.m.Judge = nil
+			h.err = fmt.Errorf("%w, when its error was judged: %v", &PanicError{Value: v, Stack: debug.Stack()}, h.err) //nolint:errorlint // it is not to be asked again
+			ask()
+		}
+	}()
+	ask()
 }
 
 // judge asks who decides for the message.
@@ -282,10 +299,15 @@ func (h *handling) expired() Disposition {
 }
 
 // reason says what becomes of a message whose work failed, by the runs that are known.
-func (h *handling) reason() Reason {
+func (h *handling) reason() (why Reason) {
+	if h.err != nil {
+		h.judged(func() { why = h.verdict() })
+	}
+	return why
+}
+
+func (h *handling) verdict() Reason {
 	switch {
-	case h.err == nil:
-		return ""
 	case IsPermanent(h.err):
 		return ReasonPermanent
 	case stopped(h.caller):

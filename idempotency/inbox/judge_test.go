@@ -1,0 +1,77 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gabion-go/gabion/idempotency"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// Where the judge can't judge, Options.Retry does.
+func TestAJudgeThatPanicsIsNotAskedAgain(t *testing.T) {
+	for _, g := range []idempotency.Guarantee{idempotency.GuaranteeReexecute, idempotency.GuaranteeTx} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}, Retry: policy.Retry{Attempts: 3}}, fails)
+			m := order("x")
+			m.Judge = func(error, int) (time.Duration, policy.Reason) { panic("a bug") }
+			for range 2 {
+				d := p.deliver(m)
+				p.want(d, Retry, ReasonFailed)
+				var panicked *PanicError
+				if !errors.As(d.Err, &panicked) || panicked.Value != "a bug" {
+					t.Errorf("%v: %v", g, d.Err)
+				}
+			}
+			p.want(p.deliver(m), DeadLetter, ReasonAttemptsExhausted)
+			p.wantRuns(3)
+		})
+	}
+}
+
+// broken panics when somebody asks what it wraps, as an error does whose pointer is nil.
+type broken struct{ err error }
+
+func (b *broken) Error() string { return b.err.Error() }
+func (b *broken) Unwrap() error { return b.err }
+
+func TestAnErrorThatPanicsIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, Retry: policy.Retry{Attempts: 3}},
+			func(context.Context) error { return (*broken)(nil) })
+		for range 2 {
+			p.want(p.deliver(order("x")), Retry, ReasonFailed)
+		}
+		p.want(p.deliver(order("x")), DeadLetter, ReasonAttemptsExhausted)
+	})
+}
+
+// Who judges runs that were lost with their processes may panic, too.
+func TestAJudgeThatPanicsOverLostRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}, Retry: policy.Retry{Attempts: 3}}, fails)
+		m := order("x")
+		p.want(p.deliver(m), Retry, ReasonFailed)
+		m.Judge = func(err error, _ int) (time.Duration, policy.Reason) {
+			if err == ErrNeverEnded {
+				panic("a bug")
+			}
+			return time.Second, policy.None
+		}
+		p.want(p.deliver(m), Retry, ReasonFailed)
+		p.wantRuns(2)
+	})
+}
+
+// Under Hold nobody knows what work did whose error can't be read.
+func TestUnderHoldAJudgeThatPanicsLeavesTheOutcomeUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPost(t, Options{}, fails)
+		m := order("x")
+		m.Judge = func(error, int) (time.Duration, policy.Reason) { panic("a bug") }
+		p.want(p.deliver(m), DeadLetter, ReasonUnknown)
+	})
+}
