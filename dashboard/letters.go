@@ -162,7 +162,7 @@ func (b *letterbox) count(ctx context.Context) (*letterStock, error) {
 	if s == nil {
 		s = &stocktaking{done: make(chan struct{})}
 		b.counting = s
-		go b.run(s)
+		go b.run(s) //nolint:gosec // for all who look, whoever of them leaves
 	}
 	b.mu.Unlock()
 	select {
