@@ -111,6 +111,11 @@ func (t *tx) ends(drive string) (time.Duration, error) {
 // with many letters does not keep back older ones of others.
 const moreHeads = 16
 
+// mostBlocked is how many orders are looked at in vain. Where another redrive has older
+// letters of more orders, this one goes on as that one does: looking at all of them, with the
+// write lock held, would keep consumers from putting letters away.
+const mostBlocked = 256
+
 // candidates are the letters of a redrive that may be taken: those that others had and
 // lost, those without an order, and of each order the oldest, unless somebody has another
 // of it. Blocked says that there are others.
@@ -127,8 +132,8 @@ func (t *tx) candidates(c *deadletter.Course, most int) (all []candidate, blocke
 	if err != nil {
 		return nil, false, err
 	}
-	heads := 0
-	for after := ""; heads < most+moreHeads; {
+	heads, vain := 0, 0
+	for after := ""; heads < most+moreHeads && vain < mostBlocked; {
 		var one candidate
 		err := t.q.QueryRowContext(t, t.sql.heads, drive, t.dialect.str(after)).Scan(&one.order, &one.ID, &one.Kept)
 		if err != nil {
@@ -142,14 +147,16 @@ func (t *tx) candidates(c *deadletter.Course, most int) (all []candidate, blocke
 		if err != nil {
 			return nil, false, err
 		}
-		if blocked = blocked || waits; !waits {
-			heads++
-			all = append(all, one)
+		if waits {
+			vain++
+			continue
 		}
+		heads++
+		all = append(all, one)
 	}
 	all = append(all, lost...)
 	slices.SortFunc(all, func(a, b candidate) int { return a.Compare(b.Place) })
-	return all, blocked, nil
+	return all, vain > 0, nil
 }
 
 // waits reports whether a letter has to wait for another of its order.
