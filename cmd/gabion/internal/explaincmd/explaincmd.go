@@ -100,6 +100,9 @@ func (r *request) explain(words []string) error {
 	if reason, ok := reasonOf(words[0]); ok {
 		return r.explainReason(reason)
 	}
+	if e := endingOf(words[0]); e != nil {
+		return r.explainEnding(e)
+	}
 	if !isFile(words[0]) {
 		return noReason(words[0])
 	}

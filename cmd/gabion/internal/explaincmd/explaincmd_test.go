@@ -359,7 +359,7 @@ func TestThePagesAreThoseOfTheDocuments(t *testing.T) {
 func TestJSONKeepsItsKeys(t *testing.T) {
 	recording, _ := files(t)
 	for args, want := range map[string]string{
-		"":                       "version reasons",
+		"":                       "version reasons messages",
 		"breaker_open":           "version reason means refused setting text",
 		recording:                "version file runs calls open failed retried hedged lost ends look",
 		recording + " --call 2":  "version file call dependency program began at ended reason steps notes",

@@ -49,6 +49,9 @@ func noReason(word string) error {
 	for _, r := range policy.Reasons() {
 		known = append(known, r.String())
 	}
+	for _, e := range endings() {
+		known = append(known, e.Reason)
+	}
 	text := fmt.Sprintf("no reason, and no file, is named %q", word)
 	if near := suggest.Nearest(word, known); near != "" {
 		text += fmt.Sprintf("; did you mean %s?", near)
@@ -68,9 +71,14 @@ func (r *request) listReasons() error {
 	}
 	if r.json {
 		return r.writeJSON(struct {
-			Version int       `json:"version"`
-			Reasons []meaning `json:"reasons"`
-		}{1, all})
+			Version  int       `json:"version"`
+			Reasons  []meaning `json:"reasons"`
+			Messages []ending  `json:"messages"`
+		}{1, all, endings()})
+	}
+	b.WriteString("\nMessages and dead letters end for these:\n\n")
+	for _, e := range endings() {
+		b.WriteString(fold.Lines(fmt.Sprintf("%-21s %s\n", e.Reason, e.Means)))
 	}
 	b.WriteString("\ngabion explain REASON says more.\n")
 	return r.print(b.String())
@@ -83,11 +91,15 @@ func (r *request) explainReason(reason policy.Reason) error {
 		return r.writeJSON(struct {
 			Version int `json:"version"`
 			meaning
-		}{1, m})
+			Message *ending `json:"message,omitempty"` // where it is a reason of messages, too
+		}{1, m, endingOf(m.Reason)})
 	}
 	text := fold.Hang(m.Reason+": "+m.Means, 4) + "\n\n" + plain(m.Text) + "\n"
 	if m.Setting != "" {
 		text += "\nsetting: " + m.Setting + "\n"
+	}
+	if e := endingOf(m.Reason); e != nil {
+		text += "\n" + e.text()
 	}
 	return r.print(text)
 }
