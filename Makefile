@@ -31,12 +31,13 @@ CC_FOUND = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && cc=$$(go env CC) && comma
 RACE = $(if $(CC_FOUND),-race,)
 # The simulator plays a world in one goroutine, and so do those who read texts. There is nothing
 # for the race detector to find in these packages, and it makes them ten times as slow. The pool of
-# gabion tune runs under it in the tests of lab/internal/tune.
-SERIAL = /(cmd/gabion/internal/tunecmd|lab(/internal/(crosscheck|draw|engine|family|junit|limits|opponent|recorded|report|review|scenario|sim|stat))?|internal/(grpcconfig|house|yamlstrict))$$
+# gabion tune runs under it in the tests of lab/internal/tune, and the rules of gabionvet in its own.
+SERIAL = /(cmd/gabion/internal/tunecmd|gabionvet/cmd/gabionvet|lab(/internal/(crosscheck|draw|engine|family|junit|limits|opponent|recorded|report|review|scenario|sim|stat))?|internal/(grpcconfig|house|yamlstrict))$$
 # The same goes for tests ALONE of the packages MIXED, whose other tests run with it: there, in
-# lab/labtest and in cmd/gabion, are the pools in which many worlds are played.
-MIXED = /(cmd/gabion/internal/labcmd|contrib/sqliteletters|lab/internal/(anchor|bridge)|internal/conformance)$$
-ALONE = ^(TestDatabasesDoAsMemoryDoes|TestManyLetters|TestTheStoriesAreWhatTheyWere|TestPublishedResultsAtASmallSize|TestLayersWithBudgetsMultiplyAsPublished|TestSameFiguresWhateverRunsBeside|TestFiguresAreNumbersWithNames|TestSeedsMatter|TestC119_ARunOfTheLabIsDecidedAlike|TestLookingDecidesNothing|TestEveryCaseIsTestedOrLeftOutWithAReason)$$|^TestExitCodes$$/^a_map$$|^TestExitCodes$$/^a_timeline_of_a_busy
+# lab/labtest and in cmd/gabion, are the pools in which many worlds are played. What e2e/overload
+# measures in minutes of synthetic time runs with it for seconds.
+MIXED = /(classify|cmd/gabion/internal/labcmd|contrib/sqliteletters|e2e/overload|lab/internal/(anchor|bridge)|internal/(budget|conformance|latency|machine))$$
+ALONE = ^(TestOneWalkSaysWhatManyQuestionsSay|TestRandomScriptsAgreeWithAList|TestALimitCutsOffTheShareThatItIsFor|TestHundredThousandPartitionsFitInAHundredMiB|TestTheLoadOfEachShapeInTheSteadyState|TestWhatAShareInFlightComesToAsLoad|TestAPercentileHedgesTheShareThatItSays|TestAnAttemptHasTheTimeThatItsPercentileNeeds|TestEarnedKeepsItsPromiseInEverySpan|TestRandomScriptsKeepThePromise|TestWithoutProtectionTheServerCollapses|TestAdmissionKeepsAServerAtItsCapacity|TestDatabasesDoAsMemoryDoes|TestManyLetters|TestTheStoriesAreWhatTheyWere|TestPublishedResultsAtASmallSize|TestLayersWithBudgetsMultiplyAsPublished|TestSameFiguresWhateverRunsBeside|TestFiguresAreNumbersWithNames|TestSeedsMatter|TestC119_ARunOfTheLabIsDecidedAlike|TestLookingDecidesNothing|TestEveryCaseIsTestedOrLeftOutWithAReason)$$|^TestExitCodes$$/^a_map$$|^TestExitCodes$$/^a_timeline_of_a_busy
 # These wait most, for leases, servers and partitions. They come first, so that others compute
 # meanwhile and no processor is idle in the end.
 WAIT = /(e2e/(crash|overload|sql|grpc|drivers|page|inbox|messages/[a-z]*)|examples/river|contrib/[a-z]*(store|pgx)|gabionhttp)$$

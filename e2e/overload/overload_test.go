@@ -42,6 +42,31 @@ func livedInABubble(t *testing.T, w *World, c Case) *Run {
 	return r
 }
 
+// TestNothingRaces runs every case for seconds, for the race detector, and judges only what
+// needs no time: that nothing is lost between the callers and the server, and that the
+// overload was one. The two tests below need minutes, and make test runs them without it.
+func TestNothingRaces(t *testing.T) {
+	w := Small
+	w.Before, w.Trigger, w.After, w.Pings = time.Second, 2*time.Second, time.Second, 20
+	for _, p := range Cases() {
+		t.Run(p.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, err := w.Run(p.Case, NewPipes())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if sent := int64(len(r.attempts.sent)); r.requests != sent || sent < r.served || r.served == 0 {
+					t.Errorf("%d requests arrived and %d were served, and the clients say that they sent %d", r.requests, r.served, sent)
+				}
+				if f := r.Figures(); f.Before.Answered < 0.99 || f.Trigger.Answered > 0.9 {
+					t.Errorf("%.2f of the calls were answered before the trigger, and %.2f during it", f.Before.Answered, f.Trigger.Answered)
+				}
+			})
+		})
+	}
+}
+
 // TestWithoutProtectionTheServerCollapses is what the others are compared with.
 func TestWithoutProtectionTheServerCollapses(t *testing.T) {
 	for _, c := range []struct {

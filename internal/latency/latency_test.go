@@ -199,7 +199,7 @@ func FuzzSketch(f *testing.F) {
 	f.Fuzz(sameAsList)
 }
 
-func TestRandomScripts(t *testing.T) {
+func TestRandomScriptsAgreeWithAList(t *testing.T) {
 	for seed := range uint64(100) {
 		script := make([]byte, 300)
 		for i := range script {
