@@ -288,7 +288,7 @@ func (a *letterAct) order(ctx context.Context, store deadletter.Store, who strin
 	text := fmt.Sprintf("%s will run, in about %s.", plural(int64(d.Total), "letter", "letters"), span(time.Duration(math.Ceil(float64(d.Total)/a.Rate))*time.Second))
 	all, err := store.Count(ctx, q)
 	if err != nil {
-		return text, nil // it is ordered all the same
+		return text, nil //nolint:nilerr // it is ordered all the same
 	}
 	left := 0
 	for _, some := range all {
