@@ -1,11 +1,15 @@
 package stream
 
 import (
+	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
+	"github.com/gabion-go/gabion/internal/testclock"
+	"github.com/gabion-go/gabion/message"
 )
 
 // stepped makes the clock of the consumers' database one that the test sets.
@@ -51,4 +55,58 @@ func TestTheRigSeesAnInboxThatForgetsTooSoon(t *testing.T) {
 	if all, different := r.number("SELECT count(*) FROM bookings"), r.number("SELECT count(DISTINCT message) FROM bookings"); all == different {
 		t.Errorf("%d bookings of %d messages", all, different)
 	}
+}
+
+// Consumers whose own clocks are hours apart, and jump while they work, share an inbox. Each of
+// them judges a message's deadline by its own clock, and nothing else: each message is booked once or
+// is a letter once, and one without a deadline is no letter for that.
+func TestConsumersWhoseOwnClocksJump(t *testing.T) {
+	if os.Getenv("GABION_SOAK") != "1" {
+		t.Skip("building consumers with another clock takes minutes: it is part of GABION_SOAK=1")
+	}
+	r := newRig(t, 1)
+	r.exe = testclock.Build(t)
+	jumps := [][]testclock.Jump{
+		nil,
+		{{After: 2, Off: 3600}, {After: 4, Off: -3600}, {After: 6, Off: 180}, {After: 8, Off: 0}},
+		{{After: 1, Off: -7200}, {After: 3, Off: 7200}, {After: 5, Off: -180}},
+	}
+	start := func(n int, die string) *child {
+		r.env = []string{testclock.Env(0, jumps[n%len(jumps)]...)}
+		return r.start("consumer", r.url, die, 2)
+	}
+	last := []*child{start(0, ""), start(1, ""), start(2, "")}
+	places := []string{"commit", "work", "fetch"}
+	due := map[string]bool{}
+	for n := range 12 {
+		c := start(n, places[n%len(places)])
+		for range 20 {
+			r.publish(1)
+			r.publishOne(message.Header{Name: message.Deadline, Value: strconv.FormatInt(time.Now().Add(30*time.Minute).UnixMilli(), 10)})
+			due[strconv.Itoa(r.sent)] = true
+			<-time.After(10 * time.Millisecond)
+		}
+		r.end(c, 3*time.Second)
+	}
+	r.settled()
+	for _, c := range last {
+		r.end(c, 0)
+	}
+	dead, expired := r.letters(), 0
+	for i := 1; i <= r.sent; i++ {
+		id := strconv.Itoa(i)
+		booked := r.number("SELECT count(*) FROM bookings WHERE message = '" + id + "'")
+		if booked+dead[id] != 1 {
+			t.Errorf("message %s was booked %d times and is a letter %d times", id, booked, dead[id])
+		}
+		if dead[id] > 0 && i%every != 0 {
+			if expired++; !due[id] {
+				t.Errorf("message %s has no deadline, and is a letter", id)
+			}
+		}
+	}
+	if expired == 0 || expired == len(due) {
+		t.Errorf("%d of %d messages expired: the clocks are not what they should be", expired, len(due))
+	}
+	t.Logf("%d messages, %d expired, %d duplicates recognized", r.sent, expired, r.said("ack/duplicate"))
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -39,6 +40,7 @@ type rig struct {
 	nodes []*node
 	url   string
 	dir   string
+	exe   string   // the consumers' program; empty for this one
 	env   []string // of its consumers, beside what start says
 	js    jetstream.JetStream
 	bank  *sql.DB
@@ -98,12 +100,12 @@ func (r *rig) eventually(what string, do func() error) {
 func (r *rig) publish(n int) {
 	r.Helper()
 	for range n {
-		r.publishOne("")
+		r.publishOne()
 	}
 }
 
-// publishOne publishes one message whose work takes so long.
-func (r *rig) publishOne(long string) {
+// publishOne publishes one message with headers of its own.
+func (r *rig) publishOne(headers ...message.Header) {
 	r.Helper()
 	r.sent++
 	id, payload := strconv.Itoa(r.sent), strconv.Itoa(r.sent)
@@ -111,8 +113,8 @@ func (r *rig) publishOne(long string) {
 		payload = "no amount"
 	}
 	m := &nats.Msg{Subject: "orders", Header: nats.Header{message.Key: {id}}, Data: []byte(payload)}
-	if long != "" {
-		m.Header.Set(takes, long)
+	for _, h := range headers {
+		m.Header.Set(h.Name, h.Value)
 	}
 	r.eventually("published", func() error {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
@@ -137,7 +139,7 @@ type child struct {
 }
 
 func (r *rig) start(role, url, die string, after int) *child {
-	c := &child{Cmd: exec.Command(os.Args[0]), ended: make(chan error, 1)}
+	c := &child{Cmd: exec.Command(cmp.Or(r.exe, os.Args[0])), ended: make(chan error, 1)}
 	c.Env = append(os.Environ(), roleVar+"="+role, urlVar+"="+url, dirVar+"="+r.dir, dieVar+"="+die, afterVar+"="+strconv.Itoa(after))
 	c.Env = append(c.Env, r.env...)
 	c.Stderr, c.Stdout = &c.trouble, r

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/gabion-go/gabion/message"
 )
 
 // Work that takes longer than the broker waits is delivered once, since heartbeats keep it. A
@@ -16,7 +18,7 @@ func TestWorkTakesLongerThanTheBrokerWaits(t *testing.T) {
 		t.Run(c.role, func(t *testing.T) {
 			r := newRig(t, 1)
 			for range size(3, 200) {
-				r.publishOne((2 * ackWait).String())
+				r.publishOne(message.Header{Name: takes, Value: (2 * ackWait).String()})
 				r.publish(3)
 			}
 			pair := []*child{r.start(c.role, r.url, "", 0), r.start(c.role, r.url, "", 0)}
