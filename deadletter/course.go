@@ -28,6 +28,10 @@ const (
 // dependency that was just back would get what a paused consumer missed.
 const burst = time.Second
 
+// setBack is how far a time that can't be must lie ahead for the clock to count as one that was
+// set back. Clocks that are corrected by less make nobody wait for long.
+const setBack = time.Second
+
 // fills bounds how long one part of ordering takes. If it takes longer, or the process that
 // does it is gone, the redrive ends without the rest.
 const fills = time.Minute
@@ -69,7 +73,8 @@ func (c Course) Filled(now time.Time) Course {
 
 // At returns the redrive as it stands then: finished if nothing is left.
 func (c Course) At(now time.Time) Course {
-	if c.State == Driving && c.Left <= 0 && !now.Before(c.Filling) {
+	filling := now.Before(c.Filling) && !c.Filling.After(now.Add(fills+setBack))
+	if c.State == Driving && c.Left <= 0 && !filling {
 		c.State = Finished
 	}
 	return c
@@ -85,10 +90,14 @@ func (c Course) interval() time.Duration {
 	return max(time.Duration(ns), 1)
 }
 
-// due is when the next letter may be taken, without what is too old to be made up for.
+// due is when the next letter may be taken, without what is too old to be made up for, and
+// without a wait that only a clock can have made that was set back.
 func (c Course) due(now time.Time) time.Time {
 	if least := now.Add(-burst); c.Next.Before(least) {
 		return least
+	}
+	if c.Next.After(now.Add(c.interval() + setBack)) {
+		return now
 	}
 	return c.Next
 }

@@ -140,9 +140,10 @@ func (r Record) move(to State, now time.Time) Record {
 }
 
 // Takeable reports whether a consumer may have the letter: it is ordered, or its lease is
-// over.
+// over. Where the clock was set back since somebody took it, by more than a second, nobody knows
+// how long the lease lasts, and it is over.
 func (r Record) Takeable(now time.Time) bool {
-	return r.State == Ordered || r.State == Taken && !now.Before(r.Until)
+	return r.State == Ordered || r.State == Taken && (!now.Before(r.Until) || r.Since.After(now.Add(setBack)))
 }
 
 // lose returns the record without what was found out about its work if somebody has taken

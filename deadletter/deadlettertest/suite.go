@@ -34,7 +34,7 @@ type oneCase struct {
 	run     func(*bench)
 }
 
-var cases = slices.Concat(letterCases, listCases, resolutionCases, driveCases, boundCases, handleCases)
+var cases = slices.Concat(letterCases, listCases, resolutionCases, driveCases, clockCases, boundCases, handleCases)
 
 // A bench is what one case works with.
 type bench struct {

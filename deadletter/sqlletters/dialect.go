@@ -176,7 +176,7 @@ func (d Dialect) statements(table string) statements {
 		listDrives:  fill(`SELECT {drive} FROM {t}_drives WHERE grp = ? OR ? = 1 ORDER BY made DESC, id DESC LIMIT 1000`),
 		driveOf:     fill(`SELECT drive FROM {t} WHERE id = ?`),
 
-		lost:   fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 2 AND until <= ? ORDER BY until LIMIT ?`),
+		lost:   fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 2 AND (until <= ? OR since > ?) ORDER BY until LIMIT ?`),
 		free:   fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord = ? ORDER BY kept, id LIMIT ?`),
 		heads:  fill(`SELECT ord, id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord > ? ORDER BY ord, kept, id LIMIT 1`),
 		busy:   fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE grp = ? AND ord = ? AND state = 2 LIMIT 1) AS x`),

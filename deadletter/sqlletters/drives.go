@@ -61,7 +61,7 @@ func (t *tx) release(c deadletter.Course) (deadletter.Course, int64, error) {
 // releaseLost lets a part of the letters wait again that consumers took and lost, each as
 // its record decides: of one that was resolved nobody knows any more what became of it.
 func (t *tx) releaseLost(c *deadletter.Course) (n int64, err error) {
-	all, err := t.places(t.sql.lost, t.dialect.str(c.ID), deadletter.Nanos(t.now), part)
+	all, err := t.places(t.sql.lost, t.dialect.str(c.ID), deadletter.Nanos(t.now), deadletter.Nanos(t.now), part)
 	for _, one := range all {
 		if err != nil {
 			break

@@ -124,7 +124,7 @@ func (t *tx) candidates(c *deadletter.Course, most int) (all []candidate, blocke
 		return nil, false, nil
 	}
 	drive := t.dialect.str(c.ID)
-	lost, err := t.places(t.sql.lost, drive, deadletter.Nanos(t.now), most+moreHeads) // some may want a Resolution
+	lost, err := t.places(t.sql.lost, drive, deadletter.Nanos(t.now), deadletter.Nanos(t.now), most+moreHeads) // some may want a Resolution
 	if err != nil {
 		return nil, false, err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/deadletter/sqlletters"
+	"github.com/gabion-go/gabion/e2e/messages/clocks"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
@@ -36,6 +37,7 @@ const (
 	lettersVar = "REDRIVES_LETTERS"   // the address of PostgreSQL, or the name of SQLite's file
 	dieVar     = "REDRIVES_DIE"       // where, of points
 	afterVar   = "REDRIVES_DIE_AFTER" // the how manyth time
+	clockVar   = "REDRIVES_CLOCK"     // the file of the clock of letters in SQLite
 )
 
 // points are where a consumer may die: with letters at hand, in the work, between COMMIT and what the
@@ -80,10 +82,10 @@ func die(here string) {
 	select {}
 }
 
-// openLetters opens the store of letters.
-func openLetters(ctx context.Context, where string) (deadletter.Store, io.Closer, error) {
+// openLetters opens the store of letters. In SQLite its clock is that of the file, if there is one.
+func openLetters(ctx context.Context, where string, clock clocks.File) (deadletter.Store, io.Closer, error) {
 	if !strings.HasPrefix(where, "postgres") {
-		s, err := sqliteletters.Open(ctx, where, deadletter.Options{})
+		s, err := sqliteletters.Open(ctx, where, deadletter.Options{Clock: func() time.Time { return time.Now().Add(clock.Off()) }})
 		return s, s, err
 	}
 	db, err := sql.Open("pgx", where)
@@ -149,7 +151,7 @@ func down(dir string) string { return filepath.Join(dir, "down") }
 // redrive runs letters again until the process is killed.
 func redrive(ctx context.Context) error {
 	dir := os.Getenv(dirVar)
-	letters, closer, err := openLetters(ctx, os.Getenv(lettersVar))
+	letters, closer, err := openLetters(ctx, os.Getenv(lettersVar), clocks.File(os.Getenv(clockVar)))
 	if err != nil {
 		return err
 	}

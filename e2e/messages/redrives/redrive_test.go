@@ -17,6 +17,7 @@ import (
 
 	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/e2e/messages/clocks"
 	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
@@ -36,6 +37,8 @@ var patience = time.Duration(size(1, 30)) * time.Minute
 type rig struct {
 	*testing.T
 	dir, where string
+	clock      clocks.File
+	step       func(off time.Duration) // sets the letters' clock
 	letters    deadletter.Store
 	bank       *sql.DB
 	ids        []deadletter.ID // of all letters
@@ -60,14 +63,17 @@ func (r *rig) runs() int {
 
 // onBoth runs a test with each store of letters.
 func onBoth(t *testing.T, test func(*rig)) {
-	for name, where := range map[string]func(t *testing.T) string{
-		"SQLite":     func(t *testing.T) string { return filepath.Join(t.TempDir(), "letters.db") },
-		"PostgreSQL": func(t *testing.T) string { return testservers.Postgres(t) },
-	} {
+	for _, name := range []string{"SQLite", "PostgreSQL"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &rig{T: t, dir: t.TempDir(), where: where(t)}
-			letters, closer, err := openLetters(t.Context(), r.where)
+			r := &rig{T: t, dir: t.TempDir()}
+			r.clock = clocks.File(filepath.Join(r.dir, "clock"))
+			if name == "SQLite" {
+				r.where, r.step = filepath.Join(r.dir, "letters.db"), func(off time.Duration) { r.clock.Step(t, off) }
+			} else {
+				r.where, r.step = clocks.Postgres(t, testservers.Postgres(t))
+			}
+			letters, closer, err := openLetters(t.Context(), r.where, r.clock)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +192,7 @@ type child struct {
 func (r *rig) start(die string, after int) *child {
 	r.Helper()
 	c := &child{Cmd: exec.CommandContext(r.Context(), os.Args[0]), ended: make(chan struct{})}
-	c.Env = append(os.Environ(), dirVar+"="+r.dir, lettersVar+"="+r.where, dieVar+"="+die, afterVar+"="+strconv.Itoa(after))
+	c.Env = append(os.Environ(), dirVar+"="+r.dir, lettersVar+"="+r.where, dieVar+"="+die, afterVar+"="+strconv.Itoa(after), clockVar+"="+string(r.clock))
 	c.Stderr, c.Stdout = &c.trouble, r
 	stdin, err := c.StdinPipe()
 	if err == nil {
@@ -277,6 +283,32 @@ func TestARedriveStopsByItselfWhileTheBankIsDown(t *testing.T) {
 			r.Fatal(err)
 		}
 		if d = r.ended(r.order().ID); d.State != deadletter.Finished || d.Done != len(r.ids) {
+			r.Errorf("%+v", d)
+		}
+		for _, c := range pair {
+			r.kill(c)
+		}
+		r.wantLetters(deadletter.Done)
+		r.wantBookings(len(r.ids))
+	})
+}
+
+// The letters' clock is set back by hours after a consumer died with letters at hand, and forward
+// while another works. The redrive goes on, and each letter comes out once.
+func TestTheLettersClockIsStepped(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.fail(size(20, 2000))
+		d := r.order()
+		for n := range size(2, 40) {
+			r.wantKilled(r.start(points[n%2], 1))
+			r.step([]time.Duration{-2 * time.Hour, -5 * time.Hour, time.Hour, -time.Minute}[n%4])
+		}
+		pair := []*child{r.start("", 0), r.start("", 0)}
+		for r.runs() < len(r.ids)/2 {
+			<-time.After(5 * time.Millisecond)
+		}
+		r.step(-4 * time.Hour)
+		if d = r.ended(d.ID); d.State != deadletter.Finished || d.Done != len(r.ids) || d.Failed != 0 {
 			r.Errorf("%+v", d)
 		}
 		for _, c := range pair {
