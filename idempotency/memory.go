@@ -3,6 +3,7 @@ package idempotency
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type memoryStore struct {
 type memoryShard struct {
 	mu      sync.Mutex // guards all below
 	records map[ID]*Record
+	due     Moment   // before this, none of them has expired or was lost
 	added   int      // since the last look
 	rest    int      // how many times as many claims pass until the next look
 	_       [64]byte // a cache line of its own
@@ -52,10 +54,13 @@ func newMemoryStore(records int, bytes int64) *memoryStore {
 	}
 	s := &memoryStore{origin: time.Now(), records: int64(records), bytes: bytes}
 	for i := range s.shards {
-		s.shards[i].records, s.shards[i].rest = map[ID]*Record{}, 1
+		s.shards[i].records, s.shards[i].due, s.shards[i].rest = map[ID]*Record{}, notDue, 1
 	}
 	return s
 }
+
+// notDue is when a shard is due that has no records.
+const notDue = Moment(math.MaxInt64)
 
 // now is the wall clock as it was when the store was made plus what the monotonic
 // clock has counted since: setting the machine's clock ends no lease.
@@ -69,13 +74,26 @@ var noRecord Record
 
 // Begin implements [Store].
 func (s *memoryStore) Begin(_ context.Context, c Claim) (Answer, error) {
-	h, now := s.shard(c.ID), s.now()
+	now := s.now()
+	for {
+		if a, ok := s.begin(c, now); ok {
+			return a, nil
+		}
+		if !s.reclaim(c.ID, now) {
+			return Answer{}, ErrFull
+		}
+	}
+}
+
+// begin is Begin where there is room for the record.
+func (s *memoryStore) begin(c Claim, now Moment) (a Answer, ok bool) {
+	h := s.shard(c.ID)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old, there := h.records[c.ID]
 	if !there {
-		if !s.room(h, now) {
-			return Answer{}, ErrFull
+		if s.look(h, now); s.live.Load() >= s.records {
+			return a, false
 		}
 		old = &noRecord
 	}
@@ -83,11 +101,41 @@ func (s *memoryStore) Begin(_ context.Context, c Claim) (Answer, error) {
 	if changed {
 		s.put(h, c.ID, old, &a.Record)
 	}
-	return a, nil
+	return a, true
 }
 
-// room makes room for one more record, if there can be.
-func (s *memoryStore) room(h *memoryShard, now Moment) bool {
+// reclaim drops what has expired, of the first shard that has such records from the ID's own
+// on. It reports false if there are none in the whole store. Shards of which that is known
+// are passed by.
+func (s *memoryStore) reclaim(id ID, now Moment) (some bool) {
+	for i := range s.shards {
+		if s.dropDue(&s.shards[(int(id[0])+i)%memoryShards], now) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *memoryStore) dropDue(h *memoryShard, now Moment) (some bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now < h.due {
+		return false
+	}
+	before := len(h.records)
+	h.due = notDue
+	for id, old := range h.records {
+		if next, changed := old.Sweep(now); !changed {
+			h.due = min(h.due, old.Due())
+		} else {
+			s.swept(h, id, old, &next)
+		}
+	}
+	return len(h.records) < before
+}
+
+// look looks for what has expired when it is time to.
+func (s *memoryStore) look(h *memoryShard, now Moment) {
 	if h.added++; h.added >= memorySweepEvery*h.rest {
 		h.added = 0
 		if s.sweepShard(h, now, memorySweepLook) > 0 {
@@ -96,16 +144,13 @@ func (s *memoryStore) room(h *memoryShard, now Moment) bool {
 			h.rest = min(2*h.rest, memorySweepRest)
 		}
 	}
-	if s.live.Load() >= s.records {
-		s.sweepShard(h, now, len(h.records))
-	}
-	return s.live.Load() < s.records
 }
 
 // put stores a record in place of old. Readers have copies, whose slices the
 // machine never changes.
 func (s *memoryStore) put(h *memoryShard, id ID, old *Record, next *Record) {
 	s.kept.Add(next.size() - old.size())
+	h.due = min(h.due, next.Due())
 	if old != &noRecord {
 		*old = *next
 		return
@@ -140,26 +185,39 @@ func sizeOf(fields []Field) (n int) {
 // Apply implements [Store]. It returns [ErrTooLarge] when bodies and headers together
 // would be more than the store keeps.
 func (s *memoryStore) Apply(_ context.Context, ref Ref, c Change) error {
-	h, now := s.shard(ref.ID), s.now()
+	now := s.now()
+	for {
+		if ok, err := s.apply(ref, c, now); ok {
+			return err
+		}
+		if !s.reclaim(ref.ID, now) {
+			return ErrTooLarge
+		}
+	}
+}
+
+// apply is Apply where there are bytes enough.
+func (s *memoryStore) apply(ref Ref, c Change, now Moment) (ok bool, err error) {
+	h := s.shard(ref.ID)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old, there := h.records[ref.ID]
 	if !there {
-		return ErrLeaseLost
+		return true, ErrLeaseLost
 	}
 	next, changed, err := old.Apply(ref, c, now)
 	if err != nil || !changed {
-		return err
+		return true, err
 	}
 	if next.State == StateAbsent {
 		s.drop(h, ref.ID, old)
-		return nil
+		return true, nil
 	}
 	if more := next.size() - old.size(); more > 0 && s.kept.Load()+more > s.bytes {
-		return ErrTooLarge
+		return false, nil
 	}
 	s.put(h, ref.ID, old, &next)
-	return nil
+	return true, nil
 }
 
 // Get implements [Store].
@@ -219,18 +277,21 @@ func (s *memoryStore) sweepShard(h *memoryShard, now Moment, look int) (n int) {
 		if look--; look < 0 {
 			break
 		}
-		next, changed := old.Sweep(now)
-		switch {
-		case !changed:
-			continue
-		case next.State == StateAbsent:
-			s.drop(h, id, old)
-		default:
-			s.put(h, id, old, &next)
+		if next, changed := old.Sweep(now); changed {
+			s.swept(h, id, old, &next)
+			n++
 		}
-		n++
 	}
 	return n
+}
+
+// swept stores what a sweep made of a record.
+func (s *memoryStore) swept(h *memoryShard, id ID, old, next *Record) {
+	if next.State == StateAbsent {
+		s.drop(h, id, old)
+	} else {
+		s.put(h, id, old, next)
+	}
 }
 
 // Caps implements [Store].
