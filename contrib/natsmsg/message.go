@@ -121,6 +121,11 @@ func natsHeaders(all message.Headers) nats.Header {
 	return h
 }
 
+// sendable reports whether the client sends headers of that name. It reads any.
+func sendable(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"()/,:;<=>?@[\\]{}", r) })
+}
+
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\r' || r == '\n' {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"slices"
 	"sort"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/message"
 	"github.com/gabion-go/gabion/outbox"
@@ -118,4 +120,24 @@ type anyway struct{}
 
 func (anyway) ExecContext(context.Context, string, ...any) (sql.Result, error) {
 	return driver.RowsAffected(1), nil
+}
+
+// No retry helps where a header has a name that NATS has not.
+func TestAHeaderThatNATSCantHaveIsRefusedForEver(t *testing.T) {
+	r := newRig(t)
+	d := gabion.New("broker", policy.Policy{}, gabion.WithLogger(quietLog))
+	for _, name := range []string{"Customer Name", "Größe", "a:b", "a\r\nNats-Rollup"} {
+		m := outbox.Message{ID: "k", Topic: "orders.new", Headers: message.Headers{{Name: message.Key, Value: "k"}, {Name: name, Value: "x"}}}
+		of := map[string]error{"the outbox": Publisher(r.js).Publish(t.Context(), []outbox.Message{m})[0]}
+		_, of["Publish"] = Publish(t.Context(), d, r.js, m.Topic, nil, m.Headers)
+		for who, err := range of {
+			if !errors.Is(err, nats.ErrBadHeaderMsg) || classify.Error(err).Class != policy.ClassClient {
+				t.Errorf("%s of a header %q: %v", who, name, err)
+			}
+		}
+	}
+	m := outbox.Message{ID: "k", Topic: "orders.new", Headers: message.Headers{{Name: message.Key, Value: "k"}, {Name: "x-1_!#$%&'*+.^`|~", Value: "x"}}}
+	if errs := Publisher(r.js).Publish(t.Context(), []outbox.Message{m}); errs[0] != nil {
+		t.Error(errs[0])
+	}
 }

@@ -50,7 +50,7 @@ func meaning(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrPermissionViolation):
+	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrPermissionViolation):
 		return classify.Permanent(err)
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):
 		return classify.NotSent(err) // nobody was there to store it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -245,5 +246,35 @@ func TestWithoutGraceDeadLettersArePublished(t *testing.T) {
 	}
 	if _, err := s.GetLastMsgForSubject(t.Context(), "letters"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Other programs write headers that this client reads and does not send.
+func TestADeadLetterWithAnUnusualHeaderIsPublished(t *testing.T) {
+	r := newRig(t)
+	r.bare, r.options.DeadSubject = true, "letters"
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.node.ClientURL(), "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	headers := "NATS/1.0\r\nCustomer Name: x\r\nTag: y\r\nIdempotency-Key: order-1\r\n\r\n"
+	fmt.Fprintf(conn, "CONNECT {\"headers\":true,\"verbose\":false}\r\nHPUB orders.new %d %d\r\n%s5 euro\r\n", len(headers), len(headers)+6, headers)
+	seen := make(chan string, 100)
+	r.consume(func(ctx context.Context) error {
+		seen <- consumer.From(ctx).Headers.Get("Customer Name")
+		return inbox.Permanent(errors.New("no such account"))
+	})
+	if got := <-seen; got != "x" {
+		t.Errorf("the work saw %q", got)
+	}
+	r.settled()
+	s, err := r.js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.GetLastMsgForSubject(t.Context(), "letters")
+	if err != nil || string(m.Data) != "5 euro" || m.Header.Get("Tag") != "y" {
+		t.Errorf("%+v, %v", m, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"strconv"
 	"time"
 
@@ -234,6 +235,7 @@ func (s *subscription) bury(it *item, d *inbox.Disposition) error {
 		key = "\x00" + m.Source + "\x00" + m.Position
 	}
 	h := natsHeaders(m.Headers)
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return !sendable(name) })
 	if m.ID != "" {
 		h.Set(message.Key, m.ID)
 	}
