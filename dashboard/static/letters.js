@@ -223,7 +223,7 @@ export class Letters {
 
 	letter(l) {
 		const facts = [["group", l.group], ["reason", why(l)], ["key", l.key], ["source", l.source], ["position", l.position], ["order", l.order],
-			["put away", date(l.kept)], ["runs", count(l.attempts)], ["redriven", l.redriven ? `${count(l.redriven)}×` : ""], ["by", l.by], ["note", l.note],
+			["put away", date(l.kept)], ["runs", count(l.attempts)], ["taken", l.redriven ? `${count(l.redriven)}× for a run again, admitted or not` : ""], ["by", l.by], ["note", l.note],
 			["headers", l.headers.join(", ")], ["payload", l.sealed ? "sealed, and this page has no key" : l.state === "dropped" ? "erased" : `${size(l.payload_bytes)}, SHA-256 ${l.payload_sha256}`]];
 		return [
 			el("table.facts", null, el("tbody", null, ...facts.filter(([, v]) => v).map(([k, v]) => el("tr", null, el("th", {scope: "row"}, k), el("td", null, v))))),

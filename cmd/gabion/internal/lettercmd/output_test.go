@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
 )
@@ -74,6 +75,30 @@ func TestStatesHaveAColumn(t *testing.T) {
 	for i, want := range []string{"waiting attempts_exhausted     5", "dropped attempts_exhausted     5", "waiting outcome_unknown        1"} {
 		if got := lines[i+1]; len(got) < at || !strings.HasPrefix(got[at:], want) {
 			t.Errorf("line %d is %q, want %q below the names", i+1, got, want)
+		}
+	}
+}
+
+// A letter that the policy does not admit is taken again and again, and was not run each time.
+func TestTakenIsNotRun(t *testing.T) {
+	m, ids := shop(t)
+	d, err := m.Order(t.Context(), deadletter.Query{Group: "billing"}, deadletter.Drive{Rate: 1e4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		leases, _, err := m.Take(t.Context(), "billing", 1, time.Minute)
+		if err != nil || len(leases) != 1 || string(leases[0].ID) != ids["order-1"] {
+			t.Fatal(leases, err)
+		}
+		if err := m.Settle(t.Context(), leases[0], deadletter.Verdict{State: deadletter.Ordered}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, out, _ := on(t.Context(), m, "show", ids["order-1"])
+	for _, want := range []string{"taken       2 times for a run again, admitted or not, last by redrive " + d.ID + "\n", "runs        5\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s does not say %q", out, want)
 		}
 	}
 }
