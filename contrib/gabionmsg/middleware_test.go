@@ -400,6 +400,38 @@ func TestWhatIsProducedWithTheMetadataOfItsMessageHasANameOfItsOwn(t *testing.T)
 	}
 }
 
+// One middleware is one group: what a handler has done is done for the others. Groups share nothing,
+// also where they share the store.
+func TestHandlersOfOneGroupShareTheWorkAndThoseOfTwoDoNot(t *testing.T) {
+	store := idempotency.NewMemoryStore(0, 0)
+	of := func(group string) wm.HandlerMiddleware {
+		c, err := consumer.New(gabion.New("billing", patient()), store, consumer.Options{
+			Group: group, Letters: &drawer{}, Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Observer: quiet{}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mw, err := gabionmsg.Middleware(c, gabionmsg.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mw
+	}
+	runs := map[string]int{}
+	handler := func(name string) wm.HandlerFunc {
+		return func(*wm.Message) ([]*wm.Message, error) { runs[name]++; return nil, nil }
+	}
+	billing, mail := of("billing"), of("mail")
+	for _, take := range []wm.HandlerFunc{billing(handler("bill")), billing(handler("bill again")), mail(handler("mail"))} {
+		if _, err := take(order("1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if runs["bill"] != 1 || runs["bill again"] != 0 || runs["mail"] != 1 {
+		t.Errorf("%v", runs)
+	}
+}
+
 func TestProducedMessagesWithoutAPublisherAreNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, patient(), gabionmsg.Options{})
