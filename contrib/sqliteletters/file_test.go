@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/deadletter/sqlletters"
@@ -439,5 +440,45 @@ func TestABoundThatWasLoweredByThousands(t *testing.T) {
 				t.Errorf("told of %d letters, and %d are left", sum, st.Letters)
 			}
 		})
+	}
+}
+
+// An order that ends half way, as when whoever gave it goes away, is stopped: nothing of it
+// stays ordered, and what was put away meanwhile is there.
+func TestAnOrderThatEndsHalfWay(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun := 0
+	ordering := false
+	clock := func() time.Time {
+		if ordering {
+			if begun++; begun == 5 { // the first two are the redrive's row, and what others left
+				cancel()
+			}
+		}
+		return time.Unix(1e9, 0)
+	}
+	s := openFile(t, filepath.Join(t.TempDir(), "letters"), deadletter.Options{Clock: clock})
+	fill(t, s, 1)
+	s.db.SetMaxOpenConns(1) // for a temporary table
+	copies(t, s, 2999)
+	s.db.SetMaxOpenConns(connections)
+	ordering = true
+	if d, err := s.Order(ctx, deadletter.Query{Group: "g"}, deadletter.Drive{Rate: 1}); !errors.Is(err, context.Canceled) {
+		t.Fatal(d, err)
+	}
+	ordering = false
+	if begun < 5 {
+		t.Fatalf("it ended before: %d transactions", begun)
+	}
+	all, err := s.Drives(t.Context(), "")
+	if err != nil || len(all) != 1 || all[0].State != deadletter.Stopped || all[0].Left != 0 || all[0].Total < 500 || all[0].Why != "it could not be ordered whole" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if st, err := s.Stats(t.Context(), ""); err != nil || st.ByState[deadletter.Waiting] != 3000 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if taken, again, err := s.Take(t.Context(), "g", 5, time.Minute); len(taken) != 0 || again != 0 || err != nil {
+		t.Errorf("%d taken, %v, %v", len(taken), again, err)
 	}
 }
