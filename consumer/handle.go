@@ -252,7 +252,8 @@ func (h *handling) keep(d inbox.Disposition) inbox.Disposition {
 		}
 	case d.Reason == inbox.ReasonFailed && h.ran:
 		err = h.bounded(func(ctx context.Context) error { return letters.Fail(ctx, h.c.letter(h.m), h.failure(&d)) })
-	case d.Reason == inbox.ReasonDone && (d.Attempt > 1 || h.m.repeated()):
+	case d.Reason == inbox.ReasonDone && (d.Attempt > 1 || h.m.repeated()),
+		d.Reason == inbox.ReasonDuplicate && d.Attempt > 1: // who did it may not have come so far
 		err = h.bounded(func(ctx context.Context) error { return letters.Forget(ctx, h.c.letter(h.m)) })
 	}
 	if err != nil {

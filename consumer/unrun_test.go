@@ -2,11 +2,14 @@ package consumer_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -107,5 +110,40 @@ func TestCopiesOfAMessageCostNothingOfTheBudget(t *testing.T) {
 			}
 		}
 		close(done)
+	})
+}
+
+// forgetful does not forget: its process ended between the work's end and that, or it was
+// down.
+type forgetful struct {
+	*shelf
+	down bool
+}
+
+func (f *forgetful) Forget(ctx context.Context, id deadletter.ID) error {
+	if f.down {
+		return errors.New("down")
+	}
+	return f.shelf.Forget(ctx, id)
+}
+
+func TestWhatWasNotForgottenIsForgottenWithTheDuplicate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newDesk(t, unguarded, consumer.Options{})
+		f := &forgetful{shelf: k.letters, down: true}
+		c, err := consumer.New(k.d, idempotency.NewMemoryStore(0, 0), consumer.Options{Letters: f, Inbox: inbox.Options{RunnerConfig: reexecute}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Consumer = c
+		k.work = k.fails
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonFailed)
+		k.work = func(context.Context) error { return nil }
+		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDone)
+		f.down = false
+		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDuplicate)
+		if n := len(k.letters.failures); n != 0 {
+			t.Errorf("%d messages have failures, and all are done", n)
+		}
 	})
 }

@@ -24,6 +24,7 @@ type Context struct {
 	cancel context.CancelCauseFunc
 	stop   func() bool
 	over   bool
+	err    error // what Err has answered; nil before the end
 }
 
 // Deadline implements [context.Context]: the first of all.
@@ -50,9 +51,19 @@ func (c *Context) Err() error {
 	}
 	err := c.arm().Err()
 	if err == context.Canceled && c.Other != nil && c.Context.Err() == nil && c.Other.Err() == context.DeadlineExceeded {
-		return context.DeadlineExceeded
+		err = context.DeadlineExceeded
 	}
-	return err
+	return c.first(err)
+}
+
+// first returns the error that was the first answer. Whatever ends later changes nothing of it.
+func (c *Context) first(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+	return c.err
 }
 
 // Value implements [context.Context]. Once the end was asked for, the standard library
