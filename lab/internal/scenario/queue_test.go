@@ -27,6 +27,8 @@ func TestMistakesOfQueues(t *testing.T) {
 	for _, c := range []struct{ queue, more, at, says string }{
 		{"visibility: 1s", "", "6:50", "billing: queue.workers is missing"},
 		{"workers: 0", "", "6:67", "less than one"},
+		{"workers: 99999999999999999999", "", "6:67", "more than ten million"},
+		{"workers: -99999999999999999999", "", "6:67", "less than one"},
 		{"workers: 1, inbox: hard", "", "6:77", "use one of none, hold, reexecute"},
 		{"workers: 1, plain: true, inbox: hold", "", "6:90", "inbox means nothing for plain consumers"},
 		{"workers: 1, prefetch: 3", "", "6:80", "prefetch means nothing where no consumer is plain"},

@@ -140,7 +140,7 @@ func parseInstant(s string) (any, string, string) {
 func parseWhole(s string) (any, string, string) {
 	n, err := strconv.Atoi(s)
 	switch {
-	case err != nil || strconv.Itoa(n) != s:
+	case !errors.Is(err, strconv.ErrRange) && (err != nil || strconv.Itoa(n) != s): // out of range, it is the nearest
 		return nil, "is not a whole number", "write digits only, such as 3"
 	case n < 1:
 		return nil, "is less than one", "write 1 or more, or leave the key out"
