@@ -85,7 +85,11 @@ func (k *keeping) untilDone(ctx context.Context) error {
 		if !now.Before(last) {
 			return ErrKeptTooLong
 		}
-		err := within(ctx, until, k.extend)
+		end := until
+		if last.Before(end) {
+			end = last
+		}
+		err := within(ctx, end, k.extend)
 		pause := k.Every
 		switch left := time.Until(until); {
 		case err == nil:

@@ -122,3 +122,19 @@ func TestKeepVisibleStartsNoGoroutineBeforeTheFirstExtension(t *testing.T) {
 		}
 	})
 }
+
+// An extension that hangs keeps no message for longer than it may be kept.
+func TestAnExtensionThatHangsEndsAtTheLongestTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		alive, stop := KeepVisible(t.Context(), Visibility{Timeout: 90 * time.Second, Max: time.Minute}, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		defer stop()
+		<-alive.Done()
+		if took := time.Since(begun); took != time.Minute || !errors.Is(context.Cause(alive), ErrKeptTooLong) {
+			t.Errorf("it ended after %v by %v", took, context.Cause(alive))
+		}
+	})
+}
