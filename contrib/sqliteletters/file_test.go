@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -167,6 +168,76 @@ func TestReadOnlyFileCanBeRead(t *testing.T) {
 	wantSays(t, read.Put(t.Context(), letter(2)), "the database is read-only")
 	if _, err := s.Get(t.Context(), letter(2).ID); !errors.Is(err, deadletter.ErrNotFound) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A file of another user's, in a directory of another user's, can be read when nobody has it
+// open. Root may write anywhere, so a test that runs as root asks a child that may not.
+func TestFileOfAnotherUserCanBeRead(t *testing.T) {
+	if file := os.Getenv("GABION_LETTERS_OF_ANOTHER"); file != "" {
+		readOnly(t, file)
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "theirs")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "letters")
+	s := openFile(t, file, deadletter.Options{})
+	if err := errors.Join(s.Put(t.Context(), letter(1)), s.Close(), os.Chmod(file, 0o444), os.Chmod(dir, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(dir, 0o700) })
+	if os.Geteuid() != 0 {
+		readOnly(t, file)
+		return
+	}
+	asNobody(t, "TestFileOfAnotherUserCanBeRead", file)
+}
+
+func readOnly(t *testing.T, file string) {
+	t.Helper()
+	s, err := OpenExisting(t.Context(), file, deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Get(t.Context(), letter(1).ID); err != nil {
+		t.Error(err)
+	}
+	if page, err := s.List(t.Context(), deadletter.Query{}, "", 0); err != nil || len(page.Letters) != 1 {
+		t.Errorf("%d letters, %v", len(page.Letters), err)
+	}
+	wantSays(t, s.Put(t.Context(), letter(2)), "the database is read-only")
+}
+
+// asNobody runs one test of this program as a user who may nothing.
+func asNobody(t *testing.T, test, file string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "letters-of-another") // nobody may look into t.TempDir's parent
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	theirs := filepath.Join(dir, "letters")
+	letters, err := os.ReadFile(file)
+	program := filepath.Join(dir, "program")
+	if err := errors.Join(err, os.WriteFile(theirs, letters, 0o444), os.WriteFile(program, text, 0o755), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), program, "-test.run", "^"+test+"$")
+	child.Dir, child.Env = dir, append(os.Environ(), "GABION_LETTERS_OF_ANOTHER="+theirs, "TMPDIR=/nowhere")
+	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/deadletter/sqlletters"
+	"github.com/gabion-go/gabion/internal/sqltable"
 )
 
 // Table is the beginning of the tables' names in a file that [Open] opens.
@@ -41,8 +42,8 @@ type Store struct {
 
 // Open opens a file of letters. It makes the file (with permissions 0600) and its tables if they
 // are missing, and brings tables of an older program up to date. Tables of a newer one
-// are deadletter.ErrSchema. A file that may only be read can be read. Close the store at
-// the end.
+// are deadletter.ErrSchema. A file that may only be read can be read, also in a directory that
+// may only be read while no process has it open. Close the store at the end.
 func Open(ctx context.Context, file string, o deadletter.Options) (*Store, error) {
 	s, err := open(ctx, file, o)
 	if err != nil {
@@ -69,7 +70,15 @@ func open(ctx context.Context, file string, o deadletter.Options) (*Store, error
 	if err := create(file); err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.ToSlash(file)}).EscapedPath()+"?"+pragmas)
+	s, err := connect(ctx, file, pragmas, o)
+	if sqltable.AtRest(file, err) {
+		return connect(ctx, file, sqltable.Resting, o)
+	}
+	return s, err
+}
+
+func connect(ctx context.Context, file, options string, o deadletter.Options) (*Store, error) {
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.ToSlash(file)}).EscapedPath()+"?"+options)
 	if err != nil {
 		return nil, err
 	}

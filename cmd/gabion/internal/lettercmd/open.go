@@ -15,6 +15,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/deadletter/sqlletters"
+	"github.com/gabion-go/gabion/internal/sqltable"
 )
 
 // lockTime is how long SQLite waits for another process that writes.
@@ -37,7 +38,11 @@ func open(ctx context.Context, o *options) (deadletter.Store, func(), error) {
 		if err := exists(rest); err != nil {
 			return nil, nil, err
 		}
-		return openSQL(ctx, o, sqlletters.SQLite, "sqlite", fileName(rest))
+		s, stop, err := openSQL(ctx, o, sqlletters.SQLite, "sqlite", fileName(rest))
+		if sqltable.AtRest(rest, err) {
+			return openSQL(ctx, o, sqlletters.SQLite, "sqlite", operator.SQLite(rest, sqltable.Resting))
+		}
+		return s, stop, err
 	case "postgres", "postgresql":
 		if err := operator.URL(o.store); err != nil {
 			return nil, nil, err

@@ -1,0 +1,26 @@
+package sqltable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// Resting are the options of SQLite for a file that [AtRest] tells of. Nobody may write it
+// meanwhile: whoever opens it to write makes the files that AtRest looks for.
+const Resting = "mode=ro&immutable=1"
+
+// AtRest reports whether SQLite failed because it could not write the file or its directory,
+// where it keeps what the users of a file share, and whether all that was acknowledged is in
+// the file itself, so that it can be read without.
+func AtRest(file string, err error) bool {
+	code, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err)
+	if !ok || code.Code()&0xff != 8 && code.Code()&0xff != 14 { // READONLY, CANTOPEN
+		return false
+	}
+	wal, err := os.Stat(file + "-wal")
+	return errors.Is(err, fs.ErrNotExist) || err == nil && wal.Size() == 0
+}
