@@ -270,7 +270,7 @@ func TestARedriveStopsByItselfWhileTheBankIsDown(t *testing.T) {
 		}
 		pair = []*child{r.start("", 0), r.start("", 0)}
 		d = r.ended(d.ID)
-		if d.State != deadletter.Stopped || d.Done != 0 || !strings.Contains(d.Why, "fewer than half") {
+		if d.State != deadletter.StoppedByItself || d.Done != 0 || !strings.Contains(d.Why, "fewer than half") {
 			r.Errorf("%+v", d)
 		}
 		<-time.After(1500 * time.Millisecond) // leases of the dead end, and who still works ends
