@@ -23,6 +23,24 @@ import (
 type moody struct {
 	idempotency.Store
 	late sync.WaitGroup
+
+	mu   sync.Mutex // guards over
+	over bool       // the test waits for late: ends of runs may still be brought
+}
+
+func (s *moody) later(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.late.Go(f)
+	}
+}
+
+func (s *moody) wait() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	s.late.Wait()
 }
 
 func (s *moody) mood(ctx context.Context) (answer bool) {
@@ -32,7 +50,7 @@ func (s *moody) mood(ctx context.Context) (answer bool) {
 	case 1:
 		<-time.After(time.Duration(rand.IntN(3000)) * time.Microsecond)
 	case 2:
-		s.late.Go(func() {
+		s.later(func() {
 			<-ctx.Done()
 			_, _ = ctx.Err(), context.Cause(ctx)
 			idempotency.NoEffect(ctx)
@@ -151,7 +169,7 @@ func TestWhatIsLeftBehindByMoodyStoresAndWork(t *testing.T) {
 	}
 	all.Wait()
 	left.Wait()
-	store.late.Wait()
+	store.wait()
 	if n := d.Stats().Bulkhead.InUse; n != 0 {
 		t.Errorf("%d slots are still held", n)
 	}
