@@ -46,10 +46,11 @@ type Options struct {
 	// nobody.
 	Dropping func(context.Context, Notice)
 
-	// Stream is told then, too: it receives one [policy.Event] of [policy.KindLettersLost] for each
-	// group of consumers, so that metrics, logs and pages that take gabion's events take these.
-	// A gabion.Observer is one. Dependency is the group, Count how many of its letters go,
-	// and Numbers say what room they take and how long the oldest waited. Nil means none.
+	// Stream is told then, too, and must not put letters into the store either. It receives
+	// one [policy.Event] of [policy.KindLettersLost] for each group of consumers, so that
+	// metrics, logs and pages that take gabion's events take these. A gabion.Observer is one.
+	// Dependency is the group, Count how many of its letters go, and Numbers say what room
+	// they take and how long the oldest waited. Nil means none.
 	Stream interface {
 		Observe(context.Context, policy.Event)
 	}

@@ -73,15 +73,12 @@ func Build(t testing.TB) string {
 	t.Helper()
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
-		if os.Getenv("GABION_REQUIRE_SERVERS") == "1" {
-			t.Fatalf("there is no go command to build the program with: %v", err)
-		}
-		t.Skipf("there is no go command to build the program with: %v", err)
+		lacks(t, "there is no go command to build the program with: %v", err)
 	}
 	source := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	text, err := os.ReadFile(source)
 	if err != nil {
-		t.Skipf("there is no source of the standard library: %v", err)
+		lacks(t, "there is no source of the standard library: %v", err)
 	}
 	const reads = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	if strings.Count(string(text), reads) != 1 {
@@ -108,4 +105,13 @@ func Build(t testing.TB) string {
 		t.Fatalf("go test -c: %v\n%s", err, out)
 	}
 	return exe
+}
+
+// lacks ends a test that lacks something, as a failure where nothing may be missing.
+func lacks(t testing.TB, text string, err error) {
+	t.Helper()
+	if os.Getenv("GABION_REQUIRE_SERVERS") == "1" {
+		t.Fatalf(text, err)
+	}
+	t.Skipf(text, err)
 }
