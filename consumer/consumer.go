@@ -39,6 +39,17 @@ type Options struct {
 	// Zero means the dependency's name.
 	Group string
 
+	// Grace is how long work may go on after its context has ended, as by the attempt's timeout.
+	// Work that is not back then is left: its run has failed, whatever it still does, and the
+	// message goes on. Zero means 5 s.
+	Grace time.Duration
+
+	// Lend is how many messages that were left lend their slots of the bulkhead to others.
+	// The next keep theirs until their work returns. So what the bulkhead protects
+	// sees no more than its limit and Lend together. Zero means as many as there are slots, and at least
+	// 16; negative means none.
+	Lend int
+
 	// Letters keeps dead letters. Nil means that the adapter has to put them somewhere: what
 	// a broker is told to forget is gone.
 	Letters Letters
@@ -61,6 +72,7 @@ type Consumer struct {
 	made    time.Time // the origin of the events' instants
 	stream  stream
 	spares  sync.Pool // of *handling
+	left    leaving   // runs that go on after their time
 }
 
 // stream is the Stream of the inbox's options.
@@ -77,9 +89,13 @@ func New(d *gabion.Dependency, store idempotency.Store, o Options) (*Consumer, e
 	c := &Consumer{d: d, seen: adapter.Of(d), store: store, options: o, made: time.Now(), stream: o.Inbox.Stream}
 	c.options.Group = or(o.Group, d.Name())
 	c.options.LetterTimeout = or(o.LetterTimeout, 5*time.Second)
+	c.options.Grace = or(o.Grace, 5*time.Second)
 	var wrong error
 	if o.LetterTimeout < 0 {
 		wrong = fmt.Errorf("letter timeout: %v is negative", o.LetterTimeout)
+	}
+	if o.Grace < 0 {
+		wrong = errors.Join(wrong, fmt.Errorf("grace: %v is negative", o.Grace))
 	}
 	o.Inbox.Stream, o.Inbox.Retry = nil, c.seen.PolicyInForce().Retry // told by the Consumer; decided by Judge
 	in, err := inbox.New(c.options.Group, store, o.Inbox)
@@ -114,12 +130,13 @@ func (c *Consumer) Group() string { return c.options.Group }
 func (c *Consumer) KeepsLetters() bool { return c.options.Letters != nil }
 
 // Slots returns how many messages may be worked on at once: the limit of the policy's
-// bulkhead, as it is now where it is learned, and without one the given number.
+// bulkhead, as it is now where it is learned, and without one the given number; less those
+// that work holds which was left.
 func (c *Consumer) Slots(otherwise int) int {
 	if n := c.seen.Slots(); n > 0 {
-		return n
+		otherwise = n
 	}
-	return otherwise
+	return max(otherwise-int(c.left.held.Load()), 0)
 }
 
 // Room says how many messages are worth fetching while that many are being worked on, and

@@ -27,8 +27,9 @@ var ErrStopping = errors.New("natsmsg: the consumer stops")
 //
 // Each message has a goroutine of its own while it is worked on: as many as the policy's
 // bulkhead has slots. When the context ends nothing more is fetched, what was not begun is given
-// back at once, and what runs may go on for Options.Grace. Consume returns when all work has
-// returned.
+// back at once, and what runs may go on for Options.Grace. Then its context ends, and what is not
+// back after the Consumer's own Grace is left running: the error of Consume holds a
+// [consumer.LeftError] then.
 //
 // Several processes may consume with one durable, but with Options.Order only one at a time.
 func Consume(ctx context.Context, js jetstream.JetStream, stream, durable string, c *consumer.Consumer, work func(context.Context) error, o Options) error {

@@ -50,6 +50,7 @@ type rig struct {
 	inbox   inbox.Options
 	letters *deadletter.Memory
 	bare    bool // the consumer keeps no letters
+	grace   time.Duration
 
 	d    *gabion.Dependency
 	c    *consumer.Consumer
@@ -118,7 +119,7 @@ func (r *rig) make() {
 	if _, err := r.js.CreateOrUpdateConsumer(r.Context(), stream, r.cfg); err != nil {
 		r.Fatal(err)
 	}
-	o := consumer.Options{Inbox: r.inbox, Letters: r.letters, Logger: quietLog}
+	o := consumer.Options{Inbox: r.inbox, Letters: r.letters, Logger: quietLog, Grace: r.grace}
 	if r.bare {
 		o.Letters = nil
 	}

@@ -169,6 +169,8 @@ func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Out
 	switch h.why = h.reason(); {
 	case h.err == nil:
 		return idempotency.Result{}, idempotency.OutcomeSucceeded
+	case errors.Is(h.err, ErrAbandoned) && !(h.why == ReasonAttemptsExhausted && h.in.options.Guarantee == idempotency.GuaranteeReexecute):
+		return idempotency.Result{}, idempotency.OutcomeAbandoned
 	case h.why == ReasonPermanent, h.why == ReasonAttemptsExhausted:
 		return idempotency.Result{}, idempotency.OutcomeGivenUp // it may be mended and sent again
 	case h.why == ReasonRefused:
