@@ -73,6 +73,9 @@ func (a adapted) PutOff(times int, seed uint64) time.Duration {
 	return machine.PutOff(&a.d.state.Rules().Policy.Retry, times, seed)
 }
 
+// PutOffRefused implements adapter.Dependency.
+func (a adapted) PutOffRefused(seed uint64) time.Duration { return a.d.state.PutOffRefused(seed) }
+
 // Observed implements adapter.Dependency.
 func (a adapted) Observed() bool { return a.d.observed() }
 

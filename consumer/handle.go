@@ -208,6 +208,9 @@ func (h *handling) seed() uint64 {
 func (h *handling) settle(d *inbox.Disposition) {
 	if !h.ran {
 		adapter.Unspent(h.attempt) // what never ran is no repeat
+		if d.Reason == inbox.ReasonStoreUnavailable {
+			d.After = max(d.After, h.c.seen.PutOffRefused(h.seed()))
+		}
 	}
 	o, known := h.outcome(d)
 	switch {
@@ -243,7 +246,7 @@ func (h *handling) refused(err error) inbox.Disposition {
 	if h.caller.Err() != nil {
 		return inbox.Disposition{Reason: inbox.ReasonStopped, Err: context.Cause(h.caller)}
 	}
-	after := h.c.seen.PutOff(1, h.seed())
+	after := h.c.seen.PutOffRefused(h.seed())
 	var e *gabion.Error
 	if errors.As(err, &e) {
 		after += max(e.RetryAfter, 0)

@@ -54,6 +54,9 @@ type Dependency interface {
 	// nothing came of it.
 	PutOff(times int, seed uint64) time.Duration
 
+	// PutOffRefused is the wait of a message that was not admitted, or could not begin.
+	PutOffRefused(seed uint64) time.Duration
+
 	// Observed reports whether anybody observes the dependency.
 	Observed() bool
 
