@@ -224,7 +224,7 @@ func TestTheNextRunNeedNotWaitForTheLeaseOfOneThatWasLeft(t *testing.T) {
 		inboxOptions := inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Observer: quiet{}, MaxExecution: 3 * time.Second, Lease: 10 * time.Minute}}
 		store := idempotency.NewMemoryStore(0, 0)
 		make := func() *consumer.Consumer { // a process
-			c, err := consumer.New(gabion.New("billing", p), store, consumer.Options{Letters: newShelf(), Inbox: inboxOptions})
+			c, err := consumer.New(gabion.New("billing", p), store, consumer.Options{GiveUpAfter: -1, Letters: newShelf(), Inbox: inboxOptions})
 			if err != nil {
 				t.Fatal(err)
 			}

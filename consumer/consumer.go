@@ -26,11 +26,40 @@ type Letters interface {
 	Put(ctx context.Context, l deadletter.Letter) error
 }
 
-// Options is how a [Consumer] works. The zero value is sound, but keeps no dead letters.
+// A Guarantee says what a failure of the work means: see [idempotency.Guarantee]. There is no
+// default, since each is wrong for some work.
+type Guarantee uint8
+
+const (
+	// Hold is for work that must not run twice. Work that fails is a dead letter with the reason
+	// outcome_unknown at once, whatever the policy's attempts, unless it called idempotency.NoEffect.
+	Hold Guarantee = iota + 1
+
+	// Reexecute is for work that may run twice. What failed comes again.
+	Reexecute
+
+	// Tx is for work whose effects are in the SQL database of the store, and happen once. What
+	// failed was rolled back and comes again.
+	Tx
+)
+
+// guarantees are those of package idempotency.
+var guarantees = map[Guarantee]idempotency.Guarantee{Hold: idempotency.GuaranteeHold, Reexecute: idempotency.GuaranteeReexecute, Tx: idempotency.GuaranteeTx}
+
+// Options is how a [Consumer] works. All but Guarantee may be zero; then no dead letters are kept.
 type Options struct {
-	// Inbox is how work is deduplicated. Its zero value has idempotency.GuaranteeHold, under which
-	// work that fails is a dead letter at once, whatever the policy's attempts: nobody knows whether
-	// it had its effect. Its Retry does not count, since the dependency's policy decides. Its
+	// Guarantee says what a failure of the work means. It must be said, here or as the Guarantee
+	// of Inbox, whose zero value counts as not said.
+	Guarantee Guarantee
+
+	// GiveUpAfter is how long a message is tried at least before it is a dead letter since its work
+	// failed too often. Once its runs are used up it is tried on, at most a sixteenth of that
+	// time apart. So an outage makes no letters of the messages of a small queue, whose
+	// breaker sees too few calls to pause it. What panics, does not return, or takes its process with it is
+	// given up by its runs alone. Zero means 15 min; negative means that the runs alone decide.
+	GiveUpAfter time.Duration
+
+	// Inbox is how work is deduplicated. Its Retry does not count, nor does its GiveUpAfter, since the dependency's policy decides. Its
 	// Stream gets what the dependency's observers get: one event of policy.KindMessageDisposed for
 	// each message.
 	Inbox inbox.Options
@@ -97,12 +126,34 @@ func New(d *gabion.Dependency, store idempotency.Store, o Options) (*Consumer, e
 	if o.Grace < 0 {
 		wrong = errors.Join(wrong, fmt.Errorf("grace: %v is negative", o.Grace))
 	}
+	var unsaid error
+	if o.Inbox.Guarantee, unsaid = o.guarantee(); unsaid != nil {
+		wrong = errors.Join(wrong, unsaid)
+	}
+	c.options.Inbox.Guarantee = o.Inbox.Guarantee
+	o.Inbox.GiveUpAfter = or(o.GiveUpAfter, 15*time.Minute)
 	o.Inbox.Stream, o.Inbox.Retry = nil, c.seen.PolicyInForce().Retry // told by the Consumer; decided by Judge
 	in, err := inbox.New(c.options.Group, store, o.Inbox)
 	if c.inbox = in; errors.Join(wrong, err) != nil {
 		return nil, fmt.Errorf("consumer: %s: %w", d.Name(), errors.Join(wrong, err))
 	}
 	return c, nil
+}
+
+// guarantee returns what Guarantee and that of Inbox say together.
+func (o *Options) guarantee() (idempotency.Guarantee, error) {
+	g, said := guarantees[o.Guarantee]
+	switch {
+	case o.Guarantee == 0 && o.Inbox.Guarantee == 0:
+		return 0, errors.New("guarantee: it is missing: say Tx (the work's effects are in the store's SQL database), Reexecute (the work may run twice) or Hold (it must not: what fails is a dead letter at once)")
+	case o.Guarantee == 0:
+		return o.Inbox.Guarantee, nil
+	case !said:
+		return 0, fmt.Errorf("guarantee: there is no %d", o.Guarantee)
+	case o.Inbox.Guarantee != 0 && o.Inbox.Guarantee != g:
+		return 0, fmt.Errorf("guarantee: it is %v, and %v in Inbox", g, o.Inbox.Guarantee)
+	}
+	return g, nil
 }
 
 func or[T comparable](v, otherwise T) T {

@@ -50,7 +50,7 @@ func (e *LeftError) Error() string {
 }
 
 // errGoexit is the error of work that ended its goroutine.
-var errGoexit = errors.New("consumer: the work called runtime.Goexit")
+var errGoexit error = &inbox.PanicError{Value: errors.New("runtime.Goexit was called")}
 
 // An abandoned is the error of a run that was left.
 type abandoned struct {

@@ -174,7 +174,7 @@ func TestAfterAnOutageRedeliveriesAreWorkedOffAtOnce(t *testing.T) {
 					Bulkhead: policy.Bulkhead{Limit: slots},
 				}
 				store := fainting{idempotency.NewMemoryStore(0, 0), func() bool { return c.store && away() }}
-				k, err := consumer.New(gabion.New("billing", p, gabion.WithSeed(1)), store, consumer.Options{Letters: newShelf(), Inbox: inbox.Options{RunnerConfig: reexecute}})
+				k, err := consumer.New(gabion.New("billing", p, gabion.WithSeed(1)), store, consumer.Options{GiveUpAfter: -1, Letters: newShelf(), Inbox: inbox.Options{RunnerConfig: reexecute}})
 				if err != nil {
 					t.Fatal(err)
 				}

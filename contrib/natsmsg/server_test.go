@@ -119,7 +119,10 @@ func (r *rig) make() {
 	if _, err := r.js.CreateOrUpdateConsumer(r.Context(), stream, r.cfg); err != nil {
 		r.Fatal(err)
 	}
-	o := consumer.Options{Inbox: r.inbox, Letters: r.letters, Logger: quietLog, Grace: r.grace}
+	o := consumer.Options{Inbox: r.inbox, Letters: r.letters, Logger: quietLog, Grace: r.grace, GiveUpAfter: -1}
+	if r.inbox.Guarantee == 0 {
+		o.Guarantee = consumer.Hold
+	}
 	if r.bare {
 		o.Letters = nil
 	}

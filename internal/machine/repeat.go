@@ -297,6 +297,14 @@ func Redelivery(r *policy.Retry, o *policy.Outcome, runs int, seed uint64) (wait
 	return max(wait, after), policy.None
 }
 
+// TryOn is how long a message waits whose runs are used up, and which is tried until it is that
+// old: the older it is the longer, and at most a sixteenth of that time.
+func TryOn(r *policy.Retry, age, least time.Duration, seed uint64) time.Duration {
+	u := chance.U(seed, uint64(age), 0, chance.Backoff)
+	wait := max(r.Backoff.Base, min(age/4, least/16))
+	return wait/2 + time.Duration(u*float64(wait/2))
+}
+
 // afterRun is the backoff after that many runs.
 func afterRun(r *policy.Retry, o *policy.Outcome, runs int, seed uint64) time.Duration {
 	switch {
