@@ -243,7 +243,7 @@ func runTx(ctx context.Context, ref Ref, attempt int, work func(context.Context)
 	defer cancel()
 	x.Context = within
 	res, how := work(x)
-	if how == OutcomeAbandoned { // it may still use the transaction, so the store must hear of it
+	if how == OutcomeAbandoned { // it may still use the transaction, so the store has to know
 		return Result{}, how, nil
 	}
 	if err := context.Cause(ctx); err != nil {
