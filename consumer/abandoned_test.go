@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,8 +190,8 @@ func TestAMessageWhoseRunWasLeftDoesNotRunBesideIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, patient(4), consumer.Options{})
 		over := make(chan struct{})
-		runs := 0
-		k.work = func(context.Context) error { runs++; <-over; return nil }
+		var runs atomic.Int64
+		k.work = func(context.Context) error { runs.Add(1); <-over; return nil }
 		m := order(1)
 		d := k.deliver(m)
 		for d.Verb == inbox.Retry {
@@ -198,8 +199,8 @@ func TestAMessageWhoseRunWasLeftDoesNotRunBesideIt(t *testing.T) {
 			d = k.deliver(m)
 		}
 		k.want(d, inbox.DeadLetter, inbox.ReasonAttemptsExhausted)
-		if runs != 1 || d.Attempt != 3 {
-			t.Errorf("%d runs of %d", runs, d.Attempt)
+		if n := runs.Load(); n != 1 || d.Attempt != 3 {
+			t.Errorf("%d runs of %d", n, d.Attempt)
 		}
 		close(over)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,9 +37,10 @@ func TestAnOutageMakesNoLettersOfASmallQueue(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				begun, runs := time.Now(), 0
+				begun := time.Now()
+				var runs atomic.Int64
 				s := &source{c: k, refused: map[string]int{}, work: func(context.Context) error {
-					runs++
+					runs.Add(1)
 					if time.Since(begun) < c.back {
 						return errors.New("the bank is away")
 					}
@@ -51,8 +53,8 @@ func TestAnOutageMakesNoLettersOfASmallQueue(t *testing.T) {
 				if len(s.done) != 10-c.letters || s.dead != c.letters {
 					t.Errorf("%d done, %d letters", len(s.done), s.dead)
 				}
-				if runs > 10*(c.attempt+45) {
-					t.Errorf("%d runs", runs)
+				if n := runs.Load(); n > 10*int64(c.attempt+45) {
+					t.Errorf("%d runs", n)
 				}
 				for _, l := range letters.letters {
 					if l.Reason != "attempts_exhausted" || l.Attempts != c.attempt {
