@@ -166,6 +166,9 @@ func (p *pull) junit() (files []string, cases, failures int) {
 }
 
 func TestTheActionComparesWithTheBase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the command is built")
+	}
 	const before, calm, loud = "version: 1\ndependencies:\n  db: {safe: true}\n", "version: 1\ndependencies:\n  db: {safe: true, retry: {attempts: 2}}\n",
 		"version: 1\ndependencies:\n  db: {safe: true, breaker: off, retry: {attempts: 5, budget: off, backoff: {kind: constant, base: 1ms}}}\n"
 	const two = "version: 1\ndependencies:\n  payments: {safe: true}\n  mail.v2: {safe: true, retry: off}\n"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 // fill puts letters away, many at once.
@@ -51,6 +52,7 @@ func heap() int64 {
 // Many letters are listed by pages and redriven with the memory that few need. With
 // GABION_SOAK=1 they are a million.
 func TestManyLetters(t *testing.T) {
+	testrace.Serial(t)
 	n, redriven := 1500, 300
 	if os.Getenv("GABION_SOAK") != "" {
 		n, redriven = 1_000_000, 30_000

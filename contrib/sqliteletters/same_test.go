@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
@@ -36,6 +37,7 @@ func own(err error) string {
 
 // Any sequence of calls has the same results in a database as in memory.
 func TestDatabasesDoAsMemoryDoes(t *testing.T) {
+	testrace.Serial(t)
 	rounds := uint64(2)
 	if os.Getenv("GABION_SOAK") != "" {
 		rounds = 300

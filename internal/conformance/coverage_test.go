@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 // cover says where a case of CONFORMANCE.md is tested, or why it is not.
@@ -153,6 +155,7 @@ const cases = 121
 // TestEveryCaseIsTestedOrLeftOutWithAReason holds the list to the tests: a
 // package that is said to test a case must cite it.
 func TestEveryCaseIsTestedOrLeftOutWithAReason(t *testing.T) {
+	testrace.Serial(t)
 	for i, c := range coverage {
 		if c.id != i+1 || i >= cases {
 			t.Fatalf("the list has C%d in place %d", c.id, i+1)

@@ -113,6 +113,7 @@ var plan = map[string]room{
 	"internal/mutate":      {floor: basement},
 	"internal/testclock":   {floor: basement},
 	"internal/testproxy":   {floor: basement},
+	"internal/testrace":    {floor: basement},
 	"internal/testservers": {floor: basement},
 	"internal/suggest":     {floor: basement},
 	"internal/joined":      {floor: basement},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/record"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -130,6 +131,9 @@ func TestExitCodes(t *testing.T) {
 		{"a timeline of a time without calls", Explain, []string{good, "--from", "29.999s", "--to", "30s"}, 0, "DECISION", "try --client"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
+			if c.fact == "a map" || strings.HasPrefix(c.fact, "a timeline of a busy client") {
+				testrace.Serial(t) // seconds of simulated worlds
+			}
 			var stdout, stderr bytes.Buffer
 			if code := c.do(t.Context(), c.args, &stdout, &stderr); code != c.code {
 				t.Errorf("exit code %d, want %d; stderr %s", code, c.code, &stderr)
