@@ -126,6 +126,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s) each, and count their executio
 mutate: ## Change PKG=./internal/budget in N (50) places by SEED (1), one at a time, and print what its tests do not notice (docs/mutation.md)
 	@go run ./internal/mutate -n $(N) -seed $(SEED) -for $(FOR) -with "$(WITH)" -at "$(AT)" $(PKG)
 
+.PHONY: mutants
+mutants: ## Try the changes that docs/mutation.md lists, each of which a test must notice: no slot, permit or lease is kept
+	@go run ./internal/mutate -list docs/mutation.md
+
 .PHONY: soak
 soak: ## Run the tests in their long versions (GABION_SOAK=1): up to an hour
 	@.ci/test soak $(PACKAGES)
