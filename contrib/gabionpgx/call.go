@@ -84,20 +84,20 @@ func query(ctx context.Context, p *Pool, from source, opts []gabion.CallOption, 
 	if p.part(ctx) {
 		r, err := once(ctx)
 		if err != nil {
-			return nil, err
+			return failedRows{err}, err
 		}
 		return r, nil
 	}
 	r, attempt, err := gabion.Open(ctx, p.dep, once, append(opts, gabion.DiscardWith(discard))...)
 	if attempt == nil {
-		return nil, err
+		return failedRows{err}, err
 	}
 	r.attempt = attempt
 	if err != nil || !r.more { // a classifier took them for a failure, or there are none
 		r.Close()
 	}
 	if err != nil {
-		return nil, err
+		return failedRows{err}, err
 	}
 	return r, nil
 }
@@ -287,12 +287,3 @@ func (b *batch) leave() {
 		b.attempt.Close(nil)
 	}
 }
-
-// failedBatch are the results of a batch that was not sent.
-type failedBatch struct{ err error }
-
-func (f failedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, f.err }
-func (f failedBatch) Query() (pgx.Rows, error)         { return nil, f.err }
-func (f failedBatch) QueryRow() pgx.Row                { return &row{err: f.err} }
-func (f failedBatch) Close() error                     { return f.err }
-func (f failedBatch) Tx() pgx.Tx                       { return nil }

@@ -109,11 +109,12 @@ func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comman
 
 // Query sends a statement that returns rows, which must be closed or read to their end. The
 // call's outcome is known with the first row. The rows have a slot until they are closed,
-// or until the attempt's time is over; timeout.idle bounds the wait for a row.
+// or until the attempt's time is over; timeout.idle bounds the wait for a row. The rows are never
+// nil: beside an error they carry it, so that it may be read from them, as pgx.CollectRows does.
 func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	args, opts, err := p.split(ctx, "query", args)
 	if err != nil {
-		return nil, err
+		return failedRows{err}, err
 	}
 	return query(ctx, p, p.borrow, opts, sql, args)
 }
