@@ -126,62 +126,32 @@ func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return &row{ctx: ctx, pool: p, from: p.borrow, opts: opts, sql: sql, args: args, err: err}
 }
 
-// CopyFrom copies rows into a table. It is sent once, since the rows can be read once.
-func (p *Pool) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error) {
-	_, opts, err := p.split(ctx, "copy", nil)
-	if err != nil {
-		return 0, err
-	}
-	once := func(ctx context.Context) (n int64, err error) {
-		c, release, err := p.borrow(ctx)
-		if err != nil {
-			return 0, err
-		}
-		defer func() { release(err) }()
-		return c.CopyFrom(ctx, table, columns, rows)
-	}
-	if p.part(ctx) {
-		return once(ctx)
-	}
-	return gabion.Do(ctx, p.dep, once, append(opts, gabion.WithoutRetry(), gabion.WithoutHedge())...)
-}
-
 // SendBatch sends several statements at once. The batch is one attempt, and sent once. Its
-// results must be closed; the outcome is known then.
+// results must be closed; the outcome is known then. A batch that begins a transaction keeps its
+// connection and its slot until that ends.
 func (p *Pool) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	_, opts, err := p.split(ctx, "batch", nil)
 	if err != nil {
-		return failedBatch{err}
+		return pgx.FailedBatchResults(b, err)
 	}
 	if p.part(ctx) {
 		c, release, err := p.borrow(ctx)
 		if err != nil {
-			return failedBatch{err}
+			return pgx.FailedBatchResults(b, err)
 		}
-		return send(ctx, c, b, &batch{release: release})
+		return send(ctx, c, b, &batch{pool: p, release: release})
 	}
 	a, err := gabion.Begin(ctx, p.dep, opts...)
 	if err != nil {
-		return failedBatch{err}
+		return pgx.FailedBatchResults(b, err)
 	}
 	c, release, err := p.borrow(a.Context())
 	if err != nil {
 		err = a.Settle(err)
 		a.Close(nil)
-		return failedBatch{err}
+		return pgx.FailedBatchResults(b, err)
 	}
-	return send(a.Context(), c, b, &batch{attempt: a, release: release})
-}
-
-// send leaves nothing behind if an argument of the batch panics.
-func send(ctx context.Context, on target, b *pgx.Batch, to *batch) *batch {
-	defer func() {
-		if to.BatchResults == nil {
-			to.leave()
-		}
-	}()
-	to.BatchResults = on.SendBatch(ctx, b)
-	return to
+	return send(a.Context(), c, b, &batch{pool: p, attempt: a, release: release})
 }
 
 // part reports whether a call with ctx is part of an attempt of this dependency already.
