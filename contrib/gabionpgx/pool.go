@@ -16,9 +16,10 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// ErrInTransaction says that a [Pool] was called with the context of the work of [RunTx]:
-// the statement would run outside of the transaction. Use the transaction that the work
-// gets.
+// ErrInTransaction says that a [Pool] was called with the context of the work of [RunTx] on the same
+// database: the statement would run outside of the transaction. Use the transaction that the work
+// gets. Another pool is another database; where RunTx was given a single connection, another
+// dependency is.
 var ErrInTransaction = errors.New("gabionpgx: a statement of its own in the work of RunTx: use the work's transaction, or a context that is not the work's")
 
 // Pool is a pgxpool.Pool whose calls pass a dependency. Each takes a slot, then a
@@ -164,7 +165,7 @@ func (p *Pool) call(operation string, more ...gabion.CallOption) []gabion.CallOp
 
 // split takes the options out of the arguments.
 func (p *Pool) split(ctx context.Context, operation string, args []any) ([]any, []gabion.CallOption, error) {
-	if ctx != nil && sqltx.Of(ctx) != nil {
+	if ctx != nil && sqltx.In(ctx, p.pool, p.dep) {
 		return nil, nil, p.invalid(ErrInTransaction)
 	}
 	opts := p.call(operation)
