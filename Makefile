@@ -90,6 +90,10 @@ test: ## Test all modules with the race detector (PKG=./policy/... for a part)
 test-sdk: ## Compare other people's SDKs with and without gabion under them (minutes to compile)
 	@go test -timeout 8m ./e2e/sdk/...
 
+.PHONY: upstream
+upstream: ## Run other projects' own tests with and without gabion in between, in some minutes
+	@go test -tags upstream -vet=off -count=1 -v -timeout 30m ./e2e/upstream
+
 .PHONY: servers
 servers: ## Install the servers that tests run against, where apt-get may
 	@.ci/servers
