@@ -55,6 +55,8 @@ func Open(ctx context.Context, config *pgxpool.Config, dep *gabion.Dependency, o
 	switch {
 	case config == nil:
 		return nil, p.invalid(errors.New("gabionpgx: the pool's configuration is nil"))
+	case config.ConnConfig == nil:
+		return nil, p.invalid(errors.New("gabionpgx: the pool's configuration is not from pgxpool.ParseConfig"))
 	case b.Off:
 		return nil, p.invalid(errors.New("gabionpgx: the policy has no bulkhead, so the pool has no size: set bulkhead.limit to the most connections"))
 	}

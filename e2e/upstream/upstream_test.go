@@ -23,14 +23,14 @@ type Suite struct {
 	Name string
 
 	// Write writes a module for the tests into dir, with gabion in between or without, and
-	// returns the directory of the package that has them. It may start servers.
+	// returns the directory of the package that has them.
 	Write func(t *testing.T, dir string, with bool) (pkg string)
 
-	Env  []string // of the tests
-	Skip []string // tests that are not run, such as benchmarks of a whole machine
+	// Env starts what the tests need, and returns how they find it. It may be nil.
+	Env func(t *testing.T) []string
 }
 
-var suites = []Suite{databaseSQL}
+var suites = []Suite{databaseSQL, pgxPool}
 
 // known are the tests that do not pass with gabion: suite, test, reason.
 //
@@ -46,7 +46,11 @@ func TestSuites(t *testing.T) {
 	for _, s := range suites {
 		t.Run(s.Name, func(t *testing.T) {
 			reasons := reasonsOf(t, s.Name)
-			without, with := run(t, s, false), run(t, s, true)
+			var env []string
+			if s.Env != nil {
+				env = s.Env(t)
+			}
+			without, with := run(t, s, env, false), run(t, s, env, true)
 			if len(without) < 10 {
 				t.Fatalf("only %d tests were found", len(without))
 			}
@@ -98,12 +102,12 @@ func sorted(all map[string]result) (names []string) {
 
 // run compiles the tests once, and runs each in a process of its own: one that panics or hangs
 // says nothing about the others.
-func run(t *testing.T, s Suite, with bool) map[string]result {
+func run(t *testing.T, s Suite, more []string, with bool) map[string]result {
 	t.Helper()
 	dir := t.TempDir()
 	pkg := s.Write(t, dir, with)
 	binary := filepath.Join(dir, "suite.test")
-	env := append(append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod"), s.Env...)
+	env := append(append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod"), more...)
 	if out, err := command(5*time.Minute, pkg, env, "go", "test", "-c", "-vet=off", "-o", binary, "."); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -116,9 +120,6 @@ func run(t *testing.T, s Suite, with bool) map[string]result {
 	var busy sync.WaitGroup
 	free := make(chan struct{}, 2)
 	for _, name := range strings.Fields(string(list)) {
-		if slices.Contains(s.Skip, name) {
-			continue
-		}
 		free <- struct{}{}
 		busy.Go(func() {
 			defer func() { <-free }()
