@@ -61,6 +61,10 @@ test: ## Test all that needs no server, with the race detector: 6 minutes (PKG=.
 test-all: ## Test everything: real servers, crashes, other people's SDKs, and the long versions (PKG=./policy/... for a part)
 	@.ci/test all $(PACKAGES)
 
+.PHONY: upstream
+upstream: ## Run other projects' own tests with and without gabion in between, in some minutes
+	@go test -tags upstream -vet=off -count=1 -v -timeout 30m ./e2e/upstream
+
 .PHONY: servers
 servers: ## Install the servers that tests run against, where apt-get may
 	@.ci/servers

@@ -21,3 +21,14 @@ func isNil(db Beginner) bool {
 	}
 	return false
 }
+
+// poolOf returns the pool, nil if db is a single connection, of which it can't be told.
+func poolOf(db Beginner) any {
+	switch db := db.(type) {
+	case *pgxpool.Pool:
+		return db
+	case *Pool:
+		return db.pool
+	}
+	return nil
+}
