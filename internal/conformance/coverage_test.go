@@ -142,7 +142,7 @@ var coverage = []cover{
 	{115, "retry outside the breaker", "here", ""},
 	{116, "five layers of three attempts", "here", ""},
 	{117, "reload", "here", ""},
-	{118, "chaos", "", "gabion does not inject random faults yet"},
+	{118, "chaos", "gabionhttp", ""},
 	{119, "same seed, same log", "here lab/internal/bridge", "there is no sidecar"},
 	{120, "partitions are bounded", "here", ""},
 	{121, "kill switch", "here", ""},
