@@ -20,7 +20,8 @@ type cover struct {
 }
 
 const (
-	adaptive  = "adaptive limits do not exist yet"
+	rules     = "the numbers of another rule: gabion's learned limit has its own (learned-limit.md)"
+	least     = "gabion's learned limit measures the usual time anew at any limit, every 20 s, and has no phase for the least one (learned-limit.md)"
 	endpoints = "gabion does not balance load over endpoints"
 	profile   = "a compatibility profile of another system, which gabion does not have"
 )
@@ -136,14 +137,14 @@ var coverage = []cover{
 	{108, "pushback", "here contrib/gabiongrpc", ""},
 	{109, "all fail", "here contrib/gabiongrpc", ""},
 	{110, "what is never hedged", "here contrib/gabiongrpc", ""},
-	{111, "gradient limits", "", adaptive},
-	{112, "no growth without need", "", adaptive},
-	{113, "recovery after a step load", "", adaptive},
-	{114, "stuck at the minimum", "", adaptive},
+	{111, "gradient limits", "", rules},
+	{112, "no growth without need", "lab/internal/limits learned", ""},
+	{113, "recovery after a step load", "lab/internal/limits learned", ""},
+	{114, "stuck at the minimum", "", least},
 	{115, "retry outside the breaker", "here", ""},
 	{116, "five layers of three attempts", "here", ""},
 	{117, "reload", "here", ""},
-	{118, "chaos", "", "gabion does not inject random faults yet"},
+	{118, "chaos", "gabionhttp", ""},
 	{119, "same seed, same log", "here lab/internal/bridge", "there is no sidecar"},
 	{120, "partitions are bounded", "here", ""},
 	{121, "kill switch", "here", ""},

@@ -290,9 +290,12 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 		c.endWhole(now)
 	}
 	if c.log != nil {
-		v := c.End()
+		v, class := c.End(), policy.ClassUndecided
+		if why != policy.None {
+			class = c.log.class
+		}
 		*c.log.next(policy.KindReturned) = policy.Event{
-			Kind: policy.KindReturned, At: now, Reason: why, Effect: v.Effect, Attempt: c.sent.n, Took: now.Sub(c.began),
+			Kind: policy.KindReturned, At: now, Reason: why, Class: class, Effect: v.Effect, Attempt: c.sent.n, Took: now.Sub(c.began),
 			Hedges: c.sent.n - c.sent.tries, Hedge: c.log.hedge && why == policy.None, Code: c.log.code, Numbers: v.Numbers,
 		}
 	}
