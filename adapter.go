@@ -97,8 +97,8 @@ func (a address) Enter() (v adapter.Visit, ok bool) {
 }
 
 // Leave implements adapter.Address.
-func (a address) Leave(v adapter.Visit, o *policy.Outcome) {
-	a.of.Leave(clock.Instant(v.Began), a.d.now(), v.Permit, o)
+func (a address) Leave(v adapter.Visit, class policy.Class) {
+	a.of.Leave(clock.Instant(v.Began), a.d.now(), v.Permit, class)
 }
 
 // Observed implements adapter.Dependency.

@@ -76,7 +76,7 @@ type Address interface {
 	Enter() (Visit, bool)
 
 	// Leave says what the attempt brought.
-	Leave(Visit, *policy.Outcome)
+	Leave(Visit, policy.Class)
 }
 
 // Visit is an attempt at an address.

@@ -68,10 +68,10 @@ func (a *Address) Enter(now clock.Instant) (breaker.Permit, bool) {
 
 // Leave says what an attempt brought that began then. That it took too long says nothing
 // where it had hardly any time.
-func (a *Address) Leave(began, now clock.Instant, p breaker.Permit, o *policy.Outcome) {
+func (a *Address) Leave(began, now clock.Instant, p breaker.Permit, class policy.Class) {
 	r := a.state.rules.Load()
-	shows := r.shows(o.Class)
-	if o.NeverSent && !o.Class.Transient() || o.Class == policy.ClassTimeout && now.Sub(began) < r.due() {
+	shows := r.shows(class)
+	if class == policy.ClassTimeout && now.Sub(began) < r.due() {
 		shows = breaker.Neutral
 	}
 	a.breaker.Settle(now, 0, p, shows, 0)

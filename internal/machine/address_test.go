@@ -69,7 +69,7 @@ func TestARetryElsewherePaysTheBudget(t *testing.T) {
 func visit(a *Address, now clock.Instant, took time.Duration, class policy.Class) bool {
 	p, ok := a.Enter(now)
 	if ok {
-		a.Leave(now, now.Add(took), p, &policy.Outcome{Class: class})
+		a.Leave(now, now.Add(took), p, class)
 	}
 	return ok
 }
@@ -131,7 +131,7 @@ func TestAnAddressIsTriedAgainByOne(t *testing.T) {
 	if _, second := a.Enter(now); !ok || second || !a.Shut(now) {
 		t.Fatalf("let in: %v, a second one: %v", ok, second)
 	}
-	a.Leave(now, now+ms, p, &policy.Outcome{Class: policy.ClassServer})
+	a.Leave(now, now+ms, p, policy.ClassServer)
 	if _, ok := a.Enter(now + sec); ok {
 		t.Error("it is let in soon after it failed again")
 	}

@@ -134,8 +134,8 @@ func (l partitionLog) BreakerMoved(c breaker.Change) {
 		kind = policy.KindBreakerExceeded
 	}
 	rules := l.rules
-	if rules == nil {
-		rules = &l.state.rules.Load().breaker
+	if r := l.state.rules.Load(); rules == nil && r != nil { // a new State has none yet
+		rules = &r.breaker
 	}
 	box.add(policy.Event{
 		Kind: kind, At: c.At, Due: c.Due, Until: c.Until, From: c.From, To: c.To, Cause: c.Cause, Code: c.Who,
