@@ -30,7 +30,7 @@ type fleet struct {
 	*testing.T
 	dep     *gabion.Dependency
 	client  *gabiongrpc.Client
-	dial    func(first ...grpc.DialOption) *grpc.ClientConn
+	dial    func(name string, first ...grpc.DialOption) *grpc.ClientConn
 	stub    pb.TestServiceClient
 	servers []*server
 }
@@ -70,10 +70,10 @@ func inFleet(t *testing.T, n int, p policy.Policy, run func(*fleet)) {
 			served.Go(func() { _ = s.Serve(l) })
 			defer s.Stop()
 		}
-		f.dial = func(first ...grpc.DialOption) *grpc.ClientConn {
+		f.dial = func(name string, first ...grpc.DialOption) *grpc.ClientConn {
 			names := manual.NewBuilderWithScheme("fleet")
 			names.InitialState(resolver.State{Addresses: addrs})
-			conn, err := grpc.NewClient("fleet:///payments", append(first, grpc.WithResolvers(names),
+			conn, err := grpc.NewClient("fleet:///"+name, append(first, grpc.WithResolvers(names),
 				grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return listeners[addr].DialContext(ctx) }),
 				grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}]}`),
 				grpc.WithTransportCredentials(insecure.NewCredentials()))...)
@@ -85,7 +85,7 @@ func inFleet(t *testing.T, n int, p policy.Policy, run func(*fleet)) {
 			synctest.Wait()
 			return conn
 		}
-		conn := f.dial(f.client.DialOptions()...)
+		conn := f.dial("payments", f.client.DialOptions()...)
 		f.stub = pb.NewTestServiceClient(conn)
 		run(f)
 		synctest.Wait()
@@ -291,12 +291,70 @@ func TestOtherCallsAreBalancedAsEver(t *testing.T) {
 		if before[0] > 8 {
 			t.Errorf("the bad one is not left out: %v", before)
 		}
-		other := f.dial()
+		other := f.dial("payments")
 		for range 40 {
 			_, _ = pb.NewTestServiceClient(other).UnaryCall(f.Context(), &pb.SimpleRequest{})
 		}
 		if came := f.came(); came[0] != before[0]+20 {
 			t.Errorf("%v, then %v", before, came)
+		}
+	})
+}
+
+// An interceptor may use an attempt's context for a call of its own.
+func TestWhatAnInterceptorCallsIsNoAttempt(t *testing.T) {
+	inFleet(t, 2, plain(), func(f *fleet) {
+		f.serves(failing, func(context.Context) error { return nil })
+		mirror := pb.NewTestServiceClient(f.dial("mirror"))
+		mirrors := grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			err := next(ctx, method, req, reply, conn, opts...)
+			_, _ = mirror.UnaryCall(ctx, &pb.SimpleRequest{})
+			return err
+		})
+		stub := pb.NewTestServiceClient(f.dial("payments", append(f.client.DialOptions(), mirrors)...))
+		for range 60 {
+			if _, err := stub.UnaryCall(f.Context(), &pb.SimpleRequest{}, safely()); err != nil {
+				t.Error(err)
+			}
+		}
+		if came := f.came(); came[0] != 8+34 || came[1] != 60+34 { // 68 attempts, of which each has a mirror
+			t.Errorf("%v", came)
+		}
+	})
+}
+
+// Who is let in to see whether an address works again, and panics, lets another do so.
+func TestAPanicGivesItsTurnBack(t *testing.T) {
+	inFleet(t, 2, plain(), func(f *fleet) {
+		panics := false
+		below := grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			err := next(ctx, method, req, reply, conn, opts...)
+			if panics {
+				panic("x")
+			}
+			return err
+		})
+		stub := pb.NewTestServiceClient(f.dial("payments", append(f.client.DialOptions(), below)...))
+		call := func() {
+			defer func() { _ = recover() }()
+			_, _ = stub.UnaryCall(f.Context(), &pb.SimpleRequest{}, safely())
+		}
+		f.serves(failing, func(context.Context) error { return nil })
+		for range 20 {
+			call()
+		}
+		time.Sleep(3 * time.Second)
+		f.serves(func(context.Context) error { return nil })
+		panics = true
+		call()
+		call()
+		panics = false
+		before := f.came()
+		for range 20 {
+			call()
+		}
+		if after := f.came(); after[0] != before[0]+10 {
+			t.Errorf("%v, then %v", before, after)
 		}
 	})
 }

@@ -36,9 +36,8 @@ type Suite struct {
 type Result struct {
 	Suite         Suite
 	Version       string
-	Without, With int               // tests that passed
-	Failed        []string          // that passed without gabion, and not with it
-	Output        map[string]string // of those that failed
+	Without, With int      // tests that passed
+	Failed        []string // that passed without gabion, and not with it
 }
 
 // Compare runs the suite without gabion and with it.
