@@ -33,6 +33,7 @@ type fleet struct {
 	dial    func(name string, first ...grpc.DialOption) *grpc.ClientConn
 	stub    pb.TestServiceClient
 	servers []*server
+	stops   []func()
 }
 
 // serves lets each server answer by itself.
@@ -68,6 +69,7 @@ func inFleet(t *testing.T, n int, p policy.Policy, run func(*fleet)) {
 			listeners[addr], addrs, f.servers = l, append(addrs, resolver.Address{Addr: addr}), append(f.servers, own)
 			pb.RegisterTestServiceServer(s, own)
 			served.Go(func() { _ = s.Serve(l) })
+			f.stops = append(f.stops, s.Stop)
 			defer s.Stop()
 		}
 		f.dial = func(name string, first ...grpc.DialOption) *grpc.ClientConn {
@@ -355,6 +357,32 @@ func TestAPanicGivesItsTurnBack(t *testing.T) {
 		}
 		if after := f.came(); after[0] != before[0]+10 {
 			t.Errorf("%v, then %v", before, after)
+		}
+	})
+}
+
+func TestARetryWaitsWhereTheOthersAreDown(t *testing.T) {
+	inFleet(t, 3, plain(), func(f *fleet) {
+		f.serves(failing)
+		f.stops[1]()
+		synctest.Wait()
+		began := time.Now() // two attempts at once, and the third waits
+		if _, err := f.stub.UnaryCall(f.Context(), &pb.SimpleRequest{}, safely()); err == nil || time.Since(began) != 100*ms {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestARetryWaitsWhereTheOthersAreLeftOut(t *testing.T) {
+	inFleet(t, 2, plain(), func(f *fleet) {
+		f.serves(failing, func(context.Context) error { return nil })
+		for range 20 {
+			_, _ = f.stub.UnaryCall(f.Context(), &pb.SimpleRequest{}, safely())
+		}
+		f.serves(failing)
+		began := time.Now()
+		if _, err := f.stub.UnaryCall(f.Context(), &pb.SimpleRequest{}, safely()); err == nil || time.Since(began) != 200*ms {
+			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
 }

@@ -16,10 +16,33 @@ import (
 var grpcGo = Suite{
 	Name: "grpc-go test/ and interop/", Module: "google.golang.org/grpc", From: "contrib/gabiongrpc",
 	Put: func(dir, root string) error { return putGRPC(dir, root, "test", "interop") },
-	Run: func(dir string, again []string) (map[string]bool, error) {
-		return goTest(dir, "google.golang.org/grpc", []string{"./test", "./interop"}, again)
+	Run: func(dir string, only, skip []string) (map[string]bool, error) {
+		return goTest(dir, "google.golang.org/grpc", []string{"./test", "./interop"}, only, skip)
+	},
+	Differences: map[string]string{
+		"test:Test/CancelWhileServerWaitingForFlowControl":       atRecv,
+		"test:Test/ConfigSelector/erroring_SelectConfig":         words,
+		"test:Test/FailedServerStreaming":                        words,
+		"test:Test/InvalidMetadata/unary_empty_key":              words,
+		"test:Test/InvalidMetadata/unary_empty_appended_key":     words,
+		"test:Test/InvalidMetadata/unary_invalid_key":            words,
+		"test:Test/InvalidMetadata/unary_invalid_value":          words,
+		"test:Test/InvalidMetadata/unary_invalid_appended_value": words,
+		"test:Test/UnarySetSendCompressorAfterHeaderSendFailure": words,
+		"test:Test/UnregisteredSetSendCompressorFailure/unary":   words,
+	},
+	Hangs: map[string]string{
+		"test:Test/ClientRequestBodyErrorCancelStreamingInput": gone,
+		"test:Test/ClientInitialHeaderEndStream":               gone,
+		"test:Test/ClientSendDataAfterCloseSend":               gone,
 	},
 }
+
+const (
+	words  = "the error reads \"upstream: attempts_exhausted after 1 attempt: rpc error: …\", and the test compares its text; the status that status.FromError finds is the same"
+	atRecv = "a stream of one request is opened beside its caller, so that an opening that fails is an error of Recv (docs/grpc.md)"
+	gone   = "the stream has ended before it begins, and an Admission does not begin it; the test waits for its method"
+)
 
 // grpcInterop is the interoperability client of grpc-go against its server.
 var grpcInterop = Suite{
@@ -95,7 +118,7 @@ var interopCases = []string{
 }
 
 // runInterop starts the server and runs the client for each case.
-func runInterop(dir string, again []string) (map[string]bool, error) {
+func runInterop(dir string, only, skip []string) (map[string]bool, error) {
 	for _, p := range []string{"server", "client"} {
 		if out, err := command(dir, "build", "-o", filepath.Join(dir, "zz_"+p), "./interop/"+p).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("go build ./interop/%s: %w\n%s", p, err, out)
@@ -117,7 +140,7 @@ func runInterop(dir string, again []string) (map[string]bool, error) {
 	}
 	tests := map[string]bool{}
 	for _, name := range interopCases {
-		if again == nil || slices.Contains(again, name) {
+		if (only == nil || slices.Contains(only, name)) && !slices.Contains(skip, name) {
 			tests[name] = interop(dir, port, name)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,13 +25,17 @@ type Suite struct {
 	// in between.
 	Put func(dir, root string) error
 
-	// Run runs the suite in dir, and says of each test whether it passed. Those of again are to
-	// be run alone; nil means all.
-	Run func(dir string, again []string) (map[string]bool, error)
+	// Run runs the suite in dir without the tests of skip, and says of each whether it passed.
+	// Those of only are to be run alone; nil means all.
+	Run func(dir string, only, skip []string) (map[string]bool, error)
 
-	// Differences are the tests that fail with gabion and pass without, and why they may.
-	Differences map[string]string
+	// Differences are the tests that fail with gabion and pass without, and why they may. Those
+	// of Hangs would wait for what may never come, and are not run with it.
+	Differences, Hangs map[string]string
 }
+
+// why is the reason for a difference, or empty.
+func (s Suite) why(name string) string { return cmp.Or(s.Differences[name], s.Hangs[name]) }
 
 // Result is what came of a suite.
 type Result struct {
@@ -51,20 +56,22 @@ func (s Suite) Compare(root string) (r Result, err error) {
 	if r.Version, err = s.fetch(dir, root); err != nil {
 		return r, err
 	}
-	without, err := s.Run(dir, nil)
+	without, err := s.Run(dir, nil, nil)
 	if err != nil {
 		return r, fmt.Errorf("without gabion: %w", err)
 	}
 	if err := s.Put(dir, root); err != nil {
 		return r, err
 	}
-	with, err := s.Run(dir, nil)
+	hang := slices.Sorted(maps.Keys(s.Hangs))
+	with, err := s.Run(dir, nil, hang)
 	if err != nil {
 		return r, fmt.Errorf("with gabion: %w", err)
 	}
 	for range 2 { // what a busy machine explains passes alone
-		if lost := missing(without, with); len(lost) > 0 {
-			alone, err := s.Run(dir, lost)
+		lost := slices.DeleteFunc(missing(without, with), func(name string) bool { return s.why(name) != "" })
+		if len(lost) > 0 {
+			alone, err := s.Run(dir, lost, nil)
 			if err != nil {
 				return r, fmt.Errorf("with gabion, alone: %w", err)
 			}
@@ -88,14 +95,25 @@ func passed(tests map[string]bool) (n int) {
 	return n
 }
 
-// missing are the tests that passed without and not with.
+// missing are the tests that passed without and not with. A test that fails because one below
+// it does is none of them.
 func missing(without, with map[string]bool) (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(without)) {
-		if without[name] && !with[name] {
+	for name, passed := range without {
+		if passed && !with[name] {
 			names = append(names, name)
 		}
 	}
-	return names
+	slices.Sort(names)
+	below := func(name string) bool {
+		return slices.ContainsFunc(names, func(other string) bool { return strings.HasPrefix(other, name+"/") })
+	}
+	var own []string
+	for _, name := range names {
+		if !below(name) {
+			own = append(own, name)
+		}
+	}
+	return own
 }
 
 // Problems are the differences that are not listed, and those that are and do not occur.
@@ -104,7 +122,7 @@ func (r Result) Problems() (all []string) {
 		all = append(all, r.Suite.Name+": no test passed without gabion")
 	}
 	for _, name := range r.Failed {
-		if r.Suite.Differences[name] == "" {
+		if r.Suite.why(name) == "" {
 			all = append(all, fmt.Sprintf("%s: %s passes without gabion, and fails with it", r.Suite.Name, name))
 		}
 	}
@@ -128,7 +146,7 @@ func Table(all []Result) string {
 			if i == 0 {
 				fmt.Fprintf(&b, "\n%s:\n\n", r.Suite.Name)
 			}
-			why := r.Suite.Differences[name]
+			why := r.Suite.why(name)
 			if why == "" {
 				why = "**not listed**"
 			}
@@ -205,20 +223,13 @@ func insert(file, line, text string) error {
 
 // goTest runs packages with go test, and says of each test whether it passed. Names are those of
 // go test, after the package's below the module.
-func goTest(dir, module string, packages, again []string) (map[string]bool, error) {
-	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout=7m"}
-	if again != nil {
-		names := make([]string, 0, len(again))
-		for _, name := range again {
-			_, test, _ := strings.Cut(name, ":")
-			parts := strings.SplitN(test, "/", 3) // deeper ones are run with the second
-			for i, p := range parts {
-				parts[i] = "^" + regexp.QuoteMeta(p) + "$"
-			}
-			names = append(names, strings.Join(parts[:min(len(parts), 2)], "/"))
-		}
-		slices.Sort(names)
-		args = append(args, "-run="+strings.Join(slices.Compact(names), "|"))
+func goTest(dir, module string, packages, only, skip []string) (map[string]bool, error) {
+	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout=15m"}
+	if len(only) > 0 {
+		args = append(args, "-run="+pattern(only))
+	}
+	if len(skip) > 0 {
+		args = append(args, "-skip="+pattern(skip))
 	}
 	c := command(dir, append(args, packages...)...)
 	var errs bytes.Buffer
@@ -244,4 +255,20 @@ func goTest(dir, module string, packages, again []string) (map[string]bool, erro
 		return nil, fmt.Errorf("no test ran (%w):\n%s", err, errs.String())
 	}
 	return tests, nil
+}
+
+// pattern is what -run and -skip want for tests of those names. Those below a subtest are
+// meant with it.
+func pattern(names []string) string {
+	var all []string
+	for _, name := range names {
+		_, test, _ := strings.Cut(name, ":")
+		parts := strings.Split(test, "/")
+		for i, p := range parts {
+			parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+		}
+		all = append(all, strings.Join(parts[:min(len(parts), 2)], "/"))
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), "|")
 }
