@@ -34,6 +34,8 @@ type fleet struct {
 	stub    pb.TestServiceClient
 	servers []*server
 	stops   []func()
+	names   *manual.Resolver // of the connection that was made last
+	addrs   []resolver.Address
 }
 
 // serves lets each server answer by itself.
@@ -75,6 +77,7 @@ func inFleet(t *testing.T, n int, p policy.Policy, run func(*fleet)) {
 		f.dial = func(name string, first ...grpc.DialOption) *grpc.ClientConn {
 			names := manual.NewBuilderWithScheme("fleet")
 			names.InitialState(resolver.State{Addresses: addrs})
+			f.names, f.addrs = names, addrs
 			conn, err := grpc.NewClient("fleet:///"+name, append(first, grpc.WithResolvers(names),
 				grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return listeners[addr].DialContext(ctx) }),
 				grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}]}`),
@@ -225,6 +228,9 @@ func TestARetryGoesToAnotherServer(t *testing.T) {
 					if took := time.Since(began); took != c.took || status.Code(err) != c.code {
 						t.Errorf("%v after %v", err, took)
 					}
+				}
+				if all := f.client.SpreadToAll(); all != 0 {
+					t.Errorf("%d attempts count as spread to all", all)
 				}
 				if c.attempts != nil {
 					for i, n := range f.came() {
