@@ -90,13 +90,13 @@ test: ## Test all modules with the race detector (PKG=./policy/... for a part)
 test-sdk: ## Compare other people's SDKs with and without gabion under them (minutes to compile)
 	@go test -timeout 8m ./e2e/sdk/...
 
-.PHONY: upstream
-upstream: ## Run other people's test suites without and with gabion, and write docs/upstream.md, in some minutes (ARGS="-suite NAME")
-	@cd e2e && go run ./upstream $(or $(ARGS),-write ../docs/upstream.md)
-
 .PHONY: servers
 servers: ## Install the servers that tests run against, where apt-get may
 	@.ci/servers
+
+.PHONY: upstream-grpc
+upstream-grpc: ## Run the tests of grpc-go without gabion and with it, and write docs/upstream.md, in some minutes
+	@cd e2e && go run ./upstream/grpcgo $(or $(ARGS),-write ../docs/upstream.md)
 
 .PHONY: check
 check: ## gofmt, go vet, the repository's own rules, tidy go.mod files, golangci-lint, the API's changes

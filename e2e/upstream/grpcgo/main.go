@@ -1,4 +1,4 @@
-// Command upstream runs other people's test suites twice: as they are, and with gabion put in
+// Command grpcgo runs the test suites of grpc-go twice: as they are, and with gabion put in
 // between. It compares which tests pass. A difference that the suite here does not list with its
 // reason is a failure, and so is one that is listed and does not occur.
 //
@@ -23,7 +23,7 @@ func main() {
 	write := flag.String("write", "", "write the table into this file")
 	flag.Parse()
 	if err := run(*only, *write); err != nil {
-		fmt.Fprintln(os.Stderr, "upstream:", err)
+		fmt.Fprintln(os.Stderr, "grpcgo:", err)
 		os.Exit(1)
 	}
 }
@@ -67,7 +67,7 @@ func run(only, write string) error {
 
 const page = `# Other people's suites
 
-` + "`make upstream`" + ` runs the tests of other projects twice: as they are, and with gabion in between, under a policy that limits nothing and repeats
+` + "`make upstream-grpc`" + ` runs the tests of grpc-go twice: as they are, and with gabion in between, under a policy that limits nothing and repeats
 nothing. The table says how many tests passed. A test that passes without gabion and fails with it must be in the list below, with its reason. Any
 other difference is a failure. The program writes this page.
 

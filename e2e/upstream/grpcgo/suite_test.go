@@ -49,7 +49,7 @@ func TestWhatIsADifference(t *testing.T) {
 		{"one that is listed and is none any more", nil, map[string]string{"b:Two": "because"}, nil, 3, "b:Two is listed as a difference, and is none any more"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			r, err := theirs(t, c.fails, c.listed, c.hangs).Compare("../..")
+			r, err := theirs(t, c.fails, c.listed, c.hangs).Compare("../../..")
 			if err != nil {
 				t.Fatal(err)
 			}
