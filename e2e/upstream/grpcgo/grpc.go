@@ -49,6 +49,10 @@ var grpcInterop = Suite{
 	Name: "grpc-go interop client and server", Module: "google.golang.org/grpc", From: "contrib/gabiongrpc",
 	Put: func(dir, root string) error { return putGRPC(dir, root, "interop/client", "interop/server") },
 	Run: runInterop,
+	Differences: map[string]string{
+		"special_status_message":  words,
+		"status_code_and_message": words,
+	},
 }
 
 // putGRPC gives every ClientConn and every server of the packages gabion's interceptors. Package

@@ -69,6 +69,6 @@ const page = `# Other people's suites
 
 ` + "`make upstream-grpc`" + ` runs the tests of grpc-go twice: as they are, and with gabion in between, under a policy that limits nothing and repeats
 nothing. The table says how many tests passed. A test that passes without gabion and fails with it must be in the list below, with its reason. Any
-other difference is a failure. The program writes this page.
+other difference is a failure. Tests that only have such tests below them are counted, and not listed. The program writes this page.
 
 `
