@@ -65,7 +65,7 @@ func run(only, write string) error {
 	return nil
 }
 
-const page = `# Other people's suites
+const page = `# The suites of grpc-go
 
 ` + "`make upstream-grpc`" + ` runs the tests of grpc-go twice: as they are, and with gabion in between, under a policy that limits nothing and repeats
 nothing. The table says how many tests passed. A test that passes without gabion and fails with it must be in the list below, with its reason. Any
