@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -71,6 +72,33 @@ func (a adapted) Redelivery(o *policy.Outcome, runs int, seed uint64) (wait time
 // PutOff implements adapter.Dependency.
 func (a adapted) PutOff(times int, seed uint64) time.Duration {
 	return machine.PutOff(&a.d.state.Rules().Policy.Retry, times, seed)
+}
+
+// NewAddress implements adapter.Dependency.
+func (a adapted) NewAddress(name string) adapter.Address {
+	return address{a.d, a.d.state.NewAddress(a.d.now(), name)}
+}
+
+// address is one of several addresses behind a dependency, as adapters see it.
+type address struct {
+	d  *Dependency
+	of *machine.Address
+}
+
+// Shut implements adapter.Address.
+func (a address) Shut() bool { return a.of.Shut(a.d.now()) }
+
+// Enter implements adapter.Address.
+func (a address) Enter() (v adapter.Visit, ok bool) {
+	now := a.d.now()
+	v.Began = time.Duration(now)
+	v.Permit, ok = a.of.Enter(now)
+	return v, ok
+}
+
+// Leave implements adapter.Address.
+func (a address) Leave(v adapter.Visit, class policy.Class) {
+	a.of.Leave(clock.Instant(v.Began), a.d.now(), v.Permit, class)
 }
 
 // Observed implements adapter.Dependency.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -54,12 +55,34 @@ type Dependency interface {
 	// nothing came of it.
 	PutOff(times int, seed uint64) time.Duration
 
+	// NewAddress makes what is known of one of several addresses behind the dependency, among
+	// which something below the policy chooses for each attempt.
+	NewAddress(name string) Address
+
 	// Observed reports whether anybody observes the dependency.
 	Observed() bool
 
 	// Tell tells those who observe the dependency. It sets the event's time and the
 	// dependency's name.
 	Tell(ctx context.Context, e policy.Event)
+}
+
+// Address is one of several addresses behind a dependency. It is safe for concurrent use.
+type Address interface {
+	// Shut reports whether an attempt would not be let in now. It takes nothing.
+	Shut() bool
+
+	// Enter asks to send an attempt there. Leave must be called once if that was granted.
+	Enter() (Visit, bool)
+
+	// Leave says what the attempt brought.
+	Leave(Visit, policy.Class)
+}
+
+// Visit is an attempt at an address.
+type Visit struct {
+	Permit breaker.Permit
+	Began  time.Duration // since the dependency was made
 }
 
 // These are of type gabion.CallOption.

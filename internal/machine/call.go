@@ -278,7 +278,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 		c.cutShort(why)
 	}
 	switch {
-	case why == policy.CallTimeout && c.sent.out != 0 && c.deadline.Sub(c.began) >= c.due():
+	case why == policy.CallTimeout && c.sent.out != 0 && c.deadline.Sub(c.began) >= c.rules.due():
 		c.sent.judge(breaker.Bad)
 	case why == policy.Canceled:
 		c.sent.judged = false
