@@ -2,6 +2,7 @@ package gabion
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -42,7 +43,7 @@ type round[T any] struct {
 func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (v T, had bool, a *Attempt, err error) {
 	x := racer[T](d)
 	x.work, x.run.keep = work, keep
-	if err := prepare[T](ctx, &x.run, d, opts); err != nil {
+	if err := prepare[T](ctx, &x.run, d, nil, opts); err != nil {
 		return v, false, nil, err
 	}
 	x.lock()
@@ -145,6 +146,9 @@ func (x *racing[T]) due() {
 		x.unlock(&x.run)
 		return
 	}
+	if x.run.call.Keyed() && !x.used() {
+		x.run.call.DropHedges()
+	}
 	now := x.run.d.now()
 	step := x.run.call.Next(now) // too early changes nothing, and says when
 	if step.Verb == machine.Return {
@@ -156,6 +160,12 @@ func (x *racing[T]) due() {
 		return
 	}
 	x.hedge(&trial[T]{step: step})
+}
+
+// used reports whether an attempt of the call has read its key. A hedge of work that did not
+// would be the same work twice at once.
+func (x *racing[T]) used() bool {
+	return slices.ContainsFunc(x.live, func(a *attemptContext) bool { return a.is(used) })
 }
 
 // hedge makes an attempt on the timer's goroutine. It is called with the lock, and

@@ -8,8 +8,16 @@ import (
 	"sync/atomic"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
+
+func init() {
+	adapter.IsAnswer = func(result any) bool {
+		resp, ok := result.(*http.Response)
+		return ok && resp != nil
+	}
+}
 
 // deliver hands an answer to the caller, with the attempt that brought it open
 // until its body is done.
@@ -107,7 +115,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 func (b *responseBody) explain(err error) error {
 	ctx := b.attempt.Context()
 	why, ok := context.Cause(ctx).(policy.Reason)
-	if !ok {
+	if !ok || adapter.IsPart(b.attempt) { // the attempt around it has the verdict
 		return timedOut(ctx, err)
 	}
 	return &gabion.Error{
