@@ -215,6 +215,11 @@ func TestTheBodyOfARequestWithinAnAttempt(t *testing.T) {
 }
 
 func TestARequestWithinAnAttemptCarriesItsKeyAndNumber(t *testing.T) {
+	t.Run("by itself", func(t *testing.T) { carriesKey(t, "") })
+	t.Run("in the header that the work wrote", func(t *testing.T) { carriesKey(t, "order-7") })
+}
+
+func carriesKey(t *testing.T, header string) {
 	var keys, numbers []string
 	var mu sync.Mutex
 	d, s, c := partBank(t, policy.Policy{Trust: policy.Internal, Retry: policy.Retry{Budget: unbounded, Backoff: backoff.Const(time.Millisecond)}},
@@ -226,6 +231,9 @@ func TestARequestWithinAnAttemptCarriesItsKeyAndNumber(t *testing.T) {
 		})
 	err := d.Run(t.Context(), func(ctx context.Context) error {
 		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, strings.NewReader("x"))
+		if header != "" {
+			req.Header.Set(gabionhttp.HeaderKey, header)
+		}
 		resp, err := c.Do(req)
 		if err != nil {
 			return err
