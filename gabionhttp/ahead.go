@@ -3,15 +3,17 @@ package gabionhttp
 import (
 	"context"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/gabion-go/gabion/policy"
 )
 
-// readAhead keeps all of a body of n bytes before anything is sent. A reader that is no
+// readAhead keeps all of a body of known length before anything is sent. A reader that is no
 // memory may block for as long as it likes, so it has a goroutine of its own. When its time
 // is over or the caller gives up, it is closed, which frees most readers, and left behind.
-func (b *body) readAhead(ctx context.Context, n int64) error {
+func (b *body) readAhead(req *http.Request) error {
+	n := req.ContentLength
 	b.begun, b.ended = true, true
 	if _, ok := inHand(b.orig); ok {
 		all, err := readAll(b.orig, n)
@@ -37,8 +39,10 @@ func (b *body) readAhead(ctx context.Context, n int64) error {
 		r.landed()
 		b.kept, b.waited = all, time.Since(began)
 		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	case <-req.Context().Done():
+		return context.Cause(req.Context())
+	case <-req.Cancel:
+		return context.Canceled
 	case <-late:
 		return policy.CallTimeout
 	}

@@ -94,7 +94,7 @@ func (b *body) hold(req *http.Request, limit int, many bool) error {
 	if b.over || req.ContentLength <= 0 {
 		return nil
 	}
-	err := b.readAhead(req.Context(), req.ContentLength)
+	err := b.readAhead(req)
 	b.close()
 	return err
 }

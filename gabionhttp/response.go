@@ -106,6 +106,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		b.end(nil)
 		return n, err
 	}
+	b.call.heed()
 	err = b.explain(err)
 	b.end(err)
 	return n, err
@@ -138,6 +139,7 @@ func (b *responseBody) end(broke error) {
 	}
 	b.attempt.Close(broke)
 	b.call.body.close()
+	b.call.over()
 }
 
 func (b *responseBody) verdict() *gabion.Error { return b.why }

@@ -128,6 +128,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer func() {
 		if !done { // also when somebody's function panicked
 			c.body.close()
+			c.over()
 		}
 	}()
 	if hasBody(req) {
@@ -140,7 +141,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	var opts [maxOptions]gabion.CallOption
-	f, attempt, err := gabion.Open(req.Context(), t.Dependency, c.send, opts[:c.options(&opts)]...)
+	f, attempt, err := gabion.Open(c.cancelable(), t.Dependency, c.send, opts[:c.options(&opts)]...)
 	if attempt == nil {
 		return nil, c.failed(err)
 	}
@@ -167,11 +168,14 @@ type exchange struct {
 	safe     bool          // the policy says so of everything
 	serial   bool          // no two attempts are out at once, so that none outlives the call
 	priority policy.Priority
-	key      string       // the caller's
-	asked    classifier   // nil means that the status and the error alone decide
-	strayed  bool         // a redirect led to another host than the key's
-	body     *body        // nil means none
-	status   atomic.Int32 // of the last attempt's answer, if that was a failure, with gRPC's code above it
+	key      string             // the caller's
+	asked    classifier         // nil means that the status and the error alone decide
+	strayed  bool               // a redirect led to another host than the key's
+	body     *body              // nil means none
+	quit     context.CancelFunc // of the call, where the request has a Cancel; else nil
+	live     <-chan struct{}    // closed at the end of that
+	attended atomic.Bool        // Cancel has a goroutine
+	status   atomic.Int32       // of the last attempt's answer, if that was a failure, with gRPC's code above it
 
 	// The first attempt and the answer's body are part of their exchange, since
 	// most calls have one of each.
@@ -319,6 +323,7 @@ func judge(f *httpAttempt, err error) policy.Outcome {
 			o.Class = policy.ClassIgnored
 		}
 		o.Fixed = f.of.body.fixed()
+		f.of.attend()
 		if f.resp != nil {
 			f.of.status.Store(f.statusError().packed())
 		}
