@@ -18,7 +18,13 @@ import (
 // needs it for longer, as a response body does, wants [Open].
 //
 // Do returns when work returns: work must honour its context. If work panics or
-// calls runtime.Goexit, everything it held is given back and the panic goes on.
+// calls runtime.Goexit, everything it held is given back and the panic goes on. A panic in
+// an attempt that another one has beaten, where the policy hedges, goes to the log instead.
+//
+// Within an attempt of d, so with the context that work got, another call of d is part of
+// that attempt: it takes no slot, waits for nothing, is not repeated and counts nowhere, and
+// what it came to decides about the attempt. It has the attempt's time, breaker and key,
+// whatever partition it names. See docs/http.md.
 func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (T, error) {
 	if err := admissible(ctx, d, work == nil); err != nil {
 		var zero T

@@ -198,6 +198,6 @@ func WithDiscard(f func(result any)) Option { return func(d *Dependency) { d.dis
 // jitter is drawn.
 func WithSeed(seed uint64) Option { return func(d *Dependency) { d.seed = seed } }
 
-// WithLogger is where a dependency reports that an observer of its panicked. Zero
-// means slog.Default.
+// WithLogger is where a dependency reports that an observer of its panicked, or work in an
+// attempt that another one had beaten. Zero means slog.Default.
 func WithLogger(l *slog.Logger) Option { return func(d *Dependency) { d.logger = l } }
