@@ -60,7 +60,9 @@ func TestABodyThatStallsHoldsItsCallNoLongerThanItsTime(t *testing.T) {
 		is    error
 	}{
 		{"the policy's time", context.WithCancel, 3 * time.Second, policy.CallTimeout, context.DeadlineExceeded},
-		{"the caller's deadline", func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, time.Second) }, time.Second, policy.CallTimeout, context.DeadlineExceeded},
+		{"the caller's deadline", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		}, time.Second, policy.CallTimeout, context.DeadlineExceeded},
 		{"the caller's cancel", func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(time.Second, cancel)

@@ -54,20 +54,20 @@ func (c *exchange) roundTrip(out *http.Request) (*http.Response, error) {
 	return nil, context.Cause(out.Context())
 }
 
-// beside is code that may block for as long as it likes, on a goroutine of its own.
-type beside struct {
+// detached is code that may block for as long as it likes, on a goroutine of its own.
+type detached struct {
 	done  chan struct{}
 	back  bool // it came back, and did not leave by a panic or by Goexit
 	panic any
 }
 
-func aside(f func()) *beside {
-	b := &beside{done: make(chan struct{})}
+func aside(f func()) *detached {
+	b := &detached{done: make(chan struct{})}
 	go b.run(f)
 	return b
 }
 
-func (b *beside) run(f func()) {
+func (b *detached) run(f func()) {
 	defer close(b.done)
 	defer func() { b.panic = recover() }()
 	f()
@@ -75,7 +75,7 @@ func (b *beside) run(f func()) {
 }
 
 // landed makes the caller's goroutine leave as the code did, if it did.
-func (b *beside) landed() {
+func (b *detached) landed() {
 	switch {
 	case b.panic != nil:
 		panic(b.panic)
