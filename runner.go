@@ -107,7 +107,7 @@ func (r *runner) begin() clock.Instant {
 		r.log.Skip(r.skip)
 		p.Log = r.log
 	}
-	if d.tracked {
+	if d.tracked && r.part == nil {
 		d.used.Store(int64(now))
 		d.out.Add(1)
 	}
@@ -322,9 +322,10 @@ func (r *runner) pause(now, until clock.Instant) clock.Instant {
 	return now
 }
 
-// finish counts the call out for [Registry], which forgets idle instances.
+// finish counts the call out for [Registry], which forgets idle instances. A part is not
+// counted: its result may never be closed, since it ends with the attempt.
 func (r *runner) finish() {
-	if r.d.tracked {
+	if r.d.tracked && r.part == nil {
 		r.d.out.Add(-1)
 	}
 }
