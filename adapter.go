@@ -16,6 +16,8 @@ func init() {
 	adapter.HoldSlot = func(a any) { a.(*Attempt).holdSlot() }
 	adapter.Spare = func(a any) { a.(*Attempt).spare() }
 	adapter.Unspent = func(a any) { a.(*Attempt).unspent() }
+	adapter.IsPart = func(a any) bool { return a.(*Attempt).partial }
+	adapter.Sends = sends
 	adapter.Of = func(d any) adapter.Dependency { return adapted{d.(*Dependency)} }
 }
 
@@ -40,14 +42,7 @@ func (a adapted) Resent(ctx context.Context, n int) {
 }
 
 // Inside implements adapter.Dependency.
-func (a adapted) Inside(ctx context.Context) bool {
-	for at, ok := attemptOf(ctx); ok; at, ok = attemptOf(at.Context) {
-		if at.d == a.d {
-			return true
-		}
-	}
-	return false
-}
+func (a adapted) Inside(ctx context.Context) bool { return a.d.around(ctx) != nil }
 
 // Means implements adapter.Dependency.
 func (a adapted) Means(err error) (o policy.Outcome) {

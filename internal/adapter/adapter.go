@@ -32,8 +32,8 @@ type Dependency interface {
 	// budget as far as it has any left, and reported.
 	Resent(ctx context.Context, n int)
 
-	// Inside reports whether ctx belongs to an attempt of this dependency, so that what
-	// is done with it was admitted already.
+	// Inside reports whether ctx belongs to an attempt of this dependency that has not ended,
+	// so that what is done with it was admitted already.
 	Inside(ctx context.Context) bool
 
 	// Means reads an error as the dependency's classifier does for calls without a result.
@@ -115,6 +115,18 @@ var Spare func(gabionAttempt any)
 // Unspent says of a *gabion.Attempt that was begun with Repeat that its work had no need to
 // run. What it has cost of the retry budget is given back. It must be neither settled nor closed.
 var Unspent func(gabionAttempt any)
+
+// IsAnswer reports whether the result of a call is an answer that tells by itself how it went,
+// as an *http.Response does. Package gabionhttp sets it; nil means that it is not linked.
+var IsAnswer func(result any) bool
+
+// IsPart reports whether a *gabion.Attempt is part of another attempt of the same dependency,
+// which has the verdict on the whole.
+var IsPart func(gabionAttempt any) bool
+
+// Sends says that what is done with ctx sends that idempotency key, which may have come to it
+// in another way than by gabion.Key.
+var Sends func(ctx context.Context, key string)
 
 // Of returns a *gabion.Dependency as adapters see it. Package gabion sets it before
 // anything else runs.
