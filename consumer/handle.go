@@ -90,6 +90,9 @@ func (h *handling) spare() {
 }
 
 func (h *handling) handle() inbox.Disposition {
+	if d, waits := h.buried(); waits {
+		return d
+	}
 	h.alive = h.caller
 	if h.m.Extend != nil { // from the start: an attempt may wait for its slot
 		var stop func()
