@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/gabion-go/gabion/deadletter"
@@ -37,4 +38,14 @@ func (h *handling) buried() (d inbox.Disposition, waits bool) {
 		return d, false
 	}
 	return inbox.Disposition{Verb: inbox.DeadLetter, Reason: inbox.Reason(found[0].Reason)}, true
+}
+
+// putAway puts a letter away, and where the store takes none so large what is left of it without
+// payload and headers: else its message would come again for ever.
+func putAway(ctx context.Context, letters Letters, l deadletter.Letter) error {
+	err := letters.Put(ctx, l)
+	if errors.Is(err, deadletter.ErrTooLarge) {
+		err = letters.Put(ctx, l.Stripped(err))
+	}
+	return err
 }

@@ -114,6 +114,10 @@ const Unknown = "outcome_unknown"
 // how that came out. After two in a row the letter waits again.
 const LeaseLost = "lease_lost"
 
+// PayloadMissing is the Reason of letters that were larger than the store takes. Payload and headers
+// were not kept, so that they can't be redriven.
+const PayloadMissing = "payload_missing"
+
 // Errors of stores. They are wrapped.
 var (
 	ErrNotFound   = errors.New("deadletter: there is no such letter or redrive")

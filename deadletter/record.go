@@ -56,6 +56,17 @@ func (l *Letter) Size() int64 {
 	return n
 }
 
+// Stripped returns the letter without payload and headers, with PayloadMissing as its Reason and
+// why as its last failure: for a letter that its store refused with ErrTooLarge. Its ID stays.
+func (l Letter) Stripped(why error) Letter {
+	f := Failure{
+		At: l.Last, Attempt: l.Attempts, Reason: PayloadMissing,
+		Message: fmt.Sprintf("the payload of %d bytes and %d headers were not kept: %v", len(l.Payload), len(l.Headers), why),
+	}
+	l.Failures, l.Reason, l.Payload, l.Headers = append(slices.Clone(l.Failures), f), PayloadMissing, nil, nil
+	return l
+}
+
 // Bytes returns what the record counts for: the letter's Size and its failures.
 func (r Record) Bytes() int64 {
 	n := r.Size()
