@@ -23,6 +23,7 @@ type Store struct {
 	room    *deadletter.Room
 	sql     statements
 	group   *sqlgroup.Group // nil where each change is a transaction of its own
+	settles settling
 }
 
 var _ deadletter.Store = (*Store)(nil)

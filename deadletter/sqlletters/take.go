@@ -210,32 +210,3 @@ func (s *Store) Extend(ctx context.Context, l deadletter.Lease, lease time.Durat
 		return t.save(r, next)
 	})
 }
-
-// Settle implements [deadletter.Store].
-func (s *Store) Settle(ctx context.Context, l deadletter.Lease, v deadletter.Verdict) error {
-	return s.change(ctx, l.ID, func(t *tx) error {
-		c, r, err := t.driven(l.ID)
-		if err != nil {
-			return err
-		}
-		next, changed, err := r.Settle(l.Token, v, c.ID == "" || c.State != deadletter.Driving, t.now)
-		if err != nil || !changed {
-			return err
-		}
-		if err := t.save(r, next); err != nil || c.ID == "" {
-			return err
-		}
-		if v.State != deadletter.Ordered {
-			c = c.Settle(v.State == deadletter.Done)
-		}
-		if !next.Driven() {
-			c = c.Leave(1, t.now)
-		}
-		if c.State != deadletter.Driving {
-			if c, _, err = t.ended(c, nil); err != nil {
-				return err
-			}
-		}
-		return t.saveDrive(c)
-	})
-}
