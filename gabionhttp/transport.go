@@ -131,7 +131,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}()
 	if hasBody(req) {
-		c.body = &body{most: max(c.call, 0)}
+		c.body = new(body)
 		if err := c.body.hold(req, replayLimit(c.rules), !c.serial); err != nil {
 			return nil, c.unread(err)
 		}
@@ -162,10 +162,9 @@ type exchange struct {
 	rules    *policy.HTTP  // never changes
 	codes    *policy.GRPC  // never changes
 	margin   time.Duration
-	call     time.Duration // the policy's
-	ours     bool          // the dependency is internal
-	safe     bool          // the policy says so of everything
-	serial   bool          // no two attempts are out at once, so that none outlives the call
+	ours     bool // the dependency is internal
+	safe     bool // the policy says so of everything
+	serial   bool // no two attempts are out at once, so that none outlives the call
 	priority policy.Priority
 	key      string       // the caller's
 	asked    classifier   // nil means that the status and the error alone decide
@@ -181,7 +180,6 @@ type exchange struct {
 }
 
 func (c *exchange) learn(p *policy.Policy) {
-	c.call = p.Timeout.Call
 	c.codes, c.rules, c.margin, c.ours, c.safe = &p.GRPC, &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
 	c.priority = Priority(c.req.Context())
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
@@ -214,11 +212,8 @@ func (c *exchange) copy() {
 // the caller's reader failed, or the caller gave up while it kept us waiting.
 func (c *exchange) unread(err error) error {
 	why := policy.Canceled
-	if err == policy.CallTimeout || c.req.Context().Err() == context.DeadlineExceeded {
+	if c.req.Context().Err() == context.DeadlineExceeded {
 		why = policy.CallTimeout
-	}
-	if err == policy.CallTimeout {
-		err = fmt.Errorf("the request body did not come in time: %w", context.DeadlineExceeded)
 	}
 	e := &gabion.Error{Dependency: c.t.Dependency.Name(), Reason: why, Effect: policy.NoEffect, Err: err}
 	c.tell(e, 0, 0)
@@ -226,10 +221,7 @@ func (c *exchange) unread(err error) error {
 }
 
 // maxOptions is how many options a call of a Transport can have.
-const maxOptions = 12
-
-// soon is how long a body may take to be read without a difference to the call's time.
-const soon = time.Millisecond
+const maxOptions = 11
 
 // options fills opts and returns how many there are.
 func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
@@ -251,9 +243,6 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	}
 	if repeatedAbove(c.req.Header) {
 		add(gabion.WithoutRetry())
-	}
-	if c.body != nil && c.body.waited > soon && c.call > 0 {
-		add(gabion.WithTimeout(max(c.call-c.body.waited, soon)))
 	}
 	if c.t.KeyRetention != 0 {
 		add(gabion.WithKeyRetention(c.t.KeyRetention))

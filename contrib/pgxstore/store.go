@@ -42,7 +42,7 @@ func New(pool *pgxpool.Pool, table string) (*Store, error) {
 // Migrate creates table and index if they are missing, and then is [Store.Check].
 // It refuses a server that is too old.
 func (s *Store) Migrate(ctx context.Context) error {
-	err := sqltable.CheckServer(ctx, "postgres", func(ctx context.Context, query string) (text string, err error) {
+	err := sqltable.CheckServer(ctx, "pgx", func(ctx context.Context, query string) (text string, err error) {
 		err = s.pool.QueryRow(ctx, query).Scan(&text)
 		return text, err
 	})

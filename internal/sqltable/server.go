@@ -15,6 +15,7 @@ type least struct {
 
 var leasts = map[string]least{
 	"postgres": {"PostgreSQL", "SHOW server_version", 11, 0},
+	"pgx":      {"PostgreSQL", "SHOW server_version", 13, 0},
 	"sqlite":   {"SQLite", "SELECT sqlite_version()", 3, 42},
 	"mysql":    {"MySQL", "SELECT version()", 8, 0},
 	"mariadb":  {"MariaDB", "SELECT version()", 10, 6},

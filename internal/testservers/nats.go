@@ -26,7 +26,9 @@ func StartNATS(t testing.TB) *Server {
 }
 
 // natsName tells the server from that of another test, which might have taken the port.
-func natsName(s *Server) string { return "gabion-" + strings.ReplaceAll(strings.Trim(s.dir, "/"), "/", "-") }
+func natsName(s *Server) string {
+	return "gabion-" + strings.ReplaceAll(strings.Trim(s.dir, "/"), "/", "-")
+}
 
 func natsUp(s *Server) bool {
 	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
