@@ -101,16 +101,20 @@ func (s *Store) settle(batch []*settlement) {
 
 // settle returns what is said of each letter.
 func (t *tx) settle(batch []*settlement) (said []error, err error) {
-	drives, err := t.drivesOf(batch)
+	drives := map[string]*deadletter.Course{}
+	err = t.addDrives(drives, batch)
 	for _, one := range batch {
 		if err != nil {
 			return nil, err
 		}
 		var r deadletter.Record
-		if r, err = t.load(one.ID); err != nil {
+		if r, err = t.load(one.ID); err == nil {
+			err = t.addDrive(drives, r.Drive) // if it is of another meanwhile
+		}
+		if err != nil {
 			return nil, err
 		}
-		c := cmp.Or(drives[r.Drive], &deadletter.Course{}) // it is of another meanwhile: the token will say so
+		c := cmp.Or(drives[r.Drive], &deadletter.Course{})
 		next, changed, no := r.Settle(one.Token, one.verdict, c.ID == "" || c.State != deadletter.Driving, t.now)
 		if said = append(said, no); no != nil || !changed {
 			continue
@@ -144,25 +148,30 @@ func (t *tx) settled(c deadletter.Course, as deadletter.State, left bool) (_ dea
 	return c, err
 }
 
-// drivesOf reads the redrives of letters, always in the same order and before the letters: all who
+// addDrives reads the redrives of letters, always in the same order and before the letters: all who
 // need both take them so.
-func (t *tx) drivesOf(batch []*settlement) (map[string]*deadletter.Course, error) {
+func (t *tx) addDrives(drives map[string]*deadletter.Course, batch []*settlement) error {
 	var ids []string
 	for _, one := range batch {
-		if one.Drive != "" {
-			ids = append(ids, one.Drive)
-		}
+		ids = append(ids, one.Drive)
 	}
 	slices.Sort(ids)
-	all := map[string]*deadletter.Course{}
-	for _, id := range slices.Compact(ids) {
-		c, err := t.drive(id)
-		if err != nil {
-			return nil, err
-		}
-		if c.ID != "" {
-			all[id] = &c
+	for _, id := range ids {
+		if err := t.addDrive(drives, id); err != nil {
+			return err
 		}
 	}
-	return all, nil
+	return nil
+}
+
+// addDrive reads a redrive unless it was read, if there is one.
+func (t *tx) addDrive(drives map[string]*deadletter.Course, id string) error {
+	if id == "" || drives[id] != nil {
+		return nil
+	}
+	c, err := t.drive(id)
+	if c.ID != "" {
+		drives[id] = &c
+	}
+	return err
 }
