@@ -22,10 +22,10 @@ const redriveHelp = `usage: gabion deadletter redrive [ID...] [--group NAME] [--
                     [--json] --store URL [--table NAME]
 
 Orders that letters run again: those with the IDs, or those that wait and that
-the flags let through. The consumers of the group take them, under the same keys and
-through the same policy: they hold back while the breaker is open, and a letter
-that fails waits again, with the failure written down. The redrive stops by
-itself when fewer than half of its last 20 letters succeed. Redrives of one
+the flags let through. The consumers of the group take them, under the same keys
+and through the same policy: they hold back while the breaker is open, and a
+letter that fails waits again, with the failure written down. The redrive stops
+by itself when fewer than half of its last 20 letters succeed. Redrives of one
 group go one after another.
 
 Letters whose outcome is unknown are left out until somebody resolves them, and
