@@ -22,31 +22,8 @@ export GOWORK := $(ROOT)/go.work
 MODULES = $(shell sed -n 's|^[[:space:]]*\(use[[:space:]]\{1,\}\)\{0,1\}\(\.[^[:space:]]*\).*|\2|p' go.work)
 PACKAGES = $(if $(PKG),$(PKG),$(addsuffix /...,$(MODULES)))
 
-# The SDKs of e2e/sdk take minutes and gigabytes to compile for the race detector, so
-# that module has a target of its own, without it.
-TESTED = $(if $(PKG),$(PKG),$(addsuffix /...,$(filter-out ./e2e/sdk,$(MODULES))))
-
-# The race detector needs cgo, and that a C compiler.
-CC_FOUND = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && cc=$$(go env CC) && command -v "$${cc%% *}")
-# SQLite is C that was translated to Go, with memory of its own: there is nothing that the race
-# detector knows of, and it makes every test of a database three times as slow.
-RACE = $(if $(CC_FOUND),-race -gcflags=modernc.org/...=-race=false,)
-# The simulator plays a world in one goroutine, and so do those who read texts. There is nothing
-# for the race detector to find in these packages, and it makes them ten times as slow. The pool of
-# gabion tune runs under it in the tests of lab/internal/tune, and the rules of gabionvet in its own.
-SERIAL = /(cmd/gabion/internal/tunecmd|gabionvet/cmd/gabionvet|lab(/internal/(crosscheck|draw|engine|family|junit|limits|opponent|recorded|report|review|scenario|sim|stat))?|internal/(grpcconfig|house|yamlstrict))$$
-# The same goes for tests ALONE of the packages MIXED, whose other tests run with it: there, in
-# lab/labtest and in cmd/gabion, are the pools in which many worlds are played. What e2e/overload
-# measures in minutes of synthetic time runs with it for seconds.
-MIXED = /(classify|cmd/gabion/internal/labcmd|contrib/sqliteletters|e2e/overload|lab/internal/(anchor|bridge)|internal/(budget|conformance|latency|machine))$$
-ALONE = ^(TestOneWalkSaysWhatManyQuestionsSay|TestRandomScriptsAgreeWithAList|TestALimitCutsOffTheShareThatItIsFor|TestHundredThousandPartitionsFitInAHundredMiB|TestTheLoadOfEachShapeInTheSteadyState|TestWhatAShareInFlightComesToAsLoad|TestAPercentileHedgesTheShareThatItSays|TestAnAttemptHasTheTimeThatItsPercentileNeeds|TestEarnedKeepsItsPromiseInEverySpan|TestRandomScriptsKeepThePromise|TestWithoutProtectionTheServerCollapses|TestAdmissionKeepsAServerAtItsCapacity|TestDatabasesDoAsMemoryDoes|TestManyLetters|TestTheStoriesAreWhatTheyWere|TestPublishedResultsAtASmallSize|TestLayersWithBudgetsMultiplyAsPublished|TestSameFiguresWhateverRunsBeside|TestFiguresAreNumbersWithNames|TestSeedsMatter|TestC119_ARunOfTheLabIsDecidedAlike|TestLookingDecidesNothing|TestEveryCaseIsTestedOrLeftOutWithAReason)$$|^TestExitCodes$$/^a_map$$|^TestExitCodes$$/^a_timeline_of_a_busy
-# These wait most, for leases, servers and partitions. They come first, so that others compute
-# meanwhile and no processor is idle in the end.
-WAIT = /(e2e/(crash|overload|sql|grpc|drivers|page|inbox|messages/[a-z]*)|examples/river|contrib/[a-z]*(store|pgx)|gabionhttp)$$
-# Every program with the race detector sleeps for a second when it ends, that is a hundred times.
-GORACE_SHORT = atexit_sleep_ms=20
-
-NO_RACE = echo "No C compiler (or cgo is off): the tests run WITHOUT the race detector."
+# FIRST are the modules that make test tests: all but those of real servers, crashes and SDKs.
+FIRST = $(filter-out ./e2e ./e2e/% ./examples/river,$(MODULES))
 
 .PHONY: help
 help: ## List the targets (this)
@@ -72,27 +49,29 @@ demo-table: gabion ## Run the demo and write its table into README.md
 	@exec ./bin/gabion demo --into README.md
 
 # Of go vet, make check does all.
-.PHONY: test
-test: ## Test all modules with the race detector (PKG=./policy/... for a part)
-	@$(if $(RACE),:,$(NO_RACE))
-	@start=$$SECONDS; failed=; \
-	list=$$(go list $(TESTED)); list=$$(grep -E '$(WAIT)' <<<"$$list" || true; grep -vE '$(WAIT)' <<<"$$list" || true); \
-	racing=$$(grep -vE '$(SERIAL)' <<<"$$list" || true); serial=$$(grep -E '$(SERIAL)' <<<"$$list" || true); \
-	mixed=$$(grep -E '$(MIXED)' <<<"$$list" || true); \
-	if [ -n "$$racing" ]; then GORACE="$(GORACE_SHORT) $${GORACE:-}" go test $(RACE) -vet=off -skip '$(ALONE)' -p 2 -timeout 15m $$racing || failed=1; fi; \
-	if [ -n "$$serial" ]; then go test -vet=off -p 2 -timeout 15m $$serial || failed=1; fi; \
-	if [ -n "$$mixed" ]; then go test -vet=off -run '$(ALONE)' -p 2 -timeout 15m $$mixed || failed=1; fi; \
-	if [ -z "$$failed" ]; \
-	then echo "PASS: all of $(TESTED) in $$((SECONDS-start)) s$(if $(RACE), with the race detector where anything runs at the same time,, WITHOUT the race detector)"; \
-	else echo "FAIL: see above ($$((SECONDS-start)) s)"; exit 1; fi
+.PHONY: quick
+quick: ## Test the root module, without the race detector: 40 s
+	@go test -short -vet=off -p 3 $(if $(PKG),$(PKG),./...)
 
-.PHONY: test-sdk
-test-sdk: ## Compare other people's SDKs with and without gabion under them (minutes to compile)
-	@go test -timeout 8m ./e2e/sdk/...
+.PHONY: test
+test: ## Test all that needs no server, with the race detector: 6 minutes (PKG=./policy/... for a part)
+	@.ci/test short $(if $(PKG),$(PKG),$(addsuffix /...,$(FIRST)))
+
+.PHONY: test-all
+test-all: ## Test everything: real servers, crashes, other people's SDKs, and the long versions (PKG=./policy/... for a part)
+	@.ci/test all $(PACKAGES)
+
+.PHONY: upstream
+upstream: ## Run other projects' own tests with and without gabion in between, in some minutes
+	@go test -tags upstream -vet=off -count=1 -v -timeout 30m ./e2e/upstream
 
 .PHONY: servers
 servers: ## Install the servers that tests run against, where apt-get may
 	@.ci/servers
+
+.PHONY: upstream-grpc
+upstream-grpc: ## Run the tests of grpc-go without gabion and with it, and write docs/upstream.md, in some minutes
+	@cd e2e && go run ./upstream/grpcgo $(or $(ARGS),-write ../docs/upstream.md)
 
 .PHONY: check
 check: ## gofmt, go vet, the repository's own rules, tidy go.mod files, golangci-lint, the API's changes
@@ -155,10 +134,13 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s) each, and count their executio
 mutate: ## Change PKG=./internal/budget in N (50) places by SEED (1), one at a time, and print what its tests do not notice (docs/mutation.md)
 	@go run ./internal/mutate -n $(N) -seed $(SEED) -for $(FOR) -with "$(WITH)" -at "$(AT)" $(PKG)
 
+.PHONY: mutants
+mutants: ## Try the changes that docs/mutation.md lists, each of which a test must notice: no slot, permit or lease is kept
+	@go run ./internal/mutate -list docs/mutation.md
+
 .PHONY: soak
 soak: ## Run the tests in their long versions (GABION_SOAK=1): up to an hour
-	@$(if $(RACE),:,$(NO_RACE))
-	GABION_SOAK=1 go test $(RACE) -count 1 -p 2 -timeout 60m $(PACKAGES)
+	@.ci/test soak $(PACKAGES)
 
 .PHONY: release
 release: ## Make VERSION=v0.x.y of all modules and prove that it can be used (DRY=1: keep no tags). It pushes nothing

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // What a successful call allocates.
 func TestAllocationsOfASuccess(t *testing.T) {
-	if raceEnabled {
+	if testrace.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	plain := gabion.New("db", policy.Policy{})
@@ -59,7 +60,7 @@ func TestAllocationsOfASuccess(t *testing.T) {
 
 // A refusal allocates its error and what a call always does.
 func TestAllocationsOfARefusal(t *testing.T) {
-	if raceEnabled {
+	if testrace.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for name, p := range map[string]policy.Policy{

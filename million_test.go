@@ -15,6 +15,7 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -42,7 +43,7 @@ func TestAMillionCallsLeaveNothingBehind(t *testing.T) {
 	switch {
 	case testing.Short():
 		calls /= 20
-	case raceEnabled && os.Getenv("GABION_SOAK") == "":
+	case testrace.Enabled && os.Getenv("GABION_SOAK") == "":
 		calls /= 5 // as long as all of them without the race detector
 	}
 	var seen ends

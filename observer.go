@@ -3,6 +3,7 @@ package gabion
 import (
 	"context"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -95,8 +96,9 @@ func (s *subscription) wants(e *Event) bool {
 // audience is who observes a dependency. It is never changed, but replaced.
 type audience struct {
 	all    []seat
-	traced bool          // one of them is a Tracer
-	skip   machine.Kinds // what none of them wants
+	again  []*subscription // of observers that have a seat already
+	traced bool            // one of them is a Tracer
+	skip   machine.Kinds   // what none of them wants
 }
 
 // seat is an observer's place in an audience, which it keeps while it observes.
@@ -117,6 +119,10 @@ func newAudience(have []seat, all []*subscription) *audience {
 		if one.ended.Load() {
 			continue
 		}
+		if slices.ContainsFunc(a.all, func(s seat) bool { return same(s.observer, one.observer) }) {
+			a.again = append(a.again, one)
+			continue
+		}
 		s := seat{one, 0}
 		if i := slices.IndexFunc(have, func(h seat) bool { return h.subscription == one }); i >= 0 {
 			s.bit = have[i].bit
@@ -133,6 +139,9 @@ func newAudience(have []seat, all []*subscription) *audience {
 	}
 	return a
 }
+
+// same reports whether two are one observer. Functions are never known to be.
+func same(a, b Observer) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
 // without returns what remains where some of the audience do not follow a call: what nobody of
 // the others wants, and whether one of them is a Tracer.
@@ -156,7 +165,8 @@ var callNumbers atomic.Uint64
 // Observe sends every event about the dependency and its calls to o from now on, until
 // stop is called. Of calls that have begun o may get nothing, or the rest of their
 // events. An event that is being told when stop is called may still arrive after it; no
-// later one does. Calling stop twice is harmless. One that is attached twice is told twice.
+// later one does. Calling stop twice is harmless. One that is attached twice, here or to a
+// registry, is told once, until both are stopped; a function can't be told from another.
 // A [Tracer] that comes during a call gets the contexts of its attempts without what it
 // would have put into the call's. Observing nothing, with a nil o, is no error.
 func (d *Dependency) Observe(o Observer) (stop func()) {
@@ -193,12 +203,13 @@ func (d *Dependency) setAudience(change func([]*subscription) []*subscription) {
 	attaching.Lock()
 	defer attaching.Unlock()
 	var have []seat
+	var all []*subscription
 	if a := d.audience.Load(); a != nil {
 		have = a.all
-	}
-	all := make([]*subscription, len(have))
-	for i, s := range have {
-		all[i] = s.subscription
+		for _, s := range have {
+			all = append(all, s.subscription)
+		}
+		all = append(all, a.again...)
 	}
 	next := newAudience(have, change(all))
 	d.audience.Store(next)
@@ -343,13 +354,22 @@ func (d *Dependency) survive(ctx context.Context) {
 		return
 	}
 	d.state.Note(Event{Kind: policy.KindObserverCrashed, At: d.now()})
+	d.logCrash(ctx, "gabion: observer panicked", crash)
+}
+
+// reportLoser logs that work panicked in an attempt that another one had beaten. Its call
+// ended well, so the panic is not raised.
+func (d *Dependency) reportLoser(crash any) {
+	d.logCrash(context.Background(), "gabion: work panicked in an attempt that another one had beaten", crash)
+}
+
+func (d *Dependency) logCrash(ctx context.Context, what string, crash any) {
 	defer func() { _ = recover() }() // the log's handler may panic, too
 	logger := d.logger
 	if logger == nil {
 		logger = slog.Default()
 	}
-	logger.LogAttrs(ctx, slog.LevelError, "gabion: observer panicked",
-		slog.String("dependency", d.name), slog.Any("panic", crash))
+	logger.LogAttrs(ctx, slog.LevelError, what, slog.String("dependency", d.name), slog.Any("panic", crash))
 }
 
 // deliver tells the observer what happened to the dependency, and reports whether there was

@@ -43,6 +43,41 @@ func TestAnObserverComesAndGoes(t *testing.T) {
 	d.Observe(nil)()
 }
 
+// values is an observer that can't be compared with another.
+type values []*gabiontest.Recorder
+
+func (v values) Observe(ctx context.Context, e gabion.Event) { v[0].Observe(ctx, e) }
+
+func TestAnObserverThatIsAttachedTwiceIsToldOnce(t *testing.T) {
+	reg, err := gabion.NewRegistry(map[string]policy.Policy{"db": {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := reg.Get("db")
+	rec, apart := new(gabiontest.Recorder), new(gabiontest.Recorder)
+	told := func(r *gabiontest.Recorder) int {
+		had := len(r.Events())
+		d.Run(t.Context(), works)
+		return len(r.Events()) - had
+	}
+	first, second := reg.Observe(rec), d.Observe(rec)
+	defer d.Observe(values{apart})()
+	defer d.Observe(values{apart})()
+	const once = 3
+	if n := told(rec); n != once {
+		t.Errorf("told %d events of a call", n)
+	}
+	if n := told(apart); n != 2*once {
+		t.Errorf("two that can't be compared are told %d", n)
+	}
+	if first(); told(rec) != once {
+		t.Error("the one that goes takes the other with it")
+	}
+	if second(); told(rec) != 0 {
+		t.Error("both are stopped, and it is told")
+	}
+}
+
 func TestObserversComeAndGoUnderLoad(t *testing.T) {
 	defer gabiontest.NoLeaks(t)
 	d := gabion.New("db", policy.Policy{Safe: true, Retry: policy.Retry{Backoff: every(10 * time.Microsecond)}, Hedge: policy.Hedge{Max: 1, Delay: 2 * time.Millisecond}})
@@ -181,7 +216,7 @@ func TestEventsSayWhy(t *testing.T) {
 			"a full bulkhead has slots in use and the queue",
 			policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}},
 			func(t *testing.T, d *gabion.Dependency) {
-				d.Run(t.Context(), func(ctx context.Context) error { d.Run(ctx, works); return nil })
+				d.Run(t.Context(), func(context.Context) error { d.Run(t.Context(), works); return nil })
 			},
 			policy.KindAttemptRefused, policy.BulkheadFull,
 			func(e gabion.Event) bool { n := e.Numbers; return n.InUse == 1 && n.Limit == 1 && n.Queued == 0 },

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -294,6 +295,7 @@ func naiveError(err error) policy.Outcome {
 }
 
 func TestOneWalkSaysWhatManyQuestionsSay(t *testing.T) {
+	testrace.Serial(t)
 	known(t, "sqliteLike", typeName{"github.com/mattn/go-sqlite3", "Error"})
 	random := rand.New(rand.NewPCG(1, 2))
 	met := map[policy.Outcome]int{}

@@ -66,6 +66,7 @@ type File struct {
 	facts   yamlstrict.Place     // of the file's facts
 	doc     *yamlstrict.Document // of a file from Read only
 	broken  bool                 // Read found mistakes
+	text    string               // what Parse was given
 }
 
 // Option changes how a file is read. The zero Option changes nothing.
@@ -148,6 +149,7 @@ func Parse(name string, data []byte, opts ...Option) (*File, error) {
 	if len(found) > 0 {
 		return nil, findings(found)
 	}
+	f.text = string(data)
 	return f, nil
 }
 
@@ -277,6 +279,7 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 	if written && !known && !at.Wrong {
 		r.noPreset(name, dep.Preset, at)
 	}
+	preset.Retry.Backoff = waitsWithin(preset, dep.Policy.Timeout.Call, places)
 	full := dependency{Policy: overlay(r.defaults.policy, preset)}
 	_, _ = node.Decode(&full) // and a second one lays it over the others
 	between := presetLayer(preset, known || !written)

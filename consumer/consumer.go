@@ -16,7 +16,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Letters is what a Consumer needs of a [deadletter.Store].
+// Letters is what a Consumer needs of a [deadletter.Store]. One that has the Store's Count, too, is
+// asked about deliveries that came before: where the letter waits already, the work does not run.
 type Letters interface {
 	// Fail writes down one failure of a message that may become a letter.
 	Fail(ctx context.Context, id deadletter.ID, f deadletter.Failure) error

@@ -97,6 +97,9 @@ func (h *handling) spare() {
 }
 
 func (h *handling) handle() inbox.Disposition {
+	if d, waits := h.buried(); waits {
+		return d
+	}
 	h.alive = h.caller
 	if h.m.Extend != nil { // from the start: an attempt may wait for its slot
 		var stop func()
@@ -264,7 +267,7 @@ func (h *handling) keep(d inbox.Disposition) inbox.Disposition {
 	var err error
 	switch {
 	case d.Verb == inbox.DeadLetter:
-		if err = h.bounded(func(ctx context.Context) error { return letters.Put(ctx, h.dead(&d)) }); err != nil {
+		if err = h.bounded(func(ctx context.Context) error { return putAway(ctx, letters, h.dead(&d)) }); err != nil {
 			err = errors.Join(err, d.Err)
 			d = inbox.Disposition{Reason: inbox.ReasonNotPutAway, Attempt: d.Attempt, Err: err, After: h.c.seen.PutOff(max(h.m.Delivery, 1), h.seed())}
 		}

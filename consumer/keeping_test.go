@@ -13,6 +13,7 @@ import (
 	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -92,7 +93,7 @@ func TestWhatTheWorkKeepsIsNoOtherMessages(t *testing.T) {
 // A message costs five allocations: the contexts of the inbox, of the attempt, of the run and
 // of the work, and the record that the store keeps.
 func TestAMessageCostsFewAllocations(t *testing.T) {
-	if raceEnabled {
+	if testrace.Enabled {
 		t.Skip("the race detector allocates too")
 	}
 	const runs, most = 2000, 5

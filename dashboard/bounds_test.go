@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -43,7 +44,7 @@ func TestNamesAreBounded(t *testing.T) {
 // happens to all of them.
 func TestMemoryIsBounded(t *testing.T) {
 	dependencies, partitions := 1000, 1000
-	if raceDetector {
+	if testrace.Enabled {
 		partitions = 50 // it takes ten times as long, and would see no more
 	}
 	var before, after runtime.MemStats

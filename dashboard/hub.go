@@ -26,6 +26,7 @@ type hub struct {
 
 	frames sync.Mutex // guards what the sampler knows; held while a frame is made
 	number uint64
+	second int64             // of the last frame
 	last   map[string]string // the tiles as the last frame had them
 	recent ring[message]     // the last frames, for viewers that come back
 }
@@ -156,9 +157,16 @@ func (h *hub) next() message {
 	if h.page.player != nil { // its seconds pass in leaps
 		return h.whole(v, &f)
 	}
-	f.Tiles, f.Gone = h.page.watched.changes(v, h.last)
 	h.number++
-	m := encoded(h.number, &f)
+	gap := h.number > 1 && f.Second > h.second+1
+	h.second = f.Second
+	var m message
+	if gap { // nobody watched, or the machine slept: changes would leave a hole in the charts
+		m = h.whole(v, &f)
+	} else {
+		f.Tiles, f.Gone = h.page.watched.changes(v, h.last)
+		m = encoded(h.number, &f)
+	}
 	h.recent.put(m, queuedFrames)
 	return m
 }

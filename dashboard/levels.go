@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gabion-go/gabion/internal/formulas"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -50,6 +51,9 @@ func (v *vitals) timeoutLevel() string {
 	t := &v.timeout
 	if t.Basis == policy.TimeoutFixed {
 		proposal, _ := v.policy.ProposeAttempt(v.stats.Latency)
+		if now := v.policy.Resolved().Timeout.Attempt; (now <= 0 || proposal.Attempt < now) && v.keepTimes() != "" {
+			return ""
+		}
 		return proposal.Reason
 	}
 	text, share := fmt.Sprintf("attempt timeout: %s now, ", span(t.Attempt)), strings.TrimSuffix(t.Percentile.String(), "%")
@@ -63,6 +67,17 @@ func (v *vitals) timeoutLevel() string {
 		return text + "since hardly any attempt succeeds that takes longer; one in 16 has the upper bound"
 	}
 	return text + fmt.Sprintf("longer than measured: %s cut off, so p%s is not known", plural(t.Cut, "was", "were"), share)
+}
+
+// keepTimes says why no shorter time may be proposed, as gabion doctor does.
+func (v *vitals) keepTimes() string {
+	t, state := &v.stats.Totals, v.lead().Breaker.State
+	return formulas.KeepTimes(formulas.Sample{
+		Successes: float64(v.stats.Latency.Samples),
+		Calls:     float64(t.Calls), Failed: float64(t.Calls - t.Succeeded - t.Failures.Of(policy.NotRetryable)),
+		Attempts: float64(t.Attempts), Retries: float64(t.Retries),
+		Opened: state == policy.StateOpen || state == policy.StateHalfOpen || t.Failures.Of(policy.BreakerOpen) > 0,
+	})
 }
 
 // breakerLevel says how far a closed breaker is from opening.

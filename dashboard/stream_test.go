@@ -167,6 +167,46 @@ func TestSlowViewerLosesFrames(t *testing.T) {
 	})
 }
 
+// A viewer that comes back to its stream after a while, as a machine that slept does, gets the
+// seconds that no frame told.
+func TestAViewerThatComesBackGetsWhatWasMeanwhile(t *testing.T) {
+	for _, away := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			registry := newRegistry(t, "bank")
+			p := New(Config{Registry: registry})
+			defer p.Close()
+			d, _ := registry.Get("bank")
+			r, leave := watch(p, "")
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			had := r.frames(t)
+			p.hub.frames.Lock()
+			seen := p.hub.number
+			p.hub.frames.Unlock()
+			leave()
+			for range 10 {
+				d.Run(t.Context(), succeed)
+				time.Sleep(away / 10)
+			}
+			again, leave := watch(p, fmt.Sprintf("%x-%d", p.origin.UnixNano(), seen))
+			defer leave()
+			time.Sleep(1500 * time.Millisecond)
+			synctest.Wait()
+			all := again.frames(t)
+			if len(all) == 0 {
+				t.Fatal("nothing came")
+			}
+			last := had[len(had)-1].Second
+			for _, f := range all {
+				if !f.Full && f.Second > last+1 {
+					t.Errorf("away for %v: seconds %d to %d are in no frame", away, last+1, f.Second-1)
+				}
+				last = f.Second
+			}
+		})
+	}
+}
+
 // When the last viewer has left, nothing runs: the bubble would not end otherwise.
 func TestLeavingFreesEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,7 +37,7 @@ type burst struct {
 	unknown int   // of those, calls whose effect is unknown
 	lost    int64 // events or letters that those say are lost
 	reasons map[policy.Reason]int
-	codes   map[string]int // of decisions about keys and messages
+	codes   map[string]int // of decisions about keys and messages; of calls, how their last attempts ended
 	last    gabion.Event   // of those
 	code    string         // the last that one of those had
 	calls   *calls         // of the dependency; nil unless the burst is of calls
@@ -111,13 +111,30 @@ func (b *burst) add(level slog.Level, e *gabion.Event) {
 	if e.Code != "" {
 		b.code = e.Code
 	}
+	if e.Kind == policy.KindReturned {
+		b.returned(e)
+		return
+	}
 	switch {
-	case e.Kind == policy.KindReturned && e.Effect == policy.UnknownEffect:
-		b.unknown++
 	case e.Kind == policy.KindEventsLost, e.Kind == policy.KindLettersLost:
 		b.lost += e.Count
-	case decides(e.Kind) && (b.codes[e.Code] > 0 || len(b.codes) < maxCodes):
-		b.codes[e.Code]++
+	case decides(e.Kind):
+		b.addCode(e.Code)
+	}
+}
+
+func (b *burst) returned(e *gabion.Event) {
+	if e.Effect == policy.UnknownEffect {
+		b.unknown++
+	}
+	if what := cause(e); what != "" {
+		b.addCode(what)
+	}
+}
+
+func (b *burst) addCode(code string) {
+	if b.codes[code] > 0 || len(b.codes) < maxCodes {
+		b.codes[code]++
 	}
 }
 
@@ -181,10 +198,13 @@ func (o *Observer) tell(s subject, b *burst, of share) {
 			as = append(as, slog.Int64("succeeded", of.succeeded))
 		}
 		as = withLast(b, as)
+		if len(b.codes) > 0 {
+			as = append(as, b.byCode("last_attempts", 0))
+		}
 	case s.kind == policy.KindEventsLost, s.kind == policy.KindLettersLost:
 		as = append(as, slog.Int64("lost", b.lost))
 	case decides(s.kind):
-		as = append(as, slog.String("first_code", b.first.Code), b.byCode())
+		as = append(as, slog.String("first_code", b.first.Code), b.byCode("codes", b.count))
 	}
 	if len(b.reasons) > 1 {
 		as = append(as, b.byReason())
@@ -221,10 +241,10 @@ func (b *burst) byReason() slog.Attr {
 	return slog.Group("reasons", as...)
 }
 
-// byCode says how many there were of each decision.
-func (b *burst) byCode() slog.Attr {
+// byCode says how many there were of each decision, or of each end of attempts. The others
+// are the rest of so many.
+func (b *burst) byCode(key string, others int) slog.Attr {
 	var as []any
-	others := b.count
 	for _, code := range slices.Sorted(maps.Keys(b.codes)) {
 		as = append(as, slog.Int(code, b.codes[code]))
 		others -= b.codes[code]
@@ -232,5 +252,5 @@ func (b *burst) byCode() slog.Attr {
 	if others > 0 {
 		as = append(as, slog.Int("others", others))
 	}
-	return slog.Group("codes", as...)
+	return slog.Group(key, as...)
 }

@@ -19,7 +19,7 @@ func ExampleObserver() {
 		return classify.Transient(errors.New("connection reset"))
 	}, gabion.WithOperation("charge"))
 	// Output:
-	// level=WARN msg="gabion: returned" dependency=bank operation=charge reason=not_safe attempts=1 effect=unknown why="a repetition might do the work twice"
+	// level=WARN msg="gabion: returned" dependency=bank operation=charge reason=not_safe attempts=1 effect=unknown last_attempt=server why="a repetition might do the work twice"
 }
 
 // withoutTimes keeps the example the same every time: it drops times, and the number of

@@ -24,7 +24,7 @@ const DefaultEvery = 10 * time.Second
 // calls failing, dead letters and their loss, keys in trouble. What failed without an effect, and what gets
 // better, is information. The first call that fails is logged at once. Those that fail
 // within Every after it are counted, and one line says how many they were, for which
-// reasons and since when; so it goes on until no call fails for that long. That line is a
+// reasons and since when, and how their last attempts had ended, such as 252 timeouts; so it goes on until no call fails for that long. That line is a
 // warning if most calls of the dependency failed in that time because of it, whatever the
 // effect. Other
 // events that come with calls, such as fallbacks and broken bodies, are treated alike.
@@ -191,7 +191,11 @@ func particulars(e *gabion.Event) []slog.Attr {
 	case policy.KindHedgeSkipped:
 		return []slog.Attr{attempt(e)}
 	case policy.KindReturned:
-		return withCode(e, slog.Int("attempts", int(e.Attempt)), slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took))
+		as := []slog.Attr{slog.Int("attempts", int(e.Attempt)), slog.String("effect", e.Effect.String()), slog.Duration("took", e.Took)}
+		if what := cause(e); what != "" && what != e.Code {
+			as = append(as, slog.String("last_attempt", what))
+		}
+		return withCode(e, as...)
 	case policy.KindBreakerMoved, policy.KindBreakerExceeded:
 		return []slog.Attr{slog.String("from", e.From.String()), slog.String("to", e.To.String()),
 			slog.String("cause", e.Cause.String()), slog.Int64("calls", numbers(e).Calls), slog.Int64("failures", numbers(e).Failures),
@@ -208,6 +212,16 @@ func particulars(e *gabion.Event) []slog.Attr {
 		return []slog.Attr{slog.Int64("count", e.Count)}
 	}
 	return nil
+}
+
+// cause is how the last attempt of a call that failed had ended: the dependency's own word,
+// or else its class, such as timeout. It is empty where no attempt had ended. The reason of
+// the call says only why no other attempt followed.
+func cause(e *gabion.Event) string {
+	if e.Code != "" || e.Class == policy.ClassUndecided || e.Class == policy.ClassSuccess {
+		return e.Code
+	}
+	return e.Class.String()
 }
 
 // numbers are those of the event, or zeros.

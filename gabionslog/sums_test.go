@@ -1,6 +1,7 @@
 package gabionslog_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -86,3 +87,54 @@ func TestASwitchOfRetriesSaysWhoAndForHowLong(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+// The reason of a call says why nothing followed. What was wrong with the dependency is how
+// its attempts ended. Both are in one line.
+func TestFailedCallsTellTheirCauseBesideTheirReason(t *testing.T) {
+	for fact, c := range map[string]struct {
+		p    policy.Policy
+		work func(context.Context) error
+		want []string // in the first line, and in that which sums up the others
+	}{
+		"attempts time out, and no time is left": {
+			policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Second, Attempt: 900 * time.Millisecond}, Retry: policy.Retry{Hold: policy.Off}, Breaker: policy.Breaker{Off: true}},
+			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+			[]string{`"reason":"deadline_short"`, `"last_attempt":"timeout"`, `"first_reason":"deadline_short"`, `"last_attempts":{"timeout":4}`},
+		},
+		"an answer has a word of its own": {
+			policy.Policy{Retry: policy.Retry{Attempts: 1}, Breaker: policy.Breaker{Off: true}},
+			func(context.Context) error { return answer{} },
+			[]string{`"reason":"attempts_exhausted"`, `"code":"503"`, `"first_reason":"attempts_exhausted"`, `"last_attempts":{"503":4}`},
+		},
+		"nothing was sent": {
+			policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}},
+			nil,
+			[]string{`"reason":"bulkhead_full"`, `"first_reason":"bulkhead_full","effect_unknown":0,"succeeded":0}`},
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var n notebook
+			o := observer(&n)
+			d := gabion.New("bank", c.p, gabion.WithObserver(o))
+			for range 5 {
+				if c.work != nil {
+					d.Run(t.Context(), c.work)
+					continue
+				}
+				o.Observe(t.Context(), gabion.Event{Kind: policy.KindReturned, Dependency: "bank", Reason: policy.BulkheadFull})
+			}
+			o.Flush()
+			for _, want := range c.want {
+				if text := n.text.String(); !strings.Contains(text, want) {
+					t.Errorf("%s: nothing says %s:\n%s", fact, want, text)
+				}
+			}
+		})
+	}
+}
+
+type answer struct{}
+
+func (answer) Error() string { return "503" }
+
+func (answer) Outcome() policy.Outcome { return policy.Outcome{Class: policy.ClassServer, Code: "503"} }

@@ -16,10 +16,12 @@ import (
 // driver.Queryer it does without them what conn does, so one type serves all drivers. For
 // those two there are the types below.
 type conn struct {
-	of   *connector
-	base driver.Conn
-	tx   *transaction // the one that is open; nil outside
-	bad  bool         // it leads to a server that can't do the work
+	of    *connector
+	base  driver.Conn
+	who   victim       // at the server; zero if that needs not be known
+	tx    *transaction // the one that is open; nil outside
+	bad   bool         // it leads to a server that can't do the work
+	stale bool         // it broke while it was idle
 
 	queryer driver.QueryerContext // what the base has
 	execer  driver.ExecerContext
@@ -31,8 +33,8 @@ type (
 	connBoth    struct{ *conn }
 )
 
-func newConn(of *connector, base driver.Conn) driver.Conn {
-	c := &conn{of: of, base: base}
+func newConn(of *connector, base driver.Conn, who victim) driver.Conn {
+	c := &conn{of: of, base: base, who: who}
 	c.queryer, _ = base.(driver.QueryerContext)
 	c.execer, _ = base.(driver.ExecerContext)
 	old, oldQueries := base.(driver.Queryer) //nolint:staticcheck // drivers may have no other
@@ -161,12 +163,17 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	return newStmt(c, s), nil
 }
 
-// Close implements driver.Conn.
+// Close implements driver.Conn. A connection that broke in use may have left something running.
 func (c *conn) Close() error {
 	for c.tx != nil {
 		c.tx.leave()
 	}
-	return c.base.Close()
+	broke := c.who.id != 0 && !c.stale && !valid(c.base)
+	err := c.base.Close()
+	if broke {
+		c.of.killer.kill(c.who)
+	}
+	return err
 }
 
 // Ping implements driver.Pinger. A driver that has none is never asked, as by database/sql.
@@ -190,10 +197,13 @@ func (c *conn) ResetSession(ctx context.Context) error {
 	if c.bad {
 		return driver.ErrBadConn
 	}
-	if r, ok := c.base.(driver.SessionResetter); ok {
-		return r.ResetSession(ctx)
+	r, ok := c.base.(driver.SessionResetter)
+	if !ok {
+		return nil
 	}
-	return nil
+	err := r.ResetSession(ctx)
+	c.stale = err != nil
+	return err
 }
 
 // IsValid implements driver.Validator.

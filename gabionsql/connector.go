@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/internal/adapter"
@@ -29,6 +30,9 @@ import (
 // A transaction has one slot from BEGIN to its end. Nothing refuses or delays what is done
 // in it, and failures of it count.
 //
+// What a broken connection leaves running at a server of MySQL or MariaDB is killed: see
+// [WithKill].
+//
 // With a context that belongs to an attempt of dep already, as in [Query] or in the work
 // of [gabion.Do], the operation is part of that attempt, and no attempt of its own.
 //
@@ -39,7 +43,7 @@ func Connector(base driver.Connector, dep *gabion.Dependency, opts ...gabion.Cal
 }
 
 func newConnector(base driver.Connector, dep *gabion.Dependency, opts []gabion.CallOption) *connector {
-	c := &connector{base: base, dep: dep}
+	c := &connector{base: base, dep: dep, killer: killerOf(base)}
 	if dep != nil {
 		c.seen = adapter.Of(dep)
 	}
@@ -73,9 +77,10 @@ const (
 var operations = [numOperations]string{"connect", "ping", "prepare", "query", "exec", "begin", "commit"}
 
 type connector struct {
-	base driver.Connector
-	dep  *gabion.Dependency
-	seen adapter.Dependency
+	base   driver.Connector
+	dep    *gabion.Dependency
+	seen   adapter.Dependency
+	killer *killer // of what broken connections leave behind; nil where nothing is to be killed
 
 	calls  [numOperations][]gabion.CallOption // of operations by themselves
 	inside [numOperations][]gabion.CallOption // of those in a transaction
@@ -102,26 +107,42 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.problem(); err != nil {
 		return nil, err
 	}
+	var who victim
 	if c.part(ctx) {
-		return c.wrap(c.base.Connect(ctx))
+		base, err := c.connect(ctx, &who)
+		return c.wrap(base, who, err)
 	}
 	var a answer
 	base, err := gabion.Do(ctx, c.dep, func(ctx context.Context) (driver.Conn, error) {
-		made, err := c.base.Connect(ctx)
+		made, err := c.connect(ctx, &who)
 		return proper(made, err), a.hear(ctx, err)
 	}, c.calls[connects]...)
 	if err != nil && base != nil { // a classifier took it for a failure
 		_ = base.Close()
 		base = nil
 	}
-	return c.wrap(base, a.said(err))
+	return c.wrap(base, who, a.said(err))
 }
 
-func (c *connector) wrap(base driver.Conn, err error) (driver.Conn, error) {
+// connect makes a connection and asks it who it is, if that has to be known.
+func (c *connector) connect(ctx context.Context, who *victim) (driver.Conn, error) {
+	since := time.Now()
+	made, err := c.base.Connect(ctx)
+	if err != nil || c.killer == nil {
+		return made, err
+	}
+	if *who, err = c.killer.meet(ctx, made, since); err != nil {
+		_ = made.Close()
+		return nil, err
+	}
+	return made, nil
+}
+
+func (c *connector) wrap(base driver.Conn, who victim, err error) (driver.Conn, error) {
 	if err != nil || base == nil {
 		return nil, err
 	}
-	return newConn(c, base), nil
+	return newConn(c, base, who), nil
 }
 
 // Driver implements driver.Connector. It is the base's.
@@ -134,6 +155,9 @@ func (c *connector) Driver() driver.Driver {
 
 // Close implements io.Closer, for sql.DB's Close.
 func (c *connector) Close() error {
+	if c.killer != nil {
+		c.killer.close()
+	}
 	if x, ok := c.base.(io.Closer); ok {
 		return x.Close()
 	}

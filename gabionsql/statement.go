@@ -13,8 +13,9 @@ import (
 )
 
 // ErrInTransaction says that [Query], [Exec] or [QueryRow] was called with the context of
-// the work of [RunTx]: the statement would run outside of the transaction, and be repeated
-// by itself. Use the transaction that the work gets.
+// the work of [RunTx] and its database: the statement would run outside of the transaction, and be
+// repeated by itself. Use the transaction that the work gets. Another *sql.DB is another database;
+// where RunTx was given a *sql.Conn, another dependency is.
 var ErrInTransaction = errors.New("gabionsql: a statement of its own in the work of RunTx: use the work's transaction, or a context that is not the work's")
 
 var (
@@ -44,7 +45,7 @@ func closeRows(result any) {
 // The attempt that brought the rows stays open until they are closed: see [gabion.Open].
 // The statement holds a slot while it waits for a connection. If none comes free in time
 // the call ends as [policy.PoolExhausted], for databases of [Open]. db must not be nil. In
-// the work of [RunTx] it is refused with [ErrInTransaction].
+// the work of [RunTx] on the same database it is refused with [ErrInTransaction].
 func Query(ctx context.Context, dep *gabion.Dependency, db *sql.DB, query string, args ...any) (*Rows, error) {
 	args, opts, err := prepare(ctx, dep, db, args, asQuery)
 	if err != nil {
@@ -146,7 +147,7 @@ func prepare(ctx context.Context, dep *gabion.Dependency, db *sql.DB, args []any
 	switch {
 	case db == nil:
 		return nil, nil, invalid(dep, errNoPool)
-	case ctx != nil && sqltx.Of(ctx) != nil:
+	case ctx != nil && sqltx.In(ctx, db, dep):
 		return nil, nil, invalid(dep, ErrInTransaction)
 	}
 	n := slices.IndexFunc(args, isOption)

@@ -230,7 +230,7 @@ func TestMistakesWithStatements(t *testing.T) {
 			fact string
 			err  error
 		}{
-			{"in the work of a transaction", send(sqltx.Within(ctx, "tx"), d, db)},
+			{"in the work of a transaction", send(sqltx.Within(ctx, sqltx.Scope{Tx: "tx", Pool: db, Dependency: d}), d, db)},
 			{"a nil database", send(ctx, d, nil)},
 			{"a nil dependency", send(ctx, nil, db)},
 			{"an argument behind an option", send(ctx, d, db, gabion.WithIdempotent(), 1)},

@@ -12,10 +12,16 @@ type stmt struct {
 }
 
 // stmtConverts is a stmt whose base converts arguments by their columns. Without that,
-// database/sql does something else.
+// database/sql does something else. The converter has a name of its own, since a field that is
+// called like its method hides it.
 type stmtConverts struct {
 	*stmt
-	driver.ColumnConverter
+	by driver.ColumnConverter //nolint:staticcheck // drivers may have no other
+}
+
+// ColumnConverter implements driver.ColumnConverter.
+func (s stmtConverts) ColumnConverter(column int) driver.ValueConverter {
+	return s.by.ColumnConverter(column)
 }
 
 func newStmt(c *conn, base driver.Stmt) driver.Stmt {

@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"reflect"
 	"testing"
 
 	"github.com/gabion-go/gabion/gabionsql"
@@ -48,47 +47,8 @@ func TestADriverIsSeenAsItIs(t *testing.T) {
 
 // Statements and rows have optional interfaces, too.
 func TestStatementsAndRowsAreSeenAsTheyAre(t *testing.T) {
-	stmts := map[string]func(*scriptedStmt) driver.Stmt{
-		"nothing": nil,
-		"StmtExecContext": func(s *scriptedStmt) driver.Stmt {
-			return struct {
-				driver.Stmt
-				driver.StmtExecContext
-			}{s, stmt2{s}}
-		},
-		"StmtQueryContext": func(s *scriptedStmt) driver.Stmt {
-			return struct {
-				driver.Stmt
-				driver.StmtQueryContext
-			}{s, stmt2{s}}
-		},
-		"NamedValueChecker": func(s *scriptedStmt) driver.Stmt {
-			return struct {
-				driver.Stmt
-				driver.NamedValueChecker
-			}{s, others{s.c}}
-		},
-		"ColumnConverter": func(s *scriptedStmt) driver.Stmt {
-			return struct {
-				driver.Stmt
-				driver.ColumnConverter
-			}{s, stmt2{s}}
-		},
-		"both": func(s *scriptedStmt) driver.Stmt {
-			return struct {
-				driver.Stmt
-				driver.ColumnConverter
-				driver.NamedValueChecker
-			}{s, stmt2{s}, others{s.c}}
-		},
-	}
-	rows := map[string]func(*scriptedRows) driver.Rows{
-		"nothing":           nil,
-		"RowsNextResultSet": func(r *scriptedRows) driver.Rows { return &sets{scriptedRows: r, left: 1} },
-		"types":             func(r *scriptedRows) driver.Rows { return typed{r} },
-	}
-	for sn, s := range stmts {
-		for rn, r := range rows {
+	for sn, s := range stmtShapes {
+		for rn, r := range rowsShapes {
 			t.Run(sn+", "+rn, func(t *testing.T) {
 				var seen [2]string
 				for i, wrap := range []func(*scripted) *sql.DB{
@@ -108,34 +68,6 @@ func TestStatementsAndRowsAreSeenAsTheyAre(t *testing.T) {
 		}
 	}
 }
-
-type stmt2 struct{ s *scriptedStmt }
-
-func (s stmt2) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	return s.s.c.exec(ctx, fmt.Sprint("statement exec2 ", args))
-}
-
-func (s stmt2) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return s.s.c.query(ctx, fmt.Sprint("statement query2 ", args))
-}
-
-func (s stmt2) ColumnConverter(int) driver.ValueConverter { return driver.String }
-
-type sets struct {
-	*scriptedRows
-	left int
-}
-
-func (s *sets) HasNextResultSet() bool { return s.left > 0 }
-func (s *sets) NextResultSet() error   { s.left--; s.scriptedRows.left = 2; return nil }
-
-type typed struct{ *scriptedRows }
-
-func (typed) ColumnTypeScanType(int) reflect.Type               { return reflect.TypeFor[int16]() }
-func (typed) ColumnTypeDatabaseTypeName(int) string             { return "SMALLINT" }
-func (typed) ColumnTypeLength(int) (int64, bool)                { return 7, true }
-func (typed) ColumnTypeNullable(int) (bool, bool)               { return true, true }
-func (typed) ColumnTypePrecisionScale(int) (int64, int64, bool) { return 5, 2, true }
 
 // tour uses what database/sql has, and tells what a program sees.
 func tour(db *sql.DB) (seen string) {
@@ -159,7 +91,7 @@ func tour(db *sql.DB) (seen string) {
 	}
 	stmt, err := db.PrepareContext(ctx, "INSERT ? ?")
 	tell("prepare", nil, err)
-	for _, args := range [][]any{{1, 2}, {1}, {special("x"), "y"}} {
+	for _, args := range [][]any{{1, 2}, {1}, {special("x"), "y"}, {int64(1) << 40, 1}, {nil, 1}, {sql.Named("n", 1), 2}} {
 		_, err := stmt.Exec(args...)
 		tell("statement exec", nil, err)
 		rows, err := stmt.Query(args...)

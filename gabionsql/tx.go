@@ -32,9 +32,9 @@ var (
 	// in the database.
 	ErrFailedBefore = sqltx.ErrFailedBefore
 
-	// ErrNested says that RunTx was called by the work of another one, with its context: it
-	// would commit on its own, and again when the outer transaction is repeated.
-	ErrNested = errors.New("gabionsql: RunTx in the work of another RunTx: use its transaction, or a context of your own if this one shall commit by itself")
+	// ErrNested says that RunTx was called by the work of another one of the same database, with
+	// its context: it would commit on its own, and again when the outer transaction is repeated.
+	ErrNested = errors.New("gabionsql: RunTx in the work of another RunTx of this database: use its transaction, or a context of your own if this one shall commit by itself")
 
 	errNoDB   = errors.New("gabionsql: the database is nil")
 	errNoWork = errors.New("gabionsql: the function to run in the transaction is nil")
@@ -49,8 +49,8 @@ var (
 // is not repeated, and no failure of the database to the breaker.
 //
 // Work may run several times. It must act on nothing but tx and its own variables, and
-// begin anew each time. What it does to others, such as a call of a web service, is not
-// undone; errors of such calls, if they are gabion's, HTTP's, gRPC's or the network's, are
+// begin anew each time. What it does to others, such as a call of a web service or a statement
+// on another database, is not undone, and done again; errors of such calls, if they are gabion's, HTTP's, gRPC's or the network's, are
 // not repeated for the transaction's sake. Work must not end tx, keep it, or start
 // goroutines that outlive it, and must use the context that it gets. It has to return the
 // errors of its statements: after a deadlock MySQL and MariaDB have rolled back the whole
@@ -82,10 +82,10 @@ func RunTx(ctx context.Context, d *gabion.Dependency, db Beginner, work func(ctx
 	return c.known(d.Run(ctx, c.try, append(c.o.calls[:n:n], txClassifier...)...))
 }
 
-// From returns the transaction that [RunTx] runs the work of ctx in, nil if there is none.
+// From returns the transaction that [RunTx] runs the work of ctx in, nil if there is none. If ctx is
+// in several, of several databases, that is the innermost.
 func From(ctx context.Context) *sql.Tx {
-	tx, _ := sqltx.Of(ctx).(*sql.Tx)
-	return tx
+	return sqltx.Of[*sql.Tx](ctx)
 }
 
 // txClassifier says of errors what is known of their transactions.
@@ -117,10 +117,18 @@ func (c *txCall) problem() error {
 		return errNoDB
 	case c.work == nil:
 		return errNoWork
-	case c.ctx != nil && sqltx.Of(c.ctx) != nil:
+	case c.ctx != nil && sqltx.In(c.ctx, poolOf(c.db), c.dep):
 		return ErrNested
 	}
 	return c.o.problem()
+}
+
+// poolOf returns the pool, nil if db is something else: of a *sql.Conn it can't be told.
+func poolOf(db Beginner) any {
+	if pool, ok := db.(*sql.DB); ok {
+		return pool
+	}
+	return nil
 }
 
 // try is one attempt.
@@ -131,7 +139,7 @@ func (c *txCall) try(ctx context.Context) error {
 }
 
 func (c *txCall) run(ctx context.Context, tx *sql.Tx) error {
-	return c.work(sqltx.Within(ctx, tx), tx)
+	return c.work(sqltx.Within(ctx, sqltx.Scope{Tx: tx, Pool: poolOf(c.db), Dependency: c.dep}), tx)
 }
 
 func (c *txCall) note(err error) {

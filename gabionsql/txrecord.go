@@ -148,16 +148,33 @@ func (r *recorded) resolve(f *sqltx.Failure) error {
 	return f
 }
 
-// settle looks once more if the call ended before anybody had found out.
+// settle looks once more if the call ended before anybody had found out. What can't be found
+// out stays in doubt, whatever the attempts that followed the lost COMMIT came to.
 func (r *recorded) settle(err error) error {
-	if err == nil || !r.lost || r.doubt {
+	if err == nil || !r.lost {
 		return err
 	}
 	there, known := r.find()
-	if there {
+	switch {
+	case !known:
+		r.doubt = true
+		return inDoubt(err)
+	case there && !r.doubt:
 		return nil
 	}
-	r.doubt = !known
+	return err
+}
+
+// inDoubt makes an error say that a COMMIT was sent whose outcome is not known.
+func inDoubt(err error) error {
+	if errors.Is(err, ErrCommitUnknown) {
+		return err
+	}
+	e, ok := errors.AsType[*gabion.Error](err)
+	if !ok {
+		return &sqltx.Failure{Fate: sqltx.Unknown, Err: err}
+	}
+	e.Effect, e.Err = policy.UnknownEffect, &sqltx.Failure{Fate: sqltx.Unknown, Err: e.Err}
 	return err
 }
 

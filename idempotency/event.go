@@ -2,7 +2,6 @@ package idempotency
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -111,44 +110,6 @@ type Event struct {
 // block. Its panics are ignored.
 type Observer interface {
 	Observe(context.Context, Event)
-}
-
-// LogTo returns an Observer that logs: trouble as warnings, the rest for debugging.
-func LogTo(log *slog.Logger) Observer { return logger{log} }
-
-type logger struct{ log *slog.Logger }
-
-// Observe implements Observer.
-func (l logger) Observe(ctx context.Context, e Event) {
-	level := slog.LevelDebug
-	if trouble[e.Kind] || e.Err != nil {
-		level = slog.LevelWarn
-	}
-	var attrs []slog.Attr
-	if e.Kind == eventSwept || e.Kind == eventSweepFailed {
-		attrs = append(attrs, slog.Int("records", e.Records), slog.Duration("took", e.Took))
-	} else {
-		if e.ID != (ID{}) { // there is none where the key is missing, or nothing was asked yet
-			attrs = append(attrs, slog.String("key_hash", e.ID.String()))
-		}
-		attrs = append(attrs, slog.String("guarantee", e.Guarantee.String()))
-	}
-	if e.Decision != 0 {
-		attrs = append(attrs, slog.String("decision", e.Decision.String()))
-	}
-	if e.State != StateAbsent {
-		attrs = append(attrs, slog.String("state", e.State.String()))
-	}
-	if e.Problem != "" {
-		attrs = append(attrs, slog.String("problem", string(e.Problem)))
-	}
-	if e.Attempt != 0 {
-		attrs = append(attrs, slog.Int("attempt", e.Attempt))
-	}
-	if e.Err != nil {
-		attrs = append(attrs, slog.Any("error", e.Err))
-	}
-	l.log.LogAttrs(ctx, level, "idempotency: "+string(e.Kind), attrs...)
 }
 
 // tell publishes an event.

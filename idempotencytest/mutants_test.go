@@ -175,7 +175,12 @@ func on(f fault) Config {
 	}
 }
 
-func TestStoreWithTwoHandles(t *testing.T) { Run(t, on(noFault)) }
+func TestStoreWithTwoHandles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: leases end in real time")
+	}
+	Run(t, on(noFault))
+}
 
 // try runs a case and reports whether it failed.
 func try(t *testing.T, c Config, run func(*bench)) bool {
@@ -194,6 +199,9 @@ func try(t *testing.T, c Config, run func(*bench)) bool {
 // Each fault is found each time by the case that is there for it.
 func TestFaultyStoresAreFound(t *testing.T) {
 	times := 3
+	if testing.Short() {
+		times = 1
+	}
 	if os.Getenv("GABION_SOAK") == "1" {
 		times = 20
 	}

@@ -134,7 +134,7 @@ type Options struct {
 	// As names the dependencies of Config, and of Against unless AgainstAs does, for
 	// policies of the scenario: db: payments makes db be called by the policy of
 	// payments. The name * stands for all policies of the scenario, each with its own
-	// timeouts, key and safety; then there is no other name.
+	// timeouts, key and safety; then there is no other name on that side.
 	As map[string]string
 
 	// Against is the other side of a comparison. Nil means Rival, or Config if AgainstAs
@@ -210,7 +210,7 @@ func (o *Options) options() (made scenario.Options, err error) {
 		}
 		made.Record = (*scenario.Recording)(o.Record)
 	}
-	if made.Policies, err = o.first(); err != nil {
+	if made.Policies, err = side(o.Config, o.As); err != nil {
 		return made, err
 	}
 	as, against := o.As, o.Against
@@ -225,7 +225,9 @@ func (o *Options) options() (made scenario.Options, err error) {
 	switch {
 	case o.Alone:
 	case against != nil:
-		made.Against = &scenario.Policies{File: against, As: as}
+		other, wrong := side(against, as)
+		tellApart(&made.Policies, o.Config, &other, against)
+		made.Against, err = &other, wrong
 	case o.Rival != "":
 		made.Against, err = o.rival()
 	}

@@ -3,7 +3,9 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
+	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab/internal/opponent"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 )
@@ -35,23 +37,36 @@ func Opponents() []Opponent {
 // everything is the name in As that stands for all policies of a scenario.
 const everything = "*"
 
-// first is the side of Config.
-func (o *Options) first() (scenario.Policies, error) {
-	name, all := o.As[everything]
+// side is what goes by the dependencies of a file, under the names that as gives them.
+func side(file *config.File, as map[string]string) (scenario.Policies, error) {
+	name, all := as[everything]
 	if !all {
-		return scenario.Policies{File: o.Config, As: o.As}, nil
+		return scenario.Policies{File: file, As: as}, nil
 	}
 	switch {
-	case len(o.As) > 1:
+	case len(as) > 1:
 		return scenario.Policies{}, errors.New("lab: * is all policies of the scenario: name no other")
-	case o.Config == nil || o.Against != nil:
-		return scenario.Policies{}, errors.New("lab: * is for one file, and not for a comparison of two")
+	case file == nil:
+		return scenario.Policies{}, errors.New("lab: * is a dependency of a file, and no file is given")
 	}
-	candidate, ok := o.Config.Policies[name]
+	candidate, ok := file.Policies[name]
 	if !ok {
-		return scenario.Policies{}, fmt.Errorf("lab: %s has no dependency %q", o.Config.Name, name)
+		return scenario.Policies{}, fmt.Errorf("lab: %s has no dependency %q", file.Name, name)
 	}
 	return scenario.Policies{Name: name, Change: like(candidate)}, nil
+}
+
+// tellApart names two sides after their files, too, where dependencies of one name stand for
+// everything.
+func tellApart(a *scenario.Policies, first *config.File, b *scenario.Policies, second *config.File) {
+	if a.Name == "" || a.Name != b.Name {
+		return
+	}
+	one, other := filepath.Base(first.Name), filepath.Base(second.Name)
+	if one == other {
+		one, other = first.Name, second.Name
+	}
+	a.Name, b.Name = one+" "+a.Name, other+" "+b.Name
 }
 
 // rival is the side of an opponent: it takes the place of what the first side goes by,

@@ -83,7 +83,7 @@ func TestACandidateForAllPolicies(t *testing.T) {
 		"a dependency that is not there": {Config: payments(t), As: map[string]string{"*": "billing"}},
 		"another name besides":           {Config: payments(t), As: map[string]string{"*": "payments", "db": "payments"}},
 		"no file":                        {As: map[string]string{"*": "payments"}},
-		"two files":                      {Config: payments(t), Against: payments(t), As: map[string]string{"*": "payments"}},
+		"not there in the other file":    {Config: payments(t), Against: payments(t), As: map[string]string{"*": "payments"}, AgainstAs: map[string]string{"*": "billing"}},
 	} {
 		if _, err := s.Run(t.Context(), o); err == nil {
 			t.Errorf("%s is no mistake", fact)

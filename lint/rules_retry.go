@@ -147,8 +147,18 @@ func (s *subject) attemptsDoNotFit() {
 			how, fix = Warning, []config.Change{s.set("retry.attempts", fmt.Sprint(max(begun, 1)))}
 		}
 		waits := formulas.Waits(s.p.Retry.Backoff, n-1, formulas.Usual)
-		s.findAs(how, "retry.attempts", fmt.Sprintf("the usual waits between %s are %s together > call timeout %s: even if each fails at once, most calls do not make attempt %s",
-			s.count("retry.attempts", n, "attempt"), span(waits), s.time("timeout.call", call), numbersOf(begun+1, n)),
+		margin := ""
+		if waits <= call {
+			margin = fmt.Sprintf(", with timeout.margin %s", s.time("timeout.margin", s.p.Timeout.Margin))
+		}
+		if margin != "" && s.written("timeout.margin") && s.p.Timeout.Margin > zero.Timeout.Margin {
+			s.findAs(how, "timeout.margin", fmt.Sprintf("the usual waits between %s are %s together%s > call timeout %s: an attempt that would have less time than the margin is not made, so most calls do not make attempt %s",
+				s.count("retry.attempts", n, "attempt"), span(waits), margin, s.time("timeout.call", call), numbersOf(begun+1, n)),
+				"leave timeout.margin out for the default, "+policy.FormatDuration(zero.Timeout.Margin))
+			return
+		}
+		s.findAs(how, "retry.attempts", fmt.Sprintf("the usual waits between %s are %s together%s > call timeout %s: even if each fails at once, most calls do not make attempt %s",
+			s.count("retry.attempts", n, "attempt"), span(waits), margin, s.time("timeout.call", call), numbersOf(begun+1, n)),
 			fmt.Sprintf("write attempts: %d, or a shorter base or cap", max(begun, 1)), fix...)
 		return
 	}

@@ -94,7 +94,7 @@ const (
 // on Kind; the others are zero.
 type Event struct {
 	Kind      Kind
-	Class     Class  // AttemptSettled, LoserSettled; of AttemptSent that of the failure that a retry repeats
+	Class     Class  // AttemptSettled, LoserSettled; of AttemptSent that of the failure that a retry repeats; of Returned, where the call failed, that of the last attempt that ended before
 	Reason    Reason // why; of AttemptSettled the layer that timed out, if one did
 	Effect    Effect // AttemptSettled, Returned
 	Hedge     bool   // this attempt is a hedge; of Returned, a hedge brought the answer

@@ -58,7 +58,7 @@ var presets = []struct {
 		Bulkhead: Bulkhead{Limit: 10},
 	}},
 	// What the user hardly misses: two quick tries and few slots. Two attempts of
-	// 1 s and a wait of 100 ms are 2.1 s.
+	// 1 s and a wait of at most 1 s are 3 s.
 	{"best-effort", Policy{
 		Timeout:  Timeout{Call: 3 * time.Second, Attempt: time.Second},
 		Retry:    Retry{Attempts: 2},
@@ -67,7 +67,9 @@ var presets = []struct {
 }
 
 // Preset returns the policy of that name, to be used as it is or changed part by
-// part; false means that there is none. The names are [PresetNames].
+// part; false means that there is none. The names are [PresetNames]. Its waits suit its own
+// call timeout: with a shorter one, shorten retry.backoff too. In a file that is done by
+// itself, in proportion, unless the file says the waits.
 func Preset(name string) (Policy, bool) {
 	for _, p := range presets {
 		if p.name == name {

@@ -21,16 +21,17 @@ type TimeoutProposal struct {
 // A timeout within these bounds fits.
 const (
 	fewSamples  = 100  // for a 99th percentile
-	manySamples = 1000 // for a 99.9th
+	manySamples = 1000 // for a 99.9th, and for a timeout that is shorter
 	farAbove    = 5    // times what is proposed: it waits for nothing
 	closeTo     = 0.8  // of it: what takes longer is cut off, and nobody knows how much that is
 )
 
 // ProposeAttempt compares the policy's attempt timeout with measured latency, and
 // reports whether another would fit better: one that is far above what attempts need makes callers wait
-// for nothing, one that is close to it cuts off attempts that would succeed. Nothing is
-// proposed where fewer than a hundred latencies are known, or where the timeout is
-// measured already.
+// for nothing, one that is close to it cuts off attempts that would succeed. A longer one
+// is proposed from a hundred latencies on, a shorter one from a thousand on, and neither
+// where the timeout is measured already. Whether calls failed in that time is for the
+// caller to look at: a shorter timeout out of a time of trouble does harm.
 func (p Policy) ProposeAttempt(l LatencyStats) (t TimeoutProposal, off bool) {
 	is := p.Resolved().Timeout
 	attempt, call, written := is.Attempt, is.Call, p.Timeout.Attempt
@@ -45,14 +46,15 @@ func (p Policy) ProposeAttempt(l LatencyStats) (t TimeoutProposal, off bool) {
 	t.Attempt = twoDigits(max(least, 3*l.P50, defaultAttemptMin))
 	share := "p" + strings.TrimSuffix(t.Of.String(), "%")
 	seen := fmt.Sprintf("%s of the last %d attempts that were measured is %s", share, t.Samples, FormatDuration(twoDigits(t.Observed)))
+	enough := l.Samples >= manySamples
 	switch {
-	case attempt <= 0:
+	case attempt <= 0 && enough:
 		t.Percentile = t.Of
 		t.Reason = fmt.Sprintf("%s, and timeout.attempt is off: write %s", seen, FormatDuration(t.Attempt))
-	case attempt > farAbove*t.Attempt:
+	case attempt > farAbove*t.Attempt && enough:
 		t.Percentile = t.Of
 		t.Reason = fmt.Sprintf("%s, and timeout.attempt is %s: write attempt: %s, or %s", seen, given(attempt, written), share, FormatDuration(t.Attempt))
-	case float64(t.Observed) > closeTo*float64(attempt) && (call <= 0 || attempt < call):
+	case attempt > 0 && float64(t.Observed) > closeTo*float64(attempt) && (call <= 0 || attempt < call):
 		if t.Attempt = 2 * attempt; call > 0 {
 			t.Attempt = min(t.Attempt, call)
 		}

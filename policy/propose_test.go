@@ -16,8 +16,10 @@ func TestATimeoutThatIsOffIsSaidToBe(t *testing.T) {
 	}{
 		"far above": {Timeout{}, busy, 470 * ms,
 			"p99.9 of the last 12000 attempts that were measured is 240ms, and timeout.attempt is 4s (the default): write attempt: p99.9, or 470ms"},
-		"far above, and few are known": {Timeout{Attempt: 10 * s, Call: 20 * s}, LatencyStats{P50: 20 * ms, P99: 100 * ms, Samples: 200}, 300 * ms,
-			"p99 of the last 200 attempts that were measured is 100ms, and timeout.attempt is 10s: write attempt: p99, or 300ms"},
+		"far above, and 999 are too few to shorten it": {Timeout{Attempt: 10 * s, Call: 20 * s}, LatencyStats{P50: 20 * ms, P99: 100 * ms, Samples: 999}, 0, ""},
+		"off, and 999 are too few to write one":        {Timeout{Attempt: Off}, LatencyStats{P50: 20 * ms, P99: 100 * ms, Samples: 999}, 0, ""},
+		"close, and 200 are enough to lengthen it": {Timeout{Attempt: 110 * ms}, LatencyStats{P50: 20 * ms, P99: 100 * ms, Samples: 200}, 220 * ms,
+			"p99 of the last 200 attempts that were measured is 100ms, close to timeout.attempt, 110ms, which cuts off what takes longer: write 220ms"},
 		"off": {Timeout{Attempt: Off}, busy, 470 * ms,
 			"p99.9 of the last 12000 attempts that were measured is 240ms, and timeout.attempt is off: write 470ms"},
 		"close": {Timeout{Attempt: 250 * ms}, busy, 500 * ms,

@@ -166,6 +166,9 @@ func (p *pull) junit() (files []string, cases, failures int) {
 }
 
 func TestTheActionComparesWithTheBase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the command is built")
+	}
 	const before, calm, loud = "version: 1\ndependencies:\n  db: {safe: true}\n", "version: 1\ndependencies:\n  db: {safe: true, retry: {attempts: 2}}\n",
 		"version: 1\ndependencies:\n  db: {safe: true, breaker: off, retry: {attempts: 5, budget: off, backoff: {kind: constant, base: 1ms}}}\n"
 	const two = "version: 1\ndependencies:\n  payments: {safe: true}\n  mail.v2: {safe: true, retry: off}\n"
@@ -228,6 +231,9 @@ func TestTheActionComparesWithTheBase(t *testing.T) {
 		},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
+			if testing.Short() && c.fact != "a change that breaks an assertion" && c.fact != "a change with a mistake" {
+				t.Skip("long: each runs the lab by git, a shell and the command")
+			}
 			c.base["lab/small.yaml"] = actionScenario
 			p := newPull(t, c.base, c.change)
 			code, said := p.run(c.vars...)

@@ -258,6 +258,9 @@ func soak(ordinary, soaked int) int {
 
 // D: a process that is killed loses nothing of what it acknowledged.
 func TestKilledAtAnyTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: processes are killed")
+	}
 	if runtime.GOOS == "windows" {
 		t.Skip("there the file of a killed process stays locked for a while")
 	}

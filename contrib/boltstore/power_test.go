@@ -25,6 +25,9 @@ type call struct {
 // G: in a power cut, what was not synced is lost, wholly or in part and in any order.
 // The calls of a child are recorded, and disks that may be left are made of them.
 func TestPowerCuts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: processes are killed")
+	}
 	t.Parallel()
 	strace := straceOrSkip(t)
 	file := newFile(t)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabiongrpc"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -38,7 +39,7 @@ func stubOf(t testing.TB, opts ...grpc.DialOption) pb.TestServiceClient {
 // A call that succeeds allocates at most 8 times more than one of grpc-go with a deadline.
 // Client and server are counted together, so the smallest of a few figures is what counts.
 func TestASuccessAllocatesLittle(t *testing.T) {
-	if raceEnabled {
+	if testrace.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	req := &pb.SimpleRequest{}

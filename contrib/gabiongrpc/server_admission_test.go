@@ -262,6 +262,9 @@ func TestAFloodOfOneTenantsCalls(t *testing.T) {
 // A limit that is learned follows what the server can take: 20 calls at once take 10 ms, and
 // each further one makes all of them slower.
 func TestALearnedLimitOfCallsMoves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a limit learns in real time")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		h := admits(t, &gabiongrpc.Admission{})
 		var mu sync.Mutex

@@ -17,6 +17,7 @@ import (
 	"github.com/gabion-go/gabion/contrib/gabionmsg"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -59,7 +60,7 @@ func stacked(t testing.TB) wm.HandlerFunc {
 
 // Of these, two are the middleware's.
 func TestAMessageCostsFewAllocations(t *testing.T) {
-	if raceEnabled {
+	if testrace.Enabled {
 		t.Skip("the race detector allocates too")
 	}
 	const runs, most = 2000, 7

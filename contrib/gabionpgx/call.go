@@ -19,6 +19,7 @@ type target interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error)
+	Conn() *pgx.Conn
 }
 
 // source lends a target. It is given back with the error of what was done on it.
@@ -52,7 +53,8 @@ func exec(ctx context.Context, p *Pool, from source, opts []gabion.CallOption, s
 			return tag, err
 		}
 		defer func() { release(err) }()
-		return c.Exec(ctx, sql, args...)
+		tag, err = c.Exec(ctx, sql, args...)
+		return tag, blame(c.Conn(), err)
 	}
 	if p.part(ctx) {
 		return once(ctx)
@@ -74,7 +76,7 @@ func query(ctx context.Context, p *Pool, from source, opts []gabion.CallOption, 
 		}()
 		x.Rows, err = c.Query(ctx, sql, args...)
 		if err != nil {
-			return nil, err
+			return nil, blame(c.Conn(), err)
 		}
 		if x.more = x.Rows.Next(); !x.more { // else pgx has not read what the server says to it
 			err = x.Rows.Err()
@@ -84,20 +86,20 @@ func query(ctx context.Context, p *Pool, from source, opts []gabion.CallOption, 
 	if p.part(ctx) {
 		r, err := once(ctx)
 		if err != nil {
-			return nil, err
+			return failedRows{err}, err
 		}
 		return r, nil
 	}
 	r, attempt, err := gabion.Open(ctx, p.dep, once, append(opts, gabion.DiscardWith(discard))...)
 	if attempt == nil {
-		return nil, err
+		return failedRows{err}, err
 	}
 	r.attempt = attempt
 	if err != nil || !r.more { // a classifier took them for a failure, or there are none
 		r.Close()
 	}
 	if err != nil {
-		return nil, err
+		return failedRows{err}, err
 	}
 	return r, nil
 }
@@ -218,7 +220,7 @@ func (r *row) Scan(dest ...any) error {
 		defer func() { release(err) }()
 		found, err := c.Query(ctx, r.sql, r.args...)
 		if err != nil {
-			return struct{}{}, err
+			return struct{}{}, blame(c.Conn(), err)
 		}
 		defer found.Close()
 		return struct{}{}, read(found, dest)
@@ -248,51 +250,3 @@ func read(r pgx.Rows, dest []any) error {
 	r.Close()
 	return r.Err()
 }
-
-// batch are the results of a batch, which is one attempt until they are closed.
-type batch struct {
-	pgx.BatchResults
-	attempt *gabion.Attempt // nil where it is part of another one
-	release func(error)     // nil once it is closed
-	err     error
-}
-
-// Close implements pgx.BatchResults.
-func (b *batch) Close() error {
-	if b.release == nil {
-		return b.err
-	}
-	defer b.leave() // also when a callback panics
-	b.err = b.BatchResults.Close()
-	return b.settle()
-}
-
-// settle gives the connection back, and the verdict.
-func (b *batch) settle() error {
-	release := b.release
-	b.release = nil
-	release(b.err)
-	if b.attempt != nil {
-		b.err = b.attempt.Settle(b.err)
-	}
-	return b.err
-}
-
-func (b *batch) leave() {
-	if b.release != nil {
-		b.release(nil)
-		b.release = nil
-	}
-	if b.attempt != nil {
-		b.attempt.Close(nil)
-	}
-}
-
-// failedBatch are the results of a batch that was not sent.
-type failedBatch struct{ err error }
-
-func (f failedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, f.err }
-func (f failedBatch) Query() (pgx.Rows, error)         { return nil, f.err }
-func (f failedBatch) QueryRow() pgx.Row                { return &row{err: f.err} }
-func (f failedBatch) Close() error                     { return f.err }
-func (f failedBatch) Tx() pgx.Tx                       { return nil }

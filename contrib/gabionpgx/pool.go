@@ -16,9 +16,10 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// ErrInTransaction says that a [Pool] was called with the context of the work of [RunTx]:
-// the statement would run outside of the transaction. Use the transaction that the work
-// gets.
+// ErrInTransaction says that a [Pool] was called with the context of the work of [RunTx] on the same
+// database: the statement would run outside of the transaction. Use the transaction that the work
+// gets. Another pool is another database; where RunTx was given a single connection, another
+// dependency is.
 var ErrInTransaction = errors.New("gabionpgx: a statement of its own in the work of RunTx: use the work's transaction, or a context that is not the work's")
 
 // Pool is a pgxpool.Pool whose calls pass a dependency. Each takes a slot, then a
@@ -54,6 +55,8 @@ func Open(ctx context.Context, config *pgxpool.Config, dep *gabion.Dependency, o
 	switch {
 	case config == nil:
 		return nil, p.invalid(errors.New("gabionpgx: the pool's configuration is nil"))
+	case config.ConnConfig == nil:
+		return nil, p.invalid(errors.New("gabionpgx: the pool's configuration is not from pgxpool.ParseConfig"))
 	case b.Off:
 		return nil, p.invalid(errors.New("gabionpgx: the policy has no bulkhead, so the pool has no size: set bulkhead.limit to the most connections"))
 	}
@@ -109,11 +112,12 @@ func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comman
 
 // Query sends a statement that returns rows, which must be closed or read to their end. The
 // call's outcome is known with the first row. The rows have a slot until they are closed,
-// or until the attempt's time is over; timeout.idle bounds the wait for a row.
+// or until the attempt's time is over; timeout.idle bounds the wait for a row. The rows are never
+// nil: beside an error they carry it, so that it may be read from them, as pgx.CollectRows does.
 func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	args, opts, err := p.split(ctx, "query", args)
 	if err != nil {
-		return nil, err
+		return failedRows{err}, err
 	}
 	return query(ctx, p, p.borrow, opts, sql, args)
 }
@@ -125,62 +129,32 @@ func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return &row{ctx: ctx, pool: p, from: p.borrow, opts: opts, sql: sql, args: args, err: err}
 }
 
-// CopyFrom copies rows into a table. It is sent once, since the rows can be read once.
-func (p *Pool) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error) {
-	_, opts, err := p.split(ctx, "copy", nil)
-	if err != nil {
-		return 0, err
-	}
-	once := func(ctx context.Context) (n int64, err error) {
-		c, release, err := p.borrow(ctx)
-		if err != nil {
-			return 0, err
-		}
-		defer func() { release(err) }()
-		return c.CopyFrom(ctx, table, columns, rows)
-	}
-	if p.part(ctx) {
-		return once(ctx)
-	}
-	return gabion.Do(ctx, p.dep, once, append(opts, gabion.WithoutRetry(), gabion.WithoutHedge())...)
-}
-
 // SendBatch sends several statements at once. The batch is one attempt, and sent once. Its
-// results must be closed; the outcome is known then.
+// results must be closed; the outcome is known then. A batch that begins a transaction keeps its
+// connection and its slot until that ends.
 func (p *Pool) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	_, opts, err := p.split(ctx, "batch", nil)
 	if err != nil {
-		return failedBatch{err}
+		return pgx.FailedBatchResults(b, err)
 	}
 	if p.part(ctx) {
 		c, release, err := p.borrow(ctx)
 		if err != nil {
-			return failedBatch{err}
+			return pgx.FailedBatchResults(b, err)
 		}
-		return send(ctx, c, b, &batch{release: release})
+		return send(ctx, c, b, &batch{pool: p, release: release})
 	}
 	a, err := gabion.Begin(ctx, p.dep, opts...)
 	if err != nil {
-		return failedBatch{err}
+		return pgx.FailedBatchResults(b, err)
 	}
 	c, release, err := p.borrow(a.Context())
 	if err != nil {
 		err = a.Settle(err)
 		a.Close(nil)
-		return failedBatch{err}
+		return pgx.FailedBatchResults(b, err)
 	}
-	return send(a.Context(), c, b, &batch{attempt: a, release: release})
-}
-
-// send leaves nothing behind if an argument of the batch panics.
-func send(ctx context.Context, on target, b *pgx.Batch, to *batch) *batch {
-	defer func() {
-		if to.BatchResults == nil {
-			to.leave()
-		}
-	}()
-	to.BatchResults = on.SendBatch(ctx, b)
-	return to
+	return send(a.Context(), c, b, &batch{pool: p, attempt: a, release: release})
 }
 
 // part reports whether a call with ctx is part of an attempt of this dependency already.
@@ -193,7 +167,7 @@ func (p *Pool) call(operation string, more ...gabion.CallOption) []gabion.CallOp
 
 // split takes the options out of the arguments.
 func (p *Pool) split(ctx context.Context, operation string, args []any) ([]any, []gabion.CallOption, error) {
-	if ctx != nil && sqltx.Of(ctx) != nil {
+	if ctx != nil && sqltx.In(ctx, p.pool, p.dep) {
 		return nil, nil, p.invalid(ErrInTransaction)
 	}
 	opts := p.call(operation)

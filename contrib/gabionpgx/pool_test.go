@@ -286,7 +286,7 @@ func TestMistakesWithAPool(t *testing.T) {
 		config *pgxpool.Config
 		d      *gabion.Dependency
 	}{
-		{"a nil configuration", nil, d}, {"a nil dependency", config, nil}, {"no bulkhead", config, off},
+		{"a nil configuration", nil, d}, {"an empty configuration", new(pgxpool.Config), d}, {"a nil dependency", config, nil}, {"no bulkhead", config, off},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			if _, err := gabionpgx.Open(t.Context(), c.config, c.d); !errors.Is(err, policy.Invalid) {

@@ -35,7 +35,8 @@ var (
 	// transaction had failed. Nothing is in the database.
 	ErrFailedBefore = gabionsql.ErrFailedBefore
 
-	// ErrNested says that RunTx was called by the work of another one, with its context.
+	// ErrNested says that RunTx was called by the work of another one of the same database,
+	// with its context.
 	ErrNested = gabionsql.ErrNested
 
 	// ErrNotYours is what Commit and Rollback of the work's transaction return, and nothing
@@ -86,10 +87,10 @@ func RunTx(ctx context.Context, d *gabion.Dependency, db Beginner, work func(ctx
 	return err
 }
 
-// From returns the transaction that [RunTx] runs the work of ctx in, nil if there is none.
+// From returns the transaction that [RunTx] runs the work of ctx in, nil if there is none. If ctx is
+// in several, of several databases, that is the innermost.
 func From(ctx context.Context) pgx.Tx {
-	tx, _ := sqltx.Of(ctx).(pgx.Tx)
-	return tx
+	return sqltx.Of[pgx.Tx](ctx)
 }
 
 // txClassifier says of errors what is known of their transactions.
@@ -118,7 +119,7 @@ func (c *txCall) problem(ctx context.Context) error {
 		return errNoDB
 	case c.work == nil:
 		return errNoWork
-	case ctx != nil && sqltx.Of(ctx) != nil:
+	case ctx != nil && sqltx.In(ctx, poolOf(c.db), c.dep):
 		return ErrNested
 	}
 	return nil
@@ -138,7 +139,7 @@ func (c *txCall) try(ctx context.Context) error {
 
 func (c *txCall) run(ctx context.Context, tx pgx.Tx) error {
 	theirs := &workTx{Tx: tx}
-	return c.work(sqltx.Within(ctx, theirs), theirs)
+	return c.work(sqltx.Within(ctx, sqltx.Scope{Tx: theirs, Pool: poolOf(c.db), Dependency: c.dep}), theirs)
 }
 
 // A workTx is the transaction that work sees.

@@ -30,7 +30,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	if !m.others.unused() {
 		m.others.collect(s)
 	}
-	s.since = nil
+	s.since, s.zero = nil, false
 	for label, n := range map[string]*counter{
 		"dependency": &m.overflow.dependency, "operation": &m.overflow.operation, "code": &m.overflow.code,
 		"partition": &m.overflow.partition, "result": &m.overflow.result, "disposition": &m.overflow.disposition,
@@ -96,26 +96,30 @@ func (d *dependency) collect(s *scrape) {
 	if !d.others.unused() {
 		d.others.collect(s)
 	}
-	s.since = d.created
+	s.since, s.zero = d.created, d.zero
 	if d.left.count() > 0 {
 		s.durations(catalog.DeadlineLeft, []*histogram{&d.left}, d.label)
 	}
-	s.reasons(catalog.Refused, &d.refused, d.label)
-	s.reasons(catalog.Suppressed, &d.suppressed, d.label)
-	s.reasons(catalog.HedgesSkipped, &d.skipped, d.label)
-	s.reasons(catalog.Fallbacks, &d.fallbacks, d.label)
-	s.reasons(catalog.BodiesFailed, &d.broken, d.label)
+	s.reasons(catalog.Refused, &d.refused, d.label, refusing)
+	s.reasons(catalog.Suppressed, &d.suppressed, d.label, suppressing, refusingRetries)
+	s.reasons(catalog.HedgesSkipped, &d.skipped, d.label, skipping)
+	s.reasons(catalog.Fallbacks, &d.fallbacks, d.label, unavailable)
+	s.reasons(catalog.BodiesFailed, &d.broken, d.label, breaking)
 	for i := range d.timeouts {
 		s.count(catalog.Timeouts, d.timeouts[i].Load(), d.label, layerLabels[i])
 	}
 	for i := range d.hedges {
 		s.count(catalog.Hedges, d.hedges[i].Load(), d.label, wonLabels[i])
 	}
-	s.words(catalog.Waits, "wait", &d.waits, d.label)
-	s.words(catalog.Idempotency, "result", &d.keys, d.label)
-	for word, n := range d.messages.snapshot() {
+	for word, n := range snapshotOf(&d.waits, d.zero, waiting) {
+		s.count(catalog.Waits, n, d.label, pair("wait", word))
+	}
+	for word, n := range snapshotOf(&d.keys, d.zero && len(d.keys.snapshot()) > 0, deciding) {
+		s.count(catalog.Idempotency, n, d.label, pair("result", word))
+	}
+	for word, n := range snapshotOf(&d.messages, d.zero && len(d.messages.snapshot()) > 0, disposing) {
 		disposition, why, _ := strings.Cut(word, "/")
-		s.count(catalog.Messages, n.Load(), d.label, pair("disposition", disposition), pair("reason", why))
+		s.count(catalog.Messages, n, d.label, pair("disposition", disposition), pair("reason", why))
 	}
 	d.collectState(s)
 }
@@ -134,17 +138,17 @@ func (d *dependency) collectState(s *scrape) {
 	d.mu.Lock()
 	moves, exceeded := maps.Clone(d.moves), maps.Clone(d.exceeded)
 	d.mu.Unlock()
-	for v, n := range moves {
+	for v, n := range withZeros(moves, d.zero, moving) {
 		s.count(catalog.BreakerTransitions, n, pair("cause", v.cause.String()), d.label,
 			pair("from", v.from.String()), pair("to", v.to.String()))
 	}
-	for cause, n := range exceeded {
+	for cause, n := range withZeros(exceeded, d.zero, opening) {
 		s.count(catalog.BreakerExceeded, n, pair("cause", cause.String()), d.label)
 	}
 }
 
 func (o *operation) collect(s *scrape) {
-	s.since = o.created
+	s.since, s.zero = o.created, false
 	d := o.of.label
 	o.collectCalls(s, d)
 	o.collectAttempts(s, d)

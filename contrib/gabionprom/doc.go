@@ -2,7 +2,6 @@
 //
 //	metrics := gabionprom.New(gabionprom.Config{Registry: registry})
 //	prometheus.MustRegister(metrics)
-//	stop := registry.Observe(metrics)
 //
 // A [Metrics] is an observer and a collector. It counts the events of calls, and asks for
 // states and levels, such as those of breakers, when it is scraped. docs/metrics.md lists

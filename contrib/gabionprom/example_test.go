@@ -27,8 +27,6 @@ func ExampleNew() {
 	metrics := gabionprom.New(gabionprom.Config{Registry: registry})
 	server := prometheus.NewRegistry()
 	server.MustRegister(metrics)
-	stop := registry.Observe(metrics)
-	defer stop()
 
 	payments, _ := registry.Get("payments")
 	payments.Run(context.Background(), func(context.Context) error { return nil }, gabion.WithOperation("charge"))

@@ -153,6 +153,39 @@ func TestEverySeriesIsInTheCatalog(t *testing.T) {
 	}
 }
 
+// Whether a program attaches the metrics by itself, as it once had to, or not: each call is
+// counted once.
+func TestMetricsObserveWhatTheirConfigHas(t *testing.T) {
+	for fact, attach := range map[string]func(*gabion.Registry, *gabion.Dependency, *gabionprom.Metrics){
+		"New is enough":                  func(*gabion.Registry, *gabion.Dependency, *gabionprom.Metrics) {},
+		"the registry is observed again": func(r *gabion.Registry, _ *gabion.Dependency, m *gabionprom.Metrics) { r.Observe(m) },
+		"its dependency is": func(r *gabion.Registry, _ *gabion.Dependency, m *gabionprom.Metrics) {
+			d, _ := r.Get("d")
+			d.Observe(m)
+		},
+		"a dependency of the Config is": func(_ *gabion.Registry, alone *gabion.Dependency, m *gabionprom.Metrics) { alone.Observe(m) },
+		"and stopped":                   func(r *gabion.Registry, _ *gabion.Dependency, m *gabionprom.Metrics) { r.Observe(m)() },
+	} {
+		alone := gabion.New("alone", policy.Policy{})
+		reg, m := registry(t, gabionprom.Config{Dependencies: []*gabion.Dependency{alone}}, map[string]policy.Policy{"d": {}})
+		attach(reg, alone, m)
+		d, _ := reg.Get("d")
+		d.Run(t.Context(), works)
+		alone.Run(t.Context(), works)
+		if err := reg.Reload(map[string]policy.Policy{"d": {}, "later": {}}); err != nil {
+			t.Fatal(err)
+		}
+		later, _ := reg.Get("later")
+		later.Run(t.Context(), works)
+		got := gather(t, m)
+		for _, name := range []string{"d", "alone", "later"} {
+			if n := got.sum("gabion_calls_total", "dependency="+name); n != 1 {
+				t.Errorf("%s: a call of %s counts %v times", fact, name, n)
+			}
+		}
+	}
+}
+
 func TestKeysAndMessagesOfRealStoresAreCounted(t *testing.T) {
 	m := gabionprom.New(gabionprom.Config{})
 	decide(t, m)

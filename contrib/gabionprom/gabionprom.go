@@ -28,8 +28,9 @@ const other = "_other"
 // states.
 type Config struct {
 	// Registry and Dependencies are asked for their states and levels at each scrape.
-	// Where both know a name, the Registry counts. Events come only from what
-	// observes: registry.Observe(metrics).
+	// Where both know a name, the Registry counts. New observes them, for as long as
+	// they are there. A program that does so too, by registry.Observe(metrics), counts
+	// nothing twice. One that passes events on by an observer of its own would.
 	Registry     *gabion.Registry
 	Dependencies []*gabion.Dependency
 
@@ -76,7 +77,7 @@ type Metrics struct {
 	}
 }
 
-// New returns a Metrics that has counted nothing yet. A negative bound counts as zero.
+// New returns a Metrics that has counted nothing yet, and observes what the Config has. A negative bound counts as zero.
 func New(c Config) *Metrics {
 	for _, bound := range []struct {
 		value *int
@@ -91,6 +92,12 @@ func New(c Config) *Metrics {
 		m.letters = &letters{store: c.Letters}
 	}
 	m.others = m.newDependency(other)
+	if c.Registry != nil {
+		c.Registry.Observe(m)
+	}
+	for _, d := range c.Dependencies {
+		d.Observe(m)
+	}
 	return m
 }
 

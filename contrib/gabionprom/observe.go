@@ -2,6 +2,7 @@ package gabionprom
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -127,14 +128,7 @@ func (d *dependency) failed(e *gabion.Event) {
 // suppressed reports whether a call ended although it had attempts left and its failure
 // might have passed.
 func suppressed(e *gabion.Event) bool {
-	switch e.Reason {
-	case policy.NotSafe, policy.BudgetExhausted, policy.AllFailing, policy.DeadlineShort, policy.RetryAfterTooLong,
-		policy.DoNotRetry, policy.RetriesOff, policy.BodyNotRewindable:
-		return e.Attempt > 0
-	case policy.BreakerOpen, policy.BulkheadFull, policy.QueueTimeout, policy.ThrottledLocally, policy.RateLimited, policy.Paced:
-		return e.Attempt > 0 // one that was refused at once is no retry
-	}
-	return false
+	return e.Attempt > 0 && (slices.Contains(suppressing, e.Reason) || slices.Contains(refusingRetries, e.Reason))
 }
 
 func (d *dependency) hedged(e *gabion.Event) {

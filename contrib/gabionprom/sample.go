@@ -63,6 +63,7 @@ func (s *sample) Write(out *dto.Metric) error {
 type scrape struct {
 	to    chan<- prometheus.Metric
 	since *timestamppb.Timestamp // since when what comes next is counted
+	zero  bool                   // it is sent although it has counted nothing
 }
 
 // sample makes a sample. Its labels are in alphabetical order of their names.
@@ -72,9 +73,9 @@ func (s *scrape) sample(m *catalog.Metric, l []*dto.LabelPair) *sample {
 	return x
 }
 
-// count sends a counter, unless it has counted nothing.
+// count sends a counter, unless it has counted nothing and need not begin at zero.
 func (s *scrape) count(m *catalog.Metric, n uint64, l ...*dto.LabelPair) {
-	if n > 0 {
+	if n > 0 || s.zero {
 		s.countFromZero(m, n, l...)
 	}
 }
@@ -103,17 +104,13 @@ func (s *scrape) durations(m *catalog.Metric, all []*histogram, l ...*dto.LabelP
 	}
 }
 
-func (s *scrape) reasons(m *catalog.Metric, r *reasons, before *dto.LabelPair) {
+// reasons sends what was counted by reason. The known ones begin at zero.
+func (s *scrape) reasons(m *catalog.Metric, r *reasons, before *dto.LabelPair, known ...[]policy.Reason) {
 	for i := range r {
-		if n := r[i].Load(); n > 0 {
+		n := r[i].Load()
+		if n > 0 || s.zero && slices.ContainsFunc(known, func(k []policy.Reason) bool { return slices.Contains(k, policy.Reason(i)) }) {
 			s.count(m, n, before, reasonLabels[i])
 		}
-	}
-}
-
-func (s *scrape) words(m *catalog.Metric, label string, w *words, before *dto.LabelPair) {
-	for word, n := range w.snapshot() {
-		s.count(m, n.Load(), before, pair(label, word))
 	}
 }
 

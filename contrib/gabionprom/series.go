@@ -42,6 +42,7 @@ type dependency struct {
 	name    string
 	label   *dto.LabelPair
 	created *timestamppb.Timestamp
+	zero    bool // what it counts begins at zero
 
 	operations table[operation]
 	others     *operation // those past the bound
@@ -180,7 +181,9 @@ func (m *Metrics) dependency(name string) *dependency {
 			if have >= m.config.MaxDependencies {
 				return nil
 			}
-			return m.newDependency(name)
+			d := m.newDependency(name)
+			d.zero = have < fromZero
+			return d
 		})
 		if d != nil {
 			return d

@@ -18,7 +18,7 @@ func (m *Metrics) states(s *scrape) {
 			continue // two levels can't be added up
 		}
 		seen[d] = true
-		s.since = d.created
+		s.since, s.zero = d.created, d.zero
 		m.state(s, d, &stats)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// registry makes a registry of dependencies that m observes.
+// registry makes a registry of dependencies, and the metrics of it.
 func registry(t testing.TB, c gabionprom.Config, policies map[string]policy.Policy) (*gabion.Registry, *gabionprom.Metrics) {
 	t.Helper()
 	r, err := gabion.NewRegistry(policies)
@@ -32,9 +32,7 @@ func registry(t testing.TB, c gabionprom.Config, policies map[string]policy.Poli
 		t.Fatal(err)
 	}
 	c.Registry = r
-	m := gabionprom.New(c)
-	t.Cleanup(r.Observe(m))
-	return r, m
+	return r, gabionprom.New(c)
 }
 
 // scraped is what a server that scrapes gets, by name.

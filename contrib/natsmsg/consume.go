@@ -93,6 +93,7 @@ func (s *subscription) open(ctx context.Context) error {
 	}
 	cfg := &durable.CachedInfo().Config
 	err = errors.Join(
+		checkServer(s.nc.ConnectedServerVersion()),
 		check(cfg, s.c.Dependency().Policy(), s.c.Slots(s.o.Workers), &s.o),
 		checkDead(ctx, s.js, s.stream, cfg, s.c, &s.o),
 	)
@@ -240,7 +241,7 @@ func (s *subscription) look(ctx context.Context) {
 		s.tell(it, nak)
 	}
 	for _, it := range silent {
-		s.ask(it)
+		s.ask(it, plain(it.said))
 	}
 	s.send(r)
 	if verify {

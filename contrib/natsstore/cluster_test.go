@@ -108,6 +108,9 @@ func (y *tally) check(t *testing.T, s *Store) {
 }
 
 func TestClusterThatLosesItsLeader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: three servers, and elections")
+	}
 	t.Parallel()
 	nodes, urls := cluster(t, false)
 	o := Options{Bucket: "records", Replicas: 3, SyncAlways: true}
@@ -158,6 +161,9 @@ func leader(t *testing.T, s *Store, nodes []*clusterNode) *clusterNode {
 
 // The suite again, on three replicas, through clients of three servers.
 func TestConformanceOfCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: three servers")
+	}
 	t.Parallel()
 	nodes, urls := cluster(t, true)
 	eventually(t, connect(t, urls), Options{Bucket: "records", Replicas: 3, Skew: -1})

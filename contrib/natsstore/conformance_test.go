@@ -27,6 +27,9 @@ func TestConformance(t *testing.T) {
 // Clients whose clocks differ by an hour, or that share nothing but the bucket, are
 // the same to the store.
 func TestConformanceOfClientsWithOtherClocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: leases end in real time")
+	}
 	t.Parallel()
 	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
 	idempotencytest.Run(t, idempotencytest.Config{

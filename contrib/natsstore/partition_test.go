@@ -102,6 +102,9 @@ func (p process) run(ctx context.Context) {
 
 // H: partitions between clients and server.
 func TestPartitions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: leases end in real time")
+	}
 	t.Parallel()
 	episodes := 20
 	if soak {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 // fill puts letters away, many at once.
@@ -51,6 +52,7 @@ func heap() int64 {
 // Many letters are listed by pages and redriven with the memory that few need. With
 // GABION_SOAK=1 they are a million.
 func TestManyLetters(t *testing.T) {
+	testrace.Serial(t)
 	n, redriven := 1500, 300
 	if os.Getenv("GABION_SOAK") != "" {
 		n, redriven = 1_000_000, 30_000
@@ -111,60 +113,5 @@ func TestManyLetters(t *testing.T) {
 	t.Logf("%d redriven in %v, %d bytes more at most", redriven, time.Since(begun), most)
 	if most > 8<<20 {
 		t.Errorf("a redrive of many letters takes %d bytes more of memory", most)
-	}
-}
-
-// A redrive that waits for an older one of many orders does not look at all of them each time.
-func TestManyOrdersThatWait(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	taking := func(orders int) (allocations float64, s *Store) {
-		s = openFile(t, filepath.Join(t.TempDir(), "letters"), deadletter.Options{Clock: func() time.Time { return now }})
-		var drives [2]deadletter.Drive
-		for i := range drives {
-			var all sync.WaitGroup
-			for n := range orders {
-				all.Go(func() {
-					l := letter(i*orders + n)
-					l.Order = fmt.Sprintf("customer-%05d", n)
-					if err := s.Put(t.Context(), l); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			all.Wait()
-			now = now.Add(time.Second)
-			var err error
-			if drives[i], err = s.Order(t.Context(), deadletter.Query{Group: "g"}, deadletter.Drive{Rate: []float64{1.0 / 3600, 1000}[i]}); err != nil || drives[i].Total != orders {
-				t.Fatal(drives[i], err)
-			}
-		}
-		take := func(most int) []deadletter.Lease {
-			now = now.Add(time.Second)
-			taken, again, err := s.Take(t.Context(), "g", 5, time.Hour)
-			if err != nil || len(taken) > most || again <= 0 {
-				t.Fatal(len(taken), again, err)
-			}
-			return taken
-		}
-		if first := take(1); len(first) != 1 || first[0].Drive != drives[0].ID {
-			t.Fatal(first)
-		}
-		return testing.AllocsPerRun(3, func() { take(0) }), s
-	}
-	few, _ := taking(300)
-	many, s := taking(1500)
-	if many > few*1.5 {
-		t.Errorf("a taking allocates %.0f times where 1500 orders wait, and %.0f times where 300 do", many, few)
-	}
-	now = now.Add(3 * time.Hour) // the older redrive stops, and the younger has its turn
-	all, err := s.Drives(t.Context(), "g")
-	if err == nil {
-		err = s.Stop(t.Context(), all[1].ID, "", "")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if taken, _, err := s.Take(t.Context(), "g", 5, time.Hour); err != nil || len(taken) != 5 {
-		t.Errorf("%d taken, %v", len(taken), err)
 	}
 }

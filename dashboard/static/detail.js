@@ -87,7 +87,6 @@ export class Detail {
 			p.rules = section("Rules in force", p.ruleTable = el("table.rules")));
 		this.spark = new Spark(p.chart, 150, true);
 		this.rulesText = "";
-		if (this.list.overrides) this.buildHand();
 	}
 
 	show(d) {
@@ -102,7 +101,8 @@ export class Detail {
 			(r.hedges ? ` · ${count(r.hedges)} hedges` : "") + (r.latency ? ` · p99 ${span(r.latency.p99)}` : ""));
 		const h = r.history, x = h.map((_, i) => i - h.length + 1);
 		this.spark.show([x, h.map((s) => s[0]), h.map((s) => s[2]), h.map((s) => s[1])]);
-		this.list.overrides && (p.hand.hidden = !d.rules);
+		if (this.list.overrides && !p.hand.firstChild) this.buildHand(); // a link leads here before the first frame
+		p.hand.hidden = !this.list.overrides || !d.rules;
 		part(p.errors, p.errorList, d.errors, (e) => errorLine(e, now) + (e.partition ? ` · ${e.partition}` : "") + (e.operation ? ` · ${e.operation}` : ""));
 		part(p.refusals, p.refusalList, d.refusals, (e) => `${spoken(e.reason)} ×${count(e.count)} in 30 s, last ${ago(e.last, now)}${e.text ? ": " + e.text : ""}`);
 		part(p.partitions, p.partitionList, d.partitions, (e) => `${e.name}: ${stateWord(e.state)}${e.text ? ", " + sentence({...e, then: e.state === "open" ? "next probe at the latest" : "ends"}, now) : ""}`);

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 // livedInABubble runs a case with net/http where no machine is late, and compares with
@@ -69,6 +71,7 @@ func TestNothingRaces(t *testing.T) {
 
 // TestWithoutProtectionTheServerCollapses is what the others are compared with.
 func TestWithoutProtectionTheServerCollapses(t *testing.T) {
+	testrace.Serial(t)
 	for _, c := range []struct {
 		fact string
 		Case
@@ -97,6 +100,7 @@ func TestWithoutProtectionTheServerCollapses(t *testing.T) {
 
 // TestAdmissionKeepsAServerAtItsCapacity is the same with protection, whatever the callers do.
 func TestAdmissionKeepsAServerAtItsCapacity(t *testing.T) {
+	testrace.Serial(t)
 	for _, c := range []struct {
 		fact string
 		Case

@@ -60,6 +60,9 @@ type tab struct {
 
 func newTab(t *testing.T) *tab {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("long: a browser looks at a page for seconds")
+	}
 	parent, err := browser()
 	if err != nil {
 		testservers.Missing(t, "%v", err)

@@ -26,6 +26,7 @@ import (
 	"github.com/gabion-go/gabion/dashboard"
 	"github.com/gabion-go/gabion/gabionslog"
 	"github.com/gabion-go/gabion/gabiontest"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -62,7 +63,7 @@ func newReaders() readers {
 // Names come from traffic: a hundred thousand hosts, and routes with an id in each.
 func TestACardinalityAttackStaysBoundedEverywhere(t *testing.T) {
 	names := 100_000
-	if raced && os.Getenv("GABION_SOAK") == "" {
+	if testrace.Enabled && os.Getenv("GABION_SOAK") == "" {
 		names = 10_000
 	}
 	registry, err := gabion.NewRegistry(map[string]policy.Policy{"web": {}})

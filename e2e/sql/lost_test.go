@@ -4,10 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"io"
+	"net"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -23,17 +27,24 @@ type lossy struct {
 	driver driver.Driver
 	dsn    string
 	next   atomic.Int32
+	away   atomic.Bool // it is not to be reached
 }
+
+var errAway = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
 const (
 	answered int32 = iota
 	lostAfter
 	lostBefore
+	lostAndAway // it is carried out, and the database goes away
 )
 
 func (l *lossy) Driver() driver.Driver { return l.driver }
 
 func (l *lossy) Connect(context.Context) (driver.Conn, error) {
+	if l.away.Load() {
+		return nil, errAway
+	}
 	c, err := l.driver.Open(l.dsn)
 	if err != nil {
 		return nil, err
@@ -55,6 +66,9 @@ type lossyConn struct {
 }
 
 func (c *lossyConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	if c.of.away.Load() {
+		return nil, driver.ErrBadConn
+	}
 	tx, err := c.fullConn.BeginTx(ctx, o)
 	return &lossyTx{tx, c.of}, err
 }
@@ -66,6 +80,9 @@ type lossyTx struct {
 
 func (t *lossyTx) Commit() error {
 	switch t.of.next.Swap(answered) {
+	case lostAndAway:
+		t.of.away.Store(true)
+		fallthrough
 	case lostAfter:
 		if err := t.Tx.Commit(); err != nil {
 			return err
@@ -122,6 +139,49 @@ func TestALostCommitIsFoundOutWithoutAnotherSlot(t *testing.T) {
 	}
 	if n := count(t, db, "SELECT count(*) FROM effects"); n != 1 {
 		t.Errorf("%d effects", n)
+	}
+}
+
+// After a COMMIT whose answer was lost the database is away, so that no later attempt can begin
+// or find out: what is returned is still that the outcome is unknown.
+func TestTheDoubtOfALostCommitOutlivesLaterAttempts(t *testing.T) {
+	for _, c := range []struct {
+		fact   string
+		policy policy.Policy
+		leaves bool // the caller does
+		back   bool // the database is, for the last look
+		want   ran
+	}{
+		{"no attempt is left", policy.Policy{Retry: policy.Retry{Attempts: 1}}, false, false, unknown},
+		{"the later attempts can't begin", policy.Policy{Retry: policy.Retry{Attempts: 3}}, false, false, unknown},
+		{"the breaker refuses them", policy.Policy{Retry: policy.Retry{Attempts: 3, Hold: policy.Off}, Breaker: policy.Breaker{Consecutive: 1}}, false, false, unknown},
+		{"the time of the call is over", policy.Policy{Timeout: policy.Timeout{Call: 3 * time.Second}}, false, false, unknown},
+		{"the caller leaves", policy.Policy{}, true, false, unknown},
+		{"the database is back for the last look", policy.Policy{Retry: policy.Retry{Attempts: 1}}, false, true, done},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, d, db, store := lossyStore(t, c.policy)
+				l.next.Store(lostAndAway)
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				if c.leaves {
+					time.AfterFunc(2500*time.Millisecond, leave)
+				}
+				if c.back {
+					time.AfterFunc(2500*time.Millisecond, func() { l.away.Store(false) })
+				}
+				r := &gabionsql.Record{Store: store, ID: idempotency.IDOf("", "k"), Retention: time.Hour}
+				err := gabionsql.RunTx(ctx, d, db, insert("k"), gabionsql.WithRecord(r))
+				if is := errors.Is(err, gabionsql.ErrCommitUnknown) && errors.Is(err, policy.OutcomeUnknown); is != (c.want == unknown) || said(err) != c.want {
+					t.Errorf("ErrCommitUnknown and OutcomeUnknown are %v: %v", is, err)
+				}
+				db.Close()
+				if n := count(t, open(t, "sqlite", l.dsn, 1), "SELECT count(*) FROM effects"); n != 1 {
+					t.Errorf("%d effects", n)
+				}
+			})
+		})
 	}
 }
 

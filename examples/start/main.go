@@ -75,7 +75,6 @@ func clientOf(deps *gabion.Registry, name string) (*http.Client, error) {
 func forOperators(deps *gabion.Registry) http.Handler {
 	metrics := gabionprom.New(gabionprom.Config{Registry: deps})
 	prometheus.MustRegister(metrics)
-	deps.Observe(metrics)
 
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.Handler())

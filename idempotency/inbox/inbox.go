@@ -89,6 +89,9 @@ func (o Options) Validate() error {
 	return errors.Join(all...)
 }
 
+// Retention is for how long the id of a message is known that is done.
+func (in *Inbox) Retention() time.Duration { return in.options.Retention }
+
 // counts returns what is wrong with the numbers.
 func (o Options) counts() error {
 	var all []error

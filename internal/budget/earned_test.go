@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 // usual are rules with round numbers: five successes earn a re-send, one is kept.
@@ -166,6 +167,7 @@ func (h *earnings) in(from, to clock.Instant) (n int64) {
 
 // The promise of Earned, in every span between any two moments of random histories.
 func TestEarnedKeepsItsPromiseInEverySpan(t *testing.T) {
+	testrace.Serial(t)
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		rules := NewEarnedRules([]float64{0.1, 0.2, 1}[r.IntN(3)], []time.Duration{time.Second, 10 * time.Second}[r.IntN(2)],

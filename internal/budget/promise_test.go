@@ -7,6 +7,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 // history is everything that ever happened to a budget.
@@ -147,6 +148,7 @@ func FuzzWindowKeepsItsPromise(f *testing.F) {
 }
 
 func TestRandomScriptsKeepThePromise(t *testing.T) {
+	testrace.Serial(t)
 	for seed := range uint64(250) {
 		script := make([]byte, 800)
 		for i := range script {

@@ -101,7 +101,7 @@ var plan = map[string]room{
 
 	"proxy": {floor: fourth},
 
-	"internal/adapter":     {floor: basement, also: []string{"policy"}},                                                             // its answers
+	"internal/adapter":     {floor: basement, also: []string{"policy", "internal/breaker"}},                                         // its answers, and the permit of an address
 	"internal/serving":     {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
 	"internal/house":       {floor: basement},
 	"internal/idemkey":     {floor: basement},
@@ -113,6 +113,7 @@ var plan = map[string]room{
 	"internal/mutate":      {floor: basement},
 	"internal/testclock":   {floor: basement},
 	"internal/testproxy":   {floor: basement},
+	"internal/testrace":    {floor: basement},
 	"internal/testservers": {floor: basement},
 	"internal/suggest":     {floor: basement},
 	"internal/joined":      {floor: basement},

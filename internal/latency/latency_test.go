@@ -11,6 +11,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 const (
@@ -200,6 +201,7 @@ func FuzzSketch(f *testing.F) {
 }
 
 func TestRandomScriptsAgreeWithAList(t *testing.T) {
+	testrace.Serial(t)
 	for seed := range uint64(100) {
 		script := make([]byte, 300)
 		for i := range script {

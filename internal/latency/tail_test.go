@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 // service plays attempts against a tail, in order and in virtual time.
@@ -72,6 +73,7 @@ func (d draw) with(seed uint64) func() time.Duration {
 // SPEC E4: an acceptable rate of false timeouts is kept, although the limit hides the very
 // times that it is made of. Below a fifth of it the limit would be needlessly long.
 func TestALimitCutsOffTheShareThatItIsFor(t *testing.T) {
+	testrace.Serial(t)
 	pareto := func(r *rand.Rand) time.Duration {
 		return time.Duration(10e6 / math.Pow(1-r.Float64(), 1/1.5))
 	}

@@ -48,6 +48,7 @@ func TestAWindowHasWhatEndedInIt(t *testing.T) {
 	}
 }
 
+// C112: what was sent before the limit was moved says nothing of the new one.
 func TestWhatWasSentUnderTheOldLimitIsLeftOut(t *testing.T) {
 	r := &counting{limit: 10, settle: time.Second}
 	l := New(0, r, 1)

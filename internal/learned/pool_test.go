@@ -97,6 +97,8 @@ func median(seen []int) int {
 	return sorted[len(sorted)/2]
 }
 
+// C113: the dependency has half of its room, or twice as much, and ten seconds later the limit
+// is about right.
 func TestTheLimitOfAPool(t *testing.T) {
 	const second = clock.Instant(time.Second)
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -58,6 +59,7 @@ func oneByOne(t *testing.T, p policy.Policy, x float64, calls int) (load, succes
 // else ends a call. The source fills its bucket with every call and has 1+min(x/(1−x), 0.1);
 // here successes fill it, those of retries too, and so a failing dependency gets less.
 func TestTheLoadOfEachShapeInTheSteadyState(t *testing.T) {
+	testrace.Serial(t)
 	tokens := policy.Budget{Shape: policy.BudgetTokens, Capacity: 5}
 	grpc := policy.Budget{Shape: policy.BudgetGRPC, Capacity: 100}
 	quota := policy.Budget{Shape: policy.BudgetQuota}
@@ -161,6 +163,7 @@ func (w serialCallers) load(t *testing.T) (load float64, peak int64) {
 // take, so SPEC D3 holds for it only where re-sends take as long as first attempts and their
 // waits do not grow.
 func TestWhatAShareInFlightComesToAsLoad(t *testing.T) {
+	testrace.Serial(t)
 	share := policy.Budget{Shape: policy.BudgetShare}
 	none := backoff.Const(0)
 	for _, c := range []struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -98,6 +99,7 @@ func (p *calling) step(now clock.Instant, c *played) {
 // A delay of the 95th percentile hedges a twentieth of the calls: an attempt that loses
 // to its hedge took longer than the delay, and must be counted as such.
 func TestAPercentileHedgesTheShareThatItSays(t *testing.T) {
+	testrace.Serial(t)
 	lognormal := func(r *rand.Rand, median, sigma float64) time.Duration {
 		return time.Duration(median * math.Exp(sigma*r.NormFloat64()))
 	}

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
 // A hundred thousand partitions with a breaker each take less than 100 MiB on
 // however many processors: their counters are divided only where calls meet.
 func TestHundredThousandPartitionsFitInAHundredMiB(t *testing.T) {
+	testrace.Serial(t)
 	const partitions = 100_000
 	names := make([]string, partitions)
 	for i := range names {

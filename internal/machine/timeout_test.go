@@ -8,6 +8,7 @@ import (
 
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/latency"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -35,6 +36,7 @@ func (tr *trial) attempt(now clock.Instant, takes time.Duration) (had time.Durat
 // SPEC E4: the timeout is the percentile that is asked for, within its bounds, once enough is
 // known; and the timeouts that it causes do not shorten it.
 func TestAnAttemptHasTheTimeThatItsPercentileNeeds(t *testing.T) {
+	testrace.Serial(t)
 	for fact, c := range map[string]struct {
 		takes       func(*rand.Rand) float64 // seconds
 		p           policy.Timeout

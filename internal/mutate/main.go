@@ -4,6 +4,10 @@
 //
 //	go run ./internal/mutate -n 50 -seed 1 ./budget
 //
+// With -list it tries the changes that a page lists, each with the test that has to notice it:
+//
+//	go run ./internal/mutate -list docs/mutation.md
+//
 // Nothing in the tree is written: changes are given to the go command as an overlay.
 package main
 
@@ -27,6 +31,7 @@ type options struct {
 	seed  uint64        // which ones
 	limit time.Duration // how long the tests of one change may run
 	total time.Duration // how long all may take; 0 means as long as it takes
+	run   string        // only these tests, as for go test -run
 }
 
 func main() {
@@ -38,7 +43,7 @@ func main() {
 	}
 }
 
-// Main runs the command. Survivors are no error.
+// Main runs the command. Survivors are an error only if a list says that a test notices them.
 func Main(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	set := flag.NewFlagSet("mutate", flag.ContinueOnError)
@@ -48,6 +53,7 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	set.Uint64Var(&o.seed, "seed", 1, "which changes are tried")
 	set.DurationVar(&o.limit, "limit", 30*time.Second, "how `long` the tests of one change may run")
 	set.DurationVar(&o.total, "for", 0, "how `long` all may take; 0 means as long as it takes")
+	list := set.String("list", "", "try the changes that a `page` lists")
 	switch err := set.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return nil
@@ -56,7 +62,9 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	}
 	o.dirs = set.Args()
 	switch {
-	case len(o.dirs) == 0:
+	case *list != "" && len(o.dirs) > 0:
+		return errors.New("-list takes no packages: the page names them")
+	case len(o.dirs) == 0 && *list == "":
 		return errors.New("which package? Name its directory, such as ./budget")
 	case o.n < 0, o.limit <= 0, o.total < 0:
 		return errors.New("-n and -for can't be negative, and -limit has to be more than 0")
@@ -65,6 +73,9 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.total)
 		defer cancel()
+	}
+	if *list != "" {
+		return playList(ctx, &o, *list, out)
 	}
 	for _, dir := range o.dirs {
 		if ctx.Err() != nil {

@@ -93,6 +93,9 @@ func Test(t *testing.T) {
 
 // Each change is tried, and the ones that no test notices are printed with their lines.
 func TestSurvivorsArePrinted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the go command tests a changed package many times")
+	}
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"go.mod": "module p\n\ngo 1.26\n", "p.go": tested, "p_test.go": itsTest})
 	t.Chdir(dir)

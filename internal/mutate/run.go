@@ -126,6 +126,9 @@ func test(ctx context.Context, o *options, work, pkg string, overlay any) ([]byt
 	ctx, cancel := context.WithTimeout(ctx, o.limit+building)
 	defer cancel()
 	args := []string{"test", "-short", "-count=1", "-failfast", "-vet=off", "-timeout", o.limit.String()}
+	if o.run != "" {
+		args = append(args, "-run", "^("+o.run+")$")
+	}
 	if overlay != nil {
 		text, err := json.Marshal(overlay)
 		if err != nil {

@@ -29,6 +29,7 @@ func MariaDB(t testing.TB, settings ...string) string {
 // StartMariaDB is [MariaDB] for tests that stop the server or kill it.
 func StartMariaDB(t testing.TB, settings ...string) *Server {
 	t.Helper()
+	long(t, "MariaDB")
 	m, err := findMariaDB()
 	if err != nil {
 		Missing(t, "%v", err)

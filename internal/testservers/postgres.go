@@ -25,6 +25,7 @@ func Postgres(t testing.TB, settings ...string) string {
 // StartPostgres is [Postgres] for tests that stop the server or kill it.
 func StartPostgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
+	long(t, "PostgreSQL")
 	bin, err := postgresBin()
 	if err != nil {
 		Missing(t, "%v", err)

@@ -29,6 +29,7 @@ func RabbitMQ(t testing.TB, settings ...string) string {
 // in durable queues is there again when it restarts.
 func StartRabbitMQ(t testing.TB, settings ...string) *Server {
 	t.Helper()
+	long(t, "RabbitMQ")
 	r, err := findRabbitMQ(rabbitmqScripts)
 	if err != nil {
 		Missing(t, "%v", err)

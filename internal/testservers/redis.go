@@ -21,6 +21,7 @@ func Redis(t testing.TB, args ...string) string {
 // StartRedis is [Redis] for tests that stop the server or kill it.
 func StartRedis(t testing.TB, args ...string) *Server {
 	t.Helper()
+	long(t, "Redis")
 	program, err := find("redis-server")
 	if err != nil {
 		if program, err = find("valkey-server"); err != nil {
@@ -36,6 +37,7 @@ const noValkey = "GABION_WITHOUT_VALKEY"
 // StartValkey is [StartRedis] with Valkey, which [noValkey] may say is not to be had.
 func StartValkey(t testing.TB, args ...string) *Server {
 	t.Helper()
+	long(t, "Valkey")
 	program, err := find("valkey-server")
 	if err != nil {
 		if os.Getenv(noValkey) != "" {

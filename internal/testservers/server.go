@@ -5,7 +5,7 @@
 // its own and is gone when the test is. A server that is not installed skips the
 // test and says so, or fails it when GABION_REQUIRE_SERVERS=1, which the full
 // run sets: a run in which nothing was tested must not look like one that
-// passed.
+// passed. In short mode the tests are skipped.
 package testservers
 
 import (
@@ -234,6 +234,15 @@ func (s *Server) tail() string {
 	}
 	text, _ := io.ReadAll(f)
 	return "\n\t" + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n\t")
+}
+
+// long skips the test in short mode: a real server takes seconds to start, and tests of
+// real servers are what make test-all is for.
+func long(t testing.TB, server string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("long: %s starts in make test-all", server)
+	}
 }
 
 // Missing skips the test because a program that it needs is not installed, a server

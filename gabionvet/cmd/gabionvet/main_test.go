@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 
 // The program finds a mistake by itself and for go vet.
 func TestItRunsByItselfAndForGoVet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: go vet analyzes a module")
+	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod": "module example.com/shop\n\ngo 1.26\n",

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 // cheap are checks of every anchor at a size that the race detector can bear, with
@@ -65,6 +67,7 @@ func cheap() []check {
 
 // Those of layers with budgets are checked here as gabion lab verify checks them.
 func TestLayersWithBudgetsMultiplyAsPublished(t *testing.T) {
+	testrace.Serial(t)
 	var list []check
 	for _, c := range sreChecks {
 		if strings.HasPrefix(c.settings, "tries=") && strings.Contains(c.settings, "budget") {
@@ -83,6 +86,7 @@ func TestLayersWithBudgetsMultiplyAsPublished(t *testing.T) {
 }
 
 func TestPublishedResultsAtASmallSize(t *testing.T) {
+	testrace.Serial(t)
 	cases, err := verify(t.Context(), cheap(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +198,7 @@ var small = map[string]string{
 }
 
 func TestSameFiguresWhateverRunsBeside(t *testing.T) {
+	testrace.Serial(t)
 	for _, m := range models() {
 		var before []Figure
 		for _, workers := range []int{1, 2, 7} {
@@ -240,6 +245,7 @@ func TestNothingBeginsOnceInterrupted(t *testing.T) {
 }
 
 func TestSeedsMatter(t *testing.T) {
+	testrace.Serial(t)
 	for _, m := range models() {
 		if slices.Contains([]string{"layers", "gradient", "metastable", "collapse"}, m.name) {
 			continue // what they count is the same for every seed, or nearly
@@ -253,6 +259,7 @@ func TestSeedsMatter(t *testing.T) {
 }
 
 func TestFiguresAreNumbersWithNames(t *testing.T) {
+	testrace.Serial(t)
 	for _, m := range models() {
 		figures, err := Run(t.Context(), m.name, pairs(small[m.name]))
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/machine"
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/sim"
 	"github.com/gabion-go/gabion/policy"
@@ -200,6 +201,7 @@ func TestC119_OneTraceTheSameDecisions(t *testing.T) {
 // ages calls under way into slow ones is left out: whoever looks at it lets it see
 // how late it is, in production too.
 func TestLookingDecidesNothing(t *testing.T) {
+	testrace.Serial(t)
 	for seed := range uint64(100) {
 		tr := randomTrace(seed)
 		tr.policy.Breaker.InFlight = false
@@ -220,6 +222,7 @@ func ofCalls(all []line) []line {
 // outage, records what its attempts took and brought, and has the front door make
 // the same calls.
 func TestC119_ARunOfTheLabIsDecidedAlike(t *testing.T) {
+	testrace.Serial(t)
 	for _, c := range fleets() {
 		t.Run(c.fact, func(t *testing.T) {
 			shown := false

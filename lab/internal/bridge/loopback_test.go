@@ -29,6 +29,9 @@ import (
 // beside it: a machine that was too late to be judged by is asked again, and in the end
 // not at all. TestTheLabAgreesWithTheClients always judges.
 func TestTheLabAgreesWithRealTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: calls in real time")
+	}
 	runs, within := []string{"protected"}, []float64{0.1, 0.1, 0.5, 0.5} // other tests want the processor too
 	lasts, from, until := 8*time.Second, 2*time.Second, 5*time.Second
 	if os.Getenv("GABION_SOAK") != "" {

@@ -115,7 +115,7 @@ func TestTheTableIsWhatItWas(t *testing.T) {
 }
 
 // A limit that is learned must not learn from what fewer calls would not cure, nor from
-// what says nothing.
+// what says nothing, and must not grow where nobody needs more (C112).
 func TestWhatDoesNotMoveTheLimit(t *testing.T) {
 	const ms, fault, back = time.Millisecond, 60 * time.Second, 90 * time.Second
 	work := draw.LogNormal(90*ms, 250*ms)
@@ -150,6 +150,7 @@ func TestWhatDoesNotMoveTheLimit(t *testing.T) {
 	}
 }
 
+// C113, with outages in place of the step.
 func TestAfterAnOutageTheLimitIsBack(t *testing.T) {
 	for _, kind := range []sim.Kind{sim.BlackHole, sim.Refuse, sim.Restart} {
 		w := World{Workers: 10, Work: draw.LogNormal(90*time.Millisecond, 250*time.Millisecond), Rate: 150, Clients: []time.Duration{0}, Length: 80 * time.Second,

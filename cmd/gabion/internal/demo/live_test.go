@@ -56,6 +56,9 @@ func (o *output) address(t *testing.T) string {
 // The run opens with the page's address, all four clients have tiles that count, and the
 // outage begins again for as long as somebody watches.
 func TestThePageShowsAllClientsAndTheRunGoesOnWhileItIsWatched(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a demo in real time")
+	}
 	var out, errs output
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

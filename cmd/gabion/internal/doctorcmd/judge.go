@@ -44,10 +44,6 @@ func judge(v *vitals, file *config.File) (lines []line) {
 	budget(v, p, say)
 	breakers(v, p, say)
 	bulkheads(v, p, file.Written(v.name, "bulkhead.limit"), say)
-	if v.resent > 0 && v.calls >= fewCalls {
-		say(ruleInner, lint.Warning, "switch off the retries of what is below gabion", nil,
-			"%s requests were sent again below the policy, %s of all: they count for no budget", number(v.resent), percent(v.resent/(v.attempts+v.resent)))
-	}
 	if facts.KeyRetention > 0 && v.longest > facts.KeyRetention {
 		say(ruleRetention, lint.Error, "keep keys for at least "+text(niceTime(2*v.longest)), nil,
 			"a call with several attempts took %s, and keys are kept for %s: a repeat after that is done twice", text(v.longest), text(facts.KeyRetention))

@@ -102,8 +102,6 @@ func (s *scrape) sample(name string, m *dto.Metric) {
 		}
 	case "gabion_attempts_refused_total":
 		v.refused[labels["reason"]] += value
-	case "gabion_resent_below_total":
-		v.resent += value
 	case "gabion_breaker_opens_total":
 		v.opens += value
 	case "gabion_bulkhead_limit":

@@ -21,6 +21,7 @@ type living struct {
 		Retries   float64            `json:"retries"`
 		Hedges    float64            `json:"hedges"`
 		Failures  map[string]float64 `json:"failures"`
+		State     string             `json:"state"`
 		Latency   struct {
 			P50, P95, P99, P999 float64
 			Samples             int64
@@ -49,6 +50,7 @@ func readPage(in io.Reader) (map[string]*vitals, error) {
 		v.span = millis(l.Observed).Round(time.Second)
 		v.calls, v.succeeded, v.attempts, v.retries, v.hedges = d.Calls, d.Succeeded, d.Attempts, d.Retries, d.Hedges
 		v.settled = d.Attempts
+		v.notClosed = d.State == policy.StateOpen.String() || d.State == policy.StateHalfOpen.String()
 		for reason, n := range d.Failures {
 			v.ended[reason] = n
 		}

@@ -89,8 +89,6 @@ func (v *vitals) event(r *reel, e *policy.Event) {
 		if e.Wait == policy.ForSlot {
 			v.waited++
 		}
-	case policy.KindResent:
-		v.resent += float64(e.Count)
 	case policy.KindBreakerMoved:
 		if e.To == policy.StateOpen && e.From != policy.StateHalfOpen {
 			v.opens++

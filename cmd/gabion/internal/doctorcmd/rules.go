@@ -11,7 +11,6 @@ const (
 	ruleFlap      = "G017" // breaker-trips-by-chance
 	ruleBulkhead  = "G029" // bulkhead-too-small
 	ruleWide      = "G026" // bulkhead-above-pool
-	ruleInner     = "G043" // inner-retries
 	ruleRetention = "G037" // retention-too-short
 )
 

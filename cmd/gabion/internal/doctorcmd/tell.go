@@ -31,6 +31,7 @@ type diagnosis struct {
 type patient struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
+	Kept string `json:"kept,omitempty"` // why nothing is shortened
 }
 
 type unknown struct {
@@ -46,7 +47,7 @@ func diagnose(name string, text []byte, all map[string]*vitals) *diagnosis {
 	file, broken := config.Read(name, text)
 	measured := map[string]config.Facts{}
 	for _, n := range names(all) {
-		d.Dependencies = append(d.Dependencies, patient{n, all[n].sentence()})
+		d.Dependencies = append(d.Dependencies, patient{Name: n, Text: all[n].sentence()})
 		if _, has := file.Policies[n]; !has {
 			d.Unknown = append(d.Unknown, unknown{"", n, "dependencies." + n, name + " does not have it"})
 			continue
@@ -60,6 +61,7 @@ func diagnose(name string, text []byte, all map[string]*vitals) *diagnosis {
 		}
 	}
 	d.lint(report, measured)
+	d.keep(name, all)
 	d.propose(name)
 	return d
 }
@@ -157,6 +159,9 @@ func (r *request) tell(d *diagnosis) int {
 func (r *request) print(d *diagnosis) {
 	for _, p := range d.Dependencies {
 		fmt.Fprintf(r.stdout, "%s: %s\n", p.Name, p.Text)
+		if p.Kept != "" {
+			fmt.Fprintf(r.stdout, "  nothing is shortened: %s\n", p.Kept)
+		}
 		for _, l := range d.Lines {
 			if l.Dependency != p.Name {
 				continue

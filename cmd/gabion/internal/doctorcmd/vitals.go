@@ -17,7 +17,6 @@ type vitals struct {
 
 	calls, succeeded          float64 // calls that ended
 	attempts, retries, hedges float64
-	resent                    float64            // sent again below the policy
 	ended                     map[string]float64 // calls that did not succeed, by reason
 	refused                   map[string]float64 // attempts and re-sends that were not made, by reason
 	cut                       float64            // attempts that their timeout ended
@@ -27,6 +26,7 @@ type vitals struct {
 
 	opens     float64 // times that a breaker opened
 	knowOpens bool
+	notClosed bool    // one is not closed right now
 	limit     float64 // slots of the bulkhead
 	busiest   float64 // the most slots in use at a time
 	waited    float64 // calls that waited for a slot

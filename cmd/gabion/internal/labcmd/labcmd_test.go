@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/record"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -50,6 +51,7 @@ func TestExitCodes(t *testing.T) {
 	fails := file(t, "fails.yaml", strings.Replace(small, "<= 1.9", "<= 0.5", 1))
 	busy := file(t, "busy.yaml", strings.NewReplacer("count: 4, rate: 40/s", "count: 1, rate: 400/s", "at: 10s, for: 10s", "at: 20s, for: 1s").Replace(small))
 	policies := file(t, "gabion.yaml", "version: 1\ndependencies:\n  db: {retry: off}\n  payments: {safe: true}\n")
+	other := file(t, "other.yaml", "version: 1\ndependencies:\n  payments: {safe: true, retry: {attempts: 5}}\n")
 	wrong := file(t, "wrong.yaml", "version: 1\ndependencies:\n  db: {retry: on}\n")
 	type main = func(context.Context, []string, io.Writer, io.Writer) int
 	for _, c := range []struct {
@@ -104,6 +106,12 @@ func TestExitCodes(t *testing.T) {
 		{"a name for nothing", Run, []string{good, "--as", "db"}, 2, "", "NAME=DEPENDENCY"},
 		{"a map", Run, []string{good, "--map", "--replications", "2"}, 0, "small", ""},
 		{"two dependencies of one file", Run, []string{good, "--config", policies, "--as", "db=payments", "--against-as", "db=db"}, 0, "gabion.yaml payments", ""},
+		{"all policies by a dependency of each of two files", Run, []string{good, "--config", policies, "--as", "*=payments", "--against", other, "--against-as", "*=payments"}, 0, "gabion.yaml payments against other.yaml payments", ""},
+		{"the same name in both files", Run, []string{good, "--config", policies, "--as", "*=payments", "--against", other}, 0, "against other.yaml payments", ""},
+		{"all policies by two dependencies of one file", Run, []string{good, "--config", policies, "--as", "*=payments", "--against-as", "*=db"}, 0, "payments against db", ""},
+		{"all policies by one, against a file", Run, []string{good, "--config", policies, "--as", "*=payments", "--against", other, "--against-as", "db=payments"}, 0, "payments against", ""},
+		{"all policies by what the other file does not have", Run, []string{good, "--config", policies, "--as", "*=payments", "--against", other, "--against-as", "*=nothing"}, 3, "", "has no dependency"},
+		{"all policies by a dependency of no file", Run, []string{good, "--as", "*=payments"}, 3, "", "no file is given"},
 		{"another name for the other side of nothing", Run, []string{good, "--against-as", "db=payments"}, 3, "", "none is given"},
 		{"another name for a rival", Run, []string{good, "--config", policies, "--against", "naive", "--against-as", "db=payments"}, 3, "", "none is given"},
 		{"one run that fails", Run, []string{fails, "--replications", "1"}, 1, "amplification(db) <= 0.5", ""},
@@ -130,6 +138,9 @@ func TestExitCodes(t *testing.T) {
 		{"a timeline of a time without calls", Explain, []string{good, "--from", "29.999s", "--to", "30s"}, 0, "DECISION", "try --client"},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
+			if c.fact == "a map" || strings.HasPrefix(c.fact, "a timeline of a busy client") {
+				testrace.Serial(t) // seconds of simulated worlds
+			}
 			var stdout, stderr bytes.Buffer
 			if code := c.do(t.Context(), c.args, &stdout, &stderr); code != c.code {
 				t.Errorf("exit code %d, want %d; stderr %s", code, c.code, &stderr)

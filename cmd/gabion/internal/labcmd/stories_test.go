@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -161,6 +162,7 @@ func known(t *testing.T) (all map[string]story) {
 // The figures in docs/lab.md are of twenty runs and more. A sample says whether the
 // others are what they were: it is the same event by event, and comes to the same.
 func TestTheStoriesAreWhatTheyWere(t *testing.T) {
+	testrace.Serial(t)
 	if *update {
 		all := map[string]story{}
 		for command := range stories {

@@ -68,6 +68,10 @@ Counters and histograms come from events, so they count from the moment that the
 ` + "`Registry.Stats`" + ` at each scrape. Those of dead letters come from the store in ` + "`gabionprom.Config.Letters`" + `, which is asked every ten seconds
 at most; a scrape waits half a second for it at most.
 
+**Counters begin at zero**, so that ` + "`increase`" + ` sees the first time that a breaker opens. That is about 120 series of each dependency, so it is so
+for the first 100. What is counted by operation or code appears when it first counts, and so do the results of keys and
+messages together.
+
 **Amplification** is the number to look at first: how many requests go out for each call. With retries at rest it is 1. The recording
 ` + "`" + recAmplified + "`" + ` has it.
 

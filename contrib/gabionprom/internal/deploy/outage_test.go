@@ -127,6 +127,9 @@ var outages = []struct {
 }
 
 func TestOutages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: promtool plays hours of metrics")
+	}
 	for _, o := range outages {
 		t.Run(o.fact, func(t *testing.T) {
 			series := maps.Clone(healthy)

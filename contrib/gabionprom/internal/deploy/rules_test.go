@@ -141,6 +141,9 @@ func all() (every []*alert) {
 }
 
 func TestNoAlertFiresInHealth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: promtool plays hours of metrics")
+	}
 	if out, err := testRules(t, rulesForTests(), ruleTest{series: healthy, at: 30, silent: all()}, ruleTest{series: healthy, at: 120, silent: all()}); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -148,6 +151,9 @@ func TestNoAlertFiresInHealth(t *testing.T) {
 
 // A redrive that stopped by itself is nobody's business once its letters are settled.
 func TestNoRedriveIsMissedWhereNoLetterWaits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: promtool plays hours of metrics")
+	}
 	series := maps.Clone(healthy)
 	series[`gabion_redrives_stopped{}`], series[`gabion_dead_letters{state="waiting"}`] = "1x400", "3x20 0x380"
 	var stopped []*alert
@@ -180,6 +186,9 @@ func allFiring() (tests []ruleTest) {
 }
 
 func TestEachAlertFires(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: promtool plays hours of metrics")
+	}
 	if out, err := testRules(t, rulesForTests(), allFiring()...); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -188,6 +197,9 @@ func TestEachAlertFires(t *testing.T) {
 // TestRulesThatAreBrokenAreSeen makes sure that the test above says something of each
 // rule: none may pass that never fires.
 func TestRulesThatAreBrokenAreSeen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: promtool plays hours of metrics")
+	}
 	broken := rulesForTests()
 	for _, a := range all() {
 		broken = strings.Replace(broken, "expr: "+a.expr+"\n", "expr: vector(0) > 1\n", 1)

@@ -18,10 +18,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// These three lines attach the metrics.
+	// These two lines attach the metrics.
 	metrics := gabionprom.New(gabionprom.Config{Registry: registry})
 	prometheus.MustRegister(metrics)
-	registry.Observe(metrics)
 
 	http.Handle("/metrics", promhttp.Handler())
 	server := &http.Server{Addr: "localhost:2112", ReadHeaderTimeout: time.Second}

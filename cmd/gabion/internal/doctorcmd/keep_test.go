@@ -1,0 +1,191 @@
+package doctorcmd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/policy"
+	"github.com/gabion-go/gabion/record"
+)
+
+// A source is what a dependency was measured by: successes of so long, and calls that failed.
+type sourced struct {
+	succeeded, failed, retried, cut int
+	opened                          bool
+}
+
+const quick = 10 * time.Millisecond
+
+// recorded writes it as a recording.
+func (s sourced) recorded(t *testing.T) string {
+	return lives(t, policy.Policy{Safe: s.retried > 0, Retry: policy.Retry{Hold: policy.Off, Budget: policy.Budget{Off: true}},
+		Timeout: policy.Timeout{Attempt: time.Second}, Breaker: policy.Breaker{Off: !s.opened, Consecutive: 25}}, nil, func(d *gabion.Dependency) {
+		does(d, s.succeeded, quick, nil)
+		does(d, s.failed, quick, errDown)
+		for range s.retried {
+			n := 0
+			_, _ = gabion.Do(context.Background(), d, func(context.Context) (int, error) {
+				if n++; n == 1 {
+					return 0, errDown
+				}
+				return 0, nil
+			})
+		}
+		does(d, s.cut, 2*time.Second, nil)
+		if s.opened {
+			does(d, 30, quick, errDown)
+		}
+	})
+}
+
+// exposed writes it as contrib/gabionprom does.
+func (s sourced) exposed(t *testing.T) string {
+	var b strings.Builder
+	opens := 0
+	if s.opened {
+		opens = 1
+	}
+	fmt.Fprintf(&b, `# TYPE gabion_calls_total counter
+gabion_calls_total{dependency="stock",outcome="ok"} %d
+gabion_calls_total{dependency="stock",outcome="attempts_exhausted"} %d
+# TYPE gabion_attempts_total counter
+gabion_attempts_total{dependency="stock",kind="first",result="success"} %d
+gabion_attempts_total{dependency="stock",kind="retry",result="success"} %d
+# TYPE gabion_timeouts_total counter
+gabion_timeouts_total{dependency="stock",layer="attempt"} %d
+# TYPE gabion_breaker_opens_total counter
+gabion_breaker_opens_total{dependency="stock"} %d
+# TYPE gabion_attempt_duration_seconds histogram
+gabion_attempt_duration_seconds_bucket{dependency="stock",result="success",le="0.01"} %[7]d
+gabion_attempt_duration_seconds_bucket{dependency="stock",result="success",le="+Inf"} %[7]d
+gabion_attempt_duration_seconds_sum{dependency="stock",result="success"} 1
+gabion_attempt_duration_seconds_count{dependency="stock",result="success"} %[7]d
+`, s.succeeded+s.retried, s.failed+s.cut, s.succeeded+s.failed+s.cut+s.retried, s.retried, s.cut, opens, s.succeeded+s.retried)
+	name := filepath.Join(t.TempDir(), "metrics.txt")
+	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// shown serves it as a living page does.
+func (s sourced) shown(t *testing.T) string {
+	state, total := "closed", s.succeeded+s.failed+s.cut+s.retried
+	if s.opened {
+		state = "half_open"
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"version": 1, "observed_ms": 60000, "dependencies": [{"name": "stock", "calls": %d, "succeeded": %d, "attempts": %d, "retries": %d,
+			"failures": {"attempts_exhausted": %d}, "latency": {"p50": 10, "p95": 10, "p99": 10, "p999": %d, "samples": %[7]d}, "state": %q}]}`,
+			total, s.succeeded+s.retried, total+s.retried, s.retried, s.failed+s.cut, map[bool]int{true: 10}[s.succeeded >= 1000], s.succeeded, state)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/"
+}
+
+// Nothing is shortened from few successes or out of a time of trouble, whichever source
+// tells: the output says why, and --write leaves the file alone.
+func TestNothingIsShortenedOnTooLittleEvidence(t *testing.T) {
+	sources := map[string]func(sourced, *testing.T) string{"a recording": sourced.recorded, "metrics": sourced.exposed, "a living page": sourced.shown}
+	for fact, c := range map[string]struct {
+		was  sourced
+		kept string
+	}{
+		"a thousand successes and no trouble": {sourced{succeeded: 1000}, ""},
+		"a failure among thousands":           {sourced{succeeded: 3000, failed: 3}, ""},
+		"195 successes":                       {sourced{succeeded: 195}, "195 successes: 1,000 are needed to shorten a timeout"},
+		"one of a hundred calls failed":       {sourced{succeeded: 1980, failed: 20}, "1 % of the calls failed in that time"},
+		"retries rescued the calls":           {sourced{succeeded: 1960, retried: 40}, "attempts were repeats of one that failed in that time"},
+		"attempts hung":                       {sourced{succeeded: 1900, cut: 100}, "5 % of the calls failed in that time"},
+		"a breaker opened":                    {sourced{succeeded: 3000, opened: true}, "a breaker opened in that time"},
+	} {
+		for source, of := range sources {
+			t.Run(fact+"/"+source, func(t *testing.T) {
+				text := "version: 1\ndependencies:\n  stock: {timeout: {attempt: 3s}, bulkhead: {limit: 1000}}\n"
+				file, from := written(t, text), of(c.was, t)
+				_, out, _ := doctor(t, from, "--config", file)
+				_, _, stderr := doctor(t, from, "--config", file, "--write")
+				after, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.kept == "" {
+					if strings.Contains(out, "nothing is shortened") || !strings.Contains(string(after), "attempt: 50ms") {
+						t.Errorf("%s%s\n%s", out, stderr, after)
+					}
+					return
+				}
+				if !strings.Contains(out, "nothing is shortened: ") || !strings.Contains(out, c.kept) || strings.Contains(out, "note G032") || string(after) != text {
+					t.Errorf("%s%s\n%s", out, stderr, after)
+				}
+			})
+		}
+	}
+}
+
+// What net/http sends again, gabionhttp charges to the budget: nothing is to be switched off.
+func TestWhatNetHTTPSentAgainIsNoFinding(t *testing.T) {
+	of := sourced{succeeded: 1000}
+	calls, metrics := of.recorded(t), of.exposed(t)
+	add(t, calls, recordOf(t, policy.Event{Kind: policy.KindResent, Dependency: "stock", At: 1, Count: 400}))
+	add(t, metrics, "# TYPE gabion_resent_below_total counter\ngabion_resent_below_total{dependency=\"stock\"} 400\n")
+	for source, from := range map[string]string{"a recording": calls, "metrics": metrics} {
+		_, out, stderr := doctor(t, from, "--config", written(t, "version: 1\ndependencies: {stock: {timeout: {attempt: 50ms}, facts: {inner: 1}}}\n"))
+		if strings.Contains(out, "G043") || !strings.Contains(out, "The policies agree") || stderr != "" {
+			t.Errorf("%s: %s%s", source, out, stderr)
+		}
+	}
+}
+
+// recordOf is an event as recordings write it.
+func recordOf(t *testing.T, e policy.Event) string {
+	t.Helper()
+	var b strings.Builder
+	w := record.NewWriter(&b)
+	w.Observe(t.Context(), e)
+	if err := w.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func add(t *testing.T, file, text string) {
+	t.Helper()
+	was, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append(was, text...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// All lines pass the rule, also those that propose to change something else than the
+// attempt's timeout.
+func TestTheRuleKnowsWhatMakesAPolicyShorter(t *testing.T) {
+	d := &diagnosis{text: []byte("version: 1\ndependencies:\n  stock: {timeout: {call: 10s, attempt: 2s}, breaker: {open: 1s}}\n")}
+	for change, want := range map[string]bool{
+		"timeout.attempt 1s": true, "timeout.attempt 3s": false, "timeout.call 9s": true, "timeout.call 11s": false,
+		"breaker.slow_call 1s": true, "breaker.slow_call 1900ms": false, "breaker.open 500ms": true, "breaker.open 3s": false,
+		"bulkhead.queue_timeout 100ms": true, "bulkhead.queue_timeout 2s": false, "bulkhead.limit 10": true, "bulkhead.limit 200": false,
+		"timeout.percentile 99.9%": true, "retry.attempts 2": false, "timeout.call off": false,
+	} {
+		path, value, _ := strings.Cut(change, " ")
+		l := line{Dependency: "stock", Changes: []config.Change{{Dependency: "stock", Path: path, Value: value}}}
+		if _, err := config.Edit("f", d.text, l.Changes); err != nil {
+			t.Fatal(change, err)
+		}
+		if got := d.shortens("f", &l); got != want {
+			t.Errorf("%s shortens: %t", change, got)
+		}
+	}
+}

@@ -1,5 +1,0 @@
-//go:build race
-
-package gabiongrpc_test
-
-const raceEnabled = true

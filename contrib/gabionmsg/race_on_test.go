@@ -1,5 +1,0 @@
-//go:build race
-
-package gabionmsg_test
-
-const raceEnabled = true

@@ -1,5 +1,0 @@
-//go:build !race
-
-package see_test
-
-const raced = false

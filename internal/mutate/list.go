@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A listed change stands in a page, with the test that has to notice it.
+type listed struct {
+	change
+	line string // as it is written
+	pkg  string // whose tests run
+	run  string // which of them; "" means all
+}
+
+// fence begins the lines of a list in a page.
+const fence = "```mutants"
+
+// readList reads the changes that a page lists between fences, one in a line:
+//
+//	internal/bulkhead/bulkhead.go: b.released(w) -> @ ./internal/bulkhead TestAllSlotsComeBack
+//
+// The code on the left has to be there exactly once. Files are relative to the current directory.
+func readList(page string) (list []listed, err error) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return nil, err
+	}
+	inside := false
+	for n, line := range strings.Split(string(text), "\n") {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = !inside && line == fence
+		case inside && strings.TrimSpace(line) != "":
+			l, err := parseListed(line)
+			if err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", page, n+1, err)
+			}
+			list = append(list, l)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s lists no changes between %s and ```", page, fence)
+	}
+	return list, nil
+}
+
+func parseListed(line string) (l listed, err error) {
+	l.line = line
+	file, rest, ok1 := strings.Cut(line, ": ")
+	code, rest, ok2 := strings.Cut(rest, " -> ")
+	text, test, ok3 := strings.Cut(" "+rest, " @ ")
+	l.pkg, l.run, _ = strings.Cut(strings.TrimSpace(test), " ")
+	if !ok1 || !ok2 || !ok3 || l.pkg == "" {
+		return l, fmt.Errorf("want FILE: CODE -> CODE @ PACKAGE TEST, not %q", line)
+	}
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return l, err
+	}
+	if times := bytes.Count(src, []byte(code)); times != 1 {
+		return l, fmt.Errorf("%s has %q %d times, want once: write more or less of the line", file, code, times)
+	}
+	if l.file, err = filepath.Abs(file); err != nil {
+		return l, err
+	}
+	l.from = bytes.Index(src, []byte(code))
+	l.to, l.text = l.from+len(code), strings.TrimSpace(text)
+	return l, nil
+}
+
+// playList runs the test of each listed change. A change that its test lets pass is an error,
+// as is one that does not compile.
+func playList(ctx context.Context, o *options, page string, out io.Writer) error {
+	list, err := readList(page)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if err := unchanged(ctx, o, work, list); err != nil {
+		return err
+	}
+	bad := 0
+	for i := range list {
+		l := &list[i]
+		one := *o
+		one.run = l.run
+		f, err := try(ctx, &one, work, []string{l.pkg}, &l.change)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("%d of %d were tried: the time is over", i, len(list))
+		case err != nil:
+			return err
+		case f == survived || f == uncompiled:
+			bad++
+			fmt.Fprintf(out, "%s: %s\n", map[fate]string{survived: "SURVIVED", uncompiled: "DOES NOT COMPILE"}[f], l.line)
+		}
+	}
+	fmt.Fprintf(out, "%d changes, %d survived or did not compile\n", len(list), bad)
+	if bad > 0 {
+		return fmt.Errorf("%d of %d changes are noticed by no test", bad, len(list))
+	}
+	return nil
+}
+
+// unchanged runs the named tests without any change. They have to pass, and to be there.
+func unchanged(ctx context.Context, o *options, work string, list []listed) error {
+	seen := map[string]bool{}
+	for _, l := range list {
+		name := l.pkg + " " + l.run
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		one := *o
+		one.run = l.run
+		text, err := test(ctx, &one, work, l.pkg, nil)
+		if err == nil && bytes.Contains(text, []byte("no tests to run")) {
+			err = fmt.Errorf("there is no such test")
+		}
+		if err != nil {
+			return fmt.Errorf("%s, without any change: %w\n%s", name, err, text)
+		}
+	}
+	return nil
+}

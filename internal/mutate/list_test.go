@@ -1,0 +1,46 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// A page's changes are tried with the tests that it names, and the page is wrong where they
+// notice nothing.
+func TestAListIsHeldToItsWord(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the go command tests a changed package many times")
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOFLAGS", "")
+	for fact, c := range map[string]struct{ lines, want string }{
+		"a test that notices":        {"p.go: s += n -> s -= n @ . Test", ""},
+		"all tests of the package":   {"p.go: s += n -> s -= n @ .", ""},
+		"a line that is left out":    {"p.go: s += n -> @ . Test", ""},
+		"a change that makes none":   {"p.go: a > b -> a >= b @ . Test", "1 of 1 changes are noticed by no test"},
+		"a change that is no Go":     {"p.go: s += n -> s += @ . Test", "1 of 1 changes are noticed by no test"},
+		"code that is gone":          {"p.go: s += m -> s -= m @ . Test", `page.md:3: p.go has "s += m" 0 times`},
+		"code that is there twice":   {"p.go: n -> m @ . Test", "write more or less of the line"},
+		"a test that is not there":   {"p.go: s += n -> s -= n @ . TestX", "no such test"},
+		"a file that is not there":   {"q.go: s += n -> s -= n @ . Test", "q.go"},
+		"a line without a test":      {"p.go: s += n -> s -= n", "want FILE: CODE -> CODE @ PACKAGE TEST"},
+		"a page without any changes": {"", "lists no changes"},
+	} {
+		t.Run(fact, func(t *testing.T) {
+			write(t, dir, map[string]string{
+				"go.mod": "module p\n\ngo 1.26\n", "p.go": tested, "p_test.go": itsTest,
+				"page.md": "words\n" + fence + "\n" + c.lines + "\n```\nother: words -> here @ .\n",
+			})
+			var out strings.Builder
+			err := Main(t.Context(), []string{"-list", "page.md", "-limit", "3s"}, &out)
+			if c.want == "" && err == nil && strings.Contains(out.String(), "1 changes, 0 survived") {
+				return
+			}
+			if c.want == "" || err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q\n%s", err, c.want, out.String())
+			}
+		})
+	}
+}

@@ -1,5 +1,0 @@
-//go:build race
-
-package gabion_test
-
-const raceEnabled = true
