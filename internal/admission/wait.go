@@ -19,6 +19,7 @@ const (
 	OverShare               // refused: its tenant has all that one may have
 	Expired                 // its deadline passed before its turn came
 	Gone                    // its caller gave up before its turn came
+	Short                   // refused: too little time is left for the work
 	NumAnswers
 )
 
@@ -30,6 +31,7 @@ type Wait struct {
 	came     clock.Instant
 	until    clock.Instant // when it may wait no longer
 	deadline clock.Instant
+	last     clock.Instant // when it may be begun at the latest
 	prev     *Wait
 	next     *Wait // in a list
 	listed   bool
@@ -57,9 +59,10 @@ func (w *Wait) Whole() bool { return w.whole }
 // answers Waiting, and then calls waker when [Gate.Ask] has another answer, perhaps
 // before Join returns; or it answers why the request is refused.
 func (g *Gate) Join(now clock.Instant, w *Wait, waker bulkhead.Waker, p policy.Priority, tenant string, deadline clock.Instant) Answer {
-	*w = Wait{waker: waker, tenant: tenant, came: now, until: deadline, deadline: deadline}
+	last := g.last(now, deadline)
+	*w = Wait{waker: waker, tenant: tenant, came: now, until: last, last: last, deadline: deadline}
 	if i := g.rules.Interval; i > 0 {
-		w.until = min(deadline, now.Add(i))
+		w.until = min(last, now.Add(i))
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,6 +81,30 @@ func (g *Gate) Join(now clock.Instant, w *Wait, waker bulkhead.Waker, p policy.P
 	}
 	g.setState()
 	return w.answer
+}
+
+// last is when a request must be begun at the latest. Where it is tried though it has too
+// little time, that is its deadline.
+func (g *Gate) last(now, deadline clock.Instant) clock.Instant {
+	if g.worth == nil || deadline == clock.Never {
+		return deadline
+	}
+	left, least := deadline.Sub(now), g.worth.took.Least(now)
+	if left < least || g.worth.lacks(now, left) {
+		return deadline
+	}
+	return deadline.Add(-least)
+}
+
+// tooLate is the answer to one who is not begun because it is too late: Waiting if it is not.
+func (g *Gate) tooLate(now clock.Instant, w *Wait) Answer {
+	switch {
+	case now >= w.deadline:
+		return Expired
+	case now >= w.last, w.last < w.deadline && g.worth.lacks(now, w.deadline.Sub(now)):
+		return Short
+	}
+	return Waiting
 }
 
 // noRoom refuses a request for which there is no room in the queue. g.mu is held.
@@ -119,13 +146,14 @@ func (g *Gate) granted(now clock.Instant, w *Wait, s Slot) (Slot, Answer) {
 	}
 	g.setState()
 	w.answer = Admitted
-	if now >= w.deadline {
-		w.answer = Expired
+	if late := g.tooLate(now, w); late != Waiting {
+		w.answer = late
 	}
+	answer := w.answer
 	g.mu.Unlock()
-	if w.answer == Expired {
+	if answer != Admitted {
 		g.Release(now, s)
-		return Slot{}, Expired
+		return Slot{}, answer
 	}
 	return s, Admitted
 }
@@ -143,9 +171,9 @@ func (g *Gate) Leave(now clock.Instant, w *Wait) (Slot, Answer) {
 	}
 	defer g.mu.Unlock()
 	g.end(w)
-	switch {
-	case now >= w.deadline:
-		w.answer = Expired
+	switch late := g.tooLate(now, w); {
+	case late != Waiting && now >= w.until:
+		w.answer = late
 	case now >= w.until:
 		g.refuse(w)
 	default:

@@ -2,7 +2,7 @@ package serving_test
 
 import (
 	"context"
-	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -39,6 +39,10 @@ func (a *tale) share() float64 { return float64(a.answered.Load()) / float64(max
 
 func exactly(d time.Duration) func(float64) time.Duration {
 	return func(float64) time.Duration { return d }
+}
+
+func exponential(mean time.Duration) func(float64) time.Duration {
+	return func(u float64) time.Duration { return time.Duration(-math.Log(1-u) * float64(mean)) }
 }
 
 // between is any time from a to b.
@@ -131,18 +135,40 @@ func (s shop) handle(ctx context.Context, workers chan struct{}, took time.Durat
 
 func TestTable(t *testing.T) {
 	const ms = time.Millisecond
-	honest := crowd{rate: 200, patience: 2 * time.Second, tenant: "honest"}
-	for _, says := range []bool{false, true} {
-		for _, ignores := range []bool{false, true} {
-			for _, rate := range []float64{700, 2000} {
-				line := fmt.Sprintf("says %-5v ignores %-5v %4.0f/s:", says, ignores, rate)
-				for _, limit := range []int{0, 20} {
-					s := shop{workers: 20, work: exactly(30 * ms), limit: limit, ignores: ignores}
-					began := time.Now()
-					tales, stats := s.serve(t, 0, 20*time.Second, honest, crowd{rate: rate, patience: 25 * ms, says: says, tenant: "flood"})
-					line += fmt.Sprintf("  %4d: honest %5.1f%% flood begun %5.1f%% limit %d (%.1fs)", limit, 100*tales[0].share(), 100*float64(tales[1].vain.Load())/float64(tales[1].came.Load()), stats.Limit, time.Since(began).Seconds())
+	works := map[string]func(float64) time.Duration{"exact": exactly(30 * ms), "20-40": between(20*ms, 40*ms), "exp": exponential(30 * ms)}
+	for _, name := range []string{"exact", "20-40", "exp"} {
+		for _, ignores := range []bool{true, false} {
+			for _, tenants := range []bool{false, true} {
+				for _, says := range []bool{false, true} {
+					for _, patience := range []time.Duration{5 * ms, 25 * ms, 35 * ms, 50 * ms, 80 * ms, 200 * ms, time.Second, 0} {
+						if says && patience == 0 {
+							continue
+						}
+						for _, rate := range []float64{800, 2000, 6500} {
+							best, at, learned := 0.0, 0, 0.0
+							var got serving.Stats
+							var vain float64
+							for _, limit := range []int{10, 20, 30, 60, 150, 0} {
+								s := shop{workers: 20, work: works[name], limit: limit, ignores: ignores, tenants: tenants}
+								tales, stats := s.serve(t, 0, 15*time.Second,
+									crowd{rate: 200, patience: 2 * time.Second, tenant: "honest"}, crowd{rate: rate, patience: patience, says: says, tenant: "flood"})
+								share := tales[0].share()
+								switch {
+								case limit == 0:
+									learned, got = share, stats
+									vain = float64(tales[1].vain.Load()) / float64(tales[1].came.Load())
+								case share > best:
+									best, at = share, limit
+								}
+							}
+							bad := ""
+							if learned < 0.95*best {
+								bad = " BAD"
+							}
+							t.Logf("%5s ignores %-5v tenants %-5v says %-5v patience %5v %4.0f/s: best %5.1f%% (%d) learned %5.1f%% (%d) vain %4.1f%%%s", name, ignores, tenants, says, patience, rate, 100*best, at, 100*learned, got.Limit, 100*vain, bad)
+						}
+					}
 				}
-				t.Log(line)
 			}
 		}
 	}
