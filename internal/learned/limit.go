@@ -229,7 +229,7 @@ func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verd
 // slot, that is all.
 func (l *Limit) left(c *line, took time.Duration) {
 	usual := time.Duration(l.usual.Load())
-	if usual == 0 || took >= ample*usual {
+	if usual > 0 && took >= ample*usual {
 		c.time.Add(int64(took))
 		c.lost.Add(int64(took))
 		c.late.Add(1)
