@@ -121,8 +121,7 @@ func (g *Gate) noRoom(now clock.Instant, w *Wait) {
 func (g *Gate) Ask(now clock.Instant, w *Wait) (Slot, Answer) {
 	g.mu.Lock()
 	if w.answer != Waiting {
-		defer g.mu.Unlock()
-		return w.collect()
+		return g.collect(now, w)
 	}
 	s, a := g.b.Granted(w.wait)
 	switch a {
@@ -163,8 +162,7 @@ func (g *Gate) granted(now clock.Instant, w *Wait, s Slot) (Slot, Answer) {
 func (g *Gate) Leave(now clock.Instant, w *Wait) (Slot, Answer) {
 	g.mu.Lock()
 	if w.answer != Waiting {
-		defer g.mu.Unlock()
-		return w.collect()
+		return g.collect(now, w)
 	}
 	if s, ok := g.b.Leave(w.wait); ok {
 		return g.granted(now, w, s)
@@ -182,13 +180,13 @@ func (g *Gate) Leave(now clock.Instant, w *Wait) (Slot, Answer) {
 	return Slot{}, w.answer
 }
 
-// collect is the answer of a wait that the gate has ended. g.mu is held.
-func (w *Wait) collect() (Slot, Answer) {
-	if w.answer == Admitted && w.slot.Held() {
-		s := w.slot
+// collect is the answer of a wait that the gate has ended. It unlocks.
+func (g *Gate) collect(now clock.Instant, w *Wait) (Slot, Answer) {
+	if s := w.slot; s.Held() {
 		w.slot = Slot{}
-		return s, Admitted
+		return g.granted(now, w, s)
 	}
+	defer g.mu.Unlock()
 	if w.answer == Admitted {
 		return Slot{}, Gone // it was handed over already
 	}

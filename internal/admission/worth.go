@@ -35,7 +35,7 @@ type worth struct {
 }
 
 func newWorth(shards int) *worth {
-	w := &worth{took: latency.NewTail(math.MinInt64, shards)}
+	w := &worth{took: latency.NewTail(0, shards)}
 	w.tried.Store(math.MinInt64)
 	return w
 }
