@@ -7,6 +7,7 @@
 package admission
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +70,8 @@ type Gate struct {
 	waits   list
 	places  int // in the queue, of one tenant at most; 0 = no bound
 
-	worth *worth // nil where all work is worth beginning
+	worth  *worth           // nil where all work is worth beginning
+	served [3]clock.Instant // when a request that had waited got a slot last, by class
 }
 
 // New returns a gate.
@@ -79,6 +81,9 @@ func New(r Rules) *Gate {
 	g.b.SetNewestFirst(r.Order == LIFO)
 	g.b.SetStrict(true) // a wait here is bounded, so a class that never has its turn is refused
 	g.boundTenants()
+	for c := range g.served {
+		g.served[c] = math.MinInt64
+	}
 	if r.Shards > 0 {
 		g.worth = newWorth(r.Shards)
 	}

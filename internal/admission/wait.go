@@ -32,6 +32,7 @@ type Wait struct {
 	until    clock.Instant // when it may wait no longer
 	deadline clock.Instant
 	last     clock.Instant // when it may be begun at the latest
+	class    int           // of its priority, the lowest is 0
 	prev     *Wait
 	next     *Wait // in a list
 	listed   bool
@@ -60,7 +61,7 @@ func (w *Wait) Whole() bool { return w.whole }
 // before Join returns; or it answers why the request is refused.
 func (g *Gate) Join(now clock.Instant, w *Wait, waker bulkhead.Waker, p policy.Priority, tenant string, deadline clock.Instant) Answer {
 	last := g.last(now, deadline)
-	*w = Wait{waker: waker, tenant: tenant, came: now, until: last, last: last, deadline: deadline}
+	*w = Wait{waker: waker, tenant: tenant, came: now, until: last, last: last, deadline: deadline, class: class(p)}
 	if i := g.rules.Interval; i > 0 {
 		w.until = min(last, now.Add(i))
 	}
@@ -144,6 +145,7 @@ func (g *Gate) granted(now clock.Instant, w *Wait, s Slot) (Slot, Answer) {
 		g.control.served(now, now.Sub(w.came))
 	}
 	g.setState()
+	g.served[w.class] = now
 	w.answer = Admitted
 	if late := g.tooLate(now, w); late != Waiting {
 		w.answer = late
@@ -195,17 +197,51 @@ func (g *Gate) collect(now clock.Instant, w *Wait) (Slot, Answer) {
 
 // shed refuses those who have waited for too long in an overload. g.mu is held.
 func (g *Gate) shed(now clock.Instant, refused *list) {
-	for g.control.state == overload && g.waitsLong(now) {
-		w := g.waits.head
+	for w := g.waits.head; w != nil && g.control.state == overload && now.Sub(w.came) >= g.rules.Target; {
+		next := w.next
+		if g.isNext(now, w) {
+			w = next
+			continue
+		}
 		s, ok := g.b.Leave(w.wait)
 		g.end(w)
 		if ok {
 			w.slot, w.answer = s, Admitted // and woken already
-			continue
+		} else {
+			g.refuse(w)
+			refused.push(w)
 		}
-		g.refuse(w)
-		refused.push(w)
+		w = next
 	}
+}
+
+// isNext reports whether a request waits only for the next slots to come free, and not for lack of
+// them: one of a lower class got a slot not long ago, so that there are enough for the
+// class; or its tenant has slots, and fewer than its part. Where all work takes as long,
+// slots come free together, and nobody gets one in between. g.mu is held.
+func (g *Gate) isNext(now clock.Instant, w *Wait) bool {
+	for _, at := range g.served[:w.class] {
+		if now.Sub(at) < g.rules.Interval {
+			return true
+		}
+	}
+	if !g.rules.Fair {
+		return false
+	}
+	has, _, tenants := g.b.Tenants(w.tenant)
+	used, _, _ := g.b.Occupancy()
+	return has > 0 && has*tenants < used
+}
+
+// class is that of a priority, from the lowest one on.
+func class(p policy.Priority) int {
+	switch {
+	case p < policy.PriorityNormal:
+		return 0
+	case p > policy.PriorityNormal:
+		return 2
+	}
+	return 1
 }
 
 // refuse answers one who has waited for too long. g.mu is held.

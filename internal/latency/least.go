@@ -9,6 +9,7 @@ import (
 // How the least time is looked at.
 const (
 	leastEvery = 100 * time.Millisecond // how often it is estimated anew
+	leastSoon  = leastEvery / 10        // and how soon while nothing is known
 	leastSeen  = 20                     // that took as long or longer, or nothing is known of so long a time
 	leastShare = 0.05                   // of the work is quicker, at most
 )
@@ -28,9 +29,13 @@ func (t *Tail) Least(now clock.Instant) time.Duration {
 		t.sum(half, finished, &ended)
 		t.sum(half, cut, &atLeast)
 	}
-	t.least.Store(int64(leastOf(&ended, &atLeast)))
-	t.leastDue.Store(int64(now.Add(leastEvery)))
-	return time.Duration(t.least.Load())
+	least, soon := leastOf(&ended, &atLeast), leastEvery
+	if least == 0 {
+		soon = leastSoon
+	}
+	t.least.Store(int64(least))
+	t.leastDue.Store(int64(now.Add(soon)))
+	return least
 }
 
 // leastOf walks up the buckets as survive does.
