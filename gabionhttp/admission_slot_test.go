@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -55,7 +56,7 @@ func TestAHookThatPanicsCostsNoSlot(t *testing.T) {
 	for _, end := range []struct {
 		fact string
 		call func()
-	}{{"panics", func() { panic("a hook") }}, {"leaves", runtime.Goexit}} {
+	}{{"panics", func() { panic("a hook") }}, {"leaves", runtime.Goexit}, {"returns", func() {}}} {
 		for _, c := range []struct {
 			fact string
 			set  func(*gabionhttp.Admission)
@@ -76,6 +77,14 @@ func TestAHookThatPanicsCostsNoSlot(t *testing.T) {
 			t.Run(c.fact+" "+end.fact, func(t *testing.T) {
 				a := &gabionhttp.Admission{Next: http.NotFoundHandler(), Limit: 1, Queue: policy.Off}
 				c.set(a)
+				ask := end.call
+				defer func() { end.call = ask }()
+				end.call = func() {
+					if s := a.Stats(); s.InUse != 0 && !strings.HasPrefix(c.fact, "a value") {
+						t.Error("it is asked with a slot in use")
+					}
+					ask()
+				}
 				for range 3 {
 					over, returned := make(chan struct{}), false
 					go func() {
@@ -85,7 +94,7 @@ func TestAHookThatPanicsCostsNoSlot(t *testing.T) {
 						returned = true
 					}()
 					<-over
-					if s := a.Stats(); returned || s.InUse != 0 {
+					if s := a.Stats(); returned != (end.fact == "returns") || s.InUse != 0 {
 						t.Fatalf("returned %v, %+v", returned, s)
 					}
 				}

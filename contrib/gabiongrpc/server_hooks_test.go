@@ -3,6 +3,7 @@ package gabiongrpc_test
 import (
 	"context"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,7 @@ func TestAHookThatPanicsCostsNoSlot(t *testing.T) {
 	for _, end := range []struct {
 		fact string
 		call func()
-	}{{"panics", func() { panic("a hook") }}, {"leaves", runtime.Goexit}} {
+	}{{"panics", func() { panic("a hook") }}, {"leaves", runtime.Goexit}, {"returns", func() {}}} {
 		for _, c := range []struct {
 			fact string
 			set  func(*gabiongrpc.Admission)
@@ -59,6 +60,14 @@ func TestAHookThatPanicsCostsNoSlot(t *testing.T) {
 			t.Run(c.fact+" "+end.fact, func(t *testing.T) {
 				a := &gabiongrpc.Admission{Limit: 1, Queue: policy.Off}
 				c.set(a)
+				ask := end.call
+				defer func() { end.call = ask }()
+				end.call = func() {
+					if s := a.Stats(); s.InUse != 0 && !strings.HasPrefix(c.fact, "a value") {
+						t.Error("it is asked with a slot in use")
+					}
+					ask()
+				}
 				for range 3 {
 					over, returned := make(chan struct{}), false
 					go func() {
@@ -68,7 +77,7 @@ func TestAHookThatPanicsCostsNoSlot(t *testing.T) {
 						returned = true
 					}()
 					<-over
-					if s := a.Stats(); returned || s.InUse != 0 {
+					if s := a.Stats(); returned != (end.fact == "returns") || s.InUse != 0 {
 						t.Fatalf("returned %v, %+v", returned, s)
 					}
 				}

@@ -126,6 +126,15 @@ func TestAPassIsGivenBackOnce(t *testing.T) {
 	}
 	room.End(context.Background(), other, &done)
 	free(t, room)
+	other, _ = room.Enter(context.Background(), serving.Request{})
+	pass, _ = room.Enter(context.Background(), serving.Request{})
+	h = room.Hold(pass)
+	h.End(context.Background(), &done)
+	if serving.Release(h.In(context.Background())) || room.Stats().InUse != 1 {
+		t.Error("one who comes after the end gave it back again")
+	}
+	room.End(context.Background(), other, &done)
+	free(t, room)
 }
 
 // A trickle of callers whose deadlines are too short for the work is refused. When the work gets
