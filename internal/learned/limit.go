@@ -31,12 +31,8 @@ const (
 	Worked                 // the dependency did the work, and said yes or no
 	Late                   // it had no answer in time
 	Busy                   // it answered that it has no room
-	Left                   // its own caller went before it was done: Late if the caller was patient enough
+	Left                   // its own caller went before it was done: it took at least as long
 )
-
-// ample is how many times the usual time a caller must have waited until the work is Late,
-// and not the caller in a hurry. With less patience the work may be as quick as ever.
-const ample = 2
 
 // Bounds are what the limit stays within. Min is at least 1 and at most Max.
 type Bounds struct{ Min, Max int }
@@ -52,8 +48,8 @@ type Window struct {
 	Busy  int64         // attempts that found no room
 	Time  time.Duration // that attempts took which worked or were late, all together
 	Lost  time.Duration // of it, those that were late
-	Left  int64         // attempts whose callers left, after the usual time and before it was late
-	Gone  time.Duration // that attempts took whose callers left too early to say anything, all together
+	Left  int64         // attempts whose callers left too early to say anything
+	Gone  time.Duration // that these took, all together
 }
 
 // Each is how much time of a slot a good attempt costs, those that were late included.
@@ -224,21 +220,18 @@ func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verd
 	return l.ask(now)
 }
 
-// left counts an attempt whose caller left. One who went earlier than a caller of ordinary
-// patience says that he was in a hurry, and nothing of the room that there is. He had a
-// slot, that is all.
+// left counts an attempt whose caller left. After the usual time or longer it says that it took
+// at least as long, as one that was done then. Before that it says that the caller was in a
+// hurry, and nothing of the room that there is: it had a slot, that is all.
 func (l *Limit) left(c *line, took time.Duration) {
 	usual := time.Duration(l.usual.Load())
-	if usual > 0 && took >= ample*usual {
+	if usual > 0 && took >= usual {
 		c.time.Add(int64(took))
-		c.lost.Add(int64(took))
-		c.late.Add(1)
+		c.good.Add(1)
 		return
 	}
 	c.gone.Add(int64(took))
-	if took >= usual {
-		c.left.Add(1)
-	}
+	c.left.Add(1)
 }
 
 // SetBounds changes the bounds, and returns the limit within them.
