@@ -34,6 +34,10 @@ const (
 	Left                   // its own caller went before it was done: it took at least as long
 )
 
+// ample is how many times the usual time a caller must have waited to be sure to have been patient:
+// then the work was late.
+const ample = 5
+
 // Bounds are what the limit stays within. Min is at least 1 and at most Max.
 type Bounds struct{ Min, Max int }
 
@@ -220,18 +224,23 @@ func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verd
 	return l.ask(now)
 }
 
-// left counts an attempt whose caller left. After the usual time or longer it says that it took
-// at least as long, as one that was done then. Before that it says that the caller was in a
-// hurry, and nothing of the room that there is: it had a slot, that is all.
+// left counts an attempt whose caller left. Before the usual time that says that the caller was in
+// a hurry, and nothing of the room that there is: it had a slot, that is all. After it the
+// attempt took as long at least, as one that was done then. After far longer it was late.
 func (l *Limit) left(c *line, took time.Duration) {
 	usual := time.Duration(l.usual.Load())
-	if usual > 0 && took >= usual {
+	switch {
+	case usual == 0 || took < usual:
+		c.gone.Add(int64(took))
+		c.left.Add(1)
+	case took < ample*usual:
 		c.time.Add(int64(took))
 		c.good.Add(1)
-		return
+	default:
+		c.time.Add(int64(took))
+		c.lost.Add(int64(took))
+		c.late.Add(1)
 	}
-	c.gone.Add(int64(took))
-	c.left.Add(1)
 }
 
 // SetBounds changes the bounds, and returns the limit within them.
