@@ -9,10 +9,10 @@ import (
 	"github.com/gabion-go/gabion/internal/latency"
 )
 
-// What is worth beginning. A credit is how many more may be begun in vain with about as much
-// time. It is full after one that was done in time.
+// What is worth beginning. The tokens of a time are how many more may be begun in vain with about as much
+// time. They are full after one that was done in time.
 const (
-	credit = 40          // a full one
+	full   = 40          // tokens
 	open   = 20          // up to here, and where nothing new is known, what the work takes decides
 	news   = 30          // where one was done in time that had as little or less
 	tryOne = 150         // of those that have too little time one in so many is begun nevertheless, …
@@ -28,10 +28,10 @@ const (
 //
 // It takes no lock. Where two write at once, one of them is lost.
 type worth struct {
-	took    *latency.Tail
-	skips   atomic.Uint32
-	tried   atomic.Int64                  // when one was begun that had too little time
-	credits [latency.Buckets]atomic.Int64 // by the time that was left; see put
+	took   *latency.Tail
+	skips  atomic.Uint32
+	tried  atomic.Int64                  // when one was begun that had too little time
+	tokens [latency.Buckets]atomic.Int64 // by the time that was left; see put
 }
 
 func newWorth(shards int) *worth {
@@ -43,16 +43,16 @@ func newWorth(shards int) *worth {
 // second is the second of an instant, above zero.
 func second(now clock.Instant) int64 { return int64(now)/int64(time.Second) + 1<<40 }
 
-// written is a credit with the second in which it was written.
+// written is a number of tokens with the second in which it was written.
 func written(now clock.Instant, n int64) int64 { return second(now)<<8 | n }
 
 func (w *worth) put(now clock.Instant, bucket int, n int64) {
-	w.credits[bucket].Store(written(now, n))
+	w.tokens[bucket].Store(written(now, n))
 }
 
-// of returns the credit of a bucket.
+// of returns the tokens of a bucket.
 func (w *worth) of(now clock.Instant, bucket int) (n int64) {
-	c := w.credits[bucket].Load()
+	c := w.tokens[bucket].Load()
 	if second(now)-c>>8 > int64(stale/time.Second) {
 		return open
 	}
@@ -96,7 +96,7 @@ func (w *worth) ended(now, began, deadline clock.Instant, done bool) {
 
 func (w *worth) inTime(now clock.Instant, left, took time.Duration) {
 	b := latency.Bucket(left)
-	if w.credits[b].Load() == written(now, credit) {
+	if w.tokens[b].Load() == written(now, full) {
 		return
 	}
 	if w.lacks(now, left) {
@@ -106,7 +106,7 @@ func (w *worth) inTime(now clock.Instant, left, took time.Duration) {
 			}
 		}
 	}
-	w.put(now, b, credit)
+	w.put(now, b, full)
 }
 
 func (w *worth) inVain(now clock.Instant, left time.Duration) {
