@@ -25,6 +25,8 @@ const (
 	patience   = 10 * time.Second // after which a window that is too small is forgotten
 	quiet      = 30 * time.Second // growth rests so long, twice as long each time
 	maxQuiet   = 8 * time.Minute
+
+	alone = time.Second // for so long nothing but callers who leave a little early: then all wait too long
 )
 
 // phase is what the rule is doing.
@@ -105,7 +107,7 @@ func (r *rule) Judge(now clock.Instant, w *Window) (limit, verdict int, settle t
 	}
 	settle = w.Each() * 3 / 2
 	if late := w.Lost / time.Duration(max(w.Late, 1)); w.Good < enough || w.Late > starve*w.Good {
-		settle = w.Time / time.Duration(max(w.Good+w.Late, 1))
+		settle = (w.Time + w.Gone) / time.Duration(max(w.Good+w.Late+w.Left, 1))
 	} else if w.many() {
 		settle = max(settle, late)
 	}
@@ -114,6 +116,8 @@ func (r *rule) Judge(now clock.Instant, w *Window) (limit, verdict int, settle t
 
 func (r *rule) judge(now clock.Instant, w *Window) (verdict int) {
 	switch all := w.Good + w.Late + w.Busy; {
+	case w.Good == 0 && w.Left >= enough && w.Span >= alone:
+		return r.starve(w)
 	case all < enough && w.Span < patience:
 		return Longer
 	case all < enough:
