@@ -31,6 +31,7 @@ const (
 	Worked                 // the dependency did the work, and said yes or no
 	Late                   // it had no answer in time
 	Busy                   // it answered that it has no room
+	Lacked                 // it was not sent: no slot was free for it
 )
 
 // Bounds are what the limit stays within. Min is at least 1 and at most Max.
@@ -45,6 +46,7 @@ type Window struct {
 	Good  int64         // attempts that worked
 	Late  int64         // attempts that had no answer in time
 	Busy  int64         // attempts that found no room
+	Lack  int64         // attempts that were not sent because no slot was free
 	Time  time.Duration // that attempts took which worked or were late, all together
 	Lost  time.Duration // of it, those that were late
 }
@@ -128,10 +130,11 @@ type line struct {
 	late atomic.Int64
 	busy atomic.Int64
 	lost atomic.Int64
-	_    [24]byte
+	lack atomic.Int64
+	_    [16]byte
 }
 
-type counts struct{ good, time, late, busy, lost int64 }
+type counts struct{ good, time, late, busy, lost, lack int64 }
 
 // Move is what a limit was moved by.
 type Move struct {
@@ -181,6 +184,9 @@ func (l *Limit) Last() *Move { return l.moves.Load() }
 // limit moved with it, which it does at most once in [Every].
 func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verdict) (limit int, moved bool) {
 	if l.sampler != nil {
+		if v == Lacked {
+			return 0, false
+		}
 		return l.sample(now, took, v)
 	}
 	c := &l.lines[int(shard)&(len(l.lines)-1)]
@@ -196,6 +202,8 @@ func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verd
 		}
 	case Busy:
 		c.busy.Add(1)
+	case Lacked:
+		c.lack.Add(1)
 	default:
 		return 0, false
 	}
@@ -272,6 +280,7 @@ func (l *Limit) sum() (n counts) {
 		n.late += c.late.Load()
 		n.busy += c.busy.Load()
 		n.lost += c.lost.Load()
+		n.lack += c.lack.Load()
 	}
 	return n
 }
@@ -280,6 +289,6 @@ func (l *Limit) window(now clock.Instant, limit int) Window {
 	n := l.sum()
 	return Window{
 		Span: now.Sub(l.since), Limit: limit, Good: n.good - l.mark.good, Late: n.late - l.mark.late,
-		Busy: n.busy - l.mark.busy, Time: time.Duration(n.time - l.mark.time), Lost: time.Duration(n.lost - l.mark.lost),
+		Busy: n.busy - l.mark.busy, Time: time.Duration(n.time - l.mark.time), Lost: time.Duration(n.lost - l.mark.lost), Lack: n.lack - l.mark.lack,
 	}
 }
