@@ -32,6 +32,7 @@ const (
 	Late                   // it had no answer in time
 	Busy                   // it answered that it has no room
 	Left                   // its own caller went before it was done: it took at least as long
+	Lacked                 // it was not sent: no slot was free for it
 )
 
 // ample is how many times the usual time a caller must have waited to be sure to have been patient:
@@ -50,6 +51,7 @@ type Window struct {
 	Good  int64         // attempts that worked
 	Late  int64         // attempts that had no answer in time
 	Busy  int64         // attempts that found no room
+	Lack  int64         // attempts that were not sent because no slot was free
 	Time  time.Duration // that attempts took which worked or were late, all together
 	Lost  time.Duration // of it, those that were late
 	Left  int64         // attempts whose callers left too early to say anything
@@ -145,10 +147,10 @@ type line struct {
 	lost atomic.Int64
 	left atomic.Int64
 	gone atomic.Int64
-	_    [8]byte
+	lack atomic.Int64 // the eighth: the line is full
 }
 
-type counts struct{ good, time, late, busy, lost, left, gone int64 }
+type counts struct{ good, time, late, busy, lost, left, gone, lack int64 }
 
 // Move is what a limit was moved by.
 type Move struct {
@@ -198,6 +200,9 @@ func (l *Limit) Last() *Move { return l.moves.Load() }
 // limit moved with it, which it does at most once in [Every].
 func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verdict) (limit int, moved bool) {
 	if l.sampler != nil {
+		if v == Lacked {
+			return 0, false
+		}
 		return l.sample(now, took, v)
 	}
 	c := &l.lines[int(shard)&(len(l.lines)-1)]
@@ -215,6 +220,8 @@ func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verd
 		l.left(c, took)
 	case Busy:
 		c.busy.Add(1)
+	case Lacked:
+		c.lack.Add(1)
 	default:
 		return 0, false
 	}
@@ -324,6 +331,7 @@ func (l *Limit) sum() (n counts) {
 		n.lost += c.lost.Load()
 		n.left += c.left.Load()
 		n.gone += c.gone.Load()
+		n.lack += c.lack.Load()
 	}
 	return n
 }
@@ -333,6 +341,6 @@ func (l *Limit) window(now clock.Instant, limit int) Window {
 	return Window{
 		Span: now.Sub(l.since), Limit: limit, Good: n.good - l.mark.good, Late: n.late - l.mark.late,
 		Busy: n.busy - l.mark.busy, Time: time.Duration(n.time - l.mark.time), Lost: time.Duration(n.lost - l.mark.lost),
-		Left: n.left - l.mark.left, Gone: time.Duration(n.gone - l.mark.gone),
+		Left: n.left - l.mark.left, Gone: time.Duration(n.gone - l.mark.gone), Lack: n.lack - l.mark.lack,
 	}
 }
