@@ -267,6 +267,29 @@ func TestMistakesHideNoOthers(t *testing.T) {
 	}
 }
 
+// A dependency with less time for a call than its preset has shorter waits. Those between the
+// deliveries of a broker are not within a call.
+func TestThePresetsWaitsFollowAShorterCall(t *testing.T) {
+	for _, c := range []struct {
+		fact, section string
+		base, most    time.Duration
+	}{
+		{"a tenth of the call, a tenth of the waits", "{preset: database, timeout: {call: 3s, attempt: 200ms}}", 50 * time.Millisecond, time.Second},
+		{"the file's own waits", "{preset: database, timeout: {call: 3s, attempt: 200ms}, retry: {backoff: {cap: 2s}}}", 500 * time.Millisecond, 2 * time.Second},
+		{"deliveries wait as long with a short call", "{preset: message-queue, timeout: {call: 30s}}", time.Second, time.Minute},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			f, err := Parse("a.yaml", []byte("version: 1\ndependencies:\n  a: "+c.section+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b := f.Policies["a"].Retry.Backoff; b.Base != c.base || b.Cap != c.most {
+				t.Errorf("from %v to %v, want %v to %v", b.Base, b.Cap, c.base, c.most)
+			}
+		})
+	}
+}
+
 // A preset that is named by an empty variable would be dropped without a word, and
 // with it key: required.
 func TestAnEmptyPresetIsAMistake(t *testing.T) {

@@ -9,12 +9,16 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
+// betweenDeliveries is the preset whose waits are those of a broker, from one delivery to the
+// next. They are not within a call, so its timeout says nothing of them.
+const betweenDeliveries = "message-queue"
+
 // waitsWithin are a preset's waits for a dependency that has less time for a call than the
 // preset. They are shorter in the same proportion, so that as many attempts are begun, unless
 // the dependency says anything of its waits.
-func waitsWithin(preset policy.Policy, call time.Duration, own map[string]yamlstrict.Place) backoff.Backoff {
+func waitsWithin(name string, preset policy.Policy, call time.Duration, own map[string]yamlstrict.Place) backoff.Backoff {
 	waits, whole := preset.Retry.Backoff, preset.Timeout.Call
-	if call <= 0 || call >= whole {
+	if call <= 0 || call >= whole || name == betweenDeliveries {
 		return waits
 	}
 	for path := range own {

@@ -46,7 +46,7 @@ func TestOnlyAPresetsWaitsFollowTheCall(t *testing.T) {
 		"preset: database, timeout: {call: 3s}, retry: {backoff: {base: 200ms}}": "200ms 10s",
 		"preset: database, timeout: {call: 3s}, retry: {attempts: 3}":            "50ms 1s",
 		"preset: best-effort, timeout: {call: 300ms, attempt: 150ms}":            "100ms 30s",
-		"preset: message-queue, timeout: {call: 66s, attempt: 5s}":               "100ms 6s",
+		"preset: message-queue, timeout: {call: 66s, attempt: 5s}":               "1s 1m", // a broker waits, between calls
 		"preset: external-api, timeout: {call: 20ms, attempt: 10ms}":             "1ms 20ms",
 		"timeout: {call: 3s, attempt: 1s}":                                       "1s 30s",
 	} {

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
@@ -134,6 +135,14 @@ func (s *subject) manyAttempts() {
 	}
 }
 
+// brokerWaits reports whether the waits are those between the deliveries of a broker, which are
+// not within a call.
+func (s *subject) brokerWaits() bool {
+	return slices.ContainsFunc(s.file.Explain(s.name), func(x config.Setting) bool {
+		return x.Path == "retry.backoff.base" && x.Source == "preset message-queue"
+	})
+}
+
 // attemptsDoNotFit compares attempts × timeout + waits with the call's time and, where
 // attempts fail at once, the waits alone.
 func (s *subject) attemptsDoNotFit() {
@@ -141,7 +150,7 @@ func (s *subject) attemptsDoNotFit() {
 	if n < 2 || call <= 0 {
 		return
 	}
-	if begun := formulas.Begun(s.p, formulas.Usual); begun < n {
+	if begun := formulas.Begun(s.p, formulas.Usual); begun < n && !s.brokerWaits() {
 		how, fix := Note, []config.Change(nil)
 		if s.written("retry.attempts") {
 			how, fix = Warning, []config.Change{s.set("retry.attempts", fmt.Sprint(max(begun, 1)))}

@@ -69,7 +69,8 @@ var presets = []struct {
 // Preset returns the policy of that name, to be used as it is or changed part by
 // part; false means that there is none. The names are [PresetNames]. Its waits suit its own
 // call timeout: with a shorter one, shorten retry.backoff too. In a file that is done by
-// itself, in proportion, unless the file says the waits.
+// itself, in proportion, unless the file says the waits. The waits of message-queue are
+// those of a broker, between calls: they stay.
 func Preset(name string) (Policy, bool) {
 	for _, p := range presets {
 		if p.name == name {

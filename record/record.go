@@ -63,15 +63,21 @@ func lineOf(e policy.Event) line {
 	case policy.KindAttemptSettled, policy.KindLoserSettled:
 		l.Class, l.Effect = e.Class.String(), e.Effect.String()
 	case policy.KindAttemptSent:
-		if e.Class != policy.ClassUndecided {
-			l.Class = e.Class.String()
-		}
+		l.Class = decided(e.Class)
 	case policy.KindReturned:
-		l.Effect = e.Effect.String()
+		l.Class, l.Effect = decided(e.Class), e.Effect.String()
 	case policy.KindBreakerMoved, policy.KindBreakerExceeded:
 		l.From, l.To, l.Cause = e.From.String(), e.To.String(), e.Cause.String()
 	}
 	return l
+}
+
+// decided is how an earlier attempt had ended; empty where there was none.
+func decided(c policy.Class) string {
+	if c == policy.ClassUndecided {
+		return ""
+	}
+	return c.String()
 }
 
 // event is the event that the line was written of, without what means nothing for its

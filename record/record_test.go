@@ -49,7 +49,7 @@ func meant(e gabion.Event) gabion.Event {
 	case policy.KindAttemptSent:
 		e.Effect, e.From, e.To, e.Cause = 0, 0, 0, 0
 	case policy.KindReturned:
-		e.Class, e.From, e.To, e.Cause = 0, 0, 0, 0
+		e.From, e.To, e.Cause = 0, 0, 0
 	case policy.KindBreakerMoved, policy.KindBreakerExceeded:
 		e.Class, e.Effect = 0, 0
 	default:

@@ -118,6 +118,7 @@ func (c *call) learnMetadata() error {
 		return fmt.Errorf("%w (%w)", errKeys, gabion.KeyMalformed)
 	case len(keys) == 1:
 		c.key = keys[0]
+		adapter.Sends(c.ctx, c.key)
 	case !c.safe:
 		c.key = gabion.Key(c.ctx)
 	}

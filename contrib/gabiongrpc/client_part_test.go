@@ -8,11 +8,14 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	pb "google.golang.org/grpc/interop/grpc_testing"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/contrib/gabiongrpc"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -72,6 +75,34 @@ func TestACallWithinAnAttemptIsPartOfIt(t *testing.T) {
 				}
 				if n := r.dep.Stats().Totals; n.Calls != 1 || n.Attempts != int64(c.sent) {
 					t.Errorf("%d calls, %d attempts", n.Calls, n.Attempts)
+				}
+			})
+		})
+	}
+}
+
+// The key of a call around it, which the work put into the metadata itself, was used: so that
+// call may be repeated.
+func TestAKeyInTheMetadataIsUsedByTheCallAroundIt(t *testing.T) {
+	for _, c := range []struct {
+		fact, sends string
+		sent        int
+	}{
+		{"its key", "k", 3},
+		{"another key", "other", 1},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			once := with(plain(), func(p *policy.Policy) { p.Retry.Attempts = 1 })
+			inRoom(t, once, func(r *room) {
+				r.answers(fails(codes.Unavailable))
+				around := gabion.New("around", plain())
+				err := around.Run(r.Context(), func(ctx context.Context) error {
+					ctx = metadata.AppendToOutgoingContext(ctx, gabiongrpc.MetadataKey, c.sends)
+					_, err := r.stub.UnaryCall(ctx, &pb.SimpleRequest{})
+					return classify.Transient(errors.New(err.Error()))
+				}, gabion.WithKey("k"))
+				if n := len(r.seen()); n != c.sent {
+					t.Errorf("%d were sent, want %d: %v", n, c.sent, err)
 				}
 			})
 		})

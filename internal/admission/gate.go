@@ -197,6 +197,18 @@ func (g *Gate) room() bool {
 	return used < limit
 }
 
+// Lacks reports whether a request was refused because no slot was free at one moment, for a limit
+// that is learned. Where there is a queue, who is refused shows no such moment: all slots were
+// in use for long, which the limit sees by itself.
+func (g *Gate) Lacks(a Answer) bool {
+	if a != QueueFull || g.room() {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.rules.Queue <= 0
+}
+
 // setState puts in force what the control was told. g.mu is held.
 func (g *Gate) setState() {
 	is, was := g.control.state, state(g.state.Load())

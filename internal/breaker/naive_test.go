@@ -515,6 +515,7 @@ func (n *naive) byHand(now clock.Instant, who string, to State, until clock.Inst
 		n.home, n.till = to, until
 		return true
 	}
+	counts := n.counts(now) // also where nothing moves: the time was seen
 	if (to == Disabled || to == ObserveOnly) && n.state == to && n.until == until {
 		return false
 	}
@@ -522,7 +523,7 @@ func (n *naive) byHand(now clock.Instant, who string, to State, until clock.Inst
 	if to == Closed {
 		c = WasReset
 	}
-	ok := n.move(to, Change{Cause: c, Who: who, Counts: n.counts(now), At: now, Due: now, Until: until})
+	ok := n.move(to, Change{Cause: c, Who: who, Counts: counts, At: now, Due: now, Until: until})
 	if ok {
 		n.held = 0
 	}

@@ -33,6 +33,7 @@ type shop struct {
 	ignores bool // that a caller has gone
 	tenants bool
 	limit   int // 0 means learned
+	queue   int // 0 means the usual one
 	seed    uint64
 }
 
@@ -57,7 +58,7 @@ func between(a, b time.Duration) func(float64) time.Duration {
 // serve plays the crowds before a shop for so long, and counts after the warm-up.
 func (s shop) serve(t testing.TB, warm, span time.Duration, crowds ...crowd) (tales []*tale, stats serving.Stats) {
 	synctest.Test(t.(*testing.T), func(t *testing.T) {
-		room := serving.Options{Limit: s.limit, Fair: s.tenants}.Open()
+		room := serving.Options{Limit: s.limit, Fair: s.tenants, Queue: s.queue}.Open()
 		workers := make(chan struct{}, s.workers)
 		began := time.Now()
 		var all sync.WaitGroup
@@ -143,6 +144,33 @@ var honest = crowd{rate: 200, patience: 2 * time.Second, tenant: "honest"}
 // for what is chance.
 func least(best float64, came int64) float64 {
 	return 0.95*best - 2.5*math.Sqrt(best*(1-best)/float64(came))
+}
+
+// A minute of trouble leaves a limit of a few slots. Without a queue a request that finds none is
+// refused, although slots are free on average: so the limit must grow again.
+func TestALearnedLimitComesBackAfterTrouble(t *testing.T) {
+	for _, patience := range []time.Duration{time.Second, 5 * time.Second} {
+		t.Run(patience.String(), func(t *testing.T) {
+			var began time.Time
+			s := shop{workers: 10, queue: policy.Off, work: func(u float64) time.Duration {
+				if began.IsZero() {
+					began = time.Now()
+				}
+				past := time.Since(began)
+				switch trouble := past > 30*time.Second && past < 90*time.Second; {
+				case trouble && u < 0.3:
+					return 3 * time.Second
+				case trouble:
+					return 200 * time.Millisecond
+				}
+				return exponential(20 * time.Millisecond)(u)
+			}}
+			tales, stats := s.serve(t, 98*time.Second, 60*time.Second, crowd{rate: 200, patience: patience})
+			if got := tales[0].share(); got < 0.999 {
+				t.Errorf("%.2f %% were answered after the trouble, with a limit of %d", 100*got, stats.Limit)
+			}
+		})
+	}
 }
 
 // One caller floods the server and leaves early. The learned limit must serve the others as well

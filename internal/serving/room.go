@@ -116,6 +116,9 @@ func (d *Room) deadline(ctx context.Context, other time.Time) clock.Instant {
 
 func (d *Room) refused(r Result) (Pass, Result) {
 	d.answers[r.Answer].Add(1)
+	if d.limit != nil && d.gate.Lacks(r.Answer) {
+		d.learn(d.now(), 0, 0, learned.Lacked)
+	}
 	return Pass{}, r
 }
 
@@ -198,10 +201,13 @@ func (d *Room) Leave(p Pass, v learned.Verdict) {
 	if v != learned.Nothing {
 		d.gate.Ended(now, p.began, p.deadline, v == learned.Worked)
 	}
-	if d.limit == nil {
-		return
+	if d.limit != nil {
+		d.learn(now, uint32(p.began>>10), now.Sub(p.began), v)
 	}
-	if _, moved := d.limit.Done(now, uint32(p.began>>10), now.Sub(p.began), v); moved {
+}
+
+func (d *Room) learn(now clock.Instant, shard uint32, took time.Duration, v learned.Verdict) {
+	if _, moved := d.limit.Done(now, shard, took, v); moved {
 		d.move()
 	}
 }

@@ -76,7 +76,7 @@ func (s *sim) ask(v *service, r *replica, a *attempt) {
 		return
 	}
 	p := &seat{sim: s, who: a.self, gen: a.gen, front: true}
-	switch r.front.Join(s.now, &p.Wait, p, policy.Priority(a.priority), tenant, a.expires) {
+	switch answer := r.front.Join(s.now, &p.Wait, p, policy.Priority(a.priority), tenant, a.expires); answer {
 	case admission.Waiting:
 		v.n.Queued++
 		s.sit(a, p)
@@ -84,6 +84,7 @@ func (s *sim) ask(v *service, r *replica, a *attempt) {
 	default:
 		v.n.Refused++
 		v.n.Full++
+		s.lack(v, r, answer)
 		s.shed(v, r, a, p.Whole())
 	}
 }
@@ -140,16 +141,31 @@ func (s *sim) goOut(r *replica, a *attempt, worked bool) {
 	if worked {
 		r.front.Ended(s.now, a.admitted, a.expires, v == learned.Worked)
 	}
-	if l := r.front.limit; l != nil && worked {
-		if limit, moved := l.Done(s.now, 0, s.now.Sub(a.admitted), v); moved {
-			queue := -1
-			if s.services[a.service].Admission.Queue == 0 {
-				queue = admission.QueueFor(limit)
-			}
-			r.front.Resize(limit, queue)
-		}
+	if worked {
+		s.learn(&s.services[a.service], r, s.now.Sub(a.admitted), v)
 	}
 	s.serve()
+}
+
+// lack tells a learned limit of a request that was refused for lack of a slot.
+func (s *sim) lack(v *service, r *replica, answer admission.Answer) {
+	if r.front.Lacks(answer) {
+		s.learn(v, r, 0, learned.Lacked)
+	}
+}
+
+// learn tells a learned limit, if there is one.
+func (s *sim) learn(v *service, r *replica, took time.Duration, verdict learned.Verdict) {
+	if r.front.limit == nil {
+		return
+	}
+	if limit, moved := r.front.limit.Done(s.now, 0, took, verdict); moved {
+		queue := -1
+		if v.Admission.Queue == 0 {
+			queue = admission.QueueFor(limit)
+		}
+		r.front.Resize(limit, queue)
+	}
 }
 
 // refusalCost is what a refusal costs: a share of the work, which somebody must do in
