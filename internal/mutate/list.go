@@ -124,13 +124,17 @@ func playList(ctx context.Context, o *options, page string, out io.Writer) error
 	return nil
 }
 
-// whichFails says which change does not compile, or why else the joint build failed.
+// whichFails says which change does not compile, or why else the joint build failed. The
+// changes of which the build complains are tried one by one.
 func whichFails(ctx context.Context, o *options, work string, list []listed, err error) error {
 	one := *o
 	one.run = "^$"
 	for i := range list {
+		if !strings.Contains(err.Error(), list[i].pkg) && !strings.Contains(err.Error(), filepath.Base(filepath.Dir(list[i].file))) {
+			continue
+		}
 		if f, tried := try(ctx, &one, work, []string{list[i].pkg}, &list[i].change); tried == nil && f == uncompiled {
-			return fmt.Errorf("it does not compile: %s", list[i].line)
+			return fmt.Errorf("it does not compile: %s\n%w", list[i].line, err)
 		}
 	}
 	return err
