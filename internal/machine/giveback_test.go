@@ -242,3 +242,73 @@ func TestDeliveryGoesOnAfterAnObserverThatLeft(t *testing.T) {
 		}
 	}
 }
+
+// A repeat has its charge back where it succeeded, or had no need to run, and once. One that
+// failed has paid.
+func TestARepeatGivesBackWhatItPaid(t *testing.T) {
+	for _, c := range []struct {
+		fact    string
+		unspent int
+		ends    policy.Class
+		paid    bool
+	}{
+		{"it succeeded", 0, policy.ClassSuccess, false},
+		{"its work had no need to run", 1, policy.ClassIgnored, false},
+		{"which is said twice", 2, policy.ClassIgnored, false},
+		{"and then it succeeded", 1, policy.ClassSuccess, false},
+		{"it failed", 0, policy.ClassServer, true},
+	} {
+		for _, b := range []policy.Budget{{Start: 20, Reserve: 20}, {Shape: policy.BudgetWindow}, {Shape: policy.BudgetTokens}} {
+			tr := newTrial(t, policy.Policy{Retry: policy.Retry{Budget: b}})
+			for range 3 { // what is given back twice is taken from these
+				tr.state.charge(0, tr.state.Rules())
+			}
+			before := accountsOf(tr.state, 0)
+			var call Call
+			call.Begin(tr.state, 0, &Params{Repeat: true, NoRetry: true})
+			s := call.Next(0)
+			if s.Verb != Send {
+				t.Fatalf("%+v", call.End())
+			}
+			for range c.unspent {
+				call.Unspent(0, &s.Ticket)
+			}
+			call.Settle(0, s.Ticket, policy.Outcome{Class: c.ends})
+			after := accountsOf(tr.state, 0)
+			paid := after.sent > before.sent || after.tokens < before.tokens
+			if paid != c.paid || after.sent < before.sent || after.tokens > before.tokens+1 {
+				t.Errorf("%s, %v: %+v, before %+v", c.fact, b.Shape, after, before)
+			}
+		}
+	}
+}
+
+// A repeat that nothing has paid for ends once, whatever it showed.
+func TestATrialEndsOnce(t *testing.T) {
+	for _, c := range []struct {
+		fact    string
+		unspent int
+		ends    policy.Class
+	}{
+		{"it succeeded", 0, policy.ClassSuccess},
+		{"it failed", 0, policy.ClassServer},
+		{"it showed nothing", 0, policy.ClassIgnored},
+		{"its work had no need to run", 1, policy.ClassIgnored},
+		{"which is said twice", 2, policy.ClassIgnored},
+	} {
+		tr := newTrial(t, policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Start: policy.Off, Reserve: policy.Off}}})
+		var call Call
+		call.Begin(tr.state, 0, &Params{Repeat: true, NoRetry: true})
+		s := call.Next(0)
+		if s.Verb != Send || tr.state.trials().out != 1 {
+			t.Fatalf("%+v, %d on trial", call.End(), tr.state.trials().out)
+		}
+		for range c.unspent {
+			call.Unspent(0, &s.Ticket)
+		}
+		call.Settle(0, s.Ticket, policy.Outcome{Class: c.ends})
+		if got := tr.state.trials().out; got != 0 {
+			t.Errorf("%s: %d are on trial", c.fact, got)
+		}
+	}
+}
