@@ -316,6 +316,11 @@ func TestAnInstanceThatWasLeftIsIdle(t *testing.T) {
 		"Open": {policy.Hedge{}, func(ctx context.Context, d *gabion.Dependency) {
 			gabion.Open(ctx, d, func(context.Context) (int, error) { panic("work") })
 		}},
+		"Open, closed": {policy.Hedge{}, func(ctx context.Context, d *gabion.Dependency) {
+			_, a, _ := gabion.Open(ctx, d, withResult(works))
+			a.Close(nil)
+			panic("work")
+		}},
 		"serial, answered": {policy.Hedge{}, func(ctx context.Context, d *gabion.Dependency) {
 			gabion.Do(ctx, d, withResult(works))
 			panic("work")

@@ -11,6 +11,7 @@ import (
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/policy"
 )
 
 // A message that was handled is not kept from others any more, and the context of its work has
@@ -88,6 +89,18 @@ func TestAStoreThatPanicsCostsNoSlot(t *testing.T) {
 		}()
 		if n := d.Stats().Bulkhead.InUse; n != 0 {
 			t.Errorf("%d slots are in use", n)
+		}
+	})
+}
+
+// A duplicate that came again has no need of its work, and gets back what it paid for.
+func TestADuplicateGivesBackItsCharge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newDesk(t, budgeted(policy.BudgetWindow), consumer.Options{})
+		k.want(k.deliver(order(1)), inbox.Ack, inbox.ReasonDone)
+		k.want(k.deliver(again(order(1))), inbox.Ack, inbox.ReasonDuplicate)
+		if got := k.d.Stats().Budget.Sent; got != 0 {
+			t.Errorf("%d re-sends are charged", got)
 		}
 	})
 }
