@@ -316,6 +316,19 @@ func TestAnInstanceThatWasLeftIsIdle(t *testing.T) {
 		"Open": {policy.Hedge{}, func(ctx context.Context, d *gabion.Dependency) {
 			gabion.Open(ctx, d, func(context.Context) (int, error) { panic("work") })
 		}},
+		"Open, closed": {policy.Hedge{}, func(ctx context.Context, d *gabion.Dependency) {
+			_, a, _ := gabion.Open(ctx, d, withResult(works))
+			a.Close(nil)
+			panic("work")
+		}},
+		"serial, answered": {policy.Hedge{}, func(ctx context.Context, d *gabion.Dependency) {
+			gabion.Do(ctx, d, withResult(works))
+			panic("work")
+		}},
+		"hedged, answered": {policy.Hedge{Max: 1, Delay: time.Second}, func(ctx context.Context, d *gabion.Dependency) {
+			gabion.Do(ctx, d, withResult(works))
+			panic("work")
+		}},
 	}
 	for name, c := range calls {
 		t.Run(name, func(t *testing.T) {
@@ -454,6 +467,88 @@ func TestAResultIsClosedWhenTheCallersContextPanics(t *testing.T) {
 			f.err.Store(true)
 			a.Close(errDown)
 			gabiontest.NothingHeld(t, d)
+		})
+	}
+}
+
+// When one attempt of a hedged call leaves by a panic, the context of the other ends, so that
+// its work does not go on for nobody.
+func TestAPanicEndsTheOtherAttemptsContext(t *testing.T) {
+	for fact, panics := range map[string]int{"the caller's attempt": 1, "a hedge": 2} {
+		t.Run(fact, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, _ := watched(policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}, Timeout: policy.Timeout{Attempt: policy.Off}})
+				start, ended := time.Now(), make(chan error, 1)
+				v := panicOf(func() {
+					gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+						if gabion.AttemptNumber(ctx) != panics {
+							<-ctx.Done()
+							ended <- ctx.Err()
+							return 0, ctx.Err()
+						}
+						time.Sleep(2*time.Second - time.Since(start))
+						panic("work")
+					})
+				})
+				if err := <-ended; err != context.Canceled {
+					t.Errorf("its context ended with %v", err)
+				}
+				wantElapsed(t, start, 2*time.Second)
+				if v != "work" {
+					t.Errorf("the caller's panic is %v", v)
+				}
+				nothingHeld(t, d)
+			})
+		})
+	}
+}
+
+// A hedge whose call ended while observers were told of the hedge finds its context ended.
+func TestAHedgeThatComesTooLateFindsItsContextEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}},
+			gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
+				if e.Kind == policy.KindAttemptSent && e.Hedge {
+					time.Sleep(2 * time.Second)
+				}
+			})))
+		hedge := make(chan error, 1)
+		gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+			if gabion.AttemptNumber(ctx) == 2 {
+				hedge <- ctx.Err()
+				return 0, ctx.Err()
+			}
+			time.Sleep(1500 * time.Millisecond)
+			return 1, nil
+		})
+		if err := <-hedge; err != context.Canceled {
+			t.Errorf("its context ended with %v", err)
+		}
+	})
+}
+
+// The context of work that left ends, so that what the work began ends with it.
+func TestTheContextOfWorkThatLeftEnds(t *testing.T) {
+	for name, call := range map[string]func(*gabion.Dependency, func(context.Context) (int, error)){
+		"Do": func(d *gabion.Dependency, work func(context.Context) (int, error)) {
+			gabion.Do(context.Background(), d, work)
+		},
+		"Open": func(d *gabion.Dependency, work func(context.Context) (int, error)) {
+			gabion.Open(context.Background(), d, work)
+		},
+		"Do, hedged": func(d *gabion.Dependency, work func(context.Context) (int, error)) {
+			gabion.Do(context.Background(), d, work, gabion.WithIdempotent())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := gabion.New("db", policy.Policy{Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Second}})
+			var seen context.Context
+			if panicOf(func() { call(d, func(ctx context.Context) (int, error) { seen = ctx; panic("work") }) }) != "work" {
+				t.Fatal("it did not panic")
+			}
+			if seen.Err() == nil {
+				t.Error("its context goes on")
+			}
 		})
 	}
 }

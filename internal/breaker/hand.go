@@ -95,7 +95,6 @@ func (h Hand) Trip(now clock.Instant) {
 	case s == Open:
 		b.extra.probeAfter.Store(0)
 	case moves[s][Open].Has(Forced):
-		b.release()
 		b.open(Change{Cause: Forced, Who: h.who, Counts: b.counts(now), At: now, Due: now}, 0)
 	}
 }

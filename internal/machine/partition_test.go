@@ -226,6 +226,14 @@ func TestACallLeavesItsPartitionWithTheLastThatIsOut(t *testing.T) {
 			inside(1, "while it is open")
 			c.Release(3, sent, false)
 		}},
+		{"an open result beside a hedge that lost", func(c *Call, inside func(int32, string)) {
+			first, second := c.Next(0).Ticket, c.Next(s).Ticket
+			c.Settle(s+1, first, policy.Outcome{Class: policy.ClassSuccess, Open: true})
+			c.Next(s + 1)
+			c.Settle(s+2, second, policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect})
+			inside(1, "while the result is open")
+			c.Release(s+3, first, false)
+		}},
 		{"a hedge that lost", func(c *Call, inside func(int32, string)) {
 			first, second := c.Next(0).Ticket, c.Next(s).Ticket
 			c.Settle(s+1, first, policy.Outcome{Class: policy.ClassSuccess})

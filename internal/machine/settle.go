@@ -185,9 +185,7 @@ func (c *Call) settleLate(now clock.Instant, o *policy.Outcome) {
 // call, which a result that outlived its attempt's time does not need, and the place in
 // the partition, which it does.
 func (c *Call) whenIdle(now clock.Instant) {
-	if c.sent.workless() {
-		c.endWhole(now)
-	}
+	c.endWhole(now)
 	if c.sent.idle() {
 		c.leavePartition(now)
 	}

@@ -141,6 +141,10 @@ func TestAHedgeThatIsNotMadeGivesEverythingBack(t *testing.T) {
 		if got := accountsOf(tr.state, 10*ms); got != before {
 			t.Errorf("%s: %+v, want %+v", c.fact, got, before)
 		}
+		call.Cancel(11 * ms)
+		if got := accountsOf(tr.state, 11*ms); got.sent != before.sent || got.requests != before.requests || got.slots != before.slots {
+			t.Errorf("%s, after the end: %+v, want %+v: it was given back twice", c.fact, got, before)
+		}
 	}
 }
 

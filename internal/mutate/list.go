@@ -24,8 +24,10 @@ const fence = "```mutants"
 // readList reads the changes that a page lists between fences, one in a line:
 //
 //	internal/bulkhead/bulkhead.go: b.released(w) -> @ ./internal/bulkhead TestAllSlotsComeBack
+//	internal/machine/open.go Call.Strike: c.whenIdle(now) -> @ ./internal/machine TestAWholeCallsSlot
 //
-// The code on the left has to be there exactly once. Files are relative to the current directory.
+// The code on the left has to be there exactly once, in the function if one is named. Files are
+// relative to the current directory.
 func readList(page string) (list []listed, err error) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -59,17 +61,24 @@ func parseListed(line string) (l listed, err error) {
 	if !ok1 || !ok2 || !ok3 || l.pkg == "" {
 		return l, fmt.Errorf("want FILE: CODE -> CODE @ PACKAGE TEST, not %q", line)
 	}
+	file, in, _ := strings.Cut(file, " ")
 	src, err := os.ReadFile(file)
 	if err != nil {
 		return l, err
 	}
-	if times := bytes.Count(src, []byte(code)); times != 1 {
-		return l, fmt.Errorf("%s has %q %d times, want once: write more or less of the line", file, code, times)
+	begin, end := 0, len(src)
+	if in != "" {
+		if begin, end, err = span(file, src, in); err != nil {
+			return l, err
+		}
+	}
+	if times := bytes.Count(src[begin:end], []byte(code)); times != 1 {
+		return l, fmt.Errorf("%s has %q %d times, want once: write more or less of the line, or the function's name", file, code, times)
 	}
 	if l.file, err = filepath.Abs(file); err != nil {
 		return l, err
 	}
-	l.from = bytes.Index(src, []byte(code))
+	l.from = begin + bytes.Index(src[begin:end], []byte(code))
 	l.to, l.text = l.from+len(code), strings.TrimSpace(text)
 	return l, nil
 }
@@ -86,44 +95,62 @@ func playList(ctx context.Context, o *options, page string, out io.Writer) error
 		return err
 	}
 	defer os.RemoveAll(work)
-	if err := unchanged(ctx, o, work, list); err != nil {
+	j, err := buildJoint(ctx, work, list)
+	if err != nil {
+		return whichFails(ctx, o, work, list, err)
+	}
+	if err := j.unchanged(ctx, o, list); err != nil {
 		return err
 	}
 	bad := 0
 	for i := range list {
-		l := &list[i]
-		one := *o
-		one.run = l.run
-		f, err := try(ctx, &one, work, []string{l.pkg}, &l.change)
-		switch {
-		case ctx.Err() != nil:
+		text, err := j.test(ctx, o, &list[i], i)
+		f := fateOf(text, err)
+		if ctx.Err() != nil {
 			return fmt.Errorf("%d of %d were tried: the time is over", i, len(list))
-		case err != nil:
-			return err
-		case f == survived || f == uncompiled:
+		}
+		if o.tell {
+			fmt.Fprintf(out, "%s: noticed by %s\n", list[i].line, strings.Join(failed(text), ", "))
+		}
+		if f == survived {
 			bad++
-			fmt.Fprintf(out, "%s: %s\n", map[fate]string{survived: "SURVIVED", uncompiled: "DOES NOT COMPILE"}[f], l.line)
+			fmt.Fprintf(out, "SURVIVED: %s\n", list[i].line)
 		}
 	}
-	fmt.Fprintf(out, "%d changes, %d survived or did not compile\n", len(list), bad)
+	fmt.Fprintf(out, "%d changes, %d survived\n", len(list), bad)
 	if bad > 0 {
 		return fmt.Errorf("%d of %d changes are noticed by no test", bad, len(list))
 	}
 	return nil
 }
 
+// whichFails says which change does not compile, or why else the joint build failed. The
+// changes of which the build complains are tried one by one.
+func whichFails(ctx context.Context, o *options, work string, list []listed, err error) error {
+	one := *o
+	one.run = "^$"
+	for i := range list {
+		if !strings.Contains(err.Error(), list[i].pkg) && !strings.Contains(err.Error(), filepath.Base(filepath.Dir(list[i].file))) {
+			continue
+		}
+		if f, tried := try(ctx, &one, work, []string{list[i].pkg}, &list[i].change); tried == nil && f == uncompiled {
+			return fmt.Errorf("it does not compile: %s\n%w", list[i].line, err)
+		}
+	}
+	return err
+}
+
 // unchanged runs the named tests without any change. They have to pass, and to be there.
-func unchanged(ctx context.Context, o *options, work string, list []listed) error {
+func (j *joint) unchanged(ctx context.Context, o *options, list []listed) error {
 	seen := map[string]bool{}
-	for _, l := range list {
+	for i := range list {
+		l := &list[i]
 		name := l.pkg + " " + l.run
 		if seen[name] {
 			continue
 		}
 		seen[name] = true
-		one := *o
-		one.run = l.run
-		text, err := test(ctx, &one, work, l.pkg, nil)
+		text, err := j.test(ctx, o, l, -1)
 		if err == nil && bytes.Contains(text, []byte("no tests to run")) {
 			err = fmt.Errorf("there is no such test")
 		}
@@ -132,4 +159,14 @@ func unchanged(ctx context.Context, o *options, work string, list []listed) erro
 		}
 	}
 	return nil
+}
+
+// failed returns the tests that did not pass, by what they printed.
+func failed(text []byte) (names []string) {
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return names
 }

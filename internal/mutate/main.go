@@ -32,6 +32,7 @@ type options struct {
 	limit time.Duration // how long the tests of one change may run
 	total time.Duration // how long all may take; 0 means as long as it takes
 	run   string        // only these tests, as for go test -run
+	tell  bool          // say which tests notice a listed change
 }
 
 func main() {
@@ -53,6 +54,7 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	set.Uint64Var(&o.seed, "seed", 1, "which changes are tried")
 	set.DurationVar(&o.limit, "limit", 30*time.Second, "how `long` the tests of one change may run")
 	set.DurationVar(&o.total, "for", 0, "how `long` all may take; 0 means as long as it takes")
+	set.BoolVar(&o.tell, "v", false, "with -list: say which tests notice each change")
 	list := set.String("list", "", "try the changes that a `page` lists")
 	switch err := set.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
