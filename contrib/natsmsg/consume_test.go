@@ -298,12 +298,15 @@ func TestABrokerThatRestartsIsConsumedFurther(t *testing.T) {
 	r.node.WaitForShutdown()
 	r.startServer()
 	r.eventually("connected again, and the stream is there", func() bool {
-		_, err := r.js.Stream(r.Context(), stream)
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second) // a request to a broker that starts may have no answer
+		defer cancel()
+		_, err := r.js.Stream(ctx, stream)
 		return err == nil
 	})
 	for i := range 10 {
 		r.publish("orders.new", "again", message.Key, fmt.Sprint("again-", i))
 	}
+	r.eventually("all are run", func() bool { return runs.Load() >= 20 }) // the broker's count of what is pending comes late
 	r.settled()
 	if n := runs.Load(); n != 20 {
 		t.Errorf("%d runs of 20 messages", n)
