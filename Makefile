@@ -69,6 +69,10 @@ upstream: ## Run other projects' own tests with and without gabion in between, i
 servers: ## Install the servers that tests run against, where apt-get may
 	@.ci/servers
 
+.PHONY: upstream-grpc
+upstream-grpc: ## Run the tests of grpc-go without gabion and with it, and write docs/upstream.md, in some minutes
+	@cd e2e && go run ./upstream/grpcgo $(or $(ARGS),-write ../docs/upstream.md)
+
 .PHONY: check
 check: ## gofmt, go vet, the repository's own rules, tidy go.mod files, golangci-lint, the API's changes
 	@.ci/tools

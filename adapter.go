@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/internal/adapter"
+	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -15,6 +16,8 @@ func init() {
 	adapter.HoldSlot = func(a any) { a.(*Attempt).holdSlot() }
 	adapter.Spare = func(a any) { a.(*Attempt).spare() }
 	adapter.Unspent = func(a any) { a.(*Attempt).unspent() }
+	adapter.IsPart = func(a any) bool { return a.(*Attempt).partial }
+	adapter.Sends = sends
 	adapter.Of = func(d any) adapter.Dependency { return adapted{d.(*Dependency)} }
 }
 
@@ -39,14 +42,7 @@ func (a adapted) Resent(ctx context.Context, n int) {
 }
 
 // Inside implements adapter.Dependency.
-func (a adapted) Inside(ctx context.Context) bool {
-	for at, ok := attemptOf(ctx); ok; at, ok = attemptOf(at.Context) {
-		if at.d == a.d {
-			return true
-		}
-	}
-	return false
-}
+func (a adapted) Inside(ctx context.Context) bool { return a.d.around(ctx) != nil }
 
 // Means implements adapter.Dependency.
 func (a adapted) Means(err error) (o policy.Outcome) {
@@ -71,6 +67,36 @@ func (a adapted) Redelivery(o *policy.Outcome, runs int, seed uint64) (wait time
 // PutOff implements adapter.Dependency.
 func (a adapted) PutOff(times int, seed uint64) time.Duration {
 	return machine.PutOff(&a.d.state.Rules().Policy.Retry, times, seed)
+}
+
+// PutOffRefused implements adapter.Dependency.
+func (a adapted) PutOffRefused(seed uint64) time.Duration { return a.d.state.PutOffRefused(seed) }
+
+// NewAddress implements adapter.Dependency.
+func (a adapted) NewAddress(name string) adapter.Address {
+	return address{a.d, a.d.state.NewAddress(a.d.now(), name)}
+}
+
+// address is one of several addresses behind a dependency, as adapters see it.
+type address struct {
+	d  *Dependency
+	of *machine.Address
+}
+
+// Shut implements adapter.Address.
+func (a address) Shut() bool { return a.of.Shut(a.d.now()) }
+
+// Enter implements adapter.Address.
+func (a address) Enter() (v adapter.Visit, ok bool) {
+	now := a.d.now()
+	v.Began = time.Duration(now)
+	v.Permit, ok = a.of.Enter(now)
+	return v, ok
+}
+
+// Leave implements adapter.Address.
+func (a address) Leave(v adapter.Visit, class policy.Class) {
+	a.of.Leave(clock.Instant(v.Began), a.d.now(), v.Permit, class)
 }
 
 // Observed implements adapter.Dependency.

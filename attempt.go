@@ -20,6 +20,7 @@ type Attempt struct {
 	closed atomic.Bool // whoever sets it gives back
 
 	settled bool
+	partial bool         // it is part of another attempt; never changes
 	well    bool         // the call succeeded before the caller got the attempt; never changes
 	users   atomic.Int32 // of the holder: the caller until Close, and the watch while its timer runs
 	watch   *watch
@@ -30,6 +31,7 @@ func live(g holder, ctx context.Context, at *attemptContext, w *watch, well bool
 	a := &Attempt{holder: g, ctx: ctx, at: at, watch: w, settled: true, well: well}
 	a.users.Store(1)
 	_, r, t := g.parts()
+	a.partial = r.part != nil
 	now := r.d.now()
 	w.keep(now, a, r.call.Limits(now, t))
 	return a
@@ -74,7 +76,7 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 		g = new(beginning)
 	}
 	g.keep = true
-	if err := prepare[struct{}](ctx, &g.runner, d, opts); err != nil {
+	if err := prepare[struct{}](ctx, &g.runner, d, d.partOf(ctx), opts); err != nil {
 		return nil, err
 	}
 	g.o.NoRetry = true
@@ -83,6 +85,7 @@ func Begin(ctx context.Context, d *Dependency, opts ...CallOption) (*Attempt, er
 	}
 	a := &g.attempt
 	a.holder, a.ctx, a.at, a.watch = g, g.seen, g.at, d.timed(g.step.Ticket.Sent, g.at)
+	a.partial = g.part != nil
 	a.users.Store(1)
 	return a, nil
 }
@@ -151,6 +154,9 @@ func (a *Attempt) SettleOutcome(o policy.Outcome, err error) error {
 
 func (a *Attempt) settleAt(now clock.Instant, o policy.Outcome, err error) error {
 	_, r, _ := a.holder.parts()
+	if a.at.is(noted) {
+		a.at.recall(nil, &o)
+	}
 	err = a.at.told(err)
 	verdict, first := a.settle(now, o, o.Class != policy.ClassSuccess && r.canceled())
 	if !first && err == nil {
@@ -173,7 +179,7 @@ func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v 
 		r.call.Cancel(now)
 	}
 	o.Open = true
-	r.call.Settle(now, *t, o)
+	r.report(now, t, a.at, &o)
 	a.watch.keep(now, a, r.call.Limits(now, t))
 	for r.call.Next(now).Verb != machine.Return { // nothing is retried, so this is the end
 		now = now.Add(1)
@@ -251,7 +257,7 @@ func (a *Attempt) giveBack(err error) {
 	if !a.settled {
 		a.settled = true
 		r.call.Cancel(now)
-		r.call.Settle(now, *t, policy.Outcome{Class: policy.ClassIgnored, Effect: policy.UnknownEffect})
+		r.report(now, t, a.at, &policy.Outcome{Class: policy.ClassIgnored, Effect: policy.UnknownEffect})
 	} else {
 		r.call.Release(now, *t, broke)
 	}

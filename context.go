@@ -44,7 +44,10 @@ const (
 	watched              // a watch keeps its time, and inner has no timer
 	struck               // a limit of ours ended it: the reason is in the upper bits
 	freed                // the verdict is given: the attempt's deadline counts no more
-	whyShift = 8
+	noted                // a call that is part of the attempt has ended
+	used                 // the key was read
+	partial              // the attempt is that of a call that is part of another attempt
+	whyShift = 16
 )
 
 func (a *attemptContext) is(mark uint32) bool { return a.marks.Load()&mark != 0 }
@@ -191,8 +194,12 @@ func (a *attemptContext) end() {
 	if a.marks.Load() == 0 && a.marks.CompareAndSwap(0, ended) {
 		return
 	}
-	if a.marks.Or(ended)&ticking != 0 {
+	marks := a.marks.Or(ended)
+	if marks&ticking != 0 {
 		a.inner.cancel()
+	}
+	if marks&noted != 0 {
+		a.d.notes.Delete(a)
 	}
 }
 
@@ -219,19 +226,52 @@ func attemptOf(ctx context.Context) (*attemptContext, bool) {
 }
 
 // Key returns the idempotency key of the call that ctx belongs to, the same on
-// every attempt, or "" if it has none.
+// every attempt, or "" if it has none. To read it is to use it: an attempt that did not is
+// not repeated because of the key. See [WithKey].
 func Key(ctx context.Context) string {
-	if k, ok := ctx.Value(callKey{}).(*keyedContext); ok {
-		return k.key
+	k := keyOf(ctx)
+	if k == nil {
+		return ""
 	}
-	return ""
+	k.use()
+	return k.key
+}
+
+// keyOf finds the attempt with the key of the call that ctx belongs to, or nil.
+func keyOf(ctx context.Context) *keyedContext {
+	k, _ := ctx.Value(callKey{}).(*keyedContext)
+	return k
+}
+
+// use notes that the key was read, for a part also in the attempt around it from which it has
+// the key.
+func (k *keyedContext) use() {
+	for at := k; at != nil && at.key == k.key; at = keyOf(at.Context) {
+		if !at.is(used) {
+			at.marks.Or(used)
+		}
+		if !at.is(partial) {
+			return
+		}
+	}
+}
+
+// sends implements adapter.Sends.
+func sends(ctx context.Context, key string) {
+	if k := keyOf(ctx); k != nil && k.key == key {
+		k.use()
+	}
 }
 
 // AttemptNumber returns which attempt of its call ctx belongs to: 1 for the
-// first, 0 outside of one.
+// first, 0 outside of one. In a call that is part of an attempt it is that attempt's.
 func AttemptNumber(ctx context.Context) int {
-	if a, ok := attemptOf(ctx); ok {
-		return int(a.number)
+	a, ok := attemptOf(ctx)
+	for ok && a.is(partial) {
+		a, ok = attemptOf(a.Context)
 	}
-	return 0
+	if !ok {
+		return 0
+	}
+	return int(a.number)
 }

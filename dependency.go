@@ -43,12 +43,15 @@ type Dependency struct {
 	watches sync.Pool // of *watch
 	timers  sync.Pool // of *time.Timer; per dependency, since a timer belongs to its synctest bubble
 
+	bare atomic.Pointer[bare] // for calls that are part of an attempt; nil before the first
+
 	_         [64]byte     // calls read what is above and write what is below: not on one cache line
 	out       atomic.Int64 // calls that somebody waits for or holds open
 	used      atomic.Int64 // when the last call began; kept for Registry's eviction
 	fallbacks atomic.Int64
 	exercised atomic.Uint64 // draws for exercising a fallback
 	crashes   atomic.Int64  // observers that panicked
+	notes     sync.Map      // *attemptContext to *notes, of attempts that are out and have parts
 }
 
 // New makes a dependency. It panics with every finding if p is invalid or name is

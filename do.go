@@ -18,7 +18,13 @@ import (
 // needs it for longer, as a response body does, wants [Open].
 //
 // Do returns when work returns: work must honour its context. If work panics or
-// calls runtime.Goexit, everything it held is given back and the panic goes on.
+// calls runtime.Goexit, everything it held is given back and the panic goes on. A panic in
+// an attempt that another one has beaten, where the policy hedges, goes to the log instead.
+//
+// Within an attempt of d, so with the context that work got, another call of d is part of
+// that attempt: it takes no slot, waits for nothing, is not repeated and counts nowhere, and
+// what it came to decides about the attempt. It has the attempt's time, breaker and key,
+// whatever partition it names. See docs/http.md.
 func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T, error), opts ...CallOption) (T, error) {
 	if err := admissible(ctx, d, work == nil); err != nil {
 		var zero T
@@ -31,11 +37,12 @@ func Do[T any](ctx context.Context, d *Dependency, work func(context.Context) (T
 // call picks the driver. Had says that v is a result that work returned without an
 // error, also where the call failed because a classifier took it for a failure.
 func call[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
-	if d.hedges() {
+	of := d.partOf(ctx)
+	if of == nil && d.hedges() {
 		v, had, _, err = race(ctx, d, opts, work, false)
 		return v, had, err
 	}
-	return serial(ctx, d, opts, work)
+	return serial(ctx, d, of, opts, work)
 }
 
 // hedges reports whether some call of d's may need the racing driver.
@@ -48,7 +55,7 @@ func (d *Dependency) Run(ctx context.Context, work func(context.Context) error, 
 		return err
 	}
 	var s sending[struct{}]
-	if err := prepare[struct{}](ctx, &s.runner, d, opts); err != nil {
+	if err := prepare[struct{}](ctx, &s.runner, d, d.partOf(ctx), opts); err != nil {
 		return err
 	}
 	s.o.NoHedge, s.o.discard = true, nil
@@ -68,11 +75,12 @@ func Open[T any](ctx context.Context, d *Dependency, work func(context.Context) 
 	if err := admissible(ctx, d, work == nil); err != nil {
 		return zero, nil, err
 	}
-	if d.hedges() {
+	of := d.partOf(ctx)
+	if of == nil && d.hedges() {
 		v, _, a, err := race(ctx, d, opts, work, true)
 		return v, a, err
 	}
-	return serialOpen(ctx, d, opts, work)
+	return serialOpen(ctx, d, of, opts, work)
 }
 
 // admissible refuses calls that are mistakes, and touches nothing.

@@ -31,6 +31,8 @@ type Error struct {
 	Cause      string        // BreakerOpen: the cause of it, as policy.BreakerCause says it; empty where it is not known
 	Numbers    *Numbers      // what the reason is about; nil where it has no numbers
 	Err        error         // the last real error, or what is wrong with the call itself; nil if the result was the failure, and for most refusals
+
+	part *policy.Outcome // what it means to the attempt that the call was part of; nil if it was a call of its own
 }
 
 // Numbers are what a reason is about, as they were when the call ended.
@@ -95,8 +97,12 @@ func (e *Error) Timeout() bool { return machine.Late(e.Reason) }
 
 // Outcome is what this error means to a call around the one that it ended.
 // Retrying is done in one layer, so it carries the mark that stops retries in
-// every layer above.
+// every layer above. A call that was part of an attempt retries nothing itself, and has
+// none.
 func (e *Error) Outcome() policy.Outcome {
+	if e.part != nil {
+		return *e.part
+	}
 	var inner func() policy.Outcome
 	if e.Err != nil {
 		inner = func() policy.Outcome { return classify.Error(e.Err) }

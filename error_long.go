@@ -17,7 +17,7 @@ var advice = [...]string{
 	policy.None:              "nothing: the call succeeded",
 	policy.NotRetryable:      "fix the request: the same one gets the same answer",
 	policy.UnclassifiedError: "say what the error means where you know it: classify.Transient, Permanent or Business, or with WithClassify",
-	policy.NotSafe:           "give the call a key (WithKey), declare the work safe (WithIdempotent), or live with one attempt",
+	policy.NotSafe:           "give the call a key (WithKey) and send what gabion.Key(ctx) returns, declare the work safe (WithIdempotent), or live with one attempt",
 	policy.AttemptsExhausted: "look at the last error; more attempts rarely help where these did not",
 	policy.BudgetExhausted:   "find out why so many calls fail; do not raise the budget during an outage. In a test, where nothing was earned yet, take gabiontest.FreeRetries",
 	policy.AllFailing:        "look at the last error: nothing has worked here since the program began, and other calls fail as well",

@@ -115,7 +115,9 @@ func optionsOf(ctx context.Context, d *Dependency, opts []CallOption) (c callOpt
 	case problem != nil:
 		return c, d.turnAway(ctx, &c, &Error{Dependency: d.name, Reason: policy.Invalid, Err: problem})
 	case c.key == "":
-		c.key = Key(ctx)
+		if k := keyOf(ctx); k != nil {
+			c.key = k.key
+		}
 		return c, nil
 	}
 	if err := c.checkKey(d); err != nil {

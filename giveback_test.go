@@ -64,7 +64,9 @@ func TestPermitsComeBackAfterPanicAndGoexit(t *testing.T) {
 						if err := d.Run(t.Context(), works); err != nil {
 							t.Errorf("the next call: %v", err)
 						}
-						if n := count(rec, func(e gabion.Event) bool { return e.Class == policy.ClassCrashed }); n != 1 && verb != "begin" {
+						if n := count(rec, func(e gabion.Event) bool {
+							return e.Kind == policy.KindAttemptSettled && e.Class == policy.ClassCrashed
+						}); n != 1 && verb != "begin" {
 							t.Errorf("%d attempts were reported as crashed, want 1", n)
 						}
 					})

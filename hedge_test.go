@@ -1,12 +1,15 @@
 package gabion_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,6 +59,48 @@ func TestPanicInAHedgeIsTheCallers(t *testing.T) {
 		}
 		nothingHeld(t, d)
 	})
+}
+
+// What the caller gets and what Totals count are one thing: the hedge's answer. A panic in
+// the attempt that lost is no more the caller's than one in a hedge that lost.
+func TestAPanicInAnAttemptThatLostIsLogged(t *testing.T) {
+	for loser, fact := range map[int]string{1: "the first attempt", 2: "the hedge"} {
+		t.Run(fact, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}},
+					gabion.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+				var got int
+				var err error
+				raised := panicOf(func() {
+					got, err = gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+						if n := gabion.AttemptNumber(ctx); n != loser {
+							time.Sleep(20 * time.Millisecond)
+							return n, nil
+						}
+						<-ctx.Done()
+						time.Sleep(time.Second)
+						panic("late")
+					})
+				})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if raised != nil || got != 3-loser || err != nil {
+					t.Errorf("got %d, %v, and a panic with %v", got, err, raised)
+				}
+				if n := d.Stats().Totals; n.Calls != 1 || n.Succeeded != 1 || n.Attempts != 2 {
+					t.Errorf("%+v", n)
+				}
+				if !strings.Contains(log.String(), "panic=late") {
+					t.Errorf("the log says %q", log.String())
+				}
+				nothingHeld(t, d)
+				if v, err := gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 7, nil }); v != 7 || err != nil {
+					t.Errorf("the next call: %d, %v", v, err)
+				}
+			})
+		})
+	}
 }
 
 func TestGoexitInAHedgeIsTheCallers(t *testing.T) {

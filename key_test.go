@@ -466,7 +466,7 @@ func TestKeyProblemsSayWhatTheyMean(t *testing.T) {
 	for p := gabion.KeyMalformed; p <= gabion.KeyOutcomeUnknown; p++ {
 		d := gabion.New("bank", policy.Policy{Retry: policy.Retry{Backoff: every(time.Millisecond), Budget: free}})
 		n := 0
-		err := d.Run(t.Context(), func(context.Context) error { n++; return fmt.Errorf("bank: %w", p) }, gabion.WithKey("k"))
+		err := d.Run(t.Context(), func(ctx context.Context) error { n++; return fmt.Errorf("bank, asked with %s: %w", gabion.Key(ctx), p) }, gabion.WithKey("k"))
 		wantN, wantEffect := 1, policy.UnknownEffect
 		if p == gabion.KeyInFlight {
 			wantN = 3

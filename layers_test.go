@@ -48,7 +48,9 @@ func TestRefusalOfALayerBelowSaysNothingAboveAndIsNotRetried(t *testing.T) {
 				if calls, _ := counts(outer); calls != 0 {
 					t.Errorf("the breaker above counted %d", calls)
 				}
-				if n := count(rec, func(e gabion.Event) bool { return e.Class == policy.ClassRejected }); n != 4 {
+				if n := count(rec, func(e gabion.Event) bool {
+					return e.Kind == policy.KindAttemptSettled && e.Class == policy.ClassRejected
+				}); n != 4 {
 					t.Errorf("%d attempts were reported as rejected", n)
 				}
 			})

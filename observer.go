@@ -354,13 +354,22 @@ func (d *Dependency) survive(ctx context.Context) {
 		return
 	}
 	d.state.Note(Event{Kind: policy.KindObserverCrashed, At: d.now()})
+	d.logCrash(ctx, "gabion: observer panicked", crash)
+}
+
+// reportLoser logs that work panicked in an attempt that another one had beaten. Its call
+// ended well, so the panic is not raised.
+func (d *Dependency) reportLoser(crash any) {
+	d.logCrash(context.Background(), "gabion: work panicked in an attempt that another one had beaten", crash)
+}
+
+func (d *Dependency) logCrash(ctx context.Context, what string, crash any) {
 	defer func() { _ = recover() }() // the log's handler may panic, too
 	logger := d.logger
 	if logger == nil {
 		logger = slog.Default()
 	}
-	logger.LogAttrs(ctx, slog.LevelError, "gabion: observer panicked",
-		slog.String("dependency", d.name), slog.Any("panic", crash))
+	logger.LogAttrs(ctx, slog.LevelError, what, slog.String("dependency", d.name), slog.Any("panic", crash))
 }
 
 // deliver tells the observer what happened to the dependency, and reports whether there was

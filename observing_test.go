@@ -216,7 +216,7 @@ func TestEventsSayWhy(t *testing.T) {
 			"a full bulkhead has slots in use and the queue",
 			policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}},
 			func(t *testing.T, d *gabion.Dependency) {
-				d.Run(t.Context(), func(ctx context.Context) error { d.Run(ctx, works); return nil })
+				d.Run(t.Context(), func(context.Context) error { d.Run(t.Context(), works); return nil })
 			},
 			policy.KindAttemptRefused, policy.BulkheadFull,
 			func(e gabion.Event) bool { n := e.Numbers; return n.InUse == 1 && n.Limit == 1 && n.Queued == 0 },

@@ -43,7 +43,10 @@ const (
 // WithKey gives the call an idempotency key. The key is the same on every
 // attempt, the work finds it with [Key], and it declares that the work is safe to
 // repeat: the dependency must honour it, and where the policy hedges, also for two
-// attempts at once. The key is used as it is. One that is empty, or is not 1 to 255
+// attempts at once. An attempt that did not read it is not repeated because of it, since a
+// key that goes nowhere makes nothing safe: it ends the call as [policy.NotSafe] if it may
+// have had an effect, and is not hedged. Work that gets its key by another way says
+// [WithIdempotent]. The key is used as it is. One that is empty, or is not 1 to 255
 // visible ASCII characters, bare or as one quoted string, ends the call before
 // anything is sent, with [KeyMalformed]: leave the option out where there is no key.
 func WithKey(key string) CallOption { return CallOption{set: setKey, text: key} }
@@ -198,6 +201,6 @@ func WithDiscard(f func(result any)) Option { return func(d *Dependency) { d.dis
 // jitter is drawn.
 func WithSeed(seed uint64) Option { return func(d *Dependency) { d.seed = seed } }
 
-// WithLogger is where a dependency reports that an observer of its panicked. Zero
-// means slog.Default.
+// WithLogger is where a dependency reports that an observer of its panicked, or work in an
+// attempt that another one had beaten. Zero means slog.Default.
 func WithLogger(l *slog.Logger) Option { return func(d *Dependency) { d.logger = l } }

@@ -2,6 +2,7 @@ package gabion
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gabion-go/gabion/internal/clock"
@@ -42,7 +43,7 @@ type round[T any] struct {
 func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error), keep bool) (v T, had bool, a *Attempt, err error) {
 	x := racer[T](d)
 	x.work, x.run.keep = work, keep
-	if err := prepare[T](ctx, &x.run, d, opts); err != nil {
+	if err := prepare[T](ctx, &x.run, d, nil, opts); err != nil {
 		return v, false, nil, err
 	}
 	x.lock()
@@ -50,7 +51,15 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 	x.run.wakeBy(x.waker)
 	answered := false
 	defer func() {
-		if !answered { // else x may serve another call by now
+		switch {
+		case answered: // x may serve another call by now
+		case x.outrun():
+			if crash := recover(); crash != nil {
+				v, had, a, err = x.passOver(crash, &answered)
+				return
+			}
+			fallthrough // runtime.Goexit can't be held up
+		default:
 			x.leave()
 		}
 	}()
@@ -73,6 +82,32 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 			return x.answer(&answered)
 		}
 	}
+}
+
+// outrun reports whether the caller's goroutine was inside work when another attempt had
+// won the call already.
+func (x *racing[T]) outrun() bool {
+	x.lock()
+	defer x.mu.Unlock()
+	return x.inside && x.crash == nil && x.kept != nil && x.run.call.Succeeded()
+}
+
+// passOver returns the answer of the attempt that won a call, after work panicked on the
+// caller's goroutine that had lost it. As with a hedge that lost, that is nobody's any more.
+func (x *racing[T]) passOver(crash any, answered *bool) (v T, had bool, a *Attempt, err error) {
+	defer func() {
+		if !*answered { // an observer left
+			x.leave()
+		}
+	}()
+	x.run.d.reportLoser(crash)
+	x.lock()
+	x.inside = false
+	x.mine.settleLeft(&x.run, x.run.d.now())
+	x.unlockAndEnd(nil, nil)
+	x.mine.endLeft(&x.run)
+	x.lock()
+	return x.answer(answered)
 }
 
 // racer returns one that an earlier call has finished with, or a new one.
@@ -145,6 +180,9 @@ func (x *racing[T]) due() {
 		x.unlock(&x.run)
 		return
 	}
+	if x.run.call.Keyed() && !x.used() {
+		x.run.call.DropHedges()
+	}
 	now := x.run.d.now()
 	step := x.run.call.Next(now) // too early changes nothing, and says when
 	if step.Verb == machine.Return {
@@ -156,6 +194,12 @@ func (x *racing[T]) due() {
 		return
 	}
 	x.hedge(&trial[T]{step: step})
+}
+
+// used reports whether an attempt of the call has read its key. A hedge of work that did not
+// would be the same work twice at once.
+func (x *racing[T]) used() bool {
+	return slices.ContainsFunc(x.live, func(a *attemptContext) bool { return a.is(used) })
 }
 
 // hedge makes an attempt on the timer's goroutine. It is called with the lock, and
@@ -300,8 +344,17 @@ func (x *racing[T]) unkept() []*attemptContext {
 func (x *racing[T]) caught(k *trial[T], v any) {
 	defer func() { _ = recover() }() // of Discard: the caller has a panic already
 	defer x.waker.Wake()
+	var late any
+	defer func() {
+		if late != nil {
+			x.run.d.reportLoser(late)
+		}
+	}()
 	giveBack(&x.gate, &x.run, k, func() (*trial[T], []*attemptContext) {
-		if x.crash == nil && (k == nil || !x.run.call.Over()) {
+		switch {
+		case k != nil && x.run.call.Over():
+			late = v
+		case x.crash == nil:
 			x.crash = &crash{value: v, goexit: v == nil}
 		}
 		return nil, x.unkept() // the caller's goroutine gives back what was kept

@@ -324,3 +324,30 @@ func TestRegistrySwitchesRetriesOfInstances(t *testing.T) {
 		want("db", "there", policy.AttemptsExhausted)
 	})
 }
+
+// A registry of a thousand names is a few megabytes: what only failures, hedges and
+// latencies need is made by the first of them. What every success counts on its own cache
+// line grows with the processors.
+func TestANameInARegistryIsSmall(t *testing.T) {
+	const names = 1000
+	policies := map[string]policy.Policy{}
+	for i := range names {
+		policies[fmt.Sprint("name", i)] = policy.Policy{}
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	r, err := gabion.NewRegistry(policies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	each, most := int(after.HeapAlloc-before.HeapAlloc)/names, 3700+600*runtime.GOMAXPROCS(0)
+	t.Logf("a name takes %d bytes", each)
+	if each > most {
+		t.Errorf("a name takes %d bytes, and %d at most are stated", each, most)
+	}
+	runtime.KeepAlive(r)
+	runtime.KeepAlive(policies)
+}

@@ -27,11 +27,14 @@ type runner struct {
 	skip  machine.Kinds // what none of the others wants to know
 	spoke bool          // observers were told something since an attempt was last sent
 	began clock.Instant
-	keep  bool // results outlive the call
+	keep  bool  // results outlive the call
+	part  *part // what the call is part of; nil for most
 }
 
-// prepare readies a call whose result is a T. The dependency is not touched yet.
-func prepare[T any](ctx context.Context, r *runner, d *Dependency, opts []CallOption) error {
+// prepare readies a call whose result is a T, and which may be part of an attempt. The
+// dependency is not touched yet.
+func prepare[T any](ctx context.Context, r *runner, d *Dependency, of *part, opts []CallOption) error {
+	r.part = of
 	err := r.read(ctx, d, opts)
 	if err == nil {
 		err = suits[T](r)
@@ -39,7 +42,7 @@ func prepare[T any](ctx context.Context, r *runner, d *Dependency, opts []CallOp
 	if err != nil {
 		return err
 	}
-	if a := d.audience.Load(); a != nil {
+	if a := d.audience.Load(); a != nil && of == nil {
 		r.observe(a)
 	}
 	return nil
@@ -61,8 +64,23 @@ func (r *runner) read(ctx context.Context, d *Dependency, opts []CallOption) err
 	if deadline, ok := ctx.Deadline(); ok {
 		r.o.Deadline = nonzero(d.instant(deadline))
 	}
-	if err := r.o.settleKey(d); err != nil {
+	if err := r.settleKey(); err != nil {
 		return d.turnAway(ctx, &r.o, err)
+	}
+	return nil
+}
+
+// settleKey finds the call's key. A part has that of its attempt, unless it brings its own:
+// what the policy asks for was asked there.
+func (r *runner) settleKey() error {
+	switch {
+	case r.part == nil:
+		return r.o.settleKey(r.d)
+	case r.o.key != "":
+		return r.o.checkKey(r.d)
+	}
+	if k := keyOf(r.ctx); k != nil {
+		r.o.key = k.key
 	}
 	return nil
 }
@@ -83,17 +101,17 @@ func (r *runner) observe(a *audience) {
 func (r *runner) begin() clock.Instant {
 	d, p, now := r.d, &r.o.Params, r.began
 	p.Shard = shardOf(r, now)
-	p.Safe = p.Safe || r.o.key != ""
+	p.Keyed = r.o.key != ""
 	if r.id != 0 {
 		r.log = d.log()
 		r.log.Skip(r.skip)
 		p.Log = r.log
 	}
-	if d.tracked {
+	if d.tracked && r.part == nil {
 		d.used.Store(int64(now))
 		d.out.Add(1)
 	}
-	r.call.Begin(d.state, now, p)
+	r.call.Begin(d.machineOf(r.part), now, p)
 	if r.log != nil { // events name the partition that the call counts in, not what the caller wrote
 		p.Partition = r.call.Partition()
 	}
@@ -164,11 +182,26 @@ func (r *runner) context(parent context.Context, t *machine.Ticket) (*attemptCon
 	if r.keep {
 		a.marks.Store(watched)
 	}
+	if r.part != nil {
+		a.marks.Or(partial)
+	}
 	a.cause = policy.AttemptTimeout
 	if t.Final() {
 		a.cause = policy.CallTimeout
 	}
 	return a, seen
+}
+
+// report tells the machine what an attempt came to, and the attempt around it if the call is
+// part of one.
+func (r *runner) report(now clock.Instant, t *machine.Ticket, at *attemptContext, o *policy.Outcome) {
+	if o.Class != policy.ClassSuccess && r.o.key != "" && at != nil && !at.is(used) && !o.NeverSent && !o.Undone {
+		r.call.Unkeyed()
+	}
+	r.call.SettleFrom(now, t, o)
+	if r.part != nil {
+		r.part.settled(o, r.o.Safe || r.o.key != "" || r.d.state.Rules().Policy.Safe)
+	}
 }
 
 // canceled reports whether the caller gave up. The end of the caller's deadline is not a
@@ -289,9 +322,10 @@ func (r *runner) pause(now, until clock.Instant) clock.Instant {
 	return now
 }
 
-// finish counts the call out for [Registry], which forgets idle instances.
+// finish counts the call out for [Registry], which forgets idle instances. A part is not
+// counted: its result may never be closed, since it ends with the attempt.
 func (r *runner) finish() {
-	if r.d.tracked {
+	if r.d.tracked && r.part == nil {
 		r.d.out.Add(-1)
 	}
 }
@@ -311,11 +345,28 @@ func (r *runner) failed(v machine.End, last error) error {
 	if r.ended(v.Reason) {
 		last = withCause(last, context.Cause(r.ctx))
 	}
-	return &Error{
+	if v.Reason == policy.NotSafe && r.call.Keyed() {
+		last = because(last, errKeyUnread)
+	}
+	e := &Error{
 		Dependency: r.d.name, Reason: v.Reason, Effect: v.Effect,
 		Attempts: v.Attempts, RetryAfter: v.RetryAfter, Cause: v.Cause, Numbers: v.Numbers, Err: last,
 	}
+	if r.part != nil {
+		r.part.explain(r, e)
+	}
+	return e
 }
+
+// because adds what else is to be known to the last real error, if there is one.
+func because(last, why error) error {
+	if last == nil {
+		return why
+	}
+	return fmt.Errorf("%w (%w)", last, why)
+}
+
+var errKeyUnread = errors.New("the work did not read its idempotency key, so the key does not make it safe to repeat: pass gabion.Key(ctx) on to the dependency, or say gabion.WithIdempotent")
 
 // patience is how long the end of a call waits for the caller's context to end, once
 // its deadline has passed.
@@ -348,5 +399,5 @@ func withCause(last, cause error) error {
 	case errors.Is(last, cause) || cause == context.Canceled || cause == context.DeadlineExceeded:
 		return last
 	}
-	return fmt.Errorf("%w (%w)", last, cause)
+	return because(last, cause)
 }

@@ -9,9 +9,9 @@ import (
 
 // serial drives a call that has one attempt out at a time. It needs no lock and no
 // goroutine, and a timer only if the call waits.
-func serial[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
+func serial[T any](ctx context.Context, d *Dependency, of *part, opts []CallOption, work func(context.Context) (T, error)) (v T, had bool, err error) {
 	var s sending[T]
-	if err := prepare[T](ctx, &s.runner, d, opts); err != nil {
+	if err := prepare[T](ctx, &s.runner, d, of, opts); err != nil {
 		return s.value, false, err
 	}
 	s.o.NoHedge = true // a reload may have come since the driver was chosen
@@ -113,13 +113,13 @@ type opening[T any] struct {
 }
 
 // serialOpen is serial for results that outlive the call.
-func serialOpen[T any](ctx context.Context, d *Dependency, opts []CallOption, work func(context.Context) (T, error)) (T, *Attempt, error) {
+func serialOpen[T any](ctx context.Context, d *Dependency, of *part, opts []CallOption, work func(context.Context) (T, error)) (T, *Attempt, error) {
 	g, ok := d.spares.Get().(*opening[T])
 	if !ok {
 		g = new(opening[T])
 	}
 	g.keep = true
-	if err := prepare[T](ctx, &g.runner, d, opts); err != nil {
+	if err := prepare[T](ctx, &g.runner, d, of, opts); err != nil {
 		g.retire()
 		var zero T
 		return zero, nil, err

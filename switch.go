@@ -56,11 +56,11 @@ func (b Breaker) Disable(lasts time.Duration) { b.last(lasts, breaker.Hand.Disab
 // does.
 func (b Breaker) ObserveOnly(lasts time.Duration) { b.last(lasts, breaker.Hand.Observe) }
 
-// Reset closes the breaker with nothing counted, from any state.
+// Reset closes the breaker with nothing counted, from any state, and ends isolations.
 func (b Breaker) Reset() { b.move(breaker.Hand.Reset) }
 
 // HalfOpen lets an open breaker probe now. It is an error in any other state:
-// a breaker that is closed has nothing to probe for.
+// a breaker that is closed has nothing to probe for, and one that is isolated refuses all.
 func (b Breaker) HalfOpen() error {
 	if b.b == nil {
 		return breaker.ErrNotOpen
@@ -71,7 +71,9 @@ func (b Breaker) HalfOpen() error {
 }
 
 // Isolate refuses every call until release is called. Several isolations hold
-// independently; releasing twice is harmless.
+// independently; releasing twice is harmless. What ForceOpen, Disable or ObserveOnly set
+// meanwhile holds after the last release; Trip and HalfOpen have no effect. Only Reset ends
+// isolations, all of them, so that one whose release is lost does not last for ever.
 func (b Breaker) Isolate() (release func()) {
 	if b.b == nil {
 		return func() {}

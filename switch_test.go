@@ -62,6 +62,25 @@ func TestTheHandOnABreaker(t *testing.T) {
 			two()
 			gabiontest.WantReason(t, ok(d), policy.None)
 		}},
+		{"nothing but a reset ends an isolation", func(t *testing.T, d *gabion.Dependency, b gabion.Breaker) {
+			release := b.Isolate()
+			for what, move := range map[string]func(){
+				"force-open": func() { b.ForceOpen(time.Second) }, "disable": func() { b.Disable(0) },
+				"observe": func() { b.ObserveOnly(0) }, "trip": b.Trip, "half-open": func() { _ = b.HalfOpen() },
+			} {
+				move()
+				time.Sleep(time.Hour)
+				if err := ok(d); gabion.ReasonOf(err) != policy.BreakerOpen {
+					t.Errorf("%s ended it: %v", what, err)
+				}
+			}
+			b.Disable(0)
+			release()
+			gabiontest.WantReason(t, ok(d), policy.None)
+			b.Isolate()
+			b.Reset()
+			gabiontest.WantReason(t, ok(d), policy.None)
+		}},
 		{"disabled and observing never refuse", func(t *testing.T, d *gabion.Dependency, b gabion.Breaker) {
 			for _, mode := range []func(time.Duration){b.Disable, b.ObserveOnly} {
 				mode(0)

@@ -41,6 +41,9 @@ func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after 
 		k.err = k.at.told(k.err)
 	}
 	judge(r, k.value, k.err, &k.means)
+	if k.at.is(noted) {
+		k.at.recall(k.value, &k.means)
+	}
 	canceled = k.means.Class != policy.ClassSuccess && r.canceled()
 	if !k.outlives(r) {
 		k.end()
@@ -57,7 +60,7 @@ func (k *trial[T]) settle(r *runner, now clock.Instant, open bool) {
 	if open {
 		k.watch.verdict()
 	}
-	r.call.SettleFrom(now, &k.step.Ticket, &k.means)
+	r.report(now, &k.step.Ticket, k.at, &k.means)
 }
 
 // settleLeft tells the machine of an attempt that a user's code left, if it is still out.
@@ -69,7 +72,7 @@ func (k *trial[T]) settleLeft(r *runner, now clock.Instant) {
 	if k.at != nil && k.at.number == k.step.Ticket.Attempt {
 		o = policy.Outcome{Class: policy.ClassCrashed, Effect: policy.UnknownEffect}
 	}
-	r.call.SettleFrom(now, &k.step.Ticket, &o)
+	r.report(now, &k.step.Ticket, k.at, &o)
 }
 
 // endLeft ends the context of an attempt that a user's code left. A result that is kept

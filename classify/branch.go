@@ -48,6 +48,7 @@ func merge(o, b *policy.Outcome) {
 	o.Busy = o.Busy || b.Busy
 	o.Open = o.Open || b.Open
 	o.Alone = o.Alone && b.Alone
+	o.Elsewhere = o.Elsewhere && b.Elsewhere
 	o.Exact = o.Exact && b.Exact
 	o.After = max(asked(o), asked(b))
 	o.HasAfter = o.HasAfter || b.HasAfter

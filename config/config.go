@@ -66,6 +66,7 @@ type File struct {
 	facts   yamlstrict.Place     // of the file's facts
 	doc     *yamlstrict.Document // of a file from Read only
 	broken  bool                 // Read found mistakes
+	text    string               // what Parse was given
 }
 
 // Option changes how a file is read. The zero Option changes nothing.
@@ -148,6 +149,7 @@ func Parse(name string, data []byte, opts ...Option) (*File, error) {
 	if len(found) > 0 {
 		return nil, findings(found)
 	}
+	f.text = string(data)
 	return f, nil
 }
 

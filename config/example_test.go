@@ -1,8 +1,13 @@
 package config_test
 
 import (
+	"context"
 	"fmt"
+	"log"
+	"os"
+	"path/filepath"
 
+	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -94,4 +99,38 @@ dependencies:
 	// Output:
 	// <nil>
 	// 99.9% between 100ms and 2s
+}
+
+// A program that puts each new version of its file into force. In place of the channel's own
+// signal it has signal.Notify(hup, syscall.SIGHUP).
+func ExampleWatch() {
+	dir, _ := os.MkdirTemp("", "gabion")
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "gabion.yaml")
+	write := func(call string) {
+		os.WriteFile(path, []byte("version: 1\ndependencies:\n  payments:\n    timeout: {call: "+call+"}\n"), 0o600)
+	}
+	write("2s")
+
+	file, err := config.Load(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	deps, err := gabion.NewRegistry(file.Policies)
+	if err != nil {
+		log.Fatal(err)
+	}
+	hup, looked := make(chan os.Signal), make(chan bool)
+	go config.Watch(context.Background(), file, config.Watching{
+		Apply:  func(f *config.File) error { defer close(looked); return deps.Reload(f.Policies) },
+		Failed: func(err error) { log.Print("the file before stays in force: ", err) },
+		Now:    hup,
+	})
+
+	write("3s")
+	hup <- os.Interrupt
+	<-looked
+	payments, _ := deps.Get("payments")
+	fmt.Println(payments.Policy().Timeout.Call)
+	// Output: 3s
 }

@@ -17,7 +17,7 @@ import (
 //
 //	go test -run - -bench Handle ./consumer
 func BenchmarkHandle(b *testing.B) {
-	c, err := consumer.New(gabion.New("billing", policy.Policy{}), idempotency.NewMemoryStore(0, 0), consumer.Options{Inbox: inbox.Options{RunnerConfig: reexecute}})
+	c, err := consumer.New(gabion.New("billing", policy.Policy{}), idempotency.NewMemoryStore(0, 0), consumer.Options{GiveUpAfter: -1, Inbox: inbox.Options{RunnerConfig: reexecute}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func BenchmarkHandle(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		if i == len(ids) {
 			b.StopTimer()
-			c, _ = consumer.New(gabion.New("billing", policy.Policy{}), idempotency.NewMemoryStore(0, 0), consumer.Options{Inbox: inbox.Options{RunnerConfig: reexecute}})
+			c, _ = consumer.New(gabion.New("billing", policy.Policy{}), idempotency.NewMemoryStore(0, 0), consumer.Options{GiveUpAfter: -1, Inbox: inbox.Options{RunnerConfig: reexecute}})
 			i = 0
 			b.StartTimer()
 		}

@@ -129,7 +129,12 @@ func newDesk(t *testing.T, p policy.Policy, o consumer.Options) *desk {
 	if o.Inbox.RunnerConfig.Observer == nil {
 		o.Inbox.RunnerConfig = reexecute
 	}
-	o.Letters = k.letters
+	if o.Letters = k.letters; o.Inbox.Guarantee == 0 {
+		o.Guarantee = consumer.Hold
+	}
+	if o.GiveUpAfter == 0 { // runs decide
+		o.GiveUpAfter = -1
+	}
 	c, err := consumer.New(k.d, idempotency.NewMemoryStore(0, 0), o)
 	if err != nil {
 		t.Fatal(err)
@@ -389,7 +394,7 @@ func TestRefusalsBelowPauseTheSubscription(t *testing.T) {
 func TestAStoreThatIsDownPausesTheSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := gabion.New("billing", policy.Policy{})
-		c, err := consumer.New(d, broken{idempotency.NewMemoryStore(0, 0)}, consumer.Options{Inbox: inbox.Options{RunnerConfig: reexecute}})
+		c, err := consumer.New(d, broken{idempotency.NewMemoryStore(0, 0)}, consumer.Options{GiveUpAfter: -1, Inbox: inbox.Options{RunnerConfig: reexecute}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -512,7 +517,7 @@ func TestAReloadedPolicyDecides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := consumer.New(d, idempotency.NewMemoryStore(0, 0), consumer.Options{Inbox: inbox.Options{RunnerConfig: reexecute}})
+		c, err := consumer.New(d, idempotency.NewMemoryStore(0, 0), consumer.Options{GiveUpAfter: -1, Inbox: inbox.Options{RunnerConfig: reexecute}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -543,14 +548,8 @@ func TestWorkThatPanicsOrLeavesGivesItsSlotBack(t *testing.T) {
 		if !errors.As(d.Err, &e) {
 			t.Error(d.Err)
 		}
-		left := make(chan struct{})
-		go func() {
-			defer close(left)
-			k.work = func(context.Context) error { runtime.Goexit(); return nil }
-			k.deliver(order(3))
-			t.Error("Handle returned though its goroutine has left")
-		}()
-		<-left
+		k.work = func(context.Context) error { runtime.Goexit(); return nil }
+		k.want(k.deliver(order(3)), inbox.Retry, inbox.ReasonFailed)
 		k.work = func(context.Context) error { return nil }
 		k.want(k.deliver(order(2)), inbox.Ack, inbox.ReasonDone)
 	})

@@ -45,6 +45,9 @@ type handling struct {
 	c       *Consumer
 	running func(context.Context) error                     // is run
 	judging func(error, int) (time.Duration, policy.Reason) // is judge
+	going   func()                                          // is goes
+	ended   chan error                                      // gets the end of the work; nil until the first run
+	timer   *time.Timer                                     // likewise
 
 	first  *working // the context of the work's first run, which may outlive the handling
 	m      *Message // of first
@@ -56,6 +59,8 @@ type handling struct {
 	before int           // runs of it that somebody has found out about
 
 	attempt *gabion.Attempt
+	now     *working // the context of the run
+	left    *leftRun // of a run that was left
 	ran     bool
 	local   bool          // a dependency of the work's refused it: that is no run
 	hurried bool          // the message's deadline ended it before it had time enough
@@ -68,28 +73,33 @@ func (c *Consumer) handling(m *Message) *handling {
 	h, ok := c.spares.Get().(*handling)
 	if !ok {
 		h = &handling{c: c}
-		h.running, h.judging = h.run, h.judge
+		h.running, h.judging, h.going = h.run, h.judge, h.goes
 	}
 	h.first = &working{message: *m}
 	h.m = &h.first.message
 	return h
 }
 
-// spare gives the memory back. Under Tx a store may have left a run behind. What left by a
-// panic or runtime.Goexit does not come here.
+// spare gives the memory back. Under Tx a store may have left a run behind.
 func (h *handling) spare() {
-	if h.c.options.Inbox.Guarantee == idempotency.GuaranteeTx {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	if h.left != nil || h.c.options.Inbox.Guarantee == idempotency.GuaranteeTx || !h.begun.IsZero() && bubbled(h.begun) {
 		return
 	}
 	if h.attempt != nil {
 		adapter.Spare(h.attempt)
 	}
 	c := h.c
-	*h = handling{c: c, running: h.running, judging: h.judging}
+	*h = handling{c: c, running: h.running, judging: h.judging, going: h.going, ended: h.ended, timer: h.timer}
 	c.spares.Put(h)
 }
 
 func (h *handling) handle() inbox.Disposition {
+	if d, waits := h.buried(); waits {
+		return d
+	}
 	h.alive = h.caller
 	if h.m.Extend != nil { // from the start: an attempt may wait for its slot
 		var stop func()
@@ -102,12 +112,17 @@ func (h *handling) handle() inbox.Disposition {
 		return h.refused(err)
 	}
 	h.attempt = a
-	defer a.Close(nil)
+	defer func() {
+		if h.left == nil { // else who left it
+			a.Close(nil)
+		}
+	}()
 	in := h.m.Message
 	in.Extend, in.Judge = nil, h.judging
 	d := h.c.inbox.Handle(h.caller, in, h.running)
-	h.settle(&d)
-	a.Close(nil) // letters are no part of the work
+	if h.settle(&d); h.left == nil {
+		a.Close(nil) // letters are no part of the work
+	}
 	return h.keep(d)
 }
 
@@ -131,15 +146,8 @@ func (h *handling) run(ctx context.Context) error {
 	}
 	seen.Context.Context, seen.Other = ctx, h.attempt.Context()
 	h.ran, h.local, h.hurried, h.begun = true, false, false, time.Now()
-	returned := false
-	defer func() {
-		if !returned { // a panic
-			h.took = time.Since(h.begun)
-		}
-		seen.End()
-	}()
-	err := h.work(seen)
-	if returned = true; err == nil {
+	err := h.await(seen)
+	if err == nil {
 		return nil
 	}
 	h.took, h.local = time.Since(h.begun), h.c.refusal(err)
@@ -199,28 +207,41 @@ func (h *handling) seed() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// settle tells the dependency how the attempt came out. What says nothing about whether
-// messages can be worked on is not told: that somebody else has the message, or that it was
-// done before.
+// settle tells the dependency how the attempt came out.
 func (h *handling) settle(d *inbox.Disposition) {
-	var o policy.Outcome
-	switch d.Reason {
-	case inbox.ReasonDone:
-		o.Class = policy.ClassSuccess
-	case inbox.ReasonStoreUnavailable, inbox.ReasonNotRecorded, inbox.ReasonCommitUnknown:
-		o = policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
-	default:
-		if !h.ran {
-			adapter.Unspent(h.attempt)
-		}
-		if !h.ran || d.Err == nil || h.hurried {
-			return
-		}
-		if o = h.c.means(d.Err); o.Class == policy.ClassRejected {
-			o.Class, o.Alone = policy.ClassServer, true // it does not work, and others may do without what refused
+	if !h.ran {
+		adapter.Unspent(h.attempt) // what never ran is no repeat
+		if d.Reason == inbox.ReasonStoreUnavailable {
+			d.After = max(d.After, h.c.seen.PutOffRefused(h.seed()))
 		}
 	}
-	_ = h.attempt.SettleOutcome(o, d.Err)
+	o, known := h.outcome(d)
+	switch {
+	case h.left != nil:
+		h.c.lend(h.left, h.attempt, o)
+	case known:
+		_ = h.attempt.SettleOutcome(o, d.Err)
+	}
+}
+
+// outcome is what the attempt shows of the dependency. What says nothing about whether
+// messages can be worked on is not known: that somebody else has the message, or that it was
+// done before.
+func (h *handling) outcome(d *inbox.Disposition) (o policy.Outcome, known bool) {
+	switch {
+	case d.Reason == inbox.ReasonDone:
+		return policy.Outcome{Class: policy.ClassSuccess}, true
+	case d.Reason == inbox.ReasonStoreUnavailable, d.Reason == inbox.ReasonNotRecorded, d.Reason == inbox.ReasonCommitUnknown:
+		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}, true
+	case h.left != nil:
+		return (&abandoned{}).Outcome(), true
+	case !h.ran, d.Err == nil, h.hurried:
+		return o, false
+	}
+	if o = h.c.means(d.Err); o.Class == policy.ClassRejected {
+		o.Class, o.Alone = policy.ClassServer, true // it does not work, and others may do without what refused
+	}
+	return o, true
 }
 
 // refused decides about a message whose work was not admitted. It does not count as a run.
@@ -228,7 +249,7 @@ func (h *handling) refused(err error) inbox.Disposition {
 	if h.caller.Err() != nil {
 		return inbox.Disposition{Reason: inbox.ReasonStopped, Err: context.Cause(h.caller)}
 	}
-	after := h.c.seen.PutOff(1, h.seed())
+	after := h.c.seen.PutOffRefused(h.seed())
 	var e *gabion.Error
 	if errors.As(err, &e) {
 		after += max(e.RetryAfter, 0)
@@ -246,7 +267,7 @@ func (h *handling) keep(d inbox.Disposition) inbox.Disposition {
 	var err error
 	switch {
 	case d.Verb == inbox.DeadLetter:
-		if err = h.bounded(func(ctx context.Context) error { return letters.Put(ctx, h.dead(&d)) }); err != nil {
+		if err = h.bounded(func(ctx context.Context) error { return putAway(ctx, letters, h.dead(&d)) }); err != nil {
 			err = errors.Join(err, d.Err)
 			d = inbox.Disposition{Reason: inbox.ReasonNotPutAway, Attempt: d.Attempt, Err: err, After: h.c.seen.PutOff(max(h.m.Delivery, 1), h.seed())}
 		}

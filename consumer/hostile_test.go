@@ -17,7 +17,7 @@ import (
 func TestAnObserverThatPanicsTakesNothingFromTheMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := gabion.New("billing", policy.Policy{}, gabion.WithObserver(gabion.ObserverFunc(func(context.Context, gabion.Event) { panic("a bug") })))
-		c, err := consumer.New(d, idempotency.NewMemoryStore(0, 0), consumer.Options{Inbox: inbox.Options{RunnerConfig: reexecute}})
+		c, err := consumer.New(d, idempotency.NewMemoryStore(0, 0), consumer.Options{GiveUpAfter: -1, Inbox: inbox.Options{RunnerConfig: reexecute}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func (clumsy) Put(context.Context, deadletter.Letter) error                  { p
 func TestAStoreOfLettersThatPanicsIsOneThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
-		c, err := consumer.New(k.d, idempotency.NewMemoryStore(0, 0), consumer.Options{Letters: clumsy{k.letters}, Inbox: inbox.Options{RunnerConfig: reexecute}})
+		c, err := consumer.New(k.d, idempotency.NewMemoryStore(0, 0), consumer.Options{GiveUpAfter: -1, Letters: clumsy{k.letters}, Inbox: inbox.Options{RunnerConfig: reexecute}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,7 @@ func TestAClassifierThatPanicsEndsNoProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := gabion.New("billing", unguarded, gabion.WithClassify(func(any, error) policy.Outcome { panic("a bug") }))
 		s := newShelf()
-		c, err := consumer.New(d, idempotency.NewMemoryStore(0, 0), consumer.Options{Letters: s, Inbox: inbox.Options{RunnerConfig: reexecute}})
+		c, err := consumer.New(d, idempotency.NewMemoryStore(0, 0), consumer.Options{GiveUpAfter: -1, Letters: s, Inbox: inbox.Options{RunnerConfig: reexecute}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestAMessageThatKillsItsProcessIsGivenUpWhateverTheClassifierSays(t *testin
 		synctest.Test(t, func(t *testing.T) {
 			d := gabion.New("billing", unguarded, gabion.WithClassify(func(any, error) policy.Outcome { return policy.Outcome{Class: class} }))
 			store := idempotency.NewMemoryStore(0, 0)
-			c, err := consumer.New(d, store, consumer.Options{Inbox: inbox.Options{RunnerConfig: reexecute}})
+			c, err := consumer.New(d, store, consumer.Options{GiveUpAfter: -1, Inbox: inbox.Options{RunnerConfig: reexecute}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -48,7 +48,7 @@ func (k *kept) shows() error {
 // used again: not from other goroutines while messages are handled, and not after it failed.
 func TestWhatTheWorkKeepsIsNoOtherMessages(t *testing.T) {
 	const goroutines, each = 8, 300
-	c, err := consumer.New(gabion.New("billing", policy.Policy{Breaker: policy.Breaker{Off: true}}), idempotency.NewMemoryStore(0, 0), consumer.Options{Inbox: inbox.Options{RunnerConfig: reexecute}})
+	c, err := consumer.New(gabion.New("billing", policy.Policy{Breaker: policy.Breaker{Off: true}}), idempotency.NewMemoryStore(0, 0), consumer.Options{GiveUpAfter: -1, Inbox: inbox.Options{RunnerConfig: reexecute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestAMessageCostsFewAllocations(t *testing.T) {
 		t.Skip("the race detector allocates too")
 	}
 	const runs, most = 2000, 5
-	c, err := consumer.New(gabion.New("billing", policy.Policy{}), idempotency.NewMemoryStore(0, 0), consumer.Options{Inbox: inbox.Options{RunnerConfig: reexecute}})
+	c, err := consumer.New(gabion.New("billing", policy.Policy{}), idempotency.NewMemoryStore(0, 0), consumer.Options{GiveUpAfter: -1, Inbox: inbox.Options{RunnerConfig: reexecute}})
 	if err != nil {
 		t.Fatal(err)
 	}

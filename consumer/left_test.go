@@ -82,7 +82,7 @@ func TestWhatIsLeftBehindByMoodyStoresAndWork(t *testing.T) {
 	const goroutines, each = 8, 120
 	store := &moody{Store: idempotency.NewMemoryStore(0, 0)}
 	d := gabion.New("billing", policy.Policy{Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Budget: policy.Budget{Off: true}}})
-	c, err := consumer.New(d, store, consumer.Options{Letters: newShelf(), Inbox: inbox.Options{
+	c, err := consumer.New(d, store, consumer.Options{GiveUpAfter: -1, Letters: newShelf(), Inbox: inbox.Options{
 		RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Observer: quiet{}, Lease: 6 * time.Millisecond, MaxExecution: 50 * time.Millisecond},
 		Visibility:   3 * time.Millisecond,
 	}})

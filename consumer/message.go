@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
@@ -50,7 +51,10 @@ func (c *Consumer) letter(m *Message) deadletter.ID {
 	return deadletter.IDOf(c.options.Group, key, m.Payload)
 }
 
-type messageKey struct{}
+type (
+	messageKey struct{}
+	workingKey struct{}
+)
 
 // From returns the message whose work has that context, nil if none has. It must not be
 // changed.
@@ -77,12 +81,16 @@ func Onward(ctx context.Context, step string) message.Headers {
 type working struct {
 	joined.Context
 	message Message
+	left    atomic.Pointer[leftRun] // if it was left, or the one for returned
 }
 
 // Value implements context.Context.
 func (w *working) Value(key any) any {
-	if _, mine := key.(messageKey); mine {
+	switch key.(type) {
+	case messageKey:
 		return &w.message
+	case workingKey:
+		return w
 	}
 	return w.Context.Value(key)
 }

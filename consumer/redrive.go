@@ -26,7 +26,8 @@ type Orders interface {
 // A Redrive is how letters are taken up again. The zero value is sound.
 type Redrive struct {
 	// Workers is how many letters are worked on at once, beside the messages of the broker.
-	// The slots of the policy bound both together. Zero means 4.
+	// The slots of the policy bound both together, and the rate of the order bounds how many
+	// begin in a second. Zero means 16.
 	Workers int
 
 	// Lease is for how long a letter is taken; it is prolonged while its work runs. Zero
@@ -50,6 +51,7 @@ func (c *Consumer) Redrive(ctx context.Context, orders Orders, work func(context
 	var working sync.WaitGroup
 	defer working.Wait()
 	slots := make(chan struct{}, r.Workers)
+	ended := make(chan struct{}, 1) // gets one when a letter was settled
 	for {
 		free, again := c.free(r.Workers, len(slots))
 		if free > 0 {
@@ -64,7 +66,13 @@ func (c *Consumer) Redrive(ctx context.Context, orders Orders, work func(context
 			for _, l := range taken {
 				slots <- struct{}{}
 				working.Go(func() {
-					defer func() { <-slots }()
+					defer func() {
+						<-slots
+						select {
+						case ended <- struct{}{}:
+						default:
+						}
+					}()
 					c.redrive(ctx, orders, l, work, &r)
 				})
 			}
@@ -77,7 +85,7 @@ func (c *Consumer) Redrive(ctx context.Context, orders Orders, work func(context
 				again = min(again, r.Idle)
 			}
 		}
-		if err := pause(ctx, again); err != nil {
+		if err := pause(ctx, again, ended); err != nil {
 			return err
 		}
 	}
@@ -85,7 +93,7 @@ func (c *Consumer) Redrive(ctx context.Context, orders Orders, work func(context
 
 // resolved puts the defaults in place of what is zero, or no number of such things.
 func (r Redrive) resolved() Redrive {
-	r.Workers = or(max(r.Workers, 0), 4)
+	r.Workers = or(max(r.Workers, 0), 16)
 	r.Lease, r.Idle = or(max(r.Lease, 0), 30*time.Second), or(max(r.Idle, 0), 2*time.Second)
 	return r
 }
@@ -110,7 +118,8 @@ func unpanicked(use func() error) (err error) {
 	return use()
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+// pause waits, or until something ends.
+func pause(ctx context.Context, d time.Duration, ended <-chan struct{}) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
@@ -118,16 +127,18 @@ func pause(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-timer.C:
-		return ctx.Err()
+	case <-ended:
 	}
+	return ctx.Err()
 }
 
 // redrive runs the work of one letter.
 func (c *Consumer) redrive(ctx context.Context, orders Orders, l deadletter.Lease, work func(context.Context) error, r *Redrive) {
 	v, again := deadletter.Verdict{State: deadletter.Ordered}, r.Idle
-	if err := c.resolve(ctx, &l.Letter); err == nil {
+	if no := c.unfit(&l.Letter); no != nil {
+		v = *no
+	} else if err := c.resolve(ctx, &l.Letter); err == nil {
 		v, again = c.rerun(ctx, orders, l, work, r.Lease)
 	} else {
 		c.logger().LogAttrs(ctx, slog.LevelWarn, "what was found out of a dead letter can't be stored", slog.String("letter", string(l.ID)), slog.Any("error", err))
@@ -138,8 +149,29 @@ func (c *Consumer) redrive(ctx context.Context, orders Orders, l deadletter.Leas
 		c.logger().LogAttrs(ctx, slog.LevelWarn, "the end of a redriven letter can't be stored", slog.String("letter", string(l.ID)), slog.Any("error", err))
 	}
 	if v.State == deadletter.Ordered { // it may be taken at once, and would come to the same
-		_ = pause(ctx, min(again, r.Idle))
+		_ = pause(ctx, min(again, r.Idle), nil)
 	}
+}
+
+// unfit returns the verdict on a letter that can't run: its payload was not kept, or it is so old
+// that the inbox may have forgotten that its work was done, by another delivery or by a redrive.
+func (c *Consumer) unfit(l *deadletter.Letter) *deadletter.Verdict {
+	last, keeps := l.Last, c.inbox.Retention()
+	if last.IsZero() {
+		last = l.Kept
+	}
+	v := deadletter.Verdict{State: deadletter.Waiting, Failure: &deadletter.Failure{At: time.Now()}}
+	switch {
+	case l.Reason == deadletter.PayloadMissing:
+		v.Reason, v.Failure.Message = l.Reason, "it did not run: its payload was not kept. Send the message anew, or drop the letter"
+	case l.Resolved != deadletter.ResolvedAsFailed && !last.IsZero() && time.Since(last) > keeps:
+		v.Reason = deadletter.Unknown
+		v.Failure.Message = fmt.Sprintf("it did not run: its last failure is more than %v ago, and the inbox forgets after that what was done. Find out whether its work was done, and resolve it", keeps)
+	default:
+		return nil
+	}
+	v.Failure.Reason = v.Reason
+	return &v
 }
 
 // rerun handles the letter as the message that it was. Again is what a message would wait.

@@ -206,7 +206,7 @@ func TestTwoRedrivesSettleEveryLetterOnce(t *testing.T) {
 		defer cancel()
 		ended := make(chan struct{})
 		for range 2 {
-			c, err := consumer.New(k.d, store, consumer.Options{Letters: k.letters, Inbox: inbox.Options{RunnerConfig: reexecute}})
+			c, err := consumer.New(k.d, store, consumer.Options{GiveUpAfter: -1, Letters: k.letters, Inbox: inbox.Options{RunnerConfig: reexecute}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -283,7 +283,7 @@ func (hanging) Get(ctx context.Context, _ idempotency.ID) (idempotency.Record, e
 func TestALetterWhoseResolutionHangsStaysOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
-		c, err := consumer.New(k.d, hanging{idempotency.NewMemoryStore(0, 0)}, consumer.Options{Letters: k.letters, Inbox: inbox.Options{RunnerConfig: hold}})
+		c, err := consumer.New(k.d, hanging{idempotency.NewMemoryStore(0, 0)}, consumer.Options{Guarantee: consumer.Hold, GiveUpAfter: -1, Letters: k.letters, Inbox: inbox.Options{RunnerConfig: hold}})
 		if err != nil {
 			t.Fatal(err)
 		}

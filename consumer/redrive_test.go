@@ -203,7 +203,7 @@ func (s deaf) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Chan
 func TestAResolvedLetterWhoseRunIsNotOnRecordIsUnresolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
-		c, err := consumer.New(k.d, deaf{idempotency.NewMemoryStore(0, 0)}, consumer.Options{Letters: k.letters, Inbox: inbox.Options{RunnerConfig: hold}})
+		c, err := consumer.New(k.d, deaf{idempotency.NewMemoryStore(0, 0)}, consumer.Options{Guarantee: consumer.Hold, GiveUpAfter: -1, Letters: k.letters, Inbox: inbox.Options{RunnerConfig: hold}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,6 +274,38 @@ func TestAnErrorWhoseTextPanicsIsWrittenDown(t *testing.T) {
 		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonFailed)
 		if len(k.letters.failures) != 1 {
 			t.Errorf("%d messages have failures", len(k.letters.failures))
+		}
+	})
+}
+
+// A rate that the store and the slots allow is reached: no letter waits for a clock's tick.
+func TestARedriveKeepsItsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		letters, err := deadletter.NewMemory(deadletter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 2000 {
+			m := order(n)
+			l := deadletter.Letter{ID: deadletter.IDOf("billing", m.ID, m.Payload), Group: "billing", Key: m.ID, Payload: m.Payload, Reason: "permanent", Last: time.Now()}
+			if err := letters.Put(t.Context(), l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := letters.Order(t.Context(), deadletter.Query{Group: "billing"}, deadletter.Drive{Rate: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := newDesk(t, unguarded, consumer.Options{Group: "billing"})
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		_ = k.Redrive(ctx, letters, func(context.Context) error {
+			time.Sleep(5 * time.Millisecond)
+			return nil
+		}, consumer.Redrive{})
+		all, err := letters.Drives(t.Context(), "")
+		if err != nil || all[0].ID != d.ID || all[0].Done != 2000 {
+			t.Errorf("of 2000 letters at 1000 a second %d were done in 2.5 s: %v", all[0].Done, err)
 		}
 	})
 }

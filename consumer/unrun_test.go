@@ -131,7 +131,7 @@ func TestWhatWasNotForgottenIsForgottenWithTheDuplicate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
 		f := &forgetful{shelf: k.letters, down: true}
-		c, err := consumer.New(k.d, idempotency.NewMemoryStore(0, 0), consumer.Options{Letters: f, Inbox: inbox.Options{RunnerConfig: reexecute}})
+		c, err := consumer.New(k.d, idempotency.NewMemoryStore(0, 0), consumer.Options{GiveUpAfter: -1, Letters: f, Inbox: inbox.Options{RunnerConfig: reexecute}})
 		if err != nil {
 			t.Fatal(err)
 		}

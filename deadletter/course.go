@@ -14,7 +14,7 @@ type Course struct {
 	Drive
 	Next     time.Time // when the next letter may be taken
 	Filling  time.Time // until when letters may still be added; zero once all are
-	Outcomes uint32    // of the last letters, the newest in the lowest bit; one means done
+	Outcomes uint32    // of the last letters, the newest in the lowest of 20 bits; one means done. Above them, how many leases were lost
 }
 
 // When a redrive stops by itself: of its last judged letters at least enough are known, and
@@ -139,18 +139,37 @@ func (c Course) Leave(n int, now time.Time) Course {
 // Settle returns the redrive after one of its letters was done or was not, for which it has
 // yet to Leave. It stops one of which too few are done.
 func (c Course) Settle(done bool) Course {
-	c.Outcomes <<= 1
 	if done {
-		c.Outcomes |= 1
 		c.Done++
-	} else {
-		c.Failed++
+		return c.judge(1)
 	}
-	c.Outcomes &= 1<<judged - 1
-	known, good := min(c.Done+c.Failed, judged), bits.OnesCount32(c.Outcomes)
+	c.Failed++
+	return c.judge(0)
+}
+
+// Lose returns the redrive after the lease of one of its letters was lost that another consumer
+// takes: its work may have ended the process, so that counts as a failure of the last letters.
+func (c Course) Lose() Course {
+	const most = math.MaxUint32 >> judged
+	if c.lost() < most {
+		c.Outcomes += 1 << judged
+	}
+	return c.judge(0)
+}
+
+func (c Course) lost() int { return int(c.Outcomes >> judged) }
+
+// judge adds an outcome, and stops the redrive if too few letters are done.
+func (c Course) judge(done uint32) Course {
+	const last = 1<<judged - 1
+	c.Outcomes = c.Outcomes&^last | (c.Outcomes<<1|done)&last
+	known, good := min(c.Done+c.Failed+c.lost(), judged), bits.OnesCount32(c.Outcomes&last)
 	if c.State == Driving && known >= enough && 2*good < known {
 		c.State = StoppedByItself
 		c.Why = fmt.Sprintf("of the last %d letters %d were done, fewer than half", known, good)
+		if n := c.lost(); n > 0 {
+			c.Why += fmt.Sprintf("; in all, %d leases were lost with the consumers that had them", n)
+		}
 	}
 	return c
 }
@@ -174,14 +193,17 @@ func (c Course) Stop(by, why string) Course {
 // nobody can say when that is settled.
 const OrderWait = time.Second
 
-// Again returns when to ask next, given when other redrives want it (zero means never): want
-// letters were wanted of this one, most were due, some were taken, wait is when the next
-// is due, and later when others' leases end.
-func (c Course) Again(others time.Duration, want, most, some int, wait, later time.Duration) time.Duration {
-	if some == most && most < want {
-		later = wait
+// Again returns when to ask next, zero for when something is ordered: want letters were wanted,
+// most were due, some were taken, wait is when the next is due, and later when others' leases
+// end.
+func (c Course) Again(want, most, some int, wait, later time.Duration) time.Duration {
+	switch {
+	case some == want:
+		return 0
+	case some == most:
+		return wait
 	}
-	return Sooner(others, later)
+	return later
 }
 
 // Sooner returns the shorter of two waits, of which zero means never.

@@ -52,6 +52,7 @@ func TestStatesAreATable(t *testing.T) {
 		{"extend", func(r Record) (Record, error) { return r.Extend(7, later) }},
 		{"resolve done", func(r Record) (Record, error) { r, _, err := r.Resolve(ResolvedAsDone, "", "", later); return r, err }},
 		{"resolve nothing", func(r Record) (Record, error) { r, _, err := r.Resolve(ResolvedAsFailed, "", "", later); return r, err }},
+		{"take back", func(r Record) (Record, error) { r, _, err := r.Resolve(Unresolved, "", "", later); return r, err }},
 		{"drop", func(r Record) (Record, error) { r, _, err := r.Drop("", "", later); return r, err }},
 		{"drop in time", func(r Record) (Record, error) { r, _, err := r.Drop("", "", start); return r, err }},
 	}
@@ -67,7 +68,8 @@ func TestStatesAreATable(t *testing.T) {
 		"back when over":  "waiting - waiting - -",
 		"by another":      "- - - - -",
 		"extend":          "- - taken - -",
-		"resolve done":    "done - - - -",
+		"resolve done":    "- - - - -",
+		"take back":       "waiting - - - -",
 		"resolve nothing": "waiting ordered taken - -",
 		"drop":            "dropped dropped dropped - dropped",
 		"drop in time":    "dropped dropped - - dropped",

@@ -110,6 +110,14 @@ var resolutions = [...]string{"unresolved", "done", "nothing"}
 // Unknown is the Reason of letters that want a Resolution before they are redriven.
 const Unknown = "outcome_unknown"
 
+// LeaseLost is the Reason of a Failure whose consumer took a letter and was gone before it said
+// how that came out. After two in a row the letter waits again.
+const LeaseLost = "lease_lost"
+
+// PayloadMissing is the Reason of letters that were larger than the store takes. Payload and headers
+// were not kept, so that they can't be redriven.
+const PayloadMissing = "payload_missing"
+
 // Errors of stores. They are wrapped.
 var (
 	ErrNotFound   = errors.New("deadletter: there is no such letter or redrive")
@@ -250,9 +258,10 @@ type Store interface {
 	Stop(ctx context.Context, drive, by, why string) error
 
 	// Take takes up to n letters of the group that are ordered and due by their redrive's
-	// rate, for as long as the lease. What others took and lost is taken again. Letters with
-	// the same Order are taken one at a time, the oldest first. Again says when to
-	// ask next if it brought fewer than n; zero means when something is ordered.
+	// rate, for as long as the lease. Redrives of a group go one after another, so that their
+	// rates don't add. What others took and lost is taken once more, and then waits again.
+	// Letters of a redrive with the same Order are taken one at a time, the oldest first. Again
+	// says when to ask next if it brought fewer than n; zero means when something is ordered.
 	Take(ctx context.Context, group string, n int, lease time.Duration) (taken []Lease, again time.Duration, err error)
 
 	// Extend prolongs a lease, and returns ErrLost if it is lost.
@@ -263,7 +272,8 @@ type Store interface {
 	Settle(ctx context.Context, l Lease, v Verdict) error
 
 	// Resolve says what became of work whose outcome was unknown: ResolvedAsDone makes the
-	// letter Done, after ResolvedAsFailed it may be redriven.
+	// letter Done, after ResolvedAsFailed it may be redriven. One that contradicts what was said
+	// before is ErrState: Unresolved takes that back first. What was said stays in the Note.
 	Resolve(ctx context.Context, id ID, r Resolution, by, note string) error
 
 	// Drop gives letters up: their payloads are erased, who did it stays until Sweep.

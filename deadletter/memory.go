@@ -270,12 +270,25 @@ func (m *Memory) Count(ctx context.Context, q Query) (all []Tally, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.list {
+	for _, r := range m.named(&q) {
 		if q.Picks(&r.Letter) {
 			all = AddTally(all, Tally{r.Group, r.State, r.Reason, r.Held(), 1})
 		}
 	}
 	return all, nil
+}
+
+// named returns the letters that a query names, or all if it names none.
+func (m *Memory) named(q *Query) (some []*Record) {
+	if len(q.IDs) == 0 {
+		return m.list
+	}
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(q.IDs))) {
+		if r := m.letters[id]; r != nil {
+			some = append(some, r)
+		}
+	}
+	return some
 }
 
 // change decides about one letter and keeps what becomes of it.

@@ -132,20 +132,20 @@ func (m *Memory) Take(ctx context.Context, group string, n int, lease time.Durat
 	now := m.options.Clock()
 	m.release(group, "", now)
 	for _, c := range m.courses {
-		if c.Group != group || c.State != Driving {
+		if *c = c.At(now); c.Group != group || c.State != Driving {
 			continue
 		}
-		want := n - len(taken)
-		most, wait := c.Due(want, now)
-		some, later := m.takeFrom(c, most, lease, now)
-		taken = append(taken, some...)
-		again = c.Again(again, want, most, len(some), wait, later)
-		*c = c.Take(len(some), now).At(now)
+		most, wait := c.Due(n, now)
+		taken, later := m.takeFrom(c, most, lease, now)
+		*c = c.Take(len(taken), now).At(now)
+		if c.State != Driving {
+			m.release("", c.ID, now)
+		}
+		if len(taken) > 0 || c.State == Driving {
+			return taken, c.Again(n, most, len(taken), wait, later), nil
+		}
 	}
-	if len(taken) == n {
-		again = 0
-	}
-	return taken, again, nil
+	return nil, 0, nil
 }
 
 // takeFrom takes letters of one redrive. Later is how long others have the ones that they
@@ -162,28 +162,38 @@ func (m *Memory) takeFrom(c *Course, most int, lease time.Duration, now time.Tim
 		}
 	}
 	for _, r := range m.list {
-		if r.Group != c.Group || !r.Driven() {
+		if r.Drive != c.ID || !r.Driven() || c.State != Driving {
 			continue
 		}
 		if _, known := first[r.Order]; !known {
 			first[r.Order] = r.ID
 		}
-		if r.Drive != c.ID || !r.Takeable(now) || len(taken) == most {
+		if !r.Takeable(now) || len(taken) == most {
 			continue
 		}
 		if r.Order != "" && first[r.Order] != r.ID {
 			later = Sooner(later, OrderWait)
 			continue
 		}
-		if r.Held() { // since somebody took it, who is gone
-			next, _ := r.Release(now)
-			m.keep(r, next)
+		next := *r
+		if r.State == Taken && !m.lost(c, r, &next, now) {
 			continue
 		}
-		m.keep(r, r.Take(now.Add(lease), now))
+		m.keep(r, next.Take(now.Add(lease), now))
 		taken = append(taken, Lease{Letter: r.Clone(), Token: r.Token})
 	}
 	return taken, later
+}
+
+// lost counts a letter whose consumer is gone, and reports whether another may take it.
+func (m *Memory) lost(c *Course, r, next *Record, now time.Time) (again bool) {
+	if *next, again = r.Lost(now); again {
+		*c = c.Lose()
+		return c.State == Driving
+	}
+	m.keep(r, *next)
+	*c = c.Settle(false)
+	return false
 }
 
 // lease decides about a letter that somebody has taken.

@@ -23,7 +23,8 @@ const (
 // default, and a negative number that there is none.
 type Options struct {
 	// MaxPayload bounds one letter: its payload, headers, and what else came with the message,
-	// in bytes. A larger one gets ErrTooLarge. Zero means 16 MiB.
+	// in bytes. A larger one gets ErrTooLarge, and a Consumer puts it away without its payload.
+	// Zero means 65 MiB: the longest that common brokers take, and what comes with it.
 	MaxPayload int64
 
 	// MaxLetters and MaxBytes bound all letters together, the done and dropped ones too. What
@@ -75,7 +76,7 @@ func (o Options) Validate() error {
 // Resolved returns the options with their defaults; a bound that there is none of becomes
 // the largest number. It is for those who write stores.
 func (o Options) Resolved() Options {
-	o.MaxPayload = bound(o.MaxPayload, 16<<20, math.MaxInt64)
+	o.MaxPayload = bound(o.MaxPayload, 65<<20, math.MaxInt64)
 	o.MaxLetters = bound(o.MaxLetters, 1_000_000, math.MaxInt)
 	o.MaxBytes = bound(o.MaxBytes, 4<<30, math.MaxInt64)
 	o.Retention = bound(o.Retention, 30*24*time.Hour, math.MaxInt64)

@@ -1,10 +1,13 @@
 package deadletter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gabion-go/gabion/policy"
 )
 
 // A Record is a letter as a store keeps it, with its lease. Its methods decide what
@@ -51,6 +54,17 @@ func (l *Letter) Size() int64 {
 		n += int64(len(h.Name) + len(h.Value))
 	}
 	return n
+}
+
+// Stripped returns the letter without payload and headers, with PayloadMissing as its Reason and
+// why as its last failure: for a letter that its store refused with ErrTooLarge. Its ID stays.
+func (l Letter) Stripped(why error) Letter {
+	f := Failure{
+		At: l.Last, Attempt: l.Attempts, Reason: PayloadMissing,
+		Message: fmt.Sprintf("the payload of %d bytes and %d headers were not kept: %v", len(l.Payload), len(l.Headers), why),
+	}
+	l.Failures, l.Reason, l.Payload, l.Headers = append(slices.Clone(l.Failures), f), PayloadMissing, nil, nil
+	return l
 }
 
 // Bytes returns what the record counts for: the letter's Size and its failures.
@@ -155,6 +169,18 @@ func (r Record) lose() Record {
 	return r
 }
 
+// Lost returns the record once the consumer that took it is gone, and whether another may take
+// it: not after a second time in a row, and not if it wants a Resolution.
+func (r Record) Lost(now time.Time) (next Record, again bool) {
+	n := len(r.Failures)
+	again = n == 0 || r.Failures[n-1].Reason != LeaseLost
+	next = r.lose().Fail(Failure{At: now, Class: policy.ClassCrashed.String(), Reason: LeaseLost, Message: "the consumer that took it was gone before it said how that came out"})
+	if !again || next.Held() {
+		return next.move(Waiting, now), false
+	}
+	return next, true
+}
+
 // Take returns the record as one that somebody has taken until then.
 func (r Record) Take(until, now time.Time) Record {
 	r = r.lose()
@@ -171,7 +197,10 @@ func (r Record) Release(now time.Time) (Record, bool) {
 	if !r.Takeable(now) {
 		return r, false
 	}
-	return r.lose().move(Waiting, now), true
+	if r.State == Taken {
+		r, _ = r.Lost(now)
+	}
+	return r.move(Waiting, now), true
 }
 
 // Extend returns the record with a longer lease. A lease that is over and that nobody else
@@ -213,25 +242,52 @@ func (r Record) Settle(token int64, v Verdict, over bool, now time.Time) (next R
 	return r.move(to, now), true, nil
 }
 
-// Resolve returns the record once somebody has found out whether its work had its effect.
+// Resolve returns the record once somebody has found out whether its work had its effect, or,
+// with Unresolved, takes back what was found out.
 func (r Record) Resolve(res Resolution, by, note string, now time.Time) (next Record, changed bool, err error) {
+	said := r.Resolved != Unresolved && (r.State == Waiting && r.Resolved == ResolvedAsFailed || r.State == Done && r.Resolved == ResolvedAsDone)
 	switch {
-	case res != ResolvedAsDone && res != ResolvedAsFailed:
+	case res > ResolvedAsFailed:
 		return r, false, fmt.Errorf("%w: a resolution is done or nothing, not %s", ErrState, res)
 	case r.ID == "":
 		return r, false, ErrNotFound
+	case res == Unresolved && said && r.Reason == Unknown:
+		next = r.noted(by, note).move(Waiting, now)
+		next.Resolved = Unresolved
+		return next, true, nil
+	case res == Unresolved:
+		return r, false, fmt.Errorf("%w: there is no resolution to take back", ErrState)
 	case r.Resolved == res && r.Reason == Unknown && (r.Live() || r.State == Done) && r.Live() == (res == ResolvedAsFailed):
 		return r, false, nil
+	case said && r.Reason == Unknown:
+		return r, false, fmt.Errorf("%w: it was resolved as %s by %s: %s", ErrState, r.Resolved, cmp.Or(r.By, "nobody"), r.Note)
 	case r.Reason != Unknown:
 		return r, false, fmt.Errorf("%w: only letters with reason %s are resolved, this one has %q", ErrState, Unknown, r.Reason)
 	case r.State != Waiting:
 		return r, false, fmt.Errorf("%w: it is %s, and only letters that wait are resolved", ErrState, r.State)
 	}
-	r.Resolved, r.By, r.Note = res, cut(by, maxName), cut(note, MaxMessage)
+	r = r.noted(by, note)
+	r.Resolved = res
 	if res == ResolvedAsDone {
 		r = r.move(Done, now)
 	}
 	return r, true, nil
+}
+
+// noted returns the record with what was said of it, and behind that what was said before.
+func (r Record) noted(by, note string) Record {
+	if r.Note != "" && r.Note != note {
+		before := "before: "
+		if r.Resolved != Unresolved {
+			before += r.Resolved.String() + ", "
+		}
+		if r.By != "" {
+			before += "by " + r.By + ", "
+		}
+		note += "\n" + before + r.Note
+	}
+	r.By, r.Note = cut(by, maxName), cut(note, MaxMessage)
+	return r
 }
 
 // Drop returns the record without headers and payload, once somebody has given it up. A

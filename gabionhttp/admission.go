@@ -124,37 +124,37 @@ func (a *Admission) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ask.Tenant = a.Tenant(r)
 	}
 	ask.Deadline = a.deadline(r.Header)
+	lasts := a.lasts(r) // asked before there is a slot to lose
 	pass, result := a.room.Enter(r.Context(), ask)
 	if result.Answer != admission.Admitted {
 		a.refuse(w, result)
 		return
 	}
-	a.work(w, r, pass, &ask, result.Waited)
+	a.work(w, r, pass, &ask, result.Waited, lasts)
 }
 
 // work serves a request that was let in.
-func (a *Admission) work(w http.ResponseWriter, r *http.Request, pass serving.Pass, ask *serving.Request, waited bool) {
+func (a *Admission) work(w http.ResponseWriter, r *http.Request, pass serving.Pass, ask *serving.Request, waited, lasts bool) {
 	done := false
 	late := waited && !ask.Deadline.IsZero() // the header tells of the time before the wait
-	lasts := a.lasts(r)
 	if ask.Priority == policy.PriorityNormal && !late && !lasts {
-		defer func() { a.room.Leave(pass, serving.Verdict(r.Context(), done)) }()
+		defer a.room.End(r.Context(), pass, &done)
 		a.next().ServeHTTP(w, r)
 		done = true
 		return
 	}
-	h, cancel := a.room.Hold(pass), func() {}
-	ctx := WithPriority(r.Context(), ask.Priority)
+	h, ctx, cancel := a.room.Hold(pass), r.Context(), func() {}
+	defer func() {
+		defer cancel()
+		h.End(ctx, &done)
+	}()
+	ctx = WithPriority(ctx, ask.Priority)
 	if lasts {
 		ctx = h.In(ctx)
 	}
 	if late {
 		ctx, cancel = context.WithDeadlineCause(ctx, ask.Deadline, errDeadline)
 	}
-	defer func() {
-		h.Release(serving.Verdict(ctx, done))
-		cancel()
-	}()
 	a.next().ServeHTTP(w, r.WithContext(ctx))
 	done = true
 }
@@ -212,22 +212,23 @@ type AdmissionStats struct {
 	Admitted int64 // let in
 	Exempt   int64 // not asked
 
-	// Requests that were refused with 503.
+	// Requests that were refused with 503 for lack of room.
 	QueueFull int64 // there was no room to wait
 	TooLong   int64 // waited for as long as they may
 	PushedOut int64 // the place in the queue went to a tenant with fewer there, or to a higher priority
 	OverShare int64 // the tenant had all that one may have
 
 	// Work that was not begun because nobody would have waited for its end.
-	Expired int64 // the deadline had passed: refused with 504
-	Gone    int64 // the caller had gone
+	DeadlineShort int64 // too little time was left for it: refused with 503
+	Expired       int64 // the deadline had passed: refused with 504
+	Gone          int64 // the caller had gone
 }
 
-// Refused is how many requests were refused with 503.
+// Refused is how many requests were refused with 503 for lack of room.
 func (s AdmissionStats) Refused() int64 { return s.QueueFull + s.TooLong + s.PushedOut + s.OverShare }
 
 // Saved is the work that was not begun because nobody would have waited for its end.
-func (s AdmissionStats) Saved() int64 { return s.Expired + s.Gone }
+func (s AdmissionStats) Saved() int64 { return s.DeadlineShort + s.Expired + s.Gone }
 
 // Stats returns the numbers of one moment.
 func (a *Admission) Stats() AdmissionStats {
@@ -240,7 +241,7 @@ func (a *Admission) Stats() AdmissionStats {
 		Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Overloaded: s.Overloaded, Admitted: s.Admitted, Exempt: a.exempt.Load(),
 		QueueFull: s.Answers[admission.QueueFull], TooLong: s.Answers[admission.TooLong],
 		PushedOut: s.Answers[admission.PushedOut], OverShare: s.Answers[admission.OverShare],
-		Expired: s.Answers[admission.Expired], Gone: s.Answers[admission.Gone],
+		DeadlineShort: s.Answers[admission.Short], Expired: s.Answers[admission.Expired], Gone: s.Answers[admission.Gone],
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 //	too-long    it waited for as long as it may
 //	pushed-out  its place in the queue went to a tenant with fewer there, or to a higher priority
 //	over-share  its tenant has all that one may have
+//	deadline-short  less time is left than the work takes
 //	expired     its deadline has passed
 //	gone        its caller gave up
 //
@@ -40,6 +41,7 @@ var refusals = func() (all [admission.NumAnswers]struct {
 		admission.PushedOut: {503, "pushed-out", "The request's place in the queue went to another one"},
 		admission.OverShare: {503, "over-share", "This tenant has as many requests here as it may have"},
 		admission.Expired:   {504, "expired", "The request's deadline passed before it was begun"},
+		admission.Short:     {503, "deadline-short", "Less time is left than the work takes"},
 		admission.Gone:      {503, "gone", "The request was given up before it was begun"},
 	} {
 		all[a].status, all[a].reason = x.status, []string{x.reason}

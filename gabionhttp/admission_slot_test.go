@@ -1,9 +1,11 @@
 package gabionhttp_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -48,6 +50,66 @@ func TestEverySlotComesBack(t *testing.T) {
 		}
 	}
 }
+
+// A hook of the user's is asked when there is no slot to lose yet.
+func TestAHookThatPanicsCostsNoSlot(t *testing.T) {
+	for _, end := range []struct {
+		fact string
+		call func()
+	}{{"panics", func() { panic("a hook") }}, {"leaves", runtime.Goexit}, {"returns", func() {}}} {
+		for _, c := range []struct {
+			fact string
+			set  func(*gabionhttp.Admission)
+		}{
+			{"Lasts", func(a *gabionhttp.Admission) { a.Lasts = func(*http.Request) bool { end.call(); return true } }},
+			{"Tenant", func(a *gabionhttp.Admission) { a.Tenant = func(*http.Request) string { end.call(); return "" } }},
+			{"Priority", func(a *gabionhttp.Admission) {
+				a.Priority = func(*http.Request) policy.Priority { end.call(); return policy.PriorityHigh }
+			}},
+			{"Exempt", func(a *gabionhttp.Admission) { a.Exempt = func(*http.Request) bool { end.call(); return false } }},
+			{"a value of the context", func(a *gabionhttp.Admission) {
+				a.Priority = func(r *http.Request) policy.Priority {
+					*r = *r.WithContext(strange{r.Context(), end.call})
+					return policy.PriorityHigh
+				}
+			}},
+		} {
+			t.Run(c.fact+" "+end.fact, func(t *testing.T) {
+				a := &gabionhttp.Admission{Next: http.NotFoundHandler(), Limit: 1, Queue: policy.Off}
+				c.set(a)
+				ask := end.call
+				defer func() { end.call = ask }()
+				end.call = func() {
+					if s := a.Stats(); s.InUse != 0 && !strings.HasPrefix(c.fact, "a value") {
+						t.Error("it is asked with a slot in use")
+					}
+					ask()
+				}
+				for range 3 {
+					over, returned := make(chan struct{}), false
+					go func() {
+						defer close(over)
+						defer func() { _ = recover() }()
+						a.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+						returned = true
+					}()
+					<-over
+					if s := a.Stats(); returned != (end.fact == "returns") || s.InUse != 0 {
+						t.Fatalf("returned %v, %+v", returned, s)
+					}
+				}
+			})
+		}
+	}
+}
+
+// strange is a context of a user's own.
+type strange struct {
+	context.Context
+	value func()
+}
+
+func (s strange) Value(any) any { s.value(); return nil }
 
 // A stream gives its slot back when it has begun, and goes on.
 func TestAStreamNeedsNoSlotForLife(t *testing.T) {

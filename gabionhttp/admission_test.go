@@ -112,6 +112,16 @@ func TestWhatARefusalSays(t *testing.T) {
 		{"a tenant with all that one may have", &gabionhttp.Admission{Limit: 4, Queue: 4, Tenant: byName, TenantShare: 0.25}, func(_ *testing.T, h *house) { h.ask("a"); h.ask("b") }, nil, 503, "over-share", false},
 		{"the deadline has passed", one(), nil, header(gabionhttp.HeaderDeadline, "0"), 504, "expired", true},
 		{"the deadline passes in the queue", one(), func(_ *testing.T, h *house) { h.ask("a") }, header(gabionhttp.HeaderDeadline, "30"), 504, "expired", true},
+		{"less time is left than the work takes", one(), func(_ *testing.T, h *house) {
+			for range 30 {
+				h.ask("a")
+				time.Sleep(20 * time.Millisecond)
+				h.next()
+			}
+			h.ask("tried", header(gabionhttp.HeaderDeadline, "10")) // as one of so many is, or one in a second
+			time.Sleep(20 * time.Millisecond)
+			h.next()
+		}, header(gabionhttp.HeaderDeadline, "10"), 503, "deadline-short", false},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -2,11 +2,11 @@ package gabionhttp
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/gabion-go/gabion/policy"
 )
@@ -34,15 +34,17 @@ var (
 //
 // The original is closed exactly once, at the latest by close.
 type body struct {
-	get   func() (io.ReadCloser, error) // nil if the caller gave none
-	limit int
-	size  int64      // as the caller declares it; less than 1 means that it is unknown
-	many  bool       // attempts may be out at once, and outlive the call
-	use   sync.Mutex // held while the caller's GetBody runs or its bytes are read, if many
-	plain bool       // it is of net/http's own making, which sends it with the headers in one write
-	owned bool       // the original reads bytes of the caller's
-	seek  io.Seeker
-	start int64 // where the body begins
+	get    func() (io.ReadCloser, error) // nil if the caller gave none
+	limit  int
+	size   int64         // as the caller declares it; less than 1 means that it is unknown
+	many   bool          // attempts may be out at once, and outlive the call
+	use    sync.Mutex    // held while the caller's GetBody runs or its bytes are read, if many
+	plain  bool          // it is of net/http's own making, which sends it with the headers in one write
+	owned  bool          // the original reads bytes of the caller's
+	most   time.Duration // how long a body may take that is read before anything is sent; zero means as long as the caller waits
+	waited time.Duration // for that
+	seek   io.Seeker
+	start  int64 // where the body begins
 
 	mu     sync.Mutex // guards all below; not held while the original is read
 	orig   io.ReadCloser
@@ -69,10 +71,8 @@ func replayLimit(p *policy.HTTP) int {
 }
 
 // hold takes over req's body, without changing req. A short body of known length
-// is read now; the error is its reader's, and the body is closed then.
-//
-// The caller may give up while its own reader keeps us waiting: closing the body is
-// what frees whoever reads it.
+// is read now; the error is its reader's, and the body is closed then. It waits for that
+// until the caller gives up, or for no longer than most: then the error is a policy.Reason.
 func (b *body) hold(req *http.Request, limit int, many bool) error {
 	if !hasBody(req) {
 		return nil
@@ -94,50 +94,12 @@ func (b *body) hold(req *http.Request, limit int, many bool) error {
 	if b.over || req.ContentLength <= 0 {
 		return nil
 	}
-	stop := context.AfterFunc(req.Context(), func() {
-		defer func() { _ = recover() }() // of the caller's code, as in free
-		b.close()
-	})
-	defer stop()
-	err := b.readNow(req.ContentLength)
-	if !stop() && err != nil {
-		err = context.Cause(req.Context())
-	}
+	err := b.readAhead(req)
 	b.close()
 	return err
 }
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
-
-// readNow keeps all of a body of n bytes. That it is shorter or longer is noticed here,
-// before anything is sent.
-func (b *body) readNow(n int64) error {
-	b.begun, b.ended = true, true
-	b.kept = make([]byte, n)
-	for at := 0; at < len(b.kept); {
-		m, err := b.orig.Read(b.kept[at:])
-		switch at += m; {
-		case err == io.EOF && at < len(b.kept):
-			return errBodyShort
-		case err != nil && err != io.EOF:
-			return err
-		case err == io.EOF:
-			return nil
-		}
-	}
-	return b.endsHere()
-}
-
-func (b *body) endsHere() error {
-	n, err := io.ReadFull(b.orig, make([]byte, 1))
-	switch {
-	case n > 0:
-		return errBodyLong
-	case err == io.EOF:
-		return nil
-	}
-	return err
-}
 
 // attach gives req, which must be the attempt's own copy, a body of its own.
 // GetBody stays set where the body can be sent again: net/http needs it to repeat

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/adapter"
 )
 
 // keyHeaders are the names by which a request's key goes, the ones that net/http
@@ -63,8 +64,13 @@ func (c *exchange) learnKey() (err error) {
 	if err = c.redirected(); err != nil || c.strayed {
 		return err
 	}
-	if c.key, err = headerKey(c.from.Header); err != nil || c.key != "" || reads(c.req.Method) {
+	c.key, err = headerKey(c.from.Header)
+	switch {
+	case err != nil || c.key == "" && reads(c.req.Method):
 		return err
+	case c.key != "":
+		adapter.Sends(c.req.Context(), c.key)
+		return nil
 	}
 	c.key = gabion.Key(c.req.Context())
 	return nil

@@ -8,8 +8,16 @@ import (
 	"sync/atomic"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/internal/adapter"
 	"github.com/gabion-go/gabion/policy"
 )
+
+func init() {
+	adapter.IsAnswer = func(result any) bool {
+		resp, ok := result.(*http.Response)
+		return ok && resp != nil
+	}
+}
 
 // deliver hands an answer to the caller, with the attempt that brought it open
 // until its body is done.
@@ -98,6 +106,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		b.end(nil)
 		return n, err
 	}
+	b.call.heed()
 	err = b.explain(err)
 	b.end(err)
 	return n, err
@@ -107,7 +116,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 func (b *responseBody) explain(err error) error {
 	ctx := b.attempt.Context()
 	why, ok := context.Cause(ctx).(policy.Reason)
-	if !ok {
+	if !ok || adapter.IsPart(b.attempt) { // the attempt around it has the verdict
 		return timedOut(ctx, err)
 	}
 	return &gabion.Error{
@@ -130,6 +139,7 @@ func (b *responseBody) end(broke error) {
 	}
 	b.attempt.Close(broke)
 	b.call.body.close()
+	b.call.over()
 }
 
 func (b *responseBody) verdict() *gabion.Error { return b.why }

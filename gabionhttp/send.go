@@ -43,6 +43,7 @@ func (c *exchange) send(ctx context.Context) (*httpAttempt, error) {
 		return f, why
 	}
 	if err != nil {
+		c.heed()
 		c.status.Store(0)
 		if c.body.broken() {
 			return f, err

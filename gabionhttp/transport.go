@@ -128,10 +128,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer func() {
 		if !done { // also when somebody's function panicked
 			c.body.close()
+			c.over()
 		}
 	}()
 	if hasBody(req) {
-		c.body = new(body)
+		c.body = &body{most: max(c.call, 0)}
 		if err := c.body.hold(req, replayLimit(c.rules), !c.serial); err != nil {
 			return nil, c.unread(err)
 		}
@@ -140,7 +141,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	var opts [maxOptions]gabion.CallOption
-	f, attempt, err := gabion.Open(req.Context(), t.Dependency, c.send, opts[:c.options(&opts)]...)
+	f, attempt, err := gabion.Open(c.cancelable(), t.Dependency, c.send, opts[:c.options(&opts)]...)
 	if attempt == nil {
 		return nil, c.failed(err)
 	}
@@ -162,15 +163,19 @@ type exchange struct {
 	rules    *policy.HTTP  // never changes
 	codes    *policy.GRPC  // never changes
 	margin   time.Duration
-	ours     bool // the dependency is internal
-	safe     bool // the policy says so of everything
-	serial   bool // no two attempts are out at once, so that none outlives the call
+	call     time.Duration // the policy's
+	ours     bool          // the dependency is internal
+	safe     bool          // the policy says so of everything
+	serial   bool          // no two attempts are out at once, so that none outlives the call
 	priority policy.Priority
-	key      string       // the caller's
-	asked    classifier   // nil means that the status and the error alone decide
-	strayed  bool         // a redirect led to another host than the key's
-	body     *body        // nil means none
-	status   atomic.Int32 // of the last attempt's answer, if that was a failure, with gRPC's code above it
+	key      string             // the caller's
+	asked    classifier         // nil means that the status and the error alone decide
+	strayed  bool               // a redirect led to another host than the key's
+	body     *body              // nil means none
+	quit     context.CancelFunc // of the call, where the request has a Cancel; else nil
+	live     <-chan struct{}    // closed at the end of that
+	attended atomic.Bool        // Cancel has a goroutine
+	status   atomic.Int32       // of the last attempt's answer, if that was a failure, with gRPC's code above it
 
 	// The first attempt and the answer's body are part of their exchange, since
 	// most calls have one of each.
@@ -180,6 +185,7 @@ type exchange struct {
 }
 
 func (c *exchange) learn(p *policy.Policy) {
+	c.call = p.Timeout.Call
 	c.codes, c.rules, c.margin, c.ours, c.safe = &p.GRPC, &p.HTTP, max(p.Timeout.HopMargin, 0), p.Trust == policy.Internal, p.Safe
 	c.priority = Priority(c.req.Context())
 	c.serial = p.Hedge.Max <= 0 || len(c.req.Trailer) > 0 || // which are set while the body is read, one at a time
@@ -212,8 +218,11 @@ func (c *exchange) copy() {
 // the caller's reader failed, or the caller gave up while it kept us waiting.
 func (c *exchange) unread(err error) error {
 	why := policy.Canceled
-	if c.req.Context().Err() == context.DeadlineExceeded {
+	if err == policy.CallTimeout || c.req.Context().Err() == context.DeadlineExceeded {
 		why = policy.CallTimeout
+	}
+	if err == policy.CallTimeout {
+		err = fmt.Errorf("the request body did not come in time: %w", context.DeadlineExceeded)
 	}
 	e := &gabion.Error{Dependency: c.t.Dependency.Name(), Reason: why, Effect: policy.NoEffect, Err: err}
 	c.tell(e, 0, 0)
@@ -221,7 +230,10 @@ func (c *exchange) unread(err error) error {
 }
 
 // maxOptions is how many options a call of a Transport can have.
-const maxOptions = 11
+const maxOptions = 12
+
+// soon is how long a body may take to be read without a difference to the call's time.
+const soon = time.Millisecond
 
 // options fills opts and returns how many there are.
 func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
@@ -243,6 +255,9 @@ func (c *exchange) options(opts *[maxOptions]gabion.CallOption) int {
 	}
 	if repeatedAbove(c.req.Header) {
 		add(gabion.WithoutRetry())
+	}
+	if c.body != nil && c.body.waited > soon && c.call > 0 {
+		add(gabion.WithTimeout(max(c.call-c.body.waited, soon)))
 	}
 	if c.t.KeyRetention != 0 {
 		add(gabion.WithKeyRetention(c.t.KeyRetention))
@@ -308,6 +323,7 @@ func judge(f *httpAttempt, err error) policy.Outcome {
 			o.Class = policy.ClassIgnored
 		}
 		o.Fixed = f.of.body.fixed()
+		f.of.attend()
 		if f.resp != nil {
 			f.of.status.Store(f.statusError().packed())
 		}

@@ -29,54 +29,57 @@ func (c *exchange) roundTrip(out *http.Request) (*http.Response, error) {
 	if !c.body.live() {
 		return c.t.base().RoundTrip(out)
 	}
-	u := &upload{done: make(chan struct{})}
-	go u.send(c.t.base(), out)
+	var resp *http.Response
+	var err error
+	u := aside(func() { resp, err = c.t.base().RoundTrip(out) })
 	select {
 	case <-u.done:
-		return u.landed()
+		u.landed()
+		return resp, err
 	case <-out.Context().Done():
 	}
 	timer := time.NewTimer(freeTime)
 	defer timer.Stop()
 	select {
 	case <-u.done:
-		return u.landed()
+		u.landed()
+		return resp, err
 	case <-timer.C:
 	}
-	go u.drop()
+	go func() { // what it brings after all
+		<-u.done
+		defer func() { _ = recover() }() // of a body whose Close panics: nobody is there to hear it
+		discard(resp)
+	}()
 	return nil, context.Cause(out.Context())
 }
 
-// upload is one attempt that sends a live body, on a goroutine of its own.
-type upload struct {
+// detached is code that may block for as long as it likes, on a goroutine of its own.
+type detached struct {
 	done  chan struct{}
 	back  bool // it came back, and did not leave by a panic or by Goexit
-	resp  *http.Response
-	err   error
 	panic any
 }
 
-func (u *upload) send(base http.RoundTripper, out *http.Request) {
-	defer close(u.done)
-	defer func() { u.panic = recover() }()
-	u.resp, u.err = base.RoundTrip(out)
-	u.back = true
+func aside(f func()) *detached {
+	b := &detached{done: make(chan struct{})}
+	go b.run(f)
+	return b
 }
 
-// landed is what the attempt brought, or how it left.
-func (u *upload) landed() (*http.Response, error) {
+func (b *detached) run(f func()) {
+	defer close(b.done)
+	defer func() { b.panic = recover() }()
+	f()
+	b.back = true
+}
+
+// landed makes the caller's goroutine leave as the code did, if it did.
+func (b *detached) landed() {
 	switch {
-	case u.panic != nil:
-		panic(u.panic)
-	case !u.back:
+	case b.panic != nil:
+		panic(b.panic)
+	case !b.back:
 		runtime.Goexit()
 	}
-	return u.resp, u.err
-}
-
-// drop waits for an attempt that was left behind, and closes what it brought after all.
-func (u *upload) drop() {
-	<-u.done
-	defer func() { _ = recover() }() // of a body whose Close panics: nobody is there to hear it
-	discard(u.resp)
 }

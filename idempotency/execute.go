@@ -29,6 +29,7 @@ func (x *execution) start(ctx context.Context, c *core, id ID, record Record, be
 	x.life.Context = &x.values
 	x.Context = &x.life
 	x.store, x.ref, x.attempt, x.points = c.store, Ref{id, record.Token}, record.Attempt, record.Points
+	x.age = record.LeaseUntil.Sub(record.Created) - c.terms.Lease
 	x.beat.Store(c.startBeat(x, begun))
 }
 

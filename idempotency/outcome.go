@@ -24,6 +24,10 @@ const (
 	// OutcomeRefused is as OutcomeUnknown, but where the next request runs this run does not
 	// count as an attempt: for work that something refused which it needs.
 	OutcomeRefused
+	// OutcomeAbandoned is for work that did not return and may go on: its effect is unknown
+	// under Hold, also if it called [NoEffect]. Under Tx its transaction must be cut off, as
+	// the work may still use it. Otherwise the next request runs, and may run beside it.
+	OutcomeAbandoned
 
 	fenced // its context was cancelled because the lease was lost
 	outcomes
@@ -54,6 +58,7 @@ var endStates = [outcomes]struct{ hold, holdNoEffect, reexecute State }{
 	OutcomeFailed:    {StateDone, StateRetryable, StateRetryable},
 	OutcomeGivenUp:   {StateUnknown, StateRetryable, StateRetryable},
 	OutcomeRefused:   {StateUnknown, StateRetryable, StateRetryable},
+	OutcomeAbandoned: {StateUnknown, StateUnknown, StateRetryable},
 	fenced:           {StateUnknown, StateRetryable, left},
 }
 
@@ -113,14 +118,16 @@ func (x *run) ends(o Outcome, g Guarantee) Change {
 	return c
 }
 
-// endsTx says which of three a [TxStore] does: OutcomeSucceeded, OutcomeRejected or
-// OutcomeFailed. What was rolled back had no effect for certain.
+// endsTx says which of four a [TxStore] does: OutcomeSucceeded, OutcomeRejected,
+// OutcomeFailed or OutcomeAbandoned. What was rolled back had no effect for certain.
 func (x *run) endsTx(o Outcome) Outcome {
 	switch {
 	case o == OutcomeSucceeded, o == OutcomeRejected && x.commit.Load():
 		return OutcomeSucceeded
 	case o == OutcomeRejected && !x.notKept.Load():
 		return OutcomeRejected
+	case o == OutcomeAbandoned:
+		return o
 	}
 	return OutcomeFailed
 }

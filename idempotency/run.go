@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gabion-go/gabion/internal/idemkey"
 )
@@ -17,6 +18,7 @@ type run struct {
 	store    Store // nil inside a transaction, which needs no recovery points
 	ref      Ref
 	attempt  int
+	age      time.Duration // of the record
 	noEffect atomic.Bool
 	notKept  atomic.Bool   // DoNotKeep was called
 	commit   atomic.Bool   // CommitError was called
@@ -48,6 +50,15 @@ func runOf(ctx context.Context) *run {
 func Token(ctx context.Context) int64 {
 	if x := runOf(ctx); x != nil {
 		return x.ref.Token
+	}
+	return 0
+}
+
+// Age returns how long before the run of ctx the first run of its key began, by the store's
+// clock; zero outside of a run, and under Tx, where a run that is rolled back leaves nothing.
+func Age(ctx context.Context) time.Duration {
+	if x := runOf(ctx); x != nil {
+		return max(x.age, 0)
 	}
 	return 0
 }

@@ -176,7 +176,7 @@ func (r *Runner) do(ctx context.Context, a Answer, x *execution, id ID, begun ti
 	}()
 	res, how := work(&x.run)
 	returned = true
-	if x.stop() && how != OutcomeSucceeded {
+	if x.stop() && how != OutcomeSucceeded && how != OutcomeAbandoned && how != OutcomeGivenUp { // the store says whether these still have the record
 		how = fenced
 	}
 	c := x.ends(how, r.terms.Guarantee)
@@ -208,7 +208,7 @@ func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Contex
 		a, err := r.within(ctx, claim, func(ctx context.Context, record Record) (Result, Outcome, error) {
 			granted = record
 			res, how, err := runTx(ctx, Ref{claim.ID, record.Token}, record.Attempt, work)
-			kept = how != OutcomeFailed
+			kept = how != OutcomeFailed && how != OutcomeAbandoned
 			return res, how, err
 		})
 		return a, begun, err
@@ -243,6 +243,9 @@ func runTx(ctx context.Context, ref Ref, attempt int, work func(context.Context)
 	defer cancel()
 	x.Context = within
 	res, how := work(x)
+	if how == OutcomeAbandoned { // it may still use the transaction, so the store has to know
+		return Result{}, how, nil
+	}
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, OutcomeFailed, err
 	}

@@ -42,6 +42,7 @@ var txCases = []struct {
 }{
 	{"24 what a response means for effects and record", responses},
 	{"26 a panic rolls back", panics},
+	{"work that is left has no effect, then or later", abandons},
 	{"48 nothing is seen before COMMIT", heldBack},
 	{"3 concurrent duplicates have one effect", duplicates},
 	{"only a verified body has an effect", largeBodies},
@@ -166,6 +167,44 @@ func writes(n int) http.HandlerFunc {
 		for range n {
 			io.WriteString(w, strings.Repeat("x", 1000))
 		}
+	}
+}
+
+// abandons leaves work that goes on in its transaction while the store ends it, and after that.
+func abandons(b *txBench) {
+	b.Helper()
+	claim := idempotency.Claim{ID: idempotency.IDOf(fmt.Sprint("left", time.Now().UnixNano()), "1"), Lease: time.Minute, Retention: time.Hour, Guarantee: idempotency.GuaranteeTx}
+	ended := make(chan struct{})
+	var working sync.WaitGroup
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err := b.effects.Store.Tx(ctx, claim, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+		err := b.effects.Add(ctx)
+		working.Go(func() {
+			for range 20 { // some of it beside the store's own last words
+				_ = b.effects.Add(ctx)
+			}
+			<-ended
+			_ = b.effects.Add(ctx)
+		})
+		return idempotency.Result{}, idempotency.OutcomeAbandoned, err
+	})
+	if err != nil {
+		b.Errorf("the run that was left: %v", err)
+	}
+	close(ended)
+	working.Wait()
+	if n := b.count(); n != 0 {
+		b.Errorf("%d effects of work that was left", n)
+	}
+	a, err := b.effects.Store.Tx(ctx, claim, func(ctx context.Context, _ idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
+		return idempotency.Result{}, idempotency.OutcomeSucceeded, b.effects.Add(ctx)
+	})
+	if err != nil || a.Decision != idempotency.DecisionRun {
+		b.Errorf("the next run: %v, %v", a.Decision, err)
+	}
+	if n := b.count(); n != 1 {
+		b.Errorf("%d effects of the next run", n)
 	}
 }
 

@@ -58,7 +58,7 @@ func (l *ledger) Tx(ctx context.Context, c idempotency.Claim, run idempotency.Wo
 	}
 	var effects int
 	res, how, err := run(context.WithValue(ctx, inTx{}, &effects), a.Record)
-	if err != nil || how == idempotency.OutcomeFailed && l.flaw != keepsAll {
+	if err != nil || how != idempotency.OutcomeSucceeded && how != idempotency.OutcomeRejected && l.flaw != keepsAll {
 		return a, err
 	}
 	if how == idempotency.OutcomeRejected && l.flaw != keepsEffect {

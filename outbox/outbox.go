@@ -57,10 +57,13 @@ var errNoDB = errors.New("outbox: New got no database")
 
 // Migrate creates what is missing: the table of messages, its indexes, and the table of the
 // relay. Any number of programs may call it at the same time. It returns ErrNewer for the
-// tables of a newer program.
+// tables of a newer program, and another error for a server that is too old.
 func (o *Outbox) Migrate(ctx context.Context) error {
 	if o.db == nil {
 		return errNoDB
+	}
+	if err := sqltable.CheckDB(ctx, o.dialect.name, o.db); err != nil {
+		return fmt.Errorf("outbox: migrate: %w", err)
 	}
 	for _, text := range o.sql.migrate {
 		_, err := o.db.ExecContext(ctx, text)

@@ -20,9 +20,15 @@ type Publisher interface {
 	//
 	// An error that the dependency's classifier finds permanent, as one that is marked by
 	// classify.Permanent, parks its message, if others are confirmed. Mark by it what the
-	// broker will always refuse.
+	// broker will always refuse. An error that wraps ErrNoTopic sets its message aside, and
+	// parks it after RelayOptions.MaxFailures, whether or not others are confirmed.
 	Publish(ctx context.Context, messages []Message) []error
 }
+
+// ErrNoTopic says that the broker answers, and has nothing that takes messages of the topic. A
+// [Publisher] returns it where it knows that, together with classify.Permanent: it says nothing
+// against the broker, and somebody may make the topic soon.
+var ErrNoTopic = errors.New("outbox: the broker has nothing that takes messages of the topic")
 
 // Each returns a Publisher that calls publish for each message, for at most parallel of them
 // at the same time. Less than one means one. A panic of publish is the error of its message.

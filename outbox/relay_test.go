@@ -297,6 +297,41 @@ func TestThePolicyHolds(t *testing.T) {
 	})
 }
 
+// A topic that the broker does not have stops its aggregate alone, and not for ever unseen: also
+// where nothing else is published that the broker could confirm.
+func TestATopicThatTheBrokerDoesNotHave(t *testing.T) {
+	for _, c := range []struct {
+		name, rows   string
+		made         time.Duration // until somebody makes the topic; zero means never
+		out, left    string
+		parked, asks int
+	}{
+		{"alone", "a1 a2", 0, "", "a2/a1", 1, 3},
+		{"beside others", "a1 a2 b1", 0, "b1", "a2/a1", 1, 3},
+		{"made soon", "a1 a2", time.Second, "a1 a2", "/", 0, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				begun, asks := time.Now(), 0
+				b := &broker{publish: func(_ context.Context, m Message) error {
+					if m.Aggregate != "a" || c.made > 0 && time.Since(begun) > c.made {
+						return nil
+					}
+					asks++
+					return classify.Permanent(fmt.Errorf("%w: a", ErrNoTopic))
+				}}
+				x := newTrial(t, newFake(c.rows), b, policy.Policy{}, RelayOptions{MaxFailures: 3}).start()
+				pass(time.Hour)
+				x.want(c.out, c.left)
+				x.stop()
+				if n := strings.Count(strings.Join(x.told, ","), "parked a1"); n != c.parked || asks > c.asks {
+					t.Errorf("it was asked %d times, told %q", asks, x.told)
+				}
+			})
+		})
+	}
+}
+
 // Where the broker refuses everything, as after a password has expired, nothing is parked.
 func TestBrokerThatRefusesAll(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

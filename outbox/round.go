@@ -309,17 +309,22 @@ func (r *Relay) passing(err error) bool {
 
 // judge says what becomes of the rows that were tried and not confirmed. Where no other was
 // confirmed the broker is to blame: if it refuses all, as it does after a password has
-// expired, nothing is parked.
+// expired, nothing is parked. That it has no such topic is no fault of its.
 func (r *Relay) judge(batch []*row, others bool) (failed []verdict) {
 	for _, x := range batch {
 		var broken *unreadable
 		unread := errors.As(x.err, &broken)
-		if x.confirmed || x.err == nil || !others && !unread {
+		homeless := errors.Is(x.err, ErrNoTopic)
+		if x.confirmed || x.err == nil || !others && !unread && !homeless {
 			continue
 		}
 		x.attempts++
 		v := verdict{row: x}
-		if !unread && !r.refused(x.err) && (r.passing(x.err) || x.attempts < r.options.MaxFailures) {
+		again := x.attempts < r.options.MaxFailures
+		if !homeless {
+			again = !unread && !r.refused(x.err) && (again || r.passing(x.err))
+		}
+		if again {
 			v.rest = max(r.options.Backoff.Delay(min(x.attempts, 1000)-1, 0, rand.Float64()), time.Millisecond)
 		}
 		failed = append(failed, v)

@@ -82,6 +82,11 @@ type Outcome struct {
 	// was not asked, and the call ends with PoolExhausted.
 	Exhausted bool
 
+	// Elsewhere says that another attempt would go to another address of the dependency,
+	// which is thought to work. So it needs no wait, unless the dependency asked for one. The
+	// retry budget pays for it all the same.
+	Elsewhere bool
+
 	// Open says that the result lives on after the verdict, as a response body
 	// does. It keeps its slot until it ends, or until its attempt's time is over.
 	Open bool

@@ -59,6 +59,7 @@ type Client struct {
 	HedgeKeyed bool
 
 	hidden atomic.Int64
+	spread atomic.Int64
 }
 
 // NewClient is grpc.NewClient with the options of a [Client] of d:

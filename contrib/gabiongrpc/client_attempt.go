@@ -29,15 +29,18 @@ type attempt struct {
 	header  metadata.MD
 	trailer metadata.MD
 	peer    peer.Peer
+	begun   atomic.Bool // grpc-go has sent it, as far as a StatsHandler saw it
 	ended   atomic.Bool // grpc-go has ended it, so that peer says whether it opened a stream
 	reply   any
-	unfit   bool              // the request could not be encoded, which is the caller's fault
+	kept    kept              // whether grpc-go sent the request
 	sending atomic.Int32      // how many are in SendMsg of a stream of many requests
 	stream  *streamCall       // nil for a unary call
 	opens   grpc.ClientStream // what a stream's attempt has opened
 	last    error             // with which that ended before any message came
 	left    bool              // grpc-go has ended the stream; guarded by the mutex of the call
 	why     error             // with this
+	visit   visit
+	back    bool // the attempt came back, so it will be judged
 	options [8]grpc.CallOption
 }
 

@@ -33,6 +33,8 @@ type call struct {
 	rest  []grpc.CallOption   // what attempts get of the caller's
 	given []gabion.CallOption // of With
 	wants wanted
+
+	places places
 }
 
 // wanted is what the caller wants to know of the attempt that answered.

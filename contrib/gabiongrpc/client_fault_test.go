@@ -81,7 +81,7 @@ func TestWhatTheCallerEndedIsNoFailureOfTheServer(t *testing.T) {
 		{"a request cannot be marshaled", func(t *testing.T, r *room) {
 			r.answers(ok(""))
 			_, err := r.stub.UnaryCall(r.Context(), &pb.SimpleRequest{OrcaPerQueryReport: &pb.TestOrcaReport{RequestCost: map[string]float64{"\xff": 1}}})
-			if status.Code(err) != codes.Internal {
+			if status.Code(err) != codes.Internal || gabion.EffectOf(err) != policy.NoEffect {
 				t.Error(err)
 			}
 		}},

@@ -104,6 +104,7 @@ type room struct {
 	*server
 	dep  *gabion.Dependency
 	rec  *gabiontest.Recorder
+	dial func(opts ...grpc.DialOption) *grpc.ClientConn
 	conn *grpc.ClientConn
 	stub pb.TestServiceClient
 }
@@ -143,16 +144,22 @@ func inRoomOf(t *testing.T, p policy.Policy, change func(*gabiongrpc.Client), mo
 		if change != nil {
 			change(c)
 		}
-		dial := append(c.DialOptions(),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
-			grpc.WithTransportCredentials(insecure.NewCredentials()))
-		conn, err := grpc.NewClient("passthrough:///memory", append(dial, more...)...)
-		if err != nil {
-			t.Fatal(err)
+		r.dial = func(opts ...grpc.DialOption) *grpc.ClientConn {
+			memory := []grpc.DialOption{
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
+				grpc.WithTransportCredentials(insecure.NewCredentials()),
+			}
+			conn, err := grpc.NewClient("passthrough:///memory", append(memory, opts...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			return conn
 		}
-		r.conn, r.stub = conn, pb.NewTestServiceClient(conn)
+		r.conn = r.dial(append(c.DialOptions(), more...)...)
+		r.stub = pb.NewTestServiceClient(r.conn)
 		defer func() {
-			_ = conn.Close()
+			_ = r.conn.Close()
 			s.Stop()
 			<-served
 		}()

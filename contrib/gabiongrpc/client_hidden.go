@@ -2,30 +2,45 @@ package gabiongrpc
 
 import (
 	"context"
-	"sync/atomic"
 
 	"google.golang.org/grpc/stats"
+
+	"github.com/gabion-go/gabion/internal/adapter"
 )
 
 // StatsHandler returns what counts for [Client.Hidden], to be given to grpc.WithStatsHandler.
 // Calls cost a few allocations more with it.
-func (c *Client) StatsHandler() stats.Handler { return hiddenCounter{&c.hidden} }
+func (c *Client) StatsHandler() stats.Handler { return hiddenCounter{c} }
 
 // Hidden returns how many times grpc-go sent an attempt again by itself, as far as a
 // [Client.StatsHandler] saw it: without limit where nothing had left, and once where the server
 // said that it had not looked at it (GOAWAY, REFUSED_STREAM). Neither can do anything twice,
 // and neither takes an attempt or anything of the retry budget.
+//
+// On a connection without grpc.WithDisableRetry it also counts the retries of a service config,
+// which multiply with those of the policy. Each of them is an event [policy.KindResent], and is
+// charged to the retry budget as far as that has any left.
 func (c *Client) Hidden() int64 { return c.hidden.Load() }
 
-type hiddenCounter struct{ n *atomic.Int64 }
+type hiddenCounter struct{ client *Client }
 
 // TagRPC implements stats.Handler.
 func (hiddenCounter) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 
 // HandleRPC implements stats.Handler.
-func (h hiddenCounter) HandleRPC(_ context.Context, s stats.RPCStats) {
-	if b, ok := s.(*stats.Begin); ok && b.IsTransparentRetryAttempt {
-		h.n.Add(1)
+func (h hiddenCounter) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	b, ok := s.(*stats.Begin)
+	if !ok {
+		return
+	}
+	if b.IsTransparentRetryAttempt {
+		h.client.hidden.Add(1)
+		return
+	}
+	a, _ := ctx.Value(attemptKey{}).(*attempt)
+	if a != nil && a.of.client == h.client && a.begun.Swap(true) {
+		h.client.hidden.Add(1)
+		adapter.Of(h.client.Dependency).Resent(a.of.ctx, 1)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
 	"github.com/gabion-go/gabion"
@@ -102,6 +103,47 @@ func TestWhatGRPCSendsAgainByItselfIsCounted(t *testing.T) {
 						t.Errorf("%d streams came, %d hidden", got, hidden)
 					}
 				})
+		})
+	}
+}
+
+// Where a chain is built by hand, the retries of a service config multiply with those of the
+// policy. The StatsHandler sees that, and those who observe are told.
+func TestTheRetriesOfAServiceConfigMultiplyAndAreTold(t *testing.T) {
+	retries := grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy":
+		{"maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`)
+	for _, c := range []struct {
+		fact       string
+		opts       func(*gabiongrpc.Client) []grpc.DialOption
+		came, told int
+	}{
+		{"a chain by hand", func(c *gabiongrpc.Client) []grpc.DialOption {
+			return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.UnaryInterceptor())}
+		}, 9, 6},
+		{"with the retries off", func(c *gabiongrpc.Client) []grpc.DialOption {
+			return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.UnaryInterceptor()), grpc.WithDisableRetry()}
+		}, 3, 0},
+		{"the options of a Client", (*gabiongrpc.Client).DialOptions, 3, 0},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			inRoom(t, plain(), func(r *room) {
+				r.answers(fails(codes.Unavailable))
+				client := &gabiongrpc.Client{Dependency: r.dep}
+				stub := pb.NewTestServiceClient(r.dial(append(c.opts(client), retries, grpc.WithStatsHandler(client.StatsHandler()))...))
+				_, err := stub.UnaryCall(r.Context(), &pb.SimpleRequest{}, safely())
+				told := 0
+				for _, e := range r.rec.Events() {
+					if e.Kind == policy.KindResent {
+						told += int(e.Count)
+					}
+				}
+				if e, _ := errors.AsType[*gabion.Error](err); len(r.seen()) != c.came || e == nil || e.Attempts != 3 {
+					t.Errorf("came %d times: %v", len(r.seen()), err)
+				}
+				if client.Hidden() != int64(c.told) || told != c.told {
+					t.Errorf("%d hidden, %d told", client.Hidden(), told)
+				}
+			})
 		})
 	}
 }

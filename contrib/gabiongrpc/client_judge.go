@@ -21,6 +21,12 @@ const metadataPushback = "grpc-retry-pushback-ms"
 
 // outcome says what an attempt brought.
 func (a *attempt) outcome(err error) policy.Outcome {
+	o := a.means(err)
+	a.visited(&o)
+	return o
+}
+
+func (a *attempt) means(err error) policy.Outcome {
 	o := policy.Outcome{Class: policy.ClassSuccess}
 	if err != nil {
 		o = a.failure(err)
@@ -59,7 +65,7 @@ func (a *attempt) failure(err error) policy.Outcome {
 			o.Class = policy.ClassUnclassified
 		}
 	case codes.Internal:
-		if a.unfit {
+		if a.kept != unkept {
 			o.Class = policy.ClassClient
 		}
 	case codes.DeadlineExceeded:
@@ -67,7 +73,9 @@ func (a *attempt) failure(err error) policy.Outcome {
 			o.Class = policy.ClassTimeout
 		}
 	case codes.ResourceExhausted:
-		if retryInfo(s) > 0 && o.Class == policy.ClassClient && !a.permanent(policy.GRPCResourceExhausted) {
+		if a.kept != unkept {
+			o.Class = policy.ClassClient // whatever the policy says of the code: it is no server's
+		} else if retryInfo(s) > 0 && o.Class == policy.ClassClient && !a.permanent(policy.GRPCResourceExhausted) {
 			o.Class = policy.ClassThrottled // who says when to come back asks for it
 		}
 	}
@@ -84,7 +92,7 @@ func (a *attempt) failure(err error) policy.Outcome {
 
 // never adds to o what grpc-go shows: that nothing left.
 func (a *attempt) never(o policy.Outcome) policy.Outcome {
-	if a.unsent() {
+	if a.unsent() || a.kept == unfitted {
 		o.NeverSent, o.Effect = true, policy.NoEffect
 	}
 	return o

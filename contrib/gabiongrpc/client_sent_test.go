@@ -3,6 +3,7 @@ package gabiongrpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -48,7 +49,9 @@ func TestWhatProvablyNeverLeft(t *testing.T) {
 		{"C69 the bare end of a stream: it may have happened", answering(io.EOF), nil, 1, policy.UnknownEffect, codes.Unavailable},
 		{"the bare end of a stream of a safe call is repeated", answering(io.EOF), []grpc.CallOption{safely()}, 3, policy.UnknownEffect, codes.Unavailable},
 		{"a call that waits for a connection until its time is over", refusing(), []grpc.CallOption{grpc.WaitForReady(true)}, 3, policy.NoEffect, codes.DeadlineExceeded},
-		{"a request that can't be written", grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(1)), nil, 1, policy.UnknownEffect, codes.ResourceExhausted},
+		{"a request that is larger than the connection sends", grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(1)), nil, 1, policy.NoEffect, codes.ResourceExhausted},
+		{"than the call sends", grpc.EmptyDialOption{}, []grpc.CallOption{grpc.MaxCallSendMsgSize(2)}, 1, policy.NoEffect, codes.ResourceExhausted},
+		{"than the service config says", grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "maxRequestMessageBytes": 2}]}`), nil, 1, policy.NoEffect, codes.ResourceExhausted},
 		{"a codec that is not there", grpc.WithDefaultCallOptions(grpc.CallContentSubtype("none")), nil, 1, policy.NoEffect, codes.Internal},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
@@ -231,4 +234,64 @@ func TestMistakes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A message that is too large was not sent if it is the request, and was if it is the answer,
+// in whatever words the server says so.
+func TestAMessageThatIsTooLarge(t *testing.T) {
+	sizes := func(send, recv int) []grpc.CallOption {
+		return []grpc.CallOption{grpc.MaxCallSendMsgSize(send), grpc.MaxCallRecvMsgSize(recv)}
+	}
+	request := &pb.SimpleRequest{Payload: &pb.Payload{Body: make([]byte, 500)}}
+	words := fmt.Sprintf("trying to send message larger than max (%d vs. %d)", proto.Size(request), 300)
+	smaller := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		return next(ctx, method, &pb.SimpleRequest{}, reply, conn, opts...)
+	}
+	exhausted := answer{code: codes.ResourceExhausted}
+	for _, c := range []struct {
+		fact   string
+		dial   grpc.DialOption
+		opts   []grpc.CallOption
+		says   func(context.Context) (*pb.SimpleResponse, error)
+		came   int
+		effect gabion.Effect
+	}{
+		{"the request", grpc.EmptyDialOption{}, sizes(300, 1000), exhausted.give, 0, policy.NoEffect},
+		{"the answer, for its caller", grpc.EmptyDialOption{}, sizes(1000, 300), func(context.Context) (*pb.SimpleResponse, error) {
+			return &pb.SimpleResponse{Payload: request.Payload}, nil
+		}, 1, policy.UnknownEffect},
+		{"the answer, for the server", grpc.EmptyDialOption{}, sizes(1000, 1000), func(context.Context) (*pb.SimpleResponse, error) {
+			return nil, status.Error(codes.ResourceExhausted, words)
+		}, 1, policy.UnknownEffect},
+		{"the answer of the same size, where an interceptor made the request smaller", grpc.WithChainUnaryInterceptor(smaller), sizes(300, 1000), func(ctx context.Context) (*pb.SimpleResponse, error) {
+			return nil, status.Error(codes.ResourceExhausted, words)
+		}, 1, policy.UnknownEffect},
+		{"neither, where an interceptor made the request smaller", grpc.WithChainUnaryInterceptor(smaller), sizes(300, 1000), func(ctx context.Context) (*pb.SimpleResponse, error) {
+			_ = grpc.SendHeader(ctx, nil)
+			return exhausted.give(ctx)
+		}, 1, policy.UnknownEffect},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			throttled := with(tripsAtOnce(), func(p *policy.Policy) { p.GRPC.Transient = []policy.GRPCCode{policy.GRPCResourceExhausted} })
+			inRoomOf(t, throttled, nil, []grpc.DialOption{c.dial}, func(r *room) {
+				r.server.unary = func(ctx context.Context, _ int, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) { return c.says(ctx) }
+				_, err := r.stub.UnaryCall(r.Context(), request, c.opts...)
+				if len(r.seen()) != c.came || status.Code(err) != codes.ResourceExhausted || gabion.EffectOf(err) != c.effect {
+					t.Errorf("came %d times: %v", len(r.seen()), err)
+				}
+			})
+		})
+	}
+	t.Run("the request of a stream", func(t *testing.T) {
+		inRoom(t, tripsAtOnce(), func(r *room) {
+			r.streams([]step{message()})
+			s, err := r.stub.StreamingOutputCall(r.Context(), &pb.StreamingOutputCallRequest{Payload: request.Payload}, sizes(300, 1000)...)
+			if err == nil {
+				_, err = s.Recv()
+			}
+			if len(r.seen()) != 0 || status.Code(err) != codes.ResourceExhausted || gabion.EffectOf(err) != policy.NoEffect {
+				t.Errorf("came %d times: %v", len(r.seen()), err)
+			}
+		})
+	})
 }

@@ -56,6 +56,7 @@ type streamCall struct {
 	desc     *grpc.StreamDesc
 	request  any           // of a stream of one request
 	sent     atomic.Bool   // it was given
+	closed   atomic.Bool   // the address knows how the open stream has ended
 	ready    chan struct{} // closed when a stream of one request is open, or will never be; nil for others
 	crash    *crash        // how code of the user's left the goroutine that opened it
 	err      error         // why it is not open
@@ -107,6 +108,7 @@ func (s *streamCall) try(ctx context.Context) (*attempt, error) {
 	if err := a.prepare(ctx, &s.call); err != nil {
 		return a, err
 	}
+	defer a.crashed()
 	st, err := s.streamer(a, s.desc, s.conn, s.method, a.callOptions()...)
 	if err == nil {
 		a.opens = st
@@ -114,13 +116,14 @@ func (s *streamCall) try(ctx context.Context) (*attempt, error) {
 			err = a.exchange(s.request)
 		}
 	}
+	a.back = true
 	return a, a.timedOut(err)
 }
 
 // exchange sends the only request of a stream and waits for its header.
 func (a *attempt) exchange(request any) error {
 	if err := a.opens.SendMsg(request); err != nil && err != io.EOF {
-		a.unfit = status.Code(err) == codes.Internal
+		a.kept = ofStream(err)
 		return err
 	}
 	if err := a.opens.CloseSend(); err != nil {
@@ -180,6 +183,9 @@ func (s *streamCall) close() {
 	s.mu.Unlock()
 	if err != nil && s.broke(err) {
 		broke = err
+	}
+	if !s.closed.Swap(true) {
+		s.attempt.endsAt(broke != nil)
 	}
 	s.open.Close(broke)
 	s.tell(s.attempt, err)

@@ -78,22 +78,14 @@ func (u *unaryCall) send(ctx context.Context) (*attempt, error) {
 	if err := a.prepare(ctx, &u.call); err != nil {
 		return a, err
 	}
+	defer a.crashed()
 	err := u.invoker(a, u.method, req, a.reply, u.conn, a.callOptions()...)
+	a.back = true
 	if err == io.EOF {
 		err = errCutOff
 	}
-	a.unfit = status.Code(err) == codes.Internal && !encodes(req)
+	a.kept = a.ofUnary(req, err)
 	return a, err
-}
-
-// encodes reports whether a request can be encoded, as far as is known without its codec.
-func encodes(req any) bool {
-	m := messageOf(req)
-	if m == nil {
-		return true
-	}
-	_, err := proto.Marshal(m)
-	return err == nil
 }
 
 // errCutOff is for grpc-go's io.EOF, which has no status: a stream that it sent again by

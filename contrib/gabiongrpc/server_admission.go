@@ -126,12 +126,8 @@ func (a *Admission) Unary(ctx context.Context, request any, info *grpc.UnaryServ
 		return nil, t.refused.unary(ctx)
 	}
 	done := false
-	if t.hold == nil {
-		defer func() { a.room.Leave(t.pass, serving.Verdict(ctx, done)) }()
-	} else {
-		defer func() { t.hold.Release(serving.Verdict(ctx, done)) }()
-	}
-	response, err := handler(t.ctx, request)
+	defer t.end(ctx, &done)
+	response, err := handler(t.context(), request)
 	done = true
 	return response, err
 }
@@ -149,13 +145,9 @@ func (a *Admission) Stream(server any, stream grpc.ServerStream, info *grpc.Stre
 		return t.refused.stream(stream)
 	}
 	done := false
-	if t.hold == nil {
-		defer func() { a.room.Leave(t.pass, serving.Verdict(ctx, done)) }()
-	} else {
-		defer func() { t.hold.Release(serving.Verdict(ctx, done)) }()
-	}
-	if t.ctx != ctx {
-		stream = &serverStream{stream, t.ctx}
+	defer t.end(ctx, &done)
+	if seen := t.context(); seen != ctx {
+		stream = &serverStream{stream, seen}
 	}
 	err = handler(server, stream)
 	done = true
@@ -165,11 +157,13 @@ func (a *Admission) Stream(server any, stream grpc.ServerStream, info *grpc.Stre
 // turn is what became of a call that asked to be let in: it is exempt, or refused, or has a
 // pass.
 type turn struct {
-	ctx     context.Context // as the method sees it
-	pass    serving.Pass
-	hold    *serving.Hold // of the pass, if it may be given back early
-	refused refusal
-	exempt  bool
+	room     *serving.Room
+	ctx      context.Context // of the call
+	priority policy.Priority
+	pass     serving.Pass
+	hold     *serving.Hold // of the pass, if it may be given back early
+	refused  refusal
+	exempt   bool
 }
 
 // enter asks for a call to be let in. The error says that the fields can't be meant.
@@ -194,12 +188,29 @@ func (a *Admission) enter(ctx context.Context, method string, stream bool) (turn
 	if result.Answer != admission.Admitted {
 		return turn{refused: refused(result, cmp.Or(a.RetryAfter, time.Second))}, nil
 	}
-	t := turn{ctx: serving.WithPriority(ctx, ask.Priority), pass: pass}
+	t := turn{room: a.room, pass: pass, ctx: ctx, priority: ask.Priority}
 	if lasts {
 		t.hold = a.room.Hold(pass)
-		t.ctx = t.hold.In(t.ctx)
 	}
 	return t, nil
+}
+
+// context is what the method sees. It is asked for when end is deferred: ctx may be a user's.
+func (t *turn) context() context.Context {
+	ctx := serving.WithPriority(t.ctx, t.priority)
+	if t.hold != nil {
+		ctx = t.hold.In(ctx)
+	}
+	return ctx
+}
+
+// end gives the pass back.
+func (t *turn) end(ctx context.Context, done *bool) {
+	if t.hold != nil {
+		t.hold.End(ctx, done)
+		return
+	}
+	t.room.End(ctx, t.pass, done)
 }
 
 func (a *Admission) exempts(ctx context.Context, method string) bool {

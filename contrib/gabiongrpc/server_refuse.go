@@ -28,6 +28,7 @@ const (
 	//	too-long    it waited for as long as it may
 	//	pushed-out  its place in the queue went to a tenant with fewer there, or to a higher priority
 	//	over-share  its tenant has all that one may have
+	//	deadline-short  less time is left than the work takes
 	//	expired     its deadline has passed
 	//	gone        its caller gave up
 	//
@@ -59,6 +60,7 @@ var refusals = [admission.NumAnswers]struct {
 	admission.PushedOut: {codes.Unavailable, "pushed-out", "PUSHED_OUT", "the call's place in the queue went to another one"},
 	admission.OverShare: {codes.ResourceExhausted, "over-share", "OVER_SHARE", "this tenant has as many calls here as it may have"},
 	admission.Expired:   {codes.DeadlineExceeded, "expired", "EXPIRED", "the call's deadline passed before it was begun"},
+	admission.Short:     {codes.ResourceExhausted, "deadline-short", "DEADLINE_SHORT", "less time is left than the work takes"},
 	admission.Gone:      {codes.Canceled, "gone", "GONE", "the call was given up before it was begun"},
 }
 

@@ -22,15 +22,16 @@ type AdmissionStats struct {
 	OverShare int64 // the tenant had all that one may have
 
 	// Work that was not begun because nobody would have waited for its end.
-	Expired int64 // the deadline had passed: refused as DEADLINE_EXCEEDED
-	Gone    int64 // the caller had gone
+	DeadlineShort int64 // too little time was left for it: refused as RESOURCE_EXHAUSTED
+	Expired       int64 // the deadline had passed: refused as DEADLINE_EXCEEDED
+	Gone          int64 // the caller had gone
 }
 
-// Refused is how many calls were refused as UNAVAILABLE or RESOURCE_EXHAUSTED.
+// Refused is how many calls were refused for lack of room.
 func (s AdmissionStats) Refused() int64 { return s.QueueFull + s.TooLong + s.PushedOut + s.OverShare }
 
 // Saved is the work that was not begun because nobody would have waited for its end.
-func (s AdmissionStats) Saved() int64 { return s.Expired + s.Gone }
+func (s AdmissionStats) Saved() int64 { return s.DeadlineShort + s.Expired + s.Gone }
 
 // Stats returns the numbers of one moment.
 func (a *Admission) Stats() AdmissionStats {
@@ -43,6 +44,6 @@ func (a *Admission) Stats() AdmissionStats {
 		Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Overloaded: s.Overloaded, Admitted: s.Admitted, Exempt: a.exempt.Load(),
 		QueueFull: s.Answers[admission.QueueFull], TooLong: s.Answers[admission.TooLong],
 		PushedOut: s.Answers[admission.PushedOut], OverShare: s.Answers[admission.OverShare],
-		Expired: s.Answers[admission.Expired], Gone: s.Answers[admission.Gone],
+		DeadlineShort: s.Answers[admission.Short], Expired: s.Answers[admission.Expired], Gone: s.Answers[admission.Gone],
 	}
 }

@@ -186,6 +186,9 @@ func (d *delivery) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if consumer.Abandoned(ctx) {
+		return inbox.ErrAbandoned // and another run publishes
+	}
 	select {
 	case <-own.Nacked(): // nil unless it was called
 		return ErrNacked

@@ -97,6 +97,9 @@ func newConsumer(t testing.TB, p policy.Policy, o consumer.Options) *consumer.Co
 	if o.Inbox.RunnerConfig.Observer == nil {
 		o.Inbox.RunnerConfig = idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Observer: quiet{}}
 	}
+	if o.GiveUpAfter == 0 {
+		o.GiveUpAfter = -1
+	}
 	c, err := consumer.New(gabion.New("billing", p, gabion.WithSeed(1)), idempotency.NewMemoryStore(0, 0), o)
 	if err != nil {
 		t.Fatal(err)

@@ -27,10 +27,11 @@ func ExampleNew() {
 	payments := gabion.New("payments", policy.Policy{Retry: policy.Retry{Backoff: backoff.Const(0)}},
 		gabion.WithObserver(gabionotel.New(gabionotel.Config{TracerProvider: provider})))
 	gabion.Do(context.Background(), payments, func(ctx context.Context) (string, error) {
+		key := gabion.Key(ctx) // what the bank gets, the same on both attempts
 		if gabion.AttemptNumber(ctx) == 1 {
 			return "", classify.Transient(errors.New("connection reset"))
 		}
-		return "charged", nil
+		return "charged " + key, nil
 	}, gabion.WithOperation("charge"), gabion.WithKey("order-7"))
 
 	for _, s := range spans.GetSpans() {

@@ -27,8 +27,9 @@ var ErrStopping = errors.New("natsmsg: the consumer stops")
 //
 // Each message has a goroutine of its own while it is worked on: as many as the policy's
 // bulkhead has slots. When the context ends nothing more is fetched, what was not begun is given
-// back at once, and what runs may go on for Options.Grace. Consume returns when all work has
-// returned.
+// back at once, and what runs may go on for Options.Grace. Then its context ends, and what is not
+// back after the Consumer's own Grace is left running: the error of Consume holds a
+// [consumer.LeftError] then.
 //
 // Several processes may consume with one durable, but with Options.Order only one at a time.
 func Consume(ctx context.Context, js jetstream.JetStream, stream, durable string, c *consumer.Consumer, work func(context.Context) error, o Options) error {
@@ -92,6 +93,7 @@ func (s *subscription) open(ctx context.Context) error {
 	}
 	cfg := &durable.CachedInfo().Config
 	err = errors.Join(
+		checkServer(s.nc.ConnectedServerVersion()),
 		check(cfg, s.c.Dependency().Policy(), s.c.Slots(s.o.Workers), &s.o),
 		checkDead(ctx, s.js, s.stream, cfg, s.c, &s.o),
 	)
@@ -239,7 +241,7 @@ func (s *subscription) look(ctx context.Context) {
 		s.tell(it, nak)
 	}
 	for _, it := range silent {
-		s.ask(it)
+		s.ask(it, plain(it.said))
 	}
 	s.send(r)
 	if verify {

@@ -2,12 +2,15 @@ package natsmsg
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/outbox"
 )
 
@@ -15,20 +18,21 @@ import (
 // subject. All messages of a call are on their way at once. They have the same Nats-Msg-Id as those of
 // [Publish]. Options of js for asynchronous publishing have no effect.
 //
-// A message that is larger than the server takes is refused for ever, so the relay parks it.
+// A message that is larger than the server takes is refused for ever, so the relay parks it. One
+// whose topic no stream stores is outbox.ErrNoTopic, if the server says so when it is asked.
 func Publisher(js jetstream.JetStream) outbox.Publisher {
 	// A JetStream keeps what is not answered for ever unless it has a timeout, and stops at a maximum of that.
 	own, err := jetstream.New(js.Conn(), jetstream.WithPublishAsyncTimeout(unanswered), jetstream.WithPublishAsyncMaxPending(math.MaxInt))
 	if err != nil { // these options are sound
 		own = js
 	}
-	return publisher{own}
+	return publisher{own, js}
 }
 
 // unanswered is for how long an answer is waited for whose attempt has ended.
 const unanswered = 30 * time.Second
 
-type publisher struct{ js jetstream.JetStream }
+type publisher struct{ js, asked jetstream.JetStream }
 
 // Publish implements outbox.Publisher.
 func (p publisher) Publish(ctx context.Context, messages []outbox.Message) []error {
@@ -49,10 +53,26 @@ func (p publisher) Publish(ctx context.Context, messages []outbox.Message) []err
 		select {
 		case <-answer.Ok():
 		case err := <-answer.Err():
-			errs[i] = meaning(err)
+			errs[i] = p.homeless(ctx, messages[i].Topic, err)
 		case <-ctx.Done():
 			errs[i] = context.Cause(ctx)
 		}
 	}
 	return errs
+}
+
+// asking bounds how long a server is asked whether it has a stream for a topic.
+const asking = 2 * time.Second
+
+// homeless is the meaning of an error of publishing. Nobody answers where no stream stores the
+// topic, and where JetStream is away: only the server can tell.
+func (p publisher) homeless(ctx context.Context, topic string, err error) error {
+	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
+		ctx, cancel := context.WithTimeout(ctx, asking)
+		defer cancel()
+		if _, none := p.asked.StreamNameBySubject(ctx, topic); errors.Is(none, jetstream.ErrStreamNotFound) {
+			return classify.Permanent(fmt.Errorf("%w: no stream stores %s", outbox.ErrNoTopic, topic))
+		}
+	}
+	return meaning(err)
 }

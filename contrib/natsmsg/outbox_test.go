@@ -31,7 +31,7 @@ func TestPublisherOfAnOutbox(t *testing.T) {
 		keyed("k4", "orders.new", []byte("four")), keyed("k1", "orders.new", []byte("one")), // as after a crash
 	}
 	errs := Publisher(r.js).Publish(t.Context(), batch)
-	for i, want := range []policy.Class{policy.ClassSuccess, policy.ClassClient, policy.ClassNetwork, policy.ClassSuccess, policy.ClassSuccess} {
+	for i, want := range []policy.Class{policy.ClassSuccess, policy.ClassClient, policy.ClassClient, policy.ClassSuccess, policy.ClassSuccess} {
 		got := policy.ClassSuccess
 		if errs[i] != nil {
 			got = classify.Error(errs[i]).Class
@@ -39,6 +39,9 @@ func TestPublisherOfAnOutbox(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %v, %v, want %v", batch[i].ID, got, errs[i], want)
 		}
+	}
+	if !errors.Is(errs[2], outbox.ErrNoTopic) || errors.Is(errs[1], outbox.ErrNoTopic) {
+		t.Errorf("%v, %v", errs[1], errs[2])
 	}
 	s, err := r.js.Stream(t.Context(), stream)
 	if err != nil {

@@ -43,6 +43,7 @@ type rig struct {
 	dir     string
 	node    *server.Server
 	port    int
+	url     string // of the broker
 	js      jetstream.JetStream
 	cfg     jetstream.ConsumerConfig
 	policy  policy.Policy
@@ -50,6 +51,7 @@ type rig struct {
 	inbox   inbox.Options
 	letters *deadletter.Memory
 	bare    bool // the consumer keeps no letters
+	grace   time.Duration
 
 	d    *gabion.Dependency
 	c    *consumer.Consumer
@@ -67,22 +69,28 @@ var unhurried = policy.Policy{
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	letters, err := deadletter.NewMemory(deadletter.Options{})
-	if err != nil {
-		t.Fatal(err)
+	r := &rig{TB: t, dir: t.TempDir(), policy: unhurried, port: -1}
+	r.startServer()
+	t.Cleanup(func() { r.node.Shutdown(); r.node.WaitForShutdown() })
+	r.begin()
+	return r
+}
+
+// begin makes what the broker keeps.
+func (r *rig) begin() {
+	r.Helper()
+	var err error
+	if r.letters, err = deadletter.NewMemory(deadletter.Options{}); err != nil {
+		r.Fatal(err)
 	}
-	r := &rig{TB: t, dir: t.TempDir(), policy: unhurried, letters: letters, port: -1}
 	r.cfg = jetstream.ConsumerConfig{Durable: durable, AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: "orders.>", AckWait: 20 * time.Second, MaxDeliver: -1}
 	r.options.Logger = quietLog
 	r.inbox.RunnerConfig = idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Observer: quiet{}}
-	r.startServer()
-	t.Cleanup(func() { r.node.Shutdown(); r.node.WaitForShutdown() })
 	r.js = r.connect()
-	_, err = r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: stream, Subjects: []string{"orders.>", "letters"}, Duplicates: 100 * time.Millisecond})
+	_, err = r.js.CreateStream(r.Context(), jetstream.StreamConfig{Name: stream, Subjects: []string{"orders.>", "letters"}, Duplicates: 100 * time.Millisecond})
 	if err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
-	return r
 }
 
 func (r *rig) startServer() {
@@ -95,12 +103,12 @@ func (r *rig) startServer() {
 	if !node.ReadyForConnections(patience) {
 		r.Fatal("the broker does not start")
 	}
-	r.node = node
+	r.node, r.url = node, node.ClientURL()
 }
 
 func (r *rig) connect() jetstream.JetStream {
 	r.Helper()
-	nc, err := nats.Connect(r.node.ClientURL(), nats.Timeout(patience), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond))
+	nc, err := nats.Connect(r.url, nats.Timeout(patience), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -118,7 +126,10 @@ func (r *rig) make() {
 	if _, err := r.js.CreateOrUpdateConsumer(r.Context(), stream, r.cfg); err != nil {
 		r.Fatal(err)
 	}
-	o := consumer.Options{Inbox: r.inbox, Letters: r.letters, Logger: quietLog}
+	o := consumer.Options{Inbox: r.inbox, Letters: r.letters, Logger: quietLog, Grace: r.grace, GiveUpAfter: -1}
+	if r.inbox.Guarantee == 0 {
+		o.Guarantee = consumer.Hold
+	}
 	if r.bare {
 		o.Letters = nil
 	}

@@ -1,8 +1,12 @@
 package natsmsg
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gabion-go/gabion/consumer"
 )
 
 // stop gives back what was not begun, waits for what was, and returns the error.
@@ -27,11 +31,31 @@ func (s *subscription) stop(why error) error {
 	case <-ended:
 	case <-timer.C:
 		s.end(ErrStopping)
-		<-ended
+		why = s.last(why, ended)
 	}
 	s.listen()
 	s.close()
 	_ = s.nc.FlushTimeout(flushTime)
+	return why
+}
+
+// storeTime is how long a store may take to hear of the end of a message.
+const storeTime = 10 * time.Second
+
+// last waits for work whose context has ended, and adds to the error what goes on.
+func (s *subscription) last(why error, ended <-chan struct{}) error {
+	timer := time.NewTimer(s.c.Grace() + storeTime)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		s.mu.Lock()
+		why = fmt.Errorf("%w; %d messages are still handled, as a store does not answer", why, s.working)
+		s.mu.Unlock()
+	}
+	if left := s.c.Left(); len(left) > 0 {
+		return errors.Join(why, &consumer.LeftError{Runs: left})
+	}
 	return why
 }
 

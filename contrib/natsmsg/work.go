@@ -1,6 +1,7 @@
 package natsmsg
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -79,7 +80,7 @@ func (s *subscription) handle(it *item, now time.Time) (took time.Duration) {
 	case d.Verb == inbox.Ack:
 		s.answer(it, ack)
 	case d.Verb == inbox.DeadLetter:
-		s.answer(it, append(append(term[:len(term):len(term)], ' '), d.Reason...))
+		s.answer(it, termination(s.nc.ConnectedServerVersion(), d.Reason))
 	case !s.again(it, &d):
 		s.later(it, d.After)
 	}
@@ -157,12 +158,21 @@ func (s *subscription) answer(it *item, what []byte) {
 	s.unheard[it.seq] = it
 	s.pass(it)
 	s.mu.Unlock()
-	s.ask(it)
+	s.ask(it, what)
 }
 
 // ask tells the broker that a message is over, and asks for an answer.
-func (s *subscription) ask(it *item) {
-	_ = s.nc.PublishRequest(it.raw.Reply, s.replies+strconv.FormatUint(it.seq, 10), it.said) // else it is asked again
+func (s *subscription) ask(it *item, what []byte) {
+	_ = s.nc.PublishRequest(it.raw.Reply, s.replies+strconv.FormatUint(it.seq, 10), what) // else it is asked again
+}
+
+// plain is what the broker was told of a message's end without a reason: in a cluster the server
+// that has the message may be older than the one that is connected.
+func plain(said []byte) []byte {
+	if bytes.HasPrefix(said, term) {
+		return term
+	}
+	return said
 }
 
 // confirm gets what the broker says when it was told the end of a message. That the consumer is

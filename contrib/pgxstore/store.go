@@ -40,7 +40,15 @@ func New(pool *pgxpool.Pool, table string) (*Store, error) {
 }
 
 // Migrate creates table and index if they are missing, and then is [Store.Check].
+// It refuses a server that is too old.
 func (s *Store) Migrate(ctx context.Context) error {
+	err := sqltable.CheckServer(ctx, "pgx", func(ctx context.Context, query string) (text string, err error) {
+		err = s.pool.QueryRow(ctx, query).Scan(&text)
+		return text, err
+	})
+	if err != nil {
+		return wrap("migrate", err)
+	}
 	for _, text := range []string{s.sql.schema, s.sql.index} {
 		_, err := s.pool.Exec(ctx, text)
 		for try := 1; sqltable.Raced(err) && try < sqltable.MigrateTries; try++ {

@@ -165,12 +165,21 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	defer conn.Release() // closes a connection that is still in a transaction
 	e, tx, err := s.start(ctx, conn.Conn(), c)
-	defer rollback(ctx, tx) // also when run panics; does nothing after a commit
+	cut := false
+	defer func() {
+		if !cut {
+			rollback(ctx, tx) // also when run panics; does nothing after a commit
+		}
+	}()
 	if err != nil || e.Decision != idempotency.DecisionRun {
 		return e.Answer, err
 	}
 	w := &workTx{Tx: tx}
 	res, how, err := w.run(ctx, run, e.Record)
+	if cut = how == idempotency.OutcomeAbandoned; cut {
+		sever(ctx, conn.Hijack().PgConn())
+		return e.Answer, err
+	}
 	lost := w.lost()
 	if err != nil || how != idempotency.OutcomeSucceeded {
 		if end := undo(ctx, tx, e); errors.Is(end, errEnded) || err == nil && how == idempotency.OutcomeRejected && end != nil {
@@ -222,6 +231,15 @@ func rollback(ctx context.Context, tx pgx.Tx) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	_ = tx.Rollback(ctx)
+}
+
+// sever takes a connection away from work that goes on and may be using it, so nothing else
+// may. The database ends the statement that runs, and rolls back.
+func sever(ctx context.Context, conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	_ = conn.CancelRequest(ctx) // else a statement may keep its locks
+	_ = conn.Conn().Close()
 }
 
 // undo rolls back what work did. errEnded says that it rolled back another transaction than

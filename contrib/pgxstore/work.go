@@ -2,6 +2,7 @@ package pgxstore
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,7 +19,7 @@ type workTx struct {
 	pgx.Tx
 	root   *workTx // the transaction whose savepoint this is, nil for itself
 	failed error
-	over   bool
+	over   atomic.Bool
 }
 
 // Failed tells the store of an error that the work of ctx met where the store can't hear
@@ -41,7 +42,7 @@ var ended = func() pgx.Tx {
 
 // run runs work, after which the transaction is the store's alone.
 func (w *workTx) run(ctx context.Context, run idempotency.Work, r idempotency.Record) (idempotency.Result, idempotency.Outcome, error) {
-	defer func() { w.over = true }()
+	defer w.over.Store(true)
 	return run(context.WithValue(ctx, workKey{}, w), r)
 }
 
@@ -62,7 +63,7 @@ func (w *workTx) top() *workTx {
 }
 
 func (w *workTx) live() pgx.Tx {
-	if w.top().over {
+	if w.top().over.Load() {
 		return ended
 	}
 	return w.Tx

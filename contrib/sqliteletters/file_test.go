@@ -371,8 +371,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 	if err := s.Put(t.Context(), letter(1)); err == nil {
 		t.Error("a closed store took a letter")
 	}
-	for n := 0; runtime.NumGoroutine() > before && n < 1e6; n++ {
-		runtime.Gosched()
+	for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); <-time.After(time.Millisecond) {
 	}
 	if n := runtime.NumGoroutine(); n > before {
 		t.Errorf("%d goroutines, %d before", n, before)

@@ -129,7 +129,7 @@ func (p *pair) call(ctx context.Context, i int, s deadletter.Store, what, n, m i
 		if m%2 == 0 {
 			return own(s.Drop(ctx, l.ID, "ann", "no"))
 		}
-		return own(s.Resolve(ctx, l.ID, deadletter.Resolution(1+m/2%2), "ann", "saw"))
+		return own(s.Resolve(ctx, l.ID, deadletter.Resolution(m/2%3), "ann", "saw"))
 	}
 	if k := len(p.drives[i]); k > 0 && m%2 == 0 {
 		return own(s.Stop(ctx, p.drives[i][m%k], "ann", "enough"))

@@ -3,6 +3,7 @@ package deadlettertest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,24 +25,75 @@ func twoGroups(b *bench) {
 
 func twoDrives(b *bench) {
 	ids := b.put("g", 4, func(n int, l *deadletter.Letter) { l.Order = []string{"a", "", "a", ""}[n] })
-	one := func(id deadletter.ID) {
-		_, err := b.Order(b.Context(), deadletter.Query{Group: "g", IDs: []deadletter.ID{id}}, deadletter.Drive{Rate: 1})
+	one := func(some ...deadletter.ID) deadletter.Drive {
+		d, err := b.Order(b.Context(), deadletter.Query{Group: "g", IDs: some}, deadletter.Drive{Rate: 1})
 		b.ok(err)
 		b.pass(time.Second)
+		return d
 	}
-	one(ids[2])
-	one(ids[0])
-	one(ids[3])
-	taken, _ := b.take("g", 10)
-	if len(taken) != 2 {
-		b.Errorf("took %v", taken)
-	}
+	first, second := one(ids[2], ids[3]), one(ids[0])
+	b.pass(time.Hour)
+	taken, _ := b.take("g", 10) // of one second, and not of two redrives
+	b.wantTaken(taken, ids[2], ids[3])
+	none, _ := b.take("g", 10)
+	b.wantTaken(none)
 	for _, l := range taken {
-		if l.ID == ids[2] {
-			b.Error("the younger of one order was taken first")
+		b.ok(b.Settle(b.Context(), l, done))
+	}
+	b.wantDrive(first.ID, deadletter.Drive{State: deadletter.Finished, Total: 2, Done: 2})
+	taken, _ = b.take("g", 10)
+	b.wantTaken(taken, ids[0])
+	b.wantDrive(second.ID, deadletter.Drive{Total: 1, Left: 1})
+	b.wantState(ids[1], deadletter.Waiting)
+}
+
+// Each consumer that takes a letter is gone with it. One that settles meanwhile is not enough.
+func killers(b *bench) {
+	ids := b.put("g", 25)
+	d := b.order("g", 1000)
+	first, _ := b.take("g", 1)
+	b.ok(b.Settle(b.Context(), first[0], done))
+	takings := 0
+	for range 100 {
+		b.pass(time.Hour)
+		taken, _ := b.take("g", 1)
+		takings += len(taken)
+	}
+	got := b.drive(d.ID)
+	if got.State != deadletter.StoppedByItself || got.Left != 0 || !strings.Contains(got.Why, "of the last 10 letters 1 were done") || !strings.Contains(got.Why, "lost") {
+		b.Errorf("%+v", got)
+	}
+	if takings > 10 {
+		b.Errorf("%d consumers were ended", takings)
+	}
+	for _, id := range ids[1:] {
+		b.wantState(id, deadletter.Waiting)
+	}
+}
+
+// One letter among many good ones must not end one consumer after the other.
+func lostTwice(b *bench) {
+	ids := b.put("g", 30)
+	d := b.order("g", 1000)
+	takings := 0
+	for range 60 {
+		b.pass(time.Hour)
+		taken, _ := b.take("g", 1)
+		for _, l := range taken {
+			if l.ID == ids[7] {
+				takings++
+			} else {
+				b.ok(b.Settle(b.Context(), l, done))
+			}
 		}
 	}
-	b.wantState(ids[1], deadletter.Waiting)
+	b.same("takings", takings, 2)
+	b.wantState(ids[7], deadletter.Waiting)
+	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: 30, Done: 29, Failed: 1})
+	l := b.get(ids[7])
+	if n := len(l.Failures); n != 2 || l.Failures[1].Reason != deadletter.LeaseLost || l.Reason == deadletter.LeaseLost {
+		b.Errorf("%s", fields(l))
+	}
 }
 
 func orderedOnce(b *bench) {

@@ -22,7 +22,9 @@ var driveCases = []oneCase{
 	{"a redrive that somebody stops leaves the rest waiting", deadletter.Options{}, stopped},
 	{"what is given back is taken again", deadletter.Options{}, givenBack},
 	{"redrives of two groups do not meet", deadletter.Options{}, twoGroups},
-	{"redrives of one group go on side by side", deadletter.Options{}, twoDrives},
+	{"redrives of one group go one after another, so that their rates don't add", deadletter.Options{}, twoDrives},
+	{"letters that end their consumers stop their redrive", deadletter.Options{}, killers},
+	{"a letter that is lost twice in a row waits again", deadletter.Options{}, lostTwice},
 	{"what fails or comes while a redrive is ordered is not in it again", deadletter.Options{}, orderedOnce},
 	{"a large redrive is ordered and stopped whole", deadletter.Options{}, large},
 }

@@ -11,6 +11,7 @@ var resolutionCases = []oneCase{
 	{"a resolution as done ends a letter", deadletter.Options{}, resolvedDone},
 	{"a resolution as nothing lets a redrive take it", deadletter.Options{}, resolvedNothing},
 	{"an order that names an unknown outcome is refused whole", deadletter.Options{}, notOrdered},
+	{"a resolution that contradicts another is refused until that is taken back, and both are kept", deadletter.Options{}, contradicted},
 	{"only unknown outcomes that wait are resolved", deadletter.Options{}, notResolved},
 	{"a resolution is for one run, also where the redrive ends meanwhile", deadletter.Options{}, lostRun},
 	{"a dropped letter has no payload, and says who dropped it", deadletter.Options{}, dropped},
@@ -100,6 +101,30 @@ func notOrdered(b *bench) {
 	}
 	if d, err = order(deadletter.Query{}); err != nil || d.Total != 2 { // it names none
 		b.Errorf("%+v, %v", d, err)
+	}
+}
+
+func contradicted(b *bench) {
+	ids := b.put("g", 2, unknown)
+	for n, first := range []deadletter.Resolution{deadletter.ResolvedAsDone, deadletter.ResolvedAsFailed} {
+		other := deadletter.ResolvedAsDone + deadletter.ResolvedAsFailed - first
+		b.ok(b.Resolve(b.Context(), ids[n], first, "ann", "saw it"))
+		b.is(b.Resolve(b.Context(), ids[n], other, "bob", "looked again"), deadletter.ErrState)
+		if l := b.get(ids[n]); l.Resolved != first || l.By != "ann" || l.Note != "saw it" {
+			b.Errorf("%s", fields(l))
+		}
+		b.ok(b.Resolve(b.Context(), ids[n], deadletter.Unresolved, "bob", "it was another transfer"))
+		b.wantState(ids[n], deadletter.Waiting)
+		b.is(b.Resolve(b.Context(), ids[n], deadletter.Unresolved, "bob", ""), deadletter.ErrState)
+		b.ok(b.Resolve(b.Context(), ids[n], other, "cid", "looked again"))
+		l := b.get(ids[n])
+		if l.Resolved != other || l.By != "cid" || !strings.HasPrefix(l.Note, "looked again") || !strings.Contains(l.Note, "by bob, it was another") ||
+			!strings.Contains(l.Note, first.String()+", by ann, saw it") {
+			b.Errorf("%s", fields(l))
+		}
+	}
+	if s := b.stats("g"); s.Unresolved != 0 || s.ByState[deadletter.Done] != 1 || s.ByState[deadletter.Waiting] != 1 {
+		b.Errorf("%+v", s)
 	}
 }
 

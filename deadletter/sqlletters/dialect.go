@@ -89,7 +89,6 @@ var schema = []string{
 	`CREATE INDEX IF NOT EXISTS {i}_group ON {t} (grp, state, kept, id)`,
 	`CREATE INDEX IF NOT EXISTS {i}_reason ON {t} (state, reason, kept, id)`,
 	`CREATE INDEX IF NOT EXISTS {i}_ordered ON {t} (drive, ord, kept, id) WHERE state = 1`,
-	`CREATE INDEX IF NOT EXISTS {i}_behind ON {t} (grp, ord, kept, id) WHERE state = 1`,
 	`CREATE INDEX IF NOT EXISTS {i}_taken ON {t} (drive, until) WHERE state = 2`,
 	`CREATE INDEX IF NOT EXISTS {i}_busy ON {t} (grp, ord, until) WHERE state = 2`,
 	`CREATE INDEX IF NOT EXISTS {i}_over ON {t} (since) WHERE state >= 3`,
@@ -131,7 +130,7 @@ type statements struct {
 	head, letterLock, selectOne, insert, update, remove              string
 	selectNote, insertNote, deleteNote                               string
 	selectDrive, insertDrive, updateDrive, openDrives, listDrives    string
-	lost, free, heads, busy, behind, ends, release                   string
+	lost, free, heads, busy, ends, release                           string
 	count, stats, oldest, groups                                     string
 	sweepOver, sweepNotes, sweepDrives, makeRoom, longest, removeOld string
 	driveOf, oldestNotes, countNotes                                 string
@@ -176,12 +175,11 @@ func (d Dialect) statements(table string) statements {
 		listDrives:  fill(`SELECT {drive} FROM {t}_drives WHERE grp = ? OR ? = 1 ORDER BY made DESC, id DESC LIMIT 1000`),
 		driveOf:     fill(`SELECT drive FROM {t} WHERE id = ?`),
 
-		lost:   fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 2 AND (until <= ? OR since > ?) ORDER BY until LIMIT ?`),
-		free:   fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord = ? ORDER BY kept, id LIMIT ?`),
-		heads:  fill(`SELECT ord, id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord > ? ORDER BY ord, kept, id LIMIT 1`),
-		busy:   fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE grp = ? AND ord = ? AND state = 2 LIMIT 1) AS x`),
-		behind: fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE grp = ? AND ord = ? AND state = 1 AND (kept, id) < (?, ?) LIMIT 1) AS x`),
-		ends:   fill(`SELECT until FROM {t} WHERE drive = ? AND state = 2 ORDER BY until LIMIT 1`),
+		lost:  fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 2 AND (until <= ? OR since > ?) ORDER BY until LIMIT ?`),
+		free:  fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord = ? ORDER BY kept, id LIMIT ?`),
+		heads: fill(`SELECT ord, id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord > ? ORDER BY ord, kept, id LIMIT 1`),
+		busy:  fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE grp = ? AND ord = ? AND state = 2 LIMIT 1) AS x`),
+		ends:  fill(`SELECT until FROM {t} WHERE drive = ? AND state = 2 ORDER BY until LIMIT 1`),
 		release: fill(`UPDATE {t} SET state = 0, since = ?, until = 0 WHERE id IN (SELECT id FROM {t} WHERE drive = ? AND state = 1 {part}{rows})
 			RETURNING grp, 1, reason, held, bytes`),
 
@@ -216,7 +214,7 @@ func (d Dialect) statements(table string) statements {
 func (s *statements) often() []string {
 	return []string{
 		s.head, s.selectOne, s.insert, s.update, s.selectNote, s.insertNote, s.deleteNote, s.selectDrive, s.updateDrive, s.openDrives,
-		s.driveOf, s.lost, s.free, s.heads, s.busy, s.behind, s.ends, s.count,
+		s.driveOf, s.lost, s.free, s.heads, s.busy, s.ends, s.count,
 	}
 }
 

@@ -23,6 +23,7 @@ type Store struct {
 	room    *deadletter.Room
 	sql     statements
 	group   *sqlgroup.Group // nil where each change is a transaction of its own
+	settles settling
 }
 
 var _ deadletter.Store = (*Store)(nil)
@@ -216,7 +217,8 @@ func clear(err error) error {
 
 // Migrate makes the tables, or brings those of an older program up to date. It may run in
 // many processes at once, and does nothing where there is nothing to do, so that a database
-// that may only be read can be used. Tables of a newer program are ErrSchema.
+// that may only be read can be used. Tables of a newer program are ErrSchema. A server that is too old
+// is refused before a table is made.
 func (s *Store) Migrate(ctx context.Context) error {
 	version, err := s.version(ctx)
 	if err == nil && version >= len(versions) {
@@ -252,6 +254,9 @@ func (s *Store) version(ctx context.Context) (version int, err error) {
 // migrate makes all steps in one transaction, which begins with a write so that only one
 // process is at it.
 func (s *Store) migrate(ctx context.Context) error {
+	if err := sqltable.CheckDB(ctx, s.dialect.name, s.db); err != nil {
+		return err
+	}
 	if _, err := s.db.ExecContext(ctx, s.sql.schemaTable); err != nil {
 		return err
 	}

@@ -33,26 +33,26 @@ type taking struct {
 
 func (t *tx) take(group string, n int, lease time.Duration) (got taking, err error) {
 	driving, _, err := t.open(group)
-	for _, c := range driving {
-		if err != nil || len(got.taken) == n {
+	for _, was := range driving {
+		c := was.At(t.now)
+		if err != nil || len(got.taken) > 0 {
 			break
 		}
-		want := n - len(got.taken)
-		most, wait := c.Due(want, t.now)
-		var some []deadletter.Lease
-		var later time.Duration
-		var next deadletter.Course
-		if some, later, next, err = t.takeFrom(c, most, lease); err != nil {
+		if c.State == deadletter.Driving {
+			most, wait := c.Due(n, t.now)
+			var later time.Duration
+			if got.taken, later, c, err = t.takeFrom(c, most, lease); err != nil {
+				break
+			}
+			got.again = c.Again(n, most, len(got.taken), wait, later)
+			c = c.Take(len(got.taken), t.now).At(t.now)
+		}
+		if c != was {
+			err = t.saveDrive(c)
+		}
+		if c.State == deadletter.Driving {
 			break
 		}
-		got.taken = append(got.taken, some...)
-		got.again = c.Again(got.again, want, most, len(some), wait, later)
-		if next = next.Take(len(some), t.now).At(t.now); next != c {
-			err = t.saveDrive(next)
-		}
-	}
-	if len(got.taken) == n {
-		got.again = 0
 	}
 	return got, err
 }
@@ -77,13 +77,24 @@ func (t *tx) takeFrom(c deadletter.Course, most int, lease time.Duration) (taken
 		if r.Drive != c.ID || !r.Takeable(t.now) {
 			continue
 		}
-		if r.Held() { // since somebody took it, who is gone
-			next, _ := r.Release(t.now)
-			c = c.Leave(1, t.now)
-			err = t.save(r, next)
-			continue
+		next := r
+		if r.State == deadletter.Taken {
+			var again bool
+			if next, again = r.Lost(t.now); again {
+				c = c.Lose()
+			} else {
+				c = c.Settle(false).Leave(1, t.now)
+				err = t.save(r, next)
+			}
+			if c.State != deadletter.Driving {
+				c, _, err = t.ended(c, err)
+				break
+			}
+			if !again {
+				continue
+			}
 		}
-		next := r.Take(t.now.Add(lease), t.now)
+		next = next.Take(t.now.Add(lease), t.now)
 		if err = t.save(r, next); err == nil {
 			taken = append(taken, deadletter.Lease{Letter: next.Letter, Token: next.Token})
 		}
@@ -95,6 +106,14 @@ func (t *tx) takeFrom(c deadletter.Course, most int, lease time.Duration) (taken
 		later = deadletter.Sooner(later, deadletter.OrderWait)
 	}
 	return taken, later, c, err
+}
+
+// ended lets what is left of a redrive wait again that has just stopped.
+func (t *tx) ended(c deadletter.Course, err error) (deadletter.Course, int64, error) {
+	if err != nil || c.State == deadletter.Finished {
+		return c, 0, err
+	}
+	return t.release(c)
 }
 
 // ends returns how long until the first lease of a redrive's letters ends, zero if none is
@@ -111,9 +130,8 @@ func (t *tx) ends(drive string) (time.Duration, error) {
 // with many letters does not keep back older ones of others.
 const moreHeads = 16
 
-// mostBlocked is how many orders are looked at in vain. Where another redrive has older
-// letters of more orders, this one goes on as that one does: looking at all of them, with the
-// write lock held, would keep consumers from putting letters away.
+// mostBlocked is how many orders are looked at in vain, with the write lock held: consumers wait
+// for it that put letters away.
 const mostBlocked = 256
 
 // candidates are the letters of a redrive that may be taken: those that others had and
@@ -143,11 +161,11 @@ func (t *tx) candidates(c *deadletter.Course, most int) (all []candidate, blocke
 			break
 		}
 		after = one.order
-		waits, err := t.waits(c.Group, one)
-		if err != nil {
+		var busy int
+		if err := t.q.QueryRowContext(t, t.sql.busy, t.dialect.str(c.Group), t.dialect.str(one.order)).Scan(&busy); err != nil {
 			return nil, false, err
 		}
-		if waits {
+		if busy > 0 {
 			vain++
 			continue
 		}
@@ -157,17 +175,6 @@ func (t *tx) candidates(c *deadletter.Course, most int) (all []candidate, blocke
 	all = append(all, lost...)
 	slices.SortFunc(all, func(a, b candidate) int { return a.Compare(b.Place) })
 	return all, vain > 0, nil
-}
-
-// waits reports whether a letter has to wait for another of its order.
-func (t *tx) waits(group string, one candidate) (bool, error) {
-	var busy, behind int
-	of, order := t.dialect.str(group), t.dialect.str(one.order)
-	err := t.q.QueryRowContext(t, t.sql.busy, of, order).Scan(&busy)
-	if err == nil && busy == 0 {
-		err = t.q.QueryRowContext(t, t.sql.behind, of, order, one.Kept, t.dialect.id(one.ID)).Scan(&behind)
-	}
-	return busy+behind > 0, err
 }
 
 func (t *tx) places(text string, args ...any) ([]candidate, error) {
@@ -201,34 +208,5 @@ func (s *Store) Extend(ctx context.Context, l deadletter.Lease, lease time.Durat
 			return err
 		}
 		return t.save(r, next)
-	})
-}
-
-// Settle implements [deadletter.Store].
-func (s *Store) Settle(ctx context.Context, l deadletter.Lease, v deadletter.Verdict) error {
-	return s.change(ctx, l.ID, func(t *tx) error {
-		c, r, err := t.driven(l.ID)
-		if err != nil {
-			return err
-		}
-		next, changed, err := r.Settle(l.Token, v, c.ID == "" || c.State != deadletter.Driving, t.now)
-		if err != nil || !changed {
-			return err
-		}
-		if err := t.save(r, next); err != nil || c.ID == "" {
-			return err
-		}
-		if v.State != deadletter.Ordered {
-			c = c.Settle(v.State == deadletter.Done)
-		}
-		if !next.Driven() {
-			c = c.Leave(1, t.now)
-		}
-		if c.State == deadletter.Stopped || c.State == deadletter.StoppedByItself {
-			if c, _, err = t.release(c); err != nil {
-				return err
-			}
-		}
-		return t.saveDrive(c)
 	})
 }

@@ -13,6 +13,11 @@ var (
 
 	// ErrNeverEnded: runs of the message's work began and were lost with their processes.
 	ErrNeverEnded = errors.New("inbox: runs of the work began and never ended")
+
+	// ErrAbandoned: the work did not return in time and goes on by itself, so it may still have
+	// its effect. Package consumer gives it, and Handle takes nothing for undone that the work
+	// said before: under Hold the outcome is unknown, and under Tx the transaction is cut off.
+	ErrAbandoned = errors.New("inbox: the work was left running")
 )
 
 // A Verb is what to tell the broker about a message.

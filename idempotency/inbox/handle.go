@@ -55,7 +55,7 @@ func (in *Inbox) handle(ctx context.Context, m Message, work func(context.Contex
 		defer stop()
 	}
 	var d Disposition
-	if in.failures != nil && m.Delivery > 2 {
+	if in.failures != nil && (m.Delivery > 2 || m.Delivery == 0) { // a broker that does not count says nothing of the runs before
 		d = h.watched()
 	} else {
 		d = h.do()
@@ -90,16 +90,16 @@ func (h *handling) do() Disposition {
 	return h.dispose(a, err)
 }
 
-// watched is do under Tx for a message that came often. A run that takes its process with
+// watched is do under Tx for a message that came often, or may have. A run that takes its process with
 // it leaves nothing of a transaction, so this run is counted before it begins, in the
 // record beside the message's, which it holds until it has ended.
 func (h *handling) watched() (d Disposition) {
 	a, err := h.in.failures.Do(h.caller, h.counter(), [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
-		h.counted = idempotency.Attempt(ctx)
+		h.counted, h.age = idempotency.Attempt(ctx), idempotency.Age(ctx)
 		switch d = h.do(); {
 		case d.Verb != Retry:
 			return idempotency.Result{}, idempotency.OutcomeGivenUp // the next begins anew
-		case !h.ran, d.Reason == ReasonRefused:
+		case !h.ran, d.Reason == ReasonRefused, h.patient:
 			return idempotency.Result{}, idempotency.OutcomeRefused
 		}
 		return idempotency.Result{}, idempotency.OutcomeFailed
@@ -147,7 +147,9 @@ type handling struct {
 	work   func(context.Context) error
 
 	ran     bool
-	counted int // which run it is, by the record beside the message's; zero if that was not asked
+	counted int           // which run it is, by the record beside the message's; zero if that was not asked
+	age     time.Duration // since the first run, or the first that failed
+	patient bool          // its runs are used up, and it is tried on
 	attempt int
 	err     error         // of the work
 	why     Reason        // what becomes of a message whose work failed
@@ -156,7 +158,9 @@ type handling struct {
 
 // run runs the work. What it did when it failed is unknown.
 func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
-	h.ran, h.attempt = true, max(idempotency.Attempt(ctx), h.counted)
+	h.ran, h.attempt, h.age = true, max(idempotency.Attempt(ctx), h.counted), max(idempotency.Age(ctx), h.age)
+	begun := time.Now()
+	defer func() { h.age += time.Since(begun) }()
 	if h.hopeless() {
 		h.ran = false
 		idempotency.NoEffect(ctx)
@@ -169,9 +173,11 @@ func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Out
 	switch h.why = h.reason(); {
 	case h.err == nil:
 		return idempotency.Result{}, idempotency.OutcomeSucceeded
+	case errors.Is(h.err, ErrAbandoned) && !(h.why == ReasonAttemptsExhausted && h.in.options.Guarantee == idempotency.GuaranteeReexecute):
+		return idempotency.Result{}, idempotency.OutcomeAbandoned
 	case h.why == ReasonPermanent, h.why == ReasonAttemptsExhausted:
 		return idempotency.Result{}, idempotency.OutcomeGivenUp // it may be mended and sent again
-	case h.why == ReasonRefused:
+	case h.why == ReasonRefused, h.patient:
 		return idempotency.Result{}, idempotency.OutcomeRefused // no run, and those before count
 	}
 	return idempotency.Result{}, idempotency.OutcomeUnknown
@@ -314,6 +320,9 @@ func (h *handling) verdict() Reason {
 		return ReasonStopped // not the message's fault
 	}
 	after, why := h.judge(h.err, h.attempt)
+	if h.patient = why == policy.AttemptsExhausted && h.age < h.in.options.GiveUpAfter && !h.own(); h.patient {
+		after, why = machine.TryOn(&h.in.options.Retry, h.age, h.in.options.GiveUpAfter, h.seed()), policy.None
+	}
 	h.after = max(after, time.Nanosecond)
 	switch {
 	case why == policy.None:
@@ -324,6 +333,13 @@ func (h *handling) verdict() Reason {
 		return ReasonRefused
 	}
 	return ReasonPermanent
+}
+
+// own reports whether it is the message's own fault for certain, and no outage, that its work
+// failed.
+func (h *handling) own() bool {
+	var p *PanicError
+	return errors.Is(h.err, ErrAbandoned) || errors.Is(h.err, ErrNeverEnded) || errors.As(h.err, &p)
 }
 
 // failed decides after an error of the work that left no effect, or may be repeated
@@ -353,9 +369,12 @@ func (h *handling) countFailure() {
 	}
 	h.attempt = 0
 	_, _ = h.in.failures.Do(h.caller, h.counter(), [32]byte{}, func(ctx context.Context) (idempotency.Result, idempotency.Outcome) {
-		h.attempt = idempotency.Attempt(ctx)
-		if why := h.reason(); why == ReasonPermanent || why == ReasonAttemptsExhausted {
+		h.attempt, h.age = idempotency.Attempt(ctx), idempotency.Age(ctx)
+		switch why := h.reason(); {
+		case why == ReasonPermanent, why == ReasonAttemptsExhausted:
 			return idempotency.Result{}, idempotency.OutcomeGivenUp
+		case h.patient:
+			return idempotency.Result{}, idempotency.OutcomeRefused
 		}
 		return idempotency.Result{}, idempotency.OutcomeFailed
 	})

@@ -40,6 +40,13 @@ type Options struct {
 	// a Judge, that decides.
 	Retry policy.Retry
 
+	// GiveUpAfter is how long a message is tried at least before it is a dead letter since its
+	// work failed too often: else an outage makes letters of all messages of a small queue. Once its
+	// runs are used up it is tried on, a sixteenth of that time apart at most, and such a run does not count. It is not for work
+	// that panicked, did not return or took its process with it. Zero and less
+	// mean that the runs alone decide.
+	GiveUpAfter time.Duration
+
 	// MaxPayload is the longest payload in bytes; a message with a longer one is a dead letter.
 	// Zero means 16 MiB.
 	MaxPayload int
@@ -81,6 +88,9 @@ func (o Options) Validate() error {
 	}
 	return errors.Join(all...)
 }
+
+// Retention is for how long the id of a message is known that is done.
+func (in *Inbox) Retention() time.Duration { return in.options.Retention }
 
 // counts returns what is wrong with the numbers.
 func (o Options) counts() error {

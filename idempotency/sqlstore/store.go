@@ -43,7 +43,11 @@ func New(db *sql.DB, d Dialect, table string) (*Store, error) {
 }
 
 // Migrate creates table and index if they are missing, and then is [Store.Check].
+// It refuses a server that is too old.
 func (s *Store) Migrate(ctx context.Context) error {
+	if err := sqltable.CheckDB(ctx, s.dialect.name, s.db); err != nil {
+		return fmt.Errorf("sqlstore: migrate: %w", err)
+	}
 	for _, text := range []string{s.sql.schema, s.sql.index} {
 		if text == "" {
 			continue // MySQL makes both in one

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/sqltx"
@@ -205,12 +206,16 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	if err != nil {
 		return idempotency.Answer{}, wrap("begin", err)
 	}
-	defer leave()
+	end := leave
+	defer func() { end() }()
 	tx, err := from.BeginTx(ctx, nil)
 	if err != nil {
 		return idempotency.Answer{}, wrap("begin", err)
 	}
-	defer tx.Rollback() // does nothing after a commit; also when run panics
+	end = func() {
+		tx.Rollback() // does nothing after a commit; also when run panics
+		leave()
+	}
 	e, err := s.BeginTx(ctx, tx, c)
 	if err != nil || e.Decision != idempotency.DecisionRun {
 		return e.Answer, err
@@ -220,6 +225,10 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	w := &work{tx: tx, group: s.group}
 	res, how, err := run(context.WithValue(ctx, workKey{}, w), e.Record)
+	if how == idempotency.OutcomeAbandoned {
+		end = bounded(end)
+		return e.Answer, err
+	}
 	if (err != nil || how != idempotency.OutcomeSucceeded) && !s.dialect.undone(errors.Join(err, w.failed)) {
 		if end := s.ended(ctx, tx, e.begun); end != nil {
 			return idempotency.Answer{}, errors.Join(end, err)
@@ -246,6 +255,27 @@ func (s *Store) once(ctx context.Context, c idempotency.Claim, run idempotency.W
 	}
 	e.Record.Result = res
 	return e.Answer, err
+}
+
+// cutTimeout is how long the end of a transaction is waited for whose work goes on. If the work is
+// in the middle of a statement, the end comes after that.
+const cutTimeout = 2 * time.Second
+
+// bounded is a function that waits for another for cutTimeout at most.
+func bounded(f func()) func() {
+	return func() {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			f()
+		}()
+		timer := time.NewTimer(cutTimeout)
+		defer timer.Stop()
+		select {
+		case <-ended:
+		case <-timer.C:
+		}
+	}
 }
 
 // A guarded is where transactions of work begin: the database, or a connection that

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/breaker"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -31,8 +32,8 @@ type Dependency interface {
 	// budget as far as it has any left, and reported.
 	Resent(ctx context.Context, n int)
 
-	// Inside reports whether ctx belongs to an attempt of this dependency, so that what
-	// is done with it was admitted already.
+	// Inside reports whether ctx belongs to an attempt of this dependency that has not ended,
+	// so that what is done with it was admitted already.
 	Inside(ctx context.Context) bool
 
 	// Means reads an error as the dependency's classifier does for calls without a result.
@@ -54,12 +55,37 @@ type Dependency interface {
 	// nothing came of it.
 	PutOff(times int, seed uint64) time.Duration
 
+	// PutOffRefused is the wait of a message that was not admitted, or could not begin.
+	PutOffRefused(seed uint64) time.Duration
+
+	// NewAddress makes what is known of one of several addresses behind the dependency, among
+	// which something below the policy chooses for each attempt.
+	NewAddress(name string) Address
+
 	// Observed reports whether anybody observes the dependency.
 	Observed() bool
 
 	// Tell tells those who observe the dependency. It sets the event's time and the
 	// dependency's name.
 	Tell(ctx context.Context, e policy.Event)
+}
+
+// Address is one of several addresses behind a dependency. It is safe for concurrent use.
+type Address interface {
+	// Shut reports whether an attempt would not be let in now. It takes nothing.
+	Shut() bool
+
+	// Enter asks to send an attempt there. Leave must be called once if that was granted.
+	Enter() (Visit, bool)
+
+	// Leave says what the attempt brought.
+	Leave(Visit, policy.Class)
+}
+
+// Visit is an attempt at an address.
+type Visit struct {
+	Permit breaker.Permit
+	Began  time.Duration // since the dependency was made
 }
 
 // These are of type gabion.CallOption.
@@ -92,6 +118,18 @@ var Spare func(gabionAttempt any)
 // Unspent says of a *gabion.Attempt that was begun with Repeat that its work had no need to
 // run. What it has cost of the retry budget is given back. It must be neither settled nor closed.
 var Unspent func(gabionAttempt any)
+
+// IsAnswer reports whether the result of a call is an answer that tells by itself how it went,
+// as an *http.Response does. Package gabionhttp sets it; nil means that it is not linked.
+var IsAnswer func(result any) bool
+
+// IsPart reports whether a *gabion.Attempt is part of another attempt of the same dependency,
+// which has the verdict on the whole.
+var IsPart func(gabionAttempt any) bool
+
+// Sends says that what is done with ctx sends that idempotency key, which may have come to it
+// in another way than by gabion.Key.
+var Sends func(ctx context.Context, key string)
 
 // Of returns a *gabion.Dependency as adapters see it. Package gabion sets it before
 // anything else runs.

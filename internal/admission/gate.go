@@ -7,6 +7,7 @@
 package admission
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,10 @@ type Rules struct {
 	// TenantShare is the share of slots and queue that one tenant may have at most, even if
 	// all others are idle. It is at least one slot. 0 is no bound. It needs Fair.
 	TenantShare float64
+
+	// Shards is over how many counters is spread what the work takes, about as many as there are
+	// processors. 0 means that it is not found out, and then all work is worth beginning.
+	Shards int
 }
 
 // Slot is the right to be worked on. The zero Slot is none.
@@ -64,6 +69,9 @@ type Gate struct {
 	control control
 	waits   list
 	places  int // in the queue, of one tenant at most; 0 = no bound
+
+	worth  *worth           // nil where all work is worth beginning
+	served [3]clock.Instant // when a request that had waited got a slot last, by class
 }
 
 // New returns a gate.
@@ -73,6 +81,12 @@ func New(r Rules) *Gate {
 	g.b.SetNewestFirst(r.Order == LIFO)
 	g.b.SetStrict(true) // a wait here is bounded, so a class that never has its turn is refused
 	g.boundTenants()
+	for c := range g.served {
+		g.served[c] = math.MinInt64
+	}
+	if r.Shards > 0 {
+		g.worth = newWorth(r.Shards)
+	}
 	return g
 }
 
@@ -109,6 +123,25 @@ func (g *Gate) Stats() (s policy.BulkheadStats, overloaded bool) {
 
 // Occupancy is [bulkhead.Bulkhead.Occupancy]. It takes no lock.
 func (g *Gate) Occupancy() (inUse, limit, queued int) { return g.b.Occupancy() }
+
+// Worth reports whether work is worth beginning that must be done by the deadline: whether
+// enough time is left, by what the work took and by what became of others with as much time.
+// Now and then it is true where too little time is left: else work that gets quicker would
+// never be begun. It takes no lock.
+func (g *Gate) Worth(now, deadline clock.Instant) bool {
+	if g.worth == nil || deadline == clock.Never || !g.worth.lacks(now, deadline.Sub(now)) {
+		return true
+	}
+	return g.worth.tries(now, g.room())
+}
+
+// Ended counts work that had a slot from began on, for [Gate.Worth]. It was done, or its
+// caller went before it was. The deadline is that of the request. It takes no lock.
+func (g *Gate) Ended(now, began, deadline clock.Instant, done bool) {
+	if g.worth != nil {
+		g.worth.ended(now, began, deadline, done)
+	}
+}
 
 // Enter takes a slot if one is free and nobody who could have it waits for it. The tenant
 // matters only to a fair gate.

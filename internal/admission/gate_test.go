@@ -14,6 +14,7 @@ import (
 type visitor struct {
 	Wait
 	name     string
+	class    policy.Priority
 	came     clock.Instant
 	deadline clock.Instant
 	rung     int
@@ -30,6 +31,7 @@ type played struct {
 	now     clock.Instant
 	inside  []*visitor
 	waiting []*visitor
+	got     map[policy.Priority]clock.Instant // when one of a class who had waited got a slot
 	shrunk  bool
 }
 
@@ -62,7 +64,7 @@ func (p *played) step(verb, arg byte) {
 }
 
 func (p *played) come(name string, class policy.Priority, hurried bool) {
-	v := &visitor{name: name, came: p.now, deadline: clock.Never}
+	v := &visitor{name: name, class: class, came: p.now, deadline: clock.Never}
 	if hurried {
 		v.deadline = p.now.Add(7 * ms)
 	}
@@ -112,10 +114,26 @@ func (p *played) release(i int) {
 		return
 	}
 	for _, v := range p.waiting {
-		if p.now.Sub(v.came) >= p.r.Target && len(p.inside) >= p.r.Limit {
+		if p.now.Sub(v.came) >= p.r.Target && len(p.inside) >= p.r.Limit && !p.soon(v) {
 			p.t.Fatalf("in an overload %q goes on waiting after %v", v.name, p.now.Sub(v.came))
 		}
 	}
+}
+
+// soon reports whether there are slots enough for such as v: one of a lower class got one
+// not long ago, or its tenant has some and fewer than its part.
+func (p *played) soon(v *visitor) bool {
+	for class, at := range p.got {
+		if class < v.class && p.now.Sub(at) < p.r.Interval {
+			return true
+		}
+	}
+	names := map[string]bool{}
+	for _, v := range append(slices.Clone(p.inside), p.waiting...) {
+		names[v.name] = true
+	}
+	has := p.held(p.inside, v.name)
+	return p.r.Fair && has > 0 && has*len(names) < len(p.inside)
 }
 
 // leave is a caller who gives up.
@@ -172,6 +190,7 @@ func (p *played) end(v *visitor, s Slot, a Answer) {
 		}
 		v.slot = s
 		p.inside = append(p.inside, v)
+		p.got[v.class] = p.now
 	}
 	if again, a := p.g.Ask(p.now, &v.Wait); again.Held() || a == Waiting || a == Admitted {
 		p.t.Fatalf("asked again: %v, %d", again, a)
@@ -237,7 +256,7 @@ func play(t testing.TB, kind byte, script []byte) {
 	if kind%7 == 0 {
 		r.Interval = 0
 	}
-	p := &played{t: t, g: New(r), r: r}
+	p := &played{t: t, g: New(r), r: r, got: map[policy.Priority]clock.Instant{}}
 	for i := 0; i+1 < min(len(script), 4000); i += 2 {
 		p.step(script[i], script[i+1])
 	}

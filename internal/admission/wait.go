@@ -19,6 +19,7 @@ const (
 	OverShare               // refused: its tenant has all that one may have
 	Expired                 // its deadline passed before its turn came
 	Gone                    // its caller gave up before its turn came
+	Short                   // refused: too little time is left for the work
 	NumAnswers
 )
 
@@ -30,6 +31,8 @@ type Wait struct {
 	came     clock.Instant
 	until    clock.Instant // when it may wait no longer
 	deadline clock.Instant
+	last     clock.Instant // when it may be begun at the latest
+	class    int           // of its priority, the lowest is 0
 	prev     *Wait
 	next     *Wait // in a list
 	listed   bool
@@ -57,9 +60,10 @@ func (w *Wait) Whole() bool { return w.whole }
 // answers Waiting, and then calls waker when [Gate.Ask] has another answer, perhaps
 // before Join returns; or it answers why the request is refused.
 func (g *Gate) Join(now clock.Instant, w *Wait, waker bulkhead.Waker, p policy.Priority, tenant string, deadline clock.Instant) Answer {
-	*w = Wait{waker: waker, tenant: tenant, came: now, until: deadline, deadline: deadline}
+	last := g.last(now, deadline)
+	*w = Wait{waker: waker, tenant: tenant, came: now, until: last, last: last, deadline: deadline, class: class(p)}
 	if i := g.rules.Interval; i > 0 {
-		w.until = min(deadline, now.Add(i))
+		w.until = min(last, now.Add(i))
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,6 +84,30 @@ func (g *Gate) Join(now clock.Instant, w *Wait, waker bulkhead.Waker, p policy.P
 	return w.answer
 }
 
+// last is when a request must be begun at the latest. Where it is tried though it has too
+// little time, that is its deadline.
+func (g *Gate) last(now, deadline clock.Instant) clock.Instant {
+	if g.worth == nil || deadline == clock.Never {
+		return deadline
+	}
+	left, least := deadline.Sub(now), g.worth.took.Least(now)
+	if left < least || g.worth.lacks(now, left) {
+		return deadline
+	}
+	return deadline.Add(-least)
+}
+
+// tooLate is the answer to one who is not begun because it is too late: Waiting if it is not.
+func (g *Gate) tooLate(now clock.Instant, w *Wait) Answer {
+	switch {
+	case now >= w.deadline:
+		return Expired
+	case now >= w.last, w.last < w.deadline && g.worth.lacks(now, w.deadline.Sub(now)):
+		return Short
+	}
+	return Waiting
+}
+
 // noRoom refuses a request for which there is no room in the queue. g.mu is held.
 func (g *Gate) noRoom(now clock.Instant, w *Wait) {
 	if g.crowds(w) {
@@ -94,8 +122,7 @@ func (g *Gate) noRoom(now clock.Instant, w *Wait) {
 func (g *Gate) Ask(now clock.Instant, w *Wait) (Slot, Answer) {
 	g.mu.Lock()
 	if w.answer != Waiting {
-		defer g.mu.Unlock()
-		return w.collect()
+		return g.collect(now, w)
 	}
 	s, a := g.b.Granted(w.wait)
 	switch a {
@@ -118,14 +145,16 @@ func (g *Gate) granted(now clock.Instant, w *Wait, s Slot) (Slot, Answer) {
 		g.control.served(now, now.Sub(w.came))
 	}
 	g.setState()
+	g.served[w.class] = now
 	w.answer = Admitted
-	if now >= w.deadline {
-		w.answer = Expired
+	if late := g.tooLate(now, w); late != Waiting {
+		w.answer = late
 	}
+	answer := w.answer
 	g.mu.Unlock()
-	if w.answer == Expired {
+	if answer != Admitted {
 		g.Release(now, s)
-		return Slot{}, Expired
+		return Slot{}, answer
 	}
 	return s, Admitted
 }
@@ -135,17 +164,16 @@ func (g *Gate) granted(now clock.Instant, w *Wait, s Slot) (Slot, Answer) {
 func (g *Gate) Leave(now clock.Instant, w *Wait) (Slot, Answer) {
 	g.mu.Lock()
 	if w.answer != Waiting {
-		defer g.mu.Unlock()
-		return w.collect()
+		return g.collect(now, w)
 	}
 	if s, ok := g.b.Leave(w.wait); ok {
 		return g.granted(now, w, s)
 	}
 	defer g.mu.Unlock()
 	g.end(w)
-	switch {
-	case now >= w.deadline:
-		w.answer = Expired
+	switch late := g.tooLate(now, w); {
+	case late != Waiting && now >= w.until:
+		w.answer = late
 	case now >= w.until:
 		g.refuse(w)
 	default:
@@ -154,13 +182,13 @@ func (g *Gate) Leave(now clock.Instant, w *Wait) (Slot, Answer) {
 	return Slot{}, w.answer
 }
 
-// collect is the answer of a wait that the gate has ended. g.mu is held.
-func (w *Wait) collect() (Slot, Answer) {
-	if w.answer == Admitted && w.slot.Held() {
-		s := w.slot
+// collect is the answer of a wait that the gate has ended. It unlocks.
+func (g *Gate) collect(now clock.Instant, w *Wait) (Slot, Answer) {
+	if s := w.slot; s.Held() {
 		w.slot = Slot{}
-		return s, Admitted
+		return g.granted(now, w, s)
 	}
+	defer g.mu.Unlock()
 	if w.answer == Admitted {
 		return Slot{}, Gone // it was handed over already
 	}
@@ -169,17 +197,51 @@ func (w *Wait) collect() (Slot, Answer) {
 
 // shed refuses those who have waited for too long in an overload. g.mu is held.
 func (g *Gate) shed(now clock.Instant, refused *list) {
-	for g.control.state == overload && g.waitsLong(now) {
-		w := g.waits.head
+	for w := g.waits.head; w != nil && g.control.state == overload && now.Sub(w.came) >= g.rules.Target; {
+		next := w.next
+		if g.isNext(now, w) {
+			w = next
+			continue
+		}
 		s, ok := g.b.Leave(w.wait)
 		g.end(w)
 		if ok {
 			w.slot, w.answer = s, Admitted // and woken already
-			continue
+		} else {
+			g.refuse(w)
+			refused.push(w)
 		}
-		g.refuse(w)
-		refused.push(w)
+		w = next
 	}
+}
+
+// isNext reports whether a request waits only for the next slots to come free, and not for lack of
+// them: one of a lower class got a slot not long ago, so that there are enough for the
+// class; or its tenant has slots, and fewer than its part. Where all work takes as long,
+// slots come free together, and nobody gets one in between. g.mu is held.
+func (g *Gate) isNext(now clock.Instant, w *Wait) bool {
+	for _, at := range g.served[:w.class] {
+		if now.Sub(at) < g.rules.Interval {
+			return true
+		}
+	}
+	if !g.rules.Fair {
+		return false
+	}
+	has, _, tenants := g.b.Tenants(w.tenant)
+	used, _, _ := g.b.Occupancy()
+	return has > 0 && has*tenants < used
+}
+
+// class is that of a priority, from the lowest one on.
+func class(p policy.Priority) int {
+	switch {
+	case p < policy.PriorityNormal:
+		return 0
+	case p > policy.PriorityNormal:
+		return 2
+	}
+	return 1
 }
 
 // refuse answers one who has waited for too long. g.mu is held.

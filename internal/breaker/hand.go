@@ -33,7 +33,7 @@ func (b *Breaker) SetRules(now clock.Instant, r *Rules) {
 // rehome makes the last release go where the rules say now, unless it goes back to what
 // was set by hand.
 func (b *Breaker) rehome(old, r *Rules) {
-	if b.extra == nil || len(b.extra.held) == 0 || old.home() == r.home() || b.extra.returnTo != old.home() {
+	if !b.isolated() || old.home() == r.home() || b.extra.returnTo != old.home() {
 		return
 	}
 	if lapses(b.extra.returnTo) && b.extra.returnUntil != clock.Never {
@@ -79,7 +79,7 @@ func (h Hand) Disable(now, until clock.Instant) { h.force(now, Disabled, until) 
 // each time that a rule is broken after having been kept. It ends as Disable does.
 func (h Hand) Observe(now, until clock.Instant) { h.force(now, ObserveOnly, until) }
 
-// Reset closes the breaker and empties its counts, whatever its state.
+// Reset closes the breaker and empties its counts, whatever its state. It ends isolations.
 func (h Hand) Reset(now clock.Instant) { h.force(now, Closed, 0) }
 
 // Trip opens the breaker for the open time of its rules. No probe goes before that is
@@ -101,7 +101,7 @@ func (h Hand) Trip(now clock.Instant) {
 }
 
 // TryHalfOpen ends an open time early. It returns [ErrNotOpen] in other states
-// than open and forced open.
+// than open and forced open, and while the breaker is isolated.
 func (h Hand) TryHalfOpen(now clock.Instant) error {
 	if !h.force(now, HalfOpen, 0) {
 		return ErrNotOpen
@@ -109,12 +109,19 @@ func (h Hand) TryHalfOpen(now clock.Instant) error {
 	return nil
 }
 
-// force moves by hand. The last such move counts, so it ends isolations.
+// force moves by hand. The last such move counts. While the breaker is isolated only a reset
+// moves it, and ends the isolations. Any other move says where the last release leads.
 func (h Hand) force(now clock.Instant, to State, until clock.Instant) bool {
 	b := h.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lapse(now)
+	if b.isolated() && to != Closed {
+		if to != HalfOpen {
+			b.extra.returnTo, b.extra.returnUntil = to, until
+		}
+		return to != HalfOpen
+	}
 	change := Change{Cause: Forced, Who: h.who, Counts: b.counts(now), At: now, Due: now, Until: until}
 	if to == Closed {
 		change.Cause = WasReset
@@ -141,6 +148,8 @@ func (b *Breaker) lapse(now clock.Instant) {
 	b.move(b.rules.Load().home(), Change{Cause: OverrideOver, Counts: b.counts(now), At: now, Due: until, Until: clock.Never})
 }
 
+func (b *Breaker) isolated() bool { return b.extra != nil && len(b.extra.held) > 0 }
+
 func (b *Breaker) release() {
 	if b.extra != nil {
 		b.extra.held = nil
@@ -151,8 +160,8 @@ func (b *Breaker) release() {
 // holds nothing.
 type Isolation struct{ id uint64 }
 
-// Isolate refuses all calls until every isolation is released, or until another
-// method moves the breaker by hand. At most 1024 are held at once.
+// Isolate refuses all calls until every isolation is released, or until a Reset. What other
+// methods set meanwhile by hand holds after the last release. At most 1024 are held at once.
 func (h Hand) Isolate(now clock.Instant) Isolation {
 	b := h.b
 	b.mu.Lock()

@@ -508,6 +508,13 @@ func (n *naive) decide(now, due clock.Instant, after time.Duration) {
 
 func (n *naive) byHand(now clock.Instant, who string, to State, until clock.Instant) bool {
 	n.lapse(now)
+	if n.held > 0 && to == HalfOpen {
+		return false
+	}
+	if n.held > 0 && to != Closed {
+		n.home, n.till = to, until
+		return true
+	}
 	if (to == Disabled || to == ObserveOnly) && n.state == to && n.until == until {
 		return false
 	}
@@ -528,7 +535,6 @@ func (n *naive) trip(now clock.Instant) {
 		n.enough = 0
 	}
 	if !refuses(n.state) {
-		n.held = 0
 		n.open(Change{Cause: Forced, Counts: n.counts(now), At: now, Due: now}, 0)
 	}
 }

@@ -24,12 +24,13 @@ import (
 const (
 	million = 1_000_000
 
-	// slices is how many a Window keeps. Fifteen are as long as its span, the sixteenth
-	// is the one under way.
-	slices = 16
+	// slices is how many a Window keeps. A hundred are as long as its span, the last is
+	// the one under way. Of a steady stream a Window grants one part in slices less than its
+	// ratio.
+	slices = 101
 
-	// grain is what spans are rounded up to. It is longer than what rounding up to
-	// fifteen slices adds, so the span can be told from the width of a slice.
+	// grain is what spans are rounded up to: a whole number of nanoseconds for each of a
+	// hundred slices.
 	grain = time.Microsecond
 
 	longest = time.Duration(1) << 60 // 36 years, so that all slices fit too
@@ -80,16 +81,16 @@ func (r Rules) Allows(calls int64) int64 {
 //
 // The promise: whenever a re-send is granted, those granted within the span that ends
 // there, it included and refunds taken off, are at most the ratio of the calls in that
-// span, plus the floor. Nothing is saved up. The span is cut into fifteen slices, and
-// re-sends are remembered for one slice longer than calls, so no call pays twice. Of a
-// steady stream of calls between 14 and 15 fifteenths pay: a slice that is partly older
-// than the span does not. All re-sends are forgotten once none was granted for a whole
-// span. So what was spent in one moment is there again one span later, to within 15 ns.
+// span, plus the floor. Nothing is saved up. The span is cut into a hundred slices, and re-sends
+// are remembered for one slice longer than calls, so no call pays twice. A slice that is
+// partly older than the span does not pay, so a steady stream is granted 1 % less than its
+// ratio. All re-sends are forgotten once none was granted for a whole span. So what was
+// spent in one moment is there again one span later.
 //
 // Calls are counted by shards and without a lock. Everything else is done under one lock:
 // it is needed only where something failed.
 //
-// A Window is made by [MakeWindow]; the zero Window can't be used. It takes 200 bytes, and
+// A Window is made by [MakeWindow]; the zero Window can't be used. It takes 900 bytes, and
 // 64 more for each shard. All methods are safe for concurrent use. It must not be copied
 // after first use. Time that goes backward is taken as the newest time seen, to within a
 // slice: as the moment when the newest one began.
@@ -116,11 +117,9 @@ func MakeWindow(span time.Duration, shards int) (w Window) {
 	return
 }
 
-// widthOf returns how long the slices of a budget of that span are: a fifteenth of it,
-// rounded up.
+// widthOf returns how long the slices of a budget of that span are, which is rounded up.
 func widthOf(span time.Duration) time.Duration {
-	span = (min(max(span, grain), longest) + grain - 1) / grain * grain
-	return (span + slices - 2) / (slices - 1)
+	return (min(max(span, grain), longest) + grain - 1) / grain * (grain / (slices - 1))
 }
 
 // Resize changes the span and forgets everything. Reservations made before must not be
@@ -140,7 +139,7 @@ func (w *Window) Span() time.Duration {
 	return w.span()
 }
 
-func (w *Window) span() time.Duration { return w.width * (slices - 1) / grain * grain }
+func (w *Window) span() time.Duration { return w.width * (slices - 1) }
 
 // Reservation is a re-send that was granted and not yet made. The zero
 // Reservation is none. It is a value of the caller's: refund it at most once.
@@ -224,17 +223,9 @@ func (w *Window) sum(now clock.Instant) (calls, resends int64) {
 	return int64(uint32(w.calls.sum()) - w.before[w.slice(slices-2)]), resends
 }
 
-// forgets reports whether a whole span has passed since the last grant, and no call that
-// paid for it counts any more. Slices are up to a few nanoseconds longer than a fifteenth
-// of the span, so the second is not always so when the first is.
-func (w *Window) forgets(now clock.Instant) bool {
-	return now.Sub(w.last) >= w.span() && w.number(now)-w.number(w.last) >= slices-1
-}
-
-// number returns which slice an instant belongs to, counted from the origin of time.
-func (w *Window) number(at clock.Instant) int64 {
-	return (int64(at) - floorMod(int64(at), int64(w.width))) / int64(w.width)
-}
+// forgets reports whether a whole span has passed since the last grant: no call that paid
+// for it counts any more.
+func (w *Window) forgets(now clock.Instant) bool { return now.Sub(w.last) >= w.span() }
 
 // slice returns the index of the slice that is so many slices older than the newest.
 func (w *Window) slice(age int) int { return (int(w.newest) - age + slices) % slices }

@@ -110,7 +110,7 @@ func TestAnOlderTimeIsWhenTheNewestSliceBegan(t *testing.T) {
 func TestNoMoreIsGrantedThanASliceCanCount(t *testing.T) {
 	w := MakeWindow(time.Second, 1)
 	w.Counts(0)
-	w.resends[w.newest] = most - 1
+	w.resends[w.newest], w.last = most-1, 0
 	if got := withdraw(&w, 0, Rules{0, math.MaxInt64}); got != 1 {
 		t.Errorf("%d granted", got)
 	}
@@ -334,7 +334,7 @@ func TestGoroutinesConserveTheBudget(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	if got := unsafe.Sizeof(Window{}); got > 200 {
+	if got := unsafe.Sizeof(Window{}); got > 900 {
 		t.Errorf("a window takes %d bytes", got)
 	}
 }
@@ -352,5 +352,26 @@ func TestNothingIsAllocated(t *testing.T) {
 		b.TryWithdraw(NewBucketRules(100, 1, 0.1))
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A steady stream whose every call asks for a re-send gets its ratio, to within 1.5 %.
+func TestASteadyStreamGetsItsRatio(t *testing.T) {
+	for _, ratio := range []float64{0.05, 0.1, 0.2} {
+		r := NewRules(ratio, 0, 10*time.Second)
+		w := MakeWindow(10*time.Second, 1)
+		calls, granted := 0, 0
+		for now := clock.Instant(0); now < 120*s; now += 5 * ms {
+			w.Deposit(now, 0)
+			if now < 20*s { // until the window is full
+				w.TryWithdraw(now, r)
+				continue
+			}
+			calls++
+			granted += withdraw(&w, now, r)
+		}
+		if got := float64(granted) / float64(calls); got > ratio || got < 0.985*ratio {
+			t.Errorf("%.2f %% of the calls were sent again, of %.0f %%", 100*got, 100*ratio)
+		}
 	}
 }

@@ -126,6 +126,19 @@ func (e *Earned) TryWithdraw(now clock.Instant, r *EarnedRules, u float64) bool 
 	return true
 }
 
+// TryWithdrawWhole grants one re-send if a whole one is there, and else takes nothing. It is for
+// work that asks until it is let go.
+func (e *Earned) TryWithdrawWhole(now clock.Instant, r *EarnedRules) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gather(now, r); e.level < million {
+		return false
+	}
+	e.level -= million
+	e.sent++
+	return true
+}
+
 // Refund gives back a re-send that was granted and not made. It gives back a whole one,
 // also where only a part was there: tries that got nothing have paid for the rest. Call it
 // at most once for each that was granted.

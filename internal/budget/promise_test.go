@@ -51,7 +51,7 @@ func (h *history) counted(now int64) (calls, resends int64) {
 	}
 	for i := range h.resends {
 		r := &h.resends[i]
-		r.forgotten = r.forgotten || now-last >= h.span && floorDiv(now, h.slice)-floorDiv(last, h.slice) >= slices-1
+		r.forgotten = r.forgotten || now-last >= h.span
 		if r.at >= oldest && !r.refunded && !r.forgotten {
 			resends++
 		}

@@ -156,8 +156,8 @@ func (c *caller) home(a *attempt, o policy.Outcome, answer bool) {
 	c.call.Settle(now, a.ticket, o)
 	if !late || !c.racing {
 		c.replace(a, o.Open)
-	} else if a.inline && o.Class == policy.ClassCrashed {
-		c.replace(a, false) // a caller that panics gets no result
+	} else if a.inline && o.Class == policy.ClassCrashed && (a.work.Exits || !c.call.Succeeded()) {
+		c.replace(a, false) // a caller that leaves gets no result; a panic is passed over where a hedge has won
 	}
 	c.say()
 	if c.call.Over() {

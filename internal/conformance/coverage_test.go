@@ -22,7 +22,7 @@ type cover struct {
 const (
 	rules     = "the numbers of another rule: gabion's learned limit has its own (learned-limit.md)"
 	least     = "gabion's learned limit measures the usual time anew at any limit, every 20 s, and has no phase for the least one (learned-limit.md)"
-	endpoints = "gabion does not balance load over endpoints"
+	endpoints = "an address is left out by its own failures, as a breaker opens, and for seconds"
 	profile   = "a compatibility profile of another system, which gabion does not have"
 )
 
@@ -77,7 +77,7 @@ var coverage = []cover{
 	{48, "three in a row", "here breaker", ""},
 	{49, "ejection times of endpoints", "", endpoints},
 	{50, "outliers by success rate", "", endpoints},
-	{51, "all endpoints bad", "", endpoints},
+	{51, "all endpoints bad", "contrib/gabiongrpc", ""},
 	{52, "three attempts, two waits", "here", ""},
 	{53, "no wait that does not fit the deadline", "here", ""},
 	{54, "exponential, linear, constant", "here backoff", ""},

@@ -43,7 +43,7 @@ var plan = map[string]room{
 	"internal/breaker":   {floor: ground},
 	"internal/budget":    {floor: ground},
 	"internal/bulkhead":  {floor: ground},
-	"internal/admission": {floor: ground, also: []string{"internal/bulkhead"}}, // its slots and its queue
+	"internal/admission": {floor: ground, also: []string{"internal/bulkhead", "internal/latency"}}, // its slots and its queue, and how long work takes
 	"internal/ratelimit": {floor: ground},
 	"internal/throttle":  {floor: ground},
 	"internal/latency":   {floor: ground},
@@ -101,7 +101,7 @@ var plan = map[string]room{
 
 	"proxy": {floor: fourth},
 
-	"internal/adapter":     {floor: basement, also: []string{"policy"}},                                                             // its answers
+	"internal/adapter":     {floor: basement, also: []string{"policy", "internal/breaker"}},                                         // its answers, and the permit of an address
 	"internal/serving":     {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
 	"internal/house":       {floor: basement},
 	"internal/idemkey":     {floor: basement},

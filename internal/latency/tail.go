@@ -79,6 +79,9 @@ type Tail struct {
 	limit atomic.Int64  // below zero where it is Hopeless to wait for longer
 	sent  atomic.Uint32 // attempts that had a Hopeless limit
 
+	leastDue atomic.Int64 // the instant from which the least time is estimated anew
+	least    atomic.Int64
+
 	mu    sync.Mutex
 	began [2]clock.Instant // of each half, under mu
 }
@@ -94,6 +97,7 @@ func NewTail(now clock.Instant, shards int) *Tail {
 	n := 1 << bits.Len(uint(min(max(shards, 1), tailShards)-1))
 	t := &Tail{shards: uint32(n), counts: make([]atomic.Uint32, 4*n*tailCells), began: [2]clock.Instant{now, now}}
 	t.due.Store(never)
+	t.leastDue.Store(int64(now))
 	return t
 }
 

@@ -31,7 +31,13 @@ const (
 	Worked                 // the dependency did the work, and said yes or no
 	Late                   // it had no answer in time
 	Busy                   // it answered that it has no room
+	Left                   // its own caller went before it was done: it took at least as long
+	Lacked                 // it was not sent: no slot was free for it
 )
+
+// ample is how many times the usual time a caller must have waited to be sure to have been patient:
+// then the work was late.
+const ample = 5
 
 // Bounds are what the limit stays within. Min is at least 1 and at most Max.
 type Bounds struct{ Min, Max int }
@@ -45,18 +51,28 @@ type Window struct {
 	Good  int64         // attempts that worked
 	Late  int64         // attempts that had no answer in time
 	Busy  int64         // attempts that found no room
+	Lack  int64         // attempts that were not sent because no slot was free
 	Time  time.Duration // that attempts took which worked or were late, all together
 	Lost  time.Duration // of it, those that were late
+	Left  int64         // attempts whose callers left too early to say anything
+	Gone  time.Duration // that these took, all together
 }
 
 // Each is how much time of a slot a good attempt costs, those that were late included.
 func (w *Window) Each() time.Duration { return w.Time / time.Duration(max(w.Good, 1)) }
 
 // Concurrency is how many attempts were out on average.
-func (w *Window) Concurrency() float64 { return float64(w.Time) / float64(max(w.Span, 1)) }
+func (w *Window) Concurrency() float64 { return float64(w.Time+w.Gone) / float64(max(w.Span, 1)) }
 
-// Rate is how many good attempts ended in a second.
-func (w *Window) Rate() float64 { return float64(w.Good) / max(w.Span, 1).Seconds() }
+// Rate is how many good attempts ended in a second. What was spent on callers who left early
+// counts as the good attempts that it would have made.
+func (w *Window) Rate() float64 {
+	rate := float64(w.Good) / max(w.Span, 1).Seconds()
+	if w.Gone > 0 {
+		rate *= float64(w.Time+w.Gone) / float64(max(w.Time, 1))
+	}
+	return rate
+}
 
 // many reports whether late attempts are a good part of all.
 func (w *Window) many() bool { return 20*w.Late > w.Good }
@@ -112,6 +128,7 @@ type Limit struct {
 	look    atomic.Int64 // when the rule is asked next
 	limit   atomic.Int64
 	brief   atomic.Int64 // what a good attempt took of late: one that had less time was not late, but hurried
+	usual   atomic.Int64 // what an attempt takes when nobody waits, as far as known; else 0
 	moves   atomic.Pointer[Move]
 
 	mu    sync.Mutex // guards all below
@@ -128,10 +145,12 @@ type line struct {
 	late atomic.Int64
 	busy atomic.Int64
 	lost atomic.Int64
-	_    [24]byte
+	left atomic.Int64
+	gone atomic.Int64
+	lack atomic.Int64 // the eighth: the line is full
 }
 
-type counts struct{ good, time, late, busy, lost int64 }
+type counts struct{ good, time, late, busy, lost, left, gone, lack int64 }
 
 // Move is what a limit was moved by.
 type Move struct {
@@ -181,6 +200,9 @@ func (l *Limit) Last() *Move { return l.moves.Load() }
 // limit moved with it, which it does at most once in [Every].
 func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verdict) (limit int, moved bool) {
 	if l.sampler != nil {
+		if v == Lacked {
+			return 0, false
+		}
 		return l.sample(now, took, v)
 	}
 	c := &l.lines[int(shard)&(len(l.lines)-1)]
@@ -194,8 +216,12 @@ func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verd
 		if int64(took) >= l.brief.Load() {
 			c.late.Add(1)
 		}
+	case Left:
+		l.left(c, took)
 	case Busy:
 		c.busy.Add(1)
+	case Lacked:
+		c.lack.Add(1)
 	default:
 		return 0, false
 	}
@@ -203,6 +229,25 @@ func (l *Limit) Done(now clock.Instant, shard uint32, took time.Duration, v Verd
 		return 0, false
 	}
 	return l.ask(now)
+}
+
+// left counts an attempt whose caller left. Before the usual time that says that the caller was in
+// a hurry, and nothing of the room that there is: it had a slot, that is all. After it the
+// attempt took as long at least, as one that was done then. After far longer it was late.
+func (l *Limit) left(c *line, took time.Duration) {
+	usual := time.Duration(l.usual.Load())
+	switch {
+	case usual == 0 || took < usual:
+		c.gone.Add(int64(took))
+		c.left.Add(1)
+	case took < ample*usual:
+		c.time.Add(int64(took))
+		c.good.Add(1)
+	default:
+		c.time.Add(int64(took))
+		c.lost.Add(int64(took))
+		c.late.Add(1)
+	}
 }
 
 // SetBounds changes the bounds, and returns the limit within them.
@@ -235,6 +280,7 @@ func (l *Limit) ask(now clock.Instant) (limit int, moved bool) {
 		}
 	}
 	limit, verdict, settle := l.rule.Judge(now, &w)
+	l.usual.Store(int64(l.usually()))
 	switch {
 	case limit != was:
 		l.limit.Store(int64(limit))
@@ -248,6 +294,17 @@ func (l *Limit) ask(now clock.Instant) (limit int, moved bool) {
 		l.look.Store(int64(now.Add(Every)))
 	}
 	return limit, false
+}
+
+// usually is what an attempt takes when nobody waits: what the rule knows, and before it
+// knows the least that it has taken.
+func (l *Limit) usually() time.Duration {
+	if e, ok := l.rule.(Explainer); ok {
+		if _, usual := e.Explain(); usual > 0 {
+			return usual
+		}
+	}
+	return time.Duration(2 * l.brief.Load())
 }
 
 func (l *Limit) explain(from, to int, w *Window) *Move {
@@ -272,6 +329,9 @@ func (l *Limit) sum() (n counts) {
 		n.late += c.late.Load()
 		n.busy += c.busy.Load()
 		n.lost += c.lost.Load()
+		n.left += c.left.Load()
+		n.gone += c.gone.Load()
+		n.lack += c.lack.Load()
 	}
 	return n
 }
@@ -281,5 +341,6 @@ func (l *Limit) window(now clock.Instant, limit int) Window {
 	return Window{
 		Span: now.Sub(l.since), Limit: limit, Good: n.good - l.mark.good, Late: n.late - l.mark.late,
 		Busy: n.busy - l.mark.busy, Time: time.Duration(n.time - l.mark.time), Lost: time.Duration(n.lost - l.mark.lost),
+		Left: n.left - l.mark.left, Gone: time.Duration(n.gone - l.mark.gone), Lack: n.lack - l.mark.lack,
 	}
 }

@@ -9,6 +9,38 @@ func busyShare(w *Window) float64 {
 	return float64(w.Busy) / float64(max(w.Good+w.Late+w.Busy, 1))
 }
 
+// fits reports whether slots are free on average and attempts take about as long as usual,
+// so that more would not only wait at the dependency.
+func (r *rule) fits(now clock.Instant, w *Window) bool {
+	each := float64(w.Each())
+	switch {
+	case w.Good == 0 || w.Limit >= r.Max || !r.free(w):
+		return false
+	case r.usual.n == 0:
+		return true
+	}
+	return r.growth(w.Limit, each) >= 1 && !(r.held.on(now) && 2*each > r.usual.value)
+}
+
+// free reports whether slots are free on average, for all that chance may do.
+func (r *rule) free(w *Window) bool {
+	return w.Concurrency()*(1+r.calm.of(float64(w.Good))) < inUse*float64(w.Limit)
+}
+
+// growth is by how much the limit may grow where attempts take so long.
+func (r *rule) growth(limit int, each float64) float64 {
+	return right(float64(limit), min(r.usual.value/each, 1)) - float64(limit)
+}
+
+// more allows more because some found no slot.
+func (r *rule) more(w *Window) (verdict int) {
+	if w.Good+w.Lack < 4*enough && w.Span < soon {
+		return Longer
+	}
+	r.move(max(w.Limit+r.step(w.Limit, spare(float64(w.Limit))), few), policy.LimitGrew)
+	return Anew
+}
+
 // tryRoom allows fewer because the dependency says that it has no room.
 func (r *rule) tryRoom(w *Window) (verdict int) {
 	r.phase, r.before, r.busyShare = crowded, *w, busyShare(w)
@@ -57,7 +89,7 @@ func (r *rule) revive(w *Window) (verdict int) {
 		return Anew
 	}
 	r.phase = watching
-	if r.usual.n > 0 && float64(w.Each()) < 1.5*r.usual.value {
+	if r.usual.n > 0 && float64(w.Time-w.Lost) < 1.5*r.usual.value*float64(w.Good) { // what is late was sent before
 		r.move(r.saved, policy.LimitBack)
 	}
 	return Anew

@@ -13,6 +13,8 @@ const (
 	inUse   = 0.8  // of the limit: above it the limit is what bounds the calls
 	idle    = 0.5  // of the limit: below it nobody waits because of this client
 	enough  = 20   // attempts below which nothing is concluded
+	sound   = 400  // attempts by which the usual time is known well enough
+	few     = 6    // slots that one may have who finds none and has no cause to fear a crowd
 	certain = 2.5  // standard errors, at the end of a window
 	sure    = 4.0  // standard errors, at one of many looks
 	uncured = 0.3  // of what fewer calls would bring if all that is too much were waiting: below it nothing was
@@ -22,9 +24,12 @@ const (
 
 	maxSamples = 2000             // that what is known of the usual time stands for
 	refresh    = 20 * time.Second // how often the usual time is measured anew
+	soon       = 2 * time.Second  // after which few attempts that found no slot are enough
 	patience   = 10 * time.Second // after which a window that is too small is forgotten
 	quiet      = 30 * time.Second // growth rests so long, twice as long each time
 	maxQuiet   = 8 * time.Minute
+
+	alone = time.Second // for so long nothing but callers who leave a little early: then all wait too long
 )
 
 // phase is what the rule is doing.
@@ -105,7 +110,7 @@ func (r *rule) Judge(now clock.Instant, w *Window) (limit, verdict int, settle t
 	}
 	settle = w.Each() * 3 / 2
 	if late := w.Lost / time.Duration(max(w.Late, 1)); w.Good < enough || w.Late > starve*w.Good {
-		settle = w.Time / time.Duration(max(w.Good+w.Late, 1))
+		settle = (w.Time + w.Gone) / time.Duration(max(w.Good+w.Late+w.Left, 1))
 	} else if w.many() {
 		settle = max(settle, late)
 	}
@@ -113,11 +118,13 @@ func (r *rule) Judge(now clock.Instant, w *Window) (limit, verdict int, settle t
 }
 
 func (r *rule) judge(now clock.Instant, w *Window) (verdict int) {
-	switch all := w.Good + w.Late + w.Busy; {
+	switch all := w.Good + w.Late + w.Busy + w.Lack; {
+	case w.Good == 0 && w.Left >= enough && w.Span >= alone:
+		return r.starve(w)
 	case all < enough && w.Span < patience:
 		return Longer
 	case all < enough:
-		return r.giveUp()
+		return r.giveUp(now, w)
 	case w.Late >= enough/2 && w.Late > starve*w.Good:
 		return r.starve(w)
 	case r.phase == starved:
@@ -126,18 +133,21 @@ func (r *rule) judge(now clock.Instant, w *Window) (verdict int) {
 		return r.judgeRoom(now, w)
 	case r.phase == trying:
 		return r.judgeTry(now, w)
-	case float64(w.Busy) > crowd*float64(all) && !r.deaf.on(now) && w.Concurrency() >= enough:
+	case busyShare(w) > crowd && !r.deaf.on(now) && w.Concurrency() >= enough:
 		return r.tryRoom(w)
-	case w.Good < enough && w.Span < patience:
+	case w.Good+w.Lack < enough && w.Span < patience:
 		return Longer
-	case w.Good < enough:
+	case w.Good+w.Lack < enough:
 		return Anew
 	}
 	return r.watch(now, w)
 }
 
 // giveUp ends what is being tried when nobody calls any more.
-func (r *rule) giveUp() (verdict int) {
+func (r *rule) giveUp(now clock.Instant, w *Window) (verdict int) {
+	if r.phase == watching && w.Lack > 0 && r.fits(now, w) {
+		return r.more(w)
+	}
 	if r.phase == trying || r.phase == crowded {
 		r.phase = watching
 		r.move(r.before.Limit, policy.LimitBack)
@@ -151,7 +161,14 @@ func (r *rule) watch(now clock.Instant, w *Window) (verdict int) {
 	switch used := w.Concurrency() / float64(w.Limit); {
 	case w.Span < w.round():
 		return Longer
-	case used < inUse:
+	case w.Lack > 0 && r.fits(now, w):
+		return r.more(w)
+	case w.Good < enough:
+		return Longer
+	case used < inUse && w.Lack == 0:
+		if used < idle && w.Late == 0 && r.usual.n < sound && w.Span < patience {
+			return Longer
+		}
 		r.runs = 0
 		r.rest(now, each, n, used)
 		return Anew
@@ -160,10 +177,10 @@ func (r *rule) watch(now clock.Instant, w *Window) (verdict int) {
 	case r.usual.n == 0:
 		return r.forget(w)
 	}
-	if less := r.usual.value - each; less > sure*r.calm.of(n)*each && n >= 4*enough {
+	if less := r.usual.value - each; r.quicker(each, n) {
 		r.usual.set(each, n)
 		r.tested = now
-		if less > each/5 {
+		if less > each/5 && less < each {
 			return r.forget(w)
 		}
 	}
@@ -206,14 +223,23 @@ func (r *rule) act(now clock.Instant, w *Window, gap, each float64) (verdict int
 		r.runs = 0
 		depth := min(max(0.8*r.usual.value/each, 0.5), 0.7)
 		r.try(w, int(depth*float64(w.Limit)), true)
-	case r.usual.value-each > each/5:
+	case r.usual.value-each > each/5 && r.usual.value < 2*each:
 		return r.forget(w)
 	case !r.held.on(now):
-		step := min(gap*float64(uint(1)<<min(r.runs, 4)), float64(w.Limit))
-		r.move(w.Limit+int(step+0.5), policy.LimitGrew)
-		r.runs++
+		r.move(w.Limit+r.step(w.Limit, gap), policy.LimitGrew)
 	}
 	return Anew
+}
+
+// step is by how much the limit grows, which is more each time in a row.
+func (r *rule) step(limit int, gap float64) int {
+	r.runs++
+	return int(min(gap*float64(uint(1)<<min(r.runs-1, 4)), float64(limit)) + 0.5)
+}
+
+// quicker reports whether attempts take less than the usual time, for sure.
+func (r *rule) quicker(each, n float64) bool {
+	return n >= 4*enough && r.usual.value-each > sure*r.calm.of(n)*each
 }
 
 // measure measures the usual time anew, with as many as are worked on by what is known. Each
@@ -229,7 +255,10 @@ func (r *rule) measure(w *Window, each float64) {
 // forget finds the usual time anew: it is not known, or attempts are much faster than was
 // thought, and may wait nevertheless.
 func (r *rule) forget(w *Window) (verdict int) {
-	r.usual, r.runs = mean{}, 0
+	r.runs = 0
+	if r.usual.n > 0 { // it is no longer than this
+		r.usual.set(float64(w.Each()), float64(w.Good))
+	}
 	r.try(w, w.Limit/2, true)
 	return Anew
 }
@@ -248,8 +277,8 @@ func right(limit, part float64) float64 {
 func (r *rule) rest(now clock.Instant, each, n, used float64) {
 	switch {
 	case n < 4*enough:
-	case r.usual.n == 0 && used < idle:
-		r.usual.set(each, n)
+	case used < idle && r.usual.n < sound:
+		r.usual.add(each, n)
 		r.tested = now
 	case r.usual.n > 0 && r.usual.value-each > certain*r.calm.of(n)*each:
 		r.usual.set(each, n)

@@ -24,6 +24,12 @@ func (r *rule) judgeTry(now clock.Instant, w *Window) (verdict int) {
 	if n < enough {
 		return Longer
 	}
+	if n >= 4*enough && r.free(w) { // even of fewer slots: so nobody waits for each other
+		r.usual.set(each, n)
+		r.phase, r.tested = watching, now
+		r.move(r.before.Limit, policy.LimitBack)
+		return Anew
+	}
 	need, long := float64(2*w.Limit), max(5*time.Duration(each), time.Second)
 	if r.deep {
 		need, long = max(need, 100*r.calm.square), max(20*time.Duration(each), 3*time.Second) // off by a tenth

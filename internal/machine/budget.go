@@ -108,6 +108,10 @@ func (c *Call) takeResend(now clock.Instant, after policy.Class) (ok bool) {
 		c.taken.epoch = c.state.epoch()
 		c.taken.charge, ok = c.state.window().TryWithdraw(now, c.rules.budget)
 	default:
+		if c.repeat { // of many that ask again and again each would take a part of what is there
+			ok = c.state.earned.TryWithdrawWhole(now, &c.rules.earned)
+			break
+		}
 		u := chance.U(c.draw(), 0, uint64(c.sent.n), chance.Budgeting)
 		ok = c.state.earned.TryWithdraw(now, &c.rules.earned, u)
 	}

@@ -57,6 +57,7 @@ type Params struct {
 	Deadline  clock.Instant // the caller's own; zero or clock.Never means none
 	Timeout   time.Duration // in place of the policy's Timeout.Call; zero means the policy's
 	Safe      bool          // declared safe to repeat
+	Keyed     bool          // has a key, which makes it safe to repeat as long as every attempt uses it: see Unkeyed
 	NoRetry   bool          // one attempt, whatever the policy says
 	Repeat    bool          // the work was tried before, in a call of its own: the budget pays for the first attempt, too
 	NoHedge   bool          // never hedge, whatever the policy says
@@ -112,6 +113,7 @@ type Call struct {
 	shard    uint32
 	priority bulkhead.Priority
 	safe     bool
+	keyed    bool // safe by its key alone
 	noRetry  bool
 	noSlot   bool
 	noQueue  bool
@@ -141,6 +143,9 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	c.began, c.deadline = now, clock.Never
 	c.shard, c.priority = p.Shard, p.Priority
 	c.safe, c.noRetry = p.Safe || r.Policy.Safe, p.NoRetry
+	if p.Keyed && !c.safe {
+		c.safe, c.keyed = true, true
+	}
 	c.noSlot, c.noQueue, c.inside = p.NoSlot || p.Inside, p.NoQueue, p.Inside
 	if p.Repeat {
 		c.repeat, c.phase = true, repeating
@@ -278,7 +283,7 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 		c.cutShort(why)
 	}
 	switch {
-	case why == policy.CallTimeout && c.sent.out != 0 && c.deadline.Sub(c.began) >= c.due():
+	case why == policy.CallTimeout && c.sent.out != 0 && c.deadline.Sub(c.began) >= c.rules.due():
 		c.sent.judge(breaker.Bad)
 	case why == policy.Canceled:
 		c.sent.judged = false

@@ -7,6 +7,7 @@ import (
 	"github.com/gabion-go/gabion/internal/bulkhead"
 	"github.com/gabion-go/gabion/internal/chance"
 	"github.com/gabion-go/gabion/internal/clock"
+	"github.com/gabion-go/gabion/internal/learned"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -120,8 +121,7 @@ func (c *Call) join(now clock.Instant, s *Step) (answered bool) {
 	}
 	w, ok := c.state.bulkhead().Join(c.waker, c.priority, c.tenant)
 	if !ok {
-		c.crowded(0)
-		c.refuse(now, policy.BulkheadFull, 0)
+		c.lack(now, 0, policy.BulkheadFull)
 		return false
 	}
 	c.phase, c.wait.waiter, c.wait.until = queued, w, until
@@ -138,18 +138,26 @@ func (c *Call) queue(now clock.Instant, s *Step) (answered bool) {
 		c.phase = sending
 	case answer == bulkhead.PushedOut:
 		c.wait.waiter = nil
-		c.crowded(0)
-		c.refuse(now, policy.BulkheadFull, 0)
+		c.lack(now, 0, policy.BulkheadFull)
 	case now < c.wait.until:
 		c.log.wait(now, c.wait.until, policy.ForSlot, c.sent.n)
 		return s.wait(min(c.wait.until, c.deadline))
 	case c.leaveQueue():
 		c.phase = sending
 	default:
-		c.crowded(now.Sub(c.wait.until) + c.rules.Policy.Bulkhead.QueueTimeout)
-		c.refuse(now, policy.QueueTimeout, 0)
+		c.lack(now, now.Sub(c.wait.until)+c.rules.Policy.Bulkhead.QueueTimeout, policy.QueueTimeout)
 	}
 	return false
+}
+
+// lack refuses the call because it has found no slot. That teaches a limit that is learned,
+// unless slots are free and only the tenant's share is not.
+func (c *Call) lack(now clock.Instant, waited time.Duration, why policy.Reason) {
+	c.crowded(waited)
+	if n := c.end.numbers; c.rules.limit != nil && n.InUse >= n.Limit {
+		c.learnLimit(now, 0, learned.Lacked)
+	}
+	c.refuse(now, why, 0)
 }
 
 // leaveQueue gives up waiting for a slot, unless one was granted meanwhile.

@@ -32,6 +32,20 @@ func UseKey(m policy.KeyMode, idempotent, keyed bool) KeyUse {
 // Carried reports whether the attempts carry a key, which makes them safe to repeat.
 func (u KeyUse) Carried() bool { return u == KeySent || u == KeyFresh }
 
+// Keyed reports whether the key is all that makes the call safe to repeat.
+func (c *Call) Keyed() bool { return c.keyed }
+
+// Unkeyed says that an attempt did not use the key of its call, and may have had an effect.
+// Where the key was all that made the call safe to repeat, it is not any more.
+func (c *Call) Unkeyed() {
+	if c.keyed {
+		c.safe, c.hedge.on = false, false
+	}
+}
+
+// DropHedges says that no hedge may be sent any more.
+func (c *Call) DropHedges() { c.hedge.on = false }
+
 // IdempotentMethod reports whether requests of an HTTP method may be repeated by what
 // the method means (RFC 9110, 9.2.2). Names are in capitals; an empty one is none.
 func IdempotentMethod(method string) bool {

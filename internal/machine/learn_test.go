@@ -166,6 +166,41 @@ func TestWhatAnOpenResultTeachesALimit(t *testing.T) {
 	}
 }
 
+// A call that finds no slot teaches the limit that it lacks one.
+func TestACallWithoutASlotTeachesALimit(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		queue int
+		wait  time.Duration
+	}{
+		{"no slot and no queue", policy.Off, 0},
+		{"the longest wait for a slot is over", 0, time.Second},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			seen := new(witness)
+			s := NewState(0, learning(t, policy.Bulkhead{Queue: c.queue, Max: 100}).WithLimit(func(learned.Bounds) learned.Rule { return seen }), Setup{})
+			answer(s, 0, 0, policy.Outcome{Class: policy.ClassServer, Busy: true}) // begins the window
+			calls := make([]Call, 101)
+			var first Ticket
+			for i := range calls {
+				calls[i].Begin(s, 0, &Params{Waker: noWaker{}})
+				if step := calls[i].Next(0); i == 0 {
+					first = step.Ticket
+				}
+			}
+			calls[100].Next(clock.Instant(c.wait))
+			calls[0].Settle(clock.Instant(2*time.Second), first, policy.Outcome{Class: policy.ClassSuccess}) // has the rule asked
+			if seen.last.Lack != 1 {
+				t.Errorf("the limit saw %+v", seen.last)
+			}
+		})
+	}
+}
+
+type noWaker struct{}
+
+func (noWaker) Wake() {}
+
 // witness is a rule that only looks.
 type witness struct{ last learned.Window }
 

@@ -120,6 +120,7 @@ func (o *outbox) take() ([]policy.Event, bool) {
 type partitionLog struct {
 	state     *State
 	partition string
+	rules     *breaker.Rules // nil means those of the policy in force
 }
 
 // BreakerMoved implements breaker.Log. It runs under the breaker's lock.
@@ -132,27 +133,31 @@ func (l partitionLog) BreakerMoved(c breaker.Change) {
 	if c.From == c.To && c.Exceeded != 0 {
 		kind = policy.KindBreakerExceeded
 	}
+	rules := l.rules
+	if r := l.state.rules.Load(); rules == nil && r != nil { // a new State has none yet
+		rules = &r.breaker
+	}
 	box.add(policy.Event{
 		Kind: kind, At: c.At, Due: c.Due, Until: c.Until, From: c.From, To: c.To, Cause: c.Cause, Code: c.Who,
 		Partition: l.partition,
 		Numbers: &policy.Numbers{
 			Calls: c.Counts.Calls, Failures: c.Counts.Failures, Slows: c.Counts.Slow,
-			Rule: l.state.rules.Load().bound(c.Cause),
+			Rule: bound(rules, c.Cause),
 		},
 	})
 }
 
 // bound is the setting that decides where a breaker moves for that cause, or zero.
-func (r *Rules) bound(c policy.BreakerCause) float64 {
+func bound(r *breaker.Rules, c policy.BreakerCause) float64 {
 	switch c {
 	case policy.CauseFailureRate:
-		return r.breaker.FailureRate
+		return r.FailureRate
 	case policy.CauseSlowRate:
-		return r.breaker.SlowRate
+		return r.SlowRate
 	case policy.CauseFailures:
-		return float64(r.breaker.Failures)
+		return float64(r.Failures)
 	case policy.CauseConsecutive:
-		return float64(r.breaker.Consecutive)
+		return float64(r.Consecutive)
 	}
 	return 0
 }

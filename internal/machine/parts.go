@@ -28,7 +28,7 @@ type parts struct {
 	younger    time.Duration
 	resume     *atomic.Int64 // when retries that are off are on again; nil until they were off for a time
 	totals     *totals       // nil where nobody asks for them
-	unpaid     *atomic.Int64 // when a repeat may go next that nothing has paid for; nil until one did
+	trials     *trials       // of repeats that nothing has paid for; nil until there is one
 	streams    *streams      // nil until a result outlives its attempt's time
 }
 

@@ -1,7 +1,9 @@
 package machine
 
 import (
-	"sync/atomic"
+	"math"
+	"math/bits"
+	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion/backoff"
@@ -18,7 +20,7 @@ import (
 
 // claimRepeat pays for the first attempt of a call that is a repeat. A budget that is
 // empty stays empty while nothing succeeds, and where all that is left to do are repeats,
-// only a repeat can succeed. So one goes now and then that nothing has paid for.
+// only a repeat can succeed. So some go on trial, which nothing has paid for.
 func (c *Call) claimRepeat(now clock.Instant) {
 	after, shut := c.refusedNow(now)
 	switch {
@@ -29,78 +31,184 @@ func (c *Call) claimRepeat(now clock.Instant) {
 	case c.takeResend(now, policy.ClassServer):
 		c.phase = entering
 	default:
-		if wait := c.state.unpaid(now, c.rules); wait > 0 {
+		wait, ok := c.state.trials().begin(now, c)
+		if !ok {
 			c.spent(now)
 			c.refuse(now, policy.BudgetExhausted, wait)
 			return
 		}
+		c.taken.has |= aTrial
 		c.phase = entering
 	}
 }
 
-// returnCharge gives back what a repeat has cost that succeeded. It was work that was to
-// be done, and no load that came to nothing: so a backlog of repeats is worked off as
-// quickly as they succeed.
+// settleRepeat says what the end of a repeat shows of the others. One that succeeded gives back
+// what it has cost: it was work that was to be done, and no load that came to nothing. So a
+// backlog of repeats is worked off as quickly as they succeed.
+func (c *Call) settleRepeat(now clock.Instant, t *Ticket, class policy.Class) {
+	trial := t.charge&aTrial != 0
+	switch class {
+	case policy.ClassSuccess:
+		c.returnCharge(now, t)
+		c.state.trials().won(now, trial, c.state.Slots())
+	case policy.ClassIgnored, policy.ClassRejected, policy.ClassClient, policy.ClassBusiness: // it says nothing of others
+		if trial {
+			c.state.trials().back(now)
+		}
+	default:
+		c.state.trials().lost(now, trial, c.rules)
+	}
+}
+
+// returnCharge gives back what a repeat has cost.
 func (c *Call) returnCharge(now clock.Instant, t *Ticket) {
 	if t.charged() && !c.rules.shares { // a share is given back by its end
 		c.refund(now, t.charge)
 	}
 }
 
-// Unspent gives back what a repeat has cost that came to nothing, as its work had no need to
-// run: a message that was done before, or that somebody else works on. One that nothing has
-// paid for lets the next go. It must be called before the attempt settles.
+// Unspent says that a repeat had no need of its work, or could not begin it: the message was done
+// before, somebody else works on it, or the store is away. It is a repeat no more, and what it has cost
+// is given back. It must be called before the attempt settles.
 func (c *Call) Unspent(now clock.Instant, t *Ticket) {
-	switch {
-	case !c.repeat || c.sent.out&t.bit() == 0:
-	case t.charged():
-		if c.returnCharge(now, t); !c.rules.shares {
-			t.charge = 0
-		}
-	default:
-		c.state.resumeUnpaid(now)
+	if !c.repeat || c.sent.out&t.bit() == 0 {
+		return
+	}
+	c.repeat = false
+	if t.charge&aTrial != 0 {
+		c.state.trials().back(now)
+	}
+	if c.returnCharge(now, t); !c.rules.shares {
+		t.charge = 0
 	}
 }
 
-// leastUnpaid is the shortest time between two repeats that nothing has paid for.
+// leastUnpaid is the shortest time between two repeats that nothing has paid for, while none
+// succeeds.
 const leastUnpaid = time.Second
 
-// unpaid lets a repeat go that nothing has paid for, if none did for as long as the base of
-// the backoff. Else it says how long that still is.
-func (s *State) unpaid(now clock.Instant, r *Rules) (wait time.Duration) {
-	due := s.nextUnpaid()
-	every := max(on(r.Policy.Retry.Backoff.Base), leastUnpaid)
-	for {
-		at := due.Load()
-		if wait := clock.Instant(at).Sub(now); wait > 0 && wait <= every {
-			return wait
-		}
-		if due.CompareAndSwap(at, int64(now.Add(every))) {
-			return 0
-		}
-	}
+// trials let repeats go that nothing has paid for: one at a time while they fail, with a pause in
+// between, and more with each that succeeds. So in an outage one goes for each pause, and after
+// it there are soon as many as there are slots. While more than a third fails they become
+// fewer: those that fail are at most half of those that succeed, and as many as were under way.
+type trials struct {
+	mu      sync.Mutex    // guards all below
+	room    int           // how many may be under way; less than one means one
+	out     int           // how many are
+	next    clock.Instant // when the next may go, where there is room for one
+	refused int           // repeats and others since a repeat succeeded
+	starved bool          // since then one was refused for lack of a budget
+	seen    uint64        // successes of any call when that was
 }
 
-// resumeUnpaid lets the next repeat go that nothing has paid for.
-func (s *State) resumeUnpaid(now clock.Instant) {
-	if p := s.more.Load(); p != nil && p.unpaid != nil {
-		if at := p.unpaid.Load(); at > int64(now) {
-			p.unpaid.CompareAndSwap(at, int64(now))
+// begin lets a repeat go, or says how long it takes at least until one can. How many probes there
+// are while the breaker is half open is the breaker's business.
+func (t *trials) begin(now clock.Instant, c *Call) (wait time.Duration, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if probes := c.rules.guarded && c.part.breaker.Load().State() == breaker.HalfOpen; !probes {
+		if wait, full := t.full(now, c.rules); full {
+			t.starved, t.seen = true, c.state.earned.Successes()
+			return wait, false
 		}
 	}
+	t.out++
+	t.next = now.Add(pauseOf(c.rules))
+	return 0, true
 }
 
-// nextUnpaid is when the next repeat may go that nothing has paid for.
-func (s *State) nextUnpaid() *atomic.Int64 {
-	if p := s.more.Load(); p != nil && p.unpaid != nil {
-		return p.unpaid
+// full reports whether no repeat may go that nothing pays for, and how long that lasts at least.
+// mu is held.
+func (t *trials) full(now clock.Instant, r *Rules) (wait time.Duration, full bool) {
+	if wait := t.next.Sub(now); t.room <= 1 && wait > 0 && wait <= 2*pauseOf(r) {
+		return wait, true
+	}
+	return 0, t.out >= max(t.room, 1)
+}
+
+// dry reports whether a repeat was refused for lack of a budget and nothing has succeeded
+// since, so that it is not worth the while to fetch many; and how long none is.
+func (t *trials) dry(now clock.Instant, s *State, r *Rules) (wait time.Duration, dry bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.starved || s.earned.Successes() != t.seen {
+		return 0, false
+	}
+	if wait, full := t.full(now, r); full {
+		return max(wait, leastAgain), true
+	}
+	return 0, true
+}
+
+// pauseOf is the time between two repeats that nothing has paid for, while none succeeds.
+func pauseOf(r *Rules) time.Duration { return max(on(r.Policy.Retry.Backoff.Base), leastUnpaid) }
+
+// won notes that a repeat succeeded. At most as many go as there are slots.
+func (t *trials) won(now clock.Instant, trial bool, slots int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if trial {
+		t.out--
+	}
+	if slots <= 0 {
+		slots = mostTrials
+	}
+	t.room, t.next, t.refused, t.starved = min(max(t.room, 1)+1, slots), now, 0, false
+}
+
+// mostTrials is how many repeats that nothing has paid for are under way where no bulkhead bounds
+// them.
+const mostTrials = 128
+
+// lost notes that a repeat failed.
+func (t *trials) lost(now clock.Instant, trial bool, r *Rules) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if trial {
+		t.out--
+	}
+	if t.room -= 2; t.room == 0 || t.room == -1 { // it was two or one
+		t.next = max(t.next, now.Add(pauseOf(r)))
+	}
+	t.room = max(t.room, 1)
+}
+
+// back notes that a repeat ended that nothing had paid for, and shows nothing: the next may go.
+func (t *trials) back(now clock.Instant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.out--
+	t.next = min(t.next, now)
+}
+
+// trials returns those of the dependency.
+func (s *State) trials() *trials {
+	if p := s.more.Load(); p != nil && p.trials != nil {
+		return p.trials
 	}
 	s.extend(func(next *parts) {
-		if next.unpaid == nil {
-			next.unpaid = new(atomic.Int64)
+		if next.trials == nil {
+			next.trials = new(trials)
 		}
 	})
-	return s.more.Load().unpaid
+	return s.more.Load().trials
+}
+
+// longestRefused is the longest wait of what was refused, unless the policy's base is longer: what
+// it waits for may be over soon.
+const longestRefused = 5 * time.Second
+
+// PutOffRefused is how long a delivery waits that was not admitted, or could not begin. The more
+// were put off since a repeat succeeded, the longer it is: so a backlog that can't be worked on
+// is not delivered again and again, whether or not its broker counts deliveries.
+func (s *State) PutOffRefused(seed uint64) time.Duration {
+	t := s.trials()
+	t.mu.Lock()
+	t.refused = min(t.refused+1, math.MaxInt32)
+	n := bits.Len(uint(t.refused))
+	t.mu.Unlock()
+	r := &s.rules.Load().Policy.Retry
+	return min(PutOff(r, n, seed), max(r.Backoff.Base, longestRefused))
 }
 
 // Unlimited is the answer of Room where nothing bounds the calls but slots.
@@ -124,6 +232,13 @@ func (s *State) Room(now clock.Instant) (calls int, after time.Duration) {
 				}
 				return 0, max(after, least)
 			}
+			calls = 1
+		}
+	}
+	if p := s.more.Load(); p != nil && p.trials != nil && calls > 1 {
+		if wait, dry := p.trials.dry(now, s, r); wait > 0 {
+			return 0, wait
+		} else if dry {
 			calls = 1
 		}
 	}
@@ -180,6 +295,14 @@ func Redelivery(r *policy.Retry, o *policy.Outcome, runs int, seed uint64) (wait
 		after += time.Duration(u * float64(max(r.Backoff.Base, after/5)))
 	}
 	return max(wait, after), policy.None
+}
+
+// TryOn is how long a message waits whose runs are used up, and which is tried until it is that
+// old: the older it is the longer, and at most a sixteenth of that time.
+func TryOn(r *policy.Retry, age, least time.Duration, seed uint64) time.Duration {
+	u := chance.U(seed, uint64(age), 0, chance.Backoff)
+	wait := max(r.Backoff.Base, min(age/4, least/16))
+	return wait/2 + time.Duration(u*float64(wait/2))
 }
 
 // afterRun is the backoff after that many runs.

@@ -215,3 +215,116 @@ func TestWhatTheEndOfACallMeansAroundIt(t *testing.T) {
 		}
 	}
 }
+
+// spend empties the budget of what it begins with.
+func (tr *trial) spend(now clock.Instant) clock.Instant {
+	for range 50 {
+		tr.deliver(now, true, policy.ClassServer)
+		now += ms
+	}
+	return now.Add(2 * time.Second)
+}
+
+func TestATrialThatIsNotMadeIsGivenBack(t *testing.T) {
+	p := quiet
+	p.Bulkhead = policy.Bulkhead{Limit: 1, Queue: policy.Off}
+	tr := newTrial(t, p)
+	now := tr.spend(0)
+	first, ticket := tr.begin(now)
+	c := new(Call)
+	c.Begin(tr.state, now, &Params{NoRetry: true, Repeat: true, Waker: nobody{}})
+	if c.Next(now); c.End().Reason != policy.BulkheadFull {
+		t.Fatalf("beside a full bulkhead it ends with %v", c.End().Reason)
+	}
+	first.Settle(now, ticket, policy.Outcome{Class: policy.ClassServer})
+	if why := tr.deliver(now, true, policy.ClassSuccess); why != policy.None {
+		t.Errorf("the next was refused with %v", why)
+	}
+}
+
+func TestARepeatThatNeverRanPaysNothing(t *testing.T) {
+	for _, ends := range []policy.Class{policy.ClassNetwork, policy.ClassIgnored} {
+		tr := newTrial(t, quiet)
+		for now := clock.Instant(0); now < sec; now += ms {
+			c := new(Call)
+			c.Begin(tr.state, now, &Params{NoRetry: true, Repeat: true})
+			s := c.Next(now)
+			if s.Verb != Send {
+				t.Fatalf("at %v it was refused with %v", now, c.End().Reason)
+			}
+			c.Unspent(now, &s.Ticket)
+			c.Settle(now, s.Ticket, policy.Outcome{Class: ends})
+			c.Next(now)
+		}
+	}
+}
+
+// The bound of what nothing pays for: beside what the budget begins with, one for each pause, and
+// half of what succeeds.
+func TestRepeatsOnTrialThatFailAreFew(t *testing.T) {
+	for _, share := range []uint64{100, 60, 40, 20} {
+		tr := newTrial(t, quiet)
+		good, bad, let := 0, 0, clock.Instant(0)
+		for n := range uint64(20_000) {
+			now := clock.Instant(n) * 10 * ms
+			fails := (n*2654435761)>>7%100 < share
+			ends := policy.ClassSuccess
+			if fails {
+				ends = policy.ClassServer
+			}
+			if tr.deliver(now, true, ends) != policy.None {
+				continue
+			}
+			if let = now; fails {
+				bad++
+			} else {
+				good++
+			}
+		}
+		paid := good/5 + 20 // by what succeeded, at most, and by what there was
+		if seconds := int(let / sec); bad > good/2+paid+seconds+10 {
+			t.Errorf("of %d %% failing %d went, and %d good ones, in %d s", share, bad, good, seconds)
+		} else if share == 20 && good < 12_000 {
+			t.Errorf("%d good ones went where few fail", good)
+		}
+	}
+}
+
+func TestRoomIsForOneWhileNothingPaysForRepeats(t *testing.T) {
+	tr := newTrial(t, quiet)
+	now := tr.spend(0)
+	tr.deliver(now, true, policy.ClassServer)
+	if why := tr.deliver(now, true, policy.ClassServer); why != policy.BudgetExhausted {
+		t.Fatalf("two at once: %v", why)
+	}
+	n, after := tr.state.Room(now)
+	if n != 0 || after <= 0 || after > 2*time.Second {
+		t.Fatalf("room for %d, ask again after %v", n, after)
+	}
+	if n, _ := tr.state.Room(now.Add(after)); n != 1 {
+		t.Errorf("when the next may go there is room for %d", n)
+	}
+	tr.deliver(now, false, policy.ClassSuccess) // of what is new
+	if n, _ := tr.state.Room(now); n != Unlimited {
+		t.Errorf("once something succeeds there is room for %d", n)
+	}
+}
+
+func TestRefusedOnesWaitLongerAndLonger(t *testing.T) {
+	tr := newTrial(t, policy.Policy{Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Backoff: backoff.Backoff{Kind: backoff.Exponential, Base: 10 * time.Millisecond, Cap: time.Minute}}})
+	var last time.Duration
+	for n := range 3000 {
+		wait := tr.state.PutOffRefused(uint64(n))
+		if wait < last || wait > longestRefused {
+			t.Fatalf("the %d. waits %v, and the one before %v", n+1, wait, last)
+		}
+		last = wait
+	}
+	if last != longestRefused {
+		t.Errorf("the last waits %v", last)
+	}
+	tr.deliver(0, true, policy.ClassSuccess)
+	if wait := tr.state.PutOffRefused(1); wait != 10*time.Millisecond {
+		t.Errorf("after a success it waits %v", wait)
+	}
+}

@@ -93,13 +93,13 @@ func (c *Call) slow(now clock.Instant, t *Ticket) bool {
 // for it. That says nothing about the dependency: else a few callers in a hurry could
 // open the breaker for everybody.
 func (c *Call) hurried(now clock.Instant, t *Ticket) bool {
-	return t.last && now >= t.Deadline && t.Deadline.Sub(t.Sent) < c.due()
+	return t.last && now >= t.Deadline && t.Deadline.Sub(t.Sent) < c.rules.due()
 }
 
 // due is the least time that an attempt must have had for a timeout to count: the
 // margin, unless the policy itself gives less.
-func (c *Call) due() time.Duration {
-	p := &c.rules.Policy.Timeout
+func (r *Rules) due() time.Duration {
+	p := &r.Policy.Timeout
 	due := on(p.Margin)
 	for _, limit := range [...]time.Duration{p.Attempt, p.Call} {
 		if limit > 0 {

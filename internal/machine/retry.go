@@ -118,7 +118,7 @@ func (c *Call) backoff(o *policy.Outcome) time.Duration {
 		u := chance.U(c.draw(), 0, uint64(c.sent.tries), chance.After)
 		return c.end.after + time.Duration(u*float64(max(b.Base, c.end.after/5)))
 	}
-	if o.NeverSent && c.rules.Policy.Retry.Immediate && c.sent.tries == 1 {
+	if o.Elsewhere && apart(o.Class) || o.NeverSent && c.rules.Policy.Retry.Immediate && c.sent.tries == 1 {
 		return 0
 	}
 	var u float64
@@ -126,6 +126,13 @@ func (c *Call) backoff(o *policy.Outcome) time.Duration {
 		u = chance.U(c.draw(), uint64(c.retry.holds), uint64(c.sent.tries), chance.Backoff)
 	}
 	return b.Delay(int(n)-1+int(c.retry.holds), c.retry.prev, u)
+}
+
+// apart reports whether a failure of that class is one of the address that was asked, and
+// says little about the others. A conflict meets the same data everywhere, and who has no
+// room may be one of many.
+func apart(class policy.Class) bool {
+	return class == policy.ClassNetwork || class == policy.ClassServer || class == policy.ClassTimeout
 }
 
 // fits says why a retry at that time is too late to be worth making.

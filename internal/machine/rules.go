@@ -109,6 +109,17 @@ func compile(p policy.Policy) *Rules {
 	return r
 }
 
+// Bare returns rules with the same timeouts and no layer that refuses, waits, repeats or
+// counts. They are for calls that are part of an attempt, which has passed all of that.
+func (r *Rules) Bare() *Rules {
+	p := r.Policy
+	p.Retry = policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}, Hold: policy.Off, MaxAfter: p.Retry.MaxAfter}
+	p.Hedge, p.Pace, p.Throttle = policy.Hedge{Off: true}, policy.Pace{Off: true}, policy.Throttle{Off: true}
+	p.Breaker, p.Bulkhead, p.RateLimit = policy.Breaker{Off: true}, policy.Bulkhead{Off: true}, policy.RateLimit{Off: true}
+	p.Timeout.Percentile, p.Timeout.Fit, p.Timeout.Last = 0, 0, p.Timeout.Attempt
+	return compile(p)
+}
+
 // breakerOf returns the rules of the breaker of the partition of that name.
 func (r *Rules) breakerOf(name string) *breaker.Rules {
 	if name == policy.Overflow {

@@ -52,6 +52,9 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	late := layerTimeout(now, t, o)
 	loser := c.phase == over && !(c.end.reason == policy.CallTimeout && now >= c.deadline)
 	c.report(now, t, o, loser)
+	if c.repeat {
+		c.settleRepeat(now, t, o.Class)
+	}
 	if c.rules.timed {
 		c.recordCut(now, t, o, late)
 	}
@@ -91,7 +94,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 		}
 	}
 	if c.repeat {
-		c.returnCharge(now, t)
+		c.settleRepeat(now, t, policy.ClassSuccess)
 	}
 	c.part.pacer.Load().accept(now, now.Sub(t.Sent))
 	if c.rules.learns {

@@ -226,7 +226,7 @@ func (s *State) sketchShards(name string) int {
 
 func (s *State) breakerLog(name string) breaker.Log {
 	if s.box() != nil {
-		return partitionLog{s, name}
+		return partitionLog{state: s, partition: name}
 	}
 	return nil
 }

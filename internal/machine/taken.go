@@ -42,10 +42,11 @@ const (
 	aCheap                      // the charge is what a quota asks after a throttled attempt
 	aDear                       // the charge is what a quota asks after a timeout
 	aPlace                      // among the calls in flight, of a budget that is a share of them
+	aTrial                      // the attempt is a repeat that nothing has paid for
 )
 
 // charges are what the end of an attempt must know of its charge.
-const charges = aCharge | aRepeat | aCheap | aDear
+const charges = aCharge | aRepeat | aCheap | aDear | aTrial
 
 // undo gives back what was taken for an attempt that is not made, each as it must.
 func (c *Call) undo(now clock.Instant) {
@@ -54,6 +55,9 @@ func (c *Call) undo(now clock.Instant) {
 	t.has = t.kept
 	if has&aCharge != 0 {
 		c.refund(now, has)
+	}
+	if has&aTrial != 0 {
+		c.state.trials().back(now)
 	}
 	if has&aTurn != 0 && c.state.Rules().rate == c.rules.rate { // turns of another rate are forgotten
 		c.state.limiter().Cancel(now, t.turn, c.rules.rate)

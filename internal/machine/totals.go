@@ -15,7 +15,7 @@ import (
 // number only grows, and no two of them have to agree.
 type totals struct {
 	lines  []line
-	others []others
+	others []atomic.Pointer[others]       // each is made by the first that it counts: most names of a registry never fail
 	times  atomic.Pointer[latency.Sketch] // of the attempts that were sampled; nil before the first
 }
 
@@ -57,11 +57,18 @@ func timed(n uint64) bool { return n <= timedFirst || n%timedEvery == 0 }
 
 func newTotals(shards int) *totals {
 	n := 1 << bits.Len(uint(max(shards, 1)-1))
-	return &totals{lines: make([]line, n), others: make([]others, min(n, maxOthers))}
+	return &totals{lines: make([]line, n), others: make([]atomic.Pointer[others], min(n, maxOthers))}
 }
 
-func (t *totals) line(shard uint32) *line    { return &t.lines[int(shard)&(len(t.lines)-1)] }
-func (t *totals) other(shard uint32) *others { return &t.others[int(shard)&(len(t.others)-1)] }
+func (t *totals) line(shard uint32) *line { return &t.lines[int(shard)&(len(t.lines)-1)] }
+
+func (t *totals) other(shard uint32) *others {
+	o := &t.others[int(shard)&(len(t.others)-1)]
+	if o.Load() == nil {
+		o.CompareAndSwap(nil, new(others))
+	}
+	return o.Load()
+}
 
 func (s *State) totals() *totals {
 	if p := s.part(); p != nil {
@@ -156,7 +163,10 @@ func (t *totals) sum(earned uint64) (sum policy.Totals) {
 	}
 	var failed int64
 	for i := range t.others {
-		o := &t.others[i]
+		o := t.others[i].Load()
+		if o == nil {
+			continue
+		}
 		sum.HedgesWon += int64(o.won.Load())
 		sum.Hedges += int64(o.hedges.Load())
 		sum.Retries += int64(o.retries.Load())

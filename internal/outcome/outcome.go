@@ -13,6 +13,7 @@ func Add(o, said *policy.Outcome) {
 		o.NeverSent, o.Undone, o.Effect = o.NeverSent || said.NeverSent, o.Undone || said.Undone, policy.NoEffect
 	}
 	o.Once, o.Stop, o.Fixed = o.Once || said.Once, o.Stop || said.Stop, o.Fixed || said.Fixed
+	o.Elsewhere = o.Elsewhere || said.Elsewhere
 	if said.HasAfter {
 		o.HasAfter, o.After, o.Alone, o.Exact = true, said.After, said.Alone, said.Exact
 	}

@@ -31,6 +31,14 @@ func (h *Hold) Release(v learned.Verdict) bool {
 	return true
 }
 
+// End is [Room.End] of a pass that may have been given back early.
+func (h *Hold) End(ctx context.Context, done *bool) {
+	if h.over.Swap(true) {
+		return
+	}
+	h.room.End(ctx, h.pass, done)
+}
+
 // Release gives the pass back that ctx holds, and reports whether there was one.
 func Release(ctx context.Context) bool {
 	h, ok := ctx.Value(holdKey{}).(*Hold)

@@ -79,13 +79,13 @@ func DeadlineProblem(margin, most time.Duration) string {
 	return ""
 }
 
-// Verdict is what the end of a request shows of how much the server can take. A caller who
-// has gone has had no answer in time, as far as he was concerned. Where all are, the server is
-// far too slow, and must not learn nothing of it. What panics may have ended before its time.
+// Verdict is what the end of a request shows of how much the server can take. A caller who has
+// gone was late or in a hurry: that depends on how long the work takes. What panics may have
+// ended before its time.
 func Verdict(ctx context.Context, done bool) learned.Verdict {
 	switch err := ctx.Err(); {
 	case err == context.DeadlineExceeded, err != nil && done:
-		return learned.Late
+		return learned.Left
 	case !done:
 		return learned.Nothing
 	}

@@ -21,8 +21,8 @@ func TestWhatARequestShowsOfTheServer(t *testing.T) {
 		want learned.Verdict
 	}{
 		{"an answer is work done", background, true, learned.Worked},
-		{"an answer after the deadline is too late", late, true, learned.Late},
-		{"an answer to a caller who has gone is too late", gone, true, learned.Late},
+		{"an answer after the deadline is late or was in a hurry", late, true, learned.Left},
+		{"an answer to a caller who has gone is late or was in a hurry", gone, true, learned.Left},
 		{"a panic shows nothing", background, false, learned.Nothing},
 		{"a panic whose caller has gone shows nothing", gone, false, learned.Nothing},
 	} {

@@ -51,6 +51,7 @@ func New(c Config) *Room {
 	if c.QueueOf != nil {
 		c.Queue = c.QueueOf(c.Limit)
 	}
+	c.Shards = runtime.GOMAXPROCS(0)
 	d.gate = admission.New(c.Rules)
 	return d
 }
@@ -67,8 +68,9 @@ type Request struct {
 
 // Pass is the right to be worked on. It is given back once, with [Room.Leave].
 type Pass struct {
-	slot  admission.Slot
-	began clock.Instant
+	slot     admission.Slot
+	began    clock.Instant
+	deadline clock.Instant
 }
 
 // Result is what became of a request that asked to be let in.
@@ -79,7 +81,7 @@ type Result struct {
 }
 
 // Enter lets a request in, at once or after it has waited for its turn. A request whose
-// context or deadline is over is not let in. The Pass is only good if the answer is
+// context or deadline is over, or who has too little time left for the work, is not let in. The Pass is only good if the answer is
 // Admitted.
 func (d *Room) Enter(ctx context.Context, r Request) (Pass, Result) {
 	now := d.now()
@@ -90,9 +92,12 @@ func (d *Room) Enter(ctx context.Context, r Request) (Pass, Result) {
 	if ctx.Err() != nil {
 		return d.refused(Result{Answer: admission.Gone})
 	}
+	if !d.gate.Worth(now, deadline) {
+		return d.refused(Result{Answer: admission.Short})
+	}
 	if s, ok := d.gate.Enter(now, r.Tenant); ok {
 		d.admitted.Add(1)
-		return Pass{s, now}, Result{Answer: admission.Admitted}
+		return Pass{s, now, deadline}, Result{Answer: admission.Admitted}
 	}
 	return d.wait(ctx, now, &r, deadline)
 }
@@ -145,7 +150,7 @@ func (d *Room) wait(ctx context.Context, now clock.Instant, r *Request, deadline
 		return d.refused(Result{Answer: answer, Whole: w.Whole(), Waited: true})
 	}
 	d.admitted.Add(1)
-	return Pass{slot, d.now()}, Result{Answer: admission.Admitted, Waited: true}
+	return Pass{slot, d.now(), deadline}, Result{Answer: admission.Admitted, Waited: true}
 }
 
 // answer waits for what becomes of a wait.
@@ -190,12 +195,24 @@ func (d *Room) abandon(w *admission.Wait) {
 func (d *Room) Leave(p Pass, v learned.Verdict) {
 	now := d.now()
 	d.gate.Release(now, p.slot)
+	if v != learned.Nothing {
+		d.gate.Ended(now, p.began, p.deadline, v == learned.Worked)
+	}
 	if d.limit == nil {
 		return
 	}
 	if _, moved := d.limit.Done(now, uint32(p.began>>10), now.Sub(p.began), v); moved {
 		d.move()
 	}
+}
+
+// End gives a pass back when the work of a request has ended, as [Verdict] says. It is made for a
+// defer, so that nothing stands between the pass and it. The pass is given back even if the
+// context, which may be a user's own, panics.
+func (d *Room) End(ctx context.Context, p Pass, done *bool) {
+	v := learned.Nothing
+	defer func() { d.Leave(p, v) }()
+	v = Verdict(ctx, *done)
 }
 
 // move puts the learned limit in force. The lock keeps an older limit from undoing a newer

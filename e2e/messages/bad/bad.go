@@ -81,6 +81,7 @@ type Desk struct {
 func Open(t testing.TB, o consumer.Options, letters func() ([]deadletter.Letter, error)) *Desk {
 	t.Helper()
 	p := policy.Policy{Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: attempts, Backoff: backoff.Const(5 * time.Millisecond), Budget: policy.Budget{Off: true}}}
+	o.GiveUpAfter = -1 // runs decide
 	o.Inbox = inbox.Options{MaxPayload: maxPayload, RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute}}
 	c, err := consumer.New(gabion.New("bank", p), idempotency.NewMemoryStore(0, 0), o)
 	if err != nil {

@@ -118,7 +118,7 @@ func newConsumer(store idempotency.Store, letters deadletter.Store) (*consumer.C
 	p := policy.Policy{Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 3, Budget: policy.Budget{Off: true}}}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	return consumer.New(gabion.New(group, p, gabion.WithLogger(log)), store, consumer.Options{
-		Letters: letters, Logger: log,
+		Letters: letters, Logger: log, GiveUpAfter: -1,
 		Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Observer: quiet{}}},
 	})
 }

@@ -227,7 +227,7 @@ func consume(ctx context.Context) error {
 		Bulkhead: policy.Bulkhead{Limit: 4},
 	}
 	c, err := consumer.New(gabion.New("bank", p, gabion.WithLogger(log)), store, consumer.Options{
-		Letters: letters{js}, Logger: log,
+		Letters: letters{js}, Logger: log, GiveUpAfter: -1,
 		Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx, Lease: lease, Retention: keep, Observer: quiet{}, Stream: witness{}}},
 	})
 	if err != nil {

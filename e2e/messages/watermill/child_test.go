@@ -179,7 +179,8 @@ func guarded(router *wm.Router, l *line, _ *sql.DB, store idempotency.Store) err
 	p, _ := policy.Preset("message-queue")
 	p.Retry.Attempts, p.Retry.Backoff, p.Bulkhead.Limit = 64, backoff.Const(20*time.Millisecond), 4
 	c, err := consumer.New(gabion.New("bank", p), store, consumer.Options{
-		Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}},
+		GiveUpAfter: -1,
+		Inbox:       inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}},
 	})
 	if err != nil {
 		return err

@@ -81,6 +81,7 @@ func defsOfQueue(i int, name string) []def {
 	}
 	return []def{
 		{"deliveries", name, "deliveries for each message of " + name, Ratio, false, func(m *measured) float64 { return div(m.Messages[i].Deliveries, m.Fleets[i].Offered) }},
+		{"refusals", name, "deliveries for each message of " + name + " that the policy did not admit", Ratio, false, func(m *measured) float64 { return div(m.Messages[i].Refused, m.Fleets[i].Offered) }},
 		{"wasted_runs", name, "runs for " + name + " that came to nothing", Share, false, of(func(n *sim.MessageCounts) float64 { return div(n.Wasted, n.Useful+n.Wasted) })},
 		{"copies", name, "most runs at once of one message of " + name, Count, false, of(func(n *sim.MessageCounts) float64 { return float64(n.Copies) })},
 		{"doubled", name, "effects of messages of " + name + " that were there", Count, false, of(func(n *sim.MessageCounts) float64 { return float64(n.Doubled) })},

@@ -38,7 +38,7 @@ func (v *service) front(now clock.Instant) front {
 		return front{}
 	}
 	r := admission.Rules{
-		Limit: a.Limit, Queue: max(a.Queue, 0), Fair: a.Fair, TenantShare: a.TenantShare,
+		Limit: a.Limit, Queue: max(a.Queue, 0), Fair: a.Fair, TenantShare: a.TenantShare, Shards: 1,
 		Target: or(a.Target, admission.DefaultTarget), Interval: or(a.Interval, admission.DefaultInterval),
 	}
 	if a.NewestFirst {
@@ -61,6 +61,11 @@ func (s *sim) ask(v *service, r *replica, a *attempt) {
 	if s.now >= a.expires {
 		v.n.Expired++
 		s.reply(a, tooLate, 0)
+		return
+	}
+	if !r.front.Worth(s.now, a.expires) {
+		v.n.Refused++
+		s.shed(v, r, a, false)
 		return
 	}
 	tenant := s.tenant(a)
@@ -128,11 +133,14 @@ func (s *sim) goOut(r *replica, a *attempt, worked bool) {
 		return
 	}
 	r.front.Release(s.now, a.slots[atFront])
+	v := learned.Worked
+	if s.now >= a.expires || !a.out {
+		v = learned.Left
+	}
+	if worked {
+		r.front.Ended(s.now, a.admitted, a.expires, v == learned.Worked)
+	}
 	if l := r.front.limit; l != nil && worked {
-		v := learned.Worked
-		if s.now >= a.expires || !a.out {
-			v = learned.Late
-		}
 		if limit, moved := l.Done(s.now, 0, s.now.Sub(a.admitted), v); moved {
 			queue := -1
 			if s.services[a.service].Admission.Queue == 0 {

@@ -123,7 +123,7 @@ func (s *sim) consume(d *delivery) {
 		b := s.fleets[d.fleet].broker
 		b.n.Refused++
 		v := d.machine.End()
-		s.putOff(d, machine.PutOff(s.retry(b, d.who), 1, s.seedOf(d.message))+max(v.RetryAfter, 0))
+		s.putOff(d, s.consumes(b, d.who).PutOffRefused(s.seedOf(d.message))+max(v.RetryAfter, 0))
 	}
 }
 

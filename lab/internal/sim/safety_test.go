@@ -99,7 +99,10 @@ func (a asked) byDo(t *testing.T, p policy.Policy) []string {
 			opts = append(opts, gabion.WithKey("one"))
 		}
 		d := gabion.New("server", p, gabion.WithObserver(&seen))
-		_, _ = gabion.Do(t.Context(), d, func(context.Context) (int, error) { return 0, fmt.Errorf("cut: %w", io.ErrUnexpectedEOF) }, opts...)
+		_, _ = gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
+			gabion.Key(ctx) // goes along
+			return 0, fmt.Errorf("cut: %w", io.ErrUnexpectedEOF)
+		}, opts...)
 	})
 	return seen.all()
 }

@@ -91,6 +91,7 @@ type options struct {
 	rateText         string
 	rate             float64
 	dry, follow, yes bool
+	all, force       bool
 	by, note, as     string
 	group            string
 }

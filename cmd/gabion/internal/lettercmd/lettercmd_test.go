@@ -191,8 +191,8 @@ func TestResolve(t *testing.T) {
 		{"an outcome that is known is not resolved", "order-1", "done", 1, "is known, its reason is attempts_exhausted"},
 		{"as something else", "order-3", "maybe", 2, "--as done or --as nothing"},
 		{"nothing happened", "order-3", "nothing", 0, "may run: gabion deadletter redrive"},
-		{"done after all", "order-3", "done", 0, "is done"},
-		{"a letter that is done stays so", "order-3", "nothing", 1, "is done already"},
+		{"said twice", "order-3", "nothing", 0, "may run"},
+		{"done after all", "order-3", "done", 1, "was resolved as nothing by ann: asked the bank. If that was wrong, say --force"},
 	} {
 		if code, out, errs := on(t.Context(), m, "resolve", ids[c.id], "--as", c.as, "--note", "asked the bank", "--by", "ann"); code != c.code || !strings.Contains(out+errs, c.says) {
 			t.Errorf("%s: %d %s%s", c.fact, code, out, errs)
@@ -200,6 +200,14 @@ func TestResolve(t *testing.T) {
 	}
 	if l, _ := m.Get(t.Context(), deadletter.ID(ids["order-3"])); l.By != "ann" || l.Note != "asked the bank" {
 		t.Errorf("by %q: %q", l.By, l.Note)
+	}
+	for _, as := range []string{"done", "nothing", "done"} {
+		if code, _, errs := on(t.Context(), m, "resolve", ids["order-3"], "--as", as, "--note", "it is another's", "--by", "bob", "--force"); code != 0 {
+			t.Errorf("%s: %d: %s", as, code, errs)
+		}
+	}
+	if _, out, _ := on(t.Context(), m, "show", ids["order-3"]); !strings.Contains(out, "it is another's") || !strings.Contains(out, "nothing, by ann, asked the bank") {
+		t.Errorf("what was said is not kept: %s", out)
 	}
 	if code, _, errs := on(t.Context(), m, "resolve", ids["order-3"], "--as", "done"); code != 2 || !strings.Contains(errs, "--note") {
 		t.Error(code, errs)

@@ -17,19 +17,21 @@ import (
 )
 
 const redriveHelp = `usage: gabion deadletter redrive [ID...] [--group NAME] [--source NAME]
-                    [--reason NAME] [--since TIME] [--before TIME]
+                    [--reason NAME] [--since TIME] [--before TIME] [--all]
                     [--rate RATE] [--dry-run] [--by NAME] [--follow]
                     [--json] --store URL [--table NAME]
 
-Orders that letters run again: those with the IDs, or all that wait and that the
-flags let through. The consumers of the group take them, under the same keys and
-through the same policy: they hold back while the breaker is open, and a letter
-that fails waits again, with the failure written down. The redrive stops by
-itself when fewer than half of its last 20 letters succeed.
+Orders that letters run again: those with the IDs, or those that wait and that
+the flags let through. The consumers of the group take them, under the same keys
+and through the same policy: they hold back while the breaker is open, and a
+letter that fails waits again, with the failure written down. The redrive stops
+by itself when fewer than half of its last 20 letters succeed. Redrives of one
+group go one after another.
 
 Letters whose outcome is unknown are left out until somebody resolves them, and
 how many those are is said. Where an ID names one, nothing is ordered.
-` + filterHelp + `  --rate RATE      how many letters run, of all consumers together: 5/s (the
+` + filterHelp + `  --all            every letter that waits, where no flag above picks some
+  --rate RATE      how many letters run, of all consumers together: 5/s (the
                    default), 300/m, 100/h
   --dry-run        say what would run, and order nothing
   --by NAME        who orders it (default: the user and the machine)
@@ -52,6 +54,7 @@ const (
 func redriveFlags(set *flag.FlagSet, o *options) {
 	o.filter.flags(set)
 	set.StringVar(&o.rateText, "rate", usualRate, "")
+	set.BoolVar(&o.all, "all", false, "")
 	set.BoolVar(&o.dry, "dry-run", false, "")
 	set.BoolVar(&o.follow, "follow", false, "")
 	set.StringVar(&o.by, "by", "", "")
@@ -64,6 +67,10 @@ func checkRedrive(o *options) (err error) {
 	switch {
 	case len(o.words) > 0 && o.filter.given():
 		return operator.Wrongf("either IDs or flags that pick letters, not both")
+	case o.all && (len(o.words) > 0 || o.filter.given()):
+		return operator.Wrongf("--all takes every letter that waits: leave out what picks some, or --all")
+	case len(o.words) == 0 && !o.filter.given() && !o.all && !o.dry:
+		return operator.Wrongf("which letters? Give IDs, or flags such as --group and --reason, or --all for every letter that waits. --dry-run shows what would run")
 	case len(o.words) > mostIDs:
 		return operator.Wrongf("at most %d IDs in one order: pick more with flags such as --group and --reason", mostIDs)
 	case o.dry && o.follow:

@@ -16,7 +16,7 @@ import (
 )
 
 const resolveHelp = `usage: gabion deadletter resolve ID --as done|nothing --note TEXT --store URL
-                    [--by NAME] [--json] [--table NAME]
+                    [--force] [--by NAME] [--json] [--table NAME]
 
 Says what became of work whose outcome is unknown: letters with the reason
 outcome_unknown. Look for the effect first, where it would be.
@@ -25,6 +25,7 @@ outcome_unknown. Look for the effect first, where it would be.
   --as nothing     it had no effect and can have none any more: a redrive may
                    run it, under the same key
   --note TEXT      how that was found out; it is kept with the letter
+  --force          in spite of what was said before, which stays in the note
   --by NAME        who says so (default: the user and the machine)
   --json           print JSON
   --table NAME     of the tables, if it is not dead_letters
@@ -32,6 +33,7 @@ outcome_unknown. Look for the effect first, where it would be.
 
 func resolveFlags(set *flag.FlagSet, o *options) {
 	set.StringVar(&o.as, "as", "", "")
+	set.BoolVar(&o.force, "force", false, "")
 	set.StringVar(&o.note, "note", "", "")
 	set.StringVar(&o.by, "by", "", "")
 }
@@ -60,8 +62,14 @@ func resolve(ctx context.Context, c *call) error {
 	switch {
 	case l.Reason != deadletter.Unknown:
 		return refusedf("the outcome of %s is known, its reason is %s: gabion deadletter redrive %s runs it again, drop gives it up", l.ID, l.Reason, l.ID)
-	case l.State == deadletter.Done || l.State == deadletter.Dropped:
+	case l.State == deadletter.Dropped || l.State == deadletter.Done && l.Resolved != deadletter.ResolvedAsDone:
 		return refusedf("%s is %s already", l.ID, l.State)
+	case l.Resolved != deadletter.Unresolved && l.Resolved != to && !c.force:
+		return refusedf("%s was resolved as %s by %s: %s. If that was wrong, say --force", l.ID, l.Resolved, or(text(l.By), "nobody"), text(l.Note))
+	case l.Resolved != deadletter.Unresolved && l.Resolved != to:
+		if err := c.letters.Resolve(ctx, l.ID, deadletter.Unresolved, who(c.by), c.note); err != nil {
+			return err
+		}
 	}
 	if err := c.letters.Resolve(ctx, l.ID, to, who(c.by), c.note); err != nil {
 		return err

@@ -52,7 +52,8 @@ var (
 	BodiesFailed = counter("gabion_results_broken_total", "Results that broke after the verdict, as a response body does.", dependency, reason).
 			note("`reason` is `idle_timeout` or `body_timeout`, and `ok` where the connection broke.")
 	Outlived = counter("gabion_results_outlived_total", "Results that were still open when their attempt's time was over.", dependency)
-	Streams  = gauge("gabion_streams_open", "Results that outlived their attempt's time and are still open.", dependency)
+	Streams  = gauge("gabion_streams_open", "Results that outlived their attempt's time and are still open.", dependency).
+			note("Of messages: runs of work that were left, since they go on after their time and their grace. Exposed once there was one.")
 )
 
 // Retries, their budget, hedges.

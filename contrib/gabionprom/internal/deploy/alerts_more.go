@@ -69,6 +69,22 @@ var capacityAlerts = []alert{
 // dataAlerts are about work that may be lost or done twice, and about gabion itself.
 var dataAlerts = []alert{
 	{
+		name: "GabionWorkLeftRunning",
+		expr: fmt.Sprintf("sum by (%[1]s) (%[2]s) > 0 and on (%[1]s) sum by (%[1]s) (%[3]s) > 0",
+			who, catalog.Streams.Name, catalog.Messages.Name),
+		lasts:    "5m",
+		severity: "warning",
+		summary:  "{{ $labels.job }}: the work of {{ $value | humanize }} messages of {{ $labels.dependency }} goes on although its time is over",
+		means:    "Work of messages ignores its context: it did not return after its time and its grace. The messages go on without it, and other messages have its slots, up to `Lend`. What it still does may have an effect.",
+		look:     "The log has a line for each message, with `left running`. \"Results still open\" says since when. A goroutine dump of the process says where the work hangs: mostly in a call without a context, or at a lock.",
+		do:       "Give the work's context to all that it calls. A restart of the process ends what hangs; messages that are not done come again.",
+		fires: map[string]string{
+			`gabion_streams_open{}`: "2x80",
+			`gabion_messages_total{disposition="retry",reason="failed"}`: "0+1x80",
+		},
+		labels: map[string]string{"job": "shop", "dependency": "pay"},
+	},
+	{
 		name:     "GabionDeadLetters",
 		expr:     grown(who, series(catalog.Messages, `disposition="dead_letter"`), "15m"),
 		severity: "critical",

@@ -1,0 +1,51 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/idempotency/inbox"
+)
+
+// counter is what Letters may have beside: a [deadletter.Store] does.
+type counter interface {
+	Count(ctx context.Context, q deadletter.Query) ([]deadletter.Tally, error)
+}
+
+// buried reports whether the letter of a repeated delivery waits already, and what becomes of the
+// delivery then: the process that put the letter away may have ended before it told the broker, or
+// the broker may not have understood it.
+func (h *handling) buried() (d inbox.Disposition, waits bool) {
+	letters, counts := h.c.options.Letters.(counter)
+	if !counts || h.again || !h.m.repeated() {
+		return d, false
+	}
+	q := deadletter.Query{
+		Group: h.c.options.Group, IDs: []deadletter.ID{h.c.letter(h.m)},
+		States: []deadletter.State{deadletter.Waiting, deadletter.Ordered, deadletter.Taken},
+	}
+	var found []deadletter.Tally
+	err := h.bounded(func(ctx context.Context) (err error) {
+		found, err = letters.Count(ctx, q)
+		return err
+	})
+	if err != nil { // it is handled as if there were none: messages go on without the store of letters
+		h.c.logger().LogAttrs(h.caller, slog.LevelWarn, "the store of dead letters failed", slog.String("group", q.Group), slog.Any("error", err))
+	}
+	if err != nil || len(found) == 0 {
+		return d, false
+	}
+	return inbox.Disposition{Verb: inbox.DeadLetter, Reason: inbox.Reason(found[0].Reason)}, true
+}
+
+// putAway puts a letter away, and where the store takes none so large what is left of it without
+// payload and headers: else its message would come again for ever.
+func putAway(ctx context.Context, letters Letters, l deadletter.Letter) error {
+	err := letters.Put(ctx, l)
+	if errors.Is(err, deadletter.ErrTooLarge) {
+		err = letters.Put(ctx, l.Stripped(err))
+	}
+	return err
+}

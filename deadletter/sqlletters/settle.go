@@ -1,0 +1,177 @@
+package sqlletters
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gabion-go/gabion/deadletter"
+)
+
+// Bounds of what is settled in one transaction.
+const (
+	mostSettled  = 64
+	settleWithin = 10 * time.Second
+)
+
+// A settlement is a verdict that waits for its transaction.
+type settlement struct {
+	deadletter.Lease
+	verdict deadletter.Verdict
+	err     error
+	done    chan struct{} // closed when err is set
+}
+
+// A settling makes the verdicts that come during one transaction the next one: each needs the row
+// of its redrive, so that transactions of their own would wait for each other.
+type settling struct {
+	mu    sync.Mutex // guards all below
+	queue []*settlement
+	busy  bool // there is a goroutine
+}
+
+// add queues a verdict, and reports whether a goroutine has to be started.
+func (q *settling) add(one *settlement) (first bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = append(q.queue, one)
+	first, q.busy = !q.busy, true
+	return first
+}
+
+// take returns what to settle next. After none the goroutine ends.
+func (q *settling) take() (batch []*settlement) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.queue), mostSettled)
+	batch = slices.Clone(q.queue[:n])
+	q.queue = slices.Delete(q.queue, 0, n)
+	q.busy = n > 0
+	return batch
+}
+
+// Settle implements [deadletter.Store]. It returns early when ctx ends: the verdict may then still
+// be written.
+func (s *Store) Settle(ctx context.Context, l deadletter.Lease, v deadletter.Verdict) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	one := &settlement{Lease: l, verdict: v, done: make(chan struct{})}
+	if s.settles.add(one) {
+		go func() {
+			for batch := s.settles.take(); len(batch) > 0; batch = s.settles.take() {
+				s.settle(batch)
+			}
+		}()
+	}
+	select {
+	case <-one.done:
+		return one.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// settle settles letters in one transaction. If it fails, each has one of its own.
+func (s *Store) settle(batch []*settlement) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleWithin)
+	defer cancel()
+	slices.SortFunc(batch, func(a, b *settlement) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	said := new([]error)
+	err := s.change(ctx, "", func(t *tx) (err error) {
+		*said, err = t.settle(batch)
+		return err
+	})
+	if err != nil && len(batch) > 1 {
+		for i := range batch {
+			s.settle(batch[i : i+1])
+		}
+		return
+	}
+	for i, one := range batch {
+		if one.err = err; err == nil {
+			one.err = clear((*said)[i])
+		}
+		close(one.done)
+	}
+}
+
+// settle returns what is said of each letter.
+func (t *tx) settle(batch []*settlement) (said []error, err error) {
+	drives := map[string]*deadletter.Course{}
+	err = t.addDrives(drives, batch)
+	for _, one := range batch {
+		if err != nil {
+			return nil, err
+		}
+		var r deadletter.Record
+		if r, err = t.load(one.ID); err == nil {
+			err = t.addDrive(drives, r.Drive) // if it is of another meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		c := cmp.Or(drives[r.Drive], &deadletter.Course{})
+		next, changed, no := r.Settle(one.Token, one.verdict, c.ID == "" || c.State != deadletter.Driving, t.now)
+		if said = append(said, no); no != nil || !changed {
+			continue
+		}
+		if err = t.save(r, next); err == nil {
+			*c, err = t.settled(*c, one.verdict.State, !next.Driven())
+		}
+	}
+	for _, c := range drives {
+		if err == nil {
+			err = t.saveDrive(*c)
+		}
+	}
+	return said, err
+}
+
+// settled returns the redrive of a letter that was settled.
+func (t *tx) settled(c deadletter.Course, as deadletter.State, left bool) (_ deadletter.Course, err error) {
+	if c.ID == "" {
+		return c, nil
+	}
+	if as != deadletter.Ordered {
+		c = c.Settle(as == deadletter.Done)
+	}
+	if left {
+		c = c.Leave(1, t.now)
+	}
+	if c.State != deadletter.Driving {
+		c, _, err = t.ended(c, nil)
+	}
+	return c, err
+}
+
+// addDrives reads the redrives of letters, always in the same order and before the letters: all who
+// need both take them so.
+func (t *tx) addDrives(drives map[string]*deadletter.Course, batch []*settlement) error {
+	var ids []string
+	for _, one := range batch {
+		ids = append(ids, one.Drive)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if err := t.addDrive(drives, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addDrive reads a redrive unless it was read, if there is one.
+func (t *tx) addDrive(drives map[string]*deadletter.Course, id string) error {
+	if id == "" || drives[id] != nil {
+		return nil
+	}
+	c, err := t.drive(id)
+	if c.ID != "" {
+		drives[id] = &c
+	}
+	return err
+}
