@@ -62,7 +62,7 @@ test-all: ## Test everything: real servers, crashes, other people's SDKs, and th
 	@.ci/test all $(PACKAGES)
 
 .PHONY: upstream
-upstream: ## Run other projects' own tests with and without gabion in between, in 6 minutes (ARGS="-write ../../docs/upstream.md" writes the table)
+upstream: ## Run other projects' own tests with and without gabion in between, in some minutes (ARGS="-write ../../docs/upstream.md" writes the table)
 	@go test -tags upstream -vet=off -count=1 -v -timeout 30m ./e2e/upstream $(if $(ARGS),-args $(ARGS))
 
 .PHONY: servers

@@ -3,11 +3,7 @@
 package upstream
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -140,69 +136,5 @@ func testsTogether(t *testing.T, p program, skip []string) map[string]result {
 func subtestsTogether(t *testing.T, p program, skip []string) map[string]result {
 	all := verbose(p, skip)
 	maps.DeleteFunc(all, func(name string, _ result) bool { return strings.Count(name, "/") != 1 })
-	return all
-}
-
-// specs runs the specs of ginkgo in some files.
-func specs(files ...string) runner {
-	var args []string
-	for _, f := range files {
-		args = append(args, "-ginkgo.focus-file=^.*/"+regexp.QuoteMeta(f)+"$")
-	}
-	return runner{
-		Together: func(t *testing.T, p program, skip []string) map[string]result {
-			more := args
-			if len(skip) > 0 {
-				more = append(more[:len(more):len(more)], "-ginkgo.skip="+patternOf(skip...))
-			}
-			return ginkgo(t, p, 4*time.Minute, more)
-		},
-		Alone: func(t *testing.T, p program, name string, limit time.Duration) result {
-			return ginkgo(t, p, limit, append(args[:len(args):len(args)], "-ginkgo.focus="+patternOf(name)))[name]
-		},
-	}
-}
-
-// patternOf matches specs by their whole text.
-func patternOf(names ...string) string {
-	var all []string
-	for _, name := range names {
-		all = append(all, strings.ReplaceAll(regexp.QuoteMeta(name), "_", "[ _]"))
-	}
-	return "^(" + strings.Join(all, "|") + ")$"
-}
-
-// ginkgo runs specs and reads ginkgo's report. A spec that is skipped has no result. Of
-// specs of the same text all have to pass.
-func ginkgo(t *testing.T, p program, limit time.Duration, args []string) map[string]result {
-	file := filepath.Join(t.TempDir(), "report.json")
-	args = append([]string{"-test.run=^TestGinkgoSuite$", "-ginkgo.json-report=" + file, "-ginkgo.timeout=" + limit.String()}, args...)
-	out, _ := command(limit+20*time.Second, p.dir, p.env, p.path, args...)
-	var report []struct {
-		SpecReports []struct {
-			ContainerHierarchyTexts           []string
-			LeafNodeType, LeafNodeText, State string
-			Failure                           struct{ Message string }
-		}
-	}
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(text, &report)
-	}
-	if err != nil || len(report) == 0 {
-		t.Errorf("ginkgo left no report: %v\n%s", err, short(out))
-		return nil
-	}
-	all := map[string]result{}
-	for _, s := range report[0].SpecReports {
-		if s.LeafNodeType != "It" || s.State == "skipped" || s.State == "pending" {
-			continue
-		}
-		name := strings.ReplaceAll(strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " "), " ", "_")
-		got := result{s.State == "passed", fmt.Sprintf("%s: %s", s.State, s.Failure.Message)}
-		if old, ok := all[name]; !ok || old.passed {
-			all[name] = got
-		}
-	}
 	return all
 }

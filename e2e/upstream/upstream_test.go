@@ -37,7 +37,7 @@ type Suite struct {
 	Run runner
 }
 
-var suites = []Suite{databaseSQL, netHTTP, pgxPool, goRedis, grpcGo, grpcInterop}
+var suites = []Suite{databaseSQL, netHTTP, pgxPool, grpcGo, grpcInterop}
 
 // known are the tests that do not pass with gabion: suite, test, reason. Spaces in the name of a
 // test are written as underscores.
