@@ -267,6 +267,9 @@ func TestTheActionComparesWithTheBase(t *testing.T) {
 
 // A checkout of one commit fetches the baseline by itself.
 func TestTheActionInAShallowCheckout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the command is built")
+	}
 	const before = "version: 1\ndependencies:\n  db: {safe: true}\n"
 	whole := newPull(t, map[string]string{"gabion.yaml": before, "lab/small.yaml": actionScenario}, map[string]string{"gabion.yaml": strings.Replace(before, "true", "true, retry: off", 1)})
 	shallow := &pull{t: t, dir: t.TempDir(), base: whole.base}

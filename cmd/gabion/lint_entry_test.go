@@ -51,6 +51,9 @@ func policies(t *testing.T) string {
 // pre-commit splits the entry at blanks, finds its program in the PATH, and adds the files
 // that the pattern takes.
 func TestThePreCommitHooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the command is built")
+	}
 	text, err := os.ReadFile("../../.pre-commit-hooks.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +103,9 @@ func TestThePreCommitHooks(t *testing.T) {
 
 // The step is run with the variables that the runner makes of inputs.
 func TestTheLintAction(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the command is built")
+	}
 	text, err := os.ReadFile("../../.github/action/lint/action.yml")
 	if err != nil {
 		t.Fatal(err)

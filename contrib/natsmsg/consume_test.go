@@ -297,7 +297,10 @@ func TestABrokerThatRestartsIsConsumedFurther(t *testing.T) {
 	r.node.Shutdown()
 	r.node.WaitForShutdown()
 	r.startServer()
-	r.eventually("connected again", r.js.Conn().IsConnected)
+	r.eventually("connected again, and the stream is there", func() bool {
+		_, err := r.js.Stream(r.Context(), stream)
+		return err == nil
+	})
 	for i := range 10 {
 		r.publish("orders.new", "again", message.Key, fmt.Sprint("again-", i))
 	}

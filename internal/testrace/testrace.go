@@ -3,12 +3,13 @@ package testrace
 
 import "testing"
 
-// Serial skips a test under the race detector. It is for tests of one goroutine: the race
-// detector has nothing to find in them, and makes them ten times as slow. Their packages are
-// tested without it, too: see SERIAL and MIXED in the Makefile.
+// Serial skips a test under the race detector. It is for tests of one goroutine, in which the
+// race detector has nothing to find, and for long simulations, whose short ones run with it. It
+// would make them ten times as slow. Their packages are tested without it, too: see mixed in
+// .ci/test.
 func Serial(t testing.TB) {
 	t.Helper()
 	if Enabled {
-		t.Skip("one goroutine: this test runs without the race detector")
+		t.Skip("this test runs without the race detector")
 	}
 }
