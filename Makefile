@@ -62,16 +62,12 @@ test-all: ## Test everything: real servers, crashes, other people's SDKs, and th
 	@.ci/test all $(PACKAGES)
 
 .PHONY: upstream
-upstream: ## Run other projects' own tests with and without gabion in between, in some minutes
-	@go test -tags upstream -vet=off -count=1 -v -timeout 30m ./e2e/upstream
+upstream: ## Run other projects' own tests with and without gabion in between, in some minutes (ARGS="-write ../../docs/upstream.md" writes the table)
+	@go test -tags upstream -vet=off -count=1 -v -timeout 30m ./e2e/upstream $(if $(ARGS),-args $(ARGS))
 
 .PHONY: servers
 servers: ## Install the servers that tests run against, where apt-get may
 	@.ci/servers
-
-.PHONY: upstream-grpc
-upstream-grpc: ## Run the tests of grpc-go without gabion and with it, and write docs/upstream.md, in some minutes
-	@cd e2e && go run ./upstream/grpcgo $(or $(ARGS),-write ../docs/upstream.md)
 
 .PHONY: check
 check: ## gofmt, go vet, the repository's own rules, tidy go.mod files, golangci-lint, the API's changes

@@ -11,7 +11,7 @@ import (
 
 // databaseSQL is Go's own database/sql with its tests and its fake database. The package is
 // compiled under another name, so that gabionsql, which imports the real one, can be used in it.
-var databaseSQL = Suite{Name: "database/sql", Write: func(t *testing.T, dir string, with bool) string {
+var databaseSQL = Suite{Name: "database/sql", Write: func(t *testing.T, dir string, with bool) (string, []string) {
 	from, pkg := filepath.Join(output(t, ".", "go", "env", "GOROOT"), "src", "database", "sql"), filepath.Join(dir, "sql")
 	keep := func(name string) bool { return !strings.HasPrefix(name, "example_") }
 	copyGo(t, from, pkg, keep, func(name, text string) string {
@@ -33,7 +33,7 @@ var databaseSQL = Suite{Name: "database/sql", Write: func(t *testing.T, dir stri
 		write(t, filepath.Join(pkg, "gabion_test.go"), gabionBetween)
 	}
 	write(t, filepath.Join(dir, "go.mod"), module)
-	return pkg
+	return pkg, nil
 }}
 
 // itsOwn is where a test looks into the pool at a connection, rows and the like of its fake.

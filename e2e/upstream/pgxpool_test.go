@@ -14,14 +14,17 @@ import (
 // whose pools are gabionpgx's.
 var pgxPool = Suite{
 	Name: "pgxpool",
+	Version: func(t *testing.T) string {
+		version, _ := module(t, filepath.Join(root(t), "contrib", "gabionpgx"), pgx)
+		return "pgx " + version
+	},
 	Env: func(t *testing.T) []string {
 		return []string{"PGX_TEST_DATABASE=" + testservers.Postgres(t)}
 	},
-	Write: func(t *testing.T, dir string, with bool) string {
+	Write: func(t *testing.T, dir string, with bool) (string, []string) {
 		adapter := filepath.Join(root(t), "contrib", "gabionpgx")
-		const pgx = "github.com/jackc/pgx/v5"
-		f := strings.Fields(output(t, adapter, "go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", pgx))
-		version, from, pkg := f[0], f[1], filepath.Join(dir, "pool")
+		version, from := module(t, adapter, pgx)
+		pkg := filepath.Join(dir, "pool")
 		names := strings.NewReplacer(`"`+pgx+`/internal/`, `"upstream/internal/`)
 		if with {
 			names = strings.NewReplacer(`"`+pgx+`/internal/`, `"upstream/internal/`, `"`+pgx+`/pgxpool"`, `"upstream/pgxpool"`)
@@ -40,9 +43,11 @@ var pgxPool = Suite{
 				"replace github.com/gabion-go/gabion => " + root(t) + "\nreplace github.com/gabion-go/gabion/contrib/gabionpgx => " + adapter + "\n"
 		}
 		write(t, filepath.Join(dir, "go.mod"), module)
-		return pkg
+		return pkg, nil
 	},
 }
+
+const pgx = "github.com/jackc/pgx/v5"
 
 // poolsOfGabion is a package pgxpool for the tests. The policy repeats nothing and has no times.
 const poolsOfGabion = `package pgxpool

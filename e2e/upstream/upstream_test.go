@@ -6,15 +6,16 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"text/tabwriter"
 	"time"
 )
 
@@ -22,65 +23,111 @@ import (
 type Suite struct {
 	Name string
 
-	// Write writes a module for the tests into dir, with gabion in between or without, and
-	// returns the directory of the package that has them.
-	Write func(t *testing.T, dir string, with bool) (pkg string)
+	// Version says whose tests they are. It may be nil: they are those of the Go that runs them.
+	Version func(t *testing.T) string
+
+	// Write writes a module for the tests into dir, with gabion in between or without. It returns
+	// the directory of the package that has them, and what go test needs to compile them.
+	Write func(t *testing.T, dir string, with bool) (pkg string, flags []string)
 
 	// Env starts what the tests need, and returns how they find it. It may be nil.
 	Env func(t *testing.T) []string
+
+	// Run runs the tests. The zero value runs each alone.
+	Run runner
 }
 
-var suites = []Suite{databaseSQL, pgxPool}
+var suites = []Suite{databaseSQL, netHTTP, pgxPool, grpcGo, grpcInterop}
 
-// known are the tests that do not pass with gabion: suite, test, reason.
+// known are the tests that do not pass with gabion: suite, test, reason. Spaces in the name of a
+// test are written as underscores.
 //
 //go:embed known.txt
 var known string
 
+// page is where the table goes. Its counts depend on the versions of Go and of the servers.
+var page = flag.String("write", "", "write the table into this file")
+
 // Each suite passes with gabion what it passes without, but for what known.txt lists with its
 // reason. What is listed and passes need not be listed.
 func TestSuites(t *testing.T) {
-	var table bytes.Buffer
-	lines := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(lines, "suite\twithout gabion\twith gabion\tdifferences, all with a reason")
+	var table, differences bytes.Buffer
+	all := true
 	for _, s := range suites {
-		t.Run(s.Name, func(t *testing.T) {
+		all = t.Run(s.Name, func(t *testing.T) {
+			began := time.Now()
 			reasons := reasonsOf(t, s.Name)
 			var env []string
 			if s.Env != nil {
 				env = s.Env(t)
 			}
-			without, with := run(t, s, env, false), run(t, s, env, true)
+			without := run(t, s, env, reasons, nil)
+			with := run(t, s, env, reasons, without)
 			if len(without) < 10 {
 				t.Fatalf("only %d tests were found", len(without))
 			}
-			differ := 0
-			for _, name := range sorted(without) {
-				switch _, listed := reasons[name]; {
-				case without[name].passed && !with[name].passed && listed:
-					differ++
-					t.Logf("%s: %s", name, reasons[name])
-				case without[name].passed && !with[name].passed:
-					t.Errorf("%s fails with gabion in between:\n%s", name, with[name].said)
-				case listed:
-					t.Errorf("%s need not be listed: without gabion it passes: %v, and with it: %v", name, without[name].passed, with[name].passed)
-				}
-				delete(reasons, name)
+			differ := compare(t, without, with, reasons)
+			fmt.Fprintf(&table, "| %s | %s | %d of %d | %d | %d |\n", s.Name, version(t, s), passed(without), len(without), passed(with), len(differ))
+			if len(differ) > 0 {
+				fmt.Fprintf(&differences, "\n%s:\n\n", s.Name)
 			}
-			for name := range reasons {
-				t.Errorf("%s is listed, and there is no such test", name)
+			for _, name := range differ {
+				fmt.Fprintf(&differences, "* `%s`: %s\n", name, reasons[name])
 			}
-			fmt.Fprintf(lines, "%s\t%d of %d\t%d\t%d\n", s.Name, passed(without), len(without), passed(with), differ)
-		})
+			t.Logf("%v", time.Since(began).Round(time.Second))
+		}) && all
 	}
-	lines.Flush()
-	t.Logf("\n%s", table.String())
+	text := tableHead + table.String() + differences.String()
+	t.Logf("\n%s", text)
+	if *page != "" && all {
+		old, err := os.ReadFile(*page)
+		head, _, found := strings.Cut(string(old), tableHead)
+		if err != nil || !found {
+			t.Fatalf("%s has no table (%v)", *page, err)
+		}
+		write(t, *page, head+text)
+	}
 }
 
-// A result is what became of a test.
-type result struct {
-	passed bool
-	said   string
+const tableHead = "| suite | version | passed without gabion | passed with it | differences |\n|---|---|---|---|---|\n"
+
+// compare returns the tests that pass without gabion and fail with it. Those that are not listed
+// are failures, and so are those that are and pass.
+func compare(t *testing.T, without, with map[string]result, reasons map[string]string) (differ []string) {
+	for _, name := range slices.Sorted(maps.Keys(without)) {
+		switch _, listed := reasons[name]; {
+		case without[name].passed && !with[name].passed && listed:
+			differ = append(differ, name)
+		case without[name].passed && !with[name].passed:
+			t.Errorf("%s fails with gabion in between:\n%s", name, with[name].said)
+		case listed:
+			t.Errorf("%s need not be listed: without gabion it passes: %v, and with it: %v\n%s", name, without[name].passed, with[name].passed, without[name].said)
+		}
+	}
+	for name := range reasons {
+		if _, ok := without[name]; !ok {
+			t.Errorf("%s is listed, and there is no such test", name)
+		}
+	}
+	return differ
+}
+
+// version is that of the tests.
+func version(t *testing.T, s Suite) string {
+	if s.Version == nil {
+		return strings.Fields(runtime.Version())[0]
+	}
+	return s.Version(t)
+}
+
+// module finds a module that an adapter's go.mod requires.
+func module(t *testing.T, adapter, path string) (version, dir string) {
+	t.Helper()
+	f := strings.Fields(output(t, adapter, "go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", path))
+	if len(f) != 2 {
+		t.Fatalf("%s is not in the module cache: go mod download", path)
+	}
+	return f[0], f[1]
 }
 
 func passed(all map[string]result) (n int) {
@@ -92,48 +139,27 @@ func passed(all map[string]result) (n int) {
 	return n
 }
 
-func sorted(all map[string]result) (names []string) {
-	for name := range all {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// run compiles the tests once, and runs each in a process of its own: one that panics or hangs
-// says nothing about the others.
-func run(t *testing.T, s Suite, more []string, with bool) map[string]result {
+// run compiles the tests once and runs them: with gabion in between where without tells what
+// came of them before.
+func run(t *testing.T, s Suite, more []string, reasons map[string]string, without map[string]result) map[string]result {
 	t.Helper()
 	dir := t.TempDir()
-	pkg := s.Write(t, dir, with)
+	pkg, flags := s.Write(t, dir, without != nil)
 	binary := filepath.Join(dir, "suite.test")
 	env := append(append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod"), more...)
-	if out, err := command(5*time.Minute, pkg, env, "go", "test", "-c", "-vet=off", "-o", binary, "."); err != nil {
+	build := append(append([]string{"test", "-c", "-vet=off", "-o", binary}, flags...), ".")
+	began := time.Now()
+	if out, err := command(5*time.Minute, pkg, env, "go", build...); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	list, err := command(time.Minute, pkg, env, binary, "-test.list", "^Test")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, list)
+	t.Logf("compiled in %v", time.Since(began).Round(time.Second))
+	var expected []string
+	for name, r := range without {
+		if r.passed {
+			expected = append(expected, name)
+		}
 	}
-	all := map[string]result{}
-	var mu sync.Mutex
-	var busy sync.WaitGroup
-	free := make(chan struct{}, 2)
-	for _, name := range strings.Fields(string(list)) {
-		free <- struct{}{}
-		busy.Go(func() {
-			defer func() { <-free }()
-			out, err := command(2*time.Minute, pkg, env, binary, "-test.run", "^"+name+"$", "-test.timeout", "90s")
-			if n := len(out); n > 4000 {
-				out = out[:4000]
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all[name] = result{err == nil, string(out)}
-		})
-	}
-	busy.Wait()
-	return all
+	return s.Run.all(t, program{path: binary, dir: pkg, env: env}, slices.Sorted(maps.Keys(reasons)), expected)
 }
 
 func command(limit time.Duration, dir string, env []string, name string, args ...string) ([]byte, error) {
@@ -203,6 +229,37 @@ func copyGo(t *testing.T, from, to string, keep func(name string) bool, change f
 		}
 		write(t, filepath.Join(to, name), change(name, string(text)))
 	}
+}
+
+// copyModule copies a whole module, with files that can be changed.
+func copyModule(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(to, func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.Chmod(path, 0o700)
+		}
+		return os.Chmod(path, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// require lets the module in dir use modules of this repository.
+func require(t *testing.T, dir string, modules ...string) {
+	t.Helper()
+	args := []string{"mod", "edit"}
+	for _, m := range modules {
+		path := filepath.ToSlash(filepath.Join("github.com/gabion-go/gabion", m))
+		args = append(args, "-require="+path+"@v0.0.0", "-replace="+path+"="+filepath.Join(root(t), m))
+	}
+	output(t, dir, "go", args...)
 }
 
 func write(t *testing.T, file, text string) {

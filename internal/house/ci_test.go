@@ -68,6 +68,7 @@ func TestWhatTheRunFindsUnreachable(t *testing.T) {
 		{"everything passes", "", "", 0, "=== passed"},
 		{"a test fails", "", "test", 1, "ran make test"},
 		{"a long test fails", "", "test-all", 1, "ran make test-all"},
+		{"another project's test fails", "", "upstream", 1, "ran make upstream"},
 		{"a check fails", "", "check", 1, "ran make check"},
 		{"a release would fail", "", "release", 1, "ran make release"},
 		{"servers that are missing stop nothing", "", "servers", 0, "Going on without"},
