@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gabion-go/gabion"
@@ -103,6 +104,8 @@ type Consumer struct {
 	stream  stream
 	spares  sync.Pool // of *handling
 	left    leaving   // runs that go on after their time
+
+	uncounted atomic.Int64 // since made: until when Letters are not counted; zero if they answer
 }
 
 // stream is the Stream of the inbox's options.

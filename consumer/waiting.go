@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/idempotency/inbox"
@@ -19,7 +20,7 @@ type counter interface {
 // the broker may not have understood it.
 func (h *handling) buried() (d inbox.Disposition, waits bool) {
 	letters, counts := h.c.options.Letters.(counter)
-	if !counts || h.again || !h.m.repeated() {
+	if !counts || h.again || !h.m.repeated() || !h.c.counts() {
 		return d, false
 	}
 	q := deadletter.Query{
@@ -31,6 +32,9 @@ func (h *handling) buried() (d inbox.Disposition, waits bool) {
 		found, err = letters.Count(ctx, q)
 		return err
 	})
+	if h.caller.Err() == nil {
+		h.c.counted(err)
+	}
 	if err != nil { // it is handled as if there were none: messages go on without the store of letters
 		h.c.logger().LogAttrs(h.caller, slog.LevelWarn, "the store of dead letters failed", slog.String("group", q.Group), slog.Any("error", err))
 	}
@@ -38,6 +42,25 @@ func (h *handling) buried() (d inbox.Disposition, waits bool) {
 		return d, false
 	}
 	return inbox.Disposition{Verb: inbox.DeadLetter, Reason: inbox.Reason(found[0].Reason)}, true
+}
+
+// countAgain is how long letters that could not be counted are not asked again.
+const countAgain = 10 * time.Second
+
+// counts reports whether letters are asked. After a failure one message in each countAgain does,
+// so that the others do not wait for a store that gives no answer.
+func (c *Consumer) counts() bool {
+	until, now := c.uncounted.Load(), int64(time.Since(c.made))
+	return until == 0 || now >= until && c.uncounted.CompareAndSwap(until, now+int64(countAgain+c.options.LetterTimeout))
+}
+
+// counted notes whether letters could be counted.
+func (c *Consumer) counted(err error) {
+	if err == nil {
+		c.uncounted.Store(0)
+		return
+	}
+	c.uncounted.Store(int64(time.Since(c.made) + countAgain))
 }
 
 // putAway puts a letter away, and where the store takes none so large what is left of it without

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/consumer"
@@ -68,4 +70,55 @@ func TestADeliveryWhoseLetterWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stuck is a store of letters whose Count gives no answer while it is off.
+type stuck struct {
+	*deadletter.Memory
+	off   bool
+	asked int
+}
+
+func (s *stuck) Count(ctx context.Context, q deadletter.Query) ([]deadletter.Tally, error) {
+	if s.asked++; s.off {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Memory.Count(ctx, q)
+}
+
+func TestRepeatedMessagesDoNotWaitForLettersThatGiveNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, err := deadletter.NewMemory(deadletter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		letters := &stuck{Memory: memory, off: true}
+		k, err := consumer.New(gabion.New("billing", unguarded), idempotency.NewMemoryStore(0, 0), consumer.Options{
+			Letters: letters, Logger: slog.New(slog.DiscardHandler), LetterTimeout: time.Second, Inbox: inbox.Options{RunnerConfig: reexecute},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deliver := func(n int) {
+			if d := k.Handle(t.Context(), again(order(n)), func(context.Context) error { return nil }); d.Reason != inbox.ReasonDone {
+				t.Fatalf("message %d: %v", n, d)
+			}
+		}
+		begun := time.Now()
+		for n := range 100 {
+			deliver(n)
+		}
+		if took := time.Since(begun); took != time.Second || letters.asked != 1 {
+			t.Errorf("100 messages took %v, and the letters were asked %d times", took, letters.asked)
+		}
+		time.Sleep(time.Minute)
+		letters.off = false
+		for n := range 10 {
+			deliver(100 + n)
+		}
+		if letters.asked != 11 {
+			t.Errorf("the letters answer, and were asked %d times for ten messages", letters.asked-1)
+		}
+	})
 }

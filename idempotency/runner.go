@@ -195,7 +195,7 @@ func (r *Runner) do(ctx context.Context, a Answer, x *execution, id ID, begun ti
 }
 
 func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Context) (Result, Outcome)) (Answer, error) {
-	var kept, told bool
+	var kept, abandoned, told bool
 	var granted Record
 	asked := time.Now()
 	defer func() {
@@ -208,9 +208,12 @@ func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Contex
 		a, err := r.within(ctx, claim, func(ctx context.Context, record Record) (Result, Outcome, error) {
 			granted = record
 			res, how, err := runTx(ctx, Ref{claim.ID, record.Token}, record.Attempt, work)
-			kept = how != OutcomeFailed && how != OutcomeAbandoned
+			kept, abandoned = how != OutcomeFailed, how == OutcomeAbandoned
 			return res, how, err
 		})
+		if abandoned && errors.Is(err, errAbandoned) && !errors.Is(err, ErrUnknown) {
+			a, kept, err = Answer{Decision: DecisionRun, Record: granted}, false, nil
+		}
 		return a, begun, err
 	}
 	defer r.waiting.wake(claim.ID)
@@ -235,6 +238,9 @@ func (r *Runner) doTx(ctx context.Context, claim Claim, work func(context.Contex
 	return a, nil
 }
 
+// errAbandoned comes with OutcomeAbandoned, so that no store commits what it takes for the work's end.
+var errAbandoned = errors.New("idempotency: the work was left running")
+
 // runTx runs work inside a transaction. What took too long is rolled back, whatever
 // it says: the database may have cut it short.
 func runTx(ctx context.Context, ref Ref, attempt int, work func(context.Context) (Result, Outcome)) (Result, Outcome, error) {
@@ -243,8 +249,8 @@ func runTx(ctx context.Context, ref Ref, attempt int, work func(context.Context)
 	defer cancel()
 	x.Context = within
 	res, how := work(x)
-	if how == OutcomeAbandoned { // it may still use the transaction, so the store has to know
-		return Result{}, how, nil
+	if how == OutcomeAbandoned { // it may still use the transaction, so the store has to know; one that doesn't rolls back after an error
+		return Result{}, how, errAbandoned
 	}
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, OutcomeFailed, err

@@ -87,6 +87,7 @@ func TestRunnerEndings(t *testing.T) {
 		{"tx, later", GuaranteeTx, OutcomeFailed, false, StateRetryable, DecisionRun},
 		{"tx, failed", GuaranteeTx, OutcomeFailed, false, StateRetryable, DecisionRun},
 		{"tx, lost", GuaranteeTx, OutcomeUnknown, false, StateRetryable, DecisionRun},
+		{"tx, left running, in a store that knows of two outcomes", GuaranteeTx, OutcomeAbandoned, false, StateRetryable, DecisionRun},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, _ := newRunner(t, RunnerConfig{Guarantee: c.g})

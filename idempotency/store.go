@@ -101,8 +101,9 @@ type TxStore interface {
 	// which it gets the transaction. DecisionRun means that it ran. After
 	// OutcomeSucceeded it commits the effects with the result. After OutcomeRejected it
 	// rolls the effects back and keeps the result. After any other outcome, an error or
-	// a panic it rolls everything back, and the next request runs; after OutcomeAbandoned
-	// the work may still use the transaction, and nothing else may use its connection. It repeats the work
+	// a panic it rolls everything back, and the next request runs; after OutcomeAbandoned,
+	// with which there is an error, the work may still use the transaction, and nothing
+	// else may use its connection. It repeats the work
 	// when the database asks for it. It returns ErrUnknown when the answer to COMMIT was
 	// lost; after any other error nothing has happened.
 	Tx(ctx context.Context, c Claim, run Work) (Answer, error)

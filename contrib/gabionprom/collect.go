@@ -24,6 +24,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.states(s) // before the counters: these may find dependencies that had no event
 	s.since = nil
 	m.collectLetters(s)
+	m.collectOutboxes(s)
 	for _, d := range m.dependencies.sorted() {
 		d.collect(s)
 	}

@@ -32,7 +32,7 @@ func works(context.Context) error { return nil }
 // as they come to it soon.
 func everything(t *testing.T) *gabionprom.Metrics {
 	t.Helper()
-	c := gabionprom.Config{Dependencies: []*gabion.Dependency{held(t), stream(t)}, Letters: full("busy")}
+	c := gabionprom.Config{Dependencies: []*gabion.Dependency{held(t), stream(t)}, Letters: full("busy"), Outboxes: map[string]gabionprom.Outbox{"orders": box{}}}
 	reg, m := registry(t, c, map[string]policy.Policy{
 		"busy": {
 			Safe: true, Retry: policy.Retry{Attempts: 3, Backoff: backoff.Const(time.Millisecond)},

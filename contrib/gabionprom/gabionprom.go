@@ -8,6 +8,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/outbox"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -53,6 +54,10 @@ type Config struct {
 	// Letters is a store of dead letters, which is asked how many there are at scrapes, at
 	// most every ten seconds. A scrape waits half a second for it at most. Nil means none.
 	Letters deadletter.Store
+
+	// Outboxes are asked for their figures at scrapes, at most once a minute, by the name
+	// that is the label outbox. A scrape waits half a second for them at most. Nil means none.
+	Outboxes map[string]Outbox
 }
 
 // Metrics is a [gabion.Observer] and a [prometheus.Collector]. Make one with [New]. It is
@@ -63,8 +68,9 @@ type Metrics struct {
 	dependencies table[dependency]
 	others       *dependency // those past the bound
 	hot          [hotSize]atomic.Pointer[operation]
-	sets         atomic.Int64 // in use, of all dependencies
-	letters      *letters     // nil without a store
+	sets         atomic.Int64    // in use, of all dependencies
+	letters      *asked[[]group] // nil without a store
+	outboxes     map[string]*asked[*outbox.Stats]
 
 	overflow struct{ dependency, operation, code, partition, result, disposition atomic.Uint64 }
 
@@ -87,9 +93,9 @@ func New(c Config) *Metrics {
 			*bound.value = bound.zero
 		}
 	}
-	m := &Metrics{config: c}
+	m := &Metrics{config: c, outboxes: outboxes(c.Outboxes)}
 	if c.Letters != nil {
-		m.letters = &letters{store: c.Letters}
+		m.letters = &asked[[]group]{every: lettersEvery, read: func(ctx context.Context) ([]group, error) { return groupsOf(ctx, c.Letters) }}
 	}
 	m.others = m.newDependency(other)
 	if c.Registry != nil {

@@ -2,35 +2,14 @@ package gabionprom
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
 	"github.com/gabion-go/gabion/deadletter"
 )
 
-// How a store of dead letters is asked. A scrape must not wait for a database, and a database must
-// not be asked by each of many servers that scrape.
-const (
-	lettersEvery = 10 * time.Second       // the store is asked at most so often
-	lettersWait  = 500 * time.Millisecond // so long a scrape waits for its answer
-	lettersTime  = 10 * time.Second       // so long the store has
-	lettersStale = time.Minute            // after that, what it said is not exposed any more
-	lettersMost  = 200                    // groups: a program has a few
-)
-
-// letters are what the store of dead letters says now and then.
-type letters struct {
-	store deadletter.Store
-
-	mu     sync.Mutex
-	asked  time.Time     // when it was asked last
-	asking chan struct{} // closed when it has answered; nil while it is not asked
-	up     bool
-	at     time.Time // of what follows
-	groups []group
-}
+// lettersMost is how many groups of a store are told apart: a program has a few.
+const lettersMost = 200
 
 // A group is what a store has of one group.
 type group struct {
@@ -38,53 +17,6 @@ type group struct {
 	stats   deadletter.Stats
 	driving int
 	stopped int // by themselves, since another ended well or by hand
-}
-
-// now returns what the store said last, after asking it if that was some time ago. It waits
-// a little for the answer. A store that does not come back is asked once.
-func (l *letters) now() (groups []group, up bool) {
-	l.mu.Lock()
-	asking := l.asking
-	if asking == nil && (l.asked.IsZero() || time.Since(l.asked) >= lettersEvery) {
-		asking = make(chan struct{})
-		l.asked, l.asking = time.Now(), asking
-		go l.ask(asking)
-	}
-	l.mu.Unlock()
-	if asking != nil {
-		patience := time.NewTimer(lettersWait)
-		select {
-		case <-asking:
-		case <-patience.C:
-		}
-		patience.Stop()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	late := l.asking != nil && time.Since(l.asked) >= lettersTime
-	if l.at.IsZero() || time.Since(l.at) > lettersStale {
-		return nil, l.up && !late
-	}
-	return l.groups, l.up && !late
-}
-
-// ask asks the store, whose panic is no reason to end the program.
-func (l *letters) ask(done chan struct{}) {
-	var groups []group
-	err := errors.New("it panicked")
-	defer func() {
-		_ = recover()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		defer close(done)
-		l.asking, l.up = nil, err == nil
-		if err == nil {
-			l.at, l.groups = time.Now(), groups
-		}
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), lettersTime)
-	defer cancel()
-	groups, err = groupsOf(ctx, l.store)
 }
 
 func groupsOf(ctx context.Context, store deadletter.Store) (groups []group, err error) {
@@ -134,7 +66,7 @@ func (m *Metrics) collectLetters(s *scrape) {
 	if m.letters == nil {
 		return
 	}
-	groups, up := m.letters.now()
+	groups, up := m.letters.now(time.Now().Add(askedWait))
 	s.level(catalog.DeadUp, oneIf(up))
 	seen := map[*dependency]bool{}
 	for i := range groups {

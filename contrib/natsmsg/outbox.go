@@ -44,7 +44,6 @@ func (p publisher) Publish(ctx context.Context, messages []outbox.Message) []err
 		}
 		to := &nats.Msg{Subject: m.Topic, Header: clone(natsHeaders(m.Headers)), Data: m.Payload}
 		answers[i], errs[i] = p.js.PublishMsgAsync(to, jetstream.WithMsgID(m.ID+"/"+m.Topic), jetstream.WithRetryAttempts(0))
-		errs[i] = meaning(errs[i])
 	}
 	for i, answer := range answers {
 		if errs[i] != nil {
@@ -53,10 +52,24 @@ func (p publisher) Publish(ctx context.Context, messages []outbox.Message) []err
 		select {
 		case <-answer.Ok():
 		case err := <-answer.Err():
-			errs[i] = p.homeless(ctx, messages[i].Topic, err)
+			errs[i] = err
 		case <-ctx.Done():
 			errs[i] = context.Cause(ctx)
 		}
+	}
+	asked := map[string]bool{} // whether a topic has no stream
+	for i, err := range errs { // after all answers: it may take its time
+		if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
+			topic := messages[i].Topic
+			if _, known := asked[topic]; !known {
+				asked[topic] = p.homeless(ctx, topic)
+			}
+			if asked[topic] {
+				errs[i] = classify.Permanent(fmt.Errorf("%w: no stream stores %s", outbox.ErrNoTopic, topic))
+				continue
+			}
+		}
+		errs[i] = meaning(err)
 	}
 	return errs
 }
@@ -64,15 +77,11 @@ func (p publisher) Publish(ctx context.Context, messages []outbox.Message) []err
 // asking bounds how long a server is asked whether it has a stream for a topic.
 const asking = 2 * time.Second
 
-// homeless is the meaning of an error of publishing. Nobody answers where no stream stores the
-// topic, and where JetStream is away: only the server can tell.
-func (p publisher) homeless(ctx context.Context, topic string, err error) error {
-	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
-		ctx, cancel := context.WithTimeout(ctx, asking)
-		defer cancel()
-		if _, none := p.asked.StreamNameBySubject(ctx, topic); errors.Is(none, jetstream.ErrStreamNotFound) {
-			return classify.Permanent(fmt.Errorf("%w: no stream stores %s", outbox.ErrNoTopic, topic))
-		}
-	}
-	return meaning(err)
+// homeless reports whether no stream stores a topic. A message then gets no answer, nor where
+// JetStream is away: only the server can tell.
+func (p publisher) homeless(ctx context.Context, topic string) bool {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	_, err := p.asked.StreamNameBySubject(ctx, topic)
+	return errors.Is(err, jetstream.ErrStreamNotFound)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,34 @@ func TestPublisherOfAnOutbox(t *testing.T) {
 	}
 	if info, err := s.Info(t.Context()); err != nil || info.State.Msgs != 2 {
 		t.Errorf("%+v, %v, want two messages", info, err)
+	}
+}
+
+// A publisher may lack the right to ask, and then waits for the answer.
+func TestTheServerIsAskedOnceForATopicWithoutAStream(t *testing.T) {
+	r := newRig(t)
+	var asked atomic.Int32
+	spy, err := nats.Connect(r.js.Conn().ConnectedUrl())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spy.Close()
+	if _, err := spy.Subscribe("$JS.API.STREAM.NAMES", func(*nats.Msg) { asked.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := spy.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range Publisher(r.js).Publish(t.Context(), slices.Repeat([]outbox.Message{{ID: "k", Topic: "nobody.listens"}, {ID: "l", Topic: "nobody.reads"}}, 50)) {
+		if !errors.Is(err, outbox.ErrNoTopic) {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	if err := spy.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("the server was asked %d times for two topics", n)
 	}
 }
 

@@ -57,6 +57,13 @@ func TestMain(m *testing.M) {
 	os.Exit(2)
 }
 
+// exits, as a place to die, has the work of the first order end the process.
+const (
+	exits    = "exit"
+	exitCode = 9
+	exitRuns = 3 // the policy's attempts then
+)
+
 var passed = make(chan int, 1) // how often the place to die at was passed
 
 // die kills this process, by a signal that it can't handle, if it is to die here.
@@ -114,6 +121,11 @@ func isPoison(key string) bool {
 // charge is the work: a booking, which fails now and then after it was made.
 func charge(ctx context.Context, in execer, msg *wm.Message) error {
 	key := keyOf(msg)
+	if key == "0" && os.Getenv(dieVar) == exits {
+		if _, err := in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", key, "by work that ends its process"); err == nil {
+			os.Exit(exitCode)
+		}
+	}
 	if isPoison(key) {
 		return inbox.Permanent(errors.New("there is no such account"))
 	}
@@ -178,9 +190,13 @@ func consume(ctx context.Context, role string) error {
 func guarded(router *wm.Router, l *line, _ *sql.DB, store idempotency.Store) error {
 	p, _ := policy.Preset("message-queue")
 	p.Retry.Attempts, p.Retry.Backoff, p.Bulkhead.Limit = 64, backoff.Const(20*time.Millisecond), 4
+	config := idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}
+	if os.Getenv(dieVar) == exits { // a run that is lost is waited for until its lease ends
+		p.Retry.Attempts, config.Lease = exitRuns, time.Second
+	}
 	c, err := consumer.New(gabion.New("bank", p), store, consumer.Options{
 		GiveUpAfter: -1,
-		Inbox:       inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}},
+		Inbox:       inbox.Options{RunnerConfig: config},
 	})
 	if err != nil {
 		return err

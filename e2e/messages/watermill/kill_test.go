@@ -231,6 +231,49 @@ func TestEachOrderIsBookedOnceWhateverIsKilled(t *testing.T) {
 	}
 }
 
+// A message whose work ends its process under tx becomes a letter, and the others are booked.
+func TestAnOrderThatEndsItsProcessIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the broker gives the message to another consumer after a while")
+	}
+	for _, name := range []string{"redis streams", "postgresql"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, name)
+			const orders = 6 // the first of which ends its process
+			r.publish(0, orders)
+			ended := 0
+			running := r.start("gabion", exits, 0)
+			defer func() { running.kill() }()
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+				select {
+				case <-running.ended:
+					if code := running.ProcessState.ExitCode(); code != exitCode {
+						t.Fatalf("a consumer failed with %d: %s", code, &running.trouble)
+					}
+					if ended++; ended > exitRuns+2 {
+						t.Fatalf("%d processes have ended", ended)
+					}
+					running = r.start("gabion", exits, 0)
+				case <-time.After(50 * time.Millisecond):
+				}
+				if distinct, _ := r.booked(); distinct >= orders-1 && ended >= exitRuns {
+					break
+				}
+			}
+			seen, err := r.line.drain(t.Context(), dead, 1)
+			if err != nil || len(seen) != 1 || seen["0"] == 0 {
+				t.Errorf("dead letters: %v, %v", seen, err)
+			}
+			if distinct, all := r.booked(); distinct != orders-1 || all != distinct {
+				t.Errorf("%d orders were booked %d times, and %d had to be", distinct, all, orders-1)
+			}
+			if ended != exitRuns {
+				t.Errorf("%d processes have ended, and the policy has %d attempts", ended, exitRuns)
+			}
+		})
+	}
+}
+
 // The same rig finds double bookings where there is no inbox.
 func TestTheRigSeesWhatWatermillAloneDoes(t *testing.T) {
 	r := newRig(t, "redis streams")

@@ -22,6 +22,7 @@ import (
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -35,7 +36,7 @@ func TestWorkThatHangsStopsNothingThroughABroker(t *testing.T) {
 		t.Skip("long: it waits for what hangs")
 	}
 	for _, name := range []string{"go channels", "redis streams"} {
-		for guarantee := consumer.Hold; guarantee <= consumer.Reexecute; guarantee++ {
+		for guarantee := consumer.Hold; guarantee <= consumer.Tx; guarantee++ {
 			t.Run(fmt.Sprint(name, ", guarantee ", guarantee), func(t *testing.T) { hangs(t, name, guarantee) })
 		}
 	}
@@ -64,7 +65,15 @@ func hangs(t *testing.T, name string, guarantee consumer.Guarantee) {
 		Timeout: policy.Timeout{Call: 5 * time.Second, Attempt: 200 * time.Millisecond}, Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Limit: 4},
 		Retry: policy.Retry{Attempts: 3, Backoff: backoff.Const(5 * time.Millisecond), Budget: policy.Budget{Off: true}},
 	}
-	c, err := consumer.New(gabion.New("bank", p), idempotency.NewMemoryStore(0, 0), consumer.Options{
+	bank, store, err := openBank(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bank.Close()
+	if guarantee != consumer.Tx {
+		store = idempotency.NewMemoryStore(0, 0)
+	}
+	c, err := consumer.New(gabion.New("bank", p), store, consumer.Options{
 		Guarantee: guarantee, Grace: 100 * time.Millisecond, Letters: letters, Logger: slog.New(slog.DiscardHandler),
 		Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Observer: quiet{}}},
 	})
@@ -80,14 +89,26 @@ func hangs(t *testing.T, name string, guarantee consumer.Guarantee) {
 		t.Fatal(err)
 	}
 	over := make(chan struct{})
-	defer close(over)
+	end := sync.OnceFunc(func() { close(over) })
+	defer end()
 	var done atomic.Int32
+	book := func(msg *wm.Message) error {
+		if guarantee != consumer.Tx {
+			return nil
+		}
+		_, err := sqlstore.From(msg.Context()).ExecContext(context.WithoutCancel(msg.Context()), "INSERT INTO bookings VALUES (?, ?)", msg.UUID, string(msg.Payload))
+		return err
+	}
 	router.AddConsumerHandler("orders", orders, gabionmsg.Subscriber(sub, c), func(msg *wm.Message) error {
+		err := book(msg)
 		if strings.HasPrefix(string(msg.Payload), "bad") {
 			<-over
+			return book(msg) // what it does now counts no more
 		}
-		done.Add(1)
-		return nil
+		if err == nil {
+			done.Add(1)
+		}
+		return err
 	}).AddMiddleware(mw)
 	for n := range bad + good {
 		what := "good"
@@ -101,14 +122,14 @@ func hangs(t *testing.T, name string, guarantee consumer.Guarantee) {
 	var running sync.WaitGroup
 	running.Go(func() { _ = router.Run(context.Background()) })
 	dead := 0
-	for end := time.Now().Add(40 * time.Second); (done.Load() < good || dead < bad) && time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+	for late := time.Now().Add(40 * time.Second); (done.Load() < good || dead < bad) && time.Now().Before(late); <-time.After(10 * time.Millisecond) {
 		page, err := letters.List(t.Context(), deadletter.Query{}, "", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		dead = len(page.Letters)
 	}
-	if n := done.Load(); n != good || dead != bad {
+	if n := done.Load(); n < good || n > good && guarantee != consumer.Tx || dead != bad { // what the database asks to be repeated runs again
 		t.Errorf("%d of %d are done, and %d of %d are letters", n, good, dead, bad)
 	}
 	if err := router.Close(); err != nil {
@@ -117,5 +138,21 @@ func hangs(t *testing.T, name string, guarantee consumer.Guarantee) {
 	running.Wait()
 	if n := len(c.Left()); n != bad {
 		t.Errorf("%d runs are left, of %d", n, bad)
+	}
+	end()
+	for late := time.Now().Add(20 * time.Second); len(c.Left()) > 0 && time.Now().Before(late); <-time.After(time.Millisecond) {
+	}
+	if n := len(c.Left()); n > 0 {
+		t.Errorf("%d runs are left that have returned", n)
+	}
+	if guarantee != consumer.Tx {
+		return
+	}
+	var messages, bookings, wrong int
+	if err := bank.QueryRowContext(t.Context(), "SELECT count(DISTINCT message), count(*), count(CASE amount WHEN 'bad' THEN 1 END) FROM bookings").Scan(&messages, &bookings, &wrong); err != nil {
+		t.Fatal(err)
+	}
+	if messages != good || bookings != good || wrong > 0 {
+		t.Errorf("%d messages of %d have %d bookings, of which %d are of work that was left", messages, good, bookings, wrong)
 	}
 }

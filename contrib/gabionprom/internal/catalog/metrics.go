@@ -136,6 +136,13 @@ var (
 			note("A redrive stops by itself when too few of its letters succeed. One that finished succeeded if at least half of its letters did.")
 	DeadUp = gauge("gabion_dead_letter_store_up", "1 if the store of dead letters answered when it was asked last, else 0.").
 		note("While it is 0, the metrics of dead letters are as they were, and go after a minute.")
+
+	OutboxMessages = gauge("gabion_outbox_messages", "Messages of an outbox that are not published, by where they stand.", "outbox", state).
+			note("`state` is `waiting` to be published, `resting` after a failure, or `parked`: given up until somebody retries or discards them, such as those of a topic that the broker does not have. Exposed where the Config has Outboxes, as the next ones. Processes that share an outbox expose the same numbers: take the maximum, not the sum.")
+	OutboxAge = gauge("gabion_outbox_oldest_age_seconds", "How long the oldest message has waited to be published.", "outbox").
+			unit("seconds").note("0 if none waits.")
+	OutboxUp = gauge("gabion_outbox_up", "1 if the database of the outbox answered when it was asked last, else 0.", "outbox").
+			note("While it is 0, the metrics of the outbox are as they were, and go after two minutes.")
 )
 
 // Configuration, and gabion itself.

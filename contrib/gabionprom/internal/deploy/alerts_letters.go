@@ -93,4 +93,16 @@ var letterAlerts = []alert{
 		fires:    map[string]string{`gabion_dead_letter_store_up{}`: "0x80"},
 		labels:   map[string]string{"job": "shop", "instance": "a:1"},
 	},
+	{
+		name:     "GabionOutboxParked",
+		expr:     fmt.Sprintf("max by (job, outbox) (%s) > 0", series(catalog.OutboxMessages, `state="parked"`)),
+		lasts:    "5m",
+		severity: "warning",
+		summary:  "{{ $labels.job }}: {{ $value | humanize }} messages of the outbox {{ $labels.outbox }} are parked",
+		means:    "The relay has given them up, and what is behind them in the same aggregate waits.",
+		look:     "`Outbox.Parked` lists them with the last error. The relay logs each with `what=parked`. Does the broker have the topic?",
+		do:       "Make the topic, or mend what the error says. Then `Outbox.Retry` each, or `Outbox.Discard` what is no longer wanted.",
+		fires:    map[string]string{`gabion_outbox_messages{state="parked",outbox="orders"}`: "1x80"},
+		labels:   map[string]string{"job": "shop", "outbox": "orders"},
+	},
 }

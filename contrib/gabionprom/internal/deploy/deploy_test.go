@@ -96,6 +96,8 @@ func valuesOf(label string, m *catalog.Metric) (values []string) {
 		for s := deadletter.Waiting; s <= deadletter.Taken; s++ {
 			values = append(values, s.String())
 		}
+	case label == "state" && m == catalog.OutboxMessages:
+		values = []string{"waiting", "resting", "parked"}
 	case label == "state":
 		for s := policy.StateClosed; s <= policy.StateObserveOnly; s++ {
 			values = append(values, s.String())

@@ -138,6 +138,11 @@ var rows = []row{
 			{largest(each, catalog.RedrivesStopped), name + " redrives that stopped by themselves"},
 			{fmt.Sprintf("min by (job, instance) (%s{%s})", catalog.DeadUp.Name, processes), "{{instance}} store answers"},
 		}},
+		{title: "Outboxes", about: "The database's own numbers: each process that shares it says the same.", targets: []target{
+			{fmt.Sprintf("max by (job, outbox, state) (%s{%s})", catalog.OutboxMessages.Name, processes), "{{outbox}} {{state}}"},
+			{fmt.Sprintf("max by (job, outbox) (%s{%s})", catalog.OutboxAge.Name, processes), "{{outbox}} oldest, seconds"},
+			{fmt.Sprintf("min by (job, instance, outbox) (%s{%s})", catalog.OutboxUp.Name, processes), "{{instance}} {{outbox}} answers"},
+		}},
 	}},
 	{"Gabion itself", []panel{
 		{title: "Configuration", targets: []target{
