@@ -161,7 +161,7 @@ func (r *rule) watch(now clock.Instant, w *Window) (verdict int) {
 	switch used := w.Concurrency() / float64(w.Limit); {
 	case w.Span < w.round():
 		return Longer
-	case w.Lack > 0 && r.fits(now, w):
+	case w.Lack > 0 && (r.fits(now, w) || w.Limit < min(few, r.Max) && !w.many()):
 		return r.more(w)
 	case w.Good < enough:
 		return Longer
