@@ -143,9 +143,9 @@ func (a *Admission) work(w http.ResponseWriter, r *http.Request, pass serving.Pa
 		done = true
 		return
 	}
-	h, ctx, cancel := a.room.Hold(pass), r.Context(), func() {}
+	h, ctx, stop := a.room.Hold(pass), r.Context(), func() {}
 	defer func() {
-		defer cancel()
+		defer stop()
 		h.End(ctx, &done)
 	}()
 	ctx = WithPriority(ctx, ask.Priority)
@@ -153,7 +153,8 @@ func (a *Admission) work(w http.ResponseWriter, r *http.Request, pass serving.Pa
 		ctx = h.In(ctx)
 	}
 	if late {
-		ctx, cancel = context.WithDeadlineCause(ctx, ask.Deadline, errDeadline)
+		timed, cancel := context.WithDeadlineCause(ctx, ask.Deadline, errDeadline)
+		ctx, stop = timed, cancel
 	}
 	a.next().ServeHTTP(w, r.WithContext(ctx))
 	done = true
