@@ -130,29 +130,3 @@ func BenchmarkDoneParallel(b *testing.B) {
 		}
 	})
 }
-
-// Twenty attempts of one or two slots say too little of how long work takes, so a client
-// whose calls find no slot has a few.
-func TestWhoFindsNoSlotHasAFew(t *testing.T) {
-	for _, c := range []struct {
-		fact string
-		most int
-		lack int64
-		late int64
-		want int
-	}{
-		{"calls find no slot", 100, 50, 0, few},
-		{"no call lacks one", 100, 0, 0, 2},
-		{"many are late", 100, 50, 20, 2},
-		{"no more are allowed", 2, 50, 0, 2},
-	} {
-		t.Run(c.fact, func(t *testing.T) {
-			r := NewRule(Bounds{1, c.most}, 2).(*rule)
-			r.usual.set(float64(24*time.Millisecond), 100)
-			w := Window{Span: 5 * time.Second, Limit: 2, Good: 200, Lack: c.lack, Late: c.late, Time: 200 * 47 * time.Millisecond}
-			if limit, _, _ := r.Judge(0, &w); (limit >= few) != (c.want >= few) {
-				t.Errorf("the limit is %d, not %d", limit, c.want)
-			}
-		})
-	}
-}

@@ -161,7 +161,7 @@ func (r *rule) watch(now clock.Instant, w *Window) (verdict int) {
 	switch used := w.Concurrency() / float64(w.Limit); {
 	case w.Span < w.round():
 		return Longer
-	case w.Lack > 0 && (r.fits(now, w) || w.Limit < min(few, r.Max) && !w.many()):
+	case w.Lack > 0 && r.fits(now, w):
 		return r.more(w)
 	case w.Good < enough:
 		return Longer
@@ -223,7 +223,7 @@ func (r *rule) act(now clock.Instant, w *Window, gap, each float64) (verdict int
 		r.runs = 0
 		depth := min(max(0.8*r.usual.value/each, 0.5), 0.7)
 		r.try(w, int(depth*float64(w.Limit)), true)
-	case r.usual.value-each > each/5 && r.usual.value < 2*each:
+	case w.Lack == 0 && r.usual.value-each > each/5 && r.usual.value < 2*each:
 		return r.forget(w)
 	case !r.held.on(now):
 		r.move(w.Limit+r.step(w.Limit, gap), policy.LimitGrew)

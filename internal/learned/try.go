@@ -9,21 +9,13 @@ import (
 
 // try allows fewer for a while.
 func (r *rule) try(w *Window, to int, deep bool) {
-	to = r.clamp(min(r.atLeast(w, to), w.Limit-1))
+	to = r.clamp(min(to, w.Limit-1))
 	if to >= w.Limit { // it can't be lower
 		r.usual.set(float64(w.Each()), float64(w.Good))
 		return
 	}
 	r.phase, r.before, r.last, r.best, r.deep = trying, *w, *w, w.Rate(), deep
 	r.move(to, policy.LimitTried)
-}
-
-// atLeast is that limit, or a few where calls find no slot.
-func (r *rule) atLeast(w *Window, limit int) int {
-	if w.Lack > 0 {
-		return max(limit, few)
-	}
-	return limit
 }
 
 // judgeTry sees what fewer have brought.
@@ -46,14 +38,14 @@ func (r *rule) judgeTry(now clock.Instant, w *Window) (verdict int) {
 		return Longer
 	}
 	r.best = max(r.best, w.Rate())
-	if r.atLeast(w, r.Min) < w.Limit && (r.deep || each < r.usual.value) && min(faster(&r.last, w), asMany(&r.last, w)) > uncured && r.unlike(each, n) {
+	if w.Limit > r.Min && (r.deep || each < r.usual.value) && min(faster(&r.last, w), asMany(&r.last, w)) > uncured && r.unlike(each, n) {
 		r.last = *w
-		r.move(r.atLeast(w, max(r.Min, w.Limit/2)), policy.LimitTried)
+		r.move(max(r.Min, w.Limit/2), policy.LimitTried)
 		return Anew
 	}
 	r.phase, r.tested = watching, now
 	r.learn(now, w)
-	r.move(r.atLeast(w, r.found()), policy.LimitFound)
+	r.move(r.found(), policy.LimitFound)
 	return Anew
 }
 
