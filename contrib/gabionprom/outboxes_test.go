@@ -2,6 +2,7 @@ package gabionprom_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,9 +25,9 @@ func (b box) Stats(ctx context.Context) (s outbox.Stats, err error) {
 
 func TestParkedMessagesOfAnOutboxAreExposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := false
+		var hangs atomic.Bool
 		stuck := box{func(ctx context.Context) error {
-			if hangs {
+			if hangs.Load() {
 				<-ctx.Done()
 			}
 			return ctx.Err()
@@ -46,7 +47,7 @@ func TestParkedMessagesOfAnOutboxAreExposed(t *testing.T) {
 			{"it answers again", 2 * time.Minute, false, 10, 1},
 		} {
 			time.Sleep(c.wait)
-			hangs = c.off
+			hangs.Store(c.off)
 			begun := time.Now()
 			got := gather(t, m)
 			if took := time.Since(begun); took > 500*time.Millisecond {
