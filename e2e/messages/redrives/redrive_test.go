@@ -145,6 +145,27 @@ func (r *rig) ended(id string) (d deadletter.Drive) {
 	}
 }
 
+// goesOn is the redrive, or an order of what it left. One stops by itself when many of its letters
+// were lost with processes (ADR 87), as these tests let many be; operators then order again.
+func (r *rig) goesOn(d deadletter.Drive) deadletter.Drive {
+	r.Helper()
+	if r.drive(d.ID).State == deadletter.StoppedByItself {
+		return r.order()
+	}
+	return d
+}
+
+// finished waits until the redrive, or the order of what it left, is over.
+func (r *rig) finished(d deadletter.Drive) deadletter.Drive {
+	r.Helper()
+	for range 10 {
+		if d = r.ended(r.goesOn(d).ID); d.State != deadletter.StoppedByItself {
+			break
+		}
+	}
+	return d
+}
+
 func (r *rig) wantBookings(want int) {
 	r.Helper()
 	var all, different int
@@ -242,8 +263,7 @@ func TestEachLetterComesOutOnceWhateverIsKilled(t *testing.T) {
 			r.wantKilled(pair[1])
 		}
 		pair := []*child{r.start("", 0), r.start("", 0)}
-		d = r.ended(d.ID)
-		if all := len(r.ids); d.State != deadletter.Finished || d.Total != all || d.Done != all || d.Failed != 0 || d.Left != 0 {
+		if d = r.finished(d); d.State != deadletter.Finished || d.Failed != 0 || d.Left != 0 {
 			r.Errorf("%+v", d)
 		}
 		for _, c := range pair {
@@ -304,11 +324,13 @@ func TestTheLettersClockIsStepped(t *testing.T) {
 			r.step([]time.Duration{-2 * time.Hour, -5 * time.Hour, time.Hour, -time.Minute}[n%4])
 		}
 		pair := []*child{r.start("", 0), r.start("", 0)}
-		for r.runs() < len(r.ids)/2 {
-			<-time.After(5 * time.Millisecond)
+		for end := time.Now().Add(patience); r.runs() < len(r.ids)/2; <-time.After(5 * time.Millisecond) {
+			if d = r.goesOn(d); time.Now().After(end) {
+				r.Fatalf("%d runs, and then no more: %+v", r.runs(), r.drive(d.ID))
+			}
 		}
 		r.step(-4 * time.Hour)
-		if d = r.ended(d.ID); d.State != deadletter.Finished || d.Done != len(r.ids) || d.Failed != 0 {
+		if d = r.finished(d); d.State != deadletter.Finished || d.Failed != 0 {
 			r.Errorf("%+v", d)
 		}
 		for _, c := range pair {
