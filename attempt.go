@@ -51,7 +51,8 @@ func (a *Attempt) take() bool {
 }
 
 func (a *Attempt) drop() {
-	if a.users.Add(-1) == 0 && a.well {
+	well := a.well // read before: after the last user, an attempt of Begin serves another call
+	if a.users.Add(-1) == 0 && well {
 		a.holder.retire()
 		a.holder = nil
 	}
