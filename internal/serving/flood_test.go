@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -185,7 +186,8 @@ func TestACallerInAHurrySaysNothingOfTheRoom(t *testing.T) {
 	works := []flood{{"work of 30ms", exactly(30 * ms)}, {"work of 20 to 40ms", between(20*ms, 40*ms)}}
 	patiences, rates := []time.Duration{25 * ms, 0}, []float64{700, 2000}
 	both := []bool{false, true}
-	if !testing.Short() {
+	whole := os.Getenv("GABION_SOAK") == "1" // ten minutes
+	if whole {
 		works = append(works, flood{"work of 30ms, exponential", exponential(30 * ms)})
 		patiences, rates = []time.Duration{5 * ms, 25 * ms, 35 * ms, 50 * ms, 200 * ms, 0}, []float64{700, 2000, 6500}
 	}
@@ -195,7 +197,7 @@ func TestACallerInAHurrySaysNothingOfTheRoom(t *testing.T) {
 			pick := func(n int) (k int) { k, at = at%n, at/n; return k }
 			rate, patience := rates[pick(len(rates))], patiences[pick(len(patiences))]
 			ignores, tenants := !both[pick(2)], both[pick(2)]
-			if testing.Short() && (!ignores || tenants && patience != 25*ms) {
+			if !whole && (!ignores || tenants && patience != 25*ms) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, patience %v, %v a second, ignored %v, tenants %v", w.fact, patience, rate, ignores, tenants), func(t *testing.T) {
