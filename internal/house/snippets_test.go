@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"go/types"
 	"io/fs"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -49,6 +50,10 @@ var (
 	pageFiles  = token.NewFileSet()
 	goPackages = sync.OnceValue(func() types.Importer {
 		build.Default.CgoEnabled = false // of package net, only what is declared counts
+		if build.Default.GOROOT == "" {  // the test was built with -trimpath
+			root, _ := exec.Command("go", "env", "GOROOT").Output()
+			build.Default.GOROOT = strings.TrimSpace(string(root))
+		}
 		return importer.ForCompiler(pageFiles, "source", nil)
 	})
 )
