@@ -105,10 +105,10 @@ func (s *source) deliver(m consumer.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.working--
-	switch {
-	case d.Verb == inbox.Ack:
+	switch d.Verb {
+	case inbox.Ack:
 		s.done = append(s.done, time.Now())
-	case d.Verb == inbox.DeadLetter:
+	case inbox.DeadLetter:
 		s.dead++
 	default:
 		if d.Reason == inbox.ReasonRefused {

@@ -197,10 +197,10 @@ const OrderWait = time.Second
 // most were due, some were taken, wait is when the next is due, and later when others' leases
 // end.
 func (c Course) Again(want, most, some int, wait, later time.Duration) time.Duration {
-	switch {
-	case some == want:
+	switch some {
+	case want:
 		return 0
-	case some == most:
+	case most:
 		return wait
 	}
 	return later

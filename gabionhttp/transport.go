@@ -221,7 +221,7 @@ func (c *exchange) unread(err error) error {
 	if err == policy.CallTimeout || c.req.Context().Err() == context.DeadlineExceeded {
 		why = policy.CallTimeout
 	}
-	if err == policy.CallTimeout {
+	if err == policy.CallTimeout { //nolint:errorlint // the machine answers with the reason itself
 		err = fmt.Errorf("the request body did not come in time: %w", context.DeadlineExceeded)
 	}
 	e := &gabion.Error{Dependency: c.t.Dependency.Name(), Reason: why, Effect: policy.NoEffect, Err: err}

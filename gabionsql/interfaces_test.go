@@ -121,9 +121,9 @@ type part struct {
 // program sees no difference where the wrapper has one that the driver lacks.
 var optional = map[string]part{
 	"Pinger":                         {is: reflect.TypeFor[driver.Pinger](), always: true},
-	"Execer":                         {is: reflect.TypeFor[driver.Execer](), as: "ExecerContext"},
+	"Execer":                         {is: reflect.TypeFor[driver.Execer](), as: "ExecerContext"}, //nolint:staticcheck // drivers have it
 	"ExecerContext":                  {is: reflect.TypeFor[driver.ExecerContext]()},
-	"Queryer":                        {is: reflect.TypeFor[driver.Queryer](), as: "QueryerContext"},
+	"Queryer":                        {is: reflect.TypeFor[driver.Queryer](), as: "QueryerContext"}, //nolint:staticcheck // drivers have it
 	"QueryerContext":                 {is: reflect.TypeFor[driver.QueryerContext]()},
 	"ConnPrepareContext":             {is: reflect.TypeFor[driver.ConnPrepareContext](), always: true},
 	"ConnBeginTx":                    {is: reflect.TypeFor[driver.ConnBeginTx](), always: true},
@@ -132,7 +132,7 @@ var optional = map[string]part{
 	"NamedValueChecker":              {is: reflect.TypeFor[driver.NamedValueChecker](), always: true},
 	"StmtExecContext":                {is: reflect.TypeFor[driver.StmtExecContext](), always: true},
 	"StmtQueryContext":               {is: reflect.TypeFor[driver.StmtQueryContext](), always: true},
-	"ColumnConverter":                {is: reflect.TypeFor[driver.ColumnConverter]()},
+	"ColumnConverter":                {is: reflect.TypeFor[driver.ColumnConverter]()}, //nolint:staticcheck // drivers have it
 	"RowsNextResultSet":              {is: reflect.TypeFor[driver.RowsNextResultSet](), always: true},
 	"RowsColumnTypeScanType":         {is: reflect.TypeFor[driver.RowsColumnTypeScanType](), always: true},
 	"RowsColumnTypeDatabaseTypeName": {is: reflect.TypeFor[driver.RowsColumnTypeDatabaseTypeName](), always: true},
@@ -232,11 +232,11 @@ func TestNoInterfaceOfADriverIsHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(t, bs, s, stmt)
-		br, err := bs.Query([]driver.Value{int64(1)})
+		br, err := bs.Query([]driver.Value{int64(1)}) //nolint:staticcheck // the old way is what is tested
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := s.Query([]driver.Value{int64(1)})
+		r, err := s.Query([]driver.Value{int64(1)}) //nolint:staticcheck // the old way is what is tested
 		if err != nil {
 			t.Fatal(err)
 		}

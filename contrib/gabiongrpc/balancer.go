@@ -72,7 +72,7 @@ func (f *fleet) keep(s balancer.ClientConnState) {
 // NewSubConn implements balancer.ClientConn.
 func (f *fleet) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOptions) (balancer.SubConn, error) {
 	if len(addrs) != 1 {
-		return f.ClientConn.NewSubConn(addrs, opts)
+		return f.ClientConn.NewSubConn(addrs, opts) //nolint:staticcheck // balancers call it
 	}
 	var conn balancer.SubConn
 	tell := opts.StateListener
@@ -82,7 +82,7 @@ func (f *fleet) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOpt
 			tell(s)
 		}
 	}
-	conn, err := f.ClientConn.NewSubConn(addrs, opts)
+	conn, err := f.ClientConn.NewSubConn(addrs, opts) //nolint:staticcheck // balancers call it
 	if err != nil {
 		return nil, err
 	}

@@ -45,9 +45,10 @@ const (
 )
 
 // Compare returns the figures that the lab and the real run have in common. Goodput and
-// attempts may be off by 5 %, and p99 by 15 %. One run recovers sooner and another later, so a recovery
-// is compared with the shortest and the longest of the lab's runs, and may be off by a
-// second, since it is counted in seconds. A p99 of next to nothing is left out.
+// attempts may be off by 5 %, p99 by 15 %, and by 25 % in the trouble, where few are answered.
+// One run recovers sooner and another later, so a recovery is compared with the shortest and the
+// longest of the lab's runs, and may be off by a second, since it is counted in seconds. A p99 of
+// next to nothing is left out.
 func Compare(lab, real Figures) (all []Deviation) {
 	points := func(what string, lab, real float64) {
 		all = append(all, Deviation{what, Points, lab, real, lab - real, 0.05})
@@ -61,7 +62,7 @@ func Compare(lab, real Figures) (all []Deviation) {
 	points(goodputAfter, lab.After.Goodput, real.After.Goodput)
 	shares(perCall, lab.Trigger.PerCall, real.Trigger.PerCall, 0.05)
 	shares(p99Before, lab.Before.P99, real.Before.P99, 0.15)
-	shares(p99Then, lab.Trigger.P99, real.Trigger.P99, 0.15)
+	shares(p99Then, lab.Trigger.P99, real.Trigger.P99, 0.25)
 	back := Deviation{recovery, Seconds, lab.Recovery, real.Recovery, 0, 1}
 	low, high, took := endless(lab.Recoveries[0]), endless(lab.Recoveries[1]), endless(real.Recovery)
 	switch {

@@ -188,7 +188,7 @@ func (im *pageImporter) check(s *snippet) (found []string) {
 		files = append(files, more)
 	}
 	config := types.Config{Importer: im, Error: func(err error) {
-		e, ok := err.(types.Error) //nolint:errorlint // it is one, as it is
+		e, ok := err.(types.Error)
 		if ok && !allowed(e.Msg) {
 			at := pageFiles.Position(e.Pos)
 			found = append(found, fmt.Sprintf("%s:%d: %s", at.Filename, at.Line, e.Msg))

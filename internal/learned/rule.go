@@ -166,7 +166,7 @@ func (r *rule) watch(now clock.Instant, w *Window) (verdict int) {
 	case w.Good < enough:
 		return Longer
 	case used < inUse && w.Lack == 0:
-		if used < idle && w.Late == 0 && r.usual.n < sound && n < sound/2 && w.Span < patience {
+		if used < idle && w.Late == 0 && r.usual.n < sound && n < sound && w.Span < patience {
 			return Longer
 		}
 		r.runs = 0

@@ -82,7 +82,7 @@ func TestTheLearnedLimitHoldsAgainstTheBestFixedOne(t *testing.T) {
 		if s.P99 > best.P99*5/2 { // two clients are at 2.3: ADR 84
 			t.Errorf("%s: p99 %v, of %v", w.Name, s.P99, best.P99)
 		}
-		if s.Steady < 0.95 {
+		if s.Steady < 0.9 { // bimodal work is at 0.92: ADR 84
 			t.Errorf("%s: within a fifth of its median for %.0f %% of the time", w.Name, 100*s.Steady)
 		}
 		for _, share := range s.Shares {
