@@ -208,7 +208,7 @@ func (p *page) lab(f figures) {
 	p.line("## What the lab said")
 	p.line("")
 	p.line("The same cases as scenarios: the same policies, and calls at the same times. Each cell is the real run and the lab. " +
-		"The lab is said to be within 5 points of the capacity for goodput, within 5 %% for attempts and within 15 %% for p99 ([lab.md](lab.md#how-far-to-believe-it)).")
+		"The lab is said to be within 5 points of the capacity for goodput, within 5 %% for attempts and within 15 %% for p99 (25 %% in the trouble) ([lab.md](lab.md#how-far-to-believe-it)).")
 	p.line("")
 	p.table(3, "server", "callers", "overload", "goodput", "goodput afterwards", "attempts a call", "p99 before", "p99", "recovery", "off by more")
 	for _, r := range append(f.of(overload.Large.Trigger), f.of(overload.Short)...) {
