@@ -115,7 +115,7 @@ func TestFailedCallsTellTheirCauseBesideTheirReason(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var n notebook
 			o := observer(&n)
-			d := gabion.New("bank", c.p, gabion.WithObserver(o))
+			d := gabion.New("bank", c.p, gabion.WithObserver(o), gabion.WithSeed(1))
 			for range 5 {
 				if c.work != nil {
 					d.Run(t.Context(), c.work)
