@@ -54,11 +54,13 @@ func race[T any](ctx context.Context, d *Dependency, opts []CallOption, work fun
 		switch {
 		case answered: // x may serve another call by now
 		case x.outrun():
-			if crash := recover(); crash != nil {
-				v, had, a, err = x.passOver(crash, &answered)
+			crash := recover()
+			d.reportLoser(crash)
+			if crash != nil {
+				v, had, a, err = x.passOver(&answered)
 				return
 			}
-			fallthrough // runtime.Goexit can't be held up
+			fallthrough // runtime.Goexit can't be held up: the caller's goroutine ends
 		default:
 			x.leave()
 		}
@@ -93,14 +95,13 @@ func (x *racing[T]) outrun() bool {
 }
 
 // passOver returns the answer of the attempt that won a call, after work panicked on the
-// caller's goroutine that had lost it. As with a hedge that lost, that is nobody's any more.
-func (x *racing[T]) passOver(crash any, answered *bool) (v T, had bool, a *Attempt, err error) {
+// caller's goroutine that had lost it.
+func (x *racing[T]) passOver(answered *bool) (v T, had bool, a *Attempt, err error) {
 	defer func() {
 		if !*answered { // an observer left
 			x.leave()
 		}
 	}()
-	x.run.d.reportLoser(crash)
 	x.lock()
 	x.inside = false
 	x.mine.settleLeft(&x.run, x.run.d.now())
@@ -344,18 +345,18 @@ func (x *racing[T]) unkept() []*attemptContext {
 func (x *racing[T]) caught(k *trial[T], v any) {
 	defer func() { _ = recover() }() // of Discard: the caller has a panic already
 	defer x.waker.Wake()
-	var late any
+	late := false
 	defer func() {
-		if late != nil {
-			x.run.d.reportLoser(late)
+		if late {
+			x.run.d.reportLoser(v)
 		}
 	}()
 	giveBack(&x.gate, &x.run, k, func() (*trial[T], []*attemptContext) {
 		switch {
 		case k != nil && x.run.call.Over():
-			late = v
+			late = true
 		case x.crash == nil:
-			x.crash = &crash{value: v, goexit: v == nil}
+			x.crash = &crash{v}
 		}
 		return nil, x.unkept() // the caller's goroutine gives back what was kept
 	})
