@@ -20,6 +20,9 @@ import (
 // Do returns when work returns: work must honour its context. If work panics or
 // calls runtime.Goexit, everything it held is given back and the panic goes on. A panic in
 // an attempt that another one has beaten, where the policy hedges, goes to the log instead.
+// So does runtime.Goexit in a hedge that was beaten. In the first attempt it ends the caller's
+// goroutine even then, since Go can't hold it up: the result is discarded, and Totals have
+// the success.
 //
 // Within an attempt of d, so with the context that work got, another call of d is part of
 // that attempt: it takes no slot, waits for nothing, is not repeated and counts nowhere, and

@@ -61,37 +61,52 @@ func TestPanicInAHedgeIsTheCallers(t *testing.T) {
 	})
 }
 
-// What the caller gets and what Totals count are one thing: the hedge's answer. A panic in
-// the attempt that lost is no more the caller's than one in a hedge that lost.
-func TestAPanicInAnAttemptThatLostIsLogged(t *testing.T) {
-	for loser, fact := range map[int]string{1: "the first attempt", 2: "the hedge"} {
-		t.Run(fact, func(t *testing.T) {
+// What the caller gets and what Totals count are one thing: the winner's answer. How the
+// attempt that lost leaves is no more the caller's than the result of a hedge that lost. Only
+// Goexit of the first attempt, which is on the caller's goroutine, can't be held up: then the
+// winner's result is discarded.
+func TestAnAttemptThatLostAndLeavesLateIsLogged(t *testing.T) {
+	for _, c := range []struct {
+		fact  string
+		loser int
+		leave func()
+		log   string
+		gets  int // the caller; 0 = its goroutine ends
+	}{
+		{"the first attempt panics", 1, func() { panic("late") }, "panic=late", 2},
+		{"the hedge panics", 2, func() { panic("late") }, "panic=late", 1},
+		{"the hedge calls Goexit", 2, runtime.Goexit, "panic=runtime.Goexit", 1},
+		{"the first attempt calls Goexit", 1, runtime.Goexit, "panic=runtime.Goexit", 0},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
+				discarded := 0
 				d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}},
-					gabion.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+					gabion.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), gabion.WithDiscard(func(r any) { discarded = r.(int) }))
 				var got int
 				var err error
-				raised := panicOf(func() {
+				inItsOwnGoroutine(func() {
 					got, err = gabion.Do(t.Context(), d, func(ctx context.Context) (int, error) {
-						if n := gabion.AttemptNumber(ctx); n != loser {
+						if n := gabion.AttemptNumber(ctx); n != c.loser {
 							time.Sleep(20 * time.Millisecond)
 							return n, nil
 						}
 						<-ctx.Done()
 						time.Sleep(time.Second)
-						panic("late")
+						c.leave()
+						return 0, nil
 					})
 				})
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if raised != nil || got != 3-loser || err != nil {
-					t.Errorf("got %d, %v, and a panic with %v", got, err, raised)
+				if lost := 3 - c.loser - c.gets; got != c.gets || err != nil || discarded != lost {
+					t.Errorf("got %d, %v, want %d; %d is discarded, want %d", got, err, c.gets, discarded, lost)
 				}
 				if n := d.Stats().Totals; n.Calls != 1 || n.Succeeded != 1 || n.Attempts != 2 {
 					t.Errorf("%+v", n)
 				}
-				if !strings.Contains(log.String(), "panic=late") {
+				if n := strings.Count(log.String(), c.log); n != 1 || strings.Count(log.String(), "\n") != 1 {
 					t.Errorf("the log says %q", log.String())
 				}
 				nothingHeld(t, d)

@@ -357,9 +357,12 @@ func (d *Dependency) survive(ctx context.Context) {
 	d.logCrash(ctx, "gabion: observer panicked", crash)
 }
 
-// reportLoser logs that work panicked in an attempt that another one had beaten. Its call
-// ended well, so the panic is not raised.
+// reportLoser logs that work panicked in an attempt that another one had beaten, or, if crash
+// is nil, that it called runtime.Goexit. Its call ended well, so the panic is not raised.
 func (d *Dependency) reportLoser(crash any) {
+	if crash == nil {
+		crash = "runtime.Goexit"
+	}
 	d.logCrash(context.Background(), "gabion: work panicked in an attempt that another one had beaten", crash)
 }
 

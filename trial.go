@@ -119,15 +119,13 @@ func (k *trial[T]) end() {
 	}
 }
 
-// crash is how a user's code left a timer's goroutine.
-type crash struct {
-	value  any
-	goexit bool
-}
+// crash is how a user's code left a timer's goroutine: by a panic with that value, or by
+// runtime.Goexit if it is nil.
+type crash struct{ value any }
 
 // repeat makes the caller's goroutine leave in the same way.
 func (c *crash) repeat() {
-	if c.goexit {
+	if c.value == nil {
 		runtime.Goexit()
 	}
 	panic(c.value)

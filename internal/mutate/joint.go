@@ -45,12 +45,25 @@ func buildJoint(ctx context.Context, work string, list []listed) (*joint, error)
 		}
 		bin := filepath.Join(work, strconv.Itoa(len(j.bins))+".test")
 		if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", bin, l.pkg).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("go test -c %s: %w\n%s", l.pkg, err, text)
+			return nil, fmt.Errorf("%sgo test -c %s: %w\n%s", uncompiledOf(list, text), l.pkg, err, text)
 		}
 		j.dirs[l.pkg], j.bins[l.pkg] = strings.TrimSpace(string(dir)), bin
 	}
 	return j, nil
 }
+
+// uncompiledOf returns the listed changes of which the compiler complains.
+func uncompiledOf(list []listed, said []byte) (lines string) {
+	for i := range list {
+		if bytes.Contains(said, []byte(placeOf(i)+":")) {
+			lines += "it does not compile: " + list[i].line + "\n"
+		}
+	}
+	return lines
+}
+
+// placeOf is what the compiler takes for the file of a change.
+func placeOf(number int) string { return "mutant-" + strconv.Itoa(number) }
 
 // test runs the tests that a listed change names, with a change of that number, or with
 // none if it is negative.
@@ -137,7 +150,9 @@ func jointFile(file string, list []listed, numbers []int) (text []byte, pkg stri
 		if r := f.Type.Results; r != nil {
 			form = fmt.Sprintf(" return func() %s { %s\n}() };", src[offset(r.Pos()):offset(r.End())], body)
 		}
-		inserts = append(inserts, insert{begin, fmt.Sprintf("if mutantSwitch == %q {", strconv.Itoa(n)) + form})
+		back := set.Position(f.Body.Lbrace + 1)
+		inserts = append(inserts, insert{begin, fmt.Sprintf("/*line %s:1:1*/if mutantSwitch == %q {", placeOf(n), strconv.Itoa(n)) + form +
+			fmt.Sprintf("/*line %s:%d:%d*/", file, back.Line, back.Column)})
 	}
 	slices.SortStableFunc(inserts, func(a, b insert) int { return b.at - a.at })
 	for _, in := range inserts {

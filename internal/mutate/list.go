@@ -97,7 +97,7 @@ func playList(ctx context.Context, o *options, page string, out io.Writer) error
 	defer os.RemoveAll(work)
 	j, err := buildJoint(ctx, work, list)
 	if err != nil {
-		return whichFails(ctx, o, work, list, err)
+		return err
 	}
 	if err := j.unchanged(ctx, o, list); err != nil {
 		return err
@@ -122,22 +122,6 @@ func playList(ctx context.Context, o *options, page string, out io.Writer) error
 		return fmt.Errorf("%d of %d changes are noticed by no test", bad, len(list))
 	}
 	return nil
-}
-
-// whichFails says which change does not compile, or why else the joint build failed. The
-// changes of which the build complains are tried one by one.
-func whichFails(ctx context.Context, o *options, work string, list []listed, err error) error {
-	one := *o
-	one.run = "^$"
-	for i := range list {
-		if !strings.Contains(err.Error(), list[i].pkg) && !strings.Contains(err.Error(), filepath.Base(filepath.Dir(list[i].file))) {
-			continue
-		}
-		if f, tried := try(ctx, &one, work, []string{list[i].pkg}, &list[i].change); tried == nil && f == uncompiled {
-			return fmt.Errorf("it does not compile: %s\n%w", list[i].line, err)
-		}
-	}
-	return err
 }
 
 // unchanged runs the named tests without any change. They have to pass, and to be there.
