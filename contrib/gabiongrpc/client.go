@@ -58,6 +58,7 @@ type Client struct {
 	// once. Zero means that such calls are not hedged.
 	HedgeKeyed bool
 
+	warned atomic.Bool // of retries that multiply
 	hidden atomic.Int64
 	spread atomic.Int64
 }
@@ -84,7 +85,9 @@ func (c *Client) DialOptions() []grpc.DialOption {
 
 // UnaryInterceptor returns the interceptor for calls that are no streams. Interceptors
 // after it in a chain see each attempt, and those before it each call. A connection that
-// uses it without [Client.DialOptions] needs grpc.WithDisableRetry.
+// uses it without [Client.DialOptions] needs grpc.WithDisableRetry. If it has not, and the
+// first retryable failure comes under a service config that retries, slog.Default gets a
+// warning, once for a Client.
 func (c *Client) UnaryInterceptor() grpc.UnaryClientInterceptor { return c.unary }
 
 // UnaryClientInterceptor is the UnaryInterceptor of a [Client] of d.

@@ -142,6 +142,9 @@ func (a *attempt) callOptions() []grpc.CallOption {
 // finished is told by grpc-go that the attempt is over.
 func (a *attempt) finished(err error) {
 	a.ended.Store(true)
+	if err != nil {
+		a.of.multiplies(err)
+	}
 	if a.stream != nil {
 		a.stream.left(a, err)
 	}

@@ -2,8 +2,13 @@ package gabiongrpc
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 
 	"github.com/gabion-go/gabion/internal/adapter"
 )
@@ -49,3 +54,29 @@ func (hiddenCounter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.
 
 // HandleConn implements stats.Handler.
 func (hiddenCounter) HandleConn(context.Context, stats.ConnStats) {}
+
+// multiplies warns once if grpc-go repeats by itself what the policy repeats, too. An attempt
+// has failed, so no call that succeeds pays for the look.
+func (c *call) multiplies(err error) {
+	if c.conn == nil || c.policy.Retry.Attempts < 2 && c.policy.Hedge.Max == 0 || c.client.warned.Load() {
+		return
+	}
+	code, config := status.Code(err), c.conn.GetMethodConfig(c.method).RetryPolicy
+	if config == nil || !config.RetryableStatusCodes[code] || retriesOff(c.conn) || c.client.warned.Swap(true) {
+		return
+	}
+	slog.Default().Warn(fmt.Sprintf("gabiongrpc: the service config lets grpc-go send each attempt up to %d times by itself, which multiplies with the policy's attempts: use Client.DialOptions, or grpc.WithDisableRetry", config.MaxAttempts),
+		"dependency", c.client.Dependency.Name(), "target", c.conn.Target(), "method", c.method, "code", code.String())
+}
+
+// retriesOff reports whether a connection has grpc.WithDisableRetry. grpc-go (v1.85.0) does not
+// tell, so it is read from the connection's own fields, which do not change. If another version
+// names them otherwise, retries count as on.
+func retriesOff(conn *grpc.ClientConn) bool {
+	options := reflect.ValueOf(conn).Elem().FieldByName("dopts")
+	if options.Kind() != reflect.Struct {
+		return false
+	}
+	off := options.FieldByName("disableRetry")
+	return off.Kind() == reflect.Bool && off.Bool()
+}

@@ -1,10 +1,13 @@
 package gabiongrpc_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -146,4 +149,71 @@ func TestTheRetriesOfAServiceConfigMultiplyAndAreTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A chain that is built by hand needs no StatsHandler for its user to know of the retries.
+func TestRetriesThatMultiplyAreWarnedOf(t *testing.T) {
+	retries := func(method, code string) grpc.DialOption {
+		return grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [` + method + `], "retryPolicy": {"maxAttempts": 3, ` +
+			`"initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1, "retryableStatusCodes": ["` + code + `"]}}]}`)
+	}
+	const every, unavailable = "{}", "UNAVAILABLE"
+	byHand := func(c *gabiongrpc.Client) []grpc.DialOption {
+		return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.UnaryInterceptor()), grpc.WithChainStreamInterceptor(c.StreamInterceptor())}
+	}
+	once := func(p policy.Policy) policy.Policy { return with(p, func(p *policy.Policy) { p.Retry.Attempts = 1 }) }
+	for _, c := range []struct {
+		fact    string
+		policy  policy.Policy
+		opts    func(*gabiongrpc.Client) []grpc.DialOption
+		config  grpc.DialOption
+		answers answer
+		warned  int
+	}{
+		{"a chain by hand, once", plain(), byHand, retries(every, unavailable), fails(codes.Unavailable), 1},
+		{"a method of its own config", plain(), byHand, retries(`{"service": "grpc.testing.TestService"}`, unavailable), fails(codes.Unavailable), 1},
+		{"a config of another service repeats nothing", plain(), byHand, retries(`{"service": "another"}`, unavailable), fails(codes.Unavailable), 0},
+		{"no config repeats nothing", plain(), byHand, grpc.EmptyDialOption{}, fails(codes.Unavailable), 0},
+		{"a code that the config does not name is not repeated", plain(), byHand, retries(every, "ABORTED"), fails(codes.Unavailable), 0},
+		{"a call that succeeds is not looked at", plain(), byHand, retries(every, unavailable), ok(""), 0},
+		{"a policy of one attempt multiplies nothing", once(plain()), byHand, retries(every, unavailable), fails(codes.Unavailable), 0},
+		{"with the retries off", plain(), func(c *gabiongrpc.Client) []grpc.DialOption { return append(byHand(c), grpc.WithDisableRetry()) },
+			retries(every, unavailable), fails(codes.Unavailable), 0},
+		{"the options of a Client", plain(), (*gabiongrpc.Client).DialOptions, retries(every, unavailable), fails(codes.Unavailable), 0},
+	} {
+		for _, kind := range []string{"unary", "stream"} {
+			t.Run(kind+": "+c.fact, func(t *testing.T) {
+				inRoom(t, c.policy, func(r *room) {
+					said := saidToDefault(t)
+					r.answers(c.answers)
+					r.down = func(n int, _ *pb.StreamingOutputCallRequest, _ grpc.ServerStreamingServer[pb.StreamingOutputCallResponse]) error {
+						_, err := c.answers.give(t.Context())
+						return err
+					}
+					client := &gabiongrpc.Client{Dependency: r.dep}
+					stub := pb.NewTestServiceClient(r.dial(append(c.opts(client), c.config)...))
+					for range 2 {
+						if kind == "unary" {
+							_, _ = stub.UnaryCall(r.Context(), &pb.SimpleRequest{}, safely())
+							continue
+						}
+						if s, err := stub.StreamingOutputCall(r.Context(), &pb.StreamingOutputCallRequest{}, safely()); err == nil {
+							_, _ = s.Recv()
+						}
+					}
+					if got := strings.Count(said.String(), "up to 3 times by itself"); got != c.warned || c.warned == 0 && said.Len() > 0 {
+						t.Errorf("%d warnings, want %d:\n%s", got, c.warned, said)
+					}
+				})
+			})
+		}
+	}
+}
+
+// saidToDefault returns what slog.Default gets until the test ends.
+func saidToDefault(t *testing.T) *bytes.Buffer {
+	said, before := new(bytes.Buffer), slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(said, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return said
 }

@@ -30,14 +30,14 @@ type Suite struct {
 	// the directory of the package that has them, and what go test needs to compile them.
 	Write func(t *testing.T, dir string, with bool) (pkg string, flags []string)
 
-	// Env starts what the tests need, and returns how they find it. It may be nil.
+	// Env starts what a run of the tests needs, and returns how they find it. It may be nil.
 	Env func(t *testing.T) []string
 
 	// Run runs the tests. The zero value runs each alone.
 	Run runner
 }
 
-var suites = []Suite{databaseSQL, netHTTP, pgxPool, grpcGo, grpcInterop}
+var suites = []Suite{databaseSQL, netHTTP, pgxPool, goRedis, grpcGo, grpcInterop}
 
 // known are the tests that do not pass with gabion: suite, test, reason. Spaces in the name of a
 // test are written as underscores.
@@ -52,22 +52,31 @@ var page = flag.String("write", "", "write the table into this file")
 // reason. What is listed and passes need not be listed.
 func TestSuites(t *testing.T) {
 	var table, differences bytes.Buffer
-	all := true
+	var named []string
 	for _, s := range suites {
-		all = t.Run(s.Name, func(t *testing.T) {
+		named = append(named, s.Name)
+	}
+	listed, err := readKnown(known, named)
+	if err != nil {
+		t.Fatalf("known.txt: %v", err)
+	}
+	ran := 0
+	for _, s := range suites {
+		t.Run(s.Name, func(t *testing.T) {
 			began := time.Now()
-			reasons := reasonsOf(t, s.Name)
-			var env []string
-			if s.Env != nil {
-				env = s.Env(t)
+			ran++
+			reasons := listed[s.Name]
+			without := run(t, s, reasons, nil)
+			with := run(t, s, reasons, without)
+			did := len(without) - count(without, skipped)
+			if did < 10 {
+				t.Fatalf("only %d tests have run", did)
 			}
-			without := run(t, s, env, reasons, nil)
-			with := run(t, s, env, reasons, without)
-			if len(without) < 10 {
-				t.Fatalf("only %d tests were found", len(without))
+			differ, wrong := compare(without, with, reasons)
+			for _, w := range wrong {
+				t.Error(w)
 			}
-			differ := compare(t, without, with, reasons)
-			fmt.Fprintf(&table, "| %s | %s | %d of %d | %d | %d |\n", s.Name, version(t, s), passed(without), len(without), passed(with), len(differ))
+			fmt.Fprintf(&table, "| %s | %s | %d of %d | %d | %d |\n", s.Name, version(t, s), count(without, passed), did, count(with, passed), len(differ))
 			if len(differ) > 0 {
 				fmt.Fprintf(&differences, "\n%s:\n\n", s.Name)
 			}
@@ -75,11 +84,11 @@ func TestSuites(t *testing.T) {
 				fmt.Fprintf(&differences, "* `%s`: %s\n", name, reasons[name])
 			}
 			t.Logf("%v", time.Since(began).Round(time.Second))
-		}) && all
+		})
 	}
 	text := tableHead + table.String() + differences.String()
 	t.Logf("\n%s", text)
-	if *page != "" && all {
+	if *page != "" && !t.Failed() && ran == len(suites) { // not only those that -run names
 		old, err := os.ReadFile(*page)
 		head, _, found := strings.Cut(string(old), tableHead)
 		if err != nil || !found {
@@ -90,27 +99,6 @@ func TestSuites(t *testing.T) {
 }
 
 const tableHead = "| suite | version | passed without gabion | passed with it | differences |\n|---|---|---|---|---|\n"
-
-// compare returns the tests that pass without gabion and fail with it. Those that are not listed
-// are failures, and so are those that are and pass.
-func compare(t *testing.T, without, with map[string]result, reasons map[string]string) (differ []string) {
-	for _, name := range slices.Sorted(maps.Keys(without)) {
-		switch _, listed := reasons[name]; {
-		case without[name].passed && !with[name].passed && listed:
-			differ = append(differ, name)
-		case without[name].passed && !with[name].passed:
-			t.Errorf("%s fails with gabion in between:\n%s", name, with[name].said)
-		case listed:
-			t.Errorf("%s need not be listed: without gabion it passes: %v, and with it: %v\n%s", name, without[name].passed, with[name].passed, without[name].said)
-		}
-	}
-	for name := range reasons {
-		if _, ok := without[name]; !ok {
-			t.Errorf("%s is listed, and there is no such test", name)
-		}
-	}
-	return differ
-}
 
 // version is that of the tests.
 func version(t *testing.T, s Suite) string {
@@ -130,19 +118,14 @@ func module(t *testing.T, adapter, path string) (version, dir string) {
 	return f[0], f[1]
 }
 
-func passed(all map[string]result) (n int) {
-	for _, r := range all {
-		if r.passed {
-			n++
-		}
-	}
-	return n
-}
-
 // run compiles the tests once and runs them: with gabion in between where without tells what
 // came of them before.
-func run(t *testing.T, s Suite, more []string, reasons map[string]string, without map[string]result) map[string]result {
+func run(t *testing.T, s Suite, reasons map[string]string, without map[string]result) map[string]result {
 	t.Helper()
+	var more []string
+	if s.Env != nil {
+		more = s.Env(t) // servers of its own, which the other run left nothing at
+	}
 	dir := t.TempDir()
 	pkg, flags := s.Write(t, dir, without != nil)
 	binary := filepath.Join(dir, "suite.test")
@@ -155,7 +138,7 @@ func run(t *testing.T, s Suite, more []string, reasons map[string]string, withou
 	t.Logf("compiled in %v", time.Since(began).Round(time.Second))
 	var expected []string
 	for name, r := range without {
-		if r.passed {
+		if r.state == passed {
 			expected = append(expected, name)
 		}
 	}
@@ -168,25 +151,6 @@ func command(limit time.Duration, dir string, env []string, name string, args ..
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Env, c.WaitDelay = dir, env, time.Second
 	return c.CombinedOutput()
-}
-
-// reasonsOf reads known.txt for a suite.
-func reasonsOf(t *testing.T, suite string) map[string]string {
-	t.Helper()
-	reasons := map[string]string{}
-	for line := range strings.Lines(known) {
-		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		f := strings.SplitN(line, " ", 3)
-		if len(f) < 3 {
-			t.Fatalf("%q has no reason", line)
-		}
-		if f[0] == suite {
-			reasons[f[1]] = f[2]
-		}
-	}
-	return reasons
 }
 
 // root is the directory of the repository.
