@@ -33,7 +33,10 @@ type World struct {
 // all makes them once; they depend on nothing.
 var all = sync.OnceValue(func() []World {
 	var made []World
-	for _, w := range slices.Concat(steady(), troubles(), flaps(), overloads(), costs(), limits(), variations()) {
+	for _, w := range slices.Concat(
+		everyday(), steady(), troubles(), sparse(), flaps(), humps(), creeping(), overloads(), crowds(),
+		instances(), deploys(), costs(), limits(), halved(), sdks(), variations(),
+	) {
 		w.Name = Prefix + w.Name
 		made = append(made, w)
 	}
