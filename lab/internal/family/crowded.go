@@ -19,7 +19,7 @@ func humps() (made []World) {
 	add := func(f fleet, left int, attempt time.Duration, more string) {
 		made = append(made, plan{
 			name: fmt.Sprintf("humps-%s%s-%v", percent(left), more, f), group: "capacity gone", title: fmt.Sprintf("%d %% of the capacity for 2 min, and an attempt may take %s", left, length(attempt)),
-			fleet: f, used: 0.8, work: twoHumps, mean: meanHump, waits: time.Second, call: 3 * time.Second, attempt: attempt, duration: 4 * time.Minute,
+			fleet: f, used: 0.8, work: twoHumps, mean: meanHump, waits: time.Second, strict: true, call: 3 * time.Second, attempt: attempt, duration: 4 * time.Minute,
 			fault: fmt.Sprintf("kind: brown_out, service: db, at: 1m, for: 2m, factor: %s", number(float64(left)/100)),
 		}.world())
 	}
@@ -43,7 +43,7 @@ func creeping() (made []World) {
 		} {
 			made = append(made, plan{
 				name: fmt.Sprintf("%s-%v", k.name, f), group: "capacity gone", title: fmt.Sprintf("%s; %d clients", k.says, f.clients),
-				fleet: f, used: 0.6, work: twoHumps, mean: meanHump, waits: time.Second, call: 3 * time.Second, duration: 5 * time.Minute,
+				fleet: f, used: 0.6, work: twoHumps, mean: meanHump, waits: time.Second, strict: true, call: 3 * time.Second, duration: 5 * time.Minute,
 				fault: k.fault + ", service: db, at: 1m",
 			}.world())
 		}
@@ -71,7 +71,7 @@ func crowds() (made []World) {
 				made = append(made, plan{
 					name: fmt.Sprintf("%s-%s-%v", k.name, percent(int(100*times)), f), group: "overload of a long queue",
 					title: fmt.Sprintf("The load is %s times as high for a minute, and %s", number(times), k.says),
-					fleet: f, used: 0.85, waits: 5 * time.Second, duration: 3 * time.Minute, load: fmt.Sprintf("{at: 1m, for: 1m, times: %s}", number(times)), service: k.service, bulk: k.bulk,
+					fleet: f, used: 0.85, waits: 5 * time.Second, strict: true, duration: 3 * time.Minute, load: fmt.Sprintf("{at: 1m, for: 1m, times: %s}", number(times)), service: k.service, bulk: k.bulk,
 				}.world())
 			}
 		}

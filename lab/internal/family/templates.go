@@ -53,6 +53,7 @@ type plan struct {
 	waits              time.Duration // how long a request may wait in the service's queue; 0 means eight requests a worker
 	replicas           int
 	call, attempt      time.Duration // the timeouts; 0 means 5 s and 1 s
+	strict             bool          // the last attempt of a call has no more time than others
 	load               string        // a change of the load, or nothing
 	service            string        // further settings of the service
 	fault              string
@@ -83,6 +84,10 @@ func (p plan) world() World {
 	if p.replicas > 1 {
 		p.service = fmt.Sprintf(", replicas: %d%s", p.replicas, p.service)
 	}
+	last := ", last: off"
+	if p.strict {
+		last = ""
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\ntitle: %s\nstory: Generated. A family of scenarios varies one thing at a time.\n", p.title)
 	fmt.Fprintf(&b, "duration: %s\nwarmup: %s\nclients:\n", length(p.duration), length(warmup))
@@ -96,7 +101,7 @@ func (p plan) world() World {
 	if p.sdk != "" {
 		fmt.Fprintf(&b, "  sdk: {time: 10us%s, calls: [{to: db, network: exp 2ms}]}\n", each(p.fleet.clients))
 	}
-	fmt.Fprintf(&b, "policies:\n  db: {safe: true, timeout: {call: %s, attempt: %s, last: off}}\n", length(p.call), length(p.attempt))
+	fmt.Fprintf(&b, "policies:\n  db: {safe: true, timeout: {call: %s, attempt: %s%s}}\n", length(p.call), length(p.attempt), last)
 	if p.sdk != "" {
 		fmt.Fprintf(&b, "  sdk: %s\n", p.sdk)
 	}
