@@ -33,7 +33,10 @@ type World struct {
 // all makes them once; they depend on nothing.
 var all = sync.OnceValue(func() []World {
 	var made []World
-	for _, w := range slices.Concat(steady(), troubles(), flaps(), overloads(), costs(), limits(), variations()) {
+	for _, w := range slices.Concat(
+		everyday(), steady(), troubles(), sparse(), flaps(), humps(), creeping(), overloads(), crowds(),
+		instances(), deploys(), costs(), limits(), halved(), sdks(), variations(),
+	) {
 		w.Name = Prefix + w.Name
 		made = append(made, w)
 	}
@@ -42,6 +45,17 @@ var all = sync.OnceValue(func() []World {
 
 // All returns all generated scenarios, in the order in which to show them.
 func All() []World { return slices.Clone(all()) }
+
+// Group returns what is varied in a generated scenario, empty if there is none of that
+// name.
+func Group(name string) string {
+	for _, w := range all() {
+		if w.Name == name {
+			return w.Group
+		}
+	}
+	return ""
+}
 
 // ErrUnknown is the error of a name that no generated scenario has.
 var ErrUnknown = errors.New("there is no scenario")

@@ -46,6 +46,19 @@ func TestMembersThatPeopleReferTo(t *testing.T) {
 		"family:one-bad-replica-share-30pct":    "kind: errors, share: 30%",
 		"family:lost-answers-share-60pct":       "share: 60%",
 		"family:error-storm-dear":               "after_work: true",
+		"family:everyday-5pct-60x4":             "rate: 240/s",
+		"family:everyday-1pct-1x0.2":            "duration: 3h",
+		"family:black-hole-10s-10000x0.02":      "count: 10000",
+		"family:humps-50pct-100x2":              "attempt: 1s",
+		"family:humps-50pct-attempt-3s-100x2":   "attempt: 3s",
+		"family:leak-100x2":                     "ramp: 90s",
+		"family:collapse-5x20":                  "kind: slow, factor: 10",
+		"family:overload-admitted-300pct-100x2": "admission: {limit: learned}",
+		"family:priorities-150pct-5x20":         "priority: low",
+		"family:one-of-10-swallows-100x2":       "kind: black_hole, replicas: 1",
+		"family:deploy-resets-5x20":             "kind: reset, for: 5s, replicas: 1",
+		"family:limit-halved-said-100x2":        "limit: {rate: 150/s, burst: 20, retry_after: 2s}",
+		"family:sdk-aws-2026-outage-3s-1x20":    "{to: sdk, fixed: true}",
 	} {
 		text, err := Text(name)
 		if name == "family:short-blip-trouble-2s" { // it is that already

@@ -1,6 +1,7 @@
 package family
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -25,6 +26,14 @@ var usual = []fleet{{5, 20}, {100, 2}, {1000, 0.2}}
 func (f fleet) rate() float64  { return float64(f.clients) * f.each }
 func (f fleet) String() string { return fmt.Sprintf("%dx%s", f.clients, number(f.each)) }
 
+// trouble is the group of worlds in which trouble comes and goes.
+func (f fleet) trouble() string {
+	if f.each < 1 {
+		return "sparse fleets"
+	}
+	return "trouble"
+}
+
 func number(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
 // percent spells a share as names do.
@@ -33,45 +42,96 @@ func percent(share int) string { return strconv.Itoa(share) + "pct" }
 // length spells a duration as files do.
 func length(d time.Duration) string { return policy.FormatDuration(d) }
 
-// plan is a scenario of one fleet and one service.
+// plan is a scenario of one fleet and one service. What is left out is the usual.
 type plan struct {
 	name, group, title string
 	fleet              fleet
 	duration           time.Duration
-	used               float64 // the share of the service's capacity that the load takes; 0 means 40 %
-	load               string  // a change of the load, or nothing
-	service            string  // further settings of the service
+	used               float64       // the share of the service's capacity that the load takes; 0 means 40 %
+	work               string        // how long a piece of work takes
+	mean               float64       // the same on average, in seconds
+	waits              time.Duration // how long a request may wait in the service's queue; 0 means eight requests a worker
+	replicas           int
+	call, attempt      time.Duration // the timeouts; 0 means 5 s and 1 s
+	strict             bool          // the last attempt of a call has no more time than others
+	load               string        // a change of the load, or nothing
+	service            string        // further settings of the service
 	fault              string
+	sdk                string // the policy of an SDK above that sends again what failed, or nothing
+	bulk               bool   // two thirds of the load are of low priority, and one third of high
 }
 
 // warmup is how long nothing counts.
 const warmup = 30 * time.Second
 
-// meanWork is how long a piece of work takes on average: lognormal, a median of 20 ms
-// and one in a hundred above 100 ms.
-const meanWork = 0.0254
+// The usual work is lognormal, a median of 20 ms and one in a hundred above 100 ms, and
+// takes meanWork on average.
+const (
+	usualWork = "lognormal 20ms/100ms"
+	meanWork  = 0.0254
+)
 
 // world writes a plan as a file.
 func (p plan) world() World {
-	used := p.used
-	if used == 0 {
-		used = 0.4
+	p.used, p.work, p.mean = cmp.Or(p.used, 0.4), cmp.Or(p.work, usualWork), cmp.Or(p.mean, meanWork)
+	p.call, p.attempt = cmp.Or(p.call, 5*time.Second), cmp.Or(p.attempt, time.Second)
+	p.replicas = max(p.replicas, 1)
+	workers := max(int(math.Ceil(p.fleet.rate()*p.mean/p.used/float64(p.replicas))), 2)
+	queue := 8 * workers
+	if p.waits > 0 {
+		queue = int(float64(workers) * p.waits.Seconds() / p.mean)
 	}
-	workers := max(int(math.Ceil(p.fleet.rate()*meanWork/used)), 2)
+	if p.replicas > 1 {
+		p.service = fmt.Sprintf(", replicas: %d%s", p.replicas, p.service)
+	}
+	last := ", last: off"
+	if p.strict {
+		last = ""
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\ntitle: %s\nstory: Generated. A family of scenarios varies one thing at a time.\n", p.title)
-	fmt.Fprintf(&b, "duration: %s\nwarmup: %s\n", length(p.duration), length(warmup))
-	fmt.Fprintf(&b, "clients:\n  shop:\n    count: %d\n    rate: %s/s\n", p.fleet.clients, number(p.fleet.rate()))
-	if p.load != "" {
-		fmt.Fprintf(&b, "    load: [%s]\n", p.load)
+	fmt.Fprintf(&b, "duration: %s\nwarmup: %s\nclients:\n", length(p.duration), length(warmup))
+	if p.bulk {
+		p.clients(&b, "shop", p.fleet.rate()/3, ", priority: high")
+		p.clients(&b, "bulk", p.fleet.rate()*2/3, ", priority: low")
+	} else {
+		p.clients(&b, "shop", p.fleet.rate(), "")
 	}
-	fmt.Fprintf(&b, "    deadline: 5s\n    calls: [{to: db, network: exp 2ms}]\n")
-	fmt.Fprintf(&b, "services:\n  db: {workers: %d, queue: %d, time: lognormal 20ms/100ms%s}\n", workers, 8*workers, p.service)
-	fmt.Fprintf(&b, "policies:\n  db: {safe: true, timeout: {call: 5s, attempt: 1s, last: off}}\nagainst: none\n")
+	fmt.Fprintf(&b, "services:\n  db: {workers: %d, queue: %d, time: %s%s}\n", workers, queue, p.work, p.service)
+	if p.sdk != "" {
+		fmt.Fprintf(&b, "  sdk: {time: 10us%s, calls: [{to: db, network: exp 2ms}]}\n", each(p.fleet.clients))
+	}
+	fmt.Fprintf(&b, "policies:\n  db: {safe: true, timeout: {call: %s, attempt: %s%s}}\n", length(p.call), length(p.attempt), last)
+	if p.sdk != "" {
+		fmt.Fprintf(&b, "  sdk: %s\n", p.sdk)
+	}
+	b.WriteString("against: none\n")
 	if p.fault != "" {
 		fmt.Fprintf(&b, "faults:\n  - {%s}\n", p.fault)
 	}
 	return World{Name: p.name, Group: p.group, Text: b.String()}
+}
+
+// clients writes a fleet.
+func (p plan) clients(b *strings.Builder, name string, rate float64, more string) {
+	fmt.Fprintf(b, "  %s:\n    count: %d\n    rate: %s/s\n", name, p.fleet.clients, number(rate))
+	if p.load != "" {
+		fmt.Fprintf(b, "    load: [%s]\n", p.load)
+	}
+	to := "to: db, network: exp 2ms"
+	deadline := p.call
+	if p.sdk != "" {
+		to, deadline = "to: sdk, fixed: true", 2*p.call
+	}
+	fmt.Fprintf(b, "    deadline: %s\n    calls: [{%s%s}]\n", length(deadline), to, more)
+}
+
+// each makes a service have a replica for each client.
+func each(clients int) string {
+	if clients < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", replicas: %d", clients)
 }
 
 // shares are those of errors that never end.
@@ -119,7 +179,7 @@ func troubles() (made []World) {
 		for _, lasts := range lengths {
 			for _, f := range k.fleets {
 				made = append(made, plan{
-					name: fmt.Sprintf("%s-%s-%v", k.name, length(lasts), f), group: "trouble", title: fmt.Sprintf("For %s, %s; %d clients", length(lasts), k.says, f.clients),
+					name: fmt.Sprintf("%s-%s-%v", k.name, length(lasts), f), group: f.trouble(), title: fmt.Sprintf("For %s, %s; %d clients", length(lasts), k.says, f.clients),
 					fleet: f, duration: 2*time.Minute + lasts, fault: fmt.Sprintf("%s, service: db, at: 1m, for: %s", k.fault, length(lasts)),
 				}.world())
 			}
@@ -133,7 +193,7 @@ func flaps() (made []World) {
 	for _, f := range usual {
 		for _, gone := range []time.Duration{time.Second, 3 * time.Second} {
 			made = append(made, plan{
-				name: fmt.Sprintf("flap-%s-of-10s-%v", length(gone), f), group: "trouble", title: fmt.Sprintf("Gone for %s of every 10 s; %d clients", length(gone), f.clients),
+				name: fmt.Sprintf("flap-%s-of-10s-%v", length(gone), f), group: f.trouble(), title: fmt.Sprintf("Gone for %s of every 10 s; %d clients", length(gone), f.clients),
 				fleet: f, duration: 4 * time.Minute, fault: fmt.Sprintf("kind: down, service: db, at: 1m, for: %s, every: 10s, until: 3m", length(gone)),
 			}.world())
 		}

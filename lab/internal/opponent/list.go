@@ -20,12 +20,8 @@ var all = []Opponent{
 	},
 	{
 		Name: "none", Title: "one try, and only the timeout of the whole call", Source: "no library: one call under the caller's deadline",
-		Lacks: "Nothing.",
-		change: func(p policy.Policy) policy.Policy {
-			p = bare(p, 1, backoff.Const(time.Millisecond))
-			p.Timeout.Attempt, p.Timeout.Last = policy.Off, policy.Off
-			return p
-		},
+		Lacks:  "Nothing.",
+		change: func(p policy.Policy) policy.Policy { return undivided(bare(p, 1, backoff.Const(time.Millisecond))) },
 	},
 	{
 		Name: "naive", Title: "a loop of three tries, one millisecond apart", Source: "no library: for range 3",
@@ -48,11 +44,27 @@ var all = []Opponent{
 		change: polly,
 	},
 	{
+		Name: "polly-hedging", Title: "Polly 8 as .NET's AddStandardHedgingHandler",
+		Source: "https://learn.microsoft.com/dotnet/core/resilience/http-resilience (Microsoft.Extensions.Http.Resilience 8 to 10): " +
+			"1 hedge after 2 s, or at once after a failure; 10 % of at least 100 in 30 s, 5 s open; 1000 at once",
+		Lacks: "It hedges to other endpoints where it knows any, with a breaker for each; here there is one endpoint. " +
+			"It hedges every method; here only what may be repeated. Its timeouts (10 s, 30 s in all) are left out. " + retryAfter,
+		change: pollyHedging,
+	},
+	{
 		Name: "failsafe-go", Title: "failsafe-go: fallback, retry, breaker and timeout as its documentation shows them",
 		Source: "https://failsafe-go.dev/retry, /circuit-breaker and /policies (v0.9.8; its README points there): 3 retries 1 s apart; 5 failures in a row, 1 min open, 2 successes close",
 		Lacks: "It tries again while its breaker refuses, which costs time and no load; here a refusal ends the call. " +
 			"A call that the caller gave up counts against its breaker. " + retryAfter,
 		change: failsafe,
+	},
+	{
+		Name: "failsafe-go-budget", Title: "failsafe-go: retry with a budget, both with defaults",
+		Source: "github.com/failsafe-go/failsafe-go v0.9.8 (its newest), retrypolicy and budget; https://failsafe-go.dev/execution-budgets: 3 attempts without a wait; " +
+			"re-sends are at most 20 % of what is in flight, or 3",
+		Lacks: "Its adaptive throttler and limiter are left out, since a policy has no such rules. The throttler refuses from 10 % failures in 1 min on, at most 90 %, and counts only what it sent; " +
+			"a policy's throttle counts what it refused, too, and with the same numbers never lets go. The limiter (20 at once, 1 to 200) follows the trend of latencies; docs/learned-limit.md compares it. " + retryAfter,
+		change: failsafeBudget,
 	},
 	{
 		Name: "go-retryablehttp", Aliases: []string{"retryablehttp"}, Title: "hashicorp/go-retryablehttp's NewClient",
@@ -76,10 +88,18 @@ var all = []Opponent{
 		change: hystrix,
 	},
 	{
-		Name: "aws-standard", Aliases: []string{"aws"}, Title: "AWS SDK for Go v2, retry mode standard",
+		Name: "aws-standard", Aliases: []string{"aws"}, Title: "AWS SDK for Go v2, retry mode standard, as it was until November 2026",
 		Source: "github.com/aws/aws-sdk-go-v2 v1.47.7, aws/retry/standard.go and jitter_backoff.go: 3 attempts, full jitter from 2 s up to 20 s; 500 tokens, 5 a retry, 10 after a timeout",
 		Lacks:  retryAfter,
 		change: awsStandard,
+	},
+	{
+		Name: "aws-2026", Aliases: []string{"aws-retries-2026"}, Title: "AWS SDKs, Retries 2026: the standard mode by default from November 2026 on",
+		Source: "https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html; github.com/aws/aws-sdk-go-v2 v1.47.7 with AWS_NEW_RETRIES_2026=true, " +
+			"aws/retry/standard.go, middleware.go and jitter_backoff.go: 3 attempts, full jitter from 50 ms up to 20 s; 500 tokens, 14 a retry, 5 after throttling, all back if it succeeds",
+		Lacks: "After throttling it waits with full jitter from 1 s; a policy has one backoff, and here it is that of 50 ms. " +
+			"DynamoDB's clients make 4 attempts from 25 ms on. It reads x-amz-retry-after and waits at most 5 s longer for it than without; it does not read Retry-After. Here Retry-After is waited for.",
+		change: aws2026,
 	},
 	{
 		Name: "aws-adaptive", Title: "AWS SDK for Go v2, retry mode adaptive",
@@ -96,6 +116,14 @@ var all = []Opponent{
 		Source: "https://github.com/grpc/proposal/blob/master/A6-client-retries.md; grpc-go v1.85.0, stream.go: 4 attempts, 100 ms doubled up to 1 s; 10 tokens, 0.1 a success, none below 5",
 		Lacks:  "Its jitter of a fifth either way is left out.",
 		change: grpc,
+	},
+	{
+		Name: "grpc-service-config", Title: "gRPC service config as its guide recommends: a timeout for the whole RPC, retries, retryThrottling",
+		Source: "https://grpc.io/docs/guides/retry and /service-config, https://github.com/grpc/proposal/blob/master/A6-client-retries.md: timeout in the MethodConfig; " +
+			"4 attempts, 100 ms doubled up to 1 s; 10 tokens, 0.1 a success, none below 5",
+		Lacks: "The timeout of a MethodConfig bounds all attempts together and there is none for one attempt, so here there is none either. " +
+			"It retries UNAVAILABLE only; here every failure that may be repeated. Its jitter of a fifth either way is left out.",
+		change: func(p policy.Policy) policy.Policy { return undivided(grpc(p)) },
 	},
 	{
 		Name: "envoy", Title: "Envoy: one retry, outlier detection with its panic threshold",
@@ -161,6 +189,24 @@ func polly(p policy.Policy) policy.Policy {
 	return p
 }
 
+// pollyHedging is polly with a hedge in place of its retries. In a call that is over
+// before the hedge's time only a failure brings it.
+func pollyHedging(p policy.Policy) policy.Policy {
+	p = polly(p)
+	p.Retry.Attempts, p.Retry.Backoff = 1, backoff.Const(time.Millisecond)
+	p.Hedge = policy.Hedge{Max: 1, Delay: 2 * time.Second, Percentile: policy.Off}
+	if call := p.Resolved().Timeout.Call; call > 0 && call <= p.Hedge.Delay {
+		p.Hedge.Delay = policy.Off
+	}
+	return p
+}
+
+func failsafeBudget(p policy.Policy) policy.Policy {
+	p = bare(p, 3, backoff.Const(0))
+	p.Retry.Budget = policy.Budget{Shape: policy.BudgetShare, Ratio: 0.2, MinInFlight: 3}
+	return p
+}
+
 func failsafe(p policy.Policy) policy.Policy {
 	p = bare(p, 4, backoff.Const(time.Second))
 	b := steady(time.Minute)
@@ -181,6 +227,12 @@ func hystrix(p policy.Policy) policy.Policy {
 func awsStandard(p policy.Policy) policy.Policy {
 	p = bare(p, 3, backoff.Full(2*time.Second, 20*time.Second))
 	p.Retry.Budget = policy.Budget{Shape: policy.BudgetQuota, Capacity: 500, Cost: 5, ThrottledCost: 5, TimeoutCost: 10, Ratio: 1}
+	return p
+}
+
+func aws2026(p policy.Policy) policy.Policy {
+	p = bare(p, 3, backoff.Full(50*time.Millisecond, 20*time.Second))
+	p.Retry.Budget = policy.Budget{Shape: policy.BudgetQuota, Capacity: 500, Cost: 14, ThrottledCost: 5, TimeoutCost: 14, Ratio: 1}
 	return p
 }
 

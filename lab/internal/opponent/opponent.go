@@ -79,6 +79,12 @@ func unasked(p policy.Policy) policy.Policy {
 	return p
 }
 
+// undivided is a policy without a timeout for one attempt: the call's bounds all.
+func undivided(p policy.Policy) policy.Policy {
+	p.Timeout.Attempt, p.Timeout.Last = policy.Off, policy.Off
+	return p
+}
+
 // bare is a call with p's timeouts and nothing else. Retry-After is waited for when it
 // fits the call, however long it is.
 func bare(p policy.Policy, tries int, b backoff.Backoff) policy.Policy {

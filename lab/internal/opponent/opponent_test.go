@@ -23,8 +23,12 @@ var of = map[string]policy.Policy{
 		Safe: true, Key: policy.KeyMade, Trust: policy.Internal, Timeout: policy.Timeout{Call: 10 * time.Second, Attempt: 3 * time.Second},
 	},
 	"no attempt timeout": {Timeout: policy.Timeout{Call: 4 * time.Second, Attempt: policy.Off}},
+	"a short call":       {Timeout: policy.Timeout{Call: 2 * time.Second, Attempt: 500 * time.Millisecond}},
 	"a long attempt":     {Timeout: policy.Timeout{Call: time.Minute, Attempt: 5 * time.Second}},
 }
+
+// undividedNames are the opponents that have no timeout for one attempt.
+var undividedNames = []string{"none", "grpc-service-config"}
 
 func TestEveryOpponentIsAPolicyWithTheSameTimeoutsAndSafety(t *testing.T) {
 	for _, o := range All() {
@@ -37,7 +41,7 @@ func TestEveryOpponentIsAPolicyWithTheSameTimeoutsAndSafety(t *testing.T) {
 			if made.Safe != (p.Safe || unasked) || made.Key != policy.KeyDeclared || made.Trust != p.Trust || made.Timeout.Call != p.Timeout.Call {
 				t.Errorf("%s in place of %s makes keys, or has another safety, trust or call timeout", o.Name, fact)
 			}
-			if made.Timeout.Attempt != p.Timeout.Attempt && o.Name != "none" {
+			if made.Timeout.Attempt != p.Timeout.Attempt && !slices.Contains(undividedNames, o.Name) {
 				t.Errorf("%s in place of %s has an attempt timeout of %v", o.Name, fact, made.Timeout.Attempt)
 			}
 		}
@@ -56,40 +60,45 @@ type numbers struct {
 	open     time.Duration
 	slots    int
 	throttle string
+	hedge    string
 }
 
 func TestOpponentsHaveTheNumbersOfTheirSources(t *testing.T) {
 	const none = "none"
 	for name, want := range map[string]numbers{
-		"plain":            {1, backoff.Const(time.Millisecond), none, none, 0, 0, none},
-		"none":             {1, backoff.Const(time.Millisecond), none, none, 0, 0, none},
-		"naive":            {3, backoff.Const(time.Millisecond), none, none, 0, 0, none},
-		"resilience4j":     {3, backoff.Const(500 * time.Millisecond), none, "50% of the last 100, at least 100", time.Minute, 0, none},
-		"polly":            {4, backoff.Full(4*time.Second, time.Hour), none, "10% in 30s, at least 100", 5 * time.Second, 1000, none},
-		"failsafe-go":      {4, backoff.Const(time.Second), none, "5 in a row", time.Minute, 0, none},
-		"go-retryablehttp": {5, backoff.Exp(time.Second, 30*time.Second), none, none, 0, 0, none},
-		"sre":              {3, backoff.Full(100*time.Millisecond, 10*time.Second), "10% and off over 1m", none, 0, 0, "2 over 2m"},
-		"envoy-admission":  {1, backoff.Const(time.Millisecond), none, none, 0, 0, "1.05 over 30s"},
-		"hystrix":          {1, backoff.Const(time.Millisecond), none, "50% in 10s, at least 20", 5 * time.Second, 10, none},
-		"aws-standard":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 5 throttled, 10 late, 1 a first success", none, 0, 0, none},
-		"aws-adaptive":     {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 5 throttled, 10 late, 1 a first success", none, 0, 0, none},
-		"grpc":             {4, backoff.Exp(100*time.Millisecond, time.Second), "10 tokens, half of them, 0.1 a success", none, 0, 0, none},
-		"envoy":            {2, backoff.Full(25*time.Millisecond, 250*time.Millisecond), "3 in flight", none, 0, 1024, none},
-		"istio":            {3, backoff.Full(25*time.Millisecond, 250*time.Millisecond), none, "5 in a row", 30 * time.Second, 0, none},
-		"linkerd":          {10, backoff.Const(time.Millisecond), "20% and 10/s over 10s", none, 0, 0, none},
+		"plain":               {1, backoff.Const(time.Millisecond), none, none, 0, 0, none, none},
+		"none":                {1, backoff.Const(time.Millisecond), none, none, 0, 0, none, none},
+		"naive":               {3, backoff.Const(time.Millisecond), none, none, 0, 0, none, none},
+		"resilience4j":        {3, backoff.Const(500 * time.Millisecond), none, "50% of the last 100, at least 100", time.Minute, 0, none, none},
+		"polly":               {4, backoff.Full(4*time.Second, time.Hour), none, "10% in 30s, at least 100", 5 * time.Second, 1000, none, none},
+		"polly-hedging":       {1, backoff.Const(time.Millisecond), none, "10% in 30s, at least 100", 5 * time.Second, 1000, none, "1 after 2s"},
+		"failsafe-go-budget":  {3, backoff.Const(0), "20% of what is in flight, or 3", none, 0, 0, none, none},
+		"aws-2026":            {3, backoff.Full(50*time.Millisecond, 20*time.Second), "500 tokens, 14 each, 5 throttled, 14 late, 1 a first success", none, 0, 0, none, none},
+		"grpc-service-config": {4, backoff.Exp(100*time.Millisecond, time.Second), "10 tokens, half of them, 0.1 a success", none, 0, 0, none, none},
+		"failsafe-go":         {4, backoff.Const(time.Second), none, "5 in a row", time.Minute, 0, none, none},
+		"go-retryablehttp":    {5, backoff.Exp(time.Second, 30*time.Second), none, none, 0, 0, none, none},
+		"sre":                 {3, backoff.Full(100*time.Millisecond, 10*time.Second), "10% and off over 1m", none, 0, 0, "2 over 2m", none},
+		"envoy-admission":     {1, backoff.Const(time.Millisecond), none, none, 0, 0, "1.05 over 30s", none},
+		"hystrix":             {1, backoff.Const(time.Millisecond), none, "50% in 10s, at least 20", 5 * time.Second, 10, none, none},
+		"aws-standard":        {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 5 throttled, 10 late, 1 a first success", none, 0, 0, none, none},
+		"aws-adaptive":        {3, backoff.Full(2*time.Second, 20*time.Second), "500 tokens, 5 each, 5 throttled, 10 late, 1 a first success", none, 0, 0, none, none},
+		"grpc":                {4, backoff.Exp(100*time.Millisecond, time.Second), "10 tokens, half of them, 0.1 a success", none, 0, 0, none, none},
+		"envoy":               {2, backoff.Full(25*time.Millisecond, 250*time.Millisecond), "3 in flight", none, 0, 1024, none, none},
+		"istio":               {3, backoff.Full(25*time.Millisecond, 250*time.Millisecond), none, "5 in a row", 30 * time.Second, 0, none, none},
+		"linkerd":             {10, backoff.Const(time.Millisecond), "20% and 10/s over 10s", none, 0, 0, none, none},
 	} {
 		o, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := o.Change(of["timeouts of its own"])
-		got := numbers{attempts: p.Retry.Attempts, wait: p.Retry.Backoff, budget: budget(p.Retry.Budget), opens: rule(p.Breaker), open: p.Breaker.Open, slots: p.Bulkhead.Limit, throttle: throttle(p.Throttle)}
+		got := numbers{attempts: p.Retry.Attempts, wait: p.Retry.Backoff, budget: budget(p.Retry.Budget), opens: rule(p.Breaker), open: p.Breaker.Open, slots: p.Bulkhead.Limit, throttle: throttle(p.Throttle), hedge: hedge(p.Hedge)}
 		if got != want {
 			t.Errorf("%s:\n got  %+v\n want %+v", name, got, want)
 		}
 	}
-	if names := Names(); len(names) != 16 {
-		t.Errorf("%d opponents, and 16 have numbers here: %v", len(names), names)
+	if names := Names(); len(names) != 20 {
+		t.Errorf("%d opponents, and 20 have numbers here: %v", len(names), names)
 	}
 }
 
@@ -103,6 +112,8 @@ func budget(b policy.Budget) string {
 		return fmt.Sprintf("%d tokens, half of them, %v a success", b.Capacity, float64(b.Ratio))
 	case b.Shape == policy.BudgetShare && b.Ratio == policy.Off:
 		return fmt.Sprintf("%d in flight", b.MinInFlight)
+	case b.Shape == policy.BudgetShare:
+		return fmt.Sprintf("%v of what is in flight, or %d", b.Ratio, b.MinInFlight)
 	}
 	return fmt.Sprintf("%v and %v over %s", b.Ratio, b.Floor, policy.FormatDuration(b.Window))
 }
@@ -112,6 +123,13 @@ func throttle(t policy.Throttle) string {
 		return "none"
 	}
 	return fmt.Sprintf("%.3g over %s", t.K, policy.FormatDuration(t.Window))
+}
+
+func hedge(h policy.Hedge) string {
+	if h.Max == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d after %s", h.Max, policy.FormatDuration(h.Delay))
 }
 
 func rule(b policy.Breaker) string {
@@ -142,6 +160,9 @@ func TestNothingOfAnOpponentIsGabionsDefault(t *testing.T) {
 		if !made.Bulkhead.Off {
 			sections["Bulkhead"] = [2]any{made.Bulkhead, resolved.Bulkhead}
 		}
+		if made.Hedge.Max > 0 {
+			sections["Hedge"] = [2]any{made.Hedge, resolved.Hedge}
+		}
 		if !made.Pace.Off {
 			sections["Pace"] = [2]any{made.Pace, resolved.Pace}
 		}
@@ -149,6 +170,9 @@ func TestNothingOfAnOpponentIsGabionsDefault(t *testing.T) {
 		switch b := made.Retry.Budget; {
 		case b.Off:
 			unused = append(unused, "Retry.Budget.")
+		}
+		if made.Retry.Backoff.Base == policy.Off {
+			unused = append(unused, "Retry.Backoff.Cap")
 		}
 		if b := resolved.Breaker; b.FailureRate == policy.Off && b.SlowRate == policy.Off {
 			unused = append(unused, "Breaker.MinCalls")

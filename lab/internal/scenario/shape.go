@@ -264,6 +264,10 @@ type edge struct {
 	// come again, nor that it is no use, nor that there was no room. So does a plain loop.
 	IgnoresHints bool
 
+	// Fixed keeps the policy as the scenario says it, whatever it is compared with: the
+	// caller, such as an SDK, is not what is tested.
+	Fixed bool
+
 	// Priority is low, normal or high.
 	Priority urgentWord
 }

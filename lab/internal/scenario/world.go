@@ -77,7 +77,7 @@ var asItIs = scale{1, 1, 1}
 
 // world lowers the file for one side.
 func (f *File) world(p *Policies, by scale) (*world, error) {
-	l := lowering{file: f, side: p, by: by, rules: map[string]*machine.Rules{}, keyed: map[string]bool{}}
+	l := lowering{file: f, side: p, by: by, rules: map[string]*machine.Rules{}, keyed: map[string]bool{}, fixed: f.fixed()}
 	w := &world{}
 	w.Duration, w.Warmup, w.Drain, w.Bin = f.duration, f.warmup, f.drain, f.bin
 	for i := range f.services {
@@ -206,6 +206,8 @@ type lowering struct {
 	lacks []string        // and these are not
 	keyed map[string]bool // policies that require a key and are of production, whose callers then give one
 
+	fixed map[string]bool // policies that are the scenario's on every side
+
 	special bool // some policy says more than how long and what is safe
 	err     error
 }
@@ -217,19 +219,8 @@ func (l *lowering) rulesOf(name string) *machine.Rules {
 	}
 	p, from, called := l.policy(name)
 	l.keyed[name] = from != nil && from == l.side.File && from != l.file.against && p.Key == policy.KeyRequired
-	p, changed := rival(p, l.side.Rival)
-	if l.side.Change != nil {
-		p, changed = l.side.Change(p), true
-	}
-	if l.side.Edit != nil {
-		edited, err := l.side.Edit(name, p)
-		if err != nil && l.err == nil {
-			l.err = err
-		}
-		changed = changed || !reflect.DeepEqual(p, edited)
-		p = edited
-	}
-	l.special = l.special || !reflect.DeepEqual(p, policy.Policy{Trust: p.Trust, Key: p.Key, Safe: p.Safe, Timeout: p.Timeout})
+	p, changed := l.changed(name, p)
+	l.special = l.special || !l.fixed[name] && !reflect.DeepEqual(p, policy.Policy{Trust: p.Trust, Key: p.Key, Safe: p.Safe, Timeout: p.Timeout})
 	r, err := machine.Compile(p)
 	if err != nil && l.err == nil {
 		l.err = fmt.Errorf("%s: policy %s: %w", l.file.Name, name, err)
@@ -256,9 +247,48 @@ func (l *lowering) rulesOf(name string) *machine.Rules {
 	return r
 }
 
+// changed returns what the side makes of a policy, and whether it is another one.
+func (l *lowering) changed(name string, p policy.Policy) (policy.Policy, bool) {
+	if l.fixed[name] {
+		return p, false
+	}
+	p, changed := rival(p, l.side.Rival)
+	if l.side.Change != nil {
+		p, changed = l.side.Change(p), true
+	}
+	if l.side.Edit == nil {
+		return p, changed
+	}
+	edited, err := l.side.Edit(name, p)
+	if err != nil && l.err == nil {
+		l.err = err
+	}
+	return edited, changed || !reflect.DeepEqual(p, edited)
+}
+
+// fixed are the policies that stay the scenario's whatever it is compared with.
+func (f *File) fixed() map[string]bool {
+	names := map[string]bool{}
+	mark := func(calls []namedEdge) {
+		for _, e := range calls {
+			names[e.Policy] = names[e.Policy] || e.Fixed
+		}
+	}
+	for i := range f.fleets {
+		mark(f.fleets[i].calls)
+	}
+	for i := range f.services {
+		mark(f.services[i].calls)
+	}
+	return names
+}
+
 // policy returns the policy of a name, the file that it is from, and its name there.
 func (l *lowering) policy(name string) (p policy.Policy, from *config.File, called string) {
 	called = name
+	if p, ok := l.file.policies.Policies[name]; ok && l.fixed[name] {
+		return p, l.file.policies, name
+	}
 	if as, ok := l.side.As[name]; ok {
 		called = as
 	}

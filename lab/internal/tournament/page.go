@@ -27,6 +27,8 @@ type pageData struct {
 	Calls    string
 	Seed     string
 	Groups   []pageGroup
+	Kinds    [][]string // cells of a row, the name first
+	Below    []string   // what is below the plain client, a sentence each; the first is about all
 	Losses   []pageLoss
 	Breaks   int
 	Sources  []Entrant
@@ -65,6 +67,10 @@ func (r *Result) pageOf() pageData {
 	for i := range r.Groups {
 		d.Groups = append(d.Groups, r.pageGroup(&r.Groups[i]))
 	}
+	for i := range r.Kinds {
+		d.Kinds = append(d.Kinds, r.Kinds[i].cells())
+	}
+	d.Below = r.bars()
 	for i := range r.Losses {
 		l := &r.Losses[i]
 		d.Losses = append(d.Losses, pageLoss{l.Sentence(), l.Command, l.Breaks})
@@ -219,6 +225,7 @@ func (r *Result) Markdown(w io.Writer) error {
 	}
 	b.WriteString("\n**Bold** is on the front: nobody is better at answers, load or recovery without being worse at another of them. " +
 		"↑ and ↓ are better and worse than the first row, resolved in pairs.\n")
+	r.kindMarkdown(&b)
 	r.markdownLosses(&b)
 	_, err := io.WriteString(w, b.String())
 	return err

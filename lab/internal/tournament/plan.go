@@ -20,12 +20,13 @@ const (
 )
 
 // Usual are the opponents of a quick tournament: of those that are alike, one.
-var Usual = []string{"plain", "naive", "resilience4j", "polly", "aws-standard", "grpc", "linkerd"}
+var Usual = []string{"plain", "naive", "resilience4j", "polly", "aws-standard", "aws-2026", "grpc", "linkerd"}
 
 // quickFamilies are the generated worlds of a quick tournament: small ones, one of a
 // kind.
 var quickFamilies = []string{
 	"steady-5pct-100x2", "steady-30pct-5x20", "steady-30pct-1000x0.2", "steady-80pct-100x2", "down-2s-100x2", "down-10s-1000x0.2",
+	"everyday-5pct-60x4", "humps-50pct-100x2", "overload-300pct-100x2", "one-of-3-swallows-100x2", "deploy-resets-100x2", "sdk-aws-2026-outage-3s-1x20",
 	"black-hole-1m-100x2", "errors-100pct-1m-5x20", "flap-3s-of-10s-100x2", "spike-200pct-100x2", "cost-work-30pct-100x2", "limit-50pct-said-100x2",
 }
 
@@ -86,7 +87,7 @@ func Named(names []string, replications func(generated bool) int) (made []World,
 		generated := strings.HasPrefix(name, family.Prefix)
 		w := World{File: f, Group: Library, Replications: replications(generated), Dead: dead(name)}
 		if generated {
-			w.Group = Families
+			w.Group, w.Kind = Families, family.Group(name)
 		}
 		made = append(made, w)
 	}

@@ -58,6 +58,8 @@ func (r *Result) reduce() {
 			r.lose(e)
 		}
 	}
+	r.kinds()
+	r.everyday()
 }
 
 // group makes the table of one group.

@@ -19,6 +19,7 @@ func (r *Result) Terminal(w io.Writer, color bool) error {
 		r.table(&b, &r.Groups[i], color)
 	}
 	b.WriteString("\n" + legend)
+	r.kindTable(&b)
 	r.losses(&b)
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gabion-go/gabion/lab/internal/family"
 	"github.com/gabion-go/gabion/lab/internal/scenario"
 )
 
@@ -31,6 +32,7 @@ type Entrant struct {
 type World struct {
 	File         *scenario.File
 	Group        string // what is averaged together
+	Kind         string // its family, or empty for that of its group
 	Replications int    // the same for all worlds of a group
 	Dead         bool   // its dependency answers nothing during the trouble
 }
@@ -56,9 +58,13 @@ type Result struct {
 	Worlds   []World
 	Groups   []Group
 	Losses   []Loss
-	Calls    float64 // about how many were played
+	Kinds    []Kind
+	Below    []Below   // the most first
+	Everyday *Everyday // nil without worlds of everyday errors
+	Calls    float64   // about how many were played
 
 	cells [][]cell // by entrant, then by world
+	free  []cell   // by world: the first entrant without a budget, in everyday errors
 }
 
 // ErrNothing is the error of a tournament without entrants or worlds.
@@ -74,12 +80,16 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	for i := range r.cells {
 		r.cells[i] = make([]cell, len(o.Worlds))
 	}
+	r.free = make([]cell, len(o.Worlds))
 	if err := r.play(ctx, &o); err != nil {
 		return nil, err
 	}
 	r.reduce()
 	return r, nil
 }
+
+// withoutBudget is the first entrant again, with no retry budget.
+const withoutBudget = -1
 
 // game is one entrant in one world.
 type game struct {
@@ -94,6 +104,10 @@ func (r *Result) games() (games []game, all float64) {
 		work := r.Worlds[w].File.Expected() * float64(r.Worlds[w].Replications)
 		for e := range r.Entrants {
 			games = append(games, game{e, w, work})
+			all += work
+		}
+		if r.Worlds[w].Kind == family.Everyday {
+			games = append(games, game{withoutBudget, w, work})
 			all += work
 		}
 	}
@@ -145,13 +159,19 @@ func (r *Result) play(ctx context.Context, o *Options) error {
 
 // game plays one game.
 func (r *Result) game(ctx context.Context, g game) error {
-	e, w := &r.Entrants[g.entrant], &r.Worlds[g.world]
+	w := &r.Worlds[g.world]
+	e, into := r.Entrants[0], &r.free[g.world]
+	if g.entrant == withoutBudget {
+		e = unbudgeted(e)
+	} else {
+		e, into = r.Entrants[g.entrant], &r.cells[g.entrant][g.world]
+	}
 	study, err := w.File.Run(ctx, scenario.Options{
 		Policies: e.Policies, Alone: true, Seed: r.Seed, Replications: w.Replications, Workers: 1,
 	})
 	if err != nil {
 		return fmt.Errorf("%s in %s: %w", e.Name, w.File.Name, err)
 	}
-	r.cells[g.entrant][g.world] = measure(study, w)
+	*into = measure(study, w)
 	return nil
 }
