@@ -102,11 +102,7 @@ func (x *racing[T]) passOver(answered *bool) (v T, had bool, a *Attempt, err err
 		}
 	}()
 	x.lock()
-	x.inside = false
 	x.mine.settleLeft(&x.run, x.run.d.now())
-	x.unlockAndEnd(nil, nil)
-	x.mine.endLeft(&x.run)
-	x.lock()
 	return x.answer(answered)
 }
 
@@ -264,7 +260,6 @@ func (x *racing[T]) unkept() []*attemptContext {
 func (x *racing[T]) leave() {
 	defer x.run.finish()
 	giveBack(&x.gate, &x.run, x.mine, func() (kept *trial[T], live []*attemptContext) {
-		x.inside = false
 		x.stop()
 		live = x.unkept()
 		kept, x.kept = x.kept, nil
