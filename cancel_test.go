@@ -18,6 +18,10 @@ func TestCancelIsNeverTheDependencysFault(t *testing.T) {
 	run := func(ctx context.Context, d *gabion.Dependency, work func(context.Context) error) error {
 		return d.Run(ctx, work)
 	}
+	do := func(ctx context.Context, d *gabion.Dependency, work func(context.Context) error) error {
+		_, err := gabion.Do(ctx, d, withResult(work))
+		return err
+	}
 	begin := func(ctx context.Context, d *gabion.Dependency, work func(context.Context) error) error {
 		a, err := gabion.Begin(ctx, d)
 		if err != nil {
@@ -32,7 +36,7 @@ func TestCancelIsNeverTheDependencysFault(t *testing.T) {
 		for driver, c := range map[string]struct {
 			hedge policy.Hedge
 			call  func(context.Context, *gabion.Dependency, func(context.Context) error) error
-		}{"Run": {policy.Hedge{Off: true}, run}, "Run, hedged": {policy.Hedge{Max: 1, Delay: 10 * time.Second}, run}, "Begin": {policy.Hedge{}, begin}} {
+		}{"Run": {policy.Hedge{}, run}, "Do": {policy.Hedge{Off: true}, do}, "Do, hedged": {policy.Hedge{Max: 1, Delay: 10 * time.Second}, do}, "Begin": {policy.Hedge{}, begin}} {
 			t.Run(name+"/"+driver, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					d, rec := watched(policy.Policy{Safe: true, Breaker: eager(time.Second), Hedge: c.hedge})

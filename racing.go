@@ -177,10 +177,10 @@ func (x *racing[T]) start(k *trial[T]) {
 func (x *racing[T]) settle(now clock.Instant, k *trial[T], canceled bool) {
 	x.lock()
 	c := &x.run.call
+	late, inline := c.Over(), k == x.mine
 	if canceled {
 		c.Cancel(now)
 	}
-	late, inline := c.Over(), k == x.mine
 	k.settle(&x.run, now, !late && k.outlives(&x.run))
 	lost := k
 	if !late {
