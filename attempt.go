@@ -96,9 +96,7 @@ func (a *Attempt) unspent() {
 	g, r, t := a.holder.parts()
 	g.lock()
 	defer g.unlock(r)
-	if !a.settled {
-		r.call.Unspent(r.d.now(), t)
-	}
+	r.call.Unspent(r.d.now(), t)
 }
 
 // A beginning is an opening with the attempt of which Begin hands out.
@@ -112,7 +110,7 @@ type beginning struct {
 // left to the collector.
 func (a *Attempt) spare() {
 	g, ok := a.holder.(*beginning)
-	if !ok || !a.closed.Load() || a.users.Load() != 0 {
+	if !ok || a.users.Load() != 0 {
 		return
 	}
 	d := g.d
@@ -205,7 +203,6 @@ func (a *Attempt) Outlive() {
 		return
 	}
 	defer a.drop()
-	a.watch.outlived(a)
 	a.outlive()
 }
 

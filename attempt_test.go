@@ -75,24 +75,30 @@ func TestAnAttemptByHandSettlesAndClosesOnce(t *testing.T) {
 		{"broke, and closed twice", func(a *gabion.Attempt) { a.Settle(nil); a.Close(errDown); a.Close(errDown) }, 1, 1},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, _ := watched(policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}})
-				a := begin(t, d)
-				if d.Stats().Bulkhead.InUse != 1 {
-					t.Error("it holds no slot")
-				}
-				c.do(a)
-				if calls, failures := counts(d); calls != c.calls || failures != c.failures {
-					t.Errorf("the breaker counted %d calls and %d failures, want %d and %d", calls, failures, c.calls, c.failures)
-				}
-				nothingHeld(t, d)
-				if a.Context().Err() != context.Canceled {
-					t.Errorf("its context says %v", a.Context().Err())
-				}
-				begin(t, d).Close(nil) // there is room again
+		for _, whole := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/slot of the whole call=%v", c.name, whole), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1, Queue: policy.Off}}
+					if whole {
+						p.Bulkhead.Per = policy.PerCall
+					}
+					d, _ := watched(p)
+					a := begin(t, d)
+					if d.Stats().Bulkhead.InUse != 1 {
+						t.Error("it holds no slot")
+					}
+					c.do(a)
+					if calls, failures := counts(d); calls != c.calls || failures != c.failures {
+						t.Errorf("the breaker counted %d calls and %d failures, want %d and %d", calls, failures, c.calls, c.failures)
+					}
+					nothingHeld(t, d)
+					if a.Context().Err() != context.Canceled {
+						t.Errorf("its context says %v", a.Context().Err())
+					}
+					begin(t, d).Close(nil) // there is room again
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -203,6 +209,29 @@ func TestOpenGivesNoAttemptWithoutAResult(t *testing.T) {
 			nothingHeld(t, d)
 		}
 	})
+}
+
+// A caller that leaves while it waits for the retry gets no attempt of a result that was
+// discarded for that.
+func TestOpenGivesNoAttemptOfADiscardedResult(t *testing.T) {
+	for hedges, hedge := range []policy.Hedge{{Off: true}, {Max: 1, Delay: 10 * time.Second}} {
+		t.Run(fmt.Sprintf("hedge=%d", hedges), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gone := 0
+				d, _ := watched(policy.Policy{Safe: true, Hedge: hedge, Retry: policy.Retry{Backoff: every(time.Second)}},
+					says(policy.Outcome{Class: policy.ClassServer}), gabion.WithDiscard(func(any) { gone++ }))
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(500*time.Millisecond, cancel)
+				runs := 0
+				_, a, err := gabion.Open(ctx, d, func(context.Context) (int, error) { runs++; return 1, nil })
+				wantReason(t, err, policy.Canceled)
+				if a != nil || gone != runs {
+					t.Errorf("it has an attempt: %v; %d of %d results were discarded", a != nil, gone, runs)
+				}
+				nothingHeld(t, d)
+			})
+		})
+	}
 }
 
 // An open result holds the only slot. The retry must not wait for it.
@@ -342,6 +371,50 @@ func TestAClosedAttemptTouchesNothingOfTheNextCall(t *testing.T) {
 	}
 	last.Close(nil)
 	gabiontest.NothingHeld(t, d)
+}
+
+// What keeps the time of an attempt serves the next one once it is closed.
+func TestSettlingAClosedAttemptTakesNoTimeOfTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := gabion.New("db", policy.Policy{Timeout: policy.Timeout{Attempt: time.Second}})
+		old := begin(t, d)
+		old.Close(nil)
+		next := begin(t, d)
+		ends := next.Context().Done()
+		old.Settle(nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		select {
+		case <-ends:
+		default:
+			t.Error("after its timeout the next attempt's context goes on")
+		}
+		next.Close(nil)
+		gabiontest.NothingHeld(t, d)
+	})
+}
+
+// A hedge's result has won, and waits for the first attempt, which is deaf, to return. It has
+// no timeout any more.
+func TestAResultThatWaitsForItsCallerOutlivesTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := watched(policy.Policy{Safe: true, Timeout: policy.Timeout{Call: time.Minute, Attempt: time.Second}, Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Millisecond}})
+		v, a, err := gabion.Open(t.Context(), d, func(ctx context.Context) (int, error) {
+			if gabion.AttemptNumber(ctx) == 1 {
+				time.Sleep(5 * time.Second)
+				return 0, errDown
+			}
+			return 2, nil
+		})
+		if v != 2 || err != nil {
+			t.Fatal(v, err)
+		}
+		if err := a.Context().Err(); err != nil {
+			t.Errorf("its context says %v", err)
+		}
+		a.Close(nil)
+		nothingHeld(t, d)
+	})
 }
 
 // meddling is a context of a user's making, which uses the attempt when it is asked.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -109,6 +110,14 @@ func TestAnObserverMayLeaveByGoexitAtAnyEvent(t *testing.T) {
 		time.Sleep(3 * time.Second / time.Duration(gabion.AttemptNumber(ctx)))
 		return "done", nil
 	}
+	late := func(ctx context.Context) (string, error) { // where the hedge has won
+		time.Sleep(2 * time.Second)
+		if gabion.AttemptNumber(ctx) == 1 {
+			time.Sleep(2 * time.Second)
+			panic("late")
+		}
+		return "done", nil
+	}
 	cases := []struct {
 		name string
 		p    policy.Policy
@@ -125,6 +134,12 @@ func TestAnObserverMayLeaveByGoexitAtAnyEvent(t *testing.T) {
 		{"Open, hedged", hedged, func(ctx context.Context, d *gabion.Dependency) {
 			_, a, _ := gabion.Open(ctx, d, slow)
 			a.Close(errDown)
+		}},
+		{"Open, hedged, and the first panics late", hedged, func(ctx context.Context, d *gabion.Dependency) {
+			defer func() { _ = recover() }() // where the hedge did not win
+			if _, a, _ := gabion.Open(ctx, d, late); a != nil {
+				a.Close(nil)
+			}
 		}},
 		{"Run", plain, func(ctx context.Context, d *gabion.Dependency) {
 			d.Run(ctx, func(ctx context.Context) error { _, err := twice(ctx); return err })
@@ -149,7 +164,7 @@ func TestAnObserverMayLeaveByGoexitAtAnyEvent(t *testing.T) {
 							kind = e.Kind
 							runtime.Goexit()
 						}
-					})))
+					})), gabion.WithLogger(slog.New(slog.DiscardHandler)))
 					go c.call(t.Context(), d)
 					time.Sleep(time.Minute)
 					synctest.Wait()
@@ -536,19 +551,80 @@ func TestTheContextOfWorkThatLeftEnds(t *testing.T) {
 		"Open": func(d *gabion.Dependency, work func(context.Context) (int, error)) {
 			gabion.Open(context.Background(), d, work)
 		},
-		"Do, hedged": func(d *gabion.Dependency, work func(context.Context) (int, error)) {
+		"Do, idempotent": func(d *gabion.Dependency, work func(context.Context) (int, error)) {
 			gabion.Do(context.Background(), d, work, gabion.WithIdempotent())
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			d := gabion.New("db", policy.Policy{Hedge: policy.Hedge{Max: 1, Delay: 10 * time.Second}})
-			var seen context.Context
-			if panicOf(func() { call(d, func(ctx context.Context) (int, error) { seen = ctx; panic("work") }) }) != "work" {
-				t.Fatal("it did not panic")
-			}
-			if seen.Err() == nil {
-				t.Error("its context goes on")
-			}
-		})
+		for hedges, hedge := range []policy.Hedge{{Off: true}, {Max: 1, Delay: 10 * time.Second}} {
+			t.Run(fmt.Sprintf("%s/hedge=%d", name, hedges), func(t *testing.T) {
+				d := gabion.New("db", policy.Policy{Hedge: hedge})
+				var seen context.Context
+				if panicOf(func() { call(d, func(ctx context.Context) (int, error) { seen = ctx; panic("work") }) }) != "work" {
+					t.Fatal("it did not panic")
+				}
+				if seen.Err() == nil {
+					t.Error("its context goes on")
+				}
+			})
+		}
 	}
+}
+
+// A call that ends ends the contexts of the attempts that are out, also where a Tracer made
+// them of another context than the caller's.
+func TestACallThatEndsEndsTheContextsThatTracersMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := gabion.New("db", hedged(1, 10*time.Millisecond))
+		defer d.Observe(&tracer{call: passes, attempt: func(ctx context.Context, _ gabion.Event) context.Context { return context.WithoutCancel(ctx) }})()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		hold := make(chan struct{})
+		var seen context.Context
+		_, err := gabion.Do(ctx, d, func(ctx context.Context) (int, error) {
+			if gabion.AttemptNumber(ctx) == 2 {
+				seen = ctx
+				<-hold
+				return 0, errDown
+			}
+			time.Sleep(20 * time.Millisecond)
+			return 0, errDown
+		}, gabion.WithIdempotent())
+		wantReason(t, err, policy.Canceled)
+		if seen == nil || seen.Err() == nil {
+			t.Error("the context of the hedge goes on")
+		}
+		close(hold)
+		synctest.Wait()
+		nothingHeld(t, d)
+	})
+}
+
+// What keeps the time of a result serves one at a time, also after calls that an observer
+// left when their attempt had ended.
+func TestAWatchServesOneResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leave := true
+		p := policy.Policy{Safe: true, Hedge: policy.Hedge{Off: true}, Breaker: policy.Breaker{Off: true}, Timeout: policy.Timeout{Body: time.Minute}}
+		d := gabion.New("db", p, gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
+			if leave && e.Kind == policy.KindAttemptSettled {
+				runtime.Goexit()
+			}
+		})))
+		for range 8 {
+			inItsOwnGoroutine(func() { gabion.Open(t.Context(), d, withResult(fails(errDown))) })
+		}
+		leave = false
+		var all []*gabion.Attempt
+		for range 16 {
+			all = append(all, live(t, t.Context(), d))
+		}
+		time.Sleep(2 * time.Minute)
+		for n, a := range all {
+			if cause := context.Cause(a.Context()); cause != error(policy.BodyTimeout) {
+				t.Errorf("after two minutes of one, result %d: %v", n, cause)
+			}
+			a.Close(nil)
+		}
+		nothingHeld(t, d)
+	})
 }

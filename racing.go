@@ -102,11 +102,7 @@ func (x *racing[T]) passOver(answered *bool) (v T, had bool, a *Attempt, err err
 		}
 	}()
 	x.lock()
-	x.inside = false
 	x.mine.settleLeft(&x.run, x.run.d.now())
-	x.unlockAndEnd(nil, nil)
-	x.mine.endLeft(&x.run)
-	x.lock()
 	return x.answer(answered)
 }
 
@@ -181,10 +177,10 @@ func (x *racing[T]) start(k *trial[T]) {
 func (x *racing[T]) settle(now clock.Instant, k *trial[T], canceled bool) {
 	x.lock()
 	c := &x.run.call
+	late, inline := c.Over(), k == x.mine
 	if canceled {
 		c.Cancel(now)
 	}
-	late, inline := c.Over(), k == x.mine
 	k.settle(&x.run, now, !late && k.outlives(&x.run))
 	lost := k
 	if !late {
@@ -264,7 +260,6 @@ func (x *racing[T]) unkept() []*attemptContext {
 func (x *racing[T]) leave() {
 	defer x.run.finish()
 	giveBack(&x.gate, &x.run, x.mine, func() (kept *trial[T], live []*attemptContext) {
-		x.inside = false
 		x.stop()
 		live = x.unkept()
 		kept, x.kept = x.kept, nil

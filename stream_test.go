@@ -140,6 +140,7 @@ func TestLimitsOfAResult(t *testing.T) {
 		{"30 s of silence", policy.Timeout{}, true, 30 * time.Second, policy.IdleTimeout, 1},
 		{"nobody reads", policy.Timeout{}, false, time.Hour, policy.None, 0},
 		{"a short limit within the attempt's time", policy.Timeout{Idle: time.Second}, true, time.Second, policy.IdleTimeout, 1},
+		{"a short limit, and no other time is kept", policy.Timeout{Attempt: policy.Off, Call: policy.Off, Body: time.Second}, false, time.Second, policy.BodyTimeout, 0},
 		{"silence is fine", policy.Timeout{Idle: policy.Off}, true, time.Hour, policy.None, 0},
 		{"the whole took too long while somebody waited", policy.Timeout{Body: 20 * time.Second}, true, 20 * time.Second, policy.BodyTimeout, 1},
 		{"the whole took too long, and nobody read", policy.Timeout{Body: 20 * time.Second}, false, 20 * time.Second, policy.BodyTimeout, 0},

@@ -86,15 +86,6 @@ func (w *watch) arrived(a *Attempt) {
 	}
 }
 
-// outlived says that the slot of a's result is given back already.
-func (w *watch) outlived(a *Attempt) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.open == a {
-		w.lasts.Slot = clock.Never
-	}
-}
-
 // hold says that a's result has its slot, and goes on, until it is closed.
 func (w *watch) hold(a *Attempt) {
 	w.mu.Lock()
