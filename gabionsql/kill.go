@@ -25,8 +25,8 @@ import (
 // and its server, once. After a connection broke, and was closed, it sends KILL CONNECTION over
 // a connection of its own, which is made of base, is closed again, and takes no slot. That ends
 // the statement and rolls back its transaction. It is sent to the same server only, and
-// not after a restart or through a proxy with ids of its own (ProxySQL). It is tried for 30 s,
-// and is not a promise: what it missed runs on.
+// not after a restart or through a proxy with ids of its own (ProxySQL, MaxScale). It is tried
+// for 30 s, and is not a promise: what it missed runs on.
 //
 // Do without it where clients may not kill their own connections, where a proxy reads KILL
 // in its own way, or where statements write to tables without transactions (MyISAM, Aria), of
@@ -82,6 +82,9 @@ const (
 	killPending = 1024             // victims that wait; more run on
 	killGrace   = time.Second      // that Close waits
 )
+
+// noConnection is an id that no server has come to: ids are given one after another, from 1.
+const noConnection = "4294967295"
 
 var killWaits = backoff.Full(200*time.Millisecond, 5*time.Second)
 
@@ -205,7 +208,7 @@ func (k *killer) try(ctx context.Context, all []victim) (left []victim) {
 }
 
 // uptime says how long the server has been running, which is zero if its ids are not those that
-// KILL takes here: a proxy may answer the one question itself, and pass on the other.
+// KILL takes here: a proxy may answer one question itself and pass on another, or KILL itself.
 func uptime(ctx context.Context, c driver.Conn, self victim) (time.Duration, error) {
 	id, err := ask(ctx, c, "SELECT CONNECTION_ID()")
 	if err != nil {
@@ -217,6 +220,12 @@ func uptime(ctx context.Context, c driver.Conn, self victim) (time.Duration, err
 	}
 	if len(id) != 1 || id[0] != strconv.FormatInt(self.id, 10) || len(status) != 2 {
 		return 0, nil
+	}
+	switch err := execute(ctx, c, "KILL CONNECTION "+noConnection); {
+	case err == nil: // a proxy takes KILL for its own ids, and says yes to any
+		return 0, nil
+	case !valid(c):
+		return 0, err
 	}
 	seconds, _ := strconv.ParseInt(status[1], 10, 64)
 	return time.Duration(seconds) * time.Second, nil

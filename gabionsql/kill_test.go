@@ -25,6 +25,7 @@ type mysqlLike struct {
 	began   time.Time
 	ids     int
 	proxied bool // the one question is answered by something else
+	agrees  bool // KILL is answered by something else, which says yes to any id
 	mute    bool // it does not say who it is
 	away    bool
 	log     []string
@@ -81,6 +82,9 @@ func (c *mysqlLikeConn) ResetSession(context.Context) error {
 
 func (c *mysqlLikeConn) ExecContext(ctx context.Context, text string, _ []driver.NamedValue) (driver.Result, error) {
 	switch {
+	case text == "KILL CONNECTION 4294967295" && !c.m.agrees:
+		return nil, errors.New("unknown thread id")
+	case text == "KILL CONNECTION 4294967295":
 	case strings.HasPrefix(text, "KILL"):
 		c.m.set(func() { c.m.note("%s", text) })
 	case text == "HANG":
@@ -175,6 +179,10 @@ func TestWhatABrokenConnectionLeftIsKilled(t *testing.T) {
 		}, "close 1, close 2"},
 		{"a proxy with ids of its own", false, func(t *testing.T, m *mysqlLike, db *sql.DB) {
 			m.set(func() { m.proxied = true })
+			hang(t, db)
+		}, "close 1, close 2"},
+		{"a proxy that takes KILL for its own ids", false, func(t *testing.T, m *mysqlLike, db *sql.DB) {
+			m.set(func() { m.agrees = true })
 			hang(t, db)
 		}, "close 1, close 2"},
 		{"a server that does not say who it is", false, func(t *testing.T, m *mysqlLike, db *sql.DB) {

@@ -65,7 +65,7 @@ func (m *mariaDB) running(text string) int {
 	return n
 }
 
-// pool opens the database at an address through a Connector, and counts what is sent to kill.
+// pool opens the database at an address through a Connector, and counts what is killed.
 func (m *mariaDB) pool(addr string, d *gabion.Dependency, kill bool) (*sql.DB, *atomic.Int32) {
 	m.Helper()
 	config, err := mysql.ParseDSN(strings.Replace(m.DSN, m.Addr, addr, 1))
@@ -88,7 +88,7 @@ func (m *mariaDB) pool(addr string, d *gabion.Dependency, kill bool) (*sql.DB, *
 	return db, kills
 }
 
-// counting is a connector of which each KILL is counted.
+// counting is a connector of which each KILL that the server did is counted.
 type counting struct {
 	driver.Connector
 	kills *atomic.Int32
@@ -116,10 +116,11 @@ type countingConn struct {
 }
 
 func (c countingConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	if strings.HasPrefix(query, "KILL") {
+	done, err := c.mysqlConn.ExecContext(ctx, query, args)
+	if strings.HasPrefix(query, "KILL") && err == nil {
 		c.kills.Add(1)
 	}
-	return c.mysqlConn.ExecContext(ctx, query, args)
+	return done, err
 }
 
 func timed(attempt time.Duration, limit int) *gabion.Dependency {
