@@ -14,7 +14,7 @@ type Course struct {
 	Drive
 	Next     time.Time // when the next letter may be taken
 	Filling  time.Time // until when letters may still be added; zero once all are
-	Outcomes uint32    // of the last letters, the newest in the lowest of 20 bits; one means done. Above them, how many leases were lost
+	Outcomes uint32    // of the last letters, the newest in the lowest of 20 bits; one means done. Above them, in 5 bits how many those are, and how many takers were lost
 }
 
 // When a redrive stops by itself: of its last judged letters at least enough are known, and
@@ -147,28 +147,77 @@ func (c Course) Settle(done bool) Course {
 	return c.judge(0)
 }
 
-// Lose returns the redrive after the lease of one of its letters was lost that another consumer
-// takes: its work may have ended the process, so that counts as a failure of the last letters.
-func (c Course) Lose() Course {
-	const most = math.MaxUint32 >> judged
-	if c.lost() < most {
-		c.Outcomes += 1 << judged
+// lose returns the redrive after a taker was lost with letters: their work may have ended its
+// process, so that counts as a failure of the last letters, once for all that it had.
+func (c Course) lose() Course {
+	if c.lost() < math.MaxUint32>>lostAt {
+		c.Outcomes += 1 << lostAt
 	}
 	return c.judge(0)
 }
 
-func (c Course) lost() int { return int(c.Outcomes >> judged) }
+// Where Outcomes has how many letters were judged, at most judged, and how many takers were lost.
+const (
+	knownAt = judged
+	lostAt  = judged + 5
+)
+
+func (c Course) known() int { return int(c.Outcomes >> knownAt & (1<<(lostAt-knownAt) - 1)) }
+
+func (c Course) lost() int { return int(c.Outcomes >> lostAt) }
+
+// A Held is what takers have of a redrive's letters, for when some of those are lost. The zero
+// value is empty. It is for those who write stores.
+type Held struct {
+	// Suspect says that who asks works on a letter that was lost before. It takes no other such
+	// letter beside: if that work ends processes, the others are not suspected with it.
+	Suspect bool
+
+	of map[uint32]int // how many letters each has
+}
+
+// Add adds a letter that is taken. Of its Failures the last is enough. Taker is who asks.
+func (h *Held) Add(r Record, taker uint32, now time.Time) {
+	if h.of == nil {
+		h.of = map[uint32]int{}
+	}
+	h.of[r.Taker()]++
+	h.Suspect = h.Suspect || r.Taker() == taker && r.lostBefore() && !r.Takeable(now)
+}
+
+// Lose returns a letter that was lost, its redrive, and whether who asks may take the letter. One
+// that is lost for a second time in a row is a failure of the redrive's last letters, and so is a
+// taker, once its last letter is looked at.
+func (h *Held) Lose(r Record, c Course, now time.Time) (Record, Course, bool) {
+	h.of[r.Taker()]--
+	next, again := r.Lost(now)
+	switch {
+	case r.lostBefore():
+		c = c.judge(0)
+	case h.of[r.Taker()] <= 0:
+		c = c.lose()
+	}
+	if !again {
+		c.Failed++
+		c = c.Leave(1, now)
+	}
+	h.Suspect = again
+	return next, c, again
+}
 
 // judge adds an outcome, and stops the redrive if too few letters are done.
 func (c Course) judge(done uint32) Course {
 	const last = 1<<judged - 1
 	c.Outcomes = c.Outcomes&^last | (c.Outcomes<<1|done)&last
-	known, good := min(c.Done+c.Failed+c.lost(), judged), bits.OnesCount32(c.Outcomes&last)
+	if c.known() < judged {
+		c.Outcomes += 1 << knownAt
+	}
+	known, good := c.known(), bits.OnesCount32(c.Outcomes&last)
 	if c.State == Driving && known >= enough && 2*good < known {
 		c.State = StoppedByItself
 		c.Why = fmt.Sprintf("of the last %d letters %d were done, fewer than half", known, good)
 		if n := c.lost(); n > 0 {
-			c.Why += fmt.Sprintf("; in all, %d leases were lost with the consumers that had them", n)
+			c.Why += fmt.Sprintf("; in all, %d consumers were lost with letters that they had", n)
 		}
 	}
 	return c

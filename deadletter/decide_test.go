@@ -87,7 +87,7 @@ func TestStatesAreATable(t *testing.T) {
 			t.Errorf("%s: %s, want %s", v.name, text, want[v.name])
 		}
 	}
-	if r := in(Ordered).Take(later, start); r.State != Taken || r.Token <= 7 || !r.Until.Equal(later) {
+	if r := in(Ordered).Take(3, later, start); r.State != Taken || r.Token <= 7 || !r.Until.Equal(later) {
 		t.Errorf("%v %d", r.State, r.Token)
 	}
 }

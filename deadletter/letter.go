@@ -259,7 +259,8 @@ type Store interface {
 
 	// Take takes up to n letters of the group that are ordered and due by their redrive's
 	// rate, for as long as the lease. Redrives of a group go one after another, so that their
-	// rates don't add. What others took and lost is taken once more, and then waits again.
+	// rates don't add. What others took and lost is taken once more, and then waits again: one
+	// such letter at a time by each process, so that one that ends its process takes no other along.
 	// Letters of a redrive with the same Order are taken one at a time, the oldest first. Again
 	// says when to ask next if it brought fewer than n; zero means when something is ordered.
 	Take(ctx context.Context, group string, n int, lease time.Duration) (taken []Lease, again time.Duration, err error)

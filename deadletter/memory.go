@@ -24,6 +24,7 @@ type Memory struct {
 	courses []*Course // in the order in which they were made
 	bytes   int64
 	put     map[string]int64 // by group
+	taker   uint32           // who takes its letters: this process
 }
 
 // A note is what was written of a message that is no letter.
@@ -45,7 +46,7 @@ func NewMemory(o Options) (*Memory, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Memory{options: o.Resolved(), room: NewRoom(o), letters: map[ID]*Record{}, noted: map[ID]*note{}, put: map[string]int64{}}, nil
+	return &Memory{options: o.Resolved(), room: NewRoom(o), letters: map[ID]*Record{}, noted: map[ID]*note{}, put: map[string]int64{}, taker: NewTaker()}, nil
 }
 
 // Fail implements [Store].

@@ -151,12 +151,15 @@ func (m *Memory) Take(ctx context.Context, group string, n int, lease time.Durat
 // takeFrom takes letters of one redrive. Later is how long others have the ones that they
 // have. Of letters with one Order the one goes first that somebody has or had, then the oldest.
 func (m *Memory) takeFrom(c *Course, most int, lease time.Duration, now time.Time) (taken []Lease, later time.Duration) {
-	first := map[string]ID{}
+	first, held := map[string]ID{}, Held{}
 	for _, r := range m.list {
 		if r.Group != c.Group || r.State != Taken {
 			continue
 		}
 		first[r.Order] = r.ID
+		if r.Drive == c.ID {
+			held.Add(*r, m.taker, now)
+		}
 		if r.Drive == c.ID && now.Before(r.Until) {
 			later = Sooner(later, r.Until.Sub(now))
 		}
@@ -175,25 +178,28 @@ func (m *Memory) takeFrom(c *Course, most int, lease time.Duration, now time.Tim
 			later = Sooner(later, OrderWait)
 			continue
 		}
-		next := *r
-		if r.State == Taken && !m.lost(c, r, &next, now) {
+		if r.State == Taken && held.Suspect {
+			later = Sooner(later, OrderWait)
 			continue
 		}
-		m.keep(r, next.Take(now.Add(lease), now))
+		next := *r
+		if r.State == Taken && !m.lost(c, r, &next, &held, now) {
+			continue
+		}
+		m.keep(r, next.Take(m.taker, now.Add(lease), now))
 		taken = append(taken, Lease{Letter: r.Clone(), Token: r.Token})
 	}
 	return taken, later
 }
 
 // lost counts a letter whose consumer is gone, and reports whether another may take it.
-func (m *Memory) lost(c *Course, r, next *Record, now time.Time) (again bool) {
-	if *next, again = r.Lost(now); again {
-		*c = c.Lose()
-		return c.State == Driving
+func (m *Memory) lost(c *Course, r, next *Record, held *Held, now time.Time) (again bool) {
+	var after Course
+	if *next, after, again = held.Lose(*r, *c, now); !again {
+		m.keep(r, *next)
 	}
-	m.keep(r, *next)
-	*c = c.Settle(false)
-	return false
+	*c = after
+	return again && c.State == Driving
 }
 
 // lease decides about a letter that somebody has taken.

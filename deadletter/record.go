@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // keep. The zero value is no letter. It is for those who write stores.
 type Record struct {
 	Letter
-	Token int64     // of the last taking; zero if there was none
+	Token int64     // of the last taking, with its Taker in the lowest bits; zero if there was none
 	Until time.Time // when the lease of a letter that is taken ends
 }
 
@@ -169,11 +170,16 @@ func (r Record) lose() Record {
 	return r
 }
 
+// lostBefore reports whether the last thing that happened to it is that its consumer was gone.
+func (r Record) lostBefore() bool {
+	n := len(r.Failures)
+	return n > 0 && r.Failures[n-1].Reason == LeaseLost
+}
+
 // Lost returns the record once the consumer that took it is gone, and whether another may take
 // it: not after a second time in a row, and not if it wants a Resolution.
 func (r Record) Lost(now time.Time) (next Record, again bool) {
-	n := len(r.Failures)
-	again = n == 0 || r.Failures[n-1].Reason != LeaseLost
+	again = !r.lostBefore()
 	next = r.lose().Fail(Failure{At: now, Class: policy.ClassCrashed.String(), Reason: LeaseLost, Message: "the consumer that took it was gone before it said how that came out"})
 	if !again || next.Held() {
 		return next.move(Waiting, now), false
@@ -181,10 +187,20 @@ func (r Record) Lost(now time.Time) (next Record, again bool) {
 	return next, true
 }
 
-// Take returns the record as one that somebody has taken until then.
-func (r Record) Take(until, now time.Time) Record {
+// takerBits is how much of a token says who took the letter.
+const takerBits = 20
+
+// NewTaker returns a random number for one who takes letters: a process, as a store that it opened
+// stands for it. It is for those who write stores.
+func NewTaker() uint32 { return rand.Uint32N(1 << takerBits) }
+
+// Taker returns who took the letter last.
+func (r Record) Taker() uint32 { return uint32(r.Token & (1<<takerBits - 1)) }
+
+// Take returns the record as one that a taker has until then.
+func (r Record) Take(taker uint32, until, now time.Time) Record {
 	r = r.lose()
-	r.Token = max(r.Token+1, now.UnixMicro()) // grows also where the letter was removed and put away anew
+	r.Token = max(r.Token>>takerBits+1, now.UnixMilli())<<takerBits | int64(taker) // grows also where the letter was removed and put away anew
 	r.Redriven++
 	r = r.move(Taken, now)
 	r.Until = moment(until)

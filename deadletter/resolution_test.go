@@ -19,14 +19,14 @@ func TestAResolutionIsUsedOnce(t *testing.T) {
 		if !ok || r.Resolved != ResolvedAsFailed {
 			t.Fatalf("%+v", r)
 		}
-		if r = r.Take(now.Add(time.Minute), now); r.Resolved != ResolvedAsFailed {
+		if r = r.Take(0, now.Add(time.Minute), now); r.Resolved != ResolvedAsFailed {
 			t.Fatal("who takes it does not learn that it is resolved")
 		}
 		return r
 	}
 	later := now.Add(time.Hour)
 	t.Run("a lease that is over", func(t *testing.T) {
-		if r := taken().Take(later.Add(time.Minute), later); r.Resolved != Unresolved {
+		if r := taken().Take(0, later.Add(time.Minute), later); r.Resolved != Unresolved {
 			t.Error("the next consumer is told of it, too")
 		}
 	})
@@ -42,7 +42,7 @@ func TestAResolutionIsUsedOnce(t *testing.T) {
 		if err != nil || r.Resolved != ResolvedAsFailed {
 			t.Errorf("%v: %+v", err, r)
 		}
-		if r = r.Take(now.Add(time.Minute), now); r.Resolved != ResolvedAsFailed {
+		if r = r.Take(0, now.Add(time.Minute), now); r.Resolved != ResolvedAsFailed {
 			t.Error("forgotten, though nothing ran")
 		}
 	})

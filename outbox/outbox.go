@@ -74,9 +74,19 @@ func (o *Outbox) Migrate(ctx context.Context) error {
 			return fmt.Errorf("outbox: migrate: %w", err)
 		}
 	}
+	return o.Check(ctx)
+}
+
+// Check returns what keeps the outbox from being used: a database that does not answer, tables
+// that are missing, or ErrNewer. It changes nothing, so it is for programs that must not call
+// Migrate, such as an operator's command.
+func (o *Outbox) Check(ctx context.Context) error {
+	if o.db == nil {
+		return errNoDB
+	}
 	var is int
 	if err := o.db.QueryRowContext(ctx, o.sql.version).Scan(&is); err != nil {
-		return fmt.Errorf("outbox: migrate: %w", err)
+		return fmt.Errorf("outbox: check: %w", err)
 	}
 	return known(is)
 }

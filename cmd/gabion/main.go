@@ -25,6 +25,7 @@ import (
 	"github.com/gabion-go/gabion/cmd/gabion/internal/importcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/lettercmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/lintcmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/outboxcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/pagecmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/stormcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/tunecmd"
@@ -57,6 +58,7 @@ var commands = []command{
 	{"storm", "load at a constant rate, with thresholds, against your own service", stormcmd.Main},
 	{"idempotency", "list, show, resolve and forget the records of a store of keys", idemcmd.Main},
 	{"deadletter", "list, show, redrive, resolve, drop and export dead letters", lettercmd.Main},
+	{"outbox", "list, retry and discard the messages that a relay has given up", outboxcmd.Main},
 	{"version", "what this binary is made of", version},
 }
 

@@ -54,6 +54,8 @@ func TestWhatIsCompletedExists(t *testing.T) {
 		"deadletter":         {"ls", "show", "redrive", "redrives", "stop", "resolve", "drop", "export", "stats"},
 		"deadletter redrive": {"--rate", "--dry-run", "--follow", "--group", "--since", "--store"},
 		"deadletter resolve": {"--as", "--note", "--by"},
+		"outbox":             {"ls", "retry", "discard", "stats"},
+		"outbox discard":     {"--topic", "--all", "--yes", "--store"},
 		"lab show":           {"--schema"},
 		"schema":             {"-h"},
 	} {

@@ -112,7 +112,7 @@ func (p *pair) call(ctx context.Context, i int, s deadletter.Store, what, n, m i
 		p.taken[i] = append(p.taken[i], taken...)
 		text := own(err)
 		for _, l := range taken {
-			text += fmt.Sprint(" ", l.ID, l.Token)
+			text += fmt.Sprint(" ", l.ID, l.Token>>20)
 		}
 		return text
 	case 8, 9, 10:

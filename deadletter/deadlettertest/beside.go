@@ -96,6 +96,91 @@ func lostTwice(b *bench) {
 	}
 }
 
+// A deployment may kill consumers that have many letters, and none of those is to blame.
+func lostTogether(b *bench) {
+	ids := b.put("g", 30)
+	d := b.order("g", 1000)
+	for range 2 { // two consumers are gone with what they have
+		b.pass(time.Hour)
+		if taken, _ := b.take("g", 16); len(taken) < 15 {
+			b.Errorf("%d were taken", len(taken))
+		}
+	}
+	for range 60 {
+		b.pass(time.Hour)
+		taken, _ := b.take("g", 16)
+		lost := 0
+		for _, l := range taken {
+			if n := len(l.Failures); n > 0 && l.Failures[n-1].Reason == deadletter.LeaseLost {
+				lost++
+			}
+			b.ok(b.Settle(b.Context(), l, done))
+		}
+		if lost > 1 {
+			b.Errorf("a consumer has %d letters at once that were lost before", lost)
+		}
+	}
+	b.wantState(ids[0], deadletter.Waiting) // was with both
+	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: 30, Done: 29, Failed: 1})
+}
+
+// Each consumer has as many letters as it has workers, and any one of them ends it.
+func killersTogether(b *bench) {
+	b.put("g", 20)
+	d := b.order("g", 1000)
+	consumers := 0
+	for range 100 {
+		b.pass(time.Hour)
+		if taken, _ := b.take("g", 16); len(taken) > 0 {
+			consumers++
+		}
+	}
+	if got := b.drive(d.ID); got.State != deadletter.StoppedByItself || got.Left != 0 || consumers > 12 {
+		b.Errorf("%d consumers were ended, %+v", consumers, got)
+	}
+	if s := b.stats("g"); s.ByState[deadletter.Waiting] != 20 {
+		b.Errorf("%+v", s)
+	}
+}
+
+// Where a consumer works on a letter that was lost before, others that were lost wait for it or
+// for another consumer, and all else goes on.
+func suspects(b *bench) {
+	ids := b.put("g", 6)
+	b.order("g", 1000)
+	b.pass(time.Second)
+	b.take("g", 3)
+	b.pass(time.Hour)
+	taken, again := b.take("g", 3)
+	b.wantTaken(taken, ids[0], ids[3], ids[4])
+	b.pass(time.Second)
+	taken2, again2 := b.take("g", 3)
+	b.wantTaken(taken2, ids[5])
+	if again < 0 || again > time.Minute || again2 <= 0 || again2 > deadletter.OrderWait {
+		b.Errorf("again after %v and %v", again, again2)
+	}
+	b.ok(b.Settle(b.Context(), taken[0], done))
+	b.pass(time.Second)
+	taken, _ = b.take("g", 3)
+	b.wantTaken(taken, ids[1])
+}
+
+// Each of two consumers takes one letter that was lost.
+func suspectsOfTwo(b *bench) {
+	other := b.other()
+	ids := b.put("g", 3)
+	b.order("g", 1000)
+	b.pass(time.Second)
+	b.take("g", 3)
+	b.pass(time.Hour)
+	taken, _ := b.take("g", 3)
+	b.wantTaken(taken, ids[0])
+	b.pass(time.Second)
+	taken, _, err := other.Take(b.Context(), "g", 3, time.Minute)
+	b.ok(err)
+	b.wantTaken(taken, ids[1])
+}
+
 func orderedOnce(b *bench) {
 	const n = 1100 // several transactions' parts
 	b.at(8, func(w int, s deadletter.Store) {

@@ -25,6 +25,10 @@ var driveCases = []oneCase{
 	{"redrives of one group go one after another, so that their rates don't add", deadletter.Options{}, twoDrives},
 	{"letters that end their consumers stop their redrive", deadletter.Options{}, killers},
 	{"a letter that is lost twice in a row waits again", deadletter.Options{}, lostTwice},
+	{"a consumer that is lost with many letters is one failure", deadletter.Options{}, lostTogether},
+	{"letters that end consumers who have many at once stop their redrive", deadletter.Options{}, killersTogether},
+	{"a consumer has one letter at a time that was lost before, and others go on", deadletter.Options{}, suspects},
+	{"two consumers have one letter each that was lost before", deadletter.Options{}, suspectsOfTwo},
 	{"what fails or comes while a redrive is ordered is not in it again", deadletter.Options{}, orderedOnce},
 	{"a large redrive is ordered and stopped whole", deadletter.Options{}, large},
 }

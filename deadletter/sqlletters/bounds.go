@@ -16,7 +16,7 @@ type crowdedError struct{ notice deadletter.Notice }
 func (e *crowdedError) Error() string { return fmt.Sprintf("%d letters have to go", e.notice.Letters) }
 
 // lack makes room for a letter by removing what is done or dropped, or says what has to go
-// besides. Several processes at once may get a few letters past the bounds.
+// besides. Several transactions at once may get a few letters past the bounds.
 func (t *tx) lack(old, next *deadletter.Record) error {
 	need, more := next.Bytes(), int64(1)
 	if old.ID != "" {

@@ -26,6 +26,7 @@ type Dialect struct {
 	dollar bool   // placeholders are $1, $2, …
 	aside  string // before a column by which no index is to be chosen, where the database has no statistics
 	group  bool   // one writer at a time, and a commit costs a sync: changes share them
+	many   bool   // a round trip costs more than what a statement does: one reads and writes many letters
 }
 
 var (
@@ -38,7 +39,7 @@ var (
 	// of the server.
 	Postgres = Dialect{
 		name: "postgres", text: "bytea", blob: "bytea", float: "double precision", now: sqltable.PostgresNow,
-		shard: "pg_backend_pid() % 16", rows: " FOR UPDATE", letter: "SELECT pg_advisory_xact_lock(?)", bytes: true, dollar: true,
+		shard: "pg_backend_pid() % 16", rows: " FOR UPDATE", letter: "SELECT pg_advisory_xact_lock(?)", bytes: true, dollar: true, many: true,
 	}
 )
 
@@ -130,7 +131,7 @@ type statements struct {
 	head, letterLock, selectOne, insert, update, remove              string
 	selectNote, insertNote, deleteNote                               string
 	selectDrive, insertDrive, updateDrive, openDrives, listDrives    string
-	lost, free, heads, busy, ends, release                           string
+	candidates, taken, others, release                               string
 	count, stats, oldest, groups                                     string
 	sweepOver, sweepNotes, sweepDrives, makeRoom, longest, removeOld string
 	driveOf, oldestNotes, countNotes                                 string
@@ -159,8 +160,7 @@ func (d Dialect) statements(table string) statements {
 		selectOne:  fill(`SELECT {columns}, failures, payload FROM {t} WHERE id = ?{rows}`),
 		insert: fill(`INSERT INTO {t} ({columns}, failures, payload, held, bytes)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-		update: fill(`UPDATE {t} SET reason = ?, state = ?, kept = ?, since = ?, token = ?, until = ?, redriven = ?, resolved = ?, drive = ?,
-			attempts = ?, first = ?, last = ?, by_whom = ?, note = ?, newest = ?, failures = ?, held = ?, bytes = ? WHERE id = ?`),
+		update: fill(updates(1)),
 		remove: fill(`DELETE FROM {t} WHERE id = ?`),
 
 		selectNote: fill(`SELECT failures FROM {t}_failures WHERE id = ?{rows}`),
@@ -175,16 +175,24 @@ func (d Dialect) statements(table string) statements {
 		listDrives:  fill(`SELECT {drive} FROM {t}_drives WHERE grp = ? OR ? = 1 ORDER BY made DESC, id DESC LIMIT 1000`),
 		driveOf:     fill(`SELECT drive FROM {t} WHERE id = ?`),
 
-		lost:  fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 2 AND (until <= ? OR since > ?) ORDER BY until LIMIT ?`),
-		free:  fill(`SELECT id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord = ? ORDER BY kept, id LIMIT ?`),
-		heads: fill(`SELECT ord, id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord > ? ORDER BY ord, kept, id LIMIT 1`),
-		busy:  fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE grp = ? AND ord = ? AND state = 2 LIMIT 1) AS x`),
-		ends:  fill(`SELECT until FROM {t} WHERE drive = ? AND state = 2 ORDER BY until LIMIT 1`),
+		candidates: fill(`SELECT {columns}, failures, payload FROM {t} WHERE id {in}(SELECT id FROM (
+			SELECT id, kept FROM (SELECT id, kept FROM {t} WHERE drive = ? AND state = 2 AND (until <= ? OR since > ?) ORDER BY until LIMIT ?) AS lost
+			UNION ALL SELECT id, kept FROM (SELECT id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord = '' ORDER BY kept, id LIMIT ?) AS free
+			UNION ALL SELECT id, kept FROM (WITH RECURSIVE orders (ord) AS (
+				SELECT (SELECT ord FROM {t} WHERE drive = ? AND state = 1 AND ord > '' ORDER BY ord LIMIT 1)
+				UNION ALL SELECT (SELECT ord FROM {t} WHERE drive = ? AND state = 1 AND ord > orders.ord ORDER BY ord LIMIT 1) FROM orders WHERE orders.ord IS NOT NULL)
+				SELECT (SELECT id FROM {t} WHERE drive = ? AND state = 1 AND ord = one.ord ORDER BY kept, id LIMIT 1) AS id,
+					(SELECT kept FROM {t} WHERE drive = ? AND state = 1 AND ord = one.ord ORDER BY kept, id LIMIT 1) AS kept
+				FROM (SELECT ord FROM orders WHERE ord IS NOT NULL LIMIT ?) AS one
+				WHERE NOT EXISTS (SELECT 1 FROM {t} WHERE grp = ? AND ord = one.ord AND state = 2) LIMIT ?) AS heads) AS x ORDER BY kept, id LIMIT ?){end}{rows}`),
+		taken: fill(`SELECT token, until, since, newest FROM {t} WHERE drive = ? AND state = 2 LIMIT ?`),
+		others: fill(`SELECT coalesce((SELECT until FROM {t} WHERE drive = ? AND state = 2 AND until > ? ORDER BY until LIMIT 1), 0),
+			(SELECT count(*) FROM (SELECT 1 FROM {t} AS held WHERE held.grp = ? AND held.ord > '' AND held.state = 2
+			AND EXISTS (SELECT 1 FROM {t} WHERE drive = ? AND state = 1 AND ord = held.ord) LIMIT 1) AS x)`),
 		release: fill(`UPDATE {t} SET state = 0, since = ?, until = 0 WHERE id IN (SELECT id FROM {t} WHERE drive = ? AND state = 1 {part}{rows})
 			RETURNING grp, 1, reason, held, bytes`),
 
-		count: fill(`INSERT INTO {t}_counts (grp, state, reason, held, shard, n, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT (grp, state, reason, held, shard) DO UPDATE SET n = {t}_counts.n + excluded.n, bytes = {t}_counts.bytes + excluded.bytes`),
+		count:  fill(counts(1)),
 		stats:  fill(`SELECT state, reason, held, sum(n), sum(bytes) FROM {t}_counts WHERE (grp = ? OR ? = 1) AND state NOT IN (253, 255) GROUP BY state, reason, held ORDER BY state, reason, held`),
 		groups: fill(`SELECT DISTINCT grp FROM {t}_counts WHERE state = 254 ORDER BY grp`),
 
@@ -214,7 +222,7 @@ func (d Dialect) statements(table string) statements {
 func (s *statements) often() []string {
 	return []string{
 		s.head, s.selectOne, s.insert, s.update, s.selectNote, s.insertNote, s.deleteNote, s.selectDrive, s.updateDrive, s.openDrives,
-		s.driveOf, s.lost, s.free, s.heads, s.busy, s.ends, s.count,
+		s.driveOf, s.candidates, s.others, s.count,
 	}
 }
 
@@ -238,8 +246,13 @@ func (d Dialect) filler(table string) func(string) string {
 	if now == "" {
 		now = "0"
 	}
+	in, end := "IN ", ""
+	if d.many { // by the index of the IDs, also where the database has no statistics
+		in, end = "= ANY(ARRAY", ")"
+	}
 	r := strings.NewReplacer("{t}", table, "{i}", strings.ReplaceAll(table, ".", "_"), "{text}", d.text, "{blob}", d.blob, "{float}", d.float,
-		"{now}", now, "{shard}", d.shard, "{rows}", d.rows, "{part}", "LIMIT "+strconv.Itoa(part), "{columns}", columns, "{drive}", driveColumns)
+		"{now}", now, "{shard}", d.shard, "{rows}", d.rows, "{part}", "LIMIT "+strconv.Itoa(part), "{columns}", columns, "{drive}", driveColumns,
+		"{in}", in, "{end}", end)
 	return func(text string) string {
 		text = r.Replace(text)
 		if strings.Contains(text, "{where}") {

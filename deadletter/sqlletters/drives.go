@@ -47,6 +47,9 @@ func (t *tx) driven(id deadletter.ID) (c deadletter.Course, r deadletter.Record,
 
 // release lets a part of the letters of a redrive that is over wait again.
 func (t *tx) release(c deadletter.Course) (deadletter.Course, int64, error) {
+	if err := t.write(); err != nil {
+		return c, 0, err
+	}
 	now := deadletter.Nanos(t.now)
 	rows, err := t.q.QueryContext(t, t.sql.release, now, t.dialect.str(c.ID))
 	n, _, err := t.moved(rows, err, int(deadletter.Waiting))
@@ -61,16 +64,9 @@ func (t *tx) release(c deadletter.Course) (deadletter.Course, int64, error) {
 // releaseLost lets a part of the letters wait again that consumers took and lost, each as
 // its record decides: of one that was resolved nobody knows any more what became of it.
 func (t *tx) releaseLost(c *deadletter.Course) (n int64, err error) {
-	all, err := t.places(t.sql.lost, t.dialect.str(c.ID), deadletter.Nanos(t.now), deadletter.Nanos(t.now), part)
-	for _, one := range all {
-		if err != nil {
-			break
-		}
-		var r deadletter.Record
-		if r, err = t.load(one.ID); err != nil {
-			break
-		}
-		if next, ok := r.Release(t.now); ok && r.Drive == c.ID {
+	all, err := t.candidates(c, candidates{lost: part, all: part})
+	for _, r := range all {
+		if next, ok := r.Release(t.now); ok && err == nil {
 			n++
 			err = t.save(r, next)
 		}

@@ -15,6 +15,9 @@ import (
 
 // load reads a letter to change it, or nothing if there is none.
 func (t *tx) load(id deadletter.ID) (deadletter.Record, error) {
+	if err := t.write(); err != nil {
+		return deadletter.Record{}, err
+	}
 	r, err := readLetter(t.q.QueryRowContext(t, t.sql.selectOne, t.dialect.id(id)), true)
 	if errors.Is(err, sql.ErrNoRows) {
 		return deadletter.Record{}, nil
@@ -29,8 +32,11 @@ func (t *tx) save(old, next deadletter.Record) error {
 	}
 	t.count(&next, 1)
 	if old.ID != "" && old.Live() && next.State != deadletter.Dropped {
-		_, err := t.q.ExecContext(t, t.sql.update, t.dialect.updateValues(&next)...)
-		return err
+		t.changed = append(t.changed, next)
+		if !t.dialect.many || len(t.changed) == mostRows {
+			return t.write()
+		}
+		return nil
 	}
 	if old.ID != "" { // its payload is another
 		if _, err := t.q.ExecContext(t, t.sql.remove, t.dialect.id(old.ID)); err != nil {
@@ -54,6 +60,9 @@ func (t *tx) add(k kind, n, bytes int64) {
 // flush writes what was counted, always in the same order, so that no two transactions wait
 // for each other.
 func (t *tx) flush() error {
+	if err := t.write(); err != nil {
+		return err
+	}
 	kinds := make([]kind, 0, len(t.counts))
 	for k, of := range t.counts {
 		if of != (tally{}) {
@@ -63,13 +72,24 @@ func (t *tx) flush() error {
 	slices.SortFunc(kinds, func(a, b kind) int {
 		return cmp.Or(strings.Compare(a.group, b.group), cmp.Compare(a.state, b.state), strings.Compare(a.reason, b.reason), cmp.Compare(a.held, b.held))
 	})
-	for _, k := range kinds {
-		of := t.counts[k]
-		if _, err := t.q.ExecContext(t, t.sql.count, t.dialect.str(k.group), k.state, t.dialect.str(k.reason), k.held, t.shard, of.n, of.bytes); err != nil {
+	for some := range slices.Chunk(kinds, t.rows()) {
+		var args []any
+		for _, k := range some {
+			of := t.counts[k]
+			args = append(args, t.dialect.str(k.group), k.state, t.dialect.str(k.reason), k.held, t.shard, of.n, of.bytes)
+		}
+		if _, err := t.q.ExecContext(t, t.countText(len(some)), args...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (t *tx) countText(n int) string {
+	if n == 1 {
+		return t.sql.count
+	}
+	return t.sql.fill(counts(n))
 }
 
 // Fail implements [deadletter.Store].

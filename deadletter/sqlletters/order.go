@@ -2,6 +2,7 @@ package sqlletters
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"time"
 
@@ -68,7 +69,7 @@ func (t *tx) resolved(q deadletter.Query, group string) error {
 	q.Group = group
 	w := t.dialect.pick(&q, deadletter.Waiting, deadletter.Place{})
 	w.and("held = 1")
-	all, err := t.places(w.fill(t.sql.pickSome), append(w.args, 1)...)
+	all, err := places(t.q.QueryContext(t, w.fill(t.sql.pickSome), append(w.args, 1)...))
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -125,7 +126,7 @@ func (s *Store) stretch(ctx context.Context, q *deadletter.Query, from, end dead
 	for _, one := range all {
 		some.ids = append(some.ids, one.ID)
 	}
-	some.first, some.last = all[0].Place, all[len(all)-1].Place
+	some.first, some.last = all[0], all[len(all)-1]
 	if len(q.IDs) > 0 || q.Prefix != "" {
 		return some, nil
 	}
@@ -134,6 +135,21 @@ func (s *Store) stretch(ctx context.Context, q *deadletter.Query, from, end dead
 	err = s.db.QueryRowContext(ctx, w.fill(s.sql.countSome), append(w.args, most+1)...).Scan(&n)
 	some.dense = n <= most
 	return some, err
+}
+
+func places(rows *sql.Rows, err error) (all []deadletter.Place, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var one deadletter.Place
+		if err := rows.Scan(&one.ID, &one.Kept); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
 }
 
 // between is the condition of a query, from the first to the last letter of a stretch.

@@ -102,13 +102,13 @@ func (s *Store) settle(batch []*settlement) {
 // settle returns what is said of each letter.
 func (t *tx) settle(batch []*settlement) (said []error, err error) {
 	drives := map[string]*deadletter.Course{}
-	err = t.addDrives(drives, batch)
+	if err := t.addDrives(drives, batch); err != nil {
+		return nil, err
+	}
+	letters, err := t.loadAll(idsOf(batch))
 	for _, one := range batch {
-		if err != nil {
-			return nil, err
-		}
-		var r deadletter.Record
-		if r, err = t.load(one.ID); err == nil {
+		r := letters[one.ID]
+		if err == nil {
 			err = t.addDrive(drives, r.Drive) // if it is of another meanwhile
 		}
 		if err != nil {
@@ -119,6 +119,7 @@ func (t *tx) settle(batch []*settlement) (said []error, err error) {
 		if said = append(said, no); no != nil || !changed {
 			continue
 		}
+		letters[one.ID] = next
 		if err = t.save(r, next); err == nil {
 			*c, err = t.settled(*c, one.verdict.State, !next.Driven())
 		}
@@ -129,6 +130,13 @@ func (t *tx) settle(batch []*settlement) (said []error, err error) {
 		}
 	}
 	return said, err
+}
+
+func idsOf(batch []*settlement) (ids []deadletter.ID) {
+	for _, one := range batch {
+		ids = append(ids, one.ID)
+	}
+	return slices.Compact(ids) // they are sorted
 }
 
 // settled returns the redrive of a letter that was settled.

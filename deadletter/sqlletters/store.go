@@ -24,6 +24,7 @@ type Store struct {
 	sql     statements
 	group   *sqlgroup.Group // nil where each change is a transaction of its own
 	settles settling
+	taker   uint32
 }
 
 var _ deadletter.Store = (*Store)(nil)
@@ -39,7 +40,7 @@ func New(db *sql.DB, d Dialect, table string, o deadletter.Options) (*Store, err
 	if err != nil {
 		return nil, fmt.Errorf("sqlletters: %w", err)
 	}
-	s := &Store{db: db, dialect: d, options: o.Resolved(), room: deadletter.NewRoom(o), sql: d.statements(table)}
+	s := &Store{db: db, dialect: d, options: o.Resolved(), room: deadletter.NewRoom(o), sql: d.statements(table), taker: deadletter.NewTaker()}
 	if d.group {
 		s.group = sqlgroup.New(db, sqlgroup.Texts{Store: "sqlletters", Lock: s.sql.lock, Prepared: s.sql.often()}, refusal)
 	}
@@ -70,6 +71,7 @@ type tx struct {
 	shard         int64
 	letters, size int64 // all that there are
 	counts        map[kind]tally
+	changed       []deadletter.Record // that are yet to be written
 }
 
 // A kind is what letters are counted by.

@@ -2,7 +2,6 @@ package sqlletters
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -57,53 +56,40 @@ func (t *tx) take(group string, n int, lease time.Duration) (got taking, err err
 	return got, err
 }
 
-// A candidate is a letter that may be taken.
-type candidate struct {
-	deadletter.Place
-	order string
-}
-
 // takeFrom takes letters of one redrive. Later says when there may be more than there were.
 func (t *tx) takeFrom(c deadletter.Course, most int, lease time.Duration) (taken []deadletter.Lease, later time.Duration, _ deadletter.Course, err error) {
-	all, blocked, err := t.candidates(&c, most)
-	for _, one := range all {
-		if err != nil || len(taken) == most {
+	all, held, err := t.choose(&c, most)
+	for _, r := range all {
+		if err != nil || len(taken) == most || c.State != deadletter.Driving {
 			break
-		}
-		var r deadletter.Record
-		if r, err = t.load(one.ID); err != nil {
-			break
-		}
-		if r.Drive != c.ID || !r.Takeable(t.now) {
-			continue
 		}
 		next := r
 		if r.State == deadletter.Taken {
+			if held.Suspect {
+				later = deadletter.OrderWait
+				continue
+			}
 			var again bool
-			if next, again = r.Lost(t.now); again {
-				c = c.Lose()
-			} else {
-				c = c.Settle(false).Leave(1, t.now)
-				err = t.save(r, next)
+			if next, c, again = held.Lose(r, c, t.now); !again {
+				later, err = 1, t.save(r, next) // there may be more behind it
 			}
-			if c.State != deadletter.Driving {
-				c, _, err = t.ended(c, err)
-				break
-			}
-			if !again {
+			if !again || c.State != deadletter.Driving {
 				continue
 			}
 		}
-		next = next.Take(t.now.Add(lease), t.now)
+		next = next.Take(t.taker, t.now.Add(lease), t.now)
 		if err = t.save(r, next); err == nil {
 			taken = append(taken, deadletter.Lease{Letter: next.Letter, Token: next.Token})
 		}
 	}
-	if err == nil && len(taken) < most || most == 0 {
-		later, err = t.ends(c.ID)
+	if err == nil && c.State != deadletter.Driving {
+		c, _, err = t.ended(c, nil)
+		return taken, later, c, err
 	}
-	if blocked {
-		later = deadletter.Sooner(later, deadletter.OrderWait)
+	if err == nil && len(taken) < most {
+		var others time.Duration
+		others, err = t.others(&c)
+		later = deadletter.Sooner(later, others)
 	}
 	return taken, later, c, err
 }
@@ -116,15 +102,61 @@ func (t *tx) ended(c deadletter.Course, err error) (deadletter.Course, int64, er
 	return t.release(c)
 }
 
-// ends returns how long until the first lease of a redrive's letters ends, zero if none is
-// taken.
-func (t *tx) ends(drive string) (time.Duration, error) {
-	var until int64
-	if err := t.q.QueryRowContext(t, t.sql.ends, t.dialect.str(drive)).Scan(&until); err != nil {
-		return 0, none(err)
+// others returns how long until there may be letters that others have, or that wait for those:
+// zero if there are none.
+func (t *tx) others(c *deadletter.Course) (d time.Duration, err error) {
+	if err := t.write(); err != nil {
+		return 0, err
 	}
-	return max(deadletter.Time(until).Sub(t.now), 1), nil
+	var until, blocked int64
+	drive := t.dialect.str(c.ID)
+	err = t.q.QueryRowContext(t, t.sql.others, drive, deadletter.Nanos(t.now), t.dialect.str(c.Group), drive).Scan(&until, &blocked)
+	if until != 0 {
+		d = max(deadletter.Time(until).Sub(t.now), 1)
+	}
+	if blocked > 0 {
+		d = deadletter.Sooner(d, deadletter.OrderWait)
+	}
+	return d, err
 }
+
+// choose returns the letters that may be taken, and if some of them were lost what others have.
+func (t *tx) choose(c *deadletter.Course, most int) (all []deadletter.Record, held deadletter.Held, err error) {
+	all, err = t.candidates(c, candidates{lost: most, others: most, all: most})
+	if err != nil || !slices.ContainsFunc(all, func(r deadletter.Record) bool { return r.State == deadletter.Taken }) {
+		return all, held, err
+	}
+	if held, err = t.held(c); err == nil { // those that were lost may not be all that may be taken
+		all, err = t.candidates(c, candidates{lost: most + moreHeads, others: most, all: 3 * (most + moreHeads)})
+	}
+	return all, held, err
+}
+
+// held returns what consumers have of a redrive.
+func (t *tx) held(c *deadletter.Course) (held deadletter.Held, _ error) {
+	rows, err := t.q.QueryContext(t, t.sql.taken, t.dialect.str(c.ID), mostHeld)
+	if err != nil {
+		return held, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var until, since int64
+		var newest []byte
+		r := deadletter.Record{Letter: deadletter.Letter{State: deadletter.Taken}}
+		if err := rows.Scan(&r.Token, &until, &since, &newest); err != nil {
+			return held, err
+		}
+		r.Until, r.Since = deadletter.Time(until), deadletter.Time(since)
+		if r.Failures, err = readFailures(newest); err != nil {
+			return held, err
+		}
+		held.Add(r, t.taker, t.now)
+	}
+	return held, rows.Err()
+}
+
+// mostHeld bounds how many letters are looked at that consumers have, once one was lost.
+const mostHeld = 10_000
 
 // moreHeads is how many orders are looked at beyond those that are wanted, so that one order
 // with many letters does not keep back older ones of others.
@@ -134,66 +166,28 @@ const moreHeads = 16
 // for it that put letters away.
 const mostBlocked = 256
 
-// candidates are the letters of a redrive that may be taken: those that others had and
-// lost, those without an order, and of each order the oldest, unless somebody has another
-// of it. Blocked says that there are others.
-func (t *tx) candidates(c *deadletter.Course, most int) (all []candidate, blocked bool, err error) {
-	if most == 0 {
-		return nil, false, nil
-	}
-	drive := t.dialect.str(c.ID)
-	lost, err := t.places(t.sql.lost, drive, deadletter.Nanos(t.now), deadletter.Nanos(t.now), most+moreHeads) // some may want a Resolution
-	if err != nil {
-		return nil, false, err
-	}
-	all, err = t.places(t.sql.free, drive, t.dialect.str(""), most)
-	if err != nil {
-		return nil, false, err
-	}
-	heads, vain := 0, 0
-	for after := ""; heads < most+moreHeads && vain < mostBlocked; {
-		var one candidate
-		err := t.q.QueryRowContext(t, t.sql.heads, drive, t.dialect.str(after)).Scan(&one.order, &one.ID, &one.Kept)
-		if err != nil {
-			if err := none(err); err != nil {
-				return nil, false, err
-			}
-			break
-		}
-		after = one.order
-		var busy int
-		if err := t.q.QueryRowContext(t, t.sql.busy, t.dialect.str(c.Group), t.dialect.str(one.order)).Scan(&busy); err != nil {
-			return nil, false, err
-		}
-		if busy > 0 {
-			vain++
-			continue
-		}
-		heads++
-		all = append(all, one)
-	}
-	all = append(all, lost...)
-	slices.SortFunc(all, func(a, b candidate) int { return a.Compare(b.Place) })
-	return all, vain > 0, nil
-}
+// candidates says how many letters of a redrive are wanted: of those that consumers had and lost,
+// of the others, and in all.
+type candidates struct{ lost, others, all int }
 
-func (t *tx) places(text string, args ...any) ([]candidate, error) {
-	return places(t.q.QueryContext(t, text, args...))
-}
-
-func places(rows *sql.Rows, err error) (all []candidate, _ error) {
-	if err != nil {
-		return nil, err
+// candidates are the letters of a redrive that may be taken, the oldest first: those that others
+// had and lost, those without an order, and of each order the oldest, unless somebody has another
+// of it.
+func (t *tx) candidates(c *deadletter.Course, want candidates) (all []deadletter.Record, err error) {
+	if want.all == 0 {
+		return nil, nil
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var one candidate
-		if err := rows.Scan(&one.ID, &one.Kept); err != nil {
-			return nil, err
-		}
-		all = append(all, one)
+	drive, group, now := t.dialect.str(c.ID), t.dialect.str(c.Group), deadletter.Nanos(t.now)
+	heads := 0
+	if want.others > 0 {
+		heads = want.others + moreHeads
 	}
-	return all, rows.Err()
+	all, err = t.records(t.sql.candidates, drive, now, now, want.lost, drive, want.others, drive, drive, drive, drive, heads+mostBlocked, group, heads, want.all)
+	all = slices.DeleteFunc(all, func(r deadletter.Record) bool { return r.Drive != c.ID || !r.Takeable(t.now) })
+	slices.SortFunc(all, func(a, b deadletter.Record) int {
+		return deadletter.PlaceOf(&a.Letter).Compare(deadletter.PlaceOf(&b.Letter))
+	})
+	return all, err
 }
 
 // Extend implements [deadletter.Store].

@@ -1,5 +1,5 @@
-// Package operator is what the commands share that look into a service's store: gabion idempotency
-// and gabion deadletter.
+// Package operator is what the commands share that look into a service's store: gabion idempotency,
+// gabion deadletter and gabion outbox.
 package operator
 
 import (

@@ -1,0 +1,163 @@
+// Package outboxcmd is gabion outbox: an operator's look at an outbox, and hand on what its relay
+// has given up.
+package outboxcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
+	"github.com/gabion-go/gabion/outbox"
+)
+
+// Exit codes.
+const (
+	fine        = 0
+	refused     = 1 // a message is not parked
+	usage       = 2
+	failed      = 3
+	interrupted = 130
+)
+
+const help = `usage: gabion outbox <command> --store URL [flags]
+
+  ls        list messages that the relay has given up
+  retry     have them published again, and what is behind them
+  discard   remove them for good, and let go what is behind them
+  stats     how many messages wait, rest and are parked
+
+URL is one of
+  sqlite:PATH      a database of SQLite, which has to be there
+  postgres://...   a database of PostgreSQL
+and is taken from GABION_OUTBOX where --store is missing. --table names the
+table if it is not outbox.
+
+Payloads and the values of headers are never printed.
+
+gabion outbox <command> -h says more.
+
+Exit codes: 0 done, 1 refused, 2 called wrongly, 3 failed, 130 interrupted.
+`
+
+const storeHelp = `  --json           print JSON
+  --table NAME     of the messages, if it is not outbox
+`
+
+type verb struct {
+	name  string
+	help  string
+	flags func(*flag.FlagSet, *options)
+	check func(*options) error // before the database is opened
+	run   func(context.Context, *call) error
+}
+
+var verbs = []verb{
+	{"ls", listHelp, listFlags, checkList, list},
+	{"retry", retryHelp, retryFlags, checkSome, retry},
+	{"discard", discardHelp, discardFlags, checkSome, discard},
+	{"stats", statsHelp, func(*flag.FlagSet, *options) {}, noWords, stats},
+}
+
+// options are the flags of all verbs.
+type options struct {
+	store, table string
+	json         bool
+	words        []string
+
+	topic, after string
+	limit        int
+	all, yes     bool
+}
+
+// A call is one use of the command.
+type call struct {
+	*options
+	box    *outbox.Outbox
+	stdout io.Writer
+	stderr io.Writer
+}
+
+// A refusal is about messages that are not as the command needs them.
+type refusal struct{ error }
+
+// Main runs gabion outbox and returns its exit code.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, help)
+		return usage
+	}
+	for _, v := range verbs {
+		if v.name == args[0] {
+			return v.main(ctx, args[1:], stdout, stderr)
+		}
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, help)
+		return fine
+	}
+	fmt.Fprintf(stderr, "gabion outbox: unknown command %q\n\n%s", args[0], help)
+	return usage
+}
+
+func (v *verb) main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o := &options{}
+	flags := flag.NewFlagSet("gabion outbox "+v.name, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.store, "store", "", "")
+	flags.StringVar(&o.table, "table", "outbox", "")
+	flags.BoolVar(&o.json, "json", false, "")
+	v.flags(flags, o)
+	words, code := arguments.Parse(flags, args, v.help, stdout)
+	if code >= 0 {
+		return code
+	}
+	o.words, o.store = words, cmp.Or(o.store, os.Getenv("GABION_OUTBOX"))
+	err := v.check(o)
+	if err == nil && o.store == "" {
+		err = operator.Wrongf("--store is missing, such as --store sqlite:shop.db: see gabion outbox -h")
+	}
+	if err == nil {
+		err = v.with(ctx, o, stdout, stderr)
+	}
+	if err == nil {
+		return fine
+	}
+	fmt.Fprintf(stderr, "gabion outbox %s: %s\n", v.name, operator.Text(err.Error()))
+	return codeOf(ctx, err)
+}
+
+func (v *verb) with(ctx context.Context, o *options, stdout, stderr io.Writer) error {
+	box, closeBox, err := open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer closeBox()
+	return v.run(ctx, &call{o, box, stdout, stderr})
+}
+
+func codeOf(ctx context.Context, err error) int {
+	if _, is := errors.AsType[operator.Wrong](err); is {
+		return usage
+	}
+	if _, is := errors.AsType[refusal](err); is || errors.Is(err, outbox.ErrNotParked) {
+		return refused
+	}
+	if ctx.Err() != nil {
+		return interrupted
+	}
+	return failed
+}
+
+func noWords(o *options) error {
+	if len(o.words) > 0 {
+		return operator.Wrongf("%q is not expected", o.words[0])
+	}
+	return nil
+}
