@@ -137,8 +137,8 @@ type Timeout struct {
 	Last time.Duration
 
 	// Strict keeps Attempt and Last while attempts are cut off in series and late answers
-	// come. Else attempts then have what is left of the call, or four times Attempt where
-	// Call is Off: that is while more than a fifth of the last 12 outlast Attempt, and more
+	// come. Else attempts then have what is left of the call, at most Last where that is longer
+	// than Attempt, or four times Attempt where Call is Off: that is while more than 15 % of the last 12 outlast Attempt, and more
 	// of those that go on, on trial, are answered than of the calls whose attempts are cut
 	// off. It is decided for each partition, when the attempt is sent. The caller's deadline
 	// counts as ever.

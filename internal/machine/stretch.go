@@ -38,15 +38,15 @@ func (s share) next(yes bool, n share) share {
 
 // The numbers of the rule. ADR 92 has what others were tried.
 const (
-	lastAttempts = 12           // that past is about
-	lastTold     = 8            // that kept and again are about
-	inSeries     = hundred / 5  // of past: attempts are cut off in series
-	overAgain    = hundred / 20 // of past: they no longer are
-	better       = hundred / 10 // by which kept must be above again
-	saved        = hundred / 10 // of again: retries make good what is cut off, so trials are dear
-	trialEvery   = 4            // attempts
-	rarely       = 60           // likewise, where trials are dear
-	cutsLast     = 60           // seconds, or four attempts where that is longer
+	lastAttempts = 12               // that past is about
+	lastTold     = 8                // that kept and again are about
+	inSeries     = hundred * 3 / 20 // of past: attempts are cut off in series
+	overAgain    = hundred / 20     // of past: they no longer are
+	better       = hundred / 10     // by which kept must be above again
+	saved        = hundred / 10     // of again: retries make good what is cut off, so trials are dear
+	trialEvery   = 4                // attempts
+	rarely       = 60               // likewise, where trials are dear
+	cutsLast     = 60               // seconds, or four attempts where that is longer
 )
 
 // Where the parts of the word are.
@@ -127,6 +127,8 @@ func longestOf(t *policy.Timeout) time.Duration {
 	switch {
 	case t.Strict || t.Attempt <= 0:
 		return 0
+	case t.Last > t.Attempt:
+		return t.Last
 	case t.Call <= 0: // the caller may have no deadline either
 		return 4 * min(t.Attempt, math.MaxInt64/4)
 	}

@@ -79,8 +79,8 @@ func TestAttemptsThatAreCutOffInSeriesHaveMoreTimeWhereThatHelps(t *testing.T) {
 		{"attempts end in time again: none has, and all is forgotten", nil, func(t *testing.T, s *stretching) {
 			s.open(t)
 			s.had(60, quick)
-			if n := s.had(3, never); n > 0 {
-				t.Errorf("%d of 3 had more", n)
+			if n := s.had(2, never); n > 0 {
+				t.Errorf("%d of 2 had more", n)
 			}
 			if s.had(60, quick); s.state.main.cuts().word.Load() != 0 {
 				t.Error("something is kept of attempts that end in time")
@@ -115,6 +115,14 @@ func TestAttemptsThatAreCutOffInSeriesHaveMoreTimeWhereThatHelps(t *testing.T) {
 		{"no bound of the call: four times an attempt's", func(p *policy.Policy) { p.Timeout.Call = policy.Off }, func(t *testing.T, s *stretching) {
 			s.open(t)
 			if got := s.attempt(s.now, late); got != 4*time.Second {
+				t.Errorf("it had %v", got)
+			}
+		}},
+		{"no more than timeout.last, where that is longer", func(p *policy.Policy) { p.Timeout.Last = 2 * time.Second }, func(t *testing.T, s *stretching) {
+			if n := s.had(40, never); n != 40 { // none of them can be followed
+				t.Errorf("%d of 40 had more", n)
+			}
+			if got := s.attempt(s.now, never); got != 2*time.Second {
 				t.Errorf("it had %v", got)
 			}
 		}},

@@ -91,7 +91,7 @@ func (p *partition) timeoutStats(now clock.Instant, r *Rules) policy.TimeoutStat
 	if k := p.cuts(); k != nil && r.longest > 0 {
 		if e := known(k.word.Load(), now, t); e.open {
 			st.Attempt, st.Basis = r.longest, policy.TimeoutStretched
-			if t.Call > 0 {
+			if t.Call > 0 && t.Last <= t.Attempt {
 				st.Attempt = t.Call
 			}
 		}
