@@ -10,6 +10,7 @@ var why = map[string]string{
 	"timeout.call":       "The whole call, with its waits: three attempts of 4 s and their usual waits fit. People stop waiting at about that time.",
 	"timeout.attempt":    "One attempt must end early enough for another to fit. It is above the 99th percentile of nearly all services. Set it to yours.",
 	"timeout.last":       "To end an attempt early makes room for another one. If none can follow, it would only turn a late answer into none: with half of the capacity gone, 53 % of the calls are answered instead of 8 %.",
+	"timeout.strict":     "Where attempts are cut off in series and late answers come, the cuts destroy the work. Attempts then have what is left of the call: with half of the capacity gone under work of two kinds, 66 % of the calls are answered instead of 15 %.",
 	"timeout.percentile": "It makes the timeout as long as attempts need, which only enough traffic can tell. Until then, and in trouble, the fixed one counts anyway, so you have to ask for it.",
 	"timeout.idle":       "A body that is silent for so long is broken. Streams and watches send keep-alives more often than that.",
 	"timeout.body":       "A download or a stream may take any time, while data arrives.",

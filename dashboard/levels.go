@@ -58,6 +58,8 @@ func (v *vitals) timeoutLevel() string {
 	}
 	text, share := fmt.Sprintf("attempt timeout: %s now, ", span(t.Attempt)), strings.TrimSuffix(t.Percentile.String(), "%")
 	switch t.Basis {
+	case policy.TimeoutStretched:
+		return text + "since attempts were cut off in series, and those that may go on are answered"
 	case policy.TimeoutTooFew:
 		return text + fmt.Sprintf("the upper bound: %d of the %d latencies that p%s needs are known", t.Samples, t.Needed, share)
 	case policy.TimeoutMeasured:

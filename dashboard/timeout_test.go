@@ -24,6 +24,7 @@ func TestAPageSaysWhatTheAttemptTimeoutRestsOn(t *testing.T) {
 		"too few":                              {vitals{timeout: at(policy.TimeoutTooFew)}, "attempt timeout: 250 ms now, the upper bound: 900 of the 1000 latencies that p99.9 needs are known"},
 		"measured":                             {vitals{timeout: at(policy.TimeoutMeasured)}, "attempt timeout: 250 ms now, measured: p99.9 of 902 attempts, 2 were cut off before"},
 		"too many cut":                         {vitals{timeout: at(policy.TimeoutTooManyCut)}, "attempt timeout: 250 ms now, longer than measured: 2 were cut off, so p99.9 is not known"},
+		"in series":                            {vitals{timeout: policy.TimeoutStats{Attempt: 3 * time.Second, Basis: policy.TimeoutStretched}}, "attempt timeout: 3 s now, since attempts were cut off in series, and those that may go on are answered"},
 		"in vain":                              {vitals{timeout: at(policy.TimeoutHopeless)}, "attempt timeout: 250 ms now, since hardly any attempt succeeds that takes longer; one in 16 has the upper bound"},
 	} {
 		c.v.known = true

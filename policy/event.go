@@ -101,6 +101,7 @@ type Event struct {
 	Slow      bool   // it took longer than the slow limit
 	Last      bool   // AttemptSent: it has timeout.last, since no other could follow; AttemptSettled: that ended it
 	Measured  bool   // AttemptSent: its time was measured, as timeout.percentile says, and is not timeout.attempt; AttemptSettled: such a time ended it
+	Stretched bool   // AttemptSent: it has what is left of the call, since attempts were cut off in series; AttemptSettled: that ended it
 	Attempt   uint8  // 1 is the first; of Returned, how many were sent; of KeyDecided and MessageDisposed, how often the work has run, at most 255
 	Hedges    uint8  // Returned: how many of the attempts were hedges; the first and the retries are the rest
 	From, To  BreakerState

@@ -136,6 +136,14 @@ type Timeout struct {
 	// or where Call is Off.
 	Last time.Duration
 
+	// Strict keeps Attempt and Last while attempts are cut off in series and late answers
+	// come. Else attempts then have what is left of the call, at most Last where that is longer
+	// than Attempt, or four times Attempt where Call is Off: that is while more than 15 % of the last 12 outlast Attempt, and more
+	// of those that go on, on trial, are answered than of the calls whose attempts are cut
+	// off. It is decided for each partition, when the attempt is sent. The caller's deadline
+	// counts as ever.
+	Strict bool
+
 	// AttemptMin is the least time that Percentile gives an attempt. Zero means 50 ms, or
 	// twice a HopMargin that is written, or Attempt when that is shorter. Of Percentile
 	// only.

@@ -128,9 +128,10 @@ const (
 	TimeoutMeasured                       // the percentile, between the bounds
 	TimeoutTooManyCut                     // more than the percentile, at most timeout.attempt: too many attempts were cut off for the percentile to be known
 	TimeoutHopeless                       // likewise, but hardly any attempt succeeds that takes longer; one in sixteen has timeout.attempt
+	TimeoutStretched                      // the time of the call: attempts were cut off in series, and others are answered late
 )
 
-var timeoutBasisText = [...]string{TimeoutFixed: "fixed", TimeoutTooFew: "too_few", TimeoutMeasured: "measured", TimeoutTooManyCut: "too_many_cut", TimeoutHopeless: "hopeless"}
+var timeoutBasisText = [...]string{TimeoutFixed: "fixed", TimeoutTooFew: "too_few", TimeoutMeasured: "measured", TimeoutTooManyCut: "too_many_cut", TimeoutHopeless: "hopeless", TimeoutStretched: "stretched"}
 
 // String returns the word that logs and pages use.
 func (b TimeoutBasis) String() string {

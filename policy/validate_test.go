@@ -240,7 +240,7 @@ func FuzzValidate(f *testing.F) {
 		d, g := time.Duration(a), time.Duration(b)
 		p := Policy{
 			Trust: Trust(e), Key: KeyMode(e),
-			Timeout: Timeout{d, g, Ratio(x), d, d, d, g, d, Ratio(x), g},
+			Timeout: Timeout{d, g, Ratio(x), d, e == 2, d, d, g, d, Ratio(x), g},
 			Retry: Retry{
 				Attempts: m, Backoff: backoff.Backoff{Kind: backoff.Kind(e), Base: d, Cap: g}, Hold: n, MaxAfter: d,
 				Budget:     Budget{Shape: BudgetShape(e), Ratio: Ratio(x), Window: g, Reserve: x, Start: x, Floor: PerSecond(x), Capacity: m, Cost: n, ThrottledCost: m, TimeoutCost: n, MinInFlight: m},

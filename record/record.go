@@ -34,6 +34,7 @@ type line struct {
 	Slow       bool          `json:"slow,omitempty"`
 	Measured   bool          `json:"measured,omitempty"`
 	Last       bool          `json:"last,omitempty"`
+	Stretched  bool          `json:"stretched,omitempty"`
 	Took       time.Duration `json:"took,omitempty"`
 	Left       time.Duration `json:"left,omitempty"`
 	Hedges     int           `json:"hedges,omitempty"`
@@ -53,7 +54,7 @@ func lineOf(e policy.Event) line {
 	l := line{
 		At: int64(e.At), Kind: e.Kind.String(), Dependency: e.Dependency, Operation: e.Operation,
 		Partition: e.Partition, Call: e.Call, Seq: e.Seq, Attempt: int(e.Attempt), Hedge: e.Hedge,
-		Slow: e.Slow, Measured: e.Measured, Last: e.Last, Took: e.Took, Wait: e.Wait, Until: int64(e.Until), Due: int64(e.Due),
+		Slow: e.Slow, Measured: e.Measured, Last: e.Last, Stretched: e.Stretched, Took: e.Took, Wait: e.Wait, Until: int64(e.Until), Due: int64(e.Due),
 		Left: e.Left, Hedges: int(e.Hedges), Code: e.Code, Numbers: (*numbers)(e.Numbers), Count: e.Count,
 	}
 	if e.Reason != policy.None {
@@ -85,7 +86,7 @@ func decided(c policy.Class) string {
 func (l *line) event() (e policy.Event, err error) {
 	e = policy.Event{
 		At: policy.Instant(l.At), Dependency: l.Dependency, Operation: l.Operation, Partition: l.Partition, Call: l.Call, Seq: l.Seq,
-		Attempt: uint8(l.Attempt), Hedge: l.Hedge, Slow: l.Slow, Measured: l.Measured, Last: l.Last, Took: l.Took, Wait: l.Wait, Until: policy.Instant(l.Until),
+		Attempt: uint8(l.Attempt), Hedge: l.Hedge, Slow: l.Slow, Measured: l.Measured, Last: l.Last, Stretched: l.Stretched, Took: l.Took, Wait: l.Wait, Until: policy.Instant(l.Until),
 		Due: policy.Instant(l.Due), Left: l.Left, Hedges: uint8(l.Hedges), Code: l.Code, Numbers: (*policy.Numbers)(l.Numbers), Count: l.Count,
 	}
 	switch {

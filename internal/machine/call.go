@@ -43,6 +43,8 @@ type Ticket struct {
 	Hedge    bool
 	last     bool // the attempt ends with the call, not with its own timeout
 	lone     bool // no other could follow it, so it has timeout.last
+	longer   bool // attempts were cut off in series, so it may take what is left of the call
+	watched  bool // attempts were cut off lately
 }
 
 // Final reports whether the attempt ends with the call rather than with a timeout
@@ -280,6 +282,9 @@ func (c *Call) finish(now clock.Instant, why policy.Reason) {
 	c.phase, c.end.reason = over, why
 	if why != policy.None || c.sent.n > 1 {
 		c.countEnd(why)
+		if c.sent.cut {
+			c.cutAndEnded(now, why)
+		}
 		c.cutShort(why)
 	}
 	switch {

@@ -315,7 +315,7 @@ func (c *Call) logSent(now clock.Instant, t *Ticket) {
 	e := c.log.next(0)
 	*e = policy.Event{
 		Kind: policy.KindAttemptSent, At: now, Attempt: t.Attempt, Hedge: t.Hedge, Until: t.Deadline, Left: c.left(now),
-		Measured: c.measured(t) > 0, Last: t.lone,
+		Measured: c.measured(t) > 0, Last: t.lone && !t.longer, Stretched: t.longer,
 	}
 	if !first && !t.Hedge {
 		e.Class, e.Code = c.log.class, c.log.code
@@ -334,8 +334,7 @@ func (c *Call) send(now clock.Instant, s *Step, permit breaker.Permit, hedge boo
 	if c.rules.whole != 0 {
 		c.keep(&t.held)
 	}
-	limit, lone := c.timeFor(now)
-	t.lone = lone
+	limit := c.timeFor(now, t)
 	if limit > 0 {
 		if at := now.Add(limit); at < t.Deadline {
 			t.Deadline, t.last = at, false

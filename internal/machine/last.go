@@ -7,20 +7,24 @@ import (
 	"github.com/gabion-go/gabion/internal/clock"
 )
 
-// timeFor is how long an attempt that begins now may take, and whether that is the time of a
-// last one. To cut it off early has one use:
+// timeFor is how long an attempt that begins now may take. Its ticket says why, if that is
+// not the time of every attempt. To cut one off early has one use:
 // to make room for another. So where, as far as is known, no other can follow, it has
 // timeout.last. A probe has not: others wait for its verdict.
-func (c *Call) timeFor(now clock.Instant) (limit time.Duration, last bool) {
-	t := &c.rules.Policy.Timeout
-	limit = t.Attempt
+func (c *Call) timeFor(now clock.Instant, t *Ticket) (limit time.Duration) {
+	p := &c.rules.Policy.Timeout
+	limit = p.Attempt
 	if c.rules.timed {
-		limit = c.part.limit(now, t)
+		limit = c.part.limit(now, p)
 	}
+	t.lone, t.longer, t.watched = false, false, false
 	if c.rules.lasts && !c.mayFollow(now, limit) && !c.probing() {
-		return t.Last, true
+		limit, t.lone = p.Last, true
 	}
-	return limit, false
+	if k := c.part.cuts(); k != nil {
+		limit = c.stretch(now, k, t, limit)
+	}
+	return limit
 }
 
 // mayFollow reports whether the attempt that begins now could be repeated after it was cut

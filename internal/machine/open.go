@@ -46,14 +46,14 @@ var usualAttempt = policy.Policy{}.Resolved().Timeout.Attempt
 // Limits returns those of a result whose attempt is settled now. The slot is kept for the
 // attempt's own time, counted from when it was sent, or for the policy's upper bound where
 // that time is measured. Where the policy sets no such time, it is the default's. Where the
-// attempt had more than others, because none could follow, it is theirs, from the answer on.
+// attempt had more than others, it is theirs, from the answer on.
 func (c *Call) Limits(now clock.Instant, t *Ticket) Limits {
 	p := &c.rules.Policy.Timeout
 	l := Limits{Slot: t.Deadline, Body: clock.Never, Idle: on(p.Idle)}
 	if c.measured(t) > 0 { // it is about how soon an answer begins
 		l.Slot = min(t.Sent.Add(p.Attempt), c.deadline)
 	}
-	if t.lone { // so is this, and the answer may have come late
+	if t.lone || t.longer { // so is this, and the answer may have come late
 		l.Slot = min(l.Slot, now.Add(p.Attempt))
 	}
 	if l.Slot == clock.Never {

@@ -26,6 +26,7 @@ type partition struct {
 type times struct {
 	all  *latency.Sketch // for percentiles of hedges and of the least time
 	tail *latency.Tail   // for the attempt's own time
+	cuts *cuts           // made when an attempt first goes past its time
 }
 
 // measure makes what r needs to know of times. What is there stays.

@@ -40,6 +40,7 @@ type Rules struct {
 	measured  bool                // latencies are kept
 	timed     bool                // the attempt's time is measured
 	lasts     bool                // an attempt that nothing can follow has more time than others
+	longest   time.Duration       // of an attempt while attempts are cut off in series; zero if those have no more time
 	learns    bool                // a part besides the breaker counts successes
 	throttled bool
 	whole     things // what wraps the whole call and not each attempt
@@ -88,6 +89,7 @@ func compile(p policy.Policy) *Rules {
 	r.measured = p.Hedge.Percentile > 0 || p.Timeout.Fit > 0
 	r.timed = p.Timeout.Percentile > 0
 	r.lasts = p.Timeout.Attempt > 0 && p.Timeout.Last != p.Timeout.Attempt
+	r.longest = longestOf(&p.Timeout)
 	r.learns = r.measured || r.timed || r.settles
 	r.hold = uint32(on(p.Retry.Hold))
 	r.breaker.CountRun = r.hold > 0
@@ -117,6 +119,7 @@ func (r *Rules) Bare() *Rules {
 	p.Hedge, p.Pace, p.Throttle = policy.Hedge{Off: true}, policy.Pace{Off: true}, policy.Throttle{Off: true}
 	p.Breaker, p.Bulkhead, p.RateLimit = policy.Breaker{Off: true}, policy.Bulkhead{Off: true}, policy.RateLimit{Off: true}
 	p.Timeout.Percentile, p.Timeout.Fit, p.Timeout.Last = 0, 0, p.Timeout.Attempt
+	p.Timeout.Strict = true
 	return compile(p)
 }
 

@@ -18,6 +18,7 @@ type attempts struct {
 	tries   uint8           // how many of them were not hedges
 	last    breaker.Result  // what the last that ended shows of the dependency
 	judged  bool            // last is known
+	cut     bool            // one was cut off
 }
 
 func (a *attempts) judge(v breaker.Result) { a.last, a.judged = v, true }
@@ -52,6 +53,10 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	late := layerTimeout(now, t, o)
 	loser := c.phase == over && !(c.end.reason == policy.CallTimeout && now >= c.deadline)
 	c.report(now, t, o, loser)
+	c.outlasted(now, t, c.rules.shows(o.Class) == breaker.Good, loser || o.Class == policy.ClassIgnored)
+	if late == policy.AttemptTimeout && !loser {
+		c.sent.cut = true
+	}
 	switch {
 	case c.repeat:
 		c.settleRepeat(now, t, o.Class)
@@ -92,7 +97,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	earned, first := uint64(0), false
 	if c.rules.earns {
 		earned, first = c.state.earned.Earn(now, c.shard, &c.rules.earned)
-		if t.lone && now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt { // so late that one more attempt would have made it later
+		if (t.lone || t.longer) && now.Sub(t.Sent) > c.rules.Policy.Timeout.Attempt { // so late that one more attempt would have made it later
 			c.state.earned.Forgo(now, &c.rules.earned)
 		}
 	}
@@ -105,6 +110,9 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	c.part.pacer.Load().accept(now, now.Sub(t.Sent))
 	if c.rules.learns {
 		c.learn(now, t)
+	}
+	if t.watched {
+		c.outlasted(now, t, true, false)
 	}
 	if o.HasAfter && !o.Alone {
 		c.holdBack(now, o)
@@ -172,7 +180,8 @@ func (c *Call) logSettled(now clock.Instant, t *Ticket, o *policy.Outcome, late 
 	*c.log.next(kind) = policy.Event{
 		Kind: kind, At: now, Class: o.Class, Reason: late, Effect: o.Effect, Attempt: t.Attempt,
 		Hedge: t.Hedge, Took: took, Slow: c.slow(now, t), Code: o.Code, Left: c.left(t.Sent),
-		Measured: late == policy.AttemptTimeout && c.measured(t) > 0, Last: late == policy.AttemptTimeout && t.lone,
+		Measured: late == policy.AttemptTimeout && c.measured(t) > 0, Last: late == policy.AttemptTimeout && t.lone && !t.longer,
+		Stretched: late == policy.AttemptTimeout && t.longer,
 	}
 	if c.phase != over {
 		c.log.code, c.log.class, c.log.hedge = o.Code, o.Class, t.Hedge

@@ -85,9 +85,22 @@ func (p *partition) timeoutStats(now clock.Instant, r *Rules) policy.TimeoutStat
 	t := &r.Policy.Timeout
 	st := policy.TimeoutStats{Attempt: on(t.Attempt)}
 	times := p.times.Load()
-	if !r.timed || !times.has(r) { // a reload is under way
-		return st
+	if r.timed && times.has(r) { // else a reload is under way
+		st = times.stats(now, t)
 	}
+	if k := p.cuts(); k != nil && r.longest > 0 {
+		if e := known(k.word.Load(), now, t); e.open {
+			st.Attempt, st.Basis = r.longest, policy.TimeoutStretched
+			if t.Call > 0 && t.Last <= t.Attempt {
+				st.Attempt = t.Call
+			}
+		}
+	}
+	return st
+}
+
+// stats is the time that is measured.
+func (times *times) stats(now clock.Instant, t *policy.Timeout) (st policy.TimeoutStats) {
 	q := float64(t.Percentile)
 	e := times.tail.Estimate(q, t.Attempt)
 	st.Attempt, st.Percentile, st.Basis = bounded(times.tail.InForce(now, q, t.Attempt), t), t.Percentile, knowledge[e.Known]

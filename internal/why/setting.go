@@ -45,6 +45,8 @@ func SettingAfter(e policy.Event, last policy.Class) string {
 // ofAttempt is the setting of an attempt's time.
 func ofAttempt(e policy.Event) string {
 	switch {
+	case e.Stretched:
+		return "timeout.strict"
 	case e.Measured:
 		return "timeout.percentile"
 	case e.Last:

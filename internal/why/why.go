@@ -67,6 +67,9 @@ func timeFor(e policy.Event) string {
 		if e.Last {
 			b += " since no other can follow"
 		}
+		if e.Stretched {
+			b += " since others were cut off, and late answers come"
+		}
 	}
 	switch {
 	case e.Left == policy.NoDeadline:

@@ -91,7 +91,7 @@ func bare(p policy.Policy, tries int, b backoff.Backoff) policy.Policy {
 	attempt := p.Timeout.Attempt // for the last attempt, too: none of them tells it from others
 	return policy.Policy{
 		Trust: p.Trust, Safe: p.Safe,
-		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: attempt, Last: attempt, Margin: policy.Off},
+		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: attempt, Last: attempt, Strict: true, Margin: policy.Off},
 		Retry:    policy.Retry{Attempts: tries, Backoff: b, MaxAfter: 24 * time.Hour, Budget: policy.Budget{Off: true}},
 		Pace:     policy.Pace{Off: true},
 		Breaker:  policy.Breaker{Off: true},

@@ -336,7 +336,7 @@ func rival(p policy.Policy, which string) (policy.Policy, bool) {
 	attempt := p.Timeout.Attempt // for the last attempt, too
 	bare := policy.Policy{
 		Trust: p.Trust, Safe: p.Safe,
-		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: attempt, Last: attempt, Margin: policy.Off},
+		Timeout:  policy.Timeout{Call: p.Timeout.Call, Attempt: attempt, Last: attempt, Strict: true, Margin: policy.Off},
 		Retry:    policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}},
 		Pace:     policy.Pace{Off: true},
 		Breaker:  policy.Breaker{Off: true},
