@@ -1,6 +1,8 @@
 package learned
 
 import (
+	"time"
+
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -92,5 +94,28 @@ func (r *rule) revive(w *Window) (verdict int) {
 	if r.usual.n > 0 && float64(w.Time-w.Lost) < 1.5*r.usual.value*float64(w.Good) { // what is late was sent before
 		r.move(r.saved, policy.LimitBack)
 	}
+	return Anew
+}
+
+// adrift reports whether the dependency has more to do than it can, while far fewer are out than
+// the limit: more than one attempt in five comes late, and those that are good take a fifth of
+// the time of the late ones, at least. Where only some attempts are swallowed, the others are
+// as quick as ever, and fewer calls would cure nothing.
+func (r *rule) adrift(w *Window) bool {
+	return 4*w.Late > w.Good && w.Good > 0 && w.Concurrency() >= least && 4*w.Concurrency() < float64(w.Limit) &&
+		5*(w.Time-w.Lost)/time.Duration(w.Good) > w.Lost/time.Duration(w.Late)
+}
+
+// bind lowers the limit to what is out, so that it is what bounds the calls from here on.
+func (r *rule) bind(w *Window) (verdict int) {
+	r.bound = max(r.bound, w.Limit)
+	r.move(int(w.Concurrency()), policy.LimitTried)
+	return Anew
+}
+
+// unbind ends that when slots are free and nothing comes late.
+func (r *rule) unbind() (verdict int) {
+	r.move(r.bound, policy.LimitBack)
+	r.bound = 0
 	return Anew
 }

@@ -14,6 +14,7 @@ const (
 	idle    = 0.5  // of the limit: below it nobody waits because of this client
 	enough  = 20   // attempts below which nothing is concluded
 	sound   = 400  // attempts by which the usual time is known well enough
+	least   = 3    // attempts out below which the limit is not bound to them
 	few     = 6    // slots that one may have who finds none and has no cause to fear a crowd
 	certain = 2.5  // standard errors, at the end of a window
 	sure    = 4.0  // standard errors, at one of many looks
@@ -76,6 +77,7 @@ type rule struct {
 	deaf      hold    // to answers "no room"
 	saved     int     // the limit before next to nothing was answered
 	busyShare float64 // before the try
+	bound     int     // the limit before it was bound to what is out; zero while it is not
 }
 
 // NewRule returns the rule of this package. It begins with start, within the bounds.
@@ -165,6 +167,10 @@ func (r *rule) watch(now clock.Instant, w *Window) (verdict int) {
 		return r.more(w)
 	case w.Good < enough:
 		return Longer
+	case used < inUse && w.Lack == 0 && r.adrift(w):
+		return r.bind(w)
+	case used < inUse && w.Lack == 0 && w.Late == 0 && w.Limit < r.bound:
+		return r.unbind()
 	case used < inUse && w.Lack == 0:
 		if used < idle && w.Late == 0 && r.usual.n < sound && n < sound && w.Span < patience {
 			return Longer

@@ -79,7 +79,7 @@ func (c *Call) takeStart(p *pacer, now clock.Instant) (due bool) {
 	if !ok {
 		most := last.Sub(now)
 		if at <= last {
-			most = paceQueue
+			most = p.longest()
 		}
 		c.tooLong(at.Sub(now), most)
 		c.refuse(now, policy.Paced, at.Sub(now))

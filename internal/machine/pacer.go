@@ -25,6 +25,7 @@ import (
 type pacer struct {
 	active atomic.Bool // calls are spaced; stored under mu
 	counts atomic.Bool // it was asked for time lately, so answers are counted; stored under mu
+	full   atomic.Bool // who asked for time last had no room for more work, and no quota that was used up
 
 	mu       sync.Mutex    // guards all below
 	until    clock.Instant // the time that was asked for
@@ -52,6 +53,7 @@ const (
 	paceLeast   = 0.25        // start times a second; a lower rate is none
 	paceCatchUp = 1.3         // of the calls that come: how fast those that wait are let go
 	paceQueue   = time.Second // longest wait for a start time where there is a rate: a longer queue only makes all late
+	paceShort   = 2           // times what a good answer takes: the longest wait for a server without room
 	paceSmooth  = 0.2         // of the newest second
 	paceAnswer  = 4           // times what a good answer takes must be left after a wait: of exponential times 98 % are shorter
 	paceAnswers = 8           // how many answers are smoothed over
@@ -155,7 +157,7 @@ func (p *pacer) measure(now clock.Instant) {
 }
 
 // reserve takes the next start time, if it is not later than last, and where there is a rate
-// within paceQueue and early enough for an answer by the deadline. It returns that time in
+// within p.queue and early enough for an answer by the deadline. It returns that time in
 // any case. U is a draw by which calls are
 // spread where there is no rate.
 func (p *pacer) reserve(now, last, deadline clock.Instant, u float64) (at clock.Instant, ok bool) {
@@ -172,11 +174,32 @@ func (p *pacer) reserve(now, last, deadline clock.Instant, u float64) (at clock.
 	}
 	at = max(p.next, now)
 	p.waited = p.waited || at > now
-	if at > last || at.Sub(now) > paceQueue || at > now && at.Add(paceAnswer*p.takes) > deadline {
+	if at > last || at.Sub(now) > p.queue() || at > now && at.Add(paceAnswer*p.takes) > deadline {
 		return at, false
 	}
-	p.next = at.Add(time.Duration(1e9 / max(p.rate, p.least())))
+	gap, from := time.Duration(1e9/max(p.rate, p.least())), at
+	if p.full.Load() { // a start time that no call took goes to the next one
+		from = max(p.next, now.Add(-gap))
+	}
+	p.next = from.Add(gap)
 	return at, true
+}
+
+// queue is how long a call may wait for its start time where there is a rate. Where a quota is
+// used up, that evens out the arrivals. A server without room has a queue of its own, and
+// what waits before it is only answered later.
+func (p *pacer) queue() time.Duration {
+	if p.full.Load() && p.takes > 0 {
+		return min(paceQueue, paceShort*p.takes)
+	}
+	return paceQueue
+}
+
+// longest is queue for who does not hold the lock.
+func (p *pacer) longest() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queue()
 }
 
 // spread is when a call goes that comes while none may. Such calls are spread over twice

@@ -285,3 +285,46 @@ func TestAWaitLeavesTimeForTheAnswer(t *testing.T) {
 		})
 	}
 }
+
+// What waits before a server without room is only answered later, for the server has a queue of
+// its own. Where a quota is used up a wait evens out the arrivals.
+func TestHowLongACallWaitsForItsStart(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	for _, c := range []struct {
+		fact  string
+		full  bool
+		takes time.Duration // that a good answer takes
+		most  time.Duration
+	}{
+		{"a quota is used up", false, 100 * time.Millisecond, time.Second},
+		{"a server is full", true, 100 * time.Millisecond, 200 * time.Millisecond},
+		{"a server is full, and answers slowly", true, 4 * time.Second, time.Second},
+		{"a server is full, and nothing was answered yet", true, 0, time.Second},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			p := &pacer{takes: c.takes}
+			p.full.Store(c.full)
+			p.begin(0, 10)
+			longest := time.Duration(0)
+			for range 50 {
+				if at, ok := p.reserve(0, clock.Never, clock.Never, 0.5); ok {
+					longest = at.Sub(0)
+				}
+			}
+			if longest != c.most || p.longest() != c.most {
+				t.Errorf("a call waits %v, and the longest wait is said to be %v", longest, p.longest())
+			}
+		})
+	}
+	p := &pacer{takes: 10 * time.Millisecond}
+	p.full.Store(true)
+	p.begin(0, 10)
+	for _, at := range []clock.Instant{0, 150 * ms, 200 * ms, 310 * ms} { // a start at 100 and one at 300 that come late
+		if got, ok := p.reserve(at, clock.Never, clock.Never, 0.5); !ok || got != at {
+			t.Errorf("a call at %v goes at %v (%v)", time.Duration(at), time.Duration(got), ok)
+		}
+	}
+	if _, ok := p.reserve(311*ms, clock.Never, clock.Never, 0.5); ok {
+		t.Error("two start times that no call took are saved")
+	}
+}

@@ -130,7 +130,9 @@ func (c *Call) holdBack(now clock.Instant, o *policy.Outcome) {
 		after = c.rules.Policy.Retry.Backoff.Base
 	}
 	until := now.Add(min(max(after, 0), p.Max))
-	if c.part.pace().hold(now, until, o.HasAfter, c.recent(now)) {
+	pacer := c.part.pace()
+	pacer.full.Store(o.Busy)
+	if pacer.hold(now, until, o.HasAfter, c.recent(now)) {
 		c.state.note(policy.Event{Kind: policy.KindPaceSet, At: now, Until: until, Partition: c.partitionName()})
 	}
 }
