@@ -70,6 +70,7 @@ func cacheIncr() *client {
 }
 
 func overRedis(name string, reads bool, command func(context.Context, *redis.Client, string) error) *client {
+	cache, _ := policy.Preset("cache")
 	open := func(t *testing.T, w *world, how int) (call, func()) {
 		end := w.eachConn(w.redis)
 		o := &redis.Options{
@@ -81,18 +82,15 @@ func overRedis(name string, reads bool, command func(context.Context, *redis.Cli
 		}
 		c := redis.NewClient(o)
 		if how != alone {
-			if err := gabionredis.Use(c, gabion.New("cache", given(cachePolicy, how), gabion.WithSeed(w.seed))); err != nil {
+			if err := gabionredis.Use(c, gabion.New("cache", given(cache, how), gabion.WithSeed(w.seed))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return func(ctx context.Context, n int) error { return command(ctx, c, strconv.Itoa(n)) },
 			func() { c.Close(); end() }
 	}
-	return &client{name, reads, open}
+	return &client{name: name, reads: reads, open: open}
 }
-
-// cachePolicy is what docs/redis.md gives.
-var cachePolicy = policy.Policy{Retry: twice}
 
 // redis answers the commands of one connection. What fails is cut off. In an outage nothing is
 // reached, and a server that is full refuses.
@@ -111,7 +109,7 @@ func (w *world) redis(conn net.Conn) {
 			case fine:
 				w.done(n)
 				answer = map[string]string{"GET": "$5\r\nhello\r\n", "INCR": ":1\r\n"}[verb]
-			case disguised:
+			case tooMany:
 				answer = "-LOADING Redis is loading the dataset in memory\r\n"
 			case resetAfter:
 				w.done(n)
@@ -185,7 +183,7 @@ func rpc() *client {
 				served.Wait()
 			}
 	}
-	return &client{"grpc-go", true, open}
+	return &client{name: "grpc-go", reads: true, open: open}
 }
 
 // service answers for a world.
@@ -203,7 +201,7 @@ func (s *service) UnaryCall(ctx context.Context, _ *pb.SimpleRequest) (*pb.Simpl
 	case fine:
 		s.world.done(n)
 		return &pb.SimpleResponse{}, nil
-	case disguised:
+	case tooMany:
 		return nil, status.Error(codes.ResourceExhausted, "slow down")
 	case resetAfter:
 		s.world.done(n)
@@ -211,8 +209,8 @@ func (s *service) UnaryCall(ctx context.Context, _ *pb.SimpleRequest) (*pb.Simpl
 	return nil, status.Error(codes.Unavailable, "busy")
 }
 
-// rows is a query of pgx with contrib/gabionpgx. Alone, pgx repeats nothing.
-func rows() *client {
+// query is a query of pgx with contrib/gabionpgx. Alone, pgx repeats nothing.
+func query() *client {
 	database, _ := policy.Preset("database")
 	open := func(t *testing.T, w *world, how int) (call, func()) {
 		end := w.eachConn(w.postgres)
@@ -242,7 +240,7 @@ func rows() *client {
 				end()
 			}
 	}
-	return &client{"pgx", true, open}
+	return &client{name: "pgx", reads: true, open: open}
 }
 
 // postgres speaks the protocol of PostgreSQL with one connection.
@@ -273,7 +271,7 @@ func (w *world) postgres(conn net.Conn) {
 			b.Send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("n"), DataTypeOID: 23, DataTypeSize: 4}}})
 			b.Send(&pgproto3.DataRow{Values: [][]byte{[]byte(text)}})
 			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})
-		case disguised:
+		case tooMany:
 			b.Send(&pgproto3.ErrorResponse{Severity: "ERROR", Code: "53300", Message: "too many clients"})
 		case resetAfter:
 			w.done(n)

@@ -64,15 +64,15 @@ func failsWith(text string, header ...string) func(http.ResponseWriter, int) {
 	}
 }
 
-// twice is what docs/http.md gives where gabion takes the place of an SDK's two repetitions:
-// a new client has as many.
-var twice = policy.Retry{Budget: policy.Budget{Start: 2, Reserve: 2}}
+// theirs is what docs/http.md gives where gabion takes the place of an SDK's repetitions: the
+// quota of the AWS SDK.
+var theirs = policy.Retry{Budget: policy.Budget{Shape: policy.BudgetQuota, Cost: 5}}
 
 // models is the policy for model providers: what their SDKs repeat, gabion repeats.
 var models = policy.Policy{
 	Safe:  true, // a completion that is made twice costs twice, and does nothing else
 	HTTP:  policy.HTTP{Transient: []int{409, 500}},
-	Retry: twice,
+	Retry: theirs,
 }
 
 func openAI() *subject {
@@ -131,7 +131,7 @@ func claude() *subject {
 func payments() *subject {
 	s := &subject{
 		name:   "stripe-go",
-		policy: policy.Policy{Key: policy.KeyMade, HTTP: policy.HTTP{Transient: []int{409, 500}}, Retry: twice},
+		policy: policy.Policy{Key: policy.KeyMade, HTTP: policy.HTTP{Transient: []int{409, 500}}, Retry: theirs},
 		answer: says(`{"id":"pi_1","object":"payment_intent","amount":500}`),
 		fails:  failsWith(`{"error":{"type":"api_error","message":"busy"}}`),
 	}
@@ -173,7 +173,7 @@ func awsConfig(l link) aws.Config {
 
 // byModule is a call of the AWS SDK's through contrib/gabionaws, as docs/aws.md says.
 func byModule(s *subject, worse []string) *subject {
-	s.name, s.module, s.policy = s.name+" with gabionaws", true, policy.Policy{Retry: twice}
+	s.name, s.module, s.policy = s.name+" with gabionaws", true, policy.Policy{Retry: theirs}
 	s.worse.frugal, s.worse.asIs = worse, worse
 	s.more.page, s.more.asIs = 0, 0
 	return s
@@ -183,9 +183,16 @@ func byModule(s *subject, worse []string) *subject {
 var twoFailuresOfTable = []string{"refused twice", "reset before the work, twice", "503 twice", "500 twice", "one of each"}
 
 func failsXML(w http.ResponseWriter, status int) {
+	code := "SlowDown"
+	switch status {
+	case 500:
+		code = "InternalError"
+	case 503:
+		code = "ServiceUnavailable"
+	}
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
-	io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>busy</Message></Error>`)
+	fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>busy</Message></Error>`, code)
 }
 
 func denyXML(w http.ResponseWriter, _ *http.Request) {
@@ -242,7 +249,7 @@ func table() *subject {
 			failsWith(`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`)(w, 400)
 		},
 	}
-	s.worse.asIs = []string{"refused twice"}
+	s.throttle, s.worse.asIs = s.deny, []string{"refused twice"}
 	s.connect = func(l link) call {
 		client := dynamodb.NewFromConfig(awsConfig(l), func(o *dynamodb.Options) { o.BaseEndpoint = &l.url })
 		return func(ctx context.Context, _ int) error {
@@ -264,7 +271,7 @@ func table() *subject {
 // client itself is a thousand packages.
 func search() *subject {
 	s := &subject{
-		name: "go-elasticsearch _search", reads: true, policy: policy.Policy{Safe: true, Retry: twice},
+		name: "go-elasticsearch _search", reads: true, policy: policy.Policy{Safe: true, Retry: theirs},
 		answer: says(`{"hits":{"total":{"value":1}}}`),
 		fails:  failsWith(`{"error":"busy"}`),
 	}
@@ -335,7 +342,7 @@ func restyGet(repeats int) *subject {
 		answer: says(`{"name":"kettle"}`), fails: failsWith(`{}`),
 	}
 	if repeats > 0 {
-		s.name, s.policy.Retry = fmt.Sprintf("resty GET, SetRetryCount(%d)", repeats), twice
+		s.name, s.policy.Retry = fmt.Sprintf("resty GET, SetRetryCount(%d)", repeats), theirs
 		s.more.page, s.more.asIs = 1, 1
 	}
 	s.connect = func(l link) call {

@@ -24,7 +24,10 @@ type subject struct {
 	answer http.HandlerFunc
 	fails  func(w http.ResponseWriter, status int)
 	deny   http.HandlerFunc // nil: the service has no throttling in disguise
-	reads  bool             // the call changes nothing, and may be made more often than alone
+
+	throttle http.HandlerFunc // under load; nil: 429
+	gives    map[cell]float64 // as of client
+	reads    bool             // the call changes nothing, and may be made more often than alone
 
 	connect func(link) call // makes a client
 

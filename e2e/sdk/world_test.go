@@ -38,18 +38,17 @@ type tally struct{ attempts, effects int }
 
 // trouble is what becomes of attempts.
 type trouble struct {
-	name     string
-	down     func(at time.Duration) bool // the service is out
-	errors   float64                     // this share of the attempts fails
-	rate     float64                     // the service takes as many calls a second; zero is all
-	instance string                      // what the throttled part is called where it has no status
+	name   string
+	down   func(at time.Duration) bool // the service is out
+	errors float64                     // this share of the attempts fails
+	rate   float64                     // the service takes as many calls a second; zero is all
 }
 
 const answersIn = 20 * time.Millisecond
 
 func newWorld(trouble trouble, seed uint64) *world {
 	return &world{
-		Listener: bufconn.Listen(256 << 10), trouble: trouble, seed: seed,
+		Listener: bufconn.Listen(16 << 10), trouble: trouble, seed: seed,
 		begun: time.Now(), calls: map[int]*tally{}, tokens: trouble.rate, filled: time.Now(),
 	}
 }
@@ -83,7 +82,7 @@ func (w *world) next(call int) fault {
 		w.tokens = min(w.tokens+now.Sub(w.filled).Seconds()*w.trouble.rate, w.trouble.rate)
 		w.filled = now
 		if w.tokens < 1 {
-			return disguised
+			return tooMany
 		}
 		w.tokens--
 	}
@@ -137,6 +136,15 @@ func (l labels) RoundTrip(req *http.Request) (*http.Response, error) {
 	return l.RoundTripper.RoundTrip(req)
 }
 
+// act carries out a request, once for each key.
+func (w *world) act(call int, r *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.calls[call]; c.effects == 0 || r.Header.Get("Idempotency-Key") == "" {
+		c.effects++
+	}
+}
+
 // serves is the service of a subject in this world.
 func (w *world) serves(s *subject) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -145,15 +153,13 @@ func (w *world) serves(s *subject) http.Handler {
 		time.Sleep(answersIn)
 		switch f := w.next(n); {
 		case f == fine:
-			w.done(n)
+			w.act(n, r)
 			s.answer(rw, r)
 		case f == resetAfter:
-			w.done(n)
+			w.act(n, r)
 			panic(http.ErrAbortHandler)
-		case f == disguised && s.deny != nil:
-			s.deny(rw, r)
-		case f == disguised:
-			s.fails(rw, 429)
+		case f == tooMany && s.throttle != nil:
+			s.throttle(rw, r)
 		default:
 			s.fails(rw, statuses[f])
 		}
