@@ -64,9 +64,12 @@ func failsWith(text string, header ...string) func(http.ResponseWriter, int) {
 	}
 }
 
-// theirs is what docs/http.md gives where gabion takes the place of an SDK's repetitions: the
-// quota of the AWS SDK.
-var theirs = policy.Retry{Budget: policy.Budget{Shape: policy.BudgetQuota, Cost: 5}}
+// What docs/http.md gives where gabion takes the place of an SDK's repetitions: of all of them the
+// quota of the AWS SDK, and two re-sends where the SDK keeps one.
+var (
+	theirs = policy.Retry{Budget: policy.Budget{Shape: policy.BudgetQuota, Cost: 5}}
+	twice  = policy.Retry{Budget: policy.Budget{Start: 2, Reserve: 2}}
+)
 
 // models is the policy for model providers: what their SDKs repeat, gabion repeats.
 var models = policy.Policy{
@@ -131,7 +134,7 @@ func claude() *subject {
 func payments() *subject {
 	s := &subject{
 		name:   "stripe-go",
-		policy: policy.Policy{Key: policy.KeyMade, HTTP: policy.HTTP{Transient: []int{409, 500}}, Retry: theirs},
+		policy: policy.Policy{Key: policy.KeyMade, HTTP: policy.HTTP{Transient: []int{409, 500}}, Retry: twice},
 		answer: says(`{"id":"pi_1","object":"payment_intent","amount":500}`),
 		fails:  failsWith(`{"error":{"type":"api_error","message":"busy"}}`),
 	}
@@ -176,6 +179,7 @@ func byModule(s *subject, worse []string) *subject {
 	s.name, s.module, s.policy = s.name+" with gabionaws", true, policy.Policy{Retry: theirs}
 	s.worse.frugal, s.worse.asIs = worse, worse
 	s.more.page, s.more.asIs = 0, 0
+	s.gives = map[cell]float64{{outage, asIs}: 30, {third, asIs}: 10}
 	return s
 }
 
@@ -342,7 +346,7 @@ func restyGet(repeats int) *subject {
 		answer: says(`{"name":"kettle"}`), fails: failsWith(`{}`),
 	}
 	if repeats > 0 {
-		s.name, s.policy.Retry = fmt.Sprintf("resty GET, SetRetryCount(%d)", repeats), theirs
+		s.name, s.policy.Retry = fmt.Sprintf("resty GET, SetRetryCount(%d)", repeats), twice
 		s.more.page, s.more.asIs = 1, 1
 	}
 	s.connect = func(l link) call {
