@@ -6,6 +6,10 @@ replace github.com/gabion-go/gabion => ../..
 
 replace github.com/gabion-go/gabion/contrib/gabionaws => ../../contrib/gabionaws
 
+replace github.com/gabion-go/gabion/contrib/gabiongrpc => ../../contrib/gabiongrpc
+
+replace github.com/gabion-go/gabion/contrib/gabionpgx => ../../contrib/gabionpgx
+
 replace github.com/gabion-go/gabion/contrib/gabionredis => ../../contrib/gabionredis
 
 require (
@@ -18,13 +22,17 @@ require (
 	github.com/elastic/elastic-transport-go/v8 v8.9.0
 	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/gabionaws v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/contrib/gabiongrpc v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/contrib/gabionpgx v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/gabionredis v0.0.0-00010101000000-000000000000
 	github.com/go-resty/resty/v2 v2.17.2
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/mccutchen/go-httpbin/v2 v2.26.0
 	github.com/openai/openai-go/v3 v3.96.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rs/zerolog v1.35.1
 	github.com/stripe/stripe-go/v85 v85.0.0
+	google.golang.org/grpc v1.85.0
 )
 
 require (

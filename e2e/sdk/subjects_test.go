@@ -64,15 +64,18 @@ func failsWith(text string, header ...string) func(http.ResponseWriter, int) {
 	}
 }
 
-// twice is what docs/http.md gives where gabion takes the place of an SDK's two repetitions:
-// a new client has as many.
-var twice = policy.Retry{Budget: policy.Budget{Start: 2, Reserve: 2}}
+// What docs/http.md gives where gabion takes the place of an SDK's repetitions: of all of them the
+// quota of the AWS SDK, and two re-sends where the SDK keeps one.
+var (
+	theirs = policy.Retry{Budget: policy.Budget{Shape: policy.BudgetQuota, Cost: 5}}
+	twice  = policy.Retry{Budget: policy.Budget{Start: 2, Reserve: 2}}
+)
 
 // models is the policy for model providers: what their SDKs repeat, gabion repeats.
 var models = policy.Policy{
 	Safe:  true, // a completion that is made twice costs twice, and does nothing else
 	HTTP:  policy.HTTP{Transient: []int{409, 500}},
-	Retry: twice,
+	Retry: theirs,
 }
 
 func openAI() *subject {
@@ -83,21 +86,23 @@ func openAI() *subject {
 	}
 	s.more.asIs = 1 // where no answer comes: two, and one for each repetition of the SDK's
 	s.worse.frugal, s.worse.asIs = twoFailures, refusedTwice
-	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
+	s.connect = func(l link) call {
 		opts := []option.RequestOption{
-			option.WithBaseURL(url), option.WithAPIKey("k"), option.WithHTTPClient(&http.Client{Transport: rt}),
+			option.WithBaseURL(l.url), option.WithAPIKey("k"), option.WithHTTPClient(&http.Client{Transport: l.rt}),
 		}
-		if page {
+		if l.page {
 			opts = append(opts, option.WithMaxRetries(0))
 		}
 		client := openai.NewClient(opts...)
-		c, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
-			Model: "m", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hi")},
-		})
-		if err == nil && c.Choices[0].Message.Content != "hello" {
-			return fmt.Errorf("got %v", c)
+		return func(ctx context.Context, _ int) error {
+			c, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
+				Model: "m", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hi")},
+			})
+			if err == nil && c.Choices[0].Message.Content != "hello" {
+				return fmt.Errorf("got %v", c)
+			}
+			return err
 		}
-		return err
 	}
 	return s
 }
@@ -110,16 +115,18 @@ func claude() *subject {
 	}
 	s.more.asIs = 1
 	s.worse.asIs = refusedTwice
-	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
-		client := anthropic.NewClient(anthropicoption.WithBaseURL(url), anthropicoption.WithAPIKey("k"),
-			anthropicoption.WithHTTPClient(&http.Client{Transport: rt}))
-		m, err := client.Messages.New(ctx, anthropic.MessageNewParams{
-			Model: "m", MaxTokens: 10, Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("hi"))},
-		})
-		if err == nil && m.Content[0].Text != "hello" {
-			return fmt.Errorf("got %v", m)
+	s.connect = func(l link) call {
+		client := anthropic.NewClient(anthropicoption.WithBaseURL(l.url), anthropicoption.WithAPIKey("k"),
+			anthropicoption.WithHTTPClient(&http.Client{Transport: l.rt}))
+		return func(ctx context.Context, _ int) error {
+			m, err := client.Messages.New(ctx, anthropic.MessageNewParams{
+				Model: "m", MaxTokens: 10, Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("hi"))},
+			})
+			if err == nil && m.Content[0].Text != "hello" {
+				return fmt.Errorf("got %v", m)
+			}
+			return err
 		}
-		return err
 	}
 	return s
 }
@@ -132,21 +139,23 @@ func payments() *subject {
 		fails:  failsWith(`{"error":{"type":"api_error","message":"busy"}}`),
 	}
 	s.more.page, s.more.asIs = 1, 1 // stripe-go repeats once more what gabion repeated
-	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
+	s.connect = func(l link) call {
 		config := &stripe.BackendConfig{
-			URL: &url, HTTPClient: &http.Client{Transport: rt}, LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
+			URL: &l.url, HTTPClient: &http.Client{Transport: l.rt}, LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
 		}
-		if page {
+		if l.page {
 			config.MaxNetworkRetries = stripe.Int64(1)
 		}
 		bank := stripe.NewClient("sk_test_1", stripe.WithBackends(stripe.NewBackendsWithConfig(config)))
-		params := &stripe.PaymentIntentCreateParams{Amount: stripe.Int64(500), Currency: stripe.String("eur")}
-		params.SetIdempotencyKey("order-7")
-		intent, err := bank.V1PaymentIntents.Create(ctx, params)
-		if err == nil && intent.ID != "pi_1" {
-			return fmt.Errorf("got %v", intent)
+		return func(ctx context.Context, n int) error {
+			params := &stripe.PaymentIntentCreateParams{Amount: stripe.Int64(500), Currency: stripe.String("eur")}
+			params.SetIdempotencyKey(fmt.Sprint("order-", n))
+			intent, err := bank.V1PaymentIntents.Create(ctx, params)
+			if err == nil && intent.ID != "pi_1" {
+				return fmt.Errorf("got %v", intent)
+			}
+			return err
 		}
-		return err
 	}
 	return s
 }
@@ -154,22 +163,23 @@ func payments() *subject {
 // onceEach is the policy for SDKs whose own retry is the better one.
 var onceEach = policy.Policy{Retry: policy.Retry{Attempts: 1}}
 
-func awsConfig(ctx context.Context, rt http.RoundTripper) aws.Config {
+func awsConfig(l link) aws.Config {
 	cfg := aws.Config{
 		Region: "eu-central-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-		HTTPClient: &http.Client{Transport: rt},
+		HTTPClient: &http.Client{Transport: l.rt},
 	}
-	if d := through(ctx); d != nil {
-		gabionaws.Configure(&cfg, d)
+	if l.module != nil {
+		gabionaws.Configure(&cfg, l.module)
 	}
 	return cfg
 }
 
 // byModule is a call of the AWS SDK's through contrib/gabionaws, as docs/aws.md says.
 func byModule(s *subject, worse []string) *subject {
-	s.name, s.module, s.policy = s.name+" with gabionaws", true, policy.Policy{Retry: twice}
+	s.name, s.module, s.policy = s.name+" with gabionaws", true, policy.Policy{Retry: theirs}
 	s.worse.frugal, s.worse.asIs = worse, worse
 	s.more.page, s.more.asIs = 0, 0
+	s.gives = map[cell]float64{{outage, asIs}: 30, {third, asIs}: 10}
 	return s
 }
 
@@ -177,9 +187,16 @@ func byModule(s *subject, worse []string) *subject {
 var twoFailuresOfTable = []string{"refused twice", "reset before the work, twice", "503 twice", "500 twice", "one of each"}
 
 func failsXML(w http.ResponseWriter, status int) {
+	code := "SlowDown"
+	switch status {
+	case 500:
+		code = "InternalError"
+	case 503:
+		code = "ServiceUnavailable"
+	}
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
-	io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>busy</Message></Error>`)
+	fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>busy</Message></Error>`, code)
 }
 
 func denyXML(w http.ResponseWriter, _ *http.Request) {
@@ -195,12 +212,14 @@ func s3Put() *subject {
 	s := &subject{name: "aws-sdk-go-v2 S3 PutObject", policy: onceEach, fails: failsXML, deny: denyXML}
 	s.answer = func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Etag", `"e"`) }
 	s.worse.asIs = []string{"refused twice"} // the SDK hears that gabion tried twice
-	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
-		client := s3.NewFromConfig(awsConfig(ctx, rt), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &url, true })
-		_, err := client.PutObject(ctx, &s3.PutObjectInput{
-			Bucket: aws.String("b"), Key: aws.String("k"), Body: bytes.NewReader(upload),
-		})
-		return err
+	s.connect = func(l link) call {
+		client := s3.NewFromConfig(awsConfig(l), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &l.url, true })
+		return func(ctx context.Context, _ int) error {
+			_, err := client.PutObject(ctx, &s3.PutObjectInput{
+				Bucket: aws.String("b"), Key: aws.String("k"), Body: bytes.NewReader(upload),
+			})
+			return err
+		}
 	}
 	return s
 }
@@ -210,15 +229,17 @@ func s3Get() *subject {
 	s.answer = func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }
 	s.more.asIs = 1
 	s.worse.asIs = []string{"refused twice", "reset before the work, twice"}
-	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
-		client := s3.NewFromConfig(awsConfig(ctx, rt), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &url, true })
-		out, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("b"), Key: aws.String("k")})
-		if err != nil {
+	s.connect = func(l link) call {
+		client := s3.NewFromConfig(awsConfig(l), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = &l.url, true })
+		return func(ctx context.Context, _ int) error {
+			out, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("b"), Key: aws.String("k")})
+			if err != nil {
+				return err
+			}
+			defer out.Body.Close()
+			_, err = io.ReadAll(out.Body)
 			return err
 		}
-		defer out.Body.Close()
-		_, err = io.ReadAll(out.Body)
-		return err
 	}
 	return s
 }
@@ -232,18 +253,20 @@ func table() *subject {
 			failsWith(`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`)(w, 400)
 		},
 	}
-	s.worse.asIs = []string{"refused twice"}
-	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
-		client := dynamodb.NewFromConfig(awsConfig(ctx, rt), func(o *dynamodb.Options) { o.BaseEndpoint = &url })
-		_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName:        aws.String("accounts"),
-			Key:              map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: "7"}},
-			UpdateExpression: aws.String("SET amount = :a"),
-			ExpressionAttributeValues: map[string]types.AttributeValue{
-				":a": &types.AttributeValueMemberN{Value: "5"},
-			},
-		})
-		return err
+	s.throttle, s.worse.asIs = s.deny, []string{"refused twice"}
+	s.connect = func(l link) call {
+		client := dynamodb.NewFromConfig(awsConfig(l), func(o *dynamodb.Options) { o.BaseEndpoint = &l.url })
+		return func(ctx context.Context, _ int) error {
+			_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+				TableName:        aws.String("accounts"),
+				Key:              map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: "7"}},
+				UpdateExpression: aws.String("SET amount = :a"),
+				ExpressionAttributeValues: map[string]types.AttributeValue{
+					":a": &types.AttributeValueMemberN{Value: "5"},
+				},
+			})
+			return err
+		}
 	}
 	return s
 }
@@ -252,42 +275,44 @@ func table() *subject {
 // client itself is a thousand packages.
 func search() *subject {
 	s := &subject{
-		name: "go-elasticsearch _search", reads: true, policy: policy.Policy{Safe: true, Retry: twice},
+		name: "go-elasticsearch _search", reads: true, policy: policy.Policy{Safe: true, Retry: theirs},
 		answer: says(`{"hits":{"total":{"value":1}}}`),
 		fails:  failsWith(`{"error":"busy"}`),
 	}
 	s.more.asIs = 1 // two, and three of its own
 	s.worse.frugal = []string{"refused twice", "reset before the work, twice", "503 twice", "one of each"}
-	s.call = func(ctx context.Context, at string, rt http.RoundTripper, page bool) error {
-		u, err := url.Parse(at)
+	s.connect = func(l link) call {
+		u, err := url.Parse(l.url)
 		if err != nil {
-			return err
+			return func(context.Context, int) error { return err }
 		}
-		client, err := elastictransport.New(elastictransport.Config{URLs: []*url.URL{u}, Transport: rt, DisableRetry: page})
-		if err != nil {
-			return err
+		client, err := elastictransport.New(elastictransport.Config{URLs: []*url.URL{u}, Transport: l.rt, DisableRetry: l.page})
+		return func(ctx context.Context, _ int) error {
+			if err != nil {
+				return err
+			}
+			req, err := http.NewRequestWithContext(ctx, "POST", "/_search", strings.NewReader(`{"query":{}}`))
+			if err != nil {
+				return err
+			}
+			resp, err := client.Perform(req)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode >= 400 {
+				return fmt.Errorf("got %s", resp.Status)
+			}
+			var found map[string]any
+			return json.NewDecoder(resp.Body).Decode(&found)
 		}
-		req, err := http.NewRequestWithContext(ctx, "POST", "/_search", strings.NewReader(`{"query":{}}`))
-		if err != nil {
-			return err
-		}
-		resp, err := client.Perform(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode >= 400 {
-			return fmt.Errorf("got %s", resp.Status)
-		}
-		var found map[string]any
-		return json.NewDecoder(resp.Body).Decode(&found)
 	}
 	return s
 }
 
 // overResty makes a request of resty's and decodes what comes.
-func overResty(client *resty.Client, method, body string) func(ctx context.Context, url string) error {
-	return func(ctx context.Context, url string) error {
+func overResty(client *resty.Client, url, method, body string) call {
+	return func(ctx context.Context, _ int) error {
 		var item struct{ Name string }
 		r := client.R().SetContext(ctx).SetResult(&item)
 		if body != "" {
@@ -324,20 +349,20 @@ func restyGet(repeats int) *subject {
 		s.name, s.policy.Retry = fmt.Sprintf("resty GET, SetRetryCount(%d)", repeats), twice
 		s.more.page, s.more.asIs = 1, 1
 	}
-	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
-		client := resty.New().SetTransport(rt).SetLogger(mute{}).SetRetryCount(repeats)
-		if page {
+	s.connect = func(l link) call {
+		client := resty.New().SetTransport(l.rt).SetLogger(mute{}).SetRetryCount(repeats)
+		if l.page {
 			client.SetRetryCount(min(repeats, 1))
 		}
-		return overResty(client, "GET", "")(ctx, url)
+		return overResty(client, l.url, "GET", "")
 	}
 	return s
 }
 
 func restyPost() *subject {
 	s := &subject{name: "resty POST", answer: says(`{"name":"kettle"}`), fails: failsWith(`{}`)}
-	s.call = func(ctx context.Context, url string, rt http.RoundTripper, page bool) error {
-		return overResty(resty.New().SetTransport(rt).SetLogger(mute{}), "POST", `{"name":"kettle"}`)(ctx, url)
+	s.connect = func(l link) call {
+		return overResty(resty.New().SetTransport(l.rt).SetLogger(mute{}), l.url, "POST", `{"name":"kettle"}`)
 	}
 	return s
 }

@@ -24,17 +24,17 @@ type subject struct {
 	answer http.HandlerFunc
 	fails  func(w http.ResponseWriter, status int)
 	deny   http.HandlerFunc // nil: the service has no throttling in disguise
-	reads  bool             // the call changes nothing, and may be made more often than alone
 
-	// call makes one call over rt. With page, the SDK is set up as docs/http.md says
-	// for use with gabion, and without as it comes.
-	call func(ctx context.Context, url string, rt http.RoundTripper, page bool) error
+	throttle http.HandlerFunc // under load; nil: 429
+	gives    map[cell]float64 // as of client
+	reads    bool             // the call changes nothing, and may be made more often than alone
+
+	connect func(link) call // makes a client
 
 	policy policy.Policy // that docs/http.md gives for it
-	opts   []gabion.Option
 
 	// module says that the SDK calls through a module of gabion's for it, and not through a
-	// transport. The call finds the dependency with through.
+	// transport.
 	module bool
 
 	// more is by how many attempts gabion may exceed the SDK alone, or the three of its
@@ -47,6 +47,17 @@ type subject struct {
 	// the budget, and as both come. As the page says there is none.
 	worse struct{ frugal, asIs []string }
 }
+
+// link is how a client reaches its service.
+type link struct {
+	url    string
+	rt     http.RoundTripper
+	page   bool               // the SDK is set up as docs/http.md says for use with gabion, and not as it comes
+	module *gabion.Dependency // that it calls through, if it has a module of gabion's
+}
+
+// call makes the n-th call of a client.
+type call func(ctx context.Context, n int) error
 
 // faults are the plans that every subject meets.
 var faults = []struct {
@@ -98,42 +109,37 @@ const (
 func (s *subject) run(t testing.TB, plan []fault, how int) seen {
 	w := &wire{plan: plan, answer: s.answer, fails: s.fails, deny: s.deny}
 	url, base := w.start(t)
-	var rt http.RoundTripper = base
-	switch how {
-	case alone:
+	if how == alone {
 		base.ResponseHeaderTimeout = patience
-	case paged:
-		rt = &gabionhttp.Transport{Dependency: gabion.New(s.name, patient(s.policy), s.opts...), Base: base}
-	case frugal:
-		p := patient(s.policy)
-		p.Retry.Budget = policy.Budget{}
-		rt = &gabionhttp.Transport{Dependency: gabion.New(s.name, p, s.opts...), Base: base}
-	case asIs:
-		rt = &gabionhttp.Transport{Dependency: gabion.New(s.name, patient(policy.Policy{})), Base: base}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if t, ok := rt.(*gabionhttp.Transport); ok && s.module {
-		rt, ctx = base, context.WithValue(ctx, throughKey{}, t.Dependency)
-	}
-	err := s.call(ctx, url, rt, how == paged || how == frugal)
+	err := s.connect(s.linked(url, base, how, patience))(ctx, 7)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return seen{err, w.attempts, w.requests, w.effects}
 }
 
-type throughKey struct{}
-
-// through is the dependency that a call goes through, or nil where the SDK is alone.
-func through(ctx context.Context) *gabion.Dependency {
-	d, _ := ctx.Value(throughKey{}).(*gabion.Dependency)
-	return d
-}
-
-// patient gives attempts as long as the SDK alone has.
-func patient(p policy.Policy) policy.Policy {
-	p.Timeout.Attempt = patience
-	return p
+// linked puts gabion between a client and a transport. Zero for attempt is its default.
+func (s *subject) linked(url string, base http.RoundTripper, how int, attempt time.Duration, opts ...gabion.Option) link {
+	p := s.policy
+	switch how {
+	case alone:
+		return link{url: url, rt: base}
+	case frugal:
+		p.Retry.Budget = policy.Budget{}
+	case asIs:
+		p = policy.Policy{}
+	}
+	p.Timeout.Attempt = attempt
+	d := gabion.New(s.name, p, opts...)
+	l := link{url: url, rt: base, page: how != asIs}
+	if s.module {
+		l.module = d
+	} else {
+		l.rt = &gabionhttp.Transport{Dependency: d, Base: base}
+	}
+	return l
 }
 
 // atOnce bounds how many calls run together: they mostly wait.
