@@ -49,16 +49,6 @@ func compare(without, with map[string]result, reasons map[string]string) (differ
 
 func (s state) String() string { return [...]string{"fails", "passes", "is skipped"}[s] }
 
-// count returns how many tests are in a state.
-func count(all map[string]result, in state) (n int) {
-	for _, r := range all {
-		if r.state == in {
-			n++
-		}
-	}
-	return n
-}
-
 // readKnown reads known.txt: the reason of each test of each suite.
 func readKnown(text string, suites []string) (map[string]map[string]string, error) {
 	all := map[string]map[string]string{}

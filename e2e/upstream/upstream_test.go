@@ -118,6 +118,16 @@ func module(t *testing.T, adapter, path string) (version, dir string) {
 	return f[0], f[1]
 }
 
+// count returns how many tests are in a state.
+func count(all map[string]result, in state) (n int) {
+	for _, r := range all {
+		if r.state == in {
+			n++
+		}
+	}
+	return n
+}
+
 // run compiles the tests once and runs them: with gabion in between where without tells what
 // came of them before.
 func run(t *testing.T, s Suite, reasons map[string]string, without map[string]result) map[string]result {

@@ -2,6 +2,7 @@ package lettercmd
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -185,8 +186,10 @@ func (c *call) watch(ctx context.Context, d deadletter.Drive, unresolved int) er
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("the redrive goes on: gabion deadletter stop %s ends it: %w", d.ID, ctx.Err())
-		case err != nil:
+		case errors.Is(err, errGone):
 			return err
+		case err != nil:
+			return fmt.Errorf("redrive %s can't be looked at, and goes on as far as is known: %w. gabion deadletter redrives shows it", d.ID, err)
 		}
 		d = fresh
 	}

@@ -3,6 +3,7 @@ package lettercmd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -183,6 +184,29 @@ func TestFollow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// flaky is a store that goes away once a redrive was ordered.
+type flaky struct{ deadletter.Store }
+
+var errAway = errors.New("connection refused")
+
+func (flaky) Drives(context.Context, string) ([]deadletter.Drive, error) { return nil, errAway }
+
+// Who follows a redrive and loses the store is told that the redrive goes on.
+func TestFollowingAStoreThatGoesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := shop(t)
+		code, out, errs := on(t.Context(), flaky{m}, "redrive", "--group", "billing", "--follow")
+		all, err := m.Drives(t.Context(), "")
+		if err != nil || len(all) != 1 || all[0].State != deadletter.Driving {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		want := "redrive " + all[0].ID + " can't be looked at, and goes on as far as is known: connection refused. gabion deadletter redrives shows it"
+		if code != failed || !strings.Contains(errs, want) {
+			t.Errorf("exit code %d, %s%s, want %q", code, out, errs, want)
+		}
+	})
 }
 
 func TestRedrivesAndStop(t *testing.T) {
