@@ -41,6 +41,9 @@ func TestEveryOpponentIsAPolicyWithTheSameTimeoutsAndSafety(t *testing.T) {
 			if made.Safe != (p.Safe || unasked) || made.Key != policy.KeyDeclared || made.Trust != p.Trust || made.Timeout.Call != p.Timeout.Call {
 				t.Errorf("%s in place of %s makes keys, or has another safety, trust or call timeout", o.Name, fact)
 			}
+			if !made.Timeout.Strict {
+				t.Errorf("%s in place of %s lets attempts go on as gabion does", o.Name, fact)
+			}
 			if made.Timeout.Attempt != p.Timeout.Attempt && !slices.Contains(undividedNames, o.Name) {
 				t.Errorf("%s in place of %s has an attempt timeout of %v", o.Name, fact, made.Timeout.Attempt)
 			}
