@@ -182,6 +182,46 @@ func TestWorkThatIsLeftLendsItsSlotAndSaysSo(t *testing.T) {
 		if s := k.d.Stats(); s.Streams != 0 || s.Bulkhead.InUse != 0 || len(k.Left()) != 0 || k.Slots(0) != 2 {
 			t.Errorf("open %d, slots %d, left %v", s.Streams, s.Bulkhead.InUse, k.Left())
 		}
+		over = make(chan struct{})
+		k.want(k.deliver(order(3)), inbox.Retry, inbox.ReasonFailed) // those before are forgotten
+		if left := k.Left(); len(left) != 1 || !left[0].Lent {
+			t.Errorf("%+v", left)
+		}
+		close(over)
+	})
+}
+
+// hooked is a store that does something before it stores the end of a run.
+type hooked struct {
+	idempotency.Store
+	ends func()
+}
+
+func (s hooked) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Change) error {
+	s.ends()
+	return s.Store.Apply(ctx, ref, c)
+}
+
+// Work may return after it was left, and before its message is handled.
+func TestWorkThatReturnsAsItIsLeftKeepsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, over := gabion.New("billing", patient(2)), make(chan struct{})
+		store := hooked{idempotency.NewMemoryStore(0, 0), func() {
+			close(over)
+			synctest.Wait()
+		}}
+		c, err := consumer.New(d, store, consumer.Options{Lend: -1, Letters: newShelf(), Inbox: inbox.Options{RunnerConfig: reexecute}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.Handle(t.Context(), order(1), func(context.Context) error { <-over; return nil })
+		if got.Reason != inbox.ReasonFailed {
+			t.Errorf("%+v", got)
+		}
+		synctest.Wait()
+		if s := d.Stats(); s.Streams != 0 || s.Bulkhead.InUse != 0 || len(c.Left()) != 0 || c.Slots(0) != 2 {
+			t.Errorf("open %d, slots %d, left %v, %d slots are free", s.Streams, s.Bulkhead.InUse, c.Left(), c.Slots(0))
+		}
 	})
 }
 
