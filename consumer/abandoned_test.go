@@ -191,6 +191,59 @@ func TestWorkThatIsLeftLendsItsSlotAndSaysSo(t *testing.T) {
 	})
 }
 
+// Whichever of the runs that were left returns first, as many slots as may be lent are.
+func TestASlotThatWasLentIsLentToTheNext(t *testing.T) {
+	for _, first := range []int{0, 2} { // whose slot is lent, and whose is not
+		for range 10 { // the next is drawn
+			synctest.Test(t, func(t *testing.T) {
+				k := newDesk(t, patient(4), consumer.Options{Lend: 2})
+				over := map[string]chan struct{}{}
+				k.work = func(ctx context.Context) error { <-over[consumer.From(ctx).ID]; return nil }
+				for n := range 3 {
+					over[order(n).ID] = make(chan struct{})
+					k.want(k.deliver(order(n)), inbox.Retry, inbox.ReasonFailed)
+				}
+				holds := func(left, slots, free int) {
+					t.Helper()
+					synctest.Wait()
+					s, all := k.d.Stats(), k.Left()
+					lent := 0
+					for _, l := range all {
+						if l.Lent {
+							lent++
+						}
+					}
+					if len(all) != left || lent != left-slots || s.Bulkhead.InUse != slots || int(s.Streams) != left-slots || k.Slots(0) != free {
+						t.Errorf("first %d: %d are left, %d slots lent, %d in use, %d free, %d open", first, len(all), lent, s.Bulkhead.InUse, k.Slots(0), s.Streams)
+					}
+				}
+				holds(3, 1, 3)
+				close(over[order(first).ID])
+				holds(2, 0, 4)
+				close(over[order(1).ID])
+				close(over[order(2-first).ID])
+				holds(0, 0, 4)
+			})
+		}
+	}
+}
+
+// The slot is lent when the run is left, also where the attempt's own time is not over.
+func TestTheSlotOfWorkThatIsLeftEarlyIsLentAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := patient(2)
+		p.Timeout = policy.Timeout{Call: time.Hour, Attempt: time.Hour}
+		config := reexecute
+		config.MaxExecution = 3 * time.Second
+		k := newDesk(t, p, consumer.Options{Inbox: inbox.Options{RunnerConfig: config}})
+		k.work = hang(t)
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonFailed)
+		if s := k.d.Stats(); s.Bulkhead.InUse != 0 || s.Streams != 1 {
+			t.Errorf("%d slots in use, %d open", s.Bulkhead.InUse, s.Streams)
+		}
+	})
+}
+
 // hooked is a store that does something before it stores the end of a run.
 type hooked struct {
 	idempotency.Store
