@@ -198,10 +198,11 @@ func TestASlotThatWasLentIsLentToTheNext(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := newDesk(t, patient(4), consumer.Options{Lend: 2})
 				over := map[string]chan struct{}{}
-				k.work = func(ctx context.Context) error { <-over[consumer.From(ctx).ID]; return nil }
 				for n := range 3 {
 					over[order(n).ID] = make(chan struct{})
-					k.want(k.deliver(order(n)), inbox.Retry, inbox.ReasonFailed)
+				}
+				for n := range 3 {
+					k.want(k.Handle(t.Context(), order(n), func(context.Context) error { <-over[order(n).ID]; return nil }), inbox.Retry, inbox.ReasonFailed)
 				}
 				holds := func(left, slots, free int) {
 					t.Helper()

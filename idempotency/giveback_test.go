@@ -180,7 +180,7 @@ func TestTheEndOfARunUnderTxWakesThoseWhoWait(t *testing.T) {
 						t.Error("the context of the run goes on")
 					}
 				}
-				call := func() {}
+				var call func()
 				if front == "Runner" {
 					r, err := NewRunner(store, config)
 					if err != nil {
