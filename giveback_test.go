@@ -578,11 +578,10 @@ func TestACallThatEndsEndsTheContextsThatTracersMade(t *testing.T) {
 		defer d.Observe(&tracer{call: passes, attempt: func(ctx context.Context, _ gabion.Event) context.Context { return context.WithoutCancel(ctx) }})()
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		hold := make(chan struct{})
-		var seen context.Context
+		hold, seen := make(chan struct{}), make(chan context.Context, 1)
 		_, err := gabion.Do(ctx, d, func(ctx context.Context) (int, error) {
 			if gabion.AttemptNumber(ctx) == 2 {
-				seen = ctx
+				seen <- ctx
 				<-hold
 				return 0, errDown
 			}
@@ -590,7 +589,7 @@ func TestACallThatEndsEndsTheContextsThatTracersMade(t *testing.T) {
 			return 0, errDown
 		}, gabion.WithIdempotent())
 		wantReason(t, err, policy.Canceled)
-		if seen == nil || seen.Err() == nil {
+		if hedge := <-seen; hedge.Err() == nil {
 			t.Error("the context of the hedge goes on")
 		}
 		close(hold)

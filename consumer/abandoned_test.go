@@ -182,6 +182,100 @@ func TestWorkThatIsLeftLendsItsSlotAndSaysSo(t *testing.T) {
 		if s := k.d.Stats(); s.Streams != 0 || s.Bulkhead.InUse != 0 || len(k.Left()) != 0 || k.Slots(0) != 2 {
 			t.Errorf("open %d, slots %d, left %v", s.Streams, s.Bulkhead.InUse, k.Left())
 		}
+		over = make(chan struct{})
+		k.want(k.deliver(order(3)), inbox.Retry, inbox.ReasonFailed) // those before are forgotten
+		if left := k.Left(); len(left) != 1 || !left[0].Lent {
+			t.Errorf("%+v", left)
+		}
+		close(over)
+	})
+}
+
+// Whichever of the runs that were left returns first, as many slots as may be lent are.
+func TestASlotThatWasLentIsLentToTheNext(t *testing.T) {
+	for _, first := range []int{0, 2} { // whose slot is lent, and whose is not
+		for range 10 { // the next is drawn
+			synctest.Test(t, func(t *testing.T) {
+				k := newDesk(t, patient(4), consumer.Options{Lend: 2})
+				over := map[string]chan struct{}{}
+				for n := range 3 {
+					over[order(n).ID] = make(chan struct{})
+				}
+				for n := range 3 {
+					k.want(k.Handle(t.Context(), order(n), func(context.Context) error { <-over[order(n).ID]; return nil }), inbox.Retry, inbox.ReasonFailed)
+				}
+				holds := func(left, slots, free int) {
+					t.Helper()
+					synctest.Wait()
+					s, all := k.d.Stats(), k.Left()
+					lent := 0
+					for _, l := range all {
+						if l.Lent {
+							lent++
+						}
+					}
+					if len(all) != left || lent != left-slots || s.Bulkhead.InUse != slots || int(s.Streams) != left-slots || k.Slots(0) != free {
+						t.Errorf("first %d: %d are left, %d slots lent, %d in use, %d free, %d open", first, len(all), lent, s.Bulkhead.InUse, k.Slots(0), s.Streams)
+					}
+				}
+				holds(3, 1, 3)
+				close(over[order(first).ID])
+				holds(2, 0, 4)
+				close(over[order(1).ID])
+				close(over[order(2-first).ID])
+				holds(0, 0, 4)
+			})
+		}
+	}
+}
+
+// The slot is lent when the run is left, also where the attempt's own time is not over.
+func TestTheSlotOfWorkThatIsLeftEarlyIsLentAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := patient(2)
+		p.Timeout = policy.Timeout{Call: time.Hour, Attempt: time.Hour}
+		config := reexecute
+		config.MaxExecution = 3 * time.Second
+		k := newDesk(t, p, consumer.Options{Inbox: inbox.Options{RunnerConfig: config}})
+		k.work = hang(t)
+		k.want(k.deliver(order(1)), inbox.Retry, inbox.ReasonFailed)
+		if s := k.d.Stats(); s.Bulkhead.InUse != 0 || s.Streams != 1 {
+			t.Errorf("%d slots in use, %d open", s.Bulkhead.InUse, s.Streams)
+		}
+	})
+}
+
+// hooked is a store that does something before it stores the end of a run.
+type hooked struct {
+	idempotency.Store
+	ends func()
+}
+
+func (s hooked) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Change) error {
+	s.ends()
+	return s.Store.Apply(ctx, ref, c)
+}
+
+// Work may return after it was left, and before its message is handled.
+func TestWorkThatReturnsAsItIsLeftKeepsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, over := gabion.New("billing", patient(2)), make(chan struct{})
+		store := hooked{idempotency.NewMemoryStore(0, 0), func() {
+			close(over)
+			synctest.Wait()
+		}}
+		c, err := consumer.New(d, store, consumer.Options{Lend: -1, Letters: newShelf(), Inbox: inbox.Options{RunnerConfig: reexecute}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.Handle(t.Context(), order(1), func(context.Context) error { <-over; return nil })
+		if got.Reason != inbox.ReasonFailed {
+			t.Errorf("%+v", got)
+		}
+		synctest.Wait()
+		if s := d.Stats(); s.Streams != 0 || s.Bulkhead.InUse != 0 || len(c.Left()) != 0 || c.Slots(0) != 2 {
+			t.Errorf("open %d, slots %d, left %v, %d slots are free", s.Streams, s.Bulkhead.InUse, c.Left(), c.Slots(0))
+		}
 	})
 }
 

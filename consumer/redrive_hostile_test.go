@@ -295,3 +295,38 @@ func TestALetterWhoseResolutionHangsStaysOrdered(t *testing.T) {
 		}
 	})
 }
+
+// settling looks at the context with which the end of a letter is stored.
+type settling struct {
+	orders
+	seen func(context.Context)
+}
+
+func (s settling) Settle(ctx context.Context, _ deadletter.Lease, v deadletter.Verdict) error {
+	s.seen(ctx)
+	return s.settle(v)
+}
+
+// The end of a letter is stored also when the redrive was stopped, with a context that ends then.
+func TestTheEndOfALetterIsStoredThoughTheRedriveIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newDesk(t, unguarded, consumer.Options{})
+		var ending context.Context
+		k.onHold(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		letters, settled := k.letters.ordered, 0
+		_ = k.Redrive(ctx, settling{orders{
+			take:   func() (taken []deadletter.Lease, _ time.Duration, _ error) { taken, letters = letters, nil; return },
+			extend: func() error { return nil },
+			settle: func(deadletter.Verdict) error { settled++; return nil },
+		}, func(ctx context.Context) {
+			if ctx.Err() != nil {
+				t.Errorf("the end is stored with a context that says %v", ctx.Err())
+			}
+			ending = ctx
+		}}, func(ctx context.Context) error { cancel(); return ctx.Err() }, consumer.Redrive{Workers: 1})
+		if settled != 1 || ending.Err() != context.Canceled {
+			t.Errorf("%d ends are stored, and the context says %v", settled, ending.Err())
+		}
+	})
+}

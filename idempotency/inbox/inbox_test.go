@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -470,4 +471,36 @@ func TestMessageIsKeptFromOthersWhileTheWorkRuns(t *testing.T) {
 			t.Errorf("after %v: %v", took, d.Err)
 		}
 	})
+}
+
+// heard is a context without an end that counts those who wait for one.
+type heard struct {
+	context.Context
+	done    chan struct{}
+	waiting atomic.Int64
+}
+
+func (h *heard) Done() <-chan struct{} { return h.done }
+
+func (h *heard) AfterFunc(func()) (stop func() bool) {
+	h.waiting.Add(1)
+	return func() bool { h.waiting.Add(-1); return true }
+}
+
+// Messages come and go under one context, that of the subscription.
+func TestAMessageLeavesNothingAtTheContextOfItsSubscription(t *testing.T) {
+	for _, g := range guarantees {
+		synctest.Test(t, func(t *testing.T) {
+			waits := int64(0)
+			ctx := &heard{Context: t.Context(), done: make(chan struct{})}
+			p := newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g}}, func(work context.Context) error {
+				work.Done()
+				waits = max(waits, ctx.waiting.Load())
+				return nil
+			})
+			if p.deliverTo(ctx, order("x")); waits == 0 || ctx.waiting.Load() != 0 {
+				t.Errorf("%v: %d wait for its end while the work runs, and %d after it", g, waits, ctx.waiting.Load())
+			}
+		})
+	}
 }

@@ -69,6 +69,28 @@ func TestKeepVisible(t *testing.T) {
 	}
 }
 
+// What an extension began ends with it. One that panics has failed, and is tried again.
+func TestAnExtensionLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []context.Context
+		alive, stop := KeepVisible(t.Context(), Visibility{Timeout: 30 * time.Second}, func(ctx context.Context) error {
+			for n, before := range seen {
+				if before.Err() != context.Canceled {
+					t.Errorf("the context of extension %d says %v at the next", n, before.Err())
+				}
+			}
+			if seen = append(seen, ctx); len(seen)%2 == 1 {
+				panic("a bug of the broker's client")
+			}
+			return nil
+		})
+		pass(4 * time.Minute)
+		if stop(); len(seen) < 8 || context.Cause(alive) != context.Canceled {
+			t.Errorf("%d extensions, and then %v", len(seen), context.Cause(alive))
+		}
+	})
+}
+
 func TestStopWaitsForAnExtensionUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var under atomic.Bool
