@@ -34,7 +34,7 @@ func TestMistakesOfQueues(t *testing.T) {
 		{"workers: 1, prefetch: 3", "", "6:80", "prefetch means nothing where no consumer is plain"},
 		{"workers: 1, skip: true", "", "6:76", "skip means nothing without partitions"},
 		{"workers: 1, poison_does: fails", "", "6:83", "poison_does means nothing without poison"},
-		{"workers: 1, give_up_after: 15m", "", "6:76", "give_up_after means nothing without an inbox"},
+		{"workers: 1, give_up_after: 15m", "", "6:85", "give_up_after means nothing without an inbox"},
 		{"workers: 1, poison: 120%", "", "6:78", "more than all"},
 		{"workers: 1, visible: 1s", "", "6:70", "unknown key \"visible\" in queue"},
 		{"workers: 1, policy: other", "", "11:3", "nothing goes by the policy \"billing\""},
