@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/gabion-go/gabion/internal/testrace"
 )
 
 // behind is a scenario whose clients are behind a broker.
@@ -140,7 +138,6 @@ func TestRestartedPlainConsumersDoNotWin(t *testing.T) {
 // What is shipped makes no letters of an outage that is shorter than GiveUpAfter, and the runs alone
 // do.
 func TestAnOutageMakesLettersOnlyWhereTheRunsAloneDecide(t *testing.T) {
-	testrace.Serial(t)
 	text, err := Text("message-outage")
 	if err != nil {
 		t.Fatal(err)
