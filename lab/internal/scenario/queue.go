@@ -38,6 +38,9 @@ func (r *reader) queue(it item, f *namedFleet) {
 	if q.Partitions == 0 {
 		it.never("without partitions", "queue.skip")
 	}
+	if sim.Inbox(q.Inbox) == sim.NoInbox {
+		it.never("without an inbox", "queue.give_up_after")
+	}
 	if q.Poison == 0 {
 		it.never("without poison", "queue.poison_does")
 	}
@@ -62,7 +65,7 @@ func (l *lowering) queue(f *namedFleet) *sim.Queue {
 	q := &f.Queue
 	made := &sim.Queue{
 		Workers: int(q.Workers), Prefetch: int(q.Prefetch), Visibility: time.Duration(q.Visibility), Heartbeat: q.Heartbeat,
-		Inbox: sim.Inbox(q.Inbox), Deliveries: int(q.MaxDeliveries), Requeue: time.Duration(q.Requeue), LostAcks: float64(q.LostAcks),
+		Inbox: sim.Inbox(q.Inbox), GiveUp: time.Duration(q.GiveUpAfter), Deliveries: int(q.MaxDeliveries), Requeue: time.Duration(q.Requeue), LostAcks: float64(q.LostAcks),
 		Partitions: int(q.Partitions), Skip: q.Skip, Poison: float64(q.Poison), Harm: sim.Harm(q.PoisonDoes),
 	}
 	if name := f.consumes(); name != "" {

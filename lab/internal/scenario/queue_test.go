@@ -34,6 +34,7 @@ func TestMistakesOfQueues(t *testing.T) {
 		{"workers: 1, prefetch: 3", "", "6:80", "prefetch means nothing where no consumer is plain"},
 		{"workers: 1, skip: true", "", "6:76", "skip means nothing without partitions"},
 		{"workers: 1, poison_does: fails", "", "6:83", "poison_does means nothing without poison"},
+		{"workers: 1, give_up_after: 15m", "", "6:85", "give_up_after means nothing without an inbox"},
 		{"workers: 1, poison: 120%", "", "6:78", "more than all"},
 		{"workers: 1, visible: 1s", "", "6:70", "unknown key \"visible\" in queue"},
 		{"workers: 1, policy: other", "", "11:3", "nothing goes by the policy \"billing\""},
@@ -131,5 +132,37 @@ func TestRestartedPlainConsumersDoNotWin(t *testing.T) {
 	j := s.Judgements[0]
 	if j.Winner != "" || !strings.Contains(j.Sentence, "but ") || !strings.Contains(j.Sentence, "effects again for each 100 messages instead of") {
 		t.Errorf("%q wins: %s", j.Winner, j.Sentence)
+	}
+}
+
+// What is shipped makes no letters of an outage that is shorter than GiveUpAfter, and the runs alone
+// do.
+func TestAnOutageMakesLettersOnlyWhereTheRunsAloneDecide(t *testing.T) {
+	text, err := Text("message-outage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		fact, text string
+		letters    bool
+	}{
+		{"by runs and by time", string(text), false},
+		{"by runs alone", strings.ReplaceAll(string(text), ", give_up_after: 15m", ""), true},
+	} {
+		f, err := Parse(c.fact, []byte(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := f.Run(t.Context(), Options{Replications: 2, Alone: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		some := false
+		for _, a := range s.Sides[0].Asserts {
+			some = some || strings.HasPrefix(a.Text, "dead_letters") && a.Measured.Value > 0
+		}
+		if some != c.letters {
+			t.Errorf("%s: letters %t, want %t: %+v", c.fact, some, c.letters, s.Sides[0].Asserts)
+		}
 	}
 }

@@ -162,6 +162,10 @@ type queue struct {
 	// is never repeated; reexecute, by which it is. Left out, it means none.
 	Inbox inboxWord
 
+	// GiveUpAfter is how long a message is tried at least whose work fails, once its runs are
+	// used up: consumers that nobody configured have 15m. Left out, its runs alone decide.
+	GiveUpAfter span
+
 	// MaxDeliveries is how often the broker delivers a message before it makes it a dead
 	// letter. Left out, it means any number.
 	MaxDeliveries whole

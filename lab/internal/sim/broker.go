@@ -23,6 +23,7 @@ type Queue struct {
 	Visibility time.Duration  // zero means 30 s
 	Heartbeat  bool           // visibility is extended while a message is worked on
 	Inbox      Inbox          // of consumers with a policy
+	GiveUp     time.Duration  // for at least so long a message is tried whose work fails, with an inbox; 0 means that its runs alone decide
 	Deliveries int            // after so many the broker makes a message a dead letter; 0 means never
 	Requeue    time.Duration  // until a message comes again that a plain consumer refused; zero means 100 ms
 	LostAcks   float64        // share of acknowledgements that don't arrive

@@ -29,6 +29,7 @@ type memory struct {
 	holder   uint32 // the delivery whose run holds it
 	hgen     uint32
 	heldFrom clock.Instant
+	tried    clock.Instant // when its first run began; zero if none did
 }
 
 func (i Inbox) guarantee() idempotency.Guarantee {
@@ -57,6 +58,9 @@ func (s *sim) claim(b *broker, d *delivery) (run bool) {
 	case idempotency.DecisionRun:
 		d.claimed, d.token, d.runs = true, a.Record.Token, a.Record.Attempt
 		m.holder, m.hgen, m.heldFrom = d.self, d.gen, s.now
+		if m.tried == 0 {
+			m.tried = s.now
+		}
 		return !s.hopeless(b, d)
 	case idempotency.DecisionReplay:
 		b.n.Duplicates++
@@ -114,6 +118,7 @@ func (s *sim) hopeless(b *broker, d *delivery) bool {
 // wait.
 type fate struct {
 	done, dead bool
+	patient    bool // its runs are used up, and it is tried on
 	why        DeadReason
 	wait       time.Duration
 }
@@ -133,7 +138,7 @@ func (s *sim) fate(b *broker, d *delivery, ok bool) fate {
 		end = idempotency.OutcomeSucceeded
 	case f.dead:
 		end = idempotency.OutcomeGivenUp
-	case d.local:
+	case d.local, f.patient: // no run, and those before count
 		end = idempotency.OutcomeRefused
 	}
 	m := d.message
@@ -157,6 +162,9 @@ func (s *sim) failed(b *broker, d *delivery) fate {
 	case policy.None:
 		return fate{wait: wait}
 	case policy.AttemptsExhausted:
+		if age := s.now.Sub(d.message.tried); b.Inbox != NoInbox && age < b.GiveUp {
+			return fate{patient: true, wait: machine.TryOn(r, age, b.GiveUp, seed)}
+		}
 		return fate{dead: true, why: DeadExhausted}
 	}
 	return fate{dead: true, why: DeadPermanent}
