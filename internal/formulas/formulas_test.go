@@ -75,7 +75,7 @@ func TestWhatBudgetsAdd(t *testing.T) {
 		b            policy.Budget
 		extra, burst float64
 	}{
-		{"earned", policy.Budget{}, 0.3, 1.5},
+		{"earned", policy.Budget{}, 0.3, 1},
 		{"a window", policy.Budget{Shape: policy.BudgetWindow}, 0.1, 10},
 		{"tokens", policy.Budget{Shape: policy.BudgetTokens}, 0.1, 100},
 		{"gRPC", policy.Budget{Shape: policy.BudgetGRPC}, 0.1, 5},
