@@ -173,7 +173,7 @@ func (c *Call) stretch(now clock.Instant, k *cuts, t *Ticket, limit time.Duratio
 	case limit <= 0 || longest <= limit:
 	case e.open:
 		t.longer = true
-	case e.past >= inSeries && !t.Hedge && longest >= limit+limit/2 && !c.probing():
+	case e.past >= inSeries && t.Attempt == 1 && longest >= limit+limit/2 && !c.probing():
 		k.change(now, p, func(e *evidence) { t.longer = e.trial() })
 	}
 	if t.longer {
