@@ -309,7 +309,7 @@ func TestWorkThatFansOutEndsWithItsAttempt(t *testing.T) {
 
 // Many goroutines that ask at once get the same answer.
 func TestAnAttemptsContextIsSafeForConcurrentUse(t *testing.T) {
-	d := gabion.New("db", policy.Policy{Timeout: policy.Timeout{Attempt: time.Millisecond, Call: time.Minute}})
+	d := gabion.New("db", policy.Policy{Timeout: policy.Timeout{Attempt: time.Millisecond, Call: time.Minute, Strict: true}})
 	for range 50 {
 		d.Run(t.Context(), func(ctx context.Context) error {
 			var wg sync.WaitGroup

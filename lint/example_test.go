@@ -17,5 +17,5 @@ func ExampleRun() {
 	// Output:
 	// gabion.yaml:3:3: note G010: stock: 3 attempts (default) × 2s + waits of up to 3s = 9s > call timeout 5s: if each runs into its timeout, only 2 of 3 are sure to get their time
 	//   |   stock:
-	//   |   ^ write timeout.call: 9s, or a shorter attempt timeout, or fewer attempts
+	//   |   ^ write timeout.call: 9s, or fewer attempts
 }

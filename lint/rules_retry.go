@@ -144,40 +144,61 @@ func (s *subject) brokerWaits() bool {
 }
 
 // attemptsDoNotFit compares attempts × timeout + waits with the call's time and, where
-// attempts fail at once, the waits alone.
+// attempts fail at once, the waits alone. A margin that is written and is what stands in the
+// way is to go, and not the attempts.
 func (s *subject) attemptsDoNotFit() {
 	n, attempt, call := s.p.Retry.Attempts, s.p.Timeout.Attempt, s.p.Timeout.Call
 	if n < 2 || call <= 0 {
 		return
 	}
 	if begun := formulas.Begun(s.p, formulas.Usual); begun < n && !s.brokerWaits() {
-		how, fix := Note, []config.Change(nil)
-		if s.written("retry.attempts") {
-			how, fix = Warning, []config.Change{s.set("retry.attempts", fmt.Sprint(max(begun, 1)))}
-		}
-		waits := formulas.Waits(s.p.Retry.Backoff, n-1, formulas.Usual)
-		margin := ""
-		if waits <= call {
-			margin = fmt.Sprintf(", with timeout.margin %s", s.time("timeout.margin", s.p.Timeout.Margin))
-		}
-		if margin != "" && s.written("timeout.margin") && s.p.Timeout.Margin > zero.Timeout.Margin {
-			s.findAs(how, "timeout.margin", fmt.Sprintf("the usual waits between %s are %s together%s > call timeout %s: an attempt that would have less time than the margin is not made, so most calls do not make attempt %s",
-				s.count("retry.attempts", n, "attempt"), span(waits), margin, s.time("timeout.call", call), numbersOf(begun+1, n)),
-				"leave timeout.margin out for the default, "+policy.FormatDuration(zero.Timeout.Margin))
-			return
-		}
-		s.findAs(how, "retry.attempts", fmt.Sprintf("the usual waits between %s are %s together%s > call timeout %s: even if each fails at once, most calls do not make attempt %s",
-			s.count("retry.attempts", n, "attempt"), span(waits), margin, s.time("timeout.call", call), numbersOf(begun+1, n)),
-			fmt.Sprintf("write attempts: %d, or a shorter base or cap", max(begun, 1)), fix...)
+		s.attemptsAreNotBegun(n, begun, call)
 		return
 	}
 	waits, most := formulas.Waits(s.p.Retry.Backoff, n-1, formulas.Longest), formulas.Full(s.p)
-	if attempt <= 0 || attempt >= call || most <= call {
+	if attempt <= 0 || attempt >= call {
 		return
 	}
-	s.find("retry.attempts", fmt.Sprintf("%s × %s + waits of up to %s = %s > call timeout %s: if each runs into its timeout, only %d of %d are sure to get their time",
-		s.count("retry.attempts", n, "attempt"), s.time("timeout.attempt", attempt), span(waits), span(most), s.time("timeout.call", call), formulas.Fit(s.p), n),
-		"write timeout.call: "+span(most)+", or a shorter attempt timeout, or fewer attempts")
+	left := call - (most - attempt)
+	switch {
+	case most > call:
+		s.find("retry.attempts", fmt.Sprintf("%s × %s + waits of up to %s = %s > call timeout %s: if each runs into its timeout, only %d of %d are sure to get their time",
+			s.count("retry.attempts", n, "attempt"), s.time("timeout.attempt", attempt), span(waits), span(most), s.time("timeout.call", call), formulas.Fit(s.p), n),
+			"write timeout.call: "+span(most)+", or fewer attempts")
+	case left < s.p.Timeout.Margin:
+		s.find("timeout.margin", fmt.Sprintf("%d × %s + waits of up to %s leave %s of call timeout %s < timeout.margin %s: if each runs into its timeout, the last of %s is not made",
+			n-1, s.time("timeout.attempt", attempt), span(waits), span(left), s.time("timeout.call", call),
+			s.time("timeout.margin", s.p.Timeout.Margin), s.count("retry.attempts", n, "attempt")), noMargin)
+	}
+}
+
+var noMargin = "leave timeout.margin out for the default, " + policy.FormatDuration(zero.Timeout.Margin)
+
+// attemptsAreNotBegun says why not even attempts that fail at once are all made.
+func (s *subject) attemptsAreNotBegun(n, begun int, call time.Duration) {
+	how := Note
+	if s.written("retry.attempts") {
+		how = Warning
+	}
+	waits, margin := formulas.Waits(s.p.Retry.Backoff, n-1, formulas.Usual), ""
+	without := s.p
+	without.Timeout.Margin = zero.Timeout.Margin
+	inTheWay := s.written("timeout.margin") && formulas.Begun(without, formulas.Usual) > begun
+	if waits <= call || inTheWay {
+		margin = fmt.Sprintf(", with timeout.margin %s", s.time("timeout.margin", s.p.Timeout.Margin))
+	}
+	says := fmt.Sprintf("the usual waits between %s are %s together%s > call timeout %s: ",
+		s.count("retry.attempts", n, "attempt"), span(waits), margin, s.time("timeout.call", call))
+	if inTheWay {
+		s.findAs(how, "timeout.margin", says+"an attempt that would have less time than the margin is not made, so most calls do not make attempt "+numbersOf(begun+1, n), noMargin)
+		return
+	}
+	var fix []config.Change
+	if how == Warning {
+		fix = []config.Change{s.set("retry.attempts", fmt.Sprint(max(begun, 1)))}
+	}
+	s.findAs(how, "retry.attempts", says+"even if each fails at once, most calls do not make attempt "+numbersOf(begun+1, n),
+		fmt.Sprintf("write attempts: %d, or a shorter base or cap", max(begun, 1)), fix...)
 }
 
 // What one call may come to before it is worth a note.

@@ -95,6 +95,10 @@ func TestRulesOfRetries(t *testing.T) {
 			"a: the usual waits between 3 attempts are 1.5s together, with timeout.margin 50ms (default) > call timeout 1.549s: even if each fails at once, most calls do not make attempt 3"},
 		{"a margin that takes the call", "{timeout: {call: 15s, attempt: 1s, margin: 14s}, retry: {attempts: 3}}", "warning",
 			"a: the usual waits between 3 attempts are 1.5s together, with timeout.margin 14s > call timeout 15s: an attempt that would have less time than the margin is not made, so most calls do not make attempt 3"},
+		{"a margin that takes what the waits leave", "{timeout: {call: 1s, margin: 900ms}, retry: {attempts: 3}}", "warning", "with timeout.margin 900ms > call timeout 1s: an attempt that would have less time"},
+		{"a margin that is longer than what is left", "{timeout: {call: 9s, attempt: 2s, margin: 2001ms}}", "note",
+			"a: 2 × 2s + waits of up to 3s leave 2s of call timeout 9s < timeout.margin 2.001s: if each runs into its timeout, the last of 3 attempts (default) is not made"},
+		{"and one that is as long", "{timeout: {call: 9s, attempt: 2s, margin: 2s}}", "silent", ""},
 		{"one attempt", "{timeout: {call: 1s}, retry: off}", "silent", ""},
 		{"no end", "{timeout: {call: off}}", "silent", ""},
 		{"what could not be had", "{timeout: {call: 10s, attempt: off}}", "silent", ""},
@@ -154,6 +158,9 @@ func TestRulesOfTimeouts(t *testing.T) {
 		{"shorter", "{timeout: {call: 2s, attempt: 1999ms}}", "silent", ""},
 		{"off", "{timeout: {attempt: off}}", "note", "timeout.attempt is off: an attempt"},
 		{"one attempt", "{timeout: {call: 2s, attempt: 2s}, retry: off}", "silent", ""},
+		{"strict", "{timeout: {call: 2s, attempt: 2s, strict: true}}", "silent", ""},
+		{"a third of the call is twice the p99", "{timeout: {call: 3s, attempt: 3s}, facts: {p99: 500ms}}", "note", ""},
+		{"and less", "{timeout: {call: 3s, attempt: 3s}, facts: {p99: 501ms}}", "silent", ""},
 	})
 	tryRule(t, "G009", []specimen{
 		{"off", "{timeout: {idle: off}}", "warning", ""},

@@ -69,13 +69,17 @@ func (s *subject) attemptTakesTheCall() {
 	if !s.retries() || t.Call <= 0 || t.Attempt > 0 && t.Attempt < t.Call {
 		return
 	}
+	attempt := t.Call / time.Duration(min(s.p.Retry.Attempts, 64))
+	if t.Strict || s.has("facts.p99") && attempt < 2*s.facts.P99 { // a cut would destroy more work in an overload than it saves where attempts hang
+		return
+	}
 	says := "timeout.attempt is off"
 	if t.Attempt > 0 {
 		says = fmt.Sprintf("timeout.attempt %s ≥ call timeout %s", s.time("timeout.attempt", t.Attempt), s.time("timeout.call", t.Call))
 	}
 	s.find("timeout.attempt", fmt.Sprintf("%s: an attempt that hangs takes the whole call, and none of the %s follows it: only failures that come quickly are retried",
 		says, s.count("retry.attempts", s.p.Retry.Attempts-1, "other attempt")),
-		"write timeout.attempt: "+span(t.Call/time.Duration(min(s.p.Retry.Attempts, 64)))+" or less, or attempts: 1")
+		"write timeout.attempt: "+span(attempt)+" where that is twice the p99 of the dependency or more, or attempts: 1")
 }
 
 func (s *subject) bodyNeverEnds() {

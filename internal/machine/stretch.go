@@ -44,7 +44,8 @@ const (
 	overAgain    = hundred / 20     // of past: they no longer are
 	better       = hundred / 10     // by which kept must be above again
 	saved        = hundred / 10     // of again: retries make good what is cut off, so trials are dear
-	trialEvery   = 4                // attempts
+	trialEvery   = 4                // first attempts of calls
+	trialLasts   = 8                // times as long as another attempt, at most
 	rarely       = 60               // likewise, where trials are dear
 	cutsLast     = 60               // seconds, or four attempts where that is longer
 )
@@ -173,8 +174,9 @@ func (c *Call) stretch(now clock.Instant, k *cuts, t *Ticket, limit time.Duratio
 	case limit <= 0 || longest <= limit:
 	case e.open:
 		t.longer = true
-	case e.past >= inSeries && !t.Hedge && longest >= limit+limit/2 && !c.probing():
+	case e.past >= inSeries && t.Attempt == 1 && longest >= limit+limit/2 && !c.probing():
 		k.change(now, p, func(e *evidence) { t.longer = e.trial() })
+		longest = min(longest, trialLasts*limit) // where nothing comes, the caller waits for that
 	}
 	if t.longer {
 		return longest

@@ -86,6 +86,12 @@ func TestAttemptsThatAreCutOffInSeriesHaveMoreTimeWhereThatHelps(t *testing.T) {
 				t.Error("something is kept of attempts that end in time")
 			}
 		}},
+		{"a trial is no longer than eight attempts", func(p *policy.Policy) { p.Timeout.Call = time.Minute }, func(t *testing.T, s *stretching) {
+			s.had(2, never)
+			if got := s.attempt(s.now, never); got != 8*time.Second {
+				t.Errorf("it had %v", got)
+			}
+		}},
 		{"late answers no longer come: none but trials", nil, func(t *testing.T, s *stretching) {
 			s.open(t)
 			s.had(30, never)

@@ -105,9 +105,14 @@ func attemptsThatFit(r *rand.Rand) trial {
 	n, attempt, base := between(r, 2, 4), millis(r, 100, 2000), millis(r, 50, 1000)
 	call := attempt + millis(r, 100, 9000)
 	waits := time.Duration(1<<(n-1)-1) * base
-	longest := time.Duration(n)*attempt + waits
+	least, margin := attempt, "" // what the last needs
+	if r.IntN(3) == 0 {
+		d := millis(r, 10, int(call/time.Millisecond)-1)
+		least, margin = max(attempt, d), fmt.Sprintf(", margin: %v", d)
+	}
+	longest := time.Duration(n-1)*attempt + waits + least
 	return trial{
-		policy: fmt.Sprintf("safe: true, %s, retry: {attempts: %d, hold: off, budget: off, backoff: {base: %v}}, timeout: {call: %v, attempt: %v}", calm, n, base, call, attempt),
+		policy: fmt.Sprintf("safe: true, %s, retry: {attempts: %d, hold: off, budget: off, backoff: {base: %v}}, timeout: {call: %v, attempt: %v%s, strict: true}", calm, n, base, call, attempt, margin),
 		world:  world(time.Minute, "count: 1, rate: 5/s", "time: 1ms", "kind: black_hole, at: 0s, for: 1m"),
 		// A wait is hardly ever as long as it can be: above the bound by a part of the waits
 		// no call of six hundred may show it.

@@ -49,7 +49,7 @@ const (
 var notShown = map[string]string{
 	"G000": ofTheFile, "G090": ofTheFile, "G091": ofTheFile, "G092": ofTheFile,
 	"G002": ofKnowledge, "G005": "the lab's services answer 429, 500, 503 and 529 only", "G007": "without a timeout a call of the lab ends with the run: there is no figure that it would miss",
-	"G008": ofTaste, "G009": "the lab's answers have no bodies", "G011": ofTaste, "G014": "the lab has no bound of memory that calls could reach",
+	"G008": "what it advises is held against the lab: advice_test.go", "G009": "the lab's answers have no bodies", "G011": ofTaste, "G014": "the lab has no bound of memory that calls could reach",
 	"G018": "what a breaker refuses in vain depends on the outage; docs/defaults.md has the figures of sixteen", "G019": "likewise",
 	"G021": ofTaste, "G022": ofTaste, "G023": ofFleets, "G024": ofFleets, "G025": "the lab has no local calls", "G026": ofConnection, "G027": ofConnection,
 	"G028": ofTaste, "G030": ofTaste, "G032": ofTaste, "G034": ofTaste, "G035": ofTaste, "G037": ofStores, "G038": ofStores,

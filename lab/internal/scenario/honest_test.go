@@ -115,7 +115,7 @@ policies:
 
 // Callers without a policy wait as long as a call may take.
 func TestCallersThatOnlyCall(t *testing.T) {
-	text := strings.NewReplacer("exp 20ms", "2s", "db: {safe: true}", "db: {safe: true, timeout: {call: 5s, attempt: 1s}, breaker: off}", "policies:", "against: none\npolicies:", "workers: 4, queue: 10, ", "").Replace(small)
+	text := strings.NewReplacer("exp 20ms", "2s", "db: {safe: true}", "db: {safe: true, timeout: {call: 5s, attempt: 1s, strict: true}, breaker: off}", "policies:", "against: none\npolicies:", "workers: 4, queue: 10, ", "").Replace(small)
 	s := study(t, text, Options{Replications: 2})
 	ours, none := metric(t, s, 0, "goodput", "", "before").Mean.Value, metric(t, s, 1, "goodput", "", "before").Mean.Value
 	if ours != 0 || none != 1 {

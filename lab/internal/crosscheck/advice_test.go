@@ -1,0 +1,92 @@
+package crosscheck
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/lab"
+	"github.com/gabion-go/gabion/lint"
+	"github.com/gabion-go/gabion/policy"
+)
+
+// answered is the share of the calls that are answered in the trouble by a policy of that
+// timeout.
+func answered(t *testing.T, timeout policy.Timeout, service, fault string) float64 {
+	t.Helper()
+	s, err := lab.Parse("world.yaml", fmt.Appendf(nil, `version: 1
+title: advice
+duration: 150s
+warmup: 10s
+replications: 1
+clients:
+  shop: {count: 20, rate: 300/s, calls: [{to: db, network: 1ms}]}
+services:
+  db: {%s}
+policies:
+  db: {}
+faults:
+  - {service: db, at: 20s, for: 100s, %s}
+`, service, fault))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &config.File{Name: "gabion.yaml", Policies: map[string]policy.Policy{"db": {Safe: true, Timeout: timeout}}}
+	r, err := s.Run(context.Background(), lab.Options{Config: f, Alone: true, Seed: 92, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (&outcome{report: r}).metric(t, "goodput", "", "during")
+}
+
+// The worlds of the advice: one replica of three hangs, or half of the capacity is gone.
+const (
+	swallows  = "kind: black_hole, replicas: 1"
+	vanish    = "kind: black_hole"
+	halved    = "kind: brown_out, factor: 0.5"
+	replicas  = "replicas: 3, workers: 10, queue: 400, time: lognormal 20ms/100ms"
+	twoHumps  = "workers: 20, queue: 400, time: 90% lognormal 20ms/100ms | 10% lognormal 250ms/600ms"
+	noTimeout = policy.Off
+)
+
+// Where answers are late, attempts that go on bring nearly as much as no attempt timeout does.
+// Where requests vanish, they cost next to nothing. ADR 92 has more worlds.
+func TestAttemptsGoOnWhereThatHelps(t *testing.T) {
+	short := policy.Timeout{Call: 3 * time.Second, Attempt: time.Second}
+	strict, none := short, short
+	strict.Strict, none.Attempt = true, noTimeout
+	if now, best := answered(t, short, twoHumps, halved), answered(t, none, twoHumps, halved); now < 0.95*best {
+		t.Errorf("half of the capacity is gone: %.1f %% are answered, and %.1f without an attempt timeout", 100*now, 100*best)
+	}
+	for _, fault := range []string{swallows, vanish} {
+		if now, before := answered(t, short, replicas, fault), answered(t, strict, replicas, fault); now < before-0.003 {
+			t.Errorf("%s: %.1f %% are answered, and %.1f with strict timeouts", fault, 100*now, 100*before)
+		}
+	}
+}
+
+// G008 advises a shorter attempt timeout where an attempt may take the call. So it must help where
+// attempts hang, and do no harm where answers are late; and where it would, G008 is silent.
+func TestWhatG008AdvisesHelps(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		t.Run(fmt.Sprintf("strict %v", strict), func(t *testing.T) {
+			whole := policy.Timeout{Call: 3 * time.Second, Attempt: 3 * time.Second, Strict: strict}
+			advised := whole
+			advised.Attempt = time.Second // a third, as G008 says for three attempts
+			help := answered(t, advised, replicas, swallows) - answered(t, whole, replicas, swallows)
+			harm := answered(t, whole, twoHumps, halved) - answered(t, advised, twoHumps, halved)
+			t.Logf("one replica of three hangs: %+.1f points; half of the capacity is gone: %+.1f points", 100*help, -100*harm)
+			text := fmt.Sprintf("version: 1\ndependencies:\n  db: {safe: true, timeout: {call: 3s, attempt: 3s, strict: %v}}\n", strict)
+			f, found := config.Read("gabion.yaml", bytes.NewBufferString(text).Bytes())
+			if len(found) > 0 {
+				t.Fatal(found)
+			}
+			if helps := help > 0.1 && harm < 0.05; helps != warns(f, "G008", lint.Note) {
+				t.Errorf("the advice helps: %v, and the linter gives it: %v", helps, !helps)
+			}
+		})
+	}
+}
