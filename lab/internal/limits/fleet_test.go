@@ -26,14 +26,18 @@ func TestALimitFarAboveWhatIsOutIsBound(t *testing.T) {
 		fault   sim.Fault
 		better  float64 // than with a limit of 100, at least, in shares of the calls in the trouble
 		same    bool    // as with it
+		long    bool    // it takes more than a second
 	}{
-		{"half of the capacity, latencies in two humps", sim.Service{Workers: 40, Queue: 400, Time: humps}, 500, sim.Fault{Kind: sim.BrownOut, Factor: 0.5}, 0.35, false},
-		{"a slow leak of half of the capacity", sim.Service{Workers: 20, Queue: 600, Time: work}, 300, sim.Fault{Kind: sim.BrownOut, Factor: 0.3, Ramp: time.Minute}, 0.04, false},
-		{"one of three replicas swallows", sim.Service{Replicas: 3, Workers: 8, Queue: 100, Time: work}, 240, sim.Fault{Kind: sim.BlackHole, Replicas: 1}, 0, true},
-		{"half of the answers are errors", sim.Service{Workers: 30, Queue: 600, Time: work}, 300, sim.Fault{Kind: sim.Errors, Status: 503, Share: 0.5}, 0, true},
-		{"all is ten times slower, and in time", sim.Service{Workers: 400, Queue: 600, Time: draw.Exponential(20 * ms)}, 300, sim.Fault{Kind: sim.Slow, Factor: 10}, 0, true},
+		{"half of the capacity, latencies in two humps", sim.Service{Workers: 40, Queue: 400, Time: humps}, 500, sim.Fault{Kind: sim.BrownOut, Factor: 0.5}, 0.35, false, true},
+		{"a slow leak of half of the capacity", sim.Service{Workers: 20, Queue: 600, Time: work}, 300, sim.Fault{Kind: sim.BrownOut, Factor: 0.3, Ramp: time.Minute}, 0.04, false, false},
+		{"one of three replicas swallows", sim.Service{Replicas: 3, Workers: 8, Queue: 600, Time: work}, 240, sim.Fault{Kind: sim.BlackHole, Replicas: 1}, 0, true, false},
+		{"half of the answers are errors", sim.Service{Workers: 30, Queue: 500, Time: work}, 300, sim.Fault{Kind: sim.Errors, Status: 503, Share: 0.5}, 0, true, true},
+		{"all is ten times slower, and in time", sim.Service{Workers: 400, Queue: 500, Time: draw.Exponential(20 * ms)}, 300, sim.Fault{Kind: sim.Slow, Factor: 10}, 0, true, true},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
+			if testing.Short() && c.long {
+				t.Skip("long: two runs of a busy fleet")
+			}
 			t.Parallel()
 			fixed, bound := inTrouble(t, c.service, c.rate, c.fault, 100), inTrouble(t, c.service, c.rate, c.fault, policy.Learned)
 			t.Logf("answered in the trouble: %.1f %%, with a limit of 100 %.1f %%", 100*bound, 100*fixed)
@@ -102,6 +106,9 @@ func overAdmission(t *testing.T, clients int, a sim.Admission, p policy.Policy) 
 // Before a server that refuses what it cannot do, calls with the defaults are answered about as
 // soon as those of a client that tries once, and soon after the trouble as many.
 func TestTheDefaultsDoNotQueueBeforeAFullServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: twelve runs of 1,200 calls a second; TestHowLongACallWaitsForItsStart is short")
+	}
 	once := policy.Policy{
 		Retry:   policy.Retry{Attempts: 1, Budget: policy.Budget{Off: true}},
 		Breaker: policy.Breaker{Off: true}, Pace: policy.Pace{Off: true}, Bulkhead: policy.Bulkhead{Off: true},
@@ -113,11 +120,7 @@ func TestTheDefaultsDoNotQueueBeforeAFullServer(t *testing.T) {
 		{"as many as workers", sim.Admission{Limit: 20}},
 		{"a learned limit", sim.Admission{Limit: 100, Learn: &learned.Bounds{Min: 1, Max: 1000}}},
 	} {
-		fleets := []int{4}
-		if !testing.Short() {
-			fleets = []int{4, 20, 100}
-		}
-		for _, n := range fleets {
+		for _, n := range []int{4, 20, 100} {
 			t.Run(fmt.Sprintf("%s, %d clients", c.fact, n), func(t *testing.T) {
 				t.Parallel()
 				one, ours := overAdmission(t, n, c.limit, once), overAdmission(t, n, c.limit, policy.Policy{})
