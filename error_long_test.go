@@ -81,7 +81,7 @@ func TestErrorsNameTheirNumbers(t *testing.T) {
 			Safe: true, Breaker: policy.Breaker{Off: true}, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Const(0), Budget: policy.Budget{Shape: policy.BudgetShare, MinInFlight: policy.Off}},
 		}, 1), "db: budget_exhausted (1 calls and 0 re-sends in flight, 0 allowed) after 1 attempt, may have happened: EOF"},
 		{"the default budget, with nothing earned", calls(policy.Policy{Safe: true, Breaker: policy.Breaker{Off: true}}, 2),
-			"db: budget_exhausted (0 re-sends left, each success earns 0.3, 0 successes in 1s, 1 sent so far) after 1 attempt, may have happened: EOF"},
+			"db: budget_exhausted (0 re-sends left, each success earns 0.3, 0 successes in 1s, 1 sent so far, the last retry did not help) after 1 attempt, may have happened: EOF"},
 		{"the default budget, with what was earned spent", func(t *testing.T) (err error) {
 			d := gabion.New("db", policy.Policy{Safe: true, Retry: policy.Retry{Attempts: 2, Backoff: backoff.Const(0)}})
 			for range 10 { // they earn three, and no part of one
@@ -91,7 +91,7 @@ func TestErrorsNameTheirNumbers(t *testing.T) {
 				err = d.Run(t.Context(), failing)
 			}
 			return err
-		}, "db: budget_exhausted (0 re-sends left, each success earns 0.3, 10 successes in 1s, 3 sent so far) after 1 attempt, may have happened: EOF"},
+		}, "db: budget_exhausted (0 re-sends left, each success earns 0.3, 10 successes in 1s, 3 sent so far, 0 of the last 3 retries helped) after 1 attempt, may have happened: EOF"},
 		{"a breaker that opened", calls(policy.Policy{
 			Breaker: policy.Breaker{Consecutive: 2, Open: 20 * time.Second, OpenJitter: policy.Off},
 		}, 3), "db: breaker_open (consecutive), nothing sent, retry after 20s"},

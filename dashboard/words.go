@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gabion-go/gabion/internal/why"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -134,9 +135,12 @@ func budgetGauge(s *policy.BudgetStats, b *policy.Budget) *gauge {
 		return &gauge{Level: s.Level, Most: most, Text: fmt.Sprintf(
 			"%s%s × %s in %s + %s, less %d sent", left, trimmedRatio(b.Ratio), plural(s.Calls, "call", "calls"), span(b.Window), b.Floor, s.Sent)}
 	}
-	return &gauge{Level: s.Level, Most: max(on(b.Ratio)*float64(s.Successes), b.Reserve, 1), Text: fmt.Sprintf(
-		"%s%s × %s in %s (%s at least), less those sent", left, trimmedRatio(b.Ratio), plural(s.Successes, "success", "successes"),
-		span(b.Window), trimmed(max(b.Reserve, 0)))}
+	text := fmt.Sprintf("%s%s × %s in %s (%s at least), less those sent", left, trimmedRatio(b.Ratio),
+		plural(s.Successes, "success", "successes"), span(b.Window), trimmed(max(b.Reserve, 0)))
+	if s.Ended > 0 {
+		text += ". Retries are sent while they help: " + why.Helped(s.Helped, s.Ended)
+	}
+	return &gauge{Level: s.Level, Most: max(on(b.Ratio)*float64(s.Successes), b.Reserve, float64(s.Level), 1), Text: text}
 }
 
 func on(r policy.Ratio) float64 { return max(float64(r), 0) }

@@ -110,12 +110,15 @@ func (s *subject) budgetWithoutIncome() {
 	if b.Off || b.Ratio != policy.Off {
 		return
 	}
-	burst := formulas.Burst(b)
+	burst, which := formulas.Burst(b), "the first "+digits(formulas.Burst(b))+" re-sends"
+	if b.Shape == policy.BudgetEarned { // what succeeds is given back
+		which = digits(burst) + " re-sends that fail"
+	}
 	switch {
 	case b.Shape == policy.BudgetShare && burst > 0: // a bound on what is in flight needs no income
 	case b.Shape == policy.BudgetWindow && b.Floor > 0:
 	default:
-		s.find("retry.budget.ratio", fmt.Sprintf("ratio: off earns nothing: after the first %s re-sends of a process there is never another, whatever %s says", digits(burst), s.count("retry.attempts", s.p.Retry.Attempts, "attempt")),
+		s.find("retry.budget.ratio", fmt.Sprintf("ratio: off earns nothing: after %s, a process never makes another, whatever %s says", which, s.count("retry.attempts", s.p.Retry.Attempts, "attempt")),
 			"leave it out for the default, or write retry: {attempts: 1} if no retry is wanted")
 	}
 }

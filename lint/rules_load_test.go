@@ -18,7 +18,7 @@ func TestRulesOfBudgets(t *testing.T) {
 		{"on", "{}", "silent", ""},
 	})
 	tryRule(t, "G021", []specimen{
-		{"earned", "{retry: {budget: {ratio: off}}}", "warning", "a: ratio: off earns nothing: after the first 1.5 re-sends of a process there is never another, whatever 3 attempts (default) says"},
+		{"earned", "{retry: {budget: {ratio: off}}}", "warning", "a: ratio: off earns nothing: after 1 re-sends that fail, a process never makes another, whatever 3 attempts (default) says"},
 		{"tokens", "{retry: {budget: {shape: tokens, ratio: off}}}", "warning", "first 100"},
 		{"a window has its floor", "{retry: {budget: {shape: window, ratio: off}}}", "silent", ""},
 		{"without one", "{retry: {budget: {shape: window, ratio: off, floor: off}}}", "warning", ""},
@@ -43,11 +43,11 @@ func TestRulesOfBudgets(t *testing.T) {
 		{"not said", "{facts: {rate: 10/s, processes: 10}}", "unknown facts.capacity", ""},
 	})
 	tryRule(t, "G024", []specimen{
-		{"a second's worth", "{facts: {rate: 1/s, processes: 100, capacity: 250/s}}", "silent", ""},
-		{"more", "{facts: {rate: 1/s, processes: 100, capacity: 249/s}}", "note",
-			"a: 1.5 of retry.budget.reserve (default) × 100 processes = 150 re-sends at once: the spare capacity 149/s (facts.capacity 249/s - 100/s) needs 1.01s for them"},
-		{"ten seconds' worth", "{facts: {rate: 1/s, processes: 100, capacity: 115/s}}", "note", ""},
-		{"more than that", "{facts: {rate: 1/s, processes: 100, capacity: 114/s}}", "warning", ""},
+		{"a second's worth", "{facts: {rate: 1/s, processes: 100, capacity: 200/s}}", "silent", ""},
+		{"more", "{facts: {rate: 1/s, processes: 100, capacity: 199/s}}", "note",
+			"a: 1 of retry.budget.reserve (default) × 100 processes = 100 re-sends at once: the spare capacity 99/s (facts.capacity 199/s - 100/s) needs 1.01s for them"},
+		{"ten seconds' worth", "{facts: {rate: 1/s, processes: 100, capacity: 110/s}}", "note", ""},
+		{"more than that", "{facts: {rate: 1/s, processes: 100, capacity: 109/s}}", "warning", ""},
 		{"the start", "{retry: {budget: {start: 3}}, facts: {rate: 1/s, processes: 100, capacity: 200/s}}", "note", "3 of retry.budget.start ×"},
 		{"a floor", "{retry: {budget: {floor: 1/s}}, facts: {rate: 1/s, processes: 100, capacity: 199/s}}", "warning",
 			"a: floor 1/s × 100 processes = 100/s > spare capacity 99/s (facts.capacity 199/s - 100/s): in an outage the whole fleet retries at that rate"},

@@ -15,7 +15,8 @@ type Budget struct {
 	Shape BudgetShape
 
 	// Ratio is the part of a re-send that each success earns, but for one that took longer
-	// than Timeout.Attempt. Zero means 30 %; Off means none. With BudgetWindow it is the share of calls that may be sent again,
+	// than Timeout.Attempt. A retry that succeeds gives back what it has cost, too, unless it
+	// follows an answer that asked for less. Zero means 30 %; Off means none. With BudgetWindow it is the share of calls that may be sent again,
 	// and zero means 10 %; with BudgetTokens and BudgetGRPC the part of a token that each
 	// success earns, and zero means 10 %; with BudgetQuota the same of each success at the
 	// first attempt, and zero means 100 %; with BudgetShare the share of the calls in flight
@@ -30,7 +31,9 @@ type Budget struct {
 
 	// Reserve is how many re-sends are kept whatever the traffic, so that a client of
 	// few calls has one. A fleet of such clients can add as many at once for each of
-	// them. Zero means 1.5; Off means none. Of BudgetEarned only.
+	// them. While retries succeed it grows, by one for each and by four at most. A retry that
+	// fails, or 200 successes, make it one smaller again. Zero means 1; Off means none, and
+	// it stays none. Of BudgetEarned only.
 	Reserve float64
 
 	// Start is how many re-sends there are before the first success. Less than one is

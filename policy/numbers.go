@@ -36,6 +36,8 @@ type Numbers struct {
 	Level     float64       // BudgetEarned, BudgetTokens and BudgetQuota: re-sends that are left, below zero if some are owed
 	Ratio     float64       // of a re-send, or of a token, that each success earns; with BudgetQuota each at the first attempt
 	Successes int64         // BudgetEarned: successes in the window
+	Ended     int           // BudgetEarned: how many of the last 50 retries have ended
+	Helped    int           // BudgetEarned: how many of these succeeded
 	Window    time.Duration // of BudgetEarned and BudgetWindow
 	Tokens    float64       // BudgetGRPC and BudgetQuota: tokens that are left
 	Capacity  int           // BudgetGRPC and BudgetQuota: tokens at most

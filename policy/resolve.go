@@ -26,7 +26,7 @@ const (
 	defaultHold         = 1
 	defaultEarned       = Ratio(0.3)
 	defaultEarnedWindow = time.Second
-	defaultReserve      = 1.5
+	defaultReserve      = 1
 	defaultStart        = 1
 	defaultBudget       = Ratio(0.1)
 	defaultBudgetWindow = 10 * time.Second

@@ -17,7 +17,7 @@ func TestResolvedZeroPolicy(t *testing.T) {
 		Timeout: Timeout{Call: 15 * s, Attempt: 4 * s, Last: Off, Idle: 30 * s, Margin: 50 * ms, HopMargin: 100 * ms},
 		Retry: Retry{
 			Attempts: 3, Backoff: backoff.Full(s, 30*s), Hold: 1, MaxAfter: 30 * s,
-			Budget:     Budget{Ratio: 0.3, Window: s, Reserve: 1.5, Start: 1},
+			Budget:     Budget{Ratio: 0.3, Window: s, Reserve: 1, Start: 1},
 			Contention: ContentionRetry{Attempts: 15, Backoff: backoff.Full(10*ms, s), Repeats: 5},
 		},
 		Pace:     Pace{Max: 5 * s},

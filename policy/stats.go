@@ -153,6 +153,10 @@ type BudgetStats struct {
 	// Successes are those in the window that earn re-sends. Of BudgetEarned only.
 	Successes int64
 
+	// Ended is how many of the last 50 retries have ended, and Helped how many of these
+	// succeeded. Of BudgetEarned only.
+	Ended, Helped int
+
 	// Tokens are what is left of Capacity. Of BudgetTokens, BudgetGRPC and BudgetQuota.
 	Tokens float64
 }

@@ -29,6 +29,8 @@ type numbers struct {
 	Level      float64            `json:"level,omitempty"`
 	Ratio      float64            `json:"ratio,omitempty"`
 	Successes  int64              `json:"successes,omitempty"`
+	Ended      int                `json:"ended,omitempty"`
+	Helped     int                `json:"helped,omitempty"`
 	Window     time.Duration      `json:"window,omitempty"`
 	Tokens     float64            `json:"tokens,omitempty"`
 	Capacity   int                `json:"capacity,omitempty"`

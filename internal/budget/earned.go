@@ -15,7 +15,7 @@ import (
 type EarnedRules struct {
 	Ratio   int64         // what one success earns
 	Window  time.Duration // no more is kept than the successes of this time earn, …
-	Reserve int64         // … or this, if it is more
+	Reserve int64         // … or this and what is proven, if it is more
 	Start   int64         // what is there before the first success
 }
 
@@ -32,9 +32,15 @@ func NewEarnedRules(ratio float64, window time.Duration, reserve, start float64)
 // Earned is a budget of re-sends that successes earn. Time earns nothing, and
 // neither do failures: in a total outage nothing is added to what is there.
 //
-// The promise: in any span of time what is spent, less what is refunded, is at most the
-// ratio of the successes in that span and the window before it, plus the reserve, or
-// plus the start if the budget is younger than that. For each whole re-send that is spent
+// A re-send that succeeds gives back what it has cost, and makes the reserve larger by one,
+// up to four more: it is proven that re-sends help. One that fails takes one of these away,
+// and so do 200 successes. So isolated failures cost nothing, and where re-sends fail, only
+// what was earned goes on.
+//
+// The promise: in any span of time what is spent, less what is given back, is at most the
+// ratio of the successes in that span and the window before it, plus the reserve and five,
+// or plus the start if the budget is younger than that. What is given back for a success is
+// one for each re-send that succeeds. A reserve of zero stays zero. For each whole re-send that is spent
 // one is granted. For a part of one, one is granted with a probability as large as the
 // part. So on average as many are granted as are spent: for one client over time, and for
 // many clients of which each has less than one.
@@ -52,19 +58,17 @@ type Earned struct {
 	mu      sync.Mutex // guards all below
 	level   int64      // millionths of a re-send; below zero after Charge
 	counted uint64     // successes that level has
+	ended   uint64     // a bit for each of the last re-sends that ended, and above them how many these are
 	sent    uint32     // re-sends granted or charged, less those refunded, since the beginning
+	proven  uint16     // re-sends that are kept beside the reserve, in parts of provenFor
+	owing   uint8      // calls that wait and have not paid
 	newest  uint8      // of marks
-	marks   [marks]mark
+	marked  [marks]clock.Instant
+	totals  [marks]uint32 // successes before each mark; the difference of two is right also after 2^32
 }
 
 // marks is how many marks a window has. Its successes are known to within that part.
 const marks = 4
-
-// mark is how many successes there were before a moment.
-type mark struct {
-	at    clock.Instant
-	total uint64
-}
 
 // MakeEarned returns a budget that holds the start. Successes are counted on so many
 // cache lines, at most 256, rounded up to a power of two.
@@ -72,8 +76,8 @@ func MakeEarned(r EarnedRules, shards int) (e Earned) {
 	e.successes.make(shards)
 	e.level = r.Start
 	e.due.Store(math.MinInt64)
-	for i := range e.marks {
-		e.marks[i].at = math.MinInt64
+	for i := range e.marked {
+		e.marked[i] = math.MinInt64
 	}
 	return
 }
@@ -97,7 +101,7 @@ func (e *Earned) mark(now clock.Instant, r *EarnedRules) {
 		return
 	}
 	e.newest = (e.newest + 1) % marks
-	e.marks[e.newest] = mark{now, e.successes.sum()}
+	e.marked[e.newest], e.totals[e.newest] = now, uint32(e.successes.sum())
 	e.due.Store(int64(now.Add(r.Window/marks + 1)))
 }
 
@@ -139,6 +143,19 @@ func (e *Earned) TryWithdrawWhole(now clock.Instant, r *EarnedRules) bool {
 	return true
 }
 
+// Borrow grants one re-send that is not there, unless one is owed already. It is for the first of
+// those that waited until calls succeed again: if it succeeds, it pays for the next.
+func (e *Earned) Borrow(now clock.Instant, r *EarnedRules) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gather(now, r); e.level < 0 {
+		return false
+	}
+	e.level -= million
+	e.sent++
+	return true
+}
+
 // Refund gives back a re-send that was granted and not made. It gives back a whole one,
 // also where only a part was there: tries that got nothing have paid for the rest. Call it
 // at most once for each that was granted.
@@ -147,6 +164,64 @@ func (e *Earned) Refund() {
 	defer e.mu.Unlock()
 	e.level += million
 	e.sent--
+}
+
+// mostProven is how many more than the reserve are kept at most.
+const mostProven = 4
+
+// provenFor is how many successes take away one of those that are proven. Where fewer than one
+// call in so many is sent again, nothing is known of what re-sends are worth.
+const provenFor = 200
+
+// Lasting is how many re-sends [Earned.Ended] looks back.
+const Lasting = 50
+
+// End is the end of a re-send that was granted: whether it succeeded. One that succeeded and
+// pays gives back what it has cost.
+func (e *Earned) End(succeeded, pays bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	known, helped := e.ended>>Lasting, e.ended<<1&(1<<Lasting-1)
+	switch {
+	case !succeeded:
+		e.proven -= min(e.proven, provenFor)
+	case pays:
+		e.level += million
+		e.proven = min(e.proven+provenFor, mostProven*provenFor)
+		fallthrough
+	default:
+		helped |= 1
+	}
+	e.ended = min(known+1, Lasting)<<Lasting | helped
+}
+
+// Ended returns how many of the last 50 re-sends that ended have succeeded, and how many of
+// these 50 there were yet.
+func (e *Earned) Ended() (succeeded, of int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return bits.OnesCount64(e.ended & (1<<Lasting - 1)), int(e.ended >> Lasting)
+}
+
+// mostOwing is how many calls wait at most that have not paid.
+const mostOwing = math.MaxUint8
+
+// Owe reports whether one more call may wait that has not paid. Settle must follow.
+func (e *Earned) Owe() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.owing == mostOwing {
+		return false
+	}
+	e.owing++
+	return true
+}
+
+// Settle is the end of a wait that Owe has allowed.
+func (e *Earned) Settle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.owing--
 }
 
 // Forgo takes back what one success has earned.
@@ -196,30 +271,35 @@ func (e *Earned) Recent(now clock.Instant, r *EarnedRules) (successes int64, rat
 	if r.Window <= 0 {
 		return 0, 0
 	}
-	total, since := e.before(now, r)
-	successes = int64(e.successes.sum() - total)
-	return successes, float64(successes) / max(now.Sub(since), r.Window/20, 1).Seconds()
+	n, since := e.lately(now, r)
+	return int64(n), float64(n) / max(now.Sub(since), r.Window/20, 1).Seconds()
 }
 
 // gather adds what successes earned since it was last called, and drops what is more
 // than may be kept.
 func (e *Earned) gather(now clock.Instant, r *EarnedRules) {
 	total := e.successes.sum()
-	before, _ := e.before(now, r)
-	e.level = min(e.level+worth(total-e.counted, r.Ratio), max(worth(total-before, r.Ratio), r.Reserve))
+	recent, _ := e.lately(now, r)
+	e.proven -= uint16(min(total-e.counted, uint64(e.proven)))
+	kept := r.Reserve
+	if kept > 0 {
+		kept += int64(e.proven) * (million / provenFor)
+	}
+	e.level = min(e.level+worth(total-e.counted, r.Ratio), max(worth(recent, r.Ratio), kept))
 	e.counted = total
 }
 
-// before returns how many successes there were when the window began, and when that was,
-// by the oldest mark that lies in it. So the window never counts too many.
-func (e *Earned) before(now clock.Instant, r *EarnedRules) (total uint64, since clock.Instant) {
-	total, oldest := e.successes.sum(), clock.Never
-	for _, m := range e.marks {
-		if m.at > now.Add(-r.Window) && m.at < oldest {
-			total, oldest = m.total, m.at
+// lately returns how many successes there were in the window, and when it began, by the oldest
+// mark that lies in it. So the window never counts too many.
+func (e *Earned) lately(now clock.Instant, r *EarnedRules) (successes uint64, since clock.Instant) {
+	total, oldest := uint32(e.successes.sum()), clock.Never
+	before := total
+	for i, at := range e.marked {
+		if at > now.Add(-r.Window) && at < oldest {
+			before, oldest = e.totals[i], at
 		}
 	}
-	return total, min(oldest, now)
+	return uint64(total - before), min(oldest, now)
 }
 
 // worth returns what so many successes earn, at most far more than can be spent.

@@ -22,6 +22,14 @@ func earn(e *Earned, now clock.Instant, n int, over time.Duration) {
 	}
 }
 
+// won sends n again that succeed, at once.
+func won(e *Earned, n int) {
+	for range n {
+		e.TryWithdraw(0, &usual, 0)
+		e.End(true, true)
+	}
+}
+
 // drain withdraws until nothing is granted, without luck, and returns how often
 // something was.
 func drain(e *Earned, now clock.Instant, r *EarnedRules) (n int) {
@@ -74,6 +82,44 @@ func TestEarned(t *testing.T) {
 			e.TryWithdraw(0, &usual, 0)
 			e.Refund()
 			return 0
+		}, 1},
+		{"a re-send that succeeds gives back what it has cost", func(e *Earned) clock.Instant { won(e, 1); return 0 }, 1},
+		{"and one more is kept from then on", func(e *Earned) clock.Instant {
+			won(e, 1)
+			earn(e, s, 10, 0)
+			return 60 * s
+		}, 1}, // and 95 % of another, which the draw loses
+		{"no more is given back than is proven", func(e *Earned) clock.Instant {
+			e.End(true, true)
+			e.End(true, true)
+			e.End(false, true)
+			return 0
+		}, 2},
+		{"four are proven at most", func(e *Earned) clock.Instant { won(e, 20); earn(e, s, 40, 0); won(e, 20); return 60 * s }, 5},
+		{"a re-send that fails takes one away", func(e *Earned) clock.Instant {
+			won(e, 20)
+			earn(e, s, 40, 0)
+			won(e, 20)
+			e.End(false, true)
+			return 60 * s
+		}, 4},
+		{"two hundred successes take one away", func(e *Earned) clock.Instant {
+			won(e, 20)
+			earn(e, s, 200, 0)
+			return 60 * s
+		}, 4},
+		{"one that took another's turn gives back nothing", func(e *Earned) clock.Instant {
+			drain(e, 0, &usual)
+			e.End(true, false)
+			return s
+		}, 0},
+		{"one may be borrowed", func(e *Earned) clock.Instant {
+			drain(e, 0, &usual)
+			if !e.Borrow(0, &usual) || e.Borrow(0, &usual) {
+				panic("not one was borrowed")
+			}
+			earn(e, s, 10, 0) // pays that one
+			return s
 		}, 1},
 		{"time that goes backward is the newest seen", func(e *Earned) clock.Instant {
 			earn(e, 10*s, 10, 0)
@@ -188,9 +234,16 @@ func TestEarnedKeepsItsPromiseInEverySpan(t *testing.T) {
 					at clock.Instant
 					n  int64
 				}{now, before - e.Level(now, &rules)}) // a draw that is lost is paid, too
-				if ok && r.IntN(4) == 0 {
+				switch back := r.IntN(8); {
+				case !ok:
+				case back < 2:
 					e.Refund()
 					h.taken[len(h.taken)-1].n -= million
+				case back < 4:
+					e.End(true, true)
+					h.taken[len(h.taken)-1].n -= million
+				default:
+					e.End(back == 4, false)
 				}
 			case 5:
 				moments = append(moments, now)
@@ -205,7 +258,11 @@ func TestEarnedKeepsItsPromiseInEverySpan(t *testing.T) {
 						sum += w.n
 					}
 				}
-				if most := rules.Ratio*h.in(from.Add(-rules.Window), to) + rules.Reserve; sum > most {
+				most := rules.Ratio * h.in(from.Add(-rules.Window), to)
+				if rules.Reserve > 0 {
+					most += rules.Reserve + mostProven*million
+				}
+				if sum > most {
 					t.Fatalf("seed %d, %+v: %d millionths between %d and %d, promised at most %d", seed, rules, sum, from, to, most)
 				}
 			}
@@ -222,6 +279,17 @@ type naiveEarned struct {
 	level   int64
 	earned  []clock.Instant
 	counted int
+	proven  int // in successes: 200 are one
+}
+
+// end is the end of a re-send.
+func (m *naiveEarned) end(succeeded bool) {
+	if !succeeded {
+		m.proven = max(m.proven-200, 0)
+		return
+	}
+	m.level += million
+	m.proven = min(m.proven+200, 800)
 }
 
 func (m *naiveEarned) look(now clock.Instant) int64 {
@@ -231,13 +299,19 @@ func (m *naiveEarned) look(now clock.Instant) int64 {
 			in++
 		}
 	}
-	m.level = min(m.level+m.rules.Ratio*int64(len(m.earned)-m.counted), max(m.rules.Ratio*in, m.rules.Reserve))
+	m.proven = max(m.proven-(len(m.earned)-m.counted), 0)
+	reserve := m.rules.Reserve
+	if reserve > 0 {
+		reserve += int64(m.proven) * million / 200
+	}
+	m.level = min(m.level+m.rules.Ratio*int64(len(m.earned)-m.counted), max(m.rules.Ratio*in, reserve))
 	m.counted = len(m.earned)
 	return m.level
 }
 
 func FuzzEarnedAgreesWithNaive(f *testing.F) {
 	f.Add(uint64(1), []byte("aaaaawwaaaaaaaaaaw"))
+	f.Add(uint64(3), []byte{0, 250, 252, 0, 0, 251, 0, 1, 5, 9, 254, 254, 0})
 	f.Add(uint64(7), []byte{0, 200, 40, 200, 1, 2, 3, 250, 250, 9, 90, 91})
 	f.Fuzz(func(t *testing.T, seed uint64, script []byte) {
 		rules := NewEarnedRules(float64(seed%5)/4, time.Duration(seed%7+1)*time.Second, float64(seed%4)/2, 0)
@@ -247,9 +321,18 @@ func FuzzEarnedAgreesWithNaive(f *testing.F) {
 		now := clock.Instant(seed % 1000)
 		for i, op := range script[:min(len(script), 300)] {
 			now = now.Add(time.Duration(op>>2) * 13 * time.Millisecond)
-			if op&3 != 0 {
+			if op&3 != 0 && op < 250 {
 				e.Earn(now, 0, &rules)
 				low.earned, high.earned = append(low.earned, now), append(high.earned, now)
+				continue
+			}
+			if op >= 250 { // a re-send ends: the level is looked at before, so that all three have forgotten as much
+				e.Level(now, &rules)
+				low.look(now)
+				high.look(now)
+				e.End(op&1 == 0, true)
+				low.end(op&1 == 0)
+				high.end(op&1 == 0)
 				continue
 			}
 			got, least, most := e.Level(now, &rules), low.look(now), high.look(now)
@@ -279,10 +362,18 @@ func TestEarnedByManyAtOnce(t *testing.T) {
 			for k := range each {
 				now := clock.Instant(k * 1000)
 				e.Earn(now, uint32(i)*0x9e3779b9, &rules)
-				if ok := e.TryWithdraw(now, &rules, r.Float64()); ok && k%3 == 0 {
+				ok := e.TryWithdraw(now, &rules, r.Float64())
+				switch {
+				case ok && k%3 == 0:
 					e.Refund()
-				} else if ok {
+				case ok && k%3 == 1:
+					e.End(true, true)
+				case ok:
 					granted[i]++
+					e.End(false, true)
+				}
+				if k%5 == 0 && e.Owe() {
+					e.Settle()
 				}
 			}
 		})
@@ -336,6 +427,54 @@ func TestSentIsWhatWasGrantedOrChargedLessRefunds(t *testing.T) {
 		if got := e.Sent(); got != c.want {
 			t.Errorf("%s: %d, want %d", c.fact, got, c.want)
 		}
+	}
+}
+
+func TestEndedLooksBackFiftyReSends(t *testing.T) {
+	e := MakeEarned(usual, 1)
+	for i, c := range []struct {
+		fact              string
+		failed, succeeded int
+		helped, of        int
+	}{
+		{"none yet", 0, 0, 0, 0},
+		{"nine failed and 41 succeeded", 9, 41, 41, 50},
+		{"those that succeed push out those that failed", 0, 9, 50, 50},
+		{"and the other way round", 60, 0, 0, 50},
+		{"one succeeded", 0, 1, 1, 50},
+	} {
+		for range c.failed {
+			e.End(false, true)
+		}
+		for k := range c.succeeded {
+			e.End(true, k%2 == 0)
+		}
+		if helped, of := e.Ended(); helped != c.helped || of != c.of {
+			t.Errorf("%d, %s: %d of %d, want %d of %d", i, c.fact, helped, of, c.helped, c.of)
+		}
+	}
+}
+
+func TestABoundedNumberOfCallsWaitsThatHasNotPaid(t *testing.T) {
+	e := MakeEarned(usual, 1)
+	n := 0
+	for e.Owe() {
+		n++
+	}
+	if n != mostOwing {
+		t.Errorf("%d wait, want %d", n, mostOwing)
+	}
+	if e.Settle(); !e.Owe() {
+		t.Error("one has paid, and no other may wait")
+	}
+}
+
+func TestAReserveOfNoneStaysNone(t *testing.T) {
+	rules := NewEarnedRules(0.2, time.Second, 0, 0)
+	e := MakeEarned(rules, 1)
+	e.End(true, true)
+	if got := e.Level(0, &rules); got != 0 {
+		t.Errorf("%d millionths", got)
 	}
 }
 

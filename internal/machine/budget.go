@@ -145,6 +145,17 @@ func (c *Call) refund(now clock.Instant, charge things) {
 // nothing to do with how attempts end.
 func (t *Ticket) charged() bool { return t.charge&(aCharge|aRepeat) == aCharge }
 
+// endCharge tells the budget what a re-send came to. One that succeeds pays for itself, unless it took a turn
+// that another call then lacks: after an answer that asked for less, and while calls are spaced.
+// A hedge that is quicker shows nothing: the first attempt may have succeeded too.
+func (c *Call) endCharge(t *Ticket, succeeded bool) {
+	if !c.rules.earns || !t.charged() || t.Hedge {
+		return
+	}
+	o := &c.retry.failed
+	c.state.earned.End(succeeded, o.Class != policy.ClassThrottled && !o.HasAfter && !c.paced())
+}
+
 // payIn gives a success to the budget: a quota gives back what it has cost, or earns from
 // a first attempt.
 func (c *Call) payIn(t *Ticket) {
@@ -224,6 +235,7 @@ func (c *Call) spent(now clock.Instant) {
 		e, r := &c.state.earned, &c.rules.earned
 		n.Successes, _ = e.Recent(now, r)
 		n.Level, n.Resends, n.Window = float64(e.Level(now, r))/1e6, e.Sent(), b.Window
+		n.Helped, n.Ended = e.Ended()
 	}
 	c.end.numbers = n
 }
@@ -262,6 +274,7 @@ func (s *State) budgetStats(now clock.Instant, r *Rules) (st policy.BudgetStats)
 	default:
 		st.Successes, _ = s.earned.Recent(now, &r.earned)
 		st.Sent, st.Level = s.earned.Sent(), max(s.earned.Level(now, &r.earned)/1e6, 0)
+		st.Helped, st.Ended = s.earned.Ended()
 	}
 	return st
 }

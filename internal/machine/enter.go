@@ -32,7 +32,8 @@ func (c *Call) rest(now clock.Instant, s *Step) (answered bool) {
 		return s.wait(min(c.wait.until, c.deadline))
 	case c.sent.open != 0:
 		return s.wait(now + 1)
-	case c.sent.tries == 0 || !c.holdRetry(now):
+	case c.sent.tries > 0 && c.holdRetry(now), c.taken.has&aDebt != 0 && !c.payDebt(now):
+	default:
 		c.phase = entering
 	}
 	return false

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"time"
+
 	"github.com/gabion-go/gabion/internal/clock"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -35,12 +37,59 @@ func (c *Call) holdRetry(now clock.Instant) (held bool) {
 		c.finish(now, policy.AllFailing)
 		return true
 	}
+	return c.waitOn(now)
+}
+
+// waitOn lets a retry wait for one more backoff, if that fits.
+func (c *Call) waitOn(now clock.Instant) (fits bool) {
 	c.retry.holds++
 	at := now.Add(max(c.backoff(&policy.Outcome{}), 1))
-	if at.Add(c.margin(now)) > c.deadline {
+	if c.taken.has&aDebt != 0 {
+		at = min(at, c.retry.owed)
+	}
+	if at <= now || at.Add(c.margin(now)) > c.deadline {
 		return false
 	}
 	c.waitIn(resting, now, at, policy.ForSuccess)
+	return true
+}
+
+// longestOwed is how long a retry waits at most that has not paid.
+const longestOwed = 3 * time.Second
+
+// owe lets a retry wait that the budget can't pay for now, while other calls fail too: what
+// succeeds when the dependency is back pays for it. It is paid for before it is sent, so an
+// outage gets nothing more. A dependency that asks for less gets less.
+func (c *Call) owe(now clock.Instant) bool {
+	o := &c.retry.failed
+	if !c.rules.earns || c.repeat || o.HasAfter || o.Class == policy.ClassThrottled || o.Class == policy.ClassContention {
+		return false
+	}
+	if others, _ := c.othersFail(); !others || c.untried() || !c.state.earned.Owe() {
+		return false
+	}
+	c.taken.has |= aDebt
+	c.retry.owed = now.Add(longestOwed)
+	return true
+}
+
+// payDebt pays for a retry that is to be sent now. While the budget can't pay for it, it waits
+// on, as long as it may. Once others succeed, one that is sent may pay with its own success.
+func (c *Call) payDebt(now clock.Instant) (paid bool) {
+	others, _ := c.othersFail()
+	switch {
+	case c.takeCharge(now):
+	case !others && c.state.earned.Borrow(now, &c.rules.earned):
+		c.taken.has |= aCharge
+	default:
+		if c.retry.holds == maxHolds || !c.waitOn(now) {
+			c.spent(now)
+			c.finish(now, policy.BudgetExhausted)
+		}
+		return false
+	}
+	c.taken.has &^= aDebt
+	c.state.earned.Settle()
 	return true
 }
 

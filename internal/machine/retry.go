@@ -12,6 +12,7 @@ import (
 type retrying struct {
 	failed  policy.Outcome // the last one
 	prev    time.Duration  // the wait before this one
+	owed    clock.Instant  // how long it waits at most without having paid
 	limit   time.Duration  // the measured time that ended the last one; zero if something else did
 	lost    uint8          // tries that ended in a conflict
 	onces   uint8          // outcomes marked Once
@@ -67,7 +68,7 @@ func (c *Call) plan(now clock.Instant) {
 		c.finish(now, policy.AllFailing)
 		return
 	}
-	if !c.takeCharge(now) {
+	if !c.takeCharge(now) && !c.owe(now) {
 		c.spent(now)
 		c.finish(now, policy.BudgetExhausted)
 		return

@@ -52,8 +52,11 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	late := layerTimeout(now, t, o)
 	loser := c.phase == over && !(c.end.reason == policy.CallTimeout && now >= c.deadline)
 	c.report(now, t, o, loser)
-	if c.repeat {
+	switch {
+	case c.repeat:
 		c.settleRepeat(now, t, o.Class)
+	case !loser && o.Class.Transient():
+		c.endCharge(t, false)
 	}
 	if c.rules.timed {
 		c.recordCut(now, t, o, late)
@@ -93,8 +96,11 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 			c.state.earned.Forgo(now, &c.rules.earned)
 		}
 	}
-	if c.repeat {
+	switch {
+	case c.repeat:
 		c.settleRepeat(now, t, policy.ClassSuccess)
+	case t.charge != 0:
+		c.endCharge(t, true)
 	}
 	c.part.pacer.Load().accept(now, now.Sub(t.Sent))
 	if c.rules.learns {

@@ -43,6 +43,7 @@ const (
 	aDear                       // the charge is what a quota asks after a timeout
 	aPlace                      // among the calls in flight, of a budget that is a share of them
 	aTrial                      // the attempt is a repeat that nothing has paid for
+	aDebt                       // the call waits, and pays when it is sent
 )
 
 // charges are what the end of an attempt must know of its charge.
@@ -58,6 +59,9 @@ func (c *Call) undo(now clock.Instant) {
 	}
 	if has&aTrial != 0 {
 		c.state.trials().back(now)
+	}
+	if has&aDebt != 0 {
+		c.state.earned.Settle()
 	}
 	if has&aTurn != 0 && c.state.Rules().rate == c.rules.rate { // turns of another rate are forgotten
 		c.state.limiter().Cancel(now, t.turn, c.rules.rate)

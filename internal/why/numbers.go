@@ -47,6 +47,18 @@ func budget(n *policy.Numbers) string {
 	case policy.BudgetShare:
 		return fmt.Sprintf("%d calls and %d re-sends in flight, %d allowed", n.Calls, n.Resends, n.Allowed)
 	}
-	return fmt.Sprintf("%.3g re-sends left, each success earns %.3g, %d successes in %s, %d sent so far",
+	text := fmt.Sprintf("%.3g re-sends left, each success earns %.3g, %d successes in %s, %d sent so far",
 		n.Level, n.Ratio, n.Successes, n.Window, n.Resends)
+	if n.Ended > 0 {
+		text += ", " + Helped(n.Helped, n.Ended)
+	}
+	return text
+}
+
+// Helped says what retries have been worth lately.
+func Helped(helped, ended int) string {
+	if ended == 1 {
+		return [...]string{"the last retry did not help", "the last retry helped"}[helped]
+	}
+	return fmt.Sprintf("%d of the last %d retries helped", helped, ended)
 }
