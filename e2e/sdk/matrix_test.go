@@ -136,8 +136,8 @@ var arrangementsOf = []struct {
 
 // TestNoSDKIsWorseOffUnderLoad plays each SDK in each trouble, alone, as its page says and with the zero
 // policy. With gabion no more calls may be lost than alone, no more may be done twice, and no
-// more may be sent than a tenth above alone and one attempt for each call more that is answered,
-// or than 1.3 for each call, which the default budget allows.
+// more may be sent than a tenth above alone and 1.5 attempts for each call more that is answered,
+// or than 1.3 for each call.
 // Where more is lost, the client says how much, and so does the page.
 //
 //	go test -run UnderLoad ./e2e/sdk -args -update
@@ -177,14 +177,14 @@ func (c *client) compare(t *testing.T, closed bool, to *bytes.Buffer) {
 
 // hold compares a cell with the SDK alone.
 func (c *client) hold(t *testing.T, name string, alone, got result, gives float64) {
-	chance := 0.015*float64(got.calls) + 0.05*float64(alone.lost) // the waits are drawn
+	chance := 0.02*float64(got.calls) + 0.05*float64(alone.lost) // the waits are drawn
 	if most := float64(alone.lost) + gives/100*float64(got.calls) + chance; float64(got.lost) > most {
 		t.Errorf("%s: %d of %d calls are lost, at most %.0f may be; alone %d", name, got.lost, got.calls, most, alone.lost)
 	}
 	if float64(got.twice) > float64(alone.twice)+0.01*float64(got.calls) {
 		t.Errorf("%s: %d calls were done twice, alone %d", name, got.twice, alone.twice)
 	}
-	most := max(1.1*float64(alone.sent)+float64(max(0, alone.lost-got.lost)), 1.3*float64(got.calls))
+	most := max(1.1*float64(alone.sent)+1.5*float64(max(0, alone.lost-got.lost)), 1.3*float64(got.calls))
 	if float64(got.sent) > most {
 		t.Errorf("%s: %d attempts were sent, at most %.0f may be; alone %d", name, got.sent, most, alone.sent)
 	}
@@ -224,7 +224,7 @@ func clients(short bool) []*client {
 	}
 	for _, s := range []*subject{openAI(), claude(), payments(), s3Get(), byModule(s3Get(), nil), table(), byModule(table(), nil), search(), restyGet(0), restyGet(2), restyPost()} {
 		if !short || s.name == "resty GET" {
-			all = append(all, &client{name: s.name, reads: s.reads, worlds: 2, open: s.open, gives: s.gives})
+			all = append(all, &client{name: s.name, reads: s.reads, worlds: 2, open: s.open})
 		}
 	}
 	return all

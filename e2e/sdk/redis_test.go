@@ -189,7 +189,7 @@ func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 					defer client.Close()
 					err := error(nil)
 					if how != alone {
-						p := policy.Policy{Retry: theirs}
+						p := policy.Policy{Retry: twice}
 						if how == frugal {
 							p = policy.Policy{}
 						}

@@ -64,18 +64,15 @@ func failsWith(text string, header ...string) func(http.ResponseWriter, int) {
 	}
 }
 
-// What docs/http.md gives where gabion takes the place of an SDK's repetitions: of all of them the
-// quota of the AWS SDK, and two re-sends where the SDK keeps one.
-var (
-	theirs = policy.Retry{Budget: policy.Budget{Shape: policy.BudgetQuota, Cost: 5}}
-	twice  = policy.Retry{Budget: policy.Budget{Start: 2, Reserve: 2}}
-)
+// twice is what docs/http.md gives where gabion takes the place of an SDK's two repetitions:
+// a new client has as many.
+var twice = policy.Retry{Budget: policy.Budget{Start: 2, Reserve: 2}}
 
 // models is the policy for model providers: what their SDKs repeat, gabion repeats.
 var models = policy.Policy{
 	Safe:  true, // a completion that is made twice costs twice, and does nothing else
 	HTTP:  policy.HTTP{Transient: []int{409, 500}},
-	Retry: theirs,
+	Retry: twice,
 }
 
 func openAI() *subject {
@@ -176,10 +173,9 @@ func awsConfig(l link) aws.Config {
 
 // byModule is a call of the AWS SDK's through contrib/gabionaws, as docs/aws.md says.
 func byModule(s *subject, worse []string) *subject {
-	s.name, s.module, s.policy = s.name+" with gabionaws", true, policy.Policy{Retry: theirs}
+	s.name, s.module, s.policy = s.name+" with gabionaws", true, policy.Policy{Retry: twice}
 	s.worse.frugal, s.worse.asIs = worse, worse
 	s.more.page, s.more.asIs = 0, 0
-	s.gives = map[cell]float64{{outage, asIs}: 30, {third, asIs}: 10}
 	return s
 }
 
@@ -275,7 +271,7 @@ func table() *subject {
 // client itself is a thousand packages.
 func search() *subject {
 	s := &subject{
-		name: "go-elasticsearch _search", reads: true, policy: policy.Policy{Safe: true, Retry: theirs},
+		name: "go-elasticsearch _search", reads: true, policy: policy.Policy{Safe: true, Retry: twice},
 		answer: says(`{"hits":{"total":{"value":1}}}`),
 		fails:  failsWith(`{"error":"busy"}`),
 	}

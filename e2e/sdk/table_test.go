@@ -26,7 +26,6 @@ type subject struct {
 	deny   http.HandlerFunc // nil: the service has no throttling in disguise
 
 	throttle http.HandlerFunc // under load; nil: 429
-	gives    map[cell]float64 // as of client
 	reads    bool             // the call changes nothing, and may be made more often than alone
 
 	connect func(link) call // makes a client
