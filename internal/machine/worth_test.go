@@ -142,7 +142,7 @@ func TestAShortOutageLosesNoMoreThanAnSDKAlone(t *testing.T) {
 			if r.lost > 5 || r.waited == 0 {
 				t.Errorf("from %v, seed %d: %+v", begins, seed, r)
 			}
-			for range 255 { // nobody waits any more
+			for range 255 { // no call waits any more
 				if !tr.state.earned.Owe() {
 					t.Fatalf("from %v, seed %d: a call that has ended still counts as waiting", begins, seed)
 				}
@@ -252,7 +252,7 @@ func TestACallThatLeavesOwesNothing(t *testing.T) {
 }
 
 // While other calls succeed, a call whose retry can't be paid for ends at once.
-func TestNobodyWaitsForABudgetWhileOthersSucceed(t *testing.T) {
+func TestARetryIsRefusedAtOnceWhileOthersSucceed(t *testing.T) {
 	tr := newTrial(t, policy.Policy{Retry: policy.Retry{Budget: policy.Budget{Ratio: policy.Off}}})
 	a, first := tr.begin(0)
 	s := tr.home(ms, a, first, policy.ClassServer)
