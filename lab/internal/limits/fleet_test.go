@@ -28,7 +28,7 @@ func TestALimitFarAboveWhatIsOutIsBound(t *testing.T) {
 		same    bool    // as with it
 		long    bool    // it takes more than a second
 	}{
-		{"half of the capacity, latencies in two humps", sim.Service{Workers: 40, Queue: 400, Time: humps}, 500, sim.Fault{Kind: sim.BrownOut, Factor: 0.5}, 0.35, false, true},
+		{"half of the capacity, latencies in two humps", sim.Service{Workers: 40, Queue: 400, Time: humps}, 500, sim.Fault{Kind: sim.BrownOut, Factor: 0.5}, 0.01, false, true},
 		{"a slow leak of half of the capacity", sim.Service{Workers: 20, Queue: 600, Time: work}, 300, sim.Fault{Kind: sim.BrownOut, Factor: 0.3, Ramp: time.Minute}, 0.04, false, false},
 		{"one of three replicas swallows", sim.Service{Replicas: 3, Workers: 8, Queue: 600, Time: work}, 240, sim.Fault{Kind: sim.BlackHole, Replicas: 1}, 0, true, false},
 		{"half of the answers are errors", sim.Service{Workers: 30, Queue: 500, Time: work}, 300, sim.Fault{Kind: sim.Errors, Status: 503, Share: 0.5}, 0, true, true},
