@@ -40,8 +40,7 @@ func memory(t testing.TB, o deadletter.Options) *deadletter.Memory {
 
 func TestSealedStoreIsAStore(t *testing.T) {
 	deadlettertest.Run(t, func(t testing.TB, o deadletter.Options) (deadletter.Store, func(testing.TB) deadletter.Store) {
-		m := memory(t, o)
-		return sealed(t, m, "a"), func(t testing.TB) deadletter.Store { return sealed(t, m, "a") }
+		return sealed(t, memory(t, o), "a"), nil
 	})
 }
 
