@@ -177,10 +177,12 @@ func (x *racing[T]) start(k *trial[T]) {
 func (x *racing[T]) settle(now clock.Instant, k *trial[T], canceled bool) {
 	x.lock()
 	c := &x.run.call
-	late, inline := c.Over(), k == x.mine
-	if canceled {
-		c.Cancel(now)
+	if canceled && !c.Over() {
+		if c.Cancel(now); x.kept == nil {
+			x.err = k.err // the call's error says what this attempt met
+		}
 	}
+	late, inline := c.Over(), k == x.mine
 	k.settle(&x.run, now, !late && k.outlives(&x.run))
 	lost := k
 	if !late {
