@@ -63,9 +63,9 @@ var said = map[string]map[string]string{
 var promised = map[string]string{
 	twice: "answered, 3 attempts", lost: "fails, charged once", keyed: "answered, charged once",
 	seconds: "never comes back too early", date: "never comes back too early", hour: "fails at once",
-	last: "the caller can read the last answer", each: "2 answered, over 1 connection",
+	last: "the caller can read the last answer", each: "20 answered, over 1 connection",
 	missing: "answered", gaveUp: "answered", atOnce: "20 answered",
-	tenth: "100 % answered, 1.1 attempts a call", half: "65 % answered, 1.2 attempts a call",
+	tenth: "100 % answered, 1.1 attempts a call", half: "85 % answered, 1.6 attempts a call",
 	down: "0.2 attempts a call, back within 1 s", quick: "takes no time",
 }
 

@@ -15,7 +15,7 @@ var soon = backoff.Const(0)
 func bare() policy.Policy {
 	return policy.Policy{
 		Safe:     true,
-		Timeout:  policy.Timeout{Call: policy.Off, Attempt: policy.Off},
+		Timeout:  policy.Timeout{Call: policy.Off, Attempt: policy.Off, Strict: true},
 		Retry:    policy.Retry{Attempts: 1, Backoff: soon, Budget: policy.Budget{Off: true}},
 		Pace:     policy.Pace{Off: true},
 		Breaker:  policy.Breaker{Off: true},

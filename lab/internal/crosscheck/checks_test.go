@@ -220,7 +220,7 @@ func timeouts(r *rand.Rand) trial {
 	p99 := p50 * between(r, 3, 8)
 	attempt := between(r, p50/2, 3*p99)
 	return trial{
-		policy: fmt.Sprintf("retry: off, breaker: off, bulkhead: off, timeout: {call: 10s, attempt: %dms}", attempt),
+		policy: fmt.Sprintf("retry: off, breaker: off, bulkhead: off, timeout: {call: 10s, attempt: %dms, strict: true}", attempt),
 		facts:  fmt.Sprintf("p50: %dms, p99: %dms", p50, p99),
 		world:  world(30*time.Second, "count: 1, rate: 100/s", fmt.Sprintf("time: lognormal %dms/%dms", p50, p99)),
 		near:   is(float64(attempt), 0.25, float64(p99)),

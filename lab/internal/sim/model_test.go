@@ -30,7 +30,7 @@ func tries(t testing.TB, n int, edit ...func(*policy.Policy)) *machine.Rules {
 }
 
 func attemptTimeout(d time.Duration) func(*policy.Policy) {
-	return func(p *policy.Policy) { p.Timeout.Attempt = d }
+	return func(p *policy.Policy) { p.Timeout.Attempt, p.Timeout.Strict = d, true }
 }
 
 // steady is ten clients who call one service at random times.

@@ -83,9 +83,12 @@ func remembers(r *machine.Rules) time.Duration {
 		return 0
 	}
 	after := max(p.Pace.Max, 0)
+	if !p.Timeout.Strict && p.Timeout.Attempt > 0 { // that attempts were cut off is known for so long
+		after = max(after, time.Minute+time.Second, 4*p.Timeout.Attempt+time.Second)
+	}
 	if b := p.Retry.Budget; !b.Off {
 		switch b.Shape {
-		case policy.BudgetTokens, policy.BudgetGRPC, policy.BudgetQuota: // what is spent stays spent
+		case policy.BudgetEarned, policy.BudgetTokens, policy.BudgetGRPC, policy.BudgetQuota: // what is spent stays spent
 			return 0
 		}
 		after = max(after, b.Window+b.Window/4) // a window keeps one slice more, a seventh of it

@@ -28,7 +28,7 @@ func TestBlankStatesChangeHandsUnnoticed(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			r := tries(t, 3, func(p *policy.Policy) {
-				p.Timeout = policy.Timeout{Call: 2 * time.Second, Attempt: 500 * ms}
+				p.Timeout = policy.Timeout{Call: 2 * time.Second, Attempt: 500 * ms, Strict: true}
 				p.Retry.Backoff = backoff.Const(50 * ms)
 				p.Retry.Budget = policy.Budget{Ratio: 0.1, Window: 2 * time.Second, Floor: 0.5}
 				c.edit(p)
@@ -86,6 +86,8 @@ func TestOnlyStatesThatForgetAreLent(t *testing.T) {
 		want time.Duration
 	}{
 		{"a budget's window and a slice, and the longest call", func(*policy.Policy) {}, 2*time.Second + 5*time.Second + time.Second},
+		{"attempts that were cut off", func(p *policy.Policy) { p.Timeout.Strict = false }, 2*time.Second + 61*time.Second + time.Second},
+		{"what successes earn", func(p *policy.Policy) { p.Retry.Budget = policy.Budget{} }, 0},
 		{"no bound on calls", func(p *policy.Policy) { p.Timeout.Call = policy.Off }, 0},
 		{"a breaker", func(p *policy.Policy) { p.Breaker.Off = false }, 0},
 		{"a bulkhead", func(p *policy.Policy) { p.Bulkhead.Off = false }, 0},
@@ -99,8 +101,8 @@ func TestOnlyStatesThatForgetAreLent(t *testing.T) {
 		{"a fit", func(p *policy.Policy) { p.Timeout.Fit = 0.5 }, 0},
 	} {
 		r := tries(t, 3, func(p *policy.Policy) {
-			p.Timeout = policy.Timeout{Call: 2 * time.Second}
-			p.Retry.Budget = policy.Budget{Window: 4 * time.Second}
+			p.Timeout = policy.Timeout{Call: 2 * time.Second, Strict: true}
+			p.Retry.Budget = policy.Budget{Shape: policy.BudgetWindow, Window: 4 * time.Second}
 			c.edit(p)
 		})
 		if got := remembers(r); got != c.want {
