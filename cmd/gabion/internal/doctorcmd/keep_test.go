@@ -28,7 +28,7 @@ const quick = 10 * time.Millisecond
 // recorded writes it as a recording.
 func (s sourced) recorded(t *testing.T) string {
 	return lives(t, policy.Policy{Safe: s.retried > 0, Retry: policy.Retry{Hold: policy.Off, Budget: policy.Budget{Off: true}},
-		Timeout: policy.Timeout{Attempt: time.Second}, Breaker: policy.Breaker{Off: !s.opened, Consecutive: 25}}, nil, func(d *gabion.Dependency) {
+		Timeout: policy.Timeout{Attempt: time.Second, Strict: true}, Breaker: policy.Breaker{Off: !s.opened, Consecutive: 25}}, nil, func(d *gabion.Dependency) {
 		does(d, s.succeeded, quick, nil)
 		does(d, s.failed, quick, errDown)
 		for range s.retried {
