@@ -54,7 +54,7 @@ func (r *rig) take(n int) []jetstream.Msg {
 	if err != nil {
 		r.Fatal(err)
 	}
-	batch, err := c.FetchNoWait(n)
+	batch, err := c.Fetch(n, jetstream.FetchMaxWait(10*time.Second)) // the broker tells its consumers of a message a moment later
 	if err != nil {
 		r.Fatal(err)
 	}
