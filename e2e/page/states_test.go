@@ -57,7 +57,7 @@ func TestEveryStateIsShown(t *testing.T) {
 		"forced-open":  {"forced_open | ", "forced open by hand (ann)", "ends in", "refused here"},
 		"disabled":     {"disabled | ", "disabled by hand (ann)", "ends in", "succeeded"},
 		"observe-only": {"observe_only | ", "only observing by hand (ann)", "failed"},
-		"budget":       {"no_breaker | ", "not sent: the budget is spent", "0 left", "0.3 × 0 successes in 1 s (1.5 at least), less those sent"},
+		"budget":       {"no_breaker | ", "not sent: the budget is spent", "0 left", "0.3 × 0 successes in 1 s (1 at least), less those sent"},
 		"bulkhead":     {"closed | ", "4 of 4, 2 wait", "turned away: no slot is free (limit 4, 2 queued)"},
 		"throttle":     {"refused by the throttle", "accepted, k 1.1"},
 		"rate-limit":   {"refused by the rate limit"},
