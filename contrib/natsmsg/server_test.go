@@ -204,12 +204,17 @@ func (r *rig) info() *jetstream.ConsumerInfo {
 	return c.CachedInfo()
 }
 
-// settled waits until the broker has nothing left.
+// settled waits until the broker has nothing left, four times in a row: a consumer hears of what
+// was published a moment later.
 func (r *rig) settled() {
 	r.Helper()
+	nothing := 0
 	r.eventually("the broker has nothing left", func() bool {
-		i := r.info()
-		return i.NumPending == 0 && i.NumAckPending == 0
+		if i := r.info(); i.NumPending > 0 || i.NumAckPending > 0 {
+			nothing = -1
+		}
+		nothing++
+		return nothing == 4
 	})
 }
 

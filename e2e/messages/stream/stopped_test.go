@@ -11,7 +11,10 @@ import (
 )
 
 func init() {
-	stopSelf = func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+	stopSelf = func() {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		<-time.After(50 * time.Millisecond) // the signal stops other threads a moment later
+	}
 }
 
 // Consumers are stopped for longer than the broker waits and a lease lasts, before the work, in it,
