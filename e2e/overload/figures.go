@@ -9,13 +9,13 @@ import (
 // A Phase is a part of a run: the calls that were due in it, and the attempts that were
 // sent in it.
 type Phase struct {
-	Goodput   float64            // answered in time, as a share of the capacity
-	Answered  float64            // the same, as a share of the calls
-	P50, P99  float64            // of the calls that were answered, milliseconds since they were due; 0 of none
-	Admitted  float64            // p99 of the attempts that were answered well, milliseconds; 0 of none
-	PerCall   float64            // attempts for each call
-	Endings   map[string]float64 `json:",omitempty"` // the other calls by what became of them, as shares
-	Attempted float64            // attempts a second, as a share of the capacity
+	Goodput       float64            // answered in time, as a share of the capacity
+	Answered      float64            // the same, as a share of the calls
+	P50, P90, P99 float64            // of the calls that were answered, milliseconds since they were due; 0 of none
+	Admitted      float64            // p99 of the attempts that were answered well, milliseconds; 0 of none
+	PerCall       float64            // attempts for each call
+	Endings       map[string]float64 `json:",omitempty"` // the other calls by what became of them, as shares
+	Attempted     float64            // attempts a second, as a share of the capacity
 }
 
 // Figures are what a run comes to, in real time or in the lab.
@@ -83,7 +83,7 @@ func (r *Run) phase(from, to time.Duration) (p Phase) {
 	capacity := r.World.Capacity() * (to - from).Seconds()
 	p.Goodput, p.Attempted = ends[good]/capacity, sent/capacity
 	p.Answered, p.PerCall = ends[good]/n, sent/n
-	p.P50, p.P99, p.Admitted = quantile(took, 0.5), quantile(took, 0.99), quantile(admitted, 0.99)
+	p.P50, p.P90, p.P99, p.Admitted = quantile(took, 0.5), quantile(took, 0.9), quantile(took, 0.99), quantile(admitted, 0.99)
 	p.Endings = map[string]float64{}
 	for e := refused; e < numEndings; e++ {
 		if ends[e] > 0 {

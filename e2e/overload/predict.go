@@ -153,7 +153,7 @@ func (w *World) offered() (before, trigger, after float64) {
 }
 
 func phaseOf(r *lab.Report, name string, load float64) (p Phase, err error) {
-	for key, to := range map[string]*float64{"goodput": &p.Answered, "p50": &p.P50, "p99": &p.P99, "amplification": &p.PerCall} {
+	for key, to := range map[string]*float64{"goodput": &p.Answered, "p50": &p.P50, "p90": &p.P90, "p99": &p.P99, "amplification": &p.PerCall} {
 		mean, _, err := r.Metric(0, key, "", name)
 		if err != nil {
 			return p, err
@@ -162,7 +162,7 @@ func phaseOf(r *lab.Report, name string, load float64) (p Phase, err error) {
 			*to = mean.Value
 		}
 	}
-	p.P50, p.P99 = 1000*p.P50, 1000*p.P99
+	p.P50, p.P90, p.P99 = 1000*p.P50, 1000*p.P90, 1000*p.P99
 	p.Goodput, p.Attempted = p.Answered*load, p.PerCall*load
 	return p, nil
 }
