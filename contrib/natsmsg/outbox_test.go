@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,13 +59,13 @@ func TestPublisherOfAnOutbox(t *testing.T) {
 // A publisher may lack the right to ask, and then waits for the answer.
 func TestTheServerIsAskedOnceForATopicWithoutAStream(t *testing.T) {
 	r := newRig(t)
-	var asked atomic.Int32
 	spy, err := nats.Connect(r.js.Conn().ConnectedUrl())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer spy.Close()
-	if _, err := spy.Subscribe("$JS.API.STREAM.NAMES", func(*nats.Msg) { asked.Add(1) }); err != nil {
+	asked, err := spy.SubscribeSync("$JS.API.STREAM.NAMES")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := spy.Flush(); err != nil {
@@ -80,8 +79,8 @@ func TestTheServerIsAskedOnceForATopicWithoutAStream(t *testing.T) {
 	if err := spy.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("the server was asked %d times for two topics", n)
+	if n, _, err := asked.Pending(); n != 2 {
+		t.Errorf("the server was asked %d times for two topics, %v", n, err)
 	}
 }
 
