@@ -61,7 +61,7 @@ func (c trouble) answered(t *testing.T, clients, queue int, seed uint64) (good, 
 // A limit that trouble has lowered comes back when it is over: a call that finds no slot is a
 // reason to try more, also where slots are free on average.
 func TestALimitComesBack(t *testing.T) {
-	seeds, sizes, queues := uint64(2), []int{3, 30}, []int{policy.Off}
+	seeds, sizes, queues := uint64(4), []int{3, 30}, []int{policy.Off}
 	if !testing.Short() {
 		seeds, sizes, queues = 6, []int{3, 30, 300}, []int{policy.Off, 0}
 	}
