@@ -181,7 +181,7 @@ type lateness struct{ most, usual time.Duration } // usual: one time in ten it w
 // tooMuch reports whether times that were measured meanwhile are the machine's. The
 // clients wait 500 ms for an answer that takes 20.
 func (l lateness) tooMuch() bool {
-	return l.most > 100*time.Millisecond || l.usual > 5*time.Millisecond
+	return l.most > 25*time.Millisecond || l.usual > 5*time.Millisecond
 }
 
 // String implements fmt.Stringer.
