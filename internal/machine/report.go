@@ -12,6 +12,9 @@ import (
 // nothing: it was ended because a sibling won or the caller left.
 func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser bool) {
 	shows := c.rules.shows(o.Class)
+	if o.Class == policy.ClassThrottled && !o.HasAfter && !o.Alone && c.part.pacer.Load().allRefused() {
+		shows = breaker.Bad // no quota refuses everything
+	}
 	if o.Class == policy.ClassTimeout && c.hurried(now, t) {
 		shows = breaker.Neutral
 	}
@@ -132,7 +135,11 @@ func (c *Call) holdBack(now clock.Instant, o *policy.Outcome) {
 	until := now.Add(min(max(after, 0), p.Max))
 	pacer := c.part.pace()
 	pacer.full.Store(o.Busy)
-	if pacer.hold(now, until, o.HasAfter, c.recent(now)) {
+	lately := c.recent(now)
+	if !o.HasAfter && c.rules.earns && !pacer.refuse(lately) {
+		return
+	}
+	if pacer.hold(now, until, o.HasAfter, lately) {
 		c.state.note(policy.Event{Kind: policy.KindPaceSet, At: now, Until: until, Partition: c.partitionName()})
 	}
 }
