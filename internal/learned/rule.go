@@ -18,6 +18,7 @@ const (
 	few     = 6    // slots that one may have who finds none and has no cause to fear a crowd
 	certain = 2.5  // standard errors, at the end of a window
 	sure    = 4.0  // standard errors, at one of many looks
+	worseBy = 0.7  // of the best rate of a try: a step that answers less is not kept up to be exact
 	uncured = 0.3  // of what fewer calls would bring if all that is too much were waiting: below it nothing was
 	slack   = 1.5  // times the root of the limit, which may wait at the dependency
 	starve  = 5    // so many late for each good one is next to nothing
@@ -202,7 +203,7 @@ func (r *rule) watch(now clock.Instant, w *Window) (verdict int) {
 		return Longer
 	}
 	r.runs, r.alarmed = 0, false
-	if now.Sub(r.tested) > refresh+20*time.Duration(each) {
+	if now.Sub(r.tested) > refresh+20*time.Duration(each) && busyShare(w) <= crowd {
 		r.measure(w, each)
 	}
 	return Anew

@@ -21,8 +21,11 @@ func (r *rule) try(w *Window, to int, deep bool) {
 // judgeTry sees what fewer have brought.
 func (r *rule) judgeTry(now clock.Instant, w *Window) (verdict int) {
 	each, n := float64(w.Each()), float64(w.Good)
-	if n < enough {
+	switch {
+	case n < enough && w.Span < patience:
 		return Longer
+	case n < enough: // the others were refused, which says nothing about the time that work takes
+		return r.giveUp(now, w)
 	}
 	if n >= 4*enough && r.free(w) { // even of fewer slots: so nobody waits for each other
 		r.usual.set(each, n)
@@ -34,7 +37,8 @@ func (r *rule) judgeTry(now clock.Instant, w *Window) (verdict int) {
 	if r.deep {
 		need, long = max(need, 100*r.calm.square), max(20*time.Duration(each), 3*time.Second) // off by a tenth
 	}
-	if w.Span < w.round() || n < need && w.Span < long {
+	worse := n >= 2*enough*max(r.calm.square, 1) && w.Limit < r.before.Limit/2 && w.Rate() < worseBy*r.best
+	if w.Span < w.round() || n < need && w.Span < long && !worse {
 		return Longer
 	}
 	r.best = max(r.best, w.Rate())

@@ -79,11 +79,11 @@ func TestTheLearnedLimitHoldsAgainstTheBestFixedOne(t *testing.T) {
 		if s.Goodput < 0.95*best.Goodput {
 			t.Errorf("%s: %.1f answers a second, of %.1f", w.Name, s.Goodput, best.Goodput)
 		}
-		if s.P99 > best.P99*5/2 { // two clients are at 2.3: ADR 84
+		if s.P99 > 2*best.P99 {
 			t.Errorf("%s: p99 %v, of %v", w.Name, s.P99, best.P99)
 		}
-		if s.Steady < 0.9 { // bimodal work is at 0.92: ADR 84
-			t.Errorf("%s: within a fifth of its median for %.0f %% of the time", w.Name, 100*s.Steady)
+		if steady, least := steadiness(t, &w, s.Steady); steady < least {
+			t.Errorf("%s: within a fifth of its median for %.0f %% of the time", w.Name, 100*steady)
 		}
 		for _, share := range s.Shares {
 			if share < 1.0/3/float64(len(w.Clients)) {
@@ -95,6 +95,24 @@ func TestTheLearnedLimitHoldsAgainstTheBestFixedOne(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), opening+table.Markdown()+closing) {
 		t.Errorf("docs/learned-limit.md has another table: go test ./lab/internal/limits -args -update (%v)", err)
 	}
+}
+
+// steadiness is the share of the time that the limit is near its median, and the least that it
+// should be. Where one piece of work in twenty is the longest by far, it differs much between runs, so it
+// is the mean of four there (ADR 84).
+func steadiness(t *testing.T, w *World, first float64) (steady, least float64) {
+	if w.Name != "bimodal" {
+		return first, 0.95
+	}
+	sum := first
+	for seed := uint64(2); seed <= 4; seed++ {
+		s, err := w.Run(Contenders()[0], seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += s.Steady
+	}
+	return sum / 4, 0.85
 }
 
 // What the golden file says of gabion is what the code does now.
