@@ -16,9 +16,9 @@ type waitingRoom struct {
 	now clock.Instant
 }
 
-func newWaitingRoom(t *testing.T) *waitingRoom {
+func newWaitingRoom(t *testing.T, strict bool) *waitingRoom {
 	return &waitingRoom{newTrial(t, policy.Policy{
-		Safe: true, Timeout: policy.Timeout{Call: 3 * time.Second, Attempt: 3 * time.Second},
+		Safe: true, Timeout: policy.Timeout{Call: 3 * time.Second, Attempt: 3 * time.Second, Strict: strict},
 		Retry:   policy.Retry{Hold: policy.Off, Backoff: backoff.Const(time.Millisecond), Budget: policy.Budget{Off: true}},
 		Breaker: policy.Breaker{Off: true}, Bulkhead: policy.Bulkhead{Off: true},
 	}), clock.Instant(time.Minute)}
@@ -63,33 +63,38 @@ func TestWhatWouldComeTooLateIsNotSentAgain(t *testing.T) {
 		play       func(*waitingRoom)
 		failsAfter time.Duration
 		again      bool
+		strict     bool
 	}{
-		{"nothing is known: it is sent again", func(w *waitingRoom) { w.answers(50, 2*time.Second) }, halfWay, true},
+		{"nothing is known: it is sent again", func(w *waitingRoom) { w.answers(50, 2*time.Second) }, halfWay, true, false},
 		{"one came too late, answers take two seconds, and half of three are left: it is not", func(w *waitingRoom) {
 			w.resends(halfWay)
 			w.answers(50, 2*time.Second)
-		}, halfWay, false},
+		}, halfWay, false, false},
+		{"strict: it is sent again", func(w *waitingRoom) {
+			w.resends(halfWay)
+			w.answers(50, 2*time.Second)
+		}, halfWay, true, true},
 		{"there is time enough left: it is", func(w *waitingRoom) {
 			w.resends(halfWay)
 			w.answers(50, 1900*time.Millisecond)
-		}, 100 * time.Millisecond, true},
+		}, 100 * time.Millisecond, true, false},
 		{"answers come quickly again: it is", func(w *waitingRoom) {
 			w.resends(halfWay)
 			w.answers(50, 2*time.Second)
 			w.answers(20, 20*time.Millisecond)
-		}, halfWay, true},
+		}, halfWay, true, false},
 		{"none came too late among many answers: it is", func(w *waitingRoom) {
 			w.resends(halfWay)
 			w.answers(needsForget+1, 2*time.Second)
-		}, halfWay, true},
+		}, halfWay, true, false},
 		{"nothing is answered at all: it is", func(w *waitingRoom) {
 			for range 20 {
 				w.resends(2500 * time.Millisecond)
 			}
-		}, halfWay, true},
+		}, halfWay, true, false},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
-			w := newWaitingRoom(t)
+			w := newWaitingRoom(t, c.strict)
 			c.play(w)
 			if got := w.resends(c.failsAfter); got != c.again {
 				t.Errorf("sent again: %v; it needs %v", got, w.state.main.cuts())
@@ -99,7 +104,7 @@ func TestWhatWouldComeTooLateIsNotSentAgain(t *testing.T) {
 }
 
 func TestNothingIsKeptWhereNoResendComesTooLate(t *testing.T) {
-	w := newWaitingRoom(t)
+	w := newWaitingRoom(t, false)
 	w.answers(20, 20*time.Millisecond)
 	if w.state.main.cuts() != nil {
 		t.Error("something is kept")

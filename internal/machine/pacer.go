@@ -63,8 +63,9 @@ const (
 
 // successes are what a dependency answered well just now.
 type successes struct {
-	n    int64 // in the last second or so
-	rate float64
+	n      int64 // in the last second or so
+	rate   float64
+	worked bool // anything was; of a partition lately
 }
 
 // hold spaces calls until then if refusals are more than a few among what was answered
@@ -103,9 +104,12 @@ func (p *pacer) allRefused() bool { return p != nil && p.run.Load() > paceSlight
 
 // refuse counts an answer that asked for less and named no time, and reports whether calls are to be
 // spaced for it. Where nothing succeeds there is no rate for them, and to space them would
-// only lose those that come when the dependency is back.
+// only lose those that come when the dependency is back. Of one that never worked nothing is known,
+// and calls are spaced.
 func (p *pacer) refuse(lately successes) (spaces bool) {
-	p.run.Add(1)
+	if lately.worked || p.run.Load() > 0 {
+		p.run.Add(1)
+	}
 	if lately.n > 0 || !p.allRefused() {
 		return true
 	}

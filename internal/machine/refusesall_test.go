@@ -59,6 +59,12 @@ func TestWhoRefusesAllIsOutOfOrder(t *testing.T) {
 			t.Errorf("%+v: 200 calls came before, and 1,000 in it", r)
 		}
 	})
+	t.Run("before one that never worked calls are spaced", func(t *testing.T) {
+		once := policy.Policy{Retry: policy.Retry{Attempts: 1}}
+		if r := twenty(4*time.Second, 1, refusing(0, 5*sec)).play(newTrial(t, once)); r.lost > 70 { // calls wait, and some until it is back
+			t.Errorf("%+v", r)
+		}
+	})
 	t.Run("one that names a time is left alone", func(t *testing.T) {
 		tr := newTrial(t, policy.Policy{Retry: policy.Retry{Attempts: 1}})
 		tr.call(0, ms, policy.ClassSuccess)

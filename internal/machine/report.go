@@ -151,11 +151,12 @@ func (c *Call) recent(now clock.Instant) (a successes) {
 		return successes{}
 	}
 	a.n, a.rate = c.state.earned.Recent(now, &c.rules.earned)
+	a.worked = c.state.earned.Any()
 	if c.named != nil && c.rules.guarded {
 		seen := c.part.breaker.Load().Snapshot(now).Counts
 		good := max(seen.Calls-seen.Failures, 0)
 		a.rate = a.rate * float64(min(good, a.n)) / float64(max(a.n, 1))
-		a.n = min(good, a.n)
+		a.n, a.worked = min(good, a.n), good > 0
 	}
 	return a
 }

@@ -58,7 +58,7 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	case loser:
 	case late == policy.AttemptTimeout:
 		c.sent.cut = true
-	case late == policy.CallTimeout && t.Attempt > 1 && !t.Hedge:
+	case late == policy.CallTimeout && t.Attempt > 1 && !t.Hedge && !c.rules.Policy.Timeout.Strict:
 		c.part.addCuts().needs.tooLate(now.Sub(t.Sent))
 	}
 	switch {
