@@ -59,7 +59,7 @@ type Breaker struct {
 	Consecutive int
 
 	// ConsecutiveFor is how long the row must have lasted as well, from when its first
-	// call was sent. Zero means 8 s where Consecutive is not written, and no time
+	// call was sent. Zero means 10 s where Consecutive is not written, and no time
 	// where it is; Off means no time.
 	ConsecutiveFor time.Duration
 

@@ -47,7 +47,7 @@ const (
 	defaultMinCalls     = 30
 	defaultFailureRate  = Ratio(0.95)
 	defaultConsecutive  = 20
-	defaultRow          = 8 * time.Second
+	defaultRow          = 10 * time.Second
 	defaultSlowRate     = Ratio(0.8)
 	defaultOpen         = 2 * time.Second
 	defaultOpenCalls    = 8

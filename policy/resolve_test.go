@@ -24,7 +24,7 @@ func TestResolvedZeroPolicy(t *testing.T) {
 		Throttle: Throttle{Window: 2 * time.Minute},
 		Breaker: Breaker{
 			Window: 10 * s, MinCalls: 30, FailureRate: 0.95, SlowCall: 3200 * ms, SlowRate: Off,
-			Consecutive: 20, ConsecutiveFor: 8 * s,
+			Consecutive: 20, ConsecutiveFor: 10 * s,
 			Open: 2 * s, OpenMax: 2500 * ms, OpenCalls: 8, OpenGrowth: 2, OpenJitter: 0.1,
 			Probes: 3, ProbeCalls: 1, ReopenAfter: 1, ProbeTimeout: 4 * s,
 		},

@@ -46,7 +46,7 @@ func read(err error) policy.Outcome {
 	if status == 0 {
 		return unanswered(err)
 	}
-	o := policy.Outcome{Code: strconv.Itoa(status), Busy: status == http.StatusServiceUnavailable}
+	o := policy.Outcome{Code: strconv.Itoa(status)}
 	code := ""
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -54,6 +54,7 @@ func read(err error) policy.Outcome {
 	}
 	_, throttled := retry.DefaultThrottleErrorCodes[code]
 	_, transient := retry.DefaultRetryableErrorCodes[code]
+	o.Busy = status == http.StatusServiceUnavailable && !throttled // S3's SlowDown is a rate, and not a server without room
 	switch {
 	case code == "TransactionInProgressException": // an earlier attempt with the same token is still at work
 		o.Class, o.Effect = policy.ClassContention, policy.UnknownEffect

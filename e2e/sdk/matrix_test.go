@@ -36,6 +36,7 @@ type cell struct {
 
 const (
 	outage   = "3 s outage"
+	denial   = "3 s of SlowDown"
 	tenth    = "10 % errors"
 	third    = "30 % errors"
 	throttle = "throttled"
@@ -45,6 +46,7 @@ const (
 // quarters of it.
 var troubles = []trouble{
 	{name: outage, down: func(at time.Duration) bool { return at >= 2*time.Second && at < 5*time.Second }},
+	{name: denial, down: func(at time.Duration) bool { return at >= 2*time.Second && at < 5*time.Second }, denies: true},
 	{name: tenth, errors: 0.1},
 	{name: third, errors: 0.3},
 	{name: throttle, rate: 15},
@@ -117,7 +119,7 @@ func (c *client) play(t *testing.T, tr trouble, closed bool, how int, seed uint6
 }
 
 // row is a client in one arrangement and one kind of load.
-type row [4]result
+type row [5]result
 
 func (c *client) row(t *testing.T, closed bool, how int) (r row) {
 	for i, tr := range troubles {

@@ -189,6 +189,8 @@ func failsXML(w http.ResponseWriter, status int) {
 		code = "InternalError"
 	case 503:
 		code = "ServiceUnavailable"
+	case 0: // S3 has no 429
+		status = 503
 	}
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
@@ -223,6 +225,7 @@ func s3Put() *subject {
 func s3Get() *subject {
 	s := &subject{name: "aws-sdk-go-v2 S3 GetObject", reads: true, policy: onceEach, fails: failsXML, deny: denyXML}
 	s.answer = func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }
+	s.throttle = func(w http.ResponseWriter, _ *http.Request) { failsXML(w, 0) }
 	s.more.asIs = 1
 	s.worse.asIs = []string{"refused twice", "reset before the work, twice"}
 	s.connect = func(l link) call {

@@ -40,6 +40,7 @@ type tally struct{ attempts, effects int }
 type trouble struct {
 	name   string
 	down   func(at time.Duration) bool // the service is out
+	denies bool                        // while it is out it answers as if too many had come
 	errors float64                     // this share of the attempts fails
 	rate   float64                     // the service takes as many calls a second; zero is all
 }
@@ -70,6 +71,8 @@ func (w *world) next(call int) fault {
 	c.attempts++
 	draw := rand.New(rand.NewPCG(w.seed, uint64(call)<<16|uint64(c.attempts)))
 	switch {
+	case w.out() && w.trouble.denies:
+		return tooMany
 	case w.out():
 		return unavailable
 	case draw.Float64() < w.trouble.errors:
@@ -110,7 +113,7 @@ func (w *world) twice() (n int) {
 
 // dial is refused in an outage.
 func (w *world) dial(ctx context.Context) (net.Conn, error) {
-	if w.out() {
+	if w.out() && !w.trouble.denies {
 		w.mu.Lock()
 		w.sent++
 		w.mu.Unlock()

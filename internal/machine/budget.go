@@ -153,7 +153,8 @@ func (c *Call) endCharge(t *Ticket, succeeded bool) {
 		return
 	}
 	o := &c.retry.failed
-	c.state.earned.End(succeeded, o.Class != policy.ClassThrottled && !o.HasAfter && !c.paced())
+	asked := o.HasAfter || o.Class == policy.ClassThrottled && c.retry.owed == 0 // who waited without having paid met no quota
+	c.state.earned.End(succeeded, !asked && !c.paced())
 }
 
 // payIn gives a success to the budget: a quota gives back what it has cost, or earns from

@@ -281,10 +281,14 @@ func (c *Call) refuses(now clock.Instant) bool {
 }
 
 // margin is the least time that must be left for an attempt to be worth starting:
-// the configured one, or what the policy's percentile of attempts takes.
+// the configured one, or what the policy's percentile of attempts takes. Where re-sends
+// came too late lately, one needs what a good answer takes.
 func (c *Call) margin(now clock.Instant) time.Duration {
 	t := &c.rules.Policy.Timeout
 	least := on(t.Margin)
+	if k := c.part.cuts(); k != nil && c.sent.n > 0 {
+		least = max(least, k.needs.time())
+	}
 	if t.Fit <= 0 {
 		return least
 	}

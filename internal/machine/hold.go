@@ -59,10 +59,13 @@ const longestOwed = 3 * time.Second
 
 // owe lets a retry wait that the budget can't pay for now, while other calls fail too: what
 // succeeds when the dependency is back pays for it. It is paid for before it is sent, so an
-// outage gets nothing more. A dependency that asks for less gets less.
+// outage gets nothing more. A dependency that asks for less gets less, unless it refuses all.
 func (c *Call) owe(now clock.Instant) bool {
 	o := &c.retry.failed
-	if !c.rules.earns || c.repeat || o.HasAfter || o.Class == policy.ClassThrottled || o.Class == policy.ClassContention {
+	if !c.rules.earns || c.repeat || o.HasAfter || o.Class == policy.ClassContention {
+		return false
+	}
+	if o.Class == policy.ClassThrottled && !c.part.pacer.Load().allRefused() {
 		return false
 	}
 	if others, _ := c.othersFail(); !others || c.untried() || !c.state.earned.Owe() {

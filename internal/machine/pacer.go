@@ -23,9 +23,10 @@ import (
 //
 // A pacer is made when a partition is first refused, and kept.
 type pacer struct {
-	active atomic.Bool // calls are spaced; stored under mu
-	counts atomic.Bool // it was asked for time lately, so answers are counted; stored under mu
-	full   atomic.Bool // who asked for time last had no room for more work, and no quota that was used up
+	active atomic.Bool   // calls are spaced; stored under mu
+	counts atomic.Bool   // it was asked for time lately, so answers are counted; stored under mu
+	run    atomic.Uint32 // answers in a row that asked for less and named no time
+	full   atomic.Bool   // who asked for time last had no room for more work, and no quota that was used up
 
 	mu       sync.Mutex    // guards all below
 	until    clock.Instant // the time that was asked for
@@ -62,8 +63,9 @@ const (
 
 // successes are what a dependency answered well just now.
 type successes struct {
-	n    int64 // in the last second or so
-	rate float64
+	n      int64 // in the last second or so
+	rate   float64
+	worked bool // anything was; of a partition lately
 }
 
 // hold spaces calls until then if refusals are more than a few among what was answered
@@ -96,6 +98,27 @@ func (p *pacer) hold(now, until clock.Instant, named bool, lately successes) (ne
 	return news
 }
 
+// allRefused reports whether more than a few answers in a row asked for less. A quota lets some
+// calls through. A dependency that refuses all of them is out of order. A nil pacer saw none.
+func (p *pacer) allRefused() bool { return p != nil && p.run.Load() > paceSlight }
+
+// refuse counts an answer that asked for less and named no time, and reports whether calls are to be
+// spaced for it. Where nothing succeeds there is no rate for them, and to space them would
+// only lose those that come when the dependency is back. Of one that never worked nothing is known,
+// and calls are spaced.
+func (p *pacer) refuse(lately successes) (spaces bool) {
+	if lately.worked || p.run.Load() > 0 {
+		p.run.Add(1)
+	}
+	if lately.n > 0 || !p.allRefused() {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.active.Store(false)
+	return false
+}
+
 // slight reports whether the refusals of this second are few among its successes.
 func (p *pacer) slight() bool { return p.refused <= paceSlight || paceMostly*p.refused <= p.accepted }
 
@@ -112,7 +135,13 @@ func (p *pacer) begin(now clock.Instant, rate float64) {
 
 // accept counts a success that took so long. A nil pacer counts none.
 func (p *pacer) accept(now clock.Instant, took time.Duration) {
-	if p == nil || !p.counts.Load() {
+	if p == nil {
+		return
+	}
+	if p.run.Load() != 0 {
+		p.run.Store(0)
+	}
+	if !p.counts.Load() {
 		return
 	}
 	p.mu.Lock()

@@ -36,7 +36,7 @@ func TestPacingEndsWithTheTrouble(t *testing.T) {
 		switch trouble := at < 10*s; {
 		case trouble && room == 0:
 			sent++
-			p.hold(now, now+s, true, successes{50, 50})
+			p.hold(now, now+s, true, successes{n: 50, rate: 50})
 		case trouble:
 			room--
 			sent++
@@ -107,7 +107,7 @@ func TestTheRateDoesNotGrowBeyondWhatComes(t *testing.T) {
 			continue
 		}
 		if i%10 == 0 {
-			p.hold(now, now+s, true, successes{90, 90})
+			p.hold(now, now+s, true, successes{n: 90, rate: 90})
 		} else {
 			p.accept(now, 0)
 		}
@@ -151,9 +151,9 @@ func TestAFewRefusalsPaceNobody(t *testing.T) {
 		{"four without a time", false, successes{}, "rrrr", true},
 		{"four without a time, of twenty", false, successes{}, "rssssssssssssssssrrr", false},
 		{"eight, of twelve", false, successes{}, "rssssrrrrrrr", true},
-		{"eight, of a hundred", false, successes{90, 90}, "rrrrrrrr", false},
+		{"eight, of a hundred", false, successes{n: 90, rate: 90}, "rrrrrrrr", false},
 		{"one with a time, and nothing succeeded", true, successes{}, "r", true},
-		{"one with a time, and something succeeded", true, successes{1, 1}, "r", false},
+		{"one with a time, and something succeeded", true, successes{n: 1, rate: 1}, "r", false},
 		{"one with a time, and then a success", true, successes{}, "rs", false},
 		{"four with a time, and then a success", true, successes{}, "rrrrs", true},
 	}

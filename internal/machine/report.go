@@ -12,6 +12,9 @@ import (
 // nothing: it was ended because a sibling won or the caller left.
 func (c *Call) report(now clock.Instant, t *Ticket, o *policy.Outcome, loser bool) {
 	shows := c.rules.shows(o.Class)
+	if o.Class == policy.ClassThrottled && !o.HasAfter && !o.Alone && c.part.pacer.Load().allRefused() {
+		shows = breaker.Bad // no quota refuses everything
+	}
 	if o.Class == policy.ClassTimeout && c.hurried(now, t) {
 		shows = breaker.Neutral
 	}
@@ -132,7 +135,11 @@ func (c *Call) holdBack(now clock.Instant, o *policy.Outcome) {
 	until := now.Add(min(max(after, 0), p.Max))
 	pacer := c.part.pace()
 	pacer.full.Store(o.Busy)
-	if pacer.hold(now, until, o.HasAfter, c.recent(now)) {
+	lately := c.recent(now)
+	if !o.HasAfter && c.rules.earns && !pacer.refuse(lately) {
+		return
+	}
+	if pacer.hold(now, until, o.HasAfter, lately) {
 		c.state.note(policy.Event{Kind: policy.KindPaceSet, At: now, Until: until, Partition: c.partitionName()})
 	}
 }
@@ -144,11 +151,12 @@ func (c *Call) recent(now clock.Instant) (a successes) {
 		return successes{}
 	}
 	a.n, a.rate = c.state.earned.Recent(now, &c.rules.earned)
+	a.worked = c.state.earned.Any()
 	if c.named != nil && c.rules.guarded {
 		seen := c.part.breaker.Load().Snapshot(now).Counts
 		good := max(seen.Calls-seen.Failures, 0)
 		a.rate = a.rate * float64(min(good, a.n)) / float64(max(a.n, 1))
-		a.n = min(good, a.n)
+		a.n, a.worked = min(good, a.n), good > 0
 	}
 	return a
 }

@@ -54,8 +54,12 @@ func (c *Call) SettleFrom(now clock.Instant, t *Ticket, o *policy.Outcome) {
 	loser := c.phase == over && !(c.end.reason == policy.CallTimeout && now >= c.deadline)
 	c.report(now, t, o, loser)
 	c.outlasted(now, t, c.rules.shows(o.Class) == breaker.Good, loser || o.Class == policy.ClassIgnored)
-	if late == policy.AttemptTimeout && !loser {
+	switch {
+	case loser:
+	case late == policy.AttemptTimeout:
 		c.sent.cut = true
+	case late == policy.CallTimeout && t.Attempt > 1 && !t.Hedge && !c.rules.Policy.Timeout.Strict:
+		c.part.addCuts().needs.tooLate(now.Sub(t.Sent))
 	}
 	switch {
 	case c.repeat:
@@ -113,6 +117,7 @@ func (c *Call) succeed(now clock.Instant, t *Ticket, o *policy.Outcome, bit uint
 	}
 	if t.watched {
 		c.outlasted(now, t, true, false)
+		c.part.cuts().needs.answered(now.Sub(t.Sent))
 	}
 	if o.HasAfter && !o.Alone {
 		c.holdBack(now, o)

@@ -11,7 +11,10 @@ import (
 
 // cuts is what a partition knows of attempts that outlasted timeout.attempt. It is one word,
 // so that it takes no lock. Zero means that none did lately.
-type cuts struct{ word atomic.Uint64 }
+type cuts struct {
+	word  atomic.Uint64
+	needs needs // of re-sends that the end of the call cut off
+}
 
 // evidence is that word, unpacked.
 type evidence struct {
@@ -162,6 +165,7 @@ func (p *partition) addCuts() *cuts {
 // stretch gives an attempt that begins now more time than limit, if attempts were cut off in
 // series and it may go on.
 func (c *Call) stretch(now clock.Instant, k *cuts, t *Ticket, limit time.Duration) time.Duration {
+	t.watched = k.needs.known()
 	w := k.word.Load()
 	if w == 0 || c.rules.longest == 0 {
 		return limit
