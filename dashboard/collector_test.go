@@ -321,7 +321,7 @@ func TestSettingsTellDefaultsFromTheRest(t *testing.T) {
 		"breaker.open":            "20s, set in code or file",
 		"breaker.failure_rate":    "95%, default",
 		"breaker.slow_rate":       "off, default",
-		"breaker.consecutive_for": "8s, default",
+		"breaker.consecutive_for": "10s, default",
 		"bulkhead.off":            "yes, set in code or file",
 		"bulkhead.limit":          "", // of what is off nothing else is said,
 		"breaker.off":             "", // and of what is on not that it is

@@ -211,7 +211,7 @@ func (s *subject) breakerTripsByChance() {
 		return
 	}
 	s.findAs(Note, "breaker.consecutive", fmt.Sprintf("at facts.rate %s, of which 10%% fail, %s in a row come by chance every %s", s.rateText(), plural(b.Consecutive, "failure"), span(every)),
-		"leave it out for the default, 20 over 8s")
+		"leave it out for the default, 20 over 10s")
 }
 
 // fewCalls is a number of calls of which no share is known.

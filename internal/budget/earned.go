@@ -32,7 +32,8 @@ func NewEarnedRules(ratio float64, window time.Duration, reserve, start float64)
 // Earned is a budget of re-sends that successes earn. Time earns nothing, and
 // neither do failures: in a total outage nothing is added to what is there.
 //
-// A re-send that succeeds gives back what it has cost, and makes the reserve larger by one,
+// A re-send that succeeds gives back what it has cost and half of another, so that where two of
+// three help, they pay for the third. It also makes the reserve larger by one,
 // up to four more: it is proven that re-sends help. One that fails takes one of these away,
 // and so do 200 successes. So isolated failures cost nothing, and where re-sends fail, only
 // what was earned goes on.
@@ -40,7 +41,7 @@ func NewEarnedRules(ratio float64, window time.Duration, reserve, start float64)
 // The promise: in any span of time what is spent, less what is given back, is at most the
 // ratio of the successes in that span and the window before it, plus the reserve and five,
 // or plus the start if the budget is younger than that. What is given back for a success is
-// one for each re-send that succeeds. A reserve of zero stays zero. For each whole re-send that is spent
+// one and a half for each re-send that succeeds. A reserve of zero stays zero. For each whole re-send that is spent
 // one is granted. For a part of one, one is granted with a probability as large as the
 // part. So on average as many are granted as are spent: for one client over time, and for
 // many clients of which each has less than one.
@@ -176,8 +177,11 @@ const provenFor = 200
 // Lasting is how many re-sends [Earned.Ended] looks back.
 const Lasting = 50
 
+// returned is what a re-send that succeeded gives back, in millionths of a re-send.
+const returned = 3 * million / 2
+
 // End is the end of a re-send that was granted: whether it succeeded. One that succeeded and
-// pays gives back what it has cost.
+// pays gives back what it has cost and half of another.
 func (e *Earned) End(succeeded, pays bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,7 +190,7 @@ func (e *Earned) End(succeeded, pays bool) {
 	case !succeeded:
 		e.proven -= min(e.proven, provenFor)
 	case pays:
-		e.level += million
+		e.level += returned
 		e.proven = min(e.proven+provenFor, mostProven*provenFor)
 		fallthrough
 	default:

@@ -58,7 +58,7 @@ func TestEarnedKeepsItsPromiseInEverySpan(t *testing.T) {
 					h.taken[len(h.taken)-1].n -= million
 				case back < 4:
 					e.End(true, true)
-					h.taken[len(h.taken)-1].n -= million
+					h.taken[len(h.taken)-1].n -= 3 * million / 2
 				default:
 					e.End(back == 4, false)
 				}
@@ -105,7 +105,7 @@ func (m *naiveEarned) end(succeeded bool) {
 		m.proven = max(m.proven-200, 0)
 		return
 	}
-	m.level += million
+	m.level += 3 * million / 2
 	m.proven = min(m.proven+200, 800)
 }
 

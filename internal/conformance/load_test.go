@@ -337,12 +337,12 @@ func defaultCases() []Case {
 			Calls: []Call{call(0, hangs()), unsafe(call(20*s, hangs())), call(60*s, ok(ms))}, Check: all(counts(policy.KindAttemptSent, 4), counts(policy.KindWaiting, 1))},
 		{ID: "N F2", Fact: "the zero policy: half of the calls failing do not trip",
 			Calls: lone(each(0, 10*ms, "SSSSSSSSSSFFFFFFFFFFSS")), Check: trips(0)},
-		{ID: "N F2", Fact: "the zero policy: twenty failures in a row that last eight seconds trip",
-			Calls: lone(each(0, 400*ms, strings.Repeat("F", 24))), Check: trips(21)},
+		{ID: "N F2", Fact: "the zero policy: twenty failures in a row that last ten seconds trip",
+			Calls: lone(each(0, 500*ms, strings.Repeat("F", 24))), Check: trips(21)},
 		{ID: "N F2", Fact: "the zero policy: a thousand in a second do not",
 			Calls: lone(append(each(0, ms, "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS"), each(s, ms, strings.Repeat("F", 1000))...)), Check: trips(0)},
 		{ID: "N F4", Fact: "the zero policy: an open breaker lets a probe go after three calls, and closes by its success",
-			Calls: lone(slices.Concat(each(0, 400*ms, strings.Repeat("F", 21)), each(8500*ms, 10*ms, "SSSSS"))),
+			Calls: lone(slices.Concat(each(0, 500*ms, strings.Repeat("F", 21)), each(10500*ms, 10*ms, "SSSSS"))),
 			Check: returned(map[policy.Reason]int{policy.None: 3, policy.AttemptsExhausted: 21, policy.BreakerOpen: 2})},
 	}
 }
