@@ -26,7 +26,7 @@ var why = map[string]string{
 	"retry.immediate":               "A connection that was refused is refused again at once. The wait makes the difference.",
 	"retry.max_after":               "If somebody waits for a call, a Retry-After of minutes is too long. The call ends at once and says when to come again.",
 	"retry.budget.shape":            "Only successes earn re-sends. Time and failures earn nothing, so a total outage gets no extra load, from a fleet of any size.",
-	"retry.budget.ratio":            "A retry that succeeds pays for itself. With 0.3 earned for each success beside that, nearly all failures of up to a fifth of the calls are retried. Retries that fail add at most 0.3 for each success.",
+	"retry.budget.ratio":            "A retry that succeeds pays for itself and for half of another. With 0.3 earned for each success beside that, nearly all failures of up to a fifth of the calls are retried. Retries that fail add at most 0.3 for each success, and half of those that succeed.",
 	"retry.budget.window":           "Little is saved: the successes of one second. If minutes were saved, all clients would spend them at once in the first seconds of an outage.",
 	"retry.budget.reserve":          "A client that makes one call a minute can still retry a failure. Each retry that succeeds makes the reserve one larger, up to four, and each that fails one smaller. Without such proof each client of a fleet can add one in an outage, so it is small.",
 	"retry.budget.start":            "The first call of a new process can be retried once. For functions that live for three calls, one gives 1.3 times the load in an outage, and two would give 1.4.",

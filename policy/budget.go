@@ -15,8 +15,8 @@ type Budget struct {
 	Shape BudgetShape
 
 	// Ratio is the part of a re-send that each success earns, but for one that took longer
-	// than Timeout.Attempt. A retry that succeeds gives back what it has cost, too, unless it
-	// follows an answer that asked for less. Zero means 30 %; Off means none. With BudgetWindow it is the share of calls that may be sent again,
+	// than Timeout.Attempt. A retry that succeeds gives back what it has cost and half of
+	// another, too, unless it follows an answer that asked for less. Zero means 30 %; Off means none. With BudgetWindow it is the share of calls that may be sent again,
 	// and zero means 10 %; with BudgetTokens and BudgetGRPC the part of a token that each
 	// success earns, and zero means 10 %; with BudgetQuota the same of each success at the
 	// first attempt, and zero means 100 %; with BudgetShare the share of the calls in flight
