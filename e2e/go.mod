@@ -4,44 +4,157 @@ go 1.26.0
 
 replace (
 	github.com/gabion-go/gabion => ../
+	github.com/gabion-go/gabion/contrib/boltstore => ../contrib/boltstore
+	github.com/gabion-go/gabion/contrib/gabionaws => ../contrib/gabionaws
+	github.com/gabion-go/gabion/contrib/gabiongrpc => ../contrib/gabiongrpc
+	github.com/gabion-go/gabion/contrib/gabionmsg => ../contrib/gabionmsg
 	github.com/gabion-go/gabion/contrib/gabionotel => ../contrib/gabionotel
+	github.com/gabion-go/gabion/contrib/gabionpgx => ../contrib/gabionpgx
 	github.com/gabion-go/gabion/contrib/gabionprom => ../contrib/gabionprom
+	github.com/gabion-go/gabion/contrib/gabionredis => ../contrib/gabionredis
+	github.com/gabion-go/gabion/contrib/grpcidem => ../contrib/grpcidem
+	github.com/gabion-go/gabion/contrib/mysqlstore => ../contrib/mysqlstore
+	github.com/gabion-go/gabion/contrib/natsmsg => ../contrib/natsmsg
+	github.com/gabion-go/gabion/contrib/natsstore => ../contrib/natsstore
+	github.com/gabion-go/gabion/contrib/pgxstore => ../contrib/pgxstore
+	github.com/gabion-go/gabion/contrib/redisstore => ../contrib/redisstore
+	github.com/gabion-go/gabion/contrib/sqliteletters => ../contrib/sqliteletters
+	github.com/gabion-go/gabion/contrib/sqlitestore => ../contrib/sqlitestore
 	github.com/gabion-go/gabion/lab => ../lab
 )
 
 require (
+	connectrpc.com/connect v1.21.1
+	github.com/Shopify/toxiproxy/v2 v2.5.0
+	github.com/ThreeDotsLabs/watermill v1.5.1
+	github.com/ThreeDotsLabs/watermill-redisstream v1.4.5
+	github.com/ThreeDotsLabs/watermill-sql/v3 v3.1.0
+	github.com/anishathalye/porcupine v1.3.1
+	github.com/anthropics/anthropic-sdk-go v1.84.0
+	github.com/aws/aws-sdk-go-v2 v1.47.7
+	github.com/aws/aws-sdk-go-v2/credentials v1.20.15
+	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.73.1
+	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.8
+	github.com/cenkalti/backoff/v7 v7.0.3
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.22.1
+	github.com/elastic/elastic-transport-go/v8 v8.9.0
 	github.com/gabion-go/gabion v0.0.0
-	github.com/gabion-go/gabion/contrib/gabionotel v0.0.0-00010101000000-000000000000
-	github.com/gabion-go/gabion/contrib/gabionprom v0.0.0-00010101000000-000000000000
-	github.com/gabion-go/gabion/lab v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion/contrib/boltstore v0.0.0
+	github.com/gabion-go/gabion/contrib/gabionaws v0.0.0
+	github.com/gabion-go/gabion/contrib/gabiongrpc v0.0.0
+	github.com/gabion-go/gabion/contrib/gabionmsg v0.0.0
+	github.com/gabion-go/gabion/contrib/gabionotel v0.0.0
+	github.com/gabion-go/gabion/contrib/gabionpgx v0.0.0
+	github.com/gabion-go/gabion/contrib/gabionprom v0.0.0
+	github.com/gabion-go/gabion/contrib/gabionredis v0.0.0
+	github.com/gabion-go/gabion/contrib/grpcidem v0.0.0
+	github.com/gabion-go/gabion/contrib/mysqlstore v0.0.0
+	github.com/gabion-go/gabion/contrib/natsmsg v0.0.0
+	github.com/gabion-go/gabion/contrib/natsstore v0.0.0
+	github.com/gabion-go/gabion/contrib/pgxstore v0.0.0
+	github.com/gabion-go/gabion/contrib/redisstore v0.0.0
+	github.com/gabion-go/gabion/contrib/sqliteletters v0.0.0
+	github.com/gabion-go/gabion/contrib/sqlitestore v0.0.0
+	github.com/gabion-go/gabion/lab v0.0.0
 	github.com/go-resty/resty/v2 v2.17.2
+	github.com/go-sql-driver/mysql v1.10.1
+	github.com/hanwen/go-fuse/v2 v2.12.1
+	github.com/jackc/pgx/v5 v5.12.0
+	github.com/lib/pq v1.10.9
+	github.com/mccutchen/go-httpbin/v2 v2.26.0
+	github.com/nats-io/nats-server/v2 v2.15.2
+	github.com/nats-io/nats.go v1.55.0
+	github.com/openai/openai-go/v3 v3.96.0
 	github.com/prometheus/client_golang v1.25.0
+	github.com/rabbitmq/amqp091-go v1.16.0
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/rs/zerolog v1.35.1
 	github.com/stripe/stripe-go/v85 v85.0.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
-	golang.org/x/net v0.59.0
+	golang.org/x/net v0.60.0
+	golang.org/x/sync v0.24.0
+	google.golang.org/grpc v1.85.0
+	modernc.org/sqlite v1.60.1
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/Rican7/retry v0.3.1 // indirect
+	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.26 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/configsources v1.5.10 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/endpoints/v2 v2.8.10 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/v4a v1.5.10 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/accept-encoding v1.13.24 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/checksum v1.11.11 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/endpoint-discovery v1.13.10 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/presigned-url v1.14.10 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/s3shared v1.20.10 // indirect
+	github.com/aws/smithy-go v1.28.8 // indirect
+	github.com/bahlo/generic-list-go v0.2.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/buger/jsonparser v1.1.2 // indirect
+	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/coder/websocket v1.8.15 // indirect
+	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/golang/protobuf v1.5.4 // indirect
+	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/gorilla/mux v1.8.0 // indirect
+	github.com/invopop/jsonschema v0.14.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/lithammer/shortuuid/v3 v3.0.7 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/oklog/ulid v1.3.1 // indirect
+	github.com/pb33f/ordered-map/v2 v2.3.1 // indirect
+	github.com/pkg/errors v0.9.1 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/rs/xid v1.6.0 // indirect
+	github.com/sony/gobreaker v1.0.0 // indirect
+	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.1.1 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
+	github.com/vmihailenco/msgpack v4.0.4+incompatible // indirect
+	go.etcd.io/bbolt v1.5.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
-	golang.org/x/sys v0.48.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+	google.golang.org/appengine v1.6.8 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
+	gopkg.in/tomb.v1 v1.0.0-20141024135613-dd632973f1e7 // indirect
+	modernc.org/libc v1.77.1 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
 )
