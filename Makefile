@@ -102,7 +102,7 @@ bench: ## Compare gabion with other libraries and write docs/performance.md and 
 	@cd e2e/bench && go run ./report $(ARGS)
 	@cd e2e/stores && go run ./report $(ARGS)
 	@cd contrib/gabionmsg && go test -run '^$$' -bench Middleware -benchtime 100000x -count 3 .
-	@cd contrib/sqliteletters && go test -run '^$$' -bench . .
+	@cd contrib/sqlitestore/sqliteletters && go test -run '^$$' -bench . .
 	@cd e2e/messages && go test -run '^$$' -bench Relay -benchtime 20000x -count 3 ./relays
 	@go test -run "^$$" -bench Consume -benchtime 10x ./contrib/natsmsg
 
@@ -140,7 +140,7 @@ soak: ## Run the tests in their long versions (GABION_SOAK=1): up to an hour
 
 .PHONY: release
 release: ## Make VERSION=v0.x.y of all modules and prove that it can be used (DRY=1: keep no tags). It pushes nothing
-	@cd internal/release && GOWORK=off go run . -version "$(VERSION)" $(if $(DRY),-dry)
+	@cd e2e/release && GOWORK=off go run . -version "$(VERSION)" $(if $(DRY),-dry)
 
 .PHONY: clean
 clean: ## Remove what make built

@@ -12,13 +12,8 @@ replace (
 	github.com/gabion-go/gabion/contrib/gabionpgx => ../contrib/gabionpgx
 	github.com/gabion-go/gabion/contrib/gabionprom => ../contrib/gabionprom
 	github.com/gabion-go/gabion/contrib/gabionredis => ../contrib/gabionredis
-	github.com/gabion-go/gabion/contrib/grpcidem => ../contrib/grpcidem
 	github.com/gabion-go/gabion/contrib/mysqlstore => ../contrib/mysqlstore
 	github.com/gabion-go/gabion/contrib/natsmsg => ../contrib/natsmsg
-	github.com/gabion-go/gabion/contrib/natsstore => ../contrib/natsstore
-	github.com/gabion-go/gabion/contrib/pgxstore => ../contrib/pgxstore
-	github.com/gabion-go/gabion/contrib/redisstore => ../contrib/redisstore
-	github.com/gabion-go/gabion/contrib/sqliteletters => ../contrib/sqliteletters
 	github.com/gabion-go/gabion/contrib/sqlitestore => ../contrib/sqlitestore
 	github.com/gabion-go/gabion/lab => ../lab
 )
@@ -48,13 +43,8 @@ require (
 	github.com/gabion-go/gabion/contrib/gabionpgx v0.0.0
 	github.com/gabion-go/gabion/contrib/gabionprom v0.0.0
 	github.com/gabion-go/gabion/contrib/gabionredis v0.0.0
-	github.com/gabion-go/gabion/contrib/grpcidem v0.0.0
 	github.com/gabion-go/gabion/contrib/mysqlstore v0.0.0
 	github.com/gabion-go/gabion/contrib/natsmsg v0.0.0
-	github.com/gabion-go/gabion/contrib/natsstore v0.0.0
-	github.com/gabion-go/gabion/contrib/pgxstore v0.0.0
-	github.com/gabion-go/gabion/contrib/redisstore v0.0.0
-	github.com/gabion-go/gabion/contrib/sqliteletters v0.0.0
 	github.com/gabion-go/gabion/contrib/sqlitestore v0.0.0
 	github.com/gabion-go/gabion/lab v0.0.0
 	github.com/go-resty/resty/v2 v2.17.2
@@ -75,6 +65,7 @@ require (
 	go.opentelemetry.io/otel/sdk v1.47.0
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
+	golang.org/x/mod v0.41.0
 	golang.org/x/net v0.60.0
 	golang.org/x/sync v0.24.0
 	google.golang.org/grpc v1.85.0

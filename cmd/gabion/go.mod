@@ -40,10 +40,10 @@ require (
 )
 
 require (
+	github.com/gabion-go/gabion/contrib/gabionpgx v0.0.0
+	github.com/gabion-go/gabion/contrib/gabionredis v0.0.0
 	github.com/gabion-go/gabion/contrib/mysqlstore v0.0.0
-	github.com/gabion-go/gabion/contrib/natsstore v0.0.0
-	github.com/gabion-go/gabion/contrib/pgxstore v0.0.0
-	github.com/gabion-go/gabion/contrib/redisstore v0.0.0
+	github.com/gabion-go/gabion/contrib/natsmsg v0.0.0
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats.go v1.55.0
@@ -63,8 +63,8 @@ replace (
 
 replace github.com/gabion-go/gabion/contrib/mysqlstore => ../../contrib/mysqlstore
 
-replace github.com/gabion-go/gabion/contrib/natsstore => ../../contrib/natsstore
+replace github.com/gabion-go/gabion/contrib/natsmsg => ../../contrib/natsmsg
 
-replace github.com/gabion-go/gabion/contrib/pgxstore => ../../contrib/pgxstore
+replace github.com/gabion-go/gabion/contrib/gabionpgx => ../../contrib/gabionpgx
 
-replace github.com/gabion-go/gabion/contrib/redisstore => ../../contrib/redisstore
+replace github.com/gabion-go/gabion/contrib/gabionredis => ../../contrib/gabionredis

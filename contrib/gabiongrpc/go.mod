@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/gabion-go/gabion => ../..
 
 require (
-	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion v0.0.0
 	golang.org/x/net v0.60.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
 	google.golang.org/grpc v1.85.0

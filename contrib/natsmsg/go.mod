@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/gabion-go/gabion => ../..
 
 require (
-	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion v0.0.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 )

@@ -31,7 +31,7 @@ type Dialect struct {
 
 var (
 	// SQLite is SQLite 3.42 and later. Open it with WAL, synchronous=FULL and a busy timeout, as
-	// contrib/sqliteletters does. Changes that come together share a transaction, and its
+	// contrib/sqlitestore/sqliteletters does. Changes that come together share a transaction, and its
 	// sync. Its clock is the machine's.
 	SQLite = Dialect{name: "sqlite", text: "text", blob: "blob", float: "real", shard: "0", aside: "+", group: true}
 

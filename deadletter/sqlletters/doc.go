@@ -1,7 +1,7 @@
 // Package sqlletters keeps dead letters in a SQL database: SQLite for the processes of one
 // machine, PostgreSQL for those of many.
 //
-// It links no driver. contrib/sqliteletters opens a SQLite file as it should be opened. For
+// It links no driver. contrib/sqlitestore/sqliteletters opens a SQLite file as it should be opened. For
 // PostgreSQL open a database/sql pool with a driver such as pgx, and give it to [New].
 //
 // The letters lie in tables that SQL can look at. Names, keys, texts and headers are text in

@@ -15,7 +15,7 @@ require (
 	github.com/cockroachdb/cockroach-go/v2 v2.4.2
 	github.com/eapache/go-resiliency v1.7.0
 	github.com/failsafe-go/failsafe-go v0.9.8
-	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion v0.0.0
 	github.com/gabion-go/gabion/contrib/gabiongrpc v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/gabionotel v0.0.0-00010101000000-000000000000
 	github.com/gabion-go/gabion/contrib/gabionprom v0.0.0-00010101000000-000000000000

@@ -18,7 +18,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/gabion-go/gabion/contrib/boltstore"
-	"github.com/gabion-go/gabion/contrib/redisstore"
+	"github.com/gabion-go/gabion/contrib/gabionredis/redisstore"
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gabion-go/gabion/contrib/gabiongrpc"
-	"github.com/gabion-go/gabion/contrib/grpcidem"
+	"github.com/gabion-go/gabion/contrib/gabiongrpc/grpcidem"
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"

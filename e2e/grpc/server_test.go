@@ -19,7 +19,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabiongrpc"
-	"github.com/gabion-go/gabion/contrib/grpcidem"
+	"github.com/gabion-go/gabion/contrib/gabiongrpc/grpcidem"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/policy"
 )

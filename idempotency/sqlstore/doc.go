@@ -8,7 +8,7 @@
 // transaction of one's own.
 //
 // A handler reports the errors of its transaction with [Failed], so that it runs again if
-// the database asks for that. (contrib/pgxstore, on the same table, sees these errors by
+// the database asks for that. (contrib/gabionpgx/pgxstore, on the same table, sees these errors by
 // itself.)
 //
 // On SQLite, claims and changes that arrive together share a commit and its sync.

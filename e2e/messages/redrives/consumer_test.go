@@ -20,7 +20,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/consumer"
-	"github.com/gabion-go/gabion/contrib/sqliteletters"
+	"github.com/gabion-go/gabion/contrib/sqlitestore/sqliteletters"
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/deadletter/sqlletters"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/contrib/natsmsg"
-	"github.com/gabion-go/gabion/contrib/sqliteletters"
+	"github.com/gabion-go/gabion/contrib/sqlitestore/sqliteletters"
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/e2e/messages/bad"
 	"github.com/gabion-go/gabion/message"

@@ -21,7 +21,7 @@ import (
 // lockTime is how long SQLite waits for another process that writes.
 var lockTime = 5 * time.Second
 
-// fileName is a file for the driver, opened as contrib/sqliteletters does, but for what would make
+// fileName is a file for the driver, opened as contrib/sqlitestore/sqliteletters does, but for what would make
 // it, or turn another file into one of its kind.
 func fileName(path string) string {
 	return operator.SQLite(path, fmt.Sprintf("mode=rw&_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=synchronous(FULL)", lockTime.Milliseconds()))
@@ -96,7 +96,7 @@ func explained(err error) error {
 		{"is locked", "another process writes for longer than five seconds: try again, or look which one it is"},
 		{"read-only", "only ls, show, export, stats and redrives work then: run it as the user of the consumers to change something"},
 		{"does not open", "--key-file needs the key under which it was sealed. Without --key-file all but the contents is shown"},
-		{"not a database", "give the path of a file that contrib/sqliteletters made"},
+		{"not a database", "give the path of a file that contrib/sqlitestore/sqliteletters made"},
 	} {
 		if strings.Contains(text, hint.says) {
 			return fmt.Errorf("%w\n  %s", err, hint.do)

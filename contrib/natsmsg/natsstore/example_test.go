@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/contrib/natsstore"
+	"github.com/gabion-go/gabion/contrib/natsmsg/natsstore"
 	"github.com/gabion-go/gabion/idempotency"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gabion-go/gabion/contrib/sqliteletters"
+	"github.com/gabion-go/gabion/contrib/sqlitestore/sqliteletters"
 	"github.com/gabion-go/gabion/deadletter"
 )
 

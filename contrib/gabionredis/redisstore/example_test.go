@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gabion-go/gabion/contrib/redisstore"
+	"github.com/gabion-go/gabion/contrib/gabionredis/redisstore"
 	"github.com/gabion-go/gabion/idempotency"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/gabion-go/gabion/contrib/pgxstore"
+	"github.com/gabion-go/gabion/contrib/gabionpgx/pgxstore"
 	"github.com/gabion-go/gabion/idempotency"
 )
 

@@ -10,7 +10,7 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/gabion-go/gabion/contrib/grpcidem"
+	"github.com/gabion-go/gabion/contrib/gabiongrpc/grpcidem"
 	"github.com/gabion-go/gabion/idempotency"
 )
 

@@ -27,7 +27,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 
 // house is a small repository like this one.
 var house = map[string]string{
-	"go.work":                 "go 1.26.0\n\nuse (\n\t./cmd/gabion\n\t.\n\t./contrib/store\n\t./e2e\n\t./examples/x\n\t./internal/release\n\t./lab\n)\n",
+	"go.work":                 "go 1.26.0\n\nuse (\n\t./cmd/gabion\n\t.\n\t./contrib/store\n\t./e2e\n\t./examples/x\n\t./e2e/release\n\t./lab\n)\n",
 	"go.mod":                  "module " + prefix + "\n\ngo 1.26.0\n",
 	"a.go":                    "package gabion\n",
 	"contrib/store/go.mod":    "module " + prefix + "/contrib/store\n\ngo 1.26.0\n\nrequire " + prefix + " v0.0.0-00010101000000-000000000000\n\nreplace " + prefix + " => ../..\n",
@@ -38,7 +38,7 @@ var house = map[string]string{
 	"lab/lab.go":              "package lab\n",
 	"e2e/go.mod":              "module " + prefix + "/e2e\n",
 	"examples/x/go.mod":       "module " + prefix + "/examples/x\n",
-	"internal/release/go.mod": "module " + prefix + "/internal/release\n",
+	"e2e/release/go.mod": "module " + prefix + "/e2e/release\n",
 }
 
 func TestModulesAreReleasedAfterThoseThatTheyRequire(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // that syncs each write, through the store and as bare calls of the same scripts,
 // in one run:
 //
-//	go test -run '^$' -bench . -benchtime 3s ./contrib/redisstore
+//	go test -run '^$' -bench . -benchtime 3s ./contrib/gabionredis/redisstore
 //
 // The second store remembers no runs, so that a completion reads before it writes.
 func BenchmarkPair(b *testing.B) {
