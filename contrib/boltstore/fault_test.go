@@ -43,6 +43,9 @@ func straceOrSkip(t *testing.T) string {
 // F, 49: the n-th call of a kind fails, in whatever it was needed for. What was
 // acknowledged before is in the file, and nothing is acknowledged after.
 func TestPoisonedByTheFirstFault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a hundred processes run under strace")
+	}
 	strace := straceOrSkip(t)
 	for _, c := range []struct {
 		call, errno string

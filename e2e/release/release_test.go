@@ -27,18 +27,18 @@ func write(t *testing.T, dir string, files map[string]string) {
 
 // house is a small repository like this one.
 var house = map[string]string{
-	"go.work":                 "go 1.26.0\n\nuse (\n\t./cmd/gabion\n\t.\n\t./contrib/store\n\t./e2e\n\t./examples/x\n\t./e2e/release\n\t./lab\n)\n",
-	"go.mod":                  "module " + prefix + "\n\ngo 1.26.0\n",
-	"a.go":                    "package gabion\n",
-	"contrib/store/go.mod":    "module " + prefix + "/contrib/store\n\ngo 1.26.0\n\nrequire " + prefix + " v0.0.0-00010101000000-000000000000\n\nreplace " + prefix + " => ../..\n",
-	"contrib/store/s.go":      "package store\n",
-	"cmd/gabion/go.mod":       "module " + prefix + "/cmd/gabion\n\ngo 1.26.0\n\nrequire (\n\t" + prefix + " v0.0.0\n\t" + prefix + "/contrib/store v0.0.0\n)\n\nreplace (\n\t" + prefix + " => ../..\n\t" + prefix + "/contrib/store => ../../contrib/store\n)\n",
-	"cmd/gabion/main.go":      "package main\n\nfunc main() {}\n",
-	"lab/go.mod":              "module " + prefix + "/lab\n\ngo 1.26.0\n\nrequire " + prefix + " v0.0.0\n\nreplace " + prefix + " => ..\n",
-	"lab/lab.go":              "package lab\n",
-	"e2e/go.mod":              "module " + prefix + "/e2e\n",
-	"examples/x/go.mod":       "module " + prefix + "/examples/x\n",
-	"e2e/release/go.mod": "module " + prefix + "/e2e/release\n",
+	"go.work":              "go 1.26.0\n\nuse (\n\t./cmd/gabion\n\t.\n\t./contrib/store\n\t./e2e\n\t./examples/x\n\t./e2e/release\n\t./lab\n)\n",
+	"go.mod":               "module " + prefix + "\n\ngo 1.26.0\n",
+	"a.go":                 "package gabion\n",
+	"contrib/store/go.mod": "module " + prefix + "/contrib/store\n\ngo 1.26.0\n\nrequire " + prefix + " v0.0.0-00010101000000-000000000000\n\nreplace " + prefix + " => ../..\n",
+	"contrib/store/s.go":   "package store\n",
+	"cmd/gabion/go.mod":    "module " + prefix + "/cmd/gabion\n\ngo 1.26.0\n\nrequire (\n\t" + prefix + " v0.0.0\n\t" + prefix + "/contrib/store v0.0.0\n)\n\nreplace (\n\t" + prefix + " => ../..\n\t" + prefix + "/contrib/store => ../../contrib/store\n)\n",
+	"cmd/gabion/main.go":   "package main\n\nfunc main() {}\n",
+	"lab/go.mod":           "module " + prefix + "/lab\n\ngo 1.26.0\n\nrequire " + prefix + " v0.0.0\n\nreplace " + prefix + " => ..\n",
+	"lab/lab.go":           "package lab\n",
+	"e2e/go.mod":           "module " + prefix + "/e2e\n",
+	"examples/x/go.mod":    "module " + prefix + "/examples/x\n",
+	"e2e/release/go.mod":   "module " + prefix + "/e2e/release\n",
 }
 
 func TestModulesAreReleasedAfterThoseThatTheyRequire(t *testing.T) {

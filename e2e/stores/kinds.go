@@ -16,9 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gabion-go/gabion/contrib/boltstore"
-	"github.com/gabion-go/gabion/contrib/natsmsg/natsstore"
 	"github.com/gabion-go/gabion/contrib/gabionpgx/pgxstore"
 	"github.com/gabion-go/gabion/contrib/gabionredis/redisstore"
+	"github.com/gabion-go/gabion/contrib/natsmsg/natsstore"
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/internal/testservers"

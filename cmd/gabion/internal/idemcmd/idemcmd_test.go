@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gabion-go/gabion/contrib/boltstore"
-	"github.com/gabion-go/gabion/contrib/mysqlstore"
 	"github.com/gabion-go/gabion/contrib/gabionpgx/pgxstore"
 	"github.com/gabion-go/gabion/contrib/gabionredis/redisstore"
+	"github.com/gabion-go/gabion/contrib/mysqlstore"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 	"github.com/gabion-go/gabion/internal/testservers"

@@ -17,10 +17,10 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/contrib/boltstore"
-	"github.com/gabion-go/gabion/contrib/mysqlstore"
-	"github.com/gabion-go/gabion/contrib/natsmsg/natsstore"
 	"github.com/gabion-go/gabion/contrib/gabionpgx/pgxstore"
 	"github.com/gabion-go/gabion/contrib/gabionredis/redisstore"
+	"github.com/gabion-go/gabion/contrib/mysqlstore"
+	"github.com/gabion-go/gabion/contrib/natsmsg/natsstore"
 	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 )
