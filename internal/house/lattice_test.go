@@ -103,6 +103,7 @@ var plan = map[string]room{
 
 	"internal/adapter":     {floor: basement, also: []string{"policy", "internal/breaker"}},                                         // its answers, and the permit of an address
 	"internal/serving":     {floor: basement, also: []string{"policy", "internal/admission", "internal/clock", "internal/learned"}}, // the ground floor's queue with a clock, for servers
+	"internal/behaviour":   {floor: basement},                                                                                       // nothing but tests: the front door as callers see it
 	"internal/house":       {floor: basement},
 	"internal/idemkey":     {floor: basement},
 	"internal/seal":        {floor: basement},
