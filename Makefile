@@ -100,7 +100,7 @@ api: ## Compare the exported API with the last version's: the CHANGELOG names wh
 	@echo "== API"; .ci/api
 
 .PHONY: bench
-bench: ## Compare gabion with other libraries and write docs/performance.md and docs/stores.md, in some 10 minutes (ARGS="-quick" to see it work)
+bench: ## Compare gabion with other libraries and write docs/performance.md, docs/performance-figures.md and docs/stores.md, in some 10 minutes (ARGS="-quick" to see it work)
 	@cd e2e/bench && go run ./report $(ARGS)
 	@cd e2e/stores && go run ./report $(ARGS)
 	@cd contrib/gabionmsg && go test -run '^$$' -bench Middleware -benchtime 100000x -count 3 .

@@ -1,8 +1,9 @@
 // Command report runs the benchmarks of package bench and writes what came out as
-// docs/performance.md. Nothing in that file is written by hand.
+// docs/performance.md and docs/performance-figures.md. Nothing in these files is written by hand.
+// It writes neither if the machine was busy or the figures differ too much between rounds.
 //
-//	go run ./report                       # all of it, as make bench does
-//	go run ./report -quick -out /tmp/p.md # to see whether it works
+//	go run ./report                    # all of it, as make bench does
+//	go run ./report -quick -out /tmp   # to see whether it works
 //	go run ./report -from ../../bin/bench.txt
 package main
 
@@ -26,7 +27,7 @@ var (
 	rest      = flag.Int("rest", 6, "rounds of the others")
 	benchtime = flag.Duration("benchtime", 150*time.Millisecond, "time of each measurement")
 	quick     = flag.Bool("quick", false, "one round of a millisecond each: does it work?")
-	out       = flag.String("out", "../../docs/performance.md", "the file to write")
+	out       = flag.String("out", "../../docs", "the folder to write performance.md and performance-figures.md to")
 	readme    = flag.String("readme", "../../README.md", "the file whose marked block is written too, if it has one")
 	raw       = flag.String("raw", "../../bin/bench.txt", "where to keep what go test printed, for benchstat")
 	from      = flag.String("from", "", "write the report from such a file, and measure nothing")
@@ -60,12 +61,17 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	page := render(r, m)
-	if _, err := parse(page); err != nil {
-		return fmt.Errorf("the report can't be read back: %w", err)
+	if err := quiet(r, m); err != nil && !*quick {
+		return fmt.Errorf("nothing was written: %w", err)
 	}
-	if err := os.WriteFile(*out, []byte(page), 0o644); err != nil {
-		return err
+	page := render(r, m)
+	for name, text := range map[string]string{"performance.md": page, "performance-figures.md": renderFigures(r)} {
+		if _, err := parse(text); err != nil {
+			return fmt.Errorf("%s can't be read back: %w", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(*out, name), []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
 	return intoReadme(page)
 }

@@ -23,24 +23,36 @@ func (p *page) table(head []string, left int) {
 
 func (p *page) cells(cells ...string) { p.line("| %s |", strings.Join(cells, " | ")) }
 
-// render writes the whole file.
+// render writes docs/performance.md: what a reader wants to know first.
 func render(r *results, m machine) string {
 	p := &page{r: r}
 	p.line("# Performance")
 	p.line("")
 	p.line("<!-- Written by `make bench`, never by hand. A test compares this file with itself and with README.md. -->")
 	p.line("")
-	p.line("gabion and comparable libraries, in one run, on one machine. Compare the ratios: the nanoseconds are those of this machine.")
+	p.line("gabion and comparable libraries, in one run, on one machine. Compare the ratios: the nanoseconds are those of this machine. " +
+		"[All figures](performance-figures.md) of the same run.")
 	p.line("")
 	p.headline()
 	p.method(m)
 	p.targets()
+	p.machine(m)
+	return p.String()
+}
+
+// renderFigures writes docs/performance-figures.md: every row of every contest.
+func renderFigures(r *results) string {
+	p := &page{r: r}
+	p.line("# Performance: all figures")
+	p.line("")
+	p.line("<!-- Written by `make bench`, never by hand. -->")
+	p.line("")
+	p.line("[Performance](performance.md) says how they were measured, on which machine, and what they mean.")
+	p.line("")
 	for _, c := range bench.Contests() {
 		p.contest(c)
 	}
 	p.memory()
-	p.processors(m)
-	p.machine(m)
 	return p.String()
 }
 
@@ -253,48 +265,6 @@ func (p *page) memory() {
 	}
 	p.line("")
 }
-
-// processors reckons what more of them would do to one dependency, from what two do.
-func (p *page) processors(m machine) {
-	call, ok1 := p.r.median("stack", "gabion", "single", "ns/op")
-	both, ok2 := p.r.median("stack", "gabion", "parallel", "ns/op")
-	add, ok3 := p.r.median("floor", "atomic-add", "parallel", "ns/op")
-	if !ok1 || !ok2 || !ok3 || m.procs != 2 {
-		return
-	}
-	word := 2 * add
-	dear := max(2*both-call, 0) / meeting(2)
-	p.line("## More processors")
-	p.line("")
-	p.line("Calculated, not measured: this machine has two. In a call of the full stack one word is written that all other calls write, too: that of the " +
-		"bulkhead, which is exact (ADR 55). The budget counts on four shards for each processor, and so does the breaker's window once calls get into each " +
-		"other's way. All else is only read (policy, breaker state), and a context is the call's own.")
-	p.line("")
-	p.line("The model: a call meets each of the others with a probability of one in the number of shards, so (n-1)/4n of them on n processors, and each meeting "+
-		"costs the same. On two processors a call takes %s ns of a processor's time instead of %s, so a meeting costs %s ns, with all else that is dearer on two "+
-		"laid to its charge. Beyond one socket a cache line takes about twice as long to move.", number(2*both), number(call), number(dear))
-	p.line("")
-	p.line("Calls that do nothing else follow each other at the pace of the bulkhead's word, twice what a fought-for atomic-add takes, %s ns; with calls of a "+
-		"millisecond it is idle almost always.", number(word))
-	p.line("")
-	p.table([]string{"Processors", "calls/s, no bulkhead, one socket", "the same, two sockets", "calls/s, with a bulkhead", "share of the word's time with work of 1 ms"}, 0)
-	p.cells("1", rate(call), "–", rate(call), "–")
-	p.cells("2 (measured)", rate(both), "–", "–", share(2, word))
-	for _, n := range []int{8, 16, 32, 64} {
-		here, there := (call+dear*meeting(n))/float64(n), (call+2*dear*meeting(n))/float64(n)
-		p.cells(fmt.Sprint(n), rate(here), rate(there), rate(max(here, word)), share(n, word))
-	}
-	p.line("")
-}
-
-// meeting is how many of the calls on other processors are of one call's shard.
-func meeting(procs int) float64 { return float64(procs-1) / float64(4*procs) }
-
-// rate is how many a second there are of what takes so long.
-func rate(ns float64) string { return fmt.Sprintf("%.1f M", 1e3/ns) }
-
-// share is how much of the word's time n processors need with work of a millisecond.
-func share(n int, word float64) string { return fmt.Sprintf("%.2f %%", float64(n)*word/1e6*100) }
 
 func (p *page) machine(m machine) {
 	p.line("## Machine and versions")

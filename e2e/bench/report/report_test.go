@@ -27,17 +27,24 @@ func sample() string {
 	return b.String()
 }
 
+func run1(t *testing.T, text string) (*results, machine) {
+	t.Helper()
+	r, err := read([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := machineOf([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, m
+}
+
+// page1 is both pages of the sample.
 func page1(t *testing.T) string {
 	t.Helper()
-	r, err := read([]byte(sample()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machineOf([]byte(sample()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return render(r, m)
+	r, m := run1(t, sample())
+	return render(r, m) + renderFigures(r)
 }
 
 func TestAReportCanBeReadBack(t *testing.T) {
@@ -46,10 +53,10 @@ func TestAReportCanBeReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := len(sheets), 4+len(bench.Contests()); got != want { // headline, targets, memory, processors
+	if got, want := len(sheets), 3+len(bench.Contests()); got != want { // headline, targets, memory
 		t.Errorf("%d tables, want %d", got, want)
 	}
-	for _, s := range sheets[2 : len(sheets)-2] {
+	for _, s := range sheets[2 : len(sheets)-1] {
 		for _, row := range s.rows {
 			if row[1] != "170" { // medians are one of the values or between them
 				t.Errorf("%s, %s: %s", s.title, row[0], row[1])
@@ -112,11 +119,33 @@ const root = "../../../"
 
 func performance(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(root + "docs/performance.md")
-	if err != nil {
-		t.Fatalf("%v: make bench writes it", err)
+	var both strings.Builder
+	for _, name := range []string{"performance.md", "performance-figures.md"} {
+		text, err := os.ReadFile(root + "docs/" + name)
+		if err != nil {
+			t.Fatalf("%v: make bench writes it", err)
+		}
+		both.Write(text)
 	}
-	return string(text)
+	return both.String()
+}
+
+// Figures of a busy or noisy machine are not published.
+func TestFiguresOfANoisyRunAreNotWritten(t *testing.T) {
+	text := sample()
+	rounds := strings.Repeat(text[strings.Index(text, "goos:"):], 3) // six rounds of each row
+	head := text[:strings.Index(text, "goos:")]
+	for _, c := range []struct{ fact, text, want string }{
+		{"a quiet run", head + rounds, ""},
+		{"another program was running", strings.Replace(head, "load: 0.00", "load: 1.41", 1) + rounds, "busy: its load was 1.41"},
+		{"rounds differ", head + strings.ReplaceAll(rounds, "stack/gabion/single-2 \t 100 \t 171 ns/op", "stack/gabion/single-2 \t 100 \t 250 ns/op"), "stack, single"},
+		{"too few rounds to know", text, "too few rounds"},
+	} {
+		err := quiet(run1(t, c.text))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.fact, err, c.want)
+		}
+	}
 }
 
 func TestPerformanceIsAReport(t *testing.T) {
@@ -125,7 +154,7 @@ func TestPerformanceIsAReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := len(sheets), 4+len(bench.Contests()); got != want {
+	if got, want := len(sheets), 3+len(bench.Contests()); got != want {
 		t.Errorf("%d tables, want %d: run make bench", got, want)
 	}
 	if !strings.Contains(text, "* command: `make bench`\n") {

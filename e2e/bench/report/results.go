@@ -94,15 +94,24 @@ func (r *results) median(contest, entry, mode, unit string) (float64, bool) {
 // spread is the 95 % confidence interval of the median, as benchstat gives it:
 // the larger of its halves in percent.
 func (r *results) spread(contest, entry, mode string) string {
-	s := r.sample(contest, entry, mode, "ns/op")
-	if s == nil {
+	percent, ok := r.deviation(contest, entry, mode)
+	switch {
+	case !ok:
 		return "–"
-	}
-	text := benchmath.AssumeNothing.Summary(s, 0.95).PctRangeString()
-	if strings.Contains(text, "∞") {
+	case math.IsInf(percent, 0):
 		return "n < 6" // too few rounds for 95 %
 	}
-	return "±" + strings.TrimPrefix(text, "±")
+	return fmt.Sprintf("±%.0f%%", percent)
+}
+
+// deviation is [results.spread] as a number: infinite if there were too few rounds.
+func (r *results) deviation(contest, entry, mode string) (percent float64, ok bool) {
+	s := r.sample(contest, entry, mode, "ns/op")
+	if s == nil {
+		return 0, false
+	}
+	sum := benchmath.AssumeNothing.Summary(s, 0.95)
+	return 100 * max(sum.Hi-sum.Center, sum.Center-sum.Lo) / sum.Center, true
 }
 
 // differ reports whether two rows differ by more than chance, and the p-value.

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gabion-go/gabion/e2e/bench"
+)
+
+// What a run may look like whose figures are published.
+const (
+	mostSpread = 10  // percent, of the rows that matter most
+	mostLoad   = 0.5 // processes that were running before the run, on average over a minute
+)
+
+// quiet returns why the figures of a run can't be published: the machine did something else, or
+// a row that matters most differs too much between rounds.
+func quiet(r *results, m machine) error {
+	last, _, _ := strings.Cut(m.load, " ")
+	if load, err := strconv.ParseFloat(last, 64); err == nil && load > mostLoad {
+		return fmt.Errorf("the machine was busy: its load was %s before the run, and at most %v is quiet", last, mostLoad)
+	}
+	for _, c := range bench.Contests() {
+		if !c.Headline {
+			continue
+		}
+		for _, mode := range c.Measured() {
+			switch percent, ok := r.deviation(c.Name, ours(c), mode); {
+			case ok && math.IsInf(percent, 0):
+				return fmt.Errorf("gabion's row of %s, %s, was measured in too few rounds: six are needed", c.Name, mode)
+			case ok && percent > mostSpread:
+				return fmt.Errorf("gabion's row of %s, %s, is known to ±%.0f %% only, and ±%d %% is wanted: the machine is noisy", c.Name, mode, percent, mostSpread)
+			}
+		}
+	}
+	return nil
+}
