@@ -19,34 +19,34 @@ import (
 // line is one event as it is written. Times are nanoseconds since the origin of
 // the dependency's clock; fields that mean nothing for a kind are left out.
 type line struct {
-	At         int64         `json:"at"`
-	Kind       string        `json:"kind"`
-	Dependency string        `json:"dependency,omitempty"`
-	Operation  string        `json:"operation,omitempty"`
-	Partition  string        `json:"partition,omitempty"`
-	Call       uint64        `json:"call,omitempty"`
-	Seq        uint64        `json:"seq,omitempty"`
-	Attempt    int           `json:"attempt,omitempty"`
-	Hedge      bool          `json:"hedge,omitempty"`
-	Class      string        `json:"class,omitempty"`
-	Reason     string        `json:"reason,omitempty"`
-	Effect     string        `json:"effect,omitempty"`
-	Slow       bool          `json:"slow,omitempty"`
-	Measured   bool          `json:"measured,omitempty"`
-	Last       bool          `json:"last,omitempty"`
-	Stretched  bool          `json:"stretched,omitempty"`
-	Took       time.Duration `json:"took,omitempty"`
-	Left       time.Duration `json:"left,omitempty"`
-	Hedges     int           `json:"hedges,omitempty"`
-	Code       string        `json:"code,omitempty"`
-	Wait       string        `json:"wait,omitempty"`
-	Until      int64         `json:"until,omitempty"`
-	Due        int64         `json:"due,omitempty"`
-	From       string        `json:"from,omitempty"`
-	To         string        `json:"to,omitempty"`
-	Cause      string        `json:"cause,omitempty"`
-	Numbers    *numbers      `json:"numbers,omitempty"`
-	Count      int64         `json:"count,omitempty"`
+	At         int64           `json:"at"`
+	Kind       string          `json:"kind"`
+	Dependency string          `json:"dependency,omitempty"`
+	Operation  string          `json:"operation,omitempty"`
+	Partition  string          `json:"partition,omitempty"`
+	Call       uint64          `json:"call,omitempty"`
+	Seq        uint64          `json:"seq,omitempty"`
+	Attempt    int             `json:"attempt,omitempty"`
+	Hedge      bool            `json:"hedge,omitempty"`
+	Class      string          `json:"class,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	Effect     string          `json:"effect,omitempty"`
+	Slow       bool            `json:"slow,omitempty"`
+	Measured   bool            `json:"measured,omitempty"`
+	Last       bool            `json:"last,omitempty"`
+	Stretched  bool            `json:"stretched,omitempty"`
+	Took       time.Duration   `json:"took,omitempty"`
+	Left       time.Duration   `json:"left,omitempty"`
+	Hedges     int             `json:"hedges,omitempty"`
+	Code       string          `json:"code,omitempty"`
+	Wait       string          `json:"wait,omitempty"`
+	Until      int64           `json:"until,omitempty"`
+	Due        int64           `json:"due,omitempty"`
+	From       string          `json:"from,omitempty"`
+	To         string          `json:"to,omitempty"`
+	Cause      string          `json:"cause,omitempty"`
+	Numbers    *policy.Numbers `json:"numbers,omitempty"`
+	Count      int64           `json:"count,omitempty"`
 }
 
 // lineOf is e as it is written.
@@ -55,7 +55,7 @@ func lineOf(e policy.Event) line {
 		At: int64(e.At), Kind: e.Kind.String(), Dependency: e.Dependency, Operation: e.Operation,
 		Partition: e.Partition, Call: e.Call, Seq: e.Seq, Attempt: int(e.Attempt), Hedge: e.Hedge,
 		Slow: e.Slow, Measured: e.Measured, Last: e.Last, Stretched: e.Stretched, Took: e.Took, Wait: e.Wait, Until: int64(e.Until), Due: int64(e.Due),
-		Left: e.Left, Hedges: int(e.Hedges), Code: e.Code, Numbers: (*numbers)(e.Numbers), Count: e.Count,
+		Left: e.Left, Hedges: int(e.Hedges), Code: e.Code, Numbers: e.Numbers, Count: e.Count,
 	}
 	if e.Reason != policy.None {
 		l.Reason = e.Reason.String()
@@ -87,7 +87,7 @@ func (l *line) event() (e policy.Event, err error) {
 	e = policy.Event{
 		At: policy.Instant(l.At), Dependency: l.Dependency, Operation: l.Operation, Partition: l.Partition, Call: l.Call, Seq: l.Seq,
 		Attempt: uint8(l.Attempt), Hedge: l.Hedge, Slow: l.Slow, Measured: l.Measured, Last: l.Last, Stretched: l.Stretched, Took: l.Took, Wait: l.Wait, Until: policy.Instant(l.Until),
-		Due: policy.Instant(l.Due), Left: l.Left, Hedges: uint8(l.Hedges), Code: l.Code, Numbers: (*policy.Numbers)(l.Numbers), Count: l.Count,
+		Due: policy.Instant(l.Due), Left: l.Left, Hedges: uint8(l.Hedges), Code: l.Code, Numbers: l.Numbers, Count: l.Count,
 	}
 	switch {
 	case l.Kind == "":
