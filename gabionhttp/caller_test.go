@@ -119,7 +119,9 @@ func TestTheCallersOwnBodyIsNobodyElsesFailure(t *testing.T) {
 				}
 				resp, err := c.Transport.RoundTrip(req)
 				if err == nil {
-					err = gabionhttp.Verdict(resp)
+					if failed := gabionhttp.Verdict(resp); failed != nil {
+						err = failed
+					}
 					resp.Body.Close()
 				}
 				// Of a body that is longer the server may have all that was announced, and answer,

@@ -148,7 +148,9 @@ func (b *responseBody) verdict() *gabion.Error { return b.why }
 // was a failure: why the call ended, after how many attempts, and, as a [*KeyError]
 // in it, what the server said of the idempotency key. It is nil for a success, and
 // for an answer that did not come from a [Transport]. Ask before the body is replaced
-// by a wrapper; http.Client does that when its Timeout is set.
+// by a wrapper; http.Client does that when its Timeout is set. Don't assign it to a
+// variable of type error before it was compared with nil: an error that holds a nil
+// [*gabion.Error] is not nil.
 func Verdict(resp *http.Response) *gabion.Error {
 	if resp == nil {
 		return nil

@@ -15,6 +15,7 @@ import (
 type disk struct {
 	mu      sync.Mutex // guards records
 	records map[idempotency.ID]idempotency.Record
+	meet    chan struct{} // two that are about to write
 }
 
 func (d *disk) load(id idempotency.ID) idempotency.Record {
@@ -83,6 +84,9 @@ func (h *handle) now() idempotency.Moment { return now().Add(h.ahead) }
 
 // write stores what the machine said, but for what is lost.
 func (h *handle) write(id idempotency.ID, old, next idempotency.Record) {
+	if h.fault == ownLock {
+		h.await()
+	}
 	switch {
 	case h.fault == tombstone && next.State == idempotency.StateAbsent:
 		h.mu.Lock()
@@ -97,6 +101,16 @@ func (h *handle) write(id idempotency.ID, old, next idempotency.Record) {
 		next.Expires = next.Finished + idempotency.Moment(next.Retention)
 	}
 	h.save(id, next)
+}
+
+// await lets another handle come to the same point: both have read, and neither has written.
+// Without it the gap is so narrow that a busy machine hardly ever has two in it.
+func (h *handle) await() {
+	select {
+	case h.meet <- struct{}{}:
+	case <-h.meet:
+	case <-time.After(10 * time.Second): // this handle is the only one
+	}
 }
 
 func (h *handle) Begin(_ context.Context, c idempotency.Claim) (idempotency.Answer, error) {
@@ -166,7 +180,7 @@ func (h *handle) Caps() idempotency.Caps { return idempotency.Caps{ServerClock: 
 
 // on returns how the suite opens such stores.
 func on(f fault) Config {
-	d := &disk{records: map[idempotency.ID]idempotency.Record{}}
+	d := &disk{records: map[idempotency.ID]idempotency.Record{}, meet: make(chan struct{})}
 	return Config{
 		Open: func(testing.TB) idempotency.Store { return openHandle(d, f, 0) },
 		Again: func(_ testing.TB, _ idempotency.Store, ahead time.Duration) idempotency.Store {
