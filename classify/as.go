@@ -7,8 +7,8 @@ import (
 	"net/url"
 )
 
-// asker is an error with an As method of its own, as errors.As knows it. It is
-// asked for every type that nobody before it was. That allocates, and is rare.
+// asker is an error with an As method of its own, as errors.As knows it. It is asked for every type
+// that no error before it was. That allocates, and is rare.
 type asker interface{ As(any) bool }
 
 func (f *facts) fill(x asker) (teller, bool) {

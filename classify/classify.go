@@ -75,7 +75,7 @@ type Rules struct {
 	Transient []error
 
 	// NotSent are errors of work that provably never left, which makes it safe to
-	// repeat; one that nobody classified becomes a network error. A client that tries
+	// repeat; an unclassified one becomes a network error. A client that tries
 	// again on its own proves nothing by the error of its last try.
 	NotSent []error
 

@@ -43,7 +43,7 @@ func TestErrorByValue(t *testing.T) {
 		want policy.Outcome
 	}{
 		{"nil is a success", nil, success},
-		{"C62 an error that nobody classified is in doubt", errOdd, unknown},
+		{"C62 an unclassified error is in doubt", errOdd, unknown},
 		{"a text that sounds like a network error is not one", errors.New("connection refused"), unknown},
 		{"a file that is missing is not a network error", &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, unknown},
 

@@ -77,7 +77,7 @@ func mysql(number uint64, state string) (meaning, bool) {
 		return takenBack(policy.ClassContention).named("3101"), true
 	case 1205, 3572: // a lock was not had in time, or at once
 		// Only the statement was rolled back. What its transaction did before is there
-		// until somebody ends it, so nothing is proven of the whole work.
+		// until it ends, so nothing is proven of the whole work.
 		return refusedBy(policy.ClassContention).named(strconv.FormatUint(number, 10)), true
 	case 1290, 1836: // the server is read-only, as after a failover; only the statement was refused
 		return refusedBy(policy.ClassServer).named(strconv.FormatUint(number, 10)), true

@@ -235,8 +235,7 @@ func sameAsNaive(t *testing.T, c choices) policy.Outcome {
 	return want
 }
 
-// Join, and %w more than once, hold errors in an order that nobody chose for what it
-// says.
+// Join, and %w more than once, hold errors in an order that has no meaning.
 func TestIssue10_TheOrderOfBranchesDecidesNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 3_000 {
@@ -271,7 +270,7 @@ func TestIssue10_BranchesTogether(t *testing.T) {
 		{"one was never sent, the other was reset", errors.Join(dial, read), sentNet},
 		{"one broke off, the other had no connection", errors.Join(io.ErrUnexpectedEOF, sql.ErrConnDone), sentNet},
 		{"one broke off, the other never had a connection", errors.Join(io.ErrUnexpectedEOF, dial), sentNet},
-		{"an error that nobody knows proves nothing", fmt.Errorf("%w: %w", errOdd, dial), sentNet},
+		{"an unknown error proves nothing", fmt.Errorf("%w: %w", errOdd, dial), sentNet},
 		{"both were never sent", errors.Join(dial, &net.DNSError{IsTemporary: true}), unsentNet},
 		{"one was never sent, the other rolled back", errors.Join(dial, pgError("40001")), undone(policy.ClassNetwork)},
 		{"one rolled back, the other is in doubt", errors.Join(pgError("40001"), pgError("08006")), sentNet},

@@ -24,7 +24,7 @@ var errnos = map[syscall.Errno]policy.Class{
 	syscall.ENETDOWN:      policy.ClassNetwork,
 	syscall.ENETRESET:     policy.ClassNetwork,
 	syscall.EHOSTUNREACH:  policy.ClassNetwork,
-	syscall.EHOSTDOWN:     policy.ClassNetwork, // BSD says so where nobody answers for an address
+	syscall.EHOSTDOWN:     policy.ClassNetwork, // BSD says so where no host answers for an address
 	syscall.EADDRNOTAVAIL: policy.ClassNetwork, // out of local ports
 	syscall.ENOBUFS:       policy.ClassNetwork, // BSD says so where an interface's queue is full
 	syscall.ETIMEDOUT:     policy.ClassTimeout,

@@ -9,7 +9,7 @@ import (
 
 // grpcCode reads err.GRPCStatus().Code(), by which every gRPC library knows its
 // own errors. The names of methods are constants so that the linker can still
-// drop methods that nobody calls.
+// drop unused methods.
 func grpcCode(v reflect.Value) (uint64, bool) {
 	status, ok := result(v.MethodByName("GRPCStatus"))
 	if !ok || status.Kind() == reflect.Pointer && status.IsNil() {
@@ -34,8 +34,8 @@ type grpcMeaning struct {
 	meaning
 }
 
-// codes are gRPC's, in their order. The unclassified ones are failures that
-// nobody promised to be passing.
+// codes are gRPC's, in their order. The unclassified ones are failures that may or may not be
+// transient.
 var codes = [...]grpcMeaning{
 	0:  {"OK", inDoubt(policy.ClassUnclassified)}, // an error that says OK says nothing
 	1:  {"CANCELLED", inDoubt(policy.ClassIgnored)},
@@ -47,7 +47,7 @@ var codes = [...]grpcMeaning{
 	7:  {"PERMISSION_DENIED", refusedBy(policy.ClassClient)},
 	8:  {"RESOURCE_EXHAUSTED", inDoubt(policy.ClassClient)}, // a quota, or an answer too large for us; passing only where the policy says so
 	9:  {"FAILED_PRECONDITION", refusedBy(policy.ClassClient)},
-	10: {"ABORTED", inDoubt(policy.ClassContention)}, // a conflict; that all was undone nobody promises
+	10: {"ABORTED", inDoubt(policy.ClassContention)}, // a conflict; whether all was undone is not said
 	11: {"OUT_OF_RANGE", refusedBy(policy.ClassClient)},
 	12: {"UNIMPLEMENTED", refusedBy(policy.ClassClient)},
 	13: {"INTERNAL", inDoubt(policy.ClassUnclassified)},
@@ -64,7 +64,7 @@ func (r Rules) GRPCCode(code policy.GRPCCode) (o policy.Outcome) {
 		return o
 	}
 	m, ok := r.grpc(uint64(code))
-	if !ok { // a number that nobody knows
+	if !ok { // an unknown number
 		m, _ = r.grpc(uint64(policy.GRPCUnknown))
 	}
 	m.fill(&o)

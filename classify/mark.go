@@ -109,9 +109,9 @@ func Throttled(err error, after time.Duration) error {
 // soon, even where nothing declares it safe, and is no failure of the dependency.
 func Contention(err error) error { return newMark(err, isContention) }
 
-// NotSent marks err as one of work that provably never left, which makes it safe
-// to repeat whatever it is. An error that nobody else classified becomes a
-// network error; a permanent one stays permanent.
+// NotSent marks err as one of work that provably never left, which makes it safe to repeat whatever it
+// is. An error that is not classified otherwise becomes a network error; a permanent one stays
+// permanent.
 func NotSent(err error) error { return newMark(err, isNotSent) }
 
 // DoNotRetry marks err as not to be retried by anybody, whatever its class: a

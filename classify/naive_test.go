@@ -309,7 +309,7 @@ func naiveEnded(err error) (policy.Outcome, bool) {
 	return policy.Outcome{}, false
 }
 
-// certificate knows what stays wrong until somebody changes a configuration.
+// certificate knows what stays wrong until a configuration changes.
 // tls.CertificateVerificationError is made by the client's handshake alone, so
 // nothing was sent; the errors of x509 could come from anywhere.
 func naiveCertificate(err error) (policy.Outcome, bool) {

@@ -19,9 +19,8 @@ func (f *facts) patience() (meaning, bool) {
 	return meaning{}, false
 }
 
-// certificate knows what stays wrong until somebody changes a configuration. The
-// errors of a handshake mean that nothing was sent; those of x509 could come from
-// anywhere.
+// certificate knows what stays wrong until a configuration changes. The errors of a handshake mean that
+// nothing was sent; those of x509 could come from anywhere.
 func (f *facts) certificate() (meaning, bool) {
 	switch {
 	case f.has(handshake):

@@ -50,7 +50,7 @@ func readHead(c net.Conn) {
 	}
 }
 
-// closedPort returns an address where nobody listens.
+// closedPort returns an address where nothing listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -109,7 +109,7 @@ func TestRealFailures(t *testing.T) {
 		{"an answer that takes too long", func() error {
 			return get(&http.Transport{ResponseHeaderTimeout: 20 * time.Millisecond}, "http://"+silent)
 		}, late},
-		{"a certificate that nobody signed", func() error { return get(&http.Transport{}, secure.URL) }, refused},
+		{"a certificate without a known signer", func() error { return get(&http.Transport{}, secure.URL) }, refused},
 		{"a certificate for another host", func() error {
 			tr := secure.Client().Transport.(*http.Transport).Clone()
 			tr.TLSClientConfig.ServerName = "other.example"

@@ -21,7 +21,7 @@ var replies = map[string]meaning{
 	"BUSY":        takenBack(policy.ClassServer),     // a script runs for too long
 	"READONLY":    takenBack(policy.ClassServer),     // a replica, as an old master is after a failover
 	"MASTERDOWN":  takenBack(policy.ClassServer),     // a replica without its master
-	"CLUSTERDOWN": takenBack(policy.ClassServer),     // slots that nobody serves
+	"CLUSTERDOWN": takenBack(policy.ClassServer),     // slots without a node
 	"NOREPLICAS":  takenBack(policy.ClassServer),     // too few to write to
 	"MISCONF":     takenBack(policy.ClassServer),     // it can't save, and so takes no writes
 	"OOM":         takenBack(policy.ClassServer),     // out of memory

@@ -21,7 +21,7 @@ func (e streamError) Error() string { return "http2 stream error" }
 const enhanceYourCalm = 0xb
 
 // resets says what the error codes of RFC 9113, section 7, mean. Codes not named
-// here are violations of the protocol: nobody knows what would help.
+// here are violations of the protocol, which a retry may or may not help.
 var resets = map[uint32]meaning{
 	0x0: inDoubt(policy.ClassNetwork),   // NO_ERROR: ended early
 	0x2: inDoubt(policy.ClassServer),    // INTERNAL_ERROR

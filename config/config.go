@@ -44,8 +44,8 @@ const Version = 1
 // maxDependencies bounds what a file may name; each costs state in the program.
 const maxDependencies = 10_000
 
-// File is a file without mistakes. It is not changed once it is made, and safe
-// for concurrent use as long as nobody writes to Policies.
+// File is a file without mistakes. It is not changed once it is made, and safe for concurrent use as
+// long as Policies is only read.
 type File struct {
 	// Name is the file's name, as it was given to Load or Parse.
 	Name string
@@ -372,8 +372,8 @@ func unread(path string, layers []map[string]yamlstrict.Place) bool {
 	return false
 }
 
-// presetLayer returns what a preset has something to say about. When nobody knows
-// which one is meant that may be everything, and nobody knows what.
+// presetLayer returns what a preset sets. If the preset is unknown that may be everything, with unknown
+// values.
 func presetLayer(p policy.Policy, known bool) map[string]yamlstrict.Place {
 	places := map[string]yamlstrict.Place{}
 	if known && reflect.ValueOf(p).IsZero() {

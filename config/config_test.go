@@ -140,7 +140,7 @@ dependencies:
 	check("other", "pace", "off", "gabion.yaml:12")
 	check("other", "rate_limit.rate", "${R:-5/s}", "gabion.yaml:13, variable R")
 	check("other", "rate_limit.max_wait", "until the deadline", "default")
-	if f.Explain("nobody") != nil {
+	if f.Explain("absent") != nil {
 		t.Error("explains what is not there")
 	}
 }
@@ -365,7 +365,7 @@ func TestProposalsToWriteOffArePossible(t *testing.T) {
 				}
 				proposed++
 				if again := try(path, "off"); again != nil {
-					t.Errorf("%s: %s is told to %s, and then: %v", path, value, f.Proposal, again)
+					t.Errorf("%s: %s: the proposal is %s, and then: %v", path, value, f.Proposal, again)
 				}
 			}
 		}

@@ -48,7 +48,7 @@ type Facts struct {
 	// Writes says that calls change something.
 	Writes bool
 
-	// Queue says that calls come from a queue or a batch: nobody waits for the answer.
+	// Queue says that calls come from a queue or a batch: no user waits for the answer.
 	Queue bool
 
 	// Fallback says that callers have an answer of their own when the call fails.
@@ -109,7 +109,7 @@ type Program struct {
 	// answers of its own calls on: what gabion repeated in vain is not repeated above.
 	StopsRetries bool
 
-	// Metrics says that its metrics are collected, so that somebody sees a breaker open.
+	// Metrics says that its metrics are collected, so that an open breaker is seen.
 	Metrics bool
 
 	// Routes are what it serves, by names such as POST /charges.

@@ -34,7 +34,7 @@ func waitsWithin(name string, preset policy.Policy, call time.Duration, own map[
 	return waits
 }
 
-// shortened is a share of a wait, as somebody would write it, and at least a millisecond.
+// shortened is a share of a wait, rounded as one would write it, and at least a millisecond.
 func shortened(wait time.Duration, share float64) time.Duration {
 	d := time.Duration(float64(wait) * share)
 	unit := time.Millisecond

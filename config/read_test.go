@@ -106,7 +106,7 @@ func TestAFindingHasItsPlace(t *testing.T) {
 		{"stock", "retry.attempts", 15, true},
 		{"stock", "", 12, false},
 		{"", "facts.processes", 2, true},
-		{"nobody", "retry.attempts", 1, false},
+		{"absent", "retry.attempts", 1, false},
 	} {
 		got := f.Finding(c.name, c.path, "", "")
 		if got.Line != c.line || f.Written(c.name, c.path) != c.written {
@@ -159,7 +159,7 @@ func TestAnEditThatCanNotBeIsRefused(t *testing.T) {
 		text   string
 		change Change
 	}{
-		"no such dependency":    {shop, Change{"nobody", "retry.attempts", "2"}},
+		"no such dependency":    {shop, Change{"absent", "retry.attempts", "2"}},
 		"no such key":           {shop, Change{"payments", "retry.atempts", "2"}},
 		"a value that can't be": {shop, Change{"payments", "retry.attempts", "two"}},
 		"a contradiction":       {shop, Change{"stock", "timeout.attempt", "20s"}},
@@ -215,7 +215,7 @@ dependencies:
   a: {}
   b: {preset: payment, retry: off, breaker: {open: 3s}}
   c: {preset: best-effort, bulkhead: {queue: 4}, http: {transient: [425]}}
-  d: {preset: nobody, partitions: off, retry: {backoff: off}}
+  d: {preset: absent, partitions: off, retry: {backoff: off}}
 `
 	f, _ := Read("gabion.yaml", []byte(text))
 	for _, name := range f.Names() {

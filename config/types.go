@@ -235,7 +235,7 @@ func leaves(v reflect.Value, path string, all bool, do func(path string, v refle
 	}
 }
 
-// namesOfTypes remembers what namesOf returned: nobody changes it.
+// namesOfTypes remembers what namesOf returned, which is only read.
 var namesOfTypes sync.Map // by reflect.Type
 
 // namesOf returns the names of a struct's fields, in their order.

@@ -15,9 +15,9 @@ type Watching struct {
 	// the file changes or Now says so.
 	Apply func(*File) error
 
-	// Failed is told why a new version is not in force: [Findings] where it has mistakes,
-	// the error of reading the file, or Apply's. It is told once for each version, and not
-	// at each look. Nil means that nothing is told.
+	// Failed is called with the reason why a new version is not in force: [Findings] where it has
+	// mistakes, the error of reading the file, or Apply's. It is called once for each version, and not
+	// at each look. Nil means no call.
 	Failed func(error)
 
 	// Interval is the time from one look at the file to the next. Zero means 5 s; -1 means

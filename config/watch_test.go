@@ -138,7 +138,7 @@ func TestAFileIsWatched(t *testing.T) {
 			w.want("2s")
 			w.wantFailures(0)
 		}},
-		{"a version with mistakes is told once, and the last good one stays", func(w *watched) {
+		{"a version with mistakes is reported once, and the last good one stays", func(w *watched) {
 			w.write("gabion.yaml", text("2"))
 			passes(time.Hour)
 			w.want()
@@ -154,7 +154,7 @@ func TestAFileIsWatched(t *testing.T) {
 			w.want("3s")
 			w.wantFailures(1)
 		}},
-		{"a file that is gone is told once, and comes back", func(w *watched) {
+		{"a file that is gone is reported once, and comes back", func(w *watched) {
 			if err := os.Remove(w.path); err != nil {
 				w.Fatal(err)
 			}
@@ -167,7 +167,7 @@ func TestAFileIsWatched(t *testing.T) {
 			settled()
 			w.want("2s")
 		}},
-		{"what Apply refuses is told, and tried again on a signal", func(w *watched) {
+		{"what Apply refuses is reported, and tried again on a signal", func(w *watched) {
 			w.refuse = errors.New("not now")
 			w.write("gabion.yaml", text("2s"))
 			passes(time.Hour)

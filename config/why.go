@@ -24,7 +24,7 @@ var why = map[string]string{
 	"retry.backoff.cap":             "No single wait is longer than this, however many retries there were.",
 	"retry.hold":                    "A retry waits longer while other calls fail too. In a short outage 32 to 40 % of the calls are then answered, instead of 7 %.",
 	"retry.immediate":               "A connection that was refused is refused again at once. The wait makes the difference.",
-	"retry.max_after":               "If somebody waits for a call, a Retry-After of minutes is too long. The call ends at once and says when to come again.",
+	"retry.max_after":               "If a user waits for a call, a Retry-After of minutes is too long. The call ends at once and says when to come again.",
 	"retry.budget.shape":            "Only successes earn re-sends. Time and failures earn nothing, so a total outage gets no extra load, from a fleet of any size.",
 	"retry.budget.ratio":            "A retry that succeeds pays for itself and for half of another. With 0.3 earned for each success beside that, nearly all failures of up to a fifth of the calls are retried. Retries that fail add at most 0.3 for each success, and half of those that succeed.",
 	"retry.budget.window":           "Little is saved: the successes of one second. If minutes were saved, all clients would spend them at once in the first seconds of an outage.",
@@ -33,7 +33,7 @@ var why = map[string]string{
 	"retry.contention.attempts":     "A conflict with another transaction does no harm and is over soon. 12 workers on 4 rows need up to 15 attempts.",
 	"retry.contention.backoff.kind": "Full jitter lets transactions that collided come back at different times.",
 	"retry.contention.backoff.base": "About as long as a short transaction takes.",
-	"retry.contention.backoff.cap":  "A conflict that lasts longer is a lock that somebody holds. Longer waits between attempts do not help.",
+	"retry.contention.backoff.cap":  "A conflict that lasts longer is a lock that is held. Longer waits between attempts do not help.",
 	"retry.contention.repeats":      "Work that loses five times of six on average will not finish by retrying, and it loads the database.",
 
 	"hedge.max":        "A hedge is a second copy of work that is not known to have failed. You must ask for it, and the work must be safe.",
@@ -85,5 +85,5 @@ var why = map[string]string{
 	"breaker.probe_timeout":       "As long as an attempt may take.",
 	"breaker.probe_expiry_closes": "A probe without an answer is no sign of health.",
 	"partitions.max":              "One dependency usually has at most this many hosts, shards or tenants. Those beyond it share a breaker that refuses nothing.",
-	"partitions.idle":             "What is known of a partition that nobody called for so long is out of date. Its memory is freed.",
+	"partitions.idle":             "What is known of a partition that had no call for this long is out of date. Its memory is freed.",
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// busy is a page of so many dependencies, all of which were called.
+// busy is a page of the given number of dependencies, all of which were called.
 func busy(b *testing.B, dependencies int, fail bool) (*Page, []*gabion.Dependency) {
 	var names []string
 	for n := range dependencies {

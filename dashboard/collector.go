@@ -22,7 +22,7 @@ type collector struct {
 	tiles  atomic.Pointer[map[string]*tile] // never changed, but replaced
 	drafts *drafts
 
-	mu   sync.Mutex    // held by whoever replaces tiles
+	mu   sync.Mutex    // held while tiles are replaced
 	full time.Duration // when room was looked for last
 }
 

@@ -84,7 +84,7 @@ func TestTileSaysWhy(t *testing.T) {
 			"open", toneTrouble, "20 failures in a row", "next probe at the latest",
 		},
 		{
-			"forced open by somebody", policy.Event{
+			"forced open by hand", policy.Event{
 				Kind: policy.KindBreakerMoved, To: policy.StateForcedOpen, Cause: policy.CauseForced, Code: "ann", Until: policy.Never,
 			}, 0, "forced_open", toneTrouble, "forced open by hand (ann): every call is refused", "ends",
 		},

@@ -10,7 +10,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A detail is all that a page shows of one dependency when somebody opens it.
+// A detail is all that a page shows of one dependency when it is opened.
 type detail struct {
 	Version    int         `json:"version"`
 	At         int64       `json:"at"`

@@ -19,8 +19,8 @@
 // The page is read-only unless [Config.AllowOverrides] is set. It shows names, numbers and
 // settings: dependencies, operations, partitions such as hosts, error codes. It never shows keys,
 // bodies or error texts, because events have none; the tab of dead letters shows keys and error texts,
-// and never payloads or the values of headers. Whoever reaches the page sees all of that, and with
-// overrides can stop calls, and order, resolve and drop letters. So mount it where you mount pprof: on a listener of its own on the
-// loopback, or behind your authentication. The check of Origin that guards overrides
-// stops other sites from using a browser that is logged in. It is no login.
+// and never payloads or the values of headers. Everyone who reaches the page sees all of that, and with
+// overrides can stop calls, and order, resolve and drop letters. So mount it where you mount pprof: on
+// a listener of its own on the loopback, or behind your authentication. The check of Origin that guards
+// overrides stops other sites from using a browser that is logged in. It is no login.
 package dashboard

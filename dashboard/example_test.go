@@ -68,7 +68,7 @@ func ExampleConfig_settings() {
 	// Output: retry.attempts 2 gabion.yaml:5
 }
 
-// What is no gabion dependency gets a tile, too, when somebody tells its events.
+// What is no gabion dependency gets a tile, too, when its events are passed in.
 func ExamplePage_Observe() {
 	page := dashboard.New(dashboard.Config{Title: "comparison"})
 	defer page.Close()

@@ -131,7 +131,7 @@ func (p *Page) serveIndex(w http.ResponseWriter, r *http.Request) {
 	}
 	v := p.look()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	index.Execute(w, struct { //nolint:errcheck // nobody is left to be told
+	index.Execute(w, struct { //nolint:errcheck // the client has gone
 		Title     string
 		At        int64
 		Overrides bool
@@ -180,7 +180,7 @@ func (p *Page) detail(name string) (*detail, bool) {
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(v) //nolint:errcheck // nobody is left to be told
+	json.NewEncoder(w).Encode(v) //nolint:errcheck // the client has gone
 }
 
 const (
@@ -196,7 +196,7 @@ func (p *Page) serveStream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // of nginx
 	if r.URL.Query().Has("once") {
-		s.write(p.hub.full()) //nolint:errcheck // nobody is left to be told
+		s.write(p.hub.full()) //nolint:errcheck // the client has gone
 		return
 	}
 	v := p.hub.join()

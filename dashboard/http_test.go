@@ -149,9 +149,9 @@ func TestOverridesAreGuarded(t *testing.T) {
 		{"from elsewhere with this Origin", false, "", map[string]string{"Sec-Fetch-Site": "cross-site"}, good, 403, false},
 		{"from this page, as new browsers say it", false, "", map[string]string{"Sec-Fetch-Site": "same-origin"}, good, 200, true},
 		{"as a form", false, "", map[string]string{"Content-Type": "text/plain"}, good, 415, false},
-		{"of a dependency that nobody knows", false, "", nil, `{"dependency":"x","action":"force_open","minutes":5}`, 404, false},
-		{"of a breaker that nobody knows", false, "", nil, `{"dependency":"bank","partition":"x","action":"force_open","minutes":5}`, 409, false},
-		{"with an action that nobody knows", false, "", nil, `{"dependency":"bank","action":"explode","minutes":5}`, 400, false},
+		{"of an unknown dependency", false, "", nil, `{"dependency":"x","action":"force_open","minutes":5}`, 404, false},
+		{"of an unknown breaker", false, "", nil, `{"dependency":"bank","partition":"x","action":"force_open","minutes":5}`, 409, false},
+		{"with an unknown action", false, "", nil, `{"dependency":"bank","action":"explode","minutes":5}`, 400, false},
 		{"without an end", false, "", nil, `{"dependency":"bank","action":"force_open"}`, 400, false},
 		{"for ever", false, "", nil, `{"dependency":"bank","action":"force_open","minutes":100000}`, 400, false},
 		{"that is no JSON", false, "", nil, `force_open`, 400, false},
@@ -189,7 +189,7 @@ func post(h http.Handler, host string, headers map[string]string, body string) *
 	return w
 }
 
-// An override is told as an event, with who made it and its end, and ends by itself.
+// An override is an event with its author and its end, and ends by itself.
 func TestOverridesAreToldAndEnd(t *testing.T) {
 	for _, c := range []struct {
 		action, state, text string

@@ -14,7 +14,7 @@ import (
 // and the viewer gets a full frame once it reads again.
 const queuedFrames = 4
 
-// A hub makes one frame a second while somebody watches, and hands it to every viewer.
+// A hub makes one frame a second while there are viewers, and hands it to each.
 type hub struct {
 	page *Page
 
@@ -104,7 +104,7 @@ func (h *hub) run(quit chan struct{}) {
 }
 
 // pause is the time until the next frame. Those of a living program are in the middle of a second of
-// the page's clock, so every whole second is told once.
+// the page's clock, so every whole second has one frame.
 func (h *hub) pause() time.Duration {
 	if h.page.player != nil {
 		if len(*h.page.watched.tiles.Load()) > manyTiles {
@@ -161,7 +161,7 @@ func (h *hub) next() message {
 	gap := h.number > 1 && f.Second > h.second+1
 	h.second = f.Second
 	var m message
-	if gap { // nobody watched, or the machine slept: changes would leave a hole in the charts
+	if gap { // there was no viewer, or the machine slept: changes would leave a hole in the charts
 		m = h.whole(v, &f)
 	} else {
 		f.Tiles, f.Gone = h.page.watched.changes(v, h.last)

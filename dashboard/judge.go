@@ -15,7 +15,7 @@ import (
 const (
 	toneTrouble = "trouble" // calls are refused, or most fail
 	toneWarning = "warning" // some calls are
-	toneHand    = "hand"    // somebody overrides it
+	toneHand    = "hand"    // overridden by hand
 	toneQuiet   = "quiet"   // nothing to say
 	toneGood    = "good"    // it was in trouble just now, and is not any more
 )
@@ -257,7 +257,7 @@ func (t *tile) refusing(r *row, v *view) {
 	}
 }
 
-// leaking says that slots are taken by results that nobody closes.
+// leaking says that slots are held by results that are not closed.
 func (t *tile) leaking(r *row, v *view) {
 	s := r.Slots
 	if s == nil {
@@ -309,7 +309,7 @@ func (t *tile) doing(r *row) string {
 	return strings.Join(parts, "; ")
 }
 
-const manyFail = 5 // so many calls must have ended before a share of failures is worth a colour
+const manyFail = 5 // calls that must have ended before a share of failures is worth a colour
 
 func (t *tile) failing(r *row) {
 	o := &r.Outcomes

@@ -14,12 +14,12 @@ import (
 	"github.com/gabion-go/gabion/deadletter"
 )
 
-// How the store of dead letters is asked, which may be a database that is slow or down.
+// Limits on questions to the store of dead letters, which may be a database that is slow or down.
 const (
-	letterTime      = 2 * time.Second  // so long somebody who looks waits
-	letterActTime   = 10 * time.Second // so long somebody who orders, resolves or drops waits
+	letterTime      = 2 * time.Second  // for a look
+	letterActTime   = 10 * time.Second // for a redrive, a resolve or a drop
 	letterQuestions = 4                // at once: more would wait for each other in the database
-	letterStockTime = 2 * time.Second  // for so long what was counted is shown again
+	letterStockTime = 2 * time.Second  // how long counts are shown again
 	letterPage      = 50               // letters in one list
 	letterGroups    = 100              // groups that are shown: a program has a few
 	letterDrives    = 20               // redrives that are shown, the newest
@@ -39,7 +39,7 @@ type letterbox struct {
 	mu       sync.Mutex
 	at       time.Time // when stock was counted
 	stock    *letterStock
-	counting *stocktaking          // nil while nobody counts
+	counting *stocktaking          // nil while no count runs
 	was      map[string][]putCount // by group, the oldest first
 }
 
@@ -108,7 +108,7 @@ type letterGroup struct {
 	Bytes      int64         `json:"bytes"`
 	Put        int64         `json:"put"`
 	New        int64         `json:"new"`         // letters that were put away
-	NewWithin  int64         `json:"new_seconds"` // in so many seconds
+	NewWithin  int64         `json:"new_seconds"` // the seconds that New covers
 	Reasons    []letterCount `json:"reasons"`
 }
 
@@ -144,7 +144,7 @@ type letterDrive struct {
 	Failed int     `json:"failed"`
 }
 
-// A stocktaking is one question what the store has, which all wait for who look meanwhile.
+// A stocktaking is one count of the store, shared by all viewers that ask while it runs.
 type stocktaking struct {
 	done  chan struct{} // closed when the rest is known
 	stock *letterStock
@@ -162,7 +162,7 @@ func (b *letterbox) count(ctx context.Context) (*letterStock, error) {
 	if s == nil {
 		s = &stocktaking{done: make(chan struct{})}
 		b.counting = s
-		go b.run(s) //nolint:gosec // for all who look, whoever of them leaves
+		go b.run(s) //nolint:gosec // for all viewers, even if one leaves
 	}
 	b.mu.Unlock()
 	select {
@@ -173,14 +173,14 @@ func (b *letterbox) count(ctx context.Context) (*letterStock, error) {
 	}
 }
 
-// run asks for all who wait, whoever of them leaves.
+// run counts for all who wait, even if one leaves.
 func (b *letterbox) run(s *stocktaking) {
 	s.stock, s.err = asked(context.Background(), b, letterTime, b.take)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer close(s.done)
 	if b.counting != s {
-		return // something was changed meanwhile
+		return // the letters have changed since
 	}
 	b.counting = nil
 	if s.err == nil {
@@ -188,7 +188,7 @@ func (b *letterbox) run(s *stocktaking) {
 	}
 }
 
-// forget has the next look count anew, after somebody has changed something.
+// forget makes the next look count anew, after a change.
 func (b *letterbox) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,8 +236,7 @@ func (b *letterbox) groupOf(name string, s *deadletter.Stats) letterGroup {
 	return g
 }
 
-// inflow counts the letters that were put away since somebody looked first, or in the last
-// minutes.
+// inflow counts the letters that were put away since the first look, or in the last minutes.
 func (b *letterbox) inflow(group string, put int64) (letters, seconds int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

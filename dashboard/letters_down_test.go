@@ -111,7 +111,7 @@ func TestManyWhoLookCountOnce(t *testing.T) {
 	})
 }
 
-// What was counted before somebody changed something is shown to nobody who looks after.
+// After a change no viewer gets a count from before it.
 func TestAChangeIsSeenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counts atomic.Int32
@@ -134,7 +134,7 @@ func TestAChangeIsSeenAtOnce(t *testing.T) {
 	})
 }
 
-var errNone = errors.New("there is none")
+var errNone = errors.New("absent")
 
 func TestNewLettersAreCountedOverTheLastMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

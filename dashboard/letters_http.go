@@ -173,7 +173,7 @@ func bareLetter(ctx context.Context, store deadletter.Store, id deadletter.ID) (
 	return page.Letters[0], nil
 }
 
-// A letterAct is what somebody wants of letters.
+// A letterAct is a viewer's request to change letters.
 type letterAct struct {
 	Action string        `json:"action"` // redrive, stop, resolve or drop
 	ID     deadletter.ID `json:"id"`
@@ -213,7 +213,7 @@ func readLetterAct(r *http.Request) (a letterAct, err error) {
 	return a, nil
 }
 
-// serveLetterAct does what somebody wants, if they may override.
+// serveLetterAct carries out a letterAct if overrides are allowed.
 func (p *Page) serveLetterAct(w http.ResponseWriter, r *http.Request) {
 	type verdict struct {
 		Done bool   `json:"done"`
@@ -232,7 +232,7 @@ func (p *Page) serveLetterAct(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusBadRequest, verdict{Text: err.Error()})
 		return
 	}
-	// Whoever closes the browser in the middle has still asked for it.
+	// A viewer who closes the browser in the middle has still asked for it.
 	text, err := asked(context.WithoutCancel(r.Context()), p.letters, letterActTime, func(ctx context.Context) (string, error) {
 		return a.do(ctx, p.letters.store, by(r.RemoteAddr))
 	})

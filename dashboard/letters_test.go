@@ -141,7 +141,7 @@ func TestNamesThatLookAlikeAreToldApart(t *testing.T) {
 	}
 }
 
-// Whoever has no key still sees what happened, and can have it run again.
+// Without the key a page still shows what happened, and can redrive it.
 func TestASealedLetterIsShownWithoutAKey(t *testing.T) {
 	m, err := deadletter.NewMemory(deadletter.Options{})
 	if err != nil {
@@ -252,20 +252,20 @@ func TestActsOnLettersAreGuarded(t *testing.T) {
 		{"as a form", false, map[string]string{"Content-Type": "text/plain"}, good, 415},
 		{"without a note", false, nil, `{"action":"drop","id":"ORDER1","note":" "}`, 400},
 		{"of no letter", false, nil, `{"action":"drop","id":"00000000000000000000000000000000","note":"x"}`, 404},
-		{"with an action that nobody knows", false, nil, `{"action":"explode","id":"ORDER1"}`, 400},
+		{"with an unknown action", false, nil, `{"action":"explode","id":"ORDER1"}`, 400},
 		{"resolved as something else", false, nil, `{"action":"resolve","id":"ORDER3","as":"maybe","note":"x"}`, 400},
 		{"resolved though it is known", false, nil, `{"action":"resolve","id":"ORDER1","as":"done","note":"x"}`, 409},
 		{"resolved as done", false, nil, `{"action":"resolve","id":"ORDER3","as":"done","note":"x"}`, 200},
 		{"resolved as nothing", false, nil, `{"action":"resolve","id":"ORDER3","as":"nothing","note":"x"}`, 200},
 		{"a redrive of a group", false, nil, `{"action":"redrive","group":"billing","rate":5}`, 200},
 		{"a redrive of one letter", false, nil, `{"action":"redrive","id":"ORDER1","rate":1}`, 200},
-		{"a redrive of what nobody has resolved", false, nil, `{"action":"redrive","id":"ORDER3","rate":1}`, 409},
+		{"a redrive of an unresolved letter", false, nil, `{"action":"redrive","id":"ORDER3","rate":1}`, 409},
 		{"a redrive of everything", false, nil, `{"action":"redrive","rate":1}`, 400},
 		{"a redrive at no rate", false, nil, `{"action":"redrive","group":"billing"}`, 400},
 		{"a redrive at a rate below zero", false, nil, `{"action":"redrive","group":"billing","rate":-1}`, 400},
 		{"a redrive at a rate that is a slip", false, nil, `{"action":"redrive","group":"billing","rate":1e9}`, 400},
 		{"a stop of nothing", false, nil, `{"action":"stop"}`, 400},
-		{"a stop of a redrive that nobody knows", false, nil, `{"action":"stop","redrive":"77"}`, 404},
+		{"a stop of an unknown redrive", false, nil, `{"action":"stop","redrive":"77"}`, 404},
 		{"no JSON", false, nil, `drop`, 400},
 		{"too long", false, nil, `{"note":"` + strings.Repeat("x", maxOverride) + `"}`, 400},
 	} {

@@ -57,7 +57,7 @@ func (p *Page) serveMeasured(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(all) //nolint:errcheck // nobody is left to be told
+	json.NewEncoder(w).Encode(all) //nolint:errcheck // the client has gone
 }
 
 // measured returns what all dependencies have counted, by name.

@@ -124,7 +124,7 @@ func (l *log) sampled(p policy.Policy, set func(*gabion.Stats)) {
 	l.c.sample(l.now, &s, p.Resolved())
 }
 
-// With traffic the probe comes after so many refused calls, and the time is the latest.
+// With traffic the probe comes after a number of refused calls, and the time is the latest.
 func TestNextProbeIsSaidByTheRuleInForce(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -149,7 +149,7 @@ func TestNextProbeIsSaidByTheRuleInForce(t *testing.T) {
 	}
 }
 
-// second tells of one second's calls: sent with so many attempts each, and refused.
+// second adds one second's calls: sent with the given attempts each, and refused.
 func (l *log) second(sent, attempts, refused int) {
 	for range sent {
 		l.call++
@@ -226,7 +226,7 @@ func TestPacedTileSaysWhatGoesOut(t *testing.T) {
 	}
 }
 
-// Slots that results hold which nobody closes are named.
+// The page names slots that are held by unclosed results.
 func TestSlotLeakIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -239,7 +239,7 @@ func TestSlotLeakIsNamed(t *testing.T) {
 		{"results open within their time", 20, 0, 3, 5, "20 slots are taken, but only 3 attempts are out: the others hold results that are still open, are bodies closed?"},
 		{"a dependency that is slow", 20, 0, 20, 5, ""},
 		{"long results, and room", 3, 376, 3, 0, ""},
-		{"full, and nobody turned away", 20, 0, 3, 0, ""},
+		{"full, and no call refused", 20, 0, 3, 0, ""},
 	} {
 		l := newLog()
 		for range c.out {

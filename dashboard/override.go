@@ -14,7 +14,7 @@ import (
 	"github.com/gabion-go/gabion"
 )
 
-// An override is what somebody wants of a dependency.
+// An override is a viewer's request to override a dependency.
 type override struct {
 	Dependency string  `json:"dependency"`
 	Partition  *string `json:"partition"` // nil means all breakers that it has
@@ -31,7 +31,7 @@ var ends = map[string]bool{"force_open": true, "disable": true, "observe_only": 
 
 const maxOverride = 16 << 10 // bytes of a request; names are short
 
-// serveOverride does what somebody wants, if it may.
+// serveOverride carries out an override if overrides are allowed.
 func (p *Page) serveOverride(w http.ResponseWriter, r *http.Request) {
 	type verdict struct {
 		Done  bool   `json:"done"`

@@ -12,7 +12,7 @@ import (
 	"github.com/gabion-go/gabion/deadletter"
 )
 
-// Config says what a [Page] shows. The zero Config shows only what [Page.Observe] is told.
+// Config says what a [Page] shows. The zero Config shows only the events of [Page.Observe].
 type Config struct {
 	// Title is the page's heading. Empty means "gabion".
 	Title string
@@ -24,9 +24,9 @@ type Config struct {
 	// Dependencies are further ones, which are in no registry. A nil one is left out.
 	Dependencies []*gabion.Dependency
 
-	// AllowOverrides lets whoever sees the page open and close breakers and switch
-	// retries off. See the package's notes on security. The zero value shows no
-	// such controls and refuses such requests.
+	// AllowOverrides lets everyone who sees the page open and close breakers and switch retries off.
+	// See the package's notes on security. The zero value shows no such controls and refuses such
+	// requests.
 	AllowOverrides bool
 
 	// Settings tells the rules that are in force for a dependency, and where each comes
@@ -37,16 +37,16 @@ type Config struct {
 
 	// Letters is a store of dead letters to show in a tab of its own, without payloads and
 	// the values of headers. With AllowOverrides, letters can be redriven, resolved and
-	// dropped there. It is asked only while somebody looks. Nil means that there is no such tab.
+	// dropped there. It is asked only while there are viewers. Nil means no such tab.
 	Letters deadletter.Store
 }
 
 // A Page is a live page, and an [gabion.Observer]. Make one with [New]. It is safe for
 // concurrent use.
 //
-// It observes its dependencies from the moment it is made, because what went wrong
-// before somebody looks is what they want to know. That costs a call less than a microsecond. It asks them for
-// their state once a second while somebody watches, and not at all otherwise.
+// It observes its dependencies from the moment it is made, because a viewer wants to know what went
+// wrong before. That costs a call less than a microsecond. It asks them for their state once a second
+// while there are viewers, and not at all otherwise.
 type Page struct {
 	config   Config
 	origin   time.Time
@@ -54,7 +54,7 @@ type Page struct {
 	watched  *collector
 	stops    []func()
 	routes   map[string]http.HandlerFunc
-	sampling sync.Mutex // held by whoever asks the dependencies
+	sampling sync.Mutex // held while the dependencies are asked
 	sampled  time.Duration
 	turns    int                      // how often they were asked
 	due      map[string]time.Duration // when dependencies with many partitions are asked again
@@ -64,8 +64,7 @@ type Page struct {
 	player  *player    // nil unless a recording is played
 }
 
-// Handler returns the page of a registry, for programs that need no more than that. It is a
-// [Page], in case somebody wants to close it.
+// Handler returns the page of a registry. It is a [Page], and can be closed.
 func Handler(registry *gabion.Registry) http.Handler { return New(Config{Registry: registry}) }
 
 // New makes a page and begins to observe. It stops with [Page.Close].
@@ -90,7 +89,7 @@ func New(c Config) *Page {
 }
 
 // Observe takes an event in. A page observes its dependencies by itself. Call this with events of what
-// is no gabion dependency, such as a retry loop that somebody counts: each name that
+// is no gabion dependency, such as a hand-written retry loop: each name that
 // [gabion.Event.Dependency] has gets a tile. Such events need Kind, Dependency, Operation, and what
 // [gabion.Event] says of their kind: KindAttemptSent and KindAttemptSettled for each attempt, KindReturned
 // for each call, with the same Call for those that belong together, and an At that goes on as time does; zero
@@ -138,7 +137,7 @@ func (p *Page) dependencies() []*gabion.Dependency {
 	return all
 }
 
-// expect makes tiles for dependencies that nobody has called yet.
+// expect makes tiles for dependencies without a call yet.
 func (p *Page) expect() {
 	var fresh []string
 	tiles := *p.watched.tiles.Load()
@@ -169,8 +168,8 @@ const (
 	// asked less often. Its events are as quick as ever.
 	oftenPartitions = 50
 
-	// So many are asked for each frame, and those that are in trouble. The others have their turn
-	// in the next ones.
+	// This number is asked for each frame, and those in trouble. The others have their turn in the next
+	// frames.
 	askedPerFrame = 250
 )
 

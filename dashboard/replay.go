@@ -12,7 +12,7 @@ import (
 )
 
 // Replay makes a page that plays a recording, or a run of the lab, in place of a living
-// program. It plays while somebody watches, from the beginning and once; viewers can stop it, go
+// program. It plays while there are viewers, from the beginning and once; viewers can stop it, go
 // to another moment and change its speed, all of them together.
 //
 // events returns the recording from its beginning, each time it is called, with the time of each event
@@ -46,7 +46,7 @@ func Replay(c Config, speed float64, events func() iter.Seq2[time.Time, gabion.E
 
 const (
 	replayLead = time.Second            // of nothing before the first event and after the last
-	replayIdle = 2 * time.Second        // nobody watched: then time stood still
+	replayIdle = 2 * time.Second        // without a viewer for this long, time stood still
 	replayTick = 250 * time.Millisecond // between frames
 	manyTiles  = 100                    // with more, frames are as far apart as those of a living page
 )

@@ -51,7 +51,7 @@ func TestReplayPlaysWhileSomebodyWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := Replay(Config{Title: "night"}, 10, recording)
 		defer p.Close()
-		time.Sleep(time.Hour) // nobody watches
+		time.Sleep(time.Hour) // no viewer
 		r, leave := watch(p, "")
 		defer leave()
 		synctest.Wait()

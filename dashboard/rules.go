@@ -19,8 +19,8 @@ type Setting struct {
 	Why    string `json:"why,omitempty"` // of a default: why it is what it is
 }
 
-// settingsOf lists a resolved policy. A value that the policy would have anyway, given its other
-// values or given none, is a default; whoever wrote it knows better, but nobody else can.
+// settingsOf lists a resolved policy. A value that the policy would have anyway, given its other values
+// or given none, counts as a default: the policy does not say who wrote it.
 func settingsOf(p policy.Policy) []Setting {
 	var all []Setting
 	zero := reflect.ValueOf(policy.Policy{}.Resolved())

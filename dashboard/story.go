@@ -71,8 +71,7 @@ func (d *drafts) refused(call uint64) bool {
 	return one.call == call && slices.ContainsFunc(one.events, func(e policy.Event) bool { return e.Kind == policy.KindAttemptRefused })
 }
 
-// interesting reports whether somebody will want to read it: it failed, was sent again
-// or was slow.
+// interesting reports whether the story is worth reading: it failed, was sent again or was slow.
 func (s *story) interesting() bool {
 	if s.how != endedFirst {
 		return s.how != endedLeft

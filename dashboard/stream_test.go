@@ -123,7 +123,7 @@ func TestStreamSendsAFrameASecond(t *testing.T) {
 	})
 }
 
-// A viewer that does not read costs nobody anything, and sees the truth when it reads again.
+// A viewer that does not read delays no other, and sees the truth when it reads again.
 func TestSlowViewerLosesFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := newRegistry(t, "bank")
@@ -231,7 +231,7 @@ func TestLeavingFreesEverything(t *testing.T) {
 		number := p.hub.number
 		time.Sleep(time.Minute)
 		if p.hub.number != number {
-			t.Error("frames are made for nobody")
+			t.Error("frames are made without a viewer")
 		}
 		_, again := watch(p, "")
 		time.Sleep(2 * time.Second)
@@ -248,7 +248,7 @@ func TestCloseEndsStreamsAndObserving(t *testing.T) {
 		registry := newRegistry(t, "bank")
 		single := gabion.New("single", policy.Policy{})
 		p := New(Config{Registry: registry, Dependencies: []*gabion.Dependency{single, nil}})
-		watch(p, "") // and nobody leaves
+		watch(p, "") // and never leaves
 		time.Sleep(time.Second)
 		single.Run(t.Context(), succeed)
 		p.Close()

@@ -53,7 +53,7 @@ type tile struct {
 // A headline is something that happened to the dependency.
 type headline struct {
 	at    time.Duration
-	until time.Duration // 0 is none, forever is no end
+	until time.Duration // 0 means no time is known, forever means no end
 	event policy.Event
 	fold  *fold // of moves that are one line
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// vitals are what a living dependency said of itself, without the partitions that nobody
-// needs to look at.
+// vitals are what a living dependency said of itself, without the partitions that need no look.
 type vitals struct {
 	at     time.Duration // when it was asked
 	known  bool          // it was asked: it is no recording, and nothing foreign

@@ -89,7 +89,7 @@ var causeWords = map[policy.BreakerCause]string{
 	policy.CauseProbesPassed: "the probes succeeded",
 	policy.CauseProbeExpired: "a probe did not end in time",
 	policy.CauseCooldownOver: "the open time is over",
-	policy.CauseCallsRefused: "so many calls were refused that one may probe",
+	policy.CauseCallsRefused: "enough calls were refused for one to probe",
 	policy.CauseForced:       "by hand",
 	policy.CauseIsolated:     "isolated by hand",
 	policy.CauseReleased:     "the isolation was released",

@@ -32,8 +32,8 @@ func first(h http.Header, name string) string {
 	return ""
 }
 
-// retried is a failure that gabion repeated and gave up on. The AWS SDK asks errors
-// whether to retry them, and would multiply the attempts if nobody answered.
+// retried is a failure that gabion has already retried. It answers the AWS SDK, which asks an
+// error whether to retry it and otherwise would multiply the attempts.
 type retried struct{ error }
 
 // Unwrap returns the failure.

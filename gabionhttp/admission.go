@@ -219,7 +219,7 @@ type AdmissionStats struct {
 	PushedOut int64 // the place in the queue went to a tenant with fewer there, or to a higher priority
 	OverShare int64 // the tenant had all that one may have
 
-	// Work that was not begun because nobody would have waited for its end.
+	// Work that was not begun because the caller would not have waited for its end.
 	DeadlineShort int64 // too little time was left for it: refused with 503
 	Expired       int64 // the deadline had passed: refused with 504
 	Gone          int64 // the caller had gone
@@ -228,7 +228,8 @@ type AdmissionStats struct {
 // Refused is how many requests were refused with 503 for lack of room.
 func (s AdmissionStats) Refused() int64 { return s.QueueFull + s.TooLong + s.PushedOut + s.OverShare }
 
-// Saved is the work that was not begun because nobody would have waited for its end.
+// Saved is how many requests were not begun because the caller would not have waited for the
+// answer.
 func (s AdmissionStats) Saved() int64 { return s.DeadlineShort + s.Expired + s.Gone }
 
 // Stats returns the numbers of one moment.

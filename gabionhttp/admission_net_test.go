@@ -26,8 +26,8 @@ func until(so func() bool) {
 	}
 }
 
-// Real clients over real connections, of whom most go away while they wait: what they
-// asked for is never begun, nobody else is kept waiting for it, and every slot comes back.
+// Real clients over real connections. Most leave while they wait: their requests never begin,
+// they delay no other client, and every slot is given back.
 func TestClientsThatGoAway(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(map[bool]string{false: "HTTP/1", true: "HTTP/2"}[http2], func(t *testing.T) {

@@ -78,7 +78,7 @@ func (h *house) fill(n int) {
 	}
 }
 
-// overloaded makes an overload: for an interval nobody is served in time.
+// overloaded makes an overload: for one interval every request waits too long.
 func (h *house) overloaded(t *testing.T) {
 	t.Helper()
 	h.ask("filler")
@@ -118,7 +118,7 @@ func TestWhatARefusalSays(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 				h.next()
 			}
-			h.ask("tried", header(gabionhttp.HeaderDeadline, "10")) // as one of so many is, or one in a second
+			h.ask("tried", header(gabionhttp.HeaderDeadline, "10")) // admitted as a trial: one request in a number, or one each second
 			time.Sleep(20 * time.Millisecond)
 			h.next()
 		}, header(gabionhttp.HeaderDeadline, "10"), 503, "deadline-short", false},
@@ -179,9 +179,9 @@ func TestWhoIsServedNext(t *testing.T) {
 	}{
 		{"the first one", &gabionhttp.Admission{Limit: 1}, []func(*http.Request){low, low, low}, "012"},
 		{"a low priority is last", &gabionhttp.Admission{Limit: 1}, []func(*http.Request){low, low, header("X", "")}, "021"},
-		{"nobody raises the own priority", &gabionhttp.Admission{Limit: 1}, []func(*http.Request){low, header("X", ""), high}, "012"},
+		{"a caller can't raise its own priority", &gabionhttp.Admission{Limit: 1}, []func(*http.Request){low, header("X", ""), high}, "012"},
 		{"unless the operator lets them", &gabionhttp.Admission{Limit: 1, TrustPriority: true}, []func(*http.Request){low, header("X", ""), high}, "021"},
-		{"what is no priority is a normal one", &gabionhttp.Admission{Limit: 1, TrustPriority: true}, []func(*http.Request){low, header(gabionhttp.HeaderPriority, "urgent!"), low, header("X", "")}, "0132"},
+		{"an unknown priority is a normal one", &gabionhttp.Admission{Limit: 1, TrustPriority: true}, []func(*http.Request){low, header(gabionhttp.HeaderPriority, "urgent!"), low, header("X", "")}, "0132"},
 		{"the tenant with the fewest slots", &gabionhttp.Admission{Limit: 1, Tenant: byName}, []func(*http.Request){of("a"), of("a"), of("b")}, "012"},
 		{"the operator's own function", &gabionhttp.Admission{Limit: 1, Priority: func(r *http.Request) policy.Priority {
 			n, _ := strconv.Atoi(r.Header.Get("Name"))
@@ -225,8 +225,8 @@ func TestTheNewestIsServedFirstInAnOverload(t *testing.T) {
 	})
 }
 
-// What nobody waits for is not begun, and its place is free for others.
-func TestWorkThatNobodyWaitsForIsNotBegun(t *testing.T) {
+// A request whose caller has left is not begun, and its place is free for others.
+func TestAbandonedWorkIsNotBegun(t *testing.T) {
 	for _, c := range []struct {
 		fact   string
 		change func(*http.Request)

@@ -21,7 +21,7 @@ func (b *body) readAhead(req *http.Request) error {
 		return err
 	}
 	began := time.Now()
-	b.reads++ // whoever closes the original must not wait for this
+	b.reads++ // close must not wait for this read
 	var all []byte
 	var err error
 	r := aside(func() {

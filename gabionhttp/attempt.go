@@ -46,7 +46,7 @@ func (f *httpAttempt) answered(now func() time.Time) policy.Outcome {
 		said = f.said.Problem
 	}
 	o := outcomeOf(f.resp, said, f.of.rules, now)
-	if !f.of.ours && unbegun(f.resp) { // somebody else's gateway may have done work, and pass on what another server says
+	if !f.of.ours && unbegun(f.resp) { // a third party's gateway may have done work and be relaying another server's refusal
 		o.Effect, o.Undone = policy.UnknownEffect, false
 	}
 	o.Code = statusText(f.resp.StatusCode)
@@ -96,9 +96,9 @@ func timedOut(ctx context.Context, err error) error {
 	return err
 }
 
-// anothers reports whether err tells the end of another request's context. A request
-// that ends while its answer arrives takes the connection along, which net/http may
-// have lent to the next request by then; that one is told why the first one ended.
+// anothers reports whether err is the cancellation of another request. A request that ends while
+// its answer arrives takes the connection along. If net/http has lent that connection to the
+// next request by then, the next one gets the error of the first.
 func anothers(ctx context.Context, err error) bool {
 	var below *gabion.Error
 	if ctx.Err() != nil || errors.As(err, &below) {

@@ -30,7 +30,7 @@ var (
 // Of those within the limit, a body of known length is read before the first attempt.
 // One of unknown length may be a live stream, and reading ahead would hold it up, so it
 // is copied while it is sent and can be sent again once its end was seen within the
-// limit, or if nobody has read any of it. Never more than the limit is kept.
+// limit, or if none of it was read. Never more than the limit is kept.
 //
 // The original is closed exactly once, at the latest by close.
 type body struct {
@@ -49,7 +49,7 @@ type body struct {
 	mu     sync.Mutex // guards all below; not held while the original is read
 	orig   io.ReadCloser
 	out    *original // the attempt that has the original, if any
-	begun  bool      // somebody has read of the original
+	begun  bool      // some of the original was read
 	closed bool      // the original
 	ended  bool      // the original came to its end, so that kept is all of it
 	over   bool      // the original need not be kept, or is longer than the limit
@@ -136,7 +136,7 @@ func (b *body) mine() (io.ReadCloser, error) {
 	used := b.begun || b.closed
 	switch {
 	case b.ended:
-		return io.NopCloser(bytes.NewReader(b.kept)), nil // attempts share the bytes, which nobody changes
+		return io.NopCloser(bytes.NewReader(b.kept)), nil // attempts share the bytes, which do not change
 	case b.plain && !used:
 		b.begun = true
 		return b.orig, nil
@@ -189,7 +189,7 @@ func (b *body) fixed() bool {
 	return b.orig != nil && b.get == nil && !b.ended && (b.begun || b.closed) && !b.canRewind()
 }
 
-// close closes the original if nobody has. The call is over.
+// close closes the original if it is still open. The call is over.
 func (b *body) close() {
 	if b == nil {
 		return
@@ -212,10 +212,10 @@ func (b *body) closeLocked() error {
 	return b.orig.Close()
 }
 
-// free closes the original under a reader's feet. Most readers are freed by that, such
-// as a pipe's. But to close the body of a server's request waits for whoever reads it,
-// and so for a client that may have stopped in the middle of its upload: no attempt
-// waits for that, with its slot.
+// free closes the original while an attempt may still be reading it, which frees most readers,
+// such as a pipe's. But closing the body of a server's request waits for its reader, and so for
+// a client that may have stopped in the middle of its upload. No attempt holds its slot for
+// that.
 func (b *body) free() {
 	defer func() { _ = recover() }() // of the caller's code, on a goroutine that is not the caller's
 	b.orig.Close()

@@ -24,7 +24,7 @@ import (
 func TestARequestCanBeUsedAgainAfterItsAnswer(t *testing.T) {
 	var mixed atomic.Int32
 	late := roundTripper(func(req *http.Request) (*http.Response, error) {
-		for range req.Header { // as whoever writes it does
+		for range req.Header { // as net/http does when it writes them
 			runtime.Gosched()
 		}
 		n, got, err := strings.TrimPrefix(req.URL.Path, "/"), []byte(nil), error(nil)
@@ -61,7 +61,7 @@ func TestARequestCanBeUsedAgainAfterItsAnswer(t *testing.T) {
 		}
 	}
 	if n := mixed.Load(); n > 0 {
-		t.Errorf("%d requests arrived that nobody made", n)
+		t.Errorf("%d requests arrived that the test did not make", n)
 	}
 }
 

@@ -39,8 +39,8 @@ func TestTheCallersCancelIsNotRetried(t *testing.T) {
 	}
 }
 
-// A catch-all that takes a 4xx, or an error nobody knows, for the network's fault
-// would retry refusals.
+// If the default treated a 4xx or an unknown error as the network's fault, refusals would be
+// retried.
 func TestRefusalsAreNotRetried(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 409, 410, 422, 501, 505} {
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) })
@@ -227,7 +227,7 @@ func TestTheKeyOfTheCallAroundIsPassedOn(t *testing.T) {
 	}
 }
 
-// A key that is still being worked on concerns nobody else (Outcome.Alone).
+// A key in flight delays no other call (Outcome.Alone).
 func TestAKeyInFlightDoesNotPaceTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

@@ -13,8 +13,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A body may come from work that was given up: the caller finds its own error, and
-// is told of no other request.
+// A body may come from work that was cancelled: the caller gets that error, and not that of
+// another request.
 func TestAReadersOwnCancelIsTheReaders(t *testing.T) {
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	c, _ := client(t, once(), base(t, s))

@@ -93,14 +93,14 @@ func (b *body) readShared(r io.Reader, p []byte) (int, error) {
 	return r.Read(p)
 }
 
-// Close frees whoever reads.
+// Close ends a pending Read.
 func (f *fresh) Close() error {
 	f.closed.Store(true)
 	return f.ReadCloser.Close()
 }
 
-// differs reports whether a body of which so many bytes were read, the last with err, is
-// not as long as the caller declares.
+// differs reports whether a body's length is not the declared one. size bytes of it were read,
+// the last with err.
 func (b *body) differs(size int64, err error) bool {
 	return b.size > 0 && (size > b.size || err == io.EOF && size < b.size)
 }
@@ -157,8 +157,8 @@ func (b *body) rewindable() {
 // canRewind is called with the lock.
 func (b *body) canRewind() bool { return b.seek != nil && !b.closed && b.reads == 0 }
 
-// rewind makes the original ready for another attempt, if it can. It is called with the
-// lock: the attempt before must not read on meanwhile.
+// rewind makes the original ready for another attempt, if it can. It is called with the lock,
+// which keeps the attempt before from reading on.
 func (b *body) rewind() bool {
 	if !b.canRewind() {
 		return false
@@ -167,7 +167,7 @@ func (b *body) rewind() bool {
 	return err == nil
 }
 
-// whyFixed says why a body can't be sent again, for whoever reads that.
+// whyFixed says why a body can't be sent again.
 func (b *body) whyFixed() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -46,11 +46,10 @@ func TimeLeft(h http.Header, names ...string) (left time.Duration, ok bool, bad 
 	return left, true, bad
 }
 
-// SetTimeLeft writes the time that is left into the named headers of a request;
-// with no names, into [HeaderDeadline]. Time is rounded down to whole units, so
-// nobody downstream has more of it than we. When less than a millisecond is left
-// it writes nothing, removes what is there, and reports false: such a request
-// must not be sent.
+// SetTimeLeft writes the time that is left into the named headers of a request; with no names,
+// into [HeaderDeadline]. It rounds down to whole units, so a server downstream never has more
+// time than its caller. When less than a millisecond is left it writes nothing, removes the
+// headers, and reports false: such a request must not be sent.
 func SetTimeLeft(h http.Header, left time.Duration, names ...string) bool {
 	enough := left >= time.Millisecond
 	for _, name := range orOwn(names) {
@@ -150,10 +149,9 @@ func formatGRPC(d time.Duration) string {
 	return strconv.FormatInt(int64(d/last.Duration), 10) + string(last.sign)
 }
 
-// Deadline is server middleware that honours the caller's deadline: it hands the
-// time that is left to Next in the request's context, and refuses requests that
-// have too little of it, before any work is done for an answer that nobody waits
-// for. A refusal is 504 with "X-Should-Retry: false".
+// Deadline is server middleware that honours the caller's deadline. It hands the time that is
+// left to Next in the request's context. It refuses a request that has too little time before
+// any work is done, with 504 and "X-Should-Retry: false".
 //
 // It passes the ResponseWriter on untouched, so streaming, flushing and hijacking
 // work as without it. The context ends when Next returns. The fields must not

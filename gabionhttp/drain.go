@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What a response that nobody wants may cost, so that its connection can serve
-// the next attempt. Past either, a new connection is cheaper.
+// Limits on draining an abandoned response so that its connection can serve the next attempt.
+// Past either, a new connection is cheaper.
 const (
 	drainBytes = 64 << 10
 	drainTime  = 50 * time.Millisecond

@@ -11,10 +11,9 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// answers are the statuses of calls that ended for a reason: 504 where time ran
-// out, 429 where somebody asked for time or a rate is kept, so that callers slow
-// down and open no breaker, and 500 where the fault is ours. All others, which say
-// that a dependency can't serve now, are 503.
+// answers are the statuses of calls that ended for a reason: 504 where time ran out, 429 where a
+// rate or a server's Retry-After holds the call back, so that callers slow down and open no
+// breaker, and 500 where the fault is ours. All others are 503: the dependency can't serve now.
 var answers = map[gabion.Reason]int{
 	policy.AttemptTimeout:    http.StatusGatewayTimeout,
 	policy.CallTimeout:       http.StatusGatewayTimeout,
@@ -63,8 +62,8 @@ func Error(w http.ResponseWriter, err error) {
 	}
 	markError(w.Header(), e)
 	if e.RetryAfter > 0 {
-		// Rounded up: nobody may come back too early. In whole numbers, since the
-		// longest duration has more seconds than a 32-bit int holds.
+		// Rounded up: a caller must not come back too early. In whole numbers, since the longest
+		// duration has more seconds than a 32-bit int holds.
 		w.Header().Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter-1)/time.Second)+1, 10))
 	}
 	http.Error(w, e.Reason.String(), status)

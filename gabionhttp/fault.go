@@ -12,7 +12,7 @@ import (
 )
 
 // Fault is one thing that goes wrong on purpose, in the words of the faults of a scenario
-// (docs/lab-reference.md). The zero Fault is none.
+// (docs/lab-reference.md). The zero Fault injects nothing.
 type Fault struct {
 	// Kind is what goes wrong: down, black_hole, reset, slow, errors, lost_answers,
 	// cut_body or slow_body.

@@ -52,7 +52,7 @@ type Faults struct {
 	// ones. It may be called by several goroutines at once.
 	Draw func() float64
 
-	// Injected is told of every fault, before it happens. Nil means that nobody is.
+	// Injected is called before each fault. Nil means no call.
 	Injected func(*http.Request, Fault)
 
 	// Logger gets the warnings. Nil means slog.Default().

@@ -78,7 +78,7 @@ func disconnect(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// discarded is an answer that nobody gets.
+// discarded is a ResponseWriter that drops the answer.
 type discarded http.Header
 
 // Header implements http.ResponseWriter.

@@ -149,14 +149,14 @@ func TestABlackHoleEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// The header is never believed unless somebody said so, and goes no further in any case.
+// The header counts only if it was enabled, and is removed in any case.
 func TestTheHeaderIsOnlyBelievedIfEnabled(t *testing.T) {
 	for _, f := range []*gabionhttp.Faults{{}, {Always: []gabionhttp.Fault{{Kind: "errors", Share: 1e-9}}, Draw: func() float64 { return 0.5 }}} {
 		b := new(below)
 		f.Base, f.Logger = b, quiet()
 		r := asking(t, "errors")
 		if got := came(f.RoundTrip(r)); got != "200 unmarked" || f.Count() != 0 {
-			t.Errorf("a header that nobody enabled: %s", got)
+			t.Errorf("a header that was not enabled: %s", got)
 		}
 		if b.header.Get(gabionhttp.HeaderFault) != "" {
 			t.Error("it goes further")
@@ -193,7 +193,7 @@ func TestAHeaderThatCantBeReadIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever injects faults hears of it: at the start, and every minute.
+// Fault injection is logged at the start and every minute.
 func TestFaultsAreLoud(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -17,9 +17,9 @@ const HeaderGaveUp = "Gabion-Gave-Up"
 // one that wrote it.
 const headerShouldRetry = "X-Should-Retry"
 
-// mark tells the layers above, SDKs among them, that retrying was done here, should
-// the answer be passed on to them (C75, C116). What asking
-// again doesn't change, such as a 404 after a 503, needs no mark: nobody does.
+// mark tells the layers above, SDKs among them, that retrying was done here, in case the answer
+// is passed on to them (C75, C116). An answer that no layer would retry, such as a 404 after a
+// 503, needs no mark.
 func mark(resp *http.Response, why *gabion.Error) {
 	if !inVain(why) || why.Reason == policy.NotRetryable {
 		return

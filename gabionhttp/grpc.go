@@ -130,7 +130,7 @@ func (f *httpAttempt) rpcFailure() (o policy.Outcome) {
 	}
 	o = classify.Rules{GRPC: *c.codes}.GRPCCode(r.code)
 	switch {
-	case r.code == policy.GRPCCancelled && f.ctx.Err() == nil: // somebody else canceled it
+	case r.code == policy.GRPCCancelled && f.ctx.Err() == nil: // the caller did not cancel it
 		o.Class = policy.ClassUnclassified
 	case r.code == policy.GRPCDeadlineExceeded && f.late():
 		o.Class = policy.ClassTimeout
@@ -183,8 +183,8 @@ func (f *httpAttempt) over(ctx context.Context) bool {
 // first message may be hours away.
 const rpcWait = 100 * time.Millisecond
 
-// patience is how long to wait. The attempt's time goes on meanwhile, and must not be over
-// because of it.
+// patience is how long to wait. The attempt's timeout keeps running and must not expire because
+// of the wait.
 func (f *httpAttempt) patience() time.Duration {
 	if at, ok := f.ctx.Deadline(); ok {
 		return max(min(rpcWait, time.Until(at)/2), 0)
@@ -246,7 +246,7 @@ func (r *rpcEnd) look(resp *http.Response, most time.Duration) (*http.Response, 
 	}
 }
 
-// ended is told that the body has come to its end.
+// ended is called at the end of the body.
 func (r *rpcEnd) ended(resp *http.Response) {
 	switch {
 	case r.known:

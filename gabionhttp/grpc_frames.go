@@ -31,7 +31,7 @@ const packed = 0x01
 // rewind forgets what went by.
 func (s *frames) rewind() { *s = frames{flag: s.flag, packing: s.packing, end: s.end} }
 
-// see is told what went by.
+// see parses the bytes that the reader got.
 func (s *frames) see(b []byte) {
 	for len(b) > 0 {
 		if s.have < len(s.head) {

@@ -85,17 +85,17 @@ func TestIssue15_AnswersOfGRPCAreReadByTheirStatus(t *testing.T) {
 		{"unavailable, after a message: it can't be taken back", rpcAnswer{body: []string{message}, trailer: down()}, 1, 1, policy.None},
 		{"not found is an answer", rpcAnswer{header: status(policy.GRPCNotFound)}, 1, 0, policy.NotRetryable},
 		{"not found after a message is no failure", rpcAnswer{body: []string{message}, trailer: status(policy.GRPCNotFound)}, 1, 0, policy.None},
-		{"a bug is a failure that nobody promised to be passing", rpcAnswer{header: status(policy.GRPCInternal)}, 1, 1, policy.UnclassifiedError},
+		{"a bug is a failure, and not known to be transient", rpcAnswer{header: status(policy.GRPCInternal)}, 1, 1, policy.UnclassifiedError},
 		{"a quota is the caller's matter", rpcAnswer{header: status(policy.GRPCResourceExhausted)}, 1, 0, policy.NotRetryable},
 		{"a conflict is repeated, and no failure", rpcAnswer{header: status(policy.GRPCAborted)}, 15, 0, policy.AttemptsExhausted},
-		{"a code that nobody knows", rpcAnswer{header: map[string]string{"Grpc-Status": "99"}}, 1, 1, policy.UnclassifiedError},
-		{"a code that is none", rpcAnswer{header: map[string]string{"Grpc-Status": "down"}}, 1, 1, policy.UnclassifiedError},
+		{"an unknown code", rpcAnswer{header: map[string]string{"Grpc-Status": "99"}}, 1, 1, policy.UnclassifiedError},
+		{"a code that is no number", rpcAnswer{header: map[string]string{"Grpc-Status": "down"}}, 1, 1, policy.UnclassifiedError},
 		{"no status at all", rpcAnswer{trailer: map[string]string{"Other": "x"}}, 1, 1, policy.UnclassifiedError},
 		{"no status after a message", rpcAnswer{body: []string{message}}, 1, 1, policy.None},
 		{"a codec and a charset", rpcAnswer{kind: "application/grpc+json; charset=utf-8", header: down()}, 3, 3, policy.AttemptsExhausted},
 		{"something else", rpcAnswer{kind: "application/grpcish", header: down()}, 1, 0, policy.None},
 		{"a pushback of never", rpcAnswer{header: also(down(), "Grpc-Retry-Pushback-Ms", "-1")}, 1, 1, policy.DoNotRetry},
-		{"a pushback that is none", rpcAnswer{header: also(down(), "Grpc-Retry-Pushback-Ms", "abc")}, 1, 1, policy.DoNotRetry},
+		{"a pushback that is no number", rpcAnswer{header: also(down(), "Grpc-Retry-Pushback-Ms", "abc")}, 1, 1, policy.DoNotRetry},
 		{"a pushback in trailers", rpcAnswer{trailer: also(down(), "Grpc-Retry-Pushback-Ms", "-1")}, 1, 1, policy.DoNotRetry},
 		{"gRPC-Web, headers only", rpcAnswer{kind: "application/grpc-web+proto", header: down()}, 3, 3, policy.AttemptsExhausted},
 		{"gRPC-Web, no message", rpcAnswer{kind: "application/grpc-web", body: []string{frame(0x80, "grpc-status: 14\r\ngrpc-message: down\r\n")}}, 3, 3, policy.AttemptsExhausted},
@@ -105,11 +105,11 @@ func TestIssue15_AnswersOfGRPCAreReadByTheirStatus(t *testing.T) {
 		{"gRPC-Web, a message in pieces", rpcAnswer{kind: "application/grpc-web", body: []string{message[:7], message[7:], frame(0x80, "grpc-status: 0\r\n")}}, 1, 0, policy.None},
 		{"Connect, a stream that fails", rpcAnswer{kind: "application/connect+proto", body: []string{frame(2, `{"error":{"code":"unavailable"}}`)}}, 3, 3, policy.AttemptsExhausted},
 		{"Connect, compressed", rpcAnswer{kind: "application/connect+json", header: map[string]string{"Connect-Content-Encoding": "gzip"}, body: []string{frame(3, zipped(`{"error":{"code":"unavailable"}}`))}}, 3, 3, policy.AttemptsExhausted},
-		{"Connect, compressed in a way that nobody here reads", rpcAnswer{kind: "application/connect+json", header: map[string]string{"Connect-Content-Encoding": "zstd"}, body: []string{frame(3, "????")}}, 1, 0, policy.None},
+		{"Connect, compressed in an unknown way", rpcAnswer{kind: "application/connect+json", header: map[string]string{"Connect-Content-Encoding": "zstd"}, body: []string{frame(3, "????")}}, 1, 0, policy.None},
 		{"Connect, a stream that ends well", rpcAnswer{kind: "application/connect+proto", body: []string{message, frame(2, `{}`)}}, 1, 0, policy.None},
 		{"Connect, a stream that is cut off", rpcAnswer{kind: "application/connect+proto", body: []string{message}}, 1, 1, policy.None},
 		{"Connect, never again", rpcAnswer{kind: "application/connect+proto", body: []string{frame(2, `{"error":{"code":"unavailable"},"metadata":{"grpc-retry-pushback-ms":["-1"]}}`)}}, 1, 1, policy.DoNotRetry},
-		{"Connect, a code that nobody knows", rpcAnswer{kind: "application/connect+proto", body: []string{frame(2, `{"error":{"code":"tired"}}`)}}, 1, 1, policy.UnclassifiedError},
+		{"Connect, an unknown code", rpcAnswer{kind: "application/connect+proto", body: []string{frame(2, `{"error":{"code":"tired"}}`)}}, 1, 1, policy.UnclassifiedError},
 	} {
 		bubble(t, c.fact, func(t *testing.T) {
 			var requests atomic.Int32
@@ -233,7 +233,7 @@ func TestStreamsOfGRPCAreNotHeldUp(t *testing.T) {
 	}
 }
 
-// A stream that nobody reads, or not to its end, leaves nothing behind when it is closed.
+// A stream that is closed before its end leaves nothing behind.
 func TestAStreamOfGRPCThatIsLeft(t *testing.T) {
 	for _, some := range []int{0, 3, 5} {
 		bubble(t, strconv.Itoa(some)+" bytes of it were read", func(t *testing.T) {
@@ -374,7 +374,7 @@ func TestWhatAServerOfConnectAsksFor(t *testing.T) {
 	}{
 		{"a refusal by a server of ours is repeated", `"gabion-refused":["queue-full"]`, 2},
 		{"who gave up has done work", `"gabion-refused":["queue-full"],"gabion-gave-up":["x"]`, 1},
-		{"a refusal without a value is none", `"gabion-refused":[]`, 1},
+		{"a refusal without a value does not count", `"gabion-refused":[]`, 1},
 	} {
 		bubble(t, c.fact, func(t *testing.T) {
 			s := servePipedH2(t, nil)

@@ -29,8 +29,8 @@ import (
 // failure is transient, what an answer says of the idempotency key, and whether a
 // request was sent.
 //
-// It may read the answer's body, and has the first 8 KiB of it; whoever gets the
-// answer still reads all of it. It sees the bytes as they came, which are packed if the
+// It may read the answer's body, and has the first 8 KiB of it; the caller
+// still reads all of it. It sees the bytes as they came, which are packed if the
 // request asked for a Content-Encoding by itself. A body of unknown length may be a
 // stream that has nothing to say for hours: of that, it has what comes within 100 ms.
 // What it does not read costs nothing. It must not change the answer, nor keep it.
@@ -212,7 +212,7 @@ func (k *keptBody) ended() bool {
 	return errors.Is(k.err, io.EOF)
 }
 
-// look copies what was read from off on, and reads more if there is none.
+// look copies what was read from off on, and reads more if there is nothing to copy.
 func (k *keptBody) look(b []byte, off int, until time.Time) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -255,7 +255,7 @@ func (k *keptBody) keep(b []byte) {
 var errBodyLeft = errors.New("gabionhttp: the answer's body ended its reader's goroutine")
 
 // fill reads the beginning of a body, until there is enough of it. It ends when the
-// body does or is closed. That the body panics is an error to whoever reads it next.
+// body does or is closed. A panic of the body becomes an error of the next Read.
 func (k *keptBody) fill() {
 	b, whole := make([]byte, k.most), false
 	defer func() {
@@ -311,7 +311,7 @@ func (k *keptBody) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// on reads on where the kept beginning ends. Nobody else reads any more, and Close must
+// on reads on where the kept beginning ends. It is the only reader now, and Close must
 // not wait for this.
 func (k *keptBody) on(b []byte) (int, error) {
 	k.mu.Unlock()
@@ -319,5 +319,5 @@ func (k *keptBody) on(b []byte) (int, error) {
 	return k.body.Read(b)
 }
 
-// Close closes the body itself, which ends whoever reads it.
+// Close closes the body itself, which ends a pending Read.
 func (k *keptBody) Close() error { return k.body.Close() }

@@ -77,7 +77,7 @@ func TestIssue10_TheClassifierReadsAnswers(t *testing.T) {
 		{"a POST stays unsafe", dynamo, eager(), "POST", 400, `{"__type":"ThrottlingException"}`, nil, 1, policy.NotSafe},
 		{"unless the policy says Safe", dynamo, with(eager(), func(p *policy.Policy) { p.Safe = true }), "POST", 400, `{"__type":"ThrottlingException"}`, nil, 3, policy.AttemptsExhausted},
 		{"a 200 that is a failure", graphQL, eager(), "GET", 200, failed, nil, 3, policy.AttemptsExhausted},
-		{"a 200 that is none", graphQL, eager(), "GET", 200, `{"data":{}}`, nil, 1, policy.None},
+		{"a 200 that is no failure", graphQL, eager(), "GET", 200, `{"data":{}}`, nil, 1, policy.None},
 		{"a zero Outcome decides nothing", graphQL, eager(), "GET", 503, "", nil, 3, policy.AttemptsExhausted},
 		{"nor does Unclassified", dynamo, eager(), "GET", 404, "", nil, 1, policy.NotRetryable},
 		{"it counts more than the policy's lists", everything(policy.Outcome{Class: policy.ClassBusiness}), with(eager(), func(p *policy.Policy) { p.HTTP.Transient = []int{404} }), "GET", 404, "", nil, 1, policy.NotRetryable},
@@ -126,7 +126,7 @@ func TestTheClassifierReadsFailures(t *testing.T) {
 	}
 }
 
-// What nobody could send is known to be unsent, whoever is asked about it.
+// A classifier can't deny that a request was never sent.
 func TestAClassifierCanNotUnmakeFacts(t *testing.T) {
 	by := func(any, error) policy.Outcome {
 		return policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}
@@ -214,8 +214,8 @@ func TestTheCallerReadsAllThatTheClassifierLookedAt(t *testing.T) {
 	}
 }
 
-// Of a stream that has nothing to say yet a classifier that reads gets nothing, and
-// nobody waits for it.
+// A classifier that reads a stream with nothing to say yet gets nothing, and the call does not
+// wait.
 func TestAClassifierDoesNotHoldUpAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -251,8 +251,8 @@ func TestAClassifierDoesNotHoldUpAStream(t *testing.T) {
 	})
 }
 
-// A body that is closed before its first byte ends whoever waits for that.
-func TestAStreamThatIsClosedUnreadLeavesNobodyBehind(t *testing.T) {
+// Closing a body before its first byte ends the goroutine that reads it.
+func TestAStreamThatIsClosedUnreadLeavesNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine stays
 		r, _ := io.Pipe()
 		c, _ := client(t, eager(), roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -354,7 +354,7 @@ func TestIssue10_WhatAnSDKRepeatsIsNotMultiplied(t *testing.T) {
 			if n != tt.sent {
 				t.Errorf("%d requests: %v", n, err)
 			}
-			// What was repeated here says so to whoever asks, as the AWS SDKs do.
+			// An error that was retried here says so when asked, as the AWS SDKs ask.
 			asked, ok := errors.AsType[interface {
 				error
 				RetryableError() bool

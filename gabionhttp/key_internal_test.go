@@ -60,7 +60,7 @@ func TestPeekLeavesTheBodyAsItWas(t *testing.T) {
 		{"Stripe: any other error", 400, []string{"Content-Type", plain}, nil, `{"error":{"type":"invalid_request_error"}}`, 0, false},
 		{"members of other kinds", 409, []string{"Content-Type", problem}, nil, `{"error":"no","original_status":"201","type":"urn:gabion:idempotency:outcome-unknown"}`, gabion.KeyOutcomeUnknown, false},
 		{"a problem of ours that is not about the key", 400, []string{"Content-Type", problem}, nil, `{"type":"urn:gabion:idempotency:body-unread"}`, 0, false},
-		{"a type of somebody's", 422, []string{"Content-Type", problem}, nil, `{"type":"https://example.com/mismatch"}`, 0, false},
+		{"a type that is not ours", 422, []string{"Content-Type", problem}, nil, `{"type":"https://example.com/mismatch"}`, 0, false},
 		{"the type deep inside", 422, []string{"Content-Type", problem}, nil, `{"detail":{"type":"urn:gabion:idempotency:mismatch"}}`, 0, false},
 		{"no JSON", 422, []string{"Content-Type", problem}, nil, "<html>", 0, false},
 		{"half a value", 422, []string{"Content-Type", problem}, nil, mismatch[:30], 0, false},
@@ -104,7 +104,7 @@ func TestPeekLeavesTheBodyAsItWas(t *testing.T) {
 				t.Errorf("%s: closed %d times", tt.name, body.closed)
 			}
 			if f.unread && f.answered(atNoon).Effect != policy.UnknownEffect {
-				t.Errorf("%s: nothing is known, and the effect is none", tt.name)
+				t.Errorf("%s: nothing is known, yet the effect is not unknown", tt.name)
 			}
 		}
 	}
@@ -220,7 +220,7 @@ func TestAKeyThatStrayedOnceHasStrayed(t *testing.T) {
 		{"another", at("http://b", at("http://a", nil)), true},
 		{"and back", at("http://a", at("http://b", at("http://a", nil))), true},
 		{"and on", at("http://b/2", at("http://b/1", at("http://a", nil))), true},
-		{"from nobody knows where", lost, true},
+		{"from an unknown place", lost, true},
 	}
 	for _, tt := range tests {
 		if got := strayed(tt.req, nil); got != tt.want {

@@ -641,7 +641,7 @@ func TestKeysStayWithTheirHost(t *testing.T) {
 		header string
 		around string // the key of a call of gabion's around
 		policy func(*policy.Policy)
-		want   []string // "*" stands for a key that is nobody else's
+		want   []string // "*" stands for a unique key
 		ends   bool     // for the key would be lost
 	}{
 		{"the same host keeps it", "/near", "Idempotency-Key", "", nil, []string{"home/near POST[k] charge", "home/end POST[k] charge"}, false},

@@ -57,7 +57,7 @@ func (v *LastVerdict) Status() int { v.mu.Lock(); defer v.mu.Unlock(); return v.
 // something above the Transport repeats them too, or follows redirects.
 func (v *LastVerdict) Calls() int { v.mu.Lock(); defer v.mu.Unlock(); return v.calls }
 
-// tell writes down how the exchange ended, if somebody wants to know.
+// tell writes how the exchange ended into the context's LastVerdict, if it has one.
 func (c *exchange) tell(why *gabion.Error, attempts, status int) {
 	v, _ := c.req.Context().Value(verdictKey{}).(*LastVerdict)
 	if v == nil {

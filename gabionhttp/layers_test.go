@@ -18,7 +18,7 @@ import (
 )
 
 // C75, C116: three layers of three attempts are three requests at the bottom, and
-// not 27, because whoever gave up says so. Without the mark they are 27.
+// not 27, because a layer that gives up says so. Without the mark they are 27.
 func TestC116_LayersDoNotMultiply(t *testing.T) {
 	layers := map[string]func(t *testing.T, below string) http.Handler{
 		"handlers that answer with Error": func(t *testing.T, below string) http.Handler {
@@ -137,9 +137,8 @@ func repeated(err error) bool {
 	return e != nil && e.Attempts > 1 && e.Reason != policy.NotSafe
 }
 
-// An answer is marked if gabion repeated the request and gave up. What it sent once,
-// whoever is above may know how to repeat: openai-go and anthropic-sdk-go take the mark
-// as a server's word and stop.
+// An answer is marked only if gabion retried the request and gave up. A request that it sent
+// once may be retried above: openai-go and anthropic-sdk-go stop when they see the mark.
 func TestIssue10_OnlyWhatWasRepeatedIsMarked(t *testing.T) {
 	tests := []struct {
 		name   string

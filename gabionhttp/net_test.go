@@ -273,7 +273,7 @@ func (f *fickle) play(c net.Conn, script string) {
 	defer c.Close()
 	requests := bufio.NewReader(c)
 	for _, act := range script {
-		if act == 'g' { // gone for good: nobody may dial again
+		if act == 'g' { // gone for good: dialing again fails
 			f.Close()
 			continue
 		}

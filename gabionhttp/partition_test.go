@@ -36,7 +36,7 @@ func TestOneServerIsOnePartition(t *testing.T) {
 	}
 }
 
-// Whoever sends requests through a proxy invents methods: they share one name.
+// Clients of a proxy may invent methods: these share one name.
 func TestInventedMethodsShareAName(t *testing.T) {
 	names := map[string]bool{}
 	d := gabion.New("shop", policy.Policy{}, gabion.WithObserver(observer(func(e gabion.Event) { names[e.Operation] = true })))

@@ -11,7 +11,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A priority goes from hop to hop by the context, and to nobody whom it does not concern.
+// A priority goes from hop to hop by the context, and only to hosts that are trusted with it.
 func TestWhoLearnsAPriority(t *testing.T) {
 	for _, c := range []struct {
 		fact  string

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// cancelable returns the context of the call. Request.Cancel is deprecated, and nobody but
-// http.Client with a Timeout uses it much: it closes the channel at the deadline that the
-// context has, too. Any other end of it is the caller's cancel, and ends this context.
+// cancelable returns the context of the call. Request.Cancel is deprecated; its main user left
+// is http.Client with a Timeout, which closes the channel at the deadline that the context has,
+// too. When the channel closes earlier the caller has cancelled, and this context ends.
 func (c *exchange) cancelable() context.Context {
 	ctx := c.req.Context()
 	if c.req.Cancel == nil {

@@ -38,7 +38,7 @@ func TestTheCancelChannelIsTheCallersCancel(t *testing.T) {
 	for _, c := range []struct {
 		fact   string
 		base   func(sent *atomic.Int32) roundTripper
-		within time.Duration // of a deadline of the caller's; zero is none
+		within time.Duration // of a deadline of the caller's; zero means no deadline
 	}{
 		{"while an attempt is out", hanging, 0},
 		{"while an attempt is out, long before the deadline", hanging, time.Hour},

@@ -50,9 +50,9 @@ func keyedBefore(req *http.Request) bool {
 	return false
 }
 
-// strayed reports whether redirects led the request away from the hosts that its
-// key was meant for, be it for one hop. http.Client copies headers wherever a
-// redirect points, and whoever knows a key may be shown what is stored under it.
+// strayed reports whether a redirect led the request away, be it for one hop, from the hosts
+// that its key was meant for. http.Client copies headers wherever a redirect points, and a
+// server that knows the key may be shown what is stored under it.
 func strayed(req *http.Request, shared []string) bool {
 	for at := req; at.Response != nil; {
 		at = at.Response.Request

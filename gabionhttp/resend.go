@@ -128,9 +128,9 @@ func (f *httpAttempt) looks() {
 	}
 }
 
-// gets is told of a connection before anything is written to it: the last chance to
-// keep net/http from sending a request again. HTTP/2 looks at the context once more
-// before it writes. HTTP/1 does not, but a connection that is closed takes nothing.
+// gets is called with a connection before anything is written to it: the last chance to keep
+// net/http from sending a request again. HTTP/2 looks at the context once more before it writes.
+// HTTP/1 does not, but it can't write to a closed connection.
 func (f *httpAttempt) gets(conn net.Conn) {
 	s := &f.seen
 	s.mu.Lock()
@@ -195,7 +195,7 @@ func (f *httpAttempt) alone(conn net.Conn) bool {
 
 // guard keeps net/http from sending a request with a body again on its own, once its
 // headers were written: no policy would see it, and over HTTP/2 nothing bounds it
-// (ADR 31). What was never written it may send again, for nobody else could know that.
+// (ADR 31). A request that was never written net/http may send again: no other layer knows that.
 //
 // What HTTP/2 did with a request net/http tells only where it has no second body, so a
 // host that is known to speak it gets none.
@@ -230,8 +230,8 @@ func standardReplays(req *http.Request) bool {
 	return replayable(req.Header)
 }
 
-// land counts re-sends that nobody asked for. Where an answer came and the headers
-// went out on every connection that was had, nobody will use the trace any more.
+// land counts re-sends by net/http itself. Where an answer came and the headers
+// went out on every connection that was had, the trace is no longer in use.
 func (f *httpAttempt) land(resp *http.Response, err error) {
 	s := f.seen.now()
 	if t := f.tracer; t != nil && err == nil && s.wrote > 0 && s.wrote == s.got {

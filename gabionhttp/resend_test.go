@@ -150,9 +150,9 @@ func TestADialErrorAfterAHiddenSendIsInDoubt(t *testing.T) {
 
 // What never left may be repeated whatever it is, and nothing happened (C66).
 func TestNeverSentIsProved(t *testing.T) {
-	// net/http lets a dial that nobody waits for run on, until the test is over.
+	// net/http lets an abandoned dial run on, until the test is over.
 	hang := func(over context.Context) (net.Conn, error) { <-over.Done(); return nil, over.Err() }
-	mute := func(over context.Context) (net.Conn, error) { // nobody speaks at the other end
+	mute := func(over context.Context) (net.Conn, error) { // the other end says nothing
 		c, _ := net.Pipe()
 		context.AfterFunc(over, func() { c.Close() })
 		return c, nil
@@ -163,7 +163,7 @@ func TestNeverSentIsProved(t *testing.T) {
 		dial func(over context.Context) (net.Conn, error)
 		base *http.Transport
 	}{
-		{"nobody listens", "http://" + deserted(t), nil, &http.Transport{}},
+		{"the port is closed", "http://" + deserted(t), nil, &http.Transport{}},
 		{"the TLS handshake takes too long", "https://x", mute, &http.Transport{TLSHandshakeTimeout: 10 * time.Millisecond}},
 		{"the TLS handshake for HTTP/2 takes too long", "https://x", mute, &http.Transport{TLSHandshakeTimeout: 10 * time.Millisecond, ForceAttemptHTTP2: true}},
 		{"the attempt ends while dialling", "http://x", hang, &http.Transport{}},
@@ -226,8 +226,8 @@ type observer func(gabion.Event)
 // Observe implements gabion.Observer.
 func (o observer) Observe(_ context.Context, e gabion.Event) { o(e) }
 
-// deserted returns an address where nobody listens, nor can while the test runs: it
-// is that of the caller's end of a connection.
+// deserted returns an address where nothing listens, nor can while the test runs: it is the
+// address of the caller's end of a connection.
 func deserted(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -397,7 +397,7 @@ func TestAnothersEndIsABrokenConnection(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 				if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%v: nobody canceled this call, and no time was up", err)
+					t.Errorf("%v: this call was not canceled, and no time was up", err)
 				}
 			})
 		}

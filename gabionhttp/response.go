@@ -125,8 +125,8 @@ func (b *responseBody) explain(err error) error {
 	}
 }
 
-// Close lets the connection go before the slot: whoever gets the slot may use it. The
-// slot goes back also when the body's own Close panics, which is the caller's to hear.
+// Close lets the connection go before the slot, because the next holder of the slot may use the
+// connection. The slot goes back also when the body's own Close panics.
 func (b *responseBody) Close() error {
 	b.closed.Store(true)
 	defer b.end(nil)

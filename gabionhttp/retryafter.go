@@ -7,14 +7,12 @@ import (
 	"time"
 )
 
-// RetryAfter reads how long, from now on, a response asks to be left alone, in
-// either form of RFC 9110, section 10.2.3: whole seconds or a date, in any of the
-// three formats that HTTP knows. A date is reckoned from the response's own Date,
-// so that it does not matter how far apart the two clocks are, and from now where
-// there is none. More seconds than a [time.Duration] holds are its maximum. It
-// reports false for a header that is missing or garbage and for a date that has
-// passed, which say nothing about how long to wait. Of several lines, as a proxy adds
-// its own, the longest counts.
+// RetryAfter reads how long, from now on, a response asks to be left alone, in either form of
+// RFC 9110, section 10.2.3: whole seconds or a date, in any of HTTP's three formats. A date is
+// compared with the response's own Date, so that the two clocks may differ, and with now if the
+// response has no Date. More seconds than a [time.Duration] holds are its maximum. It reports
+// false if the header is missing or malformed, or the date has passed. Of several lines, as a
+// proxy adds its own, the longest counts.
 func RetryAfter(h http.Header, now time.Time) (longest time.Duration, ok bool) {
 	for _, value := range h["Retry-After"] {
 		d, good := oneRetryAfter(strings.Trim(value, " \t"), h, now)

@@ -104,9 +104,8 @@ func TestAnAnswerThatIsLetGoAndWhoseClosePanics(t *testing.T) {
 	}
 }
 
-// TestABodyThatDoesNotReturnFromReadUnderAClassifier: a body of unknown length is read on a
-// goroutine of gabion's while the classifier looks. What it does there is an error to whoever
-// reads it, and no more.
+// TestABodyThatDoesNotReturnFromReadUnderAClassifier: a goroutine of gabion's reads a body of
+// unknown length for the classifier. A panic there is only an error of the next Read.
 func TestABodyThatDoesNotReturnFromReadUnderAClassifier(t *testing.T) {
 	for how, out := range map[string]func(){"panics": func() { panic("read") }, "ends the goroutine": runtime.Goexit} {
 		t.Run(how, func(t *testing.T) {

@@ -49,8 +49,7 @@ func outcomeOf(resp *http.Response, said gabion.KeyProblem, p *policy.HTTP, now 
 	o := byStatus(resp.StatusCode)
 	switch {
 	case waits:
-		// Come back later. That is between this key and the server, and holds
-		// nobody else back.
+		// Come back later. Only this key has to wait.
 		o = gabion.KeyInFlight.Outcome()
 	default:
 		o = hinted(resp, o)

@@ -280,7 +280,7 @@ func TestOutcomeOfError(t *testing.T) {
 		{"a connection that ended", good, io.EOF, policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}},
 		{"a server without TLS", good, mismatch, policy.Outcome{Class: policy.ClassClient, NeverSent: true}},
 		{"a server without TLS, and another that broke off", good, errors.Join(mismatch, io.ErrUnexpectedEOF), policy.Outcome{Class: policy.ClassNetwork, Effect: policy.UnknownEffect}},
-		{"a server without TLS, and nobody knows what", good, errors.Join(mismatch, os.ErrNotExist), policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
+		{"a server without TLS, and an unknown error", good, errors.Join(mismatch, os.ErrNotExist), policy.Outcome{Class: policy.ClassUnclassified, Effect: policy.UnknownEffect}},
 		{"an unsupported protocol", odd, unsupported, policy.Outcome{Class: policy.ClassClient, NeverSent: true}},
 		{"no host", hostless, noHost, policy.Outcome{Class: policy.ClassClient, NeverSent: true}},
 		{"a deadline", good, context.DeadlineExceeded, policy.Outcome{Class: policy.ClassTimeout, Effect: policy.UnknownEffect}},

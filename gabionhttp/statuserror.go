@@ -24,8 +24,8 @@ func unpacked(n int32) *StatusError {
 	return &StatusError{Code: int(n & 0xffff), GRPC: policy.GRPCCode(n >> 16)}
 }
 
-// Outcome is what the answer meant. A success that somebody called a failure is one of
-// which the status says nothing.
+// Outcome is what the answer meant. A success that a classifier called a failure is
+// unclassified: the status says nothing about it.
 func (e *StatusError) Outcome() policy.Outcome {
 	if e.GRPC != policy.GRPCOK {
 		return classify.Rules{}.GRPCCode(e.GRPC)

@@ -153,8 +153,8 @@ func TestASlowReaderIsNobodysFailure(t *testing.T) {
 	})
 }
 
-// What lives on never fills a bulkhead for good: event streams at no time, and bodies
-// that nobody closes for as long as their attempt might have taken.
+// A long-lived response does not fill a bulkhead for good: an event stream holds no slot, and a
+// body that is never closed holds one for as long as its attempt might have taken.
 func TestStreamsLeaveRoom(t *testing.T) {
 	quiet := func(kind string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +173,7 @@ func TestStreamsLeaveRoom(t *testing.T) {
 		rest  time.Duration // until there is room again
 	}{
 		{"150 event streams", quiet("text/event-stream; charset=utf-8"), policy.PerAttempt, 150, 0},
-		{"100 bodies that nobody closes", quiet("application/json"), policy.PerAttempt, 100, 4 * time.Second},
+		{"100 bodies that stay open", quiet("application/json"), policy.PerAttempt, 100, 4 * time.Second},
 		{"100 bodies, and a slot is for a whole call", quiet("application/json"), policy.PerCall, 100, 4 * time.Second},
 	} {
 		overBoth(t, c.name, c.serve, func(t *testing.T, s *site) {

@@ -32,8 +32,8 @@ func (b *lateTrailers) Read(p []byte) (int, error) {
 
 func (b *lateTrailers) Close() error { return nil }
 
-// Trailers belong to whoever reads the body. What gabion reads ahead, to see how the call
-// ended, does not write them while the caller looks at the answer.
+// Trailers belong to the body's reader. gabion reads ahead to see how the call ended, but does
+// not write trailers while the caller looks at the answer.
 func TestTrailersComeWithTheEndOfTheBody(t *testing.T) {
 	for fact, kind := range map[string]struct {
 		content string

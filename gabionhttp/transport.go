@@ -126,7 +126,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	done := false
 	defer func() {
-		if !done { // also when somebody's function panicked
+		if !done { // also when a user's function panicked
 			c.body.close()
 			c.over()
 		}
@@ -287,8 +287,7 @@ func (c *exchange) partition() string {
 	return hostOf(c.req.URL.Scheme, c.req.URL.Host)
 }
 
-// methods are those that name an operation. Whoever sends requests through a proxy
-// invents as many others as it likes.
+// methods are those that name an operation. Clients of a proxy may invent any number of others.
 var methods = map[string]bool{
 	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true,
 	http.MethodDelete: true, http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,

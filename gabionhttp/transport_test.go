@@ -224,7 +224,7 @@ func TestBodiesThatFail(t *testing.T) {
 		name  string
 		serve http.HandlerFunc
 		act   func(cancel func(), resp *http.Response) error // until the body fails
-		fails int64                                          // the breaker hears so many failures
+		fails int64                                          // how many failures the breaker counts
 		want  error
 	}{
 		{"silence", stall, func(_ func(), r *http.Response) error { return drain(r) }, 1, policy.IdleTimeout},
@@ -259,7 +259,7 @@ func TestBodiesThatFail(t *testing.T) {
 					t.Errorf("the body ended with %v, want %v", err, tt.want)
 				}
 				resp.Body.Close()
-				synctest.Wait() // whoever else closes it is done too
+				synctest.Wait() // let the other closers finish
 				counts := d.Stats().Partitions[0].Breaker.Counts
 				if counts.Failures != tt.fails || counts.Calls != 1 {
 					t.Errorf("%d failures of %d outcomes, want %d of one: %v", counts.Failures, counts.Calls, tt.fails, err)

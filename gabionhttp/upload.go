@@ -48,7 +48,7 @@ func (c *exchange) roundTrip(out *http.Request) (*http.Response, error) {
 	}
 	go func() { // what it brings after all
 		<-u.done
-		defer func() { _ = recover() }() // of a body whose Close panics: nobody is there to hear it
+		defer func() { _ = recover() }() // of a body whose Close panics: there is no caller to report it to
 		discard(resp)
 	}()
 	return nil, context.Cause(out.Context())

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A proxy adds its own Retry-After to the server's: whoever comes back before the later
-// one is turned away by one of them.
+// A proxy adds its own Retry-After to the server's. A caller that comes back before the later
+// one is turned away.
 func TestTheLongestRetryAfterCounts(t *testing.T) {
 	noon := atNoon()
 	date := func(d time.Duration) string { return noon.Add(d).UTC().Format(http.TimeFormat) }

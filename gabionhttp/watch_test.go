@@ -37,7 +37,7 @@ type apiServer struct {
 	bookmark time.Duration // how often a stream says where it is when nothing changes; 0 for never
 	last     int           // the version after which nothing more happens
 	cutAt    int           // the stream breaks off in the middle of this version's event, once; 0 for never
-	goneAs   string        // what a watch after the cut is told of its version: "", "event" or "status"
+	goneAs   string        // how the server says after the cut that the version is gone: "", "event" or "status"
 
 	began          time.Time
 	cut            atomic.Bool
@@ -98,10 +98,10 @@ func (a *apiServer) stream(w http.ResponseWriter, ctx context.Context, version i
 	}
 }
 
-// follow watches the server as client-go's Reflector does: it lists, watches from the
-// list's version, watches again from the last version that it saw when a stream ends, after
-// a second, and lists again when it is told that its version is gone. It returns the events
-// in order, and how often it was refused by gabion.
+// follow watches the server as client-go's Reflector does: it lists, watches from the list's
+// version, and a second after a stream ends watches again from the last version that it saw. It
+// lists again when the server says that its version is gone. It returns the events in order, and
+// how often gabion refused it.
 func follow(t *testing.T, c *http.Client, url string, until int) (seen []int, refused int) {
 	at, listed := 0, false
 	for at < until && t.Context().Err() == nil {
@@ -204,10 +204,10 @@ func TestAWatchMissesNothing(t *testing.T) {
 	}
 }
 
-// TestFiftyQuietWatches: fifty watches of one server, of which none brings an event for ten
-// minutes. With bookmarks and an idle timeout above them each stays one stream, and nobody is
-// refused. Under the default, as docs/http.md says, each is ended twice a minute, and so many
-// silences in a row open the breaker.
+// TestFiftyQuietWatches: fifty watches of one server bring no event for ten minutes. With
+// bookmarks and an idle timeout above them each stays one stream, and none is refused. Under the
+// default, as docs/http.md says, each is ended twice a minute, and these failures in a row open
+// the breaker.
 func TestFiftyQuietWatches(t *testing.T) {
 	tests := []struct {
 		name    string

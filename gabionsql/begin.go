@@ -67,7 +67,7 @@ func (t *transaction) open(ctx context.Context, opts driver.TxOptions) error {
 
 func rollback(t driver.Tx) {
 	if t != nil {
-		_ = t.Rollback() // the error that is told is the one before
+		_ = t.Rollback() // the caller gets the error before this one
 	}
 }
 
@@ -118,7 +118,7 @@ func (t *transaction) Commit() error {
 	return a.err
 }
 
-// leave ends the transaction here. The connection may be broken, so that nobody says it.
+// leave ends the transaction here. A broken connection may report no end.
 func (t *transaction) leave() {
 	if t.over {
 		return

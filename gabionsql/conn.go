@@ -96,7 +96,7 @@ func (c *conn) exec(ctx context.Context, query string, args []driver.NamedValue)
 	return do(ctx, c, execs, func(ctx context.Context) (driver.Result, error) { return c.execer.ExecContext(ctx, query, args) })
 }
 
-// part reports whether an operation is part of an attempt that somebody else made.
+// part reports whether an operation is part of an attempt that began outside this connection.
 func (c *conn) part(ctx context.Context) bool {
 	return c.of.part(ctx) || c.tx != nil && c.tx.attempt == nil
 }

@@ -190,7 +190,7 @@ type answer struct {
 	limit policy.Reason // of ours that had ended the attempt by then
 }
 
-// hear takes down what the driver said, and returns what gabion is told of it.
+// hear stores the driver's error, and returns the one for gabion.
 func (a *answer) hear(ctx context.Context, err error) error {
 	a.err = err
 	switch {

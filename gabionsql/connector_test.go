@@ -277,8 +277,8 @@ func TestOperationsInAnAttemptOfTheSameDependency(t *testing.T) {
 	}
 }
 
-// Rows that nobody closes keep their slot for no longer than an attempt takes.
-func TestRowsThatNobodyCloses(t *testing.T) {
+// Rows that are never closed keep their slot for no longer than an attempt takes.
+func TestUnclosedRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := dependency(t, policy.Policy{Timeout: policy.Timeout{Attempt: time.Second}})
 		db := wrapped(t, &scripted{}, d)

@@ -94,7 +94,7 @@ type killer struct {
 
 	mu      sync.Mutex // guards all below
 	pending []victim
-	running chan struct{} // closed when the goroutine has ended; nil where there is none
+	running chan struct{} // closed when the goroutine has ended; nil if none runs
 	stop    context.CancelFunc
 	closed  bool
 }

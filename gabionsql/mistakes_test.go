@@ -14,7 +14,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A program that does it wrong is told so, and nothing stays behind.
+// A wrong use is an error, and nothing stays behind.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct {
 		fact string

@@ -25,8 +25,8 @@ import (
 //
 // The pool does not follow a reload of the policy: call SetMaxOpenConns then. [CheckPool]
 // says whether it still fits. Open connects to nothing. It is an error, and one that is
-// [policy.Invalid], if base or dep is nil, or if the bulkhead is off, so that nobody knows
-// how large the pool is to be.
+// [policy.Invalid], if base or dep is nil, or if the bulkhead is off, because then there is
+// no size for the pool.
 func Open(base driver.Connector, dep *gabion.Dependency, opts ...gabion.CallOption) (*sql.DB, error) {
 	c := newConnector(base, dep, opts)
 	if err := c.problem(); err != nil {

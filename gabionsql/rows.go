@@ -101,8 +101,8 @@ func (r *rows) heard(err error) error {
 	return err
 }
 
-// Close implements driver.Rows. The connection is free before the slot is: whoever gets
-// the slot may need it.
+// Close implements driver.Rows. It frees the connection before the slot, because the next holder
+// of the slot may need the connection.
 func (r *rows) Close() error {
 	defer r.end()
 	return r.base.Close()

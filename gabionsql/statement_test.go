@@ -63,7 +63,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}{
 		{"a statement that works is sent once", 0, nil, nil, 1, policy.None},
 		{"one that was declared safe is sent again", 1, syscall.ECONNRESET, []any{gabion.WithIdempotent()}, 2, policy.None},
-		{"one that nobody declared safe is not", 1, syscall.ECONNRESET, nil, 1, policy.NotSafe},
+		{"one that was not declared safe is not", 1, syscall.ECONNRESET, nil, 1, policy.NotSafe},
 		{"one that the server has undone is sent again", 1, sqlError("40001"), nil, 2, policy.None},
 		{"one that a replica refused is sent again", 1, readOnly{}, nil, 2, policy.None},
 		{"bad connections are database/sql's to try again", 2, driver.ErrBadConn, nil, 3, policy.None},
@@ -105,7 +105,7 @@ type sqlError string
 func (e sqlError) Error() string    { return "SQLSTATE " + string(e) }
 func (e sqlError) SQLState() string { return string(e) }
 
-// A call that waits for a connection of the pool is told so, and the database is not
+// A call that waits for a connection of the pool fails with that reason, and the database is not
 // blamed; one that waits for the database is a timeout.
 func TestAnExhaustedPool(t *testing.T) {
 	for _, c := range []struct {

@@ -30,7 +30,7 @@ func TestWhatARunTxShowsOfTheDatabase(t *testing.T) {
 		{name: "an error of the work's is not the database's", work: errPoor},
 		{name: "nor one that it wraps", work: fmt.Errorf("withdraw: %w", errPoor)},
 		{name: "nor a constraint", work: sqlState("23505")},
-		{name: "an error by which nobody knows whether the database lives counts", work: errPoor, rollback: errors.New("what?"), opens: true},
+		{name: "an error that leaves open whether the database lives counts", work: errPoor, rollback: errors.New("what?"), opens: true},
 		{name: "one with a code is the database's", work: errPoor, opts: []gabion.Option{disk}, opens: true},
 		{name: "so is a server that shuts down", work: sqlState("57P01"), opens: true},
 	} {

@@ -96,7 +96,7 @@ func TestRunTx(t *testing.T) {
 		{name: "also when the driver says that the connection is bad", commit: []error{driver.ErrBadConn}, works: 1, is: gabionsql.ErrCommitUnknown, effect: policy.UnknownEffect},
 		{name: "also when the server shuts down", commit: []error{sqlState("57P01")}, works: 1, is: policy.OutcomeUnknown, effect: policy.UnknownEffect},
 		{name: "also when the database does not know", commit: []error{sqlState("40003")}, works: 1, is: gabionsql.ErrCommitUnknown, effect: policy.UnknownEffect},
-		{name: "also when somebody marks the error as transient", commit: []error{classify.Transient(io.EOF)}, works: 1, is: gabionsql.ErrCommitUnknown, effect: policy.UnknownEffect},
+		{name: "also when the error is marked as transient", commit: []error{classify.Transient(io.EOF)}, works: 1, is: gabionsql.ErrCommitUnknown, effect: policy.UnknownEffect},
 		{name: "work that hides the error of a statement", commit: []error{errors.New("commit unexpectedly resulted in rollback")}, works: 1, is: gabionsql.ErrFailedBefore},
 	} {
 		for _, p := range []policy.Policy{{}, {Safe: true}} {
@@ -279,7 +279,7 @@ func TestNestedRunTxIsRefused(t *testing.T) {
 		t.Errorf("%d runs, %d transactions: %v", runs, f.begun, err)
 	}
 	if gabionsql.From(t.Context()) != nil {
-		t.Error("a transaction where there is none")
+		t.Error("a transaction outside RunTx")
 	}
 }
 

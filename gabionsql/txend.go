@@ -16,16 +16,16 @@ const rollbackTime = 5 * time.Second
 
 // An ending is one transaction of database/sql, of which it is known who ended it.
 //
-// A transaction that was begun with the attempt's context would be rolled back by
-// database/sql when that ends, and nobody could tell that from work which had committed it
-// before. So it gets a context of its own, and the ending does the same and sees the answer.
+// database/sql rolls a transaction back when the context ends that it was begun with. After the
+// attempt's context that could not be told from work which had committed before. So the
+// transaction gets a context of its own, and the ending rolls back and sees the answer.
 type ending struct {
 	db   Beginner
 	opts *sql.TxOptions
 
 	end  context.CancelFunc // of the context that it was begun with
 	stop func() bool        // ends the watch over the attempt's context
-	how  sqltx.End          // written by whoever rolls it back
+	how  sqltx.End          // written by the side that rolls it back
 
 	mu       sync.Mutex // guards all below
 	tx       *sql.Tx

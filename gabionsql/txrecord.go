@@ -18,7 +18,7 @@ import (
 
 // A Record makes a transaction of [RunTx] happen once for a key: it is claimed as the first
 // thing in the transaction and commits with it. So a COMMIT whose answer was lost is found
-// out, here or by whoever comes later with the same key.
+// out, here or by a later call with the same key.
 //
 // A Record is for one call at a time. All fields but Result and Replayed have to be set. A
 // key that is past its Retention is done again, so that has to be longer than callers repeat
@@ -238,10 +238,10 @@ func (r *recorded) find() (there, known bool) {
 	}
 }
 
-// ask reads the record when no transaction with the key can be open any more: whoever has
-// the key's lock knows that. Only a read that begins after that sees all that was committed,
-// whatever the isolation. A record of another claim that does not answer this one is past
-// its retention, or was written since, so that it says nothing of this transaction.
+// ask reads the record under the key's lock, when no transaction with the key can be open any
+// more. Only a read that begins after that sees all that was committed, whatever the isolation.
+// A record of another claim that does not answer this one is past its retention, or was written
+// since, so that it says nothing of this transaction.
 func (r *recorded) ask(ctx context.Context) (idempotency.Record, error) {
 	var none idempotency.Record
 	tx, err := r.db.BeginTx(ctx, nil)

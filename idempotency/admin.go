@@ -7,9 +7,8 @@ import (
 	"iter"
 )
 
-// An Admin is what an operator can do with the records of a Store, also while the store
-// is in use: no change is made to a record that somebody else changed meanwhile. It is
-// safe for concurrent use.
+// An Admin is what an operator can do with the records of a Store, also while the store is in
+// use: a change fails if the record changed since it was read. It is safe for concurrent use.
 type Admin struct {
 	Store Store // must be set
 }
@@ -43,10 +42,10 @@ func (a Admin) All(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// Resolve settles a record whose outcome is unknown with what somebody found out:
-// StateDone with the Result that is to be replayed, or StateRetryable, after which the key
-// runs again. Nothing else of found counts. It returns [ErrRefused] if the outcome is
-// known, if somebody runs the record or changed it meanwhile, and if there is none.
+// Resolve settles a record whose outcome is unknown with what the operator found out: StateDone
+// with the Result that is to be replayed, or StateRetryable, after which the key runs again. It
+// ignores the other fields of found. It returns [ErrRefused] if the outcome is known, if the
+// record is running or has changed, and if it does not exist.
 func (a Admin) Resolve(ctx context.Context, id ID, found Change) error {
 	if found.State != StateDone && found.State != StateRetryable {
 		return fmt.Errorf("idempotency: a record can't be resolved as %v", found.State)
@@ -62,8 +61,7 @@ func (a Admin) Resolve(ctx context.Context, id ID, found Change) error {
 }
 
 // Forget deletes a record, whatever is known of its outcome: the key then runs as new. It
-// returns [ErrRefused] if somebody runs the record or changed it meanwhile, and if there
-// is none.
+// returns [ErrRefused] if the record is running or has changed, and if it does not exist.
 func (a Admin) Forget(ctx context.Context, id ID) error {
 	r, _, err := a.look(ctx, id)
 	if err != nil {
@@ -72,7 +70,7 @@ func (a Admin) Forget(ctx context.Context, id ID) error {
 	return a.apply(ctx, Ref{id, r.Token}, Change{State: StateAbsent})
 }
 
-// look reads a record that nobody runs.
+// look reads a record that is not running.
 func (a Admin) look(ctx context.Context, id ID) (Record, State, error) {
 	r, err := a.Store.Get(ctx, id)
 	if err != nil {
@@ -96,7 +94,7 @@ func (a Admin) apply(ctx context.Context, ref Ref, c Change) error {
 	c.Operator = true
 	err := a.Store.Apply(ctx, ref, c)
 	if errors.Is(err, ErrLeaseLost) {
-		return fmt.Errorf("%w: the record was changed meanwhile", ErrRefused)
+		return fmt.Errorf("%w: the record has changed", ErrRefused)
 	}
 	return err
 }

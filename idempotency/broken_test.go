@@ -129,8 +129,8 @@ type goneClient struct{ *httptest.ResponseRecorder }
 
 func (*goneClient) Write([]byte) (int, error) { return 0, errors.New("the client is gone") }
 
-// Whoever answers a panic outside does not say the length of the answer that was not
-// sent.
+// A server that answers a panic outside does not send the Content-Length of the answer that was
+// not sent.
 func TestPanicLeavesNoLengthBehind(t *testing.T) {
 	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute} {
 		r := newRig(t, Config{RunnerConfig: RunnerConfig{Guarantee: g}}, func(w http.ResponseWriter, req *http.Request) {

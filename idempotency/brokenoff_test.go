@@ -35,8 +35,8 @@ func overflows(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)
 }
 
-// What is on its way to a client as a success, and then is none, does not end as one:
-// its client gets an error when it reads, as it would without an answer, and asks again.
+// A response that began as a success and turns out not to be one is broken off: its client gets
+// an error when it reads, as it would without an answer, and asks again.
 func TestAnswersThatAreBrokenOff(t *testing.T) { overWires(t, answersThatAreBrokenOff) }
 
 func answersThatAreBrokenOff(t *testing.T, wire string) {
@@ -71,7 +71,7 @@ func answersThatAreBrokenOff(t *testing.T, wire string) {
 		{"events, whole: the record was made before", GuaranteeHold, large, early(200, events...), 200, true, StateUnknown, 409, 1},
 		{"events, altered", GuaranteeHold, altered, early(200, events...), 200, false, StateUnknown, 409, 1},
 		{"events, altered, reexecute", GuaranteeReexecute, altered, early(200, events...), 200, false, StateUnknown, 409, 1},
-		{"events, nothing was read: nobody knows that it is altered", GuaranteeHold, altered, readNothing, 200, true, StateUnknown, 409, 1},
+		{"events, nothing was read: the change is not seen", GuaranteeHold, altered, readNothing, 200, true, StateUnknown, 409, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			u := newUploads(t, wire, Config{RunnerConfig: RunnerConfig{Guarantee: c.guarantee}}, c.work)
@@ -113,8 +113,8 @@ func earlyAnswerWithoutFullDuplex(t *testing.T, wire string) {
 	}
 }
 
-// A run whose record was another's by the end: its client must not take for a success
-// what somebody may have settled otherwise.
+// A run whose record another run holds by its end: its client must not take for a success what
+// may have been settled otherwise.
 func TestAnswerOfALostRunIsBrokenOff(t *testing.T) { overWires(t, answerOfALostRunIsBrokenOff) }
 
 func answerOfALostRunIsBrokenOff(t *testing.T, wire string) {

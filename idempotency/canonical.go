@@ -113,8 +113,8 @@ func appendObject(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
 	return append(closed(b), '}'), true
 }
 
-// closed takes the last comma away. Forms are JSON: what is none, and is compared byte
-// for byte, must not be the form of something else.
+// closed takes the last comma away. A canonical form is JSON. A body that is not JSON is
+// compared byte for byte and must not equal the form of another.
 func closed(b []byte) []byte { return bytes.TrimSuffix(b, []byte{','}) }
 
 // foldedName returns what the least exact readers see of a name: encoding/json takes

@@ -30,7 +30,7 @@ func TestJSONThatIsNotTheSame(t *testing.T) {
 		{"null and nothing", `null`, `{}`},
 		{"one and one point nought", `1`, `1.0`},
 	} {
-		for _, one := range []string{c.one, string(CanonicalJSON(r, []byte(c.one)))} { // nobody can send the form of another
+		for _, one := range []string{c.one, string(CanonicalJSON(r, []byte(c.one)))} { // nor can a client send the form of another
 			if bytes.Equal(CanonicalJSON(r, []byte(one)), CanonicalJSON(r, []byte(c.other))) && one != c.other {
 				t.Errorf("%s: %s and %s have one form: %s", c.name, one, c.other, CanonicalJSON(r, []byte(one)))
 			}

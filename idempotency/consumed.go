@@ -41,7 +41,7 @@ func hasForm(r *http.Request) bool {
 	return len(r.PostForm) > 0 || r.MultipartForm != nil && len(r.MultipartForm.Value)+len(r.MultipartForm.File) > 0
 }
 
-// formRead reports whether somebody looked for a form in a body that can have one.
+// formRead reports whether a form was parsed from a body that can have one.
 func formRead(r *http.Request) bool {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return kind == "application/x-www-form-urlencoded" && r.PostForm != nil || isMultipart(kind) && r.MultipartForm != nil

@@ -65,7 +65,7 @@ func consumedBodyIsRefused(t *testing.T, wire string) {
 		{"JSON is asked for a form", json, form, 1},
 		{"JSON is asked for a multipart form", json, parts, 1},
 		{"something without a type is asked for a form", bare, form, 1},
-		{"nobody reads", urlencoded, func(*http.Request) {}, 1},
+		{"no reader", urlencoded, func(*http.Request) {}, 1},
 	} {
 		for _, length := range []string{"known", "unknown"} {
 			t.Run(c.name+", length "+length, func(t *testing.T) {
@@ -100,7 +100,7 @@ func consumedBodyIsRefused(t *testing.T, wire string) {
 	}
 }
 
-// Nothing is nothing, however it is sent and whoever looked for a form in it.
+// An empty body stays empty, however it is sent and whether or not a form was parsed from it.
 func TestRequestsWithoutABodyAreNotConsumed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -126,7 +126,7 @@ func TestRequestsWithoutABodyAreNotConsumed(t *testing.T) {
 	}
 }
 
-// Where nobody observes, it is logged.
+// Without an observer it is logged.
 func TestConsumedBodyIsLogged(t *testing.T) {
 	var text strings.Builder
 	before := slog.Default()

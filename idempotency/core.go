@@ -124,10 +124,10 @@ func (c *core) begin(ctx context.Context, claim Claim, bound *lateContext) (Answ
 // owner that is safe, and a claim that was granted unheard would block the key.
 const claimTries = 3
 
-// claim asks the store. It does not end when the client goes, so that no claim is
-// granted without anybody hearing of it. Bound, which is unused, becomes its context. It
-// returns when it began: the lease did not begin before. A caller that is told to run or
-// to find out has a seat, and leaves it afterwards.
+// claim asks the store. It does not end when the client goes, so that every claim that is
+// granted is known here. Bound, which is unused, becomes its context. It returns when it began:
+// the lease did not begin before. A caller that may run or find out has a seat, and leaves it
+// afterwards.
 func (c *core) claim(ctx context.Context, claim Claim, bound *lateContext) (a Answer, begun time.Time, err error) {
 	begun = time.Now()
 	bound.Context, bound.edge = ctx, begun.Add(c.terms.StoreTimeout)

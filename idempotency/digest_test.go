@@ -377,8 +377,7 @@ func (u *uploads) headOnly(digest string) *httptest.ResponseRecorder {
 	return u.send(u.announced(body, streamed, digest))
 }
 
-// announced is a request for a body that comes as it is sent. Its Close frees whoever
-// reads it.
+// announced is a request for a body that comes as it is sent. Its Close ends a pending Read.
 func (u *uploads) announced(body io.ReadCloser, length int64, digest string) *http.Request {
 	r := post("k", "", headerDigest, digest)
 	r.Body, r.ContentLength = body, length
@@ -683,7 +682,7 @@ func failOpenStillVerifies(t *testing.T, wire string) {
 	}
 }
 
-// Neither body nor digest nor key is told.
+// No event has the body, the digest or the key.
 func TestEventsOfStreamsHoldNoSecrets(t *testing.T) {
 	var log bytes.Buffer
 	digest := sum256(large)

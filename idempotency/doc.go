@@ -10,8 +10,8 @@
 //	GuaranteeHold       a run that was lost is never repeated: at most once
 //	GuaranteeReexecute  a run that was lost is repeated: at least once
 //
-// These documents call them Tx, Hold and Reexecute. What nobody knows is called unknown:
-// the state of a record, the decision about a claim, the outcome of a run.
+// These documents call them Tx, Hold and Reexecute. "Unknown" is what can't be known without
+// looking outside: the state of a record, the decision about a claim, the outcome of a run.
 //
 // A [Runner] is the same for work that does not come by HTTP: package
 // idempotency/inbox is one for messages.

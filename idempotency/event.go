@@ -17,7 +17,7 @@ import (
 //	lease_lost          another has the record, or it counts as lost
 //	extend_fail         the store did not extend a lease
 //	complete_fail       the end of a run was not stored; it is tried again unless Final
-//	unknown             nobody knows what a run did
+//	unknown             it is not known what a run did
 //	abandoned           a handler took longer than MaxExecution and was cancelled
 //	fail_open           a request ran unprotected
 //	dropped_set_cookie  a response set a cookie, which is not kept
@@ -59,7 +59,7 @@ const (
 	eventSweepFailed    EventKind = "sweep_fail"
 )
 
-// trouble has all kinds, and says which ones somebody should look at.
+// trouble has all kinds; true means that an operator should look.
 var trouble = map[EventKind]bool{
 	eventBegan:          false,
 	eventRefused:        false,

@@ -9,7 +9,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
-// An operator looks for outcomes that nobody knows, finds out, and says so.
+// An operator lists the unknown outcomes, finds out what happened, and settles them.
 func ExampleAdmin() {
 	ctx := context.Background()
 	store := idempotency.NewMemoryStore(0, 0)

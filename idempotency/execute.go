@@ -20,9 +20,8 @@ type execution struct {
 	fenced atomic.Bool               // it had ended the run
 }
 
-// start makes x the run of a claim that was granted, and starts its heartbeat. The
-// work goes on when its client goes: half of it would help nobody, and the client
-// will ask again.
+// start makes x the run of a claim that was granted, and starts its heartbeat. The work goes on
+// when its client goes: half of it would be of no use, and the client will ask again.
 func (x *execution) start(ctx context.Context, c *core, id ID, record Record, begun time.Time) {
 	x.core = c
 	x.values.Context = ctx
@@ -196,8 +195,8 @@ func (x *exchange) end(r *http.Request) {
 	}
 }
 
-// fault returns what is wrong with a streamed body, which is read no further. Once the
-// run's end is stored that counts only if somebody met it.
+// fault returns what is wrong with a streamed body, and reads no more of it. Once the
+// run's end is stored that counts only if a reader met it.
 func (x *exchange) fault() error {
 	if x.stream == nil {
 		return nil
@@ -213,8 +212,8 @@ func (x *exchange) fault() error {
 func (x *exchange) complete(r *http.Request, res Result) {
 	err := x.settle(Change{State: StateDone, Result: res})
 	if errors.Is(err, ErrLeaseLost) && x.h.config.Guarantee == GuaranteeHold {
-		// Somebody was told that the outcome is unknown and may have settled it
-		// otherwise: this answer would contradict that.
+		// Another caller got "unknown" as the outcome and may have settled it otherwise: this
+		// answer would contradict that.
 		x.unknown(r)
 		return
 	}
@@ -227,9 +226,9 @@ func (x *exchange) complete(r *http.Request, res Result) {
 // unknown answers that the outcome is unknown.
 func (x *exchange) unknown(r *http.Request) { x.refuse(r, refusal{problem: problemUnknown}) }
 
-// refuse answers in the handler's place. An answer that is on its way is broken off, as
-// net/http does when it is told to abort: a client that has read a success so far gets
-// an error when it reads on. The record is made by then.
+// refuse answers in the handler's place. An answer that is on its way is broken off, as net/http
+// does on http.ErrAbortHandler: a client that has read a success so far gets an error when it
+// reads on. The record is made by then.
 func (x *exchange) refuse(r *http.Request, no refusal) {
 	switch {
 	case x.rec.hijacked:

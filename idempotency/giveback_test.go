@@ -113,8 +113,9 @@ func TestWhatARunHasIsGivenBack(t *testing.T) {
 	}
 }
 
-// An event stream is stored as done when it begins, and from then on there is no lease that could
-// run out: the rest takes as long as it takes. A store that is down then is told later.
+// An event stream is stored as done when it begins. From then on no lease can run out: the rest
+// takes as long as it takes. If the store is down at that moment, the write is tried again
+// later.
 func TestAnAnswerThatIsStoredEarlyHasNoLease(t *testing.T) {
 	for _, down := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // [NoEffect].
 //
 // The context that the handler sees has the request's values, but not its deadline, and it
-// does not end when the client goes: half of the work would help nobody. It ends when the
+// does not end when the client goes: half of the work would be of no use. It ends when the
 // lease is lost, after MaxExecution, and when the handler returns. So gabionhttp.Deadline
 // belongs outside, where it refuses before a key is claimed; under [GuaranteeHold] a
 // refusal from inside would be kept as the answer. Work that should stop when its caller's
@@ -153,7 +153,7 @@ func (h *Handler) replay(w http.ResponseWriter, r *http.Request, id ID, res Resu
 		head[headerTrailer] = namesOf(res.Trailer)
 	}
 	sayLength(head, r, res)
-	w.WriteHeader(or(res.Status, http.StatusOK)) // whoever found out may know of none
+	w.WriteHeader(or(res.Status, http.StatusOK)) // Recover may not have set a status
 	if len(res.Body) > 0 {
 		w.Write(res.Body)
 	}

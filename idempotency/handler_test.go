@@ -97,8 +97,8 @@ func accepted(t *testing.T, wire string) {
 	}
 }
 
-// A body whose length somebody left as it was when it unpacked it is read to its end,
-// within the bound. One that is shorter ended early.
+// A Content-Length may be that of the packed body although a layer outside has unpacked it: the
+// body is read to its end, within the bound. A shorter body ended early.
 func TestLengthThatIsNotTheBodys(t *testing.T) {
 	for _, c := range []struct {
 		said   int64
@@ -609,8 +609,8 @@ func TestAmbiguousJSONStaysAsItIs(t *testing.T) { // 9
 	}
 }
 
-// A durable guarantee on settings that are not is said when the handler is made,
-// in the log if nobody observes.
+// If the guarantee needs a durable store and the settings are not durable, New warns: in the log
+// if there is no observer.
 func TestUnsafeStoreIsToldAtTheStart(t *testing.T) {
 	store := warned{NewMemoryStore(0, 0)}
 	var heard observed
@@ -632,7 +632,7 @@ func TestUnsafeStoreIsToldAtTheStart(t *testing.T) {
 	}
 }
 
-// A store that forgets is told, too, whatever the guarantee.
+// New warns of a store that forgets, too, whatever the guarantee.
 func TestForgetfulStoreIsToldAtTheStart(t *testing.T) {
 	for _, g := range []Guarantee{GuaranteeHold, GuaranteeReexecute} {
 		var heard observed

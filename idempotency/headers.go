@@ -182,8 +182,8 @@ func sorted(fields []Field) []Field {
 	return fields
 }
 
-// put writes stored lines into h, in place of what is there. Those of one name are side by
-// side, unless somebody else than a recorder made the result.
+// put writes stored lines into h, in place of what is there. A recorder puts the lines of one
+// name side by side; another source may not.
 func put(h http.Header, fields []Field) {
 	values := make([]string, len(fields))
 	for i := 0; i < len(fields); {

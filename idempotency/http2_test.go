@@ -66,7 +66,7 @@ func TestRecordsOfOneProtocolAreReplayedOverAnother(t *testing.T) {
 	}
 }
 
-// A duplicate is told of a run by another protocol.
+// A duplicate learns of a run over another protocol.
 func TestDuplicateOverAnotherProtocol(t *testing.T) {
 	running, proceed := make(chan struct{}), make(chan struct{})
 	r := newRig(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {

@@ -148,9 +148,9 @@ func (h *Handler) streamBody(read []byte, r *http.Request, said digest) ([]byte,
 // the server tells with errors of its own.
 var errShort = errors.New("idempotency: the request's body is shorter than its length")
 
-// readAll reads up to one byte more than most. The end itself is read too, also where it
-// is known where it must be: over HTTP/2 it brings the trailers, and whoever unpacked the
-// body on the way here may have left the length as it was.
+// readAll reads up to one byte more than most. It reads the end itself even where the length
+// says where it must be: over HTTP/2 the end brings the trailers, and a layer that unpacked the
+// body may have left the length as it was.
 func readAll(from io.Reader, length, most int64) ([]byte, error) {
 	room := length + 1
 	if length < 0 {

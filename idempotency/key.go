@@ -32,8 +32,8 @@ func IDOf(scope, key string) ID { return idemkey.ID(scope, key) }
 // too little to find it.
 func (id ID) String() string { return hex.EncodeToString(id[:4]) }
 
-// Hex returns the ID in full, as [ParseID] reads it. It is the name of a record. Nobody
-// learns the key from it, but a guess of the key can be tested.
+// Hex returns the ID in full, as [ParseID] reads it. It is the name of a record. It does not
+// reveal the key, but a guess of the key can be tested against it.
 func (id ID) Hex() string { return hex.EncodeToString(id[:]) }
 
 // ParseID reads the 64 hex digits of [ID.Hex].

@@ -88,7 +88,7 @@ func (b *heartbeat) fire() {
 	err := b.c.store.Apply(ctx, b.x.ref, Change{State: StateRunning, Lease: b.c.terms.Lease})
 	ctx.end(nil)
 	if b.isStopped() {
-		return // the run ended meanwhile: whatever the answer, it is of no interest
+		return // the run has ended: the answer does not matter
 	}
 	switch {
 	case err == nil:
@@ -165,10 +165,10 @@ func (*endless) Done() <-chan struct{} { return nil }
 // Err implements [context.Context].
 func (*endless) Err() error { return nil }
 
-// A lateContext has the values of another context and an end of its own. What ends it is
-// made when somebody first asks for its end, which most handlers and a store in memory never
-// do, and then is the standard library's, so that causes, children and AfterFunc behave as
-// everywhere else. The zero one, with values, lives until somebody ends it.
+// A lateContext has the values of another context and an end of its own. What ends it is made on
+// the first call for its end, which most handlers and a store in memory never make. It then is
+// the standard library's, so that causes, children and AfterFunc behave as everywhere else. The
+// zero one, with values, lives until it is ended.
 type lateContext struct {
 	context.Context               // the values; without a limit it is one that never ends
 	limit           time.Duration // from the first question for the end, unless edge is set; 0 means none
@@ -205,7 +205,7 @@ func (l *lateContext) arm() context.Context {
 	return l.armed
 }
 
-// untouched reports whether nobody ended the context or asked for its end.
+// untouched reports whether the context was neither ended nor asked for its end.
 func (l *lateContext) untouched() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,7 +17,7 @@ func TestContextOfARunEndsWithTheRun(t *testing.T) {
 		name string
 		ask  func(context.Context)
 	}{
-		{"nobody asked for its end", func(context.Context) {}},
+		{"it was not asked for its end", func(context.Context) {}},
 		{"it was asked for Done", func(ctx context.Context) { ctx.Done() }},
 		{"it was asked for a value", func(ctx context.Context) { ctx.Value("none") }},
 	} {
@@ -37,7 +37,7 @@ func TestContextOfARunEndsWithTheRun(t *testing.T) {
 					if _, limited := ctx.Deadline(); limited {
 						t.Error("it has a deadline")
 					}
-					if c.name == "nobody asked for its end" {
+					if c.name == "it was not asked for its end" {
 						return
 					}
 					var cancel context.CancelFunc
@@ -181,7 +181,7 @@ func (s hangsAtApply) Apply(ctx context.Context, _ Ref, _ Change) error {
 	return ctx.Err()
 }
 
-// Whoever stops waiting leaves others to be woken.
+// A duplicate that stops waiting leaves the others waiting.
 func TestOneWaiterLeavesAnotherIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{RunnerConfig: RunnerConfig{Wait: 30 * time.Second}}, works(10010*time.Millisecond)) // between two looks of those who wait

@@ -14,8 +14,7 @@ type lengthCount struct {
 	wrote    int64
 }
 
-// declare notes the length that a header says. One that is none is left out, as net/http
-// does.
+// declare notes the Content-Length of a header. It ignores an invalid one, as net/http does.
 func (c *lengthCount) declare(header lines) {
 	n, err := strconv.ParseInt(first(header.get(headerLength)), 10, 64)
 	if c.declared = err == nil && n >= 0; c.declared {
@@ -39,8 +38,8 @@ func (c *recorder) short() bool {
 	return c.count.declared && c.count.wrote < c.count.length && !c.head && !c.gone && !c.hijacked && bodyAllowed(c.status)
 }
 
-// retract takes back what the handler said of an answer that is not sent, for whoever
-// answers in its place. Only after close.
+// retract takes back what the handler said of an answer that is not sent, so that another can be
+// sent in its place. Only after close.
 func (c *recorder) retract(before lines) {
 	switch {
 	case c.sent || c.hijacked:
@@ -61,9 +60,9 @@ func (c *recorder) headLength() []Field {
 	return []Field{{headerLength, strconv.FormatInt(c.count.length, 10)}}
 }
 
-// sayLength says the length of a stored answer, so that every client sees when it is cut
-// off: one of HTTP/1.0 can't tell otherwise. Where trailers can follow there is none
-// (RFC 9112, section 6.3). What an answer to HEAD says was stored with it.
+// sayLength declares the length of a stored answer, so that every client sees when it is cut
+// off: one of HTTP/1.0 can't tell otherwise. Where trailers can follow it declares no length
+// (RFC 9112, section 6.3). An answer to HEAD has the length that was stored with it.
 func sayLength(head http.Header, r *http.Request, res Result) {
 	switch {
 	case !bodyAllowed(or(res.Status, http.StatusOK)), len(res.Trailer) > 0 && r.ProtoAtLeast(1, 1):

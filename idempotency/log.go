@@ -53,8 +53,8 @@ func (l *logger) Observe(ctx context.Context, e Event) {
 	l.log.LogAttrs(ctx, level, "idempotency: "+string(e.Kind), e.attrs()...)
 }
 
-// counted reports whether a trouble is told later, with others. What comes seldom, and of
-// no request, is told by itself.
+// counted reports whether a trouble is logged later, with others. A rare one that belongs to no
+// request is logged by itself.
 func (l *logger) counted(e *Event) bool {
 	switch e.Kind {
 	case eventStoreUnsafe, eventSwept, eventSweepFailed:
@@ -118,7 +118,7 @@ func (e *Event) attrs() (attrs []slog.Attr) {
 	if e.Kind == eventSwept || e.Kind == eventSweepFailed {
 		attrs = append(attrs, slog.Int("records", e.Records), slog.Duration("took", e.Took))
 	} else {
-		if e.ID != (ID{}) { // there is none where the key is missing, or nothing was asked yet
+		if e.ID != (ID{}) { // zero if the key is missing, or nothing was asked yet
 			attrs = append(attrs, slog.String("key_hash", e.ID.String()))
 		}
 		attrs = append(attrs, slog.String("guarantee", e.Guarantee.String()))

@@ -38,7 +38,7 @@ const (
 	events
 )
 
-// event returns what the change is to the machine, zero if it is none.
+// event returns what the change is to the machine, zero if it is not a valid one.
 func (c *Change) event() event {
 	switch {
 	case c.Operator && c.State == StateDone:
@@ -63,8 +63,8 @@ func (c *Change) event() event {
 	return 0
 }
 
-// A move is one line of the state machine. A situation and event that have no
-// line leave the record as it is: a holder is told ErrLeaseLost.
+// A move is one line of the state machine. A situation and event that have no line leave the
+// record as it is: a holder gets ErrLeaseLost.
 type move struct {
 	from situation
 	on   event
@@ -93,7 +93,7 @@ var moves = [...]move{
 	{done, beginRecover, StateDone, DecisionReplay},
 	{unknown, beginRecover, StateRunning, DecisionRecover},
 
-	// Nobody noticed that the lease was over, so the run is still the only one.
+	// The lease was over, but no claim came since, so the run is still the only one.
 	{running, extend, StateRunning, 0},
 	{lapsed, extend, StateRunning, 0},
 	{lapsedRepeat, extend, StateRunning, 0},
@@ -180,9 +180,9 @@ func (r *Record) Due() Moment {
 	return r.LeaseUntil
 }
 
-// Begin decides a claim on the record, which is the zero Record if there is none.
-// The answer's record is to be stored if changed is true, under a compare-and-set
-// on what was read. r is left as it is.
+// Begin decides a claim on the record; the zero Record means that the key has no record. If
+// changed is true, store the answer's record under a compare-and-set on what was read. r is left
+// as it is.
 func (r *Record) Begin(c Claim, now Moment) (a Answer, changed bool) {
 	at := r.at(now)
 	if at != absent && r.Fingerprint != c.Fingerprint && !(at == retryable && r.free()) {
@@ -232,8 +232,8 @@ func (r *Record) claimed(c Claim, now Moment, at situation) Record {
 	return next
 }
 
-// recovering returns the record of somebody who finds out what a lost run did. If
-// that one is lost too, the outcome is as unknown as before.
+// recovering returns the record of a run that finds out what a lost run did. If that one is lost
+// too, the outcome is as unknown as before.
 func (r *Record) recovering(c Claim, now Moment) Record {
 	next := *r
 	next.State, next.Guarantee, next.Owner = StateRunning, GuaranteeHold, finder(c.Owner)
@@ -263,11 +263,11 @@ func (r *Record) finish(to State, now Moment) {
 	r.Finished, r.Expires = now, now.Add(r.Retention)
 }
 
-// Apply makes a change of the run that ref names, and returns the record to be stored,
-// if changed is true, under a compare-and-set on what was read. One that is returned as
-// StateAbsent is to be deleted, under the same. It returns [ErrLeaseLost] when the run no
-// longer holds the record, and for a change by an operator when somebody runs it. A change
-// that was made already may be repeated. r is left as it is.
+// Apply makes a change of the run that ref names, and returns the record to be stored, if
+// changed is true, under a compare-and-set on what was read. One that is returned as StateAbsent
+// is to be deleted, under the same. It returns [ErrLeaseLost] when the run no longer holds the
+// record, and for a change by an operator while the record is running. A change that was made
+// already may be repeated. r is left as it is.
 func (r *Record) Apply(ref Ref, c Change, now Moment) (next Record, changed bool, err error) {
 	at, on := r.at(now), c.event()
 	switch {

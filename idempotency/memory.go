@@ -16,7 +16,7 @@ const (
 	memoryBytes      = 256 << 20 // default bound on kept bodies and headers
 	memorySweepEvery = 32        // claims of new keys between two looks at a shard
 	memorySweepLook  = 64        // records looked at: twice what was added, so that at most half of a busy store is expired
-	memorySweepRest  = 16        // after looks that found nothing, up to so many times as many claims pass until the next
+	memorySweepRest  = 16        // after looks that found nothing, up to this factor more claims pass until the next
 )
 
 // A memoryStore is what NewMemoryStore returns.
@@ -38,11 +38,11 @@ type memoryShard struct {
 	_       [64]byte // a cache line of its own
 }
 
-// NewMemoryStore returns a store in this process's memory: for tests, and for a single
-// process whose restart may forget. It has room for so many records with so many bytes of
-// bodies and headers together; zero means 262,144 records and 256 MiB. A full store refuses
-// new keys with [ErrFull]; it never drops a record that has not expired. It sweeps itself
-// as it is used.
+// NewMemoryStore returns a store in this process's memory: for tests, and for a single process
+// whose restart may forget. It holds up to the given number of records, with up to the given
+// bytes of bodies and headers together; zero means 262,144 records and 256 MiB. A full store
+// refuses new keys with [ErrFull]; it never drops a record that has not expired. It sweeps
+// itself as it is used.
 func NewMemoryStore(records int, bytes int64) Store { return newMemoryStore(records, bytes) }
 
 func newMemoryStore(records int, bytes int64) *memoryStore {
@@ -271,7 +271,7 @@ func (s *memoryStore) Sweep(_ context.Context, limit int) (n int, err error) {
 	return n, nil
 }
 
-// sweepShard looks at so many records. A map is read from a random place on.
+// sweepShard looks at up to look records. A map is read from a random place on.
 func (s *memoryStore) sweepShard(h *memoryShard, now Moment, look int) (n int) {
 	for id, old := range h.records {
 		if look--; look < 0 {

@@ -85,7 +85,7 @@ func TestBurstsAfterAQuietTimeDoNotFillTheStore(t *testing.T) {
 	})
 }
 
-// Nobody looks for what has expired again before something can have.
+// A full store looks for expired records again only once one can have expired.
 func TestAFullStoreThatHasNothingExpiredIsNotSearchedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemoryStore(1000, 0)

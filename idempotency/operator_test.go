@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// An operator settles what nobody knows and deletes what nobody runs. A run does neither.
+// An operator settles unknown outcomes and deletes records that are not running. A run does
+// neither.
 func TestWhatAnOperatorMayChange(t *testing.T) {
 	const now, past, future = Moment(100), Moment(50), Moment(200)
 	hold := Record{State: StateRunning, LeaseUntil: future, Retention: 10}

@@ -18,11 +18,11 @@ const (
 	// OutcomeFailed: the work failed and has an answer that says so. Under Hold that is
 	// kept, unless the work called [NoEffect]; otherwise the next request runs.
 	OutcomeFailed
-	// OutcomeGivenUp is as OutcomeUnknown, but where the next request runs it may be
-	// another: for work that ends for good until somebody asks otherwise.
+	// OutcomeGivenUp is as OutcomeUnknown, but where the next request runs it may be another:
+	// for work that is over for good unless a caller asks otherwise.
 	OutcomeGivenUp
-	// OutcomeRefused is as OutcomeUnknown, but where the next request runs this run does not
-	// count as an attempt: for work that something refused which it needs.
+	// OutcomeRefused is as OutcomeUnknown, but where the next request runs, this run does not
+	// count as an attempt: for work that a dependency of it refused.
 	OutcomeRefused
 	// OutcomeAbandoned is for work that did not return and may go on: its effect is unknown
 	// under Hold, also if it called [NoEffect]. Under Tx its transaction must be cut off, as
@@ -84,9 +84,9 @@ func (o Outcome) broken() Outcome {
 	return OutcomeUnknown
 }
 
-// Ends returns the change that ends a run that came out like this, without a result.
-// NoEffect says that the work said so ([NoEffect]). With StateRunning there is none: the
-// record is another's.
+// Ends returns the change that ends a run that came out like this, without a result. NoEffect
+// says that the work said so ([NoEffect]). A change with StateRunning changes nothing: the
+// record is another run's.
 func (o Outcome) Ends(g Guarantee, noEffect bool) Change {
 	if o >= outcomes {
 		o = OutcomeUnknown
@@ -105,8 +105,8 @@ func (o Outcome) Ends(g Guarantee, noEffect bool) Change {
 	return Change{State: to, Free: again && o == OutcomeGivenUp, Unrun: again && o == OutcomeRefused}
 }
 
-// ends returns the change that ends a run, without a result. With the state left there is
-// none.
+// ends returns the change that ends a run, without a result. With the state left alone, the
+// record does not change.
 func (x *run) ends(o Outcome, g Guarantee) Change {
 	c := o.Ends(g, x.noEffect.Load())
 	if x.notKept.Load() {

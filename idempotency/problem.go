@@ -18,7 +18,7 @@ import (
 //	key-expired            400: the key is older than answers are kept
 //	body-unread            400: the request's body ended early
 //	body-too-large         413: the request's body is over the limit
-//	body-consumed          500: somebody read the request's body before the Handler
+//	body-consumed          500: the request's body was read before the Handler
 //	digest-malformed       400: the Content-Digest can't be read
 //	digest-mismatch        400: the request's body is not what its Content-Digest says
 //	mismatch               422: the key belongs to another request
@@ -26,10 +26,10 @@ import (
 //	response-not-retained  409: it was done, and its response is not kept
 //	answer-broken          500: the answer broke off, and the next request runs
 //	answer-too-large       500: under Tx, the answer is too large to be held back; nothing was done
-//	outcome-unknown        409: nobody knows whether it was done; 503 with Retry-After: ask again
+//	outcome-unknown        409: it is not known whether it was done; 503 with Retry-After: ask again
 //	store-unavailable      503 with Retry-After: nothing was done
 //	record-unreadable      503: there is a record that this version can't read
-//	no-scope               500: nobody knows whose key it is
+//	no-scope               500: it is not known whose key it is
 type Problem string
 
 const (

@@ -12,7 +12,7 @@ type Guarantee uint8
 
 const (
 	// GuaranteeHold never repeats it: at most once. What happened is unknown until
-	// somebody finds out ([RunnerConfig].Recover, or an operator). The zero value,
+	// [RunnerConfig].Recover or an operator finds out. The zero value,
 	// because for unsafe work it is the only safe guess.
 	GuaranteeHold Guarantee = iota
 	// GuaranteeReexecute repeats it: at least once. Each run gets a larger [Token].
@@ -32,10 +32,10 @@ type State uint8
 
 const (
 	StateAbsent    State = iota // there is no record, or it has expired
-	StateRunning                // somebody works under a lease
+	StateRunning                // a run works under a lease
 	StateRetryable              // a run ended and had no effect: the next may begin
 	StateDone                   // the result is kept and replayed
-	StateUnknown                // nobody knows what a run did
+	StateUnknown                // it is not known what a run did
 )
 
 // String returns the state's name in lower case.
@@ -128,9 +128,9 @@ type Decision uint8
 const (
 	DecisionRun        Decision = iota + 1 // the claim is granted: do the work, then Apply
 	DecisionReplay                         // it was done: Result is the answer
-	DecisionInProgress                     // somebody else works on it
+	DecisionInProgress                     // another run works on it
 	DecisionMismatch                       // the key belongs to another request
-	DecisionUnknown                        // nobody knows what a run did, and it must not be repeated
+	DecisionUnknown                        // it is not known what a run did, and it must not be repeated
 	DecisionRecover                        // the claim is granted: find out what the lost run did, then Apply
 )
 
@@ -157,11 +157,11 @@ type Ref struct {
 //	StateRunning    the run is alive: its lease ends after Lease, or it has passed a Point
 //	StateDone       the run has ended with a Result
 //	StateRetryable  the run has ended and had no effect
-//	StateUnknown    the run has ended, and nobody knows what it did
+//	StateUnknown    the run has ended, and it is not known what it did
 //
-// With Operator somebody else than the run makes the change, to a record that nobody
-// runs: StateDone and StateRetryable say what became of an unknown outcome, StateAbsent
-// deletes the record. The zero Change is refused.
+// With Operator the change is an operator's, to a record that is not running: StateDone and
+// StateRetryable say what became of an unknown outcome, StateAbsent deletes the record. The zero
+// Change is refused.
 type Change struct {
 	State    State
 	Operator bool

@@ -24,10 +24,9 @@ type host interface {
 	verified() bool   // the request's body is what its client said
 }
 
-// A recorder is the ResponseWriter that the handler sees. It holds the response
-// back until it is stored, so that nobody sees an answer that a retry would not
-// get. It lets go early when the handler flushes or the body is too big to keep;
-// inside a transaction it never does.
+// A recorder is the ResponseWriter that the handler sees. It holds the response back until it is
+// stored, so that no client sees an answer that a retry would not get. It lets go early when the
+// handler flushes or the body is too big to keep; inside a transaction it never does.
 //
 // It has no Unwrap: code that got at the ResponseWriter below could answer past the
 // record.

@@ -92,7 +92,7 @@ func TestLostRecoverAnswerRunsNothing(t *testing.T) {
 	}
 }
 
-// A claim that can't be given back is told: under Hold it blocks its key.
+// A claim that can't be given back is an event: under Hold it blocks its key.
 func TestClaimThatIsNotGivenBackIsTold(t *testing.T) {
 	for name, busy := range map[string]int64{"the store stays deaf": 0, "too much waits for it": maxLater} {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestResultFoundWithoutAStatusIsReplayedAs200(t *testing.T) {
 	r.wantRuns(1)
 }
 
-// Whoever found out may list a header's lines apart from each other.
+// Recover may list a header's lines apart from each other.
 func TestResultFoundWithLinesInAnyOrder(t *testing.T) {
 	r := newRig(t, Config{RunnerConfig: RunnerConfig{Recover: func(context.Context, Record) (Change, error) {
 		return Change{State: StateDone, Result: Result{Status: 201, Header: []Field{{"Link", "a"}, {"Location", "/1"}, {"Link", "b"}, {"Vary", "x"}, {"Link", "c"}}}}, nil

@@ -74,10 +74,10 @@ func Attempt(ctx context.Context) int {
 	return 0
 }
 
-// DeriveKey returns an idempotency key for a call that the run makes to somebody
-// else: the same in every run for the request's key, another for each step, each
-// key and each scope. It is 64 hex digits. It is empty when ctx belongs to no run,
-// for then there is nothing that a retry would have in common.
+// DeriveKey returns an idempotency key for a call that the run makes to another system: the same
+// in every run for the request's key, another for each step, each key and each scope. It is 64
+// hex digits. It is empty when ctx belongs to no run, because then a retry has nothing in
+// common.
 func DeriveKey(ctx context.Context, step string) string {
 	if x := runOf(ctx); x != nil {
 		return idemkey.Derive(x.ref.ID, step)

@@ -35,8 +35,8 @@ type RunnerConfig struct {
 	// StoreTimeout bounds a claim. Zero means 2 s. Results get 5 s.
 	StoreTimeout time.Duration
 
-	// Wait is how long a duplicate waits for the first run's result before it is told
-	// that it is in progress. Zero means not at all.
+	// Wait is how long a duplicate waits for the first run's result before it gets "in
+	// progress". Zero means not at all.
 	Wait time.Duration
 
 	// WaitersPerKey and Waiters bound the duplicates that wait. Zero means 64 for a

@@ -273,7 +273,7 @@ func TestWhatOutcomesMeanToTheRunner(t *testing.T) {
 	}
 }
 
-// Whoever looked in vain leaves the record as unknown as it was.
+// A Recover that found nothing out leaves the record as unknown as it was.
 func TestRunnerRecoverInVain(t *testing.T) {
 	asked := 0
 	r, _ := newRunner(t, RunnerConfig{Recover: func(context.Context, Record) (Change, error) {

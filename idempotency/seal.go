@@ -59,7 +59,7 @@ func (s *sealedStore) Begin(ctx context.Context, c Claim) (Answer, error) {
 		return a, nil
 	}
 	ref := Ref{c.ID, a.Record.Token}
-	switch a.Decision { // nobody will work under this claim
+	switch a.Decision { // no run will work under this claim
 	case DecisionRun:
 		err = errors.Join(err, s.Store.Apply(ctx, ref, Change{State: StateRetryable, Unrun: true}))
 	case DecisionRecover:

@@ -6,7 +6,7 @@ import (
 	"github.com/gabion-go/gabion/internal/seal"
 )
 
-// A SealKey is a key of a [Sealer]. The zero value is none.
+// A SealKey is a key of a [Sealer]. The zero value is invalid.
 type SealKey struct {
 	Name   string // is stored with what the key seals, to find it again; 1 to 255 bytes
 	Secret []byte // 32 random bytes or more; not a password

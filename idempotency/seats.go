@@ -26,7 +26,7 @@ func newSeats(connections, perRun int) (seats, error) {
 	return make(seats, most), nil
 }
 
-// sharedPool is the warning about a pool of which nobody said who else uses it.
+// sharedPool is the warning about a pool that the settings do not mention.
 func sharedPool(connections int) string {
 	return fmt.Sprintf("the store's pool has %d connections: if the work takes its own from there, %d runs at once leave none to extend leases and to store results, and then outcomes become unknown. "+
 		"Give the store a pool of its own and say so (OwnPool), or say how many connections a run takes at most (docs/idempotency.md#connections)", connections, connections)

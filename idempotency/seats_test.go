@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A pooled store does so many operations at once, and the work takes its connections.
+// A pooled store has a fixed number of connections, which the work uses too.
 type pooled struct {
 	Store
 	free chan struct{}

@@ -7,7 +7,7 @@ import (
 
 // A Store keeps records. What becomes of one is not its business: it reads the
 // record, asks [Record.Begin], [Record.Apply] or [Record.Sweep] with its own
-// clock's time, and writes the answer only if nobody changed the record meanwhile.
+// clock's time, and writes the answer only if the record has not changed since.
 // Package idempotencytest checks all that.
 //
 // All methods are safe for concurrent use. An error other than those below means
@@ -21,14 +21,14 @@ type Store interface {
 	// returns ErrLeaseLost, and changes nothing, when the record is another's.
 	Apply(ctx context.Context, ref Ref, c Change) error
 
-	// Get returns the record as it is stored, the zero Record if there is none.
+	// Get returns the record as it is stored, or the zero Record.
 	Get(ctx context.Context, id ID) (Record, error)
 
-	// List returns the records of about limit keys, in an order of the store's, from
-	// where the cursor says on. The first cursor is ""; next is the one after these
-	// records, and "" if they are the last. There may be none although next is not "".
-	// Records that come, go or change meanwhile may be left out or returned as they
-	// were, and some stores may return one twice.
+	// List returns the records of about limit keys, in an order of the store's, from where the
+	// cursor says on. The first cursor is ""; next is the one after these records, and "" if
+	// they are the last. A page may be empty although next is not "". Records that come, go or
+	// change during the listing may be left out or returned as they were, and some stores may
+	// return one twice.
 	List(ctx context.Context, cursor string, limit int) (entries []Entry, next string, err error)
 
 	// Sweep looks at up to limit records that are due, deletes the expired and

@@ -53,7 +53,7 @@ func TestEachRequestWithAKeyIsOneEventOfTheStream(t *testing.T) {
 			r.send(post("k", "a"))
 			r.store.fail(&r.store.begin, nil)
 		}, []string{"store_unavailable"}},
-		{"a key that is none", Config{}, func(r *rig) { r.send(post("\x00", "a")) }, []string{"malformed"}},
+		{"a key that is malformed", Config{}, func(r *rig) { r.send(post("\x00", "a")) }, []string{"malformed"}},
 		{"no key where one is needed", Config{}, func(r *rig) { r.send(post("", "a")) }, []string{"missing"}},
 		{"no key where none is needed is no event", Config{Optional: true}, func(r *rig) { r.send(post("", "a")) }, nil},
 	} {

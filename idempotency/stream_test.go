@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A deafStore does what it is told and does not say so.
+// A deafStore makes the change and returns an error.
 type deafStore struct {
 	Store
 	deaf atomic.Pointer[error]
@@ -189,7 +189,7 @@ func trailersOfTheMoment(t *testing.T, wire string) {
 	}
 }
 
-// What a handler left behind answers nobody, and harms neither the process (net/http
+// A write after the handler returned reaches no client, and harms neither the process (net/http
 // panics over HTTP/2) nor the connection's next request.
 func TestWritesAfterReturn(t *testing.T) { overAll(t, writesAfterReturn) }
 

@@ -38,9 +38,9 @@ type streamedBody struct {
 
 	mu   sync.Mutex // guards all below; held while the client is waited for, as net/http's own body does
 	from io.Reader
-	in   *bufio.Reader // nil until somebody reads
+	in   *bufio.Reader // nil until the first Read
 	sums verifier
-	end  error // io.EOF when it is verified, or what is wrong; nil while nobody knows
+	end  error // io.EOF when it is verified, or what is wrong; nil while unknown
 }
 
 // newStreamed returns a body that is the rest of r's after what was read of it.
@@ -49,8 +49,7 @@ func newStreamed(read []byte, r *http.Request, d digest, most int64) *streamedBo
 	return &streamedBody{from: http.MaxBytesReader(nil, whole, most), sums: d.verifier()}
 }
 
-// open makes the body readable for another run, and reports whether nobody has read
-// of it yet.
+// open makes the body readable for another run, and reports whether it is still unread.
 func (b *streamedBody) open() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -46,7 +46,7 @@ func (w *waitingRoom) enter(id ID) <-chan struct{} {
 	return r.ended
 }
 
-// next returns the channel for the next end, for somebody who stays in the room.
+// next returns the channel for the next end, for a duplicate that stays in the room.
 func (w *waitingRoom) next(id ID) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,8 +64,8 @@ func (w *waitingRoom) leave(id ID) {
 	}
 }
 
-// wake tells those who wait for the key to ask again. Whoever enters meanwhile asks
-// the store afterwards, and finds that the run has ended.
+// wake makes those who wait for the key ask again. A duplicate that enters later asks the store
+// after entering, and finds that the run has ended.
 func (w *waitingRoom) wake(id ID) {
 	if !w.anybody.Load() {
 		return
@@ -100,7 +100,7 @@ func (c *core) wait(ctx context.Context, id ID, a Answer, ask func() (Answer, ti
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
-		// Asked after entering: a run that ended before that wakes nobody.
+		// Asked after entering: a run that ended before that sends no wake-up.
 		a, begun, err := ask()
 		if err != nil || a.Decision != DecisionInProgress || ctx.Err() != nil {
 			return a, begun, err

@@ -38,7 +38,7 @@ type wire struct {
 	client  *http.Client
 	serving sync.WaitGroup
 
-	mu     sync.Mutex // guards closed, and that nobody begins once it is set
+	mu     sync.Mutex // guards closed, and that no request begins once it is set
 	closed bool
 }
 
@@ -98,8 +98,8 @@ func serveOver(t testing.TB, protocol string, h http.Handler) *wire {
 	return w
 }
 
-// request makes a client's request of one that was made for a Handler. Nobody but the
-// test sends it again.
+// request makes a client's request of one that was made for a Handler. Only the test sends it
+// again.
 func (w *wire) request(r *http.Request) *http.Request {
 	w.Helper()
 	req, err := http.NewRequestWithContext(w.Context(), r.Method, w.URL+r.URL.RequestURI(), r.Body)

@@ -18,8 +18,8 @@ const (
 	// is sent: consumers deduplicate by it. It is the header of package idempotency.
 	Key = "Idempotency-Key"
 
-	// Deadline is when nobody wants the work any more, in milliseconds since 1970 UTC.
-	// It is a time and not a rest, since a message may lie in a queue.
+	// Deadline is when the work is no longer wanted, in milliseconds since 1970 UTC.
+	// It is a time and not a duration, since a message may lie in a queue.
 	Deadline = "Gabion-Deadline"
 
 	// Attempt is how often the work of the message was begun before it was sent, for
@@ -104,8 +104,8 @@ func (h Headers) Deadline() (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// Attempts returns how often the work was begun before the message was sent. Zero means
-// never, or that nobody said.
+// Attempts returns how often the work was begun before the message was sent. Zero means never, or
+// unknown.
 func (h Headers) Attempts() (int, error) {
 	text, found := h.Lookup(Attempt)
 	if !found || text == "" {

@@ -27,7 +27,7 @@ func TestHeadersThatCanNotBeReadAreErrors(t *testing.T) {
 		want                error
 	}{
 		{"no headers are sound", "Other", "x", nil},
-		{"an empty deadline is none", message.Deadline, "", nil},
+		{"an empty deadline is no deadline", message.Deadline, "", nil},
 		{"a deadline in the past is readable", message.Deadline, "1", nil},
 		{"a deadline in words", message.Deadline, "tomorrow", message.ErrHeader},
 		{"a deadline in nanoseconds", message.Deadline, "1763856000000000000", message.ErrHeader},

@@ -22,7 +22,7 @@ type Parked struct {
 // ErrNotParked says that the outbox has no such message that failed.
 var ErrNotParked = errors.New("outbox: no message with that ID has failed")
 
-// Parked lists messages that somebody has to look at, at most limit of them. cursor is empty
+// Parked lists messages that an operator has to look at, at most limit of them. cursor is empty
 // at first and then the last call's next, which is empty at the end.
 func (o *Outbox) Parked(ctx context.Context, cursor string, limit int) (page []Parked, next string, err error) {
 	if o.db == nil {

@@ -158,7 +158,7 @@ func (d Dialect) texts(table string) (*texts, error) {
 	return t, nil
 }
 
-// bind numbers the placeholders. No statement has a question mark that is none.
+// bind numbers the placeholders. Every question mark in a statement is one.
 func (d Dialect) bind(text string) string {
 	if !d.dollar {
 		return text

@@ -2,8 +2,8 @@
 //
 // [Outbox.Enqueue] writes a message into a table, in the transaction that it is about. A
 // [Relay] reads what was committed and publishes it. Without an outbox a program that dies
-// between COMMIT and the broker's answer has done something that nobody is told of, or told
-// of something that it has not done.
+// between COMMIT and the broker's answer has done something without publishing it, or
+// published something that it has not done.
 //
 //	err := gabionsql.RunTx(ctx, dep, db, func(ctx context.Context, tx *sql.Tx) error {
 //		… // the order
@@ -13,12 +13,12 @@
 // What holds:
 //
 //   - Nothing that was committed is lost: a row stays until the broker has confirmed its
-//     message, or somebody discards it.
+//     message, or an operator discards it.
 //   - A message may be published more than once: a relay that dies after the broker's answer
 //     has not removed the row. Each time it has the same id, in the header message.Key too.
 //     Consumers deduplicate by it: see package idempotency/inbox.
 //   - Of the messages of one aggregate each comes to the broker for the first time before any
-//     later one does, whoever leads. "Later" is the order of the calls of Enqueue: on PostgreSQL
+//     later one does, whichever relay leads. "Later" is the order of the calls of Enqueue: on PostgreSQL
 //     a transaction waits with its call until earlier transactions that enqueued for the same
 //     aggregate have ended; SQLite has one writer anyway. Duplicates may come late, between
 //     or after later messages. Messages without an aggregate have no order.

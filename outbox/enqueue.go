@@ -27,7 +27,7 @@ var (
 
 	// ErrNoTransaction says that Enqueue got a database in place of a transaction: the
 	// message would be sent whatever becomes of what it is about.
-	ErrNoTransaction = errors.New("outbox: a message is enqueued in the transaction that it is about, and that is none")
+	ErrNoTransaction = errors.New("outbox: Enqueue needs a transaction")
 )
 
 // Enqueue writes messages into the table, in the caller's transaction: they are published if
@@ -40,7 +40,7 @@ var (
 // gabionsql.RunTx repeats it. Messages without an aggregate take no lock.
 //
 // ErrMalformed and ErrTooLarge come before anything is sent to the database. ErrDuplicate
-// leaves the transaction usable: whoever enqueues one message, by an ID that says what it is
+// leaves the transaction usable: a caller that enqueues one message, by an ID that says what it is
 // about, may take it for done.
 func (o *Outbox) Enqueue(ctx context.Context, tx Execer, messages ...Message) error {
 	if t, is := tx.(*sql.Tx); tx == nil || is && t == nil {

@@ -48,7 +48,7 @@ func TestStatementsOfEnqueue(t *testing.T) {
 		args     int
 	}{
 		{"one writer needs no lock", SQLite, []Message{loose, ordered}, "INSERT INTO shop.outbox (id, topic, aggregate, payload, headers, created) VALUES (?, ?, ?, ?, ?, now), (?,", 10},
-		{"without an aggregate there is none", Postgres, []Message{loose}, "INSERT INTO shop.outbox (id, topic, aggregate, payload, headers, created) VALUES ($1, $2, $3, $4, $5, now) ON", 5},
+		{"without an aggregate no lock", Postgres, []Message{loose}, "INSERT INTO shop.outbox (id, topic, aggregate, payload, headers, created) VALUES ($1, $2, $3, $4, $5, now) ON", 5},
 		{"each aggregate is locked once, and before the row is numbered", Postgres, []Message{loose, ordered, {ID: "k3", Topic: "t", Aggregate: "a"}},
 			"WITH locks AS MATERIALIZED (SELECT count(pg_advisory_xact_lock(k)) AS held FROM (VALUES (CAST($1 AS bigint))) AS keys(k)) INSERT", 16},
 	} {
@@ -122,7 +122,7 @@ func TestDeadlinesTravelIfAskedFor(t *testing.T) {
 	}{
 		{"not by itself", limited, false, nil, time.Time{}},
 		{"if asked for", limited, true, nil, end},
-		{"there is none", t.Context(), true, nil, time.Time{}},
+		{"the context has no deadline", t.Context(), true, nil, time.Time{}},
 		{"the message has its own", limited, true, own, time.UnixMilli(5)},
 	} {
 		messages, err := scripted(t, SQLite, Options{Deadlines: c.asked}).checked(c.ctx, []Message{{Topic: "t", Headers: c.headers}})

@@ -161,7 +161,7 @@ func (f *fake) state() string {
 	return strings.Join(waiting, " ") + "/" + strings.Join(parked, " ")
 }
 
-// A broker keeps what it got, and does what it is told.
+// A broker keeps what it got, and answers as its script says.
 type broker struct {
 	mu      sync.Mutex
 	got     []string
@@ -218,7 +218,7 @@ func newTrial(t *testing.T, rows *fake, b *broker, p policy.Policy, o RelayOptio
 		if n.Kind != noticePublished {
 			x.told = append(x.told, strings.TrimSpace(fmt.Sprint(n.Kind, " ", n.ID)))
 		}
-		panic("nobody is hurt by this")
+		panic("a panic that is recovered")
 	}
 	if o.Backoff == (backoff.Backoff{}) {
 		o.Backoff = backoff.Const(10 * time.Second)

@@ -14,7 +14,7 @@ import (
 //	           does not return; see Err
 //	published  messages were confirmed by the broker: Messages of them
 //	failing    a message failed while others were confirmed; it is tried again after Rest
-//	parked     a message is given up until somebody retries or discards it; see Err
+//	parked     a message is given up until an operator retries or discards it; see Err
 //	resting    nothing could be published; the relay rests for Rest
 //	broken     the database failed; the relay rests for Rest
 type NoticeKind string

@@ -19,9 +19,9 @@ type Options struct {
 	// refuses later.
 	MaxPayload int
 
-	// Deadlines makes Enqueue write the deadline of its context into the header
-	// message.Deadline, unless the message has that header. Zero means not to: that nobody
-	// waits for the transaction any more does not mean that nobody wants its message.
+	// Deadlines makes Enqueue write the deadline of its context into the header message.Deadline,
+	// unless the message has that header. Zero means not to: the message may be wanted after the caller
+	// has stopped waiting for the transaction.
 	Deadlines bool
 }
 
@@ -48,7 +48,7 @@ func New(db *sql.DB, d Dialect, table string, o Options) (*Outbox, error) {
 		return nil, err
 	}
 	if o.MaxPayload < 0 {
-		return nil, fmt.Errorf("outbox: a payload of at most %d bytes is none", o.MaxPayload)
+		return nil, fmt.Errorf("outbox: MaxPayload is %d bytes: it can't be negative", o.MaxPayload)
 	}
 	return &Outbox{db: db, dialect: d, table: table, sql: t, options: o}, nil
 }
@@ -101,10 +101,10 @@ func known(is int) error {
 // Stats are figures of an outbox at one moment.
 type Stats struct {
 	Waiting int           // to be published, those behind a parked one included
-	Oldest  time.Duration // how long the oldest of them has waited; zero if there is none
+	Oldest  time.Duration // how long the oldest of them has waited; zero if Waiting is
 	Resting int           // failed, and tried again later
-	Parked  int           // given up until somebody retries or discards them
-	Leader  string        // who has the lease; empty if nobody
+	Parked  int           // given up until an operator retries or discards them
+	Leader  string        // the relay that has the lease; empty means no relay
 }
 
 // Stats reads the figures from the database. It counts rows, so where many wait call it by

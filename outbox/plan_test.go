@@ -97,7 +97,7 @@ func TestNew(t *testing.T) {
 		{SQLite, "a.b.c", Options{}, "table name"},
 		{SQLite, "outbox; DROP TABLE orders", Options{}, "table name"},
 		{SQLite, strings.Repeat("o", 51), Options{}, "table name"},
-		{SQLite, "outbox", Options{MaxPayload: -1}, "payload"},
+		{SQLite, "outbox", Options{MaxPayload: -1}, "MaxPayload"},
 	} {
 		if _, err := New(nil, c.d, c.table, c.o); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.table, err, c.want)

@@ -27,7 +27,7 @@ type Publisher interface {
 
 // ErrNoTopic says that the broker answers, and has nothing that takes messages of the topic. A
 // [Publisher] returns it where it knows that, together with classify.Permanent: it says nothing
-// against the broker, and somebody may make the topic soon.
+// against the broker, and the topic may exist soon.
 var ErrNoTopic = errors.New("outbox: the broker has nothing that takes messages of the topic")
 
 // Each returns a Publisher that calls publish for each message, for at most parallel of them

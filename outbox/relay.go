@@ -25,10 +25,10 @@ type RelayOptions struct {
 	// [Relay.Wake] is called. Zero means 1 s.
 	Poll time.Duration
 
-	// Lease is for how long a relay that has died keeps others waiting, and twice that where
-	// the database's clock was set back meanwhile. Zero means 15 s; it is at least 1 s. All
-	// relays of a table should have the same: one with less than half of another's takes the
-	// other's lease.
+	// Lease is for how long a relay that has died keeps others waiting, and twice that where the
+	// database's clock was set back in that time. Zero means 15 s; it is at least 1 s. All relays
+	// of a table should have the same: one with less than half of another's takes the other's
+	// lease.
 	Lease time.Duration
 
 	// Keep is for how long rows stay after their message was published: Enqueue refuses their
@@ -48,8 +48,8 @@ type RelayOptions struct {
 	// number of the process.
 	Owner string
 
-	// Notify is told what happens, by the goroutine in which it happens. It must not block.
-	// Its panics are ignored. Zero means to log to slog.Default.
+	// Notify is called with what happens, by the goroutine in which it happens. It must not
+	// block. Its panics are ignored. Nil means to log to slog.Default.
 	Notify func(Notice)
 }
 

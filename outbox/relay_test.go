@@ -75,7 +75,7 @@ func TestWhatFailsForEverStopsItsAggregateAlone(t *testing.T) {
 	}{
 		{"it is refused", failing(refused, "a1"), false, "a2/a1", true},
 		{"all that go with it are refused", failing(refused, "a1"), true, "a2/a1", true},
-		{"nobody knows why", failing(errBroker, "a1"), false, "a2/a1", true},
+		{"the reason is unknown", failing(errBroker, "a1"), false, "a2/a1", true},
 		{"and nothing that goes with it is published", failing(errBroker, "a1"), true, "a2/a1", true},
 		{"the publisher panics", failing(nil, "a1"), true, "a2/a1", true},
 		{"it is always a matter of time", failing(passing, "a1"), true, "a2/a1", false},
@@ -121,7 +121,7 @@ func TestRelayRestsWhileTheBrokerIsDown(t *testing.T) {
 		p := policy.Policy{Breaker: policy.Breaker{Failures: 5}, Retry: policy.Retry{Attempts: 2}}
 		x := newTrial(t, f, b, p, RelayOptions{MaxFailures: 1}).start()
 		pass(10 * time.Minute)
-		x.want("", "a1 b1 a2 x1 x2 x3/") // nobody is to blame but the broker
+		x.want("", "a1 b1 a2 x1 x2 x3/") // only the broker is to blame
 		if n := b.calls.Load(); n > 100 {
 			t.Errorf("%d calls of a broker that is down", n)
 		}
@@ -186,7 +186,7 @@ func TestOneRelayLeads(t *testing.T) {
 			pass(time.Hour)
 			was := leader()
 			if was < 0 {
-				t.Fatal("nobody leads")
+				t.Fatal("no relay leads")
 			}
 			all[was].stop() // it resigns
 			pass(6 * time.Second)
@@ -239,7 +239,7 @@ func TestALeaderStopsWhenItsLeaseEnds(t *testing.T) {
 					t.Errorf("stopped after %v, %d calls", stopped, b.calls.Load())
 				}
 				x.stop()
-				x.want("", "a1 a2/") // and nobody is blamed for it
+				x.want("", "a1 a2/") // and no message is blamed for it
 				if n := f.count("release"); n != 0 {
 					t.Errorf("%d releases of a lease that is another's", n)
 				}
@@ -302,7 +302,7 @@ func TestThePolicyHolds(t *testing.T) {
 func TestATopicThatTheBrokerDoesNotHave(t *testing.T) {
 	for _, c := range []struct {
 		name, rows   string
-		made         time.Duration // until somebody makes the topic; zero means never
+		made         time.Duration // until the topic exists; zero means never
 		out, left    string
 		parked, asks int
 	}{

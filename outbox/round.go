@@ -157,9 +157,9 @@ func (r *Relay) overlap(ctx context.Context, h *holding, batch []*row) (confirme
 	marking, next, cut := r.unmarked, []*row(nil), false
 	r.unmarked = nil
 	func() {
-		var meanwhile sync.WaitGroup
-		defer meanwhile.Wait() // also if the publisher ends the goroutine
-		meanwhile.Go(func() {
+		var beside sync.WaitGroup
+		defer beside.Wait() // also if the publisher ends the goroutine
+		beside.Go(func() {
 			if err = r.markRows(ctx, marking); err == nil {
 				next, cut, err = r.rows.waiting(ctx, seqsOf(batch), r.limit)
 			}
@@ -360,8 +360,8 @@ func (r *Relay) markRows(ctx context.Context, seqs []int64) error {
 	return r.rows.published(ctx, seqs, r.options.Keep)
 }
 
-// briefly is the longest rest while the broker answers, if only with refusals: what comes
-// meanwhile may be taken.
+// briefly is the longest rest while the broker answers, if only with refusals: it may take the
+// messages that come later.
 const briefly = 5 * time.Second
 
 // rest is how long to rest when nothing could be published: at least until the dependency

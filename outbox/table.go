@@ -29,8 +29,9 @@ type verdict struct {
 // rows is what a relay does in the database. A token of an older leader changes nothing but
 // what it published itself.
 type rows interface {
-	// acquire takes the lease if nobody has it: token is zero if somebody does, for left. One
-	// that would last for more than twice the length is nobody's.
+	// acquire takes the lease if it is free. If another relay holds it, token is zero and left is
+	// the rest of its time. A lease that would last for more than twice the length counts as
+	// free.
 	acquire(ctx context.Context, owner string, length time.Duration) (token int64, left time.Duration, err error)
 	renew(ctx context.Context, token int64, length time.Duration) (held bool, err error)
 	release(ctx context.Context, token int64) error
@@ -66,7 +67,7 @@ func (o *Outbox) acquire(ctx context.Context, owner string, length time.Duration
 	// from one that lives has done no harm.
 	err = o.db.QueryRowContext(ctx, o.sql.acquire, owner, int64(length), int64(2*length)).Scan(&token)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, length, nil // somebody else did, just now
+		return 0, length, nil // another relay did, just now
 	}
 	return token, 0, err
 }

@@ -227,7 +227,7 @@ func TestDamageIsNoCut(t *testing.T) {
 		"two lines before another run": event + "what?\n" + event[:20] + header,
 		"a header of the future":       `{"kind":"header","version":2}` + "\n" + event,
 		"a header of other types":      `{"kind":"header","version":1,"program":3}` + "\n" + event,
-		"a time that is none":          `{"kind":"dependency","dependency":"a","zero":"noon"}` + "\n" + event,
+		"a time that is malformed":     `{"kind":"dependency","dependency":"a","zero":"noon"}` + "\n" + event,
 	} {
 		if _, err := entries(strings.NewReader(text)); err == nil || errors.Is(err, record.ErrCut) {
 			t.Errorf("%s: %v", fact, err)
@@ -345,7 +345,7 @@ func TestASimulationHasNoWallClock(t *testing.T) {
 	}
 }
 
-// Whoever reads lines by other means finds the same keys for ever.
+// The keys of lines stay the same for ever, for readers other than this package.
 func TestTheLinesAroundEventsKeepTheirKeys(t *testing.T) {
 	var file bytes.Buffer
 	w := record.NewWriter(&file, record.Virtual(time.Unix(0, 0).UTC()), record.WithNote("n"), record.WithPolicyFile("f"),

@@ -50,10 +50,9 @@ func (e *Entry) Time(at policy.Instant) time.Time {
 	return e.Origin.Zero.Add(time.Duration(at))
 }
 
-// Read returns the events of a recording, without the fields that mean nothing for
-// their kind. The first line that is none ends it with
-// an error that names the line, unless the next one says that events were lost there:
-// a full disk may cut a line short. [ErrCut] tells a recording that was cut off.
+// Read returns the events of a recording, without the fields that mean nothing for their kind. The
+// first invalid line ends it with an error that names the line, unless the next one says that events
+// were lost there: a full disk may cut a line short. [ErrCut] marks a recording that was cut off.
 func Read(r io.Reader) iter.Seq2[policy.Event, error] {
 	return func(yield func(policy.Event, error) bool) {
 		for e, err := range Entries(r) {
@@ -86,7 +85,7 @@ type scan struct {
 	entry   Entry              // its event
 	begun   bool               // something of the run was read, but that its beginning is lost
 	origins map[string]*Origin // of the run
-	bad     error              // the line before is none; only some lines may follow it
+	bad     error              // why the line before is invalid; only some lines may follow it
 	badAt   int                // its number
 	torn    bool               // it is the beginning of one
 	cut     error              // a run was cut off
@@ -161,8 +160,8 @@ func (s *scan) take(text []byte) bool {
 	return false
 }
 
-// excuses reports whether a line explains the one before it, if that is none: events were
-// lost there, or another run begins after one that was cut off.
+// excuses reports whether a line explains an invalid line before it: events were lost there, or another
+// run begins after one that was cut off.
 func (s *scan) excuses(l *anyLine) bool {
 	return s.bad == nil || l.event.Kind == policy.KindEventsLost || l.header != nil && s.torn
 }

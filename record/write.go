@@ -44,15 +44,14 @@ func WithPolicies(of func(dependency string) (policy.Policy, bool)) Option {
 	return func(o *options) { o.policies = of }
 }
 
-// WithSettings makes the recording say the settings of each dependency and where they come
-// from, so that whoever reads it needs no file. The function is called when that of
-// [WithPolicies] is. Nil from it means that they are not known.
+// WithSettings makes the recording say the settings of each dependency and where they come from, so
+// that a reader needs no file. The function is called when that of [WithPolicies] is. Nil from it means
+// that they are not known.
 func WithSettings(of func(dependency string) []Setting) Option {
 	return func(o *options) { o.settings = of }
 }
 
-// WithPolicyFile names the file that the policies were read from, for whoever reads the
-// recording.
+// WithPolicyFile writes into the recording which file the policies were read from.
 func WithPolicyFile(path string) Option {
 	return func(o *options) { o.header.PolicyFile = path }
 }
@@ -205,7 +204,7 @@ func (r *Writer) before(e policy.Event, origin *Origin) (text []byte, err error)
 		}
 		add(headerLine{kindHeader, h})
 	}
-	if origin != nil && !r.knows(e, origin) { // else somebody else was first
+	if origin != nil && !r.knows(e, origin) { // else another writer was first
 		add(originLine{kindOrigin, *origin})
 	}
 	return text, err

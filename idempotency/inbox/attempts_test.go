@@ -41,7 +41,7 @@ func TestDeliveriesAreNoAttempts(t *testing.T) {
 	}
 }
 
-// A dead letter that somebody mends can be sent again with its id, and has all attempts.
+// A mended dead letter can be sent again with its id, and has all attempts.
 func TestMendedMessageRuns(t *testing.T) {
 	permanent := func(context.Context) error { return Permanent(errWork) }
 	noEffect := func(ctx context.Context) error {

@@ -26,7 +26,7 @@ type Verb uint8
 const (
 	Retry      Verb = iota // deliver it again, not before After. The zero value, for it loses nothing
 	Ack                    // it is done
-	DeadLetter             // put it aside for somebody to look at; if that fails, deliver it again
+	DeadLetter             // put it aside for an operator; if that fails, deliver it again
 )
 
 // String returns retry, ack or dead_letter.
@@ -44,7 +44,7 @@ var verbs = [...]string{"retry", "ack", "dead_letter"}
 //	done               Ack         the work ran, and that is on record
 //	duplicate          Ack         it was done before; nothing ran
 //	failed             Retry       the work returned an error or panicked, and may be repeated
-//	in_progress        Retry       somebody else works on it
+//	in_progress        Retry       another consumer works on it
 //	store_unavailable  Retry       the store did not answer; nothing ran
 //	record_unreadable  Retry       the record is damaged, or of a newer program; nothing ran
 //	not_recorded       Retry       the work ran, and that could not be stored, or another has the record
@@ -55,7 +55,7 @@ var verbs = [...]string{"retry", "ack", "dead_letter"}
 //	permanent          DeadLetter  the work's error was marked Permanent, or is of a permanent class
 //	attempts_exhausted DeadLetter  the work failed too often
 //	mismatch           DeadLetter  the id belongs to a message with another payload
-//	outcome_unknown    DeadLetter  under Hold, nobody knows whether the work had its effect
+//	outcome_unknown    DeadLetter  under Hold, it is not known whether the work had its effect
 //	expired            DeadLetter  its deadline has passed; nothing ran this time. Ack with Options.DropExpired
 //	no_id              DeadLetter  the message has no id
 //	too_large          DeadLetter  the payload is longer than Options.MaxPayload
@@ -70,7 +70,7 @@ const (
 	ReasonDone              Reason = "done"               // the work ran
 	ReasonDuplicate         Reason = "duplicate"          // it was done before
 	ReasonFailed            Reason = "failed"             // the work failed, and may be repeated
-	ReasonInProgress        Reason = "in_progress"        // somebody else works on it
+	ReasonInProgress        Reason = "in_progress"        // another consumer works on it
 	ReasonStoreUnavailable  Reason = "store_unavailable"  // the store did not answer
 	ReasonRecordUnreadable  Reason = "record_unreadable"  // the record can't be read
 	ReasonNotRecorded       Reason = "not_recorded"       // the work ran, and that is not on record
@@ -81,8 +81,8 @@ const (
 	ReasonPermanent         Reason = "permanent"          // the work would fail again
 	ReasonAttemptsExhausted Reason = "attempts_exhausted" // the work failed too often
 	ReasonMismatch          Reason = "mismatch"           // the id has another payload
-	ReasonUnknown           Reason = "outcome_unknown"    // nobody knows whether the work had its effect
-	ReasonExpired           Reason = "expired"            // nobody wants the work any more
+	ReasonUnknown           Reason = "outcome_unknown"    // it is not known whether the work had its effect
+	ReasonExpired           Reason = "expired"            // the deadline has passed
 	ReasonNoID              Reason = "no_id"              // there is no id
 	ReasonTooLarge          Reason = "too_large"          // the payload is too long
 	ReasonHeaderUnreadable  Reason = "header_unreadable"  // a header can't be read

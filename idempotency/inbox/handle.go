@@ -183,8 +183,8 @@ func (h *handling) run(ctx context.Context) (idempotency.Result, idempotency.Out
 	return idempotency.Result{}, idempotency.OutcomeUnknown
 }
 
-// hopeless reports whether there is no point in another run: nobody wants it any more, or
-// the runs before were lost with their processes.
+// hopeless reports whether there is no point in another run: the deadline has passed, or the
+// runs before were lost with their processes.
 func (h *handling) hopeless() bool {
 	h.why = ""
 	if end, _ := h.m.Headers.Deadline(); !end.IsZero() && !time.Now().Before(end) {
@@ -205,8 +205,8 @@ func (h *handling) hopeless() bool {
 	return false
 }
 
-// judged asks an error what it means, or the Judge: both are somebody else's. What panics
-// there is a panic of the work, and Options.Retry decides about it.
+// judged asks an error what it means, or the Judge: both are the user's. A panic
+// there counts as a panic of the work, and Options.Retry decides about it.
 func (h *handling) judged(ask func()) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -295,7 +295,7 @@ func stopped(ctx context.Context) bool {
 	return ctx.Err() != nil || ends && !time.Now().Before(at)
 }
 
-// expired decides about a message that nobody wants any more.
+// expired decides about a message whose deadline has passed.
 func (h *handling) expired() Disposition {
 	d := Disposition{Verb: DeadLetter, Reason: ReasonExpired, Attempt: h.attempt - 1, Err: h.err}
 	if h.in.options.DropExpired {
@@ -360,9 +360,9 @@ func (h *handling) failed() Disposition {
 	return h.retry(h.why, h.err)
 }
 
-// countFailure learns which attempt a failed run under Tx was: of those nothing is left in
-// the message's record, so they are counted in one beside it, which a dead letter clears.
-// Where the store does not answer it is none of the last.
+// countFailure learns which attempt a failed run under Tx was. The rollback leaves nothing in
+// the message's record, so failures are counted in one beside it, which a dead letter clears. If
+// the store does not answer, this run is not the last attempt.
 func (h *handling) countFailure() {
 	if h.reason() == ReasonStopped {
 		return

@@ -129,5 +129,5 @@ var guarantees = []idempotency.Guarantee{idempotency.GuaranteeHold, idempotency.
 
 func order(payload string) Message { return Message{ID: "order-77", Payload: []byte(payload)} }
 
-// Caps are those of a store that nobody is warned of.
+// Caps are those of a store that causes no warning.
 func (s *shelf) Caps() idempotency.Caps { return idempotency.Caps{Durable: true, ServerClock: true} }

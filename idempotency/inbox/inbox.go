@@ -131,21 +131,21 @@ func or[T comparable](v, otherwise T) T {
 
 // counter returns what counts failed runs under Tx.
 func (o Options) counter() idempotency.RunnerConfig {
-	return idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Lease: o.Lease, Retention: o.Retention, StoreTimeout: o.StoreTimeout, Observer: nobody{}}
+	return idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeReexecute, Lease: o.Lease, Retention: o.Retention, StoreTimeout: o.StoreTimeout, Observer: silent{}}
 }
 
-// runs returns what runs the work. What becomes of a message is told in place of what
-// becomes of its key.
+// runs returns what runs the work. The inbox reports what becomes of a message, so the events of
+// its key are left out.
 func (o Options) runs() idempotency.RunnerConfig {
 	o.RunnerConfig.Stream = nil
 	return o.RunnerConfig
 }
 
-// nobody observes: what concerns the store is told by the other runner.
-type nobody struct{}
+// silent drops events: the other runner reports what concerns the store.
+type silent struct{}
 
 // Observe implements idempotency.Observer.
-func (nobody) Observe(context.Context, idempotency.Event) {}
+func (silent) Observe(context.Context, idempotency.Event) {}
 
 // An Inbox handles the messages of one consumer group. Make one with [New]. Safe
 // for concurrent use.

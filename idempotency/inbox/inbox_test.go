@@ -138,7 +138,7 @@ func TestAttempts(t *testing.T) {
 	if d.Attempt != 3 || !errors.Is(d.Err, errWork) {
 		t.Errorf("attempt %d, %v", d.Attempt, d.Err)
 	}
-	p.work = succeeds // somebody mended it and sent the dead letter again
+	p.work = succeeds // mended and sent again
 	p.want(p.deliver(order("x")), Ack, ReasonDone)
 
 	p = newPost(t, Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}, Retry: policy.Retry{Attempts: 3}}, fails)
@@ -148,7 +148,7 @@ func TestAttempts(t *testing.T) {
 		why      Reason
 	}{
 		{0, Retry, ReasonFailed}, {12, Retry, ReasonFailed}, {13, DeadLetter, ReasonAttemptsExhausted}, // however often it was delivered
-		{1, Retry, ReasonFailed}, {2, Retry, ReasonFailed}, {3, DeadLetter, ReasonAttemptsExhausted}, // somebody sent the dead letter again
+		{1, Retry, ReasonFailed}, {2, Retry, ReasonFailed}, {3, DeadLetter, ReasonAttemptsExhausted}, // the dead letter was sent again
 	} {
 		m := order("x")
 		m.Delivery = c.delivery

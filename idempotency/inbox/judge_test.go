@@ -32,7 +32,7 @@ func TestAJudgeThatPanicsIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-// broken panics when somebody asks what it wraps, as an error does whose pointer is nil.
+// broken panics in Unwrap, as an error does whose pointer is nil.
 type broken struct{ err error }
 
 func (b *broken) Error() string { return b.err.Error() }
@@ -66,7 +66,7 @@ func TestAJudgeThatPanicsOverLostRuns(t *testing.T) {
 	})
 }
 
-// Under Hold nobody knows what work did whose error can't be read.
+// Under Hold it is unknown what work did whose error can't be read.
 func TestUnderHoldAJudgeThatPanicsLeavesTheOutcomeUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPost(t, Options{}, fails)

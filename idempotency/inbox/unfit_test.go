@@ -55,7 +55,7 @@ func TestNobodyWorksForAnExpiredMessage(t *testing.T) {
 						t.Errorf("attempt %d: %v", d.Attempt, d.Err)
 					}
 					p.wantRuns(0)
-					m.Headers = m.Headers.WithDeadline(time.Now().Add(time.Second)) // somebody gave it more time
+					m.Headers = m.Headers.WithDeadline(time.Now().Add(time.Second)) // it got more time
 					p.want(p.deliver(m), Ack, ReasonDone)
 					pass(time.Minute)
 					p.want(p.deliver(m), Ack, ReasonDuplicate) // it was done in time
@@ -157,7 +157,7 @@ func killsUnderTx(t *testing.T, counts bool, want int) {
 			t.Errorf("it killed %d processes", died)
 		}
 		killed = false
-		p.want(p.deliver(m), Ack, ReasonDone) // somebody mended it and sent it again
+		p.want(p.deliver(m), Ack, ReasonDone) // mended and sent again
 	})
 }
 

@@ -31,9 +31,9 @@ func (v Visibility) resolved() Visibility {
 	return v
 }
 
-// KeepVisible calls extend again and again, so that a message that is worked on for
-// longer than the broker waits is not delivered to others meanwhile. It counts from
-// its call: extend a message once before that lay in a buffer.
+// KeepVisible calls extend again and again, so that the broker does not deliver a message to
+// others while it is worked on for longer than the broker waits. It counts from its call: extend
+// a message once before that lay in a buffer.
 //
 // The context that it returns ends when extensions have failed for as long as one
 // lasts, with [ErrNotKept] as its cause, and after Max, with [ErrKeptTooLong], so
@@ -41,8 +41,8 @@ func (v Visibility) resolved() Visibility {
 // sooner. extend is called by one goroutine at a time, with a context that ends when
 // its result would come too late; it must return then.
 //
-// stop must be called when the work has ended, and before the broker is told so: it
-// returns when no extension is under way.
+// stop must be called when the work has ended, before the message is acknowledged or returned:
+// it returns when no extension is under way.
 func KeepVisible(ctx context.Context, v Visibility, extend func(context.Context) error) (alive context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	k := &keeping{Visibility: v.resolved(), begun: time.Now(), extend: extend, cancel: cancel, ended: make(chan struct{})}
@@ -103,8 +103,8 @@ func (k *keeping) untilDone(ctx context.Context) error {
 	}
 }
 
-// within extends. One that panics has failed: it has a goroutine of ours, where nobody else
-// could recover.
+// within extends. A panic of extend counts as a failure: it runs on a goroutine of ours, where
+// only we can recover.
 func within(ctx context.Context, end time.Time, extend func(context.Context) error) (err error) {
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()

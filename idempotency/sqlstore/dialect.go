@@ -114,7 +114,7 @@ func (d Dialect) statements(table string) (statements, error) {
 	return texts, nil
 }
 
-// bind numbers the placeholders. No statement has a question mark that is none.
+// bind numbers the placeholders. Every question mark in a statement is one.
 func (d Dialect) bind(text string) string {
 	if !d.dollar {
 		return text

@@ -19,8 +19,8 @@ import (
 // errors package classify knows; contrib/mysqlstore opens it.
 //
 // A transaction locks the row of its key, which a rollback takes away again. Another claim of
-// the key is told at once that somebody works on it; with MySQL, whose locks can't be asked for
-// that, after a second, or in a transaction of one's own after innodb_lock_wait_timeout.
+// the key fails at once with "in progress"; with MySQL, whose locks can't be asked for that,
+// after a second, or in a transaction of one's own after innodb_lock_wait_timeout.
 var MySQL = Dialect{
 	name: "mysql", mysql: true, hash: "varbinary(32)", blob: "longblob", check: checkMySQL,
 	// UTC_TIMESTAMP does not depend on the session's time zone: where clocks are put back in
@@ -62,7 +62,7 @@ func mysqlInsert(ctx context.Context, q queryer, text string, values []any) (cre
 // would make one of its own.
 func (d Dialect) undone(err error) bool { return d.mysql && sqltx.Conflict(err) }
 
-// lockRow locks the row of a key, and makes it if there is none.
+// lockRow locks the row of a key, and makes it if it is missing.
 func (s *Store) lockRow(ctx context.Context, tx *sql.Tx, id idempotency.ID) (got bool, err error) {
 	_, err = tx.ExecContext(ctx, s.sql.lock, id[:])
 	if sqltx.Contended(err) && !sqltx.Conflict(err) {

@@ -75,15 +75,15 @@ func (s *Store) change(ctx context.Context, do func(context.Context, queryer) er
 	return sqltx.UntilNoConflict(func() error { return do(ctx, s.db) })
 }
 
-// A row is a record as it was read: rev is zero if there is none.
+// A row is a record as it was read: rev is zero if the row is missing.
 type row struct {
 	rev    int64
 	now    idempotency.Moment
 	record idempotency.Record
 }
 
-// casTries bounds how often a record is read anew because somebody changed it
-// meanwhile. Each time somebody else got ahead, so contention passes.
+// casTries bounds how often a record is read anew because it changed before the write. Each time
+// another writer got ahead, so contention passes.
 const casTries = 32
 
 var errContended = errors.New("sqlstore: the record changed too often")
@@ -223,7 +223,7 @@ func (s *Store) due(ctx context.Context, q queryer, limit int) (ids []idempotenc
 func (s *Store) sweep(ctx context.Context, q queryer, id idempotency.ID) (bool, error) {
 	old, err := s.load(ctx, q, id)
 	if errors.Is(err, idempotency.ErrUnreadable) {
-		return false, nil // whoever can read it will see to it
+		return false, nil // left to a program that can read it
 	}
 	if err != nil || old.rev == 0 {
 		return false, err

@@ -34,7 +34,7 @@ type work struct {
 	failed error  // what Failed was told
 }
 
-// From returns the transaction that the work of ctx runs in, nil if there is none.
+// From returns the transaction that the work of ctx runs in, or nil.
 // It must be neither committed nor rolled back: see [Store.Tx].
 func From(ctx context.Context) *sql.Tx {
 	if w, _ := ctx.Value(workKey{}).(*work); w != nil {
