@@ -44,7 +44,7 @@ type command struct {
 // commands are all of them, in the order in which help lists them.
 var commands = []command{
 	{"demo", "one outage, four clients: see what gabion does", demo.Main},
-	{"config", "what a configuration file means, and where each value comes from", withoutContext(configcmd.Config)},
+	{"config", "what a configuration file means, and where each value comes from", configcmd.Config},
 	{"lint", "what the policies in files will do in trouble, before merge", lintcmd.Main},
 	{"checklist", "what has to be so before a policy ships, and who said that it is", checklistcmd.Main},
 	{"import", "policies from the retry rules of others: gRPC service configs", withoutContext(importcmd.Main)},

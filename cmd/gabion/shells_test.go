@@ -100,7 +100,7 @@ var completed = []struct {
 	want  string // the completions, in alphabetical order, or some of them
 }{
 	{"conf", "config"},
-	{"config ", "--dependency --json --reveal --why -f -h check explain print"},
+	{"config ", "--dependency --json --live --reveal --why -f -h check explain print"},
 	{"config ex", "explain"},
 	{"config print --d", "--dependency"},
 	{"config print -f x --r", "--reveal"},

@@ -2,6 +2,7 @@
 package configcmd
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -32,7 +33,8 @@ prints the JSON Schema of gabion's file, for editors
 
 const usage = `usage: gabion config check   FILE
        gabion config print   -f FILE [--dependency NAME] [--reveal]
-       gabion config explain -f FILE [NAME[.PATH]] [--why] [--json] [--reveal]
+       gabion config explain -f FILE [NAME[.PATH]] [--why] [--live URL] [--json]
+                             [--reveal]
 
 check    says what is wrong with the file, and nothing else
 print    writes the effective policies as YAML, every default included
@@ -42,6 +44,10 @@ explain  says of every effective value where it comes from, and what follows
   --dependency NAME  only this one
   --why              explain also why each default is what it is; usual where
                      a NAME is given
+  --live URL         show also what a running program's page says of the budget
+                     for retries now: how many are left, and how many of the
+                     last 50 helped. URL is the page's, such as
+                     http://127.0.0.1:8080/debug/gabion/
   --json             write JSON
   --reveal           show what variables hold, not how the file writes it
 
@@ -64,7 +70,7 @@ func Schema(args []string, stdout, stderr io.Writer) int {
 }
 
 // Config prints or explains the effective policies of a file.
-func Config(args []string, stdout, stderr io.Writer) int {
+func Config(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		return wrongly(stderr, "gabion config: say what to do: check, print or explain", usage)
 	}
@@ -74,7 +80,7 @@ func Config(args []string, stdout, stderr io.Writer) int {
 	case "print":
 		return printFile(args[1:], stdout, stderr)
 	case "explain":
-		return explain(args[1:], stdout, stderr)
+		return explain(ctx, args[1:], stdout, stderr)
 	case "-h", "-help", "--help", "help":
 		fmt.Fprint(stdout, usage)
 		return exitOK
@@ -167,10 +173,11 @@ func printFile(args []string, stdout, stderr io.Writer) int {
 	return written(io.WriteString(stdout, f.YAML(r.reveal, names...)))(stderr)
 }
 
-func explain(args []string, stdout, stderr io.Writer) int {
+func explain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	r := newRequest("gabion config explain", stdout, stderr)
 	asJSON := r.flags.Bool("json", false, "write JSON")
 	whys := r.flags.Bool("why", false, "say why")
+	live := r.flags.String("live", "", "the address of a page")
 	f, words, code := r.open(args, 1)
 	if code >= 0 {
 		return code
@@ -185,17 +192,30 @@ func explain(args []string, stdout, stderr io.Writer) int {
 			return nobody(f, words[0], stderr)
 		}
 	}
-	notes := notesOn(f, lines)
+	e := explanation{Version: 1, File: f.Name, Settings: lines, Notes: notesOn(f, lines)}
+	if *live != "" {
+		var err error
+		if e.Live, err = budgetsOf(ctx, *live, lines); err != nil {
+			fmt.Fprintln(stderr, "gabion config explain: --live:", err)
+			if errors.As(err, new(notAPage)) {
+				return exitUsage
+			}
+			return exitFailure
+		}
+	}
 	if *asJSON {
-		return writeJSON(f.Name, lines, notes, stdout, stderr)
+		return e.writeJSON(stdout, stderr)
 	}
 	var out strings.Builder
 	writeTable(&out, lines)
 	if *whys || len(words) > 0 {
 		writeWhys(&out, lines)
 	}
-	for _, n := range notes {
+	for _, n := range e.Notes {
 		out.WriteString(fold.Lines(fmt.Sprintf("note: %s: %s\n", n.Dependency, n.Text)))
+	}
+	for _, n := range e.Live {
+		out.WriteString(fold.Lines(fmt.Sprintf("now: %s: %s\n", n.Dependency, n.Text)))
 	}
 	return written(io.WriteString(stdout, out.String()))(stderr)
 }
@@ -229,19 +249,23 @@ func under(lines []line, word string) []line {
 	})
 }
 
-func writeJSON(file string, lines []line, notes []note, stdout, stderr io.Writer) int {
+// explanation is what explain writes as JSON.
+type explanation struct {
+	Version  int    `json:"version"`
+	File     string `json:"file"`
+	Settings []line `json:"settings"`
+	Notes    []note `json:"notes"`
+	Live     []note `json:"live,omitempty"` // what a page says of the budgets
+}
+
+func (e explanation) writeJSON(stdout, stderr io.Writer) int {
 	out := json.NewEncoder(stdout)
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
-	if lines == nil {
-		lines = []line{}
+	if e.Settings == nil {
+		e.Settings = []line{}
 	}
-	return written(0, out.Encode(struct {
-		Version  int    `json:"version"`
-		File     string `json:"file"`
-		Settings []line `json:"settings"`
-		Notes    []note `json:"notes"`
-	}{1, file, lines, notes}))(stderr)
+	return written(0, out.Encode(e))(stderr)
 }
 
 // nobody says that a word names nothing: no dependency, or no key of the one that it

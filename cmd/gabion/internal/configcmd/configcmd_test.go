@@ -86,7 +86,7 @@ func TestExitCodes(t *testing.T) {
 		{"zzz", 2, "", `unknown command "zzz"`},
 	} {
 		var out, errOut bytes.Buffer
-		code := Config(strings.Fields(c.args), &out, &errOut)
+		code := Config(t.Context(), strings.Fields(c.args), &out, &errOut)
 		if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(errOut.String(), c.errOut) {
 			t.Errorf("config %s: %d\n%s\n%s", c.args, code, out.String(), errOut.String())
 		}
@@ -122,8 +122,8 @@ dependencies:
 	} {
 		var table, asJSON, errOut bytes.Buffer
 		args := strings.Fields("explain -f " + path + " " + c.word)
-		Config(args, &table, &errOut)
-		Config(append(args, "--json"), &asJSON, &errOut)
+		Config(t.Context(), args, &table, &errOut)
+		Config(t.Context(), append(args, "--json"), &asJSON, &errOut)
 		const want = "note: plain: nothing is declared safe: only what provably never left is retried, unless a call brings a key"
 		whole := strings.Join(strings.Fields(table.String()), " ")
 		if n := strings.Count(whole, "note:"); (n == 1) != c.noted || n > 1 || strings.Contains(whole, want) != c.noted {
@@ -138,7 +138,7 @@ dependencies:
 
 func TestExplainJSON(t *testing.T) {
 	var out, errOut bytes.Buffer
-	if code := Config([]string{"explain", "-f", file(t, sample), "payments.timeout.call", "--json"}, &out, &errOut); code != 0 {
+	if code := Config(t.Context(), []string{"explain", "-f", file(t, sample), "payments.timeout.call", "--json"}, &out, &errOut); code != 0 {
 		t.Fatal(errOut.String())
 	}
 	var got struct {
@@ -156,7 +156,7 @@ func TestExplainJSON(t *testing.T) {
 // What a command prints is a file again.
 func TestPrintIsReadAgain(t *testing.T) {
 	var out, errOut bytes.Buffer
-	Config([]string{"print", "-f", file(t, sample)}, &out, &errOut)
+	Config(t.Context(), []string{"print", "-f", file(t, sample)}, &out, &errOut)
 	if _, err := config.Parse("printed", out.Bytes()); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
 	}
@@ -242,7 +242,7 @@ func TestExplainNotesWhatHedgesComeTo(t *testing.T) {
 	} {
 		path := file(t, "version: 1\ndependencies: {d: {"+c.keys+"}}\n")
 		var out, errOut bytes.Buffer
-		Config([]string{"explain", "-f", path, "d.hedge"}, &out, &errOut)
+		Config(t.Context(), []string{"explain", "-f", path, "d.hedge"}, &out, &errOut)
 		got := strings.Join(strings.Fields(out.String()), " ")
 		if c.want == "" && strings.Contains(got, "note:") || !strings.Contains(got, c.want) || errOut.Len() > 0 {
 			t.Errorf("%s:\n%s%s", c.fact, &out, &errOut)
@@ -262,14 +262,14 @@ func TestTablesAndFindingsFitIn80Columns(t *testing.T) {
 	write("version: 1\ndefaults: {trust: internal}\ndependencies:\n  " + name + ": {timeout: {call: '${CALL_TIMEOUT_OF_PAYMENTS:-15s}'}, hedge: {max: 2}, retry: {budget: off}}\n")
 	for _, args := range []string{"explain", "check", "print"} {
 		var out, errOut bytes.Buffer
-		if code := Config([]string{args, "-f", "gabion.yaml"}, &out, &errOut); code != 0 {
+		if code := Config(t.Context(), []string{args, "-f", "gabion.yaml"}, &out, &errOut); code != 0 {
 			t.Fatalf("%d: %s", code, &errOut)
 		}
 		narrow(t, out.String())
 	}
 	write("version: 1\ndependencies:\n  payments: {timeout: {call: 250}, retry: {attempts: 0, budget: {ratio: 700%}}, breaker: {window: 1s}, bulkhead: {limit: 0}}\n")
 	var out, errOut bytes.Buffer
-	Config([]string{"check", "gabion.yaml"}, &out, &errOut)
+	Config(t.Context(), []string{"check", "gabion.yaml"}, &out, &errOut)
 	narrow(t, errOut.String())
 	if n := strings.Count(errOut.String(), "\ngabion.yaml:3:"); n < 3 {
 		t.Errorf("%d findings:\n%s", n+1, &errOut)

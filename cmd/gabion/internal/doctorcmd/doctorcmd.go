@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fetch"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/record"
@@ -122,6 +122,8 @@ func (r *request) examine(ctx context.Context) int {
 	return r.tell(d)
 }
 
+const whatToName = "name a page of package dashboard, whose address ends in a slash, or the address of metrics"
+
 // measure reads the source, whatever it is.
 func (r *request) measure(ctx context.Context) (map[string]*vitals, error) {
 	if !strings.HasPrefix(r.source, "http://") && !strings.HasPrefix(r.source, "https://") {
@@ -132,19 +134,19 @@ func (r *request) measure(ctx context.Context) (map[string]*vitals, error) {
 		return nil, err
 	}
 	if strings.HasSuffix(address.Path, "/") { // a page's address ends in a slash
-		body, err := get(ctx, address.JoinPath("api/v1/measured").String())
+		body, err := fetch.Get(ctx, address.JoinPath("api/v1/measured").String(), whatToName)
 		if err != nil {
 			return nil, err
 		}
 		defer body.Close()
 		return readPage(body)
 	}
-	body, err := get(ctx, address.String())
+	body, err := fetch.Get(ctx, address.String(), whatToName)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	return readMetrics(io.LimitReader(body, maxAnswer), time.Now())
+	return readMetrics(body, time.Now())
 }
 
 func (r *request) measureFile() (map[string]*vitals, error) {
@@ -160,50 +162,13 @@ func (r *request) measureFile() (map[string]*vitals, error) {
 		if info, err := f.Stat(); err == nil {
 			at = info.ModTime()
 		}
-		return readMetrics(io.LimitReader(f, maxAnswer), at)
+		return readMetrics(io.LimitReader(f, fetch.MaxBytes), at)
 	}
 	all, events, err := measure(record.Entries(f))
 	if problem := recorded.Problem(r.source, err, events); problem != nil && events == 0 {
 		return nil, problem
 	}
 	return all, err
-}
-
-// The bounds of what an address may answer.
-const (
-	maxAnswer = 64 << 20
-	maxWait   = 30 * time.Second
-)
-
-func get(ctx context.Context, address string) (io.ReadCloser, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		resp.Body.Close()
-		cancel()
-		return nil, fmt.Errorf("%s answered %s: name a page of package dashboard, whose address ends in a slash, or the address of metrics", address, resp.Status)
-	}
-	return &answer{resp.Body, cancel}, nil
-}
-
-// answer ends its request's time when it is closed.
-type answer struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (a *answer) Close() error {
-	defer a.cancel()
-	return a.ReadCloser.Close()
 }
 
 // policies returns the text that is compared with, and its name: the file that was named, or
