@@ -17,7 +17,7 @@ type Attempt struct {
 	ctx    context.Context // at, as work sees it
 	at     *attemptContext
 	holder holder      // its gate guards the machine and settled; nil once it is retired
-	closed atomic.Bool // whoever sets it gives back
+	closed atomic.Bool // the goroutine that sets it gives back
 
 	settled bool
 	partial bool         // it is part of another attempt; never changes
@@ -105,9 +105,8 @@ type beginning struct {
 	attempt Attempt
 }
 
-// spare gives back the memory of an attempt of Begin that was closed. Nobody may use the
-// attempt any more; its context may live on. While the watch's timer runs the memory is
-// left to the collector.
+// spare gives back the memory of an attempt of Begin that was closed. The attempt is not used any
+// more; its context may live on. While the watch's timer runs the memory is left to the collector.
 func (a *Attempt) spare() {
 	g, ok := a.holder.(*beginning)
 	if !ok || a.users.Load() != 0 {
@@ -186,10 +185,10 @@ func (a *Attempt) settle(now clock.Instant, o policy.Outcome, canceled bool) (v 
 	return r.call.End(), true
 }
 
-// Expect says that somebody waits for more of the result from now on. Arrived says that
-// something arrived, or that the result ended. If timeout.idle passes in between, the
-// attempt's context ends with the cause [policy.IdleTimeout], and the breaker counts a
-// failure. Without Expect a result may be silent for any time.
+// Expect says that the caller waits for more of the result from now on. Arrived says that something
+// arrived, or that the result ended. If timeout.idle passes in between, the attempt's context ends
+// with the cause [policy.IdleTimeout], and the breaker counts a failure. Without Expect a result
+// may be silent for any time.
 func (a *Attempt) Expect() { a.watch.expect(a) }
 
 // Arrived ends what Expect began.
@@ -222,8 +221,8 @@ func (a *Attempt) outlive() {
 	r.call.Outlive(r.d.now(), t)
 }
 
-// strike ends a result that ran into a limit. Waited says that somebody waited for
-// more of it, so that the dependency is what was slow.
+// strike ends a result that ran into a limit. Waited says that the caller waited for more of it, so
+// that the dependency is what was slow.
 func (a *Attempt) strike(why policy.Reason, waited bool) {
 	g, r, t := a.holder.parts()
 	defer a.at.strike(why) // without the lock, for it runs code of the caller's context

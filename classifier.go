@@ -16,7 +16,7 @@ import (
 // type of the call's result, or an interface that it implements; any fits all calls,
 // and those of [Dependency.Run] and [Dependency.Begin], which have no result, fit any
 // alone. A call whose result has another type ends as [policy.Invalid], and nothing is
-// sent. A nil classifier is none.
+// sent. A nil classifier counts as absent.
 //
 // An outcome without a class, such as the zero Outcome, decides nothing: the
 // dependency's classifier is asked then, and in the end package classify reads the

@@ -27,7 +27,7 @@ type attemptContext struct {
 	marks           atomic.Uint32
 	cause           policy.Reason // whose deadline that is
 	number          uint8
-	inner           innerContext // written once, by whoever set arming
+	inner           innerContext // written once, by the goroutine that set arming
 }
 
 // keyedContext is the context of an attempt whose call has a key.
@@ -39,7 +39,7 @@ type keyedContext struct {
 // What becomes true of an attemptContext and stays so.
 const (
 	ended    = 1 << iota // the attempt is over
-	arming               // inner is being written, by whoever set this
+	arming               // inner is being written, by the goroutine that set this
 	ticking              // inner is there, and stays as it is
 	watched              // a watch keeps its time, and inner has no timer
 	struck               // a limit of ours ended it: the reason is in the upper bits
@@ -122,7 +122,7 @@ func (a *attemptContext) Value(key any) any {
 // arm makes the context that keeps time, once.
 func (a *attemptContext) arm() *innerContext {
 	if marks := a.marks.Load(); marks&ticking != 0 {
-		if marks&(ended|struck) != 0 { // whoever armed it may only be about to
+		if marks&(ended|struck) != 0 { // the goroutine that armed it may not have cancelled it yet
 			a.inner.cancel()
 		}
 		return &a.inner
@@ -174,9 +174,9 @@ func (a *attemptContext) strike(why policy.Reason) {
 	}
 }
 
-// keep makes in the one that keeps time, unless there is one. The contexts are
-// made before, since that runs code of the caller's context: between the two marks
-// are two stores, and nobody waits long for the second.
+// keep makes in the one that keeps time, unless one does already. The contexts are made before,
+// since that runs code of the caller's context: between the two marks are two stores, so a wait for
+// the second is short.
 func (a *attemptContext) keep(in innerContext) bool {
 	if a.marks.Or(arming)&arming != 0 {
 		for !a.is(ticking) {
@@ -189,7 +189,7 @@ func (a *attemptContext) keep(in innerContext) bool {
 	return true
 }
 
-// end ends the attempt: whoever still holds its context sees it canceled.
+// end ends the attempt: its context is canceled for all who still hold it.
 func (a *attemptContext) end() {
 	if a.marks.Load() == 0 && a.marks.CompareAndSwap(0, ended) {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// An attempt can end while somebody on another goroutine is just arming its context:
-// whoever looks in between, after the end, sees that it has ended.
+// An attempt can end while another goroutine is just arming its context: after the end, a third one
+// that looks in between sees that it has ended.
 func TestAContextArmedWhileItEndedHasEnded(t *testing.T) {
 	a := &attemptContext{Context: t.Context()}
 	a.inner.Context, a.inner.cancel = context.WithCancel(t.Context())

@@ -28,7 +28,7 @@ type Dependency struct {
 	state *machine.State
 	epoch time.Time // the origin of this dependency's instants
 
-	audience atomic.Pointer[audience] // nil while nobody observes
+	audience atomic.Pointer[audience] // nil without observers
 	judge    classifier
 	discard  func(result any)
 	logger   *slog.Logger
@@ -46,7 +46,7 @@ type Dependency struct {
 	bare atomic.Pointer[bare] // for calls that are part of an attempt; nil before the first
 
 	_         [64]byte     // calls read what is above and write what is below: not on one cache line
-	out       atomic.Int64 // calls that somebody waits for or holds open
+	out       atomic.Int64 // calls that a caller waits for or holds open
 	used      atomic.Int64 // when the last call began; kept for Registry's eviction
 	fallbacks atomic.Int64
 	exercised atomic.Uint64 // draws for exercising a fallback

@@ -158,9 +158,8 @@ func worse(e, than *Error) bool {
 // itself.
 const maxErrors = 1 << 16
 
-// eachEnd tells f, for every way down the tree of err, the outermost *Error on it, or
-// nil where there is none. It looks at no more than left errors, and returns how many
-// of them are left.
+// eachEnd calls f, for every way down the tree of err, with the outermost *Error on it, or nil
+// without one. It looks at no more than left errors, and returns how many of them are left.
 func eachEnd(err error, left int, f func(*Error)) int {
 	for err != nil && left > 0 {
 		left--

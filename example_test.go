@@ -243,7 +243,7 @@ func ExampleDependency_Retries() {
 	// retries_switched by bob
 }
 
-// A breaker that is wrong is disabled for an hour, and nobody has to remember it.
+// A breaker that is wrong is disabled for an hour; the end needs no reminder.
 func ExampleBreaker_By() {
 	d := gabion.New("stock", policy.Policy{},
 		gabion.WithObserver(gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
@@ -289,7 +289,7 @@ func ExampleDependency_Breaker() {
 func ExampleClassifyWith() {
 	d := gabion.New("search", policy.Policy{})
 	_, err := gabion.Do(context.Background(), d, func(context.Context) (string, error) {
-		return `{"status":"error"}`, nil // a 200 that is none
+		return `{"status":"error"}`, nil // a 200 that is a failure
 	}, gabion.ClassifyWith(func(body string, err error) policy.Outcome {
 		if strings.Contains(body, "error") {
 			return policy.Outcome{Class: policy.ClassServer}

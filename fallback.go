@@ -12,7 +12,7 @@ import (
 
 // Fallback is what answers in place of a dependency. Prefer failing: a fallback is
 // a second system that runs only when the first is down, so it is the least tested
-// code of all, it hides the outage from whoever could mend it, and it often calls
+// code of all, it hides the outage from those who could mend it, and it often calls
 // something that the same outage took along. If it must be, name the reasons that
 // it is for, and set Share so that it is exercised on good days too.
 type Fallback[T any] struct {
@@ -23,10 +23,10 @@ type Fallback[T any] struct {
 	// effect is unknown, since what it would do may have been done.
 	On []Reason
 
-	// Answer makes the result; it must not be nil. It gets the error that it answers,
-	// which is nil when it is being exercised. If the call has an idempotency key, [Key]
-	// returns another one here, derived from it: somebody else's answer is a thing of its own, and a
-	// call that is run again finds it by the same key.
+	// Answer makes the result; it must not be nil. It gets the error that it answers, which is nil
+	// when it is being exercised. If the call has an idempotency key, [Key] returns another one
+	// here, derived from it: another system's answer is a thing of its own, and a call that is run
+	// again finds it by the same key.
 	Answer func(context.Context, error) (T, error)
 
 	// Share is the part of calls that the fallback answers although nothing is

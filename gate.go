@@ -18,7 +18,7 @@ type gate struct {
 // holder keeps the machine of a call for an [Attempt] that the caller has.
 type holder interface {
 	parts() (*gate, *runner, *machine.Ticket) // the ticket is the attempt's
-	retire()                                  // the attempt is closed, and nobody uses the parts any more
+	retire()                                  // the attempt is closed, and its parts are not used any more
 }
 
 func (g *gate) lock() {
@@ -27,8 +27,8 @@ func (g *gate) lock() {
 	}
 }
 
-// unlock unlocks, and then tells the observer. One goroutine tells at a time, and also
-// tells what others decide meanwhile.
+// unlock unlocks, and then tells the observer. One goroutine tells at a time, and also tells what
+// others decide while it does.
 func (g *gate) unlock(r *runner) {
 	switch {
 	case g == nil:

@@ -88,10 +88,9 @@ func (x *racing[T]) hedge(k *trial[T]) {
 	x.unlock(&x.run)
 }
 
-// caught gives back a call of which a user's code left the timer's goroutine. A panic
-// there would end the process. So the caller's goroutine leaves in the same way, if it
-// still waits. An attempt that comes after the end is nobody's any more. K is nil if
-// Discard panicked after the attempt was settled.
+// caught gives back a call of which a user's code left the timer's goroutine. A panic there would
+// end the process. So the caller's goroutine leaves in the same way, if it still waits. An attempt
+// that comes after the end is dropped. K is nil if Discard panicked after the attempt was settled.
 func (x *racing[T]) caught(k *trial[T], v any) {
 	defer func() { _ = recover() }() // of Discard: the caller has a panic already
 	defer x.waker.Wake()
@@ -112,7 +111,7 @@ func (x *racing[T]) caught(k *trial[T], v any) {
 	})
 }
 
-// stop stops the timer of a call that nobody drives any more.
+// stop stops the timer of a call that is not driven any more.
 func (x *racing[T]) stop() {
 	if x.timer != nil {
 		x.timer.Stop()

@@ -18,7 +18,7 @@ func NewKey() string { return idemkey.New(time.Now()) }
 // DeriveKey returns the idempotency key of one step of an operation, such as the
 // capture that follows an authorisation: the same whenever it is derived again,
 // another for each step, parent and tenant. It is 64 hex digits, and an HMAC-SHA-256,
-// so that nobody can read tenant or parent from it. Within a run of package
+// so that tenant and parent can't be read from it. Within a run of package
 // idempotency's Handler, that package's DeriveKey returns the same for the scope and
 // key of the request.
 //

@@ -25,7 +25,7 @@ import (
 // The numbers are those of the conformance list for idempotency keys; what HTTP has
 // to do with them is in package gabionhttp.
 
-// memoryKeys is a KeyStore that fails where it is told to.
+// memoryKeys is a KeyStore that fails at chosen calls.
 type memoryKeys struct {
 	mu                  sync.Mutex
 	keys                map[string]string
@@ -127,7 +127,7 @@ func TestKey54_ARestartKeepsTheKey(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived <- r.Header.Get("Idempotency-Key")
 		if r.Header.Get("Resumed") == "false" {
-			<-over // its process is killed meanwhile
+			<-over // its process is killed before that
 		}
 	}))
 	defer s.Close()

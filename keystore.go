@@ -33,7 +33,7 @@ type KeyStore interface {
 //
 // Resumed says that the key was there before: an earlier run may have sent the
 // request. What this run learns does not say that nothing happened then, so it must
-// not turn to somebody else instead (see [Fallback]).
+// not turn to another system instead (see [Fallback]).
 func KeyFor(ctx context.Context, s KeyStore, intent string) (key string, resumed bool, err error) {
 	if s == nil || intent == "" {
 		return "", false, errNoIntent

@@ -55,11 +55,10 @@ type Tracer interface {
 	TraceAttempt(ctx context.Context, attempt Event) context.Context
 }
 
-// Selective is an [Observer] that does not want every event, so that calls which nothing
-// else observes cost less. Wants is asked once for each kind, when the observer is attached. An
-// attempt that is sent is told of all the same if it is a retry or a hedge: who does not want
-// policy.KindAttemptSent is spared those of first attempts. The event of an attempt
-// that has settled tells Left, too.
+// Selective is an [Observer] that does not want every event, so that calls which nothing else
+// observes cost less. Wants is asked once for each kind, when the observer is attached. Without
+// policy.KindAttemptSent an observer is spared the events of first attempts only: it still gets
+// those of retries and hedges. The event of an attempt that has settled tells Left, too.
 type Selective interface {
 	Observer
 
@@ -88,7 +87,7 @@ func newSubscription(o Observer) *subscription {
 	return s
 }
 
-// wants reports whether the observer is told of an event.
+// wants reports whether the observer gets an event.
 func (s *subscription) wants(e *Event) bool {
 	return !s.skip.Has(e.Kind) || e.Kind == policy.KindAttemptSent && (e.Attempt > 1 || e.Hedge)
 }
@@ -108,7 +107,7 @@ type seat struct {
 }
 
 // newAudience seats those that observe from now on. A place that became free may be taken by
-// somebody else, who then may get nothing of calls that have begun.
+// another observer, which then may get nothing of calls that have begun.
 func newAudience(have []seat, all []*subscription) *audience {
 	a := &audience{skip: ^machine.Kinds(0)}
 	taken := uint64(0)
@@ -143,8 +142,8 @@ func newAudience(have []seat, all []*subscription) *audience {
 // same reports whether two are one observer. Functions are never known to be.
 func same(a, b Observer) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
-// without returns what remains where some of the audience do not follow a call: what nobody of
-// the others wants, and whether one of them is a Tracer.
+// without returns what remains where some of the audience do not follow a call: what none of the
+// others wants, and whether one of them is a Tracer.
 func (a *audience) without(muted uint64) (skip machine.Kinds, traced bool) {
 	if muted == 0 {
 		return a.skip, a.traced
@@ -164,9 +163,9 @@ var callNumbers atomic.Uint64
 
 // Observe sends every event about the dependency and its calls to o from now on, until
 // stop is called. Of calls that have begun o may get nothing, or the rest of their
-// events. An event that is being told when stop is called may still arrive after it; no
+// events. An event that is on its way when stop is called may still arrive after it; no
 // later one does. Calling stop twice is harmless. One that is attached twice, here or to a
-// registry, is told once, until both are stopped; a function can't be told from another.
+// registry, gets each event once, until both are stopped; functions can't be compared.
 // A [Tracer] that comes during a call gets the contexts of its attempts without what it
 // would have put into the call's. Observing nothing, with a nil o, is no error.
 func (d *Dependency) Observe(o Observer) (stop func()) {
@@ -196,7 +195,7 @@ func (d *Dependency) prune() {
 	d.setAudience(func(have []*subscription) []*subscription { return have })
 }
 
-// attaching is held by whoever changes an audience, of whatever dependency.
+// attaching is held during a change of any dependency's audience.
 var attaching sync.Mutex
 
 func (d *Dependency) setAudience(change func([]*subscription) []*subscription) {
@@ -238,7 +237,7 @@ func (d *Dependency) putLog(l *machine.Log) {
 }
 
 // publish tells each observer. If one panics, the others still get the event.
-// The event is handed down by pointer, since it is large, and up to here nobody keeps it.
+// The event is handed down by pointer, since it is large, and up to here it is not kept.
 func (d *Dependency) publish(ctx context.Context, e *Event) { d.publishBut(ctx, e, 0) }
 
 // publishBut is publish for a call that some do not follow.

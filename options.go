@@ -101,8 +101,8 @@ func WithTenant(name string) CallOption { return CallOption{set: setTenant, text
 // throttle belong to the dependency. The empty name is that of calls without one.
 func WithPartition(name string) CallOption { return CallOption{set: setPartition, text: name} }
 
-// DiscardWith is told of this call's results that no caller will see, in place of
-// the dependency's; see [WithDiscard].
+// DiscardWith makes f get this call's results that no caller will see, in place of the
+// dependency's; see [WithDiscard].
 func DiscardWith(f func(result any)) CallOption { return CallOption{set: setDiscard, discard: f} }
 
 // callOptions is what the options of one call come to.
@@ -140,7 +140,7 @@ func (c *callOptions) problem() error {
 	return nil
 }
 
-var errEmptyKey = fmt.Errorf("the key given to WithKey is empty: leave the option out where there is none: %w", KeyMalformed)
+var errEmptyKey = fmt.Errorf("the key given to WithKey is empty: leave the option out to send no key: %w", KeyMalformed)
 
 func (c *callOptions) apply(o *CallOption) {
 	switch o.set {
@@ -191,9 +191,9 @@ func WithObserver(o Observer) Option {
 	return func(d *Dependency) { d.attach(newSubscription(o)) }
 }
 
-// WithDiscard is told of every result that no caller will see: of attempts that
-// were retried, and of hedges that lost. It should close what the result holds. It
-// runs under no lock, on the goroutine of the attempt or of the caller.
+// WithDiscard makes f get every result that no caller will see: of attempts that were retried, and
+// of hedges that lost. It should close what the result holds. It runs under no lock, on the
+// goroutine of the attempt or of the caller.
 func WithDiscard(f func(result any)) Option { return func(d *Dependency) { d.discard = f } }
 
 // WithSeed names the stream of the dependency's random draws, which otherwise is

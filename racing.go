@@ -32,7 +32,7 @@ type round[T any] struct {
 	lives  [2]*attemptContext // the first array of live
 	own    [2]trial[T]        // for the caller's attempts: one runs while the other is kept
 	mine   *trial[T]          // the caller's attempt that is out, or was last
-	kept   *trial[T]          // the attempt that was settled last before the end; nil once nobody wants its result
+	kept   *trial[T]          // the attempt that was settled last before the end; nil once its result is not wanted
 	err    error              // of the attempt that was settled last before the end
 	crash  *crash
 }
@@ -151,8 +151,8 @@ func (x *racing[T]) send(k *trial[T]) clock.Instant {
 	return now
 }
 
-// start makes the attempt's context, and unlocks for the work. The time that observers
-// take before the work is not the dependency's, and no hedge becomes due meanwhile.
+// start makes the attempt's context, and unlocks for the work. The time that observers take before
+// the work is not the dependency's, and no hedge becomes due in it.
 func (x *racing[T]) start(k *trial[T]) {
 	parent := x.run.told
 	if x.run.log != nil {
@@ -173,7 +173,7 @@ func (x *racing[T]) start(k *trial[T]) {
 
 // settle takes back an attempt that has run, and returns with the lock. Its result is
 // kept in place of the one before, which is discarded. A result that comes after the end
-// is discarded itself. Canceled says that the caller gave up meanwhile.
+// is discarded itself. Canceled says that the caller has given up.
 func (x *racing[T]) settle(now clock.Instant, k *trial[T], canceled bool) {
 	x.lock()
 	c := &x.run.call
@@ -215,8 +215,7 @@ func (x *racing[T]) unlockAndEnd(lost *trial[T], rest []*attemptContext) {
 	x.unlockAndLose(lost)
 }
 
-// unlockAndLose discards a result that nobody wants, also if an observer leaves when it
-// is told what was decided.
+// unlockAndLose discards a result that is not wanted, also if an observer ends the goroutine.
 func (x *racing[T]) unlockAndLose(lost *trial[T]) {
 	defer lost.lose(&x.run)
 	x.unlock(&x.run)
@@ -305,9 +304,8 @@ func (x *racing[T]) answer(answered *bool) (v T, had bool, _ *Attempt, err error
 	return v, had, nil, err
 }
 
-// end unlocks, and keeps a racing that is spare for the next call. Its timer may still
-// fire: due then looks at that call. A wake-up that nobody received makes that call look
-// once more.
+// end unlocks, and keeps a racing that is spare for the next call. Its timer may still fire: due
+// then looks at that call. A wake-up that was not received makes that call look once more.
 func (x *racing[T]) end(spare bool) {
 	d := x.run.d
 	if spare {

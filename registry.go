@@ -23,7 +23,7 @@ type Registry struct {
 
 	mu        sync.RWMutex // guards all below
 	declared  map[string]*Dependency
-	gone      map[string]weak.Pointer[Dependency] // declared once, and perhaps still held by somebody
+	gone      map[string]weak.Pointer[Dependency] // declared once, and perhaps still held by a caller
 	instances map[instanceOf]*Dependency
 	left      map[instanceOf]weak.Pointer[Dependency] // instances of names that are gone, likewise
 	spilled   int64                                   // calls of Instance that got the shared one
@@ -219,10 +219,10 @@ func (d *Dependency) idle() bool {
 // dependency whose name stays keeps its state and gets its new policy, and new names are
 // added.
 //
-// A name that is missing is forgotten. A program that has its dependency can go on
-// calling it, under the policy that it had; if the name comes back meanwhile, it is that
-// dependency again. That a name is missing is no error: compare [Registry.Names] if none
-// may be dropped.
+// A name that is missing is forgotten. A program that has its dependency can go on calling it,
+// under the policy that it had; if the name comes back before it is collected, it is that
+// dependency again. That a name is missing is no error: compare [Registry.Names] if none may be
+// dropped.
 func (r *Registry) Reload(policies map[string]policy.Policy) error {
 	rules, err := compileAll(policies)
 	if err != nil {
@@ -290,7 +290,7 @@ func (r *Registry) Observe(o Observer) (stop func()) {
 	r.observing = append(r.observing, s)
 	all := r.reachable()
 	r.mu.Unlock()
-	for _, d := range all { // one that is being forgotten or made twice is told once: see attach
+	for _, d := range all { // one that is being forgotten or made twice is attached once: see attach
 		d.attach(s)
 	}
 	return func() {
@@ -305,8 +305,8 @@ func (r *Registry) Observe(o Observer) (stop func()) {
 	}
 }
 
-// reachable returns every dependency that somebody may call: those that are known, and
-// those whose names are gone and that somebody still holds.
+// reachable returns every dependency that can be called: those that are known, and those whose
+// names are gone and that a caller still holds.
 func (r *Registry) reachable() []*Dependency {
 	all := slices.AppendSeq(slices.Collect(maps.Values(r.declared)), maps.Values(r.instances))
 	for _, weak := range r.gone {

@@ -84,7 +84,7 @@ func (r *runner) settleKey() error {
 	return nil
 }
 
-// observe numbers a call that somebody observes, and lets every Tracer have its context.
+// observe numbers a call that is observed, and lets every Tracer have its context.
 // Nothing is taken or locked yet.
 func (r *runner) observe(a *audience) {
 	r.id = callNumbers.Add(1)
@@ -117,8 +117,7 @@ func (r *runner) begin() clock.Instant {
 	return now
 }
 
-// waker wakes a call that waits. It never blocks and takes no lock. A nil waker wakes
-// nobody.
+// waker wakes a call that waits. It never blocks and takes no lock. A nil waker does nothing.
 type waker chan struct{}
 
 // Wake implements bulkhead.Waker.

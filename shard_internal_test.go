@@ -12,7 +12,7 @@ import (
 // about one in eight, where there are eight shards. Within one a call keeps its shard.
 func TestCallsOfOneShardPart(t *testing.T) {
 	const shards, moments, pages, page = 8, 64, 30, 1 << 13
-	const apart = int(page/unsafe.Sizeof(runner{})) + 1 // so many are more than a page
+	const apart = int(page/unsafe.Sizeof(runner{})) + 1 // that many are more than a page
 	runners := make([]runner, pages*apart)
 	shard := func(r *runner, at time.Duration) uint32 { return shardOf(r, clock.Instant(at)) % shards }
 	met := 0

@@ -20,10 +20,10 @@ type Breaker struct {
 	who string
 }
 
-// Breaker returns the breaker of that partition, or with "" of the calls that name
-// none; calls through package gabionhttp name their host. To move one moves no other. It
-// reports false if there is none: the policy has no breaker, or the partition
-// was never called or is forgotten. [Dependency.Stats] has the names.
+// Breaker returns the breaker of that partition, or with "" of the calls that name no partition;
+// calls through package gabionhttp name their host. To move one moves no other. It reports false if
+// the policy has no breaker, or the partition was never called or is forgotten. [Dependency.Stats]
+// has the names.
 func (d *Dependency) Breaker(partition string) (Breaker, bool) {
 	b := d.state.Breaker(partition)
 	return Breaker{d: d, b: b}, b != nil
@@ -32,7 +32,7 @@ func (d *Dependency) Breaker(partition string) (Breaker, bool) {
 // By returns the same breaker for moves whose events say who made them, as
 // [policy.Event.Code]: the name of an operator, a program, a ticket. A name longer than
 // 128 bytes is cut and ends in a hash of the whole, and what does not print is a
-// question mark. With "" the events say nobody.
+// question mark. With "" the events have no name.
 func (b Breaker) By(who string) Breaker {
 	b.who = printable(who)
 	return b
@@ -70,10 +70,10 @@ func (b Breaker) HalfOpen() error {
 	return err
 }
 
-// Isolate refuses every call until release is called. Several isolations hold
-// independently; releasing twice is harmless. What ForceOpen, Disable or ObserveOnly set
-// meanwhile holds after the last release; Trip and HalfOpen have no effect. Only Reset ends
-// isolations, all of them, so that one whose release is lost does not last for ever.
+// Isolate refuses every call until release is called. Several isolations hold independently;
+// releasing twice is harmless. What ForceOpen, Disable or ObserveOnly set before the last release
+// holds after it; Trip and HalfOpen have no effect. Only Reset ends isolations, all of them, so
+// that one whose release is lost does not last for ever.
 func (b Breaker) Isolate() (release func()) {
 	if b.b == nil {
 		return func() {}
@@ -112,7 +112,7 @@ func ending(now clock.Instant, lasts time.Duration) clock.Instant {
 	return now.Add(lasts)
 }
 
-// printable is a name of somebody as events tell it.
+// printable returns a name as events show it.
 func printable(who string) string {
 	return machine.BoundedName(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

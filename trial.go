@@ -27,9 +27,8 @@ func (k *trial[T]) makeContext(parent context.Context, r *runner) {
 	k.at, k.seen = r.context(parent, &k.step.Ticket)
 }
 
-// run runs work, reads what it returned, and ends the attempt's context unless the result
-// may outlive the call. Canceled says that it failed, and that the
-// caller gave up meanwhile.
+// run runs work, reads what it returned, and ends the attempt's context unless the result may
+// outlive the call. Canceled says that it failed, and that the caller had given up by then.
 func (k *trial[T]) run(r *runner, work func(context.Context) (T, error)) (after clock.Instant, canceled bool) {
 	if r.keep {
 		k.watch = r.d.timed(k.step.Ticket.Sent, k.at)
@@ -90,7 +89,7 @@ func (k *trial[T]) release(r *runner, now clock.Instant) {
 	}
 }
 
-// lose discards a result that nobody will see, if there is one. The attempt's context
+// lose discards a result that no caller will see, if any. The attempt's context
 // ends after that, since draining a body needs it. K may be nil.
 func (k *trial[T]) lose(r *runner) {
 	if k == nil || !k.have {

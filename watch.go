@@ -26,7 +26,7 @@ type watch struct {
 	ends  clock.Instant // of the attempt, before its verdict
 	open  *Attempt      // whose result lives on; nil before
 	lasts machine.Limits
-	waits clock.Instant // since when somebody waits for more of it; Never = nobody does
+	waits clock.Instant // since when the caller waits for more of it; Never means that it does not
 }
 
 // timed keeps the time of an attempt from now on.
@@ -68,7 +68,7 @@ func (w *watch) release() {
 	w.d.watches.Put(w)
 }
 
-// expect and arrived say that somebody waits for more of a's result, and no longer.
+// expect and arrived say that the caller waits for more of a's result, and no longer.
 func (w *watch) expect(a *Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -38,7 +38,7 @@ func patient(slots int) policy.Policy {
 	return p
 }
 
-// A queue gives messages to one consumer as a broker does: again after what it is told.
+// A queue gives messages to one consumer as a broker does: again after the given wait.
 type queue struct {
 	*desk
 	slots int

@@ -81,14 +81,14 @@ type Options struct {
 	// 16; negative means none.
 	Lend int
 
-	// Letters keeps dead letters. Nil means that the adapter has to put them somewhere: what
-	// a broker is told to forget is gone.
+	// Letters keeps dead letters. Nil means that the adapter has to put them somewhere: the
+	// broker forgets a message that is terminated.
 	Letters Letters
 
 	// LetterTimeout bounds each use of Letters. Zero means 5 s.
 	LetterTimeout time.Duration
 
-	// Logger is told when Letters fails. Nil means slog.Default.
+	// Logger gets the failures of Letters. Nil means slog.Default.
 	Logger *slog.Logger
 }
 
@@ -194,11 +194,11 @@ func (c *Consumer) Slots(otherwise int) int {
 	return max(otherwise-int(c.left.held.Load()), 0)
 }
 
-// Room says how many messages are worth fetching while that many are being worked on, and
-// if that is none, when to ask again. It is none while the breaker refuses and while the
-// dependency asked for time, and one while it is not known whether it works again. So
-// a subscription pauses, and what cannot be worked on stays where it is. An adapter asks
-// before it fetches. Without a bulkhead as many are worth fetching as the adapter likes.
+// Room says how many messages are worth fetching while that many are being worked on, and if zero, when
+// to ask again. It is zero while the breaker refuses and while the dependency asked for time, and one
+// while it is not known whether it works again. So a subscription pauses, and what cannot be worked on
+// stays where it is. An adapter asks before it fetches. Without a bulkhead as many are worth fetching
+// as the adapter likes.
 func (c *Consumer) Room(working int) (messages int, again time.Duration) {
 	calls, after := c.seen.Room()
 	if calls == 0 {
@@ -215,8 +215,8 @@ func (c *Consumer) Room(working int) (messages int, again time.Duration) {
 // it is not told when one comes free.
 const whileBusy = 20 * time.Millisecond
 
-// longestPause is how long an adapter waits at most before it asks again: somebody may have
-// moved the breaker by hand.
+// longestPause is how long an adapter waits at most before it asks again: an operator may have moved
+// the breaker by hand.
 const longestPause = time.Second
 
 // Await returns when at least one message is worth fetching, or with the context's error.

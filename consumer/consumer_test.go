@@ -24,7 +24,7 @@ import (
 
 var errWork = errors.New("the bank is closed")
 
-// A shelf keeps letters, the simple way, and orders what it is told to.
+// A shelf keeps letters, the simple way, and redrives them when ordered.
 type shelf struct {
 	mu       sync.Mutex // guards all below
 	err      error

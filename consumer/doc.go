@@ -13,9 +13,8 @@
 // it waits before that is decided by the policy's retry section, and the broker does the
 // waiting.
 //
-// The work runs in an [inbox.Inbox]: what was done is not done again. Its guarantee decides
-// whether work that failed may run again: under [Hold] it may not, since it may have had its
-// effect. A message that is given up is put into
-// a [deadletter.Store], with what happened at each attempt, before the broker is told to forget
-// it. [Consumer.Redrive] takes it up again when somebody says so.
+// The work runs in an [inbox.Inbox]: what was done is not done again. Its guarantee decides whether
+// work that failed may run again: under [Hold] it may not, since it may have had its effect. A message
+// that is given up is put into a [deadletter.Store], with what happened at each attempt, before the
+// broker may forget it. [Consumer.Redrive] takes it up again when an operator orders it.
 package consumer

@@ -19,8 +19,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A message is given up, since the card was declined. It is a dead letter until somebody orders
-// that it runs again.
+// A message is given up, since the card was declined. It is a dead letter until an operator orders that
+// it runs again.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -48,7 +48,7 @@ func Example() {
 	fmt.Println(d.Verb, d.Reason)
 
 	declined = false
-	go c.Redrive(ctx, letters, charge, consumer.Redrive{})                                                       // in each process: it runs letters that somebody orders
+	go c.Redrive(ctx, letters, charge, consumer.Redrive{})                                                       // in each process: it runs letters that are ordered
 	if _, err := letters.Order(ctx, deadletter.Query{Group: "billing"}, deadletter.Drive{Rate: 5}); err != nil { // as gabion deadletter redrive does
 		log.Fatal(err)
 	}

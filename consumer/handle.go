@@ -56,7 +56,7 @@ type handling struct {
 	work   func(context.Context) error
 	again  bool          // it is a letter that is redriven: the store learns of its end by other means
 	lease  time.Duration // of that letter
-	before int           // runs of it that somebody has found out about
+	before int           // runs of it whose outcome an operator has resolved
 
 	attempt *gabion.Attempt
 	now     *working // the context of the run
@@ -224,9 +224,8 @@ func (h *handling) settle(d *inbox.Disposition) {
 	}
 }
 
-// outcome is what the attempt shows of the dependency. What says nothing about whether
-// messages can be worked on is not known: that somebody else has the message, or that it was
-// done before.
+// outcome is what the attempt shows of the dependency. It is not known where the result says nothing
+// about whether messages can be worked on: another consumer has the message, or it was done before.
 func (h *handling) outcome(d *inbox.Disposition) (o policy.Outcome, known bool) {
 	switch {
 	case d.Reason == inbox.ReasonDone:
@@ -314,7 +313,7 @@ func (h *handling) failure(d *inbox.Disposition) deadletter.Failure {
 	return f
 }
 
-// told reports whether anybody is told what became of messages.
+// told reports whether anything observes what became of messages.
 func (c *Consumer) told() bool { return c.stream != nil || c.seen.Observed() }
 
 // tell tells observers what became of a message.

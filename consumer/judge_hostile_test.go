@@ -15,8 +15,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A broken error panics when somebody asks what it wraps or what it is, as one does whose
-// pointer is nil.
+// A broken error panics in Unwrap and Is, as one does whose pointer is nil.
 type brokenError struct{ err error }
 
 func (b *brokenError) Error() string { return b.err.Error() }

@@ -136,8 +136,8 @@ func (s *source) within(from, to time.Time) (n int) {
 	return n
 }
 
-// After an outage of the store, or of what the work needs, the messages that were delivered
-// meanwhile are repeats. They are worked off as fast as there are slots.
+// After an outage of the store, or of what the work needs, the messages that were delivered during it
+// are repeats. They are worked off as fast as there are slots.
 func TestAfterAnOutageRedeliveriesAreWorkedOffAtOnce(t *testing.T) {
 	const slots, takes = 16, 40 * time.Millisecond
 	const capacity = float64(slots) / float64(takes) * float64(time.Second)

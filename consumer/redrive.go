@@ -39,7 +39,7 @@ type Redrive struct {
 	Idle time.Duration
 }
 
-// Redrive runs the work of letters that somebody ordered to be taken up again, until the
+// Redrive runs the work of letters that an operator ordered to be taken up again, until the
 // context ends: under the same policy as messages, and with their own keys. A letter whose
 // work succeeds is done. One whose work fails waits again. One that the policy does not admit
 // stays ordered: while the breaker refuses, none is taken. The store keeps to the order's
@@ -98,8 +98,8 @@ func (r Redrive) resolved() Redrive {
 	return r
 }
 
-// free says how many letters are worth taking while that many are being worked on, and if
-// that is none, when to ask again.
+// free says how many letters are worth taking while that many are being worked on, and if zero, when to
+// ask again.
 func (c *Consumer) free(workers, working int) (letters int, again time.Duration) {
 	if working >= workers {
 		return 0, whileBusy
@@ -209,13 +209,13 @@ func (c *Consumer) rerun(ctx context.Context, orders Orders, l deadletter.Lease,
 	return v, 0
 }
 
-// resolve stores what somebody found out of work whose outcome was unknown, so that the
-// inbox lets it run.
+// resolve stores an operator's finding about work whose outcome was unknown, so that the inbox lets it
+// run.
 func (c *Consumer) resolve(ctx context.Context, l *deadletter.Letter) error {
 	if l.Reason != deadletter.Unknown || l.Resolved != deadletter.ResolvedAsFailed {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.options.LetterTimeout) // the letter's lease goes on meanwhile
+	ctx, cancel := context.WithTimeout(ctx, c.options.LetterTimeout) // the letter's lease goes on
 	defer cancel()
 	err := idempotency.Admin{Store: c.store}.Resolve(ctx, inbox.IDOf(c.options.Group, l.Key), idempotency.Change{State: idempotency.StateRetryable})
 	if errors.Is(err, idempotency.ErrRefused) { // it is known by now, or forgotten

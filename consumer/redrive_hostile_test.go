@@ -14,7 +14,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// asked counts how often somebody waits for its end.
+// asked counts the calls of Done.
 type asked struct {
 	context.Context
 	times atomic.Int64
@@ -25,7 +25,7 @@ func (a *asked) Done() <-chan struct{} {
 	return a.Context.Done()
 }
 
-// orderMany puts so many letters in order to be redriven.
+// orderMany puts many letters and orders a redrive of them.
 func (k *desk) orderMany(many int) {
 	for n := range many {
 		m := order(n)

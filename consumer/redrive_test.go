@@ -107,7 +107,7 @@ func TestAnUnknownOutcomeIsRunAgainOnceResolved(t *testing.T) {
 		k.redrive(time.Minute)
 		k.wantVerdicts(deadletter.Verdict{State: deadletter.Waiting, Reason: "outcome_unknown"})
 		if k.runs != runs {
-			t.Error("it ran, though nobody knows what it had done")
+			t.Error("it ran, though its outcome is unknown")
 		}
 
 		l := deadletter.Letter{Group: "billing", Key: "order-1", Payload: []byte("10 €"), Reason: deadletter.Unknown, Resolved: deadletter.ResolvedAsFailed}
@@ -120,7 +120,7 @@ func TestAnUnknownOutcomeIsRunAgainOnceResolved(t *testing.T) {
 	})
 }
 
-// What failed without an effect is known: nobody has to find out about it again.
+// The outcome of work that failed without an effect is known: an operator need not resolve it again.
 func TestAResolvedLetterThatFailsForCertainIsUnknownNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeHold, Observer: quiet{}}}})

@@ -41,8 +41,8 @@ func (c *Consumer) refusals(err error, left int) (refused, tried bool) {
 	return false, err != nil
 }
 
-// tried reports whether an error that is not gabion's says that something failed. One that
-// nobody classified is mostly a name for the others.
+// tried reports whether an error that is not gabion's says that something failed. An unclassified one
+// is mostly a name for the others.
 func (c *Consumer) tried(err error) bool {
 	switch c.means(err).Class {
 	case policy.ClassUnclassified, policy.ClassIgnored, policy.ClassSuccess:

@@ -98,7 +98,7 @@ func TestWhichErrorsAreRefusals(t *testing.T) {
 			{"a refusal beside what is permanent", errors.Join(refused, inbox.Permanent(errWork)), inbox.ReasonPermanent},
 			{"a refusal that the work calls a failure", classify.Transient(refused), inbox.ReasonFailed},
 			{"too little time left for the call", late, inbox.ReasonFailed},
-			{"an outcome that nobody knows", &gabion.Error{Dependency: "bank", Reason: policy.OutcomeUnknown}, inbox.ReasonFailed},
+			{"an unknown outcome", &gabion.Error{Dependency: "bank", Reason: policy.OutcomeUnknown}, inbox.ReasonFailed},
 		} {
 			k := newDesk(t, unguarded, consumer.Options{})
 			k.work = func(context.Context) error { return c.err }

@@ -81,8 +81,8 @@ func stripeOver(d *gabion.Dependency, url string) (*stripe.Client, *gabionhttp.T
 	return stripeWith(d, url, stripe.Int64(0))
 }
 
-// stripeWith is stripe-go over a dependency with so many retries of its own; nil is
-// as many as it makes unless told.
+// stripeWith is stripe-go over a dependency with the given number of retries of its own; nil is its
+// default.
 func stripeWith(d *gabion.Dependency, url string, retries *int64) (*stripe.Client, *gabionhttp.Transport) {
 	transport := &gabionhttp.Transport{Dependency: d}
 	backends := stripe.NewBackendsWithConfig(&stripe.BackendConfig{
@@ -204,10 +204,9 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(answer.Body.Bytes())
 }
 
-// stripe-go as it comes, with its own two retries over gabion's, and with keys of its
-// own for every other order: both layers send again and again, and nobody is charged
-// twice.
-func TestStripeWithItsOwnRetriesChargesNobodyTwice(t *testing.T) {
+// stripe-go as it comes, with its own two retries over gabion's, and with keys of its own for every
+// other order: both layers send again and again, and no customer is charged twice.
+func TestStripeWithItsOwnRetriesChargesOnce(t *testing.T) {
 	k := newKeeper(t)
 	s := httptest.NewServer(k)
 	defer s.Close()

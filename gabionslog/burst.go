@@ -146,7 +146,7 @@ func decides(k policy.Kind) bool {
 // elapsed tells what was counted, or ends the burst if there was nothing.
 func (o *Observer) elapsed(s subject, b *burst) {
 	o.mu.Lock()
-	if o.bursts[s] != b { // flushed meanwhile
+	if o.bursts[s] != b { // already flushed
 		o.mu.Unlock()
 		return
 	}
@@ -241,8 +241,8 @@ func (b *burst) byReason() slog.Attr {
 	return slog.Group("reasons", as...)
 }
 
-// byCode says how many there were of each decision, or of each end of attempts. The others
-// are the rest of so many.
+// byCode says how many there were of each decision, or of each end of attempts. others is the total of
+// those without a code.
 func (b *burst) byCode(key string, others int) slog.Attr {
 	var as []any
 	for _, code := range slices.Sorted(maps.Keys(b.codes)) {

@@ -145,7 +145,7 @@ func TestWhatIsCounted(t *testing.T) {
 		{"letters that a full store removes", gabion.Event{Kind: policy.KindLettersLost, Dependency: "bank", Count: 1}, 100, []int{1, 99}},
 		{"moves of a breaker are not", moved, 3, []int{1, 1, 1}},
 		{"but those of a thousand partitions are", moved, 1000, append(slicesOf(1, 20), 980)},
-		{"cancelled calls are nobody's failure", returned("bank", policy.Canceled), 100, nil},
+		{"cancelled calls are no failure", returned("bank", policy.Canceled), 100, nil},
 		{"nor is success", returned("bank", policy.None), 100, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestBurstsAreBounded(t *testing.T) {
 	})
 }
 
-// Every event is told once, whoever sends it, whenever it is flushed.
+// Every event is logged once, from any goroutine, whenever it is flushed.
 func TestNothingIsLostBetweenGoroutines(t *testing.T) {
 	var n notebook
 	o := observer(&n)

@@ -19,7 +19,7 @@ import (
 const DefaultEvery = 10 * time.Second
 
 // Observer logs what an operator wants to know: what happened to a dependency, and
-// that calls failed. Warnings are what somebody should look at: a breaker that opened,
+// that calls failed. Warnings are what an operator should look at: a breaker that opened,
 // retries that were switched off, failed calls that may have happened all the same, most
 // calls failing, dead letters and their loss, keys in trouble. What failed without an effect, and what gets
 // better, is information. The first call that fails is logged at once. Those that fail
@@ -55,9 +55,9 @@ type Observer struct {
 	calls   map[string]*calls // of dependencies whose calls fail
 }
 
-// levels says how much each kind of event matters: an error is a bug, a warning wants
-// somebody to look, information is worth keeping. Kinds that are not named, and those
-// that levelOf makes smaller, are logged at debug level, and only if Attempts is set.
+// levels says how much each kind of event matters: an error is a bug, a warning needs an operator's
+// look, information is worth keeping. Kinds that are not named, and those that levelOf makes smaller,
+// are logged at debug level, and only if Attempts is set.
 var levels = map[policy.Kind]slog.Level{
 	policy.KindBreakerMoved:    slog.LevelWarn,
 	policy.KindBreakerExceeded: slog.LevelWarn,
@@ -89,12 +89,12 @@ func levelOf(e *gabion.Event) slog.Level {
 		e.Kind == policy.KindMessageDisposed && !strings.HasPrefix(e.Code, "dead_letter"):
 		return slog.LevelDebug
 	case e.Kind == policy.KindReturned && e.Effect == policy.UnknownEffect:
-		return slog.LevelWarn // somebody may have to find out whether it happened
+		return slog.LevelWarn // an operator may have to find out whether it happened
 	}
 	return level
 }
 
-// troubled are the decisions about a key that want somebody to look.
+// troubled are the decisions about a key that an operator should look at.
 var troubled = map[string]bool{"mismatch": true, "outcome_unknown": true, "record_unreadable": true, "store_unavailable": true}
 
 // Wants implements gabion.Selective: without Attempts, what is never logged costs calls
@@ -155,8 +155,7 @@ func attrs(e *gabion.Event) []slog.Attr {
 	return as
 }
 
-// because says in words what was decided and with which numbers, where that helps whoever
-// has to act.
+// because says in words what was decided and with which numbers, where that helps an operator to act.
 func because(e *gabion.Event) string {
 	switch {
 	case e.Kind == policy.KindBreakerMoved, e.Kind == policy.KindBreakerExceeded, e.Kind == policy.KindRetriesSwitched, e.Kind == policy.KindPaceSet,

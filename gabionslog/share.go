@@ -7,8 +7,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// calls counts those of a dependency while some of them fail: without the others, nobody
-// can say whether most do. Its fields only grow.
+// calls counts those of a dependency while some of them fail, to tell whether most do. Its fields only
+// grow.
 type calls struct {
 	succeeded atomic.Int64
 	failing   atomic.Int64 // because of the dependency
@@ -61,7 +61,7 @@ func (o *Observer) succeeded(dependency string) {
 // watch has the calls of a burst's dependency counted from now on. The caller holds o.mu.
 func (o *Observer) watch(s subject, e *gabion.Event) *calls {
 	if s.kind != policy.KindReturned || s.dependency != e.Dependency {
-		return nil // of those that share a name nobody knows the successes
+		return nil // the successes of those that share a name are unknown
 	}
 	c := o.calls[s.dependency]
 	if c == nil {

@@ -62,7 +62,7 @@ func TestMostCallsFailingIsAWarning(t *testing.T) {
 		want       slog.Level
 	}{
 		{"all calls are held back", "bank", policy.Paced, 38, 0, slog.LevelWarn},
-		{"all calls find nobody", "bank", policy.BudgetExhausted, 10, 0, slog.LevelWarn},
+		{"all calls are refused connections", "bank", policy.BudgetExhausted, 10, 0, slog.LevelWarn},
 		{"more fail than succeed", "bank", policy.AttemptsExhausted, 11, 10, slog.LevelWarn},
 		{"as many succeed", "bank", policy.AttemptsExhausted, 10, 10, slog.LevelInfo},
 		{"a small share fails", "bank", policy.AttemptsExhausted, 1, 99, slog.LevelInfo},
@@ -136,7 +136,7 @@ func TestASumSaysTheLastCode(t *testing.T) {
 	})
 }
 
-// Real calls to where nobody listens: none has an effect, and no breaker opens.
+// Real calls to a closed port: none has an effect, and no breaker opens.
 func TestRefusedConnectionsAreAWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notebook
@@ -155,7 +155,7 @@ func TestRefusedConnectionsAreAWarning(t *testing.T) {
 	})
 }
 
-// A success costs no allocation while calls fail, and after that nobody counts any more.
+// A success costs no allocation while calls fail, and after that is not counted.
 func TestSuccessesCostNoAllocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notebook

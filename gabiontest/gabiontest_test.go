@@ -32,7 +32,7 @@ func TestLostAnswer(t *testing.T) {
 
 var errDown = classify.Transient(errors.New("down"))
 
-// judged is a testing.TB that keeps what it is told, to see assertions fail.
+// judged is a testing.TB that keeps its messages, to see assertions fail.
 type judged struct {
 	testing.TB
 	said  []string

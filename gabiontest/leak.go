@@ -71,7 +71,7 @@ func NothingHeld(t testing.TB, d *gabion.Dependency) {
 		t.Errorf("%s: %d slots in use and %d calls queued, with no call under way", s.Name, b.InUse, b.Queued)
 	}
 	if s.Streams != 0 {
-		t.Errorf("%s: %d results are still open, such as response bodies that nobody closed", s.Name, s.Streams)
+		t.Errorf("%s: %d results are still open, such as unclosed response bodies", s.Name, s.Streams)
 	}
 	for _, part := range append(s.Partitions, s.Main) {
 		if p := part.Breaker.Probes; p != 0 {

@@ -84,7 +84,7 @@ func (l *Load) add(e *gabion.Event) {
 	}
 }
 
-// WantAttempts fails the test unless exactly so many attempts were sent.
+// WantAttempts fails the test unless exactly want attempts were sent.
 func (r *Recorder) WantAttempts(t testing.TB, want int) {
 	t.Helper()
 	if got := r.Load().Attempts; got != want {

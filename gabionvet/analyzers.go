@@ -31,7 +31,7 @@ var (
 		{"G120", "dependencyperrequest", "a dependency, breaker or limiter is made for each request", dependencyPerRequest},
 		{"G121", "contextlost", "context.Background drops the context that is at hand", contextLost},
 		{"G123", "retryintransaction", "a statement is repeated inside its transaction", retryInTransaction},
-		{"G124", "callintransaction", "work of a transaction calls somebody else", callInTransaction},
+		{"G124", "callintransaction", "work of a transaction calls another service", callInTransaction},
 		{"G125", "serverwithouttimeouts", "an http.Server has no timeout for the header", serverWithoutTimeouts},
 		{"G126", "repeatsrefusals", "a loop repeats answers from 400 to 499", repeatsRefusals},
 		{"G190", "ignorewithoutreason", "an ignore has no reason, or names no rule", checkIgnores},

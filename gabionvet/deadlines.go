@@ -12,8 +12,8 @@ type limit int
 
 const (
 	unknown limit = iota
-	endless       // there is none
-	bounded       // there is one
+	endless       // no deadline
+	bounded       // a deadline
 )
 
 // both joins what two ways into the same place say.
@@ -123,8 +123,8 @@ func mentionsObject(u *unit, n ast.Node, obj types.Object) (found bool) {
 	return found
 }
 
-// argumentLimit looks at what the callers in this package give, which are all callers if
-// nobody else can call it.
+// argumentLimit looks at what the callers in this package give, which are all callers if no other
+// package can call it.
 func (u *unit) argumentLimit(f *types.Func, at, depth int) limit {
 	if f == nil || f.Exported() && u.pkg.Name() != "main" || u.asValue[f] || len(u.callers[f]) == 0 {
 		return unknown

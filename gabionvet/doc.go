@@ -10,7 +10,7 @@
 //
 // A finding that is no mistake is ignored by a comment on its line or on the line above:
 //
-//	//gabion:ignore G101 one process, once a day: there is nobody to come back with
+//	//gabion:ignore G101 one process, once a day: no other process retries at the same time
 //
 // The reason is mandatory, and an ignore that no longer matches anything is a finding (G191).
 //

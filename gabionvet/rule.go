@@ -64,7 +64,7 @@ type check struct {
 	told map[token.Pos]bool
 }
 
-// report tells of a mistake, once for each place, unless a comment says that it is none.
+// report reports a mistake, once for each place, unless a comment ignores it.
 func (c *check) report(n ast.Node, fixes []analysis.SuggestedFix, format string, args ...any) {
 	if n == nil || c.told[n.Pos()] || !c.unit.looksAt(n.Pos()) {
 		return

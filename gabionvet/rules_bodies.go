@@ -108,7 +108,7 @@ func (u *unit) use(id inspector.Cursor, a answer, all *uses) {
 	case *ast.CallExpr:
 		all.reads = true
 		if !u.onlyReads(p) {
-			all.closes = true // by somebody else, perhaps
+			all.closes = true // by another function, perhaps
 			all.escapes = true
 		}
 	case *ast.BinaryExpr:
@@ -157,7 +157,7 @@ func (c *check) checkRounds(a answer) {
 				}
 			case *ast.Ident:
 				if c.info.Uses[n] == a.obj && !c.isFieldOf(n) {
-					return closed // given to somebody
+					return closed // handed on
 				}
 			}
 			return 0
@@ -246,8 +246,8 @@ func (u *unit) isHead(a answer) bool {
 
 func isRequest(t types.Type) bool { return typeName(t) == "net/http.Request" }
 
-// giveBack reports whether the function ends connections on purpose, or reads nothing since
-// nobody answers with more than a status.
+// giveBack reports whether the function ends connections on purpose, or reads nothing because the
+// server answers with no more than a status.
 func (u *unit) giveBack(a answer) bool {
 	disables := false
 	ast.Inspect(a.body, func(n ast.Node) bool {
@@ -299,7 +299,7 @@ func (c *check) loopName(r repeated) string {
 	return "the work of " + r.what
 }
 
-// isReader reports whether a type is read once: a reader that nobody can know the bytes of.
+// isReader reports whether a type can be read only once.
 func (u *unit) isReader(t types.Type) bool {
 	switch typeName(t) {
 	case "io.Reader", "io.ReadCloser", "io.ReadSeeker", "bytes.Buffer", "bytes.Reader", "strings.Reader", "os.File", "bufio.Reader":
@@ -377,7 +377,7 @@ func (u *unit) touchesBody(n ast.Node, req types.Object) (found bool) {
 			}
 		case *ast.CallExpr:
 			if f := u.callee(n); (f == nil || f.Pkg() == u.pkg) && usesAsArgument(u, n, req) {
-				found = true // somebody else may rewind it
+				found = true // the callee may rewind it
 			}
 		case *ast.AssignStmt:
 			for _, to := range n.Lhs {

@@ -39,8 +39,7 @@ func cancelMissing(c *check) {
 	})
 }
 
-// endsWithParent reports whether the parent is a context of the same function that somebody
-// cancels.
+// endsWithParent reports whether the parent is a context that the same function cancels.
 func (c *check) endsWithParent(call *ast.CallExpr, decl *ast.FuncDecl) bool {
 	if len(call.Args) == 0 {
 		return false

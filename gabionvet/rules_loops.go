@@ -177,7 +177,7 @@ func sleepDeafToContext(c *check) {
 			if !w.sleep {
 				continue
 			}
-			c.report(w.node, c.sleepFix(l, w, name), "time.Sleep hears nothing of %s: a caller that gave up is kept waiting, and this loop goes on to try for nobody; "+
+			c.report(w.node, c.sleepFix(l, w, name), "time.Sleep ignores %s: a caller that gave up is kept waiting, and this loop goes on trying in vain; "+
 				"wait in a select with <-%s.Done()", name, name)
 			break
 		}
@@ -216,7 +216,7 @@ func retriesEveryError(c *check) {
 	}
 }
 
-// grows reports whether the wait of a loop gets longer: it is back-off that somebody wrote.
+// grows reports whether the wait of a loop gets longer: it is a hand-written back-off.
 func (u *unit) grows(l *retryLoop) bool {
 	for _, w := range l.waits {
 		if u.info.Types[w.d].Value != nil {

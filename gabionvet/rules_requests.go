@@ -75,7 +75,7 @@ func (u *unit) sentWithoutContext(at inspector.Cursor, call *ast.CallExpr) bool 
 			sent = true
 		case other != call && usesAsArgument(u, other, req) && !u.is(other, "(net/http.Client).Do"):
 			if f := u.callee(other); f == nil || f.Pkg() == u.pkg {
-				return false // somebody else may give it one
+				return false // the callee may give it one
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func callInTransaction(c *check) {
 		for _, call := range calls(r.body, true) {
 			by, retried := c.retrierOf(call)
 			if c.sends(call) || sending[c.callee(call)] || retried && !by.tx {
-				c.report(call, nil, "%s calls somebody else inside the transaction of %s: a rollback does not undo it, a repetition does it again, and meanwhile the transaction holds its locks; "+
+				c.report(call, nil, "%s calls another service inside the transaction of %s: a rollback does not undo the call, a retry repeats it, and the transaction holds its locks while it waits; "+
 					"call before or after it, or write the call into an outbox", source(call.Fun), r.short)
 			}
 		}

@@ -75,7 +75,7 @@ type worst struct {
 	best   map[int][2]reach // by node, and by whether its answer is marked
 }
 
-// path returns the path with the largest product that ends at a node; nil if nobody calls it.
+// worstPath returns the path with the largest product that ends at a node; nil if nothing calls it.
 func (x *look) worstPath(bottom int, c counting) (product float64, path []term) {
 	w := worst{x, c, bottom, map[int][2]reach{bottom: {{n: 1, edge: -1}}}}
 	above := x.above(bottom)

@@ -98,8 +98,8 @@ func (x *look) timeoutNeverReached() {
 	}
 }
 
-// timeLeft is how much time services have at most when they are called by whoever leaves
-// them least, by node, and whose attempt it is. Zero means that nothing bounds it.
+// timeLeft is how much time services have at most when their hastiest caller calls them, by node, and
+// whose attempt it is. Zero means that nothing bounds it.
 func (x *look) timeLeft() (left []time.Duration, by []*Edge) {
 	left, by = make([]time.Duration, len(x.nodes)), make([]*Edge, len(x.nodes))
 	for _, v := range x.callersFirst() {

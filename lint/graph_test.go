@@ -296,7 +296,7 @@ func TestAnyGraphIsLookedAtToTheEnd(t *testing.T) {
 	}
 }
 
-// circular reports whether a graph without nodes that nobody calls, taken away one after
+// circular reports whether a graph without its uncalled nodes, taken away one after
 // the other, has edges left.
 func circular(g Graph) bool {
 	type pair struct{ from, to string }

@@ -36,7 +36,7 @@ func TestPresetsWithOwnTimeoutsBringNoWarning(t *testing.T) {
 	}
 }
 
-// What somebody wrote is theirs, and a longer call has the preset's waits.
+// Written waits stay, and a longer call has the preset's waits.
 func TestOnlyAPresetsWaitsFollowTheCall(t *testing.T) {
 	for keys, want := range map[string]string{
 		"preset: database": "500ms 10s",

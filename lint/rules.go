@@ -80,8 +80,8 @@ func (s *subject) retries() bool { return s.p.Retry.Attempts > 1 }
 // hedges reports whether the policy sends hedges.
 func (s *subject) hedges() bool { return s.p.Hedge.Max > 0 }
 
-// queued reports whether nobody waits for the calls: the facts say so or, where they say
-// nothing of it, a call may take longer than anybody waits.
+// queued reports whether no user waits for the calls: the facts say so or, where they say nothing of
+// it, a call may take longer than users wait.
 func (s *subject) queued() bool {
 	return s.facts.Queue || !s.said("facts.queue") && s.p.Timeout.Call >= 2*time.Minute
 }

@@ -184,8 +184,8 @@ func (s *subject) breakerNeverTrips() {
 	}
 }
 
-// What opens a breaker by chance: fewer than one failure in so many, or a row that comes
-// more often than once an hour with so many failures.
+// What opens a breaker by chance: breaker.failures of at most chanceShare of the window's calls, or
+// a row of failures that comes more often than chanceEvery while the share background fails.
 const (
 	chanceShare = 0.05
 	chanceEvery = time.Hour

@@ -97,9 +97,9 @@ func TestRulesOfBreakers(t *testing.T) {
 // Whether anybody sees breakers is asked of a file, and not of each dependency.
 func TestUnobservedIsAskedOnceOfAFile(t *testing.T) {
 	for _, c := range []struct{ fact, head, deps, want string }{
-		{"nobody looks", "facts: {metrics: false}\n", "{a: {}, b: {}, c: {breaker: off}}",
+		{"no metrics", "facts: {metrics: false}\n", "{a: {}, b: {}, c: {breaker: off}}",
 			"gabion.yaml:2:18: facts.metrics: false: when one of 2 breakers opens, calls are refused and nobody sees why"},
-		{"somebody does", "facts: {metrics: true}\n", "{a: {}}", ""},
+		{"metrics", "facts: {metrics: true}\n", "{a: {}}", ""},
 		{"there are none", "facts: {metrics: false}\n", "{a: {breaker: off}}", ""},
 		{"not said", "", "{a: {}}", "unknown facts.metrics: the file does not say it"},
 		{"not read", "facts: {metrics: 7}\n", "{a: {}}", "unknown facts.metrics: it could not be read"},

@@ -80,7 +80,7 @@ func (s *subject) writeWithoutKey() {
 // passing are statuses of 4xx that can be different the next time.
 var passing = []int{408, 425, 429}
 
-// held are statuses of 4xx that say that somebody else is at it.
+// held are statuses of 4xx that say that another request holds the resource.
 var held = []int{409, 423}
 
 // lasting are gRPC codes that stay as they are.

@@ -96,7 +96,7 @@ func TestRulesOfBulkheads(t *testing.T) {
 		{"served in time", "{bulkhead: {limit: 10, queue: 100}, facts: {p50: 200ms}}", "silent", ""},
 		{"not", "{bulkhead: {limit: 10, queue: 101}, facts: {p50: 200ms}}", "warning",
 			"a: queue 101 behind 10 slots × facts.p50 200ms = 2.02s > queue_timeout 1s (default): all but the first 50 wait in vain"},
-		{"nobody waits", "{bulkhead: {queue: off}}", "silent", ""},
+		{"no queue", "{bulkhead: {queue: off}}", "silent", ""},
 		{"a limit that moves", "{bulkhead: {limit: learned}}", "silent", ""},
 	})
 	tryRule(t, "G029", []specimen{
@@ -161,7 +161,7 @@ func TestRulesOfLayers(t *testing.T) {
 	tryRule(t, "G047", []specimen{
 		{"there is one", "{facts: {fallback: true}}", "note", "the fallback gets all calls at once"},
 		{"its load", "{facts: {fallback: true, rate: 3/s, processes: 2}}", "note", "the fallback gets 6/s at once"},
-		{"there is none", "{facts: {fallback: false}}", "silent", ""},
+		{"no fallback", "{facts: {fallback: false}}", "silent", ""},
 		{"not said", "{}", "unknown facts.fallback", ""},
 	})
 }

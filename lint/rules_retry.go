@@ -110,7 +110,7 @@ func (s *subject) noWait() {
 		"write base: "+policy.FormatDuration(base), fix...)
 }
 
-// The most attempts of a call for which somebody waits, and where they are absurd.
+// The most attempts of a call for which a user waits, and where they are absurd.
 const (
 	mostAttempts   = 6
 	usualAttempts  = 5

@@ -11,8 +11,8 @@ func TestRulesOfKeys(t *testing.T) {
 		{"keys are required", "{safe: true, key: required, facts: {writes: true}}", "silent", ""},
 		{"nothing is declared safe", "{facts: {writes: true}}", "silent", ""},
 		{"calls only read", "{safe: true, facts: {writes: false}}", "silent", ""},
-		{"nobody says whether they write", "{safe: true}", "unknown facts.writes", ""},
-		{"nobody says, and it does not matter", "{}", "silent", ""},
+		{"it is not said whether they write", "{safe: true}", "unknown facts.writes", ""},
+		{"it is not said, and does not matter", "{}", "silent", ""},
 	})
 	tryRule(t, "G002", []specimen{
 		{"writes without keys", "{facts: {writes: true}}", "note", "whatever 3 attempts (default) says"},
@@ -27,7 +27,7 @@ func TestRulesOfKeys(t *testing.T) {
 		{"not implemented", "{http: {transient: [501, 505]}}", "warning", "501, 505 will be"},
 		{"those that pass", "{http: {transient: [408, 425, 429]}}", "silent", ""},
 		{"a server's failure", "{http: {transient: [500, 520]}}", "silent", ""},
-		{"somebody else is at it", "{http: {transient: [409]}}", "note", "409 is retried"},
+		{"another request holds it", "{http: {transient: [409]}}", "note", "409 is retried"},
 		{"a mistake in gRPC", "{grpc: {transient: [NOT_FOUND, RESOURCE_EXHAUSTED]}}", "warning", "a: NOT_FOUND will be"},
 		{"those of gRPC that pass", "{grpc: {transient: [RESOURCE_EXHAUSTED, INTERNAL]}}", "silent", ""},
 		{"nothing is retried", "{retry: off, http: {transient: [400]}}", "silent", ""},
@@ -78,9 +78,9 @@ func TestRulesOfRetries(t *testing.T) {
 		{"fifteen", "{retry: {attempts: 15, budget: off}}", "warning", ""},
 		{"sixteen", "{retry: {attempts: 16, budget: off}}", "error", ""},
 		{"from a queue", "{retry: {attempts: 16, budget: off}, facts: {queue: true}}", "silent", ""},
-		{"a call that nobody waits for", "{timeout: {call: 2m}, retry: {attempts: 16, budget: off}}", "silent", ""},
-		{"a call that somebody waits for", "{timeout: {call: 119s}, retry: {attempts: 16, budget: off}}", "error", ""},
-		{"a long call that somebody waits for", "{timeout: {call: 5m}, retry: {attempts: 7}, facts: {queue: false}}", "note", ""},
+		{"a call without a waiting user", "{timeout: {call: 2m}, retry: {attempts: 16, budget: off}}", "silent", ""},
+		{"a call with a waiting user", "{timeout: {call: 119s}, retry: {attempts: 16, budget: off}}", "error", ""},
+		{"a long call with a waiting user", "{timeout: {call: 5m}, retry: {attempts: 7}, facts: {queue: false}}", "note", ""},
 	})
 	tryRule(t, "G010", []specimen{
 		{"the sum is the call", "{timeout: {call: 9s, attempt: 2s}}", "silent", ""},
@@ -119,7 +119,7 @@ func TestRulesOfRetries(t *testing.T) {
 		{"a held retry bridges more", "{facts: {blip: 14950ms}}", "silent", ""},
 		{"but no more than the call has", "{facts: {blip: 14951ms}}", "warning", "up to 14.95s after"},
 		{"without a breaker nothing is held", "{breaker: off, facts: {blip: 5s}}", "warning", ""},
-		{"with nobody else nothing is held", "{facts: {blip: 5s, rate: 0.3/s}}", "warning", ""},
+		{"without other calls nothing is held", "{facts: {blip: 5s, rate: 0.3/s}}", "warning", ""},
 		{"with others it is", "{facts: {blip: 5s, rate: 1/s}}", "silent", ""},
 		{"one attempt", "{retry: off, facts: {blip: 1s}}", "warning", "one attempt is all that a call makes < facts.blip 1s"},
 		{"not said", "{}", "unknown facts.blip", ""},

@@ -89,8 +89,8 @@ func (s *subject) bodyNeverEnds() {
 	}
 }
 
-// What an attempt over a network can't do, what is far above the usual ceilings (HTTP 30 s,
-// RPC 10 s, databases 5 s), and what nobody waits for.
+// What an attempt over a network can't do, what is far above the usual ceilings (HTTP 30 s, RPC 10 s,
+// databases 5 s), and what no user waits for.
 const (
 	tooShort  = 100 * time.Millisecond
 	farAbove  = time.Minute

@@ -157,9 +157,9 @@ func (r *Relay) overlap(ctx context.Context, h *holding, batch []*row) (confirme
 	marking, next, cut := r.unmarked, []*row(nil), false
 	r.unmarked = nil
 	func() {
-		var beside sync.WaitGroup
-		defer beside.Wait() // also if the publisher ends the goroutine
-		beside.Go(func() {
+		var marked sync.WaitGroup
+		defer marked.Wait() // also if the publisher ends the goroutine
+		marked.Go(func() {
 			if err = r.markRows(ctx, marking); err == nil {
 				next, cut, err = r.rows.waiting(ctx, seqsOf(batch), r.limit)
 			}

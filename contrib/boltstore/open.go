@@ -83,10 +83,10 @@ type Store struct {
 
 var _ idempotency.Store = (*Store)(nil)
 
-// Open opens the file, and creates it if it is missing; its folder must be there. It
-// returns ErrLocked if another process keeps the file, and ErrFormat if the file is
-// something else. Runs that the last process left are counted as lost from now on,
-// whatever is left of their leases: the file's lock says that nobody works on them.
+// Open opens the file, and creates it if it is missing; its folder must be there. It returns ErrLocked
+// if another process keeps the file, and ErrFormat if the file is something else. Runs that the last
+// process left count as lost from now on, whatever is left of their leases: the file's lock proves that
+// they have ended.
 func Open(file string, o Options) (*Store, error) { return open(file, o, 0) }
 
 // open is Open on a machine whose clock is wrong by skew.

@@ -10,8 +10,8 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
-// sweepBatch bounds how many records a sweep looks at in one transaction, for claims
-// wait meanwhile: with 256 the median claim took over twice as long, with 64 a third.
+// sweepBatch bounds how many records a sweep looks at in one transaction, because claims
+// wait for it: with 256 the median claim took over twice as long, with 64 a third.
 const sweepBatch = 64
 
 // Begin implements [idempotency.Store]. An answer that changes nothing is read
@@ -151,7 +151,7 @@ func (s *Store) due() (any bool) {
 	return any
 }
 
-// sweep marks the lost first: somebody may be waiting for that.
+// sweep marks the lost first: a caller may be waiting for that.
 func (s *Store) sweep(t *tables, now idempotency.Moment, limit int) (looked, changed int) {
 	looked, changed, s.lost = t.sweep(t.running, s.lost, now, limit)
 	more, gone, last := t.sweep(t.finished, s.expired, now, limit-looked)

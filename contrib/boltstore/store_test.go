@@ -168,7 +168,7 @@ func TestNewFileIsPrivate(t *testing.T) {
 	}
 }
 
-// 39: with the file's lock comes the knowledge that nobody works any more.
+// 39: the file's lock proves that the runs of the last process have ended.
 func TestRunsOfTheLastProcessAreLostAtOnce(t *testing.T) {
 	file := newFile(t)
 	s := openStore(t, file)
@@ -290,7 +290,7 @@ func TestAnswersThatChangeNothingDontWaitForTheWriter(t *testing.T) {
 	})
 }
 
-// Of a record that is being committed nothing is told: the disk may still refuse it.
+// A record is not readable while it is committed: the disk may still refuse it.
 func TestRecordsInFlightAreNotTold(t *testing.T) {
 	s := openStore(t, newFile(t))
 	c, beside := claim("in flight"), claim("beside")

@@ -89,7 +89,7 @@ func (c *calls) HandleFinalize(ctx context.Context, in middleware.FinalizeInput,
 	return r.out, r.metadata, err
 }
 
-// hand gives the attempt to the body that somebody will read, or ends it.
+// hand gives the attempt to the body that the caller will read, or ends it.
 func (r *sent) hand(a *gabion.Attempt, err error) {
 	if err == nil && r.body != nil {
 		r.body.live(a)

@@ -340,7 +340,7 @@ func TestABodyKeepsItsSlot(t *testing.T) {
 	}
 }
 
-// A request that is signed for somebody else to send is no call.
+// A request that is only signed, for another to send, is no call.
 func TestPresigningIsNoCall(t *testing.T) {
 	d := gabion.New("storage", quick())
 	client := s3.NewPresignClient(serve(t, fine).s3(d))

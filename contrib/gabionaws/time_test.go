@@ -150,7 +150,7 @@ func TestCallsAreNotHedged(t *testing.T) {
 	})
 }
 
-// A body that brings nothing is cut by timeout.idle, and one that nobody reads is not.
+// A body that brings nothing is cut by timeout.idle, and one that is not read is not.
 func TestSilentBodiesAreCut(t *testing.T) {
 	p := quick()
 	p.Timeout.Idle = 5 * time.Second

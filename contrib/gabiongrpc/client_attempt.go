@@ -24,8 +24,8 @@ type attempt struct {
 
 	of      *call
 	began   time.Time
-	until   time.Time // what the server is told, if that is not the context's own deadline
-	tells   bool      // until counts; a zero one is none
+	until   time.Time // what the server gets as deadline, if not the context's own
+	tells   bool      // until counts; a zero one means no deadline
 	header  metadata.MD
 	trailer metadata.MD
 	peer    peer.Peer
@@ -54,13 +54,13 @@ func (a *attempt) Deadline() (time.Time, bool) {
 	return a.Context.Deadline()
 }
 
-// nobody is the address of a peer that grpc-go has not written yet. What it writes can have
-// no address at all, since connections and credentials may be a user's own.
-var nobody net.Addr = new(net.UnixAddr)
+// noPeer is the address of a peer that grpc-go has not written yet. What it writes can have no address
+// at all, since connections and credentials may be a user's own.
+var noPeer net.Addr = new(net.UnixAddr)
 
 // opened reports whether grpc-go opened a stream for the attempt, so that something may
 // have been sent.
-func (a *attempt) opened() bool { return a.peer.Addr != nobody }
+func (a *attempt) opened() bool { return a.peer.Addr != noPeer }
 
 // unsent reports whether grpc-go itself ended the attempt without having opened a stream.
 // Where something else answered, as an interceptor can, nothing is known.
@@ -73,7 +73,7 @@ var errNoTime = classify.Permanent(classify.NotSent(
 
 // prepare makes a ready to be sent in ctx, which is gabion's.
 func (a *attempt) prepare(ctx context.Context, c *call) error {
-	a.of, a.began, a.peer.Addr = c, time.Now(), nobody
+	a.of, a.began, a.peer.Addr = c, time.Now(), noPeer
 	number := gabion.AttemptNumber(ctx)
 	key := gabion.Key(ctx)
 	if c.strays {
@@ -93,7 +93,7 @@ func (a *attempt) prepare(ctx context.Context, c *call) error {
 	return a.tell(ours)
 }
 
-// tell decides which deadline the server is told.
+// tell decides which deadline the server gets.
 func (a *attempt) tell(ours bool) error {
 	from := a.Context
 	if a.stream != nil {
@@ -139,7 +139,7 @@ func (a *attempt) callOptions() []grpc.CallOption {
 	return append(opts, grpc.Trailer(&a.trailer), grpc.Peer(&a.peer), grpc.OnFinish(a.finished))
 }
 
-// finished is told by grpc-go that the attempt is over.
+// finished is called by grpc-go when the attempt is over.
 func (a *attempt) finished(err error) {
 	a.ended.Store(true)
 	if err != nil {

@@ -39,7 +39,7 @@ func (e callError) Is(target error) bool {
 }
 
 // GRPCStatus is what status.FromError makes of the error, and a server whose handler returns
-// it: the status of the last attempt as it came, or one that says why there is none.
+// it: the status of the last attempt as it came, or one that says why no attempt was made.
 func (e callError) GRPCStatus() *status.Status {
 	code, s := callCode(e.why), statusOf(e.why.Err)
 	if s != nil && s.Code() == code {

@@ -61,7 +61,7 @@ func (a *attempt) failure(err error) policy.Outcome {
 		switch {
 		case a.of.conn != nil && a.of.conn.GetState() == connectivity.Shutdown: // by its owner, who gives its calls up
 			o.Class = policy.ClassIgnored
-		case s.Code() == codes.Canceled && a.Err() == nil: // somebody else canceled it
+		case s.Code() == codes.Canceled && a.Err() == nil: // the caller did not cancel it
 			o.Class = policy.ClassUnclassified
 		}
 	case codes.Internal:

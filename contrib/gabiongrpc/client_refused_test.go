@@ -31,7 +31,7 @@ func TestAServersRefusalIsNoFailure(t *testing.T) {
 		failures int64
 	}{
 		{"a call that is not safe to repeat, refused by a server of ours", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 1, Queue: policy.Off, RetryAfter: ms}}, busy, policy.Internal, policy.GRPC{}, 3, policy.AttemptsExhausted, 0},
-		{"refused by somebody else's", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 1, Queue: policy.Off, RetryAfter: ms}}, busy, policy.External, policy.GRPC{}, 1, policy.NotSafe, 0},
+		{"refused by a server of others", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 1, Queue: policy.Off, RetryAfter: ms}}, busy, policy.External, policy.GRPC{}, 1, policy.NotSafe, 0},
 		{"one tenant's share", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 4, Queue: policy.Off, RetryAfter: ms, Tenant: byName, TenantShare: 0.25}}, busy, policy.Internal, policy.GRPC{}, 3, policy.AttemptsExhausted, 0},
 		{"in an overload", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 1, Queue: 2}}, func(h *house) { h.overloaded(); h.fill(2) }, policy.Internal, policy.GRPC{}, 1, policy.DoNotRetry, 0},
 		{"a code that the policy calls permanent", gabiongrpc.Server{Admission: &gabiongrpc.Admission{Limit: 1, Queue: policy.Off}}, busy, policy.Internal, policy.GRPC{Permanent: []policy.GRPCCode{policy.GRPCUnavailable}}, 1, policy.NotRetryable, 0},

@@ -21,7 +21,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// refusing dials nobody.
+// refusing fails each dial.
 func refusing() grpc.DialOption {
 	return grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return nil, errors.New("refused") })
 }
@@ -44,7 +44,7 @@ func TestWhatProvablyNeverLeft(t *testing.T) {
 		effect   gabion.Effect
 		code     codes.Code
 	}{
-		{"a connection that nobody takes: an unsafe call is repeated", refusing(), nil, 3, policy.NoEffect, codes.Unavailable},
+		{"a refused connection: an unsafe call is repeated", refusing(), nil, 3, policy.NoEffect, codes.Unavailable},
 		{"C69 an interceptor that says so proves nothing", answering(unavailable), nil, 1, policy.UnknownEffect, codes.Unavailable},
 		{"C69 the bare end of a stream: it may have happened", answering(io.EOF), nil, 1, policy.UnknownEffect, codes.Unavailable},
 		{"the bare end of a stream of a safe call is repeated", answering(io.EOF), []grpc.CallOption{safely()}, 3, policy.UnknownEffect, codes.Unavailable},

@@ -21,7 +21,7 @@ import (
 // StreamInterceptor returns the interceptor for streams. A stream of one request is repeated
 // until its header has arrived, which most servers send with the first message; one of many
 // requests is repeated only if it could not be opened. From then on it has no timeout of an
-// attempt, but those of a result: timeout.idle while somebody waits in RecvMsg, and
+// attempt, but those of a result: timeout.idle while the caller waits in RecvMsg, and
 // timeout.body. See docs/grpc.md.
 func (c *Client) StreamInterceptor() grpc.StreamClientInterceptor { return c.stream }
 
@@ -150,7 +150,7 @@ func (a *attempt) timedOut(err error) error {
 	return status.Error(codes.DeadlineExceeded, context.DeadlineExceeded.Error())
 }
 
-// adopt takes the attempt that has opened the stream. The stream may have ended meanwhile.
+// adopt takes the attempt that has opened the stream. The stream may have ended by then.
 func (s *streamCall) adopt(open *gabion.Attempt) {
 	s.mu.Lock()
 	s.open = open
@@ -161,7 +161,7 @@ func (s *streamCall) adopt(open *gabion.Attempt) {
 	}
 }
 
-// left is told when the stream of an attempt has ended: by grpc-go, on any goroutine, and by
+// left is called when the stream of an attempt has ended: by grpc-go, on any goroutine, and by
 // RecvMsg, since an interceptor can put a stream of its own in the place of grpc-go's.
 func (s *streamCall) left(a *attempt, err error) {
 	s.mu.Lock()

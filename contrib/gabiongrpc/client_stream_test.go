@@ -159,9 +159,9 @@ func TestWhatAStreamShowsOfItsDependency(t *testing.T) {
 		opens bool
 	}{
 		{"one that breaks midway is a failure", []step{message(), ends(codes.Unavailable)}, true},
-		{"one that ends with an answer is none", []step{message(), ends(codes.NotFound)}, false},
-		{"one that ends well is none", []step{message()}, false},
-		{"one of an hour is nobody's slowness", []step{message(), later(20*time.Second, message()), later(20*time.Second, message()), later(20*time.Second, message())}, false},
+		{"one that ends with an answer is no failure", []step{message(), ends(codes.NotFound)}, false},
+		{"one that ends well is no failure", []step{message()}, false},
+		{"one of an hour is not slow", []step{message(), later(20*time.Second, message()), later(20*time.Second, message()), later(20*time.Second, message())}, false},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			p := with(plain(), func(p *policy.Policy) { p.Breaker.Consecutive = 1 })
@@ -208,7 +208,7 @@ func TestTheTimeOfAnOpenStream(t *testing.T) {
 		code   codes.Code
 	}{
 		{"is not the attempt's nor the call's", func(*policy.Policy) {}, []step{message(), later(25*time.Second, message())}, 2, 25 * time.Second, policy.None, codes.Unknown},
-		{"silence is bounded while somebody waits", func(*policy.Policy) {}, []step{message(), later(time.Hour, message())}, 1, 30 * time.Second, policy.IdleTimeout, codes.DeadlineExceeded},
+		{"silence is bounded while the caller waits", func(*policy.Policy) {}, []step{message(), later(time.Hour, message())}, 1, 30 * time.Second, policy.IdleTimeout, codes.DeadlineExceeded},
 		{"or not, if the policy says so", func(p *policy.Policy) { p.Timeout.Idle = policy.Off }, []step{message(), later(time.Hour, message())}, 2, time.Hour, policy.None, codes.Unknown},
 		{"the whole is bounded if the policy says so", func(p *policy.Policy) { p.Timeout.Body = 25 * time.Second }, []step{message(), later(20*time.Second, message()), later(20*time.Second, message())}, 2, 25 * time.Second, policy.BodyTimeout, codes.DeadlineExceeded},
 	} {

@@ -23,7 +23,7 @@ func TestWhatACodeMeans(t *testing.T) {
 		{codes.Canceled, never, policy.UnclassifiedError}, // by the server
 		{codes.Unknown, never, policy.UnclassifiedError},
 		{codes.InvalidArgument, never, policy.NotRetryable},
-		{codes.DeadlineExceeded, never, policy.UnclassifiedError}, // of somebody else
+		{codes.DeadlineExceeded, never, policy.UnclassifiedError}, // not the caller's deadline
 		{codes.NotFound, never, policy.NotRetryable},
 		{codes.AlreadyExists, never, policy.NotRetryable},
 		{codes.PermissionDenied, never, policy.NotRetryable},
@@ -60,8 +60,8 @@ func TestTheBreakerLearnsFromCodes(t *testing.T) {
 	}{
 		{"30 UNAVAILABLE are 30 failures", codes.Unavailable, true},
 		{"what the server cancels by itself is a failure", codes.Canceled, true},
-		{"an answer is none", codes.NotFound, false},
-		{"a conflict is none", codes.Aborted, false},
+		{"an answer is no failure", codes.NotFound, false},
+		{"a conflict is no failure", codes.Aborted, false},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			inRoom(t, plain(), func(r *room) {

@@ -76,7 +76,7 @@ func TestTheServerIsToldTheSmallerDeadline(t *testing.T) {
 		{"the caller's", plain(), time.Second, time.Second},
 		{"the call's", with(plain(), func(p *policy.Policy) { p.Timeout.Call, p.Timeout.Attempt = 3*time.Second, policy.Off }), 0, 3 * time.Second},
 		{"of what a hop of ours has, less a margin", with(plain(), internal), 0, 3900 * ms},
-		{"none, where there is none", with(plain(), func(p *policy.Policy) { p.Timeout = policy.Timeout{Call: policy.Off, Attempt: policy.Off} }), 0, 0},
+		{"none, without a timeout", with(plain(), func(p *policy.Policy) { p.Timeout = policy.Timeout{Call: policy.Off, Attempt: policy.Off} }), 0, 0},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			inRoom(t, c.policy, func(r *room) {

@@ -23,15 +23,15 @@ import (
 //
 // Streams have the same order without idempotency.
 type Server struct {
-	// Deadline refuses calls that have no time left. Nil means that nobody does, but
-	// for grpc-go itself where a deadline had passed when the call arrived.
+	// Deadline refuses calls that have no time left. Nil means that only grpc-go refuses, where a
+	// deadline had passed when the call arrived.
 	Deadline *Deadline
 
 	// Admission lets as many calls in as the server can work on. Nil means all.
 	Admission *Admission
 
-	// Authenticate and AuthenticateStream say who calls. Nil means that nobody asks, or
-	// that an interceptor of yours does that comes before these.
+	// Authenticate and AuthenticateStream say who calls. Nil means no check, or that an interceptor of
+	// yours before these makes it.
 	Authenticate       grpc.UnaryServerInterceptor
 	AuthenticateStream grpc.StreamServerInterceptor
 

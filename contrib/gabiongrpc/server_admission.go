@@ -110,8 +110,8 @@ func HealthCheck(_ context.Context, method string) bool {
 // ReleaseSlot gives the slot of an [Admission] back before its method returns. It is for
 // calls that last: a stream would hold a slot for as long, and a hundred of them fill a
 // server that is idle. Call it when what costs the server is done, such as after the first
-// messages. It reports whether there was a slot to give back: there is none a second time,
-// and none to calls that Admission.Lasts does not name. ctx is that of the call.
+// messages. It reports whether it gave a slot back: not a second time, and not for calls that
+// Admission.Lasts does not name. ctx is that of the call.
 func ReleaseSlot(ctx context.Context) bool { return serving.Release(ctx) }
 
 // Unary is a [grpc.UnaryServerInterceptor].

@@ -77,9 +77,9 @@ func TestWhichCallIsServedNext(t *testing.T) {
 	}{
 		{"the first one", &gabiongrpc.Admission{Limit: 1}, [][]string{low, low, low}, "012"},
 		{"a low priority is last", &gabiongrpc.Admission{Limit: 1}, [][]string{low, low, none}, "021"},
-		{"nobody raises the own priority", &gabiongrpc.Admission{Limit: 1}, [][]string{low, none, high}, "012"},
+		{"a caller can't raise its own priority", &gabiongrpc.Admission{Limit: 1}, [][]string{low, none, high}, "012"},
 		{"unless the operator lets them", &gabiongrpc.Admission{Limit: 1, TrustPriority: true}, [][]string{low, none, high}, "021"},
-		{"what is no priority is a normal one", &gabiongrpc.Admission{Limit: 1, TrustPriority: true}, [][]string{low, {gabiongrpc.MetadataPriority, "urgent!"}, low, none}, "0132"},
+		{"an unknown priority is a normal one", &gabiongrpc.Admission{Limit: 1, TrustPriority: true}, [][]string{low, {gabiongrpc.MetadataPriority, "urgent!"}, low, none}, "0132"},
 		{"of two priorities the lower counts", &gabiongrpc.Admission{Limit: 1, TrustPriority: true}, [][]string{low, append(high, low...), none}, "021"},
 		{"the tenant with the fewest slots", &gabiongrpc.Admission{Limit: 1, Tenant: byName}, [][]string{of("a"), of("a"), of("b")}, "012"},
 		{"the operator's own function", &gabiongrpc.Admission{Limit: 1, Priority: func(ctx context.Context, _ string) policy.Priority {
@@ -126,8 +126,8 @@ func TestThePriorityGoesOn(t *testing.T) {
 	})
 }
 
-// What nobody waits for is not begun, and its place is free for others.
-func TestACallThatNobodyWaitsForIsNotBegun(t *testing.T) {
+// A call whose caller has left is not begun, and its place is free for others.
+func TestAnAbandonedCallIsNotBegun(t *testing.T) {
 	for _, c := range []struct {
 		fact          string
 		within        time.Duration

@@ -14,10 +14,9 @@ import (
 	"github.com/gabion-go/gabion/internal/serving"
 )
 
-// Deadline refuses calls that have too little time left, before any work is done for an
-// answer that nobody waits for. A refusal is DEADLINE_EXCEEDED with the pushback -1 and the
-// trailer [MetadataRefused]. The deadline is that of the call's context, as grpc-go makes it
-// of grpc-timeout.
+// Deadline refuses calls that have too little time left, before any work is done. A refusal is
+// DEADLINE_EXCEEDED with the pushback -1 and the trailer [MetadataRefused]. The deadline is that of the
+// call's context, as grpc-go makes it of grpc-timeout.
 //
 // Its methods Unary and Stream are interceptors. The fields must not change once calls are
 // served. All methods are safe for concurrent use. The zero value refuses what has no time

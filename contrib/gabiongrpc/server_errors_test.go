@@ -123,8 +123,8 @@ func TestWhatWasGivenUpIsNotRepeatedAbove(t *testing.T) {
 	}
 }
 
-// grpc-go's own client retries as its service config says, and heeds the pushback: it asks
-// again when it is told to, and not at all where that is no use.
+// grpc-go's own client retries as its service config says, and heeds the pushback: it sends again when
+// the pushback says so, and not at all where that is no use.
 func TestClientsWithoutGabionHeedThePushback(t *testing.T) {
 	const config = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.001s",
 		"maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED"]}}]}`

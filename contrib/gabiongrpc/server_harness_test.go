@@ -152,7 +152,7 @@ func (h *house) fill(n int) {
 	}
 }
 
-// overloaded makes an overload: for an interval nobody is served in time.
+// overloaded makes an overload: for one interval every call waits too long.
 func (h *house) overloaded() {
 	h.Helper()
 	h.ask("filler")

@@ -106,7 +106,7 @@ func TestACallThatHasTooLittleTimeIsNotBegun(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_ = ask(10 * time.Millisecond) // is tried, as one of so many is, or one in a second
+		_ = ask(10 * time.Millisecond) // admitted as a trial: one call in a number, or one each second
 		begun = 0
 		s, came := status.Convert(ask(10*time.Millisecond)), time.Now()
 		if reason, after := details(s); s.Code() != codes.ResourceExhausted || reason != gabiongrpc.AdmissionDomain+"/DEADLINE_SHORT" || after < time.Second {

@@ -154,7 +154,7 @@ func TestAStreamOfCallsNeedsNoSlotForLife(t *testing.T) {
 	})
 }
 
-// A refused stream is told as a unary call is, and its method never runs.
+// A refused stream is counted as a unary call is, and its method never runs.
 func TestAStreamThatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := admits(t, &gabiongrpc.Admission{Limit: 1, Queue: policy.Off})

@@ -21,7 +21,7 @@ type AdmissionStats struct {
 	// Calls that were refused as RESOURCE_EXHAUSTED.
 	OverShare int64 // the tenant had all that one may have
 
-	// Work that was not begun because nobody would have waited for its end.
+	// Work that was not begun because the caller would not have waited for its end.
 	DeadlineShort int64 // too little time was left for it: refused as RESOURCE_EXHAUSTED
 	Expired       int64 // the deadline had passed: refused as DEADLINE_EXCEEDED
 	Gone          int64 // the caller had gone
@@ -30,7 +30,7 @@ type AdmissionStats struct {
 // Refused is how many calls were refused for lack of room.
 func (s AdmissionStats) Refused() int64 { return s.QueueFull + s.TooLong + s.PushedOut + s.OverShare }
 
-// Saved is the work that was not begun because nobody would have waited for its end.
+// Saved is how many calls were not begun because the caller would not have waited for the answer.
 func (s AdmissionStats) Saved() int64 { return s.DeadlineShort + s.Expired + s.Gone }
 
 // Stats returns the numbers of one moment.

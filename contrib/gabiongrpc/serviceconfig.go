@@ -93,7 +93,7 @@ func findings(list []grpcconfig.Finding) []Finding {
 }
 
 // Policy returns the policy of a method, such as "/package.Service/Method": the one that
-// names it, else its service's, else that of all methods. It reports false if there is none.
+// names it, else its service's, else that of all methods. It reports false if no policy applies.
 func (s *ServiceConfig) Policy(method string) (p policy.Policy, ok bool) {
 	i, ok := s.find(method)
 	if !ok {
@@ -104,7 +104,7 @@ func (s *ServiceConfig) Policy(method string) (p policy.Policy, ok bool) {
 
 // Dependency returns the name of the dependency whose policy a method has, made of the first
 // name in its method config: "package.Service" or "package.Service.Method", and "all" for
-// that of all methods. It reports false if there is none.
+// that of all methods. It reports false if no policy applies.
 func (s *ServiceConfig) Dependency(method string) (name string, ok bool) {
 	i, ok := s.find(method)
 	if !ok {

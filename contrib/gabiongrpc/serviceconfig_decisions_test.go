@@ -155,7 +155,7 @@ func TestTheSameDecisionsAsGRPC(t *testing.T) {
 		{"successes earn tokens", throttled(4, "1"), []answer{down, down, up, up, down, up}, 4, []int{2, 1, 1, 2}, nil},
 		{"tokens end at their most", throttled(4, "1"), []answer{up, up, down, down, up}, 4, []int{1, 1, 2, 1}, nil},
 		{"an attempt that hangs is not repeated", strings.Replace(plain, `"retryPolicy"`, `"timeout": "9s", "retryPolicy"`, 1), []answer{up.after(time.Minute), up}, 1, []int{1}, nil},
-		{"one token is none", throttled(1, "1"), []answer{down}, 2, []int{1, 1}, nil},
+		{"one token allows no retry", throttled(1, "1"), []answer{down}, 2, []int{1, 1}, nil},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			var theirs, ours, usual played

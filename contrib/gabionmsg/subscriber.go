@@ -14,8 +14,8 @@ import (
 // ErrClosed is the error of Subscribe after Close.
 var ErrClosed = errors.New("gabionmsg: the subscriber is closed")
 
-// longestPause is how long it takes at most until it is asked again whether a message would be
-// admitted: somebody may have moved the breaker by hand.
+// longestPause is the longest time until the policy is asked again whether it admits a message: an
+// operator may have moved the breaker by hand.
 const longestPause = time.Second
 
 // Subscriber returns a subscriber that takes a message of another only when the consumer
@@ -135,7 +135,7 @@ func (s *subscriber) begin(ctx context.Context, msg *wm.Message) {
 		select {
 		case <-msg.Acked():
 		case <-msg.Nacked():
-		case <-alive.Done(): // nobody waits for its answer
+		case <-alive.Done(): // no one reads its answer
 		case <-ctx.Done():
 		}
 		s.mu.Lock()

@@ -102,7 +102,7 @@ func newTap(t *testing.T, p policy.Policy, messages int) *tap {
 	return k
 }
 
-// next returns the message that is there now, nil if there is none.
+// next returns the message that is there now, or nil.
 func (k *tap) next() *wm.Message {
 	synctest.Wait()
 	select {
@@ -270,8 +270,8 @@ func TestARouterHandlesThroughGoChannel(t *testing.T) {
 	})
 }
 
-// A handler that has a topic for what it produces, and nobody who publishes before it is
-// done, could lose messages: it does not run.
+// A handler that produces messages to a topic, without a publisher that publishes before it is done,
+// could lose messages: it does not run.
 func TestARouterMustNotPublishAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pub := gochannel.NewGoChannel(gochannel.Config{}, watermill.NopLogger{})

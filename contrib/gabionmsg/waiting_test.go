@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What waits is remembered for so many messages, those that wait longest, and for no more.
+// Waits are remembered for a bounded number of messages, those that wait longest.
 func TestWaitsTakeNoMemoryWithoutEnd(t *testing.T) {
 	var w waiting
 	begun := time.Now()

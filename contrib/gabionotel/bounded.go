@@ -13,8 +13,8 @@ type bounded[K comparable, V any] struct {
 	filling sync.Mutex
 }
 
-// get returns the value of that key. If there is none it returns that of create, which
-// may be nil, and keeps it otherwise.
+// get returns the value of that key. If it is missing it returns that of create, which may be nil, and
+// keeps it otherwise.
 func (b *bounded[K, V]) get(key K) *V {
 	if m := b.known.Load(); m != nil {
 		return (*m)[key]

@@ -63,7 +63,7 @@ func TestAnObserverThatComesDuringAnInnerCallEndsNothing(t *testing.T) {
 	})
 }
 
-// Of a call that began before, or that nobody follows to its end, no span is told.
+// A call that began before, or is not observed to its end, has no span.
 func TestObserversComeAndGoDuringACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newExporter()
@@ -180,7 +180,7 @@ func TestLosersEndAfterTheirCall(t *testing.T) {
 	})
 }
 
-// another is a Tracer of somebody else's.
+// another is a Tracer of another package.
 type another struct{}
 
 func (another) Observe(context.Context, gabion.Event) {}
@@ -232,7 +232,7 @@ type ends struct {
 
 func (e *ends) OnEnd(sdktrace.ReadOnlySpan) { e.n++ }
 
-// The fallback comes after the call, so it is told to the span around it.
+// The fallback comes after the call, so the span around it gets the event.
 func TestAFallbackIsToldToTheSpanAround(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, x := traced(once)
@@ -247,7 +247,7 @@ func TestAFallbackIsToldToTheSpanAround(t *testing.T) {
 	})
 }
 
-// What a server decides is told to the request's span, and counted.
+// What a server decides is an event of the request's span, and counted.
 func TestKeysAndMessagesAreToldToTheSpanAround(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newExporter()

@@ -74,7 +74,7 @@ func TestMetricsCountCallsAndAttempts(t *testing.T) {
 			gabion.Do(t.Context(), d, fails(errDown), charge)
 		}
 		gabion.Do(t.Context(), d, takes(0))
-		d.Stats() // tells the breaker's move, if nobody did
+		d.Stats() // sends the event of the breaker's move, if it was not sent yet
 		want := `
 gabion.attempt.duration attempt.kind=first class=server dependency=db operation=charge 3 of 0s
 gabion.attempt.duration attempt.kind=retry class=server dependency=db operation=charge 2 of 0s
@@ -116,7 +116,7 @@ func TestMetricsTellHedgesApart(t *testing.T) {
 	})
 }
 
-// Events that say how many they tell of are counted as so many.
+// An event that stands for several is counted as several.
 func TestEventsThatTellOfManyCountThem(t *testing.T) {
 	o, r := measuring(nil)
 	for _, k := range []policy.Kind{policy.KindResent, policy.KindLettersLost, policy.KindEventsLost} {

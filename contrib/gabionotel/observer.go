@@ -109,7 +109,7 @@ func (o *Observer) Close() error {
 	return o.meter.reading.Unregister()
 }
 
-// Wants implements [gabion.Selective]: TraceAttempt is told of what is sent.
+// Wants implements [gabion.Selective]: TraceAttempt sees what is sent.
 func (o *Observer) Wants(k policy.Kind) bool { return k != policy.KindAttemptSent }
 
 // Observe implements [gabion.Observer].

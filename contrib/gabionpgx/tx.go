@@ -87,8 +87,8 @@ func RunTx(ctx context.Context, d *gabion.Dependency, db Beginner, work func(ctx
 	return err
 }
 
-// From returns the transaction that [RunTx] runs the work of ctx in, nil if there is none. If ctx is
-// in several, of several databases, that is the innermost.
+// From returns the transaction that [RunTx] runs the work of ctx in, or nil. If ctx is in several, of
+// several databases, that is the innermost.
 func From(ctx context.Context) pgx.Tx {
 	return sqltx.Of[pgx.Tx](ctx)
 }

@@ -244,6 +244,6 @@ func ExampleRunTx() {
 		_, err := tx.Exec(ctx, "UPDATE accounts SET amount = amount + 10 WHERE id = $1", "b")
 		return err
 	}, gabionpgx.WithTxOptions(pgx.TxOptions{IsoLevel: pgx.Serializable}))
-	fmt.Println(gabion.EffectOf(err), errors.Is(err, gabionpgx.ErrCommitUnknown)) // nobody listens there
+	fmt.Println(gabion.EffectOf(err), errors.Is(err, gabionpgx.ErrCommitUnknown)) // the port is closed
 	// Output: none false
 }

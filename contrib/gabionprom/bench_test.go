@@ -64,8 +64,8 @@ func BenchmarkObserve(b *testing.B) {
 	})
 }
 
-// BenchmarkCall is a whole call: what it costs unobserved, observed by nobody who does
-// anything, and by Metrics.
+// BenchmarkCall is a whole call: what it costs unobserved, with an observer that does nothing, and with
+// Metrics.
 func BenchmarkCall(b *testing.B) {
 	nothing := func(context.Context) error { return nil }
 	for _, c := range []struct {

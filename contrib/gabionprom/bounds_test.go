@@ -112,8 +112,8 @@ func TestBoundsAreAsConfigured(t *testing.T) {
 	}
 }
 
-// TestNamesThatShareASlotAreToldApart has so many names that they must collide where
-// those that were seen last are found quickly.
+// TestNamesThatShareASlotAreToldApart has enough names that some must collide where those that were
+// seen last are found quickly.
 func TestNamesThatShareASlotAreToldApart(t *testing.T) {
 	m := gabionprom.New(gabionprom.Config{})
 	for range 3 {

@@ -72,7 +72,7 @@ func makeScale() *scale {
 	return s
 }
 
-// nativeBucket is the bucket in which so many seconds count.
+// nativeBucket is the bucket that counts a duration.
 func nativeBucket(seconds float64) int32 {
 	fraction, power := math.Frexp(seconds) // at least 1/2, and less than 1
 	if fraction == .5 {                    // it ends the octave before
@@ -82,7 +82,7 @@ func nativeBucket(seconds float64) int32 {
 	return int32((power-1)*perOctave + within + 1)
 }
 
-// atMost is the longest duration of no more than so many seconds.
+// atMost is the longest duration of no more than the given seconds.
 func atMost(seconds float64) time.Duration {
 	d := time.Duration(seconds * 1e9)
 	for d.Seconds() > seconds {
@@ -125,7 +125,7 @@ type histogram struct {
 
 type block [blockSize]atomic.Uint64
 
-// longest is what a longer duration adds to the sum. It is 36 years, so nobody will miss the rest.
+// longest is what a longer duration adds to the sum. It is 36 years: the rest does not matter.
 const longest = 1 << 60
 
 // wrap is when the sum starts anew: deadlines of 15 s, ten thousand times a second, would

@@ -66,7 +66,7 @@ func TestDeadLettersAreExposed(t *testing.T) {
 	})
 }
 
-// A redrive that stopped by itself is told until another one ended well, or by somebody's hand.
+// A redrive that stopped by itself counts until another one ended well, or by hand.
 func TestRedrivesThatStoppedByThemselvesAreTold(t *testing.T) {
 	driving, stopped, itself := deadletter.Drive{State: deadletter.Driving}, deadletter.Drive{State: deadletter.Stopped}, deadletter.Drive{State: deadletter.StoppedByItself}
 	finished := func(done, failed int) deadletter.Drive {
@@ -86,7 +86,7 @@ func TestRedrivesThatStoppedByThemselvesAreTold(t *testing.T) {
 		{"another has succeeded since", []deadletter.Drive{driving, finished(2, 1), itself}, 0},
 		{"another has finished since, and failed", []deadletter.Drive{finished(1, 2), itself}, 1},
 		{"another had nothing to run", []deadletter.Drive{finished(0, 0), itself}, 1},
-		{"somebody stopped another since", []deadletter.Drive{stopped, itself}, 0},
+		{"another was stopped by hand since", []deadletter.Drive{stopped, itself}, 0},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			s := full("billing")

@@ -206,8 +206,8 @@ func (d *dependency) noteState(e *gabion.Event) {
 	}
 }
 
-// admits reports whether a breaker in that state lets all calls through. One that opens
-// again because its probes failed was not closed meanwhile.
+// admits reports whether a breaker in that state lets all calls through. One that opens again because
+// its probes failed was not closed in between.
 func admits(s policy.BreakerState) bool {
 	return s == policy.StateClosed || s == policy.StateDisabled || s == policy.StateObserveOnly
 }

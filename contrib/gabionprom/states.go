@@ -130,7 +130,7 @@ func (m *Metrics) mainBreaker(s *scrape, d *dependency, in policy.BreakerState) 
 	d.mu.Lock()
 	d.moved = d.moved || in != policy.StateClosed || len(d.moves) > 0
 	moved := d.moved
-	d.mu.Unlock() // sending may wait for whoever scrapes
+	d.mu.Unlock() // sending may wait for the scraper
 	if moved {
 		s.breaker(d, "", in)
 	} else {

@@ -105,7 +105,7 @@ func matches(m *dto.Metric, labels []string) bool {
 	return true
 }
 
-// tally counts by what it is told.
+// tally counts events by their names.
 type tally struct {
 	mu sync.Mutex
 	n  map[string]int

@@ -10,7 +10,7 @@ import (
 )
 
 // A table finds things by name. Reading takes no lock. It only grows, up to a bound that
-// whoever adds knows. The zero table is ready.
+// the caller of add knows. The zero table is ready.
 type table[T any] struct {
 	grow sync.Mutex
 	all  atomic.Pointer[map[string]*T]

@@ -10,8 +10,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// isAnswer reports whether an error of go-redis's is none: there is no such key, or a watched
-// key was changed, after which the caller has to read again.
+// isAnswer reports whether an error of go-redis's is no failure: there is no such key, or a watched key
+// was changed, after which the caller has to read again.
 func isAnswer(err error) bool {
 	return err == redis.Nil || err == redis.TxFailedErr //nolint:errorlint // what wraps it may hold failures, too
 }

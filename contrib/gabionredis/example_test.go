@@ -13,7 +13,7 @@ import (
 
 func ExampleUse() {
 	client := redis.NewClient(&redis.Options{
-		Addr:                  "127.0.0.1:1", // nobody listens
+		Addr:                  "127.0.0.1:1", // a closed port
 		MaxRetries:            -1,            // gabion repeats
 		ContextTimeoutEnabled: true,          // and its timeouts end commands
 		DialerRetries:         1,
@@ -38,7 +38,7 @@ func ExampleUse_refused() {
 func ExampleIdempotent() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, ContextTimeoutEnabled: true})
 	defer client.Close()
-	// Nobody here looks at how many keys were deleted, or how many fields were new.
+	// This program ignores how many keys were deleted, or how many fields were new.
 	err := gabionredis.Use(client, gabion.New("cache", policy.Policy{}), gabionredis.Idempotent("DEL", "HSET"))
 	fmt.Println(err)
 	// Output: <nil>

@@ -24,7 +24,7 @@ type Option func(*hook)
 //   - EVAL_RO, EVALSHA_RO, FCALL_RO, SCRIPT LOAD and SCRIPT EXISTS, PING, ECHO.
 //
 // DEL, HSET, SADD, ZADD and others like them leave the same state, but count what they
-// changed: the second says 0. Declare them if nobody looks at the count.
+// changed: the second says 0. Declare them if the program ignores the count.
 func Idempotent(commands ...string) Option { return declare(commands, true) }
 
 // NotIdempotent declares that commands are repeated only if they provably did nothing.

@@ -63,7 +63,7 @@ func TestWhatIsRepeatedAfterALostAnswer(t *testing.T) {
 		{"EVAL", do("EVAL", "return 1", "1", "KEY"), false},
 		{"EVAL_RO", do("EVAL_RO", "return 1", "1", "KEY"), true},
 		{"XREADGROUP", do("XREADGROUP", "GROUP", "g", "KEY", "STREAMS", "s", ">"), false},
-		{"a command that nobody knows", do("UNHEARD", "KEY"), false},
+		{"an unknown command", do("UNHEARD", "KEY"), false},
 		{"PUBLISH", do("PUBLISH", "KEY", "hello"), false},
 		{"a pipeline that reads", pipe(false, []any{"GET", "KEY"}, []any{"TTL", "KEY"}), true},
 		{"a pipeline that counts", pipe(false, []any{"GET", "KEY"}, []any{"INCR", "KEY"}), false},

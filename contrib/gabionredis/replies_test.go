@@ -14,8 +14,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// script is a server that answers what it is told, one reply for each command but those that
-// set a connection up.
+// script is a server with fixed replies, one for each command but those that set a connection up.
 type script struct {
 	mu      sync.Mutex
 	replies []string

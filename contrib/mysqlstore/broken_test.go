@@ -15,8 +15,8 @@ import (
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
-// 46: the connection breaks when COMMIT was sent. Nobody can tell the two cases apart but
-// the database, whom the retry asks.
+// 46: the connection breaks when COMMIT was sent. Only the database can tell the two cases apart, and
+// the retry asks it.
 func TestAnswersAreLost(t *testing.T) {
 	server := testservers.StartMariaDB(t)
 	for _, c := range []struct {

@@ -128,7 +128,7 @@ func hold(key string) idempotency.Claim {
 	return c
 }
 
-// number returns the number of the server's error, zero if it is none.
+// number returns the number of the server's error, zero for another error.
 func number(err error) uint16 {
 	var e *mysql.MySQLError
 	if errors.As(err, &e) {

@@ -32,7 +32,7 @@ var faults = []testproxy.Fault{
 
 // H: the network between service and database fails, in every way and for up to two
 // leases, while clients ask again and again. An effect is counted by its own table: under
-// hold it is written directly, for it is somebody else's database there.
+// hold it is written directly, because there it is in another system's database.
 func TestPartitions(t *testing.T) {
 	episodes := 20
 	if os.Getenv("GABION_SOAK") == "1" {

@@ -32,7 +32,7 @@ func TestTx(t *testing.T) {
 			{"work that goes on after a deadlock leaves nothing", goesOn},
 			{"work that ends its transaction is found out", endsTransaction},
 			{"a key that is worked on keeps no other waiting", others},
-			{"a duplicate is told at once", duplicate},
+			{"a duplicate learns at once", duplicate},
 			{"a transaction of one's own", ownTransaction},
 			{"connections are given back as they were", asTheyWere},
 			{"a claim without a retention is refused", noRetention},
@@ -229,7 +229,7 @@ func endsTransaction(s *shop) {
 	}
 }
 
-// hundred are so many claims of other keys, of every kind, while a key is worked on.
+// hundred claims of other keys, of every kind, come while a key is worked on.
 const hundred = 100
 
 func others(s *shop) {

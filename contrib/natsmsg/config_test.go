@@ -148,7 +148,7 @@ func TestPublish(t *testing.T) {
 		t.Errorf("the caller's headers were changed: %v", h)
 	}
 	if _, err := Publish(t.Context(), d, r.js, "nowhere", nil, h); !errors.Is(err, jetstream.ErrNoStreamResponse) {
-		t.Errorf("a subject that nobody stores: %v", err)
+		t.Errorf("a subject without a stream: %v", err)
 	}
 }
 

@@ -79,7 +79,7 @@ type subscription struct {
 	working  int
 	arrival  arrival
 	took     time.Duration // by the work of a message lately, on average; it begins with a second
-	takes    time.Duration // the same with what the broker is told
+	takes    time.Duration // the same, with the messages to the broker
 	pull     pulling
 	lastErr  error
 	stopping bool

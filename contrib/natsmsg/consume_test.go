@@ -89,7 +89,7 @@ func TestWhileTheBreakerRefusesNothingIsFetched(t *testing.T) {
 	}
 }
 
-// What came while the breaker opened is kept until it closes, and the broker is told so.
+// What came while the breaker opened is kept until it closes, with heartbeats to the broker.
 func TestWhatWasFetchedWhenTheBreakerOpenedIsKept(t *testing.T) {
 	r := newRig(t)
 	r.policy.Breaker = policy.Breaker{}
@@ -253,8 +253,8 @@ func TestWhatConsumeRefuses(t *testing.T) {
 		on   string
 		want string
 	}{
-		{"a durable that is not there", r.c, Options{}, "nobody", "not found"},
-		{"nobody keeps dead letters", bare, Options{}, durable, "nothing keeps them"},
+		{"a durable that is not there", r.c, Options{}, "absent", "not found"},
+		{"no store of dead letters", bare, Options{}, durable, "nothing keeps them"},
 		{"no stream stores dead letters", bare, Options{DeadSubject: "nowhere"}, durable, "no stream stores it"},
 		{"the consumer reads its own dead letters", bare, Options{DeadSubject: "orders.dead"}, durable, "reads it itself"},
 		{"no consumer", nil, Options{}, durable, "is nil"},

@@ -44,7 +44,7 @@ func (s *subscription) place(it *item) {
 	}
 }
 
-// take returns the next message to work on if there is room beside so many. mu is held.
+// take returns the next message to work on if there is room beside the working ones. mu is held.
 func (s *subscription) take(working int) *item {
 	if s.stopping || len(s.ready) == 0 || working >= s.c.Slots(s.o.Workers) {
 		return nil

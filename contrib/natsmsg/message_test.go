@@ -35,8 +35,8 @@ func TestASubjectWithoutNumbersIsNoPlace(t *testing.T) {
 	}
 }
 
-// A message is delivered again while the broker is told that it is kept. It is the race detector
-// that fails.
+// A message is delivered again while a heartbeat for it goes to the broker. The race detector is what
+// fails.
 func TestADeliveryAgainMeetsAHeartbeat(t *testing.T) {
 	s := &subscription{o: Options{Logger: quietLog}, visibility: time.Nanosecond, inbox: "_INBOX.x.", hand: map[uint64]*item{}, takes: time.Second}
 	m := func() *nats.Msg { return &nats.Msg{Reply: "$JS.ACK.ORDERS.billing.1.7.9.1763856000000000000.3"} }

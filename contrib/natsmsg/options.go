@@ -15,7 +15,7 @@ type Options struct {
 	// off. Zero means 100.
 	Workers int
 
-	// SingleAck does not wait for the broker to confirm what it is told. If that is lost, the
+	// SingleAck does not wait for the broker to confirm an acknowledgement. If that is lost, the
 	// message comes again and is recognized as done.
 	SingleAck bool
 
@@ -26,7 +26,7 @@ type Options struct {
 
 	// ID names a message that has neither the header Idempotency-Key nor Nats-Msg-Id, and
 	// must give the same name for each delivery. Nil means that such a message is a dead
-	// letter: without a name nobody can tell that its sender sent it twice.
+	// letter: without a name a message that its sender sent twice can't be recognized.
 	ID func(*nats.Msg) string
 
 	// Order returns what a message is ordered by, such as a part of its subject or a header.
@@ -52,7 +52,7 @@ type Options struct {
 	// context ends. Zero means 10 s; negative means not at all.
 	Grace time.Duration
 
-	// Logger is told of what the broker refuses. Nil means slog.Default.
+	// Logger gets what the broker refuses. Nil means slog.Default.
 	Logger *slog.Logger
 }
 

@@ -27,7 +27,7 @@ func TestPublisherOfAnOutbox(t *testing.T) {
 		return outbox.Message{ID: id, Topic: topic, Payload: payload, Headers: message.Headers{{Name: message.Key, Value: id}}}
 	}
 	batch := []outbox.Message{
-		keyed("k1", "orders.new", []byte("one")), keyed("k2", "orders.new", make([]byte, 2<<20)), keyed("k3", "nobody.listens", nil),
+		keyed("k1", "orders.new", []byte("one")), keyed("k2", "orders.new", make([]byte, 2<<20)), keyed("k3", "void.one", nil),
 		keyed("k4", "orders.new", []byte("four")), keyed("k1", "orders.new", []byte("one")), // as after a crash
 	}
 	errs := Publisher(r.js).Publish(t.Context(), batch)
@@ -71,7 +71,7 @@ func TestTheServerIsAskedOnceForATopicWithoutAStream(t *testing.T) {
 	if err := spy.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	for i, err := range Publisher(r.js).Publish(t.Context(), slices.Repeat([]outbox.Message{{ID: "k", Topic: "nobody.listens"}, {ID: "l", Topic: "nobody.reads"}}, 50)) {
+	for i, err := range Publisher(r.js).Publish(t.Context(), slices.Repeat([]outbox.Message{{ID: "k", Topic: "void.one"}, {ID: "l", Topic: "void.two"}}, 50)) {
 		if !errors.Is(err, outbox.ErrNoTopic) {
 			t.Fatalf("message %d: %v", i, err)
 		}
@@ -90,7 +90,7 @@ func TestPublisherOfAnOutboxEndsInTime(t *testing.T) {
 	defer cancel()
 	for _, err := range Publisher(r.js).Publish(ctx, []outbox.Message{{ID: "k", Topic: "orders.new"}}) {
 		if err == nil {
-			t.Error("confirmed by nobody")
+			t.Error("confirmed without a stream")
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestPublisherOfAnOutboxEndsInTime(t *testing.T) {
 // keep the publisher from others after that.
 func TestUnansweredMessagesDoNotStopThePublisher(t *testing.T) {
 	r := newRig(t)
-	silent, err := r.js.Conn().Subscribe("void", func(*nats.Msg) {}) // so that somebody is there
+	silent, err := r.js.Conn().Subscribe("void", func(*nats.Msg) {}) // so that there is a responder
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestUnansweredMessagesDoNotStopThePublisher(t *testing.T) {
 			t.Fatalf("it took %v beyond the end of its context", took)
 		}
 		if errs[499] == nil {
-			t.Fatal("confirmed by nobody")
+			t.Fatal("confirmed without an answer")
 		}
 	}
 	if errs := p.Publish(t.Context(), []outbox.Message{{ID: "k", Topic: "orders.new"}}); errs[0] != nil {

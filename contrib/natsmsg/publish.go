@@ -53,7 +53,7 @@ func meaning(err error) error {
 	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrPermissionViolation):
 		return classify.Permanent(err)
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):
-		return classify.NotSent(err) // nobody was there to store it
+		return classify.NotSent(err) // no stream stores it
 	case errors.As(err, &api) && api.Code < 500:
 		return classify.Permanent(err)
 	case errors.As(err, &api), errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrDisconnected):

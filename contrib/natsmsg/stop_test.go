@@ -221,7 +221,7 @@ func TestADeadLetterThatCantBePublishedLeavesItsMessageAtTheBroker(t *testing.T)
 	r.make()
 	r.publishMany(1)
 	r.consume(func(context.Context) error {
-		if runs.Add(1) == 1 { // nobody stores letters any more
+		if runs.Add(1) == 1 { // no stream stores letters any more
 			cfg := jetstream.StreamConfig{Name: stream, Subjects: []string{"orders.>"}, Duplicates: 100 * time.Millisecond}
 			if _, err := r.js.UpdateStream(context.Background(), cfg); err != nil {
 				t.Error(err)

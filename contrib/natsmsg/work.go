@@ -17,7 +17,7 @@ import (
 	"github.com/gabion-go/gabion/message"
 )
 
-// What the broker is told about a message.
+// Replies to the broker about a message.
 var (
 	ack        = []byte("+ACK")
 	nak        = []byte("-NAK")
@@ -48,8 +48,8 @@ func (s *subscription) worker(it *item) {
 	}
 }
 
-// following returns the next message for a worker, nil if there is none. The work of the last one
-// took so long; with what was told to the broker it began at begun.
+// following returns the next message for a worker, or nil. work is the time that the work of the last
+// one took; with the replies to the broker it began at begun.
 func (s *subscription) following(work time.Duration, begun time.Time) *item {
 	now := time.Now()
 	s.mu.Lock()

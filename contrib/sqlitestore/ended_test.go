@@ -167,7 +167,7 @@ func TestWorkWithSavepoints(t *testing.T) {
 	}
 }
 
-// A transaction of the caller's own is told too.
+// The store notices it in a transaction of the caller's own, too.
 func TestOwnTransactionThatWasReplaced(t *testing.T) {
 	db, store := openSQLite(t)
 	s := newShop(t, db, store)

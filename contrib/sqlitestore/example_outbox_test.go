@@ -17,7 +17,7 @@ import (
 )
 
 // Messages about orders that were committed are published, and those of an order that was
-// rolled back are not. One that the broker refuses is parked, until somebody decides.
+// rolled back are not. One that the broker refuses is parked, until an operator decides.
 func Example_outbox() {
 	dir, _ := os.MkdirTemp("", "example")
 	defer os.RemoveAll(dir)

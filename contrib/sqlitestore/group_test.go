@@ -50,9 +50,8 @@ func hold(key string) idempotency.Claim {
 	return c
 }
 
-// meanwhile runs f while a transaction has the write lock, so that what f asks for
-// comes together.
-func meanwhile(t *testing.T, store *sqlstore.Store, key string, f func()) {
+// whileLocked runs f while a transaction has the write lock, so that what f asks for comes together.
+func whileLocked(t *testing.T, store *sqlstore.Store, key string, f func()) {
 	t.Helper()
 	a, err := store.Do(t.Context(), claim(key), func(context.Context, *sql.Tx) (idempotency.Result, error) {
 		f()
@@ -69,7 +68,7 @@ func together(t *testing.T, store *sqlstore.Store, prefix string, keys int) (ans
 	t.Helper()
 	answers, errs = make([]idempotency.Answer, keys), make([]error, keys)
 	var all sync.WaitGroup
-	meanwhile(t, store, prefix+"meanwhile", func() {
+	whileLocked(t, store, prefix+"lock", func() {
 		for n := range keys {
 			all.Go(func() {
 				answers[n], errs[n] = store.Begin(t.Context(), hold(fmt.Sprint(prefix, n)))
@@ -140,7 +139,7 @@ func TestNobodyIsAnsweredBeforeTheCommit(t *testing.T) {
 
 func TestCallerWhoLeavesBeforeItsTurnChangesNothing(t *testing.T) {
 	_, store := openSQLite(t)
-	meanwhile(t, store, "meanwhile", func() {
+	whileLocked(t, store, "lock", func() {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		if _, err := store.Begin(ctx, hold("k")); !errors.Is(err, context.DeadlineExceeded) {
@@ -193,7 +192,7 @@ func TestQueueIsBounded(t *testing.T) {
 	_, store := openSQLite(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	meanwhile(t, store, "meanwhile", func() {
+	whileLocked(t, store, "lock", func() {
 		for n := range 10_000 {
 			_, err := store.Begin(gone, hold("k"))
 			if errors.Is(err, context.Canceled) {

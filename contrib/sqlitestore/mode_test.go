@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Stored responses are nobody else's to read.
+// Only the owner can read stored responses.
 func TestNewFilesAreTheOwnersAlone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no such permissions")

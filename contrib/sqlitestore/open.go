@@ -21,7 +21,7 @@ const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=sy
 // database's permissions.
 const fileMode = 0o600
 
-// create makes an empty file if there is none, which SQLite would make for all to read.
+// create makes the file if it is missing: SQLite would make it readable to all.
 func create(file string) error {
 	if file == ":memory:" || file == "" {
 		return nil

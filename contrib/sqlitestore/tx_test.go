@@ -185,7 +185,7 @@ func TestHandlerIsRunAgain(t *testing.T) { // 47
 		s.exec("DELETE FROM effects")
 		s.work = func(w http.ResponseWriter, r *http.Request) {
 			tx := sqlstore.From(r.Context())
-			if s.runs == 1 { // somebody else changes the row that this transaction has seen
+			if s.runs == 1 { // another transaction changes the row that this one has seen
 				tx.ExecContext(r.Context(), "SELECT n FROM accounts")
 				s.exec("UPDATE accounts SET n = n + 1")
 			}

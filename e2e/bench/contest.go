@@ -16,7 +16,7 @@ type Contest struct {
 	Name     string // in the benchmark's name: BenchmarkContest/<Name>/<Entry.Name>/<Mode.Name>
 	Title    string
 	About    string // what is measured, beyond the common settings
-	Floor    string // the entry of the floors that nobody gets below
+	Floor    string // the entry of the floors: the least possible cost
 	Headline bool   // is measured in more rounds
 	CPU      bool   // report the process's CPU time too
 	Runs     int    // how often one call executes the work

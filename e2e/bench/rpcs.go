@@ -38,7 +38,7 @@ func rpcs() []*Contest {
 	}}
 }
 
-// rpcEntry is a client over a connection with those options. A timeout of zero is none.
+// rpcEntry is a client over a connection with those options. A timeout of zero means no timeout.
 func rpcEntry(name string, kind Kind, note string, timeout time.Duration, opts ...grpc.DialOption) Entry {
 	return Entry{Name: name, Kind: kind, Note: note, Start: func(r *Run) func(*Worker) func() bool {
 		s, err := server()

@@ -44,7 +44,7 @@ type job struct {
 func (*job) Read([]byte) (int, error) { return 0, http.ErrBodyReadAfterClose }
 func (*job) Close() error             { return nil }
 
-// unread is a response that nobody reads.
+// unread is a response that is not read.
 type unread struct {
 	header http.Header
 	status int

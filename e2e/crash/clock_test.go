@@ -9,14 +9,13 @@ import (
 	"github.com/gabion-go/gabion/internal/testclock"
 )
 
-// J: servers whose clocks are five seconds apart, and jump by an hour meanwhile,
-// share a store that has a clock of its own. Leases are a second and answers are
-// kept for half an hour, and none ends early: every key has exactly one effect.
+// J: servers whose clocks are five seconds apart, and jump by an hour during the test, share a store
+// that has a clock of its own. Leases are a second and answers are kept for half an hour, and none ends
+// early: every key has exactly one effect.
 //
-// The servers are built with a time.Now that lies.
-// Stores whose clock is their process's are not here: SQLite's leases follow the
-// machine's wall clock, and those of memory and bolt its monotonic one, which
-// nobody sets.
+// The servers are built with a time.Now that lies. Stores whose clock is their process's are not here:
+// SQLite's leases follow the machine's wall clock, and those of memory and bolt its monotonic one,
+// which can't be set.
 func TestClocksThatLie(t *testing.T) {
 	if os.Getenv("GABION_SOAK") == "" {
 		t.Skip("building servers with another clock takes minutes: it is part of GABION_SOAK=1")

@@ -47,8 +47,7 @@ func killAgain(t *testing.T, kind *storeKind, kills int) {
 	l.finish(t, kills, kills)
 }
 
-// finish asks for everything a last time and checks it. There must be so many
-// charges at least.
+// finish asks for everything a last time and checks it. There must be at least that many charges.
 func (l *load) finish(t *testing.T, lives, least int) {
 	t.Helper()
 	p, err := launch(l.settings)
@@ -70,7 +69,7 @@ type load struct {
 	mu   sync.Mutex // guards all below but up
 	n    int
 	done int
-	open []request // interrupted: nobody knows the outcome
+	open []request // interrupted: the outcome is unknown
 	last []request // acknowledged in this life
 	up   func()    // to be called with every charge, and when the store refuses
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
-// Each key is fought over by so many holders, with so many operations each.
+// Several holders fight over each key, with several operations each.
 const (
 	holders = 4
 	steps   = 16
@@ -73,7 +73,7 @@ func TestFlawedStoresAreRejected(t *testing.T) {
 	}
 }
 
-// withoutCAS takes changes by whoever makes them.
+// withoutCAS takes every change, without comparing.
 type withoutCAS struct{ idempotency.Store }
 
 func (s withoutCAS) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Change) error {
@@ -109,7 +109,7 @@ func (s *stale) Get(ctx context.Context, id idempotency.ID) (idempotency.Record,
 	return r, err
 }
 
-// hasty has a clock that runs so many times too fast.
+// hasty has a clock that runs speed times too fast.
 type hasty struct {
 	idempotency.Store
 	speed float64
@@ -125,8 +125,8 @@ func (s hasty) Apply(ctx context.Context, ref idempotency.Ref, c idempotency.Cha
 	return s.Store.Apply(ctx, ref, c)
 }
 
-// fight runs holders on keys until so many operations are made or a key's history
-// can't be explained, which is returned with the number of operations.
+// fight runs holders on keys until ops operations are made or a key's history can't be explained, which
+// is returned with the number of operations.
 func fight(store idempotency.Store, kind *storeKind, seed uint64, ops int) (n int, bad error) {
 	began := time.Now()
 	var made atomic.Int64

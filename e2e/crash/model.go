@@ -51,7 +51,7 @@ type modelState struct {
 	token       int64
 	attempt     int
 	result      string
-	request     byte          // that the record belongs to; 0 is none
+	request     byte          // that the record belongs to; 0 means no request
 	early, late time.Duration // the lease ends between these, while running
 }
 

@@ -53,8 +53,8 @@ type scaffold struct {
 	there int
 }
 
-// reach dies at the point, if the request asked for it, together with all who are
-// to die there. Nobody passes who was told to die.
+// reach dies at the point, if the request asked for it, together with all who are to die there. A
+// request that is to die does not pass.
 func (s *scaffold) reach(ctx context.Context, at point) {
 	o := orderOf(ctx)
 	if o.dieAt != at {
@@ -83,7 +83,7 @@ func (s *scaffold) inCommit() {
 	}
 }
 
-// die ends the process as kill -9 does: nothing is flushed, nobody is told.
+// die ends the process as kill -9 does: nothing is flushed, no connection is closed in order.
 func die() {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {

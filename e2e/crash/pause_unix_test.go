@@ -98,7 +98,7 @@ func (r *rig) stopOnce(holder, other *process, episode int, pause time.Duration)
 	for _, q := range qs {
 		q.order.work = 50*time.Millisecond + r.draw(100*time.Millisecond)
 		if q.guarantee == tx && r.kind.name == "sqlite" {
-			q.order.work = 0 // it would hold the one write lock meanwhile
+			q.order.work = 0 // it would hold the one write lock
 		}
 		holding.Go(func() { r.charge(context.Background(), holder, q) })
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency"
 )
 
-// An outcome is what the client is told after a crash and what had happened, all
-// runs together.
+// An outcome is the client's answer after a crash and what had happened, all runs together.
 type outcome struct {
 	says           string // charged by this very request, replayed, or the problem
 	debits, credit int
@@ -40,8 +39,8 @@ var afterDeath = map[point]map[idempotency.Guarantee][]outcome{
 	afterComplete: {tx: {{isReplayed, 1, 1}}, hold: {{isReplayed, 1, 1}}, reexecute: {{isReplayed, 1, 1}}},
 }
 
-// E: the server dies at each point; what its client is told next, and how often
-// the work was done, is what the guarantee says and nothing else.
+// E: the server dies at each point. The client's next answer, and how often the work was done, are what
+// the guarantee says and nothing else.
 //
 // Servers die with ten requests each at the same point. Where only one can be there,
 // there are fewer deaths.

@@ -226,7 +226,7 @@ func (r *rig) read(ctx context.Context) error {
 	for _, e := range all {
 		h := r.histories[e.Name]
 		if h == nil {
-			return fmt.Errorf("an effect of a key that nobody used: %v", e)
+			return fmt.Errorf("an effect of an unused key: %v", e)
 		}
 		h.Effects = append(h.Effects, e)
 	}
@@ -236,7 +236,7 @@ func (r *rig) read(ctx context.Context) error {
 // shownBroken bounds how many broken histories a failure prints.
 const shownBroken = 5
 
-// verify checks all histories. Nobody may be sending meanwhile.
+// verify checks all histories. No request may be under way.
 func (r *rig) verify(t testing.TB) {
 	t.Helper()
 	if err := r.read(context.Background()); err != nil {
@@ -258,7 +258,7 @@ func (r *rig) verify(t testing.TB) {
 	}
 }
 
-// crowd runs so many functions at once and returns when all have.
+// crowd runs f n times at once and returns when all have.
 func crowd(n int, f func(i int)) {
 	var all sync.WaitGroup
 	for i := range n {

@@ -27,7 +27,7 @@ import (
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
 )
 
-// What a child process is told, and where it writes.
+// The settings of a child process, and where it writes.
 const (
 	childDir    = "E2E_GRPC_DIR"  // a process that has it is a server
 	childAddr   = "E2E_GRPC_ADDR" // where it listens
@@ -311,7 +311,7 @@ func (p *progress) note(kind string, err error) {
 	}
 }
 
-// until waits until so many more calls of each of the kinds have ended so.
+// until waits until more further calls of each of the kinds have ended like how.
 func (p *progress) until(t *testing.T, more int, how string, kinds ...string) {
 	t.Helper()
 	p.mu.Lock()

@@ -47,7 +47,7 @@ func TestWhatEachCodeMeans(t *testing.T) {
 					s.code.Store(uint32(c.code))
 					hc, d := through(t, eager(3))
 					if got := call(t, hc, url, streams, options); got != connect.Code(c.code) {
-						t.Errorf("the client is told %v", got)
+						t.Errorf("the client got %v", got)
 					}
 					if got := (meaning{int(s.calls.Load()), int(failures(d))}); got != want {
 						t.Errorf("%+v, want %+v", got, want)

@@ -162,7 +162,7 @@ func TestPushbackAndDeadlineOfConnect(t *testing.T) {
 				}
 				for _, left := range v.left {
 					if left <= 0 || left > 20*time.Second {
-						t.Errorf("the server is told that there are %v left", left)
+						t.Errorf("the server got %v of time left", left)
 					}
 				}
 			})
@@ -170,8 +170,8 @@ func TestPushbackAndDeadlineOfConnect(t *testing.T) {
 	}
 }
 
-// The deadline of a client of connect-go over gabionhttp is known to whoever serves it, and
-// what has too little time is refused before any work.
+// A server learns the deadline of a client of connect-go over gabionhttp, and refuses a call with too
+// little time before any work.
 func TestTheDeadlineOfAClientOfConnect(t *testing.T) {
 	for _, needs := range []time.Duration{0, time.Minute} {
 		last := &hop{next: func(context.Context) error { return nil }}

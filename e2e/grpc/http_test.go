@@ -206,8 +206,8 @@ var protocols = map[string][]connect.ClientOption{
 	"Connect":  nil,
 }
 
-// Whichever protocol it speaks and whoever serves it: 30 UNAVAILABLE are 30 failures, they
-// are repeated where that is safe, and the client is told UNAVAILABLE as it was without gabion.
+// In every protocol and with every server: 30 UNAVAILABLE are 30 failures, they are repeated where that
+// is safe, and the client gets UNAVAILABLE as it does without gabion.
 func TestThirtyUnavailableAreThirtyFailures(t *testing.T) {
 	s := new(service)
 	servers := s.everywhere(t)
@@ -225,7 +225,7 @@ func TestThirtyUnavailableAreThirtyFailures(t *testing.T) {
 						hc, d := through(t, eager(attempts))
 						for range 30 {
 							if code := call(t, hc, url, streams, options); code != connect.CodeUnavailable {
-								t.Errorf("the client is told %v", code)
+								t.Errorf("the client got %v", code)
 							}
 						}
 						if n, calls := failures(d), s.calls.Load(); n != int64(30*attempts) || calls != int32(30*attempts) {

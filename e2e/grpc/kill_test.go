@@ -112,8 +112,8 @@ func readAll(in pb.TestService_StreamingOutputCallClient) error {
 	}
 }
 
-// work makes calls until it is told to stop. With a key it asks again until it is known how
-// the call ended, as a client that needs to know does.
+// work makes calls until stop ends. With a key it asks again until it is known how the call ended, as a
+// client that needs to know does.
 func (l *load) work(ctx, stop context.Context, worker int, p *progress) {
 	for n := 0; stop.Err() == nil; n++ {
 		id := fmt.Sprint(worker, "-", n)

@@ -164,7 +164,7 @@ func TestATransportReadsTheRefusalOfAServer(t *testing.T) {
 		calls int // that arrive
 	}{
 		{"of our own, though the call is not safe to repeat", policy.Internal, 2},
-		{"of somebody else's", policy.External, 1},
+		{"of another owner's", policy.External, 1},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			hold, in := make(chan bool), make(chan bool)

@@ -34,9 +34,8 @@ func short() policy.Policy {
 	return p
 }
 
-// A network that goes silent: no packet says that the connection is gone. The timeout of the
-// attempt ends the wait. Where there is another connection, the retry goes there; where there
-// is none, the call ends in time.
+// A network that goes silent: no packet says that the connection is gone. The timeout of the attempt
+// ends the wait. With another connection, the retry goes there; without one, the call ends in time.
 func TestANetworkThatGoesSilent(t *testing.T) {
 	for _, c := range []struct {
 		fact    string

@@ -162,8 +162,8 @@ func (b *broker) settle(m jetstream.Msg, d inbox.Disposition) {
 // A slowness is how long the broker waits for a word, and how long slow work takes.
 type slowness struct{ ackWait, work time.Duration }
 
-// slownesses are tried one after the other until a test passes: a machine that is busy
-// may keep whoever extends from doing so in time.
+// slownesses are tried one after the other until a test passes: a busy machine may be too late to
+// extend a message.
 func slownesses(yield func(slowness) bool) {
 	for ackWait := 900 * time.Millisecond; ackWait < 20*time.Second && yield(slowness{ackWait, ackWait * 5 / 2}); ackWait *= 4 {
 	}

@@ -251,8 +251,8 @@ func (r *rig) wait(c *child) {
 	}
 }
 
-// relayWithKills runs the relay until the outbox is empty; so many times it dies
-// between publishing a row and marking it.
+// relayWithKills runs the relay until the outbox is empty; it dies kills times between publishing a row
+// and marking it.
 func (r *rig) relayWithKills(kills int) {
 	for range kills {
 		r.wait(r.start("relay", "publish", 2+rand.IntN(3)))

@@ -131,8 +131,8 @@ type Lateness struct {
 	Most, Usual time.Duration // usual: one time in ten it was more
 }
 
-// TooMuch reports whether times that were measured meanwhile are the machine's, of work
-// that takes 100 ms.
+// TooMuch reports whether times that were measured in between are the machine's, of work that takes 100
+// ms.
 func (l Lateness) TooMuch() bool {
 	return l.Most > 250*time.Millisecond || l.Usual > 5*time.Millisecond
 }
@@ -142,7 +142,7 @@ func (l Lateness) String() string {
 	return fmt.Sprintf("up to %s late, and one time in ten more than %s", l.Most.Round(time.Microsecond), l.Usual.Round(time.Microsecond))
 }
 
-// watch measures until it is told to stop.
+// watch measures until stop is called.
 func watch() (stop func() Lateness) {
 	const every = 10 * time.Millisecond
 	quit, told := make(chan struct{}), make(chan Lateness)

@@ -65,7 +65,7 @@ func (p *pool) leave(ended time.Time) {
 // servers do: they learn of it when they write the answer.
 type service struct {
 	pool
-	served, wasted atomic.Int64 // pieces of work done, and those that nobody waited for
+	served, wasted atomic.Int64 // pieces of work done, and those whose caller had left
 }
 
 // ServeHTTP implements http.Handler.

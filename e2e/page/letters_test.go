@@ -21,7 +21,7 @@ func letters(t *testing.T) (store *deadletter.Memory, url string) {
 		t.Fatal(err)
 	}
 	put := func(l deadletter.Letter) {
-		l.Payload = []byte("the card of somebody")
+		l.Payload = []byte("the card of a customer")
 		l.ID = deadletter.IDOf(l.Group, l.Key, l.Payload)
 		if err := store.Put(t.Context(), l); err != nil {
 			t.Fatal(err)
@@ -68,7 +68,7 @@ func TestDeadLettersAreATab(t *testing.T) {
 		b.until(lettersText, want)
 	}
 	b.until(`document.getElementById("tab-letters").textContent`, "(130)")
-	if text := b.read(`document.body.innerText`); strings.Contains(text, "the card of somebody") || strings.Contains(text, "No dependency is known") {
+	if text := b.read(`document.body.innerText`); strings.Contains(text, "the card of a customer") || strings.Contains(text, "No dependency is known") {
 		t.Error("it shows a payload, or the other tab")
 	}
 	b.shot("letters.png")
@@ -113,7 +113,7 @@ func TestDeadLettersAreATab(t *testing.T) {
 	b.until(`getComputedStyle(document.querySelector("#letters progress")).backgroundColor`, "rgb(236, 239, 242)")
 }
 
-// A redrive that stopped by itself stands out from one that somebody ended.
+// A redrive that stopped by itself stands out from one that was stopped by hand.
 func TestARedriveThatStoppedByItselfIsSeen(t *testing.T) {
 	t.Parallel()
 	store, url := letters(t)

@@ -38,7 +38,7 @@ func TestOutageIsTold(t *testing.T) {
 	}
 }
 
-// Results that nobody closes take the slots, first within their time and then after it.
+// Unclosed results take the slots, first within their time and then after it.
 func TestSlotLeakIsTold(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t, map[string]policy.Policy{"bank": {

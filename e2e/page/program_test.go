@@ -30,7 +30,7 @@ type program struct {
 	servers  map[string]*server
 }
 
-// A server answers as it is told, and may be told something else at any time.
+// A server answers as its function says, which a test can change at any time.
 type server struct {
 	*httptest.Server
 	does   atomic.Pointer[http.HandlerFunc]
@@ -109,7 +109,7 @@ func (p *program) get(c *http.Client, name string) error {
 	return err
 }
 
-// load calls a dependency so many times in a row.
+// load calls a dependency times times in a row.
 func (p *program) load(name string, times int) {
 	c := p.client(name)
 	for range times {
@@ -134,7 +134,7 @@ func (p *program) steady(name string, perSecond float64) {
 	})
 }
 
-// at the same time makes so many calls that go on in the background.
+// atOnce makes n calls that go on in the background.
 func (p *program) atOnce(name string, n int) {
 	c := p.client(name)
 	for range n {

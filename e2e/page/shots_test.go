@@ -57,7 +57,7 @@ func wait(t *testing.T) time.Duration {
 	return 35 * time.Second
 }
 
-// calm is a program of so many dependencies that work.
+// calm is a program of n dependencies that work.
 func calm(t *testing.T, n int) *program {
 	policies := map[string]policy.Policy{}
 	for i := range n {

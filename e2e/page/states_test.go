@@ -137,8 +137,8 @@ func (p *program) override(name string) gabion.Breaker {
 	return b.By("ann")
 }
 
-// Somebody clicks: the breaker is forced open with an end, calls are refused, and the page
-// says who did it; then it is closed again.
+// An operator clicks: the breaker is forced open with an end, calls are refused, and the page says who
+// did it; then it is closed again.
 func TestOverrideByClick(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t, map[string]policy.Policy{"bank": {}}, dashboard.Config{AllowOverrides: true})
@@ -275,7 +275,7 @@ func TestPhoneNightAndKeyboard(t *testing.T) {
 	}
 }
 
-// What is no gabion dependency has a tile, too, when somebody counts it.
+// What is no gabion dependency has a tile, too, when its events are passed in.
 func TestForeignClientHasATile(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t, map[string]policy.Policy{"bank": {}}, dashboard.Config{})

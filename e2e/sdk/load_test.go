@@ -101,7 +101,7 @@ func beside(t *testing.T, plainURL, gabionURL string, slack int64) {
 		t.Errorf("%d calls succeeded, and %d with a plain client", gabionOK, plainOK)
 	}
 	if n := stats.Bulkhead.InUse; n != 0 {
-		t.Errorf("%d slots are taken and nobody is there", n)
+		t.Errorf("%d slots are taken without a call", n)
 	}
 	// One for each five successes, and what a quiet client keeps; part of a re-send is granted
 	// with that probability, so that this holds on average only.

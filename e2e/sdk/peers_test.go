@@ -69,7 +69,7 @@ func cacheGet() *client {
 
 func cacheIncr() *client {
 	c := overRedis("go-redis INCR", false, func(ctx context.Context, c *redis.Client, key string) error { return c.Incr(ctx, key).Err() })
-	// The connection was cut, so it may have been counted: the caller is told, and go-redis alone counts twice.
+	// The connection was cut, so it may have been counted: the caller gets an error, and go-redis alone counts twice.
 	c.gives = map[cell]float64{{tenth, paged}: 10, {tenth, asIs}: 10, {third, paged}: 30, {third, asIs}: 30}
 	return c
 }

@@ -140,9 +140,9 @@ func (c *cable) saw(t *testing.T, err error, admin *redis.Client) seen {
 	return seen{err, c.seen, int(c.sent.Load()), n}
 }
 
-// TestGoRedisIsNotWorseOffWithGabion: go-redis with a real server. Its own retry repeats
-// INCR after an answer that was lost, and counts twice; with gabion around it, as
-// docs/http.md says, what may have happened is not repeated, and the caller is told.
+// TestGoRedisIsNotWorseOffWithGabion: go-redis with a real server. Its own retry repeats INCR after an
+// answer that was lost, and counts twice. With gabion around it, as docs/http.md says, work that may
+// have happened is not repeated, and the caller gets an error.
 func TestGoRedisIsNotWorseOffWithGabion(t *testing.T) {
 	server := testservers.Redis(t)
 	admin := redis.NewClient(&redis.Options{Addr: server})

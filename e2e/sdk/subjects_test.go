@@ -337,8 +337,8 @@ func (mute) Errorf(string, ...any) {}
 func (mute) Warnf(string, ...any)  {}
 func (mute) Debugf(string, ...any) {}
 
-// restyGet is GET, as it comes or with so many repetitions asked for, which resty makes of
-// errors and of answers that break off, but not of statuses.
+// restyGet is GET, as it comes or with the given number of repetitions, which resty makes of errors and
+// of answers that break off, but not of statuses.
 func restyGet(repeats int) *subject {
 	s := &subject{
 		name: "resty GET", reads: true,

@@ -43,7 +43,7 @@ type subject struct {
 
 	// worse are the faults in which a new client fails where the SDK alone does not,
 	// because the default budget has one re-send for it: with the page's policy but for
-	// the budget, and as both come. As the page says there is none.
+	// the budget, and as both come. With the page's whole policy there must be none.
 	worse struct{ frugal, asIs []string }
 }
 

@@ -16,7 +16,7 @@ type fault int
 
 const (
 	fine             fault = iota
-	refused                // nobody listens
+	refused                // a closed port
 	resetBefore            // the connection is reset before anything was done
 	resetAfter             // the work was done, and then the connection was reset
 	tooMany                // 429

@@ -141,7 +141,7 @@ func TestACardinalityAttackStaysBoundedEverywhere(t *testing.T) {
 	t.Logf("%d series, %d data points, a frame of %d bytes", series, points, w.Body.Len())
 }
 
-// Whoever comes, goes, is slow or panics takes nothing from calls.
+// Viewers that come, go, are slow or panic cost calls nothing.
 func TestReadersComeAndGoUnderLoadAndCostCallsNothing(t *testing.T) {
 	registry, err := gabion.NewRegistry(map[string]policy.Policy{"db": {
 		Safe: true, Retry: policy.Retry{Backoff: backoff.Const(time.Millisecond)}, Hedge: policy.Hedge{Max: 1, Delay: 2 * time.Millisecond},

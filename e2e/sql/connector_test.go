@@ -151,7 +151,7 @@ func TestCopyIn(t *testing.T) {
 	}
 }
 
-// A pool that is taken is told from a database that is slow.
+// An exhausted pool and a slow database have different reasons.
 func TestPoolExhausted(t *testing.T) {
 	each(t, func(t *testing.T, s *testservers.Server, connect func(string) driver.Connector) {
 		d := gabion.New("pg", policy.Policy{

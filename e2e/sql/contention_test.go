@@ -54,7 +54,7 @@ func TestCountersEndExact(t *testing.T) {
 }
 
 // In each ward two doctors are on call, and each may leave if the other one stays. Without
-// repetition nobody could; without serializable transactions both would.
+// repetition neither could; without serializable transactions both would.
 func TestWriteSkewEndsExact(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	db := open(t, "pgx", testservers.Postgres(t), 16)
@@ -79,7 +79,7 @@ func TestWriteSkewEndsExact(t *testing.T) {
 	}
 }
 
-// Eight programs write the same file, and SQLite lets nobody wait.
+// Eight programs write the same file, and SQLite fails at once instead of waiting.
 func TestSQLiteBusyStormEndsExact(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	dsn := "file:" + filepath.Join(t.TempDir(), "db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(0)"

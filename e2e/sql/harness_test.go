@@ -92,7 +92,7 @@ func said(err error) ran {
 	return unknown
 }
 
-// agrees reports whether so many effects can be what RunTx said.
+// agrees reports whether that number of effects can be what RunTx said.
 func (r ran) agrees(effects int) bool {
 	switch r {
 	case done:

@@ -91,8 +91,7 @@ func fill(t testing.TB, store idempotency.Store, c Crowd) {
 	}
 }
 
-// sweep sweeps as services do, only without waiting for the next round, until so many
-// are gone.
+// sweep sweeps as services do, only without waiting for the next round, until expired records are gone.
 func sweep(t testing.TB, store idempotency.Store, expired int) (swept int) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()

@@ -48,8 +48,8 @@ func partition(t *testing.T, d *gabion.Dependency, name string) policy.Partition
 	return all[i]
 }
 
-// together makes so many calls at once and returns how many reached the work, and
-// how many ended for that reason.
+// together makes n calls at once and returns how many reached the work, and how many ended for that
+// reason.
 func together(t *testing.T, d *gabion.Dependency, n int, why gabion.Reason, work func(context.Context) error) (ran, ended int) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -150,8 +150,8 @@ func TestDeadlineAtTheOriginIsADeadline(t *testing.T) {
 	})
 }
 
-// A context that ends with DeadlineExceeded though it never named a deadline is
-// somebody's own. The call ends with it, and does not spin until its own deadline.
+// A context may end with DeadlineExceeded although it never named a deadline, if it is the caller's
+// own type. The call ends with it, and does not spin until its own deadline.
 func TestACallersContextWithoutADateEndsTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, hedges := range []int{0, 1} {

@@ -15,7 +15,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Results that nobody gets are discarded once, whichever way they lose.
+// Results that no caller gets are discarded once, whichever way they lose.
 func TestLosersAreDiscardedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -46,7 +46,7 @@ func TestLosersAreDiscardedOnce(t *testing.T) {
 	})
 }
 
-// Discard gets each result that nobody sees exactly once; a call's own goes before
+// Discard gets each result that no caller sees exactly once; a call's own goes before
 // the dependency's.
 func TestResultsOfRetriedAttemptsAreDiscardedOnce(t *testing.T) {
 	bad := gabion.WithClassify(func(v any, _ error) policy.Outcome {
@@ -166,7 +166,7 @@ func TestDiscardComesBeforeTheEndOfTheContext(t *testing.T) {
 	}
 }
 
-// What nobody gets is discarded, also if an observer leaves when it is told of it.
+// A lost result is discarded, also if an observer ends the goroutine on its event.
 func TestALoserIsDiscardedThoughAnObserverLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var brought, discarded, ended atomic.Int32
@@ -192,8 +192,7 @@ func TestALoserIsDiscardedThoughAnObserverLeaves(t *testing.T) {
 	})
 }
 
-// A result whose classifier panics is nobody's, and is discarded once, whoever ran the
-// work.
+// A result whose classifier panics reaches no caller, and is discarded once, on every goroutine.
 func TestAResultIsDiscardedWhenItsClassifierPanics(t *testing.T) {
 	hedged := policy.Hedge{Max: 1, Delay: time.Second}
 	do := func(ctx context.Context, d *gabion.Dependency, work func(context.Context) (int, error)) {
@@ -302,9 +301,9 @@ func TestASecondPanicOfAHedgeIsNobodys(t *testing.T) {
 	})
 }
 
-// A hedge brings a result that is wanted, and what it replaces is discarded by a
-// function that panics, on the hedge's goroutine: the caller panics, and so nobody
-// closes what the hedge brought.
+// A hedge brings a result that is wanted, and what it replaces is discarded by a function that
+// panics, on the hedge's goroutine: the caller panics, and so does not close what the hedge
+// brought.
 func TestAPanicOfDiscardWhileAHedgeWinsLeavesNothingHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := gabion.New("db", policy.Policy{Safe: true, Hedge: policy.Hedge{Max: 1, Delay: time.Second}})

@@ -95,8 +95,8 @@ func TestFallbackShareIsExercised(t *testing.T) {
 	})
 }
 
-// A result that the fallback's answer takes the place of is seen by nobody, so it is
-// discarded like those of earlier attempts.
+// A result that the fallback's answer replaces reaches no caller, so it is discarded like those of
+// earlier attempts.
 func TestFallbackDiscardsTheResultThatItTakesThePlaceOf(t *testing.T) {
 	busy := func(v any, err error) policy.Outcome {
 		if err != nil {

@@ -405,8 +405,8 @@ func TestAPanicOfAHedgeWakesItsCaller(t *testing.T) {
 	})
 }
 
-// A loser that panics while the observer is told of the winner takes nothing from it.
-func TestAPanicOfALoserIsNobodys(t *testing.T) {
+// A loser that panics while the observer gets the winner's event takes nothing from the winner.
+func TestAPanicOfALoserIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := gabion.ObserverFunc(func(_ context.Context, e gabion.Event) {
 			if e.Kind == policy.KindReturned {
@@ -429,7 +429,7 @@ func TestAPanicOfALoserIsNobodys(t *testing.T) {
 	})
 }
 
-// What happens to the dependency is told at once, whatever driver the call has.
+// An event of the dependency reaches observers at once, whatever driver the call has.
 func TestEveryDriverTellsWhatHappensToTheDependency(t *testing.T) {
 	down := func(context.Context) (int, error) { return 0, errDown }
 	for name, call := range map[string]func(*gabion.Dependency){
@@ -487,7 +487,7 @@ func TestAResultIsClosedWhenTheCallersContextPanics(t *testing.T) {
 }
 
 // When one attempt of a hedged call leaves by a panic, the context of the other ends, so that
-// its work does not go on for nobody.
+// its work does not go on in vain.
 func TestAPanicEndsTheOtherAttemptsContext(t *testing.T) {
 	for fact, panics := range map[string]int{"the caller's attempt": 1, "a hedge": 2} {
 		t.Run(fact, func(t *testing.T) {

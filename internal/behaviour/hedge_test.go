@@ -153,7 +153,7 @@ func TestColdPercentileHedgesOnlyWithADelay(t *testing.T) {
 	}
 }
 
-// hedged is a policy of one try and so many hedges that nothing else stops.
+// hedged is a policy of one try and up to most hedges that nothing else stops.
 func hedged(most int, delay time.Duration) policy.Policy {
 	p := policy.Policy{
 		Safe: true, Hedge: policy.Hedge{Max: most, Delay: delay}, Pace: policy.Pace{Off: true},
@@ -329,8 +329,7 @@ func TestTheCallersCancelEndsAllHedges(t *testing.T) {
 	})
 }
 
-// A call is answered when it is decided, not at its deadline, whoever decides
-// it.
+// A call is answered when it is decided, not at its deadline, on whichever goroutine that happens.
 func TestACallIsAnsweredWhenItIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := watched(hedged(1, 10*time.Millisecond))

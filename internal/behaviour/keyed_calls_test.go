@@ -107,8 +107,8 @@ func TestKeysAreUUIDsOfVersion7(t *testing.T) {
 	})
 }
 
-// J1: what is refused for its key is in the stream of events like every refusal, or
-// nobody who watches a dependency learns that its callers get nothing.
+// J1: a refusal because of a key is an event like every refusal. Without it, an operator would not
+// see that callers get nothing.
 func TestRefusalsForAKeyAreEvents(t *testing.T) {
 	old := []gabion.CallOption{gabion.WithKey("k"), gabion.WithKeyRetention(time.Hour), gabion.WithKeyMadeAt(time.Now().Add(-time.Hour))}
 	cases := map[string]struct {

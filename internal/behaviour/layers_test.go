@@ -115,9 +115,9 @@ func TestAnInnerCallsEndIsReadByTheOuter(t *testing.T) {
 	}
 }
 
-// What a layer below refuses says nothing of what this layer calls. Its breaker
-// does not hear of it, and nobody is held back until that one may be asked again.
-func TestARefusalBelowConcernsNobodyElse(t *testing.T) {
+// A refusal by a layer below says nothing of what this layer calls. Its breaker does not count it,
+// and its Retry-After holds no other call back.
+func TestARefusalBelowAffectsNoOtherCall(t *testing.T) {
 	full := policy.Policy{Bulkhead: policy.Bulkhead{Limit: 1}}
 	cases := map[string]struct {
 		inner  policy.Policy

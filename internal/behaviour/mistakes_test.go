@@ -200,14 +200,14 @@ func TestABackoffOfZeroDoesNotWait(t *testing.T) {
 	}
 }
 
-// An option that can't be meant ends the call before anything is sent, whoever makes it.
+// An option that can't be meant ends the call before anything is sent, in every kind of call.
 func TestOptionsThatCanNotBeMeantSendNothing(t *testing.T) {
 	for fact, c := range map[string]struct {
 		opts []gabion.CallOption
 		want string
 	}{
 		"an empty key": {[]gabion.CallOption{gabion.WithKey("")},
-			"the key given to WithKey is empty: leave the option out where there is none: the idempotency key is malformed"},
+			"the key given to WithKey is empty: leave the option out to send no key: the idempotency key is malformed"},
 		"a timeout without a unit": {[]gabion.CallOption{gabion.WithTimeout(30)},
 			"WithTimeout(30ns): did you mean 30 * time.Second?"},
 		"a timeout that is over": {[]gabion.CallOption{gabion.WithTimeout(-time.Second)},
@@ -309,7 +309,7 @@ func TestAnOutcomeWithoutAClassDecidesNothing(t *testing.T) {
 		err    error
 		want   gabion.Reason
 	}{
-		"an unknown error is none either":       {gabion.ClassifyWith(nothing), nil, errors.New("odd"), policy.UnclassifiedError},
+		"an unknown error is no success either": {gabion.ClassifyWith(nothing), nil, errors.New("odd"), policy.UnclassifiedError},
 		"an error is what it is by itself":      {gabion.ClassifyWith(nothing), nil, busy, policy.AttemptsExhausted},
 		"the dependency's is asked next":        {gabion.ClassifyWith(nothing), gabion.WithClassify(business), busy, policy.NotRetryable},
 		"and package classify last":             {gabion.ClassifyWith(nothing), gabion.WithClassify(nothing), busy, policy.AttemptsExhausted},

@@ -24,7 +24,7 @@ func TestAnObserverComesAndGoes(t *testing.T) {
 	d.Run(t.Context(), works)
 	handOn(t, d, "").Trip()
 	if got := rec.Decisions(); !slices.Equal(got, []string{"attempt_sent #1", "attempt_settled #1 success", "returned after 1", "breaker_moved closed→open by forced"}) {
-		t.Errorf("while it observes it is told %q", got)
+		t.Errorf("while it observes it gets %q", got)
 	}
 	had := len(rec.Events())
 	stop()
@@ -35,10 +35,10 @@ func TestAnObserverComesAndGoes(t *testing.T) {
 	defer d.Observe(later)()
 	d.Run(t.Context(), works)
 	if n := len(rec.Events()); n != had {
-		t.Errorf("after stop it is told %d more", n-had)
+		t.Errorf("after stop it gets %d more", n-had)
 	}
 	if got := later.Decisions(); len(got) != 3 {
-		t.Errorf("one that comes later is told what was before: %q", got)
+		t.Errorf("one that comes later gets events from before: %q", got)
 	}
 	d.Observe(nil)()
 }
@@ -74,7 +74,7 @@ func TestAnObserverThatIsAttachedTwiceIsToldOnce(t *testing.T) {
 		t.Error("the one that goes takes the other with it")
 	}
 	if second(); told(rec) != 0 {
-		t.Error("both are stopped, and it is told")
+		t.Error("both are stopped, and it gets events")
 	}
 }
 

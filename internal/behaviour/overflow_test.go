@@ -38,7 +38,7 @@ func TestTheSharedPartitionRefusesNobody(t *testing.T) {
 					return e.Kind == policy.KindBreakerExceeded && e.Partition == policy.Overflow
 				})
 				if bad == errDown && exceeded == 0 {
-					t.Error("nobody is told that it fails")
+					t.Error("no event says that it fails")
 				}
 			})
 		})
@@ -82,8 +82,8 @@ func TestAnUnknownNameIsQuotedAndTheKnownAreBounded(t *testing.T) {
 	}
 }
 
-// Whoever holds an instance has the same one as those who ask again, after its name
-// was gone for a while.
+// An instance whose name was gone for a while is still the same one, for those who hold it and for
+// those who ask again.
 func TestAnInstanceThatIsHeldGetsNoTwin(t *testing.T) {
 	r, err := gabion.NewRegistry(map[string]policy.Policy{"shop": {}})
 	if err != nil {
@@ -96,7 +96,7 @@ func TestAnInstanceThatIsHeldGetsNoTwin(t *testing.T) {
 	if err := r.Reload(map[string]policy.Policy{"other": {}}); err != nil {
 		t.Fatal(err)
 	}
-	runtime.GC() // nobody but the instance holds its dependency
+	runtime.GC() // only the instance holds its dependency
 	if err := r.Reload(map[string]policy.Policy{"shop": {Bulkhead: policy.Bulkhead{Limit: 7}}}); err != nil {
 		t.Fatal(err)
 	}

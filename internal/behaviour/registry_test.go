@@ -85,7 +85,7 @@ func names(err error, parts ...string) bool {
 	return err != nil && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(err.Error(), p) })
 }
 
-// Reload keeps what is known, whoever holds a dependency sees its policy.
+// Reload keeps what is known; the holder of a dependency sees its new policy.
 func TestRegistryReloadKeepsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := policy.Policy{Breaker: eager(time.Hour)}
@@ -156,7 +156,7 @@ func TestRegistryNameThatComesBackIsTheOneThatIsHeld(t *testing.T) {
 	})
 }
 
-// What is gone and held by nobody is not kept for the day on which it may come back.
+// A dependency that is gone and not held is not kept for the day on which it may come back.
 func TestRegistryKeepsNothingOfWhatIsGone(t *testing.T) {
 	r := registry(t, map[string]policy.Policy{"a": {}, "gone": {}})
 	collected := make(chan struct{})

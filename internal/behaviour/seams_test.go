@@ -16,7 +16,7 @@ import (
 
 func TestOneWhoComesLaterIsNotToldOfBefore(t *testing.T) {
 	d := gabion.New("db", policy.Policy{Breaker: policy.Breaker{Failures: 1}})
-	begun, err := gabion.Begin(t.Context(), d) // a call that nobody observes
+	begun, err := gabion.Begin(t.Context(), d) // a call that is not observed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestOneWhoComesLaterIsNotToldOfBefore(t *testing.T) {
 	defer d.Observe(later)()
 	d.Run(t.Context(), works)
 	if got := later.Decisions(); len(got) != 2 {
-		t.Errorf("it is told %q", got)
+		t.Errorf("it gets %q", got)
 	}
 }
 

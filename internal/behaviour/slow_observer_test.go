@@ -55,7 +55,7 @@ func TestTheTimeOfObserversIsNotTheDependencys(t *testing.T) {
 									t.Fatalf("the breaker is %s with %+v", s.State, s.Counts)
 								}
 							}
-							time.Sleep(time.Minute) // until all is told
+							time.Sleep(time.Minute) // until all events have arrived
 						})
 					})
 				}

@@ -57,7 +57,7 @@ func TestSparedAttemptsServeOthers(t *testing.T) {
 	gabiontest.NothingHeld(t, d)
 }
 
-// An attempt that is not closed is still somebody's.
+// An attempt that is not closed is still in use.
 func TestAnOpenAttemptIsNotSpared(t *testing.T) {
 	d := gabion.New("queue", policy.Policy{Bulkhead: policy.Bulkhead{Limit: 2}})
 	a, err := gabion.Begin(t.Context(), d)

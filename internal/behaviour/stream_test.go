@@ -86,7 +86,7 @@ func TestAResultOutlivesTheTimeouts(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if a.Context().Err() != nil {
-			t.Errorf("after an hour in which nobody read: %v", a.Context().Err())
+			t.Errorf("after an hour without a read: %v", a.Context().Err())
 		}
 		a.Close(nil)
 		if st := d.Stats(); st.Streams != 0 || st.Outlived != 1 || a.Context().Err() != context.Canceled {
@@ -98,7 +98,7 @@ func TestAResultOutlivesTheTimeouts(t *testing.T) {
 	})
 }
 
-// Only the caller's own context cuts a result, and that is nobody's failure.
+// Only the caller's own context cuts a result, and that is no failure.
 func TestTheCallersContextStillCutsAResult(t *testing.T) {
 	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"cancel": context.WithCancel,
@@ -126,8 +126,7 @@ func TestTheCallersContextStillCutsAResult(t *testing.T) {
 	}
 }
 
-// A limit that strikes ends the context, and the breaker hears at once if somebody
-// waited.
+// A limit that strikes ends the context, and the breaker hears at once if the caller waited.
 func TestLimitsOfAResult(t *testing.T) {
 	for _, c := range []struct {
 		fact     string
@@ -138,12 +137,12 @@ func TestLimitsOfAResult(t *testing.T) {
 		failures int64
 	}{
 		{"30 s of silence", policy.Timeout{}, true, 30 * time.Second, policy.IdleTimeout, 1},
-		{"nobody reads", policy.Timeout{}, false, time.Hour, policy.None, 0},
+		{"no read", policy.Timeout{}, false, time.Hour, policy.None, 0},
 		{"a short limit within the attempt's time", policy.Timeout{Idle: time.Second}, true, time.Second, policy.IdleTimeout, 1},
 		{"a short limit, and no other time is kept", policy.Timeout{Attempt: policy.Off, Call: policy.Off, Body: time.Second}, false, time.Second, policy.BodyTimeout, 0},
 		{"silence is fine", policy.Timeout{Idle: policy.Off}, true, time.Hour, policy.None, 0},
-		{"the whole took too long while somebody waited", policy.Timeout{Body: 20 * time.Second}, true, 20 * time.Second, policy.BodyTimeout, 1},
-		{"the whole took too long, and nobody read", policy.Timeout{Body: 20 * time.Second}, false, 20 * time.Second, policy.BodyTimeout, 0},
+		{"the whole took too long while the caller waited", policy.Timeout{Body: 20 * time.Second}, true, 20 * time.Second, policy.BodyTimeout, 1},
+		{"the whole took too long, without a read", policy.Timeout{Body: 20 * time.Second}, false, 20 * time.Second, policy.BodyTimeout, 0},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			p := policy.Policy{Timeout: c.timeout, Safe: true, Breaker: policy.Breaker{Window: 2 * time.Hour}}
@@ -178,7 +177,7 @@ func TestLimitsOfAResult(t *testing.T) {
 	}
 }
 
-// Time in which nobody reads is not the dependency's silence.
+// Time without a read is not the dependency's silence.
 func TestOnlyWaitingCountsAsSilence(t *testing.T) {
 	eachOpen(t, policy.Policy{Safe: true}, func(t *testing.T, d *gabion.Dependency, open func(context.Context) *gabion.Attempt, _ func(policy.Kind) int) {
 		a := open(t.Context())

@@ -105,7 +105,7 @@ func TestTheHandOnABreaker(t *testing.T) {
 	}
 }
 
-// An override that nobody takes back must not stay for ever.
+// An override that is never taken back must not stay for ever.
 func TestWhatAHandSetsUntilATimeEnds(t *testing.T) {
 	observing := policy.Policy{Breaker: policy.Breaker{Observe: true}}
 	disable := func(b gabion.Breaker) { b.Disable(time.Hour) }
@@ -150,11 +150,11 @@ func TestWhatAHandSetsUntilATimeEnds(t *testing.T) {
 				moves := only(rec, policy.KindBreakerMoved)
 				first, last := moves[len(moves)-2], moves[len(moves)-1]
 				if first.To != c.as || first.Code != "ann" || first.Until.Sub(first.At) != time.Hour {
-					t.Errorf("the move is told as %+v", first)
+					t.Errorf("the move is %+v", first)
 				}
 				if last.From != c.as || last.To != c.after || last.Cause != policy.CauseOverrideOver || last.Code != "" ||
 					last.Due != first.Until || last.At.Sub(last.Due) < time.Minute-1 {
-					t.Errorf("its end is told as %+v", last)
+					t.Errorf("its end is %+v", last)
 				}
 			})
 		})
@@ -174,7 +174,7 @@ func TestEventsSayWhoMovedABreaker(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	for _, c := range []struct{ fact, who, told string }{
 		{"a name", "ann@example.com: INC-7", "ann@example.com: INC-7"},
-		{"nobody", "", ""},
+		{"no name", "", ""},
 		{"lines and controls don't print", "ann\nforged=\x1b[1m\x00", "ann?forged=?[1m?"},
 		{"bytes that are no text", "a\xffb", "a\uFFFDb"},
 		{"a long name is cut and hashed", long, machine.BoundedName(long)},
@@ -213,7 +213,7 @@ func TestRetriesStoppedForATimeComeBack(t *testing.T) {
 		fact string
 		play func(s gabion.Retries)
 		off  time.Duration
-		told int // how often it is told that they are off
+		told int // how many events say that they are off
 	}{
 		{"for an hour", func(s gabion.Retries) { s.Stop(time.Hour) }, time.Hour, 1},
 		{"the last word counts, longer", func(s gabion.Retries) { s.Stop(time.Hour); s.Stop(3 * time.Hour) }, 3 * time.Hour, 2},

@@ -135,7 +135,7 @@ func TestTotalsAreWhatHappened(t *testing.T) {
 			handOn(t, d, "").ForceOpen(0)
 			do(t, c, d, works)
 		}, policy.Totals{Calls: 1, Unsent: 1, Failures: because(policy.BreakerOpen)}},
-		{"a call whose key is none is turned away", free, func(t *testing.T, c *counted, d *gabion.Dependency) {
+		{"a call with an empty key is turned away", free, func(t *testing.T, c *counted, d *gabion.Dependency) {
 			do(t, c, d, works, gabion.WithKey(""))
 		}, policy.Totals{Calls: 1, Unsent: 1, Failures: because(policy.Invalid)}},
 		{"a context that has ended is a mistake, and no call", free, func(t *testing.T, c *counted, d *gabion.Dependency) {
@@ -239,7 +239,7 @@ func TestTotalsAreConsistentWhileCallsRun(t *testing.T) {
 					case 0:
 						return errDown
 					case 1:
-						return errors.New("a failure that nobody classified")
+						return errors.New("a failure that is not classified")
 					}
 					return nil
 				})

@@ -83,7 +83,7 @@ func TestAnAttemptSeesWhatTheTracersPutIntoItsContext(t *testing.T) {
 							t.Errorf("attempt %d has the contexts of %v and %v", n, ctx.Value(mark{"one attempt"}), ctx.Value(mark{"two attempt"}))
 						}
 						if n == 1 {
-							time.Sleep(20 * time.Millisecond) // the hedge begins meanwhile
+							time.Sleep(20 * time.Millisecond) // the hedge begins in this time
 							return errDown
 						}
 						return nil
@@ -202,7 +202,7 @@ func TestATracerThatLeavesLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A call keeps the context that it began with when a Tracer comes or goes meanwhile.
+// A call keeps the context that it began with when a Tracer comes or goes during it.
 func TestTracersComeAndGoDuringACall(t *testing.T) {
 	for driver, p := range tracedPolicies {
 		for verb, call := range waiting {

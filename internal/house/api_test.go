@@ -23,7 +23,7 @@ var ledgers = []string{".", labModule}
 
 // exported returns the exported API of the module in dir, one line for each name,
 // sorted, in the manner of Go's own api directory. Names of parameters are left
-// out: renaming one breaks nobody.
+// out: renaming one breaks no caller.
 func exported(t *tree, dir string) []string {
 	var lines []string
 	for _, p := range t.packs {
@@ -161,7 +161,7 @@ func assignment(s *ast.TypeSpec) string {
 }
 
 // members returns the exported fields or methods. That an interface has an
-// unexported method is part of its API too: nobody else can implement it.
+// unexported method is part of its API too: no other package can implement it.
 func members(prefix string, list *ast.FieldList) (lines []string) {
 	for _, field := range list.List {
 		if len(field.Names) == 0 {

@@ -73,7 +73,7 @@ func TestWhatTheRunFindsUnreachable(t *testing.T) {
 		{"a release would fail", "", "release", 1, "ran make release"},
 		{"servers that are missing stop nothing", "", "servers", 0, "Going on without"},
 		{"no name server", `go: a@v1.0.0: Get "https://proxy.test/a": dial tcp: lookup proxy.test: no such host`, "", 75, "UNREACHABLE"},
-		{"nobody listens", `Get "https://proxy.test/a": dial tcp 192.0.2.1:443: connect: connection refused`, "", 75, "UNREACHABLE"},
+		{"a closed port", `Get "https://proxy.test/a": dial tcp 192.0.2.1:443: connect: connection refused`, "", 75, "UNREACHABLE"},
 		{"a proxy that is ill", `reading https://proxy.test/a/@v/v1.0.0.mod: 503 Service Unavailable`, "", 75, "UNREACHABLE"},
 		{"a connection that breaks", `Get "https://proxy.test/a": EOF`, "", 75, "UNREACHABLE"},
 		{"offline on purpose", "a@v1.0.0: module lookup disabled by GOPROXY=off", "", 75, "UNREACHABLE"},

@@ -222,13 +222,13 @@ need to a floor below both instead of widening a rule.`)
 		{"tests' servers in what users get", map[string]string{
 			"proxy/a.go": "package proxy\nimport _ \"github.com/gabion-go/gabion/internal/testservers\"",
 		}, []string{"proxy may not import internal/testservers"}},
-		{"a package that nobody placed", map[string]string{
+		{"a package without a floor", map[string]string{
 			"util/a.go": "package util",
 		}, []string{"util/a.go:1: package util has no floor"}},
 	})
 }
 
-// dependencies checks that using gabion costs nobody a dependency: the standard
+// dependencies checks that using gabion adds no dependency: the standard
 // library, and one YAML parser behind one package.
 func dependencies(fsys fs.FS) (found []string, err error) {
 	t, err := parse(fsys)
@@ -300,7 +300,7 @@ Whatever needs another library is a module of its own under contrib/, cmd/ or e2
 	})
 }
 
-// toolsDir is the module that pins programs. It has no code, and nobody else is to have the
+// toolsDir is the module that pins programs. It has no code, and no other module is to have the
 // versions that they require.
 const toolsDir = "internal/tools"
 

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// MariaDB starts a MariaDB server, or where there is none a MySQL server, for the test and
+// MariaDB starts a MariaDB server, or a MySQL server where MariaDB is missing, for the test and
 // returns the data source name of its user root, who needs no password, for the database
 // "test", in the form of github.com/go-sql-driver/mysql. settings are further settings, such
 // as "innodb_lock_wait_timeout=1".
 //
 // Without settings it does not sync what it commits, which makes tests fast and is no less
-// safe when the process is killed; only a power cut would lose data. Whoever measures
-// writes, or asks how durable they are, turns it on: "innodb_flush_log_at_trx_commit=1".
+// safe when the process is killed; only a power cut would lose data. A test that measures writes, or
+// asks how durable they are, turns it on: "innodb_flush_log_at_trx_commit=1".
 func MariaDB(t testing.TB, settings ...string) string {
 	t.Helper()
 	return StartMariaDB(t, settings...).DSN
@@ -109,7 +109,7 @@ func (m mariadb) argv(settings []string) func(*Server) []string {
 
 func (s *Server) pidFile() string { return filepath.Join(s.dir, "mariadb.pid") }
 
-// mariadbUp reports whether the server has written its own id and greets whoever connects.
+// mariadbUp reports whether the server has written its own id and greets a client.
 func mariadbUp(s *Server) bool {
 	text, err := os.ReadFile(s.pidFile())
 	if err != nil || strings.TrimSpace(string(text)) != fmt.Sprint(s.Pid()) {

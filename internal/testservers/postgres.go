@@ -14,9 +14,8 @@ import (
 // string of its superuser, who needs no password. settings are further settings,
 // such as "max_connections=20".
 //
-// Without settings it leaves fsync off, which makes tests fast and is no less
-// safe when the process is killed; only a power cut would lose data. Whoever
-// measures writes turns it on: "fsync=on".
+// Without settings it leaves fsync off, which makes tests fast and is no less safe when the process is
+// killed; only a power cut would lose data. A test that measures writes turns it on: "fsync=on".
 func Postgres(t testing.TB, settings ...string) string {
 	t.Helper()
 	return StartPostgres(t, settings...).DSN

@@ -41,8 +41,8 @@ const (
 // errSilent says that a server runs and does not answer.
 var errSilent = fmt.Errorf("no answer in %v", startLimit)
 
-// A Server is a child process that a test may kill and start again, to see what
-// gabion does meanwhile. Its methods are for the test's own goroutine.
+// A Server is a child process that a test may kill and start again, to see what gabion does while it is
+// down. Its methods are for the test's own goroutine.
 type Server struct {
 	// Addr is where it listens: 127.0.0.1 and a port, the same over restarts.
 	Addr string
@@ -54,7 +54,7 @@ type Server struct {
 	kind  kind
 	port  int
 	dir   string
-	owner *owner // nil means whoever runs the test
+	owner *owner // nil means the user who runs the test
 	child *child // nil while it is down
 }
 
@@ -95,9 +95,9 @@ func (s *Server) listenSomewhere() error {
 	return s.start()
 }
 
-// FreePorts returns loopback ports where nobody listens now. They are not among those
-// that the common systems give to whoever dials or listens on any port, so that a server
-// that is down for a while finds its own free again.
+// FreePorts returns loopback ports where nothing listens now. They are outside the range that the
+// common systems assign to programs that dial or listen on any port, so that a server that is down for
+// a while finds its own free again.
 func FreePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
 	for tries := 0; len(ports) < n; tries++ {

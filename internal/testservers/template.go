@@ -45,8 +45,8 @@ func templateName(kind, program string, options []string, now time.Time) string 
 	return filepath.Join(cache, "gabion-testservers", kind+"-"+now.Format("20060102")+"-"+hex.EncodeToString(sum[:8]))
 }
 
-// keep makes the template of the data directory, which no server has used yet. Whoever looks
-// for it finds all of it or nothing. What fails here costs time only.
+// keep makes the template of the data directory, which no server has used yet. A process that looks for
+// it finds all of it or nothing. A failure here costs only time.
 func (s *Server) keep(template string) {
 	parent := filepath.Dir(template)
 	if os.MkdirAll(parent, 0o755) != nil {

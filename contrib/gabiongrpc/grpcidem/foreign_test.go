@@ -84,7 +84,7 @@ func receipt(d protoreflect.MessageDescriptor, id string) *dynamicpb.Message {
 	return m
 }
 
-// A response whose type nobody knows any more is replayed in the bytes that it had.
+// A response of a type that is no longer known is replayed in the bytes that it had.
 func TestResponsesOfUnknownTypesAreReplayed(t *testing.T) {
 	encoding.RegisterCodec(jsonCodec{})
 	d := foreignType(t)
@@ -95,10 +95,10 @@ func TestResponsesOfUnknownTypesAreReplayed(t *testing.T) {
 		codec grpc.CallOption
 		code  codes.Code // of the retry
 	}{
-		{"nobody knows it", Options{}, grpc.CallContentSubtype("proto"), codes.OK},
+		{"an unknown type", Options{}, grpc.CallContentSubtype("proto"), codes.OK},
 		{"the options know it", Options{Types: known}, grpc.CallContentSubtype("proto"), codes.OK},
 		{"the options know it, in JSON", Options{Types: known}, grpc.CallContentSubtype("json"), codes.OK},
-		{"nobody knows it, and it would have to be written as JSON", Options{}, grpc.CallContentSubtype("json"), codes.FailedPrecondition},
+		{"an unknown type, and it would have to be written as JSON", Options{}, grpc.CallContentSubtype("json"), codes.FailedPrecondition},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store, runs := idempotency.NewMemoryStore(0, 0), 0

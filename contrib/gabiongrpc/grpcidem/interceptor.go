@@ -58,11 +58,10 @@ type Options struct {
 	// answers there is idempotency.DoNotKeep. OK is always kept.
 	NotKept []codes.Code
 
-	// Types finds the types of stored responses by name. Nil means those that the
-	// program's generated code registered. A response whose type it does not know is
-	// replayed with the bytes that it had, as a message that interceptors outside can't
-	// look into; a client that speaks another codec than protocol buffers' is told that
-	// it was not kept.
+	// Types finds the types of stored responses by name. Nil means those that the program's generated
+	// code registered. A response of an unknown type is replayed with the bytes that it had, as a
+	// message that interceptors outside can't look into; a client that speaks another codec than
+	// protocol buffers' gets the error that it was not kept.
 	Types Types
 
 	// MaxResponse is the largest answer that is kept, in bytes. A longer one is sent

@@ -80,9 +80,8 @@ func (i *interceptor) replay(ctx context.Context, res idempotency.Result) (any, 
 
 var errNoType = errors.New("grpcidem: the type of the stored response is not known")
 
-// restore makes a response of a stored one. Where nobody knows its type, a message of
-// nothing but unknown fields has the same bytes on the wire; other codecs than protocol
-// buffers' would lose them.
+// restore makes a response of a stored one. For an unknown type, a message of nothing but unknown
+// fields has the same bytes on the wire; other codecs than protocol buffers' would lose them.
 func (i *interceptor) restore(ctx context.Context, res idempotency.Result) (proto.Message, error) {
 	var name protoreflect.FullName
 	for _, f := range res.Header {

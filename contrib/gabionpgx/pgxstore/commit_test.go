@@ -154,8 +154,8 @@ func TestInboxWithoutAnswerOfCommit(t *testing.T) {
 	}
 }
 
-// COMMIT checks what was deferred. That a row of the work's was there before is not a
-// conflict about the record: nobody asks for the work again.
+// COMMIT checks what was deferred. If a row of the work was there before, that is no conflict about the
+// record: the store does not ask for the work again.
 func TestDeferredViolationIsTheWorksError(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	pool := connect(t, testservers.Postgres(t), 4)

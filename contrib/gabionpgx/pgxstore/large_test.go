@@ -65,7 +65,7 @@ func TestLargeBodyIsNotRepeatedOnceItWasRead(t *testing.T) {
 	s.exec("CREATE TABLE accounts (n int); INSERT INTO accounts VALUES (0); CREATE TABLE late (n int)")
 	s.exec("CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$")
 	s.exec("CREATE CONSTRAINT TRIGGER again AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION again()")
-	update := func(ctx context.Context) error { // somebody else changes the row that this transaction has seen
+	update := func(ctx context.Context) error { // another transaction changes the row that this one has seen
 		From(ctx).Exec(ctx, "SELECT n FROM accounts")
 		s.exec("UPDATE accounts SET n = n + 1")
 		_, err := From(ctx).Exec(ctx, "UPDATE accounts SET n = n + 1")

@@ -42,8 +42,8 @@ var (
 	unheard = testproxy.Fault{Replies: testproxy.Break, Once: true}  // it does, and its answer is lost
 )
 
-// 46: the connection breaks when COMMIT was sent. Nobody can tell the two cases apart
-// but the database, whom the retry asks.
+// 46: the connection breaks when COMMIT was sent. Only the database can tell the two cases apart, and
+// the retry asks it.
 func TestAnswersAreLost(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	server := testservers.StartPostgres(t)
@@ -120,7 +120,7 @@ func repeatUnheard(t *testing.T, server *testservers.Server) {
 
 // H: the network between service and database fails, in every way and for up to two
 // leases, while clients ask again and again. An effect is counted by its own table:
-// under hold it is written directly, for it is somebody else's database there.
+// under hold it is written directly, because there it is in another system's database.
 func TestPartitions(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	episodes := 24

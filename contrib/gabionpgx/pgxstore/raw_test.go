@@ -14,9 +14,9 @@ import (
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
-// Work may talk to its connection past the transaction that it was given, where nobody
-// hears what the database answers. Whatever it then says of itself: what the database
-// rolled back is never recorded as done.
+// Work may talk to its connection past the transaction that it was given, where the store does not see
+// the database's answers. Whatever it then says of itself: what the database rolled back is never
+// recorded as done.
 func TestWorkThatTalksToItsConnection(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	pool := connect(t, testservers.Postgres(t), 4)
@@ -36,7 +36,7 @@ func TestWorkThatTalksToItsConnection(t *testing.T) {
 		sent   map[int]int // by what the work answers
 		kept   map[int]bool
 	}{
-		{"a failure that nobody heard of", text(raise), gone, map[int]int{201: 503, 409: 409, 500: 500}, map[int]bool{409: keeps}},
+		{"an unseen failure", text(raise), gone, map[int]int{201: 503, 409: 409, 500: 500}, map[int]bool{409: keeps}},
 		{"it rolled back", text("ROLLBACK"), gone, map[int]int{201: 503, 409: 503, 500: 503}, nil},
 		{"it rolled back and began anew", text("ROLLBACK AND CHAIN"), gone, map[int]int{201: 503, 409: 503, 500: 503}, nil},
 		{"it rolled back and began anew, by hand", text("ROLLBACK", "BEGIN"), gone, map[int]int{201: 503, 409: 503, 500: 503}, nil},

@@ -14,7 +14,7 @@ import (
 	"github.com/gabion-go/gabion/internal/sqltx"
 )
 
-// A row is a record as it was read: rev is zero if there is none.
+// A row is a record as it was read: rev is zero if the row is missing.
 type row struct {
 	rev    int64
 	now    idempotency.Moment // the database's time when it was read

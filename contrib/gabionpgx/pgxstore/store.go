@@ -61,8 +61,8 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return s.Check(ctx)
 }
 
-// casTries bounds how often a record is read anew because somebody changed it
-// meanwhile. Each time somebody else got ahead, so contention passes.
+// casTries bounds how often a record is read anew because it changed before the write. Each time
+// another writer got ahead, so contention passes.
 const casTries = 32
 
 var errContended = errors.New("pgxstore: the record changed too often")
@@ -78,7 +78,7 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Ans
 	return idempotency.Answer{}, errContended
 }
 
-// begin is not done when somebody else changed the record meanwhile.
+// begin is not done when the record changed since it was read.
 func (s *Store) begin(ctx context.Context, c idempotency.Claim) (a idempotency.Answer, done bool, err error) {
 	old, granted, err := s.claim(ctx, c)
 	switch {
@@ -210,7 +210,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 	}
 	switch err = results.Close(); {
 	case sqltx.Conflict(err):
-		return 0, nil // all of it was undone: somebody else is at it
+		return 0, nil // all of it was undone: another sweep is at it
 	case err != nil:
 		return 0, wrap("sweep", err)
 	}
@@ -230,7 +230,7 @@ func (s *Store) sweepable(ctx context.Context, limit int) (*pgx.Batch, error) {
 		var old row
 		err := old.scan(rows, &b)
 		if errors.Is(err, idempotency.ErrUnreadable) {
-			continue // whoever can read it will see to it
+			continue // left to a program that can read it
 		}
 		if err != nil {
 			return nil, wrap("sweep", err)

@@ -24,10 +24,9 @@ type Entry struct {
 
 type workKey struct{}
 
-// From returns the transaction that the work of ctx runs in, nil if there is none. It
-// is the store's to commit and to roll back: those two methods of it return
-// [ErrNotYours]. Like any pgx.Tx it is for one goroutine at a time, and it ends with
-// the work.
+// From returns the transaction that the work of ctx runs in, or nil. It is the store's to commit and to
+// roll back: those two methods of it return [ErrNotYours]. Like any pgx.Tx it is for one goroutine at a
+// time, and it ends with the work.
 func From(ctx context.Context) pgx.Tx {
 	if w, _ := ctx.Value(workKey{}).(*workTx); w != nil {
 		return w
@@ -324,7 +323,7 @@ const (
 	failed = 'E'
 )
 
-// stateOf returns the SQLSTATE of the database's answer, empty if it is none.
+// stateOf returns the SQLSTATE of the database's answer, empty if err has none.
 func stateOf(err error) string {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {

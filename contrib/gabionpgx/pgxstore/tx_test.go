@@ -48,7 +48,7 @@ func TestTx(t *testing.T) {
 		run  func(*shop)
 	}{
 		{"24 an error of the database that went unnoticed rolls back", unnoticed},
-		{"7 a duplicate is told at once that the first runs", inProgress},
+		{"7 a duplicate learns at once that the first runs", inProgress},
 		{"an expired record gives way to a new run", expiredRecord},
 		{"a transaction of one's own", ownTransaction},
 		{"a snapshot taken too early ends in a conflict", earlySnapshot},
@@ -516,8 +516,7 @@ func kill(pid int) error {
 	return p.Kill()
 }
 
-// checkpointer returns the id of a process that lives as long as the others do, zero
-// while there is none.
+// checkpointer returns the id of a process that lives as long as the others do, or zero.
 func checkpointer(pool *pgxpool.Pool) (pid int) {
 	pool.QueryRow(context.Background(), "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'").Scan(&pid)
 	return pid

@@ -26,7 +26,7 @@
 //
 //	~gabion:idempotency:* +@connection +eval +evalsha +get +set +del +time +info +config|get +scan +getrange
 //
-// and without config|get nobody knows whether the store is durable.
+// and without config|get it is unknown whether the store is durable.
 //
 // # What it costs
 //
@@ -50,7 +50,7 @@
 // the time of the claim, and the record as package idempotency writes it. The
 // server's own expiry only collects garbage, a minute after the record has expired
 // by the server's clock, and for a running record a retention after its lease: as
-// if a sweeper had come at the end of the lease. So a store that nobody sweeps
+// if a sweeper had come at the end of the lease. So a store that is not swept
 // doesn't grow, and the state machine is nowhere in Lua.
 //
 // It is tested with Redis 7.0, alone and as a cluster, and with Valkey 8.0. A redis.Ring

@@ -123,13 +123,13 @@ func durability(ctx context.Context, server redis.Cmdable, aof string) (bool, []
 	}
 	got, err := server.ConfigGet(ctx, "*appendfsync*").Result()
 	if err != nil || aof == "" || got["appendfsync"] == "" {
-		return false, []string{"the Redis server does not show its settings, so nobody knows whether it syncs each write to disk: " + remedy + ", and allow CONFIG GET"}
+		return false, []string{"the Redis server does not show its settings, so it is unknown whether it syncs each write to disk: " + remedy + ", and allow CONFIG GET"}
 	}
 	if how := got["appendfsync"]; how != "always" {
 		return false, []string{"the Redis server does not sync each write to disk (appendfsync is " + how + "), so a crash forgets the last claims and their work would run again: " + remedy}
 	}
 	if got["no-appendfsync-on-rewrite"] != "no" {
-		return false, []string{"the Redis server does not sync writes while it rewrites its append-only file, so a crash meanwhile forgets claims: set no-appendfsync-on-rewrite to no"}
+		return false, []string{"the Redis server does not sync writes while it rewrites its append-only file, so a crash during that forgets claims: set no-appendfsync-on-rewrite to no"}
 	}
 	return true, nil
 }

@@ -34,7 +34,7 @@ var cut = testproxy.Fault{Replies: testproxy.Break, Once: true}
 var faults = []testproxy.Fault{
 	{},
 	{Requests: testproxy.Delay, Replies: testproxy.Delay},
-	{Replies: testproxy.Lose}, // half open: requests arrive, and nobody is told
+	{Replies: testproxy.Lose}, // half open: requests arrive, and replies are lost
 	{Requests: testproxy.Lose, Replies: testproxy.Lose},
 	cut,
 }
@@ -51,7 +51,7 @@ func via(t testing.TB, p *testproxy.Proxy, retries int, patience time.Duration) 
 	return &Store{client: client, prefix: defaultPrefix}
 }
 
-// go-redis sends again what was not answered, and so does whoever gets the error. A
+// go-redis sends again what was not answered, and so does a caller that gets the error. A
 // reply that is lost changes nothing but the time that it takes.
 func TestLostReplies(t *testing.T) {
 	addr := testservers.Redis(t)

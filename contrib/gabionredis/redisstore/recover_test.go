@@ -34,8 +34,8 @@ func (h *cutAfter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A claim of the right to find out is two scripts, and the second writes. Whoever
-// repeats it, go-redis or the caller, is not told to do the work.
+// A claim of the right to find out is two scripts, and the second writes. A repeat of it, by go-redis
+// or by the caller, must not be granted the work.
 func TestLostRecoverReply(t *testing.T) {
 	addr := testservers.Redis(t)
 	for name, retries := range map[string]int{"go-redis repeats it": 3, "the caller repeats it": -1} {

@@ -88,7 +88,7 @@ func (s *Store) run(ctx context.Context, script *redis.Script, key string, args 
 
 var errReply = errors.New("redisstore: a script did not answer as it does")
 
-// claim takes the key if there is none.
+// claim takes the key if it is missing.
 func (s *Store) claim(ctx context.Context, key string, c idempotency.Claim) (sight, error) {
 	r := claimed(c, 0)
 	body, err := r.MarshalBinary()

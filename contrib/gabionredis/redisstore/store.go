@@ -63,8 +63,8 @@ func (s *Store) Caps() idempotency.Caps { return s.caps }
 
 func (s *Store) key(id idempotency.ID) string { return s.prefix + hex.EncodeToString(id[:]) }
 
-// casTries bounds how often a decision is made anew because somebody changed the
-// record meanwhile. Each time somebody else got ahead, so contention passes.
+// casTries bounds how often a decision is made anew because the record changed before the write. Each
+// time another writer got ahead, so contention passes.
 const casTries = 64
 
 var errContended = errors.New("redisstore: the record changed too often")

@@ -319,7 +319,7 @@ func TestMomentsAreTheServers(t *testing.T) {
 	}
 }
 
-// The clocks of clients can't matter: nobody reads them.
+// The clocks of clients can't matter: the store does not read them.
 func TestNoClockAndNoGoroutine(t *testing.T) {
 	files, _ := filepath.Glob("*.go")
 	checked := 0
@@ -527,7 +527,7 @@ func TestSweepGoesOn(t *testing.T) {
 	}
 }
 
-// Somebody may have changed a record since it was found to be due.
+// A record may have changed since it was found to be due.
 func TestSweepLooksAgain(t *testing.T) {
 	r := newRig(t)
 	c := claimOf("k")

@@ -38,7 +38,7 @@ func (c *cursors) set(server string, cursor uint64) {
 // Sweep implements [idempotency.Store]. It looks at about limit keys of each server,
 // other programs' included, whether due or not, and goes on from there the next
 // time. Nothing depends on it: a claim finds out by itself that a run was lost, and
-// the server forgets what expired. It makes lost runs Unknown that nobody asks for.
+// the server forgets what expired. It makes a lost run Unknown even if its key is not claimed again.
 func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 	if limit <= 0 {
 		return 0, nil

@@ -34,7 +34,7 @@ func forgotten(r *idempotency.Record) idempotency.Moment {
 	return end.Add(grace)
 }
 
-// written returns the value of a record; nothing if there is none.
+// written returns the value of a record; nothing for an absent one.
 func written(r idempotency.Record) (string, error) {
 	if r.State == idempotency.StateAbsent {
 		return "", nil
@@ -55,7 +55,7 @@ func claimed(c idempotency.Claim, now idempotency.Moment) idempotency.Record {
 	return a.Record
 }
 
-// read returns the record of a value, the zero Record if there is none.
+// read returns the record of a value; the zero Record if it is empty.
 func read(value string) (r idempotency.Record, err error) {
 	if value == "" {
 		return r, nil

@@ -77,7 +77,7 @@ func (y *tally) once(s *Store, c idempotency.Claim, key string) {
 	}
 }
 
-// until waits for so many completions more.
+// until waits for more completions.
 func (y *tally) until(t *testing.T, more int64) {
 	t.Helper()
 	goal := y.n.Load() + more
@@ -185,7 +185,7 @@ func TestConformanceOfCluster(t *testing.T) {
 			return precise(t, func() *Store { return eventually(t, all[0], Options{Bucket: "records", Replicas: 3, Skew: -1}) })
 		},
 	})
-	t.Run("one replica in a cluster is told of", func(t *testing.T) {
+	t.Run("one replica in a cluster is a warning", func(t *testing.T) {
 		s := eventually(t, connect(t, urls), Options{Bucket: "single", SyncAlways: true})
 		if w := s.Caps().Warnings; len(w) != 1 || !strings.Contains(w[0], "one replica in a cluster") {
 			t.Errorf("%q", w)

@@ -17,7 +17,7 @@
 // Connect with nats.ReconnectBufSize(-1). By default nats.go keeps what is published
 // while it is not connected and sends it later. That breaks no guarantee, as the
 // revision has to match still, but a claim that arrives after its caller gave up
-// leaves a run that nobody makes: under Hold the key's outcome is then unknown.
+// leaves a run that never happens: under Hold the key's outcome is then unknown.
 //
 // # Time
 //
@@ -41,6 +41,6 @@
 //
 // Reads are answered by the stream's leader. One that was just deposed and has not
 // noticed may answer with an old record for some seconds: nothing is written on its
-// word, since the revision no longer matches; at worst a holder is told that it lost
-// its lease.
+// word, since the revision no longer matches; at worst a holder gets ErrLeaseLost and
+// still had its lease.
 package natsstore

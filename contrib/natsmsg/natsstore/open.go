@@ -120,7 +120,7 @@ func bucket(ctx context.Context, js jetstream.JetStream, o Options) (jetstream.S
 	stream, err := js.Stream(ctx, streamName(o.Bucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = js.CreateStream(ctx, config(o))
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by somebody else meanwhile, with other options
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by another program just now, with other options
 			stream, err = js.Stream(ctx, streamName(o.Bucket))
 		}
 	}

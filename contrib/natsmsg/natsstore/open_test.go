@@ -23,7 +23,7 @@ func TestOpenNamesEveryConflict(t *testing.T) {
 		name   string
 		change func(*jetstream.StreamConfig)
 		ask    Options
-		text   string // of the error, empty if there is none
+		text   string // of the error, empty without one
 	}{
 		{"a bucket of its own", func(*jetstream.StreamConfig) {}, Options{}, ""},
 		{"another TTL where none is asked for", func(c *jetstream.StreamConfig) { c.MaxAge = 2 * time.Hour }, Options{}, ""},
@@ -132,7 +132,7 @@ func TestDurability(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nobody answers on the system account", func(t *testing.T) {
+	t.Run("no answer on the system account", func(t *testing.T) {
 		url := serve(t, settings{Lazy: true, System: true}).ClientURL()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()

@@ -258,7 +258,7 @@ func TestPublishesThatArriveLate(t *testing.T) {
 		c.Owner[14]++
 		return string(want(t, s, c, idempotency.DecisionReplay).Record.Result.Body)
 	}
-	t.Run("a claim of a key that was done meanwhile changes nothing", func(t *testing.T) {
+	t.Run("a late claim of a key that is done changes nothing", func(t *testing.T) {
 		c := claimOf(t.Name(), idempotency.GuaranteeHold, time.Minute)
 		late(t, p, func(ctx context.Context) error { _, err := far.Begin(ctx, c); return err })
 		other := c

@@ -46,15 +46,14 @@ var _ idempotency.Store = (*Store)(nil)
 // replica: each server has a clock of its own.
 func (s *Store) Caps() idempotency.Caps { return s.caps }
 
-// A stored record is one with its revision, zero if there is none.
+// A stored record is one with its revision, zero for an absent record.
 type stored struct {
 	rev    uint64
 	record idempotency.Record
 }
 
-// A changed record gets ahead of us at most so many times, with pauses in between:
-// in a cluster a change is refused while another of the key is under way, and that
-// takes until a majority has it.
+// A changed record gets ahead of us at most casTries times, with pauses in between: in a cluster a
+// change is refused while another of the key is under way, and that takes until a majority has it.
 const (
 	casTries  = 32
 	casPause  = 500 * time.Microsecond
@@ -203,8 +202,8 @@ func (s *Store) now(ctx context.Context) (moment, error) {
 	return m, nil
 }
 
-// date moves what the machine dated by the early time to the late one: nobody may
-// take a lease or a retention for over before it is.
+// date moves what the machine dated by the early time to the late one: no one may take a lease or a
+// retention for over before it is.
 func (m moment) date(next, old *idempotency.Record) {
 	width := m.late.Sub(m.early)
 	if next.Created != old.Created {
@@ -261,7 +260,7 @@ func (s *Store) write(ctx context.Context, id idempotency.ID, rev uint64, r idem
 		return 0, err
 	}
 	if !s.js.Conn().IsConnected() {
-		return 0, fmt.Errorf("natsstore: write: %w", nats.ErrDisconnected) // else it would be kept, and sent when nobody waits for it
+		return 0, fmt.Errorf("natsstore: write: %w", nats.ErrDisconnected) // else it would be kept, and sent after the caller has left
 	}
 	m := &nats.Msg{Subject: s.put + keyOf(id), Header: nats.Header{}, Data: value}
 	m.Header.Set(dueHeader, strconv.FormatInt(int64(r.Due()), 10))

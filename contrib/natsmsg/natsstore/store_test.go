@@ -119,7 +119,7 @@ func TestNewerRecordsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Whoever deletes a key with other tools forgets it: the next claim is of a new key.
+// After an operator deletes a key with other tools the next claim is of a new key.
 func TestKeyThatAnOperatorDeleted(t *testing.T) {
 	js := connect(t, serve(t, settings{Lazy: true}).ClientURL())
 	s := mustOpen(t, js, Options{})

@@ -16,7 +16,7 @@ const (
 	askEvery  = 10 * time.Second // one caller asks the server's clock again
 	askLatest = time.Minute      // all do
 	slowest   = time.Second      // an answer that took longer says too little
-	driftPart = 1000             // the two clocks run apart by less than a part in so many: NTP slews by half of that
+	driftPart = 1000             // the two clocks run apart by less than 1/driftPart: NTP slews by half of that
 	stepped   = 250 * time.Millisecond
 	firstAsks = 5 // when the store is opened, of which the fastest counts
 )

@@ -232,8 +232,7 @@ func (p *page) summary(c *bench.Contest, us string, modes []string) {
 	p.line("")
 }
 
-// floor is the time of what nobody gets below: an entry of the contest itself, or
-// one of the floors.
+// floor is the least possible time: of an entry of the contest itself, or of one of the floors.
 func (p *page) floor(c *bench.Contest, mode string) (float64, bool) {
 	if ns, ok := p.r.median(c.Name, c.Floor, mode, "ns/op"); ok {
 		return ns, ok

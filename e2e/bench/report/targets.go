@@ -17,10 +17,9 @@ type target struct {
 	more     bool    // the measure is a difference of two rows, so clock and harness are not in it
 }
 
-// needs are the primitives that a call can't do without, whoever writes it, as its
-// promises are worded: a reading of the clock for each boundary that is timed, an
-// atomic operation for each word that is shared with other calls, an allocation for
-// each value that outlives the call's frame.
+// needs are the primitives that every implementation of a call needs, as its promises are worded: a
+// reading of the clock for each boundary that is timed, an atomic operation for each word that is
+// shared with other calls, an allocation for each value that outlives the call's frame.
 type needs struct {
 	reads   int // of the monotonic clock
 	atomics int

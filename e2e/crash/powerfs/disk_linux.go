@@ -20,7 +20,7 @@ type Disk struct {
 	server *fuse.Server
 	root   *directory
 	syncs  atomic.Int64 // since it was mounted
-	bad    atomic.Int64 // the sync that fails, counted like syncs; zero is none
+	bad    atomic.Int64 // the sync that fails, counted like syncs; zero means no failure
 }
 
 // Mount mounts a copy of the image over the directory. It takes the right to mount,
@@ -48,7 +48,7 @@ func (d *Disk) mount() (*fuse.Server, error) {
 	defer syscall.ForkLock.RUnlock()
 	server, err := fs.Mount(d.dir, d.root, &fs.Options{MountOptions: fuse.MountOptions{
 		DirectMountStrict: true, FsName: "powerfs", Name: "powerfs", DisableXAttrs: true,
-		ExplicitDataCacheControl: true, // nobody else changes the files, so what is mapped stays mapped
+		ExplicitDataCacheControl: true, // only the databases change the files, so what is mapped stays mapped
 	}})
 	if err != nil {
 		return nil, err
@@ -79,8 +79,7 @@ func (d *Disk) Failed() bool {
 	return bad > 0 && d.syncs.Load() >= bad
 }
 
-// Cut returns what a power cut at this moment leaves. Nobody may be writing: whoever
-// had files open is killed before.
+// Cut returns what a power cut at this moment leaves. Kill the processes that have files open first.
 func (d *Disk) Cut(draw *rand.Rand) Image {
 	d.root.mu.Lock()
 	defer d.root.mu.Unlock()
@@ -181,8 +180,8 @@ var (
 	_ fs.NodeSetattrer = (*file)(nil)
 )
 
-// Open implements fs.NodeOpener. The kernel may keep its cache: nobody else changes
-// the file, and databases map it into memory.
+// Open implements fs.NodeOpener. The kernel may keep its cache: only the database changes the file, and
+// maps it into memory.
 func (f *file) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	return nil, fuse.FOPEN_KEEP_CACHE, 0
 }

@@ -49,8 +49,8 @@ func Isolated(t *testing.T) bool {
 	return false
 }
 
-// ownMounts are the attributes of a process with mounts of its own. Whoever is not
-// root becomes it in there.
+// ownMounts are the attributes of a process with mounts of its own. A user other than root becomes root
+// in there.
 func ownMounts() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Unshareflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {

@@ -57,10 +57,10 @@ func Messages() []Message {
 		{ID: "7", Payload: "past", Headers: header(message.Deadline, "1000"), Letter: "expired"},
 		{ID: "8", Payload: "someday", Headers: header(message.Deadline, "tomorrow"), Letter: "header_unreadable"},
 		{ID: "9", Payload: "of the future", Headers: header(message.Version, "2"), Letter: "unknown_version"},
-		{ID: "10", Payload: "counted by nobody", Headers: header(message.Attempt, "many"), Letter: "header_unreadable"},
+		{ID: "10", Payload: "with an odd count", Headers: header(message.Attempt, "many"), Letter: "header_unreadable"},
 		{ID: "11", Payload: "strange", Headers: header("Strange", "a\tb ☃"), Effect: true},
-		{Payload: "nobody's", Letter: "no_id"},
-		{Payload: "nobody's", Letter: "no_id"},
+		{Payload: "without a name", Letter: "no_id"},
+		{Payload: "without a name", Letter: "no_id"},
 		{ID: "12", Payload: "last", Effect: true},
 	}
 }

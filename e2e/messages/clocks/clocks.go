@@ -1,8 +1,7 @@
 // Package clocks sets the clocks of databases forward and back while programs work with them.
 //
-// A stepped clock is the database's own. The clock of a program's machine is that of the
-// kernel, which nobody may set for a test: see testclock.Build for programs whose time.Now
-// lies.
+// A stepped clock is the database's own. The clock of a program's machine is that of the kernel, which
+// a test may not set: see testclock.Build for programs whose time.Now lies.
 package clocks
 
 import (
@@ -28,7 +27,7 @@ func (f File) Step(t testing.TB, off time.Duration) {
 	next := string(f) + ".next"
 	err := os.WriteFile(next, []byte(strconv.FormatInt(int64(off), 10)), 0o600)
 	if err == nil {
-		err = os.Rename(next, string(f)) // so that nobody reads half of it
+		err = os.Rename(next, string(f)) // so that no reader sees half of it
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -37,9 +37,8 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	return p.publish(topic, 0, messages)
 }
 
-// PublishAfter is [Publisher.Publish] for messages that nobody gets before the delay is over,
-// which is rounded up to 50ms, 100ms, 200ms and so on, and is a day at most. A delay of
-// nothing is none.
+// PublishAfter is [Publisher.Publish] for messages that are delivered once the delay is over, which is
+// rounded up to 50ms, 100ms, 200ms and so on, and is a day at most. Zero means no delay.
 func (p *Publisher) PublishAfter(topic string, delay time.Duration, messages ...*message.Message) error {
 	return p.publish(topic, delay, messages)
 }
@@ -82,7 +81,7 @@ func (p *Publisher) publish(topic string, delay time.Duration, messages []*messa
 			err = ErrUnconfirmed
 		}
 	}
-	if err == nil && len(session.returned) > 0 { // by somebody's Publish: it comes before the confirmation
+	if err == nil && len(session.returned) > 0 { // from any Publish: it comes before the confirmation
 		session.close()
 		err = fmt.Errorf("%w: a queue is gone", ErrUnconfirmed)
 	}

@@ -96,7 +96,7 @@ func (k *bank) number(query string) (n int) {
 	return n
 }
 
-// wantOnce waits until each of so many messages was booked, and checks that it was once.
+// wantOnce waits until that many messages were booked, and checks that each was booked once.
 func (k *bank) wantOnce(s *shop, messages int) {
 	k.Helper()
 	s.eventually(func() bool { return k.number("SELECT count(DISTINCT message) FROM bookings") >= messages }, func() string { return "lost messages" })

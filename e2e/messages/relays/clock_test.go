@@ -82,11 +82,11 @@ func (r *rig) leading(all []*process) int {
 			return n
 		}
 	}
-	r.Fatalf("the leader %s is none of the relays", owner)
+	r.Fatalf("the leader %s is not one of the relays", owner)
 	return 0
 }
 
-// A message rests for a backoff at most, also where the clock is set back by an hour meanwhile.
+// A message rests for a backoff at most, also where the clock is set back by an hour while it rests.
 func whatRestsWhileTheClockIsSetBack(s *shop) {
 	b := &memory{}
 	b.refuse("b1", errNo)

@@ -107,7 +107,7 @@ func enqueueTwice(s *shop) {
 	s.relay(b, outbox.RelayOptions{})
 	s.wantIDs(b, "m1", "m2")
 	s.wantStats(0, 0, 0)
-	s.enqueue(about("a", "m1")) // nobody knows it any more
+	s.enqueue(about("a", "m1")) // it is forgotten by now
 }
 
 func idsOfKeptRowsAreTaken(s *shop) {
@@ -177,7 +177,7 @@ func aMessageThatCommitsLateIsNotLost(s *shop) {
 		var n int
 		err := slow.QueryRowContext(s.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))").Scan(&n)
 		return err == nil && n == 1
-	}, func() string { return "nobody waits for the lock" })
+	}, func() string { return "no transaction waits for the lock" })
 	if err := slow.Commit(); err != nil {
 		s.Fatal(err)
 	}
@@ -205,14 +205,14 @@ func orderOfAnAggregate(s *shop) {
 			}
 		})
 	}
-	for range 4 { // leaders come and go meanwhile
+	for range 4 { // leaders come and go during that
 		for i, r := range relays {
 			if r.Leads() {
 				r.stop()
 				relays[i] = s.relay(b, outbox.RelayOptions{Batch: 7, Lease: time.Second})
 			}
 		}
-		s.eventually(func() bool { return relays[0].Leads() || relays[1].Leads() }, func() string { return "nobody leads" })
+		s.eventually(func() bool { return relays[0].Leads() || relays[1].Leads() }, func() string { return "no relay leads" })
 	}
 	all.Wait()
 	s.wantStats(0, 0, 0)
@@ -323,7 +323,7 @@ func discardLetsOthersGo(s *shop) {
 
 func whatFailsRestsAndComesAgain(s *shop) {
 	b := &memory{}
-	b.refuse("b1", errNo) // nobody knows what it means
+	b.refuse("b1", errNo) // an unclassified error
 	r := s.relay(b, outbox.RelayOptions{Backoff: backoff.Const(time.Hour)})
 	s.enqueue(about("b", "b1"), about("b", "b2"), about("a", "a1"))
 	s.wantStats(1, 1, 0)

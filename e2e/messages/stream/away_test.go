@@ -102,7 +102,7 @@ func broker(t *testing.T, messages int) jetstream.JetStream {
 }
 
 // The inbox's PostgreSQL is stopped and started again several times, with the shipped budget. What
-// was delivered meanwhile is worked off once it is back, and hardly any message is refused.
+// was delivered during the outage is worked off once it is back, and hardly any message is refused.
 func TestTheInboxesDatabaseIsStoppedAndStartedAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: a database is stopped three times. consumer.TestAfterAnOutageRedeliveriesAreWorkedOffAtOnce is short")

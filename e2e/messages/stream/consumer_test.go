@@ -41,7 +41,7 @@ const (
 	dirVar   = "STREAM_DIR"
 	dieVar   = "STREAM_DIE"       // where: fetch, work, commit, letter or term
 	afterVar = "STREAM_DIE_AFTER" // the how manyth time
-	stopVar  = "STREAM_STOP"      // not to die there, but to stop until it is told to go on
+	stopVar  = "STREAM_STOP"      // not to die there, but to stop until a SIGCONT
 	clockVar = "STREAM_CLOCK"     // the file of SQLite's clock
 	keepVar  = "STREAM_KEEP"      // for how long the inbox knows what was done
 )
@@ -178,7 +178,7 @@ func (l letters) Put(ctx context.Context, one deadletter.Letter) error {
 	return err
 }
 
-// A witness is told what becomes of messages, before the broker is.
+// A witness hears what becomes of messages, before the broker does.
 type witness struct{}
 
 func (witness) Observe(_ context.Context, e policy.Event) {

@@ -29,7 +29,7 @@ func TestWorkTakesLongerThanTheBrokerWaits(t *testing.T) {
 			if !c.twice {
 				r.wantEachOnce()
 				if n := r.said("ack/duplicate"); n > 0 {
-					t.Errorf("%d messages were delivered again that somebody worked on", n)
+					t.Errorf("%d messages were delivered again while a consumer worked on them", n)
 				}
 				return
 			}
@@ -40,12 +40,12 @@ func TestWorkTakesLongerThanTheBrokerWaits(t *testing.T) {
 	}
 }
 
-// stopped waits until so many consumers have said that they stop, and does something meanwhile.
-func (r *rig) stopped(n int, meanwhile func()) {
+// stopped waits until n consumers have said that they stop, and calls during until then.
+func (r *rig) stopped(n int, during func()) {
 	r.Helper()
 	r.eventually("consumers stop", func() error {
 		if is := r.said("stops at"); is < n {
-			meanwhile()
+			during()
 			return fmt.Errorf("%d of %d", is, n)
 		}
 		return nil

@@ -121,8 +121,8 @@ func openRabbit(url string) (*line, error) {
 	return l, pub.Declare(orders, 50*time.Millisecond)
 }
 
-// drain returns how often the messages of a topic are there, by their keys. It asks until it has
-// seen so many keys, and then for what comes within a while.
+// drain returns how often the messages of a topic are there, by their keys. It asks until it has seen
+// keys different keys, and then for what comes within a while.
 func (l *line) drain(ctx context.Context, topic string, keys int) (seen map[string]int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -139,7 +139,7 @@ func charge(ctx context.Context, in execer, msg *wm.Message) error {
 	return nil
 }
 
-// mortal passes messages on, and dies before the broker is told that one is done.
+// mortal passes messages on, and dies before one is acknowledged.
 func mortal(next wm.HandlerFunc) wm.HandlerFunc {
 	return func(msg *wm.Message) ([]*wm.Message, error) {
 		die("begin")

@@ -118,9 +118,9 @@ func (r *rig) booked() (messages, bookings int) {
 	return messages, bookings
 }
 
-// consume runs two consumers until the bank has booked so many messages. They die at the points
-// in turn, so many times together, and one now and then at any moment. It kills the
-// broker when half is booked, if it is to. It returns how many died at points.
+// consume runs two consumers until the bank has booked want messages. They die kills times at the
+// points in turn, and one now and then at any moment. It kills the broker when half is booked, if it is
+// to. It returns how many died at points.
 func (r *rig) consume(role string, want, kills int, killBroker bool) (died int) {
 	r.Helper()
 	started := 0

@@ -1,5 +1,5 @@
-// Survey runs all rules over well-known public modules, and writes what they found with what
-// somebody who read the code said of each finding.
+// Survey runs all rules over well-known public modules, and writes what they found with a reviewer's
+// verdict on each finding.
 //
 //	go run ./internal/survey                 # all modules of modules.txt, docs/vet-survey.md
 //	go run ./internal/survey -only consul    # one, to the terminal

@@ -9,11 +9,11 @@ import (
 // Verdicts on a finding.
 const (
 	isTrue   = "true"     // the code does what the message says, and it can hurt
-	arguable = "arguable" // it does, and somebody may want it so
+	arguable = "arguable" // it does, and may be intended
 	isFalse  = "false"    // it does not, or it cannot hurt there
 )
 
-// verdict is what somebody who read the code said.
+// verdict is what a reviewer of the code said.
 type verdict struct{ word, reason string }
 
 func (v verdict) String() string {
@@ -115,7 +115,7 @@ gabionvet, from the verdicts in its file judged.txt.
 
 Each place counts once. The verdicts:
 
-* **true**: the code does what the message says, and it can hurt somebody who uses it.
+* **true**: the code does what the message says, and it can hurt its users.
 * **arguable**: it does what the message says, and there is a reason to leave it: it is documented, it is for a tool
   that a person watches, or the caller can set it otherwise.
 * **false**: it does not do what the message says, or that cannot hurt there. These are the false positives.

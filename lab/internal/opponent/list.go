@@ -121,7 +121,7 @@ var all = []Opponent{
 		Name: "grpc-service-config", Title: "gRPC service config as its guide recommends: a timeout for the whole RPC, retries, retryThrottling",
 		Source: "https://grpc.io/docs/guides/retry and /service-config, https://github.com/grpc/proposal/blob/master/A6-client-retries.md: timeout in the MethodConfig; " +
 			"4 attempts, 100 ms doubled up to 1 s; 10 tokens, 0.1 a success, none below 5",
-		Lacks: "The timeout of a MethodConfig bounds all attempts together and there is none for one attempt, so here there is none either. " +
+		Lacks: "The timeout of a MethodConfig bounds all attempts together; one attempt has no timeout, here neither. " +
 			"It retries UNAVAILABLE only; here every failure that may be repeated. Its jitter of a fifth either way is left out.",
 		change: func(p policy.Policy) policy.Policy { return undivided(grpc(p)) },
 	},

@@ -18,7 +18,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// Opponent is what somebody else does.
+// Opponent is another library's way to retry.
 type Opponent struct {
 	Name    string   // as command lines spell it
 	Aliases []string // other names that find it

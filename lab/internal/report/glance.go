@@ -139,7 +139,7 @@ func cardTime(h *scenario.Headline) string {
 	return strings.ToLower(tileTime(h.Phase))
 }
 
-// plainCards are those of a study in which nobody is judged.
+// plainCards are those of a study without a comparison.
 func (s *sheet) plainCards() (list []card) {
 	middle := whole
 	if s.During[1] > s.During[0] {

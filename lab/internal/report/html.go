@@ -288,7 +288,7 @@ func (s *sheet) timeline() *node {
 	if len(s.Timeline) == 0 {
 		return nil
 	}
-	const limit = 200 // lines; more than that nobody reads
+	const limit = 200 // lines; more are not read
 	body := el("tbody")
 	for i, l := range s.Timeline[:min(len(s.Timeline), limit)] {
 		row := el("tr")

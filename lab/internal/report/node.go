@@ -6,9 +6,8 @@ import (
 	"unicode"
 )
 
-// A node is an element of the page, or a text. A page that is made of nodes is
-// well-formed, and nothing that somebody wrote into a scenario can become markup:
-// one place writes texts, and it escapes them.
+// A node is an element of the page, or a text. A page that is made of nodes is well-formed, and
+// text from a scenario can't become markup: one place writes texts, and it escapes them.
 type node struct {
 	name string
 	attr []string // names and values in turn

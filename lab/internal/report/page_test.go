@@ -245,8 +245,8 @@ func TestTheScriptIsPlainText(t *testing.T) {
 	}
 }
 
-// What differs is grouped: a part that is switched off on one side is one entry, and what
-// differs alike for several dependencies is told once.
+// Differences are grouped: a part that is switched off on one side is one entry, and what differs
+// alike for several dependencies is listed once.
 func TestSettingsThatDifferAreGrouped(t *testing.T) {
 	diff := func(policy, path, a, b string) scenario.SettingDiff {
 		return scenario.SettingDiff{Policy: policy, Path: path, A: a, B: b}

@@ -25,8 +25,7 @@ func find(list []scenario.Metric, key string) *scenario.Metric {
 	return nil
 }
 
-// pick returns the metric with a key in a phase, or of the whole run; nil when
-// there is none.
+// pick returns the metric with a key in a phase, or of the whole run; nil if it is missing.
 func (s *sheet) pick(side int, phase, key string) *scenario.Metric {
 	return find(s.metricsOf(side, phase), key)
 }
@@ -172,8 +171,8 @@ func order(d *scenario.Diff) int {
 	return 2
 }
 
-// dull reports whether there is nothing to say of a difference: it is none at all,
-// or unknown, in every pair.
+// dull reports whether there is nothing to say of a difference: it is zero or unknown in every
+// pair.
 func dull(d *scenario.Diff) bool {
 	return math.IsNaN(d.Delta.Value) || d.Delta.Value == 0 && d.Delta.Low == 0 && d.Delta.High == 0
 }

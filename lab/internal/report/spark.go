@@ -74,7 +74,7 @@ func (t *screen) spans(p *plot, columns int) string {
 	return string(marks)
 }
 
-// resample returns the means of so many parts of a series.
+// resample returns the means of columns parts of a series.
 func resample(ys []float64, columns int) []float64 {
 	out := make([]float64, columns)
 	for k := range out {

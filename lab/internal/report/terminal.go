@@ -104,7 +104,7 @@ func (t *screen) line(pieces ...string) {
 	t.w.WriteString(strings.TrimRight(out.String(), " ") + "\n")
 }
 
-// oneLine puts what somebody wrote on one line that a terminal obeys in nothing.
+// oneLine puts a user's text on one line, without control characters.
 func oneLine(s string) string { return strings.Join(strings.Fields(printable(s)), " ") }
 
 // cut shortens s to a width.
@@ -165,7 +165,7 @@ func (t *screen) troubles() {
 	}
 }
 
-// wrapped writes a text on as many lines as it needs, and at most so many.
+// wrapped writes a text on as many lines as it needs, and at most most.
 func (t *screen) wrapped(code, text string, most int) {
 	line, n := "", 1
 	for word := range strings.FieldsFuncSeq(together(text), func(r rune) bool { return r == ' ' }) {

@@ -119,7 +119,7 @@ func TestWhoCallsWhom(t *testing.T) {
 		{"what two call is followed once", edges("a", "x", "b", "x", "x", "y"), "a → x → y; b → x"},
 		{"twice the same", edges("a", "x", "a", "x"), "a → x"},
 		{"a circle ends", edges("a", "x", "x", "y", "y", "x"), "a → x → y → x"},
-		{"nobody", nil, ""},
+		{"no calls", nil, ""},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			s := alone()

@@ -46,8 +46,8 @@ func (s *sheet) headValue(i int, h *scenario.Headline) string {
 	return measure(h.Value.Value, h.Unit)
 }
 
-// verdictOf is the verdict on a side in a headline against the first side; against that
-// itself there is none.
+// verdictOf is the verdict on a side in a headline against the first side; empty for the first
+// side itself.
 func (s *sheet) verdictOf(i int, h *scenario.Headline) string {
 	if h.At != "mean" && h.At != "p50" {
 		return ""

@@ -218,7 +218,7 @@ func (v *vocabulary) tail(c *cursor, a *assertion) (string, string) {
 	if digits, ok := strings.CutPrefix(word, "p"); ok {
 		p, err := strconv.ParseFloat(digits, 64)
 		if err != nil || p <= 0 || p >= 100 {
-			return fmt.Sprintf("has a quantile %q that is none", word), "write p50, p80, p95 …"
+			return fmt.Sprintf("has an unknown quantile %q", word), "write p50, p80, p95 …"
 		}
 		if a.key == "stuck" || a.unit == Count && a.op == "==" {
 			return "is about all runs, and has no quantile", "remove " + word
@@ -277,7 +277,7 @@ func (a *assertion) judge(values []float64) Verdict {
 	}
 	v := Verdict{Text: a.text, Of: a.of, Measured: estimate(i), Unit: a.unit, Holds: a.holds(i), Breaks: estimate(stat.Share(broken, len(values)))}
 	if v.Holds == Unsure && broken > 0 && broken == len(values) {
-		v.Holds = No // however few they are: nobody has seen it hold
+		v.Holds = No // however few they are: it never held
 	}
 	return v
 }

@@ -65,7 +65,7 @@ func (r *reader) grid(m *mapping) {
 	}
 }
 
-// bounds refuses what would not end while somebody waits.
+// bounds refuses what would run for too long.
 func (r *reader) bounds() {
 	work, visits := 0.0, 0.0
 	for _, f := range r.file.fleets {

@@ -164,7 +164,7 @@ func readQuantiles(s string) (draw.Dist, string) {
 		percent, ok := strings.CutPrefix(name, "p")
 		p, err := strconv.ParseFloat(percent, 64)
 		if !ok || err != nil || !(p >= 0 && p <= 100) {
-			return draw.Dist{}, "has a quantile that is none"
+			return draw.Dist{}, "has an unknown quantile"
 		}
 		d, problem := duration(at)
 		if problem != "" {

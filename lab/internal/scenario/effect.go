@@ -10,8 +10,8 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// effects refuses what can be read and would change nothing: whoever wrote it would
-// believe that it was tried. It is for a document that has no other mistakes.
+// effects refuses what can be read and would change nothing: its author would believe that it was
+// tried. It is for a document that has no other mistakes.
 func (r *reader) effects(d *document) {
 	asked := make([]float64, len(r.file.services))
 	for _, c := range r.file.fleets {
@@ -23,7 +23,7 @@ func (r *reader) effects(d *document) {
 		v := &r.file.services[i]
 		it := r.decode(v.name, d.Services[v.name], new(service))
 		if asked[i] == 0 {
-			r.fail(it.first, "nobody calls "+v.name, "add it to the calls of a fleet or of a service, or remove it")
+			r.fail(it.first, "nothing calls "+v.name, "add it to the calls of a fleet or of a service, or remove it")
 			continue
 		}
 		r.served(it, i)

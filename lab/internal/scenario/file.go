@@ -120,7 +120,7 @@ type Findings = yamlstrict.Findings
 // nameForm keeps names usable in assertions, in paths and on command lines.
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,39}$`)
 
-// The bounds of a file. Beyond them a run would not end while somebody waits.
+// The bounds of a file. Beyond them a run would take too long.
 const (
 	maxParts  = 100     // fleets, services, faults, assertions
 	maxBins   = 100_000 // of a series

@@ -33,15 +33,15 @@ func Read(folder, name string, data []byte) (*config.File, lint.Graph, Findings)
 	return policies, r.graph(policies), found
 }
 
-// graph makes a graph of the scenario. Services that call nobody are only called: nothing
-// is known of a program there.
+// graph makes a graph of the scenario. Services that make no calls are only called: nothing is
+// known of a program there.
 func (r *reader) graph(policies *config.File) (g lint.Graph) {
 	rates := r.rates()
 	for i := range r.file.fleets {
 		f := &r.file.fleets[i]
 		program := config.Program{Deadline: time.Duration(f.Deadline)}
 		if f.queued {
-			program.Deadline = 0 // nobody waits for the work of a message
+			program.Deadline = 0 // no caller waits for the work of a message
 		}
 		g.Services = append(g.Services, lint.Service{Name: f.name, Place: r.placed(f.at, nil, ""), Program: program})
 		processes := max(int(f.Count), 1)
@@ -102,7 +102,7 @@ func (r *reader) placed(at yamlstrict.Place, policies *config.File, name string)
 	}
 }
 
-// capacity is what a service can answer, from how long its work takes; zero if nobody ever
+// capacity is what a service can answer, from how long its work takes; zero if no request ever
 // waits.
 func (s *namedService) capacity() policy.PerSecond {
 	mean := s.Time.Mean().Seconds()

@@ -76,7 +76,7 @@ func (d *daily) over(load sim.Load, end time.Duration) (made sim.Load) {
 	return made
 }
 
-// cosine returns the cosine of so many turns, within 0.002 and the same on every
+// cosine returns the cosine of turns full circles, within 0.002 and the same on every
 // machine (Bhaskara I, about 600).
 func cosine(turns float64) float64 {
 	turns -= math.Floor(turns)

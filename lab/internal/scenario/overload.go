@@ -10,10 +10,10 @@ import (
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
 
-// overloads names each service that is asked for more than it can serve for most of
-// the time before the first trouble, although nobody tries twice: such a scenario tells
-// of too small a service and not of its trouble. The load of closed fleets is left out,
-// for it falls when answers come late.
+// overloads names each service that is asked for more than it can serve for most of the time
+// before the first trouble, even without retries: such a scenario shows a service that is too
+// small and not its trouble. The load of closed fleets is left out, because it falls when answers
+// come late.
 func (f *File) overloads(w *world) []string {
 	found := []string{}
 	end := f.calmEnd()

@@ -154,7 +154,7 @@ func TestABudgetOrABreakerThatDoesNotExistIsSaid(t *testing.T) {
 	}
 }
 
-// A side of which nobody typed a name is called as the scenario is.
+// A side without a name has the scenario's name.
 func TestASideOfTheScenariosOwnPoliciesHasItsName(t *testing.T) {
 	s := study(t, "version: 1\ntitle: x\nduration: 10s\nclients:\n  shop: {count: 10, rate: 10/s, calls: [{to: db}]}\nservices:\n  db: {time: 20ms}\npolicies:\n  db: {safe: true, retry: {attempts: 2}}\n",
 		Options{Replications: 2, Against: &Policies{Rival: "naive"}})

@@ -9,7 +9,7 @@ import (
 	"github.com/gabion-go/gabion/lab/internal/sim"
 )
 
-// consumes is the name of the consumers' policy; empty where there is none.
+// consumes is the name of the consumers' policy, if any.
 func (f *namedFleet) consumes() string {
 	if !f.queued || f.Queue.Plain {
 		return ""
@@ -56,8 +56,7 @@ func (it item) restarts(f *namedFault, of *namedFleet) {
 	}
 }
 
-// queue is a fleet's broker; nil if it has none. Whoever stands for clients without gabion
-// consumes without it.
+// queue is a fleet's broker; nil if it has none. A side without gabion consumes without it.
 func (l *lowering) queue(f *namedFleet) *sim.Queue {
 	if !f.queued {
 		return nil

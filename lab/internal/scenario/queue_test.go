@@ -107,8 +107,8 @@ func TestMessagesAreMeasured(t *testing.T) {
 	}
 }
 
-// Plain consumers that are restarted answer more than an inbox under hold, which puts away what
-// nobody knows. What they do again is said beside that, and they don't win.
+// Plain consumers that are restarted answer more than an inbox under hold, which puts messages
+// with an unknown outcome away. Their repeated work is shown beside that, and they don't win.
 func TestRestartedPlainConsumersDoNotWin(t *testing.T) {
 	f, err := Open("consumer-restart-storm")
 	if err != nil {

@@ -33,7 +33,7 @@ type Recorded struct {
 	Left   int // that there was no room for
 }
 
-// maxRecorded bounds a recording that nobody bounds, to some twenty megabytes.
+// maxRecorded bounds a recording by default, to some twenty megabytes.
 const maxRecorded = 100_000
 
 // virtualZero is the instant zero of every run. It means nothing, and makes recordings
@@ -112,7 +112,7 @@ func (f *File) watched(r *Recording) (watch *sim.Watch, of string, err error) {
 			return f.watchedOf(r, -1-i, s.name, max(int(s.Replicas), 1))
 		}
 	}
-	return nil, "", fmt.Errorf("nobody called %q calls anything: %s", r.Of, oneOf(r.Of, names))
+	return nil, "", fmt.Errorf("no caller is named %q: %s", r.Of, oneOf(r.Of, names))
 }
 
 func (f *File) watchedOf(r *Recording, caller int, name string, count int) (*sim.Watch, string, error) {

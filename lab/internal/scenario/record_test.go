@@ -67,7 +67,7 @@ func TestARecordingHasEveryDecisionAboutItsClient(t *testing.T) {
 		calls[e.Event.Call] = true
 		told = append(told, e.Event.String())
 	}
-	// What is watched is told in the same words, and by another way.
+	// A watched client has the same events, by another way.
 	s, _ = run(t, "layers", Options{Replications: 1, Watch: "shop", WatchClient: 3})
 	var watched []string
 	for _, l := range s.Timeline {
@@ -138,10 +138,10 @@ func TestWhoIsNotThereIsNotRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, r := range map[string]Recording{
-		`nobody called "shopp" calls anything: did you mean shop`: {Of: "shopp"},
-		`nobody called "mail" calls anything`:                     {Of: "mail"},
-		"shop are 40, from 0: there is no 40":                     {Of: "shop", Client: 40},
-		"stock are 3, from 0: there is no 3":                      {Of: "stock", Client: 3},
+		`no caller is named "shopp": did you mean shop`: {Of: "shopp"},
+		`no caller is named "mail"`:                     {Of: "mail"},
+		"shop are 40, from 0: there is no 40":           {Of: "shop", Client: 40},
+		"stock are 3, from 0: there is no 3":            {Of: "stock", Client: 3},
 	} {
 		r.Open = func(int, string) (io.Writer, error) { t.Error("it is opened all the same"); return nil, nil }
 		if _, err := f.Run(t.Context(), Options{Replications: 1, Record: &r}); err == nil || !strings.Contains(err.Error(), want) {
@@ -152,7 +152,7 @@ func TestWhoIsNotThereIsNotRecorded(t *testing.T) {
 		"the disk is full": to(fullDisk{}, 0), "there is no such folder": func(int, string) (io.Writer, error) { return nil, os.ErrNotExist },
 	} {
 		if _, err := f.Run(t.Context(), Options{Replications: 1, Record: &Recording{Open: open}}); err == nil {
-			t.Errorf("nobody hears that %s", fact)
+			t.Errorf("no error although %s", fact)
 		}
 	}
 }

@@ -27,8 +27,7 @@ type Options struct {
 	Record       *Recording
 	Command      string // what reproduces this
 
-	// Progress is told how many runs of how many are done. It is called from one
-	// goroutine at a time.
+	// Progress is called with how many runs of how many are done, from one goroutine at a time.
 	Progress func(done, all int)
 }
 
@@ -164,7 +163,7 @@ func distinguish(of []*Policies, sides []*runs) {
 	}
 }
 
-// title is what a side is called: as whoever asked for it did.
+// title is the name of a side, as it was asked for.
 func (p *Policies) title(f *File, w *world) string {
 	switch {
 	case p.Name != "":

@@ -163,7 +163,7 @@ type queue struct {
 	Inbox inboxWord
 
 	// GiveUpAfter is how long a message is tried at least whose work fails, once its runs are
-	// used up: consumers that nobody configured have 15m. Left out, its runs alone decide.
+	// used up: consumers with the defaults have 15m. Left out, its runs alone decide.
 	GiveUpAfter span
 
 	// MaxDeliveries is how often the broker delivers a message before it makes it a dead
@@ -187,9 +187,9 @@ type queue struct {
 	// Poison is the share of messages whose work can't succeed. It calls nothing.
 	Poison share
 
-	// PoisonDoes is what they do: fails, with an error that nobody knows; permanent, with one
-	// that says that it will be the same next time; crashes, which ends the process. Left
-	// out, it means fails.
+	// PoisonDoes is what they do: fails, with an unclassified error; permanent, with one that
+	// says that it will be the same next time; crashes, which ends the process. Left out, it
+	// means fails.
 	PoisonDoes harmWord
 }
 
@@ -285,8 +285,8 @@ type service struct {
 	// or least_busy. Left out, it means random.
 	Balance balanceWord
 
-	// Workers is how many requests a replica works on at once. Left out, it means
-	// that nobody ever waits.
+	// Workers is how many requests a replica works on at once. Left out, it means that no request
+	// ever waits.
 	Workers whole
 
 	// Queue is how many may wait at a replica; the next is refused. Left out, it

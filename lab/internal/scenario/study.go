@@ -36,7 +36,7 @@ type Study struct {
 	Capacity     []float64      `json:"capacity"` // in each bin, the work that clients could get done; -1 means unbounded
 	Bottleneck   string         `json:"bottleneck"`
 	Marks        []Mark         `json:"marks"`      // what goes wrong, and when
-	During       [2]float64     `json:"during"`     // from the first trouble to the end of the last; equal when there is none
+	During       [2]float64     `json:"during"`     // from the first trouble to the end of the last; equal without trouble
 	Sides        []Side         `json:"sides"`      // one; or two that are compared and the plain client, where it is neither of them
 	Diffs        []Diff         `json:"diffs"`      // the second side against the first
 	Judgements   []Judgement    `json:"judgements"` // who wins, of each two sides
@@ -171,7 +171,7 @@ type Series struct {
 type ServiceSeries struct {
 	Name     string    `json:"name"`
 	Attempts Band      `json:"attempts"`
-	Useful   Band      `json:"useful"`   // share of its workers' time that went into answers somebody waited for
+	Useful   Band      `json:"useful"`   // share of its workers' time that went into answers that a caller waited for
 	Queue    Band      `json:"queue"`    // who waited at the bin's end
 	Capacity []float64 `json:"capacity"` // requests per second that it could serve; -1 means unbounded
 }

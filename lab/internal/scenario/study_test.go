@@ -229,7 +229,7 @@ func TestWatchingChangesNothing(t *testing.T) {
 		}
 	}
 	if sent == 0 {
-		t.Error("no attempt is told of")
+		t.Error("no attempt is in the timeline")
 	}
 	text, err := os.ReadFile("testdata/layers.yaml")
 	if err != nil {

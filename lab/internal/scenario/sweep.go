@@ -167,7 +167,7 @@ func (f *File) sweepRows(o *SweepOptions) (rows []sweepRow, err error) {
 
 func (r *sweepRow) names() []string { return slices.Clone(*r.touched) }
 
-// options are those of one row of so many.
+// options are those of one row.
 func (r *sweepRow) options(o *SweepOptions, i, of int) Options {
 	made := o.Options
 	made.Policies = r.policies

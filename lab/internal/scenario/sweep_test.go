@@ -134,7 +134,7 @@ func TestSweepsThatAreNotPossible(t *testing.T) {
 	}{
 		{"one value", SweepOptions{Key: "breaker.open", Values: []string{"1s"}}, "two values"},
 		{"too many", SweepOptions{Key: "breaker.open", Values: make([]string, 51)}, "51 values of breaker.open are more than 50"},
-		{"a policy that nobody goes by", SweepOptions{Key: "breaker.open", Policy: "bd", Values: []string{"1s", "2s"}}, `nothing in x goes by the policy "bd": did you mean db?`},
+		{"an unused policy", SweepOptions{Key: "breaker.open", Policy: "bd", Values: []string{"1s", "2s"}}, `nothing in x goes by the policy "bd": did you mean db?`},
 		{"a key that is not there", SweepOptions{Key: "breaker.opn", Values: []string{"1s", "2s"}}, "did you mean breaker.open?"},
 		{"a value that contradicts another", SweepOptions{Key: "timeout.attempt", Values: []string{"1s", "20s"}}, "timeout.attempt=20s: x: policy db: timeout.attempt: 20s"},
 	} {

@@ -22,7 +22,7 @@ type (
 	instant time.Duration // from the beginning of the run; 0s is one
 	whole   int           // at least 1
 	slots   int           // at least 1; -1 is learned
-	places  int           // at least 1; -1 is none
+	places  int           // at least 1; -1 means no queue
 	share   float64       // above 0 %, at most 100 %
 	percent float64       // above 0 %
 	rate    float64       // a second

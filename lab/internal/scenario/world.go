@@ -34,10 +34,10 @@ type Policies struct {
 
 	// Rival is none, for callers that only call, within the call's timeout; plain, for
 	// those that keep the timeout of an attempt too; or naive, for callers that try
-	// three times at once. Empty is nobody of them.
+	// three times at once. Empty means no rival.
 	Rival string
 
-	// Change changes each policy before it is used. Nil means that none is.
+	// Change changes each policy before it is used. Nil means no change.
 	Change func(policy.Policy) policy.Policy
 
 	// Edit changes a policy by its name in the scenario, after Change. Nil means that
@@ -157,8 +157,7 @@ func (f *File) cuts(by scale) (cuts []time.Duration) {
 	return cuts
 }
 
-// trouble is from the first fault or spike to the end of the last; equal when there
-// is none.
+// trouble is from the first fault or spike to the end of the last; equal without any.
 func (f *File) trouble() (from, to time.Duration) { return f.troubleAt(asItIs) }
 
 func (f *File) troubleAt(by scale) (from, to time.Duration) {

@@ -29,7 +29,7 @@ var (
 	Calls = counter("gabion_calls_total", "Calls that have ended, by outcome.", dependency, operation, outcome).
 		note("`outcome` is `ok` or a [reason](reasons.md). Calls that were refused before they began count too.")
 	CallDuration = seconds("gabion_call_duration_seconds", "Time of whole calls, waits and retries included.", dependency, operation, result, retried).
-			note("`result` is `success`, `failure`, or `canceled` if the caller left. `retried` is `yes` if a retry was sent; a hedge is none.")
+			note("`result` is `success`, `failure`, or `canceled` if the caller left. `retried` is `yes` if a retry was sent; a hedge does not count.")
 	Attempts = counter("gabion_attempts_total", "Attempts that have ended, by kind and class of their result.", dependency, kind, operation, result).
 			note("`kind` is `first`, `retry` or `hedge`. `result` is the class: `success`, `network`, `timeout`, `server`, `throttled`, `contention`, `client`, `business`, `unclassified`, `ignored`, `rejected`, `crashed`. Divided by `gabion_calls_total` it is the amplification.")
 	AttemptDuration = seconds("gabion_attempt_duration_seconds", "Time of single attempts.", dependency, operation, result).
@@ -102,7 +102,7 @@ var (
 			unit("seconds").note("The longest over all partitions. Exposed where the policy has `timeout.percentile`.")
 	PaceSet = counter("gabion_pace_set_total", "Times that the dependency asked for time, as with Retry-After.", dependency)
 	Paced   = gauge("gabion_paced_seconds", "How much longer calls are held back because the dependency asked for time.", dependency).
-		unit("seconds").note("The largest over all partitions. Missing while nobody is held back.")
+		unit("seconds").note("The largest over all partitions. Missing while no call is held back.")
 	ThrottleRefuses = gauge("gabion_throttle_refused_ratio", "Share of calls that the adaptive throttle refuses now.", dependency).
 			unit("ratio").note("Exposed where the policy has a throttle, as the next two.")
 	ThrottleRequests = gauge("gabion_throttle_window_requests", "Requests in the throttle's window, also those that it refused.", dependency)
@@ -121,8 +121,8 @@ var (
 			note("`disposition` is `ack`, `retry` or `dead_letter`. `reason` is one of package inbox, such as `done` or `attempts_exhausted`. It counts what has the Metrics as its Stream.")
 
 	DeadLetters = gauge("gabion_dead_letters", "Dead letters that are not done or dropped, by where they stand.", dependency, state).
-			note("`state` is `waiting` for somebody, `ordered` to run again, or `taken` by a consumer. `dependency` is the group of consumers. Exposed where the Config has Letters, as the next ones. Processes that share a store expose the same numbers: take the maximum, not the sum.")
-	DeadUnresolved = gauge("gabion_dead_letters_unresolved", "Dead letters whose outcome nobody knows, and that nobody has resolved.", dependency).
+			note("`state` is `waiting` for an operator, `ordered` to run again, or `taken` by a consumer. `dependency` is the group of consumers. Exposed where the Config has Letters, as the next ones. Processes that share a store expose the same numbers: take the maximum, not the sum.")
+	DeadUnresolved = gauge("gabion_dead_letters_unresolved", "Dead letters whose outcome is unknown and not resolved yet.", dependency).
 			note("No redrive takes them.")
 	DeadAge = gauge("gabion_dead_letters_oldest_age_seconds", "Time since the oldest dead letter that waits was put away.", dependency).
 		unit("seconds").note("0 if none waits.")
@@ -132,13 +132,13 @@ var (
 	DeadLost = counter("gabion_dead_letters_lost_total", "Dead letters that a full store removed although they waited.", dependency).
 			note("Only under `deadletter.DropOldest`. It counts what has the Metrics as its Stream. Processes that share a store may tell of the same letters, so it may be too much, and never too little.")
 	Redrives        = gauge("gabion_redrives_running", "Redrives of dead letters that have letters left.", dependency)
-	RedrivesStopped = gauge("gabion_redrives_stopped", "Redrives that stopped by themselves, since one of the group succeeded or was stopped by somebody.", dependency).
+	RedrivesStopped = gauge("gabion_redrives_stopped", "Redrives that stopped by themselves, since one of the group succeeded or was stopped by hand.", dependency).
 			note("A redrive stops by itself when too few of its letters succeed. One that finished succeeded if at least half of its letters did.")
 	DeadUp = gauge("gabion_dead_letter_store_up", "1 if the store of dead letters answered when it was asked last, else 0.").
 		note("While it is 0, the metrics of dead letters are as they were, and go after a minute.")
 
 	OutboxMessages = gauge("gabion_outbox_messages", "Messages of an outbox that are not published, by where they stand.", "outbox", state).
-			note("`state` is `waiting` to be published, `resting` after a failure, or `parked`: given up until somebody retries or discards them, such as those of a topic that the broker does not have. Exposed where the Config has Outboxes, as the next ones. Processes that share an outbox expose the same numbers: take the maximum, not the sum.")
+			note("`state` is `waiting` to be published, `resting` after a failure, or `parked`: given up until an operator retries or discards them, such as those of a topic that the broker does not have. Exposed where the Config has Outboxes, as the next ones. Processes that share an outbox expose the same numbers: take the maximum, not the sum.")
 	OutboxAge = gauge("gabion_outbox_oldest_age_seconds", "How long the oldest message has waited to be published.", "outbox").
 			unit("seconds").note("0 if none waits.")
 	OutboxUp = gauge("gabion_outbox_up", "1 if the database of the outbox answered when it was asked last, else 0.", "outbox").

@@ -11,7 +11,7 @@ type alert struct {
 	name     string
 	expr     string
 	lasts    string // for how long, before it fires
-	severity string // critical: somebody looks now; warning: today; info: this week
+	severity string // critical: look now; warning: today; info: this week
 	summary  string
 
 	means, look, do string // for docs/alerts.md
@@ -43,7 +43,7 @@ var alerts = []alert{
 			who, series(catalog.BreakerPartitions, `state=~"open|half_open"`), catalog.BreakerOpens.Name),
 		severity: "warning",
 		summary:  subject + "a breaker is open, or was in the last 5 minutes",
-		means:    "So many calls failed or were slow that gabion refuses some or all of them. Callers get `breaker_open` at once. A few calls probe whether the dependency is back.",
+		means:    "Calls failed or were slow often enough that gabion refuses some or all of them. Callers get `breaker_open` at once. A few calls probe whether the dependency is back.",
 		look:     "\"Transitions\" has the cause. \"Calls by outcome\" says how bad it is, and \"Attempts by result\" what the failures are. \"Failure and slow ratio\" ends where the breaker opened: an open breaker has no ratio. `gabion_breaker_state` names the partition. Does the dependency's owner know?",
 		do:       "Mostly nothing: it closes when probes succeed. Look after the dependency. If the breaker opened without need, its rules are too sharp: see `breaker.failure_rate` and `min_calls`.",
 		fires:    map[string]string{`gabion_breaker_partitions{state="open"}`: "0x20 1x40"},

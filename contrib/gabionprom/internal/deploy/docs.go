@@ -20,7 +20,7 @@ func alertsDoc() []byte {
 alert links to its section here. The names in quotation marks are panels of [the dashboard](../deploy/grafana/gabion.json); [metrics.md](metrics.md)
 explains the metrics.
 
-` + "`critical`" + ` means that somebody looks now, ` + "`warning`" + ` today, ` + "`info`" + ` this week. The thresholds are a start: change them in your copy.
+` + "`critical`" + ` means look now, ` + "`warning`" + ` today, ` + "`info`" + ` this week. The thresholds are a start: change them in your copy.
 
 `)
 	for i := range alerts {

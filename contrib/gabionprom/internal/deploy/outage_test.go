@@ -120,7 +120,7 @@ var outages = []struct {
 		at: 25, silent: []string{"GabionBreakerFlapping"},
 	},
 	{
-		fact:   "a breaker whose states nobody exposes flaps all the same",
+		fact:   "a breaker whose states are not exposed flaps all the same",
 		series: map[string]string{`gabion_breaker_opens_total{}`: "0+1x60", `gabion_breaker_partitions{state="closed"}`: "_x60", `gabion_breaker_partitions{state="open"}`: "_x60", `gabion_breaker_partitions{state="half_open"}`: "_x60"},
 		at:     25, fires: []string{"GabionBreakerFlapping"},
 	},
@@ -146,7 +146,7 @@ func TestOutcomesThatAreNoFailures(t *testing.T) {
 	for _, r := range policy.Reasons() {
 		want := !r.Unavailable()
 		switch r {
-		case policy.UnclassifiedError, policy.WorkCrashed: // nobody knows better
+		case policy.UnclassifiedError, policy.WorkCrashed: // nothing better is known
 			want = false
 		case policy.RateLimited: // the program's own
 			want = true

@@ -121,8 +121,8 @@ func testRules(t *testing.T, rules string, tests ...ruleTest) (string, error) {
 	return promtool(t, dir, "tests.yaml", b.String(), "test", "rules")
 }
 
-// rulesForTests are the rules without annotations: what an alert says has numbers in it
-// that are nobody's business here.
+// rulesForTests are the rules without annotations: their texts have numbers in them that do not matter
+// here.
 func rulesForTests() string {
 	var kept []string
 	for line := range strings.Lines(string(rulesFile())) {
@@ -149,7 +149,7 @@ func TestNoAlertFiresInHealth(t *testing.T) {
 	}
 }
 
-// A redrive that stopped by itself is nobody's business once its letters are settled.
+// A redrive that stopped by itself does not matter once its letters are settled.
 func TestNoRedriveIsMissedWhereNoLetterWaits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: promtool plays hours of metrics")
@@ -207,7 +207,7 @@ func TestRulesThatAreBrokenAreSeen(t *testing.T) {
 	out, err := testRules(t, broken, allFiring()...)
 	for _, a := range all() {
 		if err == nil || !strings.Contains(out, "alertname: "+a.name+",") {
-			t.Errorf("nobody saw that %s never fires", a.name)
+			t.Errorf("no check saw that %s never fires", a.name)
 		}
 	}
 }

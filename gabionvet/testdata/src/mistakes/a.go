@@ -34,7 +34,7 @@ func both(parent context.Context) (outer, inner context.Context, cancel func()) 
 	return outer, inner, cancel
 }
 
-// A loop that consumes is no retry, and one that waits for a state is none.
+// A loop that consumes is no retry, nor is one that waits for a state.
 func consumes(s store, done func() bool) error {
 	for {
 		if err := s.Save(context.Background()); err != nil {
@@ -56,7 +56,7 @@ func copies(c *http.Client, req *http.Request, w io.Writer) error {
 	return resp.Write(w)
 }
 
-// Nobody gets the answer.
+// The answer is dropped.
 func dropped() error {
 	_, err := http.Get("https://a.example") // want `G105` `G108: .* write defer resp.Body.Close`
 	return err
@@ -74,7 +74,7 @@ var _ = 2
 //gabion:ignore G012 a rule of gabion lint
 var _ = 3
 
-// A client of one's own may be for this one answer: draining would give nobody a connection.
+// A client of one's own may be for this one answer: draining would save no connection.
 func login(ctx context.Context, t http.RoundTripper) error {
 	c := &http.Client{Transport: t, Timeout: time.Second}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://a.example", nil)

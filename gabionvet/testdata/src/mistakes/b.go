@@ -26,7 +26,7 @@ var (
 	once  = redis.NewClient(&redis.Options{Addr: "localhost:6379", MaxRetries: -1})
 )
 
-// go-redis retries unless it is told not to.
+// go-redis retries by default.
 func caches(ctx context.Context, d *gabion.Dependency) error {
 	err := d.Run(ctx, func(ctx context.Context) error {
 		return eager.Set(ctx, "a", "b").Err() // want `G116: two layers retry here: go-redis tries 4 times`
@@ -36,7 +36,7 @@ func caches(ctx context.Context, d *gabion.Dependency) error {
 	}))
 }
 
-// Somebody else's retries inside of gabion's, and gabion's inside of a loop.
+// A client's retries inside of gabion's, and gabion's inside of a loop.
 func layers(ctx context.Context, d *gabion.Dependency, s store) error {
 	for range 3 {
 		err := d.Run(ctx, func(ctx context.Context) error { // want `G116: .*gabion.Dependency.Run retries by itself`
@@ -122,7 +122,7 @@ func deaf(ctx context.Context, d *gabion.Dependency, db *sql.DB) error {
 // A call inside a transaction, by way of a function.
 func stored(ctx context.Context, s *sqlstore.Store, c *http.Client, req *http.Request) (int, error) {
 	return s.Do(ctx, "claim", func(ctx context.Context, tx *sql.Tx) (int, error) {
-		return tell(c, req.WithContext(ctx)) // want `G124: tell calls somebody else inside the transaction of sqlstore.Store.Do`
+		return tell(c, req.WithContext(ctx)) // want `G124: tell calls another service inside the transaction of sqlstore.Store.Do`
 	})
 }
 
@@ -161,7 +161,7 @@ func each(c *http.Client, reqs []*http.Request) {
 	}
 }
 
-// A wait that somebody draws elsewhere.
+// A wait that is drawn elsewhere.
 func drawn(s store, wait func(int) time.Duration) error {
 	for i := range 3 {
 		if s.Save(context.Background()) == nil { // want `G104`

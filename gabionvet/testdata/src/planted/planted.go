@@ -129,7 +129,7 @@ func untilItWorks(ctx context.Context) string {
 		if err == nil {
 			return user
 		}
-		time.Sleep(time.Second) // want `G101: this loop waits time.Second each time` `G103: time.Sleep hears nothing of ctx`
+		time.Sleep(time.Second) // want `G101: this loop waits time.Second each time` `G103: time.Sleep ignores ctx`
 	}
 }
 
