@@ -12,7 +12,7 @@ import (
 
 func init() {
 	adapter.NoSlot, adapter.NoQueue, adapter.Inside = CallOption{set: setNoSlot}, CallOption{set: setNoQueue}, CallOption{set: setInside}
-	adapter.Repeat = CallOption{set: setRepeat}
+	adapter.Repeat, adapter.Strict = CallOption{set: setRepeat}, CallOption{set: setStrict}
 	adapter.HoldSlot = func(a any) { a.(*Attempt).holdSlot() }
 	adapter.Spare = func(a any) { a.(*Attempt).spare() }
 	adapter.Unspent = func(a any) { a.(*Attempt).unspent() }

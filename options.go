@@ -31,6 +31,7 @@ const (
 	setNoQueue
 	setInside
 	setRepeat
+	setStrict
 	setTimeout
 	setPriority
 	setOperation
@@ -164,6 +165,8 @@ func (c *callOptions) apply(o *CallOption) {
 		c.Inside = true
 	case setRepeat:
 		c.Repeat = true
+	case setStrict:
+		c.Strict = true
 	case setTimeout:
 		c.Timeout = time.Duration(o.num)
 	case setPriority:

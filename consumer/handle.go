@@ -126,9 +126,12 @@ func (h *handling) handle() inbox.Disposition {
 	return h.keep(d)
 }
 
+// strict has room for no other: who appends to it gets a slice of his own.
+var strict = []gabion.CallOption{adapter.Strict.(gabion.CallOption)}
+
 // options are those of the attempt.
 func (h *handling) options() []gabion.CallOption {
-	var opts []gabion.CallOption
+	opts := strict
 	if h.m.repeated() {
 		opts = append(opts, adapter.Repeat.(gabion.CallOption))
 	}

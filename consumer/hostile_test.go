@@ -91,3 +91,28 @@ func TestPoliciesWithEverythingOff(t *testing.T) {
 		})
 	}
 }
+
+// A call's attempt may take longer than its timeout where attempts are cut off in series
+// (ADR 92). A message's does not: the next delivery is its next attempt.
+func TestEachRunOfAMessageHasTheAttemptsTimeout(t *testing.T) {
+	preset, _ := policy.Preset("message-queue")
+	for name, p := range map[string]policy.Policy{"a timeout that is written": patient(4), "the preset": preset} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p.Breaker, p.Retry.Budget = policy.Breaker{Off: true}, policy.Budget{Off: true}
+				k := newDesk(t, p, consumer.Options{Lend: 100})
+				late := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+				for i, work := range []func(context.Context) error{late, hang(t)} {
+					k.work = work
+					for n := range 30 {
+						begun := time.Now()
+						k.deliver(order(100*i + n))
+						if took := time.Since(begun); took > p.Timeout.Attempt+5*time.Second {
+							t.Errorf("message %d took %v", n, took)
+						}
+					}
+				}
+			})
+		})
+	}
+}

@@ -105,6 +105,10 @@ var (
 	// Repeat is for work that was tried before in a call of its own, such as a message that
 	// is delivered again: the retry budget pays for the call's first attempt.
 	Repeat any
+
+	// Strict is for work of which other calls bring more attempts, such as the deliveries of a
+	// message: the attempt keeps its timeout, also while attempts are cut off in series.
+	Strict any
 )
 
 // HoldSlot makes the result of a *gabion.Attempt hold its slot until it is closed, however

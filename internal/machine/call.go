@@ -63,6 +63,7 @@ type Params struct {
 	NoRetry   bool          // one attempt, whatever the policy says
 	Repeat    bool          // the work was tried before, in a call of its own: the budget pays for the first attempt, too
 	NoHedge   bool          // never hedge, whatever the policy says
+	Strict    bool          // attempts keep their timeout, also while they are cut off in series
 	NoSlot    bool          // takes no slot: what it works with is bounded elsewhere, as the connections of a pool are
 	NoQueue   bool          // takes a slot if one is free, and goes without where none is: it has a connection of a pool that is no larger
 	Inside    bool          // part of work that was admitted, as a statement of a transaction is: nothing refuses or delays it, and it takes no slot
@@ -121,6 +122,7 @@ type Call struct {
 	noQueue  bool
 	inside   bool
 	repeat   bool
+	strict   bool
 
 	phase phase
 	wait  waiting  // enter.go
@@ -144,7 +146,7 @@ func (c *Call) Begin(s *State, now clock.Instant, p *Params) {
 	}
 	c.began, c.deadline = now, clock.Never
 	c.shard, c.priority = p.Shard, p.Priority
-	c.safe, c.noRetry = p.Safe || r.Policy.Safe, p.NoRetry
+	c.safe, c.noRetry, c.strict = p.Safe || r.Policy.Safe, p.NoRetry, p.Strict
 	if p.Keyed && !c.safe {
 		c.safe, c.keyed = true, true
 	}

@@ -167,7 +167,7 @@ func (p *partition) addCuts() *cuts {
 func (c *Call) stretch(now clock.Instant, k *cuts, t *Ticket, limit time.Duration) time.Duration {
 	t.watched = k.needs.known()
 	w := k.word.Load()
-	if w == 0 || c.rules.longest == 0 {
+	if w == 0 || c.strict || c.rules.longest == 0 {
 		return limit
 	}
 	p := &c.rules.Policy.Timeout

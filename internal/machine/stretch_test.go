@@ -221,6 +221,17 @@ func TestNoAttemptOutlastsItsCall(t *testing.T) {
 	}
 }
 
+// Other calls bring more attempts of its work, as the deliveries of a message do.
+func TestAnAttemptOfAStrictCallKeepsItsTimeout(t *testing.T) {
+	s := newStretching(t, nil)
+	s.open(t)
+	var call Call
+	call.Begin(s.state, s.now, &Params{Safe: true, Strict: true})
+	if d, _ := had(t, &call, s.now); d != time.Second {
+		t.Errorf("it has %v", d)
+	}
+}
+
 func TestPartitionsLearnApartWhetherLateAnswersCome(t *testing.T) {
 	s := newStretching(t, nil)
 	s.open(t)

@@ -23,6 +23,8 @@ type joint struct {
 	work string            // where the built tests are
 	dirs map[string]string // where the tests of a package run, by its name
 	bins map[string]string // the built tests of a package, by its name
+
+	took map[string]time.Duration // by the named tests of a package without any change
 }
 
 // switchName is the variable of the environment that switches one change on, by its number.
@@ -34,7 +36,7 @@ func buildJoint(ctx context.Context, work string, list []listed) (*joint, error)
 	if err != nil {
 		return nil, err
 	}
-	j := &joint{work: work, dirs: map[string]string{}, bins: map[string]string{}}
+	j := &joint{work: work, dirs: map[string]string{}, bins: map[string]string{}, took: map[string]time.Duration{}}
 	for _, l := range list {
 		if j.bins[l.pkg] != "" {
 			continue
@@ -65,12 +67,20 @@ func uncompiledOf(list []listed, said []byte) (lines string) {
 // placeOf is what the compiler takes for the file of a change.
 func placeOf(number int) string { return "mutant-" + strconv.Itoa(number) }
 
+// slower is how many times as long the tests may take on a busy machine as they usually do.
+const slower = 10
+
 // test runs the tests that a listed change names, with a change of that number, or with
-// none if it is negative.
+// none if it is negative. On a busy machine both take longer: a change has the limit, and more
+// where its tests took long without it.
 func (j *joint) test(ctx context.Context, o *options, l *listed, number int) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.limit+10*time.Second)
+	limit := max(o.limit, slower*j.took[l.pkg+" "+l.run])
+	if number < 0 {
+		limit = slower * o.limit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
 	defer cancel()
-	args := []string{"-test.short", "-test.timeout", o.limit.String()}
+	args := []string{"-test.short", "-test.timeout", limit.String()}
 	if !o.tell {
 		args = append(args, "-test.failfast")
 	}

@@ -1,9 +1,40 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
+
+// Code moves, and so do tests: the page must follow.
+func TestThePageListsCodeAndTestsThatAreThere(t *testing.T) {
+	t.Chdir("../..")
+	list, err := readList("docs/mutation.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]string{}
+	for _, l := range list {
+		if tests[l.pkg] == "" {
+			files, err := filepath.Glob(filepath.Join(l.pkg, "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range files {
+				text, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tests[l.pkg] += string(text)
+			}
+		}
+		if !regexp.MustCompile(`(?m)^func (` + l.run + `)\(`).MatchString(tests[l.pkg]) {
+			t.Errorf("there is no %s in %s: %s", l.run, l.pkg, l.line)
+		}
+	}
+}
 
 // A page's changes are tried with the tests that it names, and the page is wrong where they
 // notice nothing.

@@ -95,7 +95,7 @@ func (s *sim) deliver(b *broker, who int, m *message) {
 	c.taken++
 	switch {
 	case b.Rules != nil:
-		d.machine.Begin(s.consumes(b, who), s.now, &machine.Params{NoRetry: true, Repeat: m.times > 1, Waker: d})
+		d.machine.Begin(s.consumes(b, who), s.now, &machine.Params{NoRetry: true, Repeat: m.times > 1, Strict: true, Waker: d})
 		s.consume(d)
 	case c.working < b.Workers:
 		c.working++
