@@ -101,6 +101,7 @@ func TestEveryMessageHasItsEndWhateverItsWorkDoes(t *testing.T) {
 		"ends its goroutine": func(*testing.T) func(context.Context) error {
 			return func(context.Context) error { runtime.Goexit(); return nil }
 		},
+		"has too large a payload": nil,
 		"ends late": func(*testing.T) func(context.Context) error {
 			return func(context.Context) error { time.Sleep(20 * time.Second); return nil }
 		},
@@ -109,12 +110,19 @@ func TestEveryMessageHasItsEndWhateverItsWorkDoes(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %v", name, g), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					p := patient(slots)
-					k := newDesk(t, p, consumer.Options{Inbox: inbox.Options{RunnerConfig: idempotency.RunnerConfig{Guarantee: g, Observer: quiet{}}}})
+					k := newDesk(t, p, consumer.Options{Inbox: inbox.Options{MaxPayload: 1000, RunnerConfig: idempotency.RunnerConfig{Guarantee: g, Observer: quiet{}}}})
 					q := newQueue(k, slots)
-					misbehaves := does(t)
+					var misbehaves func(context.Context) error
+					if does != nil {
+						misbehaves = does(t)
+					}
 					var messages []consumer.Message
 					for n := range bad + good {
-						messages = append(messages, order(n))
+						m := order(n)
+						if n < bad && does == nil {
+							m.Payload = make([]byte, 1001)
+						}
+						messages = append(messages, m)
 					}
 					work := func(ctx context.Context) error {
 						if n, _ := strconv.Atoi(consumer.From(ctx).ID[len("order-"):]); n < bad {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,8 +15,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion/consumer"
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/idempotency"
 	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/message"
 )
@@ -282,66 +279,6 @@ func TestADeadLetterWithAnUnusualHeaderIsPublished(t *testing.T) {
 	}
 }
 
-// Every message is acknowledged or a letter within attempts × (timeout + grace), whatever its work
-// does, and stopping is bounded.
-func TestEveryMessageHasItsEndWhateverItsWorkDoes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: it waits for what hangs")
-	}
-	const good = 200
-	for name, does := range map[string]func(over <-chan struct{}) error{
-		"hangs":               func(over <-chan struct{}) error { <-over; return nil },
-		"spins":               spin,
-		"deadlocks":           deadlock,
-		"panics":              func(<-chan struct{}) error { panic("a bug") },
-		"ends its goroutine":  func(<-chan struct{}) error { runtime.Goexit(); return nil },
-		"has too much to say": nil,
-	} {
-		for _, g := range []idempotency.Guarantee{idempotency.GuaranteeHold, idempotency.GuaranteeReexecute} {
-			t.Run(fmt.Sprintf("%s, %v", name, g), func(t *testing.T) {
-				r, bad := newRig(t), 6
-				if name == "spins" { // each has a processor for itself
-					bad = 1
-				}
-				r.inbox.Guarantee, r.inbox.MaxPayload = g, 1000
-				r.policy.Bulkhead.Limit = 4
-				r.policy.Timeout.Attempt = 400 * time.Millisecond
-				r.options.Grace, r.grace = 100*time.Millisecond, 200*time.Millisecond
-				over := make(chan struct{})
-				t.Cleanup(func() { close(over) })
-				for i := range bad {
-					payload := "bad"
-					if does == nil {
-						payload = strings.Repeat("x", 2000)
-					}
-					r.publish("orders.new", payload, message.Key, fmt.Sprint("bad-", i))
-				}
-				var done atomic.Int32
-				r.consume(func(ctx context.Context) error {
-					if string(consumer.From(ctx).Payload) == "bad" {
-						return does(over)
-					}
-					done.Add(1)
-					return nil
-				})
-				r.publishMany(good)
-				r.settled()
-				if n := done.Load(); n != good {
-					t.Errorf("%d of %d are done", n, good)
-				}
-				page, err := r.letters.List(t.Context(), deadletter.Query{}, "", 0)
-				if err != nil || len(page.Letters) != bad {
-					t.Errorf("%d letters of %d, %v", len(page.Letters), bad, err)
-				}
-				err = r.stop()
-				if !errors.Is(err, context.Canceled) {
-					t.Error(err)
-				}
-			})
-		}
-	}
-}
-
 func TestTheStopSaysWhatItLeavesRunning(t *testing.T) {
 	r := newRig(t)
 	r.options.Grace, r.grace = 50*time.Millisecond, 50*time.Millisecond
@@ -355,27 +292,4 @@ func TestTheStopSaysWhatItLeavesRunning(t *testing.T) {
 	if !errors.As(err, &left) || !errors.Is(err, context.Canceled) || len(left.Runs) != 1 || left.Runs[0].ID != "order-0" {
 		t.Errorf("it ended with %v", err)
 	}
-}
-
-// spin keeps a processor busy until the test is over.
-func spin(over <-chan struct{}) error {
-	for {
-		select {
-		case <-over:
-			return nil
-		default: //nolint:staticcheck // spinning is what the test is about
-		}
-	}
-}
-
-// deadlock waits for a lock that nothing gives back until the test is over.
-func deadlock(over <-chan struct{}) error {
-	var mu sync.Mutex
-	mu.Lock()
-	go func() {
-		<-over
-		mu.Unlock()
-	}()
-	mu.Lock()
-	return nil
 }

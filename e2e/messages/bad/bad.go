@@ -1,5 +1,6 @@
 // Package bad has messages that should not be, and says what has to become of each: of whatever
-// went in there is an effect or one dead letter, whichever broker it came through.
+// went in there is an effect or one dead letter, whichever broker it came through. Messages tells
+// them by what they are, and Ends by what their work does.
 package bad
 
 import (

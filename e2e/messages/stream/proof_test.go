@@ -60,6 +60,11 @@ func (r *rig) Write(p []byte) (int, error) {
 func newRig(t *testing.T, servers int) *rig {
 	t.Helper()
 	t.Parallel()
+	return openRig(t, servers)
+}
+
+func openRig(t *testing.T, servers int) *rig {
+	t.Helper()
 	r := &rig{TB: t, dir: t.TempDir()}
 	r.nodes, r.url = startNodes(t, servers)
 	nc, js, err := connect(r.url)

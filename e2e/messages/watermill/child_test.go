@@ -36,6 +36,7 @@ const (
 	dirVar   = "WATERMILL_DIR"
 	dieVar   = "WATERMILL_DIE"       // where to die, of points
 	afterVar = "WATERMILL_DIE_AFTER" // the how manyth time
+	holdsVar = "WATERMILL_GUARANTEE" // a consumer.Guarantee
 )
 
 // points are the places where a consumer is killed: before the work, in it, between COMMIT and
@@ -118,11 +119,21 @@ func isPoison(key string) bool {
 	return err == nil && n%50 == 7
 }
 
+// guarantee is what this process was told.
+func guarantee() consumer.Guarantee {
+	n, _ := strconv.Atoi(os.Getenv(holdsVar))
+	return consumer.Guarantee(n)
+}
+
 // charge is the work: a booking, which fails now and then after it was made.
 func charge(ctx context.Context, in execer, msg *wm.Message) error {
 	key := keyOf(msg)
 	if key == "0" && os.Getenv(dieVar) == exits {
-		if _, err := in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", key, "by work that ends its process"); err == nil {
+		var err error
+		if guarantee() == consumer.Tx {
+			_, err = in.ExecContext(ctx, "INSERT INTO bookings VALUES (?, ?)", key, "by work that ends its process")
+		}
+		if err == nil {
 			os.Exit(exitCode)
 		}
 	}
@@ -133,7 +144,7 @@ func charge(ctx context.Context, in execer, msg *wm.Message) error {
 		return err
 	}
 	die("work")
-	if rand.IntN(20) == 0 {
+	if os.Getenv(dieVar) != exits && rand.IntN(20) == 0 {
 		return errBank
 	}
 	return nil
@@ -187,16 +198,16 @@ func consume(ctx context.Context, role string) error {
 }
 
 // guarded puts gabion before the handlers.
-func guarded(router *wm.Router, l *line, _ *sql.DB, store idempotency.Store) error {
+func guarded(router *wm.Router, l *line, db *sql.DB, store idempotency.Store) error {
 	p, _ := policy.Preset("message-queue")
 	p.Retry.Attempts, p.Retry.Backoff, p.Bulkhead.Limit = 64, backoff.Const(20*time.Millisecond), 4
-	config := idempotency.RunnerConfig{Guarantee: idempotency.GuaranteeTx}
+	var config idempotency.RunnerConfig
 	if os.Getenv(dieVar) == exits { // a run that is lost is waited for until its lease ends
 		p.Retry.Attempts, config.Lease = exitRuns, time.Second
 	}
 	c, err := consumer.New(gabion.New("bank", p), store, consumer.Options{
-		GiveUpAfter: -1,
-		Inbox:       inbox.Options{RunnerConfig: config},
+		Guarantee: guarantee(), GiveUpAfter: -1,
+		Inbox: inbox.Options{RunnerConfig: config},
 	})
 	if err != nil {
 		return err
@@ -221,7 +232,11 @@ func guarded(router *wm.Router, l *line, _ *sql.DB, store idempotency.Store) err
 			return err
 		}
 		router.AddConsumerHandler(topic, topic, gabionmsg.Subscriber(sub, c), func(msg *wm.Message) error {
-			return charge(msg.Context(), sqlstore.From(msg.Context()), msg)
+			var in execer = db
+			if guarantee() == consumer.Tx {
+				in = sqlstore.From(msg.Context())
+			}
+			return charge(msg.Context(), in, msg)
 		}).AddMiddleware(mortal, mw)
 	}
 	return nil

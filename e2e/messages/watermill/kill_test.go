@@ -14,6 +14,7 @@ import (
 
 	wm "github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/message"
 )
@@ -26,12 +27,13 @@ type rig struct {
 	dir    string
 	bank   *sql.DB
 	line   *line
+	holds  consumer.Guarantee
 }
 
 func newRig(t *testing.T, name string) *rig {
 	t.Helper()
 	k := kinds[name]
-	r := &rig{T: t, name: name, broker: k.start(t), dir: t.TempDir()}
+	r := &rig{T: t, name: name, broker: k.start(t), dir: t.TempDir(), holds: consumer.Tx}
 	var err error
 	if r.bank, _, err = openBank(t.Context(), r.dir); err != nil {
 		t.Fatal(err)
@@ -87,7 +89,7 @@ type child struct {
 func (r *rig) start(role, point string, after int) *child {
 	r.Helper()
 	c := &child{Cmd: exec.CommandContext(r.Context(), os.Args[0]), ended: make(chan struct{})}
-	c.Env = append(os.Environ(), roleVar+"="+role, kindVar+"="+r.name, urlVar+"="+urlOf(r.broker), dirVar+"="+r.dir, dieVar+"="+point, afterVar+"="+strconv.Itoa(after))
+	c.Env = append(os.Environ(), roleVar+"="+role, kindVar+"="+r.name, urlVar+"="+urlOf(r.broker), dirVar+"="+r.dir, dieVar+"="+point, afterVar+"="+strconv.Itoa(after), holdsVar+"="+strconv.Itoa(int(r.holds)))
 	c.Stderr = &c.trouble
 	stdin, err := c.StdinPipe()
 	if err == nil {
@@ -231,14 +233,27 @@ func TestEachOrderIsBookedOnceWhateverIsKilled(t *testing.T) {
 	}
 }
 
-// A message whose work ends its process under tx becomes a letter, and the others are booked.
+// A message whose work ends its process becomes a letter after as many runs as the policy has
+// attempts, under hold after one, and the others are booked.
 func TestAnOrderThatEndsItsProcessIsGivenUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: the broker gives the message to another consumer after a while")
 	}
-	for _, name := range []string{"redis streams", "postgresql"} {
+	for name, c := range map[string]struct {
+		broker string
+		holds  consumer.Guarantee
+		runs   int
+	}{
+		"redis streams, tx":        {"redis streams", consumer.Tx, exitRuns},
+		"redis streams, reexecute": {"redis streams", consumer.Reexecute, exitRuns},
+		"redis streams, hold":      {"redis streams", consumer.Hold, 1},
+		"postgresql, tx":           {"postgresql", consumer.Tx, exitRuns},
+		"postgresql, reexecute":    {"postgresql", consumer.Reexecute, exitRuns},
+		"postgresql, hold":         {"postgresql", consumer.Hold, 1},
+	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, name)
+			r := newRig(t, c.broker)
+			r.holds = c.holds
 			const orders = 6 // the first of which ends its process
 			r.publish(0, orders)
 			ended := 0
@@ -250,13 +265,13 @@ func TestAnOrderThatEndsItsProcessIsGivenUp(t *testing.T) {
 					if code := running.ProcessState.ExitCode(); code != exitCode {
 						t.Fatalf("a consumer failed with %d: %s", code, &running.trouble)
 					}
-					if ended++; ended > exitRuns+2 {
+					if ended++; ended > c.runs+2 {
 						t.Fatalf("%d processes have ended", ended)
 					}
 					running = r.start("gabion", exits, 0)
 				case <-time.After(50 * time.Millisecond):
 				}
-				if distinct, _ := r.booked(); distinct >= orders-1 && ended >= exitRuns {
+				if distinct, _ := r.booked(); distinct >= orders-1 && ended >= c.runs {
 					break
 				}
 			}
@@ -267,8 +282,8 @@ func TestAnOrderThatEndsItsProcessIsGivenUp(t *testing.T) {
 			if distinct, all := r.booked(); distinct != orders-1 || all != distinct {
 				t.Errorf("%d orders were booked %d times, and %d had to be", distinct, all, orders-1)
 			}
-			if ended != exitRuns {
-				t.Errorf("%d processes have ended, and the policy has %d attempts", ended, exitRuns)
+			if ended != c.runs {
+				t.Errorf("%d processes have ended, want %d", ended, c.runs)
 			}
 		})
 	}
