@@ -279,7 +279,7 @@ func (r *reader) dependency(name string, node yamlstrict.Node) {
 	if written && !known && !at.Wrong {
 		r.noPreset(name, dep.Preset, at)
 	}
-	preset.Retry.Backoff = waitsWithin(dep.Preset, preset, dep.Policy.Timeout.Call, places)
+	preset = within(dep.Preset, preset, dep.Policy.Timeout.Call, places)
 	full := dependency{Policy: overlay(r.defaults.policy, preset)}
 	_, _ = node.Decode(&full) // and a second one lays it over the others
 	between := presetLayer(preset, known || !written)

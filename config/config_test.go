@@ -290,6 +290,30 @@ func TestThePresetsWaitsFollowAShorterCall(t *testing.T) {
 	}
 }
 
+// The preset's attempt timeout is no longer than the call, as the default is. What the file
+// says of attempts stays wrong.
+func TestThePresetsAttemptFitsAShorterCall(t *testing.T) {
+	for _, c := range []struct {
+		fact, text string
+		want       time.Duration // zero = refused
+	}{
+		{"a call that is shorter than the preset's attempts", "dependencies: {a: {preset: payment, timeout: {call: 2s}}}", 2 * time.Second},
+		{"a longer one", "dependencies: {a: {preset: payment, timeout: {call: 8s}}}", 5 * time.Second},
+		{"the file's own attempts", "dependencies: {a: {preset: payment, timeout: {call: 2s, attempt: 3s}}}", 0},
+		{"the call of the defaults is not that of a preset", "defaults: {timeout: {call: 2s}}\ndependencies: {a: {preset: payment}}", 5 * time.Second},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			f, err := Parse("a.yaml", []byte("version: 1\n"+c.text+"\n"))
+			if refused := err != nil; refused != (c.want == 0) {
+				t.Fatal(err)
+			}
+			if err == nil && f.Policies["a"].Timeout.Attempt != c.want {
+				t.Errorf("%v, want %v", f.Policies["a"].Timeout.Attempt, c.want)
+			}
+		})
+	}
+}
+
 // A preset that is named by an empty variable would be dropped without a word, and
 // with it key: required.
 func TestAnEmptyPresetIsAMistake(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/internal/yamlstrict"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -13,25 +12,30 @@ import (
 // next. They are not within a call, so its timeout says nothing of them.
 const betweenDeliveries = "message-queue"
 
-// waitsWithin are a preset's waits for a dependency that has less time for a call than the
-// preset. They are shorter in the same proportion, so that as many attempts are begun, unless
-// the dependency says anything of its waits.
-func waitsWithin(name string, preset policy.Policy, call time.Duration, own map[string]yamlstrict.Place) backoff.Backoff {
-	waits, whole := preset.Retry.Backoff, preset.Timeout.Call
-	if call <= 0 || call >= whole || name == betweenDeliveries {
-		return waits
+// within is a preset for a dependency that has less time for a call than the preset. An
+// attempt has no more than the call, as by default. The waits are shorter in the same
+// proportion, so that as many attempts are begun, unless the dependency says anything of its
+// waits.
+func within(name string, preset policy.Policy, call time.Duration, own map[string]yamlstrict.Place) policy.Policy {
+	whole := preset.Timeout.Call
+	if call <= 0 || call >= whole {
+		return preset
+	}
+	preset.Timeout.Attempt = min(preset.Timeout.Attempt, call)
+	if name == betweenDeliveries {
+		return preset
 	}
 	for path := range own {
 		if path == "retry.backoff" || strings.HasPrefix(path, "retry.backoff.") {
-			return waits
+			return preset
 		}
 	}
-	share := float64(call) / float64(whole)
+	waits, share := &preset.Retry.Backoff, float64(call)/float64(whole)
 	waits.Base = shortened(preset.Resolved().Retry.Backoff.Base, share)
 	if waits.Cap > 0 {
 		waits.Cap = max(shortened(waits.Cap, share), waits.Base)
 	}
-	return waits
+	return preset
 }
 
 // shortened is a share of a wait, rounded as one would write it, and at least a millisecond.

@@ -80,9 +80,9 @@ var presets = []struct {
 
 // Preset returns the policy of that name, to be used as it is or changed part by
 // part; false means that there is none. The names are [PresetNames]. Its waits suit its own
-// call timeout: with a shorter one, shorten retry.backoff too. In a file that is done by
-// itself, in proportion, unless the file says the waits. The waits of message-queue are
-// those of a broker, between calls: they stay.
+// call timeout: with a shorter one, shorten retry.backoff too, and write an attempt timeout
+// that is no longer. In a file that is done by itself, the waits in proportion, unless the
+// file says them. The waits of message-queue are those of a broker, between calls: they stay.
 func Preset(name string) (Policy, bool) {
 	for _, p := range presets {
 		if p.name == name {
