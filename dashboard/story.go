@@ -63,7 +63,7 @@ func (d *drafts) write(now time.Duration, e *policy.Event, t *tile) {
 	}
 }
 
-// refused reports whether a call that is under way was told that an attempt is not made.
+// refused reports whether an attempt of a call that is under way was refused.
 func (d *drafts) refused(call uint64) bool {
 	one := &d[call%openStories]
 	one.mu.Lock()

@@ -54,10 +54,10 @@ type Admission struct {
 	// likeliest one to be there still. Zero means that the first one is always first.
 	NewestFirst bool
 
-	// Tenant names for whom a request is made. Slots and queue are then shared fairly among
-	// tenants: who has the fewest slots is served next, and a full queue makes room for who
-	// has fewer there. Nil means that all requests are one tenant's. Names are kept only
-	// while their requests are here, so strangers may invent as many as they like.
+	// Tenant names the tenant for whom a request is made. Slots and queue are then shared fairly:
+	// the tenant with the fewest slots is served next, and a full queue makes room for a tenant
+	// that has fewer requests in it. Nil means that all requests are one tenant's. Names are kept
+	// only while their requests are here, so strangers may invent as many as they like.
 	Tenant func(*http.Request) string
 
 	// TenantShare is the share of the slots and of the queue that a tenant may have, even if

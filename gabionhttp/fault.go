@@ -74,7 +74,7 @@ func (f Fault) String() string {
 //
 //	errors; status=503; share=20%, slow; add=200ms; share=5%
 //
-// The error points to the mistake. An empty text is no faults.
+// The error points to the mistake. An empty text means no faults.
 func ParseFaults(text string) (all []Fault, err error) {
 	if len(text) > maxFaultText {
 		return nil, fmt.Errorf("gabionhttp: faults of %d bytes: %d are the most", len(text), maxFaultText)

@@ -169,7 +169,7 @@ func (f *httpAttempt) declinedRPC(o *policy.Outcome) {
 	}
 }
 
-// late reports whether the time is over that the server was told. It is less than the
+// late reports whether the time is over that the server got as its deadline. It is less than the
 // attempt's own by the margin, and in whole milliseconds.
 func (f *httpAttempt) late() bool { return f.over(f.ctx) }
 

@@ -42,8 +42,8 @@ func (v *LastVerdict) Err() error {
 	return v.why
 }
 
-// Reason returns why the last request ended without success, or policy.None if it
-// succeeded or there was none.
+// Reason returns why the last request ended without success, or policy.None if it succeeded or no
+// request was made.
 func (v *LastVerdict) Reason() gabion.Reason { return gabion.ReasonOf(v.Err()) }
 
 // Attempts returns how many attempts the last request took: all that were sent if it

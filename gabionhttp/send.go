@@ -99,9 +99,9 @@ func (a answeredPlain) Unwrap() error { return a.error }
 var errNoTime = classify.Permanent(classify.NotSent(
 	fmt.Errorf("gabionhttp: no time is left for the next hop: %w", context.DeadlineExceeded)))
 
-// address writes the headers of one attempt on a copy of the caller's. What an
-// earlier hop wrote there was for us and goes no further: vendors would learn our
-// internals, and others would be told of time that is spent.
+// address writes the headers of one attempt on a copy of the caller's. What an earlier hop wrote
+// there was for us and goes no further: vendors would learn our internals, and others would get a
+// time that is spent.
 func (c *exchange) address(ctx context.Context, out *http.Request) error {
 	key := gabion.Key(ctx)
 	add := key != "" && (c.strayed || !keyed(out.Header))

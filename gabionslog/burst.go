@@ -45,7 +45,7 @@ type burst struct {
 	timer   *time.Timer
 }
 
-// counted reports whether an event is counted, to be told in sum. The first of a
+// counted reports whether an event is counted, to be logged in a sum. The first of a
 // burst is not, nor are the first changes of state.
 func (o *Observer) counted(level slog.Level, e *gabion.Event) bool {
 	o.mu.Lock()

@@ -154,7 +154,7 @@ func (k *killer) run(ctx context.Context, ended chan struct{}) {
 	}
 }
 
-// take returns those who wait and are not too old. If there are none the goroutine is over.
+// take returns the victims that wait and are not too old. Without any the goroutine ends.
 func (k *killer) take() (all []victim) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/gabion-go/gabion/policy"
 )
 
-// A pool and a bulkhead that do not fit are told so, with their numbers.
+// A pool and a bulkhead that do not fit are an error with their numbers.
 func TestThePoolFitsTheBulkhead(t *testing.T) {
 	for _, c := range []struct {
 		fact string

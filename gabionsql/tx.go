@@ -123,7 +123,7 @@ func (c *txCall) problem() error {
 	return c.o.problem()
 }
 
-// poolOf returns the pool, nil if db is something else: of a *sql.Conn it can't be told.
+// poolOf returns the pool, nil if db is something else: the pool of a *sql.Conn is not known.
 func poolOf(db Beginner) any {
 	if pool, ok := db.(*sql.DB); ok {
 		return pool

@@ -134,7 +134,7 @@ func say(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args.
 // bodyOf is long enough that the file grows soon.
 func bodyOf(key string) string { return strings.Repeat(key+" ", 5000/len(key)) }
 
-// A witness has what a child was told.
+// A witness has the store's answers to a child.
 type witness struct {
 	granted, done []string
 	poisoned      int
@@ -200,7 +200,7 @@ func run(t *testing.T, file, round string, clients, pairs int, life time.Duratio
 	return w
 }
 
-// check opens the file and looks for everything that the child was told.
+// check opens the file and looks for everything that the store had confirmed to the child.
 func (w *witness) check(t *testing.T, file string) {
 	t.Helper()
 	s, err := Open(file, Options{})

@@ -32,7 +32,7 @@ const ms = time.Millisecond
 // seen is what the server saw of one attempt.
 type seen struct {
 	at   time.Duration // since the test began
-	left time.Duration // of the deadline that the server was told; 0 = none
+	left time.Duration // of the deadline that the server got; 0 means no deadline
 	md   metadata.MD
 }
 

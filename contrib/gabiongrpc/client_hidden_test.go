@@ -111,7 +111,7 @@ func TestWhatGRPCSendsAgainByItselfIsCounted(t *testing.T) {
 }
 
 // Where a chain is built by hand, the retries of a service config multiply with those of the
-// policy. The StatsHandler sees that, and those who observe are told.
+// policy. The StatsHandler sees that, and observers get an event.
 func TestTheRetriesOfAServiceConfigMultiplyAndAreTold(t *testing.T) {
 	retries := grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy":
 		{"maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`)

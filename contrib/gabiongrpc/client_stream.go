@@ -88,8 +88,8 @@ func (s *streamCall) drive() error {
 	return nil
 }
 
-// driveBeside is drive on a goroutine of its own, so that who has sent the request need not
-// wait for the header.
+// driveBeside is drive on a goroutine of its own, so that the sender of the request need not wait
+// for the header.
 func (s *streamCall) driveBeside() {
 	left := true
 	defer func() {

@@ -63,11 +63,11 @@ type Admission struct {
 	// one to be there still. Zero means that the first one is always first.
 	NewestFirst bool
 
-	// Tenant names for whom a call is made; method is its full name, such as
-	// /package.Service/Method. Slots and queue are then shared fairly among tenants: who
-	// has the fewest slots is served next, and a full queue makes room for who has fewer
-	// there. Nil means that all calls are one tenant's. Names are kept only while their
-	// calls are here, so strangers may invent as many as they like.
+	// Tenant names the tenant for whom a call is made; method is its full name, such as
+	// /package.Service/Method. Slots and queue are then shared fairly: the tenant with the fewest
+	// slots is served next, and a full queue makes room for a tenant that has fewer calls in it.
+	// Nil means that all calls are one tenant's. Names are kept only while their calls are here,
+	// so strangers may invent as many as they like.
 	Tenant func(ctx context.Context, method string) string
 
 	// TenantShare is the share of the slots and of the queue that a tenant may have, even if

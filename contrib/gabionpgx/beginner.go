@@ -22,7 +22,7 @@ func isNil(db Beginner) bool {
 	return false
 }
 
-// poolOf returns the pool, nil if db is a single connection, of which it can't be told.
+// poolOf returns the pool, nil if db is a single connection: its pool is not known.
 func poolOf(db Beginner) any {
 	switch db := db.(type) {
 	case *pgxpool.Pool:

@@ -95,7 +95,7 @@ func query(ctx context.Context, p *Pool, from source, opts []gabion.CallOption, 
 		return failedRows{err}, err
 	}
 	r.attempt = attempt
-	if err != nil || !r.more { // a classifier took them for a failure, or there are none
+	if err != nil || !r.more { // a classifier took the rows for a failure, or there is no row
 		r.Close()
 	}
 	if err != nil {
@@ -116,7 +116,7 @@ type rows struct {
 	pool    *Pool
 	attempt *gabion.Attempt // nil where they are part of another one
 	release func(error)     // nil once the connection is given back
-	first   bool            // the row that was read is still to be told
+	first   bool            // the row that was read is still to be returned
 	more    bool            // there is one
 }
 

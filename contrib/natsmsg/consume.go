@@ -59,7 +59,7 @@ type subscription struct {
 	lasts      time.Duration // for which the broker keeps a request
 	most       int           // messages that the broker lets one request have; zero means any number
 	sub        *nats.Subscription
-	answers    *nats.Subscription // to what the broker says when it was told the end of a message
+	answers    *nats.Subscription // to the broker's confirmations of acknowledgements
 	replies    string             // what the subjects of that begin with
 	sources    sync.Map           // the names of subjects
 	subjects   atomic.Int64       // how many of these are kept
@@ -72,7 +72,7 @@ type subscription struct {
 	mu       sync.Mutex // guards all below
 	hand     map[uint64]*item
 	lines    map[string]*line
-	unheard  map[uint64]*item // their end was told to the broker, which has not confirmed it
+	unheard  map[uint64]*item // ended, and not confirmed by the broker yet
 	heard    chan struct{}    // gets one when, at the end, nothing is unheard
 	ready    []*item
 	delayed  []*line
@@ -169,7 +169,7 @@ func (s *subscription) receive(m *nats.Msg) {
 	if s.o.Order != nil {
 		s.arrived(place, now)
 	}
-	if old := s.hand[it.seq]; old != nil { // who has it answers for this delivery too
+	if old := s.hand[it.seq]; old != nil { // its holder answers for this delivery too
 		if !old.running {
 			old.raw, old.delivered, old.kept = m, it.delivered, now
 		}
@@ -252,8 +252,8 @@ func (s *subscription) look(ctx context.Context) {
 // longest is how long a message is kept that can't be begun, since the policy refuses.
 const longest = 5 * time.Minute
 
-// keep returns where the broker is to be told that messages are kept, and those that were kept for
-// too long. mu is held.
+// keep returns the messages that need a heartbeat to the broker, and those that were kept for too
+// long. mu is held.
 func (s *subscription) keep(now time.Time) (beats []string, back []*item) {
 	if s.working == len(s.hand)-len(s.unheard) {
 		return nil, nil

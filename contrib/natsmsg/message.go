@@ -27,9 +27,9 @@ type item struct {
 	running   bool      // from its beginning until the broker has heard of its end
 	tries     int       // in this process since it came
 
-	said  []byte    // what the broker was told of its end
-	ended time.Time // when it was told so first
-	asked time.Time // when it was told so last
+	said  []byte    // the last reply to the broker about its end
+	ended time.Time // when that was sent first
+	asked time.Time // when that was sent last
 }
 
 // message returns what a Consumer needs to know of a delivery.

@@ -59,7 +59,7 @@ func (s *subscription) last(why error, ended <-chan struct{}) error {
 	return why
 }
 
-// listen waits a little until the broker has confirmed what it was told.
+// listen waits a little for the broker's last confirmations.
 func (s *subscription) listen() {
 	s.mu.Lock()
 	open := len(s.unheard)

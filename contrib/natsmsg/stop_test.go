@@ -142,7 +142,7 @@ func TestOfSlowWorkNothingIsFetchedAhead(t *testing.T) {
 	}
 }
 
-// A message was told to the broker to be done, and the broker did not hear it.
+// A message was acknowledged, and the broker did not get that.
 func TestAnEndThatTheBrokerDidNotHearIsToldAgain(t *testing.T) {
 	now := time.Now()
 	s := &subscription{visibility: 30 * time.Second, hand: map[uint64]*item{}, unheard: map[uint64]*item{}, heard: make(chan struct{}, 1)}

@@ -166,8 +166,8 @@ func (s *subscription) ask(it *item, what []byte) {
 	_ = s.nc.PublishRequest(it.raw.Reply, s.replies+strconv.FormatUint(it.seq, 10), what) // else it is asked again
 }
 
-// plain is what the broker was told of a message's end without a reason: in a cluster the server
-// that has the message may be older than the one that is connected.
+// plain is the reply of a message's end without a reason: in a cluster the server that has the
+// message may be older than the one that is connected.
 func plain(said []byte) []byte {
 	if bytes.HasPrefix(said, term) {
 		return term
@@ -175,8 +175,8 @@ func plain(said []byte) []byte {
 	return said
 }
 
-// confirm gets what the broker says when it was told the end of a message. That the consumer is
-// gone is an end, too.
+// confirm gets the broker's confirmation of a message's end. That the consumer is gone is an end,
+// too.
 func (s *subscription) confirm(m *nats.Msg) {
 	seq, err := strconv.ParseUint(m.Subject[len(s.replies):], 10, 64)
 	if err != nil {
@@ -205,8 +205,8 @@ func (s *subscription) forget(seq uint64) {
 	}
 }
 
-// silent returns the messages of whose end the broker is to be told again, and forgets those that
-// it delivers again by now: they are recognized as done. mu is held.
+// silent returns the messages whose end has to be sent again, and forgets those that the broker
+// delivers again by now: they are recognized as done. mu is held.
 func (s *subscription) silent(now time.Time) (all []*item) {
 	for seq, it := range s.unheard {
 		switch {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A point is a place in a request's life at which its server can be told to die.
+// A point is a place in a request's life at which a test can kill its server.
 type point string
 
 const (

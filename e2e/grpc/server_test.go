@@ -72,8 +72,9 @@ func dial(t *testing.T, url string, more ...grpc.DialOption) *grpc.ClientConn {
 	return conn
 }
 
-// The order of gabiongrpc.Server: who has no time is not even authenticated, a stranger takes
-// no slot, what is refused leaves no record, and the record has the status that callers get.
+// The order of gabiongrpc.Server: a call without time left is not even authenticated, a stranger
+// takes no slot, what is refused leaves no record, and the record has the status that callers
+// get.
 func TestTheOrderOfAServer(t *testing.T) {
 	book := &diary{Store: idempotency.NewMemoryStore(0, 0)}
 	idem, err := grpcidem.UnaryServerInterceptor(grpcidem.Global, book, grpcidem.Options{Optional: true})

@@ -15,7 +15,7 @@ import (
 )
 
 // Scenario returns the case as a file for the lab, which stands beside the files of the
-// clients' calls. Network is how long a message takes one way, which the lab has to be told.
+// clients' calls. Network is how long a message takes one way, which the lab can't know.
 func (w *World) Scenario(c Case, network time.Duration) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -65,7 +65,7 @@ type Options struct {
 	Types Types
 
 	// MaxResponse is the largest answer that is kept, in bytes. A longer one is sent
-	// and not kept: retries are told so, and nothing runs again. Zero means 1 MiB. The
+	// and not kept: retries get that as an error, and nothing runs again. Zero means 1 MiB. The
 	// store may have a lower bound.
 	MaxResponse int
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/gabion-go/gabion/internal/testservers"
 )
 
-// In serializable transactions a statement that only reads may be told to try again, too.
-// Here one that looks at the record is.
+// In serializable transactions the database may ask to repeat a statement that only reads, too.
+// Here it does so for one that looks at the record.
 func TestWhatTheDatabaseWantsRepeatedIsRepeated(t *testing.T) {
 	gabiontest.NoLeaks(t)
 	dsn := testservers.Postgres(t)

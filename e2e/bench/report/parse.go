@@ -20,8 +20,8 @@ var (
 	figure = regexp.MustCompile(`^-?\d+(\.\d+)?$`)
 )
 
-// parse reads a report back and finds what can't be: ragged tables, figures that
-// are none, verdicts that do not follow from their figures.
+// parse reads a report back and finds what can't be: ragged tables, invalid figures, verdicts
+// that do not follow from their figures.
 func parse(text string) (sheets []sheet, err error) {
 	section := ""
 	var open *sheet

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// parse reads a report back and finds what can't be: tables that are ragged or missing,
-// figures that are none, verdicts that do not follow from their figures.
+// parse reads a report back and finds what can't be: tables that are ragged or missing, invalid
+// figures, verdicts that do not follow from their figures.
 func parse(text string) error {
 	if !strings.Contains(text, "Written by `make bench`, never by hand") {
 		return errors.New("it does not say that it is written by make bench")
