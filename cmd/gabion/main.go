@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/checklistcmd"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/configcmd"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/demo"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/doctorcmd"
@@ -57,7 +58,7 @@ var commands = []command{
 	{"flaky", "a server that fails by plan, for the test of your own client", flakycmd.Main},
 	{"storm", "load at a constant rate, with thresholds, against your own service", stormcmd.Main},
 	{"idempotency", "list, show, resolve and forget the records of a store of keys", idemcmd.Main},
-	{"deadletter", "list, show, redrive, resolve, drop and export dead letters", lettercmd.Main},
+	{"deadletter", "list, show, redrive, resolve, drop and export dead letters", deadletters},
 	{"outbox", "list, retry and discard the messages that a relay has given up", outboxcmd.Main},
 	{"version", "what this binary is made of", version},
 }
@@ -156,4 +157,8 @@ func versionOf(info *debug.BuildInfo) string {
 		}
 	}
 	return text
+}
+
+func deadletters(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return cli.Run(ctx, lettercmd.Command(), args, stdout, stderr)
 }

@@ -2,9 +2,10 @@ package lettercmd
 
 import (
 	"encoding/base64"
-	"flag"
 	"os"
 	"strings"
+
+	flag "github.com/spf13/pflag"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"

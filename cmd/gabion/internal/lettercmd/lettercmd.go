@@ -6,16 +6,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/user"
 	"strings"
 
+	"github.com/spf13/cobra"
+	flag "github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"
 )
@@ -109,47 +110,46 @@ func refusedf(text string, args ...any) error { return refusal{fmt.Errorf(text, 
 
 type refusal struct{ error }
 
-// Main runs gabion deadletter and returns its exit code.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return command{open}.main(ctx, args, stdout, stderr)
-}
+// Command is gabion deadletter.
+func Command() *cobra.Command { return command{open}.group() }
 
 // A command knows how stores are opened.
 type command struct {
 	open func(context.Context, *options) (deadletter.Store, func(), error)
 }
 
-func (c command) main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		fmt.Fprint(stderr, help)
-		return usage
-	}
+func (c command) group() *cobra.Command {
+	var commands []*cobra.Command
 	for _, v := range verbs {
-		if v.name == args[0] {
-			return c.verb(ctx, &v, args[1:], stdout, stderr)
-		}
+		commands = append(commands, c.verb(&v))
 	}
-	switch args[0] {
-	case "help", "-h", "-help", "--help":
-		fmt.Fprint(stdout, help)
-		return fine
-	}
-	fmt.Fprintf(stderr, "gabion deadletter: unknown command %q\n\n%s", args[0], help)
-	return usage
+	return cli.Group("deadletter", "list, show, redrive, resolve, drop and export dead letters", help, commands...)
 }
 
-func (c command) verb(ctx context.Context, v *verb, args []string, stdout, stderr io.Writer) int {
+func (c command) verb(v *verb) *cobra.Command {
 	o := &options{}
-	flags := flag.NewFlagSet("gabion deadletter "+v.name, flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.StringVar(&o.store, "store", "", "")
+	made := cli.Command(v.name, v.says(), v.help, func(made *cobra.Command, words []string) int {
+		return c.run(made.Context(), v, o, words, made.OutOrStdout(), made.ErrOrStderr())
+	})
+	flags := made.Flags()
+	flags.StringVar(&o.store, "store", "", "the store's URL; left out, it is taken from GABION_DEADLETTERS")
 	flags.StringVar(&o.table, "table", "dead_letters", "")
 	flags.BoolVar(&o.json, "json", false, "")
 	v.flags(flags, o)
-	words, code := arguments.Parse(flags, args, v.help, stdout)
-	if code >= 0 {
-		return code
+	return made
+}
+
+// says is the line of the help that is about the command.
+func (v *verb) says() string {
+	for line := range strings.Lines(help) {
+		if about, is := strings.CutPrefix(line, "  "+v.name+" "); is {
+			return strings.TrimSpace(about)
+		}
 	}
+	return ""
+}
+
+func (c command) run(ctx context.Context, v *verb, o *options, words []string, stdout, stderr io.Writer) int {
 	if o.words = words; o.store == "" {
 		o.store = os.Getenv("GABION_DEADLETTERS")
 	}

@@ -2,9 +2,10 @@ package lettercmd
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"time"
+
+	flag "github.com/spf13/pflag"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/deadletter"

@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 
+	flag "github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"

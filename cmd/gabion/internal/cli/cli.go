@@ -1,0 +1,217 @@
+// Package cli puts gabion's commands on cobra: how they are found, what is said about a wrong
+// command line, and the exit codes.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gabion-go/gabion/internal/suggest"
+)
+
+// exitUsage is the code of a command that was called wrongly.
+const exitUsage = 2
+
+// exit is the code, above 0, with which a command has ended that has said why.
+type exit int
+
+// Error implements error.
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// Command is one with flags and words. Text is what -h prints; it describes each flag on a line
+// that begins with it. Run returns the exit code, and has written what is to be said.
+func Command(name, says, text string, run func(c *cobra.Command, words []string) int) *cobra.Command {
+	return &cobra.Command{Use: name, Short: says, Long: text, Args: cobra.ArbitraryArgs, RunE: func(c *cobra.Command, words []string) error {
+		if code := run(c, words); code != 0 {
+			return exit(code)
+		}
+		return nil
+	}}
+}
+
+// Group is a command that needs one of the others after it. Text is what -h prints; without one
+// it lists the others.
+func Group(name, says, text string, commands ...*cobra.Command) *cobra.Command {
+	g := &cobra.Command{Use: name, Short: says, Long: text, Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions}
+	g.RunE = func(c *cobra.Command, words []string) error {
+		switch {
+		case len(words) == 0:
+			return errors.New("say what to do: " + either(names(c)))
+		case words[0] == "help":
+			return helpOn(c, words[1:])
+		}
+		return unknown(c, words[0])
+	}
+	g.FParseErrWhitelist.UnknownFlags = true // they are of a command that is misspelled
+	g.AddCommand(commands...)
+	return g
+}
+
+// Root is gabion itself. Text is what -h prints before the list of commands, and after is what
+// follows it.
+func Root(text, after string, groups []*cobra.Group, commands ...*cobra.Command) *cobra.Command {
+	cobra.EnableCommandSorting = false
+	root := Group("gabion", "call dependencies that fail", text, commands...)
+	root.Annotations = map[string]string{"after": after}
+	root.FParseErrWhitelist.UnknownFlags = false
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddGroup(groups...)
+	root.SetHelpCommand(&cobra.Command{
+		Use: "help [COMMAND]...", Short: "this, or more on a command", Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, words []string) error { return helpOn(c.Root(), words) },
+		ValidArgsFunction: func(c *cobra.Command, words []string, _ string) ([]string, cobra.ShellCompDirective) {
+			of, rest, err := c.Root().Find(words)
+			if err != nil || len(rest) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return names(of), cobra.ShellCompDirectiveNoFileComp
+		},
+	})
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), Help(c)) })
+	root.SetFlagErrorFunc(flagProblem)
+	root.InitDefaultHelpCmd()
+	Walk(root, describe)
+	return root
+}
+
+// Walk calls visit with a command and all below it.
+func Walk(c *cobra.Command, visit func(*cobra.Command)) {
+	visit(c)
+	for _, next := range c.Commands() {
+		Walk(next, visit)
+	}
+}
+
+// Run runs one command of gabion as if it were the only one.
+func Run(ctx context.Context, c *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	return Execute(ctx, Root("", "", nil, c), append([]string{c.Name()}, args...), stdout, stderr)
+}
+
+// Execute runs what the arguments say, and returns the exit code.
+func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetArgs(dashes(root, args))
+	c, err := root.ExecuteContextC(context.WithValue(ctx, typedKey{}, args))
+	var code exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	}
+	return Wrongly(c, err.Error())
+}
+
+type typedKey struct{}
+
+// Typed are the words and flags that were typed after the command, in their order.
+func Typed(c *cobra.Command) []string {
+	args, _ := c.Context().Value(typedKey{}).([]string)
+	c.VisitParents(func(*cobra.Command) { args = args[min(1, len(args)):] })
+	return args
+}
+
+// Wrongly says what is wrong with a command line, and then how it should look.
+func Wrongly(c *cobra.Command, problem string) int {
+	fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n\n%s", c.CommandPath(), problem, Help(c))
+	return exitUsage
+}
+
+// dashes gives flags with long names their second dash: package flag took one, and so do the
+// scripts of those who used it.
+func dashes(root *cobra.Command, args []string) []string {
+	args = slices.Clone(args)
+	c, _, _ := root.Find(args) // what does not exist is said later
+	c.InitDefaultHelpFlag()
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		name, _, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		f := lookUp(c.Flags(), name)
+		if !strings.HasPrefix(args[i], "-") {
+			continue
+		}
+		if !strings.HasPrefix(args[i], "--") && len(name) > 1 && (f != nil || c.Flags().ShorthandLookup(name[:1]) == nil) {
+			args[i] = "-" + args[i]
+		}
+		if f != nil && !joined && f.NoOptDefVal == "" {
+			i++ // its value
+		}
+	}
+	return args
+}
+
+func lookUp(flags *pflag.FlagSet, name string) *pflag.Flag {
+	if len(name) == 1 {
+		return flags.ShorthandLookup(name)
+	}
+	return flags.Lookup(name)
+}
+
+// flagProblem says which flag one that does not exist was most likely meant to be.
+func flagProblem(c *cobra.Command, err error) error {
+	typed, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !unknown {
+		return err
+	}
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	if near := suggest.Nearest(typed, known); near != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, near)
+	}
+	return err
+}
+
+// unknown says which command one that does not exist was most likely meant to be.
+func unknown(c *cobra.Command, word string) error {
+	near := suggest.Nearest(word, names(c))
+	for _, next := range c.Commands() {
+		if near == "" && suggest.Nearest(word, next.SuggestFor) != "" {
+			near = next.Name()
+		}
+	}
+	if near == "" {
+		return fmt.Errorf("unknown command %q", word)
+	}
+	return fmt.Errorf("unknown command %q; did you mean %q?", word, near)
+}
+
+// helpOn prints the help of the command that the words name, below c.
+func helpOn(c *cobra.Command, words []string) error {
+	of, rest, err := c.Find(words)
+	switch {
+	case err != nil:
+		return err
+	case len(rest) > 0 && of.HasSubCommands():
+		return exit(Wrongly(of, unknown(of, rest[0]).Error()))
+	case of.Name() == "help":
+		of = of.Root()
+	}
+	of.HelpFunc()(of, words)
+	return nil
+}
+
+// names are the commands below c.
+func names(c *cobra.Command) (names []string) {
+	for _, next := range c.Commands() {
+		if !next.Hidden {
+			names = append(names, next.Name())
+		}
+	}
+	return names
+}
+
+func either(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
