@@ -307,6 +307,43 @@ func TestTheNewestGoesFirstInAnOverload(t *testing.T) {
 	}
 }
 
+// A class has its turn, and its places in the queue, only while nobody waits in a higher one.
+func TestALowerClassGivesWayHoweverOftenItDid(t *testing.T) {
+	const high = 100 // more than a bulkhead of a policy lets go first
+	g := New(Rules{Limit: 1, Queue: high + 1, Target: 50 * ms, Interval: 100 * ms})
+	slot, _ := g.Enter(0, "")
+	var all [high + 1]visitor // the first is of the low class
+	for i := range all {
+		class := policy.PriorityHigh
+		if i == 0 {
+			class = policy.PriorityLow
+		}
+		if a := g.Join(0, &all[i].Wait, &all[i], class, "", clock.Never); a != Waiting {
+			t.Fatal(a)
+		}
+	}
+	for i := range high {
+		g.Release(0, slot)
+		v := &all[i+1]
+		if slot, _ = g.Ask(0, &v.Wait); !slot.Held() || all[0].rung > 0 {
+			t.Fatalf("the low one has its turn after %d of %d high ones", i, high)
+		}
+	}
+	g.Release(0, slot)
+	if slot, _ = g.Ask(0, &all[0].Wait); !slot.Held() {
+		t.Error("the low one has no turn where it waits alone")
+	}
+	g.Resize(1, 1)
+	low, other := new(visitor), new(visitor)
+	g.Join(0, &low.Wait, low, policy.PriorityLow, "", clock.Never)
+	if a := g.Join(0, &other.Wait, other, policy.PriorityHigh, "", clock.Never); a != Waiting {
+		t.Errorf("a high one finds no place in a queue of low ones: %v", a)
+	}
+	if _, a := g.Ask(0, &low.Wait); low.rung == 0 || a == Waiting || a == Admitted {
+		t.Errorf("the low one was not pushed out: %v", a)
+	}
+}
+
 func TestAFreeSlotCostsNoAllocation(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		g := New(Rules{Limit: 10, Queue: 10, Target: DefaultTarget, Interval: DefaultInterval, Fair: fair, TenantShare: 0.5})
