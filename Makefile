@@ -108,6 +108,10 @@ bench: ## Compare gabion with other libraries and write docs/performance.md, doc
 	@cd e2e/messages && go test -run '^$$' -bench Relay -benchtime 20000x -count 3 ./relays
 	@go test -run "^$$" -bench Consume -benchtime 10x ./contrib/natsmsg
 
+.PHONY: instructions
+instructions: ## Count what calls cost, instruction by instruction, and compare with e2e/instructions/table.txt (ARGS=-write writes it)
+	@cd e2e && go run ./instructions $(ARGS)
+
 .PHONY: overload
 overload: ## Overload a server in many ways and write docs/overload.md, in three hours (ARGS="-at-once 3" in one)
 	@cd e2e && go run ./overload/report $(ARGS)

@@ -70,6 +70,7 @@ func TestWhatTheRunFindsUnreachable(t *testing.T) {
 		{"a long test fails", "", "test-all", 1, "ran make test-all"},
 		{"another project's test fails", "", "upstream", 1, "ran make upstream"},
 		{"a check fails", "", "check", 1, "ran make check"},
+		{"a call costs more", "", "instructions", 1, "ran make instructions"},
 		{"a release would fail", "", "release", 1, "ran make release"},
 		{"servers that are missing stop nothing", "", "servers", 0, "Going on without"},
 		{"no name server", `go: a@v1.0.0: Get "https://proxy.test/a": dial tcp: lookup proxy.test: no such host`, "", 75, "UNREACHABLE"},
