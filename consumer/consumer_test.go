@@ -78,7 +78,7 @@ func (s *shelf) Extend(context.Context, deadletter.Lease, time.Duration) error {
 func (s *shelf) Settle(_ context.Context, l deadletter.Lease, v deadletter.Verdict) error {
 	return s.with(func() {
 		s.verdicts = append(s.verdicts, v)
-		if v.State == deadletter.Ordered {
+		if v.State == deadletter.Waiting && v.Failure == nil {
 			s.ordered = append(s.ordered, l)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 
 // Orders is what [Consumer.Redrive] needs of a [deadletter.Store].
 type Orders interface {
-	// Take takes up to n letters that are ordered and due; again is when to ask next.
+	// Take takes up to n letters of the group's redrive that are due; again is when to ask next.
 	Take(ctx context.Context, group string, n int, lease time.Duration) (taken []deadletter.Lease, again time.Duration, err error)
 	// Extend prolongs the lease of a letter whose work still runs.
 	Extend(ctx context.Context, l deadletter.Lease, lease time.Duration) error
@@ -42,8 +42,9 @@ type Redrive struct {
 // Redrive runs the work of letters that an operator ordered to be taken up again, until the
 // context ends: under the same policy as messages, and with their own keys. A letter whose
 // work succeeds is done. One whose work fails waits again. One that the policy does not admit
-// stays ordered: while the breaker refuses, none is taken. The store keeps to the order's
-// rate, and stops it when too few succeed. Every process of the group may run it.
+// is given back and taken again: while the breaker refuses, none is taken. The store keeps to the
+// order's rate, and stops it when too few succeed. Every process of the group may run it: one of them
+// has the redrive at a time, and another follows once that has not asked for as long as the Lease.
 //
 // It returns the context's error. It does not return for a store that fails: it asks again.
 func (c *Consumer) Redrive(ctx context.Context, orders Orders, work func(context.Context) error, r Redrive) error {
@@ -135,7 +136,7 @@ func pause(ctx context.Context, d time.Duration, ended <-chan struct{}) error {
 
 // redrive runs the work of one letter.
 func (c *Consumer) redrive(ctx context.Context, orders Orders, l deadletter.Lease, work func(context.Context) error, r *Redrive) {
-	v, again := deadletter.Verdict{State: deadletter.Ordered}, r.Idle
+	v, again := deadletter.Verdict{State: deadletter.Waiting}, r.Idle
 	if no := c.unfit(&l.Letter); no != nil {
 		v = *no
 	} else if err := c.resolve(ctx, &l.Letter); err == nil {
@@ -148,7 +149,7 @@ func (c *Consumer) redrive(ctx context.Context, orders Orders, l deadletter.Leas
 	if err := unpanicked(func() error { return orders.Settle(ending, l, v) }); err != nil {
 		c.logger().LogAttrs(ctx, slog.LevelWarn, "the end of a redriven letter can't be stored", slog.String("letter", string(l.ID)), slog.Any("error", err))
 	}
-	if v.State == deadletter.Ordered { // it may be taken at once, and would come to the same
+	if v.State == deadletter.Waiting && v.Failure == nil { // it may be taken at once, and would come to the same
 		_ = pause(ctx, min(again, r.Idle), nil)
 	}
 }
@@ -198,7 +199,7 @@ func (c *Consumer) rerun(ctx context.Context, orders Orders, l deadletter.Lease,
 	case d.Reason == inbox.ReasonNotRecorded && l.Reason == deadletter.Unknown: // what was found out was about the runs before
 		d.Reason = inbox.ReasonUnknown
 	case d.Verb == inbox.Retry && d.Reason != inbox.ReasonFailed:
-		return deadletter.Verdict{State: deadletter.Ordered}, d.After
+		return deadletter.Verdict{State: deadletter.Waiting}, d.After
 	}
 	v = deadletter.Verdict{State: deadletter.Waiting, Reason: string(d.Reason)}
 	if d.Reason == inbox.ReasonFailed && l.Reason != deadletter.Unknown { // it failed as it had before, or had no effect for certain

@@ -279,8 +279,8 @@ func (hanging) Get(ctx context.Context, _ idempotency.ID) (idempotency.Record, e
 	return idempotency.Record{}, ctx.Err()
 }
 
-// What was found out can't be stored: the letter stays ordered, and holds no worker.
-func TestALetterWhoseResolutionHangsStaysOrdered(t *testing.T) {
+// What was found out can't be stored: the letter is given back, and holds no worker.
+func TestALetterWhoseResolutionHangsIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newDesk(t, unguarded, consumer.Options{})
 		c, err := consumer.New(k.d, hanging{idempotency.NewMemoryStore(0, 0)}, consumer.Options{Guarantee: consumer.Hold, GiveUpAfter: -1, Letters: k.letters, Inbox: inbox.Options{RunnerConfig: hold}})

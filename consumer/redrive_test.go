@@ -41,7 +41,7 @@ func (k *desk) wantVerdicts(want ...deadletter.Verdict) {
 		k.Fatalf("%d verdicts: %.200s", len(k.letters.verdicts), fmt.Sprintf("%+v", k.letters.verdicts))
 	}
 	for i, v := range k.letters.verdicts {
-		if v.State != want[i].State || v.Reason != want[i].Reason || (v.Failure != nil) != (v.State == deadletter.Waiting) {
+		if v.State != want[i].State || v.Reason != want[i].Reason || (v.Failure != nil) != (want[i].Reason != "") {
 			k.Errorf("verdict %d: %+v, want %+v", i, v, want[i])
 		}
 	}
@@ -149,7 +149,7 @@ func TestAnExpiredLetterIsRunByWhoOrdersIt(t *testing.T) {
 	})
 }
 
-func TestARedriveThatIsStoppedMidwayLeavesTheLetterOrdered(t *testing.T) {
+func TestARedriveThatIsStoppedMidwayGivesTheLetterBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := unguarded
 		p.Timeout = policy.Timeout{Call: time.Hour, Attempt: time.Hour}
@@ -160,7 +160,7 @@ func TestARedriveThatIsStoppedMidwayLeavesTheLetterOrdered(t *testing.T) {
 			return ctx.Err()
 		}
 		k.redrive(2 * time.Minute)
-		k.wantVerdicts(deadletter.Verdict{State: deadletter.Ordered})
+		k.wantVerdicts(deadletter.Verdict{State: deadletter.Waiting})
 		if k.letters.extended < 8 {
 			t.Errorf("the letter's lease was prolonged %d times in 2 min", k.letters.extended)
 		}

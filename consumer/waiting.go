@@ -25,7 +25,7 @@ func (h *handling) buried() (d inbox.Disposition, waits bool) {
 	}
 	q := deadletter.Query{
 		Group: h.c.options.Group, IDs: []deadletter.ID{h.c.letter(h.m)},
-		States: []deadletter.State{deadletter.Waiting, deadletter.Ordered, deadletter.Taken},
+		States: []deadletter.State{deadletter.Waiting, deadletter.Taken},
 	}
 	var found []deadletter.Tally
 	err := h.bounded(func(ctx context.Context) (err error) {

@@ -30,7 +30,7 @@ func TestADeliveryWhoseLetterWaits(t *testing.T) {
 		runs   int // of the second delivery
 	}{
 		{"comes again: it does not run", nil, false, again, 0},
-		{"comes again while the letter is ordered: it does not run", func(m *deadletter.Memory, _ deadletter.ID) error {
+		{"comes again while a redrive is to take the letter: it does not run", func(m *deadletter.Memory, _ deadletter.ID) error {
 			_, err := m.Order(t.Context(), deadletter.Query{}, deadletter.Drive{Group: "billing", Rate: 1})
 			return err
 		}, false, again, 0},

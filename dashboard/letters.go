@@ -101,7 +101,6 @@ type letterStock struct {
 type letterGroup struct {
 	letterName
 	Waiting    int           `json:"waiting"`
-	Ordered    int           `json:"ordered"`
 	Taken      int           `json:"taken"`
 	Unresolved int           `json:"unresolved"`
 	Oldest     int64         `json:"oldest,omitempty"` // milliseconds since 1970
@@ -221,7 +220,7 @@ func (b *letterbox) take(ctx context.Context) (*letterStock, error) {
 
 func (b *letterbox) groupOf(name string, s *deadletter.Stats) letterGroup {
 	g := letterGroup{
-		letterName: nameOf(name), Waiting: s.ByState[deadletter.Waiting], Ordered: s.ByState[deadletter.Ordered], Taken: s.ByState[deadletter.Taken],
+		letterName: nameOf(name), Waiting: s.ByState[deadletter.Waiting], Taken: s.ByState[deadletter.Taken],
 		Unresolved: s.Unresolved, Oldest: milliseconds(s.Oldest), Bytes: s.Bytes, Put: s.Put, Reasons: []letterCount{},
 	}
 	for reason, n := range s.ByReason {

@@ -33,7 +33,7 @@ type letterView struct {
 // lettersQuery is the part of the letters that a request asks for.
 func lettersQuery(r *http.Request) (q deadletter.Query, from string) {
 	v := r.URL.Query()
-	q = deadletter.Query{Group: v.Get("group"), Reason: v.Get("reason"), States: []deadletter.State{deadletter.Waiting, deadletter.Ordered, deadletter.Taken}}
+	q = deadletter.Query{Group: v.Get("group"), Reason: v.Get("reason"), States: []deadletter.State{deadletter.Waiting, deadletter.Taken}}
 	return q, v.Get("from")
 }
 
@@ -162,7 +162,7 @@ func letterOf(ctx context.Context, store deadletter.Store, id deadletter.ID) (le
 // bareLetter finds a letter without what is in it.
 func bareLetter(ctx context.Context, store deadletter.Store, id deadletter.ID) (deadletter.Letter, error) {
 	page, err := store.List(ctx, deadletter.Query{IDs: []deadletter.ID{id}, States: []deadletter.State{
-		deadletter.Waiting, deadletter.Ordered, deadletter.Taken, deadletter.Done, deadletter.Dropped,
+		deadletter.Waiting, deadletter.Taken, deadletter.Done, deadletter.Dropped,
 	}}, "", 1)
 	if err == nil && len(page.Letters) == 0 {
 		err = deadletter.ErrNotFound
@@ -242,7 +242,7 @@ func (p *Page) serveLetterAct(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, verdict{true, text})
 	case errors.Is(err, deadletter.ErrNotFound):
 		answer(w, http.StatusNotFound, verdict{Text: "There is no such letter or redrive."})
-	case errors.Is(err, deadletter.ErrState), errors.Is(err, deadletter.ErrUnresolved):
+	case errors.Is(err, deadletter.ErrState), errors.Is(err, deadletter.ErrUnresolved), errors.Is(err, deadletter.ErrBusy):
 		answer(w, http.StatusConflict, verdict{Text: letterCut(err.Error())})
 	default:
 		answer(w, http.StatusServiceUnavailable, verdict{Text: letterProblem(err) + " It may have been done all the same: look again."})

@@ -291,8 +291,11 @@ func TestActsOnLettersSayWho(t *testing.T) {
 		t.Error(w.Body)
 	}
 	v := lettersAt(t, p, "")
-	if len(v.Drives) != 1 || v.Drives[0].Total != 2 || v.Drives[0].By != "page, 192.0.2.1" || v.Groups[0].Ordered != 2 {
+	if len(v.Drives) != 1 || v.Drives[0].Total != 2 || v.Drives[0].By != "page, 192.0.2.1" || v.Drives[0].Left != 2 {
 		t.Fatalf("%+v", v)
+	}
+	if w := actOn(p, `{"action":"redrive","group":"billing","rate":1000}`); w.Code != 409 || !strings.Contains(w.Body.String(), "another redrive of the group goes on: "+v.Drives[0].ID+" by page, 192.0.2.1") {
+		t.Errorf("a second one: %d %s", w.Code, w.Body)
 	}
 	actOn(p, `{"action":"stop","redrive":"`+v.Drives[0].ID+`"}`)
 	if v = lettersAt(t, p, ""); v.Drives[0].State != "stopped" || v.Groups[0].Waiting != 3 {

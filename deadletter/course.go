@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,13 +9,17 @@ import (
 	"time"
 )
 
-// A Course is a redrive as a store keeps it: with what paces and stops it. Its methods
-// decide as those of [Record] do. It is for those who write stores.
+// A Course is the redrive of a group as a store keeps it: which waiting letters it is of, and what
+// paces and stops it. A group has one at a time. Its methods decide as those of [Record] do: they
+// change nothing. It is for those who write stores.
 type Course struct {
 	Drive
+	Query    Query     // picks its letters among those that wait
 	Next     time.Time // when the next letter may be taken
-	Filling  time.Time // until when letters may still be added; zero once all are
+	After    time.Time // of what was put away before, nothing is left to be taken
 	Outcomes uint32    // of the last letters, the newest in the lowest of 20 bits; one means done. Above them, in 5 bits how many those are, and how many takers were lost
+	Holder   uint32    // the taker that has it
+	Seen     time.Time // when that asked last
 }
 
 // When a redrive stops by itself: of its last judged letters at least enough are known, and
@@ -32,18 +37,14 @@ const burst = time.Second
 // set back. Clocks that are corrected by less make nobody wait for long.
 const setBack = time.Second
 
-// fills bounds how long one part of ordering takes. If it takes longer, or the process that
-// does it is gone, the redrive ends without the rest.
-const fills = time.Minute
-
 // errRate and its kin say what is wrong with an order.
 var (
 	errRate  = errors.New("deadletter: a redrive's rate is more than zero letters a second")
 	errDrive = errors.New("deadletter: a redrive is of one group")
 )
 
-// NewCourse returns a redrive that is about to be filled, of what the query picks.
-func NewCourse(q Query, d Drive, id string, now time.Time) (Course, error) {
+// NewCourse returns the redrive of what the query picks and waits now: total letters.
+func NewCourse(q Query, d Drive, id string, total int, now time.Time) (Course, error) {
 	if d.Group == "" {
 		d.Group = q.Group
 	}
@@ -53,31 +54,49 @@ func NewCourse(q Query, d Drive, id string, now time.Time) (Course, error) {
 	if !(d.Rate > 0) || math.IsInf(d.Rate, 0) {
 		return Course{}, fmt.Errorf("%w, not %v", errRate, d.Rate)
 	}
-	c := Course{Drive: Drive{ID: id, Group: d.Group, Rate: d.Rate, By: cut(d.By, maxName), Made: moment(now)}}
-	c.Next, c.Filling = c.Made, c.Made.Add(fills)
-	return c, nil
-}
-
-// Fill returns the redrive with so many more letters.
-func (c Course) Fill(n int, now time.Time) Course {
-	c.Total, c.Left = c.Total+n, c.Left+n
-	c.Filling = moment(now.Add(fills))
-	return c
-}
-
-// Filled returns the redrive once all letters are ordered.
-func (c Course) Filled(now time.Time) Course {
-	c.Filling = time.Time{}
-	return c.At(now)
-}
-
-// At returns the redrive as it stands then: finished if nothing is left.
-func (c Course) At(now time.Time) Course {
-	filling := now.Before(c.Filling) && !c.Filling.After(now.Add(fills+setBack))
-	if c.State == Driving && c.Left <= 0 && !filling {
+	c := Course{Drive: Drive{ID: id, Group: d.Group, Rate: d.Rate, By: cut(d.By, maxName), Made: moment(now), Total: total}}
+	if total == 0 {
 		c.State = Finished
 	}
+	q.Group, q.States = d.Group, nil
+	if end := c.Made.Add(1); q.Before.IsZero() || q.Before.After(end) {
+		q.Before = end
+	}
+	c.Query, c.Next = q, c.Made
+	return c.Stands(), nil
+}
+
+// Stands returns the redrive with how many letters it still has to do.
+func (c Course) Stands() Course {
+	c.Left = 0
+	if c.State == Driving {
+		c.Left = max(c.Total-c.Done-c.Failed, 0)
+	}
 	return c
+}
+
+// Picks reports whether the redrive may take the letter: it waits, needs no Resolution, and was
+// not taken by this redrive before.
+func (c *Course) Picks(l *Letter) bool {
+	return l.State == Waiting && !(l.Reason == Unknown && l.Resolved == Unresolved) && l.Drive != c.ID && !l.Kept.Before(c.After) && c.Query.Picks(l)
+}
+
+// Busy is the error of an order where the redrive still has letters to do, and nil where it has none.
+func (c Course) Busy() error {
+	if c.ID == "" || c.Left == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s by %s, ordered %s, at %v letters a second. Stop it, or wait for its end", ErrBusy, c.ID, cmp.Or(c.By, "an unnamed user"), c.Made.Format(time.RFC3339), c.Rate)
+}
+
+// Hold returns the redrive as the taker's, or for how long another has it: one process paces
+// a redrive. A process that did not ask for as long as the lease has it no longer.
+func (c Course) Hold(taker uint32, lease time.Duration, now time.Time) (_ Course, wait time.Duration) {
+	if wait = c.Seen.Add(lease).Sub(now); wait > 0 && c.Holder != taker && !c.Seen.IsZero() && !c.Seen.After(now.Add(setBack)) {
+		return c, wait
+	}
+	c.Holder, c.Seen = taker, moment(now)
+	return c, 0
 }
 
 // interval is the time between two letters.
@@ -129,22 +148,53 @@ func (c Course) Take(n int, now time.Time) Course {
 	return c
 }
 
-// Leave returns the redrive after so many letters left it: they were done or dropped, or
-// wait again.
-func (c Course) Leave(n int, now time.Time) Course {
-	c.Left = max(c.Left-n, 0)
-	return c.At(now)
+// Settle returns the redrive after one of its letters was settled. It stops one of which too few are
+// done. A letter whose work did not run is to be taken again.
+func (c Course) Settle(r Record, v Verdict) Course {
+	switch {
+	case v.State == Done:
+		c.Done++
+		return c.judge(1).Stands()
+	case v.Failure != nil:
+		c.Failed++
+		return c.judge(0).Stands()
+	}
+	return c.back(r)
 }
 
-// Settle returns the redrive after one of its letters was done or was not, for which it has
-// yet to Leave. It stops one of which too few are done.
-func (c Course) Settle(done bool) Course {
-	if done {
-		c.Done++
-		return c.judge(1)
+// back returns the redrive after one of its letters is to be taken again.
+func (c Course) back(r Record) Course {
+	if r.Kept.Before(c.After) {
+		c.After = r.Kept
 	}
-	c.Failed++
-	return c.judge(0)
+	return c
+}
+
+// Lose returns letters whose leases are over as letters that wait, and their group's redrive. Alive
+// are the letters whose leases are not over. A letter that was lost once is taken again by the
+// redrive. One that was lost twice in a row is a failure of it, and so is a taker once it has no letter any more.
+func (c Course) Lose(lost, alive []Record, now time.Time) ([]Record, Course) {
+	next, takers := make([]Record, len(lost)), map[uint32]bool{}
+	for i, r := range lost {
+		var again bool
+		next[i], again = r.Lost(now)
+		if r.Drive != c.ID {
+			continue
+		}
+		if again {
+			next[i].Drive, takers[r.Taker()], c = "", true, c.back(r)
+			continue
+		}
+		c.Failed++
+		c = c.judge(0)
+	}
+	for i := range alive {
+		delete(takers, alive[i].Taker())
+	}
+	for range takers {
+		c = c.lose()
+	}
+	return next, c.Stands()
 }
 
 // lose returns the redrive after a taker was lost with letters: their work may have ended its
@@ -166,43 +216,72 @@ func (c Course) known() int { return int(c.Outcomes >> knownAt & (1<<(lostAt-kno
 
 func (c Course) lost() int { return int(c.Outcomes >> lostAt) }
 
-// A Held is what takers have of a redrive's letters, for when some of those are lost. The zero
-// value is empty. It is for those who write stores.
-type Held struct {
-	// Suspect says that who asks works on a letter that was lost before. It takes no other such
-	// letter beside: if that work ends processes, the others are not suspected with it.
-	Suspect bool
+// A Taking chooses letters of a redrive. A store begins one with [Course.Begin] and offers it
+// what [Course.Picks], in the order of lists, until it is Full or nothing is left.
+type Taking struct {
+	IDs   []ID          // what is to be taken
+	Later time.Duration // when there may be more: letters that are taken, or that wait for those; zero if there are none
 
-	of map[uint32]int // how many letters each has
+	course  Course
+	most    int
+	busy    map[string]bool // orders of which a letter is taken or left
+	suspect bool            // a letter is taken that was lost before: it may have ended its consumer
+	open    bool            // a letter is taken, or left
+	left    bool            // a letter is left, the first of which says how far the redrive is
 }
 
-// Add adds a letter that is taken. Of its Failures the last is enough. Taker is who asks.
-func (h *Held) Add(r Record, taker uint32, now time.Time) {
-	if h.of == nil {
-		h.of = map[uint32]int{}
+// Begin begins to choose up to most letters. Alive are the letters of the group that are taken.
+func (c Course) Begin(most int, alive []Record, now time.Time) *Taking {
+	t := &Taking{course: c, most: most, busy: map[string]bool{}}
+	for i := range alive {
+		r := &alive[i]
+		t.busy[r.Order] = true
+		if r.Drive == c.ID {
+			t.open, t.suspect = true, t.suspect || lostBefore(r.Failures)
+			t.Later = Sooner(t.Later, max(r.Until.Sub(now), 1))
+		}
 	}
-	h.of[r.Taker()]++
-	h.Suspect = h.Suspect || r.Taker() == taker && r.lostBefore() && !r.Takeable(now)
+	return t
 }
 
-// Lose returns a letter that was lost, its redrive, and whether who asks may take the letter. One
-// that is lost for a second time in a row is a failure of the redrive's last letters, and so is a
-// taker, once its last letter is looked at.
-func (h *Held) Lose(r Record, c Course, now time.Time) (Record, Course, bool) {
-	h.of[r.Taker()]--
-	next, again := r.Lost(now)
+// Full reports whether no more letters need be offered.
+func (t *Taking) Full() bool { return len(t.IDs) >= t.most && t.open }
+
+// Offer takes a letter or leaves it. Of its Failures the last is enough. A letter is left while an
+// older one of its Order is taken or left, and one that was lost before while another of these is taken.
+func (t *Taking) Offer(l *Letter) {
+	t.open = true
+	lost := lostBefore(l.Failures)
+	held := l.Order != "" && t.busy[l.Order] || lost && t.suspect
+	if !t.left {
+		t.course.After = l.Kept
+	}
+	t.busy[l.Order] = true
 	switch {
-	case r.lostBefore():
-		c = c.judge(0)
-	case h.of[r.Taker()] <= 0:
-		c = c.lose()
+	case held:
+		t.left, t.Later = true, Sooner(t.Later, OrderWait)
+	case len(t.IDs) >= t.most:
+		t.left = true
+	default:
+		t.IDs, t.suspect = append(t.IDs, l.ID), t.suspect || lost
 	}
-	if !again {
-		c.Failed++
-		c = c.Leave(1, now)
+}
+
+// End returns the redrive after the letters were taken, and when to ask next if fewer than n were:
+// zero is when something is ordered. Wait is that of [Course.Due].
+func (t *Taking) End(n int, wait time.Duration, now time.Time) (c Course, again time.Duration) {
+	c = t.course.Take(len(t.IDs), now)
+	if !t.open {
+		c.State = Finished
+		return c.Stands(), 0
 	}
-	h.Suspect = again
-	return next, c, again
+	switch len(t.IDs) {
+	case n:
+		return c.Stands(), 0
+	case t.most:
+		return c.Stands(), wait
+	}
+	return c.Stands(), t.Later
 }
 
 // judge adds an outcome, and stops the redrive if too few letters are done.
@@ -228,32 +307,19 @@ func (c Course) Stop(by, why string) Course {
 	if c.State != Driving {
 		return c
 	}
-	c.State, c.Filling = Stopped, time.Time{}
+	c.State = Stopped
 	if c.Why = cut(why, MaxMessage); by != "" {
 		if c.Why != "" {
 			c.Why += " "
 		}
 		c.Why += "(by " + cut(by, maxName) + ")"
 	}
-	return c
+	return c.Stands()
 }
 
 // OrderWait is when to ask again for letters that wait for an older one of the same Order:
 // nobody can say when that is settled.
 const OrderWait = time.Second
-
-// Again returns when to ask next, zero for when something is ordered: want letters were wanted,
-// most were due, some were taken, wait is when the next is due, and later when others' leases
-// end.
-func (c Course) Again(want, most, some int, wait, later time.Duration) time.Duration {
-	switch some {
-	case want:
-		return 0
-	case most:
-		return wait
-	}
-	return later
-}
 
 // Sooner returns the shorter of two waits, of which zero means never.
 func Sooner(a, b time.Duration) time.Duration {

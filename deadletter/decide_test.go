@@ -26,27 +26,26 @@ func TestStatesAreATable(t *testing.T) {
 		do   func(Record) (Record, error)
 	}{
 		{"put", func(r Record) (Record, error) { return r.Put(Letter{ID: id, Group: "g"}, nil, later) }},
-		{"order", func(r Record) (Record, error) { r, ok := r.AddTo("d", "", later); return r, refused(ok) }},
-		{"release", func(r Record) (Record, error) { r, ok := r.Release(later); return r, refused(ok) }},
-		{"release in time", func(r Record) (Record, error) { r, ok := r.Release(start); return r, refused(ok) }},
+		{"lapse", func(r Record) (Record, error) {
+			lapsed := r.Lapsed(later)
+			r, _ = r.Lost(later)
+			return r, refused(lapsed)
+		}},
+		{"lapse in time", func(r Record) (Record, error) { return r, refused(r.Lapsed(start)) }},
 		{"done", func(r Record) (Record, error) {
-			r, _, err := r.Settle(7, Verdict{State: Done}, false, later)
+			r, _, err := r.Settle(7, Verdict{State: Done}, later)
 			return r, err
 		}},
 		{"failed", func(r Record) (Record, error) {
-			r, _, err := r.Settle(7, Verdict{State: Waiting, Reason: "x"}, false, later)
+			r, _, err := r.Settle(7, Verdict{State: Waiting, Reason: "x", Failure: &Failure{At: later}}, later)
 			return r, err
 		}},
 		{"back", func(r Record) (Record, error) {
-			r, _, err := r.Settle(7, Verdict{State: Ordered}, false, later)
-			return r, err
-		}},
-		{"back when over", func(r Record) (Record, error) {
-			r, _, err := r.Settle(7, Verdict{State: Ordered}, true, later)
+			r, _, err := r.Settle(7, Verdict{State: Waiting}, later)
 			return r, err
 		}},
 		{"by another", func(r Record) (Record, error) {
-			r, _, err := r.Settle(6, Verdict{State: Done}, false, later)
+			r, _, err := r.Settle(6, Verdict{State: Done}, later)
 			return r, err
 		}},
 		{"extend", func(r Record) (Record, error) { return r.Extend(7, later) }},
@@ -56,23 +55,21 @@ func TestStatesAreATable(t *testing.T) {
 		{"drop", func(r Record) (Record, error) { r, _, err := r.Drop("", "", later); return r, err }},
 		{"drop in time", func(r Record) (Record, error) { r, _, err := r.Drop("", "", start); return r, err }},
 	}
-	// by verb: what becomes of waiting, ordered, taken, done, dropped; - is a refusal
+	// by verb: what becomes of waiting, taken, done, dropped; - is a refusal
 	want := map[string]string{
-		"put":             "waiting ordered taken waiting waiting",
-		"order":           "ordered - - - -",
-		"release":         "- waiting waiting - -",
-		"release in time": "- waiting - - -",
-		"done":            "- - done done -",
-		"failed":          "waiting - waiting - -",
-		"back":            "- ordered ordered - -",
-		"back when over":  "waiting - waiting - -",
-		"by another":      "- - - - -",
-		"extend":          "- - taken - -",
-		"resolve done":    "- - - - -",
-		"take back":       "waiting - - - -",
-		"resolve nothing": "waiting ordered taken - -",
-		"drop":            "dropped dropped dropped - dropped",
-		"drop in time":    "dropped dropped - - dropped",
+		"put":             "waiting taken waiting waiting",
+		"lapse":           "- waiting - -",
+		"lapse in time":   "- - - -",
+		"done":            "- done done -",
+		"failed":          "waiting waiting - -",
+		"back":            "waiting waiting - -",
+		"by another":      "- - - -",
+		"extend":          "- taken - -",
+		"resolve done":    "- - - -",
+		"take back":       "waiting - - -",
+		"resolve nothing": "waiting taken - -",
+		"drop":            "dropped dropped - dropped",
+		"drop in time":    "dropped - - dropped",
 	}
 	for _, v := range verbs {
 		var got []string
@@ -87,7 +84,7 @@ func TestStatesAreATable(t *testing.T) {
 			t.Errorf("%s: %s, want %s", v.name, text, want[v.name])
 		}
 	}
-	if r := in(Ordered).Take(3, later, start); r.State != Taken || r.Token <= 7 || !r.Until.Equal(later) {
+	if r := in(Waiting).Take("d", 3, later, start); r.State != Taken || r.Token <= 7 || !r.Until.Equal(later) {
 		t.Errorf("%v %d", r.State, r.Token)
 	}
 }
@@ -106,7 +103,7 @@ func FuzzPace(f *testing.F) {
 	f.Add(uint64(3), 1e12)
 	f.Add(uint64(4), 1e-300)
 	f.Fuzz(func(t *testing.T, seed uint64, rate float64) {
-		c, err := NewCourse(Query{Group: "g"}, Drive{Rate: rate}, "d", start)
+		c, err := NewCourse(Query{Group: "g"}, Drive{Rate: rate}, "d", 1, start)
 		if err != nil {
 			return
 		}
@@ -151,15 +148,18 @@ func FuzzStop(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0})
 	f.Add([]byte(strings.Repeat("\x01", 30) + strings.Repeat("\x00", 20)))
 	f.Fuzz(func(t *testing.T, outcomes []byte) {
-		c, _ := NewCourse(Query{Group: "g"}, Drive{Rate: 1}, "d", start)
-		c = c.Fill(len(outcomes), start).Filled(start)
+		c, _ := NewCourse(Query{Group: "g"}, Drive{Rate: 1}, "d", max(len(outcomes), 1), start)
 		var history []bool
 		for _, o := range outcomes {
 			if c.State != Driving {
 				break
 			}
 			history = append(history, o&1 == 1)
-			c = c.Settle(o&1 == 1).Leave(1, start)
+			v := Verdict{State: Waiting, Failure: &Failure{}}
+			if o&1 == 1 {
+				v = Verdict{State: Done}
+			}
+			c = c.Settle(Record{}, v)
 			last := history[max(0, len(history)-20):]
 			good := 0
 			for _, ok := range last {
@@ -167,13 +167,11 @@ func FuzzStop(f *testing.F) {
 					good++
 				}
 			}
-			want := Driving
+			want, left := Driving, len(outcomes)-len(history)
 			if len(last) >= 10 && 2*good < len(last) {
-				want = StoppedByItself
-			} else if len(history) == len(outcomes) {
-				want = Finished
+				want, left = StoppedByItself, 0
 			}
-			if c.State != want || c.Left != len(outcomes)-len(history) || want == StoppedByItself && !strings.Contains(c.Why, fmt.Sprintf("last %d letters %d", len(last), good)) {
+			if c.State != want || c.Left != left || want == StoppedByItself && !strings.Contains(c.Why, fmt.Sprintf("last %d letters %d", len(last), good)) {
 				t.Fatalf("after %v: %+v, want %s", history, c, want)
 			}
 		}

@@ -43,6 +43,7 @@ func Example() {
 		err = store.Settle(ctx, l, deadletter.Verdict{State: deadletter.Done})
 	}
 	fmt.Println(err)
+	_, _, _ = store.Take(ctx, "payments", 10, time.Minute) // nothing is left
 	all, _ := store.Drives(ctx, "payments")
 	fmt.Println(all[0].State, all[0].Done)
 	// Output:

@@ -51,8 +51,8 @@ type Letter struct {
 	Kept     time.Time  // when it was put away
 	Redriven int        // how often it was taken for a redrive
 	Resolved Resolution // what somebody found out of an outcome that was unknown
-	Drive    string     // the ID of the redrive that it belongs to, or belonged to last
-	By, Note string     // who dropped, resolved or ordered it last, and what was said about that
+	Drive    string     // the ID of the redrive that took it last; empty if none did, or it is to be taken again
+	By, Note string     // who dropped or resolved it last, and what was said about that
 }
 
 // A Failure is one run of a message's work that failed.
@@ -71,7 +71,6 @@ type State uint8
 // The states of letters.
 const (
 	Waiting State = iota // for somebody to look at it
-	Ordered              // a redrive will take it
 	Taken                // a consumer works on it under a lease
 	Done                 // its work was done by a redrive, or was found done
 	Dropped              // somebody gave it up; its payload is gone
@@ -85,7 +84,7 @@ func (s State) String() string {
 	return "invalid"
 }
 
-var states = [...]string{"waiting", "ordered", "taken", "done", "dropped"}
+var states = [...]string{"waiting", "taken", "done", "dropped"}
 
 // A Resolution is what somebody found out of work whose outcome was unknown.
 type Resolution uint8
@@ -126,6 +125,7 @@ var (
 	ErrTooLarge   = errors.New("deadletter: the letter is larger than the store takes")
 	ErrFull       = errors.New("deadletter: the store is full")
 	ErrLost       = errors.New("deadletter: the lease is lost, somebody else may have the letter")
+	ErrBusy       = errors.New("deadletter: another redrive of the group goes on")
 	ErrSchema     = errors.New("deadletter: the tables are of another version than this program's")
 )
 
@@ -146,7 +146,8 @@ type Page struct {
 	Next    string   // where to go on; empty at the end
 }
 
-// A Drive is a redrive: an order to consumers to take letters up again.
+// A Drive is a redrive: an order to consumers to take up again what a query picks. A group has one
+// at a time, and the store keeps the last of each group.
 type Drive struct {
 	ID     string
 	Group  string
@@ -155,10 +156,10 @@ type Drive struct {
 	Made   time.Time
 	State  DriveState
 	Why    string // why it stopped
-	Total  int    // letters that were ordered
-	Left   int    // that still are, or are taken
+	Total  int    // letters that waited for it when it was ordered
+	Left   int    // that it still has to do; zero once it is over
 	Done   int    // that were done
-	Failed int    // that went back to waiting
+	Failed int    // that wait again, and are not taken again by it
 }
 
 // A DriveState is where a redrive stands.
@@ -190,9 +191,9 @@ type Lease struct {
 
 // A Verdict is how a taken letter came out.
 type Verdict struct {
-	State   State  // Done, Waiting with a Failure, or Ordered to be taken again without one
-	Reason  string // with Waiting: why it is a dead letter now; empty if its work did not run, so that all stays as it was
-	Failure *Failure
+	State   State    // Done, or Waiting
+	Reason  string   // with Waiting: why it is a dead letter now; empty if that stays as it was
+	Failure *Failure // with Waiting: what failed; nil if its work did not run, so that its redrive may take it again
 }
 
 // A Tally is how many letters of one kind there are.
@@ -206,7 +207,7 @@ type Tally struct {
 
 // Stats say what a store holds of a group, or of all.
 type Stats struct {
-	Letters    int // that wait, are ordered or taken
+	Letters    int // that wait or are taken
 	ByState    map[State]int
 	ByReason   map[string]int // of Letters; at most 100 reasons, the rest under ""
 	Unresolved int            // of Letters: that wait for a Resolution
@@ -245,23 +246,24 @@ type Store interface {
 	// first.
 	Count(ctx context.Context, q Query) ([]Tally, error)
 
-	// Order makes a redrive of what the query picks and waits, and returns it with its ID.
-	// Letters that want a Resolution are left out: Count tells how many they are. A query
-	// that names one of them in IDs is ErrUnresolved, and orders nothing. What is put away
-	// while Order runs need not be in the redrive; what failed in it is not in it again.
+	// Order makes the redrive of a group, and returns it with its ID: of what the query picks and
+	// waits when it is ordered. The query is kept, and not the letters: what is put away later, or fails in
+	// the redrive, is not taken by it. While the group's redrive goes on, another is ErrBusy. Letters
+	// that want a Resolution are left out: Count tells how many they are. A query that names one of
+	// them in IDs is ErrUnresolved, and orders nothing.
 	Order(ctx context.Context, q Query, d Drive) (Drive, error)
 
-	// Drives returns the newest redrives first, of a group or of all.
+	// Drives returns the last redrive of a group or of each group, the newest first.
 	Drives(ctx context.Context, group string) ([]Drive, error)
 
-	// Stop ends a redrive. What it had not taken waits again.
+	// Stop ends a redrive. What it had not taken waits as before.
 	Stop(ctx context.Context, drive, by, why string) error
 
-	// Take takes up to n letters of the group that are ordered and due by their redrive's
-	// rate, for as long as the lease. Redrives of a group go one after another, so that their
-	// rates don't add. What others took and lost is taken once more, and then waits again: one
-	// such letter at a time by each process, so that one that ends its process takes no other along.
-	// Letters of a redrive with the same Order are taken one at a time, the oldest first. Again
+	// Take takes up to n letters of the group's redrive, as many as are due by its rate, for as
+	// long as the lease. One process paces a redrive: it has it until it has not called Take for as long
+	// as the lease, and others get none. What a process took and lost waits again and is taken
+	// once more: one such letter at a time, so that one that ends its process takes no other along.
+	// Letters with the same Order are taken one at a time, the oldest first. Again
 	// says when to ask next if it brought fewer than n; zero means when something is ordered.
 	Take(ctx context.Context, group string, n int, lease time.Duration) (taken []Lease, again time.Duration, err error)
 

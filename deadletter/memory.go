@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,7 +22,7 @@ type Memory struct {
 	letters map[ID]*Record
 	list    []*Record // the same, in the order of their places
 	noted   map[ID]*note
-	courses []*Course // in the order in which they were made
+	courses map[string]Course // by group
 	bytes   int64
 	put     map[string]int64 // by group
 	taker   uint32           // who takes its letters: this process
@@ -46,7 +47,7 @@ func NewMemory(o Options) (*Memory, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Memory{options: o.Resolved(), room: NewRoom(o), letters: map[ID]*Record{}, noted: map[ID]*note{}, put: map[string]int64{}, taker: NewTaker()}, nil
+	return &Memory{options: o.Resolved(), room: NewRoom(o), letters: map[ID]*Record{}, noted: map[ID]*note{}, courses: map[string]Course{}, put: map[string]int64{}, taker: NewTaker()}, nil
 }
 
 // Fail implements [Store].
@@ -198,7 +199,6 @@ func (m *Memory) removeWaiting(told Notice) error {
 func (m *Memory) keep(old *Record, next Record) {
 	if old != nil && PlaceOf(&old.Letter) == PlaceOf(&next.Letter) {
 		m.bytes += next.Bytes() - old.Bytes()
-		m.left(old, &next)
 		*old = next
 		return
 	}
@@ -381,6 +381,6 @@ func (m *Memory) Sweep(ctx context.Context) (removed int, err error) {
 			removed++
 		}
 	}
-	m.courses = slices.DeleteFunc(m.courses, func(c *Course) bool { return m.old(c, before) })
+	maps.DeleteFunc(m.courses, func(_ string, c Course) bool { return c.State != Driving && c.Made.Before(before) })
 	return removed, nil
 }

@@ -21,27 +21,6 @@ func NewDrive() string {
 // noDrive is the error about a redrive that there is not.
 func noDrive(id string) error { return fmt.Errorf("%w: redrive %.40q", ErrNotFound, id) }
 
-// left tells a redrive that one of its letters left it.
-func (m *Memory) left(old, next *Record) {
-	if c := m.course(old.Drive); c != nil && old.Driven() && !next.Driven() {
-		*c = c.Leave(1, m.options.Clock())
-	}
-}
-
-func (m *Memory) course(id string) *Course {
-	for _, c := range m.courses {
-		if c.ID == id {
-			return c
-		}
-	}
-	return nil
-}
-
-// old reports whether a redrive ended long ago.
-func (m *Memory) old(c *Course, before time.Time) bool {
-	return c.At(m.options.Clock()).State != Driving && c.Left == 0 && c.Made.Before(before)
-}
-
 // Order implements [Store].
 func (m *Memory) Order(ctx context.Context, q Query, d Drive) (Drive, error) {
 	if err := cmp.Or(ctx.Err(), q.Validate()); err != nil {
@@ -50,43 +29,56 @@ func (m *Memory) Order(ctx context.Context, q Query, d Drive) (Drive, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.options.Clock()
-	c, err := NewCourse(q, d, NewDrive(), now)
-	if err != nil {
+	group := cmp.Or(d.Group, q.Group)
+	m.lapse(group, now)
+	if err := m.courses[group].Busy(); err != nil {
 		return Drive{}, err
 	}
-	q.Group = c.Group
+	total := 0
 	for _, r := range m.list {
-		if len(q.IDs) > 0 && r.State == Waiting && r.Held() && q.Picks(&r.Letter) {
+		if r.Group != group || r.State != Waiting || !q.Picks(&r.Letter) {
+			continue
+		}
+		if !r.Held() {
+			total++
+		} else if len(q.IDs) > 0 {
 			return Drive{}, NotResolved(r.ID)
 		}
 	}
-	m.release(c.Group, "", now)
-	for _, r := range m.list {
-		if !q.Picks(&r.Letter) {
-			continue
-		}
-		if next, ok := r.AddTo(c.ID, c.By, now); ok {
-			c = c.Fill(1, now)
-			*r = next
-		}
+	c, err := NewCourse(q, d, NewDrive(), total, now)
+	if err == nil {
+		m.courses[group] = c
 	}
-	c = c.Filled(now)
-	m.courses = append(m.courses, &c)
-	return c.Drive, nil
+	return c.Drive, err
 }
 
-// release lets the letters of a redrive that is over wait again, or with "" of all of a group.
-func (m *Memory) release(group, drive string, now time.Time) {
+// lapse lets the letters of a group wait again whose leases are over, and returns those that are taken.
+func (m *Memory) lapse(group string, now time.Time) (alive []Record) {
+	var over []*Record
+	var lost []Record
 	for _, r := range m.list {
-		if !r.Driven() || drive != "" && r.Drive != drive || group != "" && r.Group != group {
-			continue
+		switch {
+		case r.Group != group || r.State != Taken:
+		case r.Lapsed(now):
+			over, lost = append(over, r), append(lost, *r)
+		default:
+			alive = append(alive, *r)
 		}
-		if c := m.course(r.Drive); c != nil && c.State == Driving {
-			continue
+	}
+	if len(over) > 0 {
+		next, c := m.courses[group].Lose(lost, alive, now)
+		for i, r := range over {
+			m.keep(r, next[i])
 		}
-		if next, ok := r.Release(now); ok {
-			m.keep(r, next)
-		}
+		m.course(c)
+	}
+	return alive
+}
+
+// course keeps a redrive, unless there is none.
+func (m *Memory) course(c Course) {
+	if c.ID != "" {
+		m.courses[c.Group] = c
 	}
 }
 
@@ -98,11 +90,12 @@ func (m *Memory) Drives(ctx context.Context, group string) ([]Drive, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []Drive
-	for _, c := range slices.Backward(m.courses) {
+	for _, c := range m.courses {
 		if group == "" || c.Group == group {
-			all = append(all, c.At(m.options.Clock()).Drive)
+			all = append(all, c.Drive)
 		}
 	}
+	slices.SortFunc(all, func(a, b Drive) int { return cmp.Or(b.Made.Compare(a.Made), cmp.Compare(b.ID, a.ID)) })
 	return all[:min(len(all), maxPage)], nil
 }
 
@@ -113,13 +106,13 @@ func (m *Memory) Stop(ctx context.Context, drive, by, why string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := m.course(drive)
-	if c == nil {
-		return noDrive(drive)
+	for _, c := range m.courses {
+		if c.ID == drive {
+			m.course(c.Stop(by, why))
+			return nil
+		}
 	}
-	*c = c.Stop(by, why)
-	m.release("", drive, m.options.Clock())
-	return nil
+	return noDrive(drive)
 }
 
 // Take implements [Store].
@@ -130,76 +123,29 @@ func (m *Memory) Take(ctx context.Context, group string, n int, lease time.Durat
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.options.Clock()
-	m.release(group, "", now)
-	for _, c := range m.courses {
-		if *c = c.At(now); c.Group != group || c.State != Driving {
-			continue
-		}
-		most, wait := c.Due(n, now)
-		taken, later := m.takeFrom(c, most, lease, now)
-		*c = c.Take(len(taken), now).At(now)
-		if c.State != Driving {
-			m.release("", c.ID, now)
-		}
-		if len(taken) > 0 || c.State == Driving {
-			return taken, c.Again(n, most, len(taken), wait, later), nil
+	alive := m.lapse(group, now)
+	c := m.courses[group]
+	if c.ID == "" || c.State != Driving {
+		return nil, 0, nil
+	}
+	if c, again = c.Hold(m.taker, lease, now); again > 0 {
+		return nil, again, nil
+	}
+	most, wait := c.Due(n, now)
+	t := c.Begin(most, alive, now)
+	for _, r := range m.list {
+		if c.Picks(&r.Letter) {
+			t.Offer(&r.Letter)
 		}
 	}
-	return nil, 0, nil
-}
-
-// takeFrom takes letters of one redrive. Later is how long others have the ones that they
-// have. Of letters with one Order the one goes first that somebody has or had, then the oldest.
-func (m *Memory) takeFrom(c *Course, most int, lease time.Duration, now time.Time) (taken []Lease, later time.Duration) {
-	first, held := map[string]ID{}, Held{}
-	for _, r := range m.list {
-		if r.Group != c.Group || r.State != Taken {
-			continue
-		}
-		first[r.Order] = r.ID
-		if r.Drive == c.ID {
-			held.Add(*r, m.taker, now)
-		}
-		if r.Drive == c.ID && now.Before(r.Until) {
-			later = Sooner(later, r.Until.Sub(now))
-		}
-	}
-	for _, r := range m.list {
-		if r.Drive != c.ID || !r.Driven() || c.State != Driving {
-			continue
-		}
-		if _, known := first[r.Order]; !known {
-			first[r.Order] = r.ID
-		}
-		if !r.Takeable(now) || len(taken) == most {
-			continue
-		}
-		if r.Order != "" && first[r.Order] != r.ID {
-			later = Sooner(later, OrderWait)
-			continue
-		}
-		if r.State == Taken && held.Suspect {
-			later = Sooner(later, OrderWait)
-			continue
-		}
-		next := *r
-		if r.State == Taken && !m.lost(c, r, &next, &held, now) {
-			continue
-		}
-		m.keep(r, next.Take(m.taker, now.Add(lease), now))
+	for _, id := range t.IDs {
+		r := m.letters[id]
+		m.keep(r, r.Take(c.ID, m.taker, now.Add(lease), now))
 		taken = append(taken, Lease{Letter: r.Clone(), Token: r.Token})
 	}
-	return taken, later
-}
-
-// lost counts a letter whose consumer is gone, and reports whether another may take it.
-func (m *Memory) lost(c *Course, r, next *Record, held *Held, now time.Time) (again bool) {
-	var after Course
-	if *next, after, again = held.Lose(*r, *c, now); !again {
-		m.keep(r, *next)
-	}
-	*c = after
-	return again && c.State == Driving
+	c, again = t.End(n, wait, now)
+	m.course(c)
+	return taken, again, nil
 }
 
 // lease decides about a letter that somebody has taken.
@@ -230,16 +176,14 @@ func (m *Memory) Extend(ctx context.Context, l Lease, lease time.Duration) error
 // Settle implements [Store].
 func (m *Memory) Settle(ctx context.Context, l Lease, v Verdict) error {
 	return m.lease(ctx, l, func(r Record, now time.Time) error {
-		c := m.course(r.Drive)
-		next, changed, err := r.Settle(l.Token, v, c == nil || c.State != Driving, now)
+		next, changed, err := r.Settle(l.Token, v, now)
 		if err != nil || !changed {
 			return err
 		}
-		if c != nil && v.State != Ordered {
-			*c = c.Settle(v.State == Done)
+		if c := m.courses[r.Group]; c.ID == r.Drive {
+			m.course(c.Settle(r, v))
 		}
 		m.keep(m.letters[l.ID], next)
-		m.release("", r.Drive, now)
 		return nil
 	})
 }

@@ -33,8 +33,8 @@ type Options struct {
 	MaxLetters int
 	MaxBytes   int64
 
-	// Overflow says what becomes of one more letter when all others wait, are ordered or
-	// taken. Letters that are ordered or taken are never removed.
+	// Overflow says what becomes of one more letter when all others wait or are
+	// taken. Letters that are taken are never removed.
 	Overflow Overflow
 
 	// Retention is how long a letter stays that is done or was dropped. Zero means 30 days. It

@@ -45,9 +45,6 @@ func (r Record) Live() bool { return r.ID != "" && r.State <= Taken }
 // Held reports whether the letter wants a Resolution before it may be redriven.
 func (r Record) Held() bool { return r.Live() && r.Reason == Unknown && r.Resolved == Unresolved }
 
-// Driven reports whether the letter is one of those that its redrive still has to do.
-func (r Record) Driven() bool { return r.State == Ordered || r.State == Taken }
-
 // Size returns what the letter counts for, in bytes.
 func (l *Letter) Size() int64 {
 	n := int64(len(l.ID)+len(l.Group)+len(l.Key)+len(l.Source)+len(l.Position)+len(l.Order)+len(l.Reason)) + int64(len(l.Payload))
@@ -92,7 +89,7 @@ func (r Record) Put(l Letter, noted []Failure, now time.Time) (Record, error) {
 	failures := AddFailures(AddFailures(r.Failures, noted...), l.Failures...)
 	if !r.Live() {
 		l.State, l.Since, l.Kept = Waiting, moment(now), moment(now)
-		l.Redriven, l.Resolved, l.Drive, l.By, l.Note = r.Redriven, Unresolved, r.Drive, "", ""
+		l.Redriven, l.Resolved, l.Drive, l.By, l.Note = r.Redriven, Unresolved, "", "", ""
 		r.Letter = l
 		r.Headers, r.Payload = slices.Clone(l.Headers), slices.Clone(l.Payload)
 	} else {
@@ -105,9 +102,6 @@ func (r Record) Put(l Letter, noted []Failure, now time.Time) (Record, error) {
 		r.spans(l.Last)
 	}
 	r.fail(failures)
-	if r.State == Ordered && r.Held() {
-		r = r.move(Waiting, now) // no redrive may take it any more
-	}
 	return r, nil
 }
 
@@ -139,52 +133,30 @@ func (r Record) Fail(f Failure) Record {
 	return r
 }
 
-// AddTo returns the record as one of a redrive, or false if it can't be.
-func (r Record) AddTo(drive, by string, now time.Time) (Record, bool) {
-	if r.State != Waiting || r.ID == "" || r.Held() {
-		return r, false
-	}
-	r.Drive, r.By = drive, cut(by, maxName)
-	return r.move(Ordered, now), true
-}
-
 // move changes the state.
 func (r Record) move(to State, now time.Time) Record {
 	r.State, r.Since, r.Until = to, moment(now), time.Time{}
 	return r
 }
 
-// Takeable reports whether a consumer may have the letter: it is ordered, or its lease is
-// over. Where the clock was set back since somebody took it, by more than a second, nobody knows
-// how long the lease lasts, and it is over.
-func (r Record) Takeable(now time.Time) bool {
-	return r.State == Ordered || r.State == Taken && (!now.Before(r.Until) || r.Since.After(now.Add(setBack)))
+// Lapsed reports whether the lease of a letter that is taken is over. Where the clock was set back
+// since somebody took it, by more than a second, its end is unknown, and it is over.
+func (r Record) Lapsed(now time.Time) bool {
+	return r.State == Taken && (!now.Before(r.Until) || r.Since.After(now.Add(setBack)))
 }
 
-// lose returns the record without what was found out about its work if somebody has taken
-// it: nobody knows what became of that run.
-func (r Record) lose() Record {
-	if r.State == Taken {
-		r.Resolved = Unresolved
-	}
-	return r
-}
+// lostBefore reports whether the last thing that happened to a letter is that its consumer was gone.
+func lostBefore(all []Failure) bool { return len(all) > 0 && all[len(all)-1].Reason == LeaseLost }
 
-// lostBefore reports whether the last thing that happened to it is that its consumer was gone.
-func (r Record) lostBefore() bool {
-	n := len(r.Failures)
-	return n > 0 && r.Failures[n-1].Reason == LeaseLost
-}
-
-// Lost returns the record once the consumer that took it is gone, and whether another may take
-// it: not after a second time in a row, and not if it wants a Resolution.
+// Lost returns the record as one that waits since the consumer that took it is gone, and whether
+// its redrive may take it again: not after a second time in a row, and not if it wants a Resolution.
+// What was found out about its work is void: what became of that run is unknown.
 func (r Record) Lost(now time.Time) (next Record, again bool) {
-	again = !r.lostBefore()
-	next = r.lose().Fail(Failure{At: now, Class: policy.ClassCrashed.String(), Reason: LeaseLost, Message: "the consumer that took it was gone before it said how that came out"})
-	if !again || next.Held() {
-		return next.move(Waiting, now), false
-	}
-	return next, true
+	again = !lostBefore(r.Failures)
+	r.Resolved = Unresolved
+	r.Token += 1 << takerBits // what the consumer says later is too late
+	r = r.Fail(Failure{At: now, Class: policy.ClassCrashed.String(), Reason: LeaseLost, Message: "the consumer that took it was gone before it said how that came out"}).move(Waiting, now)
+	return r, again && !r.Held()
 }
 
 // takerBits is how much of a token says who took the letter.
@@ -197,26 +169,14 @@ func NewTaker() uint32 { return rand.Uint32N(1 << takerBits) }
 // Taker returns who took the letter last.
 func (r Record) Taker() uint32 { return uint32(r.Token & (1<<takerBits - 1)) }
 
-// Take returns the record as one that a taker has until then.
-func (r Record) Take(taker uint32, until, now time.Time) Record {
-	r = r.lose()
+// Take returns the record as one that a taker has until then, for a redrive.
+func (r Record) Take(drive string, taker uint32, until, now time.Time) Record {
 	r.Token = max(r.Token>>takerBits+1, now.UnixMilli())<<takerBits | int64(taker) // grows also where the letter was removed and put away anew
 	r.Redriven++
+	r.Drive = drive
 	r = r.move(Taken, now)
 	r.Until = moment(until)
 	return r
-}
-
-// Release returns the record as one that waits again since its redrive is over, or since it
-// wants a Resolution. One that somebody has taken stays theirs as long as their lease.
-func (r Record) Release(now time.Time) (Record, bool) {
-	if !r.Takeable(now) {
-		return r, false
-	}
-	if r.State == Taken {
-		r, _ = r.Lost(now)
-	}
-	return r.move(Waiting, now), true
 }
 
 // Extend returns the record with a longer lease. A lease that is over and that nobody else
@@ -230,32 +190,26 @@ func (r Record) Extend(token int64, until time.Time) (Record, error) {
 }
 
 // Settle returns the record as the consumer says that it came out, and whether that is new:
-// a verdict that is given twice is one. Over says that the letter's redrive is over, so that
-// a letter that is to be taken again waits.
-func (r Record) Settle(token int64, v Verdict, over bool, now time.Time) (next Record, changed bool, err error) {
-	if v.State != Done && v.State != Waiting && v.State != Ordered {
-		return r, false, fmt.Errorf("%w: a verdict is done, waiting or ordered, not %s", ErrState, v.State)
-	}
-	to := v.State
-	if over && to == Ordered {
-		to = Waiting
-	}
-	if r.Token != token || token == 0 {
+// a verdict that is given twice is one.
+func (r Record) Settle(token int64, v Verdict, now time.Time) (next Record, changed bool, err error) {
+	switch {
+	case v.State != Done && v.State != Waiting:
+		return r, false, fmt.Errorf("%w: a verdict is done or waiting, not %s", ErrState, v.State)
+	case r.Token != token || token == 0 || r.State != Taken && r.State != v.State:
 		return r, false, ErrLost
+	case r.State != Taken:
+		return r, false, nil
 	}
-	if r.State != Taken {
-		if r.State == to {
-			return r, false, nil
+	switch {
+	case v.Failure != nil:
+		if v.State == Waiting && v.Reason != "" {
+			r.Reason, r.Resolved = cut(v.Reason, maxName), Unresolved
 		}
-		return r, false, ErrLost
-	}
-	if v.State == Waiting && v.Reason != "" {
-		r.Reason, r.Resolved = cut(v.Reason, maxName), Unresolved
-	}
-	if v.Failure != nil {
 		r = r.Fail(*v.Failure)
+	case v.State == Waiting: // its redrive may take it again
+		r.Drive = ""
 	}
-	return r.move(to, now), true, nil
+	return r.move(v.State, now), true, nil
 }
 
 // Resolve returns the record once somebody has found out whether its work had its effect, or,

@@ -15,34 +15,24 @@ func TestAResolutionIsUsedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, ok := r.AddTo("drive", "ann", now)
-		if !ok || r.Resolved != ResolvedAsFailed {
-			t.Fatalf("%+v", r)
-		}
-		if r = r.Take(0, now.Add(time.Minute), now); r.Resolved != ResolvedAsFailed {
+		if r = r.Take("drive", 0, now.Add(time.Minute), now); r.Resolved != ResolvedAsFailed {
 			t.Fatal("who takes it does not learn that it is resolved")
 		}
 		return r
 	}
 	later := now.Add(time.Hour)
 	t.Run("a lease that is over", func(t *testing.T) {
-		if r := taken().Take(0, later.Add(time.Minute), later); r.Resolved != Unresolved {
-			t.Error("the next consumer is told of it, too")
-		}
-	})
-	t.Run("a redrive that is over meanwhile", func(t *testing.T) {
-		r, ok := taken().Release(later)
-		if !ok || !r.Held() {
-			t.Errorf("it waits and may be redriven: %v, %+v", ok, r)
+		if r, again := taken().Lost(later); again || r.State != Waiting || !r.Held() {
+			t.Errorf("it waits and may be redriven: %v, %+v", again, r)
 		}
 	})
 	t.Run("a verdict that its work did not run", func(t *testing.T) {
 		r := taken()
-		r, _, err := r.Settle(r.Token, Verdict{State: Ordered}, false, now)
+		r, _, err := r.Settle(r.Token, Verdict{State: Waiting}, now)
 		if err != nil || r.Resolved != ResolvedAsFailed {
 			t.Errorf("%v: %+v", err, r)
 		}
-		if r = r.Take(0, now.Add(time.Minute), now); r.Resolved != ResolvedAsFailed {
+		if r = r.Take("drive", 0, now.Add(time.Minute), now); r.Resolved != ResolvedAsFailed {
 			t.Error("forgotten, though nothing ran")
 		}
 	})

@@ -15,8 +15,8 @@ const lettersMost = 200
 type group struct {
 	name    string
 	stats   deadletter.Stats
-	driving int
-	stopped int // by themselves, since another ended well or by hand
+	driving bool // its last redrive goes on
+	stopped bool // its last redrive stopped by itself
 }
 
 func groupsOf(ctx context.Context, store deadletter.Store) (groups []group, err error) {
@@ -33,33 +33,16 @@ func groupsOf(ctx context.Context, store deadletter.Store) (groups []group, err 
 		if err != nil {
 			return nil, err
 		}
-		g.count(drives)
+		for i := range drives {
+			g.driving, g.stopped = drives[i].State == deadletter.Driving, drives[i].State == deadletter.StoppedByItself
+		}
 		groups = append(groups, g)
 	}
 	return groups, nil
 }
 
-// count counts redrives, of which the newest come first.
-func (g *group) count(drives []deadletter.Drive) {
-	settled := false
-	for i := range drives {
-		switch drives[i].State {
-		case deadletter.Driving:
-			g.driving++
-		case deadletter.StoppedByItself:
-			if !settled {
-				g.stopped++
-			}
-		case deadletter.Stopped:
-			settled = true
-		case deadletter.Finished:
-			settled = settled || drives[i].Done > 0 && drives[i].Done >= drives[i].Failed
-		}
-	}
-}
-
 // letterStates are those of letters that are not over.
-var letterStates = []deadletter.State{deadletter.Waiting, deadletter.Ordered, deadletter.Taken}
+var letterStates = []deadletter.State{deadletter.Waiting, deadletter.Taken}
 
 // collectLetters sends what the store of dead letters said.
 func (m *Metrics) collectLetters(s *scrape) {
@@ -87,7 +70,7 @@ func (m *Metrics) collectLetters(s *scrape) {
 		s.level(catalog.DeadAge, age, d.label)
 		s.level(catalog.DeadBytes, float64(g.stats.Bytes), d.label)
 		s.level(catalog.DeadPut, float64(g.stats.Put), d.label)
-		s.level(catalog.Redrives, float64(g.driving), d.label)
-		s.level(catalog.RedrivesStopped, float64(g.stopped), d.label)
+		s.level(catalog.Redrives, oneIf(g.driving), d.label)
+		s.level(catalog.RedrivesStopped, oneIf(g.stopped), d.label)
 	}
 }

@@ -38,9 +38,9 @@ func (s *shelf) Drives(context.Context, string) ([]deadletter.Drive, error) { re
 // full is a shelf with letters, whose oldest is an hour old.
 func full(groups ...string) *shelf {
 	return &shelf{groups: groups, stats: deadletter.Stats{
-		Letters: 7, ByState: map[deadletter.State]int{deadletter.Waiting: 4, deadletter.Ordered: 2, deadletter.Taken: 1, deadletter.Done: 9},
+		Letters: 7, ByState: map[deadletter.State]int{deadletter.Waiting: 6, deadletter.Taken: 1, deadletter.Done: 9},
 		Unresolved: 3, Oldest: time.Now().Add(-time.Hour), Bytes: 1234, Put: 16,
-	}, drives: []deadletter.Drive{{State: deadletter.Driving}, {State: deadletter.Stopped}, {State: deadletter.Finished}}}
+	}, drives: []deadletter.Drive{{State: deadletter.Driving}}}
 }
 
 func TestDeadLettersAreExposed(t *testing.T) {
@@ -48,8 +48,7 @@ func TestDeadLettersAreExposed(t *testing.T) {
 		m := gabionprom.New(gabionprom.Config{Letters: full("billing")})
 		got := gather(t, m)
 		for _, x := range []expect{
-			series(4, "gabion_dead_letters", "dependency=billing", "state=waiting"),
-			series(2, "gabion_dead_letters", "dependency=billing", "state=ordered"),
+			series(6, "gabion_dead_letters", "dependency=billing", "state=waiting"),
 			series(1, "gabion_dead_letters", "dependency=billing", "state=taken"),
 			series(7, "gabion_dead_letters"),
 			series(3, "gabion_dead_letters_unresolved", "dependency=billing"),
@@ -66,33 +65,28 @@ func TestDeadLettersAreExposed(t *testing.T) {
 	})
 }
 
-// A redrive that stopped by itself counts until another one ended well, or by hand.
+// A redrive that stopped by itself counts until the next of its group is ordered.
 func TestRedrivesThatStoppedByThemselvesAreTold(t *testing.T) {
-	driving, stopped, itself := deadletter.Drive{State: deadletter.Driving}, deadletter.Drive{State: deadletter.Stopped}, deadletter.Drive{State: deadletter.StoppedByItself}
-	finished := func(done, failed int) deadletter.Drive {
-		return deadletter.Drive{State: deadletter.Finished, Done: done, Failed: failed}
-	}
 	for _, c := range []struct {
-		fact string
-		all  []deadletter.Drive // the newest first
-		want float64
+		fact          string
+		all           []deadletter.Drive
+		runs, stopped float64
 	}{
-		{"there was none", nil, 0},
-		{"it runs", []deadletter.Drive{driving}, 0},
-		{"it stopped by itself", []deadletter.Drive{itself}, 1},
-		{"two did", []deadletter.Drive{itself, itself, finished(3, 3), itself}, 2},
-		{"another runs now", []deadletter.Drive{driving, itself}, 1},
-		{"an older one still runs", []deadletter.Drive{itself, driving, finished(1, 0)}, 1},
-		{"another has succeeded since", []deadletter.Drive{driving, finished(2, 1), itself}, 0},
-		{"another has finished since, and failed", []deadletter.Drive{finished(1, 2), itself}, 1},
-		{"another had nothing to run", []deadletter.Drive{finished(0, 0), itself}, 1},
-		{"another was stopped by hand since", []deadletter.Drive{stopped, itself}, 0},
+		{"there was none", nil, 0, 0},
+		{"it runs", []deadletter.Drive{{State: deadletter.Driving}}, 1, 0},
+		{"it stopped by itself", []deadletter.Drive{{State: deadletter.StoppedByItself}}, 0, 1},
+		{"it finished", []deadletter.Drive{{State: deadletter.Finished}}, 0, 0},
+		{"it was stopped by hand", []deadletter.Drive{{State: deadletter.Stopped}}, 0, 0},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			s := full("billing")
 			s.drives = c.all
-			if n := gather(t, gabionprom.New(gabionprom.Config{Letters: s})).sum("gabion_redrives_stopped", "dependency=billing"); n != c.want {
-				t.Errorf("%v, want %v", n, c.want)
+			got := gather(t, gabionprom.New(gabionprom.Config{Letters: s}))
+			if n := got.sum("gabion_redrives_stopped", "dependency=billing"); n != c.stopped {
+				t.Errorf("stopped: %v, want %v", n, c.stopped)
+			}
+			if n := got.sum("gabion_redrives_running", "dependency=billing"); n != c.runs {
+				t.Errorf("running: %v, want %v", n, c.runs)
 			}
 		})
 	}
@@ -175,7 +169,7 @@ func TestGroupsAreBounded(t *testing.T) {
 		s.groups = append(s.groups, fmt.Sprint("g", i))
 	}
 	m := gabionprom.New(gabionprom.Config{Letters: s})
-	if n := len(gather(t, m)["gabion_dead_letters"].GetMetric()); n != 3*200 {
+	if n := len(gather(t, m)["gabion_dead_letters"].GetMetric()); n != 2*200 {
 		t.Errorf("%d series", n)
 	}
 }

@@ -78,7 +78,7 @@ export class Letters {
 		this.host.replaceChildren(
 			p.problem = el("p.problem", {role: "status"}),
 			el("div.scroll", null, el("table.groups", null, el("caption.unseen", null, "Dead letters by group"),
-				head("Group", "Waiting", "Ordered", "Taken", "Outcome unknown", "Oldest", "New", "Reasons", ...(this.overrides ? ["Run again"] : [])), p.groups = el("tbody"))),
+				head("Group", "Waiting", "Taken", "Outcome unknown", "Oldest", "New", "Reasons", ...(this.overrides ? ["Run again"] : [])), p.groups = el("tbody"))),
 			p.hidden = el("p.line"),
 			p.drivesBox = el("section", {hidden: true}, el("h2", null, "Redrives"), p.drives = el("ul.drives")),
 			el("div.narrow", null, p.group = narrow("group"), p.reason = narrow("reason")),
@@ -108,7 +108,7 @@ export class Letters {
 		}
 		put(this.tab, `Dead letters (${count(v.groups.reduce((n, g) => n + g.waiting, 0))})`);
 		this.keyed(this.rows, p.groups, v.groups, meant, () => this.groupRow(), (row, g) => row.take(g, now));
-		if (!v.groups.length) p.groups.replaceChildren(el("tr", null, el("td", {colspan: 9}, "No dead letters.")));
+		if (!v.groups.length) p.groups.replaceChildren(el("tr", null, el("td", {colspan: 8}, "No dead letters.")));
 		put(p.hidden, v.groups_hidden ? `and ${count(v.groups_hidden)} more groups` : "");
 		p.drivesBox.hidden = !v.redrives.length;
 		this.keyed(this.drives, p.drives, v.redrives, (d) => d.id, () => this.driveRow(), (row, d) => row.take(d, now));
@@ -144,7 +144,7 @@ export class Letters {
 
 	groupRow() {
 		const cell = (label) => el("td", {"data-label": label}), row = {};
-		const c = {waiting: cell("waiting"), ordered: cell("ordered"), taken: cell("taken"), unresolved: cell("outcome unknown"), oldest: cell("oldest"), fresh: cell("new"), reasons: el("td")};
+		const c = {waiting: cell("waiting"), taken: cell("taken"), unresolved: cell("outcome unknown"), oldest: cell("oldest"), fresh: cell("new"), reasons: el("td")};
 		const name = el("th", {scope: "row"});
 		row.box = el("tr", null, name, ...Object.values(c));
 		let g;
@@ -160,7 +160,7 @@ export class Letters {
 		row.take = (fresh, now) => {
 			g = fresh;
 			put(name, g.name);
-			for (const key of ["waiting", "ordered", "taken", "unresolved"]) put(c[key], count(g[key]));
+			for (const key of ["waiting", "taken", "unresolved"]) put(c[key], count(g[key]));
 			c.unresolved.classList.toggle("warning", g.unresolved > 0);
 			put(c.oldest, g.oldest ? ago(g.oldest, now) : "–");
 			put(c.fresh, g.new_seconds ? `${count(g.new)} in ${span(g.new_seconds * 1000)}` : "–");
@@ -243,7 +243,7 @@ export class Letters {
 		if (l.state === "waiting" && !open) button("Redrive", "a consumer runs it again, under the same key", () => this.act({action: "redrive", id: l.id, rate: 1}, answer, true));
 		if (l.state === "waiting" && open) for (const [as, label, title] of [["done", "It was done", "it had its effect: the letter is done"], ["nothing", "Nothing happened", "it had no effect: a redrive may run it"]])
 			button(label, title, () => noted() && this.act({action: "resolve", id: l.id, as, note: note.value}, answer, true));
-		if (l.state === "waiting" || l.state === "ordered") button("Drop", "gives it up: its payload is erased", (b) =>
+		if (l.state === "waiting") button("Drop", "gives it up: its payload is erased", (b) =>
 			noted() && this.sure(b, "Drop", "Really erase it?") && this.act({action: "drop", id: l.id, note: note.value}, answer, true));
 		return el("div.override", {hidden: !buttons.length}, el("h3", null, open ? "Its outcome is unknown" : "By hand"), note, ...buttons, answer);
 	}

@@ -1,10 +1,7 @@
 package deadlettertest
 
 import (
-	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
@@ -25,22 +22,27 @@ func twoGroups(b *bench) {
 
 func twoDrives(b *bench) {
 	ids := b.put("g", 4, func(n int, l *deadletter.Letter) { l.Order = []string{"a", "", "a", ""}[n] })
-	one := func(some ...deadletter.ID) deadletter.Drive {
-		d, err := b.Order(b.Context(), deadletter.Query{Group: "g", IDs: some}, deadletter.Drive{Rate: 1})
-		b.ok(err)
-		b.pass(time.Second)
-		return d
+	one := func(some ...deadletter.ID) (deadletter.Drive, error) {
+		return b.Order(b.Context(), deadletter.Query{Group: "g", IDs: some}, deadletter.Drive{Rate: 1, By: "ann"})
 	}
-	first, second := one(ids[2], ids[3]), one(ids[0])
+	first, err := one(ids[2], ids[3])
+	b.ok(err)
 	b.pass(time.Hour)
-	taken, _ := b.take("g", 10) // of one second, and not of two redrives
+	for range 2 {
+		_, err = one(ids[0])
+		if b.is(err, deadletter.ErrBusy); err != nil && (!strings.Contains(err.Error(), first.ID) || !strings.Contains(err.Error(), "ann")) {
+			b.Errorf("%v: it says neither which nor whose", err)
+		}
+	}
+	taken, _ := b.take("g", 10)
 	b.wantTaken(taken, ids[2], ids[3])
-	none, _ := b.take("g", 10)
-	b.wantTaken(none)
 	for _, l := range taken {
 		b.ok(b.Settle(b.Context(), l, done))
 	}
+	b.ended("g")
 	b.wantDrive(first.ID, deadletter.Drive{State: deadletter.Finished, Total: 2, Done: 2})
+	second, err := one(ids[0])
+	b.ok(err)
 	taken, _ = b.take("g", 10)
 	b.wantTaken(taken, ids[0])
 	b.wantDrive(second.ID, deadletter.Drive{Total: 1, Left: 1})
@@ -165,97 +167,116 @@ func suspects(b *bench) {
 	b.wantTaken(taken, ids[1])
 }
 
-// Each of two consumers takes one letter that was lost.
-func suspectsOfTwo(b *bench) {
+// The one that asks first has the redrive, as long as it asks. What it took stays with it until its leases end.
+func onePaces(b *bench) {
 	other := b.other()
-	ids := b.put("g", 3)
-	b.order("g", 1000)
+	ids := b.put("g", 5)
+	d := b.order("g", 1000)
 	b.pass(time.Second)
-	b.take("g", 3)
-	b.pass(time.Hour)
-	taken, _ := b.take("g", 3)
-	b.wantTaken(taken, ids[0])
-	b.pass(time.Second)
-	taken, _, err := other.Take(b.Context(), "g", 3, time.Minute)
+	taken, _ := b.take("g", 2)
+	b.wantTaken(taken, ids[:2]...)
+	b.pass(50 * time.Second)
+	none, again, err := other.Take(b.Context(), "g", 2, time.Minute)
 	b.ok(err)
-	b.wantTaken(taken, ids[1])
+	b.wantTaken(none)
+	b.same("again", again, 10*time.Second)
+	b.ok(b.Extend(b.Context(), taken[1], time.Minute))
+	b.pass(again)
+	second, _, err := other.Take(b.Context(), "g", 2, time.Minute)
+	b.ok(err)
+	b.wantTaken(second, ids[0], ids[2])
+	none, _ = b.take("g", 2)
+	b.wantTaken(none)
+	b.is(b.Settle(b.Context(), taken[0], done), deadletter.ErrLost)
+	b.ok(b.Settle(b.Context(), taken[1], done))
+	b.wantDrive(d.ID, deadletter.Drive{Total: 5, Left: 4, Done: 1})
 }
 
-func orderedOnce(b *bench) {
-	const n = 1100 // several transactions' parts
-	b.at(8, func(w int, s deadletter.Store) {
-		for i := w; i < n; i += 8 * len(b.both()) {
-			if err := s.Put(b.Context(), letter("g", i)); err != nil {
-				b.Error(err)
-			}
-		}
-	})
-	b.pass(time.Second)
-	stop := make(chan struct{})
-	var all sync.WaitGroup
-	all.Go(func() { // half of them fail, so that the redrive goes on
-		for i := 0; ; {
-			b.pass(time.Millisecond)
-			taken, _, err := b.Take(b.Context(), "g", 20, time.Hour)
-			for _, l := range taken {
-				v := done
-				if i++; i%2 == 0 {
-					v = failed("still down")
-				}
-				err = errors.Join(err, b.Settle(b.Context(), l, v))
-			}
-			late := letter("g", n+i)
-			if err = errors.Join(err, b.Put(b.Context(), late)); err != nil {
-				b.Error(err)
-				return
-			}
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		}
-	})
+func takenOnce(b *bench) {
+	const n = 150
+	b.put("g", n)
 	d := b.order("g", 1e9)
-	close(stop)
-	all.Wait()
-	if d.Total < n || d.Total > n+n/4 { // what came before it began
-		b.Errorf("%d letters were ordered of %d", d.Total, n)
-	}
-	for from, first := "", true; first || from != ""; first = false {
-		p, err := b.List(b.Context(), deadletter.Query{Group: "g", States: []deadletter.State{deadletter.Ordered, deadletter.Taken}}, from, 1000)
-		b.ok(err)
-		for _, l := range p.Letters {
-			if l.Redriven > 0 {
-				b.Fatalf("%s failed, and was ordered once more", l.ID)
+	i := 0
+	for range n {
+		b.pass(time.Millisecond)
+		taken, _ := b.take("g", 20)
+		if len(taken) == 0 {
+			break
+		}
+		for _, l := range taken {
+			v := done
+			if i++; i%2 == 0 { // half of them fail, so that the redrive goes on
+				v = failed("still down")
+			}
+			b.ok(b.Settle(b.Context(), l, v))
+			if l.Redriven != 1 {
+				b.Fatalf("%s was taken %d times", l.ID, l.Redriven)
 			}
 		}
-		from = p.Next
+		b.ok(b.Put(b.Context(), letter("g", n+i)))
+	}
+	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: n, Done: n / 2, Failed: n / 2})
+	if again := b.order("g", 1); again.Total <= n/2 {
+		b.Errorf("what failed and what came is not in the next: %+v", again)
 	}
 }
 
-func large(b *bench) {
-	const n = 520 // more than one transaction's part
+// A redrive keeps its query, with all that a query can say.
+func picked(b *bench) {
+	change := func(n int, l *deadletter.Letter) {
+		l.Source, l.Reason = []string{"a\xff", "b"}[n%2], []string{"r", "s", deadletter.Unknown}[n%3]
+	}
+	ids := b.put("g", 12, change)
+	kept := b.get(ids[6]).Kept
+	for _, c := range []struct {
+		what string
+		q    deadletter.Query
+		want []deadletter.ID
+	}{
+		{"source", deadletter.Query{Source: "a\xff"}, []deadletter.ID{ids[0], ids[4], ids[6], ids[10]}},
+		{"reason", deadletter.Query{Reason: "s"}, []deadletter.ID{ids[1], ids[4], ids[7], ids[10]}},
+		{"IDs", deadletter.Query{IDs: []deadletter.ID{ids[9], ids[3]}}, []deadletter.ID{ids[3], ids[9]}},
+		{"prefix", deadletter.Query{Prefix: string(ids[6][:12])}, ids[6:7]},
+		{"before", deadletter.Query{Before: kept}, []deadletter.ID{ids[0], ids[1], ids[3], ids[4]}},
+		{"after", deadletter.Query{After: kept}, []deadletter.ID{ids[6], ids[7], ids[9], ids[10]}},
+		{"never", deadletter.Query{Before: time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC)}, nil},
+		{"any time", deadletter.Query{Before: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), Reason: "r", Source: "b"}, []deadletter.ID{ids[3], ids[9]}},
+		{"what is over", deadletter.Query{States: []deadletter.State{deadletter.Done}}, nil},
+	} {
+		c.q.Group = "g"
+		d, err := b.Order(b.Context(), c.q, deadletter.Drive{Rate: 1000})
+		b.ok(err)
+		b.pass(time.Second)
+		taken, _ := b.take("g", 20)
+		if b.wantTaken(taken, c.want...); d.Total != len(c.want) {
+			b.Errorf("%s: %+v", c.what, d)
+		}
+		for _, l := range taken { // as if it had never been taken
+			b.ok(b.Settle(b.Context(), l, deadletter.Verdict{State: deadletter.Waiting}))
+		}
+		b.ok(b.Stop(b.Context(), d.ID, "", ""))
+	}
+}
+
+// Letters of one order that wait for each other do not keep back those behind them.
+func behindMany(b *bench) {
+	const n = 1200 // more than a page that stores look at
 	b.at(8, func(w int, s deadletter.Store) {
 		for i := w; i < n; i += 8 * len(b.both()) {
 			l := letter("g", i)
-			l.Order = fmt.Sprint(i % 2)
+			l.Order = "one"
 			if err := s.Put(b.Context(), l); err != nil {
 				b.Error(err)
 			}
 		}
 	})
-	d := b.order("g", 1e9)
-	if d.Total != n || d.Left != n || d.State != deadletter.Driving {
-		b.Errorf("%+v", d)
-	}
 	b.pass(time.Second)
-	taken, _ := b.take("g", 10)
-	if len(taken) != 2 {
-		b.Errorf("%d of two orders", len(taken))
-	}
-	b.ok(b.Stop(b.Context(), d.ID, "", ""))
-	if s := b.stats("g"); s.ByState[deadletter.Waiting] != n-2 || s.ByState[deadletter.Taken] != 2 {
-		b.Errorf("%+v", s)
+	last := letter("g", n)
+	b.ok(b.Put(b.Context(), last))
+	b.order("g", 1e9)
+	b.pass(time.Second)
+	taken, again := b.take("g", 10)
+	if len(taken) != 2 || taken[0].Order != "one" || taken[1].ID != last.ID || again <= 0 || again > deadletter.OrderWait {
+		b.Errorf("took %v, again %v", ids(taken), again)
 	}
 }

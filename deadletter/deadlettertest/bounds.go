@@ -24,7 +24,7 @@ var boundCases = []oneCase{
 	{"of letters of one moment no more go than have to", deadletter.Options{MaxLetters: 3, Overflow: deadletter.DropOldest}, dropsFew},
 	{"who is told and panics takes nothing from the store", deadletter.Options{MaxLetters: 1, Overflow: deadletter.DropOldest}, toldInVain},
 	{"of what many put at once as much is told as goes", deadletter.Options{MaxLetters: 20, Overflow: deadletter.DropOldest}, toldOnce},
-	{"letters of a redrive are not dropped for room", deadletter.Options{MaxLetters: 2, Overflow: deadletter.DropOldest}, keepsOrdered},
+	{"letters that are taken are not dropped for room", deadletter.Options{MaxLetters: 2, Overflow: deadletter.DropOldest}, keepsTaken},
 	{"what is done or dropped for long is swept", deadletter.Options{Retention: time.Hour}, swept},
 	{"failures of messages that never became letters are swept", deadletter.Options{Retention: time.Hour}, sweptFailures},
 	{"failures of many messages that are no letters are bounded", deadletter.Options{MaxLetters: 3}, boundedFailures},
@@ -100,13 +100,14 @@ func dropsOldest(b *bench) {
 	b.wantAll(deadletter.Query{}, ids[1], ids[2], letter("g", 3).ID)
 }
 
-func keepsOrdered(b *bench) {
+func keepsTaken(b *bench) {
 	ids := b.put("g", 2)
-	b.order("g", 1)
-	b.take("g", 1)
+	b.order("g", 1000)
+	b.pass(time.Second)
+	b.take("g", 2)
 	b.is(b.Put(b.Context(), letter("g", 3)), deadletter.ErrFull)
 	b.wantState(ids[0], deadletter.Taken)
-	b.wantState(ids[1], deadletter.Ordered)
+	b.wantState(ids[1], deadletter.Taken)
 	b.wantNotices(0)
 }
 
@@ -263,13 +264,17 @@ func sweptDrives(b *bench) {
 	old := b.order("g", 1)
 	taken, _ := b.take("g", 1)
 	b.ok(b.Settle(b.Context(), taken[0], failed("no")))
+	b.ended("g")
+	b.put("h", 1)
+	long := b.order("h", 1)
 	b.pass(2 * time.Hour)
-	next := b.order("g", 1)
+	b.put("i", 1)
+	next := b.order("i", 1)
 	_, err := b.Sweep(b.Context())
 	b.ok(err)
 	all, err := b.Drives(b.Context(), "")
 	b.ok(err)
-	if len(all) != 1 || all[0].ID != next.ID {
+	if len(all) != 2 || all[0].ID != next.ID || all[1].ID != long.ID {
 		b.Errorf("%v without %s", all, old.ID)
 	}
 }

@@ -53,6 +53,7 @@ func heldBySetBack(b *bench) {
 	b.is(b.Extend(b.Context(), first[0], time.Minute), deadletter.ErrLost)
 	b.is(b.Settle(b.Context(), first[0], done), deadletter.ErrLost)
 	b.ok(b.Settle(b.Context(), second[0], done))
+	b.ended("g")
 	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: 1, Done: 1})
 }
 
@@ -69,5 +70,6 @@ func setForward(b *bench) {
 	for _, l := range second {
 		b.ok(b.Settle(b.Context(), l, done))
 	}
+	b.ended("g")
 	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: 2, Done: 2})
 }

@@ -82,6 +82,7 @@ func putAnew(b *bench) {
 	taken, _ := b.take("g", 5)
 	b.wantTaken(taken, ids[1])
 	b.ok(b.Settle(b.Context(), taken[0], done))
+	b.ended("g")
 	b.wantDrive(d.ID, deadletter.Drive{State: deadletter.Finished, Total: 1, Done: 1})
 	b.pass(time.Minute)
 	for i, id := range ids {

@@ -29,7 +29,7 @@ func lists(b *bench) {
 	second := b.time()
 	c := b.put("c", 2, func(n int, l *deadletter.Letter) { l.Reason = "permanent" })
 	b.ok(b.Drop(b.Context(), c[1], "", ""))
-	every := []deadletter.State{deadletter.Dropped, deadletter.Waiting, deadletter.Waiting, deadletter.Done, deadletter.Ordered, deadletter.Taken}
+	every := []deadletter.State{deadletter.Dropped, deadletter.Waiting, deadletter.Waiting, deadletter.Done, deadletter.Taken}
 	b.wantAll(deadletter.Query{}, a[0], a[1], a[2], c[0])
 	b.wantAll(deadletter.Query{States: every}, a[0], a[1], a[2], c[0], c[1])
 	b.wantAll(deadletter.Query{States: []deadletter.State{deadletter.Dropped}}, c[1])
@@ -68,11 +68,12 @@ func tallied(b *bench) {
 	c := b.put("c", 2)
 	b.ok(b.Drop(b.Context(), c[0], "", ""))
 	b.order("c", 1)
-	every := []deadletter.State{0, 1, 2, 3, 4}
+	b.take("c", 1)
+	every := []deadletter.State{0, 1, 2, 3}
 	for _, q := range []deadletter.Query{
 		{}, {States: every}, {Group: "a"}, {Group: "a", States: every}, {Group: "a", Reason: deadletter.Unknown}, {Reason: deadletter.Unknown, States: every},
 		{Source: "s0"}, {IDs: []deadletter.ID{a[0], c[1]}, States: every}, {Prefix: string(a[5][:20])}, {Before: second, States: every}, {After: second, States: every},
-		{Group: "nobody"}, {Source: "nowhere"}, {States: []deadletter.State{deadletter.Ordered, deadletter.Done}},
+		{Group: "nobody"}, {Source: "nowhere"}, {States: []deadletter.State{deadletter.Taken, deadletter.Done}},
 	} {
 		var want []deadletter.Tally
 		for _, id := range b.all(q, 0) {
@@ -92,7 +93,9 @@ func tallied(b *bench) {
 // changing lists letters while each goes from one state into another and back.
 func changing(b *bench) {
 	want := b.put("g", 20)
-	every := deadletter.Query{Group: "g", States: []deadletter.State{0, 1, 2, 3, 4}}
+	every := deadletter.Query{Group: "g", States: []deadletter.State{0, 1, 2, 3}}
+	b.order("g", 1e9)
+	b.pass(time.Second)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -105,9 +108,9 @@ func changing(b *bench) {
 					return
 				default:
 				}
-				d, err := s.Order(b.Context(), deadletter.Query{Group: "g"}, deadletter.Drive{Rate: 1})
-				if err == nil {
-					err = s.Stop(b.Context(), d.ID, "", "")
+				taken, _, err := s.Take(b.Context(), "g", 20, time.Minute)
+				for _, l := range taken {
+					err = errors.Join(err, s.Settle(b.Context(), l, deadletter.Verdict{State: deadletter.Waiting}))
 				}
 				if err != nil {
 					b.Error(err)
@@ -215,9 +218,9 @@ func counted(b *bench) {
 	b.order("a", 1)
 	b.take("a", 1)
 	for group, want := range map[string]deadletter.Stats{
-		"": {Letters: 4, ByState: map[deadletter.State]int{deadletter.Waiting: 1, deadletter.Ordered: 2, deadletter.Taken: 1, deadletter.Dropped: 1},
-			ByReason: map[string]int{"attempts_exhausted": 3, deadletter.Unknown: 1}, Unresolved: 1, Put: 5, Oldest: b.get(c[1]).Kept, Newest: b.get(c[1]).Kept},
-		"a": {Letters: 3, ByState: map[deadletter.State]int{deadletter.Ordered: 2, deadletter.Taken: 1}, ByReason: map[string]int{"attempts_exhausted": 3}, Put: 3, Newest: b.get(a[2]).Kept},
+		"": {Letters: 4, ByState: map[deadletter.State]int{deadletter.Waiting: 3, deadletter.Taken: 1, deadletter.Dropped: 1},
+			ByReason: map[string]int{"attempts_exhausted": 3, deadletter.Unknown: 1}, Unresolved: 1, Put: 5, Oldest: b.get(a[1]).Kept, Newest: b.get(c[1]).Kept},
+		"a": {Letters: 3, ByState: map[deadletter.State]int{deadletter.Waiting: 2, deadletter.Taken: 1}, ByReason: map[string]int{"attempts_exhausted": 3}, Put: 3, Oldest: b.get(a[1]).Kept, Newest: b.get(a[2]).Kept},
 		"c": {Letters: 1, ByState: map[deadletter.State]int{deadletter.Waiting: 1, deadletter.Dropped: 1}, ByReason: map[string]int{deadletter.Unknown: 1}, Unresolved: 1, Put: 2, Oldest: b.get(c[1]).Kept, Newest: b.get(c[1]).Kept},
 	} {
 		got := b.stats(group)

@@ -198,6 +198,15 @@ func (b *bench) wantTaken(taken []deadletter.Lease, want ...deadletter.ID) {
 	}
 }
 
+// ended wants that nothing is left to be taken, which is when a redrive ends.
+func (b *bench) ended(group string) {
+	b.Helper()
+	b.pass(time.Second)
+	none, again := b.take(group, 1)
+	b.wantTaken(none)
+	b.same("again", again, time.Duration(0))
+}
+
 // drive returns a redrive of that ID.
 func (b *bench) drive(id string) deadletter.Drive {
 	b.Helper()

@@ -87,12 +87,6 @@ func (t *tx) oldest(lacks func(n, bytes int64) bool) (*deadletter.Notice, error)
 
 // gone counts letters that were removed, from what the statement returned of them.
 func (t *tx) gone(rows *sql.Rows, err error) (n, bytes int64, _ error) {
-	return t.moved(rows, err, -1)
-}
-
-// moved counts letters that came from one state into another, or were removed if that is
-// negative.
-func (t *tx) moved(rows *sql.Rows, err error, to int) (n, bytes int64, _ error) {
 	if err != nil {
 		return 0, 0, err
 	}
@@ -105,11 +99,7 @@ func (t *tx) moved(rows *sql.Rows, err error, to int) (n, bytes int64, _ error) 
 		}
 		n, bytes = n+1, bytes+size
 		t.add(k, -1, -size)
-		if k.state = to; to >= 0 {
-			t.add(k, 1, size)
-		} else {
-			t.add(kind{state: countAll}, -1, -size)
-		}
+		t.add(kind{state: countAll}, -1, -size)
 	}
 	return n, bytes, rows.Err()
 }
@@ -166,7 +156,7 @@ func (s *Store) Sweep(ctx context.Context) (removed int, err error) {
 		return letters + notes, err
 	}
 	return letters + notes, s.change(ctx, "", func(t *tx) error {
-		_, err := t.q.ExecContext(t, t.sql.sweepDrives, before(t), deadletter.Nanos(t.now))
+		_, err := t.q.ExecContext(t, t.sql.sweepCourses, before(t))
 		return err
 	})
 }

@@ -78,6 +78,8 @@ func clock(o deadletter.Options) func() time.Time {
 
 // The tables. Times are nanoseconds since 1970, zero for none; states, resolutions and
 // outcomes are the numbers of package deadletter. The columns with many bytes come last, so that lists need not read over them.
+//
+// In tables of version 1 a redrive had rows of its letters, which had a state of their own: they wait again.
 var schema = []string{
 	`CREATE TABLE IF NOT EXISTS {t} (
 	id {text} PRIMARY KEY, grp {text} NOT NULL, source {text} NOT NULL, reason {text} NOT NULL, ord {text} NOT NULL,
@@ -86,24 +88,26 @@ var schema = []string{
 	attempts integer NOT NULL, first bigint NOT NULL, last bigint NOT NULL, key {text} NOT NULL, position {text} NOT NULL,
 	by_whom {text} NOT NULL, note {text} NOT NULL, newest {text} NOT NULL, headers {text} NOT NULL, failures {text} NOT NULL, payload {blob} NOT NULL
 )`,
-	`CREATE INDEX IF NOT EXISTS {i}_kept ON {t} (state, kept, id)`,
-	`CREATE INDEX IF NOT EXISTS {i}_group ON {t} (grp, state, kept, id)`,
-	`CREATE INDEX IF NOT EXISTS {i}_reason ON {t} (state, reason, kept, id)`,
-	`CREATE INDEX IF NOT EXISTS {i}_ordered ON {t} (drive, ord, kept, id) WHERE state = 1`,
-	`CREATE INDEX IF NOT EXISTS {i}_taken ON {t} (drive, until) WHERE state = 2`,
-	`CREATE INDEX IF NOT EXISTS {i}_busy ON {t} (grp, ord, until) WHERE state = 2`,
-	`CREATE INDEX IF NOT EXISTS {i}_over ON {t} (since) WHERE state >= 3`,
-	`CREATE TABLE IF NOT EXISTS {t}_failures (id {text} PRIMARY KEY, last bigint NOT NULL, failures {text} NOT NULL)`,
-	`CREATE INDEX IF NOT EXISTS {i}_failures_last ON {t}_failures (last)`,
-	`CREATE TABLE IF NOT EXISTS {t}_drives (
-	id {text} PRIMARY KEY, grp {text} NOT NULL, rate {float} NOT NULL, by_whom {text} NOT NULL, made bigint NOT NULL,
-	state integer NOT NULL, why {text} NOT NULL, total bigint NOT NULL, remain bigint NOT NULL, done bigint NOT NULL, failed bigint NOT NULL,
-	next bigint NOT NULL, filling bigint NOT NULL, outcomes bigint NOT NULL
-)`,
-	`CREATE INDEX IF NOT EXISTS {i}_drives_made ON {t}_drives (made)`,
 	`CREATE TABLE IF NOT EXISTS {t}_counts (
 	grp {text} NOT NULL, state integer NOT NULL, reason {text} NOT NULL, held integer NOT NULL, shard integer NOT NULL,
 	n bigint NOT NULL, bytes bigint NOT NULL, PRIMARY KEY (grp, state, reason, held, shard)
+)`,
+	`DROP TABLE IF EXISTS {t}_drives`,
+	`DROP INDEX IF EXISTS {s}{i}_ordered`, `DROP INDEX IF EXISTS {s}{i}_taken`, `DROP INDEX IF EXISTS {s}{i}_busy`, `DROP INDEX IF EXISTS {s}{i}_over`,
+	`UPDATE {t} SET state = state - 1 WHERE state > 0`,
+	`DELETE FROM {t}_counts WHERE state < 253`,
+	`INSERT INTO {t}_counts (grp, state, reason, held, shard, n, bytes) SELECT grp, state, reason, held, 0, count(*), sum(bytes) FROM {t} GROUP BY grp, state, reason, held`,
+	`CREATE INDEX IF NOT EXISTS {i}_kept ON {t} (state, kept, id)`,
+	`CREATE INDEX IF NOT EXISTS {i}_group ON {t} (grp, state, kept, id)`,
+	`CREATE INDEX IF NOT EXISTS {i}_reason ON {t} (state, reason, kept, id)`,
+	`CREATE INDEX IF NOT EXISTS {i}_taken ON {t} (grp, until) WHERE state = 1`,
+	`CREATE INDEX IF NOT EXISTS {i}_over ON {t} (since) WHERE state >= 2`,
+	`CREATE TABLE IF NOT EXISTS {t}_failures (id {text} PRIMARY KEY, last bigint NOT NULL, failures {text} NOT NULL)`,
+	`CREATE INDEX IF NOT EXISTS {i}_failures_last ON {t}_failures (last)`,
+	`CREATE TABLE IF NOT EXISTS {t}_redrives (
+	grp {text} PRIMARY KEY, id {text} NOT NULL, query {text} NOT NULL, rate {float} NOT NULL, by_whom {text} NOT NULL, made bigint NOT NULL,
+	state integer NOT NULL, why {text} NOT NULL, total bigint NOT NULL, done bigint NOT NULL, failed bigint NOT NULL,
+	next bigint NOT NULL, passed bigint NOT NULL, outcomes bigint NOT NULL, holder bigint NOT NULL, seen bigint NOT NULL
 )`,
 }
 
@@ -115,28 +119,26 @@ const (
 	countNotes = 253
 )
 
-// versions are the changes of the tables, from each version to the next. The first makes
-// them.
-var versions = [][]string{schema}
+// versions are the changes of the tables, from each version to the next. The last makes them too.
+var versions = [][]string{nil, schema}
 
 // columns of a letter, without its payload and all failures but the newest.
 const columns = `id, grp, source, reason, ord, state, kept, since, token, until, redriven, resolved, drive, attempts, first, last, key, position, by_whom, note, newest, headers`
 
-const driveColumns = `id, grp, rate, by_whom, made, state, why, total, remain, done, failed, next, filling, outcomes`
+const courseColumns = `id, grp, query, rate, by_whom, made, state, why, total, done, failed, next, passed, outcomes, holder, seen`
 
 // statements of one table, written out.
 type statements struct {
-	fill                                                             func(string) string
-	lock, schemaTable, version, beginVersion, setVersion             string
-	head, letterLock, selectOne, insert, update, remove              string
-	selectNote, insertNote, deleteNote                               string
-	selectDrive, insertDrive, updateDrive, openDrives, listDrives    string
-	candidates, taken, others, release                               string
-	count, stats, oldest, groups                                     string
-	sweepOver, sweepNotes, sweepDrives, makeRoom, longest, removeOld string
-	driveOf, oldestNotes, countNotes                                 string
-	newestWaiting, orderSome, pickSome, countSome, listSome          string
-	counted, tally, newest, waiting                                  string
+	fill                                                   func(string) string
+	lock, schemaTable, version, beginVersion, setVersion   string
+	head, letterLock, selectOne, insert, update, remove    string
+	selectNote, insertNote, deleteNote                     string
+	selectCourse, namedCourse, orderCourse, updateCourse   string
+	listCourses, sweepCourses, taken                       string
+	count, stats, oldest, groups                           string
+	sweepOver, sweepNotes, makeRoom, longest, removeOld    string
+	oldestNotes, countNotes, pickSome, countSome, listSome string
+	counted, tally, newest, waiting                        string
 }
 
 // part is how many letters one transaction changes of many.
@@ -168,61 +170,44 @@ func (d Dialect) statements(table string) statements {
 			ON CONFLICT (id) DO UPDATE SET last = excluded.last, failures = excluded.failures`),
 		deleteNote: fill(`DELETE FROM {t}_failures WHERE id = ?`),
 
-		selectDrive: fill(`SELECT {drive} FROM {t}_drives WHERE id = ?{rows}`),
-		insertDrive: fill(`INSERT INTO {t}_drives ({drive}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-		updateDrive: fill(`UPDATE {t}_drives SET state = ?, why = ?, total = ?, remain = ?, done = ?, failed = ?, next = ?, filling = ?, outcomes = ? WHERE id = ?`),
-		openDrives:  fill(`SELECT {drive} FROM {t}_drives WHERE grp = ? AND (state = 0 OR remain > 0) ORDER BY made, id{rows}`),
-		listDrives:  fill(`SELECT {drive} FROM {t}_drives WHERE grp = ? OR ? = 1 ORDER BY made DESC, id DESC LIMIT 1000`),
-		driveOf:     fill(`SELECT drive FROM {t} WHERE id = ?`),
-
-		candidates: fill(`SELECT {columns}, failures, payload FROM {t} WHERE id {in}(SELECT id FROM (
-			SELECT id, kept FROM (SELECT id, kept FROM {t} WHERE drive = ? AND state = 2 AND (until <= ? OR since > ?) ORDER BY until LIMIT ?) AS lost
-			UNION ALL SELECT id, kept FROM (SELECT id, kept FROM {t} WHERE drive = ? AND state = 1 AND ord = '' ORDER BY kept, id LIMIT ?) AS free
-			UNION ALL SELECT id, kept FROM (WITH RECURSIVE orders (ord) AS (
-				SELECT (SELECT ord FROM {t} WHERE drive = ? AND state = 1 AND ord > '' ORDER BY ord LIMIT 1)
-				UNION ALL SELECT (SELECT ord FROM {t} WHERE drive = ? AND state = 1 AND ord > orders.ord ORDER BY ord LIMIT 1) FROM orders WHERE orders.ord IS NOT NULL)
-				SELECT (SELECT id FROM {t} WHERE drive = ? AND state = 1 AND ord = one.ord ORDER BY kept, id LIMIT 1) AS id,
-					(SELECT kept FROM {t} WHERE drive = ? AND state = 1 AND ord = one.ord ORDER BY kept, id LIMIT 1) AS kept
-				FROM (SELECT ord FROM orders WHERE ord IS NOT NULL LIMIT ?) AS one
-				WHERE NOT EXISTS (SELECT 1 FROM {t} WHERE grp = ? AND ord = one.ord AND state = 2) LIMIT ?) AS heads) AS x ORDER BY kept, id LIMIT ?){end}{rows}`),
-		taken: fill(`SELECT token, until, since, newest FROM {t} WHERE drive = ? AND state = 2 LIMIT ?`),
-		others: fill(`SELECT coalesce((SELECT until FROM {t} WHERE drive = ? AND state = 2 AND until > ? ORDER BY until LIMIT 1), 0),
-			(SELECT count(*) FROM (SELECT 1 FROM {t} AS held WHERE held.grp = ? AND held.ord > '' AND held.state = 2
-			AND EXISTS (SELECT 1 FROM {t} WHERE drive = ? AND state = 1 AND ord = held.ord) LIMIT 1) AS x)`),
-		release: fill(`UPDATE {t} SET state = 0, since = ?, until = 0 WHERE id IN (SELECT id FROM {t} WHERE drive = ? AND state = 1 {part}{rows})
-			RETURNING grp, 1, reason, held, bytes`),
+		selectCourse: fill(`SELECT {course} FROM {t}_redrives WHERE grp = ?{rows}`),
+		namedCourse:  fill(`SELECT {course} FROM {t}_redrives WHERE id = ?{rows}`),
+		orderCourse: fill(`INSERT INTO {t}_redrives ({course}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (grp) DO UPDATE SET
+			id = excluded.id, query = excluded.query, rate = excluded.rate, by_whom = excluded.by_whom, made = excluded.made, state = excluded.state, why = excluded.why,
+			total = excluded.total, done = excluded.done, failed = excluded.failed, next = excluded.next, passed = excluded.passed, outcomes = excluded.outcomes,
+			holder = excluded.holder, seen = excluded.seen WHERE {t}_redrives.state <> 0 OR {t}_redrives.done + {t}_redrives.failed >= {t}_redrives.total`),
+		updateCourse: fill(`UPDATE {t}_redrives SET state = ?, why = ?, done = ?, failed = ?, next = ?, passed = ?, outcomes = ?, holder = ?, seen = ? WHERE id = ?`),
+		listCourses:  fill(`SELECT {course} FROM {t}_redrives WHERE grp = ? OR ? = 1 ORDER BY made DESC, id DESC LIMIT 1000`),
+		sweepCourses: fill(`DELETE FROM {t}_redrives WHERE made < ? AND state <> 0`),
+		taken:        fill(`SELECT {columns} FROM {t} WHERE grp = ? AND state = 1 ORDER BY until LIMIT ?`),
 
 		count:  fill(counts(1)),
 		stats:  fill(`SELECT state, reason, held, sum(n), sum(bytes) FROM {t}_counts WHERE (grp = ? OR ? = 1) AND state NOT IN (253, 255) GROUP BY state, reason, held ORDER BY state, reason, held`),
 		groups: fill(`SELECT DISTINCT grp FROM {t}_counts WHERE state = 254 ORDER BY grp`),
 
-		sweepOver:  fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND since < ? {part}{rows})` + gone),
-		sweepNotes: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures WHERE last < ? {part}{rows}) RETURNING last`),
-		sweepDrives: fill(`DELETE FROM {t}_drives WHERE made < ? AND remain = 0 AND filling < ? AND NOT EXISTS
-			(SELECT 1 FROM {t} WHERE drive = {t}_drives.id AND state = 1) AND NOT EXISTS (SELECT 1 FROM {t} WHERE drive = {t}_drives.id AND state = 2)`),
-		makeRoom:      fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 3 AND id <> ? ORDER BY since LIMIT ?{rows})` + gone),
-		longest:       fill(`SELECT grp, bytes, kept, id FROM {t} WHERE state = 0 ORDER BY kept, id LIMIT ` + strconv.Itoa(told)),
-		waiting:       fill(`SELECT coalesce(sum(n), 0), coalesce(sum(bytes), 0) FROM {t}_counts WHERE state = 0`),
-		removeOld:     fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state = 0 AND kept <= ? AND (kept < ? OR id <= ?) ORDER BY kept, id LIMIT ?{rows})` + gone),
-		countNotes:    fill(`SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 253`),
-		oldestNotes:   fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures ORDER BY last LIMIT ?)`),
-		newestWaiting: fill(`SELECT id, kept FROM {t} WHERE grp = ? AND state = 0 ORDER BY kept DESC, id DESC LIMIT 1`),
-		orderSome:     fill(`UPDATE {t} SET state = 1, since = ?, drive = ?, by_whom = ? WHERE {where} RETURNING grp, 0, reason, held, bytes`),
-		pickSome:      fill(`SELECT id, kept FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
-		countSome:     fill(`SELECT count(*) FROM (SELECT 1 FROM {t} WHERE {where} LIMIT ?) AS x`),
-		listSome:      fill(`SELECT {columns} FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
-		counted:       fill(`SELECT grp, state, reason, held, sum(n) AS n FROM {t}_counts WHERE {where} GROUP BY grp, state, reason, held`),
-		tally:         fill(`SELECT grp, state, reason, held, count(*) AS n FROM {t} WHERE {where} GROUP BY grp, state, reason, held`),
-		oldest:        fill(`SELECT min(kept) FROM {t} WHERE {where}`),
-		newest:        fill(`SELECT max(kept) AS kept FROM {t} WHERE {where}`),
+		sweepOver:   fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 2 AND since < ? {part}{rows})` + gone),
+		sweepNotes:  fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures WHERE last < ? {part}{rows}) RETURNING last`),
+		makeRoom:    fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state >= 2 AND id <> ? ORDER BY since LIMIT ?{rows})` + gone),
+		longest:     fill(`SELECT grp, bytes, kept, id FROM {t} WHERE state = 0 ORDER BY kept, id LIMIT ` + strconv.Itoa(told)),
+		waiting:     fill(`SELECT coalesce(sum(n), 0), coalesce(sum(bytes), 0) FROM {t}_counts WHERE state = 0`),
+		removeOld:   fill(`DELETE FROM {t} WHERE id IN (SELECT id FROM {t} WHERE state = 0 AND kept <= ? AND (kept < ? OR id <= ?) ORDER BY kept, id LIMIT ?{rows})` + gone),
+		countNotes:  fill(`SELECT coalesce(sum(n), 0) FROM {t}_counts WHERE grp = ? AND state = 253`),
+		oldestNotes: fill(`DELETE FROM {t}_failures WHERE id IN (SELECT id FROM {t}_failures ORDER BY last LIMIT ?)`),
+		pickSome:    fill(`SELECT id, kept, ord, newest FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
+		countSome:   fill(`SELECT count(*) FROM {t} WHERE {where}`),
+		listSome:    fill(`SELECT {columns} FROM {t} WHERE {where} ORDER BY kept, id LIMIT ?`),
+		counted:     fill(`SELECT grp, state, reason, held, sum(n) AS n FROM {t}_counts WHERE {where} GROUP BY grp, state, reason, held`),
+		tally:       fill(`SELECT grp, state, reason, held, count(*) AS n FROM {t} WHERE {where} GROUP BY grp, state, reason, held`),
+		oldest:      fill(`SELECT min(kept) FROM {t} WHERE {where}`),
+		newest:      fill(`SELECT max(kept) AS kept FROM {t} WHERE {where}`),
 	}
 }
 
 // often are the statements that SQLite has prepared.
 func (s *statements) often() []string {
 	return []string{
-		s.head, s.selectOne, s.insert, s.update, s.selectNote, s.insertNote, s.deleteNote, s.selectDrive, s.updateDrive, s.openDrives,
-		s.driveOf, s.candidates, s.others, s.count,
+		s.head, s.selectOne, s.insert, s.update, s.selectNote, s.insertNote, s.deleteNote, s.selectCourse, s.updateCourse,
+		s.taken, s.count,
 	}
 }
 
@@ -246,13 +231,8 @@ func (d Dialect) filler(table string) func(string) string {
 	if now == "" {
 		now = "0"
 	}
-	in, end := "IN ", ""
-	if d.many { // by the index of the IDs, also where the database has no statistics
-		in, end = "= ANY(ARRAY", ")"
-	}
-	r := strings.NewReplacer("{t}", table, "{i}", strings.ReplaceAll(table, ".", "_"), "{text}", d.text, "{blob}", d.blob, "{float}", d.float,
-		"{now}", now, "{shard}", d.shard, "{rows}", d.rows, "{part}", "LIMIT "+strconv.Itoa(part), "{columns}", columns, "{drive}", driveColumns,
-		"{in}", in, "{end}", end)
+	r := strings.NewReplacer("{t}", table, "{s}", table[:strings.LastIndexByte(table, '.')+1], "{i}", strings.ReplaceAll(table, ".", "_"), "{text}", d.text, "{blob}", d.blob, "{float}", d.float,
+		"{now}", now, "{shard}", d.shard, "{rows}", d.rows, "{part}", "LIMIT "+strconv.Itoa(part), "{columns}", columns, "{course}", courseColumns)
 	return func(text string) string {
 		text = r.Replace(text)
 		if strings.Contains(text, "{where}") {

@@ -201,15 +201,6 @@ func (t *tx) put(l deadletter.Letter) error {
 			return err
 		}
 	}
-	if old.Driven() && !next.Driven() {
-		c, err := t.drive(old.Drive)
-		if err == nil && c.ID != "" {
-			err = t.saveDrive(c.Leave(1, t.now))
-		}
-		if err != nil {
-			return err
-		}
-	}
 	return t.save(old, next)
 }
 
@@ -230,10 +221,10 @@ func (s *Store) Get(ctx context.Context, id deadletter.ID) (deadletter.Letter, e
 	return r.Letter, clear(err)
 }
 
-// one decides about one letter, and about the redrive that it is of.
+// one decides about one letter.
 func (s *Store) one(ctx context.Context, id deadletter.ID, decide func(deadletter.Record, time.Time) (deadletter.Record, bool, error)) error {
 	return s.change(ctx, id, func(t *tx) error {
-		c, r, err := t.driven(id)
+		r, err := t.load(id)
 		if err != nil {
 			return err
 		}
@@ -243,11 +234,6 @@ func (s *Store) one(ctx context.Context, id deadletter.ID, decide func(deadlette
 		next, changed, err := decide(r, t.now)
 		if err != nil || !changed {
 			return err
-		}
-		if c.ID != "" && r.Driven() && !next.Driven() {
-			if err := t.saveDrive(c.Leave(1, t.now)); err != nil {
-				return err
-			}
 		}
 		return t.save(r, next)
 	})

@@ -213,7 +213,7 @@ func (s *Store) Stats(ctx context.Context, group string) (deadletter.Stats, erro
 }
 
 // every state that a letter can be in.
-var every = []deadletter.State{deadletter.Waiting, deadletter.Ordered, deadletter.Taken, deadletter.Done, deadletter.Dropped}
+var every = []deadletter.State{deadletter.Waiting, deadletter.Taken, deadletter.Done, deadletter.Dropped}
 
 // stats sums up the counts.
 func (s *Store) stats(ctx context.Context, group string) (all deadletter.Stats, err error) {

@@ -86,7 +86,7 @@ func (t *tx) write() error {
 // loadAll reads letters to change them. Those that are not there are missing.
 func (t *tx) loadAll(ids []deadletter.ID) (map[deadletter.ID]deadletter.Record, error) {
 	found := make(map[deadletter.ID]deadletter.Record, len(ids))
-	if len(ids) == 1 || !t.dialect.many {
+	if len(ids) < 2 || !t.dialect.many {
 		for _, id := range ids {
 			r, err := t.load(id)
 			if err != nil {
@@ -101,15 +101,15 @@ func (t *tx) loadAll(ids []deadletter.ID) (map[deadletter.ID]deadletter.Record, 
 	for i, id := range ids {
 		args[i] = t.dialect.id(id)
 	}
-	all, err := t.records(t.sql.fill("SELECT {columns}, failures, payload FROM {t} WHERE id IN ("+marks(len(ids))+") ORDER BY id{rows}"), args...)
+	all, err := t.records(true, t.sql.fill("SELECT {columns}, failures, payload FROM {t} WHERE id IN ("+marks(len(ids))+") ORDER BY id{rows}"), args...)
 	for _, r := range all {
 		found[r.ID] = r
 	}
 	return found, err
 }
 
-// records reads letters to change them.
-func (t *tx) records(text string, args ...any) (all []deadletter.Record, err error) {
+// records reads letters, whole or without failures and payloads.
+func (t *tx) records(whole bool, text string, args ...any) (all []deadletter.Record, err error) {
 	if err := t.write(); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (t *tx) records(text string, args ...any) (all []deadletter.Record, err err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		r, err := readLetter(rows, true)
+		r, err := readLetter(rows, whole)
 		if err != nil {
 			return nil, err
 		}

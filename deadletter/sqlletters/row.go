@@ -166,23 +166,50 @@ func blob(b []byte) []byte {
 	return b
 }
 
-func readDrive(from scanner) (c deadletter.Course, err error) {
-	var made, next, filling int64
-	err = from.Scan(&c.ID, &c.Group, &c.Rate, &c.By, &made, &c.State, &c.Why, &c.Total, &c.Left, &c.Done, &c.Failed, &next, &filling, &c.Outcomes)
-	c.Made, c.Next, c.Filling = deadletter.Time(made), deadletter.Time(next), deadletter.Time(filling)
-	return c, err
+// A storedQuery is what a redrive picks, as the table has it. Texts may have any bytes.
+type storedQuery struct {
+	Source []byte          `json:"source,omitempty"`
+	Reason []byte          `json:"reason,omitempty"`
+	IDs    []deadletter.ID `json:"ids,omitempty"`
+	Prefix string          `json:"prefix,omitempty"`
+	Before int64           `json:"before"`
+	After  int64           `json:"after"`
 }
 
-func (d Dialect) driveValues(c *deadletter.Course) []any {
+func writeQuery(q *deadletter.Query) string {
+	text, _ := json.Marshal(storedQuery{[]byte(q.Source), []byte(q.Reason), q.IDs, q.Prefix, nanos(q.Before), nanos(q.After)})
+	return string(text)
+}
+
+func readCourse(from scanner) (c deadletter.Course, err error) {
+	var made, next, passed, seen int64
+	var query []byte
+	err = from.Scan(&c.ID, &c.Group, &query, &c.Rate, &c.By, &made, &c.State, &c.Why, &c.Total, &c.Drive.Done, &c.Failed, &next, &passed, &c.Outcomes, &c.Holder, &seen)
+	if err != nil {
+		return deadletter.Course{}, err
+	}
+	var q storedQuery
+	if err := json.Unmarshal(query, &q); err != nil {
+		return deadletter.Course{}, fmt.Errorf("the redrive of %q is damaged: %w", c.Group, err)
+	}
+	c.Query = deadletter.Query{
+		Group: c.Group, Source: string(q.Source), Reason: string(q.Reason), IDs: q.IDs, Prefix: q.Prefix,
+		Before: time.Unix(0, q.Before), After: time.Unix(0, q.After),
+	}
+	c.Made, c.Next, c.After, c.Seen = deadletter.Time(made), deadletter.Time(next), deadletter.Time(passed), deadletter.Time(seen)
+	return c.Stands(), nil
+}
+
+func (d Dialect) courseValues(c *deadletter.Course) []any {
 	return []any{
-		d.str(c.ID), d.str(c.Group), c.Rate, d.str(c.By), deadletter.Nanos(c.Made), int(c.State), d.str(c.Why), c.Total, c.Left, c.Drive.Done, c.Failed,
-		deadletter.Nanos(c.Next), deadletter.Nanos(c.Filling), int64(c.Outcomes),
+		d.str(c.ID), d.str(c.Group), d.str(writeQuery(&c.Query)), c.Rate, d.str(c.By), deadletter.Nanos(c.Made), int(c.State), d.str(c.Why), c.Total, c.Drive.Done, c.Failed,
+		deadletter.Nanos(c.Next), deadletter.Nanos(c.After), int64(c.Outcomes), int64(c.Holder), deadletter.Nanos(c.Seen),
 	}
 }
 
-func (d Dialect) driveUpdate(c *deadletter.Course) []any {
+func (d Dialect) courseUpdate(c *deadletter.Course) []any {
 	return []any{
-		int(c.State), d.str(c.Why), c.Total, c.Left, c.Drive.Done, c.Failed,
-		deadletter.Nanos(c.Next), deadletter.Nanos(c.Filling), int64(c.Outcomes), d.str(c.ID),
+		int(c.State), d.str(c.Why), c.Drive.Done, c.Failed,
+		deadletter.Nanos(c.Next), deadletter.Nanos(c.After), int64(c.Outcomes), int64(c.Holder), deadletter.Nanos(c.Seen), d.str(c.ID),
 	}
 }

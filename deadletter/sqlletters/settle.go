@@ -1,7 +1,6 @@
 package sqlletters
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -101,35 +100,36 @@ func (s *Store) settle(batch []*settlement) {
 
 // settle returns what is said of each letter.
 func (t *tx) settle(batch []*settlement) (said []error, err error) {
-	drives := map[string]*deadletter.Course{}
-	if err := t.addDrives(drives, batch); err != nil {
-		return nil, err
-	}
-	letters, err := t.loadAll(idsOf(batch))
-	for _, one := range batch {
-		r := letters[one.ID]
-		if err == nil {
-			err = t.addDrive(drives, r.Drive) // if it is of another meanwhile
-		}
-		if err != nil {
+	courses := map[string]deadletter.Course{}
+	for _, group := range groupsOf(batch) {
+		if courses[group], err = t.course(group); err != nil {
 			return nil, err
 		}
-		c := cmp.Or(drives[r.Drive], &deadletter.Course{})
-		next, changed, no := r.Settle(one.Token, one.verdict, c.ID == "" || c.State != deadletter.Driving, t.now)
+	}
+	letters, err := t.loadAll(idsOf(batch))
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range batch {
+		r := letters[one.ID]
+		next, changed, no := r.Settle(one.Token, one.verdict, t.now)
 		if said = append(said, no); no != nil || !changed {
 			continue
 		}
 		letters[one.ID] = next
-		if err = t.save(r, next); err == nil {
-			*c, err = t.settled(*c, one.verdict.State, !next.Driven())
+		if err := t.save(r, next); err != nil {
+			return nil, err
+		}
+		if c := courses[r.Group]; c.ID == r.Drive {
+			courses[r.Group] = c.Settle(r, one.verdict)
 		}
 	}
-	for _, c := range drives {
-		if err == nil {
-			err = t.saveDrive(*c)
+	for _, c := range courses {
+		if err := t.saveCourse(c); err != nil {
+			return nil, err
 		}
 	}
-	return said, err
+	return said, nil
 }
 
 func idsOf(batch []*settlement) (ids []deadletter.ID) {
@@ -139,47 +139,11 @@ func idsOf(batch []*settlement) (ids []deadletter.ID) {
 	return slices.Compact(ids) // they are sorted
 }
 
-// settled returns the redrive of a letter that was settled.
-func (t *tx) settled(c deadletter.Course, as deadletter.State, left bool) (_ deadletter.Course, err error) {
-	if c.ID == "" {
-		return c, nil
-	}
-	if as != deadletter.Ordered {
-		c = c.Settle(as == deadletter.Done)
-	}
-	if left {
-		c = c.Leave(1, t.now)
-	}
-	if c.State != deadletter.Driving {
-		c, _, err = t.ended(c, nil)
-	}
-	return c, err
-}
-
-// addDrives reads the redrives of letters, always in the same order and before the letters: all who
-// need both take them so.
-func (t *tx) addDrives(drives map[string]*deadletter.Course, batch []*settlement) error {
-	var ids []string
+// groupsOf returns the groups of letters, always in the same order.
+func groupsOf(batch []*settlement) (groups []string) {
 	for _, one := range batch {
-		ids = append(ids, one.Drive)
+		groups = append(groups, one.Group)
 	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		if err := t.addDrive(drives, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addDrive reads a redrive unless it was read, if there is one.
-func (t *tx) addDrive(drives map[string]*deadletter.Course, id string) error {
-	if id == "" || drives[id] != nil {
-		return nil
-	}
-	c, err := t.drive(id)
-	if c.ID != "" {
-		drives[id] = &c
-	}
-	return err
+	slices.Sort(groups)
+	return slices.Compact(groups)
 }

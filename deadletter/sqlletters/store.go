@@ -52,7 +52,7 @@ func New(db *sql.DB, d Dialect, table string, o deadletter.Options) (*Store, err
 func refusal(err error) bool {
 	for _, own := range []error{
 		deadletter.ErrNotFound, deadletter.ErrState, deadletter.ErrLost, deadletter.ErrFull, deadletter.ErrTooLarge, deadletter.ErrUnresolved,
-		deadletter.ErrSchema,
+		deadletter.ErrSchema, deadletter.ErrBusy,
 	} {
 		if errors.Is(err, own) {
 			return true

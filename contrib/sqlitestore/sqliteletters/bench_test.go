@@ -80,7 +80,7 @@ func BenchmarkRedrive(b *testing.B) {
 		now = now.Add(time.Second)
 		taken, _, err := s.Take(b.Context(), "g", 1, time.Minute)
 		if err == nil && len(taken) == 1 {
-			err = s.Settle(b.Context(), taken[0], deadletter.Verdict{State: deadletter.Ordered})
+			err = s.Settle(b.Context(), taken[0], deadletter.Verdict{State: deadletter.Waiting})
 		}
 		if err != nil || len(taken) != 1 {
 			b.Fatal(len(taken), err)

@@ -93,7 +93,7 @@ func TestTablesOfANewerProgram(t *testing.T) {
 	if err := s.Put(t.Context(), letter(1)); err != nil {
 		t.Fatal(err)
 	}
-	exec1(t, raw(t, file), "UPDATE dead_letters_schema SET version = 2")
+	exec1(t, raw(t, file), "UPDATE dead_letters_schema SET version = 3")
 	if err := s.Put(t.Context(), letter(2)); !errors.Is(err, deadletter.ErrSchema) {
 		t.Errorf("a program that was there before: %v", err)
 	}
@@ -101,8 +101,8 @@ func TestTablesOfANewerProgram(t *testing.T) {
 	if !errors.Is(err, deadletter.ErrSchema) {
 		t.Errorf("a program that opens it: %v", err)
 	}
-	wantSays(t, err, "version 2", "newer program")
-	exec1(t, raw(t, file), "UPDATE dead_letters_schema SET version = 1")
+	wantSays(t, err, "version 3", "newer program")
+	exec1(t, raw(t, file), "UPDATE dead_letters_schema SET version = 2")
 	if st, err := s.Stats(t.Context(), ""); err != nil || st.Put != 1 {
 		t.Errorf("%+v, %v", st, err)
 	}
@@ -483,10 +483,13 @@ func TestABoundThatWasLoweredByThousands(t *testing.T) {
 			put("g", 0)
 			s.db.SetMaxOpenConns(1) // for a temporary table
 			copies(t, s, 2597)
-			put("ordered", 1)
-			put("ordered", 2)
-			if d, err := s.Order(t.Context(), deadletter.Query{Group: "ordered"}, deadletter.Drive{Rate: 1}); err != nil || d.Total != 2 {
+			put("taken", 1)
+			put("taken", 2)
+			if d, err := s.Order(t.Context(), deadletter.Query{Group: "taken"}, deadletter.Drive{Rate: 1e9}); err != nil || d.Total != 2 {
 				t.Fatal(d, err)
+			}
+			if taken, _, err := s.Take(t.Context(), "taken", 2, time.Hour); err != nil || len(taken) != 2 {
+				t.Fatal(taken, err)
 			}
 			s.Close()
 			var told []int
@@ -503,52 +506,12 @@ func TestABoundThatWasLoweredByThousands(t *testing.T) {
 				}
 			}
 			st, err := s.Stats(t.Context(), "")
-			if err != nil || st.ByState[deadletter.Ordered] != 2 {
+			if err != nil || st.ByState[deadletter.Taken] != 2 {
 				t.Errorf("%+v, %v", st, err)
 			}
 			if want := 2600 - c.left; c.err == nil && sum != want+1 || c.err != nil && sum != 0 || st.Letters != c.left {
 				t.Errorf("told of %d letters, and %d are left", sum, st.Letters)
 			}
 		})
-	}
-}
-
-// An order that ends half way, as when whoever gave it goes away, is stopped: nothing of it
-// stays ordered, and what was put away meanwhile is there.
-func TestAnOrderThatEndsHalfWay(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	begun := 0
-	ordering := false
-	clock := func() time.Time {
-		if ordering {
-			if begun++; begun == 5 { // the first two are the redrive's row, and what others left
-				cancel()
-			}
-		}
-		return time.Unix(1e9, 0)
-	}
-	s := openFile(t, filepath.Join(t.TempDir(), "letters"), deadletter.Options{Clock: clock})
-	fill(t, s, 1)
-	s.db.SetMaxOpenConns(1) // for a temporary table
-	copies(t, s, 2999)
-	s.db.SetMaxOpenConns(connections)
-	ordering = true
-	if d, err := s.Order(ctx, deadletter.Query{Group: "g"}, deadletter.Drive{Rate: 1}); !errors.Is(err, context.Canceled) {
-		t.Fatal(d, err)
-	}
-	ordering = false
-	if begun < 5 {
-		t.Fatalf("it ended before: %d transactions", begun)
-	}
-	all, err := s.Drives(t.Context(), "")
-	if err != nil || len(all) != 1 || all[0].State != deadletter.Stopped || all[0].Left != 0 || all[0].Total < 500 || all[0].Why != "it could not be ordered whole" {
-		t.Errorf("%+v, %v", all, err)
-	}
-	if st, err := s.Stats(t.Context(), ""); err != nil || st.ByState[deadletter.Waiting] != 3000 {
-		t.Errorf("%+v, %v", st, err)
-	}
-	if taken, again, err := s.Take(t.Context(), "g", 5, time.Minute); len(taken) != 0 || again != 0 || err != nil {
-		t.Errorf("%d taken, %v, %v", len(taken), again, err)
 	}
 }

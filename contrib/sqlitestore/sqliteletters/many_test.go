@@ -67,7 +67,7 @@ func TestManyLetters(t *testing.T) {
 	s.db.SetMaxOpenConns(connections)
 	for name, q := range map[string]deadletter.Query{
 		"all": {}, "of a group": {Group: "g"}, "of a source": {Group: "g", Source: "orders"}, "by prefix": {Prefix: string(letter(250).ID[:12])},
-		"in all states": {States: []deadletter.State{0, 1, 2, 3, 4}}, "by a reason that is rare": {Group: "g", Reason: "none"},
+		"in all states": {States: []deadletter.State{0, 1, 2, 3}}, "by a reason that is rare": {Group: "g", Reason: "none"},
 	} {
 		begun, from, pages := time.Now(), "", 0
 		for pages == 0 || from != "" && pages < 20 {

@@ -27,7 +27,7 @@ type pair struct {
 
 // own is which of the package's errors it is.
 func own(err error) string {
-	for _, e := range []error{deadletter.ErrNotFound, deadletter.ErrState, deadletter.ErrLost, deadletter.ErrFull} {
+	for _, e := range []error{deadletter.ErrNotFound, deadletter.ErrState, deadletter.ErrLost, deadletter.ErrFull, deadletter.ErrBusy} {
 		if errors.Is(err, e) {
 			return e.Error()
 		}
@@ -120,7 +120,7 @@ func (p *pair) call(ctx context.Context, i int, s deadletter.Store, what, n, m i
 			return ""
 		}
 		l := p.taken[i][m%len(p.taken[i])]
-		v := []deadletter.Verdict{{State: deadletter.Done}, {State: deadletter.Waiting, Reason: "failed", Failure: &failure}, {State: deadletter.Ordered}, {State: deadletter.Waiting}}[n%4]
+		v := []deadletter.Verdict{{State: deadletter.Done}, {State: deadletter.Waiting, Reason: "failed", Failure: &failure}, {State: deadletter.Waiting}, {State: deadletter.Waiting, Failure: &failure}}[n%4]
 		if n == 13 {
 			return own(s.Extend(ctx, l, time.Minute))
 		}
@@ -140,7 +140,7 @@ func (p *pair) call(ctx context.Context, i int, s deadletter.Store, what, n, m i
 
 // look says all that there is.
 func (p *pair) look(ctx context.Context, s deadletter.Store) (text string) {
-	every := deadletter.Query{States: []deadletter.State{0, 1, 2, 3, 4}}
+	every := deadletter.Query{States: []deadletter.State{0, 1, 2, 3}}
 	page, err := s.List(ctx, every, "", 0)
 	if err != nil {
 		return err.Error()
@@ -155,7 +155,7 @@ func (p *pair) look(ctx context.Context, s deadletter.Store) (text string) {
 		text += fmt.Sprintln(d)
 	}
 	stats, err2 := s.Stats(ctx, "g")
-	for state := range deadletter.State(5) {
+	for state := range deadletter.State(4) {
 		text += fmt.Sprint(state, stats.ByState[state], " ")
 	}
 	return text + fmt.Sprintln(stats.Letters, stats.Unresolved, stats.Oldest, stats.Bytes, stats.Put, err, err2)

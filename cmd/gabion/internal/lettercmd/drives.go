@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +16,8 @@ import (
 const redrivesHelp = `usage: gabion deadletter redrives --store URL [--group NAME] [--json]
                     [--table NAME]
 
-Lists redrives, the newest first: what they took, how it came out, and why those
-that stopped did.
+Lists the last redrive of each group, the newest first: what it took, how it
+came out, and why it stopped if it did.
 
   --group NAME     only those of this group
   --json           print JSON
@@ -175,7 +174,7 @@ func (c *call) watch(ctx context.Context, d deadletter.Drive, unresolved int) er
 		}
 		if quiet := time.Since(moved); quiet >= idleHint && quiet >= time.Duration(2/d.Rate*float64(time.Second)) && !hinted {
 			hinted = true
-			c.hint(ctx, &d, quiet)
+			fmt.Fprintf(c.stderr, "nothing was taken for %s: does a consumer of %s run that redrives from this store, and is its breaker closed?\n", operator.Span(quiet), text(d.Group))
 		}
 		next := time.NewTimer(lookEvery)
 		select {
@@ -194,18 +193,6 @@ func (c *call) watch(ctx context.Context, d deadletter.Drive, unresolved int) er
 		}
 		d = fresh
 	}
-}
-
-// hint says why it may be that nothing was taken for so long.
-func (c *call) hint(ctx context.Context, d *deadletter.Drive, quiet time.Duration) {
-	all, _ := c.letters.Drives(ctx, d.Group) // what fails is told with the next look
-	for _, other := range slices.Backward(all) {
-		if other.State == deadletter.Driving && other.Made.Before(d.Made) {
-			fmt.Fprintf(c.stderr, "it waits for redrive %s of the same group: gabion deadletter stop %s ends that\n", other.ID, other.ID)
-			return
-		}
-	}
-	fmt.Fprintf(c.stderr, "nothing was taken for %s: does a consumer of %s run that redrives from this store, and is its breaker closed?\n", operator.Span(quiet), text(d.Group))
 }
 
 func (c *call) ended(d *deadletter.Drive, unresolved int) error {

@@ -22,7 +22,7 @@ const exportHelp = `usage: gabion deadletter export --store URL [--group NAME] [
 Writes letters as JSON, one on a line, the oldest first and each once, also
 while consumers work. What is put away after it began is not in it. The last
 line is whole if it is interrupted.
-` + filterHelp + `  --state STATES   waiting (the default), ordered, taken, done, dropped, with
+` + filterHelp + `  --state STATES   waiting (the default), taken, done, dropped, with
                    commas, or all
   --payload        with payloads, in base64, and the values of headers
   --json           is what it does in any case
@@ -159,7 +159,7 @@ func (c *call) printStats(all []statsRecord) {
 		fmt.Fprintln(c.stdout, "no letters")
 		return
 	}
-	fmt.Fprintf(c.stdout, "%s waiting ordered taken    done dropped  oldest      bytes ever put\n", column("group", 24))
+	fmt.Fprintf(c.stdout, "%s waiting taken    done dropped  oldest      bytes ever put\n", column("group", 24))
 	for i := range all {
 		s := &all[i]
 		oldest := "-"
@@ -167,7 +167,7 @@ func (c *call) printStats(all []statsRecord) {
 			oldest = operator.Span(time.Since(*s.Oldest))
 		}
 		of := func(state deadletter.State) int { return s.ByState[state.String()] }
-		fmt.Fprintf(c.stdout, "%s %7d %7d %5d %7d %7d %7s %10s %8d\n", column(string(s.Group), 24), of(deadletter.Waiting), of(deadletter.Ordered),
+		fmt.Fprintf(c.stdout, "%s %7d %5d %7d %7d %7s %10s %8d\n", column(string(s.Group), 24), of(deadletter.Waiting),
 			of(deadletter.Taken), of(deadletter.Done), of(deadletter.Dropped), oldest, size(s.Bytes), s.Put)
 		for _, reason := range slices.Sorted(maps.Keys(s.ByReason)) {
 			fmt.Fprintf(c.stdout, "  %7d  %s%s\n", s.ByReason[reason], text(or(reason, "(others)")), unresolvedNote(reason, s.Unresolved))

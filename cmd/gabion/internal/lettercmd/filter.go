@@ -45,7 +45,7 @@ func (f *filter) check() error {
 func (f *filter) given() bool { return *f != filter{} }
 
 // allStates are the states of letters.
-var allStates = []deadletter.State{deadletter.Waiting, deadletter.Ordered, deadletter.Taken, deadletter.Done, deadletter.Dropped}
+var allStates = []deadletter.State{deadletter.Waiting, deadletter.Taken, deadletter.Done, deadletter.Dropped}
 
 func (f *filter) query(now time.Time) (q deadletter.Query, err error) {
 	q = deadletter.Query{Group: f.group, Source: f.source, Reason: f.reason}

@@ -35,8 +35,8 @@ const help = `usage: gabion deadletter <command> --store URL [flags]
   ls        list letters
   show      one letter in full, with each of its failures
   redrive   order that consumers run letters again, at a bounded rate
-  redrives  list redrives, the newest first
-  stop      end a redrive: what it had not taken waits again
+  redrives  the last redrive of each group
+  stop      end a redrive: what it had not taken waits on
   resolve   say what became of work whose outcome is unknown
   drop      give letters up for good: their payloads are erased
   export    write letters as JSON, one on a line
@@ -223,7 +223,7 @@ func codeOf(ctx context.Context, err error) int {
 	switch {
 	case errors.As(err, &w):
 		return usage
-	case errors.As(err, &r), errors.Is(err, deadletter.ErrState), errors.Is(err, deadletter.ErrUnresolved):
+	case errors.As(err, &r), errors.Is(err, deadletter.ErrState), errors.Is(err, deadletter.ErrUnresolved), errors.Is(err, deadletter.ErrBusy):
 		return refused
 	case ctx.Err() != nil:
 		return interrupted

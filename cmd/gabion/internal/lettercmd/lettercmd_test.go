@@ -250,7 +250,7 @@ func TestStats(t *testing.T) {
 	if code != 0 {
 		t.Error(code)
 	}
-	for _, want := range []string{"billing                        3       0     0       0       0", "        2  attempts_exhausted\n", "        1  outcome_unknown, 1 of them not resolved\n", "mail "} {
+	for _, want := range []string{"billing                        3     0       0       0", "        2  attempts_exhausted\n", "        1  outcome_unknown, 1 of them not resolved\n", "mail "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s%s", want, out, errs)
 		}

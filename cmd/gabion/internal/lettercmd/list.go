@@ -18,7 +18,7 @@ const listHelp = `usage: gabion deadletter ls --store URL [--group NAME] [--sour
 
 Lists letters, the oldest first: when each was put away, by whom, why, and the
 last error.
-` + filterHelp + `  --state STATES   waiting (the default), ordered, taken, done, dropped, with
+` + filterHelp + `  --state STATES   waiting (the default), taken, done, dropped, with
                    commas, or all
   --limit N        stop after so many (default 100)
   --after CURSOR   go on where the list before ended

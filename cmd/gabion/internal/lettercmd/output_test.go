@@ -82,8 +82,7 @@ func TestStatesHaveAColumn(t *testing.T) {
 // A letter that the policy does not admit is taken again and again, and was not run each time.
 func TestTakenIsNotRun(t *testing.T) {
 	m, ids := shop(t)
-	d, err := m.Order(t.Context(), deadletter.Query{Group: "billing"}, deadletter.Drive{Rate: 1e4})
-	if err != nil {
+	if _, err := m.Order(t.Context(), deadletter.Query{Group: "billing"}, deadletter.Drive{Rate: 1e4}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -91,12 +90,12 @@ func TestTakenIsNotRun(t *testing.T) {
 		if err != nil || len(leases) != 1 || string(leases[0].ID) != ids["order-1"] {
 			t.Fatal(leases, err)
 		}
-		if err := m.Settle(t.Context(), leases[0], deadletter.Verdict{State: deadletter.Ordered}); err != nil {
+		if err := m.Settle(t.Context(), leases[0], deadletter.Verdict{State: deadletter.Waiting}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_, out, _ := on(t.Context(), m, "show", ids["order-1"])
-	for _, want := range []string{"taken       2 times for a run again, admitted or not, last by redrive " + d.ID + "\n", "runs        5\n"} {
+	for _, want := range []string{"taken       2 times for a run again, admitted or not\n", "runs        5\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s does not say %q", out, want)
 		}

@@ -26,8 +26,8 @@ Orders that letters run again: those with the IDs, or those that wait and that
 the flags let through. The consumers of the group take them, under the same keys
 and through the same policy: they hold back while the breaker is open, and a
 letter that fails waits again, with the failure written down. The redrive stops
-by itself when fewer than half of its last 20 letters succeed. Redrives of one
-group go one after another.
+by itself when fewer than half of its last 20 letters succeed. A group has one
+redrive at a time: while it goes on, another is refused.
 
 Letters whose outcome is unknown are left out until somebody resolves them, and
 how many those are is said. Where an ID names one, nothing is ordered.
@@ -42,8 +42,8 @@ how many those are is said. Where an ID names one, nothing is ordered.
   --table NAME     of the tables, if it is not dead_letters
 
 Exit codes: 0 it was ordered; with --follow every letter succeeded. 1 nothing
-can run, an ID names a letter whose outcome is unknown, or with --follow some
-letters failed or it was stopped.
+can run, an ID names a letter whose outcome is unknown, or another redrive of
+the group goes on; with --follow some letters failed or it was stopped.
 `
 
 const (

@@ -216,7 +216,11 @@ func TestRedrivesAndStop(t *testing.T) {
 	}
 	on(t.Context(), m, "redrive", "--group", "billing", "--by", "ann")
 	all, _ := m.Drives(t.Context(), "")
-	code, out, errs := on(t.Context(), m, "redrives", "--group", "billing")
+	code, out, errs := on(t.Context(), m, "redrive", "--group", "billing", "--rate", "1000/s", "--by", "bob")
+	if code != 1 || !strings.Contains(errs, "another redrive of the group goes on: "+all[0].ID+" by ann") {
+		t.Errorf("a second one: %d, %s%s", code, out, errs)
+	}
+	code, out, errs = on(t.Context(), m, "redrives", "--group", "billing")
 	if code != 0 || !strings.Contains(out, all[0].ID+"  ") || !strings.Contains(out, "billing  5/s  by ann\n  driving: 0 of 2 letters done, 0 failed, 2 left\n") {
 		t.Errorf("%s%s", out, errs)
 	}

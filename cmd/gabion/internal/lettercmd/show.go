@@ -115,7 +115,8 @@ func (c *call) print(l *deadletter.Letter) {
 	field("first", stamp(l.First))
 	field("last", stamp(l.Last))
 	if l.Redriven > 0 {
-		field("taken", fmt.Sprintf("%s for a run again, admitted or not, last by redrive %s", count(l.Redriven, "time", "times"), or(l.Drive, "-")))
+		field("taken", count(l.Redriven, "time", "times")+" for a run again, admitted or not")
+		field("redrive", l.Drive)
 	}
 	field("by", l.By)
 	field("note", l.Note)

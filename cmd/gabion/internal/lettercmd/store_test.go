@@ -82,6 +82,9 @@ func TestEachStore(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if none, _, err := s.Take(t.Context(), "billing", 1, time.Minute); len(none) != 0 || err != nil {
+				t.Fatal(none, err)
+			}
 			want(0, "finished: 2 of 2 letters done", "redrives")
 			want(1, "the redrive is finished", "stop "+drivesOf(t, s)[0].ID)
 			want(0, "is dropped", "drop "+ids["mail\xff-1"]+" --note spam --yes")

@@ -121,7 +121,7 @@ var (
 			note("`disposition` is `ack`, `retry` or `dead_letter`. `reason` is one of package inbox, such as `done` or `attempts_exhausted`. It counts what has the Metrics as its Stream.")
 
 	DeadLetters = gauge("gabion_dead_letters", "Dead letters that are not done or dropped, by where they stand.", dependency, state).
-			note("`state` is `waiting` for an operator, `ordered` to run again, or `taken` by a consumer. `dependency` is the group of consumers. Exposed where the Config has Letters, as the next ones. Processes that share a store expose the same numbers: take the maximum, not the sum.")
+			note("`state` is `waiting`, or `taken` by a consumer. `dependency` is the group of consumers. Exposed where the Config has Letters, as the next ones. Processes that share a store expose the same numbers: take the maximum, not the sum.")
 	DeadUnresolved = gauge("gabion_dead_letters_unresolved", "Dead letters whose outcome is unknown and not resolved yet.", dependency).
 			note("No redrive takes them.")
 	DeadAge = gauge("gabion_dead_letters_oldest_age_seconds", "Time since the oldest dead letter that waits was put away.", dependency).
@@ -131,9 +131,9 @@ var (
 			note("The store counts it, so it goes on when a process starts anew.")
 	DeadLost = counter("gabion_dead_letters_lost_total", "Dead letters that a full store removed although they waited.", dependency).
 			note("Only under `deadletter.DropOldest`. It counts what has the Metrics as its Stream. Processes that share a store may tell of the same letters, so it may be too much, and never too little.")
-	Redrives        = gauge("gabion_redrives_running", "Redrives of dead letters that have letters left.", dependency)
-	RedrivesStopped = gauge("gabion_redrives_stopped", "Redrives that stopped by themselves, since one of the group succeeded or was stopped by hand.", dependency).
-			note("A redrive stops by itself when too few of its letters succeed. One that finished succeeded if at least half of its letters did.")
+	Redrives        = gauge("gabion_redrives_running", "Whether a redrive of dead letters goes on.", dependency)
+	RedrivesStopped = gauge("gabion_redrives_stopped", "Whether the last redrive of the group stopped by itself.", dependency).
+			note("A redrive stops by itself when too few of its letters succeed. It is told until the next one of the group is ordered.")
 	DeadUp = gauge("gabion_dead_letter_store_up", "1 if the store of dead letters answered when it was asked last, else 0.").
 		note("While it is 0, the metrics of dead letters are as they were, and go after a minute.")
 

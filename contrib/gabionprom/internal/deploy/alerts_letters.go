@@ -63,7 +63,7 @@ var letterAlerts = []alert{
 		expr:     fmt.Sprintf("max by (%[1]s) (%[2]s) > 0 and max by (%[1]s) (%[3]s) > 0", who, catalog.RedrivesStopped.Name, waiting),
 		severity: "warning",
 		summary:  "{{ $labels.job }}: a redrive of {{ $labels.dependency }} stopped by itself",
-		means:    "Of the last 20 letters that the redrive ran, fewer than half succeeded. So it stopped, and what is left waits again. The cause was thought to be mended, and is not. The alert ends when another redrive of the group has succeeded or was stopped by hand, or when no letter waits.",
+		means:    "Of the last 20 letters that the redrive ran, fewer than half succeeded. So it stopped, and what is left waits again. The cause was thought to be mended, and is not. The alert ends when another redrive of the group is ordered, or when no letter waits.",
 		look:     "`gabion deadletter redrives` says why it stopped, `gabion deadletter ls` has the last error of each letter. Do all fail alike, or only those of one reason?",
 		do:       "Mend the cause, then order another redrive, at first of a few letters by their IDs. Drop what can't succeed any more. [redrive.md](redrive.md) goes through it.",
 		fires:    map[string]string{`gabion_redrives_stopped{}`: "1x80"},
