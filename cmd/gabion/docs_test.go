@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 var (
@@ -33,7 +35,7 @@ func wrongCommands(t *testing.T, text string) (found []string) {
 	t.Helper()
 	for _, m := range written.FindAllStringSubmatch(text, -1) {
 		words := strings.Fields(m[1])
-		if !slices.ContainsFunc(commands, func(c command) bool { return c.name == words[0] }) && words[0] != "completion" && words[0] != "help" {
+		if !slices.ContainsFunc(root().Commands(), func(c *cobra.Command) bool { return c.Name() == words[0] }) {
 			found = append(found, words[0]+" is no command: gabion "+m[1])
 			continue
 		}

@@ -4,15 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/labcmd"
 	"github.com/gabion-go/gabion/lab"
@@ -34,24 +35,29 @@ exit code 1 if one is off by more than its tolerance
   --junit FILE     write all results as JUnit XML, for a CI server
 `
 
-// labVerify runs every anchor and says which don't hold.
-func labVerify(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags, asJSON := labFlags("gabion lab verify", stderr)
-	markdown, junit := flags.String("markdown", "", "write Markdown"), flags.String("junit", "", "write JUnit XML")
-	words, code := labParse(flags, args, labVerifyUsage, stdout, stderr)
-	if code >= 0 {
-		return code
-	}
-	if len(words) > 0 {
-		fmt.Fprintf(stderr, "gabion lab verify: %q is not expected\n\n%s", words[0], labVerifyUsage)
-		return exitUsage
-	}
+// labVerify is gabion lab verify: it runs every anchor and says which don't hold.
+func labVerify() *cobra.Command {
+	var asJSON bool
+	var markdown, junit string
+	c := cli.Command("verify", "reproduce published results and compare", labVerifyUsage, func(c *cobra.Command, words []string) int {
+		if len(words) > 0 {
+			return cli.Wrongly(c, fmt.Sprintf("%q is not expected", words[0]))
+		}
+		return verify(c.Context(), asJSON, markdown, junit, c.OutOrStdout(), c.ErrOrStderr())
+	})
+	c.Flags().BoolVar(&asJSON, "json", false, "")
+	c.Flags().StringVar(&markdown, "markdown", "", "")
+	c.Flags().StringVar(&junit, "junit", "", "")
+	return c
+}
+
+func verify(ctx context.Context, asJSON bool, markdown, junit string, stdout, stderr io.Writer) int {
 	cases, err := lab.VerifyAnchors(ctx, verifyProgress(stderr))
 	if err != nil {
 		return labFailed(ctx, err, stderr)
 	}
-	code, err = tellCases(stdout, cases, *asJSON)
-	if err := errors.Join(err, keepCases(*markdown, lab.AnchorsMarkdown, cases), keepCases(*junit, lab.AnchorsJUnit, cases)); err != nil {
+	code, err := tellCases(stdout, cases, asJSON)
+	if err := errors.Join(err, keepCases(markdown, lab.AnchorsMarkdown, cases), keepCases(junit, lab.AnchorsJUnit, cases)); err != nil {
 		return labFailed(ctx, err, stderr)
 	}
 	return code
@@ -142,24 +148,28 @@ const labAnchorUsage = `usage: gabion lab anchor NAME [--set KEY=VALUE]... [--js
 runs one published experiment at settings of your choice and says what came out
 `
 
-// labAnchor runs one anchor.
-func labAnchor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags, asJSON := labFlags("gabion lab anchor", stderr)
+// labAnchor is gabion lab anchor: it runs one anchor. Its help is about the one that is named.
+func labAnchor() *cobra.Command {
+	var asJSON bool
 	set := settings{}
-	flags.Var(set, "set", "KEY=VALUE, once for each setting")
-	words, code := labParse(flags, args, fold.Lines(labAnchorHelp(args)), stdout, stderr)
-	switch {
-	case code >= 0:
-		return code
-	case len(words) != 1:
-		fmt.Fprintf(stderr, "gabion lab anchor: name one anchor\n\n%s", fold.Lines(labAnchorHelp(nil)))
-		return exitUsage
-	}
-	figures, err := lab.RunAnchor(ctx, words[0], set)
+	c := cli.Command("anchor", "run one of the published experiments at your settings", fold.Lines(labAnchorHelp(nil)), func(c *cobra.Command, words []string) int {
+		if len(words) != 1 {
+			return cli.Wrongly(c, "name one anchor")
+		}
+		return anchor(c.Context(), words[0], set, asJSON, c.OutOrStdout(), c.ErrOrStderr())
+	})
+	c.Flags().Var(set, "set", "KEY=VALUE, once for each setting")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	c.SetHelpFunc(func(c *cobra.Command, args []string) { fmt.Fprint(c.OutOrStdout(), fold.Lines(labAnchorHelp(args))) })
+	return c
+}
+
+func anchor(ctx context.Context, name string, set settings, asJSON bool, stdout, stderr io.Writer) int {
+	figures, err := lab.RunAnchor(ctx, name, set)
 	if err != nil {
 		return labFailed(ctx, err, stderr)
 	}
-	if *asJSON {
+	if asJSON {
 		err = writeCases(stdout, figures)
 	} else {
 		err = writeFigures(stdout, figures)
@@ -208,6 +218,8 @@ type settings map[string]string
 
 func (s settings) String() string { return "" }
 
+func (s settings) Type() string { return "KEY=VALUE" }
+
 func (s settings) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
@@ -218,33 +230,6 @@ func (s settings) Set(text string) error {
 	}
 	s[key] = value
 	return nil
-}
-
-func labFlags(name string, stderr io.Writer) (*flag.FlagSet, *bool) {
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	return flags, flags.Bool("json", false, "write JSON")
-}
-
-// labParse reads flags before and after the words. A code of 0 or more ends the
-// command.
-func labParse(flags *flag.FlagSet, args []string, usage string, stdout, stderr io.Writer) (words []string, code int) {
-	flags.Usage = func() {}
-	for {
-		err := flags.Parse(args)
-		switch {
-		case errors.Is(err, flag.ErrHelp):
-			fmt.Fprint(stdout, usage)
-			return nil, 0
-		case err != nil: // said already
-			fmt.Fprint(stderr, "\n", usage)
-			return nil, exitUsage
-		case flags.NArg() == 0:
-			return words, -1
-		}
-		words = append(words, flags.Arg(0))
-		args = flags.Args()[1:]
-	}
 }
 
 // labFailed says what went wrong and returns the exit code for it.

@@ -119,14 +119,14 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestLabFailures(t *testing.T) {
 	var stderr bytes.Buffer
-	if code := labAnchor(t.Context(), []string{"vegas"}, brokenPipe{}, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "broken pipe") {
+	if code := run(t.Context(), []string{"lab", "anchor", "vegas"}, brokenPipe{}, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "broken pipe") {
 		t.Errorf("nobody reads: %d, %q", code, &stderr)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	for _, args := range [][]string{{"verify"}, {"anchor", "aws-occ"}} {
+	for _, args := range [][]string{{"lab", "verify"}, {"lab", "anchor", "aws-occ"}} {
 		var stdout, stderr bytes.Buffer
-		if code := runLab(ctx, args, &stdout, &stderr); code != exitInterrupted || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {
+		if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {
 			t.Errorf("%v, interrupted: %d, %q, %q", args, code, &stdout, &stderr)
 		}
 	}

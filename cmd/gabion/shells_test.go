@@ -5,169 +5,160 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/shell"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 )
 
 // Everything that help says fits in 80 columns.
 func TestHelpFitsIn80Columns(t *testing.T) {
-	seen := 0
-	for _, c := range tree() {
-		seen++
-		for line := range strings.Lines(c.Help) {
+	cli.Walk(root(), func(c *cobra.Command) {
+		for line := range strings.Lines(cli.Help(c)) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-				t.Errorf("gabion %s -h has %d columns: %s", strings.Join(c.Words, " "), n, line)
+				t.Errorf("%s -h has %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+	})
+}
+
+// describedFlag is a flag at the beginning of a line of a help, or after another.
+var describedFlag = regexp.MustCompile(`(?m)(?:^ +|^ +--[a-z, -]*, )--?([a-z][a-z0-9-]*)`)
+
+// Each command and each flag says what it is for, and the help has no flag that does not exist.
+func TestEveryCommandAndFlagIsDescribed(t *testing.T) {
+	commands, flags := 0, 0
+	takes := map[string]map[string]bool{} // by help: several commands may share one
+	cli.Walk(root(), func(c *cobra.Command) {
+		commands++
+		help := cli.Help(c)
+		if c.Short == "" || c.Name() != "help" && !strings.Contains(help, "usage: gabion") {
+			t.Errorf("%s does not say what it is for:\n%s", c.CommandPath(), help)
+		}
+		if takes[help] == nil {
+			takes[help] = map[string]bool{"h": true}
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			flags++
+			takes[help][f.Name], takes[help][f.Shorthand] = true, true
+			if f.Usage == "" {
+				t.Errorf("%s: the help does not say what --%s is for", c.CommandPath(), f.Name)
+			}
+		})
+	})
+	for help, known := range takes {
+		for _, m := range describedFlag.FindAllStringSubmatch(help, -1) {
+			if !known[m[1]] {
+				t.Errorf("%s is no flag of\n%s", m[1], help)
 			}
 		}
 	}
-	if seen < 14 {
-		t.Errorf("only %d commands were asked", seen)
+	if commands < 40 || flags < 200 {
+		t.Errorf("only %d commands and %d flags were looked at", commands, flags)
 	}
 }
 
-// The words and flags that are completed are those that the help names, and the
-// commands take them.
-func TestWhatIsCompletedExists(t *testing.T) {
-	all := map[string]shell.Command{}
-	for _, c := range tree() {
-		all[strings.Join(c.Words, " ")] = c
-	}
-	for words, want := range map[string][]string{
-		"page":         {"--speed", "--from", "--run", "--listen", "-h"},
-		"explain":      {"--call", "--policy", "--json", "-h"},
-		"":             {"demo", "config", "explain", "page", "schema", "lab", "completion", "man", "version"},
-		"config":       {"check", "explain", "print"},
-		"lab":          {"run", "list", "show", "explain", "tournament", "opponents", "verify", "anchor"},
-		"config print": {"-f", "--dependency", "--reveal", "-h"},
-		"demo":         {"--seconds", "--seed", "--config", "--json", "--ledgers", "--into"},
-		"lab run":      {"--against", "--report", "--map", "--record", "--record-of"},
-		"completion":   {"-h"},
-		"lab anchor":   {"--set", "--json"},
-		"config check": {"-f"},
-		"lab explain":  {"--fleet", "--client", "--from", "--to"},
-		"version":      {"-h"},
+// completed are command lines whose last word is being typed, and what may stand there. Cobra
+// says it to the scripts of all shells in the same way.
+var completed = map[string][]string{
+	"conf":                 {"config"},
+	"config ":              {"check", "print", "explain"},
+	"config ex":            {"explain"},
+	"config print --d":     {"--dependency"},
+	"config print -f x --": {"--dependency", "--help", "--reveal"},
+	"lab run --rep":        {"--replications", "--report"},
+	"demo --se":            {"--seconds", "--seed"},
+	"completion z":         {"zsh"},
+	"help la":              {"lab"},
+	"help lab tour":        {"tournament"},
+	"deadletter re":        {"redrive", "redrives", "resolve"},
+	"outbox discard --y":   {"--yes"},
+	"lint --nothing":       {},
+}
 
-		"deadletter":         {"ls", "show", "redrive", "redrives", "stop", "resolve", "drop", "export", "stats"},
-		"deadletter redrive": {"--rate", "--dry-run", "--follow", "--group", "--since", "--store"},
-		"deadletter resolve": {"--as", "--note", "--by"},
-		"outbox":             {"ls", "retry", "discard", "stats"},
-		"outbox discard":     {"--topic", "--all", "--yes", "--store"},
-		"lab show":           {"--schema"},
-		"schema":             {"-h"},
-	} {
-		c, ok := all[words]
-		if !ok {
-			t.Errorf("gabion %s is not known", words)
+func TestWhatIsCompleted(t *testing.T) {
+	for typed, want := range completed {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), append([]string{"__complete"}, strings.Split(typed, " ")...), &stdout, &stderr); code != 0 {
+			t.Errorf("%s: %d, %s", typed, code, &stderr)
 		}
-		for _, w := range want {
-			if !slices.Contains(append(c.Next, c.Flags()...), w) {
-				t.Errorf("after gabion %s, %s is not completed", words, w)
+		got := []string{}
+		for line := range strings.Lines(stdout.String()) {
+			word, about, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			if !strings.HasPrefix(word, ":") && strings.HasPrefix(word, typed[strings.LastIndex(typed, " ")+1:]) { // as shells filter
+				got = append(got, word)
+			}
+			if !strings.HasPrefix(word, ":") && about == "" && !strings.HasPrefix(typed, "completion") && !strings.HasPrefix(typed, "help") {
+				t.Errorf("gabion %s: nothing is said about %s", typed, word)
 			}
 		}
-	}
-	for words, c := range all {
-		for _, f := range c.Flags() {
-			var out bytes.Buffer
-			run(t.Context(), append(strings.Fields(words), f, "-h", "-h"), &out, &out)
-			if words != "" && strings.Contains(out.String(), "not defined") && c.Help != all[strings.Fields(words)[0]].Help {
-				t.Errorf("gabion %s does not know %s", words, f)
-			}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("gabion %s is completed with %q, want %q", typed, got, want)
 		}
 	}
 }
 
-// script writes a completion into a file, or skips the test where there is no such
-// shell.
-func script(t *testing.T, name string) (program, path string) {
+// scriptOf writes a completion into a file.
+func scriptOf(t *testing.T, shell string) (path string) {
 	t.Helper()
-	program, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("%s is not installed", name)
+	var script, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"completion", shell}, &script, &stderr); code != 0 {
+		t.Fatalf("%s: %d, %s", shell, code, &stderr)
 	}
 	path = filepath.Join(t.TempDir(), "completion")
-	if err := os.WriteFile(path, []byte(tree().Completion(name)), 0o600); err != nil {
+	if err := os.WriteFile(path, script.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return program, path
+	return path
 }
 
-var completed = []struct {
-	typed string // the last word is being typed; "" begins a new one
-	want  string // the completions, in alphabetical order, or some of them
-}{
-	{"conf", "config"},
-	{"config ", "--dependency --json --live --reveal --why -f -h check explain print"},
-	{"config ex", "explain"},
-	{"config print --d", "--dependency"},
-	{"config print -f x --r", "--reveal"},
-	{"lab run --rep", "--replications --report"},
-	{"demo --se", "--seconds --seed"},
-	{"completion z", ""},
+// Each shell that is installed can read its script.
+func TestShellsReadTheirScripts(t *testing.T) {
+	for _, shell := range shells {
+		path := scriptOf(t, shell)
+		program, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("%s is not installed", shell)
+			continue
+		}
+		if out, err := exec.Command(program, "-n", path).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", shell, err, out)
+		}
+	}
 }
 
 func TestBashCompletes(t *testing.T) {
-	bash, path := script(t, "bash")
-	for _, c := range completed {
-		words := strings.Split("gabion "+c.typed, " ")
-		for i, w := range words {
-			words[i] = "'" + w + "'"
-		}
-		cmd := "source " + path + "; COMP_WORDS=(" + strings.Join(words, " ") + "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _gabion; printf '%s\n' \"${COMPREPLY[@]}\" | sort"
-		check(t, c.typed, c.want, exec.Command(bash, "--norc", "-c", cmd))
+	if testing.Short() {
+		t.Skip("long: the command is built")
 	}
-}
-
-func TestFishCompletes(t *testing.T) {
-	fish, path := script(t, "fish")
-	for _, c := range completed {
-		check(t, c.typed, c.want, exec.Command(fish, "--no-config", "-c", "source "+path+"; complete -C 'gabion "+c.typed+"' | sort"))
+	const library = "/usr/share/bash-completion/bash_completion"
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("bash-completion is not installed")
 	}
-}
-
-// zsh completes only where somebody types; what would be offered is asked for.
-func TestZshCompletes(t *testing.T) {
-	zsh, path := script(t, "zsh")
-	for _, c := range completed {
-		words := strings.Split("gabion "+c.typed, " ")
-		for i, w := range words {
-			words[i] = "'" + w + "'"
-		}
-		last := words[len(words)-1]
-		cmd := "compdef() {}; _files() {}; compadd() { shift; for w in \"$@\"; do case $w in (" + strings.Trim(last, "'") + "*) print -r -- $w ;; esac; done }; " +
-			"source " + path + "; words=(" + strings.Join(words, " ") + "); CURRENT=${#words}; _gabion | sort"
-		check(t, c.typed, c.want, exec.Command(zsh, "-f", "-c", cmd))
+	gabion, err := builtGabion()
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func check(t *testing.T, typed, want string, cmd *exec.Cmd) {
-	t.Helper()
-	cmd.Dir = t.TempDir() // no files to complete
-	out, err := cmd.CombinedOutput()
-	if got := strings.Join(strings.Fields(string(out)), " "); err != nil || !strings.Contains(got, want) || want != "" && strings.Count(got, " ") > strings.Count(want, " ")+3 {
-		t.Errorf("gabion %s is completed with %q, want %q (%v)", typed, got, want, err)
-	}
-}
-
-func TestPowerShellCompletes(t *testing.T) {
-	text := tree().Completion("powershell")
-	for _, want := range []string{"Register-ArgumentCompleter -Native -CommandName gabion", "'config' = 'check explain print "} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the script has no %q:\n%s", want, text)
-		}
-	}
-	if strings.Count(text, "{") != strings.Count(text, "}") {
-		t.Error("braces don't match")
+	cmd := exec.Command("bash", "--norc", "-c", "source "+library+"; source "+scriptOf(t, "bash")+
+		"; COMP_LINE='gabion config ex' COMP_POINT=16 COMP_WORDS=(gabion config ex) COMP_CWORD=2; __start_gabion; printf '%s\\n' \"${COMPREPLY[@]}\"")
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(gabion)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "explain" {
+		t.Errorf("%v, %s", err, out)
 	}
 }
 
 // The manual page names every command and flag, and troff has nothing to say.
 func TestManualPage(t *testing.T) {
-	page := tree().Man("v1.2.3")
-	for _, want := range []string{".TH GABION 1", "gabion config explain", `\-\-dependency NAME`, ".SS gabion lab run", "gabion v1.2.3", ".SH EXIT STATUS"} {
+	page := cli.Man(root(), "v1.2.3")
+	for _, want := range []string{".TH GABION 1", "gabion config explain", `\-\-dependency NAME`, ".SS gabion lab run", ".SS gabion outbox discard", "gabion v1.2.3", ".SH EXIT STATUS"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}

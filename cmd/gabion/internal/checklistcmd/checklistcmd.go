@@ -3,9 +3,7 @@
 package checklistcmd
 
 import (
-	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/suggest"
@@ -74,15 +74,14 @@ type request struct {
 // wrong is an error of whoever called the command.
 type wrong struct{ error }
 
-// Main shows the checklist of a file, or writes an answer.
-func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	r := &request{today: dayOf(time.Now()), user: os.Getenv("USER"), stdout: stdout, stderr: stderr}
-	return r.run(args)
+// Command is gabion checklist: it shows the checklist of a file, or writes an answer.
+func Command() *cobra.Command {
+	return (&request{today: dayOf(time.Now()), user: os.Getenv("USER")}).command()
 }
 
-func (r *request) run(args []string) int {
-	flags := flag.NewFlagSet("gabion checklist", flag.ContinueOnError)
-	flags.SetOutput(r.stderr)
+func (r *request) command() *cobra.Command {
+	c := cli.Command("checklist", "what has to be so before a policy ships, and who said that it is", usage, r.main)
+	flags := c.Flags()
 	for name, to := range map[string]*string{
 		"format": &r.format, "dependency": &r.dependency, "answers": &r.answersFile, "question": &r.question, "answer": &r.answer, "by": &r.by, "note": &r.note,
 	} {
@@ -90,10 +89,11 @@ func (r *request) run(args []string) int {
 	}
 	flags.BoolVar(&r.open, "open", false, "")
 	flags.IntVar(&r.maxAge, "max-age", 365, "")
-	words, code := arguments.Parse(flags, args, usage, r.stdout)
-	if code >= 0 {
-		return code
-	}
+	return c
+}
+
+func (r *request) main(c *cobra.Command, words []string) int {
+	r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
 	code, err := r.do(words)
 	var caller wrong
 	switch {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lint"
 )
@@ -24,8 +25,8 @@ func ask(t *testing.T, dir string, args ...string) (code int, stdout, stderr str
 	t.Helper()
 	t.Chdir(dir)
 	var out, problems bytes.Buffer
-	r := &request{today: today, user: "ada", stdout: &out, stderr: &problems}
-	code = r.run(args)
+	r := &request{today: today, user: "ada"}
+	code = cli.Run(t.Context(), r.command(), args, &out, &problems)
 	return code, out.String(), problems.String()
 }
 

@@ -2,26 +2,27 @@ package configcmd
 
 import (
 	"fmt"
-	"io"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 )
 
+func checkCommand() *cobra.Command {
+	r := &request{}
+	return r.command("check", "say what is wrong with the file, and nothing else", r.check)
+}
+
 // check reads a file and says what is wrong with it. The file is named by itself or
-// with -f, as for the other words.
-func check(args []string, stdout, stderr io.Writer) int {
-	r := newRequest("gabion config check", stdout, stderr)
-	words, code := arguments.Parse(r.flags, args, usage, stdout)
+// with -f, as for the other commands.
+func (r *request) check(c *cobra.Command, words []string) int {
 	switch {
-	case code >= 0:
-		return code
 	case r.path == "" && len(words) == 1:
-		args = []string{"-f", words[0]}
+		r.path, words = words[0], nil
 	case len(words) > 0:
-		return wrongly(stderr, fmt.Sprintf("gabion config check: %q is not expected: one file at a time", words[len(words)-1]), usage)
+		return cli.Wrongly(c, fmt.Sprintf("%q is not expected: one file at a time", words[len(words)-1]))
 	}
-	r = newRequest("gabion config check", stdout, stderr)
-	f, _, code := r.open(args, 0)
+	f, code := r.open(c, words, 0)
 	if code >= 0 {
 		return code
 	}
@@ -29,5 +30,5 @@ func check(args []string, stdout, stderr io.Writer) int {
 	if len(f.Names()) == 1 {
 		count = "1 dependency"
 	}
-	return written(fmt.Fprintf(stdout, "%s: %s, no mistakes\n", f.Name, count))(stderr)
+	return written(fmt.Fprintf(r.stdout, "%s: %s, no mistakes\n", f.Name, count))(r.stderr)
 }

@@ -2,17 +2,17 @@
 package configcmd
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/suggest"
@@ -55,81 +55,57 @@ Exit codes: 0 the file is fine, 1 it has mistakes, 2 called wrongly, 3 any
 other failure.
 `
 
-// Schema prints the JSON Schema of the configuration file.
-func Schema(args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("gabion schema", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	words, code := arguments.Parse(flags, args, schemaUsage, stdout)
-	if code >= 0 {
-		return code
-	}
-	if len(words) > 0 {
-		return wrongly(stderr, fmt.Sprintf("gabion schema: %q is not expected", words[0]), schemaUsage)
-	}
-	return written(stdout.Write(config.Schema()))(stderr)
+// Schema is gabion schema: it prints the JSON Schema of the configuration file.
+func Schema() *cobra.Command {
+	return cli.Command("schema", "the JSON Schema of the configuration file", schemaUsage, func(c *cobra.Command, words []string) int {
+		if len(words) > 0 {
+			return cli.Wrongly(c, fmt.Sprintf("%q is not expected", words[0]))
+		}
+		return written(c.OutOrStdout().Write(config.Schema()))(c.ErrOrStderr())
+	})
 }
 
-// Config prints or explains the effective policies of a file.
-func Config(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		return wrongly(stderr, "gabion config: say what to do: check, print or explain", usage)
-	}
-	switch args[0] {
-	case "check":
-		return check(args[1:], stdout, stderr)
-	case "print":
-		return printFile(args[1:], stdout, stderr)
-	case "explain":
-		return explain(ctx, args[1:], stdout, stderr)
-	case "-h", "-help", "--help", "help":
-		fmt.Fprint(stdout, usage)
-		return exitOK
-	}
-	return wrongly(stderr, fmt.Sprintf("gabion config: unknown command %q", args[0]), usage)
+// Command is gabion config: it checks, prints or explains the effective policies of a file.
+func Command() *cobra.Command {
+	return cli.Group("config", "what a configuration file means, and where each value comes from", usage,
+		checkCommand(), printCommand(), explainCommand())
 }
 
-// wrongly says what is wrong with a command line, and then how it should look.
-func wrongly(stderr io.Writer, problem, usage string) int {
-	fmt.Fprintf(stderr, "%s\n\n%s", problem, usage)
-	return exitUsage
-}
-
-// request is what both commands are asked.
+// request is what the commands are asked.
 type request struct {
-	flags          *flag.FlagSet
-	path           string
-	reveal         bool
-	stdout, stderr io.Writer
+	path, dependency, live string
+	reveal, asJSON, whys   bool
+	stdout, stderr         io.Writer
 }
 
-func newRequest(name string, stdout, stderr io.Writer) *request {
-	r := &request{flags: flag.NewFlagSet(name, flag.ContinueOnError), stdout: stdout, stderr: stderr}
-	r.flags.SetOutput(stderr)
-	r.flags.StringVar(&r.path, "f", "", "the file, - for standard input")
-	r.flags.BoolVar(&r.reveal, "reveal", false, "show what variables hold")
-	return r
+// command is one of the three.
+func (r *request) command(name, says string, run func(c *cobra.Command, words []string) int) *cobra.Command {
+	c := cli.Command(name, says, usage, func(c *cobra.Command, words []string) int {
+		r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
+		return run(c, words)
+	})
+	c.Flags().StringVarP(&r.path, "file", "f", "", "")
+	c.Flags().BoolVar(&r.reveal, "reveal", false, "")
+	return c
 }
 
-// open reads the flags and the file. A code of 0 or more ends the command.
-func (r *request) open(args []string, most int) (f *config.File, words []string, code int) {
-	words, code = arguments.Parse(r.flags, args, usage, r.stdout)
-	if code >= 0 {
-		return nil, nil, code
-	}
+// open reads the file, after it was asked whether there are more words than that. A code of 0
+// or more ends the command.
+func (r *request) open(c *cobra.Command, words []string, most int) (f *config.File, code int) {
 	if problem := r.problem(words, most); problem != "" {
-		return nil, nil, wrongly(r.stderr, r.flags.Name()+": "+problem, usage)
+		return nil, cli.Wrongly(c, problem)
 	}
 	f, err := load(r.path)
 	var found config.Findings
 	switch {
 	case errors.As(err, &found):
 		fmt.Fprintln(r.stderr, fold.Lines(found.Error()))
-		return nil, nil, exitFindings
+		return nil, exitFindings
 	case err != nil:
 		fmt.Fprintln(r.stderr, "gabion config:", err)
-		return nil, nil, exitFailure
+		return nil, exitFailure
 	}
-	return f, words, -1
+	return f, -1
 }
 
 // problem says what is missing of a request, or too much.
@@ -156,32 +132,43 @@ func load(path string) (*config.File, error) {
 	return config.Parse("stdin", data)
 }
 
-func printFile(args []string, stdout, stderr io.Writer) int {
-	r := newRequest("gabion config print", stdout, stderr)
-	name := r.flags.String("dependency", "", "print this one only")
-	f, _, code := r.open(args, 0)
+func printCommand() *cobra.Command {
+	r := &request{}
+	c := r.command("print", "write the effective policies as YAML, every default included", r.print)
+	c.Flags().StringVar(&r.dependency, "dependency", "", "")
+	return c
+}
+
+func (r *request) print(c *cobra.Command, words []string) int {
+	f, code := r.open(c, words, 0)
 	if code >= 0 {
 		return code
 	}
 	var names []string
-	if *name != "" {
-		if f.Explain(*name) == nil {
-			return nobody(f, *name, stderr)
+	if r.dependency != "" {
+		if f.Explain(r.dependency) == nil {
+			return nobody(f, r.dependency, r.stderr)
 		}
-		names = []string{*name}
+		names = []string{r.dependency}
 	}
-	return written(io.WriteString(stdout, f.YAML(r.reveal, names...)))(stderr)
+	return written(io.WriteString(r.stdout, f.YAML(r.reveal, names...)))(r.stderr)
 }
 
-func explain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	r := newRequest("gabion config explain", stdout, stderr)
-	asJSON := r.flags.Bool("json", false, "write JSON")
-	whys := r.flags.Bool("why", false, "say why")
-	live := r.flags.String("live", "", "the address of a page")
-	f, words, code := r.open(args, 1)
+func explainCommand() *cobra.Command {
+	r := &request{}
+	c := r.command("explain", "say of every effective value where it comes from", r.explain)
+	c.Flags().BoolVar(&r.whys, "why", false, "")
+	c.Flags().StringVar(&r.live, "live", "", "")
+	c.Flags().BoolVar(&r.asJSON, "json", false, "")
+	return c
+}
+
+func (r *request) explain(c *cobra.Command, words []string) int {
+	f, code := r.open(c, words, 1)
 	if code >= 0 {
 		return code
 	}
+	stdout, stderr := r.stdout, r.stderr
 	var lines []line
 	for _, name := range f.Names() {
 		lines = append(lines, linesOf(f, name, r.reveal)...)
@@ -193,9 +180,9 @@ func explain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	e := explanation{Version: 1, File: f.Name, Settings: lines, Notes: notesOn(f, lines)}
-	if *live != "" {
+	if r.live != "" {
 		var err error
-		if e.Live, err = budgetsOf(ctx, *live, lines); err != nil {
+		if e.Live, err = budgetsOf(c.Context(), r.live, lines); err != nil {
 			fmt.Fprintln(stderr, "gabion config explain: --live:", err)
 			if errors.As(err, new(notAPage)) {
 				return exitUsage
@@ -203,12 +190,12 @@ func explain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return exitFailure
 		}
 	}
-	if *asJSON {
+	if r.asJSON {
 		return e.writeJSON(stdout, stderr)
 	}
 	var out strings.Builder
 	writeTable(&out, lines)
-	if *whys || len(words) > 0 {
+	if r.whys || len(words) > 0 {
 		writeWhys(&out, lines)
 	}
 	for _, n := range e.Notes {

@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 )
 
@@ -86,7 +87,7 @@ func TestExitCodes(t *testing.T) {
 		{"zzz", 2, "", `unknown command "zzz"`},
 	} {
 		var out, errOut bytes.Buffer
-		code := Config(t.Context(), strings.Fields(c.args), &out, &errOut)
+		code := cli.Run(t.Context(), Command(), strings.Fields(c.args), &out, &errOut)
 		if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(errOut.String(), c.errOut) {
 			t.Errorf("config %s: %d\n%s\n%s", c.args, code, out.String(), errOut.String())
 		}
@@ -122,8 +123,8 @@ dependencies:
 	} {
 		var table, asJSON, errOut bytes.Buffer
 		args := strings.Fields("explain -f " + path + " " + c.word)
-		Config(t.Context(), args, &table, &errOut)
-		Config(t.Context(), append(args, "--json"), &asJSON, &errOut)
+		cli.Run(t.Context(), Command(), args, &table, &errOut)
+		cli.Run(t.Context(), Command(), append(args, "--json"), &asJSON, &errOut)
 		const want = "note: plain: nothing is declared safe: only what provably never left is retried, unless a call brings a key"
 		whole := strings.Join(strings.Fields(table.String()), " ")
 		if n := strings.Count(whole, "note:"); (n == 1) != c.noted || n > 1 || strings.Contains(whole, want) != c.noted {
@@ -138,7 +139,7 @@ dependencies:
 
 func TestExplainJSON(t *testing.T) {
 	var out, errOut bytes.Buffer
-	if code := Config(t.Context(), []string{"explain", "-f", file(t, sample), "payments.timeout.call", "--json"}, &out, &errOut); code != 0 {
+	if code := cli.Run(t.Context(), Command(), []string{"explain", "-f", file(t, sample), "payments.timeout.call", "--json"}, &out, &errOut); code != 0 {
 		t.Fatal(errOut.String())
 	}
 	var got struct {
@@ -156,7 +157,7 @@ func TestExplainJSON(t *testing.T) {
 // What a command prints is a file again.
 func TestPrintIsReadAgain(t *testing.T) {
 	var out, errOut bytes.Buffer
-	Config(t.Context(), []string{"print", "-f", file(t, sample)}, &out, &errOut)
+	cli.Run(t.Context(), Command(), []string{"print", "-f", file(t, sample)}, &out, &errOut)
 	if _, err := config.Parse("printed", out.Bytes()); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
 	}
@@ -168,7 +169,7 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("no space left")
 
 func TestFailureToWriteIsTold(t *testing.T) {
 	var errOut bytes.Buffer
-	if code := Schema(nil, broken{}, &errOut); code != 3 || !strings.Contains(errOut.String(), "no space left") {
+	if code := cli.Run(t.Context(), Schema(), nil, broken{}, &errOut); code != 3 || !strings.Contains(errOut.String(), "no space left") {
 		t.Errorf("%d, %s", code, errOut.String())
 	}
 }
@@ -176,7 +177,7 @@ func TestFailureToWriteIsTold(t *testing.T) {
 // The schema is one by draft 2020-12, and agrees with the parser on whole files.
 func TestSchema(t *testing.T) {
 	var out, errOut bytes.Buffer
-	if code := Schema(nil, &out, &errOut); code != 0 {
+	if code := cli.Run(t.Context(), Schema(), nil, &out, &errOut); code != 0 {
 		t.Fatal(errOut.String())
 	}
 	doc, err := jsonschema.UnmarshalJSON(&out)
@@ -242,7 +243,7 @@ func TestExplainNotesWhatHedgesComeTo(t *testing.T) {
 	} {
 		path := file(t, "version: 1\ndependencies: {d: {"+c.keys+"}}\n")
 		var out, errOut bytes.Buffer
-		Config(t.Context(), []string{"explain", "-f", path, "d.hedge"}, &out, &errOut)
+		cli.Run(t.Context(), Command(), []string{"explain", "-f", path, "d.hedge"}, &out, &errOut)
 		got := strings.Join(strings.Fields(out.String()), " ")
 		if c.want == "" && strings.Contains(got, "note:") || !strings.Contains(got, c.want) || errOut.Len() > 0 {
 			t.Errorf("%s:\n%s%s", c.fact, &out, &errOut)
@@ -262,14 +263,14 @@ func TestTablesAndFindingsFitIn80Columns(t *testing.T) {
 	write("version: 1\ndefaults: {trust: internal}\ndependencies:\n  " + name + ": {timeout: {call: '${CALL_TIMEOUT_OF_PAYMENTS:-15s}'}, hedge: {max: 2}, retry: {budget: off}}\n")
 	for _, args := range []string{"explain", "check", "print"} {
 		var out, errOut bytes.Buffer
-		if code := Config(t.Context(), []string{args, "-f", "gabion.yaml"}, &out, &errOut); code != 0 {
+		if code := cli.Run(t.Context(), Command(), []string{args, "-f", "gabion.yaml"}, &out, &errOut); code != 0 {
 			t.Fatalf("%d: %s", code, &errOut)
 		}
 		narrow(t, out.String())
 	}
 	write("version: 1\ndependencies:\n  payments: {timeout: {call: 250}, retry: {attempts: 0, budget: {ratio: 700%}}, breaker: {window: 1s}, bulkhead: {limit: 0}}\n")
 	var out, errOut bytes.Buffer
-	Config(t.Context(), []string{"check", "gabion.yaml"}, &out, &errOut)
+	cli.Run(t.Context(), Command(), []string{"check", "gabion.yaml"}, &out, &errOut)
 	narrow(t, errOut.String())
 	if n := strings.Count(errOut.String(), "\ngabion.yaml:3:"); n < 3 {
 		t.Errorf("%d findings:\n%s", n+1, &errOut)

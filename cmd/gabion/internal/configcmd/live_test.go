@@ -13,6 +13,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/dashboard"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -77,7 +78,7 @@ func TestExplainSaysWhatThePageSays(t *testing.T) {
 			ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
 		}
 		var out, errOut bytes.Buffer
-		code := Config(ctx, strings.Fields("explain -f "+path+" "+c.args), &out, &errOut)
+		code := cli.Run(ctx, Command(), strings.Fields("explain -f "+path+" "+c.args), &out, &errOut)
 		cancel()
 		said := strings.Join(strings.Fields(out.String()), " ")
 		if code != c.code || !strings.Contains(said, c.out) || !strings.Contains(errOut.String(), c.errOut) || c.code != 0 && out.Len() > 0 {
@@ -86,7 +87,7 @@ func TestExplainSaysWhatThePageSays(t *testing.T) {
 		narrow(t, out.String())
 	}
 	var out, errOut bytes.Buffer
-	Config(t.Context(), []string{"explain", "-f", path, "--live", url + "/debug/gabion/", "--json"}, &out, &errOut)
+	cli.Run(t.Context(), Command(), []string{"explain", "-f", path, "--live", url + "/debug/gabion/", "--json"}, &out, &errOut)
 	var got struct{ Live []note }
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got.Live) != 2 || got.Live[0].Dependency != "payments" || !strings.HasSuffix(got.Live[0].Text, sentence) {
 		t.Errorf("%v, %+v\n%s%s", err, got, &out, &errOut)
@@ -101,13 +102,13 @@ func TestExplainKnowsThePageOfAnotherProgram(t *testing.T) {
 		"stock: {}, search: {}": "has no dependency search, stock: it has payments, users\n",
 	} {
 		var out, errOut bytes.Buffer
-		code := Config(t.Context(), []string{"explain", "-f", file(t, "version: 1\ndependencies: {"+text+"}\n"), "--live", url}, &out, &errOut)
+		code := cli.Run(t.Context(), Command(), []string{"explain", "-f", file(t, "version: 1\ndependencies: {"+text+"}\n"), "--live", url}, &out, &errOut)
 		if code != 3 || !strings.Contains(errOut.String(), want) {
 			t.Errorf("%s: %d\n%s%s", text, code, &out, &errOut)
 		}
 	}
 	var out, errOut bytes.Buffer
-	code := Config(t.Context(), []string{"explain", "-f", file(t, "version: 1\ndependencies: {payments: {}, stock: {}}\n"), "--live", url}, &out, &errOut)
+	code := cli.Run(t.Context(), Command(), []string{"explain", "-f", file(t, "version: 1\ndependencies: {payments: {}, stock: {}}\n"), "--live", url}, &out, &errOut)
 	if want := "now: stock: the page has no dependency of this name\n"; code != 0 || !strings.Contains(out.String(), want) {
 		t.Errorf("%d\n%s%s", code, &out, &errOut)
 	}

@@ -8,13 +8,15 @@ package demo
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 )
 
 // The ways in which a command ends.
@@ -67,19 +69,31 @@ type request struct {
 	page     string
 }
 
-// Main runs the demo with the arguments that follow its name, and returns the exit
-// code: 0 for a run, 1 when the file given has findings, 2 for a wrong call, 3 for
-// any other failure, 130 when ctx ended the run early.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	req, err := parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stdout, usage, minSeconds, maxSeconds, defaultSeconds)
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "gabion demo: %v\n\n", err)
-		fmt.Fprintf(stderr, usage, minSeconds, maxSeconds, defaultSeconds)
-		return exitUsage
+// Command is gabion demo. Its exit code is 0 for a run, 1 when the file given has findings, 2
+// for a wrong call, 3 for any other failure, 130 when its context ended the run early.
+func Command() *cobra.Command {
+	req := &request{}
+	return req.command(req.main)
+}
+
+func (req *request) command(run func(c *cobra.Command, words []string) int) *cobra.Command {
+	c := cli.Command("demo", "one outage, four clients: see what gabion does", fmt.Sprintf(usage, minSeconds, maxSeconds, defaultSeconds), run)
+	flags := c.Flags()
+	flags.IntVar(&req.settings.Seconds, "seconds", defaultSeconds, "")
+	flags.Uint64Var(&req.settings.Seed, "seed", 1, "")
+	flags.StringVar(&req.config, "config", "", "")
+	flags.StringVar(&req.plan, "plan", "", "")
+	flags.BoolVar(&req.json, "json", false, "")
+	flags.StringVar(&req.settings.Ledgers, "ledgers", "", "")
+	flags.StringVar(&req.into, "into", "", "")
+	flags.StringVar(&req.page, "page", "", "")
+	return c
+}
+
+func (req *request) main(c *cobra.Command, words []string) int {
+	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
+	if err := req.check(words, c.Flags().Changed("seconds")); err != nil {
+		return cli.Wrongly(c, err.Error())
 	}
 	rules, code, err := loadRules(req.config)
 	if err != nil {
@@ -105,30 +119,16 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return req.asTable(ctx, rules, stdout, stderr)
 }
 
-// parse reads the flags and refuses everything it does not know.
-func parse(args []string) (request, error) {
-	var req request
-	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.IntVar(&req.settings.Seconds, "seconds", defaultSeconds, "")
-	flags.Uint64Var(&req.settings.Seed, "seed", 1, "")
-	flags.StringVar(&req.config, "config", "", "")
-	flags.StringVar(&req.plan, "plan", "", "")
-	flags.BoolVar(&req.json, "json", false, "")
-	flags.StringVar(&req.settings.Ledgers, "ledgers", "", "")
-	flags.StringVar(&req.into, "into", "", "")
-	flags.StringVar(&req.page, "page", "", "")
-	if err := flags.Parse(args); err != nil {
-		return req, err
-	}
-	if flags.NArg() > 0 {
-		return req, fmt.Errorf("%q is not a flag; nothing else is expected", flags.Arg(0))
+// check refuses everything it does not know.
+func (req *request) check(words []string, hasSeconds bool) error {
+	if len(words) > 0 {
+		return fmt.Errorf("%q is not a flag; nothing else is expected", words[0])
 	}
 	if s := req.settings.Seconds; s < minSeconds || s > maxSeconds {
-		return req, fmt.Errorf("--seconds %d is out of range: %d to %d", s, minSeconds, maxSeconds)
+		return fmt.Errorf("--seconds %d is out of range: %d to %d", s, minSeconds, maxSeconds)
 	}
-	if req.plan != "" && (isSet(flags, "seconds") || req.into != "") {
-		return req, fmt.Errorf("--plan %s says how long it takes, and its table is not the demo's: leave --seconds and --into out", req.plan)
+	if req.plan != "" && (hasSeconds || req.into != "") {
+		return fmt.Errorf("--plan %s says how long it takes, and its table is not the demo's: leave --seconds and --into out", req.plan)
 	}
 	switch {
 	case req.page == "" && req.json:
@@ -136,12 +136,7 @@ func parse(args []string) (request, error) {
 	case req.page == "":
 		req.page = "127.0.0.1:0"
 	}
-	return req, nil
-}
-
-func isSet(flags *flag.FlagSet, name string) (set bool) {
-	flags.Visit(func(f *flag.Flag) { set = set || f.Name == name })
-	return set
+	return nil
 }
 
 // asJSON prints the report and nothing else. Whoever sits at a terminal sees the

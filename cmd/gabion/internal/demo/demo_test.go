@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +14,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -25,7 +26,7 @@ func TestRunAsJSON(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var stdout, stderr bytes.Buffer
-	code := Main(t.Context(), []string{"--seconds", "5", "--seed", "3", "--json", "--ledgers", dir}, &stdout, &stderr)
+	code := cli.Run(t.Context(), Command(), []string{"--seconds", "5", "--seed", "3", "--json", "--ledgers", dir}, &stdout, &stderr)
 	if code != exitOK || stderr.Len() > 0 {
 		t.Fatalf("exit code %d, stderr: %s", code, &stderr)
 	}
@@ -102,7 +103,7 @@ func agrees(t *testing.T, c ClientReport, dir string) {
 func TestRunForPeople(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	if code := Main(t.Context(), []string{"--seconds", "5"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
+	if code := cli.Run(t.Context(), Command(), []string{"--seconds", "5"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
 		t.Fatalf("exit code %d, stderr: %s", code, &stderr)
 	}
 	got := stdout.String()
@@ -150,7 +151,7 @@ func TestInterruptedRunReportsWhatItSaw(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { defer cancel(); charged(ctx, dir) }()
 	var stdout, stderr bytes.Buffer
-	code := Main(ctx, []string{"--seconds", "60", "--json", "--ledgers", dir}, &stdout, &stderr)
+	code := cli.Run(ctx, Command(), []string{"--seconds", "60", "--json", "--ledgers", dir}, &stdout, &stderr)
 	var r Report
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
@@ -204,12 +205,17 @@ func TestParse(t *testing.T) {
 		{"words", "now", false},
 		{"no file", "--config", false},
 	} {
-		if _, err := parse(strings.Fields(c.args)); (err == nil) != c.ok {
-			t.Errorf("%s: got %v", c.fact, err)
+		req := &request{}
+		asked := req.command(func(c *cobra.Command, words []string) int {
+			if err := req.check(words, c.Flags().Changed("seconds")); err != nil {
+				return cli.Wrongly(c, err.Error())
+			}
+			return exitOK
+		})
+		var out bytes.Buffer
+		if code := cli.Run(t.Context(), asked, strings.Fields(c.args), &out, &out); (code == exitOK) != c.ok || code != exitOK && code != exitUsage {
+			t.Errorf("%s: got %d, %s", c.fact, code, &out)
 		}
-	}
-	if _, err := parse([]string{"-h"}); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("-h: got %v", err)
 	}
 }
 
@@ -234,7 +240,7 @@ func TestBadFilesStartNothing(t *testing.T) {
 		{"nobody at all", write("d.yaml", "version: 1\n"), "", exitFindings},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := Main(t.Context(), []string{"--config", c.path}, &stdout, &stderr); code != c.code {
+		if code := cli.Run(t.Context(), Command(), []string{"--config", c.path}, &stdout, &stderr); code != c.code {
 			t.Errorf("%s: exit code %d, want %d", c.fact, code, c.code)
 		}
 		if stdout.Len() > 0 || !strings.Contains(stderr.String(), c.says) {

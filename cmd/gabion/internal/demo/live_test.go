@@ -14,7 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/policy"
 )
@@ -63,7 +66,7 @@ func TestThePageShowsAllClientsAndTheRunGoesOnWhileItIsWatched(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan int, 1)
-	go func() { ended <- Main(ctx, []string{"--seconds", "5"}, &out, &errs) }()
+	go func() { ended <- cli.Run(ctx, Command(), []string{"--seconds", "5"}, &out, &errs) }()
 	at := out.address(t)
 	if strings.Contains(out.String(), "What to try next") {
 		t.Error("the address comes last")
@@ -141,9 +144,15 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 
 func TestWithoutAPageNothingIsServed(t *testing.T) {
 	for _, args := range [][]string{{"--json"}, {"--page", "off"}} {
-		req, err := parse(args)
-		if err != nil || req.page != noPage {
-			t.Errorf("%v: page %q, %v", args, req.page, err)
+		req := &request{}
+		c := req.command(func(_ *cobra.Command, words []string) int {
+			if err := req.check(words, false); err != nil || req.page != noPage {
+				t.Errorf("%v: page %q, %v", args, req.page, err)
+			}
+			return exitOK
+		})
+		if code := cli.Run(t.Context(), c, args, io.Discard, io.Discard); code != exitOK {
+			t.Errorf("%v: %d", args, code)
 		}
 	}
 	if l, err := goLive(noPage); l != nil || err != nil {

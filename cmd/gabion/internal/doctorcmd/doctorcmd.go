@@ -5,7 +5,6 @@ package doctorcmd
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -15,7 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fetch"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
 	"github.com/gabion-go/gabion/config"
@@ -62,19 +63,21 @@ type request struct {
 	stdout, stderr     io.Writer
 }
 
-// Main examines one source.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	r := &request{stdout: stdout, stderr: stderr}
-	flags := flag.NewFlagSet("gabion doctor", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+// Command is gabion doctor: it examines one source.
+func Command() *cobra.Command {
+	r := &request{}
+	c := cli.Command("doctor", "compare a policy with what was measured, and say what to change", usage, r.main)
+	flags := c.Flags()
 	flags.StringVar(&r.file, "config", "", "")
 	flags.StringVar(&r.only, "dependency", "", "")
 	flags.BoolVar(&r.json, "json", false, "")
 	flags.BoolVar(&r.write, "write", false, "")
-	words, code := arguments.Parse(flags, args, usage, stdout)
+	return c
+}
+
+func (r *request) main(c *cobra.Command, words []string) int {
+	r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
 	switch {
-	case code >= 0:
-		return code
 	case len(words) == 0:
 		return r.wrongly("no source is named: gabion doctor SOURCE")
 	case len(words) > 1:
@@ -83,7 +86,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return r.wrongly("--write needs --config FILE")
 	}
 	r.source = words[0]
-	return r.examine(ctx)
+	return r.examine(c.Context())
 }
 
 func (r *request) wrongly(problem string) int {

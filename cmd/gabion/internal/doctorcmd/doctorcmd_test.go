@@ -17,6 +17,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/dashboard"
 	"github.com/gabion-go/gabion/lint"
@@ -27,7 +28,7 @@ import (
 func doctor(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = Main(t.Context(), args, &out, &err)
+	code = cli.Run(t.Context(), Command(), args, &out, &err)
 	return code, out.String(), err.String()
 }
 
@@ -314,7 +315,7 @@ func TestWhatIsCalledWronglyIsTold(t *testing.T) {
 		"nothing.jsonl":      "no such file",
 		".":                  "is a directory",
 		"doctorcmd_test.go":  "series of gabion",
-		"a --nothing":        "flag provided but not defined",
+		"a --nothing":        "unknown flag: --nothing",
 		"--dependency x ../": "is a directory",
 	} {
 		if code, _, stderr := doctor(t, strings.Fields(args)...); code < exitUsage || !strings.Contains(stderr, want) {

@@ -5,13 +5,14 @@ package explaincmd
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/recorded"
 	"github.com/gabion-go/gabion/config"
@@ -65,22 +66,20 @@ type request struct {
 	stdout, stderr io.Writer
 }
 
-// Main explains.
-func Main(args []string, stdout, stderr io.Writer) int {
-	r := &request{stdin: os.Stdin, stdout: stdout, stderr: stderr}
-	return r.run(args)
-}
+// Command is gabion explain.
+func Command() *cobra.Command { return (&request{stdin: os.Stdin}).command() }
 
-func (r *request) run(args []string) int {
-	flags := flag.NewFlagSet("gabion explain", flag.ContinueOnError)
-	flags.SetOutput(r.stderr)
+func (r *request) command() *cobra.Command {
+	c := cli.Command("explain", "what a reason means, and why a recorded call went as it did", usage, r.main)
+	flags := c.Flags()
 	flags.StringVar(&r.call, "call", "", "")
 	flags.StringVar(&r.policy, "policy", "", "")
 	flags.BoolVar(&r.json, "json", false, "")
-	words, code := arguments.Parse(flags, args, usage, r.stdout)
-	if code >= 0 {
-		return code
-	}
+	return c
+}
+
+func (r *request) main(c *cobra.Command, words []string) int {
+	r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
 	return r.exit(r.explain(words))
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
@@ -115,8 +116,8 @@ func (r renumbered) Write(p []byte) (int, error) {
 // ask runs the command.
 func ask(stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
-	r := &request{stdin: strings.NewReader(stdin), stdout: &out, stderr: &err}
-	code = r.run(args)
+	r := &request{stdin: strings.NewReader(stdin)}
+	code = cli.Run(context.Background(), r.command(), args, &out, &err)
 	return code, out.String(), err.String()
 }
 

@@ -7,13 +7,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 )
 
 // explained runs the command on words.
 func explained(t *testing.T, words ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := Main(words, &out, &errs); code != exitOK {
+	if code := cli.Run(t.Context(), Command(), words, &out, &errs); code != exitOK {
 		t.Fatalf("%q: %d, %s", words, code, errs.String())
 	}
 	return out.String()

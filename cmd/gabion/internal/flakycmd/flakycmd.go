@@ -5,13 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/serving"
 	"github.com/gabion-go/gabion/lab/flaky"
 )
@@ -81,11 +82,11 @@ type request struct {
 	simple                 simple
 }
 
-// Main serves a plan until ctx ends, and returns the exit code.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var req request
-	flags := flag.NewFlagSet("gabion flaky", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+// Command is gabion flaky.
+func Command() *cobra.Command {
+	req := &request{}
+	c := cli.Command("flaky", "a server that fails by plan, for the test of your own client", usage, req.main)
+	flags := c.Flags()
 	flags.StringVar(&req.listen, "listen", "127.0.0.1:8411", "")
 	flags.StringVar(&req.service, "service", "", "")
 	flags.StringVar(&req.start, "start", "first", "")
@@ -94,15 +95,17 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&req.json, "json", false, "")
 	flags.BoolVar(&req.print, "print-plan", false, "")
 	req.simple.flags(flags)
-	words, code := arguments.Parse(flags, args, usage, stdout)
-	if code >= 0 {
-		return code
-	}
+	return c
+}
+
+// main serves a plan until the context ends, and returns the exit code.
+func (req *request) main(c *cobra.Command, words []string) int {
+	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
 	wrong := func(format string, a ...any) int {
 		fmt.Fprintf(stderr, "gabion flaky: "+format+"\n\n%s", append(a, usage)...)
 		return exitUsage
 	}
-	switch given := req.simple.given(flags); {
+	switch given := req.simple.given(c.Flags()); {
 	case len(words) > 1:
 		return wrong("%q is not expected: one plan is enough", words[1])
 	case len(words) == 1 && given != "":

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/lab/flaky"
 )
@@ -24,7 +25,7 @@ func TestCalledWrongly(t *testing.T) {
 	}{
 		{"two plans", []string{"a", "b"}, exitUsage, "one plan is enough"},
 		{"a plan and flags", []string{"error-storm", "--errors", "20%"}, exitUsage, "--errors makes a plan"},
-		{"no such flag", []string{"--error", "20%"}, exitUsage, "not defined"},
+		{"no such flag", []string{"--error", "20%"}, exitUsage, "unknown flag: --error; did you mean --errors?"},
 		{"no such start", []string{"--start", "later"}, exitUsage, "neither first nor now"},
 		{"a share without a unit", []string{"--errors", "20"}, exitFindings, "share"},
 		{"a status that is none", []string{"--status", "418"}, exitFindings, "write 429, 500, 503 or 529"},
@@ -35,7 +36,7 @@ func TestCalledWrongly(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			var out, err bytes.Buffer
-			if code := Main(context.Background(), c.args, &out, &err); code != c.code || !strings.Contains(err.String(), c.want) {
+			if code := cli.Run(context.Background(), Command(), c.args, &out, &err); code != c.code || !strings.Contains(err.String(), c.want) {
 				t.Errorf("exit code %d, want %d\n%s", code, c.code, err.String())
 			}
 		})
@@ -46,7 +47,7 @@ func TestFlagsMakeAPlan(t *testing.T) {
 	var out, err bytes.Buffer
 	args := []string{"--print-plan", "--errors", "20%", "--retry-after", "2s", "--latency", "lognormal 20ms/300ms", "--workers", "4", "--queue", "10", "--rate", "100/s",
 		"--lost", "5%", "--cut", "1%", "--reset", "2%", "--hang", "3%", "--slow-body", "1s", "--honours-keys", "--at", "5s", "--for", "10s", "--ramp", "1s"}
-	if code := Main(context.Background(), args, &out, &err); code != exitOK {
+	if code := cli.Run(context.Background(), Command(), args, &out, &err); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, err.String())
 	}
 	p, bad := flaky.Parse("printed", out.Bytes())
@@ -97,7 +98,7 @@ func TestItServesAndSaysWhatCame(t *testing.T) {
 		if asJSON {
 			args = append(args, "--json")
 		}
-		go func() { ended <- Main(ctx, args, out, said) }()
+		go func() { ended <- cli.Run(ctx, Command(), args, out, said) }()
 		url := said.find(`http://[0-9.:]+/`)
 		by := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		for range 2 {

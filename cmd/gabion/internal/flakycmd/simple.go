@@ -1,10 +1,11 @@
 package flakycmd
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // simple are the flags that make a plan. They are texts: the plan's reader reads them.
@@ -18,7 +19,7 @@ type simple struct {
 // planFlags are their names.
 var planFlags []string
 
-func (s *simple) flags(flags *flag.FlagSet) {
+func (s *simple) flags(flags *pflag.FlagSet) {
 	planFlags = planFlags[:0:0]
 	text := func(to *string, name string) { flags.StringVar(to, name, "", ""); planFlags = append(planFlags, name) }
 	text(&s.errors, "errors")
@@ -42,8 +43,8 @@ func (s *simple) flags(flags *flag.FlagSet) {
 }
 
 // given returns a flag that makes a plan and was given, or nothing.
-func (s *simple) given(flags *flag.FlagSet) (name string) {
-	flags.Visit(func(f *flag.Flag) {
+func (s *simple) given(flags *pflag.FlagSet) (name string) {
+	flags.Visit(func(f *pflag.Flag) {
 		if slices.Contains(planFlags, f.Name) {
 			name = f.Name
 		}

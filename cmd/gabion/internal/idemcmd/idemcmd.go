@@ -5,11 +5,15 @@ package idemcmd
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/idempotency"
 )
@@ -24,16 +28,17 @@ const (
 
 type verb struct {
 	name  string
+	words string // what names the record
 	says  string
-	flags func(*flag.FlagSet, *options)
+	flags func(*pflag.FlagSet, *options)
 	run   func(context.Context, idempotency.Store, *options, io.Writer) error
 }
 
 var verbs = []verb{
-	{"ls", "list records, by state or for the keys of a scope", listFlags, list},
-	{"show", "one record in full", showFlags, show},
-	{"resolve", "say what became of a run whose outcome is unknown", resolveFlags, resolve},
-	{"forget", "delete a record, so that its key runs as new", forgetFlags, forget},
+	{"ls", "", "list records, by state or for the keys of a scope", listFlags, list},
+	{"show", " ID", "one record in full", showFlags, show},
+	{"resolve", " ID", "say what became of a run whose outcome is unknown", resolveFlags, resolve},
+	{"forget", " ID", "delete a record, so that its key runs as new", forgetFlags, forget},
 }
 
 // options are the flags of all verbs.
@@ -52,33 +57,22 @@ type options struct {
 	file                string
 }
 
-// Main runs gabion idempotency and returns its exit code.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		help(stderr)
-		return usage
-	}
+// Command is gabion idempotency.
+func Command() *cobra.Command {
+	var commands []*cobra.Command
 	for _, v := range verbs {
-		if v.name == args[0] {
-			return v.main(ctx, args[1:], stdout, stderr)
-		}
+		commands = append(commands, v.command())
 	}
-	switch args[0] {
-	case "help", "-h", "-help", "--help":
-		help(stdout)
-		return fine
-	}
-	fmt.Fprintf(stderr, "gabion idempotency: unknown command %q\n\n", args[0])
-	help(stderr)
-	return usage
+	return cli.Group("idempotency", "list, show, resolve and forget the records of a store of keys", help, commands...)
 }
 
-func help(w io.Writer) {
-	fmt.Fprint(w, "usage: gabion idempotency <command> --store URL [flags]\n\n")
-	for _, v := range verbs {
-		fmt.Fprintf(w, "  %-8s %s\n", v.name, v.says)
-	}
-	fmt.Fprint(w, `
+const help = `usage: gabion idempotency <command> --store URL [flags]
+
+  ls        list records, by state or for the keys of a scope
+  show      one record in full
+  resolve   say what became of a run whose outcome is unknown
+  forget    delete a record, so that its key runs as new
+
 URL is one of
   bolt:PATH                 a file of boltstore that no process has open
   sqlite:PATH               a file of sqlitestore         (--table)
@@ -97,13 +91,24 @@ Sealed results can't be read, nor made: show prints the status and says that the
 rest is sealed, and resolve --done is refused where results are.
 
 Exit codes: 0 done, 1 refused (the record says why), 2 called wrongly, 3 failed.
-`)
-}
+`
 
-func (v verb) main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func (v verb) command() *cobra.Command {
 	o := &options{}
-	set := flag.NewFlagSet("gabion idempotency "+v.name, flag.ContinueOnError)
-	set.SetOutput(stderr)
+	c := cli.Command(v.name, v.says, "", func(c *cobra.Command, words []string) int {
+		o.args, o.hasScope = words, c.Flags().Changed("scope")
+		if !c.Flags().Changed("store") { // not as the flag's default, which help would print, with its password
+			o.store = os.Getenv("GABION_STORE")
+		}
+		err := v.with(c.Context(), o, c.OutOrStdout())
+		if err == nil {
+			return fine
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %v\n", c.CommandPath(), err)
+		return codeOf(err)
+	})
+	set := c.Flags()
+	set.SortFlags = false
 	set.StringVar(&o.store, "store", "", "the store's `URL`; left out, it is taken from GABION_STORE")
 	set.StringVar(&o.table, "table", "idempotency_records", "the `name` of the SQL table")
 	set.StringVar(&o.prefix, "prefix", "", "what Redis keys begin with, if not the default")
@@ -111,53 +116,8 @@ func (v verb) main(ctx context.Context, args []string, stdout, stderr io.Writer)
 	set.BoolVar(&o.json, "json", false, "print JSON")
 	set.StringVar(&o.scope, "scope", "", "the `scope` of a key; may be empty")
 	v.flags(set, o)
-	if asksHelp(args) {
-		set.SetOutput(stdout)
-	}
-	rest, err := interspersed(set, args)
-	if errors.Is(err, flag.ErrHelp) {
-		return fine
-	}
-	if err != nil {
-		return usage // the flag set has said why
-	}
-	hasStore := false
-	set.Visit(func(f *flag.Flag) {
-		o.hasScope = o.hasScope || f.Name == "scope"
-		hasStore = hasStore || f.Name == "store"
-	})
-	if !hasStore { // not as the flag's default, which help would print, with its password
-		o.store = os.Getenv("GABION_STORE")
-	}
-	o.args = rest
-	err = v.with(ctx, o, stdout)
-	if err == nil {
-		return fine
-	}
-	fmt.Fprintf(stderr, "gabion idempotency %s: %v\n", v.name, err)
-	return codeOf(err)
-}
-
-func asksHelp(args []string) bool {
-	for _, a := range args {
-		if a == "-h" || a == "-help" || a == "--help" {
-			return true
-		}
-	}
-	return false
-}
-
-// interspersed parses flags also after arguments.
-func interspersed(set *flag.FlagSet, args []string) (rest []string, err error) {
-	for {
-		if err := set.Parse(args); err != nil {
-			return nil, err
-		}
-		if args = set.Args(); len(args) == 0 {
-			return rest, nil
-		}
-		rest, args = append(rest, args[0]), args[1:]
-	}
+	c.Long = fmt.Sprintf("usage: gabion idempotency %s%s --store URL [flags]\n\n%s\n\n%s\ngabion idempotency -h says what URL is.\n", v.name, v.words, v.says, set.FlagUsagesWrapped(fold.Width))
+	return c
 }
 
 func (v verb) with(ctx context.Context, o *options, stdout io.Writer) error {

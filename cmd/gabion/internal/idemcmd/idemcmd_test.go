@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/contrib/boltstore"
 	"github.com/gabion-go/gabion/contrib/gabionpgx/pgxstore"
 	"github.com/gabion-go/gabion/contrib/gabionredis/redisstore"
@@ -27,7 +28,7 @@ import (
 func run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = Main(t.Context(), args, &stdout, &stderr)
+	code = cli.Run(t.Context(), Command(), args, &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
 }
 

@@ -3,12 +3,13 @@ package idemcmd
 import (
 	"bufio"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/idempotency"
@@ -20,7 +21,7 @@ const (
 	maxKeys   = 1 << 20 // bytes of a file of keys
 )
 
-func listFlags(set *flag.FlagSet, o *options) {
+func listFlags(set *pflag.FlagSet, o *options) {
 	set.StringVar(&o.states, "state", "", "only these `states`, with commas: running, retryable, done, unknown")
 	set.StringVar(&o.keys, "keys", "", "with --scope: look up the keys in this `file`, one a line, - for stdin")
 	set.StringVar(&o.after, "after", "", "go on from this `cursor`, which the page before ended with")

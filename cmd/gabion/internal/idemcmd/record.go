@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/idempotency"
@@ -74,11 +75,11 @@ type full struct {
 	Body        []byte              `json:"body,omitempty"`   // base64
 }
 
-func keyFlag(set *flag.FlagSet, o *options) {
+func keyFlag(set *pflag.FlagSet, o *options) {
 	set.StringVar(&o.key, "key", "", "the `key`, with --scope")
 }
 
-func showFlags(set *flag.FlagSet, o *options) {
+func showFlags(set *pflag.FlagSet, o *options) {
 	keyFlag(set, o)
 	set.BoolVar(&o.body, "body", false, "print the body too, which may hold what not everybody may read")
 }
@@ -175,7 +176,7 @@ func meaning(r *idempotency.Record, s idempotency.State) string {
 	return ""
 }
 
-func resolveFlags(set *flag.FlagSet, o *options) {
+func resolveFlags(set *pflag.FlagSet, o *options) {
 	keyFlag(set, o)
 	set.BoolVar(&o.done, "done", false, "it was done: the next request is answered with --status and --body-file")
 	set.BoolVar(&o.nothing, "nothing", false, "it had no effect, and can have none any more: the next request runs")
@@ -231,7 +232,7 @@ func unsealed(ctx context.Context, store idempotency.Store) error {
 	return nil
 }
 
-func forgetFlags(set *flag.FlagSet, o *options) {
+func forgetFlags(set *pflag.FlagSet, o *options) {
 	keyFlag(set, o)
 	set.BoolVar(&o.yes, "yes", false, "it is meant: the key will run as new")
 }

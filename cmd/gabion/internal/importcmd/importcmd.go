@@ -3,18 +3,18 @@ package importcmd
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/grpcconfig"
-	"github.com/gabion-go/gabion/internal/suggest"
 )
 
 // The exit codes of every gabion command.
@@ -42,23 +42,15 @@ Exit codes: 0 the policies are written, 1 FILE has mistakes, 2 called wrongly,
 3 any other failure.
 `
 
-// Main reads the configuration of another system and writes gabion's file.
-func Main(args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		return wrongly(stderr, "gabion import: say what to import: grpc-service-config")
-	}
-	const format = "grpc-service-config"
-	switch args[0] {
-	case format:
-		return serviceConfig(args[1:], stdout, stderr)
-	case "-h", "-help", "--help", "help":
-		return written(stderr, func() error { _, err := io.WriteString(stdout, usage); return err })
-	}
-	problem := fmt.Sprintf("gabion import: unknown format %q", args[0])
-	if suggest.Nearest(args[0], []string{format, "grpc"}) != "" {
-		problem += "; did you mean " + format + "?"
-	}
-	return wrongly(stderr, problem)
+// Command is gabion import: it reads the configuration of another system and writes gabion's file.
+func Command() *cobra.Command {
+	q := &request{}
+	c := cli.Command("grpc-service-config", "the policies that a gRPC service config stands for", usage, q.main)
+	c.Flags().StringVar(&q.method, "method", "", "")
+	c.Flags().StringVar(&q.dependency, "dependency", "", "")
+	c.Flags().BoolVar(&q.options.Exact, "exact", false, "")
+	c.SuggestFor = []string{"grpc"}
+	return cli.Group("import", "policies from the retry rules of others: gRPC service configs", usage, c)
 }
 
 // wrongly says what is wrong with a command line, and then how it should look.
@@ -81,17 +73,9 @@ type request struct {
 	options            grpcconfig.Options
 }
 
-func serviceConfig(args []string, stdout, stderr io.Writer) int {
-	var q request
-	flags := flag.NewFlagSet("gabion import grpc-service-config", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.StringVar(&q.method, "method", "", "only what holds for this method")
-	flags.StringVar(&q.dependency, "dependency", "", "the name of the dependency")
-	flags.BoolVar(&q.options.Exact, "exact", false, "switch off what gabion would add")
-	words, code := arguments.Parse(flags, args, usage, stdout)
+func (q *request) main(c *cobra.Command, words []string) int {
+	stdout, stderr := c.OutOrStdout(), c.ErrOrStderr()
 	switch {
-	case code >= 0:
-		return code
 	case len(words) == 0:
 		return wrongly(stderr, "gabion import grpc-service-config: no file is named")
 	case len(words) > 1:
@@ -102,12 +86,12 @@ func serviceConfig(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "gabion import:", err)
 		return exitFailure
 	}
-	c, found := grpcconfig.Parse(name, data, q.options)
+	service, found := grpcconfig.Parse(name, data, q.options)
 	if len(found) > 0 {
 		show(stderr, "", found)
 		return exitFindings
 	}
-	return q.write(name, c, stdout, stderr)
+	return q.write(name, service, stdout, stderr)
 }
 
 // read stops where the file would be refused: a path may name something endless.
@@ -124,7 +108,7 @@ func read(path string) (name string, data []byte, err error) {
 	return name, data, err
 }
 
-func (q request) write(name string, c *grpcconfig.Config, stdout, stderr io.Writer) int {
+func (q *request) write(name string, c *grpcconfig.Config, stdout, stderr io.Writer) int {
 	chosen, problem := q.choose(name, c)
 	if problem != "" {
 		fmt.Fprintln(stderr, fold.Lines("gabion import: "+problem))
@@ -154,7 +138,7 @@ func show(stderr io.Writer, before string, found []grpcconfig.Finding) {
 }
 
 // choose returns the policies that are asked for, under the names that they get.
-func (q request) choose(name string, c *grpcconfig.Config) (chosen []grpcconfig.Method, problem string) {
+func (q *request) choose(name string, c *grpcconfig.Config) (chosen []grpcconfig.Method, problem string) {
 	chosen = slices.Clone(c.Methods)
 	if q.method != "" {
 		i, ok := c.Find(pathOf(q.method))

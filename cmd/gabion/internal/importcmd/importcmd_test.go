@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/internal/grpcconfig"
 )
@@ -79,12 +80,12 @@ func TestExitCodes(t *testing.T) {
 		{scheme + "-x", 2, "", "-x\n\nusage:"},
 		{scheme + "-h", 0, "usage: gabion import", ""},
 		{"help", 0, "usage: gabion import", ""},
-		{"", 2, "", "say what to import: grpc-service-config\n\nusage:"},
-		{"envoy", 2, "", `unknown format "envoy"` + "\n\nusage:"},
-		{"grpc-config", 2, "", "did you mean grpc-service-config?"},
+		{"", 2, "", "say what to do: grpc-service-config\n\nusage:"},
+		{"envoy", 2, "", `unknown command "envoy"` + "\n\nusage:"},
+		{"grpc-config", 2, "", `did you mean "grpc-service-config"?`},
 	} {
 		var out, errOut bytes.Buffer
-		code := Main(strings.Fields(c.args), &out, &errOut)
+		code := cli.Run(t.Context(), Command(), strings.Fields(c.args), &out, &errOut)
 		if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(errOut.String(), c.errOut) {
 			t.Errorf("import %s: %d\n%s\n%s", c.args, code, out.String(), errOut.String())
 		}
@@ -103,7 +104,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 			args = append(args, "--exact")
 		}
 		var out, errOut bytes.Buffer
-		if code := Main(args, &out, &errOut); code != 0 {
+		if code := cli.Run(t.Context(), Command(), args, &out, &errOut); code != 0 {
 			t.Fatal(code, errOut.String())
 		}
 		f, err := config.Parse("gabion.yaml", out.Bytes())
@@ -127,7 +128,7 @@ func TestLinesFitIn80Columns(t *testing.T) {
 	inFolder(t)
 	for _, args := range []string{"sample.json", "bad.json", "none.json"} {
 		var out, errOut bytes.Buffer
-		Main([]string{"grpc-service-config", args}, &out, &errOut)
+		cli.Run(t.Context(), Command(), []string{"grpc-service-config", args}, &out, &errOut)
 		for line := range strings.Lines(out.String() + errOut.String()) {
 			if bare := strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(bare) > 80 && !strings.HasPrefix(bare, "  | ") && !strings.HasPrefix(bare, "{") {
 				t.Errorf("%s: %s", args, line)
@@ -143,7 +144,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 func TestFailureToWriteIsTold(t *testing.T) {
 	inFolder(t)
 	var errOut bytes.Buffer
-	if code := Main([]string{"grpc-service-config", "one.json"}, full{}, &errOut); code != 3 || !strings.Contains(errOut.String(), "gabion import: no space") {
+	if code := cli.Run(t.Context(), Command(), []string{"grpc-service-config", "one.json"}, full{}, &errOut); code != 3 || !strings.Contains(errOut.String(), "gabion import: no space") {
 		t.Error(code, errOut.String())
 	}
 }

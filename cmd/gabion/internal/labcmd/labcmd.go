@@ -4,7 +4,6 @@ package labcmd
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,10 +11,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gabion-go/gabion/config"
-	"github.com/gabion-go/gabion/internal/suggest"
-	"github.com/gabion-go/gabion/lab"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
+	"github.com/gabion-go/gabion/config"
+	"github.com/gabion-go/gabion/lab"
 )
 
 // The exit codes of every gabion command.
@@ -89,13 +90,22 @@ const ExplainUsage = `usage: gabion lab explain SCENARIO [--config FILE] [--as N
 
 Runs a scenario once, and writes down each decision about the calls of one
 client, from ten seconds before the trouble until ten seconds after it.
+
+  --config FILE    go by the policies of this file instead of the scenario's
+  --as NAME=DEP    the scenario's policy NAME is the dependency DEP of the file
+  --seed N         what all randomness comes from
+  --fleet NAME     whose calls: those of the clients NAME; usual is the first
+  --client N       which of them (default 0, the first)
+  --from DURATION  begin there, counted from the scenario's begin
+  --to DURATION    end there
 `
 
 // ListUsage is the help of gabion lab list.
 const ListUsage = `usage: gabion lab list [--families]
 
-names the scenarios that come with gabion; with --families also those that are
-generated around them, for tournaments
+names the scenarios that come with gabion
+
+  --families  also those that are generated around them, for tournaments
 `
 
 // ShowUsage is the help of gabion lab show.
@@ -105,14 +115,14 @@ const ShowUsage = `usage: gabion lab show SCENARIO [--policies]
 prints a scenario's file, to read or to start from; or the JSON Schema of such
 files
 
+  --schema    print the JSON Schema of such files
   --policies  print the names of the policies by which it goes instead, one a
               line: those that gabion lab run --as NAME=DEPENDENCY is for
 `
 
 // request is what the command line asks for.
 type request struct {
-	flags          *flag.FlagSet
-	usage          string
+	c              *cobra.Command
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
@@ -126,6 +136,8 @@ type renames map[string]string
 
 func (r renames) String() string { return "" }
 
+func (r renames) Type() string { return "NAME=DEP" }
+
 func (r renames) Set(text string) error {
 	name, dependency, ok := strings.Cut(text, "=")
 	if !ok || name == "" || dependency == "" {
@@ -135,63 +147,43 @@ func (r renames) Set(text string) error {
 	return nil
 }
 
-func newRequest(name, usage string, stdout, stderr io.Writer) *request {
-	r := &request{flags: flag.NewFlagSet("gabion lab "+name, flag.ContinueOnError), usage: usage, stdin: os.Stdin, stdout: stdout, stderr: stderr, as: renames{}, againstAs: renames{}}
-	r.flags.SetOutput(stderr)
-	return r
+func newRequest() *request {
+	return &request{stdin: os.Stdin, as: renames{}, againstAs: renames{}}
+}
+
+// command makes the request a command that wants so many words.
+func (r *request) command(name, says, usage string, want int, run func(words []string) int) *cobra.Command {
+	r.c = cli.Command(name, says, usage, func(c *cobra.Command, words []string) int {
+		r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
+		if code := r.expect(words, want); code >= 0 {
+			return code
+		}
+		return run(words)
+	})
+	return r.c
+}
+
+// expect wants so many words. A code of 0 or more ends the command.
+func (r *request) expect(words []string, want int) int {
+	switch {
+	case len(words) > want:
+		return r.wrongly(fmt.Sprintf("%q is not expected", words[want]))
+	case len(words) < want:
+		return r.wrongly("no scenario is named; gabion lab list shows them")
+	}
+	return -1
 }
 
 func (r *request) policies() {
-	r.flags.StringVar(&r.config, "config", "", "")
-	r.flags.Var(r.as, "as", "")
-	r.flags.Uint64Var(&r.options.Seed, "seed", 0, "")
-}
-
-// parse takes flags before, between and after words, and wants so many words. A
-// code of 0 or more ends the command.
-func (r *request) parse(args []string, want int) (words []string, code int) {
-	r.flags.Usage = func() {}
-	for {
-		switch err := r.flags.Parse(args); {
-		case errors.Is(err, flag.ErrHelp):
-			fmt.Fprint(r.stdout, r.usage)
-			return nil, exitOK
-		case err != nil:
-			r.flagNearTo(err)
-			fmt.Fprint(r.stderr, "\n"+r.usage)
-			return nil, exitUsage
-		}
-		if r.flags.NArg() == 0 {
-			break
-		}
-		words, args = append(words, r.flags.Arg(0)), r.flags.Args()[1:]
-	}
-	switch {
-	case len(words) > want:
-		return nil, r.wrongly(fmt.Sprintf("%q is not expected", words[want]))
-	case len(words) < want:
-		return nil, r.wrongly("no scenario is named; gabion lab list shows them")
-	}
-	return words, -1
-}
-
-// flagNearTo says which flag one that does not exist was most likely meant to be.
-func (r *request) flagNearTo(err error) {
-	typed, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
-	if !unknown {
-		return
-	}
-	var known []string
-	r.flags.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
-	if near := suggest.Nearest(typed, known); near != "" {
-		fmt.Fprintf(r.stderr, "did you mean --%s?\n", near)
-	}
+	flags := r.c.Flags()
+	flags.StringVar(&r.config, "config", "", "")
+	flags.Var(r.as, "as", "")
+	flags.Uint64Var(&r.options.Seed, "seed", 0, "")
 }
 
 // wrongly says what is wrong with a command line, and then how it should look.
 func (r *request) wrongly(problem string) int {
-	fmt.Fprintf(r.stderr, "%s: %s\n\n%s", r.flags.Name(), problem, r.usage)
-	return exitUsage
+	return cli.Wrongly(r.c, problem)
 }
 
 // failed says what went wrong.
@@ -203,10 +195,10 @@ func (r *request) failed(err error) int {
 		fmt.Fprintln(r.stderr, err)
 		return exitFindings
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintf(r.stderr, "%s: interrupted\n", r.flags.Name())
+		fmt.Fprintf(r.stderr, "%s: interrupted\n", r.c.CommandPath())
 		return exitInterrupted
 	}
-	fmt.Fprintf(r.stderr, "%s: %v\n", r.flags.Name(), strings.TrimPrefix(err.Error(), "lab: "))
+	fmt.Fprintf(r.stderr, "%s: %v\n", r.c.CommandPath(), strings.TrimPrefix(err.Error(), "lab: "))
 	return exitFailure
 }
 
@@ -246,39 +238,47 @@ func (r *request) loadPolicies() (err error) {
 	return err
 }
 
-// Run runs a scenario.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	r := newRequest("run", RunUsage, stdout, stderr)
-	r.policies()
-	r.flags.StringVar(&r.against, "against", "", "")
-	r.flags.Var(r.againstAs, "against-as", "")
-	r.flags.IntVar(&r.options.Replications, "replications", 0, "")
-	r.flags.IntVar(&r.options.Workers, "workers", 0, "")
-	r.flags.BoolVar(&r.options.Map, "map", false, "")
-	asJSON := r.flags.Bool("json", false, "")
-	recording := r.recording()
+// Run is gabion lab run: it runs a scenario.
+func Run() *cobra.Command {
+	r := newRequest()
+	var asJSON bool
 	var swept sweepFlag
-	r.flags.Var(&swept, "sweep", "")
-	to := r.outputs()
-	words, code := r.parse(args, 1)
-	if code >= 0 {
-		return code
-	}
+	var recording *recording
+	var to *outputs
+	c := r.command("run", "run a scenario, and say what the runs came to", RunUsage, 1, func(words []string) int {
+		return r.runAndTell(words[0], swept, asJSON, recording, to)
+	})
+	r.policies()
+	flags := c.Flags()
+	flags.StringVar(&r.against, "against", "", "")
+	flags.Var(r.againstAs, "against-as", "")
+	flags.IntVar(&r.options.Replications, "replications", 0, "")
+	flags.IntVar(&r.options.Workers, "workers", 0, "")
+	flags.BoolVar(&r.options.Map, "map", false, "")
+	flags.BoolVar(&asJSON, "json", false, "")
+	recording = r.recording()
+	flags.Var(&swept, "sweep", "")
+	to = r.outputs()
+	return c
+}
+
+func (r *request) runAndTell(name string, swept sweepFlag, asJSON bool, recording *recording, to *outputs) int {
+	ctx := r.c.Context()
 	if r.options.Replications < 0 || r.options.Workers < 0 {
 		return r.wrongly("replications and workers are not negative")
 	}
-	r.options.Command = command(args)
+	r.options.Command = command(cli.Typed(r.c))
 	if problem := recording.ready(&r.options, swept != ""); problem != "" {
 		return r.wrongly(problem)
 	}
 	if swept != "" {
-		return r.sweep(ctx, words[0], string(swept), *asJSON, to)
+		return r.sweep(ctx, name, string(swept), asJSON, to)
 	}
-	report, code := r.run(ctx, words[0])
+	report, code := r.run(ctx, name)
 	if code >= 0 {
 		return code
 	}
-	if err := errors.Join(recording.write(report, r.stderr), to.write(report, r.stderr), r.write(report, *asJSON)); err != nil {
+	if err := errors.Join(recording.write(report, r.stderr), to.write(report, r.stderr), r.write(report, asJSON)); err != nil {
 		return r.failed(err)
 	}
 	if report.Failed() {

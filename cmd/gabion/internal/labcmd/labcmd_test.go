@@ -10,11 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/lab"
 	"github.com/gabion-go/gabion/record"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v4"
 )
 
 const small = `version: 1
@@ -53,7 +56,7 @@ func TestExitCodes(t *testing.T) {
 	policies := file(t, "gabion.yaml", "version: 1\ndependencies:\n  db: {retry: off}\n  payments: {safe: true}\n")
 	other := file(t, "other.yaml", "version: 1\ndependencies:\n  payments: {safe: true, retry: {attempts: 5}}\n")
 	wrong := file(t, "wrong.yaml", "version: 1\ndependencies:\n  db: {retry: on}\n")
-	type main = func(context.Context, []string, io.Writer, io.Writer) int
+	type main = func() *cobra.Command
 	for _, c := range []struct {
 		fact           string
 		do             main
@@ -142,7 +145,7 @@ func TestExitCodes(t *testing.T) {
 				testrace.Serial(t) // seconds of simulated worlds
 			}
 			var stdout, stderr bytes.Buffer
-			if code := c.do(t.Context(), c.args, &stdout, &stderr); code != c.code {
+			if code := cli.Run(t.Context(), c.do(), c.args, &stdout, &stderr); code != c.code {
 				t.Errorf("exit code %d, want %d; stderr %s", code, c.code, &stderr)
 			}
 			for _, s := range []struct {
@@ -161,7 +164,7 @@ func TestAnInterruptedRunSaysSo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	if code := Run(ctx, []string{file(t, "x.yaml", small)}, &stdout, &stderr); code != exitInterrupted || stdout.Len() > 0 {
+	if code := cli.Run(ctx, Run(), []string{file(t, "x.yaml", small)}, &stdout, &stderr); code != exitInterrupted || stdout.Len() > 0 {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, &stdout, &stderr)
 	}
 }
@@ -169,7 +172,7 @@ func TestAnInterruptedRunSaysSo(t *testing.T) {
 func TestJSONIsAllOfStdout(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "report.html")
 	var stdout, stderr bytes.Buffer
-	if code := Run(t.Context(), []string{file(t, "x.yaml", small), "--json", "--report", page, "--seed", "7"}, &stdout, &stderr); code != 0 {
+	if code := cli.Run(t.Context(), Run(), []string{file(t, "x.yaml", small), "--json", "--report", page, "--seed", "7"}, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	var study struct {
@@ -200,7 +203,7 @@ func TestFilesForReviewers(t *testing.T) {
 	fails := file(t, "fails.yaml", strings.Replace(small, "<= 1.9", "<= 0.5", 1))
 	markdown, junit := filepath.Join(dir, "x.md"), filepath.Join(dir, "x.xml")
 	var stdout, stderr bytes.Buffer
-	if code := Run(t.Context(), []string{fails, "--markdown", markdown, "--junit=" + junit, "--seed", "7"}, &stdout, &stderr); code != exitFindings {
+	if code := cli.Run(t.Context(), Run(), []string{fails, "--markdown", markdown, "--junit=" + junit, "--seed", "7"}, &stdout, &stderr); code != exitFindings {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	for path, want := range map[string]string{markdown: "❌ **fails:**", junit: "<failure message=\"measured "} {
@@ -209,7 +212,7 @@ func TestFilesForReviewers(t *testing.T) {
 			t.Errorf("%v, %s", err, text)
 		}
 	}
-	if code := Run(t.Context(), []string{fails, "--junit", filepath.Join(dir, "nothing", "x.xml")}, &stdout, &stderr); code != exitFailure {
+	if code := cli.Run(t.Context(), Run(), []string{fails, "--junit", filepath.Join(dir, "nothing", "x.xml")}, &stdout, &stderr); code != exitFailure {
 		t.Errorf("a folder that is not there: exit code %d", code)
 	}
 }
@@ -227,7 +230,7 @@ func TestARunIsRecorded(t *testing.T) {
 		"a folder that is there": {[]string{"--against", "off", "--record", dir}, []string{dir + "/0-defaults.jsonl"}},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := Run(t.Context(), append([]string{scenario}, c.args...), &stdout, &stderr); code > 1 {
+		if code := cli.Run(t.Context(), Run(), append([]string{scenario}, c.args...), &stdout, &stderr); code > 1 {
 			t.Fatalf("%s: exit code %d, %s", fact, code, stderr.String())
 		}
 		for _, name := range c.files {
@@ -253,7 +256,7 @@ func TestARunIsRecorded(t *testing.T) {
 }
 
 func TestStandardInputIsAScenario(t *testing.T) {
-	r := newRequest("run", RunUsage, io.Discard, io.Discard)
+	r := newRequest()
 	r.stdin = strings.NewReader(small)
 	s, err := r.load("-")
 	if err != nil || s.Title() != "small" || s.Name() != "stdin" {

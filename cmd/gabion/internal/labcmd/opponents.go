@@ -1,10 +1,11 @@
 package labcmd
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/gabion-go/gabion/lab"
 )
@@ -18,11 +19,12 @@ of the policy that it is compared with, and sends the keys that callers give.
 `
 
 // Opponents lists the opponents with their sources.
-func Opponents(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	r := newRequest("opponents", OpponentsUsage, stdout, stderr)
-	if _, code := r.parse(args, 0); code >= 0 {
-		return code
-	}
+func Opponents() *cobra.Command {
+	r := newRequest()
+	return r.command("opponents", "what a policy can be compared with, and where it is from", OpponentsUsage, 0, r.opponents)
+}
+
+func (r *request) opponents([]string) int {
 	var text strings.Builder
 	for i, o := range lab.Opponents() {
 		if i > 0 {
@@ -33,7 +35,7 @@ func Opponents(_ context.Context, args []string, stdout, stderr io.Writer) int {
 			text.WriteString(indented(line, 4, 80))
 		}
 	}
-	if _, err := io.WriteString(stdout, text.String()); err != nil {
+	if _, err := io.WriteString(r.stdout, text.String()); err != nil {
 		return r.failed(err)
 	}
 	return exitOK

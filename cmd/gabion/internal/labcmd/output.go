@@ -15,9 +15,9 @@ type outputs struct{ page, markdown, junit string }
 
 func (r *request) outputs() *outputs {
 	o := &outputs{}
-	r.flags.StringVar(&o.page, "report", "", "")
-	r.flags.StringVar(&o.markdown, "markdown", "", "")
-	r.flags.StringVar(&o.junit, "junit", "", "")
+	r.c.Flags().StringVar(&o.page, "report", "", "")
+	r.c.Flags().StringVar(&o.markdown, "markdown", "", "")
+	r.c.Flags().StringVar(&o.junit, "junit", "", "")
 	return o
 }
 

@@ -23,8 +23,8 @@ type recording struct {
 
 func (r *request) recording() *recording {
 	rec := &recording{}
-	r.flags.StringVar(&rec.path, "record", "", "")
-	r.flags.StringVar(&rec.of, "record-of", "", "")
+	r.c.Flags().StringVar(&rec.path, "record", "", "")
+	r.c.Flags().StringVar(&rec.of, "record-of", "", "")
 	return rec
 }
 

@@ -14,6 +14,8 @@ type sweepFlag string
 
 func (s *sweepFlag) String() string { return string(*s) }
 
+func (s *sweepFlag) Type() string { return "KEY=VALUES" }
+
 func (s *sweepFlag) Set(text string) error {
 	if *s != "" {
 		return errors.New("is there twice, and one key at a time is swept")
@@ -39,7 +41,7 @@ func (r *request) sweep(ctx context.Context, name, what string, asJSON bool, to 
 	var wrong *config.SetError
 	switch {
 	case errors.As(err, &wrong):
-		fmt.Fprintf(r.stderr, "%s: --sweep: %v\n", r.flags.Name(), wrong)
+		fmt.Fprintf(r.stderr, "%s: --sweep: %v\n", r.c.CommandPath(), wrong)
 		return exitUsage
 	case err != nil:
 		return r.failed(err)

@@ -1,7 +1,6 @@
 package labcmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
-	"golang.org/x/term"
 )
 
 // TournamentUsage is the help of gabion lab tournament.
@@ -30,41 +31,51 @@ better at what, where the defaults lose, and the command that shows each loss.
   --quick            a choice of opponents and scenarios, in two minutes: usual
   --full             all of them, in half an hour
   --seeds WHICH      default, validation (nothing was tuned on it) or a number
-  --against NAME,... play these opponents (gabion lab opponents shows them)
-  --scenario NAME,.. play these scenarios (gabion lab list --families)
+  --against NAMES    play these opponents (gabion lab opponents shows them)
+  --scenario NAMES   play these scenarios (gabion lab list --families)
   --replications N   how many runs of each
   --workers N        how many runs at once; it changes nothing but the time
   --report FILE      write all of it as one HTML page
   --markdown FILE    write the tables and all losses as Markdown
 `
 
-// RunTournament plays a tournament.
-func RunTournament(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	r := newRequest("tournament", TournamentUsage, stdout, stderr)
-	var o lab.TournamentOptions
-	var quick bool
-	var seeds, against, scenarios, page, text string
-	r.flags.StringVar(&r.config, "config", "", "")
-	r.flags.BoolVar(&quick, "quick", false, "")
-	r.flags.BoolVar(&o.Full, "full", false, "")
-	r.flags.StringVar(&seeds, "seeds", "default", "")
-	r.flags.StringVar(&against, "against", "", "")
-	r.flags.StringVar(&scenarios, "scenario", "", "")
-	r.flags.IntVar(&o.Replications, "replications", 0, "")
-	r.flags.IntVar(&o.Workers, "workers", 0, "")
-	r.flags.StringVar(&page, "report", "", "")
-	r.flags.StringVar(&text, "markdown", "", "")
-	if _, code := r.parse(args, 0); code >= 0 {
-		return code
-	}
+// RunTournament is gabion lab tournament: it plays one.
+func RunTournament() *cobra.Command {
+	r := newRequest()
+	p := &tournament{request: r}
+	c := r.command("tournament", "play the defaults against others, and say who is better at what", TournamentUsage, 0, func([]string) int { return p.play() })
+	flags := c.Flags()
+	flags.StringVar(&r.config, "config", "", "")
+	flags.BoolVar(&p.quick, "quick", false, "")
+	flags.BoolVar(&p.options.Full, "full", false, "")
+	flags.StringVar(&p.seeds, "seeds", "default", "")
+	flags.StringVar(&p.against, "against", "", "")
+	flags.StringVar(&p.scenarios, "scenario", "", "")
+	flags.IntVar(&p.options.Replications, "replications", 0, "")
+	flags.IntVar(&p.options.Workers, "workers", 0, "")
+	flags.StringVar(&p.page, "report", "", "")
+	flags.StringVar(&p.text, "markdown", "", "")
+	return c
+}
+
+// tournament is what the command line asks for.
+type tournament struct {
+	*request
+	options                               lab.TournamentOptions
+	quick                                 bool
+	seeds, against, scenarios, page, text string
+}
+
+func (r *tournament) play() int {
+	ctx, o := r.c.Context(), r.options
 	var err error
-	if o.Seed, err = seedOf(seeds); err != nil {
+	if o.Seed, err = seedOf(r.seeds); err != nil {
 		return r.wrongly(err.Error())
 	}
-	if quick && o.Full || o.Replications < 0 || o.Workers < 0 {
+	if r.quick && o.Full || o.Replications < 0 || o.Workers < 0 {
 		return r.wrongly("quick and full exclude each other, and replications and workers are not negative")
 	}
-	o.Against, o.Scenarios = listed(against), listed(scenarios)
+	o.Against, o.Scenarios = listed(r.against), listed(r.scenarios)
 	if r.config != "" {
 		if o.Config, err = config.Load(r.config); err != nil {
 			return r.failed(err)
@@ -79,7 +90,7 @@ func RunTournament(ctx context.Context, args []string, stdout, stderr io.Writer)
 	case err != nil:
 		return r.failed(err)
 	}
-	if err := r.writeTournament(t, page, text); err != nil {
+	if err := r.writeTournament(t, r.page, r.text); err != nil {
 		return r.failed(err)
 	}
 	return exitOK

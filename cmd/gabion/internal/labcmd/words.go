@@ -1,23 +1,28 @@
 package labcmd
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/lab"
 )
 
 // List names the scenarios.
-func List(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	r := newRequest("list", ListUsage, stdout, stderr)
-	families := r.flags.Bool("families", false, "")
-	if _, code := r.parse(args, 0); code >= 0 {
-		return code
-	}
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+func List() *cobra.Command {
+	r := newRequest()
+	var families bool
+	c := r.command("list", "the scenarios that come with gabion", ListUsage, 0, func([]string) int { return r.list(families) })
+	c.Flags().BoolVar(&families, "families", false, "")
+	return c
+}
+
+func (r *request) list(families bool) int {
+	table := tabwriter.NewWriter(r.stdout, 0, 0, 2, ' ', 0)
 	for _, name := range lab.Names() {
 		s, err := lab.Load(name)
 		if err != nil {
@@ -25,7 +30,7 @@ func List(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		fmt.Fprintf(table, "%s\t%s\n", name, s.Title())
 	}
-	if *families {
+	if families {
 		generated, err := lab.Families()
 		if err != nil {
 			return r.failed(err)
@@ -41,57 +46,67 @@ func List(_ context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // Show prints a scenario's file.
-func Show(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	r := newRequest("show", ShowUsage, stdout, stderr)
-	schema := r.flags.Bool("schema", false, "")
-	policies := r.flags.Bool("policies", false, "")
+func Show() *cobra.Command {
+	r := newRequest()
+	var schema, policies bool
+	r.c = cli.Command("show", "a scenario's file, or the schema of such files", ShowUsage, func(c *cobra.Command, words []string) int {
+		r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
+		return r.show(words, schema, policies)
+	})
+	r.c.Flags().BoolVar(&schema, "schema", false, "")
+	r.c.Flags().BoolVar(&policies, "policies", false, "")
+	return r.c
+}
+
+func (r *request) show(words []string, schema, policies bool) int {
 	want := 1
-	for _, a := range args {
-		if strings.TrimLeft(a, "-") == "schema" {
-			want = 0
-		}
+	if schema {
+		want = 0
 	}
-	words, code := r.parse(args, want)
-	if code >= 0 {
+	if code := r.expect(words, want); code >= 0 {
 		return code
 	}
 	text := lab.Schema()
-	if !*schema {
+	if !schema {
 		s, err := r.load(words[0])
 		if err != nil {
 			return r.unknown(words[0], err)
 		}
 		text = []byte(s.Text())
-		if *policies {
+		if policies {
 			text = []byte(strings.Join(s.Policies(), "\n") + "\n")
 		}
 	}
-	if _, err := stdout.Write(text); err != nil {
+	if _, err := r.stdout.Write(text); err != nil {
 		return r.failed(err)
 	}
 	return exitOK
 }
 
 // Explain writes down the decisions about one client's calls.
-func Explain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	r := newRequest("explain", ExplainUsage, stdout, stderr)
+func Explain() *cobra.Command {
+	r := newRequest()
+	var from, to time.Duration
+	c := r.command("explain", "each decision about one client's calls", ExplainUsage, 1, func(words []string) int { return r.explain(words[0], from, to) })
 	r.policies()
-	r.flags.StringVar(&r.options.Watch, "fleet", "", "")
-	r.flags.IntVar(&r.options.Client, "client", 0, "")
-	from, to := r.flags.Duration("from", -1, ""), r.flags.Duration("to", -1, "")
-	words, code := r.parse(args, 1)
-	if code >= 0 {
-		return code
-	}
+	c.Flags().StringVar(&r.options.Watch, "fleet", "", "")
+	c.Flags().IntVar(&r.options.Client, "client", 0, "")
+	c.Flags().DurationVar(&from, "from", -1, "")
+	c.Flags().DurationVar(&to, "to", -1, "")
+	return c
+}
+
+func (r *request) explain(name string, from, to time.Duration) int {
+	ctx := r.c.Context()
 	r.options.Alone, r.options.Replications = true, 1
 	if r.options.Watch == "" {
-		s, err := r.load(words[0])
+		s, err := r.load(name)
 		if err != nil {
-			return r.unknown(words[0], err)
+			return r.unknown(name, err)
 		}
 		r.options.Watch = s.Fleets()[0]
 	}
-	report, code := r.run(ctx, words[0])
+	report, code := r.run(ctx, name)
 	if code >= 0 {
 		return code
 	}
@@ -100,10 +115,10 @@ func Explain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		begin, end = 10, 20
 	}
 	begin, end = begin-10, end+10
-	if *from >= 0 {
+	if from >= 0 {
 		begin = from.Seconds()
 	}
-	if *to >= 0 {
+	if to >= 0 {
 		end = to.Seconds()
 	}
 	return r.lines(report, begin, end)

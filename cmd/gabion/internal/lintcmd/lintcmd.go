@@ -4,14 +4,15 @@ package lintcmd
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/internal/suggest"
 	"github.com/gabion-go/gabion/lint"
 )
@@ -76,15 +77,12 @@ type request struct {
 // wrong is an error of whoever called the command.
 type wrong struct{ error }
 
-// Main looks at files.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	r := &request{stdin: os.Stdin, stdout: stdout, stderr: stderr, color: takesColor(stdout)}
-	return r.run(ctx, args)
-}
+// Command is gabion lint.
+func Command() *cobra.Command { return (&request{stdin: os.Stdin}).command() }
 
-func (r *request) run(ctx context.Context, args []string) int {
-	flags := flag.NewFlagSet("gabion lint", flag.ContinueOnError)
-	flags.SetOutput(r.stderr)
+func (r *request) command() *cobra.Command {
+	c := cli.Command("lint", "what the policies in files will do in trouble, before merge", usage, r.main)
+	flags := c.Flags()
 	flags.StringVar(&r.format, "format", "text", "")
 	flags.StringVar(&r.severity, "severity", "", "")
 	flags.StringVar(&r.rules, "rules", "", "")
@@ -93,11 +91,13 @@ func (r *request) run(ctx context.Context, args []string) int {
 	flags.BoolVar(&r.mend, "fix", false, "")
 	flags.BoolVar(&r.diff, "diff", false, "")
 	flags.BoolVar(&r.list, "list", false, "")
-	words, code := arguments.Parse(flags, args, usage, r.stdout)
-	if code >= 0 {
-		return code
-	}
-	code, err := r.do(ctx, words)
+	return c
+}
+
+func (r *request) main(c *cobra.Command, words []string) int {
+	r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
+	r.color = takesColor(r.stdout)
+	code, err := r.do(c.Context(), words)
 	var caller wrong
 	switch {
 	case errors.As(err, &caller):

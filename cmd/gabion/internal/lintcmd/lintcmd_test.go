@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/lint"
 )
 
@@ -57,8 +58,8 @@ func ask(t *testing.T, dir, stdin, args string) (code int, stdout, stderr string
 	t.Helper()
 	t.Chdir(dir)
 	var out, problems bytes.Buffer
-	r := &request{stdin: strings.NewReader(stdin), stdout: &out, stderr: &problems}
-	code = r.run(t.Context(), strings.Fields(args))
+	r := &request{stdin: strings.NewReader(stdin)}
+	code = cli.Run(t.Context(), r.command(), strings.Fields(args), &out, &problems)
 	return code, out.String(), problems.String()
 }
 
@@ -180,8 +181,8 @@ func TestWaitingForStandardInputCanBeInterrupted(t *testing.T) {
 	defer cancel()
 	stdin, end := io.Pipe()
 	defer end.Close()
-	r := &request{stdin: stdin, stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
-	if code := r.run(ctx, []string{"-"}); code != exitInterrupted {
+	r := &request{stdin: stdin}
+	if code := cli.Run(ctx, r.command(), []string{"-"}, io.Discard, io.Discard); code != exitInterrupted {
 		t.Errorf("it ends with %d", code)
 	}
 }
@@ -193,8 +194,8 @@ func FuzzLint(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, format := range formats {
-			r := &request{stdin: bytes.NewReader(text), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
-			if code := r.run(t.Context(), []string{"--format", format, "-"}); code > exitFindings {
+			r := &request{stdin: bytes.NewReader(text)}
+			if code := cli.Run(t.Context(), r.command(), []string{"--format", format, "-"}, io.Discard, io.Discard); code > exitFindings {
 				t.Errorf("%s: it ends with %d", format, code)
 			}
 		}

@@ -6,12 +6,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
 	"github.com/gabion-go/gabion/outbox"
 )
@@ -51,17 +53,18 @@ const storeHelp = `  --json           print JSON
 
 type verb struct {
 	name  string
+	says  string
 	help  string
-	flags func(*flag.FlagSet, *options)
+	flags func(*pflag.FlagSet, *options)
 	check func(*options) error // before the database is opened
 	run   func(context.Context, *call) error
 }
 
 var verbs = []verb{
-	{"ls", listHelp, listFlags, checkList, list},
-	{"retry", retryHelp, retryFlags, checkSome, retry},
-	{"discard", discardHelp, discardFlags, checkSome, discard},
-	{"stats", statsHelp, func(*flag.FlagSet, *options) {}, noWords, stats},
+	{"ls", "list messages that the relay has given up", listHelp, listFlags, checkList, list},
+	{"retry", "have them published again, and what is behind them", retryHelp, retryFlags, checkSome, retry},
+	{"discard", "remove them for good, and let go what is behind them", discardHelp, discardFlags, checkSome, discard},
+	{"stats", "how many messages wait, rest and are parked", statsHelp, func(*pflag.FlagSet, *options) {}, noWords, stats},
 }
 
 // options are the flags of all verbs.
@@ -86,39 +89,29 @@ type call struct {
 // A refusal is about messages that are not as the command needs them.
 type refusal struct{ error }
 
-// Main runs gabion outbox and returns its exit code.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		fmt.Fprint(stderr, help)
-		return usage
-	}
+// Command is gabion outbox.
+func Command() *cobra.Command {
+	var commands []*cobra.Command
 	for _, v := range verbs {
-		if v.name == args[0] {
-			return v.main(ctx, args[1:], stdout, stderr)
-		}
+		commands = append(commands, v.command())
 	}
-	switch args[0] {
-	case "help", "-h", "-help", "--help":
-		fmt.Fprint(stdout, help)
-		return fine
-	}
-	fmt.Fprintf(stderr, "gabion outbox: unknown command %q\n\n%s", args[0], help)
-	return usage
+	return cli.Group("outbox", "list, retry and discard the messages that a relay has given up", help, commands...)
 }
 
-func (v *verb) main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func (v verb) command() *cobra.Command {
 	o := &options{}
-	flags := flag.NewFlagSet("gabion outbox "+v.name, flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.StringVar(&o.store, "store", "", "")
-	flags.StringVar(&o.table, "table", "outbox", "")
-	flags.BoolVar(&o.json, "json", false, "")
-	v.flags(flags, o)
-	words, code := arguments.Parse(flags, args, v.help, stdout)
-	if code >= 0 {
-		return code
-	}
-	o.words, o.store = words, cmp.Or(o.store, os.Getenv("GABION_OUTBOX"))
+	c := cli.Command(v.name, v.says, v.help, func(c *cobra.Command, words []string) int {
+		o.words, o.store = words, cmp.Or(o.store, os.Getenv("GABION_OUTBOX"))
+		return v.main(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+	})
+	c.Flags().StringVar(&o.store, "store", "", "the store's URL; left out, it is taken from GABION_OUTBOX")
+	c.Flags().StringVar(&o.table, "table", "outbox", "")
+	c.Flags().BoolVar(&o.json, "json", false, "")
+	v.flags(c.Flags(), o)
+	return c
+}
+
+func (v *verb) main(ctx context.Context, o *options, stdout, stderr io.Writer) int {
 	err := v.check(o)
 	if err == nil && o.store == "" {
 		err = operator.Wrongf("--store is missing, such as --store sqlite:shop.db: see gabion outbox -h")

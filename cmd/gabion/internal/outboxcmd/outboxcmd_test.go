@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/internal/testservers"
 	"github.com/gabion-go/gabion/message"
 	"github.com/gabion-go/gabion/outbox"
@@ -105,7 +106,7 @@ func (s *shop) relay(missing string, n int) {
 func (s *shop) want(code int, text, args string) (stdout string) {
 	s.Helper()
 	var out, errs strings.Builder
-	if got := Main(s.Context(), append(strings.Fields(args), s.flags...), &out, &errs); got != code || !strings.Contains(out.String()+errs.String(), text) {
+	if got := cli.Run(s.Context(), Command(), append(strings.Fields(args), s.flags...), &out, &errs); got != code || !strings.Contains(out.String()+errs.String(), text) {
 		s.Errorf("%s: exit code %d, want %d and %q in:\n%s%s", args, got, code, text, &out, &errs)
 	}
 	return out.String()
@@ -201,7 +202,7 @@ func TestWrongCallsChangeNothing(t *testing.T) {
 		"sqlite:" + filepath.Join(dir, "none"): "give the path of the program's database", "postgres://ann:secret@[": "--store is no URL",
 	} {
 		var out, errs strings.Builder
-		if code := Main(t.Context(), []string{"ls", "--store", store}, &out, &errs); code < 2 || !strings.Contains(errs.String(), says) || strings.Contains(errs.String(), "secret") {
+		if code := cli.Run(t.Context(), Command(), []string{"ls", "--store", store}, &out, &errs); code < 2 || !strings.Contains(errs.String(), says) || strings.Contains(errs.String(), "secret") {
 			t.Errorf("--store %q: %d, %s", store, code, &errs)
 		}
 	}

@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
@@ -61,18 +61,18 @@ Counts messages that wait, rest and are parked, and says which relay leads.
 // pageSize is how many messages the database is asked for at once.
 const pageSize = 500
 
-func listFlags(set *flag.FlagSet, o *options) {
+func listFlags(set *pflag.FlagSet, o *options) {
 	set.StringVar(&o.topic, "topic", "", "")
 	set.StringVar(&o.after, "after", "", "")
 	set.IntVar(&o.limit, "limit", 100, "")
 }
 
-func retryFlags(set *flag.FlagSet, o *options) {
+func retryFlags(set *pflag.FlagSet, o *options) {
 	set.StringVar(&o.topic, "topic", "", "")
 	set.BoolVar(&o.all, "all", false, "")
 }
 
-func discardFlags(set *flag.FlagSet, o *options) {
+func discardFlags(set *pflag.FlagSet, o *options) {
 	retryFlags(set, o)
 	set.BoolVar(&o.yes, "yes", false, "")
 }

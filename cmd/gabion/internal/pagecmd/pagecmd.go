@@ -4,7 +4,6 @@ package pagecmd
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +11,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/fold"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/serving"
 	"github.com/gabion-go/gabion/dashboard"
@@ -54,34 +55,31 @@ type request struct {
 	stdout, stderr io.Writer
 }
 
-// Main serves the page until ctx is over.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	r := &request{stdout: stdout, stderr: stderr}
-	flags := flag.NewFlagSet("gabion page", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+// Command is gabion page: it serves the page until the context is over.
+func Command() *cobra.Command {
+	r := &request{}
+	c := cli.Command("page", "play a recording on the live page", usage, r.main)
+	flags := c.Flags()
 	flags.Float64Var(&r.speed, "speed", 0, "")
 	flags.StringVar(&r.from, "from", "", "")
 	flags.IntVar(&r.run, "run", 0, "")
 	flags.StringVar(&r.listen, "listen", "127.0.0.1:0", "")
-	words, code := arguments.Parse(flags, args, usage, stdout)
+	return c
+}
+
+func (r *request) main(c *cobra.Command, words []string) int {
+	r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
 	switch {
-	case code >= 0:
-		return code
 	case len(words) == 0:
 		return r.wrongly("no recording is named: gabion page FILE")
 	case len(words) > 1:
 		return r.wrongly(fmt.Sprintf("%q is not expected", words[1]))
-	case given(flags, "speed") && !(r.speed > 0 && r.speed <= 1000): // it may be NaN
+	case c.Flags().Changed("speed") && !(r.speed > 0 && r.speed <= 1000): // it may be NaN
 		return r.wrongly("--speed: write a number above 0, up to 1000")
 	case r.run < 0:
 		return r.wrongly("--run: runs are numbered from 1")
 	}
-	return r.play(ctx, words[0])
-}
-
-func given(flags *flag.FlagSet, name string) (found bool) {
-	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
-	return found
+	return r.play(c.Context(), words[0])
 }
 
 func (r *request) wrongly(problem string) int {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/gabion-go/gabion/record"
 )
@@ -59,7 +60,7 @@ func playing(t *testing.T, args ...string) (address string, end func() (code int
 	var stderr bytes.Buffer
 	done := make(chan int, 1)
 	go func() {
-		done <- Main(ctx, args, in, &stderr)
+		done <- cli.Run(ctx, Command(), args, in, &stderr)
 		_ = in.CloseWithError(errors.New("the command has ended"))
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -255,13 +256,13 @@ func TestWhatCanNotBePlayedIsSaid(t *testing.T) {
 		"an address that is nobody's": {[]string{path, "--listen", "192.0.2.1:1"}, exitFailure, "192.0.2.1"},
 	} {
 		var stdout, stderr bytes.Buffer
-		code := Main(t.Context(), c.args, &stdout, &stderr)
+		code := cli.Run(t.Context(), Command(), c.args, &stdout, &stderr)
 		if text := strings.Join(strings.Fields(stderr.String()), " ") + "\x00"; code != c.code || !strings.Contains(text, c.stderr) || stdout.Len() > 0 {
 			t.Errorf("%s: exit code %d, want %d: %s", fact, code, c.code, text)
 		}
 	}
 	var stdout bytes.Buffer
-	if code := Main(t.Context(), []string{"-h"}, &stdout, io.Discard); code != exitOK || !strings.Contains(stdout.String(), "--speed") {
+	if code := cli.Run(t.Context(), Command(), []string{"-h"}, &stdout, io.Discard); code != exitOK || !strings.Contains(stdout.String(), "--speed") {
 		t.Errorf("help: exit code %d", code)
 	}
 }

@@ -3,17 +3,17 @@
 package stormcmd
 
 import (
-	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/policy"
 )
 
@@ -79,10 +79,13 @@ type request struct {
 // headers collects --header.
 type headers http.Header
 
-// String implements flag.Value.
+// String implements pflag.Value.
 func (h headers) String() string { return "" }
 
-// Set implements flag.Value.
+// Type implements pflag.Value.
+func (h headers) Type() string { return "header" }
+
+// Set implements pflag.Value.
 func (h headers) Set(s string) error {
 	name, value, ok := strings.Cut(s, ":")
 	if name = strings.TrimSpace(name); !ok || name == "" || strings.ContainsAny(name, " \t\r\n") {
@@ -92,7 +95,7 @@ func (h headers) Set(s string) error {
 	return nil
 }
 
-func (req *request) flags(flags *flag.FlagSet) {
+func (req *request) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&req.rateText, "rate", "50/s", "")
 	flags.DurationVar(&req.duration, "duration", 10*time.Second, "")
 	flags.DurationVar(&req.timeout, "timeout", 10*time.Second, "")
@@ -112,16 +115,17 @@ func (req *request) flags(flags *flag.FlagSet) {
 	flags.Int64Var(&req.wanted.duplicates, "max-duplicates", -1, "")
 }
 
-// Main sends a storm, and returns the exit code.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	req := request{headers: headers{}}
-	flags := flag.NewFlagSet("gabion storm", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	req.flags(flags)
-	words, code := arguments.Parse(flags, args, usage, stdout)
-	if code >= 0 {
-		return code
-	}
+// Command is gabion storm.
+func Command() *cobra.Command {
+	req := &request{headers: headers{}}
+	c := cli.Command("storm", "load at a constant rate on your own service, with thresholds", usage, req.main)
+	req.flags(c.Flags())
+	return c
+}
+
+// main sends a storm, and returns the exit code.
+func (req *request) main(c *cobra.Command, words []string) int {
+	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
 	if problem := req.read(words); problem != "" {
 		fmt.Fprintf(stderr, "gabion storm: %s\n\n%s", problem, usage)
 		return exitUsage

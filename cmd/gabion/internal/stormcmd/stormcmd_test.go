@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/lab/flaky"
 )
@@ -66,7 +67,7 @@ func between(t *testing.T, server string, tries int) string {
 func storming(t *testing.T, args ...string) (r report, text string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = Main(context.Background(), append([]string{"--rate", "200/s", "--duration", "500ms"}, args...), &out, &err)
+	code = cli.Run(context.Background(), Command(), append([]string{"--rate", "200/s", "--duration", "500ms"}, args...), &out, &err)
 	if json.Unmarshal(out.Bytes(), &r) != nil {
 		r = report{}
 	}
@@ -177,7 +178,7 @@ func TestAStormCanBeInterrupted(t *testing.T) {
 	on := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stop() }))
 	defer on.Close()
 	var out, err bytes.Buffer
-	if code := Main(ctx, []string{on.URL, "--duration", "1h", "--rate", "10/s"}, &out, &err); code != exitInterrupted || !strings.Contains(out.String(), "interrupted") {
+	if code := cli.Run(ctx, Command(), []string{on.URL, "--duration", "1h", "--rate", "10/s"}, &out, &err); code != exitInterrupted || !strings.Contains(out.String(), "interrupted") {
 		t.Errorf("exit code %d: %s%s", code, out.String(), err.String())
 	}
 }
@@ -230,7 +231,7 @@ func TestCalledWrongly(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			var out, err bytes.Buffer
-			if code := Main(context.Background(), c.args, &out, &err); code != exitUsage || !strings.Contains(err.String(), c.want) {
+			if code := cli.Run(context.Background(), Command(), c.args, &out, &err); code != exitUsage || !strings.Contains(err.String(), c.want) {
 				t.Errorf("exit code %d: %s", code, err.String())
 			}
 		})

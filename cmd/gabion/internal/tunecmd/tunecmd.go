@@ -4,7 +4,6 @@ package tunecmd
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,7 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gabion-go/gabion/cmd/gabion/internal/arguments"
+	"github.com/spf13/cobra"
+
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/config"
 	"github.com/gabion-go/gabion/lab"
 )
@@ -72,7 +73,6 @@ mistakes, 2 called wrongly, 3 any other failure, 130 interrupted.
 
 // request is what the command line asks for.
 type request struct {
-	flags          *flag.FlagSet
 	stdout, stderr io.Writer
 
 	config        string
@@ -91,6 +91,8 @@ type renames map[string]string
 
 func (r renames) String() string { return "" }
 
+func (r renames) Type() string { return "NAME=DEP" }
+
 func (r renames) Set(text string) error {
 	name, dependency, ok := strings.Cut(text, "=")
 	if !ok || name == "" || dependency == "" {
@@ -103,33 +105,33 @@ func (r renames) Set(text string) error {
 	return nil
 }
 
-// Main tunes.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	r := &request{stdout: stdout, stderr: stderr, now: time.Now}
-	return r.run(ctx, args)
-}
+// Command is gabion tune.
+func Command() *cobra.Command { return (&request{now: time.Now}).command() }
 
-func (r *request) run(ctx context.Context, args []string) int {
-	r.flags = flag.NewFlagSet("gabion tune", flag.ContinueOnError)
-	r.flags.SetOutput(r.stderr)
+func (r *request) command() *cobra.Command {
+	c := cli.Command("tune", "search a policy's numbers in the lab, and prove what is better", usage, r.main)
+	flags := c.Flags()
 	o := &r.options
 	o.As = map[string]string{}
-	r.flags.StringVar(&r.config, "config", "", "")
-	r.flags.StringVar(&o.Dependency, "dependency", "", "")
-	r.flags.Var(renames(o.As), "as", "")
-	r.flags.StringVar(&o.Goal, "goal", "", "")
-	r.flags.Func("vary", "", func(text string) error { o.Vary = append(o.Vary, text); return nil })
-	r.flags.DurationVar(&r.time, "time", 10*time.Minute, "")
-	r.flags.IntVar(&o.Runs, "runs", 0, "")
-	r.flags.Uint64Var(&o.Seed, "seed", 0, "")
-	r.flags.IntVar(&o.Workers, "workers", 0, "")
-	r.flags.BoolVar(&o.NoGuard, "no-guard", false, "")
-	r.flags.BoolVar(&r.write, "write", false, "")
-	r.flags.BoolVar(&r.asJSON, "json", false, "")
-	words, code := arguments.Parse(r.flags, args, usage, r.stdout)
+	flags.StringVar(&r.config, "config", "", "")
+	flags.StringVar(&o.Dependency, "dependency", "", "")
+	flags.Var(renames(o.As), "as", "")
+	flags.StringVar(&o.Goal, "goal", "", "")
+	flags.Func("vary", "", func(text string) error { o.Vary = append(o.Vary, text); return nil })
+	flags.DurationVar(&r.time, "time", 10*time.Minute, "")
+	flags.IntVar(&o.Runs, "runs", 0, "")
+	flags.Uint64Var(&o.Seed, "seed", 0, "")
+	flags.IntVar(&o.Workers, "workers", 0, "")
+	flags.BoolVar(&o.NoGuard, "no-guard", false, "")
+	flags.BoolVar(&r.write, "write", false, "")
+	flags.BoolVar(&r.asJSON, "json", false, "")
+	return c
+}
+
+func (r *request) main(c *cobra.Command, words []string) int {
+	r.stdout, r.stderr = c.OutOrStdout(), c.ErrOrStderr()
+	o := &r.options
 	switch {
-	case code >= 0:
-		return code
 	case len(words) == 0:
 		return r.wrongly("no scenario is named; gabion lab list shows them")
 	case r.config == "":
@@ -137,11 +139,11 @@ func (r *request) run(ctx context.Context, args []string) int {
 	case r.time < 0 || o.Runs < 0 || o.Workers < 0:
 		return r.wrongly("time, runs and workers are not negative")
 	}
-	o.Command = command(args)
+	o.Command = command(cli.Typed(c))
 	if code := r.load(words); code >= 0 {
 		return code
 	}
-	return r.tune(ctx)
+	return r.tune(c.Context())
 }
 
 // wrongly says what is wrong with a command line, and then how it should look.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/lab"
 )
 
@@ -55,7 +56,7 @@ func tune(ctx context.Context, line string) (code int, stdout, stderr string) {
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "_first", " first")
 	}
-	code = Main(ctx, args, &out, &err)
+	code = cli.Run(ctx, Command(), args, &out, &err)
 	return code, out.String(), err.String()
 }
 
@@ -118,13 +119,13 @@ func TestInterruptedTuningSaysSo(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out, said bytes.Buffer
 	calls := 0
-	r := &request{stdout: &out, stderr: &said, now: func() time.Time {
+	r := &request{now: func() time.Time {
 		if calls++; calls == 40 { // which is asked for before each run
 			stop()
 		}
 		return time.Unix(0, 0)
 	}}
-	code := r.run(ctx, append(strings.Fields("shop.yaml --config gabion.yaml --vary retry.budget.ratio --no-guard --workers 1 --write"), "--goal", "goodput first"))
+	code := cli.Run(ctx, r.command(), append(strings.Fields("shop.yaml --config gabion.yaml --vary retry.budget.ratio --no-guard --workers 1 --write"), "--goal", "goodput first"), &out, &said)
 	now, err := os.ReadFile("gabion.yaml")
 	if code != exitInterrupted || !strings.Contains(out.String(), "NOT VALIDATED") || err != nil || string(now) != timid {
 		t.Errorf("code %d, %v\n%s\n%s", code, err, out.String(), said.String())
