@@ -12,16 +12,26 @@ import (
 // anthropic-sdk-go and others of their making count in X-Stainless-Retry-Count, and
 // the AWS SDKs in Amz-Sdk-Request: "attempt=2; max=3".
 func repeatedAbove(h http.Header) bool {
-	if n, err := strconv.Atoi(first(h, "X-Stainless-Retry-Count")); err == nil && n > 0 {
+	if above(first(h, "X-Stainless-Retry-Count"), 0) {
 		return true
 	}
 	for part := range strings.SplitSeq(first(h, "Amz-Sdk-Request"), ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		if n, err := strconv.Atoi(value); name == "attempt" && err == nil && n > 1 {
+		if name == "attempt" && above(value, 1) {
 			return true
 		}
 	}
 	return false
+}
+
+// above reports whether text is a number above n. No text is none, and most requests have none:
+// Atoi would allocate an error for it.
+func above(text string, n int) bool {
+	if text == "" {
+		return false
+	}
+	is, err := strconv.Atoi(text)
+	return err == nil && is > n
 }
 
 // first is Get for names in their canonical form.

@@ -119,7 +119,11 @@ func TestBodiesAreSentAgainOverHTTP2(t *testing.T) {
 					t.Errorf("spoke %s", r.Proto)
 				}
 				first := s.requests.Add(1) == 1
-				if !first || !tt.early {
+				if first && tt.early { // once some of the body has arrived: a stream of which nothing was read can be sent again
+					if _, err := io.ReadFull(r.Body, make([]byte, 1)); err != nil {
+						t.Error(err)
+					}
+				} else {
 					if got, err := io.ReadAll(r.Body); err != nil || string(got) != tt.body {
 						t.Errorf("arrived: %d bytes, %v", len(got), err)
 					}

@@ -32,7 +32,7 @@ const patience = 2 * time.Minute
 
 // attempts bounds how often a call is counted until two counts in a row agree. If none do, as where a map
 // hashes each key with a seed of its own, the least of them is taken.
-const attempts = 5
+const attempts = 7
 
 // count starts a child that makes that call again and again, and counts it.
 func count(name string) (c cost, err error) {
@@ -90,16 +90,18 @@ func (p *process) count() (last cost, err error) {
 		return last, err
 	}
 	least := cost{instructions: math.MaxInt, locked: math.MaxInt}
-	for range attempts {
+	for n := range attempts {
+		if n > 0 {
+			if _, err := p.toBreakpoint(); err != nil { // where the next call begins
+				return last, err
+			}
+		}
 		c, err := p.toBreakpoint()
 		if err != nil || c.same(last) {
 			return c, err
 		}
 		last = c
 		least.instructions, least.locked = min(least.instructions, c.instructions), min(least.locked, c.locked)
-		if _, err := p.toBreakpoint(); err != nil { // where the next call begins
-			return c, err
-		}
 	}
 	return least, nil
 }
