@@ -91,7 +91,7 @@ func (r *rule) revive(w *Window) (verdict int) {
 		return Anew
 	}
 	r.phase = watching
-	if r.usual.n > 0 && float64(w.Time-w.Lost) < 1.5*r.usual.value*float64(w.Good) { // what is late was sent before
+	if r.usual.n > 0 && float64(w.Time-w.Lost) < usually*r.usual.value*float64(w.Good) { // what is late was sent before
 		r.move(r.saved, policy.LimitBack)
 	}
 	return Anew
@@ -113,7 +113,7 @@ func (r *rule) bind(w *Window) (verdict int) {
 	return Anew
 }
 
-// unbind ends that when slots are free and nothing comes late.
+// unbind ends that when slots are free, nothing comes late, and attempts take about as long as usual.
 func (r *rule) unbind() (verdict int) {
 	r.move(r.bound, policy.LimitBack)
 	r.bound = 0

@@ -19,6 +19,7 @@ const (
 	certain = 2.5  // standard errors, at the end of a window
 	sure    = 4.0  // standard errors, at one of many looks
 	worseBy = 0.7  // of the best rate of a try: a step that answers less is not kept up to be exact
+	usually = 1.5  // times the usual time, up to which attempts wait for nothing, or for little
 	uncured = 0.3  // of what fewer calls would bring if all that is too much were waiting: below it nothing was
 	slack   = 1.5  // times the root of the limit, which may wait at the dependency
 	starve  = 5    // so many late for each good one is next to nothing
@@ -170,7 +171,7 @@ func (r *rule) watch(now clock.Instant, w *Window) (verdict int) {
 		return Longer
 	case used < inUse && w.Lack == 0 && r.adrift(w):
 		return r.bind(w)
-	case used < inUse && w.Lack == 0 && w.Late == 0 && w.Limit < r.bound:
+	case used < inUse && w.Lack == 0 && w.Late == 0 && w.Limit < r.bound && each < usually*r.usual.value:
 		return r.unbind()
 	case used < inUse && w.Lack == 0:
 		if used < idle && w.Late == 0 && r.usual.n < sound && n < sound && w.Span < patience {

@@ -37,9 +37,14 @@ func (r *rule) judgeTry(now clock.Instant, w *Window) (verdict int) {
 	if r.deep {
 		need, long = max(need, 100*r.calm.square), max(20*time.Duration(each), 3*time.Second) // off by a tenth
 	}
-	worse := n >= 2*enough*max(r.calm.square, 1) && w.Limit < r.before.Limit/2 && w.Rate() < worseBy*r.best
-	if w.Span < w.round() || n < need && w.Span < long && !worse {
+	worse := n >= 2*enough && w.Limit < r.before.Limit/2 && w.Rate() < worseBy*r.best
+	exact := n >= 2*enough*max(r.calm.square, 1)
+	over := worse && (exact || r.refuses(w))
+	if w.Span < w.round() || n < need && w.Span < long && !over {
 		return Longer
+	}
+	if over && !exact { // too few slots: what the step before has shown is known better
+		return r.conclude(now, &r.last)
 	}
 	r.best = max(r.best, w.Rate())
 	if w.Limit > r.Min && (r.deep || each < r.usual.value) && min(faster(&r.last, w), asMany(&r.last, w)) > uncured && r.unlike(each, n) {
@@ -47,8 +52,18 @@ func (r *rule) judgeTry(now clock.Instant, w *Window) (verdict int) {
 		r.move(max(r.Min, w.Limit/2), policy.LimitTried)
 		return Anew
 	}
+	return r.conclude(now, w)
+}
+
+// refuses reports whether a step of a try takes slots from calls that found one in the step before.
+func (r *rule) refuses(w *Window) bool {
+	return r.last.Limit < r.before.Limit && w.Lack > enough && float64(r.last.Lack) <= crowd*float64(r.last.Good+r.last.Lack)
+}
+
+// conclude ends a try, of which a step has shown how long attempts take.
+func (r *rule) conclude(now clock.Instant, step *Window) (verdict int) {
 	r.phase, r.tested = watching, now
-	r.learn(now, w)
+	r.learn(now, step)
 	r.move(r.found(), policy.LimitFound)
 	return Anew
 }

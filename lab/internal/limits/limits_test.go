@@ -82,8 +82,8 @@ func TestTheLearnedLimitHoldsAgainstTheBestFixedOne(t *testing.T) {
 		if s.P99 > 2*best.P99 {
 			t.Errorf("%s: p99 %v, of %v", w.Name, s.P99, best.P99)
 		}
-		if steady, least := steadiness(t, &w, s.Steady); steady < least {
-			t.Errorf("%s: within a fifth of its median for %.0f %% of the time", w.Name, 100*steady)
+		if w.Name != "bimodal" && s.Steady < 0.95 { // see TestBimodalWorkIsSteadyOnAverage
+			t.Errorf("%s: within a fifth of its median for %.0f %% of the time", w.Name, 100*s.Steady)
 		}
 		for _, share := range s.Shares {
 			if share < 1.0/3/float64(len(w.Clients)) {
@@ -97,22 +97,24 @@ func TestTheLearnedLimitHoldsAgainstTheBestFixedOne(t *testing.T) {
 	}
 }
 
-// steadiness is the share of the time that the limit is near its median, and the least that it
-// should be. Where one piece of work in twenty is the longest by far, it differs much between runs, so it
-// is the mean of four there (ADR 84).
-func steadiness(t *testing.T, w *World, first float64) (steady, least float64) {
-	if w.Name != "bimodal" {
-		return first, 0.95
+// Where one piece of work in twenty is the longest by far, the share of the time in which the limit is
+// near its median is 0.6 to 1.0 in one run (ADR 84), so it is the mean of twelve.
+func TestBimodalWorkIsSteadyOnAverage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: twelve runs of a busy client")
 	}
-	sum := first
-	for seed := uint64(2); seed <= 4; seed++ {
-		s, err := w.Run(Contenders()[0], seed)
+	const runs = 12
+	w, sum := Worlds()[5], 0.0
+	for seed := range uint64(runs) {
+		s, err := w.Run(Contenders()[0], seed+1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sum += s.Steady
 	}
-	return sum / 4, 0.85
+	if sum/runs < 0.85 {
+		t.Errorf("%s: within a fifth of its median for %.0f %% of the time", w.Name, 100*sum/runs)
+	}
 }
 
 // What the golden file says of gabion is what the code does now.
