@@ -75,7 +75,7 @@ func (m *Memory) lapse(group string, now time.Time) (alive []Record) {
 	return alive
 }
 
-// course keeps a redrive, unless there is none.
+// course keeps a redrive if the group has one.
 func (m *Memory) course(c Course) {
 	if c.ID != "" {
 		m.courses[c.Group] = c

@@ -24,7 +24,7 @@ func repeatedAbove(h http.Header) bool {
 	return false
 }
 
-// above reports whether text is a number above n. No text is none, and most requests have none:
+// above reports whether text is a number above n. Most requests have no text:
 // Atoi would allocate an error for it.
 func above(text string, n int) bool {
 	if text == "" {
