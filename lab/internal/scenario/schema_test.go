@@ -166,24 +166,31 @@ func (g generator) leaf(t reflect.Type) object {
 
 // comments reads the doc comments of the fields of the file's structs.
 func comments(t *testing.T) map[string]string {
-	f, err := parser.ParseFile(token.NewFileSet(), "shape.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
 	docs := map[string]string{}
-	ast.Inspect(f, func(n ast.Node) bool {
-		spec, ok := n.(*ast.TypeSpec)
-		if !ok {
-			return true
+	for _, name := range []string{"shape.go", "shape_service.go"} {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if s, ok := spec.Type.(*ast.StructType); ok {
-			for _, field := range s.Fields.List {
-				for _, name := range field.Names {
-					docs[spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
-				}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				commentsOf(spec, docs)
 			}
-		}
-		return true
-	})
+			return true
+		})
+	}
 	return docs
+}
+
+// commentsOf adds the doc comments of a struct's fields.
+func commentsOf(spec *ast.TypeSpec, docs map[string]string) {
+	s, ok := spec.Type.(*ast.StructType)
+	if !ok {
+		return
+	}
+	for _, field := range s.Fields.List {
+		for _, name := range field.Names {
+			docs[spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+		}
+	}
 }
