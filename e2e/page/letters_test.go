@@ -82,7 +82,7 @@ func TestDeadLettersAreATab(t *testing.T) {
 	b.read(`document.querySelector("[data-letter]").focus(), ""`)
 	b.must(chromedp.Do(b.ctx, chromedp.KeyEvent("\r")))
 	b.until(sheetText, "Its outcome is unknown")
-	b.until(sheetText, "20 B, SHA-256 ")
+	b.until(sheetText, "22 B, SHA-256 ")
 	b.shot("letter.png")
 	b.click("Nothing happened")
 	b.until(sheetText, "Say why first.")
