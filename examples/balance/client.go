@@ -25,7 +25,7 @@ const clients = 8
 var patient = policy.Policy{
 	Key:     policy.KeyRequired,
 	Timeout: policy.Timeout{Call: 2 * time.Minute, Attempt: 10 * time.Second},
-	Retry:   policy.Retry{Attempts: 64, Backoff: backoff.Full(20*time.Millisecond, 300*time.Millisecond), MaxAfter: 10 * time.Second, Budget: policy.Budget{Off: true}},
+	Retry:   policy.Retry{Attempts: 64, Backoff: backoff.Full(20*time.Millisecond, 500*time.Millisecond), MaxAfter: 10 * time.Second, Budget: policy.Budget{Off: true}},
 	Breaker: policy.Breaker{Off: true},
 }
 
