@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/internal/sqltable"
@@ -66,14 +65,6 @@ func (d Dialect) bind(text string) string {
 		b.WriteString(part)
 	}
 	return b.String()
-}
-
-// clock is the time of a database without a clock of its own.
-func clock(o deadletter.Options) func() time.Time {
-	if o.Clock != nil {
-		return o.Clock
-	}
-	return time.Now
 }
 
 // The tables. Times are nanoseconds since 1970, zero for none; states, resolutions and
