@@ -26,10 +26,12 @@ func serveIfChild() {
 	os.Exit(1)
 }
 
-// A server runs for about this long. Starting it takes about as long.
+// A server is killed after it has answered up to most requests, and a moment later, in the
+// middle of others. It is not killed by time alone: on a busy machine it might then never
+// answer.
 const (
-	shortLife = 20 * time.Millisecond
-	longLife  = 150 * time.Millisecond
+	most   = 8
+	moment = 2 * work
 )
 
 // A mortal is a server that is killed and started again until it is stopped.
@@ -66,7 +68,7 @@ func (m *mortal) stop() (kills int, err error) {
 
 func (m *mortal) live() {
 	for {
-		stopped, err := m.once(shortLife + time.Duration(m.draw.Int64N(int64(longLife-shortLife))))
+		stopped, err := m.once(1+m.draw.IntN(most), time.Duration(m.draw.Int64N(int64(moment))))
 		if stopped || err != nil {
 			m.err = err
 			return
@@ -75,8 +77,9 @@ func (m *mortal) live() {
 	}
 }
 
-// once runs the server once. The server can do nothing when it is killed.
-func (m *mortal) once(life time.Duration) (stopped bool, err error) {
+// once runs the server once: until it has answered some requests, and for a while after that.
+// The server can do nothing when it is killed.
+func (m *mortal) once(answers int, after time.Duration) (stopped bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return false, err
@@ -96,17 +99,26 @@ func (m *mortal) once(life time.Duration) (stopped bool, err error) {
 	if err := cmd.Start(); err != nil {
 		return false, err
 	}
-	_, notReady := bufio.NewReader(out).ReadString('\n')
-	if notReady == nil {
+	said := bufio.NewScanner(out)
+	ready := said.Scan()
+	if ready {
+		enough := make(chan struct{})
+		go func() {
+			for range answers {
+				said.Scan()
+			}
+			close(enough)
+		}()
 		select {
-		case <-time.After(life):
+		case <-enough:
+			time.Sleep(after)
 		case <-m.quit:
 			stopped = true
 		}
 	}
 	err = cmd.Process.Kill()
 	_ = cmd.Wait() // its error only says that it was killed
-	if notReady != nil {
+	if !ready {
 		err = errors.New("the server does not start")
 	}
 	return stopped, err

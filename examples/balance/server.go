@@ -129,5 +129,9 @@ func serve(where, addr string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
 	}()
-	return (&http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}).Serve(l)
+	told := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r)
+		fmt.Println("answered") // the driver counts
+	})
+	return (&http.Server{Handler: told, ReadHeaderTimeout: 10 * time.Second}).Serve(l)
 }

@@ -54,10 +54,13 @@ func Group(name, says, text string, commands ...*cobra.Command) *cobra.Command {
 	return g
 }
 
+// Commands are listed in the order in which they are added. Cobra has one setting for the
+// process, so it is set before any command runs: tests run several at once.
+func init() { cobra.EnableCommandSorting = false }
+
 // Root is gabion itself. Text is what -h prints before the list of commands, and after is what
 // follows it.
 func Root(text, after string, groups []*cobra.Group, commands ...*cobra.Command) *cobra.Command {
-	cobra.EnableCommandSorting = false
 	root := Group("gabion", "call dependencies that fail", text, commands...)
 	root.Annotations = map[string]string{"after": after}
 	root.FParseErrWhitelist.UnknownFlags = false
