@@ -44,7 +44,7 @@ export class Letters {
 		this.drives.clear();
 		this.text = "";
 		this.build();
-		this.turn();
+		if (this.last) this.take(this.last);
 		if (this.id !== undefined) this.load();
 	}
 
@@ -111,6 +111,7 @@ export class Letters {
 		const p = this.parts, now = v.at;
 		put(p.problem, v.problem ?? "");
 		if (v.problem) return;
+		this.last = v;
 		put(this.tab, `Dead letters (${count(v.groups.reduce((n, g) => n + g.waiting, 0))})`);
 		this.keyed(this.rows, p.groups, v.groups, meant, () => this.groupRow(), (row, g) => row.take(g, now));
 		if (!v.groups.length) p.groups.replaceChildren(el("tr", null, el("td", {colspan: 8}, "No dead letters.")));
