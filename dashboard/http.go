@@ -43,8 +43,8 @@ func (p *Page) route() {
 		"api/v1/measured":   p.serveMeasured,
 		"api/v1/override":   p.serveOverride,
 		"api/v1/replay":     p.serveReplay,
-		"api/v1/letters":    p.serveLetters,
-		"api/v1/letter":     p.serveLetter,
+		"api/v1/letters":    p.ofLetters(Letters.List),
+		"api/v1/letter":     p.ofLetters(Letters.Letter),
 		"api/v1/letter-act": p.serveLetterAct,
 	}
 	for name := range types {
@@ -117,17 +117,14 @@ var index = template.Must(template.New("index.html").Funcs(template.FuncMap{
 		}
 		return fmt.Sprintf("%.2f×", *x)
 	},
-	"date":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05") + " UTC" },
 	"number": func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) },
 }).ParseFS(files, "static/index.html"))
 
 // serveIndex serves the page, with a table for those who see it without script.
 func (p *Page) serveIndex(w http.ResponseWriter, r *http.Request) {
-	var letters *letterView // asked for only on the page that shows them without script
-	if p.letters != nil && r.URL.Query().Has("letters") {
-		q, from := lettersQuery(r)
-		l := p.lookAtLetters(r.Context(), q, from)
-		letters = &l
+	var letters template.HTML // asked for only on the page that shows them without script
+	if q := r.URL.Query(); p.config.Letters != nil && q.Has("letters") {
+		letters = p.config.Letters.Table(r.Context(), q)
 	}
 	v := p.look()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -137,8 +134,8 @@ func (p *Page) serveIndex(w http.ResponseWriter, r *http.Request) {
 		Overrides bool
 		Rows      []row
 		HasBox    bool // of dead letters
-		Letters   *letterView
-	}{p.config.Title, v.date(v.now), p.config.AllowOverrides, p.watched.rows(v, false), p.letters != nil, letters})
+		Letters   template.HTML
+	}{p.config.Title, v.date(v.now), p.config.AllowOverrides, p.watched.rows(v, false), p.config.Letters != nil, letters})
 }
 
 // serveState serves one full frame as JSON.

@@ -241,7 +241,7 @@ func encoded(number uint64, f *frame) message {
 func (p *Page) frame(v *view) frame {
 	f := frame{
 		Version: frameVersion, Title: p.config.Title, At: v.date(v.now), Second: int64(v.now/time.Second) - 1,
-		Overrides: p.config.AllowOverrides, Letters: p.letters != nil, Tiles: []json.RawMessage{},
+		Overrides: p.config.AllowOverrides, Letters: p.config.Letters != nil, Tiles: []json.RawMessage{},
 	}
 	if p.player != nil {
 		f.Replay = p.player.state(v)

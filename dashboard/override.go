@@ -31,13 +31,15 @@ var ends = map[string]bool{"force_open": true, "disable": true, "observe_only": 
 
 const maxOverride = 16 << 10 // bytes of a request; names are short
 
+// A verdict answers a viewer's request.
+type verdict struct {
+	Done  bool   `json:"done"`
+	Text  string `json:"text"`
+	Until int64  `json:"until,omitempty"`
+}
+
 // serveOverride carries out an override if overrides are allowed.
 func (p *Page) serveOverride(w http.ResponseWriter, r *http.Request) {
-	type verdict struct {
-		Done  bool   `json:"done"`
-		Text  string `json:"text"`
-		Until int64  `json:"until,omitempty"`
-	}
 	status, why := p.admits(r)
 	if status != http.StatusOK {
 		answer(w, status, verdict{Text: why})

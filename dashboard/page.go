@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/deadletter"
 )
 
 // Config says what a [Page] shows. The zero Config shows only the events of [Page.Observe].
@@ -35,10 +34,10 @@ type Config struct {
 	// same time.
 	Settings func(dependency string) []Setting
 
-	// Letters is a store of dead letters to show in a tab of its own, without payloads and
+	// Letters shows a store of dead letters in a tab of its own, without payloads and
 	// the values of headers. With AllowOverrides, letters can be redriven, resolved and
 	// dropped there. It is asked only while there are viewers. Nil means no such tab.
-	Letters deadletter.Store
+	Letters Letters
 }
 
 // A Page is a live page, and an [gabion.Observer]. Make one with [New]. It is safe for
@@ -59,9 +58,8 @@ type Page struct {
 	turns    int                      // how often they were asked
 	due      map[string]time.Duration // when dependencies with many partitions are asked again
 
-	hub     hub
-	letters *letterbox // nil without a store
-	player  *player    // nil unless a recording is played
+	hub    hub
+	player *player // nil unless a recording is played
 }
 
 // Handler returns the page of a registry. It is a [Page], and can be closed.
@@ -73,7 +71,7 @@ func New(c Config) *Page {
 		c.Title = "gabion"
 	}
 	p := &Page{config: c, origin: time.Now(), watched: newCollector(), due: map[string]time.Duration{}}
-	p.clock, p.letters = p.now, newLetterbox(c.Letters)
+	p.clock = p.now
 	p.hub.page, p.hub.last = p, map[string]string{}
 	p.route()
 	if c.Registry != nil {

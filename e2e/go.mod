@@ -16,6 +16,7 @@ replace (
 	github.com/gabion-go/gabion/contrib/natsmsg => ../contrib/natsmsg
 	github.com/gabion-go/gabion/contrib/sqlitestore => ../contrib/sqlitestore
 	github.com/gabion-go/gabion/lab => ../lab
+	github.com/gabion-go/gabion/messages => ../messages
 )
 
 require (
@@ -47,6 +48,7 @@ require (
 	github.com/gabion-go/gabion/contrib/natsmsg v0.0.0
 	github.com/gabion-go/gabion/contrib/sqlitestore v0.0.0
 	github.com/gabion-go/gabion/lab v0.0.0
+	github.com/gabion-go/gabion/messages v0.0.0
 	github.com/go-resty/resty/v2 v2.17.2
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/hanwen/go-fuse/v2 v2.12.1

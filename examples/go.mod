@@ -8,6 +8,7 @@ replace (
 	github.com/gabion-go/gabion/contrib/natsmsg => ../contrib/natsmsg
 	github.com/gabion-go/gabion/contrib/sqlitestore => ../contrib/sqlitestore
 	github.com/gabion-go/gabion/lab => ../lab
+	github.com/gabion-go/gabion/messages => ../messages
 )
 
 require (
@@ -19,6 +20,7 @@ require (
 	github.com/gabion-go/gabion/contrib/natsmsg v0.0.0
 	github.com/gabion-go/gabion/contrib/sqlitestore v0.0.0
 	github.com/gabion-go/gabion/lab v0.0.0
+	github.com/gabion-go/gabion/messages v0.0.0
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2

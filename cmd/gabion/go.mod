@@ -6,6 +6,7 @@ require (
 	github.com/gabion-go/gabion v0.0.0
 	github.com/gabion-go/gabion/contrib/boltstore v0.0.0
 	github.com/gabion-go/gabion/lab v0.0.0
+	github.com/gabion-go/gabion/messages v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/prometheus/client_model v0.6.3
@@ -62,6 +63,7 @@ replace (
 	github.com/gabion-go/gabion => ../..
 	github.com/gabion-go/gabion/contrib/boltstore => ../../contrib/boltstore
 	github.com/gabion-go/gabion/lab => ../../lab
+	github.com/gabion-go/gabion/messages => ../../messages
 )
 
 replace github.com/gabion-go/gabion/contrib/mysqlstore => ../../contrib/mysqlstore

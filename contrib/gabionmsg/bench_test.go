@@ -13,11 +13,11 @@ import (
 	"github.com/sony/gobreaker"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/contrib/gabionmsg"
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/internal/testrace"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
 )
 

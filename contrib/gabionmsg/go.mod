@@ -2,11 +2,15 @@ module github.com/gabion-go/gabion/contrib/gabionmsg
 
 go 1.26.0
 
-replace github.com/gabion-go/gabion => ../..
+replace (
+	github.com/gabion-go/gabion => ../..
+	github.com/gabion-go/gabion/messages => ../../messages
+)
 
 require (
 	github.com/ThreeDotsLabs/watermill v1.5.1
-	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion v0.0.0
+	github.com/gabion-go/gabion/messages v0.0.0
 	github.com/sony/gobreaker v1.0.0
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill/components/delay"
 	wm "github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/gabion-go/gabion/idempotency/inbox"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/inbox"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // Later sends a copy of a message so that it arrives after the wait, or any time before: a

@@ -8,8 +8,8 @@ import (
 
 	wm "github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/gabion-go/gabion/consumer"
-	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/inbox"
 )
 
 // ErrAgain is in the errors of messages that come again later. The message is not acknowledged.

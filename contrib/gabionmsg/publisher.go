@@ -7,7 +7,7 @@ import (
 	wm "github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // Publisher returns a publisher that publishes under the policy of a dependency: each

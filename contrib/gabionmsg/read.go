@@ -10,9 +10,9 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	wm "github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/gabion-go/gabion/consumer"
-	"github.com/gabion-go/gabion/idempotency/inbox"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/inbox"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // DueMetadata is the metadata of a copy that [Options].Later sent: when its work may run, in

@@ -8,7 +8,7 @@ import (
 
 	wm "github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/messages/consumer"
 )
 
 // ErrClosed is the error of Subscribe after Close.

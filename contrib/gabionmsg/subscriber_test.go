@@ -14,9 +14,9 @@ import (
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/contrib/gabionmsg"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/message"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabionpgx"
 	"github.com/gabion-go/gabion/internal/testservers"
-	"github.com/gabion-go/gabion/outbox"
+	"github.com/gabion-go/gabion/messages/outbox"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
-	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/gabionslog"
+	"github.com/gabion-go/gabion/messages/deadletter"
 	"github.com/gabion-go/gabion/policy"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"

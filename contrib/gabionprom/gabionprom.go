@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/outbox"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -52,11 +50,13 @@ type Config struct {
 	Exemplar func(context.Context) prometheus.Labels
 
 	// Letters is a store of dead letters, which is asked how many there are at scrapes, at
-	// most every ten seconds. A scrape waits half a second for it at most. Nil means none.
-	Letters deadletter.Store
+	// most every ten seconds. A scrape waits half a second for it at most. Package promletters
+	// makes one of a deadletter.Store. Nil means none.
+	Letters Letters
 
 	// Outboxes are asked for their figures at scrapes, at most once a minute, by the name
-	// that is the label outbox. A scrape waits half a second for them at most. Nil means none.
+	// that is the label outbox. A scrape waits half a second for them at most. Package
+	// promletters makes one of an outbox.Outbox. Nil means none.
 	Outboxes map[string]Outbox
 }
 
@@ -68,9 +68,9 @@ type Metrics struct {
 	dependencies table[dependency]
 	others       *dependency // those past the bound
 	hot          [hotSize]atomic.Pointer[operation]
-	sets         atomic.Int64    // in use, of all dependencies
-	letters      *asked[[]group] // nil without a store
-	outboxes     map[string]*asked[*outbox.Stats]
+	sets         atomic.Int64          // in use, of all dependencies
+	letters      *asked[[]LetterGroup] // nil without a store
+	outboxes     map[string]*asked[*Backlog]
 
 	overflow struct{ dependency, operation, code, partition, result, disposition atomic.Uint64 }
 
@@ -95,7 +95,7 @@ func New(c Config) *Metrics {
 	}
 	m := &Metrics{config: c, outboxes: outboxes(c.Outboxes)}
 	if c.Letters != nil {
-		m.letters = &asked[[]group]{every: lettersEvery, read: func(ctx context.Context) ([]group, error) { return groupsOf(ctx, c.Letters) }}
+		m.letters = &asked[[]LetterGroup]{every: lettersEvery, read: func(ctx context.Context) ([]LetterGroup, error) { return c.Letters.Groups(ctx, lettersMost) }}
 	}
 	m.others = m.newDependency(other)
 	if c.Registry != nil {

@@ -2,10 +2,14 @@ module github.com/gabion-go/gabion/contrib/gabionprom
 
 go 1.26.0
 
-replace github.com/gabion-go/gabion => ../..
+replace (
+	github.com/gabion-go/gabion => ../..
+	github.com/gabion-go/gabion/messages => ../../messages
+)
 
 require (
-	github.com/gabion-go/gabion v0.0.0-00010101000000-000000000000
+	github.com/gabion-go/gabion v0.0.0
+	github.com/gabion-go/gabion/messages v0.0.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0

@@ -5,44 +5,29 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
-	"github.com/gabion-go/gabion/deadletter"
 )
 
 // lettersMost is how many groups of a store are told apart: a program has a few.
 const lettersMost = 200
 
-// A group is what a store has of one group.
-type group struct {
-	name    string
-	stats   deadletter.Stats
-	driving bool // its last redrive goes on
-	stopped bool // its last redrive stopped by itself
+// Letters is a store of dead letters, as scrapes ask it.
+type Letters interface {
+	// Groups returns what the store has of each group, of the first groups by name where there are more than most.
+	Groups(ctx context.Context, most int) ([]LetterGroup, error)
 }
 
-func groupsOf(ctx context.Context, store deadletter.Store) (groups []group, err error) {
-	names, err := store.Groups(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names[:min(len(names), lettersMost)] {
-		g := group{name: name}
-		if g.stats, err = store.Stats(ctx, name); err != nil {
-			return nil, err
-		}
-		drives, err := store.Drives(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		for i := range drives {
-			g.driving, g.stopped = drives[i].State == deadletter.Driving, drives[i].State == deadletter.StoppedByItself
-		}
-		groups = append(groups, g)
-	}
-	return groups, nil
+// A LetterGroup is what a store of dead letters has of one group.
+type LetterGroup struct {
+	Name       string
+	Waiting    int       // letters that wait
+	Taken      int       // letters that a redrive has taken
+	Unresolved int       // of both, those whose outcome is unknown until a person resolves it
+	Oldest     time.Time // when the oldest of those that wait was put away; zero if none waits
+	Bytes      int64     // of payloads, headers and failures
+	Put        int64     // letters that were ever put away
+	Driving    bool      // its last redrive goes on
+	Stopped    bool      // its last redrive stopped by itself
 }
-
-// letterStates are those of letters that are not over.
-var letterStates = []deadletter.State{deadletter.Waiting, deadletter.Taken}
 
 // collectLetters sends what the store of dead letters said.
 func (m *Metrics) collectLetters(s *scrape) {
@@ -54,23 +39,22 @@ func (m *Metrics) collectLetters(s *scrape) {
 	seen := map[*dependency]bool{}
 	for i := range groups {
 		g := &groups[i]
-		d := m.dependency(g.name)
+		d := m.dependency(g.Name)
 		if d == m.others || seen[d] {
 			continue // two levels can't be added up
 		}
 		seen[d] = true
-		for _, state := range letterStates {
-			s.level(catalog.DeadLetters, float64(g.stats.ByState[state]), d.label, pair("state", state.String()))
-		}
+		s.level(catalog.DeadLetters, float64(g.Waiting), d.label, pair("state", "waiting"))
+		s.level(catalog.DeadLetters, float64(g.Taken), d.label, pair("state", "taken"))
 		age := 0.0
-		if !g.stats.Oldest.IsZero() {
-			age = max(0, time.Since(g.stats.Oldest).Seconds())
+		if !g.Oldest.IsZero() {
+			age = max(0, time.Since(g.Oldest).Seconds())
 		}
-		s.level(catalog.DeadUnresolved, float64(g.stats.Unresolved), d.label)
+		s.level(catalog.DeadUnresolved, float64(g.Unresolved), d.label)
 		s.level(catalog.DeadAge, age, d.label)
-		s.level(catalog.DeadBytes, float64(g.stats.Bytes), d.label)
-		s.level(catalog.DeadPut, float64(g.stats.Put), d.label)
-		s.level(catalog.Redrives, oneIf(g.driving), d.label)
-		s.level(catalog.RedrivesStopped, oneIf(g.stopped), d.label)
+		s.level(catalog.DeadBytes, float64(g.Bytes), d.label)
+		s.level(catalog.DeadPut, float64(g.Put), d.label)
+		s.level(catalog.Redrives, oneIf(g.Driving), d.label)
+		s.level(catalog.RedrivesStopped, oneIf(g.Stopped), d.label)
 	}
 }

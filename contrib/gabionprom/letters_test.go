@@ -11,36 +11,34 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom"
-	"github.com/gabion-go/gabion/deadletter"
 )
 
 // A shelf is a store as far as metrics ask it.
 type shelf struct {
-	deadletter.Store
 	asked  atomic.Int32
 	answer atomic.Pointer[func(ctx context.Context) error]
 	groups []string
-	stats  deadletter.Stats
-	drives []deadletter.Drive
+	each   gabionprom.LetterGroup
 }
 
-func (s *shelf) Groups(ctx context.Context) ([]string, error) {
+func (s *shelf) Groups(ctx context.Context, most int) (all []gabionprom.LetterGroup, err error) {
 	s.asked.Add(1)
-	if answer := s.answer.Load(); answer != nil {
-		return s.groups, (*answer)(ctx)
+	for _, name := range s.groups[:min(len(s.groups), most)] {
+		g := s.each
+		g.Name = name
+		all = append(all, g)
 	}
-	return s.groups, nil
+	if answer := s.answer.Load(); answer != nil {
+		return all, (*answer)(ctx)
+	}
+	return all, nil
 }
-
-func (s *shelf) Stats(context.Context, string) (deadletter.Stats, error)    { return s.stats, nil }
-func (s *shelf) Drives(context.Context, string) ([]deadletter.Drive, error) { return s.drives, nil }
 
 // full is a shelf with letters, whose oldest is an hour old.
 func full(groups ...string) *shelf {
-	return &shelf{groups: groups, stats: deadletter.Stats{
-		Letters: 7, ByState: map[deadletter.State]int{deadletter.Waiting: 6, deadletter.Taken: 1, deadletter.Done: 9},
-		Unresolved: 3, Oldest: time.Now().Add(-time.Hour), Bytes: 1234, Put: 16,
-	}, drives: []deadletter.Drive{{State: deadletter.Driving}}}
+	return &shelf{groups: groups, each: gabionprom.LetterGroup{
+		Waiting: 6, Taken: 1, Unresolved: 3, Oldest: time.Now().Add(-time.Hour), Bytes: 1234, Put: 16, Driving: true,
+	}}
 }
 
 func TestDeadLettersAreExposed(t *testing.T) {
@@ -65,30 +63,17 @@ func TestDeadLettersAreExposed(t *testing.T) {
 	})
 }
 
-// A redrive that stopped by itself counts until the next of its group is ordered.
-func TestRedrivesThatStoppedByThemselvesAreTold(t *testing.T) {
-	for _, c := range []struct {
-		fact          string
-		all           []deadletter.Drive
-		runs, stopped float64
-	}{
-		{"there was none", nil, 0, 0},
-		{"it runs", []deadletter.Drive{{State: deadletter.Driving}}, 1, 0},
-		{"it stopped by itself", []deadletter.Drive{{State: deadletter.StoppedByItself}}, 0, 1},
-		{"it finished", []deadletter.Drive{{State: deadletter.Finished}}, 0, 0},
-		{"it was stopped by hand", []deadletter.Drive{{State: deadletter.Stopped}}, 0, 0},
-	} {
-		t.Run(c.fact, func(t *testing.T) {
-			s := full("billing")
-			s.drives = c.all
-			got := gather(t, gabionprom.New(gabionprom.Config{Letters: s}))
-			if n := got.sum("gabion_redrives_stopped", "dependency=billing"); n != c.stopped {
-				t.Errorf("stopped: %v, want %v", n, c.stopped)
-			}
-			if n := got.sum("gabion_redrives_running", "dependency=billing"); n != c.runs {
-				t.Errorf("running: %v, want %v", n, c.runs)
-			}
-		})
+func TestRedrivesThatStoppedByThemselvesAreExposed(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		s := full("billing")
+		s.each.Driving, s.each.Stopped = false, stopped
+		got := gather(t, gabionprom.New(gabionprom.Config{Letters: s}))
+		if n := got.sum("gabion_redrives_stopped", "dependency=billing"); (n == 1) != stopped {
+			t.Errorf("stopped: %v, want %v", n, stopped)
+		}
+		if n := got.sum("gabion_redrives_running", "dependency=billing"); n != 0 {
+			t.Errorf("running: %v", n)
+		}
 	}
 }
 
@@ -141,7 +126,7 @@ func TestAStoreThatIsDownDoesNotHoldScrapes(t *testing.T) {
 					if took := time.Since(began); took > c.waits {
 						t.Errorf("a scrape took %v", took)
 					}
-					if stale := len(got["gabion_dead_letters"].GetMetric()) > 0; stale && time.Since(s.stats.Oldest) > time.Hour+61*time.Second {
+					if stale := len(got["gabion_dead_letters"].GetMetric()) > 0; stale && time.Since(s.each.Oldest) > time.Hour+61*time.Second {
 						t.Error("what it said more than a minute ago is exposed")
 					}
 					time.Sleep(5 * time.Second)

@@ -7,20 +7,27 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
-	"github.com/gabion-go/gabion/outbox"
 )
 
-// An Outbox is what is asked of an [outbox.Outbox].
+// An Outbox is an outbox, as scrapes ask it.
 type Outbox interface {
-	Stats(context.Context) (outbox.Stats, error)
+	Backlog(ctx context.Context) (Backlog, error)
+}
+
+// A Backlog is what an outbox has yet to deliver.
+type Backlog struct {
+	Waiting int           // messages to be published, those behind a parked one included
+	Resting int           // messages that failed and are tried again later
+	Parked  int           // messages that were given up
+	Oldest  time.Duration // how long the oldest of Waiting has waited; zero if Waiting is
 }
 
 // outboxes makes what asks outboxes.
-func outboxes(all map[string]Outbox) map[string]*asked[*outbox.Stats] {
-	some := make(map[string]*asked[*outbox.Stats], len(all))
+func outboxes(all map[string]Outbox) map[string]*asked[*Backlog] {
+	some := make(map[string]*asked[*Backlog], len(all))
 	for name, box := range all {
-		some[name] = &asked[*outbox.Stats]{every: outboxEvery, read: func(ctx context.Context) (*outbox.Stats, error) {
-			s, err := box.Stats(ctx)
+		some[name] = &asked[*Backlog]{every: outboxEvery, read: func(ctx context.Context) (*Backlog, error) {
+			s, err := box.Backlog(ctx)
 			return &s, err
 		}}
 	}

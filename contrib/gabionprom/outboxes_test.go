@@ -8,19 +8,18 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/contrib/gabionprom"
-	"github.com/gabion-go/gabion/outbox"
 )
 
 // A box is an outbox as far as metrics ask it.
 type box struct{ answer func(context.Context) error }
 
-func (b box) Stats(ctx context.Context) (s outbox.Stats, err error) {
+func (b box) Backlog(ctx context.Context) (s gabionprom.Backlog, err error) {
 	if b.answer != nil {
 		if err := b.answer(ctx); err != nil {
 			return s, err
 		}
 	}
-	return outbox.Stats{Waiting: 5, Resting: 2, Parked: 3, Oldest: time.Hour}, nil
+	return gabionprom.Backlog{Waiting: 5, Resting: 2, Parked: 3, Oldest: time.Hour}, nil
 }
 
 func TestParkedMessagesOfAnOutboxAreExposed(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/contrib/gabionprom/internal/catalog"
-	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
 	dto "github.com/prometheus/client_model/go"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // atOnce is how many messages either side of the comparison works on at once, and asks for.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/messages/consumer"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion"
-	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/idempotency/inbox"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/inbox"
+	"github.com/gabion-go/gabion/messages/message"
 	"github.com/gabion-go/gabion/policy"
 )
 

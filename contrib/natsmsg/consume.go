@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/messages/consumer"
 )
 
 // ErrStopping is why the context of work ends that goes on for longer than Options.Grace. See

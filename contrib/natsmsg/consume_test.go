@@ -14,10 +14,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/consumer"
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/idempotency/inbox"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/inbox"
+	"github.com/gabion-go/gabion/messages/message"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -2,10 +2,14 @@ module github.com/gabion-go/gabion/contrib/natsmsg
 
 go 1.26.0
 
-replace github.com/gabion-go/gabion => ../..
+replace (
+	github.com/gabion-go/gabion => ../..
+	github.com/gabion-go/gabion/messages => ../../messages
+)
 
 require (
 	github.com/gabion-go/gabion v0.0.0
+	github.com/gabion-go/gabion/messages v0.0.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 )

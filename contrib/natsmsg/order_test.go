@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/gabion-go/gabion/consumer"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 func bySubject(m *nats.Msg) string { return strings.TrimPrefix(m.Subject, "orders.") }

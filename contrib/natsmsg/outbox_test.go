@@ -16,8 +16,8 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/message"
-	"github.com/gabion-go/gabion/outbox"
+	"github.com/gabion-go/gabion/messages/message"
+	"github.com/gabion-go/gabion/messages/outbox"
 	"github.com/gabion-go/gabion/policy"
 )
 

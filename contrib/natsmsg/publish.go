@@ -9,7 +9,7 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // ErrNoKey says that a message that is published has no header Idempotency-Key.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gabion-go/gabion/consumer"
+	"github.com/gabion-go/gabion/messages/consumer"
 )
 
 // stop gives back what was not begun, waits for what was, and returns the error.

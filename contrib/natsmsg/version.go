@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/messages/inbox"
 )
 
 // leastServer is the oldest nats-server that answers the requests of package jetstream, and

@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/idempotency/inbox"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/inbox"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // Replies to the broker about a message.

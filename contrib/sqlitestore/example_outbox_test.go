@@ -12,7 +12,7 @@ import (
 	"github.com/gabion-go/gabion/classify"
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/gabionsql"
-	"github.com/gabion-go/gabion/outbox"
+	"github.com/gabion-go/gabion/messages/outbox"
 	"github.com/gabion-go/gabion/policy"
 )
 

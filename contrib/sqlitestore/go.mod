@@ -2,10 +2,14 @@ module github.com/gabion-go/gabion/contrib/sqlitestore
 
 go 1.26.0
 
-replace github.com/gabion-go/gabion => ../..
+replace (
+	github.com/gabion-go/gabion => ../..
+	github.com/gabion-go/gabion/messages => ../../messages
+)
 
 require (
 	github.com/gabion-go/gabion v0.0.0
+	github.com/gabion-go/gabion/messages v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	modernc.org/sqlite v1.60.1
 )

@@ -35,6 +35,19 @@ export class Letters {
 		this.turn();
 	}
 
+	/** allow shows the controls, or none. Each frame of the page says which. */
+	allow(overrides) {
+		if (overrides === this.overrides) return;
+		this.overrides = overrides;
+		if (!this.parts) return;
+		this.rows.clear();
+		this.drives.clear();
+		this.text = "";
+		this.build();
+		if (this.last) this.take(this.last);
+		if (this.id !== undefined) this.load();
+	}
+
 	/** turn looks now, and again after a while. There is one look at a time. */
 	async turn() {
 		clearTimeout(this.timer);
@@ -98,14 +111,7 @@ export class Letters {
 		const p = this.parts, now = v.at;
 		put(p.problem, v.problem ?? "");
 		if (v.problem) return;
-		if (v.overrides !== this.overrides) { // known only now where the page was opened here
-			this.overrides = v.overrides;
-			this.rows.clear();
-			this.drives.clear();
-			this.text = "";
-			this.build();
-			return this.take(v);
-		}
+		this.last = v;
 		put(this.tab, `Dead letters (${count(v.groups.reduce((n, g) => n + g.waiting, 0))})`);
 		this.keyed(this.rows, p.groups, v.groups, meant, () => this.groupRow(), (row, g) => row.take(g, now));
 		if (!v.groups.length) p.groups.replaceChildren(el("tr", null, el("td", {colspan: 8}, "No dead letters.")));
@@ -230,7 +236,7 @@ export class Letters {
 			el("section", null, el("h3", null, l.sealed ? "The last failure" : "Failures, the oldest first"), el("ol.news", null, ...l.failures.map((f) => el("li", null,
 				`${f.attempt ? "run " + f.attempt + ", " : ""}${date(f.at)}, took ${span(f.took_ms)}${f.class ? ", " + spoken(f.class) : ""}: ${f.message || "–"}`)))),
 			el("section", null, el("h3", null, "On the command line"), el("p.line", null, el("code", null, "gabion deadletter show " + l.id))),
-			...(l.overrides ? [this.hand(l)] : []),
+			...(this.overrides ? [this.hand(l)] : []),
 		];
 	}
 

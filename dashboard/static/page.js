@@ -36,6 +36,7 @@ class List {
 	take(frame) {
 		this.skew = frame.at - performance.now();
 		this.overrides = frame.overrides;
+		this.letters.allow(frame.overrides);
 		$("tabs").hidden = !frame.letters;
 		if (frame.replay) (this.replay ??= new Replay($("replay"))).show(frame.replay, frame.at);
 

@@ -7,6 +7,7 @@ replace (
 	github.com/gabion-go/gabion/contrib/gabiongrpc => ../../contrib/gabiongrpc
 	github.com/gabion-go/gabion/contrib/gabionotel => ../../contrib/gabionotel
 	github.com/gabion-go/gabion/contrib/gabionprom => ../../contrib/gabionprom
+	github.com/gabion-go/gabion/messages => ../../messages
 )
 
 require (

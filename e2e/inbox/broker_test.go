@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/messages/inbox"
 )
 
 const (

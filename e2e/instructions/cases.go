@@ -15,11 +15,11 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/contrib/gabionprom"
 	"github.com/gabion-go/gabion/gabionhttp"
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/idempotency/inbox"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
 )
 

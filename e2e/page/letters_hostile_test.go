@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/gabion-go/gabion/dashboard"
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/letterpage"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // evil is markup that would run a script if anything took it for markup. The browser's
@@ -37,7 +38,7 @@ func hostile(t *testing.T, overrides bool) (store *deadletter.Memory, url string
 			t.Fatal(err)
 		}
 	}
-	p := dashboard.New(dashboard.Config{Title: evil, Letters: store, AllowOverrides: overrides})
+	p := dashboard.New(dashboard.Config{Title: evil, Letters: letterpage.New(store), AllowOverrides: overrides})
 	s := httptest.NewServer(p)
 	t.Cleanup(func() {
 		p.Close()
@@ -109,7 +110,7 @@ func TestAReadOnlyPageHasNoHandsOnLetters(t *testing.T) {
 func TestAListThatDoesNotComeIsCalledOld(t *testing.T) {
 	t.Parallel()
 	store, _ := hostile(t, false)
-	p := dashboard.New(dashboard.Config{Letters: store})
+	p := dashboard.New(dashboard.Config{Letters: letterpage.New(store)})
 	end := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/api/v1/letters") {

@@ -10,7 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/gabion-go/gabion/dashboard"
-	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/letterpage"
 )
 
 // letters is a page with 130 dead letters of two groups, one of which wants a resolution.
@@ -36,7 +37,7 @@ func letters(t *testing.T) (store *deadletter.Memory, url string) {
 	for i := range 9 {
 		put(deadletter.Letter{Group: "mail", Key: fmt.Sprintf("mail-%d", i), Reason: "permanent", Attempts: 1})
 	}
-	p := dashboard.New(dashboard.Config{Title: "shop", Letters: store, AllowOverrides: true})
+	p := dashboard.New(dashboard.Config{Title: "shop", Letters: letterpage.New(store), AllowOverrides: true})
 	s := httptest.NewServer(p)
 	t.Cleanup(func() {
 		p.Close()

@@ -19,7 +19,7 @@ var updateAPI = flag.Bool("update-api", false, "write api.txt anew")
 const ledgerName = "api.txt"
 
 // ledgers are the modules with a ledger of their own, by directory.
-var ledgers = []string{".", labModule}
+var ledgers = append([]string{"."}, housed...)
 
 // exported returns the exported API of the module in dir, one line for each name,
 // sorted, in the manner of Go's own api directory. Names of parameters are left
@@ -27,8 +27,7 @@ var ledgers = []string{".", labModule}
 func exported(t *tree, dir string) []string {
 	var lines []string
 	for _, p := range t.packs {
-		inLab := p.dir == labModule || strings.HasPrefix(p.dir, labModule+"/")
-		if inLab != (dir == labModule) || p.internal() || p.files[0].ast.Name.Name == "main" {
+		if moduleOf(p.dir) != dir || p.internal() || p.files[0].ast.Name.Name == "main" {
 			continue
 		}
 		prefix := "pkg " + p.dir + ", "

@@ -48,7 +48,7 @@ func showsMembers(p pack, name string) bool {
 // internal package, or embedded, not exported, and show members.
 func hidesItsTypes(t *tree) (found []string) {
 	for _, p := range t.packs {
-		if strings.HasPrefix(p.dir+"/", labModule+"/") || p.internal() || p.files[0].ast.Name.Name == "main" {
+		if moduleOf(p.dir) == "lab" || p.internal() || p.files[0].ast.Name.Name == "main" {
 			continue
 		}
 		for _, file := range p.code() {

@@ -34,8 +34,7 @@ var plan = map[string]room{
 	"backoff":          {floor: words},
 	"internal/outcome": {floor: words, also: []string{"policy"}},  // puts together what is said of one attempt
 	"policy":           {floor: words, also: []string{"backoff"}}, // a policy holds one
-	"message":          {floor: words},
-	"internal/why":     {floor: words, also: []string{"policy"}}, // says in words what was decided
+	"internal/why":     {floor: words, also: []string{"policy"}},  // says in words what was decided
 
 	"internal/clock":     {floor: ground},
 	"internal/chance":    {floor: ground},
@@ -52,27 +51,22 @@ var plan = map[string]room{
 
 	"internal/machine": {floor: first},
 
-	"classify":   {floor: second},
-	"config":     {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
-	"lint":       {floor: second, also: []string{"config", "internal/suggest"}},              // findings point at lines of a file; ignores name ids
-	"docs/lint":  {floor: words},                                                             // the linter's pages
-	"deadletter": {floor: second, also: []string{"internal/seal"}},                           // seals as other stores do
-
-	"deadletter/deadlettertest": {floor: second, also: []string{"deadletter"}},                                                             // its conformance suite
-	"deadletter/sqlletters":     {floor: second, also: []string{"deadletter", "internal/sqlgroup", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
+	"classify":  {floor: second},
+	"config":    {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}}, // policies are written in YAML
+	"lint":      {floor: second, also: []string{"config", "internal/suggest"}},              // findings point at lines of a file; ignores name ids
+	"docs/lint": {floor: words},                                                             // the linter's pages
 
 	"record":          {floor: second},
 	"idempotency":     {floor: second, also: []string{"internal/idemkey", "internal/seal"}}, // reads keys as the front door does; seals as other stores do
 	"idempotencytest": {floor: second, also: []string{"idempotency"}},                       // its conformance suite
 
 	"idempotency/sqlstore": {floor: second, also: []string{"idempotency", "internal/sqlgroup", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
-	"idempotency/inbox":    {floor: second, also: []string{"idempotency", "classify", "internal/joined"}},                              // its adapter for consumers, apart because it is no part of HTTP
 
 	"lab":                     {floor: second, also: []string{"config", "internal/suggest", "lint", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/scenario", "lab/internal/report", "lab/internal/opponent", "lab/internal/family", "lab/internal/tournament", "lab/internal/review", "lab/internal/anchor", "lab/internal/tune"}}, // simulates the file that production runs
 	"lab/internal/engine":     {floor: second},
 	"lab/internal/draw":       {floor: second},
 	"lab/internal/stat":       {floor: second},
-	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "classify", "idempotency", "idempotency/inbox"}},                                                                   // the world in which policies are tried; consumers' records are decided as in production
+	"lab/internal/sim":        {floor: second, also: []string{"lab/internal/engine", "lab/internal/draw", "classify", "idempotency", "messages/inbox"}},                                                                      // the world in which policies are tried; consumers' records are decided as in production
 	"lab/internal/scenario":   {floor: second, also: []string{"internal/suggest", "config", "lint", "record", "internal/yamlstrict", "lab/internal/sim", "lab/internal/draw", "lab/internal/stat", "lab/internal/recorded"}}, // a world in a file, and what it came to
 	"lab/internal/report":     {floor: second, also: []string{"lab/internal/scenario", "lab/internal/draw"}},                                                                                                                 // shows it; its logarithms are the same on every machine
 	"lab/internal/recorded":   {floor: second, also: []string{"internal/suggest", "internal/yamlstrict"}},                                                                                                                    // findings point at lines
@@ -95,9 +89,17 @@ var plan = map[string]room{
 	"gabionsql":  {floor: third, also: []string{"internal/adapter", "internal/sqltx"}},                       // asks the front door what users may not; repeats transactions as the stores do
 	"gabionslog": {floor: third},
 	"gabiontest": {floor: third},
-	"outbox":     {floor: third, also: []string{"internal/adapter", "internal/idemkey", "internal/sqltable", "internal/sqltx"}}, // reads errors as its dependency does; keys, tables and transactions are those of the stores
 	"dashboard":  {floor: third},
-	"consumer":   {floor: third, also: []string{"internal/adapter", "internal/joined"}}, // asks the front door what users may not
+
+	"messages/message":                   {floor: words},
+	"messages/deadletter":                {floor: second, also: []string{"internal/seal"}},                                                                   // seals as other stores do
+	"messages/deadletter/deadlettertest": {floor: second, also: []string{"messages/deadletter"}},                                                             // its conformance suite
+	"messages/deadletter/sqlletters":     {floor: second, also: []string{"messages/deadletter", "internal/sqlgroup", "internal/sqltable", "internal/sqltx"}}, // one of its stores, apart so that others don't link database/sql
+	"messages/inbox":                     {floor: second, also: []string{"idempotency", "classify", "messages/internal/joined"}},                             // keeps a consumer's records as idempotency does
+	"messages/outbox":                    {floor: third, also: []string{"internal/adapter", "internal/idemkey", "internal/sqltable", "internal/sqltx"}},      // reads errors as its dependency does; keys, tables and transactions are those of the stores
+	"messages/consumer":                  {floor: third, also: []string{"internal/adapter", "messages/internal/joined"}},                                     // asks the front door what users may not
+	"messages/letterpage":                {floor: fourth},                                                                                                    // dead letters on the page
+	"messages/internal/joined":           {floor: basement},
 
 	"proxy": {floor: fourth},
 
@@ -117,7 +119,6 @@ var plan = map[string]room{
 	"internal/testrace":    {floor: basement},
 	"internal/testservers": {floor: basement},
 	"internal/suggest":     {floor: basement},
-	"internal/joined":      {floor: basement},
 	"internal/finding":     {floor: basement},
 	"internal/grpcconfig":  {floor: second, also: []string{"internal/finding", "internal/suggest"}},                                                                                   // says where a mistake is, and what was meant
 	"internal/yamlstrict":  {floor: basement, also: []string{"internal/finding", "internal/suggest"}},                                                                                 // says which key was meant
@@ -136,6 +137,9 @@ func allows(from, to string) bool {
 	a, b := plan[from], plan[to]
 	if slices.Contains(a.also, to) {
 		return true
+	}
+	if m := moduleOf(to); m != "." && m != moduleOf(from) {
+		return false
 	}
 	switch a.floor {
 	case ground:
@@ -213,9 +217,14 @@ need to a floor below both instead of widening a rule.`)
 			"gabion.go": "package gabion\nimport _ \"github.com/gabion-go/gabion/config\"",
 		}, []string{". may not import config"}},
 		{"siblings import siblings", map[string]string{
-			"gabionsql/a.go":  "package gabionsql\nimport _ \"github.com/gabion-go/gabion/gabionhttp\"",
-			"deadletter/a.go": "package deadletter\nimport _ \"github.com/gabion-go/gabion/idempotency\"",
-		}, []string{"deadletter may not import idempotency", "gabionsql may not import gabionhttp"}},
+			"gabionsql/a.go": "package gabionsql\nimport _ \"github.com/gabion-go/gabion/gabionhttp\"",
+			"record/a.go":    "package record\nimport _ \"github.com/gabion-go/gabion/idempotency\"",
+		}, []string{"gabionsql may not import gabionhttp", "record may not import idempotency"}},
+		{"the root module imports messages, and messages import the lab", map[string]string{
+			"dashboard/a.go":           "package dashboard\nimport _ \"github.com/gabion-go/gabion/messages/deadletter\"",
+			"messages/go.mod":          "module github.com/gabion-go/gabion/messages",
+			"messages/letterpage/a.go": "package letterpage\nimport _ \"github.com/gabion-go/gabion/dashboard\"\nimport _ \"github.com/gabion-go/gabion/lab\"",
+		}, []string{"dashboard may not import messages/deadletter", "messages/letterpage may not import lab"}},
 		{"an adapter imports the proxy", map[string]string{
 			"gabionhttp/a.go": "package gabionhttp\nimport _ \"github.com/gabion-go/gabion/proxy\"",
 		}, []string{"gabionhttp may not import proxy"}},

@@ -28,7 +28,7 @@ type source struct {
 
 func (s source) isTest() bool { return strings.HasSuffix(s.name, "_test.go") }
 
-// A pack is the Go files of one directory of the root module.
+// A pack is the Go files of one directory of the house.
 type pack struct {
 	dir   string // path from the root of the tree; "." is the front door
 	files []source
@@ -44,7 +44,7 @@ func (p pack) internal() bool {
 	return strings.HasPrefix(p.dir+"/", "internal/") || strings.Contains(p.dir, "/internal/")
 }
 
-// A tree is a parsed root module.
+// A tree is the house, parsed.
 type tree struct {
 	fset  *token.FileSet
 	packs []pack
@@ -56,8 +56,8 @@ func (t *tree) at(pos token.Pos, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: %s", p.Filename, p.Line, fmt.Sprintf(format, args...))
 }
 
-// parse reads every Go file of the root module: nested modules are not its
-// business.
+// parse reads every Go file of the root module and of those that are housed. Other nested modules are not
+// its business.
 func parse(fsys fs.FS) (*tree, error) {
 	t := &tree{fset: token.NewFileSet()}
 	byDir := map[string]*pack{}
@@ -109,14 +109,21 @@ func foreign(dir string) bool {
 		(base != "." && strings.HasPrefix(base, ".")) || strings.HasPrefix(base, "_")
 }
 
-// labModule is a module of its own, so that no user of the root module has it in
-// their graph. It is a room of the house all the same.
-const labModule = "lab"
+// housed are modules of their own below the root one that are rooms of the house all the same.
+var housed = []string{"lab", "messages"}
+
+// moduleOf returns the directory of the house's module that dir belongs to.
+func moduleOf(dir string) string {
+	if top, _, _ := strings.Cut(dir, "/"); slices.Contains(housed, top) {
+		return top
+	}
+	return "."
+}
 
 // nested reports whether dir belongs to a module below the root one that the house
 // does not look after.
 func nested(fsys fs.FS, dir string) bool {
-	for ; dir != "." && dir != labModule; dir = path.Dir(dir) {
+	for ; dir != "." && !slices.Contains(housed, dir); dir = path.Dir(dir) {
 		if _, err := fs.Stat(fsys, dir+"/go.mod"); err == nil {
 			return true
 		}

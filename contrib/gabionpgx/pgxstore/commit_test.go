@@ -12,9 +12,9 @@ import (
 
 	"github.com/gabion-go/gabion/gabiontest"
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/internal/testproxy"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
 )
 

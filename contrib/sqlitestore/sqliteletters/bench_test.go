@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 func letter(n int) deadletter.Letter {

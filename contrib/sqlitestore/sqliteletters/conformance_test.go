@@ -9,10 +9,10 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/deadletter/deadlettertest"
-	"github.com/gabion-go/gabion/deadletter/sqlletters"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter/deadlettertest"
+	"github.com/gabion-go/gabion/messages/deadletter/sqlletters"
 )
 
 func openFile(t testing.TB, file string, o deadletter.Options) *Store {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/gabion-go/gabion/contrib/sqlitestore/sqliteletters"
-	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
 // A file for the programs of one machine. Letters are there when the program comes back.

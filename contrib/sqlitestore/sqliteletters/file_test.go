@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/deadletter/sqlletters"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter/sqlletters"
 )
 
 func exec1(t testing.TB, db *sql.DB, text string) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/internal/testrace"
+	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
 // fill puts letters away, many at once.

@@ -11,9 +11,9 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/deadletter/sqlletters"
 	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter/sqlletters"
 )
 
 // Table is the beginning of the tables' names in a file that [Open] opens.

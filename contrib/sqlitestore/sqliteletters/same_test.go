@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/internal/testrace"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
 // A pair is two stores that get the same.

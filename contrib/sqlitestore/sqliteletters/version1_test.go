@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/deadletter/sqlletters"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter/sqlletters"
 )
 
 // version1 makes tables as programs had them in which a redrive had rows of its letters: of three letters

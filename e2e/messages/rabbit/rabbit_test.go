@@ -11,10 +11,10 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/gabion-go/gabion/consumer"
-	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/e2e/messages/bad"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
 // The broker takes seconds to start, so these tests share one. The last of them kills it.

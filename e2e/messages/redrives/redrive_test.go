@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/consumer"
-	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
-	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/inbox"
 )
 
 // size returns how many there are of something: few, or with GABION_SOAK=1 many.

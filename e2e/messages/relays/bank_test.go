@@ -12,9 +12,9 @@ import (
 
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/idempotency/sqlstore"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/inbox"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // A bank books what is published, each message once: a line for each effect.

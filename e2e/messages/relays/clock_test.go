@@ -10,7 +10,7 @@ import (
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
 	"github.com/gabion-go/gabion/internal/testservers"
-	"github.com/gabion-go/gabion/outbox"
+	"github.com/gabion-go/gabion/messages/outbox"
 )
 
 // The database's clock is set forward, so that a lease ends early and a second relay leads beside

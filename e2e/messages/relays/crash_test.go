@@ -20,8 +20,8 @@ import (
 	"github.com/gabion-go/gabion/contrib/sqlitestore"
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
 	"github.com/gabion-go/gabion/internal/testservers"
-	"github.com/gabion-go/gabion/message"
-	"github.com/gabion-go/gabion/outbox"
+	"github.com/gabion-go/gabion/messages/message"
+	"github.com/gabion-go/gabion/messages/outbox"
 )
 
 // The test binary is also the relay: a process of its own, for it is killed.

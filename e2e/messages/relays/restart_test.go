@@ -9,7 +9,7 @@ import (
 
 	"github.com/gabion-go/gabion/contrib/natsmsg"
 	"github.com/gabion-go/gabion/internal/testservers"
-	"github.com/gabion-go/gabion/outbox"
+	"github.com/gabion-go/gabion/messages/outbox"
 )
 
 func TestDatabaseIsKilledAndRestarts(t *testing.T) {

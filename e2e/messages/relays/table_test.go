@@ -15,8 +15,8 @@ import (
 
 	"github.com/gabion-go/gabion/backoff"
 	"github.com/gabion-go/gabion/classify"
-	"github.com/gabion-go/gabion/message"
-	"github.com/gabion-go/gabion/outbox"
+	"github.com/gabion-go/gabion/messages/message"
+	"github.com/gabion-go/gabion/messages/outbox"
 )
 
 func about(aggregate, id string) outbox.Message {

@@ -11,12 +11,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/contrib/natsmsg"
 	"github.com/gabion-go/gabion/contrib/sqlitestore/sqliteletters"
-	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/e2e/messages/bad"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // Whatever comes through JetStream, it is handled or a dead letter, and what comes after it is

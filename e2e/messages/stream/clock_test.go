@@ -9,7 +9,7 @@ import (
 
 	"github.com/gabion-go/gabion/e2e/messages/clocks"
 	"github.com/gabion-go/gabion/internal/testclock"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // stepped makes the clock of the consumers' database one that the test sets.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/contrib/natsmsg"
 	"github.com/gabion-go/gabion/e2e/messages/bad"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 func TestEveryMessageHasItsEndThroughJetStream(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gabion-go/gabion/internal/testproxy"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // size returns how many there are of something: few, or with GABION_SOAK=1 many.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // Work that takes longer than the broker waits is delivered once, since heartbeats keep it. A

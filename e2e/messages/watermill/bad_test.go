@@ -8,11 +8,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/contrib/gabionmsg"
-	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/e2e/messages/bad"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // Whatever comes, it is handled or a dead letter, and what comes after it is handled.

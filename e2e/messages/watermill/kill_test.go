@@ -14,9 +14,9 @@ import (
 
 	wm "github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/internal/testservers"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 // A rig is a broker, a bank, and consumers between them that are killed.

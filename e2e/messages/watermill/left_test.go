@@ -10,9 +10,9 @@ import (
 	wm "github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 
-	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/contrib/gabionmsg"
 	"github.com/gabion-go/gabion/e2e/messages/bad"
+	"github.com/gabion-go/gabion/messages/consumer"
 )
 
 func TestEveryMessageHasItsEndThroughABroker(t *testing.T) {

@@ -11,12 +11,12 @@ import (
 
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/backoff"
-	"github.com/gabion-go/gabion/consumer"
 	"github.com/gabion-go/gabion/idempotency"
-	"github.com/gabion-go/gabion/idempotency/inbox"
 	"github.com/gabion-go/gabion/internal/machine"
 	"github.com/gabion-go/gabion/lab/internal/draw"
 	"github.com/gabion-go/gabion/lab/internal/sim"
+	"github.com/gabion-go/gabion/messages/consumer"
+	"github.com/gabion-go/gabion/messages/inbox"
 	"github.com/gabion-go/gabion/policy"
 )
 

@@ -23,7 +23,7 @@ func explained(t *testing.T, words ...string) string {
 
 // Every reason of a dead letter can be looked up, and says what to do.
 func TestReasonsOfMessages(t *testing.T) {
-	code, err := os.ReadFile("../../../../idempotency/inbox/disposition.go")
+	code, err := os.ReadFile("../../../../messages/inbox/disposition.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	flag "github.com/spf13/pflag"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
 const exportHelp = `usage: gabion deadletter export --store URL [--group NAME] [--source NAME]

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
 func TestExportHasEveryLetterOnce(t *testing.T) {

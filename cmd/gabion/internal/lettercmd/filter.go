@@ -10,8 +10,8 @@ import (
 	flag "github.com/spf13/pflag"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/deadletter"
 	"github.com/gabion-go/gabion/internal/suggest"
+	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
 const filterHelp = `

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/message"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/message"
 )
 
 const secret = "card 4111\x1b[2J"

@@ -8,7 +8,7 @@ import (
 	flag "github.com/spf13/pflag"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
 const listHelp = `usage: gabion deadletter ls --store URL [--group NAME] [--source NAME]

@@ -13,9 +13,9 @@ import (
 	_ "modernc.org/sqlite"             // the driver "sqlite"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/deadletter/sqlletters"
 	"github.com/gabion-go/gabion/internal/sqltable"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter/sqlletters"
 )
 
 // lockTime is how long SQLite waits for another process that writes.

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter"
 )
 
 const resolveHelp = `usage: gabion deadletter resolve ID --as done|nothing --note TEXT --store URL

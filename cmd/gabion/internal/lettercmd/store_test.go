@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gabion-go/gabion/deadletter"
-	"github.com/gabion-go/gabion/deadletter/sqlletters"
 	"github.com/gabion-go/gabion/internal/testservers"
+	"github.com/gabion-go/gabion/messages/deadletter"
+	"github.com/gabion-go/gabion/messages/deadletter/sqlletters"
 )
 
 // filled opens a database and puts letters in.

@@ -13,7 +13,7 @@ import (
 	_ "modernc.org/sqlite"             // the driver "sqlite"
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/outbox"
+	"github.com/gabion-go/gabion/messages/outbox"
 )
 
 // connectTime bounds how long a database may take to say that it is there.

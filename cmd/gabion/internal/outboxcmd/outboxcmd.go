@@ -15,7 +15,7 @@ import (
 
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/operator"
-	"github.com/gabion-go/gabion/outbox"
+	"github.com/gabion-go/gabion/messages/outbox"
 )
 
 // Exit codes.

@@ -12,8 +12,8 @@ import (
 	"github.com/gabion-go/gabion"
 	"github.com/gabion-go/gabion/cmd/gabion/internal/cli"
 	"github.com/gabion-go/gabion/internal/testservers"
-	"github.com/gabion-go/gabion/message"
-	"github.com/gabion-go/gabion/outbox"
+	"github.com/gabion-go/gabion/messages/message"
+	"github.com/gabion-go/gabion/messages/outbox"
 	"github.com/gabion-go/gabion/policy"
 )
 

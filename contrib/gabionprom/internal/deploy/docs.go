@@ -67,6 +67,7 @@ A program that exposes the metrics of its dependencies at ` + "http://localhost:
 Counters and histograms come from events, so they count from the moment that the Metrics observes. Gauges come from
 ` + "`Registry.Stats`" + ` at each scrape. Those of dead letters come from the store in ` + "`gabionprom.Config.Letters`" + `, which is asked every ten seconds
 at most; a scrape waits half a second for it at most. Those of outboxes come from ` + "`gabionprom.Config.Outboxes`" + `, which are asked once a minute at most.
+` + "`promletters.Letters`" + ` and ` + "`promletters.Outbox`" + ` make what both take.
 
 **Counters begin at zero**, so that ` + "`increase`" + ` sees the first time that a breaker opens. That is about 120 series of each dependency, so it is so
 for the first 100. What is counted by operation or code appears when it first counts, and so do the results of keys and
