@@ -141,8 +141,8 @@ func (s shop) handle(ctx context.Context, workers chan struct{}, took time.Durat
 
 var honest = crowd{rate: 200, patience: 2 * time.Second, tenant: "honest"}
 
-// least is what a learned limit must reach where a fixed one reaches best, of so many: 95 %, but
-// for what is chance.
+// least is what a learned limit must reach where a fixed one reaches best, when came requests came:
+// 95 %, less what is chance.
 func least(best float64, came int64) float64 {
 	return 0.95*best - 2.5*math.Sqrt(best*(1-best)/float64(came))
 }
@@ -222,7 +222,7 @@ func TestACallerInAHurrySaysNothingOfTheRoom(t *testing.T) {
 	}
 }
 
-// Whoever says that 25 ms are left for work of 30 is refused at once, and not after the work.
+// A request with 25 ms left for work of 30 ms is refused at once, and not after the work.
 func TestWorkIsNotBegunInVain(t *testing.T) {
 	testrace.Serial(t) // minutes of synthetic time
 	const ms = time.Millisecond
